@@ -1,0 +1,33 @@
+package truncate
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// chunks cuts s into pieces whose lengths seed decides, empty ones among them.
+func chunks(s string, seed uint64) []string {
+	random := rand.New(rand.NewPCG(seed, 0))
+	longest := 1 + random.IntN(len(s)+2)
+	var pieces []string
+	for len(s) > 0 {
+		n := min(len(s), random.IntN(longest+1))
+		pieces = append(pieces, s[:n])
+		s = s[n:]
+	}
+	return pieces
+}
+
+// sample returns n bytes of text in lines of 80.
+func sample(n int) []byte {
+	line := strings.Repeat("x", 79) + "\n"
+	return []byte(strings.Repeat(line, n/len(line)+1)[:n])
+}
+
+func noAllocs(t *testing.T, write func()) {
+	t.Helper()
+	if n := testing.AllocsPerRun(1000, write); n != 0 {
+		t.Errorf("%v allocations a write, want none", n)
+	}
+}

@@ -1,0 +1,153 @@
+package truncate
+
+import (
+	"bytes"
+	"unicode/utf8"
+)
+
+// A stream is the state of one stream between writes.
+type stream struct {
+	line
+	rune [utf8.UTFMax]byte // the first bytes of a rune that is not complete yet
+	n    int               // how many
+	cr   bool              // a carriage return has come, which ends the line together with a newline that may follow
+}
+
+// A streamWriter reads a stream as Python's text mode does, into a transcript.
+type streamWriter struct {
+	t *Transcript
+	s *stream
+}
+
+// block is what Write looks at in one go: small enough to stay in the processor's cache while it is looked at again.
+const block = 16 << 10
+
+var replacement = []byte(string(utf8.RuneError))
+
+func (w streamWriter) Write(p []byte) (int, error) {
+	w.t.mu.Lock()
+	defer w.t.mu.Unlock()
+	for rest := p; len(rest) > 0; {
+		n := min(len(rest), block)
+		w.decode(rest[:n])
+		rest = rest[n:]
+	}
+	return len(p), nil
+}
+
+func (w streamWriter) Close() error {
+	w.t.mu.Lock()
+	defer w.t.mu.Unlock()
+	s := w.s
+	if s.n > 0 {
+		s.n = 0
+		w.text(replacement)
+	}
+	if s.cr {
+		s.cr = false
+		w.t.finish(&s.line, w.mark(), "\n")
+	}
+	if s.size > 0 {
+		w.t.finish(&s.line, w.mark(), "")
+	}
+	return nil
+}
+
+func (w streamWriter) mark() string {
+	if w.s == &w.t.err {
+		return "[stderr] "
+	}
+	return ""
+}
+
+// decode passes p on as valid UTF-8. Each maximal part of p that could have begun a rune, and otherwise each byte that
+// is in none, becomes one U+FFFD.
+func (w streamWriter) decode(p []byte) {
+	p = w.completeRune(p)
+	n := len(p) - unfinished(p)
+	w.s.n += copy(w.s.rune[w.s.n:], p[n:])
+	if p = p[:n]; utf8.Valid(p) {
+		w.text(p)
+		return
+	}
+	var piece [1 << 10]byte
+	for len(p) > 0 {
+		valid := piece[:0]
+		for len(p) > 0 && len(valid) <= len(piece)-utf8.UTFMax {
+			r, n := utf8.DecodeRune(p)
+			if r == utf8.RuneError && n == 1 {
+				n = invalidPrefix(p)
+			}
+			valid = utf8.AppendRune(valid, r)
+			p = p[n:]
+		}
+		w.text(valid)
+	}
+}
+
+// completeRune takes from p what belongs to a rune that an earlier write began.
+func (w streamWriter) completeRune(p []byte) []byte {
+	s := w.s
+	for s.n > 0 && len(p) > 0 {
+		s.rune[s.n] = p[0]
+		candidate := s.rune[:s.n+1]
+		switch {
+		case !utf8.FullRune(candidate):
+			s.n++
+			p = p[1:]
+		case utf8.Valid(candidate):
+			s.n = 0
+			p = p[1:]
+			w.text(candidate)
+		default:
+			s.n = 0
+			w.text(replacement)
+		}
+	}
+	return p
+}
+
+// unfinished returns the length of the rune begun and not completed at the end of p.
+func unfinished(p []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(p); n++ {
+		if last := p[len(p)-n:]; utf8.RuneStart(last[0]) {
+			if utf8.FullRune(last) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+// invalidPrefix returns how many bytes of p, which begins with an invalid one, one U+FFFD stands for.
+func invalidPrefix(p []byte) int {
+	n := 1
+	for n < len(p) && !utf8.FullRune(p[:n+1]) {
+		n++
+	}
+	return n
+}
+
+// text passes valid UTF-8 on to the transcript, with every line end a newline.
+func (w streamWriter) text(p []byte) {
+	s := w.s
+	for len(p) > 0 {
+		if s.cr {
+			s.cr = false
+			w.t.finish(&s.line, w.mark(), "\n")
+			if p[0] == '\n' {
+				p = p[1:]
+				continue
+			}
+		}
+		i := bytes.IndexByte(p, '\r')
+		if i < 0 {
+			w.t.addLines(&s.line, w.mark(), p)
+			return
+		}
+		w.t.addLines(&s.line, w.mark(), p[:i])
+		s.cr = true
+		p = p[i+1:]
+	}
+}
