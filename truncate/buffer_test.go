@@ -130,9 +130,6 @@ func FuzzBuffer(f *testing.F) {
 	f.Add("a\nb\nc\nd\n", 100, 2, uint64(2))
 	f.Add("a€😀\xff\xe2\x82\n\n\xf0\x9f\x98\x80", 7, 3, uint64(3))
 	f.Add(strings.Repeat("0123456789\n", 200), 64, 9, uint64(4))
-	for seed := range uint64(20) {
-		f.Add(strings.Repeat("a😀€", 50), 21, 0, seed)
-	}
 	f.Fuzz(func(t *testing.T, s string, limit, maxLines int, seed uint64) {
 		limit %= 1 << 12
 		var out bytes.Buffer
@@ -163,6 +160,19 @@ func FuzzBuffer(f *testing.F) {
 		assert.NilError(t, c.Close())
 		assert.Equal(t, out.String(), b.String())
 	})
+}
+
+func TestBufferAtEveryLength(t *testing.T) {
+	s := strings.Repeat("a€\n😀é\xff", 20)
+	for limit := range 40 {
+		for _, maxLines := range []int{0, 3} {
+			b := Buffer{Limit: limit, MaxLines: maxLines}
+			for i := range len(s) {
+				io.WriteString(&b, s[i:i+1])
+				assert.Equal(t, b.String(), naiveText(s[:i+1], limit, maxLines))
+			}
+		}
+	}
 }
 
 func TestBufferGrowsWithItsContent(t *testing.T) {
