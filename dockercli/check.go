@@ -1,0 +1,104 @@
+package dockercli
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/hashicorp/go-multierror"
+)
+
+// maxWord is the longest word that Linux passes to a program, MAX_ARG_STRLEN less the byte that ends it.
+const maxWord = 128<<10 - 1
+
+// A checker collects everything that is wrong with a verb's arguments.
+type checker struct{ errs *multierror.Error }
+
+func (c *checker) refuse(format string, args ...any) {
+	c.errs = multierror.Append(c.errs, fmt.Errorf("%w: %s", ErrArgument, fmt.Sprintf(format, args...)))
+}
+
+// err returns what was refused, or nil.
+func (c *checker) err() error { return c.errs.ErrorOrNil() }
+
+// words refuses what can't reach the engine as it is: an argument vector has no NUL, and what travels as JSON has to be UTF-8.
+func (c *checker) words(argv []string) {
+	for _, word := range argv {
+		switch {
+		case strings.ContainsRune(word, 0):
+			c.refuse("%.200q holds a NUL byte", word)
+		case !utf8.ValidString(word):
+			c.refuse("%.200q is not valid UTF-8, and the engine would change it", word)
+		case len(word) > maxWord:
+			c.refuse("a word of %d bytes is longer than %d, begins %.40q", len(word), maxWord, word)
+		}
+	}
+}
+
+func isLetter(r byte) bool   { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
+func isDigit(r byte) bool    { return '0' <= r && r <= '9' }
+func isAlphanum(r byte) bool { return isLetter(r) || isDigit(r) }
+
+// consists reports whether s is one byte of which first is true and any number of which rest is.
+func consists(s string, first, rest func(byte) bool) bool {
+	if s == "" || !first(s[0]) {
+		return false
+	}
+	for i := 1; i < len(s); i++ {
+		if !rest(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// container checks a container's name, or its ID. Docker's names have two bytes at least.
+func (c *checker) container(name string) {
+	rest := func(r byte) bool { return isAlphanum(r) || strings.IndexByte("_.-", r) >= 0 }
+	if len(name) < 2 || !consists(name, isAlphanum, rest) {
+		c.refuse("container name %q: it has to match [a-zA-Z0-9][a-zA-Z0-9_.-]+", name)
+	}
+}
+
+// image checks what both engines agree a reference consists of; that it is a good one is the engine's to say. Podman would take a
+// transport such as oci-archive:/file for one too, and read the host's files.
+func (c *checker) image(ref string) {
+	first := func(r byte) bool { return isAlphanum(r) || r == '[' }
+	rest := func(r byte) bool { return isAlphanum(r) || strings.IndexByte("._/:@+-[]", r) >= 0 }
+	if !consists(ref, first, rest) || strings.Contains(ref, ":/") {
+		c.refuse("image reference %q: it has to be like registry/name:tag", ref)
+	}
+}
+
+// envName checks the name of an environment variable. Podman takes FOO* for all of the client's variables that begin so.
+func (c *checker) envName(name string) {
+	first := func(r byte) bool { return isLetter(r) || r == '_' }
+	rest := func(r byte) bool { return first(r) || isDigit(r) }
+	if !consists(name, first, rest) {
+		c.refuse("environment variable %q: its name has to match [A-Za-z_][A-Za-z0-9_]*", name)
+	}
+}
+
+// labelKey checks a label's key, which ends at the first "=".
+func (c *checker) labelKey(key string) {
+	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return r == '=' || unicode.IsSpace(r) || unicode.IsControl(r) }) {
+		c.refuse("label %q: its key has to be there, without \"=\" and white space", key)
+	}
+}
+
+// target checks a path inside the container.
+func (c *checker) target(what, path string) {
+	if !strings.HasPrefix(path, "/") || strings.Trim(path, "/") == "" {
+		c.refuse("%s %q: it has to be an absolute path below / in the container", what, path)
+	}
+}
+
+// noComma checks an entry of a list, which podman would split at commas.
+func (c *checker) noComma(flag string, values []string) {
+	for _, value := range values {
+		if strings.Contains(value, ",") {
+			c.refuse("%s %q: give each its own entry, without a comma", flag, value)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package dockercli
+
+// A dialect is what one engine's command line does differently. Where the engines differ, podman's flags bring it to what docker does, or both are told
+// to do the same.
+type dialect struct {
+	name string
+
+	// run are flags that every run gets.
+	run []string
+	// noHosts are flags of a run that names no extra hosts; the engines refuse the two together.
+	noHosts []string
+	// noProxy are flags that keep the client's proxy settings, and the credentials in them, out of the container.
+	noProxy []string
+	// noCopyUp are tmpfs options that let it start out empty.
+	noCopyUp []string
+	// remove are flags of a removal.
+	remove []string
+	// runtimeIsGlobal says that the runtime is named before the verb.
+	runtimeIsGlobal bool
+	// filterIsCSV says that the value of --filter is a record of comma-separated values.
+	filterIsCSV bool
+	// gpus names GPUs by CDI device names.
+	gpusAreDevices bool
+	// oomEvent says that the engine reports an OOM as an event.
+	oomEvent bool
+}
+
+var dialects = [...]dialect{
+	Docker: {
+		name: "docker",
+		// Proxies of the client's configuration reach every container that does not set them itself. An empty proxy is none.
+		noProxy: []string{
+			"--env=HTTP_PROXY=", "--env=http_proxy=", "--env=HTTPS_PROXY=", "--env=https_proxy=", "--env=FTP_PROXY=", "--env=ftp_proxy=",
+			"--env=ALL_PROXY=", "--env=all_proxy=", "--env=NO_PROXY=", "--env=no_proxy=",
+		},
+		oomEvent: true,
+	},
+	Podman: {
+		name: "podman",
+		run: []string{
+			// Two bytes in stdin would detach the client, also without a terminal.
+			"--detach-keys=",
+			// A read-only root gets writable /tmp, /run and /var/tmp of any size otherwise.
+			"--read-only-tmpfs=false",
+			// A command called systemd or init would get a different set of mounts.
+			"--systemd=false",
+			// A supervising service's notification socket must not reach the container.
+			"--sdnotify=ignore",
+		},
+		// The host's own /etc/hosts is copied into the container otherwise.
+		noHosts:  []string{"--no-hosts"},
+		noProxy:  []string{"--http-proxy=false"},
+		noCopyUp: []string{"notmpcopyup"},
+		// Without it a removal waits 10 s for the container to obey TERM.
+		remove:          []string{"--time=0"},
+		runtimeIsGlobal: true,
+		filterIsCSV:     true,
+		gpusAreDevices:  true,
+	},
+}
+
+func (k Kind) dialect() *dialect {
+	if k == Podman {
+		return &dialects[Podman]
+	}
+	return &dialects[Docker]
+}

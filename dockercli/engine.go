@@ -1,0 +1,139 @@
+package dockercli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+
+	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
+	"github.com/seed-64a260eb/cofferdam/truncate"
+)
+
+// maxStdout bounds what is kept of a short verb's output. An inspection is some kilobytes; labels can make it longer.
+const maxStdout = 1 << 20
+
+// A Kind says whose flags an engine's client understands.
+type Kind int
+
+const (
+	// Docker is the docker client, and any that takes the same flags.
+	Docker Kind = iota
+	// Podman is the podman client, also where it is installed under the name docker.
+	Podman
+)
+
+// String returns the name of the program.
+func (k Kind) String() string { return k.dialect().name }
+
+// An Engine is a client program and what is known of the engine behind it. [Find] and [Lookup] return one filled in; a literal
+// is as good where its fields are known. The zero Engine is the docker program on PATH. Its methods don't change it and may be called at
+// the same time.
+type Engine struct {
+	// Path is the client program. If it has no slash, PATH is searched each time. If empty, it is the name of the Kind.
+	Path string
+	// Global are the words between the program and the verb, such as "--context", "ci".
+	Global []string
+	// Env is the client's environment, each entry "key=value". If nil, the environment of this process.
+	Env []string
+	// Kind says whose flags the client understands.
+	Kind Kind
+	// ClientVersion and ServerVersion are as the engine reports them. If empty, they are not known.
+	ClientVersion, ServerVersion string
+	// Remote says that the engine may run on another machine, so that host paths mean nothing to it.
+	Remote bool
+	// Rootless says that the engine runs without root's rights, where some limits are ignored.
+	Rootless bool
+	// PodmanService says that a docker client talks to podman. Podman's own flags can't be given then.
+	PodmanService bool
+}
+
+// Resolve returns the engine with Path made absolute, so that later starts don't depend on PATH or on the working directory.
+// Its error matches [ErrNoEngine] if there is no such program, and [exec.ErrDot] too if PATH would have found it in the current directory.
+func (e *Engine) Resolve() (*Engine, error) {
+	path, err := lookPath(e.path())
+	if err != nil {
+		return nil, err
+	}
+	resolved := *e
+	resolved.Path = path
+	return &resolved, nil
+}
+
+// lookPath makes a program's name or path absolute.
+func lookPath(name string) (string, error) {
+	path, err := exec.LookPath(name)
+	if err == nil {
+		path, err = filepath.Abs(path)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", ErrNoEngine, err)
+	}
+	return path, nil
+}
+
+func (e *Engine) path() string {
+	if e.Path == "" {
+		return e.Kind.String()
+	}
+	return e.Path
+}
+
+// argv returns the whole argument vector of a verb, in memory of its own.
+func (e *Engine) argv(words ...string) []string {
+	argv := make([]string, 0, 1+len(e.Global)+len(words))
+	argv = append(argv, e.path())
+	argv = append(argv, e.Global...)
+	return append(argv, words...)
+}
+
+// A call is one run of the client for a short verb.
+type call struct {
+	verb   string
+	argv   []string
+	stdin  *os.File
+	stdout io.Writer // if nil, the output is returned
+	stderr io.Writer // also gets what is kept for the error
+}
+
+// do runs c and returns what it printed. Its error is an *Error unless the client could not be started at all.
+func (e *Engine) do(ctx context.Context, c call) ([]byte, error) {
+	resolved, err := e.Resolve()
+	if err != nil {
+		return nil, err
+	}
+	stdout, stderr := truncate.Buffer{Limit: maxStdout}, truncate.Buffer{Limit: maxStderr}
+	var out, errs io.Writer = &stdout, &stderr
+	if c.stdout != nil {
+		out = c.stdout
+	}
+	if c.stderr != nil {
+		errs = io.MultiWriter(&stderr, c.stderr)
+	}
+	state, err := procgroup.Output(ctx, procgroup.Cmd{
+		Path: resolved.Path,
+		Args: c.argv,
+		Env:  e.Env,
+		// The client, or its credential helper, must fail rather than wait for an answer from the terminal.
+		NewSession: true,
+		Stdin:      c.stdin,
+	}, out, errs)
+	if errors.Is(err, procgroup.ErrWriterStuck) {
+		return nil, err // a buffer may still be written to, so nothing may be read from it
+	}
+	exit := -1
+	if state != nil {
+		exit = state.ExitCode()
+	}
+	if err == nil && exit == 0 && stdout.Dropped() > 0 {
+		err = fmt.Errorf("it printed more than %d bytes", maxStdout)
+	}
+	if err != nil || exit != 0 {
+		return slices.Clone(stdout.Bytes()), newError(c.verb, c.argv, exit, stderr.Bytes(), err)
+	}
+	return stdout.Bytes(), nil
+}

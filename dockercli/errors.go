@@ -1,0 +1,227 @@
+package dockercli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// maxStderr is how much of a client's stderr an Error keeps: half from its beginning, half from its end.
+const maxStderr = 4 << 10
+
+// What an engine's failure means, as far as its words tell. Every [*Error] matches at most one of them.
+var (
+	// ErrNoEngine means that no usable engine was found.
+	ErrNoEngine = errors.New("no container engine found")
+	// ErrEngineDown means that the engine does not answer.
+	ErrEngineDown = errors.New("the container engine does not answer")
+	// ErrPermission means that this user may not talk to the engine.
+	ErrPermission = errors.New("no permission to use the container engine")
+	// ErrImageMissing means that the engine has no such image.
+	ErrImageMissing = errors.New("the image is missing")
+	// ErrPull means that an image could not be pulled.
+	ErrPull = errors.New("the image could not be pulled")
+	// ErrNoCommand means that the image has no such command, or can't execute it.
+	ErrNoCommand = errors.New("the command can't be executed in the image")
+	// ErrArgument means that an argument was refused, by this package or by the engine.
+	ErrArgument = errors.New("an argument was refused")
+	// ErrNoContainer means that there is no such container.
+	ErrNoContainer = errors.New("no such container")
+	// ErrNotRunning means that the container exists and does not run.
+	ErrNotRunning = errors.New("the container does not run")
+	// ErrNameInUse means that another container has the name.
+	ErrNameInUse = errors.New("the container's name is in use")
+	// ErrRuntime means that the engine's runtime could not start the container.
+	ErrRuntime = errors.New("the container could not be started")
+)
+
+// errRemoving means that the container is being removed by somebody else, most often by its own --rm.
+var errRemoving = errors.New("the container is being removed")
+
+// advice says what the user can do about an error of the class.
+var advice = map[error]string{
+	ErrNoEngine:     "install docker or podman, or name its program",
+	ErrEngineDown:   "start the engine, or check DOCKER_HOST, CONTAINER_HOST and the context",
+	ErrPermission:   "run as a user who may open the engine's socket, or use a rootless engine",
+	ErrImageMissing: "pull or import the image, and check its name",
+	ErrPull:         "check the image's name, the network, and that you are logged in to the registry",
+	ErrNoCommand:    "use an image that has the command, or name its path inside the image",
+	ErrArgument:     "correct the argument that the message names",
+	ErrNoContainer:  "the container has ended, or was never created",
+	ErrNotRunning:   "the container has ended, or was not started yet",
+	ErrNameInUse:    "choose another name, or remove the container that has it",
+	ErrRuntime:      "check the engine's runtime and the limits it can set",
+}
+
+// An Error is a failed run of the client.
+type Error struct {
+	// Verb is what was asked for, such as "pull".
+	Verb string
+	// Command is the command line, with the values of environment variables hidden.
+	Command string
+	// ExitCode is the client's. It is -1 if the client was ended by a signal, or its end was not seen.
+	ExitCode int
+	// Stderr is what the client said, shortened to 4 KiB.
+	Stderr string
+	// Class is the sentinel that tells what the failure means. If nil, that is not known.
+	Class error
+	// Cause is why the client was ended or not waited for, such as a context's cause. If nil, it ended by itself.
+	Cause error
+}
+
+func newError(verb string, argv []string, exit int, stderr []byte, cause error) *Error {
+	e := &Error{Verb: verb, Command: Explain(Redact(argv)), ExitCode: exit, Stderr: string(stderr), Cause: cause}
+	if cause == nil {
+		e.Class = Classify(stderr)
+	} else if errors.Is(cause, context.DeadlineExceeded) {
+		e.Class = ErrEngineDown
+	}
+	return e
+}
+
+// Error says what failed, the engine's own words, and what can be done about it.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Verb)
+	b.WriteString(": ")
+	switch {
+	case e.Class != nil:
+		b.WriteString(e.Class.Error())
+	case e.Cause == nil:
+		fmt.Fprintf(&b, "the client exited with %d", e.ExitCode)
+	default:
+		b.WriteString("the client was ended")
+	}
+	if e.Cause != nil {
+		fmt.Fprintf(&b, ": %v", e.Cause)
+	}
+	if words := message(e.Stderr); words != "" {
+		fmt.Fprintf(&b, ": %s", words)
+	}
+	if hint := advice[e.Class]; hint != "" {
+		fmt.Fprintf(&b, " (%s)", hint)
+	}
+	return b.String()
+}
+
+// Unwrap returns the class and the cause, as far as they are known.
+func (e *Error) Unwrap() []error {
+	var errs []error
+	for _, err := range []error{e.Class, e.Cause} {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// message returns an engine's words as one line, without what every message of its carries.
+func message(stderr string) string {
+	var kept []string
+	for line := range strings.Lines(stderr) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "Usage:") || strings.HasPrefix(line, "See 'podman ") ||
+			strings.HasPrefix(line, "Run 'docker ") || strings.HasPrefix(line, "Trying to pull") {
+			continue
+		}
+		for _, prefix := range []string{"docker: ", "Error: ", "Error response from daemon: "} {
+			line = strings.TrimPrefix(line, prefix)
+		}
+		kept = append(kept, line)
+	}
+	return strings.Join(kept, "; ")
+}
+
+// classes says what the engines' messages mean. The first row all of whose words occur counts, so what is definite stands before what
+// can also be a part of another message. Words are in lower case. The rows are checked against messages recorded from real engines.
+var classes = []struct {
+	class error
+	words []string
+}{
+	// The client can't reach its engine.
+	{ErrPermission, []string{"permission denied while trying to connect"}},
+	{ErrPermission, []string{"unable to connect to podman socket", "permission denied"}},
+	{ErrEngineDown, []string{"cannot connect to the docker daemon"}},
+	{ErrEngineDown, []string{"failed to connect to the docker api"}},
+	{ErrEngineDown, []string{"error during connect"}},
+	{ErrEngineDown, []string{"unable to resolve docker endpoint"}},
+	{ErrEngineDown, []string{"unable to connect to podman socket"}},
+	{ErrEngineDown, []string{"failed to resolve active destination"}},
+	{ErrEngineDown, []string{"error waiting for container: unexpected eof"}},
+
+	// Containers.
+	{errRemoving, []string{"removal of container", "is already in progress"}},
+	{ErrNoContainer, []string{"no such container"}},
+	{ErrNameInUse, []string{"the container name", "is already in use by"}},
+	{ErrNotRunning, []string{"container", "is not running"}},
+	{ErrNotRunning, []string{"container state improper"}},
+
+	// Images. Only a client that pulls looks for a registry.
+	{ErrImageMissing, []string{"no such image"}},
+	{ErrImageMissing, []string{"image not known"}},
+	{ErrImageMissing, []string{"does not match the specified platform"}},
+	{ErrPull, []string{"initializing source docker://"}},
+	{ErrPull, []string{"unable to find image", "error response from daemon"}},
+	{ErrPull, []string{"/v2/\": dial tcp"}},
+
+	// Starting. A mount that fails, or a working directory, is an argument's fault though the runtime tells of it.
+	{ErrNoCommand, []string{"executable file not found in $path"}},
+	{ErrNoCommand, []string{"unable to start container process: exec: "}},
+	{ErrNoCommand, []string{"exec format error"}},
+	{ErrNoCommand, []string{"no command specified"}},
+	{ErrNoCommand, []string{"no command or entrypoint provided"}},
+	{ErrArgument, []string{"error mounting"}},
+	{ErrArgument, []string{"sethostname"}},
+	{ErrArgument, []string{"unable to set memory limit"}},
+	{ErrRuntime, []string{"oci runtime"}},
+	{ErrRuntime, []string{"runc create failed"}},
+	{ErrRuntime, []string{"unknown runtime specified"}},
+
+	// Arguments.
+	{ErrArgument, []string{"unknown flag"}},
+	{ErrArgument, []string{"invalid argument"}},
+	{ErrArgument, []string{"invalid reference format"}},
+	{ErrArgument, []string{"repository name must be lowercase"}},
+	{ErrArgument, []string{"invalid value for"}},
+	{ErrArgument, []string{"minimum memory limit"}},
+	{ErrArgument, []string{"invalid mount"}},
+	{ErrArgument, []string{"statfs", "no such file or directory"}},
+	{ErrArgument, []string{"must be an absolute path"}},
+	{ErrArgument, []string{"needs to be an absolute path"}},
+	{ErrArgument, []string{"workdir", "does not exist on container"}},
+	{ErrArgument, []string{"unable to find user"}},
+	{ErrArgument, []string{"network", "not found"}},
+	{ErrArgument, []string{"unknown capability"}},
+	{ErrArgument, []string{"opening seccomp profile"}},
+	{ErrArgument, []string{"ulimit option"}},
+	{ErrArgument, []string{"invalid container name"}},
+	{ErrArgument, []string{"could not select device driver"}},
+	{ErrArgument, []string{"unresolvable cdi devices"}},
+}
+
+// Classify returns the sentinel that says what an engine's message means, or nil if that is not known. A container's own output can
+// imitate an engine's, so only what a client said before its container has started, or of a client that runs none, is worth asking about.
+func Classify(stderr []byte) error {
+	text := string(bytes.ToLower(stderr))
+	for _, row := range classes {
+		all := true
+		for _, words := range row.words {
+			all = all && strings.Contains(text, words)
+		}
+		if all {
+			return row.class
+		}
+	}
+	return nil
+}
+
+// NewRunError returns the error of a client that was started with argv by other means than this package's, and has failed.
+// Stderr may be of any length; cause may be nil.
+func NewRunError(argv []string, exitCode int, stderr []byte, cause error) *Error {
+	if len(stderr) > maxStderr {
+		stderr = append(bytes.Clone(stderr[:maxStderr/2]), stderr[len(stderr)-maxStderr/2:]...)
+	}
+	return newError("run", argv, exitCode, stderr, cause)
+}

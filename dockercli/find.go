@@ -1,0 +1,140 @@
+package dockercli
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/shlex"
+	"github.com/hashicorp/go-multierror"
+)
+
+// probeTimeout is how long [Find] and [Lookup] wait for one engine. A local engine answers in a fifth of a second; one over
+// ssh takes about a second.
+const probeTimeout = 5 * time.Second
+
+// Find returns the first of docker and podman that is on PATH and whose engine answers within 5 s. Its error matches
+// [ErrNoEngine], holds the reason for each program that was passed over, and matches their errors too.
+func Find(ctx context.Context) (*Engine, error) {
+	var reasons *multierror.Error
+	for _, kind := range []Kind{Docker, Podman} {
+		e, err := Lookup(ctx, kind.String())
+		if err == nil {
+			return e, nil
+		}
+		reasons = multierror.Append(reasons, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, fmt.Errorf("%w (%s): %w", ErrNoEngine, advice[ErrNoEngine], reasons.ErrorOrNil())
+}
+
+// Lookup returns the engine that spec names, if it answers within 5 s: the path of a program, a name on PATH, or a program with flags
+// before the verb, in the shell's words, such as "podman --remote" or "docker --context ci". A name that PATH would find in the
+// current directory is refused. Its error matches [ErrArgument] if spec can't be read, or what [Classify] says of the engine's answer.
+func Lookup(ctx context.Context, spec string) (*Engine, error) {
+	words := []string{spec}
+	path, err := lookPath(spec)
+	// A path may hold spaces and backslashes that the shell would read differently, so the whole is tried first.
+	if err != nil {
+		if words, err = split(spec); err != nil {
+			return nil, err
+		}
+		if path, err = lookPath(words[0]); err != nil {
+			return nil, err
+		}
+	}
+	e := &Engine{Path: path, Global: slices.Clip(words[1:])}
+	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, errNoAnswer)
+	defer cancel()
+	if err := e.probe(ctx); err != nil {
+		return nil, fmt.Errorf("%s: %w", spec, err)
+	}
+	return e, nil
+}
+
+// errNoAnswer is a deadline to everyone who asks.
+var errNoAnswer = fmt.Errorf("no answer within %v: %w", probeTimeout, context.DeadlineExceeded)
+
+// split returns the words of an operator's string. The shell's reader drops what follows a "#", and returns words beside an error: either
+// would leave a different command than was written.
+func split(spec string) ([]string, error) {
+	words, err := shlex.Split(spec)
+	if err != nil {
+		return nil, fmt.Errorf("%w: engine %q: %w", ErrArgument, spec, err)
+	}
+	if len(words) == 0 {
+		return nil, fmt.Errorf("%w: engine %q: it names no program", ErrArgument, spec)
+	}
+	// Any letter in place of "#" is the same word, unless it begins a comment.
+	plain, err := shlex.Split(strings.ReplaceAll(spec, "#", "x"))
+	if err != nil || !slices.EqualFunc(words, plain, func(a, b string) bool { return strings.ReplaceAll(a, "#", "x") == b }) {
+		return nil, fmt.Errorf("%w: engine %q: it holds a comment", ErrArgument, spec)
+	}
+	return words, nil
+}
+
+// probe asks the client who it is and then its engine, and fills in what they say.
+func (e *Engine) probe(ctx context.Context) error {
+	// The client's name for itself tells podman under the name docker. The engine is not asked for it.
+	out, err := e.do(ctx, call{verb: "version", argv: e.argv("--version")})
+	if err != nil {
+		return err
+	}
+	text := strings.TrimSpace(string(out))
+	e.ClientVersion = versionNumber(text)
+	if strings.Contains(strings.ToLower(text), "podman") {
+		e.Kind = Podman
+		return e.probePodman(ctx)
+	}
+	return e.probeDocker(ctx)
+}
+
+// versionNumber returns the word after "version", as in "Docker version 28.2.2, build e6534b4".
+func versionNumber(text string) string {
+	_, rest, _ := strings.Cut(text, "version ")
+	number, _, _ := strings.Cut(rest, " ")
+	return strings.TrimSuffix(number, ",")
+}
+
+func (e *Engine) probePodman(ctx context.Context) error {
+	out, err := e.do(ctx, call{verb: "info", argv: e.argv("info", "--format={{.Version.Version}} {{.Host.ServiceIsRemote}} {{.Host.Security.Rootless}}")})
+	if err != nil {
+		return err
+	}
+	fields := strings.Fields(string(out))
+	if len(fields) != 3 {
+		return fmt.Errorf("%w: info: unexpected answer %.200q", ErrEngineDown, out)
+	}
+	e.ServerVersion, e.Remote, e.Rootless = fields[0], fields[1] == "true", fields[2] == "true"
+	return nil
+}
+
+func (e *Engine) probeDocker(ctx context.Context) error {
+	out, err := e.do(ctx, call{verb: "version", argv: e.argv("version",
+		"--format={{.Server.Version}}{{println}}{{.Client.Context}}{{println}}{{range .Server.Components}}{{.Name}}{{println}}{{end}}")})
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(string(out), "\n")
+	if len(lines) < 3 || strings.TrimSpace(lines[0]) == "" {
+		return fmt.Errorf("%w: version: unexpected answer %.200q", ErrEngineDown, out)
+	}
+	e.ServerVersion = strings.TrimSpace(lines[0])
+	components := lines[2:]
+	e.PodmanService = slices.Contains(components, "Podman Engine")
+	// The client names the endpoint that its flags, DOCKER_HOST and the context come to; it reads that from its files alone.
+	out, err = e.do(ctx, call{verb: "context inspect", argv: e.argv("context", "inspect", "--format={{.Endpoints.docker.Host}}")})
+	if err != nil {
+		return err
+	}
+	host := strings.TrimSpace(string(out))
+	socket, isSocket := strings.CutPrefix(host, "unix://")
+	e.Remote = !isSocket && !strings.HasPrefix(host, "npipe://") && !strings.HasPrefix(host, "fd://")
+	// Engines before 23 don't list this component, but a rootless engine's socket lies in its user's runtime directory.
+	e.Rootless = slices.Contains(components, "rootlesskit") || isSocket && strings.HasPrefix(socket, "/run/user/")
+	return nil
+}

@@ -1,0 +1,89 @@
+package dockercli
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// A Mount is a directory or file of the engine's host that is visible in the container.
+type Mount struct {
+	// Source is its absolute path on the engine's host. It must exist.
+	Source string
+	// Target is where it appears, an absolute path below /.
+	Target string
+	// Writable lets the container change it.
+	Writable bool
+}
+
+// A Tmpfs is a directory in memory, without set-uid programs and devices, that starts out empty.
+type Tmpfs struct {
+	// Target is where it appears, an absolute path below / without a colon or comma.
+	Target string
+	// SizeBytes is how much it holds. If zero or negative, the engine's default counts, which may be half of the memory.
+	SizeBytes int64
+	// Mode is its permission bits. If zero, 01777: everyone may write, as in /tmp. Old versions of runc ignore it for a directory that the
+	// image has already.
+	Mode uint32
+	// Exec lets programs in it be executed.
+	Exec bool
+}
+
+// value returns the value of --mount: one record of comma-separated values, the only form in which colons and commas of a path are
+// no separators.
+func (m Mount) value(c *checker) string {
+	if !absolute(m.Source) {
+		c.refuse("mount source %q: it has to be an absolute path", m.Source)
+	}
+	c.target("mount target", m.Target)
+	for _, path := range []string{m.Source, m.Target} {
+		// The engines trim a value, and their parser makes a newline of a carriage return and a newline.
+		if strings.TrimFunc(path, unicode.IsSpace) != path {
+			c.refuse("mount path %q: the engines would cut the white space at its ends", path)
+		}
+		if strings.Contains(path, "\r\n") {
+			c.refuse("mount path %q: the engines would drop its carriage return", path)
+		}
+	}
+	fields := []string{"type=bind", csvField("source=" + m.Source), csvField("target=" + m.Target)}
+	if !m.Writable {
+		fields = append(fields, "readonly")
+	}
+	return strings.Join(fields, ",")
+}
+
+// absolute reports whether a path is absolute on any system: the engine's host need not be this one.
+func absolute(path string) bool {
+	return strings.HasPrefix(path, "/") || strings.HasPrefix(path, `\\`) ||
+		len(path) >= 3 && isLetter(path[0]) && path[1] == ':' && (path[2] == '\\' || path[2] == '/')
+}
+
+// csvField quotes one field of a record as RFC 4180 has it.
+func csvField(field string) string {
+	if !strings.ContainsAny(field, ",\"\r\n") {
+		return field
+	}
+	return `"` + strings.ReplaceAll(field, `"`, `""`) + `"`
+}
+
+// value returns the value of --tmpfs. Whether programs may be executed is always said: the engines' defaults differ.
+func (t Tmpfs) value(c *checker, d *dialect) string {
+	c.target("tmpfs", t.Target)
+	if strings.ContainsAny(t.Target, ":,") {
+		c.refuse("tmpfs %q: its path can't have a colon or comma", t.Target)
+	}
+	options := []string{"rw", "nosuid", "nodev", "noexec"}
+	if t.Exec {
+		options[3] = "exec"
+	}
+	if t.SizeBytes > 0 {
+		options = append(options, "size="+strconv.FormatInt(t.SizeBytes, 10))
+	}
+	mode := t.Mode
+	if mode == 0 {
+		mode = 0o1777
+	}
+	options = append(options, "mode="+strconv.FormatUint(uint64(mode), 8))
+	options = append(options, d.noCopyUp...)
+	return t.Target + ":" + strings.Join(options, ",")
+}
