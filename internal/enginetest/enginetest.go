@@ -1,0 +1,128 @@
+// Package enginetest runs tests against every real engine of the machine, and fails them on anything they leave behind.
+//
+// The environment decides what is run:
+//
+//   - ENGINE names the one engine to use, as a command line; else docker and podman are looked up.
+//   - COFFERDAM_REQUIRE_ENGINES lists engines, with commas between them, that are also used, and whose absence is a failure and
+//     not a skip.
+//   - COFFERDAM_IMAGE and COFFERDAM_NO_PULL decide the image: see [setup.Image].
+package enginetest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/setup"
+)
+
+// setupTimeout bounds the search for one engine, and the making of its image.
+const setupTimeout = 6 * time.Minute
+
+// An Engine is a real engine that has run a container of Image.
+type Engine struct {
+	*dockercli.Engine
+	Name  string // as it was looked up
+	Image string
+
+	// Labels are unique to the test binary. A container that carries them fails the test which leaves it behind.
+	Labels map[string]string
+}
+
+// labels hold the time, because a process number is used again.
+var labels = map[string]string{"cofferdam.test": fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano())}
+
+// Run runs f as a subtest for each engine, under [Check]. The subtest of an engine that does not work is skipped, or fails if the
+// engine is required.
+func Run(t *testing.T, f func(t *testing.T, e Engine)) {
+	t.Helper()
+	for _, c := range candidates() {
+		t.Run(filepath.Base(c.Name), func(t *testing.T) {
+			if c.err != nil {
+				leaveOut(t, c)
+			}
+			Check(t, c.Engine)
+			f(t, c.Engine)
+		})
+	}
+}
+
+// Engines returns the engines that work, for what is no test of one engine. It skips the test if there is none, and fails it if a
+// required one is missing.
+func Engines(tb testing.TB) []Engine {
+	tb.Helper()
+	var engines []Engine
+	var missing []string
+	for _, c := range candidates() {
+		switch {
+		case c.err == nil:
+			engines = append(engines, c.Engine)
+		case slices.Contains(requirements(), c.Name):
+			leaveOut(tb, c)
+		default:
+			missing = append(missing, fmt.Sprintf("%s: %v", c.Name, c.err))
+		}
+	}
+	if len(engines) == 0 {
+		tb.Skip("no engine works here: " + strings.Join(missing, "; "))
+	}
+	if len(missing) > 0 {
+		tb.Log("left out: " + strings.Join(missing, "; "))
+	}
+	return engines
+}
+
+type candidate struct {
+	Engine
+	err error
+}
+
+// candidates is worked out once, before any test counts what it leaves behind.
+var candidates = sync.OnceValue(func() []candidate {
+	var all []candidate
+	names := append(setup.Wanted(), requirements()...)
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		c := candidate{Engine: Engine{Name: name, Labels: labels}}
+		c.Engine.Engine, c.Image, c.err = find(name)
+		all = append(all, c)
+	}
+	return all
+})
+
+func find(name string) (*dockercli.Engine, string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
+	defer cancel()
+	e, err := dockercli.Lookup(ctx, name)
+	if err != nil {
+		return nil, "", err
+	}
+	if e.Kind == dockercli.Podman {
+		// Podman without root may look for its state below TMPDIR, which Check changes.
+		e.Env = os.Environ()
+	}
+	image, err := setup.Ready(ctx, e, os.Stderr)
+	if err != nil {
+		return nil, "", err
+	}
+	return e, image, nil
+}
+
+func requirements() []string {
+	return strings.FieldsFunc(os.Getenv("COFFERDAM_REQUIRE_ENGINES"), func(r rune) bool { return r == ',' })
+}
+
+func leaveOut(tb testing.TB, c candidate) {
+	tb.Helper()
+	if slices.Contains(requirements(), c.Name) {
+		tb.Fatalf("%s is required and does not work: %v", c.Name, c.err)
+	}
+	tb.Skipf("%s is left out: %v", c.Name, c.err)
+}

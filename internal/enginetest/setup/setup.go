@@ -1,0 +1,140 @@
+// Package setup makes an engine ready to run containers for tests and demonstrations on any machine: it sees to an image, with
+// or without a registry, and to podman's settings where its own ones do not work.
+package setup
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+)
+
+// probeTimeout bounds one trivial container: it takes a quarter of a second on an idle machine.
+const probeTimeout = time.Minute
+
+// Wanted returns the engines to look up: what the environment's ENGINE names, which may be a command line such as
+// "docker --context ci", or else docker and podman.
+func Wanted() []string {
+	if spec := os.Getenv("ENGINE"); spec != "" {
+		return []string{spec}
+	}
+	return []string{"docker", "podman"}
+}
+
+// Ready sees to an image as Image does, runs a trivial container of it, and returns its name. Where podman's own settings do not
+// work, it writes a containers.conf that does into the user's cache and names it in e.Env. A CONTAINERS_CONF that is already set
+// is left alone.
+func Ready(ctx context.Context, e *dockercli.Engine, progress io.Writer) (image string, err error) {
+	image, err = Image(ctx, e, progress)
+	if err != nil {
+		return "", err
+	}
+	// There may be two things to cure: crun refuses the cgroups, then runc the limits.
+	for tries := 0; ; tries++ {
+		err := probe(ctx, e, image)
+		if err == nil {
+			return image, nil
+		}
+		conf := containersConf(err.Error())
+		if tries == 2 || conf == "" || e.Kind != dockercli.Podman || os.Getenv("CONTAINERS_CONF") != "" {
+			return "", fmt.Errorf("%s cannot run a container: %w", e.Path, err)
+		}
+		path, err := writeConf(conf)
+		if err != nil {
+			return "", err
+		}
+		e.Env = append(slices.Clip(environ(e)), "CONTAINERS_CONF="+path)
+	}
+}
+
+func probe(ctx context.Context, e *dockercli.Engine, image string) error {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	return run(ctx, e, "run", "--rm", "--pull=never", "--network=none", "--log-driver=none", "--", image, "true")
+}
+
+// containersConf returns the settings that cure podman's complaint, or nothing where it is another one. On machines with cgroups
+// in hybrid mode crun refuses to work, and runc does not; without CAP_SYS_RESOURCE podman's default limits may not be set.
+func containersConf(complaint string) string {
+	hybrid := strings.Contains(complaint, "hybrid mode")
+	rlimit := strings.Contains(complaint, "rlimit") && strings.Contains(strings.ToLower(complaint), "not permitted")
+	if !hybrid && !rlimit {
+		return ""
+	}
+	conf := "[containers]\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=4096:4096\"]\n"
+	if hybrid {
+		conf += "[engine]\nruntime = \"runc\"\n"
+	}
+	return conf
+}
+
+// writeConf puts the settings where every process of the user finds them: a name of its own would be left behind.
+func writeConf(conf string) (string, error) {
+	dir, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	temp, err := os.CreateTemp(dir, "containers.conf.*")
+	if err != nil {
+		return "", err
+	}
+	defer os.Remove(temp.Name())
+	_, err = temp.WriteString(conf)
+	if err = errors.Join(err, temp.Close()); err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "containers.conf")
+	return path, os.Rename(temp.Name(), path)
+}
+
+// cacheDir returns a directory that only this user may enter, also for a user without a home.
+func cacheDir() (string, error) {
+	if dir, err := os.UserCacheDir(); err == nil {
+		dir = filepath.Join(dir, "cofferdam")
+		if os.MkdirAll(dir, 0o700) == nil {
+			return dir, nil
+		}
+	}
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("cofferdam-%d", os.Getuid()))
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	// Somebody else could have made it first, and then own what podman reads there.
+	if info, err := os.Lstat(dir); err != nil || info.Mode() != fs.ModeDir|0o700 {
+		return "", fmt.Errorf("%s is not a private directory: remove it, or set HOME", dir)
+	}
+	return dir, nil
+}
+
+func environ(e *dockercli.Engine) []string {
+	if e.Env != nil {
+		return e.Env
+	}
+	return os.Environ()
+}
+
+// run runs one verb of the engine; what the engine printed is in the error.
+func run(ctx context.Context, e *dockercli.Engine, args ...string) error {
+	cmd := exec.CommandContext(ctx, e.Path, slices.Concat(e.Global, args)...)
+	cmd.Env = environ(e)
+	// A killed podman can leave a container behind.
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 5 * time.Second
+	said, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s %s: %w: %s", filepath.Base(e.Path), args[0], cmp.Or(context.Cause(ctx), err), bytes.TrimSpace(said))
+	}
+	return nil
+}
