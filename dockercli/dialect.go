@@ -7,6 +7,8 @@ type dialect struct {
 
 	// run are flags that every run gets.
 	run []string
+	// exec are flags that every exec gets.
+	exec []string
 	// noHosts are flags of a run that names no extra hosts; the engines refuse the two together.
 	noHosts []string
 	// noProxy are flags that keep the client's proxy settings, and the credentials in them, out of the container.
@@ -19,10 +21,12 @@ type dialect struct {
 	runtimeIsGlobal bool
 	// filterIsCSV says that the value of --filter is a record of comma-separated values.
 	filterIsCSV bool
-	// gpus names GPUs by CDI device names.
+	// gpusAreDevices says that GPUs are named as devices.
 	gpusAreDevices bool
 	// oomEvent says that the engine reports an OOM as an event.
 	oomEvent bool
+	// info is the template of what the engine says of itself.
+	info string
 }
 
 var dialects = [...]dialect{
@@ -34,6 +38,7 @@ var dialects = [...]dialect{
 			"--env=ALL_PROXY=", "--env=all_proxy=", "--env=NO_PROXY=", "--env=no_proxy=",
 		},
 		oomEvent: true,
+		info:     dockerInfoTemplate,
 	},
 	Podman: {
 		name: "podman",
@@ -47,6 +52,7 @@ var dialects = [...]dialect{
 			// A supervising service's notification socket must not reach the container.
 			"--sdnotify=ignore",
 		},
+		exec: []string{"--detach-keys="},
 		// The host's own /etc/hosts is copied into the container otherwise.
 		noHosts:  []string{"--no-hosts"},
 		noProxy:  []string{"--http-proxy=false"},
@@ -56,6 +62,7 @@ var dialects = [...]dialect{
 		runtimeIsGlobal: true,
 		filterIsCSV:     true,
 		gpusAreDevices:  true,
+		info:            podmanInfoTemplate,
 	},
 }
 

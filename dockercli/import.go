@@ -1,0 +1,28 @@
+package dockercli
+
+import (
+	"context"
+	"os"
+	"strings"
+)
+
+// Import makes an image of a tar archive that holds a whole root file system, and returns the image's ID. Each change is an instruction such as
+// "ENV PATH=/bin" or "WORKDIR /work".
+func (e *Engine) Import(ctx context.Context, archive *os.File, image string, changes ...string) (id string, err error) {
+	argv, err := e.importArgs(image, changes)
+	if err != nil {
+		return "", err
+	}
+	out, err := e.do(ctx, call{verb: "import", argv: argv, stdin: archive})
+	return strings.TrimSpace(string(out)), err
+}
+
+func (e *Engine) importArgs(image string, changes []string) ([]string, error) {
+	var c checker
+	c.image(image)
+	f := flags{words: []string{"import"}}
+	f.list("change", changes)
+	argv := append(e.argv(f.words...), "--", "-", image)
+	c.words(argv)
+	return argv, c.err()
+}

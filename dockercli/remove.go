@@ -1,0 +1,55 @@
+package dockercli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// removePoll is the pause between two looks at a container that somebody else is removing. That takes a tenth of a second or so.
+const removePoll = 50 * time.Millisecond
+
+// Remove kills the container, if it runs, and removes it and its anonymous volumes. That there is no such container is success; one that is being
+// removed already is awaited, as long as ctx lets it.
+func (e *Engine) Remove(ctx context.Context, container string) error {
+	argv, err := e.removeArgs(container)
+	if err != nil {
+		return err
+	}
+	_, err = e.do(ctx, call{verb: "rm", argv: argv})
+	switch {
+	case errors.Is(err, ErrNoContainer):
+		return nil
+	case errors.Is(err, errRemoving):
+		return e.awaitRemoval(ctx, container)
+	}
+	return err
+}
+
+func (e *Engine) awaitRemoval(ctx context.Context, container string) error {
+	tick := time.NewTicker(removePoll)
+	defer tick.Stop()
+	for {
+		_, err := e.Inspect(ctx, container)
+		if errors.Is(err, ErrNoContainer) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("rm: %w, and is still there: %w", errRemoving, context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+}
+
+func (e *Engine) removeArgs(container string) ([]string, error) {
+	var c checker
+	c.container(container)
+	argv := e.argv("rm", "--force", "--volumes")
+	argv = append(argv, e.Kind.dialect().remove...)
+	return append(argv, "--", container), c.err()
+}
