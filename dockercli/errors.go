@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -117,13 +118,15 @@ func (e *Error) Unwrap() []error {
 	return errs
 }
 
+// noise begins the lines that say nothing of what went wrong.
+var noise = []string{"Usage:", "Run 'docker ", "See 'podman ", "Trying to pull ", "WARNING: "}
+
 // message returns an engine's words as one line, without what every message of its carries.
 func message(stderr string) string {
 	var kept []string
 	for line := range strings.Lines(stderr) {
 		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "Usage:") || strings.HasPrefix(line, "See 'podman ") ||
-			strings.HasPrefix(line, "Run 'docker ") || strings.HasPrefix(line, "Trying to pull") {
+		if line == "" || slices.ContainsFunc(noise, func(prefix string) bool { return strings.HasPrefix(line, prefix) }) {
 			continue
 		}
 		for _, prefix := range []string{"docker: ", "Error: ", "Error response from daemon: "} {

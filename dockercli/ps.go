@@ -8,7 +8,7 @@ import (
 )
 
 // PS returns the names of all containers, running or not, that carry every one of the labels. A label whose value is empty stands for any value.
-// Without labels it returns all containers.
+// There has to be at least one: nobody should come by a list of everybody's containers by mistake.
 func (e *Engine) PS(ctx context.Context, labels map[string]string) ([]string, error) {
 	argv, err := e.psArgs(labels)
 	if err != nil {
@@ -31,6 +31,9 @@ func (e *Engine) PS(ctx context.Context, labels map[string]string) ([]string, er
 
 func (e *Engine) psArgs(labels map[string]string) ([]string, error) {
 	var c checker
+	if len(labels) == 0 {
+		c.refuse("labels: there are none to look for")
+	}
 	argv := e.argv("ps", "--all", "--no-trunc", "--format={{.Names}}")
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		value := labels[key]

@@ -207,13 +207,21 @@ func (o RunOptions) words(c *checker, d *dialect) []string {
 	if d.gpusAreDevices {
 		f.list("device", cdiDevices(c, o.GPUs))
 	} else {
-		f.value("gpus", o.GPUs)
+		f.value("gpus", dockerGPUs(o.GPUs))
 	}
 	f.value("log-driver", o.LogDriver)
 
 	c.image(o.Image)
 	f.words = append(f.words, "--", o.Image)
 	return append(f.words, o.Command...)
+}
+
+// dockerGPUs returns the value of --gpus, a record of comma-separated values, of which several devices are one.
+func dockerGPUs(gpus string) string {
+	if strings.HasPrefix(gpus, "device=") {
+		return csvField(gpus)
+	}
+	return gpus
 }
 
 // cdiDevices returns the device names that mean what docker's --gpus does. Podman 4 takes that flag and ignores it.

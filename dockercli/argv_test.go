@@ -1,0 +1,270 @@
+package dockercli_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/golden"
+)
+
+// everyOption returns options of which none is zero, but for the one that can't be together with another.
+func everyOption() dockercli.RunOptions {
+	return dockercli.RunOptions{
+		Name:          "cofferdam-every.option_1",
+		Labels:        map[string]string{"b.key": "a=b,c \"quoted\"\nsecond line", "a.key": ""},
+		Remove:        true,
+		Interactive:   true,
+		Pull:          "never",
+		Platform:      "linux/amd64",
+		Network:       "none",
+		Hostname:      "sandbox",
+		ExtraHosts:    []string{"one:192.0.2.1", "two:192.0.2.2"},
+		DNS:           []string{"192.0.2.53"},
+		HTTPProxy:     true,
+		ReadOnly:      true,
+		Tmpfs:         []dockercli.Tmpfs{{Target: "/tmp"}, {Target: "/scratch", SizeBytes: 64 << 20, Mode: 0o700, Exec: true}},
+		Mounts:        []dockercli.Mount{{Source: "/srv/plain", Target: "/in"}, {Source: "/srv/a,b:c \"d\"\ne", Target: "/out", Writable: true}},
+		Workdir:       "/scratch",
+		ShmSize:       "16m",
+		Env:           []string{"PLAIN", "_under_score9"},
+		User:          "65534:65534",
+		Entrypoint:    "/bin/env",
+		Init:          true,
+		StopTimeout:   1500 * time.Millisecond,
+		NoHealthcheck: true,
+		Memory:        "512m",
+		MemorySwap:    "512m",
+		CPUs:          "1.5",
+		CPUShares:     512,
+		PidsLimit:     256,
+		Ulimits:       []string{"nofile=1024:1024", "core=0"},
+		CapDrop:       []string{"ALL"},
+		CapAdd:        []string{"CHOWN", "KILL"},
+		SecurityOpt:   []string{"no-new-privileges"},
+		IPC:           "private",
+		UserNS:        "host",
+		CgroupNS:      "private",
+		Runtime:       "runc",
+		GPUs:          "device=0,1",
+		LogDriver:     "none",
+		Extra:         []string{"--oom-score-adj=500"},
+		Image:         "registry.example:5000/group/image:1.0",
+		Command:       []string{"sh", "-c", "echo \"$HOME\" --privileged", "-x", ""},
+	}
+}
+
+func TestEveryOptionIsSet(t *testing.T) {
+	v := reflect.ValueOf(everyOption())
+	for i := range v.NumField() {
+		if name := v.Type().Field(i).Name; name != "ImageEntrypoint" {
+			assert.Check(t, !v.Field(i).IsZero(), "%s has to be in the case of every option", name)
+		}
+	}
+}
+
+type argvCase struct {
+	name  string
+	build func(e *dockercli.Engine) ([]string, error)
+}
+
+func argvCases() []argvCase {
+	type E = dockercli.Engine
+	const name = "cofferdam-1"
+	return []argvCase{
+		{"run-none", func(e *E) ([]string, error) { return e.RunArgs(dockercli.RunOptions{Image: "image"}) }},
+		{"run-every", func(e *E) ([]string, error) { return e.RunArgs(everyOption()) }},
+		{"run-image-entrypoint", func(e *E) ([]string, error) {
+			return e.RunArgs(dockercli.RunOptions{Image: "image", ImageEntrypoint: true, Env: []string{"HTTP_PROXY"}})
+		}},
+		{"exec-none", func(e *E) ([]string, error) {
+			return e.ExecArgs(dockercli.ExecOptions{Container: name, Command: []string{"true"}})
+		}},
+		{"exec-every", func(e *E) ([]string, error) {
+			return e.ExecArgs(dockercli.ExecOptions{
+				Container: name, Interactive: true, User: "0:0", Workdir: "/tmp", Env: []string{"A", "B"}, Command: []string{"kill", "-9", "-1"},
+			})
+		}},
+		{"kill", func(e *E) ([]string, error) { return dockercli.KillArgs(e, name, "SIGRTMIN+3") }},
+		{"rm", func(e *E) ([]string, error) { return dockercli.RemoveArgs(e, name) }},
+		{"container-inspect", func(e *E) ([]string, error) { return dockercli.InspectArgs(e, name) }},
+		{"image-inspect", func(e *E) ([]string, error) { return dockercli.ImageArgs(e, "image@sha256:0123") }},
+		{"pull-none", func(e *E) ([]string, error) { return dockercli.PullArgs(e, dockercli.PullOptions{Image: "image:1"}) }},
+		{"pull-every", func(e *E) ([]string, error) {
+			return dockercli.PullArgs(e, dockercli.PullOptions{Image: "image:1", Platform: "linux/arm64"})
+		}},
+		{"ps", func(e *E) ([]string, error) {
+			return dockercli.PSArgs(e, map[string]string{"b": "x,\"y\"=z", "a": "", "c": "plain"})
+		}},
+		{"events", func(e *E) ([]string, error) { return dockercli.OOMArgs(e, name) }},
+		{"import-none", func(e *E) ([]string, error) { return dockercli.ImportArgs(e, "image:1", nil) }},
+		{"import-every", func(e *E) ([]string, error) {
+			return dockercli.ImportArgs(e, "image:1", []string{"ENV PATH=/bin", "WORKDIR /work"})
+		}},
+		{"info", func(e *E) ([]string, error) { return dockercli.InfoArgs(e), nil }},
+	}
+}
+
+func lines(argv []string) string {
+	var b strings.Builder
+	for _, word := range argv {
+		fmt.Fprintf(&b, "%q\n", word)
+	}
+	return b.String()
+}
+
+func TestArgv(t *testing.T) {
+	used := map[string]bool{}
+	for _, e := range []*dockercli.Engine{
+		{Kind: dockercli.Docker},
+		{Kind: dockercli.Podman, Path: "/usr/bin/podman", Global: []string{"--log-level=error"}},
+	} {
+		for _, c := range argvCases() {
+			if c.name == "events" && e.Kind == dockercli.Podman {
+				continue // see TestRefused
+			}
+			file := fmt.Sprintf("argv/%s-%s.txt", e.Kind, c.name)
+			used[filepath.Base(file)] = true
+			t.Run(filepath.Base(file), func(t *testing.T) {
+				argv, err := c.build(e)
+				assert.NilError(t, err)
+				golden.Assert(t, lines(argv), file)
+				again, err := c.build(e)
+				assert.NilError(t, err)
+				assert.DeepEqual(t, again, argv)
+			})
+		}
+	}
+	entries, err := os.ReadDir("testdata/argv")
+	assert.NilError(t, err)
+	for _, entry := range entries {
+		assert.Check(t, used[entry.Name()], "testdata/argv/%s belongs to no case", entry.Name())
+	}
+}
+
+func TestArgvSharesNothing(t *testing.T) {
+	global := make([]string, 1, 100)
+	global[0] = "--log-level=error"
+	e := &dockercli.Engine{Global: global}
+	extra := make([]string, 0, 100)
+	command := append(make([]string, 0, 100), "true")
+	first, err := e.RunArgs(dockercli.RunOptions{Image: "one", Extra: extra, Command: command})
+	assert.NilError(t, err)
+	kept := slices.Clone(first)
+	_, err = e.RunArgs(dockercli.RunOptions{Image: "two", Extra: extra, Command: command, ReadOnly: true})
+	assert.NilError(t, err)
+	assert.DeepEqual(t, first, kept)
+}
+
+func TestGPUs(t *testing.T) {
+	e := &dockercli.Engine{Kind: dockercli.Podman}
+	argv, err := e.RunArgs(dockercli.RunOptions{Image: "image", GPUs: "all"})
+	assert.NilError(t, err)
+	assert.Assert(t, slices.Contains(argv, "--device=nvidia.com/gpu=all"))
+}
+
+func TestRefused(t *testing.T) {
+	good := func(change func(o *dockercli.RunOptions)) dockercli.RunOptions {
+		o := dockercli.RunOptions{Image: "image"}
+		change(&o)
+		return o
+	}
+	type O = dockercli.RunOptions
+	for _, c := range []struct {
+		kind  dockercli.Kind
+		words string // the error has to hold
+		o     dockercli.RunOptions
+	}{
+		{0, "image", good(func(o *O) { o.Image = "" })},
+		{0, "-image", good(func(o *O) { o.Image = "-image" })},
+		{0, "oci-archive:/etc/x", good(func(o *O) { o.Image = "oci-archive:/etc/x" })},
+		{0, "docker://x/y", good(func(o *O) { o.Image = "docker://x/y" })},
+		{0, "im age", good(func(o *O) { o.Image = "im age" })},
+		{0, "-name", good(func(o *O) { o.Name = "-name" })},
+		{0, `"n"`, good(func(o *O) { o.Name = "n" })},
+		{0, "a/b", good(func(o *O) { o.Name = "a/b" })},
+		{0, "a=b", good(func(o *O) { o.Labels = map[string]string{"a=b": ""} })},
+		{0, "a b", good(func(o *O) { o.Labels = map[string]string{"a b": ""} })},
+		{0, "label", good(func(o *O) { o.Labels = map[string]string{"": "x"} })},
+		{0, "FOO*", good(func(o *O) { o.Env = []string{"FOO*"} })},
+		{0, "A=1", good(func(o *O) { o.Env = []string{"A=1"} })},
+		{0, "9A", good(func(o *O) { o.Env = []string{"9A"} })},
+		{0, "NUL", good(func(o *O) { o.Command = []string{"a\x00b"} })},
+		{0, "UTF-8", good(func(o *O) { o.Command = []string{"\xff"} })},
+		{0, "longer", good(func(o *O) { o.Command = []string{strings.Repeat("x", 128<<10)} })},
+		{0, "relative", good(func(o *O) { o.Workdir = "relative" })},
+		{0, "relative", good(func(o *O) { o.Mounts = []dockercli.Mount{{Source: "relative", Target: "/x"}} })},
+		{0, "target", good(func(o *O) { o.Mounts = []dockercli.Mount{{Source: "/x", Target: "//"}} })},
+		{0, "white space", good(func(o *O) { o.Mounts = []dockercli.Mount{{Source: "/x ", Target: "/x"}} })},
+		{0, "carriage return", good(func(o *O) { o.Mounts = []dockercli.Mount{{Source: "/x\r\ny", Target: "/x"}} })},
+		{0, "tmpfs", good(func(o *O) { o.Tmpfs = []dockercli.Tmpfs{{Target: "/a:b"}} })},
+		{0, "tmpfs", good(func(o *O) { o.Tmpfs = []dockercli.Tmpfs{{Target: "/"}} })},
+		{0, "A,B", good(func(o *O) { o.CapAdd = []string{"A,B"} })},
+		{0, "A,B", good(func(o *O) { o.CapDrop = []string{"A,B"} })},
+		{0, "core=0,cpu=1", good(func(o *O) { o.Ulimits = []string{"core=0,cpu=1"} })},
+		{0, "list", good(func(o *O) { o.Entrypoint = `["sh"]` })},
+		{0, "stay", good(func(o *O) { o.Entrypoint, o.ImageEntrypoint = "sh", true })},
+		{0, "--", good(func(o *O) { o.Extra = []string{"--"} })},
+		{dockercli.Podman, "2", good(func(o *O) { o.GPUs = "2" })},
+	} {
+		_, err := (&dockercli.Engine{Kind: c.kind}).RunArgs(c.o)
+		assert.Check(t, err != nil, "%+v", c.o)
+		assert.Check(t, err == nil || strings.Contains(err.Error(), c.words), "%v lacks %q", err, c.words)
+		assert.ErrorIs(t, err, dockercli.ErrArgument)
+	}
+}
+
+func TestEveryProblemIsReportedAtOnce(t *testing.T) {
+	_, err := (&dockercli.Engine{}).RunArgs(dockercli.RunOptions{Name: "-n", Env: []string{"A=1", "B*"}, Image: "-i", Workdir: "w"})
+	for _, words := range []string{`"-n"`, `"A=1"`, `"B*"`, `"-i"`, `"w"`} {
+		assert.ErrorContains(t, err, words)
+	}
+}
+
+func TestOtherVerbsRefuse(t *testing.T) {
+	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
+		e := &dockercli.Engine{Kind: kind}
+		refused := func(_ []string, err error) {
+			t.Helper()
+			assert.Check(t, err != nil)
+			assert.ErrorIs(t, err, dockercli.ErrArgument)
+		}
+		refused(dockercli.KillArgs(e, "--all", "KILL"))
+		refused(dockercli.KillArgs(e, "name", "KILL --all"))
+		refused(dockercli.KillArgs(e, "name", ""))
+		refused(dockercli.RemoveArgs(e, "--all"))
+		refused(dockercli.RemoveArgs(e, ""))
+		refused(dockercli.InspectArgs(e, "a b"))
+		refused(dockercli.ImageArgs(e, "--x"))
+		refused(dockercli.PullArgs(e, dockercli.PullOptions{Image: "--x"}))
+		refused(dockercli.PSArgs(e, nil))
+		refused(dockercli.PSArgs(e, map[string]string{"a": " x"}))
+		refused(dockercli.ImportArgs(e, "-", nil))
+		refused(e.ExecArgs(dockercli.ExecOptions{Container: "name"}))
+		refused(e.ExecArgs(dockercli.ExecOptions{Container: "-n", Command: []string{"true"}}))
+		refused(e.ExecArgs(dockercli.ExecOptions{Container: "name", Command: []string{"true"}, Env: []string{"A=1"}, Workdir: "x"}))
+	}
+	refusedEvents := func(kind dockercli.Kind, container string) error {
+		_, err := dockercli.OOMArgs(&dockercli.Engine{Kind: kind}, container)
+		return err
+	}
+	assert.ErrorIs(t, refusedEvents(dockercli.Docker, "-x"), dockercli.ErrArgument)
+	assert.ErrorContains(t, refusedEvents(dockercli.Podman, "name"), "unsupported")
+}
+
+func BenchmarkRunArgs(b *testing.B) {
+	b.ReportAllocs()
+	e, o := &dockercli.Engine{}, everyOption()
+	for b.Loop() {
+		if _, err := e.RunArgs(o); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,31 @@
+package dockercli
+
+// What tests of this package need besides its public names.
+var (
+	ErrRemoving    = errRemoving
+	KillArgs       = (*Engine).killArgs
+	RemoveArgs     = (*Engine).removeArgs
+	InspectArgs    = (*Engine).inspectArgs
+	ImageArgs      = (*Engine).inspectImageArgs
+	PullArgs       = (*Engine).pullArgs
+	PSArgs         = (*Engine).psArgs
+	OOMArgs        = (*Engine).oomArgs
+	ImportArgs     = (*Engine).importArgs
+	InfoArgs       = (*Engine).infoArgs
+	ParseContainer = parseContainer
+	ParseImage     = parseImage
+	ParseInfo      = parseInfo
+	ParseValues    = parseValues
+	Split          = split
+)
+
+// MountValue returns the value of --mount, and what was refused.
+func MountValue(m Mount) (string, error) {
+	var c checker
+	value := m.value(&c)
+	return value, c.err()
+}
+
+// ClassCount returns how many rows the table of messages has, and ClassWords the words of one.
+func ClassCount() int           { return len(classes) }
+func ClassWords(i int) []string { return classes[i].words }

@@ -1,0 +1,305 @@
+package dockercli_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"gotest.tools/v3/assert"
+)
+
+// A client is what the test binary does when a link of the name docker or podman starts it. The link's directory has the client's name.
+type client func(verb string, args []string) int
+
+func say(lines ...string) int {
+	for _, line := range lines {
+		fmt.Println(line)
+	}
+	return 0
+}
+
+func complain(line string, exit int) int {
+	fmt.Fprintln(os.Stderr, line)
+	return exit
+}
+
+func dockerThat(components, host string) client {
+	return func(verb string, _ []string) int {
+		switch verb {
+		case "--version":
+			return say("Docker version 28.2.2, build e6534b4")
+		case "version":
+			return say("27.1.0", "default", components)
+		case "context":
+			return say(host)
+		}
+		return complain("unknown command", 1)
+	}
+}
+
+func podmanThat(facts string) client {
+	return func(verb string, _ []string) int {
+		switch verb {
+		case "--version":
+			return say("podman version 5.8.2")
+		case "info":
+			return say(facts)
+		}
+		return complain("unknown command", 125)
+	}
+}
+
+var clients = map[string]client{
+	"docker-local":    dockerThat("Engine\ncontainerd", "unix:///var/run/docker.sock"),
+	"docker-rootless": dockerThat("Engine\nrootlesskit", "unix:///run/user/1000/docker.sock"),
+	"docker-old-less": dockerThat("Engine", "unix:///run/user/1000/docker.sock"),
+	"docker-ssh":      dockerThat("Engine", "ssh://build.example"),
+	"docker-tcp":      dockerThat("Engine", "tcp://192.0.2.1:2376"),
+	"docker-windows":  dockerThat("Engine", "npipe:////./pipe/docker_engine"),
+	"docker-podman":   dockerThat("Podman Engine\nConmon\nEngine", "unix:///run/podman/podman.sock"),
+	"podman-local":    podmanThat("5.8.1 false false"),
+	"podman-rootless": podmanThat("5.8.1 false true"),
+	"podman-remote":   podmanThat("5.8.1 true false"),
+	"podman-babble":   podmanThat("hello"),
+	"babble": func(verb string, _ []string) int {
+		return say("")
+	},
+	"down": func(verb string, _ []string) int {
+		if verb == "--version" {
+			return say("Docker version 28.2.2, build e6534b4")
+		}
+		return complain("Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?", 1)
+	},
+	"hang": func(verb string, _ []string) int {
+		<-time.After(time.Minute)
+		return 0
+	},
+	"global": func(verb string, args []string) int {
+		// Only with its two words before the verb it answers.
+		if verb != "--context" || len(args) < 2 || args[0] != "c i" {
+			return complain("context missing", 1)
+		}
+		return dockerThat("Engine", "ssh://ci.example")(args[1], args[2:])
+	},
+	"pull": func(verb string, _ []string) int {
+		fmt.Println("to stdout")
+		fmt.Fprintln(os.Stderr, "to stderr")
+		return 0
+	},
+	"flood": func(verb string, _ []string) int {
+		fmt.Print(strings.Repeat("x", 2<<20))
+		return 0
+	},
+}
+
+func TestMain(m *testing.M) {
+	switch strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") {
+	case "docker", "podman":
+		client := clients[filepath.Base(filepath.Dir(os.Args[0]))]
+		os.Exit(client(os.Args[1], os.Args[2:]))
+	}
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // or every fake client takes a second to end under -race
+	os.Exit(m.Run())
+}
+
+// fake returns the path of a link called name that makes the test binary the named client.
+func fake(t testing.TB, name, client string) string {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("links need rights on Windows")
+	}
+	assert.Assert(t, clients[client] != nil, client)
+	self, err := os.Executable()
+	assert.NilError(t, err)
+	dir := filepath.Join(t.TempDir(), client)
+	assert.NilError(t, os.Mkdir(dir, 0o700))
+	path := filepath.Join(dir, name)
+	assert.NilError(t, os.Symlink(self, path))
+	return path
+}
+
+func TestLookup(t *testing.T) {
+	const client, server = "28.2.2", "27.1.0"
+	for _, c := range []struct {
+		name, client string
+		want         dockercli.Engine
+	}{
+		{"docker", "docker-local", dockercli.Engine{ClientVersion: client, ServerVersion: server}},
+		{"docker", "docker-rootless", dockercli.Engine{ClientVersion: client, ServerVersion: server, Rootless: true}},
+		{"docker", "docker-old-less", dockercli.Engine{ClientVersion: client, ServerVersion: server, Rootless: true}},
+		{"docker", "docker-ssh", dockercli.Engine{ClientVersion: client, ServerVersion: server, Remote: true}},
+		{"docker", "docker-tcp", dockercli.Engine{ClientVersion: client, ServerVersion: server, Remote: true}},
+		{"docker", "docker-windows", dockercli.Engine{ClientVersion: client, ServerVersion: server}},
+		{"docker", "docker-podman", dockercli.Engine{ClientVersion: client, ServerVersion: server, PodmanService: true}},
+		{"podman", "podman-local", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1"}},
+		{"podman", "podman-rootless", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1", Rootless: true}},
+		{"podman", "podman-remote", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1", Remote: true}},
+		// Podman under docker's name.
+		{"docker", "podman-local", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1"}},
+	} {
+		t.Run(c.name+"-"+c.client, func(t *testing.T) {
+			path := fake(t, c.name, c.client)
+			e, err := dockercli.Lookup(context.Background(), path)
+			assert.NilError(t, err)
+			c.want.Path, c.want.Global = path, []string{}
+			assert.DeepEqual(t, *e, c.want)
+		})
+	}
+}
+
+func TestLookupWithFlags(t *testing.T) {
+	path := fake(t, "docker", "global")
+	e, err := dockercli.Lookup(context.Background(), path+` --context 'c i'`)
+	assert.NilError(t, err)
+	assert.Equal(t, e.Path, path)
+	assert.DeepEqual(t, e.Global, []string{"--context", "c i"})
+	assert.Assert(t, e.Remote)
+}
+
+func TestLookupPathWithSpaces(t *testing.T) {
+	path := fake(t, "docker", "docker-local")
+	dir := filepath.Join(t.TempDir(), "a b # c")
+	assert.NilError(t, os.Mkdir(dir, 0o700))
+	assert.NilError(t, os.Rename(filepath.Dir(path), filepath.Join(dir, "docker-local")))
+	path = filepath.Join(dir, "docker-local", "docker")
+	e, err := dockercli.Lookup(context.Background(), path)
+	assert.NilError(t, err)
+	assert.Equal(t, e.Path, path)
+}
+
+func TestLookupFails(t *testing.T) {
+	lookup := func(spec string) error {
+		_, err := dockercli.Lookup(context.Background(), spec)
+		return err
+	}
+	for _, spec := range []string{"", "  ", "# docker", "docker # comment", "docker 'open", `docker "open`, `docker \`} {
+		assert.ErrorIs(t, lookup(spec), dockercli.ErrArgument, spec)
+	}
+	assert.ErrorIs(t, lookup(filepath.Join(t.TempDir(), "docker")), dockercli.ErrNoEngine)
+	assert.ErrorIs(t, lookup("cofferdam-no-such-program"), dockercli.ErrNoEngine)
+	assert.ErrorIs(t, lookup("cofferdam-no-such-program"), exec.ErrNotFound)
+	assert.ErrorIs(t, lookup(fake(t, "docker", "down")), dockercli.ErrEngineDown)
+	assert.ErrorIs(t, lookup(fake(t, "docker", "babble")), dockercli.ErrEngineDown)
+	assert.ErrorIs(t, lookup(fake(t, "podman", "podman-babble")), dockercli.ErrEngineDown)
+}
+
+func TestLookupRefusesTheCurrentDirectory(t *testing.T) {
+	path := fake(t, "docker", "docker-local")
+	t.Chdir(filepath.Dir(path))
+	t.Setenv("PATH", ".")
+	_, err := dockercli.Lookup(context.Background(), "docker")
+	assert.ErrorIs(t, err, dockercli.ErrNoEngine)
+	assert.ErrorIs(t, err, exec.ErrDot)
+
+	e, err := dockercli.Lookup(context.Background(), "./docker")
+	assert.NilError(t, err)
+	assert.Assert(t, filepath.IsAbs(e.Path))
+}
+
+// path sets PATH to the directories of programs.
+func path(t *testing.T, programs ...string) {
+	t.Helper()
+	var dirs []string
+	for _, program := range programs {
+		dirs = append(dirs, filepath.Dir(program))
+	}
+	t.Setenv("PATH", strings.Join(dirs, string(os.PathListSeparator)))
+}
+
+func TestFind(t *testing.T) {
+	docker, podman := fake(t, "docker", "docker-local"), fake(t, "podman", "podman-local")
+	path(t, podman, docker)
+	e, err := dockercli.Find(context.Background())
+	assert.NilError(t, err)
+	assert.Equal(t, e.Path, docker)
+	assert.Equal(t, e.Kind, dockercli.Docker)
+
+	path(t, fake(t, "docker", "down"), podman)
+	e, err = dockercli.Find(context.Background())
+	assert.NilError(t, err)
+	assert.Equal(t, e.Path, podman)
+	assert.Equal(t, e.Kind, dockercli.Podman)
+}
+
+func TestFindNothing(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	_, err := dockercli.Find(context.Background())
+	assert.ErrorIs(t, err, dockercli.ErrNoEngine)
+	assert.ErrorIs(t, err, exec.ErrNotFound)
+
+	path(t, fake(t, "docker", "down"), fake(t, "podman", "podman-babble"))
+	_, err = dockercli.Find(context.Background())
+	assert.ErrorIs(t, err, dockercli.ErrNoEngine)
+	assert.ErrorIs(t, err, dockercli.ErrEngineDown)
+	assert.ErrorContains(t, err, "Is the docker daemon running?")
+	assert.ErrorContains(t, err, "hello")
+}
+
+func TestFindPassesOverWhatHangs(t *testing.T) {
+	path(t, fake(t, "docker", "hang"), fake(t, "podman", "podman-local"))
+	began := time.Now()
+	e, err := dockercli.Find(context.Background())
+	assert.NilError(t, err)
+	assert.Equal(t, e.Kind, dockercli.Podman)
+	assert.Assert(t, time.Since(began) < 20*time.Second)
+}
+
+func TestContextEndsALookup(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	_, err := dockercli.Lookup(ctx, fake(t, "docker", "hang"))
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.ErrorIs(t, err, dockercli.ErrEngineDown)
+	var failed *dockercli.Error
+	assert.Assert(t, errors.As(err, &failed))
+	assert.Equal(t, failed.ExitCode, -1)
+}
+
+func TestResolve(t *testing.T) {
+	docker := fake(t, "docker", "docker-local")
+	path(t, docker)
+	zero := dockercli.Engine{}
+	e, err := zero.Resolve()
+	assert.NilError(t, err)
+	assert.Equal(t, e.Path, docker)
+	assert.Equal(t, zero.Path, "")
+	_, err = (&dockercli.Engine{Kind: dockercli.Podman}).Resolve()
+	assert.ErrorIs(t, err, dockercli.ErrNoEngine)
+}
+
+func TestOutputIsBounded(t *testing.T) {
+	_, err := (&dockercli.Engine{Path: fake(t, "docker", "flood")}).InspectImage(context.Background(), "image")
+	assert.ErrorContains(t, err, "more than")
+}
+
+func TestPullProgress(t *testing.T) {
+	var progress strings.Builder
+	err := (&dockercli.Engine{Path: fake(t, "docker", "pull")}).Pull(context.Background(), dockercli.PullOptions{Image: "image", Progress: &progress})
+	assert.NilError(t, err)
+	assert.Assert(t, strings.Contains(progress.String(), "to stdout\n"))
+	assert.Assert(t, strings.Contains(progress.String(), "to stderr\n"))
+}
+
+func FuzzSplit(f *testing.F) {
+	for _, seed := range []string{"docker", "docker --context 'c i'", "docker # x", `docker "a#b" c#d`, "'", `\`, "docker\n--x"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, spec string) {
+		words, err := dockercli.Split(spec)
+		if err != nil {
+			assert.ErrorIs(t, err, dockercli.ErrArgument)
+			return
+		}
+		assert.Assert(t, len(words) > 0)
+		// Nothing was dropped: every "#" is in a word.
+		assert.Equal(t, strings.Count(strings.Join(words, ""), "#"), strings.Count(spec, "#"))
+	})
+}

@@ -1,0 +1,115 @@
+package dockercli_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"gotest.tools/v3/assert"
+)
+
+func TestParseContainer(t *testing.T) {
+	container, err := dockercli.ParseContainer(`id "0123"
+image "sha256:4567"
+status "exited"
+running false
+started "2026-01-02T03:04:05.000000006Z"
+finished "2026-01-02T05:04:05+02:00"
+exit 137
+oom true
+error ""
+label "a" "b=c,d \"e\"\nf\u003c"
+label "empty" ""
+
+`)
+	assert.NilError(t, err)
+	assert.Assert(t, container.FinishedAt.Equal(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)))
+	container.FinishedAt = time.Time{}
+	assert.DeepEqual(t, container, &dockercli.Container{
+		ID: "0123", ImageID: "sha256:4567", Status: "exited", ExitCode: 137, OOMKilled: true,
+		StartedAt: time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC),
+		Labels:    map[string]string{"a": "b=c,d \"e\"\nf<", "empty": ""},
+	})
+}
+
+func TestParseContainerNeverStarted(t *testing.T) {
+	container, err := dockercli.ParseContainer("id \"0123\"\nstarted \"0001-01-01T00:00:00Z\"\n")
+	assert.NilError(t, err)
+	assert.Assert(t, container.StartedAt.IsZero())
+}
+
+func TestParseRefuses(t *testing.T) {
+	for _, text := range []string{
+		"", "running true\n", "id\n", "id \"open\n", "id \"0\"\nsurprise 1\n", "id \"0\"\nlabel \"a\"\n", "id \"0\"\nexit many\n",
+		"id \"0\"\nstarted \"yesterday\"\n", "id \"0\"\"1\"\n",
+	} {
+		_, err := dockercli.ParseContainer(text)
+		assert.ErrorContains(t, err, "unexpected answer", "%q", text)
+	}
+	_, err := dockercli.ParseImage("user \"x\"\n")
+	assert.ErrorContains(t, err, "unexpected answer")
+}
+
+func TestParseImage(t *testing.T) {
+	image, err := dockercli.ParseImage("id \"0\"\nuser \"1000\"\nentrypoint \"/bin/sh\"\nentrypoint \"-c\"\ncommand \"a b\"\n\n")
+	assert.NilError(t, err)
+	assert.DeepEqual(t, image, &dockercli.Image{ID: "0", User: "1000", Entrypoint: []string{"/bin/sh", "-c"}, Command: []string{"a b"}})
+}
+
+func TestParseInfo(t *testing.T) {
+	docker, err := dockercli.ParseInfo(`version "28.5.2"
+cgroup "2"
+runtime "runsc"
+runtime "runc"
+default "runc"
+security "name=seccomp,profile=builtin"
+security "name=apparmor"
+security "name=rootless"
+memory true
+swap true
+cpu true
+pids true
+`)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, docker, &dockercli.Info{
+		ServerVersion: "28.5.2", CgroupVersion: "2", Rootless: true, Runtimes: []string{"runc", "runsc"}, DefaultRuntime: "runc",
+		Seccomp: true, AppArmor: true, MemoryLimit: true, SwapLimit: true, CPULimit: true, PidsLimit: true,
+	})
+
+	const podman = "version \"4.3.1\"\ncgroup \"v1\"\ncontroller \"memory\"\ncontroller \"cpu\"\ncontroller \"pids\"\n"
+	info, err := dockercli.ParseInfo(podman + "rootless false\n")
+	assert.NilError(t, err)
+	assert.DeepEqual(t, info, &dockercli.Info{ServerVersion: "4.3.1", CgroupVersion: "1", MemoryLimit: true, CPULimit: true, PidsLimit: true})
+
+	info, err = dockercli.ParseInfo(podman + "rootless true\n")
+	assert.NilError(t, err)
+	assert.DeepEqual(t, info, &dockercli.Info{ServerVersion: "4.3.1", CgroupVersion: "1", Rootless: true})
+}
+
+// The engines' templates write values with this encoder.
+func FuzzParseValues(f *testing.F) {
+	f.Add("a", "b")
+	f.Add("a \"b\"\n\\", "\u2028<&>\x00\x7f")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		if !utf8.ValidString(a) || !utf8.ValidString(b) {
+			return // the encoder would change it, which is why such labels are refused
+		}
+		first, err := json.Marshal(a)
+		assert.NilError(t, err)
+		second, err := json.Marshal(b)
+		assert.NilError(t, err)
+		values, err := dockercli.ParseValues(string(first) + " " + string(second))
+		assert.NilError(t, err)
+		assert.DeepEqual(t, values, []string{a, b})
+	})
+}
+
+func FuzzParseContainer(f *testing.F) {
+	f.Add("id \"0\"\nlabel \"a\" \"b\"\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		container, err := dockercli.ParseContainer(text)
+		assert.Equal(t, container == nil, err != nil)
+	})
+}
