@@ -1,0 +1,116 @@
+package execpolicy
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hashicorp/go-multierror"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+)
+
+// Compat returns the policy that isolates as LangChain's DockerExecutionPolicy does, which is less than the zero [DockerPolicy]: a
+// writable root, root as the user, all of an engine's default capabilities, and no limits. Its fields mean what LangChain's do: what is
+// zero gives no flag.
+//
+// Spawn's argument list is LangChain's to the byte, but for the flags by which the library owns its container, which stand together
+// right after "run -i", and for the environment, which is sorted. The workspace is mounted at its own path, unless its name begins with
+// "langchain-shell-". The environment is passed as "-e NAME=value", where everybody on the host can read it: the one exemption from the
+// rule that no secret is in an argument list.
+func Compat() DockerPolicy {
+	return DockerPolicy{WritableRootfs: true, compat: true}
+}
+
+// compatArgv returns LangChain's argument list.
+func (p DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) ([]string, error) {
+	errs := multierror.Append(nil, p.validate()...)
+	errs = multierror.Append(errs, checkExtraArgs(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)
+	errs = multierror.Append(errs, validateEnv(spec.Env)...)
+	errs = multierror.Append(errs, p.notInCompat()...)
+	dir := spec.Workspace
+	if strings.HasPrefix(filepath.Base(dir), "langchain-shell-") {
+		dir = ""
+	}
+	if dir != "" {
+		switch {
+		case !filepath.IsAbs(dir):
+			errs = multierror.Append(errs, fmt.Errorf("the workspace %q has to be an absolute path", dir))
+		case strings.Contains(dir, ":"):
+			errs = multierror.Append(errs, fmt.Errorf("the workspace %q: LangChain's -v can't mount a path with a colon", dir))
+		default:
+			if _, _, err := workspace(dir); err != nil {
+				errs = multierror.Append(errs, err)
+			}
+		}
+	}
+
+	o := p.own(spec, name)
+	o.Remove, o.Interactive, o.HTTPProxy = false, false, true
+	o.Image = p.image()
+	own, err := e.RunArgs(o)
+	if err != nil {
+		errs = multierror.Append(errs, err)
+	}
+	if err := invalid(errs); err != nil {
+		return nil, err
+	}
+
+	verb := slices.Index(own, "run")
+	argv := append(slices.Clone(own[:verb+1]), "-i")
+	argv = append(argv, own[verb+1:slices.Index(own, "--")]...)
+	if !p.KeepContainer {
+		argv = append(argv, "--rm")
+	}
+	if !p.NetworkEnabled {
+		argv = append(argv, "--network", "none")
+	}
+	if p.MemoryBytes != 0 {
+		argv = append(argv, "--memory", strconv.FormatInt(p.MemoryBytes, 10))
+	}
+	if dir != "" {
+		argv = append(argv, "-v", dir+":"+dir, "-w", dir)
+	} else {
+		argv = append(argv, "-w", "/")
+	}
+	if !p.WritableRootfs {
+		argv = append(argv, "--read-only")
+	}
+	for _, name := range slices.Sorted(maps.Keys(spec.Env)) {
+		argv = append(argv, "-e", name+"="+spec.Env[name])
+	}
+	if p.CPUs != "" {
+		argv = append(argv, "--cpus", p.CPUs)
+	}
+	if p.User != "" {
+		argv = append(argv, "--user", p.User)
+	}
+	argv = append(argv, p.ExtraRunArgs...)
+	argv = append(argv, p.image())
+	switch {
+	case len(spec.Supervisor) > 0:
+		return append(argv, spec.Supervisor...), nil
+	case len(spec.Command) > 0:
+		return append(argv, spec.Command...), nil
+	}
+	return append(argv, "/bin/bash"), nil
+}
+
+// notInCompat reports the fields that LangChain's policy does not have. To ignore them would be worse.
+func (p DockerPolicy) notInCompat() []error {
+	var errs []error
+	for name, set := range map[string]bool{
+		"WorkspaceReadOnly": p.WorkspaceReadOnly, "CPUShares": p.CPUShares != 0, "PidsLimit": p.PidsLimit != 0, "Tmpfs": p.Tmpfs != nil,
+		"AddCapabilities": p.AddCapabilities != nil, "AllowNewPrivileges": p.AllowNewPrivileges, "Mounts": p.Mounts != nil,
+		"ExtraHosts": p.ExtraHosts != nil, "GPUs": p.GPUs != "", "Runtime": p.Runtime != "",
+	} {
+		if set {
+			errs = append(errs, fmt.Errorf("%s is not among the fields of LangChain's policy; use DockerPolicy without Compat", name))
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errs
+}

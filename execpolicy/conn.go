@@ -1,0 +1,434 @@
+package execpolicy
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+)
+
+// A conn is one process with a supervisor in it, and what the host knows of its worker shell. Only the holder of the session's turn
+// talks to the worker.
+type conn struct {
+	proc     *Process
+	limits   Limits
+	env      map[string]string
+	startup  []string
+	prefix   string
+	queue    *queue
+	streams  [2]*stream    // stdout and stderr
+	over     chan struct{} // closed when the process and its streams have ended
+	endOnce  sync.Once
+	ended    chan struct{} // closed when the end was seen to
+	endError error
+	orderly  bool // scripts run before it is closed
+
+	worker   int    // its generation
+	dead     bool   // it has ended, and was not replaced
+	raw      bool   // the startup scripts have not run in it
+	dir      string // where it is
+	oomKills int    // counted by the kernel so far, -1 if it does not tell
+}
+
+// A reply is how an exchange ended.
+type reply struct {
+	mark   shellwire.Mark
+	cause  error // why it was ended; nil if it ended by itself
+	rung   Rung
+	unsent bool  // it was ended before the supervisor had it
+	died   bool  // the worker ended
+	lost   bool  // the container ended
+	endErr error // what is not known to be gone
+	late   int64 // bytes that came outside of the marks
+}
+
+var (
+	errTimeout     = errors.New("the deadline has passed")
+	errOutputLimit = errors.New("the output limit was passed")
+)
+
+// The rungs of the ladder on which a command is ended wait this long, or less if [Limits.TerminationTimeout] is short.
+const (
+	// termGrace is for a program that cleans up on SIGTERM.
+	termGrace = 250 * time.Millisecond
+	// killGrace is for the walk over the processes: 256 of them take 60 ms.
+	killGrace = 100 * time.Millisecond
+	// workerGrace and lifelineGrace are for a machine under load.
+	workerGrace   = time.Second
+	lifelineGrace = time.Second
+	// A tick keeps orphans from filling the process limit.
+	firstTick = 100 * time.Millisecond
+	lastTick  = time.Second
+)
+
+// token returns letters and digits that nobody can guess: 130 bits.
+func token() string { return rand.Text() }
+
+// dial makes a supervisor of a process that waits for one. If it fails, the process has been ended.
+func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
+	c := &conn{
+		proc:     proc,
+		limits:   proc.Limits.withDefaults(),
+		env:      map[string]string{},
+		startup:  spec.Startup,
+		orderly:  len(spec.Shutdown) > 0,
+		prefix:   token(),
+		over:     make(chan struct{}),
+		ended:    make(chan struct{}),
+		worker:   1,
+		raw:      true,
+		oomKills: -1,
+	}
+	maps.Copy(c.env, proc.Env)
+	maps.Copy(c.env, spec.Env)
+	c.streams = [2]*stream{newStream(proc.Stdout, c.prefix, true), newStream(proc.Stderr, c.prefix, false)}
+	c.queue = newQueue(proc.Stdin)
+	go func() {
+		<-proc.Done
+		// A program that the ended one left behind may hold the streams open.
+		late := time.After(lifelineGrace)
+		for _, s := range c.streams {
+			s.flow()
+			select {
+			case <-s.eof:
+			case <-late:
+				s.r.Close()
+				<-s.eof
+			}
+		}
+		close(c.over)
+		c.end(c.limits.TerminationTimeout)
+	}()
+	setup := shellwire.Setup{Prefix: c.prefix, Dir: proc.Scratch, Namespace: proc.OwnPIDNamespace, Worker: proc.Worker}
+	c.queue.send(item{data: setup.Lines()})
+	err := c.handshake(ctx, after(c.limits.StartupTimeout))
+	if err == nil {
+		err = c.ready(ctx)
+	}
+	if err != nil {
+		return nil, c.failed(err)
+	}
+	return c, nil
+}
+
+// failed ends a process that did not come up, and joins what is known of why.
+func (c *conn) failed(err error) error {
+	said := c.streams[1].said()
+	if len(said) == 0 {
+		said = c.streams[0].said()
+	}
+	// A program that ended by itself says why; one that is ended now does not.
+	byItself := false
+	select {
+	case <-c.over:
+		byItself = true
+	default:
+	}
+	endErr := c.end(c.limits.TerminationTimeout)
+	if byItself && c.worker == 1 && !c.streams[0].begun() && c.proc.Diagnose != nil {
+		err = c.proc.Diagnose(c.proc.exitCode(), said)
+	} else if len(said) > 0 {
+		err = fmt.Errorf("%w; it said: %s", err, strings.TrimSpace(string(said)))
+	}
+	return errors.Join(fmt.Errorf("%w: %w", ErrStart, err), endErr)
+}
+
+func (p *Process) exitCode() int {
+	if p.ExitCode == nil {
+		return -1
+	}
+	return p.ExitCode()
+}
+
+// handshake sets the worker's environment and directory.
+func (c *conn) handshake(ctx context.Context, deadline time.Time) error {
+	var b strings.Builder
+	if !c.proc.OwnPIDNamespace {
+		// What ends a command there is a SIGTERM to the whole group, which the worker outlives.
+		b.WriteString("trap : TERM\n")
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.env)) {
+		b.WriteString("export " + name + "=" + shellwire.Quote(c.env[name]) + "\n")
+	}
+	b.WriteString(":")
+	if c.proc.Dir != "" {
+		b.WriteString("\ncd -- " + shellwire.Quote(c.proc.Dir))
+	}
+	var out, errOut sink
+	out.kept.Limit, errOut.kept.Limit = wordsKept, wordsKept
+	tag := token()
+	r := c.exchange(ctx, deadline, tag, []item{{data: shellwire.Unit{Tag: tag, Script: b.String()}.Ops(c.prefix)}}, &out, &errOut)
+	switch {
+	case r.cause == errTimeout:
+		return errors.New("the worker shell did not answer in time; if the command is not a shell, it can't be a session's")
+	case r.cause != nil:
+		return r.cause
+	case r.lost:
+		return fmt.Errorf("the process ended with status %d before its shell answered", c.proc.exitCode())
+	case r.died || r.mark.Status != 0:
+		return fmt.Errorf("the worker shell could not be set up: %s", errOut.kept.Bytes())
+	}
+	c.dir = r.mark.Dir
+	if c.proc.OwnPIDNamespace {
+		c.oomKills = c.countOOM(ctx)
+	}
+	return nil
+}
+
+// ready replaces a worker that has ended, and runs the startup scripts for a new one.
+func (c *conn) ready(ctx context.Context) error {
+	if err := c.respawn(ctx); err != nil {
+		return err
+	}
+	if !c.raw {
+		return nil
+	}
+	if err := c.scripts(ctx, "startup", c.startup, c.limits.StartupTimeout); err != nil {
+		return err
+	}
+	c.raw = false
+	return nil
+}
+
+// respawn replaces a worker that has ended.
+func (c *conn) respawn(ctx context.Context) error {
+	if !c.dead {
+		return nil
+	}
+	c.worker++
+	c.dead, c.raw = false, true
+	c.queue.send(item{data: []byte(shellwire.StartWorker)})
+	if err := c.handshake(ctx, after(c.limits.StartupTimeout)); err != nil {
+		c.dead = true
+		return fmt.Errorf("the shell could not be replaced: %w", err)
+	}
+	return nil
+}
+
+// scripts runs scripts in order up to the first that fails.
+func (c *conn) scripts(ctx context.Context, kind string, scripts []string, timeout time.Duration) error {
+	for _, script := range scripts {
+		if c.dead {
+			return fmt.Errorf("%s %w: the shell has ended", kind, ErrScript)
+		}
+		if err := c.script(ctx, kind, script, timeout); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *conn) script(ctx context.Context, kind, script string, timeout time.Duration) error {
+	var out, errOut sink
+	out.kept.Limit, errOut.kept.Limit = wordsKept, wordsKept
+	tag := token()
+	r := c.exchange(ctx, after(timeout), tag, []item{{data: shellwire.Unit{Tag: tag, Script: script}.Ops(c.prefix)}}, &out, &errOut)
+	var how string
+	switch {
+	case r.cause != nil:
+		return fmt.Errorf("%s %w: %q: %w", kind, ErrScript, script, r.cause)
+	case r.lost:
+		return fmt.Errorf("%s %w: %q: %w", kind, ErrScript, script, ErrEnded)
+	case r.mark.Status == 0 && !r.died:
+		return nil
+	case r.mark.Status < 0:
+		how = "it was killed"
+	default:
+		how = "exit code " + strconv.Itoa(r.mark.Status)
+	}
+	return fmt.Errorf("%s %w: %q: %s: %s", kind, ErrScript, script, how, strings.TrimSpace(string(errOut.kept.Bytes())))
+}
+
+// after returns when a time that is counted from now has passed; the zero time if it is negative, for never.
+func after(d time.Duration) time.Time {
+	if d < 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(d)
+}
+
+// countOOM returns how many processes inside the kernel has killed for memory, or -1 if that can't be learnt.
+func (c *conn) countOOM(ctx context.Context) int {
+	var out, errOut sink
+	out.kept.Limit = 32
+	tag := token()
+	r := c.exchange(ctx, time.Now().Add(workerGrace), tag, []item{{data: shellwire.CountOOM(tag)}}, &out, &errOut)
+	if r.cause != nil || r.lost || r.died {
+		return -1
+	}
+	n, err := strconv.Atoi(string(out.kept.Bytes()))
+	if err != nil || n < 0 {
+		return -1
+	}
+	return n
+}
+
+// exchange sends a unit and returns when it has ended, or was ended: at the deadline (the zero time is never), or when ctx ends.
+func (c *conn) exchange(ctx context.Context, deadline time.Time, tag string, items []item, out, errOut *sink) (r reply) {
+	events := make(chan event, 8)
+	c.streams[0].begin(tag, out, events)
+	c.streams[1].begin(tag, errOut, events)
+	c.queue.send(items...)
+	defer func() {
+		for _, s := range c.streams {
+			r.late += s.end()
+		}
+	}()
+	var seen [2]bool
+	var timeout <-chan time.Time
+	if !deadline.IsZero() {
+		t := time.NewTimer(time.Until(deadline))
+		defer t.Stop()
+		timeout = t.C
+	}
+	canceled := ctx.Done()
+	pause := firstTick
+	tick := time.NewTimer(pause)
+	defer tick.Stop()
+	var rung <-chan time.Time // the current one has had its time
+	var left time.Time        // when the ladder must be done
+
+	take := func(ev event) bool {
+		m := ev.mark
+		if m.Kind == shellwire.Death && m.Generation != c.worker {
+			return false
+		}
+		i := 1
+		if ev.stdout {
+			i = 0
+		}
+		switch {
+		case m.Kind == shellwire.Death:
+			r.died = true
+			if i == 0 && !seen[0] {
+				r.mark = m
+			}
+		case i == 0:
+			r.mark = m
+		}
+		seen[i] = true
+		if r.rung >= RungWorker && !r.died {
+			// The worker is being killed: what it says of its command is not the last.
+			return false
+		}
+		return seen[0] && seen[1]
+	}
+	climb := func() {
+		grace := func(d time.Duration) <-chan time.Time { return time.After(min(d, c.limits.TerminationTimeout/8)) }
+		switch {
+		case r.rung == 0:
+			left = time.Now().Add(c.limits.TerminationTimeout)
+			r.rung = RungTerm
+			c.queue.sendUrgent(shellwire.Terminate)
+			rung = grace(termGrace)
+		case r.rung == RungTerm && c.proc.OwnPIDNamespace:
+			r.rung = RungKill
+			c.queue.sendUrgent(shellwire.Kill)
+			rung = grace(killGrace)
+		case r.rung == RungKill:
+			r.rung = RungWorker
+			c.queue.sendUrgent(shellwire.KillWorker)
+			rung = grace(workerGrace)
+		default:
+			r.rung = RungContainer
+			rung = nil
+		}
+	}
+	stopped := func(cause error) {
+		r.cause = cause
+		timeout, canceled = nil, nil
+		// A stream that waits for a caller's writer would never come to the end mark.
+		out.leave()
+		errOut.leave()
+		switch {
+		case c.queue.withdraw():
+			r.unsent = true
+		case cause == ErrClosed && !c.orderly:
+			left = time.Now().Add(c.limits.TerminationTimeout)
+			r.rung = RungContainer
+		default:
+			climb()
+		}
+	}
+	for {
+		select {
+		case ev := <-events:
+			if take(ev) {
+				c.dead = c.dead || r.died
+				return r
+			}
+		case <-c.over:
+			for {
+				select {
+				case ev := <-events:
+					if take(ev) && !r.died {
+						return r
+					}
+					continue
+				default:
+				}
+				break
+			}
+			r.lost, c.dead = true, true
+			r.endErr = c.end(c.limits.TerminationTimeout)
+			return r
+		case <-timeout:
+			stopped(errTimeout)
+		case <-canceled:
+			stopped(context.Cause(ctx))
+		case <-rung:
+			climb()
+		case <-tick.C:
+			if c.queue.idle() {
+				c.queue.sendUrgent(shellwire.Tick)
+			}
+			pause = min(2*pause, lastTick)
+			tick.Reset(pause)
+		}
+		if r.unsent {
+			return r
+		}
+		if r.rung == RungContainer {
+			r.lost, c.dead = true, true
+			r.endErr = c.end(time.Until(left))
+			return r
+		}
+	}
+}
+
+// end ends the container, at first by its lifeline, and returns when it has been made sure that nothing is left, or when the time is
+// over.
+func (c *conn) end(within time.Duration) error {
+	c.endOnce.Do(func() {
+		defer close(c.ended)
+		ctx, cancel := context.WithTimeout(context.Background(), within)
+		defer cancel()
+		for _, s := range c.streams {
+			s.flow()
+		}
+		c.queue.close()
+		c.proc.Stdin.Close()
+		select {
+		case <-c.over:
+		case <-time.After(min(lifelineGrace, within/4)):
+		}
+		if c.proc.Kill != nil {
+			c.endError = c.proc.Kill(ctx)
+		}
+		select {
+		case <-c.over:
+		case <-ctx.Done():
+			c.endError = errors.Join(c.endError, fmt.Errorf("%s: %w: its program does not end", c.proc.Name, ErrStillThere))
+		}
+	})
+	<-c.ended
+	return c.endError
+}

@@ -1,0 +1,259 @@
+package execpolicy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
+)
+
+// Spawn starts spec.Command in a container. The process it returns is the engine's client; the container is behind it.
+func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
+	e, err := p.engine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &container{engine: e, name: newName(), keep: p.KeepContainer}
+	if c.argv, err = p.argv(e, spec, c.name); err != nil {
+		return nil, err
+	}
+	pipes, err := newPipes()
+	if err != nil {
+		return nil, err
+	}
+	// From here on a container may come into being.
+	c.guard = guardOf(e, c.keep)
+	c.guard.add(c.name)
+	c.client, err = procgroup.Start(procgroup.Cmd{
+		Path:   c.argv[0],
+		Args:   c.argv,
+		Env:    c.environ(spec),
+		Stdin:  pipes.inside[0],
+		Stdout: pipes.inside[1],
+		Stderr: pipes.inside[2],
+	})
+	pipes.closeInside()
+	if err != nil {
+		pipes.closeOutside()
+		c.guard.remove(c.name)
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	return &Process{
+		Name:            c.name,
+		Stdin:           pipes.outside[0],
+		Stdout:          pipes.outside[1],
+		Stderr:          pipes.outside[2],
+		Done:            c.client.Done(),
+		Kill:            c.kill,
+		Limits:          p.Limits,
+		OwnPIDNamespace: p.ownsPIDNamespace(),
+		Worker:          spec.Command,
+		Scratch:         scratchDir,
+		Dir:             p.sessionDir(),
+		// The root of a read-only container, which would be the home of a user without one, can't be written to.
+		Env:       map[string]string{"HOME": "/tmp"},
+		ExitCode:  func() int { return c.client.State().ExitCode() },
+		Diagnose:  c.diagnose,
+		Mend:      func(ctx context.Context, cause error) error { return p.pull(ctx, e, cause) },
+		OOMKilled: c.oomKilled,
+	}, nil
+}
+
+// ownsPIDNamespace reports whether the container sees only its own processes.
+func (p DockerPolicy) ownsPIDNamespace() bool {
+	return !slices.ContainsFunc(p.ExtraRunArgs, func(arg string) bool {
+		return arg == "--pid" || strings.HasPrefix(arg, "--pid=") || arg == "--privileged" || strings.HasPrefix(arg, "--privileged=")
+	})
+}
+
+// sessionDir returns where a session works.
+func (p DockerPolicy) sessionDir() string {
+	if p.compat {
+		return ""
+	}
+	return workspaceDir
+}
+
+// newName returns a name that no other container has or will have.
+func newName() string { return "cofferdam-" + strings.ToLower(token()) }
+
+// A container is one run of the engine's client.
+type container struct {
+	engine *dockercli.Engine
+	argv   []string
+	name   string
+	keep   bool
+	client *procgroup.Process
+	guard  *guard
+}
+
+// environ returns the client's environment, with the values that it is to pass on.
+func (c *container) environ(spec Spec) []string {
+	env := c.engine.Env
+	if env == nil {
+		env = os.Environ()
+	}
+	if len(spec.Supervisor) > 0 {
+		return env
+	}
+	env = slices.Clip(env)
+	for name, value := range spec.Env {
+		env = append(env, name+"="+value)
+	}
+	return env
+}
+
+func (c *container) diagnose(exitCode int, stderr []byte) error {
+	return dockercli.NewRunError(c.argv, exitCode, stderr, nil)
+}
+
+// pull mends a start that failed because the image is missing.
+func (p DockerPolicy) pull(ctx context.Context, e *dockercli.Engine, cause error) error {
+	if !errors.Is(cause, dockercli.ErrImageMissing) || p.PullTimeout < 0 {
+		return cause
+	}
+	timeout := p.PullTimeout
+	if timeout == 0 {
+		timeout = defaultPullTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return e.Pull(ctx, dockercli.PullOptions{Image: p.image(), Progress: p.PullProgress})
+}
+
+func (c *container) oomKilled(ctx context.Context) (killed, known bool) {
+	killed, err := c.engine.OOMKilled(ctx, c.name)
+	return killed, err == nil
+}
+
+const (
+	// After execAfter a removal that hangs is helped from inside: code that spins at a priority above its process 1 can hold it up for
+	// minutes.
+	execAfter = time.Second
+	// removeAgain is the pause between two tries. A container may come into being after a removal has found none.
+	removeAgain = 200 * time.Millisecond
+	// clientGrace is for a client to see that its container is gone.
+	clientGrace = 2 * time.Second
+)
+
+// kill makes sure that the container is gone. The client is signalled last, and never while its container starts: that is how
+// containers are lost.
+func (c *container) kill(ctx context.Context) error {
+	defer c.guard.remove(c.name)
+	select {
+	case <-c.client.Done():
+		if c.client.State().ExitCode() >= 0 && !c.mayBeLeft() {
+			return nil
+		}
+	default:
+	}
+	err := c.force(ctx)
+	select {
+	case <-c.client.Done():
+	default:
+		// The engine does not answer, or the client does not see the end.
+		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		err = errors.Join(err, c.client.Stop(stopCtx, 500*time.Millisecond))
+	}
+	if err != nil {
+		return fmt.Errorf("container %s: %w: %w", c.name, ErrStillThere, err)
+	}
+	return nil
+}
+
+// mayBeLeft reports whether the client's own end leaves it open if the container has ended too.
+func (c *container) mayBeLeft() bool {
+	// 125 is an engine that failed or went away, and 1 a client that lost it; a command may exit so too, which costs one look.
+	code := c.client.State().ExitCode()
+	return code == 125 || code == 1 || code == 126 || code == 255
+}
+
+// force removes the container, again and again until it has been seen to be gone and the client, who could still create it, has ended.
+func (c *container) force(ctx context.Context) error {
+	helped := time.AfterFunc(execAfter, func() {
+		c.engine.Exec(ctx, dockercli.ExecOptions{Container: c.name, Command: []string{"sh", "-c", "kill -9 -1"}})
+	})
+	defer helped.Stop()
+	started := time.Now()
+	for {
+		err := c.end(ctx)
+		if err == nil {
+			err = c.gone(ctx)
+		}
+		select {
+		case <-c.client.Done():
+			if err == nil || ctx.Err() != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return errors.Join(err, context.Cause(ctx))
+		case <-time.After(removeAgain):
+			if err == nil && time.Since(started) > clientGrace {
+				return nil
+			}
+		}
+	}
+}
+
+// end removes the container, or only kills it if it is to be kept.
+func (c *container) end(ctx context.Context) error {
+	if !c.keep {
+		return c.engine.Remove(ctx, c.name)
+	}
+	err := c.engine.Kill(ctx, c.name, "KILL")
+	if errors.Is(err, dockercli.ErrNotRunning) || errors.Is(err, dockercli.ErrNoContainer) {
+		return nil
+	}
+	return err
+}
+
+// gone returns nil if there is no such container, or it has ended and is to be kept.
+func (c *container) gone(ctx context.Context) error {
+	state, err := c.engine.Inspect(ctx, c.name)
+	switch {
+	case errors.Is(err, dockercli.ErrNoContainer):
+		return nil
+	case err != nil:
+		return err
+	case c.keep && !state.Running:
+		return nil
+	}
+	return fmt.Errorf("it is %s", state.Status)
+}
+
+// pipes are the three pipes of a program: the ends that it gets, and ours.
+type pipes struct{ inside, outside [3]*os.File }
+
+func newPipes() (*pipes, error) {
+	p := &pipes{}
+	for i := range p.inside {
+		r, w, err := os.Pipe()
+		if err != nil {
+			p.closeInside()
+			p.closeOutside()
+			return nil, fmt.Errorf("%w: %w", ErrStart, err)
+		}
+		if i == 0 {
+			p.inside[i], p.outside[i] = r, w
+		} else {
+			p.inside[i], p.outside[i] = w, r
+		}
+	}
+	return p, nil
+}
+
+func (p *pipes) closeInside()  { closeAll(p.inside[:]) }
+func (p *pipes) closeOutside() { closeAll(p.outside[:]) }
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}

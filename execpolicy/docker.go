@@ -1,0 +1,406 @@
+package execpolicy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+)
+
+// A DockerPolicy spawns commands in containers of docker or podman. The zero DockerPolicy is the hardened one: no network, a read-only
+// root, no capabilities, no way to new privileges, an ordinary user, and limits on memory, processors and processes. Every field that
+// weakens it is named for what it allows.
+//
+// Everything is checked before anything is started, and every problem is reported at once.
+type DockerPolicy struct {
+	Limits
+
+	// Engine is the client to drive. If nil, it is what [dockercli.Find] finds first, which is remembered for the program's life.
+	Engine *dockercli.Engine
+	// Image is the image's reference. If empty, [DefaultImage]. It needs sh, mkfifo, cp, chmod, rm and dd. It is pulled if the engine
+	// does not have it.
+	Image string
+	// PullTimeout is how long a pull may take. If zero, 5 min; if negative, the image is never pulled.
+	PullTimeout time.Duration
+	// PullProgress takes what the engine says while it pulls. If nil, nobody does.
+	PullProgress io.Writer
+
+	// KeepContainer leaves the container, which has ended, for somebody to look at and to remove. If false, it is removed.
+	KeepContainer bool
+	// NetworkEnabled gives the container the engine's default network. If false, it has none but its own loopback.
+	NetworkEnabled bool
+	// WritableRootfs lets the command change the container's own files, on the engine's disk and without a limit in size. If false,
+	// only the workspace, the directories in Tmpfs and writable Mounts can be written to.
+	WritableRootfs bool
+	// WorkspaceReadOnly mounts Spec.Workspace read-only.
+	WorkspaceReadOnly bool
+	// MemoryBytes is how much memory the container may use, files in Tmpfs included. There is never any swap. If zero, 512 MiB.
+	MemoryBytes int64
+	// CPUs is how many processors' time the container may use, a decimal number such as "0.25". If empty, "1".
+	CPUs string
+	// CPUShares is the container's weight against others when processors are short, from 2. If zero, the engine's default of 1024.
+	CPUShares int64
+	// PidsLimit is how many processes and threads the container may have at once, at least 16. If zero, 256.
+	PidsLimit int64
+	// Tmpfs maps directories in memory to their sizes in bytes; programs can be run from them. If nil, /tmp with 64 MiB. An ephemeral
+	// session's workspace, /workspace, has 64 MiB unless it stands here.
+	Tmpfs map[string]int64
+	// User is a name or a number, or both of "user:group". If empty, the owner of Spec.Workspace, so that what the command makes there
+	// belongs to whom it should; without one, 65534:65534, which owns nothing.
+	User string
+	// AddCapabilities are capabilities that the command keeps, such as "NET_BIND_SERVICE". If empty, it has none.
+	AddCapabilities []string
+	// AllowNewPrivileges lets set-uid programs have their way.
+	AllowNewPrivileges bool
+	// Mounts are more of the host's directories and files. If empty, there are none.
+	Mounts []dockercli.Mount
+	// ExtraHosts are lines of the container's /etc/hosts, each "name:address".
+	ExtraHosts []string
+	// GPUs names graphics processors, such as "all". If empty, there are none.
+	GPUs string
+	// Runtime is the name of the engine's runtime, such as "runsc". If empty, the engine's default.
+	Runtime string
+	// ExtraRunArgs are more flags of the engine's run. One that weakens the policy is refused, and so is one that is not known.
+	ExtraRunArgs []string
+	// AllowUnsafeArgs names the flags, without dashes, that ExtraRunArgs may have although they weaken the policy.
+	AllowUnsafeArgs []string
+	// CPUTimeSeconds must be zero: an engine has no such limit.
+	CPUTimeSeconds int
+
+	// compat gives LangChain's argument list.
+	compat bool
+}
+
+// DefaultImage is the image of a policy that names none: LangChain's.
+const DefaultImage = "python:3.12-alpine3.19"
+
+// The defaults of a DockerPolicy.
+const (
+	defaultPullTimeout = 5 * time.Minute
+	defaultMemory      = 512 << 20
+	defaultCPUs        = "1"
+	// defaultPids lets a build run in parallel, and a walk over that many processes take 60 ms.
+	defaultPids = 256
+	minPids     = 16
+	// minMemory is docker's.
+	minMemory    = 6 << 20
+	defaultTmpfs = 64 << 20
+	nobody       = "65534:65534"
+	// workspaceDir and scratchDir are where a session's directory and its supervisor's are inside.
+	workspaceDir = "/workspace"
+	scratchDir   = "/.cofferdam"
+	// scratchBytes holds a copy of the shell, a command's text and its stdin.
+	scratchBytes = 4<<20 + 2*MaxStdin
+	shmBytes     = "16m"
+	// minProcesses is a limit that every host allows.
+	minProcesses = 4096
+)
+
+// engine returns the engine to drive.
+func (p DockerPolicy) engine(ctx context.Context) (*dockercli.Engine, error) {
+	if p.Engine != nil {
+		return p.Engine.Resolve()
+	}
+	found.Lock()
+	defer found.Unlock()
+	if found.engine == nil {
+		e, err := dockercli.Find(ctx)
+		if err != nil {
+			return nil, err
+		}
+		found.engine = e
+	}
+	return found.engine, nil
+}
+
+// found is the engine that was found, to which it costs a tenth of a second to talk.
+var found struct {
+	sync.Mutex
+	engine *dockercli.Engine
+}
+
+func (p DockerPolicy) image() string {
+	if p.Image == "" {
+		return DefaultImage
+	}
+	return p.Image
+}
+
+// validate reports all that can be said without an engine. The words are LangChain's where it has any.
+func (p DockerPolicy) validate() []error {
+	var errs []error
+	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if p.MemoryBytes < 0 {
+		refuse("memory_bytes must be positive if provided.")
+	} else if p.MemoryBytes > 0 && p.MemoryBytes < minMemory {
+		refuse("MemoryBytes is %d: engines want at least %d", p.MemoryBytes, minMemory)
+	}
+	if p.CPUTimeSeconds != 0 {
+		refuse("DockerExecutionPolicy does not support cpu_time_seconds; configure CPU limits using Docker run options such as '--cpus'.")
+	}
+	if p.CPUs != "" {
+		if n, err := strconv.ParseFloat(p.CPUs, 64); strings.TrimSpace(p.CPUs) == "" {
+			refuse("cpus must be a non-empty string when provided.")
+		} else if err != nil || !(n >= 0.01 && n <= 1e6) || strings.Trim(p.CPUs, "0123456789.") != "" {
+			refuse("CPUs is %q: it has to be a decimal number from 0.01", p.CPUs)
+		}
+	}
+	if p.User != "" && strings.TrimSpace(p.User) == "" {
+		refuse("user must be a non-empty string when provided.")
+	}
+	if p.CPUShares < 0 || p.CPUShares == 1 {
+		refuse("CPUShares is %d: it has to be at least 2", p.CPUShares)
+	}
+	if p.PidsLimit != 0 && p.PidsLimit < minPids {
+		refuse("PidsLimit is %d: it has to be at least %d", p.PidsLimit, minPids)
+	}
+	for _, dir := range slices.Sorted(maps.Keys(p.Tmpfs)) {
+		if p.Tmpfs[dir] <= 0 {
+			refuse("the size of the tmpfs %q has to be positive", dir)
+		}
+		if within(dir, scratchDir) {
+			refuse("the tmpfs %q: %s is the library's own", dir, scratchDir)
+		}
+	}
+	for _, m := range p.Mounts {
+		if within(m.Target, scratchDir) {
+			refuse("the mount on %q: %s is the library's own", m.Target, scratchDir)
+		}
+	}
+	for _, c := range p.AddCapabilities {
+		if strings.TrimSpace(c) == "" {
+			refuse("AddCapabilities has an empty name")
+		}
+	}
+	return errs
+}
+
+// within reports whether the container's path is the directory or inside it.
+func within(path, dir string) bool {
+	path = filepath.ToSlash(filepath.Clean(path))
+	return path == dir || strings.HasPrefix(path, dir+"/")
+}
+
+// workspace returns the absolute path of a workspace with no symbolic link in it, and its owner.
+func workspace(dir string) (path, owner string, err error) {
+	if dir == "" {
+		return "", nobody, nil
+	}
+	path, err = filepath.Abs(dir)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	var info fs.FileInfo
+	if err == nil {
+		info, err = os.Stat(path)
+	}
+	switch {
+	case err != nil:
+		return "", "", fmt.Errorf("the workspace can't be used: %w", err)
+	case !info.IsDir():
+		return "", "", fmt.Errorf("the workspace %q is no directory", dir)
+	case path == filepath.Dir(path):
+		return "", "", fmt.Errorf("the workspace %q is the root of the file system", dir)
+	}
+	return path, ownerOf(info), nil
+}
+
+// runOptions turns the policy into the engine's arguments, for a container of that name. The environment names are those that the
+// client passes on from its own.
+func (p DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (dockercli.RunOptions, error) {
+	errs := multierror.Append(nil, p.validate()...)
+	errs = multierror.Append(errs, checkExtraArgs(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)
+	for key := range spec.Labels {
+		if strings.HasPrefix(key, labelPrefix) {
+			errs = multierror.Append(errs, fmt.Errorf("the label %q: names that begin with %q are the library's own", key, labelPrefix))
+		}
+	}
+	dir, owner, err := workspace(spec.Workspace)
+	if err != nil {
+		errs = multierror.Append(errs, err)
+	}
+	if dir != "" && e.Remote {
+		errs = multierror.Append(errs, errors.New("a workspace can't be mounted: the engine may run on another machine, to which this path means nothing"))
+	}
+
+	o := p.own(spec, name)
+	// The extra flags were read and allowed by the table above; what the policy says comes after them and counts.
+	o.Extra = p.ExtraRunArgs
+	o.Image = p.image()
+	o.Command = slices.Concat(spec.Command)
+	if len(spec.Supervisor) > 0 {
+		o.Command = spec.Supervisor
+	} else if len(o.Command) == 0 {
+		o.Command = []string{"sh"}
+	}
+
+	// No network but the loopback; with one, nothing of the client's proxies.
+	if !p.NetworkEnabled {
+		o.Network = "none"
+		if e.Kind == dockercli.Docker {
+			// The host's name servers would show in resolv.conf, also without a network.
+			o.DNS = []string{"127.0.0.1"}
+		}
+	}
+	o.ExtraHosts = p.ExtraHosts
+	o.Hostname = "cofferdam"
+
+	o.ReadOnly = !p.WritableRootfs
+	tmpfs := maps.Clone(p.Tmpfs)
+	if tmpfs == nil {
+		tmpfs = map[string]int64{"/tmp": defaultTmpfs}
+	}
+	if dir == "" {
+		if _, ok := tmpfs[workspaceDir]; !ok {
+			tmpfs[workspaceDir] = defaultTmpfs
+		}
+	} else {
+		o.Mounts = append(o.Mounts, dockercli.Mount{Source: dir, Target: workspaceDir, Writable: !p.WorkspaceReadOnly})
+	}
+	for _, path := range slices.Sorted(maps.Keys(tmpfs)) {
+		o.Tmpfs = append(o.Tmpfs, dockercli.Tmpfs{Target: path, SizeBytes: tmpfs[path], Exec: true})
+	}
+	o.Mounts = append(o.Mounts, p.Mounts...)
+	o.Workdir = workspaceDir
+	if len(spec.Supervisor) > 0 {
+		// A session changes to its directory itself: docker would make the directory before it mounts it, and runc before 1.1.8 gives a
+		// tmpfs the mode of the directory under it.
+		o.Workdir = "/"
+	}
+	o.ShmSize = shmBytes
+
+	o.User = p.User
+	if o.User == "" {
+		o.User = owner
+	}
+	if e.Rootless && dir != "" && p.User == "" {
+		if e.Kind == dockercli.Podman {
+			// The host's user keeps its number inside.
+			o.UserNS = "keep-id"
+		} else {
+			// Rootless docker's root is the host's user.
+			o.User = "0:0"
+		}
+	}
+	o.CapDrop = []string{"ALL"}
+	o.CapAdd = p.AddCapabilities
+	if !p.AllowNewPrivileges {
+		o.SecurityOpt = []string{"no-new-privileges"}
+	}
+	o.IPC = "private"
+	o.Runtime = p.Runtime
+	o.GPUs = p.GPUs
+
+	memory := p.MemoryBytes
+	if memory == 0 {
+		memory = defaultMemory
+	}
+	o.Memory = strconv.FormatInt(memory, 10)
+	// The same for both means no swap; otherwise it would be as much again.
+	o.MemorySwap = o.Memory
+	o.CPUs = p.CPUs
+	if o.CPUs == "" {
+		o.CPUs = defaultCPUs
+	}
+	o.CPUShares = p.CPUShares
+	o.PidsLimit = p.PidsLimit
+	if o.PidsLimit == 0 {
+		o.PidsLimit = defaultPids
+	}
+	// No core dumps, and a bound on descriptors.
+	o.Ulimits = []string{"core=0:0", "nofile=1024:1024"}
+	if e.Kind == dockercli.Podman {
+		// Podman would raise what is not named to what not every host allows. This one is counted over all of a user's containers, so
+		// it is as high as it may be: PidsLimit is what bounds the container.
+		n := uint64(minProcesses)
+		if !e.Remote {
+			n = maxProcesses()
+		}
+		o.Ulimits = append(o.Ulimits, fmt.Sprintf("nproc=%d:%d", n, n))
+	}
+	if len(spec.Supervisor) == 0 {
+		o.Env = slices.Sorted(maps.Keys(spec.Env))
+		for _, name := range o.Env {
+			if steersClient(name) {
+				errs = multierror.Append(errs, fmt.Errorf("the variable %s would direct the engine's client too; set it in a session", name))
+			}
+		}
+	}
+	return o, invalid(errs)
+}
+
+// own returns the arguments by which the library owns its container, whatever the policy.
+func (p DockerPolicy) own(spec Spec, name string) dockercli.RunOptions {
+	return dockercli.RunOptions{
+		Name:        name,
+		Labels:      labels(spec.Labels),
+		Remove:      !p.KeepContainer,
+		Interactive: true,
+		// A missing image must fail at once: a pull has a deadline of its own.
+		Pull: "never",
+		// The engine must not write what is printed to its disk: short lines take 34 times their size there.
+		LogDriver: "none",
+		// A health check would run the image's own command now and then.
+		NoHealthcheck: true,
+		// Where the supervisor becomes unreadable, and where it keeps a command's text.
+		Tmpfs: []dockercli.Tmpfs{{Target: scratchDir, SizeBytes: scratchBytes, Exec: true}},
+	}
+}
+
+// steersClient reports whether a variable means something to the client itself, or to what loads it.
+func steersClient(name string) bool {
+	switch upper := strings.ToUpper(name); upper {
+	case "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "PWD", "SHELL", "NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES":
+		return true
+	default:
+		for _, prefix := range []string{"DOCKER_", "BUILDKIT_", "CONTAINER", "PODMAN_", "REGISTRY_", "STORAGE_", "XDG_", "SSH_", "SSL_", "LD_", "DYLD_", "GO", "DBUS_", "TMP"} {
+			if strings.HasPrefix(upper, prefix) {
+				return true
+			}
+		}
+		return strings.HasSuffix(upper, "_PROXY")
+	}
+}
+
+// Explain returns the command line by which Spawn would start spec's command in a container, as a shell runs it. The container's name
+// is drawn anew each time.
+func (p DockerPolicy) Explain(ctx context.Context, spec Spec) (string, error) {
+	e, err := p.engine(ctx)
+	if err != nil {
+		return "", err
+	}
+	argv, err := p.argv(e, spec, newName())
+	if err != nil {
+		return "", err
+	}
+	return dockercli.Explain(dockercli.Redact(argv)), nil
+}
+
+// argv is a pure function of the policy, the engine's kind, the spec and the name, but for the workspace's owner.
+func (p DockerPolicy) argv(e *dockercli.Engine, spec Spec, name string) ([]string, error) {
+	if p.compat {
+		return p.compatArgv(e, spec, name)
+	}
+	o, err := p.runOptions(e, spec, name)
+	if err != nil {
+		return nil, err
+	}
+	argv, err := e.RunArgs(o)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return argv, nil
+}

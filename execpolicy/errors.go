@@ -1,0 +1,22 @@
+package execpolicy
+
+import "errors"
+
+var (
+	// ErrClosed is returned by the methods of a session that was closed.
+	ErrClosed = errors.New("the session is closed")
+	// ErrEnded is returned for a session whose container has ended without being closed. Restart begins it anew.
+	ErrEnded = errors.New("the session has ended; call Restart, or start another")
+	// ErrInvalid is wrapped by every error that says what is wrong with a policy, a spec or a command. Nothing was started.
+	ErrInvalid = errors.New("invalid")
+	// ErrStart is wrapped by the error of a session that did not come up.
+	ErrStart = errors.New("the session did not start")
+	// ErrScript is wrapped by the error of a startup or shutdown script that failed.
+	ErrScript = errors.New("script failed")
+	// ErrNoDir is returned for a command whose Dir can't be entered. The command did not run.
+	ErrNoDir = errors.New("the directory can't be entered")
+	// ErrStdinTooLong is returned for a command whose Stdin has more than [MaxStdin] bytes. The command did not run.
+	ErrStdinTooLong = errors.New("stdin is too long")
+	// ErrStillThere is returned if it could not be made sure that nothing is left of a session.
+	ErrStillThere = errors.New("not known to be gone")
+)

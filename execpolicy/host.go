@@ -1,0 +1,157 @@
+package execpolicy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+
+	"github.com/hashicorp/go-multierror"
+
+	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
+)
+
+// A HostPolicy spawns commands on the host itself, in a process group of their own and with no isolation whatsoever: they can do what
+// the user of this program can do. It is never chosen by anything but the caller, and nothing falls back to it.
+//
+// The library signals the process group and nothing else. A process that leaves it (setsid) survives. It needs Linux.
+type HostPolicy struct {
+	Limits
+
+	// CPUTimeSeconds is how much processor time each process may use; the kernel kills one that uses more. If zero, there is no limit.
+	CPUTimeSeconds int
+	// MemoryBytes is how much address space each process may have, rounded down to 1024. If zero, there is no limit.
+	MemoryBytes int64
+}
+
+func (p HostPolicy) validate() []error {
+	var errs []error
+	if p.CPUTimeSeconds < 0 {
+		errs = append(errs, errors.New("cpu_time_seconds must be positive if provided."))
+	}
+	if p.MemoryBytes < 0 || p.MemoryBytes > 0 && p.MemoryBytes < 1024 {
+		errs = append(errs, errors.New("memory_bytes must be positive if provided."))
+	}
+	if runtime.GOOS != "linux" {
+		errs = append(errs, errors.New("HostPolicy needs Linux"))
+	}
+	return errs
+}
+
+// Spawn starts spec.Command on the host. Of this program's environment it gets PATH, HOME, USER, LANG, TZ and TMPDIR.
+func (p HostPolicy) Spawn(_ context.Context, spec Spec) (*Process, error) {
+	errs := multierror.Append(nil, p.validate()...)
+	errs = multierror.Append(errs, validateEnv(spec.Env)...)
+	dir := ""
+	if spec.Workspace != "" {
+		var err error
+		if dir, _, err = workspace(spec.Workspace); err != nil {
+			errs = multierror.Append(errs, err)
+		}
+	}
+	if err := invalid(errs); err != nil {
+		return nil, err
+	}
+	shell := spec.Command
+	if len(shell) == 0 {
+		shell = []string{"sh"}
+		if _, err := exec.LookPath("bash"); err == nil {
+			shell = []string{"bash"}
+		}
+	}
+	worker := p.limited(shell)
+	argv := worker
+	if len(spec.Supervisor) > 0 {
+		argv = spec.Supervisor
+	}
+	path, err := exec.LookPath(argv[0])
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	own, err := os.MkdirTemp("", "cofferdam-")
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	scratch := filepath.Join(own, "scratch")
+	if dir == "" {
+		dir = filepath.Join(own, "workspace")
+		err = os.Mkdir(dir, 0o700)
+	}
+	if err == nil {
+		err = os.Mkdir(scratch, 0o700)
+	}
+	var pipes *pipes
+	if err == nil {
+		pipes, err = newPipes()
+	}
+	if err != nil {
+		os.RemoveAll(own)
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	proc, err := procgroup.Start(procgroup.Cmd{
+		Path:   path,
+		Args:   argv,
+		Env:    hostEnv(spec.Env),
+		Dir:    dir,
+		Stdin:  pipes.inside[0],
+		Stdout: pipes.inside[1],
+		Stderr: pipes.inside[2],
+		// What the command left in its group ends with it.
+		KillRest: true,
+	})
+	pipes.closeInside()
+	if err != nil {
+		pipes.closeOutside()
+		os.RemoveAll(own)
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	return &Process{
+		Name:   "process " + strconv.Itoa(proc.Pid()),
+		Stdin:  pipes.outside[0],
+		Stdout: pipes.outside[1],
+		Stderr: pipes.outside[2],
+		Done:   proc.Done(),
+		Kill: func(ctx context.Context) error {
+			err := proc.Stop(ctx, 0)
+			return errors.Join(err, os.RemoveAll(own))
+		},
+		Limits:   p.Limits,
+		Worker:   worker,
+		Scratch:  scratch,
+		ExitCode: func() int { return proc.State().ExitCode() },
+	}, nil
+}
+
+// limited returns argv with a shell before it that sets the limits, so that they are in force before the command starts. A limit that
+// can't be set fails it.
+func (p HostPolicy) limited(argv []string) []string {
+	script := ""
+	if p.CPUTimeSeconds > 0 {
+		script += "ulimit -t " + strconv.Itoa(p.CPUTimeSeconds) + " && "
+	}
+	if p.MemoryBytes > 0 {
+		script += "ulimit -v " + strconv.FormatInt(p.MemoryBytes/1024, 10) + " && "
+	}
+	if script == "" {
+		return argv
+	}
+	return append([]string{"sh", "-c", script + `exec "$@"`, "sh"}, argv...)
+}
+
+// hostEnv returns an environment with nothing of this program's in it but what programs need to find their way.
+func hostEnv(env map[string]string) []string {
+	list := []string{}
+	for _, name := range []string{"PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR"} {
+		if value, ok := os.LookupEnv(name); ok {
+			list = append(list, name+"="+value)
+		}
+	}
+	for name, value := range env {
+		list = append(list, name+"="+value)
+	}
+	return list
+}

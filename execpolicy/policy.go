@@ -1,0 +1,125 @@
+package execpolicy
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// A Policy knows how to spawn a command in isolation, and nothing else. Sessions, deadlines, outcomes and the rest are built on the
+// [Process] that it returns, so they work the same over every policy.
+type Policy interface {
+	// Spawn starts spec.Command in isolation. ctx bounds the start only. A policy that can't give the isolation it promises must fail:
+	// it never falls back to less.
+	Spawn(ctx context.Context, spec Spec) (*Process, error)
+}
+
+// A Spec says what to run.
+type Spec struct {
+	// Command is the program and its arguments. In a session it is the worker shell, which must read a POSIX shell script from its
+	// stdin: sh, bash, dash or busybox sh. If empty, a session takes bash where the image has it, else sh, and Spawn starts the same.
+	Command []string
+	// Workspace is a directory of the host, which the command sees as its working directory and may change. If empty, the session is
+	// ephemeral: it works in a directory of its own that is gone with it, and nothing of the host is mounted.
+	Workspace string
+	// Env is the environment, on top of the image's. A session sends it over its stdin, so that no value is in an argument list or in
+	// what the engine knows of the container. Names must be those of shell variables.
+	Env map[string]string
+	// Labels are put on the container beside the library's own, whose names begin with "cofferdam.".
+	Labels map[string]string
+	// Startup holds scripts that run, each within [Limits.StartupTimeout], before a session's first command, and again whenever its
+	// shell had to be replaced. One that fails fails the start.
+	Startup []string
+	// Shutdown holds scripts that run, each within [Limits.CommandTimeout], when a session is closed while its container lives. All
+	// of them run, also if one fails.
+	Shutdown []string
+
+	// Supervisor is set by [Start]. A policy that finds it set must run it in place of Command, and tell in [Process.Worker] how the
+	// shell is to be started.
+	Supervisor []string
+}
+
+// Limits bound the time and the memory that commands take. Negative means none; zero is the default.
+type Limits struct {
+	// CommandTimeout is how long a command may run before it is ended. If zero, 30 s.
+	CommandTimeout time.Duration
+	// StartupTimeout is how long a session may take to answer, not counting a pull of the image, and each of its startup scripts to
+	// run. If zero, 30 s.
+	StartupTimeout time.Duration
+	// TerminationTimeout is how long it may take to end a command or a session, on top of every other deadline. If zero or
+	// negative, 10 s: without a bound a call could hang.
+	TerminationTimeout time.Duration
+	// MaxOutputLines is the number of lines in [Result.Text]. If zero, 100.
+	MaxOutputLines int
+	// MaxOutputBytes is the number of bytes kept of each stream: the first half and the last. If zero or negative, 1 MiB: memory
+	// is always bounded. [Result.Text] has at most as many bytes.
+	MaxOutputBytes int
+}
+
+// The defaults of [Limits]: LangChain's, and for the bytes, of which it has no limit, what an agent's context can't hold anyway.
+const (
+	defaultCommandTimeout     = 30 * time.Second
+	defaultStartupTimeout     = 30 * time.Second
+	defaultTerminationTimeout = 10 * time.Second
+	defaultMaxOutputLines     = 100
+	defaultMaxOutputBytes     = 1 << 20
+)
+
+func (l Limits) withDefaults() Limits {
+	if l.CommandTimeout == 0 {
+		l.CommandTimeout = defaultCommandTimeout
+	}
+	if l.StartupTimeout == 0 {
+		l.StartupTimeout = defaultStartupTimeout
+	}
+	if l.TerminationTimeout <= 0 {
+		l.TerminationTimeout = defaultTerminationTimeout
+	}
+	if l.MaxOutputLines == 0 {
+		l.MaxOutputLines = defaultMaxOutputLines
+	}
+	if l.MaxOutputBytes <= 0 {
+		l.MaxOutputBytes = defaultMaxOutputBytes
+	}
+	return l
+}
+
+// A Process is a spawned command, and all that the rest needs to know of its policy. Whoever writes a policy fills in the fields
+// above the line; the functions may be nil where the policy knows nothing better.
+//
+// Whoever gets one from Spawn must read Stdout and Stderr to their ends, and must call Kill, also after a normal end.
+type Process struct {
+	// Name names what was started, as the engine does.
+	Name string
+	// Stdin, Stdout and Stderr are the command's. To close Stdin must end a Write that waits.
+	Stdin          io.WriteCloser
+	Stdout, Stderr io.ReadCloser
+	// Done is closed when the spawned program has ended.
+	Done <-chan struct{}
+	// Kill ends the command and all that it started, from outside and by force, and returns when it has made sure that nothing is
+	// left, or when ctx ends, with an error that says what is not known to be gone. It is called once, also after the program has
+	// ended, and frees what the policy holds.
+	Kill func(ctx context.Context) error
+
+	// Limits are the policy's.
+	Limits Limits
+	// OwnPIDNamespace says that the command is process 1 of a process namespace that was made for it. Only then a session signals
+	// processes by walking over all it sees.
+	OwnPIDNamespace bool
+	// Worker is the shell of a session, with whatever the policy puts before it; if empty, bash where there is one, else sh.
+	Worker []string
+	// Scratch is a directory that the command sees, writable, from which programs can be run, and that nothing else uses.
+	Scratch string
+	// Dir is where a session works. If empty, where the command was started.
+	Dir string
+	// Env is set in a session where Spec.Env does not set it.
+	Env map[string]string
+	// ExitCode returns the spawned program's exit status once Done is closed, -1 if it has none.
+	ExitCode func() int
+	// Diagnose says why a program that ended with an exit status, and those last words on its stderr, before its command ran did so.
+	Diagnose func(exitCode int, stderr []byte) error
+	// Mend removes the cause of a failed start, for example by pulling an image. If it returns nil, another Spawn is worth it.
+	Mend func(ctx context.Context, cause error) error
+	// OOMKilled tells whether the kernel ended the command for memory; known is false if that can't be learnt.
+	OOMKilled func(ctx context.Context) (killed, known bool)
+}

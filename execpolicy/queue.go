@@ -1,0 +1,120 @@
+package execpolicy
+
+import (
+	"bytes"
+	"io"
+	"sync"
+)
+
+// A queue writes operations to a supervisor. What is urgent overtakes what waits, but never splits an operation.
+type queue struct {
+	mu      sync.Mutex
+	changed sync.Cond
+	urgent  []byte
+	waiting []item
+	sending bool
+	closed  bool
+	done    chan struct{}
+}
+
+// An item is a run of operations, or one operation with the raw bytes that belong to it.
+type item struct {
+	data []byte
+	raw  bool
+}
+
+// maxWrite is how much is written at a time, so that what is urgent waits for no more than that.
+const maxWrite = 4 << 10
+
+func newQueue(w io.WriteCloser) *queue {
+	q := &queue{done: make(chan struct{})}
+	q.changed.L = &q.mu
+	go q.loop(w)
+	return q
+}
+
+func (q *queue) send(items ...item) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.waiting = append(q.waiting, items...)
+	q.changed.Broadcast()
+}
+
+func (q *queue) sendUrgent(op string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.urgent = append(q.urgent, op...)
+	q.changed.Broadcast()
+}
+
+// withdraw takes back what waits and reports whether there was any: then the last operation was not sent.
+func (q *queue) withdraw() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	had := len(q.waiting) > 0
+	q.waiting = nil
+	return had
+}
+
+// idle reports whether all that was sent is with the supervisor's pipe.
+func (q *queue) idle() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return !q.sending && len(q.waiting) == 0 && len(q.urgent) == 0
+}
+
+// close ends the writing. It does not close the writer.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.changed.Broadcast()
+}
+
+func (q *queue) loop(w io.Writer) {
+	defer close(q.done)
+	for {
+		data, ok := q.next()
+		if !ok {
+			return
+		}
+		if _, err := w.Write(data); err != nil {
+			// The supervisor is gone, which its streams tell too.
+			q.close()
+		}
+	}
+}
+
+// next returns what to write now.
+func (q *queue) next() ([]byte, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.sending = false
+	for {
+		switch {
+		case q.closed:
+			return nil, false
+		case len(q.urgent) > 0:
+			data := q.urgent
+			q.urgent = nil
+			q.sending = true
+			return data, true
+		case len(q.waiting) > 0:
+			q.sending = true
+			first := &q.waiting[0]
+			data := first.data
+			if !first.raw && len(data) > maxWrite {
+				n := bytes.LastIndexByte(data[:maxWrite], '\n')
+				if n < 0 {
+					n = bytes.IndexByte(data, '\n')
+				}
+				data = data[:n+1]
+				first.data = first.data[len(data):]
+				return data, true
+			}
+			q.waiting = q.waiting[1:]
+			return data, true
+		}
+		q.changed.Wait()
+	}
+}

@@ -1,0 +1,105 @@
+package execpolicy
+
+import (
+	"io"
+	"sync"
+	"time"
+)
+
+// A relay stands between a stream and a caller's writer, which may be slow or stuck: it holds a bounded part of what came, makes the
+// stream wait for more than that, and can be left behind.
+type relay struct {
+	mu      sync.Mutex
+	changed sync.Cond
+	buf     []byte
+	ended   bool // nothing more comes
+	left    bool // nothing more is wanted
+	err     error
+	done    chan struct{}
+}
+
+// relayBuffer is as much as a pipe holds.
+const relayBuffer = 64 << 10
+
+func newRelay(w io.Writer) *relay {
+	r := &relay{done: make(chan struct{})}
+	r.changed.L = &r.mu
+	go r.loop(w)
+	return r
+}
+
+// Write waits for room. It takes everything, also what is not wanted any more.
+func (r *relay) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n := len(p)
+	for len(p) > 0 {
+		for len(r.buf) >= relayBuffer && !r.left {
+			r.changed.Wait()
+		}
+		if r.left {
+			break
+		}
+		part := p[:min(len(p), relayBuffer-len(r.buf))]
+		r.buf = append(r.buf, part...)
+		p = p[len(part):]
+		r.changed.Broadcast()
+	}
+	return n, nil
+}
+
+// leave gives up on the writer, if it has not taken everything.
+func (r *relay) leave() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.left = true
+	r.changed.Broadcast()
+}
+
+// finish waits until the writer has taken everything, or until the deadline, and returns its error.
+func (r *relay) finish(deadline <-chan time.Time) error {
+	r.mu.Lock()
+	r.ended = true
+	r.changed.Broadcast()
+	r.mu.Unlock()
+	select {
+	case <-r.done:
+	case <-deadline:
+		r.leave()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+func (r *relay) loop(w io.Writer) {
+	defer close(r.done)
+	var spare []byte
+	for {
+		r.mu.Lock()
+		for len(r.buf) == 0 && !r.ended && !r.left {
+			r.changed.Wait()
+		}
+		if r.left || len(r.buf) == 0 {
+			r.mu.Unlock()
+			return
+		}
+		data := r.buf
+		r.buf = spare[:0]
+		r.changed.Broadcast()
+		r.mu.Unlock()
+
+		n, err := w.Write(data)
+		if err == nil && n < len(data) {
+			err = io.ErrShortWrite
+		}
+		spare = data
+		if err != nil {
+			r.mu.Lock()
+			r.err, r.left = err, true
+			r.changed.Broadcast()
+			r.mu.Unlock()
+			return
+		}
+	}
+}

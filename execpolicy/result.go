@@ -1,0 +1,124 @@
+package execpolicy
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/truncate"
+)
+
+// An Outcome is how a command ended. It rests on what the library and the kernel know, never on an exit code or on printed text.
+type Outcome int
+
+const (
+	// Exited says that the command ended by itself, with ExitCode as the shell reports it: 128+n may be a signal n, or a program that
+	// exits so; the shell does not tell them apart.
+	Exited Outcome = iota + 1
+	// Signaled says that the command and its shell were killed by a signal from inside the container.
+	Signaled
+	// TimedOut says that the command was ended at its deadline.
+	TimedOut
+	// Canceled says that the command was ended because its context ended or its session was closed.
+	Canceled
+	// OOMKilled says that the kernel killed the command, or all of the container, for memory.
+	OOMKilled
+	// OutputLimit says that the command was ended because it had printed more than [Command.OutputLimit].
+	OutputLimit
+	// SessionLost says that the container ended under the command, for a reason that is not known to be one of the others.
+	SessionLost
+)
+
+var outcomes = [...]string{"unknown", "exited", "signaled", "timed out", "canceled", "out of memory", "output limit", "session lost"}
+
+func (o Outcome) String() string {
+	if o < 0 || int(o) >= len(outcomes) {
+		o = 0
+	}
+	return outcomes[o]
+}
+
+// A Rung is how far the library had to go to end a command. The zero Rung is not at all.
+type Rung int
+
+const (
+	// RungTerm is a SIGTERM to all that the command had started.
+	RungTerm Rung = iota + 1
+	// RungKill is a SIGKILL to all that the command had started, 250 ms later.
+	RungKill
+	// RungWorker is a SIGKILL to the session's shell, which ran a loop of its own.
+	RungWorker
+	// RungContainer is the end of the container.
+	RungContainer
+)
+
+var rungs = [...]string{"none", "SIGTERM", "SIGKILL", "shell", "container"}
+
+func (r Rung) String() string {
+	if r < 0 || int(r) >= len(rungs) {
+		return "unknown"
+	}
+	return rungs[r]
+}
+
+// A StreamInfo counts what came on a stream, kept or not.
+type StreamInfo struct {
+	Bytes, Lines               int64 // all that came
+	DroppedBytes, DroppedLines int64 // what of it was not kept
+	Cut                        int   // where in the kept bytes it was dropped
+}
+
+// A Result is how a command ended, with the evidence.
+type Result struct {
+	Outcome Outcome
+	// ExitCode is the exit status, from 0 to 255, if the outcome is Exited; else -1.
+	ExitCode int
+	// Signal is the number of the signal if the outcome is Signaled; else 0.
+	Signal int
+	// Stdout and Stderr are what the command printed, the head and the tail if that is more than [Limits.MaxOutputBytes]. They are
+	// kept on every outcome.
+	Stdout, Stderr         []byte
+	StdoutInfo, StderrInfo StreamInfo
+	// LateBytes is how much background jobs printed between the last command and this one. It was dropped.
+	LateBytes int64
+	// Duration is how long the command ran, from when its turn had come.
+	Duration time.Duration
+	// StateLost says that the shell had to be replaced after this command, so variables and functions are gone. Files stay, unless
+	// the container ended.
+	StateLost bool
+	// Dir is the shell's directory after the command.
+	Dir string
+	// OOMKills is how many processes of the container the kernel killed for memory while the command ran; -1 if it is not known. It is
+	// looked up only if the command failed.
+	OOMKills int
+	// Rung is what it took to end the command.
+	Rung Rung
+
+	text    *truncate.Transcript
+	timeout time.Duration
+}
+
+// Text renders the result for a model as LangChain's shell tool does, to the byte: the first lines of both streams in the order in
+// which they came, stderr's marked, then notices of what was left out, then the exit code if it is not 0. Outcomes which that tool does
+// not have are named on a last line.
+func (r *Result) Text() string {
+	switch r.Outcome {
+	case TimedOut:
+		return fmt.Sprintf("Error: Command timed out after %.1f seconds.", r.timeout.Seconds())
+	case Exited:
+		return r.text.Text(r.ExitCode, true)
+	}
+	text := strings.TrimRight(r.text.Text(0, true), "\n")
+	switch r.Outcome {
+	case Signaled:
+		return fmt.Sprintf("%s\n\nKilled by signal %d.", text, r.Signal)
+	case OOMKilled:
+		return text + "\n\nKilled: out of memory."
+	case Canceled:
+		return text + "\n\nCanceled."
+	case OutputLimit:
+		return text + "\n\nEnded: too much output."
+	default:
+		return text + "\n\nThe session was lost."
+	}
+}

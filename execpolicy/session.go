@@ -1,0 +1,392 @@
+package execpolicy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
+
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+	"github.com/seed-64a260eb/cofferdam/truncate"
+)
+
+// A Session is a shell in isolation that stays: what a command leaves behind, the next one finds. Its methods may be called at the
+// same time; commands run one at a time, in the order in which they came.
+type Session struct {
+	policy Policy
+	spec   Spec
+	turn   chan struct{} // held by whoever talks to the worker
+	life   context.Context
+	close  context.CancelCauseFunc
+
+	mu   sync.Mutex
+	conn *conn
+
+	closed   chan struct{}
+	closeErr error
+}
+
+// Start opens a session. ctx bounds the start only. An error wraps [ErrInvalid] if nothing was started, else [ErrStart] with the
+// cause, and then nothing is left.
+func Start(ctx context.Context, p Policy, spec Spec) (*Session, error) {
+	if err := spec.validate(); err != nil {
+		return nil, err
+	}
+	c, err := open(ctx, p, spec)
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{policy: p, spec: spec, turn: make(chan struct{}, 1), conn: c, closed: make(chan struct{})}
+	s.life, s.close = context.WithCancelCause(context.Background())
+	return s, nil
+}
+
+// Run runs one command in a session of its own. The session is closed when Run returns; an error that says it is not known to be gone
+// comes beside the result.
+func Run(ctx context.Context, p Policy, spec Spec, c Command) (*Result, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	s, err := Start(ctx, p, spec)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.Run(ctx, c)
+	return r, errors.Join(err, s.Close())
+}
+
+func (s Spec) validate() error {
+	errs := multierror.Append(nil, validateEnv(s.Env)...)
+	for _, w := range s.Command {
+		if bytes.ContainsAny([]byte(w), "\x00\n") {
+			errs = multierror.Append(errs, fmt.Errorf("the shell %q holds a NUL byte or a newline", w))
+		}
+	}
+	for _, script := range append(append([]string{}, s.Startup...), s.Shutdown...) {
+		if err := (Command{Script: script}).validate(); err != nil {
+			errs = multierror.Append(errs, fmt.Errorf("script %q: %w", script, err))
+		}
+	}
+	return invalid(errs)
+}
+
+// open spawns a process and makes a session's end of it. A cause that the policy can mend costs a second try.
+func open(ctx context.Context, p Policy, spec Spec) (*conn, error) {
+	spec.Supervisor = shellwire.Boot()
+	for try := 0; ; try++ {
+		proc, err := p.Spawn(ctx, spec)
+		if err != nil {
+			return nil, err
+		}
+		c, err := dial(ctx, proc, spec)
+		if err == nil {
+			return c, nil
+		}
+		if try > 0 || proc.Mend == nil || proc.Mend(ctx, err) != nil {
+			return nil, err
+		}
+	}
+}
+
+// Name returns the name of the container, or of whatever the policy started.
+func (s *Session) Name() string { return s.current().proc.Name }
+
+// Done returns a channel that is closed when the session has ended, for whatever reason, and nothing of it is left that could be
+// removed. After Restart it returns another.
+func (s *Session) Done() <-chan struct{} { return s.current().ended }
+
+func (s *Session) current() *conn {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.conn
+}
+
+// acquire waits for the turn to talk to the worker.
+func (s *Session) acquire(ctx context.Context) error {
+	select {
+	case <-s.life.Done():
+		return ErrClosed
+	default:
+	}
+	select {
+	case s.turn <- struct{}{}:
+		if s.life.Err() != nil {
+			s.release()
+			return ErrClosed
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the session's turn: %w", context.Cause(ctx))
+	case <-s.life.Done():
+		return ErrClosed
+	}
+}
+
+func (s *Session) release() { <-s.turn }
+
+// bound returns a context that also ends when the session is closed.
+func (s *Session) bound(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(s.life, func() { cancel(ErrClosed) })
+	return ctx, func(cause error) { stop(); cancel(cause) }
+}
+
+// Run runs a command, after those that came before it, and returns when it has ended, at the latest [Limits.TerminationTimeout] after
+// its deadline.
+//
+// A program that fails is a result, not an error. An error without a result says that the command did not run: it wraps ErrInvalid,
+// ErrClosed, ErrEnded, ErrNoDir, ErrStdinTooLong or the context's cause. A result beside an error says what is known: the error is the
+// context's cause if the outcome is Canceled, wraps ErrEnded if it is SessionLost, wraps ErrStillThere if it is not known that
+// everything is gone, or is that of one of the command's writers.
+func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
+	if err := cmd.validate(); err != nil {
+		return nil, err
+	}
+	if err := s.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer s.release()
+	ctx, cancel := s.bound(ctx)
+	defer cancel(nil)
+	return s.current().run(ctx, cancel, cmd)
+}
+
+// run runs a command for the holder of the turn.
+func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Command) (*Result, error) {
+	select {
+	case <-c.over:
+		return nil, ErrEnded
+	case <-c.ended:
+		return nil, ErrEnded
+	default:
+	}
+	if err := c.ready(ctx); err != nil {
+		return nil, err
+	}
+	timeout := cmd.Timeout
+	if timeout == 0 {
+		timeout = c.limits.CommandTimeout
+	}
+	start := time.Now()
+	deadline := after(timeout)
+
+	items, file, err := c.upload(ctx, cmd.Stdin, deadline)
+	if err != nil {
+		return nil, err
+	}
+	tag := token()
+	items = append(items, item{data: cmd.unit(tag, c.dir, file).Ops(c.prefix)})
+
+	lines := max(c.limits.MaxOutputLines, -1)
+	text := &truncate.Transcript{MaxLines: lines, MaxBytes: c.limits.MaxOutputBytes}
+	out := &sink{kept: truncate.Buffer{Limit: c.limits.MaxOutputBytes}, text: text.Stdout()}
+	errOut := &sink{kept: truncate.Buffer{Limit: c.limits.MaxOutputBytes}, text: text.Stderr()}
+	if cmd.Stdout != nil {
+		out.relay = newRelay(cmd.Stdout)
+	}
+	if cmd.Stderr != nil {
+		errOut.relay = newRelay(cmd.Stderr)
+	}
+	if cmd.OutputLimit > 0 {
+		room := new(atomic.Int64)
+		room.Store(cmd.OutputLimit)
+		full := func() { cancel(errOutputLimit) }
+		out.room, errOut.room, out.full, errOut.full = room, room, full, full
+	}
+	r := c.exchange(ctx, deadline, tag, items, out, errOut)
+	res := &Result{ExitCode: -1, OOMKills: -1, Rung: r.rung, LateBytes: r.late, Dir: c.dir, Duration: time.Since(start), text: text, timeout: timeout}
+	errs := c.judge(ctx, res, r, cmd.Dir != "")
+
+	// The writers have the rest of the time to take the rest.
+	flush := time.After(c.limits.TerminationTimeout)
+	if !deadline.IsZero() {
+		flush = time.After(time.Until(deadline))
+	}
+	for _, k := range []*sink{out, errOut} {
+		if k.relay != nil {
+			if err := k.relay.finish(flush); err != nil {
+				errs = append(errs, fmt.Errorf("writing the output: %w", err))
+			}
+		}
+	}
+	if r.mark.NoDir {
+		return nil, fmt.Errorf("%w: %q", ErrNoDir, cmd.Dir)
+	}
+	text.Close()
+	res.Stdout, res.StdoutInfo = out.taken()
+	res.Stderr, res.StderrInfo = errOut.taken()
+	return res, errors.Join(errs...)
+}
+
+// judge says how the command ended. What the library did stands first, then what the kernel did, then what the shell said.
+func (c *conn) judge(ctx context.Context, res *Result, r reply, moved bool) []error {
+	var errs []error
+	if r.endErr != nil {
+		errs = append(errs, r.endErr)
+	}
+	res.StateLost = r.died || r.lost
+	if r.mark.Kind == shellwire.End && !r.died && !moved {
+		c.dir = r.mark.Dir
+		res.Dir = c.dir
+	}
+	switch {
+	case r.cause == errTimeout:
+		res.Outcome = TimedOut
+		return errs
+	case r.cause == errOutputLimit:
+		res.Outcome = OutputLimit
+		return errs
+	case r.cause != nil:
+		res.Outcome = Canceled
+		return append(errs, r.cause)
+	case r.lost:
+		res.Outcome = SessionLost
+		if c.proc.OOMKilled != nil {
+			tctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.limits.TerminationTimeout)
+			defer cancel()
+			if killed, _ := c.proc.OOMKilled(tctx); killed {
+				res.Outcome = OOMKilled
+			}
+		}
+		return append(errs, fmt.Errorf("%w; the container's program exited with status %d", ErrEnded, c.proc.exitCode()))
+	}
+	const sigkill = 128 + 9
+	killed := r.mark.Status == sigkill || r.mark.Status < 0
+	if before := c.oomKills; before >= 0 && r.mark.Status != 0 && (killed || !r.died) {
+		// A new worker counts as it comes up.
+		if ctx := context.WithoutCancel(ctx); r.died {
+			errs = append(errs, c.respawn(ctx))
+		} else if n := c.countOOM(ctx); n >= 0 {
+			c.oomKills = n
+		}
+		res.OOMKills = c.oomKills - before
+	}
+	switch {
+	case res.OOMKills > 0 && killed:
+		res.Outcome = OOMKilled
+	case r.mark.Status < 0:
+		res.Outcome, res.Signal = Signaled, 9
+	default:
+		res.Outcome, res.ExitCode = Exited, r.mark.Status
+	}
+	return errs
+}
+
+// taken returns what was kept and counted. Nothing may be written any more.
+func (k *sink) taken() ([]byte, StreamInfo) {
+	b := &k.kept
+	return b.Bytes(), StreamInfo{Bytes: b.Total(), Lines: b.Lines(), DroppedBytes: b.Dropped(), DroppedLines: b.DroppedLines(), Cut: len(b.Head())}
+}
+
+// upload reads a command's stdin, and returns what sends it into a file inside, and the file's name.
+func (c *conn) upload(ctx context.Context, stdin io.Reader, deadline time.Time) ([]item, string, error) {
+	if stdin == nil {
+		return nil, "", nil
+	}
+	type read struct {
+		data []byte
+		err  error
+	}
+	done := make(chan read, 1)
+	go func() {
+		data, err := io.ReadAll(io.LimitReader(stdin, MaxStdin+1))
+		done <- read{data, err}
+	}()
+	var timeout <-chan time.Time
+	if !deadline.IsZero() {
+		t := time.NewTimer(time.Until(deadline))
+		defer t.Stop()
+		timeout = t.C
+	}
+	var got read
+	select {
+	case got = <-done:
+	case <-ctx.Done():
+		return nil, "", fmt.Errorf("reading stdin: %w", context.Cause(ctx))
+	case <-timeout:
+		return nil, "", fmt.Errorf("reading stdin: %w", errTimeout)
+	}
+	switch {
+	case got.err != nil:
+		return nil, "", fmt.Errorf("reading stdin: %w", got.err)
+	case len(got.data) > MaxStdin:
+		return nil, "", fmt.Errorf("%w: more than %d bytes", ErrStdinTooLong, MaxStdin)
+	case len(got.data) == 0:
+		return nil, "", nil
+	}
+	name := "i" + token()
+	var items []item
+	for _, b := range shellwire.Upload(name, int64(len(got.data))) {
+		data := append([]byte(b.Op), got.data[:b.Size]...)
+		got.data = got.data[b.Size:]
+		items = append(items, item{data: data, raw: true})
+	}
+	return items, c.proc.Scratch + "/" + name, nil
+}
+
+// Restart ends the container, if it still runs, and begins the session anew with the same spec: no state is left, nor any file but
+// those of a mounted workspace, and startup scripts run again. If it fails the session has ended, and Restart may be tried again.
+func (s *Session) Restart(ctx context.Context) error {
+	if err := s.acquire(ctx); err != nil {
+		return err
+	}
+	defer s.release()
+	ctx, cancel := s.bound(ctx)
+	defer cancel(nil)
+	c := s.current()
+	if err := c.end(c.limits.TerminationTimeout); err != nil {
+		return err
+	}
+	c, err := open(ctx, s.policy, s.spec)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.conn = c
+	s.mu.Unlock()
+	return nil
+}
+
+// Close ends the command that runs, if any, runs the shutdown scripts, ends the container and returns when it is gone, at the latest
+// [Limits.TerminationTimeout] after the last deadline. The error names scripts that failed, and wraps ErrStillThere if it is not known
+// that everything is gone. Closing again waits for the same end and returns the same error.
+func (s *Session) Close() error {
+	s.mu.Lock()
+	first := s.life.Err() == nil
+	s.close(ErrClosed)
+	s.mu.Unlock()
+	if !first {
+		<-s.closed
+		return s.closeErr
+	}
+	defer close(s.closed)
+	s.turn <- struct{}{}
+	defer s.release()
+	c := s.current()
+	s.closeErr = errors.Join(c.shutdown(s.spec.Shutdown), c.end(c.limits.TerminationTimeout))
+	return s.closeErr
+}
+
+// shutdown runs all of the scripts, if the container lives.
+func (c *conn) shutdown(scripts []string) error {
+	var errs []error
+	for _, script := range scripts {
+		select {
+		case <-c.over:
+			return errors.Join(errs...)
+		default:
+		}
+		err := c.ready(context.Background())
+		if err == nil {
+			err = c.script(context.Background(), "shutdown", script, c.limits.CommandTimeout)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,203 @@
+package execpolicy
+
+import (
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+	"github.com/seed-64a260eb/cofferdam/truncate"
+)
+
+// A stream reads one of a process's two outputs to its end, and hands what belongs to a command to the command's sink.
+type stream struct {
+	stdout bool
+	r      io.ReadCloser
+	parser shellwire.Parser
+	wake   chan struct{} // a command begins, or the end is near
+	eof    chan struct{} // closed at the end of the stream
+	free   atomic.Bool   // read at full speed, whatever comes
+
+	mu   sync.Mutex
+	tag  string // of the command that is under way, if any
+	open bool   // its begin mark was seen
+	sink *sink  // takes what is printed between its marks
+	// events takes the marks that end it. Nothing is ever made to wait for it.
+	events chan event
+	// words are the first that came before any mark: an engine's, if it failed.
+	words   truncate.Buffer
+	marked  bool
+	idle    int // bytes since the last command
+	dropped int64
+}
+
+// An event is a mark that ended a command, and where it was seen.
+type event struct {
+	mark   shellwire.Mark
+	stdout bool
+}
+
+const (
+	readBuffer = 128 << 10
+	// Between commands a stream is read at no more than idleBytes each idlePause: a background job that floods is held back by the pipe
+	// and costs nothing, and the end of the session is still seen.
+	idleBytes = 64 << 10
+	idlePause = 100 * time.Millisecond
+	// wordsKept is as much of an engine's message as its error shows.
+	wordsKept = 4 << 10
+)
+
+func newStream(r io.ReadCloser, prefix string, stdout bool) *stream {
+	s := &stream{
+		stdout: stdout,
+		r:      r,
+		wake:   make(chan struct{}, 1),
+		eof:    make(chan struct{}),
+		words:  truncate.Buffer{Limit: wordsKept},
+	}
+	s.parser = shellwire.Parser{Prefix: prefix, Stdout: stdout, Output: s.output, Mark: s.mark}
+	go s.loop()
+	return s
+}
+
+func (s *stream) loop() {
+	defer close(s.eof)
+	defer s.r.Close()
+	buf := make([]byte, readBuffer)
+	held := 0
+	for {
+		n, err := s.r.Read(buf[held:])
+		s.mu.Lock()
+		data := buf[:held+n]
+		held = s.parser.Parse(data)
+		copy(buf, data[len(data)-held:])
+		if err != nil {
+			s.parser.Flush(buf[:held])
+		}
+		pause := s.idle > idleBytes && s.tag == ""
+		if pause {
+			s.idle = 0
+		}
+		s.mu.Unlock()
+		if err != nil {
+			return
+		}
+		if pause && !s.free.Load() {
+			select {
+			case <-s.wake:
+			case <-time.After(idlePause):
+			}
+		}
+	}
+}
+
+func (s *stream) poke() {
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// begin makes the stream hand the output of the command with that tag to the sink, and the marks that end it to events.
+func (s *stream) begin(tag string, sink *sink, events chan event) {
+	s.mu.Lock()
+	s.tag, s.open, s.sink, s.events, s.idle = tag, false, sink, events, 0
+	s.mu.Unlock()
+	s.poke()
+}
+
+// end makes the stream hand nothing more to the sink, and returns how many bytes were dropped since the last call.
+func (s *stream) end() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tag, s.open, s.sink, s.events = "", false, nil, nil
+	n := s.dropped
+	s.dropped = 0
+	return n
+}
+
+// flow makes the stream read to its end at full speed.
+func (s *stream) flow() {
+	s.free.Store(true)
+	s.poke()
+}
+
+func (s *stream) output(b []byte) {
+	switch {
+	case s.open:
+		s.sink.Write(b)
+	case !s.marked:
+		s.words.Write(b)
+	default:
+		s.dropped += int64(len(b))
+		s.idle += len(b)
+	}
+}
+
+func (s *stream) mark(m shellwire.Mark) {
+	s.marked = true
+	switch m.Kind {
+	case shellwire.Begin:
+		if m.Tag == s.tag && s.tag != "" {
+			s.open = true
+		}
+		return
+	case shellwire.End:
+		if m.Tag != s.tag || !s.open {
+			return
+		}
+		s.open = false
+	case shellwire.Death:
+		s.open = false
+	}
+	select {
+	case s.events <- event{m, s.stdout}:
+	default:
+	}
+}
+
+// said returns what came before any mark.
+func (s *stream) said() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.words.Bytes()
+}
+
+// begun reports whether any mark was seen: the command inside has started.
+func (s *stream) begun() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.marked
+}
+
+// A sink takes what a command prints to one stream.
+type sink struct {
+	kept  truncate.Buffer
+	text  io.Writer // of the transcript; nil if there is none
+	relay *relay    // to the caller's writer; nil if there is none
+	// room is how many more bytes may come before full is called; full is nil if that does not matter.
+	room *atomic.Int64
+	full func()
+}
+
+// leave gives up on the caller's writer.
+func (k *sink) leave() {
+	if k.relay != nil {
+		k.relay.leave()
+	}
+}
+
+func (k *sink) Write(p []byte) (int, error) {
+	k.kept.Write(p)
+	if k.text != nil {
+		k.text.Write(p)
+	}
+	if k.relay != nil {
+		k.relay.Write(p)
+	}
+	if k.full != nil && k.room.Add(-int64(len(p))) < 0 {
+		k.full()
+	}
+	return len(p), nil
+}

@@ -1,0 +1,31 @@
+# For process 1 of a namespace that was made for it, and for nothing else: it signals every process it sees.
+[ $$ = 1 ] || exit 96
+rm -f "$cf_d/sh"
+freeze() { kill -STOP -1; }
+thaw() { kill -CONT -1; }
+# Reads the parent and the start time of a process. One may be named "x) S 9 ": the fields begin behind the last parenthesis.
+stat() {
+	cf_a=
+	while IFS= read -r cf_b; do cf_a="$cf_a$cf_b "; done <"/proc/$1/stat"
+	set -- ${cf_a##*") "}
+	cf_b=${2-} cf_a=${20-0}
+}
+# end SIGNAL [worker]: nothing forks while it walks, so one pass is enough and at the process limit nothing is needed that forks.
+# Spared are this shell, the worker and its parent, and what started before the command did.
+end() {
+	freeze
+	for cf_q in /proc/[0-9]*; do
+		cf_q=${cf_q#/proc/}
+		[ "$cf_q" = 1 ] || [ "$cf_q" = "$cf_l" ] && continue
+		stat "$cf_q"
+		if [ "$cf_b" = "$cf_l" ]; then [ $# = 2 ] || continue; else [ "$cf_a" -ge "$cf_t" ] || continue; fi
+		kill -"$1" "$cf_q"
+	done
+	thaw
+}
+missed() {
+	kill -0 "$cf_l" && return
+	kill -KILL -1
+	( printf '%sx%s killed\n' $cf_p $cf_i >&4; printf '%sx%s\n' $cf_p $cf_i >&5 ) &
+	cf_l=1
+}

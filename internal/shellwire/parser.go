@@ -1,0 +1,170 @@
+package shellwire
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+)
+
+// noDir stands for the status of a unit whose directory could not be entered.
+const noDir = "nodir"
+
+// Kind tells what a mark says.
+type Kind int
+
+const (
+	Begin Kind = iota + 1 // a unit's output begins
+	End                   // a unit has ended
+	Death                 // the worker has ended
+)
+
+// A Mark is what the other end says between the output of commands. Whatever runs inside can forge one: it is advice.
+type Mark struct {
+	Kind Kind
+	// Tag is that of the unit, of Begin and End.
+	Tag string
+	// Generation counts the workers from 1, of Death.
+	Generation int
+	// Status is the exit status from 0 to 255, of End and Death on stdout; -1 if it is not known.
+	Status int
+	// NoDir says that the unit never ran because its directory could not be entered.
+	NoDir bool
+	// Dir is the worker's directory behind the unit, of End on stdout.
+	Dir string
+}
+
+// maxMark bounds a mark: more than that is never held back.
+const maxMark = 4096 + 256
+
+// A Parser takes a stream apart into output and marks. However the stream is cut, the result is the same.
+type Parser struct {
+	// Prefix begins every mark.
+	Prefix string
+	// Stdout says which of the two streams this is: only there marks carry a status.
+	Stdout bool
+	// Output takes output, which is only valid during the call, and Mark takes marks, in the order of the stream.
+	Output func([]byte)
+	Mark   func(Mark)
+
+	prefix []byte
+}
+
+// Parse consumes data and returns how many bytes of its end it holds back, at most a mark's length: they must come again in front of
+// what follows.
+func (p *Parser) Parse(data []byte) (held int) {
+	if p.prefix == nil {
+		p.prefix = []byte(p.Prefix)
+	}
+	for {
+		i := bytes.Index(data, p.prefix)
+		if i < 0 {
+			held = p.partial(data)
+			p.output(data[:len(data)-held])
+			return held
+		}
+		p.output(data[:i])
+		data = data[i:]
+		mark, n := p.mark(data)
+		switch {
+		case n > 0:
+			p.Mark(mark)
+			data = data[n:]
+		case n == 0 && len(data) < maxMark:
+			return len(data)
+		default:
+			// Not a mark after all.
+			p.output(data[:1])
+			data = data[1:]
+		}
+	}
+}
+
+// Flush takes what was held back as output, at the end of the stream.
+func (p *Parser) Flush(data []byte) { p.output(data) }
+
+func (p *Parser) output(b []byte) {
+	if len(b) > 0 {
+		p.Output(b)
+	}
+}
+
+// partial returns the length of the longest end of data that could begin the prefix.
+func (p *Parser) partial(data []byte) int {
+	n := min(len(data), len(p.prefix)-1)
+	tail := data[len(data)-n:]
+	for len(tail) > 0 {
+		i := bytes.IndexByte(tail, p.prefix[0])
+		if i < 0 {
+			return 0
+		}
+		tail = tail[i:]
+		if bytes.HasPrefix(p.prefix, tail) {
+			return len(tail)
+		}
+		tail = tail[1:]
+	}
+	return 0
+}
+
+// mark reads the mark at the start of data. n is its length, 0 if more data is needed, negative if there is none.
+func (p *Parser) mark(data []byte) (m Mark, n int) {
+	body := data[len(p.prefix):]
+	if len(body) == 0 {
+		return m, 0
+	}
+	var last []byte // ends the mark
+	switch body[0] {
+	case 'b':
+		m.Kind, last = Begin, []byte("\n")
+	case 'e':
+		m.Kind, last = End, []byte("\n")
+		if p.Stdout {
+			last = append(bytes.Clone(p.prefix), '\n')
+		}
+	case 'x':
+		m.Kind, last = Death, []byte("\n")
+	default:
+		return m, -1
+	}
+	i := bytes.Index(body[:min(len(body), maxMark-len(p.prefix))], last)
+	if i < 0 {
+		return m, 0
+	}
+	n = len(p.prefix) + i + len(last)
+	text := string(body[1:i])
+	m.Status = -1
+	switch {
+	case m.Kind == Begin:
+		m.Tag = text
+	case m.Kind == End && !p.Stdout:
+		m.Tag = text
+	case m.Kind == End:
+		tag, rest, ok := strings.Cut(text, " ")
+		status, dir, ok2 := strings.Cut(rest, " ")
+		m.Tag, m.Dir = tag, dir
+		m.NoDir = status == noDir
+		if m.Status = parseStatus(status); !ok || m.Status < 0 && !m.NoDir || !ok2 && !m.NoDir {
+			return m, -1
+		}
+	case m.Kind == Death:
+		gen, status, _ := strings.Cut(text, " ")
+		g, err := strconv.Atoi(gen)
+		if err != nil || g < 1 {
+			return m, -1
+		}
+		m.Generation, m.Status = g, parseStatus(status)
+	}
+	return m, n
+}
+
+// parseStatus returns a status from 0 to 255, or -1.
+func parseStatus(s string) int {
+	if len(s) < 1 || len(s) > 3 {
+		return -1
+	}
+	n, err := strconv.ParseUint(s, 10, 8)
+	if err != nil || s[0] == '+' {
+		return -1
+	}
+	return int(n)
+}

@@ -1,0 +1,175 @@
+// Package shellwire holds both ends of the session protocol: the supervisor, a POSIX shell text that runs as process 1 of a container
+// and keeps a worker shell, and the encoder and the parser that talk to it. It does no input or output of its own.
+//
+// The host writes lines, one operation a line, to the supervisor's stdin. What commands print comes back unchanged on stdout and stderr,
+// with marks in between, which begin with a prefix that is drawn anew for every session.
+package shellwire
+
+import (
+	_ "embed"
+	"strconv"
+	"strings"
+)
+
+//go:embed supervisor.sh
+var supervisor string
+
+//go:embed namespace.sh
+var namespace string
+
+//go:embed group.sh
+var group string
+
+// reader runs the text that arrives up to a line with a single "#".
+const reader = `cf_x=; while IFS= read -r cf_y; do case $cf_y in "#") break;; esac; cf_x=$cf_x$cf_y${IFS#??}; done; eval "$cf_x"`
+
+// Boot is the command that a policy is asked to spawn. It prints nothing and does nothing until the lines of a Setup arrive.
+func Boot() []string { return []string{"sh", "-c", reader} }
+
+// A Setup is what a session's host says first.
+type Setup struct {
+	// Prefix begins every mark. It must be fresh and unpredictable, of letters and digits only.
+	Prefix string
+	// Dir is a directory inside, writable and meant for the supervisor alone. In a namespace programs must be able to run from it.
+	Dir string
+	// Namespace says that the supervisor is process 1 of a process namespace that was made for it, so that it may signal all it sees.
+	Namespace bool
+	// Worker is the worker shell; if empty, bash where there is one, else sh.
+	Worker []string
+}
+
+// Lines returns the text that turns what Boot started into a supervisor.
+func (s Setup) Lines() []byte {
+	var b strings.Builder
+	ends := group
+	if s.Namespace {
+		ends = namespace
+		// The kernel lets nobody of the same user read, trace or open the descriptors of a process whose program is unreadable. So the
+		// shell goes on as an unreadable copy of itself, and nothing inside can hold its stdin open.
+		b.WriteString("[ $$ = 1 ] || exit 96\n")
+		b.WriteString("cf_d=" + Quote(s.Dir) + "\n")
+		b.WriteString(`cp /proc/$$/exe "$cf_d/sh" && chmod 111 "$cf_d/sh" && exec "$cf_d/sh" -c ` + Quote(reader) + "\nexit 95\n#\n")
+	}
+	b.WriteString("cf_p=" + s.Prefix + "\ncf_d=" + Quote(s.Dir) + "\nset --")
+	for _, w := range s.Worker {
+		b.WriteString(" " + Quote(w))
+	}
+	b.WriteString("\n")
+	for _, text := range []string{ends, supervisor} {
+		for line := range strings.Lines(text) {
+			if line = strings.TrimLeft(line, "\t"); !strings.HasPrefix(line, "#") {
+				b.WriteString(line)
+			}
+		}
+	}
+	b.WriteString("#\n")
+	return []byte(b.String())
+}
+
+// Quote returns s as one word of a POSIX shell.
+func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// Operations without arguments.
+const (
+	Tick        = "t\n"     // gathers orphans and notices a worker that is lost
+	Terminate   = "kTERM\n" // signals what the command started
+	Kill        = "kKILL\n"
+	KillWorker  = "w\n" // kills the worker too
+	StartWorker = "s\n" // after a worker has ended
+)
+
+// A Unit is one command for the worker.
+type Unit struct {
+	// Tag marks its begin and end. It must be fresh and unpredictable, of letters and digits only.
+	Tag string
+	// Script is what the worker evaluates.
+	Script string
+	// Dir, if not empty, is where the script runs. The worker goes back to Back afterwards.
+	Dir, Back string
+	// Env holds NAME=value, for this unit only.
+	Env []string
+	// Stdin is the file that the script reads, which is unlinked as it starts; if empty, /dev/null.
+	Stdin string
+}
+
+// CountOOM returns the operation that runs a unit which prints how many processes the kernel has killed for memory.
+func CountOOM(tag string) []byte { return []byte("o" + tag + "\n") }
+
+// maxLine bounds the text in an operation, so that one that is urgent never waits behind a long one.
+const maxLine = 2 << 10
+
+// Ops returns the operations that run the unit.
+func (u Unit) Ops(prefix string) []byte {
+	var t strings.Builder
+	if u.Dir != "" {
+		t.WriteString(`CDPATH= \command cd -- ` + Quote(u.Dir) + ` >/dev/null 2>&1 || { \command printf '` + prefix + "e" + u.Tag + " " + noDir + " " + prefix +
+			`\n' >&4; \command printf '` + prefix + "e" + u.Tag + `\n' >&5; \return 0; }` + "\n")
+	}
+	if u.Stdin != "" {
+		t.WriteString(`{ \command rm -f -- ` + Quote(u.Stdin) + "; ")
+	}
+	for _, kv := range u.Env {
+		name, value, _ := strings.Cut(kv, "=")
+		t.WriteString(name + "=" + Quote(value) + " ")
+	}
+	t.WriteString(`\command eval ` + Quote(u.Script))
+	if u.Stdin != "" {
+		t.WriteString("; } <" + Quote(u.Stdin))
+	} else {
+		t.WriteString(" </dev/null")
+	}
+	text := t.String()
+	ops := make([]byte, 0, len(text)+len(u.Tag)+8)
+	if u.Dir != "" {
+		ops = appendOp(ops, "z", `CDPATH= \command cd -- `+Quote(u.Back)+" >/dev/null 2>&1 || :")
+	}
+	if len(text) <= maxLine && !strings.Contains(text, "\n") {
+		return appendOp(ops, "r", u.Tag, " ", text)
+	}
+	ops = appendOp(ops, "b", u.Tag)
+	for {
+		line, rest, more := strings.Cut(text, "\n")
+		for len(line) > maxLine {
+			ops = appendOp(ops, "-", line[:maxLine])
+			line = line[maxLine:]
+		}
+		if !more {
+			return appendOp(ops, "g", u.Tag, " ", line)
+		}
+		ops = appendOp(ops, "+", line)
+		text = rest
+	}
+}
+
+func appendOp(ops []byte, parts ...string) []byte {
+	for _, p := range parts {
+		ops = append(ops, p...)
+	}
+	return append(ops, '\n')
+}
+
+// transferBlock is the size in which dd is fastest.
+const transferBlock = 64 << 10
+
+// Upload returns the operations that append size raw bytes to the file name in the supervisor's directory: as many pairs of a header
+// and a count of raw bytes that must follow it.
+func Upload(name string, size int64) []Block {
+	var blocks []Block
+	if n := size / transferBlock; n > 0 {
+		blocks = append(blocks, newBlock(name, transferBlock, n))
+	}
+	if rest := size % transferBlock; rest > 0 {
+		blocks = append(blocks, newBlock(name, rest, 1))
+	}
+	return blocks
+}
+
+// A Block is an operation that is followed by raw bytes.
+type Block struct {
+	Op   string
+	Size int64 // of the raw bytes
+}
+
+func newBlock(name string, size, count int64) Block {
+	return Block{"d" + name + " " + strconv.FormatInt(size, 10) + " " + strconv.FormatInt(count, 10) + "\n", size * count}
+}

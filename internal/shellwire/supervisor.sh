@@ -1,0 +1,96 @@
+# The text before this one has set cf_p, the prefix of every mark; cf_d, a directory of its own; "$@", the worker shell or nothing;
+# and the functions that end processes.
+[ $# -gt 0 ] || if command -v bash >/dev/null 2>&1; then set -- bash; else set -- sh; fi
+exec 4>&1 5>&2
+: >"$cf_d/u" && : >"$cf_d/m" && exec 6<>"$cf_d/u" 3<>"$cf_d/m" || exit 97
+# The worker's script. To open a fifo for reading waits until somebody has it open for writing: "a writer is there" is the event, and
+# nothing that hostile code could fill is ever written to. Two fifos in turn, or one unit would be run twice; the loops take up an open
+# that a signal interrupted. The mark stands on a line of its own, so that a shell that falls out of a unit still comes to it.
+cf_x='\. /proc/self/fd/6
+\. /proc/self/fd/3 || \exit 98'
+printf '%s\n' "{ until </proc/self/fd/8; do :; done; } 2>/dev/null
+$cf_x
+{ until </proc/self/fd/9; do :; done; } 2>/dev/null
+$cf_x
+\\exec </proc/self/fd/0" >"$cf_d/s" && exec 7<"$cf_d/s" || exit 97
+mkfifo "$cf_d/a" "$cf_d/b" && exec 8<>"$cf_d/a" 9<>"$cf_d/b" && exec 8<"$cf_d/a" 9<"$cf_d/b" || exit 97
+rm -f "$cf_d/u" "$cf_d/m" "$cf_d/s" "$cf_d/a" "$cf_d/b"
+exec 1>&- 2>/dev/null
+
+# A forked copy of the worker that fell back to the script must neither run a unit nor mark its end.
+cf_g='case ${BASHPID-$$} in $$) ;; *) \exit;; esac'
+# Each command gets a description of its own of the two pipes: what it sets on it (O_NONBLOCK) is gone with it.
+cf_r='>/proc/self/fd/4 2>/proc/self/fd/5 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-'
+cf_i=0 cf_t=0 cf_z=
+
+# The worker's parent says how it ended. It may block where it writes; this shell never does.
+worker() {
+	cf_i=$((cf_i + 1)) cf_e=8
+	exec 1>&-
+	(
+		trap : HUP INT QUIT USR1 USR2 PIPE ALRM TERM
+		cf_s=0
+		"$@" </proc/self/fd/7 7>&- >/dev/null 2>&1 || cf_s=$?
+		printf '%sx%s %s\n' $cf_p $cf_i $cf_s >&4
+		printf '%sx%s\n' $cf_p $cf_i >&5
+	) &
+	cf_l=$!
+}
+
+# head TAG: begins the unit: the guard, and the start mark on both streams.
+head() {
+	printf '%s\n' "$cf_g; \\command printf '${cf_p}b$1\\n' >&4; \\command printf '${cf_p}b$1\\n' >&5" >/proc/self/fd/6 || exit 97
+}
+
+# go TAG: writes the end mark and what follows it, notes the time and wakes the worker.
+go() {
+	printf '%s\n' "case \${BASHPID-\$\$} in \$\$) \\command printf '${cf_p}e$1 %s %s$cf_p\\n' \"\$?\" \"\${PWD-}\" >&4 && \\command printf '${cf_p}e$1\\n' >&5 || \\exit 98;; *) \\exit;; esac$cf_z" >/proc/self/fd/3 || exit 97
+	cf_z=
+	IFS=. read -r cf_t cf_x </proc/uptime
+	cf_t=$cf_t${cf_x%% *}
+	exec 1>&-
+	case $cf_e in
+	8) cf_e=9; exec 1<>/proc/self/fd/8 ;;
+	*) cf_e=8; exec 1<>/proc/self/fd/9 ;;
+	esac
+}
+
+worker "$@"
+while IFS= read -r cf_x; do
+	case $cf_x in
+	# rTAG TEXT: a unit in one line. bTAG, then +LINE or -PART of a line, then gTAG TEXT: a longer one.
+	r*) cf_x=${cf_x#r} cf_y=${cf_x%% *}
+		head "$cf_y"
+		printf '%s\n' "${cf_x#* } $cf_r" >>/proc/self/fd/6 || exit 97
+		go "$cf_y" ;;
+	b*) head "${cf_x#b}" ;;
+	+*) printf '%s\n' "${cf_x#+}" >>/proc/self/fd/6 || exit 97 ;;
+	-*) printf '%s' "${cf_x#-}" >>/proc/self/fd/6 || exit 97 ;;
+	g*) cf_x=${cf_x#g} cf_y=${cf_x%% *}
+		printf '%s\n' "${cf_x#* } $cf_r" >>/proc/self/fd/6 || exit 97
+		go "$cf_y" ;;
+	# zTEXT: what the worker does behind the next end mark.
+	z*) cf_z="; ${cf_x#z}" ;;
+	# t: a tick. Orphans that ended are gathered, and a worker's parent that was killed is missed.
+	t) jobs >/dev/null; missed ;;
+	# kSIG: signals what the command started. w: kills the worker with it. s: starts a new worker.
+	k*) end "${cf_x#k}" ;;
+	w) end KILL worker ;;
+	s) jobs >/dev/null; worker "$@" ;;
+	# oTAG: a unit that prints how many processes of the container the kernel has killed for memory, or nothing if it does not tell.
+	o*) cf_y=
+		for cf_q in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
+			while read -r cf_a cf_b; do case $cf_a in oom_kill) cf_y=$cf_b ;; esac; done <$cf_q
+		done
+		head "${cf_x#o}"
+		printf '%s\n' "\\command printf '%s' '$cf_y' $cf_r" >>/proc/self/fd/6 || exit 97
+		go "${cf_x#o}" ;;
+	# dNAME SIZE COUNT: COUNT blocks of SIZE raw bytes follow, for a file of that name. Nothing may run meanwhile: dd could be stopped,
+	# and the end of stdin would be missed.
+	d*) cf_x=${cf_x#d} cf_y=${cf_x#* }
+		freeze
+		dd bs="${cf_y% *}" count="${cf_y#* }" iflag=fullblock >>"$cf_d/${cf_x%% *}" || exit 97
+		thaw ;;
+	esac
+done
+exit 0
