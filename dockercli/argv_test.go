@@ -103,7 +103,7 @@ func argvCases() []argvCase {
 		{"ps", func(e *E) ([]string, error) {
 			return dockercli.PSArgs(e, map[string]string{"b": "x,\"y\"=z", "a": "", "c": "plain"})
 		}},
-		{"events", func(e *E) ([]string, error) { return dockercli.OOMArgs(e, name) }},
+		{"events", func(e *E) ([]string, error) { return dockercli.OOMArgs(e, name, time.Unix(1234567890, 5)) }},
 		{"import-none", func(e *E) ([]string, error) { return dockercli.ImportArgs(e, "image:1", nil) }},
 		{"import-every", func(e *E) ([]string, error) {
 			return dockercli.ImportArgs(e, "image:1", []string{"ENV PATH=/bin", "WORKDIR /work"})
@@ -194,7 +194,8 @@ func TestRefused(t *testing.T) {
 		{0, "a b", good(func(o *O) { o.Labels = map[string]string{"a b": ""} })},
 		{0, "label", good(func(o *O) { o.Labels = map[string]string{"": "x"} })},
 		{0, "FOO*", good(func(o *O) { o.Env = []string{"FOO*"} })},
-		{0, "A=1", good(func(o *O) { o.Env = []string{"A=1"} })},
+		{0, `"A": its value`, good(func(o *O) { o.Env = []string{"A=1"} })},
+		{0, `"A="`, good(func(o *O) { o.Env = []string{"A="} })},
 		{0, "9A", good(func(o *O) { o.Env = []string{"9A"} })},
 		{0, "NUL", good(func(o *O) { o.Command = []string{"a\x00b"} })},
 		{0, "UTF-8", good(func(o *O) { o.Command = []string{"\xff"} })},
@@ -223,7 +224,7 @@ func TestRefused(t *testing.T) {
 
 func TestEveryProblemIsReportedAtOnce(t *testing.T) {
 	_, err := (&dockercli.Engine{}).RunArgs(dockercli.RunOptions{Name: "-n", Env: []string{"A=1", "B*"}, Image: "-i", Workdir: "w"})
-	for _, words := range []string{`"-n"`, `"A=1"`, `"B*"`, `"-i"`, `"w"`} {
+	for _, words := range []string{`"-n"`, `"A"`, `"B*"`, `"-i"`, `"w"`} {
 		assert.ErrorContains(t, err, words)
 	}
 }
@@ -252,7 +253,7 @@ func TestOtherVerbsRefuse(t *testing.T) {
 		refused(e.ExecArgs(dockercli.ExecOptions{Container: "name", Command: []string{"true"}, Env: []string{"A=1"}, Workdir: "x"}))
 	}
 	refusedEvents := func(kind dockercli.Kind, container string) error {
-		_, err := dockercli.OOMArgs(&dockercli.Engine{Kind: kind}, container)
+		_, err := dockercli.OOMArgs(&dockercli.Engine{Kind: kind}, container, time.Unix(0, 0))
 		return err
 	}
 	assert.ErrorIs(t, refusedEvents(dockercli.Docker, "-x"), dockercli.ErrArgument)
@@ -267,4 +268,28 @@ func BenchmarkRunArgs(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// Whatever the options hold, no word of theirs is taken for a flag, for the image or for its command.
+func FuzzRunArgs(f *testing.F) {
+	f.Add("name", "key", "value", "ENV", "/dir", "image", "word")
+	f.Add("--x", "a=b", "--", "E*", "-v", "-image", "--rm")
+	f.Fuzz(func(t *testing.T, name, key, value, env, dir, image, word string) {
+		for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
+			argv, err := (&dockercli.Engine{Kind: kind}).RunArgs(dockercli.RunOptions{
+				Name: name, Labels: map[string]string{key: value}, Env: []string{env}, Workdir: dir, Image: image, Command: []string{word},
+				Hostname: value, User: value, Entrypoint: value, Memory: value, CapAdd: []string{value}, SecurityOpt: []string{value}, Runtime: value,
+				ExtraHosts: []string{value}, Tmpfs: []dockercli.Tmpfs{{Target: dir}}, Mounts: []dockercli.Mount{{Source: dir, Target: dir}},
+			})
+			if err != nil {
+				assert.ErrorIs(t, err, dockercli.ErrArgument)
+				continue
+			}
+			end := slices.Index(argv, "--")
+			assert.DeepEqual(t, argv[end:], []string{"--", image, word})
+			for _, flag := range argv[1:end] {
+				assert.Assert(t, flag == "run" || strings.HasPrefix(flag, "--"), "%q", flag)
+			}
+		}
+	})
 }

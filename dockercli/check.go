@@ -75,6 +75,11 @@ func (c *checker) image(ref string) {
 func (c *checker) envName(name string) {
 	first := func(r byte) bool { return isLetter(r) || r == '_' }
 	rest := func(r byte) bool { return first(r) || isDigit(r) }
+	if name, value, ok := strings.Cut(name, "="); ok && value != "" {
+		// The value may be a secret.
+		c.refuse("environment variable %q: its value belongs into the client's environment", name)
+		return
+	}
 	if !consists(name, first, rest) {
 		c.refuse("environment variable %q: its name has to match [A-Za-z_][A-Za-z0-9_]*", name)
 	}

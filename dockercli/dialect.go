@@ -23,6 +23,8 @@ type dialect struct {
 	filterIsCSV bool
 	// gpusAreDevices says that GPUs are named as devices.
 	gpusAreDevices bool
+	// dnsNeedsNetwork says that name servers are refused where there is no network, and none is told to the container then.
+	dnsNeedsNetwork bool
 	// oomEvent says that the engine reports an OOM as an event.
 	oomEvent bool
 	// info is the template of what the engine says of itself.
@@ -61,6 +63,7 @@ var dialects = [...]dialect{
 		remove:          []string{"--time=0"},
 		runtimeIsGlobal: true,
 		filterIsCSV:     true,
+		dnsNeedsNetwork: true,
 		gpusAreDevices:  true,
 		info:            podmanInfoTemplate,
 	},

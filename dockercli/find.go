@@ -115,25 +115,26 @@ func (e *Engine) probePodman(ctx context.Context) error {
 
 func (e *Engine) probeDocker(ctx context.Context) error {
 	out, err := e.do(ctx, call{verb: "version", argv: e.argv("version",
-		"--format={{.Server.Version}}{{println}}{{.Client.Context}}{{println}}{{range .Server.Components}}{{.Name}}{{println}}{{end}}")})
+		"--format={{.Server.Version}}{{println}}{{range .Server.Components}}{{.Name}}{{println}}{{end}}")})
 	if err != nil {
 		return err
 	}
 	lines := strings.Split(string(out), "\n")
-	if len(lines) < 3 || strings.TrimSpace(lines[0]) == "" {
+	if strings.TrimSpace(lines[0]) == "" {
 		return fmt.Errorf("%w: version: unexpected answer %.200q", ErrEngineDown, out)
 	}
 	e.ServerVersion = strings.TrimSpace(lines[0])
-	components := lines[2:]
+	components := lines[1:]
 	e.PodmanService = slices.Contains(components, "Podman Engine")
 	// The client names the endpoint that its flags, DOCKER_HOST and the context come to; it reads that from its files alone.
 	out, err = e.do(ctx, call{verb: "context inspect", argv: e.argv("context", "inspect", "--format={{.Endpoints.docker.Host}}")})
-	if err != nil {
+	if ctx.Err() != nil {
 		return err
 	}
+	// A client that can't tell leaves it open where its engine is, and the answer that is safe is the remote one.
 	host := strings.TrimSpace(string(out))
 	socket, isSocket := strings.CutPrefix(host, "unix://")
-	e.Remote = !isSocket && !strings.HasPrefix(host, "npipe://") && !strings.HasPrefix(host, "fd://")
+	e.Remote = !isSocket && !strings.HasPrefix(host, "npipe://")
 	// Engines before 23 don't list this component, but a rootless engine's socket lies in its user's runtime directory.
 	e.Rootless = slices.Contains(components, "rootlesskit") || isSocket && strings.HasPrefix(socket, "/run/user/")
 	return nil

@@ -37,9 +37,11 @@ func dockerThat(components, host string) client {
 		case "--version":
 			return say("Docker version 28.2.2, build e6534b4")
 		case "version":
-			return say("27.1.0", "default", components)
+			return say("27.1.0", components)
 		case "context":
-			return say(host)
+			if host != "" {
+				return say(host)
+			}
 		}
 		return complain("unknown command", 1)
 	}
@@ -58,17 +60,18 @@ func podmanThat(facts string) client {
 }
 
 var clients = map[string]client{
-	"docker-local":    dockerThat("Engine\ncontainerd", "unix:///var/run/docker.sock"),
-	"docker-rootless": dockerThat("Engine\nrootlesskit", "unix:///run/user/1000/docker.sock"),
-	"docker-old-less": dockerThat("Engine", "unix:///run/user/1000/docker.sock"),
-	"docker-ssh":      dockerThat("Engine", "ssh://build.example"),
-	"docker-tcp":      dockerThat("Engine", "tcp://192.0.2.1:2376"),
-	"docker-windows":  dockerThat("Engine", "npipe:////./pipe/docker_engine"),
-	"docker-podman":   dockerThat("Podman Engine\nConmon\nEngine", "unix:///run/podman/podman.sock"),
-	"podman-local":    podmanThat("5.8.1 false false"),
-	"podman-rootless": podmanThat("5.8.1 false true"),
-	"podman-remote":   podmanThat("5.8.1 true false"),
-	"podman-babble":   podmanThat("hello"),
+	"docker-local":      dockerThat("Engine\ncontainerd", "unix:///var/run/docker.sock"),
+	"docker-rootless":   dockerThat("Engine\nrootlesskit", "unix:///run/user/1000/docker.sock"),
+	"docker-old-less":   dockerThat("Engine", "unix:///run/user/1000/docker.sock"),
+	"docker-ssh":        dockerThat("Engine", "ssh://build.example"),
+	"docker-tcp":        dockerThat("Engine", "tcp://192.0.2.1:2376"),
+	"docker-windows":    dockerThat("Engine", "npipe:////./pipe/docker_engine"),
+	"docker-no-context": dockerThat("Engine", ""),
+	"docker-podman":     dockerThat("Podman Engine\nConmon\nEngine", "unix:///run/podman/podman.sock"),
+	"podman-local":      podmanThat("5.8.1 false false"),
+	"podman-rootless":   podmanThat("5.8.1 false true"),
+	"podman-remote":     podmanThat("5.8.1 true false"),
+	"podman-babble":     podmanThat("hello"),
 	"babble": func(verb string, _ []string) int {
 		return say("")
 	},
@@ -138,6 +141,7 @@ func TestLookup(t *testing.T) {
 		{"docker", "docker-ssh", dockercli.Engine{ClientVersion: client, ServerVersion: server, Remote: true}},
 		{"docker", "docker-tcp", dockercli.Engine{ClientVersion: client, ServerVersion: server, Remote: true}},
 		{"docker", "docker-windows", dockercli.Engine{ClientVersion: client, ServerVersion: server}},
+		{"docker", "docker-no-context", dockercli.Engine{ClientVersion: client, ServerVersion: server, Remote: true}},
 		{"docker", "docker-podman", dockercli.Engine{ClientVersion: client, ServerVersion: server, PodmanService: true}},
 		{"podman", "podman-local", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1"}},
 		{"podman", "podman-rootless", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1", Rootless: true}},

@@ -3,18 +3,17 @@ package dockercli
 import (
 	"context"
 	"os"
-	"strings"
 )
 
-// Import makes an image of a tar archive that holds a whole root file system, and returns the image's ID. Each change is an instruction such as
+// Import makes an image of a tar archive that holds a whole root file system. Each change is an instruction such as
 // "ENV PATH=/bin" or "WORKDIR /work".
-func (e *Engine) Import(ctx context.Context, archive *os.File, image string, changes ...string) (id string, err error) {
+func (e *Engine) Import(ctx context.Context, archive *os.File, image string, changes ...string) error {
 	argv, err := e.importArgs(image, changes)
 	if err != nil {
-		return "", err
+		return err
 	}
-	out, err := e.do(ctx, call{verb: "import", argv: argv, stdin: archive})
-	return strings.TrimSpace(string(out)), err
+	_, err = e.do(ctx, call{verb: "import", argv: argv, stdin: archive})
+	return err
 }
 
 func (e *Engine) importArgs(image string, changes []string) ([]string, error) {

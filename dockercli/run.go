@@ -30,7 +30,8 @@ type RunOptions struct {
 	Hostname string
 	// ExtraHosts are lines of /etc/hosts, each "name:address".
 	ExtraHosts []string
-	// DNS are addresses of name servers.
+	// DNS are addresses of name servers. Without a network docker shows the container the host's own, which these replace; podman shows none, and they
+	// are left out.
 	DNS []string
 	// HTTPProxy lets the client's proxy settings, and the credentials in them, into the container. If false, they are kept out.
 	HTTPProxy bool
@@ -150,7 +151,9 @@ func (o RunOptions) words(c *checker, d *dialect) []string {
 	f.value("network", o.Network)
 	f.value("hostname", o.Hostname)
 	f.list("add-host", o.ExtraHosts)
-	f.list("dns", o.DNS)
+	if o.Network != "none" || !d.dnsNeedsNetwork {
+		f.list("dns", o.DNS)
+	}
 
 	f.bool("read-only", o.ReadOnly)
 	for _, t := range o.Tmpfs {

@@ -1,0 +1,397 @@
+package dockercli_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"gotest.tools/v3/assert"
+)
+
+// uniqueName returns a name that no other container has, also of those who test at the same time.
+func uniqueName() string { return "cofferdam-cli-" + strings.ToLower(rand.Text()[:10]) }
+
+// options returns options for a container that is found if it is left behind.
+func options(e enginetest.Engine) dockercli.RunOptions {
+	return dockercli.RunOptions{
+		Name: uniqueName(), Labels: maps.Clone(e.Labels), Remove: true, Network: "none", Pull: "never", LogDriver: "none", Image: e.Image,
+	}
+}
+
+// runClient runs an argument vector, and returns what it printed and how it ended.
+func runClient(t *testing.T, e enginetest.Engine, argv []string) (stdout, stderr string, exit int) {
+	t.Helper()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env = e.Env
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	var exited *exec.ExitError
+	assert.Assert(t, err == nil || errors.As(err, &exited), "%v", err)
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// run runs a container to its end, which has to be a good one, and returns its output.
+func run(t *testing.T, e enginetest.Engine, o dockercli.RunOptions) string {
+	t.Helper()
+	argv, err := e.RunArgs(o)
+	assert.NilError(t, err)
+	stdout, stderr, exit := runClient(t, e, argv)
+	assert.Equal(t, exit, 0, "%s\n%s", dockercli.Explain(argv), stderr)
+	return stdout
+}
+
+// detached starts a container that sleeps, and returns its name.
+func detached(t *testing.T, e enginetest.Engine, change func(o *dockercli.RunOptions)) string {
+	t.Helper()
+	o := options(e)
+	o.Extra = []string{"--detach"}
+	o.Command = []string{"sleep", "60"}
+	if change != nil {
+		change(&o)
+	}
+	run(t, e, o)
+	return o.Name
+}
+
+// created turns a run's arguments into those of create, which starts nothing. It has the flags of run but for those of its client.
+func created(argv []string) []string {
+	argv = slices.DeleteFunc(slices.Clone(argv), func(word string) bool { return word == "--detach-keys=" })
+	argv[slices.Index(argv, "run")] = "create"
+	return argv
+}
+
+func TestEngineTakesEveryOption(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		dir := t.TempDir()
+		all := everyOption()
+		all.Name, all.Image = uniqueName(), e.Image
+		maps.Copy(all.Labels, e.Labels)
+		for i := range all.Mounts {
+			all.Mounts[i].Source = filepath.Join(dir, filepath.Base(all.Mounts[i].Source))
+			assert.NilError(t, os.Mkdir(all.Mounts[i].Source, 0o700))
+		}
+		if e.Kind == dockercli.Podman {
+			// Podman wants the processor's devices to be there at once.
+			all.GPUs = ""
+		}
+		if _, err := exec.LookPath("catatonit"); e.Kind == dockercli.Podman && err != nil {
+			all.Init = false // podman's own needs a program of the host's
+		}
+		for _, o := range []dockercli.RunOptions{{Image: e.Image, Name: uniqueName(), Labels: e.Labels, Command: []string{"true"}}, all} {
+			argv, err := e.RunArgs(o)
+			assert.NilError(t, err)
+			_, stderr, exit := runClient(t, e, created(argv))
+			assert.Equal(t, exit, 0, stderr)
+			container, err := e.Inspect(t.Context(), o.Name)
+			assert.NilError(t, err)
+			assert.Equal(t, container.Status, "created")
+			assert.Assert(t, container.StartedAt.IsZero())
+			for key, value := range o.Labels {
+				assert.Equal(t, container.Labels[key], value)
+			}
+			assert.NilError(t, e.Remove(t.Context(), o.Name))
+		}
+	})
+}
+
+func TestEngineMountsAnyPath(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		dir := t.TempDir()
+		names := []string{"plain", "a,b", "a:b", `"quoted"`, `q"u,o`, "two words", "new\nline", "equal=sign", "ümlaut", `back\slash`, "cr\rx", "tab\tx", "'", "$x", "readonly,ro"}
+		o := options(e)
+		var want strings.Builder
+		for i, name := range names {
+			source := filepath.Join(dir, name)
+			assert.NilError(t, os.Mkdir(source, 0o755))
+			assert.NilError(t, os.WriteFile(filepath.Join(source, "file"), []byte(fmt.Sprintf("%q\n", name)), 0o644))
+			target := fmt.Sprintf("/mnt/%d/%s", i, name)
+			o.Mounts = append(o.Mounts, dockercli.Mount{Source: source, Target: target})
+			o.Command = append(o.Command, target+"/file")
+			fmt.Fprintf(&want, "%q\n", name)
+		}
+		o.Command = append([]string{"cat"}, o.Command...)
+		assert.Equal(t, run(t, e, o), want.String())
+	})
+}
+
+func TestEngineMountIsReadOnlyUnlessWritable(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		o := options(e)
+		o.Mounts = []dockercli.Mount{{Source: t.TempDir(), Target: "/in"}, {Source: t.TempDir(), Target: "/out", Writable: true}}
+		o.Command = []string{"sh", "-c", "touch /in/x 2>/dev/null || echo refused; touch /out/x && echo written"}
+		assert.Equal(t, run(t, e, o), "refused\nwritten\n")
+	})
+}
+
+func TestEngineTmpfs(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		o := options(e)
+		o.ReadOnly = true
+		o.User = "65534:65534"
+		o.Tmpfs = []dockercli.Tmpfs{{Target: "/mnt/a", SizeBytes: 1 << 20}, {Target: "/mnt/b", Exec: true}, {Target: "/etc"}}
+		// The image has files in /etc, which a tmpfs hides.
+		o.Command = []string{"sh", "-c", `for d in a b; do printf '#!/bin/sh\necho %s executes\n' $d >/mnt/$d/t; chmod +x /mnt/$d/t; /mnt/$d/t 2>/dev/null; done
+			touch /run/x /var/tmp/x 2>/dev/null && echo the root is writable; ls /etc/passwd 2>/dev/null; grep ' /mnt/' /proc/mounts`}
+		out := run(t, e, o)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		assert.Equal(t, len(lines), 3, out)
+		assert.Equal(t, lines[0], "b executes")
+		for _, line := range lines[1:] {
+			assert.Assert(t, strings.Contains(line, "nosuid") && strings.Contains(line, "nodev"), line)
+			assert.Equal(t, strings.Contains(line, "noexec"), strings.Contains(line, "/mnt/a"), line)
+			assert.Equal(t, strings.Contains(line, "size=1024k"), strings.Contains(line, "/mnt/a"), line)
+		}
+	})
+}
+
+func TestEngineKeepsProxiesOut(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		config := t.TempDir()
+		assert.NilError(t, os.WriteFile(filepath.Join(config, "config.json"),
+			[]byte(`{"proxies":{"default":{"httpProxy":"http://secret.example","httpsProxy":"http://secret.example","noProxy":"secret.example","allProxy":"http://secret.example"}}}`), 0o600))
+		own := *e.Engine
+		if own.Env == nil {
+			own.Env = os.Environ()
+		}
+		own.Env = append(slices.Clip(own.Env), "http_proxy=http://secret.example")
+		if own.Kind == dockercli.Docker {
+			own.Env = append(own.Env, "DOCKER_CONFIG="+config)
+		}
+		e.Engine = &own
+		o := options(e)
+		o.Command = []string{"env"}
+		assert.Assert(t, !strings.Contains(run(t, e, o), "secret"))
+
+		o = options(e)
+		o.HTTPProxy = true
+		o.Command = []string{"env"}
+		assert.Assert(t, strings.Contains(run(t, e, o), "secret"))
+	})
+}
+
+func TestEnginePassesEnvironmentAndWordsExactly(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		own := *e.Engine
+		if own.Env == nil {
+			own.Env = os.Environ()
+		}
+		const value = "a=b \"c\"\n'd',e\\ "
+		own.Env = append(slices.Clip(own.Env), "COFFERDAM_TEST_VALUE="+value)
+		e.Engine = &own
+		o := options(e)
+		o.Env = []string{"COFFERDAM_TEST_VALUE"}
+		o.Command = []string{"sh", "-c", `printf '%s|' "$COFFERDAM_TEST_VALUE" "$@"`, "sh", "--privileged", "", "a\nb", "-e", "X=1", "--"}
+		assert.Equal(t, run(t, e, o), value+"|--privileged||a\nb|-e|X=1|--|")
+	})
+}
+
+func TestEngineInspect(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		began := time.Now().Add(-time.Second)
+		o := options(e)
+		o.Remove = false
+		o.Command = []string{"sh", "-c", "exit 7"}
+		argv, err := e.RunArgs(o)
+		assert.NilError(t, err)
+		_, _, exit := runClient(t, e, argv)
+		assert.Equal(t, exit, 7)
+		container, err := e.Inspect(t.Context(), o.Name)
+		assert.NilError(t, err)
+		assert.Equal(t, container.Status, "exited")
+		assert.Equal(t, container.ExitCode, 7)
+		assert.Assert(t, !container.Running && !container.OOMKilled)
+		assert.Assert(t, container.StartedAt.After(began) && container.FinishedAt.After(began), "%v", container)
+		image, err := e.InspectImage(t.Context(), e.Image)
+		assert.NilError(t, err)
+		assert.Equal(t, container.ImageID, image.ID)
+		assert.NilError(t, e.Remove(t.Context(), o.Name))
+	})
+}
+
+func TestEnginePS(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		key, value := "cofferdam.cli", rand.Text()+`,"quoted" a=b`
+		name := detached(t, e, func(o *dockercli.RunOptions) { o.Labels[key] = value })
+		other := detached(t, e, func(o *dockercli.RunOptions) { o.Labels[key] = value + "x" })
+		names, err := e.PS(t.Context(), map[string]string{key: value, "cofferdam.test": ""})
+		assert.NilError(t, err)
+		assert.DeepEqual(t, names, []string{name})
+		assert.NilError(t, e.Remove(t.Context(), name))
+		assert.NilError(t, e.Remove(t.Context(), other))
+		names, err = e.PS(t.Context(), map[string]string{key: value})
+		assert.NilError(t, err)
+		assert.Equal(t, len(names), 0)
+	})
+}
+
+func TestEngineKillAndRemove(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		ctx := t.Context()
+		name := detached(t, e, func(o *dockercli.RunOptions) { o.Remove = false })
+		assert.NilError(t, e.Kill(ctx, name, "KILL"))
+		exit, _, err := e.Exec(ctx, dockercli.ExecOptions{Container: name, Command: []string{"true"}})
+		assert.ErrorIs(t, err, dockercli.ErrNotRunning, "%d", exit)
+		assert.ErrorIs(t, e.Kill(ctx, name, "KILL"), dockercli.ErrNotRunning)
+		assert.NilError(t, e.Remove(ctx, name))
+		assert.NilError(t, e.Remove(ctx, name))
+		assert.ErrorIs(t, e.Kill(ctx, name, "KILL"), dockercli.ErrNoContainer)
+		_, err = e.Inspect(ctx, name)
+		assert.ErrorIs(t, err, dockercli.ErrNoContainer)
+
+		// A sleeping first process does not obey TERM, for which podman would wait 10 s.
+		name = detached(t, e, nil)
+		began := time.Now()
+		assert.NilError(t, e.Remove(ctx, name))
+		assert.Assert(t, time.Since(began) < 8*time.Second)
+	})
+}
+
+// The engine removes the container at the same time, because it has ended.
+func TestEngineRemovesWhatIsBeingRemoved(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		for range 4 {
+			name := detached(t, e, nil)
+			assert.NilError(t, e.Kill(t.Context(), name, "KILL"))
+			assert.NilError(t, e.Remove(t.Context(), name))
+			_, err := e.Inspect(t.Context(), name)
+			assert.ErrorIs(t, err, dockercli.ErrNoContainer)
+		}
+	})
+}
+
+func TestEngineExec(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		ctx := t.Context()
+		name := detached(t, e, nil)
+		exit, out, err := e.Exec(ctx, dockercli.ExecOptions{Container: name, Command: []string{"sh", "-c", "id -u; exit 5"}, User: "65534"})
+		assert.NilError(t, err)
+		assert.Equal(t, exit, 5)
+		assert.Equal(t, string(out), "65534\n")
+		exit, out, err = e.Exec(ctx, dockercli.ExecOptions{Container: name, Command: []string{"echo", "hello"}})
+		assert.NilError(t, err)
+		assert.Equal(t, exit, 0)
+		assert.Equal(t, string(out), "hello\n")
+		_, _, err = e.Exec(ctx, dockercli.ExecOptions{Container: name, Command: []string{"cofferdam-no-such-command"}})
+		assert.ErrorIs(t, err, dockercli.ErrNoCommand)
+		assert.NilError(t, e.Remove(ctx, name))
+		_, _, err = e.Exec(ctx, dockercli.ExecOptions{Container: name, Command: []string{"true"}})
+		assert.ErrorIs(t, err, dockercli.ErrNoContainer)
+	})
+}
+
+func TestEngineOOM(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		o := options(e)
+		o.Memory, o.MemorySwap = "16m", "16m"
+		o.Command = []string{"sh", "-c", "x=0123456789abcdef; while :; do x=$x$x; done"}
+		argv, err := e.RunArgs(o)
+		assert.NilError(t, err)
+		_, _, exit := runClient(t, e, argv)
+		assert.Assert(t, exit != 0)
+		killed, err := e.OOMKilled(t.Context(), o.Name)
+		if e.Kind == dockercli.Podman {
+			assert.ErrorIs(t, err, errors.ErrUnsupported)
+			return
+		}
+		assert.NilError(t, err)
+		assert.Assert(t, killed)
+		killed, err = e.OOMKilled(t.Context(), uniqueName())
+		assert.NilError(t, err)
+		assert.Assert(t, !killed)
+	})
+}
+
+func TestEngineImport(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		ctx := t.Context()
+		path := filepath.Join(t.TempDir(), "root.tar")
+		file, err := os.Create(path)
+		assert.NilError(t, err)
+		defer file.Close()
+		w := tar.NewWriter(file)
+		assert.NilError(t, w.WriteHeader(&tar.Header{Name: "file", Mode: 0o644, Size: 1}))
+		_, err = w.Write([]byte("x"))
+		assert.NilError(t, err)
+		assert.NilError(t, w.Close())
+		_, err = file.Seek(0, 0)
+		assert.NilError(t, err)
+
+		name := "cofferdam-cli-test:" + strings.ToLower(rand.Text())
+		_, err = e.InspectImage(ctx, name)
+		assert.ErrorIs(t, err, dockercli.ErrImageMissing)
+		err = e.Import(ctx, file, name, `ENTRYPOINT ["/bin/a b", "c\"d"]`, `CMD ["e"]`, "USER 1000")
+		assert.NilError(t, err)
+		image, err := e.InspectImage(ctx, name)
+		assert.NilError(t, err)
+		assert.Assert(t, image.ID != "")
+		assert.DeepEqual(t, image.Entrypoint, []string{"/bin/a b", `c"d`})
+		assert.DeepEqual(t, image.Command, []string{"e"})
+		assert.Equal(t, image.User, "1000")
+		_, stderr, exit := runClient(t, e, append(append([]string{e.Path}, e.Global...), "rmi", "--", name))
+		assert.Equal(t, exit, 0, stderr)
+	})
+}
+
+func TestEnginePullFails(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		var progress strings.Builder
+		err := e.Pull(ctx, dockercli.PullOptions{Image: "cofferdam.invalid/nothing:1", Progress: &progress})
+		assert.ErrorIs(t, err, dockercli.ErrPull)
+		assert.Assert(t, strings.Contains(progress.String(), "cofferdam.invalid"))
+	})
+}
+
+func TestEngineInfo(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		info, err := e.Info(t.Context())
+		assert.NilError(t, err)
+		assert.Equal(t, info.ServerVersion, e.ServerVersion)
+		assert.Equal(t, info.Rootless, e.Rootless)
+		assert.Assert(t, info.CgroupVersion == "1" || info.CgroupVersion == "2", info.CgroupVersion)
+		assert.Assert(t, slices.Contains(info.Runtimes, info.DefaultRuntime))
+	})
+}
+
+func TestEngineRefusals(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		for _, c := range []struct {
+			want   error
+			change func(o *dockercli.RunOptions)
+		}{
+			{dockercli.ErrImageMissing, func(o *dockercli.RunOptions) { o.Image = "cofferdam.invalid/nothing:1" }},
+			{dockercli.ErrNoCommand, func(o *dockercli.RunOptions) { o.Command = []string{"cofferdam-no-such-command"} }},
+			{dockercli.ErrArgument, func(o *dockercli.RunOptions) { o.Extra = []string{"--no-such-flag"} }},
+			{dockercli.ErrArgument, func(o *dockercli.RunOptions) { o.Memory = "lots" }},
+			{dockercli.ErrArgument, func(o *dockercli.RunOptions) {
+				o.Mounts = []dockercli.Mount{{Source: "/cofferdam/nothing", Target: "/x"}}
+			}},
+			{dockercli.ErrRuntime, func(o *dockercli.RunOptions) { o.Runtime = "cofferdam-nothing" }},
+		} {
+			o := options(e)
+			o.Command = []string{"true"}
+			c.change(&o)
+			argv, err := e.RunArgs(o)
+			assert.NilError(t, err)
+			_, stderr, exit := runClient(t, e, argv)
+			assert.Assert(t, exit != 0)
+			assert.ErrorIs(t, dockercli.NewRunError(argv, exit, []byte(stderr), nil), c.want, "%s", stderr)
+			assert.NilError(t, e.Remove(t.Context(), o.Name))
+		}
+	})
+}

@@ -1,0 +1,170 @@
+package dockercli_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+)
+
+func ExampleFind() {
+	ctx := context.Background()
+	engine, err := dockercli.Find(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(engine.Kind, engine.ServerVersion)
+}
+
+func ExampleLookup() {
+	_, err := dockercli.Lookup(context.Background(), "docker --context 'ci")
+	fmt.Println(errors.Is(err, dockercli.ErrArgument))
+	// Output: true
+}
+
+func ExampleKind() {
+	fmt.Println(dockercli.Docker, dockercli.Podman)
+	// Output: docker podman
+}
+
+func ExampleEngine_RunArgs() {
+	engine := &dockercli.Engine{Kind: dockercli.Podman, Global: []string{"--remote"}}
+	argv, err := engine.RunArgs(dockercli.RunOptions{
+		Remove:  true,
+		Network: "none",
+		Tmpfs:   []dockercli.Tmpfs{{Target: "/tmp", SizeBytes: 64 << 20}},
+		Image:   "docker.io/library/alpine:3.19",
+		Command: []string{"echo", "hello world"},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, word := range argv {
+		fmt.Println(word)
+	}
+	// Output:
+	// podman
+	// --remote
+	// run
+	// --detach-keys=
+	// --read-only-tmpfs=false
+	// --systemd=false
+	// --sdnotify=ignore
+	// --no-hosts
+	// --http-proxy=false
+	// --rm
+	// --network=none
+	// --tmpfs=/tmp:rw,nosuid,nodev,noexec,size=67108864,mode=1777,notmpcopyup
+	// --entrypoint=
+	// --
+	// docker.io/library/alpine:3.19
+	// echo
+	// hello world
+}
+
+func ExampleRunOptions() {
+	// Everything that is wrong is told at once.
+	_, err := new(dockercli.Engine).RunArgs(dockercli.RunOptions{Image: "--privileged", Env: []string{"TOKEN=secret"}})
+	fmt.Println(err)
+	// Output:
+	// 2 errors occurred:
+	// 	* an argument was refused: environment variable "TOKEN": its value belongs into the client's environment
+	// 	* an argument was refused: image reference "--privileged": it has to be like registry/name:tag
+}
+
+func ExampleMount() {
+	argv, err := new(dockercli.Engine).RunArgs(dockercli.RunOptions{
+		HTTPProxy: true,
+		Mounts:    []dockercli.Mount{{Source: "/data/a,b", Target: "/data"}},
+		Image:     "alpine",
+	})
+	fmt.Println(dockercli.Explain(argv), err)
+	// Output: docker run '--mount=type=bind,"source=/data/a,b",target=/data,readonly' --entrypoint= -- alpine <nil>
+}
+
+func ExampleTmpfs() {
+	argv, err := new(dockercli.Engine).RunArgs(dockercli.RunOptions{
+		HTTPProxy: true,
+		Tmpfs:     []dockercli.Tmpfs{{Target: "/build", SizeBytes: 1 << 30, Exec: true}},
+		Image:     "alpine",
+	})
+	fmt.Println(dockercli.Explain(argv), err)
+	// Output: docker run --tmpfs=/build:rw,nosuid,nodev,exec,size=1073741824,mode=1777 --entrypoint= -- alpine <nil>
+}
+
+func ExampleExecOptions() {
+	argv, err := new(dockercli.Engine).ExecArgs(dockercli.ExecOptions{
+		Container: "sandbox-1",
+		User:      "0:0",
+		Command:   []string{"kill", "-9", "-1"},
+	})
+	fmt.Println(dockercli.Explain(argv), err)
+	// Output: docker exec --user=0:0 -- sandbox-1 kill -9 -1 <nil>
+}
+
+func ExamplePullOptions() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	err := new(dockercli.Engine).Pull(ctx, dockercli.PullOptions{Image: "alpine:3.19", Progress: os.Stderr})
+	if errors.Is(err, dockercli.ErrPull) {
+		fmt.Println("is there a network?")
+	}
+}
+
+func ExampleContainer() {
+	container, err := new(dockercli.Engine).Inspect(context.Background(), "sandbox-1")
+	switch {
+	case errors.Is(err, dockercli.ErrNoContainer):
+		fmt.Println("gone")
+	case err != nil:
+		fmt.Println(err)
+	case container.StartedAt.IsZero():
+		fmt.Println("never started:", container.Error)
+	default:
+		fmt.Println(container.Status, container.ExitCode)
+	}
+}
+
+func ExampleImage() {
+	image, err := new(dockercli.Engine).InspectImage(context.Background(), "alpine:3.19")
+	if errors.Is(err, dockercli.ErrImageMissing) {
+		fmt.Println("it has to be pulled")
+		return
+	}
+	fmt.Println(image.Entrypoint, image.Command, err)
+}
+
+func ExampleInfo() {
+	info, err := new(dockercli.Engine).Info(context.Background())
+	if err == nil && !info.MemoryLimit {
+		fmt.Println("this engine can't limit memory")
+	}
+}
+
+func ExampleError() {
+	argv := []string{"docker", "run", "--env=TOKEN=secret", "--", "alpine:none"}
+	err := dockercli.NewRunError(argv, 125, []byte("docker: Error response from daemon: No such image: alpine:none\n"), nil)
+	fmt.Println(errors.Is(err, dockercli.ErrImageMissing))
+	fmt.Println(err)
+	fmt.Println(err.Command)
+	// Output:
+	// true
+	// run: the image is missing: No such image: alpine:none (pull or import the image, and check its name)
+	// docker run '--env=TOKEN=***' -- alpine:none
+}
+
+func ExampleExplain() {
+	fmt.Println(dockercli.Explain([]string{"docker", "run", "--label=note=it's a test", "--", "alpine"}))
+	// Output: docker run '--label=note=it'\''s a test' -- alpine
+}
+
+func ExampleRedact() {
+	argv := []string{"docker", "run", "-e", "TOKEN=secret", "-e", "NAME", "--", "alpine"}
+	fmt.Println(dockercli.Explain(dockercli.Redact(argv)))
+	// Output: docker run -e 'TOKEN=***' -e NAME -- alpine
+}
