@@ -35,8 +35,8 @@ type Cmd struct {
 	// NewSession also takes the program away from the controlling terminal, so that nothing it starts can prompt there. It has
 	// no effect on Windows.
 	NewSession bool
-	// KillRest kills what is left of the group when its leader has ended by itself. If false, the rest lives on, unless
-	// [Process.Kill] was called: an engine's client may leave a helper behind on purpose.
+	// KillRest kills what is left of the group when its leader has ended. If false, that happens only after [Process.Kill] or
+	// [Process.Stop]: the client of an engine may leave a helper behind on purpose.
 	KillRest bool
 }
 
@@ -116,31 +116,26 @@ func (p *Process) State() *os.ProcessState {
 
 // Terminate asks the group to end. On Windows, which has no such signal, it is Kill.
 // It returns an error that wraps os.ErrProcessDone if the leader has ended, and then signals nothing.
-func (p *Process) Terminate() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.ended {
-		return os.ErrProcessDone
-	}
-	return terminate(p.cmd.Process)
-}
+func (p *Process) Terminate() error { return p.signal(terminate, false) }
 
 // Kill kills the group, and again what its members started meanwhile, once the leader is dead. On Windows it kills the leader alone.
 // It returns an error that wraps os.ErrProcessDone if the leader has ended, and then signals nothing.
-func (p *Process) Kill() error {
+func (p *Process) Kill() error { return p.signal(kill, true) }
+
+func (p *Process) signal(send func(*os.Process) error, thenKillRest bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended {
 		return os.ErrProcessDone
 	}
-	p.killRest = true
-	return kill(p.cmd.Process)
+	p.killRest = p.killRest || thenKillRest
+	return send(p.cmd.Process)
 }
 
 // Stop terminates the group, kills it after grace or when ctx ends, whichever is earlier, and returns when the leader was
-// reaped. It returns an error if that did not happen within 2 s of the kill.
+// reaped. Those of the group who outlive their leader are killed at once. It returns an error if the leader was not reaped within 2 s of the kill.
 func (p *Process) Stop(ctx context.Context, grace time.Duration) error {
-	if err := p.Terminate(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := p.signal(terminate, true); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return p.stopNow(err)
 	}
 	timer := time.NewTimer(grace)

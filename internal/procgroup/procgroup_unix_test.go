@@ -106,7 +106,19 @@ func TestMain(m *testing.M) {
 	}
 	os.Setenv("GODEBUG", "execwait=2")       // a start without a wait is a panic
 	os.Setenv("GORACE", "atexit_sleep_ms=0") // or every helper takes a second to end under -race
-	os.Exit(m.Run())
+	code := m.Run()
+	awaitFinalizers()
+	os.Exit(code)
+}
+
+// awaitFinalizers gives a forgotten wait the time to show: execwait looks for it in a finalizer.
+func awaitFinalizers() {
+	for range 2 {
+		ran := make(chan struct{})
+		runtime.SetFinalizer(new([64]byte), func(*[64]byte) { close(ran) })
+		runtime.GC()
+		<-ran
+	}
 }
 
 func helper(t testing.TB, args ...string) Cmd {
@@ -128,13 +140,20 @@ func startReady(t testing.TB, c Cmd) (*Process, int) {
 	assert.NilError(t, err)
 	line, err := bufio.NewReader(r).ReadString('\n')
 	assert.NilError(t, err)
-	pid, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(line, "ready ")))
-	assert.NilError(t, err)
+	pid := readyPid(t, line)
 	t.Cleanup(func() {
 		_ = p.Kill()
 		<-p.Done()
 	})
 	return p, pid
+}
+
+// readyPid returns the number of the process that has said that it is ready.
+func readyPid(t testing.TB, line string) int {
+	t.Helper()
+	pid, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(line, "ready ")))
+	assert.NilError(t, err)
+	return pid
 }
 
 // gone reports whether the process pid has ended, as a zombie or altogether.
@@ -221,6 +240,12 @@ func TestKillTakesTheGroup(t *testing.T) {
 	poll.WaitOn(t, gone(grandchild), poll.WithTimeout(10*time.Second))
 }
 
+func TestStopTakesTheGroup(t *testing.T) {
+	p, grandchild := startReady(t, helper(t, "wait-grandchild"))
+	assert.NilError(t, p.Stop(context.Background(), time.Minute))
+	poll.WaitOn(t, gone(grandchild), poll.WithTimeout(10*time.Second))
+}
+
 func TestKillRest(t *testing.T) {
 	for _, killRest := range []bool{false, true} {
 		c := helper(t, "leave-grandchild")
@@ -303,19 +328,17 @@ func TestOutputWhileAGrandchildHoldsThePipes(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, state.ExitCode(), 0)
 	assert.Assert(t, time.Since(began) < 10*time.Second)
-	pid, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(out.String(), "ready ")))
-	assert.NilError(t, err)
-	assert.NilError(t, syscall.Kill(pid, syscall.SIGKILL))
+	assert.NilError(t, syscall.Kill(readyPid(t, out.String()), syscall.SIGKILL))
 }
 
-// A signalWriter closes seen at the first write.
-type signalWriter struct {
-	once sync.Once
-	seen chan struct{}
-}
+// A firstWrite passes on what is written first.
+type firstWrite chan string
 
-func (w *signalWriter) Write(b []byte) (int, error) {
-	w.once.Do(func() { close(w.seen) })
+func (w firstWrite) Write(b []byte) (int, error) {
+	select {
+	case w <- string(b):
+	default:
+	}
 	return len(b), nil
 }
 
@@ -324,9 +347,9 @@ func TestOutputContextEnds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cause := errors.New("enough")
 			ctx, cancel := context.WithCancelCause(context.Background())
-			w := &signalWriter{seen: make(chan struct{})}
+			w, ready := make(firstWrite, 1), make(chan string, 1)
 			go func() {
-				<-w.seen
+				ready <- <-w
 				cancel(cause)
 			}()
 			began := time.Now()
@@ -334,6 +357,7 @@ func TestOutputContextEnds(t *testing.T) {
 			assert.ErrorIs(t, err, cause)
 			assert.Equal(t, state.ExitCode(), -1)
 			assert.Assert(t, time.Since(began) < 10*time.Second)
+			poll.WaitOn(t, gone(readyPid(t, <-ready)), poll.WithTimeout(10*time.Second))
 		})
 	}
 }
