@@ -1,7 +1,7 @@
 package dockercli
 
-// A dialect is what one engine's command line does differently. Where the engines differ, podman's flags bring it to what docker does, or both are told
-// to do the same.
+// A dialect is what one engine's command line does differently. Where the engines differ, podman's flags bring it to what
+// docker does, or both are told to do the same.
 type dialect struct {
 	name string
 

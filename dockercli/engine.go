@@ -31,8 +31,8 @@ const (
 func (k Kind) String() string { return k.dialect().name }
 
 // An Engine is a client program and what is known of the engine behind it. [Find] and [Lookup] return one filled in; a literal
-// is as good where its fields are known. The zero Engine is the docker program on PATH. Its methods don't change it and may be called at
-// the same time.
+// is as good where its fields are known. The zero Engine is the docker program on PATH. Its methods don't change it and may be
+// called at the same time.
 type Engine struct {
 	// Path is the client program. If it has no slash, PATH is searched each time. If empty, it is the name of the Kind.
 	Path string
@@ -53,7 +53,8 @@ type Engine struct {
 }
 
 // Resolve returns the engine with Path made absolute, so that later starts don't depend on PATH or on the working directory.
-// Its error matches [ErrNoEngine] if there is no such program, and [exec.ErrDot] too if PATH would have found it in the current directory.
+// Its error matches [ErrNoEngine] if there is no such program, and [exec.ErrDot] too if PATH would have found it in the current
+// directory.
 func (e *Engine) Resolve() (*Engine, error) {
 	path, err := lookPath(e.path())
 	if err != nil {

@@ -67,7 +67,8 @@ func detached(t *testing.T, e enginetest.Engine, change func(o *dockercli.RunOpt
 	return o.Name
 }
 
-// created turns a run's arguments into those of create, which starts nothing. It has the flags of run but for those of its client.
+// created turns a run's arguments into those of create, which starts nothing. It has the flags of run but for those of its
+// client.
 func created(argv []string) []string {
 	argv = slices.DeleteFunc(slices.Clone(argv), func(word string) bool { return word == "--detach-keys=" })
 	argv[slices.Index(argv, "run")] = "create"
@@ -335,14 +336,16 @@ func TestEngineImport(t *testing.T) {
 		assert.ErrorIs(t, err, dockercli.ErrImageMissing)
 		err = e.Import(ctx, file, name, `ENTRYPOINT ["/bin/a b", "c\"d"]`, `CMD ["e"]`, "USER 1000")
 		assert.NilError(t, err)
+		t.Cleanup(func() {
+			_, stderr, exit := runClient(t, e, append(append([]string{e.Path}, e.Global...), "rmi", "--", name))
+			assert.Equal(t, exit, 0, stderr)
+		})
 		image, err := e.InspectImage(ctx, name)
 		assert.NilError(t, err)
 		assert.Assert(t, image.ID != "")
 		assert.DeepEqual(t, image.Entrypoint, []string{"/bin/a b", `c"d`})
 		assert.DeepEqual(t, image.Command, []string{"e"})
 		assert.Equal(t, image.User, "1000")
-		_, stderr, exit := runClient(t, e, append(append([]string{e.Path}, e.Global...), "rmi", "--", name))
-		assert.Equal(t, exit, 0, stderr)
 	})
 }
 

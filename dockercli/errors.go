@@ -137,8 +137,9 @@ func message(stderr string) string {
 	return strings.Join(kept, "; ")
 }
 
-// classes says what the engines' messages mean. The first row all of whose words occur counts, so what is definite stands before what
-// can also be a part of another message. Words are in lower case. The rows are checked against messages recorded from real engines.
+// classes says what the engines' messages mean. The first row all of whose words occur counts, so what is definite stands
+// before what can also be a part of another message. Words are in lower case. The rows are checked against messages recorded
+// from real engines.
 var classes = []struct {
 	class error
 	words []string
@@ -204,8 +205,9 @@ var classes = []struct {
 	{ErrArgument, []string{"unresolvable cdi devices"}},
 }
 
-// Classify returns the sentinel that says what an engine's message means, or nil if that is not known. A container's own output can
-// imitate an engine's, so only what a client said before its container has started, or of a client that runs none, is worth asking about.
+// Classify returns the sentinel that says what an engine's message means, or nil if that is not known. A container's own output
+// can imitate an engine's, so only what a client said before its container has started, or of a client that runs none, is worth
+// asking about.
 func Classify(stderr []byte) error {
 	text := string(bytes.ToLower(stderr))
 	for _, row := range classes {

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// OOMKilled reports whether the engine has seen a process of the container killed for want of memory, also after the container was removed.
-// Docker remembers the last 256 events or so of all its containers; it is asked for those before now, by the clock of this machine. Podman remembers none: the error then matches [errors.ErrUnsupported].
+// OOMKilled reports whether the engine has seen a process of the container killed for want of memory, also after the container
+// was removed. Docker remembers the last 256 events or so of all its containers; it is asked for those before now, by the clock
+// of this machine. Podman remembers none: the error then matches [errors.ErrUnsupported].
 func (e *Engine) OOMKilled(ctx context.Context, container string) (bool, error) {
 	argv, err := e.oomArgs(container, time.Now())
 	if err != nil {

@@ -41,8 +41,8 @@ var quoteReplacer = strings.NewReplacer(`'`, `'\''`, "\n", `'"$nl"'`)
 
 func singleQuote(word string) string { return "'" + quoteReplacer.Replace(word) + "'" }
 
-// Redact returns argv with the values of -e, --env and their joined forms replaced by "***". A name without a value, and an empty value, stay.
-// Words after "--" are the image and its command, and stay as they are.
+// Redact returns argv with the values of -e, --env and their joined forms replaced by "***". A name without a value, and an
+// empty value, stay. Words after "--" are the image and its command, and stay as they are.
 func Redact(argv []string) []string {
 	redacted := slices.Clone(argv)
 	valueNext := false

@@ -32,9 +32,10 @@ func Find(ctx context.Context) (*Engine, error) {
 	return nil, fmt.Errorf("%w (%s): %w", ErrNoEngine, advice[ErrNoEngine], reasons.ErrorOrNil())
 }
 
-// Lookup returns the engine that spec names, if it answers within 5 s: the path of a program, a name on PATH, or a program with flags
-// before the verb, in the shell's words, such as "podman --remote" or "docker --context ci". A name that PATH would find in the
-// current directory is refused. Its error matches [ErrArgument] if spec can't be read, or what [Classify] says of the engine's answer.
+// Lookup returns the engine that spec names, if it answers within 5 s: the path of a program, a name on PATH, or a program with
+// flags before the verb, in the shell's words, such as "podman --remote" or "docker --context ci". A name that PATH would find
+// in the current directory is refused. Its error matches [ErrArgument] if spec can't be read, or what [Classify] says of the
+// engine's answer.
 func Lookup(ctx context.Context, spec string) (*Engine, error) {
 	words := []string{spec}
 	path, err := lookPath(spec)
@@ -59,8 +60,8 @@ func Lookup(ctx context.Context, spec string) (*Engine, error) {
 // errNoAnswer is a deadline to everyone who asks.
 var errNoAnswer = fmt.Errorf("no answer within %v: %w", probeTimeout, context.DeadlineExceeded)
 
-// split returns the words of an operator's string. The shell's reader drops what follows a "#", and returns words beside an error: either
-// would leave a different command than was written.
+// split returns the words of an operator's string. The shell's reader drops what follows a "#", and returns words beside an
+// error: either would leave a different command than was written.
 func split(spec string) ([]string, error) {
 	words, err := shlex.Split(spec)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// A client is what the test binary does when a link of the name docker or podman starts it. The link's directory has the client's name.
+// A client is what the test binary does when a link of the name docker or podman starts it. The link's directory has the
+// client's name.
 type client func(verb string, args []string) int
 
 func say(lines ...string) int {

@@ -20,7 +20,8 @@ type Info struct {
 	DefaultRuntime string
 	// Seccomp, AppArmor and SELinux say which of them the engine uses.
 	Seccomp, AppArmor, SELinux bool
-	// MemoryLimit, SwapLimit, CPULimit and PidsLimit say which limits it can set. Podman is not asked for swap: it is false there.
+	// MemoryLimit, SwapLimit, CPULimit and PidsLimit say which limits it can set. Podman is not asked for swap: it is false
+	// there.
 	MemoryLimit, SwapLimit, CPULimit, PidsLimit bool
 }
 

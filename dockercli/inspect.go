@@ -96,8 +96,8 @@ func parseContainer(text string) (*Container, error) {
 	return container, nil
 }
 
-// parseFacts reads lines of a name and values, each a JSON scalar, as the templates print them. A name that set has not is an error: it
-// would mean that some text got out of its quotes.
+// parseFacts reads lines of a name and values, each a JSON scalar, as the templates print them. A name that set has not is an
+// error: it would mean that some text got out of its quotes.
 func parseFacts(text string, set map[string]func(values []string) error) error {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")

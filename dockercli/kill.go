@@ -2,8 +2,8 @@ package dockercli
 
 import "context"
 
-// Kill sends a signal, such as "KILL", to the container's first process. Its error matches [ErrNotRunning] or [ErrNoContainer] if there
-// is nothing to send it to.
+// Kill sends a signal, such as "KILL", to the container's first process. Its error matches [ErrNotRunning] or [ErrNoContainer]
+// if there is nothing to send it to.
 func (e *Engine) Kill(ctx context.Context, container, signal string) error {
 	argv, err := e.killArgs(container, signal)
 	if err != nil {

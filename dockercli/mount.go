@@ -22,15 +22,15 @@ type Tmpfs struct {
 	Target string
 	// SizeBytes is how much it holds. If zero or negative, the engine's default counts, which may be half of the memory.
 	SizeBytes int64
-	// Mode is its permission bits. If zero, 01777: everyone may write, as in /tmp. Old versions of runc ignore it for a directory that the
-	// image has already.
+	// Mode is its permission bits. If zero, 01777: everyone may write, as in /tmp. Old versions of runc ignore it for a
+	// directory that the image has already.
 	Mode uint32
 	// Exec lets programs in it be executed.
 	Exec bool
 }
 
-// value returns the value of --mount: one record of comma-separated values, the only form in which colons and commas of a path are
-// no separators.
+// value returns the value of --mount: one record of comma-separated values, the only form in which colons and commas of a path
+// are no separators.
 func (m Mount) value(c *checker) string {
 	if !absolute(m.Source) {
 		c.refuse("mount source %q: it has to be an absolute path", m.Source)

@@ -13,8 +13,8 @@ type PullOptions struct {
 	Image string
 	// Platform is the image's, such as "linux/arm64". If empty, the engine's own.
 	Platform string
-	// Progress gets what the client prints, as it comes. If nil, that is dropped; an error of it is ignored. A write that never returns makes
-	// Pull fail when the client has ended.
+	// Progress gets what the client prints, as it comes. If nil, that is dropped; an error of it is ignored. A write that never
+	// returns makes Pull fail when the client has ended.
 	Progress io.Writer
 }
 

@@ -10,8 +10,8 @@ import (
 // removePoll is the pause between two looks at a container that somebody else is removing. That takes a tenth of a second or so.
 const removePoll = 50 * time.Millisecond
 
-// Remove kills the container, if it runs, and removes it and its anonymous volumes. That there is no such container is success; one that is being
-// removed already is awaited, as long as ctx lets it.
+// Remove kills the container, if it runs, and removes it and its anonymous volumes. That there is no such container is success;
+// one that is being removed already is awaited, as long as ctx lets it.
 func (e *Engine) Remove(ctx context.Context, container string) error {
 	argv, err := e.removeArgs(container)
 	if err != nil {

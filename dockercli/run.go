@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// RunOptions are the arguments of run. A field that is zero gives no flag, so that the engine's default counts, unless its comment says otherwise.
-// On podman a run also gets the flags that make it do what docker does.
+// RunOptions are the arguments of run. A field that is zero gives no flag, so that the engine's default counts, unless its
+// comment says otherwise. On podman a run also gets the flags that make it do what docker does.
 type RunOptions struct {
 	// Name is the container's, at least two of a-z, A-Z, 0-9, "_", "." and "-", of which the first is a letter or a digit.
 	Name string
@@ -30,8 +30,8 @@ type RunOptions struct {
 	Hostname string
 	// ExtraHosts are lines of /etc/hosts, each "name:address".
 	ExtraHosts []string
-	// DNS are addresses of name servers. Without a network docker shows the container the host's own, which these replace; podman shows none, and they
-	// are left out.
+	// DNS are addresses of name servers. Without a network docker shows the container the host's own, which these replace;
+	// podman shows none, and they are left out.
 	DNS []string
 	// HTTPProxy lets the client's proxy settings, and the credentials in them, into the container. If false, they are kept out.
 	HTTPProxy bool
@@ -47,12 +47,14 @@ type RunOptions struct {
 	// ShmSize is the size of /dev/shm, such as "16m".
 	ShmSize string
 
-	// Env are names of variables whose values the client takes from its own environment, so that they show in no list of processes. A name
-	// that means something to the client itself, such as PATH or DOCKER_HOST, would direct the client as well.
+	// Env are names of variables whose values the client takes from its own environment, so that they show in no list of
+	// processes. A name that means something to the client itself, such as PATH or DOCKER_HOST, would direct the client as
+	// well.
 	Env []string
 	// User is a name or number, or "user:group".
 	User string
-	// Entrypoint is put before Command. If empty, the command is executed as it is, without the image's entry point, unless ImageEntrypoint is set.
+	// Entrypoint is put before Command. If empty, the command is executed as it is, without the image's entry point, unless
+	// ImageEntrypoint is set.
 	Entrypoint string
 	// ImageEntrypoint leaves the image's entry point in place.
 	ImageEntrypoint bool
@@ -87,8 +89,9 @@ type RunOptions struct {
 	// LogDriver is where the engine stores the output. "none" keeps it from the host's disk.
 	LogDriver string
 
-	// Extra are further words. They come before all that these fields give, so that the fields count where a flag can be given once. The first word that is no
-	// flag and no flag's value would be taken for the image: whoever lets others fill this in has to check it.
+	// Extra are further words. They come before all that these fields give, so that the fields count where a flag can be given
+	// once. The first word that is no flag and no flag's value would be taken for the image: whoever lets others fill this in
+	// has to check it.
 	Extra []string
 
 	// Image is the image's reference or ID.
@@ -97,8 +100,8 @@ type RunOptions struct {
 	Command []string
 }
 
-// RunArgs returns the argument vector of a run, the client's program included. It depends on nothing but o and e's Path, Global and Kind.
-// Its error names everything that is wrong, and matches [ErrArgument].
+// RunArgs returns the argument vector of a run, the client's program included. It depends on nothing but o and e's Path, Global
+// and Kind. Its error names everything that is wrong, and matches [ErrArgument].
 func (e *Engine) RunArgs(o RunOptions) ([]string, error) {
 	var c checker
 	d := e.Kind.dialect()

@@ -17,15 +17,17 @@ const (
 	drainDelay = 500 * time.Millisecond
 )
 
-// ErrWriterStuck is wrapped by the error of [Output] when one of its writers did not return. That writer must not be used any more.
+// ErrWriterStuck is wrapped by the error of [Output] when one of its writers did not return. That writer must not be used any
+// more.
 var ErrWriterStuck = errors.New("the writer that was given the output does not return")
 
 // Output runs c to its end, copies what it prints to stdout and stderr, and returns how it ended. A writer that is nil discards; one that
-// fails is not written to again, and the program is read to its end all the same. The two are written to at the same time, so they
-// must differ, or be safe for that. The files c names for stdout and stderr are not used.
+// fails is not written to again, and the program is read to its end all the same. The two are written to at the same time, so
+// they must differ, or be safe for that. The files c names for stdout and stderr are not used.
 //
-// When ctx ends, the group is terminated, killed 500 ms later, and the error wraps the context's cause. Output returns within 1 s of
-// the program's end, also if something it left behind keeps a pipe open. A state is returned whenever the program was started and reaped.
+// When ctx ends, the group is terminated, killed 500 ms later, and the error wraps the context's cause. Output returns within a
+// second of the program's end, also if something it left behind keeps a pipe open. A state is returned whenever the program was
+// started and reaped.
 func Output(ctx context.Context, c Cmd, stdout, stderr io.Writer) (*os.ProcessState, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

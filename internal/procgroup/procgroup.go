@@ -36,7 +36,8 @@ type Cmd struct {
 	// no effect on Windows.
 	NewSession bool
 	// KillRest kills what is left of the group when its leader has ended. If false, that happens only after [Process.Kill] or
-	// [Process.Stop]: the client of an engine may leave a helper behind on purpose.
+	// [Process.Stop]: the client of an engine may leave a helper behind on purpose. Only Linux and macOS let a
+	// group be killed safely then: elsewhere the rest lives on in any case.
 	KillRest bool
 }
 
@@ -74,26 +75,24 @@ func Start(c Cmd) (*Process, error) {
 	return p, nil
 }
 
-// reap marks the group as gone before its leader is reaped, so that no signal can reach a stranger that was given its number. Where a
-// child's end can't be awaited without reaping it, the mark comes right after.
+// reap marks the group as gone before its leader is reaped, so that no signal can reach a stranger that was given its number.
+// Where a child's end can't be awaited without reaping it, the mark comes right after.
 func (p *Process) reap() {
 	if awaitExit(p.cmd.Process.Pid) {
-		p.end()
+		p.end(true)
 	}
 	// Only files were given to the command, so the error can only repeat what the state says.
 	_ = p.cmd.Wait()
-	p.end()
+	p.end(false)
 	close(p.done)
 }
 
-func (p *Process) end() {
+// end marks the group as gone. What is left of it is killed only while its leader is still to be reaped.
+func (p *Process) end(unreaped bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.ended {
-		return
-	}
 	p.ended = true
-	if p.killRest {
+	if unreaped && p.killRest {
 		killRest(p.cmd.Process.Pid)
 	}
 }
@@ -118,8 +117,8 @@ func (p *Process) State() *os.ProcessState {
 // It returns an error that wraps os.ErrProcessDone if the leader has ended, and then signals nothing.
 func (p *Process) Terminate() error { return p.signal(terminate, false) }
 
-// Kill kills the group, and again what its members started meanwhile, once the leader is dead. On Windows it kills the leader alone.
-// It returns an error that wraps os.ErrProcessDone if the leader has ended, and then signals nothing.
+// Kill kills the group, and again what its members started meanwhile, once the leader is dead. On Windows it kills the leader
+// alone. It returns an error that wraps os.ErrProcessDone if the leader has ended, and then signals nothing.
 func (p *Process) Kill() error { return p.signal(kill, true) }
 
 func (p *Process) signal(send func(*os.Process) error, thenKillRest bool) error {
@@ -133,7 +132,8 @@ func (p *Process) signal(send func(*os.Process) error, thenKillRest bool) error 
 }
 
 // Stop terminates the group, kills it after grace or when ctx ends, whichever is earlier, and returns when the leader was
-// reaped. Those of the group who outlive their leader are killed at once. It returns an error if the leader was not reaped within 2 s of the kill.
+// reaped. Those of the group who outlive their leader are killed at once. It returns an error if the leader was not reaped
+// within 2 s of the kill.
 func (p *Process) Stop(ctx context.Context, grace time.Duration) error {
 	if err := p.signal(terminate, true); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return p.stopNow(err)
