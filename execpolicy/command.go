@@ -105,8 +105,8 @@ func isName(s string) bool {
 }
 
 // unit returns what the worker runs. stdin is the file that holds the command's stdin; if empty, there is none.
-func (c Command) unit(tag, back, stdin string) shellwire.Unit {
-	u := shellwire.Unit{Tag: tag, Script: c.Script, Dir: c.Dir, Back: back, Stdin: stdin}
+func (c Command) unit(back, stdin string) shellwire.Unit {
+	u := shellwire.Unit{Script: c.Script, Dir: c.Dir, Back: back, Stdin: stdin}
 	if len(c.Argv) > 0 {
 		var b strings.Builder
 		b.WriteString(`( \command exec`)

@@ -31,6 +31,7 @@ type conn struct {
 	endError error
 	orderly  bool // scripts run before it is closed
 
+	tag      string // of the next unit
 	worker   int    // its generation
 	dead     bool   // it has ended, and was not replaced
 	raw      bool   // the startup scripts have not run in it
@@ -108,7 +109,8 @@ func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
 		c.end(c.limits.TerminationTimeout)
 	}()
 	setup := shellwire.Setup{Prefix: c.prefix, Dir: proc.Scratch, Namespace: proc.OwnPIDNamespace, Worker: proc.Worker}
-	c.queue.send(item{data: setup.Lines()})
+	c.queue.send(item{data: setup.Lines(), raw: true})
+	c.name()
 	err := c.handshake(ctx, after(c.limits.StartupTimeout))
 	if err == nil {
 		err = c.ready(ctx)
@@ -164,8 +166,7 @@ func (c *conn) handshake(ctx context.Context, deadline time.Time) error {
 	}
 	var out, errOut sink
 	out.kept.Limit, errOut.kept.Limit = wordsKept, wordsKept
-	tag := token()
-	r := c.exchange(ctx, deadline, tag, []item{{data: shellwire.Unit{Tag: tag, Script: b.String()}.Ops(c.prefix)}}, &out, &errOut)
+	r := c.exchange(ctx, deadline, c.unit(b.String()), &out, &errOut)
 	switch {
 	case r.cause == errTimeout:
 		return errors.New("the worker shell did not answer in time; if the command is not a shell, it can't be a session's")
@@ -229,8 +230,7 @@ func (c *conn) scripts(ctx context.Context, kind string, scripts []string, timeo
 func (c *conn) script(ctx context.Context, kind, script string, timeout time.Duration) error {
 	var out, errOut sink
 	out.kept.Limit, errOut.kept.Limit = wordsKept, wordsKept
-	tag := token()
-	r := c.exchange(ctx, after(timeout), tag, []item{{data: shellwire.Unit{Tag: tag, Script: script}.Ops(c.prefix)}}, &out, &errOut)
+	r := c.exchange(ctx, after(timeout), c.unit(script), &out, &errOut)
 	var how string
 	switch {
 	case r.cause != nil:
@@ -259,8 +259,7 @@ func after(d time.Duration) time.Time {
 func (c *conn) countOOM(ctx context.Context) int {
 	var out, errOut sink
 	out.kept.Limit = 32
-	tag := token()
-	r := c.exchange(ctx, time.Now().Add(workerGrace), tag, []item{{data: shellwire.CountOOM(tag)}}, &out, &errOut)
+	r := c.exchange(ctx, after(workerGrace), []item{{data: []byte(shellwire.CountOOM)}}, &out, &errOut)
 	if r.cause != nil || r.lost || r.died {
 		return -1
 	}
@@ -271,16 +270,33 @@ func (c *conn) countOOM(ctx context.Context) int {
 	return n
 }
 
-// exchange sends a unit and returns when it has ended, or was ended: at the deadline (the zero time is never), or when ctx ends.
-func (c *conn) exchange(ctx context.Context, deadline time.Time, tag string, items []item, out, errOut *sink) (r reply) {
+// unit returns the operations that run a script.
+func (c *conn) unit(script string) []item {
+	return []item{{data: shellwire.Unit{Script: script}.Ops(c.prefix, c.tag)}}
+}
+
+// name draws the tag of the next unit.
+func (c *conn) name() {
+	c.tag = token()
+	c.queue.send(item{data: shellwire.Next(c.tag)})
+}
+
+// exchange sends the operations of a unit and returns when it has ended, or was ended: at the deadline (the zero time is never), or when
+// ctx ends.
+func (c *conn) exchange(ctx context.Context, deadline time.Time, items []item, out, errOut *sink) (r reply) {
 	events := make(chan event, 8)
-	c.streams[0].begin(tag, out, events)
-	c.streams[1].begin(tag, errOut, events)
+	fromMark := c.streams[0].unclear() || c.streams[1].unclear()
+	if fromMark {
+		c.queue.send(item{data: []byte(shellwire.BeginMark)})
+	}
+	c.streams[0].begin(c.tag, fromMark, out, events)
+	c.streams[1].begin(c.tag, fromMark, errOut, events)
 	c.queue.send(items...)
 	defer func() {
 		for _, s := range c.streams {
 			r.late += s.end()
 		}
+		c.name()
 	}()
 	var seen [2]bool
 	var timeout <-chan time.Time

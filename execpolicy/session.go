@@ -180,8 +180,7 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 	if err != nil {
 		return nil, err
 	}
-	tag := token()
-	items = append(items, item{data: cmd.unit(tag, c.dir, file).Ops(c.prefix)})
+	items = append(items, item{data: cmd.unit(c.dir, file).Ops(c.prefix, c.tag)})
 
 	lines := max(c.limits.MaxOutputLines, -1)
 	text := &truncate.Transcript{MaxLines: lines, MaxBytes: c.limits.MaxOutputBytes}
@@ -199,7 +198,7 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 		full := func() { cancel(errOutputLimit) }
 		out.room, errOut.room, out.full, errOut.full = room, room, full, full
 	}
-	r := c.exchange(ctx, deadline, tag, items, out, errOut)
+	r := c.exchange(ctx, deadline, items, out, errOut)
 	res := &Result{ExitCode: -1, OOMKills: -1, Rung: r.rung, LateBytes: r.late, Dir: c.dir, Duration: time.Since(start), text: text, timeout: timeout}
 	errs := c.judge(ctx, res, r, cmd.Dir != "")
 

@@ -21,8 +21,8 @@ type stream struct {
 
 	mu   sync.Mutex
 	tag  string // of the command that is under way, if any
-	open bool   // its begin mark was seen
-	sink *sink  // takes what is printed between its marks
+	open bool   // what comes is its output
+	sink *sink  // takes what it prints
 	// events takes the marks that end it. Nothing is ever made to wait for it.
 	events chan event
 	// words are the first that came before any mark: an engine's, if it failed.
@@ -99,10 +99,18 @@ func (s *stream) poke() {
 	}
 }
 
-// begin makes the stream hand the output of the command with that tag to the sink, and the marks that end it to events.
-func (s *stream) begin(tag string, sink *sink, events chan event) {
+// unclear reports whether what comes next may not be the next command's: something came that no command printed, or nothing came yet.
+func (s *stream) unclear() bool {
 	s.mu.Lock()
-	s.tag, s.open, s.sink, s.events, s.idle = tag, false, sink, events, 0
+	defer s.mu.Unlock()
+	return s.dropped > 0 || !s.marked
+}
+
+// begin makes the stream hand the output of the command with that tag to the sink, from now or from the command's begin mark, and the
+// marks that end it to events.
+func (s *stream) begin(tag string, fromMark bool, sink *sink, events chan event) {
+	s.mu.Lock()
+	s.tag, s.open, s.sink, s.events, s.idle = tag, !fromMark, sink, events, 0
 	s.mu.Unlock()
 	s.poke()
 }

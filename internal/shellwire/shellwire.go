@@ -78,10 +78,20 @@ const (
 	StartWorker = "s\n" // after a worker has ended
 )
 
+// Next returns the operation that names the unit after it. It should be sent as soon as the last unit has ended: the supervisor reads a
+// byte at a time, and so it has read the name when the unit comes.
+func Next(tag string) []byte { return []byte("n" + tag + "\n") }
+
+// Operations that run a unit, or change the next one.
+const (
+	// BeginMark makes the next unit begin with a mark, to tell its output from what a background job has printed before.
+	BeginMark = "m\n"
+	// CountOOM is a unit that prints how many processes the kernel has killed for memory, or nothing if it does not tell.
+	CountOOM = "o\n"
+)
+
 // A Unit is one command for the worker.
 type Unit struct {
-	// Tag marks its begin and end. It must be fresh and unpredictable, of letters and digits only.
-	Tag string
 	// Script is what the worker evaluates.
 	Script string
 	// Dir, if not empty, is where the script runs. The worker goes back to Back afterwards.
@@ -92,18 +102,20 @@ type Unit struct {
 	Stdin string
 }
 
-// CountOOM returns the operation that runs a unit which prints how many processes the kernel has killed for memory.
-func CountOOM(tag string) []byte { return []byte("o" + tag + "\n") }
-
 // maxLine bounds the text in an operation, so that one that is urgent never waits behind a long one.
 const maxLine = 2 << 10
 
-// Ops returns the operations that run the unit.
-func (u Unit) Ops(prefix string) []byte {
+// Ops returns the operations that run the unit, whose tag was named before.
+func (u Unit) Ops(prefix, tag string) []byte {
+	script := Quote(u.Script)
+	if u.Dir == "" && u.Stdin == "" && len(u.Env) == 0 && len(script) <= maxLine && !strings.Contains(script, "\n") {
+		return appendOp(make([]byte, 0, len(script)+2), "e", script)
+	}
 	var t strings.Builder
 	if u.Dir != "" {
-		t.WriteString(`CDPATH= \command cd -- ` + Quote(u.Dir) + ` >/dev/null 2>&1 || { \command printf '` + prefix + "e" + u.Tag + " " + noDir + " " + prefix +
-			`\n' >&4; \command printf '` + prefix + "e" + u.Tag + `\n' >&5; \return 0; }` + "\n")
+		end := prefix + "e" + tag
+		t.WriteString(`CDPATH= \command cd -- ` + Quote(u.Dir) + ` >/dev/null 2>&1 || { \command printf '` + end + " " + noDir + " " + prefix +
+			`\n'; \command printf '` + end + `\n' >&5; \return 0; }` + "\n")
 	}
 	if u.Stdin != "" {
 		t.WriteString(`{ \command rm -f -- ` + Quote(u.Stdin) + "; ")
@@ -112,21 +124,18 @@ func (u Unit) Ops(prefix string) []byte {
 		name, value, _ := strings.Cut(kv, "=")
 		t.WriteString(name + "=" + Quote(value) + " ")
 	}
-	t.WriteString(`\command eval ` + Quote(u.Script))
+	t.WriteString(`\command eval ` + script)
 	if u.Stdin != "" {
 		t.WriteString("; } <" + Quote(u.Stdin))
 	} else {
 		t.WriteString(" </dev/null")
 	}
 	text := t.String()
-	ops := make([]byte, 0, len(text)+len(u.Tag)+8)
+	ops := make([]byte, 0, len(text)+len(text)/64+64)
 	if u.Dir != "" {
 		ops = appendOp(ops, "z", `CDPATH= \command cd -- `+Quote(u.Back)+" >/dev/null 2>&1 || :")
 	}
-	if len(text) <= maxLine && !strings.Contains(text, "\n") {
-		return appendOp(ops, "r", u.Tag, " ", text)
-	}
-	ops = appendOp(ops, "b", u.Tag)
+	ops = appendOp(ops, "b")
 	for {
 		line, rest, more := strings.Cut(text, "\n")
 		for len(line) > maxLine {
@@ -134,7 +143,7 @@ func (u Unit) Ops(prefix string) []byte {
 			line = line[maxLine:]
 		}
 		if !more {
-			return appendOp(ops, "g", u.Tag, " ", line)
+			return appendOp(ops, "g", line)
 		}
 		ops = appendOp(ops, "+", line)
 		text = rest

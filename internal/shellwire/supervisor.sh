@@ -8,9 +8,9 @@ exec 4>&1 5>&2
 # that a signal interrupted. The mark stands on a line of its own, so that a shell that falls out of a unit still comes to it.
 cf_x='\. /proc/self/fd/6
 \. /proc/self/fd/3 || \exit 98'
-printf '%s\n' "{ until </proc/self/fd/8; do :; done; } 2>/dev/null
+printf '%s\n' "until 7</proc/self/fd/8; do :; done
 $cf_x
-{ until </proc/self/fd/9; do :; done; } 2>/dev/null
+until 7</proc/self/fd/9; do :; done
 $cf_x
 \\exec </proc/self/fd/0" >"$cf_d/s" && exec 7<"$cf_d/s" || exit 97
 mkfifo "$cf_d/a" "$cf_d/b" && exec 8<>"$cf_d/a" 9<>"$cf_d/b" && exec 8<"$cf_d/a" 9<"$cf_d/b" || exit 97
@@ -20,8 +20,8 @@ exec 1>&- 2>/dev/null
 # A forked copy of the worker that fell back to the script must neither run a unit nor mark its end.
 cf_g='case ${BASHPID-$$} in $$) ;; *) \exit;; esac'
 # Each command gets a description of its own of the two pipes: what it sets on it (O_NONBLOCK) is gone with it.
-cf_r='>/proc/self/fd/4 2>/proc/self/fd/5 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-'
-cf_i=0 cf_t=0 cf_z=
+cf_r='>/proc/self/fd/1 2>/proc/self/fd/5 3>&- 5>&- 6>&- 8>&- 9>&-'
+cf_i=0 cf_t=0 cf_z= cf_h=$cf_g
 
 # The worker's parent says how it ended. It may block where it writes; this shell never does.
 worker() {
@@ -30,22 +30,21 @@ worker() {
 	(
 		trap : HUP INT QUIT USR1 USR2 PIPE ALRM TERM
 		cf_s=0
-		"$@" </proc/self/fd/7 7>&- >/dev/null 2>&1 || cf_s=$?
+		"$@" </proc/self/fd/7 7>&- >&4 4>&- 2>/dev/null || cf_s=$?
 		printf '%sx%s %s\n' $cf_p $cf_i $cf_s >&4
 		printf '%sx%s\n' $cf_p $cf_i >&5
 	) &
 	cf_l=$!
 }
 
-# head TAG: begins the unit: the guard, and the start mark on both streams.
-head() {
-	printf '%s\n' "$cf_g; \\command printf '${cf_p}b$1\\n' >&4; \\command printf '${cf_p}b$1\\n' >&5" >/proc/self/fd/6 || exit 97
+# begin writes the first lines of a unit.
+begin() {
+	printf '%s\n' "$cf_h" "$@" >/proc/self/fd/6 || exit 97
 }
 
-# go TAG: writes the end mark and what follows it, notes the time and wakes the worker.
-go() {
-	printf '%s\n' "case \${BASHPID-\$\$} in \$\$) \\command printf '${cf_p}e$1 %s %s$cf_p\\n' \"\$?\" \"\${PWD-}\" >&4 && \\command printf '${cf_p}e$1\\n' >&5 || \\exit 98;; *) \\exit;; esac$cf_z" >/proc/self/fd/3 || exit 97
-	cf_z=
+# run writes the end mark and what the worker does behind it, notes the time and wakes the worker.
+run() {
+	printf '%s\n' "case \${BASHPID-\$\$} in \$\$) \\command printf '${cf_p}e$cf_n %s %s$cf_p\\n' \"\$?\" \"\${PWD-}\" && \\command printf '${cf_p}e$cf_n\\n' >&5 || \\exit 98;; *) \\exit;; esac$cf_z" >/proc/self/fd/3 || exit 97
 	IFS=. read -r cf_t cf_x </proc/uptime
 	cf_t=$cf_t${cf_x%% *}
 	exec 1>&-
@@ -58,33 +57,33 @@ go() {
 worker "$@"
 while IFS= read -r cf_x; do
 	case $cf_x in
-	# rTAG TEXT: a unit in one line. bTAG, then +LINE or -PART of a line, then gTAG TEXT: a longer one.
-	r*) cf_x=${cf_x#r} cf_y=${cf_x%% *}
-		head "$cf_y"
-		printf '%s\n' "${cf_x#* } $cf_r" >>/proc/self/fd/6 || exit 97
-		go "$cf_y" ;;
-	b*) head "${cf_x#b}" ;;
+	# nTAG: of the next unit. It is sent ahead, to be read while nobody waits.
+	n*) cf_n=${cf_x#n} cf_z= cf_h=$cf_g ;;
+	# eWORD: evaluates a word.
+	e*) begin "\\command eval ${cf_x#e} </dev/null $cf_r"
+		run ;;
+	# b, then +LINE or -PART of a line, then gPART: a longer unit.
+	b) begin ;;
 	+*) printf '%s\n' "${cf_x#+}" >>/proc/self/fd/6 || exit 97 ;;
 	-*) printf '%s' "${cf_x#-}" >>/proc/self/fd/6 || exit 97 ;;
-	g*) cf_x=${cf_x#g} cf_y=${cf_x%% *}
-		printf '%s\n' "${cf_x#* } $cf_r" >>/proc/self/fd/6 || exit 97
-		go "$cf_y" ;;
-	# zTEXT: what the worker does behind the next end mark.
+	g*) printf '%s\n' "${cf_x#g} $cf_r" >>/proc/self/fd/6 || exit 97
+		run ;;
+	# m: the next unit begins with a mark. zTEXT: what the worker does behind its end mark.
+	m) cf_h="$cf_g; \\command printf '${cf_p}b$cf_n\\n'; \\command printf '${cf_p}b$cf_n\\n' >&5" ;;
 	z*) cf_z="; ${cf_x#z}" ;;
+	# o: prints how many processes of the container the kernel has killed for memory, or nothing if it does not tell.
+	o) cf_y=
+		for cf_q in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
+			while read -r cf_a cf_b; do case $cf_a in oom_kill) cf_y=$cf_b ;; esac; done <$cf_q
+		done
+		begin "\\command printf '%s' '$cf_y' $cf_r"
+		run ;;
 	# t: a tick. Orphans that ended are gathered, and a worker's parent that was killed is missed.
 	t) jobs >/dev/null; missed ;;
 	# kSIG: signals what the command started. w: kills the worker with it. s: starts a new worker.
 	k*) end "${cf_x#k}" ;;
 	w) end KILL worker ;;
 	s) jobs >/dev/null; worker "$@" ;;
-	# oTAG: a unit that prints how many processes of the container the kernel has killed for memory, or nothing if it does not tell.
-	o*) cf_y=
-		for cf_q in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
-			while read -r cf_a cf_b; do case $cf_a in oom_kill) cf_y=$cf_b ;; esac; done <$cf_q
-		done
-		head "${cf_x#o}"
-		printf '%s\n' "\\command printf '%s' '$cf_y' $cf_r" >>/proc/self/fd/6 || exit 97
-		go "${cf_x#o}" ;;
 	# dNAME SIZE COUNT: COUNT blocks of SIZE raw bytes follow, for a file of that name. Nothing may run meanwhile: dd could be stopped,
 	# and the end of stdin would be missed.
 	d*) cf_x=${cf_x#d} cf_y=${cf_x#* }

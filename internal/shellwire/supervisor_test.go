@@ -62,10 +62,10 @@ func close2(p *Parser) {}
 
 func (e *end) run(t testing.TB, u Unit, timeout time.Duration) (Mark, string, string) {
 	e.n++
-	u.Tag = fmt.Sprintf("TAG%d", e.n)
+	tag := fmt.Sprintf("TAG%d", e.n)
 	e.out.Reset()
 	e.err.Reset()
-	e.in.Write(u.Ops(e.prefix))
+	e.in.Write(append(Next(tag), u.Ops(e.prefix, tag)...))
 	var m Mark
 	tm := time.After(timeout)
 	tick := time.NewTicker(200 * time.Millisecond)
@@ -74,11 +74,11 @@ func (e *end) run(t testing.TB, u Unit, timeout time.Duration) (Mark, string, st
 	for !gotO || !gotE {
 		select {
 		case x := <-e.marks:
-			if x.Kind == End && x.Tag == u.Tag || x.Kind == Death {
+			if x.Kind == End && x.Tag == tag || x.Kind == Death {
 				m, gotO = x, true
 			}
 		case x := <-e.errMarks:
-			if x.Kind == End && x.Tag == u.Tag || x.Kind == Death {
+			if x.Kind == End && x.Tag == tag || x.Kind == Death {
 				gotE = true
 			}
 		case <-tick.C:
