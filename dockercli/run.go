@@ -89,9 +89,8 @@ type RunOptions struct {
 	// LogDriver is where the engine stores the output. "none" keeps it from the host's disk.
 	LogDriver string
 
-	// Extra are further words. They come before all that these fields give, so that the fields count where a flag can be given
-	// once. The first word that is no flag and no flag's value would be taken for the image: whoever lets others fill this in
-	// has to check it.
+	// Extra are further words. They come after all that these fields give, so that they count where a flag can be given once. The first
+	// word that is no flag and no flag's value would be taken for the image: whoever lets others fill this in has to check it.
 	Extra []string
 
 	// Image is the image's reference or ID.
@@ -120,11 +119,6 @@ func (e *Engine) RunArgs(o RunOptions) ([]string, error) {
 // words returns the verb and what follows it.
 func (o RunOptions) words(c *checker, d *dialect) []string {
 	f := flags{words: []string{"run"}}
-	f.words = append(f.words, o.Extra...)
-	if slices.Contains(o.Extra, "--") {
-		c.refuse("extra arguments %q: \"--\" would end the flags", o.Extra)
-	}
-
 	f.words = append(f.words, d.run...)
 	if len(o.ExtraHosts) == 0 {
 		f.words = append(f.words, d.noHosts...)
@@ -217,6 +211,10 @@ func (o RunOptions) words(c *checker, d *dialect) []string {
 	}
 	f.value("log-driver", o.LogDriver)
 
+	if slices.Contains(o.Extra, "--") {
+		c.refuse("extra arguments %q: \"--\" would end the flags", o.Extra)
+	}
+	f.words = append(f.words, o.Extra...)
 	c.image(o.Image)
 	f.words = append(f.words, "--", o.Image)
 	return append(f.words, o.Command...)

@@ -52,7 +52,7 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 		Done:            c.client.Done(),
 		Kill:            c.kill,
 		Limits:          p.Limits,
-		OwnPIDNamespace: p.ownsPIDNamespace(),
+		OwnPIDNamespace: !p.extra(e, "pid"),
 		Worker:          spec.Command,
 		Scratch:         scratchDir,
 		Dir:             p.sessionDir(),
@@ -63,13 +63,6 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 		Mend:      func(ctx context.Context, cause error) error { return p.pull(ctx, e, cause) },
 		OOMKilled: c.oomKilled,
 	}, nil
-}
-
-// ownsPIDNamespace reports whether the container sees only its own processes.
-func (p DockerPolicy) ownsPIDNamespace() bool {
-	return !slices.ContainsFunc(p.ExtraRunArgs, func(arg string) bool {
-		return arg == "--pid" || strings.HasPrefix(arg, "--pid=") || arg == "--privileged" || strings.HasPrefix(arg, "--privileged=")
-	})
 }
 
 // sessionDir returns where a session works.

@@ -237,8 +237,6 @@ func (p DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (d
 	}
 
 	o := p.own(spec, name)
-	// The extra flags were read and allowed by the table above; what the policy says comes after them and counts.
-	o.Extra = p.ExtraRunArgs
 	o.Image = p.image()
 	o.Command = slices.Concat(spec.Command)
 	if len(spec.Supervisor) > 0 {
@@ -250,10 +248,12 @@ func (p DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (d
 	// No network but the loopback; with one, nothing of the client's proxies.
 	if !p.NetworkEnabled {
 		o.Network = "none"
-		if e.Kind == dockercli.Docker {
-			// The host's name servers would show in resolv.conf, also without a network.
-			o.DNS = []string{"127.0.0.1"}
-		}
+		// The host's name servers would show in resolv.conf, also without a network.
+		o.DNS = []string{"127.0.0.1"}
+	}
+	if p.extra(e, "network") {
+		// The engines take no two networks of which one is none.
+		o.Network, o.DNS = "", nil
 	}
 	o.ExtraHosts = p.ExtraHosts
 	o.Hostname = "cofferdam"
@@ -303,6 +303,8 @@ func (p DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (d
 	o.IPC = "private"
 	o.Runtime = p.Runtime
 	o.GPUs = p.GPUs
+	// They have been read and allowed, so they may count.
+	o.Extra = p.ExtraRunArgs
 
 	memory := p.MemoryBytes
 	if memory == 0 {
@@ -403,4 +405,10 @@ func (p DockerPolicy) argv(e *dockercli.Engine, spec Spec, name string) ([]strin
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return argv, nil
+}
+
+// extra reports whether the extra flags have one of that name.
+func (p DockerPolicy) extra(e *dockercli.Engine, name string) bool {
+	flags := readExtraArgs(e.Kind, p.ExtraRunArgs)
+	return slices.ContainsFunc(flags, func(f extraFlag) bool { return f.name == name })
 }
