@@ -156,6 +156,9 @@ func (c *conn) handshake(ctx context.Context, deadline time.Time) error {
 	if !c.proc.OwnPIDNamespace {
 		// What ends a command there is a SIGTERM to the whole group, which the worker outlives.
 		b.WriteString("trap : TERM\n")
+	} else {
+		// When memory is short, the kernel takes what the commands started before process 1, with which all would end.
+		b.WriteString("{ echo 500 >/proc/$$/oom_score_adj; } 2>/dev/null\n")
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.env)) {
 		b.WriteString("export " + name + "=" + shellwire.Quote(c.env[name]) + "\n")
@@ -201,7 +204,8 @@ func (c *conn) ready(ctx context.Context) error {
 
 // respawn replaces a worker that has ended.
 func (c *conn) respawn(ctx context.Context) error {
-	if !c.dead {
+	// It may have been killed while it had nothing to do.
+	if !c.dead && !c.streams[0].died(c.worker) {
 		return nil
 	}
 	c.worker++

@@ -129,70 +129,98 @@ const (
 	// After execAfter a removal that hangs is helped from inside: code that spins at a priority above its process 1 can hold it up for
 	// minutes.
 	execAfter = time.Second
-	// removeAgain is the pause between two tries. A container may come into being after a removal has found none.
-	removeAgain = 200 * time.Millisecond
-	// clientGrace is for a client to see that its container is gone.
-	clientGrace = 2 * time.Second
+	// lookAgain is the pause between two looks. A container may come into being after one that has found none.
+	lookAgain = 200 * time.Millisecond
+	// clientGrace is for a client to see that its container is gone, and for one that does not to be ended.
+	clientGrace = time.Second
 )
 
-// kill makes sure that the container is gone. The client is signalled last, and never while its container starts: that is how
+// kill makes sure that the container is gone. The client is signalled last, and never while its container may still start: that is how
 // containers are lost.
 func (c *container) kill(ctx context.Context) error {
-	defer c.guard.remove(c.name)
 	select {
 	case <-c.client.Done():
-		if c.client.State().ExitCode() >= 0 && !c.mayBeLeft() {
+		if !c.mayBeLeft() {
+			c.guard.remove(c.name)
 			return nil
 		}
 	default:
 	}
 	err := c.force(ctx)
-	select {
-	case <-c.client.Done():
-	default:
-		// The engine does not answer, or the client does not see the end.
-		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		err = errors.Join(err, c.client.Stop(stopCtx, 500*time.Millisecond))
-	}
+	// The engine does not answer, or the client does not see the end.
+	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clientGrace/2)
+	defer cancel()
+	err = errors.Join(err, c.client.Stop(stopCtx, clientGrace/4))
 	if err != nil {
+		// The guard goes on watching for it.
 		return fmt.Errorf("container %s: %w: %w", c.name, ErrStillThere, err)
 	}
+	c.guard.remove(c.name)
 	return nil
 }
 
-// mayBeLeft reports whether the client's own end leaves it open if the container has ended too.
+// mayBeLeft reports whether the client's own end leaves it open if the container has ended too. A supervisor or a command may exit with
+// such a status as well, which costs one look.
 func (c *container) mayBeLeft() bool {
-	// 125 is an engine that failed or went away, and 1 a client that lost it; a command may exit so too, which costs one look.
-	code := c.client.State().ExitCode()
-	return code == 125 || code == 1 || code == 126 || code == 255
+	switch c.client.State().ExitCode() {
+	case -1, 1, 125, 126, 127, 255:
+		return true
+	}
+	return false
 }
 
-// force removes the container, again and again until it has been seen to be gone and the client, who could still create it, has ended.
+// force removes the container, and again, until it is seen to be gone and the client, which could still create it, has ended.
 func (c *container) force(ctx context.Context) error {
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-min(clientGrace, time.Until(end)/4)))
+		defer cancel()
+	}
 	helped := time.AfterFunc(execAfter, func() {
 		c.engine.Exec(ctx, dockercli.ExecOptions{Container: c.name, Command: []string{"sh", "-c", "kill -9 -1"}})
 	})
 	defer helped.Stop()
-	started := time.Now()
+	var seen time.Time // to have been there
 	for {
-		err := c.end(ctx)
-		if err == nil {
-			err = c.gone(ctx)
-		}
+		// Asked before: a client that has ended creates nothing after the look.
+		over := false
 		select {
 		case <-c.client.Done():
-			if err == nil || ctx.Err() != nil {
-				return err
+			over = true
+		default:
+		}
+		err := c.gone(ctx)
+		if err != nil {
+			if seen.IsZero() {
+				seen = time.Now()
 			}
-		case <-ctx.Done():
-			return errors.Join(err, context.Cause(ctx))
-		case <-time.After(removeAgain):
-			if err == nil && time.Since(started) > clientGrace {
-				return nil
+			if err = c.end(ctx); err == nil {
+				err = c.gone(ctx)
 			}
 		}
+		switch {
+		case err == nil && over, err == nil && !seen.IsZero() && time.Since(seen) > clientGrace:
+			return nil
+		case ctx.Err() != nil:
+			if err == nil {
+				err = errors.New("its client could still create it")
+			}
+			return errors.Join(err, context.Cause(ctx))
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(lookAgain):
+		case <-c.clientDone(over):
+		}
 	}
+}
+
+// clientDone returns a channel that is closed when the client has ended, or never if that is known.
+func (c *container) clientDone(known bool) <-chan struct{} {
+	if known {
+		return nil
+	}
+	return c.client.Done()
 }
 
 // end removes the container, or only kills it if it is to be kept.

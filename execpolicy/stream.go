@@ -28,7 +28,8 @@ type stream struct {
 	// words are the first that came before any mark: an engine's, if it failed.
 	words   truncate.Buffer
 	marked  bool
-	idle    int // bytes since the last command
+	death   shellwire.Mark // the last worker's that ended
+	idle    int            // bytes since the last command
 	dropped int64
 }
 
@@ -158,6 +159,7 @@ func (s *stream) mark(m shellwire.Mark) {
 		s.open = false
 	case shellwire.Death:
 		s.open = false
+		s.death = m
 	}
 	select {
 	case s.events <- event{m, s.stdout}:
@@ -170,6 +172,13 @@ func (s *stream) said() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.words.Bytes()
+}
+
+// died reports whether the worker of a generation has ended.
+func (s *stream) died(generation int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.death.Generation == generation
 }
 
 // begun reports whether any mark was seen: the command inside has started.

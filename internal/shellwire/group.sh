@@ -3,5 +3,5 @@
 trap : TERM
 freeze() { :; }
 thaw() { :; }
-missed() { :; }
+tend() { :; }
 end() { [ $# = 2 ] || [ "$1" != TERM ] || kill -TERM 0; }

@@ -23,9 +23,25 @@ end() {
 	done
 	thaw
 }
-missed() {
-	kill -0 "$cf_l" && return
+# older: is there a process, but this one, that started before the command did?
+older() {
+	for cf_q in /proc/[0-9]*; do
+		stat "${cf_q#/proc/}"
+		[ "$cf_q" = /proc/1 ] || [ "$cf_a" = 0 ] || [ "$cf_a" -ge "$cf_t" ] || return 0
+	done
+	return 1
+}
+# tend WHEN: the worker's parent may have been stopped, or killed. Then the worker may live and come to the end of its command, but nobody
+# would say how it ended: between commands everything is ended for a new one. An old parent's worker is not to live on beside a new one.
+tend() {
+	if kill -CONT "$cf_l"; then
+		[ "$1" != old ] || [ "$cf_l" = 1 ] || end KILL worker
+		return
+	fi
+	[ "$1" != tick ] || ! older || return
 	kill -KILL -1
-	( printf '%sx%s killed\n' $cf_p $cf_i >&4; printf '%sx%s\n' $cf_p $cf_i >&5 ) &
+	# What is forked here must not hold the event, which the next worker waits for.
+	exec 1>&-
+	[ "$1" = old ] || ( printf '%sx%s killed\n' $cf_p $cf_i >&4; printf '%sx%s\n' $cf_p $cf_i >&5 ) &
 	cf_l=1
 }

@@ -1,6 +1,8 @@
 # The text before this one has set cf_p, the prefix of every mark; cf_d, a directory of its own; "$@", the worker shell or nothing;
 # and the functions that end processes.
 [ $# -gt 0 ] || if command -v bash >/dev/null 2>&1; then set -- bash; else set -- sh; fi
+# A shell that reads characters of several bytes would take a newline behind half a one for its end. The worker keeps its own locale.
+cf_c=${LC_ALL+"LC_ALL=\$cf_o"} cf_o=${LC_ALL-} LC_ALL=C
 exec 4>&1 5>&2
 : >"$cf_d/u" && : >"$cf_d/m" && exec 6<>"$cf_d/u" 3<>"$cf_d/m" || exit 97
 # The worker's script. To open a fifo for reading waits until somebody has it open for writing: "a writer is there" is the event, and
@@ -30,11 +32,18 @@ worker() {
 	(
 		trap : HUP INT QUIT USR1 USR2 PIPE ALRM TERM
 		cf_s=0
+		eval "${cf_c:-unset LC_ALL}"
 		"$@" </proc/self/fd/7 7>&- >&4 4>&- 2>/dev/null || cf_s=$?
 		printf '%sx%s %s\n' $cf_p $cf_i $cf_s >&4
 		printf '%sx%s\n' $cf_p $cf_i >&5
 	) &
 	cf_l=$!
+}
+
+# gather WHEN: reaps orphans, which would fill the process limit, and sees to the worker's parent.
+gather() {
+	jobs >/dev/null
+	tend "$1"
 }
 
 # begin writes the first lines of a unit.
@@ -58,7 +67,8 @@ worker "$@"
 while IFS= read -r cf_x; do
 	case $cf_x in
 	# nTAG: of the next unit. It is sent ahead, to be read while nobody waits.
-	n*) cf_n=${cf_x#n} cf_z= cf_h=$cf_g ;;
+	n*) cf_n=${cf_x#n} cf_z= cf_h=$cf_g
+		gather next ;;
 	# eWORD: evaluates a word.
 	e*) begin "\\command eval ${cf_x#e} </dev/null $cf_r"
 		run ;;
@@ -78,12 +88,13 @@ while IFS= read -r cf_x; do
 		done
 		begin "\\command printf '%s' '$cf_y' $cf_r"
 		run ;;
-	# t: a tick. Orphans that ended are gathered, and a worker's parent that was killed is missed.
-	t) jobs >/dev/null; missed ;;
+	t) gather tick ;;
 	# kSIG: signals what the command started. w: kills the worker with it. s: starts a new worker.
 	k*) end "${cf_x#k}" ;;
-	w) end KILL worker ;;
-	s) jobs >/dev/null; worker "$@" ;;
+	w) end KILL worker
+		gather killed ;;
+	s) gather old
+		worker "$@" ;;
 	# dNAME SIZE COUNT: COUNT blocks of SIZE raw bytes follow, for a file of that name. Nothing may run meanwhile: dd could be stopped,
 	# and the end of stdin would be missed.
 	d*) cf_x=${cf_x#d} cf_y=${cf_x#* }

@@ -1,205 +1,405 @@
+//go:build linux
+
 package shellwire
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"gotest.tools/v3/assert"
 )
 
-type end struct {
-	out, err bytes.Buffer
-	marks    chan Mark
-	errMarks chan Mark
-	in       io.WriteCloser
-	cmd      *exec.Cmd
-	n        int
-	prefix   string
+// A talk is a supervisor in a process namespace of its own, and a host that does no more than it must.
+type talk struct {
+	t      testing.TB
+	in     io.WriteCloser
+	events [2]chan string // output, and marks as they are, of stdout and stderr
+	n      int
+	worker int
+	dir    string
 }
 
-func boot(t testing.TB, shell, worker string) *end {
-	dir := t.TempDir()
-	prefix := "PFX0123456789ABCDEFGHIJK"
-	e := &end{marks: make(chan Mark, 100), errMarks: make(chan Mark, 100), prefix: prefix}
-	argv := append([]string{"--pid", "--fork", "--mount-proc"}, shell)
-	argv = append(argv, Boot()[1:]...)
-	cmd := exec.Command("unshare", argv...)
-	in, _ := cmd.StdinPipe()
-	out, _ := cmd.StdoutPipe()
-	errp, _ := cmd.StderrPipe()
-	assert.NilError(t, cmd.Start())
-	e.in, e.cmd = in, cmd
-	go pump(out, &Parser{Prefix: prefix, Stdout: true, Output: func(b []byte) { e.out.Write(b) }, Mark: func(m Mark) { e.marks <- m }})
-	go pump(errp, &Parser{Prefix: prefix, Output: func(b []byte) { e.err.Write(b) }, Mark: func(m Mark) { e.errMarks <- m }})
-	in.Write(Setup{Prefix: prefix, Dir: dir, Namespace: true, Worker: []string{worker}}.Lines())
-	t.Cleanup(func() { in.Close(); cmd.Wait() })
-	return e
+// start starts a supervisor, with shell as process 1.
+func start(t testing.TB, shell, worker string) *talk {
+	t.Helper()
+	w := &talk{t: t, worker: 1, dir: t.TempDir()}
+	cmd := exec.Command(shell, Boot()[1:]...)
+	// Its own mount namespace, for a /proc that shows the new processes.
+	cmd.Args = append([]string{"sh", "-c", `mount -t proc proc /proc && exec "$@"`, "sh", shell}, Boot()[1:]...)
+	cmd.Path = "/bin/sh"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Unshareflags: syscall.CLONE_NEWNS}
+	var files [3]*os.File
+	for i := range files {
+		r, pw, err := os.Pipe()
+		assert.NilError(t, err)
+		inside, outside := pw, r
+		if i == 0 {
+			inside, outside = r, pw
+		}
+		files[i] = outside
+		defer inside.Close()
+		switch i {
+		case 0:
+			cmd.Stdin = inside
+		case 1:
+			cmd.Stdout = inside
+		case 2:
+			cmd.Stderr = inside
+		}
+	}
+	if err := cmd.Start(); err != nil {
+		t.Skipf("no process namespace can be made here: %v", err)
+	}
+	w.in = files[0]
+	for i := range w.events {
+		ch := make(chan string, 1000)
+		w.events[i] = ch
+		go read(files[i+1], ch, i == 0)
+	}
+	t.Cleanup(func() {
+		w.in.Close()
+		ended := make(chan struct{})
+		go func() {
+			for _, ch := range w.events {
+				for range ch {
+				}
+			}
+			cmd.Wait()
+			close(ended)
+		}()
+		select {
+		case <-ended:
+		case <-time.After(10 * time.Second):
+			cmd.Process.Kill()
+			t.Error("process 1 outlives the end of its stdin")
+		}
+	})
+	w.send(string(Setup{Prefix: testPrefix, Dir: w.dir, Namespace: true, Worker: []string{worker}}.Lines()))
+	return w
 }
 
-func pump(r io.Reader, p *Parser) {
+// read writes what a stream holds to the channel: "=" and output, or a mark.
+func read(f *os.File, ch chan string, stdout bool) {
+	defer close(ch)
+	defer f.Close()
+	p := Parser{
+		Prefix: testPrefix, Stdout: stdout,
+		Output: func(b []byte) { ch <- "=" + string(b) },
+		Mark:   func(m Mark) { ch <- fmt.Sprintf("%d %s %d %d", m.Kind, m.Tag, m.Generation, m.Status) },
+	}
 	buf := make([]byte, 64<<10)
 	held := 0
 	for {
-		n, err := r.Read(buf[held:])
-		h := p.Parse(buf[:held+n])
-		copy(buf, buf[held+n-h:held+n])
-		held = h
+		n, err := f.Read(buf[held:])
+		data := buf[:held+n]
+		held = p.Parse(data)
+		copy(buf, data[len(data)-held:])
 		if err != nil {
 			p.Flush(buf[:held])
-			close2(p)
 			return
 		}
 	}
 }
-func close2(p *Parser) {}
 
-func (e *end) run(t testing.TB, u Unit, timeout time.Duration) (Mark, string, string) {
-	e.n++
-	tag := fmt.Sprintf("TAG%d", e.n)
-	e.out.Reset()
-	e.err.Reset()
-	e.in.Write(append(Next(tag), u.Ops(e.prefix, tag)...))
-	var m Mark
-	tm := time.After(timeout)
-	tick := time.NewTicker(200 * time.Millisecond)
+func (w *talk) send(ops string) {
+	_, err := io.WriteString(w.in, ops)
+	assert.NilError(w.t, err)
+}
+
+const (
+	lost   = -1 // the worker was killed, nobody knows how
+	silent = -2 // nothing came in time
+)
+
+// run runs a script and returns its status, or lost or silent, whether the worker is another now, and what was printed. What is sent
+// after a delay is sent if the script still runs then.
+func (w *talk) run(script string, after ...string) (status int, died bool, out [2]string) {
+	w.t.Helper()
+	w.n++
+	tag := fmt.Sprintf("T%d", w.n)
+	w.send(string(Next(tag)) + string(Unit{Script: script}.Ops(testPrefix, tag)))
+	status = silent
+	end := time.NewTimer(5 * time.Second)
+	defer end.Stop()
+	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	gotO, gotE := false, false
-	for !gotO || !gotE {
-		select {
-		case x := <-e.marks:
-			if x.Kind == End && x.Tag == tag || x.Kind == Death {
-				m, gotO = x, true
-			}
-		case x := <-e.errMarks:
-			if x.Kind == End && x.Tag == tag || x.Kind == Death {
-				gotE = true
-			}
-		case <-tick.C:
-			io.WriteString(e.in, Tick)
-		case <-tm:
-			t.Logf("timeout: %q out=%q err=%q gotO %v gotE %v", u.Script, e.out.String(), e.err.String(), gotO, gotE)
-			return Mark{Status: -2}, e.out.String(), e.err.String()
-		}
-	}
-	if m.Kind == Death {
-		io.WriteString(e.in, StartWorker)
-	}
-	return m, e.out.String(), e.err.String()
-}
-
-func shells(t *testing.T, f func(t *testing.T, shell, worker string)) {
-	dir := t.TempDir()
-	os.Symlink("/bin/busybox", filepath.Join(dir, "sh"))
-	os.Symlink("/bin/busybox", filepath.Join(dir, "ash"))
-	for _, sup := range []string{filepath.Join(dir, "sh"), "/bin/dash", "/bin/bash"} {
-		for _, w := range []string{filepath.Join(dir, "ash"), "/bin/dash", "/bin/bash"} {
-			t.Run(filepath.Base(sup)+"-"+filepath.Base(w), func(t *testing.T) { f(t, sup, w) })
-		}
-	}
-}
-
-func TestSupervisor(t *testing.T) {
-	shells(t, func(t *testing.T, shell, worker string) {
-		e := boot(t, shell, worker)
-		all := ""
-		for i := 1; i < 256; i++ {
-			if i != '\n' {
-				all += string([]byte{byte(i)})
-			}
-		}
-		cases := []struct {
-			script, out, err string
-			status           int
-		}{
-			{"echo hi", "hi\n", "", 0},
-			{"printf hi; printf err >&2; (exit 3)", "hi", "err", 3},
-			{"return 3", "", "", 3},
-			{"exit 3", "", "", 3},
-			{"cat", "", "", 0},
-			{"read x", "", "", 1},
-			{"exec >/dev/null; echo no", "", "", 0},
-			{"echo back", "back\n", "", 0},
-			{"x=5; cd /tmp; f() { echo $x; }", "", "", 0},
-			{"f; pwd", "5\n/tmp\n", "", 0},
-			{"set -e; false", "", "", 1},
-			{"kill -9 $$", "", "", 137},
-			{"echo again", "again\n", "", 0},
-			{"set -x", "", "", 0},
-			{"set +x", "", "*", 0},
-			{"set -v", "", "", 0},
-			{"echo verb", "verb\n", "*", 0},
-			{"set +v", "", "*", 0},
-			{"alias command=false eval=false printf=false", "", "", 0},
-			{"echo al", "al\n", "", 0},
-			{"unalias -a; IFS=0123456789; set -u", "", "", 0},
-			{"echo al; printf() { :; }; read() { :; }", "al\n", "", 0},
-			{"echo $undefined_x", "", "*", -1},
-			{"exit 9", "", "", 9},
-			{"printf '%s' '" + strings.ReplaceAll(all, "'", "") + "'", strings.ReplaceAll(all, "'", ""), "", 0},
-			{"printf '%s' 'a\nb\n\n c \n\n'", "a\nb\n\n c \n\n", "", 0},
-			{"kill -9 $PPID; echo x", "x\n", "", 0},
-			{"sleep 1; exit 4", "", "", -1},
-			{"echo y", "y\n", "", 0},
-			{"cat <<E\nhello\nE", "hello\n", "", 0},
-			{"break; continue; echo z", "z\n", "*", 0},
-			{"for x in 1 2; do echo $x; break; done", "1\n", "", 0},
-			{"[ -z \"$BASH_VERSION$(readlink /proc/$$/exe | grep dash)\" ] || ulimit -n 3; echo q", "q\n", "*", -1},
-			{"echo r", "r\n", "", 0},
-			{"set -n", "", "*", -1},
-			{"echo r", "r\n", "", 0},
-			{"exec 4>&- 5>&- 3>&- 6>&-; echo s", "s\n", "", 0},
-			{"echo r", "r\n", "", 0},
-			{"exec sleep 0.1", "", "", 0},
-			{"echo r", "r\n", "", 0},
-			{"if", "", "*", -1},
-			{"echo 'abc", "", "*", -1},
-			{"trap 'echo bye' EXIT; exit 7", "*", "*", 7},
-			{"unset PWD; set -u; echo p", "p\n", "", 0},
-			{"kill -9 -1", "*", "*", -1},
-			{"echo fin", "fin\n", "", 0},
-			{"cat <<E; sleep 0", "*", "*", -1},
-			{"printf '%s' '" + strings.Repeat("0123456789", 20000) + "' | wc -c", "200000\n", "", 0},
-			{strings.Repeat("x='aé\u0081'\n", 5000) + "printf %s $x", "aé\u0081", "", 0},
-			{"sleep 1 & sleep 0.01; echo end; exit 5", "end\n", "*", -1},
-			{"echo fin2", "fin2\n", "", 0},
-		}
-		for _, c := range cases {
-			m, out, errs := e.run(t, Unit{Script: c.script}, 4*time.Second)
-			name := c.script
-			if len(name) > 60 {
-				name = name[:60]
-			}
-			if m.Status != c.status && c.status != -1 || out != c.out && c.out != "*" || errs != c.err && c.err != "*" || m.Status == -2 {
-				if len(out) > 600 {
-					out = out[:600]
+	for i := range w.events {
+		for done := false; !done; {
+			select {
+			case ev, ok := <-w.events[i]:
+				var kind, gen, st int
+				var of string
+				switch {
+				case !ok:
+					return silent, true, out
+				case ev[0] == '=':
+					out[i] += ev[1:]
+				case strings.HasPrefix(ev, fmt.Sprintf("%d %s ", End, tag)):
+					fmt.Sscanf(ev, "%d %s %d %d", &kind, &of, &gen, &st)
+					done = true
+				default:
+					if _, err := fmt.Sscanf(ev, "%d  %d %d", &kind, &gen, &st); err == nil && gen == w.worker {
+						died, done = true, true
+					}
 				}
-				t.Errorf("%q: status %d out %q err %q (mark %+v)", name, m.Status, out, errs, m)
-			} else if c.status == -1 || c.out == "*" || c.err == "*" {
-				t.Logf("%q: status %d out %q err %q kind %d", name, m.Status, out, errs, m.Kind)
+				if done && i == 0 {
+					status = st
+				}
+			case <-tick.C:
+				if len(after) > 0 {
+					w.send(after[0])
+					after = after[1:]
+				} else {
+					w.send(Tick)
+				}
+			case <-end.C:
+				return silent, died, out
 			}
-			if m.Status == -2 {
-				break
+		}
+	}
+	if died {
+		w.worker++
+		w.send(StartWorker)
+	}
+	return status, died, out
+}
+
+// shells runs a test with each shell as process 1 and each as the worker.
+func shells(t *testing.T, f func(t *testing.T, shell, worker string)) {
+	paths := []string{}
+	dir := t.TempDir()
+	for name, program := range map[string]string{"ash": "busybox", "dash": "dash", "bash": "bash"} {
+		path, err := exec.LookPath(program)
+		if err != nil {
+			t.Logf("%s is left out: %v", name, err)
+			continue
+		}
+		link := filepath.Join(dir, name)
+		assert.NilError(t, os.Symlink(path, link))
+		paths = append(paths, link)
+	}
+	for _, shell := range paths {
+		for _, worker := range paths {
+			t.Run(filepath.Base(shell)+" runs "+filepath.Base(worker), func(t *testing.T) { f(t, shell, worker) })
+		}
+	}
+}
+
+// every holds all bytes that shell text can hold, in an order in which no two make a character.
+func every() string {
+	var b strings.Builder
+	for c := 1; c < 256; c++ {
+		if c != '\'' {
+			b.WriteByte(byte(c))
+		}
+	}
+	return b.String()
+}
+
+func TestUnits(t *testing.T) {
+	const anything, failure = "*", 1000
+	for _, locale := range []string{"C", "C.UTF-8"} {
+		t.Setenv("LC_ALL", locale)
+		shells(t, func(t *testing.T, shell, worker string) {
+			w := start(t, shell, worker)
+			for _, c := range []struct {
+				script, out, errOut string
+				status              int
+				died                bool
+			}{
+				{"echo hi", "hi\n", "", 0, false},
+				{"printf hi; printf err >&2; (exit 3)", "hi", "err", 3, false},
+				{"return 3", "", "", 3, false},
+				{"exit 3", "", "", 3, true},
+				{"cat", "", "", 0, false},
+				{"read x", "", "", 1, false},
+				{"exec >/dev/null; echo no", "", "", 0, false},
+				{"echo back; exec 2>/dev/null", "back\n", "", 0, false},
+				{"x=5; cd /tmp; f() { echo $x; }; alias a=b", "", "", 0, false},
+				{"f; pwd", "5\n/tmp\n", "", 0, false},
+				{"echo $LC_ALL", locale + "\n", "", 0, false},
+				{"set -e; false", "", "", 1, true},
+				{"kill -9 $$", "", "", 137, true},
+				{"echo again", "again\n", "", 0, false},
+				{"set -x", "", "", 0, false},
+				{"set +x", "", anything, 0, false},
+				{"set -v", "", "", 0, false},
+				{"echo said", "said\n", anything, 0, false},
+				{"set +v", "", anything, 0, false},
+				{"alias command=false eval=false printf=false exec=false", "", "", 0, false},
+				{"unalias -a; IFS=0123456789; set -u", "", "", 0, false},
+				{"printf() { :; }; read() { :; }; cd() { :; }; test() { :; }", "", "", 0, false},
+				{"exit 9", "", "", 9, true},
+				{"set -u; unset PWD; echo $not_set", "", anything, failure, true},
+				{"printf '%s' '" + every() + "'", every(), "", 0, false},
+				{"printf '%s' 'a\nb\n\n c \n\n'", "a\nb\n\n c \n\n", "", 0, false},
+				{"printf '%s' 'half \xc3\nhalf \xe2\x82\n'", "half \xc3\nhalf \xe2\x82\n", "", 0, false},
+				{"cat <<E\nhello\nE", "hello\n", "", 0, false},
+				{"cat <<E; cat", "", anything, 0, false},
+				{"break; continue; echo on", "on\n", anything, 0, false},
+				{"for x in 1 2; do echo $x; break; done", "1\n", "", 0, false},
+				{"exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; echo closed", "closed\n", "", 0, false},
+				{"ls /proc/self/fd | wc -l", anything, "", 0, false},
+				{"set -n", "", "", 0, true},
+				{"exec sleep 0.1", "", "", 0, true},
+				{"trap 'echo bye' EXIT; exit 7", "bye\n", "", 7, true},
+				{"echo 'abc", "", anything, failure, false},
+				{"if", "", anything, failure, false},
+				{"echo \\", "", anything, 0, false},
+				{"printf '%s' '" + strings.Repeat("0123456789", 20000) + "' | wc -c", "200000\n", "", 0, false},
+				{strings.Repeat("x='aé\u0081'\n", 3000) + "printf %s $x", "aé\u0081", "", 0, false},
+				{"sleep 100 & echo end; exit 5", "end\n", "", 5, true},
+				{"echo " + testPrefix + "eT1 0 /" + testPrefix, "", "", 0, false},
+				{"echo last", "last\n", "", 0, false},
+			} {
+				status, died, out := w.run(c.script)
+				name := fmt.Sprintf("%.60q", c.script)
+				assert.Assert(t, status != silent, name)
+				if c.status == failure {
+					assert.Assert(t, status > 0, name)
+				} else {
+					assert.Equal(t, status, c.status, name)
+				}
+				// dash and bash differ in whether some errors end a shell.
+				if c.status != failure && !strings.HasPrefix(c.script, "echo \\") {
+					assert.Equal(t, died, c.died, name)
+				}
+				if c.out != anything && !strings.HasPrefix(c.script, "echo \\") {
+					assert.Equal(t, out[0], c.out, name)
+				}
+				if c.errOut != anything {
+					assert.Equal(t, out[1], c.errOut, name)
+				}
 			}
+		})
+	}
+}
+
+// What a command breaks of what watches over it costs the command, or the shell, and never the session.
+func TestAttacksOnTheSession(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		if filepath.Base(worker) != filepath.Base(shell) && filepath.Base(worker) != "bash" {
+			return // no image's default
+		}
+		for _, c := range []struct {
+			name, script string
+			after        []string // sent when it does not end by itself
+		}{
+			{"the worker's parent is killed", "kill -9 $PPID", nil},
+			{"the worker's parent is killed while a command runs", "kill -9 $PPID; sleep 0.3; exit 4", nil},
+			{"everything is killed by a child", "sh -c 'kill -9 -1'; sleep 100", nil},
+			{"everything is killed by the shell", "kill -9 -1; sleep 0.2", nil},
+			{"everything is stopped by a child", "sh -c 'kill -STOP -1'; echo x", []string{Terminate, Kill, KillWorker}},
+			{"the shell stops itself", "kill -STOP $$", []string{Terminate, Kill, KillWorker}},
+			{"the worker's parent is stopped", "kill -STOP $PPID; exit 3", nil},
+			{"terminate everything", "sh -c 'kill -TERM -1'; echo x", nil},
+			{"process 1 is signalled", "kill -9 1; kill -STOP 1; kill -TERM 1; kill -HUP 1; kill -PIPE 1; kill -CHLD 1", nil},
+			{"eval and command are functions", "command() { :; }; eval() { :; }", []string{KillWorker}},
+			{"a loop of the shell", "while :; do :; done", []string{Terminate, Kill, KillWorker}},
+			{"a child that ignores TERM", "trap '' TERM; sleep 100", []string{Terminate, Kill}},
+			{"the command's pipes are stuffed", "for f in /proc/$$/fd/8 /proc/$$/fd/9; do (exec 7<>$f; dd if=/dev/zero bs=65536 count=1 >&7) 2>/dev/null; done", []string{Terminate, Kill, KillWorker}},
+			{"the event is faked", "for f in 8 9; do (sleep 0.2 1<>/proc/$$/fd/$f) & done; wait", nil},
+			{"the unit is overwritten", "echo 'echo fake' >/proc/$$/fd/6; echo 'exit 1' >/proc/$$/fd/3", nil},
+			{"the script is overwritten", "echo 'exit 1' >/proc/$$/fd/0", nil},
+			{"a job that prints is left behind", "while :; do echo noise; sleep 0.01; done &", nil},
+			{"a process with a name to break the walk", `cp /bin/sleep "/tmp/x) S 9 1" && "/tmp/x) S 9 1" 100`, []string{Terminate, Kill}},
+			{"a process with a newline in its name", "cp /bin/sleep '/tmp/x) S\n1 1' && '/tmp/x) S\n1 1' 100", []string{Terminate, Kill}},
+			{"a daemon", "setsid sleep 100 & sleep 100", []string{Terminate, Kill}},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				if strings.Contains(c.script, "setsid") {
+					if _, err := exec.LookPath("setsid"); err != nil {
+						t.Skip("no setsid here")
+					}
+				}
+				w := start(t, shell, worker)
+				status, _, out := w.run("echo ready")
+				assert.Equal(t, status, 0)
+				assert.Equal(t, out[0], "ready\n")
+				w.run(c.script, c.after...)
+				// The first may find that nobody watches over the worker any more, or that the worker is beyond use.
+				for range 4 {
+					status, died, out := w.run("echo again", Terminate, Kill, KillWorker)
+					t.Log(status, died, out)
+					if status == 0 && strings.Contains(out[0], "again\n") {
+						return
+					}
+				}
+				t.Fatal("the session is beyond use")
+			})
 		}
 	})
 }
 
+// A kill takes what the command has started, whatever it did to hide, and spares what earlier commands left running.
+func TestKillSparesEarlierJobs(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		status, _, out := w.run("sleep 1000 & echo $!; sleep 0.1")
+		assert.Equal(t, status, 0)
+		job := strings.TrimSpace(out[0])
+		status, died, _ := w.run("v=kept; (sleep 1001 & setsid sleep 1002 & (sleep 1003 &) ); trap '' TERM; sh -c 'trap \"\" TERM; sleep 1004'", Terminate, Kill)
+		assert.Equal(t, status, 128+9)
+		assert.Assert(t, !died)
+		status, _, out = w.run("for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline; echo; done 2>/dev/null | grep '^sleep'; echo $v; kill -9 " + job)
+		assert.Equal(t, status, 0)
+		assert.Equal(t, out[0], "sleep 1000 \nkept\n")
+	})
+}
+
+// However much is orphaned, it is gathered: the process limit is not filled by the dead.
+func TestOrphansAreGathered(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		for range 10 {
+			status, _, _ := w.run("for i in 1 2 3 4 5 6 7 8 9 10; do (true &); done")
+			assert.Equal(t, status, 0)
+		}
+		var out [2]string
+		for range 20 {
+			_, _, out = w.run("sleep 0.05; grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null | wc -l")
+			if strings.TrimSpace(out[0]) == "0" {
+				return
+			}
+		}
+		t.Fatalf("%s zombies are left", out[0])
+	})
+}
+
+// Raw bytes reach a file whole, and nothing of them is taken for an operation.
+func TestUpload(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		data := strings.Repeat("kKILL\nw\n\x00\xff"+every(), 1000)
+		rest := data
+		for _, b := range Upload("i", int64(len(data))) {
+			w.send(b.Op + rest[:b.Size])
+			rest = rest[b.Size:]
+		}
+		status, _, out := w.run("cat " + Quote(w.dir+"/i"))
+		assert.Equal(t, status, 0)
+		assert.Assert(t, out[0] == data)
+	})
+}
+
 func BenchmarkRoundTrip(b *testing.B) {
-	dir := b.TempDir()
-	os.Symlink("/bin/busybox", filepath.Join(dir, "sh"))
-	for _, s := range []string{filepath.Join(dir, "sh"), "/bin/dash", "/bin/bash"} {
-		b.Run(filepath.Base(s), func(b *testing.B) {
-			e := boot(b, s, s)
-			e.run(&testing.T{}, Unit{Script: ":"}, 4*time.Second)
+	for _, shell := range []string{"dash", "bash"} {
+		b.Run(shell, func(b *testing.B) {
+			path, err := exec.LookPath(shell)
+			if err != nil {
+				b.Skip(err)
+			}
+			w := start(b, path, path)
+			w.run(":")
 			for b.Loop() {
-				e.run(&testing.T{}, Unit{Script: ":"}, 4*time.Second)
+				w.run(":")
 			}
 		})
 	}

@@ -1,0 +1,116 @@
+package shellwire
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+)
+
+const testPrefix = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+// parse feeds a stream in pieces of the sizes given, over and over, and writes down what comes out.
+func parse(stdout bool, stream []byte, sizes ...int) string {
+	var log strings.Builder
+	var out []byte
+	flush := func() {
+		if len(out) > 0 {
+			fmt.Fprintf(&log, "out %q\n", out)
+			out = nil
+		}
+	}
+	p := Parser{
+		Prefix: testPrefix, Stdout: stdout,
+		Output: func(b []byte) { out = append(out, b...) },
+		Mark:   func(m Mark) { flush(); fmt.Fprintf(&log, "%+v\n", m) },
+	}
+	var buf []byte
+	for i := 0; len(stream) > 0; i++ {
+		n := len(stream)
+		if len(sizes) > 0 {
+			n = min(n, max(1, sizes[i%len(sizes)]))
+		}
+		buf = append(buf, stream[:n]...)
+		stream = stream[n:]
+		held := p.Parse(buf)
+		if held > maxMark {
+			panic("held back more than a mark")
+		}
+		buf = append(buf[:0], buf[len(buf)-held:]...)
+	}
+	p.Flush(buf)
+	flush()
+	return log.String()
+}
+
+func TestParser(t *testing.T) {
+	const p = testPrefix
+	for _, c := range []struct {
+		name   string
+		stdout bool
+		in     string
+		want   []string
+	}{
+		{"output alone", true, "hello\n", []string{`out "hello\n"`}},
+		{"nothing", true, "", nil},
+		{"begin", true, p + "bT1\n", []string{"{Kind:1 Tag:T1 Generation:0 Status:-1 NoDir:false Dir:}"}},
+		{"end behind a line without a newline", true, "no newline" + p + "eT1 3 /a b" + p + "\nlate", []string{
+			`out "no newline"`, "{Kind:2 Tag:T1 Generation:0 Status:3 NoDir:false Dir:/a b}", `out "late"`,
+		}},
+		{"a directory with a newline", true, p + "eT1 0 /a\nb" + p + "\n", []string{"{Kind:2 Tag:T1 Generation:0 Status:0 NoDir:false Dir:/a\nb}"}},
+		{"no directory", true, p + "eT1 nodir " + p + "\n", []string{"{Kind:2 Tag:T1 Generation:0 Status:-1 NoDir:true Dir:}"}},
+		{"end on stderr", false, "x" + p + "eT1\n", []string{`out "x"`, "{Kind:2 Tag:T1 Generation:0 Status:-1 NoDir:false Dir:}"}},
+		{"death", true, p + "x2 137\n", []string{"{Kind:3 Tag: Generation:2 Status:137 NoDir:false Dir:}"}},
+		{"death by an unknown hand", true, p + "x2 killed\n", []string{"{Kind:3 Tag: Generation:2 Status:-1 NoDir:false Dir:}"}},
+		{"death on stderr", false, p + "x2\n", []string{"{Kind:3 Tag: Generation:2 Status:-1 NoDir:false Dir:}"}},
+		{"a status that is none", true, p + "eT1 256 /" + p + "\n" + p + "eT1 -1 /" + p + "\n" + p + "eT1 +1 /" + p + "\n" + p + "eT1 0x1 /" + p + "\n", []string{
+			fmt.Sprintf("out %q", p+"eT1 256 /"+p+"\n"+p+"eT1 -1 /"+p+"\n"+p+"eT1 +1 /"+p+"\n"+p+"eT1 0x1 /"+p+"\n"),
+		}},
+		{"a generation that is none", true, p + "x0 1\n" + p + "x-1 1\n", []string{fmt.Sprintf("out %q", p+"x0 1\n"+p+"x-1 1\n")}},
+		{"a prefix and nothing", true, p + "?", []string{fmt.Sprintf("out %q", p+"?")}},
+		{"a prefix in a prefix", true, "ABC" + p + p + "bT\n", []string{fmt.Sprintf("out %q", "ABC"+p), "{Kind:1 Tag:T Generation:0 Status:-1 NoDir:false Dir:}"}},
+		{"a mark that never ends", true, p + "eT1 0 " + strings.Repeat("/", 2*maxMark), []string{fmt.Sprintf("out %q", p+"eT1 0 "+strings.Repeat("/", 2*maxMark))}},
+		{"a mark that is cut off", true, "a" + p + "eT1 0 /", []string{fmt.Sprintf("out %q", "a"+p+"eT1 0 /")}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want := strings.Join(append(c.want, ""), "\n")
+			for _, sizes := range [][]int{nil, {1}, {2}, {3, 7}, {25}, {26}, {27}, {4096}} {
+				assert.Equal(t, parse(c.stdout, []byte(c.in), sizes...), want, "pieces of %v", sizes)
+			}
+		})
+	}
+}
+
+// However a stream is cut, the same comes out; and all that is no mark comes out.
+func FuzzParser(f *testing.F) {
+	const p = testPrefix
+	f.Add(true, []byte("hello"+p+"eT 0 /"+p+"\nrest"), 3, 5)
+	f.Add(true, []byte(p+"bT\n"+p+"x1 9\n"+p+p+"e"), 1, 1)
+	f.Add(false, []byte(p+"eT\nABCDEF"+p[:20]), 2, 30)
+	f.Fuzz(func(t *testing.T, stdout bool, stream []byte, a, b int) {
+		// A short way to write the prefix, which no fuzzer guesses.
+		stream = bytes.ReplaceAll(stream, []byte("~"), []byte(p))
+		assert.Equal(t, parse(stdout, stream, a, b), parse(stdout, stream))
+		if !bytes.Contains(stream, []byte(p)) && len(stream) > 0 {
+			assert.Equal(t, parse(stdout, stream, a), fmt.Sprintf("out %q\n", stream))
+		}
+	})
+}
+
+func BenchmarkParser(b *testing.B) {
+	for name, data := range map[string][]byte{
+		"zeros": make([]byte, 128<<10),
+		"lines": bytes.Repeat([]byte("A line of output, as commands print them.\n"), 3000),
+	} {
+		b.Run(name, func(b *testing.B) {
+			p := Parser{Prefix: testPrefix, Stdout: true, Output: func([]byte) {}, Mark: func(Mark) {}}
+			b.ReportAllocs()
+			b.SetBytes(int64(len(data)))
+			for b.Loop() {
+				p.Parse(data)
+			}
+		})
+	}
+}
