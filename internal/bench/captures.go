@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
 
 const (
-	captureRounds = 3
+	captureRounds = 16
 	captureBytes  = 1 << 30
-	// pipeBytes is what a pipe holds: writes of that size make the engine the slowest part.
+	// pipeBytes is what a pipe holds: with writes of that size the engine is the slowest part.
 	pipeBytes = 64 << 10
 	// keptBytes is what a session keeps of each stream by default.
 	keptBytes = 1 << 20
@@ -20,22 +19,25 @@ const (
 	memorySlack = 8 << 20
 )
 
-// captures holds the time in which a session counts and bounds an output against that in which the engine's client writes the same
-// into a pipe whose reader drops it. Both containers run before the clock does.
+// captures holds the time in which a session counts and bounds an output of 1 GiB against that in which the engine's client writes
+// the same into a pipe whose reader drops it, and the memory that this process takes for an output of 1 GiB against what it has when
+// idle. All containers run before the clock does.
 func captures(ctx context.Context, p execpolicy.DockerPolicy, t *table) error {
 	for _, output := range []struct{ name, script string }{
-		{"1 GiB of zeros", fmt.Sprintf("dd if=/dev/zero bs=%d count=%d 2>/dev/null", pipeBytes, captureBytes/pipeBytes)},
-		{"1 GiB of lines", fmt.Sprintf("{ yes 'a line of output' | dd bs=%d count=%d iflag=fullblock; } 2>/dev/null", pipeBytes, captureBytes/pipeBytes)},
+		{"zeros", "dd if=/dev/zero bs=%d count=%d 2>/dev/null"},
+		{"lines", "{ yes 'a line of output' | dd bs=%d count=%d iflag=fullblock; } 2>/dev/null"},
 	} {
-		if err := capture(ctx, p, t, output.name, output.script); err != nil {
-			return fmt.Errorf("%s: %w", output.name, err)
+		if err := capture(ctx, p, t, "1 GiB of "+output.name, output.script); err != nil {
+			return fmt.Errorf("1 GiB of %s: %w", output.name, err)
 		}
 	}
 	return nil
 }
 
-func capture(ctx context.Context, p execpolicy.DockerPolicy, t *table, name, script string) (err error) {
-	argv, err := runArgs(ctx, p, "sh", "-c", "while read x; do "+script+"; done; exit 0")
+func capture(ctx context.Context, p execpolicy.DockerPolicy, t *table, name, format string) (err error) {
+	script := func(size int) string { return fmt.Sprintf(format, pipeBytes, size/pipeBytes) }
+	const part = captureBytes / captureRounds
+	argv, err := runArgs(ctx, p, "sh", "-c", "while read x; do "+script(part)+"; done; exit 0")
 	if err != nil {
 		return err
 	}
@@ -50,43 +52,40 @@ func capture(ctx context.Context, p execpolicy.DockerPolicy, t *table, name, scr
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
 
+	captured := func(size int) error {
+		r, err := s.Run(ctx, execpolicy.Command{Script: script(size), Timeout: patience})
+		if err != nil {
+			return err
+		}
+		if r.StdoutInfo.Bytes != int64(size) || len(r.Stdout) != keptBytes {
+			return fmt.Errorf("%d bytes were counted and %d kept", r.StdoutInfo.Bytes, len(r.Stdout))
+		}
+		return succeeded(r)
+	}
 	discarded := func() error {
 		if _, err := raw.stdin.Write([]byte{'\n'}); err != nil {
 			return err
 		}
-		return raw.discard(captureBytes)
+		return raw.discard(part)
 	}
-	var idle, peak int64
-	captured := func() (time.Duration, error) {
-		before, err := resetPeak()
-		if err != nil {
-			return 0, err
-		}
-		start := time.Now()
-		r, err := s.Run(ctx, execpolicy.Command{Script: script, Timeout: patience})
-		taken := time.Since(start)
-		if err != nil {
-			return 0, err
-		}
-		after, err := peakMemory()
-		if err != nil {
-			return 0, err
-		}
-		if after-before >= peak-idle {
-			idle, peak = before, after
-		}
-		if r.StdoutInfo.Bytes != captureBytes || len(r.Stdout) != keptBytes {
-			return 0, fmt.Errorf("%d bytes were counted and %d kept", r.StdoutInfo.Bytes, len(r.Stdout))
-		}
-		return taken, succeeded(r)
-	}
-	all, err := takeTurns(captureRounds, burst(1, discarded), captured)
+	all, err := takeTurns(captureRounds, burst(1, discarded), burst(1, func() error { return captured(part) }))
 	if err != nil {
 		return err
 	}
-	rate := func(taken times) string { return fmt.Sprintf("%.0f MB/s", captureBytes/1e6/taken.median().Seconds()) }
+	rate := func(taken times) string { return fmt.Sprintf("%.0f MB/s", part/1e6/taken.median().Seconds()) }
 	t.atLeast(name, rate(all[1]), rate(all[0])+", client into a discarding pipe", 0.95, all[0].over(all[1]))
 
+	idle, err := resetPeak()
+	if err != nil {
+		return err
+	}
+	if err := captured(captureBytes); err != nil {
+		return err
+	}
+	peak, err := peakMemory()
+	if err != nil {
+		return err
+	}
 	const limit = 2*keptBytes + memorySlack
 	t.line(name+", peak memory", mib(peak)+" ("+mib(peak-idle)+" more)", mib(idle)+", idle", "at most "+mib(limit)+" more", peak-idle <= limit,
 		float64(peak)/float64(idle))
