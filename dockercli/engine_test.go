@@ -228,7 +228,7 @@ func TestEnginePS(t *testing.T) {
 		key, value := "cofferdam.cli", rand.Text()+`,"quoted" a=b`
 		name := detached(t, e, func(o *dockercli.RunOptions) { o.Labels[key] = value })
 		other := detached(t, e, func(o *dockercli.RunOptions) { o.Labels[key] = value + "x" })
-		names, err := e.PS(t.Context(), map[string]string{key: value, "cofferdam.test": ""})
+		names, err := e.PS(t.Context(), map[string]string{key: value, "cofferdam-test": ""})
 		assert.NilError(t, err)
 		assert.DeepEqual(t, names, []string{name})
 		assert.NilError(t, e.Remove(t.Context(), name))

@@ -293,8 +293,8 @@ func (c *conn) exchange(ctx context.Context, deadline time.Time, items []item, o
 	if fromMark {
 		c.queue.send(item{data: []byte(shellwire.BeginMark)})
 	}
-	c.streams[0].begin(c.tag, fromMark, out, events)
-	c.streams[1].begin(c.tag, fromMark, errOut, events)
+	c.streams[0].begin(c.tag, c.worker, fromMark, out, events)
+	c.streams[1].begin(c.tag, c.worker, fromMark, errOut, events)
 	c.queue.send(items...)
 	defer func() {
 		for _, s := range c.streams {
@@ -318,9 +318,6 @@ func (c *conn) exchange(ctx context.Context, deadline time.Time, items []item, o
 
 	take := func(ev event) bool {
 		m := ev.mark
-		if m.Kind == shellwire.Death && m.Generation != c.worker {
-			return false
-		}
 		i := 1
 		if ev.stdout {
 			i = 0

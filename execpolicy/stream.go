@@ -19,10 +19,11 @@ type stream struct {
 	eof    chan struct{} // closed at the end of the stream
 	free   atomic.Bool   // read at full speed, whatever comes
 
-	mu   sync.Mutex
-	tag  string // of the command that is under way, if any
-	open bool   // what comes is its output
-	sink *sink  // takes what it prints
+	mu     sync.Mutex
+	tag    string // of the command that is under way, if any
+	worker int    // the generation of the last command's
+	open   bool   // what comes is its output
+	sink   *sink  // takes what it prints
 	// events takes the marks that end it. Nothing is ever made to wait for it.
 	events chan event
 	// words are the first that came before any mark: an engine's, if it failed.
@@ -109,9 +110,9 @@ func (s *stream) unclear() bool {
 
 // begin makes the stream hand the output of the command with that tag to the sink, from now or from the command's begin mark, and the
 // marks that end it to events.
-func (s *stream) begin(tag string, fromMark bool, sink *sink, events chan event) {
+func (s *stream) begin(tag string, worker int, fromMark bool, sink *sink, events chan event) {
 	s.mu.Lock()
-	s.tag, s.open, s.sink, s.events, s.idle = tag, !fromMark, sink, events, 0
+	s.tag, s.worker, s.open, s.sink, s.events, s.idle = tag, worker, !fromMark, sink, events, 0
 	s.mu.Unlock()
 	s.poke()
 }
@@ -158,6 +159,10 @@ func (s *stream) mark(m shellwire.Mark) {
 		}
 		s.open = false
 	case shellwire.Death:
+		// A worker that was replaced may be said to have ended once more.
+		if m.Generation != s.worker {
+			return
+		}
 		s.open = false
 		s.death = m
 	}

@@ -37,7 +37,7 @@ type Engine struct {
 }
 
 // labels hold the time, because a process number is used again.
-var labels = map[string]string{"cofferdam.test": fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano())}
+var labels = map[string]string{"cofferdam-test": fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano())}
 
 // Run runs f as a subtest for each engine, under [Check]. The subtest of an engine that does not work is skipped, or fails if the
 // engine is required.
