@@ -40,24 +40,18 @@ func (t *table) atLeast(name, ours, theirs string, bound, ratio float64) {
 // times holds one time for each round.
 type times []time.Duration
 
-func (t times) median() time.Duration { return median(t) }
+func (t times) median() time.Duration {
+	sorted := slices.Sorted(slices.Values(t))
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+}
 
 func (t times) String() string {
 	return fmt.Sprintf("%.3g ms", t.median().Seconds()*1e3)
 }
 
-// over returns the median of the rounds' own ratios.
+// over returns the ratio of the medians.
 func (t times) over(other times) float64 {
-	ratios := make([]float64, len(t))
-	for i := range t {
-		ratios[i] = float64(t[i]) / float64(other[i])
-	}
-	return median(ratios)
-}
-
-func median[T time.Duration | float64](values []T) T {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
+	return float64(t.median()) / float64(other.median())
 }
 
 // takeTurns runs each of the subjects once a round, and returns their times by round. Who comes first rotates, because an engine is
