@@ -211,6 +211,7 @@ func (c *conn) respawn(ctx context.Context) error {
 	c.worker++
 	c.dead, c.raw = false, true
 	c.queue.send(item{data: []byte(shellwire.StartWorker)})
+	c.name()
 	if err := c.handshake(ctx, after(c.limits.StartupTimeout)); err != nil {
 		c.dead = true
 		return fmt.Errorf("the shell could not be replaced: %w", err)
@@ -300,7 +301,9 @@ func (c *conn) exchange(ctx context.Context, deadline time.Time, items []item, o
 		for _, s := range c.streams {
 			r.late += s.end()
 		}
-		c.name()
+		if !c.dead {
+			c.name()
+		}
 	}()
 	var seen [2]bool
 	var timeout <-chan time.Time

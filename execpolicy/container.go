@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -34,6 +35,7 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 		Path:   c.argv[0],
 		Args:   c.argv,
 		Env:    c.environ(spec),
+		Dir:    clientDir(e),
 		Stdin:  pipes.inside[0],
 		Stdout: pipes.inside[1],
 		Stderr: pipes.inside[2],
@@ -63,6 +65,15 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 		Mend:      func(ctx context.Context, cause error) error { return p.pull(ctx, e, cause) },
 		OOMKilled: c.oomKilled,
 	}, nil
+}
+
+// clientDir returns where the client works; empty is where this program does. Podman's monitor leaves a file called oom in that
+// directory when the kernel kills for memory. In /proc nobody can leave anything.
+func clientDir(e *dockercli.Engine) string {
+	if e.Kind == dockercli.Podman && runtime.GOOS == "linux" {
+		return "/proc"
+	}
+	return ""
 }
 
 // sessionDir returns where a session works.

@@ -34,14 +34,16 @@ older() {
 # tend WHEN: the worker's parent may have been stopped, or killed. Then the worker may live and come to the end of its command, but nobody
 # would say how it ended: between commands everything is ended for a new one. An old parent's worker is not to live on beside a new one.
 tend() {
-	if kill -CONT "$cf_l"; then
-		[ "$1" != old ] || [ "$cf_l" = 1 ] || end KILL worker
-		return
-	fi
-	[ "$1" != tick ] || ! older || return
+	case $1 in
+	old) [ "$cf_l" = 1 ] || ! kill -CONT "$cf_l" || end KILL worker ;;
+	tick) kill -CONT "$cf_l" || older || miss ;;
+	*) kill -CONT "$cf_l" || miss ;;
+	esac
+}
+miss() {
 	kill -KILL -1
 	# What is forked here must not hold the event, which the next worker waits for.
 	exec 1>&-
-	[ "$1" = old ] || ( printf '%sx%s killed\n' $cf_p $cf_i >&4; printf '%sx%s\n' $cf_p $cf_i >&5 ) &
+	( printf '%sx%s killed\n' $cf_p $cf_i >&4; printf '%sx%s\n' $cf_p $cf_i >&5 ) &
 	cf_l=1
 }

@@ -130,6 +130,10 @@ func (p *Parser) mark(data []byte) (m Mark, n int) {
 	if i < 0 {
 		return m, 0
 	}
+	if bytes.Contains(body[:i], p.prefix) {
+		// The beginning of one that is none must not swallow the one behind it.
+		return m, -1
+	}
 	n = len(p.prefix) + i + len(last)
 	text := string(body[1:i])
 	m.Status = -1
