@@ -123,7 +123,7 @@ func ExampleContainer() {
 		fmt.Println("gone")
 	case err != nil:
 		fmt.Println(err)
-	case container.StartedAt.IsZero():
+	case !container.Started:
 		fmt.Println("never started:", container.Error)
 	default:
 		fmt.Println(container.Status, container.ExitCode)

@@ -37,9 +37,10 @@ func quote(word string) string {
 	return singleQuote(word)
 }
 
-var quoteReplacer = strings.NewReplacer(`'`, `'\''`, "\n", `'"$nl"'`)
-
-func singleQuote(word string) string { return "'" + quoteReplacer.Replace(word) + "'" }
+func singleQuote(word string) string {
+	word = strings.ReplaceAll(word, "'", `'\''`)
+	return "'" + strings.ReplaceAll(word, "\n", `'"$nl"'`) + "'"
+}
 
 // Redact returns argv with the values of -e, --env and their joined forms replaced by "***". A name without a value, and an
 // empty value, stay. Words after "--" are the image and its command, and stay as they are.

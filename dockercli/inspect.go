@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // A Container is the state of a container.
@@ -20,10 +19,8 @@ type Container struct {
 	Status string
 	// Running says whether its command runs.
 	Running bool
-	// StartedAt is when its command was started. If zero, it never was, and the exit code means nothing.
-	StartedAt time.Time
-	// FinishedAt is when its command ended. If zero, it has not.
-	FinishedAt time.Time
+	// Started says whether its command was ever started. If not, the exit code means nothing.
+	Started bool
 	// ExitCode is its command's, once that has ended.
 	ExitCode int
 	// OOMKilled says that a process of it was killed for want of memory. Podman before 5 never says so.
@@ -41,7 +38,6 @@ const containerTemplate = "id {{json .ID}}{{println}}" +
 	"status {{json .Status}}{{println}}" +
 	"running {{json .Running}}{{println}}" +
 	"started {{json .StartedAt}}{{println}}" +
-	"finished {{json .FinishedAt}}{{println}}" +
 	"exit {{json .ExitCode}}{{println}}" +
 	"oom {{json .OOMKilled}}{{println}}" +
 	"error {{json .Error}}{{println}}" +
@@ -70,15 +66,14 @@ func (e *Engine) inspectArgs(container string) ([]string, error) {
 func parseContainer(text string) (*Container, error) {
 	container := &Container{Labels: map[string]string{}}
 	err := parseFacts(text, map[string]func(values []string) error{
-		"id":       setString(&container.ID),
-		"image":    setString(&container.ImageID),
-		"status":   setString(&container.Status),
-		"running":  setBool(&container.Running),
-		"started":  setTime(&container.StartedAt),
-		"finished": setTime(&container.FinishedAt),
-		"exit":     setInt(&container.ExitCode),
-		"oom":      setBool(&container.OOMKilled),
-		"error":    setString(&container.Error),
+		"id":      setString(&container.ID),
+		"image":   setString(&container.ImageID),
+		"status":  setString(&container.Status),
+		"running": setBool(&container.Running),
+		"started": setTimePassed(&container.Started),
+		"exit":    setInt(&container.ExitCode),
+		"oom":     setBool(&container.OOMKilled),
+		"error":   setString(&container.Error),
 		"label": func(values []string) error {
 			if len(values) != 2 {
 				return fs.ErrInvalid
@@ -179,12 +174,11 @@ func setInt(to *int) func([]string) error {
 	}
 }
 
-func setTime(to *time.Time) func([]string) error {
+// setTimePassed sets whether there is a time. None is the first second of the year 1, in either engine's way to write it.
+func setTimePassed(to *bool) func([]string) error {
 	return func(values []string) error {
 		value, err := one(values)
-		if err == nil && value != "" {
-			*to, err = time.Parse(time.RFC3339Nano, value)
-		}
+		*to = value != "" && !strings.HasPrefix(value, "0001-01-01")
 		return err
 	}
 }

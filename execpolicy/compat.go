@@ -102,15 +102,24 @@ func (p DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) ([
 // notInCompat reports the fields that LangChain's policy does not have. To ignore them would be worse.
 func (p DockerPolicy) notInCompat() []error {
 	var errs []error
-	for name, set := range map[string]bool{
-		"WorkspaceReadOnly": p.WorkspaceReadOnly, "CPUShares": p.CPUShares != 0, "PidsLimit": p.PidsLimit != 0, "Tmpfs": p.Tmpfs != nil,
-		"AddCapabilities": p.AddCapabilities != nil, "AllowNewPrivileges": p.AllowNewPrivileges, "Mounts": p.Mounts != nil,
-		"ExtraHosts": p.ExtraHosts != nil, "GPUs": p.GPUs != "", "Runtime": p.Runtime != "",
+	for _, field := range []struct {
+		name string
+		set  bool
+	}{
+		{"AddCapabilities", p.AddCapabilities != nil},
+		{"AllowNewPrivileges", p.AllowNewPrivileges},
+		{"CPUShares", p.CPUShares != 0},
+		{"ExtraHosts", p.ExtraHosts != nil},
+		{"GPUs", p.GPUs != ""},
+		{"Mounts", p.Mounts != nil},
+		{"PidsLimit", p.PidsLimit != 0},
+		{"Runtime", p.Runtime != ""},
+		{"Tmpfs", p.Tmpfs != nil},
+		{"WorkspaceReadOnly", p.WorkspaceReadOnly},
 	} {
-		if set {
-			errs = append(errs, fmt.Errorf("%s is not among the fields of LangChain's policy; use DockerPolicy without Compat", name))
+		if field.set {
+			errs = append(errs, fmt.Errorf("%s is not among the fields of LangChain's policy; use DockerPolicy without Compat", field.name))
 		}
 	}
-	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return errs
 }

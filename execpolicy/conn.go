@@ -2,7 +2,6 @@ package execpolicy
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -32,6 +31,7 @@ type conn struct {
 	orderly  bool // scripts run before it is closed
 
 	tag      string // of the next unit
+	named    time.Time
 	worker   int    // its generation
 	dead     bool   // it has ended, and was not replaced
 	raw      bool   // the startup scripts have not run in it
@@ -69,9 +69,6 @@ const (
 	firstTick = 100 * time.Millisecond
 	lastTick  = time.Second
 )
-
-// token returns letters and digits that nobody can guess: 130 bits.
-func token() string { return rand.Text() }
 
 // dial makes a supervisor of a process that waits for one. If it fails, the process has been ended.
 func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
@@ -159,6 +156,9 @@ func (c *conn) handshake(ctx context.Context, deadline time.Time) error {
 	} else {
 		// When memory is short, the kernel takes what the commands started before process 1, with which all would end.
 		b.WriteString("{ echo 500 >/proc/$$/oom_score_adj; } 2>/dev/null\n")
+		// What CountOOM counts, without another round trip.
+		b.WriteString("for cf_f in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do while read -r cf_k cf_v; do " +
+			"case $cf_k in oom_kill) echo $cf_v ;; esac; done <$cf_f; done 2>/dev/null\nunset cf_f cf_k cf_v\n")
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.env)) {
 		b.WriteString("export " + name + "=" + shellwire.Quote(c.env[name]) + "\n")
@@ -181,9 +181,7 @@ func (c *conn) handshake(ctx context.Context, deadline time.Time) error {
 		return fmt.Errorf("the worker shell could not be set up: %s", errOut.kept.Bytes())
 	}
 	c.dir = r.mark.Dir
-	if c.proc.OwnPIDNamespace {
-		c.oomKills = c.countOOM(ctx)
-	}
+	c.oomKills = parseCount(out.kept.Bytes())
 	return nil
 }
 
@@ -268,7 +266,12 @@ func (c *conn) countOOM(ctx context.Context) int {
 	if r.cause != nil || r.lost || r.died {
 		return -1
 	}
-	n, err := strconv.Atoi(string(out.kept.Bytes()))
+	return parseCount(out.kept.Bytes())
+}
+
+// parseCount returns a number, or -1 if it is none.
+func parseCount(text []byte) int {
+	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil || n < 0 {
 		return -1
 	}
@@ -282,7 +285,7 @@ func (c *conn) unit(script string) []item {
 
 // name draws the tag of the next unit.
 func (c *conn) name() {
-	c.tag = token()
+	c.tag, c.named = token(), time.Now()
 	c.queue.send(item{data: shellwire.Next(c.tag)})
 }
 
@@ -290,6 +293,9 @@ func (c *conn) name() {
 // ctx ends.
 func (c *conn) exchange(ctx context.Context, deadline time.Time, items []item, out, errOut *sink) (r reply) {
 	events := make(chan event, 8)
+	if time.Since(c.named) > shellwire.ClockTick {
+		c.queue.send(item{data: []byte(shellwire.Clock)})
+	}
 	fromMark := c.streams[0].unclear() || c.streams[1].unclear()
 	if fromMark {
 		c.queue.send(item{data: []byte(shellwire.BeginMark)})

@@ -249,7 +249,8 @@ func (p DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (d
 	if !p.NetworkEnabled {
 		o.Network = "none"
 		// The host's name servers would show in resolv.conf, also without a network.
-		o.DNS = []string{"127.0.0.1"}
+		// This address is nobody's (RFC 5737); docker's client warns of one of the container's own.
+		o.DNS = []string{"192.0.2.1"}
 	}
 	if p.extra(e, "network") {
 		// The engines take no two networks of which one is none.

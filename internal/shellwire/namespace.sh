@@ -37,7 +37,7 @@ tend() {
 	case $1 in
 	old) [ "$cf_l" = 1 ] || ! kill -CONT "$cf_l" || end KILL worker ;;
 	tick) kill -CONT "$cf_l" || older || miss ;;
-	*) kill -CONT "$cf_l" || miss ;;
+	*) kill -0 "$cf_l" || miss ;;
 	esac
 }
 miss() {

@@ -9,6 +9,7 @@ import (
 	_ "embed"
 	"strconv"
 	"strings"
+	"time"
 )
 
 //go:embed supervisor.sh
@@ -86,9 +87,15 @@ func Next(tag string) []byte { return []byte("n" + tag + "\n") }
 const (
 	// BeginMark makes the next unit begin with a mark, to tell its output from what a background job has printed before.
 	BeginMark = "m\n"
+	// Clock makes the next unit begin now: what was started before is no part of it. It is of use if more than [ClockTick] has passed
+	// since the unit was named.
+	Clock = "c\n"
 	// CountOOM is a unit that prints how many processes the kernel has killed for memory, or nothing if it does not tell.
 	CountOOM = "o\n"
 )
+
+// ClockTick is the kernel's unit of process start times.
+const ClockTick = 10 * time.Millisecond
 
 // A Unit is one command for the worker.
 type Unit struct {

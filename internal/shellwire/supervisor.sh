@@ -46,16 +46,20 @@ gather() {
 	tend "$1"
 }
 
+# clock notes the time, in the ticks that process start times are in.
+clock() {
+	IFS=. read -r cf_t cf_a </proc/uptime
+	cf_t=$cf_t${cf_a%% *}
+}
+
 # begin writes the first lines of a unit.
 begin() {
 	printf '%s\n' "$cf_h" "$@" >/proc/self/fd/6 || exit 97
 }
 
-# run writes the end mark and what the worker does behind it, notes the time and wakes the worker.
+# run writes the end mark and what the worker does behind it, and wakes the worker.
 run() {
 	printf '%s\n' "case \${BASHPID-\$\$} in \$\$) \\command printf '${cf_p}e$cf_n %s %s$cf_p\\n' \"\$?\" \"\${PWD-}\" && \\command printf '${cf_p}e$cf_n\\n' >&5 || \\exit 98;; *) \\exit;; esac$cf_z" >/proc/self/fd/3 || exit 97
-	IFS=. read -r cf_t cf_x </proc/uptime
-	cf_t=$cf_t${cf_x%% *}
 	exec 1>&-
 	case $cf_e in
 	8) cf_e=9; exec 1<>/proc/self/fd/8 ;;
@@ -68,7 +72,10 @@ while IFS= read -r cf_x; do
 	case $cf_x in
 	# nTAG: of the next unit. It is sent ahead, to be read while nobody waits.
 	n*) cf_n=${cf_x#n} cf_z= cf_h=$cf_g
-		gather next ;;
+		gather next
+		clock ;;
+	# c: notes the time again, if some has passed since the unit was named.
+	c) clock ;;
 	# eWORD: evaluates a word.
 	e*) begin "\\command eval ${cf_x#e} </dev/null $cf_r"
 		run ;;
