@@ -41,14 +41,17 @@ type conn struct {
 
 // A reply is how an exchange ended.
 type reply struct {
-	mark   shellwire.Mark
-	cause  error // why it was ended; nil if it ended by itself
-	rung   Rung
-	unsent bool  // it was ended before the supervisor had it
-	died   bool  // the worker ended
-	lost   bool  // the container ended
-	endErr error // what is not known to be gone
-	late   int64 // bytes that came outside of the marks
+	mark     shellwire.Mark
+	cause    error // why it was ended; nil if it ended by itself
+	rung     Rung
+	unsent   bool      // it was ended before the supervisor had it
+	died     bool      // the worker ended
+	lost     bool      // the container ended
+	endErr   error     // what is not known to be gone
+	swept    bool      // what it left behind is being killed
+	late     int64     // bytes that came outside of the marks
+	left     time.Time // when the ladder must be done, if it was climbed
+	oomKills int       // -1 if it was not looked up
 }
 
 var (
@@ -106,7 +109,7 @@ func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
 		c.end(c.limits.TerminationTimeout)
 	}()
 	setup := shellwire.Setup{Prefix: c.prefix, Dir: proc.Scratch, Namespace: proc.OwnPIDNamespace, Worker: proc.Worker}
-	c.queue.send(item{data: setup.Lines(), raw: true})
+	c.queue.send(item{data: setup.Text(), raw: true})
 	c.name()
 	err := c.handshake(ctx, after(c.limits.StartupTimeout))
 	if err == nil {
@@ -258,11 +261,12 @@ func after(d time.Duration) time.Time {
 	return time.Now().Add(d)
 }
 
-// countOOM returns how many processes inside the kernel has killed for memory, or -1 if that can't be learnt.
-func (c *conn) countOOM(ctx context.Context) int {
+// countOOM returns how many processes inside the kernel has killed for memory, or -1 if that can't be learnt. If the worker does not
+// answer, it has been ended by the time left, unless that is zero.
+func (c *conn) countOOM(ctx context.Context, left time.Time) int {
 	var out, errOut sink
 	out.kept.Limit = 32
-	r := c.exchange(ctx, after(workerGrace), []item{{data: []byte(shellwire.CountOOM)}}, &out, &errOut)
+	r := c.exchangeBy(ctx, after(workerGrace), left, []item{{data: []byte(shellwire.CountOOM)}}, &out, &errOut)
 	if r.cause != nil || r.lost || r.died {
 		return -1
 	}
@@ -289,9 +293,22 @@ func (c *conn) name() {
 	c.queue.send(item{data: shellwire.Next(c.tag)})
 }
 
-// exchange sends the operations of a unit and returns when it has ended, or was ended: at the deadline (the zero time is never), or when
-// ctx ends.
-func (c *conn) exchange(ctx context.Context, deadline time.Time, items []item, out, errOut *sink) (r reply) {
+// exchange sends the operations of a unit and returns when it has ended, or was ended, with all that it started: at the deadline (the
+// zero time is never), or when ctx ends.
+func (c *conn) exchange(ctx context.Context, deadline time.Time, items []item, out, errOut *sink) reply {
+	r := c.exchangeBy(ctx, deadline, time.Time{}, items, out, errOut)
+	if r.swept {
+		// The answer comes behind the pass.
+		if n := c.countOOM(context.WithoutCancel(ctx), r.left); n >= 0 {
+			r.oomKills, c.oomKills = n-c.oomKills, n
+		}
+	}
+	return r
+}
+
+// exchangeBy is exchange without the last pass. If left is not zero, it bounds the ladder.
+func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items []item, out, errOut *sink) (r reply) {
+	r.oomKills = -1
 	events := make(chan event, 8)
 	if time.Since(c.named) > shellwire.ClockTick {
 		c.queue.send(item{data: []byte(shellwire.Clock)})
@@ -306,6 +323,12 @@ func (c *conn) exchange(ctx context.Context, deadline time.Time, items []item, o
 	defer func() {
 		for _, s := range c.streams {
 			r.late += s.end()
+		}
+		r.swept = r.cause != nil && !r.unsent && !r.lost && !r.died && c.proc.OwnPIDNamespace
+		if r.swept {
+			// The command has come to its end, but what it left behind may ignore a SIGTERM, and the worker may have forked after a pass.
+			// Now that it waits, one pass is enough. It has to come before the next name, and the time that is noted with that.
+			c.queue.sendUrgent(shellwire.Kill)
 		}
 		if !c.dead {
 			c.name()
@@ -323,7 +346,6 @@ func (c *conn) exchange(ctx context.Context, deadline time.Time, items []item, o
 	tick := time.NewTimer(pause)
 	defer tick.Stop()
 	var rung <-chan time.Time // the current one has had its time
-	var left time.Time        // when the ladder must be done
 
 	take := func(ev event) bool {
 		m := ev.mark
@@ -351,7 +373,6 @@ func (c *conn) exchange(ctx context.Context, deadline time.Time, items []item, o
 		grace := func(d time.Duration) <-chan time.Time { return time.After(min(d, c.limits.TerminationTimeout/8)) }
 		switch {
 		case r.rung == 0:
-			left = time.Now().Add(c.limits.TerminationTimeout)
 			r.rung = RungTerm
 			c.queue.sendUrgent(shellwire.Terminate)
 			rung = grace(termGrace)
@@ -370,6 +391,10 @@ func (c *conn) exchange(ctx context.Context, deadline time.Time, items []item, o
 	}
 	stopped := func(cause error) {
 		r.cause = cause
+		if left.IsZero() {
+			left = after(c.limits.TerminationTimeout)
+		}
+		r.left = left
 		timeout, canceled = nil, nil
 		// A stream that waits for a caller's writer would never come to the end mark.
 		out.leave()
@@ -378,7 +403,6 @@ func (c *conn) exchange(ctx context.Context, deadline time.Time, items []item, o
 		case c.queue.withdraw():
 			r.unsent = true
 		case cause == ErrClosed && !c.orderly:
-			left = time.Now().Add(c.limits.TerminationTimeout)
 			r.rung = RungContainer
 		default:
 			climb()

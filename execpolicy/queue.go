@@ -10,6 +10,8 @@ import (
 type queue struct {
 	mu      sync.Mutex
 	changed sync.Cond
+	now     func([]byte) int // writes as much as it can without waiting
+	rest    []byte           // of what was written in part
 	urgent  []byte
 	waiting []item
 	sending bool
@@ -27,7 +29,7 @@ type item struct {
 const maxWrite = 4 << 10
 
 func newQueue(w io.WriteCloser) *queue {
-	q := &queue{done: make(chan struct{})}
+	q := &queue{now: writeNow(w), done: make(chan struct{})}
 	q.changed.L = &q.mu
 	go q.loop(w)
 	return q
@@ -37,7 +39,23 @@ func (q *queue) send(items ...item) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waiting = append(q.waiting, items...)
-	q.changed.Broadcast()
+	q.start()
+}
+
+// start writes what is short at once, which saves the time it takes to wake the loop, and leaves the rest to that.
+func (q *queue) start() {
+	for !q.sending && !q.closed && len(q.rest) == 0 && len(q.urgent) == 0 && len(q.waiting) > 0 && len(q.waiting[0].data) <= maxWrite {
+		data := q.waiting[0].data
+		n := q.now(data)
+		if n == 0 {
+			break
+		}
+		q.waiting = q.waiting[1:]
+		q.rest = data[n:]
+	}
+	if len(q.rest) > 0 || len(q.waiting) > 0 {
+		q.changed.Broadcast()
+	}
 }
 
 func (q *queue) sendUrgent(op string) {
@@ -60,7 +78,7 @@ func (q *queue) withdraw() bool {
 func (q *queue) idle() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return !q.sending && len(q.waiting) == 0 && len(q.urgent) == 0
+	return !q.sending && len(q.rest) == 0 && len(q.waiting) == 0 && len(q.urgent) == 0
 }
 
 // close ends the writing. It does not close the writer.
@@ -94,6 +112,11 @@ func (q *queue) next() ([]byte, bool) {
 		switch {
 		case q.closed:
 			return nil, false
+		case len(q.rest) > 0:
+			data := q.rest
+			q.rest = nil
+			q.sending = true
+			return data, true
 		case len(q.urgent) > 0:
 			data := q.urgent
 			q.urgent = nil

@@ -199,7 +199,7 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 		out.room, errOut.room, out.full, errOut.full = room, room, full, full
 	}
 	r := c.exchange(ctx, deadline, items, out, errOut)
-	res := &Result{ExitCode: -1, OOMKills: -1, Rung: r.rung, LateBytes: r.late, Dir: c.dir, Duration: time.Since(start), text: text, timeout: timeout}
+	res := &Result{ExitCode: -1, OOMKills: r.oomKills, Rung: r.rung, LateBytes: r.late, Dir: c.dir, Duration: time.Since(start), text: text, timeout: timeout}
 	errs := c.judge(ctx, res, r, cmd.Dir != "")
 
 	// The writers have the rest of the time to take the rest.
@@ -261,7 +261,7 @@ func (c *conn) judge(ctx context.Context, res *Result, r reply, moved bool) []er
 		// A new worker counts as it comes up.
 		if ctx := context.WithoutCancel(ctx); r.died {
 			errs = append(errs, c.respawn(ctx))
-		} else if n := c.countOOM(ctx); n >= 0 {
+		} else if n := c.countOOM(ctx, time.Time{}); n >= 0 {
 			c.oomKills = n
 		}
 		res.OOMKills = c.oomKills - before

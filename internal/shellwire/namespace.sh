@@ -1,25 +1,37 @@
 # For process 1 of a namespace that was made for it, and for nothing else: it signals every process it sees.
 [ $$ = 1 ] || exit 96
-rm -f "$cf_d/sh"
 freeze() { kill -STOP -1; }
 thaw() { kill -CONT -1; }
-# Reads the parent and the start time of a process. One may be named "x) S 9 ": the fields begin behind the last parenthesis.
+# stat PID: reads the state, the parent and the start time of a process. One may be named "x) S 9 ": the fields begin behind the last
+# parenthesis.
 stat() {
 	cf_a=
 	while IFS= read -r cf_b; do cf_a="$cf_a$cf_b "; done <"/proc/$1/stat"
 	set -- ${cf_a##*") "}
-	cf_b=${2-} cf_a=${20-0}
+	cf_k=${1-Z} cf_b=${2-} cf_a=${20-0}
 }
-# end SIGNAL [worker]: nothing forks while it walks, so one pass is enough and at the process limit nothing is needed that forks.
-# Spared are this shell, the worker and its parent, and what started before the command did.
-end() {
-	freeze
+# walk SIGNAL [worker]: signals what the command started, and tells whether there was anything. Spared are this shell, the worker and its
+# parent, and what started before the command did.
+walk() {
+	cf_f=1
 	for cf_q in /proc/[0-9]*; do
 		cf_q=${cf_q#/proc/}
 		[ "$cf_q" = 1 ] || [ "$cf_q" = "$cf_l" ] && continue
 		stat "$cf_q"
+		[ "$cf_k" != Z ] || continue
 		if [ "$cf_b" = "$cf_l" ]; then [ $# = 2 ] || continue; else [ "$cf_a" -ge "$cf_t" ] || continue; fi
-		kill -"$1" "$cf_q"
+		kill -"$1" "$cf_q" && cf_f=0
+	done
+	return $cf_f
+}
+# end SIGNAL [worker]: nothing forks while it walks, and nothing that forks is needed. A process that was being forked as the others were
+# stopped may only show in a later walk.
+end() {
+	freeze
+	cf_j=0
+	while walk "$@" && [ "$1" = KILL ] && [ $cf_j -lt 50 ]; do
+		cf_j=$((cf_j + 1))
+		jobs >/dev/null
 	done
 	thaw
 }
@@ -44,6 +56,10 @@ miss() {
 	kill -KILL -1
 	# What is forked here must not hold the event, which the next worker waits for.
 	exec 1>&-
-	( printf '%sx%s killed\n' $cf_p $cf_i >&4; printf '%sx%s\n' $cf_p $cf_i >&5 ) &
+	fork killed
 	cf_l=1
+}
+killed() {
+	printf '%sx%s killed\n' $cf_p $cf_i >&4
+	printf '%sx%s\n' $cf_p $cf_i >&5
 }

@@ -21,11 +21,8 @@ var namespace string
 //go:embed group.sh
 var group string
 
-// reader runs the text that arrives up to a line with a single "#".
-const reader = `cf_x=; while IFS= read -r cf_y; do case $cf_y in "#") break;; esac; cf_x=$cf_x$cf_y${IFS#??}; done; eval "$cf_x"`
-
-// Boot is the command that a policy is asked to spawn. It prints nothing and does nothing until the lines of a Setup arrive.
-func Boot() []string { return []string{"sh", "-c", reader} }
+// Boot is the command that a policy is asked to spawn. It prints nothing and does nothing until the first line of a Setup arrives.
+func Boot() []string { return []string{"sh", "-c", `IFS= read -r cf_x && eval "$cf_x"`} }
 
 // A Setup is what a session's host says first.
 type Setup struct {
@@ -39,23 +36,18 @@ type Setup struct {
 	Worker []string
 }
 
-// Lines returns the text that turns what Boot started into a supervisor.
-func (s Setup) Lines() []byte {
+// Text returns what turns a command that Boot started into a supervisor.
+func (s Setup) Text() []byte {
 	var b strings.Builder
-	ends := group
-	if s.Namespace {
-		ends = namespace
-		// The kernel lets nobody of the same user read, trace or open the descriptors of a process whose program is unreadable. So the
-		// shell goes on as an unreadable copy of itself, and nothing inside can hold its stdin open.
-		b.WriteString("[ $$ = 1 ] || exit 96\n")
-		b.WriteString("cf_d=" + Quote(s.Dir) + "\n")
-		b.WriteString(`cp /proc/$$/exe "$cf_d/sh" && chmod 111 "$cf_d/sh" && exec "$cf_d/sh" -c ` + Quote(reader) + "\nexit 95\n#\n")
-	}
 	b.WriteString("cf_p=" + s.Prefix + "\ncf_d=" + Quote(s.Dir) + "\nset --")
 	for _, w := range s.Worker {
 		b.WriteString(" " + Quote(w))
 	}
 	b.WriteString("\n")
+	ends := group
+	if s.Namespace {
+		ends = namespace
+	}
 	for _, text := range []string{ends, supervisor} {
 		for line := range strings.Lines(text) {
 			if line = strings.TrimLeft(line, "\t"); !strings.HasPrefix(line, "#") {
@@ -63,8 +55,16 @@ func (s Setup) Lines() []byte {
 			}
 		}
 	}
-	b.WriteString("#\n")
-	return []byte(b.String())
+	text := b.String()
+	// A shell reads a byte at a time, and this is long.
+	first := `eval "$(dd bs=` + strconv.Itoa(len(text)) + ` count=1 iflag=fullblock 2>/dev/null)"`
+	if s.Namespace {
+		// The kernel lets nobody of the same user read, trace or open the descriptors of a process whose program is unreadable. So the
+		// shell goes on as an unreadable copy of itself, and nothing inside can hold its stdin open.
+		first = "[ $$ = 1 ] || exit 96; cf_d=" + Quote(s.Dir) +
+			`; cp /proc/$$/exe "$cf_d/sh" && chmod 111 "$cf_d/sh" && exec "$cf_d/sh" -c ` + Quote(first) + "; exit 95"
+	}
+	return []byte(first + "\n" + text)
 }
 
 // Quote returns s as one word of a POSIX shell.

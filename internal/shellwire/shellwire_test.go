@@ -78,7 +78,7 @@ func FuzzQuote(f *testing.F) {
 
 // The text for a session on the host signals nothing but its own process group, by the number that means it.
 func TestGroupTextSignalsItsOwnGroupOnly(t *testing.T) {
-	lines := string(Setup{Prefix: "P", Dir: "/d"}.Lines())
+	lines := string(Setup{Prefix: "P", Dir: "/d"}.Text())
 	kills := regexp.MustCompile(`(?m)\bp?kill(all)?\b.*`).FindAllString(lines, -1)
 	assert.DeepEqual(t, kills, []string{"kill -TERM 0; }"})
 	assert.Assert(t, !strings.Contains(lines, "/exe"))
@@ -86,8 +86,8 @@ func TestGroupTextSignalsItsOwnGroupOnly(t *testing.T) {
 
 // The text for a namespace does nothing unless it is process 1.
 func TestNamespaceTextRefusesToRunElsewhere(t *testing.T) {
-	lines := string(Setup{Prefix: "P", Dir: t.TempDir(), Namespace: true}.Lines())
-	assert.Assert(t, strings.HasPrefix(lines, "[ $$ = 1 ] || exit 96\n"))
+	lines := string(Setup{Prefix: "P", Dir: t.TempDir(), Namespace: true}.Text())
+	assert.Assert(t, strings.HasPrefix(lines, "[ $$ = 1 ] || exit 96; "))
 	cmd := exec.Command("/bin/sh", Boot()[1:]...)
 	cmd.Stdin = strings.NewReader(lines)
 	out, err := cmd.CombinedOutput()

@@ -16,7 +16,7 @@ until 7</proc/self/fd/9; do :; done
 $cf_x
 \\exec </proc/self/fd/0" >"$cf_d/s" && exec 7<"$cf_d/s" || exit 97
 mkfifo "$cf_d/a" "$cf_d/b" && exec 8<>"$cf_d/a" 9<>"$cf_d/b" && exec 8<"$cf_d/a" 9<"$cf_d/b" || exit 97
-rm -f "$cf_d/u" "$cf_d/m" "$cf_d/s" "$cf_d/a" "$cf_d/b"
+rm -f "$cf_d/sh" "$cf_d/u" "$cf_d/m" "$cf_d/s" "$cf_d/a" "$cf_d/b"
 exec 1>&- 2>/dev/null
 
 # A forked copy of the worker that fell back to the script must neither run a unit nor mark its end.
@@ -25,19 +25,25 @@ cf_g='case ${BASHPID-$$} in $$) ;; *) \exit;; esac'
 cf_r='>/proc/self/fd/1 2>/proc/self/fd/5 3>&- 5>&- 6>&- 8>&- 9>&-'
 cf_i=0 cf_t=0 cf_z= cf_h=$cf_g
 
+# fork COMMAND: runs it in the background. At the process limit a fork fails until the dead are gathered, and would end this shell.
+fork() {
+	until command eval '( "$@" ) &'; do jobs >/dev/null; done
+	cf_l=$!
+}
+
 # The worker's parent says how it ended. It may block where it writes; this shell never does.
 worker() {
 	cf_i=$((cf_i + 1)) cf_e=8
 	exec 1>&-
-	(
-		trap : HUP INT QUIT USR1 USR2 PIPE ALRM TERM
-		cf_s=0
-		eval "${cf_c:-unset LC_ALL}"
-		"$@" </proc/self/fd/7 7>&- >&4 4>&- 2>/dev/null || cf_s=$?
-		printf '%sx%s %s\n' $cf_p $cf_i $cf_s >&4
-		printf '%sx%s\n' $cf_p $cf_i >&5
-	) &
-	cf_l=$!
+	fork watch "$@"
+}
+watch() {
+	trap : HUP INT QUIT USR1 USR2 PIPE ALRM TERM
+	cf_s=0
+	eval "${cf_c:-unset LC_ALL}"
+	"$@" </proc/self/fd/7 7>&- >&4 4>&- 2>/dev/null || cf_s=$?
+	printf '%sx%s %s\n' $cf_p $cf_i $cf_s >&4
+	printf '%sx%s\n' $cf_p $cf_i >&5
 }
 
 # gather WHEN: reaps orphans, which would fill the process limit, and sees to the worker's parent.

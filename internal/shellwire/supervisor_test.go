@@ -81,7 +81,7 @@ func start(t testing.TB, shell, worker string) *talk {
 			t.Error("process 1 outlives the end of its stdin")
 		}
 	})
-	w.send(string(Setup{Prefix: testPrefix, Dir: w.dir, Namespace: true, Worker: []string{worker}}.Lines()))
+	w.send(string(Setup{Prefix: testPrefix, Dir: w.dir, Namespace: true, Worker: []string{worker}}.Text()))
 	return w
 }
 
