@@ -293,3 +293,21 @@ func FuzzRunArgs(f *testing.F) {
 		}
 	})
 }
+
+// A remote podman client refuses to have no detach keys.
+func TestDetachKeysOfARemoteClient(t *testing.T) {
+	for _, c := range []struct {
+		engine dockercli.Engine
+		want   string
+	}{
+		{dockercli.Engine{Kind: dockercli.Podman}, "--detach-keys="},
+		{dockercli.Engine{Kind: dockercli.Podman, Remote: true}, "--detach-keys=ctrl-@,ctrl-^,ctrl-@,ctrl-^,ctrl-@,ctrl-^,ctrl-@,ctrl-^"},
+	} {
+		run, err := c.engine.RunArgs(dockercli.RunOptions{Image: "image"})
+		assert.NilError(t, err)
+		assert.Equal(t, run[2], c.want)
+		exec, err := c.engine.ExecArgs(dockercli.ExecOptions{Container: "container", Command: []string{"true"}})
+		assert.NilError(t, err)
+		assert.Equal(t, exec[2], c.want)
+	}
+}

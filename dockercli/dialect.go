@@ -7,8 +7,8 @@ type dialect struct {
 
 	// run are flags that every run gets.
 	run []string
-	// exec are flags that every exec gets.
-	exec []string
+	// detachKeys says that some bytes in stdin detach the client of a run or an exec, also without a terminal.
+	detachKeys bool
 	// noHosts are flags of a run that names no extra hosts; the engines refuse the two together.
 	noHosts []string
 	// noProxy are flags that keep the client's proxy settings, and the credentials in them, out of the container.
@@ -43,10 +43,9 @@ var dialects = [...]dialect{
 		info:     dockerInfoTemplate,
 	},
 	Podman: {
-		name: "podman",
+		name:       "podman",
+		detachKeys: true,
 		run: []string{
-			// Two bytes in stdin would detach the client, also without a terminal.
-			"--detach-keys=",
 			// A read-only root gets writable /tmp, /run and /var/tmp of any size otherwise.
 			"--read-only-tmpfs=false",
 			// A command called systemd or init would get a different set of mounts.
@@ -54,7 +53,6 @@ var dialects = [...]dialect{
 			// A supervising service's notification socket must not reach the container.
 			"--sdnotify=ignore",
 		},
-		exec: []string{"--detach-keys="},
 		// The host's own /etc/hosts is copied into the container otherwise.
 		noHosts:  []string{"--no-hosts"},
 		noProxy:  []string{"--http-proxy=false"},
@@ -74,4 +72,16 @@ func (k Kind) dialect() *dialect {
 		return &dialects[Podman]
 	}
 	return &dialects[Docker]
+}
+
+// noDetach returns the flag that keeps what is written to stdin from detaching the client.
+func (e *Engine) noDetach() []string {
+	switch {
+	case !e.Kind.dialect().detachKeys:
+		return nil
+	case e.Remote:
+		// A remote client refuses to have none. These would have to come one by one.
+		return []string{"--detach-keys=ctrl-@,ctrl-^,ctrl-@,ctrl-^,ctrl-@,ctrl-^,ctrl-@,ctrl-^"}
+	}
+	return []string{"--detach-keys="}
 }

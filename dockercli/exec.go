@@ -22,12 +22,12 @@ type ExecOptions struct {
 	Command []string
 }
 
-// ExecArgs returns the argument vector of an exec, the client's program included. It depends on nothing but o and e's Path,
+// ExecArgs returns the argument vector of an exec, the client's program included. It depends on nothing but o and e's Path, Remote,
 // Global and Kind. Its error names everything that is wrong, and matches [ErrArgument].
 func (e *Engine) ExecArgs(o ExecOptions) ([]string, error) {
 	var c checker
 	f := flags{words: []string{"exec"}}
-	f.words = append(f.words, e.Kind.dialect().exec...)
+	f.words = append(f.words, e.noDetach()...)
 	f.bool("interactive", o.Interactive)
 	f.value("user", o.User)
 	if o.Workdir != "" && !strings.HasPrefix(o.Workdir, "/") {

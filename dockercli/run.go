@@ -104,7 +104,7 @@ type RunOptions struct {
 func (e *Engine) RunArgs(o RunOptions) ([]string, error) {
 	var c checker
 	d := e.Kind.dialect()
-	words := o.words(&c, d)
+	words := slices.Insert(o.words(&c, d), 1, e.noDetach()...)
 	if o.Runtime != "" && d.runtimeIsGlobal {
 		words = slices.Insert(words, 0, "--runtime="+o.Runtime)
 	}
