@@ -207,6 +207,9 @@ func TestRefused(t *testing.T) {
 		{0, "carriage return", good(func(o *O) { o.Mounts = []dockercli.Mount{{Source: "/x\r\ny", Target: "/x"}} })},
 		{0, "tmpfs", good(func(o *O) { o.Tmpfs = []dockercli.Tmpfs{{Target: "/a:b"}} })},
 		{0, "tmpfs", good(func(o *O) { o.Tmpfs = []dockercli.Tmpfs{{Target: "/"}} })},
+		{0, "by their numbers", good(func(o *O) { o.Tmpfs = []dockercli.Tmpfs{{Target: "/a", UID: "me", GID: "1"}} })},
+		{0, "by their numbers", good(func(o *O) { o.Tmpfs = []dockercli.Tmpfs{{Target: "/a", UID: "1"}} })},
+		{dockercli.Podman, "gives it to root", good(func(o *O) { o.Tmpfs = []dockercli.Tmpfs{{Target: "/a", UID: "1", GID: "1"}} })},
 		{0, "A,B", good(func(o *O) { o.CapAdd = []string{"A,B"} })},
 		{0, "A,B", good(func(o *O) { o.CapDrop = []string{"A,B"} })},
 		{0, "core=0,cpu=1", good(func(o *O) { o.Ulimits = []string{"core=0,cpu=1"} })},
@@ -310,4 +313,10 @@ func TestDetachKeysOfARemoteClient(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Equal(t, exec[2], c.want)
 	}
+}
+
+func TestTmpfsOwner(t *testing.T) {
+	argv, err := (&dockercli.Engine{}).RunArgs(dockercli.RunOptions{Image: "image", Tmpfs: []dockercli.Tmpfs{{Target: "/a", UID: "1", GID: "2"}}})
+	assert.NilError(t, err)
+	assert.Assert(t, slices.Contains(argv, "--tmpfs=/a:rw,nosuid,nodev,noexec,mode=1777,uid=1,gid=2"), "%q", argv)
 }

@@ -15,6 +15,8 @@ type dialect struct {
 	noProxy []string
 	// noCopyUp are tmpfs options that let it start out empty.
 	noCopyUp []string
+	// tmpfsIsRoots says that nobody else can own a tmpfs.
+	tmpfsIsRoots bool
 	// remove are flags of a removal.
 	remove []string
 	// runtimeIsGlobal says that the runtime is named before the verb.
@@ -54,9 +56,10 @@ var dialects = [...]dialect{
 			"--sdnotify=ignore",
 		},
 		// The host's own /etc/hosts is copied into the container otherwise.
-		noHosts:  []string{"--no-hosts"},
-		noProxy:  []string{"--http-proxy=false"},
-		noCopyUp: []string{"notmpcopyup"},
+		noHosts:      []string{"--no-hosts"},
+		noProxy:      []string{"--http-proxy=false"},
+		noCopyUp:     []string{"notmpcopyup"},
+		tmpfsIsRoots: true,
 		// Without it a removal waits 10 s for the container to obey TERM.
 		remove:          []string{"--time=0"},
 		runtimeIsGlobal: true,

@@ -25,6 +25,8 @@ type Tmpfs struct {
 	// Mode is its permission bits. If zero, 01777: everyone may write, as in /tmp. Old versions of runc ignore it for a
 	// directory that the image has already.
 	Mode uint32
+	// UID and GID, both numbers, own it. If empty, root does. Podman refuses them.
+	UID, GID string
 	// Exec lets programs in it be executed.
 	Exec bool
 }
@@ -85,5 +87,16 @@ func (t Tmpfs) value(c *checker, d *dialect) string {
 	}
 	options = append(options, "mode="+strconv.FormatUint(uint64(mode), 8))
 	options = append(options, d.noCopyUp...)
+	if t.UID != "" || t.GID != "" {
+		if d.tmpfsIsRoots {
+			c.refuse("tmpfs %q: this engine gives it to root", t.Target)
+		}
+		for _, id := range []string{t.UID, t.GID} {
+			if id == "" || strings.Trim(id, "0123456789") != "" {
+				c.refuse("tmpfs %q: its owner has to be a user and a group, by their numbers", t.Target)
+			}
+		}
+		options = append(options, "uid="+t.UID, "gid="+t.GID)
+	}
 	return t.Target + ":" + strings.Join(options, ",")
 }

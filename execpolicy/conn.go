@@ -169,6 +169,10 @@ func (c *conn) handshake(ctx context.Context, deadline time.Time) error {
 	b.WriteString(":")
 	if c.proc.Dir != "" {
 		b.WriteString("\ncd -- " + shellwire.Quote(c.proc.Dir))
+		if c.proc.DirWritable {
+			b.WriteString(" && { [ -w . ] || { echo 'the workspace can not be written to; if the image has a directory of its name, " +
+				"runc before 1.1.8 gives it the mode of that: name the user by number' >&2; false; }; }")
+		}
 	}
 	var out, errOut sink
 	out.kept.Limit, errOut.kept.Limit = wordsKept, wordsKept

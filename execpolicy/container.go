@@ -58,6 +58,7 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 		Worker:          spec.Command,
 		Scratch:         scratchDir,
 		Dir:             p.sessionDir(),
+		DirWritable:     !p.compat && spec.Workspace == "",
 		// The root of a read-only container, which would be the home of a user without one, can't be written to.
 		Env:       map[string]string{"HOME": "/tmp"},
 		ExitCode:  func() int { return c.client.State().ExitCode() },

@@ -272,13 +272,17 @@ func (p DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (d
 		o.Mounts = append(o.Mounts, dockercli.Mount{Source: dir, Target: workspaceDir, Writable: !p.WorkspaceReadOnly})
 	}
 	for _, path := range slices.Sorted(maps.Keys(tmpfs)) {
-		o.Tmpfs = append(o.Tmpfs, dockercli.Tmpfs{Target: path, SizeBytes: tmpfs[path], Exec: true})
+		t := dockercli.Tmpfs{Target: path, SizeBytes: tmpfs[path], Exec: true}
+		if path == workspaceDir && e.Kind == dockercli.Docker && !e.PodmanService {
+			// An image may have that directory, and runc before 1.1.8 gives a tmpfs the mode of the directory under it.
+			t.UID, t.GID = numbers(p.User, owner)
+		}
+		o.Tmpfs = append(o.Tmpfs, t)
 	}
 	o.Mounts = append(o.Mounts, p.Mounts...)
 	o.Workdir = workspaceDir
 	if len(spec.Supervisor) > 0 {
-		// A session changes to its directory itself: docker would make the directory before it mounts it, and runc before 1.1.8 gives a
-		// tmpfs the mode of the directory under it.
+		// A session changes to its directory itself: docker would make the directory before it mounts it, with that effect.
 		o.Workdir = "/"
 	}
 	o.ShmSize = shmBytes
@@ -343,6 +347,21 @@ func (p DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (d
 		}
 	}
 	return o, invalid(errs)
+}
+
+// numbers returns the user and the group that a policy's User names by number, or those that stand in for an empty one, or nothing.
+func numbers(user, owner string) (uid, gid string) {
+	if user == "" {
+		user = owner
+	}
+	uid, gid, ok := strings.Cut(user, ":")
+	if !ok {
+		gid = "0" // as the engines have it
+	}
+	if uid == "" || gid == "" || strings.Trim(uid+gid, "0123456789") != "" {
+		return "", ""
+	}
+	return uid, gid
 }
 
 // own returns the arguments by which the library owns its container, whatever the policy.

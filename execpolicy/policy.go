@@ -112,6 +112,8 @@ type Process struct {
 	Scratch string
 	// Dir is where a session works. If empty, where the command was started.
 	Dir string
+	// DirWritable says that Dir can be written to. A session that finds it can't be does not start.
+	DirWritable bool
 	// Env is set in a session where Spec.Env does not set it.
 	Env map[string]string
 	// ExitCode returns the spawned program's exit status once Done is closed, -1 if it has none.
