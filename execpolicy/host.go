@@ -30,14 +30,16 @@ type HostPolicy struct {
 
 func (p HostPolicy) validate() []error {
 	var errs []error
+	refuse := func(text string) { errs = append(errs, errors.New(text)) }
+	// The first two are LangChain's words.
 	if p.CPUTimeSeconds < 0 {
-		errs = append(errs, errors.New("cpu_time_seconds must be positive if provided."))
+		refuse("cpu_time_seconds must be positive if provided.")
 	}
 	if p.MemoryBytes < 0 || p.MemoryBytes > 0 && p.MemoryBytes < 1024 {
-		errs = append(errs, errors.New("memory_bytes must be positive if provided."))
+		refuse("memory_bytes must be positive if provided.")
 	}
 	if runtime.GOOS != "linux" {
-		errs = append(errs, errors.New("HostPolicy needs Linux"))
+		refuse("HostPolicy needs Linux")
 	}
 	return errs
 }

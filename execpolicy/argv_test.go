@@ -1,0 +1,240 @@
+package execpolicy_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/golden"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+)
+
+// everyField has every field set that adds to an argument list.
+func everyField() execpolicy.DockerPolicy {
+	return execpolicy.DockerPolicy{
+		Image:              "localhost/no-such-image:1",
+		KeepContainer:      true,
+		NetworkEnabled:     true,
+		WritableRootfs:     true,
+		WorkspaceReadOnly:  true,
+		MemoryBytes:        64 << 20,
+		CPUs:               "0.25",
+		CPUShares:          512,
+		PidsLimit:          64,
+		Tmpfs:              map[string]int64{"/tmp": 1 << 20, "/run": 2 << 20},
+		User:               "1000:1001",
+		AddCapabilities:    []string{"NET_BIND_SERVICE", "CHOWN"},
+		AllowNewPrivileges: true,
+		Mounts:             []dockercli.Mount{{Source: "/usr", Target: "/data,x"}, {Source: "/tmp", Target: "/rw", Writable: true}},
+		ExtraHosts:         []string{"db:10.0.0.1"},
+		GPUs:               "all",
+		Runtime:            "runc",
+		ExtraRunArgs:       []string{"--stop-timeout", "3", "--ipc=host"},
+		AllowUnsafeArgs:    []string{"ipc"},
+	}
+}
+
+var argvCases = []struct {
+	name   string
+	policy execpolicy.DockerPolicy
+	spec   execpolicy.Spec
+}{
+	{"zero", execpolicy.DockerPolicy{}, execpolicy.Spec{}},
+	{"zero-session", execpolicy.DockerPolicy{}, execpolicy.Spec{
+		Env: map[string]string{"TOKEN": "hunter2"}, Command: []string{"bash"}, Supervisor: []string{"sh", "-c", "supervisor"}}},
+	{"every", everyField(), execpolicy.Spec{
+		Workspace: "testdata", Env: map[string]string{"TOKEN": "hunter2", "A": "\n"}, Labels: map[string]string{"team": "a=b"}, Command: []string{"-x", "a b", ""}}},
+	{"every-session", everyField(), execpolicy.Spec{Workspace: "testdata", Supervisor: []string{"sh", "-c", "supervisor"}}},
+	{"compat", execpolicy.Compat(), execpolicy.Spec{Env: map[string]string{"PATH": "/bin"}}},
+}
+
+// unlike are the words of an argument list that differ from one machine or program to another.
+var unlike = regexp.MustCompile(`(--label=cofferdam\.[a-z-]+|--ulimit=nproc)=[^"]*`)
+
+func TestArgv(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("left out: paths, owners and limits differ")
+	}
+	here, err := os.Getwd()
+	assert.NilError(t, err)
+	seen := map[string]bool{}
+	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
+		for _, c := range argvCases {
+			name := kind.String() + "-" + c.name
+			seen[name+".txt"] = true
+			t.Run(name, func(t *testing.T) {
+				e := &dockercli.Engine{Path: "/usr/bin/" + kind.String(), Kind: kind, Global: []string{"--log-level", "error"}}
+				argv, err := c.policy.Argv(e, c.spec, "cofferdam-name")
+				assert.NilError(t, err)
+				var b strings.Builder
+				for _, arg := range argv {
+					assert.Assert(t, !strings.Contains(arg, "hunter2"), "a value is in %q", arg)
+					fmt.Fprintf(&b, "%s\n", unlike.ReplaceAllString(fmt.Sprintf("%q", strings.ReplaceAll(arg, here, "/HERE")), "$1=*"))
+				}
+				golden.Assert(t, b.String(), "argv/"+name+".txt")
+
+				again, err := c.policy.Argv(e, c.spec, "cofferdam-name")
+				assert.NilError(t, err)
+				assert.DeepEqual(t, again, argv)
+			})
+		}
+	}
+	files, err := os.ReadDir("testdata/argv")
+	assert.NilError(t, err)
+	for _, f := range files {
+		assert.Check(t, seen[f.Name()], "%s belongs to no case", f.Name())
+	}
+}
+
+// The real clients must take every flag. That the image is missing is what they find out last, before anything is made.
+func TestArgvIsTakenByTheClients(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		for _, c := range argvCases {
+			t.Run(c.name, func(t *testing.T) {
+				policy, spec := c.policy, c.spec
+				policy.Engine, policy.Image, policy.PullTimeout = e.Engine, "localhost/no-such-image:1", -1
+				if e.Kind == dockercli.Podman {
+					// These are looked up before the image.
+					policy.GPUs, policy.Runtime = "", ""
+				}
+				spec.Supervisor, spec.Labels = nil, e.Labels
+				_, err := execpolicy.Start(t.Context(), policy, spec)
+				assert.ErrorIs(t, err, dockercli.ErrImageMissing)
+			})
+		}
+	})
+}
+
+func TestExplainHidesValues(t *testing.T) {
+	policy := execpolicy.Compat()
+	policy.Engine = &dockercli.Engine{Path: os.Args[0]}
+	line, err := policy.Explain(t.Context(), execpolicy.Spec{Env: map[string]string{"TOKEN": "hunter2"}})
+	assert.NilError(t, err)
+	assert.Assert(t, strings.Contains(line, "TOKEN="), line)
+	assert.Assert(t, !strings.Contains(line, "hunter2"), line)
+}
+
+// An oracle is LangChain's DockerExecutionPolicy, as far as it makes an argument list. Nil pointers are None.
+type oracle struct {
+	image          string
+	keep           bool
+	networkEnabled bool
+	extra          []string
+	memory         int64
+	cpus           string
+	readOnly       bool
+	user           string
+}
+
+func (o oracle) command(binary, workspace string, env [][2]string, command []string) []string {
+	full := []string{binary, "run", "-i"}
+	if !o.keep {
+		full = append(full, "--rm")
+	}
+	if !o.networkEnabled {
+		full = append(full, "--network", "none")
+	}
+	if o.memory != 0 {
+		full = append(full, "--memory", fmt.Sprint(o.memory))
+	}
+	if !strings.HasPrefix(filepath.Base(workspace), "langchain-shell-") {
+		full = append(full, "-v", workspace+":"+workspace, "-w", workspace)
+	} else {
+		full = append(full, "-w", "/")
+	}
+	if o.readOnly {
+		full = append(full, "--read-only")
+	}
+	for _, kv := range env {
+		full = append(full, "-e", kv[0]+"="+kv[1])
+	}
+	if o.cpus != "" {
+		full = append(full, "--cpus", o.cpus)
+	}
+	if o.user != "" {
+		full = append(full, "--user", o.user)
+	}
+	full = append(full, o.extra...)
+	full = append(full, o.image)
+	return append(full, command...)
+}
+
+// Every combination of LangChain's fields gives its argument list, but for the words by which the library owns its container.
+func TestCompatIsLangChains(t *testing.T) {
+	workspaces := []string{filepath.Join(t.TempDir(), "w"), filepath.Join(t.TempDir(), "langchain-shell-ab12"), filepath.Join(t.TempDir(), "a b,c")}
+	for _, dir := range workspaces {
+		assert.NilError(t, os.Mkdir(dir, 0o755))
+	}
+	bools := []bool{false, true}
+	var own []string
+	cases := 0
+	for _, image := range []string{"", "ubuntu:22.04"} {
+		for _, keep := range bools {
+			for _, network := range bools {
+				for _, memory := range []int64{0, 8 << 20} {
+					for _, workspace := range workspaces {
+						for _, readOnly := range bools {
+							for _, env := range [][][2]string{nil, {{"A", ""}, {"B", "x=y z"}, {"PATH", "/bin"}}} {
+								for _, cpus := range []string{"", "1.5"} {
+									for _, user := range []string{"", "1000:1000"} {
+										for _, extra := range [][]string{nil, {"--ipc", "host"}} {
+											for _, command := range [][]string{nil, {"/bin/sh"}, {"python3", "-c", "print(1)"}} {
+												p := execpolicy.Compat()
+												p.Image, p.KeepContainer, p.NetworkEnabled, p.MemoryBytes = image, keep, network, memory
+												p.WritableRootfs, p.CPUs, p.User, p.ExtraRunArgs = !readOnly, cpus, user, extra
+												p.AllowUnsafeArgs = []string{"ipc"}
+												spec := execpolicy.Spec{Workspace: workspace, Command: command, Env: map[string]string{}}
+												for _, kv := range env {
+													spec.Env[kv[0]] = kv[1]
+												}
+												got, err := p.Argv(&dockercli.Engine{Path: "/usr/bin/docker"}, spec, "cofferdam-name")
+												assert.NilError(t, err)
+
+												o := oracle{image, keep, network, extra, memory, cpus, readOnly, user}
+												if o.image == "" {
+													o.image = execpolicy.DefaultImage
+												}
+												if command == nil {
+													command = []string{"/bin/bash"}
+												}
+												want := o.command("/usr/bin/docker", workspace, env, command)
+												ours := got[3 : len(got)-len(want)+3]
+												if own == nil {
+													own = slices.Clone(ours)
+												}
+												// What is left is to the byte LangChain's, and what is ours is always the same and stands together.
+												assert.DeepEqual(t, slices.Concat(got[:3], got[3+len(ours):]), want)
+												assert.DeepEqual(t, withoutTime(ours), withoutTime(own))
+												cases++
+											}
+										}
+									}
+								}
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	assert.Equal(t, cases, 2*2*2*2*3*2*2*2*2*2*3)
+	for _, word := range own {
+		owned := slices.ContainsFunc([]string{"--name=", "--label=", "--log-driver=none", "--pull=never", "--entrypoint=", "--tmpfs=/.cofferdam:", "--no-healthcheck"},
+			func(prefix string) bool { return strings.HasPrefix(word, prefix) })
+		assert.Check(t, owned, "%q is none of the flags by which the library owns its container", word)
+	}
+}
+
+// withoutTime leaves out the label that says when the container was created.
+func withoutTime(words []string) []string {
+	return slices.DeleteFunc(slices.Clone(words), func(w string) bool { return strings.HasPrefix(w, "--label=cofferdam.created=") })
+}

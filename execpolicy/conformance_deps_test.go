@@ -1,0 +1,119 @@
+package execpolicy_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+)
+
+const module = "github.com/seed-64a260eb/cofferdam"
+
+// rooms are the module's packages and what of the module each may import.
+var rooms = map[string][]string{
+	"truncate":           {},
+	"dockercli":          {"truncate", "internal/procgroup"},
+	"execpolicy":         {"truncate", "dockercli", "internal/procgroup", "internal/shellwire"},
+	"internal/procgroup": {},
+	"internal/shellwire": {},
+}
+
+// helpers are packages of tests and demonstrations. What is in rooms must not import them.
+var helpers = []string{"internal/bench", "internal/enginetest", "internal/enginetest/setup", "internal/fakeengine", "internal/tour", "testdata/image"}
+
+// banned are packages that a program must not get by importing the library, with the reason. Sizes are those of a stripped program.
+var banned = map[string]string{
+	"crypto/tls":       "the engine's client talks to remote engines",
+	"encoding/csv":     "a mount is one quoted field",
+	"encoding/gob":     "0.6 MB and reflection",
+	"encoding/json":    "0.4 MB and reflection",
+	"encoding/xml":     "reflection",
+	"flag":             "a library has no command line",
+	"html/template":    "it holds text/template",
+	"log":              "what happened is in results and errors",
+	"log/slog":         "it holds encoding/json",
+	"net":              "it may start the resolver, and the library talks to no network",
+	"net/http":         "4 MB",
+	"net/url":          "it belongs to what talks to a network",
+	"os/signal":        "a program's signals are its own",
+	"os/user":          "it holds cgo where cgo is on; numbers do",
+	"plugin":           "it makes the linker keep every method",
+	"regexp":           "0.2 MB and time at the start of every program",
+	"testing":          "it adds flags to the program",
+	"text/template":    "1.2 MB, and it makes the linker keep every method",
+	"text/tabwriter":   "nothing is printed",
+	"golang.org/x/sys": "the standard library has what is needed",
+}
+
+// required are the modules of others that the library may use.
+var required = []string{"github.com/google/shlex", "github.com/hashicorp/go-multierror", "github.com/hashicorp/errwrap"}
+
+func goList(t *testing.T, goos string, args ...string) []string {
+	t.Helper()
+	cmd := exec.Command("go", append([]string{"list"}, args...)...)
+	cmd.Dir = ".."
+	cmd.Env = append(os.Environ(), "GOOS="+goos, "CGO_ENABLED=0", "GOFLAGS=")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	assert.NilError(t, err, stderr.String())
+	return strings.Split(strings.TrimSpace(string(out)), "\n")
+}
+
+func TestImportsPointDownwards(t *testing.T) {
+	for _, line := range goList(t, "linux", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...") {
+		words := strings.Fields(line)
+		name := strings.TrimPrefix(words[0], module+"/")
+		allowed, ok := rooms[name]
+		if !ok {
+			known := slices.Contains(helpers, name) || strings.HasPrefix(name, "execpolicy/")
+			assert.Check(t, known, "%s stands in no list", name)
+			continue
+		}
+		for _, path := range words[1:] {
+			if ours, ok := strings.CutPrefix(path, module+"/"); ok {
+				assert.Check(t, slices.Contains(allowed, ours), "%s must not import %s", name, ours)
+			}
+		}
+	}
+}
+
+func TestForbiddenPackages(t *testing.T) {
+	for _, goos := range []string{"linux", "darwin", "windows"} {
+		for name := range rooms {
+			for _, path := range goList(t, goos, "-deps", "./"+name) {
+				assert.Check(t, banned[path] == "", "%s on %s imports %s: %s", name, goos, path, banned[path])
+				ours := strings.HasPrefix(path, module)
+				// Only paths of the standard library have no dot in their first part.
+				first, _, _ := strings.Cut(path, "/")
+				standard := !strings.Contains(first, ".")
+				assert.Check(t, ours || standard || slices.ContainsFunc(required, func(m string) bool { return strings.HasPrefix(path, m) }),
+					"%s on %s imports %s, which is no requirement", name, goos, path)
+			}
+		}
+	}
+}
+
+// maxAdded is how many bytes the library may add to a stripped program that drove the client with os/exec before.
+const maxAdded = 600_000
+
+func TestSizeAdded(t *testing.T) {
+	size := func(name string) int64 {
+		program := filepath.Join(t.TempDir(), name)
+		cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, "./internal/bench/testdata/"+name)
+		cmd.Dir = ".."
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+		out, err := cmd.CombinedOutput()
+		assert.NilError(t, err, "%s", out)
+		info, err := os.Stat(program)
+		assert.NilError(t, err)
+		return info.Size()
+	}
+	bare, with := size("bare"), size("library")
+	t.Logf("%d bytes with the library, %d without: %d more", with, bare, with-bare)
+	assert.Assert(t, with-bare <= maxAdded, "%d bytes more", with-bare)
+}

@@ -1,0 +1,276 @@
+package execpolicy_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+)
+
+func Example() {
+	ctx := context.Background()
+	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{}, execpolicy.Spec{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	r, err := s.Run(ctx, execpolicy.Command{Script: `python3 -c 'print("Hello from sandbox!"); print(2 + 2)'`})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(r.Text())
+}
+
+func ExampleRun() {
+	r, err := execpolicy.Run(context.Background(), execpolicy.DockerPolicy{}, execpolicy.Spec{}, execpolicy.Command{
+		Argv:  []string{"wc", "-l"},
+		Stdin: strings.NewReader("one\ntwo\n"),
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Printf("%s", r.Stdout)
+}
+
+func ExampleSession() {
+	ctx := context.Background()
+	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{}, execpolicy.Spec{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	for _, script := range []string{"x=5", "while :; do sleep 1; done", "echo x is still $x"} {
+		r, err := s.Run(ctx, execpolicy.Command{Script: script, Timeout: time.Second})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(r.Text())
+	}
+}
+
+func ExampleCommand() {
+	s, err := execpolicy.Start(context.Background(), execpolicy.DockerPolicy{}, execpolicy.Spec{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	r, err := s.Run(context.Background(), execpolicy.Command{
+		Script:      "make test",
+		Dir:         "/workspace",
+		Env:         map[string]string{"CI": "1"},
+		Stdout:      os.Stdout, // as it comes
+		Timeout:     5 * time.Minute,
+		OutputLimit: 10 << 20,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(r.Outcome, r.Duration)
+}
+
+func ExampleCommand_invalid() {
+	_, err := execpolicy.Run(context.Background(), execpolicy.DockerPolicy{}, execpolicy.Spec{}, execpolicy.Command{})
+	fmt.Println(err)
+	fmt.Println(errors.Is(err, execpolicy.ErrInvalid))
+	// Output:
+	// invalid: a command must be a non-empty string: set Script or Argv
+	// true
+}
+
+func ExampleResult() {
+	r, err := execpolicy.Run(context.Background(), execpolicy.DockerPolicy{}, execpolicy.Spec{}, execpolicy.Command{Script: "make"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	switch r.Outcome {
+	case execpolicy.Exited:
+		fmt.Println("exit code", r.ExitCode)
+	case execpolicy.TimedOut:
+		fmt.Println("it took", r.Rung, "to end it")
+	default:
+		fmt.Println(r.Outcome)
+	}
+	fmt.Printf("%d bytes of which %d were dropped\n", r.StdoutInfo.Bytes, r.StdoutInfo.DroppedBytes)
+}
+
+func ExampleStreamInfo() {
+	r, err := execpolicy.Run(context.Background(), execpolicy.DockerPolicy{Limits: execpolicy.Limits{MaxOutputBytes: 1024}}, execpolicy.Spec{},
+		execpolicy.Command{Script: "seq 1 100000"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	head, tail := r.Stdout[:r.StdoutInfo.Cut], r.Stdout[r.StdoutInfo.Cut:]
+	fmt.Printf("%s[%d lines]%s", head, r.StdoutInfo.DroppedLines, tail)
+}
+
+func ExampleOutcome() {
+	for o := execpolicy.Exited; o <= execpolicy.SessionLost; o++ {
+		fmt.Println(o)
+	}
+	// Output:
+	// exited
+	// signaled
+	// timed out
+	// canceled
+	// out of memory
+	// output limit
+	// session lost
+}
+
+func ExampleRung() {
+	for r := execpolicy.Rung(0); r <= execpolicy.RungContainer; r++ {
+		fmt.Println(r)
+	}
+	// Output:
+	// none
+	// SIGTERM
+	// SIGKILL
+	// shell
+	// container
+}
+
+func ExampleDockerPolicy() {
+	p := execpolicy.DockerPolicy{
+		Limits:      execpolicy.Limits{CommandTimeout: 10 * time.Second},
+		Image:       "python:3.12-slim",
+		MemoryBytes: 1 << 30,
+		CPUs:        "2",
+		Tmpfs:       map[string]int64{"/tmp": 256 << 20},
+	}
+	s, err := execpolicy.Start(context.Background(), p, execpolicy.Spec{Workspace: "testdata"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+}
+
+// Every problem is reported at once, before anything is started.
+func ExampleDockerPolicy_invalid() {
+	p := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: os.Args[0]}, MemoryBytes: -1, CPUs: "many", User: " "}
+	_, err := p.Spawn(context.Background(), execpolicy.Spec{})
+	fmt.Println(strings.ReplaceAll(err.Error(), "; ", "\n"))
+	// Output:
+	// invalid: memory_bytes must be positive if provided.
+	// CPUs is "many": it has to be a decimal number from 0.01
+	// user must be a non-empty string when provided.
+}
+
+func ExampleDockerPolicy_Explain() {
+	line, err := execpolicy.DockerPolicy{}.Explain(context.Background(), execpolicy.Spec{Command: []string{"id"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(line)
+}
+
+func ExampleCompat() {
+	p := execpolicy.Compat()
+	p.Image = "ubuntu:22.04"
+	p.MemoryBytes = 1 << 30
+	line, err := p.Explain(context.Background(), execpolicy.Spec{Workspace: "/srv/agent"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(line)
+}
+
+// A HostPolicy isolates nothing. It is for programs that are trusted.
+func ExampleHostPolicy() {
+	p := execpolicy.HostPolicy{CPUTimeSeconds: 10, MemoryBytes: 1 << 30}
+	r, err := execpolicy.Run(context.Background(), p, execpolicy.Spec{}, execpolicy.Command{Script: "go version"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(r.Text())
+}
+
+func ExampleSpec() {
+	spec := execpolicy.Spec{
+		Command:   []string{"bash"},
+		Workspace: "/srv/agent",
+		Env:       map[string]string{"TOKEN": os.Getenv("TOKEN")}, // in no argument list, and nothing the engine knows
+		Startup:   []string{"set -o pipefail", ". venv/bin/activate"},
+		Shutdown:  []string{"tar -cf logs.tar logs"},
+	}
+	s, err := execpolicy.Start(context.Background(), execpolicy.DockerPolicy{}, spec)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+}
+
+func ExampleLimits() {
+	p := execpolicy.DockerPolicy{Limits: execpolicy.Limits{
+		CommandTimeout: time.Minute,
+		MaxOutputLines: 500,
+		MaxOutputBytes: 64 << 10,
+	}}
+	fmt.Println(p.CommandTimeout, p.MaxOutputLines)
+	// Output: 1m0s 500
+}
+
+// A loud policy says what it spawns. Whatever spawns a process can be a policy.
+type loud struct{ execpolicy.Policy }
+
+func (p loud) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+	process, err := p.Policy.Spawn(ctx, spec)
+	if err == nil {
+		fmt.Println("spawned", process.Name)
+	}
+	return process, err
+}
+
+func ExamplePolicy() {
+	s, err := execpolicy.Start(context.Background(), loud{execpolicy.DockerPolicy{}}, execpolicy.Spec{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+}
+
+// A Process is read to its ends and killed by whoever spawned it.
+func ExampleProcess() {
+	ctx := context.Background()
+	p, err := execpolicy.DockerPolicy{}.Spawn(ctx, execpolicy.Spec{Command: []string{"tr", "a-z", "A-Z"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var stderr bytes.Buffer
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		io.Copy(&stderr, p.Stderr)
+	}()
+	io.WriteString(p.Stdin, "hello\n")
+	p.Stdin.Close()
+	stdout, _ := io.ReadAll(p.Stdout)
+	<-done
+	<-p.Done
+	fmt.Printf("%s%s", stdout, &stderr)
+	if err := p.Kill(ctx); err != nil {
+		fmt.Println(err)
+	}
+}

@@ -1,0 +1,191 @@
+package execpolicy_test
+
+import (
+	"context"
+	"io"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/poll"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
+)
+
+// patience bounds a wait for a condition: no test passes faster or slower for it.
+const patience = 5 * time.Second
+
+// A place is where sessions of a test run.
+type place struct {
+	engine *dockercli.Engine
+	image  string
+	labels map[string]string
+	fake   *fakeengine.Engine // nil if the engine is real
+}
+
+// everywhere runs f on the fake engine and on each real one, and fails on what is left behind.
+func everywhere(t *testing.T, f func(t *testing.T, p place)) {
+	t.Run("fake", func(t *testing.T) {
+		fakeengine.NeedIsolation(t)
+		enginetest.Check(t)
+		e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
+		// Under the race detector each program would end a second late.
+		e.Env = append(e.Env, "GORACE=atexit_sleep_ms=0")
+		f(t, place{engine: e.Engine, fake: e})
+	})
+	onEngines(t, f)
+}
+
+// onEngines runs f on each real engine.
+func onEngines(t *testing.T, f func(t *testing.T, p place)) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		f(t, place{engine: e.Engine, image: e.Image, labels: e.Labels})
+	})
+}
+
+// workers are the shells that a session can have, by their names in case names.
+var workers = map[string][]string{"sh": {"busybox", "sh"}, "dash": {"dash"}, "bash": {"bash"}}
+
+func (p place) policy() execpolicy.DockerPolicy {
+	return execpolicy.DockerPolicy{Engine: p.engine, Image: p.image, Limits: execpolicy.Limits{CommandTimeout: patience, StartupTimeout: patience}}
+}
+
+func (p place) spec() execpolicy.Spec {
+	return execpolicy.Spec{Labels: maps.Clone(p.labels)}
+}
+
+// cli runs the engine's client and returns what it prints.
+func (p place) cli(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(p.engine.Path, slices.Concat(p.engine.Global, args)...)
+	cmd.Env = p.engine.Env
+	out, err := cmd.Output()
+	assert.NilError(t, err, "%q: %s", args, out)
+	return string(out)
+}
+
+// A session is an open session and the test that it is for.
+type session struct {
+	*execpolicy.Session
+	t *testing.T
+}
+
+func open(t *testing.T, p execpolicy.Policy, spec execpolicy.Spec) session {
+	t.Helper()
+	s, err := execpolicy.Start(t.Context(), p, spec)
+	assert.NilError(t, err)
+	t.Cleanup(func() { s.Close() })
+	return session{s, t}
+}
+
+// run runs a command that is expected to run.
+func (s session) run(c execpolicy.Command) *execpolicy.Result {
+	s.t.Helper()
+	r, err := s.Run(s.t.Context(), c)
+	assert.NilError(s.t, err)
+	return r
+}
+
+func (s session) script(text string) *execpolicy.Result {
+	s.t.Helper()
+	return s.run(execpolicy.Command{Script: text})
+}
+
+// ok runs a script that is expected to succeed and returns what it prints, without the newline at its end.
+func (s session) ok(text string) string {
+	s.t.Helper()
+	r := s.script(text)
+	assert.Equal(s.t, r.Outcome, execpolicy.Exited, "%s: %s", text, r.Text())
+	assert.Equal(s.t, r.ExitCode, 0, "%s: %s", text, r.Text())
+	return strings.TrimSuffix(string(r.Stdout), "\n")
+}
+
+// lives reports whether a process inside has a command line that begins with those words.
+func (s session) lives(words string) bool {
+	s.t.Helper()
+	const walk = `for cf_p in /proc/[0-9]*; do
+		tr '\000' ' ' <"$cf_p/cmdline"; echo
+	done 2>/dev/null`
+	for line := range strings.Lines(s.ok(walk)) {
+		if strings.HasPrefix(line, words) {
+			return true
+		}
+	}
+	return false
+}
+
+// gone waits until no process inside has such a command line.
+func (s session) gone(words string) {
+	s.t.Helper()
+	wait(s.t, func() bool { return !s.lives(words) }, "%q lives on", words)
+}
+
+// wait waits for a condition.
+func wait(t *testing.T, met func() bool, format string, args ...any) {
+	t.Helper()
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		if met() {
+			return poll.Success()
+		}
+		return poll.Continue(format, args...)
+	}, poll.WithTimeout(patience), poll.WithDelay(10*time.Millisecond))
+}
+
+// A signal is a writer that says when something has been printed.
+type signal chan struct{}
+
+func (s signal) Write(p []byte) (int, error) {
+	select {
+	case s <- struct{}{}:
+	default:
+	}
+	return len(p), nil
+}
+
+// A running command is one that was started and has printed something.
+type running struct {
+	result *execpolicy.Result
+	err    error
+	done   chan struct{}
+}
+
+// start runs a command that prints something at its beginning, and returns when it has.
+func (s session) start(ctx context.Context, c execpolicy.Command) *running {
+	s.t.Helper()
+	begun := make(signal, 1)
+	c.Stdout = begun
+	r := &running{done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		r.result, r.err = s.Run(ctx, c)
+	}()
+	select {
+	case <-begun:
+	case <-r.done:
+		s.t.Fatalf("the command has ended: %v", r.err)
+	}
+	return r
+}
+
+// workspace makes a directory for nobody in particular, below one that everybody may enter.
+func newWorkspace(t *testing.T, name string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), name)
+	assert.NilError(t, mkdirFor(dir, 4711, 4712))
+	return dir
+}
+
+func readAll(t *testing.T, r io.Reader) string {
+	t.Helper()
+	text, err := io.ReadAll(r)
+	assert.NilError(t, err)
+	return string(text)
+}

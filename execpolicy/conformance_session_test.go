@@ -1,0 +1,372 @@
+package execpolicy_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+)
+
+// A placeCase is one that needs sessions of its own.
+type placeCase struct {
+	name string // with the ids of the reference that it stands for
+	do   func(t *testing.T, p place)
+}
+
+func TestConformanceOfSessions(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		for _, c := range sessionCases {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				c.do(t, p)
+			})
+		}
+	})
+}
+
+var sessionCases = []placeCase{
+	{"3.2.2 D17 Restart loses all state", func(t *testing.T, p place) {
+		spec := p.spec()
+		spec.Env, spec.Startup = sessionEnv, []string{"FROM=startup"}
+		s := open(t, p.policy(), spec)
+		name, ended := s.Name(), s.Done()
+		s.ok("export FOO=bar; >/tmp/file")
+		assert.NilError(t, s.Restart(t.Context()))
+		<-ended
+		assert.Assert(t, s.Name() != name)
+		assert.Equal(t, s.ok("echo ${FOO:-unset} $FROM $NUM; ls /tmp"), "unset startup 42")
+		select {
+		case <-s.Done():
+			t.Error("the new session has ended")
+		default:
+		}
+	}},
+	{"D17 D24 Restart waits for the command that runs", func(t *testing.T, p place) {
+		s := open(t, p.policy(), p.spec())
+		c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 0.2; echo end"})
+		assert.NilError(t, s.Restart(t.Context()))
+		<-c.done
+		assert.NilError(t, c.err)
+		assert.Equal(t, string(c.result.Stdout), "begun\nend\n")
+		assert.Equal(t, s.ok("echo next"), "next")
+	}},
+	{"3.2.6 3.2.17 3.2.18 startup and shutdown scripts", func(t *testing.T, p place) {
+		dir := newWorkspace(t, "workspace")
+		spec := p.spec()
+		spec.Workspace = dir
+		spec.Startup = []string{"touch startup.txt", "x=5"}
+		spec.Shutdown = []string{"exit 1", "sleep 4720", "touch shutdown.txt"}
+		policy := p.policy()
+		policy.CommandTimeout = short
+		s := open(t, policy, spec)
+		assert.Equal(t, s.ok("ls; echo $x"), "startup.txt\n5")
+		// A new shell is started up again.
+		assert.Assert(t, s.script("x=6; exit 3").StateLost)
+		assert.Equal(t, s.ok("echo $x"), "5")
+		err := s.Close()
+		assert.ErrorIs(t, err, execpolicy.ErrScript)
+		assert.ErrorContains(t, err, "exit code 1")
+		assert.ErrorContains(t, err, "sleep 4720")
+		_, err = os.Stat(filepath.Join(dir, "shutdown.txt"))
+		assert.NilError(t, err)
+	}},
+	{"3.2.16 a startup script that fails", func(t *testing.T, p place) {
+		spec := p.spec()
+		spec.Startup = []string{"echo no >&2; exit 1"}
+		_, err := execpolicy.Start(t.Context(), p.policy(), spec)
+		assert.ErrorIs(t, err, execpolicy.ErrStart)
+		assert.ErrorIs(t, err, execpolicy.ErrScript)
+		assert.ErrorContains(t, err, "exit code 1: no")
+	}},
+	{"3.2.16 a startup script that hangs", func(t *testing.T, p place) {
+		spec := p.spec()
+		spec.Startup = []string{"sleep 4721"}
+		policy := p.policy()
+		policy.StartupTimeout = 2 * time.Second
+		_, err := execpolicy.Start(t.Context(), policy, spec)
+		assert.ErrorIs(t, err, execpolicy.ErrScript)
+		assert.ErrorContains(t, err, "deadline")
+	}},
+	{"3.2.12 scripts are checked before anything starts", func(t *testing.T, p place) {
+		_, err := execpolicy.Start(t.Context(), p.policy(), execpolicy.Spec{Startup: []string{""}, Shutdown: []string{"\x00"}, Command: []string{"a\nb"}})
+		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+		for _, want := range []string{`script ""`, `script "\x00"`, "NUL byte or a newline"} {
+			assert.ErrorContains(t, err, want)
+		}
+	}},
+	{"D24 Close during Run", func(t *testing.T, p place) {
+		s := open(t, p.policy(), p.spec())
+		ended := s.Done()
+		c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; trap '' TERM; sleep 4722"})
+		assert.NilError(t, s.Close())
+		<-c.done
+		assert.ErrorIs(t, c.err, execpolicy.ErrClosed)
+		assert.Equal(t, c.result.Outcome, execpolicy.Canceled)
+		assert.Equal(t, string(c.result.Stdout), "begun\n")
+		<-ended
+		// Run after Close, and everything else.
+		r, err := s.Run(t.Context(), execpolicy.Command{Script: "echo after"})
+		assert.ErrorIs(t, err, execpolicy.ErrClosed)
+		assert.Assert(t, r == nil)
+		assert.ErrorIs(t, s.Restart(t.Context()), execpolicy.ErrClosed)
+		assert.NilError(t, s.Close())
+	}},
+	{"two Closes at once", func(t *testing.T, p place) {
+		s := open(t, p.policy(), p.spec())
+		second := make(chan error)
+		go func() { second <- s.Close() }()
+		assert.NilError(t, s.Close())
+		assert.NilError(t, <-second)
+		<-s.Done()
+	}},
+	{"D23 a container that is gone, and Restart after it", func(t *testing.T, p place) {
+		s := open(t, p.policy(), p.spec())
+		c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 4723"})
+		assert.NilError(t, p.engine.Remove(t.Context(), s.Name()))
+		<-c.done
+		assert.ErrorIs(t, c.err, execpolicy.ErrEnded, "%+v", c.result)
+		assert.Equal(t, c.result.Outcome, execpolicy.SessionLost)
+		assert.Equal(t, c.result.ExitCode, -1)
+		assert.Assert(t, c.result.StateLost)
+		assert.Equal(t, c.result.Text(), "begun\n\nThe session was lost.")
+		<-s.Done()
+		_, err := s.Run(t.Context(), execpolicy.Command{Script: "echo after"})
+		assert.ErrorIs(t, err, execpolicy.ErrEnded)
+		assert.NilError(t, s.Restart(t.Context()))
+		assert.Equal(t, s.ok("echo again"), "again")
+	}},
+	{"D1 a client that is killed", func(t *testing.T, p place) {
+		s := open(t, p.policy(), p.spec())
+		name := s.Name()
+		c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; trap '' TERM; sleep 4724"})
+		client := p.client(t, name)
+		defer client.Release()
+		assert.NilError(t, client.Kill())
+		<-c.done
+		assert.ErrorIs(t, c.err, execpolicy.ErrEnded)
+		assert.Equal(t, c.result.Outcome, execpolicy.SessionLost)
+		<-s.Done()
+		assert.Assert(t, !strings.Contains(p.cli(t, "ps", "--all", "--format={{.Names}}"), name))
+	}},
+	{"3.4 D30 D31 workspaces of awkward names", func(t *testing.T, p place) {
+		for _, name := range []string{"a b:c", `it's, "quoted"`, "langchain-shell-case", "ünï,code;=&"} {
+			dir := newWorkspace(t, name)
+			spec := p.spec()
+			spec.Workspace = dir
+			p.writesInto(t, spec, dir)
+		}
+	}},
+	{"3.4 D30 a relative workspace", func(t *testing.T, p place) {
+		dir := newWorkspace(t, "workspace")
+		here, err := os.Getwd()
+		assert.NilError(t, err)
+		spec := p.spec()
+		spec.Workspace, err = filepath.Rel(here, dir)
+		assert.NilError(t, err)
+		p.writesInto(t, spec, dir)
+	}},
+	{"D30 a workspace of several lines works or is refused", func(t *testing.T, p place) {
+		dir := newWorkspace(t, "two\nlines")
+		spec := p.spec()
+		spec.Workspace = dir
+		s, err := execpolicy.Start(t.Context(), p.policy(), spec)
+		if err != nil {
+			t.Logf("refused: %v", err)
+			return
+		}
+		assert.NilError(t, s.Close())
+		p.writesInto(t, spec, dir)
+	}},
+	{"D31 a workspace that is not there", func(t *testing.T, p place) {
+		for _, dir := range []string{"/no/such/directory", "conformance_test.go", "/"} {
+			spec := p.spec()
+			spec.Workspace = dir
+			_, err := execpolicy.Start(t.Context(), p.policy(), spec)
+			assert.ErrorIs(t, err, execpolicy.ErrInvalid, dir)
+		}
+	}},
+	{"WorkspaceReadOnly", func(t *testing.T, p place) {
+		spec := p.spec()
+		spec.Workspace = newWorkspace(t, "workspace")
+		policy := p.policy()
+		policy.WorkspaceReadOnly = true
+		s := open(t, policy, spec)
+		assert.Assert(t, s.script("echo x >file").ExitCode != 0)
+	}},
+	{"3.4 D35 the image -x is refused", func(t *testing.T, p place) {
+		policy := p.policy()
+		policy.Image = "-x"
+		_, err := execpolicy.Start(t.Context(), policy, p.spec())
+		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+	}},
+	{"D5 D36 an image that is missing", func(t *testing.T, p place) {
+		if p.fake != nil {
+			t.Skip("the fake engine has every image")
+		}
+		policy := p.policy()
+		policy.Image, policy.PullTimeout = "localhost/no-such-image:1", -1
+		_, err := execpolicy.Start(t.Context(), policy, p.spec())
+		assert.ErrorIs(t, err, execpolicy.ErrStart)
+		assert.ErrorIs(t, err, dockercli.ErrImageMissing)
+	}},
+	{"D7 a shell that the image does not have", func(t *testing.T, p place) {
+		spec := p.spec()
+		spec.Command = []string{"/no/such/shell"}
+		policy := p.policy()
+		policy.StartupTimeout = time.Second
+		_, err := execpolicy.Start(t.Context(), policy, spec)
+		assert.ErrorIs(t, err, execpolicy.ErrStart)
+	}},
+	{"D5 D7 a command that is no shell", func(t *testing.T, p place) {
+		spec := p.spec()
+		spec.Command = []string{"sleep", "4725"}
+		policy := p.policy()
+		policy.StartupTimeout = time.Second
+		_, err := execpolicy.Start(t.Context(), policy, spec)
+		assert.ErrorIs(t, err, execpolicy.ErrStart)
+	}},
+	{"3.4 D3 D32 labels are there and values are not", func(t *testing.T, p place) {
+		const secret = "hunter2\nof two lines"
+		spec := p.spec()
+		spec.Env = map[string]string{"TOKEN": secret}
+		s := open(t, p.policy(), spec)
+		assert.Equal(t, s.ok(`printf %s "$TOKEN"`), secret)
+		seen := p.cli(t, "inspect", s.Name())
+		for _, want := range []string{"cofferdam.pid", "cofferdam.boot", "cofferdam.host", "cofferdam.pid-start", "cofferdam.created"} {
+			assert.Assert(t, strings.Contains(seen, `"`+want+`"`), want)
+		}
+		assert.Assert(t, !strings.Contains(seen, "hunter2"))
+		client := p.client(t, s.Name())
+		defer client.Release()
+		cmdline, err := os.ReadFile("/proc/" + strconv.Itoa(client.Pid) + "/cmdline")
+		assert.NilError(t, err)
+		assert.Assert(t, !strings.Contains(string(cmdline), "hunter2"))
+	}},
+	{"3.3.5 D37 nothing of the host's environment", func(t *testing.T, p place) {
+		s := open(t, p.policy(), p.spec())
+		for line := range strings.Lines(s.ok("env")) {
+			name, _, _ := strings.Cut(line, "=")
+			switch name {
+			case "HOME", "HOSTNAME", "PATH", "PWD", "OLDPWD", "SHLVL", "_", "container", "TERM", "LANG", "GPG_KEY":
+			default:
+				known := strings.HasSuffix(strings.ToUpper(name), "_PROXY") || strings.HasPrefix(name, "PYTHON")
+				assert.Check(t, known, line)
+			}
+		}
+	}},
+	{"D33 D34 the zero policy is in force", func(t *testing.T, p place) {
+		s := open(t, p.policy(), p.spec())
+		status := s.ok("cat /proc/self/status; id -u")
+		for _, want := range []string{"CapEff:\t0000000000000000", "NoNewPrivs:\t1", "\n65534"} {
+			assert.Assert(t, strings.Contains(status, want), want)
+		}
+		assert.Assert(t, s.script("echo x >/etc/passwd").ExitCode != 0)
+		assert.Assert(t, s.script("echo x >/file").ExitCode != 0)
+		assert.Equal(t, strings.TrimSpace(s.ok("tail -n +3 /proc/net/dev | cut -d: -f1 | grep -v lo; :")), "")
+		assert.Equal(t, s.ok("echo x >/tmp/file; echo x >/workspace/file; pwd"), "/workspace")
+	}},
+	{"one command in a session of its own", func(t *testing.T, p place) {
+		r, err := execpolicy.Run(t.Context(), p.policy(), p.spec(), execpolicy.Command{Argv: []string{"sh", "-c", "echo out; exit 5"}})
+		assert.NilError(t, err)
+		assert.Equal(t, r.ExitCode, 5)
+		assert.Equal(t, r.Text(), "out\n\nExit code: 5")
+	}},
+	{"signals to process 1 from inside", func(t *testing.T, p place) {
+		s := open(t, p.policy(), p.spec())
+		for _, name := range []string{"KILL", "STOP", "TERM", "HUP", "USR1", "PIPE"} {
+			s.script("kill -" + name + " 1")
+		}
+		assert.Equal(t, s.ok("echo lives"), "lives")
+		// A shell that reads a script takes this one; then the session is over, and says so.
+		_, err := s.Run(t.Context(), execpolicy.Command{Script: "kill -INT 1; sleep 4726", Timeout: short})
+		assert.Assert(t, err == nil || errors.Is(err, execpolicy.ErrEnded), "%v", err)
+	}},
+	{"memory over the limit is told", func(t *testing.T, p place) {
+		if p.fake != nil {
+			t.Skip("the fake engine limits no memory")
+		}
+		policy := p.policy()
+		policy.MemoryBytes = 64 << 20
+		s := open(t, policy, p.spec())
+		s.ok("kept=5")
+		r := s.script("exec 2>/dev/null; head -c 200000000 /dev/zero | tail -c 150000000 | wc -c; dd if=/dev/zero of=/dev/null bs=150M count=1")
+		assert.Equal(t, r.Outcome, execpolicy.OOMKilled, "%+v", r)
+		assert.Assert(t, r.OOMKills > 0)
+		assert.Assert(t, strings.HasSuffix(r.Text(), "Killed: out of memory."))
+		// It is the kernel that chooses whom it kills.
+		if !r.StateLost {
+			assert.Equal(t, s.ok("echo $kept"), "5")
+		}
+		// A kill by the program's own hand is none of the kernel's.
+		r = s.script("sh -c 'kill -9 $$'")
+		assert.Equal(t, r.Outcome, execpolicy.Exited)
+		assert.Equal(t, r.ExitCode, 137)
+		assert.Equal(t, r.OOMKills, 0)
+	}},
+	{"a fork bomb stays within the limit and is ended", func(t *testing.T, p place) {
+		if p.fake != nil {
+			t.Skip("the fake engine limits no processes")
+		}
+		policy := p.policy()
+		policy.PidsLimit = 64
+		s := open(t, policy, p.spec())
+		s.ok("kept=5")
+		r := s.run(execpolicy.Command{Script: "b() { b | b & sleep 4727; }; b", Timeout: short})
+		assert.Assert(t, r.Outcome == execpolicy.TimedOut || r.Outcome == execpolicy.Exited, r.Text())
+		wait(t, func() bool { return s.script("echo next").Text() == "next\n" }, "the session does not answer")
+	}},
+	{"Compat has sessions too", func(t *testing.T, p place) {
+		policy := execpolicy.Compat()
+		policy.Engine, policy.Image, policy.Limits = p.engine, p.image, p.policy().Limits
+		spec := p.spec()
+		spec.Workspace, spec.Env = newWorkspace(t, "workspace"), map[string]string{"A": "1 2"}
+		s := open(t, policy, spec)
+		assert.Equal(t, s.ok(`pwd; echo "$A"; id -u; touch file`), spec.Workspace+"\n1 2\n0")
+	}},
+}
+
+// writesInto checks that a session works in the host's directory, and that what it makes there belongs to the directory's owner.
+func (p place) writesInto(t *testing.T, spec execpolicy.Spec, dir string) {
+	t.Helper()
+	s := open(t, p.policy(), spec)
+	assert.Equal(t, s.ok("pwd; echo hello >file; mkdir sub"), "/workspace")
+	assert.NilError(t, s.Close())
+	text, err := os.ReadFile(filepath.Join(dir, "file"))
+	assert.NilError(t, err)
+	assert.Equal(t, string(text), "hello\n")
+	uid, gid, err := ownerOf(dir)
+	assert.NilError(t, err)
+	for _, name := range []string{"file", "sub"} {
+		u, g, err := ownerOf(filepath.Join(dir, name))
+		assert.NilError(t, err)
+		assert.Equal(t, u, uid)
+		assert.Equal(t, g, gid)
+	}
+}
+
+// client returns the engine's client that this test started for a container.
+func (p place) client(t *testing.T, name string) *os.Process {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	assert.NilError(t, err)
+	for _, file := range files {
+		// The name is new and was given to one program.
+		if text, err := os.ReadFile(file); err == nil && strings.Contains(string(text), "\x00--name="+name+"\x00") {
+			pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+			assert.NilError(t, err)
+			client, err := os.FindProcess(pid)
+			assert.NilError(t, err)
+			return client
+		}
+	}
+	t.Fatalf("no client for %s", name)
+	return nil
+}

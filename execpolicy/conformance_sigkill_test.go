@@ -1,0 +1,183 @@
+package execpolicy_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/poll"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+)
+
+// The variables by which a test starts its binary as a holder of sessions, which is going to be killed.
+const (
+	holderVar = "COFFERDAM_TEST_HOLDER" // the name of a hold
+	engineVar = "COFFERDAM_TEST_ENGINE" // the client's path and global flags, a line each
+	kindVar   = "COFFERDAM_TEST_KIND"
+	imageVar  = "COFFERDAM_TEST_IMAGE"
+	labelVar  = "COFFERDAM_TEST_LABEL" // key=value
+)
+
+// A holding is what a holder does until it is killed.
+type holding struct {
+	sessions int
+	// within is how long after the end of the program a container may live.
+	within time.Duration
+	policy execpolicy.DockerPolicy
+	// scripts are run in turn. Each prints a word when it has got where it wants to be.
+	scripts []string
+	word    string
+}
+
+var holdings = map[string]holding{
+	"busy": {sessions: 20, within: 2 * time.Second, word: "busy", scripts: []string{
+		"echo busy; while :; do :; done",
+		"echo busy; yes",
+		"trap '' HUP INT QUIT TERM; (setsid sh -c 'trap \"\" HUP TERM; while :; do sleep 4741; done' &); echo busy; sleep 4742",
+		"(setsid sleep 4743 >/dev/null 2>&1 &); echo busy; sh -c 'kill -STOP $$'",
+	}},
+	// Nothing of process 1 can be opened or traced, and holding everything else does not help.
+	"hostile": {sessions: 4, within: 2 * time.Second, word: "refused", scripts: []string{`
+		for way in '7>/proc/1/fd/0' '7<>/proc/1/fd/0' '7</proc/1/fd/0' '7</proc/1/environ' '7<>/proc/1/mem' '7</proc/1/root/etc/passwd'; do
+			if (eval "exec $way") 2>/dev/null; then echo "opened $way"; fi
+		done
+		trap '' HUP INT QUIT TERM USR1 USR2 ALRM PIPE
+		for fd in /proc/$$/fd/* /proc/$PPID/fd/* /proc/[0-9]*/fd/*; do
+			(setsid sh -c 'trap "" HUP TERM; exec 7<>"$1"; sleep 4744' sh "$fd" 2>/dev/null &)
+		done
+		kill -STOP 1 $PPID 2>/dev/null
+		renice -n 19 -p 1 2>/dev/null >&2
+		echo refused
+		while :; do :; done`,
+	}},
+	// A root that may trace can hold the stdin of process 1 open, so that its end is never seen. Then the guard process removes what is left.
+	"lifeline": {sessions: 4, within: 5 * time.Second, word: "held",
+		policy:  execpolicy.DockerPolicy{User: "0:0", AddCapabilities: []string{"SYS_PTRACE"}},
+		scripts: []string{`setsid sh -c 'exec 7>/proc/1/fd/0 || exit; echo held; while :; do sleep 4745; done' & wait`},
+	},
+}
+
+// hold is the holder's main function.
+func hold() {
+	h := holdings[os.Getenv(holderVar)]
+	client := strings.Split(os.Getenv(engineVar), "\n")
+	e := &dockercli.Engine{Path: client[0], Global: client[1:]}
+	if os.Getenv(kindVar) == dockercli.Podman.String() {
+		e.Kind = dockercli.Podman
+	}
+	policy := h.policy
+	policy.Engine, policy.Image, policy.CPUs = e, os.Getenv(imageVar), "0.5"
+	policy.CommandTimeout = -1
+	key, value, _ := strings.Cut(os.Getenv(labelVar), "=")
+	spec := execpolicy.Spec{Labels: map[string]string{key: value}}
+	starts := make(chan struct{}, 4)
+	var ready sync.WaitGroup
+	for i := range h.sessions {
+		ready.Add(1)
+		go func() {
+			starts <- struct{}{}
+			s, err := execpolicy.Start(context.Background(), policy, spec)
+			<-starts
+			if err != nil {
+				fmt.Println(err)
+				os.Exit(1)
+			}
+			w := &wordWriter{word: h.word, found: ready.Done}
+			r, err := s.Run(context.Background(), execpolicy.Command{Script: h.scripts[i%len(h.scripts)], Stdout: w})
+			fmt.Printf("a session ended: %v %s\n", err, r.Text())
+			os.Exit(1)
+		}()
+	}
+	ready.Wait()
+	fmt.Println("ready")
+	select {}
+}
+
+// A wordWriter calls found when the word has been written, and complains of what comes before it.
+type wordWriter struct {
+	word  string
+	found func()
+	seen  string
+}
+
+func (w *wordWriter) Write(p []byte) (int, error) {
+	if w.found != nil {
+		w.seen += string(p)
+		if before, _, ok := strings.Cut(w.seen, w.word+"\n"); ok {
+			if before != "" {
+				fmt.Println(before)
+				os.Exit(1)
+			}
+			w.found()
+			w.found = nil
+		}
+	}
+	return len(p), nil
+}
+
+// Whatever the containers do, none is left after the program that holds them was killed.
+func TestSIGKILL(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		for name, h := range holdings {
+			t.Run(name, func(t *testing.T) { p.killHolder(t, name, h) })
+		}
+	})
+}
+
+func (p place) killHolder(t *testing.T, name string, h holding) {
+	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	cmd.Env = p.engine.Env
+	if cmd.Env == nil {
+		cmd.Env = os.Environ()
+	}
+	label := name + "=" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	for key, value := range p.labels {
+		label = key + "=" + value
+	}
+	cmd.Env = append(cmd.Env, holderVar+"="+name, engineVar+"="+strings.Join(append([]string{p.engine.Path}, p.engine.Global...), "\n"),
+		kindVar+"="+p.engine.Kind.String(), imageVar+"="+p.image, labelVar+"="+label)
+	stdout, err := cmd.StdoutPipe()
+	assert.NilError(t, err)
+	cmd.Stderr = os.Stderr
+	assert.NilError(t, cmd.Start())
+	killed := false
+	kill := func() {
+		if !killed {
+			killed = true
+			cmd.Process.Kill()
+			cmd.Wait()
+		}
+	}
+	defer kill()
+	said, err := bufio.NewReader(stdout).ReadString('\n')
+	assert.NilError(t, err)
+	assert.Equal(t, said, "ready\n")
+
+	containers := func() []string {
+		return strings.Fields(p.cli(t, "ps", "--all", "--filter=label="+label, "--format={{.Names}}"))
+	}
+	assert.Equal(t, len(containers()), h.sessions)
+	kill()
+	start := time.Now()
+	var left []string
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		// What is seen after the time is over was there when it was.
+		if left = containers(); len(left) == 0 || time.Since(start) > h.within {
+			return poll.Success()
+		}
+		return poll.Continue("%d containers", len(left))
+	}, poll.WithTimeout(patience+h.within), poll.WithDelay(50*time.Millisecond))
+	assert.Equal(t, len(left), 0, "%v after the end: %q", time.Since(start), left)
+	t.Logf("%d containers were gone %v after the end of %s", h.sessions, time.Since(start).Round(time.Millisecond), filepath.Base(p.engine.Path))
+}

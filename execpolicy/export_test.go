@@ -1,0 +1,11 @@
+package execpolicy
+
+import "github.com/seed-64a260eb/cofferdam/dockercli"
+
+// Argv returns the argument list by which Spawn starts spec in a container of that name.
+func (p DockerPolicy) Argv(e *dockercli.Engine, spec Spec, name string) ([]string, error) {
+	return p.argv(e, spec, name)
+}
+
+// Limited returns argv as [HostPolicy] executes it.
+func (p HostPolicy) Limited(argv []string) []string { return p.limited(argv) }

@@ -1,0 +1,256 @@
+package execpolicy_test
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
+)
+
+// refused starts what must be refused before anything is started, by an engine that isn't there.
+func refused(t *testing.T, policy execpolicy.DockerPolicy, spec execpolicy.Spec, want ...string) {
+	t.Helper()
+	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
+	policy.Engine = e.Engine
+	_, err := execpolicy.Start(t.Context(), policy, spec)
+	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+	for _, text := range want {
+		assert.ErrorContains(t, err, text)
+	}
+	assert.Equal(t, len(e.Calls()), 0)
+}
+
+func hostRefused(t *testing.T, policy execpolicy.HostPolicy, want ...string) {
+	t.Helper()
+	_, err := execpolicy.Start(t.Context(), policy, execpolicy.Spec{})
+	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+	for _, text := range want {
+		assert.ErrorContains(t, err, text)
+	}
+}
+
+// langchainCases are those of the reference's list that need no container.
+var langchainCases = []struct {
+	name string
+	do   func(t *testing.T)
+}{
+	{"3.1.1 D38 values of a host policy", func(t *testing.T) {
+		hostRefused(t, execpolicy.HostPolicy{CPUTimeSeconds: -1}, "cpu_time_seconds must be positive if provided.")
+		hostRefused(t, execpolicy.HostPolicy{MemoryBytes: -1}, "memory_bytes must be positive if provided.")
+		hostRefused(t, execpolicy.HostPolicy{MemoryBytes: -1, CPUTimeSeconds: -1}, "cpu_time_seconds must be", "memory_bytes must be")
+	}},
+	{"3.1.14 argument list with limits", func(t *testing.T) {
+		policy := execpolicy.Compat()
+		policy.Image, policy.MemoryBytes = "ubuntu:22.04", 8<<20
+		policy.ExtraRunArgs, policy.AllowUnsafeArgs = []string{"--ipc", "host"}, []string{"ipc"}
+		dir := t.TempDir()
+		argv, err := policy.Argv(&dockercli.Engine{Path: "/usr/bin/docker"}, execpolicy.Spec{
+			Workspace: dir, Env: map[string]string{"PATH": "/bin"}, Command: []string{"/bin/bash"}}, "cofferdam-name")
+		assert.NilError(t, err)
+		assert.DeepEqual(t, argv[:3], []string{"/usr/bin/docker", "run", "-i"})
+		assert.DeepEqual(t, argv[slices.Index(argv, "--rm"):], []string{"--rm", "--network", "none", "--memory", "8388608", "-v", dir + ":" + dir, "-w", dir,
+			"-e", "PATH=/bin", "--ipc", "host", "ubuntu:22.04", "/bin/bash"})
+	}},
+	{"3.1.15 cpu_time_seconds", func(t *testing.T) {
+		refused(t, execpolicy.DockerPolicy{CPUTimeSeconds: 1}, execpolicy.Spec{},
+			"DockerExecutionPolicy does not support cpu_time_seconds; configure CPU limits using Docker run options such as '--cpus'.")
+	}},
+	{"3.1.16 memory_bytes", func(t *testing.T) {
+		refused(t, execpolicy.DockerPolicy{MemoryBytes: -1}, execpolicy.Spec{}, "memory_bytes must be positive if provided.")
+	}},
+	{"3.1.17 a temporary workspace is not mounted", func(t *testing.T) {
+		policy := execpolicy.Compat()
+		policy.CPUs = "1.5"
+		argv, err := policy.Argv(&dockercli.Engine{Path: "/usr/bin/docker"}, execpolicy.Spec{
+			Workspace: filepath.Join(t.TempDir(), "langchain-shell-case"), Command: []string{"/bin/sh"}}, "cofferdam-name")
+		assert.NilError(t, err)
+		assert.DeepEqual(t, argv[slices.Index(argv, "--rm"):], []string{"--rm", "--network", "none", "-w", "/", "--cpus", "1.5", execpolicy.DefaultImage, "/bin/sh"})
+	}},
+	{"3.1.18 cpus", func(t *testing.T) {
+		refused(t, execpolicy.DockerPolicy{CPUs: "  "}, execpolicy.Spec{}, "cpus must be a non-empty string when provided.")
+	}},
+	{"3.1.19 user", func(t *testing.T) {
+		refused(t, execpolicy.DockerPolicy{User: "  "}, execpolicy.Spec{}, "user must be a non-empty string when provided.")
+	}},
+	{"3.1.20 read_only_rootfs and user", func(t *testing.T) {
+		policy := execpolicy.Compat()
+		policy.WritableRootfs, policy.User = false, "1000:1000"
+		argv, err := policy.Argv(&dockercli.Engine{Path: "/usr/bin/docker"}, execpolicy.Spec{}, "cofferdam-name")
+		assert.NilError(t, err)
+		assert.Assert(t, slices.Contains(argv, "--read-only"))
+		assert.Equal(t, argv[slices.Index(argv, "--user")+1], "1000:1000")
+	}},
+	{"3.1.21 D37 D40 an engine that is missing", func(t *testing.T) {
+		_, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "no-such-docker"}}, execpolicy.Spec{})
+		assert.ErrorIs(t, err, dockercli.ErrNoEngine)
+		t.Setenv("PATH", t.TempDir())
+		_, err = execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: &dockercli.Engine{}}, execpolicy.Spec{})
+		assert.ErrorIs(t, err, dockercli.ErrNoEngine)
+	}},
+	{"3.2.10 environment names", func(t *testing.T) {
+		refused(t, execpolicy.DockerPolicy{}, execpolicy.Spec{Env: map[string]string{"1A": "", "A-B": "", "": "", "OK": "\x00"}},
+			`"1A" is no name`, `"A-B" is no name`, `"" is no name`, "the value of OK holds a NUL byte")
+	}},
+	{"D8 the image's entry point is replaced", func(t *testing.T) {
+		for _, policy := range []execpolicy.DockerPolicy{{}, execpolicy.Compat()} {
+			argv, err := policy.Argv(&dockercli.Engine{}, execpolicy.Spec{}, "cofferdam-name")
+			assert.NilError(t, err)
+			assert.Assert(t, slices.Contains(argv, "--entrypoint="))
+		}
+	}},
+	{"3.4 D35 images that are options", func(t *testing.T) {
+		for _, image := range []string{"-x", "--privileged", " ", "a\x00b"} {
+			refused(t, execpolicy.DockerPolicy{Image: image}, execpolicy.Spec{})
+		}
+	}},
+	{"D34 extra arguments that weaken", func(t *testing.T) {
+		for _, arg := range []string{"--privileged", "--network=host", "--pid=host", "--cap-add=ALL", "-v=/:/host"} {
+			refused(t, execpolicy.DockerPolicy{ExtraRunArgs: []string{arg}}, execpolicy.Spec{})
+			compat := execpolicy.Compat()
+			compat.ExtraRunArgs = []string{arg}
+			refused(t, compat, execpolicy.Spec{})
+		}
+	}},
+	{"D38 every problem at once", func(t *testing.T) {
+		refused(t, execpolicy.DockerPolicy{
+			Image: "-x", MemoryBytes: 1, CPUTimeSeconds: 1, CPUs: "-1", User: " ", CPUShares: 1, PidsLimit: 1,
+			Tmpfs:           map[string]int64{"/a": -1, "/.cofferdam/x": 1},
+			Mounts:          []dockercli.Mount{{Source: "/", Target: "/.cofferdam"}},
+			AddCapabilities: []string{" "}, ExtraRunArgs: []string{"--privileged"}, AllowUnsafeArgs: []string{"nonsense"},
+		}, execpolicy.Spec{Labels: map[string]string{"cofferdam.pid": "1"}, Workspace: "/no/such/directory"},
+			"MemoryBytes is 1", "cpu_time_seconds", `CPUs is "-1"`, "user must be", "CPUShares is 1", "PidsLimit is 1",
+			`the size of the tmpfs "/a"`, `the tmpfs "/.cofferdam/x"`, `the mount on "/.cofferdam"`, "AddCapabilities", "ExtraRunArgs[0]", `"nonsense"`,
+			`the label "cofferdam.pid"`, "the workspace can't be used")
+	}},
+	{"D38 fields that Compat does not have", func(t *testing.T) {
+		policy := execpolicy.Compat()
+		policy.PidsLimit, policy.GPUs, policy.Tmpfs = 64, "all", map[string]int64{"/a": 1}
+		policy.WorkspaceReadOnly, policy.Runtime, policy.CPUShares = true, "runsc", 2
+		policy.AddCapabilities, policy.AllowNewPrivileges = []string{"CHOWN"}, true
+		policy.Mounts, policy.ExtraHosts = []dockercli.Mount{{Source: "/a", Target: "/b"}}, []string{"a:1.1.1.1"}
+		var want []string
+		for _, name := range []string{"PidsLimit", "GPUs", "Tmpfs", "WorkspaceReadOnly", "Runtime", "CPUShares", "AddCapabilities", "AllowNewPrivileges", "Mounts", "ExtraHosts"} {
+			want = append(want, name+" is not among the fields of LangChain's policy")
+		}
+		refused(t, policy, execpolicy.Spec{}, want...)
+	}},
+	{"3.4 D30 what -v can't mount", func(t *testing.T) {
+		colon := filepath.Join(t.TempDir(), "a:b")
+		assert.NilError(t, os.Mkdir(colon, 0o755))
+		refused(t, execpolicy.Compat(), execpolicy.Spec{Workspace: colon}, "colon")
+		refused(t, execpolicy.Compat(), execpolicy.Spec{Workspace: "testdata"}, "absolute path")
+	}},
+	{"D30 a workspace on another machine", func(t *testing.T) {
+		_, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: os.Args[0], Remote: true}}, execpolicy.Spec{Workspace: t.TempDir()})
+		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+		assert.ErrorContains(t, err, "another machine")
+	}},
+	{"D32 variables that would direct the client", func(t *testing.T) {
+		for _, name := range []string{"PATH", "DOCKER_HOST", "HTTP_PROXY", "LD_PRELOAD", "CONTAINER_HOST"} {
+			_, err := execpolicy.DockerPolicy{}.Argv(&dockercli.Engine{}, execpolicy.Spec{Env: map[string]string{name: "x"}}, "cofferdam-name")
+			assert.ErrorIs(t, err, execpolicy.ErrInvalid, name)
+		}
+	}},
+	{"names of outcomes and rungs", func(t *testing.T) {
+		assert.Equal(t, execpolicy.Outcome(0).String(), "unknown")
+		assert.Equal(t, execpolicy.SessionLost.String(), "session lost")
+		assert.Equal(t, execpolicy.Outcome(99).String(), "unknown")
+		assert.Equal(t, execpolicy.Rung(0).String(), "none")
+		assert.Equal(t, execpolicy.RungContainer.String(), "container")
+		assert.Equal(t, execpolicy.Rung(-1).String(), "unknown")
+	}},
+	{"D5 an engine that fails says why", func(t *testing.T) {
+		for words, class := range map[string]error{
+			"docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?\n": dockercli.ErrEngineDown,
+			"docker: Error response from daemon: No such image: x:1\n":                                                    dockercli.ErrImageMissing,
+		} {
+			e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{Fail: map[string]fakeengine.Failure{"run": {Exit: 125, Stderr: words}}})
+			_, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: e.Engine, PullTimeout: -1}, execpolicy.Spec{})
+			assert.ErrorIs(t, err, execpolicy.ErrStart)
+			assert.ErrorIs(t, err, class)
+		}
+	}},
+	{"D36 an image that is missing is pulled once", func(t *testing.T) {
+		fakeengine.NeedIsolation(t)
+		e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{ImageMissing: true})
+		s, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: e.Engine}, execpolicy.Spec{})
+		assert.NilError(t, err)
+		assert.NilError(t, s.Close())
+		var verbs []string
+		for _, call := range e.Calls() {
+			if call[0] == "run" || call[0] == "pull" {
+				verbs = append(verbs, call[0])
+			}
+		}
+		assert.DeepEqual(t, verbs, []string{"run", "pull", "run"})
+	}},
+}
+
+func TestConformanceWithoutContainers(t *testing.T) {
+	for _, c := range langchainCases {
+		t.Run(c.name, c.do)
+	}
+}
+
+// leftOut are the cases of the reference that have none here, with the reason.
+var leftOut = map[string]string{
+	"3.1.2": "a host policy needs Linux, and says so", "3.1.3": "TestHost: limits are set by the command's own shell, before it starts",
+	"3.1.4": "a host policy needs Linux", "3.1.5": "a command always has a process group of its own",
+	"3.1.6": "there is always a limit on address space on Linux",
+	"3.1.7": "no Codex policy", "3.1.8": "no Codex policy", "3.1.9": "no Codex policy", "3.1.10": "no Codex policy",
+	"3.1.11": "no Codex policy", "3.1.12": "no Codex policy", "3.1.13": "no Codex policy",
+	"3.2.5": "redaction is not the session's", "3.2.7": "nothing rests on a finalizer: TestSIGKILL",
+	"3.2.8": "Restart is a method, so no input can name both", "3.2.9": "an empty Command is the default",
+	"3.2.21": "the types are fixed", "3.2.22": "there is one way to call", "3.2.23": "there is one way to call",
+	"3.2.25": "a session is a value", "3.2.26": "a session is a value",
+	"3.2.27": "a group is always the command's own: TestHost, and the tests of procgroup", "3.2.28": "as 3.2.27", "3.2.29": "as 3.2.27",
+	"3.2.30": "as 3.2.27", "3.2.31": "as 3.2.27", "3.2.32": "as 3.2.27", "3.2.33": "as 3.2.27", "3.2.34": "no checkpointer",
+	"3.3.8": "a negative timeout is none, and zero the default",
+	"D29":   "redaction is not the session's", "D39": "TestHost",
+}
+
+// Every case of the reference has one here, or a reason.
+func TestConformanceIsComplete(t *testing.T) {
+	var names []string
+	for _, c := range slices.Concat(protocolCases, outputCases, limitCases, commandCases, killCases) {
+		names = append(names, c.name)
+	}
+	for _, c := range sessionCases {
+		names = append(names, c.name)
+	}
+	for _, c := range langchainCases {
+		names = append(names, c.name)
+	}
+	found := map[string]bool{}
+	id := regexp.MustCompile(`^(3\.[1-4](\.\d+)?|D\d+)$`)
+	for _, name := range names {
+		for _, word := range strings.Fields(name) {
+			if !id.MatchString(word) {
+				break
+			}
+			found[word] = true
+		}
+	}
+	var want []string
+	for prefix, n := range map[string]int{"3.1.": 21, "3.2.": 34, "3.3.": 8, "D": 41} {
+		for i := range n {
+			want = append(want, fmt.Sprint(prefix, i+1))
+		}
+	}
+	for _, id := range append(want, "3.4") {
+		assert.Check(t, found[id] != (leftOut[id] != ""), "%s has a case (%v), or a reason why not (%q)", id, found[id], leftOut[id])
+	}
+	for id := range maps.Keys(leftOut) {
+		assert.Check(t, slices.Contains(want, id), id)
+	}
+}

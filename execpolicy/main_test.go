@@ -1,0 +1,16 @@
+package execpolicy_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
+)
+
+func TestMain(m *testing.M) {
+	fakeengine.Main()
+	if os.Getenv(holderVar) != "" {
+		hold()
+	}
+	os.Exit(m.Run())
+}
