@@ -37,8 +37,6 @@ func everywhere(t *testing.T, f func(t *testing.T, p place)) {
 		fakeengine.NeedIsolation(t)
 		enginetest.Check(t)
 		e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
-		// Under the race detector each program would end a second late.
-		e.Env = append(e.Env, "GORACE=atexit_sleep_ms=0")
 		f(t, place{engine: e.Engine, fake: e})
 	})
 	onEngines(t, f)
