@@ -35,6 +35,7 @@ type conn struct {
 	worker   int    // its generation
 	dead     bool   // it has ended, and was not replaced
 	raw      bool   // the startup scripts have not run in it
+	unsaid   bool   // one before it was lost, and no result has said so
 	dir      string // where it is
 	oomKills int    // counted by the kernel so far, -1 if it does not tell
 }
@@ -210,8 +211,11 @@ func (c *conn) ready(ctx context.Context) error {
 // respawn replaces a worker that has ended.
 func (c *conn) respawn(ctx context.Context) error {
 	// It may have been killed while it had nothing to do.
-	if !c.dead && !c.streams[0].died(c.worker) {
-		return nil
+	if !c.dead {
+		if !c.streams[0].died(c.worker) {
+			return nil
+		}
+		c.unsaid = true
 	}
 	c.worker++
 	c.dead, c.raw = false, true

@@ -145,7 +145,7 @@ func (p DockerPolicy) validate() []error {
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if p.MemoryBytes < 0 {
 		refuse("memory_bytes must be positive if provided.")
-	} else if p.MemoryBytes > 0 && p.MemoryBytes < minMemory {
+	} else if p.MemoryBytes > 0 && p.MemoryBytes < minMemory && !p.compat {
 		refuse("MemoryBytes is %d: engines want at least %d", p.MemoryBytes, minMemory)
 	}
 	if p.CPUTimeSeconds != 0 {

@@ -83,8 +83,8 @@ type Result struct {
 	LateBytes int64
 	// Duration is how long the command ran, from when its turn had come.
 	Duration time.Duration
-	// StateLost says that the shell had to be replaced after this command, so variables and functions are gone. Files stay, unless
-	// the container ended.
+	// StateLost says that the shell had to be replaced after this command, or before it because it was killed while it had nothing to
+	// do, so variables and functions are gone. Files stay, unless the container ended.
 	StateLost bool
 	// Dir is the shell's directory after the command.
 	Dir string

@@ -229,7 +229,8 @@ func (c *conn) judge(ctx context.Context, res *Result, r reply, moved bool) []er
 	if r.endErr != nil {
 		errs = append(errs, r.endErr)
 	}
-	res.StateLost = r.died || r.lost
+	res.StateLost = r.died || r.lost || c.unsaid
+	c.unsaid = false
 	if r.mark.Kind == shellwire.End && !r.died && !moved {
 		c.dir = r.mark.Dir
 		res.Dir = c.dir

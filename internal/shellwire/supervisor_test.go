@@ -300,7 +300,7 @@ func TestAttacksOnTheSession(t *testing.T) {
 			{"the shell stops itself", "kill -STOP $$", []string{Terminate, Kill, KillWorker}},
 			{"the worker's parent is stopped", "kill -STOP $PPID; exit 3", nil},
 			{"terminate everything", "sh -c 'kill -TERM -1'; echo x", nil},
-			{"process 1 is signalled", "kill -9 1; kill -STOP 1; kill -TERM 1; kill -HUP 1; kill -PIPE 1; kill -CHLD 1", nil},
+			{"process 1 is signalled", "s=1; while [ $s -lt 65 ]; do kill -$s 1; s=$((s + 1)); done", nil},
 			{"eval and command are functions", "command() { :; }; eval() { :; }", []string{KillWorker}},
 			{"a loop of the shell", "while :; do :; done", []string{Terminate, Kill, KillWorker}},
 			{"a child that ignores TERM", "trap '' TERM; sleep 100", []string{Terminate, Kill}},
