@@ -87,6 +87,10 @@ func validateEnv(env map[string]string) []error {
 		if !isName(name) {
 			errs = append(errs, fmt.Errorf("%q is no name of an environment variable: letters, digits and \"_\", not beginning with a digit", name))
 		}
+		switch name {
+		case "UID", "EUID", "PPID", "BASHOPTS", "SHELLOPTS", "BASH_VERSINFO":
+			errs = append(errs, fmt.Errorf("%s can't be set: bash has it read-only", name))
+		}
 		if strings.Contains(env[name], "\x00") {
 			errs = append(errs, fmt.Errorf("the value of %s holds a NUL byte", name))
 		}

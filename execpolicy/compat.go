@@ -31,6 +31,7 @@ func (p DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) ([
 	errs = multierror.Append(errs, checkExtraArgs(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)
 	errs = multierror.Append(errs, validateEnv(spec.Env)...)
 	errs = multierror.Append(errs, p.notInCompat()...)
+	errs = multierror.Append(errs, ownLabels(spec.Labels)...)
 	dir := spec.Workspace
 	if strings.HasPrefix(filepath.Base(dir), "langchain-shell-") {
 		dir = ""
@@ -59,7 +60,7 @@ func (p DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) ([
 		return nil, err
 	}
 
-	verb := slices.Index(own, "run")
+	verb := 1 + len(e.Global) // behind the program
 	argv := append(slices.Clone(own[:verb+1]), "-i")
 	argv = append(argv, own[verb+1:slices.Index(own, "--")]...)
 	if !p.KeepContainer {

@@ -25,7 +25,7 @@ type conn struct {
 	queue    *queue
 	streams  [2]*stream    // stdout and stderr
 	over     chan struct{} // closed when the process and its streams have ended
-	endOnce  sync.Once
+	ending   sync.Mutex
 	ended    chan struct{} // closed when the end was seen to
 	endError error
 	orderly  bool // scripts run before it is closed
@@ -58,6 +58,7 @@ type reply struct {
 var (
 	errTimeout     = errors.New("the deadline has passed")
 	errOutputLimit = errors.New("the output limit was passed")
+	errEarly       = errors.New("the process ended before its shell answered")
 )
 
 // The rungs of the ladder on which a command is ended wait this long, or less if [Limits.TerminationTimeout] is short.
@@ -128,15 +129,9 @@ func (c *conn) failed(err error) error {
 	if len(said) == 0 {
 		said = c.streams[0].said()
 	}
-	// A program that ended by itself says why; one that is ended now does not.
-	byItself := false
-	select {
-	case <-c.over:
-		byItself = true
-	default:
-	}
 	endErr := c.end(c.limits.TerminationTimeout)
-	if byItself && c.worker == 1 && !c.streams[0].begun() && c.proc.Diagnose != nil {
+	// A program that ended by itself says why; one that was ended does not.
+	if errors.Is(err, errEarly) && c.worker == 1 && !c.streams[0].begun() && c.proc.Diagnose != nil {
 		err = c.proc.Diagnose(c.proc.exitCode(), said)
 	} else if len(said) > 0 {
 		err = fmt.Errorf("%w; it said: %s", err, strings.TrimSpace(string(said)))
@@ -184,9 +179,12 @@ func (c *conn) handshake(ctx context.Context, deadline time.Time) error {
 	case r.cause != nil:
 		return r.cause
 	case r.lost:
-		return fmt.Errorf("the process ended with status %d before its shell answered", c.proc.exitCode())
+		return fmt.Errorf("%w, with status %d", errEarly, c.proc.exitCode())
 	case r.died || r.mark.Status != 0:
 		return fmt.Errorf("the worker shell could not be set up: %s", errOut.kept.Bytes())
+	}
+	if c.proc.Answered != nil {
+		c.proc.Answered()
 	}
 	c.dir = r.mark.Dir
 	c.oomKills = parseCount(out.kept.Bytes())
@@ -195,7 +193,7 @@ func (c *conn) handshake(ctx context.Context, deadline time.Time) error {
 
 // ready replaces a worker that has ended, and runs the startup scripts for a new one.
 func (c *conn) ready(ctx context.Context) error {
-	if err := c.respawn(ctx); err != nil {
+	if err := c.respawn(ctx, c.limits.StartupTimeout); err != nil {
 		return err
 	}
 	if !c.raw {
@@ -209,7 +207,7 @@ func (c *conn) ready(ctx context.Context) error {
 }
 
 // respawn replaces a worker that has ended.
-func (c *conn) respawn(ctx context.Context) error {
+func (c *conn) respawn(ctx context.Context, timeout time.Duration) error {
 	// It may have been killed while it had nothing to do.
 	if !c.dead {
 		if !c.streams[0].died(c.worker) {
@@ -221,7 +219,7 @@ func (c *conn) respawn(ctx context.Context) error {
 	c.dead, c.raw = false, true
 	c.queue.send(item{data: []byte(shellwire.StartWorker)})
 	c.name()
-	if err := c.handshake(ctx, after(c.limits.StartupTimeout)); err != nil {
+	if err := c.handshake(ctx, after(timeout)); err != nil {
 		c.dead = true
 		return fmt.Errorf("the shell could not be replaced: %w", err)
 	}
@@ -405,8 +403,8 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 		r.left = left
 		timeout, canceled = nil, nil
 		// A stream that waits for a caller's writer would never come to the end mark.
-		out.leave()
-		errOut.leave()
+		out.free()
+		errOut.free()
 		switch {
 		case c.queue.withdraw():
 			r.unsent = true
@@ -465,28 +463,36 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 // end ends the container, at first by its lifeline, and returns when it has been made sure that nothing is left, or when the time is
 // over.
 func (c *conn) end(within time.Duration) error {
-	c.endOnce.Do(func() {
+	c.ending.Lock()
+	defer c.ending.Unlock()
+	select {
+	case <-c.ended:
+		if c.endError == nil {
+			return nil
+		}
+		// What was not known to be gone may be by now.
+	default:
 		defer close(c.ended)
-		ctx, cancel := context.WithTimeout(context.Background(), within)
-		defer cancel()
-		for _, s := range c.streams {
-			s.flow()
-		}
-		c.queue.close()
-		c.proc.Stdin.Close()
-		select {
-		case <-c.over:
-		case <-time.After(min(lifelineGrace, within/4)):
-		}
-		if c.proc.Kill != nil {
-			c.endError = c.proc.Kill(ctx)
-		}
-		select {
-		case <-c.over:
-		case <-ctx.Done():
-			c.endError = errors.Join(c.endError, fmt.Errorf("%s: %w: its program does not end", c.proc.Name, ErrStillThere))
-		}
-	})
-	<-c.ended
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	for _, s := range c.streams {
+		s.flow()
+	}
+	c.queue.close()
+	c.proc.Stdin.Close()
+	select {
+	case <-c.over:
+	case <-time.After(min(lifelineGrace, within/4)):
+	}
+	c.endError = nil
+	if c.proc.Kill != nil {
+		c.endError = c.proc.Kill(ctx)
+	}
+	select {
+	case <-c.over:
+	case <-ctx.Done():
+		c.endError = errors.Join(c.endError, fmt.Errorf("%s: %w: its program does not end", c.proc.Name, ErrStillThere))
+	}
 	return c.endError
 }

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
@@ -43,7 +44,7 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	pipes.closeInside()
 	if err != nil {
 		pipes.closeOutside()
-		c.guard.remove(c.name)
+		c.unguard()
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	return &Process{
@@ -53,6 +54,7 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 		Stderr:          pipes.outside[2],
 		Done:            c.client.Done(),
 		Kill:            c.kill,
+		Answered:        func() { c.answered.Store(true) },
 		Limits:          p.Limits,
 		OwnPIDNamespace: !p.extra(e, "pid"),
 		Worker:          spec.Command,
@@ -95,7 +97,9 @@ type container struct {
 	name   string
 	keep   bool
 	client *procgroup.Process
-	guard  *guard
+	guard  *guard // nil once it does not watch any more
+
+	answered atomic.Bool // the command inside was heard
 }
 
 // environ returns the client's environment, with the values that it is to pass on.
@@ -153,29 +157,49 @@ func (c *container) kill(ctx context.Context) error {
 	select {
 	case <-c.client.Done():
 		if !c.mayBeLeft() {
-			c.guard.remove(c.name)
+			c.unguard()
 			return nil
 		}
 	default:
 	}
 	err := c.force(ctx)
-	// The engine does not answer, or the client does not see the end.
-	stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clientGrace/2)
-	defer cancel()
-	err = errors.Join(err, c.client.Stop(stopCtx, clientGrace/4))
+	select {
+	case <-c.client.Done():
+	default:
+		// The engine does not answer, or the client does not see the end.
+		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clientGrace/2)
+		defer cancel()
+		if stopErr := c.client.Stop(stopCtx, clientGrace/4); stopErr != nil {
+			err = errors.Join(err, stopErr)
+		} else if err != nil && ctx.Err() == nil {
+			// Without it nothing can come into being any more.
+			err = c.force(ctx)
+		}
+	}
 	if err != nil {
 		// The guard goes on watching for it.
 		return fmt.Errorf("container %s: %w: %w", c.name, ErrStillThere, err)
 	}
-	c.guard.remove(c.name)
+	c.unguard()
 	return nil
 }
 
-// mayBeLeft reports whether the client's own end leaves it open if the container has ended too. A supervisor or a command may exit with
-// such a status as well, which costs one look.
+// unguard ends the guard's watch.
+func (c *container) unguard() {
+	if c.guard != nil {
+		c.guard.remove(c.name)
+		c.guard = nil
+	}
+}
+
+// mayBeLeft reports whether the client's own end leaves it open if the container has ended too: a client that was told to end while the
+// container started may have lost it, and say 0. A supervisor may exit with some of the others, which costs one look.
 func (c *container) mayBeLeft() bool {
+	if !c.answered.Load() {
+		return true
+	}
 	switch c.client.State().ExitCode() {
-	case -1, 1, 125, 126, 127, 255:
+	case -1, 1, 125, 126, 127, 130, 143, 255:
 		return true
 	}
 	return false
@@ -185,7 +209,7 @@ func (c *container) mayBeLeft() bool {
 func (c *container) force(ctx context.Context) error {
 	if end, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, end.Add(-min(clientGrace, time.Until(end)/4)))
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-min(2*clientGrace, time.Until(end)/2)))
 		defer cancel()
 	}
 	helped := time.AfterFunc(execAfter, func() {

@@ -223,11 +223,7 @@ func workspace(dir string) (path, owner string, err error) {
 func (p DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (dockercli.RunOptions, error) {
 	errs := multierror.Append(nil, p.validate()...)
 	errs = multierror.Append(errs, checkExtraArgs(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)
-	for key := range spec.Labels {
-		if strings.HasPrefix(key, labelPrefix) {
-			errs = multierror.Append(errs, fmt.Errorf("the label %q: names that begin with %q are the library's own", key, labelPrefix))
-		}
-	}
+	errs = multierror.Append(errs, ownLabels(spec.Labels)...)
 	dir, owner, err := workspace(spec.Workspace)
 	if err != nil {
 		errs = multierror.Append(errs, err)

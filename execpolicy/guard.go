@@ -1,11 +1,13 @@
 package execpolicy
 
 import (
+	"context"
 	_ "embed"
 	"os"
 	"os/exec"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
@@ -70,11 +72,17 @@ func (g *guard) remove(name string) {
 	defer g.mu.Unlock()
 	g.names--
 	g.tell("-" + name)
-	if g.names == 0 && g.pipe != nil {
-		g.pipe.Close()
-		<-g.proc.Done()
-		g.pipe, g.proc = nil, nil
+	if g.names > 0 || g.pipe == nil {
+		return
 	}
+	g.pipe.Close()
+	select {
+	case <-g.proc.Done():
+	case <-time.After(time.Second):
+		// Somebody stopped it.
+		g.proc.Stop(context.Background(), 0)
+	}
+	g.pipe, g.proc = nil, nil
 }
 
 func (g *guard) tell(line string) {

@@ -1,8 +1,10 @@
 package execpolicy
 
 import (
+	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,4 +52,15 @@ func startTime(stat string) string {
 		return ""
 	}
 	return fields[19]
+}
+
+// ownLabels reports labels of a caller that would take the place of the library's.
+func ownLabels(labels map[string]string) []error {
+	var errs []error
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if strings.HasPrefix(key, labelPrefix) {
+			errs = append(errs, fmt.Errorf("the label %q: names that begin with %q are the library's own", key, labelPrefix))
+		}
+	}
+	return errs
 }

@@ -30,7 +30,7 @@ type Spec struct {
 	// Startup holds scripts that run, each within [Limits.StartupTimeout], before a session's first command, and again whenever its
 	// shell had to be replaced. One that fails fails the start.
 	Startup []string
-	// Shutdown holds scripts that run, each within [Limits.CommandTimeout], when a session is closed while its container lives. All
+	// Shutdown holds scripts that run, each within [Limits.CommandTimeout] (30 s if that is none), when a session is closed while its container lives. All
 	// of them run, also if one fails.
 	Shutdown []string
 
@@ -97,8 +97,8 @@ type Process struct {
 	// Done is closed when the spawned program has ended.
 	Done <-chan struct{}
 	// Kill ends the command and all that it started, from outside and by force, and returns when it has made sure that nothing is
-	// left, or when ctx ends, with an error that says what is not known to be gone. It is called once, also after the program has
-	// ended, and frees what the policy holds.
+	// left, or when ctx ends, with an error that says what is not known to be gone. It is called also after the program has ended, and
+	// frees what the policy holds. After an error it may be called again.
 	Kill func(ctx context.Context) error
 
 	// Limits are the policy's.
@@ -116,6 +116,8 @@ type Process struct {
 	DirWritable bool
 	// Env is set in a session where Spec.Env does not set it.
 	Env map[string]string
+	// Answered is called when the command has answered: from then on the spawned program's own end says that the command has ended.
+	Answered func()
 	// ExitCode returns the spawned program's exit status once Done is closed, -1 if it has none.
 	ExitCode func() int
 	// Diagnose says why a program that ended with an exit status, and those last words on its stderr, before its command ran did so.

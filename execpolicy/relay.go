@@ -3,7 +3,6 @@ package execpolicy
 import (
 	"io"
 	"sync"
-	"time"
 )
 
 // A relay stands between a stream and a caller's writer, which may be slow or stuck: it holds a bounded part of what came, makes the
@@ -13,7 +12,8 @@ type relay struct {
 	changed sync.Cond
 	buf     []byte
 	ended   bool // nothing more comes
-	left    bool // nothing more is wanted
+	freed   bool // the stream waits for room no more; what does not fit is dropped
+	left    bool // the writer is given up
 	err     error
 	done    chan struct{}
 }
@@ -34,10 +34,10 @@ func (r *relay) Write(p []byte) (int, error) {
 	defer r.mu.Unlock()
 	n := len(p)
 	for len(p) > 0 {
-		for len(r.buf) >= relayBuffer && !r.left {
+		for len(r.buf) >= relayBuffer && !r.left && !r.freed {
 			r.changed.Wait()
 		}
-		if r.left {
+		if r.left || len(r.buf) >= relayBuffer {
 			break
 		}
 		part := p[:min(len(p), relayBuffer-len(r.buf))]
@@ -48,16 +48,16 @@ func (r *relay) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// leave gives up on the writer, if it has not taken everything.
-func (r *relay) leave() {
+// free makes the stream wait for the writer no more: its end has to be seen. What the relay holds still goes to the writer.
+func (r *relay) free() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.left = true
+	r.freed = true
 	r.changed.Broadcast()
 }
 
-// finish waits until the writer has taken everything, or until the deadline, and returns its error.
-func (r *relay) finish(deadline <-chan time.Time) error {
+// finish waits until the writer has taken everything, and returns its error. At the deadline the writer is given up.
+func (r *relay) finish(deadline <-chan struct{}) error {
 	r.mu.Lock()
 	r.ended = true
 	r.changed.Broadcast()
@@ -65,10 +65,11 @@ func (r *relay) finish(deadline <-chan time.Time) error {
 	select {
 	case <-r.done:
 	case <-deadline:
-		r.leave()
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.left = true
+	r.changed.Broadcast()
 	return r.err
 }
 

@@ -86,7 +86,7 @@ type Result struct {
 	// StateLost says that the shell had to be replaced after this command, or before it because it was killed while it had nothing to
 	// do, so variables and functions are gone. Files stay, unless the container ended.
 	StateLost bool
-	// Dir is the shell's directory after the command.
+	// Dir is the shell's directory after the command. It is empty if the shell was lost, or has none that it can name.
 	Dir string
 	// OOMKills is how many processes of the container the kernel killed for memory while the command ran; -1 if it is not known. It is
 	// looked up only if the command failed.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -109,23 +110,30 @@ func (s *Session) current() *conn {
 
 // acquire waits for the turn to talk to the worker.
 func (s *Session) acquire(ctx context.Context) error {
-	select {
-	case <-s.life.Done():
-		return ErrClosed
-	default:
+	waiting := func() error {
+		if s.life.Err() != nil {
+			return ErrClosed
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("waiting for the session's turn: %w", context.Cause(ctx))
+		}
+		return nil
+	}
+	if err := waiting(); err != nil {
+		return err
 	}
 	select {
 	case s.turn <- struct{}{}:
-		if s.life.Err() != nil {
+		// Of two that are ready, either is chosen.
+		err := waiting()
+		if err != nil {
 			s.release()
-			return ErrClosed
 		}
-		return nil
+		return err
 	case <-ctx.Done():
-		return fmt.Errorf("waiting for the session's turn: %w", context.Cause(ctx))
 	case <-s.life.Done():
-		return ErrClosed
 	}
+	return waiting()
 }
 
 func (s *Session) release() { <-s.turn }
@@ -176,6 +184,9 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 	start := time.Now()
 	deadline := after(timeout)
 
+	if cmd.Dir != "" && (c.dir == "" || strings.Contains(c.dir, "\n")) {
+		return nil, fmt.Errorf("%w: %q: the shell's own, to which it would have to go back, has no name that can be sent", ErrNoDir, cmd.Dir)
+	}
 	items, file, err := c.upload(ctx, cmd.Stdin, deadline)
 	if err != nil {
 		return nil, err
@@ -186,11 +197,17 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 	text := &truncate.Transcript{MaxLines: lines, MaxBytes: c.limits.MaxOutputBytes}
 	out := &sink{kept: truncate.Buffer{Limit: c.limits.MaxOutputBytes}, text: text.Stdout()}
 	errOut := &sink{kept: truncate.Buffer{Limit: c.limits.MaxOutputBytes}, text: text.Stderr()}
+	first, second := cmd.Stdout, cmd.Stderr
+	if same(first, second) {
+		// As with os/exec, one writer for both is never called by two at the same time.
+		var one sync.Mutex
+		first, second = locked{&one, first}, locked{&one, second}
+	}
 	if cmd.Stdout != nil {
-		out.relay = newRelay(cmd.Stdout)
+		out.relay = newRelay(first)
 	}
 	if cmd.Stderr != nil {
-		errOut.relay = newRelay(cmd.Stderr)
+		errOut.relay = newRelay(second)
 	}
 	if cmd.OutputLimit > 0 {
 		room := new(atomic.Int64)
@@ -203,13 +220,11 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 	errs := c.judge(ctx, res, r, cmd.Dir != "")
 
 	// The writers have the rest of the time to take the rest.
-	flush := time.After(c.limits.TerminationTimeout)
-	if !deadline.IsZero() {
-		flush = time.After(time.Until(deadline))
-	}
+	flush, done := context.WithDeadline(context.Background(), c.flushBy(r, deadline))
+	defer done()
 	for _, k := range []*sink{out, errOut} {
 		if k.relay != nil {
-			if err := k.relay.finish(flush); err != nil {
+			if err := k.relay.finish(flush.Done()); err != nil {
 				errs = append(errs, fmt.Errorf("writing the output: %w", err))
 			}
 		}
@@ -223,11 +238,27 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 	return res, errors.Join(errs...)
 }
 
+// flushBy returns how long a command's writers may take.
+func (c *conn) flushBy(r reply, deadline time.Time) time.Time {
+	const grace = 250 * time.Millisecond
+	switch {
+	case r.cause != nil:
+		return after(min(grace, c.limits.TerminationTimeout/8))
+	case deadline.IsZero() || time.Until(deadline) > c.limits.TerminationTimeout:
+		return after(c.limits.TerminationTimeout)
+	}
+	// At least a moment: it may have ended at its deadline.
+	return deadline.Add(min(grace, c.limits.TerminationTimeout/8))
+}
+
 // judge says how the command ended. What the library did stands first, then what the kernel did, then what the shell said.
 func (c *conn) judge(ctx context.Context, res *Result, r reply, moved bool) []error {
 	var errs []error
 	if r.endErr != nil {
 		errs = append(errs, r.endErr)
+	}
+	if r.died || r.lost {
+		res.Dir = ""
 	}
 	res.StateLost = r.died || r.lost || c.unsaid
 	c.unsaid = false
@@ -260,9 +291,9 @@ func (c *conn) judge(ctx context.Context, res *Result, r reply, moved bool) []er
 	killed := r.mark.Status == sigkill || r.mark.Status < 0
 	if before := c.oomKills; before >= 0 && r.mark.Status != 0 && (killed || !r.died) {
 		// A new worker counts as it comes up.
-		if ctx := context.WithoutCancel(ctx); r.died {
-			errs = append(errs, c.respawn(ctx))
-		} else if n := c.countOOM(ctx, time.Time{}); n >= 0 {
+		if r.died {
+			errs = append(errs, c.respawn(ctx, c.limits.TerminationTimeout/2))
+		} else if n := c.countOOM(ctx, after(c.limits.TerminationTimeout)); n >= 0 {
 			c.oomKills = n
 		}
 		res.OOMKills = c.oomKills - before
@@ -384,7 +415,11 @@ func (c *conn) shutdown(scripts []string) error {
 		}
 		err := c.ready(context.Background())
 		if err == nil {
-			err = c.script(context.Background(), "shutdown", script, c.limits.CommandTimeout)
+			timeout := c.limits.CommandTimeout
+			if timeout < 0 {
+				timeout = defaultCommandTimeout // a Close without an end would be worse
+			}
+			err = c.script(context.Background(), "shutdown", script, timeout)
 		}
 		errs = append(errs, err)
 	}

@@ -203,10 +203,10 @@ type sink struct {
 	full func()
 }
 
-// leave gives up on the caller's writer.
-func (k *sink) leave() {
+// free makes the stream wait for the caller's writer no more.
+func (k *sink) free() {
 	if k.relay != nil {
-		k.relay.leave()
+		k.relay.free()
 	}
 }
 

@@ -2,6 +2,7 @@
 [ $$ = 1 ] || exit 96
 # Process 1 gets no signal from inside but those it handles. Busybox ash handles this one, by ending.
 trap '' INT
+finish() { exit 0; }
 freeze() { kill -STOP -1; }
 thaw() { kill -CONT -1; }
 # stat PID: reads the state, the parent and the start time of a process. One may be named "x) S 9 ": the fields begin behind the last
@@ -12,6 +13,8 @@ stat() {
 	set -- ${cf_a##*") "}
 	cf_k=${1-Z} cf_b=${2-} cf_a=${20-0}
 }
+# later: did the process that was looked at start after the command was named?
+later() { [ "$cf_a" -gt "$cf_t" ] || [ "$cf_a" -eq "$cf_t" ] && [ "$cf_q" -gt "$cf_v" ]; }
 # walk SIGNAL [worker]: signals what the command started, and tells whether there was anything. Spared are this shell, the worker and its
 # parent, and what started before the command did.
 walk() {
@@ -21,7 +24,7 @@ walk() {
 		[ "$cf_q" = 1 ] || [ "$cf_q" = "$cf_l" ] && continue
 		stat "$cf_q"
 		[ "$cf_k" != Z ] || continue
-		if [ "$cf_b" = "$cf_l" ]; then [ $# = 2 ] || continue; else [ "$cf_a" -ge "$cf_t" ] || continue; fi
+		if [ "$cf_b" = "$cf_l" ]; then [ $# = 2 ] || continue; else later || continue; fi
 		kill -"$1" "$cf_q" && cf_f=0
 	done
 	return $cf_f
@@ -40,8 +43,9 @@ end() {
 # older: is there a process, but this one, that started before the command did?
 older() {
 	for cf_q in /proc/[0-9]*; do
-		stat "${cf_q#/proc/}"
-		[ "$cf_q" = /proc/1 ] || [ "$cf_a" = 0 ] || [ "$cf_a" -ge "$cf_t" ] || return 0
+		cf_q=${cf_q#/proc/}
+		stat "$cf_q"
+		[ "$cf_q" = 1 ] || [ "$cf_a" = 0 ] || later || return 0
 	done
 	return 1
 }

@@ -33,8 +33,13 @@ type Mark struct {
 	Dir string
 }
 
-// maxMark bounds a mark: more than that is never held back.
-const maxMark = 4096 + 256
+// maxMark bounds a mark, which holds a path, and maxTag one that holds none: more than that is never held back.
+const (
+	maxMark = 16 << 10
+	maxTag  = 256
+)
+
+var newline = []byte("\n")
 
 // A Parser takes a stream apart into output and marks. However the stream is cut, the result is the same.
 type Parser struct {
@@ -46,14 +51,14 @@ type Parser struct {
 	Output func([]byte)
 	Mark   func(Mark)
 
-	prefix []byte
+	prefix, end []byte
 }
 
 // Parse consumes data and returns how many bytes of its end it holds back, at most a mark's length: they must come again in front of
 // what follows.
 func (p *Parser) Parse(data []byte) (held int) {
 	if p.prefix == nil {
-		p.prefix = []byte(p.Prefix)
+		p.prefix, p.end = []byte(p.Prefix), []byte(p.Prefix+"\n")
 	}
 	for {
 		i := bytes.Index(data, p.prefix)
@@ -69,7 +74,7 @@ func (p *Parser) Parse(data []byte) (held int) {
 		case n > 0:
 			p.Mark(mark)
 			data = data[n:]
-		case n == 0 && len(data) < maxMark:
+		case n == 0:
 			return len(data)
 		default:
 			// Not a mark after all.
@@ -112,26 +117,30 @@ func (p *Parser) mark(data []byte) (m Mark, n int) {
 	if len(body) == 0 {
 		return m, 0
 	}
-	var last []byte // ends the mark
+	last, limit := newline, maxTag
 	switch body[0] {
 	case 'b':
-		m.Kind, last = Begin, []byte("\n")
+		m.Kind = Begin
 	case 'e':
-		m.Kind, last = End, []byte("\n")
+		m.Kind = End
 		if p.Stdout {
-			last = append(bytes.Clone(p.prefix), '\n')
+			last, limit = p.end, maxMark
 		}
 	case 'x':
-		m.Kind, last = Death, []byte("\n")
+		m.Kind = Death
 	default:
 		return m, -1
 	}
-	i := bytes.Index(body[:min(len(body), maxMark-len(p.prefix))], last)
-	if i < 0 {
-		return m, 0
+	within := body[:min(len(body), limit-len(p.prefix))]
+	i := bytes.Index(within, last)
+	// The next prefix is the mark's end, or the begin of another: then this is none. So the search goes over each byte once.
+	if j := bytes.Index(within, p.prefix); j >= 0 && (i < 0 || j < i) && j+len(last) <= len(body) {
+		return m, -1
 	}
-	if bytes.Contains(body[:i], p.prefix) {
-		// The beginning of one that is none must not swallow the one behind it.
+	switch {
+	case i < 0 && len(data) < limit:
+		return m, 0
+	case i < 0:
 		return m, -1
 	}
 	n = len(p.prefix) + i + len(last)
