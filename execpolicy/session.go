@@ -89,8 +89,13 @@ func open(ctx context.Context, p Policy, spec Spec) (*conn, error) {
 		if err == nil {
 			return c, nil
 		}
-		if try > 0 || proc.Mend == nil || proc.Mend(ctx, err) != nil {
+		if try > 0 || proc.Mend == nil {
 			return nil, err
+		}
+		if mend := proc.Mend(ctx, err); mend == err {
+			return nil, err
+		} else if mend != nil {
+			return nil, errors.Join(err, mend)
 		}
 	}
 }
