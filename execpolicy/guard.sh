@@ -8,9 +8,8 @@ while IFS= read -r line; do
 	esac
 done
 [ -n "${names% }" ] || exit 0
-# A container may still come into being after a removal that found none.
-for pause in 0.3 0.5 1 2 4; do
+# A container may still come into being after a removal that found none, and a removal that hangs must not hold up the next.
+for pause in 0.5 0.5 1 2 4; do
 	sleep $pause
-	# One that hangs must not hold up the others.
-	for name in $names; do "$@" "$name" >/dev/null 2>&1 & done
+	"$@" $names >/dev/null 2>&1 &
 done
