@@ -14,10 +14,7 @@ stat() {
 	cf_k=${1-Z} cf_b=${2-} cf_a=${20-0}
 }
 # later: did the process that was looked at start after the command was named?
-later() {
-	[ "$cf_a" -ge "$cf_t" ] || return
-	[ "$cf_a" -gt "$cf_t" ] || case $cf_v in *" /proc/$cf_q "*) return 1 ;; esac
-}
+later() { [ "$cf_a" -gt "$cf_t" ] || [ "$cf_a" -eq "$cf_t" ] && [ "$cf_q" -gt "$cf_v" ]; }
 # walk SIGNAL [worker]: signals what the command started, and tells whether there was anything. Spared are this shell, the worker and its
 # parent, and what started before the command did.
 walk() {

@@ -23,7 +23,7 @@ exec 1>&- 2>/dev/null
 cf_g='case ${BASHPID-$$} in $$) ;; *) \exit;; esac'
 # Each command gets a description of its own of the two pipes: what it sets on it (O_NONBLOCK) is gone with it.
 cf_r='>/proc/self/fd/1 2>/proc/self/fd/5 3>&- 5>&- 6>&- 8>&- 9>&-'
-cf_i=0 cf_t=0 cf_v= cf_z= cf_h=$cf_g
+cf_i=0 cf_t=0 cf_v=0 cf_z= cf_h=$cf_g
 
 # fork COMMAND: runs it in the background. At the process limit a fork fails until the dead are gathered, and would end this shell.
 fork() {
@@ -52,13 +52,12 @@ gather() {
 	tend "$1"
 }
 
-# clock notes the time, in the ticks that process start times are in, and what is there, for what began in the same tick.
+# clock notes the time, in the ticks that process start times are in, and the newest process, for those that began in the same tick.
 clock() {
 	IFS=. read -r cf_t cf_a </proc/uptime
 	cf_t=$cf_t${cf_a%% *}
-	there /proc/[0-9]*
+	read -r cf_a cf_a cf_a cf_a cf_v </proc/loadavg
 }
-there() { cf_v=" $* "; }
 
 # begin writes the first lines of a unit.
 begin() {
