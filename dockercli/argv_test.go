@@ -92,8 +92,8 @@ func argvCases() []argvCase {
 				Container: name, Interactive: true, User: "0:0", Workdir: "/tmp", Env: []string{"A", "B"}, Command: []string{"kill", "-9", "-1"},
 			})
 		}},
-		{"kill", func(e *E) ([]string, error) { return dockercli.KillArgs(e, name, "SIGRTMIN+3") }},
-		{"rm", func(e *E) ([]string, error) { return dockercli.RemoveArgs(e, name) }},
+		{"kill", func(e *E) ([]string, error) { return e.KillArgs("SIGRTMIN+3", name) }},
+		{"rm", func(e *E) ([]string, error) { return e.RemoveArgs(name) }},
 		{"container-inspect", func(e *E) ([]string, error) { return dockercli.InspectArgs(e, name) }},
 		{"image-inspect", func(e *E) ([]string, error) { return dockercli.ImageArgs(e, "image@sha256:0123") }},
 		{"pull-none", func(e *E) ([]string, error) { return dockercli.PullArgs(e, dockercli.PullOptions{Image: "image:1"}) }},
@@ -240,11 +240,11 @@ func TestOtherVerbsRefuse(t *testing.T) {
 			assert.Check(t, err != nil)
 			assert.ErrorIs(t, err, dockercli.ErrArgument)
 		}
-		refused(dockercli.KillArgs(e, "--all", "KILL"))
-		refused(dockercli.KillArgs(e, "name", "KILL --all"))
-		refused(dockercli.KillArgs(e, "name", ""))
-		refused(dockercli.RemoveArgs(e, "--all"))
-		refused(dockercli.RemoveArgs(e, ""))
+		refused(e.KillArgs("KILL", "--all"))
+		refused(e.KillArgs("KILL --all", "name"))
+		refused(e.KillArgs("", "name"))
+		refused(e.RemoveArgs("--all"))
+		refused(e.RemoveArgs(""))
 		refused(dockercli.InspectArgs(e, "a b"))
 		refused(dockercli.ImageArgs(e, "--x"))
 		refused(dockercli.PullArgs(e, dockercli.PullOptions{Image: "--x"}))

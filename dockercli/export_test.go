@@ -3,8 +3,6 @@ package dockercli
 // What tests of this package need besides its public names.
 var (
 	ErrRemoving    = errRemoving
-	KillArgs       = (*Engine).killArgs
-	RemoveArgs     = (*Engine).removeArgs
 	InspectArgs    = (*Engine).inspectArgs
 	ImageArgs      = (*Engine).inspectImageArgs
 	PullArgs       = (*Engine).pullArgs

@@ -5,7 +5,7 @@ import "context"
 // Kill sends a signal, such as "KILL", to the container's first process. Its error matches [ErrNotRunning] or [ErrNoContainer]
 // if there is nothing to send it to.
 func (e *Engine) Kill(ctx context.Context, container, signal string) error {
-	argv, err := e.killArgs(container, signal)
+	argv, err := e.KillArgs(signal, container)
 	if err != nil {
 		return err
 	}
@@ -13,11 +13,15 @@ func (e *Engine) Kill(ctx context.Context, container, signal string) error {
 	return err
 }
 
-func (e *Engine) killArgs(container, signal string) ([]string, error) {
+// KillArgs returns the argument vector that sends a signal to containers, the client's program included. Without any, their names can be
+// put behind it.
+func (e *Engine) KillArgs(signal string, containers ...string) ([]string, error) {
 	var c checker
-	c.container(container)
+	for _, container := range containers {
+		c.container(container)
+	}
 	if !consists(signal, isAlphanum, func(r byte) bool { return isAlphanum(r) || r == '+' || r == '-' }) {
 		c.refuse("signal %q: it has to be a name or a number", signal)
 	}
-	return e.argv("kill", "--signal="+signal, "--", container), c.err()
+	return append(e.argv("kill", "--signal="+signal, "--"), containers...), c.err()
 }

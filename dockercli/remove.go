@@ -13,7 +13,7 @@ const removePoll = 50 * time.Millisecond
 // Remove kills the container, if it runs, and removes it and its anonymous volumes. That there is no such container is success;
 // one that is being removed already is awaited, as long as ctx lets it.
 func (e *Engine) Remove(ctx context.Context, container string) error {
-	argv, err := e.removeArgs(container)
+	argv, err := e.RemoveArgs(container)
 	if err != nil {
 		return err
 	}
@@ -46,10 +46,14 @@ func (e *Engine) awaitRemoval(ctx context.Context, container string) error {
 	}
 }
 
-func (e *Engine) removeArgs(container string) ([]string, error) {
+// RemoveArgs returns the argument vector of the removal of containers, the client's program included. Without any, their names can be
+// put behind it.
+func (e *Engine) RemoveArgs(containers ...string) ([]string, error) {
 	var c checker
-	c.container(container)
+	for _, container := range containers {
+		c.container(container)
+	}
 	argv := e.argv("rm", "--force", "--volumes")
 	argv = append(argv, e.Kind.dialect().remove...)
-	return append(argv, "--", container), c.err()
+	return append(append(argv, "--"), containers...), c.err()
 }

@@ -219,10 +219,10 @@ func (c *container) force(ctx context.Context) error {
 	var seen time.Time // to have been there
 	for {
 		// Asked before: a client that has ended creates nothing after the look.
-		over := false
+		over, client := false, c.client.Done()
 		select {
-		case <-c.client.Done():
-			over = true
+		case <-client:
+			over, client = true, nil
 		default:
 		}
 		err := c.gone(ctx)
@@ -246,17 +246,9 @@ func (c *container) force(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case <-time.After(lookAgain):
-		case <-c.clientDone(over):
+		case <-client:
 		}
 	}
-}
-
-// clientDone returns a channel that is closed when the client has ended, or never if that is known.
-func (c *container) clientDone(known bool) <-chan struct{} {
-	if known {
-		return nil
-	}
-	return c.client.Done()
 }
 
 // end removes the container, or only kills it if it is to be kept.

@@ -35,14 +35,9 @@ var guards = struct {
 
 // guardOf returns the guard of an engine's containers.
 func guardOf(e *dockercli.Engine, keep bool) *guard {
-	argv := append([]string{e.Path}, e.Global...)
-	switch {
-	case keep:
-		argv = append(argv, "kill")
-	case e.Kind == dockercli.Podman:
-		argv = append(argv, "rm", "--force", "--volumes", "--time=0")
-	default:
-		argv = append(argv, "rm", "--force", "--volumes")
+	argv, _ := e.RemoveArgs() // without names there is nothing to refuse
+	if keep {
+		argv, _ = e.KillArgs("KILL")
 	}
 	key := strings.Join(argv, "\x00") + "\x00\x00" + strings.Join(e.Env, "\x00")
 	guards.Lock()

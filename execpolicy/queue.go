@@ -16,7 +16,6 @@ type queue struct {
 	waiting []item
 	sending bool
 	closed  bool
-	done    chan struct{}
 }
 
 // An item is a run of operations, or one operation with the raw bytes that belong to it.
@@ -28,8 +27,8 @@ type item struct {
 // maxWrite is how much is written at a time, so that what is urgent waits for no more than that.
 const maxWrite = 4 << 10
 
-func newQueue(w io.WriteCloser) *queue {
-	q := &queue{now: writeNow(w), done: make(chan struct{})}
+func newQueue(w io.Writer) *queue {
+	q := &queue{now: writeNow(w)}
 	q.changed.L = &q.mu
 	go q.loop(w)
 	return q
@@ -90,7 +89,6 @@ func (q *queue) close() {
 }
 
 func (q *queue) loop(w io.Writer) {
-	defer close(q.done)
 	for {
 		data, ok := q.next()
 		if !ok {

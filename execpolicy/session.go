@@ -1,11 +1,11 @@
 package execpolicy
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -65,11 +65,11 @@ func Run(ctx context.Context, p Policy, spec Spec, c Command) (*Result, error) {
 func (s Spec) validate() error {
 	errs := multierror.Append(nil, validateEnv(s.Env)...)
 	for _, w := range s.Command {
-		if bytes.ContainsAny([]byte(w), "\x00\n") {
+		if strings.ContainsAny(w, "\x00\n") {
 			errs = multierror.Append(errs, fmt.Errorf("the shell %q holds a NUL byte or a newline", w))
 		}
 	}
-	for _, script := range append(append([]string{}, s.Startup...), s.Shutdown...) {
+	for _, script := range slices.Concat(s.Startup, s.Shutdown) {
 		if err := (Command{Script: script}).validate(); err != nil {
 			errs = multierror.Append(errs, fmt.Errorf("script %q: %w", script, err))
 		}
@@ -198,8 +198,7 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 	}
 	items = append(items, item{data: cmd.unit(c.dir, file).Ops(c.prefix, c.tag)})
 
-	lines := max(c.limits.MaxOutputLines, -1)
-	text := &truncate.Transcript{MaxLines: lines, MaxBytes: c.limits.MaxOutputBytes}
+	text := &truncate.Transcript{MaxLines: c.limits.MaxOutputLines, MaxBytes: c.limits.MaxOutputBytes}
 	out := &sink{kept: truncate.Buffer{Limit: c.limits.MaxOutputBytes}, text: text.Stdout()}
 	errOut := &sink{kept: truncate.Buffer{Limit: c.limits.MaxOutputBytes}, text: text.Stderr()}
 	first, second := cmd.Stdout, cmd.Stderr

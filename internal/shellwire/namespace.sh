@@ -62,10 +62,6 @@ miss() {
 	kill -KILL -1
 	# What is forked here must not hold the event, which the next worker waits for.
 	exec 1>&-
-	fork killed
+	fork over killed
 	cf_l=1
-}
-killed() {
-	printf '%sx%s killed\n' $cf_p $cf_i >&4
-	printf '%sx%s\n' $cf_p $cf_i >&5
 }

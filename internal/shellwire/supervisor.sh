@@ -42,7 +42,11 @@ watch() {
 	cf_s=0
 	eval "${cf_c:-unset LC_ALL}"
 	"$@" </proc/self/fd/7 7>&- >&4 4>&- 2>/dev/null || cf_s=$?
-	printf '%sx%s %s\n' $cf_p $cf_i $cf_s >&4
+	over $cf_s
+}
+# over STATUS: says that the worker has ended.
+over() {
+	printf '%sx%s %s\n' $cf_p $cf_i "$1" >&4
 	printf '%sx%s\n' $cf_p $cf_i >&5
 }
 
