@@ -31,7 +31,6 @@ type conn struct {
 	orderly  bool // scripts run before it is closed
 
 	tag      string // of the next unit
-	named    time.Time
 	worker   int    // its generation
 	dead     bool   // it has ended, and was not replaced
 	raw      bool   // the startup scripts have not run in it
@@ -111,8 +110,7 @@ func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
 		c.end(c.limits.TerminationTimeout)
 	}()
 	setup := shellwire.Setup{Prefix: c.prefix, Dir: proc.Scratch, Namespace: proc.OwnPIDNamespace, Worker: proc.Worker}
-	c.queue.send(item{data: setup.Text(), raw: true})
-	c.name()
+	c.queue.send(item{data: setup.Text(), raw: true}, c.name())
 	err := c.handshake(ctx, after(c.limits.StartupTimeout))
 	if err == nil {
 		err = c.ready(ctx)
@@ -218,7 +216,6 @@ func (c *conn) respawn(ctx context.Context, timeout time.Duration) error {
 	c.worker++
 	c.dead, c.raw = false, true
 	c.queue.send(item{data: []byte(shellwire.StartWorker)})
-	c.name()
 	if err := c.handshake(ctx, after(timeout)); err != nil {
 		c.dead = true
 		return fmt.Errorf("the shell could not be replaced: %w", err)
@@ -293,10 +290,10 @@ func (c *conn) unit(script string) []item {
 	return []item{{data: shellwire.Unit{Script: script}.Ops(c.prefix, c.tag)}}
 }
 
-// name draws the tag of the next unit.
-func (c *conn) name() {
-	c.tag, c.named = token(), time.Now()
-	c.queue.send(item{data: shellwire.Next(c.tag)})
+// name draws the tag of the next unit, and returns what tells it.
+func (c *conn) name() item {
+	c.tag = token()
+	return item{data: shellwire.Next(c.tag), stays: true}
 }
 
 // exchange sends the operations of a unit and returns when it has ended, or was ended, with all that it started: at the deadline (the
@@ -316,16 +313,15 @@ func (c *conn) exchange(ctx context.Context, deadline time.Time, items []item, o
 func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items []item, out, errOut *sink) (r reply) {
 	r.oomKills = -1
 	events := make(chan event, 8)
-	if time.Since(c.named) > shellwire.ClockTick {
-		c.queue.send(item{data: []byte(shellwire.Clock)})
-	}
+	var ops []item
 	fromMark := c.streams[0].unclear() || c.streams[1].unclear()
 	if fromMark {
-		c.queue.send(item{data: []byte(shellwire.BeginMark)})
+		ops = append(ops, item{data: []byte(shellwire.BeginMark)})
 	}
+	ops = append(ops, items...)
 	c.streams[0].begin(c.tag, c.worker, fromMark, out, events)
 	c.streams[1].begin(c.tag, c.worker, fromMark, errOut, events)
-	c.queue.send(items...)
+	c.queue.send(append(ops, c.name())...)
 	defer func() {
 		for _, s := range c.streams {
 			r.late += s.end()
@@ -333,11 +329,8 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 		r.swept = r.cause != nil && !r.unsent && !r.lost && !r.died && c.proc.OwnPIDNamespace
 		if r.swept {
 			// The command has come to its end, but what it left behind may ignore a SIGTERM, and the worker may have forked after a pass.
-			// Now that it waits, one pass is enough. It has to come before the next name, and the time that is noted with that.
+			// Now that it waits, one pass is enough. It has to come before the next time is noted.
 			c.queue.sendUrgent(shellwire.Kill)
-		}
-		if !c.dead {
-			c.name()
 		}
 	}()
 	var seen [2]bool

@@ -3,6 +3,7 @@ package execpolicy
 import (
 	"bytes"
 	"io"
+	"slices"
 	"sync"
 )
 
@@ -20,8 +21,9 @@ type queue struct {
 
 // An item is a run of operations, or one operation with the raw bytes that belong to it.
 type item struct {
-	data []byte
-	raw  bool
+	data  []byte
+	raw   bool
+	stays bool // also if others are withdrawn
 }
 
 // maxWrite is how much is written at a time, so that what is urgent waits for no more than that.
@@ -44,13 +46,17 @@ func (q *queue) send(items ...item) {
 // start writes what is short at once, which saves the time it takes to wake the loop, and leaves the rest to that.
 func (q *queue) start() {
 	for !q.sending && !q.closed && len(q.rest) == 0 && len(q.urgent) == 0 && len(q.waiting) > 0 && len(q.waiting[0].data) <= maxWrite {
-		data := q.waiting[0].data
-		n := q.now(data)
-		if n == 0 {
+		data, n := q.waiting[0].data, 1
+		for n < len(q.waiting) && len(data)+len(q.waiting[n].data) <= maxWrite {
+			data = append(data, q.waiting[n].data...)
+			n++
+		}
+		written := q.now(data)
+		if written == 0 {
 			break
 		}
-		q.waiting = q.waiting[1:]
-		q.rest = data[n:]
+		q.waiting = q.waiting[n:]
+		q.rest = data[written:]
 	}
 	if len(q.rest) > 0 || len(q.waiting) > 0 {
 		q.changed.Broadcast()
@@ -68,9 +74,9 @@ func (q *queue) sendUrgent(op string) {
 func (q *queue) withdraw() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	had := len(q.waiting) > 0
-	q.waiting = nil
-	return had
+	n := len(q.waiting)
+	q.waiting = slices.DeleteFunc(q.waiting, func(i item) bool { return !i.stays })
+	return len(q.waiting) < n
 }
 
 // idle reports whether all that was sent is with the supervisor's pipe.

@@ -9,7 +9,7 @@ thaw() { kill -CONT -1; }
 # parenthesis.
 stat() {
 	cf_a=
-	while IFS= read -r cf_b; do cf_a="$cf_a$cf_b "; done <"/proc/$1/stat"
+	while IFS= read -r cf_b; do cf_a="$cf_a$cf_b "; done <"$1/stat"
 	set -- ${cf_a##*") "}
 	cf_k=${1-Z} cf_b=${2-} cf_a=${20-0}
 }
@@ -19,8 +19,7 @@ later() { [ "$cf_a" -gt "$cf_t" ] || [ "$cf_a" -eq "$cf_t" ] && [ "$cf_q" -gt "$
 # parent, and what started before the command did.
 walk() {
 	cf_f=1
-	for cf_q in /proc/[0-9]*; do
-		cf_q=${cf_q#/proc/}
+	for cf_q in [0-9]*; do
 		[ "$cf_q" = 1 ] || [ "$cf_q" = "$cf_l" ] && continue
 		stat "$cf_q"
 		[ "$cf_k" != Z ] || continue
@@ -36,14 +35,13 @@ end() {
 	cf_j=0
 	while walk "$@" && [ "$1" = KILL ] && [ $cf_j -lt 50 ]; do
 		cf_j=$((cf_j + 1))
-		jobs >/dev/null
+		jobs >&2
 	done
 	thaw
 }
 # older: is there a process, but this one, that started before the command did?
 older() {
-	for cf_q in /proc/[0-9]*; do
-		cf_q=${cf_q#/proc/}
+	for cf_q in [0-9]*; do
 		stat "$cf_q"
 		[ "$cf_q" = 1 ] || [ "$cf_a" = 0 ] || later || return 0
 	done

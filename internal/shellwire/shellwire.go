@@ -9,7 +9,6 @@ import (
 	_ "embed"
 	"strconv"
 	"strings"
-	"time"
 )
 
 //go:embed supervisor.sh
@@ -79,23 +78,17 @@ const (
 	StartWorker = "s\n" // after a worker has ended
 )
 
-// Next returns the operation that names the unit after it. It should be sent as soon as the last unit has ended: the supervisor reads a
-// byte at a time, and so it has read the name when the unit comes.
+// Next returns the operation that names the next unit. It should be sent right behind the last one: the supervisor reads a byte at a
+// time, and so it reads the name while that unit runs.
 func Next(tag string) []byte { return []byte("n" + tag + "\n") }
 
 // Operations that run a unit, or change the next one.
 const (
 	// BeginMark makes the next unit begin with a mark, to tell its output from what a background job has printed before.
 	BeginMark = "m\n"
-	// Clock makes the next unit begin now: what was started before is no part of it. It is of use if more than [ClockTick] has passed
-	// since the unit was named.
-	Clock = "c\n"
 	// CountOOM is a unit that prints how many processes the kernel has killed for memory, or nothing if it does not tell.
 	CountOOM = "o\n"
 )
-
-// ClockTick is the kernel's unit of process start times.
-const ClockTick = 10 * time.Millisecond
 
 // A Unit is one command for the worker.
 type Unit struct {
@@ -135,7 +128,7 @@ func (u Unit) Ops(prefix, tag string) []byte {
 	if u.Stdin != "" {
 		t.WriteString("; } <" + Quote(u.Stdin))
 	} else {
-		t.WriteString(" </dev/null")
+		t.WriteString(" <&2")
 	}
 	text := t.String()
 	ops := make([]byte, 0, len(text)+len(text)/64+64)

@@ -18,7 +18,7 @@ func text(t *testing.T, ops []byte) string {
 		rest := line[1:]
 		switch line[0] {
 		case 'e':
-			b.WriteString(`\command eval ` + rest + " </dev/null")
+			b.WriteString(`\command eval ` + rest + " <&2")
 		case 'b', 'z':
 		case '+':
 			b.WriteString(rest + "\n")
@@ -37,11 +37,11 @@ func TestUnitOps(t *testing.T) {
 		unit Unit
 		want string
 	}{
-		{"short", Unit{Script: "true"}, `\command eval 'true' </dev/null`},
-		{"quotes", Unit{Script: "echo 'a'"}, `\command eval 'echo '\''a'\''' </dev/null`},
-		{"lines", Unit{Script: "a\nb\n\n"}, "\\command eval 'a\nb\n\n' </dev/null"},
-		{"long", Unit{Script: strings.Repeat("x", 5000)}, `\command eval '` + strings.Repeat("x", 5000) + `' </dev/null`},
-		{"environment", Unit{Script: "a", Env: []string{"A=1", "B=x y"}}, `A='1' B='x y' \command eval 'a' </dev/null`},
+		{"short", Unit{Script: "true"}, `\command eval 'true' <&2`},
+		{"quotes", Unit{Script: "echo 'a'"}, `\command eval 'echo '\''a'\''' <&2`},
+		{"lines", Unit{Script: "a\nb\n\n"}, "\\command eval 'a\nb\n\n' <&2"},
+		{"long", Unit{Script: strings.Repeat("x", 5000)}, `\command eval '` + strings.Repeat("x", 5000) + `' <&2`},
+		{"environment", Unit{Script: "a", Env: []string{"A=1", "B=x y"}}, `A='1' B='x y' \command eval 'a' <&2`},
 		{"stdin", Unit{Script: "a", Stdin: "/d/i"}, `{ \command rm -f -- '/d/i'; \command eval 'a'; } <'/d/i'`},
 	} {
 		t.Run(c.name, func(t *testing.T) { assert.Equal(t, text(t, c.unit.Ops("P", "T")), c.want) })
