@@ -302,9 +302,13 @@ var sessionCases = []placeCase{
 		policy.MemoryBytes = 64 << 20
 		s := open(t, policy, p.spec())
 		s.ok("kept=5")
-		r := s.script("exec 2>/dev/null; head -c 200000000 /dev/zero | tail -c 150000000 | wc -c; dd if=/dev/zero of=/dev/null bs=150M count=1")
+		// A machine under load may take its time to find no memory.
+		r := s.run(execpolicy.Command{
+			Script:  "exec 2>/dev/null; head -c 200000000 /dev/zero | tail -c 150000000 | wc -c; dd if=/dev/zero of=/dev/null bs=150M count=1",
+			Timeout: time.Minute,
+		})
 		assert.Equal(t, r.Outcome, execpolicy.OOMKilled, "%+v", r)
-		assert.Assert(t, r.OOMKills > 0)
+		assert.Assert(t, r.OOMAfter > r.OOMBefore)
 		assert.Assert(t, strings.HasSuffix(r.Text(), "Killed: out of memory."))
 		// It is the kernel that chooses whom it kills.
 		if !r.StateLost {
@@ -314,7 +318,7 @@ var sessionCases = []placeCase{
 		r = s.script("sh -c 'kill -9 $$'")
 		assert.Equal(t, r.Outcome, execpolicy.Exited)
 		assert.Equal(t, r.ExitCode, 137)
-		assert.Equal(t, r.OOMKills, 0)
+		assert.Equal(t, r.OOMAfter, r.OOMBefore)
 	}},
 	{"a fork bomb stays within the limit and is ended", func(t *testing.T, p place) {
 		policy := p.policy()

@@ -28,7 +28,9 @@ type conn struct {
 	ending   sync.Mutex
 	ended    chan struct{} // closed when the end was seen to
 	endError error
-	orderly  bool // scripts run before it is closed
+	forced   bool            // its lifeline did not end it
+	orderly  bool            // scripts run before it is closed
+	life     context.Context // ends with ErrExpired
 
 	tag      string // of the next unit
 	worker   int    // its generation
@@ -48,17 +50,13 @@ type reply struct {
 	died     bool      // the worker ended
 	lost     bool      // the container ended
 	endErr   error     // what is not known to be gone
-	swept    bool      // what it left behind is being killed
+	gone     bool      // nothing is left of it
 	late     int64     // bytes that came outside of the marks
 	left     time.Time // when the ladder must be done, if it was climbed
-	oomKills int       // -1 if it was not looked up
+	oomAfter int       // -1 if it was not looked up
 }
 
-var (
-	errTimeout     = errors.New("the deadline has passed")
-	errOutputLimit = errors.New("the output limit was passed")
-	errEarly       = errors.New("the process ended before its shell answered")
-)
+var errEarly = errors.New("the process ended before its shell answered")
 
 // The rungs of the ladder on which a command is ended wait this long, or less if [Limits.TerminationTimeout] is short.
 const (
@@ -93,7 +91,16 @@ func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
 	maps.Copy(c.env, spec.Env)
 	c.streams = [2]*stream{newStream(proc.Stdout, c.prefix, true), newStream(proc.Stderr, c.prefix, false)}
 	c.queue = newQueue(proc.Stdin)
+	var expire context.CancelCauseFunc
+	c.life, expire = context.WithCancelCause(context.Background())
 	go func() {
+		if c.limits.Lifetime > 0 {
+			t := time.AfterFunc(c.limits.Lifetime, func() {
+				expire(ErrExpired)
+				c.end(c.limits.TerminationTimeout)
+			})
+			defer t.Stop()
+		}
 		<-proc.Done
 		// A program that the ended one left behind may hold the streams open.
 		late := time.After(lifelineGrace)
@@ -111,6 +118,8 @@ func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
 	}()
 	setup := shellwire.Setup{Prefix: c.prefix, Dir: proc.Scratch, Namespace: proc.OwnPIDNamespace, Worker: proc.Worker}
 	c.queue.send(item{data: setup.Text(), raw: true}, c.name())
+	ctx, cancel := bound(ctx, c.life)
+	defer cancel(nil)
 	err := c.handshake(ctx, after(c.limits.StartupTimeout))
 	if err == nil {
 		err = c.ready(ctx)
@@ -153,7 +162,7 @@ func (c *conn) handshake(ctx context.Context, deadline time.Time) error {
 	} else {
 		// When memory is short, the kernel takes what the commands started before process 1, with which all would end.
 		b.WriteString("{ echo 500 >/proc/$$/oom_score_adj; } 2>/dev/null\n")
-		// What CountOOM counts, without another round trip.
+		// What Look counts, without another round trip.
 		b.WriteString("for cf_f in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do while read -r cf_k cf_v; do " +
 			"case $cf_k in oom_kill) echo $cf_v ;; esac; done <$cf_f; done 2>/dev/null\nunset cf_f cf_k cf_v\n")
 	}
@@ -172,7 +181,7 @@ func (c *conn) handshake(ctx context.Context, deadline time.Time) error {
 	out.kept.Limit, errOut.kept.Limit = wordsKept, wordsKept
 	r := c.exchange(ctx, deadline, c.unit(b.String()), &out, &errOut)
 	switch {
-	case r.cause == errTimeout:
+	case r.cause == ErrTimeout:
 		return errors.New("the worker shell did not answer in time; if the command is not a shell, it can't be a session's")
 	case r.cause != nil:
 		return r.cause
@@ -185,7 +194,7 @@ func (c *conn) handshake(ctx context.Context, deadline time.Time) error {
 		c.proc.Answered()
 	}
 	c.dir = r.mark.Dir
-	c.oomKills = parseCount(out.kept.Bytes())
+	c.oomKills = parseCount(string(out.kept.Bytes()))
 	return nil
 }
 
@@ -264,21 +273,23 @@ func after(d time.Duration) time.Time {
 	return time.Now().Add(d)
 }
 
-// countOOM returns how many processes inside the kernel has killed for memory, or -1 if that can't be learnt. If the worker does not
-// answer, it has been ended by the time left, unless that is zero.
-func (c *conn) countOOM(ctx context.Context, left time.Time) int {
+// look returns how many processes inside the kernel has killed for memory, or -1 if that can't be learnt, and whether the last kill left
+// nothing behind. The answer comes behind all that was sent before. If none does, the container has been ended by the time left, unless
+// that is zero.
+func (c *conn) look(ctx context.Context, left time.Time) (oomKills int, gone bool, r reply) {
 	var out, errOut sink
 	out.kept.Limit = 32
-	r := c.exchangeBy(ctx, after(workerGrace), left, []item{{data: []byte(shellwire.CountOOM)}}, &out, &errOut)
-	if r.cause != nil || r.lost || r.died {
-		return -1
+	r = c.exchangeBy(ctx, after(workerGrace), left, []item{{data: []byte(shellwire.Look)}}, &out, &errOut)
+	if r.cause != nil || r.lost {
+		return -1, false, r
 	}
-	return parseCount(out.kept.Bytes())
+	count, walk, _ := strings.Cut(string(out.kept.Bytes()), " ")
+	return parseCount(count), walk == "1", r
 }
 
 // parseCount returns a number, or -1 if it is none.
-func parseCount(text []byte) int {
-	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+func parseCount(text string) int {
+	n, err := strconv.Atoi(strings.TrimSpace(text))
 	if err != nil || n < 0 {
 		return -1
 	}
@@ -300,18 +311,33 @@ func (c *conn) name() item {
 // zero time is never), or when ctx ends.
 func (c *conn) exchange(ctx context.Context, deadline time.Time, items []item, out, errOut *sink) reply {
 	r := c.exchangeBy(ctx, deadline, time.Time{}, items, out, errOut)
-	if r.swept {
-		// The answer comes behind the pass.
-		if n := c.countOOM(context.WithoutCancel(ctx), r.left); n >= 0 {
-			r.oomKills, c.oomKills = n-c.oomKills, n
-		}
+	if r.cause == nil || r.unsent || r.lost || !c.proc.OwnPIDNamespace {
+		return r
 	}
-	return r
+	// The command has come to its end, but what it left behind may ignore a SIGTERM, and the worker may have forked after a pass. Now
+	// that it waits, one pass is enough; but what was killed takes a moment to die on a machine under load.
+	for pause := time.Millisecond; ; pause = min(2*pause, lookAgain) {
+		c.queue.sendUrgent(shellwire.Kill)
+		n, gone, l := c.look(context.WithoutCancel(ctx), r.left)
+		if n >= 0 {
+			r.oomAfter = n
+		}
+		r.gone = gone
+		r.died = r.died || l.died
+		r.late += l.late
+		if l.lost {
+			r.lost, r.rung, r.endErr, r.gone = true, l.rung, l.endErr, l.gone
+		}
+		if gone || l.lost || l.cause != nil || time.Until(r.left) < pause {
+			return r
+		}
+		time.Sleep(pause)
+	}
 }
 
 // exchangeBy is exchange without the last pass. If left is not zero, it bounds the ladder.
 func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items []item, out, errOut *sink) (r reply) {
-	r.oomKills = -1
+	r.oomAfter = -1
 	events := make(chan event, 8)
 	var ops []item
 	fromMark := c.streams[0].unclear() || c.streams[1].unclear()
@@ -325,12 +351,6 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 	defer func() {
 		for _, s := range c.streams {
 			r.late += s.end()
-		}
-		r.swept = r.cause != nil && !r.unsent && !r.lost && !r.died && c.proc.OwnPIDNamespace
-		if r.swept {
-			// The command has come to its end, but what it left behind may ignore a SIGTERM, and the worker may have forked after a pass.
-			// Now that it waits, one pass is enough. It has to come before the next time is noted.
-			c.queue.sendUrgent(shellwire.Kill)
 		}
 	}()
 	var seen [2]bool
@@ -400,8 +420,8 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 		errOut.free()
 		switch {
 		case c.queue.withdraw():
-			r.unsent = true
-		case cause == ErrClosed && !c.orderly:
+			r.unsent, r.gone = true, true
+		case cause == ErrExpired, cause == ErrClosed && !c.orderly:
 			r.rung = RungContainer
 		default:
 			climb()
@@ -426,11 +446,14 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 				}
 				break
 			}
-			r.lost, c.dead = true, true
-			r.endErr = c.end(c.limits.TerminationTimeout)
+			// Of two that are ready, either is chosen.
+			if r.cause == nil {
+				r.cause = context.Cause(ctx)
+			}
+			c.lose(&r, c.limits.TerminationTimeout)
 			return r
 		case <-timeout:
-			stopped(errTimeout)
+			stopped(ErrTimeout)
 		case <-canceled:
 			stopped(context.Cause(ctx))
 		case <-rung:
@@ -446,10 +469,19 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 			return r
 		}
 		if r.rung == RungContainer {
-			r.lost, c.dead = true, true
-			r.endErr = c.end(time.Until(left))
+			c.lose(&r, time.Until(left))
 			return r
 		}
+	}
+}
+
+// lose sees to the end of the container under a command.
+func (c *conn) lose(r *reply, within time.Duration) {
+	r.lost, c.dead = true, true
+	r.endErr = c.end(within)
+	r.gone = r.endErr == nil
+	if r.rung == RungContainer && c.forced {
+		r.rung = RungRemoved
 	}
 }
 
@@ -477,6 +509,7 @@ func (c *conn) end(within time.Duration) error {
 	select {
 	case <-c.over:
 	case <-time.After(min(lifelineGrace, within/4)):
+		c.forced = true
 	}
 	c.endError = nil
 	if c.proc.Kill != nil {

@@ -7,6 +7,13 @@ var (
 	ErrClosed = errors.New("the session is closed")
 	// ErrEnded is returned for a session whose container has ended without being closed. Restart begins it anew.
 	ErrEnded = errors.New("the session has ended; call Restart, or start another")
+	// ErrExpired is the cause of a command that was ended because its session's [Limits.Lifetime] was over, and is wrapped, beside
+	// ErrEnded, for those that come later.
+	ErrExpired = errors.New("the session's lifetime is over")
+	// ErrTimeout is the cause of a command that was ended at its deadline. A command that was to read its Stdin at that time did not run.
+	ErrTimeout = errors.New("the deadline has passed")
+	// ErrOutputLimit is the cause of a command that was ended because it had printed more than [Command.OutputLimit].
+	ErrOutputLimit = errors.New("the output limit was passed")
 	// ErrInvalid is wrapped by every error that says what is wrong with a policy, a spec or a command. Nothing was started.
 	ErrInvalid = errors.New("invalid")
 	// ErrStart is wrapped by the error of a session that did not come up.

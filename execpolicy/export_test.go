@@ -9,3 +9,8 @@ func (p DockerPolicy) Argv(e *dockercli.Engine, spec Spec, name string) ([]strin
 
 // Limited returns argv as [HostPolicy] executes it.
 func (p HostPolicy) Limited(argv []string) []string { return p.limited(argv) }
+
+// OutcomeOf returns the outcome of a command of which that is known.
+func OutcomeOf(cause error, lost, oom bool, status int) Outcome {
+	return ending{cause, lost, oom, status}.outcome()
+}

@@ -49,6 +49,8 @@ type Limits struct {
 	// TerminationTimeout is how long it may take to end a command or a session, on top of every other deadline. If zero or
 	// negative, 10 s: without a bound a call could hang.
 	TerminationTimeout time.Duration
+	// Lifetime is how long a session may live from the start of its container; then the library ends it. If zero, 24 h.
+	Lifetime time.Duration
 	// MaxOutputLines is the number of lines in [Result.Text]. If zero, 100.
 	MaxOutputLines int
 	// MaxOutputBytes is the number of bytes kept of each stream: the first half and the last. If zero or negative, 1 MiB: memory
@@ -61,6 +63,7 @@ const (
 	defaultCommandTimeout     = 30 * time.Second
 	defaultStartupTimeout     = 30 * time.Second
 	defaultTerminationTimeout = 10 * time.Second
+	defaultLifetime           = 24 * time.Hour
 	defaultMaxOutputLines     = 100
 	defaultMaxOutputBytes     = 1 << 20
 )
@@ -74,6 +77,9 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.TerminationTimeout <= 0 {
 		l.TerminationTimeout = defaultTerminationTimeout
+	}
+	if l.Lifetime == 0 {
+		l.Lifetime = defaultLifetime
 	}
 	if l.MaxOutputLines == 0 {
 		l.MaxOutputLines = defaultMaxOutputLines

@@ -8,22 +8,37 @@ import (
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
-// An Outcome is how a command ended. It rests on what the library and the kernel know, never on an exit code or on printed text.
+// An Outcome is how a command ended. It rests on what the library and the kernel know, never on an exit code or on printed text. Where
+// more than one would fit, the first of this list stands: what ended the command from outside comes before what it did itself. Of the
+// first three it is what happened first, and a command that ends while it is being ended keeps that.
+//
+//   - TimedOut: the library ended the command at its deadline.
+//   - OutputLimit: the library ended it because it had printed too much.
+//   - Canceled: the library ended it because its context ended, its session was closed or had lived its time.
+//   - OOMKilled: it was killed (exit code 137, or with its shell or container), and the kernel had killed for memory meanwhile.
+//   - SessionLost: its container ended under it.
+//   - Signaled: its shell was killed from inside the container, together with the process that watches it.
+//   - Exited: it ended by itself, whatever its exit code (124 to 137 too) and whatever it printed.
 type Outcome int
 
 const (
 	// Exited says that the command ended by itself, with ExitCode as the shell reports it: 128+n may be a signal n, or a program that
 	// exits so; the shell does not tell them apart.
 	Exited Outcome = iota + 1
-	// Signaled says that the command and its shell were killed by a signal from inside the container.
+	// Signaled says that the session's shell was killed by SIGKILL from inside the container, together with the process that watches it,
+	// as by "kill -9 -1". If only the shell is killed, it is Exited with 137: the shell's watcher can't tell that from an exit.
 	Signaled
-	// TimedOut says that the command was ended at its deadline.
+	// TimedOut says that the library ended the command at its deadline.
 	TimedOut
-	// Canceled says that the command was ended because its context ended or its session was closed.
+	// Canceled says that the library ended the command because its context ended, its session was closed, or the session's Lifetime was
+	// over: Cause says which.
 	Canceled
-	// OOMKilled says that the kernel killed the command, or all of the container, for memory.
+	// OOMKilled says that the command was killed, with exit code 137 or with its shell, and that the kernel had killed for memory
+	// meanwhile; or that the container ended and the engine saw it killed for memory. Which process the kernel killed it does not
+	// tell: one that kills itself while a background job is killed for memory has this outcome too. A command that lived on after the
+	// kernel had killed a part of it is Exited, with a higher count in OOMAfter.
 	OOMKilled
-	// OutputLimit says that the command was ended because it had printed more than [Command.OutputLimit].
+	// OutputLimit says that the library ended the command because it had printed more than [Command.OutputLimit].
 	OutputLimit
 	// SessionLost says that the container ended under the command, for a reason that is not known to be one of the others.
 	SessionLost
@@ -48,11 +63,13 @@ const (
 	RungKill
 	// RungWorker is a SIGKILL to the session's shell, which ran a loop of its own.
 	RungWorker
-	// RungContainer is the end of the container.
+	// RungContainer is the end of the container by its lifeline: its process 1 reads to the end of its stdin and ends.
 	RungContainer
+	// RungRemoved is the removal of the container by the engine, by force, because its lifeline did not end it in a second.
+	RungRemoved
 )
 
-var rungs = [...]string{"none", "SIGTERM", "SIGKILL", "shell", "container"}
+var rungs = [...]string{"none", "SIGTERM", "SIGKILL", "shell", "container", "removal"}
 
 func (r Rung) String() string {
 	if r < 0 || int(r) >= len(rungs) {
@@ -88,14 +105,22 @@ type Result struct {
 	StateLost bool
 	// Dir is the shell's directory after the command. It is empty if the shell was lost, or has none that it can name.
 	Dir string
-	// OOMKills is how many processes of the container the kernel killed for memory while the command ran; -1 if it is not known. It is
-	// looked up only if the command failed.
-	OOMKills int
+	// OOMBefore and OOMAfter are how many processes of the container the kernel had killed for memory when the command began, and when
+	// it had ended; -1 if it is not known. If the command exited with 0, nobody looks again, and OOMAfter is -1.
+	OOMBefore, OOMAfter int
+	// Cause is why the library ended the command: ErrTimeout, ErrOutputLimit, ErrClosed, ErrExpired, or the cause of the context. It is
+	// nil if the command ended by itself.
+	Cause error
+	// Timeout is the time that the command had; negative if it had no deadline.
+	Timeout time.Duration
 	// Rung is what it took to end the command.
 	Rung Rung
+	// Gone says that the library looked, and saw that nothing is left of what it ended: of the processes that the command had started,
+	// or of the container if that has ended. It is false if the command ended by itself, in a session that goes on: its background jobs
+	// are part of that. It is false under a [HostPolicy] whose shell goes on, where only a process group can be seen.
+	Gone bool
 
-	text    *truncate.Transcript
-	timeout time.Duration
+	text *truncate.Transcript
 }
 
 // Text renders the result for a model as LangChain's shell tool does, to the byte: the first lines of both streams in the order in
@@ -104,7 +129,7 @@ type Result struct {
 func (r *Result) Text() string {
 	switch r.Outcome {
 	case TimedOut:
-		return fmt.Sprintf("Error: Command timed out after %.1f seconds.", r.timeout.Seconds())
+		return fmt.Sprintf("Error: Command timed out after %.1f seconds.", r.Timeout.Seconds())
 	case Exited:
 		return r.text.Text(r.ExitCode, true)
 	}

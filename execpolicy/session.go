@@ -143,11 +143,19 @@ func (s *Session) acquire(ctx context.Context) error {
 
 func (s *Session) release() { <-s.turn }
 
-// bound returns a context that also ends when the session is closed.
-func (s *Session) bound(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+// bound returns a context that also ends, with the same cause, when one of the others does.
+func bound(ctx context.Context, others ...context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(s.life, func() { cancel(ErrClosed) })
-	return ctx, func(cause error) { stop(); cancel(cause) }
+	stops := make([]func() bool, len(others))
+	for i, other := range others {
+		stops[i] = context.AfterFunc(other, func() { cancel(context.Cause(other)) })
+	}
+	return ctx, func(cause error) {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel(cause)
+	}
 }
 
 // Run runs a command, after those that came before it, and returns when it has ended, at the latest [Limits.TerminationTimeout] after
@@ -165,18 +173,19 @@ func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
 		return nil, err
 	}
 	defer s.release()
-	ctx, cancel := s.bound(ctx)
+	c := s.current()
+	ctx, cancel := bound(ctx, s.life, c.life)
 	defer cancel(nil)
-	return s.current().run(ctx, cancel, cmd)
+	return c.run(ctx, cancel, cmd)
 }
 
 // run runs a command for the holder of the turn.
 func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Command) (*Result, error) {
 	select {
 	case <-c.over:
-		return nil, ErrEnded
+		return nil, c.why()
 	case <-c.ended:
-		return nil, ErrEnded
+		return nil, c.why()
 	default:
 	}
 	if err := c.ready(ctx); err != nil {
@@ -196,7 +205,6 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 	if err != nil {
 		return nil, err
 	}
-	items = append(items, item{data: cmd.unit(c.dir, file).Ops(c.prefix, c.tag)})
 
 	text := &truncate.Transcript{MaxLines: c.limits.MaxOutputLines, MaxBytes: c.limits.MaxOutputBytes}
 	out := &sink{kept: truncate.Buffer{Limit: c.limits.MaxOutputBytes}, text: text.Stdout()}
@@ -216,11 +224,25 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 	if cmd.OutputLimit > 0 {
 		room := new(atomic.Int64)
 		room.Store(cmd.OutputLimit)
-		full := func() { cancel(errOutputLimit) }
+		full := func() { cancel(ErrOutputLimit) }
 		out.room, errOut.room, out.full, errOut.full = room, room, full, full
 	}
-	r := c.exchange(ctx, deadline, items, out, errOut)
-	res := &Result{ExitCode: -1, OOMKills: r.oomKills, Rung: r.rung, LateBytes: r.late, Dir: c.dir, Duration: time.Since(start), text: text, timeout: timeout}
+	exchange := func(before []item) reply {
+		return c.exchange(ctx, deadline, append(before, item{data: cmd.unit(c.dir, file).Ops(c.prefix, c.tag)}), out, errOut)
+	}
+	r := exchange(items)
+	if r.cause == nil && r.mark.NotRun && out.kept.Total()+errOut.kept.Total() == 0 {
+		// The command before this one had killed the shell as it ended, which shows only now.
+		c.unsaid = true
+		if err := c.ready(ctx); err != nil {
+			return nil, err
+		}
+		r = exchange(nil)
+	}
+	res := &Result{
+		ExitCode: -1, Duration: time.Since(start), Timeout: timeout, Cause: r.cause, Rung: r.rung, Gone: r.gone, LateBytes: r.late,
+		OOMBefore: c.oomKills, OOMAfter: r.oomAfter, Dir: c.dir, text: text,
+	}
 	errs := c.judge(ctx, res, r, cmd.Dir != "")
 
 	// The writers have the rest of the time to take the rest.
@@ -240,6 +262,14 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 	res.Stdout, res.StdoutInfo = out.taken()
 	res.Stderr, res.StderrInfo = errOut.taken()
 	return res, errors.Join(errs...)
+}
+
+// why returns the error for a container that has ended.
+func (c *conn) why() error {
+	if c.life.Err() != nil {
+		return fmt.Errorf("%w: %w", ErrEnded, context.Cause(c.life))
+	}
+	return ErrEnded
 }
 
 // flushBy returns how long a command's writers may take.
@@ -270,47 +300,72 @@ func (c *conn) judge(ctx context.Context, res *Result, r reply, moved bool) []er
 		c.dir = r.mark.Dir
 		res.Dir = c.dir
 	}
+	end := ending{cause: r.cause, lost: r.lost, status: r.mark.Status}
 	switch {
-	case r.cause == errTimeout:
-		res.Outcome = TimedOut
-		return errs
-	case r.cause == errOutputLimit:
-		res.Outcome = OutputLimit
-		return errs
 	case r.cause != nil:
-		res.Outcome = Canceled
-		return append(errs, r.cause)
+		if !r.gone && !r.unsent && c.proc.OwnPIDNamespace && r.endErr == nil {
+			errs = append(errs, fmt.Errorf("%s: processes of the command: %w", c.proc.Name, ErrStillThere))
+		}
 	case r.lost:
-		res.Outcome = SessionLost
 		if c.proc.OOMKilled != nil {
 			tctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.limits.TerminationTimeout)
 			defer cancel()
-			if killed, _ := c.proc.OOMKilled(tctx); killed {
-				res.Outcome = OOMKilled
-			}
+			end.oom, _ = c.proc.OOMKilled(tctx)
 		}
-		return append(errs, fmt.Errorf("%w; the container's program exited with status %d", ErrEnded, c.proc.exitCode()))
-	}
-	const sigkill = 128 + 9
-	killed := r.mark.Status == sigkill || r.mark.Status < 0
-	if before := c.oomKills; before >= 0 && r.mark.Status != 0 && (killed || !r.died) {
-		// A new worker counts as it comes up.
-		if r.died {
-			errs = append(errs, c.respawn(ctx, c.limits.TerminationTimeout/2))
-		} else if n := c.countOOM(ctx, after(c.limits.TerminationTimeout)); n >= 0 {
-			c.oomKills = n
+	case r.mark.Status != 0 && c.oomKills >= 0:
+		var l reply
+		res.OOMAfter, _, l = c.look(ctx, after(c.limits.TerminationTimeout))
+		if l.lost || l.died {
+			res.Dir, res.StateLost = "", true
 		}
-		res.OOMKills = c.oomKills - before
+		end.oom = res.OOMAfter > res.OOMBefore
 	}
-	switch {
-	case res.OOMKills > 0 && killed:
-		res.Outcome = OOMKilled
-	case r.mark.Status < 0:
-		res.Outcome, res.Signal = Signaled, 9
-	default:
-		res.Outcome, res.ExitCode = Exited, r.mark.Status
+	if res.OOMAfter >= 0 {
+		c.oomKills = res.OOMAfter
+	}
+	res.Outcome = end.outcome()
+	switch res.Outcome {
+	case Canceled:
+		errs = append(errs, r.cause)
+	case SessionLost, OOMKilled:
+		if r.lost {
+			errs = append(errs, fmt.Errorf("%w; the container's program exited with status %d", ErrEnded, c.proc.exitCode()))
+		}
+	case Signaled:
+		res.Signal = sigkill
+	case Exited:
+		res.ExitCode = r.mark.Status
 	}
 	return errs
+}
+
+const sigkill = 9
+
+// An ending is what is known of how a command ended.
+type ending struct {
+	cause  error // why the library ended it
+	lost   bool  // the container has ended
+	oom    bool  // the kernel killed for memory meanwhile
+	status int   // the shell's word, -1 if the shell was killed
+}
+
+// outcome is the order of [Outcome].
+func (e ending) outcome() Outcome {
+	switch killed := e.lost || e.status < 0 || e.status == 128+sigkill; {
+	case e.cause == ErrTimeout:
+		return TimedOut
+	case e.cause == ErrOutputLimit:
+		return OutputLimit
+	case e.cause != nil:
+		return Canceled
+	case killed && e.oom:
+		return OOMKilled
+	case e.lost:
+		return SessionLost
+	case e.status < 0:
+		return Signaled
+	}
+	return Exited
 }
 
 // taken returns what was kept and counted. Nothing may be written any more.
@@ -345,7 +400,7 @@ func (c *conn) upload(ctx context.Context, stdin io.Reader, deadline time.Time) 
 	case <-ctx.Done():
 		return nil, "", fmt.Errorf("reading stdin: %w", context.Cause(ctx))
 	case <-timeout:
-		return nil, "", fmt.Errorf("reading stdin: %w", errTimeout)
+		return nil, "", fmt.Errorf("reading stdin: %w", ErrTimeout)
 	}
 	switch {
 	case got.err != nil:
@@ -372,7 +427,7 @@ func (s *Session) Restart(ctx context.Context) error {
 		return err
 	}
 	defer s.release()
-	ctx, cancel := s.bound(ctx)
+	ctx, cancel := bound(ctx, s.life)
 	defer cancel(nil)
 	c := s.current()
 	if err := c.end(c.limits.TerminationTimeout); err != nil {

@@ -52,14 +52,14 @@ older() {
 tend() {
 	case $1 in
 	old) [ "$cf_l" = 1 ] || ! kill -CONT "$cf_l" || end KILL worker ;;
-	tick) kill -CONT "$cf_l" || older || miss ;;
-	*) kill -0 "$cf_l" || miss ;;
+	tick) kill -CONT "$cf_l" || older || miss killed ;;
+	*) kill -0 "$cf_l" || miss "$1" ;;
 	esac
 }
 miss() {
 	kill -KILL -1
 	# What is forked here must not hold the event, which the next worker waits for.
 	exec 1>&-
-	fork over killed
+	fork over "$1"
 	cf_l=1
 }

@@ -6,8 +6,12 @@ import (
 	"strings"
 )
 
-// noDir stands for the status of a unit whose directory could not be entered.
-const noDir = "nodir"
+const (
+	// noDir stands for the status of a unit whose directory could not be entered.
+	noDir = "nodir"
+	// unrun stands for the status of a worker that was found to be lost as a unit came.
+	unrun = "unrun"
+)
 
 // Kind tells what a mark says.
 type Kind int
@@ -29,6 +33,8 @@ type Mark struct {
 	Status int
 	// NoDir says that the unit never ran because its directory could not be entered.
 	NoDir bool
+	// NotRun says that the worker was gone before the unit came, of Death.
+	NotRun bool
 	// Dir is the worker's directory behind the unit, of End on stdout.
 	Dir string
 }
@@ -165,7 +171,7 @@ func (p *Parser) mark(data []byte) (m Mark, n int) {
 		if err != nil || g < 1 {
 			return m, -1
 		}
-		m.Generation, m.Status = g, parseStatus(status)
+		m.Generation, m.Status, m.NotRun = g, parseStatus(status), status == unrun
 	}
 	return m, n
 }

@@ -30,7 +30,6 @@ cf_i=0 cf_t=0 cf_v=0
 # fork COMMAND: runs it in the background. At the process limit a fork fails until the dead are gathered, and would end this shell.
 fork() {
 	until command eval '( "$@" ) &'; do jobs >&2; done
-	cf_l=$!
 }
 
 # The worker's parent says how it ended. It may block where it writes; this shell never does.
@@ -38,6 +37,7 @@ worker() {
 	cf_i=$((cf_i + 1)) cf_e=8
 	exec 1>&-
 	fork watch "$@"
+	cf_l=$!
 }
 watch() {
 	trap : HUP INT QUIT USR1 USR2 PIPE ALRM TERM
@@ -50,6 +50,12 @@ watch() {
 over() {
 	printf '%sx%s %s\n' $cf_p $cf_i "$1" >&4
 	printf '%sx%s\n' $cf_p $cf_i >&5
+}
+
+# tell TEXT: prints a unit's output and its marks, in place of the worker, which may be gone or lie.
+tell() {
+	printf '%sb%s\n%s%se%s 0 /%s\n' $cf_p $cf_m "$1" $cf_p $cf_m $cf_p >&4
+	printf '%sb%s\n%se%s\n' $cf_p $cf_m $cf_p $cf_m >&5
 }
 
 # gather WHEN: reaps orphans, which would fill the process limit, and sees to the worker's parent.
@@ -70,7 +76,7 @@ clock() {
 
 # begin writes the first lines of a unit, the last ones too if it is given the rest. What starts from now on belongs to it.
 begin() {
-	gather next
+	gather unrun
 	clock
 	printf '%s\n' "$cf_g" "case \$cf_k in +*) cf_k=\${cf_k#+};; *) cf_k=+$cf_h" "$@" >self/fd/6 || exit 97
 }
@@ -110,14 +116,13 @@ while IFS= read -r cf_x; do
 	# m: the next unit begins with a mark. zTEXT: what the worker does behind its end mark.
 	m) cf_h="; \\command printf '${cf_p}b$cf_m\\n'; \\command printf '${cf_p}b$cf_m\\n' >&5" ;;
 	z*) cf_z="; ${cf_x#z}" ;;
-	# o: prints how many processes of the container the kernel has killed for memory, or nothing if it does not tell.
-	o) cf_j=
+	# o: prints how many processes of the container the kernel has killed for memory, or "-" if it does not tell, and whether the last
+	# walk of a kill found nothing any more: 1 if so.
+	o) cf_j=-
 		for cf_q in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
 			while read -r cf_a cf_b; do case $cf_a in oom_kill) cf_j=$cf_b ;; esac; done <$cf_q
 		done
-		close
-		begin "\\command printf '%s' '$cf_j' $cf_r" "$cf_y"
-		run ;;
+		fork tell "$cf_j ${cf_f-}" ;;
 	t) gather tick ;;
 	# kSIG: signals what the command started. w: kills the worker with it. s: starts a new worker.
 	k*) end "${cf_x#k}" ;;

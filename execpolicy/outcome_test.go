@@ -1,0 +1,234 @@
+package execpolicy_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+)
+
+// An end is what is known of how a command ended.
+type end struct {
+	cause     error // why the library ended it
+	lost, oom bool  // the container ended; the kernel killed for memory meanwhile
+	status    int   // the shell's word, -1 if the shell was killed
+}
+
+func (e end) killed() bool { return e.lost || e.status < 0 || e.status == 137 }
+
+// precedence is the table of the README: the first row that fits is the outcome.
+var precedence = []struct {
+	outcome        execpolicy.Outcome
+	name           string
+	when, evidence string
+	fits           func(e end) bool
+}{
+	{execpolicy.TimedOut, "TimedOut", "the library ended the command at its deadline", "`Cause`, `Timeout`, `Rung`, `Gone`",
+		func(e end) bool { return e.cause == execpolicy.ErrTimeout }},
+	{execpolicy.OutputLimit, "OutputLimit", "the library ended it because it had printed too much", "`Cause`, the streams' counts, `Rung`, `Gone`",
+		func(e end) bool { return e.cause == execpolicy.ErrOutputLimit }},
+	{execpolicy.Canceled, "Canceled", "the library ended it because its context ended, its session was closed or had lived its time", "`Cause` (whose cancel), `Rung`, `Gone`",
+		func(e end) bool { return e.cause != nil }},
+	{execpolicy.OOMKilled, "OOMKilled", "it was killed (exit code 137, or with its shell or container), and the kernel had killed for memory meanwhile", "`OOMBefore`, `OOMAfter`, or docker's events",
+		func(e end) bool { return e.killed() && e.oom }},
+	{execpolicy.SessionLost, "SessionLost", "its container ended under it", "the client's exit status in the error, `Gone`",
+		func(e end) bool { return e.lost }},
+	{execpolicy.Signaled, "Signaled", "its shell was killed from inside the container, together with the process that watches it", "`Signal`, `OOMBefore`, `OOMAfter`",
+		func(e end) bool { return e.status < 0 }},
+	{execpolicy.Exited, "Exited", "it ended by itself, whatever its exit code (124 to 137 too) and whatever it printed", "`ExitCode`, `OOMBefore`, `OOMAfter`",
+		func(end) bool { return true }},
+}
+
+func TestPrecedenceOfOutcomes(t *testing.T) {
+	for _, cause := range []error{nil, execpolicy.ErrTimeout, execpolicy.ErrOutputLimit, execpolicy.ErrClosed, execpolicy.ErrExpired, context.DeadlineExceeded} {
+		for _, status := range []int{-1, 0, 1, 2, 124, 125, 126, 127, 128, 130, 137, 139, 143, 255} {
+			for bits := range 4 {
+				e := end{cause, bits&1 != 0, bits&2 != 0, status}
+				for _, row := range precedence {
+					if row.fits(e) {
+						assert.Equal(t, execpolicy.OutcomeOf(e.cause, e.lost, e.oom, e.status), row.outcome, "%+v", e)
+						break
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestPrecedenceIsTheOneOfTheDocuments(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	assert.NilError(t, err)
+	source, err := os.ReadFile("result.go")
+	assert.NilError(t, err)
+	var table, list strings.Builder
+	for _, row := range precedence {
+		table.WriteString("| `" + row.name + "` | " + row.when + " | " + row.evidence + " |\n")
+		list.WriteString("//   - " + row.name + ": " + row.when + ".\n")
+	}
+	assert.Assert(t, strings.Contains(string(readme), "|---|---|---|\n"+table.String()+"\n"), "README.md must have this table:\n%s", &table)
+	assert.Assert(t, strings.Contains(string(source), "//\n"+list.String()+"type Outcome int"), "result.go must have this list:\n%s", &list)
+}
+
+// What is done to a command from outside stands before what it does itself.
+func TestEvidence(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		s := open(t, p.policy(), p.spec())
+		for _, c := range []struct {
+			name    string
+			command execpolicy.Command
+			outcome execpolicy.Outcome
+			cause   error
+			rung    execpolicy.Rung
+		}{
+			{"ends by itself", execpolicy.Command{Script: "true"}, execpolicy.Exited, nil, 0},
+			{"exits at its deadline", execpolicy.Command{Script: "trap 'exit 0' TERM; sleep 4801", Timeout: short}, execpolicy.TimedOut, execpolicy.ErrTimeout, execpolicy.RungTerm},
+			{"kills its shell at its deadline", execpolicy.Command{Script: "trap 'kill -9 $$' TERM; sleep 4802", Timeout: short},
+				execpolicy.TimedOut, execpolicy.ErrTimeout, execpolicy.RungTerm},
+			{"prints too much", execpolicy.Command{Script: "yes", OutputLimit: 1000}, execpolicy.OutputLimit, execpolicy.ErrOutputLimit, execpolicy.RungTerm},
+			{"ignores SIGTERM", execpolicy.Command{Argv: []string{"sh", "-c", "trap '' TERM; while :; do sleep 4803; done"}, Timeout: short},
+				execpolicy.TimedOut, execpolicy.ErrTimeout, execpolicy.RungKill},
+			{"loops in its shell", execpolicy.Command{Script: "trap '' TERM; while :; do :; done", Timeout: short},
+				execpolicy.TimedOut, execpolicy.ErrTimeout, execpolicy.RungWorker},
+			{"kills its shell and what watches that", execpolicy.Command{Script: "kill -9 $PPID $$"}, execpolicy.Signaled, nil, 0},
+			// Nobody could tell it from exit 137.
+			{"kills its shell", execpolicy.Command{Script: "kill -9 $$"}, execpolicy.Exited, nil, 0},
+			{"leaves a daemon at its deadline", execpolicy.Command{Script: "(trap '' TERM; setsid sleep 4804 &); sleep 4804", Timeout: short},
+				execpolicy.TimedOut, execpolicy.ErrTimeout, execpolicy.RungTerm},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				r := s.run(c.command)
+				assert.Equal(t, r.Outcome, c.outcome)
+				assert.Equal(t, r.Cause, c.cause)
+				assert.Equal(t, r.Rung, c.rung)
+				assert.Equal(t, r.Gone, c.cause != nil)
+				assert.Equal(t, r.OOMBefore, 0)
+				if r.ExitCode != 0 {
+					assert.Equal(t, r.OOMAfter, 0)
+				}
+				if c.command.Timeout > 0 {
+					assert.Equal(t, r.Timeout, c.command.Timeout)
+				} else {
+					assert.Equal(t, r.Timeout, p.policy().CommandTimeout)
+				}
+				s.gone("sleep 480")
+			})
+		}
+	})
+}
+
+// A container that has gone leaves the evidence of that, and a session that has is told from one whose container was taken away.
+func TestEvidenceOfTheContainersEnd(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		t.Run("closed", func(t *testing.T) {
+			s := open(t, p.policy(), p.spec())
+			c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 4811"})
+			assert.NilError(t, s.Close())
+			<-c.done
+			assert.ErrorIs(t, c.err, execpolicy.ErrClosed)
+			assert.Equal(t, c.result.Outcome, execpolicy.Canceled)
+			assert.Equal(t, c.result.Cause, execpolicy.ErrClosed)
+			assert.Equal(t, c.result.Rung, execpolicy.RungContainer)
+			assert.Assert(t, c.result.Gone && c.result.StateLost)
+		})
+		t.Run("removed by somebody", func(t *testing.T) {
+			s := open(t, p.policy(), p.spec())
+			c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 4812"})
+			p.cli(t, "kill", s.Name())
+			<-c.done
+			assert.ErrorIs(t, c.err, execpolicy.ErrEnded)
+			assert.Equal(t, c.result.Outcome, execpolicy.SessionLost)
+			assert.Equal(t, c.result.Cause, nil)
+			assert.Equal(t, c.result.Rung, execpolicy.Rung(0))
+			assert.Assert(t, c.result.Gone && c.result.StateLost)
+		})
+		t.Run("lived its time", func(t *testing.T) {
+			policy := p.policy()
+			policy.Lifetime = 2 * time.Second
+			s := open(t, policy, p.spec())
+			c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 4813", Timeout: -1})
+			<-c.done
+			assert.ErrorIs(t, c.err, execpolicy.ErrExpired)
+			assert.Equal(t, c.result.Outcome, execpolicy.Canceled)
+			assert.Equal(t, c.result.Cause, execpolicy.ErrExpired)
+			assert.Assert(t, c.result.Gone)
+			<-s.Done()
+			_, err := s.Run(t.Context(), execpolicy.Command{Script: "true"})
+			assert.ErrorIs(t, err, execpolicy.ErrEnded)
+			assert.ErrorIs(t, err, execpolicy.ErrExpired)
+			// A new one has a new life.
+			assert.NilError(t, s.Restart(t.Context()))
+			assert.Equal(t, s.ok("echo next"), "next")
+		})
+		t.Run("lived its time with nothing to do", func(t *testing.T) {
+			policy := p.policy()
+			policy.Lifetime = time.Second
+			s := open(t, policy, p.spec())
+			<-s.Done()
+			assert.NilError(t, s.Close())
+		})
+		t.Run("held by force", func(t *testing.T) {
+			policy := p.policy()
+			policy.TerminationTimeout = 20 * time.Second
+			s := open(t, policy, p.spec())
+			// Nobody reads for process 1, and so it does not see the end: the engine has stopped it.
+			p.cli(t, "pause", s.Name())
+			r, err := s.Run(t.Context(), execpolicy.Command{Script: "sleep 4814", Timeout: short})
+			assert.NilError(t, err)
+			assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+			assert.Equal(t, r.Rung, execpolicy.RungRemoved)
+			assert.Assert(t, r.Gone && r.StateLost)
+		})
+	})
+}
+
+// What the kernel kills for memory is told from what kills itself, as far as the kernel tells.
+func TestEvidenceOfMemory(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		policy := p.policy()
+		policy.MemoryBytes = 64 << 20
+		policy.CommandTimeout = time.Minute
+		s := open(t, policy, p.spec())
+		// The kernel chooses the largest. The command lives on: a part of it is gone.
+		const eat = "head -c 90000000 /dev/zero | tail -c 80000000 >/dev/null"
+		r := s.run(execpolicy.Command{Script: "(" + eat + ") 2>/dev/null; exec 2>/dev/null; echo lives; (exit 3)"})
+		assert.Equal(t, r.Outcome, execpolicy.Exited, "%+v", r)
+		assert.Equal(t, r.ExitCode, 3)
+		assert.Equal(t, string(r.Stdout), "lives\n")
+		assert.Assert(t, r.OOMBefore == 0 && r.OOMAfter > 0, "%+v", r)
+		// Now the counter is not zero, and another one that kills itself is still told from that.
+		before := r.OOMAfter
+		r = s.run(execpolicy.Command{Script: "sh -c 'kill -9 $$'"})
+		assert.Equal(t, r.Outcome, execpolicy.Exited)
+		assert.Equal(t, r.ExitCode, 137)
+		assert.Assert(t, r.OOMBefore == before && r.OOMAfter == before, "%+v", r)
+		r = s.run(execpolicy.Command{Script: "kill -9 $PPID $$"})
+		assert.Equal(t, r.Outcome, execpolicy.Signaled)
+		assert.Assert(t, r.OOMBefore == before && r.OOMAfter == before, "%+v", r)
+		// A success is not looked into.
+		r = s.run(execpolicy.Command{Script: "true"})
+		assert.Assert(t, r.OOMBefore == before && r.OOMAfter == -1, "%+v", r)
+		r = s.run(execpolicy.Command{Script: eat})
+		assert.Equal(t, r.Outcome, execpolicy.OOMKilled, "%+v", r)
+		assert.Assert(t, r.OOMAfter > before)
+	})
+}
+
+// The cause of a context says whose cancel it was.
+func TestCauseOfACancel(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		s := open(t, p.policy(), p.spec())
+		whose := errors.New("the user has gone")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		c := s.start(ctx, execpolicy.Command{Script: "echo begun; sleep 4821"})
+		cancel(whose)
+		<-c.done
+		assert.Equal(t, c.result.Cause, whose)
+		assert.Assert(t, c.result.Gone)
+	})
+}
