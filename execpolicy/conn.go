@@ -277,13 +277,13 @@ func after(d time.Duration) time.Time {
 // nothing behind. The answer comes behind all that was sent before. If none does, the container has been ended by the time left, unless
 // that is zero.
 func (c *conn) look(ctx context.Context, left time.Time) (oomKills int, gone bool, r reply) {
-	var out, errOut sink
-	out.kept.Limit = 32
+	var out, errOut sink // of background jobs
 	r = c.exchangeBy(ctx, after(workerGrace), left, []item{{data: []byte(shellwire.Look)}}, &out, &errOut)
+	r.late += out.kept.Total() + errOut.kept.Total()
 	if r.cause != nil || r.lost {
 		return -1, false, r
 	}
-	count, walk, _ := strings.Cut(string(out.kept.Bytes()), " ")
+	count, walk, _ := strings.Cut(r.mark.Dir, " ")
 	return parseCount(count), walk == "1", r
 }
 

@@ -122,6 +122,21 @@ func TestEvidence(t *testing.T) {
 	})
 }
 
+// What a background job prints while the library looks is not taken for what it sees.
+func TestEvidenceUnderAFlood(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		s := open(t, p.policy(), p.spec())
+		s.ok("yes & yes >&2 & :")
+		for range 5 {
+			r := s.run(execpolicy.Command{Script: "sleep 4805", Timeout: short})
+			assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+			assert.Assert(t, r.Gone)
+			assert.Equal(t, r.OOMAfter, 0)
+			assert.Assert(t, s.lives("yes"))
+		}
+	})
+}
+
 // A container that has gone leaves the evidence of that, and a session that has is told from one whose container was taken away.
 func TestEvidenceOfTheContainersEnd(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
@@ -149,7 +164,7 @@ func TestEvidenceOfTheContainersEnd(t *testing.T) {
 		})
 		t.Run("lived its time", func(t *testing.T) {
 			policy := p.policy()
-			policy.Lifetime = 2 * time.Second
+			policy.Lifetime = 3 * time.Second
 			s := open(t, policy, p.spec())
 			c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 4813", Timeout: -1})
 			<-c.done
@@ -167,7 +182,7 @@ func TestEvidenceOfTheContainersEnd(t *testing.T) {
 		})
 		t.Run("lived its time with nothing to do", func(t *testing.T) {
 			policy := p.policy()
-			policy.Lifetime = time.Second
+			policy.Lifetime = 2 * time.Second
 			s := open(t, policy, p.spec())
 			<-s.Done()
 			assert.NilError(t, s.Close())

@@ -86,8 +86,8 @@ func Next(tag string) []byte { return []byte("n" + tag + "\n") }
 const (
 	// BeginMark makes the next unit begin with a mark, to tell its output from what a background job has printed before.
 	BeginMark = "m\n"
-	// Look is a unit that prints how many processes the kernel has killed for memory, or "-" if it does not tell, and, behind a space,
-	// 1 if the last [Kill] or [KillWorker] left nothing of what it was to end, 0 if it did.
+	// Look is a unit whose end mark has, in place of a directory, how many processes the kernel has killed for memory, or "-" if it does
+	// not say, and, behind a space, 1 if the last [Kill] or [KillWorker] left nothing of what it was to end, 0 if it did.
 	Look = "o\n"
 )
 

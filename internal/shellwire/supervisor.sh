@@ -52,10 +52,13 @@ over() {
 	printf '%sx%s\n' $cf_p $cf_i >&5
 }
 
-# tell TEXT: prints a unit's output and its marks, in place of the worker, which may be gone or lie.
+# tell WORDS: marks the end of a unit in place of the worker, which may be gone or lie. The words stand in the mark, where the directory
+# would: nobody's output can get between.
 tell() {
-	printf '%sb%s\n%s%se%s 0 /%s\n' $cf_p $cf_m "$1" $cf_p $cf_m $cf_p >&4
-	printf '%sb%s\n%se%s\n' $cf_p $cf_m $cf_p $cf_m >&5
+	printf '%sb%s\n' $cf_p $cf_m >&4
+	printf '%sb%s\n' $cf_p $cf_m >&5
+	printf '%se%s 0 %s%s\n' $cf_p $cf_m "$1" $cf_p >&4
+	printf '%se%s\n' $cf_p $cf_m >&5
 }
 
 # gather WHEN: reaps orphans, which would fill the process limit, and sees to the worker's parent.
@@ -116,7 +119,7 @@ while IFS= read -r cf_x; do
 	# m: the next unit begins with a mark. zTEXT: what the worker does behind its end mark.
 	m) cf_h="; \\command printf '${cf_p}b$cf_m\\n'; \\command printf '${cf_p}b$cf_m\\n' >&5" ;;
 	z*) cf_z="; ${cf_x#z}" ;;
-	# o: prints how many processes of the container the kernel has killed for memory, or "-" if it does not tell, and whether the last
+	# o: tells how many processes of the container the kernel has killed for memory, or "-" if it does not say, and whether the last
 	# walk of a kill found nothing any more: 1 if so.
 	o) cf_j=-
 		for cf_q in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
