@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/private"
 	"gotest.tools/v3/poll"
 )
 
@@ -158,7 +159,8 @@ func processes() []process {
 	return all
 }
 
-// lookProcesses sees this process's children, their children and so on. A zombie counts: nobody waited for it.
+// lookProcesses sees this process's children, their children and so on. A zombie counts: nobody waited for it. What an engine of the
+// tests' own starts is its own affair: tests may start that again.
 func lookProcesses(seen map[string]string) {
 	children := map[int][]process{}
 	for _, p := range processes() {
@@ -168,7 +170,9 @@ func lookProcesses(seen map[string]string) {
 	descend = func(pid int) {
 		for _, p := range children[pid] {
 			seen[p.key()] = p.String()
-			descend(p.pid)
+			if p.args[0] != private.Name {
+				descend(p.pid)
+			}
 		}
 	}
 	descend(os.Getpid())

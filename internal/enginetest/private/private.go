@@ -1,0 +1,393 @@
+// Package private runs a docker daemon of the tests' own, which can be stopped, resumed, killed and started again without touching the
+// machine's engine.
+//
+// The daemon lives in namespaces of its own for processes, mounts, the network and IPC, with a small process 1 that starts it and sends
+// it signals. So a signal can reach nothing else, nothing is changed on the host's network or among its mounts, and whatever happens to
+// the program that started it, the kernel ends all of it, containers included, as soon as that program is gone. Its images and
+// containers are in memory. On the host there is one directory, which holds its socket and its log, and one cgroup.
+package private
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/setup"
+)
+
+//go:embed init.sh
+var initScript string
+
+// Name is the first word of the command line of a daemon's process 1, which is a child of the program that started it.
+const Name = "cofferdam-private-engine"
+
+const (
+	startTimeout = time.Minute      // for the daemon to answer, which it does after a fifth of a second on an idle machine
+	tellTimeout  = 10 * time.Second // for process 1 to do as it is told
+	closeTimeout = 10 * time.Second // for the kernel to end everything
+	longestDir   = 60               // the name of a unix socket has at most 107 bytes
+)
+
+// A Daemon is a docker engine. Its methods may be called at the same time, but for those that start and end it.
+type Daemon struct {
+	dir    string
+	cgroup string // of all its containers
+	engine *dockercli.Engine
+	image  string
+
+	first   *exec.Cmd // process 1
+	over    chan struct{}
+	mu      sync.Mutex // held by who talks to process 1
+	orders  *os.File
+	answers *os.File
+	closed  sync.Once
+	err     error // of Close
+}
+
+// Start starts a daemon that holds the tests' image; ctx bounds the start only. What takes time is told to log. It takes Linux, root,
+// bash, dockerd and the docker client: where one of them is missing, the error wraps [errors.ErrUnsupported].
+func Start(ctx context.Context, log io.Writer) (*Daemon, error) {
+	d := &Daemon{over: make(chan struct{})}
+	err := d.boot()
+	if err == nil {
+		err = d.Start(ctx)
+	}
+	if err == nil {
+		err = d.load(ctx, log)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("an engine of the tests' own: %w", err), d.Close())
+	}
+	return d, nil
+}
+
+// boot starts process 1.
+func (d *Daemon) boot() (err error) {
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		return fmt.Errorf("%w: it takes Linux and root", errors.ErrUnsupported)
+	}
+	programs := map[string]string{"bash": "", "dockerd": "", "docker": ""}
+	for name := range programs {
+		if programs[name], err = exec.LookPath(name); err != nil {
+			return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
+		}
+	}
+	if d.dir, err = os.MkdirTemp("", "engine-"); err != nil {
+		return err
+	}
+	if len(d.dir) > longestDir || strings.HasPrefix(d.dir, "/run/") {
+		return fmt.Errorf("%s can't hold its socket: set TMPDIR to a short path that is not below /run", d.dir)
+	}
+	d.cgroup = "cofferdam-" + filepath.Base(d.dir)
+	log, err := os.Create(filepath.Join(d.dir, "log"))
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	read, orders, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer read.Close()
+	d.orders = orders
+	answers, write, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer write.Close()
+	d.answers = answers
+	first := &exec.Cmd{
+		Path: programs["bash"],
+		Args: []string{Name, "-c", initScript, Name, d.dir, programs["dockerd"],
+			"--config-file=/run/daemon.json", "--host=" + d.host(), "--data-root=/run/data", "--exec-root=/run/docker", "--pidfile=/run/docker.pid",
+			"--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false",
+			// Another driver would ask systemd to keep the containers.
+			"--exec-opt=native.cgroupdriver=cgroupfs", "--cgroup-parent=/" + d.cgroup,
+		},
+		// Nothing of what the machine's engine was told.
+		Env:   []string{"PATH=" + os.Getenv("PATH"), "HOME=/run"},
+		Dir:   "/",
+		Stdin: read, Stdout: write, Stderr: log,
+	}
+	isolate(first)
+	if err := first.Start(); err != nil {
+		return fmt.Errorf("%w: namespaces of its own: %w", errors.ErrUnsupported, err)
+	}
+	d.first = first
+	go func() {
+		_ = first.Wait() // it is always ended
+		close(d.over)
+	}()
+	return nil
+}
+
+func (d *Daemon) host() string { return "unix://" + filepath.Join(d.dir, "docker.sock") }
+
+// Engine returns the docker client, set to this daemon.
+func (d *Daemon) Engine() *dockercli.Engine { return d.engine }
+
+// Image returns the name of the tests' image, which the daemon holds.
+func (d *Daemon) Image() string { return d.image }
+
+// Start starts the daemon again after Kill or Stop, on the same data, and returns when it answers.
+func (d *Daemon) Start(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the daemon did not answer within %v", startTimeout))
+	defer cancel()
+	if alive, err := d.alive(); alive || err != nil {
+		return errors.Join(errors.New("the daemon runs already, or process 1 does not"), err)
+	}
+	if _, err := d.tell("start"); err != nil {
+		return err
+	}
+	for {
+		e, err := dockercli.Lookup(ctx, fmt.Sprintf("docker --host '%s'", d.host()))
+		if err == nil && e.Kind != dockercli.Docker {
+			return fmt.Errorf("%s is no docker client", e.Path)
+		}
+		if err == nil {
+			if d.engine == nil {
+				d.engine = e
+			}
+			return nil
+		}
+		alive, aliveErr := d.alive()
+		switch {
+		case errors.Is(err, dockercli.ErrNoEngine), ctx.Err() != nil, aliveErr != nil:
+			return errors.Join(err, context.Cause(ctx), aliveErr, d.said())
+		case !alive:
+			return fmt.Errorf("the daemon ended: %w", d.said())
+		}
+		wait(ctx, pause)
+	}
+}
+
+// pause is between two looks.
+const pause = 20 * time.Millisecond
+
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// said returns the last lines of the log.
+func (d *Daemon) said() error {
+	log, _ := os.ReadFile(filepath.Join(d.dir, "log"))
+	lines := strings.Split(string(bytes.TrimSpace(log)), "\n")
+	return errors.New(strings.Join(lines[max(0, len(lines)-5):], "\n"))
+}
+
+// load copies the tests' image from an engine of the machine, where it is made only once, and tries it out.
+func (d *Daemon) load(ctx context.Context, log io.Writer) error {
+	for _, name := range setup.Wanted() {
+		e, err := dockercli.Lookup(ctx, name)
+		if err != nil {
+			continue
+		}
+		image, err := setup.Image(ctx, e, log)
+		if err == nil {
+			err = d.copyFrom(ctx, e, image)
+		}
+		if err == nil {
+			break
+		}
+		fmt.Fprintln(log, err)
+	}
+	var err error
+	d.image, err = setup.Ready(ctx, d.engine, log)
+	return err
+}
+
+func (d *Daemon) copyFrom(ctx context.Context, e *dockercli.Engine, image string) error {
+	save := command(ctx, e, "save", image)
+	load := command(ctx, d.engine, "load", "--quiet")
+	pipe, err := save.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	load.Stdin = pipe
+	if err := save.Start(); err != nil {
+		return err
+	}
+	said, err := load.CombinedOutput()
+	pipe.Close()
+	if err = errors.Join(err, save.Wait()); err != nil {
+		return fmt.Errorf("copying %s: %w: %s", image, err, said)
+	}
+	return nil
+}
+
+func command(ctx context.Context, e *dockercli.Engine, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, e.Path, append(e.Global[:len(e.Global):len(e.Global)], args...)...)
+	cmd.Env = e.Env
+	return cmd
+}
+
+// Pause stops every thread of the daemon, as with SIGSTOP. Its containers run on, but nothing of what they print is passed on, and
+// clients wait.
+func (d *Daemon) Pause() error { return d.signal("STOP") }
+
+// Resume undoes Pause.
+func (d *Daemon) Resume() error { return d.signal("CONT") }
+
+func (d *Daemon) signal(name string) error {
+	_, err := d.tell(name)
+	return err
+}
+
+// Kill kills the daemon. The kernel kills its containerd with it; what looks after its containers lives on.
+func (d *Daemon) Kill() error {
+	if err := d.signal("KILL"); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), tellTimeout)
+	defer cancel()
+	return d.ended(ctx)
+}
+
+// Stop asks the daemon to end, which ends its containers first, and returns when it has ended. One that is paused is resumed.
+func (d *Daemon) Stop(ctx context.Context) error {
+	if err := d.signal("TERM"); err != nil {
+		return err
+	}
+	if err := d.signal("CONT"); err != nil {
+		return err
+	}
+	return d.ended(ctx)
+}
+
+// Restart is Stop and Start.
+func (d *Daemon) Restart(ctx context.Context) error {
+	if err := d.Stop(ctx); err != nil {
+		return err
+	}
+	return d.Start(ctx)
+}
+
+// Others describes the processes that the daemon has beside itself and its containerd: those of containers, and of what looks after
+// them.
+func (d *Daemon) Others() ([]string, error) { return d.tell("others") }
+
+// ended waits for the daemon's end.
+func (d *Daemon) ended(ctx context.Context) error {
+	for {
+		alive, err := d.alive()
+		if !alive || err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("the daemon has not ended: %w", context.Cause(ctx))
+		}
+		wait(ctx, pause)
+	}
+}
+
+func (d *Daemon) alive() (bool, error) {
+	answer, err := d.tell("alive")
+	return len(answer) > 0, err
+}
+
+// tell has process 1 do something and returns the lines that it answers.
+func (d *Daemon) tell(verb string) ([]string, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	deadline := time.Now().Add(tellTimeout)
+	_ = d.orders.SetDeadline(deadline) // pipes have deadlines
+	_ = d.answers.SetDeadline(deadline)
+	if _, err := d.orders.WriteString(verb + "\n"); err != nil {
+		return nil, fmt.Errorf("process 1: %s: %w", verb, err)
+	}
+	var answer []byte
+	for !bytes.HasSuffix(append([]byte("\n"), answer...), []byte("\n\n")) {
+		b := make([]byte, 4096)
+		n, err := d.answers.Read(b)
+		answer = append(answer, b[:n]...)
+		if err != nil {
+			return nil, fmt.Errorf("process 1: %s: %w: %w", verb, err, d.said())
+		}
+	}
+	lines := strings.Split(string(answer), "\n")
+	lines = lines[:len(lines)-2]
+	if len(lines) == 1 && lines[0] == "failed" {
+		return nil, fmt.Errorf("the daemon can't %s: is it running?", verb)
+	}
+	return lines, nil
+}
+
+// Close ends the daemon in whatever state it is, its containers and all that belongs to them, and removes what it has on the host.
+// Closing again does nothing, and returns the same error.
+func (d *Daemon) Close() error {
+	d.closed.Do(func() { d.err = d.close() })
+	return d.err
+}
+
+func (d *Daemon) close() error {
+	for _, pipe := range []*os.File{d.orders, d.answers} {
+		if pipe != nil {
+			pipe.Close() // process 1 reads to the end, and ends
+		}
+	}
+	if d.first != nil {
+		timer := time.AfterFunc(closeTimeout/2, func() { _ = d.first.Process.Kill() })
+		defer timer.Stop()
+		select {
+		case <-d.over:
+		case <-time.After(closeTimeout):
+			return fmt.Errorf("process 1 does not end; %s is left behind", d.dir)
+		}
+	}
+	var err error
+	if d.cgroup != "" {
+		err = removeCgroups(d.cgroup)
+	}
+	if d.dir != "" {
+		err = errors.Join(err, os.RemoveAll(d.dir))
+	}
+	return err
+}
+
+// removeCgroups removes the cgroups of that name, and those below, which have no processes any more: the kernel refuses to remove others.
+func removeCgroups(name string) error {
+	// With the first version there is a hierarchy for each controller.
+	one, _ := filepath.Glob("/sys/fs/cgroup/" + name)
+	each, _ := filepath.Glob("/sys/fs/cgroup/*/" + name)
+	var err error
+	for _, root := range append(one, each...) {
+		for end := time.Now().Add(closeTimeout); ; time.Sleep(pause) {
+			var dirs []string
+			_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+				if err == nil && entry.IsDir() {
+					dirs = append(dirs, path)
+				}
+				return nil
+			})
+			var left error
+			for i := len(dirs) - 1; i >= 0; i-- { // the lower ones first
+				if e := os.Remove(dirs[i]); !errors.Is(e, fs.ErrNotExist) {
+					left = errors.Join(left, e)
+				}
+			}
+			if left == nil {
+				break
+			}
+			if time.Now().After(end) {
+				err = errors.Join(err, left)
+				break
+			}
+		}
+	}
+	return err
+}

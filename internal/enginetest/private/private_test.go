@@ -1,0 +1,231 @@
+package private_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/poll"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/private"
+)
+
+// patience is for what takes a moment on an idle machine.
+const patience = 20 * time.Second
+
+// start starts a daemon, or skips the test where there can be none. It is closed when the test ends.
+func start(t *testing.T) *private.Daemon {
+	t.Helper()
+	begin := time.Now()
+	d, err := private.Start(t.Context(), os.Stderr)
+	if errors.Is(err, errors.ErrUnsupported) {
+		t.Skip(err)
+	}
+	assert.NilError(t, err)
+	t.Cleanup(func() { assert.Check(t, d.Close()) })
+	t.Logf("started within %v", time.Since(begin).Round(time.Millisecond))
+	return d
+}
+
+// client returns a run of the daemon's client, which is killed if it hangs.
+func client(t *testing.T, d *private.Daemon, args ...string) *exec.Cmd {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	e := d.Engine()
+	return exec.CommandContext(ctx, e.Path, slices.Concat(e.Global, args)...)
+}
+
+func docker(t *testing.T, d *private.Daemon, args ...string) string {
+	t.Helper()
+	out, err := client(t, d, args...).CombinedOutput()
+	assert.NilError(t, err, "%s: %s", args[0], out)
+	return strings.TrimSpace(string(out))
+}
+
+// sleeper runs a container in the background.
+func sleeper(t *testing.T, d *private.Daemon, name string) {
+	t.Helper()
+	// As process 1 it is not ended by a SIGTERM, for which a daemon that stops would wait 10 s.
+	docker(t, d, "run", "--detach", "--rm", "--stop-signal=KILL", "--name="+name, "--pull=never", "--network=none", "--", d.Image(), "sleep", "4751")
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		if len(sleeps(t, d)) == 1 {
+			return poll.Success()
+		}
+		return poll.Continue("it has not become what it was told to be")
+	}, poll.WithTimeout(patience), poll.WithDelay(10*time.Millisecond))
+}
+
+// sleeps returns the processes of sleepers.
+func sleeps(t *testing.T, d *private.Daemon) []string {
+	t.Helper()
+	others, err := d.Others()
+	assert.NilError(t, err)
+	return slices.DeleteFunc(others, func(line string) bool { return !strings.HasSuffix(line, " sleep 4751") })
+}
+
+func none(t *testing.T, d *private.Daemon) {
+	t.Helper()
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		others, err := d.Others()
+		if err != nil {
+			return poll.Error(err)
+		}
+		if len(others) > 0 {
+			return poll.Continue("left: %q", others)
+		}
+		return poll.Success()
+	}, poll.WithTimeout(patience), poll.WithDelay(10*time.Millisecond))
+}
+
+func TestDaemon(t *testing.T) {
+	enginetest.Check(t)
+	d := start(t)
+	e := d.Engine()
+	assert.Equal(t, e.Kind, dockercli.Docker)
+	assert.Assert(t, !e.Remote && !e.Rootless && filepath.IsAbs(e.Path) && e.ServerVersion != "")
+	none(t, d)
+
+	run := func() {
+		t.Helper()
+		out := docker(t, d, "run", "--rm", "--pull=never", "--network=none", "--", d.Image(), "sh", "-c", "echo $$; ls /sys/class/net")
+		assert.Equal(t, out, "1\nlo")
+	}
+	t.Run("it runs containers that the machine's engine does not know", func(t *testing.T) {
+		run()
+		sleeper(t, d, "cofferdam-private-test")
+		out, err := exec.Command(e.Path, "ps", "--all", "--format={{.Names}}").CombinedOutput()
+		assert.NilError(t, err)
+		assert.Assert(t, !strings.Contains(string(out), "cofferdam-private-test"))
+		docker(t, d, "rm", "--force", "cofferdam-private-test")
+		none(t, d)
+	})
+	t.Run("while it is paused nothing answers", func(t *testing.T) {
+		assert.NilError(t, d.Pause())
+		resumed := false
+		defer func() {
+			if !resumed {
+				d.Resume()
+			}
+		}()
+		ps := client(t, d, "ps")
+		assert.NilError(t, ps.Start())
+		ended := make(chan error, 1)
+		go func() { ended <- ps.Wait() }()
+		select {
+		case err := <-ended:
+			t.Errorf("the client ended: %v", err)
+		case <-time.After(500 * time.Millisecond):
+		}
+		assert.NilError(t, d.Resume())
+		resumed = true
+		assert.NilError(t, <-ended)
+		run()
+	})
+	t.Run("it is killed and started again", func(t *testing.T) {
+		sleeper(t, d, "cofferdam-private-test")
+		assert.NilError(t, d.Kill())
+		assert.ErrorIs(t, e.Remove(t.Context(), "cofferdam-private-test"), dockercli.ErrEngineDown)
+		assert.Equal(t, len(sleeps(t, d)), 1) // it is on its own now
+		assert.ErrorContains(t, d.Kill(), "is it running?")
+		assert.NilError(t, d.Start(t.Context()))
+		assert.ErrorContains(t, d.Start(t.Context()), "runs already")
+		run()
+		none(t, d)
+	})
+	t.Run("it is stopped and started again", func(t *testing.T) {
+		sleeper(t, d, "cofferdam-private-test")
+		assert.NilError(t, d.Pause())
+		assert.NilError(t, d.Restart(t.Context()))
+		none(t, d)
+		run()
+	})
+}
+
+// host returns all that a daemon could leave on the machine, but for processes.
+func host(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	assert.NilError(t, err)
+	for _, line := range strings.Split(string(mounts), "\n") {
+		// Those of other engines come and go.
+		if !strings.Contains(line, "/var/lib/") && !strings.Contains(line, "/run/") {
+			all = append(all, "mount "+line)
+		}
+	}
+	interfaces, err := net.Interfaces()
+	assert.NilError(t, err)
+	for _, i := range interfaces {
+		if !strings.HasPrefix(i.Name, "veth") {
+			all = append(all, "interface "+i.Name)
+		}
+	}
+	for _, pattern := range []string{"/sys/fs/cgroup/cofferdam-*", "/sys/fs/cgroup/*/cofferdam-*", "/etc/docker/*", "/run/docker*", "/run/containerd*"} {
+		files, _ := filepath.Glob(pattern)
+		all = append(all, files...)
+	}
+	return all
+}
+
+// processes returns those of a process namespace.
+func processes(namespace string) []string {
+	links, _ := filepath.Glob("/proc/[0-9]*/ns/pid")
+	return slices.DeleteFunc(links, func(link string) bool {
+		target, _ := os.Readlink(link)
+		return target != namespace
+	})
+}
+
+func TestCloseLeavesNothing(t *testing.T) {
+	for name, prepare := range map[string]func(d *private.Daemon) error{
+		"running": func(d *private.Daemon) error { return nil },
+		"paused":  (*private.Daemon).Pause,
+		"killed":  (*private.Daemon).Kill,
+		"stopped": func(d *private.Daemon) error { return d.Stop(context.Background()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			enginetest.Check(t)
+			before := host(t)
+			d := start(t)
+			sleeper(t, d, "cofferdam-private-test")
+			namespace := childNamespace(t)
+			assert.Assert(t, len(processes(namespace)) >= 4, "process 1, the daemon, its containerd and what looks after the container")
+			assert.NilError(t, prepare(d))
+			begin := time.Now()
+			assert.NilError(t, d.Close())
+			t.Logf("closed within %v", time.Since(begin).Round(time.Millisecond))
+			assert.Equal(t, len(processes(namespace)), 0)
+			assert.DeepEqual(t, host(t), before)
+			assert.NilError(t, d.Close())
+		})
+	}
+}
+
+// childNamespace returns the process namespace of the child that is a daemon's process 1.
+func childNamespace(t *testing.T) string {
+	t.Helper()
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
+	for _, path := range stats {
+		stat, _ := os.ReadFile(path)
+		cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
+		parent := fmt.Sprintf(" %d ", os.Getpid())
+		if strings.HasPrefix(string(cmdline), private.Name) && strings.Contains(string(stat), parent) {
+			namespace, err := os.Readlink(filepath.Join(filepath.Dir(path), "ns/pid"))
+			assert.NilError(t, err)
+			return namespace
+		}
+	}
+	t.Fatal("no daemon of this program runs")
+	return ""
+}
