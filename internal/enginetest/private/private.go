@@ -4,7 +4,8 @@
 // The daemon lives in namespaces of its own for processes, mounts, the network and IPC, with a small process 1 that starts it and sends
 // it signals. So a signal can reach nothing else, nothing is changed on the host's network or among its mounts, and whatever happens to
 // the program that started it, the kernel ends all of it, containers included, as soon as that program is gone. Its images and
-// containers are in memory. On the host there is one directory, which holds its socket and its log, and one cgroup.
+// containers are in memory. On the host there is one directory, which holds its socket and its log, and one cgroup; they stay, empty of
+// processes, if the program is killed.
 package private
 
 import (
@@ -37,7 +38,9 @@ const (
 	startTimeout = time.Minute      // for the daemon to answer, which it does after a fifth of a second on an idle machine
 	tellTimeout  = 10 * time.Second // for process 1 to do as it is told
 	closeTimeout = 10 * time.Second // for the kernel to end everything
-	longestDir   = 60               // the name of a unix socket has at most 107 bytes
+
+	socket     = "/docker.sock"
+	longestDir = 107 - len(socket) // which is as long as the name of a unix socket may be
 )
 
 // A Daemon is a docker engine. Its methods may be called at the same time, but for those that start and end it.
@@ -90,7 +93,7 @@ func (d *Daemon) boot() (err error) {
 	if len(d.dir) > longestDir || strings.HasPrefix(d.dir, "/run/") {
 		return fmt.Errorf("%s can't hold its socket: set TMPDIR to a short path that is not below /run", d.dir)
 	}
-	d.cgroup = "cofferdam-" + filepath.Base(d.dir)
+	d.cgroup = cgroupOf(d.dir)
 	log, err := os.Create(filepath.Join(d.dir, "log"))
 	if err != nil {
 		return err
@@ -133,7 +136,9 @@ func (d *Daemon) boot() (err error) {
 	return nil
 }
 
-func (d *Daemon) host() string { return "unix://" + filepath.Join(d.dir, "docker.sock") }
+func cgroupOf(dir string) string { return "cofferdam-" + filepath.Base(dir) }
+
+func (d *Daemon) host() string { return "unix://" + d.dir + socket }
 
 // Engine returns the docker client, set to this daemon.
 func (d *Daemon) Engine() *dockercli.Engine { return d.engine }

@@ -1,15 +1,18 @@
 package private_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +23,26 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/private"
 )
+
+// ownerVar makes the test binary a program that has a daemon, and is going to be killed.
+const ownerVar = "COFFERDAM_TEST_OWNER"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(ownerVar) != "" {
+		own()
+	}
+	os.Exit(m.Run())
+}
+
+func own() {
+	d, err := private.Start(context.Background(), io.Discard)
+	if err == nil {
+		run := append(d.Engine().Global, "run", "--detach", "--network=none", "--", d.Image(), "sleep", "4752")
+		err = exec.Command(d.Engine().Path, run...).Run()
+	}
+	fmt.Println(err)
+	select {}
+}
 
 // patience is for what takes a moment on an idle machine.
 const patience = 20 * time.Second
@@ -57,7 +80,8 @@ func docker(t *testing.T, d *private.Daemon, args ...string) string {
 func sleeper(t *testing.T, d *private.Daemon, name string) {
 	t.Helper()
 	// As process 1 it is not ended by a SIGTERM, for which a daemon that stops would wait 10 s.
-	docker(t, d, "run", "--detach", "--rm", "--stop-signal=KILL", "--name="+name, "--pull=never", "--network=none", "--", d.Image(), "sleep", "4751")
+	docker(t, d, "run", "--detach", "--rm", "--stop-signal=KILL", "--name="+name, "--pull=never", "--network=none", "--",
+		d.Image(), "sleep", "4751")
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
 		if len(sleeps(t, d)) == 1 {
 			return poll.Success()
@@ -199,7 +223,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 			before := host(t)
 			d := start(t)
 			sleeper(t, d, "cofferdam-private-test")
-			namespace := childNamespace(t)
+			namespace := childNamespace(t, os.Getpid())
 			assert.Assert(t, len(processes(namespace)) >= 4, "process 1, the daemon, its containerd and what looks after the container")
 			assert.NilError(t, prepare(d))
 			begin := time.Now()
@@ -212,14 +236,51 @@ func TestCloseLeavesNothing(t *testing.T) {
 	}
 }
 
+// Whatever happens to the program, nothing of its daemon runs on.
+func TestDaemonEndsWithItsProgram(t *testing.T) {
+	enginetest.Check(t)
+	start(t).Close() // or the test is skipped
+	temp, err := os.MkdirTemp("", "owner-")
+	assert.NilError(t, err)
+	defer os.RemoveAll(temp)
+	owner := exec.Command(os.Args[0])
+	owner.Env = append(os.Environ(), ownerVar+"=1", "TMPDIR="+temp)
+	stdout, err := owner.StdoutPipe()
+	assert.NilError(t, err)
+	assert.NilError(t, owner.Start())
+	kill := sync.OnceFunc(func() {
+		owner.Process.Kill()
+		owner.Wait()
+	})
+	defer kill()
+	said, err := bufio.NewReader(stdout).ReadString('\n')
+	assert.NilError(t, err)
+	assert.Equal(t, said, "<nil>\n")
+	namespace := childNamespace(t, owner.Process.Pid)
+	assert.Assert(t, len(processes(namespace)) >= 4)
+	kill()
+	begin := time.Now()
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		if left := processes(namespace); len(left) > 0 {
+			return poll.Continue("left: %q", left)
+		}
+		return poll.Success()
+	}, poll.WithTimeout(patience), poll.WithDelay(10*time.Millisecond))
+	t.Logf("ended within %v", time.Since(begin).Round(time.Millisecond))
+	dirs, err := filepath.Glob(filepath.Join(temp, "*"))
+	assert.NilError(t, err)
+	assert.Equal(t, len(dirs), 1)
+	assert.NilError(t, private.RemoveCgroups(dirs[0]))
+}
+
 // childNamespace returns the process namespace of the child that is a daemon's process 1.
-func childNamespace(t *testing.T) string {
+func childNamespace(t *testing.T, program int) string {
 	t.Helper()
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range stats {
 		stat, _ := os.ReadFile(path)
 		cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
-		parent := fmt.Sprintf(" %d ", os.Getpid())
+		parent := fmt.Sprintf(" %d ", program)
 		if strings.HasPrefix(string(cmdline), private.Name) && strings.Contains(string(stat), parent) {
 			namespace, err := os.Readlink(filepath.Join(filepath.Dir(path), "ns/pid"))
 			assert.NilError(t, err)
