@@ -136,34 +136,8 @@ func TestSIGKILL(t *testing.T) {
 }
 
 func (p place) killHolder(t *testing.T, name string, h holding) {
-	cmd := exec.Command(os.Args[0], "-test.run=^$")
-	cmd.Env = p.engine.Env
-	if cmd.Env == nil {
-		cmd.Env = os.Environ()
-	}
-	label := name + "=" + strconv.FormatInt(time.Now().UnixNano(), 36)
-	for key, value := range p.labels {
-		label = key + "=" + value
-	}
-	cmd.Env = append(cmd.Env, holderVar+"="+name, engineVar+"="+strings.Join(append([]string{p.engine.Path}, p.engine.Global...), "\n"),
-		kindVar+"="+p.engine.Kind.String(), imageVar+"="+p.image, labelVar+"="+label)
-	stdout, err := cmd.StdoutPipe()
-	assert.NilError(t, err)
-	cmd.Stderr = os.Stderr
-	assert.NilError(t, cmd.Start())
-	killed := false
-	kill := func() {
-		if !killed {
-			killed = true
-			cmd.Process.Kill()
-			cmd.Wait()
-		}
-	}
+	label, kill := p.startHolder(t, name)
 	defer kill()
-	said, err := bufio.NewReader(stdout).ReadString('\n')
-	assert.NilError(t, err)
-	assert.Equal(t, said, "ready\n")
-
 	containers := func() []string {
 		return strings.Fields(p.cli(t, "ps", "--all", "--filter=label="+label, "--format={{.Names}}"))
 	}
@@ -180,4 +154,32 @@ func (p place) killHolder(t *testing.T, name string, h holding) {
 	}, poll.WithTimeout(patience+h.within), poll.WithDelay(50*time.Millisecond))
 	assert.Equal(t, len(left), 0, "%v after the end: %q", time.Since(start), left)
 	t.Logf("%d containers were gone %v after the end of %s", h.sessions, time.Since(start).Round(time.Millisecond), filepath.Base(p.engine.Path))
+}
+
+// startHolder starts a holder, and returns when it holds all of its sessions. The label is that of its containers.
+func (p place) startHolder(t *testing.T, name string) (label string, kill func()) {
+	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	cmd.Env = p.engine.Env
+	if cmd.Env == nil {
+		cmd.Env = os.Environ()
+	}
+	label = name + "=" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	for key, value := range p.labels {
+		label = key + "=" + value
+	}
+	cmd.Env = append(cmd.Env, holderVar+"="+name, engineVar+"="+strings.Join(append([]string{p.engine.Path}, p.engine.Global...), "\n"),
+		kindVar+"="+p.engine.Kind.String(), imageVar+"="+p.image, labelVar+"="+label)
+	stdout, err := cmd.StdoutPipe()
+	assert.NilError(t, err)
+	cmd.Stderr = os.Stderr
+	assert.NilError(t, cmd.Start())
+	kill = sync.OnceFunc(func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
+	t.Cleanup(kill)
+	said, err := bufio.NewReader(stdout).ReadString('\n')
+	assert.NilError(t, err)
+	assert.Equal(t, said, "ready\n")
+	return label, kill
 }

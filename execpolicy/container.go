@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,8 +32,9 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 		return nil, err
 	}
 	// From here on a container may come into being.
-	c.guard = guardOf(e, c.keep)
-	c.guard.add(c.name)
+	g := guardOf(e, c.keep)
+	g.add(c.name)
+	c.guard.Store(g)
 	c.client, err = procgroup.Start(procgroup.Cmd{
 		Path:   c.argv[0],
 		Args:   c.argv,
@@ -97,9 +100,17 @@ type container struct {
 	name   string
 	keep   bool
 	client *procgroup.Process
-	guard  *guard // nil once it does not watch any more
+	guard  atomic.Pointer[guard] // nil once it does not watch any more
 
-	answered atomic.Bool // the command inside was heard
+	answered  atomic.Bool // the command inside was heard
+	killLater sync.Once
+	failed    atomic.Pointer[failure] // of the last attempt to kill it
+}
+
+// A failure is an attempt that failed.
+type failure struct {
+	err error
+	end time.Time
 }
 
 // environ returns the client's environment, with the values that it is to pass on.
@@ -149,6 +160,11 @@ const (
 	lookAgain = 200 * time.Millisecond
 	// clientGrace is for a client to see that its container is gone, and for one that does not to be ended.
 	clientGrace = time.Second
+	// downGrace is how long an engine that is not there is waited for by those who want an answer.
+	downGrace = 2 * time.Second
+	// forceTimeout is how long one of the attempts waits that are made when nobody waits any more, and longestPause is between two.
+	forceTimeout = 10 * time.Second
+	longestPause = time.Minute
 )
 
 // kill makes sure that the container is gone. The client is signalled last, and never while its container may still start: that is how
@@ -162,33 +178,60 @@ func (c *container) kill(ctx context.Context) error {
 		}
 	default:
 	}
+	if f := c.failed.Load(); f != nil && time.Since(f.end) < clientGrace {
+		// One end of a session asks more than once, and has no more time for it.
+		return f.err
+	}
 	err := c.force(ctx)
 	select {
 	case <-c.client.Done():
 	default:
 		// The engine does not answer, or the client does not see the end.
-		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), clientGrace/2)
-		defer cancel()
-		if stopErr := c.client.Stop(stopCtx, clientGrace/4); stopErr != nil {
+		if stopErr := c.client.Stop(context.WithoutCancel(ctx), min(clientGrace, remaining(ctx)/2)/4); stopErr != nil {
 			err = errors.Join(err, stopErr)
-		} else if err != nil && ctx.Err() == nil {
+		} else if err != nil && remaining(ctx) > clientGrace {
 			// Without it nothing can come into being any more.
 			err = c.force(ctx)
 		}
 	}
 	if err != nil {
-		// The guard goes on watching for it.
-		return fmt.Errorf("container %s: %w: %w", c.name, ErrStillThere, err)
+		// The guard goes on watching for it, and takes over when this program ends.
+		c.killLater.Do(func() { go c.forceLater() })
+		err = fmt.Errorf("container %s: %w: %w", c.name, ErrStillThere, err)
+		c.failed.Store(&failure{err, time.Now()})
+		return err
 	}
 	c.unguard()
 	return nil
 }
 
+// forceLater removes the container as soon as the engine answers again. It may come into being only then.
+func (c *container) forceLater() {
+	for pause := lookAgain; ; pause = min(2*pause, longestPause) {
+		time.Sleep(pause)
+		ctx, cancel := context.WithTimeout(context.Background(), forceTimeout)
+		err := c.force(ctx)
+		cancel()
+		if err == nil {
+			c.failed.Store(nil)
+			c.unguard()
+			return
+		}
+	}
+}
+
+// remaining returns how much time there is.
+func remaining(ctx context.Context) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		return time.Until(end)
+	}
+	return math.MaxInt64
+}
+
 // unguard ends the guard's watch.
 func (c *container) unguard() {
-	if c.guard != nil {
-		c.guard.remove(c.name)
-		c.guard = nil
+	if g := c.guard.Swap(nil); g != nil {
+		g.remove(c.name)
 	}
 }
 
@@ -207,16 +250,17 @@ func (c *container) mayBeLeft() bool {
 
 // force removes the container, and again, until it is seen to be gone and the client, which could still create it, has ended.
 func (c *container) force(ctx context.Context) error {
-	if end, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadline(ctx, end.Add(-min(2*clientGrace, time.Until(end)/2)))
-		defer cancel()
-	}
+	// A client that hangs has half a second to end when its time is over.
+	left := remaining(ctx)
+	ctx, cancel := context.WithTimeout(ctx, left-min(2*clientGrace, left/2))
+	defer cancel()
 	helped := time.AfterFunc(execAfter, func() {
 		c.engine.Exec(ctx, dockercli.ExecOptions{Container: c.name, Command: []string{"sh", "-c", "kill -9 -1"}})
 	})
 	defer helped.Stop()
-	var seen time.Time // to have been there
+	var seen time.Time // to have been there, or not to be known
+	var down time.Time // since when the engine refuses to be asked
+	hung := false
 	for {
 		// Asked before: a client that has ended creates nothing after the look.
 		over, client := false, c.client.Done()
@@ -225,7 +269,20 @@ func (c *container) force(ctx context.Context) error {
 			over, client = true, nil
 		default:
 		}
+		asked := time.Now()
 		err := c.gone(ctx)
+		if errors.Is(err, dockercli.ErrEngineDown) || time.Since(asked) > clientGrace {
+			// The start of a client that has ended may still be before an engine that has not answered.
+			hung, seen = true, time.Now()
+		}
+		switch {
+		case !errors.Is(err, dockercli.ErrEngineDown):
+			down = time.Time{}
+		case down.IsZero():
+			down = asked
+		case over && time.Since(down) > downGrace:
+			return err
+		}
 		if err != nil {
 			if seen.IsZero() {
 				seen = time.Now()
@@ -235,11 +292,11 @@ func (c *container) force(ctx context.Context) error {
 			}
 		}
 		switch {
-		case err == nil && over, err == nil && !seen.IsZero() && time.Since(seen) > clientGrace:
+		case err == nil && over && !hung, err == nil && !seen.IsZero() && time.Since(seen) > clientGrace:
 			return nil
 		case ctx.Err() != nil:
 			if err == nil {
-				err = errors.New("its client could still create it")
+				err = errors.New("it could still come into being")
 			}
 			return errors.Join(err, context.Cause(ctx))
 		}
