@@ -195,7 +195,9 @@ func host(t *testing.T) []string {
 			all = append(all, "interface "+i.Name)
 		}
 	}
-	for _, pattern := range []string{"/sys/fs/cgroup/cofferdam-*", "/sys/fs/cgroup/*/cofferdam-*", "/etc/docker/*", "/run/docker*", "/run/containerd*"} {
+	for _, pattern := range []string{
+		"/sys/fs/cgroup/cofferdam-*", "/sys/fs/cgroup/*/cofferdam-*", "/etc/docker/*", "/run/docker*", "/run/containerd*",
+	} {
 		files, _ := filepath.Glob(pattern)
 		all = append(all, files...)
 	}
