@@ -137,7 +137,7 @@ var ownEngineCases = []struct {
 		e.pause(t)
 		starts.Wait()
 		// It hangs for longer than anybody waits.
-		time.Sleep(2 * ending)
+		time.Sleep(3 * ending)
 		e.resume(t)
 	}},
 	{"a command at its deadline while the engine hangs", func(t *testing.T, e ownEngine) {
