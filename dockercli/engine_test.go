@@ -99,6 +99,7 @@ func TestEngineTakesEveryOption(t *testing.T) {
 			assert.Equal(t, exit, 0, stderr)
 			container, err := e.Inspect(t.Context(), o.Name)
 			assert.NilError(t, err)
+			assert.Equal(t, container.Name, o.Name)
 			assert.Equal(t, container.Status, "created")
 			assert.Assert(t, !container.Started)
 			for key, value := range o.Labels {

@@ -13,6 +13,8 @@ import (
 type Container struct {
 	// ID is the engine's own name for it.
 	ID string
+	// Name is what it is called, without the slash that docker puts before it.
+	Name string
 	// ImageID is its image's, which stays when the image's reference moves on.
 	ImageID string
 	// Status is the engine's word, such as "created", "running" or "exited".
@@ -33,6 +35,7 @@ type Container struct {
 
 // JSON strings are read back exactly by strconv.Unquote, whatever text they hold: both engines write them with Go's encoder.
 const containerTemplate = "id {{json .ID}}{{println}}" +
+	"name {{json .Name}}{{println}}" +
 	"image {{json .Image}}{{println}}" +
 	"{{with .State}}" +
 	"status {{json .Status}}{{println}}" +
@@ -67,6 +70,7 @@ func parseContainer(text string) (*Container, error) {
 	container := &Container{Labels: map[string]string{}}
 	err := parseFacts(text, map[string]func(values []string) error{
 		"id":      setString(&container.ID),
+		"name":    setString(&container.Name),
 		"image":   setString(&container.ImageID),
 		"status":  setString(&container.Status),
 		"running": setBool(&container.Running),
@@ -85,6 +89,7 @@ func parseContainer(text string) (*Container, error) {
 	if err != nil {
 		return nil, err
 	}
+	container.Name = strings.TrimPrefix(container.Name, "/")
 	if container.ID == "" {
 		return nil, fmt.Errorf("unexpected answer of the engine: it has no ID: %.200q", text)
 	}

@@ -11,6 +11,7 @@ import (
 
 func TestParseContainer(t *testing.T) {
 	container, err := dockercli.ParseContainer(`id "0123"
+name "/cofferdam-1"
 image "sha256:4567"
 status "exited"
 running false
@@ -24,7 +25,7 @@ label "empty" ""
 `)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, container, &dockercli.Container{
-		ID: "0123", ImageID: "sha256:4567", Status: "exited", ExitCode: 137, OOMKilled: true,
+		ID: "0123", Name: "cofferdam-1", ImageID: "sha256:4567", Status: "exited", ExitCode: 137, OOMKilled: true,
 		Started: true,
 		Labels:  map[string]string{"a": "b=c,d \"e\"\nf<", "empty": ""},
 	})

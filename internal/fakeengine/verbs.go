@@ -104,8 +104,12 @@ func (c *client) inspect() *refusal {
 	if shown == "starting" {
 		shown = "created"
 	}
+	name := found.Name
+	if c.kind == dockercli.Docker {
+		name = "/" + name
+	}
 	return c.print(object{
-		"ID": found.ID, "Name": found.Name, "Image": imageID,
+		"ID": found.ID, "Name": name, "Image": imageID,
 		"State": object{
 			"Status": shown, "Running": shown == "running", "Pid": st.Process.Pid, "StartedAt": st.StartedAt, "FinishedAt": st.FinishedAt,
 			"ExitCode": st.ExitCode, "OOMKilled": false, "Error": st.Error,
