@@ -364,7 +364,7 @@ func numbers(user, owner string) (uid, gid string) {
 func (p DockerPolicy) own(spec Spec, name string) dockercli.RunOptions {
 	return dockercli.RunOptions{
 		Name:        name,
-		Labels:      labels(spec.Labels),
+		Labels:      p.labels(spec, name),
 		Remove:      !p.KeepContainer,
 		Interactive: true,
 		// A missing image must fail at once: a pull has a deadline of its own.

@@ -49,7 +49,8 @@ type Limits struct {
 	// TerminationTimeout is how long it may take to end a command or a session, on top of every other deadline. If zero or
 	// negative, 10 s: without a bound a call could hang.
 	TerminationTimeout time.Duration
-	// Lifetime is how long a session may live from the start of its container; then the library ends it. If zero, 24 h.
+	// Lifetime is how long a session may live from the start of its container; then the library ends it. If zero, 24 h. What is still
+	// there an hour after its end was due is nobody's, and [Sweep] removes it.
 	Lifetime time.Duration
 	// MaxOutputLines is the number of lines in [Result.Text]. If zero, 100.
 	MaxOutputLines int
