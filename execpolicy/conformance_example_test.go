@@ -42,6 +42,19 @@ func ExampleRun() {
 	fmt.Printf("%s", r.Stdout)
 }
 
+// A program that starts removes what is left of those that were killed with everything they had.
+func ExampleSweep() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	removed, err := execpolicy.Sweep(ctx, nil)
+	for _, name := range removed {
+		fmt.Println("removed", name)
+	}
+	if err != nil {
+		fmt.Println(err)
+	}
+}
+
 func ExampleSession() {
 	ctx := context.Background()
 	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{}, execpolicy.Spec{})

@@ -254,10 +254,7 @@ func (c *container) force(ctx context.Context) error {
 	left := remaining(ctx)
 	ctx, cancel := context.WithTimeout(ctx, left-min(2*clientGrace, left/2))
 	defer cancel()
-	helped := time.AfterFunc(execAfter, func() {
-		c.engine.Exec(ctx, dockercli.ExecOptions{Container: c.name, Command: []string{"sh", "-c", "kill -9 -1"}})
-	})
-	defer helped.Stop()
+	defer c.help(ctx).Stop()
 	var seen time.Time // to have been there, or not to be known
 	var down time.Time // since when the engine refuses to be asked
 	hung := false
@@ -306,6 +303,13 @@ func (c *container) force(ctx context.Context) error {
 		case <-client:
 		}
 	}
+}
+
+// help ends what is inside from inside, unless the timer that it returns is stopped before.
+func (c *container) help(ctx context.Context) *time.Timer {
+	return time.AfterFunc(execAfter, func() {
+		c.engine.Exec(ctx, dockercli.ExecOptions{Container: c.name, Command: []string{"sh", "-c", "kill -9 -1"}})
+	})
 }
 
 // end removes the container, or only kills it if it is to be kept.

@@ -7,6 +7,12 @@ func (p DockerPolicy) Argv(e *dockercli.Engine, spec Spec, name string) ([]strin
 	return p.argv(e, spec, name)
 }
 
+// Ended reports whether it is proven that a process has ended.
+func Ended(pid int, start uint64) bool { return ended(pid, start) }
+
+// OwnerGone reports whether labels prove that the program which started a container has ended.
+func OwnerGone(labels map[string]string) bool { return ownerGone(labels) }
+
 // Limited returns argv as [HostPolicy] executes it.
 func (p HostPolicy) Limited(argv []string) []string { return p.limited(argv) }
 

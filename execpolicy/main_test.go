@@ -12,5 +12,6 @@ func TestMain(m *testing.M) {
 	if os.Getenv(holderVar) != "" {
 		hold()
 	}
+	playRole()
 	os.Exit(m.Run())
 }
