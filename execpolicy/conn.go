@@ -39,6 +39,7 @@ type conn struct {
 	unsaid   bool   // one before it was lost, and no result has said so
 	dir      string // where it is
 	oomKills int    // counted by the kernel so far, -1 if it does not tell
+	late     int64  // bytes that came while no command ran and that no result has counted
 }
 
 // A reply is how an exchange ended.
@@ -51,7 +52,6 @@ type reply struct {
 	lost     bool      // the container ended
 	endErr   error     // what is not known to be gone
 	gone     bool      // nothing is left of it
-	late     int64     // bytes that came outside of the marks
 	left     time.Time // when the ladder must be done, if it was climbed
 	oomAfter int       // -1 if it was not looked up
 }
@@ -162,9 +162,11 @@ func (c *conn) handshake(ctx context.Context, deadline time.Time) error {
 	} else {
 		// When memory is short, the kernel takes what the commands started before process 1, with which all would end.
 		b.WriteString("{ echo 500 >/proc/$$/oom_score_adj; } 2>/dev/null\n")
-		// What Look counts, without another round trip.
-		b.WriteString("for cf_f in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do while read -r cf_k cf_v; do " +
-			"case $cf_k in oom_kill) echo $cf_v ;; esac; done <$cf_f; done 2>/dev/null\nunset cf_f cf_k cf_v\n")
+		if c.worker == 1 {
+			// What Look counts, without another round trip.
+			b.WriteString("for cf_f in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do while read -r cf_k cf_v; do " +
+				"case $cf_k in oom_kill) echo $cf_v ;; esac; done <$cf_f; done 2>/dev/null\nunset cf_f cf_k cf_v\n")
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.env)) {
 		b.WriteString("export " + name + "=" + shellwire.Quote(c.env[name]) + "\n")
@@ -194,7 +196,15 @@ func (c *conn) handshake(ctx context.Context, deadline time.Time) error {
 		c.proc.Answered()
 	}
 	c.dir = r.mark.Dir
-	c.oomKills = parseCount(string(out.kept.Bytes()))
+	if c.worker == 1 {
+		c.oomKills = parseCount(string(out.kept.Bytes()))
+		return nil
+	}
+	// Earlier commands may have left jobs that print.
+	c.late += out.kept.Total() + errOut.kept.Total()
+	if c.proc.OwnPIDNamespace {
+		c.oomKills, _, _ = c.look(context.WithoutCancel(ctx), time.Time{})
+	}
 	return nil
 }
 
@@ -279,7 +289,7 @@ func after(d time.Duration) time.Time {
 func (c *conn) look(ctx context.Context, left time.Time) (oomKills int, gone bool, r reply) {
 	var out, errOut sink // of background jobs
 	r = c.exchangeBy(ctx, after(workerGrace), left, []item{{data: []byte(shellwire.Look)}}, &out, &errOut)
-	r.late += out.kept.Total() + errOut.kept.Total()
+	c.late += out.kept.Total() + errOut.kept.Total()
 	if r.cause != nil || r.lost {
 		return -1, false, r
 	}
@@ -324,7 +334,6 @@ func (c *conn) exchange(ctx context.Context, deadline time.Time, items []item, o
 		}
 		r.gone = gone
 		r.died = r.died || l.died
-		r.late += l.late
 		if l.lost {
 			r.lost, r.rung, r.endErr, r.gone = true, l.rung, l.endErr, l.gone
 		}
@@ -350,7 +359,7 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 	c.queue.send(append(ops, c.name())...)
 	defer func() {
 		for _, s := range c.streams {
-			r.late += s.end()
+			c.late += s.end()
 		}
 	}()
 	var seen [2]bool

@@ -96,7 +96,8 @@ type Result struct {
 	// kept on every outcome.
 	Stdout, Stderr         []byte
 	StdoutInfo, StderrInfo StreamInfo
-	// LateBytes is how much background jobs printed between the last command and this one. It was dropped.
+	// LateBytes is how much background jobs have printed since the last result while no command ran. It was dropped. What they print
+	// while a command runs is among its output.
 	LateBytes int64
 	// Duration is how long the command ran, from when its turn had come.
 	Duration time.Duration

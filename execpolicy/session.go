@@ -240,7 +240,7 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 		r = exchange(nil)
 	}
 	res := &Result{
-		ExitCode: -1, Duration: time.Since(start), Timeout: timeout, Cause: r.cause, Rung: r.rung, Gone: r.gone, LateBytes: r.late,
+		ExitCode: -1, Duration: time.Since(start), Timeout: timeout, Cause: r.cause, Rung: r.rung, Gone: r.gone,
 		OOMBefore: c.oomKills, OOMAfter: r.oomAfter, Dir: c.dir, text: text,
 	}
 	errs := c.judge(ctx, res, r, cmd.Dir != "")
@@ -256,11 +256,13 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 		}
 	}
 	if r.mark.NoDir {
+		c.late += out.kept.Total() + errOut.kept.Total()
 		return nil, fmt.Errorf("%w: %q", ErrNoDir, cmd.Dir)
 	}
 	text.Close()
 	res.Stdout, res.StdoutInfo = out.taken()
 	res.Stderr, res.StderrInfo = errOut.taken()
+	res.LateBytes, c.late = c.late, 0
 	return res, errors.Join(errs...)
 }
 

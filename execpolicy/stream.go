@@ -23,6 +23,7 @@ type stream struct {
 	tag    string // of the command that is under way, if any
 	worker int    // the generation of the last command's
 	open   bool   // what comes is its output
+	behind bool   // its begin mark has not come
 	sink   *sink  // takes what it prints
 	// events takes the marks that end it. Nothing is ever made to wait for it.
 	events chan event
@@ -101,18 +102,19 @@ func (s *stream) poke() {
 	}
 }
 
-// unclear reports whether what comes next may not be the next command's: something came that no command printed, or nothing came yet.
+// unclear reports whether what comes next may not be the next command's: something came that no command printed, or nothing came yet, or
+// the last command never began.
 func (s *stream) unclear() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.dropped > 0 || !s.marked
+	return s.dropped > 0 || !s.marked || s.behind
 }
 
 // begin makes the stream hand the output of the command with that tag to the sink, from now or from the command's begin mark, and the
 // marks that end it to events.
 func (s *stream) begin(tag string, worker int, fromMark bool, sink *sink, events chan event) {
 	s.mu.Lock()
-	s.tag, s.worker, s.open, s.sink, s.events, s.idle = tag, worker, !fromMark, sink, events, 0
+	s.tag, s.worker, s.open, s.behind, s.sink, s.events, s.idle = tag, worker, !fromMark, fromMark, sink, events, 0
 	s.mu.Unlock()
 	s.poke()
 }
@@ -150,7 +152,7 @@ func (s *stream) mark(m shellwire.Mark) {
 	switch m.Kind {
 	case shellwire.Begin:
 		if m.Tag == s.tag && s.tag != "" {
-			s.open = true
+			s.open, s.behind = true, false
 		}
 		return
 	case shellwire.End:
