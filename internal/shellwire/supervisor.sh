@@ -25,7 +25,7 @@ read -r cf_v <$cf_u || cf_u=
 # A forked copy of the worker that fell back to the script must neither run a unit nor mark its end.
 cf_g='case ${BASHPID-$$} in $$) ;; *) \exit;; esac'
 cf_r='>&3 2>&4 3>&- 4>&- 5>&- 6>&- 8>&- 9>&-'
-cf_i=0 cf_t=0 cf_v=0
+cf_i=0 cf_t=0 cf_v=0 cf_n=
 
 # fork COMMAND: runs it in the background. At the process limit a fork fails until the dead are gathered, and would end this shell.
 fork() {
@@ -134,10 +134,12 @@ while IFS= read -r cf_x; do
 	s) gather old
 		worker "$@" ;;
 	# dNAME SIZE COUNT: COUNT blocks of SIZE raw bytes follow, for a file of that name. Nothing may run meanwhile: dd could be stopped,
-	# and the end of stdin would be missed.
+	# and the end of stdin would be missed. The last file goes first, if no unit has taken it: there is room for two.
 	d*) cf_x=${cf_x#d} cf_y=${cf_x#* }
 		freeze
-		dd bs="${cf_y% *}" count="${cf_y#* }" iflag=fullblock >>"$cf_d/${cf_x%% *}" || exit 97
+		[ "$cf_n" = "${cf_x%% *}" ] || [ ! -f "$cf_d/$cf_n" ] || rm -f "$cf_d/$cf_n"
+		cf_n=${cf_x%% *}
+		dd bs="${cf_y% *}" count="${cf_y#* }" iflag=fullblock >>"$cf_d/$cf_n" || exit 97
 		thaw ;;
 	esac
 done
