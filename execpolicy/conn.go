@@ -120,14 +120,20 @@ func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
 	c.queue.send(item{data: setup.Text(), raw: true}, c.name())
 	ctx, cancel := bound(ctx, c.life)
 	defer cancel(nil)
-	err := c.handshake(ctx, after(c.limits.StartupTimeout))
-	if err == nil {
-		err = c.ready(ctx)
-	}
-	if err != nil {
+	if err := c.handshake(ctx, after(c.limits.StartupTimeout)); err != nil {
 		return nil, c.failed(err)
 	}
 	return c, nil
+}
+
+// prepare runs the startup scripts. If it fails, the process has been ended.
+func (c *conn) prepare(ctx context.Context) error {
+	ctx, cancel := bound(ctx, c.life)
+	defer cancel(nil)
+	if err := c.ready(ctx); err != nil {
+		return c.failed(err)
+	}
+	return nil
 }
 
 // failed ends a process that did not come up, and joins what is known of why.
@@ -184,7 +190,7 @@ func (c *conn) handshake(ctx context.Context, deadline time.Time) error {
 	r := c.exchange(ctx, deadline, c.unit(b.String()), &out, &errOut)
 	switch {
 	case r.cause == ErrTimeout:
-		return errors.New("the worker shell did not answer in time; if the command is not a shell, it can't be a session's")
+		return fmt.Errorf("the worker shell did not answer in time; if the command is not a shell, it can't be a session's: %w", context.DeadlineExceeded)
 	case r.cause != nil:
 		return r.cause
 	case r.lost:

@@ -3,30 +3,44 @@
 package execpolicy_test
 
 import (
+	"context"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/poll"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
-// stop stops an engine's client that this test has started, and nothing passes it until it is resumed.
+// prompt bounds a call that has nothing to wait for. Not even on a busy machine does it come near [Limits.TerminationTimeout], which these
+// tests leave at its 10 s.
+const prompt = 2 * time.Second
+
+// soon is when the calls of these tests are told to end: long enough for what has to come before.
+const soon = 300 * time.Millisecond
+
+// errGone is the cause of these tests' cancels.
+var errGone = errors.New("the user has gone")
+
+// stop stops an engine's client that this test has started: nothing passes it until it is resumed.
 func stop(t *testing.T, client *os.Process) {
 	t.Helper()
 	assert.NilError(t, client.Signal(syscall.SIGSTOP))
-	t.Cleanup(func() { client.Signal(syscall.SIGCONT) })
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
-		threads, err := filepath.Glob("/proc/" + strconv.Itoa(client.Pid) + "/task/*/stat")
-		if err != nil || len(threads) == 0 {
-			return poll.Error(err)
-		}
+		threads, _ := filepath.Glob("/proc/" + strconv.Itoa(client.Pid) + "/task/*/stat")
 		for _, file := range threads {
 			stat, _ := os.ReadFile(file)
-			if !strings.HasPrefix(string(stat[strings.LastIndexByte(string(stat), ')')+1:]), " T") {
+			if _, fields, _ := strings.Cut(string(stat), ") "); !strings.HasPrefix(fields, "T") {
 				return poll.Continue("%s: %s", file, stat)
 			}
 		}
@@ -39,7 +53,347 @@ func resume(t *testing.T, client *os.Process) {
 	assert.NilError(t, client.Signal(syscall.SIGCONT))
 }
 
-// longScript returns 1 MiB that does what the script does: more than all the pipes up to the shell hold.
+// longScript returns 1 MiB that does what the script does: more than lies between the host and the shell can hold.
 func longScript(script string) string {
 	return strings.Repeat(": "+strings.Repeat("x", 125)+"\n", 1<<13) + script
+}
+
+// An ending is a way in which a call is told to end.
+type ending struct {
+	name    string
+	outcome execpolicy.Outcome
+	err     error // of a command that runs
+}
+
+var endings = []ending{
+	{"deadline", execpolicy.Canceled, context.DeadlineExceeded},
+	{"cancel", execpolicy.Canceled, context.Canceled},
+	{"cause", execpolicy.Canceled, errGone},
+	{timeout, execpolicy.TimedOut, nil},
+	{"close", execpolicy.Canceled, execpolicy.ErrClosed},
+}
+
+const timeout = "timeout" // the policy's, or the command's own
+
+// begin returns the context of a call that is told to end after that time.
+func (e ending) begin(s session, after time.Duration) context.Context {
+	ctx := s.t.Context()
+	switch e.name {
+	case "deadline":
+		ctx, cancel := context.WithTimeout(ctx, after)
+		s.t.Cleanup(cancel)
+		return ctx
+	case "cancel":
+		ctx, cancel := context.WithCancel(ctx)
+		time.AfterFunc(after, cancel)
+		return ctx
+	case "cause":
+		ctx, cancel := context.WithCancelCause(ctx)
+		time.AfterFunc(after, func() { cancel(errGone) })
+		return ctx
+	case "close":
+		time.AfterFunc(after, func() { s.Close() })
+	}
+	return ctx
+}
+
+// timeout returns the command's timeout.
+func (e ending) timeout(after time.Duration) time.Duration {
+	if e.name == timeout {
+		return after
+	}
+	return -1
+}
+
+// An obstacle is what a command that has to be ended does, or what is done to it.
+type obstacle struct {
+	command execpolicy.Command
+	stuck   bool // its writers take nothing
+	silent  bool // its stdin's Read does not return
+	stopped bool // the engine's client is
+}
+
+var obstacles = map[string]obstacle{
+	"a program":                                  {command: execpolicy.Command{Script: "sleep 4811"}},
+	"a program after 1 MiB":                      {command: execpolicy.Command{Script: longScript("sleep 4812")}},
+	"a flood":                                    {command: execpolicy.Command{Script: "yes & yes >&2"}},
+	"a flood and stuck writers":                  {command: execpolicy.Command{Script: "yes & yes >&2"}, stuck: true},
+	"a stdin that does not come":                 {command: execpolicy.Command{Script: "cat"}, silent: true},
+	"1 MiB that does not get through":            {command: execpolicy.Command{Script: longScript("sleep 4813")}, stopped: true},
+	"a stdin of 16 MiB that is stuck on its way": {command: execpolicy.Command{Script: "cat"}, stopped: true},
+}
+
+// Whatever a command does, every way of ending it ends it at once, says so, and leaves a session that works.
+func TestEveryEnding(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		for name, o := range obstacles {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				s := open(t, p.policy(), p.spec())
+				s.ok("state=kept")
+				ends := endings
+				if name != "a program" {
+					ends = endings[2:]
+				}
+				for _, e := range ends {
+					t.Run(e.name, func(t *testing.T) { o.end(session{s.Session, t}, p, e) })
+				}
+			})
+		}
+	})
+}
+
+func (o obstacle) end(s session, p place, e ending) {
+	t := s.t
+	c := o.command
+	after := soon
+	if o.stopped && c.Script == "cat" {
+		c.Stdin = strings.NewReader(strings.Repeat("x", execpolicy.MaxStdin))
+		after *= 5 // it has to be read first, which takes the race detector a while
+	}
+	c.Timeout = e.timeout(after)
+	if o.stuck {
+		out, errs := make(stuck), make(stuck)
+		defer close(out)
+		defer close(errs)
+		c.Stdout, c.Stderr = out, errs
+	}
+	var client *os.Process
+	if o.stopped {
+		client = p.client(t, s.Name())
+		defer client.Release()
+		stop(t, client)
+		defer client.Signal(syscall.SIGCONT)
+	}
+	if o.silent {
+		r, w := io.Pipe()
+		defer w.Close()
+		c.Stdin = r
+	}
+	var r *execpolicy.Result
+	var err error
+	within(t, after+prompt, "the command", func() { r, err = s.Run(e.begin(s, after), c) })
+	if r == nil && !o.silent {
+		t.Fatal(err)
+	}
+	switch {
+	case o.silent:
+		// Then it did not run.
+		assert.Assert(t, r == nil)
+		if e.err == nil {
+			e.err = context.DeadlineExceeded
+		}
+		assert.ErrorIs(t, err, e.err)
+	case e.err != nil:
+		assert.ErrorIs(t, err, e.err)
+		assert.Equal(t, r.Outcome, e.outcome)
+	default:
+		assert.NilError(t, err)
+		assert.Equal(t, r.Outcome, e.outcome)
+	}
+	if e.name == "close" {
+		within(t, 4*time.Second, "Close", func() { assert.NilError(t, s.Close()) })
+		return
+	}
+	if client != nil {
+		resume(t, client)
+	}
+	if r != nil && r.StateLost {
+		s.ok("state=kept")
+	}
+	assert.Equal(t, s.ok("echo $state"), "kept")
+}
+
+// A command that was sent and is not answered, because the client stands still, costs the session, and the result says so.
+func TestClientThatStandsStill(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		for _, e := range endings[2:] {
+			t.Run(e.name, func(t *testing.T) {
+				t.Parallel()
+				policy := p.policy()
+				policy.TerminationTimeout = 6 * time.Second
+				s := open(t, policy, p.spec())
+				client := p.client(t, s.Name())
+				defer client.Release()
+				stop(t, client)
+				defer client.Signal(syscall.SIGCONT)
+				within(t, soon+policy.TerminationTimeout, "the command", func() {
+					r, err := s.Run(e.begin(s, soon), execpolicy.Command{Script: "echo out", Timeout: e.timeout(soon)})
+					if r == nil {
+						t.Fatal(err)
+					}
+					assert.Equal(t, r.Outcome, e.outcome)
+					assert.Equal(t, r.Rung, execpolicy.RungRemoved)
+					assert.Assert(t, r.StateLost)
+					if e.err == nil {
+						assert.NilError(t, err)
+					} else {
+						assert.ErrorIs(t, err, e.err)
+						assert.Assert(t, !errors.Is(err, execpolicy.ErrStillThere), "%v", err)
+					}
+				})
+				<-s.Done()
+				_, err := s.Run(t.Context(), execpolicy.Command{Script: ":"})
+				assert.Assert(t, errors.Is(err, execpolicy.ErrEnded) || errors.Is(err, execpolicy.ErrClosed), "%v", err)
+			})
+		}
+	})
+}
+
+// What was sent for commands that never ran does not fill the container.
+func TestStdinOfCommandsThatNeverRan(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		s := open(t, p.policy(), p.spec())
+		s.ok("state=kept")
+		for range 4 {
+			_, err := s.Run(t.Context(), execpolicy.Command{Script: "cat", Dir: "/no/such", Stdin: strings.NewReader(strings.Repeat("x", execpolicy.MaxStdin))})
+			assert.ErrorIs(t, err, execpolicy.ErrNoDir)
+		}
+		r := s.run(execpolicy.Command{Script: "wc -c; echo $state", Stdin: strings.NewReader("123")})
+		assert.Equal(t, strings.Join(strings.Fields(string(r.Stdout)), " "), "3 kept")
+	})
+}
+
+// A start is ended in time while its client has not come to anything: by its context, and by its own deadline.
+func TestStartBehindASlowClient(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	const bound = 3 * time.Second
+	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
+		for _, e := range endings[:4] {
+			t.Run(kind.String()+"/"+e.name, func(t *testing.T) {
+				t.Parallel()
+				fake := fakeengine.New(t, kind, fakeengine.Faults{Delay: map[string]time.Duration{"run": 20 * time.Second}})
+				limits := execpolicy.Limits{StartupTimeout: time.Minute, TerminationTimeout: bound}
+				if e.name == timeout {
+					limits.StartupTimeout, e.err = soon, context.DeadlineExceeded
+				}
+				p := execpolicy.DockerPolicy{Engine: fake.Engine, Limits: limits}
+				within(t, soon+bound, "the start", func() {
+					_, err := execpolicy.Start(e.begin(session{t: t}, soon), p, execpolicy.Spec{})
+					assert.ErrorIs(t, err, execpolicy.ErrStart)
+					assert.ErrorIs(t, err, e.err)
+					assert.Assert(t, !errors.Is(err, execpolicy.ErrStillThere), "%v", err)
+				})
+				assert.Equal(t, len(fake.Containers()), 0)
+			})
+		}
+	}
+}
+
+// On a real engine a client is stopped right behind its start.
+func TestStartOfAClientThatIsStopped(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		policy := p.policy()
+		policy.TerminationTimeout = 4 * time.Second
+		ctx, cancel := context.WithCancelCause(t.Context())
+		stopping := spawning{policy, func(proc *execpolicy.Process) {
+			client := p.client(t, proc.Name)
+			defer client.Release()
+			stop(t, client)
+			cancel(errGone)
+		}}
+		within(t, policy.TerminationTimeout+time.Second, "the start", func() {
+			_, err := execpolicy.Start(ctx, stopping, p.spec())
+			assert.ErrorIs(t, err, execpolicy.ErrStart)
+			assert.ErrorIs(t, err, errGone)
+			assert.Assert(t, !errors.Is(err, execpolicy.ErrStillThere), "%v", err)
+		})
+	})
+}
+
+// A spawning policy does something with each process.
+type spawning struct {
+	execpolicy.Policy
+	then func(*execpolicy.Process)
+}
+
+func (p spawning) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+	proc, err := p.Policy.Spawn(ctx, spec)
+	if err == nil {
+		p.then(proc)
+	}
+	return proc, err
+}
+
+// A pull ends with the start's context, at its own deadline, and whatever becomes of its progress. It does not count in the start's time.
+func TestPull(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	for _, e := range endings[:4] {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			progress := make(stuck)
+			defer close(progress)
+			faults := fakeengine.Faults{ImageMissing: true, Delay: map[string]time.Duration{"pull": 20 * time.Second}}
+			fake := fakeengine.New(t, dockercli.Docker, faults)
+			p := execpolicy.DockerPolicy{Engine: fake.Engine, PullProgress: progress}
+			if e.name == timeout {
+				p.PullTimeout, e.err = soon, context.DeadlineExceeded
+			}
+			// What the start itself needs comes before the pull.
+			within(t, soon+prompt, "the start", func() {
+				_, err := execpolicy.Start(e.begin(session{t: t}, soon), p, execpolicy.Spec{})
+				assert.ErrorIs(t, err, execpolicy.ErrStart)
+				assert.ErrorIs(t, err, e.err)
+			})
+			faults.Delay = map[string]time.Duration{"pull": 300 * time.Millisecond}
+			fake.Set(faults)
+			p.StartupTimeout, p.PullTimeout, p.PullProgress = time.Second, 0, nil
+			s := open(t, p, execpolicy.Spec{})
+			assert.Equal(t, s.ok("echo pulled"), "pulled")
+		})
+	}
+}
+
+// Restart ends with its context while the new session starts. Then the session has ended, and Restart may be tried again.
+func TestRestartIsEnded(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		spec := p.spec()
+		spec.Workspace = newWorkspace(t, "workspace")
+		spec.Startup = []string{"[ ! -e hang ] || sleep 4814"}
+		s := open(t, p.policy(), spec)
+		hang := filepath.Join(spec.Workspace, "hang")
+		assert.NilError(t, os.WriteFile(hang, nil, 0o666))
+		for _, e := range endings[:3] {
+			t.Run(e.name, func(t *testing.T) {
+				within(t, soon+prompt, "Restart", func() {
+					err := s.Restart(e.begin(session{s.Session, t}, soon))
+					assert.ErrorIs(t, err, execpolicy.ErrStart)
+					assert.ErrorIs(t, err, e.err)
+				})
+				<-s.Done()
+				_, err := s.Run(t.Context(), execpolicy.Command{Script: ":"})
+				assert.ErrorIs(t, err, execpolicy.ErrEnded)
+			})
+		}
+		assert.NilError(t, os.Remove(hang))
+		assert.NilError(t, s.Restart(t.Context()))
+		assert.Equal(t, s.ok("echo again"), "again")
+	})
+}
+
+// With an engine that does not answer, Close and Restart come back in time and say what is not known; both may be tried again.
+func TestRestartAndCloseOfAnEngineThatHangs(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
+		t.Run(kind.String(), func(t *testing.T) {
+			t.Parallel()
+			fake := fakeengine.New(t, kind, fakeengine.Faults{})
+			limits := execpolicy.Limits{StartupTimeout: patience, TerminationTimeout: 3 * time.Second}
+			s := open(t, execpolicy.DockerPolicy{Engine: fake.Engine, Limits: limits}, execpolicy.Spec{})
+			hung := fakeengine.Faults{Hang: []string{fakeengine.Every}}
+			fake.Set(hung)
+			within(t, limits.TerminationTimeout+time.Second, "Restart", func() {
+				assert.ErrorIs(t, s.Restart(t.Context()), execpolicy.ErrStillThere)
+			})
+			fake.Set(fakeengine.Faults{})
+			assert.NilError(t, s.Restart(t.Context()))
+			assert.Equal(t, s.ok("echo again"), "again")
+			fake.Set(hung)
+			within(t, limits.TerminationTimeout+time.Second, "Close", func() {
+				assert.ErrorIs(t, s.Close(), execpolicy.ErrStillThere)
+			})
+			// The guard removes what Close could not.
+			fake.Set(fakeengine.Faults{})
+		})
+	}
 }

@@ -1,6 +1,10 @@
 package execpolicy
 
-import "errors"
+import (
+	"context"
+	"errors"
+	"fmt"
+)
 
 var (
 	// ErrClosed is returned by the methods of a session that was closed.
@@ -11,7 +15,8 @@ var (
 	// ErrEnded, for those that come later.
 	ErrExpired = errors.New("the session's lifetime is over")
 	// ErrTimeout is the cause of a command that was ended at its deadline. A command that was to read its Stdin at that time did not run.
-	ErrTimeout = errors.New("the deadline has passed")
+	// It matches [context.DeadlineExceeded] too.
+	ErrTimeout = fmt.Errorf("the deadline has passed: %w", context.DeadlineExceeded)
 	// ErrOutputLimit is the cause of a command that was ended because it had printed more than [Command.OutputLimit].
 	ErrOutputLimit = errors.New("the output limit was passed")
 	// ErrInvalid is wrapped by every error that says what is wrong with a policy, a spec or a command. Nothing was started.

@@ -20,3 +20,6 @@ func (p HostPolicy) Limited(argv []string) []string { return p.limited(argv) }
 func OutcomeOf(cause error, lost, oom bool, status int) Outcome {
 	return ending{cause, lost, oom, status}.outcome()
 }
+
+// MaxStarts is how many sessions are started at a time.
+const MaxStarts = maxStarts

@@ -35,6 +35,9 @@ type Session struct {
 
 // Start opens a session. ctx bounds the start only. An error wraps [ErrInvalid] if nothing was started, else [ErrStart] with the
 // cause, and then nothing is left.
+//
+// A program starts at most 8 sessions at a time, Restart included; more wait, and their [Limits.StartupTimeout] begins when their turn
+// has come. Neither a pull of the image nor a startup script holds up another's start.
 func Start(ctx context.Context, p Policy, spec Spec) (*Session, error) {
 	if err := spec.validate(); err != nil {
 		return nil, err
@@ -81,13 +84,14 @@ func (s Spec) validate() error {
 func open(ctx context.Context, p Policy, spec Spec) (*conn, error) {
 	spec.Supervisor = shellwire.Boot()
 	for try := 0; ; try++ {
-		proc, err := p.Spawn(ctx, spec)
-		if err != nil {
+		proc, c, err := spawn(ctx, p, spec)
+		if proc == nil {
 			return nil, err
 		}
-		c, err := dial(ctx, proc, spec)
 		if err == nil {
-			return c, nil
+			if err = c.prepare(ctx); err == nil {
+				return c, nil
+			}
 		}
 		if try > 0 || proc.Mend == nil {
 			return nil, err
@@ -98,6 +102,30 @@ func open(ctx context.Context, p Policy, spec Spec) (*conn, error) {
 			return nil, errors.Join(err, mend)
 		}
 	}
+}
+
+// maxStarts is how many sessions are started at a time. More would only make each of them slower, up to its deadline.
+const maxStarts = 8
+
+// starts holds those that are being started.
+var starts = make(chan struct{}, maxStarts)
+
+// spawn spawns a process and makes it answer, in its turn. If that fails, the process has been ended; without a process, nothing was spawned.
+func spawn(ctx context.Context, p Policy, spec Spec) (*Process, *conn, error) {
+	select {
+	case starts <- struct{}{}:
+		defer func() { <-starts }()
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrStart, context.Cause(ctx))
+	}
+	proc, err := p.Spawn(ctx, spec)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := dial(ctx, proc, spec)
+	return proc, c, err
 }
 
 // Name returns the name of the container, or of whatever the policy started.
