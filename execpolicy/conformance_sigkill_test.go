@@ -61,6 +61,13 @@ var holdings = map[string]holding{
 		echo refused
 		while :; do :; done`,
 	}},
+	// In the host's process namespace the group is all that may be signalled, and the engine ends the rest.
+	"shared": {sessions: 4, within: 5 * time.Second, word: "busy",
+		policy: execpolicy.DockerPolicy{ExtraRunArgs: []string{"--pid=host"}, AllowUnsafeArgs: []string{"pid"}},
+		scripts: []string{
+			"echo busy; sleep 4747",
+			"trap '' HUP INT QUIT TERM; (setsid sh -c 'trap \"\" HUP TERM; while :; do sleep 4748; done' &); echo busy; sleep 4749",
+		}},
 	// A root that may trace can hold the stdin of process 1 open, so that its end is never seen. Then the guard process removes what is left.
 	"lifeline": {sessions: 4, within: 5 * time.Second, word: "held",
 		policy:  execpolicy.DockerPolicy{User: "0:0", AddCapabilities: []string{"SYS_PTRACE"}},
@@ -70,6 +77,9 @@ var holdings = map[string]holding{
 
 // hold is the holder's main function.
 func hold() {
+	if os.Getenv(holderVar) == hostHolder {
+		holdHost()
+	}
 	h := holdings[os.Getenv(holderVar)]
 	client := strings.Split(os.Getenv(engineVar), "\n")
 	e := &dockercli.Engine{Path: client[0], Global: client[1:]}
@@ -102,6 +112,19 @@ func hold() {
 	ready.Wait()
 	fmt.Println("ready")
 	select {}
+}
+
+// hostHolder is what a holder is told that has a session on the host.
+const hostHolder = "host"
+
+func holdHost() {
+	s, err := execpolicy.Start(context.Background(), execpolicy.HostPolicy{}, execpolicy.Spec{})
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	s.Run(context.Background(), execpolicy.Command{Script: `trap '' TERM; sleep 4842 & echo begun; sleep 4842`, Stdout: os.Stdout})
+	os.Exit(1)
 }
 
 // A wordWriter calls found when the word has been written, and complains of what comes before it.

@@ -103,16 +103,16 @@ func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
 		}
 		<-proc.Done
 		// A program that the ended one left behind may hold the streams open.
-		late := time.After(lifelineGrace)
+		late := time.AfterFunc(lifelineGrace, func() {
+			for _, s := range c.streams {
+				s.r.Close()
+			}
+		})
 		for _, s := range c.streams {
 			s.flow()
-			select {
-			case <-s.eof:
-			case <-late:
-				s.r.Close()
-				<-s.eof
-			}
+			<-s.eof
 		}
+		late.Stop()
 		close(c.over)
 		c.end(c.limits.TerminationTimeout)
 	}()
