@@ -19,7 +19,10 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
 // A held session is one whose turn a command has, until it is let go.
@@ -352,6 +355,7 @@ func TestManySessions(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		policy := p.policy()
 		policy.MemoryBytes, policy.CPUs = 32<<20, "0.5"
+		// A hundred take podman more than 10 s to remove on two processors.
 		policy.StartupTimeout, policy.CommandTimeout, policy.TerminationTimeout = time.Minute, time.Minute, 30*time.Second
 		g := &gated{Policy: policy}
 		began := time.Now()
@@ -466,4 +470,28 @@ func TestStartupScriptsHoldUpNoOtherStart(t *testing.T) {
 		s.ok(">go")
 		starts.Wait()
 	})
+}
+
+// When many are closed whose lifelines do not end them, few are removed at a time.
+func TestFewAreRemovedAtATime(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	enginetest.Check(t)
+	fake := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
+	limits := execpolicy.Limits{StartupTimeout: time.Minute, TerminationTimeout: 30 * time.Second}
+	var sessions []session
+	for range 12 {
+		sessions = append(sessions, open(t, execpolicy.DockerPolicy{Engine: fake.Engine, Limits: limits}, execpolicy.Spec{}))
+	}
+	fake.Set(fakeengine.Faults{Hang: []string{"run"}, Delay: map[string]time.Duration{"container inspect": 20 * time.Second}})
+	before := len(fake.Calls())
+	var calls sync.WaitGroup
+	for _, s := range sessions {
+		calls.Go(func() { assert.Check(t, s.Close()) })
+	}
+	removed := func() int { return len(fake.Calls()) - before }
+	wait(t, func() bool { return removed() == 4 }, "nobody is removed")
+	time.Sleep(soon) // a fifth would have come
+	assert.Check(t, removed() == 4, "%d", removed())
+	fake.Set(fakeengine.Faults{})
+	calls.Wait()
 }

@@ -23,7 +23,7 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &container{engine: e, name: newName(), keep: p.KeepContainer}
+	c := &container{engine: e, name: newName(), keep: p.KeepContainer, ownPIDs: !p.extra(e, "pid")}
 	if c.argv, err = p.argv(e, spec, c.name); err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 		Kill:            c.kill,
 		Answered:        func() { c.answered.Store(true) },
 		Limits:          p.Limits,
-		OwnPIDNamespace: !p.extra(e, "pid"),
+		OwnPIDNamespace: c.ownPIDs,
 		Worker:          spec.Command,
 		Scratch:         scratchDir,
 		Dir:             p.sessionDir(),
@@ -99,8 +99,10 @@ type container struct {
 	argv   []string
 	name   string
 	keep   bool
-	client *procgroup.Process
-	guard  atomic.Pointer[guard] // nil once it does not watch any more
+	// ownPIDs says that the container is known to have a process namespace of its own.
+	ownPIDs bool
+	client  *procgroup.Process
+	guard   atomic.Pointer[guard] // nil once it does not watch any more
 
 	answered  atomic.Bool // the command inside was heard
 	killLater sync.Once
@@ -170,6 +172,7 @@ const (
 // kill makes sure that the container is gone. The client is signalled last, and never while its container may still start: that is how
 // containers are lost.
 func (c *container) kill(ctx context.Context) error {
+	defer c.turn(ctx)()
 	select {
 	case <-c.client.Done():
 		if !c.mayBeLeft() {
@@ -226,6 +229,27 @@ func remaining(ctx context.Context) time.Duration {
 		return time.Until(end)
 	}
 	return math.MaxInt64
+}
+
+// removals holds those that are removed by force.
+var removals = make(chan struct{}, 4)
+
+// turn waits for the container's own end, or for its turn to be removed, and returns what ends the turn. A hundred that are closed at once
+// only need time, of which a hundred clients that remove them would leave none. A removal that hangs does not hold up the others for long.
+func (c *container) turn(ctx context.Context) (end func()) {
+	select {
+	case <-c.client.Done():
+		return func() {}
+	default:
+	}
+	select {
+	case removals <- struct{}{}:
+		return func() { <-removals }
+	case <-c.client.Done():
+	case <-ctx.Done():
+	case <-time.After(remaining(ctx) / 3):
+	}
+	return func() {}
 }
 
 // unguard ends the guard's watch.
@@ -305,9 +329,13 @@ func (c *container) force(ctx context.Context) error {
 	}
 }
 
-// help ends what is inside from inside, unless the timer that it returns is stopped before.
+// help ends what is inside from inside, unless the timer that it returns is stopped before. In the host's process namespace it would end
+// what is not inside.
 func (c *container) help(ctx context.Context) *time.Timer {
 	return time.AfterFunc(execAfter, func() {
+		if !c.ownPIDs {
+			return
+		}
 		c.engine.Exec(ctx, dockercli.ExecOptions{Container: c.name, Command: []string{"sh", "-c", "kill -9 -1"}})
 	})
 }

@@ -83,7 +83,6 @@ func sweep(ctx context.Context, e *dockercli.Engine, name string) (removed bool,
 	default:
 		return false, nil
 	}
-	defer c.help(ctx).Stop()
 	if err := c.end(ctx); err != nil {
 		return false, fmt.Errorf("%w: %w", ErrStillThere, err)
 	}
