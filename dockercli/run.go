@@ -251,6 +251,9 @@ func cdiDevices(c *checker, gpus string) []string {
 // flags are words under construction, each flag in one word with its value.
 type flags struct{ words []string }
 
+// value is called so often that it would be 6 KB if it stood there each time.
+//
+//go:noinline
 func (f *flags) value(name, value string) {
 	if value != "" {
 		f.words = append(f.words, "--"+name+"="+value)

@@ -181,7 +181,7 @@ func ExampleDockerPolicy_invalid() {
 	fmt.Println(strings.ReplaceAll(err.Error(), "; ", "\n"))
 	// Output:
 	// invalid: memory_bytes must be positive if provided.
-	// CPUs is "many": it has to be a decimal number from 0.01
+	// CPUs is "many": it has to be a decimal number from 0.01 to 999999
 	// user must be a non-empty string when provided.
 }
 

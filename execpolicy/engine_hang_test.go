@@ -22,10 +22,10 @@ import (
 )
 
 const (
-	// starting and ending are the limits of sessions whose engine hangs, and late is how much later than it may a call may return on a
+	// starting and stopping are the limits of sessions whose engine hangs, and late is how much later than it may a call may return on a
 	// busy machine.
 	starting = time.Second
-	ending   = 1500 * time.Millisecond
+	stopping = 1500 * time.Millisecond
 	late     = 700 * time.Millisecond
 )
 
@@ -37,7 +37,7 @@ type ownEngine struct {
 
 func (e ownEngine) policy() execpolicy.DockerPolicy {
 	p := e.place.policy()
-	p.TerminationTimeout = ending
+	p.TerminationTimeout = stopping
 	// An engine that is told to end gives its containers 10 s to obey a SIGTERM, and one that finds some of before, too.
 	p.ExtraRunArgs = []string{"--stop-timeout=1"}
 	return p
@@ -98,7 +98,7 @@ var ownEngineCases = []struct {
 		e.pause(t)
 		policy := e.policy()
 		policy.StartupTimeout = starting
-		within(t, starting+ending+late, "Start", func() {
+		within(t, starting+stopping+late, "Start", func() {
 			_, err := execpolicy.Start(t.Context(), policy, e.spec())
 			assert.ErrorIs(t, err, execpolicy.ErrStart)
 			assert.ErrorIs(t, err, execpolicy.ErrStillThere)
@@ -112,7 +112,7 @@ var ownEngineCases = []struct {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cause := errors.New("the user has gone")
 		time.AfterFunc(short, func() { cancel(cause) })
-		within(t, short+ending+late, "Start", func() {
+		within(t, short+stopping+late, "Start", func() {
 			_, err := execpolicy.Start(ctx, e.policy(), e.spec())
 			assert.ErrorIs(t, err, execpolicy.ErrStart)
 			assert.ErrorIs(t, err, cause)
@@ -126,7 +126,7 @@ var ownEngineCases = []struct {
 		var starts sync.WaitGroup
 		for range 12 {
 			starts.Go(func() {
-				within(t, starting+ending+patience, "Start", func() {
+				within(t, starting+stopping+patience, "Start", func() {
 					if s, err := execpolicy.Start(t.Context(), policy, e.spec()); err == nil {
 						s.Close()
 					}
@@ -137,14 +137,14 @@ var ownEngineCases = []struct {
 		e.pause(t)
 		starts.Wait()
 		// It hangs for longer than anybody waits.
-		time.Sleep(3 * ending)
+		time.Sleep(3 * stopping)
 		e.resume(t)
 	}},
 	{"a command at its deadline while the engine hangs", func(t *testing.T, e ownEngine) {
 		s := open(t, e.policy(), e.spec())
 		c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 4761", Timeout: starting})
 		e.pause(t)
-		within(t, starting+ending+late, "Run", func() { <-c.done })
+		within(t, starting+stopping+late, "Run", func() { <-c.done })
 		assert.ErrorIs(t, c.err, execpolicy.ErrStillThere)
 		assert.Equal(t, c.result.Outcome, execpolicy.TimedOut)
 		assert.Equal(t, string(c.result.Stdout), "begun\n")
@@ -153,7 +153,7 @@ var ownEngineCases = []struct {
 			_, err := s.Run(t.Context(), execpolicy.Command{Script: "echo next"})
 			assert.ErrorIs(t, err, execpolicy.ErrEnded)
 		})
-		within(t, ending+late, "Close", func() { assert.ErrorIs(t, s.Close(), execpolicy.ErrStillThere) })
+		within(t, stopping+late, "Close", func() { assert.ErrorIs(t, s.Close(), execpolicy.ErrStillThere) })
 		e.resume(t)
 	}},
 	{"commands that are canceled while the engine hangs", func(t *testing.T, e ownEngine) {
@@ -168,7 +168,7 @@ var ownEngineCases = []struct {
 			_, err := s.Run(ctx, execpolicy.Command{Script: "echo never"})
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 		})
-		within(t, ending+late, "Run", func() {
+		within(t, stopping+late, "Run", func() {
 			cancel(cause)
 			<-c.done
 		})
@@ -180,7 +180,7 @@ var ownEngineCases = []struct {
 	{"1 MiB of stdin while the engine hangs", func(t *testing.T, e ownEngine) {
 		s := open(t, e.policy(), e.spec())
 		e.pause(t)
-		within(t, short+ending+late, "Run", func() {
+		within(t, short+stopping+late, "Run", func() {
 			r, err := s.Run(t.Context(), execpolicy.Command{Script: "wc -c", Stdin: strings.NewReader(strings.Repeat("x", 1<<20)), Timeout: short})
 			assert.NilError(t, err)
 			assert.Equal(t, r.Outcome, execpolicy.TimedOut)
@@ -204,8 +204,8 @@ var ownEngineCases = []struct {
 	{"Close while the engine hangs", func(t *testing.T, e ownEngine) {
 		s := open(t, e.policy(), e.spec())
 		e.pause(t)
-		within(t, ending+late, "Close", func() { assert.ErrorIs(t, s.Close(), execpolicy.ErrStillThere) })
-		within(t, ending+late, "a second Close", func() { s.Close() })
+		within(t, stopping+late, "Close", func() { assert.ErrorIs(t, s.Close(), execpolicy.ErrStillThere) })
+		within(t, stopping+late, "a second Close", func() { s.Close() })
 		<-s.Done()
 		e.resume(t)
 	}},
@@ -213,7 +213,7 @@ var ownEngineCases = []struct {
 		s := open(t, e.policy(), e.spec())
 		c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; trap '' TERM; sleep 4763"})
 		e.pause(t)
-		within(t, ending+late, "Close", func() { assert.ErrorIs(t, s.Close(), execpolicy.ErrStillThere) })
+		within(t, stopping+late, "Close", func() { assert.ErrorIs(t, s.Close(), execpolicy.ErrStillThere) })
 		<-c.done
 		assert.ErrorIs(t, c.err, execpolicy.ErrClosed)
 		assert.Equal(t, c.result.Outcome, execpolicy.Canceled)
@@ -222,7 +222,7 @@ var ownEngineCases = []struct {
 	{"a pull that hangs", func(t *testing.T, e ownEngine) {
 		policy := e.policy()
 		policy.Image, policy.PullTimeout = "localhost/no-such-image:1", starting
-		within(t, starting+ending+patience, "Start", func() {
+		within(t, starting+stopping+patience, "Start", func() {
 			_, err := execpolicy.Start(t.Context(), pausedPull{policy, func() { e.pause(t) }}, e.spec())
 			assert.ErrorIs(t, err, dockercli.ErrPull)
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
@@ -230,7 +230,7 @@ var ownEngineCases = []struct {
 		e.resume(t)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cause := errors.New("the user has gone")
-		within(t, ending+patience, "Start", func() {
+		within(t, stopping+patience, "Start", func() {
 			policy.PullTimeout = 0
 			_, err := execpolicy.Start(ctx, pausedPull{policy, func() {
 				e.pause(t)
@@ -244,13 +244,13 @@ var ownEngineCases = []struct {
 		s := open(t, e.policy(), e.spec())
 		c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; trap '' TERM; sleep 4764"})
 		assert.NilError(t, e.Kill())
-		within(t, ending+late, "Run", func() { <-c.done })
+		within(t, stopping+late, "Run", func() { <-c.done })
 		assert.ErrorIs(t, c.err, execpolicy.ErrEnded)
 		assert.ErrorIs(t, c.err, execpolicy.ErrStillThere)
 		assert.Equal(t, c.result.Outcome, execpolicy.SessionLost)
 		assert.Equal(t, string(c.result.Stdout), "begun\n")
 		assert.Assert(t, !c.result.Gone)
-		within(t, ending+late, "Start", func() {
+		within(t, stopping+late, "Start", func() {
 			_, err := execpolicy.Start(t.Context(), e.policy(), e.spec())
 			assert.ErrorIs(t, err, dockercli.ErrEngineDown)
 		})
@@ -267,10 +267,10 @@ var ownEngineCases = []struct {
 	{"an engine that is killed between commands", func(t *testing.T, e ownEngine) {
 		s := open(t, e.policy(), e.spec())
 		assert.NilError(t, e.Kill())
-		within(t, ending+late, "Done", func() { <-s.Done() })
+		within(t, stopping+late, "Done", func() { <-s.Done() })
 		assert.NilError(t, e.Daemon.Start(t.Context()))
 		e.empty(t)
-		within(t, ending+late, "Close", func() { assert.NilError(t, s.Close()) })
+		within(t, stopping+late, "Close", func() { assert.NilError(t, s.Close()) })
 	}},
 	{"an engine that is restarted between commands", func(t *testing.T, e ownEngine) {
 		s := open(t, e.policy(), e.spec())
@@ -298,7 +298,7 @@ var ownEngineCases = []struct {
 		_, kill := e.startHolder(t, "lifeline")
 		e.pause(t)
 		kill()
-		time.Sleep(ending)
+		time.Sleep(stopping)
 		e.resume(t)
 	}},
 }

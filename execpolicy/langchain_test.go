@@ -78,6 +78,13 @@ var langchainCases = []struct {
 	}},
 	{"3.1.18 cpus", func(t *testing.T) {
 		refused(t, execpolicy.DockerPolicy{CPUs: "  "}, execpolicy.Spec{}, "cpus must be a non-empty string when provided.")
+		for _, cpus := range []string{"0", "0.00", "0.009", ".", "1.2.3", "-1", "+1", "1e3", "0x1", " 1", "1 ", "inf", "NaN", "1000000", "1_0", "٣"} {
+			refused(t, execpolicy.DockerPolicy{CPUs: cpus}, execpolicy.Spec{}, "it has to be a decimal number from 0.01 to 999999")
+		}
+		for _, cpus := range []string{"0.01", ".5", "2", "2.", "1.50", "007", "999999.999"} {
+			_, err := execpolicy.DockerPolicy{CPUs: cpus}.Argv(&dockercli.Engine{Kind: dockercli.Docker, Path: "docker"}, execpolicy.Spec{}, "n")
+			assert.NilError(t, err, cpus)
+		}
 	}},
 	{"3.1.19 user", func(t *testing.T) {
 		refused(t, execpolicy.DockerPolicy{User: "  "}, execpolicy.Spec{}, "user must be a non-empty string when provided.")

@@ -17,8 +17,10 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
 // canaryScript says that it is there, then which signals it gets, of those that can be caught, and at the end of its stdin that it lives.
@@ -219,4 +221,24 @@ func TestContainerInTheHostsNamespaceSignalsNobody(t *testing.T) {
 		everyRung(t, policy, p.spec())
 		p.killHolder(t, "shared", holdings["shared"])
 	})
+}
+
+// A removal that hangs is helped by a kill of everything inside, but never where inside is the host.
+func TestOnlyAnOwnNamespaceIsEndedFromInside(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	for name, extra := range map[string][]string{"own": nil, "the host's": {"--pid=host"}} {
+		t.Run(name, func(t *testing.T) {
+			enginetest.Check(t)
+			fake := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
+			policy := execpolicy.DockerPolicy{Engine: fake.Engine, ExtraRunArgs: extra, AllowUnsafeArgs: []string{"pid"}}
+			policy.TerminationTimeout = 5 * time.Second
+			s := open(t, policy, execpolicy.Spec{})
+			fake.Set(fakeengine.Faults{Hang: []string{"run", "rm"}})
+			assert.ErrorIs(t, s.Close(), execpolicy.ErrStillThere)
+			helped := slices.ContainsFunc(fake.Calls(), func(call []string) bool { return slices.Contains(call, "exec") })
+			assert.Equal(t, helped, extra == nil)
+			fake.Set(fakeengine.Faults{})
+			wait(t, func() bool { return len(fake.Containers()) == 0 }, "the container is left")
+		})
+	}
 }

@@ -26,7 +26,7 @@ func init() {
 		"context inspect": {flags: "format,f", interspersed: true, do: (*client).contextInspect},
 		"run": {
 			flags: "interactive,i! rm! detach,d! read-only! init! no-healthcheck! name label,l pull platform network,net hostname,h add-host dns tmpfs mount " +
-				"volume,v workdir,w shm-size env,e user,u entrypoint stop-timeout memory,m memory-swap cpus cpu-shares,c pids-limit ulimit cap-drop cap-add " +
+				"volume,v workdir,w shm-size env,e user,u entrypoint stop-timeout memory,m memory-swap cpus cpu-shares,c pids-limit pid ulimit cap-drop cap-add " +
 				"security-opt ipc userns cgroupns runtime gpus device log-driver log-opt detach-keys",
 			podmanFlags: "no-hosts! http-proxy! read-only-tmpfs! systemd sdnotify",
 			do:          (*client).run,
