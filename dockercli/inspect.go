@@ -29,6 +29,8 @@ type Container struct {
 	OOMKilled bool
 	// Error is why it could not be started, in the engine's words.
 	Error string
+	// OwnPIDs says that it has a process namespace of its own.
+	OwnPIDs bool
 	// Labels are its labels and those of its image.
 	Labels map[string]string
 }
@@ -45,6 +47,7 @@ const containerTemplate = "id {{json .ID}}{{println}}" +
 	"oom {{json .OOMKilled}}{{println}}" +
 	"error {{json .Error}}{{println}}" +
 	"{{end}}" +
+	"pids {{json .HostConfig.PidMode}}{{println}}" +
 	"{{range $key, $value := .Config.Labels}}label {{json $key}} {{json $value}}{{println}}{{end}}"
 
 // Inspect returns the state of a container. Its error matches [ErrNoContainer] if there is none.
@@ -68,6 +71,7 @@ func (e *Engine) inspectArgs(container string) ([]string, error) {
 
 func parseContainer(text string) (*Container, error) {
 	container := &Container{Labels: map[string]string{}}
+	pids := "unknown"
 	err := parseFacts(text, map[string]func(values []string) error{
 		"id":      setString(&container.ID),
 		"name":    setString(&container.Name),
@@ -78,6 +82,7 @@ func parseContainer(text string) (*Container, error) {
 		"exit":    setInt(&container.ExitCode),
 		"oom":     setBool(&container.OOMKilled),
 		"error":   setString(&container.Error),
+		"pids":    setString(&pids),
 		"label": func(values []string) error {
 			if len(values) != 2 {
 				return fs.ErrInvalid
@@ -90,6 +95,7 @@ func parseContainer(text string) (*Container, error) {
 		return nil, err
 	}
 	container.Name = strings.TrimPrefix(container.Name, "/")
+	container.OwnPIDs = pids == "" || pids == "private"
 	if container.ID == "" {
 		return nil, fmt.Errorf("unexpected answer of the engine: it has no ID: %.200q", text)
 	}

@@ -19,6 +19,7 @@ started "2026-01-02T03:04:05.000000006Z"
 exit 137
 oom true
 error ""
+pids "private"
 label "a" "b=c,d \"e\"\nf\u003c"
 label "empty" ""
 
@@ -27,6 +28,7 @@ label "empty" ""
 	assert.DeepEqual(t, container, &dockercli.Container{
 		ID: "0123", Name: "cofferdam-1", ImageID: "sha256:4567", Status: "exited", ExitCode: 137, OOMKilled: true,
 		Started: true,
+		OwnPIDs: true,
 		Labels:  map[string]string{"a": "b=c,d \"e\"\nf<", "empty": ""},
 	})
 }
@@ -35,6 +37,12 @@ func TestParseContainerNeverStarted(t *testing.T) {
 	container, err := dockercli.ParseContainer("id \"0123\"\nstarted \"0001-01-01T00:00:00Z\"\n")
 	assert.NilError(t, err)
 	assert.Assert(t, !container.Started)
+	assert.Assert(t, !container.OwnPIDs)
+	for text, own := range map[string]bool{"": true, "private": true, "host": false, "container:0123": false} {
+		container, err := dockercli.ParseContainer("id \"0123\"\npids \"" + text + "\"\n")
+		assert.NilError(t, err)
+		assert.Equal(t, container.OwnPIDs, own, text)
+	}
 }
 
 func TestParseRefuses(t *testing.T) {

@@ -72,7 +72,7 @@ func sweep(ctx context.Context, e *dockercli.Engine, name string) (removed bool,
 		return false, nil
 	}
 	// The name may be another's by now; the ID never is.
-	c := &container{engine: e, name: found.ID}
+	c := &container{engine: e, name: found.ID, ownPIDs: found.OwnPIDs}
 	switch found.Labels[labelKeep] {
 	case "true":
 		c.keep = true
@@ -83,6 +83,7 @@ func sweep(ctx context.Context, e *dockercli.Engine, name string) (removed bool,
 	default:
 		return false, nil
 	}
+	defer c.help(ctx).Stop()
 	if err := c.end(ctx); err != nil {
 		return false, fmt.Errorf("%w: %w", ErrStillThere, err)
 	}

@@ -114,7 +114,8 @@ func (c *client) inspect() *refusal {
 			"Status": shown, "Running": shown == "running", "Pid": st.Process.Pid, "StartedAt": st.StartedAt, "FinishedAt": st.FinishedAt,
 			"ExitCode": st.ExitCode, "OOMKilled": false, "Error": st.Error,
 		},
-		"Config": object{"Labels": found.Labels, "Env": found.Env, "Image": found.Image},
+		"HostConfig": object{"PidMode": map[dockercli.Kind]string{dockercli.Podman: "private"}[c.kind]},
+		"Config":     object{"Labels": found.Labels, "Env": found.Env, "Image": found.Image},
 	})
 }
 
