@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
@@ -28,9 +29,10 @@ type conn struct {
 	ending   sync.Mutex
 	ended    chan struct{} // closed when the end was seen to
 	endError error
-	forced   bool            // its lifeline did not end it
-	orderly  bool            // scripts run before it is closed
-	life     context.Context // ends with ErrExpired
+	endKnown atomic.Pointer[error] // the same, for who must not wait
+	forced   bool                  // its lifeline did not end it
+	orderly  bool                  // scripts run before it is closed
+	life     context.Context       // ends with ErrExpired
 
 	tag      string // of the next unit
 	worker   int    // its generation
@@ -142,7 +144,13 @@ func (c *conn) failed(err error) error {
 	if len(said) == 0 {
 		said = c.streams[0].said()
 	}
-	endErr := c.end(c.limits.TerminationTimeout)
+	var endErr error
+	if known := c.endKnown.Load(); known != nil {
+		// The end has had its time, and is tried again when the program has ended.
+		endErr = *known
+	} else {
+		endErr = c.end(c.limits.TerminationTimeout)
+	}
 	// A program that ended by itself says why; one that was ended does not.
 	if errors.Is(err, errEarly) && c.worker == 1 && !c.streams[0].begun() && c.proc.Diagnose != nil {
 		err = c.proc.Diagnose(c.proc.exitCode(), said)
@@ -514,6 +522,10 @@ func (c *conn) end(within time.Duration) error {
 	default:
 		defer close(c.ended)
 	}
+	defer func() {
+		known := c.endError
+		c.endKnown.Store(&known)
+	}()
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	for _, s := range c.streams {
