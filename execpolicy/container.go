@@ -160,6 +160,8 @@ const (
 	execAfter = time.Second
 	// lookAgain is the pause between two looks. A container may come into being after one that has found none.
 	lookAgain = 200 * time.Millisecond
+	// createGrace is for an engine under load to make the container of a client that has gone.
+	createGrace = 3 * time.Second
 	// clientGrace is for a client to see that its container is gone, and for one that does not to be ended.
 	clientGrace = time.Second
 	// downGrace is how long an engine that is not there is waited for by those who want an answer.
@@ -280,6 +282,7 @@ func (c *container) force(ctx context.Context) error {
 	defer cancel()
 	defer c.help(ctx).Stop()
 	var seen time.Time // to have been there, or not to be known
+	var cut time.Time  // when its client was cut off
 	var down time.Time // since when the engine refuses to be asked
 	hung := false
 	for {
@@ -288,9 +291,13 @@ func (c *container) force(ctx context.Context) error {
 		select {
 		case <-client:
 			over, client = true, nil
+			if cut.IsZero() && c.cutOff() {
+				cut = time.Now()
+			}
 		default:
 		}
 		asked := time.Now()
+		mayCome := seen.IsZero() && !cut.IsZero() && time.Since(cut) < createGrace
 		err := c.gone(ctx)
 		if errors.Is(err, dockercli.ErrEngineDown) || time.Since(asked) > clientGrace {
 			// The start of a client that has ended may still be before an engine that has not answered.
@@ -313,7 +320,7 @@ func (c *container) force(ctx context.Context) error {
 			}
 		}
 		switch {
-		case err == nil && over && !hung, err == nil && !seen.IsZero() && time.Since(seen) > clientGrace:
+		case err == nil && over && !hung && !mayCome, err == nil && !seen.IsZero() && time.Since(seen) > clientGrace:
 			return nil
 		case ctx.Err() != nil:
 			if err == nil {
@@ -338,6 +345,13 @@ func (c *container) help(ctx context.Context) *time.Timer {
 		}
 		c.engine.Exec(ctx, dockercli.ExecOptions{Container: c.name, Command: []string{"sh", "-c", "kill -9 -1"}})
 	})
+}
+
+// cutOff reports whether the client was ended by a signal before anything was heard from inside. Then the engine, which may have been asked
+// for the container, goes on without it.
+func (c *container) cutOff() bool {
+	code := c.client.State().ExitCode()
+	return !c.answered.Load() && (code == -1 || code == 130 || code == 143)
 }
 
 // end removes the container, or only kills it if it is to be kept.

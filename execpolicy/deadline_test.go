@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
@@ -278,6 +279,18 @@ func TestStartBehindASlowClient(t *testing.T) {
 			})
 		}
 	}
+}
+
+// The engine may make a container long after the client that asked for it was told to end by somebody.
+func TestContainerThatComesAfterItsClientsEnd(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	enginetest.Check(t)
+	fake := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{CreateDelay: 1500 * time.Millisecond})
+	_, err := execpolicy.Start(t.Context(), ended{execpolicy.DockerPolicy{Engine: fake.Engine}, soon}, execpolicy.Spec{})
+	assert.ErrorIs(t, err, execpolicy.ErrStart)
+	assert.Equal(t, len(fake.Containers()), 0)
+	time.Sleep(1500 * time.Millisecond) // it would have come by then
+	assert.Equal(t, len(fake.Containers()), 0)
 }
 
 // On a real engine a client is stopped right behind its start.

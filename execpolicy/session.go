@@ -22,7 +22,7 @@ import (
 type Session struct {
 	policy Policy
 	spec   Spec
-	turn   chan struct{} // held by whoever talks to the worker
+	turn   chan struct{} // held by whoever talks to the worker; the runtime hands it on in the order of waiting
 	life   context.Context
 	close  context.CancelCauseFunc
 
