@@ -15,11 +15,12 @@ const module = "github.com/seed-64a260eb/cofferdam"
 
 // rooms are the module's packages and what of the module each may import.
 var rooms = map[string][]string{
-	"truncate":           {},
-	"dockercli":          {"truncate", "internal/procgroup"},
-	"execpolicy":         {"truncate", "dockercli", "internal/procgroup", "internal/shellwire"},
-	"internal/procgroup": {},
-	"internal/shellwire": {},
+	"truncate":             {},
+	"dockercli":            {"truncate", "internal/procgroup"},
+	"execpolicy":           {"truncate", "dockercli", "internal/procgroup", "internal/shellwire"},
+	"execpolicy/codeblock": {"execpolicy"},
+	"internal/procgroup":   {},
+	"internal/shellwire":   {},
 }
 
 // helpers are packages of tests and demonstrations. What is in rooms must not import them.

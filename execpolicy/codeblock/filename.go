@@ -1,0 +1,57 @@
+package codeblock
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// comments are the forms in which the first line of a block may name its file.
+var comments = []struct{ start, end string }{{"#", ""}, {"//", ""}, {"--", ""}, {"/*", "*/"}, {"<!--", "-->"}}
+
+// Filename returns the name under which the code wants to be stored: what stands behind "filename:" in a comment that is the whole first
+// line. ok is false if there is no such comment. The name may be anything, an empty one too: [Run] refuses those that are no good.
+func (b Block) Filename() (name string, ok bool) {
+	line, _, _ := strings.Cut(b.Code, "\n")
+	line = strings.TrimSpace(line)
+	for _, c := range comments {
+		text, found := strings.CutPrefix(line, c.start)
+		if !found || !strings.HasSuffix(text, c.end) {
+			continue
+		}
+		text = strings.TrimSpace(strings.TrimSuffix(text, c.end))
+		const word = "filename:"
+		if len(text) >= len(word) && strings.EqualFold(text[:len(word)], word) {
+			return strings.TrimSpace(text[len(word):]), true
+		}
+	}
+	return "", false
+}
+
+// checkFilename returns the name in its shortest form, or what is wrong with it.
+func checkFilename(name string) (string, error) {
+	refuse := func(why string) (string, error) { return "", fmt.Errorf("%w: %q %s", ErrFilename, name, why) }
+	switch {
+	case name == "":
+		return refuse("is empty")
+	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return refuse("holds a control character")
+	case path.IsAbs(name):
+		return refuse("is absolute, and so not in the workspace")
+	case strings.HasSuffix(name, "/"):
+		return refuse("is a directory's")
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == ".." {
+			return refuse("is not in the workspace")
+		}
+	}
+	clean := path.Clean(name)
+	switch {
+	case clean == ".":
+		return refuse("is a directory's")
+	case clean[0] == '-':
+		return refuse("could be taken for an option")
+	}
+	return clean, nil
+}

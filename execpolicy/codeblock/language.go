@@ -1,0 +1,104 @@
+package codeblock
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+)
+
+// A Language says how code of one language is run. The zero Language is for code that is only stored, such as HTML: a block of it must
+// name its file.
+type Language struct {
+	// Programs are the names, or the paths, of the programs that can run it. The first that is found in the container does.
+	Programs []string
+	// Stdin are the arguments with which the program runs code that it reads from its stdin, to the end before it begins. If empty, "-".
+	Stdin []string
+	// Args are the arguments that come before the name of a file that is to be run, as "run" of "go run".
+	Args []string
+	// Extension is for a program that can't read code from its stdin: it begins with "." and ends the name of a new file, alone in a new
+	// directory of the container's /tmp (or TMPDIR) that only the container's user may enter. The directory is removed when the program
+	// has ended by itself or obeyed a SIGTERM, else it stays as long as /tmp does. If empty, code is run from stdin.
+	Extension string
+}
+
+// A shell reads its script a line at a time, so the commands of the script would read the rest of it.
+var shell = []string{"-c", `eval "$(cat)"`}
+
+// builtin are the languages that are known without being asked for.
+var builtin = map[string]Language{
+	"python":     {Programs: []string{"python3", "python"}},
+	"bash":       {Programs: []string{"bash"}, Stdin: shell},
+	"sh":         {Programs: []string{"sh"}, Stdin: shell},
+	"javascript": {Programs: []string{"node"}},
+}
+
+// canonical returns the name under which a language stands in the table.
+func canonical(name string) string {
+	switch name {
+	case "py":
+		return "python"
+	case "shell":
+		return "sh"
+	case "js", "node":
+		return "javascript"
+	}
+	if version, ok := strings.CutPrefix(name, "python"); ok && strings.Trim(version, "0123456789.") == "" {
+		return "python"
+	}
+	return name
+}
+
+// language returns the language of a block, and its name in the table.
+func (o Options) language(b Block) (string, Language, error) {
+	word := b.Language
+	if word == "" {
+		if word = o.Default; word == "" {
+			return "", Language{}, fmt.Errorf("%w: the block names none", ErrLanguage)
+		}
+	}
+	word = strings.ToLower(word)
+	for _, name := range []string{word, canonical(word)} {
+		if l, ok := o.Languages[name]; ok {
+			return name, l, nil
+		}
+	}
+	name := canonical(word)
+	if l, ok := builtin[name]; ok {
+		return name, l, nil
+	}
+	return "", Language{}, fmt.Errorf("%w: %q", ErrLanguage, b.Language)
+}
+
+// Knows reports whether the language of a block is known, so that [Run] may run it. Answers often hold blocks that nobody wants to be run,
+// such as sample output; slices.DeleteFunc removes them.
+func (o Options) Knows(b Block) bool {
+	_, _, err := o.language(b)
+	return err == nil
+}
+
+// maxPrograms bounds the programs of a language: an exit code says which was found.
+const maxPrograms = 100
+
+func (o Options) validate() error {
+	for _, name := range slices.Sorted(maps.Keys(o.Languages)) {
+		l := o.Languages[name]
+		bad := func(p string) bool { return p == "" || p[0] == '-' || strings.Contains(p, "\x00") }
+		switch {
+		case name == "" || name != strings.ToLower(name) || strings.ContainsAny(name, " \t\r\n"):
+			return fmt.Errorf("%w: the language %q: a name is one word in lower case", execpolicy.ErrInvalid, name)
+		case slices.ContainsFunc(l.Programs, bad):
+			return fmt.Errorf("%w: the language %q: a program's name must not be empty or begin with \"-\"", execpolicy.ErrInvalid, name)
+		case len(l.Programs) > maxPrograms:
+			return fmt.Errorf("%w: the language %q has more than %d programs", execpolicy.ErrInvalid, name, maxPrograms)
+		case l.Extension != "" && (l.Extension[0] != '.' || strings.ContainsAny(l.Extension, "/\x00")):
+			return fmt.Errorf("%w: the language %q: %q is no extension of a file", execpolicy.ErrInvalid, name, l.Extension)
+		}
+	}
+	if o.Default != "" && !o.Knows(Block{}) {
+		return fmt.Errorf("%w: the default language %q is not known", execpolicy.ErrInvalid, o.Default)
+	}
+	return nil
+}

@@ -1,0 +1,306 @@
+package codeblock
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+)
+
+var (
+	// ErrLanguage is wrapped by the error of a block whose language is not known. It was not run.
+	ErrLanguage = errors.New("unknown language")
+	// ErrProgram is wrapped by the error of a block none of whose language's programs is in the container. It was not run.
+	ErrProgram = errors.New("no program for the language")
+	// ErrFilename is wrapped by the error of a block that names a file which can't be, or must not be. It was neither stored nor run.
+	ErrFilename = errors.New("filename refused")
+)
+
+// Options say how blocks are run. The zero value runs those that name a language of the built-in ones.
+type Options struct {
+	// Languages are added to the built-in ones, by their names in lower case, and stand in place of those of the same name. "py" and
+	// "python3.12" find "python", "shell" finds "sh", "js" and "node" find "javascript", unless they stand here themselves.
+	Languages map[string]Language
+	// Default is the language of blocks that name none. If empty, they are not run: nobody guesses.
+	Default string
+	// Timeout is how long each block may run. If zero, [execpolicy.Limits.CommandTimeout]; if negative, for ever. To look for the
+	// program and to store the file may take 30 s each on top.
+	Timeout time.Duration
+	// Dir is where the blocks run and their files are stored. If empty, the directory in which the session is.
+	Dir string
+	// Env is set for the blocks only, on top of the session's.
+	Env map[string]string
+	// Stdout and Stderr take the whole streams of the blocks as they come. If nil, only the results have them.
+	Stdout, Stderr io.Writer
+	// OutputLimit ends a block when it has printed more bytes than that. If zero, what is too much is dropped and counted.
+	OutputLimit int64
+}
+
+// A Step is what became of one block.
+type Step struct {
+	Block Block
+	// Language is the name of the language in the table. It is empty if it is not known.
+	Language string
+	// Program is the one of the language's programs that was found.
+	Program string
+	// File is the name under which the code was stored, beginning in [Options.Dir]. It is empty if it was not.
+	File string
+	// Result is how the program ended. It is nil if none was run.
+	Result *execpolicy.Result
+	// Err is why no program was run, or what [execpolicy.Session.Run] said beside the result. It wraps ErrLanguage, ErrProgram or
+	// ErrFilename if the block is at fault.
+	Err error
+}
+
+// OK reports whether the block did what it should: its program exited with 0, or it was stored and there was nothing to run.
+func (s *Step) OK() bool {
+	if s.Err != nil {
+		return false
+	}
+	return s.Result == nil || s.Result.Outcome == execpolicy.Exited && s.Result.ExitCode == 0
+}
+
+// A Report is what became of several blocks: of all, or of the first ones up to one that failed.
+type Report struct {
+	Steps []Step
+}
+
+// ExitCode returns that of the last block that was tried: 0 if all went well, 1 if it could not be run, -1 if its program did not exit by
+// itself.
+func (r *Report) ExitCode() int {
+	if len(r.Steps) == 0 {
+		return 0
+	}
+	switch last := &r.Steps[len(r.Steps)-1]; {
+	case last.Result != nil:
+		return last.Result.ExitCode
+	case last.Err != nil:
+		return 1
+	}
+	return 0
+}
+
+// Output returns what the blocks printed, one after another with nothing in between, stdout before stderr, as UTF-8. Where output was
+// dropped a line says so, and a last line says why the last block could not be run or did not end by itself.
+func (r *Report) Output() string {
+	var b strings.Builder
+	say := func(format string, args ...any) {
+		if text := b.String(); text != "" && !strings.HasSuffix(text, "\n") {
+			b.WriteByte('\n')
+		}
+		fmt.Fprintf(&b, format+"\n", args...)
+	}
+	stream := func(kept []byte, info execpolicy.StreamInfo) {
+		b.Write(kept[:info.Cut])
+		if info.DroppedBytes > 0 {
+			say("... %d bytes (%d lines) dropped ...", info.DroppedBytes, info.DroppedLines)
+		}
+		b.Write(kept[info.Cut:])
+	}
+	for i := range r.Steps {
+		s := &r.Steps[i]
+		if s.Result == nil {
+			if s.Err != nil {
+				say("Error: %v", s.Err)
+			} else {
+				say("Code saved to %s", s.File)
+			}
+			continue
+		}
+		stream(s.Result.Stdout, s.Result.StdoutInfo)
+		stream(s.Result.Stderr, s.Result.StderrInfo)
+		switch s.Result.Outcome {
+		case execpolicy.Exited:
+		case execpolicy.TimedOut:
+			say("Timeout: the code was ended after %.1f seconds.", s.Result.Timeout.Seconds())
+		case execpolicy.Canceled:
+			say("Code execution was cancelled.")
+		default:
+			say("The code was ended: %v.", s.Result.Outcome)
+		}
+	}
+	return strings.ToValidUTF8(b.String(), "\ufffd")
+}
+
+// Run runs blocks in a session, one after another, each as a program of its own. It stops at the first that fails: one whose program does
+// not exit with 0, or that can't be run.
+//
+// What is wrong with a block is in its step, as is what becomes of its program, and no error. An error says that the blocks could not be
+// dealt with: it wraps [execpolicy.ErrInvalid] if there are none or the options are no good, and then there is no report; else it is that
+// of [execpolicy.Session.Run] for the last step of the report, with the same meaning.
+func Run(ctx context.Context, s *execpolicy.Session, blocks []Block, o Options) (*Report, error) {
+	if len(blocks) == 0 {
+		return nil, fmt.Errorf("%w: no code blocks to execute", execpolicy.ErrInvalid)
+	}
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	r := &Report{}
+	for _, b := range blocks {
+		step := Step{Block: b}
+		step.Err = o.run(ctx, s, &step)
+		r.Steps = append(r.Steps, step)
+		if step.Err != nil && !step.atFault() {
+			return r, step.Err
+		}
+		if !step.OK() {
+			break
+		}
+	}
+	return r, nil
+}
+
+// atFault reports whether it is the block that its error blames.
+func (s *Step) atFault() bool {
+	for _, err := range []error{ErrLanguage, ErrProgram, ErrFilename, execpolicy.ErrStdinTooLong} {
+		if errors.Is(s.Err, err) {
+			return true
+		}
+	}
+	return false
+}
+
+// run runs the block of a step and fills in the rest.
+func (o Options) run(ctx context.Context, s *execpolicy.Session, step *Step) error {
+	name, lang, err := o.language(step.Block)
+	if err != nil {
+		return err
+	}
+	step.Language = name
+	file, named := step.Block.Filename()
+	if named {
+		if file, err = checkFilename(file); err != nil {
+			return err
+		}
+	} else if len(lang.Programs) == 0 {
+		return fmt.Errorf("%w: the block names none, and %s can only be stored", ErrFilename, name)
+	}
+	if len(lang.Programs) > 0 {
+		if step.Program, err = o.find(ctx, s, name, lang); err != nil {
+			return err
+		}
+	}
+	if named {
+		if err = o.store(ctx, s, file, step.Block.Code); err != nil {
+			return err
+		}
+		step.File = file
+		if len(lang.Programs) == 0 {
+			return nil
+		}
+	}
+	c := execpolicy.Command{
+		Dir: o.Dir, Env: o.Env, Stdout: o.Stdout, Stderr: o.Stderr, Timeout: o.Timeout, OutputLimit: o.OutputLimit,
+	}
+	switch {
+	case named:
+		c.Argv = slices.Concat([]string{step.Program}, lang.Args, []string{"./" + file})
+	case lang.Extension != "":
+		c.Argv = slices.Concat([]string{"sh", "-c", alone, "sh", lang.Extension, step.Program}, lang.Args)
+	case len(lang.Stdin) > 0:
+		c.Argv = slices.Concat([]string{step.Program}, lang.Stdin)
+	default:
+		c.Argv = []string{step.Program, "-"}
+	}
+	if !named {
+		c.Stdin = strings.NewReader(step.Block.Code)
+	}
+	step.Result, err = s.Run(ctx, c)
+	return err
+}
+
+// lookup exits with the number of the first argument that is a program.
+const lookup = `n=0
+for p; do
+	command -v "$p" >/dev/null 2>&1 && exit $n
+	n=$((n + 1))
+done
+exit 127`
+
+// find returns the program that runs a language.
+func (o Options) find(ctx context.Context, s *execpolicy.Session, name string, l Language) (string, error) {
+	r, err := o.prepare(ctx, s, lookup, l.Programs, "")
+	switch {
+	case err != nil:
+		return "", err
+	case r.ExitCode < len(l.Programs):
+		return l.Programs[r.ExitCode], nil
+	}
+	return "", fmt.Errorf("%w: %s needs %s, which is not in the container", ErrProgram, name, strings.Join(l.Programs, " or "))
+}
+
+// put stores its stdin under a name of which the arguments are the parts. It goes down from the directory that it is in a step at a time,
+// and looks where it has come to before it makes anything, so that no link leads it out. It writes to a file that it has made itself, so
+// that none that was put there in its place, a fifo or a link, gets the code, and nothing half of it.
+const put = `cd -P . || exit
+base=${PWD%/}
+while [ $# -gt 1 ]; do
+	[ -d "./$1" ] || mkdir "./$1" || exit
+	cd -P "./$1" || exit
+	case $PWD/ in
+	"$base"/*) ;;
+	*) exit 103 ;;
+	esac
+	shift
+done
+[ ! -h "./$1" ] || exit 104
+[ ! -e "./$1" ] || [ -f "./$1" ] || exit 105
+new=$(mktemp ./.cofferdam.XXXXXX) || exit
+trap 'rm -f "$new"; exit 1' TERM
+cat >"$new" && chmod 644 "$new" && mv -f "$new" "./$1" || { rm -f "$new"; exit 1; }`
+
+// store stores code under a name that was checked.
+func (o Options) store(ctx context.Context, s *execpolicy.Session, name, code string) error {
+	r, err := o.prepare(ctx, s, put, strings.Split(name, "/"), code)
+	if err != nil {
+		return err
+	}
+	switch r.ExitCode {
+	case 0:
+		return nil
+	case 103:
+		return fmt.Errorf("%w: %q is not in the workspace: a link leads out of it", ErrFilename, name)
+	case 104:
+		return fmt.Errorf("%w: %q is a link", ErrFilename, name)
+	case 105:
+		return fmt.Errorf("%w: %q is there and no regular file", ErrFilename, name)
+	}
+	return fmt.Errorf("%w: %q can't be stored: %s", ErrFilename, name, strings.TrimSpace(string(r.Stderr)))
+}
+
+// alone runs a program, its second argument, on a new file that holds its stdin and whose name ends with the first.
+const alone = `dir=$(mktemp -d) || exit
+file=$dir/main$1
+shift
+trap : TERM
+cat >"$file" && "$@" "$file"
+status=$?
+rm -rf "$dir"
+exit $status`
+
+// prepareTimeout bounds what has to be done before a program can run.
+const prepareTimeout = 30 * time.Second
+
+// prepare runs a script of ours to its end.
+func (o Options) prepare(
+	ctx context.Context, s *execpolicy.Session, script string, args []string, stdin string,
+) (*execpolicy.Result, error) {
+	r, err := s.Run(ctx, execpolicy.Command{
+		Argv: slices.Concat([]string{"sh", "-c", script, "sh"}, args), Dir: o.Dir, Env: o.Env,
+		Stdin: strings.NewReader(stdin), Timeout: prepareTimeout,
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case r.Cause != nil:
+		return nil, fmt.Errorf("preparing the block: %w", r.Cause)
+	case r.Outcome != execpolicy.Exited:
+		return nil, fmt.Errorf("preparing the block: %v", r.Outcome)
+	}
+	return r, nil
+}
