@@ -24,7 +24,8 @@ var rooms = map[string][]string{
 }
 
 // helpers are packages of tests and demonstrations. What is in rooms must not import them.
-var helpers = []string{"internal/bench", "internal/enginetest", "internal/enginetest/private", "internal/enginetest/setup", "internal/fakeengine", "internal/tour", "testdata/image"}
+var helpers = []string{"internal/bench", "internal/enginetest", "internal/enginetest/leftover", "internal/enginetest/private",
+	"internal/enginetest/setup", "internal/fakeengine", "internal/fault", "internal/tour", "testdata/image"}
 
 // banned are packages that a program must not get by importing the library, with the reason. Sizes are those of a stripped program.
 var banned = map[string]string{

@@ -2,48 +2,11 @@ package enginetest
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
-	"slices"
-	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
 )
-
-func TestEveryKindOfLeftoverIsSeen(t *testing.T) {
-	Check(t)
-	dir := t.TempDir()
-	before := look(dir, nil)
-
-	file, err := os.Create(filepath.Join(dir, "file"))
-	assert.NilError(t, err)
-	defer file.Close()
-	end := make(chan struct{})
-	defer close(end)
-	go func() { <-end }()
-	child := exec.Command(os.Args[0], "-test.run=^$")
-	stdin, err := child.StdinPipe()
-	assert.NilError(t, err)
-	assert.NilError(t, child.Start())
-	defer child.Wait()
-	defer stdin.Close()
-
-	var left []string
-	for what := range look(dir, nil) {
-		if _, ok := before[what]; !ok {
-			left = append(left, strings.Fields(what)[0])
-		}
-	}
-	slices.Sort(left)
-	want := []string{"file", "goroutine"}
-	if runtime.GOOS == "linux" {
-		// The open file, the child's pipe and the handle by which it is waited for.
-		want = []string{"descriptor", "descriptor", "descriptor", "file", "goroutine", "process"}
-	}
-	assert.DeepEqual(t, left, want)
-}
 
 func TestContainersOfThisTestAreSeenAndRemoved(t *testing.T) {
 	Run(t, func(t *testing.T, e Engine) {
@@ -51,10 +14,10 @@ func TestContainersOfThisTestAreSeenAndRemoved(t *testing.T) {
 		for k, v := range e.Labels {
 			args = append(args, "--label="+k+"="+v)
 		}
-		list(e, append(args, "--", e.Image, "true")...)
-		assert.Equal(t, len(ourContainers(e)), 1)
-		removeContainers([]Engine{e})
-		assert.Equal(t, len(ourContainers(e)), 0)
+		e.labeled().List(append(args, "--", e.Image, "true")...)
+		assert.Equal(t, len(e.labeled().Containers()), 1)
+		e.labeled().Remove()
+		assert.Equal(t, len(e.labeled().Containers()), 0)
 	})
 }
 
@@ -67,6 +30,6 @@ func TestImageHoldsWhatSessionsNeed(t *testing.T) {
 			[ -k /tmp ] || echo "/tmp is not for everybody"
 			echo done`
 		args := []string{"run", "--rm", "--pull=never", "--network=none", "--", e.Image, "sh", "-c", script}
-		assert.DeepEqual(t, list(e, args...), []string{"done"})
+		assert.DeepEqual(t, e.labeled().List(args...), []string{"done"})
 	})
 }
