@@ -4,7 +4,7 @@ FUZZTIME ?= 10s
 # Run by its version, so that it is no requirement of the module.
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: demo test bench lint fuzz
+.PHONY: demo test bench fault lint fuzz
 
 demo:
 	$(GO) run ./internal/tour
@@ -15,6 +15,10 @@ test:
 
 bench:
 	$(GO) run ./internal/bench
+
+# ROUNDS, SEED, ENGINE and ONLY say what is tried: internal/fault/main.go has the words.
+fault:
+	$(GO) run ./internal/fault
 
 lint:
 	test -z "$$(gofmt -s -l . | tee /dev/stderr)"

@@ -1,0 +1,108 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
+)
+
+// markerVar is the environment variable by which all processes that come from the suite are known.
+const markerVar = "COFFERDAM_FAULT"
+
+// eventually tries until ok says so, or the time is over.
+func eventually(within time.Duration, ok func() bool) bool {
+	for end := time.Now().Add(within); ; time.Sleep(10 * time.Millisecond) {
+		late := time.Now().After(end)
+		if ok() {
+			return true
+		}
+		if late {
+			return false
+		}
+	}
+}
+
+// A scene is what there is at one moment of what could be left behind.
+type scene map[string]string
+
+// look looks at everything that is the suite's.
+func (s *suite) look() scene {
+	seen := leftover.Look(s.temp, s.labeled)
+	for _, p := range marked(s.id) {
+		seen[p.Key()] = p.String()
+	}
+	return seen
+}
+
+// settle waits, for no longer than that, until nothing is there that was not there before, nor any process of the containers. It
+// returns what stays, and how long the last of the rest took to go.
+func (s *suite) settle(within time.Duration, before scene, containers ...string) (left []string, took time.Duration) {
+	began := time.Now()
+	eventually(within, func() bool {
+		now := s.look()
+		for _, id := range containers {
+			for _, p := range processesIn(id) {
+				now[p.Key()] = p.String()
+			}
+		}
+		maps.DeleteFunc(now, func(what, _ string) bool {
+			_, ok := before[what]
+			return ok
+		})
+		left, took = slices.Sorted(maps.Values(now)), time.Since(began)
+		return len(left) == 0
+	})
+	return left, took
+}
+
+// all returns the processes, but this one, that have the suite's mark in their environments: what it started, and what they started.
+func all(id string) []leftover.Process {
+	mark := []byte(markerVar + "=" + id)
+	return slices.DeleteFunc(leftover.Processes(), func(p leftover.Process) bool {
+		environ, _ := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/environ")
+		marked := slices.ContainsFunc(bytes.Split(environ, []byte{0}), func(kv []byte) bool { return bytes.Equal(kv, mark) })
+		return !marked || p.PID == os.Getpid()
+	})
+}
+
+// marked is all without the guards of killed programs, which live for some seconds, and what those do.
+func marked(id string) []leftover.Process {
+	found := all(id)
+	guards := map[int]bool{}
+	for _, p := range found {
+		guards[p.PID] = slices.Contains(p.Args, "cofferdam-guard")
+	}
+	return slices.DeleteFunc(found, func(p leftover.Process) bool { return guards[p.PID] || guards[p.Parent] })
+}
+
+// processesIn returns the processes of the container with that ID, by their cgroups.
+func processesIn(id string) []leftover.Process {
+	return slices.DeleteFunc(leftover.Processes(), func(p leftover.Process) bool {
+		cgroups, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/cgroup")
+		return err != nil || !strings.Contains(string(cgroups), id)
+	})
+}
+
+// peak returns the most memory that this process has had, in bytes.
+func peak() (int64, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	value, _, ok := strings.Cut(rest, "kB")
+	n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+	if !ok || err != nil {
+		return 0, fmt.Errorf("/proc/self/status does not tell the peak of the memory: %w", err)
+	}
+	return n << 10, nil
+}

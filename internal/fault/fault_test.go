@@ -1,0 +1,313 @@
+//go:build linux
+
+package main
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(canaryVar) != "" {
+		sing()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// soon is for what is not going to change.
+const soon = 100 * time.Millisecond
+
+// testSuite returns a suite whose temporary directory is the test's.
+func testSuite(t *testing.T, e enginetest.Engine) *suite {
+	s := &suite{id: "test" + filepath.Base(t.TempDir()) + t.Name(), temp: os.Getenv("TMPDIR"), image: e.Image, out: io.Discard}
+	t.Setenv(markerVar, s.id)
+	if e.Engine != nil {
+		own := *e.Engine
+		own.Env = append(slices.Clip(os.Environ()), own.Env...)
+		own.Env = append(own.Env, markerVar+"="+s.id)
+		s.engine = &own
+		s.labeled = leftover.Engine{Engine: &own, Labels: e.Labels}
+	}
+	return s
+}
+
+// engineless returns a suite without an engine.
+func engineless(t *testing.T) *suite {
+	enginetest.Check(t)
+	return testSuite(t, enginetest.Engine{})
+}
+
+// reader starts a process on a pipe, and returns the pipe's other end.
+func reader(t *testing.T, script string, args ...string) (*exec.Cmd, io.Closer) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	assert.NilError(t, err)
+	defer r.Close()
+	cmd := exec.Command("sh", append([]string{"-c", script}, args...)...)
+	cmd.Stdin = r
+	assert.NilError(t, cmd.Start())
+	return cmd, w
+}
+
+func TestMarkedProcesses(t *testing.T) {
+	s := engineless(t)
+	assert.Equal(t, len(all(s.id)), 0)
+
+	// An orphan is no child any more.
+	cmd, stdin := reader(t, "exec 3<&0; { read x <&3; read y <&3; } & :")
+	defer stdin.Close()
+	assert.NilError(t, cmd.Wait())
+	assert.Assert(t, eventually(5*time.Second, func() bool { return len(marked(s.id)) == 1 && marked(s.id)[0].Parent != os.Getpid() }))
+
+	guard, guardStdin := reader(t, "read x; :", "cofferdam-guard")
+	assert.Assert(t, eventually(5*time.Second, func() bool { return len(all(s.id)) == 2 }))
+	assert.Equal(t, len(marked(s.id)), 1)
+	guardStdin.Close()
+	assert.NilError(t, guard.Wait())
+
+	stdin.Close()
+	assert.Assert(t, eventually(5*time.Second, func() bool { return len(all(s.id)) == 0 }))
+}
+
+// What stays is told, each kind of it, and what goes is waited for.
+func TestSettle(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		s := testSuite(t, e)
+		s.idle = s.look()
+		left, _ := s.settle(soon, s.idle)
+		assert.Equal(t, len(left), 0, "%q", left)
+
+		session, err := execpolicy.Start(t.Context(), s.policy(settings{}), execpolicy.Spec{Labels: e.Labels})
+		assert.NilError(t, err)
+		defer session.Close()
+		c, err := s.engine.Inspect(t.Context(), session.Name())
+		assert.NilError(t, err)
+		file := filepath.Join(s.temp, "planted")
+		assert.NilError(t, os.WriteFile(file, nil, 0o600))
+
+		left, _ = s.settle(soon, s.idle, c.ID)
+		for _, kind := range []string{"container " + session.Name(), "file " + file, "descriptor ", "goroutine ", "process "} {
+			found := slices.ContainsFunc(left, func(what string) bool { return strings.HasPrefix(what, kind) })
+			assert.Assert(t, found, "%s is not in %q", kind, left)
+		}
+		assert.Equal(t, len(processesIn(c.ID)) >= processesOfSession, true)
+
+		go func() {
+			os.Remove(file)
+			session.Close()
+		}()
+		left, _ = s.settle(leftover.Timeout, s.idle, c.ID)
+		assert.Equal(t, len(left), 0, "%q", left)
+		assert.Equal(t, len(processesIn(c.ID)), 0)
+	})
+}
+
+func TestProcessesInsideAreCounted(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		s := testSuite(t, e)
+		session, err := execpolicy.Start(t.Context(), s.policy(settings{}), execpolicy.Spec{Labels: e.Labels})
+		assert.NilError(t, err)
+		defer session.Close()
+		c, err := s.engine.Inspect(t.Context(), session.Name())
+		assert.NilError(t, err)
+		s.open = &opened{session: session, ids: []string{c.ID}}
+		r := &round{suite: s, session: session}
+		r.inside()
+		assert.DeepEqual(t, r.problems, []string(nil))
+		_, err = session.Run(t.Context(), execpolicy.Command{Script: "sleep 1000 &"})
+		assert.NilError(t, err)
+		r.inside()
+		assert.Equal(t, len(r.problems), 1)
+		assert.Assert(t, strings.Contains(r.problems[0], "sleep"), r.problems[0])
+		assert.Equal(t, s.stats.survivors, 1)
+	})
+}
+
+func TestCanary(t *testing.T) {
+	enginetest.Check(t)
+	for name, c := range map[string]struct {
+		signal syscall.Signal
+		says   string
+	}{
+		"told to end": {syscall.SIGTERM, "the canary got the signal terminated"},
+		"looked for":  {syscall.SIGCONT, "the canary got the signal continued"},
+		"stopped":     {syscall.SIGSTOP, "the canary is stopped"},
+		"killed":      {syscall.SIGKILL, "the canary is dead"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			canary, err := newCanary()
+			assert.NilError(t, err)
+			defer canary.close()
+			assert.NilError(t, canary.check())
+			defer canary.cmd.Process.Signal(syscall.SIGCONT)
+			assert.NilError(t, canary.cmd.Process.Signal(c.signal))
+			assert.Assert(t, eventually(5*time.Second, func() bool { return canary.check() != nil }))
+			assert.ErrorContains(t, canary.check(), c.says)
+		})
+	}
+}
+
+func TestJudge(t *testing.T) {
+	endless := &program{name: "endless", script: "sleep 1000"}
+	says := &program{name: "says", script: "echo said; (exit 3)", ends: true, exit: 3, says: "said\n"}
+	byName := map[string]*ending{}
+	for _, e := range slices.Concat(endings, dockerEndings) {
+		byName[e.name] = e
+	}
+	const second = time.Second
+	timedOut := execpolicy.Result{Outcome: execpolicy.TimedOut, ExitCode: -1, Cause: execpolicy.ErrTimeout, Duration: second, Gone: true}
+	exited := execpolicy.Result{Outcome: execpolicy.Exited, ExitCode: 3, Stdout: []byte("said\n")}
+	lost := execpolicy.Result{Outcome: execpolicy.SessionLost, ExitCode: -1}
+	early, causeless, unseen, holding := timedOut, timedOut, timedOut, timedOut
+	early.Duration = second / 2
+	causeless.Cause = nil
+	unseen.Gone = false
+	holding.Stdout = []byte(held)
+	unremoved := unseen
+	unremoved.Rung = execpolicy.RungRemoved
+	silent, zero, large := exited, exited, exited
+	silent.Stdout = nil
+	zero.ExitCode = 0
+	large.ExitCode = 256
+	for name, c := range map[string]struct {
+		program *program
+		ending  string
+		result  execpolicy.Result
+		err     error
+		wrong   string // of what is said; empty if nothing is
+	}{
+		"timed out":     {program: endless, ending: "deadline", result: timedOut},
+		"exited":        {program: says, ending: "its own end", result: exited},
+		"not timed out": {endless, "deadline", silent, nil, "the outcome is exited"},
+		"too early":     {endless, "deadline", early, nil, "timed out after 500ms of 1s"},
+		"no cause":      {endless, "deadline", causeless, nil, "with the cause <nil>"},
+		"not looked":    {endless, "deadline", unseen, nil, "the error of what is not known"},
+		"not removed":   {endless, "deadline", unremoved, execpolicy.ErrStillThere, "nobody has seen"},
+		"not sure":      {endless, "deadline", unseen, execpolicy.ErrStillThere, ""},
+		"still there":   {endless, "deadline", timedOut, execpolicy.ErrStillThere, "not known to be gone"},
+		"unknown":       {endless, "engine stopped", unseen, execpolicy.ErrStillThere, ""},
+		"got hold":      {endless, "deadline", holding, nil, "process 1 was got hold of"},
+		"other status":  {says, "its own end", zero, nil, "exit code 0"},
+		"other words":   {says, "its own end", silent, nil, `after ""`},
+		"no status":     {says, "its own end", large, nil, "with exit code 256"},
+		"lost":          {endless, "client killed", lost, execpolicy.ErrEnded, ""},
+		"lost silently": {endless, "client killed", lost, nil, "the error of a lost session"},
+		"lost by none":  {endless, "deadline", lost, execpolicy.ErrEnded, "the outcome is session lost"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &round{suite: &suite{}, plan: plan{programs: []*program{c.program}, ending: byName[c.ending]}, result: &c.result, err: c.err}
+			r.judge(execpolicy.Command{Timeout: second})
+			if c.wrong == "" {
+				assert.DeepEqual(t, r.problems, []string(nil))
+				return
+			}
+			assert.Assert(t, strings.Contains(strings.Join(r.problems, "\n"), c.wrong), "%q", r.problems)
+		})
+	}
+}
+
+func TestBounds(t *testing.T) {
+	enough := func(d time.Duration) durations { return slices.Repeat(durations{d}, 9) }
+	for name, c := range map[string]struct {
+		stats stats
+		peak  int64
+		says  string
+	}{
+		"all well":    {stats{obeying: enough(obeyingBound), others: enough(othersBound)}, memoryBound, ""},
+		"obeying":     {stats{obeying: enough(obeyingBound + 1)}, 0, "half of the programs that obey"},
+		"others":      {stats{others: enough(othersBound + 1)}, 0, "half of the others"},
+		"worst":       {stats{others: durations{terminationTimeout + 1}}, 0, "one took more"},
+		"a close":     {stats{closes: durations{terminationTimeout + 1}}, 0, "one took more"},
+		"not seen":    {stats{ended: 20, unseen: 3}, 0, "not seen to be gone"},
+		"memory":      {stats{}, memoryBound + 1, "the suite took more"},
+		"a survivor":  {stats{survivors: 1}, 0, "not as they should be"},
+		"a hang":      {stats{hangs: 1}, 0, "not as they should be"},
+		"a bad round": {stats{bad: 1}, 0, "not as they should be"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := c.stats.print(io.Discard, c.peak)
+			if c.says == "" {
+				assert.NilError(t, err)
+			} else {
+				assert.ErrorContains(t, err, c.says)
+			}
+		})
+	}
+	memory, err := peak()
+	assert.NilError(t, err)
+	assert.Assert(t, memory > 1<<20)
+}
+
+func TestLateCallsAreHangs(t *testing.T) {
+	s := &suite{out: io.Discard}
+	p := plan{programs: programs[:1], ending: endings[0]}
+	s.call(p, "a call", time.Minute, func() {})
+	assert.Equal(t, s.stats.hangs, 0)
+	s.call(p, "a call", -2*slack, func() {})
+	assert.Equal(t, s.stats.hangs, 1)
+}
+
+// A seed is all that it takes to do a round again.
+func TestPlans(t *testing.T) {
+	s := &suite{engine: &dockercli.Engine{}}
+	seen := map[string]bool{}
+	for seed := range uint64(3000) {
+		p := s.plan(seed)
+		assert.Equal(t, p.String(), s.plan(seed).String())
+		assert.Equal(t, p.script(), s.plan(seed).script())
+		assert.Equal(t, p.settings, newSettings(seed-seed%sameSettings))
+		for _, prog := range p.programs {
+			seen[prog.name] = true
+		}
+		seen[p.ending.name] = true
+	}
+	for _, prog := range programs {
+		assert.Assert(t, seen[prog.name], prog.name)
+	}
+	for _, e := range slices.Concat(endings, dockerEndings) {
+		assert.Assert(t, seen[e.name], e.name)
+	}
+}
+
+// A program with an error in it would do no harm. Nothing of them is ever given to a shell of the host, not even to be read.
+func TestProgramsCanBeRead(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		s := testSuite(t, e)
+		session, err := execpolicy.Start(t.Context(), s.policy(settings{}), execpolicy.Spec{Labels: e.Labels})
+		assert.NilError(t, err)
+		defer session.Close()
+		for _, prog := range programs {
+			for _, e := range []*ending{endings[0], endings[1], endings[3]} {
+				p := plan{programs: []*program{prog, prog}, ending: e}
+				r, err := session.Run(t.Context(), execpolicy.Command{Argv: []string{"sh", "-n", "-c", p.script()}})
+				assert.NilError(t, err)
+				assert.Equal(t, r.ExitCode, 0, "%s: %s", prog.name, r.Stderr)
+			}
+			_, text, ok := strings.Cut(prog.script, "python3 -c '")
+			assert.Equal(t, ok, prog.needs == "python3", prog.name)
+			if !ok {
+				continue
+			}
+			text, _, _ = strings.Cut(text, "'")
+			compile := []string{"python3", "-c", "import sys; compile(sys.argv[1], 'program', 'exec')", text}
+			r, err := session.Run(t.Context(), execpolicy.Command{Argv: compile})
+			assert.NilError(t, err)
+			assert.Equal(t, r.ExitCode, 0, "%s: %s", prog.name, r.Stderr)
+		}
+	})
+}

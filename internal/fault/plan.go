@@ -1,0 +1,131 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A plan is what one round does. It follows from the round's seed alone.
+type plan struct {
+	seed     uint64
+	settings settings
+	programs []*program
+	ending   *ending
+	// after is how long after the command's begin its end comes.
+	after time.Duration
+	// early says that an engine that goes away comes back while it is waited for.
+	early bool
+}
+
+// settings are those of a session. A number of rounds in a row have the same, so that they may share one.
+type settings struct {
+	shell       string // the worker; empty is bash
+	memory      int64
+	pids        int64
+	description string
+}
+
+// sameSettings is the number of rounds in a row that have the same settings.
+const sameSettings = 8
+
+func newSettings(seed uint64) settings {
+	r := rand.New(rand.NewPCG(seed/sameSettings, 1))
+	s := settings{
+		shell:  pick(r, []string{"", "", "dash", "busybox sh"}),
+		memory: pick(r, []int64{64, 96, 128}) << 20,
+		pids:   pick(r, []int64{64, 128, 256, 256}),
+	}
+	shell := s.shell
+	if shell == "" {
+		shell = "bash"
+	}
+	s.description = fmt.Sprintf("%s, %d MiB, %d processes", shell, s.memory>>20, s.pids)
+	return s
+}
+
+func newPlan(seed uint64, programs []*program, endings []*ending) plan {
+	r := rand.New(rand.NewPCG(seed, 0))
+	p := plan{seed: seed, settings: newSettings(seed), ending: pick(r, endings)}
+	for range pick(r, []int{1, 1, 1, 2, 2, 3}) {
+		p.programs = append(p.programs, pick(r, programs))
+	}
+	if r.IntN(controls) == 0 {
+		p.programs = []*program{pick(r, filter(programs, func(p *program) bool { return p.obeys }))}
+		p.ending = pick(r, filter(endings, func(e *ending) bool { return e.timed }))
+	}
+	p.after = time.Duration(20+r.IntN(380)) * time.Millisecond
+	p.early = r.IntN(2) == 0
+	return p
+}
+
+// One round in so many is of a program that obeys SIGTERM and of an ending with a time: the others seldom are, and a median takes some.
+const controls = 8
+
+func filter[T any](from []T, fits func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(from), func(v T) bool { return !fits(v) })
+}
+
+func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
+
+func (p plan) String() string {
+	var names []string
+	for _, prog := range p.programs {
+		names = append(names, prog.name)
+	}
+	return fmt.Sprintf("%s / %s after %v (%s)", strings.Join(names, " + "), p.ending.name, p.after, p.settings.description)
+}
+
+// any reports whether one of the programs is of that kind.
+func (p plan) any(is func(*program) bool) bool {
+	for _, prog := range p.programs {
+		if is(prog) {
+			return true
+		}
+	}
+	return false
+}
+
+// needs reports whether the image must have a program.
+func (p plan) needs(name string) bool {
+	return strings.Fields(p.settings.shell + " bash")[0] == name || p.any(func(prog *program) bool { return prog.needs == name })
+}
+
+// alone reports whether the programs are but one, that ends by itself and is waited for.
+func (p plan) alone() bool { return p.ending.own && len(p.programs) == 1 && p.programs[0].ends }
+
+// script returns what the session's worker runs: all but the last program in the background, if they don't end by themselves, and the
+// last one as the ending wants it.
+func (p plan) script() string {
+	var b strings.Builder
+	background := func(text string) { b.WriteString("(" + text + "\n) &\n") }
+	last := len(p.programs) - 1
+	for i, prog := range p.programs {
+		switch {
+		case prog.ends && i == last && p.ending.own:
+			b.WriteString(prog.script)
+		case prog.ends:
+			b.WriteString(prog.script + "\n")
+		case i < last, p.ending.own:
+			background(prog.script)
+		case p.ending.flood && !prog.floods:
+			background(prog.script)
+		default:
+			b.WriteString(prog.script)
+		}
+	}
+	switch prog := p.programs[last]; {
+	case prog.ends && p.ending.own:
+	case p.ending.own:
+		b.WriteString("/bin/sleep 0.1")
+	case p.ending.flood && !prog.floods:
+		b.WriteString("/bin/cat /dev/zero")
+	case prog.ends:
+		b.WriteString("/bin/sleep 1000")
+	}
+	return b.String()
+}

@@ -1,0 +1,274 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+)
+
+// A round is a plan under way.
+type round struct {
+	plan
+	suite      *suite
+	session    *execpolicy.Session // nil if the ending has none
+	problems   []string
+	containers []string // IDs of those that were not in the session
+
+	struck atomic.Bool // what was to be killed was killed
+
+	// result and err are what the command's Run returned.
+	result *execpolicy.Result
+	err    error
+}
+
+func (r *round) wrong(format string, args ...any) {
+	r.problems = append(r.problems, fmt.Sprintf(format, args...))
+}
+
+// String says how the command ended.
+func (r *round) String() string {
+	if r.result == nil {
+		return "nobody knows"
+	}
+	text := r.result.Outcome.String()
+	if r.result.Outcome == execpolicy.Exited {
+		text += fmt.Sprintf(" %d", r.result.ExitCode)
+	}
+	if r.result.Rung > 0 {
+		text += " by " + r.result.Rung.String()
+	}
+	if r.result.StateLost {
+		text += ", shell lost"
+	}
+	return text
+}
+
+// discard says that the session can't be used by others.
+func (r *round) discard() { r.suite.open.spent = true }
+
+// late notes how long after its end the command returned.
+func (r *round) late(d time.Duration) {
+	class := &r.suite.stats.others
+	if !r.any(func(p *program) bool { return !p.obeys }) {
+		class = &r.suite.stats.obeying
+	}
+	class.add(d)
+	if d > r.termination() {
+		r.wrong("the command returned %v past its end", d)
+	}
+}
+
+// termination is the round's TerminationTimeout.
+func (r *round) termination() time.Duration {
+	if r.ending.away {
+		return awayTermination
+	}
+	return terminationTimeout
+}
+
+// A blocked writer takes nothing until it is closed.
+type blocked chan struct{}
+
+func (b blocked) Write(p []byte) (int, error) {
+	<-b
+	return len(p), nil
+}
+
+// run runs the round's command and judges how it ended.
+func (r *round) run(ctx context.Context, c execpolicy.Command) {
+	c.Script = r.script()
+	if r.any(func(p *program) bool { return p.stuck }) {
+		stuck := make(blocked)
+		defer close(stuck)
+		c.Stdout = stuck
+	}
+	r.suite.call(r.plan, "Run", c.Timeout+r.termination(), func() { r.result, r.err = r.session.Run(ctx, c) })
+	if r.result == nil {
+		r.wrong("the command did not run: %v", r.err)
+		return
+	}
+	r.judge(c)
+}
+
+// own returns the outcomes to which the programs may come without help.
+func (r *round) own() []execpolicy.Outcome {
+	var own []execpolicy.Outcome
+	for _, p := range r.programs {
+		own = append(own, p.own...)
+	}
+	return own
+}
+
+// judge compares the result with what is honest.
+func (r *round) judge(c execpolicy.Command) {
+	res := r.result
+	honest := slices.Concat(r.own(), r.ending.outcomes)
+	if r.ending.own {
+		honest = append(honest, execpolicy.Exited)
+	}
+	if r.ending.loses && !r.struck.Load() {
+		// On a busy machine the command may have been there first.
+		honest = append(honest, execpolicy.TimedOut)
+	}
+	if !slices.Contains(honest, res.Outcome) {
+		r.wrong("the outcome is %v, rung %v, exit code %d, signal %d, OOM kills %d to %d, error %v; honest are %v; stdout %q, stderr %q",
+			res.Outcome, res.Rung, res.ExitCode, res.Signal, res.OOMBefore, res.OOMAfter, r.err, honest, tail(res.Stdout), tail(res.Stderr))
+	}
+	r.evidence(res, r.err, c)
+	if strings.Contains(string(res.Stdout), held) && !r.any(func(p *program) bool { return p.floods }) {
+		r.wrong("process 1 was got hold of: %q", tail(res.Stdout))
+	}
+	if p := r.programs[0]; r.alone() && p.says != "" {
+		if res.ExitCode != p.exit || !strings.HasSuffix(string(res.Stdout), p.says) {
+			r.wrong("exit code %d after %q, not %d after %q", res.ExitCode, tail(res.Stdout), p.exit, p.says)
+		}
+	}
+}
+
+// evidence checks what a result says beside its outcome.
+func (r *round) evidence(res *execpolicy.Result, err error, c execpolicy.Command) {
+	exited, signaled := res.Outcome == execpolicy.Exited, res.Outcome == execpolicy.Signaled
+	if exited != (res.ExitCode >= 0) || res.ExitCode > 255 || signaled != (res.Signal > 0) {
+		r.wrong("%v with exit code %d and signal %d", res.Outcome, res.ExitCode, res.Signal)
+	}
+	causes := map[execpolicy.Outcome]error{execpolicy.TimedOut: execpolicy.ErrTimeout, execpolicy.OutputLimit: execpolicy.ErrOutputLimit}
+	canceled := res.Outcome == execpolicy.Canceled
+	if !canceled && res.Cause != causes[res.Outcome] || canceled && (res.Cause == nil || !errors.Is(err, res.Cause)) {
+		r.wrong("%v with the cause %v and the error %v", res.Outcome, res.Cause, err)
+	}
+	unseen := res.Cause != nil && !res.Gone
+	r.suite.stats.see(res.Cause != nil, unseen && !r.ending.away)
+	// What can't be known must be said not to be. While the session goes on, a shell that is slow may not come to look.
+	blind := r.ending.away || unseen && res.Rung < execpolicy.RungContainer
+	if unseen && !blind {
+		r.wrong("%v by %v, and nobody has seen that nothing is left: error %v", res.Outcome, res.Rung, err)
+	}
+	if unseen && !errors.Is(err, execpolicy.ErrStillThere) {
+		r.wrong("%v by %v, and the error of what is not known to be gone is %v", res.Outcome, res.Rung, err)
+	}
+	known := res.OOMBefore >= 0 && res.OOMAfter >= 0 && !errors.Is(err, execpolicy.ErrEnded)
+	if res.Outcome == execpolicy.OOMKilled && known && res.OOMAfter <= res.OOMBefore {
+		r.wrong("%v without a kill: %d to %d", res.Outcome, res.OOMBefore, res.OOMAfter)
+	}
+	if res.Outcome == execpolicy.TimedOut && res.Duration < c.Timeout {
+		r.wrong("timed out after %v of %v", res.Duration, c.Timeout)
+	}
+	if res.Outcome == execpolicy.OutputLimit && res.StdoutInfo.Bytes+res.StderrInfo.Bytes <= c.OutputLimit {
+		r.wrong("the limit of %d was not reached", c.OutputLimit)
+	}
+	if errors.Is(err, execpolicy.ErrStillThere) && !blind {
+		r.wrong("%v", err)
+	}
+	switch lost := errors.Is(err, execpolicy.ErrEnded); {
+	case res.Outcome == execpolicy.SessionLost && !lost:
+		r.wrong("the error of a lost session is %v", err)
+	case res.Outcome == execpolicy.Canceled, lost, err == nil, blind:
+	case !r.any((*program).mayLose) && !r.ending.loses:
+		r.wrong("%v with the error %v", res.Outcome, err)
+	}
+}
+
+func tail(b []byte) []byte { return b[max(0, len(b)-200):] }
+
+// echo runs a command that can only go well.
+func (r *round) echo(ctx context.Context, word string) (string, error) {
+	res, err := r.tryEcho(ctx, word)
+	if res == nil {
+		return "", err
+	}
+	if res.Outcome != execpolicy.Exited || res.ExitCode != 0 {
+		err = fmt.Errorf("%v, exit code %d: %w", res.Outcome, res.ExitCode, err)
+	}
+	return string(res.Stdout), err
+}
+
+func (r *round) tryEcho(ctx context.Context, word string) (res *execpolicy.Result, err error) {
+	c := execpolicy.Command{Script: `\echo ` + word, Timeout: 2 * time.Second}
+	r.suite.call(r.plan, "a probe", shellTimeout+c.Timeout+terminationTimeout, func() { res, err = r.session.Run(ctx, c) })
+	if res != nil {
+		r.evidence(res, err, c)
+	}
+	return res, err
+}
+
+// probes is how many commands hostile code may cost that is said to be gone: one that kills the shell may be missed in the next.
+const probes = 3
+
+// probe sees whether the session is as good as the result said.
+func (r *round) probe(ctx context.Context) {
+	if r.result == nil {
+		r.discard()
+		return
+	}
+	rung := r.result.Rung
+	// What was not ended by the library may live on beside what comes next.
+	ended := slices.Contains(r.ending.outcomes, r.result.Outcome)
+	lies := r.any(func(p *program) bool { return p.lies })
+	var said []string
+	for i := range probes {
+		word := fmt.Sprintf("probe-%d-%d", r.seed, i)
+		res, err := r.tryEcho(ctx, word)
+		if res == nil && !errors.Is(err, execpolicy.ErrEnded) && len(r.own()) > 0 && !r.any((*program).mayLose) {
+			// The shell that was to take the lost one's place was killed too. Another may have more luck.
+			said = append(said, err.Error())
+			continue
+		}
+		if res == nil || res.Outcome == execpolicy.SessionLost || res.Outcome == execpolicy.OOMKilled {
+			r.discard()
+			if !r.any((*program).mayLose) && rung < execpolicy.RungContainer {
+				r.wrong("the session was lost: %v", err)
+			}
+			return
+		}
+		rung = max(rung, res.Rung)
+		out := string(res.Stdout)
+		if res.Outcome == execpolicy.Exited && res.ExitCode == 0 && (out == word+"\n" || !ended && strings.Contains(out, word+"\n")) {
+			if ended {
+				r.inside()
+			}
+			if !ended || r.any(func(p *program) bool { return p.ends || p.lies || len(p.own) > 0 }) {
+				r.discard()
+			}
+			return
+		}
+		said = append(said, fmt.Sprintf("%v %d %q %q, state lost %v, error %v",
+			res.Outcome, res.ExitCode, tail(res.Stdout), tail(res.Stderr), res.StateLost, err))
+		if res.Outcome == execpolicy.Exited && !lies {
+			r.wrong("a probe after %v: %s", r.result.Outcome, said[i])
+		}
+	}
+	r.discard()
+	if ended {
+		r.wrong("no probe came through after %v: %s", r.result.Outcome, strings.Join(said, "; "))
+	}
+}
+
+// processesOfSession are process 1, the worker and its parent.
+const processesOfSession = 3
+
+// inside counts the processes of the container.
+func (r *round) inside() {
+	var of []string
+	ok := eventually(time.Second, func() bool {
+		of = of[:0]
+		for _, p := range processesIn(r.suite.open.id()) {
+			if p.State != "Z" {
+				of = append(of, p.String())
+			}
+		}
+		return len(of) == processesOfSession
+	})
+	if !ok {
+		r.suite.stats.survivors++
+		r.wrong("%d processes are in the container:\n\t\t%s", len(of), strings.Join(of, "\n\t\t"))
+		r.discard()
+	}
+}

@@ -1,0 +1,296 @@
+//go:build linux
+
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/private"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/setup"
+)
+
+const (
+	// terminationTimeout is the library's default.
+	terminationTimeout = 10 * time.Second
+	// shellTimeout is the sessions' StartupTimeout, which a shell that is replaced has too.
+	shellTimeout = 15 * time.Second
+	// slack is for what a busy machine adds to a bound.
+	slack = time.Second
+	// hangTimeout is how long after its bound a call that does not return ends the suite.
+	hangTimeout = 30 * time.Second
+	// maxUses is the number of rounds that share a session.
+	maxUses = sameSettings
+	// label is that of the suite's containers.
+	label = "cofferdam-fault"
+)
+
+// A suite is one engine under attack.
+type suite struct {
+	spelled string // how the engine was looked up
+	engine  *dockercli.Engine
+	image   string
+	id      string // the label's value, and the marker's
+	labeled leftover.Engine
+	temp    string
+	canary  *canary
+	// private is an engine of the suite's own, nil if there is none here.
+	private *private.Daemon
+	out     io.Writer
+
+	missing []string // programs that the image does not have
+	idle    scene    // without a session
+	open    *opened  // the session that rounds share, if any
+	stats   stats
+}
+
+// opened is a session with what there is beside it.
+type opened struct {
+	session *execpolicy.Session
+	ids     []string // the containers', the present one's last
+	seed    uint64   // of its settings
+	uses    int
+	spent   bool
+	scene   scene
+}
+
+// id returns the ID of the session's container.
+func (o *opened) id() string { return o.ids[len(o.ids)-1] }
+
+// newSuite gets an engine ready.
+func newSuite(ctx context.Context, spelled string, out io.Writer) (*suite, error) {
+	s := &suite{spelled: spelled, id: strings.ToLower(rand.Text()), out: out}
+	var err error
+	// What is started from here on is known by it.
+	if err := os.Setenv(markerVar, s.id); err != nil {
+		return nil, err
+	}
+	if s.engine, err = dockercli.Lookup(ctx, spelled); err != nil {
+		return nil, err
+	}
+	if s.engine.Kind == dockercli.Podman {
+		// Podman without root may look for its state below TMPDIR.
+		s.engine.Env = os.Environ()
+	}
+	if s.image, err = setup.Ready(ctx, s.engine, os.Stderr); err != nil {
+		return nil, err
+	}
+	s.labeled = leftover.Engine{Engine: s.engine, Labels: map[string]string{label: s.id}}
+	if s.engine.Kind == dockercli.Docker {
+		if s.private, err = private.Start(ctx, os.Stderr); err != nil {
+			fmt.Fprintf(out, "endings of an engine are left out: %v\n", err)
+		}
+	}
+	if s.temp, err = os.MkdirTemp("", "cofferdam-fault-"); err != nil {
+		return nil, err
+	}
+	if s.canary, err = newCanary(); err != nil {
+		return nil, err
+	}
+	return s, os.Setenv("TMPDIR", s.temp)
+}
+
+func (s *suite) close() {
+	if s.private != nil {
+		if err := s.private.Close(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+	}
+	s.canary.close()
+	os.RemoveAll(s.temp)
+	os.Setenv("TMPDIR", filepath.Dir(s.temp))
+}
+
+func (s *suite) environ() []string {
+	if s.engine.Env != nil {
+		return slices.Clone(s.engine.Env)
+	}
+	return os.Environ()
+}
+
+// plan returns the plan of a round.
+func (s *suite) plan(seed uint64) plan {
+	// What an engine takes is seldom, because it takes long.
+	ends := slices.Concat(endings, endings, dockerEndings)
+	if s.engine.Kind == dockercli.Podman {
+		ends = slices.Concat(endings, podmanEndings)
+	}
+	return newPlan(seed, programs, ends)
+}
+
+func (s *suite) policy(set settings) execpolicy.DockerPolicy {
+	return execpolicy.DockerPolicy{
+		Limits: execpolicy.Limits{StartupTimeout: shellTimeout},
+		Engine: s.engine, Image: s.image, MemoryBytes: set.memory, PidsLimit: set.pids,
+	}
+}
+
+func (s *suite) spec(set settings) execpolicy.Spec {
+	return execpolicy.Spec{Command: strings.Fields(set.shell), Labels: map[string]string{label: s.id}}
+}
+
+// call makes a call that has to return within a bound. One that is late is a hang; one that does not return ends the suite, with a word
+// on where it is.
+func (s *suite) call(p plan, what string, bound time.Duration, f func()) {
+	timer := time.AfterFunc(bound+hangTimeout, func() {
+		stacks := make([]byte, 1<<20)
+		fmt.Fprintf(os.Stderr, "%s hangs in the round of seed %d: %v\n%s\n%s\n",
+			what, p.seed, p, s.replay(p.seed), stacks[:runtime.Stack(stacks, true)])
+		os.Exit(1)
+	})
+	began := time.Now()
+	f()
+	timer.Stop()
+	if took := time.Since(began); took > bound+slack {
+		s.stats.hangs++
+		fmt.Fprintf(s.out, "%s took %v, allowed are %v, in the round of seed %d: %v\n", what, took, bound, p.seed, p)
+	}
+}
+
+// replay returns the command that does a round again.
+func (s *suite) replay(seed uint64) string {
+	return fmt.Sprintf("make fault ENGINE='%s' ROUNDS=1 SEED=%d", s.spelled, seed)
+}
+
+// take learns what the image has.
+func (s *suite) take(ctx context.Context) error {
+	r, err := execpolicy.Run(ctx, s.policy(settings{}), s.spec(settings{shell: "sh"}),
+		execpolicy.Command{Script: "for p in bash busybox dash python3; do command -v $p >/dev/null || echo $p; done"})
+	if err != nil {
+		return err
+	}
+	s.missing = strings.Fields(string(r.Stdout))
+	if len(s.missing) > 0 {
+		fmt.Fprintf(s.out, "left out is what needs %s\n", strings.Join(s.missing, ", "))
+	}
+	return nil
+}
+
+// can reports whether a plan can be done here.
+func (s *suite) can(p plan) bool {
+	return !(p.ending.away && s.private == nil) && !slices.ContainsFunc(s.missing, p.needs)
+}
+
+// begin sees to a session that fits.
+func (s *suite) begin(ctx context.Context, p plan) error {
+	if s.open != nil && s.open.seed == p.seed/sameSettings && s.open.uses < maxUses {
+		s.open.uses++
+		return nil
+	}
+	if err := s.end(); err != nil {
+		return err
+	}
+	o := &opened{seed: p.seed / sameSettings, uses: 1}
+	var err error
+	s.call(p, "Start", shellTimeout+terminationTimeout, func() {
+		o.session, err = execpolicy.Start(ctx, s.policy(p.settings), s.spec(p.settings))
+	})
+	if err != nil {
+		return err
+	}
+	c, err := s.engine.Inspect(ctx, o.session.Name())
+	if err != nil {
+		return err
+	}
+	o.ids = []string{c.ID}
+	s.open, o.scene = o, s.look()
+	return nil
+}
+
+// end ends the session that is open, if any, and looks for what it has left.
+func (s *suite) end() error {
+	o := s.open
+	if o == nil {
+		return nil
+	}
+	s.open = nil
+	err := o.session.Close()
+	left, took := s.settle(leftover.Timeout, s.idle, o.ids...)
+	s.stats.gone.add(took)
+	if len(left) > 0 {
+		s.stats.survivors += len(left)
+		maps.Copy(s.idle, s.look()) // each is told of once
+		return fmt.Errorf("left behind:\n\t\t%s", strings.Join(left, "\n\t\t"))
+	}
+	return err
+}
+
+// guardTimeout is how long the guards of killed programs may live.
+const guardTimeout = 20 * time.Second
+
+// finish ends the session, and waits for all that bears the suite's mark to go.
+func (s *suite) finish() error {
+	if err := s.end(); err != nil {
+		return err
+	}
+	var left []string
+	if !eventually(guardTimeout, func() bool {
+		left = left[:0]
+		for _, p := range all(s.id) {
+			if p.PID != s.canary.cmd.Process.Pid {
+				left = append(left, p.String())
+			}
+		}
+		return len(left) == 0
+	}) {
+		s.stats.survivors += len(left)
+		return fmt.Errorf("left behind:\n\t\t%s", strings.Join(left, "\n\t\t"))
+	}
+	return nil
+}
+
+// now is what there was before the round.
+func (s *suite) now() scene {
+	if s.open == nil {
+		return s.idle
+	}
+	return s.open.scene
+}
+
+// round does one round.
+func (s *suite) round(ctx context.Context, p plan) *round {
+	r := &round{plan: p, suite: s}
+	if !p.ending.alone {
+		if err := s.begin(ctx, p); err != nil {
+			r.wrong("%v", err)
+			return r
+		}
+		r.session = s.open.session
+	}
+	p.ending.do(r, ctx)
+	if s.open != nil && s.open.spent {
+		if err := s.end(); err != nil {
+			r.wrong("%v", err)
+		}
+	}
+	within := leftover.Timeout
+	if p.ending.away {
+		within = backTimeout
+	}
+	left, took := s.settle(within, s.now(), r.containers...)
+	if p.ending.alone {
+		s.stats.killed.add(took)
+	}
+	if len(left) > 0 {
+		s.stats.survivors += len(left)
+		r.wrong("left behind:\n\t\t%s", strings.Join(left, "\n\t\t"))
+		// Each is told of once.
+		maps.Copy(s.now(), s.look())
+	}
+	if err := s.canary.check(); err != nil {
+		r.wrong("%v", err)
+	}
+	return r
+}
