@@ -161,6 +161,27 @@ func TestEngineThatHangs(t *testing.T) {
 	assert.NilError(t, s.Close())
 }
 
+// A session that is lost while its engine does not answer is given up within one bound, and not within one for each question.
+func TestSessionLostWhileEngineHangs(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
+	limits := execpolicy.Limits{TerminationTimeout: 3 * time.Second}
+	s := open(t, execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", Limits: limits}, execpolicy.Spec{})
+	c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 30"})
+	e.Set(fakeengine.Faults{Hang: []string{fakeengine.Every}})
+	within(t, 4*time.Second, "a command whose client was lost", func() {
+		signalChild("--name="+s.Name(), syscall.SIGKILL)
+		<-c.done
+	})
+	assert.Equal(t, c.result.Outcome, execpolicy.SessionLost)
+	assert.ErrorIs(t, c.err, execpolicy.ErrStillThere)
+	e.Set(fakeengine.Faults{})
+	// It is removed as soon as the engine answers again.
+	if err := s.Close(); err != nil {
+		assert.ErrorIs(t, err, execpolicy.ErrStillThere)
+	}
+}
+
 // A client that is told to end while its container starts loses no container.
 func TestClientEndedDuringTheStart(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
@@ -194,15 +215,15 @@ func (p ended) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Pro
 			select {
 			case <-proc.Done:
 			default:
-				terminate("--name=" + proc.Name)
+				signalChild("--name="+proc.Name, syscall.SIGTERM)
 			}
 		})
 	}
 	return proc, err
 }
 
-// terminate ends the child of this process that has the word in its command line.
-func terminate(word string) {
+// signalChild signals the child of this process that has the word in its command line.
+func signalChild(word string, signal syscall.Signal) {
 	lists, _ := filepath.Glob("/proc/self/task/*/children")
 	for _, list := range lists {
 		text, _ := os.ReadFile(list)
@@ -210,7 +231,7 @@ func terminate(word string) {
 			pid, _ := strconv.Atoi(child)
 			cmdline, _ := os.ReadFile("/proc/" + child + "/cmdline")
 			if pid > 1 && slices.Contains(strings.Split(string(cmdline), "\x00"), word) {
-				syscall.Kill(pid, syscall.SIGTERM)
+				syscall.Kill(pid, signal)
 			}
 		}
 	}

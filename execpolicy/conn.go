@@ -54,7 +54,7 @@ type reply struct {
 	lost     bool      // the container ended
 	endErr   error     // what is not known to be gone
 	gone     bool      // nothing is left of it
-	left     time.Time // when the ladder must be done, if it was climbed
+	left     time.Time // when the ladder must be done, if it was climbed, or the end of a lost container
 	oomAfter int       // -1 if it was not looked up
 }
 
@@ -473,7 +473,11 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 			if r.cause == nil {
 				r.cause = context.Cause(ctx)
 			}
-			c.lose(&r, c.limits.TerminationTimeout)
+			if left.IsZero() {
+				left = after(c.limits.TerminationTimeout)
+			}
+			r.left = left
+			c.lose(&r, time.Until(left))
 			return r
 		case <-timeout:
 			stopped(ErrTimeout)

@@ -337,8 +337,9 @@ func (c *conn) judge(ctx context.Context, res *Result, r reply, moved bool) []er
 			errs = append(errs, fmt.Errorf("%s: processes of the command: %w", c.proc.Name, ErrStillThere))
 		}
 	case r.lost:
-		if c.proc.OOMKilled != nil {
-			tctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.limits.TerminationTimeout)
+		// What could not say whether the container is there knows nothing of its end either.
+		if c.proc.OOMKilled != nil && r.endErr == nil {
+			tctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), r.left)
 			defer cancel()
 			end.oom, _ = c.proc.OOMKilled(tctx)
 		}
