@@ -122,7 +122,7 @@ func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
 	c.queue.send(item{data: setup.Text(), raw: true}, c.name())
 	ctx, cancel := bound(ctx, c.life)
 	defer cancel(nil)
-	if err := c.handshake(ctx, after(c.limits.StartupTimeout)); err != nil {
+	if err := c.handshake(ctx, after(c.limits.StartupTimeout), time.Time{}); err != nil {
 		return nil, c.failed(err)
 	}
 	return c, nil
@@ -132,7 +132,7 @@ func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
 func (c *conn) prepare(ctx context.Context) error {
 	ctx, cancel := bound(ctx, c.life)
 	defer cancel(nil)
-	if err := c.ready(ctx); err != nil {
+	if err := c.ready(ctx, after(c.limits.StartupTimeout), time.Time{}); err != nil {
 		return c.failed(err)
 	}
 	return nil
@@ -168,7 +168,7 @@ func (p *Process) exitCode() int {
 }
 
 // handshake sets the worker's environment and directory.
-func (c *conn) handshake(ctx context.Context, deadline time.Time) error {
+func (c *conn) handshake(ctx context.Context, deadline, left time.Time) error {
 	var b strings.Builder
 	if !c.proc.OwnPIDNamespace {
 		// What ends a command there is a SIGTERM to the whole group, which the worker outlives.
@@ -195,7 +195,7 @@ func (c *conn) handshake(ctx context.Context, deadline time.Time) error {
 	}
 	var out, errOut sink
 	out.kept.Limit, errOut.kept.Limit = wordsKept, wordsKept
-	r := c.exchange(ctx, deadline, c.unit(b.String()), &out, &errOut)
+	r := c.exchange(ctx, deadline, left, c.unit(b.String()), &out, &errOut)
 	switch {
 	case r.cause == ErrTimeout:
 		return fmt.Errorf("the worker shell did not answer in time; if the command is not a shell, it can't be a session's: %w", context.DeadlineExceeded)
@@ -222,9 +222,10 @@ func (c *conn) handshake(ctx context.Context, deadline time.Time) error {
 	return nil
 }
 
-// ready replaces a worker that has ended, and runs the startup scripts for a new one.
-func (c *conn) ready(ctx context.Context) error {
-	if err := c.respawn(ctx, c.limits.StartupTimeout); err != nil {
+// ready replaces a worker that has ended, within the deadline and the time left to end one that does not answer, and runs the startup
+// scripts for a new one.
+func (c *conn) ready(ctx context.Context, deadline, left time.Time) error {
+	if err := c.respawn(ctx, deadline, left); err != nil {
 		return err
 	}
 	if !c.raw {
@@ -238,7 +239,7 @@ func (c *conn) ready(ctx context.Context) error {
 }
 
 // respawn replaces a worker that has ended.
-func (c *conn) respawn(ctx context.Context, timeout time.Duration) error {
+func (c *conn) respawn(ctx context.Context, deadline, left time.Time) error {
 	// It may have been killed while it had nothing to do.
 	if !c.dead {
 		if !c.streams[0].died(c.worker) {
@@ -249,9 +250,9 @@ func (c *conn) respawn(ctx context.Context, timeout time.Duration) error {
 	c.worker++
 	c.dead, c.raw = false, true
 	c.queue.send(item{data: []byte(shellwire.StartWorker)})
-	if err := c.handshake(ctx, after(timeout)); err != nil {
+	if err := c.handshake(ctx, deadline, left); err != nil {
 		c.dead = true
-		return fmt.Errorf("the shell could not be replaced: %w", err)
+		return fmt.Errorf("%w: the shell could not be replaced: %w", ErrStart, err)
 	}
 	return nil
 }
@@ -272,7 +273,7 @@ func (c *conn) scripts(ctx context.Context, kind string, scripts []string, timeo
 func (c *conn) script(ctx context.Context, kind, script string, timeout time.Duration) error {
 	var out, errOut sink
 	out.kept.Limit, errOut.kept.Limit = wordsKept, wordsKept
-	r := c.exchange(ctx, after(timeout), c.unit(script), &out, &errOut)
+	r := c.exchange(ctx, after(timeout), time.Time{}, c.unit(script), &out, &errOut)
 	var how string
 	switch {
 	case r.cause != nil:
@@ -332,9 +333,9 @@ func (c *conn) name() item {
 }
 
 // exchange sends the operations of a unit and returns when it has ended, or was ended, with all that it started: at the deadline (the
-// zero time is never), or when ctx ends.
-func (c *conn) exchange(ctx context.Context, deadline time.Time, items []item, out, errOut *sink) reply {
-	r := c.exchangeBy(ctx, deadline, time.Time{}, items, out, errOut)
+// zero time is never), or when ctx ends. If left is not zero, it has been ended by then.
+func (c *conn) exchange(ctx context.Context, deadline, left time.Time, items []item, out, errOut *sink) reply {
+	r := c.exchangeBy(ctx, deadline, left, items, out, errOut)
 	if r.cause == nil || r.unsent || r.lost || !c.proc.OwnPIDNamespace {
 		return r
 	}

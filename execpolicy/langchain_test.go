@@ -82,7 +82,7 @@ var langchainCases = []struct {
 			refused(t, execpolicy.DockerPolicy{CPUs: cpus}, execpolicy.Spec{}, "it has to be a decimal number from 0.01 to 999999")
 		}
 		for _, cpus := range []string{"0.01", ".5", "2", "2.", "1.50", "007", "999999.999"} {
-			_, err := execpolicy.DockerPolicy{CPUs: cpus}.Argv(&dockercli.Engine{Kind: dockercli.Docker, Path: "docker"}, execpolicy.Spec{}, "n")
+			_, err := execpolicy.DockerPolicy{CPUs: cpus}.Argv(&dockercli.Engine{Kind: dockercli.Docker, Path: "docker"}, execpolicy.Spec{}, "name")
 			assert.NilError(t, err, cpus)
 		}
 	}},

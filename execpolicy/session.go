@@ -190,7 +190,7 @@ func bound(ctx context.Context, others ...context.Context) (context.Context, con
 // its deadline.
 //
 // A program that fails is a result, not an error. An error without a result says that the command did not run: it wraps ErrInvalid,
-// ErrClosed, ErrEnded, ErrNoDir, ErrStdinTooLong or the context's cause. A result beside an error says what is known: the error is the
+// ErrClosed, ErrEnded, ErrNoDir, ErrStdinTooLong, the context's cause, or ErrStart if the shell was lost and could not be replaced. A result beside an error says what is known: the error is the
 // context's cause if the outcome is Canceled, wraps ErrEnded if it is SessionLost, wraps ErrStillThere if it is not known that
 // everything is gone, or is that of one of the command's writers.
 func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
@@ -216,12 +216,20 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 		return nil, c.why()
 	default:
 	}
-	if err := c.ready(ctx); err != nil {
-		return nil, err
-	}
 	timeout := cmd.Timeout
 	if timeout == 0 {
 		timeout = c.limits.CommandTimeout
+	}
+	ready := func() error {
+		if timeout < 0 {
+			return c.ready(ctx, after(c.limits.StartupTimeout), time.Time{})
+		}
+		// Even one that has next to no time gets a shell; but Run returns when it has promised to.
+		grace := max(timeout, c.limits.TerminationTimeout/4)
+		return c.ready(ctx, after(grace), after(timeout+c.limits.TerminationTimeout))
+	}
+	if err := ready(); err != nil {
+		return nil, err
 	}
 	start := time.Now()
 	deadline := after(timeout)
@@ -256,13 +264,13 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 		out.room, errOut.room, out.full, errOut.full = room, room, full, full
 	}
 	exchange := func(before []item) reply {
-		return c.exchange(ctx, deadline, append(before, item{data: cmd.unit(c.dir, file).Ops(c.prefix, c.tag)}), out, errOut)
+		return c.exchange(ctx, deadline, time.Time{}, append(before, item{data: cmd.unit(c.dir, file).Ops(c.prefix, c.tag)}), out, errOut)
 	}
 	r := exchange(items)
 	if r.cause == nil && r.mark.NotRun && out.kept.Total()+errOut.kept.Total() == 0 {
 		// The command before this one had killed the shell as it ended, which shows only now.
 		c.unsaid = true
-		if err := c.ready(ctx); err != nil {
+		if err := ready(); err != nil {
 			return nil, err
 		}
 		r = exchange(nil)
@@ -338,18 +346,17 @@ func (c *conn) judge(ctx context.Context, res *Result, r reply, moved bool) []er
 		}
 	case r.lost:
 		// What could not say whether the container is there knows nothing of its end either.
-		if c.proc.OOMKilled != nil && r.endErr == nil {
-			tctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), r.left)
-			defer cancel()
-			end.oom, _ = c.proc.OOMKilled(tctx)
-		}
+		end.oom = r.endErr == nil && c.oomKilled(ctx, r.left)
 	case r.mark.Status != 0 && c.oomKills >= 0:
 		var l reply
 		res.OOMAfter, _, l = c.look(ctx, after(c.limits.TerminationTimeout))
 		if l.lost || l.died {
 			res.Dir, res.StateLost = "", true
 		}
-		end.oom = res.OOMAfter > res.OOMBefore
+		end.oom = res.OOMAfter > res.OOMBefore || l.lost && l.endErr == nil && c.oomKilled(ctx, l.left)
+		if l.endErr != nil {
+			errs = append(errs, l.endErr)
+		}
 	}
 	if res.OOMAfter >= 0 {
 		c.oomKills = res.OOMAfter
@@ -368,6 +375,17 @@ func (c *conn) judge(ctx context.Context, res *Result, r reply, moved bool) []er
 		res.ExitCode = r.mark.Status
 	}
 	return errs
+}
+
+// oomKilled reports whether the engine knows that the container was ended for memory.
+func (c *conn) oomKilled(ctx context.Context, left time.Time) bool {
+	if c.proc.OOMKilled == nil {
+		return false
+	}
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), left)
+	defer cancel()
+	killed, _ := c.proc.OOMKilled(ctx)
+	return killed
 }
 
 const sigkill = 9
@@ -503,7 +521,7 @@ func (c *conn) shutdown(scripts []string) error {
 			return errors.Join(errs...)
 		default:
 		}
-		err := c.ready(context.Background())
+		err := c.ready(context.Background(), after(c.limits.StartupTimeout), time.Time{})
 		if err == nil {
 			timeout := c.limits.CommandTimeout
 			if timeout < 0 {
