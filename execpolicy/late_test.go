@@ -21,14 +21,16 @@ import (
 // A job is a background job of a session, which this test makes go on and sees end without a command of the session's.
 type job struct {
 	session
-	dir string // of the host and of the session
+	dir string  // of the host and of the session
+	tap *tapped // what the host has read
 }
 
 func newJob(t *testing.T, p place) job {
 	t.Helper()
 	spec := p.spec()
 	spec.Workspace = newWorkspace(t, "workspace")
-	return job{open(t, p.policy(), spec), spec.Workspace}
+	tap := &tapped{Policy: p.policy()}
+	return job{open(t, tap, spec), spec.Workspace, tap}
 }
 
 // waits starts the job, which waits.
@@ -48,13 +50,6 @@ func (j job) ended() bool {
 	return err == nil
 }
 
-// goesOn lets the job come to its end.
-func (j job) goesOn() {
-	j.t.Helper()
-	j.goes()
-	wait(j.t, j.ended, "the job does not end")
-}
-
 func printed(r *execpolicy.Result) int64 { return r.StdoutInfo.Bytes + r.StderrInfo.Bytes }
 
 // What comes between two commands is counted to the byte, however much it is, and nothing of it is in the second one's output.
@@ -63,9 +58,11 @@ func TestLateOutputIsCountedToTheByte(t *testing.T) {
 		j := newJob(t, p)
 		for _, size := range [][2]int{{5, 0}, {0, 7}, {100_003, 1}, {1_000_003, 70_001}} {
 			j.waits(fmt.Sprintf("head -c %d /dev/zero; head -c %d /dev/zero >&2", size[0], size[1]))
-			j.goesOn()
+			before, total := j.tap.seen.Load(), int64(size[0]+size[1])
+			j.goes()
+			wait(t, func() bool { return j.tap.seen.Load() == before+total }, "not all of it comes")
 			r := j.script("echo out; echo err >&2")
-			assert.Equal(t, r.LateBytes, int64(size[0]+size[1]))
+			assert.Equal(t, r.LateBytes, total)
 			assert.Equal(t, string(r.Stdout), "out\n")
 			assert.Equal(t, string(r.Stderr), "err\n")
 			assert.Equal(t, j.script(":").LateBytes, int64(0))
@@ -118,7 +115,11 @@ func TestLateOutputIsNeverLost(t *testing.T) {
 					count(c)
 					return j.ended()
 				}, "the job does not end")
-				count(execpolicy.Command{Script: ":"})
+				// What lies between the job and the host may come later than that.
+				wait(t, func() bool {
+					count(execpolicy.Command{Script: ":"})
+					return seen >= int64(2*lines*len("LATE\n"))
+				}, "not all of it comes")
 				assert.Equal(t, seen, int64(2*lines*len("LATE\n")))
 			})
 		}
@@ -128,14 +129,11 @@ func TestLateOutputIsNeverLost(t *testing.T) {
 // A command that was given up before it began leaves the next one none of what came before.
 func TestLateOutputBehindACommandThatNeverRan(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		spec := p.spec()
-		spec.Workspace = newWorkspace(t, "workspace")
-		tap := &tapped{Policy: p.policy()}
-		j := job{open(t, tap, spec), spec.Workspace}
+		j := newJob(t, p)
 		j.waits("head -c 1000 /dev/zero; until [ -e on ]; do sleep 0.01; done; head -c 30000 /dev/zero")
-		before := tap.seen.Load()
+		before := j.tap.seen.Load()
 		j.goes()
-		wait(t, func() bool { return tap.seen.Load() == before+1000 }, "the job does not begin")
+		wait(t, func() bool { return j.tap.seen.Load() == before+1000 }, "the job does not begin")
 		client := p.client(t, j.Name())
 		defer client.Release()
 		stop(t, client)
@@ -176,7 +174,7 @@ func TestFloodBetweenCommandsCostsTheHostNothing(t *testing.T) {
 	})
 }
 
-// tapped is a policy that counts what the host has read of stdout.
+// tapped is a policy that counts what the host has read.
 type tapped struct {
 	execpolicy.Policy
 	seen atomic.Int64
@@ -185,7 +183,7 @@ type tapped struct {
 func (p *tapped) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
 	proc, err := p.Policy.Spawn(ctx, spec)
 	if err == nil {
-		proc.Stdout = tap{proc.Stdout, p}
+		proc.Stdout, proc.Stderr = tap{proc.Stdout, p}, tap{proc.Stderr, p}
 	}
 	return proc, err
 }

@@ -125,6 +125,8 @@ while IFS= read -r cf_x; do
 		for cf_q in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
 			while read -r cf_a cf_b; do case $cf_a in oom_kill) cf_j=$cf_b ;; esac; done <$cf_q
 		done
+		# What is forked here must not hold the event: the worker would take it for the next one, and run its unit again.
+		exec 1>&-
 		fork tell "$cf_j ${cf_f-}" ;;
 	t) gather tick ;;
 	# kSIG: signals what the command started. w: kills the worker with it. s: starts a new worker.
