@@ -364,8 +364,9 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 	r.oomAfter = -1
 	events := make(chan event, 8)
 	var ops []item
-	fromMark := c.streams[0].unclear() || c.streams[1].unclear()
-	if fromMark {
+	told := len(items) > 0 && items[0].told
+	fromMark := told || c.streams[0].unclear() || c.streams[1].unclear()
+	if fromMark && !told {
 		ops = append(ops, item{data: []byte(shellwire.BeginMark)})
 	}
 	ops = append(ops, items...)
@@ -389,6 +390,7 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 	tick := time.NewTimer(pause)
 	defer tick.Stop()
 	var rung <-chan time.Time // the current one has had its time
+	var read time.Time        // until then it may wait behind what was sent before
 
 	take := func(ev event) bool {
 		m := ev.mark
@@ -438,6 +440,7 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 			left = after(c.limits.TerminationTimeout)
 		}
 		r.left = left
+		read = after(min(workerGrace, c.limits.TerminationTimeout/8))
 		timeout, canceled = nil, nil
 		// A stream that waits for a caller's writer would never come to the end mark.
 		out.free()
@@ -485,7 +488,11 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 		case <-canceled:
 			stopped(context.Cause(ctx))
 		case <-rung:
-			climb()
+			if !c.queue.idle() && time.Now().Before(read) {
+				rung = time.After(time.Millisecond)
+			} else {
+				climb()
+			}
 		case <-tick.C:
 			if c.queue.idle() {
 				c.queue.sendUrgent(shellwire.Tick)

@@ -24,6 +24,7 @@ type item struct {
 	data  []byte
 	raw   bool
 	stays bool // also if others are withdrawn
+	told  bool // the unit marks its own begin
 }
 
 // maxWrite is how much is written at a time, so that what is urgent waits for no more than that.

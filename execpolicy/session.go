@@ -220,15 +220,7 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 	if timeout == 0 {
 		timeout = c.limits.CommandTimeout
 	}
-	ready := func() error {
-		if timeout < 0 {
-			return c.ready(ctx, after(c.limits.StartupTimeout), time.Time{})
-		}
-		// Even one that has next to no time gets a shell; but Run returns when it has promised to.
-		grace := max(timeout, c.limits.TerminationTimeout/4)
-		return c.ready(ctx, after(grace), after(timeout+c.limits.TerminationTimeout))
-	}
-	if err := ready(); err != nil {
+	if err := c.readyFor(ctx, timeout); err != nil {
 		return nil, err
 	}
 	start := time.Now()
@@ -270,7 +262,7 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 	if r.cause == nil && r.mark.NotRun && out.kept.Total()+errOut.kept.Total() == 0 {
 		// The command before this one had killed the shell as it ended, which shows only now.
 		c.unsaid = true
-		if err := ready(); err != nil {
+		if err := c.readyFor(ctx, timeout); err != nil {
 			return nil, err
 		}
 		r = exchange(nil)
@@ -300,6 +292,14 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 	res.Stderr, res.StderrInfo = errOut.taken()
 	res.LateBytes, c.late = c.late, 0
 	return res, errors.Join(errs...)
+}
+
+// readyFor is ready for a command that may run so long. Even one that has next to no time gets a shell; but its end comes in time.
+func (c *conn) readyFor(ctx context.Context, timeout time.Duration) error {
+	if timeout < 0 {
+		return c.ready(ctx, after(c.limits.StartupTimeout), time.Time{})
+	}
+	return c.ready(ctx, after(max(timeout, c.limits.TerminationTimeout/4)), after(timeout+c.limits.TerminationTimeout))
 }
 
 // why returns the error for a container that has ended.
@@ -460,13 +460,8 @@ func (c *conn) upload(ctx context.Context, stdin io.Reader, deadline time.Time) 
 		return nil, "", nil
 	}
 	name := "i" + token()
-	var items []item
-	for _, b := range shellwire.Upload(name, int64(len(got.data))) {
-		data := append([]byte(b.Op), got.data[:b.Size]...)
-		got.data = got.data[b.Size:]
-		items = append(items, item{data: data, raw: true})
-	}
-	return items, c.proc.Scratch + "/" + name, nil
+	data := slices.Concat(shellwire.Upload(name, int64(len(got.data))), got.data, []byte(shellwire.Thaw))
+	return []item{{data: data, raw: true}}, c.proc.Scratch + "/" + name, nil
 }
 
 // Restart ends the container, if it still runs, and begins the session anew with the same spec: no state is left, nor any file but

@@ -3,6 +3,7 @@
 trap : TERM
 freeze() { :; }
 thaw() { :; }
+still() { :; }
 tend() { :; }
 end() { [ $# = 2 ] || [ "$1" != TERM ] || kill -TERM 0; }
 # Nothing of the group is to outlive the host's program.

@@ -5,6 +5,21 @@ trap '' INT
 finish() { exit 0; }
 freeze() { kill -STOP -1; }
 thaw() { kill -CONT -1; }
+# still waits until whatever was stopped has come to the end of its system call: it may be writing. What sleeps on a disk, or for a
+# child that was stopped, is not waited for.
+still() {
+	read -r cf_x cf_y <self/stat
+	cf_y=0
+	while [ $cf_y -lt 1000 ]; do
+		cf_y=$((cf_y + 1))
+		for cf_q in [0-9]*/task/[0-9]*; do
+			case $cf_q in 1/* | "$cf_x"/*) continue ;; esac
+			stat "$cf_q"
+			case $cf_k in [RS]) continue 2 ;; esac
+		done
+		return
+	done
+}
 # stat PID: reads the state, the parent and the start time of a process. One may be named "x) S 9 ": the fields begin behind the last
 # parenthesis.
 stat() {

@@ -76,6 +76,7 @@ const (
 	Kill        = "kKILL\n"
 	KillWorker  = "w\n" // kills the worker too
 	StartWorker = "s\n" // after a worker has ended
+	Thaw        = "h\n" // lets everything run again
 )
 
 // Next returns the operation that names the next unit. It should be sent right behind the last one: the supervisor reads a byte at a
@@ -161,25 +162,19 @@ func appendOp(ops []byte, parts ...string) []byte {
 // transferBlock is the size in which dd is fastest.
 const transferBlock = 64 << 10
 
-// Upload returns the operations that append size raw bytes to the file name in the supervisor's directory: as many pairs of a header
-// and a count of raw bytes that must follow it.
-func Upload(name string, size int64) []Block {
-	var blocks []Block
-	if n := size / transferBlock; n > 0 {
-		blocks = append(blocks, newBlock(name, transferBlock, n))
-	}
-	if rest := size % transferBlock; rest > 0 {
-		blocks = append(blocks, newBlock(name, rest, 1))
-	}
-	return blocks
+// Upload returns the operation that makes a file of that name, which must be fresh, in the supervisor's directory. It must be followed by
+// as many raw bytes as size says, and by [Thaw]: until then nothing runs inside.
+func Upload(name string, size int64) []byte {
+	return []byte("d" + name + " " + strconv.FormatInt(size/transferBlock, 10) + " " + strconv.FormatInt(size%transferBlock, 10) + "\n")
 }
 
-// A Block is an operation that is followed by raw bytes.
-type Block struct {
-	Op   string
-	Size int64 // of the raw bytes
-}
+// Help returns the operation that evaluates a script beside the worker, in a shell of the supervisor's own, while nothing else runs
+// inside until [Thaw]. Its begin is always marked. Its end mark has its status and, in place of a directory, what it leaves in cf_j. Such
+// a script holds no newline but in words that [Word] made.
+func Help(script string) []byte { return []byte("f" + script + "\n") }
 
-func newBlock(name string, size, count int64) Block {
-	return Block{"d" + name + " " + strconv.FormatInt(size, 10) + " " + strconv.FormatInt(count, 10) + "\n", size * count}
-}
+// HelpStill is Help for a script whose output matters: nothing else is printed behind the begin mark.
+func HelpStill(script string) []byte { return []byte("r" + script + "\n") }
+
+// Word is [Quote] for a script of [Help].
+func Word(s string) string { return strings.ReplaceAll(Quote(s), "\n", `'"$cf_n"'`) }

@@ -25,11 +25,23 @@ read -r cf_v <$cf_u || cf_u=
 # A forked copy of the worker that fell back to the script must neither run a unit nor mark its end.
 cf_g='case ${BASHPID-$$} in $$) ;; *) \exit;; esac'
 cf_r='>&3 2>&4 3>&- 4>&- 5>&- 6>&- 8>&- 9>&-'
-cf_i=0 cf_t=0 cf_v=0 cf_n=
+cf_i=0 cf_t=0 cf_v=0 cf_in= cf_hm=
+# A newline, which no operation can hold.
+cf_n='
+'
 
 # fork COMMAND: runs it in the background. At the process limit a fork fails until the dead are gathered, and would end this shell.
 fork() {
 	until command eval '( "$@" ) &'; do jobs >&2; done
+}
+# try COMMAND: is fork, but gives up some time: the living may fill the limit too, and the end of stdin must not be missed.
+try() {
+	cf_j=0
+	until command eval '( "$@" ) &'; do
+		jobs >&2
+		cf_j=$((cf_j + 1))
+		[ $cf_j -lt 10000 ] || return 1
+	done
 }
 
 # The worker's parent says how it ended. It may block where it writes; this shell never does.
@@ -52,13 +64,36 @@ over() {
 	printf '%sx%s\n' $cf_p $cf_i >&5
 }
 
-# tell WORDS: marks the end of a unit in place of the worker, which may be gone or lie. The words stand in the mark, where the directory
-# would: nobody's output can get between.
-tell() {
-	printf '%sb%s\n' $cf_p $cf_m >&4
-	printf '%sb%s\n' $cf_p $cf_m >&5
-	printf '%se%s 0 %s%s\n' $cf_p $cf_m "$1" $cf_p >&4
-	printf '%se%s\n' $cf_p $cf_m >&5
+# help TEXT [still]: evaluates it, and marks the begin and the end of what it prints, in place of the worker, which may be gone or lie.
+# What it leaves in cf_j stands in the mark, where the directory would: nobody's output can get between. Still is to have nobody else's
+# output behind the begin.
+help() {
+	cf_s=0 cf_j=
+	exec >&4 2>&5 6>&- 7>&- 8>&- 9>&-
+	[ $# = 1 ] || still
+	opened
+	body "$1" || cf_s=$?
+	ended "$cf_s" "$cf_j"
+}
+# told marks the end of a helper, which was ended.
+told() {
+	[ -z "$cf_hm" ] || try killed
+	cf_hm=
+}
+killed() {
+	exec >&4 2>&5
+	cf_m=$cf_hm
+	opened
+	ended 137
+}
+body() { eval "$1"; }
+opened() {
+	printf '%sb%s\n' $cf_p $cf_m
+	printf '%sb%s\n' $cf_p $cf_m >&2
+}
+ended() {
+	printf '%se%s %s %s%s\n' $cf_p $cf_m "$1" "${2-}" $cf_p
+	printf '%se%s\n' $cf_p $cf_m >&2
 }
 
 # gather WHEN: reaps orphans, which would fill the process limit, and sees to the worker's parent.
@@ -81,6 +116,7 @@ clock() {
 begin() {
 	gather unrun
 	clock
+	cf_hm=
 	printf '%s\n' "$cf_g" "case \$cf_k in +*) cf_k=\${cf_k#+};; *) cf_k=+$cf_h" "$@" >self/fd/6 || exit 97
 }
 
@@ -127,22 +163,35 @@ while IFS= read -r cf_x; do
 		done
 		# What is forked here must not hold the event: the worker would take it for the next one, and run its unit again.
 		exec 1>&-
-		fork tell "$cf_j ${cf_f-}" ;;
+		try help "cf_j='$cf_j ${cf_f-}'" ;;
 	t) gather tick ;;
 	# kSIG: signals what the command started. w: kills the worker with it. s: starts a new worker.
-	k*) end "${cf_x#k}" ;;
+	k*) end "${cf_x#k}"
+		told ;;
 	w) end KILL worker
 		gather killed ;;
 	s) gather old
 		worker "$@" ;;
-	# dNAME SIZE COUNT: COUNT blocks of SIZE raw bytes follow, for a file of that name. Nothing may run meanwhile: dd could be stopped,
-	# and the end of stdin would be missed. The last file goes first, if no unit has taken it: there is room for two.
-	d*) cf_x=${cf_x#d} cf_y=${cf_x#* }
-		freeze
-		[ "$cf_n" = "${cf_x%% *}" ] || [ ! -f "$cf_d/$cf_n" ] || rm -f "$cf_d/$cf_n"
-		cf_n=${cf_x%% *}
-		dd bs="${cf_y% *}" count="${cf_y#* }" iflag=fullblock >>"$cf_d/$cf_n" || exit 97
-		thaw ;;
+	# dNAME COUNT REST: COUNT blocks of 64 KiB and REST raw bytes follow, for a new file of that name. Nothing may run until h: dd could
+	# be stopped, or the file replaced by a fifo, and the end of stdin would be missed. The last file goes first, if no unit has taken it:
+	# there is room for two.
+	d*) freeze
+		cf_x=${cf_x#d} cf_y=${cf_x#* }
+		[ ! -f "$cf_d/$cf_in" ] || rm -f "$cf_d/$cf_in"
+		cf_in=${cf_x%% *}
+		{
+			[ "${cf_y% *}" = 0 ] || dd bs=65536 count="${cf_y% *}" iflag=fullblock || exit 97
+			[ "${cf_y#* }" = 0 ] || dd bs="${cf_y#* }" count=1 iflag=fullblock || exit 97
+		} >"$cf_d/$cf_in" || exit 97 ;;
+	# fTEXT, rTEXT: evaluates it in a process of this shell's own, while nothing else runs until h; the second for what it prints.
+	f* | r*) freeze
+		clock
+		cf_hm=$cf_m
+		case $cf_x in
+		f*) try help "${cf_x#f}" ;;
+		*) try help "${cf_x#r}" still ;;
+		esac ;;
+	h) thaw ;;
 	esac
 done
 finish

@@ -92,7 +92,7 @@ func read(f *os.File, ch chan string, stdout bool) {
 	p := Parser{
 		Prefix: testPrefix, Stdout: stdout,
 		Output: func(b []byte) { ch <- "=" + string(b) },
-		Mark:   func(m Mark) { ch <- fmt.Sprintf("%d %s %d %d", m.Kind, m.Tag, m.Generation, m.Status) },
+		Mark:   func(m Mark) { ch <- fmt.Sprintf("%d %s %d %d %s", m.Kind, m.Tag, m.Generation, m.Status, m.Dir) },
 	}
 	buf := make([]byte, 64<<10)
 	held := 0
@@ -378,11 +378,7 @@ func TestUpload(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {
 		w := start(t, shell, worker)
 		data := strings.Repeat("kKILL\nw\n\x00\xff"+every(), 1000)
-		rest := data
-		for _, b := range Upload("i", int64(len(data))) {
-			w.send(b.Op + rest[:b.Size])
-			rest = rest[b.Size:]
-		}
+		w.send(string(Upload("i", int64(len(data)))) + data + Thaw)
 		status, _, out := w.run("cat " + Quote(w.dir+"/i"))
 		assert.Equal(t, status, 0)
 		assert.Assert(t, out[0] == data)

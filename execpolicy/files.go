@@ -1,0 +1,303 @@
+package execpolicy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+	"github.com/seed-64a260eb/cofferdam/truncate"
+)
+
+// Files are sent and fetched through the session's own pipes, so whatever its commands see is seen: tmpfs, a read-only root, another
+// machine's engine. The methods that do it take their turn as commands do. All of them:
+//
+//   - run as the session's user, beside its shell: neither its variables, functions, aliases nor limits matter;
+//   - end at the latest [Limits.TerminationTimeout] after [Limits.CommandTimeout], counted from when the turn has come, or after ctx ends;
+//   - take a name that is not absolute from the directory where the session began, wherever its shell is now;
+//   - stop everything else inside while they work there, in a namespace of its own: what they read or replace is of one moment;
+//   - leave no half file under its final name, and nothing else behind, if they fail or are cut off while the container lives. If the
+//     container itself ends meanwhile, what was begun in a mounted directory stays there, under a name that begins with ".cofferdam-".
+
+var (
+	// ErrNotRegular is returned for what is there but no regular file.
+	ErrNotRegular = errors.New("not a regular file")
+	// ErrTooLarge is returned for a file, or a tree, that is larger than its limit.
+	ErrTooLarge = errors.New("larger than the limit")
+	// ErrTransfer is wrapped by the error of a transfer that failed inside, or whose data do not agree with what was told of them.
+	ErrTransfer = errors.New("the transfer failed")
+)
+
+// DefaultReadLimit is the limit of a [Session.ReadFile] that names none.
+const DefaultReadLimit = 16 << 20
+
+const (
+	// tempPrefix begins the names of files that are not finished.
+	tempPrefix = ".cofferdam-"
+	// maxPath is the most that a system call takes.
+	maxPath = 4096
+	// Data go in pieces of a size that a step of their way takes about pieceTime for: what is urgent waits for no more.
+	minPiece  = 64 << 10
+	maxPiece  = 4 << 20
+	pieceTime = 50 * time.Millisecond
+)
+
+// WriteFile makes a file inside with that content and those permissions, whatever the session's umask. A file or a link of that name
+// is replaced, not written through; a directory is not. The directory that it is in must be there.
+//
+// An error is a [*fs.PathError]. It wraps [ErrInvalid], [fs.ErrNotExist], [ErrNotRegular] if the name is a directory's, [ErrTransfer], or
+// one of those that [Session.Run] has without a result.
+func (s *Session) WriteFile(ctx context.Context, name string, data []byte, perm fs.FileMode) error {
+	if perm&^fs.ModePerm != 0 {
+		return &fs.PathError{Op: "write", Path: name, Err: fmt.Errorf("%w: %v has more than permissions", ErrInvalid, perm)}
+	}
+	return s.transfer(ctx, "write", name, func(t *transfer) error {
+		dir, base := path.Split(name)
+		if base == "" || base == "." || base == ".." {
+			return fmt.Errorf("%w: it is no name of a file", ErrInvalid)
+		}
+		temp := t.word(dir + tempPrefix + strings.ToLower(token()))
+		target := t.word(name)
+		t.undo = "rm -f " + temp
+		begin := "[ -d " + t.word(dir+".") + " ] || return " + isMissing +
+			"; if [ -d " + target + " ]; then [ -L " + target + " ] || return " + isDirectory + "; fi; umask 77; "
+		for {
+			piece := data[:min(len(data), t.piece)]
+			data = data[len(piece):]
+			script := begin + t.append(temp)
+			if len(data) == 0 {
+				// A link to a directory would be followed.
+				script += fmt.Sprintf("if [ -d %s ]; then rm -f %s; fi; chmod %o %s && mv -f %s %s || return 1; ", target, target, perm, temp, temp, target)
+			}
+			if _, err := t.send(script, piece); err != nil || len(data) == 0 {
+				return err
+			}
+			begin = "[ -f " + temp + " ] && [ ! -L " + temp + " ] || return " + isTampered + "; "
+		}
+	})
+}
+
+// ReadFile returns the content of a regular file inside, of at most limit bytes; if zero, [DefaultReadLimit]. A link is followed.
+//
+// An error is a [*fs.PathError]. It wraps [ErrInvalid], [fs.ErrNotExist], [fs.ErrPermission], [ErrNotRegular], [ErrTooLarge],
+// [ErrTransfer], or one of those that [Session.Run] has without a result.
+func (s *Session) ReadFile(ctx context.Context, name string, limit int64) ([]byte, error) {
+	if limit < 0 {
+		return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("%w: the limit is negative", ErrInvalid)}
+	}
+	if limit == 0 {
+		limit = DefaultReadLimit
+	}
+	content := &content{limit: limit}
+	err := s.transfer(ctx, "read", name, func(t *transfer) error {
+		source := t.word(name)
+		// What is told is counted apart from what is copied. All dd's tell the number of full blocks; few tell that of bytes.
+		told, err := t.fetch("[ -e "+source+" ] || return "+isMissing+"; [ -f "+source+" ] || return "+isIrregular+
+			"; [ -r "+source+" ] || return "+isForbidden+"; exec 3>&1; cf_j=$(LC_ALL=C dd bs=65536 iflag=fullblock count="+
+			strconv.FormatInt(limit/(64<<10)+1, 10)+" <"+source+` 2>&1 >&3) || { printf '%s' "$cf_j" >&2; return 1; }; `+
+			"cf_j=${cf_j%%+*}; cf_j=$((cf_j * 65536 + $(dd bs=65536 skip=$cf_j count=1 <"+source+" | wc -c)))", content)
+		switch {
+		case err != nil:
+			return err
+		case content.total > limit:
+			return fmt.Errorf("%w of %d bytes", ErrTooLarge, limit)
+		case told != strconv.FormatInt(content.total, 10):
+			return fmt.Errorf("%w: %d bytes came, and %q were told", ErrTransfer, content.total, told)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return content.data, nil
+}
+
+// A content is what was read of a file, up to a limit.
+type content struct {
+	data  []byte
+	limit int64
+	total int64
+}
+
+func (c *content) Write(p []byte) (int, error) {
+	c.total += int64(len(p))
+	if c.total <= c.limit {
+		c.data = append(c.data, p...)
+	} else {
+		c.data = nil
+	}
+	return len(p), nil
+}
+
+// The statuses by which a script tells why it failed. No program that it runs has them.
+const (
+	isMissing   = "101"
+	isIrregular = "102"
+	isDirectory = "103"
+	isForbidden = "104"
+	isTampered  = "105"
+)
+
+var reasons = map[string]error{
+	isMissing:   fs.ErrNotExist,
+	isIrregular: ErrNotRegular,
+	isDirectory: fmt.Errorf("%w: it is a directory", ErrNotRegular),
+	isForbidden: fs.ErrPermission,
+	isTampered:  fmt.Errorf("%w: what was sent before is gone", ErrTransfer),
+}
+
+// A transfer is a run of steps, each a script that runs inside in a shell of the supervisor's own while nothing else does.
+type transfer struct {
+	c        *conn
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	deadline time.Time
+	left     time.Time // when it must be over, once it was cut off
+	piece    int       // the size of the next
+	sent     string    // the name of the piece that may be inside
+	undo     string    // a script that removes what was begun
+}
+
+// transfer runs do in the session's turn, and sees to it that nothing is left behind if that fails.
+func (s *Session) transfer(ctx context.Context, op, name string, do func(*transfer) error) error {
+	err := func() error {
+		if name == "" || len(name) > maxPath-100 || strings.Contains(name, "\x00") {
+			return fmt.Errorf("%w: it is no name of a file", ErrInvalid)
+		}
+		if err := s.acquire(ctx); err != nil {
+			return err
+		}
+		defer s.release()
+		c := s.current()
+		select {
+		case <-c.over:
+			return c.why()
+		case <-c.ended:
+			return c.why()
+		default:
+		}
+		ctx, cancel := bound(ctx, s.life, c.life)
+		defer cancel(nil)
+		if err := c.readyFor(ctx, c.limits.CommandTimeout); err != nil {
+			return err
+		}
+		// A close is to leave the time to remove what was begun.
+		defer func(orderly bool) { c.orderly = orderly }(c.orderly)
+		c.orderly = true
+		t := &transfer{c: c, ctx: ctx, cancel: cancel, deadline: after(c.limits.CommandTimeout), piece: minPiece}
+		err := do(t)
+		if err != nil {
+			t.clean()
+		}
+		return err
+	}()
+	if err != nil {
+		return &fs.PathError{Op: op, Path: name, Err: err}
+	}
+	return nil
+}
+
+// word returns a name inside as a word of a script.
+func (t *transfer) word(name string) string {
+	switch {
+	case path.IsAbs(name):
+		return shellwire.Word(name)
+	case t.c.proc.Dir != "":
+		return shellwire.Word(t.c.proc.Dir + "/" + name)
+	}
+	return `"$cf_w"/` + shellwire.Word(name)
+}
+
+// append returns the part of a script that appends the piece to a file, and removes the piece.
+func (t *transfer) append(file string) string {
+	t.sent = "i" + token()
+	piece := `"$cf_d"/` + t.sent
+	return "dd bs=65536 <" + piece + " >>" + file + " || return 1; rm -f " + piece + "; "
+}
+
+// send makes a piece and runs a script that takes it, and returns what the script tells.
+func (t *transfer) send(script string, piece []byte) (string, error) {
+	began := time.Now()
+	data := slices.Concat(shellwire.Upload(t.sent, int64(len(piece))), piece, shellwire.Help(script))
+	told, err := t.step(data, io.Discard)
+	switch took := time.Since(began); {
+	case took < pieceTime:
+		t.piece = min(4*t.piece, maxPiece)
+	case took > 2*pieceTime:
+		t.piece = max(t.piece/2, minPiece)
+	}
+	return told, err
+}
+
+// fetch runs a script whose output goes to w, and returns what the script tells.
+func (t *transfer) fetch(script string, w io.Writer) (string, error) {
+	return t.step(shellwire.HelpStill(script), w)
+}
+
+func (t *transfer) step(data []byte, w io.Writer) (string, error) {
+	c := t.c
+	out, errOut := &sink{text: w}, &sink{kept: truncate.Buffer{Limit: wordsKept}}
+	r := c.exchange(t.ctx, t.deadline, time.Time{}, []item{{data: data, raw: true, told: true}}, out, errOut)
+	return t.end(r, errOut)
+}
+
+// end sees to the end of a step.
+func (t *transfer) end(r reply, errOut *sink) (string, error) {
+	c := t.c
+	c.queue.send(item{data: []byte(shellwire.Thaw), stays: true})
+	c.unsaid = c.unsaid || r.died
+	if r.oomAfter >= 0 {
+		c.oomKills = r.oomAfter
+	}
+	t.left = r.left
+	said, _, _ := strings.Cut(strings.TrimSpace(string(errOut.kept.Bytes())), "\n")
+	switch {
+	case r.lost:
+		return "", errors.Join(r.cause, fmt.Errorf("%w; the container's program exited with status %d", ErrEnded, c.proc.exitCode()), r.endErr)
+	case r.cause != nil:
+		return "", r.cause
+	case r.died:
+		return "", fmt.Errorf("%w: everything inside was killed", ErrTransfer)
+	case r.mark.Status == 0:
+		return r.mark.Dir, nil
+	}
+	if err := reasons[strconv.Itoa(r.mark.Status)]; err != nil {
+		return "", err
+	}
+	return "", fmt.Errorf("%w: status %d: %s", ErrTransfer, r.mark.Status, said)
+}
+
+// clean removes what a transfer that failed has left inside.
+func (t *transfer) clean() {
+	c := t.c
+	select {
+	case <-c.over:
+		return
+	default:
+	}
+	script := t.undo
+	if t.sent != "" {
+		script += `; rm -f "$cf_d"/` + t.sent
+	}
+	if script == "" {
+		return
+	}
+	left := t.left
+	if left.IsZero() {
+		left = after(c.limits.TerminationTimeout)
+	}
+	ctx := context.WithoutCancel(t.ctx)
+	if c.respawn(ctx, left, left) != nil {
+		return
+	}
+	var out, errOut sink
+	r := c.exchangeBy(ctx, left, left, []item{{data: shellwire.Help(script), told: true}}, &out, &errOut)
+	t.end(r, &errOut)
+}

@@ -1,0 +1,416 @@
+//go:build linux
+
+package execpolicy_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+)
+
+// noise returns bytes that repeat nothing a transfer could lose or double without being seen.
+func noise(size int) []byte {
+	b := make([]byte, size)
+	x := uint32(size) + 1
+	for i := range b {
+		x ^= x << 13
+		x ^= x >> 17
+		x ^= x << 5
+		b[i] = byte(x)
+	}
+	return b
+}
+
+func (s session) write(name string, data []byte, perm fs.FileMode) {
+	s.t.Helper()
+	assert.NilError(s.t, s.WriteFile(s.t.Context(), name, data, perm))
+}
+
+func (s session) read(name string) []byte {
+	s.t.Helper()
+	data, err := s.ReadFile(s.t.Context(), name, 100<<20)
+	assert.NilError(s.t, err)
+	return data
+}
+
+// empty checks that nothing of a transfer is left inside.
+func (s session) empty() {
+	s.t.Helper()
+	assert.Equal(s.t, s.ok(`ls -A "$PWD" | grep '^.cofferdam-'; ls -A /.cofferdam 2>/dev/null; :`), "")
+}
+
+var awkwardNames = []string{"a b", "-rf", "two\nlines\n", "ünï", "it's", `"$HOME"`, "*", "`x`", `\`, "-", ".x", "a'\nb", strings.Repeat("n", 200)}
+
+var fileCases = []conformanceCase{
+	{name: "sizes", do: func(t *testing.T, s session) {
+		for _, size := range []int{0, 1, 4095, 4096, 65535, 65536, 65537, 64<<10 + 256<<10 + 1, 5<<20 + 3} {
+			data := noise(size)
+			s.write("file", data, 0o644)
+			assert.Assert(t, bytes.Equal(s.read("file"), data), size)
+			assert.Equal(t, strings.TrimSpace(s.ok("wc -c <file")), fmt.Sprint(size))
+		}
+		s.empty()
+	}},
+	{name: "all bytes, operations and what looks like marks", do: func(t *testing.T, s session) {
+		var all []byte
+		for i := range 256 {
+			all = append(all, byte(i), '\n', 0xff, 0)
+		}
+		for _, data := range [][]byte{all, []byte("kKILL\nw\nh\n"), []byte(strings.Repeat("\x00", 70000)), oldMark(t, s)} {
+			s.write("file", data, 0o644)
+			assert.DeepEqual(t, s.read("file"), data)
+		}
+	}},
+	{name: "names", do: func(t *testing.T, s session) {
+		for _, name := range awkwardNames {
+			s.write(name, []byte(name), 0o600)
+			assert.Equal(t, string(s.read(name)), name)
+			s.ok("mkdir sub; cd sub")
+			s.write("sub/"+name, []byte("below"), 0o600)
+			assert.Equal(t, string(s.read("./sub/../sub/"+name)), "below")
+			assert.Equal(t, string(s.read(s.ok("pwd")+"/"+name)), "below")
+			s.ok("cd ..; rm -rf sub")
+			assert.Equal(t, s.ok("cat <"+quote("./"+name)), strings.TrimSuffix(name, "\n"))
+		}
+		s.ok("rm -f ./* ./.x")
+	}},
+	{name: "names that are none", do: func(t *testing.T, s session) {
+		for _, name := range []string{"", ".", "..", "sub/", "sub/..", "/", "a\x00b", strings.Repeat("x", 5000)} {
+			err := s.WriteFile(t.Context(), name, nil, 0o644)
+			assert.ErrorIs(t, err, execpolicy.ErrInvalid, "%q", name)
+		}
+		assert.ErrorIs(t, s.WriteFile(t.Context(), "a", nil, 0o644|fs.ModeSetuid), execpolicy.ErrInvalid)
+		_, err := s.ReadFile(t.Context(), "a", -1)
+		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+		var at *fs.PathError
+		assert.Assert(t, errors.As(err, &at) && at.Path == "a")
+	}},
+	{name: "permissions", do: func(t *testing.T, s session) {
+		s.ok("umask 027")
+		for _, perm := range []fs.FileMode{0o644, 0o755, 0o400, 0o777, 0} {
+			s.write("file", noise(100000), perm)
+			assert.Equal(t, s.ok("umask 027; ls -l file | cut -c1-10"), fs.FileMode(perm).String())
+		}
+		s.ok("rm -f file; umask 022")
+	}},
+	{name: "nothing of the shell's state matters", do: func(t *testing.T, s session) {
+		s.ok("dd() { :; }; mv() { :; }; rm() { :; }; alias chmod=false; p=$PATH; PATH=/nowhere; set -C; IFS=0123456789; set -f; ulimit -f 1")
+		s.write("file", noise(70000), 0o644)
+		assert.Assert(t, bytes.Equal(s.read("file"), noise(70000)))
+		s.ok("unset -f dd mv rm; \\unalias chmod; PATH=$p; set +Cf; unset IFS")
+		assert.Equal(t, strings.TrimSpace(s.ok("wc -c <file")), "70000")
+		s.script("exit") // what was limited stays so
+	}},
+	{name: "the shell's state is kept, and jobs run on", do: func(t *testing.T, s session) {
+		s.ok(">ticks; kept=5; (while :; do sleep 0.01; echo x >>ticks; done) & job=$!")
+		s.write("file", nil, 0o644)
+		s.read("file")
+		was := s.ok("wc -l <ticks")
+		wait(t, func() bool { return s.ok("wc -l <ticks") != was }, "the job does not run on")
+		assert.Equal(t, s.ok("echo $kept; kill $job; wait $job; rm -f ticks"), "5")
+	}},
+	{name: "what is there is replaced and not followed", do: func(t *testing.T, s session) {
+		s.ok("echo other >other; mkdir dir; mkfifo fifo; ln -s other link; ln -s nowhere dangling; ln -s dir dirlink; ln other hard; ln -s /dev/zero device; ln -s fifo fifolink")
+		for _, name := range []string{"fifo", "link", "dangling", "dirlink", "hard", "device", "fifolink"} {
+			s.write(name, []byte("new"), 0o644)
+			assert.Equal(t, string(s.read(name)), "new")
+			assert.Equal(t, s.ok("[ -f "+name+" ] && [ ! -L "+name+" ] && cat other; ls -A dir"), "other", name)
+		}
+		err := s.WriteFile(t.Context(), "dir", nil, 0o644)
+		assert.ErrorIs(t, err, execpolicy.ErrNotRegular)
+		assert.Equal(t, s.ok("ls -A dir; rm -rf dir *link device hard dangling fifo other"), "")
+		s.empty()
+	}},
+	{name: "what can't be written", do: func(t *testing.T, s session) {
+		s.ok(">file")
+		for name, want := range map[string]error{
+			"no/such/dir": fs.ErrNotExist,
+			"file/below":  fs.ErrNotExist,
+			"/proc/x":     execpolicy.ErrTransfer,
+		} {
+			err := s.WriteFile(t.Context(), name, noise(100000), 0o644)
+			assert.ErrorIs(t, err, want, name)
+		}
+		s.empty()
+	}},
+	{name: "what can't be read", do: func(t *testing.T, s session) {
+		s.ok("mkfifo fifo; mkdir dir; ln -s fifo link; ln -s nowhere dangling; echo 12345 >file; echo secret >secret; chmod 0 secret")
+		for name, want := range map[string]error{
+			"fifo":      execpolicy.ErrNotRegular,
+			"link":      execpolicy.ErrNotRegular,
+			"dir":       execpolicy.ErrNotRegular,
+			"/dev/zero": execpolicy.ErrNotRegular,
+			"nothing":   fs.ErrNotExist,
+			"dangling":  fs.ErrNotExist,
+			"no/such":   fs.ErrNotExist,
+		} {
+			_, err := s.ReadFile(t.Context(), name, 0)
+			assert.ErrorIs(t, err, want, name)
+		}
+		if s.ok("id -u") != "0" {
+			_, err := s.ReadFile(t.Context(), "secret", 0)
+			assert.ErrorIs(t, err, fs.ErrPermission)
+		}
+		s.ok("rm -rf fifo dir link dangling secret")
+	}},
+	{name: "a limit", do: func(t *testing.T, s session) {
+		for _, size := range []int{6, 65536, 200000} {
+			s.write("file", noise(size), 0o644)
+			data, err := s.ReadFile(t.Context(), "file", int64(size))
+			assert.NilError(t, err)
+			assert.Assert(t, bytes.Equal(data, noise(size)))
+			_, err = s.ReadFile(t.Context(), "file", int64(size)-1)
+			assert.ErrorIs(t, err, execpolicy.ErrTooLarge)
+		}
+		s.ok("dd if=/dev/zero of=file bs=65536 seek=100000 count=1")
+		_, err := s.ReadFile(t.Context(), "file", 0)
+		assert.ErrorIs(t, err, execpolicy.ErrTooLarge)
+		s.ok("rm -f file")
+	}},
+	{name: "a link and a file of the kernel's are read", do: func(t *testing.T, s session) {
+		s.ok("echo x >file; ln -s file link")
+		assert.Equal(t, string(s.read("link")), "x\n")
+		assert.Assert(t, strings.HasPrefix(string(s.read("/proc/self/status")), "Name:"))
+	}},
+	{name: "a shell that is lost loses no file", do: func(t *testing.T, s session) {
+		s.script("kill -9 $$")
+		s.write("file", []byte("x"), 0o644)
+		s.script("exit 3")
+		assert.Equal(t, string(s.read("file")), "x")
+	}},
+	{name: "a context that has ended", do: func(t *testing.T, s session) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		assert.ErrorIs(t, s.WriteFile(ctx, "never", nil, 0o644), context.Canceled)
+		_, err := s.ReadFile(ctx, "never", 0)
+		assert.ErrorIs(t, err, context.Canceled)
+		assert.Equal(t, s.ok("ls never 2>/dev/null; :"), "")
+	}},
+	{name: "two at once", do: func(t *testing.T, s session) {
+		done := make(chan error)
+		for i := range 4 {
+			go func() { done <- s.WriteFile(t.Context(), fmt.Sprint("file", i), noise(300000+i), 0o644) }()
+		}
+		for range 4 {
+			assert.NilError(t, <-done)
+		}
+		for i := range 4 {
+			assert.Assert(t, bytes.Equal(s.read(fmt.Sprint("file", i)), noise(300000+i)))
+		}
+		s.ok("rm -f file?")
+	}},
+}
+
+// onlyInside are cases that need that everything else is stopped.
+var onlyInside = []conformanceCase{
+	{name: "a flood of background jobs on both streams", do: func(t *testing.T, s session) {
+		s.ok("yes & yes >&2 & (while :; do echo x >noise; done) &")
+		data := noise(3 << 20)
+		s.write("file", data, 0o644)
+		assert.Assert(t, bytes.Equal(s.read("file"), data))
+		assert.Equal(t, string(s.read("/proc/self/comm"))[:2], "dd")
+		r := s.script("kill $(jobs -p); wait; rm -f file noise")
+		assert.Assert(t, r.LateBytes > 0)
+		wait(t, func() bool { return s.script(":").LateBytes == 0 }, "the flood goes on")
+	}},
+	{name: "jobs that plant fifos, links and directories wherever they can", do: func(t *testing.T, s session) {
+		s.ok(`>other; for dir in /.cofferdam "$PWD"; do (while :; do for f in "$dir"/i[A-Z2-7]* "$dir"/.cofferdam-*; do
+			[ -f "$f" ] && rm -f "$f" && case $RANDOM in *[0-4]) mkfifo "$f" ;; *) ln -s "$PWD/other" "$f" ;; esac; done; done) & done`)
+		for i := range 10 {
+			data := noise(600000 + i)
+			err := s.WriteFile(t.Context(), "file", data, 0o644)
+			if err == nil {
+				assert.Assert(t, bytes.Equal(s.read("file"), data))
+			} else {
+				assert.ErrorIs(t, err, execpolicy.ErrTransfer)
+			}
+		}
+		// What lies there now the jobs have put there.
+		s.ok(`kill $(jobs -p); wait; [ ! -s other ] && rm -rf file other "$PWD"/.cofferdam-* /.cofferdam/i*`)
+	}},
+}
+
+func TestFiles(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		policy := p.policy()
+		policy.CommandTimeout = 4 * patience
+		runCases(t, policy, p.spec(), append(fileCases, onlyInside...))
+	})
+}
+
+func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// oldMark returns what a mark looks like.
+func oldMark(t *testing.T, s session) []byte {
+	t.Helper()
+	s.ok("printf '%s' ABCDEFGHIJKLMNOPQRSTUVWXYZ >mark")
+	return append(s.read("mark"), "eZYXWVUTSRQPONMLKJIHGFEDCBA 0 /ABCDEFGHIJKLMNOPQRSTUVWXYZ\n"...)
+}
+
+// Whatever cuts a write off, the old file stays, and nothing else.
+func TestFilesCutOff(t *testing.T) {
+	data := noise(48 << 20)
+	// begun waits until the file's first piece is in place, and then does what cuts it off.
+	begun := func(t *testing.T, dir string, cut func()) {
+		t.Helper()
+		wait(t, func() bool { found, _ := filepath.Glob(filepath.Join(dir, ".cofferdam-*")); return len(found) > 0 }, "the transfer does not begin")
+		cut()
+	}
+	everywhere(t, func(t *testing.T, p place) {
+		dir := newWorkspace(t, "workspace")
+		spec := p.spec()
+		spec.Workspace = dir
+		policy := p.policy()
+		policy.CommandTimeout = time.Minute
+		s := open(t, policy, spec)
+		s.write("file", []byte("old"), 0o640)
+		clean := func(t *testing.T) {
+			t.Helper()
+			entries, err := os.ReadDir(dir)
+			assert.NilError(t, err)
+			assert.Equal(t, len(entries), 1, "%v", entries)
+			text, err := os.ReadFile(filepath.Join(dir, "file"))
+			assert.NilError(t, err)
+			assert.Equal(t, string(text), "old")
+		}
+		run := func(ctx context.Context) chan error {
+			done := make(chan error, 1)
+			go func() { done <- s.WriteFile(ctx, "file", data, 0o644) }()
+			return done
+		}
+		t.Run("cancel", func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			done := run(ctx)
+			begun(t, dir, cancel)
+			assert.ErrorIs(t, <-done, context.Canceled)
+			clean(t)
+			s.t = t
+			assert.Assert(t, !s.script("echo on").StateLost)
+			s.empty()
+		})
+		t.Run("deadline", func(t *testing.T) {
+			policy.CommandTimeout = 20 * time.Millisecond
+			s := open(t, policy, spec)
+			assert.ErrorIs(t, s.WriteFile(t.Context(), "file", data, 0o644), execpolicy.ErrTimeout)
+			clean(t)
+			assert.Equal(t, s.run(execpolicy.Command{Script: "echo on", Timeout: patience}).StateLost, false)
+		})
+		t.Run("disk full", func(t *testing.T) {
+			policy := p.policy()
+			policy.Tmpfs = map[string]int64{"/workspace": 3 << 20}
+			s := open(t, policy, p.spec())
+			s.write("file", []byte("old"), 0o640)
+			err := s.WriteFile(t.Context(), "file", data, 0o644)
+			assert.ErrorIs(t, err, execpolicy.ErrTransfer)
+			assert.ErrorContains(t, err, "No space left")
+			assert.Equal(t, s.ok("cat file; ls -A"), "oldfile")
+			s.empty()
+			s.write("file", data[:2<<20], 0o640)
+		})
+		t.Run("everything inside is killed", func(t *testing.T) {
+			s.t = t
+			s.ok("(while ! ls -A | grep -q '^.cofferdam-'; do :; done; kill -9 -1) &")
+			err := s.WriteFile(t.Context(), "file", data, 0o644)
+			if err != nil {
+				assert.ErrorIs(t, err, execpolicy.ErrTransfer)
+				clean(t)
+			} else {
+				s.write("file", []byte("old"), 0o644)
+			}
+			wait(t, func() bool { return s.script("echo on").Text() == "on\n" }, "the session is beyond use")
+			s.empty()
+		})
+		t.Run("close", func(t *testing.T) {
+			done := run(t.Context())
+			begun(t, dir, func() { assert.NilError(t, s.Close()) })
+			assert.ErrorIs(t, <-done, execpolicy.ErrClosed)
+			clean(t)
+			assert.ErrorIs(t, s.WriteFile(t.Context(), "file", nil, 0o644), execpolicy.ErrClosed)
+		})
+		t.Run("the container is removed", func(t *testing.T) {
+			s := open(t, policy, spec)
+			assert.NilError(t, p.engine.Remove(t.Context(), s.Name()))
+			err := s.WriteFile(t.Context(), "file", data, 0o644)
+			assert.ErrorIs(t, err, execpolicy.ErrEnded)
+			_, err = s.ReadFile(t.Context(), "file", 0)
+			assert.ErrorIs(t, err, execpolicy.ErrEnded)
+			clean(t)
+		})
+	})
+}
+
+// A read that is cut off costs nothing.
+func TestReadFileCutOff(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		s := open(t, p.policy(), p.spec())
+		s.ok("kept=5; dd if=/dev/zero of=file bs=65536 count=512")
+		for i := range 5 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+5*i)*time.Millisecond)
+			data, err := s.ReadFile(ctx, "file", 64<<20)
+			cancel()
+			if err != nil {
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.Assert(t, data == nil)
+			} else {
+				assert.Equal(t, len(data), 32<<20)
+			}
+		}
+		assert.Equal(t, s.ok("echo $kept"), "5")
+	})
+}
+
+// changed is a policy on whose processes' stdout a word is made another.
+type changed struct {
+	execpolicy.Policy
+	from, to string
+}
+
+func (p changed) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+	proc, err := p.Policy.Spawn(ctx, spec)
+	if err == nil {
+		proc.Stdout = changer{proc.Stdout, p}
+	}
+	return proc, err
+}
+
+type changer struct {
+	io.ReadCloser
+	p changed
+}
+
+func (c changer) Read(b []byte) (int, error) {
+	n, err := c.ReadCloser.Read(b[:len(b)/2])
+	return copy(b, bytes.ReplaceAll(b[:n], []byte(c.p.from), []byte(c.p.to))), err
+}
+
+// What comes does not agree with what is told: one more byte, one less.
+func TestReadFileTellsWhatDoesNotAgree(t *testing.T) {
+	enginetest.Check(t)
+	for _, to := range []string{"content", "contents.", ""} {
+		s := open(t, changed{execpolicy.HostPolicy{Limits: hostLimits}, "contents", to}, execpolicy.Spec{})
+		s.write("file", []byte("the contents of a file"), 0o600)
+		_, err := s.ReadFile(t.Context(), "file", 0)
+		assert.ErrorIs(t, err, execpolicy.ErrTransfer, to)
+		assert.ErrorContains(t, err, "told")
+	}
+}
+
+func TestHostFiles(t *testing.T) {
+	hostWorkers(t, func(t *testing.T, command []string) {
+		canary(t)
+		runCases(t, execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{Command: command}, fileCases)
+	})
+}

@@ -1,0 +1,170 @@
+//go:build linux
+
+package shellwire
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/poll"
+)
+
+// help runs a helper and returns its status, or silent, what it told, and what was printed between its marks. What is sent after a delay
+// is sent if it still runs then.
+func (w *talk) help(ops []byte, after ...string) (status int, told string, out [2]string) {
+	w.t.Helper()
+	w.n++
+	tag := fmt.Sprintf("H%d", w.n)
+	w.send(string(Next(tag)) + string(ops) + string(Next("later")))
+	status = silent
+	late := time.NewTimer(5 * time.Second)
+	defer late.Stop()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for i := range w.events {
+		for begun, ended := false, false; !ended; {
+			select {
+			case ev, ok := <-w.events[i]:
+				rest, ours := strings.CutPrefix(ev, fmt.Sprintf("%d %s 0 ", End, tag))
+				switch {
+				case !ok:
+					return silent, told, out
+				case ev[0] == '=':
+					if begun {
+						out[i] += ev[1:]
+					}
+				case strings.HasPrefix(ev, fmt.Sprintf("%d %s ", Begin, tag)):
+					begun = true
+				case ours && begun:
+					ended = true
+					if i == 0 {
+						code, words, _ := strings.Cut(rest, " ")
+						fmt.Sscan(code, &status)
+						told = words
+					}
+				}
+			case <-tick.C:
+				if len(after) > 0 {
+					w.send(after[0])
+					after = after[1:]
+				}
+			case <-late.C:
+				return silent, told, out
+			}
+		}
+	}
+	w.send(Thaw)
+	return status, told, out
+}
+
+func TestHelp(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		// Nothing of the worker's state matters.
+		w.run("x=5; printf() { :; }; PATH=/nowhere; exec 2>/dev/null")
+		name := every() + "\n'two\n\nlines\n"
+		for _, c := range []struct {
+			script, told, out, err string
+			status                 int
+		}{
+			{"echo hi; echo err >&2; cf_j=7", "7", "hi\n", "err\n", 0},
+			{"return 103; echo no", "", "", "", 103},
+			{"false || return 1", "", "", "", 1},
+			{"cat; echo ${x-unset}", "", "unset\n", "", 0},
+			{"printf %s " + Word(name), "", name, "", 0},
+			{"(exit 9)", "", "", "", 9},
+			{"cf_j=$(echo a b)", "a b", "", "", 0},
+		} {
+			for _, op := range []func(string) []byte{Help, HelpStill} {
+				status, told, out := w.help(op(c.script))
+				assert.Equal(t, status, c.status, c.script)
+				assert.Equal(t, told, c.told, c.script)
+				assert.DeepEqual(t, out, [2]string{c.out, c.err})
+			}
+		}
+		status, died, out := w.run("echo $x")
+		assert.Equal(t, status, 0)
+		assert.Assert(t, !died)
+		assert.Equal(t, out[0], "5\n")
+	})
+}
+
+// A helper that is ended is told, whatever it was at, and neither it nor what it ran lives on. The worker does.
+func TestHelperIsEnded(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		w.run("x=5; sleep 1000 &")
+		for _, script := range []string{"sleep 1001", "while :; do :; done", "cf_j=$(sleep 1002)", "trap '' TERM; sleep 1003", "sh -c 'trap \"\" TERM; sleep 1004; sleep 1004'"} {
+			status, _, _ := w.help(Help(script), Terminate, Kill)
+			assert.Equal(t, status, 137, script)
+			w.send(Kill)
+		}
+		status, _, out := w.run("for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline; echo; done 2>/dev/null | grep '^sleep'; echo $x")
+		assert.Equal(t, status, 0)
+		assert.Equal(t, out[0], "sleep 1000 \n5\n")
+	})
+}
+
+// While a helper works, nothing else does; while it hangs, the end of stdin is still seen: the cleanup waits for that.
+func TestHelperIsAlone(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		w.run("yes & yes >&2 &")
+		for range 20 {
+			_, _, out := w.help(HelpStill("echo begin; sleep 0.005; echo end"))
+			assert.DeepEqual(t, out, [2]string{"begin\nend\n", ""})
+		}
+		w.run("kill $(jobs -p)")
+		w.send(string(Next("hangs")) + string(Help(">"+w.dir+"/begun; while :; do :; done")))
+		poll.WaitOn(t, func(poll.LogT) poll.Result {
+			if _, err := os.Stat(filepath.Join(w.dir, "begun")); err != nil {
+				return poll.Continue("%v", err)
+			}
+			return poll.Success()
+		})
+	})
+}
+
+// Nothing runs from the moment in which a file of raw bytes is opened: nobody can put a fifo in its place, which would hold up process 1
+// for ever.
+func TestNothingRunsWhileAPieceIsWritten(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		ticks := filepath.Join(w.dir, "ticks")
+		size := func(name string) int64 {
+			info, err := os.Stat(filepath.Join(w.dir, name))
+			if err != nil {
+				return -1
+			}
+			return info.Size()
+		}
+		wait := func(what string, met func() bool) {
+			t.Helper()
+			poll.WaitOn(t, func(poll.LogT) poll.Result {
+				if !met() {
+					return poll.Continue("%s", what)
+				}
+				return poll.Success()
+			})
+		}
+		w.run("(while :; do echo x; done >" + ticks + ") &")
+		wait("the job runs", func() bool { return size("ticks") > 0 })
+		data := strings.Repeat("x", 2*transferBlock+5)
+		for i := range 5 {
+			name := fmt.Sprint("i", i)
+			w.send(string(Upload(name, int64(len(data)))) + data[:2*transferBlock])
+			wait("the first part is there", func() bool { return size(name) == 2*transferBlock })
+			was := size("ticks")
+			w.send(data[2*transferBlock:])
+			wait("all is there", func() bool { return size(name) == int64(len(data)) })
+			assert.Equal(t, size("ticks"), was)
+			w.send(Thaw)
+			wait("the job runs on", func() bool { return size("ticks") > was })
+		}
+	})
+}
