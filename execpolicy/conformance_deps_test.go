@@ -17,10 +17,11 @@ const module = "github.com/seed-64a260eb/cofferdam"
 var rooms = map[string][]string{
 	"truncate":             {},
 	"dockercli":            {"truncate", "internal/procgroup"},
-	"execpolicy":           {"truncate", "dockercli", "internal/procgroup", "internal/shellwire"},
-	"execpolicy/codeblock": {"execpolicy"},
+	"execpolicy":           {"truncate", "dockercli", "internal/procgroup", "internal/shellwire", "internal/tarball"},
 	"internal/procgroup":   {},
 	"internal/shellwire":   {},
+	"internal/tarball":     {},
+	"execpolicy/codeblock": {"execpolicy"},
 }
 
 // helpers are packages of tests and demonstrations. What is in rooms must not import them.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
@@ -69,7 +69,7 @@ func (s *Session) WriteFile(ctx context.Context, name string, data []byte, perm 
 		begin := "[ -d " + t.word(dir+".") + " ] || return " + isMissing +
 			"; if [ -d " + target + " ]; then [ -L " + target + " ] || return " + isDirectory + "; fi; umask 77; "
 		for {
-			piece := data[:min(len(data), t.piece)]
+			piece := data[:min(len(data), int(t.piece.Load()))]
 			data = data[len(piece):]
 			script := begin + t.append(temp)
 			if len(data) == 0 {
@@ -102,7 +102,7 @@ func (s *Session) ReadFile(ctx context.Context, name string, limit int64) ([]byt
 		told, err := t.fetch("[ -e "+source+" ] || return "+isMissing+"; [ -f "+source+" ] || return "+isIrregular+
 			"; [ -r "+source+" ] || return "+isForbidden+"; exec 3>&1; cf_j=$(LC_ALL=C dd bs=65536 iflag=fullblock count="+
 			strconv.FormatInt(limit/(64<<10)+1, 10)+" <"+source+` 2>&1 >&3) || { printf '%s' "$cf_j" >&2; return 1; }; `+
-			"cf_j=${cf_j%%+*}; cf_j=$((cf_j * 65536 + $(dd bs=65536 skip=$cf_j count=1 <"+source+" | wc -c)))", content)
+			"cf_j=${cf_j%%+*}; cf_j=$((cf_j * 65536 + $(dd bs=65536 skip=$cf_j count=1 <"+source+" | wc -c)))", &sink{text: content})
 		switch {
 		case err != nil:
 			return err
@@ -143,6 +143,7 @@ const (
 	isDirectory = "103"
 	isForbidden = "104"
 	isTampered  = "105"
+	isInTheWay  = "106"
 )
 
 var reasons = map[string]error{
@@ -150,6 +151,7 @@ var reasons = map[string]error{
 	isIrregular: ErrNotRegular,
 	isDirectory: fmt.Errorf("%w: it is a directory", ErrNotRegular),
 	isForbidden: fs.ErrPermission,
+	isInTheWay:  fmt.Errorf("%w: it is in the way of a directory", ErrUnsafeType),
 	isTampered:  fmt.Errorf("%w: what was sent before is gone", ErrTransfer),
 }
 
@@ -159,10 +161,10 @@ type transfer struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	deadline time.Time
-	left     time.Time // when it must be over, once it was cut off
-	piece    int       // the size of the next
-	sent     string    // the name of the piece that may be inside
-	undo     string    // a script that removes what was begun
+	left     time.Time    // when it must be over, once it was cut off
+	piece    atomic.Int64 // the size of the next
+	sent     string       // the name of the piece that may be inside
+	undo     string       // a script that removes what was begun
 }
 
 // transfer runs do in the session's turn, and sees to it that nothing is left behind if that fails.
@@ -191,7 +193,8 @@ func (s *Session) transfer(ctx context.Context, op, name string, do func(*transf
 		// A close is to leave the time to remove what was begun.
 		defer func(orderly bool) { c.orderly = orderly }(c.orderly)
 		c.orderly = true
-		t := &transfer{c: c, ctx: ctx, cancel: cancel, deadline: after(c.limits.CommandTimeout), piece: minPiece}
+		t := &transfer{c: c, ctx: ctx, cancel: cancel, deadline: after(c.limits.CommandTimeout)}
+		t.piece.Store(minPiece)
 		err := do(t)
 		if err != nil {
 			t.clean()
@@ -217,33 +220,43 @@ func (t *transfer) word(name string) string {
 
 // append returns the part of a script that appends the piece to a file, and removes the piece.
 func (t *transfer) append(file string) string {
+	return t.take("dd bs=65536 <%s >>" + file)
+}
+
+// take returns the part of a script that runs a command on the piece and removes the piece.
+func (t *transfer) take(command string) string {
 	t.sent = "i" + token()
 	piece := `"$cf_d"/` + t.sent
-	return "dd bs=65536 <" + piece + " >>" + file + " || return 1; rm -f " + piece + "; "
+	return strings.Replace(command, "%s", piece, 1) + " || return 1; rm -f " + piece + "; "
 }
 
 // send makes a piece and runs a script that takes it, and returns what the script tells.
 func (t *transfer) send(script string, piece []byte) (string, error) {
 	began := time.Now()
 	data := slices.Concat(shellwire.Upload(t.sent, int64(len(piece))), piece, shellwire.Help(script))
-	told, err := t.step(data, io.Discard)
+	told, err := t.step(data, &sink{})
 	switch took := time.Since(began); {
 	case took < pieceTime:
-		t.piece = min(4*t.piece, maxPiece)
+		t.piece.Store(min(4*t.piece.Load(), maxPiece))
 	case took > 2*pieceTime:
-		t.piece = max(t.piece/2, minPiece)
+		t.piece.Store(max(t.piece.Load()/2, minPiece))
 	}
 	return told, err
 }
 
-// fetch runs a script whose output goes to w, and returns what the script tells.
-func (t *transfer) fetch(script string, w io.Writer) (string, error) {
-	return t.step(shellwire.HelpStill(script), w)
+// run runs a script and returns what it tells.
+func (t *transfer) run(script string) (string, error) {
+	return t.step(shellwire.Help(script), &sink{})
 }
 
-func (t *transfer) step(data []byte, w io.Writer) (string, error) {
+// fetch runs a script whose output goes to out, and returns what it tells.
+func (t *transfer) fetch(script string, out *sink) (string, error) {
+	return t.step(shellwire.HelpStill(script), out)
+}
+
+func (t *transfer) step(data []byte, out *sink) (string, error) {
 	c := t.c
-	out, errOut := &sink{text: w}, &sink{kept: truncate.Buffer{Limit: wordsKept}}
+	errOut := &sink{kept: truncate.Buffer{Limit: wordsKept}}
 	r := c.exchange(t.ctx, t.deadline, time.Time{}, []item{{data: data, raw: true, told: true}}, out, errOut)
 	return t.end(r, errOut)
 }
@@ -272,6 +285,17 @@ func (t *transfer) end(r reply, errOut *sink) (string, error) {
 		return "", err
 	}
 	return "", fmt.Errorf("%w: status %d: %s", ErrTransfer, r.mark.Status, said)
+}
+
+// flushBy returns how long who takes what came may take.
+func (t *transfer) flushBy(err error) time.Time {
+	switch {
+	case err != nil:
+		return after(min(time.Second/4, t.c.limits.TerminationTimeout/8))
+	case t.deadline.IsZero() || time.Until(t.deadline) > t.c.limits.TerminationTimeout:
+		return after(t.c.limits.TerminationTimeout)
+	}
+	return t.deadline.Add(min(time.Second/4, t.c.limits.TerminationTimeout/8))
 }
 
 // clean removes what a transfer that failed has left inside.

@@ -57,6 +57,10 @@ type Limits struct {
 	// MaxOutputBytes is the number of bytes kept of each stream: the first half and the last. If zero or negative, 1 MiB: memory
 	// is always bounded. [Result.Text] has at most as many bytes.
 	MaxOutputBytes int
+	// MaxTreeEntries is the number of files and directories that one copy of a tree may have. If zero, 100,000.
+	MaxTreeEntries int64
+	// MaxTreeBytes is the number of bytes that their contents may have together. If zero, 1 GiB.
+	MaxTreeBytes int64
 }
 
 // The defaults of [Limits]: LangChain's, and for the bytes, of which it has no limit, what an agent's context can't hold anyway.
@@ -67,6 +71,8 @@ const (
 	defaultLifetime           = 24 * time.Hour
 	defaultMaxOutputLines     = 100
 	defaultMaxOutputBytes     = 1 << 20
+	defaultMaxTreeEntries     = 100_000
+	defaultMaxTreeBytes       = 1 << 30
 )
 
 func (l Limits) withDefaults() Limits {
@@ -87,6 +93,12 @@ func (l Limits) withDefaults() Limits {
 	}
 	if l.MaxOutputBytes <= 0 {
 		l.MaxOutputBytes = defaultMaxOutputBytes
+	}
+	if l.MaxTreeEntries == 0 {
+		l.MaxTreeEntries = defaultMaxTreeEntries
+	}
+	if l.MaxTreeBytes == 0 {
+		l.MaxTreeBytes = defaultMaxTreeBytes
 	}
 	return l
 }

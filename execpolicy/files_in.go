@@ -1,0 +1,355 @@
+package execpolicy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+	"github.com/seed-64a260eb/cofferdam/internal/tarball"
+)
+
+// What is wrong with a tree that is refused, whichever way it goes. ErrTooLarge is another: the limits are [Limits.MaxTreeEntries] and
+// [Limits.MaxTreeBytes]. There is none for a ratio, for what is compressed or has holes is refused: a tree is as large as what came.
+var (
+	// ErrArchive says that the data are no tar archive, or end before the archive does.
+	ErrArchive = tarball.ErrFormat
+	// ErrUnsafeName says that a name is absolute, has "..", is not UTF-8 or means something else on this system.
+	ErrUnsafeName = tarball.ErrName
+	// ErrUnsafeType says that an entry is neither a regular file nor a directory: a link, symbolic or hard, a device, a FIFO, a socket,
+	// a file with holes; or that something of that kind is in the way of one.
+	ErrUnsafeType = tarball.ErrType
+	// ErrDuplicateName says that two entries have one name, or that one is in the other, which is a file.
+	ErrDuplicateName = tarball.ErrDuplicate
+)
+
+// CopyIn makes the directories and the files of a tar archive inside, below dir, with their permissions and their times, to the second,
+// and as the session's user. The directory is made if its parent is there; it keeps its own permissions. Files that are there are
+// replaced, each as a whole, and so are links in place of files; a directory is merged with one that is there. All of it is prepared
+// beside and then put in place at once, while nothing else runs. A directory that is in the archive gets the permissions and the time
+// that it has there also if there was one. The image needs tar and touch.
+//
+// An archive that is not wholly in order is refused, and nothing changes. An error is a [*fs.PathError]. It wraps [ErrArchive],
+// [ErrUnsafeName], [ErrUnsafeType], [ErrDuplicateName], [ErrTooLarge], [ErrNotRegular] if a directory is in the way of a file, the
+// archive's own error, or one of those of [Session.WriteFile]. A Read that does not return by the deadline is left behind.
+func (s *Session) CopyIn(ctx context.Context, dir string, archive io.Reader) error {
+	return s.copyIn(ctx, dir, func(p *packer) error {
+		r := tarball.Reader{R: archive, Checker: p.check}
+		for {
+			h, err := r.Next()
+			if err == io.EOF {
+				return nil
+			}
+			if err == nil {
+				err = p.add(h, &r)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	})
+}
+
+// CopyFS is [Session.CopyIn] for the files of a file system. A directory of the host is best given as that of an [os.Root], so that no
+// link leads out of it. Those of an [embed.FS] are all read-only, and so will be what is made of them.
+func (s *Session) CopyFS(ctx context.Context, dir string, fsys fs.FS) error {
+	return s.copyIn(ctx, dir, func(p *packer) error {
+		return fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			info, err := d.Info()
+			if err != nil {
+				return err
+			}
+			h := tarball.Header{Name: name, Dir: d.IsDir(), Perm: info.Mode().Perm(), ModTime: info.ModTime()}
+			if !h.Dir && !info.Mode().IsRegular() {
+				return fmt.Errorf("%w: %q", ErrUnsafeType, name)
+			}
+			if h.Dir {
+				err := p.check.Check(&h)
+				if err == nil {
+					err = p.add(h, nil)
+				}
+				return err
+			}
+			f, err := fsys.Open(name)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			// It may be another than was seen in the directory.
+			if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() {
+				err = fmt.Errorf("%w: %q", ErrUnsafeType, name)
+			}
+			if err == nil {
+				h.Size = info.Size()
+				err = p.check.Check(&h)
+			}
+			if err == nil {
+				err = p.add(h, f)
+			}
+			return err
+		})
+	})
+}
+
+// A part is what goes inside in one step.
+type part struct {
+	data []byte
+	// command takes the data, which are at "%s", and then after is run, both in the directory that is prepared.
+	command, after string
+	late           bool // it belongs into the final directory, when that is in place
+}
+
+// A packer turns a tree into parts: archives of small entries, and pieces of large files.
+type packer struct {
+	check tarball.Checker
+	size  func() int64
+	send  func(part) error
+
+	batch []byte
+	after string // the script behind it
+	dirs  []tarball.Header
+	made  map[string]bool
+}
+
+// The image's tar reads an archive that was written here, as root too in the name of its user, and with the permissions that stand in it.
+const untar = "umask 0; tar -xof %s"
+
+// add adds an entry that was checked, with its content.
+func (p *packer) add(h tarball.Header, content io.Reader) error {
+	if h.Name == "." {
+		return nil
+	}
+	if h.Dir {
+		p.dirs = append(p.dirs, h)
+		// What is in it has to be made first.
+		h.Perm |= 0o700
+		return p.dir(h)
+	}
+	if parent := path.Dir(h.Name); parent != "." {
+		if err := p.parents(parent); err != nil {
+			return err
+		}
+	}
+	if h.Size > min(p.size(), maxPiece/4) {
+		return p.large(h, content)
+	}
+	if err := p.room(h.Size); err != nil {
+		return err
+	}
+	p.batch = tarball.Append(p.batch, h)
+	begin := len(p.batch)
+	p.batch = append(p.batch, make([]byte, h.Size)...)
+	if err := readFull(content, p.batch[begin:], h.Name); err != nil {
+		return err
+	}
+	p.batch = append(p.batch, tarball.Pad(h.Size)...)
+	return nil
+}
+
+// parents makes the directories that only show in the names of others.
+func (p *packer) parents(name string) error {
+	if p.made[name] || name == "." {
+		return nil
+	}
+	if err := p.parents(path.Dir(name)); err != nil {
+		return err
+	}
+	return p.dir(tarball.Header{Name: name, Dir: true, Perm: 0o755, ModTime: time.Now()})
+}
+
+func (p *packer) dir(h tarball.Header) error {
+	if p.made == nil {
+		p.made = map[string]bool{}
+	}
+	p.made[h.Name] = true
+	if err := p.room(0); err != nil {
+		return err
+	}
+	p.batch = tarball.Append(p.batch, h)
+	return nil
+}
+
+// room sends the batch if there is no room for another entry of that size.
+func (p *packer) room(size int64) error {
+	if len(p.batch) > 0 && int64(len(p.batch))+size+maxPath > p.size() {
+		return p.flush(false)
+	}
+	return nil
+}
+
+func (p *packer) flush(late bool) error {
+	if len(p.batch) == 0 {
+		return nil
+	}
+	data := append(p.batch, tarball.End()...)
+	after := p.after
+	p.batch, p.after = nil, ""
+	return p.send(part{data: data, command: untar, after: after, late: late})
+}
+
+// large sends a file in pieces of its own.
+func (p *packer) large(h tarball.Header, content io.Reader) error {
+	if err := p.flush(false); err != nil {
+		return err
+	}
+	name := shellwire.Word("./" + h.Name)
+	for left := h.Size; left > 0; {
+		data := make([]byte, min(left, p.size()))
+		if err := readFull(content, data, h.Name); err != nil {
+			return err
+		}
+		left -= int64(len(data))
+		piece := part{data: data, command: "umask 77; dd bs=65536 <%s >>" + name}
+		if left == 0 {
+			piece.after = fmt.Sprintf("chmod %o %s && TZ=UTC0 touch -t %s %s || return 1; ", h.Perm, name,
+				h.ModTime.UTC().Format("200601021504.05"), name)
+		}
+		if err := p.send(piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func readFull(r io.Reader, b []byte, name string) error {
+	if _, err := io.ReadFull(r, b); err == io.EOF || err == io.ErrUnexpectedEOF {
+		return fmt.Errorf("%q is shorter than it was: %w", name, io.ErrUnexpectedEOF)
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// finish sends what is left, and the directories once more, with what they are to have when all is in them.
+func (p *packer) finish() error {
+	if err := p.flush(false); err != nil {
+		return err
+	}
+	// What is in a directory comes before it.
+	slices.SortFunc(p.dirs, func(a, b tarball.Header) int { return strings.Compare(b.Name, a.Name) })
+	for _, h := range p.dirs {
+		if int64(len(p.batch))+maxPath > p.size() || len(p.after) > maxPath {
+			if err := p.flush(true); err != nil {
+				return err
+			}
+		}
+		p.batch = tarball.Append(p.batch, h)
+		if h.Perm&0o700 != 0o700 {
+			// Some tars leave a directory's owner all rights.
+			p.after += fmt.Sprintf("chmod %o %s || return 1; ", h.Perm, shellwire.Word("./"+h.Name))
+		}
+	}
+	return p.flush(true)
+}
+
+// merge is the part of a script that moves what is in the directory $1 to the directory $2. Nothing is moved before it is known that no
+// directory is in the way of a file, nor anything else in that of a directory.
+const merge = `fits() ( s=$1 d=$2; for f in "$s"/* "$s"/.[!.]* "$s"/..?*; do g=$d/${f##*/}; ` +
+	`if [ ! -e "$f" ]; then continue; elif [ ! -d "$f" ]; then if [ -d "$g" ] && [ ! -L "$g" ]; then exit ` + isDirectory + `; fi; ` +
+	`elif [ -L "$g" ]; then exit ` + isInTheWay + `; elif [ -d "$g" ]; then fits "$f" "$g" || exit; elif [ -e "$g" ]; then exit ` + isInTheWay + `; fi; done ); ` +
+	`merge() ( s=$1 d=$2; set --; for f in "$s"/* "$s"/.[!.]* "$s"/..?*; do g=$d/${f##*/}; ` +
+	`if [ ! -e "$f" ]; then continue; elif [ -d "$f" ] && [ -d "$g" ]; then merge "$f" "$g" || exit; else set -- "$@" "$f"; fi; ` +
+	`[ $# -lt 100 ] || { mv -f "$@" "$d/" || exit 1; set --; }; done; [ $# = 0 ] || mv -f "$@" "$d/" || exit 1 ); `
+
+// copyIn makes a tree inside of the entries that pack adds to a packer.
+func (s *Session) copyIn(ctx context.Context, dir string, pack func(*packer) error) error {
+	return s.transfer(ctx, "copy to", dir, func(t *transfer) error {
+		target := t.word(dir)
+		stage := t.word(dir + "/" + tempPrefix + strings.ToLower(token()))
+		t.undo = "rm -rf " + stage
+		made, err := t.run("if [ ! -d " + target + " ]; then mkdir " + target + " || return 1; cf_j=made; fi; umask 77; mkdir " + stage + " || return 1")
+		if err != nil {
+			return err
+		}
+		if made != "" {
+			t.undo += "; rmdir " + target
+		}
+
+		parts, packed := make(chan part), make(chan error, 1)
+		give, stop := context.WithCancel(t.ctx)
+		defer stop()
+		p := &packer{
+			check: tarball.Checker{Limits: t.treeLimits()},
+			size:  t.piece.Load,
+			send: func(next part) error {
+				select {
+				case parts <- next:
+					return nil
+				case <-give.Done():
+					return context.Cause(give)
+				}
+			},
+		}
+		go func() {
+			err := pack(p)
+			if err == nil {
+				err = p.finish()
+			}
+			packed <- tooLarge(err)
+		}()
+		inPlace := false
+		place := func() error {
+			if inPlace {
+				return nil
+			}
+			inPlace = true
+			_, err := t.run(merge + "fits " + stage + " " + target + " && merge " + stage + " " + target + " || return; rm -rf " + stage + " || return 1")
+			return err
+		}
+		timeout := t.timeout()
+		for {
+			select {
+			case next := <-parts:
+				where := stage
+				if next.late {
+					if err := place(); err != nil {
+						return err
+					}
+					where = target
+				}
+				if _, err := t.send("cd "+where+" || return "+isTampered+"; "+t.take(next.command)+next.after, next.data); err != nil {
+					return err
+				}
+			case err := <-packed:
+				if err != nil {
+					return err
+				}
+				return place()
+			case <-t.ctx.Done():
+				return context.Cause(t.ctx)
+			case <-timeout:
+				return ErrTimeout
+			}
+		}
+	})
+}
+
+// treeLimits returns the limits of a tree.
+func (t *transfer) treeLimits() tarball.Limits {
+	return tarball.Limits{Entries: t.c.limits.MaxTreeEntries, Bytes: t.c.limits.MaxTreeBytes}
+}
+
+// timeout returns a channel that tells when the deadline has passed; nil if there is none.
+func (t *transfer) timeout() <-chan time.Time {
+	if t.deadline.IsZero() {
+		return nil
+	}
+	return time.After(time.Until(t.deadline))
+}
+
+// tooLarge makes an error over a limit one of this package's.
+func tooLarge(err error) error {
+	if errors.Is(err, tarball.ErrLimit) {
+		return fmt.Errorf("%w: %w", ErrTooLarge, err)
+	}
+	return err
+}

@@ -1,0 +1,243 @@
+package execpolicy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+	"github.com/seed-64a260eb/cofferdam/internal/tarball"
+)
+
+// CopyOut writes a directory inside, with all that is below it, or one regular file, to w as a tar archive in GNU's format. Names in it
+// are relative to the directory, or are that of the file; [Session.CopyIn] takes it. Owners are left out. The image needs tar, which
+// reads with the rights of the session's user; what it can't read fails the copy.
+//
+// What the image's tar says is not believed: each entry is checked and written anew. An error is a [*fs.PathError]. It wraps
+// [ErrUnsafeName], [ErrUnsafeType], [ErrDuplicateName], [ErrTooLarge], [ErrArchive], the writer's own error, or one of those of
+// [Session.ReadFile]; then what w has is no archive: its end is missing. A Write that does not return by the deadline is left behind.
+func (s *Session) CopyOut(ctx context.Context, name string, w io.Writer) error {
+	return s.copyOut(ctx, name, func(r *tarball.Reader) error {
+		var block []byte
+		for {
+			h, err := r.Next()
+			if err == io.EOF {
+				_, err = w.Write(tarball.End())
+				return err
+			}
+			if err != nil {
+				return err
+			}
+			block = tarball.Append(block[:0], h)
+			if _, err = w.Write(block); err == nil {
+				_, err = io.Copy(w, r)
+			}
+			if err == nil {
+				_, err = w.Write(tarball.Pad(h.Size))
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}, nil)
+}
+
+// CopyOutTo copies a directory inside, with all that is below it, or one regular file, into a directory of the host, with permissions
+// and times. Files that are there are replaced, each as a whole, and so are links in place of files; a directory is merged with one that
+// is there, and that keeps its own permissions. Whatever the container's program made of its tree, or of the host's directory if it can change that: nothing outside of root
+// is touched, and a link is never followed out of it.
+//
+// All of it is first put into a directory of its own in root, whose name begins with ".cofferdam-" and that is removed at the end. A tree
+// that is not wholly in order is refused, and nothing changes. Errors are those of [Session.CopyOut], and [ErrUnsafeType] if a link, or
+// a file, is in the way of a directory, or a directory in that of a file.
+func (s *Session) CopyOutTo(ctx context.Context, name string, root *os.Root) error {
+	x := &extraction{root: root, stage: tempPrefix + strings.ToLower(token())}
+	return s.copyOut(ctx, name, x.extract, x)
+}
+
+// copyOut has take read the archive of a tree inside. If x is not nil, take prepares what x then puts in place.
+func (s *Session) copyOut(ctx context.Context, name string, take func(*tarball.Reader) error, x *extraction) (err error) {
+	return s.transfer(ctx, "copy from", name, func(t *transfer) error {
+		source := t.word(name)
+		dir, base := path.Split(name)
+		script := "[ -e " + source + " ] || return " + isMissing + "; if [ -d " + source + " ]; then cd " + source + " && tar -cf - . || return 1; " +
+			"elif [ -f " + source + " ]; then cd " + t.word(dir+".") + " && tar -hcf - " + shellwire.Word("./"+base) + " || return 1; else return " + isIrregular + "; fi"
+		from, to := io.Pipe()
+		taken := make(chan error, 1)
+		go func() {
+			err := take(&tarball.Reader{R: from, Checker: tarball.Checker{Limits: t.treeLimits()}})
+			if err != nil {
+				err = tooLarge(err)
+				// What is inside is told to stop.
+				t.cancel(err)
+			} else {
+				// The end is padded.
+				_, err = io.Copy(io.Discard, from)
+			}
+			from.CloseWithError(errors.Join(err, io.ErrClosedPipe))
+			taken <- err
+		}()
+		out := &sink{relay: newRelay(to)}
+		_, err := t.fetch(script, out)
+
+		// Whoever takes it has the rest of the time to take the rest.
+		flush, done := context.WithDeadline(context.Background(), t.flushBy(err))
+		defer done()
+		out.relay.finish(flush.Done())
+		if err != nil {
+			to.CloseWithError(err)
+		} else {
+			to.Close()
+		}
+		var takeErr error
+		if x != nil {
+			// It waits for nothing but the host's disk.
+			takeErr = <-taken
+			defer x.clean()
+		} else {
+			select {
+			case takeErr = <-taken:
+			case <-flush.Done():
+				takeErr = ErrTimeout
+			}
+		}
+		switch {
+		case err != nil:
+			return err
+		case takeErr != nil:
+			return takeErr
+		case x != nil:
+			return x.place()
+		}
+		return nil
+	})
+}
+
+// An extraction is a tree on its way into a directory of the host.
+type extraction struct {
+	root  *os.Root
+	stage string // a directory in root that holds it until it is whole
+
+	files []string // with the separators of this system
+	dirs  []string // parents first, also those that only show in the names of others
+	made  map[string]bool
+	stamp map[string]tarball.Header // of the directories that have an entry
+}
+
+// extract makes the tree in its stage.
+func (x *extraction) extract(r *tarball.Reader) error {
+	x.made, x.stamp = map[string]bool{}, map[string]tarball.Header{}
+	if err := x.root.Mkdir(x.stage, 0o700); err != nil {
+		return err
+	}
+	for {
+		h, err := r.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil && h.Name != "." {
+			err = x.entry(h, r)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (x *extraction) entry(h tarball.Header, content io.Reader) error {
+	name, err := filepath.Localize(h.Name)
+	if err != nil {
+		return fmt.Errorf("%w: %q", ErrUnsafeName, h.Name)
+	}
+	if h.Dir {
+		x.stamp[name] = h
+		return x.dir(name)
+	}
+	if err := x.dir(filepath.Dir(name)); err != nil {
+		return err
+	}
+	at := filepath.Join(x.stage, name)
+	f, err := x.root.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, content)
+	err = errors.Join(err, f.Chmod(h.Perm), f.Close())
+	if err == nil {
+		err = x.root.Chtimes(at, time.Time{}, h.ModTime)
+	}
+	x.files = append(x.files, name)
+	return err
+}
+
+// dir makes a directory and its parents in the stage.
+func (x *extraction) dir(name string) error {
+	if name == "." || x.made[name] {
+		return nil
+	}
+	if err := x.dir(filepath.Dir(name)); err != nil {
+		return err
+	}
+	x.made[name] = true
+	x.dirs = append(x.dirs, name)
+	return x.root.Mkdir(filepath.Join(x.stage, name), 0o700)
+}
+
+// place moves the tree from its stage to where it belongs, if nothing is in its way.
+func (x *extraction) place() error {
+	there := map[string]bool{}
+	for _, name := range x.dirs {
+		info, err := x.root.Lstat(name)
+		switch {
+		case err == nil && info.IsDir():
+			there[name] = true
+		case err == nil:
+			return fmt.Errorf("%w: %q is in the way of a directory", ErrUnsafeType, name)
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+	}
+	for _, name := range x.files {
+		info, err := x.root.Lstat(name)
+		switch {
+		case err == nil && info.IsDir():
+			return fmt.Errorf("%w: the directory %q is in the way of a file", ErrUnsafeType, name)
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+	}
+	for _, name := range x.dirs {
+		if !there[name] {
+			if err := x.root.Mkdir(name, 0o755); err != nil {
+				return err
+			}
+		}
+	}
+	for _, name := range x.files {
+		if err := x.root.Rename(filepath.Join(x.stage, name), name); err != nil {
+			return err
+		}
+	}
+	for i := len(x.dirs) - 1; i >= 0; i-- {
+		name := x.dirs[i]
+		if h, ok := x.stamp[name]; ok && !there[name] {
+			if err := x.root.Chtimes(name, time.Time{}, h.ModTime); err != nil {
+				return err
+			}
+			if err := x.root.Chmod(name, h.Perm); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// clean removes the stage.
+func (x *extraction) clean() { x.root.RemoveAll(x.stage) }

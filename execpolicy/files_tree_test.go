@@ -1,0 +1,399 @@
+//go:build linux
+
+package execpolicy_test
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+)
+
+var then = time.Unix(1700000000, 0)
+
+// sample is a tree of all that is allowed.
+func sample() fstest.MapFS {
+	tree := fstest.MapFS{
+		"empty":            {Mode: 0o644, ModTime: then},
+		"run":              {Mode: 0o755, Data: []byte("#!/bin/sh\n"), ModTime: then.Add(time.Hour)},
+		"sub":              {Mode: fs.ModeDir | 0o555, ModTime: then.Add(2 * time.Hour)},
+		"sub/deep/er/file": {Mode: 0o600, Data: noise(70000), ModTime: then},
+		"sub/large":        {Mode: 0o440, Data: noise(3<<20 + 7), ModTime: then.Add(3 * time.Hour)},
+		"sub/private":      {Mode: fs.ModeDir | 0o700, ModTime: then},
+		".hidden":          {Mode: 0o644, Data: []byte{0, 0xff}, ModTime: then},
+		"..x":              {Mode: 0o644, ModTime: then},
+		strings.Repeat("é", 60) + "/" + strings.Repeat("n", 200): {Mode: 0o644, Data: []byte("long"), ModTime: then},
+	}
+	for i, name := range awkwardNames {
+		tree["names/"+name] = &fstest.MapFile{Mode: 0o644, Data: noise(i), ModTime: then}
+	}
+	for i := range 150 {
+		tree[fmt.Sprintf("many/%d", i)] = &fstest.MapFile{Mode: 0o644, Data: noise(10 * i), ModTime: then}
+	}
+	return tree
+}
+
+// describe describes a tree to its last byte.
+func describe(t *testing.T, fsys fs.FS) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	assert.NilError(t, fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || name == "." {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		all[name] = fmt.Sprintf("%v %v", info.Mode(), info.ModTime().UTC())
+		if d.IsDir() {
+			if info.ModTime().Year() != 2023 {
+				// One without an entry of its own.
+				all[name] = "directory"
+			}
+			return nil
+		}
+		data, err := fs.ReadFile(fsys, name)
+		all[name] += fmt.Sprintf(" %x", data)
+		return err
+	}))
+	return all
+}
+
+// fromTar returns the tree in an archive as a file system.
+func fromTar(t *testing.T, data []byte) fs.FS {
+	t.Helper()
+	tree := fstest.MapFS{}
+	r := tar.NewReader(bytes.NewReader(data))
+	for {
+		h, err := r.Next()
+		if err == io.EOF {
+			return tree
+		}
+		assert.NilError(t, err)
+		content, err := io.ReadAll(r)
+		assert.NilError(t, err)
+		if name := strings.TrimSuffix(h.Name, "/"); name != "." {
+			tree[name] = &fstest.MapFile{Mode: h.FileInfo().Mode(), ModTime: h.ModTime, Data: content}
+		}
+	}
+}
+
+func openRoot(t *testing.T, dir string) *os.Root {
+	t.Helper()
+	root, err := os.OpenRoot(dir)
+	assert.NilError(t, err)
+	t.Cleanup(func() { root.Close() })
+	return root
+}
+
+var treeCases = []conformanceCase{
+	{name: "a tree goes in and comes out as it was", do: func(t *testing.T, s session) {
+		want := describe(t, sample())
+		assert.NilError(t, s.CopyFS(t.Context(), "tree", sample()))
+		s.empty()
+		assert.Equal(t, s.ok("ls -A tree | grep cofferdam; :"), "")
+
+		var archive bytes.Buffer
+		assert.NilError(t, s.CopyOut(t.Context(), "tree", &archive))
+		assert.DeepEqual(t, describe(t, fromTar(t, archive.Bytes())), want)
+
+		dir := t.TempDir()
+		assert.NilError(t, s.CopyOutTo(t.Context(), "tree", openRoot(t, dir)))
+		assert.DeepEqual(t, describe(t, os.DirFS(dir)), want)
+		assert.NilError(t, os.Chmod(filepath.Join(dir, "sub"), 0o755))
+
+		assert.NilError(t, s.CopyIn(t.Context(), "again", &archive))
+		archive.Reset()
+		assert.NilError(t, s.CopyOut(t.Context(), "again", &archive))
+		assert.DeepEqual(t, describe(t, fromTar(t, archive.Bytes())), want)
+		s.ok("chmod -R u+w tree again; rm -rf tree again")
+	}},
+	{name: "what is there is merged and replaced", do: func(t *testing.T, s session) {
+		s.ok("mkdir -p tree/a/b other; echo old >tree/a/f; echo stays >tree/a/stays; ln -s ../../other tree/a/link; mkfifo tree/a/fifo; ln -s ../../other/x tree/a/dangling")
+		file := func(text string) *fstest.MapFile {
+			return &fstest.MapFile{Data: []byte(text), Mode: 0o644, ModTime: then}
+		}
+		tree := fstest.MapFS{"a/f": file("new"), "a/b/c/d": file("d"), "a/link": file("link"), "a/fifo": file("fifo"), "a/dangling": file("dangling"), "z": file("z")}
+		assert.NilError(t, s.CopyFS(t.Context(), "tree", tree))
+		assert.Equal(t, s.ok("cd tree; for f in a/f a/stays a/b/c/d a/link a/fifo a/dangling z; do [ -L $f ] || printf '%s ' $(cat $f); done; ls -A ../other; cd .."), "new stays d link fifo dangling z ")
+		s.ok("chmod -R u+w tree")
+		for _, c := range []struct {
+			there, comes string
+			want         error
+		}{
+			{"mkdir tree/dir", "dir", execpolicy.ErrNotRegular},
+			{"ln -s ../other tree/linked", "linked/x", execpolicy.ErrUnsafeType},
+			{">tree/plain", "plain/x", execpolicy.ErrUnsafeType},
+		} {
+			s.ok(c.there)
+			was := s.ok("ls -AR tree other")
+			err := s.CopyFS(t.Context(), "tree", fstest.MapFS{"a/f": file("newer"), c.comes: file("x")})
+			assert.ErrorIs(t, err, c.want, c.comes)
+			assert.Equal(t, s.ok("ls -AR tree other"), was)
+			assert.Equal(t, s.ok("cat tree/a/f"), "new")
+		}
+		s.ok("chmod -R u+w tree; rm -rf tree other")
+	}},
+	{name: "one file comes out", do: func(t *testing.T, s session) {
+		s.write("-one file", noise(1000), 0o640)
+		var archive bytes.Buffer
+		assert.NilError(t, s.CopyOut(t.Context(), "-one file", &archive))
+		data, err := fs.ReadFile(fromTar(t, archive.Bytes()), "-one file")
+		assert.NilError(t, err)
+		assert.DeepEqual(t, data, noise(1000))
+		s.ok("rm ./-*")
+	}},
+	{name: "an empty tree", do: func(t *testing.T, s session) {
+		assert.NilError(t, s.CopyFS(t.Context(), "tree", fstest.MapFS{}))
+		assert.NilError(t, s.CopyFS(t.Context(), "tree", fstest.MapFS{}))
+		dir := t.TempDir()
+		assert.NilError(t, s.CopyOutTo(t.Context(), "tree", openRoot(t, dir)))
+		assert.Equal(t, len(describe(t, os.DirFS(dir))), 0)
+		s.ok("rmdir tree")
+	}},
+	{name: "what can't be copied", do: func(t *testing.T, s session) {
+		s.ok("mkfifo fifo; mkdir closed; >closed/x; chmod 0 closed/x; chmod 500 closed")
+		for name, want := range map[string]error{"nothing": fs.ErrNotExist, "fifo": execpolicy.ErrNotRegular, "/dev/zero": execpolicy.ErrNotRegular} {
+			assert.ErrorIs(t, s.CopyOut(t.Context(), name, io.Discard), want, name)
+		}
+		assert.ErrorIs(t, s.CopyFS(t.Context(), "no/such", sample()), execpolicy.ErrTransfer)
+		if s.ok("id -u") != "0" {
+			assert.ErrorIs(t, s.CopyOut(t.Context(), "closed", io.Discard), execpolicy.ErrTransfer)
+			assert.ErrorIs(t, s.CopyFS(t.Context(), "closed", fstest.MapFS{"y": {}}), execpolicy.ErrTransfer)
+		}
+		s.ok("chmod 700 closed; rm -rf closed fifo")
+	}},
+	{name: "an archive that is not in order changes nothing", do: func(t *testing.T, s session) {
+		s.ok("mkdir tree; echo old >tree/good; ln -s / tree/root; echo x >outside")
+		good := tar.Header{Typeflag: tar.TypeReg, Name: "good", Mode: 0o644, ModTime: then}
+		for name, c := range map[string]struct {
+			want error
+			bad  tar.Header
+		}{
+			"dots":      {execpolicy.ErrUnsafeName, tar.Header{Typeflag: tar.TypeReg, Name: "../outside"}},
+			"absolute":  {execpolicy.ErrUnsafeName, tar.Header{Typeflag: tar.TypeReg, Name: "/tmp/outside"}},
+			"symlink":   {execpolicy.ErrUnsafeType, tar.Header{Typeflag: tar.TypeSymlink, Name: "x", Linkname: "/"}},
+			"hard link": {execpolicy.ErrUnsafeType, tar.Header{Typeflag: tar.TypeLink, Name: "x", Linkname: "good"}},
+			"device":    {execpolicy.ErrUnsafeType, tar.Header{Typeflag: tar.TypeChar, Name: "x"}},
+			"fifo":      {execpolicy.ErrUnsafeType, tar.Header{Typeflag: tar.TypeFifo, Name: "x"}},
+			"twice":     {execpolicy.ErrDuplicateName, tar.Header{Typeflag: tar.TypeReg, Name: "./good"}},
+			"in a file": {execpolicy.ErrDuplicateName, tar.Header{Typeflag: tar.TypeReg, Name: "good/x"}},
+			"in a link": {execpolicy.ErrUnsafeType, tar.Header{Typeflag: tar.TypeReg, Name: "root/tmp/outside"}},
+		} {
+			archive := archiveOf(t, good, c.bad)
+			assert.ErrorIs(t, s.CopyIn(t.Context(), "tree", bytes.NewReader(archive)), c.want, name)
+			assert.Equal(t, s.ok("ls -A tree; cat tree/good outside; ls /tmp/outside 2>/dev/null; :"), "good\nroot\nold\nx", name)
+		}
+		for _, archive := range [][]byte{nil, []byte("no archive"), archiveOf(t, good)[:512]} {
+			assert.ErrorIs(t, s.CopyIn(t.Context(), "tree", bytes.NewReader(archive)), execpolicy.ErrArchive)
+		}
+		broken := errors.New("broken")
+		assert.ErrorIs(t, s.CopyIn(t.Context(), "tree", io.MultiReader(bytes.NewReader(archiveOf(t, good)[:512]), failing{broken})), broken)
+		assert.Equal(t, s.ok("ls -A tree; cat tree/good"), "good\nroot\nold")
+		s.ok("rm -rf tree outside")
+	}},
+	{name: "a tree inside that is not in order changes nothing on the host", do: func(t *testing.T, s session) {
+		for name, c := range map[string]struct {
+			want   error
+			script string
+		}{
+			"symlink":        {execpolicy.ErrUnsafeType, "ln -s /etc/passwd tree/z"},
+			"symlink to dir": {execpolicy.ErrUnsafeType, "ln -s / tree/z"},
+			"hard link":      {execpolicy.ErrUnsafeType, "ln tree/good tree/z"},
+			"fifo":           {execpolicy.ErrUnsafeType, "mkfifo tree/z"},
+			"no UTF-8":       {execpolicy.ErrUnsafeName, `>"$(printf 'tree/\377')"`},
+			"too many":       {execpolicy.ErrTooLarge, "mkdir tree/z; i=0; while [ $i -lt 300 ]; do >tree/z/$i; i=$((i + 1)); done"},
+			"too large":      {execpolicy.ErrTooLarge, "dd if=/dev/zero of=tree/z bs=65536 count=200"},
+			"with holes":     {execpolicy.ErrTooLarge, "dd if=/dev/zero of=tree/z bs=65536 seek=100000 count=1"},
+			"far too deep":   {execpolicy.ErrTooLarge, "cd tree; i=0; while [ $i -lt 400 ]; do mkdir d && cd d || exit 1; i=$((i + 1)); done; cd " + `"$OLDPWD"; cd /workspace 2>/dev/null || :`},
+		} {
+			s.ok("home=$PWD; mkdir tree; echo new >tree/good; echo more >tree/more")
+			s.ok(c.script + "; cd \"$home\"")
+			dir := t.TempDir()
+			assert.NilError(t, os.WriteFile(filepath.Join(dir, "good"), []byte("old"), 0o644))
+			assert.ErrorIs(t, s.CopyOutTo(t.Context(), "tree", openRoot(t, dir)), c.want, name)
+			entries, err := os.ReadDir(dir)
+			assert.NilError(t, err)
+			assert.Equal(t, len(entries), 1, "%s: %v", name, entries)
+			text, err := os.ReadFile(filepath.Join(dir, "good"))
+			assert.NilError(t, err)
+			assert.Equal(t, string(text), "old")
+			assert.ErrorIs(t, s.CopyOut(t.Context(), "tree", io.Discard), c.want, name)
+			s.ok("rm -rf tree")
+		}
+	}},
+	{name: "what was planted in the host's directory is not followed", do: func(t *testing.T, s session) {
+		s.ok("mkdir -p tree/sub; echo new >tree/file; echo new >tree/sub/file")
+		outside := filepath.Join(t.TempDir(), "outside")
+		assert.NilError(t, os.Mkdir(outside, 0o755))
+		victim := filepath.Join(outside, "file")
+		for name, c := range map[string]struct {
+			plant func(dir string) error
+			want  error // nil if it is replaced
+		}{
+			"a link in place of a file":      {func(dir string) error { return os.Symlink(victim, filepath.Join(dir, "file")) }, nil},
+			"a hard link in place of a file": {func(dir string) error { return os.Link(victim, filepath.Join(dir, "file")) }, nil},
+			"a fifo in place of a file":      {func(dir string) error { return syscall.Mkfifo(filepath.Join(dir, "file"), 0o644) }, nil},
+			"a link in place of a directory": {func(dir string) error { return os.Symlink(outside, filepath.Join(dir, "sub")) }, execpolicy.ErrUnsafeType},
+			"a file in place of a directory": {func(dir string) error { return os.WriteFile(filepath.Join(dir, "sub"), nil, 0o644) }, execpolicy.ErrUnsafeType},
+			"a directory in place of a file": {func(dir string) error { return os.Mkdir(filepath.Join(dir, "file"), 0o755) }, execpolicy.ErrUnsafeType},
+			"a link within, to a directory": {func(dir string) error {
+				return errors.Join(os.Mkdir(filepath.Join(dir, "x"), 0o755), os.Symlink("x", filepath.Join(dir, "sub")))
+			}, execpolicy.ErrUnsafeType},
+			"a directory that is there": {func(dir string) error { return os.Mkdir(filepath.Join(dir, "sub"), 0o755) }, nil},
+		} {
+			dir := t.TempDir()
+			assert.NilError(t, os.WriteFile(victim, []byte("victim"), 0o600))
+			assert.NilError(t, c.plant(dir))
+			err := s.CopyOutTo(t.Context(), "tree", openRoot(t, dir))
+			if c.want != nil {
+				assert.ErrorIs(t, err, c.want, name)
+			} else {
+				assert.NilError(t, err, name)
+				for _, file := range []string{"file", "sub/file"} {
+					info, err := os.Lstat(filepath.Join(dir, file))
+					assert.NilError(t, err)
+					assert.Assert(t, info.Mode().IsRegular(), name)
+				}
+			}
+			text, err := os.ReadFile(victim)
+			assert.NilError(t, err)
+			assert.Equal(t, string(text), "victim", name)
+			entries, err := os.ReadDir(outside)
+			assert.NilError(t, err)
+			assert.Equal(t, len(entries), 1, name)
+			left, _ := filepath.Glob(filepath.Join(dir, ".cofferdam-*"))
+			assert.Equal(t, len(left), 0, name)
+		}
+		s.ok("rm -rf tree")
+	}},
+	{name: "a file system of the host with more than files", do: func(t *testing.T, s session) {
+		dir := t.TempDir()
+		assert.NilError(t, os.Symlink("/etc/passwd", filepath.Join(dir, "link")))
+		assert.ErrorIs(t, s.CopyFS(t.Context(), "tree", openRoot(t, dir).FS()), execpolicy.ErrUnsafeType)
+		assert.Equal(t, s.ok("ls tree 2>/dev/null; :"), "")
+	}},
+}
+
+type failing struct{ err error }
+
+func (f failing) Read([]byte) (int, error) { return 0, f.err }
+
+func archiveOf(t *testing.T, headers ...tar.Header) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, h := range headers {
+		assert.NilError(t, w.WriteHeader(&h))
+	}
+	assert.NilError(t, w.Close())
+	return b.Bytes()
+}
+
+func treeLimits(l execpolicy.Limits) execpolicy.Limits {
+	l.CommandTimeout, l.MaxTreeEntries, l.MaxTreeBytes = 4*patience, 250, 8<<20
+	return l
+}
+
+func TestTrees(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		policy := p.policy()
+		policy.Limits = treeLimits(policy.Limits)
+		runCases(t, policy, p.spec(), treeCases)
+	})
+}
+
+func TestHostTrees(t *testing.T) {
+	enginetest.Check(t)
+	canary(t)
+	runCases(t, execpolicy.HostPolicy{Limits: treeLimits(hostLimits)}, execpolicy.Spec{}, treeCases)
+}
+
+// Whatever cuts a copy off, nothing is left of it.
+func TestTreesCutOff(t *testing.T) {
+	large := fstest.MapFS{"a": {Data: noise(10 << 20), Mode: 0o644}, "b": {Data: noise(10 << 20), Mode: 0o644}}
+	everywhere(t, func(t *testing.T, p place) {
+		spec := p.spec()
+		spec.Workspace = newWorkspace(t, "workspace")
+		policy := p.policy()
+		policy.CommandTimeout = time.Minute
+		s := open(t, policy, spec)
+		clean := func(t *testing.T, dir string, want int) {
+			t.Helper()
+			entries, err := os.ReadDir(dir)
+			assert.NilError(t, err)
+			assert.Equal(t, len(entries), want, "%v", entries)
+			s.t = t
+			assert.Assert(t, !s.script("echo on").StateLost)
+			s.empty()
+		}
+		t.Run("in", func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			done := make(chan error, 1)
+			go func() { done <- s.CopyFS(ctx, "tree", large) }()
+			wait(t, func() bool {
+				found, _ := filepath.Glob(filepath.Join(spec.Workspace, "tree/.cofferdam-*/a"))
+				return len(found) > 0
+			}, "the copy does not begin")
+			cancel()
+			assert.ErrorIs(t, <-done, context.Canceled)
+			clean(t, spec.Workspace, 0)
+		})
+		t.Run("a reader that is stuck", func(t *testing.T) {
+			r, w := io.Pipe()
+			defer w.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), short)
+			defer cancel()
+			assert.ErrorIs(t, s.CopyIn(ctx, "tree", r), context.DeadlineExceeded)
+			clean(t, spec.Workspace, 0)
+		})
+		assert.NilError(t, s.CopyFS(t.Context(), "tree", large))
+		t.Run("out", func(t *testing.T) {
+			dir := t.TempDir()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			done := make(chan error, 1)
+			go func() { done <- s.CopyOutTo(ctx, "tree", openRoot(t, dir)) }()
+			wait(t, func() bool {
+				found, _ := filepath.Glob(filepath.Join(dir, ".cofferdam-*/*"))
+				return len(found) > 0 || len(done) > 0
+			}, "the copy does not begin")
+			cancel()
+			assert.ErrorIs(t, <-done, context.Canceled)
+			clean(t, dir, 0)
+		})
+		t.Run("a writer that is stuck", func(t *testing.T) {
+			free := make(stuck)
+			defer close(free)
+			ctx, cancel := context.WithTimeout(t.Context(), short)
+			defer cancel()
+			within(t, patience, "a copy", func() {
+				assert.ErrorIs(t, s.CopyOut(ctx, "tree", free), context.DeadlineExceeded)
+			})
+			clean(t, spec.Workspace, 1)
+		})
+		t.Run("a writer that fails", func(t *testing.T) {
+			r, w := io.Pipe()
+			r.CloseWithError(io.ErrClosedPipe)
+			assert.ErrorIs(t, s.CopyOut(t.Context(), "tree", w), io.ErrClosedPipe)
+			clean(t, spec.Workspace, 1)
+		})
+	})
+}
