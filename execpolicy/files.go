@@ -66,15 +66,20 @@ func (s *Session) WriteFile(ctx context.Context, name string, data []byte, perm 
 		temp := t.word(dir + tempPrefix + strings.ToLower(token()))
 		target := t.word(name)
 		t.undo = "rm -f " + temp
+		mask, mode := "77", fmt.Sprintf("chmod %o %s && ", perm, temp)
+		if perm&0o111 == 0 && len(data) <= minPiece {
+			// One program less to run.
+			mask, mode = fmt.Sprintf("%o", 0o666&^perm), ""
+		}
 		begin := "[ -d " + t.word(dir+".") + " ] || return " + isMissing +
-			"; if [ -d " + target + " ]; then [ -L " + target + " ] || return " + isDirectory + "; fi; umask 77; "
+			"; if [ -d " + target + " ]; then [ -L " + target + " ] || return " + isDirectory + "; fi; umask " + mask + "; "
 		for {
 			piece := data[:min(len(data), int(t.piece.Load()))]
 			data = data[len(piece):]
 			script := begin + t.append(temp)
 			if len(data) == 0 {
 				// A link to a directory would be followed.
-				script += fmt.Sprintf("if [ -d %s ]; then rm -f %s; fi; chmod %o %s && mv -f %s %s || return 1; ", target, target, perm, temp, temp, target)
+				script += fmt.Sprintf("if [ -d %s ]; then rm -f %s; fi; %smv -f %s %s || return 1; ", target, target, mode, temp, target)
 			}
 			if _, err := t.send(script, piece); err != nil || len(data) == 0 {
 				return err
@@ -146,13 +151,23 @@ const (
 	isInTheWay  = "106"
 )
 
-var reasons = map[string]error{
-	isMissing:   fs.ErrNotExist,
-	isIrregular: ErrNotRegular,
-	isDirectory: fmt.Errorf("%w: it is a directory", ErrNotRegular),
-	isForbidden: fs.ErrPermission,
-	isInTheWay:  fmt.Errorf("%w: it is in the way of a directory", ErrUnsafeType),
-	isTampered:  fmt.Errorf("%w: what was sent before is gone", ErrTransfer),
+// reason returns what a status says, or nil.
+func reason(status int) error {
+	switch strconv.Itoa(status) {
+	case isMissing:
+		return fs.ErrNotExist
+	case isIrregular:
+		return ErrNotRegular
+	case isDirectory:
+		return fmt.Errorf("%w: it is a directory", ErrNotRegular)
+	case isForbidden:
+		return fs.ErrPermission
+	case isTampered:
+		return fmt.Errorf("%w: what was sent before is gone", ErrTransfer)
+	case isInTheWay:
+		return fmt.Errorf("%w: it is in the way of a directory", ErrUnsafeType)
+	}
+	return nil
 }
 
 // A transfer is a run of steps, each a script that runs inside in a shell of the supervisor's own while nothing else does.
@@ -281,7 +296,7 @@ func (t *transfer) end(r reply, errOut *sink) (string, error) {
 	case r.mark.Status == 0:
 		return r.mark.Dir, nil
 	}
-	if err := reasons[strconv.Itoa(r.mark.Status)]; err != nil {
+	if err := reason(r.mark.Status); err != nil {
 		return "", err
 	}
 	return "", fmt.Errorf("%w: status %d: %s", ErrTransfer, r.mark.Status, said)

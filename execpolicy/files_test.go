@@ -101,8 +101,10 @@ var fileCases = []conformanceCase{
 	{name: "permissions", do: func(t *testing.T, s session) {
 		s.ok("umask 027")
 		for _, perm := range []fs.FileMode{0o644, 0o755, 0o400, 0o777, 0} {
-			s.write("file", noise(100000), perm)
-			assert.Equal(t, s.ok("umask 027; ls -l file | cut -c1-10"), fs.FileMode(perm).String())
+			for _, size := range []int{0, 100000} {
+				s.write("file", noise(size), perm)
+				assert.Equal(t, s.ok("umask 027; ls -l file | cut -c1-10"), perm.String())
+			}
 		}
 		s.ok("rm -f file; umask 022")
 	}},
@@ -349,6 +351,55 @@ func TestFilesCutOff(t *testing.T) {
 			assert.ErrorIs(t, err, execpolicy.ErrEnded)
 			clean(t)
 		})
+	})
+}
+
+// At the process limit nothing can be started inside. A transfer fails in time, and one that comes when there is room again does not.
+func TestFilesAtTheProcessLimit(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		policy := p.policy()
+		policy.PidsLimit, policy.CommandTimeout = 16, time.Second
+		s := open(t, policy, p.spec())
+		s.ok("i=0; while [ $i -lt 11 ]; do sleep 4741 & i=$((i + 1)); done; : ready")
+		s.run(execpolicy.Command{Script: "while :; do sleep 4742 & done 2>/dev/null", Timeout: short})
+		within(t, 20*time.Second, "a write", func() {
+			if err := s.WriteFile(t.Context(), "file", noise(100000), 0o644); err != nil {
+				t.Log(err)
+			}
+		})
+		wait(t, func() bool {
+			r, err := s.Run(t.Context(), execpolicy.Command{Script: "for f in /proc/[0-9]*/stat; do read -r pid name rest <$f && [ \"$name\" = '(sleep)' ] && kill -9 $pid; done; echo on"})
+			return errors.Is(err, execpolicy.ErrEnded) || err == nil && strings.HasSuffix(string(r.Stdout), "on\n")
+		}, "the session does not answer")
+		// The dead count until they are gathered.
+		wait(t, func() bool {
+			err := s.WriteFile(t.Context(), "file", noise(100000), 0o644)
+			if err == nil {
+				var data []byte
+				data, err = s.ReadFile(t.Context(), "file", 0)
+				assert.Assert(t, err != nil || bytes.Equal(data, noise(100000)))
+			}
+			return err == nil || errors.Is(err, execpolicy.ErrEnded)
+		}, "nothing can be written")
+	})
+}
+
+// What is made in a workspace of the host's belongs to its owner.
+func TestFilesBelongToTheUser(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		spec := p.spec()
+		spec.Workspace = newWorkspace(t, "workspace")
+		s := open(t, p.policy(), spec)
+		s.write("file", []byte("hello"), 0o640)
+		assert.NilError(t, s.CopyFS(t.Context(), "tree", os.DirFS(spec.Workspace)))
+		want, wantGroup, err := ownerOf(spec.Workspace)
+		assert.NilError(t, err)
+		for _, name := range []string{"file", "tree", "tree/file"} {
+			uid, gid, err := ownerOf(filepath.Join(spec.Workspace, name))
+			assert.NilError(t, err)
+			assert.Equal(t, uid, want, name)
+			assert.Equal(t, gid, wantGroup, name)
+		}
 	})
 }
 

@@ -86,7 +86,8 @@ killed() {
 	opened
 	ended 137
 }
-body() { eval "$1"; }
+# A fork that fails would end this shell, but for command.
+body() { command eval "$1"; }
 opened() {
 	printf '%sb%s\n' $cf_p $cf_m
 	printf '%sb%s\n' $cf_p $cf_m >&2
@@ -185,6 +186,7 @@ while IFS= read -r cf_x; do
 		} >"$cf_d/$cf_in" || exit 97 ;;
 	# fTEXT, rTEXT: evaluates it in a process of this shell's own, while nothing else runs until h; the second for what it prints.
 	f* | r*) freeze
+		jobs >&2
 		clock
 		cf_hm=$cf_m
 		case $cf_x in

@@ -1,0 +1,57 @@
+package execpolicy_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing/fstest"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+)
+
+func ExampleSession_WriteFile() {
+	ctx := context.Background()
+	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{}, execpolicy.Spec{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	if err := s.WriteFile(ctx, "main.py", []byte(`open("out.txt", "w").write("made inside")`), 0o644); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := s.Run(ctx, execpolicy.Command{Argv: []string{"python3", "main.py"}}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	out, err := s.ReadFile(ctx, "out.txt", 1<<20)
+	fmt.Printf("%s %v\n", out, err)
+}
+
+// A tree goes in, a command changes it, and what it made comes out. Nothing of the host is mounted.
+func ExampleSession_CopyFS() {
+	ctx := context.Background()
+	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{}, execpolicy.Spec{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	tree := fstest.MapFS{"src/a.txt": {Data: []byte("a\n"), Mode: 0o644}, "src/b.txt": {Data: []byte("b\n"), Mode: 0o644}}
+	if err := s.CopyFS(ctx, ".", tree); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := s.Run(ctx, execpolicy.Command{Script: "mkdir out && cat src/* >out/all.txt"}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	results, err := os.OpenRoot("results")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer results.Close()
+	fmt.Println(s.CopyOutTo(ctx, "out", results))
+}
