@@ -109,6 +109,9 @@ type container struct {
 	failed    atomic.Pointer[failure] // of the last attempt to kill it
 }
 
+// errMayCome says that there is no container, and that the engine may have been asked for it by a client that was cut off.
+var errMayCome = errors.New("it could still come into being")
+
 // A failure is an attempt that failed.
 type failure struct {
 	err error
@@ -199,6 +202,11 @@ func (c *container) kill(ctx context.Context) error {
 			err = c.force(ctx)
 		}
 	}
+	if err == errMayCome {
+		// The engine answers, and there is nothing. Somebody looks on all the same.
+		c.killLater.Do(func() { go c.forceLater() })
+		return nil
+	}
 	if err != nil {
 		// The guard goes on watching for it, and takes over when this program ends.
 		c.killLater.Do(func() { go c.forceLater() })
@@ -284,7 +292,7 @@ func (c *container) force(ctx context.Context) error {
 	var seen time.Time // to have been there, or not to be known
 	var cut time.Time  // when its client was cut off
 	var down time.Time // since when the engine refuses to be asked
-	hung := false
+	hung, none := false, false // none was there when its client had ended
 	for {
 		// Asked before: a client that has ended creates nothing after the look.
 		over, client := false, c.client.Done()
@@ -323,11 +331,15 @@ func (c *container) force(ctx context.Context) error {
 		case err == nil && over && !hung && !mayCome, err == nil && !seen.IsZero() && time.Since(seen) > clientGrace:
 			return nil
 		case ctx.Err() != nil:
-			if err == nil {
-				err = errors.New("it could still come into being")
+			// A look that the end of the time cuts short tells nothing.
+			if none || err == nil && over && !hung {
+				return errMayCome
+			} else if err == nil {
+				err = errMayCome
 			}
 			return errors.Join(err, context.Cause(ctx))
 		}
+		none = err == nil && over && !hung
 		select {
 		case <-ctx.Done():
 		case <-time.After(lookAgain):

@@ -233,7 +233,7 @@ func TestOnlyAnOwnNamespaceIsEndedFromInside(t *testing.T) {
 			policy := execpolicy.DockerPolicy{Engine: fake.Engine, ExtraRunArgs: extra, AllowUnsafeArgs: []string{"pid"}}
 			policy.TerminationTimeout = 5 * time.Second
 			s := open(t, policy, execpolicy.Spec{})
-			fake.Set(fakeengine.Faults{Hang: []string{"run", "rm"}})
+			fake.Set(fakeengine.Faults{Hang: []string{"run", "rm", "container inspect"}})
 			assert.ErrorIs(t, s.Close(), execpolicy.ErrStillThere)
 			helped := slices.ContainsFunc(fake.Calls(), func(call []string) bool { return slices.Contains(call, "exec") })
 			assert.Equal(t, helped, extra == nil)
