@@ -287,8 +287,6 @@ except EOFError:
 			assert.ErrorContains(t, err, want)
 			assert.Assert(t, r == nil)
 		}
-		_, err := codeblock.Run(t.Context(), s.Session, []codeblock.Block{sh("echo ran >ran")}, codeblock.Options{Dir: "/no/such"})
-		assert.ErrorIs(t, err, execpolicy.ErrNoDir)
 		assert.Equal(t, s.ok("ls -A"), "")
 	}},
 	{"both streams as they come", func(t *testing.T, s session) {
@@ -301,9 +299,16 @@ except EOFError:
 	}},
 }
 
-// These end the session that they run in.
-func TestSessionThatEnds(t *testing.T) {
+// Each has a session of its own.
+func TestSessionsOfTheirOwn(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
+		t.Run("a directory that is not there", func(t *testing.T) {
+			s := p.open(t)
+			r, err := codeblock.Run(t.Context(), s.Session, []codeblock.Block{sh("echo ran"), sh("echo no")}, codeblock.Options{Dir: "/no/such"})
+			assert.ErrorIs(t, err, execpolicy.ErrNoDir)
+			assert.Equal(t, len(r.Steps), 1)
+			assert.Assert(t, r.Steps[0].Result == nil)
+		})
 		t.Run("closed meanwhile", func(t *testing.T) {
 			s := p.open(t)
 			o := codeblock.Options{Stdout: writerFunc(func([]byte) { go s.Close() })}
