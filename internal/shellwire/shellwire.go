@@ -117,7 +117,7 @@ func (u Unit) Ops(prefix, tag string) []byte {
 	if u.Dir != "" {
 		end := prefix + "e" + tag
 		t.WriteString(`CDPATH= \command cd -- ` + Quote(u.Dir) + ` >/dev/null 2>&1 || { \command printf '` + end + " " + noDir + " " + prefix +
-			`\n'; \command printf '` + end + `\n' >&5; \return 0; }` + "\n")
+			`\n'; \command printf '` + end + `\n' >&5; cf_k=; \return; }` + "\n")
 	}
 	if u.Stdin != "" {
 		t.WriteString(`{ \command rm -f -- ` + Quote(u.Stdin) + "; ")
