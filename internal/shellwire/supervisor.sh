@@ -68,12 +68,14 @@ over() {
 # What it leaves in cf_j stands in the mark, where the directory would: nobody's output can get between. Still is to have nobody else's
 # output behind the begin.
 help() {
-	cf_s=0 cf_j=
+	cf_j=
 	exec >&4 2>&5 6>&- 7>&- 8>&- 9>&-
 	[ $# = 1 ] || still
 	opened
-	body "$1" || cf_s=$?
-	ended "$cf_s" "$cf_j"
+	# A fork or a redirection that fails ends bash; busybox it ends without a word, but for command.
+	trap 'ended $? "$cf_j"' EXIT
+	trap 'exit 143' TERM
+	body "$1"
 }
 # told marks the end of a helper, which was ended.
 told() {
@@ -86,7 +88,6 @@ killed() {
 	opened
 	ended 137
 }
-# A fork that fails would end this shell, but for command.
 body() { command eval "$1"; }
 opened() {
 	printf '%sb%s\n' $cf_p $cf_m

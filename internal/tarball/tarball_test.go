@@ -128,7 +128,7 @@ func TestRefuses(t *testing.T) {
 		{"a directory with content", ErrFormat, reseal(archive(t, reg("a", 1)), func(b []byte) { b[156] = '5' })},
 		{"one name for all", ErrFormat, reseal(pax(t, "path", "other"), func(b []byte) { b[156] = 'g' })},
 		{"a large header", ErrFormat, archive(t, reg(strings.Repeat("x/", 40000)+"x", 0))},
-		{"no end of headers", ErrFormat, bytes.Repeat(archive(t, tar.Header{Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"comment": "x"}})[:1024], 10)},
+		{"no end of headers", ErrFormat, append(bytes.Repeat(archive(t, tar.Header{Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"comment": "x"}})[:1024], 10), archive(t, reg("a", 0))...)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := read(c.data, few)
