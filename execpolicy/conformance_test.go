@@ -292,6 +292,15 @@ var commandCases = []conformanceCase{
 		assert.Assert(t, r == nil)
 		assert.Equal(t, s.ok("pwd"), "/workspace")
 	}},
+	{name: "commands behind one whose directory is missing run once, and at once", do: func(t *testing.T, s session) {
+		for range 50 {
+			_, err := s.Run(t.Context(), execpolicy.Command{Script: "true", Dir: "/no/such"})
+			assert.ErrorIs(t, err, execpolicy.ErrNoDir)
+			for _, word := range []string{"one", "two", "three"} {
+				assert.Equal(t, s.ok("echo "+word), word)
+			}
+		}
+	}},
 	{name: "1 MiB of stdin is exact", do: func(t *testing.T, s session) {
 		stdin := strings.Repeat("0123456789abcde\x00", 1<<16)
 		r := s.run(execpolicy.Command{Script: "cat", Stdin: strings.NewReader(stdin)})
