@@ -289,9 +289,9 @@ func (c *container) force(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, left-min(2*clientGrace, left/2))
 	defer cancel()
 	defer c.help(ctx).Stop()
-	var seen time.Time // to have been there, or not to be known
-	var cut time.Time  // when its client was cut off
-	var down time.Time // since when the engine refuses to be asked
+	var seen time.Time         // to have been there, or not to be known
+	var cut time.Time          // when its client was cut off
+	var down time.Time         // since when the engine refuses to be asked
 	hung, none := false, false // none was there when its client had ended
 	for {
 		// Asked before: a client that has ended creates nothing after the look.
