@@ -16,16 +16,6 @@ import (
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
-// Files are sent and fetched through the session's own pipes, so whatever its commands see is seen: tmpfs, a read-only root, another
-// machine's engine. The methods that do it take their turn as commands do. All of them:
-//
-//   - run as the session's user, beside its shell: neither its variables, functions, aliases nor limits matter;
-//   - end at the latest [Limits.TerminationTimeout] after [Limits.CommandTimeout], counted from when the turn has come, or after ctx ends;
-//   - take a name that is not absolute from the directory where the session began, wherever its shell is now;
-//   - stop everything else inside while they work there, in a namespace of its own: what they read or replace is of one moment;
-//   - leave no half file under its final name, and nothing else behind, if they fail or are cut off while the container lives. If the
-//     container itself ends meanwhile, what was begun in a mounted directory stays there, under a name that begins with ".cofferdam-".
-
 var (
 	// ErrNotRegular is returned for what is there but no regular file.
 	ErrNotRegular = errors.New("not a regular file")
@@ -89,7 +79,8 @@ func (s *Session) WriteFile(ctx context.Context, name string, data []byte, perm 
 	})
 }
 
-// ReadFile returns the content of a regular file inside, of at most limit bytes; if zero, [DefaultReadLimit]. A link is followed.
+// ReadFile returns the content of a regular file inside, of at most limit bytes; if zero, [DefaultReadLimit]. A link is followed. One of
+// the kernel's that is another at each look, such as /proc/self/status, is not sure to be read: what comes is counted once more.
 //
 // An error is a [*fs.PathError]. It wraps [ErrInvalid], [fs.ErrNotExist], [fs.ErrPermission], [ErrNotRegular], [ErrTooLarge],
 // [ErrTransfer], or one of those that [Session.Run] has without a result.
