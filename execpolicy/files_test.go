@@ -261,6 +261,19 @@ func TestFiles(t *testing.T) {
 	})
 }
 
+// More than the supervisor's own directory holds.
+func TestLargeFile(t *testing.T) {
+	data := noise(50<<20 + 1)
+	everywhere(t, func(t *testing.T, p place) {
+		policy := p.policy()
+		policy.CommandTimeout = time.Minute
+		s := open(t, policy, p.spec())
+		s.write("file", data, 0o600)
+		assert.Assert(t, bytes.Equal(s.read("file"), data))
+		s.empty()
+	})
+}
+
 func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // oldMark returns what a mark looks like.
