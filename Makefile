@@ -11,7 +11,7 @@ demo:
 
 # One package at a time: the promises have bounds in time, and two packages would measure each other.
 test:
-	$(GO) test -p 1 -race -shuffle=on $(TESTFLAGS) ./...
+	$(GO) test -p 1 -race -shuffle=on -timeout=20m $(TESTFLAGS) ./...
 
 bench:
 	$(GO) run ./internal/bench

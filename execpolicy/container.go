@@ -106,17 +106,10 @@ type container struct {
 
 	answered  atomic.Bool // the command inside was heard
 	killLater sync.Once
-	failed    atomic.Pointer[failure] // of the last attempt to kill it
 }
 
 // errMayCome says that there is no container, and that the engine may have been asked for it by a client that was cut off.
 var errMayCome = errors.New("it could still come into being")
-
-// A failure is an attempt that failed.
-type failure struct {
-	err error
-	end time.Time
-}
 
 // environ returns the client's environment, with the values that it is to pass on.
 func (c *container) environ(spec Spec) []string {
@@ -186,10 +179,6 @@ func (c *container) kill(ctx context.Context) error {
 		}
 	default:
 	}
-	if f := c.failed.Load(); f != nil && time.Since(f.end) < clientGrace {
-		// One end of a session asks more than once, and has no more time for it.
-		return f.err
-	}
 	err := c.force(ctx)
 	select {
 	case <-c.client.Done():
@@ -210,9 +199,7 @@ func (c *container) kill(ctx context.Context) error {
 	if err != nil {
 		// The guard goes on watching for it, and takes over when this program ends.
 		c.killLater.Do(func() { go c.forceLater() })
-		err = fmt.Errorf("container %s: %w: %w", c.name, ErrStillThere, err)
-		c.failed.Store(&failure{err, time.Now()})
-		return err
+		return fmt.Errorf("container %s: %w: %w", c.name, ErrStillThere, err)
 	}
 	c.unguard()
 	return nil
@@ -226,7 +213,6 @@ func (c *container) forceLater() {
 		err := c.force(ctx)
 		cancel()
 		if err == nil {
-			c.failed.Store(nil)
 			c.unguard()
 			return
 		}
