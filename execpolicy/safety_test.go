@@ -228,7 +228,6 @@ func TestOnlyAnOwnNamespaceIsEndedFromInside(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	for name, extra := range map[string][]string{"own": nil, "the host's": {"--pid=host"}} {
 		t.Run(name, func(t *testing.T) {
-			enginetest.Check(t)
 			fake := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
 			policy := execpolicy.DockerPolicy{Engine: fake.Engine, ExtraRunArgs: extra, AllowUnsafeArgs: []string{"pid"}}
 			policy.TerminationTimeout = 5 * time.Second
