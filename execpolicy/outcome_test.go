@@ -209,9 +209,9 @@ func TestEvidenceOfMemory(t *testing.T) {
 		policy.MemoryBytes = 64 << 20
 		policy.CommandTimeout = time.Minute
 		s := open(t, policy, p.spec())
-		// The kernel chooses the largest. The command lives on: a part of it is gone.
+		// The kernel chooses whom it is told to choose first. The command lives on: a part of it is gone.
 		const eat = "head -c 90000000 /dev/zero | tail -c 80000000 >/dev/null"
-		r := s.run(execpolicy.Command{Script: "(" + eat + ") 2>/dev/null; exec 2>/dev/null; echo lives; (exit 3)"})
+		r := s.run(execpolicy.Command{Script: "(echo 1000 >/proc/self/oom_score_adj; " + eat + ") 2>/dev/null; exec 2>/dev/null; echo lives; (exit 3)"})
 		assert.Equal(t, r.Outcome, execpolicy.Exited, "%+v", r)
 		assert.Equal(t, r.ExitCode, 3)
 		assert.Equal(t, string(r.Stdout), "lives\n")
