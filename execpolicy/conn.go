@@ -29,10 +29,10 @@ type conn struct {
 	ending   sync.Mutex
 	ended    chan struct{} // closed when the end was seen to
 	endError error
-	endKnown atomic.Pointer[error] // the same, for who must not wait
-	forced   bool                  // its lifeline did not end it
-	orderly  bool                  // scripts run before it is closed
-	life     context.Context       // ends with ErrExpired
+	endKnown atomic.Pointer[attempt] // the same, for who must not wait
+	forced   bool                    // its lifeline did not end it
+	orderly  bool                    // scripts run before it is closed
+	life     context.Context         // ends with ErrExpired
 
 	tag      string // of the next unit
 	worker   int    // its generation
@@ -147,7 +147,7 @@ func (c *conn) failed(err error) error {
 	var endErr error
 	if known := c.endKnown.Load(); known != nil {
 		// The end has had its time, and is tried again when the program has ended.
-		endErr = *known
+		endErr = known.err
 	} else {
 		endErr = c.end(c.limits.TerminationTimeout)
 	}
@@ -520,6 +520,20 @@ func (c *conn) lose(r *reply, within time.Duration) {
 	}
 }
 
+// An attempt to end a container is over.
+type attempt struct {
+	err error
+	at  time.Time
+}
+
+// endSince is end, unless an attempt has come to its end since then: one call has no time for two.
+func (c *conn) endSince(begin time.Time) error {
+	if known := c.endKnown.Load(); known != nil && known.at.After(begin) {
+		return known.err
+	}
+	return c.end(c.limits.TerminationTimeout)
+}
+
 // end ends the container, at first by its lifeline, and returns when it has been made sure that nothing is left, or when the time is
 // over.
 func (c *conn) end(within time.Duration) error {
@@ -535,8 +549,7 @@ func (c *conn) end(within time.Duration) error {
 		defer close(c.ended)
 	}
 	defer func() {
-		known := c.endError
-		c.endKnown.Store(&known)
+		c.endKnown.Store(&attempt{c.endError, time.Now()})
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()

@@ -500,10 +500,11 @@ func (s *Session) Close() error {
 		return s.closeErr
 	}
 	defer close(s.closed)
+	begin := time.Now()
 	s.turn <- struct{}{}
 	defer s.release()
 	c := s.current()
-	s.closeErr = errors.Join(c.shutdown(s.spec.Shutdown), c.end(c.limits.TerminationTimeout))
+	s.closeErr = errors.Join(c.shutdown(s.spec.Shutdown), c.endSince(begin))
 	return s.closeErr
 }
 
