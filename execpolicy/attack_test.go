@@ -180,6 +180,7 @@ func TestSessionLostWhileEngineHangs(t *testing.T) {
 	if err := s.Close(); err != nil {
 		assert.ErrorIs(t, err, execpolicy.ErrStillThere)
 	}
+	wait(t, func() bool { return len(e.Containers()) == 0 && len(e.Processes()) == 0 }, "it is left")
 }
 
 // A client that is told to end while its container starts loses no container.

@@ -494,7 +494,7 @@ func TestRefusals(t *testing.T) {
 			"capability":      {func(o *dockercli.RunOptions) { o.CapAdd = []string{"NOSUCH"} }, 125, dockercli.ErrArgument},
 			"flag":            {func(o *dockercli.RunOptions) { o.Extra = []string{"--nosuchflag"} }, 125, dockercli.ErrArgument},
 			"privileged":      {func(o *dockercli.RunOptions) { o.Extra = []string{"--privileged"} }, 125, dockercli.ErrArgument},
-			"host processes":  {func(o *dockercli.RunOptions) { o.Extra = []string{"--pid=host"} }, 125, dockercli.ErrArgument},
+			"cgroup parent":   {func(o *dockercli.RunOptions) { o.Extra = []string{"--cgroup-parent=x"} }, 125, dockercli.ErrArgument},
 			"mount source": {func(o *dockercli.RunOptions) {
 				o.Mounts = []dockercli.Mount{{Source: "/nonexistent/dir", Target: "/x"}}
 			}, 125, dockercli.ErrArgument},
