@@ -4,17 +4,22 @@ FUZZTIME ?= 10s
 # Run by its version, so that it is no requirement of the module.
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: demo test bench fault lint fuzz
+.PHONY: demo attest test bench fault lint fuzz
 
 demo:
 	$(GO) run ./internal/tour
 
-# One package at a time: the promises have bounds in time, and two packages would measure each other.
-test:
-	$(GO) test -p 1 -race -shuffle=on -timeout=20m $(TESTFLAGS) ./...
+# What isolates each preset on each engine: docs/presets.md.
+attest:
+	$(GO) run ./internal/attest
 
+# Two packages at a time: most tests wait most of their time, and more would measure each other where they have bounds in it.
+test:
+	$(GO) test -p 2 -race -shuffle=on -timeout=20m $(TESTFLAGS) ./...
+
+# ONLY names the measurements to make, such as "transfers snippets".
 bench:
-	$(GO) run ./internal/bench
+	$(GO) run ./internal/bench $(ONLY)
 
 # ROUNDS, SEED, ENGINE and ONLY say what is tried: internal/fault/main.go has the words.
 fault:

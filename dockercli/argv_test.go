@@ -108,6 +108,8 @@ func argvCases() []argvCase {
 		{"import-every", func(e *E) ([]string, error) {
 			return dockercli.ImportArgs(e, "image:1", []string{"ENV PATH=/bin", "WORKDIR /work"})
 		}},
+		{"settings", func(e *E) ([]string, error) { return dockercli.SettingsArgs(e, name) }},
+		{"components", func(e *E) ([]string, error) { return dockercli.ComponentsArgs(e), nil }},
 		{"info", func(e *E) ([]string, error) { return dockercli.InfoArgs(e), nil }},
 	}
 }

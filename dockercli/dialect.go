@@ -1,5 +1,11 @@
 package dockercli
 
+import (
+	"os"
+	"slices"
+	"strings"
+)
+
 // A dialect is what one engine's command line does differently. Where the engines differ, podman's flags bring it to what
 // docker does, or both are told to do the same.
 type dialect struct {
@@ -29,6 +35,9 @@ type dialect struct {
 	dnsNeedsNetwork bool
 	// oomEvent says that the engine reports an OOM as an event.
 	oomEvent bool
+	// runEnv are the variables of this process that a run's client may have, by their names or, with "_" at the end, how these begin. If
+	// empty, it may have all.
+	runEnv []string
 	// info is the template of what the engine says of itself.
 	info string
 }
@@ -66,7 +75,12 @@ var dialects = [...]dialect{
 		filterIsCSV:     true,
 		dnsNeedsNetwork: true,
 		gpusAreDevices:  true,
-		info:            podmanInfoTemplate,
+		// An image's environment may name a variable without a value, or a pattern: then podman's client puts in its own.
+		runEnv: []string{
+			"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LD_LIBRARY_PATH", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK", "XDG_", "STORAGE_", "PODMAN_",
+			"CONTAINERS_", "_CONTAINERS_", "CONTAINER_HOST", "CONTAINER_CONNECTION", "CONTAINER_SSHKEY",
+		},
+		info: podmanInfoTemplate,
 	},
 }
 
@@ -75,6 +89,20 @@ func (k Kind) dialect() *dialect {
 		return &dialects[Podman]
 	}
 	return &dialects[Docker]
+}
+
+// RunEnv returns the environment for the client of a run: Env or, if that is nil, as much of this process's as it may have.
+func (e *Engine) RunEnv() []string {
+	if e.Env != nil {
+		return e.Env
+	}
+	needs := e.Kind.dialect().runEnv
+	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return needs != nil && !slices.ContainsFunc(needs, func(n string) bool {
+			return name == n || strings.HasSuffix(n, "_") && strings.HasPrefix(name, n)
+		})
+	})
 }
 
 // noDetach returns the flag that keeps what is written to stdin from detaching the client.

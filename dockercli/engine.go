@@ -38,7 +38,8 @@ type Engine struct {
 	Path string
 	// Global are the words between the program and the verb, such as "--context", "ci".
 	Global []string
-	// Env is the client's environment, each entry "key=value". If nil, the environment of this process.
+	// Env is the client's environment, each entry "key=value". An image can ask podman's client for any of it. If nil, the environment
+	// of this process, of which podman's client has only what it needs when it runs a container.
 	Env []string
 	// Kind says whose flags the client understands.
 	Kind Kind
@@ -46,6 +47,8 @@ type Engine struct {
 	ClientVersion, ServerVersion string
 	// Remote says that the engine may run on another machine, so that host paths mean nothing to it.
 	Remote bool
+	// Socket is the path of the unix socket on which the engine listens. If empty, it is not known, or there is none.
+	Socket string
 	// Rootless says that the engine runs without root's rights, where some limits are ignored.
 	Rootless bool
 	// PodmanService says that a docker client talks to podman. Podman's own flags can't be given then.

@@ -146,6 +146,37 @@ func ExampleInfo() {
 	}
 }
 
+func ExampleSettings() {
+	ctx := context.Background()
+	engine := &dockercli.Engine{}
+	s, err := engine.InspectSettings(ctx, "cofferdam-example")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if s.Privileged || s.Network != "none" || s.Memory == 0 {
+		fmt.Println("this container is not isolated")
+	}
+}
+
+func ExampleMountPoint() {
+	m := dockercli.MountPoint{Type: "bind", Source: "/srv/data", Target: "/workspace"}
+	fmt.Println(m.Target, m.Writable)
+	// Output: /workspace false
+}
+
+func ExampleComponent() {
+	engine := &dockercli.Engine{Kind: dockercli.Podman}
+	parts, err := engine.Components(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, c := range parts {
+		fmt.Println(c.Name, c.Version) // such as "runc 1.1.5+ds1"
+	}
+}
+
 func ExampleError() {
 	argv := []string{"docker", "run", "--env=TOKEN=secret", "--", "alpine:none"}
 	err := dockercli.NewRunError(argv, 125, []byte("docker: Error response from daemon: No such image: alpine:none\n"), nil)

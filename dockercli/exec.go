@@ -2,7 +2,6 @@ package dockercli
 
 import (
 	"context"
-	"errors"
 	"strings"
 )
 
@@ -60,8 +59,8 @@ func (e *Engine) Exec(ctx context.Context, o ExecOptions) (exitCode int, stdout 
 		return -1, nil, err
 	}
 	stdout, err = e.do(ctx, call{verb: "exec", argv: argv})
-	var failed *Error
-	if !errors.As(err, &failed) {
+	failed, ok := err.(*Error)
+	if !ok {
 		return 0, stdout, err
 	}
 	if failed.Class == nil && failed.Cause == nil {

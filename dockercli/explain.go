@@ -42,8 +42,8 @@ func singleQuote(word string) string {
 	return "'" + strings.ReplaceAll(word, "\n", `'"$nl"'`) + "'"
 }
 
-// Redact returns argv with the values of -e, --env and their joined forms replaced by "***". A name without a value, and an
-// empty value, stay. Words after "--" are the image and its command, and stay as they are.
+// Redact returns argv with the values of -e, --env, podman's --env-merge and their joined forms replaced by "***". A name without a value,
+// and an empty value, stay. Words after "--" are the image and its command, and stay as they are.
 func Redact(argv []string) []string {
 	redacted := slices.Clone(argv)
 	valueNext := false
@@ -54,10 +54,12 @@ func Redact(argv []string) []string {
 			valueNext = false
 		case word == "--":
 			return redacted
-		case word == "-e" || word == "--env":
+		case word == "-e" || word == "--env" || word == "--env-merge":
 			valueNext = true
 		case strings.HasPrefix(word, "--env="):
 			redacted[i] = "--env=" + hide(word[len("--env="):])
+		case strings.HasPrefix(word, "--env-merge="):
+			redacted[i] = "--env-merge=" + hide(word[len("--env-merge="):])
 		case strings.HasPrefix(word, "-e="):
 			redacted[i] = "-e=" + hide(word[len("-e="):])
 		case strings.HasPrefix(word, "-e"):

@@ -76,6 +76,8 @@ func TestRedact(t *testing.T) {
 		{"docker run --env=A=1=2 image", "docker run --env=A=*** image"},
 		{"docker run --env=A -e B image", "docker run --env=A -e B image"},
 		{"docker run --env=A= image", "docker run --env=A= image"},
+		{"podman run --env-merge A=1 image", "podman run --env-merge A=*** image"},
+		{"podman run --env-merge=A=${A}1 image", "podman run --env-merge=A=*** image"},
 		{"docker run -ie A=1 image", "docker run -ie A=*** image"},
 		{"docker run -it -w/x image", "docker run -it -w/x image"},
 		{"docker run --env-file=a=b image", "docker run --env-file=a=b image"},

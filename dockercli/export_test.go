@@ -15,6 +15,11 @@ var (
 	ParseInfo      = parseInfo
 	ParseValues    = parseValues
 	Split          = split
+
+	SettingsArgs    = (*Engine).settingsArgs
+	ComponentsArgs  = (*Engine).componentsArgs
+	ParseSettings   = parseSettings
+	ParseComponents = Kind.parseComponents
 )
 
 // MountValue returns the value of --mount, and what was refused.

@@ -135,6 +135,9 @@ func (e *Engine) probeDocker(ctx context.Context) error {
 	// A client that can't tell leaves it open where its engine is, and the answer that is safe is the remote one.
 	host := strings.TrimSpace(string(out))
 	socket, isSocket := strings.CutPrefix(host, "unix://")
+	if isSocket {
+		e.Socket = socket
+	}
 	e.Remote = !isSocket && !strings.HasPrefix(host, "npipe://")
 	// Engines before 23 don't list this component, but a rootless engine's socket lies in its user's runtime directory.
 	e.Rootless = slices.Contains(components, "rootlesskit") || isSocket && strings.HasPrefix(socket, "/run/user/")

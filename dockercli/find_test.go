@@ -136,14 +136,14 @@ func TestLookup(t *testing.T) {
 		name, client string
 		want         dockercli.Engine
 	}{
-		{"docker", "docker-local", dockercli.Engine{ClientVersion: client, ServerVersion: server}},
-		{"docker", "docker-rootless", dockercli.Engine{ClientVersion: client, ServerVersion: server, Rootless: true}},
-		{"docker", "docker-old-less", dockercli.Engine{ClientVersion: client, ServerVersion: server, Rootless: true}},
+		{"docker", "docker-local", dockercli.Engine{ClientVersion: client, ServerVersion: server, Socket: "/var/run/docker.sock"}},
+		{"docker", "docker-rootless", dockercli.Engine{ClientVersion: client, ServerVersion: server, Socket: "/run/user/1000/docker.sock", Rootless: true}},
+		{"docker", "docker-old-less", dockercli.Engine{ClientVersion: client, ServerVersion: server, Socket: "/run/user/1000/docker.sock", Rootless: true}},
 		{"docker", "docker-ssh", dockercli.Engine{ClientVersion: client, ServerVersion: server, Remote: true}},
 		{"docker", "docker-tcp", dockercli.Engine{ClientVersion: client, ServerVersion: server, Remote: true}},
 		{"docker", "docker-windows", dockercli.Engine{ClientVersion: client, ServerVersion: server}},
 		{"docker", "docker-no-context", dockercli.Engine{ClientVersion: client, ServerVersion: server, Remote: true}},
-		{"docker", "docker-podman", dockercli.Engine{ClientVersion: client, ServerVersion: server, PodmanService: true}},
+		{"docker", "docker-podman", dockercli.Engine{ClientVersion: client, ServerVersion: server, Socket: "/run/podman/podman.sock", PodmanService: true}},
 		{"podman", "podman-local", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1"}},
 		{"podman", "podman-rootless", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1", Rootless: true}},
 		{"podman", "podman-remote", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1", Remote: true}},

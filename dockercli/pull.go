@@ -2,7 +2,6 @@ package dockercli
 
 import (
 	"context"
-	"errors"
 	"io"
 	"sync"
 )
@@ -30,8 +29,7 @@ func (e *Engine) Pull(ctx context.Context, o PullOptions) error {
 		c.stdout, c.stderr = w, w
 	}
 	_, err = e.do(ctx, c)
-	var failed *Error
-	if errors.As(err, &failed) && (failed.Class == nil || failed.Class == ErrImageMissing || failed.Cause != nil) {
+	if failed, ok := err.(*Error); ok && (failed.Class == nil || failed.Class == ErrImageMissing || failed.Cause != nil) {
 		failed.Class = ErrPull
 	}
 	return err

@@ -1,11 +1,12 @@
 package dockercli
 
 import (
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 )
 
 // RunOptions are the arguments of run. A field that is zero gives no flag, so that the engine's default counts, unless its
@@ -135,7 +136,7 @@ func (o RunOptions) words(c *checker, d *dialect) []string {
 		c.container(o.Name)
 		f.value("name", o.Name)
 	}
-	for _, key := range slices.Sorted(maps.Keys(o.Labels)) {
+	for _, key := range ordered.Keys(o.Labels) {
 		c.labelKey(key)
 		f.value("label", key+"="+o.Labels[key])
 	}

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/hashicorp/go-multierror"
 
+	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
@@ -29,6 +29,9 @@ type Command struct {
 	Dir string
 	// Env is set for this command only, on top of the session's.
 	Env map[string]string
+	// Secrets, of the type [Secrets], are the command's, on top of the session's. Later commands don't get them; but a secret given to a
+	// command is given to its session, as the package's documentation says.
+	Secrets SecretSet
 	// Stdin is read to its end, at most [MaxStdin] bytes, before the command runs. If nil, the command's stdin is empty. A Read that
 	// does not return by the deadline is left behind.
 	Stdin io.Reader
@@ -37,8 +40,8 @@ type Command struct {
 	Stdout, Stderr io.Writer
 	// Timeout is how long the command may run, from when its turn has come. If zero, [Limits.CommandTimeout]; if negative, for ever.
 	Timeout time.Duration
-	// OutputLimit ends the command when it has printed more bytes than that on both streams together. If zero, it goes on, and what
-	// is too much is dropped and counted.
+	// OutputLimit ends the command when it has printed more bytes than that on both streams together, before secrets and any [Spec.Filter].
+	// If zero, it goes on, and what is too much is dropped and counted.
 	OutputLimit int64
 }
 
@@ -63,6 +66,14 @@ func (c Command) validate() error {
 		errs = multierror.Append(errs, errors.New("OutputLimit must not be negative"))
 	}
 	errs = multierror.Append(errs, validateEnv(c.Env)...)
+	return judge(errs, c.Secrets, c.Env)
+}
+
+// judge is invalid for what has secrets too: it tells what is wrong with them, and no value of theirs.
+func judge(errs *multierror.Error, secrets SecretSet, env map[string]string) error {
+	if secrets != nil {
+		errs = secrets.judge(errs, env)
+	}
 	return invalid(errs)
 }
 
@@ -83,7 +94,7 @@ func invalid(errs *multierror.Error) error {
 
 func validateEnv(env map[string]string) []error {
 	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(env)) {
+	for _, name := range ordered.Keys(env) {
 		if !isName(name) {
 			errs = append(errs, fmt.Errorf("%q is no name of an environment variable: letters, digits and \"_\", not beginning with a digit", name))
 		}
@@ -120,7 +131,7 @@ func (c Command) unit(back, stdin string) shellwire.Unit {
 		b.WriteString(" )")
 		u.Script = b.String()
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
+	for _, name := range ordered.Keys(c.Env) {
 		u.Env = append(u.Env, name+"="+c.Env[name])
 	}
 	return u

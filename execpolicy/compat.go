@@ -1,8 +1,8 @@
 package execpolicy
 
 import (
+	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 )
 
 // Compat returns the policy that isolates as LangChain's DockerExecutionPolicy does, which is less than the zero [DockerPolicy]: a
@@ -19,16 +20,20 @@ import (
 //
 // Spawn's argument list is LangChain's to the byte, but for the flags by which the library owns its container, which stand together
 // right after "run -i", and for the environment, which is sorted. The workspace is mounted at its own path, unless its name begins with
-// "langchain-shell-". The environment is passed as "-e NAME=value", where everybody on the host can read it: the one exemption from the
-// rule that no secret is in an argument list.
+// "langchain-shell-"; links in it are followed when it is checked, and again by the engine. The environment is passed as "-e NAME=value",
+// where everybody on the host can read it: the one exemption from the rule that no secret is in an argument list.
 func Compat() DockerPolicy {
 	return DockerPolicy{WritableRootfs: true, compat: true}
 }
 
 // compatArgv returns LangChain's argument list.
-func (p DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) ([]string, error) {
+func (p *DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) ([]string, error) {
 	errs := multierror.Append(nil, p.validate()...)
 	errs = multierror.Append(errs, checkExtraArgs(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)
+	if (e.Kind == dockercli.Podman || e.PodmanService) && p.extra(e, "ulimit") && !slices.Contains(p.AllowUnsafeArgs, "ulimit") {
+		// Other policies name the limits themselves.
+		errs = multierror.Append(errs, errors.New(`ExtraRunArgs: --ulimit makes podman drop the limits that it is configured with; add "ulimit" to AllowUnsafeArgs if you mean it`))
+	}
 	errs = multierror.Append(errs, validateEnv(spec.Env)...)
 	errs = multierror.Append(errs, p.notInCompat()...)
 	errs = multierror.Append(errs, ownLabels(spec.Labels)...)
@@ -38,12 +43,18 @@ func (p DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) ([
 	}
 	if dir != "" {
 		switch {
+		case e.Remote:
+			errs = multierror.Append(errs, ErrNoMount)
 		case !filepath.IsAbs(dir):
 			errs = multierror.Append(errs, fmt.Errorf("the workspace %q has to be an absolute path", dir))
 		case strings.Contains(dir, ":"):
 			errs = multierror.Append(errs, fmt.Errorf("the workspace %q: LangChain's -v can't mount a path with a colon", dir))
 		default:
-			if _, _, err := workspace(dir); err != nil {
+			_, _, err := workspace(dir)
+			if err == nil {
+				_, err = p.guardMount(e, "the workspace", dir)
+			}
+			if err != nil {
 				errs = multierror.Append(errs, err)
 			}
 		}
@@ -80,7 +91,7 @@ func (p DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) ([
 	if !p.WritableRootfs {
 		argv = append(argv, "--read-only")
 	}
-	for _, name := range slices.Sorted(maps.Keys(spec.Env)) {
+	for _, name := range ordered.Keys(spec.Env) {
 		argv = append(argv, "-e", name+"="+spec.Env[name])
 	}
 	if p.CPUs != "" {
@@ -101,7 +112,7 @@ func (p DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) ([
 }
 
 // notInCompat reports the fields that LangChain's policy does not have. To ignore them would be worse.
-func (p DockerPolicy) notInCompat() []error {
+func (p *DockerPolicy) notInCompat() []error {
 	var errs []error
 	for _, field := range []struct {
 		name string

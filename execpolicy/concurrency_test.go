@@ -415,7 +415,7 @@ func TestStartsWaitForTheirTurn(t *testing.T) {
 		}
 		wait(t, func() bool { return first.began.Load() == execpolicy.MaxStarts }, "not all have begun")
 		policy := p.policy()
-		policy.StartupTimeout = 2 * time.Second
+		policy.StartupTimeout = 5 * time.Second
 		second := &gated{Policy: policy}
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(short, func() { cancel(errGone) })

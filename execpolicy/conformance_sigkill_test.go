@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 )
 
 // The variables by which a test starts its binary as a holder of sessions, which is going to be killed.
@@ -151,6 +152,7 @@ func (w *wordWriter) Write(p []byte) (int, error) {
 
 // Whatever the containers do, none is left after the program that holds them was killed.
 func TestSIGKILL(t *testing.T) {
+	enginetest.Alone(t)
 	onEngines(t, func(t *testing.T, p place) {
 		for name, h := range holdings {
 			t.Run(name, func(t *testing.T) { p.killHolder(t, name, h) })

@@ -4,35 +4,39 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
 // A conn is one process with a supervisor in it, and what the host knows of its worker shell. Only the holder of the session's turn
 // talks to the worker.
 type conn struct {
-	proc     *Process
-	limits   Limits
-	env      map[string]string
-	startup  []string
-	prefix   string
-	queue    *queue
-	streams  [2]*stream    // stdout and stderr
-	over     chan struct{} // closed when the process and its streams have ended
-	ending   sync.Mutex
-	ended    chan struct{} // closed when the end was seen to
-	endError error
-	endKnown atomic.Pointer[attempt] // the same, for who must not wait
-	forced   bool                    // its lifeline did not end it
-	orderly  bool                    // scripts run before it is closed
-	life     context.Context         // ends with ErrExpired
+	proc    *Process
+	limits  Limits
+	env     map[string]string
+	startup []string
+	filter  func(io.Writer) io.WriteCloser       // of what commands print; nil if there is none
+	approve func(context.Context, Command) error // asked about commands; nil if nobody is
+	prefix  string
+	queue   *queue
+	streams [2]*stream    // stdout and stderr
+	over    chan struct{} // closed when the process and its streams have ended
+	ending  sync.Mutex
+	ended   chan struct{}           // closed when the end was seen to
+	lastEnd atomic.Pointer[attempt] // of those to end it, once one is over
+	forced  bool                    // its lifeline did not end it
+	orderly bool                    // something is done before it is closed
+	life    context.Context         // ends with ErrExpired
+	audit   Auditor                 // nil if nobody wants records
 
 	tag      string // of the next unit
 	worker   int    // its generation
@@ -42,6 +46,15 @@ type conn struct {
 	dir      string // where it is
 	oomKills int    // counted by the kernel so far, -1 if it does not tell
 	late     int64  // bytes that came while no command ran and that no result has counted
+
+	// Of what is under way, for its record.
+	in, out  int64     // bytes
+	left     time.Time // when the ladder must be done, if it was climbed
+	recorded bool      // it has its record
+
+	known atomic.Pointer[known]                                     // of all secrets that were ever given to the session; nil if there are none
+	given []string                                                  // names of the session's own
+	renew func(ctx context.Context, deadline, left time.Time) error // gives a new worker what its environment does not; nil if there is nothing
 }
 
 // A reply is how an exchange ended.
@@ -64,8 +77,8 @@ var errEarly = errors.New("the process ended before its shell answered")
 const (
 	// termGrace is for a program that cleans up on SIGTERM.
 	termGrace = 250 * time.Millisecond
-	// killGrace is for the walk over the processes: 256 of them take 60 ms.
-	killGrace = 100 * time.Millisecond
+	// killGrace is for the walk over the processes: 512 of them take an eighth of a second.
+	killGrace = 250 * time.Millisecond
 	// workerGrace and lifelineGrace are for a machine under load.
 	workerGrace   = time.Second
 	lifelineGrace = time.Second
@@ -80,8 +93,9 @@ func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
 		proc:     proc,
 		limits:   proc.Limits.withDefaults(),
 		env:      map[string]string{},
-		startup:  spec.Startup,
-		orderly:  len(spec.Shutdown) > 0,
+		filter:   spec.Filter,
+		audit:    spec.Audit,
+		orderly:  len(spec.Shutdown) > 0 || spec.Finish != nil,
 		prefix:   token(),
 		over:     make(chan struct{}),
 		ended:    make(chan struct{}),
@@ -128,14 +142,55 @@ func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
 	return c, nil
 }
 
-// prepare runs the startup scripts. If it fails, the process has been ended.
-func (c *conn) prepare(ctx context.Context) error {
+// prepare makes what answers a session's: with its secrets, Spec.Prepare, and the startup scripts. If it fails, the process has been ended.
+func (c *conn) prepare(ctx context.Context, spec Spec, secrets SecretSet) error {
 	ctx, cancel := bound(ctx, c.life)
 	defer cancel(nil)
-	if err := c.ready(ctx, after(c.limits.StartupTimeout), time.Time{}); err != nil {
+	var err error
+	if secrets != nil {
+		c.given = secrets.names()
+	}
+	if c.audit != nil {
+		err = c.audit.await(ctx, c, EventStart, nil)
+	}
+	if err == nil && secrets != nil {
+		err = secrets.open(ctx, c)
+	}
+	if err == nil && spec.Prepare != nil {
+		err = c.lend(ctx, spec.Prepare, c.limits.StartupTimeout)
+		c.raw = true
+	}
+	if err == nil {
+		c.startup, c.approve = spec.Startup, spec.Approve
+		err = c.ready(ctx, after(c.limits.StartupTimeout), time.Time{})
+	}
+	if err != nil {
 		return c.failed(err)
 	}
 	return nil
+}
+
+// lend calls f with a session of its own around the conn, of which nothing is in use when it returns.
+func (c *conn) lend(ctx context.Context, f func(context.Context, *Session) error, timeout time.Duration) error {
+	if timeout >= 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
+	}
+	s := newSession(nil, Spec{}, c)
+	c.approve = nil // what f does is the caller's own
+	returned := false
+	defer func() {
+		s.close(ErrClosed)
+		s.turn <- struct{}{}
+		if !returned {
+			// A caller that recovers has no session to close.
+			c.end(c.limits.TerminationTimeout)
+		}
+	}()
+	err := f(ctx, s)
+	returned = true
+	return err
 }
 
 // failed ends a process that did not come up, and joins what is known of why.
@@ -144,13 +199,8 @@ func (c *conn) failed(err error) error {
 	if len(said) == 0 {
 		said = c.streams[0].said()
 	}
-	var endErr error
-	if known := c.endKnown.Load(); known != nil {
-		// The end has had its time, and is tried again when the program has ended.
-		endErr = known.err
-	} else {
-		endErr = c.end(c.limits.TerminationTimeout)
-	}
+	// An end that has had its time is tried again when the program has ended.
+	endErr := c.endSince(time.Time{})
 	// A program that ended by itself says why; one that was ended does not.
 	if errors.Is(err, errEarly) && c.worker == 1 && !c.streams[0].begun() && c.proc.Diagnose != nil {
 		err = c.proc.Diagnose(c.proc.exitCode(), said)
@@ -182,7 +232,7 @@ func (c *conn) handshake(ctx context.Context, deadline, left time.Time) error {
 				"case $cf_k in oom_kill) echo $cf_v ;; esac; done <$cf_f; done 2>/dev/null\nunset cf_f cf_k cf_v\n")
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.env)) {
+	for _, name := range ordered.Keys(c.env) {
 		b.WriteString("export " + name + "=" + shellwire.Quote(c.env[name]) + "\n")
 	}
 	b.WriteString(":")
@@ -193,9 +243,10 @@ func (c *conn) handshake(ctx context.Context, deadline, left time.Time) error {
 				"runc before 1.1.8 gives it the mode of that: name the user by number' >&2; false; }; }")
 		}
 	}
-	var out, errOut sink
-	out.kept.Limit, errOut.kept.Limit = wordsKept, wordsKept
-	r := c.exchange(ctx, deadline, left, c.unit(b.String()), &out, &errOut)
+	out := &sink{kept: truncate.Buffer{Limit: wordsKept}}
+	in, errOut := newSink(c.filter, wordsKept, nil, nil)
+	r := c.exchange(ctx, deadline, left, c.unit(b.String()), out, in)
+	said := errOut.said(in)
 	switch {
 	case r.cause == ErrTimeout:
 		return fmt.Errorf("the worker shell did not answer in time; if the command is not a shell, it can't be a session's: %w", context.DeadlineExceeded)
@@ -204,7 +255,7 @@ func (c *conn) handshake(ctx context.Context, deadline, left time.Time) error {
 	case r.lost:
 		return fmt.Errorf("%w, with status %d", errEarly, c.proc.exitCode())
 	case r.died || r.mark.Status != 0:
-		return fmt.Errorf("the worker shell could not be set up: %s", errOut.kept.Bytes())
+		return fmt.Errorf("the worker shell could not be set up: %s", said)
 	}
 	if c.proc.Answered != nil {
 		c.proc.Answered()
@@ -215,7 +266,7 @@ func (c *conn) handshake(ctx context.Context, deadline, left time.Time) error {
 		return nil
 	}
 	// Earlier commands may have left jobs that print.
-	c.late += out.kept.Total() + errOut.kept.Total()
+	c.late += out.came + in.came
 	if c.proc.OwnPIDNamespace {
 		c.oomKills, _, _ = c.look(context.WithoutCancel(ctx), time.Time{})
 	}
@@ -250,7 +301,11 @@ func (c *conn) respawn(ctx context.Context, deadline, left time.Time) error {
 	c.worker++
 	c.dead, c.raw = false, true
 	c.queue.send(item{data: []byte(shellwire.StartWorker)})
-	if err := c.handshake(ctx, deadline, left); err != nil {
+	err := c.handshake(ctx, deadline, left)
+	if err == nil && c.renew != nil {
+		err = c.renew(ctx, deadline, left)
+	}
+	if err != nil {
 		c.dead = true
 		return fmt.Errorf("%w: the shell could not be replaced: %w", ErrStart, err)
 	}
@@ -271,10 +326,15 @@ func (c *conn) scripts(ctx context.Context, kind string, scripts []string, timeo
 }
 
 func (c *conn) script(ctx context.Context, kind, script string, timeout time.Duration) error {
-	var out, errOut sink
-	out.kept.Limit, errOut.kept.Limit = wordsKept, wordsKept
-	r := c.exchange(ctx, after(timeout), time.Time{}, c.unit(script), &out, &errOut)
+	if c.audit != nil && !c.recorded {
+		return c.audit.script(ctx, c, kind, script, timeout)
+	}
+	c.recorded = false
+	in, errOut := newSink(c.filter, wordsKept, nil, nil)
+	r := c.exchange(ctx, after(timeout), time.Time{}, c.unit(script), &sink{}, in)
+	said := errOut.said(in)
 	var how string
+	script = c.conceal(script)
 	switch {
 	case r.cause != nil:
 		return fmt.Errorf("%s %w: %q: %w", kind, ErrScript, script, r.cause)
@@ -287,7 +347,22 @@ func (c *conn) script(ctx context.Context, kind, script string, timeout time.Dur
 	default:
 		how = "exit code " + strconv.Itoa(r.mark.Status)
 	}
-	return fmt.Errorf("%s %w: %q: %s: %s", kind, ErrScript, script, how, strings.TrimSpace(string(errOut.kept.Bytes())))
+	return fmt.Errorf("%s %w: %q: %s: %s", kind, ErrScript, script, how, said)
+}
+
+// tell has what happens recorded. It waits for nobody.
+func (c *conn) tell(kind EventKind, rung Rung, err error) {
+	if c.audit != nil {
+		c.audit.tell(c, kind, rung, err)
+	}
+}
+
+// said returns what was kept of what came in, or why none of it may be shown.
+func (k *sink) said(in *sink) string {
+	if in.close(); in.failed != nil {
+		return in.failed.Error()
+	}
+	return strings.TrimSpace(string(k.kept.Bytes()))
 }
 
 // after returns when a time that is counted from now has passed; the zero time if it is negative, for never.
@@ -304,7 +379,7 @@ func after(d time.Duration) time.Time {
 func (c *conn) look(ctx context.Context, left time.Time) (oomKills int, gone bool, r reply) {
 	var out, errOut sink // of background jobs
 	r = c.exchangeBy(ctx, after(workerGrace), left, []item{{data: []byte(shellwire.Look)}}, &out, &errOut)
-	c.late += out.kept.Total() + errOut.kept.Total()
+	c.late += out.came + errOut.came
 	if r.cause != nil || r.lost {
 		return -1, false, r
 	}
@@ -336,6 +411,7 @@ func (c *conn) name() item {
 // zero time is never), or when ctx ends. If left is not zero, it has been ended by then.
 func (c *conn) exchange(ctx context.Context, deadline, left time.Time, items []item, out, errOut *sink) reply {
 	r := c.exchangeBy(ctx, deadline, left, items, out, errOut)
+	c.out += out.came
 	if r.cause == nil || r.unsent || r.lost || !c.proc.OwnPIDNamespace {
 		return r
 	}
@@ -433,13 +509,14 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 			r.rung = RungContainer
 			rung = nil
 		}
+		c.tell(EventKill, r.rung, r.cause)
 	}
 	stopped := func(cause error) {
 		r.cause = cause
 		if left.IsZero() {
 			left = after(c.limits.TerminationTimeout)
 		}
-		r.left = left
+		r.left, c.left = left, left
 		read = after(min(workerGrace, c.limits.TerminationTimeout/8))
 		timeout, canceled = nil, nil
 		// A stream that waits for a caller's writer would never come to the end mark.
@@ -450,6 +527,7 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 			r.unsent, r.gone = true, true
 		case cause == ErrExpired, cause == ErrClosed && !c.orderly:
 			r.rung = RungContainer
+			c.tell(EventKill, r.rung, cause)
 		default:
 			climb()
 		}
@@ -480,7 +558,7 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 			if left.IsZero() {
 				left = after(c.limits.TerminationTimeout)
 			}
-			r.left = left
+			r.left, c.left = left, left
 			c.lose(&r, time.Until(left))
 			return r
 		case <-timeout:
@@ -528,28 +606,27 @@ type attempt struct {
 
 // endSince is end, unless an attempt has come to its end since then: one call has no time for two.
 func (c *conn) endSince(begin time.Time) error {
-	if known := c.endKnown.Load(); known != nil && known.at.After(begin) {
-		return known.err
+	if last := c.lastEnd.Load(); last != nil && last.at.After(begin) {
+		return last.err
 	}
 	return c.end(c.limits.TerminationTimeout)
 }
 
 // end ends the container, at first by its lifeline, and returns when it has been made sure that nothing is left, or when the time is
 // over.
-func (c *conn) end(within time.Duration) error {
+func (c *conn) end(within time.Duration) (err error) {
 	c.ending.Lock()
 	defer c.ending.Unlock()
-	select {
-	case <-c.ended:
-		if c.endError == nil {
-			return nil
-		}
-		// What was not known to be gone may be by now.
-	default:
+	if last := c.lastEnd.Load(); last == nil {
 		defer close(c.ended)
+	} else if last.err == nil {
+		return nil
 	}
+	// What was not known to be gone may be by now.
 	defer func() {
-		c.endKnown.Store(&attempt{c.endError, time.Now()})
+		// Who sees the attempt waits for the records before it.
+		c.tell(EventEnd, 0, err)
+		c.lastEnd.Store(&attempt{err, time.Now()})
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
@@ -562,15 +639,15 @@ func (c *conn) end(within time.Duration) error {
 	case <-c.over:
 	case <-time.After(min(lifelineGrace, within/4)):
 		c.forced = true
+		c.tell(EventKill, RungRemoved, nil)
 	}
-	c.endError = nil
 	if c.proc.Kill != nil {
-		c.endError = c.proc.Kill(ctx)
+		err = c.proc.Kill(ctx)
 	}
 	select {
 	case <-c.over:
 	case <-ctx.Done():
-		c.endError = errors.Join(c.endError, fmt.Errorf("%s: %w: its program does not end", c.proc.Name, ErrStillThere))
+		err = errors.Join(err, fmt.Errorf("%s: %w: its program does not end", c.proc.Name, ErrStillThere))
 	}
-	return c.endError
+	return err
 }

@@ -19,6 +19,9 @@ import (
 
 // Spawn starts spec.Command in a container. The process it returns is the engine's client; the container is behind it.
 func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
+	if spec.Secrets != nil {
+		return nil, spec.Secrets.refuse()
+	}
 	e, err := p.engine(ctx)
 	if err != nil {
 		return nil, err
@@ -26,6 +29,11 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	c := &container{engine: e, name: newName(), keep: p.KeepContainer, ownPIDs: !p.extra(e, "pid")}
 	if c.argv, err = p.argv(e, spec, c.name); err != nil {
 		return nil, err
+	}
+	if spec.Audit != nil {
+		if err := spec.Audit.Spawn(ctx, e, c.name, c.argv); err != nil {
+			return nil, err
+		}
 	}
 	pipes, err := newPipes()
 	if err != nil {
@@ -83,7 +91,7 @@ func clientDir(e *dockercli.Engine) string {
 }
 
 // sessionDir returns where a session works.
-func (p DockerPolicy) sessionDir() string {
+func (p *DockerPolicy) sessionDir() string {
 	if p.compat {
 		return ""
 	}
@@ -113,10 +121,7 @@ var errMayCome = errors.New("it could still come into being")
 
 // environ returns the client's environment, with the values that it is to pass on.
 func (c *container) environ(spec Spec) []string {
-	env := c.engine.Env
-	if env == nil {
-		env = os.Environ()
-	}
+	env := c.engine.RunEnv()
 	if len(spec.Supervisor) > 0 {
 		return env
 	}
@@ -132,7 +137,7 @@ func (c *container) diagnose(exitCode int, stderr []byte) error {
 }
 
 // pull mends a start that failed because the image is missing.
-func (p DockerPolicy) pull(ctx context.Context, e *dockercli.Engine, cause error) error {
+func (p *DockerPolicy) pull(ctx context.Context, e *dockercli.Engine, cause error) error {
 	if !errors.Is(cause, dockercli.ErrImageMissing) || p.PullTimeout < 0 {
 		return cause
 	}
@@ -191,18 +196,17 @@ func (c *container) kill(ctx context.Context) error {
 			err = c.force(ctx)
 		}
 	}
-	if err == errMayCome {
-		// The engine answers, and there is nothing. Somebody looks on all the same.
-		c.killLater.Do(func() { go c.forceLater() })
+	if err == nil {
+		c.unguard()
 		return nil
 	}
-	if err != nil {
-		// The guard goes on watching for it, and takes over when this program ends.
-		c.killLater.Do(func() { go c.forceLater() })
-		return fmt.Errorf("container %s: %w: %w", c.name, ErrStillThere, err)
+	// The guard goes on watching for it, and takes over when this program ends.
+	c.killLater.Do(func() { go c.forceLater() })
+	if err == errMayCome {
+		// The engine answers, and there is nothing.
+		return nil
 	}
-	c.unguard()
-	return nil
+	return fmt.Errorf("container %s: %w: %w", c.name, ErrStillThere, err)
 }
 
 // forceLater removes the container as soon as the engine answers again. It may come into being only then.
@@ -313,19 +317,20 @@ func (c *container) force(ctx context.Context) error {
 				err = c.gone(ctx)
 			}
 		}
+		clear := err == nil && over && !hung
 		switch {
-		case err == nil && over && !hung && !mayCome, err == nil && !seen.IsZero() && time.Since(seen) > clientGrace:
+		case clear && !mayCome, err == nil && !seen.IsZero() && time.Since(seen) > clientGrace:
 			return nil
 		case ctx.Err() != nil:
 			// A look that the end of the time cuts short tells nothing.
-			if none || err == nil && over && !hung {
+			if none || clear {
 				return errMayCome
 			} else if err == nil {
 				err = errMayCome
 			}
 			return errors.Join(err, context.Cause(ctx))
 		}
-		none = err == nil && over && !hung
+		none = clear
 		select {
 		case <-ctx.Done():
 		case <-time.After(lookAgain):

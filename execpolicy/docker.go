@@ -2,7 +2,6 @@ package execpolicy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -18,6 +17,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 )
 
 // A DockerPolicy spawns commands in containers of docker or podman. The zero DockerPolicy is the hardened one: no network, a read-only
@@ -43,7 +43,7 @@ type DockerPolicy struct {
 	// NetworkEnabled gives the container the engine's default network. If false, it has none but its own loopback.
 	NetworkEnabled bool
 	// WritableRootfs lets the command change the container's own files, on the engine's disk and without a limit in size. If false,
-	// only the workspace, the directories in Tmpfs and writable Mounts can be written to.
+	// only the workspace, the directories in Tmpfs, writable Mounts and the volumes that the image declares can be written to.
 	WritableRootfs bool
 	// WorkspaceReadOnly mounts Spec.Workspace read-only.
 	WorkspaceReadOnly bool
@@ -65,8 +65,25 @@ type DockerPolicy struct {
 	AddCapabilities []string
 	// AllowNewPrivileges lets set-uid programs have their way.
 	AllowNewPrivileges bool
-	// Mounts are more of the host's directories and files. If empty, there are none.
+	// Mounts are more directories and files of the engine's host, which is another machine if the engine is remote. If empty, there are
+	// none. If the engine is on this machine, symbolic links in a source are followed first, and what they lead to is mounted.
+	//
+	// A source, or a Spec.Workspace, is refused if it is, is inside or holds what would give the host away: /proc, /sys, /dev, /etc, /boot,
+	// the sockets and the state of engines and of system services in /run, the engines' stores in /var/lib, the socket of Engine, and
+	// ProtectedPaths. So is one that is or holds a home directory, or that is, is inside or holds a place for credentials in one, such as
+	// .ssh, and so is any socket or device, and a link to nothing. On this machine a file is known under whatever name; on another there are
+	// only the names. What ExtraRunArgs mounts by leave of AllowUnsafeArgs is not looked at.
+	//
+	// All this is looked at before the engine mounts it, so nobody who is not trusted may be able to change a directory on the way to a source
+	// while sessions start. File systems that are mounted below a source come along; with podman, and with docker before 25, they can be
+	// written to also where the source is mounted read-only.
 	Mounts []dockercli.Mount
+	// ProtectedPaths are more absolute paths of the engine's host that are refused, with what is inside and what holds them.
+	ProtectedPaths []string
+	// AllowUnsafeMounts names, as absolute paths, what Mounts and Spec.Workspace may lead to although it would be refused. Each allows that
+	// very file or directory, and nothing inside; one with a symbolic link in it allows nothing, for a link may come to lead elsewhere. What
+	// can't be followed, such as a link to nothing, is never allowed. One that no mount needs does no harm.
+	AllowUnsafeMounts []string
 	// ExtraHosts are lines of the container's /etc/hosts, each "name:address".
 	ExtraHosts []string
 	// GPUs names graphics processors, such as "all". If empty, there are none.
@@ -110,7 +127,7 @@ const (
 )
 
 // engine returns the engine to drive.
-func (p DockerPolicy) engine(ctx context.Context) (*dockercli.Engine, error) {
+func (p *DockerPolicy) engine(ctx context.Context) (*dockercli.Engine, error) {
 	if p.Engine != nil {
 		return p.Engine.Resolve()
 	}
@@ -126,13 +143,19 @@ func (p DockerPolicy) engine(ctx context.Context) (*dockercli.Engine, error) {
 	return found.engine, nil
 }
 
+// FindEngine returns the engine that Spawn drives: Engine, or what was found first, for which it looks if nobody has yet. Its error is one
+// of [dockercli.Find].
+func (p DockerPolicy) FindEngine(ctx context.Context) (*dockercli.Engine, error) {
+	return p.engine(ctx)
+}
+
 // found is the engine that was found, to which it costs a tenth of a second to talk.
 var found struct {
 	sync.Mutex
 	engine *dockercli.Engine
 }
 
-func (p DockerPolicy) image() string {
+func (p *DockerPolicy) image() string {
 	if p.Image == "" {
 		return DefaultImage
 	}
@@ -140,7 +163,7 @@ func (p DockerPolicy) image() string {
 }
 
 // validate reports all that can be said without an engine. The words are LangChain's where it has any.
-func (p DockerPolicy) validate() []error {
+func (p *DockerPolicy) validate() []error {
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if p.MemoryBytes < 0 {
@@ -167,7 +190,7 @@ func (p DockerPolicy) validate() []error {
 	if p.PidsLimit != 0 && p.PidsLimit < minPids {
 		refuse("PidsLimit is %d: it has to be at least %d", p.PidsLimit, minPids)
 	}
-	for _, dir := range slices.Sorted(maps.Keys(p.Tmpfs)) {
+	for _, dir := range ordered.Keys(p.Tmpfs) {
 		if p.Tmpfs[dir] <= 0 {
 			refuse("the size of the tmpfs %q has to be positive", dir)
 		}
@@ -178,6 +201,11 @@ func (p DockerPolicy) validate() []error {
 	for _, m := range p.Mounts {
 		if within(m.Target, scratchDir) {
 			refuse("the mount on %q: %s is the library's own", m.Target, scratchDir)
+		}
+	}
+	for _, name := range slices.Concat(p.ProtectedPaths, p.AllowUnsafeMounts) {
+		if !strings.HasPrefix(plain(name)+"/", "/") {
+			refuse("%q in ProtectedPaths or AllowUnsafeMounts has to be an absolute path", name)
 		}
 	}
 	for _, c := range p.AddCapabilities {
@@ -228,7 +256,7 @@ func workspace(dir string) (path, owner string, err error) {
 
 // runOptions turns the policy into the engine's arguments, for a container of that name. The environment names are those that the
 // client passes on from its own.
-func (p DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (dockercli.RunOptions, error) {
+func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (dockercli.RunOptions, error) {
 	errs := multierror.Append(nil, p.validate()...)
 	errs = multierror.Append(errs, checkExtraArgs(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)
 	errs = multierror.Append(errs, ownLabels(spec.Labels)...)
@@ -237,7 +265,11 @@ func (p DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (d
 		errs = multierror.Append(errs, err)
 	}
 	if dir != "" && e.Remote {
-		errs = multierror.Append(errs, errors.New("a workspace can't be mounted: the engine may run on another machine, to which this path means nothing"))
+		errs = multierror.Append(errs, ErrNoMount)
+	} else if dir != "" {
+		if dir, err = p.guardMount(e, "the workspace", dir); err != nil {
+			errs = multierror.Append(errs, err)
+		}
 	}
 
 	o := p.own(spec, name)
@@ -275,7 +307,7 @@ func (p DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (d
 	} else {
 		o.Mounts = append(o.Mounts, dockercli.Mount{Source: dir, Target: workspaceDir, Writable: !p.WorkspaceReadOnly})
 	}
-	for _, path := range slices.Sorted(maps.Keys(tmpfs)) {
+	for _, path := range ordered.Keys(tmpfs) {
 		t := dockercli.Tmpfs{Target: path, SizeBytes: tmpfs[path], Exec: true}
 		if path == workspaceDir && e.Kind == dockercli.Docker && !e.PodmanService {
 			// An image may have that directory, and runc before 1.1.8 gives a tmpfs the mode of the directory under it.
@@ -283,7 +315,12 @@ func (p DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (d
 		}
 		o.Tmpfs = append(o.Tmpfs, t)
 	}
-	o.Mounts = append(o.Mounts, p.Mounts...)
+	for _, m := range p.Mounts {
+		if m.Source, err = p.guardMount(e, "the mount source", m.Source); err != nil {
+			errs = multierror.Append(errs, err)
+		}
+		o.Mounts = append(o.Mounts, m)
+	}
 	o.Workdir = workspaceDir
 	if len(spec.Supervisor) > 0 {
 		// A session changes to its directory itself: docker would make the directory before it mounts it, with that effect.
@@ -343,7 +380,7 @@ func (p DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (d
 		o.Ulimits = append(o.Ulimits, fmt.Sprintf("nproc=%d:%d", n, n))
 	}
 	if len(spec.Supervisor) == 0 {
-		o.Env = slices.Sorted(maps.Keys(spec.Env))
+		o.Env = ordered.Keys(spec.Env)
 		for _, name := range o.Env {
 			if steersClient(name) {
 				errs = multierror.Append(errs, fmt.Errorf("the variable %s would direct the engine's client too; set it in a session", name))
@@ -369,7 +406,7 @@ func numbers(user, owner string) (uid, gid string) {
 }
 
 // own returns the arguments by which the library owns its container, whatever the policy.
-func (p DockerPolicy) own(spec Spec, name string) dockercli.RunOptions {
+func (p *DockerPolicy) own(spec Spec, name string) dockercli.RunOptions {
 	return dockercli.RunOptions{
 		Name:        name,
 		Labels:      p.labels(spec, name),
@@ -415,8 +452,8 @@ func (p DockerPolicy) Explain(ctx context.Context, spec Spec) (string, error) {
 	return dockercli.Explain(dockercli.Redact(argv)), nil
 }
 
-// argv is a pure function of the policy, the engine's kind, the spec and the name, but for the workspace's owner.
-func (p DockerPolicy) argv(e *dockercli.Engine, spec Spec, name string) ([]string, error) {
+// argv is a pure function of the policy, the engine's kind, the spec and the name, but for the workspace's owner and for where links lead.
+func (p *DockerPolicy) argv(e *dockercli.Engine, spec Spec, name string) ([]string, error) {
 	if p.compat {
 		return p.compatArgv(e, spec, name)
 	}
@@ -432,7 +469,7 @@ func (p DockerPolicy) argv(e *dockercli.Engine, spec Spec, name string) ([]strin
 }
 
 // extra reports whether the extra flags have one of that name.
-func (p DockerPolicy) extra(e *dockercli.Engine, name string) bool {
+func (p *DockerPolicy) extra(e *dockercli.Engine, name string) bool {
 	flags := readExtraArgs(e.Kind, p.ExtraRunArgs)
 	return slices.ContainsFunc(flags, func(f extraFlag) bool { return f.name == name })
 }

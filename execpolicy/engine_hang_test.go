@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -60,6 +61,9 @@ func (e ownEngine) empty(t *testing.T) {
 	t.Helper()
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
 		names := strings.Fields(e.cli(t, "ps", "--all", "--format={{.Names}}:{{.Status}}"))
+		// An engine that is killed while it removes a container may keep a record of it that has lost its name: it is its own, and nothing
+		// runs in it.
+		names = slices.DeleteFunc(names, func(n string) bool { return n == ":Dead" })
 		others, err := e.Others()
 		if err != nil {
 			return poll.Error(err)

@@ -19,6 +19,11 @@ var (
 	ErrTimeout = fmt.Errorf("the deadline has passed: %w", context.DeadlineExceeded)
 	// ErrOutputLimit is the cause of a command that was ended because it had printed more than [Command.OutputLimit].
 	ErrOutputLimit = errors.New("the output limit was passed")
+	// ErrBlocked is wrapped by the error of a command whose output [Spec.Filter] let not pass. The command ran; nothing of its output is in
+	// the result.
+	ErrBlocked = errors.New("output blocked")
+	// ErrRefused is wrapped, beside the reason, by the cause of a command that [Spec.Approve] refused. The command did not run.
+	ErrRefused = errors.New("the command was refused")
 	// ErrInvalid is wrapped by every error that says what is wrong with a policy, a spec or a command. Nothing was started.
 	ErrInvalid = errors.New("invalid")
 	// ErrStart is wrapped by the error of a session that did not come up.
@@ -29,6 +34,9 @@ var (
 	ErrNoDir = errors.New("the directory can't be entered")
 	// ErrStdinTooLong is returned for a command whose Stdin has more than [MaxStdin] bytes. The command did not run.
 	ErrStdinTooLong = errors.New("stdin is too long")
+	// ErrNoMount is wrapped, beside ErrInvalid, by the error for a Spec.Workspace that can't be mounted, because the engine may run on
+	// another machine, to which the path means nothing, or another directory. Package execpolicy/workspace copies it instead.
+	ErrNoMount = errors.New("a workspace can't be mounted: the engine may run on another machine, to which this path means nothing")
 	// ErrStillThere is returned if it could not be made sure that nothing is left of a session.
 	ErrStillThere = errors.New("not known to be gone")
 )

@@ -1,6 +1,10 @@
 package execpolicy
 
-import "github.com/seed-64a260eb/cofferdam/dockercli"
+import (
+	"io"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+)
 
 // Argv returns the argument list by which Spawn starts spec in a container of that name.
 func (p DockerPolicy) Argv(e *dockercli.Engine, spec Spec, name string) ([]string, error) {
@@ -23,3 +27,11 @@ func OutcomeOf(cause error, lost, oom bool, status int) Outcome {
 
 // MaxStarts is how many sessions are started at a time.
 const MaxStarts = maxStarts
+
+// Conceal returns a writer through which a stream passes on its way to w where those secrets are known.
+func Conceal(w io.Writer, secrets ...Secret) io.WriteCloser {
+	return &concealer{values: (*values)(nil).with(secrets), w: w}
+}
+
+// SecretForms are the forms in which a text of a secret is found.
+var SecretForms = forms

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 )
@@ -22,6 +23,9 @@ func checkExtraArgs(kind dockercli.Kind, args, allowed []string) []error {
 	for i, arg := range args {
 		if strings.Contains(arg, "\x00") {
 			errs = append(errs, fmt.Errorf("ExtraRunArgs[%d] holds a NUL byte", i))
+		}
+		if !utf8.ValidString(arg) {
+			errs = append(errs, fmt.Errorf("ExtraRunArgs[%d] is not valid UTF-8, and the engine would change it", i))
 		}
 	}
 	for _, f := range readExtraArgs(kind, args) {

@@ -295,12 +295,27 @@ func TestExtraArgsAreJudged(t *testing.T) {
 			`ExtraRunArgs[2]: docker run has no flag "---x" that is known here; a flag of docker itself belongs in Engine.Global`}},
 		{args: []string{"-qh"}, want: []string{"ExtraRunArgs[0]: -h needs a value"}},
 		{args: []string{"--hostname=a\x00b"}, want: []string{"ExtraRunArgs[0] holds a NUL byte"}},
+		{args: []string{"-q", "--hostname=a\xff"}, want: []string{"ExtraRunArgs[1] is not valid UTF-8, and the engine would change it"}},
 	} {
 		kind := dockercli.Docker
 		if tt.podman {
 			kind = dockercli.Podman
 		}
 		assert.DeepEqual(t, texts(checkExtraArgs(kind, tt.args, tt.allowed)), tt.want)
+	}
+}
+
+// Podman takes the limits of its configuration only where a run names none.
+func TestCompatKeepsPodmansLimits(t *testing.T) {
+	p := Compat()
+	p.ExtraRunArgs = []string{"--ulimit=fsize=1"}
+	argv := func(e *dockercli.Engine) error { _, err := p.argv(e, Spec{}, "cofferdam-name"); return err }
+	assert.NilError(t, argv(&dockercli.Engine{}))
+	for _, e := range []*dockercli.Engine{{Kind: dockercli.Podman}, {PodmanService: true}} {
+		p.AllowUnsafeArgs = nil
+		assert.ErrorContains(t, argv(e), `add "ulimit" to AllowUnsafeArgs`)
+		p.AllowUnsafeArgs = []string{"ulimit"}
+		assert.NilError(t, argv(e))
 	}
 }
 

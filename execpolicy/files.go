@@ -46,7 +46,7 @@ const (
 // one of those that [Session.Run] has without a result.
 func (s *Session) WriteFile(ctx context.Context, name string, data []byte, perm fs.FileMode) error {
 	if perm&^fs.ModePerm != 0 {
-		return &fs.PathError{Op: "write", Path: name, Err: fmt.Errorf("%w: %v has more than permissions", ErrInvalid, perm)}
+		return &fs.PathError{Op: "write", Path: s.current().conceal(name), Err: fmt.Errorf("%w: %v has more than permissions", ErrInvalid, perm)}
 	}
 	return s.transfer(ctx, "write", name, func(t *transfer) error {
 		dir, base := path.Split(name)
@@ -56,20 +56,20 @@ func (s *Session) WriteFile(ctx context.Context, name string, data []byte, perm 
 		temp := t.word(dir + tempPrefix + strings.ToLower(token()))
 		target := t.word(name)
 		t.undo = "rm -f " + temp
-		mask, mode := "77", fmt.Sprintf("chmod %o %s && ", perm, temp)
-		if perm&0o111 == 0 && len(data) <= minPiece {
-			// One program less to run.
-			mask, mode = fmt.Sprintf("%o", 0o666&^perm), ""
+		if len(data) > 0 && len(data) <= minPiece {
+			if err := t.put(target, temp, data, perm); err != errNotPut {
+				return err
+			}
 		}
 		begin := "[ -d " + t.word(dir+".") + " ] || return " + isMissing +
-			"; if [ -d " + target + " ]; then [ -L " + target + " ] || return " + isDirectory + "; fi; umask " + mask + "; "
+			"; if [ -d " + target + " ]; then [ -L " + target + " ] || return " + isDirectory + "; fi; umask 77; "
 		for {
 			piece := data[:min(len(data), int(t.piece.Load()))]
 			data = data[len(piece):]
 			script := begin + t.append(temp)
 			if len(data) == 0 {
 				// A link to a directory would be followed.
-				script += fmt.Sprintf("if [ -d %s ]; then rm -f %s; fi; %smv -f %s %s || return 1; ", target, target, mode, temp, target)
+				script += fmt.Sprintf("if [ -d %s ]; then rm -f %s; fi; chmod %o %s && mv -f %s %s || return 1; ", target, target, perm, temp, temp, target)
 			}
 			if _, err := t.send(script, piece); err != nil || len(data) == 0 {
 				return err
@@ -79,6 +79,17 @@ func (s *Session) WriteFile(ctx context.Context, name string, data []byte, perm 
 	})
 }
 
+// put makes a small file in one step, in which each program and each byte of a script counts. Where that fails it does not say why.
+func (t *transfer) put(target, temp string, data []byte, perm fs.FileMode) error {
+	script := "put " + target + " " + temp
+	if perm&0o111 != 0 {
+		script += fmt.Sprintf(" %o", perm)
+	}
+	t.c.in += int64(len(data))
+	_, err := t.step(append(shellwire.Put(temp, token(), data, perm), shellwire.Help(script)...), &sink{})
+	return err
+}
+
 // ReadFile returns the content of a regular file inside, of at most limit bytes; if zero, [DefaultReadLimit]. A link is followed. One of
 // the kernel's that is another at each look, such as /proc/self/status, is not sure to be read: what comes is counted once more.
 //
@@ -86,7 +97,7 @@ func (s *Session) WriteFile(ctx context.Context, name string, data []byte, perm 
 // [ErrTransfer], or one of those that [Session.Run] has without a result.
 func (s *Session) ReadFile(ctx context.Context, name string, limit int64) ([]byte, error) {
 	if limit < 0 {
-		return nil, &fs.PathError{Op: "read", Path: name, Err: fmt.Errorf("%w: the limit is negative", ErrInvalid)}
+		return nil, &fs.PathError{Op: "read", Path: s.current().conceal(name), Err: fmt.Errorf("%w: the limit is negative", ErrInvalid)}
 	}
 	if limit == 0 {
 		limit = DefaultReadLimit
@@ -125,6 +136,10 @@ type content struct {
 func (c *content) Write(p []byte) (int, error) {
 	c.total += int64(len(p))
 	if c.total <= c.limit {
+		if c.total > int64(cap(c.data)) {
+			// To append would grow it by a quarter at a time, and copy a large file five times.
+			c.data = slices.Grow(c.data, int(min(2*c.total, c.limit))-len(c.data))
+		}
 		c.data = append(c.data, p...)
 	} else {
 		c.data = nil
@@ -140,7 +155,10 @@ const (
 	isForbidden = "104"
 	isTampered  = "105"
 	isInTheWay  = "106"
+	isNotPut    = "107"
 )
+
+var errNotPut = errors.New("the file could not be made in one step")
 
 // reason returns what a status says, or nil.
 func reason(status int) error {
@@ -155,6 +173,8 @@ func reason(status int) error {
 		return fs.ErrPermission
 	case isTampered:
 		return fmt.Errorf("%w: what was sent before is gone", ErrTransfer)
+	case isNotPut:
+		return errNotPut
 	case isInTheWay:
 		return fmt.Errorf("%w: it is in the way of a directory", ErrUnsafeType)
 	}
@@ -167,7 +187,7 @@ type transfer struct {
 	ctx      context.Context
 	cancel   context.CancelCauseFunc
 	deadline time.Time
-	left     time.Time    // when it must be over, once it was cut off
+	left     time.Time    // when it must be over, once it was cut off; zero if nothing says so before
 	piece    atomic.Int64 // the size of the next
 	sent     string       // the name of the piece that may be inside
 	undo     string       // a script that removes what was begun
@@ -184,12 +204,8 @@ func (s *Session) transfer(ctx context.Context, op, name string, do func(*transf
 		}
 		defer s.release()
 		c := s.current()
-		select {
-		case <-c.over:
-			return c.why()
-		case <-c.ended:
-			return c.why()
-		default:
+		if err := c.lives(); err != nil {
+			return err
 		}
 		ctx, cancel := bound(ctx, s.life, c.life)
 		defer cancel(nil)
@@ -199,18 +215,27 @@ func (s *Session) transfer(ctx context.Context, op, name string, do func(*transf
 		// A close is to leave the time to remove what was begun.
 		defer func(orderly bool) { c.orderly = orderly }(c.orderly)
 		c.orderly = true
-		t := &transfer{c: c, ctx: ctx, cancel: cancel, deadline: after(c.limits.CommandTimeout)}
+		t := &transfer{c: c, ctx: ctx, cancel: cancel}
 		t.piece.Store(minPiece)
-		err := do(t)
-		if err != nil {
-			t.clean()
+		if c.audit != nil {
+			return c.audit.transfer(t, op, name, do)
 		}
-		return err
+		return t.do(do)
 	}()
 	if err != nil {
-		return &fs.PathError{Op: op, Path: name, Err: err}
+		return &fs.PathError{Op: op, Path: s.current().conceal(name), Err: err}
 	}
 	return nil
+}
+
+// do does what the transfer is, and sees to it that nothing is left behind if that fails.
+func (t *transfer) do(f func(*transfer) error) error {
+	t.deadline = after(t.c.limits.CommandTimeout)
+	err := f(t)
+	if err != nil {
+		t.clean()
+	}
+	return err
 }
 
 // word returns a name inside as a word of a script.
@@ -239,6 +264,7 @@ func (t *transfer) take(command string) string {
 // send makes a piece and runs a script that takes it, and returns what the script tells.
 func (t *transfer) send(script string, piece []byte) (string, error) {
 	began := time.Now()
+	t.c.in += int64(len(piece))
 	data := slices.Concat(shellwire.Upload(t.sent, int64(len(piece))), piece, shellwire.Help(script))
 	told, err := t.step(data, &sink{})
 	switch took := time.Since(began); {
@@ -263,7 +289,12 @@ func (t *transfer) fetch(script string, out *sink) (string, error) {
 func (t *transfer) step(data []byte, out *sink) (string, error) {
 	c := t.c
 	errOut := &sink{kept: truncate.Buffer{Limit: wordsKept}}
-	r := c.exchange(t.ctx, t.deadline, time.Time{}, []item{{data: data, raw: true, told: true}}, out, errOut)
+	in := errOut
+	if k := c.known.Load(); k != nil {
+		in = &sink{filter: k.hide(errOut)}
+	}
+	r := c.exchange(t.ctx, t.deadline, t.left, []item{{data: data, raw: true, told: true}}, out, in)
+	in.close()
 	return t.end(r, errOut)
 }
 
@@ -275,7 +306,9 @@ func (t *transfer) end(r reply, errOut *sink) (string, error) {
 	if r.oomAfter >= 0 {
 		c.oomKills = r.oomAfter
 	}
-	t.left = r.left
+	if !r.left.IsZero() {
+		t.left = r.left
+	}
 	said, _, _ := strings.Cut(strings.TrimSpace(string(errOut.kept.Bytes())), "\n")
 	switch {
 	case r.lost:

@@ -3,6 +3,7 @@ package execpolicy_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"testing/fstest"
 
@@ -27,6 +28,24 @@ func ExampleSession_WriteFile() {
 	}
 	out, err := s.ReadFile(ctx, "out.txt", 1<<20)
 	fmt.Printf("%s %v\n", out, err)
+}
+
+func ExampleEntry() {
+	ctx := context.Background()
+	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{}, execpolicy.Spec{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	var bytes int64
+	err = s.Walk(ctx, "/usr/lib", func(e execpolicy.Entry, _ io.Reader) error {
+		if e.Mode.IsRegular() {
+			bytes += e.Size
+		}
+		return nil
+	})
+	fmt.Println(bytes, err)
 }
 
 // A tree goes in, a command changes it, and what it made comes out. Nothing of the host is mounted.

@@ -59,11 +59,70 @@ func (s *Session) CopyOut(ctx context.Context, name string, w io.Writer) error {
 // a file, is in the way of a directory, or a directory in that of a file.
 func (s *Session) CopyOutTo(ctx context.Context, name string, root *os.Root) error {
 	x := &extraction{root: root, stage: tempPrefix + strings.ToLower(token())}
-	return s.copyOut(ctx, name, x.extract, x)
+	defer x.clean()
+	return s.copyOut(ctx, name, x.extract, x.place)
 }
 
-// copyOut has take read the archive of a tree inside. If x is not nil, take prepares what x then puts in place.
-func (s *Session) copyOut(ctx context.Context, name string, take func(*tarball.Reader) error, x *extraction) (err error) {
+// An Entry is something in a tree inside: a file, a directory, a link or a special file.
+type Entry struct {
+	// Name is relative to the tree, with slashes. [fs.ValidPath] accepts it, unless it is not UTF-8.
+	Name string
+	// Mode is the type and the permissions. A further name of a file, a hard link, is [fs.ModeIrregular].
+	Mode fs.FileMode
+	// Size is that of the content in bytes; 0 of what is no regular file.
+	Size int64
+	// ModTime is when it was changed, as the one who changed it has it.
+	ModTime time.Time
+}
+
+// Walk calls visit for all that is below a directory inside, or for one regular file, one after another and in no order, while nothing
+// else runs inside. Links are not followed, and sockets left out. The content of a regular file is read only as far as visit reads it,
+// and can't be read after visit has returned. An error that visit returns ends the walk, and is returned. When ctx or the time is over,
+// reading the content fails; Walk waits for visit to return. The image needs tar, which reads with the rights of the session's user; what
+// it can't read fails the walk.
+//
+// What the image's tar says is not believed, but it can leave out, make up and change what it likes: no name leads out of the tree, none
+// comes twice, and no more come than [Limits.MaxTreeEntries]. [Limits.MaxTreeBytes] is how much visit may read of all files together.
+// Errors are those of [Session.CopyOut].
+func (s *Session) Walk(ctx context.Context, name string, visit func(e Entry, content io.Reader) error) error {
+	return s.copyOut(ctx, name, func(r *tarball.Reader) error {
+		content := &portion{r: r, limit: r.Limits.Bytes}
+		r.Limits.Bytes, r.All = -1, true
+		for {
+			h, err := r.Next()
+			if err == io.EOF {
+				return nil
+			}
+			if err == nil && h.Name != "." {
+				e := Entry{Name: h.Name, Mode: h.Other | h.Perm, Size: h.Size, ModTime: h.ModTime}
+				if h.Dir {
+					e.Mode |= fs.ModeDir
+				}
+				err = visit(e, content)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}, func() error { return nil })
+}
+
+// A portion is as much of what r has as may be read.
+type portion struct {
+	r           io.Reader
+	limit, read int64 // negative means no limit
+}
+
+func (p *portion) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	if p.read += int64(n); p.limit >= 0 && p.read > p.limit {
+		return 0, fmt.Errorf("%w of %d bytes", ErrTooLarge, p.limit)
+	}
+	return n, err
+}
+
+// copyOut has take read the archive of a tree inside. If then is not nil, take is waited for, and then is called behind it.
+func (s *Session) copyOut(ctx context.Context, name string, take func(*tarball.Reader) error, then func() error) error {
 	return s.transfer(ctx, "copy from", name, func(t *transfer) error {
 		source := t.word(name)
 		dir, base := path.Split(name)
@@ -97,10 +156,9 @@ func (s *Session) copyOut(ctx context.Context, name string, take func(*tarball.R
 			to.Close()
 		}
 		var takeErr error
-		if x != nil {
+		if then != nil {
 			// It waits for nothing but the host's disk.
 			takeErr = <-taken
-			defer x.clean()
 		} else {
 			select {
 			case takeErr = <-taken:
@@ -113,8 +171,8 @@ func (s *Session) copyOut(ctx context.Context, name string, take func(*tarball.R
 			return err
 		case takeErr != nil:
 			return takeErr
-		case x != nil:
-			return x.place()
+		case then != nil:
+			return then()
 		}
 		return nil
 	})

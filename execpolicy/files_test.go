@@ -110,6 +110,8 @@ var fileCases = []conformanceCase{
 	}},
 	{name: "nothing of the shell's state matters", do: func(t *testing.T, s session) {
 		s.ok("dd() { :; }; mv() { :; }; rm() { :; }; alias chmod=false; p=$PATH; PATH=/nowhere; set -C; IFS=0123456789; set -f; ulimit -f 1")
+		s.write("small", noise(70), 0o755)
+		assert.Assert(t, bytes.Equal(s.read("small"), noise(70)))
 		s.write("file", noise(70000), 0o644)
 		assert.Assert(t, bytes.Equal(s.read("file"), noise(70000)))
 		s.ok("unset -f dd mv rm; \\unalias chmod; PATH=$p; set +Cf; unset IFS")
@@ -131,8 +133,11 @@ var fileCases = []conformanceCase{
 			assert.Equal(t, string(s.read(name)), "new")
 			assert.Equal(t, s.ok("[ -f "+name+" ] && [ ! -L "+name+" ] && cat other; ls -A dir"), "other", name)
 		}
-		err := s.WriteFile(t.Context(), "dir", nil, 0o644)
-		assert.ErrorIs(t, err, execpolicy.ErrNotRegular)
+		// Files go different ways by their sizes.
+		for _, size := range []int{0, 3, 100000} {
+			err := s.WriteFile(t.Context(), "dir", noise(size), 0o644)
+			assert.ErrorIs(t, err, execpolicy.ErrNotRegular)
+		}
 		assert.Equal(t, s.ok("ls -A dir; rm -rf dir *link device hard dangling fifo other"), "")
 		s.empty()
 	}},
@@ -143,8 +148,10 @@ var fileCases = []conformanceCase{
 			"file/below":  fs.ErrNotExist,
 			"/proc/x":     execpolicy.ErrTransfer,
 		} {
-			err := s.WriteFile(t.Context(), name, noise(100000), 0o644)
-			assert.ErrorIs(t, err, want, name)
+			for _, size := range []int{0, 3, 100000} {
+				err := s.WriteFile(t.Context(), name, noise(size), 0o644)
+				assert.ErrorIs(t, err, want, name)
+			}
 		}
 		s.empty()
 	}},
@@ -340,6 +347,12 @@ func TestFilesCutOff(t *testing.T) {
 			assert.ErrorIs(t, err, execpolicy.ErrTransfer)
 			assert.ErrorContains(t, err, "No space left")
 			assert.Equal(t, s.ok("cat file; ls -A"), "oldfile")
+			// A small one goes another way.
+			s.script("cat /dev/zero >filler")
+			err = s.WriteFile(t.Context(), "file", data[:5000], 0o644)
+			assert.ErrorIs(t, err, execpolicy.ErrTransfer)
+			assert.ErrorContains(t, err, "No space left")
+			assert.Equal(t, s.ok("cat file; rm filler; ls -A"), "oldfile")
 			s.empty()
 			s.write("file", data[:2<<20], 0o640)
 		})

@@ -179,6 +179,59 @@ var treeCases = []conformanceCase{
 		}
 		s.ok("chmod 700 closed; rm -rf closed fifo")
 	}},
+	{name: "a walk sees everything, and reads what it wants", do: func(t *testing.T, s session) {
+		s.ok("mkdir -p tree/sub; echo 12 >tree/sub/file; ln tree/sub/file tree/sub/hard; ln -s / tree/link; mkfifo tree/fifo; dd if=/dev/zero of=tree/large bs=65536 count=160; " +
+			`>"$(printf 'tree/\377')"; chmod 640 tree/sub/file`)
+		seen := map[string]fs.FileMode{}
+		names := 0
+		err := s.Walk(t.Context(), "tree", func(e execpolicy.Entry, content io.Reader) error {
+			seen[e.Name] = e.Mode
+			data := ""
+			if e.Name != "large" {
+				// That is larger than the limit of what is read.
+				data = readAll(t, content)
+				assert.Equal(t, int64(len(data)), e.Size, e.Name)
+			}
+			if e.Name == "sub/file" || e.Name == "sub/hard" {
+				names += int(e.Size)
+				seen[e.Name] &^= fs.ModeIrregular
+			}
+			return nil
+		})
+		assert.NilError(t, err)
+		assert.Equal(t, names, 3)
+		for name, want := range map[string]fs.FileMode{"sub/file": 0o640, "sub/hard": 0o640, "link": fs.ModeSymlink | 0o777} {
+			assert.Equal(t, seen[name], want, name)
+		}
+		for name, want := range map[string]fs.FileMode{"sub": fs.ModeDir, "fifo": fs.ModeNamedPipe, "large": 0, "\xff": 0} {
+			mode, there := seen[name]
+			assert.Assert(t, there && mode.Type() == want, name)
+		}
+		assert.Equal(t, len(seen), 7)
+
+		enough := errors.New("enough")
+		calls := 0
+		err = s.Walk(t.Context(), "tree", func(execpolicy.Entry, io.Reader) error { calls++; return enough })
+		assert.ErrorIs(t, err, enough)
+		assert.Equal(t, calls, 1)
+		err = s.Walk(t.Context(), "tree", func(_ execpolicy.Entry, content io.Reader) error { _, err := io.Copy(io.Discard, content); return err })
+		assert.ErrorIs(t, err, execpolicy.ErrTooLarge)
+		one := execpolicy.Entry{}
+		assert.NilError(t, s.Walk(t.Context(), "tree/sub/file", func(e execpolicy.Entry, _ io.Reader) error { one = e; return nil }))
+		assert.Equal(t, one.Name, "file")
+		assert.ErrorIs(t, s.Walk(t.Context(), "tree/none", nil), fs.ErrNotExist)
+
+		// Whoever waits is told when the time is over.
+		ctx, cancel := context.WithCancel(t.Context())
+		err = s.Walk(ctx, "tree", func(e execpolicy.Entry, content io.Reader) error {
+			cancel()
+			_, err := io.Copy(io.Discard, content)
+			return err
+		})
+		assert.ErrorIs(t, err, context.Canceled)
+		assert.Equal(t, s.ok("echo on"), "on")
+		s.ok("rm -rf tree")
+	}},
 	{name: "an archive that is not in order changes nothing", do: func(t *testing.T, s session) {
 		s.ok("mkdir tree; echo old >tree/good; ln -s / tree/root; echo x >outside")
 		good := tar.Header{Typeflag: tar.TypeReg, Name: "good", Mode: 0o644, ModTime: then}
@@ -395,5 +448,38 @@ func TestTreesCutOff(t *testing.T) {
 			assert.ErrorIs(t, s.CopyOut(t.Context(), "tree", w), io.ErrClosedPipe)
 			clean(t, spec.Workspace, 1)
 		})
+	})
+}
+
+// A shrinking file is one that has less in it than was seen in its directory.
+type shrinking struct{ fstest.MapFS }
+
+type shrunken struct{ fs.File }
+
+type larger struct{ fs.FileInfo }
+
+func (s shrinking) Open(name string) (fs.File, error) {
+	f, err := s.MapFS.Open(name)
+	if err == nil && name == "file" {
+		f = shrunken{f}
+	}
+	return f, err
+}
+
+func (f shrunken) Stat() (fs.FileInfo, error) {
+	info, err := f.File.Stat()
+	return larger{info}, err
+}
+
+func (i larger) Size() int64 { return i.FileInfo.Size() + 1 }
+
+func TestCopyFSOfAFileThatShrinks(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		s := open(t, p.policy(), p.spec())
+		for _, size := range []int{3, 5 << 20} {
+			err := s.CopyFS(t.Context(), "tree", shrinking{fstest.MapFS{"file": {Data: noise(size), Mode: 0o644}}})
+			assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
+		}
+		assert.Equal(t, s.ok("ls -A"), "")
 	})
 }

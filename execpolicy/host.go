@@ -45,9 +45,12 @@ func (p HostPolicy) validate() []error {
 }
 
 // Spawn starts spec.Command on the host. Of this program's environment it gets PATH, HOME, USER, LANG, TZ and TMPDIR.
-func (p HostPolicy) Spawn(_ context.Context, spec Spec) (*Process, error) {
+func (p HostPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	errs := multierror.Append(nil, p.validate()...)
 	errs = multierror.Append(errs, validateEnv(spec.Env)...)
+	if spec.Secrets != nil {
+		errs = multierror.Append(errs, spec.Secrets.refuse())
+	}
 	dir := ""
 	if spec.Workspace != "" {
 		var err error
@@ -73,6 +76,11 @@ func (p HostPolicy) Spawn(_ context.Context, spec Spec) (*Process, error) {
 	path, err := exec.LookPath(argv[0])
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	if spec.Audit != nil {
+		if err := spec.Audit.Spawn(ctx, nil, "", worker); err != nil {
+			return nil, err
+		}
 	}
 	own, err := os.MkdirTemp("", "cofferdam-")
 	if err != nil {

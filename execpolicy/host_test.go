@@ -261,7 +261,7 @@ func (r *recorder) signalsItsGroupOnly(t *testing.T) {
 	kills := regexp.MustCompile(`\bkill\b[^\n;}|&]*`).FindAllString(sent, -1)
 	assert.Assert(t, len(kills) > 0)
 	for _, k := range kills {
-		if k = strings.TrimSpace(k); k != "kill -TERM 0" && k != "kill -KILL 0" {
+		if k = strings.TrimSpace(k); k != "kill -TERM 0" && k != "kill -CONT 0" && k != "kill -KILL 0" {
 			t.Errorf("%q is sent", k)
 		}
 	}

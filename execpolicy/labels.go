@@ -4,11 +4,12 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 )
 
 const labelPrefix = "cofferdam."
@@ -39,7 +40,7 @@ const (
 const clockMargin = time.Hour
 
 // labels returns a container's labels: the library's own and the caller's.
-func (p DockerPolicy) labels(spec Spec, name string) map[string]string {
+func (p *DockerPolicy) labels(spec Spec, name string) map[string]string {
 	now := time.Now()
 	l := maps.Clone(owner())
 	maps.Copy(l, spec.Labels)
@@ -98,7 +99,7 @@ func statField(stat string, n int) string {
 // ownLabels reports labels of a caller that would take the place of the library's.
 func ownLabels(labels map[string]string) []error {
 	var errs []error
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
+	for _, key := range ordered.Keys(labels) {
 		if strings.HasPrefix(key, labelPrefix) {
 			errs = append(errs, fmt.Errorf("the label %q: names that begin with %q are the library's own", key, labelPrefix))
 		}

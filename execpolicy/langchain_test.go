@@ -216,14 +216,14 @@ var leftOut = map[string]string{
 	"3.1.6": "there is always a limit on address space on Linux",
 	"3.1.7": "no Codex policy", "3.1.8": "no Codex policy", "3.1.9": "no Codex policy", "3.1.10": "no Codex policy",
 	"3.1.11": "no Codex policy", "3.1.12": "no Codex policy", "3.1.13": "no Codex policy",
-	"3.2.5": "redaction is not the session's", "3.2.7": "nothing rests on a finalizer: TestSIGKILL",
+	"3.2.5": "TestFilter", "3.2.7": "nothing rests on a finalizer: TestSIGKILL",
 	"3.2.8": "Restart is a method, so no input can name both", "3.2.9": "an empty Command is the default",
 	"3.2.21": "the types are fixed", "3.2.22": "there is one way to call", "3.2.23": "there is one way to call",
 	"3.2.25": "a session is a value", "3.2.26": "a session is a value",
 	"3.2.27": "a group is always the command's own: TestHost, and the tests of procgroup", "3.2.28": "as 3.2.27", "3.2.29": "as 3.2.27",
 	"3.2.30": "as 3.2.27", "3.2.31": "as 3.2.27", "3.2.32": "as 3.2.27", "3.2.33": "as 3.2.27", "3.2.34": "no checkpointer",
 	"3.3.8": "a negative timeout is none, and zero the default",
-	"D29":   "redaction is not the session's", "D39": "TestHost",
+	"D29":   "TestFilter", "D39": "TestHost",
 }
 
 // Every case of the reference has one here, or a reason.

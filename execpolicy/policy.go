@@ -10,7 +10,8 @@ import (
 // [Process] that it returns, so they work the same over every policy.
 type Policy interface {
 	// Spawn starts spec.Command in isolation. ctx bounds the start only. A policy that can't give the isolation it promises must fail:
-	// it never falls back to less.
+	// it never falls back to less. If spec.Audit is not nil, Spawn calls its Spawn before it starts anything; an error of that
+	// is its own, and nothing is started.
 	Spawn(ctx context.Context, spec Spec) (*Process, error)
 }
 
@@ -20,19 +21,56 @@ type Spec struct {
 	// stdin: sh, bash, dash or busybox sh. If empty, a session takes bash where the image has it, else sh, and Spawn starts the same.
 	Command []string
 	// Workspace is a directory of the host, which the command sees as its working directory and may change. If empty, the session is
-	// ephemeral: it works in a directory of its own that is gone with it, and nothing of the host is mounted.
+	// ephemeral: it works in a directory of its own that is gone with it, and nothing of the host is mounted. [DockerPolicy.Mounts] says
+	// which directories are refused.
 	Workspace string
 	// Env is the environment, on top of the image's. A session sends it over its stdin, so that no value is in an argument list or in
 	// what the engine knows of the container. Names must be those of shell variables.
 	Env map[string]string
+	// Secrets, of the type [Secrets], are values for the session's programs that nothing shows: not the argument list, the engine, an error, or what commands
+	// print. Only a session can have them: [Start] does not show them to the policy, and Spawn fails if there are any. Those of all its
+	// commands can use them, Prepare, Finish and the scripts included; and a shell that replaces another gets them anew.
+	Secrets SecretSet
 	// Labels are put on the container beside the library's own, whose names begin with "cofferdam.".
 	Labels map[string]string
 	// Startup holds scripts that run, each within [Limits.StartupTimeout], before a session's first command, and again whenever its
 	// shell had to be replaced. One that fails fails the start.
 	Startup []string
-	// Shutdown holds scripts that run, each within [Limits.CommandTimeout] (30 s if that is none), when a session is closed while its container lives. All
-	// of them run, also if one fails.
+	// Shutdown holds scripts that run, each within [Limits.CommandTimeout] (30 s if that is none), when a session is closed while its
+	// container lives. All of them run, also if one fails.
 	Shutdown []string
+	// Prepare is called with a session when its shell answers, before its startup scripts, at Start and again at Restart: what it does
+	// in there is done before anything else. Its context ends after [Limits.StartupTimeout], and then it must return. An error fails the
+	// start. The session is lent: it can be neither closed nor restarted, and can't be used when Prepare has returned. If nil, nothing is
+	// called.
+	Prepare func(ctx context.Context, s *Session) error
+	// Finish is called with a session that is closed, after its shutdown scripts and before its container ends. Its context ends after
+	// [Limits.CommandTimeout] (30 s if that is none), and then it must return. An error is part of that of Close. The session is lent, as
+	// Prepare's is. If the container has ended by itself Finish is called all the same, and what it asks of the session fails. Restart
+	// does not call it. If nil, nothing is called.
+	Finish func(ctx context.Context, s *Session) error
+	// Filter, if not nil, makes the writer through which each stream of each command passes, on its way to w, behind the secrets and before
+	// any of it is kept, passed on to [Command.Stdout] and Stderr, or rendered; redact.Redactor.Writer is one. It is called anew for each
+	// stream of each command, closed when the command has ended, and what it holds until then counts as that command's. So does what is
+	// printed on stderr by scripts whose errors quote it. It takes what comes from one goroutine, must not wait for anything but w, and
+	// must not use w once it is closed: one that hangs or panics takes the program with it.
+	//
+	// Where it returns an error, the result has none of the command's output, and the error of Run wraps [ErrBlocked] and its own; what
+	// passed before has gone to the command's writers. What is not output is not filtered: files, [Result.Dir], what the engine says of
+	// a container that does not start, and what the library runs by itself, as package attest does to look.
+	Filter func(w io.Writer) io.WriteCloser
+	// Approve, if not nil, is asked about each command of [Session.Run] when its turn has come, before anything of it is sent. An error
+	// refuses the command: it does not run, and the outcome is [Refused]. The command's time begins after it. The wait for it ends with
+	// ctx, which also ends when the session is closed or has lived its time; an Approve that does not return then is left behind.
+	//
+	// It must not change the command, nor wait for the same session: that is waiting for it. It may use others. It is on a goroutine of its
+	// own; one that panics takes the program with it. What it reads of Stdin, the command does not have: it seeks back if it can. Scripts
+	// and files of the caller's are not asked about, nor is what the library runs by itself to look or to clear up: a command, a block, the
+	// file that it is kept in, and a snippet are.
+	Approve func(ctx context.Context, c Command) error
+	// Audit takes a record of all that happens in the session; package execpolicy/audit makes one that writes it down, and [NewAuditor]
+	// says what it can rely on. If nil, there are no records.
+	Audit Auditor
 
 	// Supervisor is set by [Start]. A policy that finds it set must run it in place of Command, and tell in [Process.Worker] how the
 	// shell is to be started.

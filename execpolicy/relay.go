@@ -11,6 +11,7 @@ type relay struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	buf     []byte
+	last    bool // what a filter held comes, and is taken whole
 	ended   bool // nothing more comes
 	freed   bool // the stream waits for room no more; what does not fit is dropped
 	left    bool // the writer is given up
@@ -34,13 +35,16 @@ func (r *relay) Write(p []byte) (int, error) {
 	defer r.mu.Unlock()
 	n := len(p)
 	for len(p) > 0 {
-		for len(r.buf) >= relayBuffer && !r.left && !r.freed {
+		for len(r.buf) >= relayBuffer && !r.left && !r.freed && !r.last {
 			r.changed.Wait()
 		}
-		if r.left || len(r.buf) >= relayBuffer {
+		if r.left || len(r.buf) >= relayBuffer && !r.last {
 			break
 		}
-		part := p[:min(len(p), relayBuffer-len(r.buf))]
+		part := p
+		if !r.last {
+			part = p[:min(len(p), relayBuffer-len(r.buf))]
+		}
 		r.buf = append(r.buf, part...)
 		p = p[len(part):]
 		r.changed.Broadcast()
@@ -54,6 +58,13 @@ func (r *relay) free() {
 	defer r.mu.Unlock()
 	r.freed = true
 	r.changed.Broadcast()
+}
+
+// rest makes the relay take what comes now whole: what a filter holds is bounded, and nobody is to wait for the writer to take it.
+func (r *relay) rest() {
+	r.mu.Lock()
+	r.last = true
+	r.mu.Unlock()
 }
 
 // finish waits until the writer has taken everything, and returns its error. At the deadline the writer is given up.

@@ -18,6 +18,7 @@ import (
 //   - OOMKilled: it was killed (exit code 137, or with its shell or container), and the kernel had killed for memory meanwhile.
 //   - SessionLost: its container ended under it.
 //   - Signaled: its shell was killed from inside the container, together with the process that watches it.
+//   - Refused: the session's Approve refused it, and nothing of it ran.
 //   - Exited: it ended by itself, whatever its exit code (124 to 137 too) and whatever it printed.
 type Outcome int
 
@@ -42,9 +43,11 @@ const (
 	OutputLimit
 	// SessionLost says that the container ended under the command, for a reason that is not known to be one of the others.
 	SessionLost
+	// Refused says that [Spec.Approve] refused the command, which did not run. Cause has the reason.
+	Refused
 )
 
-var outcomes = [...]string{"unknown", "exited", "signaled", "timed out", "canceled", "out of memory", "output limit", "session lost"}
+var outcomes = [...]string{"unknown", "exited", "signaled", "timed out", "canceled", "out of memory", "output limit", "session lost", "refused"}
 
 func (o Outcome) String() string {
 	if o < 0 || int(o) >= len(outcomes) {
@@ -78,7 +81,7 @@ func (r Rung) String() string {
 	return rungs[r]
 }
 
-// A StreamInfo counts what came on a stream, kept or not.
+// A StreamInfo counts what came on a stream, kept or not, behind the secrets and the [Spec.Filter].
 type StreamInfo struct {
 	Bytes, Lines               int64 // all that came
 	DroppedBytes, DroppedLines int64 // what of it was not kept
@@ -93,7 +96,7 @@ type Result struct {
 	// Signal is the number of the signal if the outcome is Signaled; else 0.
 	Signal int
 	// Stdout and Stderr are what the command printed, the head and the tail if that is more than [Limits.MaxOutputBytes]. They are
-	// kept on every outcome.
+	// kept on every outcome, unless [Spec.Filter] has blocked them.
 	Stdout, Stderr         []byte
 	StdoutInfo, StderrInfo StreamInfo
 	// LateBytes is how much background jobs have printed since the last result while no command ran. It was dropped. What they print
@@ -104,15 +107,15 @@ type Result struct {
 	// StateLost says that the shell had to be replaced after this command, or before it because it was killed while it had nothing to
 	// do, so variables and functions are gone. Files stay, unless the container ended.
 	StateLost bool
-	// Dir is the shell's directory after the command. It is empty if the shell was lost, or has none that it can name.
+	// Dir is the shell's directory after the command, less the values of secrets. It is empty if the shell was lost, or has none that it can name.
 	Dir string
 	// OOMBefore and OOMAfter are how many processes of the container the kernel had killed for memory when the command began, and when
 	// it had ended; -1 if it is not known. If the command exited with 0, nobody looks again, and OOMAfter is -1.
 	OOMBefore, OOMAfter int
-	// Cause is why the library ended the command: ErrTimeout, ErrOutputLimit, ErrClosed, ErrExpired, or the cause of the context. It is
-	// nil if the command ended by itself.
+	// Cause is why the library ended the command: ErrTimeout, ErrOutputLimit, ErrClosed, ErrExpired, or the cause of the context; or why it
+	// did not begin it: then it wraps ErrRefused and the error of [Spec.Approve]. It is nil if the command ended by itself.
 	Cause error
-	// Timeout is the time that the command had; negative if it had no deadline.
+	// Timeout is the time that the command had; negative if it had no deadline, and 0 if it was refused.
 	Timeout time.Duration
 	// Rung is what it took to end the command.
 	Rung Rung
@@ -121,18 +124,24 @@ type Result struct {
 	// are part of that. It is false under a [HostPolicy] whose shell goes on, where only a process group can be seen.
 	Gone bool
 
-	text *truncate.Transcript
+	text    *truncate.Transcript
+	blocked error // why the filter let the output not pass
 }
 
 // Text renders the result for a model as LangChain's shell tool does, to the byte: the first lines of both streams in the order in
 // which they came, stderr's marked, then notices of what was left out, then the exit code if it is not 0. Outcomes which that tool does
-// not have are named on a last line.
+// not have are named on a last line. If [Spec.Filter] has blocked the output, only that is said.
 func (r *Result) Text() string {
+	if r.blocked != nil {
+		return "Output blocked: " + r.blocked.Error() + "."
+	}
 	switch r.Outcome {
 	case TimedOut:
 		return fmt.Sprintf("Error: Command timed out after %.1f seconds.", r.Timeout.Seconds())
 	case Exited:
 		return r.text.Text(r.ExitCode, true)
+	case Refused:
+		return "Error: " + r.Cause.Error() + "."
 	}
 	text := strings.TrimRight(r.text.Text(0, true), "\n")
 	switch r.Outcome {

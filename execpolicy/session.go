@@ -13,6 +13,7 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"github.com/seed-64a260eb/cofferdam/internal/ours"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
@@ -21,7 +22,7 @@ import (
 // same time; commands run one at a time, in the order in which they came.
 type Session struct {
 	policy Policy
-	spec   Spec
+	spec   *Spec         // which fmt does not follow: it may hold secrets
 	turn   chan struct{} // held by whoever talks to the worker; the runtime hands it on in the order of waiting
 	life   context.Context
 	close  context.CancelCauseFunc
@@ -42,13 +43,27 @@ func Start(ctx context.Context, p Policy, spec Spec) (*Session, error) {
 	if err := spec.validate(); err != nil {
 		return nil, err
 	}
+	if spec.Audit != nil {
+		spec.Audit = spec.Audit.session()
+	}
 	c, err := open(ctx, p, spec)
 	if err != nil {
 		return nil, err
 	}
-	s := &Session{policy: p, spec: spec, turn: make(chan struct{}, 1), conn: c, closed: make(chan struct{})}
+	return newSession(p, spec, c), nil
+}
+
+// errRestart is why a session that is begun anew is ended.
+var errRestart = errors.New("the session is begun anew")
+
+// errLent is returned where a session that is lent to Spec.Prepare or Spec.Finish is to be ended.
+var errLent = fmt.Errorf("%w: the session is not yet or no more the caller's", ErrInvalid)
+
+// newSession makes a session, which without a policy is one that is lent.
+func newSession(p Policy, spec Spec, c *conn) *Session {
+	s := &Session{policy: p, spec: &spec, turn: make(chan struct{}, 1), conn: c, closed: make(chan struct{})}
 	s.life, s.close = context.WithCancelCause(context.Background())
-	return s, nil
+	return s
 }
 
 // Run runs one command in a session of its own. The session is closed when Run returns; an error that says it is not known to be gone
@@ -77,23 +92,25 @@ func (s Spec) validate() error {
 			errs = multierror.Append(errs, fmt.Errorf("script %q: %w", script, err))
 		}
 	}
-	return invalid(errs)
+	return judge(errs, s.Secrets, s.Env)
 }
 
 // open spawns a process and makes a session's end of it. A cause that the policy can mend costs a second try.
 func open(ctx context.Context, p Policy, spec Spec) (*conn, error) {
 	spec.Supervisor = shellwire.Boot()
+	secrets := spec.Secrets
+	spec.Secrets = nil // no policy is to put them anywhere
 	for try := 0; ; try++ {
 		proc, c, err := spawn(ctx, p, spec)
-		if proc == nil {
-			return nil, err
-		}
 		if err == nil {
-			if err = c.prepare(ctx); err == nil {
+			if err = c.prepare(ctx, spec, secrets); err == nil {
 				return c, nil
 			}
 		}
-		if try > 0 || proc.Mend == nil {
+		if spec.Audit != nil {
+			err = spec.Audit.await(ctx, c, EventFailed, err)
+		}
+		if proc == nil || try > 0 || proc.Mend == nil {
 			return nil, err
 		}
 		if mend := proc.Mend(ctx, err); mend == err {
@@ -134,6 +151,10 @@ func (s *Session) Name() string { return s.current().proc.Name }
 // Done returns a channel that is closed when the session has ended, for whatever reason, and nothing of it is left that could be
 // removed. After Restart it returns another.
 func (s *Session) Done() <-chan struct{} { return s.current().ended }
+
+// Conceal returns a text with something else in place of the values of all [Secrets] that the session was ever given, as its output has
+// it: for what the caller has read out of files.
+func (s *Session) Conceal(text string) string { return s.current().conceal(text) }
 
 func (s *Session) current() *conn {
 	s.mu.Lock()
@@ -189,12 +210,18 @@ func bound(ctx context.Context, others ...context.Context) (context.Context, con
 // Run runs a command, after those that came before it, and returns when it has ended, at the latest [Limits.TerminationTimeout] after
 // its deadline.
 //
-// A program that fails is a result, not an error. An error without a result says that the command did not run: it wraps ErrInvalid,
-// ErrClosed, ErrEnded, ErrNoDir, ErrStdinTooLong, the context's cause, or ErrStart if the shell was lost and could not be replaced. A result beside an error says what is known: the error is the
-// context's cause if the outcome is Canceled, wraps ErrEnded if it is SessionLost, wraps ErrStillThere if it is not known that
-// everything is gone, or is that of one of the command's writers.
+// A program that fails is a result, not an error, and so is a command that [Spec.Approve] refuses. An error without a result says that
+// the command did not run: it wraps ErrInvalid, ErrClosed, ErrEnded, ErrNoDir, ErrStdinTooLong, ErrAudit, the context's cause, the error of a
+// secret's Lookup, ErrTransfer if a secret's file could not be made, or ErrStart if the shell was lost and could not be replaced. A
+// result beside an error says what is known: the error is the context's cause if the outcome is Canceled, wraps ErrEnded if it is
+// SessionLost, wraps ErrStillThere if it is not known that everything is gone, wraps ErrBlocked if the output must not be seen, wraps
+// ErrAudit if there is no record of how it ended, or is that of one of the command's writers.
 func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
 	if err := cmd.validate(); err != nil {
+		if shown := s.Conceal(err.Error()); shown != err.Error() {
+			// It has a secret of the session in it.
+			err = fmt.Errorf("%w%s", ErrInvalid, strings.TrimPrefix(shown, ErrInvalid.Error()))
+		}
 		return nil, err
 	}
 	if err := s.acquire(ctx); err != nil {
@@ -209,12 +236,19 @@ func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
 
 // run runs a command for the holder of the turn.
 func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Command) (*Result, error) {
-	select {
-	case <-c.over:
-		return nil, c.why()
-	case <-c.ended:
-		return nil, c.why()
-	default:
+	recorded := c.recorded
+	c.recorded = false
+	if err := c.lives(); err != nil {
+		return nil, err
+	}
+	if c.audit != nil && !recorded {
+		return c.audit.run(ctx, cancel, c, cmd)
+	}
+	mine := ours.Marked(ctx)
+	if c.approve != nil && !mine {
+		if refused, err := c.ask(ctx, cmd); refused != nil || err != nil {
+			return refused, err
+		}
 	}
 	timeout := cmd.Timeout
 	if timeout == 0 {
@@ -227,42 +261,53 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 	deadline := after(timeout)
 
 	if cmd.Dir != "" && (c.dir == "" || strings.Contains(c.dir, "\n")) {
-		return nil, fmt.Errorf("%w: %q: the shell's own, to which it would have to go back, has no name that can be sent", ErrNoDir, cmd.Dir)
+		return nil, fmt.Errorf("%w: %q: the shell's own, to which it would have to go back, has no name that can be sent", ErrNoDir, c.conceal(cmd.Dir))
 	}
 	items, file, err := c.upload(ctx, cmd.Stdin, deadline)
 	if err != nil {
 		return nil, err
 	}
+	var end func(left time.Time)
+	if cmd.Secrets != nil {
+		if cmd.Env, end, err = cmd.Secrets.give(ctx, c, cmd.Env, deadline); err != nil {
+			return nil, err
+		}
+	}
 
 	text := &truncate.Transcript{MaxLines: c.limits.MaxOutputLines, MaxBytes: c.limits.MaxOutputBytes}
-	out := &sink{kept: truncate.Buffer{Limit: c.limits.MaxOutputBytes}, text: text.Stdout()}
-	errOut := &sink{kept: truncate.Buffer{Limit: c.limits.MaxOutputBytes}, text: text.Stderr()}
 	first, second := cmd.Stdout, cmd.Stderr
 	if same(first, second) {
 		// As with os/exec, one writer for both is never called by two at the same time.
 		var one sync.Mutex
 		first, second = locked{&one, first}, locked{&one, second}
 	}
-	if cmd.Stdout != nil {
-		out.relay = newRelay(first)
+	filter := c.filter
+	if mine {
+		filter = c.hide()
 	}
-	if cmd.Stderr != nil {
-		errOut.relay = newRelay(second)
-	}
+	in, out := newSink(filter, c.limits.MaxOutputBytes, text.Stdout(), first)
+	errIn, errOut := newSink(filter, c.limits.MaxOutputBytes, text.Stderr(), second)
 	if cmd.OutputLimit > 0 {
 		room := new(atomic.Int64)
 		room.Store(cmd.OutputLimit)
 		full := func() { cancel(ErrOutputLimit) }
-		out.room, errOut.room, out.full, errOut.full = room, room, full, full
+		in.room, errIn.room, in.full, errIn.full = room, room, full, full
 	}
 	exchange := func(before []item) reply {
-		return c.exchange(ctx, deadline, time.Time{}, append(before, item{data: cmd.unit(c.dir, file).Ops(c.prefix, c.tag)}), out, errOut)
+		return c.exchange(ctx, deadline, time.Time{}, append(before, item{data: cmd.unit(c.dir, file).Ops(c.prefix, c.tag)}), in, errIn)
 	}
 	r := exchange(items)
-	if r.cause == nil && r.mark.NotRun && out.kept.Total()+errOut.kept.Total() == 0 {
+	if r.cause == nil && r.mark.NotRun && in.came+errIn.came == 0 {
 		// The command before this one had killed the shell as it ended, which shows only now.
 		c.unsaid = true
 		if err := c.readyFor(ctx, timeout); err != nil {
+			done := make(chan struct{})
+			close(done)
+			in.finish(done)
+			errIn.finish(done)
+			if end != nil {
+				end(time.Time{})
+			}
 			return nil, err
 		}
 		r = exchange(nil)
@@ -271,27 +316,76 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 		ExitCode: -1, Duration: time.Since(start), Timeout: timeout, Cause: r.cause, Rung: r.rung, Gone: r.gone,
 		OOMBefore: c.oomKills, OOMAfter: r.oomAfter, Dir: c.dir, text: text,
 	}
+	c.out += errIn.came
 	errs := c.judge(ctx, res, r, cmd.Dir != "")
+	if end != nil {
+		end(r.left)
+	}
 
 	// The writers have the rest of the time to take the rest.
 	flush, done := context.WithDeadline(context.Background(), c.flushBy(r, deadline))
 	defer done()
-	for _, k := range []*sink{out, errOut} {
-		if k.relay != nil {
-			if err := k.relay.finish(flush.Done()); err != nil {
-				errs = append(errs, fmt.Errorf("writing the output: %w", err))
-			}
+	for _, k := range []*sink{in, errIn} {
+		if err := k.finish(flush.Done()); err != nil {
+			errs = append(errs, fmt.Errorf("writing the output: %w", err))
+		}
+		if res.blocked == nil {
+			res.blocked = k.failed
 		}
 	}
 	if r.mark.NoDir {
-		c.late += out.kept.Total() + errOut.kept.Total()
-		return nil, fmt.Errorf("%w: %q", ErrNoDir, cmd.Dir)
+		c.late += in.came + errIn.came
+		return nil, fmt.Errorf("%w: %q", ErrNoDir, c.conceal(cmd.Dir))
 	}
 	text.Close()
-	res.Stdout, res.StdoutInfo = out.taken()
-	res.Stderr, res.StderrInfo = errOut.taken()
+	if res.blocked != nil {
+		res.text = nil
+		errs = append(errs, fmt.Errorf("%w: %w", ErrBlocked, res.blocked))
+	} else {
+		res.Stdout, res.StdoutInfo = out.taken()
+		res.Stderr, res.StderrInfo = errOut.taken()
+	}
 	res.LateBytes, c.late = c.late, 0
+	res.Dir = c.conceal(res.Dir)
 	return res, errors.Join(errs...)
+}
+
+// lives returns the error for a container that has ended, if it has.
+func (c *conn) lives() error {
+	select {
+	case <-c.over:
+		return c.why()
+	case <-c.ended:
+		return c.why()
+	default:
+		return nil
+	}
+}
+
+// ask waits for the caller's word on a command. The result is that of one that is refused.
+func (c *conn) ask(ctx context.Context, cmd Command) (*Result, error) {
+	err := leave(ctx, func() error { return c.approve(ctx, cmd) })
+	switch {
+	case c.lives() != nil:
+		return nil, c.why()
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("waiting for approval: %w", context.Cause(ctx))
+	case err == nil:
+		return nil, nil
+	}
+	return &Result{Outcome: Refused, ExitCode: -1, Cause: fmt.Errorf("%w: %w", ErrRefused, err), Dir: c.conceal(c.dir), OOMBefore: c.oomKills, OOMAfter: -1}, nil
+}
+
+// leave returns what f does, or the cause of the context if that ends first; then f, which is the caller's own, is left behind.
+func leave(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // readyFor is ready for a command that may run so long. Even one that has next to no time gets a shell; but its end comes in time.
@@ -347,7 +441,7 @@ func (c *conn) judge(ctx context.Context, res *Result, r reply, moved bool) []er
 	case r.lost:
 		// What could not say whether the container is there knows nothing of its end either.
 		end.oom = r.endErr == nil && c.oomKilled(ctx, r.left)
-	case r.mark.Status != 0 && c.oomKills >= 0:
+	case r.mark.Status != 0 && !r.mark.NoDir && c.oomKills >= 0:
 		var l reply
 		res.OOMAfter, _, l = c.look(ctx, after(c.limits.TerminationTimeout))
 		if l.lost || l.died {
@@ -428,45 +522,39 @@ func (c *conn) upload(ctx context.Context, stdin io.Reader, deadline time.Time) 
 	if stdin == nil {
 		return nil, "", nil
 	}
-	type read struct {
-		data []byte
-		err  error
-	}
-	done := make(chan read, 1)
-	go func() {
-		data, err := io.ReadAll(io.LimitReader(stdin, MaxStdin+1))
-		done <- read{data, err}
-	}()
-	var timeout <-chan time.Time
 	if !deadline.IsZero() {
-		t := time.NewTimer(time.Until(deadline))
-		defer t.Stop()
-		timeout = t.C
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadlineCause(ctx, deadline, ErrTimeout)
+		defer cancel()
 	}
-	var got read
-	select {
-	case got = <-done:
-	case <-ctx.Done():
-		return nil, "", fmt.Errorf("reading stdin: %w", context.Cause(ctx))
-	case <-timeout:
-		return nil, "", fmt.Errorf("reading stdin: %w", ErrTimeout)
+	read := make(chan []byte, 1)
+	err := leave(ctx, func() error {
+		data, err := io.ReadAll(io.LimitReader(stdin, MaxStdin+1))
+		read <- data
+		return err
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("reading stdin: %w", err)
 	}
+	got := <-read
+	c.in = int64(len(got))
 	switch {
-	case got.err != nil:
-		return nil, "", fmt.Errorf("reading stdin: %w", got.err)
-	case len(got.data) > MaxStdin:
+	case len(got) > MaxStdin:
 		return nil, "", fmt.Errorf("%w: more than %d bytes", ErrStdinTooLong, MaxStdin)
-	case len(got.data) == 0:
+	case len(got) == 0:
 		return nil, "", nil
 	}
 	name := "i" + token()
-	data := slices.Concat(shellwire.Upload(name, int64(len(got.data))), got.data, []byte(shellwire.Thaw))
+	data := slices.Concat(shellwire.Upload(name, int64(len(got))), got, []byte(shellwire.Thaw))
 	return []item{{data: data, raw: true}}, c.proc.Scratch + "/" + name, nil
 }
 
 // Restart ends the container, if it still runs, and begins the session anew with the same spec: no state is left, nor any file but
 // those of a mounted workspace, and startup scripts run again. If it fails the session has ended, and Restart may be tried again.
 func (s *Session) Restart(ctx context.Context) error {
+	if s.policy == nil {
+		return errLent
+	}
 	if err := s.acquire(ctx); err != nil {
 		return err
 	}
@@ -474,10 +562,15 @@ func (s *Session) Restart(ctx context.Context) error {
 	ctx, cancel := bound(ctx, s.life)
 	defer cancel(nil)
 	c := s.current()
+	c.tell(eventEnding, 0, errRestart)
 	if err := c.end(c.limits.TerminationTimeout); err != nil {
 		return err
 	}
-	c, err := open(ctx, s.policy, s.spec)
+	spec := *s.spec
+	if k := c.known.Load(); k != nil {
+		spec.Secrets = k.again(spec.Secrets)
+	}
+	c, err := open(ctx, s.policy, spec)
 	if err != nil {
 		return err
 	}
@@ -487,10 +580,13 @@ func (s *Session) Restart(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the command that runs, if any, runs the shutdown scripts, ends the container and returns when it is gone, at the latest
-// [Limits.TerminationTimeout] after the last deadline. The error names scripts that failed, and wraps ErrStillThere if it is not known
-// that everything is gone. Closing again waits for the same end and returns the same error.
+// Close ends the command that runs, if any, runs the shutdown scripts, calls Spec.Finish, ends the container and returns when it is gone,
+// at the latest [Limits.TerminationTimeout] after the last deadline. The error names scripts that failed, has that of Finish, wraps ErrStillThere
+// if it is not known that everything is gone, and ErrAudit if records were lost. Closing again waits for the same end and returns the same error.
 func (s *Session) Close() error {
+	if s.policy == nil {
+		return errLent
+	}
 	s.mu.Lock()
 	first := s.life.Err() == nil
 	s.close(ErrClosed)
@@ -504,7 +600,15 @@ func (s *Session) Close() error {
 	s.turn <- struct{}{}
 	defer s.release()
 	c := s.current()
-	s.closeErr = errors.Join(c.shutdown(s.spec.Shutdown), c.endSince(begin))
+	err := c.shutdown(s.spec.Shutdown)
+	if s.spec.Finish != nil {
+		err = errors.Join(err, c.lend(context.Background(), s.spec.Finish, c.closeTimeout()))
+	}
+	c.tell(eventEnding, 0, ErrClosed)
+	s.closeErr = errors.Join(err, c.endSince(begin))
+	if c.audit != nil {
+		s.closeErr = c.audit.await(context.Background(), c, eventEnding, s.closeErr)
+	}
 	return s.closeErr
 }
 
@@ -519,13 +623,17 @@ func (c *conn) shutdown(scripts []string) error {
 		}
 		err := c.ready(context.Background(), after(c.limits.StartupTimeout), time.Time{})
 		if err == nil {
-			timeout := c.limits.CommandTimeout
-			if timeout < 0 {
-				timeout = defaultCommandTimeout // a Close without an end would be worse
-			}
-			err = c.script(context.Background(), "shutdown", script, timeout)
+			err = c.script(context.Background(), "shutdown", script, c.closeTimeout())
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// closeTimeout is how long each thing may take that is done before the end. A Close without an end would be worse than a limit.
+func (c *conn) closeTimeout() time.Duration {
+	if c.limits.CommandTimeout < 0 {
+		return defaultCommandTimeout
+	}
+	return c.limits.CommandTimeout
 }

@@ -197,12 +197,29 @@ func (s *stream) begun() bool {
 
 // A sink takes what a command prints to one stream.
 type sink struct {
-	kept  truncate.Buffer
-	text  io.Writer // of the transcript; nil if there is none
-	relay *relay    // to the caller's writer; nil if there is none
+	came int64 // bytes
+	// filter takes what comes in place of the rest, with the secrets taken out before; nil if there is nothing to take out. failed is its error.
+	filter io.WriteCloser
+	failed error
+	kept   truncate.Buffer
+	text   io.Writer // of the transcript; nil if there is none
+	relay  *relay    // to the caller's writer; nil if there is none
 	// room is how many more bytes may come before full is called; full is nil if that does not matter.
 	room *atomic.Int64
 	full func()
+}
+
+// newSink returns a sink that keeps so much, and hands the stream on to the transcript and the caller's writer, if there are any; and the
+// one that takes it before the session's secrets and its filter, which is the same if there are none.
+func newSink(filter func(io.Writer) io.WriteCloser, limit int, text, w io.Writer) (in, out *sink) {
+	out = &sink{kept: truncate.Buffer{Limit: limit}, text: text}
+	if w != nil {
+		out.relay = newRelay(w)
+	}
+	if filter == nil {
+		return out, out
+	}
+	return &sink{filter: filter(out), relay: out.relay}, out
 }
 
 // free makes the stream wait for the caller's writer no more.
@@ -213,6 +230,16 @@ func (k *sink) free() {
 }
 
 func (k *sink) Write(p []byte) (int, error) {
+	k.came += int64(len(p))
+	if k.full != nil && k.room.Add(-int64(len(p))) < 0 {
+		k.full()
+	}
+	if k.filter != nil {
+		if k.failed == nil {
+			_, k.failed = k.filter.Write(p)
+		}
+		return len(p), nil
+	}
 	k.kept.Write(p)
 	if k.text != nil {
 		k.text.Write(p)
@@ -220,8 +247,27 @@ func (k *sink) Write(p []byte) (int, error) {
 	if k.relay != nil {
 		k.relay.Write(p)
 	}
-	if k.full != nil && k.room.Add(-int64(len(p))) < 0 {
-		k.full()
-	}
 	return len(p), nil
+}
+
+// close lets the filter pass what it holds. Nothing may be written any more.
+func (k *sink) close() {
+	if k.filter == nil {
+		return
+	}
+	if k.relay != nil {
+		k.relay.rest()
+	}
+	if err := k.filter.Close(); k.failed == nil {
+		k.failed = err
+	}
+}
+
+// finish is close, and then the caller's writer has until the deadline to take the rest. The error is its.
+func (k *sink) finish(deadline <-chan struct{}) error {
+	k.close()
+	if k.relay == nil {
+		return nil
+	}
+	return k.relay.finish(deadline)
 }

@@ -29,7 +29,7 @@ const sweepTimeout = 30 * time.Second
 // [ErrStillThere]. A container that somebody else removes at the same time is no error. ctx bounds the whole, and no container gets more
 // than 30 s of it.
 func Sweep(ctx context.Context, e *dockercli.Engine) (removed []string, err error) {
-	if e, err = (DockerPolicy{Engine: e}).engine(ctx); err != nil {
+	if e, err = (&DockerPolicy{Engine: e}).engine(ctx); err != nil {
 		return nil, err
 	}
 	names, err := e.PS(ctx, map[string]string{labelName: ""}) // any value

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // A Buffer is an [io.Writer] that keeps the head and the tail of what is written to it, and counts the rest.
@@ -13,8 +14,8 @@ import (
 // MaxLines-MaxLines/2 lines. A cut by bytes that would fall inside a UTF-8 encoded rune drops the whole rune; bytes that
 // are not UTF-8 are kept as they are.
 //
-// It holds at most one and a half times Limit in memory, which it takes as the output grows. The fields must not be
-// changed after the first Write. A Buffer is not safe for concurrent use.
+// It holds Limit bytes and a few more in memory, which it takes as the output grows. The fields must not be changed after
+// the first Write. A Buffer is not safe for concurrent use, not even by those who only look.
 type Buffer struct {
 	// Limit is the number of bytes kept. If zero or negative, nothing is kept and everything is counted.
 	Limit int
@@ -28,9 +29,9 @@ type Buffer struct {
 	open     bool // the last byte was not a newline
 
 	// buf is the whole output until that no longer fits; from then on its first fixed() bytes stay, and what follows
-	// them is the end of the output, moved down now and then. So head, tail and what surrounds their cuts are always
-	// contiguous.
-	buf []byte
+	// them is the end of the output, as a ring whose oldest byte is not the first until somebody looks.
+	buf    []byte
+	oldest int
 }
 
 // runeContext is the number of bytes on either side of a cut that tell whether it falls inside a rune.
@@ -56,28 +57,38 @@ func (b *Buffer) Write(p []byte) (int, error) {
 
 func (b *Buffer) keep(p []byte) {
 	fixed, window := b.fixed(), b.tailLimit()+runeContext
-	// Twice the window, so that moving it costs each byte one more copy at most.
-	bound := fixed + 2*window
+	bound := fixed + window
 	if bound < 0 {
 		bound = math.MaxInt
 	}
-	if len(p) <= bound-len(b.buf) {
-		b.append(p, bound)
+	n := min(len(p), bound-len(b.buf))
+	b.append(p[:n], bound)
+	if p = p[n:]; len(p) == 0 {
 		return
 	}
-	if n := fixed - len(b.buf); n > 0 {
-		b.append(p[:n], bound)
-		p = p[n:]
+	ring := b.buf[fixed:]
+	if len(p) >= window {
+		copy(ring, p[len(p)-window:])
+		b.oldest = 0
+		return
 	}
-	if len(p) > window {
-		p = p[len(p)-window:]
+	n = copy(ring[b.oldest:], p)
+	b.oldest += n
+	if b.oldest == window {
+		b.oldest = copy(ring, p[n:])
 	}
-	old := b.buf[fixed:]
-	if n := window - len(p); n < len(old) {
-		copy(old, old[len(old)-n:])
-		b.buf = b.buf[:fixed+n]
+}
+
+// straighten puts the oldest byte of the end first.
+func (b *Buffer) straighten() {
+	if b.oldest == 0 {
+		return
 	}
-	b.append(p, bound)
+	ring := b.buf[b.fixed():]
+	slices.Reverse(ring[:b.oldest])
+	slices.Reverse(ring[b.oldest:])
+	slices.Reverse(ring)
+	b.oldest = 0
 }
 
 // append doubles the memory like the built-in append does for small slices, but never beyond bound.
@@ -185,6 +196,7 @@ func (b *Buffer) cut() (head, tail []byte) {
 	if b.Limit <= 0 {
 		return nil, nil
 	}
+	b.straighten()
 	start, _ := runeAround(b.buf, min(b.headLimit(), len(b.buf)))
 	_, end := runeAround(b.buf, max(0, len(b.buf)-b.tailLimit()))
 	head, tail = b.buf[:start], b.buf[end:]

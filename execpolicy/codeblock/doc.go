@@ -1,4 +1,5 @@
-// Package codeblock takes the fenced code blocks out of a model's answer and runs them in a session.
+// Package codeblock takes the fenced code blocks out of a model's answer and runs them in a session, and calls code with a JSON value for
+// another.
 //
 // # What is a block
 //
@@ -45,7 +46,15 @@
 // All of this keeps the library and what a block is run as out of the reach of what ran before. It keeps no program from reading what it
 // reads: Python imports a json.py from its directory, also one that an earlier block has put there. One session is one level of trust.
 //
+// # Values in and out
+//
+// [Call] runs code with an input value and returns its result value, both JSON, and [CallAs] decodes that into a type. The result comes
+// from a file in a private directory and never from what the program prints, so no marker that it prints can be taken for one; and the
+// input is data, never a part of the program's text, so true, null and quotes are what they are. The code itself may write what it likes
+// as its result, and so may what ran in the session before and still runs: one session is one level of trust.
+//
 // # What the image needs
 //
-// Beside the languages' programs, cat for shells, and mkdir, mktemp, cat, chmod, mv and rm for blocks that are stored.
+// Beside the languages' programs, cat for shells, mkdir, mktemp, cat, chmod, mv and rm for blocks that are stored, and for calls mkdir, rm
+// and what files need.
 package codeblock

@@ -97,6 +97,9 @@ func (o Options) validate() error {
 			return fmt.Errorf("%w: the language %q: %q is no extension of a file", execpolicy.ErrInvalid, name, l.Extension)
 		}
 	}
+	if o.ResultLimit < 0 {
+		return fmt.Errorf("%w: ResultLimit must not be negative", execpolicy.ErrInvalid)
+	}
 	if o.Default != "" && !o.Knows(Block{}) {
 		return fmt.Errorf("%w: the default language %q is not known", execpolicy.ErrInvalid, o.Default)
 	}

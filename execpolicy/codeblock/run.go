@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/ours"
 )
 
 var (
@@ -39,6 +40,8 @@ type Options struct {
 	Stdout, Stderr io.Writer
 	// OutputLimit ends a block when it has printed more bytes than that. If zero, what is too much is dropped and counted.
 	OutputLimit int64
+	// ResultLimit is the most bytes of JSON that [Call] takes as a result. If zero, [DefaultResultLimit]. Run has no use for it.
+	ResultLimit int64
 }
 
 // A Step is what became of one block.
@@ -118,6 +121,8 @@ func (r *Report) Output() string {
 		case execpolicy.Exited:
 		case execpolicy.TimedOut:
 			say("Timeout: the code was ended after %.1f seconds.", s.Result.Timeout.Seconds())
+		case execpolicy.Refused:
+			say("Error: %v", s.Result.Cause)
 		case execpolicy.Canceled:
 			say("Code execution was cancelled.")
 		default:
@@ -157,7 +162,7 @@ func Run(ctx context.Context, s *execpolicy.Session, blocks []Block, o Options) 
 
 // atFault reports whether it is the block that its error blames.
 func (s *Step) atFault() bool {
-	for _, err := range []error{ErrLanguage, ErrProgram, ErrFilename, execpolicy.ErrStdinTooLong} {
+	for _, err := range []error{ErrLanguage, ErrProgram, ErrFilename, execpolicy.ErrStdinTooLong, execpolicy.ErrRefused} {
 		if errors.Is(s.Err, err) {
 			return true
 		}
@@ -197,21 +202,25 @@ func (o Options) run(ctx context.Context, s *execpolicy.Session, step *Step) err
 	c := execpolicy.Command{
 		Dir: o.Dir, Env: o.Env, Stdout: o.Stdout, Stderr: o.Stderr, Timeout: o.Timeout, OutputLimit: o.OutputLimit,
 	}
-	switch {
-	case named:
+	if named {
 		c.Argv = slices.Concat([]string{step.Program}, lang.Args, []string{"./" + file})
-	case lang.Extension != "":
-		c.Argv = slices.Concat([]string{"sh", "-c", alone, "sh", lang.Extension, step.Program}, lang.Args)
-	case len(lang.Stdin) > 0:
-		c.Argv = slices.Concat([]string{step.Program}, lang.Stdin)
-	default:
-		c.Argv = []string{step.Program, "-"}
-	}
-	if !named {
+	} else {
+		c.Argv = lang.reader(step.Program)
 		c.Stdin = strings.NewReader(step.Block.Code)
 	}
 	step.Result, err = s.Run(ctx, c)
 	return err
+}
+
+// reader returns the command that runs the code which it reads from its stdin.
+func (l Language) reader(program string) []string {
+	switch {
+	case l.Extension != "":
+		return slices.Concat([]string{"sh", "-c", alone, "sh", l.Extension, program}, l.Args)
+	case len(l.Stdin) > 0:
+		return slices.Concat([]string{program}, l.Stdin)
+	}
+	return []string{program, "-"}
 }
 
 // lookup exits with the number of the first argument that is a program.
@@ -224,7 +233,7 @@ exit 127`
 
 // find returns the program that runs a language.
 func (o Options) find(ctx context.Context, s *execpolicy.Session, name string, l Language) (string, error) {
-	r, err := o.prepare(ctx, s, lookup, l.Programs, "")
+	r, err := o.prepare(ours.Mark(ctx), s, lookup, l.Programs, "")
 	switch {
 	case err != nil:
 		return "", err

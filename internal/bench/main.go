@@ -3,7 +3,8 @@
 // Everything runs on a real engine: the first of docker and podman that answers, or the one that the environment's ENGINE names.
 // Where two things are compared they take turns in short rounds, so that whatever else the machine does slows both, and a ratio is
 // that of the medians of all rounds. Every container gets the same flags, those of the zero [execpolicy.DockerPolicy], unless the
-// line says otherwise. The exit status is 1 if a bound is broken or something could not be measured.
+// line says otherwise. The exit status is 1 if a bound is broken or something could not be measured. Arguments name the measurements to
+// make; without any, all are made.
 package main
 
 import (
@@ -11,13 +12,36 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/setup"
 )
 
+type measurement struct {
+	name string
+	run  func(context.Context, execpolicy.DockerPolicy, *table) error
+}
+
+var measurements = []measurement{
+	{"commands", commands},
+	{"starts", starts},
+	{"snippets", snippets},
+	{"captures", captures},
+	{"transfers", transfers},
+	{"truncates", truncates},
+	{"sizes", sizes},
+}
+
 func main() {
+	wanted := os.Args[1:]
+	for _, name := range wanted {
+		if !slices.ContainsFunc(measurements, func(m measurement) bool { return m.name == name }) {
+			fmt.Fprintf(os.Stderr, "bench: there is no measurement %q\n", name)
+			os.Exit(2)
+		}
+	}
 	ctx := context.Background()
 	p, err := policy(ctx)
 	if err != nil {
@@ -28,10 +52,13 @@ func main() {
 	t := table{w: os.Stdout}
 	t.header()
 	failed := false
-	for _, measure := range []func(context.Context, execpolicy.DockerPolicy, *table) error{commands, starts, captures, truncates, sizes} {
-		if err := measure(ctx, p, &t); err != nil {
+	for _, m := range measurements {
+		if len(wanted) > 0 && !slices.Contains(wanted, m.name) {
+			continue
+		}
+		if err := m.run(ctx, p, &t); err != nil {
 			failed = true
-			fmt.Fprintln(os.Stderr, "bench:", err)
+			fmt.Fprintf(os.Stderr, "bench: %s: %v\n", m.name, err)
 		}
 	}
 	if t.broken > 0 {

@@ -19,6 +19,7 @@ import (
 // the program starts once and keeps to its end has to be there already. Processes and descriptors are seen on Linux only.
 func Check(t testing.TB, engines ...Engine) {
 	t.Helper()
+	beside(t, true)
 	// Not t.TempDir, which removes its files without a word.
 	temp, err := os.MkdirTemp("", "check-")
 	if err != nil {

@@ -10,6 +10,7 @@ package enginetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -101,6 +102,10 @@ func find(name string) (*dockercli.Engine, string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
 	defer cancel()
 	e, err := dockercli.Lookup(ctx, name)
+	// The tests of another package may keep it busy.
+	for tries := 0; tries < 3 && errors.Is(err, context.DeadlineExceeded); tries++ {
+		e, err = dockercli.Lookup(ctx, name)
+	}
 	if err != nil {
 		return nil, "", err
 	}

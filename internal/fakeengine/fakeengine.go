@@ -93,6 +93,7 @@ func New(tb testing.TB, kind dockercli.Kind, faults Faults) *Engine {
 			Kind:          kind,
 			ClientVersion: versions[kind].client,
 			ServerVersion: versions[kind].server,
+			Socket:        sockets[kind],
 		},
 		tb:    tb,
 		state: state(dir),

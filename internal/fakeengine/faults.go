@@ -35,6 +35,8 @@ type Faults struct {
 	ImageMissing bool
 	// CreateDelay is how long a run's container takes to be created, whether its client lives or not.
 	CreateDelay time.Duration
+	// DropLimits says that the engine has no limits of memory, processors and processes, and drops those that it is asked for.
+	DropLimits bool
 	// Warning is what the client of a run says on its stderr before the container is created.
 	Warning string
 	// Flood is "stdout" or "stderr" if that stream of a run is to be full of what no command printed, as long as the fault lasts.

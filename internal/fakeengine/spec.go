@@ -29,6 +29,10 @@ type spec struct {
 	User            string
 	Capabilities    []string
 	NoNewPrivileges bool
+
+	// What is only told again: security options, capabilities as they were named, and flags that are taken and not enforced.
+	SecurityOpt, Added, Dropped []string
+	Limits                      map[string]string
 }
 
 // A mount is a bind of Source, or a tmpfs if that is empty.
@@ -103,6 +107,11 @@ func (c *client) spec() (spec, *refusal) {
 	}
 	if r := c.capabilities(&s); r != nil {
 		return s, r
+	}
+	s.SecurityOpt, s.Added, s.Dropped = l.flags["security-opt"], l.flags["cap-add"], l.flags["cap-drop"]
+	s.Limits = map[string]string{}
+	for _, flag := range []string{"network", "ipc", "memory", "memory-swap", "shm-size", "cpus", "pids-limit"} {
+		s.Limits[flag] = l.value(flag)
 	}
 	for _, option := range l.flags["security-opt"] {
 		s.NoNewPrivileges = s.NoNewPrivileges || strings.HasPrefix(option, "no-new-privileges")

@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"text/template"
 	"time"
@@ -46,25 +47,31 @@ func (c *client) version() *refusal {
 	v := versions[c.kind]
 	answer := object{"Client": object{"Version": v.client, "Context": "default"}}
 	if c.kind == dockercli.Docker {
-		answer["Server"] = object{"Version": v.server, "Components": []object{{"Name": "Engine", "Version": v.server}}}
+		answer["Server"] = object{"Version": v.server, "Platform": object{"Name": ""}, "Components": []object{{"Name": "Engine", "Version": v.server}}}
 	}
 	return c.print(answer)
 }
 
 func (c *client) contextInspect() *refusal {
-	return c.print(object{"Name": "default", "Endpoints": object{"docker": object{"Host": "unix:///var/run/docker.sock"}}})
+	return c.print(object{"Name": "default", "Endpoints": object{"docker": object{"Host": "unix://" + sockets[c.kind]}}})
 }
 
 func (c *client) info() *refusal {
 	v := versions[c.kind]
+	able := !c.state.control().DropLimits
 	if c.kind == dockercli.Podman {
+		controllers := []string{"cpuset"}
+		if able {
+			controllers = []string{"cpu", "memory", "pids"}
+		}
 		return c.print(object{
 			"Version": object{"Version": v.server},
 			"Host": object{
 				"ServiceIsRemote":   false,
 				"CgroupsVersion":    "v2",
-				"CgroupControllers": []string{"cpu", "memory", "pids"},
-				"OCIRuntime":        object{"Name": "runc"},
+				"CgroupControllers": controllers,
+				"OCIRuntime":        object{"Name": "runc", "Version": "runc version 1.1.5+ds1\nspec: 1.0.2-dev"},
+				"Conmon":            object{"Version": "conmon version 2.1.6, commit: unknown"},
 				"Security": object{
 					"Rootless": false, "SECCOMPEnabled": false, "AppArmorEnabled": false, "SELinuxEnabled": false,
 				},
@@ -73,7 +80,7 @@ func (c *client) info() *refusal {
 	}
 	return c.print(object{
 		"ServerVersion": v.server, "CgroupVersion": "2", "Runtimes": object{"runc": object{}}, "DefaultRuntime": "runc",
-		"SecurityOptions": []string{}, "MemoryLimit": true, "SwapLimit": true, "CPUCfsQuota": true, "PidsLimit": true,
+		"SecurityOptions": []string{}, "MemoryLimit": able, "SwapLimit": able, "CPUCfsQuota": able, "PidsLimit": able,
 	})
 }
 
@@ -114,9 +121,57 @@ func (c *client) inspect() *refusal {
 			"Status": shown, "Running": shown == "running", "Pid": st.Process.Pid, "StartedAt": st.StartedAt, "FinishedAt": st.FinishedAt,
 			"ExitCode": st.ExitCode, "OOMKilled": false, "Error": st.Error,
 		},
-		"HostConfig": object{"PidMode": map[dockercli.Kind]string{dockercli.Podman: "private"}[c.kind]},
-		"Config":     object{"Labels": found.Labels, "Env": found.Env, "Image": found.Image},
+		"HostConfig": found.hostConfig(c.kind, c.state.control().DropLimits),
+		"Mounts":     found.binds(),
+		"Config":     object{"Labels": found.Labels, "Env": found.Env, "Image": found.Image, "User": found.User},
 	})
+}
+
+// hostConfig is what was asked for, which is what engines say they have applied.
+func (s spec) hostConfig(kind dockercli.Kind, dropLimits bool) object {
+	tmpfs := object{}
+	for _, m := range s.Mounts {
+		if m.Source == "" {
+			tmpfs[m.Target] = strings.Join(append(m.Flags, m.Data), ",")
+		}
+	}
+	h := object{
+		"Privileged": false, "ReadonlyRootfs": s.ReadOnly, "NetworkMode": s.Limits["network"], "IpcMode": s.Limits["ipc"], "UsernsMode": "",
+		"PidMode": map[dockercli.Kind]string{dockercli.Podman: "private"}[kind], "Runtime": "runc", "CapAdd": s.Added, "CapDrop": s.Dropped,
+		"SecurityOpt": s.SecurityOpt, "Devices": []object{}, "Tmpfs": tmpfs, "CpuQuota": 0, "CpuPeriod": 0,
+		"Memory": s.bytes("memory"), "MemorySwap": s.bytes("memory-swap"), "ShmSize": s.bytes("shm-size"), "PidsLimit": s.bytes("pids-limit"),
+	}
+	cpus, _ := strconv.ParseFloat(s.Limits["cpus"], 64)
+	h["NanoCpus"] = int64(cpus * 1e9)
+	if dropLimits {
+		for _, limit := range []string{"Memory", "MemorySwap", "NanoCpus", "PidsLimit"} {
+			h[limit] = 0
+		}
+	}
+	if kind == dockercli.Docker {
+		h["MaskedPaths"], h["DeviceRequests"] = []string{}, []object{}
+	}
+	return h
+}
+
+// bytes reads a flag's number, which may end in "m".
+func (s spec) bytes(flag string) int64 {
+	text, mega := strings.CutSuffix(s.Limits[flag], "m")
+	n, _ := strconv.ParseInt(text, 10, 64)
+	if mega {
+		n <<= 20
+	}
+	return n
+}
+
+func (s spec) binds() []object {
+	binds := []object{}
+	for _, m := range s.Mounts {
+		if m.Source != "" {
+			binds = append(binds, object{"Type": "bind", "Source": m.Source, "Destination": m.Target, "RW": !m.ReadOnly})
+		}
+	}
+	return binds
 }
 
 func (c *client) pull() *refusal {

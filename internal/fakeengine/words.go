@@ -13,6 +13,9 @@ var versions = map[dockercli.Kind]struct{ client, server string }{
 	dockercli.Podman: {"4.3.1", "4.3.1"},
 }
 
+// sockets are where the engines say that they listen. Nobody talks to them.
+var sockets = map[dockercli.Kind]string{dockercli.Docker: "/var/run/docker.sock"}
+
 // A refusal is how an engine says no: an exit code and words for stderr.
 type refusal struct {
 	Code  int

@@ -176,7 +176,8 @@ func (r *round) killMeanwhile(ctx context.Context, timeout time.Duration, what s
 			}
 			return fmt.Errorf("there are %d that fit", len(found))
 		}
-		r.struck.Store(true)
+		now := time.Now()
+		r.struck.Store(&now)
 		return syscall.Kill(found[0].PID, syscall.SIGKILL)
 	})
 	r.suite.call(r.plan, "Close", terminationTimeout, func() {

@@ -113,12 +113,13 @@ def spin():
 while True:
     try: threading.Thread(target=spin, daemon=True).start()
     except (RuntimeError, MemoryError): time.sleep(0.01)`), own: starves},
+	// Among what they read is the pipe that the end marks come through.
 	{name: "rogue shells", script: `
 		for i in 1 2 3 4 5 6 7 8; do
 			( for f in /proc/$$/fd/*; do (\. "$f") & done; (return 0); break 9; continue 9 ) 2>/dev/null &
 			( until 7</proc/self/fd/8; do :; done; \. /proc/self/fd/6 ) 2>/dev/null &
 		done
-		sleep 1000`, own: kills, lies: true},
+		sleep 1000`, own: hangs, lies: true},
 
 	{name: "memory bomb", needs: "python3", script: python(`
 hoard = []

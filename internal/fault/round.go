@@ -22,7 +22,8 @@ type round struct {
 	problems   []string
 	containers []string // IDs of those that were not in the session
 
-	struck atomic.Bool // what was to be killed was killed
+	began  time.Time                 // the command
+	struck atomic.Pointer[time.Time] // when what was to be killed was killed
 
 	// result and err are what the command's Run returned.
 	result *execpolicy.Result
@@ -90,6 +91,7 @@ func (r *round) run(ctx context.Context, c execpolicy.Command) {
 		defer close(stuck)
 		c.Stdout = stuck
 	}
+	r.began = time.Now()
 	r.suite.call(r.plan, "Run", c.Timeout+r.termination(), func() { r.result, r.err = r.session.Run(ctx, c) })
 	if r.result == nil {
 		r.wrong("the command did not run: %v", r.err)
@@ -114,7 +116,7 @@ func (r *round) judge(c execpolicy.Command) {
 	if r.ending.own {
 		honest = append(honest, execpolicy.Exited)
 	}
-	if r.ending.loses && !r.struck.Load() {
+	if struck := r.struck.Load(); r.ending.loses && (struck == nil || struck.Sub(r.began) >= c.Timeout) {
 		// On a busy machine the command may have been there first.
 		honest = append(honest, execpolicy.TimedOut)
 	}

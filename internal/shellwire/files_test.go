@@ -119,15 +119,28 @@ func TestHelperIsEnded(t *testing.T) {
 }
 
 // While a helper works, nothing else does; while it hangs, the end of stdin is still seen: the cleanup waits for that.
+// In a process group too a helper is ended, also if it or what it waits for is stopped, and the next one is waited for anew.
+func TestHelperThatIsStoppedIsEnded(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		for _, script := range []string{"sh -c 'kill -STOP $PPID'; sleep 1005", "sh -c 'kill -STOP $$'; sleep 1006"} {
+			w := startAs(t, shell, worker, false)
+			for range 2 {
+				status, _, _ := w.help(Help(script), Terminate)
+				assert.Assert(t, status == 128+9 || status == 128+15, "%s: %d", script, status)
+			}
+		}
+	})
+}
+
 func TestHelperIsAlone(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {
 		w := start(t, shell, worker)
-		w.run("yes & yes >&2 &")
+		w.run("yes & a=$!; yes >&2 & b=$!")
 		for range 20 {
 			_, _, out := w.help(HelpStill("echo begin; sleep 0.005; echo end"))
 			assert.DeepEqual(t, out, [2]string{"begin\nend\n", ""})
 		}
-		w.run("kill $(jobs -p)")
+		w.run("kill $a $b; wait $a $b")
 		w.send(string(Next("hangs")) + string(Help(">"+w.dir+"/begun; while :; do :; done")))
 		poll.WaitOn(t, func(poll.LogT) poll.Result {
 			if _, err := os.Stat(filepath.Join(w.dir, "begun")); err != nil {
@@ -174,5 +187,47 @@ func TestNothingRunsWhileAPieceIsWritten(t *testing.T) {
 			w.send(Thaw)
 			wait("the job runs on", func() bool { return size("ticks") > was })
 		}
+	})
+}
+
+// What can't be made costs nothing but itself: none of its bytes is taken for an operation.
+func TestPut(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		data := strings.Repeat("kKILL\nw\n\x00\xff"+every(), 20)
+		put := func(file, new string, more string) int {
+			ops := append(Put(Word(new), "END123", []byte(data), 0o640), Help("put "+Word(file)+" "+Word(new)+more)...)
+			status, _, _ := w.help(ops)
+			return status
+		}
+		file := filepath.Join(w.dir, "a file\nof 'ours'")
+		new := file + ".new"
+		perm := func() os.FileMode {
+			info, err := os.Stat(file)
+			assert.NilError(t, err)
+			return info.Mode().Perm()
+		}
+		assert.Equal(t, put(file, new, ""), 0)
+		got, err := os.ReadFile(file)
+		assert.NilError(t, err)
+		assert.Assert(t, string(got) == data)
+		assert.Equal(t, perm(), os.FileMode(0o640))
+		assert.Equal(t, put(file, new, " 751"), 0)
+		assert.Equal(t, perm(), os.FileMode(0o751))
+
+		// Something has the new name, or there is no directory, or no room.
+		for _, bad := range []string{file, filepath.Join(w.dir, "nowhere", "new")} {
+			assert.Equal(t, put(file, bad, ""), 107)
+		}
+		if _, err := os.Stat("/dev/full"); err == nil {
+			link := filepath.Join(w.dir, "full")
+			assert.NilError(t, os.Symlink("/dev/full", link))
+			assert.Equal(t, put(file, link, ""), 107)
+		}
+		assert.NilError(t, os.Mkdir(file+".dir", 0o700))
+		assert.Equal(t, put(file+".dir", new, ""), 103)
+		status, _, out := w.run("echo on")
+		assert.Equal(t, status, 0)
+		assert.Equal(t, out[0], "on\n")
 	})
 }

@@ -73,8 +73,6 @@ tend() {
 }
 miss() {
 	kill -KILL -1
-	# What is forked here must not hold the event, which the next worker waits for.
-	exec 1>&-
 	fork over "$1"
 	cf_l=1
 }

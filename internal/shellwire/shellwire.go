@@ -7,6 +7,8 @@ package shellwire
 
 import (
 	_ "embed"
+	"fmt"
+	"io/fs"
 	"strconv"
 	"strings"
 )
@@ -113,26 +115,22 @@ func (u Unit) Ops(prefix, tag string) []byte {
 	if u.Dir == "" && u.Stdin == "" && len(u.Env) == 0 && len(script) <= maxLine && !strings.Contains(script, "\n") {
 		return appendOp(make([]byte, 0, len(script)+2), "e", script)
 	}
-	var t strings.Builder
+	// Strings that are added up take less room in a binary than a builder.
+	text := ""
 	if u.Dir != "" {
 		end := prefix + "e" + tag
-		t.WriteString(`CDPATH= \command cd -- ` + Quote(u.Dir) + ` >/dev/null 2>&1 || { \command printf '` + end + " " + noDir + " " + prefix +
-			`\n'; \command printf '` + end + `\n' >&5; cf_k=; \return; }` + "\n")
+		text = `CDPATH= \command cd -- ` + Quote(u.Dir) + ` >/dev/null 2>&1 || { \command printf '` + end + " " + noDir + " " + prefix +
+			`\n'; \command printf '` + end + `\n' >&5; cf_k=; \return; }` + "\n"
 	}
 	if u.Stdin != "" {
-		t.WriteString(`{ \command rm -f -- ` + Quote(u.Stdin) + "; ")
+		text += `{ \command rm -f -- ` + Quote(u.Stdin) + "; "
 	}
-	for _, kv := range u.Env {
-		name, value, _ := strings.Cut(kv, "=")
-		t.WriteString(name + "=" + Quote(value) + " ")
-	}
-	t.WriteString(`\command eval ` + script)
+	text += assignments(u.Env) + `\command eval ` + script
 	if u.Stdin != "" {
-		t.WriteString("; } <" + Quote(u.Stdin))
+		text += "; } <" + Quote(u.Stdin)
 	} else {
-		t.WriteString(" <&2")
+		text += " <&2"
 	}
-	text := t.String()
 	ops := make([]byte, 0, len(text)+len(text)/64+64)
 	if u.Dir != "" {
 		ops = appendOp(ops, "z", `CDPATH= \command cd -- `+Quote(u.Back)+" >/dev/null 2>&1 || :")
@@ -152,6 +150,16 @@ func (u Unit) Ops(prefix, tag string) []byte {
 	}
 }
 
+// assignments returns the words that set variables for one command.
+func assignments(env []string) string {
+	var b strings.Builder
+	for _, kv := range env {
+		name, value, _ := strings.Cut(kv, "=")
+		b.WriteString(name + "=" + Quote(value) + " ")
+	}
+	return b.String()
+}
+
 func appendOp(ops []byte, parts ...string) []byte {
 	for _, p := range parts {
 		ops = append(ops, p...)
@@ -166,6 +174,14 @@ const transferBlock = 64 << 10
 // as many raw bytes as size says, and by [Thaw]: until then nothing runs inside.
 func Upload(name string, size int64) []byte {
 	return []byte("d" + name + " " + strconv.FormatInt(size/transferBlock, 10) + " " + strconv.FormatInt(size%transferBlock, 10) + "\n")
+}
+
+// Put returns the operation that makes a small file, whose name is [Word]'s and absolute, and its raw bytes. Nothing must have that name.
+// It must be followed by a [Help] whose script begins with "put" and three words: the name that it is to have when it is whole, this one
+// and, unless perm is what it is to have, its permissions; and by [Thaw]. It may not be there, for want of room or of permission: then
+// the script's status is 107. None of perm is to execute. end must be fresh and unpredictable, and data not be empty.
+func Put(word, end string, data []byte, perm fs.FileMode) []byte {
+	return fmt.Appendf(nil, "p%d %o %s %s\n%s\n%s\n", len(data), 0o666&^perm, end, word, data, end)
 }
 
 // Help returns the operation that evaluates a script beside the worker, in a shell of the supervisor's own, while nothing else runs

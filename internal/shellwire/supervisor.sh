@@ -25,17 +25,19 @@ read -r cf_v <$cf_u || cf_u=
 # A forked copy of the worker that fell back to the script must neither run a unit nor mark its end.
 cf_g='case ${BASHPID-$$} in $$) ;; *) \exit;; esac'
 cf_r='>&3 2>&4 3>&- 4>&- 5>&- 6>&- 8>&- 9>&-'
-cf_i=0 cf_t=0 cf_v=0 cf_in= cf_hm=
+cf_i=0 cf_t=0 cf_v=0 cf_in= cf_hm= cf_hp=
 # A newline, which no operation can hold.
 cf_n='
 '
 
 # fork COMMAND: runs it in the background. At the process limit a fork fails until the dead are gathered, and would end this shell.
 fork() {
-	until command eval '( "$@" ) &'; do jobs >&2; done
+	until try "$@"; do :; done
 }
-# try COMMAND: is fork, but gives up some time: the living may fill the limit too, and the end of stdin must not be missed.
+# try COMMAND: is fork, but gives up some time: the living may fill the limit too, and the end of stdin must not be missed. What is forked
+# must not hold the event: the worker would take it for the next one, and run its unit again.
 try() {
+	exec 1>&-
 	cf_j=0
 	until command eval '( "$@" ) &'; do
 		jobs >&2
@@ -47,7 +49,6 @@ try() {
 # The worker's parent says how it ended. It may block where it writes; this shell never does.
 worker() {
 	cf_i=$((cf_i + 1)) cf_e=8
-	exec 1>&-
 	fork watch "$@"
 	cf_l=$!
 }
@@ -96,6 +97,17 @@ opened() {
 ended() {
 	printf '%se%s %s %s%s\n' $cf_p $cf_m "$1" "${2-}" $cf_p
 	printf '%se%s\n' $cf_p $cf_m >&2
+}
+
+# put FILE NEW [MODE]: for a helper, gives the new file that came its name, when it is whole. The statuses are those of a file that did not
+# come, and of a directory in the way.
+put() {
+	[ "$cf_ok" = 0 ] || { rm -f "$2"; return 107; }
+	[ ! -d "$1" ] || [ -L "$1" ] || return 103
+	[ $# = 2 ] || chmod "$3" "$2" || return 1
+	# A link to a directory would be followed.
+	[ ! -d "$1" ] || rm -f "$1"
+	mv -f "$2" "$1" || return 1
 }
 
 # gather WHEN: reaps orphans, which would fill the process limit, and sees to the worker's parent.
@@ -163,8 +175,6 @@ while IFS= read -r cf_x; do
 		for cf_q in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do
 			while read -r cf_a cf_b; do case $cf_a in oom_kill) cf_j=$cf_b ;; esac; done <$cf_q
 		done
-		# What is forked here must not hold the event: the worker would take it for the next one, and run its unit again.
-		exec 1>&-
 		try help "cf_j='$cf_j ${cf_f-}'" ;;
 	t) gather tick ;;
 	# kSIG: signals what the command started. w: kills the worker with it. s: starts a new worker.
@@ -185,14 +195,24 @@ while IFS= read -r cf_x; do
 			[ "${cf_y% *}" = 0 ] || dd bs=65536 count="${cf_y% *}" iflag=fullblock || exit 97
 			[ "${cf_y#* }" = 0 ] || dd bs="${cf_y#* }" count=1 iflag=fullblock || exit 97
 		} >"$cf_d/$cf_in" || exit 97 ;;
+	# pCOUNT MASK END WORD: COUNT raw bytes follow, and a line that ends with END, for a small file of that name, which must be fresh. If it
+	# can't be made, or not be filled, nothing is lost: what nobody has read is read up to that line.
+	p*) freeze
+		cf_x=${cf_x#p}
+		cf_y=${cf_x%% *} cf_x=${cf_x#* }
+		cf_k=${cf_x%% *} cf_x=${cf_x#* }
+		cf_b=${cf_x%% *} cf_x=${cf_x#* }
+		cf_ok=0
+		( umask "$cf_k"; set -C; eval "exec >$cf_x" && exec dd bs="$cf_y" count=1 iflag=fullblock ) || cf_ok=1
+		while IFS= read -r cf_x; do case $cf_x in *"$cf_b") break ;; esac; done ;;
 	# fTEXT, rTEXT: evaluates it in a process of this shell's own, while nothing else runs until h; the second for what it prints.
 	f* | r*) freeze
 		jobs >&2
 		clock
-		cf_hm=$cf_m
+		cf_hm=$cf_m cf_hp=
 		case $cf_x in
-		f*) try help "${cf_x#f}" ;;
-		*) try help "${cf_x#r}" still ;;
+		f*) try help "${cf_x#f}" && cf_hp=$! ;;
+		*) try help "${cf_x#r}" still && cf_hp=$! ;;
 		esac ;;
 	h) thaw ;;
 	esac

@@ -26,15 +26,21 @@ type talk struct {
 	dir    string
 }
 
-// start starts a supervisor, with shell as process 1.
+// start starts a supervisor for a namespace, with shell as process 1.
 func start(t testing.TB, shell, worker string) *talk {
+	t.Helper()
+	return startAs(t, shell, worker, true)
+}
+
+// startAs starts a supervisor for a namespace, or for a process group. It has both to itself in either case.
+func startAs(t testing.TB, shell, worker string, namespace bool) *talk {
 	t.Helper()
 	w := &talk{t: t, worker: 1, dir: t.TempDir()}
 	cmd := exec.Command(shell, Boot()[1:]...)
 	// Its own mount namespace, for a /proc that shows the new processes.
 	cmd.Args = append([]string{"sh", "-c", `mount -t proc proc /proc && exec "$@"`, "sh", shell}, Boot()[1:]...)
 	cmd.Path = "/bin/sh"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Unshareflags: syscall.CLONE_NEWNS}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Unshareflags: syscall.CLONE_NEWNS, Setpgid: true}
 	var files [3]*os.File
 	for i := range files {
 		r, pw, err := os.Pipe()
@@ -81,7 +87,7 @@ func start(t testing.TB, shell, worker string) *talk {
 			t.Error("process 1 outlives the end of its stdin")
 		}
 	})
-	w.send(string(Setup{Prefix: testPrefix, Dir: w.dir, Namespace: true, Worker: []string{worker}}.Text()))
+	w.send(string(Setup{Prefix: testPrefix, Dir: w.dir, Namespace: namespace, Worker: []string{worker}}.Text()))
 	return w
 }
 

@@ -26,12 +26,14 @@ var (
 	ErrLimit = errors.New("larger than the limit")
 )
 
-// A Header is a directory or a regular file.
+// A Header is a directory or a regular file, or what a Checker with All lets through.
 type Header struct {
 	// Name is a path that [fs.ValidPath] accepts; "." is the tree itself.
 	Name string
 	Dir  bool
-	Perm fs.FileMode // permissions only
+	// Other is the type of what is neither a directory nor a regular file; [fs.ModeIrregular] is that of another name of a file.
+	Other fs.FileMode
+	Perm  fs.FileMode // permissions only
 	// Size is that of the content which follows; 0 of a directory.
 	Size    int64
 	ModTime time.Time // in seconds
@@ -60,7 +62,10 @@ type Limits struct {
 
 // A Checker sees to it that a tree has neither unsafe nor duplicate names, and keeps within its limits.
 type Checker struct {
-	Limits  Limits
+	Limits Limits
+	// All lets links and special files through, none of which has any content, and names that would be in order if they were UTF-8.
+	All bool
+
 	seen    map[string]kind
 	names   int64 // bytes
 	content int64
@@ -87,7 +92,11 @@ func (c *Checker) Check(h *Header) error {
 			name = "."
 		}
 	}
-	if len(name) > maxName || !fs.ValidPath(name) || strings.ContainsRune(name, 0) || name == "." && !h.Dir {
+	valid := name
+	if c.All {
+		valid = strings.ToValidUTF8(name, "?")
+	}
+	if len(name) > maxName || !fs.ValidPath(valid) || strings.ContainsRune(name, 0) || name == "." && !h.Dir {
 		return fmt.Errorf("%w: %.200q", ErrName, h.Name)
 	}
 	h.Name = name
@@ -169,10 +178,23 @@ func (r *Reader) Next() (h Header, err error) {
 		case '0', 0, '7', '5':
 			return r.entry(long, kind, size)
 		default:
+			if r.All && others[kind] != 0 {
+				return r.entry(long, kind, size)
+			}
 			return h, fmt.Errorf("%w: %.200q has type %q", ErrType, r.name(long), kind)
 		}
 	}
 	return h, fmt.Errorf("%w: too many headers for one entry", ErrFormat)
+}
+
+// others are the types of what is neither a directory nor a regular file.
+var others = [...]fs.FileMode{
+	'1': fs.ModeIrregular,
+	'2': fs.ModeSymlink,
+	'3': fs.ModeDevice | fs.ModeCharDevice,
+	'4': fs.ModeDevice,
+	'6': fs.ModeNamedPipe,
+	255: 0,
 }
 
 // early returns the error of data that end before the archive does.
@@ -313,7 +335,7 @@ func (r *Reader) extend(long *extended, kind byte, size int64) error {
 // entry returns the entry that the block begins.
 func (r *Reader) entry(long extended, kind byte, size int64) (Header, error) {
 	b := &r.block
-	h := Header{Name: r.name(long), Dir: kind == '5', Size: size, ModTime: long.modTime}
+	h := Header{Name: r.name(long), Dir: kind == '5', Other: others[kind], Size: size, ModTime: long.modTime}
 	// In the oldest format.
 	h.Dir = h.Dir || kind == 0 && strings.HasSuffix(h.Name, "/")
 	if long.hasSize {
@@ -328,7 +350,7 @@ func (r *Reader) entry(long extended, kind byte, size int64) (Header, error) {
 	if h.ModTime.IsZero() {
 		h.ModTime = time.Unix(seconds, 0)
 	}
-	if h.Dir && h.Size != 0 || h.Size > 1<<60 {
+	if (h.Dir || h.Other != 0) && h.Size != 0 || h.Size > 1<<60 {
 		return h, fmt.Errorf("%w: %.200q can't have %d bytes of content", ErrFormat, h.Name, h.Size)
 	}
 	if err := r.Check(&h); err != nil {

@@ -4,11 +4,13 @@ import (
 	"archive/tar"
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"gotest.tools/v3/assert"
 )
@@ -17,7 +19,11 @@ var then = time.Unix(1700000000, 0)
 
 // read reads an archive whole, and returns its entries and the content of all of them.
 func read(data []byte, limits Limits) (all []Header, content string, err error) {
-	r := Reader{R: bytes.NewReader(data), Checker: Checker{Limits: limits}}
+	return readBy(data, Checker{Limits: limits})
+}
+
+func readBy(data []byte, c Checker) (all []Header, content string, err error) {
+	r := Reader{R: bytes.NewReader(data), Checker: c}
 	for {
 		h, err := r.Next()
 		if err == io.EOF {
@@ -137,6 +143,46 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
+// What a tree can hold is let through on demand, and nothing else.
+func TestAll(t *testing.T) {
+	link := func(kind byte, name string) tar.Header {
+		return tar.Header{Typeflag: kind, Name: name, Linkname: strings.Repeat("/long", 50), ModTime: then}
+	}
+	all, content, err := readBy(archive(t, link(tar.TypeSymlink, "d/symlink"), link(tar.TypeLink, "link"), tar.Header{Typeflag: tar.TypeChar, Name: "char", ModTime: then},
+		tar.Header{Typeflag: tar.TypeBlock, Name: "block", ModTime: then}, tar.Header{Typeflag: tar.TypeFifo, Name: "./fifo", Mode: 0o640, ModTime: then},
+		tar.Header{Typeflag: tar.TypeReg, Name: "\xffn\xfe", Size: 3, ModTime: then, Format: tar.FormatGNU}), Checker{Limits: none, All: true})
+	assert.NilError(t, err)
+	assert.Equal(t, content, "\x00\x00\x00")
+	assert.DeepEqual(t, all, []Header{
+		{Name: "d/symlink", Other: fs.ModeSymlink, ModTime: then},
+		{Name: "link", Other: fs.ModeIrregular, ModTime: then},
+		{Name: "char", Other: fs.ModeDevice | fs.ModeCharDevice, ModTime: then},
+		{Name: "block", Other: fs.ModeDevice, ModTime: then},
+		{Name: "fifo", Other: fs.ModeNamedPipe, Perm: 0o640, ModTime: then},
+		{Name: "\xffn\xfe", Size: 3, ModTime: then},
+	})
+	file := tar.Header{Typeflag: tar.TypeReg, Name: "a", ModTime: then}
+	for _, c := range []struct {
+		want error
+		data []byte
+	}{
+		{ErrName, archive(t, link(tar.TypeSymlink, "../x"))},
+		{ErrName, archive(t, link(tar.TypeSymlink, "/x"))},
+		{ErrName, archive(t, tar.Header{Typeflag: tar.TypeReg, Name: "\xff/../x", Format: tar.FormatGNU})},
+		{ErrName, archive(t, link(tar.TypeSymlink, "."))},
+		{ErrDuplicate, archive(t, file, link(tar.TypeSymlink, "a"))},
+		{ErrDuplicate, archive(t, link(tar.TypeSymlink, "a"), file)},
+		{ErrDuplicate, archive(t, link(tar.TypeSymlink, "a"), tar.Header{Typeflag: tar.TypeReg, Name: "a/b"})},
+		{ErrFormat, reseal(archive(t, tar.Header{Typeflag: tar.TypeReg, Name: "a", Size: 1}), func(b []byte) { b[156] = '1' })},
+		{ErrType, reseal(archive(t, file), func(b []byte) { b[156] = 'S' })},
+		{ErrType, reseal(archive(t, file), func(b []byte) { b[156] = 'V' })},
+		{ErrLimit, archive(t, link(tar.TypeSymlink, "a"), link(tar.TypeSymlink, "b"), link(tar.TypeSymlink, "c"), link(tar.TypeSymlink, "d"))},
+	} {
+		_, _, err := readBy(c.data, Checker{Limits: Limits{Entries: 3, Bytes: 100}, All: true})
+		assert.ErrorIs(t, err, c.want)
+	}
+}
+
 // pax makes an archive of one file with a record of that key.
 func pax(t *testing.T, key, value string) []byte {
 	record := " " + key + "=" + value + "\n"
@@ -219,6 +265,13 @@ func FuzzReader(f *testing.F) {
 			assert.Assert(t, fs.ValidPath(h.Name) && !seen[h.Name] && h.Perm&^0o777 == 0 && h.Size >= 0)
 			seen[h.Name] = true
 		}
+		// What else a tree can hold leads nowhere either.
+		others, _, errAll := readBy(data, Checker{Limits: limits, All: true})
+		assert.Assert(t, len(others) >= len(all) && (err != nil || errAll == nil))
+		for i, h := range others {
+			assert.Assert(t, i < len(all) == (h.Other == 0 && utf8.ValidString(h.Name)) || i > len(all))
+			assert.Assert(t, fs.ValidPath(strings.ToValidUTF8(h.Name, "?")) && (h.Other == 0 || h.Size == 0 && !h.Dir))
+		}
 		if err != nil {
 			return
 		}
@@ -237,4 +290,17 @@ func FuzzReader(f *testing.F) {
 			i++
 		}
 	})
+}
+
+// Names have to be kept, and so they are bounded where nothing else is.
+func TestNamesAreBounded(t *testing.T) {
+	c := Checker{Limits: none}
+	long := strings.Repeat("long/", 700)
+	for i := range 10 * maxNames / len(long) {
+		if err := c.Check(&Header{Name: fmt.Sprint(long, i)}); err != nil {
+			assert.ErrorIs(t, err, ErrLimit)
+			return
+		}
+	}
+	t.Fatal("all names were taken")
 }

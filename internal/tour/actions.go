@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
 
@@ -95,8 +96,8 @@ func secrets(ctx context.Context, h *host) (string, error) {
 	var ps, inspect string
 	var inspectErr error
 	r, err := h.session.Run(ctx, execpolicy.Command{
-		Argv: []string{"sh", "-c", `echo "$API_KEY $TOKEN"; sleep 0.5`},
-		Env:  map[string]string{"TOKEN": ofCommand},
+		Argv:    []string{"sh", "-c", `echo "$API_KEY ${#TOKEN} $TOKEN"; sleep 0.5`},
+		Secrets: execpolicy.Secrets{{Name: "TOKEN", Value: ofCommand}},
 		Stdout: writerFunc(func([]byte) {
 			look.Do(func() {
 				ps = hostProcesses(ctx)
@@ -117,8 +118,8 @@ func secrets(ctx context.Context, h *host) (string, error) {
 		}
 	}
 	shows := func(s string) bool { return strings.Contains(s, h.secret) || strings.Contains(s, ofCommand) }
-	return fmt.Sprintf("program: %v, ps: %v, inspect: %v",
-		string(r.Stdout) == h.secret+" "+ofCommand+"\n", shows(ps), shows(inspect)), nil
+	printed, program := strings.CutPrefix(string(r.Stdout), fmt.Sprintf("%s %d ", h.secret, len(ofCommand)))
+	return fmt.Sprintf("program: %v, ps: %v, inspect: %v, printed: %q", program, shows(ps), shows(inspect), printed), nil
 }
 
 type writerFunc func([]byte)
@@ -143,8 +144,8 @@ func hostProcesses(ctx context.Context) string {
 	return all.String()
 }
 
-// workspace makes a file in a mounted directory. Root gives the directory to somebody else first.
-func workspace(ctx context.Context, h *host) (string, error) {
+// mounted makes a file in a mounted directory. Root gives the directory to somebody else first.
+func mounted(ctx context.Context, h *host) (string, error) {
 	if h.engine.Remote {
 		return "", leftOut("a remote engine can't mount this machine's directories")
 	}
@@ -172,6 +173,20 @@ func workspace(ctx context.Context, h *host) (string, error) {
 		return fmt.Sprintf("%q, owned by %s, not by %s", text, came, want), nil
 	}
 	return fmt.Sprintf("%q, owned by the workspace's owner (%s)", text, came), nil
+}
+
+// sensitive asks for a mount that would give the host away.
+func sensitive(ctx context.Context, h *host) (string, error) {
+	p := h.policy()
+	p.Mounts = []dockercli.Mount{{Source: "/etc", Target: "/mnt"}}
+	s, err := execpolicy.Start(ctx, p, execpolicy.Spec{Labels: map[string]string{label: h.id}})
+	switch {
+	case err == nil:
+		return "it was mounted", s.Close()
+	case !errors.Is(err, execpolicy.ErrInvalid):
+		return "", err
+	}
+	return "refused: " + strings.TrimPrefix(err.Error(), execpolicy.ErrInvalid.Error()+": "), nil
 }
 
 // closeSession closes the session and looks for containers of any step.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/private"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/rootless"
 )
 
 const (
@@ -161,8 +162,12 @@ func podmanHelpers(e Engine) []Process {
 	if e.Kind != dockercli.Podman {
 		return nil
 	}
+	// A podman of the tests' own knows its own only, and nobody else knows them.
+	own := func(words ...string) bool {
+		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(word, rootless.Prefix) })
+	}
 	return slices.DeleteFunc(Processes(), func(p Process) bool {
-		return p.Name != "conmon" || !strings.HasPrefix(option(p.Args, "-n"), "cofferdam")
+		return p.Name != "conmon" || !strings.HasPrefix(option(p.Args, "-n"), "cofferdam") || own(p.Args...) != own(e.Path)
 	})
 }
 

@@ -41,7 +41,7 @@ func Image(ctx context.Context, e *dockercli.Engine, progress io.Writer) (string
 		}
 	}
 	// The test binaries of several packages run at once; one of them does the work, and the others find it done.
-	unlock, err := lock()
+	unlock, err := Lock("image", false)
 	if err != nil {
 		return "", err
 	}

@@ -6,17 +6,28 @@ import (
 	"syscall"
 )
 
-// lock waits for a lock among all processes of the user. The kernel gives it back if its holder dies.
-func lock() (unlock func(), err error) {
+// Lock waits for a lock of that name among all processes of the user, alone or with others that share it. The kernel gives it back if its
+// holder dies.
+func Lock(name string, shared bool) (unlock func(), err error) {
 	dir, err := cacheDir()
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, "image.lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := os.OpenFile(filepath.Join(dir, name+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != nil {
+	how := syscall.LOCK_EX
+	if shared {
+		how = syscall.LOCK_SH
+	}
+	for {
+		err = syscall.Flock(int(f.Fd()), how)
+		if err != syscall.EINTR {
+			break
+		}
+	}
+	if err != nil {
 		f.Close()
 		return nil, err
 	}

@@ -103,7 +103,7 @@ func writeConf(conf string) (string, error) {
 func cacheDir() (string, error) {
 	if dir, err := os.UserCacheDir(); err == nil {
 		dir = filepath.Join(dir, "cofferdam")
-		if os.MkdirAll(dir, 0o700) == nil {
+		if os.MkdirAll(dir, 0o700) == nil && takesFiles(dir) {
 			return dir, nil
 		}
 	}
@@ -116,6 +116,15 @@ func cacheDir() (string, error) {
 		return "", fmt.Errorf("%s is not a private directory: remove it, or set HOME", dir)
 	}
 	return dir, nil
+}
+
+// takesFiles reports whether a file can be made in a directory, which may be another user's.
+func takesFiles(dir string) bool {
+	f, err := os.CreateTemp(dir, "probe.*")
+	if err != nil {
+		return false
+	}
+	return errors.Join(f.Close(), os.Remove(f.Name())) == nil
 }
 
 func environ(e *dockercli.Engine) []string {

@@ -1,0 +1,167 @@
+package dockercli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// Settings are what an engine says it has applied to a container. They are the engine's word: a limit that the kernel or the runtime
+// dropped may still stand here.
+type Settings struct {
+	// ImageID is its image's, which stays when the image's reference moves on.
+	ImageID string
+	// Privileged says that the container has nearly all that the host has.
+	Privileged bool
+	// ReadOnly says that its root is read-only.
+	ReadOnly bool
+	// Network, PID, IPC and UserNS are the modes of its namespaces in the engine's words; "host" is the host's own.
+	Network, PID, IPC, UserNS string
+	// User is as it was asked for.
+	User string
+	// Runtime is the runtime's name. Podman says "oci" for all that are.
+	Runtime string
+	// CapAdd and CapDrop are capabilities in the engine's words. Podman lists those that are dropped one by one.
+	CapAdd, CapDrop []string
+	// SecurityOpt are the security options, such as "no-new-privileges" and "seccomp=unconfined".
+	SecurityOpt []string
+	// Devices are the devices of the host that it has, and requests for more, such as GPUs.
+	Devices []string
+	// Mounts are the host's paths and volumes that it has, without the engine's own.
+	Mounts []MountPoint
+	// Tmpfs maps directories in memory to their options.
+	Tmpfs map[string]string
+	// MaskedPaths are the paths that are hidden. Podman does not tell them.
+	MaskedPaths []string
+	// Memory, MemorySwap (memory and swap together), ShmSize are in bytes. Zero means no limit, and so does a MemorySwap of -1.
+	Memory, MemorySwap, ShmSize int64
+	// NanoCPUs is the limit in billionths of a processor's time; CPUQuota and CPUPeriod are the same in microseconds. Zero means none.
+	NanoCPUs, CPUQuota, CPUPeriod int64
+	// PidsLimit is how many processes it may have. Zero and less mean no limit.
+	PidsLimit int64
+}
+
+// A MountPoint is a path of the host, or a volume, that a container has.
+type MountPoint struct {
+	// Type is "bind" or "volume".
+	Type string
+	// Source is the host's path, and Target the container's.
+	Source, Target string
+	// Writable says that the container may write to it.
+	Writable bool
+}
+
+const settingsTemplate = "image {{json .Image}}{{println}}" +
+	"user {{json .Config.User}}{{println}}" +
+	"{{range .Mounts}}mount {{json .Type}} {{json .Source}} {{json .Destination}} {{json .RW}}{{println}}{{end}}" +
+	"{{with .HostConfig}}" +
+	"privileged {{json .Privileged}}{{println}}" +
+	"readonly {{json .ReadonlyRootfs}}{{println}}" +
+	"network {{json .NetworkMode}}{{println}}" +
+	"pid {{json .PidMode}}{{println}}" +
+	"ipc {{json .IpcMode}}{{println}}" +
+	"userns {{json .UsernsMode}}{{println}}" +
+	"runtime {{json .Runtime}}{{println}}" +
+	"{{range .CapAdd}}capadd {{json .}}{{println}}{{end}}" +
+	"{{range .CapDrop}}capdrop {{json .}}{{println}}{{end}}" +
+	"{{range .SecurityOpt}}security {{json .}}{{println}}{{end}}" +
+	"{{range .Devices}}device {{json .PathOnHost}}{{println}}{{end}}" +
+	"{{range $target, $options := .Tmpfs}}tmpfs {{json $target}} {{json $options}}{{println}}{{end}}" +
+	"memory {{json .Memory}}{{println}}" +
+	"memoryswap {{json .MemorySwap}}{{println}}" +
+	"shm {{json .ShmSize}}{{println}}" +
+	"nanocpus {{json .NanoCpus}}{{println}}" +
+	"quota {{json .CpuQuota}}{{println}}" +
+	"period {{json .CpuPeriod}}{{println}}" +
+	"pids {{json .PidsLimit}}{{println}}"
+
+// What only docker tells.
+const dockerSettingsTemplate = "{{range .MaskedPaths}}masked {{json .}}{{println}}{{end}}" +
+	"{{range .DeviceRequests}}device \"a request for devices\"{{println}}{{end}}"
+
+// InspectSettings returns what the engine says it has applied to a container. Its error matches [ErrNoContainer] if there is none.
+func (e *Engine) InspectSettings(ctx context.Context, container string) (*Settings, error) {
+	argv, err := e.settingsArgs(container)
+	if err != nil {
+		return nil, err
+	}
+	out, err := e.do(ctx, call{verb: "container inspect", argv: argv})
+	if err != nil {
+		return nil, err
+	}
+	return parseSettings(string(out))
+}
+
+func (e *Engine) settingsArgs(container string) ([]string, error) {
+	var c checker
+	c.container(container)
+	template := settingsTemplate
+	if e.Kind == Docker && !e.PodmanService {
+		template += dockerSettingsTemplate
+	}
+	return e.argv("container", "inspect", "--format="+template+"{{end}}", "--", container), c.err()
+}
+
+func parseSettings(text string) (*Settings, error) {
+	s := &Settings{Tmpfs: map[string]string{}}
+	whole := false
+	err := parseFacts(text, map[string]func([]string) error{
+		"image":      setString(&s.ImageID),
+		"user":       setString(&s.User),
+		"privileged": setBool(&s.Privileged),
+		"readonly":   setBool(&s.ReadOnly),
+		"network":    setString(&s.Network),
+		"pid":        setString(&s.PID),
+		"ipc":        setString(&s.IPC),
+		"userns":     setString(&s.UserNS),
+		"runtime":    setString(&s.Runtime),
+		"capadd":     addString(&s.CapAdd),
+		"capdrop":    addString(&s.CapDrop),
+		"security":   addString(&s.SecurityOpt),
+		"device":     addString(&s.Devices),
+		"masked":     addString(&s.MaskedPaths),
+		"memory":     setInt64(&s.Memory),
+		"memoryswap": setInt64(&s.MemorySwap),
+		"shm":        setInt64(&s.ShmSize),
+		"nanocpus":   setInt64(&s.NanoCPUs),
+		"quota":      setInt64(&s.CPUQuota),
+		"period":     setInt64(&s.CPUPeriod),
+		"pids": func(values []string) error {
+			whole = true
+			return setInt64(&s.PidsLimit)(values)
+		},
+		"mount": func(values []string) error {
+			if len(values) != 4 {
+				return errors.New("it has to be four values")
+			}
+			s.Mounts = append(s.Mounts, MountPoint{Type: values[0], Source: values[1], Target: values[2], Writable: values[3] == "true"})
+			return nil
+		},
+		"tmpfs": func(values []string) error {
+			if len(values) != 2 {
+				return errors.New("it has to be two values")
+			}
+			s.Tmpfs[values[0]] = values[1]
+			return nil
+		},
+	})
+	if err == nil && !whole {
+		err = fmt.Errorf("unexpected answer of the engine: it is not whole: %.200q", text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// setInt64 sets a number; null is 0.
+func setInt64(to *int64) func([]string) error {
+	return func(values []string) error {
+		value, err := one(values)
+		if err == nil && value != "" {
+			*to, err = strconv.ParseInt(value, 10, 64)
+		}
+		return err
+	}
+}

@@ -1,0 +1,243 @@
+package execpolicy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+)
+
+var errPolicy = errors.New("no deletions today")
+
+// approving is a spec whose commands are asked about.
+func (p place) approving(approve func(context.Context, execpolicy.Command) error) execpolicy.Spec {
+	spec := p.spec()
+	spec.Approve = approve
+	return spec
+}
+
+func TestApprove(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		var asked []string
+		s := open(t, p.policy(), p.approving(func(_ context.Context, c execpolicy.Command) error {
+			asked = append(asked, c.Script+strings.Join(c.Argv, " "))
+			if strings.Contains(c.Script, "rm ") || slices.Contains(c.Argv, "rm") {
+				return errPolicy
+			}
+			return nil
+		}))
+		s.ok("cd /tmp; kept=5; >file")
+		for _, c := range []execpolicy.Command{{Script: "kept=6; rm file"}, {Argv: []string{"rm", "file"}}, {Script: "rm file", Timeout: -1, Dir: "/nowhere", Stdin: strings.NewReader("x")}} {
+			r := s.run(c)
+			assert.Equal(t, r.Outcome, execpolicy.Refused)
+			assert.Equal(t, r.Outcome.String(), "refused")
+			assert.ErrorIs(t, r.Cause, execpolicy.ErrRefused)
+			assert.ErrorIs(t, r.Cause, errPolicy)
+			assert.Equal(t, r.Text(), "Error: the command was refused: no deletions today.")
+			assert.Equal(t, r.ExitCode, -1)
+			assert.Equal(t, r.Dir, "/tmp")
+			assert.Assert(t, r.Stdout == nil && r.Stderr == nil && r.Duration == 0 && r.Timeout == 0 && !r.Gone && !r.StateLost && r.Rung == 0)
+		}
+		assert.Equal(t, s.ok("echo $kept; ls"), "5\nfile")
+		assert.DeepEqual(t, asked, []string{"cd /tmp; kept=5; >file", "kept=6; rm file", "rm file", "rm file", "echo $kept; ls"})
+		// What can't run is not asked about.
+		_, err := s.Run(t.Context(), execpolicy.Command{})
+		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+		assert.NilError(t, s.Close())
+		_, err = s.Run(t.Context(), execpolicy.Command{Script: "true"})
+		assert.ErrorIs(t, err, execpolicy.ErrClosed)
+		assert.Equal(t, len(asked), 5)
+	})
+}
+
+func TestApproveAndWhatIsNotACommand(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		spec := p.approving(func(context.Context, execpolicy.Command) error { return errPolicy })
+		spec.Startup, spec.Shutdown = []string{"x=5"}, []string{"exit 3"}
+		s := open(t, p.policy(), spec)
+		assert.NilError(t, s.WriteFile(t.Context(), "/tmp/file", []byte("text"), 0o600))
+		got, err := s.ReadFile(t.Context(), "/tmp/file", 100)
+		assert.NilError(t, err)
+		assert.Equal(t, string(got), "text")
+		assert.Equal(t, s.script("true").Outcome, execpolicy.Refused)
+		assert.ErrorContains(t, s.Close(), "exit code 3")
+
+		spec.Shutdown = nil
+		r, err := execpolicy.Run(t.Context(), p.policy(), spec, execpolicy.Command{Script: "true"})
+		assert.NilError(t, err)
+		assert.Equal(t, r.Outcome, execpolicy.Refused)
+	})
+}
+
+// The command's time begins when it is approved.
+func TestApproveTakesItsTime(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		const limit = time.Second
+		s := open(t, p.policy(), p.approving(func(ctx context.Context, c execpolicy.Command) error {
+			_, bounded := ctx.Deadline()
+			assert.Check(t, !bounded)
+			<-time.After(limit)
+			return nil
+		}))
+		r := s.run(execpolicy.Command{Script: "true", Timeout: limit})
+		assert.Equal(t, r.Outcome, execpolicy.Exited)
+	})
+}
+
+// A command is asked about when its turn has come.
+func TestApproveInTurn(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		var running, wrong atomic.Int32
+		s := open(t, p.policy(), p.approving(func(context.Context, execpolicy.Command) error {
+			wrong.Add(running.Load())
+			running.Add(1)
+			return nil
+		}))
+		c := make(chan error)
+		for range 5 {
+			go func() {
+				_, err := s.Run(t.Context(), execpolicy.Command{Script: "echo x", Stdout: writerFunc(func(p []byte) (int, error) {
+					running.Add(-1)
+					return len(p), nil
+				})})
+				c <- err
+			}()
+		}
+		for range 5 {
+			assert.NilError(t, <-c)
+		}
+		assert.Equal(t, wrong.Load(), int32(0))
+	})
+}
+
+type writerFunc func(p []byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// A hook that does not return is left behind.
+func TestApproveThatDoesNotReturn(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		whose := errors.New("the user has gone")
+		for _, c := range []struct {
+			name  string
+			end   func(s session, cancel context.CancelCauseFunc)
+			cause error
+		}{
+			{"canceled", func(_ session, cancel context.CancelCauseFunc) { cancel(whose) }, whose},
+			{"closed", func(s session, _ context.CancelCauseFunc) { assert.NilError(t, s.Close()) }, execpolicy.ErrClosed},
+			{"lived its time", func(session, context.CancelCauseFunc) {}, execpolicy.ErrExpired},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				asked, release, left := make(chan context.Context, 1), make(chan struct{}), make(chan struct{})
+				policy := p.policy()
+				if c.cause == execpolicy.ErrExpired {
+					policy.Lifetime = 2 * time.Second
+				}
+				s := open(t, policy, p.approving(func(ctx context.Context, _ execpolicy.Command) error {
+					defer close(left)
+					asked <- ctx
+					<-release
+					return nil
+				}))
+				ctx, cancel := context.WithCancelCause(t.Context())
+				defer cancel(nil)
+				done := make(chan error)
+				go func() {
+					r, err := s.Run(ctx, execpolicy.Command{Script: "true", Timeout: time.Millisecond})
+					assert.Check(t, r == nil)
+					done <- err
+				}()
+				hooks := <-asked
+				c.end(s, cancel)
+				assert.ErrorIs(t, <-done, c.cause)
+				<-hooks.Done()
+				close(release)
+				<-left
+				if c.cause == whose {
+					// Nobody waits for the old answer.
+					assert.NilError(t, s.Restart(t.Context()))
+				}
+			})
+		}
+	})
+}
+
+// A hook may use what is not waiting for it, and may close what is.
+func TestApproveUsesSessions(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		other := open(t, p.policy(), p.spec())
+		var s session
+		s = open(t, p.policy(), p.approving(func(ctx context.Context, c execpolicy.Command) error {
+			text, err := io.ReadAll(c.Stdin)
+			if err == nil {
+				_, err = c.Stdin.(io.Seeker).Seek(0, io.SeekStart)
+			}
+			if err != nil {
+				return err
+			}
+			if string(text) == "close" {
+				return s.Close()
+			}
+			r, err := other.Run(ctx, execpolicy.Command{Script: "grep -q good", Stdin: strings.NewReader(string(text))})
+			if err == nil && r.ExitCode != 0 {
+				err = fmt.Errorf("%q is not good", text)
+			}
+			return err
+		}))
+		r := s.run(execpolicy.Command{Script: "cat", Stdin: strings.NewReader("good")})
+		assert.Equal(t, string(r.Stdout), "good")
+		r = s.run(execpolicy.Command{Script: "cat", Stdin: strings.NewReader("bad")})
+		assert.Equal(t, r.Text(), `Error: the command was refused: "bad" is not good.`)
+		_, err := s.Run(t.Context(), execpolicy.Command{Script: "cat", Stdin: strings.NewReader("close")})
+		assert.ErrorIs(t, err, execpolicy.ErrClosed)
+	})
+}
+
+// A container that ends while somebody thinks is no command's end.
+func TestApproveWhileTheContainerEnds(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		var s session
+		s = open(t, p.policy(), p.approving(func(context.Context, execpolicy.Command) error {
+			assert.Check(t, p.engine.Remove(t.Context(), s.Name()))
+			<-s.Done()
+			return nil
+		}))
+		r, err := s.Run(t.Context(), execpolicy.Command{Script: "true"})
+		assert.ErrorIs(t, err, execpolicy.ErrEnded)
+		assert.Assert(t, r == nil)
+	})
+}
+
+func ExampleSpec_approve() {
+	ctx := context.Background()
+	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{}, execpolicy.Spec{
+		Approve: func(ctx context.Context, c execpolicy.Command) error {
+			if strings.Contains(c.Script, "rm ") {
+				return errors.New("nothing is to be deleted")
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	r, err := s.Run(ctx, execpolicy.Command{Script: "rm -rf build"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if r.Outcome == execpolicy.Refused {
+		fmt.Println(r.Text())
+	}
+}

@@ -1,0 +1,210 @@
+package attest
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/ours"
+)
+
+var (
+	// ErrNotInForce is wrapped by the error of a session in which a protection that is required is not in force, or can't be seen to be.
+	ErrNotInForce = errors.New("not in force")
+	// ErrWeakEngine is wrapped by the error for an engine with published escapes, if [Options.RefuseWeakEngine] is set.
+	ErrWeakEngine = errors.New("the engine has published escapes")
+)
+
+// Options say what is required.
+type Options struct {
+	// Require names the protections without which there is no session. One that the policy does not ask for is measured against the zero
+	// policy. If empty, all that the policy asks for are required.
+	Require []Protection
+	// RefuseWeakEngine makes an engine with published escapes an error, before anything is started. If false, the report names them.
+	RefuseWeakEngine bool
+}
+
+func (o Options) validate() error {
+	var unknown []string
+	for _, name := range o.Require {
+		if !slices.Contains(Protections(), name) {
+			unknown = append(unknown, fmt.Sprintf("%q is no protection", name))
+		}
+	}
+	if len(unknown) > 0 {
+		return fmt.Errorf("%w: Require: %s", execpolicy.ErrInvalid, strings.Join(unknown, "; "))
+	}
+	return nil
+}
+
+// Start opens a session as [execpolicy.Start] does, and looks at it before the startup scripts and any other command have run. If a
+// protection that is required is not in force, the error wraps [ErrNotInForce], names it and says what was seen, and nothing is left.
+// Beside that error, and beside one that wraps [ErrWeakEngine], there is a report. Session.Restart looks again and fails in the same way.
+func Start(ctx context.Context, p execpolicy.DockerPolicy, spec execpolicy.Spec, o Options) (*execpolicy.Session, *Report, error) {
+	a, err := begin(ctx, p, spec, o)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := a.refuse(); err != nil {
+		return nil, a.report(), err
+	}
+	var report *Report
+	prepare := spec.Prepare
+	spec.Prepare = func(ctx context.Context, s *execpolicy.Session) error {
+		r, err := a.check(ctx, s)
+		report = r
+		if err != nil || prepare == nil {
+			return err
+		}
+		return prepare(ctx, s)
+	}
+	s, err := execpolicy.Start(ctx, a.policy, spec)
+	return s, report, err
+}
+
+// Check looks at a session that runs, of a policy and a spec. It waits for its turn as a command does, but Spec.Approve is not asked about
+// it, and Spec.Filter changes nothing of what it sees. What ran in the session before may have changed its shell so that it lies: [Start]
+// looks before anything has.
+//
+// If a protection that is required is not in force, the error wraps [ErrNotInForce] and names it; if the engine is refused, it wraps
+// [ErrWeakEngine]. The report is there beside both.
+func Check(ctx context.Context, s *execpolicy.Session, p execpolicy.DockerPolicy, spec execpolicy.Spec, o Options) (*Report, error) {
+	a, err := begin(ctx, p, spec, o)
+	if err != nil {
+		return nil, err
+	}
+	r, err := a.check(ctx, s)
+	if r != nil {
+		err = errors.Join(a.refuse(), err)
+	}
+	return r, err
+}
+
+// Policy opens a session of a policy, looks at it as [Start] does, and closes it.
+func Policy(ctx context.Context, p execpolicy.DockerPolicy, o Options) (*Report, error) {
+	s, r, err := Start(ctx, p, execpolicy.Spec{}, o)
+	if s != nil {
+		err = errors.Join(err, s.Close())
+	}
+	return r, err
+}
+
+// An attestation is what is known of a session before it is looked at.
+type attestation struct {
+	policy     execpolicy.DockerPolicy
+	want       want
+	require    []Protection
+	refused    bool
+	components []dockercli.Component
+}
+
+// begin finds the engine and asks it for its versions.
+func begin(ctx context.Context, p execpolicy.DockerPolicy, spec execpolicy.Spec, o Options) (*attestation, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	// Of two that could be found, it is the one that sessions use.
+	e, err := p.FindEngine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p.Engine = e
+	components, err := p.Engine.Components(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("the engine's versions: %w", err)
+	}
+	return &attestation{policy: p, want: wanted(p, spec), require: o.Require, refused: o.RefuseWeakEngine, components: components}, nil
+}
+
+// refuse returns the error for a weak engine, if one is refused.
+func (a *attestation) refuse() error {
+	weak := Weaknesses(a.components)
+	if !a.refused || len(weak) == 0 {
+		return nil
+	}
+	words := make([]string, len(weak))
+	for i, w := range weak {
+		words[i] = w.String()
+	}
+	return fmt.Errorf("%w: %s", ErrWeakEngine, strings.Join(words, "; "))
+}
+
+// report returns a report without findings.
+func (a *attestation) report() *Report {
+	image := a.policy.Image
+	if image == "" {
+		image = execpolicy.DefaultImage
+	}
+	return &Report{
+		Time:       time.Now().UTC(),
+		Engine:     a.policy.Engine.Kind.String(),
+		Versions:   a.components,
+		Image:      image,
+		Weaknesses: Weaknesses(a.components),
+	}
+}
+
+//go:embed inside.sh
+var insideScript string
+
+const (
+	// insideTimeout is for a machine under load; it takes some hundredths of a second.
+	insideTimeout = 20 * time.Second
+	// maxInside bounds what is read of the container's answer, which is some kilobytes.
+	maxInside = 1 << 20
+)
+
+// check looks at a session.
+func (a *attestation) check(ctx context.Context, s *execpolicy.Session) (*Report, error) {
+	r := a.report()
+	r.Container = s.Name()
+	var answer bytes.Buffer
+	_, err := s.Run(ours.Mark(ctx), execpolicy.Command{Script: insideScript, Stdout: &answer, Timeout: insideTimeout, OutputLimit: maxInside})
+	if err != nil {
+		return nil, fmt.Errorf("looking from inside: %w", err)
+	}
+	settings, err := a.policy.Engine.InspectSettings(ctx, s.Name())
+	if err != nil {
+		return nil, fmt.Errorf("looking from outside: %w", err)
+	}
+	r.ImageID = settings.ImageID
+	r.Findings = judge(a.want, parseFacts(answer.String()), settings)
+	a.explain(ctx, r)
+	return r, r.require(a.require)
+}
+
+// explain adds the engine's own reason to limits that are not in force, if it has one.
+func (a *attestation) explain(ctx context.Context, r *Report) {
+	var info *dockercli.Info
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		if !slices.Contains(limits, f.Protection) || f.InForce == Yes {
+			continue
+		}
+		if info == nil {
+			var err error
+			if info, err = a.policy.Engine.Info(ctx); err != nil {
+				return
+			}
+		}
+		able := map[Protection]bool{
+			MemoryLimit: info.MemoryLimit, CPULimit: info.CPULimit, PidsLimit: info.PidsLimit,
+			// Podman does not tell.
+			NoSwap: info.SwapLimit || info.MemoryLimit && a.policy.Engine.Kind == dockercli.Podman,
+		}
+		if !able[f.Protection] {
+			reason := "dropped in silence: the engine says of itself that it can't set this limit"
+			if info.Rootless && info.CgroupVersion == "1" {
+				reason += ", which it can't without root's rights on version 1 of cgroups"
+			}
+			f.note(reason)
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package attest
+
+import (
+	"fmt"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+)
+
+// What tests of this package need besides its public names.
+var InsideScript = insideScript
+
+// Inside returns how a protection looks from inside alone.
+func Inside(p execpolicy.DockerPolicy, spec execpolicy.Spec, name Protection, answer string) State {
+	for _, known := range protections {
+		if known.name == name {
+			return known.inside(wanted(p, spec), parseFacts(answer)).state
+		}
+	}
+	return Unknown
+}
+
+// Outside returns what the engine's settings say of a protection.
+func Outside(p execpolicy.DockerPolicy, spec execpolicy.Spec, name Protection, s *dockercli.Settings) State {
+	for _, known := range protections {
+		if known.name == name {
+			return known.outside(wanted(p, spec), s).state
+		}
+	}
+	return Unknown
+}
+
+// Judge compares what was seen with what is wanted.
+func Judge(p execpolicy.DockerPolicy, spec execpolicy.Spec, answer string, s *dockercli.Settings) []Finding {
+	return judge(wanted(p, spec), parseFacts(answer), s)
+}
+
+// ZeroTmpfs returns the directories in memory.
+func ZeroTmpfs() map[string]int64 { return wanted(execpolicy.DockerPolicy{}, execpolicy.Spec{}).tmpfs }
+
+// ZeroFlags returns the defaults as an engine is given them.
+func ZeroFlags() []string {
+	return []string{
+		fmt.Sprintf("--memory=%d", zeroMemory), fmt.Sprintf("--memory-swap=%d", zeroMemory), "--cpus=" + zeroCPUs, fmt.Sprintf("--pids-limit=%d", zeroPids),
+		"--user=" + zeroUser, fmt.Sprintf("--shm-size=%dm", zeroShm>>20),
+	}
+}
+
+// CompareVersions reads two versions and compares them.
+func CompareVersions(a, b string) (int, bool) {
+	first, ok := parseVersion(a)
+	second, alsoOK := parseVersion(b)
+	return first.compare(second), ok && alsoOK
+}
+
+// An Advisory is one of the table.
+type Advisory struct {
+	Component, ID, Summary, Source string
+	Ranges                         [][2]string
+}
+
+// Advisories returns the table.
+func Advisories() []Advisory {
+	var all []Advisory
+	for _, a := range advisories {
+		known := Advisory{Component: a.component, ID: a.id, Summary: a.summary, Source: a.source}
+		for _, r := range a.ranges {
+			known.Ranges = append(known.Ranges, [2]string{r.from, r.fixed})
+		}
+		all = append(all, known)
+	}
+	return all
+}

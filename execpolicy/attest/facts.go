@@ -1,0 +1,182 @@
+package attest
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// facts are what inside.sh prints.
+type facts struct {
+	whole    bool            // it came to its end
+	read     map[string]bool // files that could be read
+	status   map[string][]string
+	mounts   []mount
+	links    []string // network interfaces
+	routes   []string // that lead out
+	swaps    int
+	userNS   bool     // the users are others than the host's
+	parents  []string // the shell's parent and grandparent
+	second   string   // the name of process 2
+	values   map[string][]string
+	cgroup2  bool
+	open     []string // files of process 1
+	refused  []string
+	exists   map[string]bool
+	devices  []string // each with its class, as in "c /dev/null"
+	writable []string
+	reach    string // how the attempt ended to reach out
+}
+
+// A mount is a line of mountinfo.
+type mount struct {
+	root, target, fstype, source string
+	options, super               []string
+}
+
+func (m mount) has(option string) bool { return slices.Contains(m.options, option) }
+
+// parseFacts reads what was printed inside. Lines that it does not know mean nothing, and what is missing is not there: whoever looks at a
+// fact has to see whether its file was read.
+func parseFacts(text string) *facts {
+	f := &facts{read: map[string]bool{}, status: map[string][]string{}, values: map[string][]string{}, exists: map[string]bool{}}
+	for line := range strings.Lines(text) {
+		line, ended := strings.CutSuffix(line, "\n")
+		if !ended {
+			break
+		}
+		kind, rest, _ := strings.Cut(line, " ")
+		switch kind {
+		case "end":
+			f.whole = true
+		case "read":
+			f.read[rest] = true
+		case "status":
+			if name, value, ok := strings.Cut(rest, ":"); ok {
+				f.status[name] = strings.Fields(value)
+			}
+		case "mount":
+			if m, ok := parseMount(rest); ok {
+				f.mounts = append(f.mounts, m)
+			}
+		case "net":
+			if name, _, ok := strings.Cut(rest, ":"); ok && !strings.Contains(name, "|") {
+				f.links = append(f.links, strings.TrimSpace(name))
+			}
+		case "route":
+			if fields := strings.Fields(rest); len(fields) > 1 && fields[0] != "Iface" && fields[0] != "lo" {
+				f.routes = append(f.routes, fields[0])
+			}
+		case "route6":
+			if fields := strings.Fields(rest); len(fields) > 1 && fields[len(fields)-1] != "lo" {
+				f.routes = append(f.routes, fields[len(fields)-1])
+			}
+		case "uidmap":
+			f.userNS = f.userNS || strings.Join(strings.Fields(rest), " ") != "0 0 4294967295"
+		case "swap":
+			if !strings.HasPrefix(rest, "Filename") && rest != "" {
+				f.swaps++
+			}
+		case "parent":
+			f.parents = append(f.parents, rest)
+		case "second":
+			f.second = rest
+		case "value":
+			name, value, _ := strings.Cut(rest, " ")
+			f.values[name] = append(f.values[name], value)
+		case "cgroup2":
+			f.cgroup2 = true
+		case "open":
+			f.open = append(f.open, rest)
+		case "refused":
+			f.refused = append(f.refused, rest)
+		case "exists":
+			f.exists[rest] = true
+		case "device":
+			f.devices = append(f.devices, rest)
+		case "writable":
+			f.writable = append(f.writable, unescape(rest))
+		case "reach":
+			f.reach = rest
+		}
+	}
+	return f
+}
+
+// parseMount reads a line of mountinfo, as proc(5) has it.
+func parseMount(line string) (mount, bool) {
+	fields := strings.Fields(line)
+	dash := slices.Index(fields, "-")
+	if dash < 6 || len(fields) < dash+4 {
+		return mount{}, false
+	}
+	return mount{
+		root:    unescape(fields[3]),
+		target:  unescape(fields[4]),
+		options: strings.Split(fields[5], ","),
+		fstype:  fields[dash+1],
+		source:  unescape(fields[dash+2]),
+		super:   strings.Split(fields[dash+3], ","),
+	}, true
+}
+
+// unescape reads the kernel's octal escapes, such as "\040".
+func unescape(s string) string {
+	if !strings.Contains(s, `\`) {
+		return s
+	}
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+3 < len(s) {
+			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}
+
+// at returns the mount that shows at a path: the last one there.
+func (f *facts) at(target string) (m mount, ok bool) {
+	for _, m := range slices.Backward(f.mounts) {
+		if m.target == target {
+			return m, true
+		}
+	}
+	return mount{}, false
+}
+
+// under returns the mount that a path is on.
+func (f *facts) under(name string) (m mount, ok bool) {
+	for name = path.Clean("/" + name); ; name = path.Dir(name) {
+		if m, ok = f.at(name); ok || name == "/" {
+			return m, ok
+		}
+	}
+}
+
+// size returns the option "size" of a tmpfs in bytes, and whether it has one.
+func (m mount) size() (int64, bool) {
+	for _, option := range m.super {
+		text, ok := strings.CutPrefix(option, "size=")
+		if !ok {
+			continue
+		}
+		shift := 0
+		for i, unit := range []string{"k", "m", "g"} {
+			if number, ok := strings.CutSuffix(text, unit); ok {
+				text, shift = number, 10*(i+1)
+			}
+		}
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < 0 || n > 1<<62>>shift {
+			return 0, false
+		}
+		return n << shift, true
+	}
+	return 0, false
+}

@@ -1,0 +1,777 @@
+package attest
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/bits"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+)
+
+// A Protection is one thing that keeps a container apart from its host.
+type Protection string
+
+// The protections of the zero policy.
+const (
+	// NoNetwork: there is no interface but the loopback, no route, and a datagram to an address outside is not sent.
+	NoNetwork Protection = "no network"
+	// ReadOnlyRoot: the root is mounted read-only, and nothing can be written to but what the policy names.
+	ReadOnlyRoot Protection = "read-only root"
+	// NoCapabilities: none of the five sets has a capability that the policy does not name.
+	NoCapabilities Protection = "no capabilities"
+	// NoNewPrivileges: set-uid programs have no effect.
+	NoNewPrivileges Protection = "no new privileges"
+	// Seccomp: system calls are filtered.
+	Seccomp Protection = "seccomp"
+	// User: the shell runs as the policy's user, which is not root unless the workspace is root's.
+	User Protection = "user"
+	// MemoryLimit, NoSwap, CPULimit and PidsLimit: the control group has at most what the policy names.
+	MemoryLimit Protection = "memory limit"
+	NoSwap      Protection = "no swap"
+	CPULimit    Protection = "cpu limit"
+	PidsLimit   Protection = "pids limit"
+	// PIDNamespace: the session is the top of its own processes, and no process of the host is seen.
+	PIDNamespace Protection = "pid namespace"
+	// PrivateIPC: shared memory is the container's own, and bounded.
+	PrivateIPC Protection = "private ipc"
+	// TmpfsFlags: directories in memory have their size, no set-uid programs and no devices.
+	TmpfsFlags Protection = "tmpfs flags"
+	// MaskedProc: what tells of the host's kernel in /proc and /sys is hidden, and its settings are read-only.
+	MaskedProc Protection = "masked /proc"
+	// NoDevices: there is no device but those that every container has.
+	NoDevices Protection = "no devices"
+	// NoHostMounts: nothing of the host is mounted but what the policy names, as it names it.
+	NoHostMounts Protection = "no host mounts"
+	// Lifeline: nobody inside can open the memory, the environment or the pipes of process 1, with which the container ends.
+	Lifeline Protection = "lifeline"
+)
+
+// limits are those that engines drop in silence.
+var limits = []Protection{MemoryLimit, NoSwap, CPULimit, PidsLimit}
+
+// A side is what was seen from one side, and what it means.
+type side struct {
+	state    State
+	evidence string
+}
+
+func yes(format string, a ...any) side     { return side{Yes, fmt.Sprintf(format, a...)} }
+func no(format string, a ...any) side      { return side{No, fmt.Sprintf(format, a...)} }
+func unknown(format string, a ...any) side { return side{Unknown, fmt.Sprintf(format, a...)} }
+
+// either is yes if it is, and else no, with the same evidence.
+func either(ok bool, format string, a ...any) side {
+	if ok {
+		return yes(format, a...)
+	}
+	return no(format, a...)
+}
+
+// protections says of each what a policy asks for, and how it is seen. asked is empty if it does not ask.
+var protections = []struct {
+	name    Protection
+	asked   func(want) string
+	inside  func(want, *facts) side
+	outside func(want, *dockercli.Settings) side
+}{
+	{NoNetwork, unless(func(w want) bool { return w.network }, "none"), insideNetwork, func(_ want, s *dockercli.Settings) side {
+		return either(s.Network == "none", "network %s", s.Network)
+	}},
+	{ReadOnlyRoot, unless(func(w want) bool { return w.writableRoot }, "read-only"), insideRoot, func(_ want, s *dockercli.Settings) side {
+		return either(s.ReadOnly, "read-only %v", s.ReadOnly)
+	}},
+	{NoCapabilities, askedCaps, insideCaps, outsideCaps},
+	{NoNewPrivileges, unless(func(w want) bool { return w.newPrivileges }, "set"), func(_ want, f *facts) side {
+		return f.flag("NoNewPrivs", "1")
+	}, outsideNewPrivileges},
+	{Seccomp, always("a filter"), insideSeccomp, outsideSeccomp},
+	{User, askedUser, insideUser, outsideUser},
+	{MemoryLimit, func(w want) string { return bytesText(w.memory) }, insideMemory, func(w want, s *dockercli.Settings) side {
+		return either(s.Memory > 0 && s.Memory <= w.memory, "%s", limitText(s.Memory, bytesText))
+	}},
+	{NoSwap, always("none"), insideSwap, func(_ want, s *dockercli.Settings) side {
+		return either(s.MemorySwap > 0 && s.MemorySwap <= s.Memory, "memory and swap %s", limitText(s.MemorySwap, bytesText))
+	}},
+	{CPULimit, func(w want) string { return w.cpus }, insideCPU, outsideCPU},
+	{PidsLimit, func(w want) string { return strconv.FormatInt(w.pids, 10) }, insidePids, func(w want, s *dockercli.Settings) side {
+		return either(s.PidsLimit > 0 && s.PidsLimit <= w.pids, "%s", limitText(s.PidsLimit, plain))
+	}},
+	{PIDNamespace, always("its own"), insidePID, func(_ want, s *dockercli.Settings) side {
+		return either(s.PID == "" || s.PID == "private", "%s", cmp.Or(s.PID, "private"))
+	}},
+	{PrivateIPC, always("private, " + bytesText(zeroShm)), insideIPC, func(_ want, s *dockercli.Settings) side {
+		return either(slices.Contains([]string{"private", "shareable", "none"}, s.IPC), "%s", s.IPC)
+	}},
+	{TmpfsFlags, askedTmpfs, insideTmpfs, outsideTmpfs},
+	{MaskedProc, always("masked"), insideMasks, outsideMasks},
+	{NoDevices, unless(func(w want) bool { return w.gpus }, "none"), insideDevices, func(_ want, s *dockercli.Settings) side {
+		return either(len(s.Devices) == 0 && !s.Privileged, "%s", list(s.Devices))
+	}},
+	{NoHostMounts, askedMounts, insideMounts, outsideMounts},
+	{Lifeline, always("process 1 unreadable"), insideLifeline, func(want, *dockercli.Settings) side { return unknown("") }},
+}
+
+// Protections returns all protections, in the order of a report.
+func Protections() []Protection {
+	names := make([]Protection, len(protections))
+	for i, p := range protections {
+		names[i] = p.name
+	}
+	return names
+}
+
+// judge compares what is wanted with what was seen from both sides.
+func judge(w want, f *facts, s *dockercli.Settings) []Finding {
+	w.gvisor = w.gvisor || strings.Contains(s.Runtime, "runsc")
+	var findings []Finding
+	for _, p := range protections {
+		in, out := unknown("the shell's answer is not whole"), p.outside(w, s)
+		if f.whole {
+			in = p.inside(w, f)
+		}
+		if s.Privileged {
+			// It switches nearly everything off, whatever else is asked for.
+			out.evidence = "privileged, " + out.evidence
+		}
+		found := Finding{Protection: p.name, Asked: p.asked(w), InForce: in.state, Inside: printable(in.evidence), Outside: printable(out.evidence)}
+		switch {
+		case out.state == No && in.state == Yes:
+			found.InForce = No
+			found.note("the engine contradicts what is seen from inside")
+		case out.state == No:
+			found.InForce = No
+		case in.state == No && out.state == Yes && slices.Contains(limits, p.name):
+			found.note("dropped in silence: the engine says that it has set it")
+		case in.state == No && out.state == Yes:
+			found.note("the engine does not say so")
+		case p.name == NoSwap && strings.Contains(in.evidence, "swap accounting is off"):
+			found.note("the limit was dropped in silence: swap accounting is off, and swap that the host gets later is not limited")
+		}
+		if p.name == Lifeline && found.InForce != Yes {
+			found.note("what runs inside can keep the container from ending with this program; the second line is the guard process on the host, " +
+				"which then removes it")
+			if w.gvisor {
+				found.note("gVisor keeps process 1 neither unreadable nor from being stopped")
+			}
+		}
+		findings = append(findings, found)
+	}
+	return findings
+}
+
+func always(text string) func(want) string { return func(want) string { return text } }
+
+func unless(off func(want) bool, text string) func(want) string {
+	return func(w want) string {
+		if off(w) {
+			return ""
+		}
+		return text
+	}
+}
+
+// list joins words, or says that there are none.
+func list(words []string) string {
+	if len(words) == 0 {
+		return "none"
+	}
+	return strings.Join(words, " ")
+}
+
+func plain(n int64) string { return strconv.FormatInt(n, 10) }
+
+func limitText(n int64, text func(int64) string) string {
+	if n <= 0 {
+		return "no limit"
+	}
+	return text(n)
+}
+
+// flag judges a field of the status that has one value.
+func (f *facts) flag(name, good string) side {
+	value := f.status[name]
+	if len(value) != 1 {
+		return unknown("the kernel does not tell %s", name)
+	}
+	return either(value[0] == good, "%s %s", name, value[0])
+}
+
+// fallback are links that the kernel puts into every network namespace when their modules are loaded. They are down.
+var fallback = []string{"lo", "sit0", "tunl0", "ip6tnl0", "ip_vti0", "ip6_vti0", "gre0", "gretap0", "erspan0", "ip6gre0", "teql0"}
+
+func insideNetwork(_ want, f *facts) side {
+	if !f.read["/proc/net/dev"] || !f.read["/proc/net/route"] {
+		return unknown("/proc/net can't be read")
+	}
+	extra := slices.DeleteFunc(slices.Clone(f.links), func(name string) bool { return slices.Contains(fallback, name) })
+	evidence := fmt.Sprintf("links %s, %d routes", list(f.links), len(f.routes))
+	if f.reach != "" {
+		evidence += ", " + f.reach
+	}
+	return either(len(extra) == 0 && len(f.routes) == 0 && !strings.HasSuffix(f.reach, ": sent"), "%s", evidence)
+}
+
+func insideRoot(w want, f *facts) side {
+	root, ok := f.at("/")
+	if !ok {
+		return unknown("the mounts can't be read")
+	}
+	if !root.has("ro") {
+		return no("/ %s", list(root.options))
+	}
+	var paths []string
+	for _, p := range f.writable {
+		// Some shells go by the mode and don't see that a mount is read-only.
+		m, ok := f.under(p)
+		if ok && !m.has("ro") && !w.allows(p) && !slices.Contains(paths, p) {
+			paths = append(paths, p)
+		}
+	}
+	return either(len(paths) == 0, "/ ro, writable besides: %s", list(paths))
+}
+
+// capabilities are the kernel's, by their numbers.
+var capabilities = strings.Fields("CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE NET_BIND_SERVICE " +
+	"NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE SYS_PACCT SYS_ADMIN SYS_BOOT SYS_NICE " +
+	"SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG WAKE_ALARM " +
+	"BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE")
+
+func askedCaps(w want) string {
+	if len(w.caps) == 0 {
+		return "none"
+	}
+	return "none but " + strings.Join(w.caps, " ")
+}
+
+// insideCaps takes all sets together: from some of them a program gets a capability only later.
+func insideCaps(w want, f *facts) side {
+	var all uint64
+	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
+		value := f.status[set]
+		if len(value) != 1 {
+			if set == "CapAmb" {
+				continue // since Linux 4.3
+			}
+			return unknown("the kernel does not tell %s", set)
+		}
+		n, err := strconv.ParseUint(value[0], 16, 64)
+		if err != nil {
+			return unknown("%s %s", set, value[0])
+		}
+		all |= n
+	}
+	var names []string
+	extra := false
+	for rest := all; rest != 0; rest &= rest - 1 {
+		n := bits.TrailingZeros64(rest)
+		name := strconv.Itoa(n)
+		if n < len(capabilities) {
+			name = capabilities[n]
+		}
+		names = append(names, name)
+		extra = extra || !slices.Contains(w.caps, name) && !slices.Contains(w.caps, "ALL")
+	}
+	return either(!extra, "%016x %s", all, list(names))
+}
+
+func outsideCaps(w want, s *dockercli.Settings) side {
+	if s.Privileged {
+		return no("")
+	}
+	for _, name := range s.CapAdd {
+		name = strings.TrimPrefix(strings.ToUpper(name), "CAP_")
+		if !slices.Contains(w.caps, name) && !slices.Contains(w.caps, "ALL") {
+			return no("%s added", name)
+		}
+	}
+	if len(s.CapDrop) == 0 {
+		return no("none dropped")
+	}
+	if slices.Contains(s.CapDrop, "ALL") {
+		return yes("ALL dropped, %s added", list(s.CapAdd))
+	}
+	// Podman tells what is dropped of its defaults, and not what was added to none.
+	return unknown("%d dropped, %s added", len(s.CapDrop), list(s.CapAdd))
+}
+
+func outsideNewPrivileges(_ want, s *dockercli.Settings) side {
+	set := false
+	for _, option := range s.SecurityOpt {
+		name, value, ok := strings.Cut(strings.Replace(option, "=", ":", 1), ":")
+		if name == "no-new-privileges" {
+			set = !ok || value == "true"
+		}
+	}
+	return either(set, "%s", list(s.SecurityOpt))
+}
+
+func insideSeccomp(w want, f *facts) side {
+	if w.gvisor {
+		return yes("gVisor answers the system calls")
+	}
+	return f.flag("Seccomp", "2")
+}
+
+func outsideSeccomp(_ want, s *dockercli.Settings) side {
+	for _, option := range s.SecurityOpt {
+		if strings.HasPrefix(option, "seccomp") && strings.HasSuffix(option, "unconfined") {
+			return no("%s", option)
+		}
+	}
+	return either(!s.Privileged, "not unconfined")
+}
+
+func askedUser(w want) string {
+	switch {
+	case w.user == "":
+		return "the workspace's owner"
+	case w.root():
+		return ""
+	}
+	return w.user
+}
+
+func insideUser(w want, f *facts) side {
+	uids, gids := f.status["Uid"], f.status["Gid"]
+	if len(uids) != 4 || len(gids) != 4 {
+		return unknown("the kernel does not tell the user")
+	}
+	evidence := fmt.Sprintf("uid %s, gid %s, groups %s", uids[0], gids[0], list(f.status["Groups"]))
+	one := len(slices.Compact(slices.Clone(uids))) == 1 && len(slices.Compact(slices.Clone(gids))) == 1
+	if w.user == "" {
+		// Who that is the engine was told; the other side compares.
+		return either(one, "%s", evidence)
+	}
+	uid, gid, hasGroup := strings.Cut(w.user, ":")
+	ok := one && uids[0] != "0"
+	if isNumber(uid) && !w.root() {
+		ok = ok && uids[0] == uid
+	}
+	if hasGroup && isNumber(gid) && !w.root() {
+		ok = ok && gids[0] == gid
+	}
+	return either(ok, "%s", evidence)
+}
+
+func outsideUser(w want, s *dockercli.Settings) side {
+	switch {
+	case w.user == "":
+		return either(s.User != "", "user %s", s.User)
+	case w.root():
+		return unknown("user %s", s.User)
+	}
+	return either(s.User == w.user, "user %s", cmp.Or(s.User, "the image's"))
+}
+
+func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+// A limit's values come from the first version of cgroups, or from the second.
+func (f *facts) limit(v1 []string, v2, what string) (values []string, missing side) {
+	for _, path := range v1 {
+		values = append(values, f.values[path]...)
+	}
+	if len(values) == 0 {
+		values = f.values[v2]
+	}
+	switch {
+	case len(values) > 0:
+		return values, side{}
+	case f.cgroup2:
+		return nil, no("the control group has no %s: its controller is not there", what)
+	}
+	return nil, unknown("the control group can't be read")
+}
+
+// atMost judges a limit that is one number.
+func atMost(values []string, most int64, text func(int64) string) side {
+	s := unknown("")
+	for _, value := range values {
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || n > most {
+			// Version 1 has its greatest number for none.
+			if err != nil || n >= 1<<62 {
+				return no("no limit (%s)", value)
+			}
+			return no("%s", text(n))
+		}
+		s = yes("%s", text(n))
+	}
+	return s
+}
+
+const memoryV1 = "/sys/fs/cgroup/memory/memory.limit_in_bytes"
+
+func insideMemory(w want, f *facts) side {
+	values, missing := f.limit([]string{memoryV1}, "memory.max", "limit of memory")
+	if values == nil {
+		return missing
+	}
+	return atMost(values, w.memory, bytesText)
+}
+
+func insideSwap(w want, f *facts) side {
+	values := f.values["memory.swap.max"]
+	most := int64(0)
+	if limits := f.values[memoryV1]; len(limits) > 0 {
+		values = f.values["/sys/fs/cgroup/memory/memory.memsw.limit_in_bytes"]
+		// This one counts both.
+		n, err := strconv.ParseInt(limits[0], 10, 64)
+		if err != nil {
+			return unknown("memory limit %s", limits[0])
+		}
+		most = min(n, w.memory)
+	} else if !f.cgroup2 {
+		return unknown("the control group can't be read")
+	}
+	if len(values) == 0 {
+		return either(f.read["/proc/swaps"] && f.swaps == 0, "swap accounting is off, %d swap areas", f.swaps)
+	}
+	s := atMost(values, most, bytesText)
+	if most > 0 {
+		s.evidence = "memory and swap " + s.evidence
+	}
+	return s
+}
+
+func insideCPU(w want, f *facts) side {
+	var quota, period []string
+	for _, dir := range []string{"cpu", "cpu,cpuacct", "cpuacct,cpu"} {
+		quota = append(quota, f.values["/sys/fs/cgroup/"+dir+"/cpu.cfs_quota_us"]...)
+		period = append(period, f.values["/sys/fs/cgroup/"+dir+"/cpu.cfs_period_us"]...)
+	}
+	if len(quota) == 0 {
+		values, missing := f.limit(nil, "cpu.max", "limit of processor time")
+		if values == nil {
+			return missing
+		}
+		q, p, _ := strings.Cut(values[0], " ")
+		quota, period = []string{q}, []string{p}
+	}
+	if len(quota) != len(period) {
+		return unknown("quota %s, period %s", list(quota), list(period))
+	}
+	s := unknown("")
+	for i := range quota {
+		q, err := strconv.ParseInt(quota[i], 10, 64)
+		if err != nil || q <= 0 {
+			return no("no limit (%s)", quota[i])
+		}
+		p, err := strconv.ParseInt(period[i], 10, 64)
+		if err != nil || p <= 0 {
+			return unknown("quota %s, period %s", quota[i], period[i])
+		}
+		s = cpuSide(w, q, p)
+		if s.state != Yes {
+			return s
+		}
+	}
+	return s
+}
+
+// cpuSide judges a quota of time in a period. It is some millionths off, for engines round.
+func cpuSide(w want, quota, period int64) side {
+	const slack = 1.00001
+	return either(float64(quota)*1e6 <= slack*float64(millionths(w.cpus))*float64(period), "%d of %d µs", quota, period)
+}
+
+func outsideCPU(w want, s *dockercli.Settings) side {
+	switch {
+	case s.NanoCPUs > 0:
+		return cpuSide(w, s.NanoCPUs/1000, 1e6)
+	case s.CPUQuota > 0:
+		return cpuSide(w, s.CPUQuota, cmp.Or(s.CPUPeriod, 100_000))
+	}
+	return no("no limit")
+}
+
+func insidePids(w want, f *facts) side {
+	values, missing := f.limit([]string{"/sys/fs/cgroup/pids/pids.max"}, "pids.max", "limit of processes")
+	if values == nil {
+		return missing
+	}
+	return atMost(values, w.pids, plain)
+}
+
+func insidePID(_ want, f *facts) side {
+	switch {
+	case f.second == "kthreadd":
+		return no("the host's kernel threads are seen")
+	case len(f.parents) == 0:
+		return unknown("the shell's parent can't be seen")
+	}
+	return either(slices.Contains(f.parents, "1"), "the shell's forebears are %s", list(f.parents))
+}
+
+func insideIPC(_ want, f *facts) side {
+	m, ok := f.at("/dev/shm")
+	if !ok {
+		if f.read["/proc/self/mountinfo"] {
+			return unknown("/dev/shm is no mount")
+		}
+		return unknown("the mounts can't be read")
+	}
+	return sizedTmpfs(m, zeroShm)
+}
+
+// sizedTmpfs judges a directory in memory.
+func sizedTmpfs(m mount, most int64) side {
+	size, sized := m.size()
+	text := "no size"
+	if sized {
+		text = bytesText(size)
+	}
+	// The kernel counts in pages, of which some machines have larger ones.
+	ok := m.fstype == "tmpfs" && m.root == "/" && sized && size > 0 && size <= most+64<<10 && m.has("nosuid") && m.has("nodev")
+	return either(ok, "%s %s %s %s", m.target, m.fstype, text, strings.Join(m.options, ","))
+}
+
+func askedTmpfs(w want) string {
+	var words []string
+	for _, target := range slices.Sorted(maps.Keys(w.tmpfs)) {
+		words = append(words, target+" "+bytesText(w.tmpfs[target]))
+	}
+	return strings.Join(words, ", ") + ", nosuid, nodev"
+}
+
+func insideTmpfs(w want, f *facts) side {
+	if !f.read["/proc/self/mountinfo"] {
+		return unknown("the mounts can't be read")
+	}
+	for _, target := range slices.Sorted(maps.Keys(w.tmpfs)) {
+		m, ok := f.at(target)
+		if !ok {
+			return no("%s is no mount", target)
+		}
+		if s := sizedTmpfs(m, w.tmpfs[target]); s.state != Yes {
+			return s
+		}
+	}
+	return yes("%d as asked", len(w.tmpfs))
+}
+
+func outsideTmpfs(w want, s *dockercli.Settings) side {
+	applied := map[string]string{}
+	for target, options := range s.Tmpfs {
+		applied[path.Clean(target)] = options
+	}
+	for _, target := range slices.Sorted(maps.Keys(w.tmpfs)) {
+		options, ok := applied[target]
+		words := strings.Split(options, ",")
+		size, sized := mount{super: words}.size()
+		if !ok || !sized || size > w.tmpfs[target] || slices.Contains(words, "suid") || slices.Contains(words, "dev") {
+			return no("%s %s", target, cmp.Or(options, "is none"))
+		}
+	}
+	return yes("%d as asked", len(w.tmpfs))
+}
+
+// hidden and frozen are what every engine hides, and makes read-only, as far as the kernel has it.
+var (
+	hidden = []string{"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi",
+		"/proc/timer_list", "/proc/timer_stats", "/sys/firmware"}
+	frozen = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
+)
+
+func insideMasks(w want, f *facts) side {
+	if w.gvisor {
+		return yes("gVisor has a /proc of its own")
+	}
+	if !f.read["/proc/self/mountinfo"] {
+		return unknown("the mounts can't be read")
+	}
+	var open []string
+	count := 0
+	for _, name := range hidden {
+		if !f.exists[name] {
+			continue
+		}
+		count++
+		if m, ok := f.at(name); !ok || m.fstype != "tmpfs" && m.root != "/null" {
+			open = append(open, name)
+		}
+	}
+	for _, name := range frozen {
+		if !f.exists[name] {
+			continue
+		}
+		count++
+		if m, ok := f.under(name); !ok || !m.has("ro") {
+			open = append(open, name)
+		}
+	}
+	if m, ok := f.at("/sys"); !ok || !m.has("ro") {
+		open = append(open, "/sys")
+	}
+	if len(open) > 0 {
+		return no("open: %s", list(open))
+	}
+	return yes("%d paths hidden or read-only, and no other is there", count)
+}
+
+func outsideMasks(_ want, s *dockercli.Settings) side {
+	for _, option := range s.SecurityOpt {
+		if strings.HasPrefix(option, "systempaths") || strings.HasPrefix(option, "unmask") || strings.HasPrefix(option, "proc-opts") {
+			return no("%s", option)
+		}
+	}
+	switch {
+	case s.Privileged:
+		return no("")
+	case len(s.MaskedPaths) == 0:
+		return unknown("")
+	}
+	return yes("%d paths", len(s.MaskedPaths))
+}
+
+// common are the devices that every container has, and commonRules their numbers with those of pseudo terminals. Engines let a container
+// make any device, which takes a capability, and use none but these.
+var (
+	common      = []string{"console", "full", "null", "ptmx", "random", "tty", "urandom", "zero"}
+	commonRules = []string{"b *:* m", "c *:* m", "c 1:3 rwm", "c 1:5 rwm", "c 1:7 rwm", "c 1:8 rwm", "c 1:9 rwm", "c 5:0 rwm", "c 5:1 rwm", "c 5:2 rwm",
+		"c 10:200 rwm", "c 136:* rwm"}
+)
+
+func insideDevices(_ want, f *facts) side {
+	if !slices.Contains(f.devices, "c /dev/null") {
+		return unknown("/dev can't be read")
+	}
+	var extra []string
+	for _, device := range f.devices {
+		name, ok := strings.CutPrefix(device, "c /dev/")
+		if !ok || !slices.Contains(common, name) {
+			extra = append(extra, device)
+		}
+	}
+	for _, rule := range f.values["/sys/fs/cgroup/devices/devices.list"] {
+		// With users of its own nobody inside can make a device that works, and the rules may be the host's.
+		if !f.userNS && !slices.Contains(commonRules, rule) {
+			extra = append(extra, "rule "+rule)
+		}
+	}
+	if len(extra) > 0 {
+		return no("%s", strings.Join(extra, ", "))
+	}
+	return yes("%d that every container has", len(f.devices))
+}
+
+func askedMounts(w want) string {
+	if len(w.mounts) == 0 {
+		return "none"
+	}
+	var words []string
+	for _, target := range slices.Sorted(maps.Keys(w.mounts)) {
+		mode := "ro"
+		if w.mounts[target] {
+			mode = "rw"
+		}
+		words = append(words, target+" "+mode)
+	}
+	return "none but " + strings.Join(words, ", ")
+}
+
+func insideMounts(w want, f *facts) side {
+	if !f.read["/proc/self/mountinfo"] {
+		return unknown("the mounts can't be read")
+	}
+	var bad []string
+	for target, writable := range w.mounts {
+		m, ok := f.at(target)
+		if !ok || !writable && !m.has("ro") {
+			bad = append(bad, target+" is not as it was asked for")
+		}
+	}
+	for _, m := range f.mounts {
+		if !w.expects(m) {
+			bad = append(bad, fmt.Sprintf("%s (%s %s)", m.target, m.fstype, m.root))
+		}
+	}
+	slices.Sort(bad)
+	return either(len(bad) == 0, "%d mounts, unasked: %s", len(f.mounts), list(bad))
+}
+
+// expects reports whether every container has a mount, or the policy names it.
+func (w want) expects(m mount) bool {
+	is := func(types ...string) bool { return slices.Contains(types, m.fstype) }
+	below := func(dir string) bool { return strings.HasPrefix(m.target, dir+"/") }
+	if _, ok := w.mounts[m.target]; ok {
+		return true // insideMounts looks at the one that shows
+	}
+	for target := range w.tmpfs {
+		if m.target == target {
+			return is("tmpfs")
+		}
+	}
+	// What is mounted below a source comes along, and an engine may leave it writable where the source is not.
+	for dir := path.Dir(m.target); len(dir) > 1; dir = path.Dir(dir) {
+		if writable, ok := w.mounts[dir]; ok {
+			if writable || m.has("ro") {
+				return true
+			}
+			break
+		}
+	}
+	mask := is("tmpfs") || m.root == "/null"
+	switch {
+	case m.target == "/":
+		return true
+	case m.target == "/proc":
+		return is("proc")
+	case below("/proc"):
+		return is("proc") || mask
+	case m.target == "/dev":
+		return is("tmpfs", "dev")
+	case m.target == "/dev/pts" || m.target == "/dev/console":
+		return is("devpts")
+	case m.target == "/dev/mqueue":
+		return is("mqueue")
+	case m.target == "/dev/shm":
+		return is("tmpfs")
+	case below("/dev"):
+		// Without root's rights an engine can't make a device and mounts the host's.
+		return m.root == strings.TrimPrefix(m.target, "/dev") && slices.Contains(common, strings.TrimPrefix(m.root, "/"))
+	case m.target == "/sys":
+		return is("sysfs")
+	case m.target == "/sys/fs/cgroup" || below("/sys/fs/cgroup"):
+		return is("tmpfs", "cgroup", "cgroup2")
+	case below("/sys"):
+		return is("sysfs") || mask
+	}
+	return slices.Contains(engineFiles, m.target) && path.Base(m.root) == path.Base(m.target) && ofContainer(m.root)
+}
+
+// engineFiles are files that an engine writes for a container and mounts.
+var engineFiles = []string{"/etc/group", "/etc/hostname", "/etc/hosts", "/etc/passwd", "/etc/resolv.conf", "/run/.containerenv"}
+
+// ofContainer reports whether a path of the host is in a directory that has a container's ID for its name, as engines have it for what
+// is a container's own.
+func ofContainer(name string) bool {
+	return slices.ContainsFunc(strings.Split(name, "/"), func(dir string) bool {
+		return len(dir) == 64 && strings.Trim(dir, "0123456789abcdef") == ""
+	})
+}
+
+func outsideMounts(w want, s *dockercli.Settings) side {
+	var words []string
+	ok := true
+	for _, m := range s.Mounts {
+		writable, asked := w.mounts[path.Clean(m.Target)]
+		ok = ok && asked && (writable || !m.Writable)
+		words = append(words, m.Source+" on "+m.Target)
+	}
+	return either(ok, "%s", list(words))
+}
+
+func insideLifeline(_ want, f *facts) side {
+	switch {
+	case len(f.open) > 0:
+		return no("open: %s", list(f.open))
+	case len(f.refused) == 0:
+		return unknown("process 1 can't be seen")
+	}
+	return yes("refused: %s", list(f.refused))
+}

@@ -1,0 +1,162 @@
+package attest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+	"unicode"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+)
+
+// A State says whether a protection is in force.
+type State string
+
+const (
+	// Yes says that it is seen to be from inside, and that the engine does not say otherwise.
+	Yes State = "yes"
+	// No says that it is seen not to be, from inside or from outside.
+	No State = "no"
+	// Unknown says that it can't be seen from inside. It is as good as No where the protection is required.
+	Unknown State = "unknown"
+)
+
+// A Finding is what was seen of one protection.
+type Finding struct {
+	Protection Protection `json:"protection"`
+	// Asked is what the policy asks for, in words. If empty, it does not ask for this protection.
+	Asked   string `json:"asked"`
+	InForce State  `json:"in_force"`
+	// Inside is what the container's shell saw, and Outside what the engine says it has applied. Either is empty if it says nothing.
+	Inside  string `json:"inside"`
+	Outside string `json:"outside"`
+	// Note says what follows from it, if anything does.
+	Note string `json:"note,omitempty"`
+}
+
+func (f *Finding) note(text string) {
+	if f.Note != "" {
+		f.Note += "; "
+	}
+	f.Note += text
+}
+
+// A Report is a record of what isolates one container. It marshals to JSON, and back.
+type Report struct {
+	Time time.Time `json:"time"`
+	// Engine is "docker" or "podman".
+	Engine string `json:"engine"`
+	// Versions are those of the client, the engine and its parts, as they report them.
+	Versions []dockercli.Component `json:"versions"`
+	// Image is as the policy names it, and ImageID is what that was.
+	Image   string `json:"image"`
+	ImageID string `json:"image_id"`
+	// Container is its name.
+	Container string `json:"container"`
+	// Findings has all protections, in the order of [Protections]. It is empty if nothing was started.
+	Findings []Finding `json:"findings"`
+	// Missing are the protections that were required and are not in force.
+	Missing []Protection `json:"missing"`
+	// Weaknesses are the engine's.
+	Weaknesses []Weakness `json:"weaknesses"`
+}
+
+// Finding returns what was seen of a protection. It is unknown if the report does not have it.
+func (r *Report) Finding(p Protection) Finding {
+	for _, f := range r.Findings {
+		if f.Protection == p {
+			return f
+		}
+	}
+	return Finding{Protection: p, InForce: Unknown}
+}
+
+// require sets what is missing, and returns the error that names it.
+func (r *Report) require(required []Protection) error {
+	var words []string
+	for _, f := range r.Findings {
+		isRequired := slices.Contains(required, f.Protection) || len(required) == 0 && f.Asked != ""
+		if !isRequired || f.InForce == Yes {
+			continue
+		}
+		r.Missing = append(r.Missing, f.Protection)
+		seen := []string{}
+		for _, side := range [][2]string{{"inside", f.Inside}, {"the engine says", f.Outside}, {"note", f.Note}} {
+			if side[1] != "" {
+				seen = append(seen, side[0]+": "+side[1])
+			}
+		}
+		words = append(words, fmt.Sprintf("%s (%s)", f.Protection, strings.Join(seen, "; ")))
+	}
+	if len(words) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrNotInForce, strings.Join(words, ", "))
+}
+
+// String returns the report as a table, with notes and weaknesses below it.
+func (r *Report) String() string {
+	var b strings.Builder
+	versions := make([]string, len(r.Versions))
+	for i, c := range r.Versions {
+		versions[i] = c.Name + " " + c.Version
+	}
+	fmt.Fprintf(&b, "%s: %s\n", r.Engine, printable(strings.Join(versions, ", ")))
+	fmt.Fprintf(&b, "image %s, %s\n", printable(r.Image), printable(r.ImageID))
+	fmt.Fprintf(&b, "container %s, %s\n\n", printable(r.Container), r.Time.Format(time.RFC3339))
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "PROTECTION\tASKED\tIN FORCE\tINSIDE\tOUTSIDE")
+	var notes []string
+	for _, f := range r.Findings {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", f.Protection, cmp.Or(printable(f.Asked), "not asked for"), f.InForce, dash(f.Inside), dash(f.Outside))
+		if f.Note != "" {
+			notes = append(notes, fmt.Sprintf("%s: %s", f.Protection, f.Note))
+		}
+	}
+	w.Flush()
+	section := func(title string, lines []string) {
+		if len(lines) > 0 {
+			fmt.Fprintf(&b, "\n%s:\n  %s\n", title, strings.Join(lines, "\n  "))
+		}
+	}
+	missing := make([]string, len(r.Missing))
+	for i, p := range r.Missing {
+		missing[i] = string(p)
+	}
+	weak := make([]string, len(r.Weaknesses))
+	for i, known := range r.Weaknesses {
+		weak[i] = known.String()
+	}
+	section("required and not in force", missing)
+	section("notes", notes)
+	section("published escapes of these versions (a distribution may have fixed them without another number)", weak)
+	return b.String()
+}
+
+// dash stands for what is empty.
+func dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return printable(s)
+}
+
+// maxEvidence bounds a column.
+const maxEvidence = 160
+
+// printable returns text that moves no cursor and ends no line: it may come from inside.
+func printable(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+	if runes := []rune(s); len(runes) > maxEvidence {
+		s = string(runes[:maxEvidence]) + "…"
+	}
+	return s
+}

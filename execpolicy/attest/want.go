@@ -1,0 +1,132 @@
+package attest
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+)
+
+// A want is what a policy and a spec ask for, with the defaults of the zero policy in place of what is zero.
+type want struct {
+	network, writableRoot, newPrivileges, gpus bool
+	caps                                       []string // as the kernel names them, without "CAP_"
+	user                                       string   // empty for the workspace's owner
+	memory, pids                               int64
+	cpus                                       string
+	tmpfs                                      map[string]int64 // the sizes of clean paths
+	mounts                                     map[string]bool  // whether each clean path may be written to
+	gvisor                                     bool
+}
+
+// The zero policy's, and the directories that a session has of its own.
+const (
+	zeroMemory   = 512 << 20
+	zeroPids     = 256
+	zeroCPUs     = "1"
+	zeroTmpfs    = 64 << 20
+	zeroUser     = "65534:65534"
+	zeroShm      = 16 << 20
+	workspaceDir = "/workspace"
+	scratchDir   = "/.cofferdam"
+	scratchBytes = 4<<20 + 2*execpolicy.MaxStdin
+)
+
+func wanted(p execpolicy.DockerPolicy, spec execpolicy.Spec) want {
+	w := want{
+		network:       p.NetworkEnabled,
+		writableRoot:  p.WritableRootfs,
+		newPrivileges: p.AllowNewPrivileges,
+		gpus:          p.GPUs != "",
+		user:          p.User,
+		memory:        p.MemoryBytes,
+		pids:          p.PidsLimit,
+		cpus:          p.CPUs,
+		tmpfs:         map[string]int64{},
+		mounts:        map[string]bool{},
+		gvisor:        strings.Contains(p.Runtime, "runsc"),
+	}
+	for _, name := range p.AddCapabilities {
+		w.caps = append(w.caps, strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(name)), "CAP_"))
+	}
+	slices.Sort(w.caps)
+	if w.memory == 0 {
+		w.memory = zeroMemory
+	}
+	if w.pids == 0 {
+		w.pids = zeroPids
+	}
+	if w.cpus == "" {
+		w.cpus = zeroCPUs
+	}
+	for dir, size := range p.Tmpfs {
+		w.tmpfs[path.Clean(dir)] = size
+	}
+	if p.Tmpfs == nil {
+		w.tmpfs["/tmp"] = zeroTmpfs
+	}
+	if spec.Workspace != "" {
+		w.mounts[workspaceDir] = !p.WorkspaceReadOnly
+	} else {
+		if _, ok := w.tmpfs[workspaceDir]; !ok {
+			w.tmpfs[workspaceDir] = zeroTmpfs
+		}
+		if w.user == "" {
+			w.user = zeroUser
+		}
+	}
+	w.tmpfs[scratchDir] = scratchBytes
+	for _, m := range p.Mounts {
+		w.mounts[path.Clean(m.Target)] = m.Writable
+	}
+	return w
+}
+
+// root reports whether the policy names root as the user.
+func (w want) root() bool {
+	name, _, _ := strings.Cut(w.user, ":")
+	return name == "0" || name == "root"
+}
+
+// allows reports whether the container may write to a path because the policy says so.
+func (w want) allows(name string) bool {
+	within := func(dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
+	for dir := range w.tmpfs {
+		if within(dir) {
+			return true
+		}
+	}
+	for dir, writable := range w.mounts {
+		if writable && within(dir) {
+			return true
+		}
+	}
+	// What is in these is judged by itself.
+	return within("/dev") || within("/proc") || within("/sys")
+}
+
+// millionths reads a decimal number, which the policy has checked.
+func millionths(s string) int64 {
+	whole, part, _ := strings.Cut(s, ".")
+	n, err := strconv.ParseInt(whole+(part + "000000")[:6], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// bytesText returns a size as people write it.
+func bytesText(n int64) string {
+	for _, unit := range []struct {
+		shift int
+		name  string
+	}{{30, "GiB"}, {20, "MiB"}, {10, "KiB"}} {
+		if n >= 1<<unit.shift && n%(1<<unit.shift) == 0 {
+			return fmt.Sprintf("%d %s", n>>unit.shift, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

@@ -1,0 +1,137 @@
+package audit
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"unicode/utf8"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+)
+
+// MaxText is how many bytes of a text are kept.
+const MaxText = 4 << 10
+
+// To returns what gives a handler a record of each event, for [execpolicy.NewAuditor]. The handler is not asked whether it is enabled:
+// what is recorded has no level. Its error is that of the record.
+//
+// A handler's WithAttrs is the place for what the program knows of who runs what.
+func To(h slog.Handler) func(execpolicy.Event) error {
+	host, _ := os.Hostname()
+	h = h.WithAttrs([]slog.Attr{slog.String("host", host), slog.Int("uid", os.Getuid()), slog.Int("pid", os.Getpid())})
+	return func(e execpolicy.Event) error {
+		r := slog.NewRecord(e.Time, slog.LevelInfo, string(e.Kind), 0)
+		r.AddAttrs(attributes(e)...)
+		return h.Handle(context.Background(), r)
+	}
+}
+
+// attributes are those of an event, in the order of the package's table.
+func attributes(e execpolicy.Event) []slog.Attr {
+	var a attrs
+	a.text("session", e.Name)
+	a.count("seq", int64(e.Seq))
+	a.count("of", int64(e.Of))
+	if e.Kind == execpolicy.EventSpawn {
+		a.add(slog.String("policy", digest(e.Argv)), slog.Any("argv", e.Argv))
+	} else {
+		a.words("argv", e.Argv)
+	}
+	a.text("image", e.Image)
+	a.text("op", e.Op)
+	a.text("script", e.Script)
+	a.text("dir", e.Dir)
+	a.text("path", e.Path)
+	a.words("env", e.Env)
+	a.words("secrets", e.Secrets)
+	switch e.Kind {
+	case execpolicy.EventStart, execpolicy.EventResult, execpolicy.EventTransferred, execpolicy.EventEnd:
+		a.add(slog.Float64("seconds", e.Duration.Seconds()))
+	}
+	a.count("bytes_in", e.In)
+	a.count("bytes_out", e.Out)
+	if e.Outcome != 0 {
+		a.add(slog.String("outcome", e.Outcome.String()))
+	}
+	switch e.Outcome {
+	case execpolicy.Exited:
+		a.add(slog.Int("exit", e.ExitCode))
+	case execpolicy.Signaled:
+		a.add(slog.Int("signal", e.Signal))
+	}
+	if e.Rung != 0 {
+		a.add(slog.String("rung", e.Rung.String()))
+	}
+	if e.Outcome != 0 {
+		a.known("oom_before", e.OOMBefore)
+		a.known("oom_after", e.OOMAfter)
+	}
+	if e.Outcome != 0 || e.Kind == execpolicy.EventEnd {
+		a.add(slog.Bool("gone", e.Gone))
+	}
+	a.text("cause", e.Cause)
+	a.text("error", e.Error)
+	return a
+}
+
+type attrs []slog.Attr
+
+func (a *attrs) add(more ...slog.Attr) { *a = append(*a, more...) }
+
+func (a *attrs) count(key string, n int64) {
+	if n != 0 {
+		a.add(slog.Int64(key, n))
+	}
+}
+
+func (a *attrs) known(key string, n int) {
+	if n >= 0 {
+		a.add(slog.Int(key, n))
+	}
+}
+
+func (a *attrs) text(key, text string) {
+	if text == "" {
+		return
+	}
+	head := cut(text, MaxText)
+	a.add(slog.String(key, head))
+	if len(head) < len(text) {
+		a.add(slog.Int(key+"_bytes", len(text)))
+	}
+}
+
+func (a *attrs) words(key string, words []string) {
+	if len(words) == 0 {
+		return
+	}
+	var kept []string
+	total, room := 0, MaxText
+	for i, w := range words {
+		total += len(w)
+		// Empty ones take room too.
+		if head := cut(w, max(room, 0)); len(kept) == i && room > 0 {
+			kept = append(kept, head)
+			room -= len(head) + 1
+			if len(head) < len(w) {
+				room = 0
+			}
+		}
+	}
+	a.add(slog.Any(key, kept))
+	if last := len(kept) - 1; last < len(words)-1 || len(kept[last]) < len(words[last]) {
+		a.add(slog.Int(key+"_bytes", total))
+	}
+}
+
+// cut returns the head of a text, without a part of a character.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	end := limit
+	for end > max(limit-utf8.UTFMax, 0) && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return text[:end]
+}

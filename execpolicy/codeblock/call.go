@@ -1,0 +1,240 @@
+package codeblock
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/ours"
+)
+
+var (
+	// ErrNoResult is wrapped by the error of a [Call] whose program exited with 0 and left no result, and by that of a [CallAs] whose
+	// program failed.
+	ErrNoResult = errors.New("no result")
+	// ErrBadResult is wrapped by the error of a [Call] whose program left a result that is not JSON, and by that of a [CallAs] whose
+	// result does not fit the type.
+	ErrBadResult = errors.New("bad result")
+)
+
+// DefaultResultLimit is how many bytes of JSON a result may have if [Options.ResultLimit] is zero.
+const DefaultResultLimit = 64 << 20
+
+// A Return is what became of a [Call] whose program was run. The result of the session has its outcome, its output and how long it took.
+type Return struct {
+	*execpolicy.Result
+	// Language is the name of the language in the table, and Program the one of the language's programs that was found.
+	Language, Program string
+	// Value is the code's result, valid JSON in UTF-8. It is nil if the program did not exit with 0.
+	Value json.RawMessage
+}
+
+// Call runs the code of a block as a program, with an input value, and returns its result value. Both are JSON, and neither is on stdin,
+// stdout or in an argument list: whatever the program prints is output and nothing else. The input is what [json.Marshal] makes of it, so
+// a [json.RawMessage] is sent as it is.
+//
+// In Python and JavaScript, whatever program [Options.Languages] names for them, the variable INPUT_DATA holds the input, and what the
+// variable result of the main module or script holds when the program comes to its end, or exits with 0, is the result. Code of any other
+// language finds the names of two files in the environment: it reads the input from COFFERDAM_INPUT, and writes the result to
+// COFFERDAM_RESULT. A comment with a filename has no meaning here.
+//
+// A program that fails is a [Return], not an error, as with [execpolicy.Session.Run]: it has no Value unless it exited with 0. An error
+// beside a Return says that there is no Value for another reason: it wraps ErrNoResult if the program exited with 0 and left none,
+// ErrBadResult if what it left is no JSON, such as a set, NaN, or values that are nested deeper than 10,000 (in some versions of Python,
+// than 1,000), and says why, [execpolicy.ErrTooLarge] if it is larger than [Options.ResultLimit], or is that of
+// [execpolicy.Session.Run] or [execpolicy.Session.ReadFile]. An error without a Return says that the program was not run: it wraps
+// [execpolicy.ErrInvalid], ErrLanguage or ErrProgram, or is that of [execpolicy.Session.Run] or [execpolicy.Session.WriteFile].
+//
+// Input and result lie in a new directory of the container's /tmp, or of what [Options.Env] has as TMPDIR, that only the container's user
+// may enter. It is removed when Call returns; if ctx has ended by then, as soon as the session's turn comes. The zero DockerPolicy's /tmp has
+// room for an input and a result of about 60 MB each, because Python and JavaScript remove the input as they begin; the memory that a
+// program takes for them, several times as much if they hold many small values, counts with the files against the limit.
+func Call(ctx context.Context, s *execpolicy.Session, b Block, input any, o Options) (*Return, error) {
+	c, err := o.prepareCall(b, input)
+	if err != nil {
+		return nil, err
+	}
+	program, err := o.find(ctx, s, c.name, c.lang)
+	if err != nil {
+		return nil, err
+	}
+	defer o.remove(ctx, s, c.dir)
+	if r, err := o.prepare(ours.Mark(ctx), s, `umask 77; mkdir "$1"`, []string{c.dir}, ""); err != nil {
+		return nil, err
+	} else if r.ExitCode != 0 {
+		return nil, fmt.Errorf("preparing the call: %s can't be made: %s", c.dir, printable(r.Stderr))
+	}
+	if err := s.WriteFile(ctx, c.dir+"/input", c.input, 0o600); err != nil {
+		return nil, fmt.Errorf("sending the input: %w", err)
+	}
+	result, err := s.Run(ctx, o.command(c, program, b.Code))
+	if result == nil {
+		return nil, err
+	}
+	ret := &Return{Result: result, Language: c.name, Program: program}
+	if err == nil && result.Outcome == execpolicy.Exited && result.ExitCode == 0 {
+		ret.Value, err = o.collect(ctx, s, c.dir)
+	}
+	return ret, err
+}
+
+// CallAs is [Call] with a result that is decoded into a T, as [json.Unmarshal] does. Without an error there is one: a program that failed
+// is an error as well, which wraps ErrNoResult, beside the Return.
+func CallAs[T any](ctx context.Context, s *execpolicy.Session, b Block, input any, o Options) (T, *Return, error) {
+	var value T
+	r, err := Call(ctx, s, b, input, o)
+	switch {
+	case err != nil:
+	case r.Value == nil && r.Outcome == execpolicy.Exited:
+		err = fmt.Errorf("%w: the program exited with %d", ErrNoResult, r.ExitCode)
+	case r.Value == nil:
+		err = fmt.Errorf("%w: the program's outcome: %v", ErrNoResult, r.Outcome)
+	default:
+		if decodeErr := json.Unmarshal(r.Value, &value); decodeErr != nil {
+			err = fmt.Errorf("%w: %w", ErrBadResult, decodeErr)
+		}
+	}
+	return value, r, err
+}
+
+// A call is one that was found to be in order.
+type call struct {
+	name  string
+	lang  Language
+	dir   string
+	input []byte
+}
+
+func (o Options) prepareCall(b Block, input any) (c call, err error) {
+	var errs []error
+	if err := o.validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.input, err = json.Marshal(input); err != nil {
+		errs = append(errs, fmt.Errorf("%w: the input: %w", execpolicy.ErrInvalid, err))
+	} else if !utf8.Valid(c.input) {
+		errs = append(errs, fmt.Errorf("%w: the input is not UTF-8", execpolicy.ErrInvalid))
+	}
+	temp, ok := o.Env["TMPDIR"]
+	if !ok {
+		temp = "/tmp"
+	} else if !path.IsAbs(temp) {
+		errs = append(errs, fmt.Errorf("%w: TMPDIR is %q, which is not absolute", execpolicy.ErrInvalid, temp))
+	}
+	c.dir = path.Join(temp, ".cofferdam-"+strings.ToLower(rand.Text()))
+	if c.name, c.lang, err = o.language(b); err != nil {
+		errs = append(errs, err)
+	} else if len(c.lang.Programs) == 0 {
+		errs = append(errs, fmt.Errorf("%w: %s can only be stored", ErrProgram, c.name))
+	}
+	return c, errors.Join(errs...)
+}
+
+var (
+	//go:embed call.py
+	pythonCaller string
+	//go:embed call.js
+	javascriptCaller string
+)
+
+// command returns what runs the code, which it reads from its stdin.
+func (o Options) command(c call, program, code string) execpolicy.Command {
+	cmd := execpolicy.Command{
+		Stdin: strings.NewReader(code),
+		Dir:   o.Dir, Env: o.Env, Stdout: o.Stdout, Stderr: o.Stderr, Timeout: o.Timeout, OutputLimit: o.OutputLimit,
+	}
+	switch canonical(c.name) {
+	case "python":
+		cmd.Argv = []string{program, "-c", pythonCaller, c.dir}
+	case "javascript":
+		cmd.Argv = []string{program, "-e", javascriptCaller, c.dir}
+	default:
+		cmd.Argv = c.lang.reader(program)
+		cmd.Env = map[string]string{}
+		maps.Copy(cmd.Env, o.Env)
+		cmd.Env["COFFERDAM_INPUT"], cmd.Env["COFFERDAM_RESULT"] = c.dir+"/input", c.dir+"/result"
+	}
+	return cmd
+}
+
+// collect returns the result that a program has left.
+func (o Options) collect(ctx context.Context, s *execpolicy.Session, dir string) (json.RawMessage, error) {
+	limit := o.ResultLimit
+	if limit == 0 {
+		limit = DefaultResultLimit
+	}
+	data, err := s.ReadFile(ctx, dir+"/result", limit)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		why, err := s.ReadFile(ctx, dir+"/why", maxWhy)
+		switch {
+		case err == nil:
+			return nil, fmt.Errorf("%w: %s", ErrBadResult, printable([]byte(s.Conceal(string(why)))))
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, fmt.Errorf("%w: the program exited with 0 and left none", ErrNoResult)
+		}
+		return nil, fmt.Errorf("reading why there is no result: %w", err)
+	case errors.Is(err, execpolicy.ErrNotRegular), errors.Is(err, fs.ErrPermission):
+		return nil, fmt.Errorf("%w: %w", ErrBadResult, err)
+	case err != nil:
+		return nil, fmt.Errorf("reading the result: %w", err)
+	}
+	value, err := checkResult(data)
+	if err != nil {
+		return nil, err
+	}
+	if shown := s.Conceal(string(value)); shown != string(value) {
+		if value, err = checkResult([]byte(shown)); err != nil {
+			return nil, fmt.Errorf("%w: a secret stands in it, and in no text", ErrBadResult)
+		}
+	}
+	return value, nil
+}
+
+// maxWhy bounds the reason for which there is no result: callers write at most 1000 characters.
+const maxWhy = 8 << 10
+
+// checkResult returns a result if it is JSON.
+func checkResult(data []byte) (json.RawMessage, error) {
+	if !utf8.Valid(data) {
+		return nil, fmt.Errorf("%w: it is not UTF-8", ErrBadResult)
+	}
+	var value json.RawMessage
+	if err := json.Unmarshal(data, &value); err != nil {
+		return nil, fmt.Errorf("%w: it is not JSON: %w", ErrBadResult, err)
+	}
+	return value, nil
+}
+
+// remove removes the directory of a call, at the latest when the session ends, and waits for that as long as somebody waits for the call.
+func (o Options) remove(ctx context.Context, s *execpolicy.Session, dir string) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Run(ours.Mark(context.WithoutCancel(ctx)), execpolicy.Command{Argv: []string{"rm", "-rf", dir}, Timeout: prepareTimeout})
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// printable returns what a program said, as part of an error.
+func printable(said []byte) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.TrimSpace(string(said)))
+}

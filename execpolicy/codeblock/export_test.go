@@ -1,0 +1,3 @@
+package codeblock
+
+var CheckResult = checkResult

@@ -1,0 +1,307 @@
+// Package deps sets a session up once for many: it runs set-up scripts, such as an installation of packages, under a policy of their own,
+// into a directory of the host that later sessions see read-only.
+//
+//	build := execpolicy.DockerPolicy{NetworkEnabled: true}
+//	layer, err := deps.Build(ctx, build, cache, deps.Recipe{Scripts: []string{"python3 -m pip install --target . requests"}})
+//	...
+//	run := execpolicy.DockerPolicy{Mounts: []dockercli.Mount{layer.Mount}}
+//	s, err := execpolicy.Start(ctx, run, execpolicy.Spec{Env: layer.Env})
+//
+// # What is trusted
+//
+// Set-up scripts run code that nobody trusts, as every installation of packages does. They run in a session like any other, with the
+// network if its policy has it, and see nothing of the host but the one directory. What they make of that, links, set-uid files,
+// directories that nobody may read, is never opened, followed or run on the host; it lies in a directory that only the host's user can enter.
+// A layer gets its name when all scripts have succeeded and their container is gone, so nothing can change it any more. What it does to a
+// session that uses it is another matter: its code is run there, with all that this session may do. It can be as large as the host's disk allows.
+//
+// # Whose the files are
+//
+// The directory belongs to the host's user, and so the set-up runs as that user (see [execpolicy.DockerPolicy.User]). Where that is root it
+// is given to 65534:65534, as which sessions without a workspace run too: a container never runs as root because the program does. Sessions that
+// run as somebody else read what the set-up lets everybody read, which is all of it with the usual umask.
+package deps
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/go-multierror"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+)
+
+// Target is where a layer is inside, while it is built and later.
+const Target = "/deps"
+
+// ErrBuild is wrapped by the error of a set-up whose script failed. Beside it stand the reason, such as [execpolicy.ErrTimeout], and the
+// end of what the script has printed.
+var ErrBuild = errors.New("the set-up failed")
+
+// A Recipe says how a layer is made.
+type Recipe struct {
+	// Scripts run in order, each in Target and within [execpolicy.Limits.CommandTimeout], up to the first that fails. There has to be
+	// one.
+	Scripts []string
+	// Env is the environment of the scripts. Secrets are best here: what counts of it for a layer's name is a hash.
+	Env map[string]string
+	// Labels are put on the container that runs the scripts. They don't count for the layer's name.
+	Labels map[string]string
+}
+
+// A Layer is a directory that was built and does not change any more.
+type Layer struct {
+	// Mount shows the layer to a session, read-only, at Target.
+	Mount dockercli.Mount
+	// Env is what makes Python and Node.js find packages in it: PYTHONPATH is Target, NODE_PATH the directory node_modules in it.
+	Env map[string]string
+}
+
+const (
+	// stagePrefix begins the names of layers that are not finished.
+	stagePrefix = ".cofferdam-layer-"
+	// tree is the directory that containers see. The one that it is in is closed to everybody else on the host.
+	tree = "tree"
+	// nobody is the user and the group of a session that has no workspace.
+	nobody = 65534
+	// maxSaid is as much as an error shows of what a script has printed.
+	maxSaid = 4 << 10
+)
+
+// Build returns the layer of a recipe. If the cache does not have it, Build runs the recipe's scripts in a session of that policy and keeps
+// what they have made. A layer is known by the image's reference, the scripts and their environment: of an image whose tag moves, or scripts
+// that install the newest of something, it has what there was when it was built.
+//
+// The cache is a directory of the host, which has to be there and in which nobody but the user can write. Several programs may use it, and
+// build the same layer, at the same time: the first one's stands. A layer that nobody uses any more may be removed from it like any
+// directory. An unfinished one has a name that begins with ".cofferdam-layer-". Build removes it, and, on Linux and macOS, those of programs
+// that were killed.
+//
+// An error wraps [execpolicy.ErrInvalid] if nothing was started (an engine on another machine, for one, can't mount the host's
+// directories), ErrBuild if a script failed, or is one of those of [execpolicy.Start], [execpolicy.Session.Run] and
+// [execpolicy.Session.Close]. Then there is no layer.
+func Build(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Recipe) (*Layer, error) {
+	if err := validate(ctx, p, cache, r); err != nil {
+		return nil, err
+	}
+	// An engine wants a path without links, and a later change of the working directory is not to matter.
+	path, err := filepath.Abs(cache)
+	if err == nil {
+		path, err = filepath.EvalSymlinks(path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(path)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	name := r.name(p.Image)
+	if _, err := root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+		err = build(ctx, p, root, name, r)
+		if err != nil {
+			return nil, err
+		}
+	} else if err != nil {
+		return nil, err
+	}
+	return &Layer{
+		Mount: dockercli.Mount{Source: filepath.Join(path, name, tree), Target: Target},
+		Env:   environment(),
+	}, nil
+}
+
+func environment() map[string]string {
+	return map[string]string{"PYTHONPATH": Target, "NODE_PATH": Target + "/node_modules"}
+}
+
+// validate reports everything that is wrong before anything is made.
+func validate(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Recipe) error {
+	var errs *multierror.Error
+	refuse := func(text string) { errs = multierror.Append(errs, fmt.Errorf("%w: %s", execpolicy.ErrInvalid, text)) }
+	if len(r.Scripts) == 0 {
+		refuse("the recipe has no scripts")
+	}
+	for i, script := range r.Scripts {
+		if strings.TrimSpace(script) == "" || strings.Contains(script, "\x00") {
+			refuse(fmt.Sprintf("script %d is empty or holds a NUL byte", i+1))
+		}
+	}
+	if p.WorkspaceReadOnly {
+		refuse("WorkspaceReadOnly: a set-up has to write")
+	}
+	if p.KeepContainer {
+		refuse("KeepContainer: what is kept could be started again, and change the layer")
+	}
+	if cache == "" {
+		refuse("the cache has no name")
+	} else if _, err := p.Explain(ctx, execpolicy.Spec{Workspace: cache, Labels: r.Labels}); err != nil {
+		errs = multierror.Append(errs, err)
+	}
+	for _, m := range p.Mounts {
+		if within(m.Target) {
+			refuse(fmt.Sprintf("the mount on %q: %s is the layer's", m.Target, Target))
+		}
+	}
+	for _, dir := range slices.Sorted(maps.Keys(p.Tmpfs)) {
+		if within(dir) {
+			refuse(fmt.Sprintf("the tmpfs %q: %s is the layer's", dir, Target))
+		}
+	}
+	return errs.ErrorOrNil()
+}
+
+// within reports whether the container's path is Target or inside it.
+func within(path string) bool {
+	path = filepath.ToSlash(filepath.Clean(path))
+	return path == Target || strings.HasPrefix(path, Target+"/")
+}
+
+// name returns the name of the layer that the recipe makes in an image.
+func (r Recipe) name(image string) string {
+	if image == "" {
+		image = execpolicy.DefaultImage
+	}
+	h := sha256.New()
+	// Quoted, so that no two recipes look alike.
+	fmt.Fprintf(h, "%q %q", image, r.Scripts)
+	for _, k := range slices.Sorted(maps.Keys(r.Env)) {
+		fmt.Fprintf(h, " %q=%q", k, r.Env[k])
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)[:16])
+}
+
+// build makes a layer beside its place and puts it there when it is whole.
+func build(ctx context.Context, p execpolicy.DockerPolicy, root *os.Root, name string, r Recipe) (err error) {
+	sweep(root)
+	stage, held, err := claim(root)
+	if err != nil {
+		return err
+	}
+	defer held.Close()
+	defer func() {
+		if rmErr := remove(root, stage); !errors.Is(rmErr, fs.ErrNotExist) {
+			err = errors.Join(err, rmErr)
+		}
+	}()
+	dir := filepath.Join(stage, tree)
+	if err := root.Mkdir(dir, 0o755); err != nil {
+		return err
+	}
+	// Whatever the program's umask.
+	if err := root.Chmod(dir, 0o755); err != nil {
+		return err
+	}
+	if os.Getuid() == 0 {
+		if err := root.Chown(dir, nobody, nobody); err != nil {
+			return err
+		}
+	}
+	if err := r.run(ctx, p, filepath.Join(root.Name(), dir)); err != nil {
+		return err
+	}
+	err = root.Rename(stage, name)
+	if _, there := root.Lstat(name); there == nil {
+		// Somebody else may have been faster.
+		return nil
+	}
+	return err
+}
+
+// claim makes a directory for an unfinished layer, which is held until it is closed.
+func claim(root *os.Root) (stage string, held *os.File, err error) {
+	// Somebody's sweep may come between.
+	for range 10 {
+		stage = stagePrefix + rand.Text()
+		if err := root.Mkdir(stage, 0o700); err != nil {
+			return "", nil, err
+		}
+		held, err = root.Open(stage)
+		if err != nil {
+			continue
+		}
+		if err = hold(held); err == nil || errors.Is(err, errors.ErrUnsupported) {
+			// It may have been removed before it was held.
+			if _, err = root.Lstat(stage); err == nil {
+				return stage, held, nil
+			}
+		}
+		held.Close()
+	}
+	return "", nil, err
+}
+
+// sweep removes the unfinished layers that nobody holds. What can't be removed now, because its container is still ending, is left for the
+// next time.
+func sweep(root *os.Root) {
+	dir, err := root.Open(".")
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	entries, _ := dir.ReadDir(-1)
+	for _, e := range entries {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), stagePrefix) {
+			continue
+		}
+		if stage, err := root.Open(e.Name()); err == nil {
+			if hold(stage) == nil {
+				remove(root, e.Name())
+			}
+			stage.Close()
+		}
+	}
+}
+
+// run runs the scripts on a directory, and returns when their container is gone.
+func (r Recipe) run(ctx context.Context, p execpolicy.DockerPolicy, dir string) (err error) {
+	// The session's directory decides whose the container is. The scripts see it where it will be later.
+	p.Mounts = append(slices.Clip(p.Mounts), dockercli.Mount{Source: dir, Target: Target, Writable: true})
+	spec := execpolicy.Spec{Workspace: dir, Env: environment(), Labels: r.Labels}
+	maps.Copy(spec.Env, r.Env)
+	s, err := execpolicy.Start(ctx, p, spec)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	for i, script := range r.Scripts {
+		result, err := s.Run(ctx, execpolicy.Command{Script: script, Dir: Target})
+		if result == nil {
+			return err
+		}
+		if err == nil {
+			err = result.Cause
+		}
+		if err == nil && result.Outcome == execpolicy.Exited && result.ExitCode == 0 {
+			continue
+		}
+		how := result.Outcome.String()
+		if result.Outcome == execpolicy.Exited {
+			how = fmt.Sprintf("exit code %d", result.ExitCode)
+		}
+		failed := fmt.Errorf("%w: script %d of %d: %s: %s", ErrBuild, i+1, len(r.Scripts), how, said(result))
+		return errors.Join(failed, err)
+	}
+	return nil
+}
+
+// said returns the end of what a script printed.
+func said(r *execpolicy.Result) string {
+	text := r.Stderr
+	if len(text) == 0 {
+		text = r.Stdout
+	}
+	text = text[max(0, len(text)-maxSaid):]
+	return strings.ToValidUTF8(strings.TrimSpace(string(text)), "\ufffd")
+}

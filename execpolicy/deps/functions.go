@@ -1,0 +1,108 @@
+package deps
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/go-multierror"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+)
+
+// Functions is a Python module, and the packages that it needs, for programs of later sessions to import.
+type Functions struct {
+	// Module is its name, an identifier of ASCII letters, digits and underscores that is no keyword. If empty, "functions".
+	Module string
+	// Source is its text.
+	Source string
+	// Requirements are what pip is to install, such as "numpy>=2". If empty, pip is not needed. None may begin with "-": an index is
+	// named by PIP_INDEX_URL in the recipe's Env.
+	Requirements []string
+}
+
+// store writes a module. A link that a package has left in its place is not written through, and a package of its name would hide it.
+const store = `if [ -e %[1]s ] || [ -L %[1]s ] || [ -e %[1]s.py ] || [ -L %[1]s.py ]; then
+	echo 'a requirement has the name of the module %[1]s' >&2
+	false
+else
+	printf %%s %[2]s >%[1]s.py
+fi`
+
+// Recipe returns what installs the requirements, stores the module, and imports it once. So a package that can't be had, one that is not
+// among the requirements, and a syntax error are errors of [Build], with Python's words. The image needs python3, and pip if there are
+// requirements; pip unpacks in /tmp, which has to be large enough: see [execpolicy.DockerPolicy.Tmpfs].
+//
+// An error wraps [execpolicy.ErrInvalid].
+func (f Functions) Recipe() (Recipe, error) {
+	if f.Module == "" {
+		f.Module = "functions"
+	}
+	var errs *multierror.Error
+	refuse := func(format string, args ...any) {
+		errs = multierror.Append(errs, fmt.Errorf("%w: "+format, append([]any{execpolicy.ErrInvalid}, args...)...))
+	}
+	if !isIdentifier(f.Module) {
+		refuse("the module's name %q is no identifier", f.Module)
+	} else if slices.Contains(keywords, f.Module) {
+		refuse("the module's name %q is a keyword of Python", f.Module)
+	}
+	if strings.Contains(f.Source, "\x00") {
+		refuse("the source holds a NUL byte")
+	}
+	install := "python3 -m pip install --no-input --no-cache-dir --disable-pip-version-check --target ."
+	for _, r := range f.Requirements {
+		if strings.TrimSpace(r) == "" || strings.HasPrefix(strings.TrimSpace(r), "-") || strings.ContainsAny(r, "\x00\r\n") {
+			refuse("%q is no requirement", r)
+		}
+		install += " " + shellwire.Quote(r)
+	}
+	if err := errs.ErrorOrNil(); err != nil {
+		return Recipe{}, err
+	}
+	var r Recipe
+	if len(f.Requirements) > 0 {
+		r.Scripts = append(r.Scripts, install)
+	}
+	r.Scripts = append(r.Scripts, fmt.Sprintf(store, f.Module, shellwire.Quote(f.Source)), "python3 -c 'import "+f.Module+"'")
+	return r, nil
+}
+
+func isIdentifier(s string) bool {
+	for i, c := range s {
+		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+// keywords are those of Python 3.14.
+var keywords = strings.Fields(`False None True and as assert async await break class continue def del elif else except finally for from
+	global if import in is lambda nonlocal not or pass raise return try while with yield`)
+
+// stubs prints the head and the docstring of each public function of a module.
+const stubs = `import ast, sys
+for f in ast.parse(sys.stdin.buffer.read()).body:
+    if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef)) and not f.name.startswith("_"):
+        f.body = f.body[:ast.get_docstring(f) is not None] + [ast.Expr(ast.Constant(...))]
+        f.decorator_list = []
+        print(ast.unparse(f), end="\n\n")
+`
+
+// Stubs returns the head of each public function of the module and its docstring, with an ellipsis for what it does, as text for a prompt.
+// The source is parsed and not run, by the session's python3, of version 3.9 or later. What ran in the session before can lie: it should be
+// a new one. An error is that of [execpolicy.Session.Run], or wraps ErrBuild if the source is no Python.
+func (f Functions) Stubs(ctx context.Context, s *execpolicy.Session) (string, error) {
+	r, err := s.Run(ctx, execpolicy.Command{Argv: []string{"python3", "-I", "-c", stubs}, Stdin: strings.NewReader(f.Source)})
+	if err != nil {
+		return "", err
+	}
+	if r.Outcome != execpolicy.Exited || r.ExitCode != 0 || r.StdoutInfo.DroppedBytes > 0 {
+		return "", fmt.Errorf("%w: the stubs: %v, exit code %d: %s", ErrBuild, r.Outcome, r.ExitCode, said(r))
+	}
+	return string(r.Stdout), nil
+}

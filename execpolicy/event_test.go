@@ -1,0 +1,920 @@
+//go:build linux
+
+package execpolicy_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
+)
+
+var errTrail = errors.New("the disk is full")
+
+// A trail keeps events.
+type trail struct {
+	mu     sync.Mutex
+	events []execpolicy.Event
+	// on, if not nil, is called with each before it is kept. One on which it returns an error is not.
+	on func(execpolicy.Event) error
+}
+
+func (l *trail) audit(e execpolicy.Event) error {
+	if l.on != nil {
+		if err := l.on(e); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.events = append(l.events, e)
+	return nil
+}
+
+func (l *trail) all() []execpolicy.Event {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.events)
+}
+
+// told returns the events in short, without what is another in each run: on a busy machine a command may be ended by a later rung, for
+// which the first stands, and a container may have to be removed, which is left out.
+func (l *trail) told() []string {
+	var lines []string
+	rung := execpolicy.Rung(0)
+	for _, e := range l.all() {
+		if e.Kind == execpolicy.EventKill && e.Rung == execpolicy.RungRemoved {
+			continue
+		}
+		if e.Kind == execpolicy.EventKill && e.Rung == rung+1 && rung > 0 {
+			rung++
+			continue
+		}
+		rung = e.Rung
+		line := string(e.Kind)
+		add := func(format string, args ...any) { line += " " + fmt.Sprintf(format, args...) }
+		if e.Op != "" {
+			add("%s", e.Op)
+		}
+		if text := e.Script + e.Path; text != "" {
+			add("%q", text)
+		}
+		if e.Kind == execpolicy.EventCommand && e.Argv != nil {
+			add("%q", e.Argv)
+		}
+		if e.Dir != "" {
+			add("in %s", e.Dir)
+		}
+		if e.Kind == execpolicy.EventCommand && len(e.Env) > 0 {
+			add("with %q", e.Env)
+		}
+		if e.Of != 0 {
+			add("of %d", e.Of)
+		}
+		if e.Outcome != 0 {
+			add("%v", e.Outcome)
+		}
+		if e.Outcome == execpolicy.Exited {
+			add("%d", e.ExitCode)
+		}
+		if e.Kind == execpolicy.EventKill {
+			add("by %v", e.Rung)
+		}
+		// A shell may say what it was that was terminated.
+		if e.In+e.Out > 0 && e.Rung == 0 {
+			add("in %d out %d", e.In, e.Out)
+		}
+		if e.Gone {
+			add("gone")
+		}
+		if e.Cause != "" {
+			add("because %s", e.Cause)
+		}
+		if e.Error != "" {
+			add("error %s", e.Error)
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// is checks what was told, and that nothing of it is missing.
+func (l *trail) is(t *testing.T, want ...string) {
+	t.Helper()
+	assert.DeepEqual(t, l.told(), want)
+	l.whole(t)
+}
+
+// whole checks that no event is missing, that each has its time in order, and that a result's rung is the last that was climbed.
+func (l *trail) whole(t *testing.T) {
+	t.Helper()
+	last := execpolicy.Event{}
+	for i, e := range l.all() {
+		if e.Kind == execpolicy.EventSpawn {
+			last.Seq = 0
+		}
+		assert.Equal(t, e.Seq, last.Seq+1, "event %d: %+v", i, e)
+		assert.Assert(t, !e.Time.Before(last.Time.Add(-time.Millisecond)), "event %d: %+v", i, e)
+		if e.Outcome != 0 && last.Kind != execpolicy.EventEnd {
+			assert.Equal(t, e.Rung, last.Rung, "event %d: %+v", i, e)
+		}
+		last = e
+	}
+}
+
+// audited is a spec with a trail.
+func (p place) audited() (execpolicy.Spec, *trail) {
+	spec, l := p.spec(), &trail{}
+	spec.Audit = execpolicy.NewAuditor(l.audit)
+	return spec, l
+}
+
+const sessionClosed = "end gone because the session is closed"
+
+// What is a value, a content or an output is in no event.
+const auditCanary = "kept-from-the-trail"
+
+var auditCases = []placeCase{
+	{"a session", func(t *testing.T, p place) {
+		spec, l := p.audited()
+		spec.Env = map[string]string{"TOKEN": auditCanary}
+		spec.Startup, spec.Shutdown = []string{"x=1"}, []string{"echo bye"}
+		begin := time.Now()
+		s := open(t, p.policy(), spec)
+		s.ok("echo $TOKEN")
+		r := s.run(execpolicy.Command{
+			Argv: []string{"sh", "-c", "cat; exit 3"}, Dir: "/tmp", Env: map[string]string{"B": auditCanary, "A": "x"}, Stdin: strings.NewReader(auditCanary),
+		})
+		assert.Equal(t, string(r.Stdout), auditCanary)
+		name := s.Name()
+		state, err := p.engine.Inspect(t.Context(), name)
+		assert.NilError(t, err)
+		assert.NilError(t, s.Close())
+		l.is(t, "spawn", "start",
+			`command startup "x=1"`, "result of 3 exited 0",
+			`command "echo $TOKEN"`, "result of 5 exited 0 in 0 out 20",
+			`command ["sh" "-c" "cat; exit 3"] in /tmp with ["A" "B"]`, "result of 7 exited 3 in 19 out 19",
+			`command shutdown "echo bye"`, "result of 9 exited 0 in 0 out 4",
+			sessionClosed)
+		events := l.all()
+		for _, e := range events {
+			assert.Equal(t, e.Name, name)
+			assert.Assert(t, e.Time.After(begin) && e.Time.Before(time.Now()))
+			assert.Assert(t, !strings.Contains(fmt.Sprintf("%+v", e), auditCanary), "%+v", e)
+		}
+		spawn, start, result := events[0], events[1], events[7]
+		assert.Assert(t, slices.Contains(spawn.Argv, "--name="+name), "%q", spawn.Argv)
+		assert.Equal(t, start.Image, state.ImageID)
+		assert.Assert(t, start.Image != "" && start.Duration > 0)
+		assert.DeepEqual(t, start.Env, []string{"HOME", "TOKEN"})
+		assert.Equal(t, result.Duration, r.Duration)
+		assert.Assert(t, result.OOMBefore == r.OOMBefore && result.OOMAfter == r.OOMAfter)
+		assert.Assert(t, events[len(events)-1].Duration >= start.Duration)
+	}},
+	{"the ladder", func(t *testing.T, p place) {
+		spec, l := p.audited()
+		s := open(t, p.policy(), spec)
+		s.script("true")
+		const stubborn = "trap '' TERM; while :; do :; done"
+		assert.Equal(t, s.run(execpolicy.Command{Script: stubborn, Timeout: short}).Outcome, execpolicy.TimedOut)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		c := s.start(ctx, execpolicy.Command{Script: "echo begun; sleep 4751"})
+		cancel(errGone)
+		<-c.done
+		assert.ErrorIs(t, c.err, errGone)
+		_, err := s.Run(t.Context(), execpolicy.Command{Script: "yes", OutputLimit: 1000})
+		assert.NilError(t, err)
+		c = s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 4752"})
+		assert.NilError(t, s.Close())
+		<-c.done
+		var of []int
+		for _, e := range l.all() {
+			if e.Kind == execpolicy.EventCommand {
+				of = append(of, e.Seq)
+			}
+		}
+		late := " because the deadline has passed: context deadline exceeded"
+		l.is(t, "spawn", "start", `command "true"`, "result of 3 exited 0",
+			fmt.Sprintf("command %q", stubborn), "kill by SIGTERM"+late, "result of 5 timed out gone"+late,
+			`command "echo begun; sleep 4751"`, "kill by SIGTERM because the user has gone",
+			fmt.Sprintf("result of %d canceled gone because the user has gone error the user has gone", of[2]),
+			`command "yes"`, "kill by SIGTERM because the output limit was passed", fmt.Sprintf("result of %d output limit gone because the output limit was passed", of[3]),
+			`command "echo begun; sleep 4752"`, "kill by container because the session is closed", sessionClosed,
+			fmt.Sprintf("result of %d canceled gone because the session is closed error the session is closed", of[4]))
+		var rungs []execpolicy.Rung
+		for _, e := range l.all()[5:8] {
+			rungs = append(rungs, e.Rung)
+		}
+		assert.DeepEqual(t, rungs, []execpolicy.Rung{execpolicy.RungTerm, execpolicy.RungKill, execpolicy.RungWorker})
+	}},
+	{"what does not begin, or is another shell's", func(t *testing.T, p place) {
+		spec, l := p.audited()
+		spec.Approve = func(_ context.Context, c execpolicy.Command) error {
+			if strings.Contains(c.Script, "rm ") {
+				return errPolicy
+			}
+			return nil
+		}
+		spec.Startup = []string{"y=1"}
+		s := open(t, p.policy(), spec)
+		s.script("rm file")
+		_, err := s.Run(t.Context(), execpolicy.Command{Script: "true", Dir: "/nowhere"})
+		assert.ErrorIs(t, err, execpolicy.ErrNoDir)
+		s.script("exit 4")
+		s.script("echo $y")
+		_, err = s.Run(t.Context(), execpolicy.Command{})
+		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+		assert.NilError(t, s.Close())
+		_, err = s.Run(t.Context(), execpolicy.Command{Script: "true"})
+		assert.ErrorIs(t, err, execpolicy.ErrClosed)
+		l.is(t, "spawn", "start", `command startup "y=1"`, "result of 3 exited 0",
+			`command "rm file"`, "result of 5 refused because the command was refused: no deletions today",
+			`command "true" in /nowhere`, `result of 7 error the directory can't be entered: "/nowhere"`,
+			`command "exit 4"`, "result of 9 exited 4",
+			`command "echo $y"`, `command startup "y=1"`, "result of 12 exited 0", "result of 11 exited 0 in 0 out 2",
+			sessionClosed)
+	}},
+	{"a session that is lost, and begun anew", func(t *testing.T, p place) {
+		spec, l := p.audited()
+		s := open(t, p.policy(), spec)
+		c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 4753"})
+		first := s.Name()
+		assert.NilError(t, p.engine.Remove(t.Context(), first))
+		<-c.done
+		assert.ErrorIs(t, c.err, execpolicy.ErrEnded)
+		_, err := s.Run(t.Context(), execpolicy.Command{Script: "true"})
+		assert.ErrorIs(t, err, execpolicy.ErrEnded)
+		assert.NilError(t, s.Restart(t.Context()))
+		s.ok("true")
+		assert.NilError(t, s.Restart(t.Context()))
+		assert.NilError(t, s.Close())
+		told := l.told()
+		assert.DeepEqual(t, told[:4], []string{"spawn", "start", `command "echo begun; sleep 4753"`, "end gone"})
+		assert.Assert(t, strings.HasPrefix(told[4], "result of 3 session lost in 0 out 6 gone error the session has ended"), told[4])
+		assert.DeepEqual(t, told[5:], []string{
+			"spawn", "start", `command "true"`, "result of 3 exited 0", "end gone because the session is begun anew",
+			"spawn", "start", sessionClosed,
+		})
+		events := l.all()
+		var names []string
+		for _, e := range events {
+			if e.Kind == execpolicy.EventSpawn {
+				names = append(names, e.Name)
+			}
+		}
+		assert.Assert(t, len(names) == 3 && names[0] == first && names[1] != first && names[2] != first && names[1] != names[2], "%q", names)
+		l.whole(t)
+	}},
+	{"a session that has lived its time", func(t *testing.T, p place) {
+		spec, l := p.audited()
+		policy := p.policy()
+		policy.Lifetime = time.Second
+		s := open(t, policy, spec)
+		<-s.Done()
+		assert.NilError(t, s.Close())
+		l.is(t, "spawn", "start", "end gone because the session's lifetime is over")
+	}},
+	{"files", func(t *testing.T, p place) {
+		spec, l := p.audited()
+		s := open(t, p.policy(), spec)
+		ctx := t.Context()
+		large := bytes.Repeat([]byte(auditCanary), 20_000)
+		assert.NilError(t, s.WriteFile(ctx, "small", []byte(auditCanary), 0o600))
+		assert.NilError(t, s.WriteFile(ctx, "large", large, 0o600))
+		got, err := s.ReadFile(ctx, "large", 0)
+		assert.NilError(t, err)
+		assert.Equal(t, len(got), len(large))
+		_, err = s.ReadFile(ctx, "none", 0)
+		assert.Assert(t, err != nil)
+		_, err = s.ReadFile(ctx, "", 0)
+		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+		assert.NilError(t, s.CopyFS(ctx, "tree", fstest.MapFS{"a": {Data: []byte(auditCanary), Mode: 0o600}}))
+		var archive bytes.Buffer
+		assert.NilError(t, s.CopyOut(ctx, "tree", &archive))
+		assert.NilError(t, s.CopyIn(ctx, "again", &archive))
+		assert.NilError(t, s.Walk(ctx, "tree", func(execpolicy.Entry, io.Reader) error { return nil }))
+		assert.NilError(t, s.Close())
+		events := l.all()
+		var told []string
+		for _, e := range events[2 : len(events)-1] {
+			if e.Kind == execpolicy.EventKill {
+				continue // of a container that has to be removed
+			}
+			assert.Assert(t, !strings.Contains(fmt.Sprintf("%+v", e), auditCanary), "%+v", e)
+			if e.Kind == execpolicy.EventTransfer {
+				told = append(told, e.Op+" "+e.Path)
+				continue
+			}
+			assert.Equal(t, e.Kind, execpolicy.EventTransferred)
+			assert.Equal(t, e.Of, e.Seq-1)
+			assert.Assert(t, e.Duration > 0)
+			told[len(told)-1] += fmt.Sprintf(" %t %t %s", e.In > 0, e.Out > 0, e.Error)
+		}
+		assert.DeepEqual(t, told, []string{
+			"write small true false ", "write large true false ", "read large false true ", "read none false false file does not exist",
+			"copy to tree true false ", "copy from tree false true ", "copy to again true false ", "copy from tree false true ",
+		})
+		assert.Equal(t, events[3].In, int64(len(auditCanary)))
+		assert.Equal(t, events[5].In, int64(len(large)))
+		assert.Equal(t, events[7].Out, int64(len(large)))
+		l.whole(t)
+	}},
+	{"what the library's own parts do", func(t *testing.T, p place) {
+		spec, l := p.audited()
+		spec.Approve = func(context.Context, execpolicy.Command) error { return errPolicy }
+		spec.Prepare = func(ctx context.Context, s *execpolicy.Session) error {
+			_, err := s.Run(ctx, execpolicy.Command{Script: ": prepare"})
+			return errors.Join(err, put("made", "12")(ctx, s))
+		}
+		spec.Finish = func(ctx context.Context, s *execpolicy.Session) error {
+			_, err := s.ReadFile(ctx, "made", 0)
+			return err
+		}
+		s := open(t, p.policy(), spec)
+		assert.NilError(t, s.Close())
+		l.is(t, "spawn", "start", `command ": prepare"`, "result of 3 exited 0", `transfer write "made"`, "transferred of 5 in 2 out 0",
+			`transfer read "made"`, "transferred of 7 in 0 out 2", sessionClosed)
+	}},
+	{"a start that fails", func(t *testing.T, p place) {
+		spec, l := p.audited()
+		spec.Startup = []string{"false"}
+		_, err := execpolicy.Start(t.Context(), p.policy(), spec)
+		assert.ErrorIs(t, err, execpolicy.ErrScript)
+		l.is(t, "spawn", "start", `command startup "false"`, `result of 3 error startup script failed: "false": exit code 1: `, "end gone",
+			"failed error "+err.Error())
+		spec, l = p.audited()
+		policy := p.policy()
+		policy.ExtraRunArgs = []string{"--privileged"}
+		_, err = execpolicy.Start(t.Context(), policy, spec)
+		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+		l.is(t, "failed error "+err.Error())
+		assert.Equal(t, l.all()[0].Name, "")
+	}},
+	{"commands at the same time", func(t *testing.T, p place) {
+		spec, l := p.audited()
+		s := open(t, p.policy(), spec)
+		const n = 20
+		var all sync.WaitGroup
+		for i := range n {
+			all.Go(func() {
+				_, err := s.Run(t.Context(), execpolicy.Command{Script: fmt.Sprintf("echo %d", i)})
+				assert.Check(t, err)
+			})
+		}
+		all.Wait()
+		assert.NilError(t, s.Close())
+		events := l.all()
+		assert.Assert(t, len(events) >= 2*n+3)
+		for i := range n {
+			assert.Equal(t, events[2+2*i].Kind, execpolicy.EventCommand)
+			assert.Equal(t, events[3+2*i].Kind, execpolicy.EventResult)
+			assert.Equal(t, events[3+2*i].Of, events[2+2*i].Seq)
+		}
+		l.whole(t)
+	}},
+	{"no record, nothing done", func(t *testing.T, p place) {
+		const full = " error no record: the disk is full"
+		for _, c := range []struct {
+			kind execpolicy.EventKind
+			do   func(t *testing.T, s session)
+			told []string // between the start and the end
+		}{
+			{execpolicy.EventSpawn, nil, nil},
+			{execpolicy.EventStart, nil, nil},
+			{execpolicy.EventCommand, func(t *testing.T, s session) {
+				r, err := s.Run(t.Context(), execpolicy.Command{Script: ">made"})
+				assert.Assert(t, r == nil)
+				lost(t, err)
+				assert.Equal(t, s.ok("ls"), "")
+			}, []string{"result of 3" + full, `command "ls"`, "result of 5 exited 0"}},
+			{execpolicy.EventResult, func(t *testing.T, s session) {
+				r, err := s.Run(t.Context(), execpolicy.Command{Script: "echo done"})
+				lost(t, err)
+				assert.Equal(t, string(r.Stdout), "done\n")
+			}, []string{`command "echo done"`}},
+			{execpolicy.EventTransfer, func(t *testing.T, s session) {
+				lost(t, s.WriteFile(t.Context(), "made", []byte("x"), 0o600))
+				assert.Equal(t, s.ok("ls"), "")
+			}, []string{"transferred of 3" + full, `command "ls"`, "result of 5 exited 0"}},
+			{execpolicy.EventTransferred, func(t *testing.T, s session) {
+				lost(t, s.WriteFile(t.Context(), "made", []byte("x"), 0o600))
+				assert.Equal(t, s.ok("ls"), "made")
+			}, []string{`transfer write "made"`, `command "ls"`, "result of 5 exited 0 in 0 out 5"}},
+			{execpolicy.EventKill, func(t *testing.T, s session) {
+				r, err := s.Run(t.Context(), execpolicy.Command{Script: "sleep 4754", Timeout: short})
+				lost(t, err)
+				assert.Assert(t, r.Outcome == execpolicy.TimedOut && r.Gone)
+			}, []string{`command "sleep 4754"`, "result of 3 timed out gone because the deadline has passed: context deadline exceeded"}},
+			{execpolicy.EventEnd, func(t *testing.T, s session) {
+				lost(t, s.Close())
+				lost(t, s.Close())
+			}, nil},
+		} {
+			t.Run(string(c.kind), func(t *testing.T) {
+				spec, l := p.audited()
+				failed := false
+				l.on = func(e execpolicy.Event) error {
+					if e.Kind == c.kind && !failed {
+						failed = true
+						return errTrail
+					}
+					return nil
+				}
+				s, err := execpolicy.Start(t.Context(), p.policy(), spec)
+				want := slices.Concat([]string{"spawn", "start"}, c.told, []string{sessionClosed})
+				switch c.kind {
+				case execpolicy.EventSpawn:
+					lost(t, err)
+					want = []string{"failed" + full}
+				case execpolicy.EventStart:
+					lost(t, err)
+					want = []string{"spawn", "end gone", "failed error the session did not start: no record: the disk is full"}
+				default:
+					assert.NilError(t, err)
+					c.do(t, session{s, t})
+					if err := s.Close(); c.kind == execpolicy.EventEnd {
+						want = want[:2]
+					} else {
+						assert.NilError(t, err)
+					}
+				}
+				assert.DeepEqual(t, l.told(), want)
+			})
+		}
+	}},
+	{"a start without a session", func(t *testing.T, p place) {
+		spec, l := p.audited()
+		spec.Command = []string{"true"}
+		proc, err := p.policy().Spawn(t.Context(), spec)
+		assert.NilError(t, err)
+		readAll(t, proc.Stdout)
+		readAll(t, proc.Stderr)
+		assert.NilError(t, proc.Kill(t.Context()))
+		assert.DeepEqual(t, l.told(), []string{"spawn"})
+		assert.Equal(t, l.all()[0].Name, proc.Name)
+		l.on = func(execpolicy.Event) error { return errTrail }
+		_, err = p.policy().Spawn(t.Context(), spec)
+		lost(t, err)
+	}},
+	{"a record that is never taken", func(t *testing.T, p place) {
+		policy := p.policy()
+		policy.TerminationTimeout = 2 * time.Second
+		bound := policy.TerminationTimeout + late
+		for _, kind := range []execpolicy.EventKind{execpolicy.EventStart, execpolicy.EventCommand, execpolicy.EventKill} {
+			t.Run(string(kind), func(t *testing.T) {
+				spec, l := p.audited()
+				release := make(chan struct{})
+				l.on = func(e execpolicy.Event) error {
+					if e.Kind == kind {
+						<-release
+					}
+					return nil
+				}
+				free := sync.OnceFunc(func() { close(release) })
+				defer free()
+				if kind == execpolicy.EventStart {
+					begin := time.Now()
+					_, err := execpolicy.Start(t.Context(), policy, spec)
+					assert.ErrorIs(t, err, execpolicy.ErrAudit)
+					took := time.Since(begin)
+					assert.Assert(t, took < patience+bound, "%v", took)
+					free()
+					wait(t, func() bool {
+						all := l.all()
+						return len(all) > 0 && all[len(all)-1].Kind == execpolicy.EventFailed
+					}, "the failure was not told")
+					// A busy engine may have to be asked to remove the container, and more than once.
+					told := l.told()
+					assert.DeepEqual(t, told[:2], []string{"spawn", "start"})
+					assert.Equal(t, told[len(told)-1], "failed error "+err.Error())
+					l.whole(t)
+					return
+				}
+				s := open(t, policy, spec)
+				begin := time.Now()
+				r, err := s.Run(t.Context(), execpolicy.Command{Script: "trap '' TERM; while :; do :; done", Timeout: short})
+				assert.ErrorIs(t, err, execpolicy.ErrAudit)
+				took := time.Since(begin)
+				assert.Assert(t, took < bound+short, "%v", took)
+				if kind == execpolicy.EventKill {
+					assert.Assert(t, r.Outcome == execpolicy.TimedOut && r.Rung == execpolicy.RungWorker && r.Gone)
+				} else {
+					assert.Assert(t, r == nil)
+				}
+				// Nobody waits for it again.
+				begin = time.Now()
+				_, err = s.Run(t.Context(), execpolicy.Command{Script: "true"})
+				assert.ErrorIs(t, err, execpolicy.ErrAudit)
+				assert.ErrorIs(t, s.WriteFile(t.Context(), "made", nil, 0o600), execpolicy.ErrAudit)
+				took = time.Since(begin)
+				assert.Assert(t, took < policy.TerminationTimeout, "%v", took)
+				begin = time.Now()
+				assert.ErrorIs(t, s.Close(), execpolicy.ErrAudit)
+				took = time.Since(begin)
+				assert.Assert(t, took < bound, "%v", took)
+				<-s.Done()
+				// What was handed over is told when it can be, whole and in order.
+				free()
+				wait(t, func() bool {
+					all := l.all()
+					return all[len(all)-1].Kind == execpolicy.EventEnd
+				}, "the end was not told")
+				l.whole(t)
+				if kind == execpolicy.EventKill {
+					assert.Assert(t, len(l.all()) >= 8)
+				}
+			})
+		}
+	}},
+	{"more than can wait", func(t *testing.T, p place) {
+		spec, l := p.audited()
+		release := make(chan struct{})
+		l.on = func(e execpolicy.Event) error {
+			if e.Kind == execpolicy.EventCommand {
+				<-release
+			}
+			return nil
+		}
+		policy := p.policy()
+		policy.TerminationTimeout = 2 * time.Second
+		s := open(t, policy, spec)
+		_, err := s.Run(t.Context(), execpolicy.Command{Script: "true"})
+		assert.ErrorIs(t, err, execpolicy.ErrAudit)
+		for range 100 {
+			assert.ErrorIs(t, s.Restart(t.Context()), execpolicy.ErrAudit)
+		}
+		close(release)
+		assert.ErrorIs(t, s.Close(), execpolicy.ErrAudit)
+		assert.Equal(t, len(l.all()), 2+64)
+	}},
+	{"values of variables on a command line", func(t *testing.T, p place) {
+		spec, l := p.audited()
+		spec.Env = map[string]string{"TOKEN": auditCanary}
+		l.on = func(e execpolicy.Event) error {
+			assert.Check(t, slices.Contains(e.Argv, "TOKEN=***"), "%q", e.Argv)
+			return errTrail
+		}
+		policy := execpolicy.Compat()
+		policy.Engine = p.engine
+		_, err := policy.Spawn(t.Context(), spec)
+		lost(t, err)
+	}},
+	{"a record that is slow", func(t *testing.T, p place) {
+		spec, l := p.audited()
+		l.on = func(execpolicy.Event) error {
+			<-time.After(200 * time.Millisecond)
+			return nil
+		}
+		s := open(t, p.policy(), spec)
+		assert.Equal(t, s.run(execpolicy.Command{Script: "sleep 4755", Timeout: short}).Outcome, execpolicy.TimedOut)
+		// A command's time begins behind its record.
+		assert.Equal(t, s.run(execpolicy.Command{Script: "echo x", Timeout: short}).Outcome, execpolicy.Exited)
+		assert.NilError(t, s.Close())
+		late := " because the deadline has passed: context deadline exceeded"
+		l.is(t, "spawn", "start", `command "sleep 4755"`, "kill by SIGTERM"+late, "result of 3 timed out gone"+late,
+			`command "echo x"`, l.told()[6], sessionClosed)
+		assert.Assert(t, strings.HasSuffix(l.told()[6], " exited 0 in 0 out 2"))
+	}},
+	{"a record that is waited for", func(t *testing.T, p place) {
+		spec, l := p.audited()
+		release, asked := make(chan struct{}), make(chan struct{}, 1)
+		l.on = func(e execpolicy.Event) error {
+			if e.Kind == execpolicy.EventCommand {
+				asked <- struct{}{}
+				<-release
+			}
+			return nil
+		}
+		s := open(t, p.policy(), spec)
+		ctx, cancel := context.WithCancelCause(t.Context())
+		done := make(chan error)
+		go func() {
+			_, err := s.Run(ctx, execpolicy.Command{Script: ">made"})
+			done <- err
+		}()
+		<-asked
+		cancel(errGone)
+		err := <-done
+		assert.ErrorIs(t, err, errGone)
+		assert.ErrorIs(t, err, execpolicy.ErrAudit)
+		// Nothing was late: the next one waits for it.
+		time.AfterFunc(short, func() { close(release) })
+		assert.Equal(t, s.ok("ls"), "")
+		assert.NilError(t, s.Close())
+		l.is(t, "spawn", "start", `command ">made"`, "result of 3 error no record: the user has gone", `command "ls"`, "result of 5 exited 0", sessionClosed)
+	}},
+}
+
+// lost checks the error of what has no record.
+func lost(t *testing.T, err error) {
+	t.Helper()
+	assert.ErrorIs(t, err, execpolicy.ErrAudit)
+	assert.ErrorIs(t, err, errTrail)
+}
+
+func TestAudit(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		for _, c := range auditCases {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				c.do(t, p)
+			})
+		}
+	})
+}
+
+// A container that its lifeline does not end is removed, and that is told.
+func TestAuditOfARemoval(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	enginetest.Check(t)
+	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
+	spec, l := place{}.audited()
+	s := open(t, place{engine: e.Engine, fake: e}.policy(), spec)
+	e.Set(fakeengine.Faults{Hang: []string{"run"}})
+	assert.NilError(t, s.Close())
+	l.is(t, "spawn", "start", sessionClosed)
+	kill := l.all()[2]
+	assert.Assert(t, kill.Kind == execpolicy.EventKill && kill.Rung == execpolicy.RungRemoved, "%+v", kill)
+	assert.Equal(t, kill.Cause, "the session is closed")
+
+	e.Set(fakeengine.Faults{})
+	spec, l = place{}.audited()
+	policy := place{engine: e.Engine, fake: e}.policy()
+	policy.Lifetime = time.Second
+	s = open(t, policy, spec)
+	e.Set(fakeengine.Faults{Hang: []string{"run"}})
+	<-s.Done()
+	assert.NilError(t, s.Close())
+	l.is(t, "spawn", "start", "end gone because the session's lifetime is over")
+	kill = l.all()[2]
+	assert.Assert(t, kill.Kind == execpolicy.EventKill && kill.Rung == execpolicy.RungRemoved, "%+v", kill)
+	assert.Equal(t, kill.Cause, "the session's lifetime is over")
+}
+
+// A start that is tried again has a spawn of its own.
+func TestAuditOfAPull(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	enginetest.Check(t)
+	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{ImageMissing: true})
+	spec, l := place{}.audited()
+	s := open(t, place{engine: e.Engine, fake: e}.policy(), spec)
+	assert.NilError(t, s.Close())
+	told := l.told()
+	assert.Assert(t, strings.HasPrefix(told[2], "failed error the session did not start: "), told[2])
+	assert.DeepEqual(t, slices.Delete(told, 2, 3), []string{"spawn", "end gone", "spawn", "start", sessionClosed})
+	events := l.all()
+	assert.Assert(t, events[2].Name == events[0].Name && events[3].Name != events[0].Name)
+	l.whole(t)
+}
+
+func TestAuditOfMemory(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		spec, l := p.audited()
+		policy := p.policy()
+		policy.MemoryBytes = 64 << 20
+		s := open(t, policy, spec)
+		r := s.run(execpolicy.Command{Script: "exec 2>/dev/null; dd if=/dev/zero of=/dev/null bs=150M count=1", Timeout: time.Minute})
+		assert.Equal(t, r.Outcome, execpolicy.OOMKilled)
+		e := l.all()[3]
+		assert.Equal(t, e.Outcome, execpolicy.OOMKilled)
+		assert.Assert(t, e.OOMBefore == 0 && e.OOMAfter > 0, "%+v", e)
+	})
+}
+
+func TestAuditOfTheHost(t *testing.T) {
+	enginetest.Check(t)
+	l := &trail{}
+	policy := execpolicy.HostPolicy{Limits: hostLimits, CPUTimeSeconds: 9}
+	s := open(t, policy, execpolicy.Spec{Audit: execpolicy.NewAuditor(l.audit), Command: []string{"sh"}})
+	s.ok("echo hi")
+	r := s.run(execpolicy.Command{Script: "sleep 4856", Timeout: short})
+	assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+	name := s.Name()
+	assert.NilError(t, s.Close())
+	late := " because the deadline has passed: context deadline exceeded"
+	l.is(t, "spawn", "start", `command "echo hi"`, "result of 3 exited 0 in 0 out 3",
+		`command "sleep 4856"`, "kill by SIGTERM"+late, "result of 5 timed out"+late, sessionClosed)
+	events := l.all()
+	assert.Assert(t, events[0].Name == "" && events[1].Name == name && events[1].Image == "")
+	assert.Assert(t, strings.Contains(strings.Join(events[0].Argv, " "), "ulimit -t 9"), "%q", events[0].Argv)
+	l.on = func(execpolicy.Event) error { return errTrail }
+	_, err := execpolicy.Start(t.Context(), policy, execpolicy.Spec{Audit: execpolicy.NewAuditor(l.audit)})
+	lost(t, err)
+}
+
+// A policyFunc is a policy.
+type policyFunc func(context.Context, execpolicy.Spec) (*execpolicy.Process, error)
+
+func (f policyFunc) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+	return f(ctx, spec)
+}
+
+// Nothing is run where the policy has not recorded its spawn, at first or anew.
+func TestAuditWithoutASpawn(t *testing.T) {
+	enginetest.Check(t)
+	l, quiet := &trail{}, true
+	policy := policyFunc(func(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+		if quiet {
+			spec.Audit = nil
+		}
+		return execpolicy.HostPolicy{Limits: hostLimits}.Spawn(ctx, spec)
+	})
+	spec := execpolicy.Spec{Audit: execpolicy.NewAuditor(l.audit), Command: []string{"sh"}, Startup: []string{"true"}}
+	_, err := execpolicy.Start(t.Context(), policy, spec)
+	assert.ErrorIs(t, err, execpolicy.ErrAudit)
+	l.is(t, "end gone", "failed error "+err.Error())
+	assert.Assert(t, l.all()[0].Duration < patience, "%v", l.all()[0].Duration)
+	l.events, quiet = nil, false
+	s := open(t, policy, spec)
+	quiet = true
+	err = s.Restart(t.Context())
+	assert.ErrorIs(t, err, execpolicy.ErrAudit)
+	quiet = false
+	assert.NilError(t, s.Restart(t.Context()))
+	assert.NilError(t, s.Close())
+	const startup, result = `command startup "true"`, "result of 3 exited 0"
+	l.is(t, "spawn", "start", startup, result, "end gone because the session is begun anew", "end gone because the session is begun anew",
+		"failed error "+err.Error(), "spawn", "start", startup, result, sessionClosed)
+}
+
+// The error of a record is not lost, whatever else ends the waiting for it.
+func TestAuditErrorOfWhatIsCanceled(t *testing.T) {
+	enginetest.Check(t)
+	l := &trail{}
+	s := open(t, execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{Audit: execpolicy.NewAuditor(l.audit), Command: []string{"sh"}})
+	for range 200 {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		l.on = func(e execpolicy.Event) error {
+			if e.Kind == execpolicy.EventCommand && e.Script == ":" {
+				cancel(errGone)
+				return errTrail
+			}
+			return nil
+		}
+		_, err := s.Run(ctx, execpolicy.Command{Script: ":"})
+		assert.ErrorIs(t, err, execpolicy.ErrAudit)
+		_, next := s.Run(t.Context(), execpolicy.Command{Script: "true"})
+		lost(t, errors.Join(err, next))
+	}
+}
+
+// Whatever ended a session, its end has its record when Close returns, even one that takes long to be made fit.
+func TestAuditOfAnEndWhileClosing(t *testing.T) {
+	enginetest.Check(t)
+	l, killed := &trail{}, make(chan struct{})
+	var stdin io.Closer
+	policy := spawning{execpolicy.HostPolicy{Limits: hostLimits}, func(proc *execpolicy.Process) {
+		stdin = proc.Stdin
+		kill, once := proc.Kill, sync.OnceFunc(func() { close(killed) })
+		proc.Kill = func(ctx context.Context) error {
+			defer once()
+			return errors.Join(kill(ctx), errors.New(strings.Repeat(auditCanary, 1<<20)))
+		}
+	}}
+	s := open(t, policy, execpolicy.Spec{
+		Audit: execpolicy.NewAuditor(l.audit), Command: []string{"sh"},
+		Secrets: execpolicy.Secrets{{Name: "TOKEN", Value: auditCanary}},
+		Finish: func(context.Context, *execpolicy.Session) error {
+			assert.Check(t, stdin.Close())
+			<-killed
+			return nil
+		},
+	})
+	assert.Assert(t, s.Close() != nil)
+	last := l.all()[len(l.all())-1]
+	assert.Equal(t, last.Kind, execpolicy.EventEnd)
+	assert.Assert(t, !strings.Contains(last.Error, auditCanary))
+}
+
+// An error that quotes a secret is in no record as it is.
+func TestAuditOfAStartThatTellsASecret(t *testing.T) {
+	enginetest.Check(t)
+	l := &trail{}
+	_, err := execpolicy.Start(t.Context(), execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{
+		Audit: execpolicy.NewAuditor(l.audit), Command: []string{"sh"},
+		Secrets: execpolicy.Secrets{{Name: "TOKEN", Value: auditCanary}},
+		Prepare: func(context.Context, *execpolicy.Session) error { return errors.New("no such user: " + auditCanary) },
+	})
+	assert.ErrorIs(t, err, execpolicy.ErrStart)
+	l.is(t, "spawn", "start", "end gone", "failed error the session did not start: no such user: [secret TOKEN]")
+}
+
+// What is begun anew has nothing of the name of one before, which had ended by itself.
+func TestAuditOfNamesAnew(t *testing.T) {
+	enginetest.Check(t)
+	l := &trail{}
+	var stdin io.Closer
+	policy := spawning{execpolicy.HostPolicy{Limits: hostLimits}, func(proc *execpolicy.Process) { stdin = proc.Stdin }}
+	s := open(t, policy, execpolicy.Spec{Audit: execpolicy.NewAuditor(l.audit), Command: []string{"sh"}})
+	names := []string{"", s.Name(), s.Name()}
+	assert.NilError(t, stdin.Close())
+	<-s.Done()
+	assert.NilError(t, s.Restart(t.Context()))
+	names = append(names, "", s.Name(), s.Name())
+	assert.NilError(t, s.Restart(t.Context()))
+	names = append(names, "", s.Name(), s.Name())
+	assert.NilError(t, s.Close())
+	l.is(t, "spawn", "start", "end gone", "spawn", "start", "end gone because the session is begun anew", "spawn", "start", sessionClosed)
+	for i, e := range l.all() {
+		assert.Equal(t, e.Name, names[i], "%d", i)
+	}
+
+	fakeengine.NeedIsolation(t)
+	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
+	p := place{engine: e.Engine, fake: e}
+	for _, dies := range []bool{true, false} {
+		spec, l := p.audited()
+		var refused error
+		policy := policyFunc(func(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+			if refused != nil {
+				return nil, refused
+			}
+			return p.policy().Spawn(ctx, spec)
+		})
+		s := open(t, policy, spec)
+		name, cause := s.Name(), " because the session is begun anew"
+		if dies {
+			assert.NilError(t, p.engine.Remove(t.Context(), name))
+			<-s.Done()
+			cause = ""
+		}
+		refused = errPolicy
+		assert.ErrorIs(t, s.Restart(t.Context()), errPolicy)
+		l.is(t, "spawn", "start", "end gone"+cause, "failed error "+errPolicy.Error())
+		for i, e := range l.all() {
+			if i == len(l.all())-1 {
+				name = ""
+			}
+			assert.Equal(t, e.Name, name, "%d", i)
+		}
+	}
+}
+
+// A panic of what takes records ends the program, which says so.
+func TestAuditPanic(t *testing.T) {
+	const panics = "COFFERDAM_TEST_PANIC"
+	if os.Getenv(panics) != "" {
+		l := &trail{on: func(execpolicy.Event) error { panic("the trail is gone") }}
+		execpolicy.Start(t.Context(), execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{Audit: execpolicy.NewAuditor(l.audit)})
+		return
+	}
+	enginetest.Check(t)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestAuditPanic$")
+	cmd.Env = append(os.Environ(), panics+"=1")
+	out, err := cmd.CombinedOutput()
+	assert.Assert(t, err != nil)
+	assert.Assert(t, strings.Contains(string(out), "panic: the trail is gone"), "%s", out)
+	assert.Assert(t, !strings.Contains(string(out), "fatal error"), "%s", out)
+}
+
+// A record behind a session that was lost has the time that its end has left, and no more.
+func TestAuditOfALossThatTakesLong(t *testing.T) {
+	enginetest.Check(t)
+	const stopping = 2 * time.Second
+	l, release := &trail{}, make(chan struct{})
+	l.on = func(e execpolicy.Event) error {
+		if e.Kind == execpolicy.EventResult {
+			<-release
+		}
+		return nil
+	}
+	limits := hostLimits
+	limits.TerminationTimeout = stopping
+	var stdin io.Closer
+	policy := spawning{execpolicy.HostPolicy{Limits: limits}, func(proc *execpolicy.Process) {
+		stdin = proc.Stdin
+		kill := proc.Kill
+		proc.Kill = func(ctx context.Context) error {
+			err := kill(ctx)
+			<-time.After(stopping - 2*short)
+			return err
+		}
+	}}
+	s := open(t, policy, execpolicy.Spec{Audit: execpolicy.NewAuditor(l.audit), Command: []string{"sh"}})
+	c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 4762"})
+	begin := time.Now()
+	assert.NilError(t, stdin.Close())
+	<-c.done
+	took := time.Since(begin)
+	close(release)
+	assert.ErrorIs(t, c.err, execpolicy.ErrEnded)
+	assert.ErrorIs(t, c.err, execpolicy.ErrAudit)
+	assert.Assert(t, took < stopping+stopping/8+late, "%v", took)
+	assert.NilError(t, s.Close())
+}

@@ -1,0 +1,3 @@
+package python
+
+var Decode = (*Result).decode

@@ -1,0 +1,167 @@
+def run(folder):
+    import sys, types
+    # A module of the session's directory must not stand in for one of these.
+    here = sys.path[:1] == [""]
+    if here:
+        del sys.path[0]
+    import ast, json, linecache, os, signal, traceback
+    if here:
+        sys.path.insert(0, "")
+    sys.argv[:] = [""]
+    # Names that snippets give to what is theirs must not be those that stand here.
+    sys.modules["__main__"] = main = types.ModuleType("__main__")
+    scope = main.__dict__
+    pid = os.getpid()
+    most = 1 << 20
+    ask = os.open(folder + "/ask", os.O_RDWR)
+    answer = os.open(folder + "/answer", os.O_RDWR)
+    reply, spare = folder + "/reply", folder + "/spare"
+    armed = pending = False
+
+    def interrupt(*_):
+        nonlocal armed, pending
+        if armed:
+            armed = False
+            raise KeyboardInterrupt
+        pending = True
+
+    def evaluate(code, name):
+        lines = code.decode("utf-8", "replace").splitlines(True)
+        linecache.cache[name] = len(code), None, lines, name
+        tree = compile(code, name, "exec", ast.PyCF_ONLY_AST, True)
+        last = None
+        if tree.body and isinstance(tree.body[-1], ast.Expr):
+            last = ast.Expression(tree.body.pop().value)
+        exec(compile(tree, name, "exec", 0, True), scope)
+        return last and eval(compile(last, name, "eval", 0, True), scope)
+
+    def cut(text):
+        return text if len(text) <= most else text[: most // 2] + "\n...\n" + text[-most // 2 :]
+
+    def described(value):
+        if value is None:
+            return {}
+        said = {"value": cut(repr(value))}
+        try:
+            text = json.dumps(value, allow_nan=False)
+            if len(text) <= most:
+                said["json"] = text
+        except Exception:
+            pass
+        return said
+
+    def raised(e):
+        trace = e.__traceback__
+        while trace and trace.tb_frame.f_code.co_filename == run.__code__.co_filename:
+            trace = trace.tb_next
+        step = trace
+        while step:
+            if step.tb_next and step.tb_next.tb_frame.f_code is interrupt.__code__:
+                step.tb_next = None
+            step = step.tb_next
+        try:
+            message = str(e)
+        except Exception:
+            message = "<exception str() failed>"
+        text = "".join(traceback.format_exception(type(e), e, trace))
+        return {"exception": {"type": type(e).__qualname__, "message": cut(message), "traceback": cut(text)}}
+
+    def flush():
+        for stream in sys.stdout, sys.stderr:
+            try:
+                stream.flush()
+            except Exception:
+                pass
+
+    def snippet(code, name):
+        nonlocal armed
+        try:
+            try:
+                armed = True
+                if pending:
+                    interrupt()
+                try:
+                    said = described(evaluate(code, name))
+                except BaseException as e:
+                    said = raised(e)
+                flush()
+                return said
+            finally:
+                armed = False
+        except BaseException as e:
+            # It was interrupted while it was described, which is not to begin again.
+            e.__context__ = None
+            return raised(e)
+
+    def remove(name):
+        try:
+            os.unlink(name)
+        except FileNotFoundError:
+            pass
+
+    def write(said):
+        remove(reply)
+        with open(reply, "x") as f:
+            json.dump(said, f)
+
+    def store(said):
+        try:
+            write(said)
+        except OSError as e:
+            # There is room for a short one.
+            remove(reply)
+            remove(spare)
+            write({"problem": str(e)})
+            keep()
+
+    def keep():
+        try:
+            with open(spare, "w") as f:
+                f.write(" " * 4096)
+        except OSError:
+            pass
+
+    def line():
+        data = b""
+        while not data.endswith(b"\n"):
+            data += os.read(ask, 1)
+        return data.decode().split()
+
+    def read(size):
+        parts = []
+        while size:
+            parts.append(os.read(ask, min(size, 1 << 16)))
+            size -= len(parts[-1])
+        return b"".join(parts)
+
+    def arm():
+        for number in signal.SIGINT, signal.SIGTERM:
+            signal.signal(number, interrupt)
+
+    arm()
+    keep()
+    with open("/proc/self/stat") as f:
+        start = f.read().rpartition(")")[2].split()[19]
+    with open(folder + "/pid", "x") as f:
+        f.write("{} {}\n".format(pid, start))
+    os.write(answer, b"ready 0\n")
+    number = 0
+    while True:
+        tag, size = line()
+        pending = False
+        code = read(int(size))
+        arm()
+        number += 1
+        said = snippet(code, "<snippet {}>".format(number))
+        failed = "exception" in said
+        if os.getpid() != pid:
+            # A forked copy has come to the end of the snippet.
+            if failed:
+                sys.stderr.write(said["exception"]["traceback"])
+                sys.stderr.flush()
+            os._exit(failed)
+        store(said)
+        os.write(answer, "{} {:d}\n".format(tag, failed).encode())
+
+
+run(__import__("sys").argv[1])

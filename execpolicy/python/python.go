@@ -1,0 +1,361 @@
+package python
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/ours"
+)
+
+var (
+	// ErrStart is wrapped by the error of an interpreter that did not start, or could not be replaced.
+	ErrStart = errors.New("the Python interpreter did not start")
+	// ErrReply is wrapped by the error beside a result whose value or exception is not known because the interpreter's word of it is no
+	// good: something inside has tampered with it. The interpreter has been ended.
+	ErrReply = errors.New("the Python interpreter's reply is no good")
+	// ErrNoRoom is wrapped by the error beside a result whose value or exception is not known because the container has no room for it.
+	ErrNoRoom = errors.New("the Python interpreter's reply could not be stored")
+	// ErrClosed is returned by the methods of an interpreter that was closed.
+	ErrClosed = errors.New("the Python interpreter is closed")
+)
+
+// Options say how an interpreter is started. The zero value starts the image's Python 3.
+type Options struct {
+	// Program is its name or its path in the container. If empty, python3, or python if there is none.
+	Program string
+	// Dir is where it begins. If empty, the directory in which the session is.
+	Dir string
+	// Env is set for it, on top of the session's. A TMPDIR in it, which must be absolute, takes the place of /tmp for what the interpreter
+	// and the library need to talk to each other.
+	Env map[string]string
+}
+
+// A Snippet is a piece of code that an interpreter runs.
+type Snippet struct {
+	// Code is at most [execpolicy.MaxStdin] bytes of Python.
+	Code string
+	// Timeout, Stdout, Stderr and OutputLimit are those of [execpolicy.Command].
+	Timeout        time.Duration
+	Stdout, Stderr io.Writer
+	OutputLimit    int64
+}
+
+// An Exception is what a snippet has raised and not caught.
+type Exception struct {
+	// Type is the name of its class, such as "ValueError", and Message its text.
+	Type, Message string
+	// Traceback is what Python would have printed, with the snippets' lines and without the library's own.
+	Traceback string
+}
+
+// A Result is how a snippet ended. The session's result has its outcome, its output and how long it took. If it exited, its exit code is 0,
+// or 1 if there was an exception; or it is that of the interpreter if that has ended.
+type Result struct {
+	*execpolicy.Result
+	// Value is the repr of the value of the snippet's last statement, if that is an expression and not None; else it is empty. Of more than
+	// a million characters, 1<<20, the middle is left out.
+	Value string
+	// JSON is the same value as json.dumps writes it. It is nil if it can't, if that is longer than 1<<20 bytes, or if a number in it is one
+	// of the session's secrets.
+	JSON json.RawMessage
+	// Exception is nil if there was none, or if it is not known because the interpreter has ended.
+	Exception *Exception
+	// StateLost says that the interpreter has ended with this snippet, or before it, so that variables and imports are gone. It is another
+	// one's than that of the session's shell, Result.StateLost.
+	StateLost bool
+}
+
+// An Interpreter is a Python in a session that stays: what a snippet leaves behind, the next one finds. Its methods may be called at the
+// same time; snippets run one at a time, in the order in which they came.
+type Interpreter struct {
+	session *execpolicy.Session
+	options Options
+	turn    chan struct{} // held by whoever talks to the interpreter
+	life    context.Context
+	end     context.CancelCauseFunc
+
+	dir  string // of the one that runs; if empty, none does
+	name string // the session's when it was started
+	lost bool   // one was lost, and no result has said so
+
+	once sync.Once
+}
+
+var (
+	//go:embed interpreter.py
+	interpreter string
+	//go:embed start.sh
+	startScript string
+	//go:embed same.sh
+	same string
+	//go:embed run.sh
+	runScript string
+	//go:embed stop.sh
+	stopScript string
+)
+
+// prepareTimeout bounds the start and the end of an interpreter, which take a tenth of a second.
+const prepareTimeout = 30 * time.Second
+
+// Start starts an interpreter in a session, in 30 s at most. An error wraps [execpolicy.ErrInvalid], ErrStart, or is that of
+// [execpolicy.Session.Run]; then nothing of it is left.
+func Start(ctx context.Context, s *execpolicy.Session, o Options) (*Interpreter, error) {
+	if temp, ok := o.Env["TMPDIR"]; ok && !strings.HasPrefix(temp, "/") {
+		return nil, fmt.Errorf("%w: TMPDIR is %q, which is not absolute", execpolicy.ErrInvalid, temp)
+	}
+	if strings.HasPrefix(o.Program, "-") {
+		return nil, fmt.Errorf("%w: %q is no name of a program", execpolicy.ErrInvalid, o.Program)
+	}
+	p := &Interpreter{session: s, options: o, turn: make(chan struct{}, 1)}
+	p.life, p.end = context.WithCancelCause(context.Background())
+	if err := p.start(ctx); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// start starts an interpreter for the holder of the turn.
+func (p *Interpreter) start(ctx context.Context) error {
+	p.name = p.session.Name()
+	p.dir = "/tmp"
+	if temp, ok := p.options.Env["TMPDIR"]; ok {
+		p.dir = temp
+	}
+	p.dir += "/.cofferdam-" + strings.ToLower(rand.Text())
+	programs := []string{"python3", "python"}
+	if p.options.Program != "" {
+		programs = []string{p.options.Program}
+	}
+	r, err := p.session.Run(ours.Mark(ctx), execpolicy.Command{
+		Argv: slices.Concat([]string{"sh", "-c", startScript, "sh", p.dir, interpreter}, programs),
+		Dir:  p.options.Dir, Env: p.options.Env, Timeout: prepareTimeout,
+	})
+	switch {
+	case err == nil && r.Outcome == execpolicy.Exited && r.ExitCode == 0:
+		return nil
+	case r != nil:
+		lost := p.lost
+		p.discard(ctx)
+		p.lost = lost
+	default:
+		p.dir = ""
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrStart, err)
+	case r.Cause != nil:
+		return fmt.Errorf("%w: %w", ErrStart, r.Cause)
+	case r.Outcome == execpolicy.Exited && r.ExitCode == 127:
+		return fmt.Errorf("%w: %s is not in the container", ErrStart, strings.Join(programs, " or "))
+	}
+	return fmt.Errorf("%w: %q", ErrStart, r.Text())
+}
+
+// Run runs a snippet, after those that came before it, and returns when it has ended, as [execpolicy.Session.Run] does.
+//
+// A snippet that raises an exception is a result, not an error, whatever the exception is: sys.exit ends no interpreter. At its deadline,
+// or when it is canceled, a snippet gets a KeyboardInterrupt, and what it has started a SIGTERM; if it ends in 250 ms, the state is kept.
+// If it does not, or if the interpreter ends in any other way, the result says StateLost, and the next snippet runs in a new one. So it
+// does after [execpolicy.Session.Restart].
+//
+// An error is that of [execpolicy.Session.Run] or, beside a result, of [execpolicy.Session.ReadFile], with the same meaning; or it wraps ErrStart, without a result, ErrReply or ErrNoRoom, beside
+// one, or ErrClosed.
+func (p *Interpreter) Run(ctx context.Context, snippet Snippet) (*Result, error) {
+	if len(snippet.Code) > execpolicy.MaxStdin {
+		return nil, fmt.Errorf("%w: more than %d bytes", execpolicy.ErrStdinTooLong, execpolicy.MaxStdin)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(p.life, func() { cancel(ErrClosed) })()
+	if err := p.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { <-p.turn }()
+	for try := 0; ; try++ {
+		if p.dir != "" && p.name != p.session.Name() {
+			p.dir, p.lost = "", true
+		}
+		if p.dir == "" {
+			if err := p.start(ctx); err != nil {
+				return nil, err
+			}
+		}
+		r, err := p.run(ctx, snippet)
+		switch {
+		case err != errMissed:
+			return r, err
+		case try > 0:
+			return nil, fmt.Errorf("%w: %w twice", ErrStart, errMissed)
+		}
+	}
+}
+
+func (p *Interpreter) acquire(ctx context.Context) error {
+	select {
+	case p.turn <- struct{}{}:
+		if ctx.Err() == nil {
+			return nil
+		}
+		<-p.turn
+	case <-ctx.Done():
+	}
+	return fmt.Errorf("waiting for the interpreter's turn: %w", context.Cause(ctx))
+}
+
+// errMissed says that a snippet was not run because the interpreter had ended before.
+var errMissed = errors.New("it had ended before it got the snippet")
+
+// run runs a snippet for the holder of the turn.
+func (p *Interpreter) run(ctx context.Context, snippet Snippet) (*Result, error) {
+	res, err := p.session.Run(ctx, execpolicy.Command{
+		Argv:    []string{"sh", "-c", same + runScript, "sh", p.dir, rand.Text(), strconv.Itoa(len(snippet.Code))},
+		Stdin:   strings.NewReader(snippet.Code),
+		Timeout: snippet.Timeout, Stdout: snippet.Stdout, Stderr: snippet.Stderr, OutputLimit: snippet.OutputLimit,
+	})
+	if res == nil {
+		return nil, err
+	}
+	r := &Result{Result: res, StateLost: p.lost}
+	if res.Rung > execpolicy.RungTerm || res.StateLost || res.Outcome == execpolicy.SessionLost {
+		// It did not obey, or is gone with what else there was.
+		p.discard(ctx)
+		r.StateLost, p.lost = true, false
+		return r, err
+	}
+	problem := p.reply(ctx, r)
+	switch {
+	case errors.Is(problem, fs.ErrNotExist):
+		missed := p.missed(ctx)
+		p.discard(ctx)
+		if missed {
+			return nil, errMissed
+		}
+		problem = nil
+	case errors.Is(problem, ErrReply):
+		p.discard(ctx)
+	case res.Cause != nil:
+		// What matters is known: it was ended, and its interpreter was not.
+		problem = nil
+	}
+	r.StateLost = r.StateLost || p.lost
+	p.lost = false
+	return r, errors.Join(err, problem)
+}
+
+const (
+	// maxReply bounds a reply: three texts of 1<<20 characters, of up to 12 bytes each.
+	maxReply = 40 << 20
+	// replyWait is how long other commands of the session are waited for by what has used up its own time.
+	replyWait = time.Second
+)
+
+// reply fills in what the interpreter has said of a snippet.
+func (p *Interpreter) reply(ctx context.Context, r *Result) error {
+	if r.Cause != nil {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), replyWait)
+		defer cancel()
+	}
+	data, err := p.session.ReadFile(ctx, p.dir+"/reply", maxReply)
+	for _, bad := range []error{execpolicy.ErrNotRegular, execpolicy.ErrTooLarge, fs.ErrPermission} {
+		if errors.Is(err, bad) {
+			return fmt.Errorf("%w: %w", ErrReply, err)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("reading the interpreter's reply: %w", err)
+	}
+	if err := r.decode(data); err != nil {
+		return err
+	}
+	for _, text := range r.texts() {
+		*text = p.session.Conceal(*text)
+	}
+	if r.JSON = json.RawMessage(p.session.Conceal(string(r.JSON))); !json.Valid(r.JSON) {
+		r.JSON = nil // there was none, or a secret stands in it as a number
+	}
+	return nil
+}
+
+// texts returns what the interpreter has said, but for JSON.
+func (r *Result) texts() []*string {
+	texts := []*string{&r.Value}
+	if e := r.Exception; e != nil {
+		texts = append(texts, &e.Type, &e.Message, &e.Traceback)
+	}
+	return texts
+}
+
+// missed reports whether the interpreter had ended before it got the snippet.
+func (p *Interpreter) missed(ctx context.Context) bool {
+	_, err := p.session.ReadFile(ctx, p.dir+"/missed", 1)
+	return err == nil
+}
+
+// decode fills in what the interpreter has said.
+func (r *Result) decode(data []byte) error {
+	var said struct {
+		Value, JSON, Problem string
+		Exception            *Exception
+	}
+	if err := json.Unmarshal(data, &said); err != nil {
+		return fmt.Errorf("%w: %w", ErrReply, err)
+	}
+	if said.JSON != "" && !json.Valid([]byte(said.JSON)) {
+		return fmt.Errorf("%w: it holds what is not JSON", ErrReply)
+	}
+	if said.Problem != "" {
+		return fmt.Errorf("%w: %q", ErrNoRoom, said.Problem)
+	}
+	if said.JSON != "" {
+		r.JSON = json.RawMessage(said.JSON)
+	}
+	r.Value, r.Exception = said.Value, said.Exception
+	return nil
+}
+
+// discard ends an interpreter, at the latest with its session, and waits for that as long as somebody waits for the snippet.
+func (p *Interpreter) discard(ctx context.Context) {
+	dir := p.dir
+	p.dir, p.lost = "", true
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.session.Run(ours.Mark(context.WithoutCancel(ctx)), execpolicy.Command{
+			Argv: []string{"sh", "-c", same + stopScript, "sh", dir}, Timeout: prepareTimeout,
+		})
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// Close ends the interpreter, and the snippet that it runs with the outcome Canceled. What snippets have started and left in the
+// background goes on, in the session. Close returns nil, at the latest a second after the snippet has ended: if the session is busy, the
+// interpreter ends when that has time. A session that is closed takes its interpreters with it.
+func (p *Interpreter) Close() error {
+	p.once.Do(func() {
+		p.end(ErrClosed)
+		p.turn <- struct{}{}
+		defer func() { <-p.turn }()
+		if p.dir != "" {
+			ctx, cancel := context.WithTimeout(context.Background(), replyWait)
+			defer cancel()
+			p.discard(ctx)
+		}
+	})
+	return nil
+}

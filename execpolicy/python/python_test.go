@@ -1,0 +1,631 @@
+package python_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+	"gotest.tools/v3/poll"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/execpolicy/python"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
+)
+
+// short is the deadline of what is meant to miss it.
+const short = 300 * time.Millisecond
+
+// A place opens sessions on one engine.
+type place struct {
+	policy execpolicy.DockerPolicy
+	spec   execpolicy.Spec
+}
+
+// everywhere runs f on the fake engine and on each real one, and fails on what is left behind.
+func everywhere(t *testing.T, f func(t *testing.T, p place)) {
+	limits := execpolicy.Limits{CommandTimeout: 30 * time.Second}
+	t.Run("fake", func(t *testing.T) {
+		fakeengine.NeedIsolation(t)
+		enginetest.Check(t)
+		e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
+		f(t, place{policy: execpolicy.DockerPolicy{Engine: e.Engine, Limits: limits}})
+	})
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		f(t, place{
+			policy: execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image, Limits: limits},
+			spec:   execpolicy.Spec{Labels: maps.Clone(e.Labels)},
+		})
+	})
+}
+
+// A notebook is an interpreter, its session and the test that it is for.
+type notebook struct {
+	*python.Interpreter
+	session *execpolicy.Session
+	t       *testing.T
+}
+
+func (p place) open(t *testing.T) notebook {
+	t.Helper()
+	s, err := execpolicy.Start(t.Context(), p.policy, p.spec)
+	assert.NilError(t, err)
+	t.Cleanup(func() { s.Close() })
+	py, err := python.Start(t.Context(), s, python.Options{})
+	assert.NilError(t, err)
+	return notebook{py, s, t}
+}
+
+func (n notebook) run(s python.Snippet) *python.Result {
+	n.t.Helper()
+	r, err := n.Run(n.t.Context(), s)
+	assert.NilError(n.t, err, s.Code)
+	return r
+}
+
+// ok runs code that is expected to succeed without a loss of state.
+func (n notebook) ok(code string) *python.Result {
+	n.t.Helper()
+	r := n.run(python.Snippet{Code: code})
+	if r.Exception != nil {
+		n.t.Fatalf("%s: %s", code, r.Exception.Traceback)
+	}
+	assert.Equal(n.t, r.Outcome, execpolicy.Exited, code)
+	assert.Equal(n.t, r.ExitCode, 0, "%s: %s", code, r.Text())
+	assert.Assert(n.t, !r.StateLost, code)
+	return r
+}
+
+func (n notebook) value(code string) string {
+	n.t.Helper()
+	return n.ok(code).Value
+}
+
+// fails runs code that is expected to raise an exception.
+func (n notebook) fails(code, kind string) *python.Exception {
+	n.t.Helper()
+	r := n.run(python.Snippet{Code: code})
+	assert.Assert(n.t, r.Exception != nil, "%s: %s", code, r.Text())
+	assert.Equal(n.t, r.Exception.Type, kind, r.Exception.Traceback)
+	assert.Equal(n.t, r.ExitCode, 1)
+	assert.Equal(n.t, r.Value, "")
+	assert.Assert(n.t, !r.StateLost)
+	return r.Exception
+}
+
+// shell runs a command in the session.
+func (n notebook) shell(script string) string {
+	n.t.Helper()
+	r, err := n.session.Run(n.t.Context(), execpolicy.Command{Script: script})
+	assert.NilError(n.t, err)
+	return strings.TrimSuffix(string(r.Stdout), "\n")
+}
+
+// A runCase is run in an interpreter that it may share with others.
+type runCase struct {
+	name string
+	do   func(t *testing.T, n notebook)
+}
+
+func TestRun(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		n := p.open(t)
+		for _, c := range cases {
+			ok := t.Run(c.name, func(t *testing.T) {
+				c.do(t, notebook{n.Interpreter, n.session, t})
+			})
+			if !ok {
+				n.session.Close()
+				n = p.open(t)
+			}
+		}
+		n.Close()
+		assert.Equal(t, n.shell("ls -d /tmp/.cofferdam-* 2>/dev/null; :"), "")
+	})
+}
+
+var cases = []runCase{
+	{"state is kept", func(t *testing.T, n notebook) {
+		assert.Equal(t, n.value("import math\nx = 5\ndef f(y):\n    return math.pi * x * y"), "")
+		assert.Equal(t, n.value("f(2)"), "31.41592653589793")
+		assert.Equal(t, n.value("x = 0; f(1)"), "0.0")
+		assert.Equal(t, n.value("class A: pass\nimport pickle\nisinstance(pickle.loads(pickle.dumps(A())), A), __name__"), "(True, '__main__')")
+		n.ok("import os; os.chdir('/'); os.environ['KEPT'] = '1'")
+		assert.Equal(t, n.value("os.getcwd() + os.environ['KEPT']"), "'/1'")
+		assert.Equal(t, n.shell("pwd"), "/workspace")
+	}},
+	{"values", func(t *testing.T, n notebook) {
+		for code, want := range map[string][2]string{
+			"": {}, "\n": {}, "# only a comment": {}, "None": {}, "x = 1": {}, "1;": {"1", "1"}, "pass": {}, "print()": {},
+			"2 + 2":                             {"4", "4"},
+			"x = [1, None, True]\nx":            {"[1, None, True]", "[1, null, true]"},
+			"'é\\n\\x00'":                       {`'é\n\x00'`, `"\u00e9\n\u0000"`},
+			"'\\ud800'":                         {`'\ud800'`, `"\ud800"`},
+			"{1}":                               {"{1}", ""},
+			"float('nan')":                      {"nan", ""},
+			"if True:\r\n    y = 7\r\ny":        {"7", "7"},
+			"x = 1; x +\\\n1":                   {"2", "2"},
+			"# -*- coding: latin-1 -*-\n'\xe9'": {"'é'", `"\u00e9"`},
+		} {
+			r := n.ok(code)
+			assert.Equal(t, r.Value, want[0], "%q", code)
+			assert.Equal(t, string(r.JSON), want[1], "%q", code)
+		}
+		r := n.ok("'x' * (1 << 21)")
+		assert.Equal(t, len(r.Value), 1<<20+len("\n...\n"))
+		assert.Assert(t, r.JSON == nil)
+		assert.Equal(t, len(n.ok("'\\0' * (1 << 18)").Value), 1<<20+len("\n...\n"))
+		n.ok("r = []\nr.append(r)\nr")
+		n.ok("open = len = type = str = os = json = range = Exception = int = None")
+		assert.Equal(t, n.value("del open, len, type, str, os, json, range, Exception, int\n5"), "5")
+	}},
+	{"streams", func(t *testing.T, n notebook) {
+		var out, errOut strings.Builder
+		r := n.run(python.Snippet{Code: "import sys\nprint(1)\nprint(2, file=sys.stderr, end='')\n3", Stdout: &out, Stderr: &errOut})
+		assert.Equal(t, out.String(), "1\n")
+		assert.Equal(t, errOut.String(), "2")
+		assert.Equal(t, string(r.Stdout)+string(r.Stderr)+r.Value, "1\n23")
+		assert.Equal(t, string(n.ok("import subprocess\nprint(1, flush=True)\nsubprocess.run(['echo', '2']).returncode").Stdout), "1\n2\n")
+		assert.Equal(t, n.fails("input()", "EOFError").Message, "EOF when reading a line")
+		n.fails("print('\\ud800')", "UnicodeEncodeError")
+		assert.Equal(t, string(n.ok("sys.stdout.buffer.write(b'\\xff\\0')").Stdout), "\xff\x00")
+		n.ok("old = sys.stdout\nsys.stdout = None")
+		n.ok("import io; sys.stdout = io.StringIO(); print('no')")
+		r = n.ok("sys.stdout = old; print('yes')")
+		assert.Equal(t, string(r.Stdout), "yes\n")
+		r = n.run(python.Snippet{Code: "while True: print('x' * 1000)", OutputLimit: 100_000})
+		assert.Equal(t, r.Outcome, execpolicy.OutputLimit)
+		assert.Assert(t, !r.StateLost)
+		assert.Equal(t, n.value("old is sys.stdout"), "True")
+	}},
+	{"exceptions", func(t *testing.T, n notebook) {
+		n.ok("def f(x):\n    return 1 / x\n")
+		e := n.fails("y = 1\nf(0)", "ZeroDivisionError")
+		assert.Equal(t, e.Message, "division by zero")
+		assert.Assert(t, cmp.Regexp(`^Traceback \(most recent call last\):
+  File "<snippet \d+>", line 2, in <module>
+    f\(0\)
+(    [\^~]+
+)?  File "<snippet \d+>", line 2, in f
+    return 1 / x
+(           [\^~ ]+
+)?ZeroDivisionError: division by zero
+$`, e.Traceback))
+		e = n.fails("x = 1\nif x\n", "SyntaxError")
+		assert.Assert(t, cmp.Regexp(`^  File "<snippet \d+>", line 2\n`, e.Traceback))
+		assert.Equal(t, n.fails("import sys; sys.exit(3)", "SystemExit").Message, "3")
+		n.fails("raise KeyboardInterrupt", "KeyboardInterrupt")
+		n.fails("raise GeneratorExit", "GeneratorExit")
+		n.fails("class E(BaseException):\n    def __str__(self): raise ValueError\nraise E", "E")
+		n.fails("class R:\n    def __repr__(self): raise ValueError('r')\nR()", "ValueError")
+		n.fails("import no_such_module", "ModuleNotFoundError")
+		n.fails("def g(): g()\ng()", "RecursionError")
+		n.fails("await x", "SyntaxError")
+		n.fails("\xff", "SyntaxError")
+		r := n.run(python.Snippet{Code: "x = '\x00'"})
+		assert.Assert(t, r.Exception != nil)
+		e = n.fails("raise ValueError('x' * (1 << 21))", "ValueError")
+		assert.Assert(t, len(e.Message) < 1<<20+10 && len(e.Traceback) < 1<<20+10)
+		e = n.fails("def line(i): exec('\\n' * i + 'raise ValueError(i)')\ntry:\n    line(1)\nexcept ValueError as v:\n    w = v\nraise KeyError('é') from w", "KeyError")
+		assert.Assert(t, cmp.Contains(e.Traceback, "direct cause"))
+		n.fails("(\n", "SyntaxError")
+	}},
+}
+
+// lost runs code that is expected to cost the interpreter, and checks that the next snippet has a new one and says nothing of it.
+func (n notebook) lost(s python.Snippet, want execpolicy.Outcome) *python.Result {
+	n.t.Helper()
+	n.ok("kept = 1")
+	r := n.run(s)
+	assert.Equal(n.t, r.Outcome, want, "%s: %s", s.Code, r.Text())
+	assert.Assert(n.t, r.StateLost, s.Code)
+	assert.Assert(n.t, r.Exception == nil)
+	assert.Equal(n.t, n.value("'kept' in globals()"), "False", s.Code)
+	return r
+}
+
+// pid returns the number of the interpreter's process.
+func (n notebook) pid() string {
+	n.t.Helper()
+	return n.value("import os; os.getpid()")
+}
+
+// dead waits until a process is.
+func (n notebook) dead(pid string) {
+	n.t.Helper()
+	poll.WaitOn(n.t, func(poll.LogT) poll.Result {
+		if n.shell("kill -0 "+pid+" 2>/dev/null && echo lives") != "" {
+			return poll.Continue("%s lives", pid)
+		}
+		return poll.Success()
+	})
+}
+
+func TestEnds(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		n := p.open(t)
+		for _, c := range ends {
+			ok := t.Run(c.name, func(t *testing.T) { c.do(t, notebook{n.Interpreter, n.session, t}) })
+			if !ok {
+				n.session.Close()
+				n = p.open(t)
+			}
+		}
+		n.Close()
+		assert.Equal(t, n.shell("ls -d /tmp/.cofferdam-* 2>/dev/null; :"), "")
+	})
+}
+
+var ends = []runCase{
+	{"what obeys keeps its state", func(t *testing.T, n notebook) {
+		n.ok("kept = 1; import time, subprocess")
+		for _, code := range []string{
+			"while True: pass", "time.sleep(4811)", "subprocess.run(['sleep', '4811'])", "for i in range(10**12): kept = 2",
+			"import threading; threading.Event().wait()", "try:\n    while True: pass\nfinally: kept = 2",
+			"class R:\n    def __repr__(self):\n        while True: pass\nR()",
+			"class E(Exception):\n    def __str__(self):\n        while True: pass\nraise E",
+			"import signal; signal.signal(signal.SIGCHLD, lambda *_: 0)\nwhile True: pass",
+		} {
+			r := n.run(python.Snippet{Code: code, Timeout: short})
+			assert.Equal(t, r.Outcome, execpolicy.TimedOut, code)
+			assert.Equal(t, r.Rung, execpolicy.RungTerm, code)
+			assert.Assert(t, r.Gone)
+			assert.Assert(t, !r.StateLost, code)
+			if strings.Contains(code, "subprocess") {
+				// It may end because its child did.
+				n.ok("kept")
+				continue
+			}
+			assert.Assert(t, r.Exception != nil, "%s: %s %q", code, r.Text(), r.Stderr)
+			assert.Equal(t, r.Exception.Type, "KeyboardInterrupt")
+			assert.Assert(t, cmp.Regexp(`File "<snippet \d+>", line \d(.|\n)*\nKeyboardInterrupt\n$`, r.Exception.Traceback), code)
+			assert.Assert(t, !strings.Contains(r.Exception.Traceback, "interrupt\n    raise"), r.Exception.Traceback)
+			assert.Assert(t, !strings.Contains(r.Exception.Traceback, `"<string>"`), r.Exception.Traceback)
+			n.ok("kept")
+		}
+		assert.Equal(t, n.value("time.sleep(0.1); kept"), "2")
+	}},
+	{"a cancel", func(t *testing.T, n notebook) {
+		for code, lost := range map[string]bool{
+			"kept = 1; print('begun', flush=True)\nwhile True: pass":                                                                           false,
+			"import signal; signal.signal(2, signal.SIG_IGN); signal.signal(15, signal.SIG_IGN)\nprint('begun', flush=True)\nwhile True: pass": true,
+		} {
+			ctx, cancel := context.WithCancel(t.Context())
+			r, err := n.Run(ctx, python.Snippet{Code: code, Stdout: writerFunc(func([]byte) { cancel() })})
+			assert.ErrorIs(t, err, context.Canceled)
+			assert.Equal(t, r.Outcome, execpolicy.Canceled)
+			assert.Equal(t, r.StateLost, lost, code)
+			assert.Equal(t, n.value("'kept' in globals()"), map[bool]string{true: "False", false: "True"}[lost])
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		r, err := n.Run(ctx, python.Snippet{Code: "1"})
+		assert.ErrorIs(t, err, context.Canceled)
+		assert.Assert(t, r == nil)
+	}},
+	{"what does not obey is killed", func(t *testing.T, n notebook) {
+		for _, code := range []string{
+			"import time\ntry: time.sleep(4815)\nexcept BaseException: time.sleep(4815)",
+			"import signal; signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65))\nwhile True: pass",
+			"import signal; signal.signal(2, signal.SIG_IGN); signal.signal(15, signal.SIG_IGN)\nwhile True: pass",
+			"sum(range(10**13))",
+			"import os, signal; signal.signal(2, signal.SIG_IGN); signal.signal(15, signal.SIG_IGN)\nos.kill(os.getpid(), signal.SIGSTOP)\nwhile True: pass",
+			"import os, sys\nf = sys._getframe()\nwhile f.f_back: f = f.f_back\nos.closerange(0, 100)",
+			"import gc, os, sys\nfor r in os.listdir('/tmp'):\n    for f in 'ask', 'answer', 'reply', 'pid':\n        try: os.unlink('/tmp/' + r + '/' + f)\n        except OSError: pass\nimport signal; signal.signal(2, signal.SIG_IGN); signal.signal(15, signal.SIG_IGN)\nwhile True: pass",
+		} {
+			pid := n.pid()
+			r := n.run(python.Snippet{Code: code, Timeout: short})
+			if r.Outcome != execpolicy.TimedOut {
+				assert.Assert(t, strings.Contains(code, "closerange"), "%s: %s", code, r.Text())
+			}
+			if strings.Contains(code, "closerange") {
+				// It could say how the snippet has ended, and no more.
+				r = n.run(python.Snippet{Code: "1"})
+			}
+			assert.Assert(t, r.StateLost, code)
+			assert.Equal(t, n.value("'f' in globals()"), "False", code)
+			if !strings.Contains(code, "unlink") {
+				n.dead(pid)
+			}
+		}
+	}},
+	{"the interpreter ends", func(t *testing.T, n notebook) {
+		for code, status := range map[string]int{
+			"import os; os._exit(0)":                                            0,
+			"import os; os._exit(7)":                                            7,
+			"import os; os.kill(os.getpid(), 9)":                                137,
+			"import os; os.abort()":                                             134,
+			"import ctypes; ctypes.string_at(1)":                                139,
+			"import os; os.execvp('sh', ['sh', '-c', 'exit 5'])":                5,
+			"import os, time\nif os.fork() == 0: time.sleep(4812)\nos._exit(6)": 6,
+		} {
+			if strings.Contains(code, "ctypes") && n.shell("python3 -c 'import ctypes' 2>/dev/null || echo none") != "" {
+				continue
+			}
+			r := n.lost(python.Snippet{Code: code}, execpolicy.Exited)
+			assert.Equal(t, r.ExitCode, status, code)
+		}
+		r := n.run(python.Snippet{Code: "import threading, os, time\nthreading.Timer(0.2, os._exit, [0]).start()"})
+		assert.Assert(t, !r.StateLost)
+		n.shell("sleep 0.5")
+		r = n.run(python.Snippet{Code: "1"})
+		assert.Equal(t, r.Value, "1")
+		assert.Assert(t, r.StateLost)
+		n.ok("1")
+	}},
+	{"what is done to the library's own", func(t *testing.T, n notebook) {
+		const dir = "import os, glob\nd = glob.glob('/tmp/.cofferdam-*')[0]\n"
+		// Whatever is in the reply's place: the host returns.
+		for _, code := range []string{
+			dir + "os.mkfifo(d + '/reply')", dir + "os.mkdir(d + '/reply')", dir + "os.symlink('/dev/zero', d + '/reply')",
+			dir + "os.symlink('/etc/passwd', d + '/reply')", dir + "os.rename(d, d + '-moved')", dir + "import shutil; shutil.rmtree(d)",
+			dir + "os.unlink(d + '/answer'); open(d + '/answer', 'w')", dir + "os.truncate(d + '/ask', 0)",
+			dir + "open(d + '/answer', 'wb').write(b'x 0\\n' * 100)",
+			"import os, sys\nos.kill(-1, 9)",
+			"import json; json.dump = json.dumps = None",
+			"import sys, builtins; sys.modules.clear(); builtins.__dict__.clear()",
+			"import os\nfor p in os.listdir('/proc'):\n    try:\n        if p.isdigit() and p != str(os.getpid()) and b'tag=$2' in open('/proc/' + p + '/cmdline', 'rb').read(): os.kill(int(p), 9)\n    except OSError: pass",
+		} {
+			r, err := n.Run(t.Context(), python.Snippet{Code: code, Timeout: 2 * time.Second})
+			assert.Assert(t, r != nil, "%s: %v", code, err)
+			// One after it may see the end of it.
+			if r, err = n.Run(t.Context(), python.Snippet{Code: "2"}); err != nil || r.Value != "2" {
+				r, err = n.Run(t.Context(), python.Snippet{Code: "2"})
+			}
+			assert.NilError(t, err, code)
+			assert.Equal(t, r.Value, "2", code)
+			n.shell("rm -rf /tmp/.cofferdam-*-moved")
+			assert.Equal(t, n.shell("ls -d /tmp/.cofferdam-* | wc -l"), "1", code)
+		}
+	}},
+	{"replies that are faked", func(t *testing.T, n notebook) {
+		const fake = `
+import os, glob, sys
+d = glob.glob('/tmp/.cofferdam-*')[0]
+def fake(text):
+    f = open(d + '/reply', 'wb'); f.write(text); f.close()
+    for p in os.listdir('/proc'):
+        if p.isdigit():
+            try: words = open('/proc/' + p + '/cmdline', 'rb').read().split(b'\0')
+            except OSError: continue
+            if len(words) > 6 and words[3] == b'sh': os.write(os.open(d + '/answer', os.O_RDWR), words[5] + b' 0\n')
+    import time; time.sleep(1)
+`
+		for text, words := range map[string]string{
+			`b'x'`:               "invalid character",
+			`b'{"json": "NaN"}'`: "not JSON",
+			`b' ' * (45 << 20)`:  "larger than the limit",
+		} {
+			r, err := n.Run(t.Context(), python.Snippet{Code: fake + "fake(" + text + ")"})
+			assert.ErrorIs(t, err, python.ErrReply, text)
+			assert.ErrorContains(t, err, words)
+			assert.Assert(t, r.StateLost && r.Value == "" && r.JSON == nil)
+			assert.Equal(t, n.value("3"), "3")
+		}
+		r, err := n.Run(t.Context(), python.Snippet{Code: fake + "fake(b'{\"problem\": \"\\\\u001b[2J\"}')"})
+		assert.ErrorIs(t, err, python.ErrNoRoom)
+		assert.ErrorContains(t, err, `\x1b`)
+		assert.Assert(t, !r.StateLost)
+		assert.Equal(t, n.value("4"), "4")
+	}},
+	{"copies and what is left in the background", func(t *testing.T, n notebook) {
+		r := n.ok("import os, sys\nc = os.fork()\nif c: os.waitpid(c, 0)\nprint('parent' if c else 'child')\nbool(c)")
+		assert.Equal(t, string(r.Stdout), "child\nparent\n")
+		assert.Equal(t, r.Value, "True")
+		r = n.ok("c = os.fork()\nif c: s = os.waitpid(c, 0)[1]\nelse: 1 / 0\ns")
+		assert.Equal(t, r.Value, "256")
+		assert.Assert(t, cmp.Contains(string(r.Stderr), "ZeroDivisionError"))
+		n.ok("import threading, time\nticks = 0\ndef tick():\n    global ticks\n    while True: ticks += 1; time.sleep(0.01)\nthreading.Thread(target=tick, daemon=True).start()")
+		assert.Equal(t, n.value("old = ticks\nwhile ticks == old: pass\nTrue"), "True")
+		n.ok("import subprocess; bg = subprocess.Popen(['sleep', '4813'])")
+		assert.Equal(t, n.value("bg.poll() is None"), "True")
+		n.ok("bg.kill()")
+		n.ok("def flood():\n    while True: sys.stdout.write('x' * 1000)\nthreading.Thread(target=flood, daemon=True).start()")
+		assert.Equal(t, n.value("4"), "4")
+		n.lost(python.Snippet{Code: "os._exit(1)"}, execpolicy.Exited)
+		n.ok("import atexit, sys; atexit.register(print, 'never')")
+	}},
+	{"no room is left", func(t *testing.T, n notebook) {
+		n.ok("kept = 1")
+		n.shell("dd if=/dev/zero of=/tmp/full bs=65536; dd if=/dev/zero of=/tmp/full bs=1 oflag=append conv=notrunc; :")
+		r, err := n.Run(t.Context(), python.Snippet{Code: "'x' * 100000"})
+		if n.shell("df -P /tmp | tail -1 | grep -q 100% && echo full") == "full" {
+			assert.ErrorIs(t, err, python.ErrNoRoom)
+			assert.ErrorContains(t, err, "No space left")
+			assert.Assert(t, !r.StateLost)
+		}
+		n.shell("rm /tmp/full")
+		assert.Equal(t, n.value("kept"), "1")
+	}},
+}
+
+type writerFunc func([]byte)
+
+func (f writerFunc) Write(p []byte) (int, error) {
+	f(p)
+	return len(p), nil
+}
+
+func TestSessions(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		t.Run("many at once, in order", func(t *testing.T) {
+			n := p.open(t)
+			n.ok("x = 0")
+			var all sync.WaitGroup
+			for range 20 {
+				all.Go(func() {
+					_, err := n.Run(t.Context(), python.Snippet{Code: "x += 1"})
+					assert.Check(t, err)
+				})
+			}
+			all.Wait()
+			assert.Equal(t, n.value("x"), "20")
+			other, err := python.Start(t.Context(), n.session, python.Options{Program: "python3", Dir: "/", Env: map[string]string{"ONLY": "é", "TMPDIR": "/workspace"}})
+			assert.NilError(t, err)
+			two := notebook{other, n.session, t}
+			assert.Equal(t, two.value("import os; os.getcwd(), os.environ['ONLY'], 'x' in globals()"), "('/', 'é', False)")
+			assert.Equal(t, n.value("x"), "20")
+		})
+		t.Run("a restart", func(t *testing.T) {
+			n := p.open(t)
+			n.ok("x = 1")
+			assert.NilError(t, n.session.Restart(t.Context()))
+			r := n.run(python.Snippet{Code: "'x' in globals()"})
+			assert.Equal(t, r.Value, "False")
+			assert.Assert(t, r.StateLost)
+			n.ok("1")
+		})
+		t.Run("closed", func(t *testing.T) {
+			n := p.open(t)
+			pid := n.pid()
+			done := make(chan error)
+			go func() {
+				_, err := n.Run(t.Context(), python.Snippet{Code: "print(1, flush=True)\nwhile True: pass", Stdout: writerFunc(func([]byte) { go n.Close() })})
+				done <- err
+			}()
+			assert.ErrorIs(t, <-done, python.ErrClosed)
+			n.Close()
+			_, err := n.Run(t.Context(), python.Snippet{Code: "1"})
+			assert.ErrorIs(t, err, python.ErrClosed)
+			n.dead(pid)
+			assert.Equal(t, n.shell("ls -d /tmp/.coff* 2>/dev/null"), "")
+			n.session.Close()
+			_, err = python.Start(t.Context(), n.session, python.Options{})
+			assert.ErrorIs(t, err, python.ErrStart)
+			assert.ErrorIs(t, err, execpolicy.ErrClosed)
+		})
+		t.Run("the session closed meanwhile", func(t *testing.T) {
+			n := p.open(t)
+			_, err := n.Run(t.Context(), python.Snippet{Code: "print(1, flush=True)\nwhile True: pass", Stdout: writerFunc(func([]byte) { go n.session.Close() })})
+			assert.ErrorIs(t, err, execpolicy.ErrClosed)
+			_, err = n.Run(t.Context(), python.Snippet{Code: "1"})
+			assert.ErrorIs(t, err, execpolicy.ErrClosed)
+			assert.NilError(t, n.Close())
+		})
+		t.Run("starts that fail", func(t *testing.T) {
+			n := p.open(t)
+			for words, o := range map[string]python.Options{
+				"nosuch is not in the container": {Program: "nosuch"}, "did not start": {Program: "true"}, "can't be entered": {Dir: "/no/such"},
+				"No such file": {Env: map[string]string{"TMPDIR": "/no/such"}},
+			} {
+				_, err := python.Start(t.Context(), n.session, o)
+				assert.ErrorIs(t, err, python.ErrStart)
+				assert.ErrorContains(t, err, words)
+			}
+			for _, o := range []python.Options{{Program: "-x"}, {Env: map[string]string{"TMPDIR": "x"}}, {Env: map[string]string{"a b": "x"}}} {
+				_, err := python.Start(t.Context(), n.session, o)
+				assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+			}
+			_, err := n.Run(t.Context(), python.Snippet{Code: strings.Repeat("#", execpolicy.MaxStdin+1)})
+			assert.ErrorIs(t, err, execpolicy.ErrStdinTooLong)
+			assert.Equal(t, n.shell("ls -d /tmp/.cofferdam-* | wc -l"), "1")
+		})
+		t.Run("memory", func(t *testing.T) {
+			if p.policy.Image == "" {
+				t.Log("left out: the fake engine has no limits")
+				return
+			}
+			n := p.open(t)
+			n.lost(python.Snippet{Code: "x = []\nwhile True: x.append(bytes(1 << 20))"}, execpolicy.OOMKilled)
+		})
+	})
+}
+
+// Nothing there makes a process namespace: only the interpreter itself may be signalled.
+func TestHost(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("there is no /proc")
+	}
+	enginetest.Check(t)
+	temp := t.TempDir()
+	s, err := execpolicy.Start(t.Context(), execpolicy.HostPolicy{}, execpolicy.Spec{Workspace: t.TempDir()})
+	assert.NilError(t, err)
+	defer s.Close()
+	py, err := python.Start(t.Context(), s, python.Options{Env: map[string]string{"TMPDIR": temp}})
+	assert.NilError(t, err)
+	n := notebook{py, s, t}
+	n.ok("kept = 1; import os")
+	r := n.run(python.Snippet{Code: "while True: pass", Timeout: short})
+	assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+	assert.Assert(t, !r.StateLost)
+	assert.Equal(t, n.value("kept"), "1")
+
+	// A process that has the interpreter's number, but is another, lives on.
+	other := exec.Command("sleep", "4814")
+	assert.NilError(t, other.Start())
+	defer other.Wait()
+	defer other.Process.Kill()
+	r = n.run(python.Snippet{Code: fmt.Sprintf("import glob\nf = glob.glob(%q + '/.coff*/pid')[0]\ns = open(f).read().split()\n"+
+		"open(f, 'w').write('%d ' + s[1] + '\\n')\nos._exit(3)", temp, other.Process.Pid)})
+	assert.Assert(t, r.StateLost)
+	n.ok("1")
+	n.Close()
+	n.Close()
+	left, err := os.ReadDir(temp)
+	assert.NilError(t, err)
+	assert.Equal(t, len(left), 0)
+	assert.NilError(t, other.Process.Signal(syscall.Signal(0)))
+	assert.Equal(t, n.shell("kill -0 "+strconv.Itoa(other.Process.Pid)+" && cut -d ' ' -f 3 /proc/"+strconv.Itoa(other.Process.Pid)+"/stat"), "S")
+}
+
+// Each example prints what it says, on each engine.
+func TestExamples(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		old := sandbox
+		defer func() { sandbox = old }()
+		sandbox.Engine, sandbox.Image = e.Engine, e.Image
+		assert.Equal(t, printed(t, Example), "\nr is 2\n{'area': 12.57}{\"area\": 12.57}\n\nZeroDivisionError - division by zero\n")
+		assert.Equal(t, printed(t, ExampleInterpreter), "exited  state lost: false\ntimed out  state lost: false\nexited 42 state lost: false\n")
+	})
+}
+
+// printed returns what a function prints on the program's stdout.
+func printed(t *testing.T, run func()) string {
+	t.Helper()
+	r, w, err := os.Pipe()
+	assert.NilError(t, err)
+	defer r.Close()
+	stdout := os.Stdout
+	os.Stdout = w
+	defer func() { os.Stdout = stdout }()
+	done := make(chan string)
+	go func() {
+		text, _ := io.ReadAll(r)
+		done <- string(text)
+	}()
+	func() {
+		defer w.Close()
+		run()
+	}()
+	return <-done
+}
+
+func FuzzReply(f *testing.F) {
+	for _, seed := range []string{"", "{}", `{"value":"1","json":"1"}`, `{"json":"NaN"}`, `{"exception":{"type":"E"}}`, `{"problem":"x"}`, "[]", "null"} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := &python.Result{}
+		if err := python.Decode(r, data); err != nil {
+			assert.Assert(t, r.Value == "" && r.JSON == nil && r.Exception == nil)
+			assert.Assert(t, errors.Is(err, python.ErrReply) || errors.Is(err, python.ErrNoRoom))
+			return
+		}
+		assert.Assert(t, r.JSON == nil || json.Valid(r.JSON))
+	})
+}

@@ -1,0 +1,210 @@
+package redact
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/hashicorp/go-multierror"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+)
+
+// A Strategy is what is done with what a rule finds.
+type Strategy int
+
+const (
+	// Redact puts "[REDACTED_EMAIL]" in its place, with the rule's type in upper case.
+	Redact Strategy = iota
+	// Mask leaves a part: "user@****.com" of an email, "****-****-****-1234" of a credit_card, in the way it was written, "*.*.*.4" of
+	// an ip, "**:**:**:**:**:5e" of a mac_address, "[MASKED_URL]" of a url, and "****" with the last four characters of every other
+	// type, or without them if there are no more than that.
+	Mask
+	// Hash puts "<email_hash:1f2e3d4c>" in its place, with the rule's type and the first four bytes of the SHA-256, so that the same value
+	// is known again. Whoever can guess the value can check the guess.
+	Hash
+	// Block lets nothing pass from there on: writes fail with a [BlockedError].
+	Block
+)
+
+var strategies = [...]string{"redact", "mask", "hash", "block"}
+
+func (s Strategy) String() string {
+	if s < 0 || int(s) >= len(strategies) {
+		return "unknown"
+	}
+	return strategies[s]
+}
+
+// A Rule says what is looked for, and what is done with it.
+type Rule struct {
+	// Type names what is looked for, and appears in what takes its place. "email", "credit_card", "ip", "mac_address" and "url" have
+	// detectors; any other needs a Find.
+	Type string
+	// Strategy is what is done with it. If zero, [Redact].
+	Strategy Strategy
+	// Find returns where in a line that is, each as the index of its first byte and of the byte behind it, in the manner of regexp's
+	// FindAllIndex. Empty matches do not count, what lies in an earlier match is that one's, and an index outside of the line makes the
+	// write fail. It must not keep or change the line, and may be called from several goroutines. If nil, the detector of the type.
+	Find func(line []byte) [][]int
+
+	secrets func() *secrets // so that who prints a rule does not print them
+}
+
+// detectors are those of the types that have one.
+var detectors = map[string]func(line []byte) [][]int{
+	"email": findEmails, "credit_card": findCards, "ip": findIPs, "mac_address": findMACs, "url": findURLs,
+}
+
+const detectorNames = "email, credit_card, ip, mac_address, url"
+
+// A BlockedError is the error of output in which a rule found something whose strategy is [Block]. It wraps [execpolicy.ErrBlocked].
+type BlockedError struct {
+	// Type is the rule's.
+	Type string
+}
+
+func (e *BlockedError) Error() string { return "detected " + e.Type }
+
+// Unwrap returns [execpolicy.ErrBlocked].
+func (e *BlockedError) Unwrap() error { return execpolicy.ErrBlocked }
+
+// An unknownType is a type that has no detector, said in LangChain's words.
+type unknownType string
+
+func (t unknownType) Error() string {
+	return "Unknown PII type: " + string(t) + ". Must be one of " + detectorNames + ", or have a Find"
+}
+
+// A Redactor applies rules. It does not change, and may be used by several goroutines.
+type Redactor struct {
+	rules []Rule
+}
+
+// New returns a redactor of those rules. The error names all that is wrong with them and wraps [execpolicy.ErrInvalid]. Without rules,
+// everything passes.
+func New(rules ...Rule) (*Redactor, error) {
+	r := &Redactor{}
+	var errs *multierror.Error
+	for i, rule := range rules {
+		if err := rule.resolve(); err != nil {
+			errs = multierror.Append(errs, fmt.Errorf("rule %d: %w", i+1, err))
+		}
+		r.rules = append(r.rules, rule)
+	}
+	if errs.ErrorOrNil() != nil {
+		errs.ErrorFormat = func(problems []error) string {
+			texts := make([]string, len(problems))
+			for i, p := range problems {
+				texts[i] = p.Error()
+			}
+			return strings.Join(texts, "; ")
+		}
+		return nil, fmt.Errorf("%w: %w", execpolicy.ErrInvalid, errs)
+	}
+	return r, nil
+}
+
+// resolve checks a rule and gives it the detector of its type.
+func (r *Rule) resolve() error {
+	if r.Strategy < 0 || int(r.Strategy) >= len(strategies) {
+		return fmt.Errorf("unknown redaction strategy: %d", int(r.Strategy))
+	}
+	switch {
+	case r.Type == "":
+		return errors.New("a rule needs a type")
+	case r.secrets != nil && r.Find != nil:
+		return errors.New("a rule has either secrets or a Find, not both")
+	case r.secrets != nil:
+		return r.secrets().validate()
+	case r.Find != nil:
+		return nil
+	}
+	if r.Find = detectors[r.Type]; r.Find == nil {
+		return unknownType(r.Type)
+	}
+	return nil
+}
+
+// Writer returns a writer that passes what is written to it on to w, less what the rules find. What it still holds passes when it is
+// closed, which does not close w. The first error, of w, of a Find or a [BlockedError], is that of every later Write and of Close, and
+// nothing passes any more. It must not be used by two goroutines at a time.
+func (r *Redactor) Writer(w io.Writer) io.WriteCloser {
+	head := &filter{stage: end{w}}
+	for i := len(r.rules) - 1; i >= 0; i-- {
+		rule := &r.rules[i]
+		if rule.secrets != nil {
+			head.stage = &secretStage{rule: rule, next: head.stage}
+		} else {
+			head.stage = &lineStage{rule: rule, next: head.stage}
+		}
+	}
+	return head
+}
+
+// Bytes returns what a Writer to which the text is written passes on. On an error there is none.
+func (r *Redactor) Bytes(text []byte) ([]byte, error) {
+	var out bytes.Buffer
+	w := r.Writer(&out)
+	if _, err := w.Write(text); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// A stage is one rule at work on a stream.
+type stage interface {
+	write(p []byte) error
+	close() error
+}
+
+// A filter is the first stage as a writer whose errors stay.
+type filter struct {
+	stage  stage
+	err    error
+	closed bool
+}
+
+func (f *filter) Write(p []byte) (int, error) {
+	if f.err == nil && f.closed {
+		return 0, io.ErrClosedPipe
+	}
+	if f.err == nil {
+		f.err = f.stage.write(p)
+	}
+	if f.err != nil {
+		return 0, f.err
+	}
+	return len(p), nil
+}
+
+func (f *filter) Close() error {
+	if f.err == nil {
+		f.err = f.stage.close()
+	}
+	f.closed = true
+	return f.err
+}
+
+// An end is where the stages end.
+type end struct {
+	w io.Writer
+}
+
+func (e end) write(p []byte) error {
+	if len(p) == 0 {
+		return nil
+	}
+	n, err := e.w.Write(p)
+	if err == nil && n < len(p) {
+		err = io.ErrShortWrite
+	}
+	return err
+}
+
+func (e end) close() error { return nil }

@@ -1,0 +1,144 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+)
+
+// A Kind is what has become of a name.
+type Kind int
+
+const (
+	// Added says that it is there, and was not when the workspace was copied in.
+	Added Kind = iota + 1
+	// Changed says that it has another type, other permissions or another content.
+	Changed
+	// Deleted says that it is not there any more.
+	Deleted
+)
+
+var kinds = [...]string{"unknown", "added", "changed", "deleted"}
+
+func (k Kind) String() string {
+	if k < 0 || int(k) >= len(kinds) {
+		k = 0
+	}
+	return kinds[k]
+}
+
+// A Change is a file, a directory, a link or a special file that is not as it was copied in, or last saved.
+type Change struct {
+	// Name is relative to the workspace, with slashes. It need not be UTF-8.
+	Name string
+	Kind Kind
+	// Mode is the type and the permissions that it has inside, or had if it is Deleted. A hard link, a further name of a file inside,
+	// is [fs.ModeIrregular]: which of a file's names is the further one is not sure.
+	Mode fs.FileMode
+	// Size is that of a regular file inside, in bytes; 0 of everything else.
+	Size int64
+}
+
+// Changes lists what is not as it was copied in, or as it was last saved, sorted by names. Files are compared by their contents, of which
+// all are read, and by their permissions; times do not matter. Links and special files are listed and not followed; sockets are left out.
+//
+// It takes its turn as a command does, and ends as [execpolicy.Session.Walk] does, whose errors it has. For a workspace that is mounted
+// there is no such list: the error wraps [execpolicy.ErrInvalid].
+func (s *Session) Changes(ctx context.Context) ([]Change, error) {
+	c, err := s.copyOf()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer c.release()
+	return c.changes(ctx, s.Session, func(_ Change, _ state, content io.Reader) ([sha256.Size]byte, error) {
+		h := sha256.New()
+		_, err := io.Copy(h, content)
+		return [sha256.Size]byte(h.Sum(nil)), err
+	})
+}
+
+// changes lists the changes. It has sum read each regular file, whose state was old if it is not Added.
+func (c *copied) changes(ctx context.Context, s *execpolicy.Session, sum func(now Change, old state, content io.Reader) ([sha256.Size]byte, error)) ([]Change, error) {
+	var all []Change
+	seen := map[string]bool{}
+	err := s.Walk(ctx, ".", func(e execpolicy.Entry, content io.Reader) error {
+		if c.exclude.matchTree(e.Name) {
+			return nil
+		}
+		seen[e.Name] = true
+		change := Change{Name: e.Name, Kind: Added, Mode: e.Mode, Size: e.Size}
+		old, there := c.base[e.Name]
+		if there {
+			change.Kind = Changed
+		}
+		now := state{mode: e.Mode, size: e.Size}
+		if e.Mode.IsRegular() {
+			var err error
+			if now.sum, err = sum(change, old, content); err != nil {
+				return err
+			}
+		}
+		if !there || now != old {
+			all = append(all, change)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for name, old := range c.base {
+		if !seen[name] {
+			all = append(all, Change{Name: name, Kind: Deleted, Mode: old.mode})
+		}
+	}
+	slices.SortFunc(all, func(a, b Change) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// maxHeld is the size up to which a file is held in memory until it is known whether it has changed.
+const maxHeld = 1 << 20
+
+// A staging puts those regular files that have changed into a stage.
+type staging struct {
+	*stage
+	held   []byte
+	staged map[string]string // the names in the stage
+	now    map[string]state
+}
+
+func (g *staging) sum(change Change, old state, content io.Reader) (sum [sha256.Size]byte, err error) {
+	h := sha256.New()
+	now := state{mode: change.Mode, size: change.Size}
+	content = io.TeeReader(content, h)
+	changed := func() bool {
+		h.Sum(now.sum[:0])
+		return change.Kind == Added || now != old
+	}
+	put := func(r io.Reader) error {
+		name, err := g.put(r, change.Mode.Perm())
+		g.staged[change.Name] = name
+		return err
+	}
+	if change.Size <= maxHeld {
+		if g.held == nil {
+			g.held = make([]byte, maxHeld)
+		}
+		data := g.held[:change.Size]
+		if _, err = io.ReadFull(content, data); err == nil && changed() {
+			err = put(bytes.NewReader(data))
+		}
+	} else if err = put(content); err == nil && !changed() {
+		err = g.drop(g.staged[change.Name])
+	}
+	g.now[change.Name] = now
+	return now.sum, err
+}

@@ -1,0 +1,99 @@
+package workspace
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// patterns are patterns of names, in their elements.
+type patterns struct {
+	all  [][]string
+	fold bool // capitals and small letters are the same
+}
+
+// parse reads patterns, and returns what is wrong with them.
+func parse(list []string, fold bool) (patterns, []error) {
+	p := patterns{fold: fold}
+	var errs []error
+	for _, pattern := range list {
+		elements := strings.Split(pattern, "/")
+		for _, e := range elements {
+			_, err := path.Match(e, "")
+			switch {
+			case err != nil:
+				errs = append(errs, fmt.Errorf("the pattern %q: %w", pattern, err))
+			case e == "" || e == "." || e == "..":
+				errs = append(errs, fmt.Errorf("the pattern %q: it has an element %q, which no name has", pattern, e))
+			case e != "**" && strings.Contains(e, "**"):
+				errs = append(errs, fmt.Errorf(`the pattern %q: "**" has to stand alone between slashes`, pattern))
+			default:
+				continue
+			}
+			break
+		}
+		if fold {
+			for i, e := range elements {
+				elements[i] = strings.ToLower(e)
+			}
+		}
+		p.all = append(p.all, elements)
+	}
+	return p, errs
+}
+
+// match reports whether one of the patterns matches a name.
+func (p patterns) match(name string) bool {
+	if p.fold {
+		name = strings.ToLower(name)
+	}
+	elements := strings.Split(name, "/")
+	for _, pattern := range p.all {
+		if matchElements(pattern, elements) {
+			return true
+		}
+	}
+	return false
+}
+
+// matchTree reports whether one of the patterns matches a name or a directory that it is in.
+func (p patterns) matchTree(name string) bool {
+	if len(p.all) == 0 {
+		return false
+	}
+	for i, c := range name {
+		if c == '/' && p.match(name[:i]) {
+			return true
+		}
+	}
+	return p.match(name)
+}
+
+// matchElements takes a number of steps of the order of the product of the two lengths, for the name may be chosen to cost time: if
+// anything fits behind a "**", then also behind the last one that was come to.
+func matchElements(pattern, name []string) bool {
+	p, n := 0, 0
+	star, from := -1, 0
+	for n < len(name) {
+		if p < len(pattern) && pattern[p] == "**" {
+			star, from = p, n
+			p++
+			continue
+		}
+		if p < len(pattern) {
+			if ok, _ := path.Match(pattern[p], name[n]); ok {
+				p, n = p+1, n+1
+				continue
+			}
+		}
+		if star < 0 {
+			return false
+		}
+		from++
+		p, n = star+1, from
+	}
+	for p < len(pattern) && pattern[p] == "**" {
+		p++
+	}
+	return p == len(pattern)
+}

@@ -1,0 +1,78 @@
+package workspace
+
+import (
+	"path"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+)
+
+func TestPatterns(t *testing.T) {
+	for _, c := range []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"a", "a", true},
+		{"a", "b/a", false},
+		{"*", "a/b", false},
+		{"*/*", "a/b", true},
+		{"**", "a/b/c", true},
+		{"**/c", "a/b/c", true},
+		{"**/c", "c", true},
+		{"a/**", "a/b", true},
+		{"a/**", "a", true},
+		{"a/**/c", "a/c", true},
+		{"a/**/c", "a/b/b/c", true},
+		{"a/**/c", "a/b/cc", false},
+		{"**/x/**/y", "x/a/x/b/y", true},
+		{"**/x/**/y", "x/a/x/b/z", false},
+		{"[a-c]?.\\*", "bx.*", true},
+		{"*.png", "A.PNG", false},
+		{"n\n*", "n\nm", true},
+	} {
+		p, errs := parse([]string{c.pattern}, false)
+		assert.Equal(t, len(errs), 0)
+		assert.Equal(t, p.match(c.name), c.want, "%s %s", c.pattern, c.name)
+	}
+	p, _ := parse([]string{"**/NODE_modules", ".git"}, true)
+	for name, want := range map[string]bool{
+		"node_modules": true, "a/Node_Modules/b": true, ".GIT/hooks/x": true, "a/.git": false, "gitignore": false, "node_modules2": false,
+	} {
+		assert.Equal(t, p.matchTree(name), want, name)
+	}
+	// It takes no time.
+	p, _ = parse([]string{strings.Repeat("**/a/", 200) + "b"}, false)
+	assert.Assert(t, !p.match(strings.Repeat("a/", 2000)+"a"))
+}
+
+// simple is what the matching is meant to be.
+func simple(pattern, name []string) bool {
+	switch {
+	case len(pattern) == 0:
+		return len(name) == 0
+	case pattern[0] == "**":
+		return simple(pattern[1:], name) || len(name) > 0 && simple(pattern, name[1:])
+	case len(name) == 0:
+		return false
+	}
+	ok, _ := path.Match(pattern[0], name[0])
+	return ok && simple(pattern[1:], name[1:])
+}
+
+func FuzzPatterns(f *testing.F) {
+	f.Add("a/**/b*", "a/x/y/bz")
+	f.Add("**/a/**/[b-d]", "a/a/c")
+	f.Add("*", "\xff")
+	f.Add("**/**", "a")
+	f.Fuzz(func(t *testing.T, pattern, name string) {
+		if len(pattern) > 40 || len(name) > 40 {
+			return
+		}
+		p, errs := parse([]string{pattern}, false)
+		if len(errs) > 0 {
+			return
+		}
+		assert.Equal(t, p.match(name), simple(strings.Split(pattern, "/"), strings.Split(name, "/")), "%q %q", pattern, name)
+	})
+}

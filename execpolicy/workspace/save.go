@@ -1,0 +1,223 @@
+package workspace
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+)
+
+// Save copies what was added and changed to the host's directory, with its permissions, each file as a whole, and returns what it saved,
+// and what was deleted inside, which it leaves on the host. What is saved counts as copied in from then on.
+//
+// What can't be saved is left out and named in the error, beside what was saved: the error wraps [execpolicy.ErrUnsafeType] if there is a
+// link or a special file among it, [execpolicy.ErrUnsafeName] for a name that the host can't have, and [ErrConflict] if the host has
+// something else there than what was copied in: a file that somebody has changed, deleted or made meanwhile, or a file in place of a
+// directory, or a directory in place of a file, also if that is what was copied in, for nothing is deleted; nor is anything saved in a
+// directory of that kind. If the tree can't be read as a
+// whole nothing is saved, and the error is one of [execpolicy.Session.Walk]. With [execpolicy.DockerPolicy.WorkspaceReadOnly], or a
+// workspace that is mounted, it wraps [execpolicy.ErrInvalid].
+//
+// Until it is whole, what is to be saved lies in a directory of the workspace whose name begins with ".cofferdam-".
+func (s *Session) Save(ctx context.Context) ([]Change, error) {
+	c, err := s.copyOf()
+	if err != nil {
+		return nil, err
+	}
+	return c.save(ctx, s.Session)
+}
+
+func (c *copied) save(ctx context.Context, s *execpolicy.Session) (saved []Change, err error) {
+	if c.readOnly {
+		return nil, fmt.Errorf("%w: the policy says that the workspace is read-only", execpolicy.ErrInvalid)
+	}
+	if err := c.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer c.release()
+	g := &staging{stage: newStage(c.root), staged: map[string]string{}, now: map[string]state{}}
+	g.own = c.own
+	defer func() {
+		if e := g.clean(); e != nil {
+			err = errors.Join(err, fmt.Errorf("saving the workspace: %w", e))
+		}
+	}()
+	changes, err := c.changes(ctx, s, g.sum)
+	if err != nil {
+		return nil, fmt.Errorf("saving the workspace: %w", err)
+	}
+	p := placing{copied: c, staging: g, dirs: map[string]bool{}}
+	for _, change := range changes {
+		if change.Kind == Deleted {
+			saved = append(saved, change)
+			continue
+		}
+		if err := p.place(change); err != nil {
+			p.fail(change, err)
+		} else {
+			saved = append(saved, change)
+		}
+	}
+	p.stamp()
+	if p.more > 0 {
+		p.errs = append(p.errs, fmt.Errorf("and %d more", p.more))
+	}
+	if len(p.errs) > 0 {
+		err = fmt.Errorf("not saved: %w", errors.Join(p.errs...))
+	}
+	return saved, err
+}
+
+// maxNamed is how many of the changes that are not saved are named in an error: code inside may make as many as it likes.
+const maxNamed = 100
+
+// A placing is a save under way, when all is staged.
+type placing struct {
+	*copied
+	*staging
+	dirs map[string]bool // those that are known to be there
+	made []Change        // directories that get their permissions when all is in them
+	errs []error
+	more int
+}
+
+// place gives a change its place on the host. Those of the directories that it is in have come before.
+func (p *placing) place(change Change) error {
+	if change.Mode.Type()&^fs.ModeDir != 0 {
+		return fmt.Errorf("%w: it is %v", execpolicy.ErrUnsafeType, change.Mode.Type())
+	}
+	name, err := filepath.Localize(change.Name)
+	if err != nil {
+		// It is not UTF-8, or means something else on this system.
+		return execpolicy.ErrUnsafeName
+	}
+	for _, dir := range parents(change.Name) {
+		if err := p.within(dir); err != nil {
+			return err
+		}
+	}
+	old := p.base[change.Name]
+	mode, there, err := lstat(p.copied.root, name)
+	if err != nil {
+		return err
+	}
+	if change.Mode.IsDir() {
+		switch {
+		case there && !mode.IsDir():
+			return fmt.Errorf("%w: %v is in the way of a directory", ErrConflict, mode)
+		case there && change.Kind == Added:
+			return fmt.Errorf("%w: somebody has made it", ErrConflict)
+		case !there && change.Kind == Changed:
+			return fmt.Errorf("%w: it is gone", ErrConflict)
+		case !there:
+			if err := p.mkdir(name); err != nil {
+				return err
+			}
+			p.made = append(p.made, change)
+		case change.Kind == Changed:
+			p.made = append(p.made, change)
+		}
+		p.dirs[change.Name] = true
+		p.base[change.Name] = state{mode: change.Mode}
+		return nil
+	}
+	switch {
+	case there && mode.IsDir():
+		return fmt.Errorf("%w: a directory is in the way of a file", ErrConflict)
+	case there && change.Kind == Added:
+		return fmt.Errorf("%w: somebody has made it", ErrConflict)
+	case !there && change.Kind == Changed:
+		return fmt.Errorf("%w: it is gone", ErrConflict)
+	case there:
+		same, err := p.same(name, mode, old)
+		if err != nil {
+			return err
+		}
+		if !same {
+			return fmt.Errorf("%w: somebody has changed it", ErrConflict)
+		}
+	}
+	if err := p.copied.root.Rename(p.staged[change.Name], name); err != nil {
+		return err
+	}
+	p.base[change.Name] = p.now[change.Name]
+	return nil
+}
+
+// within checks that a directory is there, that it is no link, and that it is one that was copied in or saved: some systems know one that
+// is not, such as one that is excluded, by another name too.
+func (p *placing) within(dir string) error {
+	if p.dirs[dir] {
+		return nil
+	}
+	name, err := filepath.Localize(dir)
+	if err != nil {
+		return execpolicy.ErrUnsafeName
+	}
+	mode, there, err := lstat(p.copied.root, name)
+	switch {
+	case err != nil:
+		return err
+	case !there || !p.base[dir].mode.IsDir():
+		return fmt.Errorf("%w: there is no directory %q", ErrConflict, dir)
+	case !mode.IsDir():
+		return fmt.Errorf("%w: %q is no directory", ErrConflict, dir)
+	}
+	p.dirs[dir] = true
+	return nil
+}
+
+// same reports whether the host's file has the content that was copied in.
+func (p *placing) same(name string, mode fs.FileMode, old state) (bool, error) {
+	if !mode.IsRegular() || !old.mode.IsRegular() {
+		return false, nil
+	}
+	f, err := p.copied.root.Open(name)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	// One byte more shows that it has grown.
+	n, err := io.Copy(h, io.LimitReader(f, old.size+1))
+	return n == old.size && [sha256.Size]byte(h.Sum(nil)) == old.sum, err
+}
+
+// mkdir makes a directory, for now only for this program.
+func (p *placing) mkdir(name string) error {
+	if err := p.copied.root.Mkdir(name, 0o700); err != nil || p.own == nil {
+		return err
+	}
+	f, err := p.copied.root.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.own(f), f.Close())
+}
+
+// stamp gives the directories their permissions, those within others first.
+func (p *placing) stamp() {
+	for i := len(p.made) - 1; i >= 0; i-- {
+		name, err := filepath.Localize(p.made[i].Name)
+		if err == nil {
+			err = p.copied.root.Chmod(name, p.made[i].Mode.Perm())
+		}
+		if err != nil {
+			p.fail(p.made[i], err)
+		}
+	}
+}
+
+// fail notes that a change is not saved, or not wholly.
+func (p *placing) fail(change Change, err error) {
+	if len(p.errs) < maxNamed {
+		p.errs = append(p.errs, fmt.Errorf("%q: %w", change.Name, err))
+	} else {
+		p.more++
+	}
+}

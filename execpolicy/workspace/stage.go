@@ -1,0 +1,77 @@
+package workspace
+
+import (
+	"crypto/rand"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// A stage is a directory in a root that holds files until they get their names.
+type stage struct {
+	root *os.Root
+	dir  string
+	made bool
+	n    int
+	own  func(f *os.File) error // gives a file to whom it is to belong to; nil if that is who makes it
+}
+
+func newStage(root *os.Root) *stage {
+	return &stage{root: root, dir: ".cofferdam-" + strings.ToLower(rand.Text())}
+}
+
+// put makes a file in the stage, and returns its name.
+func (g *stage) put(content io.Reader, perm fs.FileMode) (string, error) {
+	if !g.made {
+		if err := g.root.Mkdir(g.dir, 0o700); err != nil {
+			return "", err
+		}
+		g.made = true
+	}
+	g.n++
+	name := filepath.Join(g.dir, strconv.Itoa(g.n))
+	f, err := g.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return "", err
+	}
+	if _, err = io.Copy(f, content); err == nil && g.own != nil {
+		err = g.own(f)
+	}
+	return name, errors.Join(err, f.Chmod(perm), f.Close())
+}
+
+func (g *stage) drop(name string) error { return g.root.Remove(name) }
+
+// clean removes the stage with all that is left in it.
+func (g *stage) clean() error {
+	if !g.made {
+		return nil
+	}
+	return g.root.RemoveAll(g.dir)
+}
+
+// lstat is the type of what the host has of that name; there is false if that is nothing.
+func lstat(root *os.Root, name string) (mode fs.FileMode, there bool, err error) {
+	info, err := root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, err
+	}
+	return info.Mode(), true, nil
+}
+
+// parents returns the directories that a name is in, the outermost first.
+func parents(name string) []string {
+	var all []string
+	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
+		all = append([]string{dir}, all...)
+	}
+	return all
+}

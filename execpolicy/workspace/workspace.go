@@ -1,0 +1,174 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+)
+
+// ErrConflict is wrapped, for each of them, by the error about files that were not saved because the host has something else there than
+// what was copied in.
+var ErrConflict = errors.New("the host's is not as it was")
+
+// A Mode is how a session comes by its workspace.
+type Mode int
+
+const (
+	// Auto mounts the directory where the engine can, and copies it where it can't, or where Options ask for what only a copy has.
+	Auto Mode = iota
+	// Mounted mounts it. Where the engine can't, the start fails with [execpolicy.ErrNoMount].
+	Mounted
+	// Copied copies it in at the start, and what was added and changed out again when the session is saved or closed.
+	Copied
+)
+
+// Options say what becomes of a workspace. The zero Options mount it where that can be done, else copy it in and out whole.
+type Options struct {
+	Mode Mode
+	// Exclude holds patterns of what is not copied in, and neither listed nor saved if it is made inside: of files, and of directories
+	// with all that is in them. They are those of [CollectOptions], but do not tell capitals from small letters, for not every file
+	// system does. A workspace with links in it can be copied only if they are excluded. If empty, nothing is.
+	Exclude []string
+	// Discard makes Close save nothing. What is wanted is then saved by [Session.Save].
+	Discard bool
+}
+
+// A Session is an [execpolicy.Session] and what became of its workspace. Its methods may be called at the same time.
+//
+// Close saves what was copied in as [Session.Save] does, within [execpolicy.Limits.CommandTimeout], unless Options.Discard is set. If that
+// fails, wholly or for some, the error says so, and the session is closed all the same. If the container has ended by itself, what was
+// not saved is lost, and that is an error too.
+type Session struct {
+	*execpolicy.Session
+	copy *copied // nil if it is mounted
+}
+
+// A copied workspace is one that has a copy inside.
+type copied struct {
+	root     *os.Root
+	exclude  patterns
+	readOnly bool
+	own      func(*os.File) error // gives a file to the owner of the workspace; nil if that is not to be done
+	turn     chan struct{}        // held by who uses base
+	base     map[string]state
+}
+
+// Start opens a session with spec.Workspace in it. Errors are those of [execpolicy.Start]; one that wraps [execpolicy.ErrUnsafeType] names
+// a link, or something else that can't be copied, in the workspace. What [execpolicy.DockerPolicy.CheckWorkspace] refuses is not copied
+// either.
+//
+// A copy belongs to the session's user, and what is saved to the owner of the workspace, if this program may give it to that one. With
+// [execpolicy.DockerPolicy.WorkspaceReadOnly] a copy can be changed inside, and is never saved. spec.Prepare is called when all is
+// copied in, and spec.Finish before it is copied out.
+func Start(ctx context.Context, p execpolicy.Policy, spec execpolicy.Spec, o Options) (*Session, error) {
+	exclude, errs := parse(o.Exclude, true)
+	refuse := func(text string) { errs = append(errs, errors.New(text)) }
+	onlyCopied := o.Discard || len(o.Exclude) > 0
+	switch {
+	case o.Mode < Auto || o.Mode > Copied:
+		refuse(fmt.Sprintf("there is no mode %d", o.Mode))
+	case o.Mode == Mounted && onlyCopied:
+		refuse("of a workspace that is mounted nothing can be discarded or excluded")
+	}
+	if spec.Workspace == "" {
+		refuse("no workspace is named; execpolicy.Start opens a session without one")
+	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("%w: %w", execpolicy.ErrInvalid, errors.Join(errs...))
+	}
+	if o.Mode == Mounted || o.Mode == Auto && !onlyCopied {
+		s, err := execpolicy.Start(ctx, p, spec)
+		if err == nil {
+			return &Session{Session: s}, nil
+		}
+		if o.Mode == Mounted || !errors.Is(err, execpolicy.ErrNoMount) {
+			return nil, err
+		}
+	}
+
+	var readOnly bool
+	var err error
+	switch d := p.(type) {
+	case execpolicy.DockerPolicy:
+		readOnly, err = d.WorkspaceReadOnly, d.CheckWorkspace(spec.Workspace)
+	case *execpolicy.DockerPolicy:
+		readOnly, err = d.WorkspaceReadOnly, d.CheckWorkspace(spec.Workspace)
+	}
+	if err != nil {
+		return nil, err
+	}
+	root, err := os.OpenRoot(spec.Workspace)
+	if err != nil {
+		return nil, fmt.Errorf("%w: the workspace can't be used: %w", execpolicy.ErrInvalid, err)
+	}
+	c := &copied{root: root, exclude: exclude, readOnly: readOnly, turn: make(chan struct{}, 1)}
+	if info, err := root.Stat("."); err == nil {
+		if uid, gid, ok := ownerOf(info); ok {
+			c.own = func(f *os.File) error { return f.Chown(uid, gid) }
+		}
+	}
+	spec.Workspace = ""
+	prepare, finish := spec.Prepare, spec.Finish
+	spec.Prepare = func(ctx context.Context, s *execpolicy.Session) error {
+		err := c.in(ctx, s)
+		if err == nil && prepare != nil {
+			err = prepare(ctx, s)
+		}
+		return err
+	}
+	spec.Finish = func(ctx context.Context, s *execpolicy.Session) error {
+		defer root.Close()
+		var errs []error
+		if finish != nil {
+			errs = append(errs, finish(ctx, s))
+		}
+		if !o.Discard && !c.readOnly {
+			_, err := c.save(ctx, s)
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	}
+	s, err := execpolicy.Start(ctx, p, spec)
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	return &Session{Session: s, copy: c}, nil
+}
+
+// Copied reports whether the session has a copy of the workspace, and not the directory itself.
+func (s *Session) Copied() bool { return s.copy != nil }
+
+// Restart is [execpolicy.Session.Restart]. A workspace that is copied is copied in anew, as it is on the host then: what was not saved is
+// lost.
+func (s *Session) Restart(ctx context.Context) error {
+	if s.copy != nil {
+		if err := s.copy.acquire(ctx); err != nil {
+			return err
+		}
+		defer s.copy.release()
+	}
+	return s.Session.Restart(ctx)
+}
+
+func (c *copied) acquire(ctx context.Context) error {
+	select {
+	case c.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the workspace's turn: %w", context.Cause(ctx))
+	}
+}
+
+func (c *copied) release() { <-c.turn }
+
+// copyOf returns the session's copy, or the error for one that has none.
+func (s *Session) copyOf() (*copied, error) {
+	if s.copy == nil {
+		return nil, fmt.Errorf("%w: the workspace is mounted, so what is changed inside is changed on the host", execpolicy.ErrInvalid)
+	}
+	return s.copy, nil
+}

@@ -1,0 +1,716 @@
+//go:build linux
+
+package workspace_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/execpolicy/workspace"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
+)
+
+// A place opens sessions on one engine.
+type place struct {
+	policy execpolicy.DockerPolicy
+	spec   execpolicy.Spec
+	fake   bool
+}
+
+var limits = execpolicy.Limits{CommandTimeout: 30 * time.Second, MaxTreeEntries: 300, MaxTreeBytes: 24 << 20}
+
+// everywhere runs f on the fake engine and on each real one, and fails on what is left behind.
+func everywhere(t *testing.T, f func(t *testing.T, p place)) {
+	t.Run("fake", func(t *testing.T) {
+		fakeengine.NeedIsolation(t)
+		enginetest.Check(t)
+		e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
+		f(t, place{execpolicy.DockerPolicy{Engine: e.Engine, Limits: limits}, execpolicy.Spec{}, true})
+	})
+	onEngines(t, f)
+}
+
+// onEngines runs f on each real engine.
+func onEngines(t *testing.T, f func(t *testing.T, p place)) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		f(t, place{execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image, Limits: limits}, execpolicy.Spec{Labels: maps.Clone(e.Labels)}, false})
+	})
+}
+
+// remote makes the engine one that may run on another machine.
+func (p place) remote() place {
+	e := *p.policy.Engine
+	e.Remote = true
+	p.policy.Engine = &e
+	return p
+}
+
+// A session is an open session, the test that it is for, and the host's directory.
+type session struct {
+	*workspace.Session
+	t   *testing.T
+	dir string
+}
+
+var copied = workspace.Options{Mode: workspace.Copied}
+
+// open opens a session with a workspace that holds the sample.
+func (p place) open(t *testing.T, o workspace.Options) session {
+	t.Helper()
+	dir := sample(t)
+	p.spec.Workspace = dir
+	s, err := workspace.Start(t.Context(), p.policy, p.spec, o)
+	assert.NilError(t, err)
+	t.Cleanup(func() { s.Close() })
+	return session{s, t, dir}
+}
+
+const awkward = "-rf two\nlines ünï 'q\""
+
+// sample makes a workspace.
+func sample(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "workspace")
+	for _, d := range []string{"", "sub", "sub/deep", "empty", awkward} {
+		assert.NilError(t, os.Mkdir(filepath.Join(dir, d), 0o755))
+	}
+	for name, text := range map[string]string{"file": "old\n", "run": "#!/bin/sh\n", "sub/deep/file": "deep\n", "sub/none": "", awkward + "/" + awkward: "x"} {
+		assert.NilError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, "large"), make([]byte, 3<<20), 0o600))
+	return dir
+}
+
+// ok runs a script that is expected to succeed and returns what it prints, without the newline at its end.
+func (s session) ok(script string) string {
+	s.t.Helper()
+	r, err := s.Run(s.t.Context(), execpolicy.Command{Script: script})
+	assert.NilError(s.t, err)
+	assert.Equal(s.t, r.ExitCode, 0, "%s: %s", script, r.Text())
+	return strings.TrimSuffix(string(r.Stdout), "\n")
+}
+
+// list returns changes in words.
+func list(changes []workspace.Change) []string {
+	words := []string{}
+	for _, c := range changes {
+		words = append(words, fmt.Sprintf("%v %q %v %d", c.Kind, c.Name, c.Mode, c.Size))
+	}
+	return words
+}
+
+// changed fails the test unless those are the changes.
+func (s session) changed(want ...string) {
+	s.t.Helper()
+	changes, err := s.Changes(s.t.Context())
+	assert.NilError(s.t, err)
+	assert.DeepEqual(s.t, list(changes), append([]string{}, want...))
+}
+
+// save fails the test unless saving has that error, nil if it has none, and returns what it saved in words.
+func (s session) save(want error) []string {
+	s.t.Helper()
+	saved, err := s.Save(s.t.Context())
+	if want == nil {
+		assert.NilError(s.t, err)
+	} else {
+		assert.ErrorIs(s.t, err, want)
+	}
+	s.clean()
+	return list(saved)
+}
+
+// clean fails the test if something unfinished is in the host's directory.
+func (s session) clean() {
+	s.t.Helper()
+	left, err := filepath.Glob(filepath.Join(s.dir, ".cofferdam-*"))
+	assert.NilError(s.t, err)
+	assert.Equal(s.t, len(left), 0, "%q", left)
+}
+
+// host returns the content of one of the host's files.
+func (s session) host(name string) string {
+	s.t.Helper()
+	info, err := os.Lstat(filepath.Join(s.dir, name))
+	assert.NilError(s.t, err)
+	assert.Assert(s.t, info.Mode().IsRegular(), "%s is %v", name, info.Mode())
+	text, err := os.ReadFile(filepath.Join(s.dir, name))
+	assert.NilError(s.t, err)
+	return string(text)
+}
+
+// A sessionCase is one with a copy of the sample for itself.
+type sessionCase struct {
+	name string
+	do   func(t *testing.T, s session)
+}
+
+func runCases(t *testing.T, cases []sessionCase) {
+	everywhere(t, func(t *testing.T, p place) {
+		for _, c := range cases {
+			t.Run(c.name, func(t *testing.T) {
+				t.Parallel()
+				c.do(t, p.open(t, copied))
+			})
+		}
+	})
+}
+
+func TestCopies(t *testing.T) {
+	runCases(t, []sessionCase{
+		{"the copy is the host's, and the session's", func(t *testing.T, s session) {
+			assert.Assert(t, s.Copied())
+			assert.Equal(t, s.ok("pwd; cat file sub/deep/file; cat ./-rf*/-rf*; wc -c <large; ls -d empty"), "/workspace\nold\ndeep\nx3145728\nempty")
+			s.changed()
+			assert.DeepEqual(t, s.save(nil), []string{})
+			s.ok("echo more >>file; mkdir mine; rm large; rmdir empty")
+			assert.Equal(t, s.host("file"), "old\n")
+		}},
+		{"every kind of change", func(t *testing.T, s session) {
+			s.ok(`
+				echo changed >file; touch -d 2001-01-01 sub/none; chmod 750 run; chmod 700 sub/deep
+				rm large; rmdir empty; mkdir -p new/er; echo 1 >new/er/file; echo 22 >"new/$(printf 'a b\nc')"; >"$(printf 'odd\377')"
+				rm sub/deep/file; mkdir sub/deep/file; rm -r ./-rf*; echo file >"$(printf -- '-rf two\nlines ünï %sq"' "'")"
+				ln -s /etc/passwd link; mkfifo fifo; ln run zz`)
+			hard := `added "zz" ?rwxr-x--- 0`
+			first := `changed "run" -rwxr-x--- 10`
+			if strings.Contains(strings.Join(list(must(s.Changes(t.Context()))), "\n"), `changed "run" ?`) {
+				// It is the other name of the two that tar came to first.
+				hard, first = `added "zz" -rwxr-x--- 10`, `changed "run" ?rwxr-x--- 0`
+			}
+			s.changed(
+				`changed "-rf two\nlines ünï 'q\"" -rw-r--r-- 5`,
+				`deleted "-rf two\nlines ünï 'q\"/-rf two\nlines ünï 'q\"" -rw-r--r-- 0`,
+				`deleted "empty" drwxr-xr-x 0`,
+				`added "fifo" prw-r--r-- 0`,
+				`changed "file" -rw-r--r-- 8`,
+				`deleted "large" -rw------- 0`,
+				`added "link" Lrwxrwxrwx 0`,
+				`added "new" drwxr-xr-x 0`,
+				`added "new/a b\nc" -rw-r--r-- 3`,
+				`added "new/er" drwxr-xr-x 0`,
+				`added "new/er/file" -rw-r--r-- 2`,
+				`added "odd\xff" -rw-r--r-- 0`,
+				first,
+				`changed "sub/deep" drwx------ 0`,
+				`changed "sub/deep/file" drwxr-xr-x 0`,
+				hard,
+			)
+		}},
+		{"a content is seen to change whatever its time", func(t *testing.T, s session) {
+			s.ok("touch -r file t; echo OLD >file; touch -r t file; rm t; dd if=/dev/zero of=large bs=1 count=1 seek=3145727 conv=notrunc; touch -d 2001-01-01 sub/none")
+			s.changed(`changed "file" -rw-r--r-- 4`)
+			s.ok("printf x | dd of=large bs=1 seek=3145727 conv=notrunc")
+			s.changed(`changed "file" -rw-r--r-- 4`, `changed "large" -rw------- 3145728`)
+		}},
+		{"what was added and changed is saved, and nothing deleted", func(t *testing.T, s session) {
+			s.ok(`umask 27; echo new >file; chmod 750 run; mkdir -p 'a/b c'; echo 1 >'a/b c/-x'; >a/none; mkdir a/empty; chmod 555 a; rm sub/none
+				printf x | dd of=large bs=1 seek=3145727 conv=notrunc; dd if=/dev/zero of=huge bs=65536 count=40; chmod 700 sub`)
+			want := []string{
+				`added "a" dr-xr-xr-x 0`,
+				`added "a/b c" drwxr-x--- 0`,
+				`added "a/b c/-x" -rw-r----- 2`,
+				`added "a/empty" drwxr-x--- 0`,
+				`added "a/none" -rw-r----- 0`,
+				`changed "file" -rw-r--r-- 4`,
+				`added "huge" -rw-r----- 2621440`,
+				`changed "large" -rw------- 3145728`,
+				`changed "run" -rwxr-x--- 10`,
+				`changed "sub" drwx------ 0`,
+				`deleted "sub/none" -rw-r--r-- 0`,
+			}
+			s.changed(want...)
+			assert.DeepEqual(t, s.save(nil), want)
+			assert.Equal(t, s.host("file")+s.host("a/b c/-x")+s.host("a/none")+s.host("sub/none"), "new\n1\n")
+			assert.Equal(t, len(s.host("huge")), 2621440)
+			assert.Equal(t, s.host("large")[3145727:], "x")
+			for name, mode := range map[string]fs.FileMode{"a": fs.ModeDir | 0o555, "a/empty": fs.ModeDir | 0o750, "a/b c/-x": 0o640, "run": 0o750, "sub": fs.ModeDir | 0o700} {
+				info, err := os.Stat(filepath.Join(s.dir, name))
+				assert.NilError(t, err)
+				assert.Equal(t, info.Mode(), mode, name)
+			}
+			// What is saved is no change any more, and can be changed again.
+			s.changed(`deleted "sub/none" -rw-r--r-- 0`)
+			s.ok("echo newer >file")
+			assert.DeepEqual(t, s.save(nil), []string{`changed "file" -rw-r--r-- 6`, `deleted "sub/none" -rw-r--r-- 0`})
+			assert.Equal(t, s.host("file"), "newer\n")
+			assert.NilError(t, os.Chmod(filepath.Join(s.dir, "a"), 0o755))
+		}},
+		{"Close saves", func(t *testing.T, s session) {
+			s.ok("echo new >file; ln -s / link; rm large")
+			err := s.Close()
+			assert.ErrorIs(t, err, execpolicy.ErrUnsafeType)
+			assert.ErrorContains(t, err, "link")
+			assert.Equal(t, s.host("file"), "new\n")
+			assert.Equal(t, len(s.host("large")), 3<<20)
+			assert.Equal(t, s.Close(), err)
+			_, err = s.Save(t.Context())
+			assert.ErrorIs(t, err, execpolicy.ErrClosed)
+			_, err = s.Changes(t.Context())
+			assert.ErrorIs(t, err, execpolicy.ErrClosed)
+			s.clean()
+		}},
+		{"Close ends what runs and saves what it has made", func(t *testing.T, s session) {
+			done := make(chan error, 1)
+			begun := make(chan struct{})
+			go func() {
+				_, err := s.Run(t.Context(), execpolicy.Command{Script: "echo half >file; echo begun; sleep 4795", Stdout: signal(begun)})
+				done <- err
+			}()
+			<-begun
+			assert.NilError(t, s.Close())
+			assert.ErrorIs(t, <-done, execpolicy.ErrClosed)
+			assert.Equal(t, s.host("file"), "half\n")
+		}},
+		{"Restart copies in anew", func(t *testing.T, s session) {
+			s.ok("echo lost >file; >lost")
+			assert.NilError(t, os.WriteFile(filepath.Join(s.dir, "file"), []byte("meanwhile\n"), 0o644))
+			assert.NilError(t, s.Restart(t.Context()))
+			s.changed()
+			assert.Equal(t, s.ok("cat file; ls lost 2>/dev/null; :"), "meanwhile")
+			s.ok("echo new >file")
+			assert.NilError(t, s.Close())
+			assert.Equal(t, s.host("file"), "new\n")
+		}},
+		{"it is of one moment", func(t *testing.T, s session) {
+			// Whichever end of the directory tar begins at, there is a large file between the two.
+			s.ok(`mkdir a; dd if=/dev/zero of=m bs=65536 count=128; mkdir z
+				i=0; while :; do i=$((i + 1)); echo $i >a/new; mv a/new a/n; echo $i >z/new; mv z/new z/n; done & job=$!
+				while [ ! -e z/n ]; do :; done`)
+			for range 5 {
+				s.save(nil)
+				var a, z int
+				fmt.Sscan(s.host("a/n"), &a)
+				fmt.Sscan(s.host("z/n"), &z)
+				assert.Assert(t, a > 0 && (a == z || a == z+1), "%d and %d", a, z)
+			}
+			s.ok("kill $job; wait; rm -f a/new z/new; :")
+		}},
+	})
+}
+
+type signal chan struct{}
+
+func (s signal) Write(b []byte) (int, error) {
+	close(s)
+	return len(b), nil
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// Nothing is touched outside, and what can't be saved costs nothing but itself.
+func TestSaveRefuses(t *testing.T) {
+	var cases []sessionCase
+	on := func(dir, name string) string { return filepath.Join(dir, name) }
+	for _, c := range []struct {
+		name     string
+		inside   string // beside a change to "good"
+		host     func(dir, outside string) error
+		want     error
+		mentions string
+	}{
+		{"a link", "ln -s /etc/passwd new", nil, execpolicy.ErrUnsafeType, "new"},
+		{"a link in place of a file", "ln -sf /etc/passwd file", nil, execpolicy.ErrUnsafeType, "file"},
+		{"a link in place of a directory", "rm -r sub; ln -s /etc sub", nil, execpolicy.ErrUnsafeType, "sub"},
+		{"a hard link", "echo x >new; ln new newer", nil, execpolicy.ErrUnsafeType, "new"},
+		{"a fifo", "mkfifo new", nil, execpolicy.ErrUnsafeType, "new"},
+		{"a fifo in place of a file", "rm file; mkfifo file", nil, execpolicy.ErrUnsafeType, "file"},
+		{"a name that is not UTF-8", `echo x >"$(printf 'n\377w')"`, nil, execpolicy.ErrUnsafeName, `n\xffw`},
+		{"a directory in place of a file", "rm file; mkdir file; echo x >file/x", nil, workspace.ErrConflict, "file"},
+		{"a file in place of a directory", "rm -r sub; echo x >sub", nil, workspace.ErrConflict, "sub"},
+		{"a file in place of an empty directory", "rmdir empty; echo x >empty", nil, workspace.ErrConflict, "empty"},
+		{"the host has changed a file", "echo mine >file", func(dir, _ string) error {
+			return os.WriteFile(on(dir, "file"), []byte("own\n"), 0o644)
+		}, workspace.ErrConflict, "file"},
+		{"the host has made a file longer", "echo mine >file", func(dir, _ string) error {
+			return os.WriteFile(on(dir, "file"), []byte("old\nown\n"), 0o644)
+		}, workspace.ErrConflict, "file"},
+		{"the host has deleted a file", "echo mine >file", func(dir, _ string) error { return os.Remove(on(dir, "file")) }, workspace.ErrConflict, "file"},
+		{"the host has made a file", "echo mine >new", func(dir, _ string) error {
+			return os.WriteFile(on(dir, "new"), []byte("own\n"), 0o644)
+		}, workspace.ErrConflict, "new"},
+		{"the host has made a directory of a file", "echo mine >file", func(dir, _ string) error {
+			return errors.Join(os.Remove(on(dir, "file")), os.Mkdir(on(dir, "file"), 0o755))
+		}, workspace.ErrConflict, "file"},
+		{"the host has made a directory where a file is to be", "echo mine >new", func(dir, _ string) error {
+			return os.Mkdir(on(dir, "new"), 0o755)
+		}, workspace.ErrConflict, "new"},
+		{"the host has made a file where a directory is to be", "mkdir new; echo x >new/x", func(dir, _ string) error {
+			return os.WriteFile(on(dir, "new"), nil, 0o644)
+		}, workspace.ErrConflict, "new"},
+		{"the host has made a directory too", "mkdir new new/er; echo x >new/x; echo x >new/er/x", func(dir, _ string) error {
+			return errors.Join(os.Mkdir(on(dir, "new"), 0o700), os.Mkdir(on(dir, "new/er"), 0o700))
+		}, workspace.ErrConflict, "new"},
+		{"the host has deleted a directory", "echo x >sub/new; chmod 700 sub", func(dir, _ string) error { return os.RemoveAll(on(dir, "sub")) }, workspace.ErrConflict, "sub"},
+		{"a link was planted in place of a file", "echo mine >file", func(dir, outside string) error {
+			return errors.Join(os.Remove(on(dir, "file")), os.Symlink(on(outside, "victim"), on(dir, "file")))
+		}, workspace.ErrConflict, "file"},
+		{"a link that looks the same was planted", "echo mine >file", func(dir, outside string) error {
+			return errors.Join(os.Rename(on(dir, "file"), on(outside, "same")), os.Symlink(on(outside, "same"), on(dir, "file")))
+		}, workspace.ErrConflict, "file"},
+		{"a link was planted where a file is to be", "echo mine >new", func(dir, outside string) error {
+			return os.Symlink(on(outside, "new"), on(dir, "new"))
+		}, workspace.ErrConflict, "new"},
+		{"a link was planted in place of a directory", "echo mine >sub/new", func(dir, outside string) error {
+			return errors.Join(os.RemoveAll(on(dir, "sub")), os.Symlink(outside, on(dir, "sub")))
+		}, workspace.ErrConflict, "sub"},
+		{"a link was planted that leads within", "echo mine >sub/new; echo x >sub/deep/new", func(dir, _ string) error {
+			return errors.Join(os.RemoveAll(on(dir, "sub")), os.Mkdir(on(dir, "other"), 0o755), os.Mkdir(on(dir, "other/deep"), 0o755), os.Symlink("other", on(dir, "sub")))
+		}, workspace.ErrConflict, "sub"},
+		{"a link was planted where a directory is to be", "mkdir new; echo x >new/x", func(dir, outside string) error {
+			return os.Symlink(outside, on(dir, "new"))
+		}, workspace.ErrConflict, "new"},
+		{"a hard link was planted", "echo mine >file", func(dir, outside string) error {
+			return errors.Join(os.Remove(on(dir, "file")), os.Link(on(outside, "victim"), on(dir, "file")))
+		}, workspace.ErrConflict, "file"},
+		{"a fifo was planted", "echo mine >file", func(dir, _ string) error {
+			return errors.Join(os.Remove(on(dir, "file")), syscall.Mkfifo(on(dir, "file"), 0o644))
+		}, workspace.ErrConflict, "file"},
+		{"very many links", "i=0; while [ $i -lt 150 ]; do ln -s / l$i; i=$((i + 1)); done", nil, execpolicy.ErrUnsafeType, "and 50 more"},
+	} {
+		cases = append(cases, sessionCase{c.name, func(t *testing.T, s session) {
+			outside := filepath.Join(t.TempDir(), "outside")
+			assert.NilError(t, os.Mkdir(outside, 0o755))
+			assert.NilError(t, os.WriteFile(filepath.Join(outside, "victim"), []byte("victim"), 0o600))
+			s.ok("echo good >good; " + c.inside)
+			if c.host != nil {
+				assert.NilError(t, c.host(s.dir, outside))
+			}
+			before, beside := tree(t, s.dir, "good"), tree(t, outside, "")
+			saved, err := s.Save(t.Context())
+			assert.ErrorIs(t, err, c.want)
+			assert.ErrorContains(t, err, c.mentions)
+			assert.Assert(t, len(saved) >= 1)
+			s.clean()
+			assert.DeepEqual(t, tree(t, outside, ""), beside)
+			// What is refused is as it was, and the rest is saved.
+			assert.Equal(t, s.host("good"), "good\n")
+			after := tree(t, s.dir, "good")
+			if c.name == "a hard link" {
+				// One of the two names.
+				delete(after, "new")
+				delete(after, "newer")
+			}
+			assert.DeepEqual(t, after, before)
+			// It is still a change.
+			changes, err := s.Changes(t.Context())
+			assert.NilError(t, err)
+			assert.Assert(t, len(changes) > 100 || strings.Contains(strings.Join(list(changes), "\n"), c.mentions), "%q", list(changes))
+		}})
+	}
+	runCases(t, cases)
+}
+
+// tree describes all that is in a directory but one name.
+func tree(t *testing.T, dir, without string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	assert.NilError(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, name)
+		if rel == without || rel == "." {
+			return nil
+		}
+		all[rel] = fmt.Sprint(info.Mode(), info.Sys().(*syscall.Stat_t).Ino)
+		if info.Mode().IsRegular() {
+			data, err := os.ReadFile(name)
+			all[rel] += string(data)
+			return err
+		}
+		if info.Mode()&fs.ModeSymlink != 0 {
+			target, err := os.Readlink(name)
+			all[rel] += target
+			return err
+		}
+		return nil
+	}))
+	return all
+}
+
+func TestModes(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		t.Run("mounted where the engine can", func(t *testing.T) {
+			s := p.open(t, workspace.Options{})
+			assert.Assert(t, !s.Copied())
+			_, err := s.Changes(t.Context())
+			assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+			_, err = s.Save(t.Context())
+			assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+			assert.Equal(t, s.ok("cat file; touch mine"), "old")
+			assert.NilError(t, s.Restart(t.Context()))
+			assert.NilError(t, s.Close())
+			assert.Equal(t, s.host("mine"), "")
+		})
+		t.Run("copied where it can't", func(t *testing.T) {
+			s := p.remote().open(t, workspace.Options{})
+			assert.Assert(t, s.Copied())
+			s.ok("echo new >file")
+			assert.NilError(t, s.Close())
+			assert.Equal(t, s.host("file"), "new\n")
+		})
+		t.Run("a mount that can't be had", func(t *testing.T) {
+			p := p.remote()
+			p.spec.Workspace = sample(t)
+			_, err := workspace.Start(t.Context(), p.policy, p.spec, workspace.Options{Mode: workspace.Mounted})
+			assert.ErrorIs(t, err, execpolicy.ErrNoMount)
+			assert.ErrorContains(t, err, "another machine")
+		})
+		t.Run("a start that fails for another reason is not tried as a copy", func(t *testing.T) {
+			p := p
+			p.spec.Workspace = sample(t)
+			calls := 0
+			p.spec.Prepare = func(context.Context, *execpolicy.Session) error { calls++; return errHook }
+			_, err := workspace.Start(t.Context(), p.policy, p.spec, workspace.Options{})
+			assert.ErrorIs(t, err, errHook)
+			assert.Equal(t, calls, 1)
+		})
+		t.Run("excluded and discarded", func(t *testing.T) {
+			s := p.open(t, workspace.Options{Exclude: []string{"sub", "**/*.tmp"}, Discard: true})
+			assert.Assert(t, s.Copied())
+			s.ok("[ ! -e sub ]; mkdir sub SUB; echo hook >SUB/hook; echo x >sub/none; echo x >empty/x.TMP; echo 1 >file")
+			s.changed(`changed "file" -rw-r--r-- 2`)
+			assert.DeepEqual(t, s.save(nil), []string{`changed "file" -rw-r--r-- 2`})
+			s.ok("echo 2 >file")
+			assert.NilError(t, s.Close())
+			assert.Equal(t, s.host("file")+s.host("sub/none"), "1\n")
+		})
+		t.Run("read-only", func(t *testing.T) {
+			p := p.remote()
+			p.policy.WorkspaceReadOnly = true
+			p.spec.Workspace = sample(t)
+			for _, policy := range []execpolicy.Policy{p.policy, &p.policy} {
+				started, err := workspace.Start(t.Context(), policy, p.spec, workspace.Options{})
+				assert.NilError(t, err)
+				s := session{started, t, p.spec.Workspace}
+				s.ok("echo new >file")
+				s.changed(`changed "file" -rw-r--r-- 4`)
+				_, err = s.Save(t.Context())
+				assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+				assert.NilError(t, s.Close())
+				assert.Equal(t, s.host("file"), "old\n")
+			}
+		})
+		t.Run("hooks and scripts of the caller's", func(t *testing.T) {
+			p := p
+			p.spec.Prepare = func(ctx context.Context, s *execpolicy.Session) error {
+				text, err := s.ReadFile(ctx, "file", 0)
+				return errors.Join(err, s.WriteFile(ctx, "prepared", text, 0o644))
+			}
+			p.spec.Startup = []string{"cat prepared file >started"}
+			p.spec.Shutdown = []string{"cp started shut"}
+			p.spec.Finish = func(ctx context.Context, s *execpolicy.Session) error {
+				text, err := s.ReadFile(ctx, "shut", 0)
+				return errors.Join(err, s.WriteFile(ctx, "finished", text, 0o644), errHook)
+			}
+			s := p.open(t, copied)
+			assert.ErrorIs(t, s.Close(), errHook)
+			assert.Equal(t, s.host("finished"), "old\nold\n")
+		})
+		t.Run("the owner of the workspace gets what is saved", func(t *testing.T) {
+			p := p
+			if os.Geteuid() != 0 {
+				t.Skip("left out: only root gives files to others")
+			}
+			p.spec.Workspace = sample(t)
+			assert.NilError(t, os.Chown(p.spec.Workspace, 4711, 4712))
+			started, err := workspace.Start(t.Context(), p.policy, p.spec, copied)
+			assert.NilError(t, err)
+			s := session{started, t, p.spec.Workspace}
+			s.ok("mkdir new; echo x >new/x; echo y >file")
+			assert.NilError(t, s.Close())
+			for _, name := range []string{"new", "new/x", "file"} {
+				info, err := os.Lstat(filepath.Join(s.dir, name))
+				assert.NilError(t, err)
+				st := info.Sys().(*syscall.Stat_t)
+				assert.Assert(t, st.Uid == 4711 && st.Gid == 4712, name)
+			}
+		})
+		t.Run("a container that has ended", func(t *testing.T) {
+			p.policy.Lifetime = 2 * time.Second
+			s := p.open(t, copied)
+			<-s.Done()
+			assert.ErrorIs(t, s.Close(), execpolicy.ErrEnded)
+		})
+	})
+}
+
+var errHook = errors.New("the caller's own")
+
+func TestStartRefuses(t *testing.T) {
+	nowhere := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: os.Args[0]}}
+	dir := t.TempDir()
+	for _, c := range []struct {
+		dir  string
+		o    workspace.Options
+		want string
+	}{
+		{"", copied, "no workspace"},
+		{"", workspace.Options{}, "no workspace"},
+		{dir + "/none", copied, "can't be used"},
+		{dir, workspace.Options{Mode: 9}, "mode 9"},
+		{dir, workspace.Options{Mode: -1}, "mode -1"},
+		{dir, workspace.Options{Mode: workspace.Mounted, Discard: true}, "discarded"},
+		{dir, workspace.Options{Mode: workspace.Mounted, Exclude: []string{"a"}}, "excluded"},
+		{dir, workspace.Options{Exclude: []string{"a", "[", "../x", "/x", "x/", "", "a**"}}, "**"},
+	} {
+		_, err := workspace.Start(t.Context(), nowhere, execpolicy.Spec{Workspace: c.dir}, c.o)
+		assert.ErrorIs(t, err, execpolicy.ErrInvalid, c.want)
+		assert.ErrorContains(t, err, c.want)
+	}
+	// A failed start leaves nothing, and says what can't be copied.
+	everywhere(t, func(t *testing.T, p place) {
+		p.spec.Workspace = sample(t)
+		assert.NilError(t, os.Symlink("file", filepath.Join(p.spec.Workspace, "link")))
+		_, err := workspace.Start(t.Context(), p.policy, p.spec, copied)
+		assert.ErrorIs(t, err, execpolicy.ErrStart)
+		assert.ErrorIs(t, err, execpolicy.ErrUnsafeType)
+		assert.ErrorContains(t, err, `"link"`)
+		s, err := workspace.Start(t.Context(), p.policy, p.spec, workspace.Options{Exclude: []string{"link"}})
+		assert.NilError(t, err)
+		assert.NilError(t, s.Close())
+		p.policy.MaxTreeBytes = 1 << 20
+		_, err = workspace.Start(t.Context(), p.policy, p.spec, workspace.Options{Exclude: []string{"link"}})
+		assert.ErrorIs(t, err, execpolicy.ErrTooLarge)
+	})
+}
+
+// Everything at once neither hangs nor races, and what is saved is whole.
+// What is not to be mounted is not copied either.
+func TestCopiesNothingThatGivesTheHostAway(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		p = p.remote()
+		home, err := filepath.EvalSymlinks(t.TempDir())
+		assert.NilError(t, err)
+		ssh, kept := filepath.Join(home, ".ssh"), filepath.Join(home, "kept")
+		for _, dir := range []string{ssh, kept} {
+			assert.NilError(t, os.Mkdir(dir, 0o755))
+		}
+		t.Setenv("HOME", home)
+		p.policy.ProtectedPaths = []string{kept}
+		for _, o := range []workspace.Options{{}, copied, {Discard: true}, {Exclude: []string{"x"}}} {
+			for _, dir := range []string{home, ssh, kept} {
+				p.spec.Workspace = dir
+				for _, policy := range []execpolicy.Policy{p.policy, &p.policy} {
+					_, err := workspace.Start(t.Context(), policy, p.spec, o)
+					assert.ErrorIs(t, err, execpolicy.ErrInvalid, "%v %s", o, dir)
+					assert.ErrorContains(t, err, "would show "+dir)
+				}
+			}
+		}
+		p.policy.AllowUnsafeMounts = []string{ssh}
+		p.spec.Workspace = ssh
+		started, err := workspace.Start(t.Context(), p.policy, p.spec, copied)
+		assert.NilError(t, err)
+		s := session{started, t, ssh}
+		s.ok("echo new >file")
+		assert.NilError(t, s.Close())
+		got, err := os.ReadFile(filepath.Join(ssh, "file"))
+		assert.NilError(t, err)
+		assert.Equal(t, string(got), "new\n")
+	})
+}
+
+func TestAtTheSameTime(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		s := p.open(t, copied)
+		known := func(err error) {
+			if err != nil && !errors.Is(err, execpolicy.ErrClosed) && !errors.Is(err, workspace.ErrConflict) &&
+				// A Restart that Close cuts off has ended the container already.
+				!errors.Is(err, execpolicy.ErrEnded) {
+				t.Error(err)
+			}
+		}
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() {
+				_, err := s.Run(t.Context(), execpolicy.Command{Script: "head -c 100000 /dev/zero >half && mv half file; mkdir -p new; echo x >new/x"})
+				known(err)
+			})
+			all.Go(func() { _, err := s.Changes(t.Context()); known(err) })
+			all.Go(func() { _, err := s.Save(t.Context()); known(err) })
+			all.Go(func() { known(s.Restart(t.Context())) })
+			all.Go(func() {
+				_, err := workspace.Collect(t.Context(), s.Session.Session, ".", wanted("sub/**"))
+				known(err)
+			})
+		}
+		all.Go(func() { known(s.Close()) })
+		all.Wait()
+		text := s.host("file")
+		assert.Assert(t, text == "old\n" || len(text) == 100000)
+		s.clean()
+	})
+}
+
+// A tree that can't be read as a whole is not saved at all.
+func TestBombs(t *testing.T) {
+	runCases(t, []sessionCase{
+		{"too many", func(t *testing.T, s session) {
+			s.ok("echo new >file; mkdir z; i=0; while [ $i -lt 300 ]; do >z/$i; i=$((i + 1)); done")
+			s.save(execpolicy.ErrTooLarge)
+			assert.Equal(t, s.host("file"), "old\n")
+		}},
+		{"too large", func(t *testing.T, s session) {
+			s.ok("echo new >file; dd if=/dev/zero of=z bs=65536 count=400")
+			s.save(execpolicy.ErrTooLarge)
+			assert.Equal(t, s.host("file"), "old\n")
+			_, err := s.Changes(t.Context())
+			assert.ErrorIs(t, err, execpolicy.ErrTooLarge)
+			// The error of Close says so, and it is closed all the same.
+			assert.ErrorIs(t, s.Close(), execpolicy.ErrTooLarge)
+			<-s.Done()
+			s.clean()
+		}},
+		{"with holes", func(t *testing.T, s session) {
+			s.ok("dd if=/dev/zero of=z bs=65536 seek=100000 count=1")
+			s.save(execpolicy.ErrTooLarge)
+		}},
+		{"what can't be read", func(t *testing.T, s session) {
+			s.ok("echo new >file; >z; chmod 0 z")
+			s.save(execpolicy.ErrTransfer)
+			assert.Equal(t, s.host("file"), "old\n")
+		}},
+		{"cut off", func(t *testing.T, s session) {
+			ctx, cancel := context.WithCancel(t.Context())
+			s.ok("echo new >file; dd if=/dev/urandom of=z bs=65536 count=200")
+			go func() {
+				for ctx.Err() == nil {
+					if found, _ := filepath.Glob(filepath.Join(s.dir, ".cofferdam-*")); len(found) > 0 {
+						cancel()
+					}
+				}
+			}()
+			_, err := s.Save(ctx)
+			assert.ErrorIs(t, err, context.Canceled)
+			s.clean()
+			assert.Equal(t, s.host("file"), "old\n")
+			assert.Equal(t, s.ok("echo on"), "on")
+		}},
+	})
+}
