@@ -184,12 +184,16 @@ func (c *container) kill(ctx context.Context) error {
 		}
 	default:
 	}
+	if c.answered.Load() {
+		// The client has nothing to create any more, and one that stands still may hold a lock that podman needs for the removal.
+		defer time.AfterFunc(clientGrace, func() { c.client.Stop(context.WithoutCancel(ctx), stopGrace(ctx)) }).Stop()
+	}
 	err := c.force(ctx)
 	select {
 	case <-c.client.Done():
 	default:
 		// The engine does not answer, or the client does not see the end.
-		if stopErr := c.client.Stop(context.WithoutCancel(ctx), min(clientGrace, remaining(ctx)/2)/4); stopErr != nil {
+		if stopErr := c.client.Stop(context.WithoutCancel(ctx), stopGrace(ctx)); stopErr != nil {
 			err = errors.Join(err, stopErr)
 		} else if err != nil && remaining(ctx) > clientGrace {
 			// Without it nothing can come into being any more.
@@ -208,6 +212,9 @@ func (c *container) kill(ctx context.Context) error {
 	}
 	return fmt.Errorf("container %s: %w: %w", c.name, ErrStillThere, err)
 }
+
+// stopGrace is how long the client has to obey.
+func stopGrace(ctx context.Context) time.Duration { return min(clientGrace, remaining(ctx)/2) / 4 }
 
 // forceLater removes the container as soon as the engine answers again. It may come into being only then.
 func (c *container) forceLater() {

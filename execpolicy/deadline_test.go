@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -244,6 +245,30 @@ func TestClientThatStandsStill(t *testing.T) {
 			})
 		}
 	})
+}
+
+// A client that stands still may hold a lock without which nothing can be removed: it is ended while the removal waits.
+func TestClientThatHoldsUpTheRemoval(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	fake := fakeengine.New(t, dockercli.Podman, fakeengine.Faults{})
+	s := open(t, execpolicy.DockerPolicy{Engine: fake.Engine, Limits: execpolicy.Limits{TerminationTimeout: 12 * time.Second}}, execpolicy.Spec{})
+	client := place{}.client(t, s.Name())
+	defer client.Release()
+	stop(t, client)
+	defer client.Signal(syscall.SIGCONT)
+	fake.Set(fakeengine.Faults{Hang: []string{"rm"}})
+	closed := make(chan error, 1)
+	go func() { closed <- s.Close() }()
+	wait(t, func() bool { return errors.Is(client.Signal(syscall.Signal(0)), os.ErrProcessDone) }, "the client is left")
+	select {
+	case err := <-closed:
+		t.Errorf("the client was ended only behind the removal: %v", err)
+	default:
+	}
+	calls := fake.Calls()
+	assert.Equal(t, len(slices.DeleteFunc(calls, func(call []string) bool { return !slices.Contains(call, "rm") })), 1, "%q", calls)
+	fake.Set(fakeengine.Faults{})
+	assert.NilError(t, <-closed)
 }
 
 // What was sent for commands that never ran does not fill the container.
