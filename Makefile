@@ -9,7 +9,7 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 demo:
 	$(GO) run ./internal/tour
 
-# What isolates each preset on each engine: docs/presets.md.
+# What isolates each preset on each engine: execpolicy/presets.md.
 attest:
 	$(GO) run ./internal/attest
 

@@ -95,7 +95,7 @@ func invalid(errs *multierror.Error) error {
 func validateEnv(env map[string]string) []error {
 	var errs []error
 	for _, name := range ordered.Keys(env) {
-		if !isName(name) {
+		if !shellwire.IsName(name) {
 			errs = append(errs, fmt.Errorf("%q is no name of an environment variable: letters, digits and \"_\", not beginning with a digit", name))
 		}
 		switch name {
@@ -107,16 +107,6 @@ func validateEnv(env map[string]string) []error {
 		}
 	}
 	return errs
-}
-
-func isName(s string) bool {
-	for i, r := range s {
-		letter := r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
-		if !letter && (i == 0 || r < '0' || r > '9') {
-			return false
-		}
-	}
-	return s != ""
 }
 
 // unit returns what the worker runs. stdin is the file that holds the command's stdin; if empty, there is none.

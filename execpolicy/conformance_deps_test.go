@@ -21,20 +21,21 @@ var rooms = map[string][]string{
 	"internal/ordered":     {},
 	"internal/ours":        {},
 	"internal/procgroup":   {},
+	"internal/scratch":     {"execpolicy", "internal/ours"},
 	"internal/shellwire":   {},
 	"internal/tarball":     {},
 	"execpolicy/attest":    {"execpolicy", "dockercli", "internal/ours"},
 	"execpolicy/audit":     {"execpolicy"},
-	"execpolicy/codeblock": {"execpolicy", "internal/ours"},
+	"execpolicy/codeblock": {"execpolicy", "internal/ours", "internal/scratch"},
 	"execpolicy/deps":      {"execpolicy", "dockercli", "internal/shellwire"},
-	"execpolicy/python":    {"execpolicy", "internal/ours"},
+	"execpolicy/python":    {"execpolicy", "internal/ours", "internal/scratch"},
 	"execpolicy/redact":    {"execpolicy"},
 	"execpolicy/workspace": {"execpolicy"},
 }
 
 // helpers are packages of tests and demonstrations. What is in rooms must not import them.
 var helpers = []string{"internal/attest", "internal/bench", "internal/enginetest", "internal/enginetest/leftover", "internal/enginetest/private",
-	"internal/enginetest/rootless", "internal/enginetest/setup", "internal/fakeengine", "internal/fault", "internal/presets", "internal/tour",
+	"internal/enginetest/places", "internal/enginetest/rootless", "internal/enginetest/setup", "internal/fakeengine", "internal/fault", "internal/presets", "internal/tour",
 	"testdata/image"}
 
 // banned are packages that a program must not get by importing the library, with the reason. Sizes are those of a stripped program.

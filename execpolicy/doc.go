@@ -24,9 +24,10 @@
 // pieces, and before a [Spec.Filter], a caller's writer or a result has any of it. That holds for as long as the session is used, Restart
 // included, for the secrets of its commands too.
 //
-// What is found is the value as it is, less the white space around it, and as shells, Go, JSON, Python and JavaScript quote it; and of a value of more than
-// one line also each line of at least 8 bytes. A program that encodes it, reverses it or prints a part of it shows it. So this is for what
-// is printed in good faith, and no guard against a program that means to get a value out: that must have no way out, or no secret.
+// What is found is the value as it is, less the white space around it, and as shells, Go, JSON, Python and JavaScript quote it; and of a
+// value of more than one line also each line of at least 8 bytes. A program that encodes it, reverses it or prints a part of it shows it. So
+// this is for what is printed in good faith, and no guard against a program that means to get a value out: that must have no way out, or no
+// secret.
 //
 // A secret that is given to a command is given to its session: what ran before may wait for it, in a background job or in a shell function,
 // it stands in /proc/PID/environ, and what a command leaves in files stays there. What is in files that are read, and what they and those

@@ -51,8 +51,8 @@ func (s *Session) CopyOut(ctx context.Context, name string, w io.Writer) error {
 
 // CopyOutTo copies a directory inside, with all that is below it, or one regular file, into a directory of the host, with permissions
 // and times. Files that are there are replaced, each as a whole, and so are links in place of files; a directory is merged with one that
-// is there, and that keeps its own permissions. Whatever the container's program made of its tree, or of the host's directory if it can change that: nothing outside of root
-// is touched, and a link is never followed out of it.
+// is there, and that keeps its own permissions. Whatever the container's program made of its tree, or of the host's directory if it can
+// change that: nothing outside of root is touched, and a link is never followed out of it.
 //
 // All of it is first put into a directory of its own in root, whose name begins with ".cofferdam-" and that is removed at the end. A tree
 // that is not wholly in order is refused, and nothing changes. Errors are those of [Session.CopyOut], and [ErrUnsafeType] if a link, or

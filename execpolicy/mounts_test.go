@@ -223,7 +223,7 @@ func TestCheckWorkspace(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	assert.NilError(t, err)
 	in := func(name string) string { return filepath.Join(dir, name) }
-	for _, name := range []string{"me/.ssh", "me/work", "keys/deep"} {
+	for _, name := range []string{"me/.ssh", "me/project", "keys/deep"} {
 		assert.NilError(t, os.MkdirAll(in(name), 0o755))
 	}
 	assert.NilError(t, os.WriteFile(in("file"), nil, 0o644))
@@ -238,12 +238,12 @@ func TestCheckWorkspace(t *testing.T) {
 			assert.ErrorIs(t, err, ErrInvalid, name)
 			assert.ErrorContains(t, err, why)
 		}
-		assert.NilError(t, p.CheckWorkspace(in("me/work")))
+		assert.NilError(t, p.CheckWorkspace(in("me/project")))
 		assert.NilError(t, p.CheckWorkspace(""))
 		p.AllowUnsafeMounts = []string{in("me/.ssh")}
 		assert.NilError(t, p.CheckWorkspace(in("me/.ssh")))
 	}
-	assert.ErrorContains(t, DockerPolicy{Engine: &dockercli.Engine{Socket: in("me/work/s")}}.CheckWorkspace(in("me/work")), "would show "+in("me/work/s"))
+	assert.ErrorContains(t, DockerPolicy{Engine: &dockercli.Engine{Socket: in("me/project/s")}}.CheckWorkspace(in("me/project")), "would show "+in("me/project/s"))
 }
 
 func TestNamesOfMountsAreAbsolute(t *testing.T) {

@@ -27,9 +27,9 @@ type Spec struct {
 	// Env is the environment, on top of the image's. A session sends it over its stdin, so that no value is in an argument list or in
 	// what the engine knows of the container. Names must be those of shell variables.
 	Env map[string]string
-	// Secrets, of the type [Secrets], are values for the session's programs that nothing shows: not the argument list, the engine, an error, or what commands
-	// print. Only a session can have them: [Start] does not show them to the policy, and Spawn fails if there are any. Those of all its
-	// commands can use them, Prepare, Finish and the scripts included; and a shell that replaces another gets them anew.
+	// Secrets, of the type [Secrets], are values for the session's programs that nothing shows: not the argument list, the engine, an error,
+	// or what commands print. Only a session can have them: [Start] does not show them to the policy, and Spawn fails if there are any.
+	// Those of all its commands can use them, Prepare, Finish and the scripts included; and a shell that replaces another gets them anew.
 	Secrets SecretSet
 	// Labels are put on the container beside the library's own, whose names begin with "cofferdam.".
 	Labels map[string]string

@@ -11,7 +11,8 @@ const (
 	presetPids = 512
 )
 
-// Notebook returns the policy for code that is written and run piece by piece, as in a notebook. It is the zero [DockerPolicy] but for these:
+// Notebook returns the policy for code that is written and run piece by piece, as in a notebook. It is the zero [DockerPolicy] but for
+// these:
 //
 //   - WritableRootfs: libraries write caches and settings beside themselves and into the home of the image's user. What may be written to is
 //     still a matter of the image's modes: the user stays 65534:65534, or the workspace's owner, unless User names that of the image, such as

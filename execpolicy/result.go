@@ -107,7 +107,8 @@ type Result struct {
 	// StateLost says that the shell had to be replaced after this command, or before it because it was killed while it had nothing to
 	// do, so variables and functions are gone. Files stay, unless the container ended.
 	StateLost bool
-	// Dir is the shell's directory after the command, less the values of secrets. It is empty if the shell was lost, or has none that it can name.
+	// Dir is the shell's directory after the command, less the values of secrets. It is empty if the shell was lost, or has none that it can
+	// name.
 	Dir string
 	// OOMBefore and OOMAfter are how many processes of the container the kernel had killed for memory when the command began, and when
 	// it had ended; -1 if it is not known. If the command exited with 0, nobody looks again, and OOMAfter is -1.

@@ -127,7 +127,8 @@ const maxStarts = 8
 // starts holds those that are being started.
 var starts = make(chan struct{}, maxStarts)
 
-// spawn spawns a process and makes it answer, in its turn. If that fails, the process has been ended; without a process, nothing was spawned.
+// spawn spawns a process and makes it answer, in its turn. If that fails, the process has been ended; without a process, nothing was
+// spawned.
 func spawn(ctx context.Context, p Policy, spec Spec) (*Process, *conn, error) {
 	select {
 	case starts <- struct{}{}:
@@ -211,11 +212,11 @@ func bound(ctx context.Context, others ...context.Context) (context.Context, con
 // its deadline.
 //
 // A program that fails is a result, not an error, and so is a command that [Spec.Approve] refuses. An error without a result says that
-// the command did not run: it wraps ErrInvalid, ErrClosed, ErrEnded, ErrNoDir, ErrStdinTooLong, ErrAudit, the context's cause, the error of a
-// secret's Lookup, ErrTransfer if a secret's file could not be made, or ErrStart if the shell was lost and could not be replaced. A
-// result beside an error says what is known: the error is the context's cause if the outcome is Canceled, wraps ErrEnded if it is
-// SessionLost, wraps ErrStillThere if it is not known that everything is gone, wraps ErrBlocked if the output must not be seen, wraps
-// ErrAudit if there is no record of how it ended, or is that of one of the command's writers.
+// the command did not run: it wraps ErrInvalid, ErrClosed, ErrEnded, ErrNoDir, ErrStdinTooLong, ErrAudit, the context's cause, the error of
+// a secret's Lookup, ErrTransfer if a secret's file could not be made, or ErrStart if the shell was lost and could not be replaced. A result
+// beside an error says what is known: the error is the context's cause if the outcome is Canceled, wraps ErrEnded if it is SessionLost,
+// wraps ErrStillThere if it is not known that everything is gone, wraps ErrBlocked if the output must not be seen, wraps ErrAudit if there
+// is no record of how it ended, or is that of one of the command's writers.
 func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
 	if err := cmd.validate(); err != nil {
 		if shown := s.Conceal(err.Error()); shown != err.Error() {
@@ -581,8 +582,9 @@ func (s *Session) Restart(ctx context.Context) error {
 }
 
 // Close ends the command that runs, if any, runs the shutdown scripts, calls Spec.Finish, ends the container and returns when it is gone,
-// at the latest [Limits.TerminationTimeout] after the last deadline. The error names scripts that failed, has that of Finish, wraps ErrStillThere
-// if it is not known that everything is gone, and ErrAudit if records were lost. Closing again waits for the same end and returns the same error.
+// at the latest [Limits.TerminationTimeout] after the last deadline. The error names scripts that failed, has that of Finish, wraps
+// ErrStillThere if it is not known that everything is gone, and ErrAudit if records were lost. Closing again waits for the same end and
+// returns the same error.
 func (s *Session) Close() error {
 	if s.policy == nil {
 		return errLent

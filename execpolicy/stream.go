@@ -198,7 +198,8 @@ func (s *stream) begun() bool {
 // A sink takes what a command prints to one stream.
 type sink struct {
 	came int64 // bytes
-	// filter takes what comes in place of the rest, with the secrets taken out before; nil if there is nothing to take out. failed is its error.
+	// filter takes what comes in place of the rest, with the secrets taken out before; nil if there is nothing to take out. failed is its
+	// error.
 	filter io.WriteCloser
 	failed error
 	kept   truncate.Buffer

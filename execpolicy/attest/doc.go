@@ -29,12 +29,12 @@
 // word. An attestation that holds against an image that nobody trusts takes a look from the host, which an engine on another machine does
 // not allow. And nothing here looks for bugs in the kernel.
 //
-// gVisor keeps process 1 neither unreadable nor from being stopped, and shows no limits: there the lifeline and the limits are not seen to be
-// in force, the report names the guard process on the host as the second line, and who uses it names in [Options] what is required. That is
-// how gVisor is known to be: attest itself has not been tried on it, nor with control groups of version 2.
+// gVisor keeps process 1 neither unreadable nor from being stopped, and shows no limits: there the lifeline and the limits are not seen to
+// be in force, the report names the guard process on the host as the second line, and who uses it names in [Options] what is required. That
+// is how gVisor is known to be: attest itself has not been tried on it, nor with control groups of version 2.
 //
 // # Weak engines
 //
-// A report names published ways out of a container, by the versions that the engine reports of its parts; see [Weaknesses]. Distributions fix
-// them without another number, so that is a warning unless [Options.RefuseWeakEngine] is set.
+// A report names published ways out of a container, by the versions that the engine reports of its parts; see [Weaknesses]. Distributions
+// fix them without another number, so that is a warning unless [Options.RefuseWeakEngine] is set.
 package attest

@@ -18,7 +18,7 @@ func TestApproveIsAskedAboutCode(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		var asked []string
 		no := errors.New("not today")
-		p.spec.Approve = func(_ context.Context, c execpolicy.Command) error {
+		p.Spec.Approve = func(_ context.Context, c execpolicy.Command) error {
 			code, err := io.ReadAll(c.Stdin)
 			assert.Check(t, err)
 			asked = append(asked, string(code))

@@ -2,20 +2,19 @@ package codeblock
 
 import (
 	"context"
-	"crypto/rand"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
-	"path"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
+	"github.com/seed-64a260eb/cofferdam/internal/scratch"
 )
 
 var (
@@ -56,8 +55,8 @@ type Return struct {
 // [execpolicy.ErrInvalid], ErrLanguage or ErrProgram, or is that of [execpolicy.Session.Run] or [execpolicy.Session.WriteFile].
 //
 // Input and result lie in a new directory of the container's /tmp, or of what [Options.Env] has as TMPDIR, that only the container's user
-// may enter. It is removed when Call returns; if ctx has ended by then, as soon as the session's turn comes. The zero DockerPolicy's /tmp has
-// room for an input and a result of about 60 MB each, because Python and JavaScript remove the input as they begin; the memory that a
+// may enter. It is removed when Call returns; if ctx has ended by then, as soon as the session's turn comes. The zero DockerPolicy's /tmp
+// has room for an input and a result of about 60 MB each, because Python and JavaScript remove the input as they begin; the memory that a
 // program takes for them, several times as much if they hold many small values, counts with the files against the limit.
 func Call(ctx context.Context, s *execpolicy.Session, b Block, input any, o Options) (*Return, error) {
 	c, err := o.prepareCall(b, input)
@@ -68,7 +67,7 @@ func Call(ctx context.Context, s *execpolicy.Session, b Block, input any, o Opti
 	if err != nil {
 		return nil, err
 	}
-	defer o.remove(ctx, s, c.dir)
+	defer scratch.Clean(ctx, s, "rm", "-rf", c.dir)
 	if r, err := o.prepare(ours.Mark(ctx), s, `umask 77; mkdir "$1"`, []string{c.dir}, ""); err != nil {
 		return nil, err
 	} else if r.ExitCode != 0 {
@@ -125,13 +124,9 @@ func (o Options) prepareCall(b Block, input any) (c call, err error) {
 	} else if !utf8.Valid(c.input) {
 		errs = append(errs, fmt.Errorf("%w: the input is not UTF-8", execpolicy.ErrInvalid))
 	}
-	temp, ok := o.Env["TMPDIR"]
-	if !ok {
-		temp = "/tmp"
-	} else if !path.IsAbs(temp) {
-		errs = append(errs, fmt.Errorf("%w: TMPDIR is %q, which is not absolute", execpolicy.ErrInvalid, temp))
+	if c.dir, err = scratch.Dir(o.Env); err != nil {
+		errs = append(errs, err)
 	}
-	c.dir = path.Join(temp, ".cofferdam-"+strings.ToLower(rand.Text()))
 	if c.name, c.lang, err = o.language(b); err != nil {
 		errs = append(errs, err)
 	} else if len(c.lang.Programs) == 0 {
@@ -214,19 +209,6 @@ func checkResult(data []byte) (json.RawMessage, error) {
 		return nil, fmt.Errorf("%w: it is not JSON: %w", ErrBadResult, err)
 	}
 	return value, nil
-}
-
-// remove removes the directory of a call, at the latest when the session ends, and waits for that as long as somebody waits for the call.
-func (o Options) remove(ctx context.Context, s *execpolicy.Session, dir string) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		s.Run(ours.Mark(context.WithoutCancel(ctx)), execpolicy.Command{Argv: []string{"rm", "-rf", dir}, Timeout: prepareTimeout})
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
 }
 
 // printable returns what a program said, as part of an error.

@@ -4,10 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"maps"
 	"math"
-	"os"
 	"strings"
 	"testing"
 
@@ -18,6 +15,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/codeblock"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 )
 
 // noCalls checks that no call has left a directory, as soon as those that were canceled had their turn.
@@ -331,37 +329,15 @@ func TestExamples(t *testing.T) {
 			{"Call_forkBomb", ExampleCall_forkBomb, "Resource temporarily unavailable\nfewer than 50: true\n"},
 			{"Call_duration", ExampleCall_duration, "\"done\" true\n"},
 		} {
-			t.Run(c.name, func(t *testing.T) { assert.Equal(t, printed(t, c.run), c.want) })
+			t.Run(c.name, func(t *testing.T) { assert.Equal(t, enginetest.Printed(t, c.run), c.want) })
 		}
 	})
 }
 
-// printed returns what a function prints on the program's stdout.
-func printed(t *testing.T, run func()) string {
-	t.Helper()
-	r, w, err := os.Pipe()
-	assert.NilError(t, err)
-	stdout := os.Stdout
-	os.Stdout = w
-	defer func() { os.Stdout = stdout }()
-	done := make(chan string)
-	go func() {
-		text, _ := io.ReadAll(r)
-		done <- string(text)
-	}()
-	func() {
-		defer w.Close()
-		run()
-	}()
-	defer r.Close()
-	return <-done
-}
-
 // 50 MiB go in and come out under the limits of the zero policy: a /tmp of 64 MiB, and 512 MiB of memory with that.
 func TestLargeCalls(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
-		p := place{policy: execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image}, spec: execpolicy.Spec{Labels: maps.Clone(e.Labels)}}
-		s := p.open(t)
+	places.OnEngines(t, execpolicy.Limits{}, func(t *testing.T, p places.Place) {
+		s := place(p).open(t)
 		for name, value := range map[string]string{
 			"text":    `{"a":["` + strings.Repeat("é日🚢 ......", 50<<16) + `"]}`,
 			"numbers": "[" + strings.Repeat("1234567,", 5<<17) + "1]",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
+	"github.com/seed-64a260eb/cofferdam/internal/scratch"
 )
 
 var (
@@ -292,16 +293,13 @@ status=$?
 rm -rf "$dir"
 exit $status`
 
-// prepareTimeout bounds what has to be done before a program can run.
-const prepareTimeout = 30 * time.Second
-
 // prepare runs a script of ours to its end.
 func (o Options) prepare(
 	ctx context.Context, s *execpolicy.Session, script string, args []string, stdin string,
 ) (*execpolicy.Result, error) {
 	r, err := s.Run(ctx, execpolicy.Command{
 		Argv: slices.Concat([]string{"sh", "-c", script, "sh"}, args), Dir: o.Dir, Env: o.Env,
-		Stdin: strings.NewReader(stdin), Timeout: prepareTimeout,
+		Stdin: strings.NewReader(stdin), Timeout: scratch.Timeout,
 	})
 	switch {
 	case err != nil:

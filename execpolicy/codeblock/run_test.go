@@ -3,7 +3,6 @@ package codeblock_test
 import (
 	"context"
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -11,34 +10,16 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
 
-	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/codeblock"
-	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
-	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 )
 
 // A place opens sessions on one engine.
-type place struct {
-	policy execpolicy.DockerPolicy
-	spec   execpolicy.Spec
-}
+type place places.Place
 
-// everywhere runs f on the fake engine and on each real one, and fails on what is left behind.
 func everywhere(t *testing.T, f func(t *testing.T, p place)) {
-	limits := execpolicy.Limits{CommandTimeout: 30 * time.Second}
-	t.Run("fake", func(t *testing.T) {
-		fakeengine.NeedIsolation(t)
-		enginetest.Check(t)
-		e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
-		f(t, place{policy: execpolicy.DockerPolicy{Engine: e.Engine, Limits: limits}})
-	})
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
-		f(t, place{
-			policy: execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image, Limits: limits},
-			spec:   execpolicy.Spec{Labels: maps.Clone(e.Labels)},
-		})
-	})
+	places.Everywhere(t, execpolicy.Limits{CommandTimeout: 30 * time.Second}, func(t *testing.T, p places.Place) { f(t, place(p)) })
 }
 
 // A session is an open session and the test that it is for.
@@ -49,7 +30,7 @@ type session struct {
 
 func (p place) open(t *testing.T) session {
 	t.Helper()
-	s, err := execpolicy.Start(t.Context(), p.policy, p.spec)
+	s, err := execpolicy.Start(t.Context(), p.Policy, p.Spec)
 	assert.NilError(t, err)
 	t.Cleanup(func() { s.Close() })
 	return session{s, t}
@@ -330,7 +311,7 @@ func TestSessionsOfTheirOwn(t *testing.T) {
 		})
 		t.Run("nothing can be written", func(t *testing.T) {
 			p := p
-			p.spec.Workspace, p.policy.WorkspaceReadOnly = t.TempDir(), true
+			p.Spec.Workspace, p.Policy.WorkspaceReadOnly = t.TempDir(), true
 			s := p.open(t)
 			r := s.blocks(codeblock.Options{}, python("print(1)"), sh("echo 2"), python("# filename: a.py\nprint(3)"))
 			refused(t, r, codeblock.ErrFilename, "can't be stored", "a.py")

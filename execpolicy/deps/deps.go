@@ -11,15 +11,16 @@
 //
 // Set-up scripts run code that nobody trusts, as every installation of packages does. They run in a session like any other, with the
 // network if its policy has it, and see nothing of the host but the one directory. What they make of that, links, set-uid files,
-// directories that nobody may read, is never opened, followed or run on the host; it lies in a directory that only the host's user can enter.
-// A layer gets its name when all scripts have succeeded and their container is gone, so nothing can change it any more. What it does to a
-// session that uses it is another matter: its code is run there, with all that this session may do. It can be as large as the host's disk allows.
+// directories that nobody may read, is never opened, followed or run on the host; it lies in a directory that only the host's user can
+// enter. A layer gets its name when all scripts have succeeded and their container is gone, so nothing can change it any more. What it does
+// to a session that uses it is another matter: its code is run there, with all that this session may do. It can be as large as the host's
+// disk allows.
 //
 // # Whose the files are
 //
 // The directory belongs to the host's user, and so the set-up runs as that user (see [execpolicy.DockerPolicy.User]). Where that is root it
-// is given to 65534:65534, as which sessions without a workspace run too: a container never runs as root because the program does. Sessions that
-// run as somebody else read what the set-up lets everybody read, which is all of it with the usual umask.
+// is given to 65534:65534, as which sessions without a workspace run too: a container never runs as root because the program does. Sessions
+// that run as somebody else read what the set-up lets everybody read, which is all of it with the usual umask.
 package deps
 
 import (

@@ -17,7 +17,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/deps"
-	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 )
 
 // A place builds layers on one engine, in a cache of its own.
@@ -30,9 +30,8 @@ type place struct {
 
 // everywhere runs f on each engine, and fails on what is left behind.
 func everywhere(t *testing.T, f func(t *testing.T, p place)) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
-		policy := execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image, Limits: execpolicy.Limits{CommandTimeout: time.Minute}}
-		f(t, place{t, policy, e.Labels, t.TempDir()})
+	places.OnEngines(t, execpolicy.Limits{CommandTimeout: time.Minute}, func(t *testing.T, p places.Place) {
+		f(t, place{t, p.Policy, p.Spec.Labels, t.TempDir()})
 	})
 }
 

@@ -44,7 +44,7 @@ func (f Functions) Recipe() (Recipe, error) {
 	refuse := func(format string, args ...any) {
 		errs = multierror.Append(errs, fmt.Errorf("%w: "+format, append([]any{execpolicy.ErrInvalid}, args...)...))
 	}
-	if !isIdentifier(f.Module) {
+	if !shellwire.IsName(f.Module) {
 		refuse("the module's name %q is no identifier", f.Module)
 	} else if slices.Contains(keywords, f.Module) {
 		refuse("the module's name %q is a keyword of Python", f.Module)
@@ -68,16 +68,6 @@ func (f Functions) Recipe() (Recipe, error) {
 	}
 	r.Scripts = append(r.Scripts, fmt.Sprintf(store, f.Module, shellwire.Quote(f.Source)), "python3 -c 'import "+f.Module+"'")
 	return r, nil
-}
-
-func isIdentifier(s string) bool {
-	for i, c := range s {
-		letter := c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !letter && (i == 0 || c < '0' || c > '9') {
-			return false
-		}
-	}
-	return s != ""
 }
 
 // keywords are those of Python 3.14.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
+	"github.com/seed-64a260eb/cofferdam/internal/scratch"
 )
 
 var (
@@ -106,15 +107,9 @@ var (
 	stopScript string
 )
 
-// prepareTimeout bounds the start and the end of an interpreter, which take a tenth of a second.
-const prepareTimeout = 30 * time.Second
-
 // Start starts an interpreter in a session, in 30 s at most. An error wraps [execpolicy.ErrInvalid], ErrStart, or is that of
 // [execpolicy.Session.Run]; then nothing of it is left.
 func Start(ctx context.Context, s *execpolicy.Session, o Options) (*Interpreter, error) {
-	if temp, ok := o.Env["TMPDIR"]; ok && !strings.HasPrefix(temp, "/") {
-		return nil, fmt.Errorf("%w: TMPDIR is %q, which is not absolute", execpolicy.ErrInvalid, temp)
-	}
 	if strings.HasPrefix(o.Program, "-") {
 		return nil, fmt.Errorf("%w: %q is no name of a program", execpolicy.ErrInvalid, o.Program)
 	}
@@ -128,19 +123,18 @@ func Start(ctx context.Context, s *execpolicy.Session, o Options) (*Interpreter,
 
 // start starts an interpreter for the holder of the turn.
 func (p *Interpreter) start(ctx context.Context) error {
-	p.name = p.session.Name()
-	p.dir = "/tmp"
-	if temp, ok := p.options.Env["TMPDIR"]; ok {
-		p.dir = temp
+	var err error
+	if p.dir, err = scratch.Dir(p.options.Env); err != nil {
+		return err
 	}
-	p.dir += "/.cofferdam-" + strings.ToLower(rand.Text())
+	p.name = p.session.Name()
 	programs := []string{"python3", "python"}
 	if p.options.Program != "" {
 		programs = []string{p.options.Program}
 	}
 	r, err := p.session.Run(ours.Mark(ctx), execpolicy.Command{
 		Argv: slices.Concat([]string{"sh", "-c", startScript, "sh", p.dir, interpreter}, programs),
-		Dir:  p.options.Dir, Env: p.options.Env, Timeout: prepareTimeout,
+		Dir:  p.options.Dir, Env: p.options.Env, Timeout: scratch.Timeout,
 	})
 	switch {
 	case err == nil && r.Outcome == execpolicy.Exited && r.ExitCode == 0:
@@ -170,8 +164,8 @@ func (p *Interpreter) start(ctx context.Context) error {
 // If it does not, or if the interpreter ends in any other way, the result says StateLost, and the next snippet runs in a new one. So it
 // does after [execpolicy.Session.Restart].
 //
-// An error is that of [execpolicy.Session.Run] or, beside a result, of [execpolicy.Session.ReadFile], with the same meaning; or it wraps ErrStart, without a result, ErrReply or ErrNoRoom, beside
-// one, or ErrClosed.
+// An error is that of [execpolicy.Session.Run] or, beside a result, of [execpolicy.Session.ReadFile], with the same meaning; or it wraps
+// ErrStart, without a result, ErrReply or ErrNoRoom, beside one, or ErrClosed.
 func (p *Interpreter) Run(ctx context.Context, snippet Snippet) (*Result, error) {
 	if len(snippet.Code) > execpolicy.MaxStdin {
 		return nil, fmt.Errorf("%w: more than %d bytes", execpolicy.ErrStdinTooLong, execpolicy.MaxStdin)
@@ -330,17 +324,7 @@ func (r *Result) decode(data []byte) error {
 func (p *Interpreter) discard(ctx context.Context) {
 	dir := p.dir
 	p.dir, p.lost = "", true
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		p.session.Run(ours.Mark(context.WithoutCancel(ctx)), execpolicy.Command{
-			Argv: []string{"sh", "-c", same + stopScript, "sh", dir}, Timeout: prepareTimeout,
-		})
-	}()
-	select {
-	case <-done:
-	case <-ctx.Done():
-	}
+	scratch.Clean(ctx, p.session, "sh", "-c", same+stopScript, "sh", dir)
 }
 
 // Close ends the interpreter, and the snippet that it runs with the outcome Canceled. What snippets have started and left in the

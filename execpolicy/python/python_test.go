@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"os"
 	"os/exec"
 	"runtime"
@@ -21,37 +19,20 @@ import (
 	"gotest.tools/v3/assert/cmp"
 	"gotest.tools/v3/poll"
 
-	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/python"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
-	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 )
 
 // short is the deadline of what is meant to miss it.
 const short = 300 * time.Millisecond
 
 // A place opens sessions on one engine.
-type place struct {
-	policy execpolicy.DockerPolicy
-	spec   execpolicy.Spec
-}
+type place places.Place
 
-// everywhere runs f on the fake engine and on each real one, and fails on what is left behind.
 func everywhere(t *testing.T, f func(t *testing.T, p place)) {
-	limits := execpolicy.Limits{CommandTimeout: 30 * time.Second}
-	t.Run("fake", func(t *testing.T) {
-		fakeengine.NeedIsolation(t)
-		enginetest.Check(t)
-		e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
-		f(t, place{policy: execpolicy.DockerPolicy{Engine: e.Engine, Limits: limits}})
-	})
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
-		f(t, place{
-			policy: execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image, Limits: limits},
-			spec:   execpolicy.Spec{Labels: maps.Clone(e.Labels)},
-		})
-	})
+	places.Everywhere(t, execpolicy.Limits{CommandTimeout: 30 * time.Second}, func(t *testing.T, p places.Place) { f(t, place(p)) })
 }
 
 // A notebook is an interpreter, its session and the test that it is for.
@@ -63,7 +44,7 @@ type notebook struct {
 
 func (p place) open(t *testing.T) notebook {
 	t.Helper()
-	s, err := execpolicy.Start(t.Context(), p.policy, p.spec)
+	s, err := execpolicy.Start(t.Context(), p.Policy, p.Spec)
 	assert.NilError(t, err)
 	t.Cleanup(func() { s.Close() })
 	py, err := python.Start(t.Context(), s, python.Options{})
@@ -536,7 +517,7 @@ func TestSessions(t *testing.T) {
 			assert.Equal(t, n.shell("ls -d /tmp/.cofferdam-* | wc -l"), "1")
 		})
 		t.Run("memory", func(t *testing.T) {
-			if p.policy.Image == "" {
+			if p.Policy.Image == "" {
 				t.Log("left out: the fake engine has no limits")
 				return
 			}
@@ -589,30 +570,9 @@ func TestExamples(t *testing.T) {
 		old := sandbox
 		defer func() { sandbox = old }()
 		sandbox.Engine, sandbox.Image = e.Engine, e.Image
-		assert.Equal(t, printed(t, Example), "\nr is 2\n{'area': 12.57}{\"area\": 12.57}\n\nZeroDivisionError - division by zero\n")
-		assert.Equal(t, printed(t, ExampleInterpreter), "exited  state lost: false\ntimed out  state lost: false\nexited 42 state lost: false\n")
+		assert.Equal(t, enginetest.Printed(t, Example), "\nr is 2\n{'area': 12.57}{\"area\": 12.57}\n\nZeroDivisionError - division by zero\n")
+		assert.Equal(t, enginetest.Printed(t, ExampleInterpreter), "exited  state lost: false\ntimed out  state lost: false\nexited 42 state lost: false\n")
 	})
-}
-
-// printed returns what a function prints on the program's stdout.
-func printed(t *testing.T, run func()) string {
-	t.Helper()
-	r, w, err := os.Pipe()
-	assert.NilError(t, err)
-	defer r.Close()
-	stdout := os.Stdout
-	os.Stdout = w
-	defer func() { os.Stdout = stdout }()
-	done := make(chan string)
-	go func() {
-		text, _ := io.ReadAll(r)
-		done <- string(text)
-	}()
-	func() {
-		defer w.Close()
-		run()
-	}()
-	return <-done
 }
 
 func FuzzReply(f *testing.F) {

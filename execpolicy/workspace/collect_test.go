@@ -25,7 +25,7 @@ func wanted(patterns ...string) workspace.CollectOptions {
 // open opens a session of which only the files count.
 func (p place) ephemeral(t *testing.T) session {
 	t.Helper()
-	s, err := execpolicy.Start(t.Context(), p.policy, p.spec)
+	s, err := execpolicy.Start(t.Context(), p.Policy, p.Spec)
 	assert.NilError(t, err)
 	t.Cleanup(func() { s.Close() })
 	return session{&workspace.Session{Session: s}, t, ""}
@@ -33,7 +33,7 @@ func (p place) ephemeral(t *testing.T) session {
 
 func TestCollects(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		p.policy.MaxTreeBytes = 5 << 20
+		p.Policy.MaxTreeBytes = 5 << 20
 		s := p.ephemeral(t)
 		// What does not match may be of any kind and size.
 		s.ok(`ln -s / root; ln -s nowhere x.png.link; mkfifo fifo; echo h >h; ln h hard; >"$(printf '\377')"; dd if=/dev/zero of=junk bs=65536 count=160

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,42 +20,27 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/workspace"
-	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
-	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 )
-
-// A place opens sessions on one engine.
-type place struct {
-	policy execpolicy.DockerPolicy
-	spec   execpolicy.Spec
-	fake   bool
-}
 
 var limits = execpolicy.Limits{CommandTimeout: 30 * time.Second, MaxTreeEntries: 300, MaxTreeBytes: 24 << 20}
 
-// everywhere runs f on the fake engine and on each real one, and fails on what is left behind.
+// A place opens sessions on one engine.
+type place places.Place
+
 func everywhere(t *testing.T, f func(t *testing.T, p place)) {
-	t.Run("fake", func(t *testing.T) {
-		fakeengine.NeedIsolation(t)
-		enginetest.Check(t)
-		e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
-		f(t, place{execpolicy.DockerPolicy{Engine: e.Engine, Limits: limits}, execpolicy.Spec{}, true})
-	})
-	onEngines(t, f)
+	places.Everywhere(t, limits, func(t *testing.T, p places.Place) { f(t, place(p)) })
 }
 
-// onEngines runs f on each real engine.
 func onEngines(t *testing.T, f func(t *testing.T, p place)) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
-		f(t, place{execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image, Limits: limits}, execpolicy.Spec{Labels: maps.Clone(e.Labels)}, false})
-	})
+	places.OnEngines(t, limits, func(t *testing.T, p places.Place) { f(t, place(p)) })
 }
 
 // remote makes the engine one that may run on another machine.
 func (p place) remote() place {
-	e := *p.policy.Engine
+	e := *p.Policy.Engine
 	e.Remote = true
-	p.policy.Engine = &e
+	p.Policy.Engine = &e
 	return p
 }
 
@@ -73,8 +57,8 @@ var copied = workspace.Options{Mode: workspace.Copied}
 func (p place) open(t *testing.T, o workspace.Options) session {
 	t.Helper()
 	dir := sample(t)
-	p.spec.Workspace = dir
-	s, err := workspace.Start(t.Context(), p.policy, p.spec, o)
+	p.Spec.Workspace = dir
+	s, err := workspace.Start(t.Context(), p.Policy, p.Spec, o)
 	assert.NilError(t, err)
 	t.Cleanup(func() { s.Close() })
 	return session{s, t, dir}
@@ -476,17 +460,17 @@ func TestModes(t *testing.T) {
 		})
 		t.Run("a mount that can't be had", func(t *testing.T) {
 			p := p.remote()
-			p.spec.Workspace = sample(t)
-			_, err := workspace.Start(t.Context(), p.policy, p.spec, workspace.Options{Mode: workspace.Mounted})
+			p.Spec.Workspace = sample(t)
+			_, err := workspace.Start(t.Context(), p.Policy, p.Spec, workspace.Options{Mode: workspace.Mounted})
 			assert.ErrorIs(t, err, execpolicy.ErrNoMount)
 			assert.ErrorContains(t, err, "another machine")
 		})
 		t.Run("a start that fails for another reason is not tried as a copy", func(t *testing.T) {
 			p := p
-			p.spec.Workspace = sample(t)
+			p.Spec.Workspace = sample(t)
 			calls := 0
-			p.spec.Prepare = func(context.Context, *execpolicy.Session) error { calls++; return errHook }
-			_, err := workspace.Start(t.Context(), p.policy, p.spec, workspace.Options{})
+			p.Spec.Prepare = func(context.Context, *execpolicy.Session) error { calls++; return errHook }
+			_, err := workspace.Start(t.Context(), p.Policy, p.Spec, workspace.Options{})
 			assert.ErrorIs(t, err, errHook)
 			assert.Equal(t, calls, 1)
 		})
@@ -502,12 +486,12 @@ func TestModes(t *testing.T) {
 		})
 		t.Run("read-only", func(t *testing.T) {
 			p := p.remote()
-			p.policy.WorkspaceReadOnly = true
-			p.spec.Workspace = sample(t)
-			for _, policy := range []execpolicy.Policy{p.policy, &p.policy} {
-				started, err := workspace.Start(t.Context(), policy, p.spec, workspace.Options{})
+			p.Policy.WorkspaceReadOnly = true
+			p.Spec.Workspace = sample(t)
+			for _, policy := range []execpolicy.Policy{p.Policy, &p.Policy} {
+				started, err := workspace.Start(t.Context(), policy, p.Spec, workspace.Options{})
 				assert.NilError(t, err)
-				s := session{started, t, p.spec.Workspace}
+				s := session{started, t, p.Spec.Workspace}
 				s.ok("echo new >file")
 				s.changed(`changed "file" -rw-r--r-- 4`)
 				_, err = s.Save(t.Context())
@@ -518,13 +502,13 @@ func TestModes(t *testing.T) {
 		})
 		t.Run("hooks and scripts of the caller's", func(t *testing.T) {
 			p := p
-			p.spec.Prepare = func(ctx context.Context, s *execpolicy.Session) error {
+			p.Spec.Prepare = func(ctx context.Context, s *execpolicy.Session) error {
 				text, err := s.ReadFile(ctx, "file", 0)
 				return errors.Join(err, s.WriteFile(ctx, "prepared", text, 0o644))
 			}
-			p.spec.Startup = []string{"cat prepared file >started"}
-			p.spec.Shutdown = []string{"cp started shut"}
-			p.spec.Finish = func(ctx context.Context, s *execpolicy.Session) error {
+			p.Spec.Startup = []string{"cat prepared file >started"}
+			p.Spec.Shutdown = []string{"cp started shut"}
+			p.Spec.Finish = func(ctx context.Context, s *execpolicy.Session) error {
 				text, err := s.ReadFile(ctx, "shut", 0)
 				return errors.Join(err, s.WriteFile(ctx, "finished", text, 0o644), errHook)
 			}
@@ -537,11 +521,11 @@ func TestModes(t *testing.T) {
 			if os.Geteuid() != 0 {
 				t.Skip("left out: only root gives files to others")
 			}
-			p.spec.Workspace = sample(t)
-			assert.NilError(t, os.Chown(p.spec.Workspace, 4711, 4712))
-			started, err := workspace.Start(t.Context(), p.policy, p.spec, copied)
+			p.Spec.Workspace = sample(t)
+			assert.NilError(t, os.Chown(p.Spec.Workspace, 4711, 4712))
+			started, err := workspace.Start(t.Context(), p.Policy, p.Spec, copied)
 			assert.NilError(t, err)
-			s := session{started, t, p.spec.Workspace}
+			s := session{started, t, p.Spec.Workspace}
 			s.ok("mkdir new; echo x >new/x; echo y >file")
 			assert.NilError(t, s.Close())
 			for _, name := range []string{"new", "new/x", "file"} {
@@ -552,7 +536,7 @@ func TestModes(t *testing.T) {
 			}
 		})
 		t.Run("a container that has ended", func(t *testing.T) {
-			p.policy.Lifetime = 2 * time.Second
+			p.Policy.Lifetime = 2 * time.Second
 			s := p.open(t, copied)
 			<-s.Done()
 			assert.ErrorIs(t, s.Close(), execpolicy.ErrEnded)
@@ -585,17 +569,17 @@ func TestStartRefuses(t *testing.T) {
 	}
 	// A failed start leaves nothing, and says what can't be copied.
 	everywhere(t, func(t *testing.T, p place) {
-		p.spec.Workspace = sample(t)
-		assert.NilError(t, os.Symlink("file", filepath.Join(p.spec.Workspace, "link")))
-		_, err := workspace.Start(t.Context(), p.policy, p.spec, copied)
+		p.Spec.Workspace = sample(t)
+		assert.NilError(t, os.Symlink("file", filepath.Join(p.Spec.Workspace, "link")))
+		_, err := workspace.Start(t.Context(), p.Policy, p.Spec, copied)
 		assert.ErrorIs(t, err, execpolicy.ErrStart)
 		assert.ErrorIs(t, err, execpolicy.ErrUnsafeType)
 		assert.ErrorContains(t, err, `"link"`)
-		s, err := workspace.Start(t.Context(), p.policy, p.spec, workspace.Options{Exclude: []string{"link"}})
+		s, err := workspace.Start(t.Context(), p.Policy, p.Spec, workspace.Options{Exclude: []string{"link"}})
 		assert.NilError(t, err)
 		assert.NilError(t, s.Close())
-		p.policy.MaxTreeBytes = 1 << 20
-		_, err = workspace.Start(t.Context(), p.policy, p.spec, workspace.Options{Exclude: []string{"link"}})
+		p.Policy.MaxTreeBytes = 1 << 20
+		_, err = workspace.Start(t.Context(), p.Policy, p.Spec, workspace.Options{Exclude: []string{"link"}})
 		assert.ErrorIs(t, err, execpolicy.ErrTooLarge)
 	})
 }
@@ -612,20 +596,20 @@ func TestCopiesNothingThatGivesTheHostAway(t *testing.T) {
 			assert.NilError(t, os.Mkdir(dir, 0o755))
 		}
 		t.Setenv("HOME", home)
-		p.policy.ProtectedPaths = []string{kept}
+		p.Policy.ProtectedPaths = []string{kept}
 		for _, o := range []workspace.Options{{}, copied, {Discard: true}, {Exclude: []string{"x"}}} {
 			for _, dir := range []string{home, ssh, kept} {
-				p.spec.Workspace = dir
-				for _, policy := range []execpolicy.Policy{p.policy, &p.policy} {
-					_, err := workspace.Start(t.Context(), policy, p.spec, o)
+				p.Spec.Workspace = dir
+				for _, policy := range []execpolicy.Policy{p.Policy, &p.Policy} {
+					_, err := workspace.Start(t.Context(), policy, p.Spec, o)
 					assert.ErrorIs(t, err, execpolicy.ErrInvalid, "%v %s", o, dir)
 					assert.ErrorContains(t, err, "would show "+dir)
 				}
 			}
 		}
-		p.policy.AllowUnsafeMounts = []string{ssh}
-		p.spec.Workspace = ssh
-		started, err := workspace.Start(t.Context(), p.policy, p.spec, copied)
+		p.Policy.AllowUnsafeMounts = []string{ssh}
+		p.Spec.Workspace = ssh
+		started, err := workspace.Start(t.Context(), p.Policy, p.Spec, copied)
 		assert.NilError(t, err)
 		s := session{started, t, ssh}
 		s.ok("echo new >file")

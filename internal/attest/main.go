@@ -1,6 +1,6 @@
-// Attest prints what isolates a session of each preset on each engine that works, as docs/presets.md has it: what the preset is for, its
-// command line, and a table. With the argument "json" it prints the reports alone. It exits with 1 if something that a policy asks for is
-// not in force.
+// Attest prints what isolates a session of each preset on each engine that works, as execpolicy/presets.md has it: what the preset is for,
+// its command line, and a table. With the argument "json" it prints the reports alone. It exits with 1 if something that a policy asks for
+// is not in force.
 //
 // The environment's ENGINE names one engine; else docker and podman are tried.
 package main
@@ -25,7 +25,7 @@ import (
 // timeout bounds the making of one engine's image, and one report.
 const timeout = 6 * time.Minute
 
-const title = `<!-- Made by: make -s attest >docs/presets.md -->
+const title = `<!-- Made by: make -s attest >execpolicy/presets.md -->
 
 # Presets
 

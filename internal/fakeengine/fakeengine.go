@@ -171,8 +171,8 @@ func (e *Engine) Pid(name string) int {
 	return 0
 }
 
-// Processes describes the processes of the engine that run: clients, the ones that stand for the engine's daemon, and each container's process 1. On
-// systems other than Linux none is seen.
+// Processes describes the processes of the engine that run: clients, the ones that stand for the engine's daemon, and each container's
+// process 1. On systems other than Linux none is seen.
 func (e *Engine) Processes() []string {
 	var running []string
 	for _, p := range e.processes() {

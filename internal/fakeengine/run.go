@@ -14,8 +14,9 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 )
 
-// A message is what a run's client and the keeper of its container tell each other. The client sends the spec, then "start", and "eof" when its
-// stdin has ended, or "keep" if that must stay open when the client is gone. The keeper sends "created", "started" and "exited", or "refused".
+// A message is what a run's client and the keeper of its container tell each other. The client sends the spec, then "start", and "eof" when
+// its stdin has ended, or "keep" if that must stay open when the client is gone. The keeper sends "created", "started" and "exited", or
+// "refused".
 type message struct {
 	Event   string
 	Spec    *spec    `json:",omitempty"`

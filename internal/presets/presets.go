@@ -1,4 +1,5 @@
-// Package presets lists the presets of package execpolicy, for its documentation: docs/presets.md, which the program internal/attest prints.
+// Package presets lists the presets of package execpolicy, for its documentation: execpolicy/presets.md, which the program internal/attest
+// prints.
 package presets
 
 import (

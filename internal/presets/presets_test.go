@@ -19,7 +19,7 @@ import (
 
 // What the document says of each preset is what the code does. The tables in it are one machine's.
 func TestDocument(t *testing.T) {
-	text, err := os.ReadFile("../../docs/presets.md")
+	text, err := os.ReadFile("../../execpolicy/presets.md")
 	assert.NilError(t, err)
 	sections := strings.Split(string(text), "\n## ")[1:]
 	all := presets.All()

@@ -204,7 +204,7 @@ func (d *Daemon) load(ctx context.Context, log io.Writer) error {
 		}
 		image, err := setup.Image(ctx, e, log)
 		if err == nil {
-			err = d.copyFrom(ctx, e, image)
+			err = setup.Copy(ctx, e, image, command(ctx, d.engine, "load", "--quiet"))
 		}
 		if err == nil {
 			break
@@ -214,25 +214,6 @@ func (d *Daemon) load(ctx context.Context, log io.Writer) error {
 	var err error
 	d.image, err = setup.Ready(ctx, d.engine, log)
 	return err
-}
-
-func (d *Daemon) copyFrom(ctx context.Context, e *dockercli.Engine, image string) error {
-	save := command(ctx, e, "save", image)
-	load := command(ctx, d.engine, "load", "--quiet")
-	pipe, err := save.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	load.Stdin = pipe
-	if err := save.Start(); err != nil {
-		return err
-	}
-	said, err := load.CombinedOutput()
-	pipe.Close()
-	if err = errors.Join(err, save.Wait()); err != nil {
-		return fmt.Errorf("copying %s: %w: %s", image, err, said)
-	}
-	return nil
 }
 
 func command(ctx context.Context, e *dockercli.Engine, args ...string) *exec.Cmd {

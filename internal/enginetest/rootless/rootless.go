@@ -14,13 +14,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/setup"
 )
 
 // Prefix begins the name of the directory, which is among the arguments of all that podman starts.
@@ -50,7 +50,7 @@ func Start(ctx context.Context, from *dockercli.Engine, image string) (*Podman, 
 		err = p.answer(ctx)
 	}
 	if err == nil {
-		err = p.load(ctx, from, image)
+		err = setup.Copy(ctx, from, image, p.command(ctx, "load", "--quiet"))
 	}
 	if err == nil {
 		err = p.run(ctx, "run", "--rm", "--pull=never", "--network=none", "--log-driver=none", "--user=0:0", "--", image, "true")
@@ -144,27 +144,6 @@ func (p *Podman) answer(ctx context.Context) error {
 	}
 	p.engine = e
 	return err
-}
-
-// load copies an image from an engine of the machine.
-func (p *Podman) load(ctx context.Context, from *dockercli.Engine, image string) error {
-	save := exec.CommandContext(ctx, from.Path, append(slices.Clone(from.Global), "save", image)...)
-	save.Env = from.Env
-	pipe, err := save.StdoutPipe()
-	if err != nil {
-		return err
-	}
-	load := p.command(ctx, "load", "--quiet")
-	load.Stdin = pipe
-	if err := save.Start(); err != nil {
-		return err
-	}
-	said, err := load.CombinedOutput()
-	pipe.Close()
-	if err = errors.Join(err, save.Wait()); err != nil {
-		return fmt.Errorf("copying %s: %w: %s", image, err, bytes.TrimSpace(said))
-	}
-	return nil
 }
 
 func (p *Podman) command(ctx context.Context, args ...string) *exec.Cmd {

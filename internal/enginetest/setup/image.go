@@ -1,8 +1,10 @@
 package setup
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -74,6 +76,26 @@ func pull(ctx context.Context, e *dockercli.Engine, name string, progress io.Wri
 	defer cancel()
 	fmt.Fprintf(progress, "pulling %s into %s\n", name, filepath.Base(e.Path))
 	return run(ctx, e, "pull", "--quiet", "--", name)
+}
+
+// Copy copies an image that an engine holds into another, by the command that loads one there from its stdin.
+func Copy(ctx context.Context, from *dockercli.Engine, image string, load *exec.Cmd) error {
+	save := exec.CommandContext(ctx, from.Path, slices.Concat(from.Global, []string{"save", image})...)
+	save.Env = from.Env
+	pipe, err := save.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	load.Stdin = pipe
+	if err := save.Start(); err != nil {
+		return err
+	}
+	said, err := load.CombinedOutput()
+	pipe.Close()
+	if err = errors.Join(err, save.Wait()); err != nil {
+		return fmt.Errorf("copying %s: %w: %s", image, err, bytes.TrimSpace(said))
+	}
+	return nil
 }
 
 func build(ctx context.Context, e *dockercli.Engine, name string, progress io.Writer) error {
