@@ -156,9 +156,9 @@ func (c *container) oomKilled(ctx context.Context) (killed, known bool) {
 }
 
 const (
-	// After execAfter a removal that hangs is helped from inside: code that spins at a priority above its process 1 can hold it up for
-	// minutes.
-	execAfter = time.Second
+	// After helpAfter a removal that hangs is helped, also from inside: code that spins at a priority above its process 1 can hold it up
+	// for minutes.
+	helpAfter = time.Second
 	// lookAgain is the pause between two looks. A container may come into being after one that has found none.
 	lookAgain = 200 * time.Millisecond
 	// createGrace is for an engine under load to make the container of a client that has gone.
@@ -184,16 +184,12 @@ func (c *container) kill(ctx context.Context) error {
 		}
 	default:
 	}
-	if c.answered.Load() {
-		// The client has nothing to create any more, and one that stands still may hold a lock that podman needs for the removal.
-		defer time.AfterFunc(clientGrace, func() { c.client.Stop(context.WithoutCancel(ctx), stopGrace(ctx)) }).Stop()
-	}
 	err := c.force(ctx)
 	select {
 	case <-c.client.Done():
 	default:
 		// The engine does not answer, or the client does not see the end.
-		if stopErr := c.client.Stop(context.WithoutCancel(ctx), stopGrace(ctx)); stopErr != nil {
+		if stopErr := c.client.Stop(context.WithoutCancel(ctx), min(clientGrace, remaining(ctx)/2)/4); stopErr != nil {
 			err = errors.Join(err, stopErr)
 		} else if err != nil && remaining(ctx) > clientGrace {
 			// Without it nothing can come into being any more.
@@ -212,9 +208,6 @@ func (c *container) kill(ctx context.Context) error {
 	}
 	return fmt.Errorf("container %s: %w: %w", c.name, ErrStillThere, err)
 }
-
-// stopGrace is how long the client has to obey.
-func stopGrace(ctx context.Context) time.Duration { return min(clientGrace, remaining(ctx)/2) / 4 }
 
 // forceLater removes the container as soon as the engine answers again. It may come into being only then.
 func (c *container) forceLater() {
@@ -346,14 +339,17 @@ func (c *container) force(ctx context.Context) error {
 	}
 }
 
-// help ends what is inside from inside, unless the timer that it returns is stopped before. In the host's process namespace it would end
-// what is not inside.
+// help helps a removal that hangs, unless the timer that it returns is stopped before.
 func (c *container) help(ctx context.Context) *time.Timer {
-	return time.AfterFunc(execAfter, func() {
-		if !c.ownPIDs {
-			return
+	return time.AfterFunc(helpAfter, func() {
+		if c.answered.Load() {
+			// The client has nothing to create any more, and one that stands still may hold a lock that podman needs for the removal.
+			c.client.Stop(ctx, clientGrace/4)
 		}
-		c.engine.Exec(ctx, dockercli.ExecOptions{Container: c.name, Command: []string{"sh", "-c", "kill -9 -1"}})
+		// In the host's process namespace it would end what is not inside.
+		if c.ownPIDs {
+			c.engine.Exec(ctx, dockercli.ExecOptions{Container: c.name, Command: []string{"sh", "-c", "kill -9 -1"}})
+		}
 	})
 }
 

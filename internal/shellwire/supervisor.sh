@@ -8,13 +8,7 @@ cf_w=$PWD
 cd /proc || exit 97
 exec 4>&1 5>&2
 : >"$cf_d/u" && exec 6<>"$cf_d/u" || exit 97
-# The worker's script. To open a fifo for reading waits until somebody has it open for writing: "a writer is there" is the event, and
-# nothing that hostile code could fill is ever written to. Two fifos in turn, or one unit would be run twice; the loops take up an open
-# that a signal interrupted. A shell that falls out of a unit goes into it once more, for the mark. Each command gets a description of
-# its own of the two pipes, opened while nobody waits: what it sets on it (O_NONBLOCK) is gone with it.
-for cf_x in 8 9 8 9 8 9 8 9; do
-	printf '%s\n' '\exec 3>/proc/self/fd/1 4>/proc/self/fd/5' "until 7</proc/self/fd/$cf_x; do :; done; cf_k=" '\. /proc/self/fd/6' 'case ${cf_k-} in +) cf_k=+$?; \. /proc/self/fd/6;; ?*) cf_k=+$cf_k; \. /proc/self/fd/6;; esac'
-done >"$cf_d/s" && printf '%s\n' '\exec </proc/self/fd/0' >>"$cf_d/s" && exec 7<"$cf_d/s" || exit 97
+: >"$cf_d/s" && exec 7<"$cf_d/s" || exit 97
 mkfifo "$cf_d/a" "$cf_d/b" && exec 8<>"$cf_d/a" 9<>"$cf_d/b" && exec 8<"$cf_d/a" 9<"$cf_d/b" || exit 97
 rm -f "$cf_d/sh" "$cf_d/u" "$cf_d/s" "$cf_d/a" "$cf_d/b"
 exec 1>&- 2<>/dev/null
@@ -46,8 +40,22 @@ try() {
 	done
 }
 
+# script writes the worker's script, anew for each worker: hostile code may have written to the last one's.
+#
+# To open a fifo for reading waits until somebody has it open for writing: "a writer is there" is the event, and nothing that hostile code
+# could fill is ever written to. Two fifos in turn, or one unit would be run twice; the loops take up an open that a signal interrupted. A
+# shell that falls out of a unit goes into it once more, for the mark. Each command gets a description of its own of the two pipes, opened
+# while nobody waits: what it sets on it (O_NONBLOCK) is gone with it.
+script() {
+	for cf_x in 8 9 8 9 8 9 8 9; do
+		printf '%s\n' '\exec 3>/proc/self/fd/1 4>/proc/self/fd/5' "until 7</proc/self/fd/$cf_x; do :; done; cf_k=" '\. /proc/self/fd/6' 'case ${cf_k-} in +) cf_k=+$?; \. /proc/self/fd/6;; ?*) cf_k=+$cf_k; \. /proc/self/fd/6;; esac'
+	done
+	printf '%s\n' '\exec </proc/self/fd/0'
+}
+
 # The worker's parent says how it ended. It may block where it writes; this shell never does.
 worker() {
+	script >self/fd/7 || exit 97
 	cf_i=$((cf_i + 1)) cf_e=8
 	fork watch "$@"
 	cf_l=$!
