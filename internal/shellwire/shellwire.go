@@ -63,7 +63,7 @@ func (s Setup) Text() []byte {
 		// The kernel lets nobody of the same user read, trace or open the descriptors of a process whose program is unreadable. So the
 		// shell goes on as an unreadable copy of itself, and nothing inside can hold its stdin open.
 		first = "[ $$ = 1 ] || exit 96; cf_d=" + Quote(s.Dir) +
-			`; cp /proc/$$/exe "$cf_d/sh" && chmod 111 "$cf_d/sh" && exec "$cf_d/sh" -c ` + Quote(first) + "; exit 95"
+			`; (umask 666; cp /proc/$$/exe "$cf_d/sh") && exec "$cf_d/sh" -c ` + Quote(first) + "; exit 95"
 	}
 	return []byte(first + "\n" + text)
 }

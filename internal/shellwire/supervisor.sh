@@ -10,7 +10,6 @@ exec 4>&1 5>&2
 : >"$cf_d/u" && exec 6<>"$cf_d/u" || exit 97
 : >"$cf_d/s" && exec 7<"$cf_d/s" || exit 97
 mkfifo "$cf_d/a" "$cf_d/b" && exec 8<>"$cf_d/a" 9<>"$cf_d/b" && exec 8<"$cf_d/a" 9<"$cf_d/b" || exit 97
-rm -f "$cf_d/sh" "$cf_d/u" "$cf_d/s" "$cf_d/a" "$cf_d/b"
 exec 1>&- 2<>/dev/null
 # The newest process: the short way to tell, or the long one.
 cf_u=sys/kernel/ns_last_pid
@@ -159,6 +158,8 @@ run() {
 }
 
 worker "$@"
+# The names are gone before the first unit, and the worker starts meanwhile.
+rm -f "$cf_d/sh" "$cf_d/u" "$cf_d/s" "$cf_d/a" "$cf_d/b"
 while IFS= read -r cf_x; do
 	case $cf_x in
 	# nTAG: of the next unit. It is sent ahead, to be read while nobody waits.
