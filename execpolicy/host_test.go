@@ -21,8 +21,6 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 )
 
-var hostLimits = execpolicy.Limits{CommandTimeout: patience, StartupTimeout: patience}
-
 // hostWorkers are the shells of this machine.
 func hostWorkers(t *testing.T, f func(t *testing.T, command []string)) {
 	for name, command := range workers {
