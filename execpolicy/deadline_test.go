@@ -285,7 +285,9 @@ func (p place) standStill(t *testing.T, e ending, after time.Duration) (sent boo
 func TestClientThatHoldsUpTheRemoval(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	fake := fakeengine.New(t, dockercli.Podman, fakeengine.Faults{})
-	s := open(t, execpolicy.DockerPolicy{Engine: fake.Engine, Limits: execpolicy.Limits{TerminationTimeout: unhurried}}, execpolicy.Spec{})
+	// Behind the removal it would be ended later than this test waits.
+	limits := execpolicy.Limits{TerminationTimeout: 3 * patience}
+	s := open(t, execpolicy.DockerPolicy{Engine: fake.Engine, Limits: limits}, execpolicy.Spec{})
 	client := place{}.client(t, s.Name())
 	defer client.Release()
 	stop(t, client)

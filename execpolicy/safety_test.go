@@ -232,7 +232,7 @@ func TestOnlyAnOwnNamespaceIsEndedFromInside(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fake := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
 			policy := execpolicy.DockerPolicy{Engine: fake.Engine, ExtraRunArgs: extra, AllowUnsafeArgs: []string{"pid"}}
-			policy.TerminationTimeout = unhurried
+			policy.TerminationTimeout = 3 * patience // at its end the client would be ended anyway
 			s := open(t, policy, execpolicy.Spec{})
 			client := place{}.client(t, s.Name())
 			defer client.Release()

@@ -474,7 +474,8 @@ func TestSweepIsBoundByItsContext(t *testing.T) {
 				if calls-before == want {
 					break
 				}
-				assert.Assert(t, calls-before < want && bound < patience/2, "%d calls", calls-before)
+				// With more, no container would have half of it.
+				assert.Assert(t, calls-before < want && bound < slack, "%d calls", calls-before)
 				before = calls
 			}
 		})
