@@ -32,16 +32,6 @@ func (s stuck) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func within(t *testing.T, bound time.Duration, what string, f func()) {
-	t.Helper()
-	began := time.Now()
-	f()
-	// A call that hangs is ended by the test's own deadline; one that is late is seen here.
-	if took := time.Since(began); took > bound {
-		t.Errorf("%s took %v, allowed are %v", what, took, bound)
-	}
-}
-
 // Callers' writers may be stuck, or one for both streams: the call returns in time, and nobody is written to by two at once.
 func TestWriters(t *testing.T) {
 	enginetest.Check(t)
@@ -50,15 +40,25 @@ func TestWriters(t *testing.T) {
 	s := open(t, execpolicy.HostPolicy{Limits: limits}, execpolicy.Spec{})
 
 	both := make(stuck)
-	within(t, 4*time.Second, "a command with two stuck writers", func() {
-		r := s.run(execpolicy.Command{Script: "echo a; echo b >&2", Stdout: both, Stderr: both, Timeout: time.Second})
-		assert.Equal(t, string(r.Stdout)+string(r.Stderr), "a\nb\n")
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	for limit := time.Second; ; limit *= 2 {
+		var r *execpolicy.Result
+		within(t, limit+slack, "a command with two stuck writers", func() {
+			r = s.run(execpolicy.Command{Script: "echo a; echo b >&2", Stdout: both, Stderr: both, Timeout: limit})
+		})
+		// On a busy machine it may not have come to its end in that time.
+		if r.Outcome == execpolicy.Exited || limit > slack {
+			assert.Equal(t, string(r.Stdout)+string(r.Stderr), "a\nb\n")
+			break
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	within(t, 3*time.Second, "a cancel", func() {
-		r, err := s.Run(ctx, execpolicy.Command{Script: "echo a; sleep 30", Stdout: both, Timeout: time.Minute})
-		assert.ErrorIs(t, err, context.DeadlineExceeded)
+	within(t, slack, "a cancel", func() {
+		r, err := s.Run(ctx, execpolicy.Command{Script: "echo a; sleep 30", Timeout: time.Minute, Stdout: writerFunc(func(p []byte) (int, error) {
+			cancel()
+			return both.Write(p)
+		})})
+		assert.ErrorIs(t, err, context.Canceled)
 		assert.Equal(t, r.Outcome, execpolicy.Canceled)
 	})
 	close(both)
@@ -67,9 +67,17 @@ func TestWriters(t *testing.T) {
 	var one bytes.Buffer
 	r := s.run(execpolicy.Command{Script: "for i in 1 2 3; do echo out; echo err >&2; done", Stdout: &one, Stderr: &one})
 	assert.Equal(t, int64(one.Len()), r.StdoutInfo.Bytes+r.StderrInfo.Bytes)
-	var flood bytes.Buffer
-	s.run(execpolicy.Command{Script: "head -c 1000000 /dev/zero; sleep 30", Stdout: &flood, Timeout: 500 * time.Millisecond})
-	assert.Equal(t, flood.Len(), 1000000)
+	ctx, cancel = context.WithCancel(t.Context())
+	defer cancel()
+	flood := 0
+	_, err := s.Run(ctx, execpolicy.Command{Script: "head -c 1000000 /dev/zero; sleep 30", Stdout: writerFunc(func(p []byte) (int, error) {
+		if flood += len(p); flood == 1000000 {
+			cancel()
+		}
+		return len(p), nil
+	})})
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.Equal(t, flood, 1000000)
 }
 
 func TestCanceledBeforehandRunsNothing(t *testing.T) {
@@ -142,34 +150,36 @@ func (p *failsOnce) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolic
 func TestEngineThatHangs(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
-	limits := execpolicy.Limits{StartupTimeout: time.Second, TerminationTimeout: 4 * time.Second}
-	p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", Limits: limits}
+	p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", Limits: execpolicy.Limits{TerminationTimeout: 2 * time.Second}}
 	s := open(t, p, execpolicy.Spec{})
 	e.Set(fakeengine.Faults{Hang: []string{fakeengine.Every}})
-	within(t, 7*time.Second, "a command", func() {
+	within(t, p.TerminationTimeout+slack, "a command", func() {
 		r, err := s.Run(t.Context(), execpolicy.Command{Script: "sleep 30", Timeout: 500 * time.Millisecond})
 		assert.ErrorIs(t, err, execpolicy.ErrStillThere)
 		assert.Equal(t, r.Outcome, execpolicy.TimedOut)
 	})
-	within(t, 7*time.Second, "a start", func() {
+	within(t, p.TerminationTimeout+slack, "a start", func() {
+		p := p
+		p.StartupTimeout = time.Second
 		_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
 		assert.ErrorIs(t, err, execpolicy.ErrStart)
 		assert.ErrorContains(t, err, "in time")
 	})
 	e.Set(fakeengine.Faults{})
 	// What was not known is looked at again.
-	assert.NilError(t, s.Close())
+	s.restart()
+	assert.Equal(t, s.ok("echo on"), "on")
 }
 
 // A session that is lost while its engine does not answer is given up within one bound, and not within one for each question.
 func TestSessionLostWhileEngineHangs(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
-	limits := execpolicy.Limits{TerminationTimeout: 3 * time.Second}
+	limits := execpolicy.Limits{TerminationTimeout: 4 * time.Second}
 	s := open(t, execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", Limits: limits}, execpolicy.Spec{})
 	c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 30"})
 	e.Set(fakeengine.Faults{Hang: []string{fakeengine.Every}})
-	within(t, 4*time.Second, "a command whose client was lost", func() {
+	within(t, 7*time.Second, "a command whose client was lost", func() {
 		signalChild("--name="+s.Name(), syscall.SIGKILL)
 		<-c.done
 	})
@@ -199,7 +209,7 @@ func TestClientEndedDuringTheStart(t *testing.T) {
 				return poll.Continue("%v %v", names, err)
 			}
 			return poll.Success()
-		}, poll.WithTimeout(2*time.Second))
+		}, poll.WithTimeout(patience))
 	})
 }
 

@@ -20,8 +20,15 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
-// patience bounds a wait for a condition: no test passes faster or slower for it.
-const patience = 5 * time.Second
+const (
+	// patience bounds a wait for a condition: no test passes faster or slower for it.
+	patience = time.Minute
+	// slack is what a busy machine may take on top of what the library may: a bound with it shows that a call does not wait for what
+	// takes longer.
+	slack = 10 * time.Second
+	// unhurried is a limit of sessions that no test waits out.
+	unhurried = time.Minute
+)
 
 // A place is where sessions of a test run.
 type place struct {
@@ -53,8 +60,11 @@ func onEngines(t *testing.T, f func(t *testing.T, p place)) {
 var workers = map[string][]string{"sh": {"busybox", "sh"}, "dash": {"dash"}, "bash": {"bash"}}
 
 func (p place) policy() execpolicy.DockerPolicy {
-	return execpolicy.DockerPolicy{Engine: p.engine, Image: p.image, Limits: execpolicy.Limits{CommandTimeout: patience, StartupTimeout: patience}}
+	return execpolicy.DockerPolicy{Engine: p.engine, Image: p.image, Limits: hostLimits}
 }
+
+// hostLimits are those of sessions that are to be ended by what the test does, and never by their time.
+var hostLimits = execpolicy.Limits{CommandTimeout: unhurried, StartupTimeout: unhurried}
 
 func (p place) spec() execpolicy.Spec {
 	return execpolicy.Spec{Labels: maps.Clone(p.labels)}
@@ -106,6 +116,19 @@ func (s session) ok(text string) string {
 	return strings.TrimSuffix(string(r.Stdout), "\n")
 }
 
+// restart restarts a session whose end was not known. To learn of it a busy machine may need more than one attempt.
+func (s session) restart() {
+	s.t.Helper()
+	for end := time.Now().Add(patience); ; {
+		err := s.Restart(s.t.Context())
+		if err == nil {
+			return
+		}
+		assert.ErrorIs(s.t, err, execpolicy.ErrStillThere)
+		assert.Assert(s.t, time.Now().Before(end), "%v", err)
+	}
+}
+
 // lives reports whether a process inside has a command line that begins with those words.
 func (s session) lives(words string) bool {
 	s.t.Helper()
@@ -124,6 +147,47 @@ func (s session) lives(words string) bool {
 func (s session) gone(words string) {
 	s.t.Helper()
 	wait(s.t, func() bool { return !s.lives(words) }, "%q lives on", words)
+}
+
+// within fails the test if f takes longer. Time in which this program stood still does not count: then nothing could be done in time.
+func within(t *testing.T, bound time.Duration, what string, f func()) {
+	t.Helper()
+	// A call that hangs is ended by the test's own deadline; one that is late is seen here.
+	if took := awake(f); took > bound {
+		t.Errorf("%s took %v, allowed are %v", what, took, bound)
+	}
+}
+
+// awake returns how long f takes, without the time in which this program stood still.
+func awake(f func()) (took time.Duration) {
+	const (
+		tick = 10 * time.Millisecond
+		most = 50 * time.Millisecond // that one tick counts for, however late it comes
+	)
+	done, total := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		ticker := time.NewTicker(tick)
+		defer ticker.Stop()
+		var sum time.Duration
+		for last, over := time.Now(), false; !over; {
+			select {
+			case <-ticker.C:
+			case <-done:
+				over = true
+			}
+			now := time.Now()
+			sum += min(now.Sub(last), most)
+			last = now
+		}
+		total <- sum
+	}()
+	// Also if the test ends in f.
+	defer func() {
+		close(done)
+		took = <-total
+	}()
+	f()
+	return 0
 }
 
 // wait waits for a condition.
@@ -158,19 +222,28 @@ type running struct {
 // start runs a command that prints something at its beginning, and returns when it has.
 func (s session) start(ctx context.Context, c execpolicy.Command) *running {
 	s.t.Helper()
-	begun := make(signal, 1)
-	c.Stdout = begun
-	r := &running{done: make(chan struct{})}
+	r, begun := s.tryStart(ctx, c)
+	if !begun {
+		s.t.Fatalf("the command has ended: %v", r.err)
+	}
+	return r
+}
+
+// tryStart is start of a command that may end before it prints anything. Then it reports that it has not begun.
+func (s session) tryStart(ctx context.Context, c execpolicy.Command) (r *running, begun bool) {
+	printed := make(signal, 1)
+	c.Stdout = printed
+	r = &running{done: make(chan struct{})}
 	go func() {
 		defer close(r.done)
 		r.result, r.err = s.Run(ctx, c)
 	}()
 	select {
-	case <-begun:
+	case <-printed:
+		return r, true
 	case <-r.done:
-		s.t.Fatalf("the command has ended: %v", r.err)
+		return r, false
 	}
-	return r
 }
 
 // workspace makes a directory for nobody in particular, below one that everybody may enter.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -33,7 +34,7 @@ const (
 // A holding is what a holder does until it is killed.
 type holding struct {
 	sessions int
-	// within is how long after the end of the program a container may live.
+	// within is how long after the end of the program a container's process 1 may live.
 	within time.Duration
 	policy execpolicy.DockerPolicy
 	// scripts are run in turn. Each prints a word when it has got where it wants to be.
@@ -63,14 +64,14 @@ var holdings = map[string]holding{
 		while :; do :; done`,
 	}},
 	// In the host's process namespace the group is all that may be signalled, and the engine ends the rest.
-	"shared": {sessions: 4, within: 5 * time.Second, word: "busy",
+	"shared": {sessions: 4, within: patience, word: "busy",
 		policy: execpolicy.DockerPolicy{ExtraRunArgs: []string{"--pid=host"}, AllowUnsafeArgs: []string{"pid"}},
 		scripts: []string{
 			"echo busy; sleep 4747",
 			"trap '' HUP INT QUIT TERM; (setsid sh -c 'trap \"\" HUP TERM; while :; do sleep 4748; done' &); echo busy; sleep 4749",
 		}},
 	// A root that may trace can hold the stdin of process 1 open, so that its end is never seen. Then the guard process removes what is left.
-	"lifeline": {sessions: 4, within: 5 * time.Second, word: "held",
+	"lifeline": {sessions: 4, within: patience, word: "held",
 		policy:  execpolicy.DockerPolicy{User: "0:0", AddCapabilities: []string{"SYS_PTRACE"}},
 		scripts: []string{`setsid sh -c 'exec 7>/proc/1/fd/0 || exit; echo held; while :; do sleep 4745; done' & wait`},
 	},
@@ -166,19 +167,52 @@ func (p place) killHolder(t *testing.T, name string, h holding) {
 	containers := func() []string {
 		return strings.Fields(p.cli(t, "ps", "--all", "--filter=label="+label, "--format={{.Names}}"))
 	}
-	assert.Equal(t, len(containers()), h.sessions)
-	kill()
+	names := containers()
+	assert.Equal(t, len(names), h.sessions)
+	type process struct {
+		pid   int
+		start string
+	}
+	var first []process // of each container
+	for _, number := range strings.Fields(p.cli(t, append([]string{"container", "inspect", "--format={{.State.Pid}}", "--"}, names...)...)) {
+		pid, err := strconv.Atoi(number)
+		assert.NilError(t, err)
+		// An engine may run elsewhere where this is not Linux.
+		if start := startOf(pid); start != "" || runtime.GOOS == "linux" {
+			assert.Assert(t, start != "", "there is no process %d", pid)
+			first = append(first, process{pid, start})
+		}
+	}
 	start := time.Now()
-	var left []string
+	var left []process
+	took := awake(func() {
+		kill()
+		poll.WaitOn(t, func(poll.LogT) poll.Result {
+			left = nil
+			for _, one := range first {
+				// With it all that is in its namespace has ended, also if its parent has not yet waited for it.
+				if startOf(one.pid) == one.start && statOf(one.pid)[2] != "Z" {
+					left = append(left, one)
+				}
+			}
+			if len(left) == 0 {
+				return poll.Success()
+			}
+			return poll.Continue("%v", left)
+		}, poll.WithTimeout(patience+h.within), poll.WithDelay(20*time.Millisecond))
+	})
+	assert.Check(t, took <= h.within, "the containers have ended %v after the program, allowed are %v", took, h.within)
+	ended := time.Since(start)
+	// What follows is the engine's to do.
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
-		// What is seen after the time is over was there when it was.
-		if left = containers(); len(left) == 0 || time.Since(start) > h.within {
+		left := containers()
+		if len(left) == 0 {
 			return poll.Success()
 		}
-		return poll.Continue("%d containers", len(left))
-	}, poll.WithTimeout(patience+h.within), poll.WithDelay(50*time.Millisecond))
-	assert.Equal(t, len(left), 0, "%v after the end: %q", time.Since(start), left)
-	t.Logf("%d containers were gone %v after the end of %s", h.sessions, time.Since(start).Round(time.Millisecond), filepath.Base(p.engine.Path))
+		return poll.Continue("left: %q", left)
+	}, poll.WithTimeout(patience), poll.WithDelay(50*time.Millisecond))
+	t.Logf("%d containers had ended %v after the end of %s, and were gone after %v", h.sessions, ended.Round(time.Millisecond),
+		filepath.Base(p.engine.Path), time.Since(start).Round(time.Millisecond))
 }
 
 // startHolder starts a holder, and returns when it holds all of its sessions. The label is that of its containers.

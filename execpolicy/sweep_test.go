@@ -452,23 +452,31 @@ func TestSweepIsBoundByItsContext(t *testing.T) {
 			fake := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{Hang: []string{verb}})
 			t.Cleanup(func() { fake.Set(fakeengine.Faults{}); removeAll(t, fake) })
 			expired(t, fake, 2)
-			const bound = 4 * time.Second
-			ctx, cancel := context.WithTimeout(t.Context(), bound)
-			defer cancel()
-			start := time.Now()
-			removed, err := execpolicy.Sweep(ctx, fake.Engine)
-			assert.Assert(t, time.Since(start) < bound+patience)
-			assert.ErrorIs(t, err, context.DeadlineExceeded)
-			assert.Equal(t, len(removed), 0)
-			calls := 0
-			for _, call := range fake.Calls() {
-				if strings.HasPrefix(strings.Join(call, " "), verb+" ") {
-					calls++
-				}
+			want := 2 // the first does not use up the time of the second
+			if verb == "ps" {
+				want = 1
 			}
-			if verb != "ps" {
-				// The first does not use up the time of the second.
-				assert.Equal(t, calls, 2)
+			for bound, before := 2*time.Second, 0; ; bound *= 2 {
+				ctx, cancel := context.WithTimeout(t.Context(), bound)
+				var removed []string
+				var err error
+				within(t, bound+slack, "Sweep", func() { removed, err = execpolicy.Sweep(ctx, fake.Engine) })
+				cancel()
+				assert.ErrorIs(t, err, context.DeadlineExceeded)
+				assert.Equal(t, len(removed), 0)
+				calls := 0
+				for _, call := range fake.Calls() {
+					if strings.HasPrefix(strings.Join(call, " "), verb+" ") {
+						calls++
+					}
+				}
+				// On a busy machine a client that has its time may come to nothing.
+				if calls-before == want {
+					break
+				}
+				// With more, no container would have half of it.
+				assert.Assert(t, calls-before < want && bound < slack, "%d calls", calls-before)
+				before = calls
 			}
 		})
 	}
@@ -507,13 +515,22 @@ func TestSweepIsBoundByItsContext(t *testing.T) {
 
 // Code that spins above its process 1's priority holds a removal up for minutes.
 func TestSweepHelpsARemovalThatHangs(t *testing.T) {
-	fake := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{Delay: map[string]time.Duration{"rm": 2 * time.Second}})
+	fake := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{Hang: []string{"rm"}})
 	names := expired(t, fake, 1)
-	removed, err := execpolicy.Sweep(t.Context(), fake.Engine)
-	assert.NilError(t, err)
+	var removed []string
+	swept := make(chan error, 1)
+	go func() {
+		var err error
+		removed, err = execpolicy.Sweep(t.Context(), fake.Engine)
+		swept <- err
+	}()
+	helped := func() bool {
+		return slices.ContainsFunc(fake.Calls(), func(call []string) bool { return call[0] == "exec" })
+	}
+	wait(t, helped, "it is not helped")
+	fake.Set(fakeengine.Faults{})
+	assert.NilError(t, <-swept)
 	assert.DeepEqual(t, removed, names)
-	helped := slices.ContainsFunc(fake.Calls(), func(call []string) bool { return call[0] == "exec" })
-	assert.Assert(t, helped, "%q", fake.Calls())
 }
 
 func TestSweepFindsTheEngine(t *testing.T) {

@@ -32,8 +32,8 @@ const (
 	promptExit = "GORACE=atexit_sleep_ms=0"
 
 	// leftoverTimeout is how long after a test its containers and processes may take to go. The library promises two seconds; the rest is for a
-	// busy machine.
-	leftoverTimeout = 5 * time.Second
+	// busy machine, and is waited out only by a test that fails.
+	leftoverTimeout = time.Minute
 )
 
 // ready says that Main was called. Without it each client would be one more run of the tests.
@@ -68,7 +68,7 @@ type Engine struct {
 }
 
 // New returns an engine of its own, without containers. When the test ends, what is left of the engine's containers and processes is
-// killed, and fails the test, if it does not go by itself within 5 s.
+// killed, and fails the test, if it does not go by itself within a minute.
 func New(tb testing.TB, kind dockercli.Kind, faults Faults) *Engine {
 	tb.Helper()
 	if !ready {

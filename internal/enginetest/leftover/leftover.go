@@ -22,10 +22,11 @@ import (
 )
 
 const (
-	// Timeout is how long leftovers may take to go. The library promises two seconds; the rest is for a busy machine.
-	Timeout = 5 * time.Second
+	// Timeout is how long leftovers may take to go. The library promises two seconds; the rest is for a busy machine, and is waited out
+	// only by a test that fails.
+	Timeout = time.Minute
 
-	listTimeout = 10 * time.Second // for an engine to name or remove containers
+	listTimeout = time.Minute // for an engine to name or remove containers
 )
 
 // An Engine is an engine with the labels of the containers to look for.
