@@ -81,15 +81,19 @@ func TestApproveAndWhatIsNotACommand(t *testing.T) {
 // The command's time begins when it is approved.
 func TestApproveTakesItsTime(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		const limit = time.Second
-		s := open(t, p.policy(), p.approving(func(ctx context.Context, c execpolicy.Command) error {
-			_, bounded := ctx.Deadline()
-			assert.Check(t, !bounded)
-			<-time.After(limit)
-			return nil
-		}))
-		r := s.run(execpolicy.Command{Script: "true", Timeout: limit})
-		assert.Equal(t, r.Outcome, execpolicy.Exited)
+		unhurried(t, 3*short, func(limit time.Duration) error {
+			s := open(t, p.policy(), p.approving(func(ctx context.Context, c execpolicy.Command) error {
+				_, bounded := ctx.Deadline()
+				assert.Check(t, !bounded)
+				<-time.After(limit)
+				return nil
+			}))
+			r, err := s.Run(t.Context(), execpolicy.Command{Script: "true", Timeout: limit})
+			if err == nil && r.Outcome != execpolicy.Exited {
+				err = errors.New(r.Text())
+			}
+			return err
+		})
 	})
 }
 
@@ -137,35 +141,50 @@ func TestApproveThatDoesNotReturn(t *testing.T) {
 			{"lived its time", func(session, context.CancelCauseFunc) {}, execpolicy.ErrExpired},
 		} {
 			t.Run(c.name, func(t *testing.T) {
-				asked, release, left := make(chan context.Context, 1), make(chan struct{}), make(chan struct{})
-				policy := p.policy()
+				t.Parallel()
+				first := time.Hour
 				if c.cause == execpolicy.ErrExpired {
-					policy.Lifetime = 2 * time.Second
+					first = time.Second
 				}
-				s := open(t, policy, p.approving(func(ctx context.Context, _ execpolicy.Command) error {
-					defer close(left)
-					asked <- ctx
-					<-release
+				unhurried(t, first, func(lifetime time.Duration) error {
+					asked, release, left := make(chan context.Context, 1), make(chan struct{}), make(chan struct{})
+					s, err := p.living(t, lifetime, p.approving(func(ctx context.Context, _ execpolicy.Command) error {
+						defer close(left)
+						asked <- ctx
+						<-release
+						return nil
+					}))
+					if err != nil {
+						return err
+					}
+					ctx, cancel := context.WithCancelCause(t.Context())
+					defer cancel(nil)
+					done := make(chan error, 1)
+					go func() {
+						r, err := s.Run(ctx, execpolicy.Command{Script: "true", Timeout: time.Millisecond})
+						assert.Check(t, r == nil)
+						done <- err
+					}()
+					var hooks context.Context
+					select {
+					case hooks = <-asked:
+					case err := <-done:
+						// It has lived its time before it came to the hook, or to this.
+						close(release)
+						assert.ErrorIs(t, err, execpolicy.ErrExpired)
+						return err
+					}
+					c.end(s, cancel)
+					assert.ErrorIs(t, <-done, c.cause)
+					<-hooks.Done()
+					close(release)
+					<-left
+					if c.cause == whose {
+						// Nobody waits for the old answer.
+						assert.NilError(t, s.Restart(t.Context()))
+					}
 					return nil
-				}))
-				ctx, cancel := context.WithCancelCause(t.Context())
-				defer cancel(nil)
-				done := make(chan error)
-				go func() {
-					r, err := s.Run(ctx, execpolicy.Command{Script: "true", Timeout: time.Millisecond})
-					assert.Check(t, r == nil)
-					done <- err
-				}()
-				hooks := <-asked
-				c.end(s, cancel)
-				assert.ErrorIs(t, <-done, c.cause)
-				<-hooks.Done()
-				close(release)
-				<-left
-				if c.cause == whose {
-					// Nobody waits for the old answer.
-					assert.NilError(t, s.Restart(t.Context()))
-				}
+				})
 			})
 		}
 	})

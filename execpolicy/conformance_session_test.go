@@ -70,24 +70,34 @@ var sessionCases = []placeCase{
 		assert.Equal(t, s.ok("echo next"), "next")
 	}},
 	{"3.2.6 3.2.17 3.2.18 startup and shutdown scripts", func(t *testing.T, p place) {
-		dir := newWorkspace(t, "workspace")
-		spec := p.spec()
-		spec.Workspace = dir
-		spec.Startup = []string{"touch startup.txt", "x=5"}
-		spec.Shutdown = []string{"exit 1", "sleep 4720", "touch shutdown.txt"}
-		policy := p.policy()
-		policy.CommandTimeout = short
-		s := open(t, policy, spec)
-		assert.Equal(t, s.ok("ls; echo $x"), "startup.txt\n5")
-		// A new shell is started up again.
-		assert.Assert(t, s.script("x=6; exit 3").StateLost)
-		assert.Equal(t, s.ok("echo $x"), "5")
-		err := s.Close()
-		assert.ErrorIs(t, err, execpolicy.ErrScript)
-		assert.ErrorContains(t, err, "exit code 1")
-		assert.ErrorContains(t, err, "sleep 4720")
-		_, err = os.Stat(filepath.Join(dir, "shutdown.txt"))
-		assert.NilError(t, err)
+		// The limit is that of each shutdown script, and one has to pass it.
+		unhurried(t, 3*short, func(limit time.Duration) error {
+			dir := newWorkspace(t, "workspace-"+limit.String())
+			spec := p.spec()
+			spec.Workspace = dir
+			spec.Startup = []string{"touch startup.txt", "x=5"}
+			spec.Shutdown = []string{"exit 1", "sleep 4720", "touch shutdown.txt"}
+			policy := p.policy()
+			policy.CommandTimeout = limit
+			s := open(t, policy, spec)
+			for _, c := range []struct{ script, out string }{
+				{"ls; echo $x", "startup.txt\n5\n"},
+				// A new shell is started up again.
+				{"x=6; exit 3", ""},
+				{"echo $x", "5\n"},
+			} {
+				r := s.run(execpolicy.Command{Script: c.script, Timeout: time.Minute})
+				assert.Equal(t, string(r.Stdout), c.out)
+				assert.Equal(t, r.StateLost, strings.Contains(c.script, "exit"))
+			}
+			err := s.Close()
+			assert.ErrorIs(t, err, execpolicy.ErrScript)
+			_, missing := os.Stat(filepath.Join(dir, "shutdown.txt"))
+			if missing != nil || !strings.Contains(err.Error(), "exit code 1") || !strings.Contains(err.Error(), "sleep 4720") {
+				return err
+			}
+			return nil
+		})
 	}},
 	{"3.2.16 a startup script that fails", func(t *testing.T, p place) {
 		spec := p.spec()
@@ -101,10 +111,17 @@ var sessionCases = []placeCase{
 		spec := p.spec()
 		spec.Startup = []string{"sleep 4721"}
 		policy := p.policy()
-		policy.StartupTimeout = 2 * time.Second
-		_, err := execpolicy.Start(t.Context(), policy, spec)
-		assert.ErrorIs(t, err, execpolicy.ErrScript)
-		assert.ErrorContains(t, err, "deadline")
+		// The limit is also that of what comes before the script.
+		unhurried(t, time.Second, func(limit time.Duration) error {
+			policy.StartupTimeout = limit
+			_, err := execpolicy.Start(t.Context(), policy, spec)
+			assert.ErrorIs(t, err, execpolicy.ErrStart)
+			assert.ErrorContains(t, err, "deadline")
+			if !errors.Is(err, execpolicy.ErrScript) {
+				return err
+			}
+			return nil
+		})
 	}},
 	{"3.2.12 scripts are checked before anything starts", func(t *testing.T, p place) {
 		_, err := execpolicy.Start(t.Context(), p.policy(), execpolicy.Spec{Startup: []string{""}, Shutdown: []string{"\x00"}, Command: []string{"a\nb"}})

@@ -145,6 +145,23 @@ func (p place) audited() (execpolicy.Spec, *trail) {
 	return spec, l
 }
 
+// trailOf returns what a session has told with which do has done something. do returns false if a busy machine has spoilt it, and gets
+// another session with a trail of its own. on is the trail's.
+func trailOf(t *testing.T, policy execpolicy.Policy, spec execpolicy.Spec, on func(execpolicy.Event) error, do func(s session) bool) *trail {
+	t.Helper()
+	for range tries {
+		l := &trail{on: on}
+		spec.Audit = execpolicy.NewAuditor(l.audit)
+		s := open(t, policy, spec)
+		if do(s) {
+			return l
+		}
+		s.Close()
+	}
+	t.Fatal("no command has ended as it should")
+	return nil
+}
+
 const sessionClosed = "end gone because the session is closed"
 
 // What is a value, a content or an output is in no event.
@@ -188,21 +205,28 @@ var auditCases = []placeCase{
 		assert.Assert(t, events[len(events)-1].Duration >= start.Duration)
 	}},
 	{"the ladder", func(t *testing.T, p place) {
-		spec, l := p.audited()
-		s := open(t, p.policy(), spec)
-		s.script("true")
 		const stubborn = "trap '' TERM; while :; do :; done"
-		assert.Equal(t, s.run(execpolicy.Command{Script: stubborn, Timeout: short}).Outcome, execpolicy.TimedOut)
-		ctx, cancel := context.WithCancelCause(t.Context())
-		c := s.start(ctx, execpolicy.Command{Script: "echo begun; sleep 4751"})
-		cancel(errGone)
-		<-c.done
-		assert.ErrorIs(t, c.err, errGone)
-		_, err := s.Run(t.Context(), execpolicy.Command{Script: "yes", OutputLimit: 1000})
-		assert.NilError(t, err)
-		c = s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 4752"})
-		assert.NilError(t, s.Close())
-		<-c.done
+		var c *running
+		l := trailOf(t, p.policy(), p.spec(), nil, func(s session) bool {
+			s.script("true")
+			r, err := s.shortly(stubborn)()
+			if err != nil || r.Rung != execpolicy.RungWorker {
+				return false
+			}
+			assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+			r, err = s.canceled(errGone, execpolicy.Command{Script: "echo begun; sleep 4751"})()
+			if err != nil || !inside(r) {
+				return false
+			}
+			r, err = s.Run(t.Context(), execpolicy.Command{Script: "yes", OutputLimit: 1000})
+			if err != nil || !inside(r) {
+				return false
+			}
+			c = s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 4752"})
+			assert.NilError(t, s.Close())
+			<-c.done
+			return true
+		})
 		var of []int
 		for _, e := range l.all() {
 			if e.Kind == execpolicy.EventCommand {
@@ -282,13 +306,17 @@ var auditCases = []placeCase{
 		l.whole(t)
 	}},
 	{"a session that has lived its time", func(t *testing.T, p place) {
-		spec, l := p.audited()
-		policy := p.policy()
-		policy.Lifetime = time.Second
-		s := open(t, policy, spec)
-		<-s.Done()
-		assert.NilError(t, s.Close())
-		l.is(t, "spawn", "start", "end gone because the session's lifetime is over")
+		unhurried(t, time.Second, func(lifetime time.Duration) error {
+			spec, l := p.audited()
+			s, err := p.living(t, lifetime, spec)
+			if err != nil {
+				return err
+			}
+			<-s.Done()
+			assert.NilError(t, s.Close())
+			l.is(t, "spawn", "start", "end gone because the session's lifetime is over")
+			return nil
+		})
 	}},
 	{"files", func(t *testing.T, p place) {
 		spec, l := p.audited()
@@ -430,7 +458,8 @@ var auditCases = []placeCase{
 				spec, l := p.audited()
 				failed := false
 				l.on = func(e execpolicy.Event) error {
-					if e.Kind == c.kind && !failed {
+					// A busy machine may need more than one rung.
+					if e.Kind == c.kind && (!failed || e.Rung == execpolicy.RungKill || e.Rung == execpolicy.RungWorker) {
 						failed = true
 						return errTrail
 					}
@@ -475,25 +504,31 @@ var auditCases = []placeCase{
 	{"a record that is never taken", func(t *testing.T, p place) {
 		policy := p.policy()
 		policy.TerminationTimeout = 2 * time.Second
-		bound := policy.TerminationTimeout + late
+		// Who waited for the record itself would never return.
+		const bound = 30 * time.Second
 		for _, kind := range []execpolicy.EventKind{execpolicy.EventStart, execpolicy.EventCommand, execpolicy.EventKill} {
 			t.Run(string(kind), func(t *testing.T) {
-				spec, l := p.audited()
-				release := make(chan struct{})
-				l.on = func(e execpolicy.Event) error {
-					if e.Kind == kind {
-						<-release
+				var spec execpolicy.Spec
+				var l *trail
+				free := func() {}
+				defer func() { free() }()
+				begin := func() {
+					free()
+					spec, l = p.audited()
+					release := make(chan struct{})
+					l.on = func(e execpolicy.Event) error {
+						if e.Kind == kind {
+							<-release
+						}
+						return nil
 					}
-					return nil
+					free = sync.OnceFunc(func() { close(release) })
 				}
-				free := sync.OnceFunc(func() { close(release) })
-				defer free()
+				begin()
 				if kind == execpolicy.EventStart {
-					begin := time.Now()
-					_, err := execpolicy.Start(t.Context(), policy, spec)
+					var err error
+					within(t, bound, "the start", func() { _, err = execpolicy.Start(t.Context(), policy, spec) })
 					assert.ErrorIs(t, err, execpolicy.ErrAudit)
-					took := time.Since(begin)
-					assert.Assert(t, took < patience+bound, "%v", took)
 					free()
 					wait(t, func() bool {
 						all := l.all()
@@ -507,27 +542,36 @@ var auditCases = []placeCase{
 					return
 				}
 				s := open(t, policy, spec)
-				begin := time.Now()
-				r, err := s.Run(t.Context(), execpolicy.Command{Script: "trap '' TERM; while :; do :; done", Timeout: short})
-				assert.ErrorIs(t, err, execpolicy.ErrAudit)
-				took := time.Since(begin)
-				assert.Assert(t, took < bound+short, "%v", took)
-				if kind == execpolicy.EventKill {
-					assert.Assert(t, r.Outcome == execpolicy.TimedOut && r.Rung == execpolicy.RungWorker && r.Gone)
-				} else {
-					assert.Assert(t, r == nil)
+				for try := 1; ; try++ {
+					var r *execpolicy.Result
+					var err error
+					within(t, bound, "a command", func() {
+						r, err = s.Run(t.Context(), execpolicy.Command{Script: "trap '' TERM; while :; do :; done", Timeout: short})
+					})
+					assert.ErrorIs(t, err, execpolicy.ErrAudit)
+					if kind == execpolicy.EventCommand {
+						assert.Assert(t, r == nil)
+						break
+					}
+					assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+					if r.Rung == execpolicy.RungWorker && r.Gone {
+						break
+					}
+					// The shell of a busy machine has not ended in time, for which the session has.
+					assert.Assert(t, try < tries, "%+v", r)
+					begin()
+					s.Close()
+					s = open(t, policy, spec)
 				}
-				// Nobody waits for it again.
-				begin = time.Now()
-				_, err = s.Run(t.Context(), execpolicy.Command{Script: "true"})
-				assert.ErrorIs(t, err, execpolicy.ErrAudit)
-				assert.ErrorIs(t, s.WriteFile(t.Context(), "made", nil, 0o600), execpolicy.ErrAudit)
-				took = time.Since(begin)
-				assert.Assert(t, took < policy.TerminationTimeout, "%v", took)
-				begin = time.Now()
-				assert.ErrorIs(t, s.Close(), execpolicy.ErrAudit)
-				took = time.Since(begin)
-				assert.Assert(t, took < bound, "%v", took)
+				// Nobody waits for it again: each of these would for the whole time.
+				within(t, 3*policy.TerminationTimeout, "what has no record", func() {
+					for range 5 {
+						_, err := s.Run(t.Context(), execpolicy.Command{Script: "true"})
+						assert.ErrorIs(t, err, execpolicy.ErrAudit)
+						assert.ErrorIs(t, s.WriteFile(t.Context(), "made", nil, 0o600), execpolicy.ErrAudit)
+					}
+				})
+				within(t, bound, "Close", func() { assert.ErrorIs(t, s.Close(), execpolicy.ErrAudit) })
 				<-s.Done()
 				// What was handed over is told when it can be, whole and in order.
 				free()
@@ -556,6 +600,13 @@ var auditCases = []placeCase{
 		s := open(t, policy, spec)
 		_, err := s.Run(t.Context(), execpolicy.Command{Script: "true"})
 		assert.ErrorIs(t, err, execpolicy.ErrAudit)
+		// The first one ends the container, for which an engine under load may need more time than one call has.
+		for range tries {
+			if err = s.Restart(t.Context()); errors.Is(err, execpolicy.ErrAudit) {
+				break
+			}
+			assert.ErrorIs(t, err, execpolicy.ErrStillThere)
+		}
 		for range 100 {
 			assert.ErrorIs(t, s.Restart(t.Context()), execpolicy.ErrAudit)
 		}
@@ -576,16 +627,25 @@ var auditCases = []placeCase{
 		lost(t, err)
 	}},
 	{"a record that is slow", func(t *testing.T, p place) {
-		spec, l := p.audited()
-		l.on = func(execpolicy.Event) error {
-			<-time.After(200 * time.Millisecond)
+		const slow = 200 * time.Millisecond
+		on := func(execpolicy.Event) error {
+			<-time.After(slow)
 			return nil
 		}
-		s := open(t, p.policy(), spec)
-		assert.Equal(t, s.run(execpolicy.Command{Script: "sleep 4755", Timeout: short}).Outcome, execpolicy.TimedOut)
-		// A command's time begins behind its record.
-		assert.Equal(t, s.run(execpolicy.Command{Script: "echo x", Timeout: short}).Outcome, execpolicy.Exited)
-		assert.NilError(t, s.Close())
+		l := trailOf(t, p.policy(), p.spec(), on, func(s session) bool {
+			r, err := s.shortly("sleep 4755")()
+			if err != nil || !inside(r) {
+				return false
+			}
+			assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+			// A command's time begins behind its record, and the record of its end comes behind.
+			begin := time.Now()
+			r = s.script("echo x")
+			took := time.Since(begin)
+			assert.Assert(t, took-r.Duration >= 2*slow, "%v, %v", took, r.Duration)
+			assert.NilError(t, s.Close())
+			return true
+		})
 		late := " because the deadline has passed: context deadline exceeded"
 		l.is(t, "spawn", "start", `command "sleep 4755"`, "kill by SIGTERM"+late, "result of 3 timed out gone"+late,
 			`command "echo x"`, l.told()[6], sessionClosed)
@@ -653,16 +713,22 @@ func TestAuditOfARemoval(t *testing.T) {
 	assert.Assert(t, kill.Kind == execpolicy.EventKill && kill.Rung == execpolicy.RungRemoved, "%+v", kill)
 	assert.Equal(t, kill.Cause, "the session is closed")
 
-	e.Set(fakeengine.Faults{})
-	spec, l = place{}.audited()
-	policy := place{engine: e.Engine, fake: e}.policy()
-	policy.Lifetime = time.Second
-	s = open(t, policy, spec)
-	e.Set(fakeengine.Faults{Hang: []string{"run"}})
-	<-s.Done()
-	assert.NilError(t, s.Close())
-	l.is(t, "spawn", "start", "end gone because the session's lifetime is over")
-	kill = l.all()[2]
+	unhurried(t, time.Second, func(lifetime time.Duration) error {
+		e.Set(fakeengine.Faults{})
+		spec, l = place{}.audited()
+		s, err := place{engine: e.Engine, fake: e}.living(t, lifetime, spec)
+		if err != nil {
+			return err
+		}
+		e.Set(fakeengine.Faults{Hang: []string{"run"}})
+		<-s.Done()
+		assert.NilError(t, s.Close())
+		l.is(t, "spawn", "start", "end gone because the session's lifetime is over")
+		if kill = l.all()[2]; kill.Kind == execpolicy.EventEnd {
+			return errors.New("the session has ended before its client hung")
+		}
+		return nil
+	})
 	assert.Assert(t, kill.Kind == execpolicy.EventKill && kill.Rung == execpolicy.RungRemoved, "%+v", kill)
 	assert.Equal(t, kill.Cause, "the session's lifetime is over")
 }
@@ -699,14 +765,19 @@ func TestAuditOfMemory(t *testing.T) {
 
 func TestAuditOfTheHost(t *testing.T) {
 	enginetest.Check(t)
-	l := &trail{}
 	policy := execpolicy.HostPolicy{Limits: hostLimits, CPUTimeSeconds: 9}
-	s := open(t, policy, execpolicy.Spec{Audit: execpolicy.NewAuditor(l.audit), Command: []string{"sh"}})
-	s.ok("echo hi")
-	r := s.run(execpolicy.Command{Script: "sleep 4856", Timeout: short})
-	assert.Equal(t, r.Outcome, execpolicy.TimedOut)
-	name := s.Name()
-	assert.NilError(t, s.Close())
+	var name string
+	l := trailOf(t, policy, execpolicy.Spec{Command: []string{"sh"}}, nil, func(s session) bool {
+		s.ok("echo hi")
+		r, err := s.shortly("sleep 4856")()
+		if err != nil || r.Rung != execpolicy.RungTerm {
+			return false
+		}
+		assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+		name = s.Name()
+		assert.NilError(t, s.Close())
+		return true
+	})
 	late := " because the deadline has passed: context deadline exceeded"
 	l.is(t, "spawn", "start", `command "echo hi"`, "result of 3 exited 0 in 0 out 3",
 		`command "sleep 4856"`, "kill by SIGTERM"+late, "result of 5 timed out"+late, sessionClosed)
@@ -831,8 +902,12 @@ func TestAuditOfNamesAnew(t *testing.T) {
 	names = append(names, "", s.Name(), s.Name())
 	assert.NilError(t, s.Close())
 	l.is(t, "spawn", "start", "end gone", "spawn", "start", "end gone because the session is begun anew", "spawn", "start", sessionClosed)
-	for i, e := range l.all() {
-		assert.Equal(t, e.Name, names[i], "%d", i)
+	for _, e := range l.all() {
+		if e.Rung == execpolicy.RungRemoved {
+			continue // as in what was told
+		}
+		assert.Equal(t, e.Name, names[0], "%+v", e)
+		names = names[1:]
 	}
 
 	fakeengine.NeedIsolation(t)
@@ -897,10 +972,12 @@ func TestAuditOfALossThatTakesLong(t *testing.T) {
 	limits := hostLimits
 	limits.TerminationTimeout = stopping
 	var stdin io.Closer
+	killed := make(chan struct{})
 	policy := spawning{execpolicy.HostPolicy{Limits: limits}, func(proc *execpolicy.Process) {
 		stdin = proc.Stdin
-		kill := proc.Kill
+		kill, once := proc.Kill, sync.OnceFunc(func() { close(killed) })
 		proc.Kill = func(ctx context.Context) error {
+			defer once()
 			err := kill(ctx)
 			<-time.After(stopping - 2*short)
 			return err
@@ -908,13 +985,12 @@ func TestAuditOfALossThatTakesLong(t *testing.T) {
 	}}
 	s := open(t, policy, execpolicy.Spec{Audit: execpolicy.NewAuditor(l.audit), Command: []string{"sh"}})
 	c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 4762"})
-	begin := time.Now()
 	assert.NilError(t, stdin.Close())
-	<-c.done
-	took := time.Since(begin)
+	<-killed
+	// A moment is left of the time, of which another would be as long as the whole.
+	within(t, stopping*3/4, "the record", func() { <-c.done })
 	close(release)
 	assert.ErrorIs(t, c.err, execpolicy.ErrEnded)
 	assert.ErrorIs(t, c.err, execpolicy.ErrAudit)
-	assert.Assert(t, took < stopping+stopping/8+late, "%v", took)
 	assert.NilError(t, s.Close())
 }

@@ -265,13 +265,11 @@ func (s *Session) copyIn(ctx context.Context, dir string, pack func(*packer) err
 	return s.transfer(ctx, "copy to", dir, func(t *transfer) error {
 		target := t.word(dir)
 		stage := t.word(dir + "/" + tempPrefix + strings.ToLower(token()))
-		t.undo = "rm -rf " + stage
-		made, err := t.run("if [ ! -d " + target + " ]; then mkdir " + target + " || return 1; cf_j=made; fi; umask 77; mkdir " + stage + " || return 1")
-		if err != nil {
+		// Where the first step is cut off, only a file can tell that the directory is made here.
+		made := `"$cf_d"/i` + token()
+		t.undo = "rm -rf " + stage + "; if [ -e " + made + " ]; then rmdir " + target + "; rm -f " + made + "; fi"
+		if _, err := t.run("if [ ! -d " + target + " ]; then >" + made + " && mkdir " + target + " || return 1; fi; umask 77; mkdir " + stage + " || return 1"); err != nil {
 			return err
-		}
-		if made != "" {
-			t.undo += "; rmdir " + target
 		}
 
 		parts, packed := make(chan part), make(chan error, 1)
@@ -302,7 +300,7 @@ func (s *Session) copyIn(ctx context.Context, dir string, pack func(*packer) err
 				return nil
 			}
 			inPlace = true
-			_, err := t.run(merge + "fits " + stage + " " + target + " && merge " + stage + " " + target + " || return; rm -rf " + stage + " || return 1")
+			_, err := t.run(merge + "fits " + stage + " " + target + " && merge " + stage + " " + target + " || return; rm -rf " + stage + " " + made + " || return 1")
 			return err
 		}
 		timeout := t.timeout()

@@ -344,6 +344,21 @@ var treeCases = []conformanceCase{
 	}},
 }
 
+// An opening file system tells of what is opened.
+type opening struct {
+	fstest.MapFS
+	on func(name string)
+}
+
+func (o opening) Open(name string) (fs.File, error) {
+	o.on(name)
+	return o.MapFS.Open(name)
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
@@ -387,66 +402,98 @@ func TestTreesCutOff(t *testing.T) {
 		policy := p.policy()
 		policy.CommandTimeout = time.Minute
 		s := open(t, policy, spec)
-		clean := func(t *testing.T, dir string, want int) {
+		// leaves cuts a copy off, of which so much is to be in the directory.
+		leaves := func(t *testing.T, dir string, want int, cut func(ctx context.Context, cancel context.CancelFunc)) {
 			t.Helper()
-			entries, err := os.ReadDir(dir)
-			assert.NilError(t, err)
-			assert.Equal(t, len(entries), want, "%v", entries)
-			s.t = t
-			assert.Assert(t, !s.script("echo on").StateLost)
-			s.empty()
+			var names []string
+			if want == 0 && dir == spec.Workspace {
+				names = []string{filepath.Join(dir, "tree")}
+			}
+			session{s.Session, t}.cutOff(func() {
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				cut(ctx, cancel)
+			}, func() {
+				entries, err := os.ReadDir(dir)
+				assert.NilError(t, err)
+				assert.Equal(t, len(entries), want, "%v", entries)
+			}, names...)
 		}
 		t.Run("in", func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			done := make(chan error, 1)
-			go func() { done <- s.CopyFS(ctx, "tree", large) }()
-			wait(t, func() bool {
-				found, _ := filepath.Glob(filepath.Join(spec.Workspace, "tree/.cofferdam-*/a"))
-				return len(found) > 0
-			}, "the copy does not begin")
-			cancel()
-			assert.ErrorIs(t, <-done, context.Canceled)
-			clean(t, spec.Workspace, 0)
+			leaves(t, spec.Workspace, 0, func(ctx context.Context, cancel context.CancelFunc) {
+				// When the second file is opened, the first is inside but for its last piece.
+				second := opening{large, func(name string) {
+					if name == "b" {
+						found, _ := filepath.Glob(filepath.Join(spec.Workspace, "tree/.cofferdam-*/a"))
+						assert.Check(t, len(found) > 0)
+						cancel()
+					}
+				}}
+				assert.ErrorIs(t, s.CopyFS(ctx, "tree", second), context.Canceled)
+			})
+		})
+		t.Run("in, at any moment", func(t *testing.T) {
+			for i := range 20 {
+				leaves(t, spec.Workspace, 0, func(ctx context.Context, cancel context.CancelFunc) {
+					ctx, cancel = context.WithTimeout(ctx, time.Duration(i)*time.Millisecond)
+					defer cancel()
+					assert.ErrorIs(t, s.CopyFS(ctx, "tree", large), context.DeadlineExceeded)
+				})
+			}
 		})
 		t.Run("a reader that is stuck", func(t *testing.T) {
-			r, w := io.Pipe()
-			defer w.Close()
-			ctx, cancel := context.WithTimeout(t.Context(), short)
-			defer cancel()
-			assert.ErrorIs(t, s.CopyIn(ctx, "tree", r), context.DeadlineExceeded)
-			clean(t, spec.Workspace, 0)
+			leaves(t, spec.Workspace, 0, func(ctx context.Context, cancel context.CancelFunc) {
+				free := make(stuck)
+				defer close(free)
+				r := readerFunc(func([]byte) (int, error) {
+					cancel()
+					<-free
+					return 0, io.EOF
+				})
+				assert.ErrorIs(t, s.CopyIn(ctx, "tree", r), context.Canceled)
+			})
 		})
 		assert.NilError(t, s.CopyFS(t.Context(), "tree", large))
 		t.Run("out", func(t *testing.T) {
 			dir := t.TempDir()
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			done := make(chan error, 1)
-			go func() { done <- s.CopyOutTo(ctx, "tree", openRoot(t, dir)) }()
-			wait(t, func() bool {
-				found, _ := filepath.Glob(filepath.Join(dir, ".cofferdam-*/*"))
-				return len(found) > 0 || len(done) > 0
-			}, "the copy does not begin")
-			cancel()
-			assert.ErrorIs(t, <-done, context.Canceled)
-			clean(t, dir, 0)
+			root := openRoot(t, dir)
+			leaves(t, dir, 0, func(ctx context.Context, cancel context.CancelFunc) {
+				for try := 1; ; try++ {
+					done := make(chan error, 1)
+					go func() { done <- s.CopyOutTo(ctx, "tree", root) }()
+					wait(t, func() bool {
+						found, _ := filepath.Glob(filepath.Join(dir, ".cofferdam-*/*"))
+						return len(found) > 0 || len(done) > 0
+					}, "the copy does not begin")
+					if len(done) > 0 && try < tries {
+						// It was over before this was looked at again.
+						assert.NilError(t, <-done)
+						assert.NilError(t, errors.Join(root.Remove("a"), root.Remove("b")))
+						continue
+					}
+					cancel()
+					assert.ErrorIs(t, <-done, context.Canceled)
+					break
+				}
+			})
 		})
 		t.Run("a writer that is stuck", func(t *testing.T) {
-			free := make(stuck)
-			defer close(free)
-			ctx, cancel := context.WithTimeout(t.Context(), short)
-			defer cancel()
-			within(t, patience, "a copy", func() {
-				assert.ErrorIs(t, s.CopyOut(ctx, "tree", free), context.DeadlineExceeded)
+			leaves(t, spec.Workspace, 1, func(ctx context.Context, cancel context.CancelFunc) {
+				free := make(stuck)
+				defer close(free)
+				ctx, cancel = context.WithTimeout(ctx, short)
+				defer cancel()
+				within(t, patience, "a copy", func() {
+					assert.ErrorIs(t, s.CopyOut(ctx, "tree", free), context.DeadlineExceeded)
+				})
 			})
-			clean(t, spec.Workspace, 1)
 		})
 		t.Run("a writer that fails", func(t *testing.T) {
-			r, w := io.Pipe()
-			r.CloseWithError(io.ErrClosedPipe)
-			assert.ErrorIs(t, s.CopyOut(t.Context(), "tree", w), io.ErrClosedPipe)
-			clean(t, spec.Workspace, 1)
+			leaves(t, spec.Workspace, 1, func(ctx context.Context, _ context.CancelFunc) {
+				r, w := io.Pipe()
+				r.CloseWithError(io.ErrClosedPipe)
+				assert.ErrorIs(t, s.CopyOut(ctx, "tree", w), io.ErrClosedPipe)
+			})
 		})
 	})
 }

@@ -142,13 +142,17 @@ var hookCases = []placeCase{
 	{"Finish of a session that has ended", func(t *testing.T, p place) {
 		spec := p.spec()
 		spec.Finish = put("late", "")
-		policy := p.policy()
-		policy.Lifetime = time.Second
-		s := open(t, policy, spec)
-		<-s.Done()
-		err := s.Close()
-		assert.ErrorIs(t, err, execpolicy.ErrEnded)
-		assert.ErrorIs(t, err, execpolicy.ErrExpired)
+		unhurried(t, time.Second, func(lifetime time.Duration) error {
+			s, err := p.living(t, lifetime, spec)
+			if err != nil {
+				return err
+			}
+			<-s.Done()
+			err = s.Close()
+			assert.ErrorIs(t, err, execpolicy.ErrEnded)
+			assert.ErrorIs(t, err, execpolicy.ErrExpired)
+			return nil
+		})
 	}},
 }
 
