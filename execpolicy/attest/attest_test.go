@@ -18,12 +18,14 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/attest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
-// hardened returns the zero policy on an engine, and a spec by which a container that is left behind is found.
+// hardened returns the zero policy on an engine, but with all the time to end, and a spec by which a container that is left behind is found.
 func hardened(e enginetest.Engine) (execpolicy.DockerPolicy, execpolicy.Spec) {
-	return execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image}, execpolicy.Spec{Labels: maps.Clone(e.Labels)}
+	return execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image, Limits: execpolicy.Limits{TerminationTimeout: places.Patience}},
+		execpolicy.Spec{Labels: maps.Clone(e.Labels)}
 }
 
 // possible returns the protections that an engine can give. Without root's rights some can set no limits.

@@ -315,7 +315,7 @@ func TestExamples(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		old := sandbox
 		defer func() { sandbox = old }()
-		sandbox.Engine, sandbox.Image = e.Engine, e.Image
+		sandbox.Engine, sandbox.Image, sandbox.TerminationTimeout = e.Engine, e.Image, places.Patience
 		for _, c := range []struct {
 			name string
 			run  func()

@@ -569,7 +569,7 @@ func TestExamples(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		old := sandbox
 		defer func() { sandbox = old }()
-		sandbox.Engine, sandbox.Image = e.Engine, e.Image
+		sandbox.Engine, sandbox.Image, sandbox.TerminationTimeout = e.Engine, e.Image, places.Patience
 		assert.Equal(t, enginetest.Printed(t, Example), "\nr is 2\n{'area': 12.57}{\"area\": 12.57}\n\nZeroDivisionError - division by zero\n")
 		assert.Equal(t, enginetest.Printed(t, ExampleInterpreter), "exited  state lost: false\ntimed out  state lost: false\nexited 42 state lost: false\n")
 	})

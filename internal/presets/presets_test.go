@@ -14,6 +14,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/attest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 	"github.com/seed-64a260eb/cofferdam/internal/presets"
 )
 
@@ -54,7 +55,7 @@ func TestInForce(t *testing.T) {
 	notAsked := [][]attest.Protection{nil, {attest.ReadOnlyRoot}, {attest.NoNetwork}, nil, {attest.ReadOnlyRoot}}
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		for i, p := range presets.All() {
-			p.Policy.Engine, p.Policy.Image = e.Engine, e.Image
+			p.Policy.Engine, p.Policy.Image, p.Policy.TerminationTimeout = e.Engine, e.Image, places.Patience
 			s, r, err := attest.Start(t.Context(), p.Policy, execpolicy.Spec{Labels: maps.Clone(e.Labels)}, attest.Options{})
 			if s != nil {
 				assert.NilError(t, s.Close())
