@@ -2,6 +2,7 @@ package codeblock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -77,21 +78,56 @@ func refused(t *testing.T, r *codeblock.Report, want error, words ...string) {
 	}
 }
 
+// ended runs blocks of which the first is expected to be ended in that way.
+func (s session) ended(o codeblock.Options, want execpolicy.Outcome, blocks ...codeblock.Block) *codeblock.Report {
+	s.t.Helper()
+	var r *codeblock.Report
+	s.untilGone(func() *execpolicy.Result {
+		var err error
+		r, err = codeblock.Run(s.t.Context(), s.Session, blocks, o)
+		assert.Assert(s.t, err == nil || errors.Is(err, execpolicy.ErrStillThere), err)
+		assert.Equal(s.t, len(r.Steps), 1)
+		assert.Equal(s.t, r.ExitCode(), -1)
+		assert.Equal(s.t, r.Steps[0].Result.Outcome, want)
+		return r.Steps[0].Result
+	})
+	return r
+}
+
 // interrupted runs a block until it has printed something, and cancels it then.
 func (s session) interrupted(o codeblock.Options, blocks ...codeblock.Block) *codeblock.Report {
 	s.t.Helper()
-	ctx, cancel := context.WithCancel(s.t.Context())
-	o.Stdout = writerFunc(func([]byte) { cancel() })
-	r, err := codeblock.Run(ctx, s.Session, blocks, o)
-	assert.ErrorIs(s.t, err, context.Canceled)
-	assert.Equal(s.t, len(r.Steps), 1)
-	assert.Equal(s.t, r.ExitCode(), -1)
-	assert.Equal(s.t, r.Steps[0].Result.Outcome, execpolicy.Canceled)
-	assert.Assert(s.t, r.Steps[0].Result.Gone)
-	assert.Assert(s.t, strings.HasPrefix(r.Output(), "begun\n"), r.Output())
-	// The session's shell may have said that its child was terminated.
-	assert.Assert(s.t, strings.HasSuffix(r.Output(), "\nCode execution was cancelled.\n"), r.Output())
+	var r *codeblock.Report
+	s.untilGone(func() *execpolicy.Result {
+		ctx, cancel := context.WithCancel(s.t.Context())
+		defer cancel()
+		o.Stdout = writerFunc(func([]byte) { cancel() })
+		var err error
+		r, err = codeblock.Run(ctx, s.Session, blocks, o)
+		assert.ErrorIs(s.t, err, context.Canceled)
+		assert.Equal(s.t, len(r.Steps), 1)
+		assert.Equal(s.t, r.ExitCode(), -1)
+		assert.Equal(s.t, r.Steps[0].Result.Outcome, execpolicy.Canceled)
+		assert.Assert(s.t, strings.HasPrefix(r.Output(), "begun\n"), r.Output())
+		// The session's shell may have said that its child was terminated.
+		assert.Assert(s.t, strings.HasSuffix(r.Output(), "\nCode execution was cancelled.\n"), r.Output())
+		return r.Steps[0].Result
+	})
 	return r
+}
+
+// untilGone runs what is ended until it is known that it is gone, with the session's shell where it was: on a busy machine the answer may
+// come too late.
+func (s session) untilGone(run func() *execpolicy.Result) {
+	s.t.Helper()
+	dir := s.ok("pwd")
+	places.Eventually(s.t, func() string {
+		s.ok("cd " + dir)
+		if r := run(); !r.Gone || r.StateLost {
+			return fmt.Sprintf("gone %v, shell lost %v", r.Gone, r.StateLost)
+		}
+		return ""
+	})
 }
 
 // A runCase is run in a session that it may share with others, in a directory of its own.
