@@ -320,6 +320,7 @@ except EOFError:
 func TestSessionsOfTheirOwn(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		t.Run("a directory that is not there", func(t *testing.T) {
+			t.Parallel()
 			s := p.open(t)
 			r, err := codeblock.Run(t.Context(), s.Session, []codeblock.Block{sh("echo ran"), sh("echo no")}, codeblock.Options{Dir: "/no/such"})
 			assert.ErrorIs(t, err, execpolicy.ErrNoDir)
@@ -327,6 +328,7 @@ func TestSessionsOfTheirOwn(t *testing.T) {
 			assert.Assert(t, r.Steps[0].Result == nil)
 		})
 		t.Run("closed meanwhile", func(t *testing.T) {
+			t.Parallel()
 			s := p.open(t)
 			o := codeblock.Options{Stdout: writerFunc(func([]byte) { go s.Close() })}
 			r, err := codeblock.Run(t.Context(), s.Session, []codeblock.Block{sh("echo begun; sleep 4806"), sh("echo no")}, o)
@@ -338,6 +340,7 @@ func TestSessionsOfTheirOwn(t *testing.T) {
 			assert.Equal(t, r.Output(), "Error: the session is closed\n")
 		})
 		t.Run("a file that can't be written to its end", func(t *testing.T) {
+			t.Parallel()
 			s := p.open(t)
 			s.blocks(codeblock.Options{}, sh("# filename: a.sh\necho old"))
 			s.ok("ulimit -f 8")
@@ -346,6 +349,7 @@ func TestSessionsOfTheirOwn(t *testing.T) {
 			assert.Equal(t, s.ok("cat a.sh; ls -A"), "# filename: a.sh\necho olda.sh")
 		})
 		t.Run("nothing can be written", func(t *testing.T) {
+			t.Parallel()
 			p := p
 			p.Spec.Workspace, p.Policy.WorkspaceReadOnly = t.TempDir(), true
 			s := p.open(t)

@@ -532,6 +532,7 @@ func (f writerFunc) Write(p []byte) (int, error) {
 func TestSessions(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		t.Run("many at once, in order", func(t *testing.T) {
+			t.Parallel()
 			n := p.open(t)
 			n.ok("x = 0")
 			var all sync.WaitGroup
@@ -550,6 +551,7 @@ func TestSessions(t *testing.T) {
 			assert.Equal(t, n.value("x"), "20")
 		})
 		t.Run("a restart", func(t *testing.T) {
+			t.Parallel()
 			n := p.open(t)
 			n.ok("x = 1")
 			assert.NilError(t, n.session.Restart(t.Context()))
@@ -559,6 +561,7 @@ func TestSessions(t *testing.T) {
 			n.ok("1")
 		})
 		t.Run("closed", func(t *testing.T) {
+			t.Parallel()
 			n := p.open(t)
 			pid := n.pid()
 			done := make(chan error)
@@ -578,6 +581,7 @@ func TestSessions(t *testing.T) {
 			assert.ErrorIs(t, err, execpolicy.ErrClosed)
 		})
 		t.Run("the session closed meanwhile", func(t *testing.T) {
+			t.Parallel()
 			n := p.open(t)
 			_, err := n.Run(t.Context(), python.Snippet{Code: "print(1, flush=True)\nwhile True: pass", Stdout: writerFunc(func([]byte) { go n.session.Close() })})
 			assert.ErrorIs(t, err, execpolicy.ErrClosed)
@@ -586,6 +590,7 @@ func TestSessions(t *testing.T) {
 			assert.NilError(t, n.Close())
 		})
 		t.Run("starts that fail", func(t *testing.T) {
+			t.Parallel()
 			n := p.open(t)
 			for words, o := range map[string]python.Options{
 				"nosuch is not in the container": {Program: "nosuch"}, "did not start": {Program: "true"}, "can't be entered": {Dir: "/no/such"},
@@ -604,6 +609,7 @@ func TestSessions(t *testing.T) {
 			assert.Equal(t, n.shell("ls -d /tmp/.cofferdam-* | wc -l"), "1")
 		})
 		t.Run("memory", func(t *testing.T) {
+			t.Parallel()
 			if p.Policy.Image == "" {
 				t.Log("left out: the fake engine has no limits")
 				return
