@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,12 +19,14 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/attest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
-// hardened returns the zero policy on an engine, and a spec by which a container that is left behind is found.
+// hardened returns the zero policy on an engine, but with all the time to end, and a spec by which a container that is left behind is found.
 func hardened(e enginetest.Engine) (execpolicy.DockerPolicy, execpolicy.Spec) {
-	return execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image}, execpolicy.Spec{Labels: maps.Clone(e.Labels)}
+	return execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image, Limits: execpolicy.Limits{TerminationTimeout: places.Patience}},
+		execpolicy.Spec{Labels: maps.Clone(e.Labels)}
 }
 
 // possible returns the protections that an engine can give. Without root's rights some can set no limits.
@@ -45,6 +48,7 @@ func TestZeroPolicyIsInForce(t *testing.T) {
 		p, spec := hardened(e)
 		for _, shell := range []string{"bash", "dash", "busybox"} {
 			t.Run(shell, func(t *testing.T) {
+				t.Parallel()
 				spec := spec
 				spec.Command = []string{shell}
 				if shell == "busybox" {
@@ -208,34 +212,40 @@ func (w weakening) apply(p execpolicy.DockerPolicy) execpolicy.DockerPolicy {
 // Each protection is switched off, and missed by somebody who wants the zero policy's.
 func TestWeakeningIsCaught(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		var mu sync.Mutex
 		caught := map[attest.Protection]bool{}
-		for _, w := range weakenings {
-			if e.Rootless && strings.HasPrefix(w.flag, "device-cgroup-rule") {
-				continue // it has no effect there
-			}
-			t.Run(w.name, func(t *testing.T) {
-				zero, spec := hardened(e)
-				o := attest.Options{Require: []attest.Protection{w.off}}
-				s, err := execpolicy.Start(t.Context(), w.apply(zero), spec)
-				if err != nil && e.Rootless {
-					t.Skipf("left out: it takes root's rights: %v", err)
+		t.Run("each", func(t *testing.T) {
+			for _, w := range weakenings {
+				if e.Rootless && strings.HasPrefix(w.flag, "device-cgroup-rule") {
+					continue // it has no effect there
 				}
-				assert.NilError(t, err)
-				defer s.Close()
-				r, err := attest.Check(t.Context(), s, zero, spec, o)
-				assert.ErrorIs(t, err, attest.ErrNotInForce)
-				assert.ErrorContains(t, err, string(w.off))
-				assert.DeepEqual(t, r.Missing, []attest.Protection{w.off})
-				f := r.Finding(w.off)
-				t.Logf("%+v", f)
-				assert.Equal(t, f.InForce, attest.No)
-				caught[w.off] = true
-				// Each is seen from inside alone, whatever the engine says: else one that is dropped in silence would be missed.
-				res, err := s.Run(t.Context(), execpolicy.Command{Script: attest.InsideScript})
-				assert.NilError(t, err)
-				assert.Assert(t, attest.Inside(zero, spec, w.off, string(res.Stdout)) != attest.Yes)
-			})
-		}
+				t.Run(w.name, func(t *testing.T) {
+					t.Parallel()
+					zero, spec := hardened(e)
+					o := attest.Options{Require: []attest.Protection{w.off}}
+					s, err := execpolicy.Start(t.Context(), w.apply(zero), spec)
+					if err != nil && e.Rootless {
+						t.Skipf("left out: it takes root's rights: %v", err)
+					}
+					assert.NilError(t, err)
+					defer s.Close()
+					r, err := attest.Check(t.Context(), s, zero, spec, o)
+					assert.ErrorIs(t, err, attest.ErrNotInForce)
+					assert.ErrorContains(t, err, string(w.off))
+					assert.DeepEqual(t, r.Missing, []attest.Protection{w.off})
+					f := r.Finding(w.off)
+					t.Logf("%+v", f)
+					assert.Equal(t, f.InForce, attest.No)
+					mu.Lock()
+					caught[w.off] = true
+					mu.Unlock()
+					// Each is seen from inside alone, whatever the engine says: else one that is dropped in silence would be missed.
+					res, err := s.Run(t.Context(), execpolicy.Command{Script: attest.InsideScript})
+					assert.NilError(t, err)
+					assert.Assert(t, attest.Inside(zero, spec, w.off, string(res.Stdout)) != attest.Yes)
+				})
+			}
+		})
 		for _, p := range attest.Protections() {
 			assert.Check(t, caught[p] || e.Rootless, "%s has no weakening that is caught", p)
 		}

@@ -3,6 +3,7 @@ package codeblock_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -26,7 +27,7 @@ func (s session) noCalls() {
 			return poll.Continue("left: %s", left)
 		}
 		return poll.Success()
-	})
+	}, poll.WithTimeout(places.Patience))
 }
 
 // value calls code that is expected to return a value.
@@ -77,17 +78,21 @@ result = {
 		s.noCalls()
 	}},
 	{"values survive", func(t *testing.T, s session) {
-		for _, value := range []string{
+		values := []string{
 			`null`, `true`, `false`, `0`, `-0.5`, `1e+300`, `12345678901234567890123`, `""`, `[]`, `{}`, `[true,false,null]`,
 			`"'''\"\"\"\\\n\t\u0000"`, `"é 日本 🚢 \u2028"`, `"\ud800"`, `{"":{"a b":[{"é":null}]}}`, `"__OUTPUT_START__\n1\n__OUTPUT_END__"`,
 			`"$(touch x) ` + "`touch x`" + ` %s {0}"`, strings.Repeat("[", 900) + strings.Repeat("]", 900),
 			strings.Repeat(`{"a":`, 900) + "1" + strings.Repeat("}", 900),
-		} {
+		}
+		for _, value := range values {
 			got := s.value(python(echo), json.RawMessage(value))
 			assert.Equal(t, plain(t, got), plain(t, value))
 			if !strings.Contains(value, `\u`) {
 				assert.Equal(t, got, value)
 			}
+		}
+		// To a program that copies a file they are all one.
+		for _, value := range []string{"0", "[" + strings.Join(values, ",") + "]"} {
 			assert.Equal(t, plain(t, s.value(sh(`cat "$COFFERDAM_INPUT" >"$COFFERDAM_RESULT"`), json.RawMessage(value))), plain(t, value))
 		}
 		assert.Equal(t, s.value(python(echo), nil), "null")
@@ -145,7 +150,8 @@ print("result = 666", flush=True)
 			s.bad(sh(code), codeblock.Options{}, codeblock.ErrBadResult, words)
 		}
 		s.bad(sh(`rm -rf "${COFFERDAM_RESULT%/*}"`), codeblock.Options{}, codeblock.ErrNoResult, "left none")
-		s.bad(sh(`(sleep 0.3; echo 1 >"$COFFERDAM_RESULT") >/dev/null 2>&1 &`), codeblock.Options{}, codeblock.ErrNoResult, "left none")
+		s.bad(sh(`(until [ -e go ]; do sleep 0.05; done; echo 1 >"$COFFERDAM_RESULT") >/dev/null 2>&1 &`), codeblock.Options{}, codeblock.ErrNoResult, "left none")
+		s.ok("touch go")
 		assert.Equal(t, s.value(sh(`printf ' [1] \n\n' >"$COFFERDAM_RESULT"`), nil), "[1]")
 		s.noCalls()
 	}},
@@ -247,19 +253,28 @@ NameError: name 'no_such_name' is not defined
 	}},
 	{"it is ended", func(t *testing.T, s session) {
 		for _, code := range []string{"while True: pass", "import signal, time\nsignal.signal(15, signal.SIG_IGN)\nresult = 1\nwhile True: time.sleep(9)"} {
-			r, err := codeblock.Call(t.Context(), s.Session, python(code), nil, codeblock.Options{Timeout: short})
-			assert.NilError(t, err)
-			assert.Equal(t, r.Outcome, execpolicy.TimedOut)
-			assert.Assert(t, r.Gone)
-			assert.Assert(t, r.Value == nil)
-			s.noCalls()
+			s.untilGone(func() *execpolicy.Result {
+				r, err := codeblock.Call(t.Context(), s.Session, python(code), nil, codeblock.Options{Timeout: short})
+				assert.Assert(t, err == nil || errors.Is(err, execpolicy.ErrStillThere), err)
+				assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+				assert.Assert(t, r.Value == nil)
+				s.noCalls()
+				return r.Result
+			})
 		}
-		_, r, err := codeblock.CallAs[int](t.Context(), s.Session, python("while True: pass"), nil, codeblock.Options{Timeout: short})
-		assert.ErrorIs(t, err, codeblock.ErrNoResult)
-		assert.ErrorContains(t, err, "timed out")
-		assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+		s.untilGone(func() *execpolicy.Result {
+			_, r, err := codeblock.CallAs[int](t.Context(), s.Session, python("while True: pass"), nil, codeblock.Options{Timeout: short})
+			if r.Gone {
+				assert.ErrorIs(t, err, codeblock.ErrNoResult)
+				assert.ErrorContains(t, err, "timed out")
+			} else {
+				assert.ErrorIs(t, err, execpolicy.ErrStillThere)
+			}
+			assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+			return r.Result
+		})
 		ctx, cancel := context.WithCancel(t.Context())
-		r, err = codeblock.Call(ctx, s.Session, python("print('begun', flush=True)\nwhile True: pass"), nil,
+		r, err := codeblock.Call(ctx, s.Session, python("print('begun', flush=True)\nwhile True: pass"), nil,
 			codeblock.Options{Stdout: writerFunc(func([]byte) { cancel() })})
 		assert.ErrorIs(t, err, context.Canceled)
 		assert.Equal(t, r.Outcome, execpolicy.Canceled)
@@ -315,7 +330,7 @@ func TestExamples(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		old := sandbox
 		defer func() { sandbox = old }()
-		sandbox.Engine, sandbox.Image = e.Engine, e.Image
+		sandbox.Engine, sandbox.Image, sandbox.TerminationTimeout = e.Engine, e.Image, places.Patience
 		for _, c := range []struct {
 			name string
 			run  func()
@@ -329,7 +344,17 @@ func TestExamples(t *testing.T) {
 			{"Call_forkBomb", ExampleCall_forkBomb, "Resource temporarily unavailable\nfewer than 50: true\n"},
 			{"Call_duration", ExampleCall_duration, "\"done\" true\n"},
 		} {
-			t.Run(c.name, func(t *testing.T) { assert.Equal(t, enginetest.Printed(t, c.run), c.want) })
+			t.Run(c.name, func(t *testing.T) {
+				places.Eventually(t, func() string {
+					got := enginetest.Printed(t, c.run)
+					if got != c.want && c.name == "Call_infiniteLoop" {
+						// That nothing is left may be said too late on a busy machine.
+						return got
+					}
+					assert.Equal(t, got, c.want)
+					return ""
+				})
+			})
 		}
 	})
 }
@@ -353,10 +378,16 @@ func TestLargeCalls(t *testing.T) {
 		}
 		t.Run("memory", func(t *testing.T) {
 			s := session{s.Session, t}
-			r, err := codeblock.Call(t.Context(), s.Session, python("x = []\nwhile True: x.append(bytes(1 << 20))"), nil, codeblock.Options{})
-			assert.NilError(t, err)
-			assert.Equal(t, r.Outcome, execpolicy.OOMKilled)
-			s.noCalls()
+			places.Eventually(t, func() string {
+				r, err := codeblock.Call(t.Context(), s.Session, python("x = []\nwhile True: x.append(bytes(1 << 20))"), nil, codeblock.Options{})
+				assert.NilError(t, err)
+				s.noCalls()
+				if r.Outcome == execpolicy.Exited && r.ExitCode == 137 && r.OOMAfter < 0 {
+					return "the kernel's count came too late"
+				}
+				assert.Equal(t, r.Outcome, execpolicy.OOMKilled)
+				return ""
+			})
 		})
 	})
 }

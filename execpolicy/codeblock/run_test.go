@@ -2,6 +2,7 @@ package codeblock_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -77,21 +78,56 @@ func refused(t *testing.T, r *codeblock.Report, want error, words ...string) {
 	}
 }
 
+// ended runs blocks of which the first is expected to be ended in that way.
+func (s session) ended(o codeblock.Options, want execpolicy.Outcome, blocks ...codeblock.Block) *codeblock.Report {
+	s.t.Helper()
+	var r *codeblock.Report
+	s.untilGone(func() *execpolicy.Result {
+		var err error
+		r, err = codeblock.Run(s.t.Context(), s.Session, blocks, o)
+		assert.Assert(s.t, err == nil || errors.Is(err, execpolicy.ErrStillThere), err)
+		assert.Equal(s.t, len(r.Steps), 1)
+		assert.Equal(s.t, r.ExitCode(), -1)
+		assert.Equal(s.t, r.Steps[0].Result.Outcome, want)
+		return r.Steps[0].Result
+	})
+	return r
+}
+
 // interrupted runs a block until it has printed something, and cancels it then.
 func (s session) interrupted(o codeblock.Options, blocks ...codeblock.Block) *codeblock.Report {
 	s.t.Helper()
-	ctx, cancel := context.WithCancel(s.t.Context())
-	o.Stdout = writerFunc(func([]byte) { cancel() })
-	r, err := codeblock.Run(ctx, s.Session, blocks, o)
-	assert.ErrorIs(s.t, err, context.Canceled)
-	assert.Equal(s.t, len(r.Steps), 1)
-	assert.Equal(s.t, r.ExitCode(), -1)
-	assert.Equal(s.t, r.Steps[0].Result.Outcome, execpolicy.Canceled)
-	assert.Assert(s.t, r.Steps[0].Result.Gone)
-	assert.Assert(s.t, strings.HasPrefix(r.Output(), "begun\n"), r.Output())
-	// The session's shell may have said that its child was terminated.
-	assert.Assert(s.t, strings.HasSuffix(r.Output(), "\nCode execution was cancelled.\n"), r.Output())
+	var r *codeblock.Report
+	s.untilGone(func() *execpolicy.Result {
+		ctx, cancel := context.WithCancel(s.t.Context())
+		defer cancel()
+		o.Stdout = writerFunc(func([]byte) { cancel() })
+		var err error
+		r, err = codeblock.Run(ctx, s.Session, blocks, o)
+		assert.ErrorIs(s.t, err, context.Canceled)
+		assert.Equal(s.t, len(r.Steps), 1)
+		assert.Equal(s.t, r.ExitCode(), -1)
+		assert.Equal(s.t, r.Steps[0].Result.Outcome, execpolicy.Canceled)
+		assert.Assert(s.t, strings.HasPrefix(r.Output(), "begun\n"), r.Output())
+		// The session's shell may have said that its child was terminated.
+		assert.Assert(s.t, strings.HasSuffix(r.Output(), "\nCode execution was cancelled.\n"), r.Output())
+		return r.Steps[0].Result
+	})
 	return r
+}
+
+// untilGone runs what is ended until it is known that it is gone, with the session's shell where it was: on a busy machine the answer may
+// come too late.
+func (s session) untilGone(run func() *execpolicy.Result) {
+	s.t.Helper()
+	dir := s.ok("pwd")
+	places.Eventually(s.t, func() string {
+		s.ok("cd " + dir)
+		if r := run(); !r.Gone || r.StateLost {
+			return fmt.Sprintf("gone %v, shell lost %v", r.Gone, r.StateLost)
+		}
+		return ""
+	})
 }
 
 // A runCase is run in a session that it may share with others, in a directory of its own.
@@ -284,6 +320,7 @@ except EOFError:
 func TestSessionsOfTheirOwn(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		t.Run("a directory that is not there", func(t *testing.T) {
+			t.Parallel()
 			s := p.open(t)
 			r, err := codeblock.Run(t.Context(), s.Session, []codeblock.Block{sh("echo ran"), sh("echo no")}, codeblock.Options{Dir: "/no/such"})
 			assert.ErrorIs(t, err, execpolicy.ErrNoDir)
@@ -291,6 +328,7 @@ func TestSessionsOfTheirOwn(t *testing.T) {
 			assert.Assert(t, r.Steps[0].Result == nil)
 		})
 		t.Run("closed meanwhile", func(t *testing.T) {
+			t.Parallel()
 			s := p.open(t)
 			o := codeblock.Options{Stdout: writerFunc(func([]byte) { go s.Close() })}
 			r, err := codeblock.Run(t.Context(), s.Session, []codeblock.Block{sh("echo begun; sleep 4806"), sh("echo no")}, o)
@@ -302,6 +340,7 @@ func TestSessionsOfTheirOwn(t *testing.T) {
 			assert.Equal(t, r.Output(), "Error: the session is closed\n")
 		})
 		t.Run("a file that can't be written to its end", func(t *testing.T) {
+			t.Parallel()
 			s := p.open(t)
 			s.blocks(codeblock.Options{}, sh("# filename: a.sh\necho old"))
 			s.ok("ulimit -f 8")
@@ -310,6 +349,7 @@ func TestSessionsOfTheirOwn(t *testing.T) {
 			assert.Equal(t, s.ok("cat a.sh; ls -A"), "# filename: a.sh\necho olda.sh")
 		})
 		t.Run("nothing can be written", func(t *testing.T) {
+			t.Parallel()
 			p := p
 			p.Spec.Workspace, p.Policy.WorkspaceReadOnly = t.TempDir(), true
 			s := p.open(t)

@@ -281,9 +281,7 @@ func (r Recipe) run(ctx context.Context, p execpolicy.DockerPolicy, dir string) 
 		if result == nil {
 			return err
 		}
-		if err == nil {
-			err = result.Cause
-		}
+		err = reason(result, err)
 		if err == nil && result.Outcome == execpolicy.Exited && result.ExitCode == 0 {
 			continue
 		}
@@ -295,6 +293,14 @@ func (r Recipe) run(ctx context.Context, p execpolicy.DockerPolicy, dir string) 
 		return errors.Join(failed, err)
 	}
 	return nil
+}
+
+// reason joins why a script was ended with the error beside its result, which says that only of a cancel.
+func reason(r *execpolicy.Result, err error) error {
+	if r.Cause == nil || errors.Is(err, r.Cause) {
+		return err
+	}
+	return errors.Join(r.Cause, err)
 }
 
 // said returns the end of what a script printed.

@@ -86,8 +86,9 @@ func TestLayerIsReadOnlyAndWithoutANetwork(t *testing.T) {
 		assert.Equal(t, strings.Count(string(r.Stdout), "Read-only file system"), 4, "%s", r.Stdout)
 		assert.Assert(t, strings.HasSuffix(string(r.Stdout), "\nfound.py\nnet\nnode_modules\nuser\nwhere\n"), "%s", r.Stdout)
 		// The set-up had a network, and was not root.
-		assert.Assert(t, strings.Count(string(p.run(l, "cat /deps/net").Stdout), "\n") > 1)
-		assert.Assert(t, string(p.run(l, "cat /deps/user").Stdout) != "0\n")
+		user, net, _ := strings.Cut(string(p.run(l, "cat /deps/user /deps/net").Stdout), "\n")
+		assert.Assert(t, user != "" && user != "0", user)
+		assert.Assert(t, strings.Count(net, "\n") > 1, net)
 		info, err := os.Stat(filepath.Dir(l.Mount.Source))
 		assert.NilError(t, err)
 		assert.Equal(t, info.Mode().Perm(), fs.FileMode(0o700))
@@ -97,7 +98,11 @@ func TestLayerIsReadOnlyAndWithoutANetwork(t *testing.T) {
 func TestLayerIsBuiltOnce(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		const script = "cat /proc/sys/kernel/random/uuid >stamp"
-		stamp := func(l *deps.Layer) string { return string(p.run(l, "cat /deps/stamp").Stdout) }
+		stamp := func(l *deps.Layer) string {
+			data, err := os.ReadFile(filepath.Join(l.Mount.Source, "stamp"))
+			assert.NilError(t, err)
+			return string(data)
+		}
 		l := p.layer(scripts(script))
 		again := p.layer(scripts(script))
 		assert.DeepEqual(t, again, l)
@@ -175,10 +180,22 @@ func TestSlowBuildIsEnded(t *testing.T) {
 	})
 }
 
+// Why a script was ended is told also if something else is wrong.
+func TestReason(t *testing.T) {
+	late, canceled := &execpolicy.Result{Cause: execpolicy.ErrTimeout}, &execpolicy.Result{Cause: context.Canceled}
+	assert.Equal(t, deps.Reason(late, nil).Error(), execpolicy.ErrTimeout.Error())
+	both := deps.Reason(late, execpolicy.ErrStillThere)
+	assert.ErrorIs(t, both, execpolicy.ErrTimeout)
+	assert.ErrorIs(t, both, execpolicy.ErrStillThere)
+	assert.Equal(t, deps.Reason(canceled, context.Canceled), context.Canceled)
+	assert.Equal(t, deps.Reason(&execpolicy.Result{}, execpolicy.ErrEnded), execpolicy.ErrEnded)
+	assert.NilError(t, deps.Reason(&execpolicy.Result{}, nil))
+}
+
 // A script's background job does not outlive it, nor change the layer.
 func TestNothingChangesALayer(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		l := p.layer(scripts("(while :; do echo x >>grows; done) & sleep 0.1"))
+		l := p.layer(scripts("(while :; do echo x >>grows; done) & until [ -s grows ]; do sleep 0.01; done"))
 		size := func() int64 {
 			info, err := os.Stat(filepath.Join(l.Mount.Source, "grows"))
 			assert.NilError(t, err)

@@ -91,10 +91,15 @@ func TestFunctionsThatDoNotWorkAreNoLayer(t *testing.T) {
 			{deps.Functions{Source: "1 / 0"}, "ZeroDivisionError"},
 			{deps.Functions{Source: "", Requirements: []string{"functions"}}, "a requirement has the name of the module functions"},
 		} {
-			_, err := p.withPip().functions(c.f)
-			assert.ErrorIs(t, err, deps.ErrBuild)
-			assert.ErrorContains(t, err, c.words)
-			p.empty()
+			t.Run(c.words, func(t *testing.T) {
+				t.Parallel()
+				p := p
+				p.t, p.cache = t, t.TempDir()
+				_, err := p.withPip().functions(c.f)
+				assert.ErrorIs(t, err, deps.ErrBuild)
+				assert.ErrorContains(t, err, c.words)
+				p.empty()
+			})
 		}
 	})
 }

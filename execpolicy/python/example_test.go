@@ -55,8 +55,8 @@ func ExampleInterpreter() {
 		return
 	}
 	defer py.Close()
-	for _, code := range []string{"x = 41", "while True: pass", "x + 1"} {
-		r, err := py.Run(ctx, python.Snippet{Code: code, Timeout: time.Second})
+	for _, snippet := range []python.Snippet{{Code: "x = 41"}, {Code: "while True: pass", Timeout: time.Second}, {Code: "x + 1"}} {
+		r, err := py.Run(ctx, snippet)
 		if err != nil {
 			fmt.Println(err)
 			return

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/workspace"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 )
 
 func archiveOf(t *testing.T, headers ...tar.Header) []byte {
@@ -135,21 +136,58 @@ esac
 		assert.NilError(t, os.Remove(filepath.Join(s.dir, "others")))
 		assert.NilError(t, s.Restart(t.Context()))
 	}
-	// One without an end is bounded by the limits, and in time.
+	// One without an end is bounded by the limits, and in time. Here it has a quarter of a second to end before the session does.
 	assert.NilError(t, os.WriteFile(endless, []byte("cat /dev/zero"), 0o644))
-	assert.NilError(t, os.WriteFile(evil, archiveOf(t, file("endless", 1<<20))[:512], 0o644))
-	_, err = workspace.Collect(t.Context(), s.Session.Session, ".", workspace.CollectOptions{Patterns: []string{"**"}, MaxBytes: 1 << 10})
-	assert.ErrorIs(t, err, execpolicy.ErrTooLarge)
-	assert.NilError(t, os.WriteFile(evil, archiveOf(t, file("endless", 1<<40))[:512], 0o644))
-	s.save(execpolicy.ErrTooLarge)
-	assert.Equal(t, s.ok("echo on"), "on")
+	places.Eventually(t, func() string {
+		assert.NilError(t, s.Restart(t.Context()))
+		assert.NilError(t, os.WriteFile(evil, archiveOf(t, file("endless", 1<<20))[:512], 0o644))
+		_, collectErr := workspace.Collect(t.Context(), s.Session.Session, ".", workspace.CollectOptions{Patterns: []string{"**"}, MaxBytes: 1 << 10})
+		assert.NilError(t, os.WriteFile(evil, archiveOf(t, file("endless", 1<<40))[:512], 0o644))
+		_, saveErr := s.Save(t.Context())
+		s.clean()
+		if err := errors.Join(collectErr, saveErr); errors.Is(err, execpolicy.ErrEnded) {
+			return err.Error()
+		}
+		assert.ErrorIs(t, collectErr, execpolicy.ErrTooLarge)
+		assert.ErrorIs(t, saveErr, execpolicy.ErrTooLarge)
+		assert.Equal(t, s.ok("echo on"), "on")
+		return ""
+	})
+
+	// A cancel in the midst of a file leaves nothing of it.
+	assert.NilError(t, os.WriteFile(endless, []byte("sleep 4797"), 0o644))
+	assert.NilError(t, os.WriteFile(evil, archiveOf(t, file("new", 4<<20))[:2<<20], 0o644))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			if found, _ := filepath.Glob(filepath.Join(s.dir, ".cofferdam-*")); len(found) > 0 {
+				cancel()
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	saved, err := s.Save(ctx)
+	assert.ErrorIs(t, err, context.Canceled)
+	assert.Equal(t, len(saved), 0)
+	s.clean()
+	_, err = os.Lstat(filepath.Join(s.dir, "new"))
+	assert.ErrorIs(t, err, os.ErrNotExist)
 
 	// One that does not come to an end keeps no Close from it.
 	assert.NilError(t, os.WriteFile(endless, []byte("sleep 4796"), 0o644))
 	l := limits
 	l.CommandTimeout = time.Second
-	slow, err := workspace.Start(t.Context(), execpolicy.HostPolicy{Limits: l}, spec, copied)
-	assert.NilError(t, err)
+	var slow *workspace.Session
+	places.Eventually(t, func() string {
+		slow, err = workspace.Start(t.Context(), execpolicy.HostPolicy{Limits: l}, spec, copied)
+		if errors.Is(err, execpolicy.ErrTimeout) {
+			// The copy has that time too.
+			return err.Error()
+		}
+		assert.NilError(t, err)
+		return ""
+	})
 	assert.ErrorIs(t, slow.Close(), context.DeadlineExceeded)
 	<-slow.Done()
 	s.clean()

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/attest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 	"github.com/seed-64a260eb/cofferdam/internal/presets"
 )
 
@@ -54,25 +55,28 @@ func TestInForce(t *testing.T) {
 	notAsked := [][]attest.Protection{nil, {attest.ReadOnlyRoot}, {attest.NoNetwork}, nil, {attest.ReadOnlyRoot}}
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		for i, p := range presets.All() {
-			p.Policy.Engine, p.Policy.Image = e.Engine, e.Image
-			s, r, err := attest.Start(t.Context(), p.Policy, execpolicy.Spec{Labels: maps.Clone(e.Labels)}, attest.Options{})
-			if s != nil {
-				assert.NilError(t, s.Close())
-			}
-			// Without root's rights an engine may drop limits.
-			if p.Loose || e.Rootless {
-				assert.Assert(t, err == nil || errors.Is(err, attest.ErrNotInForce), err)
-			} else {
-				assert.NilError(t, err, p.Name)
-			}
-			var free []attest.Protection
-			for _, f := range r.Findings {
-				if f.Asked == "" {
-					free = append(free, f.Protection)
-					assert.Check(t, f.InForce == attest.No, "%s: %+v", p.Name, f)
+			t.Run(p.Name, func(t *testing.T) {
+				t.Parallel()
+				p.Policy.Engine, p.Policy.Image, p.Policy.TerminationTimeout = e.Engine, e.Image, places.Patience
+				s, r, err := attest.Start(t.Context(), p.Policy, execpolicy.Spec{Labels: maps.Clone(e.Labels)}, attest.Options{})
+				if s != nil {
+					assert.NilError(t, s.Close())
 				}
-			}
-			assert.Check(t, cmp.DeepEqual(free, notAsked[i]), p.Name)
+				// Without root's rights an engine may drop limits.
+				if p.Loose || e.Rootless {
+					assert.Assert(t, err == nil || errors.Is(err, attest.ErrNotInForce), err)
+				} else {
+					assert.NilError(t, err, p.Name)
+				}
+				var free []attest.Protection
+				for _, f := range r.Findings {
+					if f.Asked == "" {
+						free = append(free, f.Protection)
+						assert.Check(t, f.InForce == attest.No, "%s: %+v", p.Name, f)
+					}
+				}
+				assert.Check(t, cmp.DeepEqual(free, notAsked[i]), p.Name)
+			})
 		}
 	})
 }

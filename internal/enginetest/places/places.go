@@ -4,6 +4,7 @@ package places
 import (
 	"maps"
 	"testing"
+	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
@@ -18,23 +19,48 @@ type Place struct {
 	Fake   bool
 }
 
-// Everywhere runs f on the fake engine and on each real one, and fails on what is left behind.
+// Patience is the TerminationTimeout of tests that don't measure it: on a busy machine a removal may take longer than the default.
+const Patience = time.Minute
+
+func patient(limits execpolicy.Limits) execpolicy.Limits {
+	if limits.TerminationTimeout == 0 {
+		limits.TerminationTimeout = Patience
+	}
+	return limits
+}
+
+// Everywhere runs f on the fake engine and on each real one, and fails on what is left behind. Without a TerminationTimeout, it is Patience.
 func Everywhere(t *testing.T, limits execpolicy.Limits, f func(t *testing.T, p Place)) {
 	t.Run("fake", func(t *testing.T) {
 		fakeengine.NeedIsolation(t)
 		enginetest.Check(t)
 		e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
-		f(t, Place{Policy: execpolicy.DockerPolicy{Engine: e.Engine, Limits: limits}, Fake: true})
+		f(t, Place{Policy: execpolicy.DockerPolicy{Engine: e.Engine, Limits: patient(limits)}, Fake: true})
 	})
 	OnEngines(t, limits, f)
 }
 
-// OnEngines runs f on each real engine.
+// OnEngines runs f on each real engine. Without a TerminationTimeout, it is Patience.
 func OnEngines(t *testing.T, limits execpolicy.Limits, f func(t *testing.T, p Place)) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		f(t, Place{
-			Policy: execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image, Limits: limits},
+			Policy: execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image, Limits: patient(limits)},
 			Spec:   execpolicy.Spec{Labels: maps.Clone(e.Labels)},
 		})
 	})
+}
+
+// Eventually calls f, which begins in a state that it makes anew, until it returns "", and fails the test if that is not so by the fifth
+// time. It is for what the library ends: on a busy machine that may take more than it should, and an answer may come too late to be heard,
+// which the library says. What f returns is what it has said.
+func Eventually(t *testing.T, f func() (again string)) {
+	t.Helper()
+	var again string
+	for range 5 {
+		if again = f(); again == "" {
+			return
+		}
+		t.Logf("once more: %s", again)
+	}
+	t.Fatalf("never as it has to be: %s", again)
 }

@@ -1,0 +1,3 @@
+package deps
+
+var Reason = reason
