@@ -77,7 +77,7 @@ func newSuite(ctx context.Context, spelled string, out io.Writer) (*suite, error
 	if err := os.Setenv(markerVar, s.id); err != nil {
 		return nil, err
 	}
-	if s.engine, err = dockercli.Lookup(ctx, spelled); err != nil {
+	if s.engine, err = setup.Lookup(ctx, spelled); err != nil {
 		return nil, err
 	}
 	if s.engine.Kind == dockercli.Podman {

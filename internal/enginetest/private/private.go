@@ -35,9 +35,9 @@ var initScript string
 const Name = "cofferdam-private-engine"
 
 const (
-	startTimeout = time.Minute      // for the daemon to answer, which it does after a fifth of a second on an idle machine
-	tellTimeout  = 10 * time.Second // for process 1 to do as it is told
-	closeTimeout = 10 * time.Second // for the kernel to end everything
+	startTimeout = time.Minute // for the daemon to answer, which it does after a fifth of a second on an idle machine
+	tellTimeout  = time.Minute // for process 1 to do as it is told, which takes milliseconds
+	closeTimeout = time.Minute // for the kernel to end everything
 
 	socket     = "/docker.sock"
 	longestDir = 107 - len(socket) // which is as long as the name of a unix socket may be
@@ -198,7 +198,7 @@ func (d *Daemon) said() error {
 // load copies the tests' image from an engine of the machine, where it is made only once, and tries it out.
 func (d *Daemon) load(ctx context.Context, log io.Writer) error {
 	for _, name := range setup.Wanted() {
-		e, err := dockercli.Lookup(ctx, name)
+		e, err := setup.Lookup(ctx, name)
 		if err != nil {
 			continue
 		}
