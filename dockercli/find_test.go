@@ -83,7 +83,7 @@ var clients = map[string]client{
 		return complain("Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?", 1)
 	},
 	"hang": func(verb string, _ []string) int {
-		<-time.After(time.Minute)
+		<-time.After(time.Hour)
 		return 0
 	},
 	"global": func(verb string, args []string) int {
@@ -250,11 +250,12 @@ func TestFindNothing(t *testing.T) {
 
 func TestFindPassesOverWhatHangs(t *testing.T) {
 	path(t, fake(t, "docker", "hang"), fake(t, "podman", "podman-local"))
-	began := time.Now()
-	e, err := dockercli.Find(context.Background())
+	// That is far beyond its patience with one engine.
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	e, err := dockercli.Find(ctx)
 	assert.NilError(t, err)
 	assert.Equal(t, e.Kind, dockercli.Podman)
-	assert.Assert(t, time.Since(began) < 20*time.Second)
 }
 
 func TestContextEndsALookup(t *testing.T) {

@@ -26,8 +26,8 @@ const (
 	// slack is what a busy machine may take on top of what the library may: a bound with it shows that a call does not wait for what
 	// takes longer.
 	slack = 10 * time.Second
-	// unhurried is a limit of sessions that no test waits out.
-	unhurried = time.Minute
+	// ample is a limit of sessions that no test waits out.
+	ample = time.Minute
 )
 
 // A place is where sessions of a test run.
@@ -64,7 +64,7 @@ func (p place) policy() execpolicy.DockerPolicy {
 }
 
 // hostLimits are those of sessions that are to be ended by what the test does, and never by their time.
-var hostLimits = execpolicy.Limits{CommandTimeout: unhurried, StartupTimeout: unhurried}
+var hostLimits = execpolicy.Limits{CommandTimeout: ample, StartupTimeout: ample}
 
 func (p place) spec() execpolicy.Spec {
 	return execpolicy.Spec{Labels: maps.Clone(p.labels)}

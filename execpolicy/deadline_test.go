@@ -26,7 +26,7 @@ import (
 )
 
 // prompt bounds a call that has nothing to wait for. Not even on a busy machine does it come near a [Limits.TerminationTimeout] that is
-// unhurried, which is what these tests have.
+// ample, which is what these tests have.
 const prompt = 20 * time.Second
 
 const (
@@ -144,7 +144,7 @@ func together(t *testing.T, tests map[string]func(t *testing.T)) {
 func TestEveryEnding(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		policy := p.policy()
-		policy.TerminationTimeout = unhurried
+		policy.TerminationTimeout = ample
 		tests := map[string]func(t *testing.T){}
 		for name, o := range obstacles {
 			tests[name] = func(t *testing.T) {
@@ -249,7 +249,7 @@ func TestClientThatStandsStill(t *testing.T) {
 // standStill has a command ended whose client stands still, and reports whether it had been sent by then.
 func (p place) standStill(t *testing.T, e ending, after time.Duration) (sent bool) {
 	policy := p.policy()
-	policy.TerminationTimeout = unhurried
+	policy.TerminationTimeout = ample
 	s := open(t, policy, p.spec())
 	client := p.client(t, s.Name())
 	defer client.Release()
@@ -410,7 +410,7 @@ func TestPull(t *testing.T) {
 			progress := make(stuck)
 			defer close(progress)
 			fake := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{ImageMissing: true, Hang: []string{"pull"}})
-			p := execpolicy.DockerPolicy{Engine: fake.Engine, PullProgress: progress, Limits: execpolicy.Limits{TerminationTimeout: unhurried}}
+			p := execpolicy.DockerPolicy{Engine: fake.Engine, PullProgress: progress, Limits: execpolicy.Limits{TerminationTimeout: ample}}
 			if e.name == timeout {
 				p.PullTimeout, e.err = soon, context.DeadlineExceeded
 			}
@@ -478,7 +478,7 @@ func TestRestartAndCloseOfAnEngineThatHangs(t *testing.T) {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
 			fake := fakeengine.New(t, kind, fakeengine.Faults{})
-			limits := execpolicy.Limits{StartupTimeout: unhurried, TerminationTimeout: 3 * time.Second}
+			limits := execpolicy.Limits{StartupTimeout: ample, TerminationTimeout: 3 * time.Second}
 			s := open(t, execpolicy.DockerPolicy{Engine: fake.Engine, Limits: limits}, execpolicy.Spec{})
 			hung := fakeengine.Faults{Hang: []string{fakeengine.Every}}
 			fake.Set(hung)

@@ -46,7 +46,7 @@ func (e ownEngine) policy() execpolicy.DockerPolicy {
 // answering returns the policy of sessions that are ended while the engine answers, or is not there.
 func (e ownEngine) answering() execpolicy.DockerPolicy {
 	p := e.place.policy()
-	p.TerminationTimeout = unhurried
+	p.TerminationTimeout = ample
 	// An engine that is told to end gives its containers 10 s to obey a SIGTERM, and one that finds some of before, too.
 	p.ExtraRunArgs = []string{"--stop-timeout=1"}
 	return p

@@ -173,7 +173,7 @@ func TestHostSignalsNobody(t *testing.T) {
 func TestHostDaemonThatHoldsTheStreams(t *testing.T) {
 	enginetest.Check(t)
 	limits := hostLimits
-	limits.TerminationTimeout = unhurried
+	limits.TerminationTimeout = ample
 	s := open(t, execpolicy.HostPolicy{Limits: limits}, execpolicy.Spec{})
 	daemon, err := strconv.Atoi(s.ok("setsid sh -c 'echo $$ >daemon; exec sleep 4846' & until [ -s daemon ]; do sleep 0.01; done; cat daemon"))
 	assert.NilError(t, err)

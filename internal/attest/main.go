@@ -98,7 +98,7 @@ func find() (machines []*machine, ok bool) {
 	for _, name := range setup.Wanted() {
 		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
-		e, err := dockercli.Lookup(ctx, name)
+		e, err := setup.Lookup(ctx, name)
 		var image string
 		if err == nil {
 			image, err = setup.Ready(ctx, e, os.Stderr)

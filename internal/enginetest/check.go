@@ -1,15 +1,11 @@
 package enginetest
 
 import (
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
-	"gotest.tools/v3/poll"
 )
 
 // Check fails the test if something is left when it and its cleanups are done: goroutines, descriptors, processes, temporary
@@ -38,17 +34,10 @@ func Check(t testing.TB, engines ...Engine) {
 				e.Remove()
 			}
 		}()
-		poll.WaitOn(t, func(poll.LogT) poll.Result {
-			left := leftover.Look(temp, places...)
-			maps.DeleteFunc(left, func(what, _ string) bool {
-				_, ok := before[what]
-				return ok
-			})
-			if len(left) == 0 {
-				return poll.Success()
-			}
-			return poll.Continue("left behind:\n%s", strings.Join(slices.Sorted(maps.Values(left)), "\n"))
-		}, poll.WithTimeout(leftover.Timeout), poll.WithDelay(50*time.Millisecond))
+		left := leftover.Patient.Settle(before, func() map[string]string { return leftover.Look(temp, places...) })
+		if len(left) > 0 {
+			t.Errorf("left behind:\n%s", strings.Join(left, "\n"))
+		}
 	})
 }
 

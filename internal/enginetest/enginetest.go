@@ -10,7 +10,6 @@ package enginetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -65,7 +64,7 @@ func Engines(tb testing.TB) []Engine {
 		switch {
 		case c.err == nil:
 			engines = append(engines, c.Engine)
-		case slices.Contains(requirements(), c.Name):
+		case slices.Contains(setup.Required(), c.Name):
 			leaveOut(tb, c)
 		default:
 			missing = append(missing, fmt.Sprintf("%s: %v", c.Name, c.err))
@@ -88,7 +87,7 @@ type candidate struct {
 // candidates is worked out once, before any test counts what it leaves behind.
 var candidates = sync.OnceValue(func() []candidate {
 	var all []candidate
-	names := append(setup.Wanted(), requirements()...)
+	names := append(setup.Wanted(), setup.Required()...)
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		c := candidate{Engine: Engine{Name: name, Labels: labels}}
@@ -101,11 +100,7 @@ var candidates = sync.OnceValue(func() []candidate {
 func find(name string) (*dockercli.Engine, string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)
 	defer cancel()
-	e, err := dockercli.Lookup(ctx, name)
-	// The tests of another package may keep it busy.
-	for tries := 0; tries < 3 && errors.Is(err, context.DeadlineExceeded); tries++ {
-		e, err = dockercli.Lookup(ctx, name)
-	}
+	e, err := setup.Lookup(ctx, name)
 	if err != nil {
 		return nil, "", err
 	}
@@ -120,13 +115,9 @@ func find(name string) (*dockercli.Engine, string, error) {
 	return e, image, nil
 }
 
-func requirements() []string {
-	return strings.FieldsFunc(os.Getenv("COFFERDAM_REQUIRE_ENGINES"), func(r rune) bool { return r == ',' })
-}
-
 func leaveOut(tb testing.TB, c candidate) {
 	tb.Helper()
-	if slices.Contains(requirements(), c.Name) {
+	if slices.Contains(setup.Required(), c.Name) {
 		tb.Fatalf("%s is required and does not work: %v", c.Name, c.err)
 	}
 	tb.Skipf("%s is left out: %v", c.Name, c.err)

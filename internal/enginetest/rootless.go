@@ -14,7 +14,7 @@ import (
 func Rootless(t *testing.T) Engine {
 	t.Helper()
 	const name = "podman"
-	if !slices.Contains(append(setup.Wanted(), requirements()...), name) {
+	if !slices.Contains(append(setup.Wanted(), setup.Required()...), name) {
 		t.Skip("podman is not asked for")
 	}
 	from := Engines(t)[0]

@@ -52,12 +52,13 @@ func pose(kind dockercli.Kind) int {
 		}
 	}
 	c := &client{kind: kind, state: state(os.Getenv(stateVar)), stdout: os.Stdout, stderr: os.Stderr}
+	// Who sees the call may send a signal.
+	c.catchSignals()
 	var err error
 	if c.number, err = c.state.logCall(os.Args[1:]); err != nil {
 		fmt.Fprintf(os.Stderr, "fakeengine: the environment has no state directory in %s: %v\n", stateVar, err)
 		return 125
 	}
-	c.catchSignals()
 	if r := c.main(os.Args[1:]); r != nil {
 		fmt.Fprint(c.stderr, r.Words)
 		return r.Code

@@ -21,7 +21,7 @@ import (
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
-	"gotest.tools/v3/poll"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 )
 
 const (
@@ -30,10 +30,6 @@ const (
 
 	// promptExit lets a client that was built with the race detector end when it has ended. It would wait for a second otherwise.
 	promptExit = "GORACE=atexit_sleep_ms=0"
-
-	// leftoverTimeout is how long after a test its containers and processes may take to go. The library promises two seconds; the rest is for a
-	// busy machine, and is waited out only by a test that fails.
-	leftoverTimeout = time.Minute
 )
 
 // ready says that Main was called. Without it each client would be one more run of the tests.
@@ -63,12 +59,14 @@ type Engine struct {
 	// it fails with 125.
 	*dockercli.Engine
 
-	tb    testing.TB
-	state state
+	tb       testing.TB
+	state    state
+	patience leftover.Patience // with what should be gone when the test ends
 }
 
 // New returns an engine of its own, without containers. When the test ends, what is left of the engine's containers and processes is
-// killed, and fails the test, if it does not go by itself within a minute.
+// killed, and fails the test, if it does not go by itself within a minute: the library promises two seconds, and the rest is for a busy
+// machine.
 func New(tb testing.TB, kind dockercli.Kind, faults Faults) *Engine {
 	tb.Helper()
 	if !ready {
@@ -95,8 +93,9 @@ func New(tb testing.TB, kind dockercli.Kind, faults Faults) *Engine {
 			ServerVersion: versions[kind].server,
 			Socket:        sockets[kind],
 		},
-		tb:    tb,
-		state: state(dir),
+		tb:       tb,
+		state:    state(dir),
+		patience: leftover.Patient,
 	}
 	if err := e.state.init(); err != nil {
 		tb.Fatal(err)
@@ -193,34 +192,30 @@ func (e *Engine) processes() []process {
 
 func (e *Engine) close() {
 	e.setControl(control{Closing: true})
-	left := func() string {
-		var left []string
+	var left string
+	gone := func() bool {
+		var all []string
 		for _, name := range e.Containers() {
-			left = append(left, "container "+name)
+			all = append(all, "container "+name)
 		}
-		return strings.Join(append(left, e.Processes()...), "\n")
+		left = strings.Join(append(all, e.Processes()...), "\n")
+		return left == ""
 	}
-	deadline := time.Now().Add(leftoverTimeout)
-	for left() != "" && time.Now().Before(deadline) {
-		time.Sleep(20 * time.Millisecond)
-	}
-	what := left()
-	if what == "" {
+	if e.patience.Until(gone) {
 		return
 	}
-	e.tb.Errorf("the fake engine has left:\n%s", what)
+	e.tb.Errorf("the fake engine has left:\n%s", left)
 	for _, p := range e.processes() {
 		p.kill()
 	}
-	poll.WaitOn(e.tb, func(poll.LogT) poll.Result {
+	if !leftover.Patient.Until(func() bool {
 		for _, c := range e.state.containers() {
 			_ = e.state.destroy(c)
 		}
-		if what := left(); what != "" {
-			return poll.Continue("killed, and still there:\n%s", what)
-		}
-		return poll.Success()
-	}, poll.WithTimeout(leftoverTimeout))
+		return gone()
+	}) {
+		e.tb.Errorf("killed, and still there:\n%s", left)
+	}
 }
 
 // NeedIsolation skips the test where a container can't be had, with the reason.

@@ -148,7 +148,7 @@ func (s *session) hear() string {
 	case a := <-heard:
 		assert.NilError(s.t, a.err, "stderr: %s", s.stderr.String())
 		return strings.TrimSuffix(a.line, "\n")
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		s.t.Fatalf("the container says nothing; stderr: %s", s.stderr.String())
 		return ""
 	}
@@ -170,10 +170,13 @@ func (s *session) wait() {
 	s.t.Helper()
 	select {
 	case <-s.ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		s.t.Fatalf("the client does not end; stderr: %s", s.stderr.String())
 	}
 }
+
+// patience is for what takes a moment on an idle machine.
+const patience = time.Minute
 
 // eventually waits for a condition.
 func eventually(t *testing.T, what string, condition func() bool) {
@@ -183,23 +186,47 @@ func eventually(t *testing.T, what string, condition func() bool) {
 			return poll.Success()
 		}
 		return poll.Continue("not yet: %s", what)
-	}, poll.WithTimeout(10*time.Second), poll.WithDelay(10*time.Millisecond))
+	}, poll.WithTimeout(patience), poll.WithDelay(10*time.Millisecond))
 }
 
 // loop evaluates what it reads, line by line, as process 1.
 var loop = []string{"sh", "-c", `echo "ready $$"; while IFS= read -r line; do eval "$line"; done; exit 7`}
 
 func ctxOf(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// within returns a context that ends soon.
-func within(t *testing.T, d time.Duration) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), d)
-	t.Cleanup(cancel)
-	return ctx
+// abandoned makes a call that is not answered, and has its context end as at a deadline, but only when it was made. It returns how long
+// after that the call went on, and its error.
+func abandoned(t *testing.T, call func(ctx context.Context) error, made func() bool) (after time.Duration, err error) {
+	t.Helper()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	done := make(chan error, 1)
+	go func() { done <- call(ctx) }()
+	eventually(t, "the call was made", made)
+	select {
+	case err := <-done:
+		t.Fatalf("it was answered: %v", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	end := time.Now()
+	cancel(context.DeadlineExceeded)
+	err = <-done
+	return time.Since(end), err
+}
+
+// calls returns what says that so many calls were made.
+func calls(e *Engine, n int) func() bool { return func() bool { return len(e.Calls()) >= n } }
+
+// listed returns a call of ps.
+func listed(e *Engine) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := e.PS(ctx, anyLabel)
+		return err
+	}
 }
 
 func TestIsFoundLikeARealEngine(t *testing.T) {
@@ -435,7 +462,10 @@ func TestExec(t *testing.T) {
 		assert.ErrorIs(t, err, dockercli.ErrNoContainer)
 
 		// It is killed with its container, and not with its client.
-		_, _, err = e.Exec(within(t, 300*time.Millisecond), dockercli.ExecOptions{Container: "exec", Command: []string{"sh", "-c", "echo $$ >/tmp/pid; sleep 1000"}})
+		_, err = abandoned(t, func(ctx context.Context) error {
+			_, _, err := e.Exec(ctx, dockercli.ExecOptions{Container: "exec", Command: []string{"sh", "-c", "echo $$ >/tmp/pid; sleep 1000"}})
+			return err
+		}, func() bool { return s.say("until [ -s /tmp/pid ]; do sleep 0.01; done; echo there") == "there" })
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, s.say("kill -0 $(cat /tmp/pid) && echo alive"), "alive")
 		code, _, err = e.Exec(ctxOf(t), dockercli.ExecOptions{Container: "exec", User: "0", Command: []string{"kill", "-9", "-1"}})

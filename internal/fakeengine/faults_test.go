@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 	"gotest.tools/v3/assert"
 )
 
@@ -31,13 +32,16 @@ func TestEngineThatDoesNotAnswer(t *testing.T) {
 			_, err := e.PS(ctxOf(t), anyLabel)
 			assert.NilError(t, err)
 		}
-		_, err := e.PS(within(t, 200*time.Millisecond), anyLabel)
+		_, err := abandoned(t, listed(e), calls(e, 3))
 		assert.ErrorIs(t, err, dockercli.ErrEngineDown)
 		// Only these verbs.
 		e.Set(Faults{Hang: []string{"info"}})
 		_, err = e.PS(ctxOf(t), anyLabel)
 		assert.NilError(t, err)
-		_, err = e.Info(within(t, 200*time.Millisecond))
+		_, err = abandoned(t, func(ctx context.Context) error {
+			_, err := e.Info(ctx)
+			return err
+		}, calls(e, 5))
 		assert.ErrorIs(t, err, dockercli.ErrEngineDown)
 	})
 }
@@ -50,7 +54,7 @@ func TestEngineThatAnswersAgain(t *testing.T) {
 			_, err := e.PS(ctxOf(t), anyLabel)
 			done <- err
 		}()
-		eventually(t, "the call was made", func() bool { return len(e.Calls()) == 1 })
+		eventually(t, "the call was made", calls(e, 1))
 		select {
 		case err := <-done:
 			t.Fatalf("it did not hang: %v", err)
@@ -64,15 +68,14 @@ func TestEngineThatAnswersAgain(t *testing.T) {
 func TestClientThatIgnoresTerm(t *testing.T) {
 	eachFaulty(t, func(t *testing.T, kind dockercli.Kind) {
 		e := New(t, kind, Faults{Hang: []string{Every}, IgnoreTerm: true})
-		start := time.Now()
-		_, err := e.PS(within(t, 200*time.Millisecond), anyLabel)
+		after, err := abandoned(t, listed(e), calls(e, 1))
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		// It took the KILL that comes half a second after the TERM.
-		assert.Assert(t, time.Since(start) > 600*time.Millisecond)
+		assert.Assert(t, after >= 500*time.Millisecond)
 
 		e.Set(Faults{Hang: []string{Every}})
 		s := begin(t, e, options("obeys", "true"))
-		eventually(t, "the call was made", func() bool { return len(e.Calls()) == 2 })
+		eventually(t, "the call was made", calls(e, 2))
 		assert.NilError(t, s.cmd.Process.Signal(syscall.SIGTERM))
 		s.wait()
 		assert.Equal(t, s.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal(), syscall.SIGTERM)
@@ -104,13 +107,15 @@ func TestVerbThatFails(t *testing.T) {
 
 func TestVerbThatIsSlow(t *testing.T) {
 	eachFaulty(t, func(t *testing.T, kind dockercli.Kind) {
-		e := New(t, kind, Faults{Delay: map[string]time.Duration{"pull": 300 * time.Millisecond}})
+		e := New(t, kind, Faults{Delay: map[string]time.Duration{"pull": 100 * time.Millisecond}})
 		start := time.Now()
 		var progress bytes.Buffer
 		assert.NilError(t, e.Pull(ctxOf(t), dockercli.PullOptions{Image: "image:1", Progress: &progress}))
-		assert.Assert(t, time.Since(start) >= 300*time.Millisecond)
+		assert.Assert(t, time.Since(start) >= 100*time.Millisecond)
 		assert.Assert(t, strings.Contains(progress.String(), "ulling from") || strings.Contains(progress.String(), "Trying to pull image:1"))
-		assert.ErrorIs(t, e.Pull(within(t, 100*time.Millisecond), dockercli.PullOptions{Image: "image:2"}), dockercli.ErrPull)
+		e.Set(Faults{Delay: map[string]time.Duration{"pull": time.Hour}})
+		_, err := abandoned(t, func(ctx context.Context) error { return e.Pull(ctx, dockercli.PullOptions{Image: "image:2"}) }, calls(e, 2))
+		assert.ErrorIs(t, err, dockercli.ErrPull)
 		assert.Assert(t, !e.state.pulled("image:2"))
 	})
 }
@@ -209,9 +214,17 @@ func TestRemovalThatIsInProgress(t *testing.T) {
 		e := New(t, kind, Faults{Fail: map[string]Failure{"rm": twice}})
 		s := begin(t, e, options("removed", loop...))
 		s.hear()
-		for range 2 {
-			// It is not so, and so it does not go.
-			err := e.Remove(within(t, 300*time.Millisecond), "removed")
+		for i := range 2 {
+			// It is not so, and so it does not go. It is awaited once the client of rm has said so.
+			_, err := abandoned(t, func(ctx context.Context) error { return e.Remove(ctx, "removed") }, func() bool {
+				made := map[string]int{}
+				var verb string
+				for _, call := range e.Calls() {
+					verb, _ = splitVerb(call)
+					made[verb]++
+				}
+				return made["rm"] == i+1 && verb != "rm"
+			})
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 		}
 		assert.Assert(t, e.Pid("removed") != 0)
@@ -234,7 +247,8 @@ func TestRemovalThatHangs(t *testing.T) {
 		s := begin(t, e, options("hangs", loop...))
 		s.hear()
 		e.Set(Faults{Hang: []string{"rm"}})
-		assert.ErrorIs(t, e.Remove(within(t, 200*time.Millisecond), "hangs"), dockercli.ErrEngineDown)
+		_, err := abandoned(t, func(ctx context.Context) error { return e.Remove(ctx, "hangs") }, calls(e, 2))
+		assert.ErrorIs(t, err, dockercli.ErrEngineDown)
 		assert.Equal(t, s.say("echo still"), "still")
 		e.Set(Faults{})
 		assert.NilError(t, e.Remove(ctxOf(t), "hangs"))
@@ -254,7 +268,7 @@ func TestRunThatStandsStill(t *testing.T) {
 		select {
 		case line := <-heard:
 			t.Fatalf("heard %q", line)
-		case <-time.After(300 * time.Millisecond):
+		case <-time.After(100 * time.Millisecond):
 		}
 		assert.Equal(t, e.Pid("still"), pid)
 		e.Set(Faults{})
@@ -265,7 +279,7 @@ func TestRunThatStandsStill(t *testing.T) {
 		s.stdin.Close()
 		assert.NilError(t, s.cmd.Process.Kill())
 		s.wait()
-		_, err := e.PS(within(t, 300*time.Millisecond), anyLabel)
+		_, err := abandoned(t, listed(e), calls(e, 2))
 		assert.ErrorIs(t, err, dockercli.ErrEngineDown)
 		assert.Equal(t, e.Pid("still"), pid)
 		e.Set(Faults{})
@@ -354,6 +368,7 @@ func TestLeftContainerFailsItsTest(t *testing.T) {
 	enginetest.Check(t)
 	tb := &recorder{TB: t}
 	e := New(tb, dockercli.Docker, Faults{})
+	e.patience = leftover.Patience{}
 	s := begin(t, e, options("kept", "sh", "-c", "echo ready; exec sleep 1000"))
 	s.hear()
 	p := e.processes()

@@ -60,11 +60,10 @@ func (c *client) run() *refusal {
 		}
 		os.Exit(128 + int(sig.(syscall.Signal)))
 	})
-	l, err := c.startKeeper()
+	l, err := c.startKeeper(s)
 	if err != nil {
 		return &refusal{125, err.Error() + "\n"}
 	}
-	l.send(message{Spec: &s})
 	if m := l.next(); m.Event != "created" {
 		return c.over(m)
 	}
@@ -130,8 +129,12 @@ func self(kind dockercli.Kind, role string) *exec.Cmd {
 	return &exec.Cmd{Path: program, Args: []string{kind.String(), role}, Err: err}
 }
 
-// startKeeper starts a container's keeper in a session of its own, where no signal to the client's group reaches it.
-func (c *client) startKeeper() (*link, error) {
+// leastPipe is what every pipe holds.
+const leastPipe = 4096
+
+// startKeeper starts a container's keeper in a session of its own, where no signal to the client's group reaches it, and tells it what to
+// make.
+func (c *client) startKeeper(s spec) (*link, error) {
 	l := new(link)
 	var orders, events *os.File
 	cmd := self(c.kind, keeperVerb)
@@ -153,8 +156,21 @@ func (c *client) startKeeper() (*link, error) {
 	// The container's stdin has to be open for as long as the keeper wants.
 	cmd.ExtraFiles = append(cmd.ExtraFiles, l.stdin)
 	l.orders, l.events = json.NewEncoder(orders), json.NewDecoder(events)
+	first, err := json.Marshal(message{Spec: &s})
+	if err != nil {
+		return nil, err
+	}
+	// Who sees the keeper may kill this client, and the container is made all the same: the keeper finds its first order there. Only a very
+	// long one has to wait for its reader.
+	ahead := len(first) <= leastPipe
+	if ahead {
+		_, _ = orders.Write(first)
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, err
+	}
+	if !ahead {
+		_, _ = orders.Write(first)
 	}
 	go cmd.Wait()
 	return l, nil

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -17,19 +16,6 @@ import (
 
 // markerVar is the environment variable by which all processes that come from the suite are known.
 const markerVar = "COFFERDAM_FAULT"
-
-// eventually tries until ok says so, or the time is over.
-func eventually(within time.Duration, ok func() bool) bool {
-	for end := time.Now().Add(within); ; time.Sleep(10 * time.Millisecond) {
-		late := time.Now().After(end)
-		if ok() {
-			return true
-		}
-		if late {
-			return false
-		}
-	}
-}
 
 // A scene is what there is at one moment of what could be left behind.
 type scene map[string]string
@@ -43,25 +29,20 @@ func (s *suite) look() scene {
 	return seen
 }
 
-// settle waits, for no longer than that, until nothing is there that was not there before, nor any process of the containers. It
-// returns what stays, and how long the last of the rest took to go.
-func (s *suite) settle(within time.Duration, before scene, containers ...string) (left []string, took time.Duration) {
+// settle waits until nothing is there that was not there before, nor any process of the containers. It returns what stays, and how long
+// the last of the rest took to go.
+func (s *suite) settle(p leftover.Patience, before scene, containers ...string) (left []string, took time.Duration) {
 	began := time.Now()
-	eventually(within, func() bool {
+	left = p.Settle(before, func() map[string]string {
 		now := s.look()
 		for _, id := range containers {
 			for _, p := range processesIn(id) {
 				now[p.Key()] = p.String()
 			}
 		}
-		maps.DeleteFunc(now, func(what, _ string) bool {
-			_, ok := before[what]
-			return ok
-		})
-		left, took = slices.Sorted(maps.Values(now)), time.Since(began)
-		return len(left) == 0
+		return now
 	})
-	return left, took
+	return left, time.Since(began)
 }
 
 // all returns the processes, but this one, that have the suite's mark in their environments: what it started, and what they started.

@@ -35,10 +35,10 @@ type ending struct {
 }
 
 const (
-	// ownTimeout is the deadline of a command that nobody ends.
+	// ownTimeout is the deadline of a command that nobody ends, if it may come to that: what nobody sees the end of does.
 	ownTimeout = 1500 * time.Millisecond
-	// farTimeout is the deadline of a command that is ended before.
-	farTimeout = 5 * time.Second
+	// farTimeout is the deadline of a command that is ended before, by somebody or by itself. A bash that can't fork tries for 15 s.
+	farTimeout = 20 * time.Second
 	// outputLimit is more than a pipe holds.
 	outputLimit = 200_000
 )
@@ -65,8 +65,16 @@ var podmanEndings = []*ending{
 // errCanceled is the cause of a cancel.
 var errCanceled = errors.New("the suite has canceled it")
 
+// ownTimeout returns the deadline of the programs if nobody ends them.
+func (r *round) ownTimeout() time.Duration {
+	if slices.Contains(r.own(), execpolicy.TimedOut) {
+		return ownTimeout
+	}
+	return farTimeout
+}
+
 func (r *round) ownEnd(ctx context.Context) {
-	r.run(ctx, execpolicy.Command{Timeout: ownTimeout})
+	r.run(ctx, execpolicy.Command{Timeout: r.ownTimeout()})
 	r.probe(ctx)
 }
 
@@ -99,7 +107,7 @@ func (r *round) cancel(ctx context.Context) {
 }
 
 func (r *round) outputLimit(ctx context.Context) {
-	r.run(ctx, execpolicy.Command{Timeout: ownTimeout, OutputLimit: outputLimit})
+	r.run(ctx, execpolicy.Command{Timeout: r.ownTimeout(), OutputLimit: outputLimit})
 	r.probe(ctx)
 }
 

@@ -22,12 +22,8 @@ var dockerEndings = []*ending{
 	{name: "engine restarted", do: (*round).restartEngine, alone: true, loses: true, away: true, outcomes: unsure},
 }
 
-const (
-	// awayTermination is the TerminationTimeout of a session whose engine goes away.
-	awayTermination = 3 * time.Second
-	// backTimeout is how long an engine that is back may take to end what it finds.
-	backTimeout = 15 * time.Second
-)
+// awayTermination is the TerminationTimeout of a session whose engine goes away.
+const awayTermination = 3 * time.Second
 
 func (r *round) stopEngine(ctx context.Context) {
 	r.withoutEngine(ctx, r.suite.private.Pause, r.suite.private.Resume)
@@ -101,7 +97,7 @@ func (r *round) withoutEngine(ctx context.Context, away, back func() error) {
 	var left []string
 	private := leftover.Engine{Engine: d.Engine(), Labels: r.suite.labeled.Labels}
 	began := time.Now()
-	if !eventually(backTimeout, func() bool {
+	if !leftover.Patient.Until(func() bool {
 		left = private.Containers()
 		others, err := d.Others()
 		if err != nil {

@@ -26,11 +26,12 @@ func TestMain(m *testing.M) {
 		sing()
 		return
 	}
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // or every canary takes a second to end under -race
 	os.Exit(m.Run())
 }
 
 // soon is for what is not going to change.
-const soon = 100 * time.Millisecond
+var soon = leftover.Patience{Time: 100 * time.Millisecond}
 
 // testSuite returns a suite whose temporary directory is the test's.
 func testSuite(t *testing.T, e enginetest.Engine) *suite {
@@ -72,16 +73,16 @@ func TestMarkedProcesses(t *testing.T) {
 	cmd, stdin := reader(t, "exec 3<&0; { read x <&3; read y <&3; } & :")
 	defer stdin.Close()
 	assert.NilError(t, cmd.Wait())
-	assert.Assert(t, eventually(5*time.Second, func() bool { return len(marked(s.id)) == 1 && marked(s.id)[0].Parent != os.Getpid() }))
+	assert.Assert(t, leftover.Patient.Until(func() bool { return len(marked(s.id)) == 1 && marked(s.id)[0].Parent != os.Getpid() }))
 
 	guard, guardStdin := reader(t, "read x; :", "cofferdam-guard")
-	assert.Assert(t, eventually(5*time.Second, func() bool { return len(all(s.id)) == 2 }))
+	assert.Assert(t, leftover.Patient.Until(func() bool { return len(all(s.id)) == 2 }))
 	assert.Equal(t, len(marked(s.id)), 1)
 	guardStdin.Close()
 	assert.NilError(t, guard.Wait())
 
 	stdin.Close()
-	assert.Assert(t, eventually(5*time.Second, func() bool { return len(all(s.id)) == 0 }))
+	assert.Assert(t, leftover.Patient.Until(func() bool { return len(all(s.id)) == 0 }))
 }
 
 // What stays is told, each kind of it, and what goes is waited for.
@@ -89,7 +90,7 @@ func TestSettle(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		s := testSuite(t, e)
 		s.idle = s.look()
-		left, _ := s.settle(soon, s.idle)
+		left, _ := s.settle(leftover.Patient, s.idle)
 		assert.Equal(t, len(left), 0, "%q", left)
 
 		session, err := execpolicy.Start(t.Context(), s.policy(settings{}), execpolicy.Spec{Labels: e.Labels})
@@ -111,7 +112,7 @@ func TestSettle(t *testing.T) {
 			os.Remove(file)
 			session.Close()
 		}()
-		left, _ = s.settle(leftover.Timeout, s.idle, c.ID)
+		left, _ = s.settle(leftover.Patient, s.idle, c.ID)
 		assert.Equal(t, len(left), 0, "%q", left)
 		assert.Equal(t, len(processesIn(c.ID)), 0)
 	})
@@ -127,11 +128,11 @@ func TestProcessesInsideAreCounted(t *testing.T) {
 		assert.NilError(t, err)
 		s.open = &opened{session: session, ids: []string{c.ID}}
 		r := &round{suite: s, session: session}
-		r.inside()
+		r.inside(leftover.Patient)
 		assert.DeepEqual(t, r.problems, []string(nil))
 		_, err = session.Run(t.Context(), execpolicy.Command{Script: "sleep 1000 &"})
 		assert.NilError(t, err)
-		r.inside()
+		r.inside(soon)
 		assert.Equal(t, len(r.problems), 1)
 		assert.Assert(t, strings.Contains(r.problems[0], "sleep"), r.problems[0])
 		assert.Equal(t, s.stats.survivors, 1)
@@ -156,7 +157,7 @@ func TestCanary(t *testing.T) {
 			assert.NilError(t, canary.check())
 			defer canary.cmd.Process.Signal(syscall.SIGCONT)
 			assert.NilError(t, canary.cmd.Process.Signal(c.signal))
-			assert.Assert(t, eventually(5*time.Second, func() bool { return canary.check() != nil }))
+			assert.Assert(t, leftover.Patient.Until(func() bool { return canary.check() != nil }))
 			assert.ErrorContains(t, canary.check(), c.says)
 		})
 	}

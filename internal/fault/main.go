@@ -12,6 +12,8 @@
 //   - ONLY is a regular expression: rounds whose plans don't match it are passed over. Plans look like
 //     "fork bomb + sleeper / deadline after 120ms (bash, 64 MiB, 256 processes)".
 //   - VERBOSE, if not empty, prints each round.
+//   - COFFERDAM_REQUIRE_ENGINES lists engines, with commas between them, whose absence is a failure, and so is that of docker's endings of
+//     an engine: without them other rounds are done than the seed says.
 package main
 
 import (
@@ -23,6 +25,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -81,6 +84,9 @@ func everywhere(ctx context.Context, o options) error {
 		s, err := newSuite(ctx, spelled, os.Stdout)
 		if err != nil {
 			fmt.Printf("%s is left out: %v\n", spelled, err)
+			if required(spelled) {
+				errs = append(errs, fmt.Errorf("%s is required: %w", spelled, err))
+			}
 			continue
 		}
 		done++
@@ -94,6 +100,9 @@ func everywhere(ctx context.Context, o options) error {
 	}
 	return errors.Join(errs...)
 }
+
+// required reports whether an engine must be there, and all that is tried on it.
+func required(spelled string) bool { return slices.Contains(setup.Required(), spelled) }
 
 // attack does the rounds.
 func (s *suite) attack(ctx context.Context, o options) error {

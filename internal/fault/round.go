@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 )
 
 // A round is a plan under way.
@@ -182,7 +183,7 @@ func tail(b []byte) []byte { return b[max(0, len(b)-200):] }
 
 // echo runs a command that can only go well.
 func (r *round) echo(ctx context.Context, word string) (string, error) {
-	res, err := r.tryEcho(ctx, word)
+	res, err := r.tryEcho(ctx, word, shellTimeout)
 	if res == nil {
 		return "", err
 	}
@@ -192,8 +193,8 @@ func (r *round) echo(ctx context.Context, word string) (string, error) {
 	return string(res.Stdout), err
 }
 
-func (r *round) tryEcho(ctx context.Context, word string) (res *execpolicy.Result, err error) {
-	c := execpolicy.Command{Script: `\echo ` + word, Timeout: 2 * time.Second}
+func (r *round) tryEcho(ctx context.Context, word string, timeout time.Duration) (res *execpolicy.Result, err error) {
+	c := execpolicy.Command{Script: `\echo ` + word, Timeout: timeout}
 	r.suite.call(r.plan, "a probe", shellTimeout+c.Timeout+terminationTimeout, func() { res, err = r.session.Run(ctx, c) })
 	if res != nil {
 		r.evidence(res, err, c)
@@ -217,7 +218,7 @@ func (r *round) probe(ctx context.Context) {
 	var said []string
 	for i := range probes {
 		word := fmt.Sprintf("probe-%d-%d", r.seed, i)
-		res, err := r.tryEcho(ctx, word)
+		res, err := r.tryEcho(ctx, word, 2*time.Second)
 		if res == nil && !errors.Is(err, execpolicy.ErrEnded) && len(r.own()) > 0 && !r.any((*program).mayLose) {
 			// The shell that was to take the lost one's place was killed too. Another may have more luck.
 			said = append(said, err.Error())
@@ -234,7 +235,7 @@ func (r *round) probe(ctx context.Context) {
 		out := string(res.Stdout)
 		if res.Outcome == execpolicy.Exited && res.ExitCode == 0 && (out == word+"\n" || !ended && strings.Contains(out, word+"\n")) {
 			if ended {
-				r.inside()
+				r.inside(leftover.Patient)
 			}
 			if !ended || r.any(func(p *program) bool { return p.ends || p.lies || len(p.own) > 0 }) {
 				r.discard()
@@ -257,9 +258,9 @@ func (r *round) probe(ctx context.Context) {
 const processesOfSession = 3
 
 // inside counts the processes of the container.
-func (r *round) inside() {
+func (r *round) inside(patience leftover.Patience) {
 	var of []string
-	ok := eventually(time.Second, func() bool {
+	ok := patience.Until(func() bool {
 		of = of[:0]
 		for _, p := range processesIn(r.suite.open.id()) {
 			if p.State != "Z" {

@@ -27,7 +27,7 @@ const (
 	terminationTimeout = 10 * time.Second
 	// shellTimeout is the sessions' StartupTimeout, which a shell that is replaced has too.
 	shellTimeout = 15 * time.Second
-	// slack is for what a busy machine adds to a bound.
+	// slack is for what a busy machine adds to a bound, beside the time for which it stands still.
 	slack = time.Second
 	// hangTimeout is how long after its bound a call that does not return ends the suite.
 	hangTimeout = 30 * time.Second
@@ -77,7 +77,7 @@ func newSuite(ctx context.Context, spelled string, out io.Writer) (*suite, error
 	if err := os.Setenv(markerVar, s.id); err != nil {
 		return nil, err
 	}
-	if s.engine, err = dockercli.Lookup(ctx, spelled); err != nil {
+	if s.engine, err = setup.Lookup(ctx, spelled); err != nil {
 		return nil, err
 	}
 	if s.engine.Kind == dockercli.Podman {
@@ -89,7 +89,11 @@ func newSuite(ctx context.Context, spelled string, out io.Writer) (*suite, error
 	}
 	s.labeled = leftover.Engine{Engine: s.engine, Labels: map[string]string{label: s.id}}
 	if s.engine.Kind == dockercli.Docker {
-		if s.private, err = private.Start(ctx, os.Stderr); err != nil {
+		s.private, err = private.Start(ctx, os.Stderr)
+		if err != nil && required(spelled) {
+			return nil, err
+		}
+		if err != nil {
 			fmt.Fprintf(out, "endings of an engine are left out: %v\n", err)
 		}
 	}
@@ -150,12 +154,35 @@ func (s *suite) call(p plan, what string, bound time.Duration, f func()) {
 			what, p.seed, p, s.replay(p.seed), stacks[:runtime.Stack(stacks, true)])
 		os.Exit(1)
 	})
-	began := time.Now()
+	began, stood := time.Now(), standstill()
 	f()
 	timer.Stop()
-	if took := time.Since(began); took > bound+slack {
+	if took := time.Since(began); took > bound+slack+stood() {
 		s.stats.hangs++
 		fmt.Fprintf(s.out, "%s took %v, allowed are %v, in the round of seed %d: %v\n", what, took, bound, p.seed, p)
+	}
+}
+
+// standstill returns a function that ends a measurement, of the time for which this program could not run though it wanted to.
+func standstill() (stop func() time.Duration) {
+	end, sum := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		var overslept time.Duration
+		for over := false; !over; {
+			const nap = 20 * time.Millisecond
+			began := time.Now()
+			select {
+			case <-end:
+				over = true
+			case <-time.After(nap):
+			}
+			overslept += max(0, time.Since(began)-nap)
+		}
+		sum <- overslept
+	}()
+	return func() time.Duration {
+		close(end)
+		return <-sum
 	}
 }
 
@@ -217,7 +244,7 @@ func (s *suite) end() error {
 	}
 	s.open = nil
 	err := o.session.Close()
-	left, took := s.settle(leftover.Timeout, s.idle, o.ids...)
+	left, took := s.settle(leftover.Patient, s.idle, o.ids...)
 	s.stats.gone.add(took)
 	if len(left) > 0 {
 		s.stats.survivors += len(left)
@@ -227,16 +254,13 @@ func (s *suite) end() error {
 	return err
 }
 
-// guardTimeout is how long the guards of killed programs may live.
-const guardTimeout = 20 * time.Second
-
-// finish ends the session, and waits for all that bears the suite's mark to go.
+// finish ends the session, and waits for all that bears the suite's mark to go, with the guards of killed programs.
 func (s *suite) finish() error {
 	if err := s.end(); err != nil {
 		return err
 	}
 	var left []string
-	if !eventually(guardTimeout, func() bool {
+	if !leftover.Patient.Until(func() bool {
 		left = left[:0]
 		for _, p := range all(s.id) {
 			if p.PID != s.canary.cmd.Process.Pid {
@@ -275,11 +299,7 @@ func (s *suite) round(ctx context.Context, p plan) *round {
 			r.wrong("%v", err)
 		}
 	}
-	within := leftover.Timeout
-	if p.ending.away {
-		within = backTimeout
-	}
-	left, took := s.settle(within, s.now(), r.containers...)
+	left, took := s.settle(leftover.Patient, s.now(), r.containers...)
 	if p.ending.alone {
 		s.stats.killed.add(took)
 	}

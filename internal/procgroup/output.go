@@ -15,6 +15,7 @@ const (
 	// drainDelay bounds how long [Output] reads on after its program has ended, while something the program left behind holds the
 	// pipes open, and then how long it waits for a writer to return.
 	drainDelay = 500 * time.Millisecond
+	drainLooks = 10 // in that time
 )
 
 // ErrWriterStuck is wrapped by the error of [Output] when one of its writers did not return. That writer must not be used any
@@ -59,9 +60,9 @@ func Output(ctx context.Context, c Cmd, stdout, stderr io.Writer) (*os.ProcessSt
 			err = fmt.Errorf("%w (%w)", err, stopErr)
 		}
 	}
-	deadline := time.Now().Add(drainDelay)
+	looks := drainLooks
 	for _, pump := range []*pump{out, errs} {
-		if pumpErr := pump.finish(deadline); pumpErr != nil {
+		if pumpErr := pump.finish(&looks); pumpErr != nil {
 			err = errors.Join(err, pumpErr)
 		}
 	}
@@ -104,22 +105,31 @@ func (p *pump) start() {
 	}()
 }
 
-// finish waits for the pipe's end until deadline, then ends the copying itself by closing the end it reads from.
-func (p *pump) finish(deadline time.Time) error {
+// finish waits for the pipe's end for so many looks, then ends the copying itself by closing the end it reads from.
+func (p *pump) finish(looks *int) error {
 	defer p.read.Close()
-	timer := time.NewTimer(time.Until(deadline))
-	defer timer.Stop()
-	select {
-	case <-p.done:
+	if p.ends(looks) {
 		return nil
-	case <-timer.C:
 	}
 	p.read.Close()
-	timer.Reset(drainDelay)
-	select {
-	case <-p.done:
+	more := drainLooks
+	if p.ends(&more) {
 		return nil
-	case <-timer.C:
-		return ErrWriterStuck
 	}
+	return ErrWriterStuck
+}
+
+// ends reports whether the copying ends within so many looks, which it uses up. While this process stands still no more than two of them
+// pass, so that the copying has its turn: what is in the pipe is the program's.
+func (p *pump) ends(looks *int) bool {
+	tick := time.NewTicker(drainDelay / drainLooks)
+	defer tick.Stop()
+	for ; *looks > 0; *looks-- {
+		select {
+		case <-p.done:
+			return true
+		case <-tick.C:
+		}
+	}
+	return false
 }

@@ -3,6 +3,7 @@
 package shellwire
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -24,7 +25,11 @@ type talk struct {
 	n      int
 	worker int
 	dir    string
+	first  int // ticks before anything is sent to end what runs
 }
+
+// patience is for what takes a moment on an idle machine.
+const patience = time.Minute
 
 // start starts a supervisor for a namespace, with shell as process 1.
 func start(t testing.TB, shell, worker string) *talk {
@@ -35,7 +40,7 @@ func start(t testing.TB, shell, worker string) *talk {
 // startAs starts a supervisor for a namespace, or for a process group. It has both to itself in either case.
 func startAs(t testing.TB, shell, worker string, namespace bool) *talk {
 	t.Helper()
-	w := &talk{t: t, worker: 1, dir: t.TempDir()}
+	w := &talk{t: t, worker: 1, dir: t.TempDir(), first: 1}
 	cmd := exec.Command(shell, Boot()[1:]...)
 	// Its own mount namespace, for a /proc that shows the new processes.
 	cmd.Args = append([]string{"sh", "-c", `mount -t proc proc /proc && exec "$@"`, "sh", shell}, Boot()[1:]...)
@@ -82,7 +87,7 @@ func startAs(t testing.TB, shell, worker string, namespace bool) *talk {
 		}()
 		select {
 		case <-ended:
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			cmd.Process.Kill()
 			t.Error("process 1 outlives the end of its stdin")
 		}
@@ -124,18 +129,35 @@ const (
 	silent = -2 // nothing came in time
 )
 
+// at returns what is sent at a tick of those that are to end what runs, or nothing. They are sent again and again: what they were to end
+// may not have begun.
+func (w *talk) at(tick int, after []string) string {
+	const again = 20
+	if n := tick%again - w.first; n >= 0 && n < len(after) {
+		return after[n]
+	}
+	return ""
+}
+
 // run runs a script and returns its status, or lost or silent, whether the worker is another now, and what was printed. What is sent
 // after a delay is sent if the script still runs then.
 func (w *talk) run(script string, after ...string) (status int, died bool, out [2]string) {
+	w.t.Helper()
+	return w.runReady("", script, after...)
+}
+
+// runReady is run, but nothing is sent before the script has said that it is ready.
+func (w *talk) runReady(ready, script string, after ...string) (status int, died bool, out [2]string) {
 	w.t.Helper()
 	w.n++
 	tag := fmt.Sprintf("T%d", w.n)
 	w.send(string(Next(tag)) + string(Unit{Script: script}.Ops(testPrefix, tag)))
 	status = silent
-	end := time.NewTimer(5 * time.Second)
+	end := time.NewTimer(patience)
 	defer end.Stop()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
+	ticks := 0
 	for i := range w.events {
 		for done := false; !done; {
 			select {
@@ -159,12 +181,10 @@ func (w *talk) run(script string, after ...string) (status int, died bool, out [
 					status = st
 				}
 			case <-tick.C:
-				if len(after) > 0 {
-					w.send(after[0])
-					after = after[1:]
-				} else {
-					w.send(Tick)
+				if strings.HasPrefix(out[0], ready) {
+					ticks++
 				}
+				w.send(cmp.Or(w.at(ticks, after), Tick))
 			case <-end.C:
 				return silent, died, out
 			}
@@ -332,7 +352,9 @@ func TestAttacksOnTheSession(t *testing.T) {
 				assert.Equal(t, status, 0)
 				assert.Equal(t, out[0], "ready\n")
 				w.run(c.script, c.after...)
-				// The first may find that nobody watches over the worker any more, or that the worker is beyond use.
+				// The first may find that nobody watches over the worker any more, or that the worker is beyond use. One that is only slow is not
+				// ended.
+				w.first = 10
 				for range 4 {
 					status, died, out := w.run("echo again", Terminate, Kill, KillWorker)
 					t.Log(status, died, out)
@@ -353,13 +375,27 @@ func TestKillSparesEarlierJobs(t *testing.T) {
 		status, _, out := w.run("sleep 1000 & echo $!; sleep 0.1")
 		assert.Equal(t, status, 0)
 		job := strings.TrimSpace(out[0])
-		status, died, _ := w.run("v=kept; (sleep 1001 & setsid sleep 1002 & (sleep 1003 &) ); trap '' TERM; sh -c 'trap \"\" TERM; sleep 1004'", Terminate, Kill)
+		const said = "ready\n"
+		status, died, _ := w.runReady(said, "v=kept; (sleep 1001 & setsid sleep 1002 & (sleep 1003 &) ); trap '' TERM; sh -c 'trap \"\" TERM; echo ready; sleep 1004'", Terminate, Kill)
 		assert.Equal(t, status, 128+9)
 		assert.Assert(t, !died)
-		status, _, out = w.run("for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline; echo; done 2>/dev/null | grep '^sleep'; echo $v; kill -9 " + job)
+		w.sleepers("sleep 1000 \n")
+		status, _, out = w.run("echo $v; kill -9 " + job)
 		assert.Equal(t, status, 0)
-		assert.Equal(t, out[0], "sleep 1000 \nkept\n")
+		assert.Equal(t, out[0], "kept\n")
 	})
+}
+
+// sleepers looks for the sleep commands that live on. What was killed may still show for a moment.
+func (w *talk) sleepers(want string) {
+	w.t.Helper()
+	var out [2]string
+	for range 50 {
+		if _, _, out = w.run("for p in /proc/[0-9]*; do tr '\\0' ' ' <$p/cmdline; echo; done 2>/dev/null | grep '^sleep'"); out[0] == want {
+			return
+		}
+	}
+	assert.Equal(w.t, out[0], want)
 }
 
 // However much is orphaned, it is gathered: the process limit is not filled by the dead.
@@ -371,7 +407,7 @@ func TestOrphansAreGathered(t *testing.T) {
 			assert.Equal(t, status, 0)
 		}
 		var out [2]string
-		for range 20 {
+		for range 100 {
 			_, _, out = w.run("sleep 0.05; grep -l '^State:.Z' /proc/[0-9]*/status 2>/dev/null | wc -l")
 			if strings.TrimSpace(out[0]) == "0" {
 				return

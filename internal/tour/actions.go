@@ -38,8 +38,22 @@ func run(c execpolicy.Command) func(context.Context, *host) (string, error) {
 		if r == nil {
 			return "", err
 		}
+		h.stateLost = r.StateLost
 		return describe(c, r), err
 	}
+}
+
+// kept looks for what the shell had before it was waiting for a loop. On a machine that stands still the end of the loop may cost the shell
+// too, which is said: then it is all done once more.
+func kept(ctx context.Context, h *host) (string, error) {
+	if h.stateLost {
+		for _, c := range []execpolicy.Command{toKeep, pythonLoop} {
+			if _, err := run(c)(ctx, h); err != nil {
+				return "", err
+			}
+		}
+	}
+	return run(script(`echo "$kept"`))(ctx, h)
 }
 
 // runAsRoot runs a command in a session of its own, whose user is root.

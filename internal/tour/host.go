@@ -27,6 +27,8 @@ type host struct {
 	id      string // the value of the label
 	secret  string
 	session *execpolicy.Session // nil before the first step
+	// stateLost says that the last command has cost the session its shell.
+	stateLost bool
 }
 
 // policy returns the policy of a session: the zero one, with the tour's engine and image.
@@ -87,7 +89,7 @@ func findHost(ctx context.Context, progress io.Writer) (*host, error) {
 func tryEngines(ctx context.Context, specs []string, progress io.Writer) (*host, error) {
 	var reasons []error
 	for _, spec := range specs {
-		e, err := dockercli.Lookup(ctx, spec)
+		e, err := setup.Lookup(ctx, spec)
 		if err != nil {
 			reasons = append(reasons, err)
 			continue

@@ -20,7 +20,7 @@ import (
 )
 
 // stepTimeout is far beyond what any step takes, so that one that hangs is seen as a failure.
-const stepTimeout = 30 * time.Second
+const stepTimeout = 2 * time.Minute
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -148,10 +148,13 @@ func describe(c execpolicy.Command, r *execpolicy.Result) string {
 	return text
 }
 
-// lateness says when a command returned that was ended at its deadline. An idle machine takes a few milliseconds, or 250 more for
-// what does not obey a TERM; a busy one is given time.
+// terminationTimeout is that of the zero policy, within which a command returns that is ended. An idle machine takes a few milliseconds,
+// or 250 more for what does not obey a TERM.
+const terminationTimeout = 10 * time.Second
+
+// lateness says when a command returned that was ended at its deadline.
 func lateness(d time.Duration) string {
-	if d > 2*time.Second {
+	if d > terminationTimeout {
 		return fmt.Sprintf("ended late (+%d ms)", d.Milliseconds())
 	}
 	return fmt.Sprintf("ended at its deadline (+%d ms)", d.Milliseconds())

@@ -48,9 +48,9 @@ func init() {
 		{"a file made in a mounted workspace", mounted, `"made inside\n", owned by the workspace's owner (*)`},
 
 		// Deadlines and limits. What ended a command is known, and not guessed from its exit code.
-		{"set a variable", run(script(`kept=yes`)), "exit 0"},
-		{"an infinite loop in Python, 0.5 s", run(within(500*time.Millisecond, python3(`while True: pass`))), "ended at its deadline (*)*"},
-		{"the session's variables are there", run(script(`echo "$kept"`)), `exit 0, stdout "yes\n"`},
+		{"set a variable", run(toKeep), "exit 0"},
+		{"an infinite loop in Python, 0.5 s", run(pythonLoop), "ended at its deadline (*)*"},
+		{"the session's variables are there", kept, `exit 0, stdout "yes\n"`},
 		{"one in the shell itself, 0.5 s", run(within(500*time.Millisecond, script(`while :; do :; done`))), "ended at its deadline (*), shell replaced"},
 		{"now they are gone, as it said", run(script(`echo "${kept-unset}"`)), `exit 0, stdout "unset\n"`},
 		{"a fork bomb, 1 s", run(within(time.Second, script(`bomb() { bomb | bomb; }; bomb`))), "ended at its deadline (*)*"},
@@ -62,10 +62,15 @@ func init() {
 		{"exit 137 is no kill for memory", run(script(`sh -c 'exit 137'`)), "exit 137"},
 
 		// Nothing survives.
-		{"SIGKILL of a program with 3 busy sessions", killProgram, "3 containers, 0 left after * ms"},
+		{"SIGKILL of a program with 3 busy sessions", killProgram, "3 containers, 0 left 2s later (* ms)"},
 		{"the session is closed", closeSession, "0 containers left"},
 	}
 }
+
+var (
+	toKeep     = script(`kept=yes`)
+	pythonLoop = within(500*time.Millisecond, python3(`while True: pass`))
+)
 
 func script(s string) execpolicy.Command { return execpolicy.Command{Script: s} }
 

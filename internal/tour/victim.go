@@ -11,14 +11,16 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/setup"
 )
 
 // victimArg makes the tour a program that waits to be killed.
 const victimArg = "victim"
 
-// goneTimeout is how long after a program's death its containers may live.
+// goneTimeout is how long after a program's death its containers may live. A machine on which that is over before there were a few looks
+// at the engine's list is so slow that it is given the time of these looks.
 const goneTimeout = 2 * time.Second
 
 // busy are commands that would go on for ever, each in its own way, once they have said so.
@@ -66,23 +68,19 @@ func killProgram(ctx context.Context, h *host) (string, error) {
 	if ready < len(busy) {
 		return "", fmt.Errorf("%d of %d sessions became busy", ready, len(busy))
 	}
-	for {
-		left, err := h.engine.PS(ctx, map[string]string{label: id})
-		if err != nil {
-			return "", err
-		}
+	var left []string
+	var clients int
+	leftover.Patience{Time: goneTimeout, Looks: 20}.Until(func() bool {
+		left, err = h.engine.PS(ctx, map[string]string{label: id})
 		// The engine's clients have the label on their command lines.
-		clients := strings.Count(hostProcesses(ctx), id)
-		took := time.Since(killed)
-		if len(left)+clients == 0 || took > goneTimeout {
-			text := fmt.Sprintf("%d containers, %d left after %d ms", len(names), len(left), took.Milliseconds())
-			if clients > 0 {
-				text += fmt.Sprintf(", and %d clients", clients)
-			}
-			return text, nil
-		}
-		time.Sleep(20 * time.Millisecond)
+		clients = strings.Count(hostProcesses(ctx), id)
+		return err != nil || len(left)+clients == 0
+	})
+	text := fmt.Sprintf("%d containers, %d left %v later (%d ms)", len(names), len(left), goneTimeout, time.Since(killed).Milliseconds())
+	if clients > 0 {
+		text += fmt.Sprintf(", and %d clients", clients)
 	}
+	return text, err
 }
 
 // victim starts sessions, says on a line for each that it is busy, and waits. It returns an exit status.
@@ -92,7 +90,7 @@ func victim(ctx context.Context, image, id string) int {
 		io.Copy(io.Discard, os.Stdin)
 		cancel()
 	}()
-	engine, err := dockercli.Lookup(ctx, os.Getenv("ENGINE"))
+	engine, err := setup.Lookup(ctx, os.Getenv("ENGINE"))
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

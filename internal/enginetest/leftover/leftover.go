@@ -22,11 +22,10 @@ import (
 )
 
 const (
-	// Timeout is how long leftovers may take to go. The library promises two seconds; the rest is for a busy machine, and is waited out
-	// only by a test that fails.
+	// Timeout is how long leftovers may take to go. The library promises two seconds; the rest is for a busy machine.
 	Timeout = time.Minute
 
-	listTimeout = time.Minute // for an engine to name or remove containers
+	listTimeout = time.Minute // for an engine to name, make or remove containers, on a busy machine
 )
 
 // An Engine is an engine with the labels of the containers to look for.
@@ -50,6 +49,9 @@ func Look(temp string, engines ...Engine) map[string]string {
 	return seen
 }
 
+// helper begins the description of a podman's helper.
+const helper = "helper"
+
 func lookContainers(seen map[string]string, e Engine) {
 	helpers := podmanHelpers(e)
 	for _, name := range e.Containers() {
@@ -61,7 +63,7 @@ func lookContainers(seen map[string]string, e Engine) {
 	known := e.List("ps", "--all", "--quiet", "--no-trunc")
 	for _, h := range helpers {
 		if id := option(h.Args, "-c"); !slices.Contains(known, id) {
-			seen[h.Key()] = fmt.Sprintf("helper without a container: %s", h)
+			seen[h.Key()] = fmt.Sprintf("%s without a container: %s", helper, h)
 		}
 	}
 }
@@ -209,7 +211,7 @@ func lookGoroutines(seen map[string]string) {
 	stacks = stacks[:runtime.Stack(stacks, true)]
 	all := strings.Split(string(stacks), "\n\n")
 	for _, stack := range all[1:] { // the first is this one
-		if strings.Contains(stack, "gotest.tools/v3/poll.") || strings.Contains(stack, "os/signal.loop(") {
+		if strings.Contains(stack, "os/signal.loop(") {
 			continue
 		}
 		number, _, _ := strings.Cut(stack, " [")

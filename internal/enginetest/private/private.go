@@ -35,9 +35,9 @@ var initScript string
 const Name = "cofferdam-private-engine"
 
 const (
-	startTimeout = time.Minute      // for the daemon to answer, which it does after a fifth of a second on an idle machine
-	tellTimeout  = 10 * time.Second // for process 1 to do as it is told
-	closeTimeout = 10 * time.Second // for the kernel to end everything
+	startTimeout = time.Minute // for the daemon to answer, which it does after a fifth of a second on an idle machine
+	tellTimeout  = time.Minute // for process 1 to do as it is told, which takes milliseconds
+	closeTimeout = time.Minute // for the kernel to end everything
 
 	socket     = "/docker.sock"
 	longestDir = 107 - len(socket) // which is as long as the name of a unix socket may be
@@ -195,25 +195,29 @@ func (d *Daemon) said() error {
 	return errors.New(strings.Join(lines[max(0, len(lines)-5):], "\n"))
 }
 
-// load copies the tests' image from an engine of the machine, where it is made only once, and tries it out.
-func (d *Daemon) load(ctx context.Context, log io.Writer) error {
+// load loads the tests' image and tries it out.
+func (d *Daemon) load(ctx context.Context, log io.Writer) (err error) {
+	copyImage(ctx, command(ctx, d.engine, "load", "--quiet"), log)
+	d.image, err = setup.Ready(ctx, d.engine, log)
+	return err
+}
+
+// copyImage gives a command the tests' image from an engine of the machine, where it is made only once.
+var copyImage = func(ctx context.Context, load *exec.Cmd, log io.Writer) {
 	for _, name := range setup.Wanted() {
-		e, err := dockercli.Lookup(ctx, name)
+		e, err := setup.Lookup(ctx, name)
 		if err != nil {
 			continue
 		}
 		image, err := setup.Image(ctx, e, log)
 		if err == nil {
-			err = setup.Copy(ctx, e, image, command(ctx, d.engine, "load", "--quiet"))
+			err = setup.Copy(ctx, e, image, load)
 		}
 		if err == nil {
 			break
 		}
 		fmt.Fprintln(log, err)
 	}
-	var err error
-	d.image, err = setup.Ready(ctx, d.engine, log)
-	return err
 }
 
 func command(ctx context.Context, e *dockercli.Engine, args ...string) *exec.Cmd {
@@ -347,11 +351,8 @@ func (d *Daemon) close() error {
 
 // removeCgroups removes the cgroups of that name, and those below, which have no processes any more: the kernel refuses to remove others.
 func removeCgroups(name string) error {
-	// With the first version there is a hierarchy for each controller.
-	one, _ := filepath.Glob("/sys/fs/cgroup/" + name)
-	each, _ := filepath.Glob("/sys/fs/cgroup/*/" + name)
 	var err error
-	for _, root := range append(one, each...) {
+	for _, root := range cgroups(name) {
 		for end := time.Now().Add(closeTimeout); ; time.Sleep(pause) {
 			var dirs []string
 			_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -376,4 +377,11 @@ func removeCgroups(name string) error {
 		}
 	}
 	return err
+}
+
+// cgroups returns the cgroups of that name. With the first version there is a hierarchy for each controller.
+func cgroups(name string) []string {
+	one, _ := filepath.Glob("/sys/fs/cgroup/" + name)
+	each, _ := filepath.Glob("/sys/fs/cgroup/*/" + name)
+	return append(one, each...)
 }

@@ -135,10 +135,7 @@ func (p *Podman) answer(ctx context.Context) error {
 	if err := p.run(ctx, "info"); err != nil {
 		return err
 	}
-	e, err := dockercli.Lookup(ctx, filepath.Join(p.dir, "podman"))
-	for tries := 0; tries < 3 && errors.Is(err, context.DeadlineExceeded); tries++ {
-		e, err = dockercli.Lookup(ctx, filepath.Join(p.dir, "podman"))
-	}
+	e, err := setup.Lookup(ctx, filepath.Join(p.dir, "podman"))
 	if err == nil && (e.Kind != dockercli.Podman || !e.Rootless) {
 		return fmt.Errorf("%v is no podman without root's rights", e.Kind)
 	}
@@ -194,7 +191,7 @@ func (p *Podman) holder() int {
 
 // gone waits for the end of a process, not for process 1 to take notice of it.
 func gone(pid int) error {
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		if args, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); len(args) == 0 {
 			return nil
 		}

@@ -33,6 +33,22 @@ func Wanted() []string {
 	return []string{"docker", "podman"}
 }
 
+// Required returns the engines whose absence is a failure: those that the environment's COFFERDAM_REQUIRE_ENGINES lists, with commas
+// between them.
+func Required() []string {
+	return strings.FieldsFunc(os.Getenv("COFFERDAM_REQUIRE_ENGINES"), func(r rune) bool { return r == ',' })
+}
+
+// Lookup is [dockercli.Lookup] for an engine that tests keep busy: one that does not answer in time is asked again.
+func Lookup(ctx context.Context, spec string) (e *dockercli.Engine, err error) {
+	for range 4 {
+		if e, err = dockercli.Lookup(ctx, spec); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			break
+		}
+	}
+	return e, err
+}
+
 // Ready sees to an image as Image does, runs a trivial container of it, and returns its name. Where podman's own settings do not
 // work, it writes a containers.conf that does into the user's cache and names it in e.Env. A CONTAINERS_CONF that is already set
 // is left alone.
