@@ -108,6 +108,9 @@ func find(name string) (*dockercli.Engine, string, error) {
 		// Podman without root may look for its state below TMPDIR, which Check changes.
 		e.Env = os.Environ()
 	}
+	if err := setup.Limits(ctx, e); err != nil {
+		return nil, "", err
+	}
 	image, err := setup.Ready(ctx, e, os.Stderr)
 	if err != nil {
 		return nil, "", err

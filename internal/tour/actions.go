@@ -43,6 +43,16 @@ func run(c execpolicy.Command) func(context.Context, *host) (string, error) {
 	}
 }
 
+// limited is run for what would harm the machine without limits.
+func limited(c execpolicy.Command) func(context.Context, *host) (string, error) {
+	return func(ctx context.Context, h *host) (string, error) {
+		if h.limits != nil {
+			return "", leftOut(h.limits.Error())
+		}
+		return run(c)(ctx, h)
+	}
+}
+
 // kept looks for what the shell had before it was waiting for a loop. On a machine that stands still the end of the loop may cost the shell
 // too, which is said: then it is all done once more.
 func kept(ctx context.Context, h *host) (string, error) {

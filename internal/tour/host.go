@@ -26,6 +26,7 @@ type host struct {
 	image   string
 	id      string // the value of the label
 	secret  string
+	limits  error               // says what limits the engine does not set
 	session *execpolicy.Session // nil before the first step
 	// stateLost says that the last command has cost the session its shell.
 	stateLost bool
@@ -99,7 +100,8 @@ func tryEngines(ctx context.Context, specs []string, progress io.Writer) (*host,
 			reasons = append(reasons, fmt.Errorf("%s: %w", spec, err))
 			continue
 		}
-		return &host{spec: spec, engine: e, image: image, id: strings.ToLower(rand.Text()), secret: rand.Text()}, nil
+		limits := setup.Limits(ctx, e)
+		return &host{spec: spec, engine: e, image: image, limits: limits, id: strings.ToLower(rand.Text()), secret: rand.Text()}, nil
 	}
 	return nil, errors.Join(reasons...)
 }

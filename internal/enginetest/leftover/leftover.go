@@ -170,8 +170,23 @@ func podmanHelpers(e Engine) []Process {
 		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(word, rootless.Prefix) })
 	}
 	return slices.DeleteFunc(Processes(), func(p Process) bool {
-		return p.Name != "conmon" || !strings.HasPrefix(option(p.Args, "-n"), "cofferdam") || own(p.Args...) != own(e.Path)
+		if p.Name != "conmon" || !strings.HasPrefix(option(p.Args, "-n"), "cofferdam") || own(p.Args...) != own(e.Path) {
+			return true
+		}
+		// Nor does a podman know those of other users.
+		return !own(e.Path) && p.user() != strconv.Itoa(os.Geteuid())
 	})
+}
+
+// user returns the number of the process's effective user, or nothing if it has ended.
+func (p Process) user() string {
+	status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
+	_, rest, _ := strings.Cut(string(status), "\nUid:\t")
+	ids := strings.Fields(rest)
+	if len(ids) < 2 {
+		return ""
+	}
+	return ids[1]
 }
 
 func option(args []string, name string) string {

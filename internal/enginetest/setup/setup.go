@@ -75,6 +75,26 @@ func Ready(ctx context.Context, e *dockercli.Engine, progress io.Writer) (image 
 	}
 }
 
+// Limits returns an error that names the limits that the engine does not set, if there are any. What needs them must not run there: the
+// machine has to bear it.
+func Limits(ctx context.Context, e *dockercli.Engine) error {
+	info, err := e.Info(ctx)
+	if err != nil {
+		return err
+	}
+	var missing []string
+	for name, set := range map[string]bool{"memory": info.MemoryLimit, "processors": info.CPULimit, "processes": info.PidsLimit} {
+		if !set {
+			missing = append(missing, name)
+		}
+	}
+	if missing == nil {
+		return nil
+	}
+	slices.Sort(missing)
+	return fmt.Errorf("%s sets no limit of %s here", filepath.Base(e.Path), strings.Join(missing, ", "))
+}
+
 func probe(ctx context.Context, e *dockercli.Engine, image string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
