@@ -314,6 +314,9 @@ var auditCases = []placeCase{
 			}
 			<-s.Done()
 			assert.NilError(t, s.Close())
+			if ended := l.all()[1].Error; ended != "" {
+				return errors.New(ended) // it ended while the engine was asked for the image
+			}
 			l.is(t, "spawn", "start", "end gone because the session's lifetime is over")
 			return nil
 		})
@@ -723,6 +726,9 @@ func TestAuditOfARemoval(t *testing.T) {
 		e.Set(fakeengine.Faults{Hang: []string{"run"}})
 		<-s.Done()
 		assert.NilError(t, s.Close())
+		if ended := l.all()[1].Error; ended != "" {
+			return errors.New(ended) // it ended while the engine was asked for the image
+		}
 		l.is(t, "spawn", "start", "end gone because the session's lifetime is over")
 		if kill = l.all()[2]; kill.Kind == execpolicy.EventEnd {
 			return errors.New("the session has ended before its client hung")
