@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/poll"
 )
@@ -17,6 +19,12 @@ import (
 // help runs a helper and returns its status, or silent, what it told, and what was printed between its marks. What is sent after a delay
 // is sent if it still runs then.
 func (w *talk) help(ops []byte, after ...string) (status int, told string, out [2]string) {
+	w.t.Helper()
+	return w.helpReady(func() bool { return true }, ops, after...)
+}
+
+// helpReady is help, but nothing is sent before it is ready.
+func (w *talk) helpReady(ready func() bool, ops []byte, after ...string) (status int, told string, out [2]string) {
 	w.t.Helper()
 	w.n++
 	tag := fmt.Sprintf("H%d", w.n)
@@ -35,7 +43,9 @@ func (w *talk) help(ops []byte, after ...string) (status int, told string, out [
 		case ev, ok = <-w.events[1]:
 			i = 1
 		case <-tick.C:
-			ticks++
+			if ready() {
+				ticks++
+			}
 			w.send(w.at(ticks, after))
 			continue
 		case <-late.C:
@@ -62,6 +72,18 @@ func (w *talk) help(ops []byte, after ...string) (status int, told string, out [
 	}
 	w.send(Thaw)
 	return status, told, out
+}
+
+// stopped reports whether a process is stopped that process 1 has started, or what that has.
+func (w *talk) stopped() bool {
+	all := leftover.Processes()
+	ours := map[int]bool{w.pid: true}
+	for range 5 { // generations
+		for _, p := range all {
+			ours[p.PID] = ours[p.PID] || ours[p.Parent]
+		}
+	}
+	return slices.ContainsFunc(all, func(p leftover.Process) bool { return ours[p.PID] && p.State == "T" })
 }
 
 func wait(t *testing.T, what string, met func() bool) {
@@ -135,7 +157,8 @@ func TestHelperThatIsStoppedIsEnded(t *testing.T) {
 		for _, script := range []string{"sh -c 'kill -STOP $PPID'; sleep 1005", "sh -c 'kill -STOP $$'; sleep 1006"} {
 			w := startAs(t, shell, worker, false)
 			for range 2 {
-				status, _, _ := w.help(Help(script), Terminate)
+				// One that stops behind the signals is none that was stopped.
+				status, _, _ := w.helpReady(w.stopped, Help(script), Terminate)
 				assert.Assert(t, status == 128+9 || status == 128+15, "%s: %d", script, status)
 			}
 		}

@@ -26,6 +26,7 @@ type talk struct {
 	worker int
 	dir    string
 	first  int // ticks before anything is sent to end what runs
+	pid    int
 }
 
 // patience is for what takes a moment on an idle machine.
@@ -68,7 +69,7 @@ func startAs(t testing.TB, shell, worker string, namespace bool) *talk {
 	if err := cmd.Start(); err != nil {
 		t.Skipf("no process namespace can be made here: %v", err)
 	}
-	w.in = files[0]
+	w.in, w.pid = files[0], cmd.Process.Pid
 	for i := range w.events {
 		ch := make(chan string, 1000)
 		w.events[i] = ch
