@@ -162,6 +162,10 @@ func TestHelperThatIsStoppedIsEnded(t *testing.T) {
 				assert.Assert(t, status == 128+9 || status == 128+15, "%s: %d", script, status)
 			}
 		}
+		w := startAs(t, shell, worker, false)
+		again := `trap "sh -c 'kill -STOP \$PPID'; exit 143" TERM; sleep 1007`
+		status, _, _ := w.help(Help(again), Terminate)
+		assert.Assert(t, status == 128+9 || status == 128+15, "%s: %d", again, status)
 	})
 }
 

@@ -5,13 +5,21 @@ freeze() { :; }
 thaw() { :; }
 still() { :; }
 tend() { :; }
-# What a helper has begun still writes until it is gone, and its mark is to be the last. A wait that the signal interrupts is taken up.
+# What a helper has begun still writes until it is gone, and its mark is to be the last. One that is stopped would not end, and it may be
+# stopped as the signal comes. A wait that the signal interrupts is taken up.
 end() {
 	[ "$# $1" = "1 TERM" ] || return 0
 	kill -TERM 0
-	# One that is stopped would not end, and be waited for.
 	kill -CONT 0
-	[ -z "$cf_hm" ] || [ -z "$cf_hp" ] || { wait $cf_hp; wait $cf_hp; }
+	[ -n "$cf_hm" ] && [ -n "$cf_hp" ] || return 0
+	cf_j=0
+	while [ $cf_j -lt 5000 ] && kill -0 $cf_hp; do
+		cf_j=$((cf_j + 1))
+		kill -CONT 0
+		jobs >&2
+	done
+	wait $cf_hp
+	wait $cf_hp
 	cf_hp=
 }
 # Nothing of the group is to outlive the host's program.
