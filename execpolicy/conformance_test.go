@@ -221,15 +221,15 @@ var outputCases = []conformanceCase{
 		wait(t, func() bool { r := s.script(":"); return r.LateBytes == 0 && len(r.Stdout) == 0 }, "the flood goes on")
 	}},
 	{name: "D19 late output is attributed or counted once", do: func(t *testing.T, s session) {
-		s.ok("rm -f /tmp/go /tmp/leaked; (while [ ! -e /tmp/go ]; do sleep 0.01; done; echo LEAK; >/tmp/leaked) & :")
+		s.ok("rm -f go leaked; (while [ ! -e go ]; do sleep 0.01; done; echo LEAK; >leaked) & :")
 		var seen int64
 		count := func(r *execpolicy.Result) string {
 			out := string(r.Stdout)
 			seen += r.LateBytes + int64(strings.Count(out, "LEAK\n"))*int64(len("LEAK\n"))
 			return strings.ReplaceAll(out, "LEAK\n", "")
 		}
-		count(s.script(">/tmp/go"))
-		wait(t, func() bool { return count(s.script("[ ! -e /tmp/leaked ] || echo yes")) == "yes\n" }, "no leak")
+		count(s.script(">go"))
+		wait(t, func() bool { return count(s.script("[ ! -e leaked ] || echo yes")) == "yes\n" }, "no leak")
 		count(s.script("wait"))
 		assert.Equal(t, seen, int64(len("LEAK\n")))
 	}},
