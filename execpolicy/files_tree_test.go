@@ -440,8 +440,8 @@ func TestTreesCutOff(t *testing.T) {
 		})
 		t.Run("in, at any moment", func(t *testing.T) {
 			for i := range 20 {
-				leaves(t, spec.Workspace, 0, func(ctx context.Context, cancel context.CancelFunc) {
-					ctx, cancel = context.WithTimeout(ctx, time.Duration(i)*time.Millisecond)
+				leaves(t, spec.Workspace, 0, func(ctx context.Context, _ context.CancelFunc) {
+					ctx, cancel := context.WithTimeout(ctx, time.Duration(i)*time.Millisecond)
 					defer cancel()
 					assert.ErrorIs(t, s.CopyFS(ctx, "tree", large), context.DeadlineExceeded)
 				})
@@ -484,10 +484,10 @@ func TestTreesCutOff(t *testing.T) {
 			})
 		})
 		t.Run("a writer that is stuck", func(t *testing.T) {
-			leaves(t, spec.Workspace, 1, func(ctx context.Context, cancel context.CancelFunc) {
+			leaves(t, spec.Workspace, 1, func(ctx context.Context, _ context.CancelFunc) {
 				free := make(stuck)
 				defer close(free)
-				ctx, cancel = context.WithTimeout(ctx, short)
+				ctx, cancel := context.WithTimeout(ctx, short)
 				defer cancel()
 				within(t, patience, "a copy", func() {
 					assert.ErrorIs(t, s.CopyOut(ctx, "tree", free), context.DeadlineExceeded)

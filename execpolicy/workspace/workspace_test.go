@@ -33,10 +33,6 @@ func everywhere(t *testing.T, f func(t *testing.T, p place)) {
 	places.Everywhere(t, limits, func(t *testing.T, p places.Place) { f(t, place(p)) })
 }
 
-func onEngines(t *testing.T, f func(t *testing.T, p place)) {
-	places.OnEngines(t, limits, func(t *testing.T, p places.Place) { f(t, place(p)) })
-}
-
 // remote makes the engine one that may run on another machine.
 func (p place) remote() place {
 	e := *p.Policy.Engine
