@@ -34,7 +34,7 @@ const (
 // A holding is what a holder does until it is killed.
 type holding struct {
 	sessions int
-	// within is how long after the end of the program a container's process 1 may live.
+	// within is how long after the end of the program a container may be there.
 	within time.Duration
 	policy execpolicy.DockerPolicy
 	// scripts are run in turn. Each prints a word when it has got where it wants to be.
@@ -161,7 +161,20 @@ func TestSIGKILL(t *testing.T) {
 	})
 }
 
+// killHolder kills a holder, whose containers have to have ended and to be gone in time. How fast an engine removes what has ended is its
+// affair, and not the same each time on a busy machine: it has three attempts.
 func (p place) killHolder(t *testing.T, name string, h holding) {
+	for try := 1; ; try++ {
+		gone := p.killOnce(t, name, h)
+		if gone <= h.within {
+			return
+		}
+		assert.Assert(t, try < 3, "the containers were gone %v after the program, allowed are %v", gone, h.within)
+	}
+}
+
+// killOnce kills a holder, and returns how long after it the engine had none of its containers any more.
+func (p place) killOnce(t *testing.T, name string, h holding) time.Duration {
 	label, kill := p.startHolder(t, name)
 	defer kill()
 	containers := func() []string {
@@ -203,7 +216,6 @@ func (p place) killHolder(t *testing.T, name string, h holding) {
 	})
 	assert.Check(t, took <= h.within, "the containers have ended %v after the program, allowed are %v", took, h.within)
 	ended := time.Since(start)
-	// What follows is the engine's to do.
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
 		left := containers()
 		if len(left) == 0 {
@@ -211,8 +223,10 @@ func (p place) killHolder(t *testing.T, name string, h holding) {
 		}
 		return poll.Continue("left: %q", left)
 	}, poll.WithTimeout(patience), poll.WithDelay(50*time.Millisecond))
+	gone := time.Since(start)
 	t.Logf("%d containers had ended %v after the end of %s, and were gone after %v", h.sessions, ended.Round(time.Millisecond),
-		filepath.Base(p.engine.Path), time.Since(start).Round(time.Millisecond))
+		filepath.Base(p.engine.Path), gone.Round(time.Millisecond))
+	return gone
 }
 
 // startHolder starts a holder, and returns when it holds all of its sessions. The label is that of its containers.

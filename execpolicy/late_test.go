@@ -120,7 +120,12 @@ func TestLateOutputIsNeverLost(t *testing.T) {
 					count(execpolicy.Command{Script: ":"})
 					return seen >= int64(2*lines*len("LATE\n"))
 				}, "not all of it comes")
-				assert.Equal(t, seen, int64(2*lines*len("LATE\n")))
+				more := seen - int64(2*lines*len("LATE\n"))
+				if c.Timeout != 0 {
+					// A shell may say of a child that it was terminated when the command's end has been seen.
+					more %= int64(len("Terminated\n"))
+				}
+				assert.Equal(t, more, int64(0))
 			})
 		}
 	})

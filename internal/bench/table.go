@@ -45,6 +45,13 @@ func (t times) median() time.Duration {
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
+func (t times) total() (sum time.Duration) {
+	for _, d := range t {
+		sum += d
+	}
+	return sum
+}
+
 func (t times) String() string {
 	return fmt.Sprintf("%.3g ms", t.median().Seconds()*1e3)
 }

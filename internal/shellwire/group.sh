@@ -13,7 +13,7 @@ end() {
 	kill -CONT 0
 	[ -n "$cf_hm" ] && [ -n "$cf_hp" ] || return 0
 	cf_j=0
-	while [ $cf_j -lt 5000 ] && kill -0 $cf_hp; do
+	while [ $cf_j -lt 5000 ] && [ -d $cf_hp ]; do
 		cf_j=$((cf_j + 1))
 		kill -CONT 0
 		jobs >&2
