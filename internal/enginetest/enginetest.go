@@ -6,6 +6,8 @@
 //   - COFFERDAM_REQUIRE_ENGINES lists engines, with commas between them, that are also used, and whose absence is a failure and
 //     not a skip.
 //   - COFFERDAM_IMAGE and COFFERDAM_NO_PULL decide the image: see [setup.Image].
+//
+// An engine that sets no limits is one that does not work: see [setup.Limits].
 package enginetest
 
 import (

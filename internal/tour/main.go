@@ -2,7 +2,7 @@
 // what came. It exits with a status other than zero if they differ anywhere.
 //
 // The environment's ENGINE names the engine, such as "podman"; else it is the first of docker and podman that works. Where none does,
-// root gets podman installed, unless NO_INSTALL is set.
+// root gets podman installed, unless NO_INSTALL is set. On an engine that sets no limits what needs them is left out.
 package main
 
 import (
