@@ -172,8 +172,8 @@ const (
 	longestPause = time.Minute
 )
 
-// kill makes sure that the container is gone. The client is signalled last, and never while its container may still start: that is how
-// containers are lost.
+// kill makes sure that the container is gone. The client is never signalled while its container may still start, unless the engine does not
+// answer: that is how containers are lost.
 func (c *container) kill(ctx context.Context) error {
 	defer c.turn(ctx)()
 	select {

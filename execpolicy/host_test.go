@@ -98,22 +98,15 @@ func hostCases() []conformanceCase {
 // may come before that, and the end after the rung's time: then what was before is made again, and the script has more time.
 func (s session) byRung(want execpolicy.Rung, before, script string) *execpolicy.Result {
 	s.t.Helper()
-	for limit := short; ; limit *= 2 {
-		s.ok(before)
+	limit := short / 2
+	begun := func(r *execpolicy.Result) bool { return r.Rung == want && string(r.Stdout) == "begun\n" }
+	return s.until(begun, func() { s.ok(before) }, func() (*execpolicy.Result, error) {
+		limit = min(2*limit, 4*time.Second)
 		r := s.run(execpolicy.Command{Script: script, Timeout: limit})
 		assert.Equal(s.t, r.Outcome, execpolicy.TimedOut, r.Text())
 		assert.Equal(s.t, r.ExitCode, -1)
-		if r.Rung == want && string(r.Stdout) == "begun\n" || limit > 3*time.Second {
-			assert.Equal(s.t, r.Rung, want)
-			assert.Equal(s.t, string(r.Stdout), "begun\n")
-			return r
-		}
-		select {
-		case <-s.Done():
-			assert.NilError(s.t, s.Restart(s.t.Context()))
-		default:
-		}
-	}
+		return r, nil
+	})
 }
 
 // noProcess waits until this machine has no process of that command line.
