@@ -13,6 +13,7 @@ import (
 const (
 	commandRounds = 40
 	commandBurst  = 40
+	execRounds    = 20
 )
 
 // commands holds a session's shortest command against a byte that goes through cat in a container of its own, and against a process
@@ -43,7 +44,6 @@ func commands(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err err
 	}
 	subjects := []func() (time.Duration, error){
 		burst(commandBurst, raw.echo),
-		burst(1, exec),
 		burst(commandBurst, func() error { return colon(ctx, sh) }),
 	}
 	shells := []string{"sh"}
@@ -67,9 +67,14 @@ func commands(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err err
 	if err != nil {
 		return err
 	}
-	rawTimes, execTimes := all[0], all[1]
+	// It takes no turns with the others: what the engine does for it slows down whoever comes next.
+	execs, err := takeTurns(execRounds, burst(1, exec))
+	if err != nil {
+		return err
+	}
+	rawTimes, execTimes := all[0], execs[0]
 	for i, shell := range shells {
-		ours, bound := all[2+i], map[string]float64{"sh": 3, "bash": 4}[shell]
+		ours, bound := all[1+i], map[string]float64{"sh": 3, "bash": 4}[shell]
 		t.atMost("session command, "+shell, ours.String(), rawTimes.String()+", a byte through run -i cat", bound, ours.over(rawTimes))
 		t.atLeast("session command, "+shell+", times faster", ours.String(), execTimes.String()+", exec true", 50, execTimes.over(ours))
 	}

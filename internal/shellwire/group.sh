@@ -5,6 +5,11 @@ freeze() { :; }
 thaw() { :; }
 still() { :; }
 tend() { :; }
+clock() { :; }
+begin() {
+	cf_hm=
+	gather unrun
+}
 # What a helper has begun still writes until it is gone, and its mark is to be the last. One that is stopped would not end, and it may be
 # stopped as the signal comes. A wait that the signal interrupts is taken up.
 end() {

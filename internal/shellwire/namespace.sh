@@ -5,6 +5,14 @@ trap '' INT
 finish() { exit 0; }
 freeze() { kill -STOP -1; }
 thaw() { kill -CONT -1; }
+cf_t=0 cf_v=0
+# The newest process: the short way to tell, or the long one.
+cf_u=/proc/sys/kernel/ns_last_pid
+{ read -r cf_v <$cf_u || cf_u=; } 2>/dev/null
+# How many processes there are in the container, if its own control group can be seen.
+for cf_x in /sys/fs/cgroup/pids/pids.current /sys/fs/cgroup/pids.current; do
+	[ ! -r $cf_x ] || exec 3<$cf_x
+done
 # still waits until whatever was stopped has come to the end of its system call: it may be writing. What sleeps on a disk, or for a
 # child that was stopped, is not waited for.
 still() {
@@ -27,6 +35,29 @@ stat() {
 	while IFS= read -r cf_b; do cf_a="$cf_a$cf_b "; done <"$1/stat"
 	set -- ${cf_a##*") "}
 	cf_k=${1-Z} cf_b=${2-} cf_a=${20-0}
+}
+# clock notes the time, in the ticks that process start times are in, and the newest process, for those that began in the same tick.
+clock() {
+	IFS=. read -r cf_t cf_a <uptime
+	cf_t=$cf_t${cf_a%% *}
+	case $cf_u in
+	'') read -r cf_a cf_a cf_a cf_a cf_v <loadavg ;;
+	*) read -r cf_v <$cf_u ;;
+	esac
+}
+# begin makes ready for a unit: what starts from now on belongs to it. If the last two units, too, began with nobody there but this shell,
+# the worker and its parent, then what is noted tells that as well.
+begin() {
+	cf_hm= cf_a=
+	read -r cf_a <self/fd/3
+	case $cf_a$cf_s in
+	3++) kill -0 "$cf_l" || miss unrun
+		return ;;
+	3*) cf_s=$cf_s+ ;;
+	*) cf_s= ;;
+	esac
+	gather unrun
+	clock
 }
 # later: did the process that was looked at start after the command was named?
 later() { [ "$cf_a" -gt "$cf_t" ] || [ "$cf_a" -eq "$cf_t" ] && [ "$cf_q" -gt "$cf_v" ]; }

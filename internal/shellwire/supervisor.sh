@@ -11,14 +11,9 @@ exec 4>&1 5>&2
 : >"$cf_d/s" && exec 7<"$cf_d/s" || exit 97
 mkfifo "$cf_d/a" "$cf_d/b" && exec 8<>"$cf_d/a" 9<>"$cf_d/b" && exec 8<"$cf_d/a" 9<"$cf_d/b" || exit 97
 exec 1>&- 2<>/dev/null
-# The newest process: the short way to tell, or the long one.
-cf_u=sys/kernel/ns_last_pid
-read -r cf_v <$cf_u || cf_u=
 
-# A forked copy of the worker that fell back to the script must neither run a unit nor mark its end.
-cf_g='case ${BASHPID-$$} in $$) ;; *) \exit;; esac'
 cf_r='>&3 2>&4 3>&- 4>&- 5>&- 6>&- 8>&- 9>&-'
-cf_i=0 cf_t=0 cf_v=0 cf_in= cf_hm= cf_hp=
+cf_i=0 cf_in= cf_hm= cf_hp=
 # A newline, which no operation can hold.
 cf_n='
 '
@@ -39,15 +34,20 @@ try() {
 	done
 }
 
-# script writes the worker's script, anew for each worker: hostile code may have written to the last one's.
+# script writes the worker's script, anew for each worker: hostile code may have written to the last one's. What is the same for all units
+# stands here, in as few lines as may be: a line is parsed before its unit comes.
 #
 # To open a fifo for reading waits until somebody has it open for writing: "a writer is there" is the event, and nothing that hostile code
 # could fill is ever written to. Two fifos in turn, or one unit would be run twice; the loops take up an open that a signal interrupted. A
-# shell that falls out of a unit goes into it once more, for the mark. Each command gets a description of its own of the two pipes, opened
-# while nobody waits: what it sets on it (O_NONBLOCK) is gone with it.
+# shell that falls out of a unit, to the next command or to the next line, goes into it once more, for its tag. Each command gets a
+# description of its own of the two pipes, opened while nobody waits: what it sets on it (O_NONBLOCK) is gone with it. A forked copy of the
+# worker that fell back to the script must neither run a unit nor mark its end.
 script() {
+	cf_g='case ${BASHPID-$$} in $$) ;; *) \exit;; esac'
+	cf_a="case \${cf_k-} in ?*) $cf_g; \\command printf '${cf_p}e%s %s %s$cf_p\\n' \"\${cf_m-}\" \"\$cf_k\" \"\${PWD-}\" && \\command printf '${cf_p}e%s\\n' \"\${cf_m-}\" >&5 || \\exit 98; cf_k=;; esac"
 	for cf_x in 8 9 8 9 8 9 8 9; do
-		printf '%s\n' '\exec 3>/proc/self/fd/1 4>/proc/self/fd/5' "until 7</proc/self/fd/$cf_x; do :; done; cf_k=" '\. /proc/self/fd/6' 'case ${cf_k-} in +) cf_k=+$?; \. /proc/self/fd/6;; ?*) cf_k=+$cf_k; \. /proc/self/fd/6;; esac'
+		printf '%s\n' "\\exec 3>/proc/self/fd/1 4>/proc/self/fd/5; until 7</proc/self/fd/$cf_x; do :; done; cf_k=; $cf_g; \\. /proc/self/fd/6; case \${cf_k-} in +) cf_k=+\$?; \\. /proc/self/fd/6;; esac; $cf_a" \
+			"case \${cf_k-} in +) cf_k=+\$?;; ?*) cf_k=+\$cf_k;; esac; case \${cf_k-} in ?*) $cf_g; \\. /proc/self/fd/6;; esac; $cf_a"
 	done
 	printf '%s\n' '\exec </proc/self/fd/0'
 }
@@ -55,7 +55,7 @@ script() {
 # The worker's parent says how it ended. It may block where it writes; this shell never does.
 worker() {
 	script >self/fd/7 || exit 97
-	cf_i=$((cf_i + 1)) cf_e=8
+	cf_i=$((cf_i + 1)) cf_e=8 cf_s=
 	fork watch "$@"
 	cf_l=$!
 }
@@ -63,7 +63,7 @@ watch() {
 	trap : HUP INT QUIT USR1 USR2 PIPE ALRM TERM
 	cf_s=0
 	eval "${cf_c:-unset LC_ALL}"
-	cd -- "$cf_w" && "$@" </proc/self/fd/7 7>&- >&4 4>&- || cf_s=$?
+	cd -- "$cf_w" && "$@" </proc/self/fd/7 3<&- 7>&- >&4 4>&- || cf_s=$?
 	over $cf_s
 }
 # over STATUS: says that the worker has ended.
@@ -77,7 +77,7 @@ over() {
 # output behind the begin.
 help() {
 	cf_j=
-	exec >&4 2>&5 6>&- 7>&- 8>&- 9>&-
+	exec >&4 2>&5 3<&- 6>&- 7>&- 8>&- 9>&-
 	[ $# = 1 ] || still
 	opened
 	# A fork or a redirection that fails ends bash; busybox it ends without a word, but for command.
@@ -123,29 +123,13 @@ gather() {
 	tend "$1"
 }
 
-# clock notes the time, in the ticks that process start times are in, and the newest process, for those that began in the same tick.
-clock() {
-	IFS=. read -r cf_t cf_a <uptime
-	cf_t=$cf_t${cf_a%% *}
-	case $cf_u in
-	'') read -r cf_a cf_a cf_a cf_a cf_v <loadavg ;;
-	*) read -r cf_v <$cf_u ;;
-	esac
-}
-
-# begin writes the first lines of a unit, the last ones too if it is given the rest. What starts from now on belongs to it.
-begin() {
-	gather unrun
-	clock
-	cf_hm=
-	printf '%s\n' "$cf_g" "case \$cf_k in +*) cf_k=\${cf_k#+};; *) cf_k=+$cf_h" "$@" >self/fd/6 || exit 97
-}
-
-# close sets cf_y to the last lines of a unit: the end mark, and what the worker does behind it. It must not read on: the file may be
-# that of the next unit by then.
-close() {
-	cf_y="cf_k=\$?;; esac
-case \${BASHPID-\$\$} in \$\$) \\command printf '${cf_p}e$cf_m %s %s$cf_p\\n' \"\$cf_k\" \"\${PWD-}\" && \\command printf '${cf_p}e$cf_m\\n' >&5 || \\exit 98;; *) \\exit;; esac$cf_z; cf_k=; \\return"
+# frame MARKS BEHIND: sets cf_open to the line of a unit before what is to be run, and cf_close to what follows that: the rest of its line,
+# what the worker does behind it, and the tag for its mark, which no variable holds while it runs.
+frame() {
+	cf_open="case \$cf_k in +*) cf_k=\${cf_k#+};; *) cf_k=+$1"
+	cf_close=" $cf_r
+cf_k=\$?;; esac
+$2cf_m=$cf_m"
 }
 
 # run wakes the worker.
@@ -163,21 +147,24 @@ rm -f "$cf_d/sh" "$cf_d/u" "$cf_d/s" "$cf_d/a" "$cf_d/b"
 while IFS= read -r cf_x; do
 	case $cf_x in
 	# nTAG: of the next unit. It is sent ahead, to be read while nobody waits.
-	n*) cf_m=${cf_x#n} cf_z= cf_h= ;;
+	n*) cf_m=${cf_x#n} cf_h=
+		frame '' '' ;;
 	# eWORD: evaluates a word.
-	e*) close
-		begin "\\command eval ${cf_x#e} <&2 $cf_r" "$cf_y"
+	e*) begin
+		printf '%s\n' "$cf_open
+\\command eval ${cf_x#e} <&2$cf_close" >self/fd/6 || exit 97
 		run ;;
 	# b, then +LINE or -PART of a line, then gPART: a longer unit.
-	b) begin ;;
+	b) begin
+		printf '%s\n' "$cf_open" >self/fd/6 || exit 97 ;;
 	+*) printf '%s\n' "${cf_x#+}" >>self/fd/6 || exit 97 ;;
 	-*) printf '%s' "${cf_x#-}" >>self/fd/6 || exit 97 ;;
-	g*) close
-		printf '%s\n' "${cf_x#g} $cf_r" "$cf_y" >>self/fd/6 || exit 97
+	g*) printf '%s\n' "${cf_x#g}$cf_close" >>self/fd/6 || exit 97
 		run ;;
-	# m: the next unit begins with a mark. zTEXT: what the worker does behind its end mark.
-	m) cf_h="; \\command printf '${cf_p}b$cf_m\\n'; \\command printf '${cf_p}b$cf_m\\n' >&5" ;;
-	z*) cf_z="; ${cf_x#z}" ;;
+	# m: the next unit begins with a mark. zTEXT: what the worker does behind it.
+	m) cf_h="; \\command printf '${cf_p}b$cf_m\\n'; \\command printf '${cf_p}b$cf_m\\n' >&5"
+		frame "$cf_h" '' ;;
+	z*) frame "$cf_h" "${cf_x#z}; " ;;
 	# o: tells how many processes of the container the kernel has killed for memory, or "-" if it does not say, and whether the last
 	# walk of a kill found nothing any more: 1 if so.
 	o) cf_j=-
