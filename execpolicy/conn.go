@@ -398,7 +398,7 @@ func parseCount(text string) int {
 
 // unit returns the operations that run a script.
 func (c *conn) unit(script string) []item {
-	return []item{{data: shellwire.Unit{Script: script}.Ops(c.prefix, c.tag)}}
+	return []item{{data: shellwire.Unit{Script: script}.Ops()}}
 }
 
 // name draws the tag of the next unit, and returns what tells it.

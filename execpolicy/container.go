@@ -402,7 +402,6 @@ func newPipes() (*pipes, error) {
 			p.inside[i], p.outside[i] = r, w
 		} else {
 			p.inside[i], p.outside[i] = w, r
-			widen(r)
 		}
 	}
 	return p, nil

@@ -295,7 +295,7 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 		in.room, errIn.room, in.full, errIn.full = room, room, full, full
 	}
 	exchange := func(before []item) reply {
-		return c.exchange(ctx, deadline, time.Time{}, append(before, item{data: cmd.unit(c.dir, file).Ops(c.prefix, c.tag)}), in, errIn)
+		return c.exchange(ctx, deadline, time.Time{}, append(before, item{data: cmd.unit(c.dir, file).Ops()}), in, errIn)
 	}
 	r := exchange(items)
 	if r.cause == nil && r.mark.NotRun && in.came+errIn.came == 0 {

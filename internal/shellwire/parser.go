@@ -158,11 +158,11 @@ func (p *Parser) mark(data []byte) (m Mark, n int) {
 	case m.Kind == End && !p.Stdout:
 		m.Tag = text
 	case m.Kind == End:
-		tag, rest, ok := strings.Cut(text, " ")
-		status, dir, ok2 := strings.Cut(rest, " ")
+		tag, rest, _ := strings.Cut(text, " ")
+		status, dir, ok := strings.Cut(rest, " ")
 		m.Tag, m.Dir = tag, dir
 		m.NoDir = status == noDir
-		if m.Status = parseStatus(status); !ok || m.Status < 0 && !m.NoDir || !ok2 && !m.NoDir {
+		if m.Status = parseStatus(status); !ok || m.Status < 0 && !m.NoDir {
 			return m, -1
 		}
 	case m.Kind == Death:

@@ -121,7 +121,7 @@ type Unit struct {
 const maxLine = 2 << 10
 
 // Ops returns the operations that run the unit, whose tag was named before.
-func (u Unit) Ops(prefix, tag string) []byte {
+func (u Unit) Ops() []byte {
 	script := Quote(u.Script)
 	if u.Dir == "" && u.Stdin == "" && len(u.Env) == 0 && len(script) <= maxLine && !strings.Contains(script, "\n") {
 		return appendOp(make([]byte, 0, len(script)+2), "e", script)
@@ -129,9 +129,7 @@ func (u Unit) Ops(prefix, tag string) []byte {
 	// Strings that are added up take less room in a binary than a builder.
 	text := ""
 	if u.Dir != "" {
-		end := prefix + "e" + tag
-		text = `CDPATH= \command cd -- ` + Quote(u.Dir) + ` >/dev/null 2>&1 || { \command printf '` + end + " " + noDir + " " + prefix +
-			`\n'; \command printf '` + end + `\n' >&5; cf_k=; \return; }` + "\n"
+		text = `CDPATH= \command cd -- ` + Quote(u.Dir) + ` >/dev/null 2>&1 || { cf_k=+` + noDir + `; \return; }` + "\n"
 	}
 	if u.Stdin != "" {
 		text += `{ \command rm -f -- ` + Quote(u.Stdin) + "; "

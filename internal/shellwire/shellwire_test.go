@@ -45,7 +45,7 @@ func TestUnitOps(t *testing.T) {
 		{"environment", Unit{Script: "a", Env: []string{"A=1", "B=x y"}}, `A='1' B='x y' \command eval 'a' <&2`},
 		{"stdin", Unit{Script: "a", Stdin: "/d/i"}, `{ \command rm -f -- '/d/i'; \command eval 'a'; } <'/d/i'`},
 	} {
-		t.Run(c.name, func(t *testing.T) { assert.Equal(t, text(t, c.unit.Ops("P", "T")), c.want) })
+		t.Run(c.name, func(t *testing.T) { assert.Equal(t, text(t, c.unit.Ops()), c.want) })
 	}
 }
 
@@ -58,9 +58,9 @@ func FuzzUnitOps(f *testing.F) {
 			return // shell text holds no NUL
 		}
 		u := Unit{Script: script, Env: []string{"A=" + value}, Stdin: stdin}
-		got := text(t, u.Ops("P", "T"))
+		got := text(t, u.Ops())
 		assert.Assert(t, strings.Contains(got, "A="+Quote(value)+` \command eval `+Quote(script)))
-		assert.Assert(t, strings.Contains(text(t, Unit{Script: script}.Ops("P", "T")), Quote(script)))
+		assert.Assert(t, strings.Contains(text(t, Unit{Script: script}.Ops()), Quote(script)))
 	})
 }
 

@@ -152,7 +152,7 @@ func (w *talk) runReady(ready, script string, after ...string) (status int, died
 	w.t.Helper()
 	w.n++
 	tag := fmt.Sprintf("T%d", w.n)
-	w.send(string(Next(tag)) + string(Unit{Script: script}.Ops(testPrefix, tag)))
+	w.send(string(Next(tag)) + string(Unit{Script: script}.Ops()))
 	status = silent
 	end := time.NewTimer(patience)
 	defer end.Stop()
