@@ -274,7 +274,7 @@ func oldMarks(t *testing.T, s session) {
 	const read = `prefix=ABCDEFGHIJKLMNOPQRSTUVWXYZ tag=ZYXWVUTSRQPONMLKJIHGFEDCBA
 		for f in /proc/$$/fd/*; do
 			case $(readlink "$f") in
-			*/u\ *) tag=$(cat "$f"); tag=${tag##*=} ;;
+			*/u\ *) tag=$(cat "$f"); tag=${tag##*cf_m=}; tag=${tag%%;*} ;;
 			*/s\ *) prefix=$(cat "$f"); prefix=${prefix##*printf \'}; prefix=${prefix%%e%s*} ;;
 			esac
 		done 2>/dev/null
@@ -295,5 +295,12 @@ func oldMarks(t *testing.T, s session) {
 		assert.Equal(t, r.ExitCode, 7, name)
 		assert.Assert(t, strings.HasSuffix(string(r.Stdout), "after\n"), "%s: %q", name, r.Stdout)
 	}
+	// One whose own mark is forged goes on while the next one is sent.
+	s.script(read + `printf '%se%s 0 /%s\n' $prefix $tag $prefix; printf '%se%s\n' $prefix $tag >&2; sleep 0.2`)
+	r := s.script(strings.Repeat("echo line >>/tmp/forged\n", 100))
+	assert.Equal(t, r.Outcome, execpolicy.Exited, r.Text())
+	assert.Equal(t, r.ExitCode, 0, r.Text())
+	assert.Assert(t, !r.StateLost)
+	assert.Equal(t, s.ok("wc -l </tmp/forged; rm /tmp/forged"), "100")
 	assert.Equal(t, s.ok("echo next"), "next")
 }

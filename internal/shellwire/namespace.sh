@@ -10,8 +10,9 @@ cf_t=0 cf_v=0
 cf_u=/proc/sys/kernel/ns_last_pid
 { read -r cf_v <$cf_u || cf_u=; } 2>/dev/null
 # How many processes there are in the container, if its own control group can be seen.
+exec 3<&-
 for cf_x in /sys/fs/cgroup/pids/pids.current /sys/fs/cgroup/pids.current; do
-	[ ! -r $cf_x ] || exec 3<$cf_x
+	{ read -r cf_a <$cf_x && exec 3<$cf_x; } 2>/dev/null
 done
 # still waits until whatever was stopped has come to the end of its system call: it may be writing. What sleeps on a disk, or for a
 # child that was stopped, is not waited for.
@@ -49,14 +50,13 @@ clock() {
 # the worker and its parent, then what is noted tells that as well.
 begin() {
 	cf_hm= cf_a=
+	gather unrun
 	read -r cf_a <self/fd/3
 	case $cf_a$cf_s in
-	3++) kill -0 "$cf_l" || miss unrun
-		return ;;
-	3*) cf_s=$cf_s+ ;;
+	3++) return ;;
+	3 | 3+) cf_s=$cf_s+ ;;
 	*) cf_s= ;;
 	esac
-	gather unrun
 	clock
 }
 # later: did the process that was looked at start after the command was named?

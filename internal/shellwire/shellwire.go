@@ -142,7 +142,7 @@ func (u Unit) Ops() []byte {
 	}
 	ops := make([]byte, 0, len(text)+len(text)/64+64)
 	if u.Dir != "" {
-		ops = appendOp(ops, "z", `CDPATH= \command cd -- `+Quote(u.Back)+" >/dev/null 2>&1 || :")
+		ops = appendOp(ops, "z", `case $cf_k in `+noDir+`) ;; *) CDPATH= \command cd -- `+Quote(u.Back)+" >/dev/null 2>&1 || :;; esac")
 	}
 	ops = appendOp(ops, "b")
 	for {

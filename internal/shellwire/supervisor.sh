@@ -43,11 +43,11 @@ try() {
 # description of its own of the two pipes, opened while nobody waits: what it sets on it (O_NONBLOCK) is gone with it. A forked copy of the
 # worker that fell back to the script must neither run a unit nor mark its end.
 script() {
-	cf_g='case ${BASHPID-$$} in $$) ;; *) \exit;; esac' cf_b='\. /proc/self/fd/6'
-	cf_a="case \${cf_k-} in ?*) $cf_g; \\command printf '${cf_p}e%s %s %s$cf_p\\n' \"\${cf_m-}\" \"\$cf_k\" \"\${PWD-}\" && \\command printf '${cf_p}e%s\\n' \"\${cf_m-}\" >&5 || \\exit 98; cf_k=;; esac"
+	cf_g='case ${BASHPID-$$} in $$) ;; *) \exit;; esac'
+	cf_b="case \${cf_m-}x\${cf_k-} in x+) cf_k=+\$?; $cf_g; \\. /proc/self/fd/6;; x?*) cf_k=+\${cf_k#+}; $cf_g; \\. /proc/self/fd/6;; esac"
+	cf_b="$cf_b; case \${cf_k-} in ?*) $cf_g; \\command printf '${cf_p}e%s %s %s$cf_p\\n' \"\${cf_m-}\" \"\$cf_k\" \"\${PWD-}\" && \\command printf '${cf_p}e%s\\n' \"\${cf_m-}\" >&5 || \\exit 98; cf_k=;; esac"
 	for cf_x in 8 9 8 9 8 9 8 9; do
-		printf '%s\n' "\\exec 3>/proc/self/fd/1 4>/proc/self/fd/5; until 7</proc/self/fd/$cf_x; do :; done; cf_k=; $cf_g; $cf_b; case \${cf_k-} in +) cf_k=+\$?; $cf_b;; +*) $cf_b;; esac; $cf_a" \
-			"case \${cf_k-} in +) cf_k=+\$?;; +*) ;; ?*) cf_k=+\$cf_k;; esac; case \${cf_k-} in ?*) $cf_g; $cf_b;; esac; $cf_a"
+		printf '%s\n' "\\exec 3>/proc/self/fd/1 4>/proc/self/fd/5; until 7</proc/self/fd/$cf_x; do :; done; cf_k= cf_m=; $cf_g; \\. /proc/self/fd/6; $cf_b" "$cf_b"
 	done
 	printf '%s\n' '\exec </proc/self/fd/0'
 }
@@ -124,12 +124,13 @@ gather() {
 }
 
 # frame MARKS BEHIND: sets cf_open to the line of a unit before what is to be run, and cf_close to what follows that: the rest of its line,
-# what the worker does behind it, and the tag for its mark, which no variable holds while it runs.
+# what the worker does behind it, and the tag for its mark, which no variable holds while it runs. It must not read on: if the mark was
+# forged, the file is that of the next unit by then.
 frame() {
 	cf_open="case \$cf_k in +*) cf_k=\${cf_k#+};; *) cf_k=+$1"
 	cf_close=" $cf_r
 cf_k=\$?;; esac
-$2cf_m=$cf_m"
+$2cf_m=$cf_m; \\return"
 }
 
 # run wakes the worker.
