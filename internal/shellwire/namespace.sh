@@ -9,7 +9,8 @@ cf_t=0 cf_v=0
 # The newest process: the short way to tell, or the long one.
 cf_u=/proc/sys/kernel/ns_last_pid
 { read -r cf_v <$cf_u || cf_u=; } 2>/dev/null
-# How many processes there are in the container, if its own control group can be seen.
+# How many processes there are in the container, if its own control group can be seen. To read from what may have been inherited there could
+# take for ever.
 exec 3<&-
 for cf_x in /sys/fs/cgroup/pids/pids.current /sys/fs/cgroup/pids.current; do
 	{ read -r cf_a <$cf_x && exec 3<$cf_x; } 2>/dev/null
