@@ -91,14 +91,25 @@ func (b *Buffer) straighten() {
 	b.oldest = 0
 }
 
-// append doubles the memory like the built-in append does for small slices, but never beyond bound.
+// append never takes more memory than bound.
 func (b *Buffer) append(p []byte, bound int) {
-	if need := len(b.buf) + len(p); need > cap(b.buf) {
-		grown := make([]byte, len(b.buf), min(max(need, 2*cap(b.buf), 512), bound))
-		copy(grown, b.buf)
-		b.buf = grown
+	b.buf = append(room(b.buf, len(p), bound), p...)
+}
+
+// room returns b with room for n more bytes, in four times its memory where that is not enough, but never beyond bound. Fresh memory costs
+// more than what is written to it, and less than half of it is taken on the way to the most that is held.
+func room(b []byte, n, bound int) []byte {
+	need := len(b) + n
+	if need <= cap(b) {
+		return b
 	}
-	b.buf = append(b.buf, p...)
+	size := max(need, 4*cap(b), 512)
+	if size > bound/2 {
+		size = bound
+	}
+	grown := make([]byte, len(b), size)
+	copy(grown, b)
+	return grown
 }
 
 // Total returns the number of bytes written.

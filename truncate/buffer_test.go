@@ -187,6 +187,15 @@ func TestBufferGrowsWithItsContent(t *testing.T) {
 	assert.Assert(t, cap(b.buf) <= 1512, "%d bytes held", cap(b.buf))
 }
 
+func TestBufferTakesLittleMoreThanItKeeps(t *testing.T) {
+	takesLittleMore(t, func(p []byte, limit int) {
+		b := Buffer{Limit: limit}
+		for range 2 * limit / len(p) {
+			b.Write(p)
+		}
+	})
+}
+
 func TestBufferAllocatesNothing(t *testing.T) {
 	for _, size := range []int{1, 80, 4 << 10, 1 << 20} {
 		p := sample(size)

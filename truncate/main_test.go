@@ -1,9 +1,13 @@
 package truncate
 
 import (
+	"bytes"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
+
+	"gotest.tools/v3/assert"
 )
 
 // chunks cuts s into pieces whose lengths seed decides, empty ones among them.
@@ -30,4 +34,17 @@ func noAllocs(t *testing.T, write func()) {
 	if n := testing.AllocsPerRun(1000, write); n != 0 {
 		t.Errorf("%v allocations a write, want none", n)
 	}
+}
+
+// takesLittleMore tests how much memory is taken on the way to what is held when the limit is reached.
+func takesLittleMore(t *testing.T, write func(p []byte, limit int)) {
+	t.Helper()
+	const limit = 1 << 20
+	p := bytes.Repeat([]byte("x"), 4<<10)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	write(p, limit)
+	runtime.ReadMemStats(&after)
+	taken := after.TotalAlloc - before.TotalAlloc
+	assert.Assert(t, taken > limit && taken < limit*8/5, "%d bytes taken for %d", taken, limit)
 }

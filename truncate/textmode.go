@@ -50,6 +50,7 @@ func (w streamWriter) Close() error {
 	if s.size > 0 {
 		w.t.finish(&s.line, w.mark(), "")
 	}
+	s.line = line{}
 	return nil
 }
 

@@ -167,7 +167,7 @@ func (t *Transcript) add(l *line, text []byte) {
 		l.text = nil
 		return
 	}
-	l.text = append(l.text, text...)
+	l.text = append(room(l.text, len(text), int(t.maxBytes())), text...)
 }
 
 // finish counts l, keeps it if the limits allow, and begins the next. A line at the end of a stream may lack its end.

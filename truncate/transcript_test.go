@@ -1,6 +1,7 @@
 package truncate
 
 import (
+	"bytes"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -377,6 +378,24 @@ func FuzzTranscript(f *testing.F) {
 		}
 		l.check(t, in, shellTool(in, l.transcript().maxLines(), l.transcript().maxBytes()))
 	})
+}
+
+func TestTranscriptTakesLittleMoreThanALongLine(t *testing.T) {
+	takesLittleMore(t, func(p []byte, limit int) {
+		tr := Transcript{MaxBytes: limit}
+		w := tr.Stdout()
+		for range 2 * limit / len(p) {
+			w.Write(p)
+		}
+	})
+}
+
+func TestTranscriptGivesItsLinesBack(t *testing.T) {
+	var tr Transcript
+	tr.Stdout().Write(bytes.Repeat([]byte("x"), 1<<19))
+	tr.Close()
+	assert.Equal(t, len(tr.Output()), 1<<19)
+	assert.Assert(t, tr.out.text == nil)
 }
 
 func TestTranscriptAllocatesNothing(t *testing.T) {
