@@ -512,10 +512,16 @@ func (e ending) outcome() Outcome {
 	return Exited
 }
 
-// taken returns what was kept and counted. Nothing may be written any more.
+// taken returns what was kept and counted. Nothing may be written, nor taken once more.
 func (k *sink) taken() ([]byte, StreamInfo) {
 	b := &k.kept
-	return b.Bytes(), StreamInfo{Bytes: b.Total(), Lines: b.Lines(), DroppedBytes: b.Dropped(), DroppedLines: b.DroppedLines(), Cut: len(b.Head())}
+	head, tail := b.Head(), b.Tail()
+	info := StreamInfo{Bytes: b.Total(), Lines: b.Lines(), DroppedBytes: b.Dropped(), DroppedLines: b.DroppedLines(), Cut: len(head)}
+	// A large output keeps the buffer's own memory, in which both lie.
+	if 2*(len(head)+len(tail)) > cap(head) {
+		return append(head, tail...), info
+	}
+	return b.Bytes(), info
 }
 
 // upload reads a command's stdin, and returns what sends it into a file inside, and the file's name.
