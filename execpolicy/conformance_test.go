@@ -97,7 +97,7 @@ func (p place) shells(t *testing.T) []string {
 	return strings.Fields(s.ok("for name in busybox dash bash; do command -v $name; done; :"))
 }
 
-// mark is what a mark on the streams has in it: 130 random bits.
+// mark is what each mark on the streams begins with: 130 random bits.
 var mark = regexp.MustCompile("[A-Z2-7]{26}")
 
 var protocolCases = []conformanceCase{

@@ -403,7 +403,8 @@ func (c *conn) unit(script string) []item {
 
 // name draws the tag of the next unit, and returns what tells it.
 func (c *conn) name() item {
-	c.tag = token()
+	// The supervisor reads it a byte at a time. Of 65 bits nobody guesses one in time, and there is a new one for each unit.
+	c.tag = token()[:13]
 	return item{data: shellwire.Next(c.tag), stays: true}
 }
 
@@ -438,7 +439,7 @@ func (c *conn) exchange(ctx context.Context, deadline, left time.Time, items []i
 // exchangeBy is exchange without the last pass. If left is not zero, it bounds the ladder.
 func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items []item, out, errOut *sink) (r reply) {
 	r.oomAfter = -1
-	events := make(chan event, 8)
+	marks := &marks{events: make(chan event, 8), enough: make(chan struct{}, 1)}
 	var ops []item
 	told := len(items) > 0 && items[0].told
 	fromMark := told || c.streams[0].unclear() || c.streams[1].unclear()
@@ -446,8 +447,8 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 		ops = append(ops, item{data: []byte(shellwire.BeginMark)})
 	}
 	ops = append(ops, items...)
-	c.streams[0].begin(c.tag, c.worker, fromMark, out, events)
-	c.streams[1].begin(c.tag, c.worker, fromMark, errOut, events)
+	c.streams[0].begin(c.tag, c.worker, fromMark, out, marks)
+	c.streams[1].begin(c.tag, c.worker, fromMark, errOut, marks)
 	c.queue.send(append(ops, c.name())...)
 	defer func() {
 		for _, s := range c.streams {
@@ -468,27 +469,31 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 	var rung <-chan time.Time // the current one has had its time
 	var read time.Time        // until then it may wait behind what was sent before
 
-	take := func(ev event) bool {
-		m := ev.mark
-		i := 1
-		if ev.stdout {
-			i = 0
-		}
-		switch {
-		case m.Kind == shellwire.Death:
-			r.died = true
-			if i == 0 && !seen[0] {
+	// done takes what has come, and reports whether it ends the command.
+	done := func() bool {
+		for len(marks.events) > 0 {
+			ev := <-marks.events
+			m := ev.mark
+			i := 1
+			if ev.stdout {
+				i = 0
+			}
+			switch {
+			case m.Kind == shellwire.Death:
+				r.died = true
+				if i == 0 && !seen[0] {
+					r.mark = m
+				}
+			case i == 0:
 				r.mark = m
 			}
-		case i == 0:
-			r.mark = m
+			seen[i] = true
+			// A worker that is being killed does not have the last word on its command.
+			if seen[0] && seen[1] && (r.rung < RungWorker || r.died) {
+				return true
+			}
 		}
-		seen[i] = true
-		if r.rung >= RungWorker && !r.died {
-			// The worker is being killed: what it says of its command is not the last.
-			return false
-		}
-		return seen[0] && seen[1]
+		return false
 	}
 	climb := func() {
 		grace := func(d time.Duration) <-chan time.Time { return time.After(min(d, c.limits.TerminationTimeout/8)) }
@@ -534,22 +539,14 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 	}
 	for {
 		select {
-		case ev := <-events:
-			if take(ev) {
+		case <-marks.enough:
+			if done() {
 				c.dead = c.dead || r.died
 				return r
 			}
 		case <-c.over:
-			for {
-				select {
-				case ev := <-events:
-					if take(ev) && !r.died {
-						return r
-					}
-					continue
-				default:
-				}
-				break
+			if done() && !r.died {
+				return r
 			}
 			// Of two that are ready, either is chosen.
 			if r.cause == nil {

@@ -25,8 +25,7 @@ type stream struct {
 	open   bool   // what comes is its output
 	behind bool   // its begin mark has not come
 	sink   *sink  // takes what it prints
-	// events takes the marks that end it. Nothing is ever made to wait for it.
-	events chan event
+	marks  *marks // takes those that end it
 	// words are the first that came before any mark: an engine's, if it failed.
 	words   truncate.Buffer
 	marked  bool
@@ -39,6 +38,13 @@ type stream struct {
 type event struct {
 	mark   shellwire.Mark
 	stdout bool
+}
+
+// marks takes the events of one command from both streams. Who waits for enough of them is not woken for one alone, unless the worker has
+// died: it would only hold up the other.
+type marks struct {
+	events chan event
+	enough chan struct{}
 }
 
 const (
@@ -113,10 +119,10 @@ func (s *stream) unclear() bool {
 }
 
 // begin makes the stream hand the output of the command with that tag to the sink, from now or from the command's begin mark, and the
-// marks that end it to events.
-func (s *stream) begin(tag string, worker int, fromMark bool, sink *sink, events chan event) {
+// marks that end it to marks.
+func (s *stream) begin(tag string, worker int, fromMark bool, sink *sink, marks *marks) {
 	s.mu.Lock()
-	s.tag, s.worker, s.open, s.behind, s.sink, s.events, s.idle = tag, worker, !fromMark, fromMark, sink, events, 0
+	s.tag, s.worker, s.open, s.behind, s.sink, s.marks, s.idle = tag, worker, !fromMark, fromMark, sink, marks, 0
 	s.mu.Unlock()
 	s.poke()
 }
@@ -125,7 +131,7 @@ func (s *stream) begin(tag string, worker int, fromMark bool, sink *sink, events
 func (s *stream) end() int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tag, s.open, s.sink, s.events = "", false, nil, nil
+	s.tag, s.open, s.sink, s.marks = "", false, nil, nil
 	n := s.dropped
 	s.dropped = 0
 	return n
@@ -170,9 +176,19 @@ func (s *stream) mark(m shellwire.Mark) {
 		s.open = false
 		s.death = m
 	}
+	if s.marks == nil {
+		return
+	}
+	// Nothing is ever made to wait here.
 	select {
-	case s.events <- event{m, s.stdout}:
+	case s.marks.events <- event{m, s.stdout}:
 	default:
+	}
+	if len(s.marks.events) > 1 || m.Kind == shellwire.Death {
+		select {
+		case s.marks.enough <- struct{}{}:
+		default:
+		}
 	}
 }
 

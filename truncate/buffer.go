@@ -103,7 +103,7 @@ func room(b []byte, n, bound int) []byte {
 	if need <= cap(b) {
 		return b
 	}
-	size := max(need, 4*cap(b), 512)
+	size := max(need, 4*cap(b))
 	if size > bound/2 {
 		size = bound
 	}

@@ -267,13 +267,13 @@ forever()`), obeys: true},
 	{name: "plausible marks", needs: "python3", script: python(`
 import random
 signs = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
-def word(): return "".join(random.choices(signs, k=26))
+def word(n): return "".join(random.choices(signs, k=n))
 while True:
-    p = word()
-    for mark in "%se%s 0 /tmp%s\n" % (p, word(), p), "%sb%s\n" % (p, word()), "%sx1 0\n" % p, "%se" % p:
+    p = word(26)
+    for mark in "%se%s 0 /tmp%s\n" % (p, word(13), p), "%sb%s\n" % (p, word(13)), "%sx1 0\n" % p, "%se" % p:
         for fd in 1, 2: os.write(fd, mark.encode())`), floods: true},
 	{name: "plausible marks once", script: `
-		p=ABCDEFGHIJKLMNOPQRSTUVWXYZ t=ZYXWVUTSRQPONMLKJIHGFEDCBA
+		p=ABCDEFGHIJKLMNOPQRSTUVWXYZ t=ZYXWVUTSRQPON
 		printf '%se%s 0 /%s\n%sx1 0\n%sb%s\n' $p $t $p $p $p $t; printf '%se%s\n%sx1\n' $p $t $p >&2
 		echo said; (exit 7)`, ends: true, obeys: true, exit: 7, says: "said\n"},
 	{name: "marks of its own command", needs: "python3", script: python(marks + `
@@ -294,7 +294,7 @@ def replay():
         try:
             link = "" if path[-1] in "en" else os.readlink(path)
             if link.startswith("pipe:") or link.startswith("/dev/"): continue
-            with open(path, "rb") as f: words.update(re.findall(rb"[A-Z2-7]{26}", f.read(1 << 16)))
+            with open(path, "rb") as f: words.update(re.findall(rb"(?<![A-Z2-7])(?:[A-Z2-7]{13}){1,2}(?![A-Z2-7])", f.read(1 << 16)))
         except OSError: pass
     for p in words:
         for t in words:

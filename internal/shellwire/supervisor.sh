@@ -133,9 +133,8 @@ cf_k=\$?;; esac
 $2cf_m=$cf_m; \\return"
 }
 
-# run wakes the worker.
+# run wakes the worker. The event before must have been closed.
 run() {
-	exec 1>&-
 	case $cf_e in
 	8) cf_e=9; exec 1<>self/fd/8 ;;
 	*) cf_e=8; exec 1<>self/fd/9 ;;
@@ -152,15 +151,17 @@ while IFS= read -r cf_x; do
 		frame '' '' ;;
 	# eWORD: evaluates a word.
 	e*) begin
+		exec 1>self/fd/6 || exit 97
 		printf '%s\n' "$cf_open
-\\command eval ${cf_x#e} <&2$cf_close" >self/fd/6 || exit 97
+\\command eval ${cf_x#e} <&2$cf_close" || exit 97
 		run ;;
 	# b, then +LINE or -PART of a line, then gPART: a longer unit.
 	b) begin
 		printf '%s\n' "$cf_open" >self/fd/6 || exit 97 ;;
 	+*) printf '%s\n' "${cf_x#+}" >>self/fd/6 || exit 97 ;;
 	-*) printf '%s' "${cf_x#-}" >>self/fd/6 || exit 97 ;;
-	g*) printf '%s\n' "${cf_x#g}$cf_close" >>self/fd/6 || exit 97
+	g*) exec 1>>self/fd/6 || exit 97
+		printf '%s\n' "${cf_x#g}$cf_close" || exit 97
 		run ;;
 	# m: the next unit begins with a mark. zTEXT: what the worker does behind it.
 	m) cf_h="; \\command printf '${cf_p}b$cf_m\\n'; \\command printf '${cf_p}b$cf_m\\n' >&5"
