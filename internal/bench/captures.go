@@ -12,8 +12,8 @@ import (
 const (
 	captureBytes = 1 << 30
 	captureParts = 16
-	// captureRounds is how many parts each side has: 2 GiB.
-	captureRounds = 32
+	// captureRounds is how many parts each side has: 4 GiB.
+	captureRounds = 64
 	// pipeBytes is what a pipe holds: with writes of that size the engine is the slowest part.
 	pipeBytes = 64 << 10
 	// keptBytes is what a session keeps of each stream by default.
