@@ -303,4 +303,7 @@ func oldMarks(t *testing.T, s session) {
 	assert.Assert(t, !r.StateLost)
 	assert.Equal(t, s.ok("wc -l </tmp/forged; rm /tmp/forged"), "100")
 	assert.Equal(t, s.ok("echo next"), "next")
+	// One that has said on one stream that its shell is dead ends as soon as the other tells its end.
+	r = s.script(read + `printf '%se%s 0 /%s\n%sx1 0\n' $prefix $tag $prefix $prefix; sleep 0.05`)
+	assert.Assert(t, r.Outcome != execpolicy.TimedOut, r.Text())
 }

@@ -439,7 +439,7 @@ func (c *conn) exchange(ctx context.Context, deadline, left time.Time, items []i
 // exchangeBy is exchange without the last pass. If left is not zero, it bounds the ladder.
 func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items []item, out, errOut *sink) (r reply) {
 	r.oomAfter = -1
-	marks := &marks{events: make(chan event, 8), enough: make(chan struct{}, 1)}
+	ends := &marks{events: make(chan event, 8), enough: make(chan struct{}, 1)}
 	var ops []item
 	told := len(items) > 0 && items[0].told
 	fromMark := told || c.streams[0].unclear() || c.streams[1].unclear()
@@ -447,8 +447,8 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 		ops = append(ops, item{data: []byte(shellwire.BeginMark)})
 	}
 	ops = append(ops, items...)
-	c.streams[0].begin(c.tag, c.worker, fromMark, out, marks)
-	c.streams[1].begin(c.tag, c.worker, fromMark, errOut, marks)
+	c.streams[0].begin(c.tag, c.worker, fromMark, out, ends)
+	c.streams[1].begin(c.tag, c.worker, fromMark, errOut, ends)
 	c.queue.send(append(ops, c.name())...)
 	defer func() {
 		for _, s := range c.streams {
@@ -471,8 +471,8 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 
 	// done takes what has come, and reports whether it ends the command.
 	done := func() bool {
-		for len(marks.events) > 0 {
-			ev := <-marks.events
+		for len(ends.events) > 0 {
+			ev := <-ends.events
 			m := ev.mark
 			i := 1
 			if ev.stdout {
@@ -539,7 +539,7 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 	}
 	for {
 		select {
-		case <-marks.enough:
+		case <-ends.enough:
 			if done() {
 				c.dead = c.dead || r.died
 				return r

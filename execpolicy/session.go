@@ -519,7 +519,7 @@ func (k *sink) taken() ([]byte, StreamInfo) {
 	info := StreamInfo{Bytes: b.Total(), Lines: b.Lines(), DroppedBytes: b.Dropped(), DroppedLines: b.DroppedLines(), Cut: len(head)}
 	// A large output keeps the buffer's own memory, in which both lie.
 	if 2*(len(head)+len(tail)) > cap(head) {
-		return append(head, tail...), info
+		return slices.Clip(append(head, tail...)), info
 	}
 	return b.Bytes(), info
 }

@@ -40,10 +40,11 @@ type event struct {
 	stdout bool
 }
 
-// marks takes the events of one command from both streams. Who waits for enough of them is not woken for one alone, unless the worker has
-// died: it would only hold up the other.
+// marks takes the events of one command from both streams. Who waits for enough of them is not woken for the first, unless the worker has
+// died: it would only hold up the second.
 type marks struct {
 	events chan event
+	came   atomic.Int32
 	enough chan struct{}
 }
 
@@ -184,7 +185,7 @@ func (s *stream) mark(m shellwire.Mark) {
 	case s.marks.events <- event{m, s.stdout}:
 	default:
 	}
-	if len(s.marks.events) > 1 || m.Kind == shellwire.Death {
+	if s.marks.came.Add(1) > 1 || m.Kind == shellwire.Death {
 		select {
 		case s.marks.enough <- struct{}{}:
 		default:

@@ -62,7 +62,7 @@ func (b *Buffer) keep(p []byte) {
 		bound = math.MaxInt
 	}
 	n := min(len(p), bound-len(b.buf))
-	b.append(p[:n], bound)
+	b.buf = append(room(b.buf, n, bound), p[:n]...)
 	if p = p[n:]; len(p) == 0 {
 		return
 	}
@@ -91,20 +91,15 @@ func (b *Buffer) straighten() {
 	b.oldest = 0
 }
 
-// append never takes more memory than bound.
-func (b *Buffer) append(p []byte, bound int) {
-	b.buf = append(room(b.buf, len(p), bound), p...)
-}
-
 // room returns b with room for n more bytes, in four times its memory where that is not enough, but never beyond bound. Fresh memory costs
-// more than what is written to it, and less than half of it is taken on the way to the most that is held.
+// more than what is written to it: on the way to the bound less than half of that is taken.
 func room(b []byte, n, bound int) []byte {
 	need := len(b) + n
 	if need <= cap(b) {
 		return b
 	}
 	size := max(need, 4*cap(b))
-	if size > bound/2 {
+	if size > bound/3 {
 		size = bound
 	}
 	grown := make([]byte, len(b), size)

@@ -40,11 +40,13 @@ func noAllocs(t *testing.T, write func()) {
 func takesLittleMore(t *testing.T, write func(p []byte, limit int)) {
 	t.Helper()
 	const limit = 1 << 20
-	p := bytes.Repeat([]byte("x"), 4<<10)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	write(p, limit)
-	runtime.ReadMemStats(&after)
-	taken := after.TotalAlloc - before.TotalAlloc
-	assert.Assert(t, taken > limit && taken < limit*8/5, "%d bytes taken for %d", taken, limit)
+	for _, size := range []int{1 << 10, 4 << 10, 32 << 10, 64 << 10} {
+		p := bytes.Repeat([]byte("x"), size)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		write(p, limit)
+		runtime.ReadMemStats(&after)
+		taken := after.TotalAlloc - before.TotalAlloc
+		assert.Assert(t, taken > limit/2 && taken < limit*8/5, "%d bytes taken for %d, %d at a time", taken, limit, size)
+	}
 }
