@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/shlex"
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"gotest.tools/v3/assert"
 )
 
@@ -37,7 +38,7 @@ func printed(t *testing.T, line string) string {
 
 func TestExplainRuns(t *testing.T) {
 	if _, err := exec.LookPath("sh"); err != nil {
-		t.Skip("no shell here")
+		leftout.Skip(t, "no shell here")
 	}
 	words := []string{"", " ", "plain", "a\nb", "\n", "trailing\n\n", "'", `"`, `\`, "$(false)", "`false`", "!x", "{a,b}", "é漢\x01\x1b", "#no", "-n", "a=b", "%s", "\t\r"}
 	line := dockercli.Explain(append([]string{"printf", "%s|"}, words...))

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 )
 
 // everyField has every field set that adds to an argument list.
@@ -68,7 +69,7 @@ var unlike = regexp.MustCompile(`(--label=cofferdam\.[a-z-]+|--ulimit=nproc)=[^"
 
 func TestArgv(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("left out: paths, owners and limits differ")
+		leftout.Skip(t, "paths, owners and limits differ here")
 	}
 	here, err := os.Getwd()
 	assert.NilError(t, err)

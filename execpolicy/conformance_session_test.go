@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 )
 
 // A placeCase is one that needs sessions of its own.
@@ -25,7 +26,7 @@ func TestConformanceOfSessions(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		for _, c := range sessionCases {
 			if why := notOnTheFake[c.name]; why != "" && p.fake != nil {
-				t.Logf("left out on the fake engine: %s: %s", c.name, why)
+				leftout.Note(t, "on the fake engine, %s: %s", c.name, why)
 				continue
 			}
 			t.Run(c.name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 )
 
 // A conformanceCase is one command and what comes of it, or what do does. The cases of a list share a session, one after another.
@@ -68,7 +69,7 @@ func TestConformance(t *testing.T) {
 				spec := p.spec()
 				spec.Command, spec.Env = workers[name], sessionEnv
 				if !slices.ContainsFunc(shells, func(path string) bool { return filepath.Base(path) == spec.Command[0] }) {
-					t.Skipf("left out: the image has no %s", spec.Command[0])
+					leftout.Skip(t, "the image has no %s", spec.Command[0])
 				}
 				policy := p.policy()
 				runCases(t, policy, spec, slices.Concat(protocolCases, outputCases, commandCases, killCases))

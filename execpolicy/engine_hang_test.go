@@ -18,6 +18,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/private"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
@@ -88,7 +89,7 @@ func TestEngineOfItsOwn(t *testing.T) {
 	enginetest.Check(t)
 	d, err := private.Start(t.Context(), os.Stderr)
 	if errors.Is(err, errors.ErrUnsupported) {
-		t.Skip(err)
+		leftout.Skip(t, "%v", err)
 	}
 	assert.NilError(t, err)
 	t.Cleanup(func() { assert.Check(t, d.Close()) })

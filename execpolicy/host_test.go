@@ -20,6 +20,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 )
 
 // hostWorkers are the shells of this machine.
@@ -27,7 +28,7 @@ func hostWorkers(t *testing.T, f func(t *testing.T, command []string)) {
 	for name, command := range workers {
 		t.Run(name, func(t *testing.T) {
 			if _, err := exec.LookPath(command[0]); err != nil {
-				t.Skipf("left out: %v", err)
+				leftout.Skip(t, "%v", err)
 			}
 			enginetest.Check(t)
 			f(t, command)

@@ -15,6 +15,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 )
 
 func init() {
@@ -118,7 +119,7 @@ func mounts() string {
 
 func needRoot(t *testing.T) {
 	if os.Getuid() != 0 {
-		t.Skip("left out: it takes root to be somebody else and to make namespaces")
+		leftout.Skip(t, "it takes root to be somebody else and to make namespaces")
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
@@ -336,7 +337,7 @@ func sweepCases(t *testing.T) []sweepCase {
 
 func TestSweepRemovesOnlyWhatIsProven(t *testing.T) {
 	if _, err := exec.LookPath("cat"); err != nil {
-		t.Skip("left out: ", err)
+		leftout.Skip(t, "%v", err)
 	}
 	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
 		t.Run(kind.String(), func(t *testing.T) {
@@ -661,7 +662,7 @@ func (p place) state(t *testing.T, name string) string {
 
 func TestSweep(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("left out: only on Linux can a program's end be proven")
+		leftout.Skip(t, "only on Linux can a program's end be proven")
 	}
 	everywhere(t, func(t *testing.T, p place) {
 		labels := maps.Clone(p.labels)

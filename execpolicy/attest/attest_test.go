@@ -19,6 +19,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/attest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
@@ -57,7 +58,7 @@ func TestZeroPolicyIsInForce(t *testing.T) {
 				required := attest.Options{Require: possible(t, e)}
 				s, r, err := attest.Start(t.Context(), p, spec, required)
 				if err != nil && strings.Contains(err.Error(), "not found") {
-					t.Skipf("left out: the image has no %s", shell)
+					leftout.Skip(t, "the image has no %s", shell)
 				}
 				assert.NilError(t, err)
 				defer s.Close()
@@ -91,7 +92,7 @@ func TestZeroPolicyIsInForce(t *testing.T) {
 func TestPolicyIsInForceAsAsked(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		if e.Remote {
-			t.Skip("left out: a remote engine can mount nothing of this machine")
+			leftout.Skip(t, "a remote engine can mount nothing of this machine")
 		}
 		p, spec := hardened(e)
 		spec.Workspace = t.TempDir()
@@ -127,7 +128,7 @@ func TestNotAsked(t *testing.T) {
 		p.NetworkEnabled, p.WritableRootfs, p.AllowNewPrivileges, p.User = true, true, true, "0:0"
 		s, r, err := attest.Start(t.Context(), p, spec, attest.Options{})
 		if len(possible(t, e)) < len(attest.Protections()) {
-			t.Skip("left out: the engine can't give all protections")
+			leftout.Skip(t, "the engine can't give all protections")
 		}
 		assert.NilError(t, err)
 		defer s.Close()
@@ -225,7 +226,7 @@ func TestWeakeningIsCaught(t *testing.T) {
 					o := attest.Options{Require: []attest.Protection{w.off}}
 					s, err := execpolicy.Start(t.Context(), w.apply(zero), spec)
 					if err != nil && e.Rootless {
-						t.Skipf("left out: it takes root's rights: %v", err)
+						leftout.Skip(t, "it takes root's rights: %v", err)
 					}
 					assert.NilError(t, err)
 					defer s.Close()
@@ -255,7 +256,7 @@ func TestWeakeningIsCaught(t *testing.T) {
 func TestStartRefuses(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		if e.Remote {
-			t.Skip("left out: a remote engine can mount nothing of this machine")
+			leftout.Skip(t, "a remote engine can mount nothing of this machine")
 		}
 		p, spec := hardened(e)
 		dir := t.TempDir()

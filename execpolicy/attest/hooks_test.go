@@ -12,6 +12,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/attest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 )
 
 var errHook = errors.New("the hook lets nothing pass")
@@ -58,7 +59,7 @@ func TestHooksHaveNoPart(t *testing.T) {
 func TestEngineIsTheSessions(t *testing.T) {
 	e := enginetest.Engines(t)[0]
 	if e.Kind != dockercli.Docker {
-		t.Skip("left out: docker is what is found first")
+		leftout.Skip(t, "docker is what is found first")
 	}
 	p, spec := hardened(e)
 	p.Engine = nil

@@ -23,6 +23,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/python"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 )
 
@@ -611,7 +612,7 @@ func TestSessions(t *testing.T) {
 		t.Run("memory", func(t *testing.T) {
 			t.Parallel()
 			if p.Policy.Image == "" {
-				t.Log("left out: the fake engine has no limits")
+				leftout.Note(t, "the fake engine has no limits")
 				return
 			}
 			n := p.open(t)
@@ -633,7 +634,7 @@ func TestSessions(t *testing.T) {
 // Nothing there makes a process namespace: only the interpreter itself may be signalled.
 func TestHost(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("there is no /proc")
+		leftout.Skip(t, "there is no /proc")
 	}
 	enginetest.Check(t)
 	temp := t.TempDir()

@@ -21,6 +21,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/workspace"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 )
 
@@ -572,7 +573,7 @@ func TestModes(t *testing.T) {
 			t.Parallel()
 			p := p
 			if os.Geteuid() != 0 {
-				t.Skip("left out: only root gives files to others")
+				leftout.Skip(t, "only root gives files to others")
 			}
 			p.Spec.Workspace = sample(t)
 			assert.NilError(t, os.Chown(p.Spec.Workspace, 4711, 4712))

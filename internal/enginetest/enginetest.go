@@ -5,7 +5,7 @@
 //   - ENGINE names the one engine to use, as a command line; else docker and podman are looked up.
 //   - COFFERDAM_REQUIRE_ENGINES lists engines, with commas between them, that are also used, and whose absence is a failure and
 //     not a skip.
-//   - COFFERDAM_IMAGE and COFFERDAM_NO_PULL decide the image: see [setup.Image].
+//   - COFFERDAM_IMAGE and COFFERDAM_MAKE_IMAGE decide the image: see [setup.Image].
 //
 // An engine that sets no limits is one that does not work: see [setup.Limits].
 package enginetest
@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/setup"
 )
 
@@ -73,10 +74,10 @@ func Engines(tb testing.TB) []Engine {
 		}
 	}
 	if len(engines) == 0 {
-		tb.Skip("no engine works here: " + strings.Join(missing, "; "))
+		leftout.Skip(tb, "no engine works here: %s", strings.Join(missing, "; "))
 	}
 	if len(missing) > 0 {
-		tb.Log("left out: " + strings.Join(missing, "; "))
+		leftout.Note(tb, "%s", strings.Join(missing, "; "))
 	}
 	return engines
 }
@@ -125,5 +126,5 @@ func leaveOut(tb testing.TB, c candidate) {
 	if slices.Contains(setup.Required(), c.Name) {
 		tb.Fatalf("%s is required and does not work: %v", c.Name, c.err)
 	}
-	tb.Skipf("%s is left out: %v", c.Name, c.err)
+	leftout.Skip(tb, "%s: %v", c.Name, c.err)
 }

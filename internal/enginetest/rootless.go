@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/rootless"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/setup"
 )
@@ -15,7 +16,7 @@ func Rootless(t *testing.T) Engine {
 	t.Helper()
 	const name = "podman"
 	if !slices.Contains(append(setup.Wanted(), setup.Required()...), name) {
-		t.Skip("podman is not asked for")
+		leftout.Skip(t, "podman is not asked for")
 	}
 	from := Engines(t)[0]
 	beside(t, true)

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 )
 
@@ -222,7 +223,7 @@ func (e *Engine) close() {
 func NeedIsolation(tb testing.TB) {
 	tb.Helper()
 	if err := isolation(); err != nil {
-		tb.Skip("left out: the fake engine can't isolate here: ", err)
+		leftout.Skip(tb, "the fake engine can't isolate here: %v", err)
 	}
 }
 

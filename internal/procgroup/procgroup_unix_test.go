@@ -22,6 +22,8 @@ import (
 
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/poll"
+
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 )
 
 // patience is for what takes a moment on an idle machine, and half as long as a helper stays.
@@ -408,7 +410,7 @@ func TestOutputOfATimeInWhichThisProcessStoodStill(t *testing.T) {
 
 func TestNothingIsLeft(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("/proc/self/fd is Linux's")
+		leftout.Skip(t, "/proc/self/fd is Linux's")
 	}
 	descriptors := func() int {
 		entries, err := os.ReadDir("/proc/self/fd")

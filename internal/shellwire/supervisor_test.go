@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 )
 
 // A talk is a supervisor in a process namespace of its own, and a host that does no more than it must.
@@ -67,7 +69,7 @@ func startAs(t testing.TB, shell, worker string, namespace bool) *talk {
 		}
 	}
 	if err := cmd.Start(); err != nil {
-		t.Skipf("no process namespace can be made here: %v", err)
+		leftout.Skip(t, "no process namespace can be made here: %v", err)
 	}
 	w.in, w.pid = files[0], cmd.Process.Pid
 	for i := range w.events {
@@ -205,7 +207,7 @@ func shells(t *testing.T, f func(t *testing.T, shell, worker string)) {
 	for name, program := range map[string]string{"ash": "busybox", "dash": "dash", "bash": "bash"} {
 		path, err := exec.LookPath(program)
 		if err != nil {
-			t.Logf("%s is left out: %v", name, err)
+			leftout.Note(t, "%s: %v", name, err)
 			continue
 		}
 		link := filepath.Join(dir, name)
@@ -345,7 +347,7 @@ func TestAttacksOnTheSession(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				if strings.Contains(c.script, "setsid") {
 					if _, err := exec.LookPath("setsid"); err != nil {
-						t.Skip("no setsid here")
+						leftout.Skip(t, "no setsid here")
 					}
 				}
 				w := start(t, shell, worker)
@@ -435,7 +437,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 		b.Run(shell, func(b *testing.B) {
 			path, err := exec.LookPath(shell)
 			if err != nil {
-				b.Skip(err)
+				leftout.Skip(b, "%v", err)
 			}
 			w := start(b, path, path)
 			w.run(":")

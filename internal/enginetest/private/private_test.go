@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/private"
 )
 
@@ -72,7 +73,7 @@ func start(t *testing.T) *private.Daemon {
 	begin := time.Now()
 	d, err := private.Start(t.Context(), os.Stderr)
 	if errors.Is(err, errors.ErrUnsupported) {
-		t.Skip(err)
+		leftout.Skip(t, "%v", err)
 	}
 	assert.NilError(t, err)
 	t.Cleanup(func() { assert.Check(t, d.Close()) })
@@ -277,7 +278,7 @@ func TestDaemonEndsWithItsProgram(t *testing.T) {
 	said, err := bufio.NewReader(stdout).ReadString('\n')
 	assert.NilError(t, err)
 	if said == unsupported+"\n" {
-		t.Skip("there can be no daemon here")
+		leftout.Skip(t, "there can be no daemon here")
 	}
 	assert.Equal(t, said, "<nil>\n")
 	namespace := childNamespace(t, owner.Process.Pid)

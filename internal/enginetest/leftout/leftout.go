@@ -1,0 +1,44 @@
+// Package leftout says what a run of the tests left out, and why, where somebody sees it: a skipped test says so to nobody who did
+// not ask for its log.
+package leftout
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// File names, in the environment, the file that gets a line for all that is left out: the reason, a tab and the name of the test,
+// without those of its subtests. Without it, only the test's log tells.
+const File = "COFFERDAM_LEFT_OUT"
+
+// Skip ends a test that can't run here, as [testing.TB.Skipf] does.
+func Skip(tb testing.TB, format string, args ...any) {
+	tb.Helper()
+	Note(tb, format, args...)
+	tb.SkipNow()
+}
+
+// Note tells of a part of a test that can't run here. The rest of it goes on.
+func Note(tb testing.TB, format string, args ...any) {
+	tb.Helper()
+	reason := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
+	tb.Log("left out: " + reason)
+	name := os.Getenv(File)
+	if name == "" {
+		return
+	}
+	test, _, _ := strings.Cut(tb.Name(), "/")
+	// A line in one write, since the test binaries of several packages run at once.
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err == nil {
+		_, err = f.WriteString(reason + "\t" + test + "\n")
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		tb.Fatal(err)
+	}
+}
