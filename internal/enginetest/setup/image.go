@@ -21,23 +21,30 @@ import (
 const DefaultImage = "python:3.12-alpine3.19"
 
 const (
-	pullTimeout  = 15 * time.Second // enough where a registry is near; a machine without one should not wait longer
-	buildTimeout = 5 * time.Minute  // it takes five seconds beside a near package mirror
+	answerTimeout = 15 * time.Second // a machine that reaches no registry should not wait longer
+	pullTimeout   = 3 * time.Minute  // the default image is 20 MB
+	buildTimeout  = 5 * time.Minute  // it takes five seconds beside a near package mirror
 )
 
-// Image returns the name of an image that the engine holds, with sh, bash and Python in it. It is what COFFERDAM_IMAGE names; else
+// Image returns the name of an image that the engine holds, with sh and Python in it. It is what COFFERDAM_IMAGE names; else
 // DefaultImage, if the engine has it; else an image made from the distribution's packages, whose name holds a hash of its recipe,
-// if the engine has that; else DefaultImage, if it can be pulled within 15 seconds and COFFERDAM_NO_PULL is not set; else the
-// second one, newly made. What takes time is told to progress.
+// if the engine has that; else DefaultImage, if a registry answers within 15 seconds and sends it within three minutes; else the
+// second one, newly made. If COFFERDAM_MAKE_IMAGE is set, DefaultImage is not thought of: the other has bash and dash as well. What
+// takes time is told to progress.
 func Image(ctx context.Context, e *dockercli.Engine, progress io.Writer) (string, error) {
 	if name := os.Getenv("COFFERDAM_IMAGE"); name != "" {
 		if has(ctx, e, name) {
 			return name, nil
 		}
-		return name, pull(ctx, e, name, progress)
+		return name, pull(ctx, e, name, progress, answerTimeout, pullTimeout)
 	}
 	made := offlineName()
-	for _, name := range []string{DefaultImage, made} {
+	names := []string{made}
+	pulls := os.Getenv("COFFERDAM_MAKE_IMAGE") == ""
+	if pulls {
+		names = []string{DefaultImage, made}
+	}
+	for _, name := range names {
 		if has(ctx, e, name) {
 			return name, nil
 		}
@@ -48,13 +55,13 @@ func Image(ctx context.Context, e *dockercli.Engine, progress io.Writer) (string
 		return "", err
 	}
 	defer unlock()
-	for _, name := range []string{DefaultImage, made} {
+	for _, name := range names {
 		if has(ctx, e, name) {
 			return name, nil
 		}
 	}
-	if os.Getenv("COFFERDAM_NO_PULL") == "" {
-		err := pull(ctx, e, DefaultImage, progress)
+	if pulls {
+		err := pull(ctx, e, DefaultImage, progress, answerTimeout, pullTimeout)
 		if err == nil {
 			return DefaultImage, nil
 		}
@@ -71,11 +78,30 @@ func has(ctx context.Context, e *dockercli.Engine, name string) bool {
 	return run(ctx, e, "image", "inspect", "--format={{.Id}}", "--", name) == nil
 }
 
-func pull(ctx context.Context, e *dockercli.Engine, name string, progress io.Writer) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, pullTimeout, fmt.Errorf("nothing came within %v", pullTimeout))
+// pull gives up if no registry has answered in one time, or if the image has not come in the whole.
+func pull(ctx context.Context, e *dockercli.Engine, name string, progress io.Writer, answered, whole time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, whole, fmt.Errorf("it did not come within %v", whole))
 	defer cancel()
+	ctx, give := context.WithCancelCause(ctx)
+	defer give(nil)
+	silence := time.AfterFunc(answered, func() { give(fmt.Errorf("no registry answered within %v", answered)) })
+	defer silence.Stop()
 	fmt.Fprintf(progress, "pulling %s into %s\n", name, filepath.Base(e.Path))
-	return run(ctx, e, "pull", "--quiet", "--", name)
+	return e.Pull(ctx, dockercli.PullOptions{Image: name, Progress: &answer{progress, silence}})
+}
+
+// An answer passes on what a client says of a pull, and stops the timer when a registry has answered.
+type answer struct {
+	io.Writer
+	silence *time.Timer
+}
+
+func (a *answer) Write(b []byte) (int, error) {
+	// Docker's word is the first; podman has said before that it will try.
+	if bytes.Contains(b, []byte("Pulling from")) || bytes.Contains(b, []byte("Copying")) {
+		a.silence.Stop()
+	}
+	return a.Writer.Write(b)
 }
 
 // Copy copies an image that an engine holds into another, by the command that loads one there from its stdin.
