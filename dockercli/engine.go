@@ -53,6 +53,8 @@ type Engine struct {
 	Rootless bool
 	// PodmanService says that a docker client talks to podman. Podman's own flags can't be given then.
 	PodmanService bool
+	// PassedOver is why [Find] did not take the engine that it asks first. If nil, it took that one, or did not look.
+	PassedOver error
 }
 
 // Resolve returns the engine with Path made absolute, so that later starts don't depend on PATH or on the working directory.

@@ -15,21 +15,20 @@ import (
 // ssh takes about a second.
 const probeTimeout = 5 * time.Second
 
-// Find returns the first of docker and podman that is on PATH and whose engine answers within 5 s. Its error matches
-// [ErrNoEngine], holds the reason for each program that was passed over, and matches their errors too.
+// Find returns the first of docker and podman that is on PATH and whose engine answers within 5 s. If that is podman, PassedOver is
+// why it is not docker. Its error matches [ErrNoEngine], holds the reason for each program that was passed over, and matches their
+// errors too.
 func Find(ctx context.Context) (*Engine, error) {
-	var reasons *multierror.Error
-	for _, kind := range []Kind{Docker, Podman} {
-		e, err := Lookup(ctx, kind.String())
-		if err == nil {
-			return e, nil
-		}
-		reasons = multierror.Append(reasons, err)
-		if ctx.Err() != nil {
-			break
-		}
+	e, docker := Lookup(ctx, "docker")
+	if docker == nil {
+		return e, nil
 	}
-	return nil, fmt.Errorf("%w (%s): %w", ErrNoEngine, advice[ErrNoEngine], reasons.ErrorOrNil())
+	e, podman := Lookup(ctx, "podman")
+	if podman == nil {
+		e.PassedOver = docker
+		return e, nil
+	}
+	return nil, fmt.Errorf("%w (%s): %w", ErrNoEngine, advice[ErrNoEngine], multierror.Append(docker, podman))
 }
 
 // Lookup returns the engine that spec names, if it answers within 5 s: the path of a program, a name on PATH, or a program with

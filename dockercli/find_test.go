@@ -227,12 +227,15 @@ func TestFind(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, e.Path, docker)
 	assert.Equal(t, e.Kind, dockercli.Docker)
+	assert.NilError(t, e.PassedOver)
 
 	path(t, fake(t, "docker", "down"), podman)
 	e, err = dockercli.Find(context.Background())
 	assert.NilError(t, err)
 	assert.Equal(t, e.Path, podman)
 	assert.Equal(t, e.Kind, dockercli.Podman)
+	assert.ErrorIs(t, e.PassedOver, dockercli.ErrEngineDown)
+	assert.ErrorContains(t, e.PassedOver, "Is the docker daemon running?")
 }
 
 func TestFindNothing(t *testing.T) {
@@ -257,6 +260,7 @@ func TestFindPassesOverWhatHangs(t *testing.T) {
 	e, err := dockercli.Find(ctx)
 	assert.NilError(t, err)
 	assert.Equal(t, e.Kind, dockercli.Podman)
+	assert.ErrorIs(t, e.PassedOver, context.DeadlineExceeded)
 }
 
 func TestContextEndsALookup(t *testing.T) {

@@ -104,9 +104,10 @@ func (s *stream) loop() {
 	}
 }
 
-func (s *stream) poke() {
+// poke wakes who waits for c now or next. It never waits itself.
+func poke(c chan struct{}) {
 	select {
-	case s.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -125,7 +126,7 @@ func (s *stream) begin(tag string, worker int, fromMark bool, sink *sink, marks 
 	s.mu.Lock()
 	s.tag, s.worker, s.open, s.behind, s.sink, s.marks, s.idle = tag, worker, !fromMark, fromMark, sink, marks, 0
 	s.mu.Unlock()
-	s.poke()
+	poke(s.wake)
 }
 
 // end makes the stream hand nothing more to the sink, and returns how many bytes were dropped since the last call.
@@ -141,7 +142,7 @@ func (s *stream) end() int64 {
 // flow makes the stream read to its end at full speed.
 func (s *stream) flow() {
 	s.free.Store(true)
-	s.poke()
+	poke(s.wake)
 }
 
 func (s *stream) output(b []byte) {
@@ -186,10 +187,7 @@ func (s *stream) mark(m shellwire.Mark) {
 	default:
 	}
 	if s.marks.came.Add(1) > 1 || m.Kind == shellwire.Death {
-		select {
-		case s.marks.enough <- struct{}{}:
-		default:
-		}
+		poke(s.marks.enough)
 	}
 }
 
