@@ -12,8 +12,9 @@ import (
 const (
 	captureBytes = 1 << 30
 	captureParts = 16
-	// captureRounds is how many parts each side has: 4 GiB.
-	captureRounds = 64
+	// Each side has 64 parts, 4 GiB.
+	captureSets   = 8
+	captureRounds = 8
 	// pipeBytes is what a pipe holds: with writes of that size the engine is the slowest part.
 	pipeBytes = 64 << 10
 	// keptBytes is what a session keeps of each stream by default.
@@ -37,55 +38,60 @@ func captures(ctx context.Context, p execpolicy.DockerPolicy, t *table) error {
 	return nil
 }
 
-func capture(ctx context.Context, p execpolicy.DockerPolicy, t *table, name, format string) (err error) {
+func capture(ctx context.Context, p execpolicy.DockerPolicy, t *table, name, format string) error {
 	script := func(size int) string { return fmt.Sprintf(format, pipeBytes, size/pipeBytes) }
-	const part = captureBytes / captureParts
-	argv, err := runArgs(ctx, p, "sh", "-c", "while read x; do "+script(part)+"; done; exit 0")
-	if err != nil {
-		return err
-	}
-	raw, err := startClient(p, argv)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, raw.close()) }()
-	s, err := execpolicy.Start(ctx, p, execpolicy.Spec{Command: []string{"sh"}}) // as the client's
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-
-	captured := func(size int) error {
-		r, err := s.Run(ctx, execpolicy.Command{Script: script(size), Timeout: patience})
-		if err != nil {
-			return err
-		}
-		if r.StdoutInfo.Bytes != int64(size) || len(r.Stdout) != keptBytes {
-			return fmt.Errorf("%d bytes were counted and %d kept", r.StdoutInfo.Bytes, len(r.Stdout))
-		}
-		return succeeded(r)
-	}
-	discarded := func() error {
-		if _, err := raw.stdin.Write([]byte{'\n'}); err != nil {
-			return err
-		}
-		return raw.discard(part)
-	}
-	all, err := takeTurns(captureRounds, burst(1, discarded), burst(1, func() error { return captured(part) }))
+	all, err := anew(captureSets, func() ([]times, error) { return captureSet(ctx, p, script(captureBytes/captureParts)) })
 	if err != nil {
 		return err
 	}
 	// Parts take between half as long and three times as long as most do, through the bare client too: four programs pass them on, and share
 	// the processors. What disturbs them makes them only slower.
 	ours, theirs := all[1].quartile(), all[0].quartile()
-	rate := func(taken time.Duration) string { return fmt.Sprintf("%.0f MB/s", part/1e6/taken.Seconds()) }
+	rate := func(taken time.Duration) string {
+		return fmt.Sprintf("%.0f MB/s", captureBytes/captureParts/1e6/taken.Seconds())
+	}
 	t.atLeast(name, rate(ours), rate(theirs)+", client into a discarding pipe", 0.95, theirs.Seconds()/ours.Seconds())
+	return captureMemory(ctx, p, t, name, script(captureBytes))
+}
 
+// captureSet returns the times of the script's output, which is a part, through the client and through a session.
+func captureSet(ctx context.Context, p execpolicy.DockerPolicy, script string) (set []times, err error) {
+	const part = captureBytes / captureParts
+	argv, err := runArgs(ctx, p, "sh", "-c", "while read x; do "+script+"; done; exit 0")
+	if err != nil {
+		return nil, err
+	}
+	raw, err := startClient(p, argv)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, raw.close()) }()
+	s, err := execpolicy.Start(ctx, p, execpolicy.Spec{Command: []string{"sh"}}) // as the client's
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	discarded := func() error {
+		if _, err := raw.stdin.Write([]byte{'\n'}); err != nil {
+			return err
+		}
+		return raw.discard(part)
+	}
+	return takeTurns(captureRounds, burst(1, discarded), burst(1, func() error { return captured(ctx, s, script, part) }))
+}
+
+// captureMemory runs the script, whose output is 1 GiB, and says what memory it took.
+func captureMemory(ctx context.Context, p execpolicy.DockerPolicy, t *table, name, script string) (err error) {
+	s, err := execpolicy.Start(ctx, p, execpolicy.Spec{Command: []string{"sh"}})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
 	idle, err := resetPeak()
 	if err != nil {
 		return err
 	}
-	if err := captured(captureBytes); err != nil {
+	if err := captured(ctx, s, script, captureBytes); err != nil {
 		return err
 	}
 	peak, err := peakMemory()
@@ -96,6 +102,18 @@ func capture(ctx context.Context, p execpolicy.DockerPolicy, t *table, name, for
 	t.line(name+", peak memory", mib(peak)+" ("+mib(peak-idle)+" more)", mib(idle)+", idle", "at most "+mib(limit)+" more", peak-idle <= limit,
 		float64(peak)/float64(idle))
 	return nil
+}
+
+// captured runs the script, and checks the count of what it prints.
+func captured(ctx context.Context, s *execpolicy.Session, script string, size int64) error {
+	r, err := s.Run(ctx, execpolicy.Command{Script: script, Timeout: patience})
+	if err != nil {
+		return err
+	}
+	if r.StdoutInfo.Bytes != size || len(r.Stdout) != keptBytes {
+		return fmt.Errorf("%d bytes were counted and %d kept", r.StdoutInfo.Bytes, len(r.Stdout))
+	}
+	return succeeded(r)
 }
 
 func mib(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
