@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
@@ -42,4 +43,37 @@ func ExampleSecret_String() {
 	s := execpolicy.Secret{Name: "API_TOKEN", Value: "hunter2"}
 	fmt.Printf("%v %+v %#v\n", s, []execpolicy.Secret{s}, &s)
 	// Output: secret API_TOKEN [secret API_TOKEN] secret API_TOKEN
+}
+
+// All that is wrong with them is said at once, before anything is started, and no value with it.
+func ExampleSecrets() {
+	_, err := execpolicy.Start(context.Background(), execpolicy.DockerPolicy{}, execpolicy.Spec{Secrets: execpolicy.Secrets{
+		{Name: "API_TOKEN", Value: "hunter2"},
+		{Name: "API_TOKEN", Value: "hunter3"},
+		{Name: "PIN", Value: "123"},
+		{Name: "SIGNING_KEY"},
+	}})
+	fmt.Println(strings.ReplaceAll(err.Error(), "; ", "\n"))
+	// Output:
+	// invalid: the secret API_TOKEN is set twice
+	// the value of the secret PIN is shorter than 4 bytes, and could not be told from what else is printed
+	// the secret SIGNING_KEY has to have a Value or a Lookup, and not both
+}
+
+// A program that may have secrets to give, and may have none, gives a set.
+func ExampleSecretSet() {
+	environ := func(names ...string) execpolicy.SecretSet {
+		var secrets execpolicy.Secrets
+		for _, name := range names {
+			if value := os.Getenv(name); value != "" {
+				secrets = append(secrets, execpolicy.Secret{Name: name, Value: value})
+			}
+		}
+		return secrets
+	}
+	os.Setenv("EXAMPLE_TOKEN", "hunter2")
+	defer os.Unsetenv("EXAMPLE_TOKEN")
+	spec := execpolicy.Spec{Secrets: environ("EXAMPLE_TOKEN", "EXAMPLE_KEY")}
+	fmt.Println(spec.Secrets)
+	// Output: [secret EXAMPLE_TOKEN]
 }
