@@ -2,7 +2,9 @@ package python_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
@@ -62,5 +64,106 @@ func ExampleInterpreter() {
 			return
 		}
 		fmt.Println(r.Outcome, r.Value, "state lost:", r.StateLost)
+	}
+}
+
+// The interpreter begins in a directory and with an environment of its own.
+func ExampleOptions() {
+	ctx := context.Background()
+	s, err := execpolicy.Start(ctx, sandbox, execpolicy.Spec{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	py, err := python.Start(ctx, s, python.Options{Program: "python3", Dir: "/tmp", Env: map[string]string{"STAGE": "test"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer py.Close()
+	r, err := py.Run(ctx, python.Snippet{Code: "import os\nos.getcwd(), os.environ['STAGE']"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(r.Value)
+}
+
+// What a snippet prints is seen as it comes, and it is ended if that is too much.
+func ExampleSnippet() {
+	ctx := context.Background()
+	s, err := execpolicy.Start(ctx, sandbox, execpolicy.Spec{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	py, err := python.Start(ctx, s, python.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer py.Close()
+	r, err := py.Run(ctx, python.Snippet{
+		Code:        "for epoch in range(3):\n    print('epoch', epoch)",
+		Timeout:     time.Minute,
+		Stdout:      os.Stdout,
+		OutputLimit: 1 << 20,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(r.Outcome)
+}
+
+// The value of a last expression comes as Python writes it, and as JSON where it has any.
+func ExampleResult() {
+	ctx := context.Background()
+	s, err := execpolicy.Start(ctx, sandbox, execpolicy.Spec{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	py, err := python.Start(ctx, s, python.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer py.Close()
+	r, err := py.Run(ctx, python.Snippet{Code: "{'mean': 2.5, 'outliers': None}"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var stats struct{ Mean float64 }
+	err = json.Unmarshal(r.JSON, &stats)
+	fmt.Println(r.Value, stats.Mean, err)
+}
+
+// A model that gets the traceback of its code can mend it.
+func ExampleException() {
+	ctx := context.Background()
+	s, err := execpolicy.Start(ctx, sandbox, execpolicy.Spec{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	py, err := python.Start(ctx, s, python.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer py.Close()
+	r, err := py.Run(ctx, python.Snippet{Code: "price = 'three'\nint(price)"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if e := r.Exception; e != nil {
+		fmt.Printf("Mend this %s, please:\n%s", e.Type, e.Traceback)
 	}
 }
