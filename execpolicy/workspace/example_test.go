@@ -2,18 +2,24 @@ package workspace_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
+	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/workspace"
 )
+
+// sandbox is the zero policy: no network, a read-only root, 512 MiB of memory. TestExamples runs the examples below under it, on each
+// engine.
+var sandbox = execpolicy.DockerPolicy{}
 
 // A project is copied in, whichever engine it is, and what a command has made of it is looked at before it is copied out.
 func Example() {
 	ctx := context.Background()
 	spec := execpolicy.Spec{Workspace: "project"}
-	s, err := workspace.Start(ctx, execpolicy.DockerPolicy{}, spec, workspace.Options{
+	s, err := workspace.Start(ctx, sandbox, spec, workspace.Options{
 		Mode:    workspace.Copied,
 		Exclude: []string{".git", "**/node_modules"},
 		Discard: true,
@@ -41,7 +47,7 @@ func Example() {
 
 func ExampleCollect() {
 	ctx := context.Background()
-	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{}, execpolicy.Spec{})
+	s, err := execpolicy.Start(ctx, sandbox, execpolicy.Spec{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -57,6 +63,96 @@ func ExampleCollect() {
 		return
 	}
 	fmt.Println(os.CopyFS("results", files))
+}
+
+// Of what a session leaves, only so much is taken as was meant.
+func ExampleCollectOptions() {
+	ctx := context.Background()
+	s, err := execpolicy.Start(ctx, sandbox, execpolicy.Spec{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	if _, err := s.Run(ctx, execpolicy.Command{Script: "mkdir plots; for i in 1 2 3; do echo $i >plots/$i.svg; done"}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, most := range []int{3, 2} {
+		_, err := workspace.Collect(ctx, s, ".", workspace.CollectOptions{
+			Patterns: []string{"report.html", "plots/*.svg"},
+			MaxFiles: most,
+			MaxBytes: 10 << 20,
+		})
+		fmt.Println(most, errors.Is(err, execpolicy.ErrTooLarge))
+	}
+}
+
+// A session that copies saves when it is asked to, and once more when it is closed.
+func ExampleSession() {
+	ctx := context.Background()
+	s, err := workspace.Start(ctx, sandbox, execpolicy.Spec{Workspace: "project"}, workspace.Options{Mode: workspace.Copied})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	if _, err := s.Run(ctx, execpolicy.Command{Script: "echo '# Notes' >notes.md"}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	saved, err := s.Save(ctx)
+	for _, c := range saved {
+		fmt.Println(c.Kind, c.Name)
+	}
+	fmt.Println(err)
+}
+
+// What a model is not to see stays out, and what it makes stays inside.
+func ExampleOptions() {
+	ctx := context.Background()
+	s, err := workspace.Start(ctx, sandbox, execpolicy.Spec{Workspace: "project"}, workspace.Options{
+		Exclude: []string{".git", "**/*.key"},
+		Discard: true,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	r, err := s.Run(ctx, execpolicy.Command{Script: "touch scratch; ls -A"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Print(r.Text())
+}
+
+// A program that wants the directory itself, and no copy of it, is told where the engine can't mount it.
+func ExampleMode() {
+	remote := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: os.Args[0], Remote: true}} // no engine is asked
+	_, err := workspace.Start(context.Background(), remote, execpolicy.Spec{Workspace: "."}, workspace.Options{Mode: workspace.Mounted})
+	fmt.Println(errors.Is(err, execpolicy.ErrNoMount))
+	// Output: true
+}
+
+// What was deleted inside stays on the host, for the caller to delete.
+func ExampleKind() {
+	for _, c := range []workspace.Change{
+		{Name: "main.py", Kind: workspace.Changed},
+		{Name: "new.py", Kind: workspace.Added},
+		{Name: "old.py", Kind: workspace.Deleted},
+	} {
+		if c.Kind == workspace.Deleted {
+			fmt.Println(c.Name, "may go")
+			continue
+		}
+		fmt.Println(c.Name, "was", c.Kind)
+	}
+	// Output:
+	// main.py was changed
+	// new.py was added
+	// old.py may go
 }
 
 func ExampleChange() {
