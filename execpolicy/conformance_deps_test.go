@@ -1,6 +1,10 @@
 package execpolicy_test
 
 import (
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -100,6 +104,34 @@ func TestImportsPointDownwards(t *testing.T) {
 			if ours, ok := strings.CutPrefix(path, module+"/"); ok {
 				assert.Check(t, slices.Contains(allowed, ours), "%s must not import %s", name, ours)
 			}
+		}
+	}
+}
+
+// A type has an example if one is named for it or for one of its methods. A function's is the function's.
+func TestEveryTypeHasAnExample(t *testing.T) {
+	for name := range rooms {
+		if strings.HasPrefix(name, "internal/") {
+			continue
+		}
+		paths, err := filepath.Glob("../" + name + "/*.go")
+		assert.NilError(t, err)
+		var files []*ast.File
+		fset := token.NewFileSet()
+		for _, path := range paths {
+			file, err := parser.ParseFile(fset, path, nil, parser.ParseComments)
+			assert.NilError(t, err)
+			files = append(files, file)
+		}
+		p, err := doc.NewFromFiles(fset, files, module+"/"+name)
+		assert.NilError(t, err)
+		assert.Check(t, len(p.Types) > 0 || len(p.Funcs) > 0, "nothing is seen of %s", name)
+		for _, typ := range p.Types {
+			examples := len(typ.Examples)
+			for _, method := range typ.Methods {
+				examples += len(method.Examples)
+			}
+			assert.Check(t, examples > 0, "%s.%s has no example", p.Name, typ.Name)
 		}
 	}
 }
