@@ -148,7 +148,7 @@ func validate(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Re
 	if cache == "" {
 		refuse("the cache has no name")
 	} else if _, err := p.Explain(ctx, execpolicy.Spec{Workspace: cache, Labels: r.Labels}); err != nil {
-		errs = multierror.Append(errs, err)
+		errs = multierror.Append(errs, fmt.Errorf("with the cache %q as the workspace: %w", cache, err))
 	}
 	for _, m := range p.Mounts {
 		if within(m.Target) {

@@ -230,6 +230,7 @@ func TestInvalidBuildStartsNothing(t *testing.T) {
 		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 		_, err = deps.Build(t.Context(), p.policy, filepath.Join(p.cache, "none"), scripts(":"))
 		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+		assert.ErrorContains(t, err, "with the cache")
 
 		remote := *p.policy.Engine
 		remote.Remote = true
