@@ -150,6 +150,7 @@ func (p *failsOnce) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolic
 func TestEngineThatHangs(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
+	enginetest.Check(t) // behind the engine, which what goes on trying needs to the end
 	p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", Limits: execpolicy.Limits{TerminationTimeout: 2 * time.Second}}
 	s := open(t, p, execpolicy.Spec{})
 	e.Set(fakeengine.Faults{Hang: []string{fakeengine.Every}})
@@ -175,6 +176,7 @@ func TestEngineThatHangs(t *testing.T) {
 func TestSessionLostWhileEngineHangs(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
+	enginetest.Check(t) // behind the engine, which what goes on trying needs to the end
 	limits := execpolicy.Limits{TerminationTimeout: 4 * time.Second}
 	s := open(t, execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", Limits: limits}, execpolicy.Spec{})
 	c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 30"})

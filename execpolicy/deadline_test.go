@@ -284,6 +284,7 @@ func (p place) standStill(t *testing.T, e ending, after time.Duration) (sent boo
 // A client that stands still may hold a lock without which nothing can be removed: it is ended while the removal waits.
 func TestClientThatHoldsUpTheRemoval(t *testing.T) {
 	fakeengine.NeedIsolation(t)
+	enginetest.Check(t)
 	fake := fakeengine.New(t, dockercli.Podman, fakeengine.Faults{})
 	// Behind the removal it would be ended later than this test waits.
 	limits := execpolicy.Limits{TerminationTimeout: 3 * patience}
@@ -327,6 +328,7 @@ func TestStdinOfCommandsThatNeverRan(t *testing.T) {
 // A start is ended in time while its client has not come to anything: by its context, and by its own deadline.
 func TestStartBehindASlowClient(t *testing.T) {
 	fakeengine.NeedIsolation(t)
+	enginetest.Check(t)
 	tests := map[string]func(t *testing.T){}
 	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
 		for _, e := range endings[:4] {
@@ -404,6 +406,7 @@ func (p spawning) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.
 // A pull ends with the start's context, at its own deadline, and whatever becomes of its progress. It does not count in the start's time.
 func TestPull(t *testing.T) {
 	fakeengine.NeedIsolation(t)
+	enginetest.Check(t)
 	tests := map[string]func(t *testing.T){}
 	for _, e := range endings[:4] {
 		tests[e.name] = func(t *testing.T) {
@@ -474,10 +477,11 @@ func TestRestartIsEnded(t *testing.T) {
 // With an engine that does not answer, Close and Restart come back in time and say what is not known; both may be tried again.
 func TestRestartAndCloseOfAnEngineThatHangs(t *testing.T) {
 	fakeengine.NeedIsolation(t)
-	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
-		t.Run(kind.String(), func(t *testing.T) {
+	fakes := []*fakeengine.Engine{fakeengine.New(t, dockercli.Docker, fakeengine.Faults{}), fakeengine.New(t, dockercli.Podman, fakeengine.Faults{})}
+	enginetest.Check(t) // behind the engines, which what goes on trying needs to the end
+	for _, fake := range fakes {
+		t.Run(fake.Kind.String(), func(t *testing.T) {
 			t.Parallel()
-			fake := fakeengine.New(t, kind, fakeengine.Faults{})
 			limits := execpolicy.Limits{StartupTimeout: ample, TerminationTimeout: 3 * time.Second}
 			s := open(t, execpolicy.DockerPolicy{Engine: fake.Engine, Limits: limits}, execpolicy.Spec{})
 			hung := fakeengine.Faults{Hang: []string{fakeengine.Every}}

@@ -228,6 +228,7 @@ func TestContainerInTheHostsNamespaceSignalsNobody(t *testing.T) {
 // A removal that hangs is helped by a kill of everything inside, but never where inside is the host.
 func TestOnlyAnOwnNamespaceIsEndedFromInside(t *testing.T) {
 	fakeengine.NeedIsolation(t)
+	enginetest.Check(t)
 	for name, extra := range map[string][]string{"own": nil, "the host's": {"--pid=host"}} {
 		t.Run(name, func(t *testing.T) {
 			fake := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})

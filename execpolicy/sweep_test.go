@@ -402,6 +402,7 @@ func expired(t *testing.T, e *fakeengine.Engine, n int) []string {
 }
 
 func TestSweepGoesOn(t *testing.T) {
+	enginetest.Check(t)
 	const denied = "Error response from daemon: something is in the way of NAME\n"
 	fail := func(verb string, f fakeengine.Failure) fakeengine.Faults {
 		return fakeengine.Faults{Fail: map[string]fakeengine.Failure{verb: f}}
@@ -447,6 +448,7 @@ func TestSweepGoesOn(t *testing.T) {
 }
 
 func TestSweepIsBoundByItsContext(t *testing.T) {
+	enginetest.Check(t)
 	for _, verb := range []string{"ps", "container inspect", "rm"} {
 		t.Run(verb, func(t *testing.T) {
 			t.Parallel()
@@ -516,6 +518,7 @@ func TestSweepIsBoundByItsContext(t *testing.T) {
 
 // Code that spins above its process 1's priority holds a removal up for minutes.
 func TestSweepHelpsARemovalThatHangs(t *testing.T) {
+	enginetest.Check(t)
 	fake := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{Hang: []string{"rm"}})
 	names := expired(t, fake, 1)
 	var removed []string
@@ -535,6 +538,7 @@ func TestSweepHelpsARemovalThatHangs(t *testing.T) {
 }
 
 func TestSweepFindsTheEngine(t *testing.T) {
+	enginetest.Check(t)
 	fake := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
 	names := expired(t, fake, 1)
 	// In a program of its own: what was found is remembered.
