@@ -112,7 +112,7 @@ func unhurried(t *testing.T, limit time.Duration, f func(limit time.Duration) er
 }
 
 var killCases = []conformanceCase{
-	{name: "3.2.4 3.3.2 3.4 D4 D25 D41 a timeout keeps output and state, and its program is gone", do: func(t *testing.T, s session) {
+	{name: "3.2.4 3.3.2 3.4.20 3.4.21 D4 D25 D41 a timeout keeps output and state, and its program is gone", do: func(t *testing.T, s session) {
 		var name string
 		r := s.timedOut(s.until(by(execpolicy.RungTerm), func() { name = s.Name(); s.ok("kept=5") }, s.shortly("printf partial; echo e >&2; sleep 4711")))
 		assert.Equal(t, string(r.Stdout), "partial")

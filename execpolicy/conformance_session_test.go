@@ -185,7 +185,7 @@ var sessionCases = []placeCase{
 		<-s.Done()
 		assert.Assert(t, !strings.Contains(p.cli(t, "ps", "--all", "--format={{.Names}}"), name))
 	}},
-	{"3.4 D30 D31 workspaces of awkward names", func(t *testing.T, p place) {
+	{"3.4.22 D30 D31 workspaces of awkward names", func(t *testing.T, p place) {
 		for _, name := range []string{"a b:c", `it's, "quoted"`, "langchain-shell-case", "ünï,code;=&"} {
 			dir := newWorkspace(t, name)
 			spec := p.spec()
@@ -193,7 +193,7 @@ var sessionCases = []placeCase{
 			p.writesInto(t, spec, dir)
 		}
 	}},
-	{"3.4 D30 a relative workspace", func(t *testing.T, p place) {
+	{"3.4.22 D30 a relative workspace", func(t *testing.T, p place) {
 		dir := newWorkspace(t, "workspace")
 		here, err := os.Getwd()
 		assert.NilError(t, err)
@@ -230,7 +230,7 @@ var sessionCases = []placeCase{
 		s := open(t, policy, spec)
 		assert.Assert(t, s.script("echo x >file").ExitCode != 0)
 	}},
-	{"3.4 D35 the image -x is refused", func(t *testing.T, p place) {
+	{"3.4.23 D35 the image -x is refused", func(t *testing.T, p place) {
 		policy := p.policy()
 		policy.Image = "-x"
 		_, err := execpolicy.Start(t.Context(), policy, p.spec())
@@ -259,7 +259,7 @@ var sessionCases = []placeCase{
 		_, err := execpolicy.Start(t.Context(), policy, spec)
 		assert.ErrorIs(t, err, execpolicy.ErrStart)
 	}},
-	{"3.4 D3 D32 labels are there and values are not", func(t *testing.T, p place) {
+	{"3.4.24 D3 D32 labels are there and values are not", func(t *testing.T, p place) {
 		const secret = "hunter2\nof two lines"
 		spec := p.spec()
 		spec.Env = map[string]string{"TOKEN": secret}
