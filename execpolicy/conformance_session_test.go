@@ -1,9 +1,13 @@
 package execpolicy_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -186,7 +190,7 @@ var sessionCases = []placeCase{
 		assert.Assert(t, !strings.Contains(p.cli(t, "ps", "--all", "--format={{.Names}}"), name))
 	}},
 	{"3.4.22 D30 D31 workspaces of awkward names", func(t *testing.T, p place) {
-		for _, name := range []string{"a b:c", `it's, "quoted"`, "langchain-shell-case", "ünï,code;=&"} {
+		for _, name := range []string{"a b:c", `it's, "quoted"`, "langchain-shell-case", "ünï,code;=&", "two\nlines"} {
 			dir := newWorkspace(t, name)
 			spec := p.spec()
 			spec.Workspace = dir
@@ -202,17 +206,14 @@ var sessionCases = []placeCase{
 		assert.NilError(t, err)
 		p.writesInto(t, spec, dir)
 	}},
-	{"D30 a workspace of several lines works or is refused", func(t *testing.T, p place) {
-		dir := newWorkspace(t, "two\nlines")
-		spec := p.spec()
-		spec.Workspace = dir
-		s, err := execpolicy.Start(t.Context(), p.policy(), spec)
-		if err != nil {
-			t.Logf("refused: %v", err)
-			return
+	{"D30 workspaces that no engine can mount", func(t *testing.T, p place) {
+		for name, why := range map[string]string{"a line\n": "would cut the white space", "two\r\nlines": "would drop its carriage return"} {
+			spec := p.spec()
+			spec.Workspace = newWorkspace(t, name)
+			_, err := execpolicy.Start(t.Context(), p.policy(), spec)
+			assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+			assert.ErrorContains(t, err, why)
 		}
-		assert.NilError(t, s.Close())
-		p.writesInto(t, spec, dir)
 	}},
 	{"D31 a workspace that is not there", func(t *testing.T, p place) {
 		for _, dir := range []string{"/no/such/directory", "conformance_test.go", "/"} {
@@ -244,20 +245,30 @@ var sessionCases = []placeCase{
 		assert.ErrorIs(t, err, dockercli.ErrImageMissing)
 	}},
 	{"D7 a shell that the image does not have", func(t *testing.T, p place) {
-		spec := p.spec()
-		spec.Command = []string{"/no/such/shell"}
-		policy := p.policy()
-		policy.StartupTimeout = time.Second
-		_, err := execpolicy.Start(t.Context(), policy, spec)
-		assert.ErrorIs(t, err, execpolicy.ErrStart)
+		for _, shell := range []string{"/no/such/shell", "no-such-shell"} {
+			spec := p.spec()
+			spec.Command = []string{shell}
+			_, err := execpolicy.Start(t.Context(), p.policy(), spec)
+			assert.ErrorIs(t, err, execpolicy.ErrStart)
+			assert.ErrorContains(t, err, "the worker shell could not be set up")
+			assert.Assert(t, !errors.Is(err, context.DeadlineExceeded), "%v", err)
+		}
 	}},
 	{"D5 D7 a command that is no shell", func(t *testing.T, p place) {
 		spec := p.spec()
 		spec.Command = []string{"sleep", "4725"}
 		policy := p.policy()
-		policy.StartupTimeout = time.Second
-		_, err := execpolicy.Start(t.Context(), policy, spec)
-		assert.ErrorIs(t, err, execpolicy.ErrStart)
+		// The limit is also that of what comes before the shell is asked.
+		unhurried(t, time.Second, func(limit time.Duration) error {
+			policy.StartupTimeout = limit
+			_, err := execpolicy.Start(t.Context(), policy, spec)
+			assert.ErrorIs(t, err, execpolicy.ErrStart)
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+			if !strings.Contains(err.Error(), "if the command is not a shell, it can't be a session's") {
+				return err
+			}
+			return nil
+		})
 	}},
 	{"3.4.24 D3 D32 labels are there and values are not", func(t *testing.T, p place) {
 		const secret = "hunter2\nof two lines"
@@ -343,11 +354,43 @@ var sessionCases = []placeCase{
 	{"a fork bomb stays within the limit and is ended", func(t *testing.T, p place) {
 		policy := p.policy()
 		policy.PidsLimit = 64
-		s := open(t, policy, p.spec())
+		spec := p.spec()
+		told := map[int][]execpolicy.Outcome{} // by the record of the command
+		spec.Audit = execpolicy.NewAuditor(func(e execpolicy.Event) error {
+			switch e.Kind {
+			case execpolicy.EventCommand:
+				told[e.Seq] = nil
+			case execpolicy.EventResult:
+				told[e.Of] = append(told[e.Of], e.Outcome)
+			}
+			return nil
+		})
+		s := open(t, policy, spec)
 		s.ok("kept=5")
 		r := s.run(execpolicy.Command{Script: "b() { b | b & sleep 4727; }; b", Timeout: short})
 		assert.Assert(t, r.Outcome == execpolicy.TimedOut || r.Outcome == execpolicy.Exited, r.Text())
-		wait(t, func() bool { return s.script("echo next").Text() == "next\n" }, "the session does not answer")
+		assert.Equal(t, r.ExitCode < 0, r.Outcome == execpolicy.TimedOut)
+		lost := r.StateLost
+		wait(t, func() bool {
+			r := s.script("echo next")
+			lost = lost || r.StateLost
+			return r.Text() == "next\n"
+		}, "the session does not answer")
+		// One that has ended by itself leaves its jobs behind.
+		if r.Outcome == execpolicy.TimedOut {
+			s.gone("sleep 4727")
+		}
+		for i := range 10 {
+			assert.Equal(t, s.ok(fmt.Sprint("echo ", i)), strconv.Itoa(i))
+		}
+		assert.Equal(t, s.ok("echo ${kept-lost}"), map[bool]string{true: "lost", false: "5"}[lost])
+		assert.NilError(t, s.Close())
+		// The bomb was the second command.
+		commands := slices.Sorted(maps.Keys(told))
+		assert.DeepEqual(t, told[commands[1]], []execpolicy.Outcome{r.Outcome})
+		for _, of := range commands {
+			assert.Equal(t, len(told[of]), 1, "%v", told)
+		}
 	}},
 	{"Compat has sessions too", func(t *testing.T, p place) {
 		policy := execpolicy.Compat()
