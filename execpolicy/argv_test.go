@@ -180,6 +180,14 @@ func (o oracle) command(binary, workspace string, env [][2]string, command []str
 
 // Every combination of LangChain's fields gives its argument list, but for the words by which the library owns its container.
 func TestCompatIsLangChains(t *testing.T) {
+	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
+		t.Run(kind.String(), func(t *testing.T) {
+			compatIsLangChains(t, &dockercli.Engine{Path: "/usr/bin/" + kind.String(), Kind: kind})
+		})
+	}
+}
+
+func compatIsLangChains(t *testing.T, e *dockercli.Engine) {
 	workspaces := []string{filepath.Join(t.TempDir(), "w"), filepath.Join(t.TempDir(), "langchain-shell-ab12"), filepath.Join(t.TempDir(), "a b,c")}
 	for _, dir := range workspaces {
 		assert.NilError(t, os.Mkdir(dir, 0o755))
@@ -190,7 +198,7 @@ func TestCompatIsLangChains(t *testing.T) {
 	for _, image := range []string{"", "ubuntu:22.04"} {
 		for _, keep := range bools {
 			for _, network := range bools {
-				for _, memory := range []int64{0, 8 << 20} {
+				for _, memory := range []int64{0, 4096} {
 					for _, workspace := range workspaces {
 						for _, readOnly := range bools {
 							for _, env := range [][][2]string{nil, {{"A", ""}, {"B", "x=y z"}, {"PATH", "/bin"}}} {
@@ -206,7 +214,7 @@ func TestCompatIsLangChains(t *testing.T) {
 												for _, kv := range env {
 													spec.Env[kv[0]] = kv[1]
 												}
-												got, err := p.Argv(&dockercli.Engine{Path: "/usr/bin/docker"}, spec, "cofferdam-name")
+												got, err := p.Argv(e, spec, "cofferdam-name")
 												assert.NilError(t, err)
 
 												o := oracle{image, keep, network, extra, memory, cpus, readOnly, user}
@@ -216,7 +224,7 @@ func TestCompatIsLangChains(t *testing.T) {
 												if command == nil {
 													command = []string{"/bin/bash"}
 												}
-												want := o.command("/usr/bin/docker", workspace, env, command)
+												want := o.command(e.Path, workspace, env, command)
 												ours := got[3 : len(got)-len(want)+3]
 												if own == nil {
 													own = slices.Clone(ours)
@@ -237,9 +245,13 @@ func TestCompatIsLangChains(t *testing.T) {
 		}
 	}
 	assert.Equal(t, cases, 2*2*2*2*3*2*2*2*2*2*3)
+	allowed := []string{"--name=", "--label=", "--log-driver=none", "--pull=never", "--entrypoint=", "--tmpfs=/.cofferdam:", "--no-healthcheck"}
+	if e.Kind == dockercli.Podman {
+		// With these it does what docker does by itself.
+		allowed = append(allowed, "--detach-keys=", "--read-only-tmpfs=false", "--systemd=false", "--sdnotify=ignore", "--no-hosts")
+	}
 	for _, word := range own {
-		owned := slices.ContainsFunc([]string{"--name=", "--label=", "--log-driver=none", "--pull=never", "--entrypoint=", "--tmpfs=/.cofferdam:", "--no-healthcheck"},
-			func(prefix string) bool { return strings.HasPrefix(word, prefix) })
+		owned := slices.ContainsFunc(allowed, func(prefix string) bool { return strings.HasPrefix(word, prefix) })
 		assert.Check(t, owned, "%q is none of the flags by which the library owns its container", word)
 	}
 }

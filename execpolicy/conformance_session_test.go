@@ -392,6 +392,42 @@ var sessionCases = []placeCase{
 			assert.Equal(t, len(told[of]), 1, "%v", told)
 		}
 	}},
+	{"3.1.1 a limit of no lines is the default", func(t *testing.T, p place) {
+		for limit, want := range map[int]string{0: "\n100\n\n... Output truncated at 100 lines (observed 101).", -1: "\n101\n"} {
+			policy := p.policy()
+			policy.MaxOutputLines = limit
+			s := open(t, policy, p.spec())
+			text := s.script("seq 1 101").Text()
+			assert.Assert(t, strings.HasSuffix(text, want), text)
+		}
+	}},
+	{"3.1.14 3.1.17 the client has this program's environment, and nothing of the workspace", func(t *testing.T, p place) {
+		// LangChain's works in the workspace, of which nobody knows what is in it.
+		want, err := os.Getwd()
+		assert.NilError(t, err)
+		if p.engine.Kind == dockercli.Podman {
+			want = "/proc"
+		}
+		for _, name := range []string{"workspace", "langchain-shell-case"} {
+			policy := execpolicy.Compat()
+			policy.Engine, policy.Image, policy.Limits = p.engine, p.image, p.policy().Limits
+			spec := p.spec()
+			spec.Workspace, spec.Env = newWorkspace(t, name), map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin", "ONLY": "inside"}
+			s := open(t, policy, spec)
+			assert.Equal(t, s.ok(`echo "$PATH $ONLY"`), "/usr/local/bin:/usr/bin:/bin inside")
+			client := p.client(t, s.Name())
+			defer client.Release()
+			proc := filepath.Join("/proc", strconv.Itoa(client.Pid))
+			dir, err := os.Readlink(filepath.Join(proc, "cwd"))
+			assert.NilError(t, err)
+			assert.Equal(t, dir, want)
+			environ, err := os.ReadFile(filepath.Join(proc, "environ"))
+			assert.NilError(t, err)
+			words := strings.Split(string(environ), "\x00")
+			assert.Assert(t, slices.Contains(words, "PATH="+os.Getenv("PATH")), "%q", words)
+			assert.Assert(t, !slices.Contains(words, "ONLY=inside"))
+		}
+	}},
 	{"Compat has sessions too", func(t *testing.T, p place) {
 		policy := execpolicy.Compat()
 		policy.Engine, policy.Image, policy.Limits = p.engine, p.image, p.policy().Limits

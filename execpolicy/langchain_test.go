@@ -51,14 +51,14 @@ var langchainCases = []struct {
 	}},
 	{"3.1.14 argument list with limits", func(t *testing.T) {
 		policy := execpolicy.Compat()
-		policy.Image, policy.MemoryBytes = "ubuntu:22.04", 8<<20
+		policy.Image, policy.MemoryBytes = "ubuntu:22.04", 4096
 		policy.ExtraRunArgs, policy.AllowUnsafeArgs = []string{"--ipc", "host"}, []string{"ipc"}
 		dir := t.TempDir()
 		argv, err := policy.Argv(&dockercli.Engine{Path: "/usr/bin/docker"}, execpolicy.Spec{
 			Workspace: dir, Env: map[string]string{"PATH": "/bin"}, Command: []string{"/bin/bash"}}, "cofferdam-name")
 		assert.NilError(t, err)
 		assert.DeepEqual(t, argv[:3], []string{"/usr/bin/docker", "run", "-i"})
-		assert.DeepEqual(t, argv[slices.Index(argv, "--rm"):], []string{"--rm", "--network", "none", "--memory", "8388608", "-v", dir + ":" + dir, "-w", dir,
+		assert.DeepEqual(t, argv[slices.Index(argv, "--rm"):], []string{"--rm", "--network", "none", "--memory", "4096", "-v", dir + ":" + dir, "-w", dir,
 			"-e", "PATH=/bin", "--ipc", "host", "ubuntu:22.04", "/bin/bash"})
 	}},
 	{"3.1.15 cpu_time_seconds", func(t *testing.T) {
@@ -185,6 +185,20 @@ var langchainCases = []struct {
 			_, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: e.Engine, PullTimeout: -1}, execpolicy.Spec{})
 			assert.ErrorIs(t, err, execpolicy.ErrStart)
 			assert.ErrorIs(t, err, class)
+		}
+	}},
+	{"D5 what an engine says before the session is no command's output", func(t *testing.T) {
+		fakeengine.NeedIsolation(t)
+		for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
+			e := fakeengine.New(t, kind, fakeengine.Faults{ImageMissing: true, Warning: "WARNING: No swap limit support"})
+			var progress strings.Builder
+			s := open(t, execpolicy.DockerPolicy{Engine: e.Engine, PullProgress: &progress}, execpolicy.Spec{})
+			r := s.script("echo out; echo err >&2")
+			assert.Equal(t, string(r.Stdout), "out\n")
+			assert.Equal(t, string(r.Stderr), "err\n")
+			assert.Equal(t, r.LateBytes, int64(0))
+			assert.Assert(t, strings.Contains(progress.String(), execpolicy.DefaultImage), progress.String())
+			assert.NilError(t, s.Close())
 		}
 	}},
 	{"D36 an image that is missing is pulled once", func(t *testing.T) {
