@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -214,6 +215,28 @@ var outputCases = []conformanceCase{
 		assert.Equal(t, s.script("true").LateBytes, int64(0))
 	}},
 	{name: "D27 streams are apart", script: "echo '[stderr] fake'; echo real >&2", out: "[stderr] fake\n", err: "real\n"},
+	{name: "reads and writes of a command wait", do: func(t *testing.T, s session) {
+		const script = "cat /proc/self/fdinfo/0 /proc/self/fdinfo/1 /proc/self/fdinfo/2"
+		waits := func(c execpolicy.Command) {
+			t.Helper()
+			out := string(s.run(c).Stdout)
+			all := regexp.MustCompile(`(?m)^flags:\s*(\d+)$`).FindAllStringSubmatch(out, -1)
+			assert.Equal(t, len(all), 3, out)
+			for _, flags := range all {
+				const nonblock = 0o4000 // as Linux has it
+				n, err := strconv.ParseUint(flags[1], 8, 32)
+				assert.NilError(t, err)
+				assert.Assert(t, n&nonblock == 0, out)
+			}
+		}
+		for range 2 {
+			waits(execpolicy.Command{Script: script})
+			waits(execpolicy.Command{Argv: strings.Fields(script)})
+			waits(execpolicy.Command{Script: script, Stdin: strings.NewReader("x")})
+			// GNU's dd, if it is that, leaves both streams so that they don't.
+			s.script("dd oflag=nonblock count=0; dd oflag=nonblock count=0 >&2")
+		}
+	}},
 	{name: "3.4.16 D1 D20 a background flood between commands is bounded and counted", do: func(t *testing.T, s session) {
 		s.ok("yes flood & flood=$!")
 		wait(t, func() bool { return s.script(":").LateBytes > 0 }, "nothing of the flood was counted")

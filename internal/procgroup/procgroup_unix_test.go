@@ -62,6 +62,15 @@ var helpers = map[string]func(args []string) int{
 		fmt.Print(syscall.Getpgrp() == os.Getpid())
 		return 0
 	},
+	// Which of its streams' reads and writes don't wait.
+	"nonblocking": func([]string) int {
+		for fd := range 3 {
+			if nonblocking(uintptr(fd)) {
+				fmt.Print(fd, " ")
+			}
+		}
+		return 0
+	},
 	"eof": func([]string) int {
 		n, err := io.Copy(io.Discard, os.Stdin)
 		if n != 0 || err != nil {
@@ -161,6 +170,11 @@ func readyPid(t testing.TB, line string) int {
 	return pid
 }
 
+func nonblocking(fd uintptr) bool {
+	flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, fd, syscall.F_GETFL, 0)
+	return errno != 0 || flags&syscall.O_NONBLOCK != 0
+}
+
 // gone reports whether the process pid has ended, as a zombie or altogether.
 func gone(pid int) poll.Check {
 	return func(poll.LogT) poll.Result {
@@ -211,6 +225,48 @@ func TestNoStdinIsEmpty(t *testing.T) {
 	state, err := Output(context.Background(), helper(t, "eof"), nil, nil)
 	assert.NilError(t, err)
 	assert.Equal(t, state.ExitCode(), 0)
+}
+
+// Programs are not made for streams that don't wait, nor are others that have the caller's own files open.
+func TestStreamsWait(t *testing.T) {
+	for name, pipe := range map[string]func() (r, w *os.File){
+		// Go's own pipes don't wait.
+		"Go's": func() (r, w *os.File) {
+			r, w, err := os.Pipe()
+			assert.NilError(t, err)
+			return r, w
+		},
+		"the caller's": func() (r, w *os.File) {
+			var fds [2]int
+			assert.NilError(t, syscall.Pipe(fds[:]))
+			return os.NewFile(uintptr(fds[0]), "r"), os.NewFile(uintptr(fds[1]), "w")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var ends [3][2]*os.File
+			for i := range ends {
+				ends[i][0], ends[i][1] = pipe()
+				defer ends[i][0].Close()
+				defer ends[i][1].Close()
+			}
+			c := helper(t, "nonblocking")
+			c.Stdin, c.Stdout, c.Stderr = ends[0][0], ends[1][1], ends[2][1]
+			p, err := Start(c)
+			assert.NilError(t, err)
+			<-p.Done()
+			ends[1][1].Close()
+			said, err := io.ReadAll(ends[1][0])
+			assert.NilError(t, err)
+			assert.Equal(t, string(said), "")
+			if name == "the caller's" {
+				for _, f := range []*os.File{ends[0][0], ends[0][1], ends[2][0], ends[2][1]} {
+					raw, err := f.SyscallConn()
+					assert.NilError(t, err)
+					assert.NilError(t, raw.Control(func(fd uintptr) { assert.Check(t, !nonblocking(fd), f.Name()) }))
+				}
+			}
+		})
+	}
 }
 
 func TestTerminate(t *testing.T) {
