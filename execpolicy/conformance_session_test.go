@@ -311,10 +311,15 @@ var sessionCases = []placeCase{
 		assert.Equal(t, s.ok("echo x >/tmp/file; echo x >/workspace/file; pwd"), "/workspace")
 	}},
 	{"one command in a session of its own", func(t *testing.T, p place) {
-		r, err := execpolicy.Run(t.Context(), p.policy(), p.spec(), execpolicy.Command{Argv: []string{"sh", "-c", "echo out; exit 5"}})
-		assert.NilError(t, err)
-		assert.Equal(t, r.ExitCode, 5)
-		assert.Equal(t, r.Text(), "out\n\nExit code: 5")
+		const script = "x=out; echo $x; exit 5"
+		for _, c := range []execpolicy.Command{{Argv: []string{"sh", "-c", script}}, {Script: script}} {
+			r, err := execpolicy.Run(t.Context(), p.policy(), p.spec(), c)
+			assert.NilError(t, err)
+			assert.Equal(t, r.Outcome, execpolicy.Exited)
+			assert.Equal(t, r.ExitCode, 5)
+			assert.Equal(t, r.StateLost, c.Script != "")
+			assert.Equal(t, r.Text(), "out\n\nExit code: 5")
+		}
 	}},
 	{"signals to process 1 from inside", func(t *testing.T, p place) {
 		s := open(t, p.policy(), p.spec())

@@ -1,0 +1,109 @@
+//go:build linux
+
+package execpolicy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+)
+
+// A callersPolicy is one as others write it, which has nothing but what the package exports: it runs what it is given on this machine.
+type callersPolicy struct {
+	scratch  string
+	argv     []string // in place of the session's, if there is any
+	diagnose func(exitCode int, stderr []byte) error
+
+	spawned, killed int
+}
+
+func (p *callersPolicy) Spawn(_ context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+	argv := spec.Supervisor
+	if p.argv != nil {
+		argv = p.argv
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	// A session signals the whole group of its process 1.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stdin, err1 := cmd.StdinPipe()
+	stdout, err2 := cmd.StdoutPipe()
+	stderr, err3 := cmd.StderrPipe()
+	if err := errors.Join(err1, err2, err3, cmd.Start()); err != nil {
+		return nil, err
+	}
+	p.spawned++
+	done, code := make(chan struct{}), -1
+	go func() {
+		defer close(done)
+		// cmd.Wait would close what the session reads.
+		if state, err := cmd.Process.Wait(); err == nil {
+			code = state.ExitCode()
+		}
+	}()
+	return &execpolicy.Process{
+		Name: fmt.Sprint("own ", p.spawned), Stdin: stdin, Stdout: stdout, Stderr: stderr, Done: done,
+		Kill: func(ctx context.Context) error {
+			p.killed++
+			cmd.Process.Kill()
+			select {
+			case <-done:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		},
+		Limits: hostLimits, Scratch: p.scratch, Dir: p.scratch, ExitCode: func() int { return code }, Diagnose: p.diagnose,
+	}, nil
+}
+
+// Sessions work over a policy that is not the library's.
+func TestPolicyOfTheCallersOwn(t *testing.T) {
+	enginetest.Check(t)
+	p := &callersPolicy{scratch: t.TempDir()}
+	s := open(t, p, execpolicy.Spec{Env: sessionEnv, Startup: []string{"kept=5"}})
+	assert.Equal(t, s.Name(), "own 1")
+	assert.Equal(t, s.ok("pwd; echo $kept $NUM"), p.scratch+"\n5 42")
+	r := s.script("echo out; echo err >&2; (exit 3)")
+	assert.Equal(t, string(r.Stdout)+string(r.Stderr), "out\nerr\n")
+	assert.Equal(t, r.ExitCode, 3)
+	r = s.run(execpolicy.Command{Argv: []string{"cat"}, Stdin: strings.NewReader("in")})
+	assert.Equal(t, string(r.Stdout), "in")
+	s.byRung(execpolicy.RungTerm, "kept=6", "echo begun; sleep 4751")
+	noProcess(t, "sleep 4751")
+	assert.Equal(t, s.ok("echo $kept"), "6")
+	assert.NilError(t, s.Restart(t.Context()))
+	assert.Equal(t, s.Name(), "own 2")
+	assert.Equal(t, s.ok("echo $kept"), "5")
+	assert.NilError(t, s.Close())
+	<-s.Done()
+	assert.Equal(t, p.spawned, 2)
+	assert.Assert(t, p.killed >= p.spawned, "%d are killed of %d", p.killed, p.spawned)
+}
+
+// What a policy knows of a start that failed is in the error, and what the program said if it knows nothing.
+func TestPolicyOfTheCallersOwnThatFails(t *testing.T) {
+	enginetest.Check(t)
+	full := errors.New("the machine is full")
+	p := &callersPolicy{scratch: t.TempDir(), argv: []string{"sh", "-c", "echo no room >&2; exit 7"}}
+	_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+	assert.ErrorIs(t, err, execpolicy.ErrStart)
+	assert.ErrorContains(t, err, "with status 7; it said: no room")
+	p.diagnose = func(exitCode int, stderr []byte) error {
+		assert.Check(t, exitCode == 7 && string(stderr) == "no room\n", "%d %q", exitCode, stderr)
+		return full
+	}
+	_, err = execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+	assert.ErrorIs(t, err, execpolicy.ErrStart)
+	assert.ErrorIs(t, err, full)
+	assert.Equal(t, p.spawned, 2)
+	assert.Assert(t, p.killed >= p.spawned, "%d are killed of %d", p.killed, p.spawned)
+}
