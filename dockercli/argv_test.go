@@ -71,46 +71,51 @@ func TestEveryOptionIsSet(t *testing.T) {
 }
 
 type argvCase struct {
-	name  string
-	build func(e *dockercli.Engine) ([]string, error)
+	name string
+	// refusal is what a real engine says to it where nothing has the names. If nil, it has no complaint.
+	refusal error
+	build   func(e *dockercli.Engine) ([]string, error)
 }
 
-func argvCases() []argvCase {
+func argvCases(name, image string) []argvCase {
 	type E = dockercli.Engine
-	const name = "cofferdam-1"
 	return []argvCase{
-		{"run-none", func(e *E) ([]string, error) { return e.RunArgs(dockercli.RunOptions{Image: "image"}) }},
-		{"run-every", func(e *E) ([]string, error) { return e.RunArgs(everyOption()) }},
-		{"run-image-entrypoint", func(e *E) ([]string, error) {
-			return e.RunArgs(dockercli.RunOptions{Image: "image", ImageEntrypoint: true, Env: []string{"HTTP_PROXY"}})
+		{"run-none", dockercli.ErrPull, func(e *E) ([]string, error) { return e.RunArgs(dockercli.RunOptions{Image: image}) }},
+		{"run-every", dockercli.ErrImageMissing, func(e *E) ([]string, error) {
+			o := everyOption()
+			o.Image = image
+			return e.RunArgs(o)
 		}},
-		{"exec-none", func(e *E) ([]string, error) {
+		{"run-image-entrypoint", dockercli.ErrPull, func(e *E) ([]string, error) {
+			return e.RunArgs(dockercli.RunOptions{Image: image, ImageEntrypoint: true, Env: []string{"HTTP_PROXY"}})
+		}},
+		{"exec-none", dockercli.ErrNoContainer, func(e *E) ([]string, error) {
 			return e.ExecArgs(dockercli.ExecOptions{Container: name, Command: []string{"true"}})
 		}},
-		{"exec-every", func(e *E) ([]string, error) {
+		{"exec-every", dockercli.ErrNoContainer, func(e *E) ([]string, error) {
 			return e.ExecArgs(dockercli.ExecOptions{
 				Container: name, Interactive: true, User: "0:0", Workdir: "/tmp", Env: []string{"A", "B"}, Command: []string{"kill", "-9", "-1"},
 			})
 		}},
-		{"kill", func(e *E) ([]string, error) { return e.KillArgs("SIGRTMIN+3", name) }},
-		{"rm", func(e *E) ([]string, error) { return e.RemoveArgs(name) }},
-		{"container-inspect", func(e *E) ([]string, error) { return dockercli.InspectArgs(e, name) }},
-		{"image-inspect", func(e *E) ([]string, error) { return dockercli.ImageArgs(e, "image@sha256:0123") }},
-		{"pull-none", func(e *E) ([]string, error) { return dockercli.PullArgs(e, dockercli.PullOptions{Image: "image:1"}) }},
-		{"pull-every", func(e *E) ([]string, error) {
-			return dockercli.PullArgs(e, dockercli.PullOptions{Image: "image:1", Platform: "linux/arm64"})
+		{"kill", dockercli.ErrNoContainer, func(e *E) ([]string, error) { return e.KillArgs("SIGRTMIN+3", name) }},
+		{"rm", dockercli.ErrNoContainer, func(e *E) ([]string, error) { return e.RemoveArgs(name) }},
+		{"container-inspect", dockercli.ErrNoContainer, func(e *E) ([]string, error) { return dockercli.InspectArgs(e, name) }},
+		{"image-inspect", dockercli.ErrImageMissing, func(e *E) ([]string, error) { return dockercli.ImageArgs(e, image) }},
+		{"pull-none", dockercli.ErrPull, func(e *E) ([]string, error) { return dockercli.PullArgs(e, dockercli.PullOptions{Image: image}) }},
+		{"pull-every", dockercli.ErrPull, func(e *E) ([]string, error) {
+			return dockercli.PullArgs(e, dockercli.PullOptions{Image: image, Platform: "linux/arm64"})
 		}},
-		{"ps", func(e *E) ([]string, error) {
+		{"ps", nil, func(e *E) ([]string, error) {
 			return dockercli.PSArgs(e, map[string]string{"b": "x,\"y\"=z", "a": "", "c": "plain"})
 		}},
-		{"events", func(e *E) ([]string, error) { return dockercli.OOMArgs(e, name, time.Unix(1234567890, 5)) }},
-		{"import-none", func(e *E) ([]string, error) { return dockercli.ImportArgs(e, "image:1", nil) }},
-		{"import-every", func(e *E) ([]string, error) {
-			return dockercli.ImportArgs(e, "image:1", []string{"ENV PATH=/bin", "WORKDIR /work"})
+		{"events", nil, func(e *E) ([]string, error) { return dockercli.OOMArgs(e, name, time.Unix(1234567890, 5)) }},
+		{"import-none", nil, func(e *E) ([]string, error) { return dockercli.ImportArgs(e, image, nil) }},
+		{"import-every", nil, func(e *E) ([]string, error) {
+			return dockercli.ImportArgs(e, image, []string{"ENV PATH=/bin", "WORKDIR /work"})
 		}},
-		{"settings", func(e *E) ([]string, error) { return dockercli.SettingsArgs(e, name) }},
-		{"components", func(e *E) ([]string, error) { return dockercli.ComponentsArgs(e), nil }},
-		{"info", func(e *E) ([]string, error) { return dockercli.InfoArgs(e), nil }},
+		{"settings", dockercli.ErrNoContainer, func(e *E) ([]string, error) { return dockercli.SettingsArgs(e, name) }},
+		{"components", nil, func(e *E) ([]string, error) { return dockercli.ComponentsArgs(e), nil }},
+		{"info", nil, func(e *E) ([]string, error) { return dockercli.InfoArgs(e), nil }},
 	}
 }
 
@@ -128,7 +133,7 @@ func TestArgv(t *testing.T) {
 		{Kind: dockercli.Docker},
 		{Kind: dockercli.Podman, Path: "/usr/bin/podman", Global: []string{"--log-level=error"}},
 	} {
-		for _, c := range argvCases() {
+		for _, c := range argvCases("cofferdam-1", "registry.example:5000/group/image:1.0") {
 			if c.name == "events" && e.Kind == dockercli.Podman {
 				continue // see TestRefused
 			}

@@ -68,12 +68,52 @@ func detached(t *testing.T, e enginetest.Engine, change func(o *dockercli.RunOpt
 	return o.Name
 }
 
+// told returns what the engine says of a container by a template.
+func told(t *testing.T, e enginetest.Engine, template, name string) string {
+	t.Helper()
+	stdout, stderr, exit := runClient(t, e, slices.Concat([]string{e.Path}, e.Global, []string{"container", "inspect", "--format=" + template, "--", name}))
+	assert.Equal(t, exit, 0, stderr)
+	return strings.TrimSpace(stdout)
+}
+
 // created turns a run's arguments into those of create, which starts nothing. It has the flags of run but for those of its
 // client.
 func created(argv []string) []string {
 	argv = slices.DeleteFunc(slices.Clone(argv), func(word string) bool { return word == "--detach-keys=" })
 	argv[slices.Index(argv, "run")] = "create"
 	return argv
+}
+
+// Every vector of the goldens is read by the engine's own client, and what it names is missing: that is all there is to say of it.
+func TestEngineReadsEveryVector(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		own := *e.Engine
+		own.Global = append(slices.Clip(own.Global), "--log-level=error")
+		e.Engine = &own
+		image := "cofferdam.invalid/nothing:" + strings.ToLower(rand.Text())
+		for _, c := range argvCases(uniqueName(), image) {
+			argv, err := c.build(e.Engine)
+			if errors.Is(err, errors.ErrUnsupported) || c.name == "run-every" {
+				continue // of which TestEngineTakesEveryOption makes a container
+			}
+			assert.NilError(t, err, c.name)
+			_, stderr, exit := runClient(t, e, argv)
+			switch {
+			case c.refusal == nil:
+				assert.Check(t, exit == 0, "%s: %s", c.name, stderr)
+			case c.name == "rm" && exit == 0:
+				// Some versions have no complaint where nothing is left to remove.
+				assert.Check(t, !strings.Contains(stderr, "flag"), stderr)
+			default:
+				assert.Check(t, exit != 0, c.name)
+				assert.Check(t, dockercli.Classify([]byte(stderr)) == c.refusal, "%s: %s", c.name, stderr)
+			}
+			if strings.HasPrefix(c.name, "import-") && exit == 0 {
+				_, stderr, exit := runClient(t, e, slices.Concat([]string{e.Path}, e.Global, []string{"rmi", "--", image}))
+				assert.Equal(t, exit, 0, stderr)
+			}
+		}
+	})
 }
 
 func TestEngineTakesEveryOption(t *testing.T) {
@@ -87,11 +127,11 @@ func TestEngineTakesEveryOption(t *testing.T) {
 			assert.NilError(t, os.Mkdir(all.Mounts[i].Source, 0o700))
 		}
 		if e.Kind == dockercli.Podman {
-			// Podman wants the processor's devices to be there at once.
-			all.GPUs = ""
-		}
-		if _, err := exec.LookPath("catatonit"); e.Kind == dockercli.Podman && err != nil {
-			all.Init = false // podman's own needs a program of the host's
+			all.GPUs = "" // see TestEngineTakesGPUs
+			// Podman's own needs a program of the host's, which many hosts lack. Nothing is started here, so any is good enough.
+			self, err := os.Executable()
+			assert.NilError(t, err)
+			all.Extra = append(slices.Clip(all.Extra), "--init-path="+self)
 		}
 		for _, o := range []dockercli.RunOptions{{Image: e.Image, Name: uniqueName(), Labels: e.Labels, Command: []string{"true"}}, all} {
 			argv, err := e.RunArgs(o)
@@ -106,8 +146,32 @@ func TestEngineTakesEveryOption(t *testing.T) {
 			for key, value := range o.Labels {
 				assert.Equal(t, container.Labels[key], value)
 			}
+			assert.Equal(t, told(t, e, "{{.HostConfig.Init}}", o.Name) == "true", o.Init)
 			assert.NilError(t, e.Remove(t.Context(), o.Name))
 		}
+	})
+}
+
+// Both engines take the names for those of processors, each of which they look for: these nobody has.
+func TestEngineTakesGPUs(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		o := options(e)
+		o.GPUs = "device=cofferdam-1,cofferdam-2"
+		o.Command = []string{"true"}
+		argv, err := e.RunArgs(o)
+		assert.NilError(t, err)
+		_, stderr, exit := runClient(t, e, argv)
+		assert.Assert(t, exit != 0)
+		assert.Assert(t, !strings.Contains(stderr, "invalid argument") && !strings.Contains(stderr, "unknown flag"), stderr)
+		if e.Kind == dockercli.Podman {
+			assert.Assert(t, strings.Contains(stderr, "CDI"), stderr)
+			for _, device := range []string{"nvidia.com/gpu=cofferdam-1", "nvidia.com/gpu=cofferdam-2"} {
+				assert.Assert(t, strings.Contains(stderr, device), stderr)
+			}
+		} else {
+			assert.Assert(t, strings.Contains(stderr, "gpu") || strings.Contains(stderr, "nvidia"), stderr)
+		}
+		assert.NilError(t, e.Remove(t.Context(), o.Name))
 	})
 }
 
@@ -259,6 +323,36 @@ func TestEngineKillAndRemove(t *testing.T) {
 		bounded, cancel := context.WithTimeout(ctx, 2*time.Minute)
 		defer cancel()
 		assert.NilError(t, e.Remove(bounded, name))
+	})
+}
+
+// A signal arrives as what it is, in every way to say it.
+func TestEngineKillsWithAnySignal(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		for signal, number := range map[string]int{"TERM": 15, "SIGINT": 2, "10": 10, "RTMIN+3": 37, "SIGRTMIN+3": 37} {
+			name := detached(t, e, func(o *dockercli.RunOptions) {
+				o.Remove = false
+				o.Command = []string{"bash", "-c", fmt.Sprintf("trap 'exit 100' TERM INT USR1 RTMIN+3; trap 'exit 7' %d; while :; do sleep 0.1; done", number)}
+			})
+			// Process 1 gets no signal that it has no trap for yet.
+			poll.WaitOn(t, func(poll.LogT) poll.Result {
+				if err := e.Kill(t.Context(), name, signal); err != nil && !errors.Is(err, dockercli.ErrNotRunning) {
+					return poll.Error(err)
+				}
+				container, err := e.Inspect(t.Context(), name)
+				switch {
+				case err != nil:
+					return poll.Error(err)
+				case container.Running:
+					return poll.Continue("%s has not come", signal)
+				case container.ExitCode != 7:
+					return poll.Error(fmt.Errorf("%s: exit code %d", signal, container.ExitCode))
+				}
+				return poll.Success()
+			}, poll.WithTimeout(time.Minute))
+			assert.NilError(t, e.Remove(t.Context(), name))
+		}
+		assert.ErrorContains(t, e.Kill(t.Context(), uniqueName(), "NOSUCH"), "nvalid signal")
 	})
 }
 
