@@ -12,13 +12,16 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"gotest.tools/v3/assert"
+	"gotest.tools/v3/golden"
 	"gotest.tools/v3/poll"
 )
 
@@ -66,6 +69,70 @@ func detached(t *testing.T, e enginetest.Engine, change func(o *dockercli.RunOpt
 	}
 	run(t, e, o)
 	return o.Name
+}
+
+// The engine answers what the goldens of a lookup ask.
+func TestEngineAnswersTheProbe(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		calls := strings.TrimSpace(string(golden.Get(t, "probe/"+e.Kind.String()+".txt")))
+		for call := range strings.SplitSeq(calls, "\n\n") {
+			argv := append([]string{e.Path}, e.Global...)
+			for line := range strings.SplitSeq(call, "\n") {
+				word, err := strconv.Unquote(line)
+				assert.NilError(t, err)
+				argv = append(argv, word)
+			}
+			stdout, stderr, exit := runClient(t, e, argv)
+			assert.Check(t, exit == 0, "%q: %s", argv, stderr)
+			assert.Check(t, strings.TrimSpace(stdout) != "" && !strings.Contains(stdout, "<no value>"), "%q: %s", argv, stdout)
+		}
+	})
+}
+
+// A remote podman client reads the keys that it gets, and passes on what is written.
+func TestEngineDetachKeysOfARemoteClient(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		if e.Kind != dockercli.Podman {
+			return // docker's client has them with a terminal only
+		}
+		socket := filepath.Join(t.TempDir(), "s")
+		var said bytes.Buffer
+		service := exec.Command(e.Path, slices.Concat(e.Global, []string{"system", "service", "--time=0", "unix://" + socket})...)
+		service.Env, service.Stderr = e.Env, &said
+		assert.NilError(t, service.Start())
+		defer service.Wait()
+		defer service.Process.Signal(os.Interrupt)
+		poll.WaitOn(t, func(poll.LogT) poll.Result {
+			if _, err := os.Stat(socket); err != nil {
+				return poll.Continue("%v", err)
+			}
+			return poll.Success()
+		}, poll.WithTimeout(time.Minute))
+		remote, err := dockercli.Lookup(t.Context(), e.Path+" --remote --url=unix://"+socket)
+		assert.NilError(t, err)
+		assert.Assert(t, remote.Remote)
+		remote.Env = e.Env
+		e.Engine = remote
+
+		// Behind an exec the service keeps a helper for five minutes.
+		_, _, err = e.Exec(t.Context(), dockercli.ExecOptions{Container: uniqueName(), Interactive: true, Command: []string{"true"}})
+		assert.ErrorIs(t, err, dockercli.ErrNoContainer)
+		o := options(e)
+		o.Interactive, o.Command = true, []string{"cat"}
+		argv, err := e.RunArgs(o)
+		assert.NilError(t, err)
+		// A key is told from other bytes when it comes alone.
+		keys := []byte("\x10\x11")
+		for c := range 256 {
+			keys = append(keys, byte(c))
+		}
+		cmd := exec.Command(argv[0], argv[1:]...)
+		cmd.Env = e.Env
+		cmd.Stdin = iotest.OneByteReader(bytes.NewReader(keys))
+		out, err := cmd.Output()
+		assert.NilError(t, err, "%q", argv)
+		assert.DeepEqual(t, out, keys)
+	})
 }
 
 // told returns what the engine says of a container by a template.

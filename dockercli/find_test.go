@@ -15,6 +15,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"gotest.tools/v3/assert"
+	"gotest.tools/v3/golden"
 )
 
 // A client is what the test binary does when a link of the name docker or podman starts it. The link's directory has the
@@ -61,6 +62,19 @@ func podmanThat(facts string) client {
 	}
 }
 
+// noting is a client that adds its arguments to a file beside its link, as goldens have them.
+func noting(c client) client {
+	return func(verb string, args []string) int {
+		file, err := os.OpenFile(filepath.Join(filepath.Dir(os.Args[0]), "calls"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return complain(err.Error(), 1)
+		}
+		defer file.Close()
+		fmt.Fprintln(file, lines(append([]string{verb}, args...)))
+		return c(verb, args)
+	}
+}
+
 var clients = map[string]client{
 	"docker-local":      dockerThat("Engine\ncontainerd", "unix:///var/run/docker.sock"),
 	"docker-rootless":   dockerThat("Engine\nrootlesskit", "unix:///run/user/1000/docker.sock"),
@@ -94,6 +108,8 @@ var clients = map[string]client{
 		}
 		return dockerThat("Engine", "ssh://ci.example")(args[1], args[2:])
 	},
+	"podman-noted": noting(podmanThat("5.8.1 false false")),
+	"docker-noted": noting(dockerThat("Engine", "unix:///var/run/docker.sock")),
 	"pull": func(verb string, _ []string) int {
 		fmt.Println("to stdout")
 		fmt.Fprintln(os.Stderr, "to stderr")
@@ -158,6 +174,17 @@ func TestLookup(t *testing.T) {
 			c.want.Path, c.want.Global = path, []string{}
 			assert.DeepEqual(t, *e, c.want)
 		})
+	}
+}
+
+func TestProbeArgv(t *testing.T) {
+	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
+		path := fake(t, kind.String(), kind.String()+"-noted")
+		_, err := dockercli.Lookup(context.Background(), path)
+		assert.NilError(t, err)
+		calls, err := os.ReadFile(filepath.Join(filepath.Dir(path), "calls"))
+		assert.NilError(t, err)
+		golden.Assert(t, string(calls), "probe/"+kind.String()+".txt")
 	}
 }
 
