@@ -2,6 +2,7 @@ package shellwire
 
 import (
 	"fmt"
+	"io/fs"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -49,18 +50,74 @@ func TestUnitOps(t *testing.T) {
 	}
 }
 
-// Whatever a script is, it reaches the worker whole, in operations of a bounded length.
+// Whatever a unit is, it reaches the worker as it is, in operations of a bounded length.
 func FuzzUnitOps(f *testing.F) {
-	f.Add("echo 'hi'\n", "", "/in")
-	f.Add(strings.Repeat("é'\n", 3000), "v'\n", "")
-	f.Fuzz(func(t *testing.T, script, value, stdin string) {
-		if strings.Contains(script+value+stdin, "\x00") {
-			return // shell text holds no NUL
+	f.Add("echo 'hi'\n", "", "/in", "", "")
+	f.Add(strings.Repeat("é'\n", 3000), "v'\n", "", "/a 'b'", "/back")
+	f.Add("true", "", "", "/\n", "")
+	f.Fuzz(func(t *testing.T, script, value, stdin, dir, back string) {
+		if strings.Contains(script+value+stdin+dir+back, "\x00") || strings.Contains(back, "\n") || len(back) > maxLine {
+			return // shell text holds no NUL; where the worker goes back to is one operation
 		}
-		u := Unit{Script: script, Env: []string{"A=" + value}, Stdin: stdin}
-		got := text(t, u.Ops())
-		assert.Assert(t, strings.Contains(got, "A="+Quote(value)+` \command eval `+Quote(script)))
-		assert.Assert(t, strings.Contains(text(t, Unit{Script: script}.Ops()), Quote(script)))
+		u := Unit{Script: script, Env: []string{"A=" + value, "B="}, Stdin: stdin, Dir: dir, Back: back}
+		body := "A=" + Quote(value) + ` B='' \command eval ` + Quote(script)
+		want := body + " <&2"
+		if stdin != "" {
+			want = `{ \command rm -f -- ` + Quote(stdin) + "; " + body + "; } <" + Quote(stdin)
+		}
+		behind := ""
+		if dir != "" {
+			want = `CDPATH= \command cd -- ` + Quote(dir) + ` >/dev/null 2>&1 || { cf_k=+nodir; \return; }` + "\n" + want
+			behind = `zcase $cf_k in nodir) ;; *) CDPATH= \command cd -- ` + Quote(back) + " >/dev/null 2>&1 || :;; esac\n"
+		}
+		ops := string(u.Ops())
+		assert.Assert(t, strings.HasPrefix(ops, behind+"b\n"), "%q", ops)
+		assert.Equal(t, text(t, []byte(ops)), want)
+		assert.Equal(t, text(t, Unit{Script: script}.Ops()), `\command eval `+Quote(script)+" <&2")
+	})
+}
+
+// A shell reads a word of a helper as what it was, from one line.
+func FuzzWord(f *testing.F) {
+	f.Add("a'b\n\n\\ $x `y` \"")
+	f.Add("\n")
+	f.Fuzz(func(t *testing.T, s string) {
+		if strings.Contains(s, "\x00") || len(s) > 1<<14 {
+			return // no argument of a program
+		}
+		word := Word(s)
+		assert.Assert(t, !strings.Contains(word, "\n"))
+		for _, op := range []func(string) []byte{Help, HelpStill} {
+			line := string(op("printf %s " + word))
+			assert.Equal(t, strings.Index(line, "\n"), len(line)-1)
+			out, err := exec.Command("/bin/sh", "-c", "cf_n='\n'; "+strings.TrimSpace(line[1:])).Output()
+			assert.NilError(t, err)
+			assert.Equal(t, string(out), s)
+		}
+	})
+}
+
+// A shell that reads as the supervisor does finds each part of a Put, and the next operation behind it, whatever the data is.
+func FuzzPut(f *testing.F) {
+	f.Add("/d/a file", "kKILL\nw\n", uint16(0o640))
+	f.Add("/d/a\n'b'", "\x00\xff END123\n", uint16(0o751))
+	f.Fuzz(func(t *testing.T, name, data string, mode uint16) {
+		const end = "END123"
+		if strings.Contains(name, "\x00") || data == "" || len(name) > 1<<12 || len(data) > 1<<16 {
+			return
+		}
+		perm := fs.FileMode(mode) & fs.ModePerm
+		ops := string(Put(Word(name), end, []byte(data), perm)) + Thaw
+		line, rest, _ := strings.Cut(ops, "\n")
+		var size int
+		var mask fs.FileMode
+		_, err := fmt.Sscanf(line, "p%d %o "+end+" ", &size, &mask)
+		assert.NilError(t, err, "%q", line)
+		assert.Equal(t, size, len(data))
+		assert.Equal(t, 0o666&^mask, perm&0o666) // what a new file gets
+		assert.Equal(t, rest, data+"\n"+end+"\n"+Thaw)
+		_, word, _ := strings.Cut(line, end+" ")
+		assert.Equal(t, word, Word(name))
 	})
 }
 
