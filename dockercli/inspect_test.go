@@ -2,6 +2,9 @@ package dockercli_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -116,5 +119,78 @@ func FuzzParseContainer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		container, err := dockercli.ParseContainer(text)
 		assert.Equal(t, container == nil, err != nil)
+	})
+}
+
+// scalars returns what a template prints of names and values, one a line.
+func scalars(t *testing.T, pairs ...any) string {
+	t.Helper()
+	var b strings.Builder
+	for i := 0; i < len(pairs); i += 2 {
+		value, err := json.Marshal(pairs[i+1])
+		assert.NilError(t, err)
+		fmt.Fprintf(&b, "%s %s\n", pairs[i], value)
+	}
+	return b.String() + "\n"
+}
+
+// What an image holds comes back as it is, and no other text makes an image without an ID.
+func FuzzParseImage(f *testing.F) {
+	f.Add("sha256:0", "1000", "/bin/sh", "-c")
+	f.Add("0", "", "a\nid \"1\"", "\u2028<&>\x00\"\\")
+	f.Add("", "", "", "")
+	f.Fuzz(func(t *testing.T, id, user, entrypoint, command string) {
+		if image, err := dockercli.ParseImage(user); err != nil {
+			assert.Assert(t, image == nil)
+			assert.ErrorContains(t, err, "unexpected answer")
+		} else {
+			assert.Assert(t, image.ID != "" && strings.Contains(user, "id "))
+		}
+		if !utf8.ValidString(strings.Join([]string{id, user, entrypoint, command}, " ")) {
+			return // the encoder would change it
+		}
+		image, err := dockercli.ParseImage(scalars(t, "id", id, "user", user, "entrypoint", entrypoint, "entrypoint", command, "command", command))
+		if id == "" {
+			assert.ErrorContains(t, err, "it has no ID")
+			return
+		}
+		assert.NilError(t, err)
+		assert.DeepEqual(t, image, &dockercli.Image{ID: id, User: user, Entrypoint: []string{entrypoint, command}, Command: []string{command}})
+	})
+}
+
+// What an engine says of itself comes back as it is; a limit or a protection is claimed only by the words for it.
+func FuzzParseInfo(f *testing.F) {
+	f.Add("28.5.2", "runsc", "name=seccomp,profile=builtin", "cpu", true, false)
+	f.Add("4.3.1", "crun", "name=rootless", "memory", false, true)
+	f.Add("x\nmemory true", "\"", "name=seccomp,profile=unconfined", "memory ", true, true)
+	f.Fuzz(func(t *testing.T, version, runtime, security, controller string, limits, rootless bool) {
+		if _, err := dockercli.ParseInfo(version); err != nil {
+			assert.ErrorContains(t, err, "unexpected answer")
+		}
+		if !utf8.ValidString(strings.Join([]string{version, runtime, security, controller}, " ")) {
+			return // the encoder would change it
+		}
+		docker, err := dockercli.ParseInfo(scalars(t, "version", version, "cgroup", "1", "runtime", runtime, "runtime", "a", "default", runtime,
+			"security", security, "memory", limits, "swap", limits, "cpu", limits, "pids", limits))
+		assert.NilError(t, err)
+		name, options, _ := strings.Cut(security, ",")
+		runtimes := []string{runtime, "a"}
+		slices.Sort(runtimes)
+		assert.DeepEqual(t, docker, &dockercli.Info{
+			ServerVersion: version, CgroupVersion: "1", Runtimes: runtimes, DefaultRuntime: runtime,
+			Rootless: name == "name=rootless", AppArmor: name == "name=apparmor", SELinux: name == "name=selinux",
+			Seccomp:     name == "name=seccomp" && !strings.Contains(options, "profile=unconfined"),
+			MemoryLimit: limits, SwapLimit: limits, CPULimit: limits, PidsLimit: limits,
+		})
+		for _, cgroup := range []string{"1", "2"} {
+			podman, err := dockercli.ParseInfo(scalars(t, "version", version, "cgroup", "v"+cgroup, "controller", controller, "rootless", rootless))
+			assert.NilError(t, err)
+			may := !rootless || cgroup == "2"
+			assert.DeepEqual(t, podman, &dockercli.Info{
+				ServerVersion: version, CgroupVersion: cgroup, Rootless: rootless,
+				MemoryLimit: may && controller == "memory", CPULimit: may && controller == "cpu", PidsLimit: may && controller == "pids",
+			})
+		}
 	})
 }
