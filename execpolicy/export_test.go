@@ -2,6 +2,8 @@ package execpolicy
 
 import (
 	"io"
+	"maps"
+	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 )
@@ -16,6 +18,18 @@ func Ended(pid int, start uint64) bool { return ended(pid, start) }
 
 // OwnerGone reports whether labels prove that the program which started a container has ended.
 func OwnerGone(labels map[string]string) bool { return ownerGone(labels) }
+
+// Abandoned reports whether a container's labels prove that nobody can be using it.
+func Abandoned(c *dockercli.Container, now time.Time) bool { return abandoned(c, now) }
+
+// Owner returns the labels that say which program this is.
+func Owner() map[string]string { return maps.Clone(owner()) }
+
+// StatField returns a field of a /proc/PID/stat from the third on.
+func StatField(stat string, n int) string { return statField(stat, n) }
+
+// ParseCount returns a number that a supervisor tells, or -1 if it is none.
+func ParseCount(text string) int { return parseCount(text) }
 
 // Limited returns argv as [HostPolicy] executes it.
 func (p HostPolicy) Limited(argv []string) []string { return p.limited(argv) }

@@ -55,6 +55,7 @@ func FuzzUnitOps(f *testing.F) {
 	f.Add("echo 'hi'\n", "", "/in", "", "")
 	f.Add(strings.Repeat("é'\n", 3000), "v'\n", "", "/a 'b'", "/back")
 	f.Add("true", "", "", "/\n", "")
+	f.Add(strings.Repeat("x", 2*maxLine)+"\n'", "", "", "", "")
 	f.Fuzz(func(t *testing.T, script, value, stdin, dir, back string) {
 		if strings.Contains(script+value+stdin+dir+back, "\x00") || strings.Contains(back, "\n") || len(back) > maxLine {
 			return // shell text holds no NUL; where the worker goes back to is one operation
