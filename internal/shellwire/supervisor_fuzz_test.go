@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -180,4 +181,43 @@ func listen(r io.Reader, stdout bool, output *bytes.Buffer, ends chan<- string) 
 			return
 		}
 	}
+}
+
+// Whatever data and names a host hands over, each comes out as it went in, and nothing is made but what was asked for.
+func FuzzSession(f *testing.F) {
+	if os.Geteuid() != 0 {
+		f.Skip("no process namespace can be made here: it takes root")
+	}
+	f.Add(uint8(0), "u data", "a'b\n", "f")
+	f.Add(uint8(1), "\x00\xff", "kKILL\nw\n", "a file\n'")
+	f.Add(uint8(2), strings.Repeat("é\n'", 2000), "", "-f")
+	f.Fuzz(func(t *testing.T, which uint8, data, value, name string) {
+		path, err := exec.LookPath([]string{"dash", "bash"}[int(which)%2])
+		if err != nil || data == "" || name == "" || len(data)+len(value) > 1<<16 || len(name) > 200 {
+			return
+		}
+		if strings.ContainsAny(name, "/\x00") || strings.Contains(value, "\x00") || strings.Contains(data+value, testPrefix) {
+			return // no name of a file, no text of a shell, and nothing that a host could not tell from a mark
+		}
+		w := start(t, path, path)
+		file := filepath.Join(w.dir, "F"+name)
+		status, _, _ := w.help(append(Put(Word(file+".new"), "END123", []byte(data), 0o644), Help("put "+Word(file)+" "+Word(file+".new"))...))
+		assert.Equal(t, status, 0)
+		got, err := os.ReadFile(file)
+		assert.NilError(t, err)
+		assert.Equal(t, string(got), data)
+
+		w.send(string(Upload("i", int64(len(data)))) + data + Thaw + Tick)
+		status, died, out := w.run("printf %s " + Quote(value) + "; cat " + Quote(w.dir+"/i") + "; rm " + Quote(w.dir+"/i"))
+		assert.Equal(t, status, 0)
+		assert.Assert(t, !died)
+		assert.DeepEqual(t, out, [2]string{value + data, ""})
+
+		entries, err := os.ReadDir(w.dir)
+		assert.NilError(t, err)
+		assert.Equal(t, len(entries), 1, "%v", entries)
+		entries, err = os.ReadDir(filepath.Dir(w.dir))
+		assert.NilError(t, err)
+		assert.Equal(t, len(entries), 1, "%v", entries)
+	})
 }
