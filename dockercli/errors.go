@@ -198,6 +198,7 @@ var classes = []struct {
 	{ErrArgument, []string{"unable to find user"}},
 	{ErrArgument, []string{"network", "not found"}},
 	{ErrArgument, []string{"unknown capability"}},
+	{ErrArgument, []string{"invalid signal"}},
 	{ErrArgument, []string{"opening seccomp profile"}},
 	{ErrArgument, []string{"ulimit option"}},
 	{ErrArgument, []string{"invalid container name"}},

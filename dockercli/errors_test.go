@@ -23,6 +23,7 @@ var recorded = map[string]error{
 	"inspect-no-container":        dockercli.ErrNoContainer,
 	"kill-no-container":           dockercli.ErrNoContainer,
 	"kill-not-running":            dockercli.ErrNotRunning,
+	"kill-signal-unknown":         dockercli.ErrArgument,
 	"pull-refused":                dockercli.ErrPull,
 	"pull-unresolvable":           dockercli.ErrPull,
 	"remote-connection-unknown":   dockercli.ErrEngineDown,

@@ -29,7 +29,8 @@ type RunOptions struct {
 	Network string
 	// Hostname is the container's own.
 	Hostname string
-	// ExtraHosts are lines of /etc/hosts, each "name:address".
+	// ExtraHosts are lines of /etc/hosts, each "name:address". Podman adds them to the host's own lines, which it shows no container that
+	// has none.
 	ExtraHosts []string
 	// DNS are addresses of name servers. Without a network docker shows the container the host's own, which these replace;
 	// podman shows none, and they are left out.

@@ -84,7 +84,8 @@ type DockerPolicy struct {
 	// very file or directory, and nothing inside; one with a symbolic link in it allows nothing, for a link may come to lead elsewhere. What
 	// can't be followed, such as a link to nothing, is never allowed. One that no mount needs does no harm.
 	AllowUnsafeMounts []string
-	// ExtraHosts are lines of the container's /etc/hosts, each "name:address".
+	// ExtraHosts are lines of the container's /etc/hosts, each "name:address". Podman adds them to the lines of the host's file, which a
+	// container without extra hosts does not see.
 	ExtraHosts []string
 	// GPUs names graphics processors, such as "all". If empty, there are none.
 	GPUs string
