@@ -7,6 +7,9 @@
 // and processes are taken and not enforced. Whatever is asked for, a container gets no host network when it is told none, no device, no
 // capability that the engines don't give by default, and no process namespace but its own.
 //
+// Without root's rights each container has a user namespace too, in which its user is this process's and nobody else is known, and exec takes
+// nsenter.
+//
 // Which image is asked for makes no difference: there is one. The engine has it, whatever its name, unless a fault says otherwise.
 package fakeengine
 
@@ -227,7 +230,7 @@ func NeedIsolation(tb testing.TB) {
 	}
 }
 
-// CanIsolate reports whether the engine can run containers here: it takes Linux, and root with the right to make namespaces. Where it
+// CanIsolate reports whether the engine can run containers here: it takes Linux, and the right to make namespaces. Where it
 // can't, run fails as it does when a real engine's runtime fails, and everything else works.
 func CanIsolate() bool { return isolation() == nil }
 

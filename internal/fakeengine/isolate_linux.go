@@ -23,9 +23,6 @@ var isolation = sync.OnceValue(func() error {
 	if !ready {
 		return errors.New("TestMain has to call fakeengine.Main first")
 	}
-	if os.Geteuid() != 0 {
-		return errors.New("it takes root")
-	}
 	dir, err := os.MkdirTemp("", "fakeengine-")
 	if err != nil {
 		return err
@@ -93,6 +90,9 @@ func start(kind dockercli.Kind, s spec, root string, stdio [3]*os.File) (*child,
 	if s.OwnNetwork {
 		cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWNET
 	}
+	if os.Geteuid() != 0 {
+		s.ownUsers(cmd.SysProcAttr)
+	}
 	// The signal comes when the thread dies.
 	runtime.LockOSThread()
 	if err := cmd.Start(); err != nil {
@@ -101,6 +101,19 @@ func start(kind dockercli.Kind, s spec, root string, stdio [3]*os.File) (*child,
 		return failed(err)
 	}
 	return &child{process: identify(cmd.Process.Pid), kind: kind, cmd: cmd, orders: orders, report: report, task: task{s, root}}, nil
+}
+
+// ownUsers gives a container of an engine that is not root's a user namespace. It has one user and one group: the container's, which are
+// this process's outside.
+func (s spec) ownUsers(attr *syscall.SysProcAttr) {
+	u, _ := lookUser(s.User) // process 1 says if there is none
+	attr.Cloneflags |= syscall.CLONE_NEWUSER
+	attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: u.UID, HostID: os.Geteuid(), Size: 1}}
+	attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: u.GID, HostID: os.Getegid(), Size: 1}}
+	// A user that is not root in there has no others after exec.
+	for n := range capabilities {
+		attr.AmbientCaps = append(attr.AmbientCaps, uintptr(n))
+	}
 }
 
 // release lets it become the command, and returns why that failed, or nil.
@@ -180,7 +193,7 @@ func (t task) become(kind dockercli.Kind, report *os.File) *refusal {
 		wrap("sethostname", syscall.Sethostname([]byte(s.Hostname))),
 		giveStdio(u),
 		restrict(s),
-		wrap("setgroups", syscall.Setgroups(nil)),
+		leaveGroups(),
 		wrap("setgid", syscall.Setgid(u.GID)),
 		wrap("setuid", syscall.Setuid(u.UID)),
 		// A change of the user has cleared it.
@@ -196,6 +209,14 @@ func (t task) become(kind dockercli.Kind, report *os.File) *refusal {
 		os.Exit(1)
 	}
 	return refuseStart(kind, 126, fmt.Sprintf("exec: %q: %v", s.Argv[0], err))
+}
+
+// leaveGroups leaves all groups but the container's. In a user namespace that is not root's the kernel lets nobody leave any.
+func leaveGroups() error {
+	if text, _ := os.ReadFile("/proc/self/setgroups"); string(text) == "deny\n" {
+		return nil
+	}
+	return wrap("setgroups", syscall.Setgroups(nil))
 }
 
 func withHome(env []string, u user) []string {
@@ -360,7 +381,12 @@ func (t task) makeRoot() error {
 			return err
 		}
 	}
-	if err := syscall.Mount("sysfs", at("sys"), "sysfs", syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, ""); err != nil {
+	err := syscall.Mount("sysfs", at("sys"), "sysfs", syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
+	if errors.Is(err, syscall.EPERM) {
+		// It shows the network's devices, which are another user namespace's. What is mounted below can't be left out then.
+		err = syscall.Mount("/sys", at("sys"), "", syscall.MS_BIND|syscall.MS_REC, "")
+	}
+	if err != nil {
 		return fmt.Errorf("mounting /sys: %w", err)
 	}
 	if err := makeDevices(at("dev")); err != nil {
@@ -406,6 +432,12 @@ func makeDevices(dev string) error {
 	shm := filepath.Join(dev, "shm")
 	if err := os.Mkdir(shm, 0o755); err != nil {
 		return err
+	}
+	if os.Geteuid() != 0 {
+		// In a user namespace it is the container's user who owns it.
+		if err := remountReadOnly(dev); err != nil {
+			return err
+		}
 	}
 	return mountTmpfs(shm, syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "mode=1777,size=64m")
 }
@@ -470,12 +502,12 @@ const execDelay = 2 * time.Second
 // enter runs one more command in the container of which p is process 1, and returns its exit code. It changes this thread for good.
 func enter(p process, s spec, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	runtime.LockOSThread()
-	setns := map[string]uintptr{"amd64": 308, "arm64": 268, "riscv64": 268, "loong64": 268, "386": 346, "arm": 375, "s390x": 339, "ppc64le": 350}[runtime.GOARCH]
-	if setns == 0 {
-		return 126, fmt.Errorf("the number of setns is not known for %s", runtime.GOARCH)
+	names := []string{"ipc", "uts", "net", "pid", "mnt"}
+	if os.Geteuid() != 0 {
+		names = append(names, "user")
 	}
 	var namespaces []*os.File
-	for _, name := range []string{"ipc", "uts", "net", "pid", "mnt"} {
+	for _, name := range names {
 		f, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", p.Pid, name))
 		if err != nil {
 			return 126, err
@@ -486,33 +518,24 @@ func enter(p process, s spec, stdin io.Reader, stdout, stderr io.Writer) (int, e
 	if !p.alive() {
 		return 126, errors.New("the container has ended")
 	}
-	// Threads share their root, and the mount namespace of one that does can't be changed.
-	if err := syscall.Unshare(syscall.CLONE_FS); err != nil {
-		return 126, err
-	}
-	for _, f := range namespaces {
-		if _, _, errno := syscall.RawSyscall(setns, f.Fd(), 0, 0); errno != 0 {
-			return 126, fmt.Errorf("setns: %w", errno)
-		}
-	}
 	u, err := lookUser(s.User)
 	if err != nil {
 		return 126, err
 	}
-	path, code, err := lookCommand(s)
+	var cmd *exec.Cmd
+	var code int
+	if os.Geteuid() == 0 {
+		cmd, code, err = s.inside(namespaces, u)
+	} else {
+		cmd, code, err = s.insideUsers(names, namespaces)
+	}
 	if err != nil {
 		return code, err
 	}
-	if err := restrict(s); err != nil {
-		return 126, err
-	}
-	cmd := &exec.Cmd{
-		Path: path, Args: s.Argv, Env: withHome(s.Env, u), Dir: s.Workdir,
-		// Pipes and copies, so that the command does not hold what the client was given.
-		Stdout: struct{ io.Writer }{stdout}, Stderr: struct{ io.Writer }{stderr},
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: uint32(u.UID), Gid: uint32(u.GID)}},
-		WaitDelay:   execDelay,
-	}
+	cmd.Env = withHome(s.Env, u)
+	// Pipes and copies, so that the command does not hold what the client was given.
+	cmd.Stdout, cmd.Stderr = struct{ io.Writer }{stdout}, struct{ io.Writer }{stderr}
+	cmd.WaitDelay = execDelay
 	if stdin != nil {
 		w, err := cmd.StdinPipe()
 		if err != nil {
@@ -528,4 +551,53 @@ func enter(p process, s spec, stdin io.Reader, stdout, stderr io.Writer) (int, e
 	}
 	_ = cmd.Wait()
 	return exitCode(cmd.ProcessState), nil
+}
+
+// inside enters the namespaces with this thread, and returns the command to run there.
+func (s spec) inside(namespaces []*os.File, u user) (cmd *exec.Cmd, code int, err error) {
+	setns := map[string]uintptr{"amd64": 308, "arm64": 268, "riscv64": 268, "loong64": 268, "386": 346, "arm": 375, "s390x": 339, "ppc64le": 350}[runtime.GOARCH]
+	if setns == 0 {
+		return nil, 126, fmt.Errorf("the number of setns is not known for %s", runtime.GOARCH)
+	}
+	// Threads share their root, and the mount namespace of one that does can't be changed.
+	if err := syscall.Unshare(syscall.CLONE_FS); err != nil {
+		return nil, 126, err
+	}
+	for _, f := range namespaces {
+		if _, _, errno := syscall.RawSyscall(setns, f.Fd(), 0, 0); errno != 0 {
+			return nil, 126, fmt.Errorf("setns: %w", errno)
+		}
+	}
+	path, code, err := lookCommand(s)
+	if err != nil {
+		return nil, code, err
+	}
+	if err := restrict(s); err != nil {
+		return nil, 126, err
+	}
+	return &exec.Cmd{
+		Path: path, Args: s.Argv, Dir: s.Workdir,
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: uint32(u.UID), Gid: uint32(u.GID)}},
+	}, 0, nil
+}
+
+// insideUsers returns what runs the command there as the container's user, whose capabilities only exec takes away. A program with threads
+// can't enter a user namespace.
+func (s spec) insideUsers(names []string, namespaces []*os.File) (cmd *exec.Cmd, code int, err error) {
+	if _, code, err := lookCommand(s); err != nil && !strings.Contains(s.Argv[0], "/") {
+		return nil, code, err
+	}
+	path, err := exec.LookPath("nsenter")
+	if err != nil {
+		return nil, 126, err
+	}
+	argv := []string{path, "--preserve-credentials"}
+	for i, name := range names {
+		if name == "mnt" {
+			name = "mount"
+		}
+		argv = append(argv, fmt.Sprintf("--%s=/proc/self/fd/%d", name, 3+i))
+	}
+	argv = append(argv, "/bin/sh", "-c", `cd -- "$1" && shift && exec "$@" 3>&- 4>&- 5>&- 6>&- 7>&- 8>&-`, "sh", s.Workdir)
+	return &exec.Cmd{Path: path, Args: append(argv, s.Argv...), ExtraFiles: namespaces, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}, 0, nil
 }
