@@ -250,7 +250,7 @@ var sessionCases = []placeCase{
 			spec.Command = []string{shell}
 			_, err := execpolicy.Start(t.Context(), p.policy(), spec)
 			assert.ErrorIs(t, err, execpolicy.ErrStart)
-			assert.ErrorContains(t, err, "the worker shell could not be set up")
+			assert.ErrorContains(t, err, "the worker shell ended with status 127 (127: it is not there; ")
 			assert.Assert(t, !errors.Is(err, context.DeadlineExceeded), "%v", err)
 		}
 	}},

@@ -219,33 +219,33 @@ func (p *Process) exitCode() int {
 
 // handshake sets the worker's environment and directory.
 func (c *conn) handshake(ctx context.Context, deadline, left time.Time) error {
-	var b strings.Builder
+	var script string
 	if !c.proc.OwnPIDNamespace {
 		// What ends a command there is a SIGTERM to the whole group, which the worker outlives.
-		b.WriteString("trap : TERM\n")
+		script += "trap : TERM\n"
 	} else {
 		// When memory is short, the kernel takes what the commands started before process 1, with which all would end.
-		b.WriteString("{ echo 500 >/proc/$$/oom_score_adj; } 2>/dev/null\n")
+		script += "{ echo 500 >/proc/$$/oom_score_adj; } 2>/dev/null\n"
 		if c.worker == 1 {
 			// What Look counts, without another round trip.
-			b.WriteString("for cf_f in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do while read -r cf_k cf_v; do " +
-				"case $cf_k in oom_kill) echo $cf_v ;; esac; done <$cf_f; done 2>/dev/null\nunset cf_f cf_k cf_v\n")
+			script += "for cf_f in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do while read -r cf_k cf_v; do " +
+				"case $cf_k in oom_kill) echo $cf_v ;; esac; done <$cf_f; done 2>/dev/null\nunset cf_f cf_k cf_v\n"
 		}
 	}
 	for _, name := range ordered.Keys(c.env) {
-		b.WriteString("export " + name + "=" + shellwire.Quote(c.env[name]) + "\n")
+		script += "export " + name + "=" + shellwire.Quote(c.env[name]) + "\n"
 	}
-	b.WriteString(":")
+	script += ":"
 	if c.proc.Dir != "" {
-		b.WriteString("\ncd -- " + shellwire.Quote(c.proc.Dir))
+		script += "\ncd -- " + shellwire.Quote(c.proc.Dir)
 		if c.proc.DirWritable {
-			b.WriteString(" && { [ -w . ] || { echo 'the workspace can not be written to; if the image has a directory of its name, " +
-				"runc before 1.1.8 gives it the mode of that: name the user by number' >&2; false; }; }")
+			script += " && { [ -w . ] || { echo 'the workspace can not be written to; if the image has a directory of its name, " +
+				"runc before 1.1.8 gives it the mode of that: name the user by number' >&2; false; }; }"
 		}
 	}
 	out := &sink{kept: truncate.Buffer{Limit: wordsKept}}
 	in, errOut := newSink(c.filter, wordsKept, nil, nil)
-	r := c.exchange(ctx, deadline, left, c.unit(b.String()), out, in)
+	r := c.exchange(ctx, deadline, left, c.unit(script), out, in)
 	said := errOut.said(in)
 	switch {
 	case r.cause == ErrTimeout:
@@ -254,7 +254,9 @@ func (c *conn) handshake(ctx context.Context, deadline, left time.Time) error {
 		return r.cause
 	case r.lost:
 		return fmt.Errorf("%w, with status %d", errEarly, c.proc.exitCode())
-	case r.died || r.mark.Status != 0:
+	case r.died:
+		return fmt.Errorf("the worker shell ended with status %d (127: it is not there; 126: it can't be run) and said %q", r.mark.Status, said)
+	case r.mark.Status != 0:
 		return fmt.Errorf("the worker shell could not be set up: %s", said)
 	}
 	if c.proc.Answered != nil {
