@@ -19,9 +19,12 @@ import (
 // zero gives no flag.
 //
 // Spawn's argument list is LangChain's to the byte, but for the flags by which the library owns its container, which stand together
-// right after "run -i", and for the environment, which is sorted. The workspace is mounted at its own path, unless its name begins with
-// "langchain-shell-"; links in it are followed when it is checked, and again by the engine. The environment is passed as "-e NAME=value",
-// where everybody on the host can read it: the one exemption from the rule that no secret is in an argument list.
+// right after "run -i", and for the environment, which is sorted. With podman there are those too by which it does what docker does by
+// itself: a read-only root has no writable /tmp, and the container gets neither the host's /etc/hosts nor its notification socket.
+//
+// The workspace is mounted at its own path, unless its name begins with "langchain-shell-"; links in it are followed when it is checked, and
+// again by the engine. The environment is passed as "-e NAME=value", where everybody on the host can read it: the one exemption from the
+// rule that no secret is in an argument list.
 func Compat() DockerPolicy {
 	return DockerPolicy{WritableRootfs: true, compat: true}
 }
