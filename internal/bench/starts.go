@@ -8,7 +8,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
 
-const startRounds = 15
+const startRounds = 40
 
 // starts holds the start of a session, until Start returns and a command could run, against two runs without the library: one with
 // the same flags, until the first byte that its command prints has come, which is the earliest that anything could be used; and the

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -57,13 +58,12 @@ func (t times) over(other times) float64 {
 	return float64(t.median()) / float64(other.median())
 }
 
-// takeTurns runs each of the subjects once a round, and returns their times by round. Who comes first rotates, because an engine is
+// takeTurns runs each of the subjects once a round, and returns their times by round. Who comes behind whom is drawn, because an engine is
 // still clearing up after the last one.
 func takeTurns(rounds int, subjects ...func() (time.Duration, error)) ([]times, error) {
 	all := make([]times, len(subjects))
-	for round := range rounds {
-		for i := range subjects {
-			i = (i + round) % len(subjects)
+	for range rounds {
+		for _, i := range rand.Perm(len(subjects)) {
 			d, err := subjects[i]()
 			if err != nil {
 				return nil, err
