@@ -46,8 +46,13 @@ func (t times) median() time.Duration {
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
-// quartile returns what a quarter of the times is not above.
-func (t times) quartile() time.Duration { return slices.Sorted(slices.Values(t))[len(t)/4] }
+func (t times) mean() time.Duration {
+	var sum time.Duration
+	for _, d := range t {
+		sum += d
+	}
+	return sum / time.Duration(len(t))
+}
 
 func (t times) String() string {
 	return fmt.Sprintf("%.3g ms", t.median().Seconds()*1e3)
