@@ -20,14 +20,9 @@ const (
 // commands holds a session's shortest command against a byte that goes through cat in a container of its own, and against a process
 // that the engine adds to a container.
 func commands(ctx context.Context, p execpolicy.DockerPolicy, t *table) error {
-	shells := []string{"sh"}
-	// An image without bash has one line less.
-	r, err := execpolicy.Run(ctx, p, execpolicy.Spec{Command: []string{"sh"}}, execpolicy.Command{Script: "command -v bash"})
+	shells, err := shellsOf(ctx, p)
 	if err != nil {
 		return err
-	}
-	if r.ExitCode == 0 {
-		shells = append(shells, "bash")
 	}
 	all, err := anew(commandSets, func() ([]times, error) { return commandSet(ctx, p, shells) })
 	if err != nil {
@@ -43,6 +38,18 @@ func commands(ctx context.Context, p execpolicy.DockerPolicy, t *table) error {
 		t.atLeast("session command, "+shell+", times faster", ours.String(), execs.String()+", exec true", 50, execs.over(ours))
 	}
 	return nil
+}
+
+// shellsOf returns sh and, if the image has it, bash. Without that there are fewer lines.
+func shellsOf(ctx context.Context, p execpolicy.DockerPolicy) ([]string, error) {
+	r, err := execpolicy.Run(ctx, p, execpolicy.Spec{Command: []string{"sh"}}, execpolicy.Command{Script: "command -v bash"})
+	if err != nil {
+		return nil, err
+	}
+	if r.ExitCode == 0 {
+		return []string{"sh", "bash"}, nil
+	}
+	return []string{"sh"}, nil
 }
 
 // commandSet starts a container for the byte and a session for each shell, and returns their times in that order.
