@@ -16,10 +16,10 @@ attest:
 # Two packages at a time: most tests wait most of their time, and more would measure each other where they have bounds in it.
 # What could not be tested here is told at the end.
 test:
-	@notes=$$(mktemp) && trap 'rm -f "$$notes"' EXIT && status=0 && { \
+	@notes=$$(mktemp) && trap 'rm -f "$$notes"' EXIT && trap 'exit 130' INT TERM && status=0 && { \
 		COFFERDAM_LEFT_OUT=$$notes $(GO) test -p 2 -race -shuffle=on -timeout=20m $(TESTFLAGS) ./... || status=$$?; \
 	} && sort -u "$$notes" | awk -F '\t' \
-		'{ tests[$$1] = tests[$$1] " " $$2 } END { for (why in tests) print "left out: " why ":" tests[why] }' && exit $$status
+		'{ tests[$$1] = tests[$$1] " " $$2 } END { for (why in tests) print "left out: " why ":" tests[why] }' | sort && exit $$status
 
 # ONLY names the measurements to make, such as "transfers snippets".
 bench:

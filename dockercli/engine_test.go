@@ -95,10 +95,13 @@ func TestEngineDetachKeysOfARemoteClient(t *testing.T) {
 		if e.Kind != dockercli.Podman {
 			return // docker's client has them with a terminal only
 		}
-		socket := filepath.Join(t.TempDir(), "s")
+		dir, err := os.MkdirTemp("/tmp", "cofferdam-") // a socket's path is short
+		assert.NilError(t, err)
+		defer os.RemoveAll(dir)
+		socket := filepath.Join(dir, "s")
 		var said bytes.Buffer
 		service := exec.Command(e.Path, slices.Concat(e.Global, []string{"system", "service", "--time=0", "unix://" + socket})...)
-		service.Env, service.Stderr = e.Env, &said
+		service.Env, service.Stderr, service.WaitDelay = e.Env, &said, time.Second
 		assert.NilError(t, service.Start())
 		defer service.Wait()
 		defer service.Process.Signal(os.Interrupt)
@@ -108,7 +111,7 @@ func TestEngineDetachKeysOfARemoteClient(t *testing.T) {
 			}
 			return poll.Success()
 		}, poll.WithTimeout(time.Minute))
-		remote, err := dockercli.Lookup(t.Context(), e.Path+" --remote --url=unix://"+socket)
+		remote, err := dockercli.Lookup(t.Context(), "'"+e.Path+"' --remote --url=unix://"+socket)
 		assert.NilError(t, err)
 		assert.Assert(t, remote.Remote)
 		remote.Env = e.Env
@@ -399,7 +402,7 @@ func TestEngineKillsWithAnySignal(t *testing.T) {
 		for signal, number := range map[string]int{"TERM": 15, "SIGINT": 2, "10": 10, "RTMIN+3": 37, "SIGRTMIN+3": 37} {
 			name := detached(t, e, func(o *dockercli.RunOptions) {
 				o.Remove = false
-				o.Command = []string{"bash", "-c", fmt.Sprintf("trap 'exit 100' TERM INT USR1 RTMIN+3; trap 'exit 7' %d; while :; do sleep 0.1; done", number)}
+				o.Command = []string{"sh", "-c", fmt.Sprintf("trap 'exit 100' 15 2 10 37; trap 'exit 7' %d; while :; do sleep 0.1; done", number)}
 			})
 			// Process 1 gets no signal that it has no trap for yet.
 			poll.WaitOn(t, func(poll.LogT) poll.Result {

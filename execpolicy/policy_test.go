@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -23,7 +24,8 @@ type callersPolicy struct {
 	argv     []string // in place of the session's, if there is any
 	diagnose func(exitCode int, stderr []byte) error
 
-	spawned, killed int
+	spawned int
+	killed  atomic.Int32
 }
 
 func (p *callersPolicy) Spawn(_ context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
@@ -52,7 +54,7 @@ func (p *callersPolicy) Spawn(_ context.Context, spec execpolicy.Spec) (*execpol
 	return &execpolicy.Process{
 		Name: fmt.Sprint("own ", p.spawned), Stdin: stdin, Stdout: stdout, Stderr: stderr, Done: done,
 		Kill: func(ctx context.Context) error {
-			p.killed++
+			p.killed.Add(1)
 			cmd.Process.Kill()
 			select {
 			case <-done:
@@ -86,7 +88,7 @@ func TestPolicyOfTheCallersOwn(t *testing.T) {
 	assert.NilError(t, s.Close())
 	<-s.Done()
 	assert.Equal(t, p.spawned, 2)
-	assert.Assert(t, p.killed >= p.spawned, "%d are killed of %d", p.killed, p.spawned)
+	assert.Assert(t, int(p.killed.Load()) >= p.spawned, "%d are killed of %d", p.killed.Load(), p.spawned)
 }
 
 // What a policy knows of a start that failed is in the error, and what the program said if it knows nothing.
@@ -105,5 +107,5 @@ func TestPolicyOfTheCallersOwnThatFails(t *testing.T) {
 	assert.ErrorIs(t, err, execpolicy.ErrStart)
 	assert.ErrorIs(t, err, full)
 	assert.Equal(t, p.spawned, 2)
-	assert.Assert(t, p.killed >= p.spawned, "%d are killed of %d", p.killed, p.spawned)
+	assert.Assert(t, int(p.killed.Load()) >= p.spawned, "%d are killed of %d", p.killed.Load(), p.spawned)
 }

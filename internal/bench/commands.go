@@ -65,9 +65,9 @@ func commandSet(ctx context.Context, p execpolicy.DockerPolicy, shells []string)
 	defer func() { err = errors.Join(err, raw.close()) }()
 	subjects := []func() (time.Duration, error){burst(commandBurst, raw.echo)}
 	for _, shell := range shells {
-		s, err := execpolicy.Start(ctx, p, execpolicy.Spec{Command: []string{shell}})
-		if err != nil {
-			return nil, err
+		s, startErr := execpolicy.Start(ctx, p, execpolicy.Spec{Command: []string{shell}})
+		if startErr != nil {
+			return nil, startErr
 		}
 		defer func() { err = errors.Join(err, s.Close()) }()
 		subjects = append(subjects, burst(commandBurst, func() error { return colon(ctx, s) }))

@@ -2,9 +2,9 @@
 //
 // Everything runs on a real engine: the first of docker and podman that answers, or the one that the environment's ENGINE names.
 // Where two things are compared they take turns in short rounds, so that whatever else the machine does slows both, and a ratio is
-// that of the medians of all rounds, or, of captures, of their sums. Every container gets the same flags, those of the zero [execpolicy.DockerPolicy], unless the
-// line says otherwise. The exit status is 1 if a bound is broken or something could not be measured. Arguments name the measurements to
-// make; without any, all are made.
+// that of the medians of all rounds, or, of captures, of their sums. Every container gets the same flags, those of the zero
+// [execpolicy.DockerPolicy], unless the line says otherwise. The exit status is 1 if a bound is broken or something could not be
+// measured. Arguments name the measurements to make; without any, all are made.
 package main
 
 import (

@@ -464,6 +464,15 @@ func TestExec(t *testing.T) {
 		_, _, err = e.Exec(ctxOf(t), dockercli.ExecOptions{Container: "nothing", Command: []string{"true"}})
 		assert.ErrorIs(t, err, dockercli.ErrNoContainer)
 
+		// What is stopped neither stops its client, nor keeps the container from being removed.
+		code, _, err = run("sh", "-c", "kill -STOP -1; exit 4")
+		assert.NilError(t, err)
+		assert.Equal(t, code, 4)
+		_, err = abandoned(t, func(ctx context.Context) error {
+			_, _, err := e.Exec(ctx, dockercli.ExecOptions{Container: "exec", Command: []string{"sh", "-c", "echo $$ >/tmp/stopped; kill -STOP $$"}})
+			return err
+		}, func() bool { return s.say("until [ -s /tmp/stopped ]; do sleep 0.01; done; echo there") == "there" })
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		// It is killed with its container, and not with its client.
 		_, err = abandoned(t, func(ctx context.Context) error {
 			_, _, err := e.Exec(ctx, dockercli.ExecOptions{Container: "exec", Command: []string{"sh", "-c", "echo $$ >/tmp/pid; sleep 1000"}})
@@ -473,6 +482,21 @@ func TestExec(t *testing.T) {
 		assert.Equal(t, s.say("kill -0 $(cat /tmp/pid) && echo alive"), "alive")
 		code, _, err = e.Exec(ctxOf(t), dockercli.ExecOptions{Container: "exec", User: "0", Command: []string{"kill", "-9", "-1"}})
 		assert.Assert(t, err == nil || code != 0)
+	})
+}
+
+// Nothing of the host can be written to through /sys, whoever the engine's user is.
+func TestSysIsReadOnly(t *testing.T) {
+	eachIsolated(t, func(t *testing.T, kind dockercli.Kind) {
+		e := New(t, kind, Faults{})
+		for _, network := range []string{"none", ""} {
+			o := options("sys"+network, loop...)
+			o.Network = network
+			s := begin(t, e, o)
+			s.hear()
+			assert.Equal(t, s.say(`grep '^[^ ]* /sys' /proc/mounts | grep -vc '^[^ ]* [^ ]* [^ ]* ro'`), "0")
+			assert.Equal(t, s.say(`grep -q '^[^ ]* /sys' /proc/mounts && echo yes`), "yes")
+		}
 	})
 }
 

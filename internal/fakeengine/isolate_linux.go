@@ -383,8 +383,8 @@ func (t task) makeRoot() error {
 	}
 	err := syscall.Mount("sysfs", at("sys"), "sysfs", syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
 	if errors.Is(err, syscall.EPERM) {
-		// It shows the network's devices, which are another user namespace's. What is mounted below can't be left out then.
-		err = syscall.Mount("/sys", at("sys"), "", syscall.MS_BIND|syscall.MS_REC, "")
+		// It would show the network's devices, which are another user namespace's.
+		err = mountTmpfs(at("sys"), syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
 	}
 	if err != nil {
 		return fmt.Errorf("mounting /sys: %w", err)
@@ -549,8 +549,28 @@ func enter(p process, s spec, stdin io.Reader, stdout, stderr io.Writer) (int, e
 	if err := cmd.Start(); err != nil {
 		return 126, fmt.Errorf("exec: %q: %w", s.Argv[0], err)
 	}
+	if os.Geteuid() != 0 {
+		defer resume(cmd.Process)()
+	}
 	_ = cmd.Wait()
 	return exitCode(cmd.ProcessState), nil
+}
+
+// resume goes on resuming nsenter, until end is called: what stops all that is inside stops its child too, and then it stops itself. If this
+// client has gone by then, the container does not end.
+func resume(nsenter *os.Process) (end func()) {
+	ended := make(chan struct{})
+	go func() {
+		for tick := time.Tick(100 * time.Millisecond); ; {
+			select {
+			case <-tick:
+				_ = nsenter.Signal(syscall.SIGCONT)
+			case <-ended:
+				return
+			}
+		}
+	}()
+	return func() { close(ended) }
 }
 
 // inside enters the namespaces with this thread, and returns the command to run there.
@@ -582,7 +602,8 @@ func (s spec) inside(namespaces []*os.File, u user) (cmd *exec.Cmd, code int, er
 }
 
 // insideUsers returns what runs the command there as the container's user, whose capabilities only exec takes away. A program with threads
-// can't enter a user namespace.
+// can't enter a user namespace. Nsenter stops itself with its child if that is stopped, and then would wait for it no more: so that is a
+// shell, which does not stop with the command.
 func (s spec) insideUsers(names []string, namespaces []*os.File) (cmd *exec.Cmd, code int, err error) {
 	if _, code, err := lookCommand(s); err != nil && !strings.Contains(s.Argv[0], "/") {
 		return nil, code, err
@@ -598,6 +619,6 @@ func (s spec) insideUsers(names []string, namespaces []*os.File) (cmd *exec.Cmd,
 		}
 		argv = append(argv, fmt.Sprintf("--%s=/proc/self/fd/%d", name, 3+i))
 	}
-	argv = append(argv, "/bin/sh", "-c", `cd -- "$1" && shift && exec "$@" 3>&- 4>&- 5>&- 6>&- 7>&- 8>&-`, "sh", s.Workdir)
+	argv = append(argv, "/bin/sh", "-c", `cd -- "$1" && shift && (exec "$@" 3>&- 4>&- 5>&- 6>&- 7>&- 8>&-); exit $?`, "sh", s.Workdir)
 	return &exec.Cmd{Path: path, Args: append(argv, s.Argv...), ExtraFiles: namespaces, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}, 0, nil
 }
