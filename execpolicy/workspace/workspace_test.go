@@ -21,7 +21,6 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/workspace"
-	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 )
@@ -766,34 +765,22 @@ func TestBombs(t *testing.T) {
 
 // Each example prints what it says, on each engine.
 func TestExamples(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
-		old := sandbox
-		defer func() { sandbox = old }()
-		sandbox.Engine, sandbox.Image, sandbox.TerminationTimeout = e.Engine, e.Image, places.Patience
-		for _, c := range []struct {
-			name string
-			run  func()
-			want string
-		}{
-			{"Example", Example, "changed main.py\n<nil>\n"},
-			{"Collect", ExampleCollect, "<nil>\n"},
-			{"CollectOptions", ExampleCollectOptions, "3 false\n2 true\n"},
-			{"Session", ExampleSession, "added notes.md\n<nil>\n"},
-			{"Options", ExampleOptions, "format.py\nmain.py\nscratch\n"},
+	places.Examples(t, &sandbox, func(t *testing.T) {
+		t.Chdir(t.TempDir())
+		for name, text := range map[string]string{
+			"format.py":   "open('main.py', 'a').write('# formatted')",
+			"main.py":     "",
+			"sign.key":    "",
+			".git/config": "",
 		} {
-			t.Run(c.name, func(t *testing.T) {
-				t.Chdir(t.TempDir())
-				for name, text := range map[string]string{
-					"format.py":   "open('main.py', 'a').write('# formatted')",
-					"main.py":     "",
-					"sign.key":    "",
-					".git/config": "",
-				} {
-					assert.NilError(t, os.MkdirAll(filepath.Dir(filepath.Join("project", name)), 0o755))
-					assert.NilError(t, os.WriteFile(filepath.Join("project", name), []byte(text), 0o644))
-				}
-				assert.Equal(t, enginetest.Printed(t, c.run), c.want)
-			})
+			assert.NilError(t, os.MkdirAll(filepath.Dir(filepath.Join("project", name)), 0o755))
+			assert.NilError(t, os.WriteFile(filepath.Join("project", name), []byte(text), 0o644))
 		}
+	}, []places.Example{
+		{Name: "Example", Run: Example, Want: "changed main.py\n<nil>\n"},
+		{Name: "Collect", Run: ExampleCollect, Want: "<nil>\n"},
+		{Name: "CollectOptions", Run: ExampleCollectOptions, Want: "3 false\n2 true\n"},
+		{Name: "Session", Run: ExampleSession, Want: "added notes.md\n<nil>\n"},
+		{Name: "Options", Run: ExampleOptions, Want: "format.py\nmain.py\nscratch\n"},
 	})
 }

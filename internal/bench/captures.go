@@ -11,7 +11,7 @@ import (
 
 const (
 	captureBytes = 1 << 30
-	captureParts = 16
+	partBytes    = captureBytes / 16
 	// Each side has 128 parts, 8 GiB.
 	captureSets   = 32
 	captureRounds = 4
@@ -40,7 +40,7 @@ func captures(ctx context.Context, p execpolicy.DockerPolicy, t *table) error {
 
 func capture(ctx context.Context, p execpolicy.DockerPolicy, t *table, name, format string) error {
 	script := func(size int) string { return fmt.Sprintf(format, pipeBytes, size/pipeBytes) }
-	all, err := anew(captureSets, func() ([]times, error) { return captureSet(ctx, p, script(captureBytes/captureParts)) })
+	all, err := anew(captureSets, func() ([]times, error) { return captureSet(ctx, p, script(partBytes)) })
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func capture(ctx context.Context, p execpolicy.DockerPolicy, t *table, name, for
 	// the processors. Of any one rank of theirs more is luck than of all together.
 	ours, theirs := all[1].mean(), all[0].mean()
 	rate := func(taken time.Duration) string {
-		return fmt.Sprintf("%.0f MB/s", captureBytes/captureParts/1e6/taken.Seconds())
+		return fmt.Sprintf("%.0f MB/s", partBytes/1e6/taken.Seconds())
 	}
 	t.atLeast(name, rate(ours), rate(theirs)+", client into a discarding pipe", 0.95, theirs.Seconds()/ours.Seconds())
 	return captureMemory(ctx, p, t, name, script(captureBytes))
@@ -56,7 +56,6 @@ func capture(ctx context.Context, p execpolicy.DockerPolicy, t *table, name, for
 
 // captureSet returns the times of the script's output, which is a part, through the client and through a session.
 func captureSet(ctx context.Context, p execpolicy.DockerPolicy, script string) (set []times, err error) {
-	const part = captureBytes / captureParts
 	argv, err := runArgs(ctx, p, "sh", "-c", "while read x; do "+script+"; done; exit 0")
 	if err != nil {
 		return nil, err
@@ -75,9 +74,9 @@ func captureSet(ctx context.Context, p execpolicy.DockerPolicy, script string) (
 		if _, err := raw.stdin.Write([]byte{'\n'}); err != nil {
 			return err
 		}
-		return raw.discard(part)
+		return raw.discard(partBytes)
 	}
-	return takeTurns(captureRounds, burst(1, discarded), burst(1, func() error { return captured(ctx, s, script, part) }))
+	return takeTurns(captureRounds, burst(1, discarded), burst(1, func() error { return captured(ctx, s, script, partBytes) }))
 }
 
 // captureMemory runs the script, whose output is 1 GiB, and says what memory it took.

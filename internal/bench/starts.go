@@ -14,32 +14,28 @@ const startRounds = 60
 // the same flags, until the first byte that the same shell prints has come, which is the earliest that anything could be used; and the
 // plainest run that there is, from its start to its end. How a container is cleared up counts for none but the last.
 func starts(ctx context.Context, p execpolicy.DockerPolicy, t *table) error {
-	session := func(shell string) func() (time.Duration, error) {
-		return func() (time.Duration, error) {
-			start := time.Now()
-			s, err := execpolicy.Start(ctx, p, execpolicy.Spec{Command: []string{shell}})
-			if err != nil {
-				return 0, err
-			}
-			taken := time.Since(start)
-			return taken, s.Close()
+	session := func(shell string) (time.Duration, error) {
+		start := time.Now()
+		s, err := execpolicy.Start(ctx, p, execpolicy.Spec{Command: []string{shell}})
+		if err != nil {
+			return 0, err
 		}
+		taken := time.Since(start)
+		return taken, s.Close()
 	}
-	firstByte := func(shell string) func() (time.Duration, error) {
-		return func() (time.Duration, error) {
-			argv, err := runArgs(ctx, p, shell, "-c", "echo; read x || exit 0")
-			if err != nil {
-				return 0, err
-			}
-			start := time.Now()
-			c, err := startClient(p, argv)
-			if err != nil {
-				return 0, err
-			}
-			err = c.discard(1)
-			taken := time.Since(start)
-			return taken, errors.Join(err, c.close())
+	firstByte := func(shell string) (time.Duration, error) {
+		argv, err := runArgs(ctx, p, shell, "-c", "echo; read x || exit 0")
+		if err != nil {
+			return 0, err
 		}
+		start := time.Now()
+		c, err := startClient(p, argv)
+		if err != nil {
+			return 0, err
+		}
+		err = c.discard(1)
+		taken := time.Since(start)
+		return taken, errors.Join(err, c.close())
 	}
 	plain := append(append([]string{p.Engine.Path}, p.Engine.Global...), "run", "--rm", p.Image, "true")
 	total := func() (time.Duration, error) {
@@ -57,7 +53,9 @@ func starts(ctx context.Context, p execpolicy.DockerPolicy, t *table) error {
 	}
 	subjects := []func() (time.Duration, error){total}
 	for _, shell := range shells {
-		subjects = append(subjects, session(shell), firstByte(shell))
+		subjects = append(subjects,
+			func() (time.Duration, error) { return session(shell) },
+			func() (time.Duration, error) { return firstByte(shell) })
 	}
 	if _, err := takeTurns(1, subjects...); err != nil {
 		return err

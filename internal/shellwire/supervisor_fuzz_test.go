@@ -178,17 +178,7 @@ func listen(r io.Reader, stdout bool, output *bytes.Buffer, ends chan<- string) 
 			}
 		},
 	}
-	buf := make([]byte, 64<<10)
-	held := 0
-	for {
-		n, err := r.Read(buf[held:])
-		data := buf[:held+n]
-		held = p.Parse(data)
-		copy(buf, data[len(data)-held:])
-		if err != nil {
-			return
-		}
-	}
+	p.parseAll(r)
 }
 
 // Whatever data and names a host hands over, each comes out as it went in, and nothing is made but what was asked for.

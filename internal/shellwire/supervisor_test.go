@@ -108,10 +108,15 @@ func read(f *os.File, ch chan string, stdout bool) {
 		Output: func(b []byte) { ch <- "=" + string(b) },
 		Mark:   func(m Mark) { ch <- fmt.Sprintf("%d %s %d %d %s", m.Kind, m.Tag, m.Generation, m.Status, m.Dir) },
 	}
+	p.parseAll(f)
+}
+
+// parseAll parses what comes until there is no more.
+func (p *Parser) parseAll(r io.Reader) {
 	buf := make([]byte, 64<<10)
 	held := 0
 	for {
-		n, err := f.Read(buf[held:])
+		n, err := r.Read(buf[held:])
 		data := buf[:held+n]
 		held = p.Parse(data)
 		copy(buf, data[len(data)-held:])
