@@ -204,7 +204,7 @@ func (p place) killOnce(t *testing.T, name string, h holding) time.Duration {
 			left = nil
 			for _, one := range first {
 				// With it all that is in its namespace has ended, also if its parent has not yet waited for it.
-				if startOf(one.pid) == one.start && statOf(one.pid)[2] != "Z" {
+				if stat := statOf(one.pid); len(stat) > 21 && stat[21] == one.start && stat[2] != "Z" {
 					left = append(left, one)
 				}
 			}
