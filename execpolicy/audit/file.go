@@ -1,25 +1,34 @@
 package audit
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"sync"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/filelock"
 )
 
-// A Log is a file that is only appended to. What is written at a time is one record, and goes to the file in one call of the system, as
-// slog's handlers write: so several programs can have the same file, and what was written is there whatever becomes of this one, SIGKILL
-// included. What a machine that loses its power had not yet brought to its disk is lost; nothing is synced. If a record is longer than a
-// page of memory, a kill in the midst of the call can leave a part of it, and so can a disk that is full; the first record that a Log
-// can write after that begins on a line of its own. For that the file must be one that its user can read.
+// A Log is a file that is only appended to. Each Write is one record and one system call, as
+// slog's handlers make it. Several programs can share the file, and what was written is there
+// whatever becomes of the program, a SIGKILL included. Nothing is synced: a machine that loses
+// its power loses what it had not yet brought to its disk.
 //
-// It is for the file systems of a machine: over a network two programs can write over each other.
+// A program that is killed in the midst of a long record, or a disk that is full, can leave a
+// part of one. The next record, whichever program writes it, begins on a line of its own. To
+// see to that a Log holds the file's lock (flock) while it writes; the kernel frees the lock of
+// a program that ends. Where there are no such locks, as on Windows, a Log mends only what it
+// finds when it opens the file and what it left itself.
+//
+// The file must be one that its user can read, and lie on a file system of the machine: over a
+// network two programs can write over each other.
 type Log struct {
 	mu   sync.Mutex
 	w    io.WriteCloser
-	torn bool // the last line is not whole
+	file *os.File // the same as w, if it can be locked
+	torn bool     // the last line is not whole
 }
 
 // File opens a file to append to, and makes it, for nobody but its user, if it is not there. A symbolic link, and what is no regular file,
@@ -38,21 +47,61 @@ func File(path string) (*Log, error) {
 	if err == nil && !info.Mode().IsRegular() {
 		err = irregular
 	}
-	last := []byte{'\n'}
-	if err == nil && info.Size() > 0 {
-		_, err = f.ReadAt(last, info.Size()-1)
+	l := &Log{w: f, file: f}
+	if err == nil {
+		err = l.look()
 	}
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
-	return &Log{w: f, torn: last[0] != '\n'}, nil
+	return l, nil
+}
+
+// look notes whether the file's last line is whole. Whoever does not hold the file's lock may
+// see a record that another program is writing.
+func (l *Log) look() error {
+	info, err := l.file.Stat()
+	if err != nil || info.Size() == 0 {
+		l.torn = false
+		return err
+	}
+	last := make([]byte, 1)
+	_, err = l.file.ReadAt(last, info.Size()-1)
+	l.torn = last[0] != '\n'
+	return err
+}
+
+// lock holds the file's lock and looks at its end. It returns what ends that.
+func (l *Log) lock() (unlock func(), err error) {
+	unlock = func() {}
+	if l.file == nil {
+		return unlock, nil
+	}
+	err = filelock.Lock(l.file)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return unlock, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	unlock = func() { filelock.Unlock(l.file) }
+	if err = l.look(); err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
 }
 
 // Write appends a record. One that is not written whole is an error.
 func (l *Log) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	unlock, err := l.lock()
+	if err != nil {
+		return 0, err
+	}
+	defer unlock()
 	line := p
 	if l.torn {
 		line = append([]byte{'\n'}, p...)

@@ -86,11 +86,13 @@ func orderly() {
 	fmt.Println("done")
 }
 
-// writer writes many records.
+// writer writes many records, and opens the file anew for each of them, as programs do that
+// start while others write.
 func writer() {
-	_, record := openLog()
 	for i := range 500 {
+		log, record := openLog()
 		must(record(execpolicy.Event{Kind: execpolicy.EventCommand, Time: time.Now(), Seq: i + 1, Script: strings.Repeat("x", i*10)}))
+		must(log.Close())
 	}
 	fmt.Println("done")
 }
@@ -280,6 +282,23 @@ func TestFile(t *testing.T) {
 	text, err = os.ReadFile(path("log"))
 	assert.NilError(t, err)
 	assert.Equal(t, string(text), "one\nth\nfour\nfour\n")
+
+	// So is what another program leaves while this one has the file open.
+	log, err = audit.File(path("shared"))
+	assert.NilError(t, err)
+	other, err := os.OpenFile(path("shared"), os.O_APPEND|os.O_WRONLY, 0)
+	assert.NilError(t, err)
+	for _, part := range []string{"on", "", "e\n", "tw"} {
+		_, err = other.WriteString(part)
+		assert.NilError(t, err)
+		_, err = log.Write([]byte("four\n"))
+		assert.NilError(t, err)
+	}
+	assert.NilError(t, other.Close())
+	assert.NilError(t, log.Close())
+	text, err = os.ReadFile(path("shared"))
+	assert.NilError(t, err)
+	assert.Equal(t, string(text), "on\nfour\nfour\ne\nfour\ntw\nfour\n")
 
 	assert.NilError(t, os.Symlink("log", path("link")))
 	assert.NilError(t, os.Symlink("none", path("dangling")))
