@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// The detectors find what LangChain's do, and where those are blind by accident a little more. A byte that is not ASCII ends a word.
+// The detectors find what LangChain's do. A byte that is not ASCII ends a word: theirs
+// that do not say so are blind beside such text.
 
 func isDigit(c byte) bool  { return '0' <= c && c <= '9' }
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
@@ -70,15 +71,60 @@ func domainEnd(line []byte, start int) (end int) {
 	}
 }
 
+// findCreditCards finds 16 digits with Luhn's check digit, which may have a white space
+// or a dash after each four. Where numbers in a row are not a card, the next look begins
+// after them, as LangChain's does.
+func findCreditCards(line []byte) (spans [][]int) {
+	for i := 0; i < len(line); {
+		if !isDigit(line[i]) {
+			i++
+			continue
+		}
+		end, valid := creditCardEnd(line, i)
+		if valid {
+			spans = append(spans, []int{i, end})
+		}
+		// A number has no other beginning.
+		for i = max(i, end); i < len(line) && isDigit(line[i]); i++ {
+		}
+	}
+	return spans
+}
+
+// creditCardEnd returns where the 16 digits that begin there end, or 0, and whether the
+// check digit is right.
+func creditCardEnd(line []byte, start int) (end int, valid bool) {
+	var digits [16]byte
+	i := start
+	for n := range digits {
+		if n > 0 && n%4 == 0 && i < len(line) {
+			if line[i] == '-' {
+				i++
+			} else {
+				i += space(line, i)
+			}
+		}
+		if i == len(line) || !isDigit(line[i]) {
+			return 0, false
+		}
+		digits[n] = line[i] - '0'
+		i++
+	}
+	if !bounded(line, start, i) {
+		return 0, false
+	}
+	return i, luhn(digits[:])
+}
+
 // The digits of a payment card.
 const (
 	minCard = 13
 	maxCard = 19
 )
 
-// findCards finds 13 to 19 digits with Luhn's check digit, in one group or, with spaces, tabs or dashes between them, in groups of at
-// least four but for the last.
-func findCards(line []byte) (spans [][]int) {
+// findPaymentCards finds 13 to 19 digits with Luhn's check digit, in one group or, with
+// spaces, tabs or dashes between them, in groups of at least four but for the last.
+func findPaymentCards(line []byte) (spans [][]int) {
 	for i := 0; i < len(line); {
 		if !isDigit(line[i]) {
 			i++
@@ -221,50 +267,68 @@ func isMAC(b []byte) bool {
 	return true
 }
 
-// findURLs finds what begins with http:// or https://, and hosts that have a path or begin with www.
+// findURLs finds what begins with http:// or https://, and hosts that have a path or
+// begin with www. They may overlap.
 func findURLs(line []byte) (spans [][]int) {
-	floor := 0 // the end of the last one
+	spans = schemeURLs(line)
+	known := spans
+	floor := 0 // the end of the last one without a scheme
 	for i := 0; i < len(line); i++ {
-		start, end := 0, 0
+		start, end := i, 0
 		switch line[i] {
 		case '/':
-			if start, end = schemeURL(line, i, floor); end == 0 {
-				if start = hostStart(line, i, floor); start < i {
-					end = pathEnd(line, i)
-				}
+			if start = hostStart(line, i, floor); start < i {
+				end = pathEnd(line, i)
 			}
 		case 'w':
-			start, end = i, wwwEnd(line, i)
+			end = wwwEnd(line, i, floor)
 		}
-		if end > 0 {
+		if end == 0 {
+			continue
+		}
+		// What begins or ends in one that is known is that one's.
+		for len(known) > 0 && known[0][1] <= start {
+			known = known[1:]
+		}
+		in := len(known) > 0 && known[0][0] <= start
+		for len(known) > 0 && known[0][1] < end {
+			known = known[1:]
+		}
+		if !in && (len(known) == 0 || known[0][0] >= end) {
 			spans = append(spans, []int{start, end})
-			floor = end
-			i = end - 1
 		}
+		floor = end
+		i = end - 1
 	}
 	return spans
 }
 
-// schemeURL returns the URL whose first slash is there, or zeros.
-func schemeURL(line []byte, slash, floor int) (start, end int) {
+// schemeURLs finds what begins with http:// or https:// in any case of letters.
+func schemeURLs(line []byte) (spans [][]int) {
 	const http, https = "http:", "https:"
-	if slash+1 >= len(line) || line[slash+1] != '/' {
-		return 0, 0
+	floor := 0 // the end of the last one
+	for at := 0; ; {
+		n := bytes.Index(line[at:], []byte("//"))
+		if n < 0 {
+			return spans
+		}
+		start := at + n
+		host := start + len("//")
+		at = start + 1
+		switch before := line[floor:start]; {
+		case len(before) >= len(https) && bytes.EqualFold(before[len(before)-len(https):], []byte(https)):
+			start -= len(https)
+		case len(before) >= len(http) && bytes.EqualFold(before[len(before)-len(http):], []byte(http)):
+			start -= len(http)
+		default:
+			continue
+		}
+		end := textEnd(line, host, `<>"{}|\^`+"`[]")
+		if end > host && bytes.IndexByte([]byte("/?#"), line[host]) < 0 {
+			spans = append(spans, []int{start, end})
+		}
+		floor, at = end, end
 	}
-	switch before := line[floor:slash]; {
-	case len(before) >= len(https) && bytes.EqualFold(before[len(before)-len(https):], []byte(https)):
-		start = slash - len(https)
-	case len(before) >= len(http) && bytes.EqualFold(before[len(before)-len(http):], []byte(http)):
-		start = slash - len(http)
-	default:
-		return 0, 0
-	}
-	host := slash + 2
-	end = textEnd(line, host, `<>"{}|\^`+"`[]")
-	if end == host || bytes.IndexByte([]byte("/?#"), line[host]) >= 0 {
-		return 0, 0
-	}
-	return start, end
 }
 
 // pathEnd returns where a path without a scheme ends.
@@ -274,39 +338,36 @@ func pathEnd(line []byte, start int) int { return textEnd(line, start, "") }
 func textEnd(line []byte, i int, stop string) int {
 	for i < len(line) {
 		c := line[i]
-		if c < utf8.RuneSelf {
-			// Python takes the four ASCII separators for space too.
-			if c == ' ' || '\t' <= c && c <= '\r' || 0x1c <= c && c <= 0x1f || bytes.IndexByte([]byte(stop), c) >= 0 {
-				return i
-			}
-			i++
-			continue
-		}
-		r, n := utf8.DecodeRune(line[i:])
-		if unicode.IsSpace(r) {
+		if space(line, i) > 0 || c < utf8.RuneSelf && bytes.IndexByte([]byte(stop), c) >= 0 {
 			return i
 		}
-		i += n
+		i++
 	}
 	return i
+}
+
+// space returns how many bytes the white space that begins there has, or 0.
+func space(line []byte, i int) int {
+	c := line[i]
+	if c < utf8.RuneSelf {
+		// Python takes the four ASCII separators for space too.
+		if c == ' ' || '\t' <= c && c <= '\r' || 0x1c <= c && c <= 0x1f {
+			return 1
+		}
+		return 0
+	}
+	r, n := utf8.DecodeRune(line[i:])
+	if !unicode.IsSpace(r) {
+		return 0
+	}
+	return n
 }
 
 // hostStart returns where the host of two labels or more that ends there begins; if there is none, the end.
 func hostStart(line []byte, end, floor int) int {
 	start, labels := end, 0
 	for i := end; ; {
-		label := i
-		for label > floor && (isAlnum(line[label-1]) || line[label-1] == '-') {
-			label--
-		}
-		if label == i || line[i-1] == '-' {
-			return start
-		}
-		// A host begins with a word: not in the midst of one, but also behind a dash.
-		begin := label
-		for begin < i && (i-begin > maxLabel || !isAlnum(line[begin]) || begin > floor && isWord(line[begin-1])) {
-			begin++
-		}
+		label, begin := labelStart(line, i, floor)
 		if begin == i {
 			return start
 		}
@@ -320,14 +381,41 @@ func hostStart(line []byte, end, floor int) int {
 	}
 }
 
+// labelStart returns where the label that ends there begins, and where a host can begin
+// in it; if there is none, the end.
+func labelStart(line []byte, end, floor int) (label, begin int) {
+	label = end
+	for label > floor && (isAlnum(line[label-1]) || line[label-1] == '-') {
+		label--
+	}
+	if label == end || line[end-1] == '-' {
+		return label, end
+	}
+	// A host begins with a word: not in the midst of one, but also behind a dash.
+	begin = label
+	for begin < end && (end-begin > maxLabel || !isAlnum(line[begin]) || begin > 0 && isWord(line[begin-1])) {
+		begin++
+	}
+	return label, begin
+}
+
 // maxLabel is the longest part of a host's name.
 const maxLabel = 63
 
-// wwwEnd returns where what begins with www. there ends, with its path, or 0.
-func wwwEnd(line []byte, start int) int {
+// wwwEnd returns where the host that begins there with www. ends, with its path, or 0.
+func wwwEnd(line []byte, start, floor int) int {
 	const www = "www."
 	if !bytes.HasPrefix(line[start:], []byte(www)) || !bounded(line, start, start+len(www)-1) {
 		return 0
+	}
+	// A host that begins before it does not begin with it.
+	if _, begin := labelStart(line, start+len(www)-1, floor); begin < start {
+		return 0
+	}
+	if start > floor && line[start-1] == '.' {
+		if _, begin := labelStart(line, start-1, floor); begin < start-1 {
+			return 0
+		}
 	}
 	end := 0
 	for i := start + len(www); ; i++ {

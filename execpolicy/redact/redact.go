@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
-
-	"github.com/hashicorp/go-multierror"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
 // A Strategy is what is done with what a rule finds.
@@ -18,9 +16,11 @@ type Strategy int
 const (
 	// Redact puts "[REDACTED_EMAIL]" in its place, with the rule's type in upper case.
 	Redact Strategy = iota
-	// Mask leaves a part: "user@****.com" of an email, "****-****-****-1234" of a credit_card, in the way it was written, "*.*.*.4" of
-	// an ip, "**:**:**:**:**:5e" of a mac_address, "[MASKED_URL]" of a url, and "****" with the last four characters of every other
-	// type, or without them if there are no more than that.
+	// Mask leaves a part: "user@****.com" of an email, "****-****-****-1234" of a
+	// credit_card or a payment_card, in the way it was written, "*.*.*.4" of an ip,
+	// "**:**:**:**:**:5e" of a mac_address, "[MASKED_URL]" of a url, and "****" with the
+	// last four characters of every other type, or without them if there are no more than
+	// that.
 	Mask
 	// Hash puts "<email_hash:1f2e3d4c>" in its place, with the rule's type and the first four bytes of the SHA-256, so that the same value
 	// is known again. Whoever can guess the value can check the guess.
@@ -40,8 +40,9 @@ func (s Strategy) String() string {
 
 // A Rule says what is looked for, and what is done with it.
 type Rule struct {
-	// Type names what is looked for, and appears in what takes its place. "email", "credit_card", "ip", "mac_address" and "url" have
-	// detectors; any other needs a Find.
+	// Type names what is looked for, and appears in what takes its place. "email",
+	// "credit_card", "payment_card", "ip", "mac_address" and "url" have detectors, which
+	// the package's documentation describes; any other needs a Find.
 	Type string
 	// Strategy is what is done with it. If zero, [Redact].
 	Strategy Strategy
@@ -55,10 +56,11 @@ type Rule struct {
 
 // detectors are those of the types that have one.
 var detectors = map[string]func(line []byte) [][]int{
-	"email": findEmails, "credit_card": findCards, "ip": findIPs, "mac_address": findMACs, "url": findURLs,
+	"email": findEmails, "credit_card": findCreditCards, "payment_card": findPaymentCards, "ip": findIPs,
+	"mac_address": findMACs, "url": findURLs,
 }
 
-const detectorNames = "email, credit_card, ip, mac_address, url"
+const detectorNames = "email, credit_card, payment_card, ip, mac_address, url"
 
 // A BlockedError is the error of output in which a rule found something whose strategy is [Block]. It wraps [execpolicy.ErrBlocked].
 type BlockedError struct {
@@ -87,31 +89,30 @@ type Redactor struct {
 // everything passes.
 func New(rules ...Rule) (*Redactor, error) {
 	r := &Redactor{}
-	var errs *multierror.Error
+	var errs []error
 	for i, rule := range rules {
-		if err := rule.resolve(); err != nil {
-			errs = multierror.Append(errs, fmt.Errorf("rule %d: %w", i+1, err))
+		for _, err := range []error{rule.Strategy.validate(), rule.resolve()} {
+			if err != nil {
+				errs = append(errs, fmt.Errorf("rule %d: %w", i+1, err))
+			}
 		}
 		r.rules = append(r.rules, rule)
 	}
-	if errs.ErrorOrNil() != nil {
-		errs.ErrorFormat = func(problems []error) string {
-			texts := make([]string, len(problems))
-			for i, p := range problems {
-				texts[i] = p.Error()
-			}
-			return strings.Join(texts, "; ")
-		}
-		return nil, fmt.Errorf("%w: %w", execpolicy.ErrInvalid, errs)
+	if err := problems.Join(errs...); err != nil {
+		return nil, err
 	}
 	return r, nil
 }
 
-// resolve checks a rule and gives it the detector of its type.
-func (r *Rule) resolve() error {
-	if r.Strategy < 0 || int(r.Strategy) >= len(strategies) {
-		return fmt.Errorf("unknown redaction strategy: %d", int(r.Strategy))
+func (s Strategy) validate() error {
+	if s < 0 || int(s) >= len(strategies) {
+		return fmt.Errorf("unknown redaction strategy: %d", int(s))
 	}
+	return nil
+}
+
+// resolve checks what a rule looks for, and gives it the detector of its type.
+func (r *Rule) resolve() error {
 	switch {
 	case r.Type == "":
 		return errors.New("a rule needs a type")

@@ -45,7 +45,7 @@ func TestStrategies(t *testing.T) {
 		{Rule{Type: "email", Strategy: Mask, Find: pattern("[a@]+")}, "a@a", "a@****"},
 		{Rule{Type: "credit_card", Strategy: Mask}, "Card: 4532015112830366", "Card: ************0366"},
 		{Rule{Type: "credit_card", Strategy: Mask}, "4532-0151-1283-0366 5425 2334 3010 9903", "****-****-****-0366 **** **** **** 9903"},
-		{Rule{Type: "credit_card", Strategy: Mask}, "3782 822463 10005", "**** **** **** 0005"},
+		{Rule{Type: "payment_card", Strategy: Mask}, "3782 822463 10005", "**** **** **** 0005"},
 		{Rule{Type: "ip", Strategy: Mask}, "IP: 192.168.1.100", "IP: *.*.*.100"},
 		{Rule{Type: "ip", Strategy: Mask, Find: pattern("x+")}, "xx", "****"},
 		{Rule{Type: "mac_address", Strategy: Mask}, "00:1a:2b:3c:4d:5e 00-1A-2B-3C-4D-5E", "**:**:**:**:**:5e **-**-**-**-**-5E"},
@@ -122,7 +122,7 @@ func TestRulesAreChecked(t *testing.T) {
 	_, err := New(Rule{Type: "phone"}, Rule{Type: "email"}, Rule{Find: pattern("x")}, Rule{Type: "ip", Strategy: 4}, Rule{Type: "ip", Strategy: -1},
 		Secrets(), Secrets("hidden", ""), both)
 	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
-	for _, want := range []string{"rule 1: Unknown PII type: phone. Must be one of email, credit_card, ip, mac_address, url",
+	for _, want := range []string{"rule 1: Unknown PII type: phone. Must be one of email, credit_card, payment_card, ip, mac_address, url",
 		"rule 3: a rule needs a type", "rule 4: unknown redaction strategy: 4", "rule 5: ", "rule 6: a secret must not be empty", "rule 7: ", "rule 8: "} {
 		assert.ErrorContains(t, err, want)
 	}
@@ -337,7 +337,7 @@ func FuzzWriter(f *testing.F) {
 			// Into lines that are cut in pieces.
 			text = bytes.Repeat(text, min(1+3*MaxLine/len(text), 10_000))
 		}
-		rules := []Rule{{Type: "email"}, {Type: "url"}, {Type: "credit_card"}, {Type: "ip"}, {Type: "mac_address"}}
+		rules := []Rule{{Type: "email"}, {Type: "url"}, {Type: "credit_card"}, {Type: "payment_card"}, {Type: "ip"}, {Type: "mac_address"}}
 		rnd := rand.New(rand.NewPCG(seed, 2))
 		rnd.Shuffle(len(rules), func(i, j int) { rules[i], rules[j] = rules[j], rules[i] })
 		for i := range rules {
@@ -374,7 +374,7 @@ func FuzzWriter(f *testing.F) {
 var prose = []byte(strings.Repeat("2024-01-02 12:30:45.123 INFO main.go:42 request 12345 took 17 ms, 3.14 % of all/most, see user@host and a.b\n", 300))
 
 func TestNothingIsAllocatedWhereNothingMatches(t *testing.T) {
-	w := mustNew(t, Rule{Type: "email"}, Rule{Type: "credit_card"}, Rule{Type: "ip"}, Rule{Type: "mac_address"}, Rule{Type: "url"}, Secrets("hunter2")).Writer(io.Discard)
+	w := mustNew(t, Rule{Type: "email"}, Rule{Type: "credit_card"}, Rule{Type: "payment_card"}, Rule{Type: "ip"}, Rule{Type: "mac_address"}, Rule{Type: "url"}, Secrets("hunter2")).Writer(io.Discard)
 	w.Write(prose)
 	enginetest.NoAllocs(t, func() { w.Write(prose) })
 	// Also where lines are cut.
@@ -393,7 +393,7 @@ func BenchmarkWriter(b *testing.B) {
 		})
 	}
 	var all []Rule
-	for _, kind := range []string{"email", "credit_card", "ip", "mac_address", "url"} {
+	for _, kind := range []string{"email", "credit_card", "payment_card", "ip", "mac_address", "url"} {
 		all = append(all, Rule{Type: kind})
 		run(kind, Rule{Type: kind})
 	}

@@ -35,7 +35,7 @@ func appendMask(out []byte, kind string, match []byte) []byte {
 			out = append(out, domain[dot:]...)
 		}
 		return out
-	case "credit_card":
+	case "credit_card", "payment_card":
 		separator := ""
 		for _, s := range []string{" ", "-"} {
 			if bytes.Contains(match, []byte(s)) {

@@ -1,0 +1,123 @@
+// Package problems makes one error of all that is wrong with what a caller has given.
+package problems
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Err is wrapped by every error of [Join]. It is the ErrInvalid of package execpolicy.
+var Err = errors.New("invalid")
+
+// A List is of problems.
+type List []error
+
+// Add adds one that has no error of its own.
+func (l *List) Add(format string, args ...any) { *l = append(*l, fmt.Errorf(format, args...)) }
+
+// joined is an error of Join.
+type joined struct{ problems []error }
+
+// Join returns an error that wraps [Err] and each of the problems, and says each once, or nil if there are none. What is nil is no
+// problem, and what holds several, such as an error of Join, of [errors.Join] or of multierror, is as many.
+func Join(errs ...error) error {
+	j := new(joined)
+	for _, err := range errs {
+		j.add(err)
+	}
+	if len(j.problems) == 0 {
+		return nil
+	}
+	return j
+}
+
+// Of returns the problems of an error of Join; none of another.
+func Of(err error) []error {
+	if j, ok := err.(*joined); ok {
+		return j.problems
+	}
+	return nil
+}
+
+func (j *joined) Error() string { return Err.Error() + ": " + strings.Join(texts(j.problems), "; ") }
+
+// Unwrap returns Err and the problems.
+func (j *joined) Unwrap() []error { return append([]error{Err}, j.problems...) }
+
+func (j *joined) add(err error) {
+	if err == nil {
+		return
+	}
+	if inner, ok := parts(err); ok {
+		for _, part := range inner {
+			j.add(part)
+		}
+		return
+	}
+	if text, ok := strings.CutPrefix(err.Error(), Err.Error()+": "); ok && errors.Is(err, Err) {
+		err = &bare{err, text}
+	}
+	if !slices.Contains(texts(j.problems), err.Error()) {
+		j.problems = append(j.problems, err)
+	}
+}
+
+// bare is an error that leaves it to those that it is joined with to say that it is one of Err.
+type bare struct {
+	error
+	text string
+}
+
+func (b *bare) Error() string { return b.text }
+func (b *bare) Unwrap() error { return b.error }
+
+// parts returns the problems that an error holds, if it says no more than they do.
+func parts(err error) (inner []error, ok bool) {
+	switch e := err.(type) {
+	case *joined:
+		return e.problems, true
+	case interface{ WrappedErrors() []error }:
+		return e.WrappedErrors(), true
+	case interface{ Unwrap() []error }:
+		inner = e.Unwrap()
+		if err.Error() == strings.Join(texts(inner), "\n") {
+			return inner, true
+		}
+		if len(inner) == 2 && inner[0] == Err && err.Error() == strings.Join(texts(inner), ": ") {
+			return inner[1:], true
+		}
+	}
+	return nil, false
+}
+
+func texts(errs []error) []string {
+	texts := make([]string, len(errs))
+	for i, err := range errs {
+		texts[i] = err.Error()
+	}
+	return texts
+}
+
+// Conceal returns an error whose text is what conceal makes of err's: err itself, if that is the same. Of another, only [errors.Is] knows
+// what it was.
+func Conceal(err error, conceal func(string) string) error {
+	if err == nil {
+		return nil
+	}
+	if text := conceal(err.Error()); text != err.Error() {
+		return &concealed{text, err}
+	}
+	return err
+}
+
+type concealed struct {
+	text string
+	err  error
+}
+
+func (c *concealed) Error() string { return c.text }
+
+// Is reports whether the error is the target. There is no Unwrap, which would show the text.
+func (c *concealed) Is(target error) bool { return errors.Is(c.err, target) }
