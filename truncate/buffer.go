@@ -174,11 +174,16 @@ func (b *Buffer) notice(head, tail []byte) string {
 	if len(head) > 0 && head[len(head)-1] != '\n' {
 		start = "\n"
 	}
-	lines := ""
-	if n := b.droppedLines(head, tail); n > 0 {
-		lines = " (" + quantity(n, "line") + ")"
+	return start + notice(n, b.droppedLines(head, tail))
+}
+
+// notice returns the line that stands in place of what was dropped.
+func notice(bytes, lines int64) string {
+	of := ""
+	if lines > 0 {
+		of = " (" + quantity(lines, "line") + ")"
 	}
-	return start + "... " + quantity(n, "byte") + lines + " dropped ...\n"
+	return "... " + quantity(bytes, "byte") + of + " dropped ...\n"
 }
 
 func quantity(n int64, unit string) string {

@@ -57,3 +57,18 @@ func ExampleTranscript() {
 	//
 	// Exit code: 127
 }
+
+func ExampleExcerpt() {
+	b := truncate.Buffer{Limit: 1 << 10}
+	for i := range 1000 {
+		fmt.Fprintf(&b, "\x1b[32mline %d\x1b[0m\n", i)
+	}
+	e := truncate.Excerpt{Head: truncate.Plain(b.Head()), Tail: truncate.Plain(b.Tail()), Dropped: b.Dropped(), Lines: b.Lines()}
+	fmt.Print(e.Text(200, 5))
+	// Output:
+	// line 0
+	// line 1
+	// ... 17327 bytes (996 lines) dropped ...
+	// line 998
+	// line 999
+}
