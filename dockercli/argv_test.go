@@ -26,11 +26,12 @@ func everyOption() dockercli.RunOptions {
 		Platform:      "linux/amd64",
 		Network:       "none",
 		Hostname:      "sandbox",
+		HostsFile:     true,
 		ExtraHosts:    []string{"one:192.0.2.1", "two:192.0.2.2"},
 		DNS:           []string{"192.0.2.53"},
 		HTTPProxy:     true,
 		ReadOnly:      true,
-		Tmpfs:         []dockercli.Tmpfs{{Target: "/tmp"}, {Target: "/scratch", SizeBytes: 64 << 20, Mode: 0o700, Exec: true}},
+		Tmpfs:         []dockercli.Tmpfs{{Target: "/tmp"}, {Target: "/scratch", SizeBytes: 64 << 20, Mode: 0o700, Exec: true, Chown: true}},
 		Mounts:        []dockercli.Mount{{Source: "/srv/plain", Target: "/in"}, {Source: "/srv/a,b:c \"d\"\ne", Target: "/out", Writable: true}},
 		Workdir:       "/scratch",
 		ShmSize:       "16m",
@@ -108,7 +109,10 @@ func argvCases(name, image string) []argvCase {
 		{"ps", nil, func(e *E) ([]string, error) {
 			return dockercli.PSArgs(e, map[string]string{"b": "x,\"y\"=z", "a": "", "c": "plain"})
 		}},
-		{"events", nil, func(e *E) ([]string, error) { return dockercli.OOMArgs(e, name, time.Unix(1234567890, 5)) }},
+		{"events", nil, func(e *E) ([]string, error) { return dockercli.OOMArgs(e, name, time.Time{}, time.Unix(1234567890, 5)) }},
+		{"events-since", nil, func(e *E) ([]string, error) {
+			return dockercli.OOMArgs(e, name, time.Unix(1234567000, 70), time.Unix(1234567890, 5))
+		}},
 		{"import-none", nil, func(e *E) ([]string, error) { return dockercli.ImportArgs(e, image, nil) }},
 		{"import-every", nil, func(e *E) ([]string, error) {
 			return dockercli.ImportArgs(e, image, []string{"ENV PATH=/bin", "WORKDIR /work"})
@@ -134,7 +138,7 @@ func TestArgv(t *testing.T) {
 		{Kind: dockercli.Podman, Path: "/usr/bin/podman", Global: []string{"--log-level=error"}},
 	} {
 		for _, c := range argvCases("cofferdam-1", "registry.example:5000/group/image:1.0") {
-			if c.name == "events" && e.Kind == dockercli.Podman {
+			if strings.HasPrefix(c.name, "events") && e.Kind == dockercli.Podman {
 				continue // see TestRefused
 			}
 			file := fmt.Sprintf("argv/%s-%s.txt", e.Kind, c.name)
@@ -263,7 +267,7 @@ func TestOtherVerbsRefuse(t *testing.T) {
 		refused(e.ExecArgs(dockercli.ExecOptions{Container: "name", Command: []string{"true"}, Env: []string{"A=1"}, Workdir: "x"}))
 	}
 	refusedEvents := func(kind dockercli.Kind, container string) error {
-		_, err := dockercli.OOMArgs(&dockercli.Engine{Kind: kind}, container, time.Unix(0, 0))
+		_, err := dockercli.OOMArgs(&dockercli.Engine{Kind: kind}, container, time.Time{}, time.Unix(0, 0))
 		return err
 	}
 	assert.ErrorIs(t, refusedEvents(dockercli.Docker, "-x"), dockercli.ErrArgument)

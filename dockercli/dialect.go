@@ -21,7 +21,7 @@ type dialect struct {
 	noProxy []string
 	// noCopyUp are tmpfs options that let it start out empty.
 	noCopyUp []string
-	// tmpfsIsRoots says that nobody else can own a tmpfs.
+	// tmpfsIsRoots says that nobody else can own a tmpfs but the container's user.
 	tmpfsIsRoots bool
 	// remove are flags of a removal.
 	remove []string
@@ -61,6 +61,8 @@ var dialects = [...]dialect{
 			"--read-only-tmpfs=false",
 			// A command called systemd or init would get a different set of mounts.
 			"--systemd=false",
+			// Podman's configuration may put every container into the host's process namespace.
+			"--pid=private",
 			// A supervising service's notification socket must not reach the container.
 			"--sdnotify=ignore",
 		},

@@ -38,7 +38,7 @@ func refused(t *testing.T, e enginetest.Engine, o dockercli.RunOptions) string {
 // Docker has no such flags. What they are for on podman is each shown by a test of its own.
 func TestEngineDockerLacksPodmansFlags(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
-		for _, flag := range []string{"--systemd=false", "--sdnotify=ignore", "--no-hosts", "--read-only-tmpfs=false"} {
+		for _, flag := range []string{"--systemd=false", "--pid=private", "--sdnotify=ignore", "--no-hosts", "--read-only-tmpfs=false"} {
 			o := options(e)
 			o.Extra = []string{flag}
 			o.Command = []string{"true"}

@@ -51,9 +51,10 @@ type Engine struct {
 	Socket string
 	// Rootless says that the engine runs without root's rights, where some limits are ignored.
 	Rootless bool
-	// PodmanService says that a docker client talks to podman. Podman's own flags can't be given then.
+	// PodmanService says that a docker client talks to podman. Podman's own flags can't be given then: a container has the lines
+	// of the host's /etc/hosts, and one with a read-only root has a /run and a /var/tmp that it can write to, in its own memory.
 	PodmanService bool
-	// PassedOver is why [Find] did not take the engine that it asks first. If nil, it took that one, or did not look.
+	// PassedOver is why [Find] took podman and not docker. If nil, docker was not passed over.
 	PassedOver error
 }
 

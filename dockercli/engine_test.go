@@ -468,16 +468,17 @@ func TestEngineOOM(t *testing.T) {
 		t.Chdir(t.TempDir())
 		argv, err := e.RunArgs(o)
 		assert.NilError(t, err)
+		begin := time.Now()
 		_, _, exit := runClient(t, e, argv)
 		assert.Assert(t, exit != 0)
-		killed, err := e.OOMKilled(t.Context(), o.Name)
+		killed, err := e.OOMKilled(t.Context(), o.Name, time.Time{})
 		if e.Kind == dockercli.Podman {
 			assert.ErrorIs(t, err, errors.ErrUnsupported)
 			return
 		}
 		// The engine may tell of the end before it tells of the reason.
 		poll.WaitOn(t, func(poll.LogT) poll.Result {
-			if killed, err = e.OOMKilled(t.Context(), o.Name); err != nil {
+			if killed, err = e.OOMKilled(t.Context(), o.Name, begin); err != nil {
 				return poll.Error(err)
 			}
 			if !killed {
@@ -485,7 +486,10 @@ func TestEngineOOM(t *testing.T) {
 			}
 			return poll.Success()
 		}, poll.WithTimeout(time.Minute))
-		killed, err = e.OOMKilled(t.Context(), uniqueName())
+		killed, err = e.OOMKilled(t.Context(), o.Name, time.Now())
+		assert.NilError(t, err)
+		assert.Assert(t, !killed)
+		killed, err = e.OOMKilled(t.Context(), uniqueName(), time.Time{})
 		assert.NilError(t, err)
 		assert.Assert(t, !killed)
 	})

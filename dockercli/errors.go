@@ -60,11 +60,11 @@ var advice = map[error]string{
 type Error struct {
 	// Verb is what was asked for, such as "pull".
 	Verb string
-	// Command is the command line, with the values of environment variables hidden.
+	// Command is the command line, with the values of environment variables and the passwords in URLs hidden.
 	Command string
 	// ExitCode is the client's. It is -1 if the client was ended by a signal, or its end was not seen.
 	ExitCode int
-	// Stderr is what the client said, shortened to 4 KiB.
+	// Stderr is what the client said, shortened to 4 KiB, with the passwords in URLs hidden.
 	Stderr string
 	// Class is the sentinel that tells what the failure means. If nil, that is not known.
 	Class error
@@ -73,7 +73,9 @@ type Error struct {
 }
 
 func newError(verb string, argv []string, exit int, stderr []byte, cause error) *Error {
-	e := &Error{Verb: verb, Command: Explain(Redact(argv)), ExitCode: exit, Stderr: string(stderr), Cause: cause}
+	e := &Error{
+		Verb: verb, Command: hidePasswords(Explain(Redact(argv))), ExitCode: exit, Stderr: hidePasswords(string(stderr)), Cause: cause,
+	}
 	if cause == nil {
 		e.Class = Classify(stderr)
 	} else if errors.Is(cause, context.DeadlineExceeded) {
@@ -179,6 +181,8 @@ var classes = []struct {
 	{ErrArgument, []string{"error mounting"}},
 	{ErrArgument, []string{"sethostname"}},
 	{ErrArgument, []string{"unable to set memory limit"}},
+	{ErrArgument, []string{"is not a valid action for seccomp"}},
+	{ErrArgument, []string{"is not a valid arch for seccomp"}},
 	{ErrRuntime, []string{"oci runtime"}},
 	{ErrRuntime, []string{"runc create failed"}},
 	{ErrRuntime, []string{"unknown runtime specified"}},
@@ -191,6 +195,7 @@ var classes = []struct {
 	{ErrArgument, []string{"invalid value for"}},
 	{ErrArgument, []string{"minimum memory limit"}},
 	{ErrArgument, []string{"invalid mount"}},
+	{ErrArgument, []string{"invalid pid mode"}},
 	{ErrArgument, []string{"statfs", "no such file or directory"}},
 	{ErrArgument, []string{"must be an absolute path"}},
 	{ErrArgument, []string{"needs to be an absolute path"}},
@@ -199,11 +204,30 @@ var classes = []struct {
 	{ErrArgument, []string{"network", "not found"}},
 	{ErrArgument, []string{"unknown capability"}},
 	{ErrArgument, []string{"invalid signal"}},
-	{ErrArgument, []string{"opening seccomp profile"}},
+	{ErrArgument, []string{"seccomp profile"}},
 	{ErrArgument, []string{"ulimit option"}},
 	{ErrArgument, []string{"invalid container name"}},
 	{ErrArgument, []string{"could not select device driver"}},
 	{ErrArgument, []string{"unresolvable cdi devices"}},
+}
+
+// unreached are words of a client that never reached its engine. A client that lost its engine later may say that it can't connect,
+// too: nothing of docker's tells these apart.
+var unreached = []string{
+	"permission denied while trying to connect",
+	"unable to connect to podman socket",
+	"cannot connect to the docker daemon",
+	"failed to connect to the docker api",
+	"/_ping\": ", // what a client asks first
+	"unable to resolve docker endpoint",
+	"failed to resolve active destination",
+}
+
+// Unreached reports whether the client could not connect to its engine, by its own words. If
+// another call that comes right after it can't either, the engine was asked for nothing.
+func (e *Error) Unreached() bool {
+	text := strings.ToLower(e.Stderr)
+	return e.Cause == nil && slices.ContainsFunc(unreached, func(words string) bool { return strings.Contains(text, words) })
 }
 
 // Classify returns the sentinel that says what an engine's message means, or nil if that is not known. A container's own output
@@ -212,22 +236,72 @@ var classes = []struct {
 func Classify(stderr []byte) error {
 	text := string(bytes.ToLower(stderr))
 	for _, row := range classes {
-		all := true
-		for _, words := range row.words {
-			all = all && strings.Contains(text, words)
-		}
-		if all {
+		if saysAll(text, row.words) {
 			return row.class
 		}
 	}
 	return nil
 }
 
+// nobodyListens are docker's words, as in classes, for an address where nobody listens: a connection that is refused, or no such socket.
+var nobodyListens = [][]string{
+	{"cannot connect to the docker daemon"},
+	{"failed to connect to the docker api", "no such file or directory"},
+	{"failed to connect to the docker api", "connection refused"},
+	{"error during connect", "the system cannot find the file specified"},
+	{"failed to connect to the docker api", "the system cannot find the file specified"},
+}
+
+func saysAny(text string, rows [][]string) bool {
+	text = strings.ToLower(text)
+	return slices.ContainsFunc(rows, func(words []string) bool { return saysAll(text, words) })
+}
+
+func saysAll(text string, words []string) bool {
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
+}
+
+// hidePasswords returns text with "***" in place of the password of each URL in it. The user's name stays.
+func hidePasswords(text string) string {
+	var b strings.Builder
+	for {
+		before, rest, isURL := strings.Cut(text, "://")
+		b.WriteString(before)
+		if !isURL {
+			return b.String()
+		}
+		end := strings.IndexAny(rest, "/?#\"' \t\r\n")
+		if end < 0 {
+			end = len(rest)
+		}
+		b.WriteString("://" + maskPassword(rest[:end]))
+		text = rest[end:]
+	}
+}
+
+// hidePassword returns the address of an engine with "***" in place of its password, which need not be escaped.
+func hidePassword(address string) string {
+	scheme, rest, _ := strings.Cut(address, "://")
+	return scheme + "://" + maskPassword(rest)
+}
+
+// maskPassword returns what stands behind a URL's "://" with "***" in place of the password, if there is one.
+func maskPassword(authority string) string {
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		if user, _, ok := strings.Cut(authority[:at], ":"); ok {
+			return user + ":***" + authority[at:]
+		}
+	}
+	return authority
+}
+
 // NewRunError returns the error of a client that was started with argv by other means than this package's, and has failed.
 // Stderr may be of any length; cause may be nil.
 func NewRunError(argv []string, exitCode int, stderr []byte, cause error) *Error {
-	if len(stderr) > maxStderr {
-		stderr = append(bytes.Clone(stderr[:maxStderr/2]), stderr[len(stderr)-maxStderr/2:]...)
+	// Half a URL would not show that it has a password.
+	text := hidePasswords(string(stderr))
+	if len(text) > maxStderr {
+		text = text[:maxStderr/2] + text[len(text)-maxStderr/2:]
 	}
-	return newError("run", argv, exitCode, stderr, cause)
+	return newError("run", argv, exitCode, []byte(text), cause)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -41,6 +42,7 @@ var recorded = map[string]error{
 	"run-context-unknown":         dockercli.ErrEngineDown,
 	"run-exec-format":             dockercli.ErrNoCommand,
 	"run-flag-unknown":            dockercli.ErrArgument,
+	"run-pid-mode-unknown":        dockercli.ErrArgument,
 	"run-flag-value":              dockercli.ErrArgument,
 	"run-gpus":                    dockercli.ErrArgument,
 	"run-host-unresolvable":       dockercli.ErrEngineDown,
@@ -64,7 +66,11 @@ var recorded = map[string]error{
 	"run-reference":               dockercli.ErrArgument,
 	"run-reference-upper":         dockercli.ErrArgument,
 	"run-runtime-unknown":         dockercli.ErrRuntime,
+	"run-seccomp-action":          dockercli.ErrArgument,
+	"run-seccomp-arch":            dockercli.ErrArgument,
 	"run-seccomp-missing":         dockercli.ErrArgument,
+	"run-seccomp-syntax":          dockercli.ErrArgument,
+	"run-seccomp-type":            dockercli.ErrArgument,
 	"run-ssh-refused":             dockercli.ErrEngineDown,
 	"run-tcp-refused":             dockercli.ErrEngineDown,
 	"run-ulimit":                  dockercli.ErrArgument,
@@ -114,6 +120,21 @@ func TestClassifyRecorded(t *testing.T) {
 	for name := range recorded {
 		assert.Check(t, seen[name], "%s: it has no recording", name)
 	}
+}
+
+// A client that never reached its engine has asked it for nothing.
+func TestUnreachedRecorded(t *testing.T) {
+	want := []string{
+		"remote-connection-unknown", "remote-no-socket", "remote-permission", "remote-refused", "run-context-unknown", "run-host-unresolvable",
+		"run-no-socket", "run-permission", "run-ssh-refused", "run-tcp-refused", "version-no-socket", "version-permission",
+	}
+	for _, file := range recordings(t) {
+		exit, stderr := readRecorded(t, file)
+		err := dockercli.NewRunError([]string{"docker", "run"}, exit, stderr, nil)
+		assert.Check(t, err.Unreached() == slices.Contains(want, caseOf(file)), "%s", file)
+	}
+	cut := dockercli.NewRunError([]string{"docker", "run"}, -1, []byte("Cannot connect to the Docker daemon"), context.Canceled)
+	assert.Assert(t, !cut.Unreached())
 }
 
 // A row that no message needs would only get in the way of the others.
@@ -191,4 +212,17 @@ func FuzzClassify(f *testing.F) {
 		assert.Assert(t, strings.HasPrefix(err.Error(), "run: "))
 		assert.Assert(t, len(err.Stderr) <= 4<<10)
 	})
+}
+
+// Only what says that nobody listens lets another engine be taken.
+func TestNobodyListens(t *testing.T) {
+	for _, file := range recordings(t) {
+		_, stderr := readRecorded(t, file)
+		var want bool
+		switch filepath.Base(file) {
+		case "docker-run-no-socket.txt", "docker-run-tcp-refused.txt", "docker-version-no-socket.txt":
+			want = true
+		}
+		assert.Equal(t, dockercli.NobodyListens(string(stderr)), want, file)
+	}
 }

@@ -8,11 +8,13 @@ import (
 	"time"
 )
 
-// OOMKilled reports whether the engine has seen a process of the container killed for want of memory, also after the container
-// was removed. Docker remembers the last 256 events or so of all its containers; it is asked for those before now, by the clock
-// of this machine. Podman remembers none: the error then matches [errors.ErrUnsupported].
-func (e *Engine) OOMKilled(ctx context.Context, container string) (bool, error) {
-	argv, err := e.oomArgs(container, time.Now())
+// OOMKilled reports whether the engine has seen a process of the container killed for want of
+// memory since then, and has not sent it a signal after that, also after the container was
+// removed. The zero time means ever. Docker remembers the last 256 events or so of all its
+// containers; it is asked for those before now, and both times are by the clock of this machine.
+// Podman remembers none, nor does its service: the error then matches [errors.ErrUnsupported].
+func (e *Engine) OOMKilled(ctx context.Context, container string, since time.Time) (bool, error) {
+	argv, err := e.oomArgs(container, since, time.Now())
 	if err != nil {
 		return false, err
 	}
@@ -20,17 +22,23 @@ func (e *Engine) OOMKilled(ctx context.Context, container string) (bool, error) 
 	if err != nil {
 		return false, err
 	}
-	return strings.Contains(string(out), "oom"), nil
+	// They come in their order.
+	return strings.HasSuffix(strings.TrimSpace(string(out)), "oom"), nil
 }
 
-func (e *Engine) oomArgs(container string, until time.Time) ([]string, error) {
-	if !e.Kind.dialect().oomEvent {
-		return nil, fmt.Errorf("events: %s has none for a container that is out of memory: %w", e.Kind, errors.ErrUnsupported)
+func (e *Engine) oomArgs(container string, since, until time.Time) ([]string, error) {
+	if !e.Kind.dialect().oomEvent || e.PodmanService {
+		return nil, fmt.Errorf("events: %s has none for a container that is out of memory: %w", Podman, errors.ErrUnsupported)
 	}
 	var c checker
 	c.container(container)
+	stamp := func(t time.Time) string { return fmt.Sprintf("%d.%09d", t.Unix(), t.Nanosecond()) }
+	begin := "0"
+	if !since.IsZero() {
+		begin = stamp(since)
+	}
 	// Without an end the client would wait for events to come. Its own word for now, 0s, is cut to whole seconds.
-	end := fmt.Sprintf("--until=%d.%09d", until.Unix(), until.Nanosecond())
-	return e.argv("events", "--since=0", end, "--filter=type=container", "--filter=container="+container, "--filter=event=oom",
+	return e.argv("events", "--since="+begin, "--until="+stamp(until), "--filter=type=container", "--filter=container="+container,
+		"--filter=event=oom", "--filter=event=kill",
 		"--format={{.Action}}"), c.err()
 }

@@ -54,6 +54,7 @@ func ExampleEngine_RunArgs() {
 	// --detach-keys=
 	// --read-only-tmpfs=false
 	// --systemd=false
+	// --pid=private
 	// --sdnotify=ignore
 	// --no-hosts
 	// --http-proxy=false

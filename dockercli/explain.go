@@ -42,35 +42,58 @@ func singleQuote(word string) string {
 	return "'" + strings.ReplaceAll(word, "\n", `'"$nl"'`) + "'"
 }
 
-// Redact returns argv with the values of -e, --env, podman's --env-merge and their joined forms replaced by "***". A name without a value,
-// and an empty value, stay. Words after "--" are the image and its command, and stay as they are.
+// Redact returns argv with the values of -e, --env, podman's --env-merge and their joined forms, such as -qeNAME=VALUE, replaced by "***".
+// A name without a value, and an empty value, stay. A word that may be such a flag or the value of another is taken for both. Words after
+// "--" are the image and its command, and stay as they are.
 func Redact(argv []string) []string {
 	redacted := slices.Clone(argv)
-	valueNext := false
-	for i, word := range redacted {
-		switch {
-		case valueNext:
-			redacted[i] = hide(word)
-			valueNext = false
-		case word == "--":
-			return redacted
-		case word == "-e" || word == "--env" || word == "--env-merge":
-			valueNext = true
-		case strings.HasPrefix(word, "--env="):
-			redacted[i] = "--env=" + hide(word[len("--env="):])
-		case strings.HasPrefix(word, "--env-merge="):
-			redacted[i] = "--env-merge=" + hide(word[len("--env-merge="):])
-		case strings.HasPrefix(word, "-e="):
-			redacted[i] = "-e=" + hide(word[len("-e="):])
-		case strings.HasPrefix(word, "-e"):
-			redacted[i] = "-e" + hide(word[len("-e"):])
-		case strings.HasPrefix(word, "-") && !strings.HasPrefix(word, "--") && !strings.Contains(word, "="):
-			// Switches in one word, of which the last may be -e, as in -ie.
-			valueNext = strings.HasSuffix(word, "e")
+	before := ""
+	for i, word := range argv {
+		flag, value := environment(before)
+		isValue := flag != "" && value == ""
+		if word == "--" && !isValue {
+			break
 		}
+		if isValue {
+			redacted[i] = hide(word)
+		} else if flag, value := environment(word); flag != "" {
+			redacted[i] = flag + hide(value)
+		}
+		before = word
 	}
 	return redacted
 }
+
+// environment takes a word apart that is a flag for the environment, or short flags of which the last is one, with its value if that is
+// in the same word. The flag is empty if there is none.
+func environment(word string) (flag, value string) {
+	for _, long := range []string{"--env", "--env-merge"} {
+		if rest, ok := strings.CutPrefix(word, long); ok && (rest == "" || rest[0] == '=') {
+			n := len(word) - len(strings.TrimPrefix(rest, "="))
+			return word[:n], word[n:]
+		}
+	}
+	if len(word) < 2 || word[0] != '-' || word[1] == '-' {
+		return "", ""
+	}
+	for i, letter := range word[1:] {
+		switch {
+		case letter == 'e':
+			n := i + 2
+			if strings.HasPrefix(word[n:], "=") {
+				n++
+			}
+			return word[:n], word[n:]
+		case letter == '=' || strings.ContainsRune(shortValued, letter):
+			return "", ""
+		}
+	}
+	return "", ""
+}
+
+// shortValued are the letters of run's and exec's other flags whose value may follow in the same word. The l of a label is none of them:
+// it is a switch of podman exec.
+const shortValued = "achmpuvw"
 
 func hide(assignment string) string {
 	name, value, _ := strings.Cut(assignment, "=")

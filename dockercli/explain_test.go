@@ -84,6 +84,18 @@ func TestRedact(t *testing.T) {
 		{"docker run --env-file=a=b image", "docker run --env-file=a=b image"},
 		{"docker run -- image sh -e A=1", "docker run -- image sh -e A=1"},
 		{"docker run -e", "docker run -e"},
+		{"docker run -qeA=1 image", "docker run -qeA=*** image"},
+		{"docker run -qe=A=1 image", "docker run -qe=A=*** image"},
+		{"docker run -qPite A=1 image", "docker run -qPite A=*** image"},
+		{"docker run -zeA=1 image", "docker run -zeA=*** image"},
+		{"docker run -q=e -hse A=1 -v/e:/e=e image", "docker run -q=e -hse A=1 -v/e:/e=e image"},
+		{"docker run --label -e --env A=1 image", "docker run --label -e --env A=*** image"},
+		{"docker run --label -e --env=A=1 image", "docker run --label -e --env=*** image"},
+		{"docker run -l -qe -eA=1 image", "docker run -l -qe -eA=*** image"},
+		{"docker run -e -- -e A=1 image", "docker run -e -- -e A=*** image"},
+		{"podman exec -lte A=1 name", "podman exec -lte A=*** name"},
+		{"podman exec -leA=1 name", "podman exec -leA=*** name"},
+		{"docker run -e --env A=1 image", "docker run -e --env A=*** image"},
 	} {
 		argv := strings.Fields(c.argv)
 		assert.Equal(t, strings.Join(dockercli.Redact(argv), " "), c.want)

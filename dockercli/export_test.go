@@ -15,6 +15,9 @@ var (
 	ParseInfo      = parseInfo
 	ParseValues    = parseValues
 	Split          = split
+	HidePasswords  = hidePasswords
+	HidePassword   = hidePassword
+	NobodyListens  = func(stderr string) bool { return saysAny(stderr, nobodyListens) }
 
 	SettingsArgs    = (*Engine).settingsArgs
 	ComponentsArgs  = (*Engine).componentsArgs

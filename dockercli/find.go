@@ -2,7 +2,9 @@ package dockercli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -15,20 +17,81 @@ import (
 // ssh takes about a second.
 const probeTimeout = 5 * time.Second
 
-// Find returns the first of docker and podman that is on PATH and whose engine answers within 5 s. If that is podman, PassedOver is
-// why it is not docker. Its error matches [ErrNoEngine], holds the reason for each program that was passed over, and matches their
-// errors too.
+// Find returns the engine to use where nobody names one. The first of these that is set chooses it:
+//
+//   - The environment variables DOCKER_HOST and DOCKER_CONTEXT choose docker.
+//   - The environment variables CONTAINER_HOST and CONTAINER_CONNECTION choose podman.
+//   - A current context in the configuration of docker's client that is not "default" chooses docker.
+//
+// If none is set, Find takes docker. Only then, and only if docker is certainly not usable, it takes podman: there is no such
+// program, nobody listens on its socket, or this user may not open that. PassedOver of the engine then is why it is not docker.
+// Docker that does not answer within 5 s, or answers with another error, is an error, since it may answer the next time: a
+// program must not be moved to another engine, with other images and other limits, by a slow moment.
+//
+// The error matches [ErrNoEngine], names what chose the engine, holds the reason for each program that was tried, and matches
+// their errors too.
 func Find(ctx context.Context) (*Engine, error) {
-	e, docker := Lookup(ctx, "docker")
-	if docker == nil {
+	program, choice := chosen()
+	e, err := Lookup(ctx, program)
+	if err == nil {
 		return e, nil
+	}
+	if choice == "" && !errors.Is(err, ErrNoEngine) {
+		choice = currentContext(ctx)
+	}
+	switch {
+	case choice != "":
+		return nil, fmt.Errorf("%w: %s was chosen by %s; undo that, or name another engine, to use another: %w", ErrNoEngine, program, choice, err)
+	case !unusable(err):
+		return nil, fmt.Errorf("%w: docker may answer the next time, so podman is not tried; name podman to use it: %w", ErrNoEngine, err)
 	}
 	e, podman := Lookup(ctx, "podman")
-	if podman == nil {
-		e.PassedOver = docker
-		return e, nil
+	if podman != nil {
+		return nil, fmt.Errorf("%w (%s): %w", ErrNoEngine, advice[ErrNoEngine], multierror.Append(err, podman))
 	}
-	return nil, fmt.Errorf("%w (%s): %w", ErrNoEngine, advice[ErrNoEngine], multierror.Append(docker, podman))
+	e.PassedOver = err
+	return e, nil
+}
+
+// chosen returns the program that the environment chooses, and the variable that does so with its value. If none does, that is empty,
+// and the program is docker.
+func chosen() (program, choice string) {
+	for _, c := range [...]struct{ program, variable string }{
+		{"docker", "DOCKER_HOST"}, {"docker", "DOCKER_CONTEXT"}, {"podman", "CONTAINER_HOST"}, {"podman", "CONTAINER_CONNECTION"},
+	} {
+		if value := os.Getenv(c.variable); value != "" {
+			// Docker's client takes an address without a scheme too.
+			scheme := "tcp://"
+			if strings.Contains(value, "://") {
+				scheme = ""
+			}
+			return c.program, c.variable + "=" + strings.TrimPrefix(hidePassword(scheme+value), scheme)
+		}
+	}
+	return "docker", ""
+}
+
+// currentContext says which context of its configuration docker's client uses, if that is not its default. The client reads it from its
+// files alone.
+func currentContext(ctx context.Context) string {
+	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, errNoAnswer)
+	defer cancel()
+	e, err := new(Engine).Resolve()
+	if err != nil {
+		return ""
+	}
+	out, err := e.do(ctx, call{verb: "context inspect", argv: e.argv("context", "inspect", "--format={{.Name}}")})
+	if name := strings.TrimSpace(string(out)); err == nil && name != "" && name != "default" {
+		return fmt.Sprintf("the current context %q in the configuration of its client", name)
+	}
+	return ""
+}
+
+// unusable reports whether an error of docker's says for certain that this user has no use of it.
+func unusable(err error) bool {
+	failed, ok := errors.Unwrap(err).(*Error) // Lookup wraps it once
+	return errors.Is(err, ErrNoEngine) || errors.Is(err, ErrPermission) ||
+		ok && failed.Cause == nil && saysAny(failed.Stderr, nobodyListens)
 }
 
 // Lookup returns the engine that spec names, if it answers within 5 s: the path of a program, a name on PATH, or a program with

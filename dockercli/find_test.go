@@ -1,6 +1,7 @@
 package dockercli_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -96,6 +97,37 @@ var clients = map[string]client{
 			return say("Docker version 28.2.2, build e6534b4")
 		}
 		return complain("Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?", 1)
+	},
+	"denied": func(verb string, _ []string) int {
+		if verb == "--version" {
+			return say("Docker version 28.2.2, build e6534b4")
+		}
+		return complain("permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock", 1)
+	},
+	"down-context": func(verb string, _ []string) int {
+		switch verb {
+		case "--version":
+			return say("Docker version 28.2.2, build e6534b4")
+		case "context":
+			return say("ci")
+		}
+		return complain("Cannot connect to the Docker daemon at tcp://u:hush@192.0.2.1:2376. Is the docker daemon running?", 1)
+	},
+	"strange": func(verb string, _ []string) int {
+		if verb == "--version" {
+			return say("Docker version 28.2.2, build e6534b4")
+		}
+		return complain("error during connect: Get \"http://docker/version\": EOF", 1)
+	},
+	"late": func(verb string, _ []string) int {
+		switch verb {
+		case "--version":
+			return say("Docker version 28.2.2, build e6534b4")
+		case "context":
+			return say("default")
+		}
+		<-time.After(time.Hour)
+		return 0
 	},
 	"hang": func(verb string, _ []string) int {
 		<-time.After(time.Hour)
@@ -247,7 +279,17 @@ func path(t *testing.T, programs ...string) {
 	t.Setenv("PATH", strings.Join(dirs, string(os.PathListSeparator)))
 }
 
+// unchosen clears what chooses an engine.
+func unchosen(t *testing.T) {
+	t.Helper()
+	for _, name := range []string{"DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST", "CONTAINER_CONNECTION"} {
+		t.Setenv(name, "")
+	}
+}
+
+// Podman is taken only where docker is certainly of no use.
 func TestFind(t *testing.T) {
+	unchosen(t)
 	docker, podman := fake(t, "docker", "docker-local"), fake(t, "podman", "podman-local")
 	path(t, podman, docker)
 	e, err := dockercli.Find(context.Background())
@@ -256,16 +298,30 @@ func TestFind(t *testing.T) {
 	assert.Equal(t, e.Kind, dockercli.Docker)
 	assert.NilError(t, e.PassedOver)
 
-	path(t, fake(t, "docker", "down"), podman)
-	e, err = dockercli.Find(context.Background())
-	assert.NilError(t, err)
-	assert.Equal(t, e.Path, podman)
-	assert.Equal(t, e.Kind, dockercli.Podman)
-	assert.ErrorIs(t, e.PassedOver, dockercli.ErrEngineDown)
-	assert.ErrorContains(t, e.PassedOver, "Is the docker daemon running?")
+	for _, c := range []struct {
+		name   string
+		docker string
+		why    error
+	}{
+		{"missing", "", dockercli.ErrNoEngine},
+		{"down", "down", dockercli.ErrEngineDown},
+		{"denied", "denied", dockercli.ErrPermission},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if path(t, podman); c.docker != "" {
+				path(t, podman, fake(t, "docker", c.docker))
+			}
+			e, err := dockercli.Find(context.Background())
+			assert.NilError(t, err)
+			assert.Equal(t, e.Path, podman)
+			assert.Equal(t, e.Kind, dockercli.Podman)
+			assert.ErrorIs(t, e.PassedOver, c.why)
+		})
+	}
 }
 
 func TestFindNothing(t *testing.T) {
+	unchosen(t)
 	t.Setenv("PATH", t.TempDir())
 	_, err := dockercli.Find(context.Background())
 	assert.ErrorIs(t, err, dockercli.ErrNoEngine)
@@ -279,15 +335,136 @@ func TestFindNothing(t *testing.T) {
 	assert.ErrorContains(t, err, "hello")
 }
 
-func TestFindPassesOverWhatHangs(t *testing.T) {
-	path(t, fake(t, "docker", "hang"), fake(t, "podman", "podman-local"))
-	// That is far beyond its patience with one engine.
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	e, err := dockercli.Find(ctx)
-	assert.NilError(t, err)
-	assert.Equal(t, e.Kind, dockercli.Podman)
-	assert.ErrorIs(t, e.PassedOver, context.DeadlineExceeded)
+// What may answer the next time is no reason to take another engine.
+func TestFindStaysWithDocker(t *testing.T) {
+	unchosen(t)
+	for _, c := range []struct {
+		docker string
+		cause  error
+		says   string
+	}{
+		{"late", context.DeadlineExceeded, "podman is not tried"},
+		{"strange", dockercli.ErrEngineDown, "EOF"},
+		{"babble", dockercli.ErrEngineDown, "podman is not tried"},
+		{"down-context", dockercli.ErrEngineDown, `docker was chosen by the current context "ci" in the configuration of its client`},
+	} {
+		t.Run(c.docker, func(t *testing.T) {
+			path(t, fake(t, "docker", c.docker), fake(t, "podman", "podman-local"))
+			// That is far beyond its patience with one engine.
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			_, err := dockercli.Find(ctx)
+			assert.ErrorIs(t, err, dockercli.ErrNoEngine)
+			assert.ErrorIs(t, err, c.cause)
+			assert.ErrorContains(t, err, c.says)
+			assert.Assert(t, !strings.Contains(err.Error(), "hush"), "%v", err)
+		})
+	}
+}
+
+// The environment chooses the engine, and says so when that fails.
+func TestFindChosen(t *testing.T) {
+	const unix = "unix:///nonexistent.sock"
+	for _, c := range []struct {
+		name, docker, podman string // the clients; none if empty
+		variable, value      string
+		want                 string // a word of the error, or "" for success
+		kind                 dockercli.Kind
+	}{
+		{"docker-host", "docker-local", "podman-local", "DOCKER_HOST", unix, "", dockercli.Docker},
+		{"docker-host-down", "down", "podman-local", "DOCKER_HOST", unix, "docker was chosen by DOCKER_HOST=" + unix, 0},
+		{"docker-host-denied", "denied", "podman-local", "DOCKER_HOST", unix, "docker was chosen by DOCKER_HOST=" + unix, 0},
+		{"docker-host-missing", "", "podman-local", "DOCKER_HOST", unix, "docker was chosen by DOCKER_HOST=" + unix, 0},
+		{"docker-host-secret", "down-context", "podman-local", "DOCKER_HOST", "tcp://u:hush@192.0.2.1:2376", "DOCKER_HOST=tcp://u:***@192.0.2.1:2376", 0},
+		{"docker-host-bare", "down", "podman-local", "DOCKER_HOST", "u:hush@192.0.2.1", "DOCKER_HOST=u:***@192.0.2.1", 0},
+		{"docker-context", "down", "podman-local", "DOCKER_CONTEXT", "ci", "docker was chosen by DOCKER_CONTEXT=ci", 0},
+		{"container-host", "docker-local", "podman-local", "CONTAINER_HOST", unix, "", dockercli.Podman},
+		{"container-connection", "docker-local", "podman-local", "CONTAINER_CONNECTION", "ci", "", dockercli.Podman},
+		{"container-host-down", "docker-local", "podman-babble", "CONTAINER_HOST", unix, "podman was chosen by CONTAINER_HOST=" + unix, 0},
+		{"container-host-missing", "docker-local", "", "CONTAINER_HOST", unix, "podman was chosen by CONTAINER_HOST=" + unix, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			unchosen(t)
+			t.Setenv(c.variable, c.value)
+			programs := []string{filepath.Join(t.TempDir(), "none")}
+			if c.docker != "" {
+				programs = append(programs, fake(t, "docker", c.docker))
+			}
+			if c.podman != "" {
+				programs = append(programs, fake(t, "podman", c.podman))
+			}
+			path(t, programs...)
+			e, err := dockercli.Find(context.Background())
+			if c.want == "" {
+				assert.NilError(t, err)
+				assert.Equal(t, e.Kind, c.kind)
+				assert.NilError(t, e.PassedOver)
+				return
+			}
+			assert.ErrorIs(t, err, dockercli.ErrNoEngine)
+			assert.ErrorContains(t, err, c.want)
+			assert.Assert(t, !strings.Contains(err.Error(), "hush"), "%v", err)
+		})
+	}
+}
+
+func TestHidePasswords(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                  "",
+		"docker":                            "docker",
+		"a:b@c":                             "a:b@c",
+		"tcp://host:1":                      "tcp://host:1",
+		"ssh://me@host":                     "ssh://me@host",
+		"ssh://me:pw@host/x":                "ssh://me:***@host/x",
+		"ssh://me:p@w@host":                 "ssh://me:***@host",
+		"at tcp://u:pw@h. Is http://v:w@x?": "at tcp://u:***@h. Is http://v:***@x?",
+		`"http://u:pw@h/a@b:c@d"`:           `"http://u:***@h/a@b:c@d"`,
+		"://:@":                             "://:***@",
+	} {
+		assert.Equal(t, dockercli.HidePasswords(text), want)
+	}
+}
+
+// An error of the client's shows no half of a password either.
+func TestRunErrorIsCutBetweenWords(t *testing.T) {
+	const url = "tcp://user:hush@192.0.2.1"
+	for i := range 2 * len(url) {
+		for _, at := range []int{2<<10 - i, 8<<10 + i} {
+			text := bytes.Repeat([]byte("x\n"), 5<<10)
+			copy(text[at:], url)
+			err := dockercli.NewRunError([]string{"docker", "run"}, 1, text, nil)
+			assert.Assert(t, !strings.Contains(err.Stderr, "hu") && !strings.Contains(err.Stderr, "sh@"), "%d: %q", at, err.Stderr)
+			assert.Assert(t, len(err.Stderr) > 3<<10)
+		}
+	}
+}
+
+func TestHidePassword(t *testing.T) {
+	for text, want := range map[string]string{
+		"tcp://host:1":                     "tcp://host:1",
+		"ssh://me@host":                    "ssh://me@host",
+		"tcp://u:pa/hush@192.0.2.1:2376":   "tcp://u:***@192.0.2.1:2376",
+		"tcp://u:p#a?h u@sh@192.0.2.1":     "tcp://u:***@192.0.2.1",
+		"unix:///run/user/1/docker.sock":   "unix:///run/user/1/docker.sock",
+		"tcp://:@h":                        "tcp://:***@h",
+		"npipe:////./pipe/docker_engine":   "npipe:////./pipe/docker_engine",
+		"ssh://me:pw@host/run/engine.sock": "ssh://me:***@host/run/engine.sock",
+	} {
+		assert.Equal(t, dockercli.HidePassword(text), want)
+	}
+}
+
+func FuzzHidePasswords(f *testing.F) {
+	f.Add("at tcp://u:pw@h. Is it?", "hush")
+	f.Add("://://", "@")
+	f.Fuzz(func(t *testing.T, text, password string) {
+		hidden := dockercli.HidePasswords(text)
+		assert.Equal(t, dockercli.HidePasswords(hidden), hidden)
+		if !strings.ContainsAny(password, "/?#\"' \t\r\n") {
+			got := dockercli.HidePasswords(text + " tcp://user:" + password + "@host")
+			assert.Equal(t, got, dockercli.HidePasswords(text+" ")+"tcp://user:***@host")
+		}
+	})
 }
 
 func TestContextEndsALookup(t *testing.T) {

@@ -27,6 +27,9 @@ type Tmpfs struct {
 	Mode uint32
 	// UID and GID, both numbers, own it. If empty, root does. Podman refuses them.
 	UID, GID string
+	// Chown gives it to the user that the container's command runs as. Podman knows it
+	// from version 4, also when a docker client talks to it; docker refuses it.
+	Chown bool
 	// Exec lets programs in it be executed.
 	Exec bool
 }
@@ -87,6 +90,9 @@ func (t Tmpfs) value(c *checker, d *dialect) string {
 	}
 	options = append(options, "mode="+strconv.FormatUint(uint64(mode), 8))
 	options = append(options, d.noCopyUp...)
+	if t.Chown {
+		options = append(options, "U")
+	}
 	if t.UID != "" || t.GID != "" {
 		if d.tmpfsIsRoots {
 			c.refuse("tmpfs %q: this engine gives it to root", t.Target)

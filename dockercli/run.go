@@ -32,6 +32,9 @@ type RunOptions struct {
 	// ExtraHosts are lines of /etc/hosts, each "name:address". Podman adds them to the host's own lines, which it shows no container that
 	// has none.
 	ExtraHosts []string
+	// HostsFile lets the lines of the host's own /etc/hosts into the container with podman, as ExtraHosts do. Extra words with
+	// --add-host need it. If false, podman is told to leave them out, unless there are ExtraHosts. Docker never shows them.
+	HostsFile bool
 	// DNS are addresses of name servers. Without a network docker shows the container the host's own, which these replace;
 	// podman shows none, and they are left out.
 	DNS []string
@@ -121,7 +124,7 @@ func (e *Engine) RunArgs(o RunOptions) ([]string, error) {
 // words returns what follows the verb.
 func (o RunOptions) words(c *checker, d *dialect) []string {
 	f := flags{words: slices.Clone(d.run)}
-	if len(o.ExtraHosts) == 0 {
+	if len(o.ExtraHosts) == 0 && !o.HostsFile {
 		f.words = append(f.words, d.noHosts...)
 	}
 	if !o.HTTPProxy {

@@ -32,6 +32,9 @@ type Cmd struct {
 	// null device. They are files and not readers or writers because a copying goroutine inside os/exec that is stuck in one
 	// can't be freed.
 	Stdin, Stdout, Stderr *os.File
+	// Extra is handed to the program as its descriptor 3, and stays the caller's to close. If nil,
+	// the program is given none. On Windows it makes Start fail.
+	Extra *os.File
 	// NewSession also takes the program away from the controlling terminal, so that nothing it starts can prompt there. It has
 	// no effect on Windows.
 	NewSession bool
@@ -66,6 +69,9 @@ func Start(c Cmd) (*Process, error) {
 	}
 	if c.Stderr != nil {
 		cmd.Stderr = c.Stderr
+	}
+	if c.Extra != nil {
+		cmd.ExtraFiles = []*os.File{c.Extra}
 	}
 	if err := cmd.Start(); err != nil {
 		return nil, err

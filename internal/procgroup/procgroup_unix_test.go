@@ -71,6 +71,13 @@ var helpers = map[string]func(args []string) int{
 		}
 		return 0
 	},
+	"extra": func([]string) int {
+		_, err := io.Copy(os.Stdout, os.NewFile(3, ""))
+		if err != nil {
+			return 1
+		}
+		return 0
+	},
 	"eof": func([]string) int {
 		n, err := io.Copy(io.Discard, os.Stdin)
 		if n != 0 || err != nil {
@@ -225,6 +232,21 @@ func TestNoStdinIsEmpty(t *testing.T) {
 	state, err := Output(context.Background(), helper(t, "eof"), nil, nil)
 	assert.NilError(t, err)
 	assert.Equal(t, state.ExitCode(), 0)
+}
+
+func TestExtraIsDescriptor3(t *testing.T) {
+	r, w, err := os.Pipe()
+	assert.NilError(t, err)
+	defer r.Close()
+	_, err = w.WriteString("some text")
+	assert.NilError(t, errors.Join(err, w.Close()))
+	c := helper(t, "extra")
+	c.Extra = r
+	var out bytes.Buffer
+	state, err := Output(t.Context(), c, &out, nil)
+	assert.NilError(t, err)
+	assert.Equal(t, state.ExitCode(), 0)
+	assert.Equal(t, out.String(), "some text")
 }
 
 // Programs are not made for streams that don't wait, nor are others that have the caller's own files open.
