@@ -1,10 +1,12 @@
 GO ?= go
 FUZZTIME ?= 10s
+# What make test tests.
+PACKAGES ?= ./...
 
 # Run by its version, so that it is no requirement of the module.
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-.PHONY: demo attest test bench fault lint fuzz
+.PHONY: demo attest test bench programs fault lint fuzz
 
 demo:
 	$(GO) run ./internal/tour
@@ -17,13 +19,17 @@ attest:
 # What could not be tested here is told at the end.
 test:
 	@notes=$$(mktemp) && trap 'rm -f "$$notes"' EXIT && trap 'exit 130' INT TERM && status=0 && { \
-		COFFERDAM_LEFT_OUT=$$notes $(GO) test -p 2 -race -shuffle=on -timeout=20m $(TESTFLAGS) ./... || status=$$?; \
+		COFFERDAM_LEFT_OUT=$$notes $(GO) test -p 2 -race -shuffle=on -timeout=40m $(TESTFLAGS) $(PACKAGES) || status=$$?; \
 	} && sort -u "$$notes" | awk -F '\t' \
 		'{ tests[$$1] = tests[$$1] " " $$2 } END { for (why in tests) print "left out: " why ":" tests[why] }' | sort && exit $$status
 
 # ONLY names the measurements to make, such as "transfers snippets".
 bench:
 	$(GO) run ./internal/bench $(ONLY)
+
+# What ordinary programs do under the filter of system calls, in an image of its own with compilers, node and numpy.
+programs:
+	$(GO) run ./internal/programs/try
 
 # ROUNDS, SEED, ENGINE and ONLY say what is tried: internal/fault/main.go has the words.
 fault:

@@ -19,7 +19,7 @@ import (
 var errPolicy = errors.New("no deletions today")
 
 // approving is a spec whose commands are asked about.
-func (p place) approving(approve func(context.Context, execpolicy.Command) error) execpolicy.Spec {
+func (p place) approving(approve func(context.Context, execpolicy.Request) error) execpolicy.Spec {
 	spec := p.spec()
 	spec.Approve = approve
 	return spec
@@ -28,27 +28,34 @@ func (p place) approving(approve func(context.Context, execpolicy.Command) error
 func TestApprove(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		var asked []string
-		s := open(t, p.policy(), p.approving(func(_ context.Context, c execpolicy.Command) error {
-			asked = append(asked, c.Script+strings.Join(c.Argv, " "))
-			if strings.Contains(c.Script, "rm ") || slices.Contains(c.Argv, "rm") {
+		s := open(t, p.policy(), p.approving(func(_ context.Context, r execpolicy.Request) error {
+			asked = append(asked, r.Code+strings.Join(r.Argv, " "))
+			if strings.Contains(r.Code, "rm ") || slices.Contains(r.Argv, "rm") {
 				return errPolicy
 			}
 			return nil
 		}))
 		s.ok("cd /tmp; kept=5; >file")
-		for _, c := range []execpolicy.Command{{Script: "kept=6; rm file"}, {Argv: []string{"rm", "file"}}, {Script: "rm file", Timeout: -1, Dir: "/nowhere", Stdin: strings.NewReader("x")}} {
-			r := s.run(c)
+		for _, c := range []struct {
+			execpolicy.Command
+			quoted string
+		}{
+			{execpolicy.Command{Script: "kept=6; rm file"}, `script "kept=6; rm file"`},
+			{execpolicy.Command{Argv: []string{"rm", "file"}}, `argv ["rm" "file"]`},
+			{execpolicy.Command{Script: "rm file" + strings.Repeat(" ", 94), Timeout: -1, Dir: "/nowhere", Stdin: strings.NewReader("x")}, "script of 101 bytes"},
+		} {
+			r := s.run(c.Command)
 			assert.Equal(t, r.Outcome, execpolicy.Refused)
 			assert.Equal(t, r.Outcome.String(), "refused")
 			assert.ErrorIs(t, r.Cause, execpolicy.ErrRefused)
 			assert.ErrorIs(t, r.Cause, errPolicy)
-			assert.Equal(t, r.Text(), "Error: the command was refused: no deletions today.")
+			assert.Equal(t, r.Text(), "Error: the command was refused: "+c.quoted+": no deletions today.")
 			assert.Equal(t, r.ExitCode, -1)
 			assert.Equal(t, r.Dir, "/tmp")
 			assert.Assert(t, r.Stdout == nil && r.Stderr == nil && r.Duration == 0 && r.Timeout == 0 && !r.Gone && !r.StateLost && r.Rung == 0)
 		}
 		assert.Equal(t, s.ok("echo $kept; ls"), "5\nfile")
-		assert.DeepEqual(t, asked, []string{"cd /tmp; kept=5; >file", "kept=6; rm file", "rm file", "rm file", "echo $kept; ls"})
+		assert.DeepEqual(t, asked, []string{"cd /tmp; kept=5; >file", "kept=6; rm file", "rm file", "rm file" + strings.Repeat(" ", 94), "echo $kept; ls"})
 		// What can't run is not asked about.
 		_, err := s.Run(t.Context(), execpolicy.Command{})
 		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
@@ -61,7 +68,7 @@ func TestApprove(t *testing.T) {
 
 func TestApproveAndWhatIsNotACommand(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		spec := p.approving(func(context.Context, execpolicy.Command) error { return errPolicy })
+		spec := p.approving(func(context.Context, execpolicy.Request) error { return errPolicy })
 		spec.Startup, spec.Shutdown = []string{"x=5"}, []string{"exit 3"}
 		s := open(t, p.policy(), spec)
 		assert.NilError(t, s.WriteFile(t.Context(), "/tmp/file", []byte("text"), 0o600))
@@ -82,7 +89,7 @@ func TestApproveAndWhatIsNotACommand(t *testing.T) {
 func TestApproveTakesItsTime(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		unhurried(t, 3*short, func(limit time.Duration) error {
-			s := open(t, p.policy(), p.approving(func(ctx context.Context, c execpolicy.Command) error {
+			s := open(t, p.policy(), p.approving(func(ctx context.Context, r execpolicy.Request) error {
 				_, bounded := ctx.Deadline()
 				assert.Check(t, !bounded)
 				<-time.After(limit)
@@ -101,7 +108,7 @@ func TestApproveTakesItsTime(t *testing.T) {
 func TestApproveInTurn(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		var running, wrong atomic.Int32
-		s := open(t, p.policy(), p.approving(func(context.Context, execpolicy.Command) error {
+		s := open(t, p.policy(), p.approving(func(context.Context, execpolicy.Request) error {
 			wrong.Add(running.Load())
 			running.Add(1)
 			return nil
@@ -148,7 +155,7 @@ func TestApproveThatDoesNotReturn(t *testing.T) {
 				}
 				unhurried(t, first, func(lifetime time.Duration) error {
 					asked, release, left := make(chan context.Context, 1), make(chan struct{}), make(chan struct{})
-					s, err := p.living(t, lifetime, p.approving(func(ctx context.Context, _ execpolicy.Command) error {
+					s, err := p.living(t, lifetime, p.approving(func(ctx context.Context, _ execpolicy.Request) error {
 						defer close(left)
 						asked <- ctx
 						<-release
@@ -195,19 +202,16 @@ func TestApproveUsesSessions(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		other := open(t, p.policy(), p.spec())
 		var s session
-		s = open(t, p.policy(), p.approving(func(ctx context.Context, c execpolicy.Command) error {
-			text, err := io.ReadAll(c.Stdin)
-			if err == nil {
-				_, err = c.Stdin.(io.Seeker).Seek(0, io.SeekStart)
-			}
+		s = open(t, p.policy(), p.approving(func(ctx context.Context, r execpolicy.Request) error {
+			text, err := io.ReadAll(r.Stdin)
 			if err != nil {
 				return err
 			}
 			if string(text) == "close" {
 				return s.Close()
 			}
-			r, err := other.Run(ctx, execpolicy.Command{Script: "grep -q good", Stdin: strings.NewReader(string(text))})
-			if err == nil && r.ExitCode != 0 {
+			judged, err := other.Run(ctx, execpolicy.Command{Script: "grep -q good", Stdin: strings.NewReader(string(text))})
+			if err == nil && judged.ExitCode != 0 {
 				err = fmt.Errorf("%q is not good", text)
 			}
 			return err
@@ -215,7 +219,7 @@ func TestApproveUsesSessions(t *testing.T) {
 		r := s.run(execpolicy.Command{Script: "cat", Stdin: strings.NewReader("good")})
 		assert.Equal(t, string(r.Stdout), "good")
 		r = s.run(execpolicy.Command{Script: "cat", Stdin: strings.NewReader("bad")})
-		assert.Equal(t, r.Text(), `Error: the command was refused: "bad" is not good.`)
+		assert.Equal(t, r.Text(), `Error: the command was refused: script "cat": "bad" is not good.`)
 		_, err := s.Run(t.Context(), execpolicy.Command{Script: "cat", Stdin: strings.NewReader("close")})
 		assert.ErrorIs(t, err, execpolicy.ErrClosed)
 	})
@@ -225,9 +229,12 @@ func TestApproveUsesSessions(t *testing.T) {
 func TestApproveWhileTheContainerEnds(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		var s session
-		s = open(t, p.policy(), p.approving(func(context.Context, execpolicy.Command) error {
+		s = open(t, p.policy(), p.approving(func(context.Context, execpolicy.Request) error {
 			assert.Check(t, p.engine.Remove(t.Context(), s.Name()))
-			<-s.Done()
+			select {
+			case <-s.Done():
+			case <-time.After(ample):
+			}
 			return nil
 		}))
 		r, err := s.Run(t.Context(), execpolicy.Command{Script: "true"})
@@ -239,8 +246,8 @@ func TestApproveWhileTheContainerEnds(t *testing.T) {
 func ExampleSpec_approve() {
 	ctx := context.Background()
 	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{}, execpolicy.Spec{
-		Approve: func(ctx context.Context, c execpolicy.Command) error {
-			if strings.Contains(c.Script, "rm ") {
+		Approve: func(ctx context.Context, r execpolicy.Request) error {
+			if r.Kind != execpolicy.RequestScript || strings.Contains(r.Code, "rm ") {
 				return errors.New("nothing is to be deleted")
 			}
 			return nil
@@ -257,6 +264,6 @@ func ExampleSpec_approve() {
 		return
 	}
 	if r.Outcome == execpolicy.Refused {
-		fmt.Println(r.Text())
+		fmt.Println(r.Render(execpolicy.RenderOptions{}))
 	}
 }

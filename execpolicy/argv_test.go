@@ -55,10 +55,19 @@ var argvCases = []struct {
 	{"every", everyField(), execpolicy.Spec{
 		Workspace: "testdata", Env: map[string]string{"TOKEN": "hunter2", "A": "\n"}, Labels: map[string]string{"team": "a=b"}, Command: []string{"-x", "a b", ""}}},
 	{"every-session", everyField(), execpolicy.Spec{Workspace: "testdata", Supervisor: []string{"sh", "-c", "supervisor"}}},
+	{"engine-seccomp", execpolicy.DockerPolicy{EngineSeccomp: true}, execpolicy.Spec{}},
 	{"notebook", execpolicy.Notebook(), execpolicy.Spec{}},
 	{"build-fetch", first(execpolicy.Build()), execpolicy.Spec{}},
 	{"build", second(execpolicy.Build()), execpolicy.Spec{}},
 	{"compat", execpolicy.Compat(), execpolicy.Spec{Env: map[string]string{"PATH": "/bin"}}},
+	{"add-host", addHost(execpolicy.DockerPolicy{}), execpolicy.Spec{}},
+	{"compat-add-host", addHost(execpolicy.Compat()), execpolicy.Spec{}},
+}
+
+// addHost returns the policy with a name for an address, in the way in which every policy can have it.
+func addHost(p execpolicy.DockerPolicy) execpolicy.DockerPolicy {
+	p.ExtraRunArgs, p.AllowUnsafeArgs = []string{"--add-host", "db.example:192.0.2.7"}, []string{"add-host"}
+	return p
 }
 
 func first(p, _ execpolicy.DockerPolicy) execpolicy.DockerPolicy  { return p }
@@ -74,12 +83,23 @@ func TestArgv(t *testing.T) {
 	here, err := os.Getwd()
 	assert.NilError(t, err)
 	seen := map[string]bool{}
-	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
+	for _, engine := range []struct {
+		name string
+		dockercli.Engine
+	}{
+		{"docker", dockercli.Engine{Path: "/usr/bin/docker"}},
+		{"podman", dockercli.Engine{Path: "/usr/bin/podman", Kind: dockercli.Podman}},
+		{"service", dockercli.Engine{Path: "/usr/bin/docker", PodmanService: true}},
+	} {
 		for _, c := range argvCases {
-			name := kind.String() + "-" + c.name
+			if engine.PodmanService && c.name != "engine-seccomp" && c.name != "compat" {
+				continue // docker's say it
+			}
+			name := engine.name + "-" + c.name
 			seen[name+".txt"] = true
 			t.Run(name, func(t *testing.T) {
-				e := &dockercli.Engine{Path: "/usr/bin/" + kind.String(), Kind: kind, Global: []string{"--log-level", "error"}}
+				e := &engine.Engine
+				e.Global = []string{"--log-level", "error"}
 				argv, err := c.policy.Argv(e, c.spec, "cofferdam-name")
 				assert.NilError(t, err)
 				text := func(argv []string) string {
@@ -126,7 +146,7 @@ func TestArgvIsTakenByTheClients(t *testing.T) {
 
 func TestExplainHidesValues(t *testing.T) {
 	policy := execpolicy.Compat()
-	policy.Engine = &dockercli.Engine{Path: os.Args[0]}
+	policy.Engine = &dockercli.Engine{Path: "true"}
 	line, err := policy.Explain(t.Context(), execpolicy.Spec{Env: map[string]string{"TOKEN": "hunter2"}})
 	assert.NilError(t, err)
 	assert.Assert(t, strings.Contains(line, "TOKEN="), line)
@@ -248,7 +268,7 @@ func compatIsLangChains(t *testing.T, e *dockercli.Engine) {
 	allowed := []string{"--name=", "--label=", "--log-driver=none", "--pull=never", "--entrypoint=", "--tmpfs=/.cofferdam:", "--no-healthcheck"}
 	if e.Kind == dockercli.Podman {
 		// With these it does what docker does by itself.
-		allowed = append(allowed, "--detach-keys=", "--read-only-tmpfs=false", "--systemd=false", "--sdnotify=ignore", "--no-hosts")
+		allowed = append(allowed, "--detach-keys=", "--read-only-tmpfs=false", "--systemd=false", "--pid=private", "--sdnotify=ignore", "--no-hosts")
 	}
 	for _, word := range own {
 		owned := slices.ContainsFunc(allowed, func(prefix string) bool { return strings.HasPrefix(word, prefix) })

@@ -1,8 +1,6 @@
 package execpolicy
 
 import (
-	"errors"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -11,6 +9,8 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/seed-64a260eb/cofferdam/internal/ordered"
+	"github.com/seed-64a260eb/cofferdam/internal/ours"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
@@ -20,12 +20,19 @@ const MaxStdin = 16 << 20
 // A Command is what a session runs. It has either a Script or an Argv.
 type Command struct {
 	// Script is shell text of any length. Variables, functions, the directory and background jobs are kept for the next command.
-	// Redirections of the shell itself (exec >file) last one command.
+	// Redirections of the shell itself (exec >file) last one command. What the shell says of a mistake is on stderr, with the number of
+	// the line in Script; bash names the file in which it found it, as "/.cofferdam/script: line 3: nosuch: command not found".
 	Script string
 	// Argv is one program and its arguments, which no shell reads: never a builtin, function or alias. The first word must not begin
 	// with "-".
+	//
+	// The streams hold what the program prints and nothing else: the shell's word for a signal that killed it is in the result. A
+	// program that could not be run is told by the shell, in a line or two on stderr that name it, with exit code 127 if it is not
+	// there and 126 if it can't be executed.
 	Argv []string
-	// Dir is the directory for this command only. If empty, the one where the last command left the shell.
+	// Dir is the directory for this command only. If empty, the one where the last command left the shell. One that is relative is taken
+	// from there too, while the names of [Session.ReadFile] and the other methods for files are
+	// taken from where the session began.
 	Dir string
 	// Env is set for this command only, on top of the session's.
 	Env map[string]string
@@ -39,88 +46,79 @@ type Command struct {
 	// behind at the deadline. If nil, only the result has them.
 	Stdout, Stderr io.Writer
 	// Timeout is how long the command may run, from when its turn has come. If zero, [Limits.CommandTimeout]; if negative, for ever.
+	// A shell that has to be replaced first, with its startup scripts, takes at most half of [Limits.TerminationTimeout] on top,
+	// and what it takes longer is the command's. The outcome of a command that reaches it is [TimedOut]. A deadline of the context given to
+	// Run is a cancel like any other: then the outcome is [Canceled].
+	//
+	// The programs of a command that is ended get the signals, and the session's shell last of all. So it goes on with
+	// the rest of a Script, for half a second: in "make; git push", what ends make lets git begin. An Argv has no rest.
 	Timeout time.Duration
 	// OutputLimit ends the command when it has printed more bytes than that on both streams together, before secrets and any [Spec.Filter].
 	// If zero, it goes on, and what is too much is dropped and counted.
 	OutputLimit int64
+
+	code *ours.Code // what it was made of; nil if it is the caller's own
 }
 
 func (c Command) validate() error {
-	var errs *multierror.Error
+	return judge(c.problems(), c.Secrets, c.Env)
+}
+
+// problems are all that is wrong, but for the secrets.
+func (c Command) problems() *multierror.Error {
+	var found problems.List
 	switch {
 	case strings.TrimSpace(c.Script) == "" && len(c.Argv) == 0:
-		errs = multierror.Append(errs, errors.New("a command must be a non-empty string: set Script or Argv"))
+		found.Add("a command must be a non-empty string: set Script or Argv")
 	case c.Script != "" && len(c.Argv) > 0:
-		errs = multierror.Append(errs, errors.New("a command has either a Script or an Argv, not both"))
+		found.Add("a command has either a Script or an Argv, not both")
 	}
 	if len(c.Argv) > 0 && (c.Argv[0] == "" || c.Argv[0][0] == '-') {
-		errs = multierror.Append(errs, fmt.Errorf("%q is no name of a program: it must not be empty or begin with \"-\"", c.Argv[0]))
+		found.Add("%q is no name of a program: it must not be empty or begin with \"-\"", c.Argv[0])
 	}
-	for _, text := range slices.Concat([]string{c.Script, c.Dir}, c.Argv) {
+	if strings.Contains(c.Dir, "\x00") {
+		found.Add("a directory's name can't hold a NUL byte")
+	}
+	for _, text := range slices.Concat([]string{c.Script}, c.Argv) {
 		if strings.Contains(text, "\x00") {
-			errs = multierror.Append(errs, errors.New("a command can't hold a NUL byte; send it through Stdin"))
+			found.Add("a command can't hold a NUL byte; send it through Stdin")
 			break
 		}
 	}
 	if c.OutputLimit < 0 {
-		errs = multierror.Append(errs, errors.New("OutputLimit must not be negative"))
+		found.Add("OutputLimit must not be negative")
 	}
-	errs = multierror.Append(errs, validateEnv(c.Env)...)
-	return judge(errs, c.Secrets, c.Env)
+	return multierror.Append(nil, append(found, validateEnv(c.Env)...)...)
 }
 
-// judge is invalid for what has secrets too: it tells what is wrong with them, and no value of theirs.
+// judge joins problems with those of the secrets, and takes their values out of all.
 func judge(errs *multierror.Error, secrets SecretSet, env map[string]string) error {
 	if secrets != nil {
 		errs = secrets.judge(errs, env)
 	}
-	return invalid(errs)
-}
-
-// invalid turns problems into one error that wraps ErrInvalid, or nil.
-func invalid(errs *multierror.Error) error {
-	if errs.ErrorOrNil() == nil {
-		return nil
-	}
-	errs.ErrorFormat = func(problems []error) string {
-		texts := make([]string, len(problems))
-		for i, p := range problems {
-			texts[i] = p.Error()
-		}
-		return strings.Join(texts, "; ")
-	}
-	return fmt.Errorf("%w: %w", ErrInvalid, errs)
+	return problems.Join(errs)
 }
 
 func validateEnv(env map[string]string) []error {
-	var errs []error
+	var found problems.List
 	for _, name := range ordered.Keys(env) {
 		if !shellwire.IsName(name) {
-			errs = append(errs, fmt.Errorf("%q is no name of an environment variable: letters, digits and \"_\", not beginning with a digit", name))
+			found.Add("%q is no name of an environment variable: letters, digits and \"_\", not beginning with a digit", name)
 		}
 		switch name {
 		case "UID", "EUID", "PPID", "BASHOPTS", "SHELLOPTS", "BASH_VERSINFO":
-			errs = append(errs, fmt.Errorf("%s can't be set: bash has it read-only", name))
+			found.Add("%s can't be set: bash has it read-only", name)
 		}
 		if strings.Contains(env[name], "\x00") {
-			errs = append(errs, fmt.Errorf("the value of %s holds a NUL byte", name))
+			found.Add("the value of %s holds a NUL byte", name)
 		}
 	}
-	return errs
+	return found
 }
 
 // unit returns what the worker runs. stdin is the file that holds the command's stdin; if empty, there is none.
 func (c Command) unit(back, stdin string) shellwire.Unit {
-	u := shellwire.Unit{Script: c.Script, Dir: c.Dir, Back: back, Stdin: stdin}
-	if len(c.Argv) > 0 {
-		var b strings.Builder
-		b.WriteString(`( \command exec`)
-		for _, arg := range c.Argv {
-			b.WriteString(" " + shellwire.Quote(arg))
-		}
-		b.WriteString(" )")
-		u.Script = b.String()
-	}
+	u := shellwire.Unit{Script: c.Script, Argv: c.Argv, Dir: c.Dir, Back: back, Stdin: stdin}
 	for _, name := range ordered.Keys(c.Env) {
 		u.Env = append(u.Env, name+"="+c.Env[name])
 	}

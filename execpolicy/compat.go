@@ -12,26 +12,30 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/ordered"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
 // Compat returns the policy that isolates as LangChain's DockerExecutionPolicy does, which is less than the zero [DockerPolicy]: a
-// writable root, root as the user, all of an engine's default capabilities, and no limits. Its fields mean what LangChain's do: what is
-// zero gives no flag.
+// writable root, root as the user, all of an engine's default capabilities, the engine's own filter
+// of system calls, and no limits. Its fields mean what LangChain's do: what is zero gives no flag.
+// So the user is the image's, which is root in most images and is so in the workspace as well,
+// unless User is set.
 //
 // Spawn's argument list is LangChain's to the byte, but for the flags by which the library owns its container, which stand together
 // right after "run -i", and for the environment, which is sorted. With podman there are those too by which it does what docker does by
-// itself: a read-only root has no writable /tmp, and the container gets neither the host's /etc/hosts nor its notification socket.
+// itself: a read-only root has no writable /tmp, and the container gets neither the host's process namespace, nor its notification
+// socket, nor its /etc/hosts, unless ExtraRunArgs have an --add-host that AllowUnsafeArgs allows.
 //
 // The workspace is mounted at its own path, unless its name begins with "langchain-shell-"; links in it are followed when it is checked, and
 // again by the engine. The environment is passed as "-e NAME=value", where everybody on the host can read it: the one exemption from the
 // rule that no secret is in an argument list.
 func Compat() DockerPolicy {
-	return DockerPolicy{WritableRootfs: true, compat: true}
+	return DockerPolicy{WritableRootfs: true, EngineSeccomp: true, compat: true}
 }
 
 // compatArgv returns LangChain's argument list.
 func (p *DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) ([]string, error) {
-	errs := multierror.Append(nil, p.validate()...)
+	errs := multierror.Append(nil, p.validate(spec)...)
 	errs = multierror.Append(errs, checkExtraArgs(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)
 	if (e.Kind == dockercli.Podman || e.PodmanService) && p.extra(e, "ulimit") && !slices.Contains(p.AllowUnsafeArgs, "ulimit") {
 		// Other policies name the limits themselves.
@@ -39,7 +43,6 @@ func (p *DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) (
 	}
 	errs = multierror.Append(errs, validateEnv(spec.Env)...)
 	errs = multierror.Append(errs, p.notInCompat()...)
-	errs = multierror.Append(errs, ownLabels(spec.Labels)...)
 	dir := spec.Workspace
 	if strings.HasPrefix(filepath.Base(dir), "langchain-shell-") {
 		dir = ""
@@ -47,7 +50,7 @@ func (p *DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) (
 	if dir != "" {
 		switch {
 		case e.Remote:
-			errs = multierror.Append(errs, ErrNoMount)
+			errs = multierror.Append(errs, fmt.Errorf("%w: %w", ErrNoMount, errElsewhere))
 		case !filepath.IsAbs(dir):
 			errs = multierror.Append(errs, fmt.Errorf("the workspace %q has to be an absolute path", dir))
 		case strings.Contains(dir, ":"):
@@ -63,14 +66,14 @@ func (p *DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) (
 		}
 	}
 
-	o := p.own(spec, name)
+	o := p.own(e, spec, name)
 	o.Remove, o.Interactive, o.HTTPProxy = false, false, true
 	o.Image = p.image()
 	own, err := e.RunArgs(o)
 	if err != nil {
 		errs = multierror.Append(errs, err)
 	}
-	if err := invalid(errs); err != nil {
+	if err := problems.Join(errs); err != nil {
 		return nil, err
 	}
 
@@ -129,12 +132,16 @@ func (p *DockerPolicy) notInCompat() []error {
 		{"Mounts", p.Mounts != nil},
 		{"PidsLimit", p.PidsLimit != 0},
 		{"Runtime", p.Runtime != ""},
+		{"SeccompProfile", p.SeccompProfile != ""},
 		{"Tmpfs", p.Tmpfs != nil},
 		{"WorkspaceReadOnly", p.WorkspaceReadOnly},
 	} {
 		if field.set {
 			errs = append(errs, fmt.Errorf("%s is not among the fields of LangChain's policy; use DockerPolicy without Compat", field.name))
 		}
+	}
+	if !p.EngineSeccomp {
+		errs = append(errs, errors.New("EngineSeccomp is false: LangChain's policy has the engine's filter of system calls; use DockerPolicy without Compat"))
 	}
 	return errs
 }

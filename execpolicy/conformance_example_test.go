@@ -27,7 +27,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(r.Text())
+	fmt.Println(r.Render(execpolicy.RenderOptions{}))
 }
 
 func ExampleRun() {
@@ -69,7 +69,7 @@ func ExampleSession() {
 			fmt.Println(err)
 			return
 		}
-		fmt.Println(r.Text())
+		fmt.Println(r.Render(execpolicy.RenderOptions{}))
 	}
 }
 
@@ -176,13 +176,23 @@ func ExampleDockerPolicy() {
 
 // Every problem is reported at once, before anything is started.
 func ExampleDockerPolicy_invalid() {
-	p := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: os.Args[0]}, MemoryBytes: -1, CPUs: "many", User: " "}
+	p := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "true"}, MemoryBytes: -1, CPUs: "many", User: " "}
 	_, err := p.Spawn(context.Background(), execpolicy.Spec{})
 	fmt.Println(strings.ReplaceAll(err.Error(), "; ", "\n"))
 	// Output:
-	// invalid: memory_bytes must be positive if provided.
+	// invalid: MemoryBytes is -1: it must not be negative
 	// CPUs is "many": it has to be a decimal number from 0.01 to 999999
-	// user must be a non-empty string when provided.
+	// User is " ": it has to be a name or a number
+}
+
+// A policy that wraps another passes the question on, so that its problems are still reported with the rest.
+func ExampleChecker() {
+	var policy execpolicy.Policy = execpolicy.HostPolicy{MemoryBytes: -1}
+	if c, ok := policy.(execpolicy.Checker); ok {
+		fmt.Println(c.Check(context.Background(), execpolicy.Spec{Env: map[string]string{"A-B": ""}}))
+	}
+	// Output:
+	// invalid: MemoryBytes is -1: it has to be at least 1024; "A-B" is no name of an environment variable: letters, digits and "_", not beginning with a digit
 }
 
 func ExampleDockerPolicy_Explain() {
@@ -214,7 +224,7 @@ func ExampleHostPolicy() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(r.Text())
+	fmt.Println(r.Render(execpolicy.RenderOptions{}))
 }
 
 func ExampleSpec() {
@@ -263,6 +273,27 @@ func ExamplePolicy() {
 	defer s.Close()
 }
 
+// A logged policy says what it spawns, and of a workspace what the policy says that it wraps.
+type logged struct{ execpolicy.WorkspacePolicy }
+
+func (p logged) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+	return loud{p.WorkspacePolicy}.Spawn(ctx, spec)
+}
+
+func ExampleWorkspacePolicy() {
+	policy := execpolicy.DockerPolicy{WorkspaceReadOnly: true}
+	for _, p := range []execpolicy.Policy{logged{policy}, loud{policy}} {
+		if asked, ok := p.(execpolicy.WorkspacePolicy); ok {
+			fmt.Println("saves what a session makes:", asked.SavesWorkspace())
+		} else {
+			fmt.Println("copies nothing")
+		}
+	}
+	// Output:
+	// saves what a session makes: false
+	// copies nothing
+}
+
 // A Process is read to its ends and killed by whoever spawned it.
 func ExampleProcess() {
 	ctx := context.Background()
@@ -286,4 +317,13 @@ func ExampleProcess() {
 	if err := p.Kill(ctx); err != nil {
 		fmt.Println(err)
 	}
+}
+
+// Containers that others start, by hand for one, can have the filter from a file.
+func ExampleDefaultSeccompProfile() {
+	if err := os.WriteFile("seccomp.json", []byte(execpolicy.DefaultSeccompProfile()), 0o644); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("docker run --security-opt=seccomp=seccomp.json …")
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -60,7 +61,7 @@ func onEngines(t *testing.T, f func(t *testing.T, p place)) {
 var workers = map[string][]string{"sh": {"busybox", "sh"}, "dash": {"dash"}, "bash": {"bash"}}
 
 func (p place) policy() execpolicy.DockerPolicy {
-	return execpolicy.DockerPolicy{Engine: p.engine, Image: p.image, Limits: hostLimits}
+	return execpolicy.DockerPolicy{Engine: p.engine, Image: p.image, Limits: hostLimits, EngineSeccomp: p.engine.PodmanService}
 }
 
 // hostLimits are those of sessions that are to be ended by what the test does, and never by their time.
@@ -70,11 +71,20 @@ func (p place) spec() execpolicy.Spec {
 	return execpolicy.Spec{Labels: maps.Clone(p.labels)}
 }
 
+// command returns a run of the engine's client, which does not hang for ever.
+func (p place) command(args ...string) (cmd *exec.Cmd, cancel context.CancelFunc) {
+	// Cleanups call it too, when the test's own context has ended.
+	ctx, cancel := context.WithTimeout(context.Background(), ample)
+	cmd = exec.CommandContext(ctx, p.engine.Path, slices.Concat(p.engine.Global, args)...)
+	cmd.Env, cmd.WaitDelay = p.engine.Env, time.Second
+	return cmd, cancel
+}
+
 // cli runs the engine's client and returns what it prints.
 func (p place) cli(t *testing.T, args ...string) string {
 	t.Helper()
-	cmd := exec.Command(p.engine.Path, slices.Concat(p.engine.Global, args)...)
-	cmd.Env = p.engine.Env
+	cmd, cancel := p.command(args...)
+	defer cancel()
 	out, err := cmd.Output()
 	assert.NilError(t, err, "%q: %s", args, out)
 	return string(out)
@@ -152,7 +162,12 @@ func (s session) gone(words string) {
 // within fails the test if f takes longer. Time in which this program stood still does not count: then nothing could be done in time.
 func within(t *testing.T, bound time.Duration, what string, f func()) {
 	t.Helper()
-	// A call that hangs is ended by the test's own deadline; one that is late is seen here.
+	// A call that is late is seen here; one that hangs ends all with the stacks that show where.
+	hung := time.AfterFunc(bound+5*ample, func() {
+		debug.SetTraceback("all")
+		panic(what + " hangs")
+	})
+	defer hung.Stop()
 	if took := awake(f); took > bound {
 		t.Errorf("%s took %v, allowed are %v", what, took, bound)
 	}

@@ -2,6 +2,7 @@ package execpolicy_test
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -34,7 +35,7 @@ const (
 // A holding is what a holder does until it is killed.
 type holding struct {
 	sessions int
-	// within is how long after the end of the program a container may be there.
+	// within is how long after the end of the program a process of a container may be there. If zero, a test of its own says.
 	within time.Duration
 	policy execpolicy.DockerPolicy
 	// scripts are run in turn. Each prints a word when it has got where it wants to be.
@@ -89,7 +90,7 @@ func hold() {
 		e.Kind = dockercli.Podman
 	}
 	policy := h.policy
-	policy.Engine, policy.Image, policy.CPUs = e, os.Getenv(imageVar), "0.5"
+	policy.Engine, policy.Image, policy.CPUs = e, os.Getenv(imageVar), cmp.Or(policy.CPUs, "0.5")
 	policy.CommandTimeout = -1
 	key, value, _ := strings.Cut(os.Getenv(labelVar), "=")
 	spec := execpolicy.Spec{Labels: map[string]string{key: value}}
@@ -156,25 +157,16 @@ func TestSIGKILL(t *testing.T) {
 	enginetest.Alone(t)
 	onEngines(t, func(t *testing.T, p place) {
 		for name, h := range holdings {
-			t.Run(name, func(t *testing.T) { p.killHolder(t, name, h) })
+			if h.within > 0 {
+				t.Run(name, func(t *testing.T) { p.killHolder(t, name, h) })
+			}
 		}
 	})
 }
 
-// killHolder kills a holder, whose containers have to have ended and to be gone in time. How fast an engine removes what has ended is its
-// affair, and not the same each time on a busy machine: it has three attempts.
+// killHolder kills a holder, whose containers have to have ended in time, with all that runs in them. How long an engine then takes to
+// remove what has ended is its affair.
 func (p place) killHolder(t *testing.T, name string, h holding) {
-	for try := 1; ; try++ {
-		gone := p.killOnce(t, name, h)
-		if gone <= h.within {
-			return
-		}
-		assert.Assert(t, try < 3, "the containers were gone %v after the program, allowed are %v", gone, h.within)
-	}
-}
-
-// killOnce kills a holder, and returns how long after it the engine had none of its containers any more.
-func (p place) killOnce(t *testing.T, name string, h holding) time.Duration {
 	label, kill := p.startHolder(t, name)
 	defer kill()
 	containers := func() []string {
@@ -222,11 +214,9 @@ func (p place) killOnce(t *testing.T, name string, h holding) time.Duration {
 			return poll.Success()
 		}
 		return poll.Continue("left: %q", left)
-	}, poll.WithTimeout(patience), poll.WithDelay(50*time.Millisecond))
-	gone := time.Since(start)
+	}, poll.WithTimeout(ample), poll.WithDelay(50*time.Millisecond))
 	t.Logf("%d containers had ended %v after the end of %s, and were gone after %v", h.sessions, ended.Round(time.Millisecond),
-		filepath.Base(p.engine.Path), gone.Round(time.Millisecond))
-	return gone
+		filepath.Base(p.engine.Path), time.Since(start).Round(time.Millisecond))
 }
 
 // startHolder starts a holder, and returns when it holds all of its sessions. The label is that of its containers.
@@ -251,6 +241,7 @@ func (p place) startHolder(t *testing.T, name string) (label string, kill func()
 		cmd.Wait()
 	})
 	t.Cleanup(kill)
+	assert.NilError(t, stdout.(*os.File).SetReadDeadline(time.Now().Add(5*ample)))
 	said, err := bufio.NewReader(stdout).ReadString('\n')
 	assert.NilError(t, err)
 	assert.Equal(t, said, "ready\n")

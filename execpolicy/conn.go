@@ -20,23 +20,26 @@ import (
 // A conn is one process with a supervisor in it, and what the host knows of its worker shell. Only the holder of the session's turn
 // talks to the worker.
 type conn struct {
-	proc    *Process
-	limits  Limits
-	env     map[string]string
-	startup []string
-	filter  func(io.Writer) io.WriteCloser       // of what commands print; nil if there is none
-	approve func(context.Context, Command) error // asked about commands; nil if nobody is
-	prefix  string
-	queue   *queue
-	streams [2]*stream    // stdout and stderr
-	over    chan struct{} // closed when the process and its streams have ended
-	ending  sync.Mutex
-	ended   chan struct{}           // closed when the end was seen to
-	lastEnd atomic.Pointer[attempt] // of those to end it, once one is over
-	forced  bool                    // its lifeline did not end it
-	orderly bool                    // something is done before it is closed
-	life    context.Context         // ends with ErrExpired
-	audit   Auditor                 // nil if nobody wants records
+	proc      *Process
+	limits    Limits
+	env       map[string]string
+	startup   []string
+	filter    func(io.Writer) io.WriteCloser       // of what commands print; nil if there is none
+	approve   func(context.Context, Request) error // asked about commands; nil if nobody is
+	prefix    string
+	queue     *queue
+	streams   [2]*stream    // stdout and stderr
+	over      chan struct{} // closed when the process and its streams have ended
+	ending    sync.Mutex
+	ended     chan struct{}             // closed when the end was seen to
+	lastEnd   atomic.Pointer[attempt]   // of those to end it, once one is over
+	diagnosis error                     // why the process ended before anything was heard, in its policy's words; set before lastEnd
+	forced    bool                      // its lifeline did not end it
+	orderly   bool                      // something is done before it is closed
+	life      context.Context           // ends with ErrExpired
+	why       cause                     // it has ended
+	heard     atomic.Pointer[time.Time] // the last time that it answered; nil if it has not
+	audit     Auditor                   // nil if nobody wants records
 
 	tag      string // of the next unit
 	worker   int    // its generation
@@ -93,12 +96,13 @@ func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
 		proc:     proc,
 		limits:   proc.Limits.withDefaults(),
 		env:      map[string]string{},
-		filter:   spec.Filter,
+		filter:   inTurn(spec.Filter),
 		audit:    spec.Audit,
 		orderly:  len(spec.Shutdown) > 0 || spec.Finish != nil,
 		prefix:   token(),
 		over:     make(chan struct{}),
 		ended:    make(chan struct{}),
+		why:      cause{known: make(chan struct{})},
 		worker:   1,
 		raw:      true,
 		oomKills: -1,
@@ -129,10 +133,14 @@ func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
 			<-s.eof
 		}
 		late.Stop()
+		byItself := !c.why.asked.Load()
 		close(c.over)
+		go c.learn(byItself)
 		c.end(c.limits.TerminationTimeout)
 	}()
-	setup := shellwire.Setup{Prefix: c.prefix, Dir: proc.Scratch, Namespace: proc.OwnPIDNamespace, Worker: proc.Worker}
+	setup := shellwire.Setup{
+		Prefix: c.prefix, Dir: proc.Scratch, Namespace: proc.OwnPIDNamespace, Worker: proc.Worker, Name: proc.Name,
+	}
 	c.queue.send(item{data: setup.Text(), raw: true}, c.name())
 	ctx, cancel := bound(ctx, c.life)
 	defer cancel(nil)
@@ -195,19 +203,35 @@ func (c *conn) lend(ctx context.Context, f func(context.Context, *Session) error
 
 // failed ends a process that did not come up, and joins what is known of why.
 func (c *conn) failed(err error) error {
-	said := c.streams[1].said()
-	if len(said) == 0 {
-		said = c.streams[0].said()
-	}
+	said := c.said()
 	// An end that has had its time is tried again when the program has ended.
 	endErr := c.endSince(time.Time{})
 	// A program that ended by itself says why; one that was ended does not.
-	if errors.Is(err, errEarly) && c.worker == 1 && !c.streams[0].begun() && c.proc.Diagnose != nil {
-		err = c.proc.Diagnose(c.proc.exitCode(), said)
+	if errors.Is(err, errEarly) && c.diagnosis != nil {
+		err = c.diagnosis
 	} else if len(said) > 0 {
 		err = fmt.Errorf("%w; it said: %s", err, strings.TrimSpace(string(said)))
 	}
 	return errors.Join(fmt.Errorf("%w: %w", ErrStart, err), endErr)
+}
+
+// diagnose asks the policy why a process ended of which nothing was heard. The policy may end it the sooner for what it learns.
+func (c *conn) diagnose() {
+	select {
+	case <-c.over:
+		if c.diagnosis == nil && !c.streams[0].begun() && c.proc.Diagnose != nil {
+			c.diagnosis = c.proc.Diagnose(c.proc.exitCode(), c.said())
+		}
+	default:
+	}
+}
+
+// said returns the process's words before anything was heard of it.
+func (c *conn) said() []byte {
+	if said := c.streams[1].said(); len(said) > 0 {
+		return said
+	}
+	return c.streams[0].said()
 }
 
 func (p *Process) exitCode() int {
@@ -240,7 +264,7 @@ func (c *conn) handshake(ctx context.Context, deadline, left time.Time) error {
 		script += "\ncd -- " + shellwire.Quote(c.proc.Dir)
 		if c.proc.DirWritable {
 			script += " && { [ -w . ] || { echo 'the workspace can not be written to; if the image has a directory of its name, " +
-				"runc before 1.1.8 gives it the mode of that: name the user by number' >&2; false; }; }"
+				"runc before 1.1.8 gives it the mode of that' >&2; false; }; }"
 		}
 	}
 	out := &sink{kept: truncate.Buffer{Limit: wordsKept}}
@@ -276,7 +300,7 @@ func (c *conn) handshake(ctx context.Context, deadline, left time.Time) error {
 }
 
 // ready replaces a worker that has ended, within the deadline and the time left to end one that does not answer, and runs the startup
-// scripts for a new one.
+// scripts for a new one: within the same, if there is a time left, and else each within its own.
 func (c *conn) ready(ctx context.Context, deadline, left time.Time) error {
 	if err := c.respawn(ctx, deadline, left); err != nil {
 		return err
@@ -284,7 +308,11 @@ func (c *conn) ready(ctx context.Context, deadline, left time.Time) error {
 	if !c.raw {
 		return nil
 	}
-	if err := c.scripts(ctx, "startup", c.startup, c.limits.StartupTimeout); err != nil {
+	var by time.Time
+	if !left.IsZero() {
+		by = deadline
+	}
+	if err := c.startUp(ctx, by, left); err != nil {
 		return err
 	}
 	c.raw = false
@@ -314,26 +342,27 @@ func (c *conn) respawn(ctx context.Context, deadline, left time.Time) error {
 	return nil
 }
 
-// scripts runs scripts in order up to the first that fails.
-func (c *conn) scripts(ctx context.Context, kind string, scripts []string, timeout time.Duration) error {
-	for _, script := range scripts {
+// startUp runs the startup scripts in order up to the first that fails. None of them runs longer than StartupTimeout, nor beyond by, unless
+// that is zero.
+func (c *conn) startUp(ctx context.Context, by, left time.Time) error {
+	for _, script := range c.startup {
 		if c.dead {
-			return fmt.Errorf("%s %w: the shell has ended", kind, ErrScript)
+			return fmt.Errorf("startup %w: the shell has ended", ErrScript)
 		}
-		if err := c.script(ctx, kind, script, timeout); err != nil {
+		if err := c.script(ctx, "startup", script, earlier(after(c.limits.StartupTimeout), by), left); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *conn) script(ctx context.Context, kind, script string, timeout time.Duration) error {
+func (c *conn) script(ctx context.Context, kind, script string, deadline, left time.Time) error {
 	if c.audit != nil && !c.recorded {
-		return c.audit.script(ctx, c, kind, script, timeout)
+		return c.audit.script(ctx, c, kind, script, deadline, left)
 	}
 	c.recorded = false
 	in, errOut := newSink(c.filter, wordsKept, nil, nil)
-	r := c.exchange(ctx, after(timeout), time.Time{}, c.unit(script), &sink{}, in)
+	r := c.exchange(ctx, deadline, left, c.unit(script), &sink{}, in)
 	said := errOut.said(in)
 	var how string
 	script = c.conceal(script)
@@ -341,7 +370,7 @@ func (c *conn) script(ctx context.Context, kind, script string, timeout time.Dur
 	case r.cause != nil:
 		return fmt.Errorf("%s %w: %q: %w", kind, ErrScript, script, r.cause)
 	case r.lost:
-		return fmt.Errorf("%s %w: %q: %w", kind, ErrScript, script, ErrEnded)
+		return fmt.Errorf("%s %w: %q: %w", kind, ErrScript, script, c.lost())
 	case r.mark.Status == 0 && !r.died:
 		return nil
 	case r.mark.Status < 0:
@@ -373,6 +402,14 @@ func after(d time.Duration) time.Time {
 		return time.Time{}
 	}
 	return time.Now().Add(d)
+}
+
+// earlier returns the earlier of two times, of which the zero time is never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // look returns how many processes inside the kernel has killed for memory, or -1 if that can't be learnt, and whether the last kill left
@@ -454,7 +491,11 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 	c.queue.send(append(ops, c.name())...)
 	defer func() {
 		for _, s := range c.streams {
-			c.late += s.end()
+			c.late += s.end(c.filter)
+		}
+		if !r.lost {
+			now := time.Now()
+			c.heard.Store(&now)
 		}
 	}()
 	var seen [2]bool
@@ -503,7 +544,12 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 		case r.rung == 0:
 			r.rung = RungTerm
 			c.queue.sendUrgent(shellwire.Terminate)
-			rung = grace(termGrace)
+			if c.proc.OwnPIDNamespace {
+				rung = grace(termGrace)
+			} else {
+				// The next rung costs the session.
+				rung = grace(workerGrace)
+			}
 		case r.rung == RungTerm && c.proc.OwnPIDNamespace:
 			r.rung = RungKill
 			c.queue.sendUrgent(shellwire.Kill)
@@ -520,9 +566,7 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 	}
 	stopped := func(cause error) {
 		r.cause = cause
-		if left.IsZero() {
-			left = after(c.limits.TerminationTimeout)
-		}
+		left = earlier(after(c.limits.TerminationTimeout), left)
 		r.left, c.left = left, left
 		read = after(min(workerGrace, c.limits.TerminationTimeout/8))
 		timeout, canceled = nil, nil
@@ -554,9 +598,7 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 			if r.cause == nil {
 				r.cause = context.Cause(ctx)
 			}
-			if left.IsZero() {
-				left = after(c.limits.TerminationTimeout)
-			}
+			left = earlier(after(c.limits.TerminationTimeout), left)
 			r.left, c.left = left, left
 			c.lose(&r, time.Until(left))
 			return r
@@ -590,6 +632,7 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 // lose sees to the end of the container under a command.
 func (c *conn) lose(r *reply, within time.Duration) {
 	r.lost, c.dead = true, true
+	c.why.by(r.cause)
 	r.endErr = c.end(within)
 	r.gone = r.endErr == nil
 	if r.rung == RungContainer && c.forced {
@@ -599,8 +642,9 @@ func (c *conn) lose(r *reply, within time.Duration) {
 
 // An attempt to end a container is over.
 type attempt struct {
-	err error
-	at  time.Time
+	err   error
+	at    time.Time
+	until time.Time // when it had to be over
 }
 
 // endSince is end, unless an attempt has come to its end since then: one call has no time for two.
@@ -614,18 +658,22 @@ func (c *conn) endSince(begin time.Time) error {
 // end ends the container, at first by its lifeline, and returns when it has been made sure that nothing is left, or when the time is
 // over.
 func (c *conn) end(within time.Duration) (err error) {
+	begin := time.Now()
+	until := begin.Add(within)
 	c.ending.Lock()
 	defer c.ending.Unlock()
+	c.why.asked.Store(true)
 	if last := c.lastEnd.Load(); last == nil {
 		defer close(c.ended)
-	} else if last.err == nil {
-		return nil
+	} else if last.err == nil || last.at.After(begin) && until.Sub(last.until) < lifelineGrace {
+		// Another that had as much time is over by now.
+		return last.err
 	}
 	// What was not known to be gone may be by now.
 	defer func() {
 		// Who sees the attempt waits for the records before it.
 		c.tell(EventEnd, 0, err)
-		c.lastEnd.Store(&attempt{err, time.Now()})
+		c.lastEnd.Store(&attempt{err, time.Now(), until})
 	}()
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
@@ -640,11 +688,14 @@ func (c *conn) end(within time.Duration) (err error) {
 		c.forced = true
 		c.tell(EventKill, RungRemoved, nil)
 	}
+	c.diagnose()
 	if c.proc.Kill != nil {
 		err = c.proc.Kill(ctx)
 	}
 	select {
 	case <-c.over:
+		// Its record has it.
+		c.ownEnd(time.Now().Add(min(learnTime, within)))
 	case <-ctx.Done():
 		err = errors.Join(err, fmt.Errorf("%s: %w: its program does not end", c.proc.Name, ErrStillThere))
 	}

@@ -1,6 +1,8 @@
 package execpolicy
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,23 +11,46 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 )
 
+// Check returns what Spawn would refuse. It looks for the engine as [DockerPolicy.FindEngine] does, because what can be refused depends
+// on it; without one it returns what is wrong on any engine or, if that is nothing, the error of the search.
+func (p DockerPolicy) Check(ctx context.Context, spec Spec) error {
+	e, err := p.engine(ctx)
+	if err != nil {
+		return cmp.Or(problems.Join(p.validate(spec)...), err)
+	}
+	_, err = p.argv(e, spec, newName())
+	return err
+}
+
 // Spawn starts spec.Command in a container. The process it returns is the engine's client; the container is behind it.
 func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
-	if spec.Secrets != nil {
-		return nil, spec.Secrets.refuse()
-	}
 	e, err := p.engine(ctx)
 	if err != nil {
 		return nil, err
 	}
+	if p.looksUp(e) {
+		// What is wrong is said before anything is started.
+		if _, err := p.argv(e, spec, newName()); err != nil {
+			return nil, err
+		}
+		if err := p.lookUp(ctx, e, spec); err != nil {
+			return nil, err
+		}
+	}
+	return p.spawn(ctx, e, spec)
+}
+
+// spawn starts spec.Command in a container of that engine.
+func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec) (*Process, error) {
+	var err error
 	c := &container{engine: e, name: newName(), keep: p.KeepContainer, ownPIDs: !p.extra(e, "pid")}
 	if c.argv, err = p.argv(e, spec, c.name); err != nil {
 		return nil, err
@@ -39,6 +64,15 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
+	profile := &handover{begin: func(<-chan struct{}) {}, cancel: func() {}}
+	if text := p.seccompProfile(e); text != "" {
+		if profile, err = hand(text); err != nil {
+			pipes.closeInside()
+			pipes.closeOutside()
+			return nil, fmt.Errorf("%w: %w", ErrStart, err)
+		}
+		c.argv[slices.Index(c.argv, "--security-opt="+seccompOption+profileFile)] = "--security-opt=" + seccompOption + profile.path
+	}
 	// From here on a container may come into being.
 	g := guardOf(e, c.keep)
 	g.add(c.name)
@@ -51,13 +85,16 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 		Stdin:  pipes.inside[0],
 		Stdout: pipes.inside[1],
 		Stderr: pipes.inside[2],
+		Extra:  profile.file,
 	})
 	pipes.closeInside()
 	if err != nil {
+		profile.cancel()
 		pipes.closeOutside()
 		c.unguard()
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
+	profile.begin(c.client.Done())
 	return &Process{
 		Name:            c.name,
 		Stdin:           pipes.outside[0],
@@ -65,7 +102,7 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 		Stderr:          pipes.outside[2],
 		Done:            c.client.Done(),
 		Kill:            c.kill,
-		Answered:        func() { c.answered.Store(true) },
+		Answered:        c.hear,
 		Limits:          p.Limits,
 		OwnPIDNamespace: c.ownPIDs,
 		Worker:          spec.Command,
@@ -112,12 +149,13 @@ type container struct {
 	client  *procgroup.Process
 	guard   atomic.Pointer[guard] // nil once it does not watch any more
 
-	answered  atomic.Bool // the command inside was heard
-	killLater sync.Once
+	answered  atomic.Bool               // the command inside was heard
+	unreached atomic.Bool               // the client has ended, and said that it never reached its engine
+	cut       atomic.Pointer[time.Time] // when the client was first seen to have been cut off
+	first     atomic.Pointer[firstProcess]
+	// failedInside is how many commands in a row could not be run inside to kill what is there.
+	failedInside atomic.Int32
 }
-
-// errMayCome says that there is no container, and that the engine may have been asked for it by a client that was cut off.
-var errMayCome = errors.New("it could still come into being")
 
 // environ returns the client's environment, with the values that it is to pass on.
 func (c *container) environ(spec Spec) []string {
@@ -132,8 +170,42 @@ func (c *container) environ(spec Spec) []string {
 	return env
 }
 
+// hear notes that the command inside was heard, and finds out who it is.
+func (c *container) hear() {
+	if c.answered.Load() {
+		return
+	}
+	if c.ownPIDs && !c.engine.Remote {
+		first := findFirst(c.name, c.client.Pid())
+		c.first.Store(&first)
+	}
+	c.answered.Store(true)
+	first := c.found()
+	if g := c.guard.Load(); g != nil && c.ownPIDs && (first.pid != 0 || !c.engine.PodmanService) {
+		g.know(c.name, first)
+	}
+}
+
+// found returns process 1, once the command inside was heard and if it was found then.
+func (c *container) found() firstProcess {
+	if first := c.first.Load(); first != nil {
+		return *first
+	}
+	return firstProcess{}
+}
+
 func (c *container) diagnose(exitCode int, stderr []byte) error {
-	return dockercli.NewRunError(c.argv, exitCode, stderr, nil)
+	err := dockercli.NewRunError(c.argv, exitCode, stderr, nil)
+	c.unreached.Store(err.Unreached())
+	if bytes.Contains(stderr, []byte("open "+profileFile)) {
+		return fmt.Errorf("%w; the client reads the filter of system calls from descriptor 3, which a program in its place has to pass on, "+
+			"unless EngineSeccomp is set", err)
+	}
+	if docker := c.engine.PassedOver; docker != nil {
+		// Docker may have the image, or what else is amiss here. That docker is down is no cause of this error.
+		return fmt.Errorf("%w; %s was used because docker could not be: %v", err, c.engine.Kind, docker)
+	}
+	return err
 }
 
 // pull mends a start that failed because the image is missing.
@@ -150,27 +222,13 @@ func (p *DockerPolicy) pull(ctx context.Context, e *dockercli.Engine, cause erro
 	return e.Pull(ctx, dockercli.PullOptions{Image: p.image(), Progress: p.PullProgress})
 }
 
-func (c *container) oomKilled(ctx context.Context) (killed, known bool) {
-	killed, err := c.engine.OOMKilled(ctx, c.name)
+func (c *container) oomKilled(ctx context.Context, since time.Time) (killed, known bool) {
+	if c.engine.Remote {
+		since = time.Time{} // its clock is another
+	}
+	killed, err := c.engine.OOMKilled(ctx, c.name, since)
 	return killed, err == nil
 }
-
-const (
-	// After helpAfter a removal that hangs is helped, also from inside: code that spins at a priority above its process 1 can hold it up
-	// for minutes.
-	helpAfter = time.Second
-	// lookAgain is the pause between two looks. A container may come into being after one that has found none.
-	lookAgain = 200 * time.Millisecond
-	// createGrace is for an engine under load to make the container of a client that has gone.
-	createGrace = 3 * time.Second
-	// clientGrace is for a client to see that its container is gone, and for one that does not to be ended.
-	clientGrace = time.Second
-	// downGrace is how long an engine that is not there is waited for by those who want an answer.
-	downGrace = 2 * time.Second
-	// forceTimeout is how long one of the attempts waits that are made when nobody waits any more, and longestPause is between two.
-	forceTimeout = 10 * time.Second
-	longestPause = time.Minute
-)
 
 // kill makes sure that the container is gone. The client is never signalled while its container may still start, unless the engine does not
 // answer: that is how containers are lost.
@@ -200,27 +258,13 @@ func (c *container) kill(ctx context.Context) error {
 		c.unguard()
 		return nil
 	}
-	// The guard goes on watching for it, and takes over when this program ends.
-	c.killLater.Do(func() { go c.forceLater() })
+	// The guard goes on watching for it, too, and takes over when this program ends.
+	watch(c)
 	if err == errMayCome {
 		// The engine answers, and there is nothing.
 		return nil
 	}
 	return fmt.Errorf("container %s: %w: %w", c.name, ErrStillThere, err)
-}
-
-// forceLater removes the container as soon as the engine answers again. It may come into being only then.
-func (c *container) forceLater() {
-	for pause := lookAgain; ; pause = min(2*pause, longestPause) {
-		time.Sleep(pause)
-		ctx, cancel := context.WithTimeout(context.Background(), forceTimeout)
-		err := c.force(ctx)
-		cancel()
-		if err == nil {
-			c.unguard()
-			return
-		}
-	}
 }
 
 // remaining returns how much time there is.
@@ -252,17 +296,18 @@ func (c *container) turn(ctx context.Context) (end func()) {
 	return func() {}
 }
 
-// unguard ends the guard's watch.
+// unguard ends the watch over the container.
 func (c *container) unguard() {
+	unwatch(c)
 	if g := c.guard.Swap(nil); g != nil {
-		g.remove(c.name)
+		g.remove(c.name, c.found())
 	}
 }
 
 // mayBeLeft reports whether the client's own end leaves it open if the container has ended too: a client that was told to end while the
 // container started may have lost it, and say 0. A supervisor may exit with some of the others, which costs one look.
 func (c *container) mayBeLeft() bool {
-	if !c.answered.Load() {
+	if !c.answered.Load() || c.found().evidence() == lives {
 		return true
 	}
 	switch c.client.State().ExitCode() {
@@ -270,120 +315,6 @@ func (c *container) mayBeLeft() bool {
 		return true
 	}
 	return false
-}
-
-// force removes the container, and again, until it is seen to be gone and the client, which could still create it, has ended.
-func (c *container) force(ctx context.Context) error {
-	// A client that hangs has half a second to end when its time is over.
-	left := remaining(ctx)
-	ctx, cancel := context.WithTimeout(ctx, left-min(2*clientGrace, left/2))
-	defer cancel()
-	defer c.help(ctx).Stop()
-	var seen time.Time         // to have been there, or not to be known
-	var cut time.Time          // when its client was cut off
-	var down time.Time         // since when the engine refuses to be asked
-	hung, none := false, false // none was there when its client had ended
-	for {
-		// Asked before: a client that has ended creates nothing after the look.
-		over, client := false, c.client.Done()
-		select {
-		case <-client:
-			over, client = true, nil
-			if cut.IsZero() && c.cutOff() {
-				cut = time.Now()
-			}
-		default:
-		}
-		asked := time.Now()
-		mayCome := seen.IsZero() && !cut.IsZero() && time.Since(cut) < createGrace
-		err := c.gone(ctx)
-		if errors.Is(err, dockercli.ErrEngineDown) || time.Since(asked) > clientGrace {
-			// The start of a client that has ended may still be before an engine that has not answered.
-			hung, seen = true, time.Now()
-		}
-		switch {
-		case !errors.Is(err, dockercli.ErrEngineDown):
-			down = time.Time{}
-		case down.IsZero():
-			down = asked
-		case over && time.Since(down) > downGrace:
-			return err
-		}
-		if err != nil {
-			if seen.IsZero() {
-				seen = time.Now()
-			}
-			if err = c.end(ctx); err == nil {
-				err = c.gone(ctx)
-			}
-		}
-		clear := err == nil && over && !hung
-		switch {
-		case clear && !mayCome, err == nil && !seen.IsZero() && time.Since(seen) > clientGrace:
-			return nil
-		case ctx.Err() != nil:
-			// A look that the end of the time cuts short tells nothing.
-			if none || clear {
-				return errMayCome
-			} else if err == nil {
-				err = errMayCome
-			}
-			return errors.Join(err, context.Cause(ctx))
-		}
-		none = clear
-		select {
-		case <-ctx.Done():
-		case <-time.After(lookAgain):
-		case <-client:
-		}
-	}
-}
-
-// help helps a removal that hangs, unless the timer that it returns is stopped before.
-func (c *container) help(ctx context.Context) *time.Timer {
-	return time.AfterFunc(helpAfter, func() {
-		if c.answered.Load() {
-			// The client has nothing to create any more, and one that stands still may hold a lock that podman needs for the removal.
-			c.client.Stop(ctx, clientGrace/4)
-		}
-		// In the host's process namespace it would end what is not inside.
-		if c.ownPIDs {
-			c.engine.Exec(ctx, dockercli.ExecOptions{Container: c.name, Command: []string{"sh", "-c", "kill -9 -1"}})
-		}
-	})
-}
-
-// cutOff reports whether the client was ended by a signal before anything was heard from inside. Then the engine, which may have been asked
-// for the container, goes on without it.
-func (c *container) cutOff() bool {
-	code := c.client.State().ExitCode()
-	return !c.answered.Load() && (code == -1 || code == 130 || code == 143)
-}
-
-// end removes the container, or only kills it if it is to be kept.
-func (c *container) end(ctx context.Context) error {
-	if !c.keep {
-		return c.engine.Remove(ctx, c.name)
-	}
-	err := c.engine.Kill(ctx, c.name, "KILL")
-	if errors.Is(err, dockercli.ErrNotRunning) || errors.Is(err, dockercli.ErrNoContainer) {
-		return nil
-	}
-	return err
-}
-
-// gone returns nil if there is no such container, or it has ended and is to be kept.
-func (c *container) gone(ctx context.Context) error {
-	state, err := c.engine.Inspect(ctx, c.name)
-	switch {
-	case errors.Is(err, dockercli.ErrNoContainer):
-		return nil
-	case err != nil:
-		return err
-	case c.keep && !state.Running:
-		return nil
-	}
-	return fmt.Errorf("it is %s", state.Status)
 }
 
 // pipes are the three pipes of a program: the ends that it gets, and ours.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -472,6 +473,54 @@ func TestRestartIsEnded(t *testing.T) {
 		assert.NilError(t, s.Restart(t.Context()))
 		assert.Equal(t, s.ok("echo again"), "again")
 	})
+}
+
+// The startup scripts of a shell that has to be replaced take their time from the command's.
+func TestStartupCountsAsTheCommands(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		spec := p.spec()
+		spec.Workspace = newWorkspace(t, "workspace")
+		spec.Startup = []string{"[ ! -e hang ] || sleep 4815"}
+		policy := p.policy()
+		policy.StartupTimeout, policy.TerminationTimeout = ample, 4*time.Second
+		s := open(t, policy, spec)
+		hang := filepath.Join(spec.Workspace, "hang")
+		assert.NilError(t, os.WriteFile(hang, nil, 0o666))
+		assert.Assert(t, s.script("exit 3").StateLost)
+		const timeout = 3 * time.Second
+		within(t, timeout+policy.TerminationTimeout+slack, "the command", func() {
+			_, err := s.Run(t.Context(), execpolicy.Command{Script: ":", Timeout: timeout})
+			assert.ErrorIs(t, err, execpolicy.ErrScript)
+			assert.ErrorIs(t, err, execpolicy.ErrTimeout)
+		})
+		assert.NilError(t, os.Remove(hang))
+		assert.Equal(t, s.ok("echo again"), "again")
+	})
+}
+
+// Startup scripts have half of TerminationTimeout on top of a command's time, however short that is.
+func TestStartupIsNotTheCommandsAlone(t *testing.T) {
+	enginetest.Check(t)
+	limits := hostLimits
+	limits.TerminationTimeout = 12 * time.Second
+	s := open(t, execpolicy.HostPolicy{Limits: limits}, execpolicy.Spec{Startup: []string{"[ ! -e slow ] || sleep 4"}})
+	s.ok(">slow")
+	assert.Assert(t, s.script("exit 3").StateLost)
+	for try := 1; ; try++ {
+		r, err := s.Run(t.Context(), execpolicy.Command{Script: "echo hi", Timeout: time.Second / 2})
+		if err == nil && r.Outcome == execpolicy.Exited {
+			assert.Equal(t, string(r.Stdout), "hi\n")
+			break
+		}
+		// A machine under load may need longer for all of it.
+		assert.Assert(t, try < tries, "%v: %+v", err, r)
+	}
+	// The longest timeout is one that never passes.
+	r := s.run(execpolicy.Command{Script: "echo hi; sleep 0.1", Timeout: math.MaxInt64})
+	assert.Equal(t, r.Outcome, execpolicy.Exited)
+	assert.Assert(t, s.script("exit 3").StateLost)
+	r = s.run(execpolicy.Command{Script: "echo hi", Timeout: math.MaxInt64})
+	assert.Equal(t, string(r.Stdout), "hi\n")
 }
 
 // With an engine that does not answer, Close and Restart come back in time and say what is not known; both may be tried again.

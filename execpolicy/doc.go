@@ -10,6 +10,16 @@
 // a SIGKILL of this program. Every call returns by its deadline plus [Limits.TerminationTimeout]. Memory is bounded by the limits,
 // whatever is printed. Streams are exact and apart. What ended a command is told from evidence and never from an exit code or a text.
 //
+// Gone means that the kernel says so where the engine runs on this machine: process 1 of a
+// container is found in /proc when its shell has answered, and a container is not said to be
+// gone while that process lives, whatever the engine says. What lives on is killed from inside
+// before the engine is asked to remove it. The engine's word alone counts where process 1 can't
+// be seen: on macOS and Windows, with a remote engine, under gVisor or Kata, in another process
+// namespace, where /proc hides the processes of others, and with an allowed --pid=host.
+//
+// A program that is killed is survived by a guard process on this machine. It goes on for eight
+// seconds to remove what was left, and for a minute to kill what it sees to live on.
+//
 // # What is not
 //
 // A container shares the host's kernel: it is no boundary against a bug in that. Code inside can lie about itself: it can print what it
@@ -41,9 +51,49 @@
 //
 //   - run as the session's user, beside its shell: neither its variables, functions, aliases nor limits matter;
 //   - end at the latest [Limits.TerminationTimeout] after [Limits.CommandTimeout], counted from when the turn has come, or after ctx ends;
-//   - take a name that is not absolute from the directory where the session began, wherever its shell is now;
+//   - take a name that is not absolute from the directory where the session began, wherever its shell is now, while a [Command.Dir] that is
+//     not absolute is taken from where the shell is;
 //   - stop everything else inside while they work there, so that what they read or replace is of one moment, but not under a [HostPolicy],
 //     where what background jobs print meanwhile makes a ReadFile fail;
 //   - leave no half file under its final name, and nothing else behind, if they fail or are cut off while the container lives. If the
 //     container itself ends meanwhile, what was begun in a mounted directory stays there, under a name that begins with ".cofferdam-".
+//
+// # Errors of files
+//
+// An error of these methods is a [*fs.PathError]. Where the kernel refused something inside, it
+// wraps the kernel's reason as a [syscall.Errno], so that [fs.ErrPermission], [fs.ErrNotExist]
+// and [fs.ErrExist] match what they match of package os. The reason is what the attempt itself
+// was told, and not a guess from the user's number or the permissions. CopyIn stands for CopyFS
+// too, and CopyOut for CopyOutTo and Walk; "done" says that it works.
+//
+//	                              ReadFile      ReadDir       Stat          CopyOut
+//	nothing of that name          ENOENT        ENOENT        ENOENT        ENOENT
+//	no parent                     ENOENT        ENOENT        ENOENT        ENOENT
+//	a file as its parent          ENOTDIR       ENOTDIR       ENOTDIR       ENOTDIR
+//	a parent one may not enter    EACCES        EACCES        EACCES        EACCES
+//	links in a circle             ELOOP         ELOOP         ELOOP         ELOOP
+//	a name that is too long       ENAMETOOLONG  ENAMETOOLONG  ENAMETOOLONG  ENAMETOOLONG
+//	a file                        done          ENOTDIR       done          done
+//	a directory with a file       EISDIR        done          done          done
+//	a file one may not read       EACCES        ENOTDIR       done          EACCES
+//	a directory one may not read  EISDIR        EACCES        done          EACCES
+//
+//	                             WriteFile     WriteFiles    CopyIn        MkdirAll      Remove
+//	nothing of that name         done          done          done          done          ENOENT
+//	no parent                    ENOENT        done          ENOENT        done          ENOENT
+//	a file as its parent         ENOTDIR       ENOTDIR       ENOTDIR       ENOTDIR       ENOTDIR
+//	a parent one may not enter   EACCES        EACCES        EACCES        EACCES        EACCES
+//	links in a circle            done          EEXIST        EEXIST        EEXIST        done
+//	a name that is too long      ENAMETOOLONG  ENAMETOOLONG  ENAMETOOLONG  ENAMETOOLONG  ENAMETOOLONG
+//	a file                       done          EEXIST        EEXIST        EEXIST        done
+//	a directory with a file      EISDIR        done          done          done          ENOTEMPTY
+//	a parent one may not change  EACCES        EACCES        EACCES        EACCES        EACCES
+//	a read-only file system      EROFS         EROFS         EROFS         EROFS         EROFS
+//	a disk that is full          ENOSPC        ENOSPC        ENOSPC        -             done
+//
+// EISDIR is beside [ErrNotRegular], which is also the error for a FIFO or a device that is to be
+// read as a file. The errors of a tree name the file in it that failed. What the kernel says
+// besides is told by other values of [syscall.Errno], and where a program inside gave no reason
+// that is known, the error wraps [ErrTransfer] and has its words. A program that the image does
+// not have is named.
 package execpolicy

@@ -13,11 +13,13 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/ordered"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
 // A DockerPolicy spawns commands in containers of docker or podman. The zero DockerPolicy is the hardened one: no network, a read-only
@@ -28,10 +30,12 @@ import (
 type DockerPolicy struct {
 	Limits
 
-	// Engine is the client to drive. If nil, it is what [dockercli.Find] finds first, which is remembered for the program's life.
+	// Engine is the client to drive. If nil, it is what [dockercli.Find] finds first, which is remembered for the program's
+	// life. Docker that is only slow is an error there, and is looked for anew the next time.
 	Engine *dockercli.Engine
 	// Image is the image's reference. If empty, [DefaultImage]. It needs sh, mkfifo, cp, chmod, rm and dd. It is pulled if the engine
-	// does not have it.
+	// does not have it. Of its settings the environment counts, and the volumes. Its user, entry
+	// point, command, health check and working directory do not.
 	Image string
 	// PullTimeout is how long a pull may take. If zero, 5 min; if negative, the image is never pulled.
 	PullTimeout time.Duration
@@ -58,15 +62,46 @@ type DockerPolicy struct {
 	// Tmpfs maps directories in memory to their sizes in bytes; programs can be run from them. If nil, /tmp with 64 MiB. An ephemeral
 	// session's workspace, /workspace, has 64 MiB unless it stands here.
 	Tmpfs map[string]int64
-	// User is a name or a number, or both of "user:group". If empty, the owner of Spec.Workspace, so that what the command makes there
-	// belongs to whom it should; without one, 65534:65534, which owns nothing.
+	// User is a name or a number, or two of them as in "user:group". A number without a group has
+	// the group of that number, where the engines would take the image's or root's.
+	//
+	// If User is empty, the command runs as the owner of Spec.Workspace, so that what it makes there
+	// belongs to whom it should. It runs as 65534:65534, which owns nothing, if there is no workspace
+	// or if the workspace belongs to root. An owner whose group is 0 gets the group 65534. So nothing
+	// inside is root, or in root's group, unless User says so: as "0:0", "0" or "root". An engine of
+	// docker's without root's rights has the user of this program as its root, and so needs "0:0" for
+	// the files of that user.
+	//
+	// A workspace which that user can't read and enter, or can't write to unless WorkspaceReadOnly
+	// is set, is refused before anything is started, with an error that wraps [ErrNoMount]. What
+	// counts is the mode. It is not looked at on another machine, on systems other than Linux, for a
+	// User with a name in it, nor where there is an access control list.
+	//
+	// Docker gives a tmpfs only to a user with a number. So the first session with a name starts one
+	// more container of the same image, which tells the number and is removed again. The number is
+	// remembered for the program's life.
 	User string
 	// AddCapabilities are capabilities that the command keeps, such as "NET_BIND_SERVICE". If empty, it has none.
+	// System calls that the filter refuses stay refused: for mount it also takes EngineSeccomp, or a SeccompProfile.
 	AddCapabilities []string
 	// AllowNewPrivileges lets set-uid programs have their way.
 	AllowNewPrivileges bool
+	// SeccompProfile is the filter of system calls, the JSON text of a profile in docker's format.
+	// If empty, [DefaultSeccompProfile]. The engine's client reads it from a pipe; on Windows it is
+	// in a temporary file for as long as the client runs. Podman's service can be given none, so it
+	// takes EngineSeccomp. A runtime that answers system calls itself, such as gVisor, ignores it.
+	SeccompProfile string
+	// EngineSeccomp takes the engine's own filter of system calls in place of the library's. It
+	// lets more through: with docker and podman any program can lower the priority of process 1 and
+	// leave a set-uid file in a writable workspace, and with podman it can make user namespaces.
+	EngineSeccomp bool
 	// Mounts are more directories and files of the engine's host, which is another machine if the engine is remote. If empty, there are
 	// none. If the engine is on this machine, symbolic links in a source are followed first, and what they lead to is mounted.
+	//
+	// A source that the user inside can't read, or can't write to although it is Writable, is refused;
+	// User says when that is known. With an empty User, no workspace, and one ordinary user who owns
+	// all the sources that 65534:65534 can't use, the command runs as that owner: so a directory that
+	// this program has made for itself can be mounted, unless the program is root's.
 	//
 	// A source, or a Spec.Workspace, is refused if it is, is inside or holds what would give the host away: /proc, /sys, /dev, /etc, /boot,
 	// the sockets and the state of engines and of system services in /run, the engines' stores in /var/lib, the socket of Engine, and
@@ -84,8 +119,8 @@ type DockerPolicy struct {
 	// very file or directory, and nothing inside; one with a symbolic link in it allows nothing, for a link may come to lead elsewhere. What
 	// can't be followed, such as a link to nothing, is never allowed. One that no mount needs does no harm.
 	AllowUnsafeMounts []string
-	// ExtraHosts are lines of the container's /etc/hosts, each "name:address". Podman adds them to the lines of the host's file, which a
-	// container without extra hosts does not see.
+	// ExtraHosts are lines of the container's /etc/hosts, each "name:address". Podman adds them, and those of an --add-host that
+	// AllowUnsafeArgs allows, to the lines of the host's file, which a container without extra hosts does not see.
 	ExtraHosts []string
 	// GPUs names graphics processors, such as "all". If empty, there are none.
 	GPUs string
@@ -116,7 +151,6 @@ const (
 	// minMemory is docker's.
 	minMemory    = 6 << 20
 	defaultTmpfs = 64 << 20
-	nobody       = "65534:65534"
 	// workspaceDir and scratchDir are where a session's directory and its supervisor's are inside.
 	workspaceDir = "/workspace"
 	scratchDir   = "/.cofferdam"
@@ -133,19 +167,42 @@ func (p *DockerPolicy) engine(ctx context.Context) (*dockercli.Engine, error) {
 		return p.Engine.Resolve()
 	}
 	found.Lock()
-	defer found.Unlock()
-	if found.engine == nil {
-		e, err := dockercli.Find(ctx)
-		if err != nil {
-			return nil, err
-		}
-		found.engine = e
+	if found.engine != nil {
+		defer found.Unlock()
+		return found.engine, nil
 	}
-	return found.engine, nil
+	s := found.search
+	if s == nil {
+		s = &search{done: make(chan struct{})}
+		found.search = s
+		go s.run(context.WithoutCancel(ctx))
+	}
+	found.Unlock()
+	select {
+	case <-s.done:
+		return s.engine, s.err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("looking for an engine: %w", context.Cause(ctx))
+	}
+}
+
+// A search looks for an engine, on behalf of all who wait for one.
+type search struct {
+	done   chan struct{} // closed when the rest is known
+	engine *dockercli.Engine
+	err    error
+}
+
+func (s *search) run(ctx context.Context) {
+	s.engine, s.err = dockercli.Find(ctx)
+	found.Lock()
+	defer found.Unlock()
+	found.engine, found.search = s.engine, nil
+	close(s.done)
 }
 
 // FindEngine returns the engine that Spawn drives: Engine, or what was found first, for which it looks if nobody has yet. Its error is one
-// of [dockercli.Find].
+// of [dockercli.Find], or says that ctx has ended.
 func (p DockerPolicy) FindEngine(ctx context.Context) (*dockercli.Engine, error) {
 	return p.engine(ctx)
 }
@@ -154,6 +211,7 @@ func (p DockerPolicy) FindEngine(ctx context.Context) (*dockercli.Engine, error)
 var found struct {
 	sync.Mutex
 	engine *dockercli.Engine
+	search *search // nil if nobody looks
 }
 
 func (p *DockerPolicy) image() string {
@@ -163,58 +221,100 @@ func (p *DockerPolicy) image() string {
 	return p.Image
 }
 
-// validate reports all that can be said without an engine. The words are LangChain's where it has any.
-func (p *DockerPolicy) validate() []error {
-	var errs []error
-	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+// validate reports all that can be said without an engine. Under Compat the words are LangChain's where it has any.
+func (p *DockerPolicy) validate(spec Spec) []error {
+	found := problems.List(ownLabels(spec.Labels))
+	if spec.Secrets != nil {
+		found = append(found, spec.Secrets.refuse())
+	}
+	either := func(langChains, ours string) {
+		if p.compat {
+			ours = langChains
+		}
+		found.Add("%s", ours)
+	}
 	if p.MemoryBytes < 0 {
-		refuse("memory_bytes must be positive if provided.")
+		either("memory_bytes must be positive if provided.", fmt.Sprintf("MemoryBytes is %d: it must not be negative", p.MemoryBytes))
 	} else if p.MemoryBytes > 0 && p.MemoryBytes < minMemory && !p.compat {
-		refuse("MemoryBytes is %d: engines want at least %d", p.MemoryBytes, minMemory)
+		found.Add("MemoryBytes is %d: engines want at least %d", p.MemoryBytes, minMemory)
 	}
 	if p.CPUTimeSeconds != 0 {
-		refuse("DockerExecutionPolicy does not support cpu_time_seconds; configure CPU limits using Docker run options such as '--cpus'.")
+		either("DockerExecutionPolicy does not support cpu_time_seconds; configure CPU limits using Docker run options such as '--cpus'.",
+			fmt.Sprintf("CPUTimeSeconds is %d: a container has no such limit; ExtraRunArgs with \"--ulimit=cpu=%[1]d\" limits each process, and CPUs "+
+				"the share of them all", p.CPUTimeSeconds))
 	}
 	if p.CPUs != "" {
 		if strings.TrimSpace(p.CPUs) == "" {
-			refuse("cpus must be a non-empty string when provided.")
+			either("cpus must be a non-empty string when provided.", fmt.Sprintf("CPUs is %q: it has to be a decimal number from 0.01 to 999999", p.CPUs))
 		} else if !isCPUs(p.CPUs) {
-			refuse("CPUs is %q: it has to be a decimal number from 0.01 to 999999", p.CPUs)
+			found.Add("CPUs is %q: it has to be a decimal number from 0.01 to 999999", p.CPUs)
 		}
 	}
 	if p.User != "" && strings.TrimSpace(p.User) == "" {
-		refuse("user must be a non-empty string when provided.")
+		either("user must be a non-empty string when provided.", fmt.Sprintf("User is %q: it has to be a name or a number", p.User))
+	} else if strings.Count(p.User, ":") > 1 || strings.ContainsFunc(p.User, notPrinted) {
+		found.Add("User is %q: it has to be like \"name\", \"1000\" or \"1000:1000\"", p.User)
+	} else if strings.HasPrefix(p.User, ":") && !p.compat {
+		found.Add("User is %q: a group without a user would be root's; write \"0%s\" if it is to be", p.User, p.User)
 	}
 	if p.CPUShares < 0 || p.CPUShares == 1 {
-		refuse("CPUShares is %d: it has to be at least 2", p.CPUShares)
+		found.Add("CPUShares is %d: it has to be at least 2", p.CPUShares)
 	}
 	if p.PidsLimit != 0 && p.PidsLimit < minPids {
-		refuse("PidsLimit is %d: it has to be at least %d", p.PidsLimit, minPids)
+		found.Add("PidsLimit is %d: it has to be at least %d", p.PidsLimit, minPids)
 	}
 	for _, dir := range ordered.Keys(p.Tmpfs) {
 		if p.Tmpfs[dir] <= 0 {
-			refuse("the size of the tmpfs %q has to be positive", dir)
+			found.Add("the size of the tmpfs %q has to be positive", dir)
 		}
 		if within(dir, scratchDir) {
-			refuse("the tmpfs %q: %s is the library's own", dir, scratchDir)
+			found.Add("the tmpfs %q: %s is the library's own", dir, scratchDir)
 		}
 	}
 	for _, m := range p.Mounts {
 		if within(m.Target, scratchDir) {
-			refuse("the mount on %q: %s is the library's own", m.Target, scratchDir)
+			found.Add("the mount on %q: %s is the library's own", m.Target, scratchDir)
 		}
 	}
 	for _, name := range slices.Concat(p.ProtectedPaths, p.AllowUnsafeMounts) {
 		if !strings.HasPrefix(plain(name)+"/", "/") {
-			refuse("%q in ProtectedPaths or AllowUnsafeMounts has to be an absolute path", name)
+			found.Add("%q in ProtectedPaths or AllowUnsafeMounts has to be an absolute path", name)
 		}
 	}
 	for _, c := range p.AddCapabilities {
-		if strings.TrimSpace(c) == "" {
-			refuse("AddCapabilities has an empty name")
+		if c == "" || strings.ContainsFunc(c, notPrinted) {
+			found.Add("AddCapabilities has %q: it has to be like \"NET_BIND_SERVICE\"", c)
 		}
 	}
-	return errs
+	for _, line := range p.ExtraHosts {
+		// Docker takes a "=" too.
+		if i := strings.IndexAny(line, ":="); i <= 0 || i == len(line)-1 || strings.ContainsFunc(line, notPrinted) {
+			found.Add("ExtraHosts has %q: it has to be like \"name:192.0.2.1\"", line)
+		}
+	}
+	return found
+}
+
+// notPrinted reports whether a rune shows as nothing, such as a space: no name that an engine takes has one.
+func notPrinted(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }
+
+// sameTargets reports the places in the container that are given to several.
+func sameTargets(o dockercli.RunOptions) []error {
+	var targets []string
+	for _, t := range o.Tmpfs {
+		targets = append(targets, t.Target)
+	}
+	for _, m := range o.Mounts {
+		targets = append(targets, m.Target)
+	}
+	var found problems.List
+	for i, target := range targets {
+		targets[i] = filepath.ToSlash(filepath.Clean(target))
+		if slices.Contains(targets[:i], targets[i]) {
+			found.Add("more than one of the workspace, Mounts and Tmpfs, which is /tmp if it is nil, is to be at %q", target)
+		}
+	}
+	return found
 }
 
 // isCPUs reports whether s is a decimal number from 0.01, below a million. To read it as a number would add 20 KB to a binary.
@@ -231,49 +331,51 @@ func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, dir+"/")
 }
 
-// workspace returns the absolute path of a workspace with no symbolic link in it, and its owner.
-func workspace(dir string) (path, owner string, err error) {
+// workspace returns the absolute path of a workspace with no symbolic link in it, and what is known of it.
+func workspace(dir string) (path string, info fs.FileInfo, err error) {
 	if dir == "" {
-		return "", nobody, nil
+		return "", nil, nil
 	}
 	path, err = filepath.Abs(dir)
 	if err == nil {
 		path, err = filepath.EvalSymlinks(path)
 	}
-	var info fs.FileInfo
 	if err == nil {
 		info, err = os.Stat(path)
 	}
 	switch {
 	case err != nil:
-		return "", "", fmt.Errorf("the workspace can't be used: %w", err)
+		return "", nil, fmt.Errorf("the workspace can't be used: %w", err)
 	case !info.IsDir():
-		return "", "", fmt.Errorf("the workspace %q is no directory", dir)
+		return "", nil, fmt.Errorf("the workspace %q is no directory", dir)
 	case path == filepath.Dir(path):
-		return "", "", fmt.Errorf("the workspace %q is the root of the file system", dir)
+		return "", nil, fmt.Errorf("the workspace %q is the root of the file system", dir)
 	}
-	return path, ownerOf(info), nil
+	return path, info, nil
 }
 
 // runOptions turns the policy into the engine's arguments, for a container of that name. The environment names are those that the
 // client passes on from its own.
-func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (dockercli.RunOptions, error) {
-	errs := multierror.Append(nil, p.validate()...)
+func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (dockercli.RunOptions, *multierror.Error) {
+	errs := multierror.Append(nil, p.validate(spec)...)
 	errs = multierror.Append(errs, checkExtraArgs(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)
-	errs = multierror.Append(errs, ownLabels(spec.Labels)...)
-	dir, owner, err := workspace(spec.Workspace)
+	errs = multierror.Append(errs, p.checkSeccomp(e)...)
+	dir, info, err := workspace(spec.Workspace)
 	if err != nil {
 		errs = multierror.Append(errs, err)
 	}
+	var shared *share
 	if dir != "" && e.Remote {
-		errs = multierror.Append(errs, ErrNoMount)
+		errs = multierror.Append(errs, fmt.Errorf("%w: %w", ErrNoMount, errElsewhere))
 	} else if dir != "" {
 		if dir, err = p.guardMount(e, "the workspace", dir); err != nil {
 			errs = multierror.Append(errs, err)
+		} else {
+			shared = &share{dir, info, !p.WorkspaceReadOnly}
 		}
 	}
 
-	o := p.own(spec, name)
+	o := p.own(e, spec, name)
 	o.Image = p.image()
 	o.Command = slices.Concat(spec.Command)
 	if len(spec.Supervisor) > 0 {
@@ -294,7 +396,10 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (
 		o.Network, o.DNS = "", nil
 	}
 	o.ExtraHosts = p.ExtraHosts
-	o.Hostname = "cofferdam"
+	if !p.extra(e, "uts") {
+		// The engines give none to a container that has the host's.
+		o.Hostname = "cofferdam"
+	}
 
 	o.ReadOnly = !p.WritableRootfs
 	tmpfs := maps.Clone(p.Tmpfs)
@@ -309,43 +414,45 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (
 		o.Mounts = append(o.Mounts, dockercli.Mount{Source: dir, Target: workspaceDir, Writable: !p.WorkspaceReadOnly})
 	}
 	for _, path := range ordered.Keys(tmpfs) {
-		t := dockercli.Tmpfs{Target: path, SizeBytes: tmpfs[path], Exec: true}
-		if path == workspaceDir && e.Kind == dockercli.Docker && !e.PodmanService {
-			// An image may have that directory, and runc before 1.1.8 gives a tmpfs the mode of the directory under it.
-			t.UID, t.GID = numbers(p.User, owner)
-		}
-		o.Tmpfs = append(o.Tmpfs, t)
+		o.Tmpfs = append(o.Tmpfs, dockercli.Tmpfs{Target: path, SizeBytes: tmpfs[path], Exec: true})
 	}
+	var mounts []share
 	for _, m := range p.Mounts {
 		if m.Source, err = p.guardMount(e, "the mount source", m.Source); err != nil {
 			errs = multierror.Append(errs, err)
+			m.Source = "/" // the rest of it may be wrong too
+		} else {
+			mounts = append(mounts, share{m.Source, look(e, m.Source).info, m.Writable})
 		}
 		o.Mounts = append(o.Mounts, m)
 	}
+	errs = multierror.Append(errs, sameTargets(o)...)
 	o.Workdir = workspaceDir
 	if len(spec.Supervisor) > 0 {
 		// A session changes to its directory itself: docker would make the directory before it mounts it, with that effect.
 		o.Workdir = "/"
 	}
-	o.ShmSize = shmBytes
+	podman := e.Kind == dockercli.Podman || e.PodmanService
+	if !podman || !p.extra(e, "ipc") {
+		// Podman takes no size for a /dev/shm that is the host's.
+		o.ShmSize = shmBytes
+	}
 
-	o.User = p.User
-	if o.User == "" {
-		o.User = owner
+	user, isOwner, refused := p.runsAs(e, shared, mounts)
+	errs = multierror.Append(errs, refused...)
+	o.User = user
+	if isOwner && e.Rootless {
+		// The host's user keeps its number inside.
+		o.UserNS = "keep-id"
 	}
-	if e.Rootless && dir != "" && p.User == "" {
-		if e.Kind == dockercli.Podman {
-			// The host's user keeps its number inside.
-			o.UserNS = "keep-id"
-		} else {
-			// Rootless docker's root is the host's user.
-			o.User = "0:0"
-		}
-	}
+	p.giveTmpfs(e, &o)
 	o.CapDrop = []string{"ALL"}
 	o.CapAdd = p.AddCapabilities
 	if !p.AllowNewPrivileges {
 		o.SecurityOpt = []string{"no-new-privileges"}
+	}
+	if p.seccompProfile(e) != "" {
+		o.SecurityOpt = append(o.SecurityOpt, seccompOption+profileFile)
 	}
 	o.IPC = "private"
 	o.Runtime = p.Runtime
@@ -371,7 +478,7 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (
 	}
 	// No core dumps, and a bound on descriptors.
 	o.Ulimits = []string{"core=0:0", "nofile=1024:1024"}
-	if e.Kind == dockercli.Podman {
+	if podman {
 		// Podman would raise what is not named to what not every host allows. This one is counted over all of a user's containers, so
 		// it is as high as it may be: PidsLimit is what bounds the container.
 		n := uint64(minProcesses)
@@ -388,27 +495,12 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (
 			}
 		}
 	}
-	return o, invalid(errs)
-}
-
-// numbers returns the user and the group that a policy's User names by number, or those that stand in for an empty one, or nothing.
-func numbers(user, owner string) (uid, gid string) {
-	if user == "" {
-		user = owner
-	}
-	uid, gid, ok := strings.Cut(user, ":")
-	if !ok {
-		gid = "0" // as the engines have it
-	}
-	if uid == "" || gid == "" || strings.Trim(uid+gid, "0123456789") != "" {
-		return "", ""
-	}
-	return uid, gid
+	return o, errs
 }
 
 // own returns the arguments by which the library owns its container, whatever the policy.
-func (p *DockerPolicy) own(spec Spec, name string) dockercli.RunOptions {
-	return dockercli.RunOptions{
+func (p *DockerPolicy) own(e *dockercli.Engine, spec Spec, name string) dockercli.RunOptions {
+	o := dockercli.RunOptions{
 		Name:        name,
 		Labels:      p.labels(spec, name),
 		Remove:      !p.KeepContainer,
@@ -421,7 +513,14 @@ func (p *DockerPolicy) own(spec Spec, name string) dockercli.RunOptions {
 		NoHealthcheck: true,
 		// Where the supervisor becomes unreadable, and where it keeps a command's text.
 		Tmpfs: []dockercli.Tmpfs{{Target: scratchDir, SizeBytes: scratchBytes, Exec: true}},
+		// Podman takes no extra hosts beside the flag that leaves out the host's own.
+		HostsFile: p.extra(e, "add-host"),
 	}
+	if e.PodmanService {
+		// A removal by docker's client has no flag for the 10 s that podman waits for a command to obey SIGTERM.
+		o.StopTimeout = time.Second
+	}
+	return o
 }
 
 // steersClient reports whether a variable means something to the client itself, or to what loads it.
@@ -439,32 +538,36 @@ func steersClient(name string) bool {
 	}
 }
 
-// Explain returns the command line by which Spawn would start spec's command in a container, as a shell runs it. The container's name
-// is drawn anew each time.
+// Explain returns the command line by which Spawn would start spec's command in a container, as a shell runs it. The filter of system
+// calls, which the client reads from descriptor 3, follows as a here-document. The container's name is drawn anew each time. Explain
+// starts nothing. So, with docker, it leaves out the numbers of a User with a name until a session of this program has looked them up.
 func (p DockerPolicy) Explain(ctx context.Context, spec Spec) (string, error) {
 	e, err := p.engine(ctx)
 	if err != nil {
 		return "", err
 	}
+	spec.Secrets = nil // Start sends them over the session's stdin
 	argv, err := p.argv(e, spec, newName())
 	if err != nil {
 		return "", err
 	}
-	return dockercli.Explain(dockercli.Redact(argv)), nil
+	line := dockercli.Explain(dockercli.Redact(argv))
+	if profile := p.seccompProfile(e); profile != "" {
+		line += hereDocument(profile)
+	}
+	return line, nil
 }
 
-// argv is a pure function of the policy, the engine's kind, the spec and the name, but for the workspace's owner and for where links lead.
+// argv is a pure function of the policy, the engine's kind and version, the spec and the name, but for where links lead, for the owners and
+// modes of what is mounted, and for the numbers of a user that were looked up.
 func (p *DockerPolicy) argv(e *dockercli.Engine, spec Spec, name string) ([]string, error) {
 	if p.compat {
 		return p.compatArgv(e, spec, name)
 	}
-	o, err := p.runOptions(e, spec, name)
-	if err != nil {
-		return nil, err
-	}
+	o, errs := p.runOptions(e, spec, name)
 	argv, err := e.RunArgs(o)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+	if err := problems.Join(errs, err); err != nil {
+		return nil, err
 	}
 	return argv, nil
 }

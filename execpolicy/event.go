@@ -40,14 +40,16 @@ const (
 	// EventKill comes with each rung of the ladder on which a command or a transfer is ended: Rung, Cause. What it is of is the last one
 	// that has no result yet. One of [RungRemoved] is of the session.
 	EventKill EventKind = "kill"
-	// EventEnd comes when the session has ended, for whatever reason: Duration of its life, Cause if the library ended it, Gone, and
-	// Error, which says what is not known to be gone; then another comes when that was tried again. The result of what was under way
-	// comes behind it.
+	// EventEnd comes when the session has ended, for whatever reason: Duration of its life, Gone, and Error, which says what is not
+	// known to be gone; then another comes when that was tried again. Cause is why the library ended it, or what is known of why it
+	// ended by itself. The result of what was under way comes behind it.
 	EventEnd EventKind = "end"
 )
 
-// An Event is a record for an [Auditor]. It holds no value of a variable, no content of a file and nothing of stdin
-// or the output, but for what an Error quotes of a script's stderr, or of the engine's.
+// An Event is a record for an [Auditor]. It holds no value of a variable, no content of a
+// file and nothing of stdin or the output, but for what an Error quotes of a script's
+// stderr, or of the engine's, and for a Cause that quotes code which [Spec.Approve] has
+// refused, if it is short.
 type Event struct {
 	// Time is when it happened.
 	Time time.Time
@@ -63,7 +65,8 @@ type Event struct {
 	Argv []string
 	// Image is the image's ID, from the engine.
 	Image string
-	// Op is "startup" or "shutdown" of a script; "write", "read", "copy to" or "copy from" (Walk too) of a transfer.
+	// Op is "startup" or "shutdown" of a script; "write", "read", "write files", "mkdir", "readdir", "stat", "remove", "copy to" or "copy
+	// from" (Walk too) of a transfer.
 	Op string
 	// Script, Dir and Path are as the caller gave them.
 	Script, Dir, Path string
@@ -108,7 +111,7 @@ type Auditor interface {
 	tell(c *conn, kind EventKind, rung Rung, err error)
 	await(ctx context.Context, c *conn, kind EventKind, err error) error
 	run(ctx context.Context, cancel context.CancelCauseFunc, c *conn, cmd Command) (*Result, error)
-	script(ctx context.Context, c *conn, kind, script string, timeout time.Duration) error
+	script(ctx context.Context, c *conn, kind, script string, deadline, left time.Time) error
 	transfer(t *transfer, op, name string, do func(*transfer) error) error
 }
 
@@ -327,7 +330,11 @@ func (a *auditor) tell(c *conn, kind EventKind, rung Rung, err error) {
 		if !a.spawned.IsZero() {
 			e.Duration = e.Time.Sub(a.spawned)
 		}
-		e.Cause = text(a.because(context.Cause(c.life)))
+		cause := a.because(context.Cause(c.life))
+		if cause == nil {
+			cause = c.ownEnd(time.Now())
+		}
+		e.Cause = text(cause)
 	case kind == eventEnding:
 		a.ending = e.Time
 		a.because(err)
@@ -410,7 +417,7 @@ func (a *auditor) run(ctx context.Context, cancel context.CancelCauseFunc, c *co
 	return res, a.finish(c, e, EventResult, res, err)
 }
 
-func (a *auditor) script(ctx context.Context, c *conn, kind, script string, timeout time.Duration) error {
+func (a *auditor) script(ctx context.Context, c *conn, kind, script string, deadline, by time.Time) error {
 	in, out, left := c.in, c.out, c.left
 	defer func() {
 		// It may be a part of a command or a transfer, which has no more time than this left.
@@ -425,7 +432,7 @@ func (a *auditor) script(ctx context.Context, c *conn, kind, script string, time
 		return a.finish(c, e, EventResult, nil, fmt.Errorf("%s %w: %q: %w", kind, ErrScript, c.conceal(script), err))
 	}
 	c.recorded = true
-	err := c.script(ctx, kind, script, timeout)
+	err := c.script(ctx, kind, script, deadline, by)
 	var res *Result
 	if err == nil {
 		res = &Result{Outcome: Exited, Duration: time.Since(e.Time), OOMBefore: -1, OOMAfter: -1}

@@ -19,7 +19,7 @@ func ExampleEvent() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(r.Text())
+	fmt.Println(r.Render(execpolicy.RenderOptions{}))
 }
 
 // Nothing is done of which there can be no record.

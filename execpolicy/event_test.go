@@ -249,8 +249,8 @@ var auditCases = []placeCase{
 	}},
 	{"what does not begin, or is another shell's", func(t *testing.T, p place) {
 		spec, l := p.audited()
-		spec.Approve = func(_ context.Context, c execpolicy.Command) error {
-			if strings.Contains(c.Script, "rm ") {
+		spec.Approve = func(_ context.Context, r execpolicy.Request) error {
+			if strings.Contains(r.Code, "rm ") {
 				return errPolicy
 			}
 			return nil
@@ -268,7 +268,7 @@ var auditCases = []placeCase{
 		_, err = s.Run(t.Context(), execpolicy.Command{Script: "true"})
 		assert.ErrorIs(t, err, execpolicy.ErrClosed)
 		l.is(t, "spawn", "start", `command startup "y=1"`, "result of 3 exited 0",
-			`command "rm file"`, "result of 5 refused because the command was refused: no deletions today",
+			`command "rm file"`, "result of 5 refused because the command was refused: script \"rm file\": no deletions today",
 			`command "true" in /nowhere`, `result of 7 error the directory can't be entered: "/nowhere"`,
 			`command "exit 4"`, "result of 9 exited 4",
 			`command "echo $y"`, `command startup "y=1"`, "result of 12 exited 0", "result of 11 exited 0 in 0 out 2",
@@ -289,7 +289,8 @@ var auditCases = []placeCase{
 		assert.NilError(t, s.Restart(t.Context()))
 		assert.NilError(t, s.Close())
 		told := l.told()
-		assert.DeepEqual(t, told[:4], []string{"spawn", "start", `command "echo begun; sleep 4753"`, "end gone"})
+		assert.DeepEqual(t, told[:3], []string{"spawn", "start", `command "echo begun; sleep 4753"`})
+		assert.Assert(t, strings.HasPrefix(told[3], "end gone because its program exited with status 137: it was killed"), told[3])
 		assert.Assert(t, strings.HasPrefix(told[4], "result of 3 session lost in 0 out 6 gone error the session has ended"), told[4])
 		assert.DeepEqual(t, told[5:], []string{
 			"spawn", "start", `command "true"`, "result of 3 exited 0", "end gone because the session is begun anew",
@@ -358,7 +359,7 @@ var auditCases = []placeCase{
 			told[len(told)-1] += fmt.Sprintf(" %t %t %s", e.In > 0, e.Out > 0, e.Error)
 		}
 		assert.DeepEqual(t, told, []string{
-			"write small true false ", "write large true false ", "read large false true ", "read none false false file does not exist",
+			"write small true false ", "write large true false ", "read large false true ", "read none false false no such file or directory",
 			"copy to tree true false ", "copy from tree false true ", "copy to again true false ", "copy from tree false true ",
 		})
 		assert.Equal(t, events[3].In, int64(len(auditCanary)))
@@ -368,7 +369,7 @@ var auditCases = []placeCase{
 	}},
 	{"what the library's own parts do", func(t *testing.T, p place) {
 		spec, l := p.audited()
-		spec.Approve = func(context.Context, execpolicy.Command) error { return errPolicy }
+		spec.Approve = func(context.Context, execpolicy.Request) error { return errPolicy }
 		spec.Prepare = func(ctx context.Context, s *execpolicy.Session) error {
 			_, err := s.Run(ctx, execpolicy.Command{Script: ": prepare"})
 			return errors.Join(err, put("made", "12")(ctx, s))
@@ -907,7 +908,7 @@ func TestAuditOfNamesAnew(t *testing.T) {
 	assert.NilError(t, s.Restart(t.Context()))
 	names = append(names, "", s.Name(), s.Name())
 	assert.NilError(t, s.Close())
-	l.is(t, "spawn", "start", "end gone", "spawn", "start", "end gone because the session is begun anew", "spawn", "start", sessionClosed)
+	l.is(t, "spawn", "start", "end gone because its program was ended by a signal", "spawn", "start", "end gone because the session is begun anew", "spawn", "start", sessionClosed)
 	for _, e := range l.all() {
 		if e.Rung == execpolicy.RungRemoved {
 			continue // as in what was told
@@ -933,7 +934,7 @@ func TestAuditOfNamesAnew(t *testing.T) {
 		if dies {
 			assert.NilError(t, p.engine.Remove(t.Context(), name))
 			<-s.Done()
-			cause = ""
+			cause = " because its program exited with status 137: it was killed, and not for want of memory"
 		}
 		refused = errPolicy
 		assert.ErrorIs(t, s.Restart(t.Context()), errPolicy)

@@ -1,6 +1,7 @@
 package execpolicy
 
 import (
+	"context"
 	"io"
 	"maps"
 	"time"
@@ -15,6 +16,24 @@ func (p DockerPolicy) Argv(e *dockercli.Engine, spec Spec, name string) ([]strin
 
 // Ended reports whether it is proven that a process has ended.
 func Ended(pid int, start uint64) bool { return ended(pid, start) }
+
+// FindFirst returns the number on this machine of process 1 of the container with that name, or 0.
+func FindFirst(name string, above int) int { return findFirst(name, above).pid }
+
+// KillInside kills what runs in a container that is taken to have a process namespace of its own,
+// and returns when it has tried to.
+func KillInside(ctx context.Context, e *dockercli.Engine, name string) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	<-(&container{engine: e, name: name, ownPIDs: true}).killInside(ctx)
+}
+
+// ForgetEngine makes the next policy without an engine look for one.
+func ForgetEngine() {
+	found.Lock()
+	defer found.Unlock()
+	found.engine = nil
+}
 
 // OwnerGone reports whether labels prove that the program which started a container has ended.
 func OwnerGone(labels map[string]string) bool { return ownerGone(labels) }
@@ -35,9 +54,18 @@ func ParseCount(text string) int { return parseCount(text) }
 func (p HostPolicy) Limited(argv []string) []string { return p.limited(argv) }
 
 // OutcomeOf returns the outcome of a command of which that is known.
-func OutcomeOf(cause error, lost, oom bool, status int) Outcome {
-	return ending{cause, lost, oom, status}.outcome()
+func OutcomeOf(cause error, lost, oom bool, status, signal int) Outcome {
+	return ending{cause, lost, oom, status, signal}.outcome()
 }
+
+// Failure returns the error of a script of a transfer that failed with these words.
+func Failure(words string, tree bool) error {
+	t := transfer{c: &conn{proc: &Process{Scratch: "/.cofferdam"}}, tree: tree}
+	return t.failure(1, words)
+}
+
+// ParseListing reads what find and stat tell of a directory.
+var ParseListing = parseListing
 
 // MaxStarts is how many sessions are started at a time.
 const MaxStarts = maxStarts
@@ -49,3 +77,6 @@ func Conceal(w io.Writer, secrets ...Secret) io.WriteCloser {
 
 // SecretForms are the forms in which a text of a secret is found.
 var SecretForms = forms
+
+// Block makes a result that of a command whose output must not be seen.
+func Block(r *Result, err error) { r.blocked = err }

@@ -8,32 +8,33 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
 // checkExtraArgs reports everything for which [DockerPolicy.ExtraRunArgs] and [DockerPolicy.AllowUnsafeArgs] can't be used with that
 // kind of engine. No error holds a flag's value, which may be secret.
 func checkExtraArgs(kind dockercli.Kind, args, allowed []string) []error {
-	var errs []error
+	var found problems.List
 	known := runFlags(kind)
 	for _, name := range allowed {
 		if f, ok := known["--"+name]; !ok || f.name != name || f.verdict != weakening {
-			errs = append(errs, fmt.Errorf("AllowUnsafeArgs: %q is no flag of %v run that can be allowed; write its long name without dashes, such as \"ipc\"", name, kind))
+			found.Add("AllowUnsafeArgs: %q is no flag of %v run that can be allowed; write its long name without dashes, such as \"ipc\"", name, kind)
 		}
 	}
 	for i, arg := range args {
 		if strings.Contains(arg, "\x00") {
-			errs = append(errs, fmt.Errorf("ExtraRunArgs[%d] holds a NUL byte", i))
+			found.Add("ExtraRunArgs[%d] holds a NUL byte", i)
 		}
 		if !utf8.ValidString(arg) {
-			errs = append(errs, fmt.Errorf("ExtraRunArgs[%d] is not valid UTF-8, and the engine would change it", i))
+			found.Add("ExtraRunArgs[%d] is not valid UTF-8, and the engine would change it", i)
 		}
 	}
 	for _, f := range readExtraArgs(kind, args) {
 		if err := f.check(allowed); err != nil {
-			errs = append(errs, fmt.Errorf("ExtraRunArgs[%d]: %w", f.index, err))
+			found.Add("ExtraRunArgs[%d]: %w", f.index, err)
 		}
 	}
-	return errs
+	return found
 }
 
 // An extraFlag is a flag as the engine reads it, or what it can't read.
@@ -42,6 +43,7 @@ type extraFlag struct {
 	index    int    // of the word that it begins in
 	spelling string // as it was written, without the value
 	value    string
+	apart    bool  // the value is a word of its own
 	err      error // the flag can't be read; then the rest is not set
 }
 
@@ -55,6 +57,9 @@ func (f extraFlag) check(allowed []string) error {
 	}
 	if _, err := strconv.ParseBool(f.value); err != nil && !f.takesValue {
 		return fmt.Errorf("%s can only be true or false", spelling)
+	}
+	if f.apart && f.value == "--" {
+		return fmt.Errorf(`%s has the value "--", which ends the flags for whoever reads the line; write it after "="`, spelling)
 	}
 	if f.safe != nil && f.safe(f.value) {
 		return nil
@@ -101,7 +106,7 @@ func readExtraArgs(kind dockercli.Kind, args []string) []extraFlag {
 				f.value, took = follows, true
 			case i+1 < len(args):
 				i++
-				f.value = args[i]
+				f.value, f.apart = args[i], true
 			default:
 				// The engine would take the library's next flag for the value.
 				fail("%s needs a value", spelling)

@@ -129,6 +129,10 @@ func (s *site) argv(name string, extra []string) ([]string, error) {
 	}
 	argv = argv[1+len(s.e.Global):]
 	argv[0] = "create"
+	// Nothing gives this client a descriptor.
+	if i := slices.Index(argv, "--security-opt="+seccompOption+profileFile); i >= 0 {
+		argv[i] = "--security-opt=" + seccompOption + "seccomp.json"
+	}
 	// It has no such flag.
 	i := slices.Index(argv, "--detach-keys=")
 	if s.e.Kind == dockercli.Podman && i >= 0 {
@@ -474,6 +478,46 @@ func generate(kind dockercli.Kind, plan []byte) []string {
 		}
 	}
 	return args
+}
+
+// However a variable is written, a line that is shown does not have its value.
+func FuzzExtraArgsShown(f *testing.F) {
+	const secret = "hunter2"
+	for _, s := range fuzzSeeds() {
+		f.Add(strings.Join(s.args, "\x00"), s.plan, s.compat)
+	}
+	for _, words := range []string{
+		"-qeEVIL=1", "-qe=EVIL=1", "-qqPeEVIL=1", "-qeEVIL=1\x00-e=EVIL=1", "--label\x00-e\x00--env\x00EVIL=1", "--label\x00--env\x00-eEVIL=1",
+		"-l\x00-qe\x00-qe\x00EVIL=1", "--label\x00--\x00-eEVIL=1", "-e\x00-e\x00-eEVIL=1",
+	} {
+		f.Add(words, []byte(nil), false)
+	}
+	f.Fuzz(func(t *testing.T, words string, plan []byte, podman bool) {
+		kind := dockercli.Docker
+		if podman {
+			kind = dockercli.Podman
+		}
+		args := generate(kind, plan)
+		if words != "" {
+			args = append(args, strings.Split(words, "\x00")...)
+		}
+		for i, word := range args {
+			args[i] = strings.ReplaceAll(word, "EVIL=1", "EVIL="+secret)
+		}
+		hidden := false
+		for _, flag := range readExtraArgs(kind, args) {
+			holds := strings.Contains(flag.value, secret)
+			variable := flag.name == "env" || flag.name == "env-merge"
+			if flag.err != nil || flag.apart && flag.value == "--" || holds && !variable || holds && !strings.Contains(flag.value, "="+secret) {
+				return
+			}
+			hidden = hidden || holds
+		}
+		line := dockercli.Explain(dockercli.Redact(append(args, "--", "image")))
+		if hidden && strings.Contains(line, secret) {
+			t.Errorf("%q shows the variable: %s", args, line)
+		}
+	})
 }
 
 type fuzzSeed struct {

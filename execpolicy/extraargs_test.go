@@ -293,6 +293,10 @@ func TestExtraArgsAreJudged(t *testing.T) {
 			`ExtraRunArgs[0]: "--" would end the flags`,
 			`ExtraRunArgs[1]: the word is neither a flag nor a flag's value, so it would be taken for the image; a flag that is true or false takes its value after "="`,
 			`ExtraRunArgs[2]: docker run has no flag "---x" that is known here; a flag of docker itself belongs in Engine.Global`}},
+		{args: []string{"--label", "--", "-qh", "--"}, want: []string{
+			`ExtraRunArgs[0]: --label has the value "--", which ends the flags for whoever reads the line; write it after "="`,
+			`ExtraRunArgs[2]: -h (--hostname) has the value "--", which ends the flags for whoever reads the line; write it after "="`}},
+		{args: []string{"--label=--", "-qh--"}},
 		{args: []string{"-qh"}, want: []string{"ExtraRunArgs[0]: -h needs a value"}},
 		{args: []string{"--hostname=a\x00b"}, want: []string{"ExtraRunArgs[0] holds a NUL byte"}},
 		{args: []string{"-q", "--hostname=a\xff"}, want: []string{"ExtraRunArgs[1] is not valid UTF-8, and the engine would change it"}},

@@ -10,8 +10,10 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
@@ -21,7 +23,8 @@ var (
 	ErrNotRegular = errors.New("not a regular file")
 	// ErrTooLarge is returned for a file, or a tree, that is larger than its limit.
 	ErrTooLarge = errors.New("larger than the limit")
-	// ErrTransfer is wrapped by the error of a transfer that failed inside, or whose data do not agree with what was told of them.
+	// ErrTransfer is wrapped by the error of a transfer that failed inside for a reason that is not known, or whose data do not agree with
+	// what was told of them.
 	ErrTransfer = errors.New("the transfer failed")
 )
 
@@ -40,13 +43,16 @@ const (
 )
 
 // WriteFile makes a file inside with that content and those permissions, whatever the session's umask. A file or a link of that name
-// is replaced, not written through; a directory is not. The directory that it is in must be there.
+// is replaced, not written through; a directory is not. The directory that it is in must be there: if it is not, the error names the
+// first that is missing, which [Session.MkdirAll] makes. [Session.WriteFiles] makes it by itself.
+// A relative name is taken from where the session began, wherever its shell is now.
 //
-// An error is a [*fs.PathError]. It wraps [ErrInvalid], [fs.ErrNotExist], [ErrNotRegular] if the name is a directory's, [ErrTransfer], or
-// one of those that [Session.Run] has without a result.
+// An error is a [*fs.PathError]. It wraps [ErrInvalid], [ErrNotRegular] if the name is a
+// directory's, one of those in the package's documentation, or one that [Session.Run] has
+// without a result.
 func (s *Session) WriteFile(ctx context.Context, name string, data []byte, perm fs.FileMode) error {
-	if perm&^fs.ModePerm != 0 {
-		return &fs.PathError{Op: "write", Path: s.current().conceal(name), Err: fmt.Errorf("%w: %v has more than permissions", ErrInvalid, perm)}
+	if err := onlyPermissions(perm); err != nil {
+		return &fs.PathError{Op: "write", Path: s.current().conceal(name), Err: err}
 	}
 	return s.transfer(ctx, "write", name, func(t *transfer) error {
 		dir, base := path.Split(name)
@@ -61,17 +67,19 @@ func (s *Session) WriteFile(ctx context.Context, name string, data []byte, perm 
 				return err
 			}
 		}
-		begin := "[ -d " + t.word(dir+".") + " ] || return " + isMissing +
+		begin := "[ -d " + t.word(dir+".") + " ] || return " + isNoDir +
 			"; if [ -d " + target + " ]; then [ -L " + target + " ] || return " + isDirectory + "; fi; umask 77; "
 		for {
 			piece := data[:min(len(data), int(t.piece.Load()))]
 			data = data[len(piece):]
 			script := begin + t.append(temp)
 			if len(data) == 0 {
-				// A link to a directory would be followed.
-				script += fmt.Sprintf("if [ -d %s ]; then rm -f %s; fi; chmod %o %s && mv -f %s %s || return 1; ", target, target, perm, temp, temp, target)
+				// A link to a directory would be followed, and busybox's mv takes none that leads in a circle.
+				script += fmt.Sprintf("if [ -L %s ]; then rm -f %s; fi; chmod %o %s && mv -f %s %s || return 1; ", target, target, perm, temp, temp, target)
 			}
-			if _, err := t.send(script, piece); err != nil || len(data) == 0 {
+			if _, err := t.send(script, piece); err == errNoDir {
+				return t.noDir(dir)
+			} else if err != nil || len(data) == 0 {
 				return err
 			}
 			begin = "[ -f " + temp + " ] && [ ! -L " + temp + " ] || return " + isTampered + "; "
@@ -92,9 +100,10 @@ func (t *transfer) put(target, temp string, data []byte, perm fs.FileMode) error
 
 // ReadFile returns the content of a regular file inside, of at most limit bytes; if zero, [DefaultReadLimit]. A link is followed. One of
 // the kernel's that is another at each look, such as /proc/self/status, is not sure to be read: what comes is counted once more.
+// A relative name is taken from where the session began, wherever its shell is now.
 //
-// An error is a [*fs.PathError]. It wraps [ErrInvalid], [fs.ErrNotExist], [fs.ErrPermission], [ErrNotRegular], [ErrTooLarge],
-// [ErrTransfer], or one of those that [Session.Run] has without a result.
+// An error is a [*fs.PathError]. It wraps [ErrInvalid], [ErrNotRegular], [ErrTooLarge], one of
+// those in the package's documentation, or one that [Session.Run] has without a result.
 func (s *Session) ReadFile(ctx context.Context, name string, limit int64) ([]byte, error) {
 	if limit < 0 {
 		return nil, &fs.PathError{Op: "read", Path: s.current().conceal(name), Err: fmt.Errorf("%w: the limit is negative", ErrInvalid)}
@@ -106,8 +115,7 @@ func (s *Session) ReadFile(ctx context.Context, name string, limit int64) ([]byt
 	err := s.transfer(ctx, "read", name, func(t *transfer) error {
 		source := t.word(name)
 		// What is told is counted apart from what is copied. All dd's tell the number of full blocks; few tell that of bytes.
-		told, err := t.fetch("[ -e "+source+" ] || return "+isMissing+"; [ -f "+source+" ] || return "+isIrregular+
-			"; [ -r "+source+" ] || return "+isForbidden+"; exec 3>&1; cf_j=$(LC_ALL=C dd bs=65536 iflag=fullblock count="+
+		told, err := t.fetch(t.regular(source)+"exec 3>&1; cf_j=$(dd bs=65536 iflag=fullblock count="+
 			strconv.FormatInt(limit/(64<<10)+1, 10)+" <"+source+` 2>&1 >&3) || { printf '%s' "$cf_j" >&2; return 1; }; `+
 			"cf_j=${cf_j%%+*}; cf_j=$((cf_j * 65536 + $(dd bs=65536 skip=$cf_j count=1 <"+source+" | wc -c)))", &sink{text: content})
 		switch {
@@ -149,28 +157,28 @@ func (c *content) Write(p []byte) (int, error) {
 
 // The statuses by which a script tells why it failed. No program that it runs has them.
 const (
-	isMissing   = "101"
+	isNoDir     = "101"
 	isIrregular = "102"
 	isDirectory = "103"
-	isForbidden = "104"
 	isTampered  = "105"
 	isInTheWay  = "106"
 	isNotPut    = "107"
 )
 
-var errNotPut = errors.New("the file could not be made in one step")
+var (
+	errNotPut = errors.New("the file could not be made in one step")
+	errNoDir  = errors.New("there is no such directory") // noDir finds out more
+)
 
 // reason returns what a status says, or nil.
 func reason(status int) error {
 	switch strconv.Itoa(status) {
-	case isMissing:
-		return fs.ErrNotExist
+	case isNoDir:
+		return errNoDir
 	case isIrregular:
 		return ErrNotRegular
 	case isDirectory:
-		return fmt.Errorf("%w: it is a directory", ErrNotRegular)
-	case isForbidden:
-		return fs.ErrPermission
+		return fmt.Errorf("%w: %w", ErrNotRegular, syscall.EISDIR)
 	case isTampered:
 		return fmt.Errorf("%w: what was sent before is gone", ErrTransfer)
 	case isNotPut:
@@ -191,6 +199,7 @@ type transfer struct {
 	piece    atomic.Int64 // the size of the next
 	sent     string       // the name of the piece that may be inside
 	undo     string       // a script that removes what was begun
+	tree     bool         // the words of an error say which file of many it is
 }
 
 // transfer runs do in the session's turn, and sees to it that nothing is left behind if that fails.
@@ -209,7 +218,7 @@ func (s *Session) transfer(ctx context.Context, op, name string, do func(*transf
 		}
 		ctx, cancel := bound(ctx, s.life, c.life)
 		defer cancel(nil)
-		if err := c.readyFor(ctx, c.limits.CommandTimeout); err != nil {
+		if err := c.readyFor(ctx, c.leftFor(c.limits.CommandTimeout)); err != nil {
 			return err
 		}
 		// A close is to leave the time to remove what was begun.
@@ -223,7 +232,8 @@ func (s *Session) transfer(ctx context.Context, op, name string, do func(*transf
 		return t.do(do)
 	}()
 	if err != nil {
-		return &fs.PathError{Op: op, Path: s.current().conceal(name), Err: err}
+		conceal := s.current().conceal
+		return &fs.PathError{Op: op, Path: conceal(name), Err: problems.Conceal(err, conceal)}
 	}
 	return nil
 }
@@ -248,6 +258,16 @@ func (t *transfer) word(name string) string {
 	}
 	return `"$cf_w"/` + shellwire.Word(name)
 }
+
+// regular returns the part of a script that goes on only if there is a regular file.
+func (t *transfer) regular(file string) string {
+	return "[ -f " + file + " ] || { [ -e " + file + " ] || " + why(file) + "; [ ! -d " + file + " ] || return " + isDirectory +
+		"; return " + isIrregular + "; }; "
+}
+
+// why returns the part of a script that ends it with the kernel's reason for which a name
+// can't be opened. A test tells none, and busybox's asks the uid in place of the kernel.
+func why(word string) string { return "{ dd if=" + word + " bs=1 count=0 >/dev/null; return 1; }" }
 
 // append returns the part of a script that appends the piece to a file, and removes the piece.
 func (t *transfer) append(file string) string {
@@ -309,10 +329,9 @@ func (t *transfer) end(r reply, errOut *sink) (string, error) {
 	if !r.left.IsZero() {
 		t.left = r.left
 	}
-	said, _, _ := strings.Cut(strings.TrimSpace(string(errOut.kept.Bytes())), "\n")
 	switch {
 	case r.lost:
-		return "", errors.Join(r.cause, fmt.Errorf("%w; the container's program exited with status %d", ErrEnded, c.proc.exitCode()), r.endErr)
+		return "", errors.Join(r.cause, c.lost(), r.endErr)
 	case r.cause != nil:
 		return "", r.cause
 	case r.died:
@@ -321,9 +340,9 @@ func (t *transfer) end(r reply, errOut *sink) (string, error) {
 		return r.mark.Dir, nil
 	}
 	if err := reason(r.mark.Status); err != nil {
-		return "", err
+		return r.mark.Dir, err
 	}
-	return "", fmt.Errorf("%w: status %d: %s", ErrTransfer, r.mark.Status, said)
+	return r.mark.Dir, t.failure(r.mark.Status, string(errOut.kept.Bytes()))
 }
 
 // flushBy returns how long who takes what came may take.
@@ -352,10 +371,7 @@ func (t *transfer) clean() {
 	if script == "" {
 		return
 	}
-	left := t.left
-	if left.IsZero() {
-		left = after(c.limits.TerminationTimeout)
-	}
+	left := earlier(after(c.limits.TerminationTimeout), t.left)
 	ctx := context.WithoutCancel(t.ctx)
 	if c.respawn(ctx, left, left) != nil {
 		return

@@ -30,6 +30,30 @@ func ExampleSession_WriteFile() {
 	fmt.Printf("%s %v\n", out, err)
 }
 
+// Files go in with their directories, and what a command makes of them is looked through.
+func ExampleSession_WriteFiles() {
+	ctx := context.Background()
+	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{}, execpolicy.Spec{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	if err := s.WriteFiles(ctx, "project", map[string][]byte{"main.py": []byte("import lib.a"), "lib/a.py": []byte("print('a')")}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := s.Run(ctx, execpolicy.Command{Argv: []string{"python3", "main.py"}, Dir: "project"}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	entries, err := s.ReadDir(ctx, "project/lib")
+	for _, e := range entries {
+		fmt.Println(e.Mode, e.Size, e.Name)
+	}
+	fmt.Println(err)
+}
+
 func ExampleEntry() {
 	ctx := context.Background()
 	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{}, execpolicy.Spec{})

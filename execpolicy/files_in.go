@@ -33,9 +33,12 @@ var (
 // and as the session's user. The directory is made if its parent is there; it keeps its own permissions. Files that are there are
 // replaced, each as a whole, and so are links in place of files; a directory is merged with one that is there. All of it is prepared
 // beside and then put in place at once, while nothing else runs. A directory that is in the archive gets the permissions and the time
-// that it has there also if there was one. The image needs tar and touch.
+// that it has there also if there was one: one of mode 0555 can't be written to inside, nor removed
+// with what is in it, before its mode is changed. A relative dir is taken from where the session
+// began, wherever its shell is now. The image needs tar and touch.
 //
-// An archive that is not wholly in order is refused, and nothing changes. An error is a [*fs.PathError]. It wraps [ErrArchive],
+// An archive that is not wholly in order is refused, and nothing changes. Where a directory that
+// is there can't be written to, what was put in place before stays. An error is a [*fs.PathError]. It wraps [ErrArchive],
 // [ErrUnsafeName], [ErrUnsafeType], [ErrDuplicateName], [ErrTooLarge], [ErrNotRegular] if a directory is in the way of a file, the
 // archive's own error, or one of those of [Session.WriteFile]. A Read that does not return by the deadline is left behind.
 func (s *Session) CopyIn(ctx context.Context, dir string, archive io.Reader) error {
@@ -57,7 +60,10 @@ func (s *Session) CopyIn(ctx context.Context, dir string, archive io.Reader) err
 }
 
 // CopyFS is [Session.CopyIn] for the files of a file system. A directory of the host is best given as that of an [os.Root], so that no
-// link leads out of it. Those of an [embed.FS] are all read-only, and so will be what is made of them.
+// link leads out of it. The owner of a directory may always read, write and enter it inside,
+// whatever its mode is in fsys: those of an [embed.FS], and many of a [testing/fstest.MapFS],
+// have the mode 0555, and would let nothing be made in them. Files keep their modes, which are
+// 0444 in an embed.FS.
 func (s *Session) CopyFS(ctx context.Context, dir string, fsys fs.FS) error {
 	return s.copyIn(ctx, dir, func(p *packer) error {
 		return fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
@@ -69,6 +75,9 @@ func (s *Session) CopyFS(ctx context.Context, dir string, fsys fs.FS) error {
 				return err
 			}
 			h := tarball.Header{Name: name, Dir: d.IsDir(), Perm: info.Mode().Perm(), ModTime: info.ModTime()}
+			if h.Dir {
+				h.Perm |= 0o700
+			}
 			if !h.Dir && !info.Mode().IsRegular() {
 				return fmt.Errorf("%w: %q", ErrUnsafeType, name)
 			}
@@ -262,73 +271,84 @@ const merge = `fits() ( s=$1 d=$2; for f in "$s"/* "$s"/.[!.]* "$s"/..?*; do g=$
 
 // copyIn makes a tree inside of the entries that pack adds to a packer.
 func (s *Session) copyIn(ctx context.Context, dir string, pack func(*packer) error) error {
-	return s.transfer(ctx, "copy to", dir, func(t *transfer) error {
-		target := t.word(dir)
-		stage := t.word(dir + "/" + tempPrefix + strings.ToLower(token()))
-		// Where the first step is cut off, only a file can tell that the directory is made here.
-		made := `"$cf_d"/i` + token()
-		t.undo = "rm -rf " + stage + "; if [ -e " + made + " ]; then rmdir " + target + "; rm -f " + made + "; fi"
-		if _, err := t.run("if [ ! -d " + target + " ]; then >" + made + " && mkdir " + target + " || return 1; fi; umask 77; mkdir " + stage + " || return 1"); err != nil {
-			return err
-		}
+	return s.transfer(ctx, "copy to", dir, func(t *transfer) error { return t.copyIn(dir, pack) })
+}
 
-		parts, packed := make(chan part), make(chan error, 1)
-		give, stop := context.WithCancel(t.ctx)
-		defer stop()
-		p := &packer{
-			check: tarball.Checker{Limits: t.treeLimits()},
-			size:  t.piece.Load,
-			send: func(next part) error {
-				select {
-				case parts <- next:
-					return nil
-				case <-give.Done():
-					return context.Cause(give)
-				}
-			},
-		}
-		go func() {
-			err := pack(p)
-			if err == nil {
-				err = p.finish()
-			}
-			packed <- tooLarge(err)
-		}()
-		inPlace := false
-		place := func() error {
-			if inPlace {
-				return nil
-			}
-			inPlace = true
-			_, err := t.run(merge + "fits " + stage + " " + target + " && merge " + stage + " " + target + " || return; rm -rf " + stage + " " + made + " || return 1")
-			return err
-		}
-		timeout := t.timeout()
-		for {
+func (t *transfer) copyIn(dir string, pack func(*packer) error) error {
+	target := t.word(dir)
+	stage := t.word(dir + "/" + tempPrefix + strings.ToLower(token()))
+	parent, _ := path.Split(strings.TrimRight(dir, "/"))
+	// Where the first step is cut off, only a file can tell that the directory is made here.
+	made := `"$cf_d"/i` + token()
+	undo := "rm -rf " + stage + "; if [ -e " + made + " ]; then rmdir " + target + "; rm -f " + made + "; fi"
+	if t.undo != "" {
+		undo += "; " + t.undo
+	}
+	t.undo = undo
+	if _, err := t.run("if [ ! -d " + target + " ]; then [ -d " + t.word(parent+".") + " ] || return " + isNoDir + "; >" + made + " && mkdir " + target +
+		" || return 1; fi; umask 77; mkdir " + stage + " || return 1"); err == errNoDir {
+		return t.noDir(parent)
+	} else if err != nil {
+		return err
+	}
+	t.tree = true
+
+	parts, packed := make(chan part), make(chan error, 1)
+	give, stop := context.WithCancel(t.ctx)
+	defer stop()
+	p := &packer{
+		check: tarball.Checker{Limits: t.treeLimits()},
+		size:  t.piece.Load,
+		send: func(next part) error {
 			select {
-			case next := <-parts:
-				where := stage
-				if next.late {
-					if err := place(); err != nil {
-						return err
-					}
-					where = target
-				}
-				if _, err := t.send("cd "+where+" || return "+isTampered+"; "+t.take(next.command)+next.after, next.data); err != nil {
-					return err
-				}
-			case err := <-packed:
-				if err != nil {
-					return err
-				}
-				return place()
-			case <-t.ctx.Done():
-				return context.Cause(t.ctx)
-			case <-timeout:
-				return ErrTimeout
+			case parts <- next:
+				return nil
+			case <-give.Done():
+				return context.Cause(give)
 			}
+		},
+	}
+	go func() {
+		err := pack(p)
+		if err == nil {
+			err = p.finish()
 		}
-	})
+		packed <- tooLarge(err)
+	}()
+	inPlace := false
+	place := func() error {
+		if inPlace {
+			return nil
+		}
+		inPlace = true
+		_, err := t.run(merge + "fits " + stage + " " + target + " && merge " + stage + " " + target + " || return; rm -rf " + stage + " " + made + " || return 1")
+		return err
+	}
+	timeout := t.timeout()
+	for {
+		select {
+		case next := <-parts:
+			where := stage
+			if next.late {
+				if err := place(); err != nil {
+					return err
+				}
+				where = target
+			}
+			if _, err := t.send("cd "+where+" || return "+isTampered+"; "+t.take(next.command)+next.after, next.data); err != nil {
+				return err
+			}
+		case err := <-packed:
+			if err != nil {
+				return err
+			}
+			return place()
+		case <-t.ctx.Done():
+			return context.Cause(t.ctx)
+		case <-timeout:
+			return ErrTimeout
+		}
+	}
 }
 
 // treeLimits returns the limits of a tree.

@@ -18,7 +18,8 @@ import (
 
 // CopyOut writes a directory inside, with all that is below it, or one regular file, to w as a tar archive in GNU's format. Names in it
 // are relative to the directory, or are that of the file; [Session.CopyIn] takes it. Owners are left out. The image needs tar, which
-// reads with the rights of the session's user; what it can't read fails the copy.
+// reads with the rights of the session's user; what it can't read fails the copy. A relative name is taken from where the session began,
+// wherever its shell is now.
 //
 // What the image's tar says is not believed: each entry is checked and written anew. An error is a [*fs.PathError]. It wraps
 // [ErrUnsafeName], [ErrUnsafeType], [ErrDuplicateName], [ErrTooLarge], [ErrArchive], the writer's own error, or one of those of
@@ -50,7 +51,11 @@ func (s *Session) CopyOut(ctx context.Context, name string, w io.Writer) error {
 }
 
 // CopyOutTo copies a directory inside, with all that is below it, or one regular file, into a directory of the host, with permissions
-// and times. Files that are there are replaced, each as a whole, and so are links in place of files; a directory is merged with one that
+// and times. A directory's owner may always read, write and enter it on the host, so that the
+// caller can remove what was copied. A relative name is taken from where the session began,
+// wherever its shell is now.
+//
+// Files that are there are replaced, each as a whole, and so are links in place of files; a directory is merged with one that
 // is there, and that keeps its own permissions. Whatever the container's program made of its tree, or of the host's directory if it can
 // change that: nothing outside of root is touched, and a link is never followed out of it.
 //
@@ -60,14 +65,15 @@ func (s *Session) CopyOut(ctx context.Context, name string, w io.Writer) error {
 func (s *Session) CopyOutTo(ctx context.Context, name string, root *os.Root) error {
 	x := &extraction{root: root, stage: tempPrefix + strings.ToLower(token())}
 	defer x.clean()
-	return s.copyOut(ctx, name, x.extract, x.place)
+	return s.copyOut(ctx, name, x.extract, func() error { return x.place(ctx) })
 }
 
 // An Entry is something in a tree inside: a file, a directory, a link or a special file.
 type Entry struct {
-	// Name is relative to the tree, with slashes. [fs.ValidPath] accepts it, unless it is not UTF-8.
+	// Name is relative to the tree, with slashes; of [Session.ReadDir] and [Session.Stat] it is one
+	// element. [fs.ValidPath] accepts it, unless it is not UTF-8.
 	Name string
-	// Mode is the type and the permissions. A further name of a file, a hard link, is [fs.ModeIrregular].
+	// Mode is the type and the permissions. To [Session.Walk] a further name of a file, a hard link, is [fs.ModeIrregular].
 	Mode fs.FileMode
 	// Size is that of the content in bytes; 0 of what is no regular file.
 	Size int64
@@ -79,7 +85,8 @@ type Entry struct {
 // else runs inside. Links are not followed, and sockets left out. The content of a regular file is read only as far as visit reads it,
 // and can't be read after visit has returned. An error that visit returns ends the walk, and is returned. When ctx or the time is over,
 // reading the content fails; Walk waits for visit to return. The image needs tar, which reads with the rights of the session's user; what
-// it can't read fails the walk.
+// it can't read fails the walk. A relative name is taken from where the session began, wherever
+// its shell is now.
 //
 // What the image's tar says is not believed, but it can leave out, make up and change what it likes: no name leads out of the tree, none
 // comes twice, and no more come than [Limits.MaxTreeEntries]. [Limits.MaxTreeBytes] is how much visit may read of all files together.
@@ -126,8 +133,11 @@ func (s *Session) copyOut(ctx context.Context, name string, take func(*tarball.R
 	return s.transfer(ctx, "copy from", name, func(t *transfer) error {
 		source := t.word(name)
 		dir, base := path.Split(name)
-		script := "[ -e " + source + " ] || return " + isMissing + "; if [ -d " + source + " ]; then cd " + source + " && tar -cf - . || return 1; " +
+		within := t.word(name + "/.")
+		script := "[ -e " + source + " ] || " + why(source) + "; if [ -d " + source + " ]; then [ -d " + within + " ] || " + why(within) +
+			"; cd " + source + " && tar -cf - . || return 1; " +
 			"elif [ -f " + source + " ]; then cd " + t.word(dir+".") + " && tar -hcf - " + shellwire.Word("./"+base) + " || return 1; else return " + isIrregular + "; fi"
+		t.tree = true
 		from, to := io.Pipe()
 		taken := make(chan error, 1)
 		go func() {
@@ -248,10 +258,13 @@ func (x *extraction) dir(name string) error {
 	return x.root.Mkdir(filepath.Join(x.stage, name), 0o700)
 }
 
-// place moves the tree from its stage to where it belongs, if nothing is in its way.
-func (x *extraction) place() error {
+// place moves the tree from its stage to where it belongs, if nothing is in its way and ctx has not ended before the first step.
+func (x *extraction) place(ctx context.Context) error {
 	there := map[string]bool{}
 	for _, name := range x.dirs {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
 		info, err := x.root.Lstat(name)
 		switch {
 		case err == nil && info.IsDir():
@@ -263,6 +276,9 @@ func (x *extraction) place() error {
 		}
 	}
 	for _, name := range x.files {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
 		info, err := x.root.Lstat(name)
 		switch {
 		case err == nil && info.IsDir():
@@ -289,7 +305,8 @@ func (x *extraction) place() error {
 			if err := x.root.Chtimes(name, time.Time{}, h.ModTime); err != nil {
 				return err
 			}
-			if err := x.root.Chmod(name, h.Perm); err != nil {
+			// Else only root could remove what is in it.
+			if err := x.root.Chmod(name, h.Perm|0o700); err != nil {
 				return err
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 )
 
 var then = time.Unix(1700000000, 0)
@@ -31,7 +33,7 @@ func sample() fstest.MapFS {
 	tree := fstest.MapFS{
 		"empty":            {Mode: 0o644, ModTime: then},
 		"run":              {Mode: 0o755, Data: []byte("#!/bin/sh\n"), ModTime: then.Add(time.Hour)},
-		"sub":              {Mode: fs.ModeDir | 0o555, ModTime: then.Add(2 * time.Hour)},
+		"sub":              {Mode: fs.ModeDir | 0o750, ModTime: then.Add(2 * time.Hour)},
 		"sub/deep/er/file": {Mode: 0o600, Data: noise(70000), ModTime: then},
 		"sub/large":        {Mode: 0o440, Data: noise(3<<20 + 7), ModTime: then.Add(3 * time.Hour)},
 		"sub/private":      {Mode: fs.ModeDir | 0o700, ModTime: then},
@@ -116,19 +118,12 @@ var treeCases = []conformanceCase{
 		dir := t.TempDir()
 		assert.NilError(t, s.CopyOutTo(t.Context(), "tree", openRoot(t, dir)))
 		assert.DeepEqual(t, describe(t, os.DirFS(dir)), want)
-		// Else only root could remove them.
-		assert.NilError(t, filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				err = os.Chmod(name, 0o755)
-			}
-			return err
-		}))
 
 		assert.NilError(t, s.CopyIn(t.Context(), "again", &archive))
 		archive.Reset()
 		assert.NilError(t, s.CopyOut(t.Context(), "again", &archive))
 		assert.DeepEqual(t, describe(t, fromTar(t, archive.Bytes())), want)
-		s.ok("chmod -R u+w tree again; rm -rf tree again")
+		s.ok("rm -rf tree again")
 	}},
 	{name: "what is there is merged and replaced", do: func(t *testing.T, s session) {
 		s.ok("mkdir -p tree/a/b other; echo old >tree/a/f; echo stays >tree/a/stays; ln -s ../../other tree/a/link; mkfifo tree/a/fifo; ln -s ../../other/x tree/a/dangling")
@@ -138,7 +133,6 @@ var treeCases = []conformanceCase{
 		tree := fstest.MapFS{"a/f": file("new"), "a/b/c/d": file("d"), "a/link": file("link"), "a/fifo": file("fifo"), "a/dangling": file("dangling"), "z": file("z")}
 		assert.NilError(t, s.CopyFS(t.Context(), "tree", tree))
 		assert.Equal(t, s.ok("cd tree; for f in a/f a/stays a/b/c/d a/link a/fifo a/dangling z; do [ -L $f ] || printf '%s ' $(cat $f); done; ls -A ../other; cd .."), "new stays d link fifo dangling z ")
-		s.ok("chmod -R u+w tree")
 		for _, c := range []struct {
 			there, comes string
 			want         error
@@ -154,7 +148,31 @@ var treeCases = []conformanceCase{
 			assert.Equal(t, s.ok("ls -AR tree other"), was)
 			assert.Equal(t, s.ok("cat tree/a/f"), "new")
 		}
-		s.ok("chmod -R u+w tree; rm -rf tree other")
+		s.ok("rm -rf tree other")
+	}},
+	{name: "directories of a file system can be written to and removed", do: func(t *testing.T, s session) {
+		// Those that show only in names have the mode 0555 here, as all of an embed.FS have.
+		tree := fstest.MapFS{"a/b/file": {Data: []byte("x"), Mode: 0o444}, "closed": {Mode: fs.ModeDir}, "closed/file": {Mode: 0o600}, "group": {Mode: fs.ModeDir | 0o070}}
+		for range 2 {
+			assert.NilError(t, s.CopyFS(t.Context(), "tree", tree))
+			assert.Equal(t, s.ok(`echo more >tree/a/b/more && mv tree/a/b/more tree/closed/x && rm tree/a/b/file && ls -l tree | cut -c1-10 | grep d`), "drwxr-xr-x\ndrwx------\ndrwxrwx---")
+		}
+		s.ok("rm -rf tree")
+	}},
+	{name: "directories of an archive are what it says", do: func(t *testing.T, s session) {
+		archive := archiveOf(t, tar.Header{Typeflag: tar.TypeDir, Name: "ro/", Mode: 0o555, ModTime: then}, tar.Header{Typeflag: tar.TypeReg, Name: "ro/file", Mode: 0o644, ModTime: then})
+		assert.NilError(t, s.CopyIn(t.Context(), "tree", bytes.NewReader(archive)))
+		e, err := s.Stat(t.Context(), "tree/ro")
+		assert.NilError(t, err)
+		assert.Equal(t, e.Mode, fs.ModeDir|0o555)
+		if s.ok("id -u") != "0" {
+			err := s.CopyIn(t.Context(), "tree", bytes.NewReader(archive))
+			assert.ErrorIs(t, err, fs.ErrPermission)
+			assert.ErrorContains(t, err, "file")
+			assert.ErrorIs(t, s.Remove(t.Context(), "tree/ro/file"), fs.ErrPermission)
+			s.empty()
+		}
+		s.ok("chmod 755 tree/ro; rm -rf tree")
 	}},
 	{name: "one file comes out", do: func(t *testing.T, s session) {
 		s.write("-one file", noise(1000), 0o640)
@@ -178,10 +196,10 @@ var treeCases = []conformanceCase{
 		for name, want := range map[string]error{"nothing": fs.ErrNotExist, "fifo": execpolicy.ErrNotRegular, "/dev/zero": execpolicy.ErrNotRegular} {
 			assert.ErrorIs(t, s.CopyOut(t.Context(), name, io.Discard), want, name)
 		}
-		assert.ErrorIs(t, s.CopyFS(t.Context(), "no/such", sample()), execpolicy.ErrTransfer)
+		assert.ErrorIs(t, s.CopyFS(t.Context(), "no/such", sample()), fs.ErrNotExist)
 		if s.ok("id -u") != "0" {
-			assert.ErrorIs(t, s.CopyOut(t.Context(), "closed", io.Discard), execpolicy.ErrTransfer)
-			assert.ErrorIs(t, s.CopyFS(t.Context(), "closed", fstest.MapFS{"y": {}}), execpolicy.ErrTransfer)
+			assert.ErrorIs(t, s.CopyOut(t.Context(), "closed", io.Discard), fs.ErrPermission)
+			assert.ErrorIs(t, s.CopyFS(t.Context(), "closed", fstest.MapFS{"y": {}}), fs.ErrPermission)
 		}
 		s.ok("chmod 700 closed; rm -rf closed fifo")
 	}},
@@ -361,10 +379,6 @@ func (o opening) Open(name string) (fs.File, error) {
 	return o.MapFS.Open(name)
 }
 
-type readerFunc func(p []byte) (int, error)
-
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
 type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
@@ -397,6 +411,39 @@ func TestHostTrees(t *testing.T) {
 	enginetest.Check(t)
 	canary(t)
 	runCases(t, execpolicy.HostPolicy{Limits: treeLimits(hostLimits)}, execpolicy.Spec{}, treeCases)
+}
+
+// Who is not root can remove what comes out of a tree with read-only directories, and nothing is
+// left of one that is refused.
+func TestReadOnlyTrees(t *testing.T) {
+	enginetest.Check(t)
+	if os.Getuid() == 0 && os.Getenv("COFFERDAM_TEST_UNPRIVILEGED") == "" {
+		setpriv, err := exec.LookPath("setpriv")
+		if err != nil {
+			leftout.Skip(t, "root may write everywhere: %v", err)
+		}
+		cmd := exec.Command(setpriv, "--bounding-set=-all", "--inh-caps=-all", os.Args[0], "-test.run=^TestReadOnlyTrees$", "-test.v")
+		cmd.Env = append(os.Environ(), "COFFERDAM_TEST_UNPRIVILEGED=1")
+		out, err := cmd.CombinedOutput()
+		assert.NilError(t, err, string(out))
+		assert.Assert(t, bytes.Contains(out, []byte("--- PASS: TestReadOnlyTrees")), string(out))
+		return
+	}
+	s := open(t, execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{})
+	dir := t.TempDir()
+	root := openRoot(t, dir)
+	assert.NilError(t, s.CopyFS(t.Context(), "in", fstest.MapFS{"a/b": {}}))
+	s.ok("mkdir -p tree/ro/deep; >tree/ro/file; >tree/ro/deep/file; chmod 500 tree/ro/deep; chmod 555 tree/ro; touch in/a/new; rm -rf in")
+	for range 2 {
+		assert.NilError(t, s.CopyOutTo(t.Context(), "tree", root))
+		assert.Equal(t, len(describe(t, os.DirFS(dir))), 4)
+	}
+	assert.NilError(t, root.RemoveAll("ro"))
+	s.ok("ln -s / tree/z")
+	assert.ErrorIs(t, s.CopyOutTo(t.Context(), "tree", root), execpolicy.ErrUnsafeType)
+	assert.ErrorIs(t, s.CopyOutTo(t.Context(), "tree/ro/../..", root), execpolicy.ErrUnsafeType)
+	assert.Equal(t, len(describe(t, os.DirFS(dir))), 0)
+	s.ok("chmod -R u+w tree; rm -rf tree")
 }
 
 // Whatever cuts a copy off, nothing is left of it.
@@ -444,6 +491,11 @@ func TestTreesCutOff(t *testing.T) {
 					ctx, cancel := context.WithTimeout(ctx, time.Duration(i)*time.Millisecond)
 					defer cancel()
 					assert.ErrorIs(t, s.CopyFS(ctx, "tree", large), context.DeadlineExceeded)
+				})
+				leaves(t, spec.Workspace, 0, func(ctx context.Context, _ context.CancelFunc) {
+					ctx, cancel := context.WithTimeout(ctx, time.Duration(i)*time.Millisecond)
+					defer cancel()
+					assert.ErrorIs(t, s.WriteFiles(ctx, "tree/in/side", map[string][]byte{"a": large["a"].Data, "b/c": large["b"].Data}), context.DeadlineExceeded)
 				})
 			}
 		})

@@ -5,27 +5,31 @@ import (
 	_ "embed"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
 //go:embed guard.sh
 var guardScript string
 
-// A guard is a small shell process on the host, in a session of its own, which outlives this program by some seconds and removes what
-// it left: the second line behind a container's own lifeline. There is one for all containers of an engine, as long as there are any.
+// A guard is a small shell process on the host, in a session of its own, which outlives this program by a minute at most and ends and
+// removes what it left: the second line behind a container's own lifeline. There is one for all containers of an engine, as long as there are any.
 // A host without sh has none.
 type guard struct {
-	mu    sync.Mutex
-	argv  []string // the removal, without the names
-	env   []string
-	names int
-	pipe  *os.File
-	proc  *procgroup.Process
+	mu sync.Mutex
+	// What it is told to run, as words of a shell without the names: what removes containers, what kills process 1 of some, and what
+	// begins to run a command in one.
+	removal, kill, exec string
+	env                 []string
+	names               int
+	pipe                *os.File
+	proc                *procgroup.Process
 }
 
 var guards = struct {
@@ -33,18 +37,25 @@ var guards = struct {
 	byCommand map[string]*guard
 }{byCommand: map[string]*guard{}}
 
+// guardGrace is how long the guard has to read what it can do without.
+const guardGrace = 100 * time.Millisecond
+
 // guardOf returns the guard of an engine's containers.
 func guardOf(e *dockercli.Engine, keep bool) *guard {
-	argv, _ := e.RemoveArgs() // without names there is nothing to refuse
+	// Without names there is nothing to refuse.
+	argv, _ := e.RemoveArgs()
+	killArgv, _ := e.KillArgs("KILL")
 	if keep {
-		argv, _ = e.KillArgs("KILL")
+		argv = killArgv
 	}
+	execArgv, _ := e.ExecArgs(dockercli.ExecOptions{Container: "name", Command: []string{"command"}})
+	execArgv = execArgv[:len(execArgv)-2]
 	key := strings.Join(argv, "\x00") + "\x00\x00" + strings.Join(e.Env, "\x00")
 	guards.Lock()
 	defer guards.Unlock()
 	g := guards.byCommand[key]
 	if g == nil {
-		g = &guard{argv: argv, env: e.Env}
+		g = &guard{removal: quoteAll(argv), kill: quoteAll(killArgv), exec: quoteAll(execArgv), env: e.Env}
 		guards.byCommand[key] = g
 	}
 	return g
@@ -61,12 +72,31 @@ func (g *guard) add(name string) {
 	g.tell("+" + name)
 }
 
+// know makes the guard watch over a name in another way: what runs in the container may be killed from inside, and its process 1 is that
+// one.
+func (g *guard) know(name string, first firstProcess) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.pipe == nil {
+		return
+	}
+	// Both lines come or none does: a guard that does not read holds up no start.
+	g.pipe.SetWriteDeadline(time.Now().Add(guardGrace))
+	g.tell("+" + entry(name, first) + "\n-" + name)
+	g.pipe.SetWriteDeadline(time.Time{})
+}
+
+// entry returns how the guard is told of a name and its process 1.
+func entry(name string, first firstProcess) string {
+	return name + ":" + strconv.Itoa(first.pid) + ":" + strconv.FormatUint(first.start, 10)
+}
+
 // remove ends the watch over a name, and the guard with the last one.
-func (g *guard) remove(name string) {
+func (g *guard) remove(name string, first firstProcess) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.names--
-	g.tell("-" + name)
+	g.tell("-" + name + "\n-" + entry(name, first))
 	if g.names > 0 || g.pipe == nil {
 		return
 	}
@@ -86,6 +116,14 @@ func (g *guard) tell(line string) {
 	}
 }
 
+func quoteAll(words []string) string {
+	var quoted []string
+	for _, w := range words {
+		quoted = append(quoted, shellwire.Quote(w))
+	}
+	return strings.Join(quoted, " ")
+}
+
 func (g *guard) start() {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
@@ -98,7 +136,7 @@ func (g *guard) start() {
 	defer r.Close()
 	proc, err := procgroup.Start(procgroup.Cmd{
 		Path:       sh,
-		Args:       append([]string{"sh", "-c", guardScript, "cofferdam-guard"}, g.argv...),
+		Args:       []string{"sh", "-c", guardScript, "cofferdam-guard", g.removal, g.kill, g.exec},
 		Env:        g.env,
 		Dir:        "/",
 		Stdin:      r,

@@ -168,7 +168,7 @@ func TestHooks(t *testing.T) {
 }
 
 func TestNoMountOnAnotherMachine(t *testing.T) {
-	remote := &dockercli.Engine{Path: os.Args[0], Remote: true}
+	remote := &dockercli.Engine{Path: "true", Remote: true}
 	for _, policy := range []execpolicy.DockerPolicy{{}, execpolicy.Compat()} {
 		policy.Engine = remote
 		_, err := execpolicy.Start(t.Context(), policy, execpolicy.Spec{Workspace: t.TempDir()})

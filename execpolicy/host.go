@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 )
 
@@ -19,6 +20,10 @@ import (
 // the user of this program can do. It is never chosen by anything but the caller, and nothing falls back to it.
 //
 // The library signals the process group and nothing else. A process that leaves it (setsid) survives. It needs Linux.
+//
+// A command that is ended gets a SIGTERM. The library can kill one that ignores it only together
+// with the session's shell, a second later, so such a command costs the session: the outcome
+// stands, and the next command fails with [ErrEnded] until [Session.Restart].
 type HostPolicy struct {
 	Limits
 
@@ -31,12 +36,11 @@ type HostPolicy struct {
 func (p HostPolicy) validate() []error {
 	var errs []error
 	refuse := func(text string) { errs = append(errs, errors.New(text)) }
-	// The first two are LangChain's words.
 	if p.CPUTimeSeconds < 0 {
-		refuse("cpu_time_seconds must be positive if provided.")
+		refuse(fmt.Sprintf("CPUTimeSeconds is %d: it must not be negative", p.CPUTimeSeconds))
 	}
 	if p.MemoryBytes < 0 || p.MemoryBytes > 0 && p.MemoryBytes < 1024 {
-		refuse("memory_bytes must be positive if provided.")
+		refuse(fmt.Sprintf("MemoryBytes is %d: it has to be at least 1024", p.MemoryBytes))
 	}
 	if runtime.GOOS != "linux" {
 		refuse("HostPolicy needs Linux")
@@ -44,21 +48,31 @@ func (p HostPolicy) validate() []error {
 	return errs
 }
 
-// Spawn starts spec.Command on the host. Of this program's environment it gets PATH, HOME, USER, LANG, TZ and TMPDIR.
-func (p HostPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
+// Check returns what Spawn would refuse.
+func (p HostPolicy) Check(_ context.Context, spec Spec) error {
+	_, err := p.check(spec)
+	return err
+}
+
+// check is Check, and returns the directory to work in; empty if that is to be made.
+func (p HostPolicy) check(spec Spec) (dir string, err error) {
 	errs := multierror.Append(nil, p.validate()...)
 	errs = multierror.Append(errs, validateEnv(spec.Env)...)
 	if spec.Secrets != nil {
 		errs = multierror.Append(errs, spec.Secrets.refuse())
 	}
-	dir := ""
 	if spec.Workspace != "" {
-		var err error
 		if dir, _, err = workspace(spec.Workspace); err != nil {
 			errs = multierror.Append(errs, err)
 		}
 	}
-	if err := invalid(errs); err != nil {
+	return dir, problems.Join(errs)
+}
+
+// Spawn starts spec.Command on the host. Of this program's environment it gets PATH, HOME, USER, LANG, TZ and TMPDIR.
+func (p HostPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
+	dir, err := p.check(spec)
+	if err != nil {
 		return nil, err
 	}
 	shell := spec.Command
@@ -135,6 +149,18 @@ func (p HostPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 		ExitCode: func() int { return proc.State().ExitCode() },
 	}, nil
 }
+
+// CheckWorkspace returns why a directory can't be a workspace, or nil. Its error wraps [ErrInvalid]. The host is open to a command anyway,
+// so nothing else is refused.
+func (p HostPolicy) CheckWorkspace(dir string) error {
+	if _, _, err := workspace(dir); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return nil
+}
+
+// SavesWorkspace reports true: what is made of a copied workspace may be saved.
+func (p HostPolicy) SavesWorkspace() bool { return true }
 
 // limited returns argv with a shell before it that sets the limits, so that they are in force before the command starts. A limit that
 // can't be set fails it.

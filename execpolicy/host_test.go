@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -92,7 +93,7 @@ func hostCases() []conformanceCase {
 			cases = append(cases, c)
 		}
 	}
-	return append(cases, outputCases...)
+	return slices.Concat(cases, outputCases, shellCases)
 }
 
 // byRung runs a script to its deadline, which is to be ended on that rung when it has said that it has begun. On a busy machine the deadline
@@ -198,6 +199,10 @@ func TestHostCommandThatIgnoresTermEndsWithItsSession(t *testing.T) {
 	assert.Assert(t, r.StateLost)
 	noProcess(t, "sleep 4736")
 	<-s.Done()
+	_, err := s.Run(t.Context(), execpolicy.Command{Script: ":"})
+	assert.ErrorIs(t, err, execpolicy.ErrEnded)
+	assert.NilError(t, s.Restart(t.Context()))
+	assert.Equal(t, s.ok("echo again"), "again")
 }
 
 func TestHostLeavesNoDirectory(t *testing.T) {

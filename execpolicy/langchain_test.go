@@ -45,9 +45,9 @@ var langchainCases = []struct {
 	do   func(t *testing.T)
 }{
 	{"3.1.1 D38 values of a host policy", func(t *testing.T) {
-		hostRefused(t, execpolicy.HostPolicy{CPUTimeSeconds: -1}, "cpu_time_seconds must be positive if provided.")
-		hostRefused(t, execpolicy.HostPolicy{MemoryBytes: -1}, "memory_bytes must be positive if provided.")
-		hostRefused(t, execpolicy.HostPolicy{MemoryBytes: -1, CPUTimeSeconds: -1}, "cpu_time_seconds must be", "memory_bytes must be")
+		hostRefused(t, execpolicy.HostPolicy{CPUTimeSeconds: -1}, "CPUTimeSeconds is -1: it must not be negative")
+		hostRefused(t, execpolicy.HostPolicy{MemoryBytes: -1}, "MemoryBytes is -1: it has to be at least 1024")
+		hostRefused(t, execpolicy.HostPolicy{MemoryBytes: -1, CPUTimeSeconds: -1}, "CPUTimeSeconds is -1", "MemoryBytes is -1")
 	}},
 	{"3.1.14 argument list with limits", func(t *testing.T) {
 		policy := execpolicy.Compat()
@@ -62,11 +62,18 @@ var langchainCases = []struct {
 			"-e", "PATH=/bin", "--ipc", "host", "ubuntu:22.04", "/bin/bash"})
 	}},
 	{"3.1.15 cpu_time_seconds", func(t *testing.T) {
-		refused(t, execpolicy.DockerPolicy{CPUTimeSeconds: 1}, execpolicy.Spec{},
+		policy := execpolicy.Compat()
+		policy.CPUTimeSeconds = 1
+		refused(t, policy, execpolicy.Spec{},
 			"DockerExecutionPolicy does not support cpu_time_seconds; configure CPU limits using Docker run options such as '--cpus'.")
+		refused(t, execpolicy.DockerPolicy{CPUTimeSeconds: 7}, execpolicy.Spec{},
+			`CPUTimeSeconds is 7: a container has no such limit; ExtraRunArgs with "--ulimit=cpu=7" limits each process`)
 	}},
 	{"3.1.16 memory_bytes", func(t *testing.T) {
-		refused(t, execpolicy.DockerPolicy{MemoryBytes: -1}, execpolicy.Spec{}, "memory_bytes must be positive if provided.")
+		policy := execpolicy.Compat()
+		policy.MemoryBytes = -1
+		refused(t, policy, execpolicy.Spec{}, "memory_bytes must be positive if provided.")
+		refused(t, execpolicy.DockerPolicy{MemoryBytes: -1}, execpolicy.Spec{}, "MemoryBytes is -1: it must not be negative")
 	}},
 	{"3.1.17 a temporary workspace is not mounted", func(t *testing.T) {
 		policy := execpolicy.Compat()
@@ -77,7 +84,10 @@ var langchainCases = []struct {
 		assert.DeepEqual(t, argv[slices.Index(argv, "--rm"):], []string{"--rm", "--network", "none", "-w", "/", "--cpus", "1.5", execpolicy.DefaultImage, "/bin/sh"})
 	}},
 	{"3.1.18 cpus", func(t *testing.T) {
-		refused(t, execpolicy.DockerPolicy{CPUs: "  "}, execpolicy.Spec{}, "cpus must be a non-empty string when provided.")
+		policy := execpolicy.Compat()
+		policy.CPUs = "  "
+		refused(t, policy, execpolicy.Spec{}, "cpus must be a non-empty string when provided.")
+		refused(t, execpolicy.DockerPolicy{CPUs: "  "}, execpolicy.Spec{}, `CPUs is "  ": it has to be a decimal number from 0.01 to 999999`)
 		for _, cpus := range []string{"0", "0.00", "0.009", ".", "1.2.3", "-1", "+1", "1e3", "0x1", " 1", "1 ", "inf", "NaN", "1000000", "1_0", "٣"} {
 			refused(t, execpolicy.DockerPolicy{CPUs: cpus}, execpolicy.Spec{}, "it has to be a decimal number from 0.01 to 999999")
 		}
@@ -87,7 +97,10 @@ var langchainCases = []struct {
 		}
 	}},
 	{"3.1.19 user", func(t *testing.T) {
-		refused(t, execpolicy.DockerPolicy{User: "  "}, execpolicy.Spec{}, "user must be a non-empty string when provided.")
+		policy := execpolicy.Compat()
+		policy.User = "  "
+		refused(t, policy, execpolicy.Spec{}, "user must be a non-empty string when provided.")
+		refused(t, execpolicy.DockerPolicy{User: "  "}, execpolicy.Spec{}, `User is "  ": it has to be a name or a number`)
 	}},
 	{"3.1.20 read_only_rootfs and user", func(t *testing.T) {
 		policy := execpolicy.Compat()
@@ -135,7 +148,7 @@ var langchainCases = []struct {
 			Mounts:          []dockercli.Mount{{Source: "/", Target: "/.cofferdam"}},
 			AddCapabilities: []string{" "}, ExtraRunArgs: []string{"--privileged"}, AllowUnsafeArgs: []string{"nonsense"},
 		}, execpolicy.Spec{Labels: map[string]string{"cofferdam.pid": "1"}, Workspace: "/no/such/directory"},
-			"MemoryBytes is 1", "cpu_time_seconds", `CPUs is "-1"`, "user must be", "CPUShares is 1", "PidsLimit is 1",
+			"MemoryBytes is 1", "CPUTimeSeconds", `CPUs is "-1"`, `User is " "`, "CPUShares is 1", "PidsLimit is 1",
 			`the size of the tmpfs "/a"`, `the tmpfs "/.cofferdam/x"`, `the mount on "/.cofferdam"`, "AddCapabilities", "ExtraRunArgs[0]", `"nonsense"`,
 			`the label "cofferdam.pid"`, "the workspace can't be used")
 	}},
@@ -158,7 +171,7 @@ var langchainCases = []struct {
 		refused(t, execpolicy.Compat(), execpolicy.Spec{Workspace: "testdata"}, "absolute path")
 	}},
 	{"D30 a workspace on another machine", func(t *testing.T) {
-		_, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: os.Args[0], Remote: true}}, execpolicy.Spec{Workspace: t.TempDir()})
+		_, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "true", Remote: true}}, execpolicy.Spec{Workspace: t.TempDir()})
 		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 		assert.ErrorContains(t, err, "another machine")
 	}},

@@ -90,6 +90,9 @@ func (p DockerPolicy) CheckWorkspace(dir string) error {
 	return nil
 }
 
+// SavesWorkspace reports whether what a session makes of a copied workspace may be saved: not with WorkspaceReadOnly.
+func (p DockerPolicy) SavesWorkspace() bool { return !p.WorkspaceReadOnly }
+
 // A mountGuard finds what would be shown of the host, wholly or in part, that is not for containers.
 type mountGuard struct {
 	engine *dockercli.Engine

@@ -18,6 +18,7 @@ type end struct {
 	cause     error // why the library ended it
 	lost, oom bool  // the container ended; the kernel killed for memory meanwhile
 	status    int   // the shell's word, -1 if the shell was killed
+	signal    int   // what killed the program, if it is known that one did
 }
 
 func (e end) killed() bool { return e.lost || e.status < 0 || e.status == 137 }
@@ -39,8 +40,8 @@ var precedence = []struct {
 		func(e end) bool { return e.killed() && e.oom }},
 	{execpolicy.SessionLost, "SessionLost", "its container ended under it", "the client's exit status in the error, `Gone`",
 		func(e end) bool { return e.lost }},
-	{execpolicy.Signaled, "Signaled", "its shell was killed from inside the container, together with the process that watches it", "`Signal`, `OOMBefore`, `OOMAfter`",
-		func(e end) bool { return e.status < 0 }},
+	{execpolicy.Signaled, "Signaled", "a signal killed its program, if it has an Argv, or its shell and the process that watches that", "`Signal`, `OOMBefore`, `OOMAfter`",
+		func(e end) bool { return e.status < 0 || e.signal > 0 }},
 	{execpolicy.Refused, "Refused", "the session's Approve refused it, and nothing of it ran", "`Cause` (the reason)",
 		func(end) bool { return false }}, // of one that has ended
 	{execpolicy.Exited, "Exited", "it ended by itself, whatever its exit code (124 to 137 too) and whatever it printed", "`ExitCode`, `OOMBefore`, `OOMAfter`",
@@ -50,11 +51,14 @@ var precedence = []struct {
 func TestPrecedenceOfOutcomes(t *testing.T) {
 	for _, cause := range []error{nil, execpolicy.ErrTimeout, execpolicy.ErrOutputLimit, execpolicy.ErrClosed, execpolicy.ErrExpired, context.DeadlineExceeded} {
 		for _, status := range []int{-1, 0, 1, 2, 124, 125, 126, 127, 128, 130, 137, 139, 143, 255} {
-			for bits := range 4 {
-				e := end{cause, bits&1 != 0, bits&2 != 0, status}
+			for bits := range 8 {
+				e := end{cause: cause, lost: bits&1 != 0, oom: bits&2 != 0, status: status}
+				if bits&4 != 0 && status > 128 {
+					e.signal = status - 128
+				}
 				for _, row := range precedence {
 					if row.fits(e) {
-						assert.Equal(t, execpolicy.OutcomeOf(e.cause, e.lost, e.oom, e.status), row.outcome, "%+v", e)
+						assert.Equal(t, execpolicy.OutcomeOf(e.cause, e.lost, e.oom, e.status, e.signal), row.outcome, "%+v", e)
 						break
 					}
 				}

@@ -3,15 +3,15 @@
 package execpolicy
 
 import (
-	"fmt"
 	"io/fs"
 	"syscall"
 )
 
-// ownerOf returns the user and group that own a file, as "1000:1000".
-func ownerOf(info fs.FileInfo) string {
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return fmt.Sprintf("%d:%d", st.Uid, st.Gid)
+// ownerOf returns the account that owns a file, if it is known.
+func ownerOf(info fs.FileInfo) (owner account, ok bool) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return account{}, false
 	}
-	return nobody
+	return account{int(st.Uid), int(st.Gid)}, true
 }

@@ -15,6 +15,28 @@ type Policy interface {
 	Spawn(ctx context.Context, spec Spec) (*Process, error)
 }
 
+// A Checker is a [Policy] that can say beforehand what Spawn would refuse. [Start] asks it, so that what is wrong with the policy is
+// reported together with what is wrong with the spec and the command. A policy that is none is as good: what it refuses is
+// reported alone.
+type Checker interface {
+	// Check returns what Spawn would refuse, without starting anything; nil if that is nothing. Its error wraps [ErrInvalid] and says
+	// all that is wrong, or is another one that Spawn would return at once, such as that there is no engine. ctx bounds the
+	// check.
+	Check(ctx context.Context, spec Spec) error
+}
+
+// A WorkspacePolicy is a [Policy] that is asked about a workspace which is copied into a session, of
+// which its Spawn does not hear. Package execpolicy/workspace copies nothing for a policy that is none.
+// So one that wraps another has to pass these on: a struct that embeds [DockerPolicy] does so by
+// itself, and one that embeds a Policy does not.
+type WorkspacePolicy interface {
+	Policy
+	// CheckWorkspace returns why a directory of this machine is not to be shown to a session, or nil.
+	CheckWorkspace(dir string) error
+	// SavesWorkspace reports whether what a session makes of its copy may be saved to the directory.
+	SavesWorkspace() bool
+}
+
 // A Spec says what to run.
 type Spec struct {
 	// Command is the program and its arguments. In a session it is the worker shell, which must read a POSIX shell script from its
@@ -22,10 +44,11 @@ type Spec struct {
 	Command []string
 	// Workspace is a directory of the host, which the command sees as its working directory and may change. If empty, the session is
 	// ephemeral: it works in a directory of its own that is gone with it, and nothing of the host is mounted. [DockerPolicy.Mounts] says
-	// which directories are refused.
+	// which directories are refused, and [DockerPolicy.User] as whom the command runs.
 	Workspace string
 	// Env is the environment, on top of the image's. A session sends it over its stdin, so that no value is in an argument list or in
-	// what the engine knows of the container. Names must be those of shell variables.
+	// what the engine knows of the container. Names must be those of shell variables. HOME is /tmp in
+	// a container, whatever the user's is in the image, unless it stands here.
 	Env map[string]string
 	// Secrets, of the type [Secrets], are values for the session's programs that nothing shows: not the argument list, the engine, an error,
 	// or what commands print. Only a session can have them: [Start] does not show them to the policy, and Spawn fails if there are any.
@@ -52,22 +75,30 @@ type Spec struct {
 	// Filter, if not nil, makes the writer through which each stream of each command passes, on its way to w, behind the secrets and before
 	// any of it is kept, passed on to [Command.Stdout] and Stderr, or rendered; redact.Redactor.Writer is one. It is called anew for each
 	// stream of each command, closed when the command has ended, and what it holds until then counts as that command's. So does what is
-	// printed on stderr by scripts whose errors quote it. It takes what comes from one goroutine, must not wait for anything but w, and
-	// must not use w once it is closed: one that hangs or panics takes the program with it.
+	// printed on stderr by scripts whose errors quote it, or while no command runs, which the error of a session that has ended
+	// quotes. It takes what comes from one goroutine, must not wait for anything but w, and must not use w once it is closed: one
+	// that hangs or panics takes the program with it.
 	//
 	// Where it returns an error, the result has none of the command's output, and the error of Run wraps [ErrBlocked] and its own; what
 	// passed before has gone to the command's writers. What is not output is not filtered: files, [Result.Dir], what the engine says of
 	// a container that does not start, and what the library runs by itself, as package attest does to look.
 	Filter func(w io.Writer) io.WriteCloser
-	// Approve, if not nil, is asked about each command of [Session.Run] when its turn has come, before anything of it is sent. An error
-	// refuses the command: it does not run, and the outcome is [Refused]. The command's time begins after it. The wait for it ends with
-	// ctx, which also ends when the session is closed or has lived its time; an Approve that does not return then is left behind.
+	// Approve, if not nil, is asked before anything runs: once about each command of
+	// [Session.Run] when its turn has come, and once about each block, call and snippet
+	// of packages codeblock and python. A nil error lets it run. Any other error refuses
+	// it: it does not run, and the outcome is [Refused], with a cause that quotes r. The
+	// command's time begins when Approve has returned.
 	//
-	// It must not change the command, nor wait for the same session: that is waiting for it. It may use others. It is on a goroutine of its
-	// own; one that panics takes the program with it. What it reads of Stdin, the command does not have: it seeks back if it can. Scripts
-	// and files of the caller's are not asked about, nor is what the library runs by itself to look or to clear up: a command, a block, the
-	// file that it is kept in, and a snippet are.
-	Approve func(ctx context.Context, c Command) error
+	// Approve is not asked about startup and shutdown scripts, Prepare, Finish and the
+	// session's own methods for files, which are the caller's, nor about what the library
+	// runs by itself to look, to prepare or to clear up.
+	//
+	// Approve runs on a goroutine of its own; a panic there ends the program. It must not
+	// call a method of the same session that waits for its turn: that would wait for
+	// Approve. It may call Close, and may use other sessions. ctx ends with that of Run,
+	// and when the session is closed or its lifetime is over; an Approve that does not
+	// return then is left behind.
+	Approve func(ctx context.Context, r Request) error
 	// Audit takes a record of all that happens in the session; package execpolicy/audit makes one that writes it down, and [NewAuditor]
 	// says what it can rely on. If nil, there are no records.
 	Audit Auditor
@@ -178,9 +209,11 @@ type Process struct {
 	// ExitCode returns the spawned program's exit status once Done is closed, -1 if it has none.
 	ExitCode func() int
 	// Diagnose says why a program that ended with an exit status, and those last words on its stderr, before its command ran did so.
+	// It is called before Kill.
 	Diagnose func(exitCode int, stderr []byte) error
 	// Mend removes the cause of a failed start, for example by pulling an image. If it returns nil, another Spawn is worth it.
 	Mend func(ctx context.Context, cause error) error
-	// OOMKilled tells whether the kernel ended the command for memory; known is false if that can't be learnt.
-	OOMKilled func(ctx context.Context) (killed, known bool)
+	// OOMKilled tells whether the kernel has ended processes of the command for memory since then, at any time if that is zero; known is
+	// false if that can't be learnt.
+	OOMKilled func(ctx context.Context, since time.Time) (killed, known bool)
 }

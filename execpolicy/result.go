@@ -17,17 +17,24 @@ import (
 //   - Canceled: the library ended it because its context ended, its session was closed or had lived its time.
 //   - OOMKilled: it was killed (exit code 137, or with its shell or container), and the kernel had killed for memory meanwhile.
 //   - SessionLost: its container ended under it.
-//   - Signaled: its shell was killed from inside the container, together with the process that watches it.
+//   - Signaled: a signal killed its program, if it has an Argv, or its shell and the process that watches that.
 //   - Refused: the session's Approve refused it, and nothing of it ran.
 //   - Exited: it ended by itself, whatever its exit code (124 to 137 too) and whatever it printed.
 type Outcome int
 
 const (
-	// Exited says that the command ended by itself, with ExitCode as the shell reports it: 128+n may be a signal n, or a program that
-	// exits so; the shell does not tell them apart.
+	// Exited says that the command ended by itself, with ExitCode as the shell reports it.
+	//
+	// An exit code of 128+n may mean that signal n killed a program of a Script, or that the program exited with that code: the shell
+	// gives a script the same number for both. With an Argv it means an exit, unless n is 2 (SIGINT), 13 (SIGPIPE) or, where the
+	// session's shell is bash, 15 (SIGTERM): of these the shells do not say that they killed a program.
 	Exited Outcome = iota + 1
-	// Signaled says that the session's shell was killed by SIGKILL from inside the container, together with the process that watches it,
-	// as by "kill -9 -1". If only the shell is killed, it is Exited with 137: the shell's watcher can't tell that from an exit.
+	// Signaled says that a signal ended the command, and Signal which. Either the command has an Argv, and its program was killed; or
+	// SIGKILL killed the session's shell from inside the container, together with the process that watches it, as "sh -c 'kill -9 -1'" does. The
+	// kernel spares a shell that does so itself: then the next result may be the first to say that the shell was replaced. If
+	// only the shell is killed, the outcome is Exited with 137: the shell's watcher can't tell that from an exit.
+	//
+	// A program that is not the command's own, as one that "sh -c" runs for an Argv, is told as that program tells it: sh exits.
 	Signaled
 	// TimedOut says that the library ended the command at its deadline.
 	TimedOut
@@ -91,7 +98,8 @@ type StreamInfo struct {
 // A Result is how a command ended, with the evidence.
 type Result struct {
 	Outcome Outcome
-	// ExitCode is the exit status, from 0 to 255, if the outcome is Exited; else -1.
+	// ExitCode is the exit status, from 0 to 255, if the outcome is Exited; else -1, also for a
+	// command that timed out, which LangChain's tool has no exit code for either.
 	ExitCode int
 	// Signal is the number of the signal if the outcome is Signaled; else 0.
 	Signal int
@@ -99,8 +107,8 @@ type Result struct {
 	// kept on every outcome, unless [Spec.Filter] has blocked them.
 	Stdout, Stderr         []byte
 	StdoutInfo, StderrInfo StreamInfo
-	// LateBytes is how much background jobs have printed since the last result while no command ran. It was dropped. What they print
-	// while a command runs is among its output.
+	// LateBytes is how much background jobs have printed since the last result while no command ran, those of this command behind its
+	// end included. It was dropped. What they print while a command runs is among its output.
 	LateBytes int64
 	// Duration is how long the command ran, from when its turn had come.
 	Duration time.Duration
@@ -127,11 +135,15 @@ type Result struct {
 
 	text    *truncate.Transcript
 	blocked error // why the filter let the output not pass
+	ended   bool  // its container has ended with it
 }
 
 // Text renders the result for a model as LangChain's shell tool does, to the byte: the first lines of both streams in the order in
 // which they came, stderr's marked, then notices of what was left out, then the exit code if it is not 0. Outcomes which that tool does
 // not have are named on a last line. If [Spec.Filter] has blocked the output, only that is said.
+//
+// That tool tells nothing of what a command printed that timed out, nor of the tail of a long output, nor of a shell that was lost.
+// [Result.Render] does.
 func (r *Result) Text() string {
 	if r.blocked != nil {
 		return "Output blocked: " + r.blocked.Error() + "."

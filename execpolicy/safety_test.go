@@ -5,9 +5,11 @@ package execpolicy_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +22,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
@@ -215,6 +218,10 @@ func TestContainerInTheHostsNamespaceSignalsNobody(t *testing.T) {
 			decoy.SysProcAttr = &syscall.SysProcAttr{Credential: nobody()}
 			assert.NilError(t, decoy.Start())
 			defer decoy.Process.Kill()
+			policy := policy
+			if uid := os.Getuid(); uid != 0 {
+				policy.User = strconv.Itoa(uid)
+			}
 			s := open(t, policy, p.spec())
 			s.ok("kill -TERM " + strconv.Itoa(decoy.Process.Pid))
 			assert.ErrorContains(t, decoy.Wait(), "terminated")
@@ -222,6 +229,66 @@ func TestContainerInTheHostsNamespaceSignalsNobody(t *testing.T) {
 		flock(t, nobody())
 		everyRung(t, policy, p.spec())
 		p.killHolder(t, "shared", holdings["shared"])
+	})
+}
+
+// Podman's configuration can put every container into the host's process namespace.
+func TestPodmansConfigurationGivesNoHostsProcesses(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		if p.engine.Kind != dockercli.Podman {
+			return
+		}
+		conf := filepath.Join(t.TempDir(), "containers.conf")
+		assert.NilError(t, os.WriteFile(conf, []byte("[containers]\npidns = \"host\"\n"), 0o644))
+		e := *p.engine
+		e.Env = append(os.Environ(), "CONTAINERS_CONF="+conf)
+		policy := p.policy()
+		policy.Engine = &e
+		assert.Equal(t, open(t, policy, p.spec()).ok("[ $(ls -d /proc/[0-9]* | wc -l) -lt 20 ] && echo own"), "own")
+		compat := execpolicy.Compat()
+		compat.Engine, compat.Image = &e, p.image
+		argv, err := compat.Argv(&e, execpolicy.Spec{}, "name")
+		assert.NilError(t, err)
+		assert.Assert(t, slices.Contains(argv, "--pid=private"))
+	})
+}
+
+// What runs in a container is killed from inside only where the kernel or the engine says that
+// nothing of the host's is there.
+func TestOnlyWhatIsInsideIsKilledFromInside(t *testing.T) {
+	if os.Getuid() != 0 {
+		leftout.Skip(t, "only root can start a process of another user")
+	}
+	onEngines(t, func(t *testing.T, p place) {
+		const uid = 61234
+		decoy := exec.Command("sleep", "4847")
+		decoy.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+		assert.NilError(t, decoy.Start())
+		defer decoy.Wait()
+		defer decoy.Process.Kill()
+		for _, pids := range []string{"host", "own"} {
+			args := []string{"run", "-d", fmt.Sprint("--user=", uid), "--stop-signal=KILL"}
+			if pids == "host" {
+				args = append(args, "--pid=host")
+			}
+			for name, value := range p.labels {
+				args = append(args, "--label="+name+"="+value)
+			}
+			id := strings.TrimSpace(p.cli(t, append(args, p.image, "sh", "-c", "sleep 4848 & wait")...))
+			defer p.cli(t, "rm", "-f", id)
+			execpolicy.KillInside(t.Context(), p.engine, id)
+			running := func() bool {
+				return strings.TrimSpace(p.cli(t, "inspect", "--format={{.State.Running}}", id)) == "true"
+			}
+			if pids == "host" {
+				assert.Assert(t, running())
+				assert.NilError(t, decoy.Process.Signal(syscall.Signal(0)))
+				assert.Assert(t, statOf(decoy.Process.Pid)[2] != "Z")
+			} else {
+				// Process 1 gets no signal from inside; it ends with what it waits for.
+				wait(t, func() bool { return !running() }, "nothing was killed")
+			}
+		}
 	})
 }
 

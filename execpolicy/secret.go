@@ -34,7 +34,7 @@ type SecretSet interface {
 	open(ctx context.Context, c *conn) error
 	// give returns a command's environment with them, and what removes what they take inside, by the time left if that is not zero.
 	// After an error that has been done.
-	give(ctx context.Context, c *conn, env map[string]string, deadline time.Time) (all map[string]string, end func(left time.Time), err error)
+	give(ctx context.Context, c *conn, env map[string]string, deadline, left time.Time) (all map[string]string, end func(left time.Time), err error)
 }
 
 // known is what a session does not show. It holds no type of its own, for the same reason.
@@ -154,7 +154,7 @@ func (secrets Secrets) concealer() func(text string) string {
 	return (*values)(nil).with(secrets).conceal
 }
 
-func (Secrets) refuse() error { return fmt.Errorf("%w: only a session has Secrets", ErrInvalid) }
+func (Secrets) refuse() error { return errors.New("only a session has Secrets") }
 
 // values are what must not be seen. They don't change.
 type values struct {
@@ -434,8 +434,8 @@ func (secrets Secrets) put(t *transfer, env map[string]string) error {
 	return nil
 }
 
-func (secrets Secrets) give(ctx context.Context, c *conn, env map[string]string, deadline time.Time) (map[string]string, func(time.Time), error) {
-	t := &transfer{c: c, ctx: ctx, deadline: deadline}
+func (secrets Secrets) give(ctx context.Context, c *conn, env map[string]string, deadline, left time.Time) (map[string]string, func(time.Time), error) {
+	t := &transfer{c: c, ctx: ctx, deadline: deadline, left: left}
 	end := func(left time.Time) {
 		if !left.IsZero() {
 			t.left = left

@@ -35,7 +35,7 @@ func ExampleSecret() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(r.Text())
+	fmt.Println(r.Render(execpolicy.RenderOptions{}))
 }
 
 // Whoever prints a secret, or what holds it, prints its name.

@@ -102,7 +102,10 @@ func TestSecretsInWhatASessionRefuses(t *testing.T) {
 
 // A policy has no hand in secrets.
 func TestSecretsWithoutASession(t *testing.T) {
-	for _, p := range []execpolicy.Policy{execpolicy.DockerPolicy{}, execpolicy.Compat(), execpolicy.HostPolicy{}} {
+	engine := &dockercli.Engine{Path: "true", Remote: true} // no engine is asked
+	compat := execpolicy.Compat()
+	compat.Engine = engine
+	for _, p := range []execpolicy.Policy{execpolicy.DockerPolicy{Engine: engine}, compat, execpolicy.HostPolicy{}} {
 		for _, supervisor := range [][]string{nil, {"sh"}} {
 			_, err := p.Spawn(t.Context(), execpolicy.Spec{Command: []string{"true"}, Supervisor: supervisor, Secrets: execpolicy.Secrets{{Name: "A", Value: "hunter2"}}})
 			assert.ErrorIs(t, err, execpolicy.ErrInvalid)

@@ -1,10 +1,11 @@
 package execpolicy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
@@ -39,18 +41,65 @@ type Session struct {
 //
 // A program starts at most 8 sessions at a time, Restart included; more wait, and their [Limits.StartupTimeout] begins when their turn
 // has come. Neither a pull of the image nor a startup script holds up another's start.
+//
+// All that is wrong with the spec is reported at once, and with the policy too if that is a [Checker].
 func Start(ctx context.Context, p Policy, spec Spec) (*Session, error) {
-	if err := spec.validate(); err != nil {
-		return nil, err
+	return start(ctx, p, spec, nil)
+}
+
+// Check returns what keeps [Start] from starting such a session, as far as that is known without starting anything; nil if that is
+// nothing. Its error wraps [ErrInvalid] and says all that is wrong with the spec, and with the policy if that is a [Checker]. If
+// nothing is, it may be another error of the Checker's.
+func Check(ctx context.Context, p Policy, spec Spec) error {
+	invalid, refused := check(ctx, p, spec, nil)
+	return cmp.Or(invalid, refused)
+}
+
+// check is Check, with what is wrong with the first command. If nothing is wrong with that or the spec, the policy's own error is apart.
+func check(ctx context.Context, p Policy, spec Spec, command error) (invalid, refused error) {
+	invalid = spec.validate()
+	if command != nil {
+		if spec.Secrets != nil {
+			command = fmt.Errorf("%w%s", ErrInvalid, strings.TrimPrefix(spec.Secrets.concealer()(command.Error()), ErrInvalid.Error()))
+		}
+		invalid = problems.Join(invalid, command)
+	}
+	if c, ok := p.(Checker); ok {
+		refused = c.Check(ctx, spec.forPolicy())
+	}
+	// What has kept the policy from an answer is no problem of the spec.
+	if invalid != nil && errors.Is(refused, ErrInvalid) {
+		invalid = problems.Join(invalid, refused)
+	}
+	return invalid, refused
+}
+
+// start is Start for a session whose first command may be known, with what is wrong with that.
+func start(ctx context.Context, p Policy, spec Spec, command error) (*Session, error) {
+	invalid, refused := check(ctx, p, spec, command)
+	if invalid != nil {
+		return nil, invalid
 	}
 	if spec.Audit != nil {
 		spec.Audit = spec.Audit.session()
+	}
+	if refused != nil {
+		if spec.Audit != nil {
+			refused = spec.Audit.await(ctx, nil, EventFailed, refused)
+		}
+		return nil, refused
 	}
 	c, err := open(ctx, p, spec)
 	if err != nil {
 		return nil, err
 	}
 	return newSession(p, spec, c), nil
+}
+
+// forPolicy returns the spec as a policy gets it, which is to put no secrets anywhere.
+func (s Spec) forPolicy() Spec {
+	s.Supervisor, s.Secrets = shellwire.Boot(), nil
+	return s
 }
 
 // errRestart is why a session that is begun anew is ended.
@@ -69,10 +118,7 @@ func newSession(p Policy, spec Spec, c *conn) *Session {
 // Run runs one command in a session of its own. The session is closed when Run returns; an error that says it is not known to be gone
 // comes beside the result.
 func Run(ctx context.Context, p Policy, spec Spec, c Command) (*Result, error) {
-	if err := c.validate(); err != nil {
-		return nil, err
-	}
-	s, err := Start(ctx, p, spec)
+	s, err := start(ctx, p, spec, c.validate())
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +134,7 @@ func (s Spec) validate() error {
 		}
 	}
 	for _, script := range slices.Concat(s.Startup, s.Shutdown) {
-		if err := (Command{Script: script}).validate(); err != nil {
+		for _, err := range (Command{Script: script}).problems().WrappedErrors() {
 			errs = multierror.Append(errs, fmt.Errorf("script %q: %w", script, err))
 		}
 	}
@@ -97,9 +143,8 @@ func (s Spec) validate() error {
 
 // open spawns a process and makes a session's end of it. A cause that the policy can mend costs a second try.
 func open(ctx context.Context, p Policy, spec Spec) (*conn, error) {
-	spec.Supervisor = shellwire.Boot()
 	secrets := spec.Secrets
-	spec.Secrets = nil // no policy is to put them anywhere
+	spec = spec.forPolicy()
 	for try := 0; ; try++ {
 		proc, c, err := spawn(ctx, p, spec)
 		if err == nil {
@@ -147,6 +192,12 @@ func spawn(ctx context.Context, p Policy, spec Spec) (*Process, *conn, error) {
 }
 
 // Name returns the name of the container, or of whatever the policy started.
+//
+// A person can look inside with "docker exec -it NAME sh", or podman's. What runs so has the
+// container's user, limits and filter of system calls. But it is no command of the session:
+// [Spec.Approve], [Spec.Filter] and [Spec.Audit] do not see it, its output is not searched for
+// secrets, it does not have the session's environment, and it begins in the root directory. A
+// command that is ended takes down what was started so meanwhile.
 func (s *Session) Name() string { return s.current().proc.Name }
 
 // Done returns a channel that is closed when the session has ended, for whatever reason, and nothing of it is left that could be
@@ -218,6 +269,7 @@ func bound(ctx context.Context, others ...context.Context) (context.Context, con
 // wraps ErrStillThere if it is not known that everything is gone, wraps ErrBlocked if the output must not be seen, wraps ErrAudit if there
 // is no record of how it ended, or is that of one of the command's writers.
 func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
+	ctx, cmd.code = ours.TakeCode(ctx)
 	if err := cmd.validate(); err != nil {
 		if shown := s.Conceal(err.Error()); shown != err.Error() {
 			// It has a secret of the session in it.
@@ -246,8 +298,11 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 		return c.audit.run(ctx, cancel, c, cmd)
 	}
 	mine := ours.Marked(ctx)
-	if c.approve != nil && !mine {
-		if refused, err := c.ask(ctx, cmd); refused != nil || err != nil {
+	stdin := newSpool(cmd.Stdin)
+	if c.approve != nil && !mine && (cmd.code == nil || !cmd.code.Approved) {
+		// What was approved is what runs, whoever else has the caller's own.
+		cmd.Argv, cmd.Env = slices.Clone(cmd.Argv), maps.Clone(cmd.Env)
+		if refused, err := c.ask(ctx, cmd, stdin); refused != nil || err != nil {
 			return refused, err
 		}
 	}
@@ -255,22 +310,27 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 	if timeout == 0 {
 		timeout = c.limits.CommandTimeout
 	}
-	if err := c.readyFor(ctx, timeout); err != nil {
+	left := c.leftFor(timeout)
+	if err := c.readyFor(ctx, left); err != nil {
 		return nil, err
 	}
 	start := time.Now()
 	deadline := after(timeout)
+	if !left.IsZero() {
+		// A shell that had to be replaced first counts too.
+		deadline = earlier(deadline, left.Add(-c.limits.TerminationTimeout/2))
+	}
 
 	if cmd.Dir != "" && (c.dir == "" || strings.Contains(c.dir, "\n")) {
 		return nil, fmt.Errorf("%w: %q: the shell's own, to which it would have to go back, has no name that can be sent", ErrNoDir, c.conceal(cmd.Dir))
 	}
-	items, file, err := c.upload(ctx, cmd.Stdin, deadline)
+	items, file, err := c.upload(ctx, stdin, deadline)
 	if err != nil {
 		return nil, err
 	}
 	var end func(left time.Time)
 	if cmd.Secrets != nil {
-		if cmd.Env, end, err = cmd.Secrets.give(ctx, c, cmd.Env, deadline); err != nil {
+		if cmd.Env, end, err = cmd.Secrets.give(ctx, c, cmd.Env, deadline, left); err != nil {
 			return nil, err
 		}
 	}
@@ -295,13 +355,13 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 		in.room, errIn.room, in.full, errIn.full = room, room, full, full
 	}
 	exchange := func(before []item) reply {
-		return c.exchange(ctx, deadline, time.Time{}, append(before, item{data: cmd.unit(c.dir, file).Ops()}), in, errIn)
+		return c.exchange(ctx, deadline, left, append(before, item{data: cmd.unit(c.dir, file).Ops()}), in, errIn)
 	}
 	r := exchange(items)
 	if r.cause == nil && r.mark.NotRun && in.came+errIn.came == 0 {
 		// The command before this one had killed the shell as it ended, which shows only now.
 		c.unsaid = true
-		if err := c.readyFor(ctx, timeout); err != nil {
+		if err := c.readyFor(ctx, left); err != nil {
 			done := make(chan struct{})
 			close(done)
 			in.finish(done)
@@ -318,7 +378,7 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 		OOMBefore: c.oomKills, OOMAfter: r.oomAfter, Dir: c.dir, text: text,
 	}
 	c.out += errIn.came
-	errs := c.judge(ctx, res, r, cmd.Dir != "")
+	errs := c.judge(ctx, res, r, cmd.Dir != "", left)
 	if end != nil {
 		end(r.left)
 	}
@@ -355,26 +415,12 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 func (c *conn) lives() error {
 	select {
 	case <-c.over:
-		return c.why()
+		return c.lost()
 	case <-c.ended:
-		return c.why()
+		return c.lost()
 	default:
 		return nil
 	}
-}
-
-// ask waits for the caller's word on a command. The result is that of one that is refused.
-func (c *conn) ask(ctx context.Context, cmd Command) (*Result, error) {
-	err := leave(ctx, func() error { return c.approve(ctx, cmd) })
-	switch {
-	case c.lives() != nil:
-		return nil, c.why()
-	case ctx.Err() != nil:
-		return nil, fmt.Errorf("waiting for approval: %w", context.Cause(ctx))
-	case err == nil:
-		return nil, nil
-	}
-	return &Result{Outcome: Refused, ExitCode: -1, Cause: fmt.Errorf("%w: %w", ErrRefused, err), Dir: c.conceal(c.dir), OOMBefore: c.oomKills, OOMAfter: -1}, nil
 }
 
 // leave returns what f does, or the cause of the context if that ends first; then f, which is the caller's own, is left behind.
@@ -389,20 +435,22 @@ func leave(ctx context.Context, f func() error) error {
 	}
 }
 
-// readyFor is ready for a command that may run so long. Even one that has next to no time gets a shell; but its end comes in time.
-func (c *conn) readyFor(ctx context.Context, timeout time.Duration) error {
-	if timeout < 0 {
-		return c.ready(ctx, after(c.limits.StartupTimeout), time.Time{})
+// readyFor is ready for a command that must be over when nothing is left of its time, or that has no end if left is zero. Even one that
+// has next to no time gets a shell; but its end comes in time.
+func (c *conn) readyFor(ctx context.Context, left time.Time) error {
+	if left.IsZero() {
+		return c.ready(ctx, after(c.limits.StartupTimeout), left)
 	}
-	return c.ready(ctx, after(max(timeout, c.limits.TerminationTimeout/4)), after(timeout+c.limits.TerminationTimeout))
+	return c.ready(ctx, left.Add(-c.limits.TerminationTimeout/2), left)
 }
 
-// why returns the error for a container that has ended.
-func (c *conn) why() error {
-	if c.life.Err() != nil {
-		return fmt.Errorf("%w: %w", ErrEnded, context.Cause(c.life))
+// leftFor returns when a command that begins now and may run so long must be over; the zero time if the timeout is negative, for never.
+func (c *conn) leftFor(timeout time.Duration) time.Time {
+	if timeout < 0 {
+		return time.Time{}
 	}
-	return ErrEnded
+	// The timeout may be the largest that there is.
+	return after(timeout).Add(c.limits.TerminationTimeout)
 }
 
 // flushBy returns how long a command's writers may take.
@@ -419,7 +467,7 @@ func (c *conn) flushBy(r reply, deadline time.Time) time.Time {
 }
 
 // judge says how the command ended. What the library did stands first, then what the kernel did, then what the shell said.
-func (c *conn) judge(ctx context.Context, res *Result, r reply, moved bool) []error {
+func (c *conn) judge(ctx context.Context, res *Result, r reply, moved bool, left time.Time) []error {
 	var errs []error
 	if r.endErr != nil {
 		errs = append(errs, r.endErr)
@@ -428,12 +476,13 @@ func (c *conn) judge(ctx context.Context, res *Result, r reply, moved bool) []er
 		res.Dir = ""
 	}
 	res.StateLost = r.died || r.lost || c.unsaid
+	res.ended = r.lost
 	c.unsaid = false
 	if r.mark.Kind == shellwire.End && !r.died && !moved {
 		c.dir = r.mark.Dir
 		res.Dir = c.dir
 	}
-	end := ending{cause: r.cause, lost: r.lost, status: r.mark.Status}
+	end := ending{cause: r.cause, lost: r.lost, status: r.mark.Status, signal: r.mark.Signal}
 	switch {
 	case r.cause != nil:
 		if !r.gone && !r.unsent && c.proc.OwnPIDNamespace && r.endErr == nil {
@@ -441,14 +490,15 @@ func (c *conn) judge(ctx context.Context, res *Result, r reply, moved bool) []er
 		}
 	case r.lost:
 		// What could not say whether the container is there knows nothing of its end either.
-		end.oom = r.endErr == nil && c.oomKilled(ctx, r.left)
+		end.oom = r.endErr == nil && c.oomKilled(r.left)
 	case r.mark.Status != 0 && !r.mark.NoDir && c.oomKills >= 0:
 		var l reply
-		res.OOMAfter, _, l = c.look(ctx, after(c.limits.TerminationTimeout))
+		res.OOMAfter, _, l = c.look(ctx, earlier(after(c.limits.TerminationTimeout), left))
 		if l.lost || l.died {
 			res.Dir, res.StateLost = "", true
 		}
-		end.oom = res.OOMAfter > res.OOMBefore || l.lost && l.endErr == nil && c.oomKilled(ctx, l.left)
+		res.ended = l.lost
+		end.oom = res.OOMAfter > res.OOMBefore || l.lost && l.endErr == nil && c.oomKilled(l.left)
 		if l.endErr != nil {
 			errs = append(errs, l.endErr)
 		}
@@ -462,25 +512,14 @@ func (c *conn) judge(ctx context.Context, res *Result, r reply, moved bool) []er
 		errs = append(errs, r.cause)
 	case SessionLost, OOMKilled:
 		if r.lost {
-			errs = append(errs, fmt.Errorf("%w; the container's program exited with status %d", ErrEnded, c.proc.exitCode()))
+			errs = append(errs, c.lost())
 		}
 	case Signaled:
-		res.Signal = sigkill
+		res.Signal = cmp.Or(r.mark.Signal, sigkill)
 	case Exited:
 		res.ExitCode = r.mark.Status
 	}
 	return errs
-}
-
-// oomKilled reports whether the engine knows that the container was ended for memory.
-func (c *conn) oomKilled(ctx context.Context, left time.Time) bool {
-	if c.proc.OOMKilled == nil {
-		return false
-	}
-	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), left)
-	defer cancel()
-	killed, _ := c.proc.OOMKilled(ctx)
-	return killed
 }
 
 const sigkill = 9
@@ -491,6 +530,7 @@ type ending struct {
 	lost   bool  // the container has ended
 	oom    bool  // the kernel killed for memory meanwhile
 	status int   // the shell's word, -1 if the shell was killed
+	signal int   // what killed the program, 0 if it is not known that one did
 }
 
 // outcome is the order of [Outcome].
@@ -506,7 +546,7 @@ func (e ending) outcome() Outcome {
 		return OOMKilled
 	case e.lost:
 		return SessionLost
-	case e.status < 0:
+	case e.status < 0, e.signal > 0:
 		return Signaled
 	}
 	return Exited
@@ -525,7 +565,7 @@ func (k *sink) taken() ([]byte, StreamInfo) {
 }
 
 // upload reads a command's stdin, and returns what sends it into a file inside, and the file's name.
-func (c *conn) upload(ctx context.Context, stdin io.Reader, deadline time.Time) ([]item, string, error) {
+func (c *conn) upload(ctx context.Context, stdin *spool, deadline time.Time) ([]item, string, error) {
 	if stdin == nil {
 		return nil, "", nil
 	}
@@ -536,7 +576,7 @@ func (c *conn) upload(ctx context.Context, stdin io.Reader, deadline time.Time) 
 	}
 	read := make(chan []byte, 1)
 	err := leave(ctx, func() error {
-		data, err := io.ReadAll(io.LimitReader(stdin, MaxStdin+1))
+		data, err := stdin.all(ctx)
 		read <- data
 		return err
 	})
@@ -631,7 +671,7 @@ func (c *conn) shutdown(scripts []string) error {
 		}
 		err := c.ready(context.Background(), after(c.limits.StartupTimeout), time.Time{})
 		if err == nil {
-			err = c.script(context.Background(), "shutdown", script, c.closeTimeout())
+			err = c.script(context.Background(), "shutdown", script, after(c.closeTimeout()), time.Time{})
 		}
 		errs = append(errs, err)
 	}

@@ -27,11 +27,16 @@ type stream struct {
 	sink   *sink  // takes what it prints
 	marks  *marks // takes those that end it
 	// words are the first that came before any mark: an engine's, if it failed.
-	words   truncate.Buffer
-	marked  bool
-	death   shellwire.Mark // the last worker's that ended
-	idle    int            // bytes since the last command
-	dropped int64
+	words  truncate.Buffer
+	marked bool
+	death  shellwire.Mark // the last worker's that ended
+	// last takes what comes on stderr while no command runs: an engine's words, if that ends the session, or a background job's. It is nil
+	// if nothing came since the last command; lastIn is where it passes filter first, and lastWords what was kept of it at the end.
+	last, lastIn *sink
+	filter       func(io.Writer) io.WriteCloser
+	lastWords    string
+	idle         int // bytes since the last command
+	dropped      int64
 }
 
 // An event is a mark that ended a command, and where it was seen.
@@ -86,6 +91,7 @@ func (s *stream) loop() {
 		copy(buf, data[len(data)-held:])
 		if err != nil {
 			s.parser.Flush(buf[:held])
+			s.lastWords = s.endLast()
 		}
 		pause := s.idle > idleBytes && s.tag == ""
 		if pause {
@@ -125,14 +131,17 @@ func (s *stream) unclear() bool {
 func (s *stream) begin(tag string, worker int, fromMark bool, sink *sink, marks *marks) {
 	s.mu.Lock()
 	s.tag, s.worker, s.open, s.behind, s.sink, s.marks, s.idle = tag, worker, !fromMark, fromMark, sink, marks, 0
+	s.endLast()
 	s.mu.Unlock()
 	poke(s.wake)
 }
 
-// end makes the stream hand nothing more to the sink, and returns how many bytes were dropped since the last call.
-func (s *stream) end() int64 {
+// end makes the stream hand nothing more to the sink, and returns how many bytes were dropped since the last call. What is kept of those
+// that come next passes the filter, if there is one.
+func (s *stream) end(filter func(io.Writer) io.WriteCloser) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.filter = filter
 	s.tag, s.open, s.sink, s.marks = "", false, nil, nil
 	n := s.dropped
 	s.dropped = 0
@@ -154,6 +163,12 @@ func (s *stream) output(b []byte) {
 	default:
 		s.dropped += int64(len(b))
 		s.idle += len(b)
+		if !s.stdout {
+			if s.last == nil {
+				s.lastIn, s.last = newSink(s.filter, wordsKept, nil, nil)
+			}
+			s.lastIn.Write(b)
+		}
 	}
 }
 
@@ -198,6 +213,15 @@ func (s *stream) said() []byte {
 	return s.words.Bytes()
 }
 
+// endLast ends what takes the words between commands, and returns what it has.
+func (s *stream) endLast() (words string) {
+	if s.last != nil {
+		words = s.last.said(s.lastIn)
+		s.last = nil
+	}
+	return words
+}
+
 // died reports whether the worker of a generation has ended.
 func (s *stream) died(generation int) bool {
 	s.mu.Lock()
@@ -238,6 +262,20 @@ func newSink(filter func(io.Writer) io.WriteCloser, limit int, text, w io.Writer
 		return out, out
 	}
 	return &sink{filter: filter(out), relay: out.relay}, out
+}
+
+// inTurn returns a filter's function that is called once at a time: the words between commands
+// come on a goroutine of their own.
+func inTurn(filter func(io.Writer) io.WriteCloser) func(io.Writer) io.WriteCloser {
+	if filter == nil {
+		return nil
+	}
+	var mu sync.Mutex
+	return func(w io.Writer) io.WriteCloser {
+		mu.Lock()
+		defer mu.Unlock()
+		return filter(w)
+	}
 }
 
 // free makes the stream wait for the caller's writer no more.

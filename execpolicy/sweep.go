@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
@@ -73,6 +74,12 @@ func sweep(ctx context.Context, e *dockercli.Engine, name string) (removed bool,
 	}
 	// The name may be another's by now; the ID never is.
 	c := &container{engine: e, name: found.ID, ownPIDs: found.OwnPIDs}
+	if found.Running && found.OwnPIDs && !e.Remote {
+		first := findFirst(found.Name, 0)
+		c.first.Store(&first)
+	}
+	// What may run inside is ended before the engine is asked to remove it.
+	c.answered.Store(found.Running)
 	switch found.Labels[labelKeep] {
 	case "true":
 		c.keep = true
@@ -83,8 +90,9 @@ func sweep(ctx context.Context, e *dockercli.Engine, name string) (removed bool,
 	default:
 		return false, nil
 	}
-	defer c.help(ctx).Stop()
-	if err := c.end(ctx); err != nil {
+	inside := sync.OnceValue(func() <-chan struct{} { return c.killInside(ctx) })
+	defer c.help(ctx, inside).Stop()
+	if err := c.end(ctx, inside); err != nil {
 		return false, fmt.Errorf("%w: %w", ErrStillThere, err)
 	}
 	return !c.keep, nil

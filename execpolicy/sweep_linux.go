@@ -3,7 +3,6 @@ package execpolicy
 import (
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 )
 
@@ -35,8 +34,5 @@ func ended(pid int, start uint64) bool {
 // its own has its parent's.
 func ownProc() bool {
 	status, _ := os.ReadFile("/proc/self/status")
-	_, rest, _ := strings.Cut(string(status), "\nNSpid:")
-	line, _, _ := strings.Cut(rest, "\n")
-	// It lists this process's number in every namespace from that of /proc down to its own.
-	return len(strings.Fields(line)) == 1
+	return len(nsPIDs(string(status))) == 1
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
 var (
@@ -108,6 +109,10 @@ type attestation struct {
 // begin finds the engine and asks it for its versions.
 func begin(ctx context.Context, p execpolicy.DockerPolicy, spec execpolicy.Spec, o Options) (*attestation, error) {
 	if err := o.validate(); err != nil {
+		// With what is wrong with the rest.
+		if rest := execpolicy.Check(ctx, p, spec); errors.Is(rest, execpolicy.ErrInvalid) {
+			err = problems.Join(err, rest)
+		}
 		return nil, err
 	}
 	// Of two that could be found, it is the one that sessions use.

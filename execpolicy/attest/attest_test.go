@@ -95,14 +95,13 @@ func TestPolicyIsInForceAsAsked(t *testing.T) {
 			leftout.Skip(t, "a remote engine can mount nothing of this machine")
 		}
 		p, spec := hardened(e)
-		spec.Workspace = t.TempDir()
+		spec.Workspace = enginetest.OrdinaryDir(t)
 		uid, gid := os.Getuid(), os.Getgid()
 		if uid == 0 {
-			uid, gid = 12345, 23456
+			uid, gid = enginetest.UID, enginetest.GID
 		}
-		assert.NilError(t, os.Chown(spec.Workspace, uid, gid))
 		p.WorkspaceReadOnly = true
-		p.Mounts = []dockercli.Mount{{Source: t.TempDir(), Target: "/opt/in put/"}, {Source: t.TempDir(), Target: "/opt/out", Writable: true}}
+		p.Mounts = []dockercli.Mount{{Source: t.TempDir(), Target: "/opt/in put/"}, {Source: enginetest.OrdinaryDir(t), Target: "/opt/out", Writable: true}}
 		p.Tmpfs = map[string]int64{"/var/cache/": 1 << 20}
 		p.AddCapabilities = []string{"CAP_CHOWN", "net_raw"}
 		p.MemoryBytes, p.CPUs, p.PidsLimit = 64<<20, "0.3", 64
@@ -111,7 +110,7 @@ func TestPolicyIsInForceAsAsked(t *testing.T) {
 		assert.NilError(t, err)
 		defer s.Close()
 		for name, asked := range map[attest.Protection]string{
-			attest.User: "the workspace's owner", attest.NoCapabilities: "none but CHOWN NET_RAW", attest.MemoryLimit: "64 MiB", attest.CPULimit: "0.3",
+			attest.User: "the workspace's owner, or 65534:65534", attest.NoCapabilities: "none but CHOWN NET_RAW", attest.MemoryLimit: "64 MiB", attest.CPULimit: "0.3",
 			attest.TmpfsFlags: "/.cofferdam 36 MiB, /var/cache 1 MiB, nosuid, nodev", attest.NoHostMounts: "none but /opt/in put ro, /opt/out rw, /workspace ro",
 		} {
 			assert.Check(t, cmp.Equal(r.Finding(name).Asked, asked))
@@ -171,6 +170,10 @@ var weakenings = []weakening{
 	{name: "a capability", off: attest.NoCapabilities, change: func(p *execpolicy.DockerPolicy) { p.AddCapabilities = []string{"NET_BIND_SERVICE"} }},
 	{name: "new privileges", off: attest.NoNewPrivileges, change: func(p *execpolicy.DockerPolicy) { p.AllowNewPrivileges = true }},
 	{name: "no seccomp", off: attest.Seccomp, flag: "security-opt=seccomp=unconfined"},
+	{name: "the engine's seccomp", off: attest.Seccomp, change: func(p *execpolicy.DockerPolicy) { p.EngineSeccomp = true }},
+	{name: "another seccomp", off: attest.Seccomp, change: func(p *execpolicy.DockerPolicy) {
+		p.SeccompProfile = `{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["swapon"], "action": "SCMP_ACT_ERRNO"}]}`
+	}},
 	{name: "root", off: attest.User, change: func(p *execpolicy.DockerPolicy) { p.User = "0:0" }},
 	{name: "another user", off: attest.User, change: func(p *execpolicy.DockerPolicy) { p.User = "1234:1234" }},
 	{name: "more memory", off: attest.MemoryLimit, change: func(p *execpolicy.DockerPolicy) { p.MemoryBytes = 1 << 30 }},
@@ -260,8 +263,8 @@ func TestStartRefuses(t *testing.T) {
 		}
 		p, spec := hardened(e)
 		dir := t.TempDir()
+		assert.NilError(t, os.Chmod(dir, 0o777)) // for whoever the session's user is
 		spec.Workspace = dir
-		p.User = "0:0" // the workspace is the test's
 		p.ExtraRunArgs, p.AllowUnsafeArgs = []string{"--pids-limit=-1"}, []string{"pids-limit"}
 		spec.Startup = []string{"echo ran >/workspace/ran"}
 		prepared := false

@@ -8,12 +8,17 @@
 //
 // Each protection is looked at from both sides.
 //
-// From inside, over the session's own pipes and with builtins of its shell only: the capabilities, the flag against new privileges, the
+// From inside, over the session's own pipes and mostly with builtins of its shell: the capabilities, the flag against new privileges, the
 // filter of system calls, the user, the mounts and their flags, what can be written to, the network's links and routes, the limits of the
 // control group in either version, the processes, the devices, what is hidden in /proc, and whether process 1 can be opened. Where the shell
 // is bash, or Python is there, it also tries to send a datagram to 192.0.2.1, an address that is nobody's.
 //
-// From outside, by the engine's inspect: what it says it has applied.
+// The filter of system calls is tried with what the image has: chmod makes a file of its own set-uid, unshare a user namespace, renice or
+// nice lowers a priority, Python begins with io_uring. Each is refused, allowed or not tried. Of these the library's own filter allows none;
+// if one is allowed, it is not in force. What the engine's filter or a caller's allows is told, and not judged.
+//
+// From outside, by the engine's inspect: what it says it has applied. Docker tells the text of a filter that it was given, which is compared
+// with what was sent. Podman tells only where its client has read it.
 //
 // A protection is in force if it is seen from inside and the engine does not say otherwise. What can't be seen from inside is unknown,
 // and is not enough where it is required.
@@ -29,9 +34,11 @@
 // word. An attestation that holds against an image that nobody trusts takes a look from the host, which an engine on another machine does
 // not allow. And nothing here looks for bugs in the kernel.
 //
-// gVisor keeps process 1 neither unreadable nor from being stopped, and shows no limits: there the lifeline and the limits are not seen to
-// be in force, the report names the guard process on the host as the second line, and who uses it names in [Options] what is required. That
-// is how gVisor is known to be: attest itself has not been tried on it, nor with control groups of version 2.
+// gVisor keeps process 1 neither unreadable nor from being stopped, shows no limits, and reads no
+// filter of system calls: there the lifeline, the limits and a filter that is not the engine's
+// are not seen to be in force, the report names the guard process on the host as the second line,
+// and who uses it names in [Options] what is required. That is how gVisor is known to be: attest
+// itself has not been tried on it, nor with control groups of version 2.
 //
 // # Weak engines
 //

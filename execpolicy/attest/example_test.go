@@ -61,7 +61,7 @@ func ExampleReport() {
 }
 
 func ExampleFinding() {
-	f := attest.Finding{Protection: attest.Seccomp, Asked: "a filter", InForce: attest.Yes, Inside: "Seccomp 2"}
+	f := attest.Finding{Protection: attest.Seccomp, Asked: "the library's", InForce: attest.Yes, Inside: "Seccomp 2; refused: set-uid files"}
 	if f.Asked != "" && f.InForce != attest.Yes {
 		fmt.Println(f.Protection, "was asked for and is not in force:", f.Inside, f.Outside)
 	}

@@ -26,7 +26,8 @@ type facts struct {
 	exists   map[string]bool
 	devices  []string // each with its class, as in "c /dev/null"
 	writable []string
-	reach    string // how the attempt ended to reach out
+	reach    string            // how the attempt ended to reach out
+	calls    map[string]string // "allowed" or "refused", by what a filter of system calls may refuse
 }
 
 // A mount is a line of mountinfo.
@@ -40,7 +41,7 @@ func (m mount) has(option string) bool { return slices.Contains(m.options, optio
 // parseFacts reads what was printed inside. Lines that it does not know mean nothing, and what is missing is not there: whoever looks at a
 // fact has to see whether its file was read.
 func parseFacts(text string) *facts {
-	f := &facts{read: map[string]bool{}, status: map[string][]string{}, values: map[string][]string{}, exists: map[string]bool{}}
+	f := &facts{read: map[string]bool{}, status: map[string][]string{}, values: map[string][]string{}, exists: map[string]bool{}, calls: map[string]string{}}
 	for line := range strings.Lines(text) {
 		line, ended := strings.CutSuffix(line, "\n")
 		if !ended {
@@ -99,6 +100,9 @@ func parseFacts(text string) *facts {
 			f.writable = append(f.writable, unescape(rest))
 		case "reach":
 			f.reach = rest
+		case "call":
+			how, what, _ := strings.Cut(rest, " ")
+			f.calls[what] = how
 		}
 	}
 	return f

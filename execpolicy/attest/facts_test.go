@@ -1,12 +1,15 @@
 package attest_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
@@ -82,6 +85,12 @@ func TestInside(t *testing.T) {
 		{"none", attest.NoCapabilities, caps("0", "0", "0", "0", "0"), attest.Yes},
 		{"a set is missing", attest.NoCapabilities, "status CapPrm: 0\n", attest.Unknown},
 
+		{"a filter, of which nothing is tried", attest.Seccomp, "status Seccomp:\t2\n", attest.Yes},
+		{"all is refused", attest.Seccomp, "status Seccomp:\t2\ncall refused set-uid files\ncall refused priorities\n", attest.Yes},
+		{"one is allowed", attest.Seccomp, "status Seccomp:\t2\ncall refused set-uid files\ncall allowed priorities\n", attest.No},
+		{"no filter", attest.Seccomp, "status Seccomp:\t0\ncall refused set-uid files\n", attest.No},
+		{"who knows", attest.Seccomp, "call refused set-uid files\n", attest.Unknown},
+
 		{"a set-uid user", attest.User, "status Uid: 65534 0 0 0\nstatus Gid: 65534 65534 65534 65534\n", attest.No},
 
 		{"a bind of the host's null", attest.NoHostMounts, mounts + "mount 2 1 0:5 /null /dev/null rw - devtmpfs udev rw\n", attest.Yes},
@@ -139,8 +148,9 @@ func TestInsideAsAsked(t *testing.T) {
 		{attest.NoCapabilities, caps("0", "2003", "2001", "2001", "0"), attest.No},
 		{attest.CPULimit, "cgroup2\nvalue cpu.max 25000 100000\n", attest.Yes},
 		{attest.CPULimit, "cgroup2\nvalue cpu.max 30000 100000\n", attest.No},
-		{attest.User, "status Uid: 1000 1000 1000 1000\nstatus Gid: 0 0 0 0\n", attest.Yes},
-		{attest.User, "status Uid: 1001 1001 1001 1001\nstatus Gid: 0 0 0 0\n", attest.No},
+		{attest.User, "status Uid: 1000 1000 1000 1000\nstatus Gid: 1000 1000 1000 1000\n", attest.Yes},
+		{attest.User, "status Uid: 1000 1000 1000 1000\nstatus Gid: 0 0 0 0\n", attest.No},
+		{attest.User, "status Uid: 1001 1001 1001 1001\nstatus Gid: 1000 1000 1000 1000\n", attest.No},
 		{attest.NoHostMounts, mounts + "mount 2 1 8:1 /srv /srv ro - ext4 x rw\nmount 3 1 8:1 /home/me /workspace rw - ext4 x rw\n", attest.Yes},
 		{attest.NoHostMounts, mounts + "mount 2 1 8:1 /srv /srv rw - ext4 x rw\nmount 3 1 8:1 /home/me /workspace rw - ext4 x rw\n", attest.No},
 		{attest.NoHostMounts, mounts + "mount 3 1 8:1 /home/me /workspace rw - ext4 x rw\n", attest.No},
@@ -186,11 +196,102 @@ func TestInsideBelowMounts(t *testing.T) {
 	}
 }
 
-// A name may be root's in the image.
-func TestUserByName(t *testing.T) {
-	for seen, want := range map[string]attest.State{"65534": attest.Yes, "0": attest.No} {
-		answer := "status Uid: " + strings.Repeat(" "+seen, 4) + "\nstatus Gid: 0 0 0 0\n"
-		assert.Equal(t, attest.Inside(execpolicy.DockerPolicy{User: "nobody"}, execpolicy.Spec{}, attest.User, answer), want)
+// What another filter allows is told, and not judged: it is what was asked for.
+func TestSeccompAsAsked(t *testing.T) {
+	const own = `{"defaultAction": "SCMP_ACT_ALLOW", "comment": "a \" b"}`
+	const colon = `{"defaultAction":"SCMP_ACT_ALLOW","comment":"seccomp: mine"}`
+	for _, c := range []struct {
+		policy execpolicy.DockerPolicy
+		asked  string
+		option string
+		want   attest.State // of the engine's word
+	}{
+		{execpolicy.DockerPolicy{}, "the library's", "seccomp=" + compactDefault, attest.Yes},
+		{execpolicy.DockerPolicy{SeccompProfile: colon}, "the caller's", "seccomp=" + colon, attest.Yes},
+		{execpolicy.DockerPolicy{SeccompProfile: colon}, "the caller's", "seccomp:" + colon, attest.Yes},
+		{execpolicy.DockerPolicy{EngineSeccomp: true}, "the engine's", "", attest.Yes},
+		{execpolicy.DockerPolicy{EngineSeccomp: true}, "the engine's", "seccomp=unconfined", attest.No},
+		{execpolicy.Compat(), "the engine's", "", attest.Yes},
+		{execpolicy.DockerPolicy{SeccompProfile: own}, "the caller's", `seccomp={"defaultAction":"SCMP_ACT_ALLOW","comment":"a \" b"}`, attest.Yes},
+		{execpolicy.DockerPolicy{SeccompProfile: own}, "the caller's", `seccomp={"defaultAction":"SCMP_ACT_ALLOW","comment":"a \"b"}`, attest.No},
+		{execpolicy.DockerPolicy{SeccompProfile: own}, "the caller's", "", attest.No},
+	} {
+		s := &dockercli.Settings{SecurityOpt: []string{c.option}}
+		assert.Check(t, cmp.Equal(attest.Outside(c.policy, execpolicy.Spec{}, attest.Seccomp, s), c.want), "%s %s", c.asked, c.option)
+		answer := "status Seccomp:\t2\ncall allowed priorities\nend\n"
+		for _, f := range attest.Judge(c.policy, execpolicy.Spec{}, answer, s) {
+			if f.Protection == attest.Seccomp {
+				assert.Check(t, cmp.Equal(f.Asked, c.asked))
+				assert.Check(t, strings.Contains(f.Inside, "allowed: priorities"), f.Inside)
+				assert.Check(t, (f.InForce == attest.Yes) == (c.want == attest.Yes && c.asked != "the library's"), "%+v", f)
+			}
+		}
+	}
+}
+
+// GVisor reads no filter.
+func TestSeccompUnderGVisor(t *testing.T) {
+	const refused, allowed = "status Seccomp:\t0\ncall refused priorities\nend\n", "status Seccomp:\t0\ncall allowed priorities\nend\n"
+	for _, c := range []struct {
+		policy execpolicy.DockerPolicy
+		option string
+		answer string
+		want   attest.State
+	}{
+		{execpolicy.DockerPolicy{}, "seccomp=" + compactDefault, refused, attest.Unknown},
+		{execpolicy.DockerPolicy{}, "seccomp=" + compactDefault, allowed, attest.No},
+		{execpolicy.DockerPolicy{EngineSeccomp: true}, "", allowed, attest.Yes},
+	} {
+		c.policy.Runtime = "runsc"
+		s := &dockercli.Settings{Runtime: "runsc"}
+		if c.option != "" {
+			s.SecurityOpt = []string{c.option}
+		}
+		for _, f := range attest.Judge(c.policy, execpolicy.Spec{}, c.answer, s) {
+			if f.Protection == attest.Seccomp {
+				assert.Check(t, cmp.Equal(f.InForce, c.want), "%+v", f)
+			}
+		}
+	}
+}
+
+// Root, and root's group, are no user's that the policy does not name them for.
+func TestUserIsNotRoot(t *testing.T) {
+	workspace, mount := execpolicy.Spec{Workspace: "/home/me"}, []dockercli.Mount{{Source: "/srv", Target: "/srv"}}
+	for _, c := range []struct {
+		policy           execpolicy.DockerPolicy
+		spec             execpolicy.Spec
+		uid, gid, groups string
+		want             attest.State
+		noted            bool
+	}{
+		{execpolicy.DockerPolicy{}, execpolicy.Spec{}, "65534", "65534", "65534", attest.Yes, false},
+		{execpolicy.DockerPolicy{}, execpolicy.Spec{}, "65534", "65534", "0 65534", attest.No, true},
+		{execpolicy.DockerPolicy{}, workspace, "1000", "1000", "", attest.Yes, false},
+		{execpolicy.DockerPolicy{}, workspace, "0", "0", "0", attest.No, true},
+		{execpolicy.DockerPolicy{}, workspace, "1000", "0", "", attest.No, true},
+		{execpolicy.DockerPolicy{}, workspace, "1000", "1000", "10 0", attest.No, true},
+		{execpolicy.DockerPolicy{Mounts: mount}, execpolicy.Spec{}, "1000", "1000", "1000", attest.Yes, false},
+		{execpolicy.DockerPolicy{Mounts: mount}, execpolicy.Spec{}, "0", "1000", "", attest.No, true},
+		// A name may be root's in the image.
+		{execpolicy.DockerPolicy{User: "nobody"}, execpolicy.Spec{}, "65534", "65534", "", attest.Yes, false},
+		{execpolicy.DockerPolicy{User: "nobody"}, execpolicy.Spec{}, "0", "65534", "", attest.No, true},
+		{execpolicy.DockerPolicy{User: "nobody"}, execpolicy.Spec{}, "65534", "0", "", attest.No, true},
+		{execpolicy.DockerPolicy{User: "1000"}, execpolicy.Spec{}, "1000", "0", "", attest.No, true},
+		// Who names it has it, and the report says so.
+		{execpolicy.DockerPolicy{User: "1000:0"}, execpolicy.Spec{}, "1000", "0", "0", attest.Yes, true},
+		{execpolicy.DockerPolicy{User: "1000:0"}, execpolicy.Spec{}, "0", "0", "0", attest.No, true},
+		{execpolicy.DockerPolicy{User: "1000:root"}, workspace, "1000", "0", "0", attest.Yes, true},
+		{execpolicy.DockerPolicy{User: "0:0"}, execpolicy.Spec{}, "0", "0", "0", attest.No, true},
+		{execpolicy.DockerPolicy{User: "root"}, execpolicy.Spec{}, "0", "0", "0", attest.No, true},
+	} {
+		answer := "status Uid:" + strings.Repeat(" "+c.uid, 4) + "\nstatus Gid:" + strings.Repeat(" "+c.gid, 4) + "\nstatus Groups: " + c.groups + "\nend\n"
+		r := attest.Report{Findings: attest.Judge(c.policy, c.spec, answer, &dockercli.Settings{User: "1"})}
+		f := r.Finding(attest.User)
+		assert.Check(t, cmp.Equal(attest.Inside(c.policy, c.spec, attest.User, answer), c.want), "%q %s", c.policy.User, answer)
+		assert.Check(t, cmp.Equal(strings.Contains(f.Note, "a weakness: what runs inside is root"), c.noted), "%q %s: %+v", c.policy.User, answer, f)
+		root := c.policy.User == "0:0" || c.policy.User == "root"
+		assert.Check(t, cmp.Equal(f.Asked == "", root), "%+v", f)
 	}
 }
 
@@ -207,11 +308,20 @@ func TestAnswerIsWhole(t *testing.T) {
 	}
 }
 
+// compactDefault is the library's filter as docker tells it.
+var compactDefault = func() string {
+	var b bytes.Buffer
+	if err := json.Compact(&b, []byte(execpolicy.DefaultSeccompProfile())); err != nil {
+		panic(err)
+	}
+	return b.String()
+}()
+
 // settings returns what an engine says of a session of the zero policy, changed.
 func settings(change func(s *dockercli.Settings)) *dockercli.Settings {
 	s := &dockercli.Settings{
 		ReadOnly: true, Network: "none", IPC: "private", User: "65534:65534", Runtime: "runc", CapDrop: []string{"ALL"},
-		SecurityOpt: []string{"no-new-privileges"}, MaskedPaths: []string{"/proc/kcore"}, Tmpfs: map[string]string{},
+		SecurityOpt: []string{"no-new-privileges", "seccomp=" + compactDefault}, MaskedPaths: []string{"/proc/kcore"}, Tmpfs: map[string]string{},
 		Memory: 512 << 20, MemorySwap: 512 << 20, NanoCPUs: 1e9, PidsLimit: 256,
 	}
 	for dir, size := range attest.ZeroTmpfs() {
@@ -246,6 +356,13 @@ func TestOutside(t *testing.T) {
 		{attest.NoNewPrivileges, func(s *dockercli.Settings) { s.SecurityOpt = []string{"no-new-privileges", "no-new-privileges=false"} }, attest.No},
 		{attest.Seccomp, func(s *dockercli.Settings) { s.SecurityOpt = []string{"seccomp=unconfined"} }, attest.No},
 		{attest.Seccomp, func(s *dockercli.Settings) { s.Privileged = true }, attest.No},
+		{attest.Seccomp, func(s *dockercli.Settings) { s.SecurityOpt = nil }, attest.No},
+		{attest.Seccomp, func(s *dockercli.Settings) { s.SecurityOpt = append(s.SecurityOpt, "seccomp=unconfined") }, attest.No},
+		{attest.Seccomp, func(s *dockercli.Settings) {
+			s.SecurityOpt = append(s.SecurityOpt, `seccomp={"defaultAction":"SCMP_ACT_ALLOW"}`)
+		}, attest.No},
+		{attest.Seccomp, func(s *dockercli.Settings) { s.SecurityOpt = append(s.SecurityOpt, "seccomp=/tmp/x.json") }, attest.No},
+		{attest.Seccomp, func(s *dockercli.Settings) { s.SecurityOpt = []string{"seccomp=/dev/fd/3"} }, attest.Unknown},
 		{attest.User, func(s *dockercli.Settings) { s.User = "" }, attest.No},
 		{attest.MemoryLimit, func(s *dockercli.Settings) { s.Memory = 0 }, attest.No},
 		{attest.MemoryLimit, func(s *dockercli.Settings) { s.Memory++ }, attest.No},
@@ -289,8 +406,6 @@ func TestLifelineOfGVisor(t *testing.T) {
 			assert.Equal(t, f.InForce, attest.No)
 			assert.Assert(t, strings.Contains(f.Note, "the second line is the guard process on the host"), f.Note)
 			assert.Assert(t, strings.Contains(f.Note, "gVisor"), f.Note)
-		case attest.Seccomp:
-			assert.Equal(t, f.InForce, attest.Yes)
 		case attest.MemoryLimit:
 			assert.Equal(t, f.InForce, attest.Unknown)
 		}
@@ -332,6 +447,7 @@ func FuzzFacts(f *testing.F) {
 func TestDefaultsAreThePolicys(t *testing.T) {
 	line, err := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "/bin/sh"}}.Explain(t.Context(), execpolicy.Spec{})
 	assert.NilError(t, err)
+	line, _, _ = strings.Cut(line, "\n") // the filter follows
 	words := strings.Fields(line)
 	for _, flag := range attest.ZeroFlags() {
 		assert.Check(t, slices.Contains(words, flag), "%s is not in %s", flag, line)

@@ -28,7 +28,7 @@ func TestHooksHaveNoPart(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		p, spec := hardened(e)
 		spec.Filter = func(io.Writer) io.WriteCloser { return wall{} }
-		spec.Approve = func(context.Context, execpolicy.Command) error { return errHook }
+		spec.Approve = func(context.Context, execpolicy.Request) error { return errHook }
 		o := attest.Options{Require: possible(t, e)}
 		s, started, err := attest.Start(t.Context(), p, spec, o)
 		assert.NilError(t, err)

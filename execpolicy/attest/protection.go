@@ -26,9 +26,10 @@ const (
 	NoCapabilities Protection = "no capabilities"
 	// NoNewPrivileges: set-uid programs have no effect.
 	NoNewPrivileges Protection = "no new privileges"
-	// Seccomp: system calls are filtered.
+	// Seccomp: system calls are filtered, by the filter that the policy names. The library's own refuses all that is tried.
 	Seccomp Protection = "seccomp"
-	// User: the shell runs as the policy's user, which is not root unless the workspace is root's.
+	// User: the shell runs as the policy's user, which is not root, nor in root's group. A policy that names root does not ask for this
+	// protection, and one that names root's group does not ask for that part of it. Either is a weakness, which is noted.
 	User Protection = "user"
 	// MemoryLimit, NoSwap, CPULimit and PidsLimit: the control group has at most what the policy names.
 	MemoryLimit Protection = "memory limit"
@@ -89,7 +90,7 @@ var protections = []struct {
 	{NoNewPrivileges, unless(func(w want) bool { return w.newPrivileges }, "set"), func(_ want, f *facts) side {
 		return f.flag("NoNewPrivs", "1")
 	}, outsideNewPrivileges},
-	{Seccomp, always("a filter"), insideSeccomp, outsideSeccomp},
+	{Seccomp, func(w want) string { return w.filter }, insideSeccomp, outsideSeccomp},
 	{User, askedUser, insideUser, outsideUser},
 	{MemoryLimit, func(w want) string { return bytesText(w.memory) }, insideMemory, func(w want, s *dockercli.Settings) side {
 		return either(s.Memory > 0 && s.Memory <= w.memory, "%s", limitText(s.Memory, bytesText))
@@ -151,6 +152,16 @@ func judge(w want, f *facts, s *dockercli.Settings) []Finding {
 			found.note("the engine does not say so")
 		case p.name == NoSwap && strings.Contains(in.evidence, "swap accounting is off"):
 			found.note("the limit was dropped in silence: swap accounting is off, and swap that the host gets later is not limited")
+		}
+		if root, group := f.rooted(); p.name == User && (root || group) {
+			what := "root's group"
+			if root {
+				what = "root"
+			}
+			found.note("a weakness: what runs inside is " + what + ", and has its rights over whatever of the host it can reach, such as a mount")
+			if f.userNS {
+				found.note("the engine gives it the number of another user there")
+			}
 		}
 		if p.name == Lifeline && found.InForce != Yes {
 			found.note("what runs inside can keep the container from ending with this program; the second line is the guard process on the host, " +
@@ -307,33 +318,100 @@ func outsideNewPrivileges(_ want, s *dockercli.Settings) side {
 			set = !ok || value == "true"
 		}
 	}
-	return either(set, "%s", list(s.SecurityOpt))
+	// The text of a filter is long, and has a row of its own.
+	rest := slices.DeleteFunc(slices.Clone(s.SecurityOpt), func(option string) bool { return strings.HasPrefix(option, "seccomp") })
+	return either(set, "%s", list(rest))
 }
+
+// filtered are the calls that are tried, which the library's filter refuses. Engines' own ones allow some of them.
+var filtered = []string{"set-uid files", "user namespaces", "priorities", "io_uring"}
 
 func insideSeccomp(w want, f *facts) side {
-	if w.gvisor {
-		return yes("gVisor answers the system calls")
+	s := f.flag("Seccomp", "2")
+	switch {
+	case w.gvisor && w.profile != "":
+		s = unknown("gVisor answers the system calls, and reads no filter")
+	case w.gvisor:
+		s = yes("gVisor answers the system calls")
 	}
-	return f.flag("Seccomp", "2")
-}
-
-func outsideSeccomp(_ want, s *dockercli.Settings) side {
-	for _, option := range s.SecurityOpt {
-		if strings.HasPrefix(option, "seccomp") && strings.HasSuffix(option, "unconfined") {
-			return no("%s", option)
+	how := map[string][]string{}
+	for _, what := range filtered {
+		said := cmp.Or(f.calls[what], "not tried")
+		how[said] = append(how[said], what)
+	}
+	for _, said := range []string{"refused", "allowed", "not tried"} {
+		if len(how[said]) > 0 {
+			s.evidence += "; " + said + ": " + strings.Join(how[said], ", ")
 		}
 	}
-	return either(!s.Privileged, "not unconfined")
+	if w.filter == libraryFilter && len(how["allowed"]) > 0 {
+		s.state = No
+	}
+	return s
+}
+
+// outsideSeccomp compares the filter with what the client was given. Docker tells its text; podman tells where its client has read it.
+func outsideSeccomp(w want, s *dockercli.Settings) side {
+	filter := ""
+	for _, option := range s.SecurityOpt {
+		// Podman writes it with a colon if the caller did.
+		if text, ok := strings.CutPrefix(option, "seccomp:"); ok {
+			option = "seccomp=" + text
+		}
+		if text, ok := strings.CutPrefix(option, "seccomp="); ok {
+			filter = text
+		}
+	}
+	switch {
+	case s.Privileged, filter == "unconfined":
+		return no("unconfined")
+	case filter == "":
+		return either(w.profile == "", "the engine's own")
+	case w.profile == "":
+		return yes("one that the client was given")
+	case strings.HasPrefix(filter, "{"):
+		if compact(filter) != compact(w.profile) {
+			return no("another one than was sent")
+		}
+		return yes("the one that was sent")
+	case filter == "/dev/fd/3":
+		return unknown("read from a descriptor")
+	}
+	return no("%s", filter)
+}
+
+// compact returns a JSON text without the white space between its words.
+func compact(text string) string {
+	quoted, escaped := false, false
+	return strings.Map(func(r rune) rune {
+		switch {
+		case escaped:
+			escaped = false
+		case quoted && r == '\\':
+			escaped = true
+		case r == '"':
+			quoted = !quoted
+		case !quoted && strings.ContainsRune(" \t\r\n", r):
+			return -1
+		}
+		return r
+	}, text)
 }
 
 func askedUser(w want) string {
 	switch {
 	case w.user == "":
-		return "the workspace's owner"
+		return w.owners + " owner, or " + zeroUser
 	case w.root():
 		return ""
 	}
 	return w.user
+}
+
+// rooted says which rights of root's the shell has.
+func (f *facts) rooted() (user, group bool) {
+	group = slices.Contains(f.status["Gid"], "0") || slices.Contains(f.status["Groups"], "0")
+	return slices.Contains(f.status["Uid"], "0"), group
 }
 
 func insideUser(w want, f *facts) side {
@@ -342,18 +420,12 @@ func insideUser(w want, f *facts) side {
 		return unknown("the kernel does not tell the user")
 	}
 	evidence := fmt.Sprintf("uid %s, gid %s, groups %s", uids[0], gids[0], list(f.status["Groups"]))
-	one := len(slices.Compact(slices.Clone(uids))) == 1 && len(slices.Compact(slices.Clone(gids))) == 1
-	if w.user == "" {
-		// Who that is the engine was told; the other side compares.
-		return either(one, "%s", evidence)
-	}
-	uid, gid, hasGroup := strings.Cut(w.user, ":")
-	ok := one && uids[0] != "0"
-	if isNumber(uid) && !w.root() {
-		ok = ok && uids[0] == uid
-	}
-	if hasGroup && isNumber(gid) && !w.root() {
-		ok = ok && gids[0] == gid
+	root, group := f.rooted()
+	ok := !root && (!group || w.rootGroup()) &&
+		len(slices.Compact(slices.Clone(uids))) == 1 && len(slices.Compact(slices.Clone(gids))) == 1
+	if uid, gid, hasGroup := strings.Cut(w.user, ":"); !w.root() {
+		// Who a name is, or the owner, the engine was told; the other side compares.
+		ok = ok && (!isNumber(uid) || uids[0] == uid) && (!hasGroup || !isNumber(gid) || gids[0] == gid)
 	}
 	return either(ok, "%s", evidence)
 }

@@ -1,6 +1,7 @@
 package attest
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -14,12 +15,15 @@ import (
 type want struct {
 	network, writableRoot, newPrivileges, gpus bool
 	caps                                       []string // as the kernel names them, without "CAP_"
-	user                                       string   // empty for the workspace's owner
+	user                                       string   // as the engine is told; empty for that of owners
+	owners                                     string   // whose owner the user may be; empty for none
 	memory, pids                               int64
 	cpus                                       string
 	tmpfs                                      map[string]int64 // the sizes of clean paths
 	mounts                                     map[string]bool  // whether each clean path may be written to
 	gvisor                                     bool
+	filter                                     string // whose the filter of system calls is
+	profile                                    string // its text; empty if it is the engine's
 }
 
 // The zero policy's, and the directories that a session has of its own.
@@ -33,6 +37,8 @@ const (
 	workspaceDir = "/workspace"
 	scratchDir   = "/.cofferdam"
 	scratchBytes = 4<<20 + 2*execpolicy.MaxStdin
+	// libraryFilter says whose the filter of system calls is.
+	libraryFilter = "the library's"
 )
 
 func wanted(p execpolicy.DockerPolicy, spec execpolicy.Spec) want {
@@ -41,7 +47,7 @@ func wanted(p execpolicy.DockerPolicy, spec execpolicy.Spec) want {
 		writableRoot:  p.WritableRootfs,
 		newPrivileges: p.AllowNewPrivileges,
 		gpus:          p.GPUs != "",
-		user:          p.User,
+		user:          userOf(p.User),
 		memory:        p.MemoryBytes,
 		pids:          p.PidsLimit,
 		cpus:          p.CPUs,
@@ -51,6 +57,14 @@ func wanted(p execpolicy.DockerPolicy, spec execpolicy.Spec) want {
 	}
 	for _, name := range p.AddCapabilities {
 		w.caps = append(w.caps, strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(name)), "CAP_"))
+	}
+	switch {
+	case p.EngineSeccomp:
+		w.filter = "the engine's"
+	case p.SeccompProfile != "":
+		w.filter, w.profile = "the caller's", p.SeccompProfile
+	default:
+		w.filter, w.profile = libraryFilter, execpolicy.DefaultSeccompProfile()
 	}
 	slices.Sort(w.caps)
 	if w.memory == 0 {
@@ -68,14 +82,20 @@ func wanted(p execpolicy.DockerPolicy, spec execpolicy.Spec) want {
 	if p.Tmpfs == nil {
 		w.tmpfs["/tmp"] = zeroTmpfs
 	}
+	switch {
+	case w.user != "":
+	case spec.Workspace != "":
+		w.owners = "the workspace's"
+	case len(p.Mounts) > 0:
+		w.owners = "the mounts'"
+	default:
+		w.user = zeroUser
+	}
 	if spec.Workspace != "" {
 		w.mounts[workspaceDir] = !p.WorkspaceReadOnly
 	} else {
 		if _, ok := w.tmpfs[workspaceDir]; !ok {
 			w.tmpfs[workspaceDir] = zeroTmpfs
-		}
-		if w.user == "" {
-			w.user = zeroUser
 		}
 	}
 	w.tmpfs[scratchDir] = scratchBytes
@@ -85,10 +105,33 @@ func wanted(p execpolicy.DockerPolicy, spec execpolicy.Spec) want {
 	return w
 }
 
-// root reports whether the policy names root as the user.
+// userOf returns a policy's user as the engine is told of it: by numbers, if they are known, and a number without a group has the group of
+// that number.
+func userOf(user string) string {
+	name, group, _ := strings.Cut(user, ":")
+	id := func(name string) (int, error) {
+		if name == "root" {
+			return 0, nil
+		}
+		return strconv.Atoi(name)
+	}
+	uid, err := id(name)
+	gid, groupErr := id(cmp.Or(group, name))
+	if err != nil || groupErr != nil {
+		return strings.TrimSuffix(user, ":")
+	}
+	return fmt.Sprintf("%d:%d", uid, gid)
+}
+
+// root and rootGroup report whether the policy names root as the user, and its group.
 func (w want) root() bool {
 	name, _, _ := strings.Cut(w.user, ":")
 	return name == "0" || name == "root"
+}
+
+func (w want) rootGroup() bool {
+	_, group, _ := strings.Cut(w.user, ":")
+	return group == "0" || group == "root"
 }
 
 // allows reports whether the container may write to a path because the policy says so.

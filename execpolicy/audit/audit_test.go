@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -194,7 +197,19 @@ func argv(t *testing.T, p execpolicy.Policy, spec execpolicy.Spec) []string {
 	})
 	_, err := execpolicy.Start(t.Context(), p, spec)
 	assert.ErrorIs(t, err, refused)
+	assert.Assert(t, len(words) > 0)
 	return words
+}
+
+// fakeClient returns the path of a program with the name of an engine's client, which is never
+// started.
+func fakeClient(t *testing.T, kind dockercli.Kind) string {
+	t.Helper()
+	harmless, err := exec.LookPath("true")
+	assert.NilError(t, err)
+	path := filepath.Join(t.TempDir(), kind.String())
+	assert.NilError(t, os.Symlink(harmless, path))
+	return path
 }
 
 // A change of a policy that the engine is told changes its digest, and nothing else does.
@@ -202,7 +217,11 @@ func TestDigest(t *testing.T) {
 	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
 		t.Run(kind.String(), func(t *testing.T) {
 			one, other := t.TempDir(), t.TempDir()
-			zero := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "/usr/bin/" + kind.String(), Kind: kind}}
+			for _, dir := range []string{one, other} {
+				assert.NilError(t, os.Chmod(dir, 0o777)) // for every user that a policy may name
+			}
+			client, another := fakeClient(t, kind), fakeClient(t, kind)
+			zero := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: client, Kind: kind}}
 			of := func(p execpolicy.DockerPolicy, dir string) string {
 				return audit.Digest(argv(t, p, execpolicy.Spec{Workspace: dir, Env: map[string]string{"A": "b"}}))
 			}
@@ -221,10 +240,13 @@ func TestDigest(t *testing.T) {
 			same(zero, "another start")
 			differs(of(zero, other), "another workspace")
 			differs(of(zero, ""), "no workspace")
-			differs(of(execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "/opt/" + kind.String(), Kind: kind}}, one), "another engine")
+			differs(of(execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: another, Kind: kind}}, one), "another engine")
 			compat := execpolicy.Compat()
 			compat.Engine = zero.Engine
 			differs(of(compat, one), "Compat")
+			filtered := zero
+			filtered.SeccompProfile = `{"defaultAction": "SCMP_ACT_LOG"}`
+			differs(of(filtered, one), "another SeccompProfile")
 
 			changed := map[string]func(p *execpolicy.DockerPolicy){
 				"Image":              func(p *execpolicy.DockerPolicy) { p.Image = "other" },
@@ -240,6 +262,8 @@ func TestDigest(t *testing.T) {
 				"User":               func(p *execpolicy.DockerPolicy) { p.User = "1:1" },
 				"AddCapabilities":    func(p *execpolicy.DockerPolicy) { p.AddCapabilities = []string{"SYS_PTRACE"} },
 				"AllowNewPrivileges": func(p *execpolicy.DockerPolicy) { p.AllowNewPrivileges = true },
+				"EngineSeccomp":      func(p *execpolicy.DockerPolicy) { p.EngineSeccomp = true },
+				"SeccompProfile":     func(p *execpolicy.DockerPolicy) { p.SeccompProfile = `{"defaultAction": "SCMP_ACT_ALLOW"}` },
 				"Mounts":             func(p *execpolicy.DockerPolicy) { p.Mounts = []dockercli.Mount{{Source: "/usr", Target: "/mnt"}} },
 				"ExtraHosts":         func(p *execpolicy.DockerPolicy) { p.ExtraHosts = []string{"a:192.0.2.1"} },
 				"GPUs":               func(p *execpolicy.DockerPolicy) { p.GPUs = "all" },

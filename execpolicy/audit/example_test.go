@@ -26,7 +26,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(r.Text())
+	fmt.Println(r.Render(execpolicy.RenderOptions{}))
 }
 
 func ExampleTo() {

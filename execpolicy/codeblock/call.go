@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/scratch"
 )
 
@@ -47,12 +48,16 @@ type Return struct {
 // language finds the names of two files in the environment: it reads the input from COFFERDAM_INPUT, and writes the result to
 // COFFERDAM_RESULT. A comment with a filename has no meaning here.
 //
-// A program that fails is a [Return], not an error, as with [execpolicy.Session.Run]: it has no Value unless it exited with 0. An error
-// beside a Return says that there is no Value for another reason: it wraps ErrNoResult if the program exited with 0 and left none,
-// ErrBadResult if what it left is no JSON, such as a set, NaN, or values that are nested deeper than 10,000 (in some versions of Python,
-// than 1,000), and says why, [execpolicy.ErrTooLarge] if it is larger than [Options.ResultLimit], or is that of
-// [execpolicy.Session.Run] or [execpolicy.Session.ReadFile]. An error without a Return says that the program was not run: it wraps
-// [execpolicy.ErrInvalid], ErrLanguage or ErrProgram, or is that of [execpolicy.Session.Run] or [execpolicy.Session.WriteFile].
+// A program that fails is a [Return], not an error, as with [execpolicy.Session.Run], and
+// so is one that is refused: it has no Value unless it exited with 0. An error beside a
+// Return says that there is no Value for another reason: it wraps ErrNoResult if the
+// program exited with 0 and left none, ErrBadResult if what it left is no JSON, such as a
+// set, NaN, or values that are nested deeper than 10,000 (in some versions of Python,
+// than 1,000), and says why, [execpolicy.ErrTooLarge] if it is larger than
+// [Options.ResultLimit], or is that of [execpolicy.Session.Run] or
+// [execpolicy.Session.ReadFile]. An error without a Return says that the program was not
+// run: it wraps [execpolicy.ErrInvalid], ErrLanguage or ErrProgram, or is that of
+// [execpolicy.Session.Run] or [execpolicy.Session.WriteFile].
 //
 // Input and result lie in a new directory of the container's /tmp, or of what [Options.Env] has as TMPDIR, that only the container's user
 // may enter. It is removed when Call returns; if ctx has ended by then, as soon as the session's turn comes. The zero DockerPolicy's /tmp
@@ -76,7 +81,10 @@ func Call(ctx context.Context, s *execpolicy.Session, b Block, input any, o Opti
 	if err := s.WriteFile(ctx, c.dir+"/input", c.input, 0o600); err != nil {
 		return nil, fmt.Errorf("sending the input: %w", err)
 	}
-	result, err := s.Run(ctx, o.command(c, program, b.Code))
+	code := ours.Code{
+		Kind: string(execpolicy.RequestCall), Language: c.name, Text: b.Code, Argv: c.argv(program), Input: c.input, Timeout: o.Timeout,
+	}
+	result, err := s.Run(ours.WithCode(ctx, code), o.command(c, program, b.Code))
 	if result == nil {
 		return nil, err
 	}
@@ -115,18 +123,14 @@ type call struct {
 }
 
 func (o Options) prepareCall(b Block, input any) (c call, err error) {
-	var errs []error
-	if err := o.validate(); err != nil {
-		errs = append(errs, err)
-	}
-	if c.input, err = json.Marshal(input); err != nil {
-		errs = append(errs, fmt.Errorf("%w: the input: %w", execpolicy.ErrInvalid, err))
+	var badInput, badDir error
+	if c.input, badInput = json.Marshal(input); badInput != nil {
+		badInput = fmt.Errorf("the input: %w", badInput)
 	} else if !utf8.Valid(c.input) {
-		errs = append(errs, fmt.Errorf("%w: the input is not UTF-8", execpolicy.ErrInvalid))
+		badInput = errors.New("the input is not UTF-8")
 	}
-	if c.dir, err = scratch.Dir(o.Env); err != nil {
-		errs = append(errs, err)
-	}
+	c.dir, badDir = scratch.Dir(o.Env)
+	errs := []error{problems.Join(o.validate(), badInput, badDir)}
 	if c.name, c.lang, err = o.language(b); err != nil {
 		errs = append(errs, err)
 	} else if len(c.lang.Programs) == 0 {
@@ -150,7 +154,7 @@ func (o Options) command(c call, program, code string) execpolicy.Command {
 	}
 	switch canonical(c.name) {
 	case "python":
-		cmd.Argv = []string{program, "-c", pythonCaller, c.dir}
+		cmd.Argv = []string{program, unbuffered, "-c", pythonCaller, c.dir}
 	case "javascript":
 		cmd.Argv = []string{program, "-e", javascriptCaller, c.dir}
 	default:
@@ -160,6 +164,16 @@ func (o Options) command(c call, program, code string) execpolicy.Command {
 		cmd.Env["COFFERDAM_INPUT"], cmd.Env["COFFERDAM_RESULT"] = c.dir+"/input", c.dir+"/result"
 	}
 	return cmd
+}
+
+// argv returns the program and the arguments that its language has for it. Callers are
+// the library's own.
+func (c call) argv(program string) []string {
+	switch canonical(c.name) {
+	case "python", "javascript":
+		return []string{program}
+	}
+	return c.lang.argv(program, "")
 }
 
 // collect returns the result that a program has left.

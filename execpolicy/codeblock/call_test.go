@@ -156,10 +156,9 @@ print("result = 666", flush=True)
 	}},
 	{"a program that fails is a result", func(t *testing.T, s session) {
 		for code, status := range map[string]int{
-			"result = 1; import sys; sys.exit(3)":            3,
-			"result = 1; 1 / 0":                              1,
-			"result = 1; import os; os.kill(os.getpid(), 9)": 137,
-			"result = 1; import sys; sys.exit('why')":        1,
+			"result = 1; import sys; sys.exit(3)":     3,
+			"result = 1; 1 / 0":                       1,
+			"result = 1; import sys; sys.exit('why')": 1,
 			"(": 1,
 		} {
 			r, err := codeblock.Call(t.Context(), s.Session, python(code), nil, codeblock.Options{})
@@ -172,6 +171,11 @@ print("result = 666", flush=True)
 			assert.ErrorContains(t, err, fmt.Sprintf("exited with %d", status))
 			assert.Equal(t, r.ExitCode, status)
 		}
+		_, killed, err := codeblock.CallAs[int](t.Context(), s.Session, python("result = 1; import os; os.kill(os.getpid(), 9)"), nil, codeblock.Options{})
+		assert.ErrorIs(t, err, codeblock.ErrNoResult)
+		assert.ErrorContains(t, err, "signaled")
+		assert.Equal(t, killed.Outcome, execpolicy.Signaled)
+		assert.Equal(t, killed.Signal, 9)
 		assert.Equal(t, s.value(python("import sys; result = 1; sys.exit(0)"), nil), "1")
 		r, err := codeblock.Call(t.Context(), s.Session, sh(`echo 1 >"$COFFERDAM_RESULT"; exit 5`), nil, codeblock.Options{})
 		assert.NilError(t, err)
@@ -284,14 +288,14 @@ NameError: name 'no_such_name' is not defined
 	}},
 	{"nothing is started if it is in no order", func(t *testing.T, s session) {
 		for want, err := range map[string]error{
-			"ResultLimit":          call(s, python(""), nil, codeblock.Options{ResultLimit: -1}),
-			"unsupported value":    call(s, python(""), math.NaN(), codeblock.Options{}),
-			"unsupported type":     call(s, python(""), func() {}, codeblock.Options{}),
-			"invalid character":    call(s, python(""), json.RawMessage("{x"), codeblock.Options{}),
-			"not UTF-8":            call(s, python(""), json.RawMessage("\"\xff\""), codeblock.Options{}),
-			"exceeded max depth":   call(s, python(""), json.RawMessage(strings.Repeat("[", 20000)), codeblock.Options{}),
-			`TMPDIR is "x"`:        call(s, python(""), nil, codeblock.Options{Env: map[string]string{"TMPDIR": "x"}}),
-			"NaN\ninvalid: TMPDIR": call(s, python(""), math.NaN(), codeblock.Options{Env: map[string]string{"TMPDIR": "x"}}),
+			"ResultLimit":        call(s, python(""), nil, codeblock.Options{ResultLimit: -1}),
+			"unsupported value":  call(s, python(""), math.NaN(), codeblock.Options{}),
+			"unsupported type":   call(s, python(""), func() {}, codeblock.Options{}),
+			"invalid character":  call(s, python(""), json.RawMessage("{x"), codeblock.Options{}),
+			"not UTF-8":          call(s, python(""), json.RawMessage("\"\xff\""), codeblock.Options{}),
+			"exceeded max depth": call(s, python(""), json.RawMessage(strings.Repeat("[", 20000)), codeblock.Options{}),
+			`TMPDIR is "x"`:      call(s, python(""), nil, codeblock.Options{Env: map[string]string{"TMPDIR": "x"}}),
+			"NaN; TMPDIR":        call(s, python(""), math.NaN(), codeblock.Options{Env: map[string]string{"TMPDIR": "x"}}),
 		} {
 			assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 			assert.ErrorContains(t, err, want)

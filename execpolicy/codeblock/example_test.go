@@ -32,7 +32,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(report.ExitCode(), report.Output())
+	fmt.Println(report.ExitCode(), report.Render(execpolicy.RenderOptions{}))
 }
 
 func ExampleParse() {

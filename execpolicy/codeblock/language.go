@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
 // A Language says how code of one language is run. The zero Language is for code that is only stored, such as HTML: a block of it must
@@ -24,12 +24,17 @@ type Language struct {
 	Extension string
 }
 
-// A shell reads its script a line at a time, so the commands of the script would read the rest of it.
-var shell = []string{"-c", `eval "$(cat)"`}
+// A shell reads its script a line at a time, so the commands of the script would read the rest of it. Busybox counts the script's lines
+// from the one before that of the eval, and bash from that.
+var shell = []string{"-c", `if [ "${BASH_VERSION-}" ]; then eval "$(cat)"; exit; fi
+eval "$(cat)"`}
+
+// unbuffered has Python print what it prints at once: it would be lost with a program that is killed.
+const unbuffered = "-u"
 
 // builtin are the languages that are known without being asked for.
 var builtin = map[string]Language{
-	"python":     {Programs: []string{"python3", "python"}},
+	"python":     {Programs: []string{"python3", "python"}, Stdin: []string{unbuffered, "-"}, Args: []string{unbuffered}},
 	"bash":       {Programs: []string{"bash"}, Stdin: shell},
 	"sh":         {Programs: []string{"sh"}, Stdin: shell},
 	"javascript": {Programs: []string{"node"}},
@@ -83,25 +88,29 @@ func (o Options) Knows(b Block) bool {
 const maxPrograms = 100
 
 func (o Options) validate() error {
+	var errs []error
+	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for _, name := range slices.Sorted(maps.Keys(o.Languages)) {
 		l := o.Languages[name]
 		bad := func(p string) bool { return p == "" || p[0] == '-' || strings.Contains(p, "\x00") }
-		switch {
-		case name == "" || name != strings.ToLower(name) || strings.ContainsAny(name, " \t\r\n"):
-			return fmt.Errorf("%w: the language %q: a name is one word in lower case", execpolicy.ErrInvalid, name)
-		case slices.ContainsFunc(l.Programs, bad):
-			return fmt.Errorf("%w: the language %q: a program's name must not be empty or begin with \"-\"", execpolicy.ErrInvalid, name)
-		case len(l.Programs) > maxPrograms:
-			return fmt.Errorf("%w: the language %q has more than %d programs", execpolicy.ErrInvalid, name, maxPrograms)
-		case l.Extension != "" && (l.Extension[0] != '.' || strings.ContainsAny(l.Extension, "/\x00")):
-			return fmt.Errorf("%w: the language %q: %q is no extension of a file", execpolicy.ErrInvalid, name, l.Extension)
+		if name == "" || name != strings.ToLower(name) || strings.ContainsAny(name, " \t\r\n") {
+			refuse("the language %q: a name is one word in lower case", name)
+		}
+		if slices.ContainsFunc(l.Programs, bad) {
+			refuse("the language %q: a program's name must not be empty or begin with \"-\"", name)
+		}
+		if len(l.Programs) > maxPrograms {
+			refuse("the language %q has more than %d programs", name, maxPrograms)
+		}
+		if l.Extension != "" && (l.Extension[0] != '.' || strings.ContainsAny(l.Extension, "/\x00")) {
+			refuse("the language %q: %q is no extension of a file", name, l.Extension)
 		}
 	}
 	if o.ResultLimit < 0 {
-		return fmt.Errorf("%w: ResultLimit must not be negative", execpolicy.ErrInvalid)
+		refuse("ResultLimit must not be negative")
 	}
 	if o.Default != "" && !o.Knows(Block{}) {
-		return fmt.Errorf("%w: the default language %q is not known", execpolicy.ErrInvalid, o.Default)
+		refuse("the default language %q is not known", o.Default)
 	}
-	return nil
+	return problems.Join(errs...)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/scratch"
 )
 
@@ -54,7 +55,9 @@ type Step struct {
 	Program string
 	// File is the name under which the code was stored, beginning in [Options.Dir]. It is empty if it was not.
 	File string
-	// Result is how the program ended. It is nil if none was run.
+	// Result is how the program ended, or says that [execpolicy.Spec.Approve] refused the
+	// block, which then was neither stored nor run. It is nil if no program was run for
+	// another reason.
 	Result *execpolicy.Result
 	// Err is why no program was run, or what [execpolicy.Session.Run] said beside the result. It wraps ErrLanguage, ErrProgram or
 	// ErrFilename if the block is at fault.
@@ -140,10 +143,11 @@ func (r *Report) Output() string {
 // dealt with: it wraps [execpolicy.ErrInvalid] if there are none or the options are no good, and then there is no report; else it is that
 // of [execpolicy.Session.Run] for the last step of the report, with the same meaning.
 func Run(ctx context.Context, s *execpolicy.Session, blocks []Block, o Options) (*Report, error) {
+	var none error
 	if len(blocks) == 0 {
-		return nil, fmt.Errorf("%w: no code blocks to execute", execpolicy.ErrInvalid)
+		none = errors.New("no code blocks to execute")
 	}
-	if err := o.validate(); err != nil {
+	if err := problems.Join(none, o.validate()); err != nil {
 		return nil, err
 	}
 	r := &Report{}
@@ -163,7 +167,7 @@ func Run(ctx context.Context, s *execpolicy.Session, blocks []Block, o Options) 
 
 // atFault reports whether it is the block that its error blames.
 func (s *Step) atFault() bool {
-	for _, err := range []error{ErrLanguage, ErrProgram, ErrFilename, execpolicy.ErrStdinTooLong, execpolicy.ErrRefused} {
+	for _, err := range []error{ErrLanguage, ErrProgram, ErrFilename, execpolicy.ErrStdinTooLong} {
 		if errors.Is(s.Err, err) {
 			return true
 		}
@@ -191,26 +195,44 @@ func (o Options) run(ctx context.Context, s *execpolicy.Session, step *Step) err
 			return err
 		}
 	}
-	if named {
-		if err = o.store(ctx, s, file, step.Block.Code); err != nil {
-			return err
-		}
-		step.File = file
-		if len(lang.Programs) == 0 {
-			return nil
-		}
+	code := ours.Code{
+		Kind: string(execpolicy.RequestBlock), Language: name, Text: step.Block.Code, Path: file, Timeout: o.Timeout,
+	}
+	if len(lang.Programs) > 0 {
+		code.Argv = lang.argv(step.Program, file)
 	}
 	c := execpolicy.Command{
 		Dir: o.Dir, Env: o.Env, Stdout: o.Stdout, Stderr: o.Stderr, Timeout: o.Timeout, OutputLimit: o.OutputLimit,
 	}
-	if named {
-		c.Argv = slices.Concat([]string{step.Program}, lang.Args, []string{"./" + file})
-	} else {
+	if !named {
 		c.Argv = lang.reader(step.Program)
 		c.Stdin = strings.NewReader(step.Block.Code)
+		step.Result, err = s.Run(ours.WithCode(ctx, code), c)
+		return err
 	}
-	step.Result, err = s.Run(ctx, c)
+	if step.Result, err = o.store(ours.WithCode(ctx, code), s, file, step.Block.Code); err != nil || step.Result != nil {
+		return err
+	}
+	step.File = file
+	if len(lang.Programs) == 0 {
+		return nil
+	}
+	code.Approved = true
+	c.Argv = code.Argv
+	step.Result, err = s.Run(ours.WithCode(ctx, code), c)
 	return err
+}
+
+// argv returns the program that runs code, or the file, if it has a name, and its
+// arguments.
+func (l Language) argv(program, file string) []string {
+	switch {
+	case file != "":
+		return slices.Concat([]string{program}, l.Args, []string{"./" + file})
+	case l.Extension != "":
+		return slices.Concat([]string{program}, l.Args)
+	}
+	return l.reader(program)
 }
 
 // reader returns the command that runs the code which it reads from its stdin.
@@ -264,23 +286,27 @@ new=$(mktemp ./.cofferdam.XXXXXX) || exit
 trap 'rm -f "$new"; exit 1' TERM
 cat >"$new" && chmod 644 "$new" && mv -f "$new" "./$1" || { rm -f "$new"; exit 1; }`
 
-// store stores code under a name that was checked.
-func (o Options) store(ctx context.Context, s *execpolicy.Session, name, code string) error {
+// store stores code under a name that was checked. It returns a result if that was
+// refused.
+func (o Options) store(ctx context.Context, s *execpolicy.Session, name, code string) (*execpolicy.Result, error) {
 	r, err := o.prepare(ctx, s, put, strings.Split(name, "/"), code)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if r.Outcome == execpolicy.Refused {
+		return r, nil
 	}
 	switch r.ExitCode {
 	case 0:
-		return nil
+		return nil, nil
 	case 103:
-		return fmt.Errorf("%w: %q is not in the workspace: a link leads out of it", ErrFilename, name)
+		return nil, fmt.Errorf("%w: %q is not in the workspace: a link leads out of it", ErrFilename, name)
 	case 104:
-		return fmt.Errorf("%w: %q is a link", ErrFilename, name)
+		return nil, fmt.Errorf("%w: %q is a link", ErrFilename, name)
 	case 105:
-		return fmt.Errorf("%w: %q is there and no regular file", ErrFilename, name)
+		return nil, fmt.Errorf("%w: %q is there and no regular file", ErrFilename, name)
 	}
-	return fmt.Errorf("%w: %q can't be stored: %s", ErrFilename, name, strings.TrimSpace(string(r.Stderr)))
+	return nil, fmt.Errorf("%w: %q can't be stored: %s", ErrFilename, name, strings.TrimSpace(string(r.Stderr)))
 }
 
 // alone runs a program, its second argument, on a new file that holds its stdin and whose name ends with the first.
@@ -293,7 +319,7 @@ status=$?
 rm -rf "$dir"
 exit $status`
 
-// prepare runs a script of ours to its end.
+// prepare runs a script of ours to its end, unless it is refused.
 func (o Options) prepare(
 	ctx context.Context, s *execpolicy.Session, script string, args []string, stdin string,
 ) (*execpolicy.Result, error) {
@@ -304,6 +330,8 @@ func (o Options) prepare(
 	switch {
 	case err != nil:
 		return nil, err
+	case r.Outcome == execpolicy.Refused:
+		return r, nil
 	case r.Cause != nil:
 		return nil, fmt.Errorf("preparing the block: %w", r.Cause)
 	case r.Outcome != execpolicy.Exited:

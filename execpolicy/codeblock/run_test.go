@@ -200,6 +200,15 @@ except EOFError:
 		s.blocks(codeblock.Options{}, sh("# filename: a.sh\necho a long line that was there before\n"), sh("# filename: a.sh\necho 2\n"))
 		assert.Equal(t, s.ok("cat a.sh; ls -A"), "# filename: a.sh\necho 2\na.sh")
 	}},
+	{"what was printed before it was killed", func(t *testing.T, s session) {
+		const code = "import os\nprint('printed')\nos.kill(os.getpid(), 9)\n"
+		for _, b := range []codeblock.Block{python(code), python("# filename: killed.py\n" + code)} {
+			assert.Equal(t, string(s.blocks(codeblock.Options{}, b).Steps[0].Result.Stdout), "printed\n")
+		}
+		r, err := codeblock.Call(t.Context(), s.Session, python(code), 1, codeblock.Options{})
+		assert.NilError(t, err)
+		assert.Equal(t, string(r.Stdout), "printed\n")
+	}},
 	{"the shell's lines", func(t *testing.T, s session) {
 		for _, b := range []codeblock.Block{
 			bash("echo 1\nno-such-command\necho 2\n"), bash("# filename: a.sh\nno-such-command\necho 2\n"),
@@ -207,6 +216,10 @@ except EOFError:
 			r := s.blocks(codeblock.Options{}, b)
 			assert.Assert(t, cmp.Contains(r.Output(), "line 2: no-such-command: "))
 			assert.Equal(t, r.ExitCode(), 0)
+		}
+		for _, b := range []codeblock.Block{sh("echo 1\necho 2\nif then\n"), bash("echo 1\necho 2\nif then\n")} {
+			r := s.blocks(codeblock.Options{}, b)
+			assert.Assert(t, cmp.Regexp("(?s)^.*: (line 3|3): .*", r.Output()))
 		}
 		for _, b := range []codeblock.Block{
 			sh("echo \"open"), bash("echo \"open"), sh("if"), bash("set -e; false; echo no"), sh("set -u; echo $no"),

@@ -19,11 +19,13 @@
 // # Whose the files are
 //
 // The directory belongs to the host's user, and so the set-up runs as that user (see [execpolicy.DockerPolicy.User]). Where that is root it
-// is given to 65534:65534, as which sessions without a workspace run too: a container never runs as root because the program does. Sessions
-// that run as somebody else read what the set-up lets everybody read, which is all of it with the usual umask.
+// is given to the policy's User, if that is a number, or to 65534:65534, as which sessions without a workspace run too: a container never
+// runs as root because the program does. Sessions that run as somebody else read what the set-up lets everybody read, which is all of it
+// with the usual umask. Rootless docker needs the User "0:0", which is the host's user there.
 package deps
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -34,12 +36,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
-
-	"github.com/hashicorp/go-multierror"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/filelock"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
 // Target is where a layer is inside, while it is built and later.
@@ -129,8 +132,8 @@ func environment() map[string]string {
 
 // validate reports everything that is wrong before anything is made.
 func validate(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Recipe) error {
-	var errs *multierror.Error
-	refuse := func(text string) { errs = multierror.Append(errs, fmt.Errorf("%w: %s", execpolicy.ErrInvalid, text)) }
+	var errs []error
+	refuse := func(text string) { errs = append(errs, errors.New(text)) }
 	if len(r.Scripts) == 0 {
 		refuse("the recipe has no scripts")
 	}
@@ -147,8 +150,22 @@ func validate(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Re
 	}
 	if cache == "" {
 		refuse("the cache has no name")
-	} else if _, err := p.Explain(ctx, execpolicy.Spec{Workspace: cache, Labels: r.Labels}); err != nil {
-		errs = multierror.Append(errs, fmt.Errorf("with the cache %q as the workspace: %w", cache, err))
+	}
+	spec := execpolicy.Spec{Env: r.Env, Labels: r.Labels}
+	broken := execpolicy.Check(ctx, p, spec)
+	rest := problems.Of(broken)
+	errs = append(errs, rest...)
+	spec.Workspace = cache
+	mounting := p
+	if _, _, ok := builder(p.User); ok || p.User == "" {
+		// Whose the layer is, and so whether that one can use it, is decided when it is made.
+		mounting.User = "nobody"
+	}
+	for _, err := range problems.Of(execpolicy.Check(ctx, mounting, spec)) {
+		// What comes with the cache is wrong with that.
+		if !slices.ContainsFunc(rest, func(other error) bool { return other.Error() == err.Error() }) {
+			errs = append(errs, fmt.Errorf("with the cache %q as the workspace: %w", cache, err))
+		}
 	}
 	for _, m := range p.Mounts {
 		if within(m.Target) {
@@ -160,7 +177,10 @@ func validate(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Re
 			refuse(fmt.Sprintf("the tmpfs %q: %s is the layer's", dir, Target))
 		}
 	}
-	return errs.ErrorOrNil()
+	if err := problems.Join(errs...); err != nil {
+		return err
+	}
+	return broken
 }
 
 // within reports whether the container's path is Target or inside it.
@@ -205,7 +225,11 @@ func build(ctx context.Context, p execpolicy.DockerPolicy, root *os.Root, name s
 		return err
 	}
 	if os.Getuid() == 0 {
-		if err := root.Chown(dir, nobody, nobody); err != nil {
+		uid, gid, ok := builder(p.User)
+		if !ok {
+			uid, gid = nobody, nobody
+		}
+		if err := root.Chown(dir, uid, gid); err != nil {
 			return err
 		}
 	}
@@ -220,6 +244,16 @@ func build(ctx context.Context, p execpolicy.DockerPolicy, root *os.Root, name s
 	return err
 }
 
+// builder returns the numbers of a policy's user, if root can give it a layer by them.
+func builder(user string) (uid, gid int, ok bool) {
+	name, group, _ := strings.Cut(user, ":")
+	uid, err := strconv.Atoi(name)
+	if err == nil {
+		gid, err = strconv.Atoi(cmp.Or(group, name))
+	}
+	return uid, gid, err == nil && uid >= 0 && gid >= 0 && os.Getuid() == 0
+}
+
 // claim makes a directory for an unfinished layer, which is held until it is closed.
 func claim(root *os.Root) (stage string, held *os.File, err error) {
 	// Somebody's sweep may come between.
@@ -232,7 +266,7 @@ func claim(root *os.Root) (stage string, held *os.File, err error) {
 		if err != nil {
 			continue
 		}
-		if err = hold(held); err == nil || errors.Is(err, errors.ErrUnsupported) {
+		if err = filelock.TryLock(held); err == nil || errors.Is(err, errors.ErrUnsupported) {
 			// It may have been removed before it was held.
 			if _, err = root.Lstat(stage); err == nil {
 				return stage, held, nil
@@ -257,7 +291,7 @@ func sweep(root *os.Root) {
 			continue
 		}
 		if stage, err := root.Open(e.Name()); err == nil {
-			if hold(stage) == nil {
+			if filelock.TryLock(stage) == nil {
 				remove(root, e.Name())
 			}
 			stage.Close()

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/deps"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 )
 
@@ -143,6 +144,7 @@ func TestFailedBuildLeavesNothing(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		canary := t.TempDir()
 		assert.NilError(t, os.WriteFile(filepath.Join(canary, "file"), []byte("canary"), 0o600))
+		p.policy.EngineSeccomp = true // or there would be no set-uid file
 		_, err := p.build(t.Context(), scripts("echo well >file", strings.ReplaceAll(upset, "%[1]s", canary)+"; echo said >&2; (exit 3)", "echo not me >&2"))
 		assert.ErrorIs(t, err, deps.ErrBuild)
 		assert.ErrorContains(t, err, "script 2 of 3: exit code 3: said")
@@ -220,7 +222,7 @@ func TestInvalidBuildStartsNothing(t *testing.T) {
 		p.policy.Tmpfs = map[string]int64{"/deps/": 1 << 20}
 		_, err = p.build(t.Context(), deps.Recipe{})
 		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
-		for _, words := range []string{"no scripts", "WorkspaceReadOnly", "KeepContainer", "memory_bytes", `the mount on "/deps/x"`, `the tmpfs "/deps/"`} {
+		for _, words := range []string{"no scripts", "WorkspaceReadOnly", "KeepContainer", "MemoryBytes", `the mount on "/deps/x"`, `the tmpfs "/deps/"`} {
 			assert.ErrorContains(t, err, words)
 		}
 		p.empty()
@@ -239,5 +241,24 @@ func TestInvalidBuildStartsNothing(t *testing.T) {
 		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 		assert.ErrorContains(t, err, "another machine")
 		p.empty()
+	})
+}
+
+// A layer of root's is made by the policy's user, and by root only if the policy names it.
+func TestLayerIsMadeByThePolicysUser(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		if os.Geteuid() != 0 || p.policy.Engine.Rootless {
+			leftout.Skip(t, "only root gives a layer to others")
+		}
+		for user, ids := range map[string]string{"": "65534 65534", "1000": "1000 1000", "1000:1001": "1000 1001", "0:0": "0 0"} {
+			b := p
+			b.policy.User = user
+			b.cache = t.TempDir()
+			l := b.layer(scripts("echo $(id -u) $(id -g) >ids"))
+			made, err := os.ReadFile(filepath.Join(l.Mount.Source, "ids"))
+			assert.NilError(t, err)
+			assert.Equal(t, string(made), ids+"\n", user)
+			assert.Equal(t, string(p.run(l, "cat /deps/ids").Stdout), ids+"\n")
+		}
 	})
 }

@@ -44,7 +44,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Print(r.Text())
+	fmt.Print(r.Render(execpolicy.RenderOptions{}))
 }
 
 // A program's own functions are told to a model as stubs, and are there for what it writes.
@@ -87,7 +87,7 @@ func ExampleFunctions() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Print(r.Text())
+	fmt.Print(r.Render(execpolicy.RenderOptions{}))
 }
 
 // The phases of a build: what the first one has brought, with the network, the second one works with, without it.
@@ -110,7 +110,7 @@ func ExampleBuild() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Print(r.Text())
+	fmt.Print(r.Render(execpolicy.RenderOptions{}))
 }
 
 func ExampleRecipe() {

@@ -6,9 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/go-multierror"
-
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
@@ -40,10 +39,8 @@ func (f Functions) Recipe() (Recipe, error) {
 	if f.Module == "" {
 		f.Module = "functions"
 	}
-	var errs *multierror.Error
-	refuse := func(format string, args ...any) {
-		errs = multierror.Append(errs, fmt.Errorf("%w: "+format, append([]any{execpolicy.ErrInvalid}, args...)...))
-	}
+	var errs []error
+	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if !shellwire.IsName(f.Module) {
 		refuse("the module's name %q is no identifier", f.Module)
 	} else if slices.Contains(keywords, f.Module) {
@@ -59,7 +56,7 @@ func (f Functions) Recipe() (Recipe, error) {
 		}
 		install += " " + shellwire.Quote(r)
 	}
-	if err := errs.ErrorOrNil(); err != nil {
+	if err := problems.Join(errs...); err != nil {
 		return Recipe{}, err
 	}
 	var r Recipe

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/scratch"
 )
 
@@ -110,8 +111,13 @@ var (
 // Start starts an interpreter in a session, in 30 s at most. An error wraps [execpolicy.ErrInvalid], ErrStart, or is that of
 // [execpolicy.Session.Run]; then nothing of it is left.
 func Start(ctx context.Context, s *execpolicy.Session, o Options) (*Interpreter, error) {
+	_, badDir := scratch.Dir(o.Env)
+	var badProgram error
 	if strings.HasPrefix(o.Program, "-") {
-		return nil, fmt.Errorf("%w: %q is no name of a program", execpolicy.ErrInvalid, o.Program)
+		badProgram = fmt.Errorf("%q is no name of a program", o.Program)
+	}
+	if err := problems.Join(badProgram, badDir); err != nil {
+		return nil, err
 	}
 	p := &Interpreter{session: s, options: o, turn: make(chan struct{}, 1)}
 	p.life, p.end = context.WithCancelCause(context.Background())
@@ -154,7 +160,7 @@ func (p *Interpreter) start(ctx context.Context) error {
 	case r.Outcome == execpolicy.Exited && r.ExitCode == 127:
 		return fmt.Errorf("%w: %s is not in the container", ErrStart, strings.Join(programs, " or "))
 	}
-	return fmt.Errorf("%w: %q", ErrStart, r.Text())
+	return fmt.Errorf("%w: %q", ErrStart, r.Render(execpolicy.RenderOptions{}))
 }
 
 // Run runs a snippet, after those that came before it, and returns when it has ended, as [execpolicy.Session.Run] does.
@@ -163,6 +169,9 @@ func (p *Interpreter) start(ctx context.Context) error {
 // or when it is canceled, a snippet gets a KeyboardInterrupt, and what it has started a SIGTERM; if it ends in 250 ms, the state is kept.
 // If it does not, or if the interpreter ends in any other way, the result says StateLost, and the next snippet runs in a new one. So it
 // does after [execpolicy.Session.Restart].
+//
+// [execpolicy.Spec.Approve] is asked once about each snippet. One that it refuses is a
+// result too, and changes nothing of the interpreter.
 //
 // An error is that of [execpolicy.Session.Run] or, beside a result, of [execpolicy.Session.ReadFile], with the same meaning; or it wraps
 // ErrStart, without a result, ErrReply or ErrNoRoom, beside one, or ErrClosed.
@@ -186,7 +195,9 @@ func (p *Interpreter) Run(ctx context.Context, snippet Snippet) (*Result, error)
 				return nil, err
 			}
 		}
-		r, err := p.run(ctx, snippet)
+		r, err := p.run(ours.WithCode(ctx, ours.Code{
+			Kind: string(execpolicy.RequestSnippet), Language: "python", Text: snippet.Code, Timeout: snippet.Timeout, Approved: try > 0,
+		}), snippet)
 		switch {
 		case err != errMissed:
 			return r, err
@@ -220,6 +231,10 @@ func (p *Interpreter) run(ctx context.Context, snippet Snippet) (*Result, error)
 	})
 	if res == nil {
 		return nil, err
+	}
+	if res.Outcome == execpolicy.Refused {
+		// The interpreter has heard nothing of it, and what it has said is of another.
+		return &Result{Result: res}, err
 	}
 	r := &Result{Result: res, StateLost: p.lost}
 	if res.Rung > execpolicy.RungTerm || res.StateLost || res.Outcome == execpolicy.SessionLost {

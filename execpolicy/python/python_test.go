@@ -341,6 +341,9 @@ var ends = []runCase{
 					return "nothing was heard of the exception"
 				}
 				assert.Equal(t, r.Exception.Type, "KeyboardInterrupt")
+				if r.Exception.Traceback == "KeyboardInterrupt\n" {
+					return "the interrupt came between two parts of the snippet"
+				}
 				assert.Assert(t, cmp.Regexp(`File "<snippet \d+>", line \d(.|\n)*\nKeyboardInterrupt\n$`, r.Exception.Traceback), code)
 				assert.Assert(t, !strings.Contains(r.Exception.Traceback, "interrupt\n    raise"), r.Exception.Traceback)
 				assert.Assert(t, !strings.Contains(r.Exception.Traceback, `"<string>"`), r.Exception.Traceback)
@@ -414,8 +417,9 @@ var ends = []runCase{
 			if strings.Contains(code, "ctypes") && n.shell("python3 -c 'import ctypes' 2>/dev/null || echo none") != "" {
 				continue
 			}
-			r := n.lost(python.Snippet{Code: code}, execpolicy.Exited)
+			r := n.lost(python.Snippet{Code: "print('printed')\n" + code}, execpolicy.Exited)
 			assert.Equal(t, r.ExitCode, status, code)
+			assert.Equal(t, string(r.Stdout), "printed\n", code)
 		}
 		// It may also end when no snippet runs.
 		dir := n.value("open('/proc/self/cmdline').read().split('\\0')[-2]")

@@ -13,7 +13,8 @@ exec 4<>"$dir/answer" || exit 1
 keep() {
 	trap : HUP INT TERM
 	exec 3>&2 2>/dev/null
-	"$program" -c "$text" "$dir" 2>&3 3>&- 4>&-
+	# What was printed must be there when the interpreter is killed.
+	"$program" -u -c "$text" "$dir" 2>&3 3>&- 4>&-
 	status=$?
 	: >"$dir/dead"
 	echo "dead $status" >&4

@@ -25,7 +25,7 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(res.Text())
+	fmt.Println(res.Render(execpolicy.RenderOptions{}))
 }
 
 func ExampleRedactor_Writer() {

@@ -1,17 +1,22 @@
 package workspace
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"syscall"
+	"time"
 	"unicode/utf8"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
 // The limits of CollectOptions that name none.
@@ -30,15 +35,30 @@ type CollectOptions struct {
 	MaxFiles int
 	// MaxBytes is how many bytes they may have together. If zero, DefaultMaxBytes.
 	MaxBytes int64
+	// Skip, if not nil, is called for each match that can't be collected, with the reason: an error
+	// that wraps [execpolicy.ErrUnsafeType] for a link or a special file, [execpolicy.ErrUnsafeName]
+	// for a name that is not UTF-8 or that the host can't have, [execpolicy.ErrTooLarge] for a file
+	// that is more than MaxFiles or MaxBytes leave room for, or [fs.ErrPermission] for a file that the
+	// session's user can't read, and for a directory that it can't list, where there may be matches.
+	// If Skip returns nil, that match is left out, and the others are collected; which of them find
+	// room depends on their order in the image's tar. An error that it returns fails the whole. It
+	// is called at most once for each match, and must not use the session. If nil, one match that
+	// can't be collected fails the whole.
+	Skip func(e execpolicy.Entry, reason error) error
 }
 
 // Collect takes the files below a directory inside that match patterns, and returns them as a file system in memory. That they are none
-// is no error. What does not match is skipped, whatever it is, and costs nothing but time: all is collected within
+// is no error. What does not match is skipped, whatever it is, and costs time: all is collected within
 // [execpolicy.Limits.CommandTimeout], and nothing else runs inside meanwhile.
 //
-// It is all or nothing. An error wraps [execpolicy.ErrInvalid] if a pattern or a limit is none, [execpolicy.ErrUnsafeType] if a link or a
-// special file matches, [execpolicy.ErrUnsafeName] if a name that is not UTF-8 does, [execpolicy.ErrTooLarge] if there is more than
-// the options, or the session's [execpolicy.Limits], allow, or is another of [execpolicy.Session.Walk].
+// If there was something that the session's user can't read, or 512 MiB that do not match or are too large, Collect looks for the other
+// matches one by one, which takes commands of their own: it lists the directories in which there can be any, of which there may be a
+// thousand, and reads the files, within half a minute on top.
+//
+// It is all or nothing, but for what CollectOptions.Skip leaves out. An error wraps [execpolicy.ErrInvalid] if a pattern or a limit is
+// none, [execpolicy.ErrUnsafeType] if a link or a special file matches, [execpolicy.ErrUnsafeName] if a name that is not UTF-8 does,
+// [execpolicy.ErrTooLarge] if there is more than the options, or the session's [execpolicy.Limits], allow, [fs.ErrPermission] if a match
+// can't be read, or is another of [execpolicy.Session.Walk].
 func Collect(ctx context.Context, s *execpolicy.Session, dir string, o CollectOptions) (fs.FS, error) {
 	files := newMemory()
 	err := collect(ctx, s, dir, o, func(e execpolicy.Entry, content io.Reader) error {
@@ -48,7 +68,7 @@ func Collect(ctx context.Context, s *execpolicy.Session, dir string, o CollectOp
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return nil, problems.Conceal(err, s.Conceal)
 	}
 	files.sort()
 	return files, nil
@@ -60,9 +80,12 @@ func Collect(ctx context.Context, s *execpolicy.Session, dir string, o CollectOp
 // name begins with ".cofferdam-".
 func CollectTo(ctx context.Context, s *execpolicy.Session, dir string, root *os.Root, o CollectOptions) (names []string, err error) {
 	g := newStage(root)
-	defer func() { err = errors.Join(err, g.clean()) }()
+	defer func() { err = problems.Conceal(errors.Join(err, g.clean()), s.Conceal) }()
 	staged := map[string]string{}
 	err = collect(ctx, s, dir, o, func(e execpolicy.Entry, content io.Reader) error {
+		if _, err := filepath.Localize(e.Name); err != nil {
+			return fmt.Errorf("%w: %q", execpolicy.ErrUnsafeName, e.Name)
+		}
 		name, err := g.put(content, e.Mode.Perm())
 		if err == nil {
 			names = append(names, e.Name)
@@ -76,9 +99,16 @@ func CollectTo(ctx context.Context, s *execpolicy.Session, dir string, root *os.
 	}
 	slices.Sort(names)
 	var missing []string
+	looked := map[string]bool{}
 	for _, name := range names {
-		dirs := parents(name)
-		for _, part := range append(dirs, name) {
+		if err := context.Cause(ctx); err != nil {
+			return nil, err
+		}
+		for _, part := range append(parents(name), name) {
+			if looked[part] {
+				continue
+			}
+			looked[part] = true
 			local, err := filepath.Localize(part)
 			if err != nil {
 				return nil, fmt.Errorf("%w: %q", execpolicy.ErrUnsafeName, part)
@@ -89,7 +119,7 @@ func CollectTo(ctx context.Context, s *execpolicy.Session, dir string, root *os.
 			case err != nil:
 				return nil, err
 			case there && mode.IsDir() == isFile:
-				return nil, fmt.Errorf("%w: what %q is is in the way of what it is to be", execpolicy.ErrUnsafeType, part)
+				return nil, fmt.Errorf("%w: what %q is, is in the way of what it is to be", execpolicy.ErrUnsafeType, part)
 			case !there && !isFile:
 				missing = append(missing, local)
 			}
@@ -122,7 +152,7 @@ func collect(ctx context.Context, s *execpolicy.Session, dir string, o CollectOp
 		errs = append(errs, errors.New("a limit of what is to be collected is negative"))
 	}
 	if len(errs) > 0 {
-		return fmt.Errorf("%w: %w", execpolicy.ErrInvalid, errors.Join(errs...))
+		return problems.Join(errs...)
 	}
 	if o.MaxFiles == 0 {
 		o.MaxFiles = DefaultMaxFiles
@@ -130,23 +160,163 @@ func collect(ctx context.Context, s *execpolicy.Session, dir string, o CollectOp
 	if o.MaxBytes == 0 {
 		o.MaxBytes = DefaultMaxBytes
 	}
-	files, bytes := 0, int64(0)
-	return s.Walk(ctx, dir, func(e execpolicy.Entry, content io.Reader) error {
-		if e.Mode.IsDir() || !wanted.match(e.Name) {
-			return nil
+	c := collection{wanted: wanted, o: o, add: add, met: map[string]bool{}}
+	err := s.Walk(ctx, dir, c.visit)
+	if c.ended != nil && c.ended != errPassed || c.ended == nil && !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return c.rest(ctx, s, dir, err)
+}
+
+const (
+	// maxPassed is how many bytes of what is not collected a walk reads: a sparse file of any size costs a program nothing.
+	maxPassed = 512 << 20
+	// restTime bounds what comes behind a walk, and maxDirs and maxEntries what is listed then.
+	restTime   = 30 * time.Second
+	maxDirs    = 1000
+	maxEntries = 100_000
+)
+
+var errPassed = errors.New("too much is passed over")
+
+// A collection is what one call collects.
+type collection struct {
+	wanted patterns
+	o      CollectOptions
+	add    func(execpolicy.Entry, io.Reader) error
+
+	files         int
+	bytes, passed int64
+	met           map[string]bool // the matches that were come to
+	ended         error           // why the walk was ended
+}
+
+// visit is for the session's walk.
+func (c *collection) visit(e execpolicy.Entry, content io.Reader) error {
+	if !e.Mode.IsDir() && c.wanted.match(e.Name) {
+		c.met[e.Name] = true
+		before := c.files
+		if c.ended = c.take(e, content); c.ended != nil || c.files > before {
+			return c.ended
 		}
-		files++
+	}
+	if c.passed += e.Size; c.passed > maxPassed {
+		c.ended = errPassed
+	}
+	return c.ended
+}
+
+// take collects a match, or leaves it out.
+func (c *collection) take(e execpolicy.Entry, content io.Reader) error {
+	err := c.fits(e)
+	if err == nil {
+		err = c.add(e, content)
+	}
+	switch {
+	case err == nil:
+		c.files++
+		c.bytes += e.Size
+		return nil
+	case errors.Is(err, execpolicy.ErrUnsafeType), errors.Is(err, execpolicy.ErrUnsafeName), errors.Is(err, execpolicy.ErrTooLarge):
+		return c.refuse(e, err)
+	}
+	return err
+}
+
+func (c *collection) fits(e execpolicy.Entry) error {
+	switch {
+	case !e.Mode.IsRegular():
+		return fmt.Errorf("%w: %q is %s", execpolicy.ErrUnsafeType, e.Name, typeName(e.Mode))
+	case !utf8.ValidString(e.Name):
+		return fmt.Errorf("%w: %q", execpolicy.ErrUnsafeName, e.Name)
+	case c.files == c.o.MaxFiles:
+		return fmt.Errorf("%w: more than %d files match", execpolicy.ErrTooLarge, c.o.MaxFiles)
+	case e.Size > c.o.MaxBytes-c.bytes:
+		return fmt.Errorf("%w: what matches has more than %d bytes, with the %d of %q", execpolicy.ErrTooLarge, c.o.MaxBytes, e.Size, e.Name)
+	}
+	return nil
+}
+
+func (c *collection) refuse(e execpolicy.Entry, reason error) error {
+	if c.o.Skip == nil {
+		return reason
+	}
+	return c.o.Skip(e, reason)
+}
+
+// rest collects the matches below dir that were not met by a walk, which has failed with why.
+func (c *collection) rest(ctx context.Context, s *execpolicy.Session, dir string, why error) error {
+	ctx, cancel := context.WithTimeout(ctx, restTime)
+	defer cancel()
+	seen := 0
+	dirs := []execpolicy.Entry{{Mode: fs.ModeDir}}
+	for n := 0; n < len(dirs); n++ {
+		within := dirs[n]
+		entries, err := s.ReadDir(ctx, dir+"/"+within.Name)
+		seen += len(entries)
 		switch {
-		case !e.Mode.IsRegular():
-			return fmt.Errorf("%w: %q is %v", execpolicy.ErrUnsafeType, e.Name, e.Mode.Type())
-		case !utf8.ValidString(e.Name):
-			return fmt.Errorf("%w: %q", execpolicy.ErrUnsafeName, e.Name)
-		case files > o.MaxFiles:
-			return fmt.Errorf("%w: more than %d files match", execpolicy.ErrTooLarge, o.MaxFiles)
-		case e.Size > o.MaxBytes-bytes:
-			return fmt.Errorf("%w: what matches has more than %d bytes", execpolicy.ErrTooLarge, o.MaxBytes)
+		case n == 0 && errors.Is(err, syscall.ENOTDIR) && c.ended == errPassed:
+			return nil // it is one file, which was met
+		case n == 0 && err != nil:
+			return why
+		case n == maxDirs, seen > maxEntries:
+			return fmt.Errorf("%w: more than %d directories or %d names to look at one by one", execpolicy.ErrTooLarge, maxDirs, maxEntries)
+		case errors.Is(err, fs.ErrNotExist):
+			continue // it was removed meanwhile
+		case errors.Is(err, fs.ErrPermission):
+			if err := c.refuse(within, err); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			return err
 		}
-		bytes += e.Size
-		return add(e, content)
-	})
+		for _, e := range entries {
+			e.Name = path.Join(within.Name, e.Name)
+			switch {
+			case e.Mode.IsDir():
+				if c.wanted.matchBelow(e.Name) {
+					dirs = append(dirs, e)
+				}
+			case e.Mode&fs.ModeSocket == 0 && c.wanted.match(e.Name) && !c.met[e.Name]:
+				if err := c.fetch(ctx, s, dir, e); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// fetch collects one match.
+func (c *collection) fetch(ctx context.Context, s *execpolicy.Session, dir string, e execpolicy.Entry) error {
+	if err := c.fits(e); err != nil {
+		return c.refuse(e, err)
+	}
+	data, err := s.ReadFile(ctx, dir+"/"+e.Name, max(1, c.o.MaxBytes-c.bytes))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil // it was removed meanwhile
+	case errors.Is(err, execpolicy.ErrNotRegular):
+		return c.refuse(e, fmt.Errorf("%w: %w", execpolicy.ErrUnsafeType, err))
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, execpolicy.ErrTooLarge):
+		return c.refuse(e, err)
+	case err != nil:
+		return err
+	}
+	e.Size = int64(len(data))
+	return c.take(e, bytes.NewReader(data))
+}
+
+// typeName says what it is that is no regular file.
+func typeName(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	case mode&fs.ModeIrregular != 0:
+		return "a further name of a file, a hard link"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a fifo"
+	}
+	return "a special file"
 }

@@ -4,18 +4,23 @@ package workspace_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/workspace"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 )
 
 func wanted(patterns ...string) workspace.CollectOptions {
@@ -169,4 +174,209 @@ func TestCollectToRefuses(t *testing.T) {
 			assert.Equal(t, len(left), 0, name)
 		}
 	})
+}
+
+// What can't be collected is told, and the rest is.
+func TestCollectSkips(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		p.Policy.MaxTreeBytes = 5 << 20
+		s := p.ephemeral(t)
+		s.ok(`mkdir out; echo 1 >out/1; echo 2 >out/2; ln -s /etc/passwd out/link; mkfifo out/fifo; >"$(printf 'out/\377')"; dd if=/dev/zero of=out/large bs=65536 count=64; ln -s 1 unmatched`)
+		for _, to := range []bool{false, true} {
+			for _, c := range []struct {
+				o     workspace.CollectOptions
+				files int // 1 and 2, and large
+				why   map[string]error
+			}{
+				{workspace.CollectOptions{MaxBytes: 1 << 20}, 2, map[string]error{"large": execpolicy.ErrTooLarge}},
+				{workspace.CollectOptions{}, 3, nil},
+				{workspace.CollectOptions{MaxFiles: 3}, 3, nil},
+			} {
+				skipped := map[string]error{}
+				c.o.Patterns = []string{"out/*"}
+				c.o.Skip = func(e execpolicy.Entry, reason error) error {
+					assert.Check(t, skipped[e.Name] == nil, e.Name)
+					skipped[strings.TrimPrefix(e.Name, "out/")] = reason
+					return nil
+				}
+				want := map[string]error{"link": execpolicy.ErrUnsafeType, "fifo": execpolicy.ErrUnsafeType, "\xff": execpolicy.ErrUnsafeName}
+				maps.Copy(want, c.why)
+				files, names := s.collect(to, c.o)
+				assert.Equal(t, len(names), c.files, "%v", names)
+				for _, name := range []string{"1", "2"} {
+					text, err := fs.ReadFile(files, "out/"+name)
+					assert.NilError(t, err)
+					assert.Equal(t, string(text), name+"\n")
+				}
+				assert.Equal(t, len(skipped), len(want), "%v", skipped)
+				for name, reason := range want {
+					assert.ErrorIs(t, skipped[name], reason, "%q", name)
+				}
+			}
+			// So many are left out, whichever these are.
+			skipped := 0
+			_, names := s.collect(to, workspace.CollectOptions{Patterns: []string{"out/*"}, MaxFiles: 1, Skip: func(execpolicy.Entry, error) error { skipped++; return nil }})
+			assert.Equal(t, len(names), 1)
+			assert.Equal(t, skipped, 5)
+		}
+		enough := errors.New("enough")
+		_, err := workspace.Collect(t.Context(), s.Session.Session, ".", workspace.CollectOptions{Patterns: []string{"**"}, Skip: func(execpolicy.Entry, error) error { return enough }})
+		assert.ErrorIs(t, err, enough)
+		// The session's limits are those of the whole.
+		s.ok("dd if=/dev/zero of=out/larger bs=65536 count=64")
+		skipped := map[string]error{}
+		_, names := s.collect(true, workspace.CollectOptions{Patterns: []string{"out/*"}, Skip: func(e execpolicy.Entry, reason error) error { skipped[e.Name] = reason; return nil }})
+		assert.Assert(t, len(names) >= 1 && len(names)+len(skipped) == 7, "%v %v", names, skipped)
+		s.ok("i=0; while [ $i -lt 300 ]; do >out/x$i; i=$((i + 1)); done")
+		_, err = workspace.Collect(t.Context(), s.Session.Session, ".", workspace.CollectOptions{Patterns: []string{"**"}, Skip: func(execpolicy.Entry, error) error { return nil }})
+		assert.ErrorIs(t, err, execpolicy.ErrTooLarge)
+	})
+}
+
+// A sparse file costs the one who makes it nothing. It costs no other file, matched or not.
+func TestCollectBesideSparseFiles(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		s := p.ephemeral(t)
+		s.ok("mkdir -p a/b; echo 1 >1; echo 2 >a/b/2; ln -s 1 link; for f in sparse a/sparse; do dd if=/dev/zero of=$f bs=1 count=1 seek=1000000000000 2>/dev/null; done")
+		for _, to := range []bool{false, true} {
+			for _, patterns := range [][]string{{"1", "a/**/2", "link"}, {"**"}} {
+				skipped := map[string]bool{}
+				_, names := s.collect(to, workspace.CollectOptions{Patterns: patterns, Skip: func(e execpolicy.Entry, reason error) error {
+					assert.Check(t, !skipped[e.Name], e.Name)
+					skipped[e.Name] = true
+					want := execpolicy.ErrTooLarge
+					if e.Name == "link" {
+						want = execpolicy.ErrUnsafeType
+					}
+					assert.Check(t, errors.Is(reason, want), "%v", reason)
+					return nil
+				}})
+				slices.Sort(names)
+				assert.DeepEqual(t, names, []string{"1", "a/b/2"})
+				assert.Equal(t, len(skipped), map[bool]int{false: 1, true: 3}[patterns[0] == "**"], "%v", skipped)
+			}
+		}
+		_, err := workspace.Collect(t.Context(), s.Session.Session, ".", workspace.CollectOptions{Patterns: []string{"sparse"}})
+		assert.ErrorIs(t, err, execpolicy.ErrTooLarge)
+		files, err := workspace.Collect(t.Context(), s.Session.Session, "sparse", workspace.CollectOptions{
+			Patterns: []string{"**"}, Skip: func(execpolicy.Entry, error) error { return nil },
+		})
+		assert.NilError(t, err)
+		_, err = fs.Stat(files, "sparse")
+		assert.ErrorIs(t, err, fs.ErrNotExist)
+		files, err = workspace.Collect(t.Context(), s.Session.Session, "a", workspace.CollectOptions{Patterns: []string{"b/2"}})
+		assert.NilError(t, err)
+		text, err := fs.ReadFile(files, "b/2")
+		assert.NilError(t, err)
+		assert.Equal(t, string(text), "2\n")
+		s.ok("mkdir many; cd many; i=0; while [ $i -lt 1001 ]; do mkdir $i; i=$((i + 1)); done")
+		_, err = workspace.Collect(t.Context(), s.Session.Session, ".", workspace.CollectOptions{Patterns: []string{"**/2"}})
+		assert.ErrorIs(t, err, execpolicy.ErrTooLarge)
+	})
+}
+
+// A file that can't be read costs no other one, and none where it does not match. Root may not
+// read it either: it has no capabilities.
+func TestCollectWhatCannotBeRead(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		for _, p.Policy.User = range []string{"", "0:0"} {
+			s := p.ephemeral(t)
+			s.ok("mkdir -p out/shut out/blind/deep out/open/deep; echo 1 >out/1; echo 2 >out/open/deep/2; >out/closed; >out/shut/x; >out/blind/x; >out/open/deep/closed; ln -s 1 out/link; " +
+				"chmod 0 out/closed out/open/deep/closed out/shut; chmod 333 out/blind")
+			defer s.ok("chmod -R u+rwx out")
+			for _, to := range []bool{false, true} {
+				for _, c := range []struct {
+					patterns, files, skipped []string
+				}{
+					{[]string{"out/*"}, []string{"out/1"}, []string{"out/closed", "out/link"}},
+					{[]string{"out/1", "nothing/**"}, []string{"out/1"}, nil},
+					{[]string{"out/open/**"}, []string{"out/open/deep/2"}, []string{"out/open/deep/closed"}},
+					{[]string{"out/shut/y"}, nil, []string{"out/shut"}},
+					{[]string{"**"}, []string{"out/1", "out/open/deep/2"}, []string{"out/blind", "out/closed", "out/link", "out/open/deep/closed", "out/shut"}},
+				} {
+					var skipped []string
+					_, files := s.collect(to, workspace.CollectOptions{Patterns: c.patterns, Skip: func(e execpolicy.Entry, reason error) error {
+						skipped = append(skipped, e.Name)
+						want := fs.ErrPermission
+						if e.Name == "out/link" {
+							want = execpolicy.ErrUnsafeType
+						}
+						assert.Check(t, errors.Is(reason, want), "%s: %v", e.Name, reason)
+						return nil
+					}})
+					slices.Sort(skipped)
+					slices.Sort(files)
+					assert.DeepEqual(t, skipped, c.skipped)
+					assert.DeepEqual(t, files, c.files)
+				}
+			}
+			for patterns, want := range map[string]error{"out/c*": fs.ErrPermission, "out/1": nil, "out/shut/*": fs.ErrPermission, "missing": nil} {
+				_, err := workspace.Collect(t.Context(), s.Session.Session, ".", workspace.CollectOptions{Patterns: []string{patterns}})
+				assert.Assert(t, errors.Is(err, want), "%s: %v", patterns, err)
+			}
+			enough := errors.New("enough")
+			_, err := workspace.Collect(t.Context(), s.Session.Session, "out", workspace.CollectOptions{
+				Patterns: []string{"closed", "shut/x"}, Skip: func(execpolicy.Entry, error) error { return enough },
+			})
+			assert.ErrorIs(t, err, enough)
+			for _, dir := range []string{"out/shut", "out/closed"} {
+				_, err = workspace.Collect(t.Context(), s.Session.Session, dir, workspace.CollectOptions{
+					Patterns: []string{"**"}, Skip: func(execpolicy.Entry, error) error { return nil },
+				})
+				assert.ErrorIs(t, err, fs.ErrPermission)
+			}
+		}
+	})
+}
+
+// collect collects, into a directory of the host or not.
+func (s session) collect(to bool, o workspace.CollectOptions) (files fs.FS, names []string) {
+	s.t.Helper()
+	if !to {
+		files, err := workspace.Collect(s.t.Context(), s.Session.Session, ".", o)
+		assert.NilError(s.t, err)
+		assert.NilError(s.t, fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				names = append(names, name)
+			}
+			return err
+		}))
+		return files, names
+	}
+	dir := s.t.TempDir()
+	root, err := os.OpenRoot(dir)
+	assert.NilError(s.t, err)
+	defer root.Close()
+	names, err = workspace.CollectTo(s.t.Context(), s.Session.Session, ".", root, o)
+	assert.NilError(s.t, err)
+	left, _ := filepath.Glob(filepath.Join(dir, ".cofferdam-*"))
+	assert.Equal(s.t, len(left), 0)
+	return os.DirFS(dir), names
+}
+
+// What is deep costs no more than its bound, on the host too.
+func TestCollectWhatIsDeep(t *testing.T) {
+	enginetest.Check(t)
+	limits := limits
+	limits.MaxTreeEntries = 2000
+	s, err := execpolicy.Start(t.Context(), execpolicy.HostPolicy{Limits: limits}, execpolicy.Spec{})
+	assert.NilError(t, err)
+	defer s.Close()
+	r, err := s.Run(t.Context(), execpolicy.Command{Script: `deep=$(printf 'd/%.0s' $(seq 950)); mkdir -p $deep && for i in $(seq 40); do echo $i >$deep$i || exit 1; done`})
+	assert.NilError(t, err)
+	assert.Equal(t, r.ExitCode, 0, r.Text())
+	root, err := os.OpenRoot(t.TempDir())
+	assert.NilError(t, err)
+	defer root.Close()
+	const bound = 10 * time.Second
+	ctx, cancel := context.WithTimeout(t.Context(), bound)
+	defer cancel()
+	begin := time.Now()
+	names, err := workspace.CollectTo(ctx, s, ".", root, workspace.CollectOptions{Patterns: []string{"**"}})
+	// When all is looked at, nothing interrupts what gives the files their places.
+	assert.Assert(t, time.Since(begin) < 2*bound, "%v", time.Since(begin))
+	if !errors.Is(err, context.DeadlineExceeded) {
+		assert.NilError(t, err)
+		assert.Equal(t, len(names), 40)
+	}
 }

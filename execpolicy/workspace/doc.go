@@ -1,8 +1,8 @@
 // Package workspace copies a directory of the host into a session and back, and collects what its commands have made.
 //
 // [Start] is [execpolicy.Start] for a directory that may have to be copied: where the engine can mount it that is what is done, and
-// where it can't, because it may run on another machine, or where a copy is asked for, it is copied into the session's own directory,
-// /workspace, before the startup scripts. [Session.Changes] lists what is another there since, [Session.Save] copies it out, and Close
+// where it can't, because it may run on another machine or because the directory is root's, or where a copy is asked for, it is copied into
+// the session's own directory, /workspace, before the startup scripts. [Session.Changes] lists what is another there since, [Session.Save] copies it out, and Close
 // saves once more, behind the shutdown scripts. An ephemeral workspace needs none of this: it is an [execpolicy.Spec] without one.
 //
 // [Collect] takes the files that match patterns out of any session, as a file system, and [CollectTo] into a directory.

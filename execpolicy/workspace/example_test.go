@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
@@ -63,6 +64,34 @@ func ExampleCollect() {
 		return
 	}
 	fmt.Println(os.CopyFS("results", files))
+}
+
+// One link among the artifacts, or one that is too large, does not cost the others.
+func ExampleCollectOptions_skip() {
+	ctx := context.Background()
+	s, err := execpolicy.Start(ctx, sandbox, execpolicy.Spec{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	if _, err := s.Run(ctx, execpolicy.Command{Script: "echo 1 >a.csv; ln -s /etc/passwd b.csv"}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	files, err := workspace.Collect(ctx, s, ".", workspace.CollectOptions{
+		Patterns: []string{"*.csv"},
+		Skip: func(e execpolicy.Entry, reason error) error {
+			fmt.Println("left out:", reason)
+			return nil
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	text, err := fs.ReadFile(files, "a.csv")
+	fmt.Printf("%s%v\n", text, err)
 }
 
 // Of what a session leaves, only so much is taken as was meant.
@@ -125,12 +154,12 @@ func ExampleOptions() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Print(r.Text())
+	fmt.Print(r.Render(execpolicy.RenderOptions{}))
 }
 
 // A program that wants the directory itself, and no copy of it, is told where the engine can't mount it.
 func ExampleMode() {
-	remote := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: os.Args[0], Remote: true}} // no engine is asked
+	remote := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "true", Remote: true}} // no engine is asked
 	_, err := workspace.Start(context.Background(), remote, execpolicy.Spec{Workspace: "."}, workspace.Options{Mode: workspace.Mounted})
 	fmt.Println(errors.Is(err, execpolicy.ErrNoMount))
 	// Output: true

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -191,4 +192,29 @@ esac
 	assert.ErrorIs(t, slow.Close(), context.DeadlineExceeded)
 	<-slow.Done()
 	s.clean()
+}
+
+// What can't be saved or collected is named without the secrets in its name.
+func TestSecretInTheNameOfAFile(t *testing.T) {
+	enginetest.Check(t)
+	const secret = "canary-name-3917"
+	spec := execpolicy.Spec{Workspace: t.TempDir(), Secrets: execpolicy.Secrets{{Name: "TOKEN", Value: secret}}}
+	s, err := workspace.Start(t.Context(), execpolicy.HostPolicy{Limits: limits}, spec, workspace.Options{Mode: workspace.Copied, Discard: true})
+	assert.NilError(t, err)
+	defer s.Close()
+	_, err = s.Run(t.Context(), execpolicy.Command{Script: `ln -s x "$TOKEN"`})
+	assert.NilError(t, err)
+	_, saveErr := s.Save(t.Context())
+	_, collectErr := workspace.Collect(t.Context(), s.Session, ".", workspace.CollectOptions{Patterns: []string{"*"}})
+	root, err := os.OpenRoot(t.TempDir())
+	assert.NilError(t, err)
+	defer root.Close()
+	assert.NilError(t, root.Mkdir(secret, 0o700))
+	_, err = s.Run(t.Context(), execpolicy.Command{Script: `rm "$TOKEN"; >"$TOKEN"`})
+	assert.NilError(t, err)
+	_, toErr := workspace.CollectTo(t.Context(), s.Session, ".", root, workspace.CollectOptions{Patterns: []string{"*"}})
+	for _, err := range []error{saveErr, collectErr, toErr} {
+		assert.ErrorIs(t, err, execpolicy.ErrUnsafeType)
+		assert.Assert(t, strings.Contains(err.Error(), "[secret TOKEN]") && !strings.Contains(err.Error(), "3917"), "%v", err)
+	}
 }

@@ -7,7 +7,11 @@ import (
 	"fmt"
 	"hash"
 	"io/fs"
+	"os"
 	"path"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
@@ -21,7 +25,7 @@ type state struct {
 
 // in copies the workspace in, and notes what went in.
 func (c *copied) in(ctx context.Context, s *execpolicy.Session) error {
-	from := &source{fsys: c.root.FS(), exclude: c.exclude, base: map[string]state{}}
+	from := &source{root: c.root, exclude: c.exclude, base: map[string]state{}}
 	err := s.CopyFS(ctx, ".", from)
 	if errors.Is(err, execpolicy.ErrUnsafeType) {
 		err = fmt.Errorf("%w; what can't be copied can be excluded", err)
@@ -33,15 +37,21 @@ func (c *copied) in(ctx context.Context, s *execpolicy.Session) error {
 	return nil
 }
 
-// A source is a file system without what is excluded, that notes the state of what is read from it.
+// A source is a root's file system without what is excluded, that notes the state of what is read from it.
 type source struct {
-	fsys    fs.FS
+	root    *os.Root
 	exclude patterns
 	base    map[string]state
 }
 
 func (s *source) ReadDir(dir string) ([]fs.DirEntry, error) {
-	all, err := fs.ReadDir(s.fsys, dir)
+	f, err := s.open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	all, err := f.ReadDir(-1)
+	slices.SortFunc(all, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	kept := all[:0]
 	for _, d := range all {
 		name := path.Join(dir, d.Name())
@@ -52,18 +62,41 @@ func (s *source) ReadDir(dir string) ([]fs.DirEntry, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.base[name] = state{mode: info.Mode() & (fs.ModeDir | fs.ModePerm)}
+		s.base[name] = state{mode: insideMode(info.Mode())}
 		kept = append(kept, d)
 	}
 	return kept, err
 }
 
+// open opens a file or a directory. What is something else by now is opened too, and has its type.
+func (s *source) open(name string) (*os.File, error) {
+	local, err := filepath.Localize(name)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrInvalid}
+	}
+	f, _, err := open(s.root, local)
+	return f, err
+}
+
 func (s *source) Open(name string) (fs.File, error) {
-	f, err := s.fsys.Open(name)
-	if err != nil || s.base[name].mode.IsDir() || name == "." {
-		return f, err
+	f, err := s.open(name)
+	if err != nil {
+		return nil, err
+	}
+	if s.base[name].mode.IsDir() || name == "." {
+		return f, nil
 	}
 	return &noted{File: f, source: s, name: name, hash: sha256.New()}, nil
+}
+
+// insideMode is the mode that [execpolicy.Session.CopyFS] gives what has this one. So a directory
+// that is read-only on the host does not count as changed.
+func insideMode(mode fs.FileMode) fs.FileMode {
+	mode &= fs.ModeDir | fs.ModePerm
+	if mode.IsDir() {
+		mode |= 0o700
+	}
+	return mode
 }
 
 // A noted file is one that is read once.

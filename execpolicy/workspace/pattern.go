@@ -3,6 +3,7 @@ package workspace
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -43,17 +44,18 @@ func parse(list []string, fold bool) (patterns, []error) {
 }
 
 // match reports whether one of the patterns matches a name.
-func (p patterns) match(name string) bool {
+func (p patterns) match(name string) bool { return p.any(name, matchElements) }
+
+// matchBelow reports whether one of the patterns can match a name below that directory.
+func (p patterns) matchBelow(dir string) bool { return p.any(dir, matchPrefix) }
+
+// any reports whether f is true of one of the patterns and the name, in their elements.
+func (p patterns) any(name string, f func(pattern, name []string) bool) bool {
 	if p.fold {
 		name = strings.ToLower(name)
 	}
 	elements := strings.Split(name, "/")
-	for _, pattern := range p.all {
-		if matchElements(pattern, elements) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.all, func(pattern []string) bool { return f(pattern, elements) })
 }
 
 // matchTree reports whether one of the patterns matches a name or a directory that it is in.
@@ -67,6 +69,23 @@ func (p patterns) matchTree(name string) bool {
 		}
 	}
 	return p.match(name)
+}
+
+// matchPrefix reports whether the pattern can match a name that begins with these elements and
+// has more.
+func matchPrefix(pattern, dir []string) bool {
+	for i, name := range dir {
+		if i == len(pattern) {
+			return false
+		}
+		if pattern[i] == "**" {
+			return true
+		}
+		if ok, _ := path.Match(pattern[i], name); !ok {
+			return false
+		}
+	}
+	return len(pattern) > len(dir)
 }
 
 // matchElements takes a number of steps of the order of the product of the two lengths, for the name may be chosen to cost time: if

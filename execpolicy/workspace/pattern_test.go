@@ -41,6 +41,12 @@ func TestPatterns(t *testing.T) {
 	} {
 		assert.Equal(t, p.matchTree(name), want, name)
 	}
+	p, _ = parse([]string{"a/*/c", "b*/**", "d"}, false)
+	for dir, want := range map[string]bool{
+		"a": true, "a/x": true, "a/x/c": false, "c": false, "bx": true, "bx/y/z": true, "d": false, "d/a": false,
+	} {
+		assert.Equal(t, p.matchBelow(dir), want, dir)
+	}
 	// It takes no time.
 	p, _ = parse([]string{strings.Repeat("**/a/", 200) + "b"}, false)
 	assert.Assert(t, !p.match(strings.Repeat("a/", 2000)+"a"))
@@ -73,6 +79,12 @@ func FuzzPatterns(f *testing.F) {
 		if len(errs) > 0 {
 			return
 		}
-		assert.Equal(t, p.match(name), simple(strings.Split(pattern, "/"), strings.Split(name, "/")), "%q %q", pattern, name)
+		matches := simple(strings.Split(pattern, "/"), strings.Split(name, "/"))
+		assert.Equal(t, p.match(name), matches, "%q %q", pattern, name)
+		for i := range name {
+			if matches && name[i] == '/' {
+				assert.Assert(t, p.matchBelow(name[:i]), "%q %q", pattern, name)
+			}
+		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
 // Save copies what was added and changed to the host's directory, with its permissions, each file as a whole, and returns what it saved,
@@ -53,6 +54,10 @@ func (c *copied) save(ctx context.Context, s *execpolicy.Session) (saved []Chang
 	}
 	p := placing{copied: c, staging: g, dirs: map[string]bool{}}
 	for _, change := range changes {
+		if err := context.Cause(ctx); err != nil {
+			p.errs = append(p.errs, fmt.Errorf("%q and what comes behind it: %w", change.Name, err))
+			break
+		}
 		if change.Kind == Deleted {
 			saved = append(saved, change)
 			continue
@@ -68,7 +73,7 @@ func (c *copied) save(ctx context.Context, s *execpolicy.Session) (saved []Chang
 		p.errs = append(p.errs, fmt.Errorf("and %d more", p.more))
 	}
 	if len(p.errs) > 0 {
-		err = fmt.Errorf("not saved: %w", errors.Join(p.errs...))
+		err = problems.Conceal(fmt.Errorf("not saved: %w", errors.Join(p.errs...)), s.Conceal)
 	}
 	return saved, err
 }
@@ -177,11 +182,14 @@ func (p *placing) same(name string, mode fs.FileMode, old state) (bool, error) {
 	if !mode.IsRegular() || !old.mode.IsRegular() {
 		return false, nil
 	}
-	f, err := p.copied.root.Open(name)
+	f, mode, err := open(p.copied.root, name)
 	if err != nil {
 		return false, err
 	}
 	defer f.Close()
+	if !mode.IsRegular() {
+		return false, nil
+	}
 	h := sha256.New()
 	// One byte more shows that it has grown.
 	n, err := io.Copy(h, io.LimitReader(f, old.size+1))
@@ -193,11 +201,16 @@ func (p *placing) mkdir(name string) error {
 	if err := p.copied.root.Mkdir(name, 0o700); err != nil || p.own == nil {
 		return err
 	}
-	f, err := p.copied.root.Open(name)
+	f, mode, err := open(p.copied.root, name)
 	if err != nil {
 		return err
 	}
-	return errors.Join(p.own(f), f.Close())
+	if mode.IsDir() {
+		err = p.own(f)
+	} else {
+		err = fmt.Errorf("%w: somebody has put %v in its place", ErrConflict, mode)
+	}
+	return errors.Join(err, f.Close())
 }
 
 // stamp gives the directories their permissions, those within others first.

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
 // ErrConflict is wrapped, for each of them, by the error about files that were not saved because the host has something else there than
@@ -17,9 +18,11 @@ var ErrConflict = errors.New("the host's is not as it was")
 type Mode int
 
 const (
-	// Auto mounts the directory where the engine can, and copies it where it can't, or where Options ask for what only a copy has.
+	// Auto mounts the directory where that can be done, and copies it where it can't, or where Options ask for what only a copy has. It
+	// can't where the engine may run on another machine, nor where the user inside can't use the directory, as with one of root's: see
+	// [execpolicy.DockerPolicy.User].
 	Auto Mode = iota
-	// Mounted mounts it. Where the engine can't, the start fails with [execpolicy.ErrNoMount].
+	// Mounted mounts it. Where that can't be done, the start fails with [execpolicy.ErrNoMount].
 	Mounted
 	// Copied copies it in at the start, and what was added and changed out again when the session is saved or closed.
 	Copied
@@ -58,7 +61,7 @@ type copied struct {
 
 // Start opens a session with spec.Workspace in it. Errors are those of [execpolicy.Start]; one that wraps [execpolicy.ErrUnsafeType] names
 // a link, or something else that can't be copied, in the workspace. What [execpolicy.DockerPolicy.CheckWorkspace] refuses is not copied
-// either.
+// either, and a policy that is no [execpolicy.WorkspacePolicy] copies nothing.
 //
 // A copy belongs to the session's user, and what is saved to the owner of the workspace, if this program may give it to that one. With
 // [execpolicy.DockerPolicy.WorkspaceReadOnly] a copy can be changed inside, and is never saved. spec.Prepare is called when all is
@@ -77,7 +80,15 @@ func Start(ctx context.Context, p execpolicy.Policy, spec execpolicy.Spec, o Opt
 		refuse("no workspace is named; execpolicy.Start opens a session without one")
 	}
 	if len(errs) > 0 {
-		return nil, fmt.Errorf("%w: %w", execpolicy.ErrInvalid, errors.Join(errs...))
+		// With what is wrong with the rest; whether it can be mounted matters only where it is to be.
+		rest := spec
+		if o.Mode != Mounted {
+			rest.Workspace = ""
+		}
+		if err := execpolicy.Check(ctx, p, rest); errors.Is(err, execpolicy.ErrInvalid) {
+			errs = append(errs, err)
+		}
+		return nil, problems.Join(errs...)
 	}
 	if o.Mode == Mounted || o.Mode == Auto && !onlyCopied {
 		s, err := execpolicy.Start(ctx, p, spec)
@@ -89,22 +100,18 @@ func Start(ctx context.Context, p execpolicy.Policy, spec execpolicy.Spec, o Opt
 		}
 	}
 
-	var readOnly bool
-	var err error
-	switch d := p.(type) {
-	case execpolicy.DockerPolicy:
-		readOnly, err = d.WorkspaceReadOnly, d.CheckWorkspace(spec.Workspace)
-	case *execpolicy.DockerPolicy:
-		readOnly, err = d.WorkspaceReadOnly, d.CheckWorkspace(spec.Workspace)
+	asked, ok := p.(execpolicy.WorkspacePolicy)
+	if !ok {
+		return nil, fmt.Errorf("%w: %T does not implement execpolicy.WorkspacePolicy, so it has no say in whether its workspace may be copied", execpolicy.ErrInvalid, p)
 	}
-	if err != nil {
+	if err := asked.CheckWorkspace(spec.Workspace); err != nil {
 		return nil, err
 	}
 	root, err := os.OpenRoot(spec.Workspace)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the workspace can't be used: %w", execpolicy.ErrInvalid, err)
 	}
-	c := &copied{root: root, exclude: exclude, readOnly: readOnly, turn: make(chan struct{}, 1)}
+	c := &copied{root: root, exclude: exclude, readOnly: !asked.SavesWorkspace(), turn: make(chan struct{}, 1)}
 	if info, err := root.Stat("."); err == nil {
 		if uid, gid, ok := ownerOf(info); ok {
 			c.own = func(f *os.File) error { return f.Chown(uid, gid) }

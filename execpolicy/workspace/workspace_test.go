@@ -21,6 +21,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/workspace"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 )
@@ -39,6 +40,8 @@ func (p place) remote() place {
 	e := *p.Policy.Engine
 	e.Remote = true
 	p.Policy.Engine = &e
+	// Podman's service takes no filter of a client's.
+	p.Policy.EngineSeccomp = e.Kind == dockercli.Podman
 	return p
 }
 
@@ -54,7 +57,12 @@ var copied = workspace.Options{Mode: workspace.Copied}
 // open opens a session with a workspace that holds the sample.
 func (p place) open(t *testing.T, o workspace.Options) session {
 	t.Helper()
-	dir := sample(t)
+	return p.openDir(t, sample(t), o)
+}
+
+// openDir opens a session with a workspace.
+func (p place) openDir(t *testing.T, dir string, o workspace.Options) session {
+	t.Helper()
 	p.Spec.Workspace = dir
 	s, err := workspace.Start(t.Context(), p.Policy, p.Spec, o)
 	assert.NilError(t, err)
@@ -487,7 +495,9 @@ func TestModes(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		t.Run("mounted where the engine can", func(t *testing.T) {
 			t.Parallel()
-			s := p.open(t, workspace.Options{})
+			dir := sample(t)
+			enginetest.GiveAway(t, dir)
+			s := p.openDir(t, dir, workspace.Options{})
 			assert.Assert(t, !s.Copied())
 			_, err := s.Changes(t.Context())
 			assert.ErrorIs(t, err, execpolicy.ErrInvalid)
@@ -518,6 +528,7 @@ func TestModes(t *testing.T) {
 			t.Parallel()
 			p := p
 			p.Spec.Workspace = sample(t)
+			enginetest.GiveAway(t, p.Spec.Workspace)
 			calls := 0
 			p.Spec.Prepare = func(context.Context, *execpolicy.Session) error { calls++; return errHook }
 			_, err := workspace.Start(t.Context(), p.Policy, p.Spec, workspace.Options{})
@@ -602,7 +613,7 @@ func TestModes(t *testing.T) {
 var errHook = errors.New("the caller's own")
 
 func TestStartRefuses(t *testing.T) {
-	nowhere := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: os.Args[0]}}
+	nowhere := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "true"}}
 	dir := t.TempDir()
 	for _, c := range []struct {
 		dir  string
@@ -732,7 +743,7 @@ func TestBombs(t *testing.T) {
 		}},
 		{"what can't be read", func(t *testing.T, s session) {
 			s.ok("echo new >file; >z; chmod 0 z")
-			s.save(execpolicy.ErrTransfer)
+			s.save(fs.ErrPermission)
 			assert.Equal(t, s.host("file"), "old\n")
 		}},
 		{"cut off", func(t *testing.T, s session) {
@@ -780,7 +791,40 @@ func TestExamples(t *testing.T) {
 		{Name: "Example", Run: Example, Want: "changed main.py\n<nil>\n"},
 		{Name: "Collect", Run: ExampleCollect, Want: "<nil>\n"},
 		{Name: "CollectOptions", Run: ExampleCollectOptions, Want: "3 false\n2 true\n"},
+		{Name: "CollectOptions, Skip", Run: ExampleCollectOptions_skip, Want: "left out: neither a regular file nor a directory: \"b.csv\" is a symbolic link\n1\n<nil>\n"},
 		{Name: "Session", Run: ExampleSession, Want: "added notes.md\n<nil>\n"},
 		{Name: "Options", Run: ExampleOptions, Want: "format.py\nmain.py\nscratch\n"},
+	})
+}
+
+// A directory that is read-only on the host can be written to inside. That is no change, and the host's stays what it is.
+func TestReadOnlyDirectories(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		dir := sample(t)
+		for name, mode := range map[string]fs.FileMode{"sub": 0o555, "empty": 0o500} {
+			assert.NilError(t, os.Chmod(filepath.Join(dir, name), mode))
+		}
+		p.Spec.Workspace = dir
+		started, err := workspace.Start(t.Context(), p.Policy, p.Spec, copied)
+		assert.NilError(t, err)
+		defer started.Close()
+		s := session{started, t, dir}
+		s.changed()
+		before := tree(t, dir, "")
+		assert.Equal(t, len(s.save(nil)), 0)
+		assert.DeepEqual(t, tree(t, dir, ""), before)
+
+		s.ok("echo new >sub/deep/new; rm sub/none; chmod 750 empty")
+		want := []string{`changed "empty" drwxr-x--- 0`, `added "sub/deep/new" -rw-r--r-- 4`, `deleted "sub/none" -rw-r--r-- 0`}
+		s.changed(want...)
+		assert.DeepEqual(t, s.save(nil), want)
+		for name, mode := range map[string]fs.FileMode{"sub": 0o555, "empty": 0o750} {
+			info, err := os.Stat(filepath.Join(dir, name))
+			assert.NilError(t, err)
+			assert.Equal(t, info.Mode().Perm(), mode, name)
+		}
+		assert.Equal(t, s.host("sub/deep/new"), "new\n")
+		s.changed(want[2])
+		assert.NilError(t, os.Chmod(filepath.Join(dir, "sub"), 0o755))
 	})
 }

@@ -7,8 +7,6 @@ import (
 	"os"
 	"time"
 
-	"github.com/google/shlex"
-
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 )
@@ -22,13 +20,14 @@ type client struct {
 	proc          *procgroup.Process
 }
 
-// runArgs returns the argument vector by which the policy itself would run the command.
+// runArgs returns the argument vector by which the policy itself would run the command. No word of
+// it has a newline. It is the shell that gives the client its filter of system calls.
 func runArgs(ctx context.Context, p execpolicy.DockerPolicy, command ...string) ([]string, error) {
 	line, err := p.Explain(ctx, execpolicy.Spec{Command: command})
 	if err != nil {
 		return nil, err
 	}
-	return shlex.Split(line)
+	return []string{"/bin/sh", "-c", "exec " + line}, nil
 }
 
 // startClient starts a client. Its container, if it has one, must end with its stdin.

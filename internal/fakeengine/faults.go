@@ -37,6 +37,8 @@ type Faults struct {
 	CreateDelay time.Duration
 	// DropLimits says that the engine has no limits of memory, processors and processes, and drops those that it is asked for.
 	DropLimits bool
+	// NoExec mounts what is mounted in a container's memory so that no program can be run from it, whatever is asked for.
+	NoExec bool
 	// Warning is what the client of a run says on its stderr before the container is created.
 	Warning string
 	// Flood is "stdout" or "stderr" if that stream of a run is to be full of what no command printed, as long as the fault lasts.

@@ -53,6 +53,11 @@ func (c *client) run() *refusal {
 	if r := c.imageFor(s.Image); r != nil {
 		return r
 	}
+	for i, m := range s.Mounts {
+		if f.NoExec && m.Source == "" {
+			s.Mounts[i].Flags = append(m.Flags, "noexec")
+		}
+	}
 	// From here on the engine goes on without its client.
 	c.atSignal(func(sig os.Signal) {
 		if c.kind == dockercli.Podman || c.state.control().ZeroOnTerm {

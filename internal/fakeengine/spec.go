@@ -3,6 +3,8 @@ package fakeengine
 import (
 	"cmp"
 	"encoding/csv"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -113,10 +115,30 @@ func (c *client) spec() (spec, *refusal) {
 	for _, flag := range []string{"network", "ipc", "memory", "memory-swap", "shm-size", "cpus", "pids-limit"} {
 		s.Limits[flag] = l.value(flag)
 	}
-	for _, option := range l.flags["security-opt"] {
+	for _, option := range s.SecurityOpt {
 		s.NoNewPrivileges = s.NoNewPrivileges || strings.HasPrefix(option, "no-new-privileges")
+		if path, ok := strings.CutPrefix(option, "seccomp="); ok && path != "unconfined" {
+			if r := c.readProfile(path); r != nil {
+				return s, r
+			}
+		}
 	}
 	return s, c.mounts(&s)
+}
+
+// readProfile reads a filter of system calls, and does no more with it.
+func (c *client) readProfile(path string) *refusal {
+	text, err := os.ReadFile(path)
+	if err == nil && !json.Valid(text) {
+		err = errors.New("unexpected end of JSON input")
+	}
+	if err == nil {
+		return nil
+	}
+	if c.kind == dockercli.Podman {
+		return &refusal{125, fmt.Sprintf("Error: opening seccomp profile failed: %v\n", err)}
+	}
+	return &refusal{125, fmt.Sprintf("docker: opening seccomp profile (%s) failed: %v\n\nRun 'docker run --help' for more information\n", path, err)}
 }
 
 // environment adds the variables of the command line to env. One that is named without a value has the client's, if any.
@@ -260,6 +282,9 @@ func (c *client) tmpfs(value string) (mount, *refusal) {
 			data = append(data, option)
 		case (key == "uid" || key == "gid") && c.kind == dockercli.Docker && v != "":
 			data = append(data, option)
+		case option == "U" && c.kind == dockercli.Podman:
+			u, _ := lookUser(c.line.value("user")) // process 1 says if there is none
+			data = append(data, fmt.Sprintf("uid=%d,gid=%d", u.UID, u.GID))
 		case key == "rw" || key == "notmpcopyup" || key == "tmpcopyup":
 		case key == "ro":
 			m.ReadOnly = true

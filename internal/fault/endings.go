@@ -121,7 +121,7 @@ func (r *round) meanwhile(ctx context.Context, timeout time.Duration, what strin
 	time.Sleep(r.after)
 	var err error
 	r.suite.call(r.plan, what, bound, func() { err = do() })
-	if err != nil {
+	if err := r.honest(err); err != nil {
 		r.wrong("%s: %v", what, err)
 	}
 	<-done
@@ -146,7 +146,15 @@ func (r *round) close(ctx context.Context) {
 // restart restarts the session, which may wait for the command's end.
 func (r *round) restart(ctx context.Context) {
 	timeout := r.after + 200*time.Millisecond
-	r.meanwhile(ctx, timeout, "Restart", timeout+2*terminationTimeout, func() error { return r.session.Restart(ctx) })
+	var err error
+	r.meanwhile(ctx, timeout, "Restart", timeout+2*terminationTimeout, func() error {
+		err = r.session.Restart(ctx)
+		return err
+	})
+	if err != nil && r.honest(err) == nil {
+		r.discard()
+		return
+	}
 	if c, err := r.suite.engine.Inspect(ctx, r.session.Name()); err == nil {
 		r.suite.open.ids = append(r.suite.open.ids, c.ID)
 	}
@@ -189,7 +197,7 @@ func (r *round) killMeanwhile(ctx context.Context, timeout time.Duration, what s
 		return syscall.Kill(found[0].PID, syscall.SIGKILL)
 	})
 	r.suite.call(r.plan, "Close", terminationTimeout, func() {
-		if err := s.Close(); err != nil {
+		if err := r.honest(s.Close()); err != nil {
 			r.wrong("Close: %v", err)
 		}
 	})

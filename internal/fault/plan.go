@@ -24,10 +24,13 @@ type plan struct {
 
 // settings are those of a session. A number of rounds in a row have the same, so that they may share one.
 type settings struct {
-	shell       string // the worker; empty is bash
-	memory      int64
-	pids        int64
-	description string
+	shell  string // the worker; empty is bash
+	memory int64
+	pids   int64
+	// engineSeccomp takes the engine's filter of system calls, under which programs can change the
+	// priority of process 1: what is left when the first line of defence does not hold.
+	engineSeccomp bool
+	description   string
 }
 
 // sameSettings is the number of rounds in a row that have the same settings.
@@ -40,11 +43,15 @@ func newSettings(seed uint64) settings {
 		memory: pick(r, []int64{64, 96, 128}) << 20,
 		pids:   pick(r, []int64{64, 128, 256, 256}),
 	}
+	s.engineSeccomp = r.IntN(2) == 0
 	shell := s.shell
 	if shell == "" {
 		shell = "bash"
 	}
 	s.description = fmt.Sprintf("%s, %d MiB, %d processes", shell, s.memory>>20, s.pids)
+	if s.engineSeccomp {
+		s.description += ", the engine's filter"
+	}
 	return s
 }
 

@@ -20,6 +20,8 @@ type program struct {
 	stuck  bool // the caller's writer takes nothing
 	// lies says that what the shell reports of this command and of later ones may be the program's own word.
 	lies bool
+	// starves says that process 1 gets next to no time: what ends it from outside may take longer than it may.
+	starves bool
 	// own are the outcomes to which it may come without anybody's help; it may also cost the shell its life then.
 	own []execpolicy.Outcome
 	// exit is the status that it must end with, and says the end of what it must have printed, if it ends by itself. If says is empty
@@ -193,6 +195,22 @@ for call in (lambda: os.setpriority(os.PRIO_PROCESS, 1, 19), lambda: os.sched_se
 for i in range(20):
     if os.fork() == 0: break
 while True: pass`), own: hangs},
+	{name: "process 1 starved", needs: "python3", script: python(`
+deaf()
+processor = min(os.sched_getaffinity(0))
+for p in 1, 0: os.sched_setaffinity(p, [processor])
+wait, go = os.pipe()
+for i in range(min(200, int(open("/sys/fs/cgroup/pids/pids.max" if os.path.exists("/sys/fs/cgroup/pids") else "/sys/fs/cgroup/pids.max").read()) - 24)):
+    try: child = os.fork()
+    except OSError: break
+    if child == 0:
+        os.close(go)
+        os.read(wait, 1)
+        while True: pass
+try: os.sched_setscheduler(1, 5, os.sched_param(0)) # SCHED_IDLE
+except OSError: pass
+os.close(go)
+while True: pass`), own: loses, starves: true},
 	{name: "pipes of others held and filled", needs: "python3", script: python(`
 deaf()
 kept = []

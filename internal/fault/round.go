@@ -68,6 +68,19 @@ func (r *round) late(d time.Duration) {
 	}
 }
 
+// starved reports whether it may not be known in time that something is gone.
+func (r *round) starved() bool {
+	return r.settings.engineSeccomp && r.any(func(p *program) bool { return p.starves })
+}
+
+// honest returns err, or nil if it is ErrStillThere of what may not be known in time.
+func (r *round) honest(err error) error {
+	if r.starved() && errors.Is(err, execpolicy.ErrStillThere) {
+		return nil
+	}
+	return err
+}
+
 // termination is the round's TerminationTimeout.
 func (r *round) termination() time.Duration {
 	if r.ending.away {
@@ -148,9 +161,9 @@ func (r *round) evidence(res *execpolicy.Result, err error, c execpolicy.Command
 		r.wrong("%v with the cause %v and the error %v", res.Outcome, res.Cause, err)
 	}
 	unseen := res.Cause != nil && !res.Gone
-	r.suite.stats.see(res.Cause != nil, unseen && !r.ending.away)
+	r.suite.stats.see(res.Cause != nil, unseen && !r.ending.away && !r.starved())
 	// What can't be known must be said not to be. While the session goes on, a shell that is slow may not come to look.
-	blind := r.ending.away || unseen && res.Rung < execpolicy.RungContainer
+	blind := r.ending.away || r.starved() || unseen && res.Rung < execpolicy.RungContainer
 	if unseen && !blind {
 		r.wrong("%v by %v, and nobody has seen that nothing is left: error %v", res.Outcome, res.Rung, err)
 	}

@@ -1,13 +1,42 @@
 // Package ours marks what the library itself runs in a session, where a caller's hooks would make it see something else than there is.
 package ours
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
-// mark is a key by its address.
-var mark bool
+// mark and what are keys by their addresses.
+var mark, what bool
 
 // Mark returns a context whose commands are the library's own: they are not asked about, and what they print is not filtered.
 func Mark(ctx context.Context) context.Context { return context.WithValue(ctx, &mark, true) }
 
 // Marked reports whether a context is one of Mark.
 func Marked(ctx context.Context) bool { return ctx.Value(&mark) != nil }
+
+// A Code is what a caller has asked for where a package has made a command of it. The
+// fields are those of an execpolicy.Request; zero means the same.
+type Code struct {
+	Kind, Language, Text, Path string
+	Argv                       []string
+	Input                      []byte
+	Timeout                    time.Duration
+	// Approved says that it was asked about with an earlier command.
+	Approved bool
+}
+
+// WithCode returns a context whose next command is made of code.
+func WithCode(ctx context.Context, code Code) context.Context {
+	return context.WithValue(ctx, &what, &code)
+}
+
+// TakeCode returns what the next command is made of, or nil, and a context that no longer
+// says so. A caller's hook gets that one: what it runs itself is something else.
+func TakeCode(ctx context.Context) (context.Context, *Code) {
+	code, _ := ctx.Value(&what).(*Code)
+	if code == nil {
+		return ctx, nil
+	}
+	return context.WithValue(ctx, &what, (*Code)(nil)), code
+}

@@ -40,11 +40,14 @@ const maxLine = 110
 
 // Stable returns what [execpolicy.DockerPolicy.Explain] says of a preset as it is on every machine, in lines that a shell takes for one. The
 // program has no path, the container is called NAME, the labels that say who started it are left out, and the limit of a user's processes,
-// which is the host's, is N.
+// which is the host's, is N. The filter of system calls comes from its file in execpolicy.
 func Stable(kind dockercli.Kind, line string) string {
 	var b strings.Builder
 	b.WriteString(kind.String())
 	length := b.Len()
+	if command, _, ok := strings.Cut(line, " 3<<"); ok {
+		line = command + " 3<seccomp.json"
+	}
 	// No word of a preset has a blank.
 	for _, word := range strings.Fields(line)[1:] {
 		switch {

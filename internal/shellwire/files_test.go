@@ -150,6 +150,17 @@ func TestHelperIsEnded(t *testing.T) {
 	})
 }
 
+// A kill that comes right behind a SIGTERM may end what marks the helper's end, too.
+func TestEndOfHelperIsMarkedAgain(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		for range 10 {
+			status, _, _ := w.help(Help("trap '' TERM; sleep 1001"), Terminate+Kill+Kill)
+			assert.Equal(t, status, 128+9)
+		}
+	})
+}
+
 // While a helper works, nothing else does; while it hangs, the end of stdin is still seen: the cleanup waits for that.
 // In a process group too a helper is ended, also if it or what it waits for is stopped, and the next one is waited for anew.
 func TestHelperThatIsStoppedIsEnded(t *testing.T) {

@@ -11,6 +11,9 @@ const (
 	noDir = "nodir"
 	// unrun stands for the status of a worker that was found to be lost as a unit came.
 	unrun = "unrun"
+	// killedBy stands before the status of a unit whose program was killed by a signal, of which maxSignal is the last.
+	killedBy  = "s"
+	maxSignal = 64
 )
 
 // Kind tells what a mark says.
@@ -31,6 +34,9 @@ type Mark struct {
 	Generation int
 	// Status is the exit status from 0 to 255, of End and Death on stdout; -1 if it is not known.
 	Status int
+	// Signal is the number of the signal that killed the unit's program, of End on stdout; then Status is 128 more. It is 0 if the
+	// program ended by itself, or if that is not known.
+	Signal int
 	// NoDir says that the unit never ran because its directory could not be entered.
 	NoDir bool
 	// NotRun says that the worker was gone before the unit came, of Death.
@@ -45,8 +51,6 @@ const (
 	maxTag  = 256
 )
 
-var newline = []byte("\n")
-
 // A Parser takes a stream apart into output and marks. However the stream is cut, the result is the same.
 type Parser struct {
 	// Prefix begins every mark.
@@ -57,41 +61,50 @@ type Parser struct {
 	Output func([]byte)
 	Mark   func(Mark)
 
-	prefix, end []byte
+	prefix []byte
+	// searched is how much behind the prefix that is held back is known to begin no other.
+	searched int
 }
 
 // Parse consumes data and returns how many bytes of its end it holds back, at most a mark's length: they must come again in front of
 // what follows.
 func (p *Parser) Parse(data []byte) (held int) {
 	if p.prefix == nil {
-		p.prefix, p.end = []byte(p.Prefix), []byte(p.Prefix+"\n")
+		p.prefix = []byte(p.Prefix)
 	}
+	searched := p.searched
+	p.searched = 0
+	none := 0 // no mark begins before it
 	for {
-		i := bytes.Index(data, p.prefix)
+		i := bytes.Index(data[none:], p.prefix)
 		if i < 0 {
-			held = p.partial(data)
+			held = p.partial(data[none:])
 			p.output(data[:len(data)-held])
 			return held
 		}
+		i += none
+		mark, n := p.mark(data[i:], searched)
+		searched = 0
+		if n < 0 {
+			none = i + 1
+			continue
+		}
 		p.output(data[:i])
 		data = data[i:]
-		mark, n := p.mark(data)
-		switch {
-		case n > 0:
-			p.Mark(mark)
-			data = data[n:]
-		case n == 0:
+		if n == 0 {
 			return len(data)
-		default:
-			// Not a mark after all.
-			p.output(data[:1])
-			data = data[1:]
 		}
+		p.Mark(mark)
+		data = data[n:]
+		none = 0
 	}
 }
 
 // Flush takes what was held back as output, at the end of the stream.
-func (p *Parser) Flush(data []byte) { p.output(data) }
+func (p *Parser) Flush(data []byte) {
+	p.searched = 0
+	p.output(data)
+}
 
 func (p *Parser) output(b []byte) {
 	if len(b) > 0 {
@@ -117,40 +130,55 @@ func (p *Parser) partial(data []byte) int {
 	return 0
 }
 
-// mark reads the mark at the start of data. n is its length, 0 if more data is needed, negative if there is none.
-func (p *Parser) mark(data []byte) (m Mark, n int) {
+// mark reads the mark at the start of data, of which so much behind the prefix was searched before. n is its length, 0 if more data is
+// needed, negative if there is none.
+func (p *Parser) mark(data []byte, searched int) (m Mark, n int) {
 	body := data[len(p.prefix):]
 	if len(body) == 0 {
 		return m, 0
 	}
-	last, limit := newline, maxTag
+	limit, withDir := maxTag, false
 	switch body[0] {
 	case 'b':
 		m.Kind = Begin
 	case 'e':
 		m.Kind = End
 		if p.Stdout {
-			last, limit = p.end, maxMark
+			limit, withDir = maxMark, true
 		}
 	case 'x':
 		m.Kind = Death
 	default:
 		return m, -1
 	}
+	// The next prefix is the mark's end, or begins another: then this is none. So each byte is searched once.
 	within := body[:min(len(body), limit-len(p.prefix))]
-	i := bytes.Index(within, last)
-	// The next prefix is the mark's end, or the begin of another: then this is none. So the search goes over each byte once.
-	if j := bytes.Index(within, p.prefix); j >= 0 && (i < 0 || j < i) && j+len(last) <= len(body) {
+	end, next := -1, len(within)
+	if i := bytes.Index(within[searched:], p.prefix); i >= 0 {
+		next = searched + i
+	}
+	n = len(p.prefix)
+	switch behind := next + len(p.prefix); {
+	case !withDir:
+		end = bytes.IndexByte(within[:next], '\n')
+		n += end + 1
+		if end < 0 && next < len(within) {
+			return m, -1
+		}
+	case behind < len(within) && within[behind] != '\n':
+		return m, -1
+	case behind < len(within):
+		end = next
+		n += behind + 1
+	}
+	if end < 0 {
+		if len(data) < limit {
+			p.searched = max(0, min(next, len(within)-len(p.prefix)))
+			return m, 0
+		}
 		return m, -1
 	}
-	switch {
-	case i < 0 && len(data) < limit:
-		return m, 0
-	case i < 0:
-		return m, -1
-	}
-	n = len(p.prefix) + i + len(last)
-	text := string(body[1:i])
+	text := string(body[1:end])
 	m.Status = -1
 	switch {
 	case m.Kind == Begin:
@@ -162,7 +190,12 @@ func (p *Parser) mark(data []byte) (m Mark, n int) {
 		status, dir, ok := strings.Cut(rest, " ")
 		m.Tag, m.Dir = tag, dir
 		m.NoDir = status == noDir
-		if m.Status = parseStatus(status); !ok || m.Status < 0 && !m.NoDir {
+		status, killed := strings.CutPrefix(status, killedBy)
+		m.Status = parseStatus(status)
+		if killed {
+			m.Signal = m.Status - 128
+		}
+		if !ok || m.Status < 0 && !m.NoDir || killed && (m.Signal < 1 || m.Signal > maxSignal) {
 			return m, -1
 		}
 	case m.Kind == Death:

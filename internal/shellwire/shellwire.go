@@ -35,12 +35,16 @@ type Setup struct {
 	Namespace bool
 	// Worker is the worker shell; if empty, bash where there is one, else sh.
 	Worker []string
+	// Name is the last word of the supervisor's command line in a namespace, by which it is
+	// found from outside. Everybody can see it.
+	Name string
 }
 
 // Text returns what turns a command that Boot started into a supervisor.
 func (s Setup) Text() []byte {
 	var b strings.Builder
-	b.WriteString("cf_p=" + s.Prefix + "\ncf_d=" + Quote(s.Dir) + "\nset --")
+	b.WriteString("cf_p=" + s.Prefix + "\ncf_d=" + Quote(s.Dir) + "\ncf_us=" + Quote(Quote(s.Dir+"/script")) +
+		"\ncf_ud=" + Quote(Quote(s.Dir+"/died")) + "\nset --")
 	for _, w := range s.Worker {
 		b.WriteString(" " + Quote(w))
 	}
@@ -63,10 +67,15 @@ func (s Setup) Text() []byte {
 		// The kernel lets nobody of the same user read, trace or open the descriptors of a process whose program is unreadable. So the
 		// shell goes on as an unreadable copy of itself, and nothing inside can hold its stdin open.
 		first = "[ $$ = 1 ] || exit 96; cf_d=" + Quote(s.Dir) +
-			`; (umask 666; cp /proc/$$/exe "$cf_d/sh") && exec "$cf_d/sh" -c ` + Quote(first) + "; exit 95"
+			`; (umask 177; : >"$cf_d/script"; : >"$cf_d/died"; umask 666; cp /proc/$$/exe "$cf_d/sh") || exit 95; ` + noExec +
+			`exec "$cf_d/sh" -c ` + Quote(first) + ` "$cf_d/sh" ` + Quote(s.Name) + "; exit 94"
 	}
 	return []byte(first + "\n" + text)
 }
+
+// noExec makes a shell say what it means that it can't exec the copy. Bash would end without its trap then.
+const noExec = `[ -z "${BASH_VERSION-}" ] || shopt -s execfail; ` +
+	`trap 'echo "no program can be run from $cf_d: it must not be mounted noexec" >&2; exit 94' EXIT; `
 
 // IsName reports whether s is a name as POSIX shells have them: letters, digits and "_", not beginning with a digit.
 func IsName(s string) bool {
@@ -105,10 +114,12 @@ const (
 	Look = "o\n"
 )
 
-// A Unit is one command for the worker.
+// A Unit is one command for the worker: a script or a program.
 type Unit struct {
-	// Script is what the worker evaluates.
+	// Script is what the worker evaluates. Its first line is the first line of the unit.
 	Script string
+	// Argv is, if not empty, what runs in place of a script.
+	Argv []string
 	// Dir, if not empty, is where the script runs. The worker goes back to Back afterwards.
 	Dir, Back string
 	// Env holds NAME=value, for this unit only.
@@ -120,31 +131,50 @@ type Unit struct {
 // maxLine bounds the text in an operation, so that one that is urgent never waits behind a long one.
 const maxLine = 2 << 10
 
+// maxPath bounds the name of a unit's directory. No system call takes one of that length, but a shell may shorten it before it asks.
+const maxPath = 4 << 10
+
 // Ops returns the operations that run the unit, whose tag was named before.
 func (u Unit) Ops() []byte {
-	script := Quote(u.Script)
-	if u.Dir == "" && u.Stdin == "" && len(u.Env) == 0 && len(script) <= maxLine && !strings.Contains(script, "\n") {
-		return appendOp(make([]byte, 0, len(script)+2), "e", script)
-	}
 	// Strings that are added up take less room in a binary than a builder.
-	text := ""
-	if u.Dir != "" {
-		text = `CDPATH= \command cd -- ` + Quote(u.Dir) + ` >/dev/null 2>&1 || { cf_k=+` + noDir + `; \return; }` + "\n"
-	}
-	if u.Stdin != "" {
-		text += `{ \command rm -f -- ` + Quote(u.Stdin) + "; "
-	}
-	text += assignments(u.Env) + `\command eval ` + script
-	if u.Stdin != "" {
-		text += "; } <" + Quote(u.Stdin)
+	var open, word, text, remove string
+	if len(u.Argv) > 0 {
+		open, word = "c", "a"
+		var words strings.Builder
+		for _, arg := range u.Argv {
+			words.WriteString(" " + Quote(arg))
+		}
+		text = words.String()[1:]
 	} else {
-		text += " <&2"
+		open, word = "b", "e"
+		text = Quote(u.Script)
+	}
+	if u.Dir == "" && u.Stdin == "" && len(u.Env) == 0 && len(text) <= maxLine && !strings.Contains(text, "\n") {
+		return appendOp(make([]byte, 0, len(text)+2), word, text)
+	}
+	if u.Stdin != "" {
+		remove = `\command rm -f -- ` + Word(u.Stdin) + "; "
+	}
+	switch env := assignments(u.Env); {
+	case len(u.Argv) > 0 && u.Stdin != "":
+		text = `\exec <` + Word(u.Stdin) + "; " + remove + env + `\command exec ` + text
+	case len(u.Argv) > 0:
+		text = env + `\command exec <&7 ` + text
+	case u.Stdin != "":
+		text = "{ " + remove + env + `\command eval ` + text + "; } <" + Quote(u.Stdin)
+	default:
+		text = env + `\command eval ` + text + " <&2"
 	}
 	ops := make([]byte, 0, len(text)+len(text)/64+64)
 	if u.Dir != "" {
+		enter := `\command false`
+		if len(u.Dir) < maxPath {
+			enter = `CDPATH= \command cd -- ` + Word(u.Dir) + ` >/dev/null 2>&1`
+		}
+		ops = appendOp(ops, "y", enter+` || { cf_k=+`+noDir+`; \return; }`)
 		ops = appendOp(ops, "z", `case $cf_k in `+noDir+`) ;; *) CDPATH= \command cd -- `+Quote(u.Back)+" >/dev/null 2>&1 || :;; esac")
 	}
-	ops = appendOp(ops, "b")
+	ops = appendOp(ops, open)
 	for {
 		line, rest, more := strings.Cut(text, "\n")
 		for len(line) > maxLine {
@@ -164,7 +194,7 @@ func assignments(env []string) string {
 	var b strings.Builder
 	for _, kv := range env {
 		name, value, _ := strings.Cut(kv, "=")
-		b.WriteString(name + "=" + Quote(value) + " ")
+		b.WriteString(name + "=" + Word(value) + " ")
 	}
 	return b.String()
 }
@@ -201,5 +231,5 @@ func Help(script string) []byte { return []byte("f" + script + "\n") }
 // HelpStill is Help for a script whose output matters: nothing else is printed behind the begin mark.
 func HelpStill(script string) []byte { return []byte("r" + script + "\n") }
 
-// Word is [Quote] for a script of [Help].
+// Word is [Quote] on one line, for a script of [Help] or what stands before a unit's first line.
 func Word(s string) string { return strings.ReplaceAll(Quote(s), "\n", `'"$cf_n"'`) }

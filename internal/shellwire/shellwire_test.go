@@ -3,7 +3,9 @@ package shellwire
 import (
 	"fmt"
 	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -21,7 +23,9 @@ func text(t *testing.T, ops []byte) string {
 		switch line[0] {
 		case 'e':
 			b.WriteString(`\command eval ` + rest + " <&2")
-		case 'b', 'z':
+		case 'a':
+			b.WriteString(`\command exec <&7 ` + rest)
+		case 'b', 'c', 'y', 'z':
 		case '+':
 			b.WriteString(rest + "\n")
 		case '-', 'g':
@@ -45,6 +49,12 @@ func TestUnitOps(t *testing.T) {
 		{"long", Unit{Script: strings.Repeat("x", 5000)}, `\command eval '` + strings.Repeat("x", 5000) + `' <&2`},
 		{"environment", Unit{Script: "a", Env: []string{"A=1", "B=x y"}}, `A='1' B='x y' \command eval 'a' <&2`},
 		{"stdin", Unit{Script: "a", Stdin: "/d/i"}, `{ \command rm -f -- '/d/i'; \command eval 'a'; } <'/d/i'`},
+		{"lines before a script", Unit{Script: "a", Env: []string{"A=1\n2"}}, `A='1'"$cf_n"'2' \command eval 'a' <&2`},
+		{"program", Unit{Argv: []string{"a", "b 'c"}}, `\command exec <&7 'a' 'b '\''c'`},
+		{"program of lines", Unit{Argv: []string{"a", "b\n"}}, "\\command exec <&7 'a' 'b\n'"},
+		{"long program", Unit{Argv: []string{"a", strings.Repeat("x", 5000)}}, `\command exec <&7 'a' '` + strings.Repeat("x", 5000) + `'`},
+		{"program with all", Unit{Argv: []string{"a"}, Stdin: "/d/i", Env: []string{"A=1"}, Dir: "/", Back: "/"},
+			`\exec <'/d/i'; \command rm -f -- '/d/i'; A='1' \command exec 'a'`},
 	} {
 		t.Run(c.name, func(t *testing.T) { assert.Equal(t, text(t, c.unit.Ops()), c.want) })
 	}
@@ -57,23 +67,28 @@ func FuzzUnitOps(f *testing.F) {
 	f.Add("true", "", "", "/\n", "")
 	f.Add(strings.Repeat("x", 2*maxLine)+"\n'", "", "", "", "")
 	f.Fuzz(func(t *testing.T, script, value, stdin, dir, back string) {
-		if strings.Contains(script+value+stdin+dir+back, "\x00") || strings.Contains(back, "\n") || len(back) > maxLine {
-			return // shell text holds no NUL; where the worker goes back to is one operation
+		if strings.Contains(script+value+stdin+dir+back, "\x00") || strings.Contains(back, "\n") || len(dir+back) > maxLine/9 {
+			return // shell text holds no NUL; where the worker goes to, and back to, is one operation
 		}
 		u := Unit{Script: script, Env: []string{"A=" + value, "B="}, Stdin: stdin, Dir: dir, Back: back}
-		body := "A=" + Quote(value) + ` B='' \command eval ` + Quote(script)
+		body := "A=" + Word(value) + ` B='' \command eval ` + Quote(script)
 		want := body + " <&2"
 		if stdin != "" {
-			want = `{ \command rm -f -- ` + Quote(stdin) + "; " + body + "; } <" + Quote(stdin)
+			want = `{ \command rm -f -- ` + Word(stdin) + "; " + body + "; } <" + Quote(stdin)
 		}
 		behind := ""
 		if dir != "" {
-			want = `CDPATH= \command cd -- ` + Quote(dir) + ` >/dev/null 2>&1 || { cf_k=+nodir; \return; }` + "\n" + want
-			behind = `zcase $cf_k in nodir) ;; *) CDPATH= \command cd -- ` + Quote(back) + " >/dev/null 2>&1 || :;; esac\n"
+			behind = `yCDPATH= \command cd -- ` + Word(dir) + " >/dev/null 2>&1 || { cf_k=+nodir; \\return; }\n" + `zcase $cf_k in nodir) ;; *) CDPATH= \command cd -- ` + Quote(back) + " >/dev/null 2>&1 || :;; esac\n"
 		}
 		ops := string(u.Ops())
-		assert.Assert(t, strings.HasPrefix(ops, behind+"b\n"), "%q", ops)
-		assert.Equal(t, text(t, []byte(ops)), want)
+		assert.Assert(t, strings.HasPrefix(ops, behind+"b\n"), "%.1000q", ops)
+		assert.Assert(t, text(t, []byte(ops)) == want, "%.1000q", ops)
+		// A script's first line is the unit's.
+		assert.Assert(t, !strings.Contains(want[:strings.Index(want, `\command eval `)], "\n"))
+		u.Argv = []string{script, value}
+		ops = string(u.Ops())
+		assert.Assert(t, strings.HasPrefix(ops, behind+"c\n"), "%.1000q", ops)
+		assert.Assert(t, strings.HasSuffix(text(t, []byte(ops)), " "+Quote(script)+" "+Quote(value)))
 		assert.Equal(t, text(t, Unit{Script: script}.Ops()), `\command eval `+Quote(script)+" <&2")
 	})
 }
@@ -154,6 +169,22 @@ func TestNamespaceTextRefusesToRunElsewhere(t *testing.T) {
 	assert.Equal(t, string(out), "")
 	// The second text has the same guard, for a caller that leaves out the first.
 	assert.Assert(t, strings.Contains(namespace, "[ $$ = 1 ] || exit 96\n"))
+}
+
+// Every shell says what it means that no program can be run from its directory.
+func TestShellThatCanNotBeCopied(t *testing.T) {
+	shell := filepath.Join(t.TempDir(), "sh")
+	assert.NilError(t, os.WriteFile(shell, nil, 0o644))
+	for _, name := range []string{"sh", "bash", "dash", "busybox sh"} {
+		words := strings.Fields(name)
+		if path, err := exec.LookPath(words[0]); err == nil {
+			words[0] = path
+			cmd := exec.Command(words[0], append(words[1:], "-c", "cf_d=/d; "+noExec+"exec "+Quote(shell)+"; exit 1")...)
+			out, _ := cmd.CombinedOutput()
+			assert.Check(t, strings.Contains(string(out), "no program can be run from /d"), "%s: %s", name, out)
+			assert.Check(t, cmd.ProcessState.ExitCode() == 94, "%s: %v", name, cmd.ProcessState)
+		}
+	}
 }
 
 func TestUploadCountsEveryByte(t *testing.T) {

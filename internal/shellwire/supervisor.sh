@@ -7,7 +7,7 @@ cf_c=${LC_ALL+"LC_ALL=\$cf_o"} cf_o=${LC_ALL-} LC_ALL=C
 cf_w=$PWD
 cd /proc || exit 97
 exec 4>&1 5>&2
-: >"$cf_d/u" && exec 6<>"$cf_d/u" || exit 97
+: >"$cf_d/script" && exec 6<>"$cf_d/script" || exit 97
 : >"$cf_d/s" && exec 7<"$cf_d/s" || exit 97
 mkfifo "$cf_d/a" "$cf_d/b" && exec 8<>"$cf_d/a" 9<>"$cf_d/b" && exec 8<"$cf_d/a" 9<"$cf_d/b" || exit 97
 exec 1>&- 2<>/dev/null
@@ -42,12 +42,16 @@ try() {
 # shell that falls out of a unit, to the next command or to the next line, goes into it once more, for its tag. Each command gets a
 # description of its own of the two pipes, opened while nobody waits: what it sets on it (O_NONBLOCK) is gone with it. A forked copy of the
 # worker that fell back to the script must neither run a unit nor mark its end.
+#
+# The worker reads a unit by its name, which bash puts before what it says of a script's mistakes. The name is in reach of hostile code: then
+# the worker reads something else, or waits, until somebody ends it. One that is gone is done without. This shell never opens it.
 script() {
 	cf_g='case ${BASHPID-$$} in $$) ;; *) \exit;; esac'
-	cf_b="case \${cf_m-}x\${cf_k-} in x+) cf_k=+\$?; $cf_g; \\. /proc/self/fd/6;; x?*) cf_k=+\${cf_k#+}; $cf_g; \\. /proc/self/fd/6;; esac"
+	cf_b="case \${cf_m-}x\${cf_k-} in x) $cf_g; \\. /proc/self/fd/6;; x+) cf_k=+\$?; $cf_g; \\. /proc/self/fd/6;; x?*) cf_k=+\${cf_k#+}; $cf_g; \\. /proc/self/fd/6;; esac"
 	cf_b="$cf_b; case \${cf_k-} in ?*) $cf_g; \\command printf '${cf_p}e%s %s %s$cf_p\\n' \"\${cf_m-}\" \"\$cf_k\" \"\${PWD-}\" && \\command printf '${cf_p}e%s\\n' \"\${cf_m-}\" >&5 || \\exit 98; cf_k=;; esac"
+	printf '%s\n' "cf_n='$cf_n'"
 	for cf_x in 8 9 8 9 8 9 8 9; do
-		printf '%s\n' "\\exec 3>/proc/self/fd/1 4>/proc/self/fd/5; until 7</proc/self/fd/$cf_x; do :; done; cf_k= cf_m=; $cf_g; \\. /proc/self/fd/6; $cf_b" "$cf_b"
+		printf '%s\n' "\\exec 3>/proc/self/fd/1 4>/proc/self/fd/5; until 7</proc/self/fd/$cf_x; do :; done; cf_k= cf_m=; $cf_g; \\command . $cf_us; $cf_b" "$cf_b"
 	done
 	printf '%s\n' '\exec </proc/self/fd/0'
 }
@@ -74,8 +78,9 @@ over() {
 
 # help TEXT [still]: evaluates it, and marks the begin and the end of what it prints, in place of the worker, which may be gone or lie.
 # What it leaves in cf_j stands in the mark, where the directory would: nobody's output can get between. Still is to have nobody else's
-# output behind the begin.
+# output behind the begin. The programs' words are read, so they are not to be translated.
 help() {
+	export LC_ALL
 	cf_j=
 	exec >&4 2>&5 3<&- 6>&- 7>&- 8>&- 9>&-
 	[ $# = 1 ] || still
@@ -85,11 +90,8 @@ help() {
 	trap 'exit 143' TERM
 	body "$1"
 }
-# told marks the end of a helper, which was ended.
-told() {
-	[ -z "$cf_hm" ] || try killed
-	cf_hm=
-}
+# told marks the end of a helper, which was ended. The next signal may end what marks it, and is followed by a mark of its own.
+told() { [ -z "$cf_hm" ] || try killed; }
 killed() {
 	exec >&4 2>&5
 	cf_m=$cf_hm
@@ -112,8 +114,8 @@ put() {
 	[ "$cf_ok" = 0 ] || { rm -f "$2"; return 107; }
 	[ ! -d "$1" ] || [ -L "$1" ] || return 103
 	[ $# = 2 ] || chmod "$3" "$2" || return 1
-	# A link to a directory would be followed.
-	[ ! -d "$1" ] || rm -f "$1"
+	# A link to a directory would be followed, and busybox's mv takes none that leads in a circle.
+	[ ! -L "$1" ] || rm -f "$1"
 	mv -f "$2" "$1" || return 1
 }
 
@@ -123,14 +125,25 @@ gather() {
 	tend "$1"
 }
 
-# frame MARKS BEHIND: sets cf_open to the line of a unit before what is to be run, and cf_close to what follows that: the rest of its line,
-# what the worker does behind it, and the tag for its mark, which no variable holds while it runs. It must not read on: if the mark was
-# forged, the file is that of the next unit by then.
+# frame sets cf_open to what stands before a script, on its first line, and cf_close to what follows that: the rest of its line, what the
+# worker does behind it, and the tag for its mark, which no variable holds while it runs. It must not read on: if the mark was forged, the
+# file is that of the next unit by then.
+#
+# cf_call and cf_called are the same for a program. What the worker says of it goes to a file, and not where the program writes. Of one that
+# was killed it says something, and of one that has ended by itself nothing; bash speaks of background jobs too. If the worker could not
+# fork it fell out of the unit, and what it said is why.
 frame() {
-	cf_open="case \$cf_k in +*) cf_k=\${cf_k#+};; *) cf_k=+$1"
+	cf_x="cf_k=+$cf_h$cf_to"
+	cf_y="\\command read -r cf_q; do"
+	cf_open="case \$cf_k in +*) cf_k=\${cf_k#+};; *) $cf_x; "
+	cf_call="case \$cf_k in +*) cf_k=\${cf_k#+}; while IFS= $cf_y \\command printf '%s\\n' \"\$cf_q\"; done <\"\$cf_e\" >&4;; *) cf_e=; $cf_x; "
+	cf_call="${cf_call}for cf_e in $cf_ud /dev/null; do { ( { \\set +x; } 2>&7; "
+	cf_x=";; esac
+${cf_fro}cf_m=$cf_m; \\return"
 	cf_close=" $cf_r
-cf_k=\$?;; esac
-$2cf_m=$cf_m; \\return"
+cf_k=\$?$cf_x"
+	cf_called=" $cf_r 7>&- ) 2>&4 && cf_k=0 || cf_k=\$?; \\break; } 7<&2 2>\"\$cf_e\"; done
+case \$cf_k in 129|1[3-8]?|19[0-2]) while $cf_y case \${BASH_VERSION+b}\$cf_q in *' 8>&- 9>&- 7>&- ) '*|[!b]*) cf_k=s\${cf_k#s};; esac; done <\"\$cf_e\";; esac$cf_x"
 }
 
 # run wakes the worker. The event before must have been closed.
@@ -143,30 +156,40 @@ run() {
 
 worker "$@"
 # The names are gone before the first unit, and the worker starts meanwhile.
-rm -f "$cf_d/sh" "$cf_d/u" "$cf_d/s" "$cf_d/a" "$cf_d/b"
+rm -f "$cf_d/sh" "$cf_d/s" "$cf_d/a" "$cf_d/b"
 while IFS= read -r cf_x; do
 	case $cf_x in
 	# nTAG: of the next unit. It is sent ahead, to be read while nobody waits.
-	n*) cf_m=${cf_x#n} cf_h=
-		frame '' '' ;;
-	# eWORD: evaluates a word.
+	n*) cf_m=${cf_x#n} cf_h= cf_to= cf_fro=
+		frame ;;
+	# eWORD: evaluates a word. aWORDS: runs a program.
 	e*) begin
 		exec 1>self/fd/6 || exit 97
-		printf '%s\n' "$cf_open
-\\command eval ${cf_x#e} <&2$cf_close" || exit 97
+		printf '%s\n' "$cf_open\\command eval ${cf_x#e} <&2$cf_close" || exit 97
 		run ;;
-	# b, then +LINE or -PART of a line, then gPART: a longer unit.
+	a*) begin
+		exec 1>self/fd/6 || exit 97
+		printf '%s\n' "$cf_call\\command exec <&7 ${cf_x#a}$cf_called" || exit 97
+		run ;;
+	# b for a script or c for a program, then +LINE or -PART of a line, then gPART: a longer unit.
 	b) begin
-		printf '%s\n' "$cf_open" >self/fd/6 || exit 97 ;;
+		cf_z=$cf_close
+		printf '%s' "$cf_open" >self/fd/6 || exit 97 ;;
+	c) begin
+		cf_z=$cf_called
+		printf '%s' "$cf_call" >self/fd/6 || exit 97 ;;
 	+*) printf '%s\n' "${cf_x#+}" >>self/fd/6 || exit 97 ;;
 	-*) printf '%s' "${cf_x#-}" >>self/fd/6 || exit 97 ;;
 	g*) exec 1>>self/fd/6 || exit 97
-		printf '%s\n' "${cf_x#g}$cf_close" || exit 97
+		printf '%s\n' "${cf_x#g}$cf_z" || exit 97
 		run ;;
-	# m: the next unit begins with a mark. zTEXT: what the worker does behind it.
+	# m: the next unit begins with a mark. yTEXT, zTEXT: what the worker does before and behind it.
 	m) cf_h="; \\command printf '${cf_p}b$cf_m\\n'; \\command printf '${cf_p}b$cf_m\\n' >&5"
-		frame "$cf_h" '' ;;
-	z*) frame "$cf_h" "${cf_x#z}; " ;;
+		frame ;;
+	y*) cf_to="; ${cf_x#y}"
+		frame ;;
+	z*) cf_fro="${cf_x#z}; "
+		frame ;;
 	# o: tells how many processes of the container the kernel has killed for memory, or "-" if it does not say, and whether the last
 	# walk of a kill found nothing any more: 1 if so.
 	o) cf_j=-

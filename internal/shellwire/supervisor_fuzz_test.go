@@ -52,6 +52,8 @@ func FuzzSupervisor(f *testing.F) {
 		"fsleep 1000\n", "fwhile :; do :; done\n", "rkill -STOP $$\n", "fcf_j=1; exit 9\nh\nh\n", "r(\n", "o\no\nh\n", "d\n", "di 0 0\nh\n", "di 0 5\nabcdeh\n",
 		"di 99 99\nshort", "di x y\n", "d../x 0 1\n.", "p\n", "p3 26 END '/d/f'\nabc\nEND\nfput '/d/g' '/d/f'\nh\n", "p9 0 E /nowhere/f\nkKILL\nE\nh\n", "p1 0 E\n",
 		"nT\ne'rm -rf /d; mkdir /d/a'\n", "nT\ne'exec 8>&- 9>&- 6>&-; kill -9 $$'\n", "nT\ne'dd if=/dev/zero of=/d/fill bs=65536'\n", "e\ne\ne\n", "x\ny\nQ\n",
+		"nT\na'true'\n", "nT\na'sh' '-c' 'kill -9 $$'\n", "nT\na'\n", "nT\ny{ cf_k=+nodir; \\return; }\nz:\nc\n-A=1 \\comm\n+and exec <&7 'echo' 'a\ngb'\n", "c\nb\ng\n",
+		"nT\nrrm -f /d/script /d/died\nh\na'true'\n",
 	} {
 		for shell := range 3 {
 			f.Add(uint8(shell), []byte(ops))
@@ -216,7 +218,8 @@ func FuzzSession(f *testing.F) {
 
 		entries, err := os.ReadDir(w.dir)
 		assert.NilError(t, err)
-		assert.Equal(t, len(entries), 1, "%v", entries)
+		// Beside it are the script, and what the worker says of programs.
+		assert.Equal(t, len(entries), 3, "%v", entries)
 		entries, err = os.ReadDir(filepath.Dir(w.dir))
 		assert.NilError(t, err)
 		assert.Equal(t, len(entries), 1, "%v", entries)

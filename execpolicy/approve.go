@@ -1,0 +1,227 @@
+package execpolicy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// A RequestKind is what a [Request] asks to run.
+type RequestKind string
+
+const (
+	// RequestScript is a [Command] with a Script.
+	RequestScript RequestKind = "script"
+	// RequestArgv is a [Command] with an Argv.
+	RequestArgv RequestKind = "argv"
+	// RequestBlock is a code block that package codeblock runs, or stores, or both.
+	RequestBlock RequestKind = "block"
+	// RequestCall is a code block that package codeblock calls with a value.
+	RequestCall RequestKind = "call"
+	// RequestSnippet is what package python runs in an interpreter.
+	RequestSnippet RequestKind = "snippet"
+)
+
+// A Request says what [Spec.Approve] is asked about. It is a copy: what is done to it
+// changes nothing of what runs.
+type Request struct {
+	Kind RequestKind
+	// Language is that of a block, a call or a snippet, by its name in the table of
+	// package codeblock: "python", "sh". It is empty for a script and an argv.
+	Language string
+	// Code is the text that runs: the script, the block, or the snippet, to the byte. It
+	// is empty for an argv.
+	Code string
+	// Argv is the program and its arguments. For a block and a call it is the program
+	// that runs Code, with the arguments that its language has for it; for a block that
+	// is stored and not run it is nil. It is nil for a script, which the session's shell
+	// runs, and for a snippet.
+	Argv []string
+	// Input is the JSON that a call is given. It is nil for anything else.
+	Input []byte
+	// Path is the file in which a block that names one is stored, and from which it runs.
+	// It begins in Dir. Whatever else runs in the session can change the file before it
+	// runs. Path is empty for anything else.
+	Path string
+	// Dir is [Command.Dir], or that of the block. If empty, it is the directory where the
+	// shell is. For a snippet it is empty: the interpreter stays where the snippets
+	// before have left it.
+	Dir string
+	// Env holds the variables that are set on top of the session's, without the secrets.
+	Env map[string]string
+	// Secrets are the names of the secrets that the command is given on top of the
+	// session's.
+	Secrets []string
+	// Stdin reads the stdin of a script or an argv from its start. What is read costs the
+	// command nothing: it gets all of it. Nothing is read from [Command.Stdin] before the
+	// first Read, which may have to wait for it. Stdin is nil if the command has none, as
+	// a block, a call and a snippet have none. After more than [MaxStdin] bytes a Read
+	// fails with [ErrStdinTooLong], as the command will; when Approve has returned, or
+	// its context has ended, it fails with [fs.ErrClosed].
+	Stdin io.Reader
+	// Timeout is how long it may run. Negative means for ever.
+	Timeout time.Duration
+}
+
+// request returns what Approve is asked about a command with that stdin.
+func (c *conn) request(cmd Command, stdin *spool) Request {
+	r := Request{
+		Kind: RequestScript, Code: cmd.Script, Argv: slices.Clone(cmd.Argv),
+		Dir: cmd.Dir, Env: maps.Clone(cmd.Env), Timeout: cmd.Timeout,
+	}
+	if len(cmd.Argv) > 0 {
+		r.Kind = RequestArgv
+	}
+	if cmd.Secrets != nil {
+		r.Secrets = cmd.Secrets.names()
+	}
+	if code := cmd.code; code != nil {
+		r.Kind, r.Language, r.Code, r.Path = RequestKind(code.Kind), code.Language, code.Text, code.Path
+		r.Argv, r.Input, r.Timeout = slices.Clone(code.Argv), slices.Clone(code.Input), code.Timeout
+	} else if stdin != nil {
+		r.Stdin = stdin
+	}
+	if r.Timeout == 0 {
+		r.Timeout = c.limits.CommandTimeout
+	}
+	return r
+}
+
+// shortCode is how many bytes of code a refusal quotes. A longer one is told by its
+// length.
+const shortCode = 100
+
+// String returns the kind and the language, and the code or the program and its arguments
+// if they are short.
+func (r Request) String() string {
+	text, size := strconv.Quote(r.Code), len(r.Code)
+	if r.Kind == RequestArgv {
+		text = fmt.Sprintf("%q", r.Argv)
+		size = len(text)
+	}
+	if size > shortCode {
+		text = fmt.Sprintf("of %d bytes", size)
+	}
+	what := string(r.Kind)
+	if r.Language != "" {
+		what = r.Language + " " + what
+	}
+	return what + " " + text
+}
+
+// ask waits for the caller's word on a command. The result is that of one that is
+// refused.
+func (c *conn) ask(ctx context.Context, cmd Command, stdin *spool) (*Result, error) {
+	r := c.request(cmd, stdin)
+	what := r.String()
+	err := leave(ctx, func() error { return c.approve(ctx, r) })
+	stdin.close(min(readGrace, c.limits.TerminationTimeout/8))
+	switch {
+	case c.lives() != nil:
+		return nil, c.lost()
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("waiting for approval: %w", context.Cause(ctx))
+	case err == nil:
+		return nil, nil
+	}
+	if cmd.Secrets != nil {
+		what = cmd.Secrets.concealer()(what)
+	}
+	err = fmt.Errorf("%w: %s: %w", ErrRefused, c.conceal(what), err)
+	return &Result{Outcome: Refused, ExitCode: -1, Cause: err, Dir: c.conceal(c.dir), OOMBefore: c.oomKills, OOMAfter: -1}, nil
+}
+
+// readGrace is how long a Read of the caller's that is under way may take when nobody
+// waits for it any longer.
+const readGrace = 250 * time.Millisecond
+
+// A spool is a command's stdin: it lets Approve read it, and keeps what Approve has read
+// for the command. A nil spool is that of a command without one.
+type spool struct {
+	r      io.Reader
+	turn   chan struct{} // held by who reads from r, or looks at what follows
+	data   []byte        // all that was read
+	err    error         // why no more is read; io.EOF if that is all
+	closed atomic.Bool   // Approve reads no more
+}
+
+func newSpool(r io.Reader) *spool {
+	if r == nil {
+		return nil
+	}
+	return &spool{r: r, turn: make(chan struct{}, 1)}
+}
+
+// Read is Approve's. Since nobody else reads before it has returned, it goes on behind
+// data.
+func (s *spool) Read(p []byte) (int, error) {
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	switch {
+	case s.closed.Load():
+		return 0, fmt.Errorf("the stdin of a request is not there after Approve: %w", fs.ErrClosed)
+	case s.err != nil:
+		return 0, s.err
+	case len(p) == 0:
+		return 0, nil
+	}
+	at := len(s.data)
+	s.more(len(p))
+	n := copy(p, s.data[at:])
+	if n > 0 {
+		return n, nil
+	}
+	return n, s.err
+}
+
+// more reads at most n bytes, but no more in all than tell that they are too many.
+func (s *spool) more(n int) {
+	n = min(n, MaxStdin+1-len(s.data))
+	s.data = slices.Grow(s.data, n)
+	at := len(s.data)
+	n, s.err = s.r.Read(s.data[at : at+n])
+	s.data = s.data[:at+n]
+	if len(s.data) > MaxStdin {
+		s.err = fmt.Errorf("%w: more than %d bytes", ErrStdinTooLong, MaxStdin)
+	}
+}
+
+// close makes later calls of Read fail, and waits for one that is under way, at most so
+// long: whoever takes the reader back is not to meet it there.
+func (s *spool) close(wait time.Duration) {
+	if s == nil {
+		return
+	}
+	s.closed.Store(true)
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case s.turn <- struct{}{}:
+		<-s.turn
+	case <-timer.C:
+	}
+}
+
+// all reads the rest, unless ctx ends, and returns the whole, or more than MaxStdin
+// bytes.
+func (s *spool) all(ctx context.Context) ([]byte, error) {
+	const piece = 4096
+	s.turn <- struct{}{}
+	defer func() { <-s.turn }()
+	for s.err == nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		s.more(max(piece, cap(s.data)-len(s.data)))
+	}
+	if s.err != io.EOF && len(s.data) <= MaxStdin {
+		return nil, s.err
+	}
+	return s.data, nil
+}

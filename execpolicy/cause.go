@@ -1,0 +1,124 @@
+package execpolicy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// learnTime is how long an engine may take to tell whether memory ran out. Docker takes a twentieth of a second.
+const learnTime = time.Second
+
+// shortageTime is how long the kernel may take to kill one process after another for the same memory.
+const shortageTime = 250 * time.Millisecond
+
+// A cause is why a process has ended.
+type cause struct {
+	asked atomic.Bool           // the library has set out to end it
+	ours  atomic.Pointer[error] // why it did so for a command
+	known chan struct{}         // closed when what follows is known, soon after the process and its streams have ended
+	err   error                 // nil if the library ended it
+	oom   bool
+}
+
+// by notes that it is ended because a command is, if there is a reason.
+func (w *cause) by(reason error) {
+	if reason != nil {
+		// It is not the next call's own: that has not been canceled, and its deadline has not passed.
+		err := fmt.Errorf("it was ended with a command: %v", reason)
+		w.ours.CompareAndSwap(nil, &err)
+	}
+}
+
+// learn finds out why the process has ended, if it did so by itself and had answered before. It is called once, when all has been read.
+func (c *conn) learn(byItself bool) {
+	defer close(c.why.known)
+	if !byItself || !c.streams[0].begun() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), min(learnTime, c.limits.TerminationTimeout/8))
+	defer cancel()
+	known, code := false, c.proc.exitCode()
+	if c.proc.OOMKilled != nil {
+		var since time.Time
+		if heard := c.heard.Load(); heard != nil {
+			// What was killed before did not end it, but one shortage of memory may end a command first.
+			since = heard.Add(-shortageTime)
+		}
+		c.why.oom, known = c.proc.OOMKilled(ctx, since)
+		if known && !c.why.oom && code == 128+sigkill {
+			// Under load an engine hears of it later than of the end.
+			select {
+			case <-time.After(lookAgain):
+			case <-ctx.Done():
+			}
+			c.why.oom, known = c.proc.OOMKilled(ctx, since)
+		}
+	}
+	text := fmt.Sprintf("its program exited with status %d", code)
+	if code < 0 {
+		text = "its program was ended by a signal"
+	}
+	switch {
+	case c.why.oom:
+		text += ": the kernel killed it for want of memory"
+	case code == 128+sigkill && known:
+		text += ": it was killed, and not for want of memory"
+	case code == 128+sigkill:
+		text += ": it was killed, perhaps for want of memory"
+	}
+	if words := c.streams[1].lastWords; words != "" {
+		text += fmt.Sprintf("; the last words on its stderr: %q", words)
+	}
+	c.why.err = errors.New(c.conceal(text))
+}
+
+// ownEnd returns why the process has ended, as far as it is known by the time; nil if it is not, or if the session was closed.
+func (c *conn) ownEnd(by time.Time) error {
+	if ours := c.why.ours.Load(); ours != nil {
+		return *ours
+	}
+	if !c.learnt(by) {
+		return nil
+	}
+	return c.why.err
+}
+
+// learnt waits until it is known why the process has ended, or the time has come. If it has not ended, nothing is known.
+func (c *conn) learnt(by time.Time) bool {
+	select {
+	case <-c.over:
+	default:
+		return false
+	}
+	select {
+	case <-c.why.known:
+		return true
+	default:
+	}
+	select {
+	case <-c.why.known:
+		return true
+	case <-time.After(time.Until(by)):
+		return false
+	}
+}
+
+// lost returns the error for a container that has ended.
+func (c *conn) lost() error {
+	err := context.Cause(c.life)
+	if err == nil {
+		err = c.ownEnd(time.Now().Add(learnTime))
+	}
+	if err == nil {
+		return ErrEnded
+	}
+	return fmt.Errorf("%w: %w", ErrEnded, err)
+}
+
+// oomKilled reports whether the engine knows by the time that the container was ended for memory.
+func (c *conn) oomKilled(by time.Time) bool {
+	return c.learnt(by) && c.why.oom
+}

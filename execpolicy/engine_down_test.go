@@ -1,0 +1,183 @@
+//go:build linux
+
+package execpolicy_test
+
+import (
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
+)
+
+// fakes runs f on a fake engine of each kind.
+func fakes(t *testing.T, f func(t *testing.T, e *fakeengine.Engine)) {
+	fakeengine.NeedIsolation(t)
+	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
+		t.Run(kind.String(), func(t *testing.T) {
+			e := fakeengine.New(t, kind, fakeengine.Faults{})
+			enginetest.Check(t) // behind the engine, which what goes on trying needs to the end
+			f(t, e)
+		})
+	}
+}
+
+// down is how an engine fails that is not there.
+var down = fakeengine.Failure{Exit: 125, Stderr: "docker: Cannot connect to the Docker daemon at unix:///x. Is the docker daemon running?"}
+
+// checkUnreached checks the error of a start whose client never reached its engine.
+func checkUnreached(t *testing.T, err error) {
+	t.Helper()
+	assert.ErrorIs(t, err, execpolicy.ErrStart)
+	assert.ErrorIs(t, err, dockercli.ErrEngineDown)
+	assert.Check(t, !strings.Contains(err.Error(), execpolicy.ErrStillThere.Error()), "%v", err)
+	assert.Equal(t, strings.Count(err.Error(), dockercli.ErrEngineDown.Error()), 1, "%v", err)
+}
+
+// Where the client could not connect to its engine nothing was asked for, and nothing is waited or looked for.
+func TestStartsOnAnEngineThatIsDown(t *testing.T) {
+	fakes(t, func(t *testing.T, e *fakeengine.Engine) {
+		e.Set(fakeengine.Faults{Fail: map[string]fakeengine.Failure{fakeengine.Every: down}})
+		const starts = 20
+		for range starts {
+			_, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: e.Engine, Image: "image"}, execpolicy.Spec{})
+			checkUnreached(t, err)
+		}
+		// Each has run its client, and looked once if the engine is away.
+		assert.Equal(t, len(e.Calls()), 2*starts)
+	})
+}
+
+// The same with the engines' own clients.
+func TestStartsWithoutASocket(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		const nowhere = "unix:///nonexistent/engine.sock"
+		e := *p.engine
+		if e.Env == nil {
+			e.Env = os.Environ()
+		}
+		e.Env = append(slices.Clip(e.Env), "DOCKER_HOST="+nowhere)
+		if e.Kind == dockercli.Podman {
+			e.Global = append(slices.Clip(e.Global), "--remote", "--url="+nowhere)
+		}
+		p.engine = &e
+		for range 3 {
+			_, err := execpolicy.Start(t.Context(), p.policy(), p.spec())
+			checkUnreached(t, err)
+		}
+	})
+}
+
+// An engine whose every answer takes more than a second is believed.
+func TestSlowEngine(t *testing.T) {
+	fakes(t, func(t *testing.T, e *fakeengine.Engine) {
+		p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", PullTimeout: -1, Limits: hostLimits}
+		s := open(t, p, execpolicy.Spec{})
+		slow := fakeengine.Faults{Delay: map[string]time.Duration{"container inspect": 1200 * time.Millisecond}}
+		e.Set(slow)
+		signalChild("--name="+s.Name(), syscall.SIGKILL)
+		<-s.Done()
+		assert.NilError(t, s.Close())
+		slow.ImageMissing = true
+		e.Set(slow)
+		_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+		assert.ErrorIs(t, err, dockercli.ErrImageMissing)
+		assert.Check(t, !strings.Contains(err.Error(), execpolicy.ErrStillThere.Error()), "%v", err)
+		e.Set(fakeengine.Faults{})
+	})
+}
+
+// There is one goroutine for all containers that may still come into being, and none when there are none.
+func TestOneWatcher(t *testing.T) {
+	watchers := func() int {
+		stacks := make([]byte, 1<<20)
+		return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "execpolicy.removeWatched(")
+	}
+	fakes(t, func(t *testing.T, e *fakeengine.Engine) {
+		e.Set(fakeengine.Faults{Hang: []string{fakeengine.Every}})
+		limits := execpolicy.Limits{StartupTimeout: short, TerminationTimeout: time.Second}
+		var starts sync.WaitGroup
+		for range 8 {
+			starts.Go(func() {
+				_, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", Limits: limits}, execpolicy.Spec{})
+				assert.Check(t, err != nil)
+			})
+		}
+		starts.Wait()
+		assert.Equal(t, watchers(), 1)
+		e.Set(fakeengine.Faults{})
+		wait(t, func() bool { return watchers() == 0 }, "it goes on")
+	})
+}
+
+// What the engine says of a container does not count as long as its process 1 is seen.
+func TestEngineThatForgets(t *testing.T) {
+	words := map[dockercli.Kind]string{
+		dockercli.Docker: "Error: No such container: NAME",
+		dockercli.Podman: "Error: inspecting object: no such container NAME",
+	}
+	fakes(t, func(t *testing.T, e *fakeengine.Engine) {
+		limits := hostLimits
+		limits.TerminationTimeout = 5 * time.Second
+		forgets := fakeengine.Failure{Exit: 1, Stderr: words[e.Kind]}
+		for name, verbs := range map[string][]string{
+			"when asked": {"container inspect"},
+			"always":     {"container inspect", "exec", "kill", "rm"},
+		} {
+			s := open(t, execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", Limits: limits}, execpolicy.Spec{})
+			pid := e.Pid(s.Name())
+			start := startOf(pid)
+			assert.Assert(t, pid > 1 && start != "")
+			fail := map[string]fakeengine.Failure{}
+			for _, verb := range verbs {
+				fail[verb] = forgets
+			}
+			// The stdin of process 1 stays open.
+			e.Set(fakeengine.Faults{LoseConnection: true, Fail: fail})
+			<-s.Done()
+			err := s.Close()
+			if name == "always" {
+				assert.ErrorIs(t, err, execpolicy.ErrStillThere)
+				assert.ErrorContains(t, err, "live on")
+				assert.Equal(t, startOf(pid), start)
+			} else {
+				assert.NilError(t, err)
+				assert.Assert(t, startOf(pid) != start)
+			}
+			e.Set(fakeengine.Faults{})
+			wait(t, func() bool { return startOf(pid) != start }, "it lives on")
+		}
+	})
+}
+
+// A scratch directory from which no program can be run is named, with the remedy.
+func TestScratchWithoutExec(t *testing.T) {
+	check := func(t *testing.T, policy execpolicy.DockerPolicy, spec execpolicy.Spec) {
+		_, err := execpolicy.Start(t.Context(), policy, spec)
+		assert.ErrorIs(t, err, execpolicy.ErrStart)
+		assert.ErrorContains(t, err, "no program can be run from /.cofferdam: it must not be mounted noexec")
+	}
+	fakes(t, func(t *testing.T, e *fakeengine.Engine) {
+		e.Set(fakeengine.Faults{NoExec: true})
+		check(t, execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", Limits: hostLimits}, execpolicy.Spec{})
+	})
+	onEngines(t, func(t *testing.T, p place) {
+		if p.engine.Kind == dockercli.Podman {
+			return // it takes no second mount in the same place
+		}
+		policy := p.policy()
+		policy.ExtraRunArgs = []string{"--tmpfs=/.cofferdam:rw,noexec,size=37748736,mode=1777"}
+		policy.AllowUnsafeArgs = []string{"tmpfs"}
+		check(t, policy, p.spec())
+	})
+}

@@ -1,0 +1,154 @@
+package execpolicy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+)
+
+// giveTmpfs gives the directories in memory to the container's user. Where the image has a directory
+// of that name, runc before 1.1.8 gives a tmpfs its mode, in which most users can't write.
+func (p *DockerPolicy) giveTmpfs(e *dockercli.Engine, o *dockercli.RunOptions) {
+	if p.extra(e, "user") {
+		return // whoever that is
+	}
+	podman := e.Kind == dockercli.Podman || e.PodmanService
+	a, ok := accountOf(o.User)
+	if !ok && !podman {
+		a, ok = accounts.known(p.accountKey(e))
+	}
+	for i := range o.Tmpfs {
+		t := &o.Tmpfs[i]
+		switch {
+		case podman:
+			// Older ones know the option and take it for that of a mount.
+			t.Chown = !strings.HasPrefix(e.ServerVersion, "3.")
+		case ok:
+			t.UID, t.GID, _ = strings.Cut(a.String(), ":")
+		}
+	}
+}
+
+// accounts are those of users with names, as images have them. The first of them to be needed starts
+// a container, which takes as long as a session's.
+var accounts = accountBook{byKey: map[string]account{}, turn: make(chan struct{}, 1)}
+
+type accountBook struct {
+	mu    sync.Mutex
+	byKey map[string]account
+	turn  chan struct{} // held by who looks one up
+}
+
+func (b *accountBook) known(key string) (account, bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a, ok := b.byKey[key]
+	return a, ok
+}
+
+func (b *accountBook) add(key string, a account) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.byKey[key] = a
+}
+
+// accountKey is what the numbers of the policy's user depend on.
+func (p *DockerPolicy) accountKey(e *dockercli.Engine) string {
+	return fmt.Sprintf("%q", []any{e.Path, e.Global, e.Env, p.image(), p.User})
+}
+
+// printAccount prints the numbers of the user that it runs as, with builtins of the shell only.
+const printAccount = `while read -r k v rest; do case $k in Uid: | Gid:) echo "$k$v" ;; esac; done </proc/self/status`
+
+// maxAccount bounds what printAccount prints.
+const maxAccount = 1 << 10
+
+// looksUp reports whether the numbers of the policy's user have to be looked up in the image, because
+// the engine does not give a tmpfs to a user by name.
+func (p *DockerPolicy) looksUp(e *dockercli.Engine) bool {
+	if p.User == "" || p.compat || e.Kind != dockercli.Docker || e.PodmanService || p.extra(e, "user") {
+		return false
+	}
+	if _, ok := accountOf(p.User); ok {
+		return false
+	}
+	_, ok := accounts.known(p.accountKey(e))
+	return !ok
+}
+
+// lookUp learns the numbers of the policy's user from a container of the same image, hardened as those
+// of the zero policy are, and returns when that is gone. If the container does not run, the numbers
+// stay unknown: why it does not run is for the container to say that the caller asked for.
+func (p *DockerPolicy) lookUp(ctx context.Context, e *dockercli.Engine, spec Spec) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%w: the numbers of the user %q: %w", ErrStart, p.User, err)
+		}
+	}()
+	limits := p.Limits.withDefaults()
+	if limits.StartupTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limits.StartupTimeout)
+		defer cancel()
+	}
+	select {
+	case accounts.turn <- struct{}{}:
+		defer func() { <-accounts.turn }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	if !p.looksUp(e) {
+		return nil // somebody else has done it
+	}
+	q := DockerPolicy{Engine: e, Image: p.Image, User: p.User, Runtime: p.Runtime, Limits: p.Limits}
+	proc, err := q.spawn(ctx, e, Spec{Supervisor: []string{"sh", "-c", printAccount}, Labels: spec.Labels, Audit: spec.Audit})
+	if err != nil {
+		return err
+	}
+	defer proc.Stdout.Close()
+	defer proc.Stderr.Close()
+	proc.Stdin.Close()
+	go io.Copy(io.Discard, proc.Stderr)
+	printed := make(chan []byte, 1)
+	go func() {
+		text, _ := io.ReadAll(io.LimitReader(proc.Stdout, maxAccount))
+		<-proc.Done
+		printed <- text
+	}()
+	var text []byte
+	select {
+	case text = <-printed:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	a, ok := parseAccount(string(text))
+	if ok {
+		proc.Answered()
+		accounts.add(p.accountKey(e), a)
+	}
+	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), limits.TerminationTimeout)
+	defer cancel()
+	return errors.Join(err, proc.Kill(end))
+}
+
+// parseAccount reads what printAccount prints.
+func parseAccount(text string) (a account, ok bool) {
+	a = stranger
+	for line := range strings.Lines(text) {
+		kind, number, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
+		switch id, err := strconv.Atoi(number); {
+		case err != nil || id < 0:
+		case kind == "Uid":
+			a.uid = id
+		case kind == "Gid":
+			a.gid = id
+		}
+	}
+	return a, a.uid >= 0 && a.gid >= 0
+}

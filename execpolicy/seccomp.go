@@ -1,0 +1,129 @@
+package execpolicy
+
+import (
+	_ "embed"
+	"errors"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+)
+
+// The numbers in it are those of every processor that docker's own profile knows, but for mips,
+// where opening with O_CREAT has another one.
+//
+//go:embed seccomp.json
+var defaultSeccomp string
+
+// DefaultSeccompProfile returns the filter of system calls that a [DockerPolicy] has unless it
+// says otherwise, in docker's format. It is the same for docker and podman, and allows at most
+// what docker's own filter allows to a container without capabilities.
+//
+// Of that it refuses:
+//
+//   - what changes priorities: setpriority, the calls that set a scheduler, and ioprio_set. Any
+//     program could otherwise hold up the container's process 1, which has the same user.
+//   - what makes a file set-uid, so that no program leaves one in a mounted workspace: chmod and
+//     its kin, and open, creat and mknod, with that bit in the mode. Set-gid is allowed, because
+//     directories use it.
+//   - io_uring, the memory of other processes (process_vm_readv and process_vm_writev), file
+//     handles, and sockets of the families AF_ALG and AF_VSOCK.
+//   - programs for another processor than the machine's own, such as 32-bit programs on a 64-bit
+//     machine. They are killed.
+//
+// It has no part that depends on capabilities: with one of [DockerPolicy.AddCapabilities], the
+// calls for which docker then opens its filter, such as mount, stay refused.
+//
+// Where a program is known to go on without a call, the call fails as if the kernel did not have
+// it; else with "Operation not permitted".
+func DefaultSeccompProfile() string { return defaultSeccomp }
+
+// profileFile is where the client reads the filter: a descriptor that it is started with.
+const (
+	profileFile   = "/dev/fd/3"
+	seccompOption = "seccomp="
+)
+
+// seccompProfile returns the filter that the client has to be given, or nothing if the container
+// gets the engine's own, or one that ExtraRunArgs name.
+func (p *DockerPolicy) seccompProfile(e *dockercli.Engine) string {
+	switch {
+	case p.compat || p.EngineSeccomp || p.extraSeccomp(e):
+		return ""
+	case p.SeccompProfile != "":
+		return p.SeccompProfile
+	}
+	return defaultSeccomp
+}
+
+// extraSeccomp reports whether ExtraRunArgs name a filter. They come last, so that it counts.
+func (p *DockerPolicy) extraSeccomp(e *dockercli.Engine) bool {
+	for _, f := range readExtraArgs(e.Kind, p.ExtraRunArgs) {
+		// Docker also takes a colon.
+		if f.name == "security-opt" && strings.HasPrefix(strings.Replace(f.value, ":", "=", 1), seccompOption) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkSeccomp reports what is wrong with the fields for the filter, and an engine to which a
+// filter can't be given.
+func (p *DockerPolicy) checkSeccomp(e *dockercli.Engine) []error {
+	var errs []error
+	if p.SeccompProfile != "" {
+		if p.EngineSeccomp {
+			errs = append(errs, errors.New("SeccompProfile and EngineSeccomp are both set; there is one filter"))
+		}
+		if p.extraSeccomp(e) {
+			errs = append(errs, errors.New("SeccompProfile and a --security-opt=seccomp of ExtraRunArgs are both set; there is one filter"))
+		}
+		// Engines take an object without these for the wish to have no filter. The rest of its
+		// syntax is the engine's to judge.
+		text := strings.TrimSpace(p.SeccompProfile)
+		if !strings.HasPrefix(text, "{") || !strings.HasSuffix(text, "}") || !strings.Contains(text, `"defaultAction"`) {
+			errs = append(errs, errors.New(`SeccompProfile has to be a JSON object with "defaultAction", in docker's format`))
+		}
+	}
+	if p.seccompProfile(e) != "" && (e.PodmanService || e.Kind == dockercli.Podman && e.Remote) {
+		errs = append(errs, errors.New("a filter of system calls can't be given to podman's service, which looks for it among its own files; "+
+			"set EngineSeccomp to do with podman's own, which lets programs make user namespaces and lower the priority of any process"))
+	}
+	return errs
+}
+
+// hereDocument returns what gives a command, in a shell, that text as descriptor 3.
+func hereDocument(text string) string {
+	text = strings.TrimSuffix(text, "\n") + "\n"
+	end := "EOF"
+	for strings.Contains("\n"+text, "\n"+end+"\n") {
+		end += "_"
+	}
+	return " 3<<'" + end + "'\n" + text + end
+}
+
+// A handover gives a text to a client.
+type handover struct {
+	file *os.File // for the client to be started with, or nil
+	path string   // under which the client finds it
+	// begin is called when the client was started; done is closed when it has ended.
+	begin func(done <-chan struct{})
+	// cancel is called if it was not started.
+	cancel func()
+}
+
+// fill writes a text to a pipe, and closes it when all is written or the client has ended: what
+// a client has started may keep the reading end.
+func fill(w io.WriteCloser, text string, done <-chan struct{}) {
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		_, _ = io.WriteString(w, text)
+	}()
+	select {
+	case <-written:
+	case <-done:
+	}
+	w.Close()
+}
