@@ -3,9 +3,12 @@
 package execpolicy_test
 
 import (
+	"context"
 	"os"
+	"os/exec"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -145,18 +148,28 @@ func TestEngineThatForgets(t *testing.T) {
 			// The stdin of process 1 stays open.
 			e.Set(fakeengine.Faults{LoseConnection: true, Fail: fail})
 			<-s.Done()
-			err := s.Close()
-			if name == "always" {
-				assert.ErrorIs(t, err, execpolicy.ErrStillThere)
-				assert.ErrorContains(t, err, "live on")
-				assert.Equal(t, startOf(pid), start)
-			} else {
-				assert.NilError(t, err)
-				assert.Assert(t, startOf(pid) != start)
-			}
+			assert.NilError(t, s.Close(), name)
+			assert.Assert(t, startOf(pid) != start, name)
 			e.Set(fakeengine.Faults{})
-			wait(t, func() bool { return startOf(pid) != start }, "it lives on")
 		}
+	})
+}
+
+// A process that is not process 1 of that container is never signalled, and as long as it lives
+// nothing is said to be gone.
+func TestForgottenAndNotToBeKilled(t *testing.T) {
+	fakes(t, func(t *testing.T, e *fakeengine.Engine) {
+		stranger := exec.Command("sleep", "4846")
+		assert.NilError(t, stranger.Start())
+		defer stranger.Wait()
+		defer stranger.Process.Kill()
+		start, err := strconv.ParseUint(startOf(stranger.Process.Pid), 10, 64)
+		assert.NilError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		err = execpolicy.Force(ctx, e.Engine, "no-such-container", stranger.Process.Pid, start)
+		assert.ErrorContains(t, err, "live on")
+		assert.Assert(t, !execpolicy.Ended(stranger.Process.Pid, start))
 	})
 }
 

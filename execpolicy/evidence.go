@@ -11,8 +11,8 @@ const (
 	hasEnded
 )
 
-// A firstProcess is process 1 of a container, by the number that it has on this machine. It is only ever looked at. The zero value is one
-// that was not found.
+// A firstProcess is process 1 of a container, by the number that it has on this machine. The zero
+// value is one that was not found.
 type firstProcess struct {
 	pid   int
 	start uint64 // in the kernel's ticks since the boot: a number that is used again has another

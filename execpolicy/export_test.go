@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 )
 
 // Argv returns the argument list by which Spawn starts spec in a container of that name.
@@ -26,6 +27,19 @@ func KillInside(ctx context.Context, e *dockercli.Engine, name string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	<-(&container{engine: e, name: name, ownPIDs: true}).killInside(ctx)
+}
+
+// Force removes a container whose client has ended and whose process 1 is taken to be that one.
+func Force(ctx context.Context, e *dockercli.Engine, name string, pid int, start uint64) error {
+	client, err := procgroup.Start(procgroup.Cmd{Path: "/bin/true", Args: []string{"true"}})
+	if err != nil {
+		return err
+	}
+	<-client.Done()
+	c := &container{engine: e, name: name, ownPIDs: true, client: client}
+	c.answered.Store(true)
+	c.first.Store(&firstProcess{pid, start})
+	return c.force(ctx)
 }
 
 // ForgetEngine makes the next policy without an engine look for one.

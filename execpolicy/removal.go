@@ -57,6 +57,9 @@ func (c *container) force(ctx context.Context) error {
 				next = r.next(o)
 			}
 		}
+		if next == stepKill {
+			c.found().kill(c.name)
+		}
 		switch {
 		case next == stepDone:
 			return nil
@@ -148,6 +151,7 @@ type step int
 const (
 	stepLook   step = iota // look once more
 	stepRemove             // it is there, or may be
+	stepKill               // the engine has forgotten what lives
 	stepDone               // it is gone
 	stepGiveUp             // the engine is not there
 )
@@ -178,8 +182,7 @@ func (r *removal) next(o observation) step {
 	case o.err != nil:
 		return stepRemove
 	case o.first == lives:
-		// The engine has forgotten what it can't end.
-		return stepLook
+		return stepKill
 	case !o.began && !r.there && !o.cut.IsZero() && o.asked.Sub(o.cut) < createGrace:
 		return stepLook
 	case r.clear, (o.over || o.began || r.there) && o.asked.Sub(r.none) > clientGrace:
