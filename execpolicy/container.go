@@ -300,7 +300,7 @@ func (c *container) turn(ctx context.Context) (end func()) {
 func (c *container) unguard() {
 	unwatch(c)
 	if g := c.guard.Swap(nil); g != nil {
-		g.remove(c.name, c.found())
+		g.remove(c.name)
 	}
 }
 

@@ -77,6 +77,9 @@ func (e ownEngine) empty(t *testing.T) {
 		if err != nil {
 			return poll.Error(err)
 		}
+		// One that is killed right after it has started a container forgets that, and never ends its own helper, in which nothing of the
+		// container runs.
+		others = slices.DeleteFunc(others, func(p string) bool { return strings.Contains(p, "/containerd-shim") })
 		if len(names)+len(others) > 0 {
 			return poll.Continue("left: %q %q", names, others)
 		}

@@ -94,3 +94,21 @@ var SecretForms = forms
 
 // Block makes a result that of a command whose output must not be seen.
 func Block(r *Result, err error) { r.blocked = err }
+
+// A Guard watches over names, and runs a command with those that are left when its pipe is closed.
+type Guard struct{ *guard }
+
+// NewGuard returns a guard that is started with its first name; removal is words of a shell.
+func NewGuard(removal string) Guard {
+	return Guard{&guard{removal: removal, watched: map[string]string{}}}
+}
+
+func (g Guard) Add(name string)    { g.add(name) }
+func (g Guard) Remove(name string) { g.remove(name) }
+
+// Pid returns the number of the guard's process.
+func (g Guard) Pid() int { return g.proc.Pid() }
+
+// Abandon does what the end of this program does. End ends the guard before it has tried for long.
+func (g Guard) Abandon() { g.pipe.Close() }
+func (g Guard) End()     { g.proc.Stop(context.Background(), 0) }

@@ -27,7 +27,7 @@ type guard struct {
 	// begins to run a command in one.
 	removal, kill, exec string
 	env                 []string
-	names               int
+	watched             map[string]string // by the container's name, what the guard is told of it
 	pipe                *os.File
 	proc                *procgroup.Process
 }
@@ -37,7 +37,8 @@ var guards = struct {
 	byCommand map[string]*guard
 }{byCommand: map[string]*guard{}}
 
-// guardGrace is how long the guard has to read what it can do without.
+// guardGrace is how long the guard has to read a line. It takes microseconds, and one that somebody has
+// stopped is replaced.
 const guardGrace = 100 * time.Millisecond
 
 // guardOf returns the guard of an engine's containers.
@@ -55,7 +56,7 @@ func guardOf(e *dockercli.Engine, keep bool) *guard {
 	defer guards.Unlock()
 	g := guards.byCommand[key]
 	if g == nil {
-		g = &guard{removal: quoteAll(argv), kill: quoteAll(killArgv), exec: quoteAll(execArgv), env: e.Env}
+		g = &guard{watched: map[string]string{}, removal: quoteAll(argv), kill: quoteAll(killArgv), exec: quoteAll(execArgv), env: e.Env}
 		guards.byCommand[key] = g
 	}
 	return g
@@ -65,11 +66,12 @@ func guardOf(e *dockercli.Engine, keep bool) *guard {
 func (g *guard) add(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.names++
+	g.watched[name] = name
 	if g.pipe == nil {
 		g.start()
+	} else {
+		g.tell("+" + name)
 	}
-	g.tell("+" + name)
 }
 
 // know makes the guard watch over a name in another way: what runs in the container may be killed from inside, and its process 1 is that
@@ -77,43 +79,42 @@ func (g *guard) add(name string) {
 func (g *guard) know(name string, first firstProcess) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.pipe == nil {
-		return
-	}
-	// Both lines come or none does: a guard that does not read holds up no start.
-	g.pipe.SetWriteDeadline(time.Now().Add(guardGrace))
-	g.tell("+" + entry(name, first) + "\n-" + name)
-	g.pipe.SetWriteDeadline(time.Time{})
-}
-
-// entry returns how the guard is told of a name and its process 1.
-func entry(name string, first firstProcess) string {
-	return name + ":" + strconv.Itoa(first.pid) + ":" + strconv.FormatUint(first.start, 10)
+	entry := name + ":" + strconv.Itoa(first.pid) + ":" + strconv.FormatUint(first.start, 10)
+	g.watched[name] = entry
+	g.tell("+" + entry + "\n-" + name)
 }
 
 // remove ends the watch over a name, and the guard with the last one.
-func (g *guard) remove(name string, first firstProcess) {
+func (g *guard) remove(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.names--
-	g.tell("-" + name + "\n-" + entry(name, first))
-	if g.names > 0 || g.pipe == nil {
-		return
+	entry := g.watched[name]
+	delete(g.watched, name)
+	if g.tell("-" + entry); len(g.watched) == 0 {
+		g.stop()
 	}
-	g.pipe.Close()
-	select {
-	case <-g.proc.Done():
-	case <-time.After(time.Second):
-		// Somebody stopped it.
-		g.proc.Stop(context.Background(), 0)
-	}
-	g.pipe, g.proc = nil, nil
 }
 
-func (g *guard) tell(line string) {
-	if g.pipe != nil {
-		g.pipe.WriteString(line + "\n")
+// tell sends lines to the guard, or replaces one that does not read them: a guard that somebody has stopped holds up no start.
+func (g *guard) tell(lines string) {
+	if g.pipe == nil || g.send(lines) == nil {
+		return
 	}
+	g.stop()
+	g.start()
+}
+
+func (g *guard) send(lines string) error {
+	g.pipe.SetWriteDeadline(time.Now().Add(guardGrace))
+	_, err := g.pipe.WriteString(lines + "\n")
+	return err
+}
+
+// stop ends the guard. One that may not have read all must not see the end of its pipe, at which it would begin to remove.
+func (g *guard) stop() {
+	g.proc.Stop(context.Background(), 0)
+	g.pipe.Close()
+	g.pipe, g.proc = nil, nil
 }
 
 func quoteAll(words []string) string {
@@ -147,4 +148,10 @@ func (g *guard) start() {
 		return
 	}
 	g.pipe, g.proc = w, proc
+	for _, entry := range g.watched {
+		if g.send("+"+entry) != nil {
+			g.stop()
+			return
+		}
+	}
 }
