@@ -6,6 +6,8 @@ thaw() { :; }
 still() { :; }
 tend() { :; }
 clock() { :; }
+watchful() { :; }
+attend() { wait "$1"; }
 begin() {
 	cf_hm=
 	gather unrun

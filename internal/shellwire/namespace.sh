@@ -38,6 +38,39 @@ stat() {
 	set -- ${cf_a##*") "}
 	cf_k=${1-Z} cf_b=${2-} cf_a=${20-0}
 }
+# watchful: from now on whoever stops a child that is waited for is noticed. It must come before the fork.
+watchful() { trap revive CHLD; }
+# attend PID: waits for that child and returns its status. Nobody reads stdin meanwhile: if the child is stopped, all else is stopped once
+# more, and the child goes on. Bash does not always run the trap while it waits, so it looks; nobody writes to the fifo that was last used.
+attend() {
+	cf_at=$1
+	cf_j=145
+	until revive; do
+		case ${BASH_VERSION-} in
+		?*) read -t 0.01 cf_q <>self/fd/$((17 - cf_e)) ;;
+		*)
+			wait "$1"
+			cf_j=$? ;;
+		esac
+	done
+	trap - CHLD
+	# A wait that the trap interrupts has a status above 128.
+	[ $cf_j -le 128 ] || {
+		wait "$1"
+		cf_j=$?
+	}
+	return $cf_j
+}
+# revive: sees to that child, and reports whether it has ended. Only who traces it can let one go on that is traced.
+revive() {
+	stat "$cf_at"
+	case $cf_k in
+	T) freeze; kill -CONT "$cf_at" ;;
+	t) exit 97 ;;
+	Z) return 0 ;;
+	esac
+	return 1
+}
 # clock notes the time, in the ticks that process start times are in, and the newest process, for those that began in the same tick.
 clock() {
 	IFS=. read -r cf_t cf_a <uptime
@@ -105,6 +138,6 @@ tend() {
 }
 miss() {
 	kill -KILL -1
-	fork over "$1"
+	try over "$1"
 	cf_l=1
 }
