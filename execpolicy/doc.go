@@ -34,10 +34,23 @@
 // pieces, and before a [Spec.Filter], a caller's writer or a result has any of it. That holds for as long as the session is used, Restart
 // included, for the secrets of its commands too.
 //
-// What is found is the value as it is, less the white space around it, and as shells, Go, JSON, Python and JavaScript quote it; and of a
-// value of more than one line also each line of at least 8 bytes. A program that encodes it, reverses it or prints a part of it shows it. So
-// this is for what is printed in good faith, and no guard against a program that means to get a value out: that must have no way out, or no
-// secret.
+// What is found is the value, less the white space around it. Of a value of more than one line
+// each line of at least 8 bytes is found too. Both are found as they are, and in these quotings:
+//
+//   - a shell's '...', where each quotation mark is '\'' or '"'"', and what can't be printed may
+//     be $'...';
+//   - a backslash before each character that has a meaning, as in "..." and words of a shell, or
+//     before each character at all, as bash prints a pattern;
+//   - the escapes of $'...', JSON, Go, Python and JavaScript: \n and the like, \e, \NNN, \xNN,
+//     \uNNNN, \UNNNNNNNN, and pairs of \u. \xNN is a byte or a character, one of them throughout
+//     a value. \udcNN is a byte, as Python has it.
+//
+// If a value is not UTF-8, it is also found with U+FFFD in place of each byte that is not, unless
+// that leaves less than 4 bytes of it. A quoting within another is not undone.
+//
+// A program that encodes a value, reverses it or prints a part of it shows it. So this is for what
+// is printed in good faith, and no guard against a program that means to get a value out: that
+// must have no way out, or no secret.
 //
 // A secret that is given to a command is given to its session: what ran before may wait for it, in a background job or in a shell function,
 // it stands in /proc/PID/environ, and what a command leaves in files stays there. What is in files that are read, and what they and those

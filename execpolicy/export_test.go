@@ -89,8 +89,18 @@ func Conceal(w io.Writer, secrets ...Secret) io.WriteCloser {
 	return &concealer{values: (*values)(nil).with(secrets), w: w}
 }
 
-// SecretForms are the forms in which a text of a secret is found.
-var SecretForms = forms
+// Hidden reports of each byte of a text whether something else takes its place.
+func Hidden(text []byte, secrets ...Secret) []bool {
+	c := concealer{values: (*values)(nil).with(secrets)}
+	c.read(text, true)
+	hidden := make([]bool, len(text))
+	for _, f := range c.found {
+		for i := f.start; i < f.end; i++ {
+			hidden[i] = true
+		}
+	}
+	return hidden
+}
 
 // Block makes a result that of a command whose output must not be seen.
 func Block(r *Result, err error) { r.blocked = err }

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -266,15 +267,14 @@ func TestConcealPassesErrors(t *testing.T) {
 	assert.ErrorIs(t, w.Close(), io.ErrClosedPipe)
 }
 
-// reference is what is passed on, told in the simplest way: whatever is part of a value is not.
+// reference is what is passed on if no value is quoted, told in the simplest way: whatever is
+// part of a value is not.
 func reference(text string, secrets []execpolicy.Secret) string {
 	type form struct{ text, name string }
 	var forms []form
 	add := func(name, text string, least int) {
 		if text = strings.TrimSpace(text); len(text) >= least {
-			for _, f := range execpolicy.SecretForms(text) {
-				forms = append(forms, form{f, name})
-			}
+			forms = append(forms, form{text, name})
 		}
 	}
 	for _, s := range secrets {
@@ -326,6 +326,10 @@ func FuzzRedactSecrets(f *testing.F) {
 			}
 		}
 		want := reference(string(whole), secrets)
+		if strings.ContainsAny(string(whole), "\\'\uFFFD") {
+			// Something may be quoted: FuzzConcealUnquotes.
+			want = concealed(whole, seed, len(whole)+1, secrets...)
+		}
 		for _, longest := range []int{1, 3, 17, len(whole) + 1} {
 			got := concealed(whole, seed, longest, secrets...)
 			assert.Equal(t, got, want, "%q, in pieces of up to %d, with %q and %q", whole, longest, a, b)
@@ -370,6 +374,68 @@ func BenchmarkConceal(b *testing.B) {
 				w.Write(plain)
 			}
 		})
+	}
+}
+
+// hostile is output that makes work for whoever undoes quoting and knows the value.
+var hostile = map[string]string{
+	"backslashes":            `\`,
+	"marks":                  `'`,
+	"both":                   `'\''`,
+	"double and single":      `'"'`,
+	"dollars":                `'$'\x`,
+	"numbers":                `\u00\x2\1`,
+	"surrogates":             `\ud83d`,
+	"values cut off":         "canary-it's\\t",
+	"values cut off, quoted": `canary-it'\''`,
+	"values":                 `canary-it'\''s a\ttab`,
+}
+
+// repeated is a value most of which may begin anywhere in it.
+func repeated(part string) string { return strings.Repeat(part, execpolicy.MaxSecret/len(part)) + "z" }
+
+// Whatever is written costs at most so many times what plain output does.
+func BenchmarkConcealHostile(b *testing.B) {
+	run := func(name, value, text string) {
+		b.Run(name, func(b *testing.B) {
+			text := []byte(strings.Repeat(text, 1+len(plain)/len(text))[:len(plain)])
+			w := execpolicy.Conceal(io.Discard, named(value, aKey)...)
+			b.SetBytes(int64(len(text)))
+			w.Write(plain)
+			start := time.Now()
+			for range 10 {
+				w.Write(plain)
+			}
+			base := time.Since(start) / 10
+			for b.Loop() {
+				w.Write(text)
+			}
+			b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(base), "plain")
+		})
+	}
+	for name, text := range hostile {
+		run(name, "canary-it's\ttab", text)
+	}
+	for _, part := range []string{"a", "'", `\`, `\'`, "a'"} {
+		run("a long value of "+part, repeated(part), part)
+		run("a long value of "+part+" quoted", repeated(part), "'"+strings.ReplaceAll(part, "'", `'\''`)+"'")
+	}
+}
+
+// The cost of hostile output is linear: of the longest value no more than of a short one, but
+// for what is held, also where it comes byte by byte.
+func TestConcealHostile(t *testing.T) {
+	for _, part := range []string{"a", "'", `\`, `\'`, "a'", "\t'"} {
+		value := "x" + repeated(part)[2:]
+		text := "=x" + strings.Repeat(part, 1<<18/len(part)) + "="
+		for _, longest := range []int{2, 100_000} {
+			assert.Equal(t, concealed([]byte(text), 1, longest, named(value)...) == text, true)
+		}
+		for name, quote := range quoters {
+			text := quote(strings.TrimSpace(value))
+			got := concealed([]byte(text), 1, 10, named(value)...)
+			assert.Assert(t, strings.Contains(got, "[secret A]") && len(got) < 20, "%s of %q: %d bytes", name, part, len(got))
+		}
 	}
 }
 
