@@ -37,8 +37,8 @@
 // What is found is the value, less the white space around it. Of a value of more than one line
 // each line of at least 8 bytes is found too. Both are found as they are, and in these quotings:
 //
-//   - a shell's '...', where each quotation mark is '\'' or '"'"', and what can't be printed may
-//     be $'...';
+//   - a shell's single quotation marks, which are left for each such mark in the value, with a
+//     backslash or in double ones, and for $'...' by those who write what can't be printed so;
 //   - a backslash before each character that has a meaning, as in "..." and words of a shell, or
 //     before each character at all, as bash prints a pattern;
 //   - the escapes of $'...', JSON, Go, Python and JavaScript: \n and the like, \e, \NNN, \xNN,

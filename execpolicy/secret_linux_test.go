@@ -209,6 +209,98 @@ func TestSecrets(t *testing.T) {
 	})
 }
 
+// inEachShell are scripts that print the variable V of the environment as a shell quotes it.
+var inEachShell = []string{`export -p`, `set`, `x=$V; set`, `set -x; : "$V"`, `set -x; x=$V`, `trap ": $V" USR1; trap`}
+
+// printers are ways to print a value quoted: scripts for shells, and for other programs
+// expressions of v.
+var printers = map[string][]string{
+	"busybox sh": inEachShell,
+	"dash":       inEachShell,
+	"bash": append([]string{
+		`declare -p V`, `a=("$V"); declare -p a`, `declare -A a=(["$V"]=1); declare -p a`, `alias x="$V"; alias x`,
+		`printf "%q\n" "$V"`, `echo "${V@Q}"`, `echo "${V@A}"`, `set -x; a=("$V"); a[1]=$V`, `set -x; [[ x == "$V" ]]`,
+		`set -x; [[ "$V" == x ]]`, `set -x; [[ x =~ "$V" ]]`,
+	}, inEachShell...),
+	"python3": {
+		`v`, `shlex.quote(v)`, `ascii(v)`, `repr(v)`, `repr(os.fsencode(v))`, `json.dumps(v)`, `json.dumps(v, ensure_ascii=False)`,
+		`"%r" % [v]`, `shlex.join(["echo", v])`, `ascii({v: v})`,
+	},
+	"node": {`v`, `JSON.stringify(v)`, `require("util").inspect(v)`, `require("util").inspect([v])`},
+}
+
+// TestSecretsQuoted has each of the programs print each of the values, in each way.
+func TestSecretsQuoted(t *testing.T) {
+	var values []string
+	var secrets execpolicy.Secrets
+	for i, special := range append(specials, "-", "*", "\\\t'", "\x1b'\xff\"\n$") {
+		v := special + newValue() + special + special + newValue() + special
+		values = append(values, v)
+		secrets = append(secrets, execpolicy.Secret{Name: fmt.Sprint("V", i), Value: v})
+	}
+	const mark = "\n+-+-+\n"
+	names := strings.Join(secretNames(secrets), " ")
+	keepers(t, func(t *testing.T, k keeper) {
+		s := k.open(t)
+		// Those that have to be in the image, and node, which may be where there is none.
+		for program, ways := range printers {
+			if s.script("command -v "+program+" >/dev/null").ExitCode != 0 {
+				_, host := k.Policy.(execpolicy.HostPolicy)
+				assert.Check(t, host || program == "node", program)
+				continue
+			}
+			for _, locale := range []string{"C", "C.UTF-8"} {
+				t.Run(program+" "+locale, func(t *testing.T) {
+					s := session{s.Session, t}
+					script := "export LC_ALL=" + locale + "; for name in " + names + "; do eval V=\\$$name\n"
+					switch program {
+					case "python3":
+						script = "LC_ALL=" + locale + ` python3 -c '
+import os, sys, json, shlex
+for name in "` + names + `".split():
+	v = os.environ[name]
+	for text in ` + strings.Join(ways, ", ") + `:
+		sys.stdout.buffer.write(("` + `\n+-+-+\n` + `" + text).encode("utf-8", "surrogateescape"))'`
+					case "node":
+						script = `node -e '
+for (let name of "` + names + `".split(" ")) {
+	let v = process.env[name]
+	for (let text of [` + strings.Join(ways, ", ") + `]) process.stdout.write("` + `\n+-+-+\n` + `" + text)
+}'`
+					default:
+						for _, way := range ways {
+							script += "printf '" + `\n+-+-+\n` + "'; env -i LC_ALL=" + locale + ` PATH="$PATH" V="$V" ` + program + " -c '" + way + "' 2>&1\n"
+						}
+						script += "done"
+					}
+					var out bytes.Buffer
+					r := s.run(execpolicy.Command{Script: script, Secrets: secrets, Stdout: &out})
+					printed := strings.Split(out.String(), mark)[1:]
+					assert.Equal(t, len(printed), len(values)*len(ways), "%s", r.Text())
+					for i, text := range printed {
+						v := i / len(ways)
+						way := ways[i%len(ways)]
+						if strings.Contains(way, "x == ") && strings.ContainsAny(values[v], "\x01\x7f") {
+							// bash has a meaning of its own for these two, and no backslash before them.
+							continue
+						}
+						if !strings.Contains(text, "[secret "+secrets[v].Name+"]") || shows(text, values[v]) {
+							t.Errorf("%s of %q: %q", way, values[v], text[max(0, len(text)-200):])
+						}
+					}
+				})
+			}
+		}
+	})
+}
+
+func secretNames(secrets execpolicy.Secrets) (names []string) {
+	for _, s := range secrets {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
 func TestSecretsOfCommands(t *testing.T) {
 	keepers(t, func(t *testing.T, k keeper) {
 		first, value, key := newValue(), newValue(), newValue()+"\n"

@@ -18,21 +18,23 @@ var quotings = [...]quoting{
 	func(buf, b []byte, s state) ([]byte, int, state) { return unescape(buf, b, false, s) },
 	func(buf, b []byte, s state) ([]byte, int, state) { return unescape(buf, b, true, s) },
 	splice,
+	func(buf, b []byte, s state) ([]byte, int, state) { return splice(buf, b, max(s, inSingle)) },
 	everyEscape,
 }
 
-// A state is where in a word of a shell a reader is. Each begins in the first.
+// A state is where in a word of a shell a reader is.
 type state byte
 
 const (
-	inSingle  state = iota // '...'
+	atStart   state = iota // nothing of a text was read, and the next mark begins '...'
+	inSingle               // '...'
 	inDouble               // "..." that has nothing in it but single quotation marks
 	inDollar               // $'...'
 	inNothing              // between those
 )
 
 // A reader looks for the values in a stream that is quoted in one way. A value may begin
-// anywhere, so it is always in its first state while nothing of one has been read.
+// anywhere, so the state is atStart while nothing of one has been read.
 type reader struct {
 	node  int32 // what was read is that beginning of a text
 	state state
@@ -42,7 +44,7 @@ type reader struct {
 
 // fork makes the reader go on at a position before which as many bytes were no quoting.
 func (r *reader) fork(node int32, at, depth int) {
-	r.node, r.state, r.next, r.from = node, inSingle, at, r.from[:0]
+	r.node, r.state, r.next, r.from = node, min(state(depth), inSingle), at, r.from[:0]
 	for d := depth; d > 0; d-- {
 		r.from = append(r.from, at-d)
 	}
@@ -85,15 +87,15 @@ func (c *concealer) advance(r *reader, q quoting, b []byte, last bool) bool {
 			r.node = v.open(r.node)
 		}
 		switch {
-		case r.node != 0:
-			r.next += n
-			r.state = next
-		case r.state != inSingle:
-			// A text may begin here, but as those do.
-			r.state = inSingle
-		default:
+		case r.state != atStart && int(v.nodes[r.node].depth) <= len(text):
+			// Nothing is left of what came before. A text may begin here, but as those do.
+			r.node, r.state = 0, atStart
+		case r.node == 0:
 			// Or within what was read.
 			r.next++
+		default:
+			r.next += n
+			r.state = next
 		}
 	}
 	return true
@@ -131,11 +133,13 @@ func splice(buf, b []byte, s state) ([]byte, int, state) {
 	switch c := b[0]; {
 	case s == inDollar && c != '\'':
 		return unescape(buf, b, false, s)
-	case s == inDouble && c == '\'', s == inSingle && c != '\'':
+	case s <= inSingle && c != '\'':
+		return append(buf, c), 1, inSingle
+	case s == inDouble && c == '\'':
 		return append(buf, c), 1, s
 	case s == inDouble && c == '"', s == inDollar:
 		return buf, 1, inNothing
-	case s == inDouble:
+	case s == inDouble, s == atStart:
 		return nil, -1, s
 	case s == inNothing && c == '\'':
 		return buf, 1, inSingle
