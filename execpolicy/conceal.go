@@ -13,7 +13,9 @@ import (
 type values struct {
 	nodes []node     // nodes[0] is the root
 	first [256]int32 // the nodes below the root, by their byte; 0 if there is none
-	wakes [256]bool  // whether a text may begin with the byte, as it is or in quotes
+	wakes [256]bool  // whether a text may begin with the byte, as it is or quoted
+	// escapes tells whether one may begin with a backslash and then the byte.
+	escapes [256]bool
 }
 
 // A node stands for the beginning of a text. The others it names are indexes, 0 for none.
@@ -140,10 +142,9 @@ func (v *values) conceal(text string) string {
 // that is part of one, also where they overlap. However the stream is cut, the result is the
 // same. It holds back what may be the beginning of a value, and no more.
 //
-// It reads the stream in each way of quoting at once, each with a [reader]. What they do for
-// a byte does not depend on what came before, but for the automaton, which falls back no
-// further than it went forward. So the cost is linear in what is written, whatever that is,
-// and what is held is in proportion to the longest value.
+// Each quoting has a reader, which goes through the stream once and looks at no more than a few
+// bytes ahead. The automaton falls back no further than it went forward. So the cost is linear
+// in what is written, whatever that is, and what is held is in proportion to the longest value.
 //
 // All positions are counted from where it last held nothing.
 type concealer struct {
@@ -154,8 +155,10 @@ type concealer struct {
 	at      int // where reading goes on
 	done    int // what is before this has been passed on, or something else in its place
 	readers [len(quotings)]reader
-	apart   bool // whether the readers differ; if not, the first stands for all but the last, which found nothing
-	found   []span
+	// apart tells whether the readers differ. If not, the first stands for all but the last,
+	// which is at its start.
+	apart bool
+	found []span // in order, and not passed on yet
 }
 
 // A span is where a value was found.
@@ -236,7 +239,7 @@ func (c *concealer) read(b []byte, last bool) {
 	for i := c.at - c.base; ; i++ {
 		r := &c.readers[0]
 		if !c.apart && r.node == 0 {
-			for i < len(b) && !v.wakes[b[i]] {
+			for i < len(b) && !(v.wakes[b[i]] && (b[i] != '\\' || v.wakesEscaped(b[i:]))) {
 				i++
 			}
 		}
@@ -264,6 +267,10 @@ func (c *concealer) read(b []byte, last bool) {
 		c.apart = false
 		for k := range c.readers {
 			r := &c.readers[k]
+			if r.node == 0 && !v.wakes[b[i]] {
+				r.next = c.at + 1
+				continue
+			}
 			if !c.advance(r, quotings[k], b[i:], last) {
 				c.apart = true
 				return
@@ -271,6 +278,11 @@ func (c *concealer) read(b []byte, last bool) {
 			c.apart = c.apart || r.node != 0
 		}
 	}
+}
+
+// wakesEscaped reports whether a text may begin with the backslash that b begins with.
+func (v *values) wakesEscaped(b []byte) bool {
+	return len(b) == 1 || v.escapes[b[1]] || v.first['\\'] != 0
 }
 
 // open returns the longest suffix of a beginning that may still become a text.

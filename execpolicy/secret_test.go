@@ -425,6 +425,9 @@ func BenchmarkConcealHostile(b *testing.B) {
 // The cost of hostile output is linear: of the longest value no more than of a short one, but
 // for what is held, also where it comes byte by byte.
 func TestConcealHostile(t *testing.T) {
+	// What the reader of '...' takes to be before the mark is longer than a byte counts.
+	long := strings.Repeat("x", 256) + "it's"
+	assert.Equal(t, concealed([]byte("'"+strings.ReplaceAll(long, "'", `'\''`)+"'"), 1, 7, named(long)...), "'[secret A]'")
 	for _, part := range []string{"a", "'", `\`, `\'`, "a'", "\t'"} {
 		value := "x" + repeated(part)[2:]
 		text := "=x" + strings.Repeat(part, 1<<18/len(part)) + "="

@@ -12,7 +12,8 @@ import (
 // text can go on so; and the state after it.
 type quoting func(buf, b []byte, s state) (text []byte, n int, next state)
 
-// quotings are all that are undone.
+// quotings are all that are undone. The last changes every byte, the others only marks and
+// backslashes.
 var quotings = [...]quoting{
 	func(buf, b []byte, s state) ([]byte, int, state) { return append(buf, b[0]), 1, s },
 	func(buf, b []byte, s state) ([]byte, int, state) { return unescape(buf, b, false, s) },
@@ -44,7 +45,7 @@ type reader struct {
 
 // fork makes the reader go on at a position before which as many bytes were no quoting.
 func (r *reader) fork(node int32, at, depth int) {
-	r.node, r.state, r.next, r.from = node, min(state(depth), inSingle), at, r.from[:0]
+	r.node, r.state, r.next, r.from = node, state(min(depth, int(inSingle))), at, r.from[:0]
 	for d := depth; d > 0; d-- {
 		r.from = append(r.from, at-d)
 	}
@@ -63,10 +64,6 @@ func (r *reader) start(depth int32) int {
 func (c *concealer) advance(r *reader, q quoting, b []byte, last bool) bool {
 	v := c.values
 	for r.next == c.at {
-		if r.node == 0 && !v.wakes[b[0]] {
-			r.next++
-			break
-		}
 		var buf [utf8.UTFMax]byte
 		text, n, next := q(buf[:0], b, r.state)
 		if n == 0 && !last {
@@ -101,11 +98,23 @@ func (c *concealer) advance(r *reader, q quoting, b []byte, last bool) bool {
 	return true
 }
 
+// controls are the characters from '\a' on, as they are written after a backslash.
+const controls = "abtnvfr"
+
 // wake notes that a text begins with a byte.
 func (v *values) wake(c byte) {
 	v.wakes[c], v.wakes['\\'] = true, true
 	if c == '\'' || c < ' ' || c > '~' {
 		v.wakes['\''] = true
+	}
+	escapes := "01234567xuU" + string([]byte{c})
+	if i := int(c) - '\a'; i >= 0 && i < len(controls) {
+		escapes += controls[i : i+1]
+	} else if c == '\x1b' {
+		escapes += "eE"
+	}
+	for i := range len(escapes) {
+		v.escapes[escapes[i]] = true
 	}
 }
 
@@ -127,7 +136,12 @@ func everyEscape(buf, b []byte, s state) ([]byte, int, state) {
 }
 
 // splice reads a shell's '...', which is left for each quotation mark and, by some, for what
-// can't be printed: 'it'\”s', 'it'"'"'s', 'a'$'\t”b'.
+// can't be printed:
+//
+//	'it'\''s' 'it'"'"'s' 'a'$'\t''b'
+//
+// A mark before a text may begin the quotation, or end it for the first mark in the text. At
+// the start it is taken for the former, so there is a reader for each.
 func splice(buf, b []byte, s state) ([]byte, int, state) {
 	marks := 0 // how many stand before what is read
 	switch c := b[0]; {
@@ -177,7 +191,7 @@ func unescape(buf, b []byte, runes bool, s state) (text []byte, n int, next stat
 		return nil, 0, s
 	}
 	c := b[1]
-	if i := strings.IndexByte("abtnvfr", c); i >= 0 {
+	if i := strings.IndexByte(controls, c); i >= 0 {
 		return append(buf, '\a'+byte(i)), 2, s
 	}
 	skip, digits, base := 2, 2, rune(16)
