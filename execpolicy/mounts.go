@@ -27,7 +27,14 @@ var homeDirs = "/home /Users"
 // guardMount returns what to mount for a source: where its links lead, if the engine is here.
 func (p *DockerPolicy) guardMount(e *dockercli.Engine, what, source string) (string, error) {
 	leads, err := follow(e, source)
-	g := mountGuard{engine: e, at: upwards(e, leads)}
+	g := mountGuard{engine: e}
+	names, parts := mountNames(e, leads)
+	for _, name := range names {
+		g.at = upwards(e, name, g.at)
+	}
+	for _, name := range append(names, parts...) {
+		g.tops = append(g.tops, look(e, name))
+	}
 	g.protect("", p.ProtectedPaths)
 	drive := filepath.VolumeName(leads)
 	if drive == "" {
@@ -42,7 +49,7 @@ func (p *DockerPolicy) guardMount(e *dockercli.Engine, what, source string) (str
 	for _, dir := range strings.Fields(homeDirs) {
 		g.home(dir)
 		// The way there counts too, since a home may be a link.
-		for _, s := range append(upwards(e, source), g.at...) {
+		for _, s := range upwards(e, source, g.at) {
 			if look(e, dir).is(look(e, filepath.Dir(s.name))) {
 				g.home(s.name)
 			}
@@ -55,6 +62,8 @@ func (p *DockerPolicy) guardMount(e *dockercli.Engine, what, source string) (str
 		g.found = "nobody knows what"
 	case info != nil && info.Mode()&(fs.ModeSocket|fs.ModeDevice) != 0:
 		g.found = "a socket or a device"
+	case info != nil && isHardLink(info):
+		g.found = "a file of root's that has another name"
 	default:
 		return leads, nil
 	}
@@ -96,7 +105,8 @@ func (p DockerPolicy) SavesWorkspace() bool { return !p.WorkspaceReadOnly }
 // A mountGuard finds what would be shown of the host, wholly or in part, that is not for containers.
 type mountGuard struct {
 	engine *dockercli.Engine
-	at     []spot // the source and all above it
+	at     []spot // the source under each of its names, and all above it
+	tops   []spot // the source under each of its names, and what is in it
 	found  string
 }
 
@@ -125,9 +135,11 @@ func (g *mountGuard) meets(name string) (holds, inside bool) {
 		return false, false // and not the working directory, which an empty name would lead to
 	}
 	name, _ = follow(g.engine, name)
-	above := upwards(g.engine, name)
+	above := upwards(g.engine, name, nil)
 	for _, s := range above {
-		holds = holds || s.is(g.at[0])
+		for _, top := range g.tops {
+			holds = holds || s.is(top)
+		}
 	}
 	for _, s := range g.at {
 		inside = inside || s.is(above[0])
@@ -149,14 +161,13 @@ func look(e *dockercli.Engine, name string) spot {
 	return s
 }
 
-// upwards returns a path and all above it.
-func upwards(e *dockercli.Engine, name string) []spot {
-	for all := []spot(nil); ; name = filepath.Dir(name) {
+// upwards returns all, with a path and what is above it.
+func upwards(e *dockercli.Engine, name string, all []spot) []spot {
+	for above := ""; name != above; name = filepath.Dir(name) {
+		above = name
 		all = append(all, look(e, name))
-		if name == filepath.Dir(name) {
-			return all
-		}
 	}
+	return all
 }
 
 // is reports whether both are the same file, under whatever names.

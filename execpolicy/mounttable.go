@@ -1,0 +1,74 @@
+package execpolicy
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+)
+
+// mountNames returns the names of what a container would see of a path, as otherNames does. There
+// is only its own if the kernel's table can't be read, on other systems and on other machines.
+func mountNames(e *dockercli.Engine, name string) (names, parts []string) {
+	var table []byte
+	if runtime.GOOS == "linux" && !e.Remote {
+		table, _ = os.ReadFile("/proc/self/mountinfo")
+	}
+	return otherNames(string(table), name)
+}
+
+// otherNames returns a path, and what else a table of mounts, as proc(5) has it, calls that which a
+// container would see of it. Engines bind what is mounted below a path too.
+//
+// A name is by what a file system, or a part of one, was first mounted, so that it says where the
+// source comes from. Parts are all other paths at which some of the source is mounted. They matter
+// for what they hold, and not for what they are inside: an engine's store, which is guarded, may
+// have any directory mounted in it as a volume.
+func otherNames(table, name string) (names, parts []string) {
+	found := [2][]string{{name}}
+	lines := strings.Split(table, "\n")
+	mounts := make([]struct{ place, target string }, len(lines)) // a place is such as "254:0/etc"
+	for i, line := range lines {
+		f := strings.Fields(line)
+		if len(f) < 10 {
+			continue
+		}
+		if kind := f[len(f)-3]; kind == "proc" || kind == "sysfs" {
+			f[2] = kind // all of them show the same kernel
+		}
+		mounts[i].place, mounts[i].target = f[2]+unescapeMount(f[3]), unescapeMount(f[4])
+	}
+	for _, m := range mounts {
+		_, root, _ := strings.Cut(m.place, "/")
+		if within(name, m.target) {
+			// Another mount on the way may hide this one. Then the place has no other name.
+			m.place += name[len(m.target):]
+		} else if !within(m.target, name) || root == "null" {
+			continue // it is not seen, or a file is hidden behind /dev/null
+		}
+		first := true
+		for _, other := range mounts {
+			kind, alias := 0, other.target
+			if first && within(m.place, other.place) {
+				first = false
+				alias += m.place[len(other.place):]
+			} else if within(other.place, m.place) {
+				kind = 1
+			} else {
+				continue
+			}
+			found[kind] = append(found[kind], filepath.Clean("/"+alias))
+		}
+	}
+	return found[0], found[1]
+}
+
+// unescapeMount reads the kernel's octal escapes, and removes a slash at the end.
+func unescapeMount(s string) string {
+	for _, c := range []string{`\040 `, "\\011\t", "\\012\n", `\134\`} {
+		s = strings.ReplaceAll(s, c[:4], c[4:])
+	}
+	return strings.TrimSuffix(s, "/")
+}
