@@ -109,16 +109,18 @@ type DockerPolicy struct {
 	// .ssh, and so is any socket or device, and a link to nothing. On another machine there are only the names. What ExtraRunArgs mounts by
 	// leave of AllowUnsafeArgs is not looked at.
 	//
-	// On this machine a directory is known under whatever name. On Linux the kernel's table of mounts
-	// tells where a source comes from, and what is mounted below it: a bind mount of a directory of
-	// /etc is refused, and so are what holds one and another mount of /proc. A single file of root's
-	// that has a hard link is refused, because its other name may be /etc/shadow.
+	// On this machine a directory is known under whatever name. On Linux the kernel's
+	// table of mounts tells where a source comes from, and what is mounted below it: a
+	// bind mount of a directory of /etc is refused, and so are what holds one and another
+	// mount of /proc. A single file of root's that has a hard link is refused, because
+	// its other name may be /etc/shadow.
 	//
-	// What is not found: a copy or a snapshot of something guarded, a hard link inside a directory
-	// that is mounted, a hard link to a file that is not root's, the layers of an overlay that a
-	// guarded path shows, and a file system that was first mounted elsewhere and is seen only below
-	// a guarded path. In another mount namespace than the engine's, its mounts are not seen. If
-	// the table can't be read, names, links and the identity of files are all that counts.
+	// What is not found: a copy or a snapshot of something guarded, a hard link inside a
+	// directory that is mounted, a hard link to a file that is not root's, the layers of
+	// an overlay that a guarded path shows, and a file system that was first mounted
+	// elsewhere and is seen only below a guarded path. In another mount namespace than
+	// the engine's, its mounts are not seen. If the table can't be read, names, links and
+	// the identity of files are all that counts.
 	//
 	// All this is looked at before the engine mounts it, so nobody who is not trusted may be able to change a directory on the way to a source
 	// while sessions start. File systems that are mounted below a source come along; with podman, and with docker before 25, they can be
@@ -140,6 +142,7 @@ type DockerPolicy struct {
 	// ExtraRunArgs are more flags of the engine's run. One that weakens the policy is refused, and so is one that is not known.
 	ExtraRunArgs []string
 	// AllowUnsafeArgs names the flags, without dashes, that ExtraRunArgs may have although they weaken the policy.
+	// Each that ExtraRunArgs has is a weakness in a report of package attest.
 	AllowUnsafeArgs []string
 	// CPUTimeSeconds must be zero: an engine has no such limit.
 	CPUTimeSeconds int

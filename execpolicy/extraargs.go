@@ -37,6 +37,22 @@ func checkExtraArgs(kind dockercli.Kind, args, allowed []string) []error {
 	return found
 }
 
+// UnsafeArgs returns what ExtraRunArgs has only because AllowUnsafeArgs lets it in, for
+// that kind of engine: each flag once, by its long name, with what is wrong with it, and
+// without its value.
+func (p DockerPolicy) UnsafeArgs(kind dockercli.Kind) []string {
+	var unsafe []string
+	for _, f := range readExtraArgs(kind, p.ExtraRunArgs) {
+		if f.err != nil || f.verdict != weakening || f.safe != nil && f.safe(f.value) {
+			continue
+		}
+		if text := "--" + f.name + " " + f.why; !slices.Contains(unsafe, text) {
+			unsafe = append(unsafe, text)
+		}
+	}
+	return unsafe
+}
+
 // An extraFlag is a flag as the engine reads it, or what it can't read.
 type extraFlag struct {
 	runFlag

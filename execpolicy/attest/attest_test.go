@@ -196,6 +196,7 @@ var weakenings = []weakening{
 	{name: "a readable process 1", off: attest.Lifeline, change: func(p *execpolicy.DockerPolicy) {
 		p.User, p.AddCapabilities = "0:0", []string{"SYS_PTRACE", "DAC_OVERRIDE"}
 	}},
+	{name: "core dumps", off: attest.NoUnsafeArgs, flag: "ulimit=core=-1"},
 }
 
 func (w weakening) apply(p execpolicy.DockerPolicy) execpolicy.DockerPolicy {

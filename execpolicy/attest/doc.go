@@ -23,6 +23,18 @@
 // A protection is in force if it is seen from inside and the engine does not say otherwise. What can't be seen from inside is unknown,
 // and is not enough where it is required.
 //
+// Whatever only AllowUnsafeArgs has let in is a weakness. The report names each such
+// flag, without its value, in the row "no unsafe arguments", which is then not in force:
+// not every effect of a flag can be seen, and nobody knows those of flags to come. So
+// [Start] fails unless [Options] requires the other protections by name. Of their effects
+// the report also tells, in that row or in another's: core dumps, a memory limit that
+// kills nothing, the host's users, a switched off AppArmor or SELinux, root's group, IPC
+// that other containers may join, another filter of system calls. That row goes by the
+// policy: a [Check] by another than the session's sees the effects alone. A harmless
+// flag, such as --hostname, is not named. A control group namespace of the host's is the
+// engines' own choice on version 1 of control groups, and no weakness there unless it is
+// asked for.
+//
 // What is asked for follows from the policy's fields. So what an extra argument of the engine weakens is missed, and so are the parts of the
 // zero policy that [execpolicy.Compat] does without. Paths of the host that are there unasked are named too, also those that the engine or
 // the image brings: an image's volumes, the /run/secrets of some hosts, the libraries of a GPU.

@@ -98,7 +98,7 @@ func ExampleProtection() {
 	limits := []attest.Protection{attest.MemoryLimit, attest.NoSwap, attest.CPULimit, attest.PidsLimit}
 	required := slices.DeleteFunc(attest.Protections(), func(p attest.Protection) bool { return slices.Contains(limits, p) })
 	fmt.Println(len(required), "are required")
-	// Output: 13 are required
+	// Output: 14 are required
 }
 
 func ExampleState() {

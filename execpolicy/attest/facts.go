@@ -16,6 +16,7 @@ type facts struct {
 	links    []string // network interfaces
 	routes   []string // that lead out
 	swaps    int
+	core     []string // the soft and the hard limit of core dumps, and their unit
 	userNS   bool     // the users are others than the host's
 	parents  []string // the shell's parent and grandparent
 	second   string   // the name of process 2
@@ -75,6 +76,8 @@ func parseFacts(text string) *facts {
 			}
 		case "uidmap":
 			f.userNS = f.userNS || strings.Join(strings.Fields(rest), " ") != "0 0 4294967295"
+		case "core":
+			f.core = strings.Fields(rest)
 		case "swap":
 			if !strings.HasPrefix(rest, "Filename") && rest != "" {
 				f.swaps++

@@ -45,6 +45,11 @@ func TestInside(t *testing.T) {
 		{"a route of version 6", attest.NoNetwork, "read /proc/net/dev\nread /proc/net/route\nnet lo: 1\nroute6 00 00 00 00 00 ff 01 00 eth0\n", attest.No},
 		{"an answer", attest.NoNetwork, "read /proc/net/dev\nread /proc/net/route\nnet lo: 1\nreach bash: sent\n", attest.No},
 
+		{"no core dumps", attest.NoUnsafeArgs, "core 0 0 bytes\n", attest.Yes},
+		{"core dumps later", attest.NoUnsafeArgs, "core 0 unlimited bytes\n", attest.No},
+		{"core dumps", attest.NoUnsafeArgs, "core 4096 4096 bytes\n", attest.No},
+		{"no end", attest.NoUnsafeArgs, "value /sys/fs/cgroup/memory/memory.oom_control oom_kill_disable 1\n", attest.No},
+
 		{"v1", attest.MemoryLimit, v1Memory + "536870912\n", attest.Yes},
 		{"v1 less than asked", attest.MemoryLimit, v1Memory + "1048576\n", attest.Yes},
 		{"v1 none", attest.MemoryLimit, v1Memory + "9223372036854771712\n", attest.No},
@@ -335,7 +340,7 @@ func TestOutside(t *testing.T) {
 	for _, p := range attest.Protections() {
 		got := attest.Outside(execpolicy.DockerPolicy{}, execpolicy.Spec{}, p, settings(func(*dockercli.Settings) {}))
 		want := attest.Yes
-		if p == attest.Lifeline {
+		if p == attest.Lifeline || p == attest.NoUnsafeArgs {
 			want = attest.Unknown
 		}
 		assert.Check(t, got == want, "%s: it is %s", p, got)
@@ -387,6 +392,10 @@ func TestOutside(t *testing.T) {
 			s.Mounts = []dockercli.MountPoint{{Type: "bind", Source: "/etc", Target: "/x"}}
 		}, attest.No},
 		{attest.NoHostMounts, func(s *dockercli.Settings) { s.Mounts = []dockercli.MountPoint{{Type: "volume", Target: "/data"}} }, attest.No},
+		{attest.NoUnsafeArgs, func(s *dockercli.Settings) { s.UserNS = "host" }, attest.No},
+		{attest.NoUnsafeArgs, func(s *dockercli.Settings) { s.SecurityOpt = append(s.SecurityOpt, "apparmor:unconfined") }, attest.No},
+		{attest.NoUnsafeArgs, func(s *dockercli.Settings) { s.SecurityOpt = append(s.SecurityOpt, "label=disable") }, attest.No},
+		{attest.NoUnsafeArgs, func(s *dockercli.Settings) { s.SecurityOpt = append(s.SecurityOpt, "label=type:x", "apparmor=mine") }, attest.Unknown},
 	} {
 		got := attest.Outside(execpolicy.DockerPolicy{}, execpolicy.Spec{}, c.about, settings(c.change))
 		assert.Check(t, got == c.want, "%s: it is %s, not %s", c.about, got, c.want)

@@ -27,6 +27,7 @@ lines route /proc/net/route
 lines route6 /proc/net/ipv6_route
 lines uidmap /proc/self/uid_map
 lines swap /proc/swaps
+while IFS= read -r l; do case $l in 'Max core file size '*) printf 'core %s\n' "${l#Max core file size }" ;; esac; done </proc/self/limits
 
 # The shell's parent and grandparent: one of them is process 1, unless the processes are those of others. A thread of the kernel is only
 # seen among the host's.
@@ -36,7 +37,7 @@ while read -r k v; do case $k in Name:) printf 'second %s\n' "$v" ;; esac; done 
 
 # Limits: the first version of cgroups, and the second, of which the container may see all.
 for d in /sys/fs/cgroup/memory /sys/fs/cgroup/cpu /sys/fs/cgroup/cpu,cpuacct /sys/fs/cgroup/cpuacct,cpu /sys/fs/cgroup/pids /sys/fs/cgroup/devices; do
-	for f in memory.limit_in_bytes memory.memsw.limit_in_bytes cpu.cfs_quota_us cpu.cfs_period_us pids.max devices.list; do value $d/$f; done
+	for f in memory.limit_in_bytes memory.memsw.limit_in_bytes memory.oom_control cpu.cfs_quota_us cpu.cfs_period_us pids.max devices.list; do value $d/$f; done
 done
 while IFS= read -r l; do
 	case $l in 0::/*)

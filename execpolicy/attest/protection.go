@@ -50,6 +50,11 @@ const (
 	NoHostMounts Protection = "no host mounts"
 	// Lifeline: nobody inside can open the memory, the environment or the pipes of process 1, with which the container ends.
 	Lifeline Protection = "lifeline"
+	// NoUnsafeArgs: the engine has no argument that only AllowUnsafeArgs lets in, and
+	// none of such effects is seen as no other protection is about: core dumps, for
+	// example, which Compat has too. A note names each argument, whether or not an effect
+	// of it is seen.
+	NoUnsafeArgs Protection = "no unsafe arguments"
 )
 
 // limits are those that engines drop in silence.
@@ -105,8 +110,9 @@ var protections = []struct {
 	{PIDNamespace, always("its own"), insidePID, func(_ want, s *dockercli.Settings) side {
 		return either(s.PID == "" || s.PID == "private", "%s", cmp.Or(s.PID, "private"))
 	}},
-	{PrivateIPC, always("private, " + bytesText(zeroShm)), insideIPC, func(_ want, s *dockercli.Settings) side {
-		return either(slices.Contains([]string{"private", "shareable", "none"}, s.IPC), "%s", s.IPC)
+	{PrivateIPC, always("private, " + bytesText(zeroShm)), insideIPC, func(w want, s *dockercli.Settings) side {
+		// Podman says so of what is private, too.
+		return either(s.IPC == "private" || s.IPC == "none" || s.IPC == "shareable" && !w.docker, "%s", s.IPC)
 	}},
 	{TmpfsFlags, askedTmpfs, insideTmpfs, outsideTmpfs},
 	{MaskedProc, always("masked"), insideMasks, outsideMasks},
@@ -115,6 +121,7 @@ var protections = []struct {
 	}},
 	{NoHostMounts, askedMounts, insideMounts, outsideMounts},
 	{Lifeline, always("process 1 unreadable"), insideLifeline, func(want, *dockercli.Settings) side { return unknown("") }},
+	{NoUnsafeArgs, always("none"), insideArgs, outsideArgs},
 }
 
 // Protections returns all protections, in the order of a report.
@@ -143,7 +150,9 @@ func judge(w want, f *facts, s *dockercli.Settings) []Finding {
 		switch {
 		case out.state == No && in.state == Yes:
 			found.InForce = No
-			found.note("the engine contradicts what is seen from inside")
+			if p.name != NoUnsafeArgs {
+				found.note("the engine contradicts what is seen from inside")
+			}
 		case out.state == No:
 			found.InForce = No
 		case in.state == No && out.state == Yes && slices.Contains(limits, p.name):
@@ -161,6 +170,12 @@ func judge(w want, f *facts, s *dockercli.Settings) []Finding {
 			found.note("a weakness: what runs inside is " + what + ", and has its rights over whatever of the host it can reach, such as a mount")
 			if f.userNS {
 				found.note("the engine gives it the number of another user there")
+			}
+		}
+		if p.name == NoUnsafeArgs {
+			for _, text := range w.unsafe {
+				found.InForce = No
+				found.note("a weakness: " + text)
 			}
 		}
 		if p.name == Lifeline && found.InForce != Yes {
@@ -846,4 +861,34 @@ func insideLifeline(_ want, f *facts) side {
 		return unknown("process 1 can't be seen")
 	}
 	return yes("refused: %s", list(f.refused))
+}
+
+// insideArgs judges what shows inside of arguments that no other protection is about.
+func insideArgs(_ want, f *facts) side {
+	var bad []string
+	if len(f.core) > 1 && f.core[1] != "0" {
+		bad = append(bad, "core dumps of up to "+f.core[1])
+	}
+	if slices.Contains(f.values["/sys/fs/cgroup/memory/memory.oom_control"], "oom_kill_disable 1") {
+		bad = append(bad, "nothing is killed for want of memory")
+	}
+	return either(len(bad) == 0, "%s", cmp.Or(strings.Join(bad, ", "), "none seen"))
+}
+
+// outsideArgs judges what the engine says that it does, and never does unasked.
+func outsideArgs(_ want, s *dockercli.Settings) side {
+	var bad []string
+	if s.UserNS == "host" {
+		bad = append(bad, "the host's users")
+	}
+	for _, option := range s.SecurityOpt {
+		name, value, _ := strings.Cut(strings.Replace(option, "=", ":", 1), ":")
+		if name == "apparmor" && value == "unconfined" || name == "label" && value == "disable" {
+			bad = append(bad, option)
+		}
+	}
+	if len(bad) == 0 {
+		return unknown("")
+	}
+	return no("%s", strings.Join(bad, ", "))
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
 
@@ -22,8 +23,10 @@ type want struct {
 	tmpfs                                      map[string]int64 // the sizes of clean paths
 	mounts                                     map[string]bool  // whether each clean path may be written to
 	gvisor                                     bool
-	filter                                     string // whose the filter of system calls is
-	profile                                    string // its text; empty if it is the engine's
+	filter                                     string   // whose the filter of system calls is
+	profile                                    string   // its text; empty if it is the engine's
+	docker                                     bool     // the engine is docker's own
+	unsafe                                     []string // arguments that only AllowUnsafeArgs lets in, and why
 }
 
 // The zero policy's, and the directories that a session has of its own.
@@ -54,6 +57,10 @@ func wanted(p execpolicy.DockerPolicy, spec execpolicy.Spec) want {
 		tmpfs:         map[string]int64{},
 		mounts:        map[string]bool{},
 		gvisor:        strings.Contains(p.Runtime, "runsc"),
+	}
+	if e := p.Engine; e != nil {
+		w.docker = e.Kind == dockercli.Docker && !e.PodmanService
+		w.unsafe = p.UnsafeArgs(e.Kind)
 	}
 	for _, name := range p.AddCapabilities {
 		w.caps = append(w.caps, strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(name)), "CAP_"))
