@@ -9,8 +9,9 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 )
 
-// mountNames returns the names of what a container would see of a path, as otherNames does. There
-// is only its own if the kernel's table can't be read, on other systems and on other machines.
+// mountNames returns the names of what a container would see of a path, as otherNames
+// does. There is only its own if the kernel's table can't be read, on other systems and
+// on other machines.
 func mountNames(e *dockercli.Engine, name string) (names, parts []string) {
 	var table []byte
 	if runtime.GOOS == "linux" && !e.Remote {
@@ -19,13 +20,13 @@ func mountNames(e *dockercli.Engine, name string) (names, parts []string) {
 	return otherNames(string(table), name)
 }
 
-// otherNames returns a path, and what else a table of mounts, as proc(5) has it, calls that which a
-// container would see of it. Engines bind what is mounted below a path too.
+// otherNames returns a path, and what else a table of mounts, as proc(5) has it, calls
+// that which a container would see of it. Engines bind what is mounted below a path too.
 //
-// A name is by what a file system, or a part of one, was first mounted, so that it says where the
-// source comes from. Parts are all other paths at which some of the source is mounted. They matter
-// for what they hold, and not for what they are inside: an engine's store, which is guarded, may
-// have any directory mounted in it as a volume.
+// A name is by what a file system, or a part of one, was first mounted, so that it says
+// where the source comes from. Parts are all other paths at which some of the source is
+// mounted. They matter for what they hold, and not for what they are inside: an engine's
+// store, which is guarded, may have any directory mounted in it as a volume.
 func otherNames(table, name string) (names, parts []string) {
 	found := [2][]string{{name}}
 	lines := strings.Split(table, "\n")
@@ -43,7 +44,8 @@ func otherNames(table, name string) (names, parts []string) {
 	for _, m := range mounts {
 		_, root, _ := strings.Cut(m.place, "/")
 		if within(name, m.target) {
-			// Another mount on the way may hide this one. Then the place has no other name.
+			// Another mount on the way may hide this one. Then the place has no other
+			// name.
 			m.place += name[len(m.target):]
 		} else if !within(m.target, name) || root == "null" {
 			continue // it is not seen, or a file is hidden behind /dev/null

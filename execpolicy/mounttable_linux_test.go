@@ -52,7 +52,9 @@ func TestMountsByAnotherName(t *testing.T) {
 		// The test's directory has to be empty when it is removed.
 		t.Cleanup(func() { assert.Check(t, syscall.Unmount(to, syscall.MNT_DETACH)) })
 	}
-	for _, dir := range []string{"people/me/.ssh", "people/me/project", "disk/store/deep", "disk/other", "work/data", "bind"} {
+	for _, dir := range []string{
+		"people/me/.ssh", "people/me/project", "disk/store/deep", "disk/other", "work/data", "bind",
+	} {
 		assert.NilError(t, os.MkdirAll(in(dir), 0o755))
 	}
 	mount("/etc/ssl", in("bind/s s l"), "")
@@ -75,13 +77,16 @@ func TestMountsByAnotherName(t *testing.T) {
 			"bind/s s l": "/etc", "bind/s s l/certs": "/etc", "bind": "/etc", "file": "/etc",
 			"chroot/proc": "/proc", "chroot/proc/1": "/proc", "chroot": "/proc",
 			"me": in("people/me"), "keys": in("people/me/.ssh"), "me/.ssh": in("people/me/.ssh"),
-			"store": in("store"), "disk": in("store"), "disk/store/deep": in("store"), "memory": in("store"),
-			"again": "/", "again/etc/ssl": "/etc",
+			"store": in("store"), "disk": in("store"), "disk/store/deep": in("store"),
+			"memory": in("store"),
+			"again":  "/", "again/etc/ssl": "/etc",
 		} {
 			refuses(t, p, e, in(name), "would show "+shows)
 		}
 		// A directory that is also mounted in the store is no part of that.
-		for _, name := range []string{"work", "work/data", "disk/other", "me/project", "people/me/project", "again/usr"} {
+		for _, name := range []string{
+			"work", "work/data", "disk/other", "me/project", "people/me/project", "again/usr",
+		} {
 			mounts(t, p, e, in(name), in(name))
 		}
 		allowed := p
@@ -127,7 +132,8 @@ func TestHardLinksAreNotMounted(t *testing.T) {
 		assert.NilError(t, os.Link(in("theirs"), in("too")))
 		assert.NilError(t, os.Chown(in("theirs"), enginetest.UID, enginetest.GID))
 		assert.NilError(t, os.Mkdir(in("sub"), 0o755))
-		p := DockerPolicy{Engine: e.Engine, Image: e.Image, Mounts: []dockercli.Mount{{Source: in("data"), Target: "/data"}}}
+		p := DockerPolicy{Engine: e.Engine, Image: e.Image}
+		p.Mounts = []dockercli.Mount{{Source: in("data"), Target: "/data"}}
 		_, err = Start(t.Context(), p, Spec{Labels: e.Labels})
 		assert.ErrorIs(t, err, ErrInvalid)
 		assert.ErrorContains(t, err, "would show a file of root's that has another name")
