@@ -112,6 +112,9 @@ func (g *guard) send(lines string) error {
 
 // stop ends the guard. One that may not have read all must not see the end of its pipe, at which it would begin to remove.
 func (g *guard) stop() {
+	if g.pipe == nil {
+		return
+	}
 	g.proc.Stop(context.Background(), 0)
 	g.pipe.Close()
 	g.pipe, g.proc = nil, nil

@@ -60,3 +60,14 @@ func TestGuardEnds(t *testing.T) {
 	g.Remove("b")
 	assert.Equal(t, syscall.Kill(pid, 0), syscall.ESRCH)
 }
+
+// Where no guard can be started there is none, and nothing else is different.
+func TestNoGuard(t *testing.T) {
+	enginetest.Check(t)
+	t.Setenv("PATH", t.TempDir())
+	g := execpolicy.NewGuard("false")
+	g.Add("a")
+	g.Add("b")
+	g.Remove("a")
+	g.Remove("b")
+}

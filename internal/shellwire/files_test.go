@@ -328,6 +328,9 @@ func TestStoppedReader(t *testing.T) {
 					return string(got) == want
 				})
 			}
+			info, err := os.Stat(name)
+			assert.NilError(t, err)
+			assert.Equal(t, info.Mode().Perm(), os.FileMode(0o600))
 		}
 		end()
 		status, _, out := w.run("cat " + Quote(large))
@@ -339,5 +342,38 @@ func TestStoppedReader(t *testing.T) {
 			return err == nil
 		})
 		t.Cleanup(w.stopChildren())
+	})
+}
+
+// A session that shares its namespace gets signals that are not meant for it, and loses nothing.
+func TestSignalsDuringAnUpload(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := startAs(t, shell, worker, false)
+		w.run(":")
+		data := strings.Repeat("x", 1000)
+		small := filepath.Join(w.dir, "small")
+		for name, op := range map[string]string{
+			filepath.Join(w.dir, "upload"): string(Upload("upload", int64(len(data)))) + data,
+			small:                          string(Put(Word(small), "END123", []byte(data), 0o600)),
+		} {
+			half := strings.Index(op, data) + 500
+			w.send(op[:half])
+			wait(t, "half of it is there", func() bool {
+				info, err := os.Stat(name)
+				return err == nil && info.Size() <= 500
+			})
+			for range 3 {
+				// To the process alone, which is this test's child.
+				assert.NilError(t, syscall.Kill(w.pid, syscall.SIGTERM))
+				time.Sleep(10 * time.Millisecond)
+			}
+			w.send(op[half:] + Thaw)
+			wait(t, "all of it is there", func() bool {
+				got, _ := os.ReadFile(name)
+				return string(got) == data
+			})
+		}
+		status, _, _ := w.run("exit 3")
+		assert.Equal(t, status, 3)
 	})
 }

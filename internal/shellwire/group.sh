@@ -7,7 +7,7 @@ still() { :; }
 tend() { :; }
 clock() { :; }
 watchful() { :; }
-attend() { wait "$1"; }
+wake() { :; }
 begin() {
 	cf_hm=
 	gather unrun

@@ -38,38 +38,15 @@ stat() {
 	set -- ${cf_a##*") "}
 	cf_k=${1-Z} cf_b=${2-} cf_a=${20-0}
 }
-# watchful: from now on whoever stops a child that is waited for is noticed. It must come before the fork.
-watchful() { trap revive CHLD; }
-# attend PID: waits for that child and returns its status. Nobody reads stdin meanwhile: if the child is stopped, all else is stopped once
-# more, and the child goes on. Bash does not always run the trap while it waits, so it looks; nobody writes to the fifo that was last used.
-attend() {
-	cf_at=$1
-	cf_j=145
-	until revive; do
-		case ${BASH_VERSION-} in
-		?*) read -t 0.01 cf_q <>self/fd/$((17 - cf_e)) ;;
-		*)
-			wait "$1"
-			cf_j=$? ;;
-		esac
+# watchful: from now on a child that somebody stops goes on. Nobody reads stdin while it is waited for. A signal to what was not stopped
+# changes nothing. The trap touches no variable: it may run at any moment.
+watchful() { trap 'kill -CONT $cf_at' CHLD; }
+# wake makes a child go on that was stopped before the trap knew its number. Bash does not always run the trap while it waits, so it looks
+# again and again; nobody writes to the fifo that was used last.
+wake() {
+	while kill -CONT $cf_at && [ "${BASH_VERSION-}" ]; do
+		read -t 0.01 cf_q <>self/fd/$((17 - cf_e))
 	done
-	trap - CHLD
-	# A wait that the trap interrupts has a status above 128.
-	[ $cf_j -le 128 ] || {
-		wait "$1"
-		cf_j=$?
-	}
-	return $cf_j
-}
-# revive: sees to that child, and reports whether it has ended. Only who traces it can let one go on that is traced.
-revive() {
-	stat "$cf_at"
-	case $cf_k in
-	T) freeze; kill -CONT "$cf_at" ;;
-	t) exit 97 ;;
-	Z) return 0 ;;
-	esac
-	return 1
 }
 # clock notes the time, in the ticks that process start times are in, and the newest process, for those that began in the same tick.
 clock() {

@@ -37,10 +37,23 @@ fork() {
 }
 # await TEXT: evaluates it in a process of its own, with this shell's stdin on descriptor 2, and returns the status. Descriptor 1 is kept.
 await() {
-	cf_at=0
+	cf_at=$$
 	watchful
-	{ fork body "$1"; } 2<&0 || return 1
-	attend $!
+	{ fork body "$1"; } 2<&0 && attend $!
+	cf_j=$?
+	trap - CHLD
+	return $cf_j
+}
+# attend PID: waits for that child and returns its status. A signal interrupts a wait, with a status above 128.
+attend() {
+	cf_at=$1
+	wake
+	while wait "$1"; cf_j=$?; [ $cf_j -gt 128 ] && [ -d "$1" ]; do :; done
+	[ $cf_j -le 128 ] || {
+		wait "$1"
+		cf_j=$?
+	}
+	return $cf_j
 }
 # raw PROGRAM ARGUMENT...: for await, becomes that program with this shell's stdin.
 raw() { exec "$@" <&2 2>/dev/null; }
