@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -268,80 +267,6 @@ func TestPut(t *testing.T) {
 		status, _, out := w.run("echo on")
 		assert.Equal(t, status, 0)
 		assert.Equal(t, out[0], "on\n")
-	})
-}
-
-// stopChildren stops the children of process 1, over and over, until it is told to end.
-func (w *talk) stopChildren() (end func()) {
-	parent := func(pid string) string {
-		stat, _ := os.ReadFile("/proc/" + pid + "/stat")
-		_, behind, _ := strings.Cut(string(stat), ") ")
-		if fields := strings.Fields(behind); len(fields) > 1 {
-			return fields[1]
-		}
-		return ""
-	}
-	first := strconv.Itoa(w.pid)
-	over, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for {
-			select {
-			case <-over:
-				return
-			default:
-			}
-			dirs, _ := filepath.Glob("/proc/[0-9]*")
-			for _, dir := range dirs {
-				pid, _ := strconv.Atoi(filepath.Base(dir))
-				if parent(filepath.Base(dir)) != first {
-					continue
-				}
-				// The handle is that of this process alone.
-				if p, err := os.FindProcess(pid); err == nil && parent(filepath.Base(dir)) == first {
-					p.Signal(syscall.SIGSTOP)
-				}
-			}
-		}
-	}()
-	return func() {
-		close(over)
-		<-ended
-	}
-}
-
-// Process 1 goes on, and sees the end of its stdin, whoever stops what it waits for.
-func TestStoppedReader(t *testing.T) {
-	shells(t, func(t *testing.T, shell, worker string) {
-		w := start(t, shell, worker)
-		data := strings.Repeat("kKILL\nw\n\x00\xff"+every(), 1000)
-		large, small := filepath.Join(w.dir, "large"), filepath.Join(w.dir, "small")
-		w.run(":") // so that it is there
-		end := w.stopChildren()
-		for i := range 5 {
-			w.send(string(Upload("large", int64(len(data)))) + data + Thaw)
-			name := small + strconv.Itoa(i)
-			w.send(string(Put(Word(name), "END123", []byte(data[:1000]), 0o600)) + Thaw)
-			for name, want := range map[string]string{large: data, name: data[:1000]} {
-				wait(t, "it is whole", func() bool {
-					got, _ := os.ReadFile(name)
-					return string(got) == want
-				})
-			}
-			info, err := os.Stat(name)
-			assert.NilError(t, err)
-			assert.Equal(t, info.Mode().Perm(), os.FileMode(0o600))
-		}
-		end()
-		status, _, out := w.run("cat " + Quote(large))
-		assert.Equal(t, status, 0)
-		assert.Assert(t, out[0] == data)
-		w.send(string(Upload("other", 1000)))
-		wait(t, "it begins", func() bool {
-			_, err := os.Stat(filepath.Join(w.dir, "other"))
-			return err == nil
-		})
-		t.Cleanup(w.stopChildren())
 	})
 }
 

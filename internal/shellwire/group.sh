@@ -6,8 +6,6 @@ thaw() { :; }
 still() { :; }
 tend() { :; }
 clock() { :; }
-watchful() { :; }
-wake() { :; }
 begin() {
 	cf_hm=
 	gather unrun

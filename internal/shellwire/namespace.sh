@@ -38,16 +38,6 @@ stat() {
 	set -- ${cf_a##*") "}
 	cf_k=${1-Z} cf_b=${2-} cf_a=${20-0}
 }
-# watchful: from now on a child that somebody stops goes on. Nobody reads stdin while it is waited for. A signal to what was not stopped
-# changes nothing. The trap touches no variable: it may run at any moment.
-watchful() { trap 'kill -CONT $cf_at' CHLD; }
-# wake makes a child go on that was stopped before the trap knew its number. Bash does not always run the trap while it waits, so it looks
-# again and again; nobody writes to the fifo that was used last.
-wake() {
-	while kill -CONT $cf_at && [ "${BASH_VERSION-}" ]; do
-		read -t 0.01 cf_q <>self/fd/$((17 - cf_e))
-	done
-}
 # clock notes the time, in the ticks that process start times are in, and the newest process, for those that began in the same tick.
 clock() {
 	IFS=. read -r cf_t cf_a <uptime
@@ -115,6 +105,6 @@ tend() {
 }
 miss() {
 	kill -KILL -1
-	try over "$1"
+	try over "$1" || exit 97
 	cf_l=1
 }

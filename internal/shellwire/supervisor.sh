@@ -18,16 +18,11 @@ cf_i=0 cf_in= cf_hm= cf_hp= cf_once=${BASH_VERSION+0000}
 cf_n='
 '
 
-# try COMMAND: runs it in the background. What is forked must not hold the event: the worker would take it for the next one, and run its
-# unit again.
+# try COMMAND: runs it in the background. At the process limit a fork fails until the dead are gathered, and would end this shell. The living
+# may fill the limit too, and the end of stdin must not be missed: it gives up some time. Bash tries for a quarter of a minute by itself. What
+# is forked must not hold the event: the worker would take it for the next one, and run its unit again.
 try() {
 	exec 1>&-
-	fork "$@"
-}
-# fork COMMAND: is try, and keeps what is on descriptor 1. At the process limit a fork fails until the dead are gathered, and would end this
-# shell. The living may fill the limit too, and the end of stdin must not be missed: it gives up some time. Bash tries for a quarter of a
-# minute by itself.
-fork() {
 	cf_j=0
 	until command eval '( "$@" ) &'; do
 		jobs >&2
@@ -35,28 +30,6 @@ fork() {
 		[ $cf_j$cf_once -lt 10000 ] || return 1
 	done
 }
-# await TEXT: evaluates it in a process of its own, with this shell's stdin on descriptor 2, and returns the status. Descriptor 1 is kept.
-await() {
-	cf_at=$$
-	watchful
-	{ fork body "$1"; } 2<&0 && attend $!
-	cf_j=$?
-	trap - CHLD
-	return $cf_j
-}
-# attend PID: waits for that child and returns its status. A signal interrupts a wait, with a status above 128.
-attend() {
-	cf_at=$1
-	wake
-	while wait "$1"; cf_j=$?; [ $cf_j -gt 128 ] && [ -d "$1" ]; do :; done
-	[ $cf_j -le 128 ] || {
-		wait "$1"
-		cf_j=$?
-	}
-	return $cf_j
-}
-# raw PROGRAM ARGUMENT...: for await, becomes that program with this shell's stdin.
-raw() { exec "$@" <&2 2>/dev/null; }
 
 # script writes the worker's script, anew for each worker: hostile code may have written to the last one's. What is the same for all units
 # stands here, in as few lines as may be: a line is parsed before its unit comes.
@@ -229,15 +202,16 @@ while IFS= read -r cf_x; do
 		gather killed ;;
 	s) gather old
 		worker "$@" ;;
-	# dNAME COUNT REST: COUNT blocks of 64 KiB and REST raw bytes follow, for a new file of that name. Nothing is to run until h, and what
-	# runs all the same, by a timer of its own, stops dd in vain. The last file goes first, if no unit has taken it: there is room for two.
+	# dNAME COUNT REST: COUNT blocks of 64 KiB and REST raw bytes follow, for a new file of that name. Nothing is to run until h: dd
+	# could be stopped, or the file replaced by a fifo, and the end of stdin would be missed. What a timer of its own lets go on can stop dd
+	# all the same. The last file goes first, if no unit has taken it: there is room for two.
 	d*) freeze
 		cf_x=${cf_x#d} cf_y=${cf_x#* }
-		[ ! -f "$cf_d/$cf_in" ] || await 'raw rm -f "$cf_d/$cf_in"'
+		[ ! -f "$cf_d/$cf_in" ] || rm -f "$cf_d/$cf_in"
 		cf_in=${cf_x%% *}
 		{
-			[ "${cf_y% *}" = 0 ] || await 'raw dd bs=65536 count="${cf_y% *}" iflag=fullblock' || exit 97
-			[ "${cf_y#* }" = 0 ] || await 'raw dd bs="${cf_y#* }" count=1 iflag=fullblock' || exit 97
+			[ "${cf_y% *}" = 0 ] || dd bs=65536 count="${cf_y% *}" iflag=fullblock || exit 97
+			[ "${cf_y#* }" = 0 ] || dd bs="${cf_y#* }" count=1 iflag=fullblock || exit 97
 		} >"$cf_d/$cf_in" || exit 97 ;;
 	# pCOUNT MASK END WORD: COUNT raw bytes follow, and a line that ends with END, for a small file of that name, which must be fresh. If it
 	# can't be made, or not be filled, nothing is lost: what nobody has read is read up to that line.
@@ -245,11 +219,10 @@ while IFS= read -r cf_x; do
 		cf_x=${cf_x#p}
 		cf_y=${cf_x%% *} cf_x=${cf_x#* }
 		cf_k=${cf_x%% *} cf_x=${cf_x#* }
-		cf_z=${cf_x%% *} cf_x=${cf_x#* }
+		cf_b=${cf_x%% *} cf_x=${cf_x#* }
 		cf_ok=0
-		exec 1>&-
-		await 'umask "$cf_k"; set -C; eval "exec >$cf_x" && raw dd bs="$cf_y" count=1 iflag=fullblock' || cf_ok=1
-		while IFS= read -r cf_x; do case $cf_x in *"$cf_z") break ;; esac; done ;;
+		( umask "$cf_k"; set -C; eval "exec >$cf_x" && exec dd bs="$cf_y" count=1 iflag=fullblock ) || cf_ok=1
+		while IFS= read -r cf_x; do case $cf_x in *"$cf_b") break ;; esac; done ;;
 	# fTEXT, rTEXT: evaluates it in a process of this shell's own, while nothing else runs until h; the second for what it prints.
 	f* | r*) freeze
 		jobs >&2
