@@ -4,14 +4,18 @@ package shellwire
 
 import (
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/poll"
@@ -87,7 +91,7 @@ func (w *talk) stopped() bool {
 	return slices.ContainsFunc(all, func(p leftover.Process) bool { return ours[p.PID] && p.State == "T" })
 }
 
-func wait(t *testing.T, what string, met func() bool) {
+func wait(t testing.TB, what string, met func() bool) {
 	t.Helper()
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
 		if !met() {
@@ -267,6 +271,181 @@ func TestPut(t *testing.T) {
 		status, _, out := w.run("echo on")
 		assert.Equal(t, status, 0)
 		assert.Equal(t, out[0], "on\n")
+	})
+}
+
+// children returns the processes that process 1 has started itself.
+func (w *talk) children() []string {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", w.pid))
+	assert.NilError(w.t, err)
+	return strings.Fields(string(data))
+}
+
+// reading returns the process that reads raw bytes for process 1, when it waits for more of them: the newest of its children that
+// was not there before.
+func (w *talk) reading(before []string) int {
+	reader := 0
+	wait(w.t, "raw bytes are read", func() bool {
+		for _, child := range w.children() {
+			status, _ := os.ReadFile("/proc/" + child + "/syscall")
+			if !slices.Contains(before, child) && strings.HasPrefix(string(status), "0 0x0 ") {
+				reader, _ = strconv.Atoi(child)
+			}
+		}
+		return reader != 0
+	})
+	return reader
+}
+
+// pieces returns operations that are followed by raw bytes, each with what comes before the bytes and with what may come behind.
+func (w *talk) pieces(data string) map[string][2]string {
+	put := string(Put(Word(filepath.Join(w.dir, "small")), "END123", []byte(data), 0o600))
+	head, tail, _ := strings.Cut(put, data)
+	return map[string][2]string{
+		"upload": {string(Upload("upload", int64(len(data)))), ""},
+		"put":    {head, tail},
+	}
+}
+
+// Process 1 waits for what reads raw bytes, and nobody may make that wait last: the end of stdin would be missed.
+func TestStoppedReader(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		data := strings.Repeat("x", transferBlock+1000)
+		for i, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGTSTP, syscall.SIGTTIN, syscall.SIGTTOU} {
+			for name := range (&talk{}).pieces(data) {
+				w := start(t, shell, worker)
+				op := w.pieces(data)[name]
+				w.run(":")
+				before := w.children()
+				// In the first block, or in what is left behind the last.
+				w.send(op[0] + data[:500+i%2*transferBlock])
+				if i%2 == 1 && name == "upload" {
+					wait(t, "the block is there", func() bool {
+						info, err := os.Stat(filepath.Join(w.dir, name))
+						return err == nil && info.Size() == transferBlock
+					})
+				}
+				assert.NilError(t, syscall.Kill(w.reading(before), signal))
+				select {
+				case <-w.ended:
+				case <-time.After(patience):
+					t.Fatalf("%s: process 1 waits for what was stopped by %v", name, signal)
+				}
+			}
+		}
+	})
+}
+
+// Whatever process 1 starts for a transfer is stopped as soon as it shows, whatever it is about to be. Then the session ends, or the
+// file is there.
+func TestReaderStoppedAtOnce(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		data := strings.Repeat("x", transferBlock+1000)
+		w := start(t, shell, worker)
+		for i := range 5 {
+			w.run(":")
+			before := w.children()
+			done := make(chan struct{})
+			stopped := make(chan bool)
+			go func() {
+				hit := false
+				for {
+					now, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", w.pid))
+					for _, child := range strings.Fields(string(now)) {
+						if pid, err := strconv.Atoi(child); err == nil && !slices.Contains(before, child) {
+							hit = syscall.Kill(pid, syscall.SIGSTOP) == nil || hit
+						}
+					}
+					select {
+					case <-done:
+						stopped <- hit
+						return
+					default:
+					}
+				}
+			}()
+			name := fmt.Sprint("i", i)
+			w.send(string(Upload(name, int64(len(data)))))
+			io.WriteString(w.in, data)
+			wait(t, "the file is there, or the session has ended", func() bool {
+				select {
+				case <-w.ended:
+					return true
+				default:
+				}
+				info, err := os.Stat(filepath.Join(w.dir, name))
+				return err == nil && info.Size() == int64(len(data))
+			})
+			close(done)
+			<-stopped
+			select {
+			case <-w.ended:
+				w = start(t, shell, worker)
+			default:
+				w.send(Thaw)
+			}
+		}
+	})
+}
+
+// Signals that are not about the reader cost nothing, however many come.
+func TestFloodOfSignalsDuringTransfers(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		w.run(":")
+		over := make(chan struct{})
+		flood := make(chan struct{})
+		go func() {
+			defer close(flood)
+			for {
+				select {
+				case <-over:
+					return
+				case <-w.ended:
+					return
+				case <-time.After(50 * time.Microsecond):
+					w.process.Signal(syscall.SIGCHLD)
+				}
+			}
+		}()
+		defer func() { close(over); <-flood }()
+		data := strings.Repeat("x", transferBlock+1000)
+		for i := range 10 {
+			name := fmt.Sprint("i", i)
+			w.send(string(Upload(name, int64(len(data)))) + data + Thaw)
+			small := filepath.Join(w.dir, fmt.Sprint("small", i))
+			ops := append(Put(Word(small+".new"), "END123", []byte(data[:100]), 0o600), Help("put "+Word(small)+" "+Word(small+".new"))...)
+			status, _, _ := w.help(ops)
+			assert.Equal(t, status, 0)
+			info, err := os.Stat(small)
+			assert.NilError(t, err)
+			assert.Equal(t, info.Mode().Perm(), os.FileMode(0o600))
+			assert.Equal(t, info.Size(), int64(100))
+			status, _, out := w.run("wc -c <" + Quote(filepath.Join(w.dir, name)))
+			assert.Equal(t, status, 0)
+			assert.Equal(t, strings.TrimSpace(out[0]), fmt.Sprint(len(data)))
+		}
+	})
+}
+
+// Who has the same user can open the files of a process, and trace it, if the kernel shows it as that user's.
+func TestReaderIsNobodys(t *testing.T) {
+	if _, err := exec.LookPath("setpriv"); err != nil || os.Geteuid() != 0 {
+		leftout.Skip(t, "no process namespace can be made here for another user: %v", err)
+	}
+	const user = 65534
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := startFor(t, user, shell, worker, true)
+		for _, op := range w.pieces(strings.Repeat("x", 1000)) {
+			status, _, _ := w.run("[ -O /proc/$$/fd ] && [ ! -O /proc/1/fd ]")
+			assert.Equal(t, status, 0)
+			before := w.children()
+			w.send(op[0] + strings.Repeat("x", 500))
+			info, err := os.Stat(fmt.Sprintf("/proc/%d/fd", w.reading(before)))
+			assert.NilError(t, err)
+			assert.Equal(t, info.Sys().(*syscall.Stat_t).Uid, uint32(0))
+			w.send(strings.Repeat("x", 500) + op[1] + Thaw)
+		}
 	})
 }
 

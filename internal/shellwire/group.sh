@@ -6,6 +6,7 @@ thaw() { :; }
 still() { :; }
 tend() { :; }
 clock() { :; }
+attend() { ( "$@" ); }
 begin() {
 	cf_hm=
 	gather unrun

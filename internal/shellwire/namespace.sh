@@ -15,6 +15,35 @@ exec 3<&-
 for cf_x in /sys/fs/cgroup/pids/pids.current /sys/fs/cgroup/pids.current; do
 	{ read -r cf_a <$cf_x && exec 3<$cf_x; } 2>/dev/null
 done
+# attend COMMAND: runs it in a process of its own, as which it must end, and waits. If somebody stops that process the session ends: this
+# shell would wait for ever, and miss the end of its stdin. Bash tells a stop like an end if it has job control; the others are woken by it.
+attend() {
+	if [ -n "$cf_once" ]; then
+		set -m
+		( "$@" )
+		cf_at=$?
+		set +m
+		case $cf_at in 14[789] | 150) exit 97 ;; esac
+		return $cf_at
+	fi
+	cf_at=
+	trap stopped CHLD
+	command eval '( "$@" ) &' || return 1
+	cf_at=$!
+	stopped
+	until wait $cf_at; do
+		# Any signal that this shell handles ends a wait, and the next one still tells the status.
+		[ $? -gt 128 ] || { trap - CHLD; return 1; }
+	done
+	trap - CHLD
+}
+# stopped uses no variable of what it may interrupt.
+stopped() {
+	[ -n "$cf_at" ] || return 0
+	cf_st=
+	IFS= read -r cf_st <$cf_at/stat
+	case ${cf_st##*")"} in " "[Tt]*) exit 97 ;; esac
+}
 # still waits until whatever was stopped has come to the end of its system call: it may be writing. What sleeps on a disk, or for a
 # child that was stopped, is not waited for.
 still() {

@@ -43,7 +43,7 @@ type Setup struct {
 // Text returns what turns a command that Boot started into a supervisor.
 func (s Setup) Text() []byte {
 	var b strings.Builder
-	b.WriteString("cf_p=" + s.Prefix + "\ncf_d=" + Quote(s.Dir) + "\ncf_us=" + Quote(Quote(s.Dir+"/script")) +
+	b.WriteString("cf_p=" + s.Prefix + "\ncf_dd=${1-dd}\ncf_d=" + Quote(s.Dir) + "\ncf_us=" + Quote(Quote(s.Dir+"/script")) +
 		"\ncf_ud=" + Quote(Quote(s.Dir+"/died")) + "\nset --")
 	for _, w := range s.Worker {
 		b.WriteString(" " + Quote(w))
@@ -67,8 +67,8 @@ func (s Setup) Text() []byte {
 		// The kernel lets nobody of the same user read, trace or open the descriptors of a process whose program is unreadable. So the
 		// shell goes on as an unreadable copy of itself, and nothing inside can hold its stdin open.
 		first = "[ $$ = 1 ] || exit 96; cf_d=" + Quote(s.Dir) +
-			`; (umask 177; : >"$cf_d/script"; : >"$cf_d/died"; umask 666; cp /proc/$$/exe "$cf_d/sh") || exit 95; ` + noExec +
-			`exec "$cf_d/sh" -c ` + Quote(first) + ` "$cf_d/sh" ` + Quote(s.Name) + "; exit 94"
+			`; (umask 177; : >"$cf_d/script"; : >"$cf_d/died"; umask 666; cp /proc/$$/exe "$cf_d/sh") || exit 95; ` + reader + noExec +
+			`exec "$cf_d/sh" -c ` + Quote(first) + ` "$cf_d/sh" "$cf_dd" ` + Quote(s.Name) + "; exit 94"
 	}
 	return []byte(first + "\n" + text)
 }
@@ -76,6 +76,14 @@ func (s Setup) Text() []byte {
 // noExec makes a shell say what it means that it can't exec the copy. Bash would end without its trap then.
 const noExec = `[ -z "${BASH_VERSION-}" ] || shopt -s execfail; ` +
 	`trap 'echo "no program can be run from $cf_d: it must not be mounted noexec" >&2; exit 94' EXIT; `
+
+// reader sets cf_dd to what the supervisor runs to read raw bytes from its stdin: a dd that is as unreadable as itself. Where dd is
+// another name of the shell's own program, the copy of that will do. Else it is a copy behind descriptor 9, since a name can be taken
+// away. A program that goes by its name, which a link to it may show, can't be run so unless the shell gives it one, and stays as it is.
+const reader = `cf_dd=$(command -v dd); ` +
+	`if [ "$cf_dd" -ef /proc/$$/exe ] && (exec -a true /proc/$$/exe) 2>/dev/null; then cf_dd="-a dd self/exe"; ` +
+	`elif [ -f "$cf_dd" ] && [ ! -L "$cf_dd" ] && cp "$cf_dd" "$cf_d/dd" && ` +
+	`command exec 9<"$cf_d/dd" && chmod 111 "$cf_d/dd"; then cf_dd=self/fd/9; else cf_dd=dd; fi; `
 
 // IsName reports whether s is a name as POSIX shells have them: letters, digits and "_", not beginning with a digit.
 func IsName(s string) bool {

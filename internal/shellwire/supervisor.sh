@@ -7,10 +7,12 @@ cf_c=${LC_ALL+"LC_ALL=\$cf_o"} cf_o=${LC_ALL-} LC_ALL=C
 cf_w=$PWD
 cd /proc || exit 97
 exec 4>&1 5>&2
+# Dash names ten descriptors and no more. So the program that reads stdin has the place of /dev/null: what this shell says is lost either way.
+case $cf_dd in *fd*) exec 1<&9 ;; *) exec 1<>/dev/null ;; esac
 : >"$cf_d/script" && exec 6<>"$cf_d/script" || exit 97
 : >"$cf_d/s" && exec 7<>"$cf_d/s" || exit 97
 mkfifo "$cf_d/a" "$cf_d/b" && exec 8<>"$cf_d/a" 9<>"$cf_d/b" && exec 8<"$cf_d/a" 9<"$cf_d/b" || exit 97
-exec 1>&- 2<>/dev/null
+exec 2<&1 1>&-
 
 cf_r='>&3 2>&4 3>&- 4>&- 5>&- 6>&- 8>&- 9>&-'
 cf_i=0 cf_in= cf_hm= cf_hp= cf_once=${BASH_VERSION+0000}
@@ -61,6 +63,7 @@ worker() {
 	cf_l=$!
 }
 watch() {
+	exec 2<>/dev/null
 	trap : HUP INT QUIT USR1 USR2 PIPE ALRM TERM
 	cf_s=0
 	eval "${cf_c:-unset LC_ALL}"
@@ -116,6 +119,19 @@ put() {
 	mv -f "$2" "$1" || return 1
 }
 
+# raw SIZE COUNT: for a process of its own, copies blocks of stdin, which is open as 8, to stdout. Whoever could look into that process could
+# hold stdin open.
+raw() {
+	exec <&8 9<&2 2<>/dev/null
+	body "exec $cf_dd bs=$1 count=$2 iflag=fullblock"
+}
+# small does it for a new file.
+small() {
+	umask "$cf_k"
+	set -C
+	body "exec >$cf_x" && raw "$cf_y" 1
+}
+
 # gather WHEN: reaps orphans, which would fill the process limit, and sees to the worker's parent.
 gather() {
 	jobs >&2
@@ -153,7 +169,7 @@ run() {
 
 worker "$@"
 # The names are gone before the first unit, and the worker starts meanwhile.
-rm -f "$cf_d/sh" "$cf_d/s" "$cf_d/a" "$cf_d/b"
+rm -f "$cf_d/sh" "$cf_d/dd" "$cf_d/s" "$cf_d/a" "$cf_d/b"
 while IFS= read -r cf_x; do
 	case $cf_x in
 	# nTAG: of the next unit. It is sent ahead, to be read while nobody waits.
@@ -202,17 +218,21 @@ while IFS= read -r cf_x; do
 		gather killed ;;
 	s) gather old
 		worker "$@" ;;
-	# dNAME COUNT REST: COUNT blocks of 64 KiB and REST raw bytes follow, for a new file of that name. Nothing is to run until h: dd
-	# could be stopped, or the file replaced by a fifo, and the end of stdin would be missed. What a timer of its own lets go on can stop dd
-	# all the same. The last file goes first, if no unit has taken it: there is room for two.
+	# dNAME COUNT REST: COUNT blocks of 64 KiB and REST raw bytes follow, for a new file of that name. Nothing is to run until h: the file could
+	# be replaced by a fifo, and the end of stdin would be missed. The last file goes first, if no unit has taken it: there is room for two.
+	# It is not waited for long, for what removes it can be stopped.
 	d*) freeze
-		cf_x=${cf_x#d} cf_y=${cf_x#* }
-		[ ! -f "$cf_d/$cf_in" ] || rm -f "$cf_d/$cf_in"
+		cf_x=${cf_x#d} cf_y=${cf_x#* } cf_j=0
+		[ ! -f "$cf_d/$cf_in" ] || try body 'rm -f "$cf_d/$cf_in"'
+		while [ -f "$cf_d/$cf_in" ] && [ $cf_j -lt 10000 ]; do
+			jobs >&2
+			cf_j=$((cf_j + 1))
+		done
 		cf_in=${cf_x%% *}
 		{
-			[ "${cf_y% *}" = 0 ] || dd bs=65536 count="${cf_y% *}" iflag=fullblock || exit 97
-			[ "${cf_y#* }" = 0 ] || dd bs="${cf_y#* }" count=1 iflag=fullblock || exit 97
-		} >"$cf_d/$cf_in" || exit 97 ;;
+			[ "${cf_y% *}" = 0 ] || attend raw 65536 "${cf_y% *}" || exit 97
+			[ "${cf_y#* }" = 0 ] || attend raw "${cf_y#* }" 1 || exit 97
+		} 8<&0 >"$cf_d/$cf_in" || exit 97 ;;
 	# pCOUNT MASK END WORD: COUNT raw bytes follow, and a line that ends with END, for a small file of that name, which must be fresh. If it
 	# can't be made, or not be filled, nothing is lost: what nobody has read is read up to that line.
 	p*) freeze
@@ -221,7 +241,7 @@ while IFS= read -r cf_x; do
 		cf_k=${cf_x%% *} cf_x=${cf_x#* }
 		cf_b=${cf_x%% *} cf_x=${cf_x#* }
 		cf_ok=0
-		( umask "$cf_k"; set -C; eval "exec >$cf_x" && exec dd bs="$cf_y" count=1 iflag=fullblock ) || cf_ok=1
+		attend small 8<&0 || cf_ok=1
 		while IFS= read -r cf_x; do case $cf_x in *"$cf_b") break ;; esac; done ;;
 	# fTEXT, rTEXT: evaluates it in a process of this shell's own, while nothing else runs until h; the second for what it prints.
 	f* | r*) freeze

@@ -21,14 +21,16 @@ import (
 
 // A talk is a supervisor in a process namespace of its own, and a host that does no more than it must.
 type talk struct {
-	t      testing.TB
-	in     io.WriteCloser
-	events [2]chan string // output, and marks as they are, of stdout and stderr
-	n      int
-	worker int
-	dir    string
-	first  int // ticks before anything is sent to end what runs
-	pid    int
+	t       testing.TB
+	in      io.WriteCloser
+	events  [2]chan string // output, and marks as they are, of stdout and stderr
+	n       int
+	worker  int
+	dir     string
+	first   int // ticks before anything is sent to end what runs
+	pid     int
+	process *os.Process
+	ended   chan struct{} // closed when process 1 has ended
 }
 
 // patience is for what takes a moment on an idle machine.
@@ -43,10 +45,23 @@ func start(t testing.TB, shell, worker string) *talk {
 // startAs starts a supervisor for a namespace, or for a process group. It has both to itself in either case.
 func startAs(t testing.TB, shell, worker string, namespace bool) *talk {
 	t.Helper()
-	w := &talk{t: t, worker: 1, dir: t.TempDir(), first: 1}
+	return startFor(t, os.Geteuid(), shell, worker, namespace)
+}
+
+// startFor is startAs for a user, to whom it takes setpriv if that is not the test's own.
+func startFor(t testing.TB, user int, shell, worker string, namespace bool) *talk {
+	t.Helper()
+	w := &talk{t: t, worker: 1, dir: t.TempDir(), first: 1, ended: make(chan struct{})}
+	by := ""
+	if user != os.Geteuid() {
+		by = fmt.Sprintf("setpriv --reuid=%d --regid=%[1]d --clear-groups --", user)
+		for _, dir := range []string{w.dir, filepath.Dir(w.dir)} {
+			assert.NilError(t, os.Chown(dir, user, user))
+		}
+	}
 	cmd := exec.Command(shell, Boot()[1:]...)
 	// Its own mount namespace, for a /proc that shows the new processes.
-	cmd.Args = append([]string{"sh", "-c", `mount -t proc proc /proc && exec "$@"`, "sh", shell}, Boot()[1:]...)
+	cmd.Args = append([]string{"sh", "-c", `mount -t proc proc /proc && exec ` + by + ` "$@"`, "sh", shell}, Boot()[1:]...)
 	cmd.Path = "/bin/sh"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Unshareflags: syscall.CLONE_NEWNS, Setpgid: true}
 	var files [3]*os.File
@@ -58,6 +73,8 @@ func startAs(t testing.TB, shell, worker string, namespace bool) *talk {
 			inside, outside = r, pw
 		}
 		files[i] = outside
+		// Engines do so, and a worker opens its streams by their names.
+		assert.NilError(t, inside.Chown(user, user))
 		defer inside.Close()
 		switch i {
 		case 0:
@@ -71,25 +88,26 @@ func startAs(t testing.TB, shell, worker string, namespace bool) *talk {
 	if err := cmd.Start(); err != nil {
 		leftout.Skip(t, "no process namespace can be made here: %v", err)
 	}
-	w.in, w.pid = files[0], cmd.Process.Pid
+	w.in, w.pid, w.process = files[0], cmd.Process.Pid, cmd.Process
 	for i := range w.events {
 		ch := make(chan string, 1000)
 		w.events[i] = ch
 		go read(files[i+1], ch, i == 0)
 	}
+	go func() {
+		cmd.Wait()
+		close(w.ended)
+	}()
 	t.Cleanup(func() {
 		w.in.Close()
-		ended := make(chan struct{})
-		go func() {
-			for _, ch := range w.events {
+		for _, ch := range w.events {
+			go func() {
 				for range ch {
 				}
-			}
-			cmd.Wait()
-			close(ended)
-		}()
+			}()
+		}
 		select {
-		case <-ended:
+		case <-w.ended:
 		case <-time.After(patience):
 			cmd.Process.Kill()
 			t.Error("process 1 outlives the end of its stdin")
@@ -209,6 +227,8 @@ func (w *talk) runReady(ready, script string, after ...string) (status int, died
 func shells(t *testing.T, f func(t *testing.T, shell, worker string)) {
 	paths := []string{}
 	dir := t.TempDir()
+	// Another user's process 1 runs them too.
+	assert.NilError(t, os.Chmod(filepath.Dir(dir), 0o711))
 	for name, program := range map[string]string{"ash": "busybox", "dash": "dash", "bash": "bash"} {
 		path, err := exec.LookPath(program)
 		if err != nil {
