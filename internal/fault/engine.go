@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"time"
 
@@ -51,6 +52,7 @@ func (r *round) withoutEngine(ctx context.Context, away, back func() error) {
 		r.wrong("%v", err)
 		return
 	}
+	r.strike(os.Getpid(), true)
 	step := func(what string, f func() error) {
 		if err := f(); err != nil {
 			r.wrong("%s: %v", what, err)

@@ -263,6 +263,82 @@ func TestLateCallsAreHangs(t *testing.T) {
 	assert.Equal(t, s.stats.hangs, 1)
 }
 
+// The guard that is struck is the program's own, and one that was stopped goes on afterwards.
+func TestStrike(t *testing.T) {
+	for fate, want := range map[fate]string{killed: "", stopped: "T"} {
+		t.Run(string(fate), func(t *testing.T) {
+			s := engineless(t)
+			r := &round{suite: s, plan: plan{guard: fate}}
+			r.strike(os.Getpid(), false)
+			assert.DeepEqual(t, r.problems, []string(nil))
+			r.strike(os.Getpid(), true)
+			assert.Equal(t, len(r.problems), 1)
+			assert.Equal(t, s.stats.guards[fate], 2)
+
+			const waits = "read x; :"
+			own, ownStdin := reader(t, waits, "cofferdam-guard")
+			other, otherStdin := reader(t, waits, "other")
+			// Another's: its parent is not this process.
+			parent, parentStdin := reader(t, "sh -c 'read x; :' cofferdam-guard; :", "parent")
+			assert.Assert(t, leftover.Patient.Until(func() bool { return len(all(s.id)) == 4 && len(guardsOf(os.Getpid())) == 1 }))
+			state := func(pid int) string {
+				for _, p := range leftover.Processes() {
+					if p.PID == pid && p.State != "Z" {
+						return p.State
+					}
+				}
+				return ""
+			}
+			r = &round{suite: s, plan: plan{guard: fate}}
+			r.strike(os.Getpid(), true)
+			assert.DeepEqual(t, r.problems, []string(nil))
+			assert.Equal(t, state(own.Process.Pid), want)
+			assert.Equal(t, state(other.Process.Pid), "S")
+			theirs := guardsOf(parent.Process.Pid)
+			assert.Equal(t, len(theirs), 1)
+			assert.Equal(t, theirs[0].State, "S")
+			s.letGo()
+			for _, stdin := range []io.Closer{ownStdin, otherStdin, parentStdin} {
+				stdin.Close()
+			}
+			err := own.Wait()
+			assert.Equal(t, err == nil, fate == stopped, "%v", err)
+			assert.NilError(t, other.Wait())
+			assert.NilError(t, parent.Wait())
+		})
+	}
+}
+
+// A process is said to be stopped when all of its threads are.
+func TestFreeze(t *testing.T) {
+	enginetest.Check(t)
+	cmd, stdin := reader(t, "read x; :")
+	assert.NilError(t, freeze(cmd.Process))
+	assert.DeepEqual(t, threads(cmd.Process.Pid), []string{"T"})
+	assert.NilError(t, cmd.Process.Signal(syscall.SIGCONT))
+	stdin.Close()
+	assert.NilError(t, cmd.Wait())
+}
+
+// In half of the rounds something becomes of the guard, and never in a round before one that may
+// share its session and leaves it alone.
+func TestFates(t *testing.T) {
+	s := &suite{engine: &dockercli.Engine{}}
+	const rounds = 100 * sameSettings
+	count := map[fate]int{}
+	for seed := range uint64(rounds) {
+		p := s.plan(seed)
+		count[p.guard]++
+		assert.Equal(t, strings.HasSuffix(p.String(), ", guard "+string(p.guard)), p.guard != "", p.String())
+		if seed%sameSettings > 0 {
+			before := s.plan(seed - 1).guard
+			assert.Assert(t, before == "" || before == p.guard)
+		}
+	}
+	assert.Equal(t, count[""], rounds/2)
+	assert.Assert(t, count[killed] > count[stopped] && count[stopped] > 0, "%v", count)
+}
+
 // A seed is all that it takes to do a round again.
 func TestPlans(t *testing.T) {
 	s := &suite{engine: &dockercli.Engine{}}

@@ -9,12 +9,16 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 )
 
 // The variables that make the suite's program a holder of one session, which is going to be killed.
@@ -55,62 +59,133 @@ func hold() error {
 	select {}
 }
 
+// A holder is the suite's program as the holder of one session.
+type holder struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	lines *bufio.Reader // what it prints
+}
+
 // holder starts the suite's program as a holder.
-func (s *suite) holder(seed uint64) (cmd *exec.Cmd, lines *bufio.Reader, release func(), err error) {
+func (s *suite) holder(seed uint64) (*holder, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
-	cmd = exec.Command(self)
+	cmd := exec.Command(self)
 	cmd.Env = append(s.environ(), holderVar+"="+strconv.FormatUint(seed, 10), kindVar+"="+s.engine.Kind.String(), imageVar+"="+s.image,
 		engineVar+"="+strings.Join(append([]string{s.engine.Path}, s.engine.Global...), "\n"))
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
-	return cmd, bufio.NewReader(stdout), func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-		stdin.Close()
-	}, nil
+	return &holder{cmd, stdin, bufio.NewReader(stdout)}, nil
+}
+
+// release kills the holder, if it lives.
+func (h *holder) release() {
+	h.cmd.Process.Kill()
+	h.cmd.Wait()
+	h.stdin.Close()
 }
 
 // killHost kills a program whose session is busy.
 func (r *round) killHost(ctx context.Context) {
-	_, lines, kill, err := r.suite.holder(r.seed)
-	if err != nil {
-		r.wrong("%v", err)
+	h := r.hold(ctx)
+	if h == nil {
 		return
 	}
-	defer kill()
-	var name string
-	r.suite.call(r.plan, "the start of another program", shellTimeout+terminationTimeout, func() { name, err = lines.ReadString('\n') })
-	if err != nil {
-		r.wrong("the program that was to be killed ended: %v", err)
-		return
-	}
-	if c, err := r.suite.engine.Inspect(ctx, strings.TrimSpace(name)); err == nil {
-		r.containers = append(r.containers, c.ID)
-	}
+	defer h.release()
 	time.Sleep(r.after)
-	kill()
+	r.killHolder(h)
 }
 
 // killStartingHost kills a program at some moment of its start.
 func (r *round) killStartingHost(context.Context) {
-	_, _, kill, err := r.suite.holder(r.seed)
+	h, err := r.suite.holder(r.seed)
 	if err != nil {
 		r.wrong("%v", err)
 		return
 	}
+	defer h.release()
 	time.Sleep(r.after)
-	kill()
+	r.killHolder(h)
+}
+
+// hold starts a holder and waits for its session, or returns nil.
+func (r *round) hold(ctx context.Context) *holder {
+	h, err := r.suite.holder(r.seed)
+	if err != nil {
+		r.wrong("%v", err)
+		return nil
+	}
+	name, err := r.line(h, "the start of another program", shellTimeout+terminationTimeout)
+	if err != nil {
+		h.release()
+		return nil
+	}
+	if c, err := r.suite.engine.Inspect(ctx, name); err == nil {
+		r.containers = append(r.containers, c.ID)
+	}
+	return h
+}
+
+// line returns the next line that a holder prints.
+func (r *round) line(h *holder, what string, bound time.Duration) (line string, err error) {
+	r.suite.call(r.plan, what, bound, func() { line, err = h.lines.ReadString('\n') })
+	if err != nil {
+		r.wrong("the program that was to be killed ended: %v", err)
+	}
+	return strings.TrimSpace(line), err
+}
+
+// killHolder kills a holder, after its guard if the plan says so. The holder is stopped first, so
+// that it starts no other guard meanwhile. It has none before it has a container, nor when that has
+// ended.
+func (r *round) killHolder(h *holder) {
+	if r.guard != "" {
+		if err := freeze(h.cmd.Process); err != nil {
+			r.wrong("%v", err)
+		}
+		guarded := slices.ContainsFunc(r.containers, func(id string) bool { return len(processesIn(id)) > 0 })
+		r.strike(h.cmd.Process.Pid, guarded)
+	}
+	h.release()
+}
+
+// freeze stops a process, and returns when each of its threads is stopped or gone: one that is
+// starting a program has started it then.
+func freeze(p *os.Process) error {
+	if err := p.Signal(syscall.SIGSTOP); err != nil {
+		return err
+	}
+	var states []string
+	if !leftover.Patient.Until(func() bool {
+		states = threads(p.Pid)
+		return !slices.ContainsFunc(states, func(s string) bool { return !strings.Contains("TXZ", s) })
+	}) {
+		return fmt.Errorf("the threads of process %d do not stop: %q", p.Pid, states)
+	}
+	return nil
+}
+
+// threads returns the states of a process's threads.
+func threads(pid int) []string {
+	var states []string
+	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	for _, name := range stats {
+		stat, _ := os.ReadFile(name)
+		_, behind, _ := strings.Cut(string(stat), ") ")
+		state, _, _ := strings.Cut(behind, " ")
+		states = append(states, state)
+	}
+	return states
 }

@@ -20,7 +20,17 @@ type plan struct {
 	after time.Duration
 	// early says that an engine that goes away comes back while it is waited for.
 	early bool
+	// guard says what becomes of the program's guard before the end.
+	guard fate
 }
+
+// A fate is what becomes of a guard.
+type fate string
+
+const (
+	killed  fate = "killed"
+	stopped fate = "stopped"
+)
 
 // settings are those of a session. A number of rounds in a row have the same, so that they may share one.
 type settings struct {
@@ -67,7 +77,19 @@ func newPlan(seed uint64, programs []*program, endings []*ending) plan {
 	}
 	p.after = time.Duration(20+r.IntN(380)) * time.Millisecond
 	p.early = r.IntN(2) == 0
+	p.guard = newFate(seed)
 	return p
+}
+
+// newFate returns what becomes of the guard in a round. It is nothing in the first half of the
+// rounds that may share a session: a session's guard that is gone does not come back for the next
+// round.
+func newFate(seed uint64) fate {
+	if seed%sameSettings < sameSettings/2 {
+		return ""
+	}
+	r := rand.New(rand.NewPCG(seed/sameSettings, 2))
+	return pick(r, []fate{killed, killed, killed, stopped})
 }
 
 // One round in so many is of a program that obeys SIGTERM and of an ending with a time: the others seldom are, and a median takes some.
@@ -84,7 +106,11 @@ func (p plan) String() string {
 	for _, prog := range p.programs {
 		names = append(names, prog.name)
 	}
-	return fmt.Sprintf("%s / %s after %v (%s)", strings.Join(names, " + "), p.ending.name, p.after, p.settings.description)
+	text := fmt.Sprintf("%s / %s after %v (%s)", strings.Join(names, " + "), p.ending.name, p.after, p.settings.description)
+	if p.guard != "" {
+		text += ", guard " + string(p.guard)
+	}
+	return text
 }
 
 // any reports whether one of the programs is of that kind.

@@ -24,6 +24,7 @@ const (
 type stats struct {
 	rounds, bad, survivors, hangs int
 	ended, unseen                 int // commands
+	guards                        map[fate]int
 	obeying, others               durations
 	closes, gone, killed, back    durations
 }
@@ -70,6 +71,7 @@ func (s *stats) print(w io.Writer, peak int64) error {
 	if len(s.back) > 0 {
 		fmt.Fprintf(w, "all gone after an engine was back: %v\n", s.back)
 	}
+	fmt.Fprintf(w, "the guard was killed in %d rounds and stopped in %d\n", s.guards[killed], s.guards[stopped])
 	fmt.Fprintf(w, "peak memory %.1f MiB\n", float64(peak)/(1<<20))
 	var errs []error
 	// The median of a few says nothing.

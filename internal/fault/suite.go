@@ -51,9 +51,10 @@ type suite struct {
 	private *private.Daemon
 	out     io.Writer
 
-	missing []string // programs that the image does not have
-	idle    scene    // without a session
-	open    *opened  // the session that rounds share, if any
+	missing []string           // programs that the image does not have
+	idle    scene              // without a session
+	stopped []leftover.Process // guards
+	open    *opened            // the session that rounds share, if any
 	stats   stats
 }
 
@@ -64,6 +65,7 @@ type opened struct {
 	seed    uint64   // of its settings
 	uses    int
 	spent   bool
+	struck  bool // its guard was
 	starved bool // its end may not be known in time
 	scene   scene
 }
@@ -115,6 +117,7 @@ func (s *suite) close() {
 		}
 	}
 	s.canary.close()
+	s.labeled.Remove()
 	os.RemoveAll(s.temp)
 	os.Setenv("TMPDIR", filepath.Dir(s.temp))
 }
@@ -151,6 +154,7 @@ func (s *suite) spec(set settings) execpolicy.Spec {
 // on where it is.
 func (s *suite) call(p plan, what string, bound time.Duration, f func()) {
 	timer := time.AfterFunc(bound+hangTimeout, func() {
+		s.letGo()
 		stacks := make([]byte, 1<<20)
 		fmt.Fprintf(os.Stderr, "%s hangs in the round of seed %d: %v\n%s\n%s\n",
 			what, p.seed, p, s.replay(p.seed), stacks[:runtime.Stack(stacks, true)])
@@ -249,14 +253,23 @@ func (s *suite) end() error {
 	if o.starved && errors.Is(err, execpolicy.ErrStillThere) {
 		err = nil
 	}
+	s.letGo()
 	left, took := s.settle(leftover.Patient, s.idle, o.ids...)
 	s.stats.gone.add(took)
 	if len(left) > 0 {
 		s.stats.survivors += len(left)
 		maps.Copy(s.idle, s.look()) // each is told of once
+		s.remove(o.ids)
 		return fmt.Errorf("left behind:\n\t\t%s", strings.Join(left, "\n\t\t"))
 	}
 	return err
+}
+
+// remove removes containers that were left behind, so that they hold up nothing else.
+func (s *suite) remove(ids []string) {
+	for _, id := range ids {
+		s.labeled.List("rm", "--force", id)
+	}
 }
 
 // finish ends the session, and waits for all that bears the suite's mark to go, with the guards of killed programs.
@@ -299,6 +312,7 @@ func (s *suite) round(ctx context.Context, p plan) *round {
 		r.session = s.open.session
 		s.open.starved = r.starved()
 		s.open.spent = s.open.spent || p.any(func(p *program) bool { return p.starves })
+		r.strike(os.Getpid(), !s.open.struck)
 	}
 	p.ending.do(r, ctx)
 	if s.open != nil && s.open.spent {
@@ -315,6 +329,10 @@ func (s *suite) round(ctx context.Context, p plan) *round {
 		r.wrong("left behind:\n\t\t%s", strings.Join(left, "\n\t\t"))
 		// Each is told of once.
 		maps.Copy(s.now(), s.look())
+		s.remove(r.containers)
+	}
+	if p.ending.alone {
+		s.letGo()
 	}
 	if err := s.canary.check(); err != nil {
 		r.wrong("%v", err)
