@@ -52,6 +52,8 @@ var endings = []*ending{
 	{name: "restart", do: (*round).restart, outcomes: []execpolicy.Outcome{execpolicy.TimedOut, execpolicy.Canceled}},
 	{name: "host killed", do: (*round).killHost, alone: true},
 	{name: "host killed at its start", do: (*round).killStartingHost, alone: true},
+	{name: "transfer", do: (*round).transfer, own: true},
+	{name: "host killed in a transfer", do: (*round).killTransferringHost, own: true, alone: true},
 	{name: "client killed", do: (*round).killClient, loses: true, outcomes: []execpolicy.Outcome{execpolicy.SessionLost}},
 }
 

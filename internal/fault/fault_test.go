@@ -3,6 +3,9 @@
 package main
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -261,6 +264,43 @@ func TestLateCallsAreHangs(t *testing.T) {
 	assert.Equal(t, s.stats.hangs, 0)
 	s.call(p, "a call", -2*slack, func() {})
 	assert.Equal(t, s.stats.hangs, 1)
+}
+
+// A transfer may fail for what the programs do, and may cost the session only for some of that.
+func TestJudgeTransfer(t *testing.T) {
+	plain := &program{name: "plain"}
+	killer := &program{name: "killer", own: kills}
+	hinders := &program{name: "hinders", hinders: true}
+	starves := &program{name: "starves", starves: true, own: loses}
+	lost := fmt.Errorf("%w: %w", context.DeadlineExceeded, execpolicy.ErrEnded)
+	unknown := errors.Join(lost, execpolicy.ErrStillThere)
+	for name, c := range map[string]struct {
+		program  *program
+		settings settings
+		err      error
+		wrong    string // of what is said; empty if nothing is
+	}{
+		"done":            {program: plain},
+		"failed":          {program: killer, err: execpolicy.ErrTransfer},
+		"late":            {program: hinders, err: context.DeadlineExceeded},
+		"lost":            {program: hinders, err: lost},
+		"starved":         {program: starves, err: unknown, settings: settings{engineSeccomp: true}},
+		"failed by none":  {program: plain, err: execpolicy.ErrTransfer, wrong: "the transfer failed"},
+		"late by none":    {program: plain, err: context.DeadlineExceeded, wrong: "deadline exceeded"},
+		"lost by a kill":  {program: killer, err: lost, wrong: "cost the session"},
+		"not known":       {program: hinders, err: unknown, wrong: "not known to be gone"},
+		"starved by none": {program: starves, err: unknown, wrong: "not known to be gone"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &round{suite: &suite{}, plan: plan{programs: []*program{c.program}, settings: c.settings}}
+			r.judgeTransfer("a transfer", c.err)
+			if c.wrong == "" {
+				assert.DeepEqual(t, r.problems, []string(nil))
+				return
+			}
+			assert.Assert(t, strings.Contains(strings.Join(r.problems, "\n"), c.wrong), "%q", r.problems)
+		})
+	}
 }
 
 // The guard that is struck is the program's own, and one that was stopped goes on afterwards.

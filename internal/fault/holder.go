@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -29,6 +30,10 @@ const (
 	imageVar  = "COFFERDAM_FAULT_IMAGE"
 )
 
+// readyTimeout is the deadline of a holder's command before its transfers, if programs keep it from
+// its end.
+const readyTimeout = 3 * time.Second
+
 // hold is the holder's main function. It says the container's name, and goes on with the round's programs until it is killed.
 func hold() error {
 	go func() {
@@ -52,11 +57,32 @@ func hold() error {
 		return err
 	}
 	fmt.Println(session.Name())
-	r, err := session.Run(context.Background(), execpolicy.Command{Script: p.script(), Timeout: -1})
+	c := execpolicy.Command{Script: p.script(), Timeout: -1}
+	if p.ending.own {
+		c.Timeout = readyTimeout
+	}
+	r, err := session.Run(context.Background(), c)
 	if r != nil {
 		fmt.Println(r.Outcome, err)
+	} else {
+		fmt.Println(err)
+	}
+	if p.ending.own {
+		upload(session)
 	}
 	select {}
+}
+
+// upload writes files, small ones and large ones, until the session has ended.
+func upload(s *execpolicy.Session) {
+	for {
+		for _, size := range []int{smallFile, hugeFile} {
+			err := s.WriteFile(context.Background(), "uploaded", make([]byte, size), 0o600)
+			if errors.Is(err, execpolicy.ErrEnded) {
+				return
+			}
+		}
+	}
 }
 
 // A holder is the suite's program as the holder of one session.
@@ -104,6 +130,20 @@ func (r *round) killHost(ctx context.Context) {
 		return
 	}
 	defer h.release()
+	time.Sleep(r.after)
+	r.killHolder(h)
+}
+
+// killTransferringHost kills a program while it writes files beside its session's programs.
+func (r *round) killTransferringHost(ctx context.Context) {
+	h := r.hold(ctx)
+	if h == nil {
+		return
+	}
+	defer h.release()
+	if _, err := r.line(h, "the command before the transfer", readyTimeout+terminationTimeout); err != nil {
+		return
+	}
 	time.Sleep(r.after)
 	r.killHolder(h)
 }

@@ -135,7 +135,12 @@ func (p plan) alone() bool { return p.ending.own && len(p.programs) == 1 && p.pr
 // last one as the ending wants it.
 func (p plan) script() string {
 	var b strings.Builder
-	background := func(text string) { b.WriteString("(" + text + "\n) &\n") }
+	background := func(prog *program) {
+		b.WriteString("(" + prog.script + "\n) &\n")
+		if p.ending.own && prog.hinders {
+			b.WriteString("/bin/sleep 0.5\n") // until it is ready for a transfer
+		}
+	}
 	last := len(p.programs) - 1
 	for i, prog := range p.programs {
 		switch {
@@ -144,9 +149,9 @@ func (p plan) script() string {
 		case prog.ends:
 			b.WriteString(prog.script + "\n")
 		case i < last, p.ending.own:
-			background(prog.script)
+			background(prog)
 		case p.ending.flood && !prog.floods:
-			background(prog.script)
+			background(prog)
 		default:
 			b.WriteString(prog.script)
 		}

@@ -22,6 +22,8 @@ type program struct {
 	lies bool
 	// starves says that process 1 gets next to no time: what ends it from outside may take longer than it may.
 	starves bool
+	// hinders says that it may keep a transfer from its end, which then costs the session.
+	hinders bool
 	// own are the outcomes to which it may come without anybody's help; it may also cost the shell its life then.
 	own []execpolicy.Outcome
 	// exit is the status that it must end with, and says the end of what it must have printed, if it ends by itself. If says is empty

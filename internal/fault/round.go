@@ -29,6 +29,8 @@ type round struct {
 	// result and err are what the command's Run returned.
 	result *execpolicy.Result
 	err    error
+	// failed says which transfer failed, and whether that cost the session.
+	failed string
 }
 
 func (r *round) wrong(format string, args ...any) {
@@ -50,7 +52,7 @@ func (r *round) String() string {
 	if r.result.StateLost {
 		text += ", shell lost"
 	}
-	return text
+	return text + r.failed
 }
 
 // discard says that the session can't be used by others.
