@@ -79,6 +79,48 @@ def files():
             for n in names: yield "/proc/%s/fd/%s" % (p, n)
 `
 
+// unstoppable lets a Python program go on whenever it was stopped: timers send it SIGCONT, one every
+// 200 µs, and so does each change to a directory that files go to. The handler is one of C and costs
+// next to nothing. A SIGSTOP takes what is pending, and the timers that sent it with it: whoever runs
+// has to call rearm.
+const unstoppable = `
+import fcntl
+timers = []
+def rearm():
+    for i, t in enumerate(timers): libc.timer_settime(t, 0, (ctypes.c_long * 4)(0, 24 * 200000, 0, (i + 1) * 200000), None)
+def unstoppable():
+    deaf()
+    libc.signal(signal.SIGCONT, ctypes.cast(libc.abs, ctypes.c_void_p)) # what is ignored is not sent
+    for i in range(24):
+        event, timer = (ctypes.c_int * 16)(0, 0, signal.SIGCONT), ctypes.c_void_p() # sigevent: SIGEV_SIGNAL is 0
+        if libc.timer_create(1, event, ctypes.byref(timer)) == 0: timers.append(timer)
+    for d in "/.cofferdam", ".", "/tmp":
+        try:
+            watched = os.open(d, os.O_RDONLY)
+            fcntl.fcntl(watched, fcntl.F_SETSIG, signal.SIGCONT)
+            fcntl.fcntl(watched, fcntl.F_NOTIFY, fcntl.DN_CREATE | fcntl.DN_MODIFY | fcntl.DN_ACCESS | fcntl.DN_MULTISHOT)
+        except OSError: pass
+    rearm()
+`
+
+// readers tells a Python program that can't be stopped what reads process 1's stdin, over and over.
+const readers = unstoppable + `
+def readers():
+    unstoppable()
+    load, last, young = os.open("/proc/loadavg", os.O_RDONLY), 0, set()
+    while True:
+        newest = int(os.pread(load, 99, 0).split()[-1]) # process
+        young.update(range(last + 1, newest + 1))
+        last = newest
+        for p in list(young):
+            try:
+                with open("/proc/%d/stat" % p) as f: name, _, rest = f.read().partition("(")[2].rpartition(")")
+            except OSError: rest = "X 0"
+            if rest.split()[1] != "1": young.discard(p)
+            elif name == "dd": yield p
+        rearm()
+`
+
 // deaf is a process that obeys nothing.
 const deaf = `sh -c 'trap "" HUP INT QUIT TERM USR1 USR2 ALRM; while :; do sleep 1000; done'`
 
@@ -213,6 +255,57 @@ try: os.sched_setscheduler(1, 5, os.sched_param(0)) # SCHED_IDLE
 except OSError: pass
 os.close(go)
 while True: pass`), own: loses, starves: true},
+	// What fills the limit stays when the shell is gone that began it.
+	{name: "no process for another shell", needs: "python3", script: `(shell=$$ ` + python(`
+deaf()
+while True:
+    try:
+        if os.fork() == 0: forever()
+    except OSError: break
+os.kill(int(os.environ["shell"]), signal.SIGKILL)
+while True:
+    try:
+        if os.fork() == 0: forever()
+    except OSError: pass`) + `) & sleep 1000`, own: starves},
+	{name: "transfers stopped", needs: "python3", script: python(readers + `
+for reader in readers():
+    try: os.kill(reader, signal.SIGSTOP)
+    except OSError: pass`), hinders: true},
+	{name: "transfers traced", needs: "python3", script: python(readers + `
+for reader in readers():
+    if libc.ptrace(0x4206, reader, 0, 0) == 0: libc.ptrace(0x4207, reader, 0, 0) # PTRACE_SEIZE, PTRACE_INTERRUPT
+    else: libc.ptrace(16, reader, 0, 0) # PTRACE_ATTACH`), hinders: true},
+	{name: "stdin of transfers held open", needs: "python3", script: python(readers + `
+kept = {}
+for reader in readers():
+    try: pipe = os.readlink("/proc/%d/fd/0" % reader)
+    except OSError: continue
+    if pipe.startswith("pipe:") and pipe not in kept:
+        try: kept[pipe] = os.open("/proc/%d/fd/0" % reader, os.O_RDWR | os.O_NONBLOCK)
+        except OSError: pass`), hinders: true},
+	// To open a file for writing waits for most of a minute if another has a lease on it.
+	{name: "leases on files", needs: "python3", script: `(shell=$$ ` + python(unstoppable+`
+import stat
+unstoppable()
+shell, kept = os.environ["shell"], {}
+while True:
+    rearm()
+    paths = [d + "/" + n for d in ("/proc/self/fd", "/proc/%s/fd" % shell) if os.path.exists(d) for n in os.listdir(d)]
+    for d in "/.cofferdam", "/workspace", "/tmp":
+        try: paths += [d + "/" + n for n in os.listdir(d)]
+        except OSError: pass
+    for path in paths:
+        try:
+            if not stat.S_ISREG(os.stat(path).st_mode): continue
+            file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            name = os.readlink("/proc/self/fd/%d" % file)
+            if name in kept: os.close(kept.pop(name))
+            kept[name] = file
+        except OSError: continue
+        for lease in fcntl.F_RDLCK, fcntl.F_WRLCK:
+            try: fcntl.fcntl(file, fcntl.F_SETLEASE, lease)
+            except OSError: continue
+            if name.startswith("/.cofferdam/script"): print("`+held+`", name, flush=True)`) + `) & sleep 1000`, hinders: true},
 	{name: "pipes of others held and filled", needs: "python3", script: python(`
 deaf()
 kept = []
