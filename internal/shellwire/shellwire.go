@@ -79,11 +79,12 @@ const noExec = `[ -z "${BASH_VERSION-}" ] || shopt -s execfail; ` +
 
 // reader sets cf_dd to what the supervisor runs to read raw bytes from its stdin: a dd that is as unreadable as itself. Where dd is
 // another name of the shell's own program, the copy of that will do. Else it is a copy behind descriptor 9, since a name can be taken
-// away. A program that goes by its name, which a link to it may show, can't be run so unless the shell gives it one, and stays as it is.
+// away. A program that goes by its own name runs so only if the shell can give it one, and is left as it is beside dash.
 const reader = `cf_dd=$(command -v dd); ` +
 	`if [ "$cf_dd" -ef /proc/$$/exe ] && (exec -a true /proc/$$/exe) 2>/dev/null; then cf_dd="-a dd self/exe"; ` +
-	`elif [ -f "$cf_dd" ] && [ ! -L "$cf_dd" ] && cp "$cf_dd" "$cf_d/dd" && ` +
-	`command exec 9<"$cf_d/dd" && chmod 111 "$cf_d/dd"; then cf_dd=self/fd/9; else cf_dd=dd; fi; `
+	`elif [ -f "$cf_dd" ] && cp "$cf_dd" "$cf_d/raw" && ` +
+	`(exec ${BASH_VERSION+-a dd} "$cf_d/raw" count=0) </dev/null >/dev/null 2>&1 && ` +
+	`command exec 9<"$cf_d/raw" && chmod 111 "$cf_d/raw"; then cf_dd="${BASH_VERSION+-a dd }self/fd/9"; else cf_dd=dd; fi; `
 
 // IsName reports whether s is a name as POSIX shells have them: letters, digits and "_", not beginning with a digit.
 func IsName(s string) bool {

@@ -169,7 +169,7 @@ run() {
 
 worker "$@"
 # The names are gone before the first unit, and the worker starts meanwhile.
-rm -f "$cf_d/sh" "$cf_d/dd" "$cf_d/s" "$cf_d/a" "$cf_d/b"
+rm -f "$cf_d/sh" "$cf_d/raw" "$cf_d/s" "$cf_d/a" "$cf_d/b"
 while IFS= read -r cf_x; do
 	case $cf_x in
 	# nTAG: of the next unit. It is sent ahead, to be read while nobody waits.

@@ -1,0 +1,110 @@
+//go:build linux
+
+package execpolicy_test
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/poll"
+
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+)
+
+// A raw is process 1 of a container, and a host that sends what a test says and no more.
+type raw struct {
+	t    *testing.T
+	p    place
+	name string
+	in   io.Writer
+	done <-chan struct{}
+	dir  string
+}
+
+// startRaw starts process 1 with its worker.
+func (p place) startRaw(t *testing.T) raw {
+	t.Helper()
+	spec := p.spec()
+	spec.Supervisor = shellwire.Boot()
+	proc, err := p.policy().Spawn(t.Context(), spec)
+	assert.NilError(t, err)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), ample)
+		defer cancel()
+		assert.Check(t, proc.Kill(ctx))
+	})
+	go io.Copy(io.Discard, proc.Stderr)
+	const prefix = "PREFIX7"
+	setup := shellwire.Setup{Prefix: prefix, Dir: proc.Scratch, Namespace: true, Worker: []string{"sh"}, Name: proc.Name}
+	w := raw{t, p, proc.Name, proc.Stdin, proc.Done, proc.Scratch}
+	w.send(string(setup.Text()) + string(shellwire.Next("first")) + string(shellwire.Unit{Script: "echo ready"}.Ops()))
+	out := bufio.NewReader(proc.Stdout)
+	line, err := out.ReadString('\n')
+	assert.NilError(t, err)
+	assert.Equal(t, line, "ready\n")
+	proc.Answered()
+	go io.Copy(io.Discard, out)
+	return w
+}
+
+func (w raw) send(ops string) {
+	w.t.Helper()
+	_, err := io.WriteString(w.in, ops)
+	assert.NilError(w.t, err)
+}
+
+// inside runs a script beside the session, as its user, and returns what it prints.
+func (w raw) inside(script string) string {
+	cmd, cancel := w.p.command("exec", w.name, "busybox", "sh", "-c", script)
+	defer cancel()
+	// It ends with the container, if that ends.
+	out, _ := cmd.Output()
+	return string(out)
+}
+
+// readers lists the processes that wait for raw bytes: the children of process 1 that are not stopped.
+const readers = `for p in /proc/[0-9]*; do
+	{ read -r pid name state parent rest <$p/stat; } 2>/dev/null || continue
+	[ "$parent $state" = "1 S" ] || continue
+`
+
+// While raw bytes go in, process 1 waits for what reads them. Nobody inside may hold that up, nor get hold of its stdin that way.
+func TestReaderOfATransfer(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		for _, shell := range []string{"busybox", "dash", "bash"} {
+			t.Run(shell, func(t *testing.T) {
+				p := place{engine: e.Engine, labels: e.Labels, image: e.Derive(t, "ln -sf $(command -v "+shell+") /bin/sh")}
+				for name, op := range map[string]string{
+					"a piece":      string(shellwire.Upload("piece", 1000)),
+					"a small file": strings.SplitAfter(string(shellwire.Put("/tmp/small", "END", make([]byte, 1000), 0o600)), "\n")[0],
+				} {
+					w := p.startRaw(t)
+					w.send(op + strings.Repeat("x", 500))
+					poll.WaitOn(t, func(poll.LogT) poll.Result {
+						if w.inside(readers+"echo $pid; done") == "" {
+							return poll.Continue("nothing reads %s", name)
+						}
+						return poll.Success()
+					}, poll.WithTimeout(patience))
+					// Beside dash, a dd that goes by its name stays readable.
+					if shell != "dash" {
+						said := w.inside(readers + `if (exec 7<>$p/fd/0) 2>/dev/null; then echo opened $pid; else echo refused $pid; fi; done`)
+						assert.Assert(t, strings.HasPrefix(said, "refused ") && !strings.Contains(said, "opened"), "%s: %q", name, said)
+					}
+					w.inside(readers + `kill -STOP $pid; done`)
+					select {
+					case <-w.done:
+					case <-time.After(patience):
+						t.Fatalf("%s: process 1 waits for what was stopped", name)
+					}
+				}
+			})
+		}
+	})
+}
