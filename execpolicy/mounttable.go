@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/mountinfo"
 )
 
 // mountNames returns the names of what a container would see of a path, as otherNames
@@ -32,14 +33,15 @@ func otherNames(table, name string) (names, parts []string) {
 	lines := strings.Split(table, "\n")
 	mounts := make([]struct{ place, target string }, len(lines)) // a place is such as "254:0/etc"
 	for i, line := range lines {
-		f := strings.Fields(line)
-		if len(f) < 10 {
+		m, ok := mountinfo.Parse(line)
+		if !ok {
 			continue
 		}
-		if kind := f[len(f)-3]; kind == "proc" || kind == "sysfs" {
-			f[2] = kind // all of them show the same kernel
+		if m.Type == "proc" || m.Type == "sysfs" {
+			m.Device = m.Type // all of them show the same kernel
 		}
-		mounts[i].place, mounts[i].target = f[2]+unescapeMount(f[3]), unescapeMount(f[4])
+		mounts[i].place = strings.TrimSuffix(m.Device+m.Root, "/")
+		mounts[i].target = strings.TrimSuffix(m.Target, "/")
 	}
 	for _, m := range mounts {
 		_, root, _ := strings.Cut(m.place, "/")
@@ -65,12 +67,4 @@ func otherNames(table, name string) (names, parts []string) {
 		}
 	}
 	return found[0], found[1]
-}
-
-// unescapeMount reads the kernel's octal escapes, and removes a slash at the end.
-func unescapeMount(s string) string {
-	for _, c := range []string{`\040 `, "\\011\t", "\\012\n", `\134\`} {
-		s = strings.ReplaceAll(s, c[:4], c[4:])
-	}
-	return strings.TrimSuffix(s, "/")
 }

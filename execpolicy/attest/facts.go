@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/seed-64a260eb/cofferdam/internal/mountinfo"
 )
 
 // facts are what inside.sh prints.
@@ -12,7 +14,7 @@ type facts struct {
 	whole    bool            // it came to its end
 	read     map[string]bool // files that could be read
 	status   map[string][]string
-	mounts   []mount
+	mounts   []mountinfo.Mount
 	links    []string // network interfaces
 	routes   []string // that lead out
 	swaps    int
@@ -30,14 +32,6 @@ type facts struct {
 	reach    string            // how the attempt ended to reach out
 	calls    map[string]string // "allowed" or "refused", by what a filter of system calls may refuse
 }
-
-// A mount is a line of mountinfo.
-type mount struct {
-	root, target, fstype, source string
-	options, super               []string
-}
-
-func (m mount) has(option string) bool { return slices.Contains(m.options, option) }
 
 // parseFacts reads what was printed inside. Lines that it does not know mean nothing, and what is missing is not there: whoever looks at a
 // fact has to see whether its file was read.
@@ -59,7 +53,7 @@ func parseFacts(text string) *facts {
 				f.status[name] = strings.Fields(value)
 			}
 		case "mount":
-			if m, ok := parseMount(rest); ok {
+			if m, ok := mountinfo.Parse(rest); ok {
 				f.mounts = append(f.mounts, m)
 			}
 		case "net":
@@ -100,7 +94,7 @@ func parseFacts(text string) *facts {
 		case "device":
 			f.devices = append(f.devices, rest)
 		case "writable":
-			f.writable = append(f.writable, unescape(rest))
+			f.writable = append(f.writable, mountinfo.Unescape(rest))
 		case "reach":
 			f.reach = rest
 		case "call":
@@ -111,54 +105,18 @@ func parseFacts(text string) *facts {
 	return f
 }
 
-// parseMount reads a line of mountinfo, as proc(5) has it.
-func parseMount(line string) (mount, bool) {
-	fields := strings.Fields(line)
-	dash := slices.Index(fields, "-")
-	if dash < 6 || len(fields) < dash+4 {
-		return mount{}, false
-	}
-	return mount{
-		root:    unescape(fields[3]),
-		target:  unescape(fields[4]),
-		options: strings.Split(fields[5], ","),
-		fstype:  fields[dash+1],
-		source:  unescape(fields[dash+2]),
-		super:   strings.Split(fields[dash+3], ","),
-	}, true
-}
-
-// unescape reads the kernel's octal escapes, such as "\040".
-func unescape(s string) string {
-	if !strings.Contains(s, `\`) {
-		return s
-	}
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
-}
-
 // at returns the mount that shows at a path: the last one there.
-func (f *facts) at(target string) (m mount, ok bool) {
+func (f *facts) at(target string) (m mountinfo.Mount, ok bool) {
 	for _, m := range slices.Backward(f.mounts) {
-		if m.target == target {
+		if m.Target == target {
 			return m, true
 		}
 	}
-	return mount{}, false
+	return mountinfo.Mount{}, false
 }
 
 // under returns the mount that a path is on.
-func (f *facts) under(name string) (m mount, ok bool) {
+func (f *facts) under(name string) (m mountinfo.Mount, ok bool) {
 	for name = path.Clean("/" + name); ; name = path.Dir(name) {
 		if m, ok = f.at(name); ok || name == "/" {
 			return m, ok
@@ -166,9 +124,9 @@ func (f *facts) under(name string) (m mount, ok bool) {
 	}
 }
 
-// size returns the option "size" of a tmpfs in bytes, and whether it has one.
-func (m mount) size() (int64, bool) {
-	for _, option := range m.super {
+// tmpfsSize returns the option "size" of a tmpfs in bytes, and whether it has one.
+func tmpfsSize(options string) (size int64, ok bool) {
+	for option := range strings.SplitSeq(options, ",") {
 		text, ok := strings.CutPrefix(option, "size=")
 		if !ok {
 			continue

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/mountinfo"
 )
 
 // A Protection is one thing that keeps a container apart from its host.
@@ -247,14 +248,14 @@ func insideRoot(w want, f *facts) side {
 	if !ok {
 		return unknown("the mounts can't be read")
 	}
-	if !root.has("ro") {
-		return no("/ %s", list(root.options))
+	if !root.Has("ro") {
+		return no("/ %s", list(strings.Split(root.Options, ",")))
 	}
 	var paths []string
 	for _, p := range f.writable {
 		// Some shells go by the mode and don't see that a mount is read-only.
 		m, ok := f.under(p)
-		if ok && !m.has("ro") && !w.allows(p) && !slices.Contains(paths, p) {
+		if ok && !m.Has("ro") && !w.allows(p) && !slices.Contains(paths, p) {
 			paths = append(paths, p)
 		}
 	}
@@ -606,15 +607,15 @@ func insideIPC(_ want, f *facts) side {
 }
 
 // sizedTmpfs judges a directory in memory.
-func sizedTmpfs(m mount, most int64) side {
-	size, sized := m.size()
+func sizedTmpfs(m mountinfo.Mount, most int64) side {
+	size, sized := tmpfsSize(m.SuperOptions)
 	text := "no size"
 	if sized {
 		text = bytesText(size)
 	}
 	// The kernel counts in pages, of which some machines have larger ones.
-	ok := m.fstype == "tmpfs" && m.root == "/" && sized && size > 0 && size <= most+64<<10 && m.has("nosuid") && m.has("nodev")
-	return either(ok, "%s %s %s %s", m.target, m.fstype, text, strings.Join(m.options, ","))
+	ok := m.Type == "tmpfs" && m.Root == "/" && sized && size > 0 && size <= most+64<<10 && m.Has("nosuid") && m.Has("nodev")
+	return either(ok, "%s %s %s %s", m.Target, m.Type, text, m.Options)
 }
 
 func askedTmpfs(w want) string {
@@ -649,7 +650,7 @@ func outsideTmpfs(w want, s *dockercli.Settings) side {
 	for _, target := range slices.Sorted(maps.Keys(w.tmpfs)) {
 		options, ok := applied[target]
 		words := strings.Split(options, ",")
-		size, sized := mount{super: words}.size()
+		size, sized := tmpfsSize(options)
 		if !ok || !sized || size > w.tmpfs[target] || slices.Contains(words, "suid") || slices.Contains(words, "dev") {
 			return no("%s %s", target, cmp.Or(options, "is none"))
 		}
@@ -678,7 +679,7 @@ func insideMasks(w want, f *facts) side {
 			continue
 		}
 		count++
-		if m, ok := f.at(name); !ok || m.fstype != "tmpfs" && m.root != "/null" {
+		if m, ok := f.at(name); !ok || m.Type != "tmpfs" && m.Root != "/null" {
 			open = append(open, name)
 		}
 	}
@@ -687,11 +688,11 @@ func insideMasks(w want, f *facts) side {
 			continue
 		}
 		count++
-		if m, ok := f.under(name); !ok || !m.has("ro") {
+		if m, ok := f.under(name); !ok || !m.Has("ro") {
 			open = append(open, name)
 		}
 	}
-	if m, ok := f.at("/sys"); !ok || !m.has("ro") {
+	if m, ok := f.at("/sys"); !ok || !m.Has("ro") {
 		open = append(open, "/sys")
 	}
 	if len(open) > 0 {
@@ -768,13 +769,13 @@ func insideMounts(w want, f *facts) side {
 	var bad []string
 	for target, writable := range w.mounts {
 		m, ok := f.at(target)
-		if !ok || !writable && !m.has("ro") {
+		if !ok || !writable && !m.Has("ro") {
 			bad = append(bad, target+" is not as it was asked for")
 		}
 	}
 	for _, m := range f.mounts {
 		if !w.expects(m) {
-			bad = append(bad, fmt.Sprintf("%s (%s %s)", m.target, m.fstype, m.root))
+			bad = append(bad, fmt.Sprintf("%s (%s %s)", m.Target, m.Type, m.Root))
 		}
 	}
 	slices.Sort(bad)
@@ -782,53 +783,53 @@ func insideMounts(w want, f *facts) side {
 }
 
 // expects reports whether every container has a mount, or the policy names it.
-func (w want) expects(m mount) bool {
-	is := func(types ...string) bool { return slices.Contains(types, m.fstype) }
-	below := func(dir string) bool { return strings.HasPrefix(m.target, dir+"/") }
-	if _, ok := w.mounts[m.target]; ok {
+func (w want) expects(m mountinfo.Mount) bool {
+	is := func(types ...string) bool { return slices.Contains(types, m.Type) }
+	below := func(dir string) bool { return strings.HasPrefix(m.Target, dir+"/") }
+	if _, ok := w.mounts[m.Target]; ok {
 		return true // insideMounts looks at the one that shows
 	}
 	for target := range w.tmpfs {
-		if m.target == target {
+		if m.Target == target {
 			return is("tmpfs")
 		}
 	}
 	// What is mounted below a source comes along, and an engine may leave it writable where the source is not.
-	for dir := path.Dir(m.target); len(dir) > 1; dir = path.Dir(dir) {
+	for dir := path.Dir(m.Target); len(dir) > 1; dir = path.Dir(dir) {
 		if writable, ok := w.mounts[dir]; ok {
-			if writable || m.has("ro") {
+			if writable || m.Has("ro") {
 				return true
 			}
 			break
 		}
 	}
-	mask := is("tmpfs") || m.root == "/null"
+	mask := is("tmpfs") || m.Root == "/null"
 	switch {
-	case m.target == "/":
+	case m.Target == "/":
 		return true
-	case m.target == "/proc":
+	case m.Target == "/proc":
 		return is("proc")
 	case below("/proc"):
 		return is("proc") || mask
-	case m.target == "/dev":
+	case m.Target == "/dev":
 		return is("tmpfs", "dev")
-	case m.target == "/dev/pts" || m.target == "/dev/console":
+	case m.Target == "/dev/pts" || m.Target == "/dev/console":
 		return is("devpts")
-	case m.target == "/dev/mqueue":
+	case m.Target == "/dev/mqueue":
 		return is("mqueue")
-	case m.target == "/dev/shm":
+	case m.Target == "/dev/shm":
 		return is("tmpfs")
 	case below("/dev"):
 		// Without root's rights an engine can't make a device and mounts the host's.
-		return m.root == strings.TrimPrefix(m.target, "/dev") && slices.Contains(common, strings.TrimPrefix(m.root, "/"))
-	case m.target == "/sys":
+		return m.Root == strings.TrimPrefix(m.Target, "/dev") && slices.Contains(common, strings.TrimPrefix(m.Root, "/"))
+	case m.Target == "/sys":
 		return is("sysfs")
-	case m.target == "/sys/fs/cgroup" || below("/sys/fs/cgroup"):
+	case m.Target == "/sys/fs/cgroup" || below("/sys/fs/cgroup"):
 		return is("tmpfs", "cgroup", "cgroup2")
 	case below("/sys"):
 		return is("sysfs") || mask
 	}
-	return slices.Contains(engineFiles, m.target) && path.Base(m.root) == path.Base(m.target) && ofContainer(m.root)
+	return slices.Contains(engineFiles, m.Target) && path.Base(m.Root) == path.Base(m.Target) && ofContainer(m.Root)
 }
 
 // engineFiles are files that an engine writes for a container and mounts.
