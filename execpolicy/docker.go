@@ -80,6 +80,17 @@ type DockerPolicy struct {
 	// Docker gives a tmpfs only to a user with a number. So the first session with a name starts one
 	// more container of the same image, which tells the number and is removed again. The number is
 	// remembered for the program's life.
+	//
+	// The kernel counts inotify instances and watches, the pages of pipes, keys and the
+	// processes of "ulimit -u" for each user number, over all containers. A session that
+	// takes all of them leaves nothing to others with its number. The default number is
+	// the same for all sessions, because most images name 65534: with docker another
+	// number has no name, and programs such as whoami and Python's getpass.getuser fail.
+	// Where an engine is in a user namespace, a number above 65535 does not even start.
+	//
+	// If tenants that don't trust each other share a host, give each of their sessions a
+	// number of its own here. That does not help in a user namespace, where the kernel
+	// counts inotify instances and watches for its owner too.
 	User string
 	// AddCapabilities are capabilities that the command keeps, such as "NET_BIND_SERVICE". If empty, it has none.
 	// System calls that the filter refuses stay refused: for mount it also takes EngineSeccomp, or a SeccompProfile.
