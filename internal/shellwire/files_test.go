@@ -179,8 +179,10 @@ func TestHelperThatIsStoppedIsEnded(t *testing.T) {
 			}
 		}
 		w := startAs(t, shell, worker, false)
-		again := `trap "sh -c 'kill -STOP \$PPID'; exit 143" TERM; sleep 1007`
-		status, _, _ := w.help(Help(again), Terminate)
+		set := filepath.Join(w.dir, "set")
+		again := `trap "sh -c 'kill -STOP \$PPID'; exit 143" TERM; >` + set + `; sleep 1007`
+		// A signal that comes as the helper is being forked is lost.
+		status, _, _ := w.helpReady(func() bool { _, err := os.Stat(set); return err == nil }, Help(again), Terminate)
 		assert.Assert(t, status == 128+9 || status == 128+15, "%s: %d", again, status)
 	})
 }

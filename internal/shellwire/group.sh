@@ -12,16 +12,17 @@ begin() {
 	gather unrun
 }
 # What a helper has begun still writes until it is gone, and its mark is to be the last. One that is stopped would not end, and it may be
-# stopped as the signal comes. A wait that the signal interrupts is taken up.
+# stopped as the signal comes, or later. A wait that the signal interrupts is taken up.
 end() {
 	[ "$# $1" = "1 TERM" ] || return 0
 	kill -TERM 0
 	kill -CONT 0
 	[ -n "$cf_hm" ] && [ -n "$cf_hp" ] || return 0
 	cf_j=0
-	while [ $cf_j -lt 5000 ] && [ -d $cf_hp ]; do
-		cf_j=$((cf_j + 1))
+	while [ -d $cf_hp ]; do
 		kill -CONT 0
+		cf_j=$((cf_j + 1))
+		[ $cf_j -lt 5000 ] || command eval 'sleep 1'
 		jobs >&2
 	done
 	wait $cf_hp
