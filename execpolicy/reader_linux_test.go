@@ -13,6 +13,7 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/poll"
 
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
@@ -22,17 +23,17 @@ type raw struct {
 	t    *testing.T
 	p    place
 	name string
-	in   io.Writer
+	in   io.WriteCloser
+	out  *bufio.Reader
 	done <-chan struct{}
-	dir  string
 }
 
 // startRaw starts process 1 with its worker.
-func (p place) startRaw(t *testing.T) raw {
+func (p place) startRaw(t *testing.T, policy execpolicy.DockerPolicy) raw {
 	t.Helper()
 	spec := p.spec()
 	spec.Supervisor = shellwire.Boot()
-	proc, err := p.policy().Spawn(t.Context(), spec)
+	proc, err := policy.Spawn(t.Context(), spec)
 	assert.NilError(t, err)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), ample)
@@ -42,15 +43,26 @@ func (p place) startRaw(t *testing.T) raw {
 	go io.Copy(io.Discard, proc.Stderr)
 	const prefix = "PREFIX7"
 	setup := shellwire.Setup{Prefix: prefix, Dir: proc.Scratch, Namespace: true, Worker: []string{"sh"}, Name: proc.Name}
-	w := raw{t, p, proc.Name, proc.Stdin, proc.Done, proc.Scratch}
-	w.send(string(setup.Text()) + string(shellwire.Next("first")) + string(shellwire.Unit{Script: "echo ready"}.Ops()))
-	out := bufio.NewReader(proc.Stdout)
-	line, err := out.ReadString('\n')
-	assert.NilError(t, err)
-	assert.Equal(t, line, "ready\n")
+	w := raw{t, p, proc.Name, proc.Stdin, bufio.NewReader(proc.Stdout), proc.Done}
+	w.send(string(setup.Text()))
+	w.run("first", "echo ready")
+	w.expect("ready")
 	proc.Answered()
-	go io.Copy(io.Discard, out)
 	return w
+}
+
+func (w raw) run(tag, script string) {
+	w.send(string(shellwire.Next(tag)) + string(shellwire.Unit{Script: script}.Ops()))
+}
+
+// expect reads what is printed up to a line.
+func (w raw) expect(line string) {
+	w.t.Helper()
+	for got := ""; got != line+"\n"; {
+		var err error
+		got, err = w.out.ReadString('\n')
+		assert.NilError(w.t, err, "%q", got)
+	}
 }
 
 func (w raw) send(ops string) {
@@ -84,7 +96,7 @@ func TestReaderOfATransfer(t *testing.T) {
 					"a piece":      string(shellwire.Upload("piece", 1000)),
 					"a small file": strings.SplitAfter(string(shellwire.Put("/tmp/small", "END", make([]byte, 1000), 0o600)), "\n")[0],
 				} {
-					w := p.startRaw(t)
+					w := p.startRaw(t, p.policy())
 					w.send(op + strings.Repeat("x", 500))
 					poll.WaitOn(t, func(poll.LogT) poll.Result {
 						if w.inside(readers+"echo $pid; done") == "" {
@@ -104,6 +116,44 @@ func TestReaderOfATransfer(t *testing.T) {
 						t.Fatalf("%s: process 1 waits for what was stopped", name)
 					}
 				}
+			})
+		}
+	})
+}
+
+// Where no process can be made for another shell, process 1 says so, by its end, and does not
+// try for long: it would miss the end of its stdin meanwhile. Bash tries for a quarter of a
+// minute by itself.
+func TestNoProcessForAnotherShell(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		for _, shell := range []string{"busybox", "dash", "bash"} {
+			t.Run(shell, func(t *testing.T) {
+				p := place{engine: e.Engine, labels: e.Labels, image: e.Derive(t, "ln -sf $(command -v "+shell+") /bin/sh")}
+				policy := p.policy()
+				policy.PidsLimit = 32
+				w := p.startRaw(t, policy)
+				w.run("bomb", `python3 -c '
+import os, time
+full = False
+while True:
+    try:
+        if os.fork() == 0: time.sleep(1000)
+    except OSError:
+        if not full: print("full", flush=True)
+        full = True' &`)
+				w.expect("full")
+				began := time.Now()
+				w.run("kill", "kill -9 $$")
+				w.expect("PREFIX7x1 137")
+				w.send(shellwire.StartWorker)
+				w.in.Close()
+				select {
+				case <-w.done:
+				case <-time.After(patience):
+					t.Fatal("process 1 does not end")
+				}
+				took := time.Since(began)
+				assert.Assert(t, took < 10*time.Second, "the end took %v", took)
 			})
 		}
 	})

@@ -7,6 +7,8 @@ still() { :; }
 tend() { :; }
 clock() { :; }
 attend() { ( "$@" ); }
+room() { :; }
+calm() { :; }
 begin() {
 	cf_hm=
 	gather unrun

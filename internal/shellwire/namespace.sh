@@ -3,22 +3,50 @@
 # Process 1 gets no signal from inside but those it handles. Busybox ash handles this one, by ending.
 trap '' INT
 finish() { exit 0; }
-freeze() { kill -STOP -1; }
-thaw() { kill -CONT -1; }
-cf_t=0 cf_v=0
+freeze() {
+	kill -STOP -1
+	cf_fz=1
+}
+thaw() {
+	kill -CONT -1
+	cf_fz=
+}
+cf_t=0 cf_v=0 cf_fz= cf_pm=
 # The newest process: the short way to tell, or the long one.
 cf_u=/proc/sys/kernel/ns_last_pid
 { read -r cf_v <$cf_u || cf_u=; } 2>/dev/null
-# How many processes there are in the container, if its own control group can be seen. To read from what may have been inherited there could
-# take for ever.
+# How many processes there are in the container, and may be, if its own control group can be seen. To read from what may have been inherited
+# there could take for ever.
 exec 3<&-
-for cf_x in /sys/fs/cgroup/pids/pids.current /sys/fs/cgroup/pids.current; do
-	{ read -r cf_a <$cf_x && exec 3<$cf_x; } 2>/dev/null
+for cf_x in /sys/fs/cgroup/pids/pids /sys/fs/cgroup/pids; do
+	{ read -r cf_a <$cf_x.current && exec 3<$cf_x.current && read -r cf_pm <$cf_x.max; } 2>/dev/null
 done
+# room makes sure that there is room for one more process, and calm undoes it. It is for bash,
+# which tries for a quarter of a minute to fork where there is none, and reads nothing
+# meanwhile. What fills the limit would take the room, if it were not stopped.
+case ${BASH_VERSION+bash}$cf_pm in
+bash[1-9]*)
+	room() {
+		kill -STOP -1
+		cf_j=0
+		while read -r cf_a <self/fd/3 && [ "$cf_a" -ge "$cf_pm" ]; do
+			cf_j=$((cf_j + 1))
+			[ $cf_j -lt 1000 ] || return 1
+			jobs >&2
+		done
+	}
+	calm() { [ -n "$cf_fz" ] || kill -CONT -1; }
+	;;
+*)
+	room() { :; }
+	calm() { :; }
+	;;
+esac
 # attend COMMAND: runs it in a process of its own, as which it must end, and waits. If somebody stops that process the session ends: this
 # shell would wait for ever, and miss the end of its stdin. Bash tells a stop like an end if it has job control; the others are woken by it.
 attend() {
 	if [ -n "$cf_once" ]; then
+		room || return 1
 		set -m
 		( "$@" )
 		cf_at=$?

@@ -20,11 +20,19 @@ cf_i=0 cf_in= cf_hm= cf_hp= cf_once=${BASH_VERSION+0000}
 cf_n='
 '
 
-# try COMMAND: runs it in the background. At the process limit a fork fails until the dead are gathered, and would end this shell. The living
-# may fill the limit too, and the end of stdin must not be missed: it gives up some time. Bash tries for a quarter of a minute by itself. What
-# is forked must not hold the event: the worker would take it for the next one, and run its unit again.
+# try COMMAND: runs it in the background. What is forked must not hold the event: the worker
+# would take it for the next one, and run its unit again.
 try() {
 	exec 1>&-
+	room && spawn "$@"
+	cf_j=$?
+	calm
+	return $cf_j
+}
+# spawn COMMAND: at the process limit a fork fails until the dead are gathered, and would end
+# this shell. The living may fill the limit too, and the end of stdin must not be missed: it
+# gives up some time. Bash has tried for long by then.
+spawn() {
 	cf_j=0
 	until command eval '( "$@" ) &'; do
 		jobs >&2
