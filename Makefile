@@ -19,7 +19,7 @@ attest:
 # What could not be tested here is told at the end.
 test:
 	@notes=$$(mktemp) && trap 'rm -f "$$notes"' EXIT && trap 'exit 130' INT TERM && status=0 && { \
-		COFFERDAM_LEFT_OUT=$$notes $(GO) test -p 2 -race -shuffle=on -timeout=40m $(TESTFLAGS) $(PACKAGES) || status=$$?; \
+		COFFERDAM_LEFT_OUT=$$notes $(GO) test -p 2 -race -shuffle=on -timeout=80m $(TESTFLAGS) $(PACKAGES) || status=$$?; \
 	} && sort -u "$$notes" | awk -F '\t' \
 		'{ tests[$$1] = tests[$$1] " " $$2 } END { for (why in tests) print "left out: " why ":" tests[why] }' | sort && exit $$status
 

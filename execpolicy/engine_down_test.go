@@ -110,7 +110,7 @@ func TestOneWatcher(t *testing.T) {
 		e.Set(fakeengine.Faults{Hang: []string{fakeengine.Every}})
 		limits := execpolicy.Limits{StartupTimeout: short, TerminationTimeout: time.Second}
 		var starts sync.WaitGroup
-		for range 8 {
+		for range 3 {
 			starts.Go(func() {
 				_, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", Limits: limits}, execpolicy.Spec{})
 				assert.Check(t, err != nil)
