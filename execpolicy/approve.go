@@ -134,7 +134,7 @@ func (c *conn) ask(ctx context.Context, cmd Command, stdin *spool) (*Result, err
 		what = cmd.Secrets.concealer()(what)
 	}
 	err = fmt.Errorf("%w: %s: %w", ErrRefused, c.conceal(what), err)
-	return &Result{Outcome: Refused, ExitCode: -1, Cause: err, Dir: c.conceal(c.dir), OOMBefore: c.oomKills, OOMAfter: -1}, nil
+	return &Result{Outcome: OutcomeRefused, ExitCode: -1, Cause: err, Dir: c.conceal(c.dir), OOMBefore: c.oomKills, OOMAfter: -1}, nil
 }
 
 // readGrace is how long a Read of the caller's that is under way may take when nobody

@@ -45,14 +45,14 @@ func TestApprove(t *testing.T) {
 			{execpolicy.Command{Script: "rm file" + strings.Repeat(" ", 94), Timeout: -1, Dir: "/nowhere", Stdin: strings.NewReader("x")}, "script of 101 bytes"},
 		} {
 			r := s.run(c.Command)
-			assert.Equal(t, r.Outcome, execpolicy.Refused)
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeRefused)
 			assert.Equal(t, r.Outcome.String(), "refused")
 			assert.ErrorIs(t, r.Cause, execpolicy.ErrRefused)
 			assert.ErrorIs(t, r.Cause, errPolicy)
 			assert.Equal(t, r.Text(), "Error: the command was refused: "+c.quoted+": no deletions today.")
 			assert.Equal(t, r.ExitCode, -1)
 			assert.Equal(t, r.Dir, "/tmp")
-			assert.Assert(t, r.Stdout == nil && r.Stderr == nil && r.Duration == 0 && r.Timeout == 0 && !r.Gone && !r.StateLost && r.Rung == 0)
+			assert.Assert(t, r.Stdout == nil && r.Stderr == nil && r.Duration == 0 && r.Timeout == 0 && !r.Gone && !r.StateLost && r.Escalation == 0)
 		}
 		assert.Equal(t, s.ok("echo $kept; ls"), "5\nfile")
 		assert.DeepEqual(t, asked, []string{"cd /tmp; kept=5; >file", "kept=6; rm file", "rm file", "rm file" + strings.Repeat(" ", 94), "echo $kept; ls"})
@@ -75,13 +75,13 @@ func TestApproveAndWhatIsNotACommand(t *testing.T) {
 		got, err := s.ReadFile(t.Context(), "/tmp/file", 100)
 		assert.NilError(t, err)
 		assert.Equal(t, string(got), "text")
-		assert.Equal(t, s.script("true").Outcome, execpolicy.Refused)
+		assert.Equal(t, s.script("true").Outcome, execpolicy.OutcomeRefused)
 		assert.ErrorContains(t, s.Close(), "exit code 3")
 
 		spec.Shutdown = nil
 		r, err := execpolicy.Run(t.Context(), p.policy(), spec, execpolicy.Command{Script: "true"})
 		assert.NilError(t, err)
-		assert.Equal(t, r.Outcome, execpolicy.Refused)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeRefused)
 	})
 }
 
@@ -96,7 +96,7 @@ func TestApproveTakesItsTime(t *testing.T) {
 				return nil
 			}))
 			r, err := s.Run(t.Context(), execpolicy.Command{Script: "true", Timeout: limit})
-			if err == nil && r.Outcome != execpolicy.Exited {
+			if err == nil && r.Outcome != execpolicy.OutcomeExited {
 				err = errors.New(r.Text())
 			}
 			return err
@@ -263,7 +263,7 @@ func ExampleSpec_approve() {
 		fmt.Println(err)
 		return
 	}
-	if r.Outcome == execpolicy.Refused {
+	if r.Outcome == execpolicy.OutcomeRefused {
 		fmt.Println(r.Render(execpolicy.RenderOptions{}))
 	}
 }

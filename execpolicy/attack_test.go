@@ -46,7 +46,7 @@ func TestWriters(t *testing.T) {
 			r = s.run(execpolicy.Command{Script: "echo a; echo b >&2", Stdout: both, Stderr: both, Timeout: limit})
 		})
 		// On a busy machine it may not have come to its end in that time.
-		if r.Outcome == execpolicy.Exited || limit > slack {
+		if r.Outcome == execpolicy.OutcomeExited || limit > slack {
 			assert.Equal(t, string(r.Stdout)+string(r.Stderr), "a\nb\n")
 			break
 		}
@@ -59,7 +59,7 @@ func TestWriters(t *testing.T) {
 			return both.Write(p)
 		})})
 		assert.ErrorIs(t, err, context.Canceled)
-		assert.Equal(t, r.Outcome, execpolicy.Canceled)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeCanceled)
 	})
 	close(both)
 
@@ -104,7 +104,7 @@ func TestDirectoriesWithHostileNames(t *testing.T) {
 	// Longer than any path a system call takes.
 	long := strings.Repeat("d", 200)
 	r := s.script("cd ..; i=0; while [ $i -lt 25 ]; do mkdir " + long + " && cd " + long + " || exit 1; i=$((i + 1)); done; echo $x")
-	assert.Equal(t, r.Outcome, execpolicy.Exited)
+	assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
 	assert.Equal(t, string(r.Stdout), "kept\n")
 }
 
@@ -158,7 +158,7 @@ func TestEngineThatHangs(t *testing.T) {
 	within(t, p.TerminationTimeout+slack, "a command", func() {
 		r, err := s.Run(t.Context(), execpolicy.Command{Script: "sleep 30", Timeout: 500 * time.Millisecond})
 		assert.ErrorIs(t, err, execpolicy.ErrStillThere)
-		assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 	})
 	within(t, p.TerminationTimeout+slack, "a start", func() {
 		p := p
@@ -186,7 +186,7 @@ func TestSessionLostWhileEngineHangs(t *testing.T) {
 		signalChild("--name="+s.Name(), syscall.SIGKILL)
 		<-c.done
 	})
-	assert.Equal(t, c.result.Outcome, execpolicy.SessionLost)
+	assert.Equal(t, c.result.Outcome, execpolicy.OutcomeSessionLost)
 	assert.ErrorIs(t, c.err, execpolicy.ErrStillThere)
 	e.Set(fakeengine.Faults{})
 	// It is removed as soon as the engine answers again.

@@ -102,7 +102,7 @@ func TestWhyItEndedWithACommand(t *testing.T) {
 			p.cli(t, "pause", s.Name())
 			r, err := s.Run(t.Context(), execpolicy.Command{Script: "sleep 4831", Timeout: short})
 			assert.NilError(t, err)
-			assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 		}, "the deadline has passed")
 	})
 }
@@ -139,7 +139,7 @@ func TestAnEarlierShortageEndsNothing(t *testing.T) {
 		s.ok("cp $(command -v busybox) /tmp")
 		r := s.script("/tmp/busybox dd if=/dev/zero of=/dev/null bs=150M count=1 2>/dev/null")
 		if p.engine.Kind == dockercli.Docker {
-			assert.Equal(t, r.Outcome, execpolicy.OOMKilled, r.Text())
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeOOMKilled, r.Text())
 			poll.WaitOn(t, func(poll.LogT) poll.Result {
 				if killed, err := p.engine.OOMKilled(t.Context(), s.Name(), time.Time{}); err != nil {
 					return poll.Error(err)
@@ -153,7 +153,7 @@ func TestAnEarlierShortageEndsNothing(t *testing.T) {
 		p.cli(t, "kill", s.Name())
 		<-running.done
 		assert.ErrorIs(t, running.err, execpolicy.ErrEnded)
-		assert.Equal(t, running.result.Outcome, execpolicy.SessionLost, "%v", running.err)
+		assert.Equal(t, running.result.Outcome, execpolicy.OutcomeSessionLost, "%v", running.err)
 		assert.Assert(t, !strings.Contains(running.err.Error(), "the kernel killed"), "%v", running.err)
 	})
 }

@@ -111,10 +111,10 @@ func ExampleResult() {
 		return
 	}
 	switch r.Outcome {
-	case execpolicy.Exited:
+	case execpolicy.OutcomeExited:
 		fmt.Println("exit code", r.ExitCode)
-	case execpolicy.TimedOut:
-		fmt.Println("it took", r.Rung, "to end it")
+	case execpolicy.OutcomeTimedOut:
+		fmt.Println("it took", r.Escalation, "to end it")
 	default:
 		fmt.Println(r.Outcome)
 	}
@@ -133,7 +133,7 @@ func ExampleStreamInfo() {
 }
 
 func ExampleOutcome() {
-	for o := execpolicy.Exited; o <= execpolicy.SessionLost; o++ {
+	for o := execpolicy.OutcomeExited; o <= execpolicy.OutcomeSessionLost; o++ {
 		fmt.Println(o)
 	}
 	// Output:
@@ -146,8 +146,8 @@ func ExampleOutcome() {
 	// session lost
 }
 
-func ExampleRung() {
-	for r := execpolicy.Rung(0); r <= execpolicy.RungContainer; r++ {
+func ExampleEscalation() {
+	for r := execpolicy.Escalation(0); r <= execpolicy.EscalationContainer; r++ {
 		fmt.Println(r)
 	}
 	// Output:

@@ -27,7 +27,7 @@ func (s session) timeout(script string) *execpolicy.Result {
 // timedOut checks the result of a command that had a short time.
 func (s session) timedOut(r *execpolicy.Result) *execpolicy.Result {
 	s.t.Helper()
-	assert.Equal(s.t, r.Outcome, execpolicy.TimedOut, r.Text())
+	assert.Equal(s.t, r.Outcome, execpolicy.OutcomeTimedOut, r.Text())
 	assert.Equal(s.t, r.ExitCode, -1)
 	assert.Equal(s.t, r.Text(), "Error: Command timed out after 0.1 seconds.")
 	return r
@@ -90,15 +90,15 @@ func (s session) canceled(cause error, c execpolicy.Command) func() (*execpolicy
 	}
 }
 
-// by says of a result that the command was ended by that rung, which costs the shell or not.
-func by(rung execpolicy.Rung) func(*execpolicy.Result) bool {
+// by says of a result that the command was ended by that step, which costs the shell or not.
+func by(step execpolicy.Escalation) func(*execpolicy.Result) bool {
 	return func(r *execpolicy.Result) bool {
-		return r.Rung == rung && r.StateLost == (rung >= execpolicy.RungWorker)
+		return r.Escalation == step && r.StateLost == (step >= execpolicy.EscalationShell)
 	}
 }
 
 // inside says of a result that ending the command did not take the container.
-func inside(r *execpolicy.Result) bool { return r.Rung < execpolicy.RungContainer }
+func inside(r *execpolicy.Result) bool { return r.Escalation < execpolicy.EscalationContainer }
 
 // unhurried calls f with a limit that has to pass in it, but only behind something else. If f returns an error the limit was too short for
 // that on a busy machine, and is doubled.
@@ -114,7 +114,7 @@ func unhurried(t *testing.T, limit time.Duration, f func(limit time.Duration) er
 var killCases = []conformanceCase{
 	{name: "3.2.4 3.3.2 3.4.20 3.4.21 D4 D25 D41 a timeout keeps output and state, and its program is gone", do: func(t *testing.T, s session) {
 		var name string
-		r := s.timedOut(s.until(by(execpolicy.RungTerm), func() { name = s.Name(); s.ok("kept=5") }, s.shortly("printf partial; echo e >&2; sleep 4711")))
+		r := s.timedOut(s.until(by(execpolicy.EscalationTerm), func() { name = s.Name(); s.ok("kept=5") }, s.shortly("printf partial; echo e >&2; sleep 4711")))
 		assert.Equal(t, string(r.Stdout), "partial")
 		// Some shells say that their child was terminated.
 		assert.Assert(t, strings.HasPrefix(string(r.Stderr), "e\n"))
@@ -123,12 +123,12 @@ var killCases = []conformanceCase{
 		assert.Equal(t, s.Name(), name)
 	}},
 	{name: "a program that ignores TERM is killed", do: func(t *testing.T, s session) {
-		s.timedOut(s.until(by(execpolicy.RungKill), func() { s.ok("kept=6") }, s.shortly("sh -c 'trap \"\" TERM; while :; do sleep 4712; done'")))
+		s.timedOut(s.until(by(execpolicy.EscalationKill), func() { s.ok("kept=6") }, s.shortly("sh -c 'trap \"\" TERM; while :; do sleep 4712; done'")))
 		s.gone("sleep 4712")
 		assert.Equal(t, s.ok("echo $kept"), "6")
 	}},
 	{name: "a loop of the shell itself costs the shell", do: func(t *testing.T, s session) {
-		s.timedOut(s.until(by(execpolicy.RungWorker), func() { s.ok(">/tmp/kept; lost=1") }, s.shortly("while :; do :; done")))
+		s.timedOut(s.until(by(execpolicy.EscalationShell), func() { s.ok(">/tmp/kept; lost=1") }, s.shortly("while :; do :; done")))
 		assert.Equal(t, s.ok("echo ${lost-lost}; ls /tmp/kept; pwd; echo $NUM"), "lost\n/tmp/kept\n/workspace\n42")
 	}},
 	{name: "a grandchild in a session of its own is killed", do: func(t *testing.T, s session) {
@@ -166,7 +166,7 @@ var killCases = []conformanceCase{
 	{name: "everything killed from inside", do: func(t *testing.T, s session) {
 		name := s.Name()
 		r := s.script("echo before; sh -c 'kill -9 -1; kill -9 $$'; sleep 4717")
-		assert.Equal(t, r.Outcome, execpolicy.Signaled)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeSignaled)
 		assert.Equal(t, r.Signal, 9)
 		assert.Assert(t, r.StateLost)
 		assert.Equal(t, r.Text(), "before\n\nKilled by signal 9.")
@@ -176,18 +176,18 @@ var killCases = []conformanceCase{
 	{name: "everything killed but the shell", do: func(t *testing.T, s session) {
 		s.ok("kept=5")
 		r := s.script("kill -9 -1")
-		assert.Equal(t, r.Outcome, execpolicy.Exited, r.Text())
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeExited, r.Text())
 		// Nobody would say how the shell ends, so the next command gets another, if what was killed has died by then. It is run, and
 		// once.
 		r = s.script("echo after${kept-}; echo run >>/tmp/runs")
-		assert.Equal(t, r.Outcome, execpolicy.Exited, r.Text())
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeExited, r.Text())
 		assert.Equal(t, string(r.Stdout), map[bool]string{true: "after\n", false: "after5\n"}[r.StateLost])
 		assert.Equal(t, s.ok("cat /tmp/runs"), "run")
 	}},
 	{name: "the shell killed by its own hand", do: func(t *testing.T, s session) {
 		r := s.script("kill -9 $$")
 		assert.Assert(t, r.StateLost)
-		assert.Assert(t, r.Outcome == execpolicy.Signaled || r.ExitCode == 137, r.Text())
+		assert.Assert(t, r.Outcome == execpolicy.OutcomeSignaled || r.ExitCode == 137, r.Text())
 		assert.Equal(t, s.ok("echo after"), "after")
 	}},
 	{name: "the shell's parent killed by its own hand", do: func(t *testing.T, s session) {
@@ -204,19 +204,19 @@ var killCases = []conformanceCase{
 	{name: "OutputLimit ends a flood", do: func(t *testing.T, s session) {
 		r := s.until(func(r *execpolicy.Result) bool { return !r.StateLost }, func() { s.ok("kept=7") },
 			s.command(execpolicy.Command{Script: "yes", OutputLimit: 100_000}))
-		assert.Equal(t, r.Outcome, execpolicy.OutputLimit)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeOutputLimit)
 		assert.Equal(t, r.ExitCode, -1)
 		assert.Assert(t, r.StdoutInfo.Bytes > 100_000)
 		assert.Assert(t, strings.HasSuffix(r.Text(), "\n\nEnded: too much output."))
 		s.gone("yes")
 		r = s.run(execpolicy.Command{Script: "printf '%0100d' 0; echo $kept >&2", OutputLimit: 102})
-		assert.Equal(t, r.Outcome, execpolicy.Exited)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
 		assert.Equal(t, string(r.Stderr), "7\n")
 	}},
 	{name: "a cancel ends the command and nothing else", do: func(t *testing.T, s session) {
 		cause := errors.New("the user has gone")
 		r := s.until(func(r *execpolicy.Result) bool { return !r.StateLost }, func() { s.ok("kept=8") }, s.canceled(cause, execpolicy.Command{Script: "echo begun; sleep 4718"}))
-		assert.Equal(t, r.Outcome, execpolicy.Canceled)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeCanceled)
 		assert.Equal(t, string(r.Stdout), "begun\n")
 		assert.Assert(t, strings.HasPrefix(r.Text(), "begun\n"))
 		assert.Assert(t, strings.HasSuffix(r.Text(), "\n\nCanceled."))
@@ -238,13 +238,13 @@ var killCases = []conformanceCase{
 			assert.ErrorIs(t, c.err, context.Canceled)
 			return c.result, nil
 		})
-		assert.Equal(t, r.Outcome, execpolicy.Canceled)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeCanceled)
 		assert.Equal(t, s.ok("[ ! -e /tmp/never ] && echo none"), "none")
 	}},
 	{name: "a writer that is stuck is left behind at the deadline", do: func(t *testing.T, s session) {
 		stuck := make(stuckWriter)
 		r := s.until(inside, nil, s.command(execpolicy.Command{Script: "yes", Stdout: stuck, Timeout: short}))
-		assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 		close(stuck)
 		assert.Equal(t, s.ok("echo next"), "next")
 	}},
@@ -254,7 +254,7 @@ var killCases = []conformanceCase{
 		r, err := s.Run(t.Context(), execpolicy.Command{Script: "echo out", Stdout: broken})
 		assert.ErrorIs(t, err, errBroken)
 		assert.Equal(t, string(r.Stdout), "out\n")
-		assert.Equal(t, r.Outcome, execpolicy.Exited)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
 	}},
 }
 
@@ -291,19 +291,19 @@ func oldMarks(t *testing.T, s session) {
 		"the next one's start": `printf '%sb%s\n' $prefix $tag; printf '%sb%s\n' $prefix $tag >&2`,
 	} {
 		r := s.script(read + script + "; sleep 0.01; echo after; (exit 7)")
-		assert.Equal(t, r.Outcome, execpolicy.Exited, name)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeExited, name)
 		assert.Equal(t, r.ExitCode, 7, name)
 		assert.Assert(t, strings.HasSuffix(string(r.Stdout), "after\n"), "%s: %q", name, r.Stdout)
 	}
 	// One whose own mark is forged goes on while the next one is sent.
 	s.script(read + `printf '%se%s 0 /%s\n' $prefix $tag $prefix; printf '%se%s\n' $prefix $tag >&2; sleep 0.2`)
 	r := s.script(strings.Repeat("echo line >>/tmp/forged\n", 100))
-	assert.Equal(t, r.Outcome, execpolicy.Exited, r.Text())
+	assert.Equal(t, r.Outcome, execpolicy.OutcomeExited, r.Text())
 	assert.Equal(t, r.ExitCode, 0, r.Text())
 	assert.Assert(t, !r.StateLost)
 	assert.Equal(t, s.ok("wc -l </tmp/forged; rm /tmp/forged"), "100")
 	assert.Equal(t, s.ok("echo next"), "next")
 	// One that has said on one stream that its shell is dead ends as soon as the other tells its end.
 	r = s.script(read + `printf '%se%s 0 /%s\n%sx1 0\n' $prefix $tag $prefix $prefix; sleep 0.05`)
-	assert.Assert(t, r.Outcome != execpolicy.TimedOut, r.Text())
+	assert.Assert(t, r.Outcome != execpolicy.OutcomeTimedOut, r.Text())
 }

@@ -142,7 +142,7 @@ var sessionCases = []placeCase{
 		assert.NilError(t, s.Close())
 		<-c.done
 		assert.ErrorIs(t, c.err, execpolicy.ErrClosed)
-		assert.Equal(t, c.result.Outcome, execpolicy.Canceled)
+		assert.Equal(t, c.result.Outcome, execpolicy.OutcomeCanceled)
 		assert.Equal(t, string(c.result.Stdout), "begun\n")
 		<-ended
 		// Run after Close, and everything else.
@@ -166,7 +166,7 @@ var sessionCases = []placeCase{
 		assert.NilError(t, p.engine.Remove(t.Context(), s.Name()))
 		<-c.done
 		assert.ErrorIs(t, c.err, execpolicy.ErrEnded, "%+v", c.result)
-		assert.Equal(t, c.result.Outcome, execpolicy.SessionLost)
+		assert.Equal(t, c.result.Outcome, execpolicy.OutcomeSessionLost)
 		assert.Equal(t, c.result.ExitCode, -1)
 		assert.Assert(t, c.result.StateLost)
 		assert.Equal(t, c.result.Text(), "begun\n\nThe session was lost.")
@@ -185,7 +185,7 @@ var sessionCases = []placeCase{
 		assert.NilError(t, client.Kill())
 		<-c.done
 		assert.ErrorIs(t, c.err, execpolicy.ErrEnded)
-		assert.Equal(t, c.result.Outcome, execpolicy.SessionLost)
+		assert.Equal(t, c.result.Outcome, execpolicy.OutcomeSessionLost)
 		<-s.Done()
 		assert.Assert(t, !strings.Contains(p.cli(t, "ps", "--all", "--format={{.Names}}"), name))
 	}},
@@ -315,7 +315,7 @@ var sessionCases = []placeCase{
 		for _, c := range []execpolicy.Command{{Argv: []string{"sh", "-c", script}}, {Script: script}} {
 			r, err := execpolicy.Run(t.Context(), p.policy(), p.spec(), c)
 			assert.NilError(t, err)
-			assert.Equal(t, r.Outcome, execpolicy.Exited)
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
 			assert.Equal(t, r.ExitCode, 5)
 			assert.Equal(t, r.StateLost, c.Script != "")
 			assert.Equal(t, r.Text(), "out\n\nExit code: 5")
@@ -343,7 +343,7 @@ var sessionCases = []placeCase{
 				"./busybox dd if=/dev/zero of=/dev/null bs=150M count=1",
 			Timeout: time.Minute,
 		})
-		assert.Equal(t, r.Outcome, execpolicy.OOMKilled, "%+v", r)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeOOMKilled, "%+v", r)
 		assert.Assert(t, r.OOMAfter > r.OOMBefore)
 		assert.Assert(t, strings.HasSuffix(r.Text(), "Killed: out of memory."))
 		// It is the kernel that chooses whom it kills.
@@ -352,7 +352,7 @@ var sessionCases = []placeCase{
 		}
 		// A kill by the program's own hand is none of the kernel's.
 		r = s.script("sh -c 'kill -9 $$'")
-		assert.Equal(t, r.Outcome, execpolicy.Exited)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
 		assert.Equal(t, r.ExitCode, 137)
 		assert.Equal(t, r.OOMAfter, r.OOMBefore)
 	}},
@@ -373,8 +373,8 @@ var sessionCases = []placeCase{
 		s := open(t, policy, spec)
 		s.ok("kept=5")
 		r := s.run(execpolicy.Command{Script: "b() { b | b & sleep 4727; }; b", Timeout: short})
-		assert.Assert(t, r.Outcome == execpolicy.TimedOut || r.Outcome == execpolicy.Exited, r.Text())
-		assert.Equal(t, r.ExitCode < 0, r.Outcome == execpolicy.TimedOut)
+		assert.Assert(t, r.Outcome == execpolicy.OutcomeTimedOut || r.Outcome == execpolicy.OutcomeExited, r.Text())
+		assert.Equal(t, r.ExitCode < 0, r.Outcome == execpolicy.OutcomeTimedOut)
 		lost := r.StateLost
 		wait(t, func() bool {
 			r := s.script("echo next")
@@ -382,7 +382,7 @@ var sessionCases = []placeCase{
 			return r.Text() == "next\n"
 		}, "the session does not answer")
 		// One that has ended by itself leaves its jobs behind.
-		if r.Outcome == execpolicy.TimedOut {
+		if r.Outcome == execpolicy.OutcomeTimedOut {
 			s.gone("sleep 4727")
 		}
 		for i := range 10 {

@@ -34,7 +34,7 @@ var shellCases = []conformanceCase{
 				c.Script = before + "echo one $LINENO\n" + "echo two \\\n$LINENO\ncofferdam_nosuch\necho last $LINENO\n"
 				n := strings.Count(before, "\n")
 				r := s.run(c)
-				assert.Assert(t, r.Outcome == execpolicy.Exited && r.ExitCode == 0, r.Text())
+				assert.Assert(t, r.Outcome == execpolicy.OutcomeExited && r.ExitCode == 0, r.Text())
 				if !bytes.HasPrefix(r.Stdout, []byte("one\n")) {
 					two := regexp.MustCompile(`two \d+`).ReplaceAll(r.Stdout, nil)
 					assert.Equal(t, string(two), fmt.Sprintf("one %d\n\nlast %d\n", n+1, n+5))
@@ -53,7 +53,7 @@ var shellCases = []conformanceCase{
 		wait(t, func() bool {
 			r := s.script("echo $LINENO\necho $LINENO")
 			assert.Equal(t, string(r.Stdout), want)
-			return r.LateBytes > 0
+			return r.BackgroundBytes > 0
 		}, "no job prints")
 		s.ok("kill $job; unset job")
 	}},
@@ -94,10 +94,10 @@ var shellCases = []conformanceCase{
 				r := s.run(c)
 				if n == 13 || n == 15 && bash {
 					// Of these some shells say nothing.
-					assert.Equal(t, r.Outcome, execpolicy.Exited, r.Text())
+					assert.Equal(t, r.Outcome, execpolicy.OutcomeExited, r.Text())
 					assert.Equal(t, r.ExitCode, 128+n)
 				} else {
-					assert.Equal(t, r.Outcome, execpolicy.Signaled, r.Text())
+					assert.Equal(t, r.Outcome, execpolicy.OutcomeSignaled, r.Text())
 					assert.Equal(t, r.Signal, n)
 					assert.Equal(t, r.ExitCode, -1)
 					assert.Assert(t, strings.HasSuffix(r.Text(), fmt.Sprintf("\n\nKilled by signal %d.", n)))
@@ -108,13 +108,13 @@ var shellCases = []conformanceCase{
 			}
 			c := execpolicy.Command{Argv: []string{"sh", "-c", fmt.Sprintf("exit %d", 128+n)}}
 			r := s.run(c)
-			assert.Equal(t, r.Outcome, execpolicy.Exited)
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
 			assert.Equal(t, r.ExitCode, 128+n)
 			assert.Equal(t, r.Signal, 0)
 			// It may be killed by a script of another shell, which is what the program is.
 			c.Argv[2] = "sh -c '" + fmt.Sprintf("kill -%d $$", n) + "' 2>/dev/null; exit $?"
 			r = s.run(c)
-			assert.Equal(t, r.Outcome, execpolicy.Exited)
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
 			assert.Equal(t, r.ExitCode, 128+n)
 		}
 		assert.Equal(t, s.ok("echo $kept; unset kept"), "5")
@@ -125,7 +125,7 @@ var shellCases = []conformanceCase{
 		s.ok("until [ -e sleeps ] && [ $(wc -l <sleeps) = 2 ]; do sleep 0.01; done")
 		jobs := strings.Fields(s.ok("echo $kept"))
 		r := s.run(execpolicy.Command{Argv: append([]string{"sh", "-c", "kill -9 \"$@\"; sleep 0.1; exit 139", "sh"}, jobs...)})
-		assert.Equal(t, r.Outcome, execpolicy.Exited, r.Text())
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeExited, r.Text())
 		assert.Equal(t, r.ExitCode, 139)
 		assert.Equal(t, string(r.Stdout)+string(r.Stderr), "")
 		s.ok("wait; unset kept")
@@ -144,7 +144,7 @@ var shellCases = []conformanceCase{
 				assert.Equal(t, string(r.Stdout), "out", "%s; %q: %+v", set, c.Argv[2], r)
 				assert.Equal(t, string(r.Stderr), "err", set)
 				assert.Assert(t, !r.StateLost, set)
-				assert.Equal(t, r.Outcome == execpolicy.TimedOut, c.Timeout > 0)
+				assert.Equal(t, r.Outcome == execpolicy.OutcomeTimedOut, c.Timeout > 0)
 			}
 			s.script("set +x +v +u +e +f; \\unalias -a")
 		}
@@ -155,7 +155,7 @@ var shellCases = []conformanceCase{
 		} {
 			c.Argv = []string{"cofferdam_nosuch", "a", "b"}
 			r := s.run(c)
-			assert.Equal(t, r.Outcome, execpolicy.Exited)
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
 			assert.Equal(t, r.ExitCode, 127)
 			assert.Assert(t, bytes.HasSuffix(r.Stderr, []byte(": cofferdam_nosuch: not found\n")), "%s", r.Stderr)
 			assert.Equal(t, bytes.Count(r.Stderr, []byte("\n")), 1)
@@ -214,7 +214,7 @@ func TestProgramAtTheProcessLimit(t *testing.T) {
 				s.ok("kept=5; ulimit -u 1 2>/dev/null || ulimit -p 1")
 				for _, stdin := range []io.Reader{nil, strings.NewReader("in\n")} {
 					r := s.run(execpolicy.Command{Argv: []string{"true"}, Stdin: stdin})
-					assert.Equal(t, r.Outcome, execpolicy.Exited, r.Text())
+					assert.Equal(t, r.Outcome, execpolicy.OutcomeExited, r.Text())
 					assert.Assert(t, r.ExitCode > 0 && r.ExitCode < 128, r.Text())
 					assert.Assert(t, bytes.Contains(r.Stderr, []byte("fork")), r.Text())
 					assert.Assert(t, !r.StateLost)

@@ -36,7 +36,7 @@ func (c conformanceCase) run(t *testing.T, s session) {
 		return
 	}
 	r := s.script(c.script)
-	assert.Equal(t, r.Outcome, execpolicy.Exited, r.Text())
+	assert.Equal(t, r.Outcome, execpolicy.OutcomeExited, r.Text())
 	if c.code < 0 {
 		assert.Assert(t, r.ExitCode > 0)
 	} else {
@@ -127,12 +127,12 @@ var protocolCases = []conformanceCase{
 	{name: "3.4.5 D12 here-document", script: "cat <<E\nhello\nE", out: "hello\n"},
 	{name: "3.4.5 D12 open here-document", do: func(t *testing.T, s session) {
 		r := s.script("cat <<E\nhello")
-		assert.Equal(t, r.Outcome, execpolicy.Exited)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
 		assert.Equal(t, s.ok("echo next"), "next")
 	}},
 	{name: "3.4.6 D12 trailing backslash", do: func(t *testing.T, s session) {
 		r := s.script(`echo a\`)
-		assert.Equal(t, r.Outcome, execpolicy.Exited)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
 		assert.Equal(t, s.ok("echo next"), "next")
 	}},
 	{name: "D12 syntax error", script: "for", out: "*", err: "*", code: -1},
@@ -166,7 +166,7 @@ var protocolCases = []conformanceCase{
 	{name: "D6 exit codes are the command's", do: func(t *testing.T, s session) {
 		for _, code := range []string{"124", "125", "126", "127", "137", "143", "255"} {
 			r := s.script("echo 'Error response from daemon: No such container' >&2; (exit " + code + ")")
-			assert.Equal(t, r.Outcome, execpolicy.Exited)
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
 			assert.Equal(t, r.Text(), "[stderr] Error response from daemon: No such container\n\nExit code: "+code)
 		}
 	}},
@@ -212,7 +212,7 @@ var outputCases = []conformanceCase{
 		r := s.script("i=0; while [ $i -lt 3000 ]; do echo error $i; i=$((i+1)); done >&2")
 		assert.Equal(t, r.StderrInfo.Lines, int64(3000))
 		assert.Assert(t, strings.HasSuffix(string(r.Stderr), "error 2999\n"))
-		assert.Equal(t, s.script("true").LateBytes, int64(0))
+		assert.Equal(t, s.script("true").BackgroundBytes, int64(0))
 	}},
 	{name: "D27 streams are apart", script: "echo '[stderr] fake'; echo real >&2", out: "[stderr] fake\n", err: "real\n"},
 	{name: "reads and writes of a command wait", do: func(t *testing.T, s session) {
@@ -239,18 +239,18 @@ var outputCases = []conformanceCase{
 	}},
 	{name: "3.4.16 D1 D20 a background flood between commands is bounded and counted", do: func(t *testing.T, s session) {
 		s.ok("yes flood & flood=$!")
-		wait(t, func() bool { return s.script(":").LateBytes > 0 }, "nothing of the flood was counted")
+		wait(t, func() bool { return s.script(":").BackgroundBytes > 0 }, "nothing of the flood was counted")
 		r := s.script(`kill $flood; wait $flood; echo end`)
 		assert.Assert(t, strings.HasSuffix(string(r.Stdout), "end\n"))
 		// What it had printed before it died may still come.
-		wait(t, func() bool { r := s.script(":"); return r.LateBytes == 0 && len(r.Stdout) == 0 }, "the flood goes on")
+		wait(t, func() bool { r := s.script(":"); return r.BackgroundBytes == 0 && len(r.Stdout) == 0 }, "the flood goes on")
 	}},
 	{name: "D19 late output is attributed or counted once", do: func(t *testing.T, s session) {
 		s.ok("rm -f go leaked; (while [ ! -e go ]; do sleep 0.01; done; echo LEAK; >leaked) & :")
 		var seen int64
 		count := func(r *execpolicy.Result) string {
 			out := string(r.Stdout)
-			seen += r.LateBytes + int64(strings.Count(out, "LEAK\n"))*int64(len("LEAK\n"))
+			seen += r.BackgroundBytes + int64(strings.Count(out, "LEAK\n"))*int64(len("LEAK\n"))
 			return strings.ReplaceAll(out, "LEAK\n", "")
 		}
 		count(s.script(">go"))
@@ -369,7 +369,7 @@ var commandCases = []conformanceCase{
 			go func() {
 				// Its clock starts when its turn has come.
 				r, err := s.Run(t.Context(), execpolicy.Command{Script: "echo second", Timeout: limit})
-				if err == nil && (r.Outcome != execpolicy.Exited || string(r.Stdout) != "second\n") {
+				if err == nil && (r.Outcome != execpolicy.OutcomeExited || string(r.Stdout) != "second\n") {
 					err = errors.New(r.Text())
 				}
 				second <- err

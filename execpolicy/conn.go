@@ -52,7 +52,7 @@ type conn struct {
 
 	// Of what is under way, for its record.
 	in, out  int64     // bytes
-	left     time.Time // when the ladder must be done, if it was climbed
+	left     time.Time // when the escalation must be done, if there was one
 	recorded bool      // it has its record
 
 	known atomic.Pointer[known]                                     // of all secrets that were ever given to the session; nil if there are none
@@ -64,19 +64,19 @@ type conn struct {
 type reply struct {
 	mark     shellwire.Mark
 	cause    error // why it was ended; nil if it ended by itself
-	rung     Rung
+	step     Escalation
 	unsent   bool      // it was ended before the supervisor had it
 	died     bool      // the worker ended
 	lost     bool      // the container ended
 	endErr   error     // what is not known to be gone
 	gone     bool      // nothing is left of it
-	left     time.Time // when the ladder must be done, if it was climbed, or the end of a lost container
+	left     time.Time // when the escalation must be done, if there was one, or the end of a lost container
 	oomAfter int       // -1 if it was not looked up
 }
 
 var errEarly = errors.New("the process ended before its shell answered")
 
-// The rungs of the ladder on which a command is ended wait this long, or less if [Limits.TerminationTimeout] is short.
+// The steps of the escalation that ends a command wait this long, or less if [Limits.TerminationTimeout] is short.
 const (
 	// termGrace is for a program that cleans up on SIGTERM.
 	termGrace = 250 * time.Millisecond
@@ -382,9 +382,9 @@ func (c *conn) script(ctx context.Context, kind, script string, deadline, left t
 }
 
 // tell has what happens recorded. It waits for nobody.
-func (c *conn) tell(kind EventKind, rung Rung, err error) {
+func (c *conn) tell(kind EventKind, step Escalation, err error) {
 	if c.audit != nil {
-		c.audit.tell(c, kind, rung, err)
+		c.audit.tell(c, kind, step, err)
 	}
 }
 
@@ -466,7 +466,7 @@ func (c *conn) exchange(ctx context.Context, deadline, left time.Time, items []i
 		r.gone = gone
 		r.died = r.died || l.died
 		if l.lost {
-			r.lost, r.rung, r.endErr, r.gone = true, l.rung, l.endErr, l.gone
+			r.lost, r.step, r.endErr, r.gone = true, l.step, l.endErr, l.gone
 		}
 		if gone || l.lost || l.cause != nil || time.Until(r.left) < pause {
 			return r
@@ -475,7 +475,7 @@ func (c *conn) exchange(ctx context.Context, deadline, left time.Time, items []i
 	}
 }
 
-// exchangeBy is exchange without the last pass. If left is not zero, it bounds the ladder.
+// exchangeBy is exchange without the last pass. If left is not zero, it bounds the escalation.
 func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items []item, out, errOut *sink) (r reply) {
 	r.oomAfter = -1
 	ends := &marks{events: make(chan event, 8), enough: make(chan struct{}, 1)}
@@ -509,8 +509,8 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 	pause := firstTick
 	tick := time.NewTimer(pause)
 	defer tick.Stop()
-	var rung <-chan time.Time // the current one has had its time
-	var read time.Time        // until then it may wait behind what was sent before
+	var stepEnd <-chan time.Time // the current one has had its time
+	var read time.Time           // until then it may wait behind what was sent before
 
 	// done takes what has come, and reports whether it ends the command.
 	done := func() bool {
@@ -532,37 +532,37 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 			}
 			seen[i] = true
 			// A worker that is being killed does not have the last word on its command.
-			if seen[0] && seen[1] && (r.rung < RungWorker || r.died) {
+			if seen[0] && seen[1] && (r.step < EscalationShell || r.died) {
 				return true
 			}
 		}
 		return false
 	}
-	climb := func() {
+	escalate := func() {
 		grace := func(d time.Duration) <-chan time.Time { return time.After(min(d, c.limits.TerminationTimeout/8)) }
 		switch {
-		case r.rung == 0:
-			r.rung = RungTerm
+		case r.step == 0:
+			r.step = EscalationTerm
 			c.queue.sendUrgent(shellwire.Terminate)
 			if c.proc.OwnPIDNamespace {
-				rung = grace(termGrace)
+				stepEnd = grace(termGrace)
 			} else {
-				// The next rung costs the session.
-				rung = grace(workerGrace)
+				// The next step costs the session.
+				stepEnd = grace(workerGrace)
 			}
-		case r.rung == RungTerm && c.proc.OwnPIDNamespace:
-			r.rung = RungKill
+		case r.step == EscalationTerm && c.proc.OwnPIDNamespace:
+			r.step = EscalationKill
 			c.queue.sendUrgent(shellwire.Kill)
-			rung = grace(killGrace)
-		case r.rung == RungKill:
-			r.rung = RungWorker
+			stepEnd = grace(killGrace)
+		case r.step == EscalationKill:
+			r.step = EscalationShell
 			c.queue.sendUrgent(shellwire.KillWorker)
-			rung = grace(workerGrace)
+			stepEnd = grace(workerGrace)
 		default:
-			r.rung = RungContainer
-			rung = nil
+			r.step = EscalationContainer
+			stepEnd = nil
 		}
-		c.tell(EventKill, r.rung, r.cause)
+		c.tell(EventKill, r.step, r.cause)
 	}
 	stopped := func(cause error) {
 		r.cause = cause
@@ -577,10 +577,10 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 		case c.queue.withdraw():
 			r.unsent, r.gone = true, true
 		case cause == ErrExpired, cause == ErrClosed && !c.orderly:
-			r.rung = RungContainer
-			c.tell(EventKill, r.rung, cause)
+			r.step = EscalationContainer
+			c.tell(EventKill, r.step, cause)
 		default:
-			climb()
+			escalate()
 		}
 	}
 	for {
@@ -606,11 +606,11 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 			stopped(ErrTimeout)
 		case <-canceled:
 			stopped(context.Cause(ctx))
-		case <-rung:
+		case <-stepEnd:
 			if !c.queue.idle() && time.Now().Before(read) {
-				rung = time.After(time.Millisecond)
+				stepEnd = time.After(time.Millisecond)
 			} else {
-				climb()
+				escalate()
 			}
 		case <-tick.C:
 			if c.queue.idle() {
@@ -622,7 +622,7 @@ func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items [
 		if r.unsent {
 			return r
 		}
-		if r.rung == RungContainer {
+		if r.step == EscalationContainer {
 			c.lose(&r, time.Until(left))
 			return r
 		}
@@ -635,8 +635,8 @@ func (c *conn) lose(r *reply, within time.Duration) {
 	c.why.by(r.cause)
 	r.endErr = c.end(within)
 	r.gone = r.endErr == nil
-	if r.rung == RungContainer && c.forced {
-		r.rung = RungRemoved
+	if r.step == EscalationContainer && c.forced {
+		r.step = EscalationRemoval
 	}
 }
 
@@ -686,7 +686,7 @@ func (c *conn) end(within time.Duration) (err error) {
 	case <-c.over:
 	case <-time.After(min(lifelineGrace, within/4)):
 		c.forced = true
-		c.tell(EventKill, RungRemoved, nil)
+		c.tell(EventKill, EscalationRemoval, nil)
 	}
 	c.diagnose()
 	if c.proc.Kill != nil {

@@ -113,7 +113,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		Env:       map[string]string{"HOME": "/tmp"},
 		ExitCode:  func() int { return c.client.State().ExitCode() },
 		Diagnose:  c.diagnose,
-		Mend:      func(ctx context.Context, cause error) error { return p.pull(ctx, e, cause) },
+		Recover:   func(ctx context.Context, cause error) error { return p.pull(ctx, e, cause) },
 		OOMKilled: c.oomKilled,
 	}, nil
 }

@@ -75,11 +75,11 @@ type ending struct {
 }
 
 var endings = []ending{
-	{"deadline", execpolicy.Canceled, context.DeadlineExceeded},
-	{"cancel", execpolicy.Canceled, context.Canceled},
-	{"cause", execpolicy.Canceled, errGone},
-	{timeout, execpolicy.TimedOut, nil},
-	{"close", execpolicy.Canceled, execpolicy.ErrClosed},
+	{"deadline", execpolicy.OutcomeCanceled, context.DeadlineExceeded},
+	{"cancel", execpolicy.OutcomeCanceled, context.Canceled},
+	{"cause", execpolicy.OutcomeCanceled, errGone},
+	{timeout, execpolicy.OutcomeTimedOut, nil},
+	{"close", execpolicy.OutcomeCanceled, execpolicy.ErrClosed},
 }
 
 const timeout = "timeout" // the policy's, or the command's own
@@ -268,7 +268,7 @@ func (p place) standStill(t *testing.T, e ending, after time.Duration) (sent boo
 		t.Fatal(err)
 	}
 	assert.Equal(t, r.Outcome, e.outcome)
-	assert.Equal(t, r.Rung, execpolicy.RungRemoved)
+	assert.Equal(t, r.Escalation, execpolicy.EscalationRemoval)
 	assert.Assert(t, r.StateLost)
 	if e.err == nil {
 		assert.NilError(t, err)
@@ -508,7 +508,7 @@ func TestStartupIsNotTheCommandsAlone(t *testing.T) {
 	assert.Assert(t, s.script("exit 3").StateLost)
 	for try := 1; ; try++ {
 		r, err := s.Run(t.Context(), execpolicy.Command{Script: "echo hi", Timeout: time.Second / 2})
-		if err == nil && r.Outcome == execpolicy.Exited {
+		if err == nil && r.Outcome == execpolicy.OutcomeExited {
 			assert.Equal(t, string(r.Stdout), "hi\n")
 			break
 		}
@@ -517,7 +517,7 @@ func TestStartupIsNotTheCommandsAlone(t *testing.T) {
 	}
 	// The longest timeout is one that never passes.
 	r := s.run(execpolicy.Command{Script: "echo hi; sleep 0.1", Timeout: math.MaxInt64})
-	assert.Equal(t, r.Outcome, execpolicy.Exited)
+	assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
 	assert.Assert(t, s.script("exit 3").StateLost)
 	r = s.run(execpolicy.Command{Script: "echo hi", Timeout: math.MaxInt64})
 	assert.Equal(t, string(r.Stdout), "hi\n")

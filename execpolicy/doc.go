@@ -54,7 +54,7 @@
 //
 // A secret that is given to a command is given to its session: what ran before may wait for it, in a background job or in a shell function,
 // it stands in /proc/PID/environ, and what a command leaves in files stays there. What is in files that are read, and what they and those
-// in an archive are named, is not redacted: it is the caller's, who has [Session.Conceal]. So are the errors of the caller's functions.
+// in an archive are named, is not redacted: it is the caller's, who has [Session.Redact]. So are the errors of the caller's functions.
 // What packages codeblock and python return as a value is redacted.
 //
 // # Files

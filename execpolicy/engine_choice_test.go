@@ -138,7 +138,7 @@ func TestPodmanService(t *testing.T) {
 				assert.ErrorIs(t, err, errors.ErrUnsupported)
 				r, err := s.Run(t.Context(), execpolicy.Command{Script: "trap : TERM; while :; do :; done", Timeout: time.Second / 2})
 				assert.NilError(t, err)
-				assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+				assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 				assert.Equal(t, s.ok("echo again"), "again")
 				assert.NilError(t, s.Close())
 			})

@@ -172,7 +172,7 @@ var ownEngineCases = []struct {
 			e.resume(t)
 		}
 		assert.ErrorIs(t, c.err, execpolicy.ErrStillThere)
-		assert.Equal(t, c.result.Outcome, execpolicy.TimedOut)
+		assert.Equal(t, c.result.Outcome, execpolicy.OutcomeTimedOut)
 		assert.Equal(t, string(c.result.Stdout), "begun\n")
 		assert.Assert(t, c.result.StateLost && !c.result.Gone)
 		within(t, slack, "Run", func() {
@@ -200,7 +200,7 @@ var ownEngineCases = []struct {
 		})
 		assert.ErrorIs(t, c.err, cause)
 		assert.ErrorIs(t, c.err, execpolicy.ErrStillThere)
-		assert.Equal(t, c.result.Outcome, execpolicy.Canceled)
+		assert.Equal(t, c.result.Outcome, execpolicy.OutcomeCanceled)
 		e.resume(t)
 	}},
 	{"1 MiB of stdin while the engine hangs", func(t *testing.T, e ownEngine) {
@@ -209,7 +209,7 @@ var ownEngineCases = []struct {
 		within(t, short+prompt, "Run", func() {
 			r, err := s.Run(t.Context(), execpolicy.Command{Script: "wc -c", Stdin: strings.NewReader(strings.Repeat("x", 1<<20)), Timeout: short})
 			assert.NilError(t, err)
-			assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 		})
 		e.resume(t)
 		// The command was never sent.
@@ -242,7 +242,7 @@ var ownEngineCases = []struct {
 		within(t, stopping+slack, "Close", func() { assert.ErrorIs(t, s.Close(), execpolicy.ErrStillThere) })
 		<-c.done
 		assert.ErrorIs(t, c.err, execpolicy.ErrClosed)
-		assert.Equal(t, c.result.Outcome, execpolicy.Canceled)
+		assert.Equal(t, c.result.Outcome, execpolicy.OutcomeCanceled)
 		e.resume(t)
 	}},
 	{"a pull that hangs", func(t *testing.T, e ownEngine) {
@@ -273,7 +273,7 @@ var ownEngineCases = []struct {
 		within(t, stopping+slack, "Run", func() { <-c.done })
 		assert.ErrorIs(t, c.err, execpolicy.ErrEnded)
 		assert.ErrorIs(t, c.err, execpolicy.ErrStillThere)
-		assert.Equal(t, c.result.Outcome, execpolicy.SessionLost)
+		assert.Equal(t, c.result.Outcome, execpolicy.OutcomeSessionLost)
 		assert.Equal(t, string(c.result.Stdout), "begun\n")
 		assert.Assert(t, !c.result.Gone)
 		within(t, stopping+slack, "Start", func() {
@@ -319,7 +319,7 @@ var ownEngineCases = []struct {
 		assert.NilError(t, e.Restart(t.Context()))
 		<-c.done
 		assert.ErrorIs(t, c.err, execpolicy.ErrEnded)
-		assert.Equal(t, c.result.Outcome, execpolicy.SessionLost)
+		assert.Equal(t, c.result.Outcome, execpolicy.OutcomeSessionLost)
 		assert.NilError(t, s.Close())
 	}},
 	// Only the guard can remove these.
@@ -341,8 +341,8 @@ type pausedPull struct {
 func (p pausedPull) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
 	proc, err := p.Policy.Spawn(ctx, spec)
 	if err == nil {
-		mend := proc.Mend
-		proc.Mend = func(ctx context.Context, cause error) error {
+		mend := proc.Recover
+		proc.Recover = func(ctx context.Context, cause error) error {
 			p.before()
 			return mend(ctx, cause)
 		}

@@ -37,7 +37,7 @@ const (
 	EventTransfer EventKind = "transfer"
 	// EventTransferred comes behind each EventTransfer: Of, Duration, In, Out, Error.
 	EventTransferred EventKind = "transferred"
-	// EventKill comes with each rung of the ladder on which a command or a transfer is ended: Rung, Cause. What it is of is the last one
+	// EventKill comes with each step of the escalation that ends a command or a transfer: Escalation, Cause. What it is of is the last one
 	// that has no result yet. One of [RungRemoved] is of the session.
 	EventKill EventKind = "kill"
 	// EventEnd comes when the session has ended, for whatever reason: Duration of its life, Gone, and Error, which says what is not
@@ -81,7 +81,7 @@ type Event struct {
 	// These are a [Result]'s. OOMBefore and OOMAfter are -1 if they are not known.
 	Outcome             Outcome
 	ExitCode, Signal    int
-	Rung                Rung
+	Escalation          Escalation
 	Cause               string
 	OOMBefore, OOMAfter int
 	Gone                bool
@@ -108,7 +108,7 @@ type Auditor interface {
 	Spawn(ctx context.Context, e *dockercli.Engine, name string, argv []string) error
 
 	session() Auditor
-	tell(c *conn, kind EventKind, rung Rung, err error)
+	tell(c *conn, kind EventKind, step Escalation, err error)
 	await(ctx context.Context, c *conn, kind EventKind, err error) error
 	run(ctx context.Context, cancel context.CancelCauseFunc, c *conn, cmd Command) (*Result, error)
 	script(ctx context.Context, c *conn, kind, script string, deadline, left time.Time) error
@@ -322,7 +322,7 @@ func (a *auditor) Spawn(ctx context.Context, e *dockercli.Engine, name string, a
 }
 
 // tell records what nobody waits for, with its error or its cause.
-func (a *auditor) tell(c *conn, kind EventKind, rung Rung, err error) {
+func (a *auditor) tell(c *conn, kind EventKind, step Escalation, err error) {
 	e := c.event(kind)
 	switch {
 	case kind == EventEnd:
@@ -344,13 +344,13 @@ func (a *auditor) tell(c *conn, kind EventKind, rung Rung, err error) {
 			a.mu.Unlock()
 		}
 		return
-	case rung == RungRemoved:
-		e.Rung, e.Cause = rung, text(a.because(context.Cause(c.life)))
-	case rung == RungContainer:
+	case step == EscalationRemoval:
+		e.Escalation, e.Cause = step, text(a.because(context.Cause(c.life)))
+	case step == EscalationContainer:
 		a.because(err)
 		fallthrough
 	default:
-		e.Rung, e.Cause = rung, text(err)
+		e.Escalation, e.Cause = step, text(err)
 	}
 	a.post(c.plain(e), nil)
 }
@@ -435,7 +435,7 @@ func (a *auditor) script(ctx context.Context, c *conn, kind, script string, dead
 	err := c.script(ctx, kind, script, deadline, by)
 	var res *Result
 	if err == nil {
-		res = &Result{Outcome: Exited, Duration: time.Since(e.Time), OOMBefore: -1, OOMAfter: -1}
+		res = &Result{Outcome: OutcomeExited, Duration: time.Since(e.Time), OOMBefore: -1, OOMAfter: -1}
 	}
 	return a.finish(c, e, EventResult, res, err)
 }
@@ -456,7 +456,7 @@ func (a *auditor) finish(c *conn, of *Event, kind EventKind, res *Result, err er
 	e.Of, e.Duration, e.In, e.Out, e.Error = of.Seq, e.Time.Sub(of.Time), c.in, c.out, text(err)
 	if res != nil {
 		e.Outcome, e.ExitCode, e.Signal, e.Duration = res.Outcome, res.ExitCode, res.Signal, res.Duration
-		e.Rung, e.Cause, e.OOMBefore, e.OOMAfter, e.Gone = res.Rung, text(res.Cause), res.OOMBefore, res.OOMAfter, res.Gone
+		e.Escalation, e.Cause, e.OOMBefore, e.OOMAfter, e.Gone = res.Escalation, text(res.Cause), res.OOMBefore, res.OOMAfter, res.Gone
 	}
 	timeout := c.patience(c.left)
 	if e.Of == 0 {

@@ -90,8 +90,8 @@ func (s *Session) MkdirAll(ctx context.Context, name string, perm fs.FileMode) e
 // [Limits.MaxTreeEntries], and each name is one element of a path, which comes once and need
 // not be UTF-8. An error is a [*fs.PathError]. It wraps [ErrTooLarge] if there are more, and
 // ENOTDIR if it is no directory; the package's documentation has the others.
-func (s *Session) ReadDir(ctx context.Context, name string) ([]Entry, error) {
-	var entries []Entry
+func (s *Session) ReadDir(ctx context.Context, name string) ([]TreeEntry, error) {
+	var entries []TreeEntry
 	err := s.transfer(ctx, "readdir", name, func(t *transfer) error {
 		dir := t.word(name + "/.")
 		out := &listing{limit: t.c.limits.MaxTreeEntries, stop: t.cancel}
@@ -116,8 +116,8 @@ func (s *Session) ReadDir(ctx context.Context, name string) ([]Entry, error) {
 // session began, wherever its shell is now. The image needs stat.
 //
 // An error is a [*fs.PathError]; the package's documentation says what it wraps.
-func (s *Session) Stat(ctx context.Context, name string) (Entry, error) {
-	var e Entry
+func (s *Session) Stat(ctx context.Context, name string) (TreeEntry, error) {
+	var e TreeEntry
 	err := s.transfer(ctx, "stat", name, func(t *transfer) error {
 		// The supervisor has a function of that name.
 		told, err := t.run("cf_j=$(command stat -L -c '%f %s %Y' " + t.word(name) + ") || return 1")
@@ -128,7 +128,7 @@ func (s *Session) Stat(ctx context.Context, name string) (Entry, error) {
 		return err
 	})
 	if err != nil {
-		return Entry{}, err
+		return TreeEntry{}, err
 	}
 	return e, nil
 }
@@ -251,8 +251,8 @@ var errListing = fmt.Errorf("%w: what the image's stat says makes no sense", Err
 
 // parseListing reads lines of what parseStat reads, each with " ./" and a name behind it, and
 // sorts them. A name may hold newlines, and what looks like a line, but no slash.
-func parseListing(text string) ([]Entry, error) {
-	entries := make([]Entry, 0, strings.Count(text, "/"))
+func parseListing(text string) ([]TreeEntry, error) {
+	entries := make([]TreeEntry, 0, strings.Count(text, "/"))
 	seen := make(map[string]bool, cap(entries))
 	for text != "" {
 		facts, rest, ok := strings.Cut(text, " ./")
@@ -274,25 +274,25 @@ func parseListing(text string) ([]Entry, error) {
 		seen[e.Name] = true
 		entries = append(entries, e)
 	}
-	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(entries, func(a, b TreeEntry) int { return strings.Compare(a.Name, b.Name) })
 	return entries, nil
 }
 
 // parseStat reads the mode, in hexadecimal digits and as Linux has it, the size and the time of
 // the last change in seconds.
-func parseStat(text string) (Entry, error) {
+func parseStat(text string) (TreeEntry, error) {
 	fields := strings.Split(text, " ")
 	if len(fields) != 3 {
-		return Entry{}, fmt.Errorf("%w: %.200q", errListing, text)
+		return TreeEntry{}, fmt.Errorf("%w: %.200q", errListing, text)
 	}
 	mode, err1 := strconv.ParseUint(fields[0], 16, 16)
 	size, err2 := strconv.ParseUint(fields[1], 10, 63)
 	seconds, err3 := strconv.ParseInt(fields[2], 10, 64)
 	kind, known := kinds[mode&0xf000]
 	if err1 != nil || err2 != nil || err3 != nil || !known {
-		return Entry{}, fmt.Errorf("%w: %.200q", errListing, text)
+		return TreeEntry{}, fmt.Errorf("%w: %.200q", errListing, text)
 	}
-	e := Entry{Mode: kind | fs.FileMode(mode)&fs.ModePerm, ModTime: time.Unix(seconds, 0)}
+	e := TreeEntry{Mode: kind | fs.FileMode(mode)&fs.ModePerm, ModTime: time.Unix(seconds, 0)}
 	if kind == 0 {
 		e.Size = int64(size)
 	}

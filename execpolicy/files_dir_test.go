@@ -146,7 +146,7 @@ var dirCases = []conformanceCase{
 			"ln dir/file dir/hard; chmod 1751 dir/sub; touch -d '2023-11-14 22:13:20' dir/file")
 		entries, err := s.ReadDir(ctx, "dir")
 		assert.NilError(t, err)
-		want := []execpolicy.Entry{
+		want := []execpolicy.TreeEntry{
 			{Name: "dangling", Mode: fs.ModeSymlink | 0o777}, {Name: "dirlink", Mode: fs.ModeSymlink | 0o777}, {Name: "fifo", Mode: fs.ModeNamedPipe | 0o644},
 			{Name: "file", Mode: 0o640, Size: 5}, {Name: "hard", Mode: 0o640, Size: 5}, {Name: "link", Mode: fs.ModeSymlink | 0o777}, {Name: "sub", Mode: fs.ModeDir | 0o751},
 		}
@@ -176,7 +176,7 @@ var dirCases = []conformanceCase{
 	{name: "what is there is described", do: func(t *testing.T, s session) {
 		ctx := t.Context()
 		s.ok("mkdir -p dir/sub; printf 12345 >dir/file; chmod 604 dir/file; ln -s file dir/link; ln -s nowhere dir/dangling; mkfifo dir/fifo; ln -s dir dirlink")
-		for name, want := range map[string]execpolicy.Entry{
+		for name, want := range map[string]execpolicy.TreeEntry{
 			"dir/file": {Name: "file", Mode: 0o604, Size: 5}, "dir/link": {Name: "link", Mode: 0o604, Size: 5}, "dir": {Name: "dir", Mode: fs.ModeDir | 0o755},
 			"dir/": {Name: "dir", Mode: fs.ModeDir | 0o755}, "dir/.": {Name: ".", Mode: fs.ModeDir | 0o755}, "dir/fifo": {Name: "fifo", Mode: fs.ModeNamedPipe | 0o644},
 			"dirlink": {Name: "dirlink", Mode: fs.ModeDir | 0o755}, "/dev/null": {Name: "null", Mode: fs.ModeDevice | fs.ModeCharDevice | 0o666},

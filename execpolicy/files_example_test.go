@@ -54,7 +54,7 @@ func ExampleSession_WriteFiles() {
 	fmt.Println(err)
 }
 
-func ExampleEntry() {
+func ExampleTreeEntry() {
 	ctx := context.Background()
 	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{}, execpolicy.Spec{})
 	if err != nil {
@@ -63,7 +63,7 @@ func ExampleEntry() {
 	}
 	defer s.Close()
 	var bytes int64
-	err = s.Walk(ctx, "/usr/lib", func(e execpolicy.Entry, _ io.Reader) error {
+	err = s.Walk(ctx, "/usr/lib", func(e execpolicy.TreeEntry, _ io.Reader) error {
 		if e.Mode.IsRegular() {
 			bytes += e.Size
 		}

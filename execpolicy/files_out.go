@@ -68,8 +68,8 @@ func (s *Session) CopyOutTo(ctx context.Context, name string, root *os.Root) err
 	return s.copyOut(ctx, name, x.extract, func() error { return x.place(ctx) })
 }
 
-// An Entry is something in a tree inside: a file, a directory, a link or a special file.
-type Entry struct {
+// A TreeEntry is something in a tree inside: a file, a directory, a link or a special file.
+type TreeEntry struct {
 	// Name is relative to the tree, with slashes; of [Session.ReadDir] and [Session.Stat] it is one
 	// element. [fs.ValidPath] accepts it, unless it is not UTF-8.
 	Name string
@@ -91,7 +91,7 @@ type Entry struct {
 // What the image's tar says is not believed, but it can leave out, make up and change what it likes: no name leads out of the tree, none
 // comes twice, and no more come than [Limits.MaxTreeEntries]. [Limits.MaxTreeBytes] is how much visit may read of all files together.
 // Errors are those of [Session.CopyOut].
-func (s *Session) Walk(ctx context.Context, name string, visit func(e Entry, content io.Reader) error) error {
+func (s *Session) Walk(ctx context.Context, name string, visit func(e TreeEntry, content io.Reader) error) error {
 	return s.copyOut(ctx, name, func(r *tarball.Reader) error {
 		content := &portion{r: r, limit: r.Limits.Bytes}
 		r.Limits.Bytes, r.All = -1, true
@@ -101,7 +101,7 @@ func (s *Session) Walk(ctx context.Context, name string, visit func(e Entry, con
 				return nil
 			}
 			if err == nil && h.Name != "." {
-				e := Entry{Name: h.Name, Mode: h.Other | h.Perm, Size: h.Size, ModTime: h.ModTime}
+				e := TreeEntry{Name: h.Name, Mode: h.Other | h.Perm, Size: h.Size, ModTime: h.ModTime}
 				if h.Dir {
 					e.Mode |= fs.ModeDir
 				}

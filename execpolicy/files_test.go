@@ -230,21 +230,21 @@ var fileCases = []conformanceCase{
 var onlyInside = []conformanceCase{
 	{name: "a flood of background jobs on both streams", do: func(t *testing.T, s session) {
 		s.ok("yes & yes >&2 & (while :; do echo x >noise; done) &")
-		wait(t, func() bool { return s.script(":").LateBytes > 0 }, "there is no flood")
+		wait(t, func() bool { return s.script(":").BackgroundBytes > 0 }, "there is no flood")
 		data := noise(3 << 20)
 		s.write("file", data, 0o644)
 		assert.Assert(t, bytes.Equal(s.read("file"), data))
 		assert.Equal(t, string(s.read("/proc/self/comm"))[:2], "dd")
 		s.ok("kill $(jobs -p); wait; rm -f file noise")
-		wait(t, func() bool { return s.script(":").LateBytes == 0 }, "the flood goes on")
+		wait(t, func() bool { return s.script(":").BackgroundBytes == 0 }, "the flood goes on")
 	}},
 	{name: "what jobs print beside a transfer is counted", do: func(t *testing.T, s session) {
 		s.script(":")
 		s.ok("(while [ ! -e go ]; do sleep 0.01; done; echo LATE; >printed) & :")
 		s.write("go", nil, 0o644)
 		wait(t, func() bool { _, err := s.ReadFile(t.Context(), "printed", 0); return err == nil }, "the job does not go on")
-		assert.Equal(t, s.script(":").LateBytes, int64(len("LATE\n")))
-		assert.Equal(t, s.script("rm -f go printed").LateBytes, int64(0))
+		assert.Equal(t, s.script(":").BackgroundBytes, int64(len("LATE\n")))
+		assert.Equal(t, s.script("rm -f go printed").BackgroundBytes, int64(0))
 	}},
 	{name: "jobs that plant fifos, links and directories wherever they can", do: func(t *testing.T, s session) {
 		s.ok(`>other; for dir in /.cofferdam "$PWD"; do (while :; do for f in "$dir"/i[A-Z2-7]* "$dir"/.cofferdam-*; do

@@ -208,7 +208,7 @@ var treeCases = []conformanceCase{
 			`>"$(printf 'tree/\377')"; chmod 640 tree/sub/file`)
 		seen := map[string]fs.FileMode{}
 		names := 0
-		err := s.Walk(t.Context(), "tree", func(e execpolicy.Entry, content io.Reader) error {
+		err := s.Walk(t.Context(), "tree", func(e execpolicy.TreeEntry, content io.Reader) error {
 			seen[e.Name] = e.Mode
 			data := ""
 			if e.Name != "large" {
@@ -235,19 +235,22 @@ var treeCases = []conformanceCase{
 
 		enough := errors.New("enough")
 		calls := 0
-		err = s.Walk(t.Context(), "tree", func(execpolicy.Entry, io.Reader) error { calls++; return enough })
+		err = s.Walk(t.Context(), "tree", func(execpolicy.TreeEntry, io.Reader) error { calls++; return enough })
 		assert.ErrorIs(t, err, enough)
 		assert.Equal(t, calls, 1)
-		err = s.Walk(t.Context(), "tree", func(_ execpolicy.Entry, content io.Reader) error { _, err := io.Copy(io.Discard, content); return err })
+		err = s.Walk(t.Context(), "tree", func(_ execpolicy.TreeEntry, content io.Reader) error {
+			_, err := io.Copy(io.Discard, content)
+			return err
+		})
 		assert.ErrorIs(t, err, execpolicy.ErrTooLarge)
-		one := execpolicy.Entry{}
-		assert.NilError(t, s.Walk(t.Context(), "tree/sub/file", func(e execpolicy.Entry, _ io.Reader) error { one = e; return nil }))
+		one := execpolicy.TreeEntry{}
+		assert.NilError(t, s.Walk(t.Context(), "tree/sub/file", func(e execpolicy.TreeEntry, _ io.Reader) error { one = e; return nil }))
 		assert.Equal(t, one.Name, "file")
 		assert.ErrorIs(t, s.Walk(t.Context(), "tree/none", nil), fs.ErrNotExist)
 
 		// Whoever waits is told when the time is over.
 		ctx, cancel := context.WithCancel(t.Context())
-		err = s.Walk(ctx, "tree", func(e execpolicy.Entry, content io.Reader) error {
+		err = s.Walk(ctx, "tree", func(e execpolicy.TreeEntry, content io.Reader) error {
 			cancel()
 			_, err := io.Copy(io.Discard, content)
 			return err

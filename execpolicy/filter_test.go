@@ -71,14 +71,14 @@ func TestFilter(t *testing.T) {
 		t.Run("a command that is ended", func(t *testing.T) {
 			s := session{s.Session, t}
 			r := s.until(func(r *execpolicy.Result) bool { return inside(r) && len(r.Stdout) > 0 }, nil, s.shortly("printf 'user@example.com'; sleep 4901"))
-			assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 			assert.Equal(t, string(r.Stdout), "[REDACTED_EMAIL]")
 		})
 		t.Run("the output limit counts what is printed", func(t *testing.T) {
 			s := session{s.Session, t}
 			// A line that does not end is held.
 			r := s.run(execpolicy.Command{Script: "printf %01000d 0; sleep 4902", OutputLimit: 999})
-			assert.Equal(t, r.Outcome, execpolicy.OutputLimit)
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeOutputLimit)
 			assert.Equal(t, r.StdoutInfo.Bytes, int64(1000))
 		})
 		t.Run("a background job while no command runs", func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestFilterBlocks(t *testing.T) {
 				assert.Assert(t, errors.As(err, &blocked))
 				assert.Equal(t, blocked.Type, "email")
 				assert.Equal(t, err.Error(), "output blocked: detected email")
-				assert.Equal(t, r.Outcome, execpolicy.Exited)
+				assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
 				assert.Equal(t, r.ExitCode, 3)
 				assert.Equal(t, r.Text(), "Output blocked: detected email.")
 				assert.Assert(t, r.Stdout == nil && r.Stderr == nil)
@@ -211,7 +211,7 @@ func TestFilterBeforeAWriterThatIsStuck(t *testing.T) {
 				assert.NilError(t, s.Restart(t.Context()))
 			}
 			r, err := s.Run(t.Context(), execpolicy.Command{Script: "head -c 300000 /dev/zero", Stdout: stuck, Timeout: limit})
-			if err == nil && r.Outcome != execpolicy.Exited {
+			if err == nil && r.Outcome != execpolicy.OutcomeExited {
 				err = errors.New(r.Text())
 			}
 			if err == nil {
@@ -226,7 +226,7 @@ func TestFilterBeforeAWriterThatIsStuck(t *testing.T) {
 		r, err := s.Run(t.Context(), execpolicy.Command{Script: "head -c 300000 /dev/zero", Stdout: &out})
 		assert.NilError(t, err)
 		assert.Equal(t, out.Len(), 300000)
-		assert.Equal(t, r.Outcome, execpolicy.Exited)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
 		for _, c := range closed {
 			<-c
 		}

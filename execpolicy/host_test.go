@@ -80,7 +80,7 @@ func hostCases() []conformanceCase {
 			assert.Equal(t, info.Mode().Perm(), os.FileMode(0o700))
 		}},
 		{name: "a timeout ends the group and keeps the state", do: func(t *testing.T, s session) {
-			r := s.byRung(execpolicy.RungTerm, "kept=5", "echo begun; sleep 4731 & sleep 4732")
+			r := s.byStep(execpolicy.EscalationTerm, "kept=5", "echo begun; sleep 4731 & sleep 4732")
 			assert.Assert(t, !r.StateLost)
 			assert.Equal(t, s.ok("echo $kept"), "5")
 			noProcess(t, "sleep 4731")
@@ -96,16 +96,16 @@ func hostCases() []conformanceCase {
 	return slices.Concat(cases, outputCases, shellCases)
 }
 
-// byRung runs a script to its deadline, which is to be ended on that rung when it has said that it has begun. On a busy machine the deadline
-// may come before that, and the end after the rung's time: then what was before is made again, and the script has more time.
-func (s session) byRung(want execpolicy.Rung, before, script string) *execpolicy.Result {
+// byStep runs a script to its deadline, which is to be ended on that step when it has said that it has begun. On a busy machine the deadline
+// may come before that, and the end after the step's time: then what was before is made again, and the script has more time.
+func (s session) byStep(want execpolicy.Escalation, before, script string) *execpolicy.Result {
 	s.t.Helper()
 	limit := short / 2
-	begun := func(r *execpolicy.Result) bool { return r.Rung == want && string(r.Stdout) == "begun\n" }
+	begun := func(r *execpolicy.Result) bool { return r.Escalation == want && string(r.Stdout) == "begun\n" }
 	return s.until(begun, func() { s.ok(before) }, func() (*execpolicy.Result, error) {
 		limit = min(2*limit, 4*time.Second)
 		r := s.run(execpolicy.Command{Script: script, Timeout: limit})
-		assert.Equal(s.t, r.Outcome, execpolicy.TimedOut, r.Text())
+		assert.Equal(s.t, r.Outcome, execpolicy.OutcomeTimedOut, r.Text())
 		assert.Equal(s.t, r.ExitCode, -1)
 		return r, nil
 	})
@@ -140,7 +140,7 @@ func TestHostLimitsAreInForceBeforeTheCommandStarts(t *testing.T) {
 		assert.Equal(t, len(regexp.MustCompile(`(?m)^Max address space +536870912 +536870912 +bytes`).FindAllString(limits, -1)), 2, limits)
 		// 128 and the number of SIGXCPU or SIGKILL: the kernel's own.
 		r := s.script("sh -c 'while :; do :; done'")
-		assert.Equal(t, r.Outcome, execpolicy.Exited)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
 		assert.Assert(t, r.ExitCode == 128+int(syscall.SIGXCPU) || r.ExitCode == 128+int(syscall.SIGKILL), r.Text())
 		assert.Equal(t, s.ok("echo next"), "next")
 		r = s.script("dd if=/dev/zero of=/dev/null bs=600M count=1")
@@ -195,7 +195,7 @@ func TestHostCommandThatIgnoresTermEndsWithItsSession(t *testing.T) {
 	canary(t)
 	policy := execpolicy.HostPolicy{Limits: hostLimits}
 	s := open(t, policy, execpolicy.Spec{})
-	r := s.byRung(execpolicy.RungContainer, ":", "sh -c 'trap \"\" TERM; echo begun; while :; do sleep 4736; done'")
+	r := s.byStep(execpolicy.EscalationContainer, ":", "sh -c 'trap \"\" TERM; echo begun; while :; do sleep 4736; done'")
 	assert.Assert(t, r.StateLost)
 	noProcess(t, "sleep 4736")
 	<-s.Done()
@@ -260,7 +260,7 @@ func TestHostSupervisorHoldsNoKillButOfItsGroup(t *testing.T) {
 	r := &recorder{Policy: execpolicy.HostPolicy{Limits: hostLimits}}
 	s := open(t, r, execpolicy.Spec{})
 	s.ok("true")
-	s.byRung(execpolicy.RungTerm, ":", "echo begun; sleep 4737")
+	s.byStep(execpolicy.EscalationTerm, ":", "echo begun; sleep 4737")
 	s.script("exit 3")
 	s.ok("true")
 	assert.NilError(t, s.Close())
@@ -293,7 +293,7 @@ func TestContainerInTheHostsNamespaceSignalsItsGroupOnly(t *testing.T) {
 		r := &recorder{Policy: policy}
 		s := open(t, r, p.spec())
 		assert.Assert(t, s.ok("echo $$") != "1")
-		s.byRung(execpolicy.RungTerm, ":", "echo begun; sleep 4738")
+		s.byStep(execpolicy.EscalationTerm, ":", "echo begun; sleep 4738")
 		s.ok("true")
 		assert.NilError(t, s.Close())
 		r.signalsItsGroupOnly(t)

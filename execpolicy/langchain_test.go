@@ -181,13 +181,13 @@ var langchainCases = []struct {
 			assert.ErrorIs(t, err, execpolicy.ErrInvalid, name)
 		}
 	}},
-	{"names of outcomes and rungs", func(t *testing.T) {
+	{"names of outcomes and steps", func(t *testing.T) {
 		assert.Equal(t, execpolicy.Outcome(0).String(), "unknown")
-		assert.Equal(t, execpolicy.SessionLost.String(), "session lost")
+		assert.Equal(t, execpolicy.OutcomeSessionLost.String(), "session lost")
 		assert.Equal(t, execpolicy.Outcome(99).String(), "unknown")
-		assert.Equal(t, execpolicy.Rung(0).String(), "none")
-		assert.Equal(t, execpolicy.RungContainer.String(), "container")
-		assert.Equal(t, execpolicy.Rung(-1).String(), "unknown")
+		assert.Equal(t, execpolicy.Escalation(0).String(), "none")
+		assert.Equal(t, execpolicy.EscalationContainer.String(), "container")
+		assert.Equal(t, execpolicy.Escalation(-1).String(), "unknown")
 	}},
 	{"D5 an engine that fails says why", func(t *testing.T) {
 		for words, class := range map[string]error{
@@ -209,7 +209,7 @@ var langchainCases = []struct {
 			r := s.script("echo out; echo err >&2")
 			assert.Equal(t, string(r.Stdout), "out\n")
 			assert.Equal(t, string(r.Stderr), "err\n")
-			assert.Equal(t, r.LateBytes, int64(0))
+			assert.Equal(t, r.BackgroundBytes, int64(0))
 			assert.Assert(t, strings.Contains(progress.String(), execpolicy.DefaultImage), progress.String())
 			assert.NilError(t, s.Close())
 		}

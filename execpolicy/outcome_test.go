@@ -30,21 +30,21 @@ var precedence = []struct {
 	when, evidence string
 	fits           func(e end) bool
 }{
-	{execpolicy.TimedOut, "TimedOut", "the library ended the command at its deadline", "`Cause`, `Timeout`, `Rung`, `Gone`",
+	{execpolicy.OutcomeTimedOut, "OutcomeTimedOut", "the library ended the command at its deadline", "`Cause`, `Timeout`, `Escalation`, `Gone`",
 		func(e end) bool { return e.cause == execpolicy.ErrTimeout }},
-	{execpolicy.OutputLimit, "OutputLimit", "the library ended it because it had printed too much", "`Cause`, the streams' counts, `Rung`, `Gone`",
+	{execpolicy.OutcomeOutputLimit, "OutcomeOutputLimit", "the library ended it because it had printed too much", "`Cause`, the streams' counts, `Escalation`, `Gone`",
 		func(e end) bool { return e.cause == execpolicy.ErrOutputLimit }},
-	{execpolicy.Canceled, "Canceled", "the library ended it because its context ended, its session was closed or had lived its time", "`Cause` (whose cancel), `Rung`, `Gone`",
+	{execpolicy.OutcomeCanceled, "OutcomeCanceled", "the library ended it because its context ended, its session was closed or had lived its time", "`Cause` (whose cancel), `Escalation`, `Gone`",
 		func(e end) bool { return e.cause != nil }},
-	{execpolicy.OOMKilled, "OOMKilled", "it was killed (exit code 137, or with its shell or container), and the kernel had killed for memory meanwhile", "`OOMBefore`, `OOMAfter`, or docker's events",
+	{execpolicy.OutcomeOOMKilled, "OutcomeOOMKilled", "it was killed (exit code 137, or with its shell or container), and the kernel had killed for memory meanwhile", "`OOMBefore`, `OOMAfter`, or docker's events",
 		func(e end) bool { return e.killed() && e.oom }},
-	{execpolicy.SessionLost, "SessionLost", "its container ended under it", "the client's exit status in the error, `Gone`",
+	{execpolicy.OutcomeSessionLost, "OutcomeSessionLost", "its container ended under it", "the client's exit status in the error, `Gone`",
 		func(e end) bool { return e.lost }},
-	{execpolicy.Signaled, "Signaled", "a signal killed its program, if it has an Argv, or its shell and the process that watches that", "`Signal`, `OOMBefore`, `OOMAfter`",
+	{execpolicy.OutcomeSignaled, "OutcomeSignaled", "a signal killed its program, if it has an Argv, or its shell and the process that watches that", "`Signal`, `OOMBefore`, `OOMAfter`",
 		func(e end) bool { return e.status < 0 || e.signal > 0 }},
-	{execpolicy.Refused, "Refused", "the session's Approve refused it, and nothing of it ran", "`Cause` (the reason)",
+	{execpolicy.OutcomeRefused, "OutcomeRefused", "the session's Approve refused it, and nothing of it ran", "`Cause` (the reason)",
 		func(end) bool { return false }}, // of one that has ended
-	{execpolicy.Exited, "Exited", "it ended by itself, whatever its exit code (124 to 137 too) and whatever it printed", "`ExitCode`, `OOMBefore`, `OOMAfter`",
+	{execpolicy.OutcomeExited, "OutcomeExited", "it ended by itself, whatever its exit code (124 to 137 too) and whatever it printed", "`ExitCode`, `OOMBefore`, `OOMAfter`",
 		func(end) bool { return true }},
 }
 
@@ -90,29 +90,29 @@ func TestEvidence(t *testing.T) {
 			command execpolicy.Command
 			outcome execpolicy.Outcome
 			cause   error
-			rung    execpolicy.Rung
+			step    execpolicy.Escalation
 		}{
-			{"ends by itself", execpolicy.Command{Script: "true"}, execpolicy.Exited, nil, 0},
-			{"exits at its deadline", execpolicy.Command{Script: "trap 'exit 0' TERM; sleep 4801", Timeout: short}, execpolicy.TimedOut, execpolicy.ErrTimeout, execpolicy.RungTerm},
+			{"ends by itself", execpolicy.Command{Script: "true"}, execpolicy.OutcomeExited, nil, 0},
+			{"exits at its deadline", execpolicy.Command{Script: "trap 'exit 0' TERM; sleep 4801", Timeout: short}, execpolicy.OutcomeTimedOut, execpolicy.ErrTimeout, execpolicy.EscalationTerm},
 			{"kills its shell at its deadline", execpolicy.Command{Script: "trap 'kill -9 $$' TERM; sleep 4802", Timeout: short},
-				execpolicy.TimedOut, execpolicy.ErrTimeout, execpolicy.RungTerm},
-			{"prints too much", execpolicy.Command{Script: "yes", OutputLimit: 1000}, execpolicy.OutputLimit, execpolicy.ErrOutputLimit, execpolicy.RungTerm},
+				execpolicy.OutcomeTimedOut, execpolicy.ErrTimeout, execpolicy.EscalationTerm},
+			{"prints too much", execpolicy.Command{Script: "yes", OutputLimit: 1000}, execpolicy.OutcomeOutputLimit, execpolicy.ErrOutputLimit, execpolicy.EscalationTerm},
 			{"ignores SIGTERM", execpolicy.Command{Argv: []string{"sh", "-c", "trap '' TERM; while :; do sleep 4803; done"}, Timeout: short},
-				execpolicy.TimedOut, execpolicy.ErrTimeout, execpolicy.RungKill},
+				execpolicy.OutcomeTimedOut, execpolicy.ErrTimeout, execpolicy.EscalationKill},
 			{"loops in its shell", execpolicy.Command{Script: "trap '' TERM; while :; do :; done", Timeout: short},
-				execpolicy.TimedOut, execpolicy.ErrTimeout, execpolicy.RungWorker},
-			{"kills its shell and what watches that", execpolicy.Command{Script: "kill -9 $PPID $$"}, execpolicy.Signaled, nil, 0},
+				execpolicy.OutcomeTimedOut, execpolicy.ErrTimeout, execpolicy.EscalationShell},
+			{"kills its shell and what watches that", execpolicy.Command{Script: "kill -9 $PPID $$"}, execpolicy.OutcomeSignaled, nil, 0},
 			// Nobody could tell it from exit 137.
-			{"kills its shell", execpolicy.Command{Script: "kill -9 $$"}, execpolicy.Exited, nil, 0},
+			{"kills its shell", execpolicy.Command{Script: "kill -9 $$"}, execpolicy.OutcomeExited, nil, 0},
 			{"leaves a daemon at its deadline", execpolicy.Command{Script: "(trap '' TERM; setsid sleep 4804 &); sleep 4804", Timeout: short},
-				execpolicy.TimedOut, execpolicy.ErrTimeout, execpolicy.RungTerm},
+				execpolicy.OutcomeTimedOut, execpolicy.ErrTimeout, execpolicy.EscalationTerm},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				s := session{s.Session, t}
-				r := s.until(func(r *execpolicy.Result) bool { return r.Rung == c.rung && (r.ExitCode == 0 || r.OOMAfter >= 0) }, nil, s.command(c.command))
+				r := s.until(func(r *execpolicy.Result) bool { return r.Escalation == c.step && (r.ExitCode == 0 || r.OOMAfter >= 0) }, nil, s.command(c.command))
 				assert.Equal(t, r.Outcome, c.outcome)
 				assert.Equal(t, r.Cause, c.cause)
-				assert.Equal(t, r.Rung, c.rung)
+				assert.Equal(t, r.Escalation, c.step)
 				assert.Equal(t, r.Gone, c.cause != nil)
 				assert.Equal(t, r.OOMBefore, 0)
 				if r.ExitCode != 0 {
@@ -142,7 +142,7 @@ func TestEvidenceUnderAFlood(t *testing.T) {
 					s.ok("yes & one=$!; yes >&2 & two=$!")
 				}
 			}, s.shortly("sleep 4805"))
-			assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 			assert.Assert(t, r.Gone)
 			assert.Equal(t, r.OOMAfter, 0)
 			assert.Equal(t, s.script("kill -0 $one && kill -0 $two").ExitCode, 0)
@@ -174,10 +174,10 @@ func TestEvidenceOfTheContainersEnd(t *testing.T) {
 			assert.NilError(t, s.Close())
 			<-c.done
 			assert.ErrorIs(t, c.err, execpolicy.ErrClosed)
-			assert.Equal(t, c.result.Outcome, execpolicy.Canceled)
+			assert.Equal(t, c.result.Outcome, execpolicy.OutcomeCanceled)
 			assert.Equal(t, c.result.Cause, execpolicy.ErrClosed)
 			// An engine under load may be too slow for the lifeline's second.
-			assert.Assert(t, c.result.Rung == execpolicy.RungContainer || c.result.Rung == execpolicy.RungRemoved, "%v", c.result.Rung)
+			assert.Assert(t, c.result.Escalation == execpolicy.EscalationContainer || c.result.Escalation == execpolicy.EscalationRemoval, "%v", c.result.Escalation)
 			assert.Assert(t, c.result.Gone && c.result.StateLost)
 		})
 		t.Run("removed by somebody", func(t *testing.T) {
@@ -187,9 +187,9 @@ func TestEvidenceOfTheContainersEnd(t *testing.T) {
 			p.cli(t, "kill", s.Name())
 			<-c.done
 			assert.ErrorIs(t, c.err, execpolicy.ErrEnded)
-			assert.Equal(t, c.result.Outcome, execpolicy.SessionLost)
+			assert.Equal(t, c.result.Outcome, execpolicy.OutcomeSessionLost)
 			assert.Equal(t, c.result.Cause, nil)
-			assert.Equal(t, c.result.Rung, execpolicy.Rung(0))
+			assert.Equal(t, c.result.Escalation, execpolicy.Escalation(0))
 			assert.Assert(t, c.result.Gone && c.result.StateLost)
 		})
 		t.Run("lived its time", func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestEvidenceOfTheContainersEnd(t *testing.T) {
 				if r == nil || string(r.Stdout) != "begun\n" {
 					return err
 				}
-				assert.Equal(t, r.Outcome, execpolicy.Canceled)
+				assert.Equal(t, r.Outcome, execpolicy.OutcomeCanceled)
 				assert.Equal(t, r.Cause, execpolicy.ErrExpired)
 				assert.Assert(t, r.Gone)
 				<-s.Done()
@@ -245,8 +245,8 @@ func TestEvidenceOfTheContainersEnd(t *testing.T) {
 			p.cli(t, "pause", s.Name())
 			r, err := s.Run(t.Context(), execpolicy.Command{Script: "sleep 4814", Timeout: short})
 			assert.NilError(t, err)
-			assert.Equal(t, r.Outcome, execpolicy.TimedOut)
-			assert.Equal(t, r.Rung, execpolicy.RungRemoved)
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
+			assert.Equal(t, r.Escalation, execpolicy.EscalationRemoval)
 			assert.Assert(t, r.Gone && r.StateLost)
 		})
 	})
@@ -265,24 +265,24 @@ func TestEvidenceOfMemory(t *testing.T) {
 		const eat = "/tmp/busybox head -c 90000000 /dev/zero | /tmp/busybox tail -c 80000000 >/dev/null"
 		// The kernel chooses whom it is told to choose first. The command lives on: a part of it is gone.
 		r := s.run(execpolicy.Command{Script: "(echo 1000 >/proc/self/oom_score_adj; " + eat + ") 2>/dev/null; exec 2>/dev/null; echo lives; (exit 3)"})
-		assert.Equal(t, r.Outcome, execpolicy.Exited, "%+v", r)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeExited, "%+v", r)
 		assert.Equal(t, r.ExitCode, 3)
 		assert.Equal(t, string(r.Stdout), "lives\n")
 		assert.Assert(t, r.OOMBefore == 0 && r.OOMAfter > 0, "%+v", r)
 		// Now the counter is not zero, and another one that kills itself is still told from that.
 		before := r.OOMAfter
 		r = s.run(execpolicy.Command{Script: "sh -c 'kill -9 $$'"})
-		assert.Equal(t, r.Outcome, execpolicy.Exited)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
 		assert.Equal(t, r.ExitCode, 137)
 		assert.Assert(t, r.OOMBefore == before && r.OOMAfter == before, "%+v", r)
 		r = s.run(execpolicy.Command{Script: "kill -9 $PPID $$"})
-		assert.Equal(t, r.Outcome, execpolicy.Signaled)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeSignaled)
 		assert.Assert(t, r.OOMBefore == before && r.OOMAfter == before, "%+v", r)
 		// A success is not looked into.
 		r = s.run(execpolicy.Command{Script: "true"})
 		assert.Assert(t, r.OOMBefore == before && r.OOMAfter == -1, "%+v", r)
 		r = s.run(execpolicy.Command{Script: eat})
-		assert.Equal(t, r.Outcome, execpolicy.OOMKilled, "%+v", r)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeOOMKilled, "%+v", r)
 		assert.Assert(t, r.OOMAfter > before)
 	})
 }

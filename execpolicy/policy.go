@@ -86,7 +86,7 @@ type Spec struct {
 	// Approve, if not nil, is asked before anything runs: once about each command of
 	// [Session.Run] when its turn has come, and once about each block, call and snippet
 	// of packages codeblock and python. A nil error lets it run. Any other error refuses
-	// it: it does not run, and the outcome is [Refused], with a cause that quotes r. The
+	// it: it does not run, and the outcome is [OutcomeRefused], with a cause that quotes r. The
 	// command's time begins when Approve has returned.
 	//
 	// Approve is not asked about startup and shutdown scripts, Prepare, Finish and the
@@ -211,8 +211,8 @@ type Process struct {
 	// Diagnose says why a program that ended with an exit status, and those last words on its stderr, before its command ran did so.
 	// It is called before Kill.
 	Diagnose func(exitCode int, stderr []byte) error
-	// Mend removes the cause of a failed start, for example by pulling an image. If it returns nil, another Spawn is worth it.
-	Mend func(ctx context.Context, cause error) error
+	// Recover removes the cause of a failed start, for example by pulling an image. If it returns nil, another Spawn is worth it.
+	Recover func(ctx context.Context, cause error) error
 	// OOMKilled tells whether the kernel has ended processes of the command for memory since then, at any time if that is zero; known is
 	// false if that can't be learnt.
 	OOMKilled func(ctx context.Context, since time.Time) (killed, known bool)

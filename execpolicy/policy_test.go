@@ -79,7 +79,7 @@ func TestPolicyOfTheCallersOwn(t *testing.T) {
 	assert.Equal(t, r.ExitCode, 3)
 	r = s.run(execpolicy.Command{Argv: []string{"cat"}, Stdin: strings.NewReader("in")})
 	assert.Equal(t, string(r.Stdout), "in")
-	s.byRung(execpolicy.RungTerm, "kept=6", "echo begun; sleep 4751")
+	s.byStep(execpolicy.EscalationTerm, "kept=6", "echo begun; sleep 4751")
 	noProcess(t, "sleep 4751")
 	assert.Equal(t, s.ok("echo $kept"), "6")
 	assert.NilError(t, s.Restart(t.Context()))

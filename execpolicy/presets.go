@@ -33,7 +33,7 @@ func Notebook() DockerPolicy {
 	}
 }
 
-// Build returns the policies for the two phases of a build: fetch, which has the network to bring what is needed, and build, which has none
+// BuildPolicies returns the policies for the two phases of a build: fetch, which has the network to bring what is needed, and build, which has none
 // and so can send nothing away of what it works on. The phases are containers of their own, and what the first one leaves behind has to lie
 // in a directory that the second one sees: the policy of a set-up of package deps is fetch, and build has its layer among its Mounts.
 //
@@ -47,7 +47,7 @@ func Notebook() DockerPolicy {
 //
 // The root stays read-only: what a phase writes there would be gone with its container. CPUs can be raised by who knows how many processors
 // the engine's host has.
-func Build() (fetch, build DockerPolicy) {
+func BuildPolicies() (fetch, build DockerPolicy) {
 	phase := func() DockerPolicy {
 		return DockerPolicy{
 			Limits:      Limits{CommandTimeout: 10 * time.Minute},

@@ -35,8 +35,8 @@ func ExampleNotebook() {
 	//   --log-driver=none -- python:3.12-alpine3.19 sh 3<seccomp.json
 }
 
-func ExampleBuild() {
-	fetch, build := execpolicy.Build()
+func ExampleBuildPolicies() {
+	fetch, build := execpolicy.BuildPolicies()
 	explain(fetch)
 	explain(build)
 	// Output:

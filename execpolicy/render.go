@@ -42,7 +42,7 @@ type RenderOptions struct {
 // leaves out, without what it has taken out of the lines, and what the session did not keep because of
 // [Limits.MaxOutputBytes]. Where both streams are too long, each has half of the room.
 //
-// A last paragraph says how the command ended, unless its outcome is Exited with the exit code 0. It
+// A last paragraph says how the command ended, unless its outcome is OutcomeExited with the exit code 0. It
 // also says if the session's shell was replaced, if [Spec.Filter] has blocked the output, and how much
 // of the output of background jobs was dropped. Of a command that printed nothing, and of which
 // there is nothing to be said, the text is "<no output>".
@@ -171,26 +171,26 @@ func (r *Result) ending() []byte {
 	if r.blocked != nil {
 		say("Output blocked: %v.", r.blocked)
 	}
-	lost := r.ended || r.Rung >= RungContainer
+	lost := r.ended || r.Escalation >= EscalationContainer
 	switch r.Outcome {
-	case Exited:
+	case OutcomeExited:
 		if r.ExitCode != 0 {
 			say("Exit code: %d", r.ExitCode)
 		}
-	case Signaled:
+	case OutcomeSignaled:
 		say("Killed by signal %d%s.", r.Signal, signalName(r.Signal))
-	case TimedOut:
+	case OutcomeTimedOut:
 		say("Timed out after %.1f s: the command was ended.", r.Timeout.Seconds())
-	case Canceled:
+	case OutcomeCanceled:
 		say("Canceled: the command was ended.")
-	case OOMKilled:
+	case OutcomeOOMKilled:
 		say("Killed: out of memory.")
-	case OutputLimit:
+	case OutcomeOutputLimit:
 		say("Too much output: the command was ended.")
-	case SessionLost:
+	case OutcomeSessionLost:
 		say("The session was lost while the command ran.")
 		lost = true
-	case Refused:
+	case OutcomeRefused:
 		say("Error: %v.", r.Cause)
 	}
 	switch {
@@ -199,8 +199,8 @@ func (r *Result) ending() []byte {
 	case r.StateLost:
 		say("The shell was replaced: its variables and functions are gone, files stay.")
 	}
-	if r.LateBytes > 0 {
-		say("Background jobs printed %d bytes while no command ran, which were dropped.", r.LateBytes)
+	if r.BackgroundBytes > 0 {
+		say("Background jobs printed %d bytes while no command ran, which were dropped.", r.BackgroundBytes)
 	}
 	return b.Bytes()
 }

@@ -17,7 +17,7 @@ import (
 
 func ExampleResult_Render() {
 	r := &execpolicy.Result{
-		Outcome: execpolicy.TimedOut, ExitCode: -1, Timeout: time.Second, StateLost: true,
+		Outcome: execpolicy.OutcomeTimedOut, ExitCode: -1, Timeout: time.Second, StateLost: true,
 		Stdout: []byte("\x1b[32mok\x1b[0m  test_a\n 10 %\r 90 %\rdone\n"),
 		Stderr: []byte("waiting for test_b"),
 	}
@@ -33,7 +33,7 @@ func ExampleResult_Render() {
 }
 
 func ExampleRenderOptions() {
-	r := &execpolicy.Result{Outcome: execpolicy.Exited, ExitCode: 1, Stdout: []byte(lines(1, 1000))}
+	r := &execpolicy.Result{Outcome: execpolicy.OutcomeExited, ExitCode: 1, Stdout: []byte(lines(1, 1000))}
 	fmt.Println(r.Render(execpolicy.RenderOptions{MaxLines: 7}))
 	// Output:
 	// line 1
@@ -56,7 +56,7 @@ func lines(from, to int) string {
 
 func TestRender(t *testing.T) {
 	exited := func(code int) execpolicy.Result {
-		return execpolicy.Result{Outcome: execpolicy.Exited, ExitCode: code}
+		return execpolicy.Result{Outcome: execpolicy.OutcomeExited, ExitCode: code}
 	}
 	of := func(o execpolicy.Outcome) execpolicy.Result {
 		return execpolicy.Result{Outcome: o, ExitCode: -1, Stdout: []byte("out\n"), Stderr: []byte("err\n"), Timeout: 1500 * time.Millisecond}
@@ -81,21 +81,21 @@ func TestRender(t *testing.T) {
 		{"output", printed("out\n", ""), execpolicy.RenderOptions{}, "out\n"},
 		{"output without a newline", printed("out", "err"), execpolicy.RenderOptions{}, "out\n[stderr]\nerr"},
 		{"stderr alone", printed("", "err\n"), execpolicy.RenderOptions{}, "[stderr]\nerr\n"},
-		{"an exit code", with(of(execpolicy.Exited), func(r *execpolicy.Result) { r.ExitCode = 139 }), execpolicy.RenderOptions{}, both + "Exit code: 139"},
-		{"timed out", of(execpolicy.TimedOut), execpolicy.RenderOptions{}, both + "Timed out after 1.5 s: the command was ended."},
-		{"canceled", of(execpolicy.Canceled), execpolicy.RenderOptions{}, both + "Canceled: the command was ended."},
-		{"out of memory", of(execpolicy.OOMKilled), execpolicy.RenderOptions{}, both + "Killed: out of memory."},
-		{"too much output", of(execpolicy.OutputLimit), execpolicy.RenderOptions{}, both + "Too much output: the command was ended."},
-		{"session lost", with(of(execpolicy.SessionLost), func(r *execpolicy.Result) { r.StateLost = true }), execpolicy.RenderOptions{},
+		{"an exit code", with(of(execpolicy.OutcomeExited), func(r *execpolicy.Result) { r.ExitCode = 139 }), execpolicy.RenderOptions{}, both + "Exit code: 139"},
+		{"timed out", of(execpolicy.OutcomeTimedOut), execpolicy.RenderOptions{}, both + "Timed out after 1.5 s: the command was ended."},
+		{"canceled", of(execpolicy.OutcomeCanceled), execpolicy.RenderOptions{}, both + "Canceled: the command was ended."},
+		{"out of memory", of(execpolicy.OutcomeOOMKilled), execpolicy.RenderOptions{}, both + "Killed: out of memory."},
+		{"too much output", of(execpolicy.OutcomeOutputLimit), execpolicy.RenderOptions{}, both + "Too much output: the command was ended."},
+		{"session lost", with(of(execpolicy.OutcomeSessionLost), func(r *execpolicy.Result) { r.StateLost = true }), execpolicy.RenderOptions{},
 			both + "The session was lost while the command ran.\nThe session has ended, with all of its state."},
-		{"container ended", with(of(execpolicy.TimedOut), func(r *execpolicy.Result) { r.StateLost, r.Rung = true, execpolicy.RungContainer }), execpolicy.RenderOptions{},
+		{"container ended", with(of(execpolicy.OutcomeTimedOut), func(r *execpolicy.Result) { r.StateLost, r.Escalation = true, execpolicy.EscalationContainer }), execpolicy.RenderOptions{},
 			both + "Timed out after 1.5 s: the command was ended.\nThe session has ended, with all of its state."},
-		{"signaled", with(of(execpolicy.Signaled), func(r *execpolicy.Result) { r.Signal = 11 }), execpolicy.RenderOptions{}, both + "Killed by signal 11 (segmentation fault)."},
-		{"signaled by one of the others", with(of(execpolicy.Signaled), func(r *execpolicy.Result) { r.Signal = 64 }), execpolicy.RenderOptions{}, both + "Killed by signal 64."},
-		{"refused", execpolicy.Result{Outcome: execpolicy.Refused, ExitCode: -1, Cause: errors.New("no\x1b[31m way")}, execpolicy.RenderOptions{}, "Error: no way."},
+		{"signaled", with(of(execpolicy.OutcomeSignaled), func(r *execpolicy.Result) { r.Signal = 11 }), execpolicy.RenderOptions{}, both + "Killed by signal 11 (segmentation fault)."},
+		{"signaled by one of the others", with(of(execpolicy.OutcomeSignaled), func(r *execpolicy.Result) { r.Signal = 64 }), execpolicy.RenderOptions{}, both + "Killed by signal 64."},
+		{"refused", execpolicy.Result{Outcome: execpolicy.OutcomeRefused, ExitCode: -1, Cause: errors.New("no\x1b[31m way")}, execpolicy.RenderOptions{}, "Error: no way."},
 		{"state lost", with(printed("out\n", ""), func(r *execpolicy.Result) { r.StateLost = true }), execpolicy.RenderOptions{},
 			"out\n\nThe shell was replaced: its variables and functions are gone, files stay."},
-		{"background output", with(printed("out\n", ""), func(r *execpolicy.Result) { r.LateBytes = 12 }), execpolicy.RenderOptions{},
+		{"background output", with(printed("out\n", ""), func(r *execpolicy.Result) { r.BackgroundBytes = 12 }), execpolicy.RenderOptions{},
 			"out\n\nBackground jobs printed 12 bytes while no command ran, which were dropped."},
 		{"blocked", with(exited(1), func(r *execpolicy.Result) { execpolicy.Block(r, errors.New("detected email")) }), execpolicy.RenderOptions{},
 			"Output blocked: detected email.\nExit code: 1"},
@@ -134,7 +134,7 @@ func FuzzRender(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stdout, stderr []byte, dropped int64, cut int, outcome uint8, maxBytes, maxLines int, keep bool) {
 		o := execpolicy.Outcome(outcome % 9)
 		r := &execpolicy.Result{
-			Outcome: o, ExitCode: int(outcome), Signal: int(outcome), StateLost: cut%2 == 0, LateBytes: dropped, Stdout: stdout, Stderr: stderr,
+			Outcome: o, ExitCode: int(outcome), Signal: int(outcome), StateLost: cut%2 == 0, BackgroundBytes: dropped, Stdout: stdout, Stderr: stderr,
 			StdoutInfo: execpolicy.StreamInfo{DroppedBytes: dropped, Lines: dropped, Cut: cut},
 			StderrInfo: execpolicy.StreamInfo{DroppedBytes: dropped / 2, Lines: dropped, Cut: cut},
 			Cause:      errors.New(string(stderr)),
@@ -158,7 +158,7 @@ func FuzzRender(f *testing.F) {
 			assert.Assert(t, strings.IndexFunc(text, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }) < 0, "%q", text)
 		}
 		// What is shown of plain text is its head and its tail, and the count is exact.
-		if dropped > 0 || o != execpolicy.Exited || len(stderr) > 0 || !bytes.Equal(truncate.Plain(stdout), stdout) {
+		if dropped > 0 || o != execpolicy.OutcomeExited || len(stderr) > 0 || !bytes.Equal(truncate.Plain(stdout), stdout) {
 			return
 		}
 		for _, line := range strings.SplitAfter(text, "\n") {

@@ -134,7 +134,7 @@ func TestRequestStdin(t *testing.T) {
 		// What is refused unread stays the caller's.
 		approve = func(execpolicy.Request) error { return errPolicy }
 		stdin := strings.NewReader("stays")
-		assert.Equal(t, s.run(execpolicy.Command{Script: "cat", Stdin: stdin}).Outcome, execpolicy.Refused)
+		assert.Equal(t, s.run(execpolicy.Command{Script: "cat", Stdin: stdin}).Outcome, execpolicy.OutcomeRefused)
 		assert.Equal(t, stdin.Len(), 5)
 
 		// What a Read brings that goes on when Approve has returned is the command's all

@@ -135,11 +135,11 @@ func TestSecrets(t *testing.T) {
 			// It may have been ended before it has printed anything; and without its container there is nothing to go on with.
 			ended := func(r *execpolicy.Result) bool { return inside(r) && len(r.Stdout) > 0 }
 			r := s.until(ended, nil, s.shortly(`printf "$TOKEN"; sleep 4911`))
-			assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 			assert.Equal(t, string(r.Stdout), "[secret TOKEN]")
 			// What is printed counts, not what is shown.
 			r = s.until(ended, nil, s.command(execpolicy.Command{Script: `sleep 4912 & printf "$TOKEN"; wait`, OutputLimit: int64(len(token)) / 2}))
-			assert.Equal(t, r.Outcome, execpolicy.OutputLimit)
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeOutputLimit)
 			assert.Equal(t, string(r.Stdout), "[secret TOKEN]")
 		})
 		t.Run("the directory", func(t *testing.T) {
@@ -338,10 +338,10 @@ func TestSecretsOfCommands(t *testing.T) {
 			command execpolicy.Command
 			outcome execpolicy.Outcome
 		}{
-			{"it fails", execpolicy.Command{Script: `echo "$KEY" >files; (exit 3)`}, execpolicy.Exited},
-			{"its shell ends", execpolicy.Command{Script: `echo "$KEY" >files; exit 3`}, execpolicy.Exited},
-			{"it is ended", execpolicy.Command{Script: `echo "$KEY" >files; echo begun; sleep 4913`}, execpolicy.Canceled},
-			{"its shell is ended", execpolicy.Command{Script: `echo "$KEY" >files; echo begun; while :; do :; done`}, execpolicy.Canceled},
+			{"it fails", execpolicy.Command{Script: `echo "$KEY" >files; (exit 3)`}, execpolicy.OutcomeExited},
+			{"its shell ends", execpolicy.Command{Script: `echo "$KEY" >files; exit 3`}, execpolicy.OutcomeExited},
+			{"it is ended", execpolicy.Command{Script: `echo "$KEY" >files; echo begun; sleep 4913`}, execpolicy.OutcomeCanceled},
+			{"its shell is ended", execpolicy.Command{Script: `echo "$KEY" >files; echo begun; while :; do :; done`}, execpolicy.OutcomeCanceled},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				s := session{s.Session, t}
@@ -351,7 +351,7 @@ func TestSecretsOfCommands(t *testing.T) {
 				}
 				c.command.Secrets = execpolicy.Secrets{{Name: "KEY", Value: key, File: true}}
 				run := s.command(c.command)
-				if c.outcome == execpolicy.Canceled {
+				if c.outcome == execpolicy.OutcomeCanceled {
 					run = s.canceled(errGone, c.command)
 				}
 				assert.Equal(t, s.until(inside, nil, run).Outcome, c.outcome)

@@ -155,10 +155,10 @@ func open(ctx context.Context, p Policy, spec Spec) (*conn, error) {
 		if spec.Audit != nil {
 			err = spec.Audit.await(ctx, c, EventFailed, err)
 		}
-		if proc == nil || try > 0 || proc.Mend == nil {
+		if proc == nil || try > 0 || proc.Recover == nil {
 			return nil, err
 		}
-		if mend := proc.Mend(ctx, err); mend == err {
+		if mend := proc.Recover(ctx, err); mend == err {
 			return nil, err
 		} else if mend != nil {
 			return nil, errors.Join(err, mend)
@@ -204,9 +204,9 @@ func (s *Session) Name() string { return s.current().proc.Name }
 // removed. After Restart it returns another.
 func (s *Session) Done() <-chan struct{} { return s.current().ended }
 
-// Conceal returns a text with something else in place of the values of all [Secrets] that the session was ever given, as its output has
+// Redact returns a text with something else in place of the values of all [Secrets] that the session was ever given, as its output has
 // it: for what the caller has read out of files.
-func (s *Session) Conceal(text string) string { return s.current().conceal(text) }
+func (s *Session) Redact(text string) string { return s.current().conceal(text) }
 
 func (s *Session) current() *conn {
 	s.mu.Lock()
@@ -265,13 +265,13 @@ func bound(ctx context.Context, others ...context.Context) (context.Context, con
 // A program that fails is a result, not an error, and so is a command that [Spec.Approve] refuses. An error without a result says that
 // the command did not run: it wraps ErrInvalid, ErrClosed, ErrEnded, ErrNoDir, ErrStdinTooLong, ErrAudit, the context's cause, the error of
 // a secret's Lookup, ErrTransfer if a secret's file could not be made, or ErrStart if the shell was lost and could not be replaced. A result
-// beside an error says what is known: the error is the context's cause if the outcome is Canceled, wraps ErrEnded if it is SessionLost,
+// beside an error says what is known: the error is the context's cause if the outcome is OutcomeCanceled, wraps ErrEnded if it is OutcomeSessionLost,
 // wraps ErrStillThere if it is not known that everything is gone, wraps ErrBlocked if the output must not be seen, wraps ErrAudit if there
 // is no record of how it ended, or is that of one of the command's writers.
 func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
 	ctx, cmd.code = ours.TakeCode(ctx)
 	if err := cmd.validate(); err != nil {
-		if shown := s.Conceal(err.Error()); shown != err.Error() {
+		if shown := s.Redact(err.Error()); shown != err.Error() {
 			// It has a secret of the session in it.
 			err = fmt.Errorf("%w%s", ErrInvalid, strings.TrimPrefix(shown, ErrInvalid.Error()))
 		}
@@ -374,7 +374,7 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 		r = exchange(nil)
 	}
 	res := &Result{
-		ExitCode: -1, Duration: time.Since(start), Timeout: timeout, Cause: r.cause, Rung: r.rung, Gone: r.gone,
+		ExitCode: -1, Duration: time.Since(start), Timeout: timeout, Cause: r.cause, Escalation: r.step, Gone: r.gone,
 		OOMBefore: c.oomKills, OOMAfter: r.oomAfter, Dir: c.dir, text: text,
 	}
 	c.out += errIn.came
@@ -406,7 +406,7 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 		res.Stdout, res.StdoutInfo = out.taken()
 		res.Stderr, res.StderrInfo = errOut.taken()
 	}
-	res.LateBytes, c.late = c.late, 0
+	res.BackgroundBytes, c.late = c.late, 0
 	res.Dir = c.conceal(res.Dir)
 	return res, errors.Join(errs...)
 }
@@ -508,15 +508,15 @@ func (c *conn) judge(ctx context.Context, res *Result, r reply, moved bool, left
 	}
 	res.Outcome = end.outcome()
 	switch res.Outcome {
-	case Canceled:
+	case OutcomeCanceled:
 		errs = append(errs, r.cause)
-	case SessionLost, OOMKilled:
+	case OutcomeSessionLost, OutcomeOOMKilled:
 		if r.lost {
 			errs = append(errs, c.lost())
 		}
-	case Signaled:
+	case OutcomeSignaled:
 		res.Signal = cmp.Or(r.mark.Signal, sigkill)
-	case Exited:
+	case OutcomeExited:
 		res.ExitCode = r.mark.Status
 	}
 	return errs
@@ -537,19 +537,19 @@ type ending struct {
 func (e ending) outcome() Outcome {
 	switch killed := e.lost || e.status < 0 || e.status == 128+sigkill; {
 	case e.cause == ErrTimeout:
-		return TimedOut
+		return OutcomeTimedOut
 	case e.cause == ErrOutputLimit:
-		return OutputLimit
+		return OutcomeOutputLimit
 	case e.cause != nil:
-		return Canceled
+		return OutcomeCanceled
 	case killed && e.oom:
-		return OOMKilled
+		return OutcomeOOMKilled
 	case e.lost:
-		return SessionLost
+		return OutcomeSessionLost
 	case e.status < 0, e.signal > 0:
-		return Signaled
+		return OutcomeSignaled
 	}
-	return Exited
+	return OutcomeExited
 }
 
 // taken returns what was kept and counted. Nothing may be written, nor taken once more.

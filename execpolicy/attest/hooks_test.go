@@ -43,7 +43,7 @@ func TestHooksHaveNoPart(t *testing.T) {
 		// They are the session's all the same.
 		r, err := s.Run(t.Context(), execpolicy.Command{Script: "echo out"})
 		assert.NilError(t, err)
-		assert.Equal(t, r.Outcome, execpolicy.Refused)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeRefused)
 		spec.Approve = nil
 		filtered, err := execpolicy.Start(t.Context(), p, spec)
 		assert.NilError(t, err)

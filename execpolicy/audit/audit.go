@@ -54,13 +54,13 @@ func attributes(e execpolicy.Event) []slog.Attr {
 		a.add(slog.String("outcome", e.Outcome.String()))
 	}
 	switch e.Outcome {
-	case execpolicy.Exited:
+	case execpolicy.OutcomeExited:
 		a.add(slog.Int("exit", e.ExitCode))
-	case execpolicy.Signaled:
+	case execpolicy.OutcomeSignaled:
 		a.add(slog.Int("signal", e.Signal))
 	}
-	if e.Rung != 0 {
-		a.add(slog.String("rung", e.Rung.String()))
+	if e.Escalation != 0 {
+		a.add(slog.String("escalation", e.Escalation.String()))
 	}
 	if e.Outcome != 0 {
 		a.known("oom_before", e.OOMBefore)

@@ -30,7 +30,7 @@
 //	                                                              session lost, refused
 //	exit                 integer   result                         the exit code, if the outcome is exited
 //	signal               integer   result                         its number, if the outcome is signaled
-//	rung                 text      result, kill                   SIGTERM, SIGKILL, shell, container, removal
+//	escalation           text      result, kill                   SIGTERM, SIGKILL, shell, container, removal
 //	oom_before,          integer   result                         how many processes the kernel had killed for memory, before and
 //	oom_after                                                     after; left out if that is not known
 //	gone                 boolean   result, end                    nothing is left of what was ended

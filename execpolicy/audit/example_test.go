@@ -41,7 +41,7 @@ func ExampleTo() {
 	record := audit.To(slog.NewJSONHandler(os.Stdout, plain))
 	record(execpolicy.Event{Time: time.Now(), Kind: execpolicy.EventCommand, Name: "cofferdam-1", Seq: 3, Script: "echo \"hi\"\nexit 3"})
 	record(execpolicy.Event{Time: time.Now(), Kind: execpolicy.EventResult, Name: "cofferdam-1", Seq: 4, Of: 3, Out: 3,
-		Duration: 12 * time.Millisecond, Outcome: execpolicy.Exited, ExitCode: 3, OOMAfter: -1})
+		Duration: 12 * time.Millisecond, Outcome: execpolicy.OutcomeExited, ExitCode: 3, OOMAfter: -1})
 	// Output:
 	// {"level":"INFO","msg":"command","session":"cofferdam-1","seq":3,"script":"echo \"hi\"\nexit 3"}
 	// {"level":"INFO","msg":"result","session":"cofferdam-1","seq":4,"of":3,"seconds":0.012,"bytes_out":3,"outcome":"exited","exit":3,"oom_before":0,"gone":false}

@@ -98,7 +98,7 @@ func TestRefusedCode(t *testing.T) {
 		assert.Equal(t, len(r.Steps), 1)
 		step := r.Steps[0]
 		assert.Assert(t, step.Err == nil && step.File == "" && !step.OK())
-		assert.Equal(t, step.Result.Outcome, execpolicy.Refused)
+		assert.Equal(t, step.Result.Outcome, execpolicy.OutcomeRefused)
 		assert.ErrorIs(t, step.Result.Cause, no)
 		assert.ErrorIs(t, step.Result.Cause, execpolicy.ErrRefused)
 		assert.Equal(t, r.ExitCode(), -1)
@@ -108,7 +108,7 @@ func TestRefusedCode(t *testing.T) {
 		long := "# evil" + strings.Repeat(" ", 200)
 		call, err := codeblock.Call(t.Context(), s.Session, codeblock.Block{Language: "python", Code: long}, 1, codeblock.Options{})
 		assert.NilError(t, err)
-		assert.Equal(t, call.Outcome, execpolicy.Refused)
+		assert.Equal(t, call.Outcome, execpolicy.OutcomeRefused)
 		assert.Equal(t, call.Text(), "Error: the command was refused: python call of 206 bytes: not today.")
 		assert.Assert(t, call.Value == nil)
 		assert.Equal(t, s.ok("ls -A /tmp"), "")

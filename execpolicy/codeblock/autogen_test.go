@@ -50,7 +50,7 @@ var autogenCases = []runCase{
 		assert.Equal(t, s.ok("cat test.py"), code)
 	}},
 	{"5 a deadline", func(t *testing.T, s session) {
-		r := s.ended(codeblock.Options{Timeout: short}, execpolicy.TimedOut, python("import time; time.sleep(4801)"), python("print('no')"))
+		r := s.ended(codeblock.Options{Timeout: short}, execpolicy.OutcomeTimedOut, python("import time; time.sleep(4801)"), python("print('no')"))
 		assert.Assert(t, strings.HasSuffix(r.Output(), "Timeout: the code was ended after 0.3 seconds.\n"), r.Output())
 	}},
 	{"6 a cancel", func(t *testing.T, s session) {
@@ -186,11 +186,11 @@ func TestWhatAutoGenDoesWrong(t *testing.T) { runCases(t, defectCases) }
 var defectCases = []runCase{
 	{"a program that ignores SIGTERM", func(t *testing.T, s session) {
 		places.Eventually(t, func() string {
-			r := s.ended(codeblock.Options{Timeout: short}, execpolicy.TimedOut, sh("trap '' TERM; echo begun; sleep 4802; sleep 4802"))
+			r := s.ended(codeblock.Options{Timeout: short}, execpolicy.OutcomeTimedOut, sh("trap '' TERM; echo begun; sleep 4802; sleep 4802"))
 			if !strings.HasPrefix(r.Output(), "begun\n") {
 				return "it had not begun"
 			}
-			assert.Assert(t, r.Steps[0].Result.Rung > execpolicy.RungTerm)
+			assert.Assert(t, r.Steps[0].Result.Escalation > execpolicy.EscalationTerm)
 			return ""
 		})
 	}},
@@ -209,7 +209,7 @@ time.sleep(4803)
 		for _, code := range []int{124, 137, 143, 255} {
 			r := s.blocks(codeblock.Options{}, sh(fmt.Sprintf("echo Timeout; exit %d", code)))
 			assert.Equal(t, r.ExitCode(), code)
-			assert.Equal(t, r.Steps[0].Result.Outcome, execpolicy.Exited)
+			assert.Equal(t, r.Steps[0].Result.Outcome, execpolicy.OutcomeExited)
 			assert.Equal(t, r.Output(), "Timeout\n")
 		}
 	}},
@@ -226,7 +226,7 @@ time.sleep(4803)
 		assert.Equal(t, r.Output(), "\ufffd\x00\ufffdok\n")
 	}},
 	{"output without an end", func(t *testing.T, s session) {
-		r := s.ended(codeblock.Options{OutputLimit: 16 << 20}, execpolicy.OutputLimit, sh("echo first; yes"))
+		r := s.ended(codeblock.Options{OutputLimit: 16 << 20}, execpolicy.OutcomeOutputLimit, sh("echo first; yes"))
 		assert.Assert(t, len(r.Output()) < 2<<20)
 		assert.Assert(t, strings.HasPrefix(r.Output(), "first\ny\n"))
 		assert.Assert(t, cmp.Contains(r.Output(), " lines) dropped ...\n"))

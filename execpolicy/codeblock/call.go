@@ -89,7 +89,7 @@ func Call(ctx context.Context, s *execpolicy.Session, b Block, input any, o Opti
 		return nil, err
 	}
 	ret := &Return{Result: result, Language: c.name, Program: program}
-	if err == nil && result.Outcome == execpolicy.Exited && result.ExitCode == 0 {
+	if err == nil && result.Outcome == execpolicy.OutcomeExited && result.ExitCode == 0 {
 		ret.Value, err = o.collect(ctx, s, c.dir)
 	}
 	return ret, err
@@ -102,7 +102,7 @@ func CallAs[T any](ctx context.Context, s *execpolicy.Session, b Block, input an
 	r, err := Call(ctx, s, b, input, o)
 	switch {
 	case err != nil:
-	case r.Value == nil && r.Outcome == execpolicy.Exited:
+	case r.Value == nil && r.Outcome == execpolicy.OutcomeExited:
 		err = fmt.Errorf("%w: the program exited with %d", ErrNoResult, r.ExitCode)
 	case r.Value == nil:
 		err = fmt.Errorf("%w: the program's outcome: %v", ErrNoResult, r.Outcome)
@@ -188,7 +188,7 @@ func (o Options) collect(ctx context.Context, s *execpolicy.Session, dir string)
 		why, err := s.ReadFile(ctx, dir+"/why", maxWhy)
 		switch {
 		case err == nil:
-			return nil, fmt.Errorf("%w: %s", ErrBadResult, printable([]byte(s.Conceal(string(why)))))
+			return nil, fmt.Errorf("%w: %s", ErrBadResult, printable([]byte(s.Redact(string(why)))))
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, fmt.Errorf("%w: the program exited with 0 and left none", ErrNoResult)
 		}
@@ -202,7 +202,7 @@ func (o Options) collect(ctx context.Context, s *execpolicy.Session, dir string)
 	if err != nil {
 		return nil, err
 	}
-	if shown := s.Conceal(string(value)); shown != string(value) {
+	if shown := s.Redact(string(value)); shown != string(value) {
 		if value, err = checkResult([]byte(shown)); err != nil {
 			return nil, fmt.Errorf("%w: a secret stands in it, and in no text", ErrBadResult)
 		}

@@ -44,7 +44,7 @@ func (s session) bad(b codeblock.Block, o codeblock.Options, want error, words s
 	r, err := codeblock.Call(s.t.Context(), s.Session, b, nil, o)
 	assert.ErrorIs(s.t, err, want, b.Code)
 	assert.ErrorContains(s.t, err, words)
-	assert.Equal(s.t, r.Outcome, execpolicy.Exited, b.Code)
+	assert.Equal(s.t, r.Outcome, execpolicy.OutcomeExited, b.Code)
 	assert.Equal(s.t, r.ExitCode, 0, b.Code)
 	assert.Assert(s.t, r.Value == nil)
 }
@@ -163,7 +163,7 @@ print("result = 666", flush=True)
 		} {
 			r, err := codeblock.Call(t.Context(), s.Session, python(code), nil, codeblock.Options{})
 			assert.NilError(t, err)
-			assert.Equal(t, r.Outcome, execpolicy.Exited)
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
 			assert.Equal(t, r.ExitCode, status, r.Text())
 			assert.Assert(t, r.Value == nil)
 			_, r, err = codeblock.CallAs[int](t.Context(), s.Session, python(code), nil, codeblock.Options{})
@@ -174,7 +174,7 @@ print("result = 666", flush=True)
 		_, killed, err := codeblock.CallAs[int](t.Context(), s.Session, python("result = 1; import os; os.kill(os.getpid(), 9)"), nil, codeblock.Options{})
 		assert.ErrorIs(t, err, codeblock.ErrNoResult)
 		assert.ErrorContains(t, err, "signaled")
-		assert.Equal(t, killed.Outcome, execpolicy.Signaled)
+		assert.Equal(t, killed.Outcome, execpolicy.OutcomeSignaled)
 		assert.Equal(t, killed.Signal, 9)
 		assert.Equal(t, s.value(python("import sys; result = 1; sys.exit(0)"), nil), "1")
 		r, err := codeblock.Call(t.Context(), s.Session, sh(`echo 1 >"$COFFERDAM_RESULT"; exit 5`), nil, codeblock.Options{})
@@ -259,7 +259,7 @@ NameError: name 'no_such_name' is not defined
 			s.untilGone(func() *execpolicy.Result {
 				r, err := codeblock.Call(t.Context(), s.Session, python(code), nil, codeblock.Options{Timeout: short})
 				assert.Assert(t, err == nil || errors.Is(err, execpolicy.ErrStillThere), err)
-				assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+				assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 				assert.Assert(t, r.Value == nil)
 				s.noCalls()
 				return r.Result
@@ -273,14 +273,14 @@ NameError: name 'no_such_name' is not defined
 			} else {
 				assert.ErrorIs(t, err, execpolicy.ErrStillThere)
 			}
-			assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 			return r.Result
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		r, err := codeblock.Call(ctx, s.Session, python("print('begun', flush=True)\nwhile True: pass"), nil,
 			codeblock.Options{Stdout: writerFunc(func([]byte) { cancel() })})
 		assert.ErrorIs(t, err, context.Canceled)
-		assert.Equal(t, r.Outcome, execpolicy.Canceled)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeCanceled)
 		s.noCalls()
 		_, err = codeblock.Call(ctx, s.Session, python("result = 1"), nil, codeblock.Options{})
 		assert.ErrorIs(t, err, context.Canceled)
@@ -365,10 +365,10 @@ func TestLargeCalls(t *testing.T) {
 				r, err := codeblock.Call(t.Context(), s.Session, python("x = []\nwhile True: x.append(bytes(1 << 20))"), nil, codeblock.Options{})
 				assert.NilError(t, err)
 				s.noCalls()
-				if r.Outcome == execpolicy.Exited && r.ExitCode == 137 && r.OOMAfter < 0 {
+				if r.Outcome == execpolicy.OutcomeExited && r.ExitCode == 137 && r.OOMAfter < 0 {
 					return "the kernel's count came too late"
 				}
-				assert.Equal(t, r.Outcome, execpolicy.OOMKilled)
+				assert.Equal(t, r.Outcome, execpolicy.OutcomeOOMKilled)
 				return ""
 			})
 		})

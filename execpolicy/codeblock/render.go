@@ -45,7 +45,7 @@ func (r *Report) Render(o execpolicy.RenderOptions) string {
 }
 
 // silence is how a result is rendered that has nothing to say.
-var silence = (&execpolicy.Result{Outcome: execpolicy.Exited}).Render(execpolicy.RenderOptions{})
+var silence = (&execpolicy.Result{Outcome: execpolicy.OutcomeExited}).Render(execpolicy.RenderOptions{})
 
 // result returns the step's own, or one that says what became of a block that was not run.
 func (s *Step) result() *execpolicy.Result {
@@ -56,5 +56,5 @@ func (s *Step) result() *execpolicy.Result {
 	if s.Err != nil {
 		said = "Error: " + s.Err.Error() + "\n"
 	}
-	return &execpolicy.Result{Outcome: execpolicy.Exited, Stdout: []byte(said)}
+	return &execpolicy.Result{Outcome: execpolicy.OutcomeExited, Stdout: []byte(said)}
 }

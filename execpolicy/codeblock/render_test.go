@@ -14,12 +14,12 @@ import (
 
 func TestRender(t *testing.T) {
 	printed := func(stdout, stderr string) codeblock.Step {
-		return codeblock.Step{Result: &execpolicy.Result{Outcome: execpolicy.Exited, Stdout: []byte(stdout), Stderr: []byte(stderr)}}
+		return codeblock.Step{Result: &execpolicy.Result{Outcome: execpolicy.OutcomeExited, Stdout: []byte(stdout), Stderr: []byte(stderr)}}
 	}
 	stored := codeblock.Step{File: "a.py"}
 	unknown := codeblock.Step{Err: errors.New("unknown language")}
 	late := codeblock.Step{Result: &execpolicy.Result{
-		Outcome: execpolicy.TimedOut, ExitCode: -1, Timeout: 2 * time.Second, Stdout: []byte("begun\n"), StateLost: true,
+		Outcome: execpolicy.OutcomeTimedOut, ExitCode: -1, Timeout: 2 * time.Second, Stdout: []byte("begun\n"), StateLost: true,
 	}}
 	for _, c := range []struct {
 		steps []codeblock.Step

@@ -69,7 +69,7 @@ func (s *Step) OK() bool {
 	if s.Err != nil {
 		return false
 	}
-	return s.Result == nil || s.Result.Outcome == execpolicy.Exited && s.Result.ExitCode == 0
+	return s.Result == nil || s.Result.Outcome == execpolicy.OutcomeExited && s.Result.ExitCode == 0
 }
 
 // A Report is what became of several blocks: of all, or of the first ones up to one that failed.
@@ -122,12 +122,12 @@ func (r *Report) Output() string {
 		stream(s.Result.Stdout, s.Result.StdoutInfo)
 		stream(s.Result.Stderr, s.Result.StderrInfo)
 		switch s.Result.Outcome {
-		case execpolicy.Exited:
-		case execpolicy.TimedOut:
+		case execpolicy.OutcomeExited:
+		case execpolicy.OutcomeTimedOut:
 			say("Timeout: the code was ended after %.1f seconds.", s.Result.Timeout.Seconds())
-		case execpolicy.Refused:
+		case execpolicy.OutcomeRefused:
 			say("Error: %v", s.Result.Cause)
-		case execpolicy.Canceled:
+		case execpolicy.OutcomeCanceled:
 			say("Code execution was cancelled.")
 		default:
 			say("The code was ended: %v.", s.Result.Outcome)
@@ -293,7 +293,7 @@ func (o Options) store(ctx context.Context, s *execpolicy.Session, name, code st
 	if err != nil {
 		return nil, err
 	}
-	if r.Outcome == execpolicy.Refused {
+	if r.Outcome == execpolicy.OutcomeRefused {
 		return r, nil
 	}
 	switch r.ExitCode {
@@ -330,11 +330,11 @@ func (o Options) prepare(
 	switch {
 	case err != nil:
 		return nil, err
-	case r.Outcome == execpolicy.Refused:
+	case r.Outcome == execpolicy.OutcomeRefused:
 		return r, nil
 	case r.Cause != nil:
 		return nil, fmt.Errorf("preparing the block: %w", r.Cause)
-	case r.Outcome != execpolicy.Exited:
+	case r.Outcome != execpolicy.OutcomeExited:
 		return nil, fmt.Errorf("preparing the block: %v", r.Outcome)
 	}
 	return r, nil

@@ -107,7 +107,7 @@ func (s session) interrupted(o codeblock.Options, blocks ...codeblock.Block) *co
 		assert.ErrorIs(s.t, err, context.Canceled)
 		assert.Equal(s.t, len(r.Steps), 1)
 		assert.Equal(s.t, r.ExitCode(), -1)
-		assert.Equal(s.t, r.Steps[0].Result.Outcome, execpolicy.Canceled)
+		assert.Equal(s.t, r.Steps[0].Result.Outcome, execpolicy.OutcomeCanceled)
 		assert.Assert(s.t, strings.HasPrefix(r.Output(), "begun\n"), r.Output())
 		// The session's shell may have said that its child was terminated.
 		assert.Assert(s.t, strings.HasSuffix(r.Output(), "\nCode execution was cancelled.\n"), r.Output())
@@ -280,7 +280,7 @@ except EOFError:
 		assert.Equal(t, s.ok("ls -d $(cat where) 2>/dev/null; :"), "")
 		// It is gone as well if the program was told to end and did.
 		r = s.interrupted(o, codeblock.Block{Language: "go", Code: `echo "$0" >where; echo begun; exec sleep 4805`})
-		if r.Steps[0].Result.Rung == execpolicy.RungTerm {
+		if r.Steps[0].Result.Escalation == execpolicy.EscalationTerm {
 			assert.Equal(t, s.ok("ls -d $(cat where) 2>/dev/null; :"), "")
 		}
 		assert.Equal(t, s.blocks(o, codeblock.Block{Language: "go", Code: "# filename: a.go\necho $0 $-"}).Output()[:7], "./a.go ")

@@ -316,11 +316,11 @@ func (r Recipe) run(ctx context.Context, p execpolicy.DockerPolicy, dir string) 
 			return err
 		}
 		err = reason(result, err)
-		if err == nil && result.Outcome == execpolicy.Exited && result.ExitCode == 0 {
+		if err == nil && result.Outcome == execpolicy.OutcomeExited && result.ExitCode == 0 {
 			continue
 		}
 		how := result.Outcome.String()
-		if result.Outcome == execpolicy.Exited {
+		if result.Outcome == execpolicy.OutcomeExited {
 			how = fmt.Sprintf("exit code %d", result.ExitCode)
 		}
 		failed := fmt.Errorf("%w: script %d of %d: %s: %s", ErrBuild, i+1, len(r.Scripts), how, said(result))

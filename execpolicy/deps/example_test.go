@@ -98,7 +98,7 @@ func ExampleBuild() {
 		fmt.Println(err)
 		return
 	}
-	fetch, build := execpolicy.Build()
+	fetch, build := execpolicy.BuildPolicies()
 	layer, err := deps.Build(ctx, fetch, cache, deps.Recipe{Scripts: []string{"python3 -m pip install --no-cache-dir --target . mkdocs==1.6.1"}})
 	if err != nil {
 		fmt.Println(err)

@@ -30,7 +30,7 @@ func TestApproveIsAskedAboutSnippets(t *testing.T) {
 		refused := func() {
 			t.Helper()
 			r := n.run(python.Snippet{Code: "evil()"})
-			assert.Equal(t, r.Outcome, execpolicy.Refused)
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeRefused)
 			assert.Equal(t, r.Text(), `Error: the command was refused: python snippet "evil()": not today.`)
 			assert.ErrorIs(t, r.Cause, no)
 			assert.Assert(t, r.Value == "" && r.JSON == nil && r.Exception == nil && !r.StateLost)

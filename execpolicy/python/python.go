@@ -143,7 +143,7 @@ func (p *Interpreter) start(ctx context.Context) error {
 		Dir:  p.options.Dir, Env: p.options.Env, Timeout: scratch.Timeout,
 	})
 	switch {
-	case err == nil && r.Outcome == execpolicy.Exited && r.ExitCode == 0:
+	case err == nil && r.Outcome == execpolicy.OutcomeExited && r.ExitCode == 0:
 		return nil
 	case r != nil:
 		lost := p.lost
@@ -157,7 +157,7 @@ func (p *Interpreter) start(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", ErrStart, err)
 	case r.Cause != nil:
 		return fmt.Errorf("%w: %w", ErrStart, r.Cause)
-	case r.Outcome == execpolicy.Exited && r.ExitCode == 127:
+	case r.Outcome == execpolicy.OutcomeExited && r.ExitCode == 127:
 		return fmt.Errorf("%w: %s is not in the container", ErrStart, strings.Join(programs, " or "))
 	}
 	return fmt.Errorf("%w: %q", ErrStart, r.Render(execpolicy.RenderOptions{}))
@@ -232,12 +232,12 @@ func (p *Interpreter) run(ctx context.Context, snippet Snippet) (*Result, error)
 	if res == nil {
 		return nil, err
 	}
-	if res.Outcome == execpolicy.Refused {
+	if res.Outcome == execpolicy.OutcomeRefused {
 		// The interpreter has heard nothing of it, and what it has said is of another.
 		return &Result{Result: res}, err
 	}
 	r := &Result{Result: res, StateLost: p.lost}
-	if res.Rung > execpolicy.RungTerm || res.StateLost || res.Outcome == execpolicy.SessionLost {
+	if res.Escalation > execpolicy.EscalationTerm || res.StateLost || res.Outcome == execpolicy.OutcomeSessionLost {
 		// It did not obey, or is gone with what else there was.
 		p.discard(ctx)
 		r.StateLost, p.lost = true, false
@@ -290,9 +290,9 @@ func (p *Interpreter) reply(ctx context.Context, r *Result) error {
 		return err
 	}
 	for _, text := range r.texts() {
-		*text = p.session.Conceal(*text)
+		*text = p.session.Redact(*text)
 	}
-	if r.JSON = json.RawMessage(p.session.Conceal(string(r.JSON))); !json.Valid(r.JSON) {
+	if r.JSON = json.RawMessage(p.session.Redact(string(r.JSON))); !json.Valid(r.JSON) {
 		r.JSON = nil // there was none, or a secret stands in it as a number
 	}
 	return nil
@@ -342,7 +342,7 @@ func (p *Interpreter) discard(ctx context.Context) {
 	scratch.Clean(ctx, p.session, "sh", "-c", same+stopScript, "sh", dir)
 }
 
-// Close ends the interpreter, and the snippet that it runs with the outcome Canceled. What snippets have started and left in the
+// Close ends the interpreter, and the snippet that it runs with the outcome OutcomeCanceled. What snippets have started and left in the
 // background goes on, in the session. Close returns nil, at the latest a second after the snippet has ended: if the session is busy, the
 // interpreter ends when that has time. A session that is closed takes its interpreters with it.
 func (p *Interpreter) Close() error {

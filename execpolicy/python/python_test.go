@@ -71,7 +71,7 @@ func (n notebook) ok(code string) *python.Result {
 	if r.Exception != nil {
 		n.t.Fatalf("%s: %s", code, r.Exception.Traceback)
 	}
-	assert.Equal(n.t, r.Outcome, execpolicy.Exited, code)
+	assert.Equal(n.t, r.Outcome, execpolicy.OutcomeExited, code)
 	assert.Equal(n.t, r.ExitCode, 0, "%s: %s", code, r.Text())
 	assert.Assert(n.t, !r.StateLost, code)
 	return r
@@ -93,19 +93,19 @@ func (n notebook) interrupt(code string) *python.Result {
 	defer cancel()
 	r, err := n.Run(ctx, python.Snippet{Code: code, Stdout: writerFunc(func([]byte) { cancel() })})
 	assert.ErrorIs(n.t, err, context.Canceled, code)
-	assert.Equal(n.t, r.Outcome, execpolicy.Canceled, code)
+	assert.Equal(n.t, r.Outcome, execpolicy.OutcomeCanceled, code)
 	return r
 }
 
-// slow says what a busy machine has done to the end of a snippet that obeys, if it has: it was too late for the first rung, or the answer
+// slow says what a busy machine has done to the end of a snippet that obeys, if it has: it was too late for the first step, or the answer
 // came too late. The library has to say so.
 func slow(t *testing.T, r *python.Result) string {
 	t.Helper()
-	if r.Rung == execpolicy.RungTerm && r.Gone && !r.StateLost {
+	if r.Escalation == execpolicy.EscalationTerm && r.Gone && !r.StateLost {
 		return ""
 	}
-	assert.Assert(t, r.StateLost || r.Rung == execpolicy.RungTerm, "%+v", r.Result)
-	return fmt.Sprintf("it went as far as %v, gone %v, state lost %v", r.Rung, r.Gone, r.StateLost)
+	assert.Assert(t, r.StateLost || r.Escalation == execpolicy.EscalationTerm, "%+v", r.Result)
+	return fmt.Sprintf("it went as far as %v, gone %v, state lost %v", r.Escalation, r.Gone, r.StateLost)
 }
 
 func (n notebook) value(code string) string {
@@ -207,7 +207,7 @@ var cases = []runCase{
 		assert.Equal(t, string(r.Stdout), "yes\n")
 		places.Eventually(t, func() string {
 			n.ok("import sys; old = sys.stdout")
-			r := n.ended(python.Snippet{Code: "while True: print('x' * 1000)", OutputLimit: 100_000}, execpolicy.OutputLimit)
+			r := n.ended(python.Snippet{Code: "while True: print('x' * 1000)", OutputLimit: 100_000}, execpolicy.OutcomeOutputLimit)
 			if again := slow(t, r); again != "" {
 				return again
 			}
@@ -321,7 +321,7 @@ var ends = []runCase{
 					r = n.interrupt(code)
 				} else {
 					// A deadline does what a cancel does.
-					r = n.ended(python.Snippet{Code: code, Timeout: short}, execpolicy.TimedOut)
+					r = n.ended(python.Snippet{Code: code, Timeout: short}, execpolicy.OutcomeTimedOut)
 				}
 				if again := slow(t, r); again != "" {
 					return again
@@ -389,7 +389,7 @@ var ends = []runCase{
 		n.left("1")
 		places.Eventually(t, func() string {
 			pid := n.value("f = 1; import os; os.getpid()")
-			if !n.ended(python.Snippet{Code: "sum(range(10**13))", Timeout: short}, execpolicy.TimedOut).StateLost {
+			if !n.ended(python.Snippet{Code: "sum(range(10**13))", Timeout: short}, execpolicy.OutcomeTimedOut).StateLost {
 				return "it had not begun"
 			}
 			assert.Equal(t, n.value("'f' in globals()"), "False")
@@ -417,7 +417,7 @@ var ends = []runCase{
 			if strings.Contains(code, "ctypes") && n.shell("python3 -c 'import ctypes' 2>/dev/null || echo none") != "" {
 				continue
 			}
-			r := n.lost(python.Snippet{Code: "print('printed')\n" + code}, execpolicy.Exited)
+			r := n.lost(python.Snippet{Code: "print('printed')\n" + code}, execpolicy.OutcomeExited)
 			assert.Equal(t, r.ExitCode, status, code)
 			assert.Equal(t, string(r.Stdout), "printed\n", code)
 		}
@@ -510,7 +510,7 @@ def fake(text):
 		n.ok("bg.kill()")
 		n.ok("def flood():\n    while True: sys.stdout.write('x' * 1000)\nthreading.Thread(target=flood, daemon=True).start()")
 		assert.Equal(t, n.value("4"), "4")
-		n.lost(python.Snippet{Code: "os._exit(1)"}, execpolicy.Exited)
+		n.lost(python.Snippet{Code: "os._exit(1)"}, execpolicy.OutcomeExited)
 		n.ok("import atexit, sys; atexit.register(print, 'never')")
 	}},
 	{"no room is left", func(t *testing.T, n notebook) {
@@ -623,10 +623,10 @@ func TestSessions(t *testing.T) {
 			places.Eventually(t, func() string {
 				n.ok("kept = 1")
 				r := n.run(python.Snippet{Code: "x = []\nwhile True: x.append(bytes(1 << 20))"})
-				if r.Outcome == execpolicy.Exited && r.ExitCode == 137 && r.OOMAfter < 0 {
+				if r.Outcome == execpolicy.OutcomeExited && r.ExitCode == 137 && r.OOMAfter < 0 {
 					return "the kernel's count came too late"
 				}
-				assert.Equal(t, r.Outcome, execpolicy.OOMKilled, r.Text())
+				assert.Equal(t, r.Outcome, execpolicy.OutcomeOOMKilled, r.Text())
 				assert.Assert(t, r.StateLost && r.Exception == nil)
 				assert.Equal(t, n.value("'kept' in globals()"), "False")
 				return ""
@@ -656,7 +656,7 @@ func TestHost(t *testing.T) {
 		n = open()
 		n.ok("kept = 1; import os")
 		r, _ := n.Run(t.Context(), python.Snippet{Code: "while True: pass", Timeout: short})
-		assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 		if r.StateLost {
 			n.session.Close()
 			left, err := os.ReadDir(temp)
@@ -664,7 +664,7 @@ func TestHost(t *testing.T) {
 			for _, dir := range left {
 				assert.NilError(t, os.RemoveAll(filepath.Join(temp, dir.Name())))
 			}
-			return fmt.Sprintf("it went as far as %v", r.Rung)
+			return fmt.Sprintf("it went as far as %v", r.Escalation)
 		}
 		assert.Equal(t, n.value("kept"), "1")
 		return ""

@@ -32,7 +32,7 @@ func (r *Result) Render(o execpolicy.RenderOptions) string {
 	// There may be a newline in between.
 	const room = len("\n" + lost)
 	if 0 < o.MaxBytes && o.MaxBytes <= room || o.MaxLines == 1 {
-		return (&execpolicy.Result{Outcome: execpolicy.Exited, Stdout: []byte(lost)}).Render(o)
+		return (&execpolicy.Result{Outcome: execpolicy.OutcomeExited, Stdout: []byte(lost)}).Render(o)
 	}
 	if o.MaxBytes > 0 {
 		o.MaxBytes -= room

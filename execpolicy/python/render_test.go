@@ -12,7 +12,7 @@ import (
 
 func TestRender(t *testing.T) {
 	exited := func(code int, stdout, stderr string) *execpolicy.Result {
-		return &execpolicy.Result{Outcome: execpolicy.Exited, ExitCode: code, Stdout: []byte(stdout), Stderr: []byte(stderr)}
+		return &execpolicy.Result{Outcome: execpolicy.OutcomeExited, ExitCode: code, Stdout: []byte(stdout), Stderr: []byte(stderr)}
 	}
 	failed := &python.Exception{Type: "ValueError", Message: "no", Traceback: "Traceback (most recent call last):\nValueError: no\n"}
 	const gone = "The interpreter has ended: its variables and imports are gone.\n"

@@ -70,7 +70,7 @@ func (s *Session) Changes(ctx context.Context) ([]Change, error) {
 func (c *copied) changes(ctx context.Context, s *execpolicy.Session, sum func(now Change, old state, content io.Reader) ([sha256.Size]byte, error)) ([]Change, error) {
 	var all []Change
 	seen := map[string]bool{}
-	err := s.Walk(ctx, ".", func(e execpolicy.Entry, content io.Reader) error {
+	err := s.Walk(ctx, ".", func(e execpolicy.TreeEntry, content io.Reader) error {
 		if c.exclude.matchTree(e.Name) {
 			return nil
 		}

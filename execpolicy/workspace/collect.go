@@ -44,7 +44,7 @@ type CollectOptions struct {
 	// room depends on their order in the image's tar. An error that it returns fails the whole. It
 	// is called at most once for each match, and must not use the session. If nil, one match that
 	// can't be collected fails the whole.
-	Skip func(e execpolicy.Entry, reason error) error
+	Skip func(e execpolicy.TreeEntry, reason error) error
 }
 
 // Collect takes the files below a directory inside that match patterns, and returns them as a file system in memory. That they are none
@@ -61,14 +61,14 @@ type CollectOptions struct {
 // can't be read, or is another of [execpolicy.Session.Walk].
 func Collect(ctx context.Context, s *execpolicy.Session, dir string, o CollectOptions) (fs.FS, error) {
 	files := newMemory()
-	err := collect(ctx, s, dir, o, func(e execpolicy.Entry, content io.Reader) error {
+	err := collect(ctx, s, dir, o, func(e execpolicy.TreeEntry, content io.Reader) error {
 		data := make([]byte, e.Size)
 		_, err := io.ReadFull(content, data)
 		files.add(e, data)
 		return err
 	})
 	if err != nil {
-		return nil, problems.Conceal(err, s.Conceal)
+		return nil, problems.Conceal(err, s.Redact)
 	}
 	files.sort()
 	return files, nil
@@ -80,9 +80,9 @@ func Collect(ctx context.Context, s *execpolicy.Session, dir string, o CollectOp
 // name begins with ".cofferdam-".
 func CollectTo(ctx context.Context, s *execpolicy.Session, dir string, root *os.Root, o CollectOptions) (names []string, err error) {
 	g := newStage(root)
-	defer func() { err = problems.Conceal(errors.Join(err, g.clean()), s.Conceal) }()
+	defer func() { err = problems.Conceal(errors.Join(err, g.clean()), s.Redact) }()
 	staged := map[string]string{}
-	err = collect(ctx, s, dir, o, func(e execpolicy.Entry, content io.Reader) error {
+	err = collect(ctx, s, dir, o, func(e execpolicy.TreeEntry, content io.Reader) error {
 		if _, err := filepath.Localize(e.Name); err != nil {
 			return fmt.Errorf("%w: %q", execpolicy.ErrUnsafeName, e.Name)
 		}
@@ -143,7 +143,7 @@ func CollectTo(ctx context.Context, s *execpolicy.Session, dir string, root *os.
 }
 
 // collect calls add for each file that is to be collected.
-func collect(ctx context.Context, s *execpolicy.Session, dir string, o CollectOptions, add func(execpolicy.Entry, io.Reader) error) error {
+func collect(ctx context.Context, s *execpolicy.Session, dir string, o CollectOptions, add func(execpolicy.TreeEntry, io.Reader) error) error {
 	wanted, errs := parse(o.Patterns, false)
 	if len(o.Patterns) == 0 {
 		errs = append(errs, errors.New("there are no patterns of what is to be collected"))
@@ -183,7 +183,7 @@ var errPassed = errors.New("too much is passed over")
 type collection struct {
 	wanted patterns
 	o      CollectOptions
-	add    func(execpolicy.Entry, io.Reader) error
+	add    func(execpolicy.TreeEntry, io.Reader) error
 
 	files         int
 	bytes, passed int64
@@ -192,7 +192,7 @@ type collection struct {
 }
 
 // visit is for the session's walk.
-func (c *collection) visit(e execpolicy.Entry, content io.Reader) error {
+func (c *collection) visit(e execpolicy.TreeEntry, content io.Reader) error {
 	if !e.Mode.IsDir() && c.wanted.match(e.Name) {
 		c.met[e.Name] = true
 		before := c.files
@@ -207,7 +207,7 @@ func (c *collection) visit(e execpolicy.Entry, content io.Reader) error {
 }
 
 // take collects a match, or leaves it out.
-func (c *collection) take(e execpolicy.Entry, content io.Reader) error {
+func (c *collection) take(e execpolicy.TreeEntry, content io.Reader) error {
 	err := c.fits(e)
 	if err == nil {
 		err = c.add(e, content)
@@ -223,7 +223,7 @@ func (c *collection) take(e execpolicy.Entry, content io.Reader) error {
 	return err
 }
 
-func (c *collection) fits(e execpolicy.Entry) error {
+func (c *collection) fits(e execpolicy.TreeEntry) error {
 	switch {
 	case !e.Mode.IsRegular():
 		return fmt.Errorf("%w: %q is %s", execpolicy.ErrUnsafeType, e.Name, typeName(e.Mode))
@@ -237,7 +237,7 @@ func (c *collection) fits(e execpolicy.Entry) error {
 	return nil
 }
 
-func (c *collection) refuse(e execpolicy.Entry, reason error) error {
+func (c *collection) refuse(e execpolicy.TreeEntry, reason error) error {
 	if c.o.Skip == nil {
 		return reason
 	}
@@ -249,7 +249,7 @@ func (c *collection) rest(ctx context.Context, s *execpolicy.Session, dir string
 	ctx, cancel := context.WithTimeout(ctx, restTime)
 	defer cancel()
 	seen := 0
-	dirs := []execpolicy.Entry{{Mode: fs.ModeDir}}
+	dirs := []execpolicy.TreeEntry{{Mode: fs.ModeDir}}
 	for n := 0; n < len(dirs); n++ {
 		within := dirs[n]
 		entries, err := s.ReadDir(ctx, dir+"/"+within.Name)
@@ -289,7 +289,7 @@ func (c *collection) rest(ctx context.Context, s *execpolicy.Session, dir string
 }
 
 // fetch collects one match.
-func (c *collection) fetch(ctx context.Context, s *execpolicy.Session, dir string, e execpolicy.Entry) error {
+func (c *collection) fetch(ctx context.Context, s *execpolicy.Session, dir string, e execpolicy.TreeEntry) error {
 	if err := c.fits(e); err != nil {
 		return c.refuse(e, err)
 	}

@@ -194,7 +194,7 @@ func TestCollectSkips(t *testing.T) {
 			} {
 				skipped := map[string]error{}
 				c.o.Patterns = []string{"out/*"}
-				c.o.Skip = func(e execpolicy.Entry, reason error) error {
+				c.o.Skip = func(e execpolicy.TreeEntry, reason error) error {
 					assert.Check(t, skipped[e.Name] == nil, e.Name)
 					skipped[strings.TrimPrefix(e.Name, "out/")] = reason
 					return nil
@@ -215,20 +215,20 @@ func TestCollectSkips(t *testing.T) {
 			}
 			// So many are left out, whichever these are.
 			skipped := 0
-			_, names := s.collect(to, workspace.CollectOptions{Patterns: []string{"out/*"}, MaxFiles: 1, Skip: func(execpolicy.Entry, error) error { skipped++; return nil }})
+			_, names := s.collect(to, workspace.CollectOptions{Patterns: []string{"out/*"}, MaxFiles: 1, Skip: func(execpolicy.TreeEntry, error) error { skipped++; return nil }})
 			assert.Equal(t, len(names), 1)
 			assert.Equal(t, skipped, 5)
 		}
 		enough := errors.New("enough")
-		_, err := workspace.Collect(t.Context(), s.Session.Session, ".", workspace.CollectOptions{Patterns: []string{"**"}, Skip: func(execpolicy.Entry, error) error { return enough }})
+		_, err := workspace.Collect(t.Context(), s.Session.Session, ".", workspace.CollectOptions{Patterns: []string{"**"}, Skip: func(execpolicy.TreeEntry, error) error { return enough }})
 		assert.ErrorIs(t, err, enough)
 		// The session's limits are those of the whole.
 		s.ok("dd if=/dev/zero of=out/larger bs=65536 count=64")
 		skipped := map[string]error{}
-		_, names := s.collect(true, workspace.CollectOptions{Patterns: []string{"out/*"}, Skip: func(e execpolicy.Entry, reason error) error { skipped[e.Name] = reason; return nil }})
+		_, names := s.collect(true, workspace.CollectOptions{Patterns: []string{"out/*"}, Skip: func(e execpolicy.TreeEntry, reason error) error { skipped[e.Name] = reason; return nil }})
 		assert.Assert(t, len(names) >= 1 && len(names)+len(skipped) == 7, "%v %v", names, skipped)
 		s.ok("i=0; while [ $i -lt 300 ]; do >out/x$i; i=$((i + 1)); done")
-		_, err = workspace.Collect(t.Context(), s.Session.Session, ".", workspace.CollectOptions{Patterns: []string{"**"}, Skip: func(execpolicy.Entry, error) error { return nil }})
+		_, err = workspace.Collect(t.Context(), s.Session.Session, ".", workspace.CollectOptions{Patterns: []string{"**"}, Skip: func(execpolicy.TreeEntry, error) error { return nil }})
 		assert.ErrorIs(t, err, execpolicy.ErrTooLarge)
 	})
 }
@@ -241,7 +241,7 @@ func TestCollectBesideSparseFiles(t *testing.T) {
 		for _, to := range []bool{false, true} {
 			for _, patterns := range [][]string{{"1", "a/**/2", "link"}, {"**"}} {
 				skipped := map[string]bool{}
-				_, names := s.collect(to, workspace.CollectOptions{Patterns: patterns, Skip: func(e execpolicy.Entry, reason error) error {
+				_, names := s.collect(to, workspace.CollectOptions{Patterns: patterns, Skip: func(e execpolicy.TreeEntry, reason error) error {
 					assert.Check(t, !skipped[e.Name], e.Name)
 					skipped[e.Name] = true
 					want := execpolicy.ErrTooLarge
@@ -259,7 +259,7 @@ func TestCollectBesideSparseFiles(t *testing.T) {
 		_, err := workspace.Collect(t.Context(), s.Session.Session, ".", workspace.CollectOptions{Patterns: []string{"sparse"}})
 		assert.ErrorIs(t, err, execpolicy.ErrTooLarge)
 		files, err := workspace.Collect(t.Context(), s.Session.Session, "sparse", workspace.CollectOptions{
-			Patterns: []string{"**"}, Skip: func(execpolicy.Entry, error) error { return nil },
+			Patterns: []string{"**"}, Skip: func(execpolicy.TreeEntry, error) error { return nil },
 		})
 		assert.NilError(t, err)
 		_, err = fs.Stat(files, "sparse")
@@ -295,7 +295,7 @@ func TestCollectWhatCannotBeRead(t *testing.T) {
 					{[]string{"**"}, []string{"out/1", "out/open/deep/2"}, []string{"out/blind", "out/closed", "out/link", "out/open/deep/closed", "out/shut"}},
 				} {
 					var skipped []string
-					_, files := s.collect(to, workspace.CollectOptions{Patterns: c.patterns, Skip: func(e execpolicy.Entry, reason error) error {
+					_, files := s.collect(to, workspace.CollectOptions{Patterns: c.patterns, Skip: func(e execpolicy.TreeEntry, reason error) error {
 						skipped = append(skipped, e.Name)
 						want := fs.ErrPermission
 						if e.Name == "out/link" {
@@ -316,12 +316,12 @@ func TestCollectWhatCannotBeRead(t *testing.T) {
 			}
 			enough := errors.New("enough")
 			_, err := workspace.Collect(t.Context(), s.Session.Session, "out", workspace.CollectOptions{
-				Patterns: []string{"closed", "shut/x"}, Skip: func(execpolicy.Entry, error) error { return enough },
+				Patterns: []string{"closed", "shut/x"}, Skip: func(execpolicy.TreeEntry, error) error { return enough },
 			})
 			assert.ErrorIs(t, err, enough)
 			for _, dir := range []string{"out/shut", "out/closed"} {
 				_, err = workspace.Collect(t.Context(), s.Session.Session, dir, workspace.CollectOptions{
-					Patterns: []string{"**"}, Skip: func(execpolicy.Entry, error) error { return nil },
+					Patterns: []string{"**"}, Skip: func(execpolicy.TreeEntry, error) error { return nil },
 				})
 				assert.ErrorIs(t, err, fs.ErrPermission)
 			}

@@ -81,7 +81,7 @@ func ExampleCollectOptions_skip() {
 	}
 	files, err := workspace.Collect(ctx, s, ".", workspace.CollectOptions{
 		Patterns: []string{"*.csv"},
-		Skip: func(e execpolicy.Entry, reason error) error {
+		Skip: func(e execpolicy.TreeEntry, reason error) error {
 			fmt.Println("left out:", reason)
 			return nil
 		},

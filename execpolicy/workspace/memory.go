@@ -27,7 +27,7 @@ type node struct {
 func newMemory() memory { return memory{".": {name: ".", mode: fs.ModeDir | 0o555}} }
 
 // add adds a file, and the directories that it is in.
-func (m memory) add(e execpolicy.Entry, data []byte) {
+func (m memory) add(e execpolicy.TreeEntry, data []byte) {
 	m.insert(e.Name, &node{name: path.Base(e.Name), mode: e.Mode, modTime: e.ModTime, data: data})
 }
 

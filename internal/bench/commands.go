@@ -114,7 +114,7 @@ func colon(ctx context.Context, s *execpolicy.Session) error {
 }
 
 func succeeded(r *execpolicy.Result) error {
-	if r.Outcome != execpolicy.Exited || r.ExitCode != 0 {
+	if r.Outcome != execpolicy.OutcomeExited || r.ExitCode != 0 {
 		return fmt.Errorf("a command that should succeed: %v, exit code %d, %s", r.Outcome, r.ExitCode, r.Stderr)
 	}
 	return nil

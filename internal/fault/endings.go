@@ -45,23 +45,23 @@ const (
 
 var endings = []*ending{
 	{name: "its own end", do: (*round).ownEnd, own: true},
-	{name: "deadline", do: (*round).deadline, timed: true, outcomes: []execpolicy.Outcome{execpolicy.TimedOut}},
-	{name: "cancel", do: (*round).cancel, timed: true, outcomes: []execpolicy.Outcome{execpolicy.Canceled}},
-	{name: "output limit", do: (*round).outputLimit, flood: true, outcomes: []execpolicy.Outcome{execpolicy.OutputLimit}},
-	{name: "close", do: (*round).close, outcomes: []execpolicy.Outcome{execpolicy.Canceled}},
-	{name: "restart", do: (*round).restart, outcomes: []execpolicy.Outcome{execpolicy.TimedOut, execpolicy.Canceled}},
+	{name: "deadline", do: (*round).deadline, timed: true, outcomes: []execpolicy.Outcome{execpolicy.OutcomeTimedOut}},
+	{name: "cancel", do: (*round).cancel, timed: true, outcomes: []execpolicy.Outcome{execpolicy.OutcomeCanceled}},
+	{name: "output limit", do: (*round).outputLimit, flood: true, outcomes: []execpolicy.Outcome{execpolicy.OutcomeOutputLimit}},
+	{name: "close", do: (*round).close, outcomes: []execpolicy.Outcome{execpolicy.OutcomeCanceled}},
+	{name: "restart", do: (*round).restart, outcomes: []execpolicy.Outcome{execpolicy.OutcomeTimedOut, execpolicy.OutcomeCanceled}},
 	{name: "host killed", do: (*round).killHost, alone: true},
 	{name: "host killed at its start", do: (*round).killStartingHost, alone: true},
 	{name: "transfer", do: (*round).transfer, own: true},
 	{name: "host killed in a transfer", do: (*round).killTransferringHost, own: true, alone: true},
-	{name: "client killed", do: (*round).killClient, loses: true, outcomes: []execpolicy.Outcome{execpolicy.SessionLost}},
+	{name: "client killed", do: (*round).killClient, loses: true, outcomes: []execpolicy.Outcome{execpolicy.OutcomeSessionLost}},
 }
 
 // podmanEndings are those of an engine whose part is played by one process for each container.
 var podmanEndings = []*ending{
 	// The client does not notice, so that the command goes on to its deadline.
 	{name: "monitor killed", do: (*round).killMonitor, loses: true,
-		outcomes: []execpolicy.Outcome{execpolicy.SessionLost, execpolicy.TimedOut}},
+		outcomes: []execpolicy.Outcome{execpolicy.OutcomeSessionLost, execpolicy.OutcomeTimedOut}},
 }
 
 // errCanceled is the cause of a cancel.
@@ -69,7 +69,7 @@ var errCanceled = errors.New("the suite has canceled it")
 
 // ownTimeout returns the deadline of the programs if nobody ends them.
 func (r *round) ownTimeout() time.Duration {
-	if slices.Contains(r.own(), execpolicy.TimedOut) {
+	if slices.Contains(r.own(), execpolicy.OutcomeTimedOut) {
 		return ownTimeout
 	}
 	return farTimeout
@@ -83,7 +83,7 @@ func (r *round) ownEnd(ctx context.Context) {
 func (r *round) deadline(ctx context.Context) {
 	end := time.Now().Add(r.after)
 	r.run(ctx, execpolicy.Command{Timeout: r.after})
-	if r.result != nil && r.result.Outcome == execpolicy.TimedOut {
+	if r.result != nil && r.result.Outcome == execpolicy.OutcomeTimedOut {
 		r.late(time.Since(end))
 	}
 	r.probe(ctx)
@@ -99,7 +99,7 @@ func (r *round) cancel(ctx context.Context) {
 	})
 	defer timer.Stop()
 	r.run(ctx, execpolicy.Command{Timeout: farTimeout})
-	if r.result != nil && r.result.Outcome == execpolicy.Canceled {
+	if r.result != nil && r.result.Outcome == execpolicy.OutcomeCanceled {
 		r.late(time.Since(*at.Load()))
 		if !errors.Is(r.err, errCanceled) {
 			r.wrong("the error of a canceled command is %v", r.err)
@@ -136,7 +136,7 @@ func (r *round) close(ctx context.Context) {
 		defer func() { r.suite.stats.closes.add(time.Since(began)) }()
 		return s.Close()
 	})
-	if r.result != nil && r.result.Outcome == execpolicy.Canceled && !errors.Is(r.err, execpolicy.ErrClosed) {
+	if r.result != nil && r.result.Outcome == execpolicy.OutcomeCanceled && !errors.Is(r.err, execpolicy.ErrClosed) {
 		r.wrong("the error of a command whose session was closed is %v", r.err)
 	}
 	if _, err := s.Run(ctx, execpolicy.Command{Script: "echo"}); !errors.Is(err, execpolicy.ErrClosed) {

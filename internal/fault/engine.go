@@ -14,7 +14,7 @@ import (
 )
 
 // unsure are the outcomes of a command whose engine goes away.
-var unsure = []execpolicy.Outcome{execpolicy.TimedOut, execpolicy.Canceled, execpolicy.SessionLost}
+var unsure = []execpolicy.Outcome{execpolicy.OutcomeTimedOut, execpolicy.OutcomeCanceled, execpolicy.OutcomeSessionLost}
 
 // dockerEndings are those of an engine of the suite's own.
 var dockerEndings = []*ending{

@@ -174,16 +174,16 @@ func TestJudge(t *testing.T) {
 		byName[e.name] = e
 	}
 	const second = time.Second
-	timedOut := execpolicy.Result{Outcome: execpolicy.TimedOut, ExitCode: -1, Cause: execpolicy.ErrTimeout, Duration: second, Gone: true}
-	exited := execpolicy.Result{Outcome: execpolicy.Exited, ExitCode: 3, Stdout: []byte("said\n")}
-	lost := execpolicy.Result{Outcome: execpolicy.SessionLost, ExitCode: -1}
+	timedOut := execpolicy.Result{Outcome: execpolicy.OutcomeTimedOut, ExitCode: -1, Cause: execpolicy.ErrTimeout, Duration: second, Gone: true}
+	exited := execpolicy.Result{Outcome: execpolicy.OutcomeExited, ExitCode: 3, Stdout: []byte("said\n")}
+	lost := execpolicy.Result{Outcome: execpolicy.OutcomeSessionLost, ExitCode: -1}
 	early, causeless, unseen, holding := timedOut, timedOut, timedOut, timedOut
 	early.Duration = second / 2
 	causeless.Cause = nil
 	unseen.Gone = false
 	holding.Stdout = []byte(held)
 	unremoved := unseen
-	unremoved.Rung = execpolicy.RungRemoved
+	unremoved.Escalation = execpolicy.EscalationRemoval
 	silent, zero, large := exited, exited, exited
 	silent.Stdout = nil
 	zero.ExitCode = 0

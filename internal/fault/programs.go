@@ -34,15 +34,15 @@ type program struct {
 
 // Outcomes that a program brings about itself.
 var (
-	exits = []execpolicy.Outcome{execpolicy.Exited}
+	exits = []execpolicy.Outcome{execpolicy.OutcomeExited}
 	// kills its shell, or the process that is waited for.
-	kills = []execpolicy.Outcome{execpolicy.Exited, execpolicy.Signaled}
+	kills = []execpolicy.Outcome{execpolicy.OutcomeExited, execpolicy.OutcomeSignaled}
 	// starves is of memory: whom the kernel kills is the kernel's choice, process 1 included.
-	starves = []execpolicy.Outcome{execpolicy.Exited, execpolicy.Signaled, execpolicy.OOMKilled, execpolicy.SessionLost}
+	starves = []execpolicy.Outcome{execpolicy.OutcomeExited, execpolicy.OutcomeSignaled, execpolicy.OutcomeOOMKilled, execpolicy.OutcomeSessionLost}
 	// loses the container.
-	loses = []execpolicy.Outcome{execpolicy.Exited, execpolicy.Signaled, execpolicy.TimedOut, execpolicy.SessionLost}
+	loses = []execpolicy.Outcome{execpolicy.OutcomeExited, execpolicy.OutcomeSignaled, execpolicy.OutcomeTimedOut, execpolicy.OutcomeSessionLost}
 	// hangs means that nobody says how the command ended, so that it goes on to its deadline.
-	hangs = []execpolicy.Outcome{execpolicy.Exited, execpolicy.Signaled, execpolicy.TimedOut}
+	hangs = []execpolicy.Outcome{execpolicy.OutcomeExited, execpolicy.OutcomeSignaled, execpolicy.OutcomeTimedOut}
 )
 
 // limit sets resource limits of process 1, by their numbers, to nothing.
@@ -56,7 +56,7 @@ for r in ` + numbers + `,:
 forever()`)
 }
 
-func (p *program) mayLose() bool { return slices.Contains(p.own, execpolicy.SessionLost) }
+func (p *program) mayLose() bool { return slices.Contains(p.own, execpolicy.OutcomeSessionLost) }
 
 // held is printed by a program that got hold of process 1: then nothing of what is promised is certain.
 const held = "HELD"
@@ -372,7 +372,7 @@ forever()`), obeys: true},
 	{name: "status of a kill", script: `echo said; (exit 137)`, ends: true, obeys: true, exit: 137, says: "said\n"},
 
 	{name: "flood", script: `yes`, floods: true, obeys: true},
-	{name: "flood that nobody reads", script: `yes`, floods: true, stuck: true, own: []execpolicy.Outcome{execpolicy.TimedOut}},
+	{name: "flood that nobody reads", script: `yes`, floods: true, stuck: true, own: []execpolicy.Outcome{execpolicy.OutcomeTimedOut}},
 	{name: "flood on both", script: `yes >&2 & yes | cat`, floods: true, obeys: true},
 	{name: "line without an end", script: `tr '\0' x </dev/zero`, floods: true, obeys: true},
 	{name: "NUL and broken UTF-8", script: `while :; do printf '\000\377\376\355\240\200\360\237\n\r\b'; done`, floods: true},

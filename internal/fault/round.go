@@ -43,11 +43,11 @@ func (r *round) String() string {
 		return "nobody knows"
 	}
 	text := r.result.Outcome.String()
-	if r.result.Outcome == execpolicy.Exited {
+	if r.result.Outcome == execpolicy.OutcomeExited {
 		text += fmt.Sprintf(" %d", r.result.ExitCode)
 	}
-	if r.result.Rung > 0 {
-		text += " by " + r.result.Rung.String()
+	if r.result.Escalation > 0 {
+		text += " by " + r.result.Escalation.String()
 	}
 	if r.result.StateLost {
 		text += ", shell lost"
@@ -130,15 +130,15 @@ func (r *round) judge(c execpolicy.Command) {
 	res := r.result
 	honest := slices.Concat(r.own(), r.ending.outcomes)
 	if r.ending.own {
-		honest = append(honest, execpolicy.Exited)
+		honest = append(honest, execpolicy.OutcomeExited)
 	}
 	if struck := r.struck.Load(); r.ending.loses && (struck == nil || struck.Sub(r.began) >= c.Timeout) {
 		// On a busy machine the command may have been there first.
-		honest = append(honest, execpolicy.TimedOut)
+		honest = append(honest, execpolicy.OutcomeTimedOut)
 	}
 	if !slices.Contains(honest, res.Outcome) {
-		r.wrong("the outcome is %v, rung %v, exit code %d, signal %d, OOM kills %d to %d, error %v; honest are %v; stdout %q, stderr %q",
-			res.Outcome, res.Rung, res.ExitCode, res.Signal, res.OOMBefore, res.OOMAfter, r.err, honest, tail(res.Stdout), tail(res.Stderr))
+		r.wrong("the outcome is %v, step %v, exit code %d, signal %d, OOM kills %d to %d, error %v; honest are %v; stdout %q, stderr %q",
+			res.Outcome, res.Escalation, res.ExitCode, res.Signal, res.OOMBefore, res.OOMAfter, r.err, honest, tail(res.Stdout), tail(res.Stderr))
 	}
 	r.evidence(res, r.err, c)
 	if strings.Contains(string(res.Stdout), held) && !r.any(func(p *program) bool { return p.floods }) {
@@ -153,42 +153,42 @@ func (r *round) judge(c execpolicy.Command) {
 
 // evidence checks what a result says beside its outcome.
 func (r *round) evidence(res *execpolicy.Result, err error, c execpolicy.Command) {
-	exited, signaled := res.Outcome == execpolicy.Exited, res.Outcome == execpolicy.Signaled
+	exited, signaled := res.Outcome == execpolicy.OutcomeExited, res.Outcome == execpolicy.OutcomeSignaled
 	if exited != (res.ExitCode >= 0) || res.ExitCode > 255 || signaled != (res.Signal > 0) {
 		r.wrong("%v with exit code %d and signal %d", res.Outcome, res.ExitCode, res.Signal)
 	}
-	causes := map[execpolicy.Outcome]error{execpolicy.TimedOut: execpolicy.ErrTimeout, execpolicy.OutputLimit: execpolicy.ErrOutputLimit}
-	canceled := res.Outcome == execpolicy.Canceled
+	causes := map[execpolicy.Outcome]error{execpolicy.OutcomeTimedOut: execpolicy.ErrTimeout, execpolicy.OutcomeOutputLimit: execpolicy.ErrOutputLimit}
+	canceled := res.Outcome == execpolicy.OutcomeCanceled
 	if !canceled && res.Cause != causes[res.Outcome] || canceled && (res.Cause == nil || !errors.Is(err, res.Cause)) {
 		r.wrong("%v with the cause %v and the error %v", res.Outcome, res.Cause, err)
 	}
 	unseen := res.Cause != nil && !res.Gone
 	r.suite.stats.see(res.Cause != nil, unseen && !r.ending.away && !r.starved())
 	// What can't be known must be said not to be. While the session goes on, a shell that is slow may not come to look.
-	blind := r.ending.away || r.starved() || unseen && res.Rung < execpolicy.RungContainer
+	blind := r.ending.away || r.starved() || unseen && res.Escalation < execpolicy.EscalationContainer
 	if unseen && !blind {
-		r.wrong("%v by %v, and nobody has seen that nothing is left: error %v", res.Outcome, res.Rung, err)
+		r.wrong("%v by %v, and nobody has seen that nothing is left: error %v", res.Outcome, res.Escalation, err)
 	}
 	if unseen && !errors.Is(err, execpolicy.ErrStillThere) {
-		r.wrong("%v by %v, and the error of what is not known to be gone is %v", res.Outcome, res.Rung, err)
+		r.wrong("%v by %v, and the error of what is not known to be gone is %v", res.Outcome, res.Escalation, err)
 	}
 	known := res.OOMBefore >= 0 && res.OOMAfter >= 0 && !errors.Is(err, execpolicy.ErrEnded)
-	if res.Outcome == execpolicy.OOMKilled && known && res.OOMAfter <= res.OOMBefore {
+	if res.Outcome == execpolicy.OutcomeOOMKilled && known && res.OOMAfter <= res.OOMBefore {
 		r.wrong("%v without a kill: %d to %d", res.Outcome, res.OOMBefore, res.OOMAfter)
 	}
-	if res.Outcome == execpolicy.TimedOut && res.Duration < c.Timeout {
+	if res.Outcome == execpolicy.OutcomeTimedOut && res.Duration < c.Timeout {
 		r.wrong("timed out after %v of %v", res.Duration, c.Timeout)
 	}
-	if res.Outcome == execpolicy.OutputLimit && res.StdoutInfo.Bytes+res.StderrInfo.Bytes <= c.OutputLimit {
+	if res.Outcome == execpolicy.OutcomeOutputLimit && res.StdoutInfo.Bytes+res.StderrInfo.Bytes <= c.OutputLimit {
 		r.wrong("the limit of %d was not reached", c.OutputLimit)
 	}
 	if errors.Is(err, execpolicy.ErrStillThere) && !blind {
 		r.wrong("%v", err)
 	}
 	switch lost := errors.Is(err, execpolicy.ErrEnded); {
-	case res.Outcome == execpolicy.SessionLost && !lost:
+	case res.Outcome == execpolicy.OutcomeSessionLost && !lost:
 		r.wrong("the error of a lost session is %v", err)
-	case res.Outcome == execpolicy.Canceled, lost, err == nil, blind:
+	case res.Outcome == execpolicy.OutcomeCanceled, lost, err == nil, blind:
 	case !r.any((*program).mayLose) && !r.ending.loses:
 		r.wrong("%v with the error %v", res.Outcome, err)
 	}
@@ -202,7 +202,7 @@ func (r *round) echo(ctx context.Context, word string) (string, error) {
 	if res == nil {
 		return "", err
 	}
-	if res.Outcome != execpolicy.Exited || res.ExitCode != 0 {
+	if res.Outcome != execpolicy.OutcomeExited || res.ExitCode != 0 {
 		err = fmt.Errorf("%v, exit code %d: %w", res.Outcome, res.ExitCode, err)
 	}
 	return string(res.Stdout), err
@@ -226,7 +226,7 @@ func (r *round) probe(ctx context.Context) {
 		r.discard()
 		return
 	}
-	rung := r.result.Rung
+	step := r.result.Escalation
 	// What was not ended by the library may live on beside what comes next.
 	ended := slices.Contains(r.ending.outcomes, r.result.Outcome)
 	lies := r.any(func(p *program) bool { return p.lies })
@@ -239,16 +239,16 @@ func (r *round) probe(ctx context.Context) {
 			said = append(said, err.Error())
 			continue
 		}
-		if res == nil || res.Outcome == execpolicy.SessionLost || res.Outcome == execpolicy.OOMKilled {
+		if res == nil || res.Outcome == execpolicy.OutcomeSessionLost || res.Outcome == execpolicy.OutcomeOOMKilled {
 			r.discard()
-			if !r.any((*program).mayLose) && rung < execpolicy.RungContainer {
+			if !r.any((*program).mayLose) && step < execpolicy.EscalationContainer {
 				r.wrong("the session was lost: %v", err)
 			}
 			return
 		}
-		rung = max(rung, res.Rung)
+		step = max(step, res.Escalation)
 		out := string(res.Stdout)
-		if res.Outcome == execpolicy.Exited && res.ExitCode == 0 && (out == word+"\n" || !ended && strings.Contains(out, word+"\n")) {
+		if res.Outcome == execpolicy.OutcomeExited && res.ExitCode == 0 && (out == word+"\n" || !ended && strings.Contains(out, word+"\n")) {
 			if ended {
 				r.inside(leftover.Patient)
 			}
@@ -259,7 +259,7 @@ func (r *round) probe(ctx context.Context) {
 		}
 		said = append(said, fmt.Sprintf("%v %d %q %q, state lost %v, error %v",
 			res.Outcome, res.ExitCode, tail(res.Stdout), tail(res.Stderr), res.StateLost, err))
-		if res.Outcome == execpolicy.Exited && !lies {
+		if res.Outcome == execpolicy.OutcomeExited && !lies {
 			r.wrong("a probe after %v: %s", r.result.Outcome, said[i])
 		}
 	}

@@ -131,9 +131,9 @@ func (n tally) String() string {
 func describe(c execpolicy.Command, r *execpolicy.Result) string {
 	text := r.Outcome.String()
 	switch r.Outcome {
-	case execpolicy.Exited:
+	case execpolicy.OutcomeExited:
 		text = fmt.Sprintf("exit %d", r.ExitCode)
-	case execpolicy.TimedOut:
+	case execpolicy.OutcomeTimedOut:
 		text = lateness(r.Duration - c.Timeout)
 	}
 	if len(r.Stdout) > 0 {

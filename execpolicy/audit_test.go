@@ -53,20 +53,20 @@ func (l *trail) all() []execpolicy.Event {
 	return slices.Clone(l.events)
 }
 
-// told returns the events in short, without what is another in each run: on a busy machine a command may be ended by a later rung, for
+// told returns the events in short, without what is another in each run: on a busy machine a command may be ended by a later step, for
 // which the first stands, and a container may have to be removed, which is left out.
 func (l *trail) told() []string {
 	var lines []string
-	rung := execpolicy.Rung(0)
+	step := execpolicy.Escalation(0)
 	for _, e := range l.all() {
-		if e.Kind == execpolicy.EventKill && e.Rung == execpolicy.RungRemoved {
+		if e.Kind == execpolicy.EventKill && e.Escalation == execpolicy.EscalationRemoval {
 			continue
 		}
-		if e.Kind == execpolicy.EventKill && e.Rung == rung+1 && rung > 0 {
-			rung++
+		if e.Kind == execpolicy.EventKill && e.Escalation == step+1 && step > 0 {
+			step++
 			continue
 		}
-		rung = e.Rung
+		step = e.Escalation
 		line := string(e.Kind)
 		add := func(format string, args ...any) { line += " " + fmt.Sprintf(format, args...) }
 		if e.Op != "" {
@@ -90,14 +90,14 @@ func (l *trail) told() []string {
 		if e.Outcome != 0 {
 			add("%v", e.Outcome)
 		}
-		if e.Outcome == execpolicy.Exited {
+		if e.Outcome == execpolicy.OutcomeExited {
 			add("%d", e.ExitCode)
 		}
 		if e.Kind == execpolicy.EventKill {
-			add("by %v", e.Rung)
+			add("by %v", e.Escalation)
 		}
 		// A shell may say what it was that was terminated.
-		if e.In+e.Out > 0 && e.Rung == 0 {
+		if e.In+e.Out > 0 && e.Escalation == 0 {
 			add("in %d out %d", e.In, e.Out)
 		}
 		if e.Gone {
@@ -121,7 +121,7 @@ func (l *trail) is(t *testing.T, want ...string) {
 	l.whole(t)
 }
 
-// whole checks that no event is missing, that each has its time in order, and that a result's rung is the last that was climbed.
+// whole checks that no event is missing, that each has its time in order, and that a result's step is the last that was taken.
 func (l *trail) whole(t *testing.T) {
 	t.Helper()
 	last := execpolicy.Event{}
@@ -132,7 +132,7 @@ func (l *trail) whole(t *testing.T) {
 		assert.Equal(t, e.Seq, last.Seq+1, "event %d: %+v", i, e)
 		assert.Assert(t, !e.Time.Before(last.Time.Add(-time.Millisecond)), "event %d: %+v", i, e)
 		if e.Outcome != 0 && last.Kind != execpolicy.EventEnd {
-			assert.Equal(t, e.Rung, last.Rung, "event %d: %+v", i, e)
+			assert.Equal(t, e.Escalation, last.Escalation, "event %d: %+v", i, e)
 		}
 		last = e
 	}
@@ -204,16 +204,16 @@ var auditCases = []placeCase{
 		assert.Assert(t, result.OOMBefore == r.OOMBefore && result.OOMAfter == r.OOMAfter)
 		assert.Assert(t, events[len(events)-1].Duration >= start.Duration)
 	}},
-	{"the ladder", func(t *testing.T, p place) {
+	{"the escalation", func(t *testing.T, p place) {
 		const stubborn = "trap '' TERM; while :; do :; done"
 		var c *running
 		l := trailOf(t, p.policy(), p.spec(), nil, func(s session) bool {
 			s.script("true")
 			r, err := s.shortly(stubborn)()
-			if err != nil || r.Rung != execpolicy.RungWorker {
+			if err != nil || r.Escalation != execpolicy.EscalationShell {
 				return false
 			}
-			assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 			r, err = s.canceled(errGone, execpolicy.Command{Script: "echo begun; sleep 4751"})()
 			if err != nil || !inside(r) {
 				return false
@@ -241,11 +241,11 @@ var auditCases = []placeCase{
 			`command "yes"`, "kill by SIGTERM because the output limit was passed", fmt.Sprintf("result of %d output limit gone because the output limit was passed", of[3]),
 			`command "echo begun; sleep 4752"`, "kill by container because the session is closed", sessionClosed,
 			fmt.Sprintf("result of %d canceled gone because the session is closed error the session is closed", of[4]))
-		var rungs []execpolicy.Rung
+		var steps []execpolicy.Escalation
 		for _, e := range l.all()[5:8] {
-			rungs = append(rungs, e.Rung)
+			steps = append(steps, e.Escalation)
 		}
-		assert.DeepEqual(t, rungs, []execpolicy.Rung{execpolicy.RungTerm, execpolicy.RungKill, execpolicy.RungWorker})
+		assert.DeepEqual(t, steps, []execpolicy.Escalation{execpolicy.EscalationTerm, execpolicy.EscalationKill, execpolicy.EscalationShell})
 	}},
 	{"what does not begin, or is another shell's", func(t *testing.T, p place) {
 		spec, l := p.audited()
@@ -340,7 +340,7 @@ var auditCases = []placeCase{
 		var archive bytes.Buffer
 		assert.NilError(t, s.CopyOut(ctx, "tree", &archive))
 		assert.NilError(t, s.CopyIn(ctx, "again", &archive))
-		assert.NilError(t, s.Walk(ctx, "tree", func(execpolicy.Entry, io.Reader) error { return nil }))
+		assert.NilError(t, s.Walk(ctx, "tree", func(execpolicy.TreeEntry, io.Reader) error { return nil }))
 		assert.NilError(t, s.Close())
 		events := l.all()
 		var told []string
@@ -451,7 +451,7 @@ var auditCases = []placeCase{
 			{execpolicy.EventKill, func(t *testing.T, s session) {
 				r, err := s.Run(t.Context(), execpolicy.Command{Script: "sleep 4754", Timeout: short})
 				lost(t, err)
-				assert.Assert(t, r.Outcome == execpolicy.TimedOut && r.Gone)
+				assert.Assert(t, r.Outcome == execpolicy.OutcomeTimedOut && r.Gone)
 			}, []string{`command "sleep 4754"`, "result of 3 timed out gone because the deadline has passed: context deadline exceeded"}},
 			{execpolicy.EventEnd, func(t *testing.T, s session) {
 				lost(t, s.Close())
@@ -462,8 +462,8 @@ var auditCases = []placeCase{
 				spec, l := p.audited()
 				failed := false
 				l.on = func(e execpolicy.Event) error {
-					// A busy machine may need more than one rung.
-					if e.Kind == c.kind && (!failed || e.Rung == execpolicy.RungKill || e.Rung == execpolicy.RungWorker) {
+					// A busy machine may need more than one step.
+					if e.Kind == c.kind && (!failed || e.Escalation == execpolicy.EscalationKill || e.Escalation == execpolicy.EscalationShell) {
 						failed = true
 						return errTrail
 					}
@@ -557,8 +557,8 @@ var auditCases = []placeCase{
 						assert.Assert(t, r == nil)
 						break
 					}
-					assert.Equal(t, r.Outcome, execpolicy.TimedOut)
-					if r.Rung == execpolicy.RungWorker && r.Gone {
+					assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
+					if r.Escalation == execpolicy.EscalationShell && r.Gone {
 						break
 					}
 					// The shell of a busy machine has not ended in time, for which the session has.
@@ -641,7 +641,7 @@ var auditCases = []placeCase{
 			if err != nil || !inside(r) {
 				return false
 			}
-			assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 			// A command's time begins behind its record, and the record of its end comes behind.
 			begin := time.Now()
 			r = s.script("echo x")
@@ -714,7 +714,7 @@ func TestAuditOfARemoval(t *testing.T) {
 	assert.NilError(t, s.Close())
 	l.is(t, "spawn", "start", sessionClosed)
 	kill := l.all()[2]
-	assert.Assert(t, kill.Kind == execpolicy.EventKill && kill.Rung == execpolicy.RungRemoved, "%+v", kill)
+	assert.Assert(t, kill.Kind == execpolicy.EventKill && kill.Escalation == execpolicy.EscalationRemoval, "%+v", kill)
 	assert.Equal(t, kill.Cause, "the session is closed")
 
 	unhurried(t, time.Second, func(lifetime time.Duration) error {
@@ -736,7 +736,7 @@ func TestAuditOfARemoval(t *testing.T) {
 		}
 		return nil
 	})
-	assert.Assert(t, kill.Kind == execpolicy.EventKill && kill.Rung == execpolicy.RungRemoved, "%+v", kill)
+	assert.Assert(t, kill.Kind == execpolicy.EventKill && kill.Escalation == execpolicy.EscalationRemoval, "%+v", kill)
 	assert.Equal(t, kill.Cause, "the session's lifetime is over")
 }
 
@@ -763,9 +763,9 @@ func TestAuditOfMemory(t *testing.T) {
 		policy.MemoryBytes = 64 << 20
 		s := open(t, policy, spec)
 		r := s.run(execpolicy.Command{Script: "exec 2>/dev/null; dd if=/dev/zero of=/dev/null bs=150M count=1", Timeout: time.Minute})
-		assert.Equal(t, r.Outcome, execpolicy.OOMKilled)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeOOMKilled)
 		e := l.all()[3]
-		assert.Equal(t, e.Outcome, execpolicy.OOMKilled)
+		assert.Equal(t, e.Outcome, execpolicy.OutcomeOOMKilled)
 		assert.Assert(t, e.OOMBefore == 0 && e.OOMAfter > 0, "%+v", e)
 	})
 }
@@ -777,10 +777,10 @@ func TestAuditOfTheHost(t *testing.T) {
 	l := trailOf(t, policy, execpolicy.Spec{Command: []string{"sh"}}, nil, func(s session) bool {
 		s.ok("echo hi")
 		r, err := s.shortly("sleep 4856")()
-		if err != nil || r.Rung != execpolicy.RungTerm {
+		if err != nil || r.Escalation != execpolicy.EscalationTerm {
 			return false
 		}
-		assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 		name = s.Name()
 		assert.NilError(t, s.Close())
 		return true
@@ -910,7 +910,7 @@ func TestAuditOfNamesAnew(t *testing.T) {
 	assert.NilError(t, s.Close())
 	l.is(t, "spawn", "start", "end gone because its program was ended by a signal", "spawn", "start", "end gone because the session is begun anew", "spawn", "start", sessionClosed)
 	for _, e := range l.all() {
-		if e.Rung == execpolicy.RungRemoved {
+		if e.Escalation == execpolicy.EscalationRemoval {
 			continue // as in what was told
 		}
 		assert.Equal(t, e.Name, names[0], "%+v", e)

@@ -62,10 +62,10 @@ func TestLateOutputIsCountedToTheByte(t *testing.T) {
 			j.goes()
 			wait(t, func() bool { return j.tap.seen.Load() == before+total }, "not all of it comes")
 			r := j.script("echo out; echo err >&2")
-			assert.Equal(t, r.LateBytes, total)
+			assert.Equal(t, r.BackgroundBytes, total)
 			assert.Equal(t, string(r.Stdout), "out\n")
 			assert.Equal(t, string(r.Stderr), "err\n")
-			assert.Equal(t, j.script(":").LateBytes, int64(0))
+			assert.Equal(t, j.script(":").BackgroundBytes, int64(0))
 		}
 	})
 }
@@ -78,8 +78,8 @@ func TestLateOutputBelongsToTheCommandThatRuns(t *testing.T) {
 		r := j.script(">go; wait; echo end")
 		assert.Equal(t, string(r.Stdout), "LATE\nend\n")
 		assert.Equal(t, string(r.Stderr), "LATE\n")
-		assert.Equal(t, r.LateBytes, int64(0))
-		assert.Equal(t, j.script(":").LateBytes, int64(0))
+		assert.Equal(t, r.BackgroundBytes, int64(0))
+		assert.Equal(t, j.script(":").BackgroundBytes, int64(0))
 	})
 }
 
@@ -109,7 +109,7 @@ func TestLateOutputIsNeverLost(t *testing.T) {
 					}
 					assert.NilError(t, err)
 					// On stderr shells say what has become of their children.
-					seen += r.LateBytes + r.StdoutInfo.Bytes
+					seen += r.BackgroundBytes + r.StdoutInfo.Bytes
 				}
 				wait(t, func() bool {
 					count(c)
@@ -145,13 +145,13 @@ func TestLateOutputBehindACommandThatNeverRan(t *testing.T) {
 		assert.NilError(t, os.WriteFile(filepath.Join(j.dir, "on"), nil, 0o666))
 		wait(t, j.ended, "the job does not end")
 		r := j.run(execpolicy.Command{Script: longScript("echo never"), Timeout: short})
-		assert.Equal(t, r.Outcome, execpolicy.TimedOut)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 		assert.Equal(t, printed(r), int64(0))
-		late := r.LateBytes
+		late := r.BackgroundBytes
 		resume(t, client)
 		r = j.script("echo next")
 		assert.Equal(t, string(r.Stdout), "next\n")
-		assert.Equal(t, late+r.LateBytes, int64(31000))
+		assert.Equal(t, late+r.BackgroundBytes, int64(31000))
 	})
 }
 
@@ -161,7 +161,7 @@ func TestFloodBetweenCommandsCostsTheHostNothing(t *testing.T) {
 		j := newJob(t, p)
 		j.waits("yes & yes >&2 & sleep 4802")
 		j.goes()
-		wait(t, func() bool { return j.script(":").LateBytes > 0 }, "there is no flood")
+		wait(t, func() bool { return j.script(":").BackgroundBytes > 0 }, "there is no flood")
 		for tries := 1; ; tries++ {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
@@ -172,9 +172,9 @@ func TestFloodBetweenCommandsCostsTheHostNothing(t *testing.T) {
 			took := time.Since(began)
 			// On each stream 192 KiB a tenth of a second, and what stands in the pipes and in the engine.
 			bound := 2 * (int64(took/(100*time.Millisecond)+1)*(192<<10) + 4<<20)
-			assert.Assert(t, r.LateBytes > 0 && r.LateBytes < bound, "%d bytes in %v", r.LateBytes, took)
+			assert.Assert(t, r.BackgroundBytes > 0 && r.BackgroundBytes < bound, "%d bytes in %v", r.BackgroundBytes, took)
 			allocated := after.TotalAlloc - before.TotalAlloc
-			t.Logf("%d bytes in %v, %d allocated", r.LateBytes, took.Round(time.Millisecond), allocated)
+			t.Logf("%d bytes in %v, %d allocated", r.BackgroundBytes, took.Round(time.Millisecond), allocated)
 			// The count is the whole program's: what tests before this one have left may still end, but does so only once.
 			if allocated < 256<<10 {
 				break

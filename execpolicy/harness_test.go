@@ -121,7 +121,7 @@ func (s session) script(text string) *execpolicy.Result {
 func (s session) ok(text string) string {
 	s.t.Helper()
 	r := s.script(text)
-	assert.Equal(s.t, r.Outcome, execpolicy.Exited, "%s: %s", text, r.Text())
+	assert.Equal(s.t, r.Outcome, execpolicy.OutcomeExited, "%s: %s", text, r.Text())
 	assert.Equal(s.t, r.ExitCode, 0, "%s: %s", text, r.Text())
 	return strings.TrimSuffix(string(r.Stdout), "\n")
 }
