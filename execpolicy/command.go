@@ -47,7 +47,7 @@ type Command struct {
 	Stdout, Stderr io.Writer
 	// Timeout is how long the command may run, from when its turn has come. If zero, [Limits.CommandTimeout]; if negative, for ever.
 	// A shell that has to be replaced first, with its startup scripts, takes at most half of [Limits.TerminationTimeout] on top,
-	// and what it takes longer is the command's. The outcome of a command that reaches it is [TimedOut]. A deadline of the context given to
+	// and what it takes longer is the command's. The outcome of a command that reaches it is [OutcomeTimedOut]. A deadline of the context given to
 	// Run is a cancel like any other: then the outcome is [OutcomeCanceled].
 	//
 	// The programs of a command that is ended get the signals, and the session's shell last of all. So it goes on with

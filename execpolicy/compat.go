@@ -21,6 +21,24 @@ import (
 // So the user is the image's, which is root in most images and is so in the workspace as well,
 // unless User is set.
 //
+// LangChain's names of the fields are:
+//
+//	binary                    Engine
+//	image                     Image
+//	remove_container_on_exit  KeepContainer, the other way round
+//	network_enabled           NetworkEnabled
+//	read_only_rootfs          WritableRootfs, the other way round
+//	memory_bytes              MemoryBytes
+//	cpu_time_seconds          CPUTimeSeconds
+//	cpus                      CPUs
+//	user                      User
+//	extra_run_args            ExtraRunArgs
+//	command_timeout           Limits.CommandTimeout
+//	startup_timeout           Limits.StartupTimeout
+//	termination_timeout       Limits.TerminationTimeout
+//	max_output_lines          Limits.MaxOutputLines
+//	max_output_bytes          Limits.MaxOutputBytes
+//
 // Spawn's argument list is LangChain's to the byte, but for the flags by which the library owns its container, which stand together
 // right after "run -i", and for the environment, which is sorted. With podman there are those too by which it does what docker does by
 // itself: a read-only root has no writable /tmp, and the container gets neither the host's process namespace, nor its notification

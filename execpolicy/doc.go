@@ -4,27 +4,128 @@
 // with no isolation at all. [Start] opens a [Session] on it, a persistent shell whose commands have deadlines, bounded output and
 // honest outcomes; [Run] runs a single command.
 //
+// # Sessions
+//
+// What one command leaves behind, the next one finds: variables, functions, the directory,
+// files and background jobs.
+//
+//	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{}, execpolicy.Spec{})
+//	if err != nil {
+//		return err
+//	}
+//	defer s.Close()
+//	_, err = s.Run(ctx, execpolicy.Command{Script: "cd /tmp; x=$(python3 -c 'print(2 + 2)')"})
+//	r, err := s.Run(ctx, execpolicy.Command{Script: `echo "Hello from $x in $PWD!"`})
+//
+// A command that is ended costs the session nothing but the command. If the shell itself had
+// to be ended, because it looped or the command was "exit 3", a new one takes its place in the
+// same container, and [Result.StateLost] says so.
+//
+// [Result.Render] makes a text for a model: the output on every outcome, head and tail within
+// a budget, without escape sequences, and last how the command ended and what was lost.
+// [Result.Text] is what LangChain's shell tool returns, to the byte.
+//
+// The zero [DockerPolicy] is the hardened one. [Notebook], [BuildPolicies] and [Compat] are
+// others; presets.md, beside this file, has the command line of each and what was seen to be
+// in force. [DockerPolicy.Explain] returns the command line of any.
+//
+// # Outcomes
+//
+// An [Outcome] rests on what the library and the kernel know. Of those that fit, the first in
+// this list stands. Beside each is the evidence for it, in fields of [Result].
+//
+//	OutcomeTimedOut     Cause, Timeout, Escalation, Gone
+//	OutcomeOutputLimit  Cause, the streams' counts, Escalation, Gone
+//	OutcomeCanceled     Cause (whose cancel), Escalation, Gone
+//	OutcomeOOMKilled    OOMBefore, OOMAfter, or docker's events
+//	OutcomeSessionLost  the client's exit status in the error, Gone
+//	OutcomeSignaled     Signal, OOMBefore, OOMAfter
+//	OutcomeRefused      Cause (the reason)
+//	OutcomeExited       ExitCode, OOMBefore, OOMAfter
+//
+// What can't be known is -1 or false. A shell does not tell a program of a script that was
+// killed by signal 9 from one that exits with 137, and the kernel does not say which process
+// it killed for memory.
+//
+// # What the image needs
+//
+// An image needs sh, mkfifo, cp, chmod, rm and dd. The methods for files also need mv and wc;
+// those for trees tar, mkdir, rmdir and touch; ReadDir and Stat need stat, and ReadDir needs
+// find. HOME is /tmp.
+//
 // # What is promised
 //
-// Under a policy that isolates, and while the engine answers: nothing that was started survives Close, a deadline, a cancel, a panic or
-// a SIGKILL of this program. Every call returns by its deadline plus [Limits.TerminationTimeout]. Memory is bounded by the limits,
-// whatever is printed. Streams are exact and apart. What ended a command is told from evidence and never from an exit code or a text.
+// These hold under a policy that isolates, while the engine answers:
+//
+//  1. Nothing that was started survives Close, a deadline, a cancel, a panic or a SIGKILL of
+//     this program. Process 1 of the container reads its stdin, and when that ends, all ends.
+//     Nobody inside can stop it, trace it or hold its stdin open.
+//  2. Every call returns by its deadline plus [Limits.TerminationTimeout].
+//  3. Memory is bounded by the limits, whatever is printed. No output goes to the engine's
+//     disk.
+//  4. Streams are exact and apart, and are kept on every outcome.
+//  5. What ended a command is told from evidence and never from an exit code or a text.
+//  6. Nothing falls back to the host, or to less isolation.
+//  7. No secret is in an argument list, in what the engine knows, in an error, a record or a
+//     result; but see [Compat] for [Spec.Env].
 //
 // Gone means that the kernel says so where the engine runs on this machine: process 1 of a
 // container is found in /proc when its shell has answered, and a container is not said to be
 // gone while that process lives, whatever the engine says. What lives on is killed from inside
-// before the engine is asked to remove it. The engine's word alone counts where process 1 can't
-// be seen: on macOS and Windows, with a remote engine, under gVisor or Kata, in another process
-// namespace, where /proc hides the processes of others, and with an allowed --pid=host.
+// before the engine is asked to remove it. Where the engine has forgotten a container that
+// lives, its process 1 is killed directly, if this program may do that. The engine's word
+// alone counts where process 1 can't be seen: on macOS and Windows, with a remote engine, under
+// gVisor or Kata, in another process namespace, where /proc hides the processes of others, and
+// with an allowed --pid=host.
 //
 // A program that is killed is survived by a guard process on this machine. It goes on for eight
-// seconds to remove what was left, and for a minute to kill what it sees to live on.
+// seconds to remove what was left, and for a minute to kill what it sees to live on. What is
+// left all the same, because the engine did not answer or somebody killed the guard too,
+// [Sweep] removes.
 //
 // # What is not
 //
-// A container shares the host's kernel: it is no boundary against a bug in that. Code inside can lie about itself: it can print what it
-// likes and fake its own exit status. One session is one level of trust: whatever ran in it can read, delay and fake what runs in it
-// later, secrets included. Work whose status or secrets matter gets a session of its own.
+//   - A container shares the host's kernel: it is no boundary against a bug in that.
+//   - Code inside can lie about itself: it can print what it likes and fake its own exit
+//     status. The library stays correct, bounded and on time.
+//   - One session is one level of trust: whatever ran in it can read, delay and fake what runs
+//     in it later, secrets included. Work whose status or secrets matter gets a session of its
+//     own.
+//   - The library's filter of system calls refuses what changes priorities, makes user
+//     namespaces or makes a file set-uid (set-gid is allowed), io_uring, and more, and kills
+//     32-bit programs on a 64-bit machine. Podman's service, and podman --remote, can't be
+//     given it: there the start fails unless [DockerPolicy.EngineSeccomp] is set.
+//   - "docker exec NAME" is a person's way into a session's container. It has the container's
+//     limits, and goes past Approve, Filter and Audit.
+//   - With Compat, or with capabilities added, code that runs as root can hold process 1's stdin
+//     open. Then the guard removes the container.
+//   - While a file or a command's stdin goes in, everything else inside is stopped, but for
+//     what a timer of its own lets go on. Such code can end the transfer, and the session with
+//     it. Where the image's sh is dash and its dd one of several names of a program, it can
+//     also hold process 1's stdin open by way of dd. If this program is killed then, the guard
+//     removes the container.
+//   - Sessions with one user number share what the kernel counts for it, such as 128 inotify
+//     instances: see [DockerPolicy.User].
+//   - Limits that an engine drops in silence, as without root's rights on cgroup v1, are not in
+//     force. Package attest finds them.
+//   - What is read out of files is not searched for secrets: [Session.Redact] does that.
+//   - A container whose client was cut off while it started, or whose engine does not answer,
+//     may come into being later. The library looks on in the background, and its guard does
+//     when this program ends.
+//   - Commands see SIGINT and SIGQUIT ignored where the image's sh is dash or busybox: nothing
+//     there interrupts them.
+//   - A command that kills everything it can ("kill -9 -1") costs the session its shell.
+//   - The programs of a command that is ended get the signals, and the session's shell goes on
+//     with the rest of a Script for half a second. An Argv, as in {"sh", "-c", "make; git
+//     push"}, has no rest.
+//   - Under a [HostPolicy] nothing of this holds: what leaves its process group survives, a
+//     command that ignores SIGTERM costs the session, and a SIGKILL of this program leaves its
+//     directory.
+//   - A workspace that is mounted can be filled: the library does not limit the host's disk. So
+//     can a volume that an image declares, and the root of a container with
+//     [DockerPolicy.WritableRootfs].
+//   - A mount's source is looked at before the engine follows it: nobody untrusted may be able
+//     to change a directory on the way to it.
 //
 // # Secrets
 //

@@ -3,6 +3,7 @@ package execpolicy_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -23,28 +24,28 @@ type end struct {
 
 func (e end) killed() bool { return e.lost || e.status < 0 || e.status == 137 }
 
-// precedence is the table of the README: the first row that fits is the outcome.
+// precedence is the table of the package's documentation: the first row that fits is the outcome.
 var precedence = []struct {
 	outcome        execpolicy.Outcome
 	name           string
 	when, evidence string
 	fits           func(e end) bool
 }{
-	{execpolicy.OutcomeTimedOut, "OutcomeTimedOut", "the library ended the command at its deadline", "`Cause`, `Timeout`, `Escalation`, `Gone`",
+	{execpolicy.OutcomeTimedOut, "OutcomeTimedOut", "the library ended the command at its deadline", "Cause, Timeout, Escalation, Gone",
 		func(e end) bool { return e.cause == execpolicy.ErrTimeout }},
-	{execpolicy.OutcomeOutputLimit, "OutcomeOutputLimit", "the library ended it because it had printed too much", "`Cause`, the streams' counts, `Escalation`, `Gone`",
+	{execpolicy.OutcomeOutputLimit, "OutcomeOutputLimit", "the library ended it because it had printed too much", "Cause, the streams' counts, Escalation, Gone",
 		func(e end) bool { return e.cause == execpolicy.ErrOutputLimit }},
-	{execpolicy.OutcomeCanceled, "OutcomeCanceled", "the library ended it because its context ended, its session was closed or had lived its time", "`Cause` (whose cancel), `Escalation`, `Gone`",
+	{execpolicy.OutcomeCanceled, "OutcomeCanceled", "the library ended it because its context ended, its session was closed or had lived its time", "Cause (whose cancel), Escalation, Gone",
 		func(e end) bool { return e.cause != nil }},
-	{execpolicy.OutcomeOOMKilled, "OutcomeOOMKilled", "it was killed (exit code 137, or with its shell or container), and the kernel had killed for memory meanwhile", "`OOMBefore`, `OOMAfter`, or docker's events",
+	{execpolicy.OutcomeOOMKilled, "OutcomeOOMKilled", "it was killed (exit code 137, or with its shell or container), and the kernel had killed for memory meanwhile", "OOMBefore, OOMAfter, or docker's events",
 		func(e end) bool { return e.killed() && e.oom }},
-	{execpolicy.OutcomeSessionLost, "OutcomeSessionLost", "its container ended under it", "the client's exit status in the error, `Gone`",
+	{execpolicy.OutcomeSessionLost, "OutcomeSessionLost", "its container ended under it", "the client's exit status in the error, Gone",
 		func(e end) bool { return e.lost }},
-	{execpolicy.OutcomeSignaled, "OutcomeSignaled", "a signal killed its program, if it has an Argv, or its shell and the process that watches that", "`Signal`, `OOMBefore`, `OOMAfter`",
+	{execpolicy.OutcomeSignaled, "OutcomeSignaled", "a signal killed its program, if it has an Argv, or its shell and the process that watches that", "Signal, OOMBefore, OOMAfter",
 		func(e end) bool { return e.status < 0 || e.signal > 0 }},
-	{execpolicy.OutcomeRefused, "OutcomeRefused", "the session's Approve refused it, and nothing of it ran", "`Cause` (the reason)",
+	{execpolicy.OutcomeRefused, "OutcomeRefused", "the session's Approve refused it, and nothing of it ran", "Cause (the reason)",
 		func(end) bool { return false }}, // of one that has ended
-	{execpolicy.OutcomeExited, "OutcomeExited", "it ended by itself, whatever its exit code (124 to 137 too) and whatever it printed", "`ExitCode`, `OOMBefore`, `OOMAfter`",
+	{execpolicy.OutcomeExited, "OutcomeExited", "it ended by itself, whatever its exit code (124 to 137 too) and whatever it printed", "ExitCode, OOMBefore, OOMAfter",
 		func(end) bool { return true }},
 }
 
@@ -68,16 +69,16 @@ func TestPrecedenceOfOutcomes(t *testing.T) {
 }
 
 func TestPrecedenceIsTheOneOfTheDocuments(t *testing.T) {
-	readme, err := os.ReadFile("../README.md")
+	doc, err := os.ReadFile("doc.go")
 	assert.NilError(t, err)
 	source, err := os.ReadFile("result.go")
 	assert.NilError(t, err)
 	var table, list strings.Builder
 	for _, row := range precedence {
-		table.WriteString("| `" + row.name + "` | " + row.when + " | " + row.evidence + " |\n")
+		fmt.Fprintf(&table, "//\t%-19s %s\n", row.name, row.evidence)
 		list.WriteString("//   - " + row.name + ": " + row.when + ".\n")
 	}
-	assert.Assert(t, strings.Contains(string(readme), "|---|---|---|\n"+table.String()+"\n"), "README.md must have this table:\n%s", &table)
+	assert.Assert(t, strings.Contains(string(doc), "//\n"+table.String()+"//\n"), "doc.go must have this table:\n%s", &table)
 	assert.Assert(t, strings.Contains(string(source), "//\n"+list.String()+"type Outcome int"), "result.go must have this list:\n%s", &list)
 }
 
