@@ -15,7 +15,8 @@ import (
 	"gotest.tools/v3/golden"
 )
 
-// everyOption returns options of which none is zero, but for the one that can't be together with another.
+// everyOption returns options of which none is zero, but for the one that can't be
+// together with another.
 func everyOption() dockercli.RunOptions {
 	return dockercli.RunOptions{
 		Name:          "cofferdam-every.option_1",
@@ -73,7 +74,8 @@ func TestEveryOptionIsSet(t *testing.T) {
 
 type argvCase struct {
 	name string
-	// refusal is what a real engine says to it where nothing has the names. If nil, it has no complaint.
+	// refusal is what a real engine says to it where nothing has the names. If nil, it
+	// has no complaint.
 	refusal error
 	build   func(e *dockercli.Engine) ([]string, error)
 }
@@ -284,7 +286,8 @@ func BenchmarkRunArgs(b *testing.B) {
 	}
 }
 
-// Whatever the options hold, no word of theirs is taken for a flag, for the image or for its command.
+// Whatever the options hold, no word of theirs is taken for a flag, for the image or for
+// its command.
 func FuzzRunArgs(f *testing.F) {
 	f.Add("name", "key", "value", "ENV", "/dir", "image", "word")
 	f.Add("--x", "a=b", "--", "E*", "-v", "-image", "--rm")

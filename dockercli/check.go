@@ -9,7 +9,8 @@ import (
 	"github.com/hashicorp/go-multierror"
 )
 
-// maxWord is the longest word that Linux passes to a program, MAX_ARG_STRLEN less the byte that ends it.
+// maxWord is the longest word that Linux passes to a program, MAX_ARG_STRLEN less the
+// byte that ends it.
 const maxWord = 128<<10 - 1
 
 // A checker collects everything that is wrong with a verb's arguments.
@@ -22,7 +23,8 @@ func (c *checker) refuse(format string, args ...any) {
 // err returns what was refused, or nil.
 func (c *checker) err() error { return c.errs.ErrorOrNil() }
 
-// words refuses what can't reach the engine as it is: an argument vector has no NUL, and what travels as JSON has to be UTF-8.
+// words refuses what can't reach the engine as it is: an argument vector has no NUL, and
+// what travels as JSON has to be UTF-8.
 func (c *checker) words(argv []string) {
 	for _, word := range argv {
 		switch {
@@ -40,7 +42,8 @@ func isLetter(r byte) bool   { return 'a' <= r && r <= 'z' || 'A' <= r && r <= '
 func isDigit(r byte) bool    { return '0' <= r && r <= '9' }
 func isAlphanum(r byte) bool { return isLetter(r) || isDigit(r) }
 
-// consists reports whether s is one byte of which first is true and any number of which rest is.
+// consists reports whether s is one byte of which first is true and any number of which
+// rest is.
 func consists(s string, first, rest func(byte) bool) bool {
 	if s == "" || !first(s[0]) {
 		return false
@@ -61,8 +64,9 @@ func (c *checker) container(name string) {
 	}
 }
 
-// image checks what both engines agree a reference consists of; that it is a good one is the engine's to say. Podman would take a
-// transport such as oci-archive:/file for one too, and read the host's files.
+// image checks what both engines agree a reference consists of; that it is a good one is
+// the engine's to say. Podman would take a transport such as oci-archive:/file for one
+// too, and read the host's files.
 func (c *checker) image(ref string) {
 	first := func(r byte) bool { return isAlphanum(r) || r == '[' }
 	rest := func(r byte) bool { return isAlphanum(r) || strings.IndexByte("._/:@+-[]", r) >= 0 }
@@ -71,7 +75,8 @@ func (c *checker) image(ref string) {
 	}
 }
 
-// envName checks the name of an environment variable. Podman takes FOO* for all of the client's variables that begin so.
+// envName checks the name of an environment variable. Podman takes FOO* for all of the
+// client's variables that begin so.
 func (c *checker) envName(name string) {
 	first := func(r byte) bool { return isLetter(r) || r == '_' }
 	rest := func(r byte) bool { return first(r) || isDigit(r) }

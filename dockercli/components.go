@@ -8,7 +8,8 @@ import (
 
 // A Component is a part of an engine and its version, both as the engine reports them.
 type Component struct {
-	// Name is the program's name in small letters, such as "docker", "containerd", "runc", "crun", "podman" or "conmon".
+	// Name is the program's name in small letters, such as "docker", "containerd",
+	// "runc", "crun", "podman" or "conmon".
 	Name string `json:"name"`
 	// Version may have what a distribution added to it, such as "1.1.5+ds1".
 	Version string `json:"version"`
@@ -67,7 +68,8 @@ func (k Kind) parseComponents(text string) ([]Component, error) {
 	if k == Docker {
 		parts = append([]Component{{Name: "docker client", Version: client}}, parts...)
 	}
-	// The engine's platform is what it is sold as, such as "Docker Desktop 4.43.2 (199162)".
+	// The engine's platform is what it is sold as, such as "Docker Desktop 4.43.2
+	// (199162)".
 	if name, version, ok := strings.Cut(platform, "Docker Desktop "); ok && name == "" {
 		version, _, _ = strings.Cut(version, " ")
 		parts = append(parts, Component{Name: "docker desktop", Version: version})
@@ -75,8 +77,9 @@ func (k Kind) parseComponents(text string) ([]Component, error) {
 	return parts, nil
 }
 
-// component brings what an engine says to a program's name and its version. A runtime answers with some lines, of which the first is
-// such as "runc version 1.1.5+ds1"; podman's service calls it "OCI Runtime (runc)".
+// component brings what an engine says to a program's name and its version. A runtime
+// answers with some lines, of which the first is such as "runc version 1.1.5+ds1";
+// podman's service calls it "OCI Runtime (runc)".
 func component(name, version string) Component {
 	switch lower := strings.ToLower(name); {
 	case lower == "engine":

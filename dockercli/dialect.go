@@ -6,18 +6,21 @@ import (
 	"strings"
 )
 
-// A dialect is what one engine's command line does differently. Where the engines differ, podman's flags bring it to what
-// docker does, or both are told to do the same.
+// A dialect is what one engine's command line does differently. Where the engines differ,
+// podman's flags bring it to what docker does, or both are told to do the same.
 type dialect struct {
 	name string
 
 	// run are flags that every run gets.
 	run []string
-	// detachKeys says that some bytes in stdin detach the client of a run or an exec, also without a terminal.
+	// detachKeys says that some bytes in stdin detach the client of a run or an exec,
+	// also without a terminal.
 	detachKeys bool
-	// noHosts are flags of a run that names no extra hosts; the engines refuse the two together.
+	// noHosts are flags of a run that names no extra hosts; the engines refuse the two
+	// together.
 	noHosts []string
-	// noProxy are flags that keep the client's proxy settings, and the credentials in them, out of the container.
+	// noProxy are flags that keep the client's proxy settings, and the credentials in
+	// them, out of the container.
 	noProxy []string
 	// noCopyUp are tmpfs options that let it start out empty.
 	noCopyUp []string
@@ -31,12 +34,13 @@ type dialect struct {
 	filterIsCSV bool
 	// gpusAreDevices says that GPUs are named as devices.
 	gpusAreDevices bool
-	// dnsNeedsNetwork says that name servers are refused where there is no network, and none is told to the container then.
+	// dnsNeedsNetwork says that name servers are refused where there is no network, and
+	// none is told to the container then.
 	dnsNeedsNetwork bool
 	// oomEvent says that the engine reports an OOM as an event.
 	oomEvent bool
-	// runEnv are the variables of this process that a run's client may have, by their names or, with "_" at the end, how these begin. If
-	// empty, it may have all.
+	// runEnv are the variables of this process that a run's client may have, by their
+	// names or, with "_" at the end, how these begin. If empty, it may have all.
 	runEnv []string
 	// info is the template of what the engine says of itself.
 	info string
@@ -45,7 +49,8 @@ type dialect struct {
 var dialects = [...]dialect{
 	Docker: {
 		name: "docker",
-		// Proxies of the client's configuration reach every container that does not set them itself. An empty proxy is none.
+		// Proxies of the client's configuration reach every container that does not set
+		// them itself. An empty proxy is none.
 		noProxy: []string{
 			"--env=HTTP_PROXY=", "--env=http_proxy=", "--env=HTTPS_PROXY=", "--env=https_proxy=", "--env=FTP_PROXY=", "--env=ftp_proxy=",
 			"--env=ALL_PROXY=", "--env=all_proxy=", "--env=NO_PROXY=", "--env=no_proxy=",
@@ -57,11 +62,13 @@ var dialects = [...]dialect{
 		name:       "podman",
 		detachKeys: true,
 		run: []string{
-			// A read-only root gets writable /tmp, /run and /var/tmp of any size otherwise.
+			// A read-only root gets writable /tmp, /run and /var/tmp of any size
+			// otherwise.
 			"--read-only-tmpfs=false",
 			// A command called systemd or init would get a different set of mounts.
 			"--systemd=false",
-			// Podman's configuration may put every container into the host's process namespace.
+			// Podman's configuration may put every container into the host's process
+			// namespace.
 			"--pid=private",
 			// A supervising service's notification socket must not reach the container.
 			"--sdnotify=ignore",
@@ -77,7 +84,8 @@ var dialects = [...]dialect{
 		filterIsCSV:     true,
 		dnsNeedsNetwork: true,
 		gpusAreDevices:  true,
-		// An image's environment may name a variable without a value, or a pattern: then podman's client puts in its own.
+		// An image's environment may name a variable without a value, or a pattern: then
+		// podman's client puts in its own.
 		runEnv: []string{
 			"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LD_LIBRARY_PATH", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK", "XDG_", "STORAGE_", "PODMAN_",
 			"CONTAINERS_", "_CONTAINERS_", "CONTAINER_HOST", "CONTAINER_CONNECTION", "CONTAINER_SSHKEY",
@@ -93,7 +101,8 @@ func (k Kind) dialect() *dialect {
 	return &dialects[Docker]
 }
 
-// RunEnv returns the environment for the client of a run: Env or, if that is nil, as much of this process's as it may have.
+// RunEnv returns the environment for the client of a run: Env or, if that is nil, as much
+// of this process's as it may have.
 func (e *Engine) RunEnv() []string {
 	if e.Env != nil {
 		return e.Env
@@ -107,7 +116,8 @@ func (e *Engine) RunEnv() []string {
 	})
 }
 
-// noDetach returns the flag that keeps what is written to stdin from detaching the client.
+// noDetach returns the flag that keeps what is written to stdin from detaching the
+// client.
 func (e *Engine) noDetach() []string {
 	switch {
 	case !e.Kind.dialect().detachKeys:

@@ -24,7 +24,8 @@ func withEnv(e enginetest.Engine, entries ...string) enginetest.Engine {
 	return e
 }
 
-// refused runs a container that the engine's client or the engine refuses, and returns what it said.
+// refused runs a container that the engine's client or the engine refuses, and returns
+// what it said.
 func refused(t *testing.T, e enginetest.Engine, o dockercli.RunOptions) string {
 	t.Helper()
 	argv, err := e.RunArgs(o)
@@ -35,7 +36,8 @@ func refused(t *testing.T, e enginetest.Engine, o dockercli.RunOptions) string {
 	return stderr
 }
 
-// Docker has no such flags. What they are for on podman is each shown by a test of its own.
+// Docker has no such flags. What they are for on podman is each shown by a test of its
+// own.
 func TestEngineDockerLacksPodmansFlags(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		for _, flag := range []string{"--systemd=false", "--pid=private", "--sdnotify=ignore", "--no-hosts", "--read-only-tmpfs=false"} {
@@ -78,7 +80,8 @@ func TestEngineCommandCalledSystemd(t *testing.T) {
 	})
 }
 
-// The socket on which a supervising service is told of the client's state is out of the container's reach, and nobody is told anything.
+// The socket on which a supervising service is told of the client's state is out of the
+// container's reach, and nobody is told anything.
 func TestEngineKeepsTheNotificationSocketOut(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		path := filepath.Join(t.TempDir(), "s")
@@ -151,7 +154,8 @@ func TestEngineKeepsTheHostsNamesOut(t *testing.T) {
 	})
 }
 
-// hostNames returns a configuration for podman, which takes the text for the host's /etc/hosts, with all that the engine's own says.
+// hostNames returns a configuration for podman, which takes the text for the host's
+// /etc/hosts, with all that the engine's own says.
 func hostNames(t *testing.T, e enginetest.Engine, text string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -171,7 +175,8 @@ func hostNames(t *testing.T, e enginetest.Engine, text string) string {
 	return conf
 }
 
-// Without a network docker shows the host's name servers, which others replace; podman shows none and refuses any.
+// Without a network docker shows the host's name servers, which others replace; podman
+// shows none and refuses any.
 func TestEngineNameServersWithoutANetwork(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		servers := func(dns ...string) string {

@@ -14,7 +14,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
-// maxStdout bounds what is kept of a short verb's output. An inspection is some kilobytes; labels can make it longer.
+// maxStdout bounds what is kept of a short verb's output. An inspection is some
+// kilobytes; labels can make it longer.
 const maxStdout = 1 << 20
 
 // A Kind says whose flags an engine's client understands.
@@ -30,36 +31,46 @@ const (
 // String returns the name of the program.
 func (k Kind) String() string { return k.dialect().name }
 
-// An Engine is a client program and what is known of the engine behind it. [Find] and [Lookup] return one filled in; a literal
-// is as good where its fields are known. The zero Engine is the docker program on PATH. Its methods don't change it and may be
+// An Engine is a client program and what is known of the engine behind it. [Find] and
+// [Lookup] return one filled in; a literal is as good where its fields are known. The
+// zero Engine is the docker program on PATH. Its methods don't change it and may be
 // called at the same time.
 type Engine struct {
-	// Path is the client program. If it has no slash, PATH is searched each time. If empty, it is the name of the Kind.
+	// Path is the client program. If it has no slash, PATH is searched each time. If
+	// empty, it is the name of the Kind.
 	Path string
 	// Global are the words between the program and the verb, such as "--context", "ci".
 	Global []string
-	// Env is the client's environment, each entry "key=value". An image can ask podman's client for any of it. If nil, the environment
-	// of this process, of which podman's client has only what it needs when it runs a container.
+	// Env is the client's environment, each entry "key=value". An image can ask podman's
+	// client for any of it. If nil, the environment of this process, of which podman's
+	// client has only what it needs when it runs a container.
 	Env []string
 	// Kind says whose flags the client understands.
 	Kind Kind
-	// ClientVersion and ServerVersion are as the engine reports them. If empty, they are not known.
+	// ClientVersion and ServerVersion are as the engine reports them. If empty, they are
+	// not known.
 	ClientVersion, ServerVersion string
-	// Remote says that the engine may run on another machine, so that host paths mean nothing to it.
+	// Remote says that the engine may run on another machine, so that host paths mean
+	// nothing to it.
 	Remote bool
-	// Socket is the path of the unix socket on which the engine listens. If empty, it is not known, or there is none.
+	// Socket is the path of the unix socket on which the engine listens. If empty, it is
+	// not known, or there is none.
 	Socket string
-	// Rootless says that the engine runs without root's rights, where some limits are ignored.
+	// Rootless says that the engine runs without root's rights, where some limits are
+	// ignored.
 	Rootless bool
-	// PodmanService says that a docker client talks to podman. Podman's own flags can't be given then: a container has the lines
-	// of the host's /etc/hosts, and one with a read-only root has a /run and a /var/tmp that it can write to, in its own memory.
+	// PodmanService says that a docker client talks to podman. Podman's own flags can't
+	// be given then: a container has the lines of the host's /etc/hosts, and one with a
+	// read-only root has a /run and a /var/tmp that it can write to, in its own memory.
 	PodmanService bool
-	// PassedOver is why [Find] took podman and not docker. If nil, docker was not passed over.
+	// PassedOver is why [Find] took podman and not docker. If nil, docker was not passed
+	// over.
 	PassedOver error
 }
 
-// Resolve returns the engine with Path made absolute, so that later starts don't depend on PATH or on the working directory.
-// Its error matches [ErrNoEngine] if there is no such program, and [exec.ErrDot] too if PATH would have found it in the current
+// Resolve returns the engine with Path made absolute, so that later starts don't depend
+// on PATH or on the working directory. Its error matches [ErrNoEngine] if there is no
+// such program, and [exec.ErrDot] too if PATH would have found it in the current
 // directory.
 func (e *Engine) Resolve() (*Engine, error) {
 	path, err := lookPath(e.path())
@@ -107,7 +118,8 @@ type call struct {
 	stderr io.Writer // also gets what is kept for the error
 }
 
-// do runs c and returns what it printed. Its error is an *Error unless the client could not be started at all.
+// do runs c and returns what it printed. Its error is an *Error unless the client could
+// not be started at all.
 func (e *Engine) do(ctx context.Context, c call) ([]byte, error) {
 	resolved, err := e.Resolve()
 	if err != nil {
@@ -125,7 +137,8 @@ func (e *Engine) do(ctx context.Context, c call) ([]byte, error) {
 		Path: resolved.Path,
 		Args: c.argv,
 		Env:  e.Env,
-		// The client, or its credential helper, must fail rather than wait for an answer from the terminal.
+		// The client, or its credential helper, must fail rather than wait for an answer
+		// from the terminal.
 		NewSession: true,
 		Stdin:      c.stdin,
 	}, out, errs)

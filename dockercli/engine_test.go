@@ -25,7 +25,8 @@ import (
 	"gotest.tools/v3/poll"
 )
 
-// uniqueName returns a name that no other container has, also of those who test at the same time.
+// uniqueName returns a name that no other container has, also of those who test at the
+// same time.
 func uniqueName() string { return "cofferdam-cli-" + strings.ToLower(rand.Text()[:10]) }
 
 // options returns options for a container that is found if it is left behind.
@@ -58,7 +59,8 @@ func run(t *testing.T, e enginetest.Engine, o dockercli.RunOptions) string {
 	return stdout
 }
 
-// detached starts a container that sleeps for longer than any test takes, and returns its name.
+// detached starts a container that sleeps for longer than any test takes, and returns its
+// name.
 func detached(t *testing.T, e enginetest.Engine, change func(o *dockercli.RunOptions)) string {
 	t.Helper()
 	o := options(e)
@@ -146,15 +148,16 @@ func told(t *testing.T, e enginetest.Engine, template, name string) string {
 	return strings.TrimSpace(stdout)
 }
 
-// created turns a run's arguments into those of create, which starts nothing. It has the flags of run but for those of its
-// client.
+// created turns a run's arguments into those of create, which starts nothing. It has the
+// flags of run but for those of its client.
 func created(argv []string) []string {
 	argv = slices.DeleteFunc(slices.Clone(argv), func(word string) bool { return word == "--detach-keys=" })
 	argv[slices.Index(argv, "run")] = "create"
 	return argv
 }
 
-// Every vector of the goldens is read by the engine's own client, and what it names is missing: that is all there is to say of it.
+// Every vector of the goldens is read by the engine's own client, and what it names is
+// missing: that is all there is to say of it.
 func TestEngineReadsEveryVector(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		own := *e.Engine
@@ -198,7 +201,8 @@ func TestEngineTakesEveryOption(t *testing.T) {
 		}
 		if e.Kind == dockercli.Podman {
 			all.GPUs = "" // see TestEngineTakesGPUs
-			// Podman's own needs a program of the host's, which many hosts lack. Nothing is started here, so any is good enough.
+			// Podman's own needs a program of the host's, which many hosts lack. Nothing
+			// is started here, so any is good enough.
 			self, err := os.Executable()
 			assert.NilError(t, err)
 			all.Extra = append(slices.Clip(all.Extra), "--init-path="+self)
@@ -222,7 +226,8 @@ func TestEngineTakesEveryOption(t *testing.T) {
 	})
 }
 
-// Both engines take the names for those of processors, each of which they look for: these nobody has.
+// Both engines take the names for those of processors, each of which they look for: these
+// nobody has.
 func TestEngineTakesGPUs(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		o := options(e)

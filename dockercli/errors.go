@@ -9,10 +9,12 @@ import (
 	"strings"
 )
 
-// maxStderr is how much of a client's stderr an Error keeps: half from its beginning, half from its end.
+// maxStderr is how much of a client's stderr an Error keeps: half from its beginning,
+// half from its end.
 const maxStderr = 4 << 10
 
-// What an engine's failure means, as far as its words tell. Every [*Error] matches at most one of them.
+// What an engine's failure means, as far as its words tell. Every [*Error] matches at
+// most one of them.
 var (
 	// ErrNoEngine means that no usable engine was found.
 	ErrNoEngine = errors.New("no container engine found")
@@ -38,7 +40,8 @@ var (
 	ErrRuntime = errors.New("the container could not be started")
 )
 
-// errRemoving means that the container is being removed by somebody else, most often by its own --rm.
+// errRemoving means that the container is being removed by somebody else, most often by
+// its own --rm.
 var errRemoving = errors.New("the container is being removed")
 
 // advice says what the user can do about an error of the class.
@@ -60,15 +63,19 @@ var advice = map[error]string{
 type Error struct {
 	// Verb is what was asked for, such as "pull".
 	Verb string
-	// Command is the command line, with the values of environment variables and the passwords in URLs hidden.
+	// Command is the command line, with the values of environment variables and the
+	// passwords in URLs hidden.
 	Command string
-	// ExitCode is the client's. It is -1 if the client was ended by a signal, or its end was not seen.
+	// ExitCode is the client's. It is -1 if the client was ended by a signal, or its end
+	// was not seen.
 	ExitCode int
-	// Stderr is what the client said, shortened to 4 KiB, with the passwords in URLs hidden.
+	// Stderr is what the client said, shortened to 4 KiB, with the passwords in URLs
+	// hidden.
 	Stderr string
 	// Class is the sentinel that tells what the failure means. If nil, that is not known.
 	Class error
-	// Cause is why the client was ended or not waited for, such as a context's cause. If nil, it ended by itself.
+	// Cause is why the client was ended or not waited for, such as a context's cause. If
+	// nil, it ended by itself.
 	Cause error
 }
 
@@ -123,7 +130,8 @@ func (e *Error) Unwrap() []error {
 // noise begins the lines that say nothing of what went wrong.
 var noise = []string{"Usage:", "Run 'docker ", "See 'podman ", "Trying to pull ", "WARNING: "}
 
-// message returns an engine's words as one line, without what every message of its carries.
+// message returns an engine's words as one line, without what every message of its
+// carries.
 func message(stderr string) string {
 	var kept []string
 	for line := range strings.Lines(stderr) {
@@ -139,9 +147,10 @@ func message(stderr string) string {
 	return strings.Join(kept, "; ")
 }
 
-// classes says what the engines' messages mean. The first row all of whose words occur counts, so what is definite stands
-// before what can also be a part of another message. Words are in lower case. The rows are checked against messages recorded
-// from real engines.
+// classes says what the engines' messages mean. The first row all of whose words occur
+// counts, so what is definite stands before what can also be a part of another message.
+// Words are in lower case. The rows are checked against messages recorded from real
+// engines.
 var classes = []struct {
 	class error
 	words []string
@@ -172,7 +181,8 @@ var classes = []struct {
 	{ErrPull, []string{"unable to find image", "error response from daemon"}},
 	{ErrPull, []string{"/v2/\": dial tcp"}},
 
-	// Starting. A mount that fails, or a working directory, is an argument's fault though the runtime tells of it.
+	// Starting. A mount that fails, or a working directory, is an argument's fault though
+	// the runtime tells of it.
 	{ErrNoCommand, []string{"executable file not found in $path"}},
 	{ErrNoCommand, []string{"unable to start container process: exec: "}},
 	{ErrNoCommand, []string{"exec format error"}},
@@ -211,8 +221,8 @@ var classes = []struct {
 	{ErrArgument, []string{"unresolvable cdi devices"}},
 }
 
-// unreached are words of a client that never reached its engine. A client that lost its engine later may say that it can't connect,
-// too: nothing of docker's tells these apart.
+// unreached are words of a client that never reached its engine. A client that lost its
+// engine later may say that it can't connect, too: nothing of docker's tells these apart.
 var unreached = []string{
 	"permission denied while trying to connect",
 	"unable to connect to podman socket",
@@ -223,16 +233,18 @@ var unreached = []string{
 	"failed to resolve active destination",
 }
 
-// Unreached reports whether the client could not connect to its engine, by its own words. If
-// another call that comes right after it can't either, the engine was asked for nothing.
+// Unreached reports whether the client could not connect to its engine, by its own words.
+// If another call that comes right after it can't either, the engine was asked for
+// nothing.
 func (e *Error) Unreached() bool {
 	text := strings.ToLower(e.Stderr)
 	return e.Cause == nil && slices.ContainsFunc(unreached, func(words string) bool { return strings.Contains(text, words) })
 }
 
-// Classify returns the sentinel that says what an engine's message means, or nil if that is not known. A container's own output
-// can imitate an engine's, so only what a client said before its container has started, or of a client that runs none, is worth
-// asking about.
+// Classify returns the sentinel that says what an engine's message means, or nil if that
+// is not known. A container's own output can imitate an engine's, so only what a client
+// said before its container has started, or of a client that runs none, is worth asking
+// about.
 func Classify(stderr []byte) error {
 	text := string(bytes.ToLower(stderr))
 	for _, row := range classes {
@@ -243,7 +255,8 @@ func Classify(stderr []byte) error {
 	return nil
 }
 
-// nobodyListens are docker's words, as in classes, for an address where nobody listens: a connection that is refused, or no such socket.
+// nobodyListens are docker's words, as in classes, for an address where nobody listens: a
+// connection that is refused, or no such socket.
 var nobodyListens = [][]string{
 	{"cannot connect to the docker daemon"},
 	{"failed to connect to the docker api", "no such file or directory"},
@@ -261,7 +274,8 @@ func saysAll(text string, words []string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
 }
 
-// hidePasswords returns text with "***" in place of the password of each URL in it. The user's name stays.
+// hidePasswords returns text with "***" in place of the password of each URL in it. The
+// user's name stays.
 func hidePasswords(text string) string {
 	var b strings.Builder
 	for {
@@ -279,13 +293,15 @@ func hidePasswords(text string) string {
 	}
 }
 
-// hidePassword returns the address of an engine with "***" in place of its password, which need not be escaped.
+// hidePassword returns the address of an engine with "***" in place of its password,
+// which need not be escaped.
 func hidePassword(address string) string {
 	scheme, rest, _ := strings.Cut(address, "://")
 	return scheme + "://" + maskPassword(rest)
 }
 
-// maskPassword returns what stands behind a URL's "://" with "***" in place of the password, if there is one.
+// maskPassword returns what stands behind a URL's "://" with "***" in place of the
+// password, if there is one.
 func maskPassword(authority string) string {
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
 		if user, _, ok := strings.Cut(authority[:at], ":"); ok {
@@ -295,8 +311,8 @@ func maskPassword(authority string) string {
 	return authority
 }
 
-// NewRunError returns the error of a client that was started with argv by other means than this package's, and has failed.
-// Stderr may be of any length; cause may be nil.
+// NewRunError returns the error of a client that was started with argv by other means
+// than this package's, and has failed. Stderr may be of any length; cause may be nil.
 func NewRunError(argv []string, exitCode int, stderr []byte, cause error) *Error {
 	// Half a URL would not show that it has a password.
 	text := hidePasswords(string(stderr))

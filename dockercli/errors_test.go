@@ -15,8 +15,8 @@ import (
 	"gotest.tools/v3/golden"
 )
 
-// recorded says what the messages in testdata/recorded mean. Each file is an exit code and what a real engine then said to
-// stderr.
+// recorded says what the messages in testdata/recorded mean. Each file is an exit code
+// and what a real engine then said to stderr.
 var recorded = map[string]error{
 	"exec-no-container":           dockercli.ErrNoContainer,
 	"exec-not-running":            dockercli.ErrNotRunning,

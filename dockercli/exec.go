@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// ExecOptions are the arguments of exec, which runs one more command in a container. A field that is zero gives no flag.
+// ExecOptions are the arguments of exec, which runs one more command in a container. A
+// field that is zero gives no flag.
 type ExecOptions struct {
 	// Container is its name or ID.
 	Container string
@@ -21,8 +22,9 @@ type ExecOptions struct {
 	Command []string
 }
 
-// ExecArgs returns the argument vector of an exec, the client's program included. It depends on nothing but o and e's Path, Remote,
-// Global and Kind. Its error names everything that is wrong, and matches [ErrArgument].
+// ExecArgs returns the argument vector of an exec, the client's program included. It
+// depends on nothing but o and e's Path, Remote, Global and Kind. Its error names
+// everything that is wrong, and matches [ErrArgument].
 func (e *Engine) ExecArgs(o ExecOptions) ([]string, error) {
 	var c checker
 	f := flags{words: []string{"exec"}}
@@ -50,9 +52,10 @@ func (e *Engine) ExecArgs(o ExecOptions) ([]string, error) {
 	return argv, nil
 }
 
-// Exec runs a command in a container, with nothing for its stdin, and returns its exit code and up to 1 MiB of what it printed
-// to stdout. An exit code other than 0 is no error, unless the client's words say that the command was never started. The end
-// of ctx ends the client alone: the command lives on as long as its container.
+// Exec runs a command in a container, with nothing for its stdin, and returns its exit
+// code and up to 1 MiB of what it printed to stdout. An exit code other than 0 is no
+// error, unless the client's words say that the command was never started. The end of ctx
+// ends the client alone: the command lives on as long as its container.
 func (e *Engine) Exec(ctx context.Context, o ExecOptions) (exitCode int, stdout []byte, err error) {
 	argv, err := e.ExecArgs(o)
 	if err != nil {

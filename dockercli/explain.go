@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// Explain returns argv as one line that a POSIX shell runs as it is. Newlines in a word become "$nl", which the line itself then
-// defines first. Values of environment variables are shown unless argv went through [Redact].
+// Explain returns argv as one line that a POSIX shell runs as it is. Newlines in a word
+// become "$nl", which the line itself then defines first. Values of environment variables
+// are shown unless argv went through [Redact].
 func Explain(argv []string) string {
 	var b strings.Builder
 	if slices.ContainsFunc(argv, func(word string) bool { return strings.Contains(word, "\n") }) {
@@ -42,9 +43,10 @@ func singleQuote(word string) string {
 	return "'" + strings.ReplaceAll(word, "\n", `'"$nl"'`) + "'"
 }
 
-// Redact returns argv with the values of -e, --env, podman's --env-merge and their joined forms, such as -qeNAME=VALUE, replaced by "***".
-// A name without a value, and an empty value, stay. A word that may be such a flag or the value of another is taken for both. Words after
-// "--" are the image and its command, and stay as they are.
+// Redact returns argv with the values of -e, --env, podman's --env-merge and their joined
+// forms, such as -qeNAME=VALUE, replaced by "***". A name without a value, and an empty
+// value, stay. A word that may be such a flag or the value of another is taken for both.
+// Words after "--" are the image and its command, and stay as they are.
 func Redact(argv []string) []string {
 	redacted := slices.Clone(argv)
 	before := ""
@@ -64,8 +66,9 @@ func Redact(argv []string) []string {
 	return redacted
 }
 
-// environment takes a word apart that is a flag for the environment, or short flags of which the last is one, with its value if that is
-// in the same word. The flag is empty if there is none.
+// environment takes a word apart that is a flag for the environment, or short flags of
+// which the last is one, with its value if that is in the same word. The flag is empty if
+// there is none.
 func environment(word string) (flag, value string) {
 	for _, long := range []string{"--env", "--env-merge"} {
 		if rest, ok := strings.CutPrefix(word, long); ok && (rest == "" || rest[0] == '=') {
@@ -91,8 +94,8 @@ func environment(word string) (flag, value string) {
 	return "", ""
 }
 
-// shortValued are the letters of run's and exec's other flags whose value may follow in the same word. The l of a label is none of them:
-// it is a switch of podman exec.
+// shortValued are the letters of run's and exec's other flags whose value may follow in
+// the same word. The l of a label is none of them: it is a switch of podman exec.
 const shortValued = "achmpuvw"
 
 func hide(assignment string) string {

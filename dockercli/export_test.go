@@ -32,6 +32,7 @@ func MountValue(m Mount) (string, error) {
 	return value, c.err()
 }
 
-// ClassCount returns how many rows the table of messages has, and ClassWords the words of one.
+// ClassCount returns how many rows the table of messages has, and ClassWords the words of
+// one.
 func ClassCount() int           { return len(classes) }
 func ClassWords(i int) []string { return classes[i].words }

@@ -13,23 +13,27 @@ import (
 	"github.com/hashicorp/go-multierror"
 )
 
-// probeTimeout is how long [Find] and [Lookup] wait for one engine. A local engine answers in a fifth of a second; one over
-// ssh takes about a second.
+// probeTimeout is how long [Find] and [Lookup] wait for one engine. A local engine
+// answers in a fifth of a second; one over ssh takes about a second.
 const probeTimeout = 5 * time.Second
 
-// Find returns the engine to use where nobody names one. The first of these that is set chooses it:
+// Find returns the engine to use where nobody names one. The first of these that is set
+// chooses it:
 //
 //   - The environment variables DOCKER_HOST and DOCKER_CONTEXT choose docker.
 //   - The environment variables CONTAINER_HOST and CONTAINER_CONNECTION choose podman.
-//   - A current context in the configuration of docker's client that is not "default" chooses docker.
+//   - A current context in the configuration of docker's client that is not "default"
+//     chooses docker.
 //
-// If none is set, Find takes docker. Only then, and only if docker is certainly not usable, it takes podman: there is no such
-// program, nobody listens on its socket, or this user may not open that. PassedOver of the engine then is why it is not docker.
-// Docker that does not answer within 5 s, or answers with another error, is an error, since it may answer the next time: a
-// program must not be moved to another engine, with other images and other limits, by a slow moment.
+// If none is set, Find takes docker. Only then, and only if docker is certainly not
+// usable, it takes podman: there is no such program, nobody listens on its socket, or
+// this user may not open that. PassedOver of the engine then is why it is not docker.
+// Docker that does not answer within 5 s, or answers with another error, is an error,
+// since it may answer the next time: a program must not be moved to another engine, with
+// other images and other limits, by a slow moment.
 //
-// The error matches [ErrNoEngine], names what chose the engine, holds the reason for each program that was tried, and matches
-// their errors too.
+// The error matches [ErrNoEngine], names what chose the engine, holds the reason for each
+// program that was tried, and matches their errors too.
 func Find(ctx context.Context) (*Engine, error) {
 	program, choice := chosen()
 	e, err := Lookup(ctx, program)
@@ -53,8 +57,8 @@ func Find(ctx context.Context) (*Engine, error) {
 	return e, nil
 }
 
-// chosen returns the program that the environment chooses, and the variable that does so with its value. If none does, that is empty,
-// and the program is docker.
+// chosen returns the program that the environment chooses, and the variable that does so
+// with its value. If none does, that is empty, and the program is docker.
 func chosen() (program, choice string) {
 	for _, c := range [...]struct{ program, variable string }{
 		{"docker", "DOCKER_HOST"}, {"docker", "DOCKER_CONTEXT"}, {"podman", "CONTAINER_HOST"}, {"podman", "CONTAINER_CONNECTION"},
@@ -71,8 +75,8 @@ func chosen() (program, choice string) {
 	return "docker", ""
 }
 
-// currentContext says which context of its configuration docker's client uses, if that is not its default. The client reads it from its
-// files alone.
+// currentContext says which context of its configuration docker's client uses, if that is
+// not its default. The client reads it from its files alone.
 func currentContext(ctx context.Context) string {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, errNoAnswer)
 	defer cancel()
@@ -87,21 +91,24 @@ func currentContext(ctx context.Context) string {
 	return ""
 }
 
-// unusable reports whether an error of docker's says for certain that this user has no use of it.
+// unusable reports whether an error of docker's says for certain that this user has no
+// use of it.
 func unusable(err error) bool {
 	failed, ok := errors.Unwrap(err).(*Error) // Lookup wraps it once
 	return errors.Is(err, ErrNoEngine) || errors.Is(err, ErrPermission) ||
 		ok && failed.Cause == nil && saysAny(failed.Stderr, nobodyListens)
 }
 
-// Lookup returns the engine that spec names, if it answers within 5 s: the path of a program, a name on PATH, or a program with
-// flags before the verb, in the shell's words, such as "podman --remote" or "docker --context ci". A name that PATH would find
-// in the current directory is refused. Its error matches [ErrArgument] if spec can't be read, or what [Classify] says of the
-// engine's answer.
+// Lookup returns the engine that spec names, if it answers within 5 s: the path of a
+// program, a name on PATH, or a program with flags before the verb, in the shell's words,
+// such as "podman --remote" or "docker --context ci". A name that PATH would find in the
+// current directory is refused. Its error matches [ErrArgument] if spec can't be read, or
+// what [Classify] says of the engine's answer.
 func Lookup(ctx context.Context, spec string) (*Engine, error) {
 	words := []string{spec}
 	path, err := lookPath(spec)
-	// A path may hold spaces and backslashes that the shell would read differently, so the whole is tried first.
+	// A path may hold spaces and backslashes that the shell would read differently, so
+	// the whole is tried first.
 	if err != nil {
 		if words, err = split(spec); err != nil {
 			return nil, err
@@ -122,8 +129,9 @@ func Lookup(ctx context.Context, spec string) (*Engine, error) {
 // errNoAnswer is a deadline to everyone who asks.
 var errNoAnswer = fmt.Errorf("no answer within %v: %w", probeTimeout, context.DeadlineExceeded)
 
-// split returns the words of an operator's string. The shell's reader drops what follows a "#", and returns words beside an
-// error: either would leave a different command than was written.
+// split returns the words of an operator's string. The shell's reader drops what follows
+// a "#", and returns words beside an error: either would leave a different command than
+// was written.
 func split(spec string) ([]string, error) {
 	words, err := shlex.Split(spec)
 	if err != nil {
@@ -142,7 +150,8 @@ func split(spec string) ([]string, error) {
 
 // probe asks the client who it is and then its engine, and fills in what they say.
 func (e *Engine) probe(ctx context.Context) error {
-	// The client's name for itself tells podman under the name docker. The engine is not asked for it.
+	// The client's name for itself tells podman under the name docker. The engine is not
+	// asked for it.
 	out, err := e.do(ctx, call{verb: "version", argv: e.argv("--version")})
 	if err != nil {
 		return err
@@ -156,7 +165,8 @@ func (e *Engine) probe(ctx context.Context) error {
 	return e.probeDocker(ctx)
 }
 
-// versionNumber returns the word after "version", as in "Docker version 28.2.2, build e6534b4".
+// versionNumber returns the word after "version", as in "Docker version 28.2.2, build
+// e6534b4".
 func versionNumber(text string) string {
 	_, rest, _ := strings.Cut(text, "version ")
 	number, _, _ := strings.Cut(rest, " ")
@@ -189,19 +199,22 @@ func (e *Engine) probeDocker(ctx context.Context) error {
 	e.ServerVersion = strings.TrimSpace(lines[0])
 	components := lines[1:]
 	e.PodmanService = slices.Contains(components, "Podman Engine")
-	// The client names the endpoint that its flags, DOCKER_HOST and the context come to; it reads that from its files alone.
+	// The client names the endpoint that its flags, DOCKER_HOST and the context come to;
+	// it reads that from its files alone.
 	out, err = e.do(ctx, call{verb: "context inspect", argv: e.argv("context", "inspect", "--format={{.Endpoints.docker.Host}}")})
 	if ctx.Err() != nil {
 		return err
 	}
-	// A client that can't tell leaves it open where its engine is, and the answer that is safe is the remote one.
+	// A client that can't tell leaves it open where its engine is, and the answer that is
+	// safe is the remote one.
 	host := strings.TrimSpace(string(out))
 	socket, isSocket := strings.CutPrefix(host, "unix://")
 	if isSocket {
 		e.Socket = socket
 	}
 	e.Remote = !isSocket && !strings.HasPrefix(host, "npipe://")
-	// Engines before 23 don't list this component, but a rootless engine's socket lies in its user's runtime directory.
+	// Engines before 23 don't list this component, but a rootless engine's socket lies in
+	// its user's runtime directory.
 	e.Rootless = slices.Contains(components, "rootlesskit") || isSocket && strings.HasPrefix(socket, "/run/user/")
 	return nil
 }

@@ -19,8 +19,8 @@ import (
 	"gotest.tools/v3/golden"
 )
 
-// A client is what the test binary does when a link of the name docker or podman starts it. The link's directory has the
-// client's name.
+// A client is what the test binary does when a link of the name docker or podman starts
+// it. The link's directory has the client's name.
 type client func(verb string, args []string) int
 
 func say(lines ...string) int {
@@ -63,7 +63,8 @@ func podmanThat(facts string) client {
 	}
 }
 
-// noting is a client that adds its arguments to a file beside its link, as goldens have them.
+// noting is a client that adds its arguments to a file beside its link, as goldens have
+// them.
 func noting(c client) client {
 	return func(verb string, args []string) int {
 		file, err := os.OpenFile(filepath.Join(filepath.Dir(os.Args[0]), "calls"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -163,7 +164,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// fake returns the path of a link called name that makes the test binary the named client.
+// fake returns the path of a link called name that makes the test binary the named
+// client.
 func fake(t testing.TB, name, client string) string {
 	t.Helper()
 	if runtime.GOOS == "windows" {

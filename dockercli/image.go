@@ -9,7 +9,8 @@ import (
 type Image struct {
 	// ID is the engine's own name for it.
 	ID string
-	// Entrypoint and Command are the words that a run without its own would execute, one after the other.
+	// Entrypoint and Command are the words that a run without its own would execute, one
+	// after the other.
 	Entrypoint, Command []string
 	// User is whom it runs as. If empty, root.
 	User string
@@ -22,7 +23,8 @@ const imageTemplate = "id {{json .ID}}{{println}}" +
 	"{{range .Cmd}}command {{json .}}{{println}}{{end}}" +
 	"{{end}}"
 
-// InspectImage returns what the engine knows of an image. Its error matches [ErrImageMissing] if the engine does not have it.
+// InspectImage returns what the engine knows of an image. Its error matches
+// [ErrImageMissing] if the engine does not have it.
 func (e *Engine) InspectImage(ctx context.Context, image string) (*Image, error) {
 	argv, err := e.inspectImageArgs(image)
 	if err != nil {

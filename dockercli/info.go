@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Info is what an engine says of itself: what it could enforce. What is in force in a container has to be looked at there.
+// Info is what an engine says of itself: what it could enforce. What is in force in a
+// container has to be looked at there.
 type Info struct {
 	// ServerVersion is the engine's.
 	ServerVersion string
@@ -20,8 +21,8 @@ type Info struct {
 	DefaultRuntime string
 	// Seccomp, AppArmor and SELinux say which of them the engine uses.
 	Seccomp, AppArmor, SELinux bool
-	// MemoryLimit, SwapLimit, CPULimit and PidsLimit say which limits it can set. Podman is not asked for swap: it is false
-	// there.
+	// MemoryLimit, SwapLimit, CPULimit and PidsLimit say which limits it can set. Podman
+	// is not asked for swap: it is false there.
 	MemoryLimit, SwapLimit, CPULimit, PidsLimit bool
 }
 
@@ -108,7 +109,8 @@ func parseInfo(text string) (*Info, error) {
 			info.PidsLimit = true
 		}
 	}
-	// Podman ignores every limit without root's rights on the first version of cgroups, whatever the controllers.
+	// Podman ignores every limit without root's rights on the first version of cgroups,
+	// whatever the controllers.
 	if len(controllers) > 0 && info.Rootless && info.CgroupVersion == "1" {
 		info.MemoryLimit, info.CPULimit, info.PidsLimit = false, false, false
 	}

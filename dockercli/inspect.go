@@ -21,11 +21,13 @@ type Container struct {
 	Status string
 	// Running says whether its command runs.
 	Running bool
-	// Started says whether its command was ever started. If not, the exit code means nothing.
+	// Started says whether its command was ever started. If not, the exit code means
+	// nothing.
 	Started bool
 	// ExitCode is its command's, once that has ended.
 	ExitCode int
-	// OOMKilled says that a process of it was killed for want of memory. Podman before 5 never says so.
+	// OOMKilled says that a process of it was killed for want of memory. Podman before 5
+	// never says so.
 	OOMKilled bool
 	// Error is why it could not be started, in the engine's words.
 	Error string
@@ -35,7 +37,8 @@ type Container struct {
 	Labels map[string]string
 }
 
-// JSON strings are read back exactly by strconv.Unquote, whatever text they hold: both engines write them with Go's encoder.
+// JSON strings are read back exactly by strconv.Unquote, whatever text they hold: both
+// engines write them with Go's encoder.
 const containerTemplate = "id {{json .ID}}{{println}}" +
 	"name {{json .Name}}{{println}}" +
 	"image {{json .Image}}{{println}}" +
@@ -50,7 +53,8 @@ const containerTemplate = "id {{json .ID}}{{println}}" +
 	"pids {{json .HostConfig.PidMode}}{{println}}" +
 	"{{range $key, $value := .Config.Labels}}label {{json $key}} {{json $value}}{{println}}{{end}}"
 
-// Inspect returns the state of a container. Its error matches [ErrNoContainer] if there is none.
+// Inspect returns the state of a container. Its error matches [ErrNoContainer] if there
+// is none.
 func (e *Engine) Inspect(ctx context.Context, container string) (*Container, error) {
 	argv, err := e.inspectArgs(container)
 	if err != nil {
@@ -102,8 +106,9 @@ func parseContainer(text string) (*Container, error) {
 	return container, nil
 }
 
-// parseFacts reads lines of a name and values, each a JSON scalar, as the templates print them. A name that set has not is an
-// error: it would mean that some text got out of its quotes.
+// parseFacts reads lines of a name and values, each a JSON scalar, as the templates print
+// them. A name that set has not is an error: it would mean that some text got out of its
+// quotes.
 func parseFacts(text string, set map[string]func(values []string) error) error {
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
@@ -126,7 +131,8 @@ func parseFacts(text string, set map[string]func(values []string) error) error {
 	return nil
 }
 
-// parseValues reads JSON scalars apart by one space. Strings lose their quotes, and null is empty.
+// parseValues reads JSON scalars apart by one space. Strings lose their quotes, and null
+// is empty.
 func parseValues(text string) ([]string, error) {
 	var values []string
 	for text != "" {
@@ -185,7 +191,8 @@ func setInt(to *int) func([]string) error {
 	}
 }
 
-// setTimePassed sets whether there is a time. None is the first second of the year 1, in either engine's way to write it.
+// setTimePassed sets whether there is a time. None is the first second of the year 1, in
+// either engine's way to write it.
 func setTimePassed(to *bool) func([]string) error {
 	return func(values []string) error {
 		value, err := one(values)

@@ -134,7 +134,8 @@ func scalars(t *testing.T, pairs ...any) string {
 	return b.String() + "\n"
 }
 
-// What an image holds comes back as it is, and no other text makes an image without an ID.
+// What an image holds comes back as it is, and no other text makes an image without an
+// ID.
 func FuzzParseImage(f *testing.F) {
 	f.Add("sha256:0", "1000", "/bin/sh", "-c")
 	f.Add("0", "", "a\nid \"1\"", "\u2028<&>\x00\"\\")
@@ -159,7 +160,8 @@ func FuzzParseImage(f *testing.F) {
 	})
 }
 
-// What an engine says of itself comes back as it is; a limit or a protection is claimed only by the words for it.
+// What an engine says of itself comes back as it is; a limit or a protection is claimed
+// only by the words for it.
 func FuzzParseInfo(f *testing.F) {
 	f.Add("28.5.2", "runsc", "name=seccomp,profile=builtin", "cpu", true, false)
 	f.Add("4.3.1", "crun", "name=rootless", "memory", false, true)

@@ -2,8 +2,8 @@ package dockercli
 
 import "context"
 
-// Kill sends a signal, such as "KILL", to the container's first process. Its error matches [ErrNotRunning] or [ErrNoContainer]
-// if there is nothing to send it to.
+// Kill sends a signal, such as "KILL", to the container's first process. Its error
+// matches [ErrNotRunning] or [ErrNoContainer] if there is nothing to send it to.
 func (e *Engine) Kill(ctx context.Context, container, signal string) error {
 	argv, err := e.KillArgs(signal, container)
 	if err != nil {
@@ -13,8 +13,8 @@ func (e *Engine) Kill(ctx context.Context, container, signal string) error {
 	return err
 }
 
-// KillArgs returns the argument vector that sends a signal to containers, the client's program included. Without any, their names can be
-// put behind it.
+// KillArgs returns the argument vector that sends a signal to containers, the client's
+// program included. Without any, their names can be put behind it.
 func (e *Engine) KillArgs(signal string, containers ...string) ([]string, error) {
 	var c checker
 	for _, container := range containers {

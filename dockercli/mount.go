@@ -16,14 +16,16 @@ type Mount struct {
 	Writable bool
 }
 
-// A Tmpfs is a directory in memory, without set-uid programs and devices, that starts out empty.
+// A Tmpfs is a directory in memory, without set-uid programs and devices, that starts out
+// empty.
 type Tmpfs struct {
 	// Target is where it appears, an absolute path below / without a colon or comma.
 	Target string
-	// SizeBytes is how much it holds. If zero or negative, the engine's default counts, which may be half of the memory.
+	// SizeBytes is how much it holds. If zero or negative, the engine's default counts,
+	// which may be half of the memory.
 	SizeBytes int64
-	// Mode is its permission bits. If zero, 01777: everyone may write, as in /tmp. Old versions of runc ignore it for a
-	// directory that the image has already.
+	// Mode is its permission bits. If zero, 01777: everyone may write, as in /tmp. Old
+	// versions of runc ignore it for a directory that the image has already.
 	Mode uint32
 	// UID and GID, both numbers, own it. If empty, root does. Podman refuses them.
 	UID, GID string
@@ -34,15 +36,16 @@ type Tmpfs struct {
 	Exec bool
 }
 
-// value returns the value of --mount: one record of comma-separated values, the only form in which colons and commas of a path
-// are no separators.
+// value returns the value of --mount: one record of comma-separated values, the only form
+// in which colons and commas of a path are no separators.
 func (m Mount) value(c *checker) string {
 	if !absolute(m.Source) {
 		c.refuse("mount source %q: it has to be an absolute path", m.Source)
 	}
 	c.target("mount target", m.Target)
 	for _, path := range []string{m.Source, m.Target} {
-		// The engines trim a value, and their parser makes a newline of a carriage return and a newline.
+		// The engines trim a value, and their parser makes a newline of a carriage return
+		// and a newline.
 		if strings.TrimFunc(path, unicode.IsSpace) != path {
 			c.refuse("mount path %q: the engines would cut the white space at its ends", path)
 		}
@@ -57,7 +60,8 @@ func (m Mount) value(c *checker) string {
 	return strings.Join(fields, ",")
 }
 
-// absolute reports whether a path is absolute on any system: the engine's host need not be this one.
+// absolute reports whether a path is absolute on any system: the engine's host need not
+// be this one.
 func absolute(path string) bool {
 	return strings.HasPrefix(path, "/") || strings.HasPrefix(path, `\\`) ||
 		len(path) >= 3 && isLetter(path[0]) && path[1] == ':' && (path[2] == '\\' || path[2] == '/')
@@ -71,7 +75,8 @@ func csvField(field string) string {
 	return `"` + strings.ReplaceAll(field, `"`, `""`) + `"`
 }
 
-// value returns the value of --tmpfs. Whether programs may be executed is always said: the engines' defaults differ.
+// value returns the value of --tmpfs. Whether programs may be executed is always said:
+// the engines' defaults differ.
 func (t Tmpfs) value(c *checker, d *dialect) string {
 	c.target("tmpfs", t.Target)
 	if strings.ContainsAny(t.Target, ":,") {

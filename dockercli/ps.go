@@ -7,8 +7,9 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 )
 
-// PS returns the names of all containers, running or not, that carry every one of the labels. A label whose value is empty
-// stands for any value. There has to be at least one: nobody should come by a list of everybody's containers by mistake.
+// PS returns the names of all containers, running or not, that carry every one of the
+// labels. A label whose value is empty stands for any value. There has to be at least
+// one: nobody should come by a list of everybody's containers by mistake.
 func (e *Engine) PS(ctx context.Context, labels map[string]string) ([]string, error) {
 	argv, err := e.psArgs(labels)
 	if err != nil {

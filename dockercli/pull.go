@@ -8,16 +8,19 @@ import (
 
 // PullOptions are the arguments of pull.
 type PullOptions struct {
-	// Image is the image's reference. Podman may ask which registry is meant if it names none, and then fails.
+	// Image is the image's reference. Podman may ask which registry is meant if it names
+	// none, and then fails.
 	Image string
 	// Platform is the image's, such as "linux/arm64". If empty, the engine's own.
 	Platform string
-	// Progress gets what the client prints, as it comes. If nil, that is dropped; an error of it is ignored. A write that never
-	// returns makes Pull fail when the client has ended.
+	// Progress gets what the client prints, as it comes. If nil, that is dropped; an
+	// error of it is ignored. A write that never returns makes Pull fail when the client
+	// has ended.
 	Progress io.Writer
 }
 
-// Pull gets an image from its registry. Its error matches [ErrPull], unless the engine could not be asked at all.
+// Pull gets an image from its registry. Its error matches [ErrPull], unless the engine
+// could not be asked at all.
 func (e *Engine) Pull(ctx context.Context, o PullOptions) error {
 	argv, err := e.pullArgs(o)
 	if err != nil {
@@ -45,7 +48,8 @@ func (e *Engine) pullArgs(o PullOptions) ([]string, error) {
 	return argv, c.err()
 }
 
-// A progressWriter passes on both of a client's streams, one write at a time, and never fails.
+// A progressWriter passes on both of a client's streams, one write at a time, and never
+// fails.
 type progressWriter struct {
 	mu sync.Mutex
 	w  io.Writer

@@ -9,12 +9,15 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 )
 
-// RunOptions are the arguments of run. A field that is zero gives no flag, so that the engine's default counts, unless its
-// comment says otherwise. On podman a run also gets the flags that make it do what docker does.
+// RunOptions are the arguments of run. A field that is zero gives no flag, so that the
+// engine's default counts, unless its comment says otherwise. On podman a run also gets
+// the flags that make it do what docker does.
 type RunOptions struct {
-	// Name is the container's, at least two of a-z, A-Z, 0-9, "_", "." and "-", of which the first is a letter or a digit.
+	// Name is the container's, at least two of a-z, A-Z, 0-9, "_", "." and "-", of which
+	// the first is a letter or a digit.
 	Name string
-	// Labels are the container's labels. A key has no "=" and no white space; a value may have any text.
+	// Labels are the container's labels. A key has no "=" and no white space; a value may
+	// have any text.
 	Labels map[string]string
 	// Remove removes the container, and the volumes made for it, when it ends.
 	Remove bool
@@ -29,16 +32,18 @@ type RunOptions struct {
 	Network string
 	// Hostname is the container's own.
 	Hostname string
-	// ExtraHosts are lines of /etc/hosts, each "name:address". Podman adds them to the host's own lines, which it shows no container that
-	// has none.
+	// ExtraHosts are lines of /etc/hosts, each "name:address". Podman adds them to the
+	// host's own lines, which it shows no container that has none.
 	ExtraHosts []string
-	// HostsFile lets the lines of the host's own /etc/hosts into the container with podman, as ExtraHosts do. Extra words with
-	// --add-host need it. If false, podman is told to leave them out, unless there are ExtraHosts. Docker never shows them.
+	// HostsFile lets the lines of the host's own /etc/hosts into the container with
+	// podman, as ExtraHosts do. Extra words with --add-host need it. If false, podman is
+	// told to leave them out, unless there are ExtraHosts. Docker never shows them.
 	HostsFile bool
-	// DNS are addresses of name servers. Without a network docker shows the container the host's own, which these replace;
-	// podman shows none, and they are left out.
+	// DNS are addresses of name servers. Without a network docker shows the container the
+	// host's own, which these replace; podman shows none, and they are left out.
 	DNS []string
-	// HTTPProxy lets the client's proxy settings, and the credentials in them, into the container. If false, they are kept out.
+	// HTTPProxy lets the client's proxy settings, and the credentials in them, into the
+	// container. If false, they are kept out.
 	HTTPProxy bool
 
 	// ReadOnly makes the root file system read-only.
@@ -47,30 +52,34 @@ type RunOptions struct {
 	Tmpfs []Tmpfs
 	// Mounts are paths of the engine's host.
 	Mounts []Mount
-	// Workdir is where the command starts, an absolute path. Podman wants it to exist, docker creates it.
+	// Workdir is where the command starts, an absolute path. Podman wants it to exist,
+	// docker creates it.
 	Workdir string
 	// ShmSize is the size of /dev/shm, such as "16m".
 	ShmSize string
 
-	// Env are names of variables whose values the client takes from its own environment, so that they show in no list of
-	// processes. A name that means something to the client itself, such as PATH or DOCKER_HOST, would direct the client as
-	// well.
+	// Env are names of variables whose values the client takes from its own environment,
+	// so that they show in no list of processes. A name that means something to the
+	// client itself, such as PATH or DOCKER_HOST, would direct the client as well.
 	Env []string
 	// User is a name or number, or "user:group".
 	User string
-	// Entrypoint is put before Command. If empty, the command is executed as it is, without the image's entry point, unless
-	// ImageEntrypoint is set.
+	// Entrypoint is put before Command. If empty, the command is executed as it is,
+	// without the image's entry point, unless ImageEntrypoint is set.
 	Entrypoint string
 	// ImageEntrypoint leaves the image's entry point in place.
 	ImageEntrypoint bool
 	// Init puts a small init process in front of the command.
 	Init bool
-	// StopTimeout is what a later stop waits before it kills, in whole seconds, rounded up.
+	// StopTimeout is what a later stop waits before it kills, in whole seconds, rounded
+	// up.
 	StopTimeout time.Duration
-	// NoHealthcheck disables the health check of the image, a command that runs now and then.
+	// NoHealthcheck disables the health check of the image, a command that runs now and
+	// then.
 	NoHealthcheck bool
 
-	// Memory and MemorySwap are sizes such as "512m". MemorySwap counts both, so that an equal one means no swap.
+	// Memory and MemorySwap are sizes such as "512m". MemorySwap counts both, so that an
+	// equal one means no swap.
 	Memory, MemorySwap string
 	// CPUs is a number of processors such as "1.5".
 	CPUs string
@@ -85,17 +94,22 @@ type RunOptions struct {
 	CapDrop, CapAdd []string
 	// SecurityOpt are options such as "no-new-privileges".
 	SecurityOpt []string
-	// IPC, UserNS and CgroupNS say which namespaces the container gets, such as "private".
+	// IPC, UserNS and CgroupNS say which namespaces the container gets, such as
+	// "private".
 	IPC, UserNS, CgroupNS string
 	// Runtime is the name of the engine's runtime, such as "runsc".
 	Runtime string
-	// GPUs is "all", or what docker's --gpus takes. Podman knows only "all" and "device=" with names or numbers.
+	// GPUs is "all", or what docker's --gpus takes. Podman knows only "all" and "device="
+	// with names or numbers.
 	GPUs string
-	// LogDriver is where the engine stores the output. "none" keeps it from the host's disk.
+	// LogDriver is where the engine stores the output. "none" keeps it from the host's
+	// disk.
 	LogDriver string
 
-	// Extra are further words. They come after all that these fields give, so that they count where a flag can be given once. The first
-	// word that is no flag and no flag's value would be taken for the image: whoever lets others fill this in has to check it.
+	// Extra are further words. They come after all that these fields give, so that they
+	// count where a flag can be given once. The first word that is no flag and no flag's
+	// value would be taken for the image: whoever lets others fill this in has to check
+	// it.
 	Extra []string
 
 	// Image is the image's reference or ID.
@@ -104,8 +118,9 @@ type RunOptions struct {
 	Command []string
 }
 
-// RunArgs returns the argument vector of a run, the client's program included. It depends on nothing but o and e's Path, Global
-// and Kind. Its error names everything that is wrong, and matches [ErrArgument].
+// RunArgs returns the argument vector of a run, the client's program included. It depends
+// on nothing but o and e's Path, Global and Kind. Its error names everything that is
+// wrong, and matches [ErrArgument].
 func (e *Engine) RunArgs(o RunOptions) ([]string, error) {
 	var c checker
 	d := e.Kind.dialect()
@@ -224,7 +239,8 @@ func (o RunOptions) words(c *checker, d *dialect) []string {
 	return append(f.words, o.Command...)
 }
 
-// dockerGPUs returns the value of --gpus, a record of comma-separated values, of which several devices are one.
+// dockerGPUs returns the value of --gpus, a record of comma-separated values, of which
+// several devices are one.
 func dockerGPUs(gpus string) string {
 	if strings.HasPrefix(gpus, "device=") {
 		return csvField(gpus)
@@ -232,7 +248,8 @@ func dockerGPUs(gpus string) string {
 	return gpus
 }
 
-// cdiDevices returns the device names that mean what docker's --gpus does. Podman 4 takes that flag and ignores it.
+// cdiDevices returns the device names that mean what docker's --gpus does. Podman 4 takes
+// that flag and ignores it.
 func cdiDevices(c *checker, gpus string) []string {
 	if gpus == "" {
 		return nil

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Settings are what an engine says it has applied to a container. They are the engine's word: a limit that the kernel or the runtime
-// dropped may still stand here.
+// Settings are what an engine says it has applied to a container. They are the engine's
+// word: a limit that the kernel or the runtime dropped may still stand here.
 type Settings struct {
 	// ImageID is its image's, which stays when the image's reference moves on.
 	ImageID string
@@ -16,17 +16,21 @@ type Settings struct {
 	Privileged bool
 	// ReadOnly says that its root is read-only.
 	ReadOnly bool
-	// Network, PID, IPC and UserNS are the modes of its namespaces in the engine's words; "host" is the host's own.
+	// Network, PID, IPC and UserNS are the modes of its namespaces in the engine's words;
+	// "host" is the host's own.
 	Network, PID, IPC, UserNS string
 	// User is as it was asked for.
 	User string
 	// Runtime is the runtime's name. Podman says "oci" for all that are.
 	Runtime string
-	// CapAdd and CapDrop are capabilities in the engine's words. Podman lists those that are dropped one by one.
+	// CapAdd and CapDrop are capabilities in the engine's words. Podman lists those that
+	// are dropped one by one.
 	CapAdd, CapDrop []string
-	// SecurityOpt are the security options, such as "no-new-privileges" and "seccomp=unconfined".
+	// SecurityOpt are the security options, such as "no-new-privileges" and
+	// "seccomp=unconfined".
 	SecurityOpt []string
-	// Devices are the devices of the host that it has, and requests for more, such as GPUs.
+	// Devices are the devices of the host that it has, and requests for more, such as
+	// GPUs.
 	Devices []string
 	// Mounts are the host's paths and volumes that it has, without the engine's own.
 	Mounts []MountPoint
@@ -34,9 +38,11 @@ type Settings struct {
 	Tmpfs map[string]string
 	// MaskedPaths are the paths that are hidden. Podman does not tell them.
 	MaskedPaths []string
-	// Memory, MemorySwap (memory and swap together), ShmSize are in bytes. Zero means no limit, and so does a MemorySwap of -1.
+	// Memory, MemorySwap (memory and swap together), ShmSize are in bytes. Zero means no
+	// limit, and so does a MemorySwap of -1.
 	Memory, MemorySwap, ShmSize int64
-	// NanoCPUs is the limit in billionths of a processor's time; CPUQuota and CPUPeriod are the same in microseconds. Zero means none.
+	// NanoCPUs is the limit in billionths of a processor's time; CPUQuota and CPUPeriod
+	// are the same in microseconds. Zero means none.
 	NanoCPUs, CPUQuota, CPUPeriod int64
 	// PidsLimit is how many processes it may have. Zero and less mean no limit.
 	PidsLimit int64
@@ -80,7 +86,8 @@ const settingsTemplate = "image {{json .Image}}{{println}}" +
 const dockerSettingsTemplate = "{{range .MaskedPaths}}masked {{json .}}{{println}}{{end}}" +
 	"{{range .DeviceRequests}}device \"a request for devices\"{{println}}{{end}}"
 
-// InspectSettings returns what the engine says it has applied to a container. Its error matches [ErrNoContainer] if there is none.
+// InspectSettings returns what the engine says it has applied to a container. Its error
+// matches [ErrNoContainer] if there is none.
 func (e *Engine) InspectSettings(ctx context.Context, container string) (*Settings, error) {
 	argv, err := e.settingsArgs(container)
 	if err != nil {

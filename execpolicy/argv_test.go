@@ -64,7 +64,8 @@ var argvCases = []struct {
 	{"compat-add-host", addHost(execpolicy.Compat()), execpolicy.Spec{}},
 }
 
-// addHost returns the policy with a name for an address, in the way in which every policy can have it.
+// addHost returns the policy with a name for an address, in the way in which every policy
+// can have it.
 func addHost(p execpolicy.DockerPolicy) execpolicy.DockerPolicy {
 	p.ExtraRunArgs, p.AllowUnsafeArgs = []string{"--add-host", "db.example:192.0.2.7"}, []string{"add-host"}
 	return p
@@ -73,7 +74,8 @@ func addHost(p execpolicy.DockerPolicy) execpolicy.DockerPolicy {
 func first(p, _ execpolicy.DockerPolicy) execpolicy.DockerPolicy  { return p }
 func second(_, p execpolicy.DockerPolicy) execpolicy.DockerPolicy { return p }
 
-// unlike are the words of an argument list that differ from one machine or program to another.
+// unlike are the words of an argument list that differ from one machine or program to
+// another.
 var unlike = regexp.MustCompile(`(--label=cofferdam\.[a-z-]+|--ulimit=nproc)=[^"]*`)
 
 func TestArgv(t *testing.T) {
@@ -125,7 +127,8 @@ func TestArgv(t *testing.T) {
 	}
 }
 
-// The real clients must take every flag. That the image is missing is what they find out last, before anything is made.
+// The real clients must take every flag. That the image is missing is what they find out
+// last, before anything is made.
 func TestArgvIsTakenByTheClients(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		for _, c := range argvCases {
@@ -153,7 +156,8 @@ func TestExplainHidesValues(t *testing.T) {
 	assert.Assert(t, !strings.Contains(line, "hunter2"), line)
 }
 
-// An oracle is LangChain's DockerExecutionPolicy, as far as it makes an argument list. Nil pointers are None.
+// An oracle is LangChain's DockerExecutionPolicy, as far as it makes an argument list.
+// Nil pointers are None.
 type oracle struct {
 	image          string
 	keep           bool
@@ -198,7 +202,8 @@ func (o oracle) command(binary, workspace string, env [][2]string, command []str
 	return append(full, command...)
 }
 
-// Every combination of LangChain's fields gives its argument list, but for the words by which the library owns its container.
+// Every combination of LangChain's fields gives its argument list, but for the words by
+// which the library owns its container.
 func TestCompatIsLangChains(t *testing.T) {
 	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
 		t.Run(kind.String(), func(t *testing.T) {
@@ -249,7 +254,9 @@ func compatIsLangChains(t *testing.T, e *dockercli.Engine) {
 												if own == nil {
 													own = slices.Clone(ours)
 												}
-												// What is left is to the byte LangChain's, and what is ours is always the same and stands together.
+												// What is left is to the byte
+												// LangChain's, and what is ours is always
+												// the same and stands together.
 												assert.DeepEqual(t, slices.Concat(got[:3], got[3+len(ours):]), want)
 												assert.DeepEqual(t, withoutChanging(ours), withoutChanging(own))
 												cases++
@@ -276,7 +283,8 @@ func compatIsLangChains(t *testing.T, e *dockercli.Engine) {
 	}
 }
 
-// withoutChanging leaves out the labels that say when the container was created and expires, and whether it is kept.
+// withoutChanging leaves out the labels that say when the container was created and
+// expires, and whether it is kept.
 func withoutChanging(words []string) []string {
 	changing := regexp.MustCompile(`^--label=cofferdam\.(created|expires|keep)=`)
 	return slices.DeleteFunc(slices.Clone(words), changing.MatchString)

@@ -32,7 +32,8 @@ func (s stuck) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Callers' writers may be stuck, or one for both streams: the call returns in time, and nobody is written to by two at once.
+// Callers' writers may be stuck, or one for both streams: the call returns in time, and
+// nobody is written to by two at once.
 func TestWriters(t *testing.T) {
 	enginetest.Check(t)
 	limits := hostLimits
@@ -63,7 +64,8 @@ func TestWriters(t *testing.T) {
 	})
 	close(both)
 
-	// The race detector watches these. On a busy machine the cancel may have cost the session.
+	// The race detector watches these. On a busy machine the cancel may have cost the
+	// session.
 	s = open(t, execpolicy.HostPolicy{Limits: limits}, execpolicy.Spec{})
 	var one bytes.Buffer
 	r := s.run(execpolicy.Command{Script: "for i in 1 2 3; do echo out; echo err >&2; done", Stdout: &one, Stderr: &one})
@@ -93,7 +95,8 @@ func TestCanceledBeforehandRunsNothing(t *testing.T) {
 	assert.Equal(t, s.ok("cat ran 2>/dev/null || :"), "")
 }
 
-// A directory's name is hostile too: nothing of it is taken for an operation of the session.
+// A directory's name is hostile too: nothing of it is taken for an operation of the
+// session.
 func TestDirectoriesWithHostileNames(t *testing.T) {
 	enginetest.Check(t)
 	s := open(t, execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{})
@@ -173,7 +176,8 @@ func TestEngineThatHangs(t *testing.T) {
 	assert.Equal(t, s.ok("echo on"), "on")
 }
 
-// A session that is lost while its engine does not answer is given up within one bound, and not within one for each question.
+// A session that is lost while its engine does not answer is given up within one bound,
+// and not within one for each question.
 func TestSessionLostWhileEngineHangs(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})

@@ -31,7 +31,8 @@ var errTrail = errors.New("the disk is full")
 type trail struct {
 	mu     sync.Mutex
 	events []execpolicy.Event
-	// on, if not nil, is called with each before it is kept. One on which it returns an error is not.
+	// on, if not nil, is called with each before it is kept. One on which it returns an
+	// error is not.
 	on func(execpolicy.Event) error
 }
 
@@ -53,8 +54,9 @@ func (l *trail) all() []execpolicy.Event {
 	return slices.Clone(l.events)
 }
 
-// told returns the events in short, without what is another in each run: on a busy machine a command may be ended by a later step, for
-// which the first stands, and a container may have to be removed, which is left out.
+// told returns the events in short, without what is another in each run: on a busy
+// machine a command may be ended by a later step, for which the first stands, and a
+// container may have to be removed, which is left out.
 func (l *trail) told() []string {
 	var lines []string
 	step := execpolicy.Escalation(0)
@@ -121,7 +123,8 @@ func (l *trail) is(t *testing.T, want ...string) {
 	l.whole(t)
 }
 
-// whole checks that no event is missing, that each has its time in order, and that a result's step is the last that was taken.
+// whole checks that no event is missing, that each has its time in order, and that a
+// result's step is the last that was taken.
 func (l *trail) whole(t *testing.T) {
 	t.Helper()
 	last := execpolicy.Event{}
@@ -145,8 +148,9 @@ func (p place) audited() (execpolicy.Spec, *trail) {
 	return spec, l
 }
 
-// trailOf returns what a session has told with which do has done something. do returns false if a busy machine has spoilt it, and gets
-// another session with a trail of its own. on is the trail's.
+// trailOf returns what a session has told with which do has done something. do returns
+// false if a busy machine has spoilt it, and gets another session with a trail of its
+// own. on is the trail's.
 func trailOf(t *testing.T, policy execpolicy.Policy, spec execpolicy.Spec, on func(execpolicy.Event) error, do func(s session) bool) *trail {
 	t.Helper()
 	for range tries {
@@ -538,7 +542,8 @@ var auditCases = []placeCase{
 						all := l.all()
 						return len(all) > 0 && all[len(all)-1].Kind == execpolicy.EventFailed
 					}, "the failure was not told")
-					// A busy engine may have to be asked to remove the container, and more than once.
+					// A busy engine may have to be asked to remove the container, and
+					// more than once.
 					told := l.told()
 					assert.DeepEqual(t, told[:2], []string{"spawn", "start"})
 					assert.Equal(t, told[len(told)-1], "failed error "+err.Error())
@@ -561,7 +566,8 @@ var auditCases = []placeCase{
 					if r.Escalation == execpolicy.EscalationShell && r.Gone {
 						break
 					}
-					// The shell of a busy machine has not ended in time, for which the session has.
+					// The shell of a busy machine has not ended in time, for which the
+					// session has.
 					assert.Assert(t, try < tries, "%+v", r)
 					begin()
 					s.Close()
@@ -604,7 +610,8 @@ var auditCases = []placeCase{
 		s := open(t, policy, spec)
 		_, err := s.Run(t.Context(), execpolicy.Command{Script: "true"})
 		assert.ErrorIs(t, err, execpolicy.ErrAudit)
-		// The first one ends the container, for which an engine under load may need more time than one call has.
+		// The first one ends the container, for which an engine under load may need more
+		// time than one call has.
 		for range tries {
 			if err = s.Restart(t.Context()); errors.Is(err, execpolicy.ErrAudit) {
 				break
@@ -642,7 +649,8 @@ var auditCases = []placeCase{
 				return false
 			}
 			assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
-			// A command's time begins behind its record, and the record of its end comes behind.
+			// A command's time begins behind its record, and the record of its end comes
+			// behind.
 			begin := time.Now()
 			r = s.script("echo x")
 			took := time.Since(begin)
@@ -852,7 +860,8 @@ func TestAuditErrorOfWhatIsCanceled(t *testing.T) {
 	}
 }
 
-// Whatever ended a session, its end has its record when Close returns, even one that takes long to be made fit.
+// Whatever ended a session, its end has its record when Close returns, even one that
+// takes long to be made fit.
 func TestAuditOfAnEndWhileClosing(t *testing.T) {
 	enginetest.Check(t)
 	l, killed := &trail{}, make(chan struct{})
@@ -965,7 +974,8 @@ func TestAuditPanic(t *testing.T) {
 	assert.Assert(t, !strings.Contains(string(out), "fatal error"), "%s", out)
 }
 
-// A record behind a session that was lost has the time that its end has left, and no more.
+// A record behind a session that was lost has the time that its end has left, and no
+// more.
 func TestAuditOfALossThatTakesLong(t *testing.T) {
 	enginetest.Check(t)
 	const stopping = 2 * time.Second

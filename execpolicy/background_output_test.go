@@ -18,7 +18,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
 
-// A job is a background job of a session, which this test makes go on and sees end without a command of the session's.
+// A job is a background job of a session, which this test makes go on and sees end
+// without a command of the session's.
 type job struct {
 	session
 	dir string  // of the host and of the session
@@ -52,7 +53,8 @@ func (j job) ended() bool {
 
 func printed(r *execpolicy.Result) int64 { return r.StdoutInfo.Bytes + r.StderrInfo.Bytes }
 
-// What comes between two commands is counted to the byte, however much it is, and nothing of it is in the second one's output.
+// What comes between two commands is counted to the byte, however much it is, and nothing
+// of it is in the second one's output.
 func TestLateOutputIsCountedToTheByte(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		j := newJob(t, p)
@@ -70,7 +72,8 @@ func TestLateOutputIsCountedToTheByte(t *testing.T) {
 	})
 }
 
-// What comes while a command runs is that command's, and what is left of it when that ends is not lost.
+// What comes while a command runs is that command's, and what is left of it when that
+// ends is not lost.
 func TestLateOutputBelongsToTheCommandThatRuns(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		j := newJob(t, p)
@@ -83,8 +86,9 @@ func TestLateOutputBelongsToTheCommandThatRuns(t *testing.T) {
 	})
 }
 
-// Every byte is in one command's output or in one count, also while the library itself talks to the shell: behind a command that failed,
-// one that was ended, and one that cost the shell.
+// Every byte is in one command's output or in one count, also while the library itself
+// talks to the shell: behind a command that failed, one that was ended, and one that cost
+// the shell.
 func TestLateOutputIsNeverLost(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		j := newJob(t, p)
@@ -122,7 +126,8 @@ func TestLateOutputIsNeverLost(t *testing.T) {
 				}, "not all of it comes")
 				more := seen - int64(2*lines*len("LATE\n"))
 				if c.Timeout != 0 {
-					// A shell may say of a child that it was terminated when the command's end has been seen.
+					// A shell may say of a child that it was terminated when the
+					// command's end has been seen.
 					more %= int64(len("Terminated\n"))
 				}
 				assert.Equal(t, more, int64(0))
@@ -131,7 +136,8 @@ func TestLateOutputIsNeverLost(t *testing.T) {
 	})
 }
 
-// A command that was given up before it began leaves the next one none of what came before.
+// A command that was given up before it began leaves the next one none of what came
+// before.
 func TestLateOutputBehindACommandThatNeverRan(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		j := newJob(t, p)
@@ -155,7 +161,8 @@ func TestLateOutputBehindACommandThatNeverRan(t *testing.T) {
 	})
 }
 
-// Nobody pays for a flood between commands but the pipe it stands in: the host reads little of it and keeps none.
+// Nobody pays for a flood between commands but the pipe it stands in: the host reads
+// little of it and keeps none.
 func TestFloodBetweenCommandsCostsTheHostNothing(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		j := newJob(t, p)
@@ -170,12 +177,14 @@ func TestFloodBetweenCommandsCostsTheHostNothing(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			r := j.script("echo end")
 			took := time.Since(began)
-			// On each stream 192 KiB a tenth of a second, and what stands in the pipes and in the engine.
+			// On each stream 192 KiB a tenth of a second, and what stands in the pipes
+			// and in the engine.
 			bound := 2 * (int64(took/(100*time.Millisecond)+1)*(192<<10) + 4<<20)
 			assert.Assert(t, r.BackgroundBytes > 0 && r.BackgroundBytes < bound, "%d bytes in %v", r.BackgroundBytes, took)
 			allocated := after.TotalAlloc - before.TotalAlloc
 			t.Logf("%d bytes in %v, %d allocated", r.BackgroundBytes, took.Round(time.Millisecond), allocated)
-			// The count is the whole program's: what tests before this one have left may still end, but does so only once.
+			// The count is the whole program's: what tests before this one have left may
+			// still end, but does so only once.
 			if allocated < 256<<10 {
 				break
 			}

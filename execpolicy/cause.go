@@ -8,10 +8,12 @@ import (
 	"time"
 )
 
-// learnTime is how long an engine may take to tell whether memory ran out. Docker takes a twentieth of a second.
+// learnTime is how long an engine may take to tell whether memory ran out. Docker takes a
+// twentieth of a second.
 const learnTime = time.Second
 
-// shortageTime is how long the kernel may take to kill one process after another for the same memory.
+// shortageTime is how long the kernel may take to kill one process after another for the
+// same memory.
 const shortageTime = 250 * time.Millisecond
 
 // A cause is why a process has ended.
@@ -26,13 +28,15 @@ type cause struct {
 // by notes that it is ended because a command is, if there is a reason.
 func (w *cause) by(reason error) {
 	if reason != nil {
-		// It is not the next call's own: that has not been canceled, and its deadline has not passed.
+		// It is not the next call's own: that has not been canceled, and its deadline has
+		// not passed.
 		err := fmt.Errorf("it was ended with a command: %v", reason)
 		w.ours.CompareAndSwap(nil, &err)
 	}
 }
 
-// learn finds out why the process has ended, if it did so by itself and had answered before. It is called once, when all has been read.
+// learn finds out why the process has ended, if it did so by itself and had answered
+// before. It is called once, when all has been read.
 func (c *conn) learn(byItself bool) {
 	defer close(c.why.known)
 	if !byItself || !c.streams[0].begun() {
@@ -44,7 +48,8 @@ func (c *conn) learn(byItself bool) {
 	if c.proc.OOMKilled != nil {
 		var since time.Time
 		if heard := c.heard.Load(); heard != nil {
-			// What was killed before did not end it, but one shortage of memory may end a command first.
+			// What was killed before did not end it, but one shortage of memory may end a
+			// command first.
 			since = heard.Add(-shortageTime)
 		}
 		c.why.oom, known = c.proc.OOMKilled(ctx, since)
@@ -75,7 +80,8 @@ func (c *conn) learn(byItself bool) {
 	c.why.err = errors.New(c.conceal(text))
 }
 
-// ownEnd returns why the process has ended, as far as it is known by the time; nil if it is not, or if the session was closed.
+// ownEnd returns why the process has ended, as far as it is known by the time; nil if it
+// is not, or if the session was closed.
 func (c *conn) ownEnd(by time.Time) error {
 	if ours := c.why.ours.Load(); ours != nil {
 		return *ours
@@ -86,7 +92,8 @@ func (c *conn) ownEnd(by time.Time) error {
 	return c.why.err
 }
 
-// learnt waits until it is known why the process has ended, or the time has come. If it has not ended, nothing is known.
+// learnt waits until it is known why the process has ended, or the time has come. If it
+// has not ended, nothing is known.
 func (c *conn) learnt(by time.Time) bool {
 	select {
 	case <-c.over:
@@ -118,7 +125,8 @@ func (c *conn) lost() error {
 	return fmt.Errorf("%w: %w", ErrEnded, err)
 }
 
-// oomKilled reports whether the engine knows by the time that the container was ended for memory.
+// oomKilled reports whether the engine knows by the time that the container was ended for
+// memory.
 func (c *conn) oomKilled(by time.Time) bool {
 	return c.learnt(by) && c.why.oom
 }

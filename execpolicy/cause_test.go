@@ -22,7 +22,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
-// endsIdle ends a session that has nothing to do, and sees that the next call, a transfer and the record of its end say why.
+// endsIdle ends a session that has nothing to do, and sees that the next call, a transfer
+// and the record of its end say why.
 func endsIdle(t *testing.T, p execpolicy.Policy, spec execpolicy.Spec, log *trail, end func(s session), want ...string) {
 	t.Helper()
 	s := open(t, p, spec)
@@ -92,7 +93,8 @@ func TestWhyItEnded(t *testing.T) {
 	})
 }
 
-// Nor is a session that was ended with a command without a reason; but that is no longer the command's.
+// Nor is a session that was ended with a command without a reason; but that is no longer
+// the command's.
 func TestWhyItEndedWithACommand(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		spec, log := p.audited()
@@ -123,7 +125,8 @@ func TestWhyItEndedForMemory(t *testing.T) {
 		endsIdle(t, policy, spec, log, func(s session) {
 			first := strings.TrimSpace(p.cli(t, "inspect", "--format={{.State.Pid}}", s.Name()))
 			assert.NilError(t, os.WriteFile(filepath.Join("/proc", first, "oom_score_adj"), []byte("1000"), 0))
-			// None of these has as much as process 1 is said to have, and none ends before the others have theirs.
+			// None of these has as much as process 1 is said to have, and none ends
+			// before the others have theirs.
 			s.ok("(echo 0 >/proc/self/oom_score_adj; for i in 1 2 3 4; do { head -c 30000000 /dev/zero; sleep 4832; } | tail -c 40000000 & done; wait) >/dev/null 2>&1 &")
 		}, "status 137", want)
 	})
@@ -135,7 +138,8 @@ func TestAnEarlierShortageEndsNothing(t *testing.T) {
 		policy := p.policy()
 		policy.MemoryBytes = 64 << 20
 		s := open(t, policy, p.spec())
-		// What runs from memory can't be dropped and read again, with which the kernel could spend minutes.
+		// What runs from memory can't be dropped and read again, with which the kernel
+		// could spend minutes.
 		s.ok("cp $(command -v busybox) /tmp")
 		r := s.script("/tmp/busybox dd if=/dev/zero of=/dev/null bs=150M count=1 2>/dev/null")
 		if p.engine.Kind == dockercli.Docker {

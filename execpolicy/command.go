@@ -14,47 +14,59 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
-// MaxStdin is the most that [Command.Stdin] may deliver: it is held in memory while it is sent, and in the container's memory after.
+// MaxStdin is the most that [Command.Stdin] may deliver: it is held in memory while it is
+// sent, and in the container's memory after.
 const MaxStdin = 16 << 20
 
 // A Command is what a session runs. It has either a Script or an Argv.
 type Command struct {
-	// Script is shell text of any length. Variables, functions, the directory and background jobs are kept for the next command.
-	// Redirections of the shell itself (exec >file) last one command. What the shell says of a mistake is on stderr, with the number of
-	// the line in Script; bash names the file in which it found it, as "/.cofferdam/script: line 3: nosuch: command not found".
+	// Script is shell text of any length. Variables, functions, the directory and
+	// background jobs are kept for the next command. Redirections of the shell itself
+	// (exec >file) last one command. What the shell says of a mistake is on stderr, with
+	// the number of the line in Script; bash names the file in which it found it, as
+	// "/.cofferdam/script: line 3: nosuch: command not found".
 	Script string
-	// Argv is one program and its arguments, which no shell reads: never a builtin, function or alias. The first word must not begin
-	// with "-".
+	// Argv is one program and its arguments, which no shell reads: never a builtin,
+	// function or alias. The first word must not begin with "-".
 	//
-	// The streams hold what the program prints and nothing else: the shell's word for a signal that killed it is in the result. A
-	// program that could not be run is told by the shell, in a line or two on stderr that name it, with exit code 127 if it is not
+	// The streams hold what the program prints and nothing else: the shell's word for a
+	// signal that killed it is in the result. A program that could not be run is told by
+	// the shell, in a line or two on stderr that name it, with exit code 127 if it is not
 	// there and 126 if it can't be executed.
 	Argv []string
-	// Dir is the directory for this command only. If empty, the one where the last command left the shell. One that is relative is taken
-	// from there too, while the names of [Session.ReadFile] and the other methods for files are
-	// taken from where the session began.
+	// Dir is the directory for this command only. If empty, the one where the last
+	// command left the shell. One that is relative is taken from there too, while the
+	// names of [Session.ReadFile] and the other methods for files are taken from where
+	// the session began.
 	Dir string
 	// Env is set for this command only, on top of the session's.
 	Env map[string]string
-	// Secrets, of the type [Secrets], are the command's, on top of the session's. Later commands don't get them; but a secret given to a
-	// command is given to its session, as the package's documentation says.
+	// Secrets, of the type [Secrets], are the command's, on top of the session's. Later
+	// commands don't get them; but a secret given to a command is given to its session,
+	// as the package's documentation says.
 	Secrets SecretSet
-	// Stdin is read to its end, at most [MaxStdin] bytes, before the command runs. If nil, the command's stdin is empty. A Read that
-	// does not return by the deadline is left behind.
+	// Stdin is read to its end, at most [MaxStdin] bytes, before the command runs. If
+	// nil, the command's stdin is empty. A Read that does not return by the deadline is
+	// left behind.
 	Stdin io.Reader
-	// Stdout and Stderr take the whole streams as they come. One that is slow makes the command wait; one that is stuck is left
-	// behind at the deadline. If nil, only the result has them.
+	// Stdout and Stderr take the whole streams as they come. One that is slow makes the
+	// command wait; one that is stuck is left behind at the deadline. If nil, only the
+	// result has them.
 	Stdout, Stderr io.Writer
-	// Timeout is how long the command may run, from when its turn has come. If zero, [Limits.CommandTimeout]; if negative, for ever.
-	// A shell that has to be replaced first, with its startup scripts, takes at most half of [Limits.TerminationTimeout] on top,
-	// and what it takes longer is the command's. The outcome of a command that reaches it is [OutcomeTimedOut]. A deadline of the context given to
-	// Run is a cancel like any other: then the outcome is [OutcomeCanceled].
+	// Timeout is how long the command may run, from when its turn has come. If zero,
+	// [Limits.CommandTimeout]; if negative, for ever. A shell that has to be replaced
+	// first, with its startup scripts, takes at most half of [Limits.TerminationTimeout]
+	// on top, and what it takes longer is the command's. The outcome of a command that
+	// reaches it is [OutcomeTimedOut]. A deadline of the context given to Run is a cancel
+	// like any other: then the outcome is [OutcomeCanceled].
 	//
-	// The programs of a command that is ended get the signals, and the session's shell last of all. So it goes on with
-	// the rest of a Script, for half a second: in "make; git push", what ends make lets git begin. An Argv has no rest.
+	// The programs of a command that is ended get the signals, and the session's shell
+	// last of all. So it goes on with the rest of a Script, for half a second: in "make;
+	// git push", what ends make lets git begin. An Argv has no rest.
 	Timeout time.Duration
-	// OutputLimit ends the command when it has printed more bytes than that on both streams together, before secrets and any [Spec.Filter].
-	// If zero, it goes on, and what is too much is dropped and counted.
+	// OutputLimit ends the command when it has printed more bytes than that on both
+	// streams together, before secrets and any [Spec.Filter]. If zero, it goes on, and
+	// what is too much is dropped and counted.
 	OutputLimit int64
 
 	code *ours.Code // what it was made of; nil if it is the caller's own
@@ -116,7 +128,8 @@ func validateEnv(env map[string]string) []error {
 	return found
 }
 
-// unit returns what the worker runs. stdin is the file that holds the command's stdin; if empty, there is none.
+// unit returns what the worker runs. stdin is the file that holds the command's stdin; if
+// empty, there is none.
 func (c Command) unit(back, stdin string) shellwire.Unit {
 	u := shellwire.Unit{Script: c.Script, Argv: c.Argv, Dir: c.Dir, Back: back, Stdin: stdin}
 	for _, name := range ordered.Keys(c.Env) {

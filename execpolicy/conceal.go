@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// values are what must not be seen, as an automaton of Aho and Corasick: a tree of all the
-// texts, in which each node also knows where to go on when the next byte is not below it.
-// They don't change.
+// values are what must not be seen, as an automaton of Aho and Corasick: a tree of all
+// the texts, in which each node also knows where to go on when the next byte is not below
+// it. They don't change.
 type values struct {
 	nodes []node     // nodes[0] is the root
 	first [256]int32 // the nodes below the root, by their byte; 0 if there is none
@@ -53,8 +53,8 @@ func (v *values) add(s Secret, text string, least int) {
 		return
 	}
 	v.insert(text, "["+s.String()+"]")
-	// Go's JSON, for one, replaces each byte that is not of UTF-8. What is left of the text
-	// has to be enough to tell it by.
+	// Go's JSON, for one, replaces each byte that is not of UTF-8. What is left of the
+	// text has to be enough to tell it by.
 	if valid := strings.ToValidUTF8(text, ""); valid != text && len(valid) >= least {
 		v.insert(string([]rune(text)), "["+s.String()+"]")
 	}
@@ -116,7 +116,8 @@ func (v *values) child(at int32, c byte) int32 {
 	return next
 }
 
-// step returns the node of the longest beginning that ends with a byte that follows another.
+// step returns the node of the longest beginning that ends with a byte that follows
+// another.
 func (v *values) step(at int32, c byte) int32 {
 	for {
 		next := v.child(at, c)
@@ -138,13 +139,14 @@ func (v *values) conceal(text string) string {
 	return b.String()
 }
 
-// A concealer passes on what is written to it with something else in place of the values: all
-// that is part of one, also where they overlap. However the stream is cut, the result is the
-// same. It holds back what may be the beginning of a value, and no more.
+// A concealer passes on what is written to it with something else in place of the values:
+// all that is part of one, also where they overlap. However the stream is cut, the result
+// is the same. It holds back what may be the beginning of a value, and no more.
 //
-// Each quoting has a reader, which goes through the stream once and looks at no more than a few
-// bytes ahead. The automaton falls back no further than it went forward. So the cost is linear
-// in what is written, whatever that is, and what is held is in proportion to the longest value.
+// Each quoting has a reader, which goes through the stream once and looks at no more than
+// a few bytes ahead. The automaton falls back no further than it went forward. So the
+// cost is linear in what is written, whatever that is, and what is held is in proportion
+// to the longest value.
 //
 // All positions are counted from where it last held nothing.
 type concealer struct {
@@ -155,8 +157,8 @@ type concealer struct {
 	at      int // where reading goes on
 	done    int // what is before this has been passed on, or something else in its place
 	readers [len(quotings)]reader
-	// apart tells whether the readers differ. If not, the first stands for all but the last,
-	// which is at its start.
+	// apart tells whether the readers differ. If not, the first stands for all but the
+	// last, which is at its start.
 	apart bool
 	found []span // in order, and not passed on yet
 }
@@ -192,8 +194,8 @@ func (c *concealer) Close() error {
 	return err
 }
 
-// pass passes what is clear, which is all if nothing more comes, and returns what has to come
-// again.
+// pass passes what is clear, which is all if nothing more comes, and returns what has to
+// come again.
 func (c *concealer) pass(b []byte, last bool) (rest []byte, err error) {
 	c.read(b, last)
 	// No value that is still to be found begins before clear.
@@ -293,7 +295,8 @@ func (v *values) open(at int32) int32 {
 	return at
 }
 
-// add notes that a text was found. Those that overlap become one. What ends later comes later.
+// add notes that a text was found. Those that overlap become one. What ends later comes
+// later.
 func (c *concealer) add(start, end int, node int32) {
 	n := len(c.found)
 	for n > 0 && (c.found[n-1].start > start || c.found[n-1].start == start && c.found[n-1].end < end) {

@@ -68,7 +68,8 @@ func queued(t *testing.T, n int) {
 	}, "there are not %d calls that wait", n)
 }
 
-// Commands run in the order in which they came. Those that are given up while they wait return at once and never run.
+// Commands run in the order in which they came. Those that are given up while they wait
+// return at once and never run.
 func TestCommandsRunInTheOrderInWhichTheyCame(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		s := open(t, p.policy(), p.spec())
@@ -101,7 +102,8 @@ func TestCommandsRunInTheOrderInWhichTheyCame(t *testing.T) {
 	})
 }
 
-// Close lets nobody wait: what runs is ended, what waits never runs, and everything after says that the session is closed.
+// Close lets nobody wait: what runs is ended, what waits never runs, and everything after
+// says that the session is closed.
 func TestCloseWhileEverybodyWaits(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		spec := p.spec()
@@ -167,7 +169,8 @@ func TestRestartHasItsTurn(t *testing.T) {
 	})
 }
 
-// Close during Restart leaves neither the old session nor the new one, wherever Restart has got to.
+// Close during Restart leaves neither the old session nor the new one, wherever Restart
+// has got to.
 func TestCloseDuringRestart(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		for _, at := range []string{"the end of the old", "the start of the new", "the startup scripts"} {
@@ -244,7 +247,8 @@ func (p *staged) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.P
 	return proc, err
 }
 
-// Whatever is called at the same time, every error is one that the documentation names, and nothing is left.
+// Whatever is called at the same time, every error is one that the documentation names,
+// and nothing is left.
 func TestEverythingAtTheSameTime(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		s := open(t, p.policy(), p.spec())
@@ -312,7 +316,8 @@ func TestEverythingAtTheSameTime(t *testing.T) {
 	})
 }
 
-// gated is a policy whose processes are let through one by one, and which counts those that are being started.
+// gated is a policy whose processes are let through one by one, and which counts those
+// that are being started.
 type gated struct {
 	execpolicy.Policy
 	gate              chan struct{} // nil if it is open
@@ -397,7 +402,8 @@ func TestManySessions(t *testing.T) {
 	})
 }
 
-// A start that waits for its turn is given up with its context, and then nothing was spawned; its own time begins with its turn.
+// A start that waits for its turn is given up with its context, and then nothing was
+// spawned; its own time begins with its turn.
 func TestStartsWaitForTheirTurn(t *testing.T) {
 	enginetest.Check(t)
 	// Turns are the same whatever is started.

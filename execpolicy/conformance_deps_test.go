@@ -40,12 +40,14 @@ var rooms = map[string][]string{
 	"execpolicy/workspace": {"execpolicy", "internal/problems"},
 }
 
-// helpers are packages of tests and demonstrations. What is in rooms must not import them.
+// helpers are packages of tests and demonstrations. What is in rooms must not import
+// them.
 var helpers = []string{"internal/attest", "internal/bench", "internal/enginetest", "internal/enginetest/leftout", "internal/enginetest/leftover",
 	"internal/enginetest/places", "internal/enginetest/private", "internal/enginetest/rootless", "internal/enginetest/setup",
 	"internal/fakeengine", "internal/fault", "internal/presets", "internal/programs", "internal/programs/try", "internal/tour", "testdata/image"}
 
-// banned are packages that a program must not get by importing the library, with the reason. Sizes are those of a stripped program.
+// banned are packages that a program must not get by importing the library, with the
+// reason. Sizes are those of a stripped program.
 var banned = map[string]string{
 	"crypto/tls":       "the engine's client talks to remote engines",
 	"encoding/csv":     "a mount is one quoted field",
@@ -111,7 +113,8 @@ func TestImportsPointDownwards(t *testing.T) {
 	}
 }
 
-// A type has an example if one is named for it or for one of its methods. A function's is the function's.
+// A type has an example if one is named for it or for one of its methods. A function's is
+// the function's.
 func TestEveryTypeHasAnExample(t *testing.T) {
 	for name := range rooms {
 		if strings.HasPrefix(name, "internal/") {
@@ -155,7 +158,8 @@ func TestForbiddenPackages(t *testing.T) {
 	}
 }
 
-// maxAdded is how many bytes the library may add to a stripped program that drove the client with os/exec before.
+// maxAdded is how many bytes the library may add to a stripped program that drove the
+// client with os/exec before.
 const maxAdded = 750_000
 
 func TestSizeAdded(t *testing.T) {

@@ -42,7 +42,8 @@ func ExampleRun() {
 	fmt.Printf("%s", r.Stdout)
 }
 
-// A program that starts removes what is left of those that were killed with everything they had.
+// A program that starts removes what is left of those that were killed with everything
+// they had.
 func ExampleSweep() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -185,7 +186,8 @@ func ExampleDockerPolicy_invalid() {
 	// User is " ": it has to be a name or a number
 }
 
-// A policy that wraps another passes the question on, so that its problems are still reported with the rest.
+// A policy that wraps another passes the question on, so that its problems are still
+// reported with the rest.
 func ExampleChecker() {
 	var policy execpolicy.Policy = execpolicy.HostPolicy{MemoryBytes: -1}
 	if c, ok := policy.(execpolicy.Checker); ok {
@@ -273,7 +275,8 @@ func ExamplePolicy() {
 	defer s.Close()
 }
 
-// A logged policy says what it spawns, and of a workspace what the policy says that it wraps.
+// A logged policy says what it spawns, and of a workspace what the policy says that it
+// wraps.
 type logged struct{ execpolicy.WorkspacePolicy }
 
 func (p logged) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {

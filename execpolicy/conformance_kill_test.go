@@ -15,8 +15,9 @@ import (
 // short is a deadline that has to pass in a test.
 const short = 100 * time.Millisecond
 
-// tries is how often something is done at most that a busy machine may spoil: an answer comes late, or what is to be ended has not begun.
-// What the library does wrong it does wrong each time.
+// tries is how often something is done at most that a busy machine may spoil: an answer
+// comes late, or what is to be ended has not begun. What the library does wrong it does
+// wrong each time.
 const tries = 20
 
 func (s session) timeout(script string) *execpolicy.Result {
@@ -43,8 +44,9 @@ func (s session) over() bool {
 	}
 }
 
-// until runs what has to be ended until it ends as it should, and returns that result. before comes before each try, in a session that is
-// begun anew if the last try has cost it.
+// until runs what has to be ended until it ends as it should, and returns that result.
+// before comes before each try, in a session that is begun anew if the last try has cost
+// it.
 func (s session) until(should func(*execpolicy.Result) bool, before func(), run func() (*execpolicy.Result, error)) *execpolicy.Result {
 	s.t.Helper()
 	for try := 1; ; try++ {
@@ -74,7 +76,8 @@ func (s session) shortly(script string) func() (*execpolicy.Result, error) {
 	return s.command(execpolicy.Command{Script: script, Timeout: short})
 }
 
-// canceled is what until runs of a command that is canceled when it has printed something, of which nothing may be left.
+// canceled is what until runs of a command that is canceled when it has printed
+// something, of which nothing may be left.
 func (s session) canceled(cause error, c execpolicy.Command) func() (*execpolicy.Result, error) {
 	return func() (*execpolicy.Result, error) {
 		ctx, cancel := context.WithCancelCause(s.t.Context())
@@ -90,7 +93,8 @@ func (s session) canceled(cause error, c execpolicy.Command) func() (*execpolicy
 	}
 }
 
-// by says of a result that the command was ended by that step, which costs the shell or not.
+// by says of a result that the command was ended by that step, which costs the shell or
+// not.
 func by(step execpolicy.Escalation) func(*execpolicy.Result) bool {
 	return func(r *execpolicy.Result) bool {
 		return r.Escalation == step && r.StateLost == (step >= execpolicy.EscalationShell)
@@ -100,8 +104,9 @@ func by(step execpolicy.Escalation) func(*execpolicy.Result) bool {
 // inside says of a result that ending the command did not take the container.
 func inside(r *execpolicy.Result) bool { return r.Escalation < execpolicy.EscalationContainer }
 
-// unhurried calls f with a limit that has to pass in it, but only behind something else. If f returns an error the limit was too short for
-// that on a busy machine, and is doubled.
+// unhurried calls f with a limit that has to pass in it, but only behind something else.
+// If f returns an error the limit was too short for that on a busy machine, and is
+// doubled.
 func unhurried(t *testing.T, limit time.Duration, f func(limit time.Duration) error) {
 	t.Helper()
 	err := f(limit)
@@ -177,8 +182,8 @@ var killCases = []conformanceCase{
 		s.ok("kept=5")
 		r := s.script("kill -9 -1")
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeExited, r.Text())
-		// Nobody would say how the shell ends, so the next command gets another, if what was killed has died by then. It is run, and
-		// once.
+		// Nobody would say how the shell ends, so the next command gets another, if what
+		// was killed has died by then. It is run, and once.
 		r = s.script("echo after${kept-}; echo run >>/tmp/runs")
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeExited, r.Text())
 		assert.Equal(t, string(r.Stdout), map[bool]string{true: "after\n", false: "after5\n"}[r.StateLost])
@@ -193,7 +198,8 @@ var killCases = []conformanceCase{
 	{name: "the shell's parent killed by its own hand", do: func(t *testing.T, s session) {
 		s.ok("kept=9")
 		assert.Equal(t, string(s.script("kill -9 $PPID; echo out").Stdout), "out\n")
-		// The shell goes on for a while; the command in which it is missed may end with it.
+		// The shell goes on for a while; the command in which it is missed may end with
+		// it.
 		wait(t, func() bool { return string(s.script("echo ${kept-new}").Stdout) == "new\n" }, "the shell is not replaced")
 	}},
 	{name: "D2 orphans are gathered", do: func(t *testing.T, s session) {
@@ -270,7 +276,8 @@ func (w stuckWriter) Write([]byte) (int, error) {
 
 // oldMarks prints marks that are not those of the command that runs.
 func oldMarks(t *testing.T, s session) {
-	// The library's own text can be read by its worker, unless the shell's program is unreadable: the numbers in it are no secret.
+	// The library's own text can be read by its worker, unless the shell's program is
+	// unreadable: the numbers in it are no secret.
 	const read = `prefix=ABCDEFGHIJKLMNOPQRSTUVWXYZ tag=ZYXWVUTSRQPON
 		for f in /proc/$$/fd/*; do
 			case $(readlink "$f") in
@@ -303,7 +310,8 @@ func oldMarks(t *testing.T, s session) {
 	assert.Assert(t, !r.StateLost)
 	assert.Equal(t, s.ok("wc -l </tmp/forged; rm /tmp/forged"), "100")
 	assert.Equal(t, s.ok("echo next"), "next")
-	// One that has said on one stream that its shell is dead ends as soon as the other tells its end.
+	// One that has said on one stream that its shell is dead ends as soon as the other
+	// tells its end.
 	r = s.script(read + `printf '%se%s 0 /%s\n%sx1 0\n' $prefix $tag $prefix $prefix; sleep 0.05`)
 	assert.Assert(t, r.Outcome != execpolicy.OutcomeTimedOut, r.Text())
 }

@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// mkdirFor makes a directory that belongs to somebody, if this is root, else to this user.
+// mkdirFor makes a directory that belongs to somebody, if this is root, else to this
+// user.
 func mkdirFor(dir string, uid, gid int) error {
 	if err := os.Mkdir(dir, 0o755); err != nil || os.Getuid() != 0 {
 		return err

@@ -327,7 +327,8 @@ var sessionCases = []placeCase{
 			s.script("kill -" + name + " 1")
 		}
 		assert.Equal(t, s.ok("echo lives"), "lives")
-		// A shell that reads a script takes this one; then the session is over, and says so.
+		// A shell that reads a script takes this one; then the session is over, and says
+		// so.
 		_, err := s.Run(t.Context(), execpolicy.Command{Script: "kill -INT 1; sleep 4726", Timeout: short})
 		assert.Assert(t, err == nil || errors.Is(err, execpolicy.ErrEnded), "%v", err)
 	}},
@@ -336,8 +337,9 @@ var sessionCases = []placeCase{
 		policy.MemoryBytes = 64 << 20
 		s := open(t, policy, p.spec())
 		s.ok("kept=5; cp $(command -v busybox) /tmp")
-		// What runs from memory can't be dropped and read again, with which the kernel could spend minutes. A machine under load may take
-		// its time to find no memory all the same.
+		// What runs from memory can't be dropped and read again, with which the kernel
+		// could spend minutes. A machine under load may take its time to find no memory
+		// all the same.
 		r := s.run(execpolicy.Command{
 			Script: "exec 2>/dev/null; cd /tmp; ./busybox head -c 200000000 /dev/zero | ./busybox tail -c 150000000 | wc -c; " +
 				"./busybox dd if=/dev/zero of=/dev/null bs=150M count=1",
@@ -443,7 +445,8 @@ var sessionCases = []placeCase{
 	}},
 }
 
-// writesInto checks that a session works in the host's directory, and that what it makes there belongs to the directory's owner.
+// writesInto checks that a session works in the host's directory, and that what it makes
+// there belongs to the directory's owner.
 func (p place) writesInto(t *testing.T, spec execpolicy.Spec, dir string) {
 	t.Helper()
 	s := open(t, p.policy(), spec)

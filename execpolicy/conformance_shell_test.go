@@ -111,7 +111,8 @@ var shellCases = []conformanceCase{
 			assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
 			assert.Equal(t, r.ExitCode, 128+n)
 			assert.Equal(t, r.Signal, 0)
-			// It may be killed by a script of another shell, which is what the program is.
+			// It may be killed by a script of another shell, which is what the program
+			// is.
 			c.Argv[2] = "sh -c '" + fmt.Sprintf("kill -%d $$", n) + "' 2>/dev/null; exit $?"
 			r = s.run(c)
 			assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
@@ -198,7 +199,8 @@ var shellCases = []conformanceCase{
 	}},
 }
 
-// A program that can't be started, because there may be no more processes, is not taken for one that has ended without a word.
+// A program that can't be started, because there may be no more processes, is not taken
+// for one that has ended without a word.
 func TestProgramAtTheProcessLimit(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		shells := p.shells(t)

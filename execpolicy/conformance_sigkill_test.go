@@ -23,7 +23,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 )
 
-// The variables by which a test starts its binary as a holder of sessions, which is going to be killed.
+// The variables by which a test starts its binary as a holder of sessions, which is going
+// to be killed.
 const (
 	holderVar = "COFFERDAM_TEST_HOLDER" // the name of a hold
 	engineVar = "COFFERDAM_TEST_ENGINE" // the client's path and global flags, a line each
@@ -35,7 +36,8 @@ const (
 // A holding is what a holder does until it is killed.
 type holding struct {
 	sessions int
-	// within is how long after the end of the program a process of a container may be there. If zero, a test of its own says.
+	// within is how long after the end of the program a process of a container may be
+	// there. If zero, a test of its own says.
 	within time.Duration
 	policy execpolicy.DockerPolicy
 	// scripts are run in turn. Each prints a word when it has got where it wants to be.
@@ -50,7 +52,8 @@ var holdings = map[string]holding{
 		"trap '' HUP INT QUIT TERM; (setsid sh -c 'trap \"\" HUP TERM; while :; do sleep 4741; done' &); echo busy; sleep 4742",
 		"(setsid sleep 4743 >/dev/null 2>&1 &); echo busy; sh -c 'kill -STOP $$'",
 	}},
-	// Nothing of process 1 can be opened or traced, and holding everything else does not help.
+	// Nothing of process 1 can be opened or traced, and holding everything else does not
+	// help.
 	"hostile": {sessions: 4, within: 2 * time.Second, word: "refused", scripts: []string{`
 		for way in '7>/proc/1/fd/0' '7<>/proc/1/fd/0' '7</proc/1/fd/0' '7</proc/1/environ' '7<>/proc/1/mem' '7</proc/1/root/etc/passwd'; do
 			if (eval "exec $way") 2>/dev/null; then echo "opened $way"; fi
@@ -64,14 +67,16 @@ var holdings = map[string]holding{
 		echo refused
 		while :; do :; done`,
 	}},
-	// In the host's process namespace the group is all that may be signalled, and the engine ends the rest.
+	// In the host's process namespace the group is all that may be signalled, and the
+	// engine ends the rest.
 	"shared": {sessions: 4, within: patience, word: "busy",
 		policy: execpolicy.DockerPolicy{ExtraRunArgs: []string{"--pid=host"}, AllowUnsafeArgs: []string{"pid"}},
 		scripts: []string{
 			"echo busy; sleep 4747",
 			"trap '' HUP INT QUIT TERM; (setsid sh -c 'trap \"\" HUP TERM; while :; do sleep 4748; done' &); echo busy; sleep 4749",
 		}},
-	// A root that may trace can hold the stdin of process 1 open, so that its end is never seen. Then the guard process removes what is left.
+	// A root that may trace can hold the stdin of process 1 open, so that its end is
+	// never seen. Then the guard process removes what is left.
 	"lifeline": {sessions: 4, within: patience, word: "held",
 		policy:  execpolicy.DockerPolicy{User: "0:0", AddCapabilities: []string{"SYS_PTRACE"}},
 		scripts: []string{`setsid sh -c 'exec 7>/proc/1/fd/0 || exit; echo held; while :; do sleep 4745; done' & wait`},
@@ -130,7 +135,8 @@ func holdHost() {
 	os.Exit(1)
 }
 
-// A wordWriter calls found when the word has been written, and complains of what comes before it.
+// A wordWriter calls found when the word has been written, and complains of what comes
+// before it.
 type wordWriter struct {
 	word  string
 	found func()
@@ -164,8 +170,8 @@ func TestSIGKILL(t *testing.T) {
 	})
 }
 
-// killHolder kills a holder, whose containers have to have ended in time, with all that runs in them. How long an engine then takes to
-// remove what has ended is its affair.
+// killHolder kills a holder, whose containers have to have ended in time, with all that
+// runs in them. How long an engine then takes to remove what has ended is its affair.
 func (p place) killHolder(t *testing.T, name string, h holding) {
 	label, kill := p.startHolder(t, name)
 	defer kill()
@@ -195,7 +201,8 @@ func (p place) killHolder(t *testing.T, name string, h holding) {
 		poll.WaitOn(t, func(poll.LogT) poll.Result {
 			left = nil
 			for _, one := range first {
-				// With it all that is in its namespace has ended, also if its parent has not yet waited for it.
+				// With it all that is in its namespace has ended, also if its parent has
+				// not yet waited for it.
 				if stat := statOf(one.pid); len(stat) > 21 && stat[21] == one.start && stat[2] != "Z" {
 					left = append(left, one)
 				}
@@ -219,7 +226,8 @@ func (p place) killHolder(t *testing.T, name string, h holding) {
 		filepath.Base(p.engine.Path), time.Since(start).Round(time.Millisecond))
 }
 
-// startHolder starts a holder, and returns when it holds all of its sessions. The label is that of its containers.
+// startHolder starts a holder, and returns when it holds all of its sessions. The label
+// is that of its containers.
 func (p place) startHolder(t *testing.T, name string) (label string, kill func()) {
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Env = p.engine.Env

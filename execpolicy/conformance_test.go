@@ -18,11 +18,13 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 )
 
-// A conformanceCase is one command and what comes of it, or what do does. The cases of a list share a session, one after another.
+// A conformanceCase is one command and what comes of it, or what do does. The cases of a
+// list share a session, one after another.
 type conformanceCase struct {
 	name   string // with the ids of the reference that it stands for
 	script string
-	// out and err are the streams; "*" is anything. text is the rendered result, if it is not empty.
+	// out and err are the streams; "*" is anything. text is the rendered result, if it is
+	// not empty.
 	out, err, text string
 	code           int // -1 is anything but 0
 	lost           bool

@@ -17,8 +17,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
-// A conn is one process with a supervisor in it, and what the host knows of its worker shell. Only the holder of the session's turn
-// talks to the worker.
+// A conn is one process with a supervisor in it, and what the host knows of its worker
+// shell. Only the holder of the session's turn talks to the worker.
 type conn struct {
 	proc      *Process
 	limits    Limits
@@ -76,11 +76,13 @@ type reply struct {
 
 var errEarly = errors.New("the process ended before its shell answered")
 
-// The steps of the escalation that ends a command wait this long, or less if [Limits.TerminationTimeout] is short.
+// The steps of the escalation that ends a command wait this long, or less if
+// [Limits.TerminationTimeout] is short.
 const (
 	// termGrace is for a program that cleans up on SIGTERM.
 	termGrace = 250 * time.Millisecond
-	// killGrace is for the walk over the processes: 512 of them take an eighth of a second.
+	// killGrace is for the walk over the processes: 512 of them take an eighth of a
+	// second.
 	killGrace = 250 * time.Millisecond
 	// workerGrace and lifelineGrace are for a machine under load.
 	workerGrace   = time.Second
@@ -90,7 +92,8 @@ const (
 	lastTick  = time.Second
 )
 
-// dial makes a supervisor of a process that waits for one. If it fails, the process has been ended.
+// dial makes a supervisor of a process that waits for one. If it fails, the process has
+// been ended.
 func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
 	c := &conn{
 		proc:     proc,
@@ -150,7 +153,8 @@ func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
 	return c, nil
 }
 
-// prepare makes what answers a session's: with its secrets, Spec.Prepare, and the startup scripts. If it fails, the process has been ended.
+// prepare makes what answers a session's: with its secrets, Spec.Prepare, and the startup
+// scripts. If it fails, the process has been ended.
 func (c *conn) prepare(ctx context.Context, spec Spec, secrets SecretSet) error {
 	ctx, cancel := bound(ctx, c.life)
 	defer cancel(nil)
@@ -178,7 +182,8 @@ func (c *conn) prepare(ctx context.Context, spec Spec, secrets SecretSet) error 
 	return nil
 }
 
-// lend calls f with a session of its own around the conn, of which nothing is in use when it returns.
+// lend calls f with a session of its own around the conn, of which nothing is in use when
+// it returns.
 func (c *conn) lend(ctx context.Context, f func(context.Context, *Session) error, timeout time.Duration) error {
 	if timeout >= 0 {
 		var cancel context.CancelFunc
@@ -215,7 +220,8 @@ func (c *conn) failed(err error) error {
 	return errors.Join(fmt.Errorf("%w: %w", ErrStart, err), endErr)
 }
 
-// diagnose asks the policy why a process ended of which nothing was heard. The policy may end it the sooner for what it learns.
+// diagnose asks the policy why a process ended of which nothing was heard. The policy may
+// end it the sooner for what it learns.
 func (c *conn) diagnose() {
 	select {
 	case <-c.over:
@@ -245,10 +251,12 @@ func (p *Process) exitCode() int {
 func (c *conn) handshake(ctx context.Context, deadline, left time.Time) error {
 	var script string
 	if !c.proc.OwnPIDNamespace {
-		// What ends a command there is a SIGTERM to the whole group, which the worker outlives.
+		// What ends a command there is a SIGTERM to the whole group, which the worker
+		// outlives.
 		script += "trap : TERM\n"
 	} else {
-		// When memory is short, the kernel takes what the commands started before process 1, with which all would end.
+		// When memory is short, the kernel takes what the commands started before process
+		// 1, with which all would end.
 		script += "{ echo 500 >/proc/$$/oom_score_adj; } 2>/dev/null\n"
 		if c.worker == 1 {
 			// What Look counts, without another round trip.
@@ -299,8 +307,9 @@ func (c *conn) handshake(ctx context.Context, deadline, left time.Time) error {
 	return nil
 }
 
-// ready replaces a worker that has ended, within the deadline and the time left to end one that does not answer, and runs the startup
-// scripts for a new one: within the same, if there is a time left, and else each within its own.
+// ready replaces a worker that has ended, within the deadline and the time left to end
+// one that does not answer, and runs the startup scripts for a new one: within the same,
+// if there is a time left, and else each within its own.
 func (c *conn) ready(ctx context.Context, deadline, left time.Time) error {
 	if err := c.respawn(ctx, deadline, left); err != nil {
 		return err
@@ -342,8 +351,8 @@ func (c *conn) respawn(ctx context.Context, deadline, left time.Time) error {
 	return nil
 }
 
-// startUp runs the startup scripts in order up to the first that fails. None of them runs longer than StartupTimeout, nor beyond by, unless
-// that is zero.
+// startUp runs the startup scripts in order up to the first that fails. None of them runs
+// longer than StartupTimeout, nor beyond by, unless that is zero.
 func (c *conn) startUp(ctx context.Context, by, left time.Time) error {
 	for _, script := range c.startup {
 		if c.dead {
@@ -396,7 +405,8 @@ func (k *sink) said(in *sink) string {
 	return strings.TrimSpace(string(k.kept.Bytes()))
 }
 
-// after returns when a time that is counted from now has passed; the zero time if it is negative, for never.
+// after returns when a time that is counted from now has passed; the zero time if it is
+// negative, for never.
 func after(d time.Duration) time.Time {
 	if d < 0 {
 		return time.Time{}
@@ -412,9 +422,10 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// look returns how many processes inside the kernel has killed for memory, or -1 if that can't be learnt, and whether the last kill left
-// nothing behind. The answer comes behind all that was sent before. If none does, the container has been ended by the time left, unless
-// that is zero.
+// look returns how many processes inside the kernel has killed for memory, or -1 if that
+// can't be learnt, and whether the last kill left nothing behind. The answer comes behind
+// all that was sent before. If none does, the container has been ended by the time left,
+// unless that is zero.
 func (c *conn) look(ctx context.Context, left time.Time) (oomKills int, gone bool, r reply) {
 	var out, errOut sink // of background jobs
 	r = c.exchangeBy(ctx, after(workerGrace), left, []item{{data: []byte(shellwire.Look)}}, &out, &errOut)
@@ -442,21 +453,24 @@ func (c *conn) unit(script string) []item {
 
 // name draws the tag of the next unit, and returns what tells it.
 func (c *conn) name() item {
-	// The supervisor reads it a byte at a time. Of 65 bits nobody guesses one in time, and there is a new one for each unit.
+	// The supervisor reads it a byte at a time. Of 65 bits nobody guesses one in time,
+	// and there is a new one for each unit.
 	c.tag = token()[:13]
 	return item{data: shellwire.Next(c.tag), stays: true}
 }
 
-// exchange sends the operations of a unit and returns when it has ended, or was ended, with all that it started: at the deadline (the
-// zero time is never), or when ctx ends. If left is not zero, it has been ended by then.
+// exchange sends the operations of a unit and returns when it has ended, or was ended,
+// with all that it started: at the deadline (the zero time is never), or when ctx ends.
+// If left is not zero, it has been ended by then.
 func (c *conn) exchange(ctx context.Context, deadline, left time.Time, items []item, out, errOut *sink) reply {
 	r := c.exchangeBy(ctx, deadline, left, items, out, errOut)
 	c.out += out.came
 	if r.cause == nil || r.unsent || r.lost || !c.proc.OwnPIDNamespace {
 		return r
 	}
-	// The command has come to its end, but what it left behind may ignore a SIGTERM, and the worker may have forked after a pass. Now
-	// that it waits, one pass is enough; but what was killed takes a moment to die on a machine under load.
+	// The command has come to its end, but what it left behind may ignore a SIGTERM, and
+	// the worker may have forked after a pass. Now that it waits, one pass is enough; but
+	// what was killed takes a moment to die on a machine under load.
 	for pause := time.Millisecond; ; pause = min(2*pause, lookAgain) {
 		c.queue.sendUrgent(shellwire.Kill)
 		n, gone, l := c.look(context.WithoutCancel(ctx), r.left)
@@ -475,7 +489,8 @@ func (c *conn) exchange(ctx context.Context, deadline, left time.Time, items []i
 	}
 }
 
-// exchangeBy is exchange without the last pass. If left is not zero, it bounds the escalation.
+// exchangeBy is exchange without the last pass. If left is not zero, it bounds the
+// escalation.
 func (c *conn) exchangeBy(ctx context.Context, deadline, left time.Time, items []item, out, errOut *sink) (r reply) {
 	r.oomAfter = -1
 	ends := &marks{events: make(chan event, 8), enough: make(chan struct{}, 1)}
@@ -647,7 +662,8 @@ type attempt struct {
 	until time.Time // when it had to be over
 }
 
-// endSince is end, unless an attempt has come to its end since then: one call has no time for two.
+// endSince is end, unless an attempt has come to its end since then: one call has no time
+// for two.
 func (c *conn) endSince(begin time.Time) error {
 	if last := c.lastEnd.Load(); last != nil && last.at.After(begin) {
 		return last.err
@@ -655,8 +671,8 @@ func (c *conn) endSince(begin time.Time) error {
 	return c.end(c.limits.TerminationTimeout)
 }
 
-// end ends the container, at first by its lifeline, and returns when it has been made sure that nothing is left, or when the time is
-// over.
+// end ends the container, at first by its lifeline, and returns when it has been made
+// sure that nothing is left, or when the time is over.
 func (c *conn) end(within time.Duration) (err error) {
 	begin := time.Now()
 	until := begin.Add(within)

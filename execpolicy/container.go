@@ -19,8 +19,9 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 )
 
-// Check returns what Spawn would refuse. It looks for the engine as [DockerPolicy.FindEngine] does, because what can be refused depends
-// on it; without one it returns what is wrong on any engine or, if that is nothing, the error of the search.
+// Check returns what Spawn would refuse. It looks for the engine as
+// [DockerPolicy.FindEngine] does, because what can be refused depends on it; without one
+// it returns what is wrong on any engine or, if that is nothing, the error of the search.
 func (p DockerPolicy) Check(ctx context.Context, spec Spec) error {
 	e, err := p.engine(ctx)
 	if err != nil {
@@ -30,7 +31,8 @@ func (p DockerPolicy) Check(ctx context.Context, spec Spec) error {
 	return err
 }
 
-// Spawn starts spec.Command in a container. The process it returns is the engine's client; the container is behind it.
+// Spawn starts spec.Command in a container. The process it returns is the engine's
+// client; the container is behind it.
 func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	e, err := p.engine(ctx)
 	if err != nil {
@@ -109,7 +111,8 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		Scratch:         scratchDir,
 		Dir:             p.sessionDir(),
 		DirWritable:     !p.compat && spec.Workspace == "",
-		// The root of a read-only container, which would be the home of a user without one, can't be written to.
+		// The root of a read-only container, which would be the home of a user without
+		// one, can't be written to.
 		Env:       map[string]string{"HOME": "/tmp"},
 		ExitCode:  func() int { return c.client.State().ExitCode() },
 		Diagnose:  c.diagnose,
@@ -118,8 +121,9 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 	}, nil
 }
 
-// clientDir returns where the client works; empty is where this program does. Podman's monitor leaves a file called oom in that
-// directory when the kernel kills for memory. In /proc nobody can leave anything.
+// clientDir returns where the client works; empty is where this program does. Podman's
+// monitor leaves a file called oom in that directory when the kernel kills for memory. In
+// /proc nobody can leave anything.
 func clientDir(e *dockercli.Engine) string {
 	if e.Kind == dockercli.Podman && runtime.GOOS == "linux" {
 		return "/proc"
@@ -153,7 +157,8 @@ type container struct {
 	unreached atomic.Bool               // the client has ended, and said that it never reached its engine
 	cut       atomic.Pointer[time.Time] // when the client was first seen to have been cut off
 	first     atomic.Pointer[firstProcess]
-	// failedInside is how many commands in a row could not be run inside to kill what is there.
+	// failedInside is how many commands in a row could not be run inside to kill what is
+	// there.
 	failedInside atomic.Int32
 }
 
@@ -202,7 +207,8 @@ func (c *container) diagnose(exitCode int, stderr []byte) error {
 			"unless EngineSeccomp is set", err)
 	}
 	if docker := c.engine.PassedOver; docker != nil {
-		// Docker may have the image, or what else is amiss here. That docker is down is no cause of this error.
+		// Docker may have the image, or what else is amiss here. That docker is down is
+		// no cause of this error.
 		return fmt.Errorf("%w; %s was used because docker could not be: %v", err, c.engine.Kind, docker)
 	}
 	return err
@@ -230,8 +236,9 @@ func (c *container) oomKilled(ctx context.Context, since time.Time) (killed, kno
 	return killed, err == nil
 }
 
-// kill makes sure that the container is gone. The client is never signalled while its container may still start, unless the engine does not
-// answer: that is how containers are lost.
+// kill makes sure that the container is gone. The client is never signalled while its
+// container may still start, unless the engine does not answer: that is how containers
+// are lost.
 func (c *container) kill(ctx context.Context) error {
 	defer c.turn(ctx)()
 	select {
@@ -278,8 +285,10 @@ func remaining(ctx context.Context) time.Duration {
 // removals holds those that are removed by force.
 var removals = make(chan struct{}, 4)
 
-// turn waits for the container's own end, or for its turn to be removed, and returns what ends the turn. A hundred that are closed at once
-// only need time, of which a hundred clients that remove them would leave none. A removal that hangs does not hold up the others for long.
+// turn waits for the container's own end, or for its turn to be removed, and returns what
+// ends the turn. A hundred that are closed at once only need time, of which a hundred
+// clients that remove them would leave none. A removal that hangs does not hold up the
+// others for long.
 func (c *container) turn(ctx context.Context) (end func()) {
 	select {
 	case <-c.client.Done():
@@ -304,8 +313,9 @@ func (c *container) unguard() {
 	}
 }
 
-// mayBeLeft reports whether the client's own end leaves it open if the container has ended too: a client that was told to end while the
-// container started may have lost it, and say 0. A supervisor may exit with some of the others, which costs one look.
+// mayBeLeft reports whether the client's own end leaves it open if the container has
+// ended too: a client that was told to end while the container started may have lost it,
+// and say 0. A supervisor may exit with some of the others, which costs one look.
 func (c *container) mayBeLeft() bool {
 	if !c.answered.Load() || c.found().evidence() == lives {
 		return true

@@ -26,13 +26,14 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
-// prompt bounds a call that has nothing to wait for. Not even on a busy machine does it come near a [Limits.TerminationTimeout] that is
-// ample, which is what these tests have.
+// prompt bounds a call that has nothing to wait for. Not even on a busy machine does it
+// come near a [Limits.TerminationTimeout] that is ample, which is what these tests have.
 const prompt = 20 * time.Second
 
 const (
-	// soon is when the calls of these tests are told to end: long enough for what has to come before, but for a machine that is busy, on
-	// which they are tried again with more.
+	// soon is when the calls of these tests are told to end: long enough for what has to
+	// come before, but for a machine that is busy, on which they are tried again with
+	// more.
 	soon = 300 * time.Millisecond
 	// latest is when that must have been long enough.
 	latest = 20 * time.Second
@@ -41,7 +42,8 @@ const (
 // errGone is the cause of these tests' cancels.
 var errGone = errors.New("the user has gone")
 
-// stop stops an engine's client that this test has started: nothing passes it until it is resumed.
+// stop stops an engine's client that this test has started: nothing passes it until it is
+// resumed.
 func stop(t *testing.T, client *os.Process) {
 	t.Helper()
 	assert.NilError(t, client.Signal(syscall.SIGSTOP))
@@ -62,7 +64,8 @@ func resume(t *testing.T, client *os.Process) {
 	assert.NilError(t, client.Signal(syscall.SIGCONT))
 }
 
-// longScript returns 1 MiB that does what the script does: more than lies between the host and the shell can hold.
+// longScript returns 1 MiB that does what the script does: more than lies between the
+// host and the shell can hold.
 func longScript(script string) string {
 	return strings.Repeat(": "+strings.Repeat("x", 125)+"\n", 1<<13) + script
 }
@@ -132,7 +135,8 @@ var obstacles = map[string]obstacle{
 	"a stdin of 2 MiB that is stuck on its way": {command: execpolicy.Command{Script: "cat"}, stopped: true},
 }
 
-// together runs subtests at the same time. Unlike parallel ones they do not take turns, because they mostly wait.
+// together runs subtests at the same time. Unlike parallel ones they do not take turns,
+// because they mostly wait.
 func together(t *testing.T, tests map[string]func(t *testing.T)) {
 	var running sync.WaitGroup
 	for name, test := range tests {
@@ -141,7 +145,8 @@ func together(t *testing.T, tests map[string]func(t *testing.T)) {
 	running.Wait()
 }
 
-// Whatever a command does, every way of ending it ends it at once, says so, and leaves a session that works.
+// Whatever a command does, every way of ending it ends it at once, says so, and leaves a
+// session that works.
 func TestEveryEnding(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		policy := p.policy()
@@ -233,7 +238,8 @@ func (o obstacle) end(s session, p place, e ending, after time.Duration) (sent b
 	return sent
 }
 
-// A command that was sent and is not answered, because the client stands still, costs the session, and the result says so.
+// A command that was sent and is not answered, because the client stands still, costs the
+// session, and the result says so.
 func TestClientThatStandsStill(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		tests := map[string]func(t *testing.T){}
@@ -247,7 +253,8 @@ func TestClientThatStandsStill(t *testing.T) {
 	})
 }
 
-// standStill has a command ended whose client stands still, and reports whether it had been sent by then.
+// standStill has a command ended whose client stands still, and reports whether it had
+// been sent by then.
 func (p place) standStill(t *testing.T, e ending, after time.Duration) (sent bool) {
 	policy := p.policy()
 	policy.TerminationTimeout = ample
@@ -282,7 +289,8 @@ func (p place) standStill(t *testing.T, e ending, after time.Duration) (sent boo
 	return true
 }
 
-// A client that stands still may hold a lock without which nothing can be removed: it is ended while the removal waits.
+// A client that stands still may hold a lock without which nothing can be removed: it is
+// ended while the removal waits.
 func TestClientThatHoldsUpTheRemoval(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	enginetest.Check(t)
@@ -326,7 +334,8 @@ func TestStdinOfCommandsThatNeverRan(t *testing.T) {
 	})
 }
 
-// A start is ended in time while its client has not come to anything: by its context, and by its own deadline.
+// A start is ended in time while its client has not come to anything: by its context, and
+// by its own deadline.
 func TestStartBehindASlowClient(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	enginetest.Check(t)
@@ -352,7 +361,8 @@ func TestStartBehindASlowClient(t *testing.T) {
 	together(t, tests)
 }
 
-// The engine may make a container long after the client that asked for it was told to end by somebody.
+// The engine may make a container long after the client that asked for it was told to end
+// by somebody.
 func TestContainerThatComesAfterItsClientsEnd(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	enginetest.Check(t)
@@ -364,8 +374,9 @@ func TestContainerThatComesAfterItsClientsEnd(t *testing.T) {
 	assert.Equal(t, len(fake.Containers()), 0)
 }
 
-// On a real engine a client is stopped right behind its start. That nothing is left is known, unless the engine takes longer to say so than
-// what is left of the time when the client has been ended, which one that is busy may do, but not always.
+// On a real engine a client is stopped right behind its start. That nothing is left is
+// known, unless the engine takes longer to say so than what is left of the time when the
+// client has been ended, which one that is busy may do, but not always.
 func TestStartOfAClientThatIsStopped(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		policy := p.policy()
@@ -404,7 +415,8 @@ func (p spawning) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.
 	return proc, err
 }
 
-// A pull ends with the start's context, at its own deadline, and whatever becomes of its progress. It does not count in the start's time.
+// A pull ends with the start's context, at its own deadline, and whatever becomes of its
+// progress. It does not count in the start's time.
 func TestPull(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	enginetest.Check(t)
@@ -448,7 +460,8 @@ func TestPull(t *testing.T) {
 	together(t, tests)
 }
 
-// Restart ends with its context while the new session starts. Then the session has ended, and Restart may be tried again.
+// Restart ends with its context while the new session starts. Then the session has ended,
+// and Restart may be tried again.
 func TestRestartIsEnded(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		spec := p.spec()
@@ -475,7 +488,8 @@ func TestRestartIsEnded(t *testing.T) {
 	})
 }
 
-// The startup scripts of a shell that has to be replaced take their time from the command's.
+// The startup scripts of a shell that has to be replaced take their time from the
+// command's.
 func TestStartupCountsAsTheCommands(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		spec := p.spec()
@@ -498,7 +512,8 @@ func TestStartupCountsAsTheCommands(t *testing.T) {
 	})
 }
 
-// Startup scripts have half of TerminationTimeout on top of a command's time, however short that is.
+// Startup scripts have half of TerminationTimeout on top of a command's time, however
+// short that is.
 func TestStartupIsNotTheCommandsAlone(t *testing.T) {
 	enginetest.Check(t)
 	limits := hostLimits
@@ -523,7 +538,8 @@ func TestStartupIsNotTheCommandsAlone(t *testing.T) {
 	assert.Equal(t, string(r.Stdout), "hi\n")
 }
 
-// With an engine that does not answer, Close and Restart come back in time and say what is not known; both may be tried again.
+// With an engine that does not answer, Close and Restart come back in time and say what
+// is not known; both may be tried again.
 func TestRestartAndCloseOfAnEngineThatHangs(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	fakes := []*fakeengine.Engine{fakeengine.New(t, dockercli.Docker, fakeengine.Faults{}), fakeengine.New(t, dockercli.Podman, fakeengine.Faults{})}

@@ -22,64 +22,80 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
-// A DockerPolicy spawns commands in containers of docker or podman. The zero DockerPolicy is the hardened one: no network, a read-only
-// root, no capabilities, no way to new privileges, an ordinary user, and limits on memory, processors and processes. Every field that
-// weakens it is named for what it allows.
+// A DockerPolicy spawns commands in containers of docker or podman. The zero DockerPolicy
+// is the hardened one: no network, a read-only root, no capabilities, no way to new
+// privileges, an ordinary user, and limits on memory, processors and processes. Every
+// field that weakens it is named for what it allows.
 //
-// Everything is checked before anything is started, and every problem is reported at once.
+// Everything is checked before anything is started, and every problem is reported at
+// once.
 type DockerPolicy struct {
 	Limits
 
-	// Engine is the client to drive. If nil, it is what [dockercli.Find] finds first, which is remembered for the program's
-	// life. Docker that is only slow is an error there, and is looked for anew the next time.
+	// Engine is the client to drive. If nil, it is what [dockercli.Find] finds first,
+	// which is remembered for the program's life. Docker that is only slow is an error
+	// there, and is looked for anew the next time.
 	Engine *dockercli.Engine
-	// Image is the image's reference. If empty, [DefaultImage]. It needs sh, mkfifo, cp, chmod, rm and dd. It is pulled if the engine
-	// does not have it. Of its settings the environment counts, and the volumes. Its user, entry
-	// point, command, health check and working directory do not.
+	// Image is the image's reference. If empty, [DefaultImage]. It needs sh, mkfifo, cp,
+	// chmod, rm and dd. It is pulled if the engine does not have it. Of its settings the
+	// environment counts, and the volumes. Its user, entry point, command, health check
+	// and working directory do not.
 	Image string
-	// PullTimeout is how long a pull may take. If zero, 5 min; if negative, the image is never pulled.
+	// PullTimeout is how long a pull may take. If zero, 5 min; if negative, the image is
+	// never pulled.
 	PullTimeout time.Duration
 	// PullProgress takes what the engine says while it pulls. If nil, nobody does.
 	PullProgress io.Writer
 
-	// KeepContainer leaves the container, which has ended, for somebody to look at and to remove. If false, it is removed.
+	// KeepContainer leaves the container, which has ended, for somebody to look at and to
+	// remove. If false, it is removed.
 	KeepContainer bool
-	// NetworkEnabled gives the container the engine's default network. If false, it has none but its own loopback.
+	// NetworkEnabled gives the container the engine's default network. If false, it has
+	// none but its own loopback.
 	NetworkEnabled bool
-	// WritableRootfs lets the command change the container's own files, on the engine's disk and without a limit in size. If false,
-	// only the workspace, the directories in Tmpfs, writable Mounts and the volumes that the image declares can be written to.
+	// WritableRootfs lets the command change the container's own files, on the engine's
+	// disk and without a limit in size. If false, only the workspace, the directories in
+	// Tmpfs, writable Mounts and the volumes that the image declares can be written to.
 	WritableRootfs bool
 	// WorkspaceReadOnly mounts Spec.Workspace read-only.
 	WorkspaceReadOnly bool
-	// MemoryBytes is how much memory the container may use, files in Tmpfs included. There is never any swap. If zero, 512 MiB.
+	// MemoryBytes is how much memory the container may use, files in Tmpfs included.
+	// There is never any swap. If zero, 512 MiB.
 	MemoryBytes int64
-	// CPUs is how many processors' time the container may use, a decimal number such as "0.25". If empty, "1".
+	// CPUs is how many processors' time the container may use, a decimal number such as
+	// "0.25". If empty, "1".
 	CPUs string
-	// CPUShares is the container's weight against others when processors are short, from 2. If zero, the engine's default of 1024.
+	// CPUShares is the container's weight against others when processors are short, from
+	// 2. If zero, the engine's default of 1024.
 	CPUShares int64
-	// PidsLimit is how many processes and threads the container may have at once, at least 16. If zero, 256.
+	// PidsLimit is how many processes and threads the container may have at once, at
+	// least 16. If zero, 256.
 	PidsLimit int64
-	// Tmpfs maps directories in memory to their sizes in bytes; programs can be run from them. If nil, /tmp with 64 MiB. An ephemeral
-	// session's workspace, /workspace, has 64 MiB unless it stands here.
+	// Tmpfs maps directories in memory to their sizes in bytes; programs can be run from
+	// them. If nil, /tmp with 64 MiB. An ephemeral session's workspace, /workspace, has
+	// 64 MiB unless it stands here.
 	Tmpfs map[string]int64
-	// User is a name or a number, or two of them as in "user:group". A number without a group has
-	// the group of that number, where the engines would take the image's or root's.
+	// User is a name or a number, or two of them as in "user:group". A number without a
+	// group has the group of that number, where the engines would take the image's or
+	// root's.
 	//
-	// If User is empty, the command runs as the owner of Spec.Workspace, so that what it makes there
-	// belongs to whom it should. It runs as 65534:65534, which owns nothing, if there is no workspace
-	// or if the workspace belongs to root. An owner whose group is 0 gets the group 65534. So nothing
-	// inside is root, or in root's group, unless User says so: as "0:0", "0" or "root". An engine of
-	// docker's without root's rights has the user of this program as its root, and so needs "0:0" for
-	// the files of that user.
+	// If User is empty, the command runs as the owner of Spec.Workspace, so that what it
+	// makes there belongs to whom it should. It runs as 65534:65534, which owns nothing,
+	// if there is no workspace or if the workspace belongs to root. An owner whose group
+	// is 0 gets the group 65534. So nothing inside is root, or in root's group, unless
+	// User says so: as "0:0", "0" or "root". An engine of docker's without root's rights
+	// has the user of this program as its root, and so needs "0:0" for the files of that
+	// user.
 	//
-	// A workspace which that user can't read and enter, or can't write to unless WorkspaceReadOnly
-	// is set, is refused before anything is started, with an error that wraps [ErrNoMount]. What
-	// counts is the mode. It is not looked at on another machine, on systems other than Linux, for a
-	// User with a name in it, nor where there is an access control list.
+	// A workspace which that user can't read and enter, or can't write to unless
+	// WorkspaceReadOnly is set, is refused before anything is started, with an error that
+	// wraps [ErrNoMount]. What counts is the mode. It is not looked at on another
+	// machine, on systems other than Linux, for a User with a name in it, nor where there
+	// is an access control list.
 	//
-	// Docker gives a tmpfs only to a user with a number. So the first session with a name starts one
-	// more container of the same image, which tells the number and is removed again. The number is
-	// remembered for the program's life.
+	// Docker gives a tmpfs only to a user with a number. So the first session with a name
+	// starts one more container of the same image, which tells the number and is removed
+	// again. The number is remembered for the program's life.
 	//
 	// The kernel counts inotify instances and watches, the pages of pipes, keys and the
 	// processes of "ulimit -u" for each user number, over all containers. A session that
@@ -92,33 +108,41 @@ type DockerPolicy struct {
 	// number of its own here. That does not help in a user namespace, where the kernel
 	// counts inotify instances and watches for its owner too.
 	User string
-	// AddCapabilities are capabilities that the command keeps, such as "NET_BIND_SERVICE". If empty, it has none.
-	// System calls that the filter refuses stay refused: for mount it also takes EngineSeccomp, or a SeccompProfile.
+	// AddCapabilities are capabilities that the command keeps, such as
+	// "NET_BIND_SERVICE". If empty, it has none. System calls that the filter refuses
+	// stay refused: for mount it also takes EngineSeccomp, or a SeccompProfile.
 	AddCapabilities []string
 	// AllowNewPrivileges lets set-uid programs have their way.
 	AllowNewPrivileges bool
-	// SeccompProfile is the filter of system calls, the JSON text of a profile in docker's format.
-	// If empty, [DefaultSeccompProfile]. The engine's client reads it from a pipe; on Windows it is
-	// in a temporary file for as long as the client runs. Podman's service can be given none, so it
-	// takes EngineSeccomp. A runtime that answers system calls itself, such as gVisor, ignores it.
+	// SeccompProfile is the filter of system calls, the JSON text of a profile in
+	// docker's format. If empty, [DefaultSeccompProfile]. The engine's client reads it
+	// from a pipe; on Windows it is in a temporary file for as long as the client runs.
+	// Podman's service can be given none, so it takes EngineSeccomp. A runtime that
+	// answers system calls itself, such as gVisor, ignores it.
 	SeccompProfile string
-	// EngineSeccomp takes the engine's own filter of system calls in place of the library's. It
-	// lets more through: with docker and podman any program can lower the priority of process 1 and
-	// leave a set-uid file in a writable workspace, and with podman it can make user namespaces.
+	// EngineSeccomp takes the engine's own filter of system calls in place of the
+	// library's. It lets more through: with docker and podman any program can lower the
+	// priority of process 1 and leave a set-uid file in a writable workspace, and with
+	// podman it can make user namespaces.
 	EngineSeccomp bool
-	// Mounts are more directories and files of the engine's host, which is another machine if the engine is remote. If empty, there are
-	// none. If the engine is on this machine, symbolic links in a source are followed first, and what they lead to is mounted.
+	// Mounts are more directories and files of the engine's host, which is another
+	// machine if the engine is remote. If empty, there are none. If the engine is on this
+	// machine, symbolic links in a source are followed first, and what they lead to is
+	// mounted.
 	//
-	// A source that the user inside can't read, or can't write to although it is Writable, is refused;
-	// User says when that is known. With an empty User, no workspace, and one ordinary user who owns
-	// all the sources that 65534:65534 can't use, the command runs as that owner: so a directory that
-	// this program has made for itself can be mounted, unless the program is root's.
+	// A source that the user inside can't read, or can't write to although it is
+	// Writable, is refused; User says when that is known. With an empty User, no
+	// workspace, and one ordinary user who owns all the sources that 65534:65534 can't
+	// use, the command runs as that owner: so a directory that this program has made for
+	// itself can be mounted, unless the program is root's.
 	//
-	// A source, or a Spec.Workspace, is refused if it is, is inside or holds what would give the host away: /proc, /sys, /dev, /etc, /boot,
-	// the sockets and the state of engines and of system services in /run, the engines' stores in /var/lib, the socket of Engine, and
-	// ProtectedPaths. So is one that is or holds a home directory, or that is, is inside or holds a place for credentials in one, such as
-	// .ssh, and so is any socket or device, and a link to nothing. On another machine there are only the names. What ExtraRunArgs mounts by
-	// leave of AllowUnsafeArgs is not looked at.
+	// A source, or a Spec.Workspace, is refused if it is, is inside or holds what would
+	// give the host away: /proc, /sys, /dev, /etc, /boot, the sockets and the state of
+	// engines and of system services in /run, the engines' stores in /var/lib, the socket
+	// of Engine, and ProtectedPaths. So is one that is or holds a home directory, or that
+	// is, is inside or holds a place for credentials in one, such as .ssh, and so is any
+	// socket or device, and a link to nothing. On another machine there are only the
+	// names. What ExtraRunArgs mounts by leave of AllowUnsafeArgs is not looked at.
 	//
 	// On this machine a directory is known under whatever name. On Linux the kernel's
 	// table of mounts tells where a source comes from, and what is mounted below it: a
@@ -133,27 +157,35 @@ type DockerPolicy struct {
 	// the engine's, its mounts are not seen. If the table can't be read, names, links and
 	// the identity of files are all that counts.
 	//
-	// All this is looked at before the engine mounts it, so nobody who is not trusted may be able to change a directory on the way to a source
-	// while sessions start. File systems that are mounted below a source come along; with podman, and with docker before 25, they can be
-	// written to also where the source is mounted read-only.
+	// All this is looked at before the engine mounts it, so nobody who is not trusted may
+	// be able to change a directory on the way to a source while sessions start. File
+	// systems that are mounted below a source come along; with podman, and with docker
+	// before 25, they can be written to also where the source is mounted read-only.
 	Mounts []dockercli.Mount
-	// ProtectedPaths are more absolute paths of the engine's host that are refused, with what is inside and what holds them.
+	// ProtectedPaths are more absolute paths of the engine's host that are refused, with
+	// what is inside and what holds them.
 	ProtectedPaths []string
-	// AllowUnsafeMounts names, as absolute paths, what Mounts and Spec.Workspace may lead to although it would be refused. Each allows that
-	// very file or directory, and nothing inside; one with a symbolic link in it allows nothing, for a link may come to lead elsewhere. What
-	// can't be followed, such as a link to nothing, is never allowed. One that no mount needs does no harm.
+	// AllowUnsafeMounts names, as absolute paths, what Mounts and Spec.Workspace may lead
+	// to although it would be refused. Each allows that very file or directory, and
+	// nothing inside; one with a symbolic link in it allows nothing, for a link may come
+	// to lead elsewhere. What can't be followed, such as a link to nothing, is never
+	// allowed. One that no mount needs does no harm.
 	AllowUnsafeMounts []string
-	// ExtraHosts are lines of the container's /etc/hosts, each "name:address". Podman adds them, and those of an --add-host that
-	// AllowUnsafeArgs allows, to the lines of the host's file, which a container without extra hosts does not see.
+	// ExtraHosts are lines of the container's /etc/hosts, each "name:address". Podman
+	// adds them, and those of an --add-host that AllowUnsafeArgs allows, to the lines of
+	// the host's file, which a container without extra hosts does not see.
 	ExtraHosts []string
 	// GPUs names graphics processors, such as "all". If empty, there are none.
 	GPUs string
-	// Runtime is the name of the engine's runtime, such as "runsc". If empty, the engine's default.
+	// Runtime is the name of the engine's runtime, such as "runsc". If empty, the
+	// engine's default.
 	Runtime string
-	// ExtraRunArgs are more flags of the engine's run. One that weakens the policy is refused, and so is one that is not known.
+	// ExtraRunArgs are more flags of the engine's run. One that weakens the policy is
+	// refused, and so is one that is not known.
 	ExtraRunArgs []string
-	// AllowUnsafeArgs names the flags, without dashes, that ExtraRunArgs may have although they weaken the policy.
-	// Each that ExtraRunArgs has is a weakness in a report of package attest.
+	// AllowUnsafeArgs names the flags, without dashes, that ExtraRunArgs may have
+	// although they weaken the policy. Each that ExtraRunArgs has is a weakness in a
+	// report of package attest.
 	AllowUnsafeArgs []string
 	// CPUTimeSeconds must be zero: an engine has no such limit.
 	CPUTimeSeconds int
@@ -170,13 +202,15 @@ const (
 	defaultPullTimeout = 5 * time.Minute
 	defaultMemory      = 512 << 20
 	defaultCPUs        = "1"
-	// defaultPids lets a build run in parallel, and a walk over that many processes take 60 ms.
+	// defaultPids lets a build run in parallel, and a walk over that many processes take
+	// 60 ms.
 	defaultPids = 256
 	minPids     = 16
 	// minMemory is docker's.
 	minMemory    = 6 << 20
 	defaultTmpfs = 64 << 20
-	// workspaceDir and scratchDir are where a session's directory and its supervisor's are inside.
+	// workspaceDir and scratchDir are where a session's directory and its supervisor's
+	// are inside.
 	workspaceDir = "/workspace"
 	scratchDir   = "/.cofferdam"
 	// scratchBytes holds a copy of the shell, a command's text and its stdin.
@@ -226,8 +260,9 @@ func (s *search) run(ctx context.Context) {
 	close(s.done)
 }
 
-// FindEngine returns the engine that Spawn drives: Engine, or what was found first, for which it looks if nobody has yet. Its error is one
-// of [dockercli.Find], or says that ctx has ended.
+// FindEngine returns the engine that Spawn drives: Engine, or what was found first, for
+// which it looks if nobody has yet. Its error is one of [dockercli.Find], or says that
+// ctx has ended.
 func (p DockerPolicy) FindEngine(ctx context.Context) (*dockercli.Engine, error) {
 	return p.engine(ctx)
 }
@@ -246,7 +281,8 @@ func (p *DockerPolicy) image() string {
 	return p.Image
 }
 
-// validate reports all that can be said without an engine. Under Compat the words are LangChain's where it has any.
+// validate reports all that can be said without an engine. Under Compat the words are
+// LangChain's where it has any.
 func (p *DockerPolicy) validate(spec Spec) []error {
 	found := problems.List(ownLabels(spec.Labels))
 	if spec.Secrets != nil {
@@ -320,7 +356,8 @@ func (p *DockerPolicy) validate(spec Spec) []error {
 	return found
 }
 
-// notPrinted reports whether a rune shows as nothing, such as a space: no name that an engine takes has one.
+// notPrinted reports whether a rune shows as nothing, such as a space: no name that an
+// engine takes has one.
 func notPrinted(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }
 
 // sameTargets reports the places in the container that are given to several.
@@ -342,7 +379,8 @@ func sameTargets(o dockercli.RunOptions) []error {
 	return found
 }
 
-// isCPUs reports whether s is a decimal number from 0.01, below a million. To read it as a number would add 20 KB to a binary.
+// isCPUs reports whether s is a decimal number from 0.01, below a million. To read it as
+// a number would add 20 KB to a binary.
 func isCPUs(s string) bool {
 	whole, part, _ := strings.Cut(s, ".")
 	digits := strings.Trim(whole+part, "0123456789") == ""
@@ -356,7 +394,8 @@ func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, dir+"/")
 }
 
-// workspace returns the absolute path of a workspace with no symbolic link in it, and what is known of it.
+// workspace returns the absolute path of a workspace with no symbolic link in it, and
+// what is known of it.
 func workspace(dir string) (path string, info fs.FileInfo, err error) {
 	if dir == "" {
 		return "", nil, nil
@@ -379,8 +418,8 @@ func workspace(dir string) (path string, info fs.FileInfo, err error) {
 	return path, info, nil
 }
 
-// runOptions turns the policy into the engine's arguments, for a container of that name. The environment names are those that the
-// client passes on from its own.
+// runOptions turns the policy into the engine's arguments, for a container of that name.
+// The environment names are those that the client passes on from its own.
 func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (dockercli.RunOptions, *multierror.Error) {
 	errs := multierror.Append(nil, p.validate(spec)...)
 	errs = multierror.Append(errs, checkExtraArgs(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)
@@ -412,8 +451,9 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (
 	// No network but the loopback; with one, nothing of the client's proxies.
 	if !p.NetworkEnabled {
 		o.Network = "none"
-		// The host's name servers would show in resolv.conf, also without a network.
-		// This address is nobody's (RFC 5737); docker's client warns of one of the container's own.
+		// The host's name servers would show in resolv.conf, also without a network. This
+		// address is nobody's (RFC 5737); docker's client warns of one of the container's
+		// own.
 		o.DNS = []string{"192.0.2.1"}
 	}
 	if p.extra(e, "network") {
@@ -454,7 +494,8 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (
 	errs = multierror.Append(errs, sameTargets(o)...)
 	o.Workdir = workspaceDir
 	if len(spec.Supervisor) > 0 {
-		// A session changes to its directory itself: docker would make the directory before it mounts it, with that effect.
+		// A session changes to its directory itself: docker would make the directory
+		// before it mounts it, with that effect.
 		o.Workdir = "/"
 	}
 	podman := e.Kind == dockercli.Podman || e.PodmanService
@@ -504,8 +545,9 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (
 	// No core dumps, and a bound on descriptors.
 	o.Ulimits = []string{"core=0:0", "nofile=1024:1024"}
 	if podman {
-		// Podman would raise what is not named to what not every host allows. This one is counted over all of a user's containers, so
-		// it is as high as it may be: PidsLimit is what bounds the container.
+		// Podman would raise what is not named to what not every host allows. This one is
+		// counted over all of a user's containers, so it is as high as it may be:
+		// PidsLimit is what bounds the container.
 		n := uint64(minProcesses)
 		if !e.Remote {
 			n = maxProcesses()
@@ -532,7 +574,8 @@ func (p *DockerPolicy) own(e *dockercli.Engine, spec Spec, name string) dockercl
 		Interactive: true,
 		// A missing image must fail at once: a pull has a deadline of its own.
 		Pull: "never",
-		// The engine must not write what is printed to its disk: short lines take 34 times their size there.
+		// The engine must not write what is printed to its disk: short lines take 34
+		// times their size there.
 		LogDriver: "none",
 		// A health check would run the image's own command now and then.
 		NoHealthcheck: true,
@@ -542,13 +585,15 @@ func (p *DockerPolicy) own(e *dockercli.Engine, spec Spec, name string) dockercl
 		HostsFile: p.extra(e, "add-host"),
 	}
 	if e.PodmanService {
-		// A removal by docker's client has no flag for the 10 s that podman waits for a command to obey SIGTERM.
+		// A removal by docker's client has no flag for the 10 s that podman waits for a
+		// command to obey SIGTERM.
 		o.StopTimeout = time.Second
 	}
 	return o
 }
 
-// steersClient reports whether a variable means something to the client itself, or to what loads it.
+// steersClient reports whether a variable means something to the client itself, or to
+// what loads it.
 func steersClient(name string) bool {
 	switch upper := strings.ToUpper(name); upper {
 	case "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "PWD", "SHELL", "NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES":
@@ -563,9 +608,11 @@ func steersClient(name string) bool {
 	}
 }
 
-// Explain returns the command line by which Spawn would start spec's command in a container, as a shell runs it. The filter of system
-// calls, which the client reads from descriptor 3, follows as a here-document. The container's name is drawn anew each time. Explain
-// starts nothing. So, with docker, it leaves out the numbers of a User with a name until a session of this program has looked them up.
+// Explain returns the command line by which Spawn would start spec's command in a
+// container, as a shell runs it. The filter of system calls, which the client reads from
+// descriptor 3, follows as a here-document. The container's name is drawn anew each time.
+// Explain starts nothing. So, with docker, it leaves out the numbers of a User with a
+// name until a session of this program has looked them up.
 func (p DockerPolicy) Explain(ctx context.Context, spec Spec) (string, error) {
 	e, err := p.engine(ctx)
 	if err != nil {
@@ -583,8 +630,9 @@ func (p DockerPolicy) Explain(ctx context.Context, spec Spec) (string, error) {
 	return line, nil
 }
 
-// argv is a pure function of the policy, the engine's kind and version, the spec and the name, but for where links lead, for the owners and
-// modes of what is mounted, and for the numbers of a user that were looked up.
+// argv is a pure function of the policy, the engine's kind and version, the spec and the
+// name, but for where links lead, for the owners and modes of what is mounted, and for
+// the numbers of a user that were looked up.
 func (p *DockerPolicy) argv(e *dockercli.Engine, spec Spec, name string) ([]string, error) {
 	if p.compat {
 		return p.compatArgv(e, spec, name)

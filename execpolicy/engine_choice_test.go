@@ -24,7 +24,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
-// A start that fails says that podman was only used in docker's place, once, and that docker is down is not its cause.
+// A start that fails says that podman was only used in docker's place, once, and that
+// docker is down is not its cause.
 func TestPassedOverIsTold(t *testing.T) {
 	for name, failure := range map[string]fakeengine.Faults{
 		"missing": {ImageMissing: true},
@@ -48,7 +49,8 @@ func TestPassedOverIsTold(t *testing.T) {
 	}
 }
 
-// Who waits for an engine that somebody else looks for keeps its own time, and has that one's answer.
+// Who waits for an engine that somebody else looks for keeps its own time, and has that
+// one's answer.
 func TestSearchForAnEngineIsShared(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		leftout.Skip(t, "the client is a script of sh")
@@ -144,7 +146,8 @@ func TestPodmanService(t *testing.T) {
 			})
 		}
 		t.Run("removal", func(t *testing.T) {
-			// A process 1 that nothing but the engine can end, without podman's 10 s for a SIGTERM.
+			// A process 1 that nothing but the engine can end, without podman's 10 s for
+			// a SIGTERM.
 			spec := p.spec()
 			spec.Command = []string{"sh", "-c", "echo up; while :; do sleep 1; done"}
 			proc, err := p.policy().Spawn(t.Context(), spec)
@@ -169,7 +172,8 @@ func (p place) with(policy execpolicy.DockerPolicy) execpolicy.DockerPolicy {
 	return policy
 }
 
-// What AllowUnsafeArgs allows works, on every engine, also where an engine takes it not together with what the library would say.
+// What AllowUnsafeArgs allows works, on every engine, also where an engine takes it not
+// together with what the library would say.
 func TestAllowedArgs(t *testing.T) {
 	check := func(t *testing.T, p place) {
 		hosts := func(s session) {

@@ -47,7 +47,8 @@ func checkUnreached(t *testing.T, err error) {
 	assert.Equal(t, strings.Count(err.Error(), dockercli.ErrEngineDown.Error()), 1, "%v", err)
 }
 
-// Where the client could not connect to its engine nothing was asked for, and nothing is waited or looked for.
+// Where the client could not connect to its engine nothing was asked for, and nothing is
+// waited or looked for.
 func TestStartsOnAnEngineThatIsDown(t *testing.T) {
 	fakes(t, func(t *testing.T, e *fakeengine.Engine) {
 		e.Set(fakeengine.Faults{Fail: map[string]fakeengine.Failure{fakeengine.Every: down}})
@@ -100,7 +101,8 @@ func TestSlowEngine(t *testing.T) {
 	})
 }
 
-// There is one goroutine for all containers that may still come into being, and none when there are none.
+// There is one goroutine for all containers that may still come into being, and none when
+// there are none.
 func TestOneWatcher(t *testing.T) {
 	watchers := func() int {
 		stacks := make([]byte, 1<<20)
@@ -155,8 +157,8 @@ func TestEngineThatForgets(t *testing.T) {
 	})
 }
 
-// A process that is not process 1 of that container is never signalled, and as long as it lives
-// nothing is said to be gone.
+// A process that is not process 1 of that container is never signalled, and as long as it
+// lives nothing is said to be gone.
 func TestForgottenAndNotToBeKilled(t *testing.T) {
 	fakes(t, func(t *testing.T, e *fakeengine.Engine) {
 		stranger := exec.Command("sleep", "4846")

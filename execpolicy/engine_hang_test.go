@@ -24,8 +24,8 @@ import (
 )
 
 const (
-	// starting and stopping are the limits of sessions whose engine hangs, and late is how much later than it may a call may return that
-	// asks no engine.
+	// starting and stopping are the limits of sessions whose engine hangs, and late is
+	// how much later than it may a call may return that asks no engine.
 	starting = time.Second
 	stopping = 1500 * time.Millisecond
 	late     = 700 * time.Millisecond
@@ -44,11 +44,13 @@ func (e ownEngine) policy() execpolicy.DockerPolicy {
 	return p
 }
 
-// answering returns the policy of sessions that are ended while the engine answers, or is not there.
+// answering returns the policy of sessions that are ended while the engine answers, or is
+// not there.
 func (e ownEngine) answering() execpolicy.DockerPolicy {
 	p := e.place.policy()
 	p.TerminationTimeout = ample
-	// An engine that is told to end gives its containers 10 s to obey a SIGTERM, and one that finds some of before, too.
+	// An engine that is told to end gives its containers 10 s to obey a SIGTERM, and one
+	// that finds some of before, too.
 	p.ExtraRunArgs = []string{"--stop-timeout=1"}
 	return p
 }
@@ -70,15 +72,15 @@ func (e ownEngine) empty(t *testing.T) {
 	t.Helper()
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
 		names := strings.Fields(e.cli(t, "ps", "--all", "--format={{.Names}}:{{.Status}}"))
-		// An engine that is killed while it removes a container may keep a record of it that has lost its name: it is its own, and nothing
-		// runs in it.
+		// An engine that is killed while it removes a container may keep a record of it
+		// that has lost its name: it is its own, and nothing runs in it.
 		names = slices.DeleteFunc(names, func(n string) bool { return n == ":Dead" })
 		others, err := e.Others()
 		if err != nil {
 			return poll.Error(err)
 		}
-		// One that is killed right after it has started a container forgets that, and never ends its own helper, in which nothing of the
-		// container runs.
+		// One that is killed right after it has started a container forgets that, and
+		// never ends its own helper, in which nothing of the container runs.
 		others = slices.DeleteFunc(others, func(p string) bool { return strings.Contains(p, "/containerd-shim") })
 		if len(names)+len(others) > 0 {
 			return poll.Continue("left: %q %q", names, others)
@@ -87,7 +89,8 @@ func (e ownEngine) empty(t *testing.T) {
 	}, poll.WithTimeout(patience), poll.WithDelay(20*time.Millisecond))
 }
 
-// An engine that stops answering, or ends, holds no call up; and when it answers again nothing is left.
+// An engine that stops answering, or ends, holds no call up; and when it answers again
+// nothing is left.
 func TestEngineOfItsOwn(t *testing.T) {
 	enginetest.Check(t)
 	d, err := private.Start(t.Context(), os.Stderr)
@@ -165,7 +168,8 @@ var ownEngineCases = []struct {
 			c, begun = s.tryStart(t.Context(), execpolicy.Command{Script: "echo begun; sleep 4761", Timeout: limit})
 			e.pause(t)
 			within(t, limit+stopping+slack, "Run", func() { <-c.done })
-			// On a busy machine the deadline may come before the command or before the pause.
+			// On a busy machine the deadline may come before the command or before the
+			// pause.
 			if begun && c.err != nil || limit > latest {
 				break
 			}

@@ -12,37 +12,47 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 )
 
-// ErrAudit is wrapped by the error of a call of which [Spec.Audit] has not taken all records. Without the record before it, nothing is done:
-// a command has no result then. Without the one behind it, it has been done.
+// ErrAudit is wrapped by the error of a call of which [Spec.Audit] has not taken all
+// records. Without the record before it, nothing is done: a command has no result then.
+// Without the one behind it, it has been done.
 var ErrAudit = errors.New("no record")
 
-// An EventKind is what happens. Each comment says when the record is made, and what it has beside Time, Kind, Seq and Name.
+// An EventKind is what happens. Each comment says when the record is made, and what it
+// has beside Time, Kind, Seq and Name.
 type EventKind string
 
 const (
-	// EventSpawn comes before the engine's client is started: Argv. A start that is tried again, and Restart, have one of their own.
+	// EventSpawn comes before the engine's client is started: Argv. A start that is tried
+	// again, and Restart, have one of their own.
 	EventSpawn EventKind = "spawn"
-	// EventStart comes when the session has answered, before anything is run in it: Image, Env, Secrets, Duration since the spawn, and Error if
-	// the engine did not tell the image.
+	// EventStart comes when the session has answered, before anything is run in it:
+	// Image, Env, Secrets, Duration since the spawn, and Error if the engine did not tell
+	// the image.
 	EventStart EventKind = "start"
-	// EventFailed comes behind the end of a start that has failed: Error. It has no Name if nothing was started.
+	// EventFailed comes behind the end of a start that has failed: Error. It has no Name
+	// if nothing was started.
 	EventFailed EventKind = "failed"
-	// EventCommand comes before anything of a command is sent, and before [Spec.Approve] is asked: Script or Argv, Dir, Env, Secrets; or
-	// before a startup or shutdown script: Op, Script.
+	// EventCommand comes before anything of a command is sent, and before [Spec.Approve]
+	// is asked: Script or Argv, Dir, Env, Secrets; or before a startup or shutdown
+	// script: Op, Script.
 	EventCommand EventKind = "command"
-	// EventResult comes behind each EventCommand: Of, Duration, In, Out, the fields from Outcome to Gone, Error. Outcome is 0 of a
-	// command that did not run and of a script that failed: then Error says more.
+	// EventResult comes behind each EventCommand: Of, Duration, In, Out, the fields from
+	// Outcome to Gone, Error. Outcome is 0 of a command that did not run and of a script
+	// that failed: then Error says more.
 	EventResult EventKind = "result"
-	// EventTransfer comes before anything of a file or a tree is sent or fetched: Op, Path.
+	// EventTransfer comes before anything of a file or a tree is sent or fetched: Op,
+	// Path.
 	EventTransfer EventKind = "transfer"
 	// EventTransferred comes behind each EventTransfer: Of, Duration, In, Out, Error.
 	EventTransferred EventKind = "transferred"
-	// EventKill comes with each step of the escalation that ends a command or a transfer: Escalation, Cause. What it is of is the last one
-	// that has no result yet. One of [RungRemoved] is of the session.
+	// EventKill comes with each step of the escalation that ends a command or a transfer:
+	// Escalation, Cause. What it is of is the last one that has no result yet. One of
+	// [RungRemoved] is of the session.
 	EventKill EventKind = "kill"
-	// EventEnd comes when the session has ended, for whatever reason: Duration of its life, Gone, and Error, which says what is not
-	// known to be gone; then another comes when that was tried again. Cause is why the library ended it, or what is known of why it
-	// ended by itself. The result of what was under way comes behind it.
+	// EventEnd comes when the session has ended, for whatever reason: Duration of its
+	// life, Gone, and Error, which says what is not known to be gone; then another comes
+	// when that was tried again. Cause is why the library ended it, or what is known of
+	// why it ended by itself. The result of what was under way comes behind it.
 	EventEnd EventKind = "end"
 )
 
@@ -54,28 +64,33 @@ type Event struct {
 	// Time is when it happened.
 	Time time.Time
 	Kind EventKind
-	// Seq counts the records of a session from 1, which is that of its spawn: one that is missing was lost.
+	// Seq counts the records of a session from 1, which is that of its spawn: one that is
+	// missing was lost.
 	Seq int
 	// Of is the Seq of the record to which this one belongs.
 	Of int
-	// Name is the container's, or that of whatever the policy started. A [HostPolicy] has none for its spawn.
+	// Name is the container's, or that of whatever the policy started. A [HostPolicy] has
+	// none for its spawn.
 	Name string
 
-	// Argv is the engine's command line, without the values of variables; or the command's program and its arguments.
+	// Argv is the engine's command line, without the values of variables; or the
+	// command's program and its arguments.
 	Argv []string
 	// Image is the image's ID, from the engine.
 	Image string
-	// Op is "startup" or "shutdown" of a script; "write", "read", "write files", "mkdir", "readdir", "stat", "remove", "copy to" or "copy
-	// from" (Walk too) of a transfer.
+	// Op is "startup" or "shutdown" of a script; "write", "read", "write files", "mkdir",
+	// "readdir", "stat", "remove", "copy to" or "copy from" (Walk too) of a transfer.
 	Op string
 	// Script, Dir and Path are as the caller gave them.
 	Script, Dir, Path string
-	// Env are the names of the variables that are set, and Secrets those of the secrets that are given.
+	// Env are the names of the variables that are set, and Secrets those of the secrets
+	// that are given.
 	Env, Secrets []string
 	// Duration is how long it took; of a result, as in [Result].
 	Duration time.Duration
-	// In and Out are how many bytes went in: of stdin, or of content; and how many came out: of both streams together, before any
-	// Filter, of a script's stdout, or of content. A tree's are those of its archive.
+	// In and Out are how many bytes went in: of stdin, or of content; and how many came
+	// out: of both streams together, before any Filter, of a script's stdout, or of
+	// content. A tree's are those of its archive.
 	In, Out int64
 
 	// These are a [Result]'s. OOMBefore and OOMAfter are -1 if they are not known.
@@ -89,7 +104,8 @@ type Event struct {
 	Error string
 }
 
-// conceal puts what f returns for them in the place of the texts that come from the caller or from inside.
+// conceal puts what f returns for them in the place of the texts that come from the
+// caller or from inside.
 func (e *Event) conceal(f func(string) string) {
 	for _, text := range []*string{&e.Script, &e.Dir, &e.Path, &e.Cause, &e.Error} {
 		*text = f(*text)
@@ -100,11 +116,13 @@ func (e *Event) conceal(f func(string) string) {
 	}
 }
 
-// An Auditor takes records of all that happens in sessions. [NewAuditor] makes one, and a program that makes none has nothing of it in its
-// binary: therefore it is an interface, which nothing else implements.
+// An Auditor takes records of all that happens in sessions. [NewAuditor] makes one, and a
+// program that makes none has nothing of it in its binary: therefore it is an interface,
+// which nothing else implements.
 type Auditor interface {
-	// Spawn is for those who write a [Policy]: it records an EventSpawn. e is the engine that can tell the image of the container of that
-	// name, and is nil if there is none; then argv is recorded as it is, values of variables included.
+	// Spawn is for those who write a [Policy]: it records an EventSpawn. e is the engine
+	// that can tell the image of the container of that name, and is nil if there is none;
+	// then argv is recorded as it is, values of variables included.
 	Spawn(ctx context.Context, e *dockercli.Engine, name string, argv []string) error
 
 	session() Auditor
@@ -115,24 +133,29 @@ type Auditor interface {
 	transfer(t *transfer, op, name string, do func(*transfer) error) error
 }
 
-// NewAuditor returns what gives f a record of each event, for any number of sessions: see [EventKind]. What [Start] refuses because the
-// spec is invalid, and what a session refuses before its turn, has none, nor has [Sweep].
+// NewAuditor returns what gives f a record of each event, for any number of sessions: see
+// [EventKind]. What [Start] refuses because the spec is invalid, and what a session
+// refuses before its turn, has none, nor has [Sweep].
 //
-// An error of f for a record that comes before something refuses that, and one for a record that comes behind is joined to the error of
-// the call: both wrap [ErrAudit]. One for a record of a kill, of an end or of what was refused is that of the next call that has a record,
-// or of Close.
+// An error of f for a record that comes before something refuses that, and one for a
+// record that comes behind is joined to the error of the call: both wrap [ErrAudit]. One
+// for a record of a kill, of an end or of what was refused is that of the next call that
+// has a record, or of Close.
 //
-// The records of a session are handed over one at a time, in order, on a goroutine of their own; those of several sessions at the same
-// time. What ends commands and sessions waits for no record. Everything else waits, before its own time begins, at most
-// [Limits.TerminationTimeout] (10 s for a spawn), and behind what was ended as long as that has left; a record that was not taken by then
-// may still be. While one is stuck, what needs a record before it is refused at once, and up to 64 of the others are kept. f must not wait
-// for the same session. If it panics, it takes the program with it.
+// The records of a session are handed over one at a time, in order, on a goroutine of
+// their own; those of several sessions at the same time. What ends commands and sessions
+// waits for no record. Everything else waits, before its own time begins, at most
+// [Limits.TerminationTimeout] (10 s for a spawn), and behind what was ended as long as
+// that has left; a record that was not taken by then may still be. While one is stuck,
+// what needs a record before it is refused at once, and up to 64 of the others are kept.
+// f must not wait for the same session. If it panics, it takes the program with it.
 func NewAuditor(f func(Event) error) Auditor { return &auditor{audit: f} }
 
 // eventEnding is no event: it comes before the library ends a session that nobody uses.
 const eventEnding EventKind = "ending"
 
-// maxRecords is how many records wait at most for one that is stuck; more are lost, and make a gap.
+// maxRecords is how many records wait at most for one that is stuck; more are lost, and
+// make a gap.
 const maxRecords = 64
 
 var (
@@ -214,14 +237,16 @@ func (a *auditor) drain() {
 	}
 }
 
-// give calls audit without the lock, which is held again even if it panics: else the panic would not be seen for another.
+// give calls audit without the lock, which is held again even if it panics: else the
+// panic would not be seen for another.
 func (a *auditor) give(e *Event) error {
 	a.mu.Unlock()
 	defer a.mu.Lock()
 	return a.audit(*e)
 }
 
-// take hands a record over, if there is one, and waits until it and all before were taken, or the time is over.
+// take hands a record over, if there is one, and waits until it and all before were
+// taken, or the time is over.
 func (a *auditor) take(ctx context.Context, e *Event, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errLate)
 	defer cancel()
@@ -255,14 +280,16 @@ func (a *auditor) take(ctx context.Context, e *Event, timeout time.Duration) err
 	return nil
 }
 
-// stuck returns why somebody no longer waits for the record that is with audit; nil if nobody has gone.
+// stuck returns why somebody no longer waits for the record that is with audit; nil if
+// nobody has gone.
 func (a *auditor) stuck() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.left
 }
 
-// before is take for what must not be done if there is no record. While an earlier one is stuck, it has none.
+// before is take for what must not be done if there is no record. While an earlier one is
+// stuck, it has none.
 func (a *auditor) before(ctx context.Context, e *Event, timeout time.Duration) error {
 	if a.stuck() == errLate {
 		return fmt.Errorf("%w: %w", ErrAudit, errLate)
@@ -270,8 +297,8 @@ func (a *auditor) before(ctx context.Context, e *Event, timeout time.Duration) e
 	return a.take(ctx, e, timeout)
 }
 
-// behind adds the error of a record to one that has to stay what it is if there is no other. What was refused because nobody waits for a
-// record does not wait for another.
+// behind adds the error of a record to one that has to stay what it is if there is no
+// other. What was refused because nobody waits for a record does not wait for another.
 func (a *auditor) behind(e *Event, timeout time.Duration, err error) error {
 	if e != nil && a.stuck() != nil && errors.Is(err, ErrAudit) {
 		a.post(e, nil)
@@ -283,7 +310,8 @@ func (a *auditor) behind(e *Event, timeout time.Duration, err error) error {
 	return err
 }
 
-// patience is how long a record may take behind what had so long to end. Of that time a moment is always left.
+// patience is how long a record may take behind what had so long to end. Of that time a
+// moment is always left.
 func (c *conn) patience(left time.Time) time.Duration {
 	if left.IsZero() {
 		return c.limits.TerminationTimeout
@@ -365,7 +393,8 @@ func (a *auditor) because(cause error) error {
 	return a.cause
 }
 
-// await records a start and what has become of it, or waits for all records of a session that is closed.
+// await records a start and what has become of it, or waits for all records of a session
+// that is closed.
 func (a *auditor) await(ctx context.Context, c *conn, kind EventKind, err error) error {
 	switch kind {
 	case EventFailed:
@@ -420,7 +449,8 @@ func (a *auditor) run(ctx context.Context, cancel context.CancelCauseFunc, c *co
 func (a *auditor) script(ctx context.Context, c *conn, kind, script string, deadline, by time.Time) error {
 	in, out, left := c.in, c.out, c.left
 	defer func() {
-		// It may be a part of a command or a transfer, which has no more time than this left.
+		// It may be a part of a command or a transfer, which has no more time than this
+		// left.
 		c.in, c.out = in, out
 		if c.left.IsZero() {
 			c.left = left
@@ -450,7 +480,8 @@ func (a *auditor) transfer(t *transfer, op, name string, do func(*transfer) erro
 	return a.finish(t.c, e, EventTransferred, nil, err)
 }
 
-// finish records what has become of what had a record, with its result if it has one, and returns its error.
+// finish records what has become of what had a record, with its result if it has one, and
+// returns its error.
 func (a *auditor) finish(c *conn, of *Event, kind EventKind, res *Result, err error) error {
 	e := c.event(kind)
 	e.Of, e.Duration, e.In, e.Out, e.Error = of.Seq, e.Time.Sub(of.Time), c.in, c.out, text(err)

@@ -1,18 +1,20 @@
 package execpolicy
 
-// Evidence is what the kernel of this machine says of a container's process 1, whatever the engine says. With process 1 ends all that is in
-// its process namespace: the kernel lets it become a zombie only when nothing else is left there.
+// Evidence is what the kernel of this machine says of a container's process 1, whatever
+// the engine says. With process 1 ends all that is in its process namespace: the kernel
+// lets it become a zombie only when nothing else is left there.
 type evidence int
 
 const (
-	// unknown means that process 1 was not found: the engine runs on another machine, or in a virtual one, or /proc does not show it.
+	// unknown means that process 1 was not found: the engine runs on another machine, or
+	// in a virtual one, or /proc does not show it.
 	unknown evidence = iota
 	lives
 	hasEnded
 )
 
-// A firstProcess is process 1 of a container, by the number that it has on this machine. The zero
-// value is one that was not found.
+// A firstProcess is process 1 of a container, by the number that it has on this machine.
+// The zero value is one that was not found.
 type firstProcess struct {
 	pid   int
 	start uint64 // in the kernel's ticks since the boot: a number that is used again has another

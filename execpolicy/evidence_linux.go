@@ -9,11 +9,12 @@ import (
 	"syscall"
 )
 
-// findFirst returns process 1 of the container whose supervisor has that name for the last word of its command line. It looks at the
-// processes with a number above that of the client, which started it, before it looks at the others.
+// findFirst returns process 1 of the container whose supervisor has that name for the
+// last word of its command line. It looks at the processes with a number above that of
+// the client, which started it, before it looks at the others.
 //
-// It must be called before anything that nobody trusts runs inside: whoever may make namespaces can make another process 1 with such a
-// command line.
+// It must be called before anything that nobody trusts runs inside: whoever may make
+// namespaces can make another process 1 with such a command line.
 func findFirst(name string, client int) firstProcess {
 	if !ownProc() {
 		return firstProcess{}
@@ -46,7 +47,8 @@ func findFirst(name string, client int) firstProcess {
 	return firstProcess{}
 }
 
-// readFirst returns the process of that number if it is process 1 of a namespace below this one, with that last word.
+// readFirst returns the process of that number if it is process 1 of a namespace below
+// this one, with that last word.
 func readFirst(pid int, name string, buf []byte) (firstProcess, bool) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	if !bytes.HasSuffix(readInto(buf, dir+"/cmdline"), []byte("\x00"+name+"\x00")) {
@@ -67,9 +69,9 @@ const (
 	pidfdOpen       = 434
 )
 
-// kill kills process 1 of the container with that name, and with it all that is in its process
-// namespace, if this program may. It looks at the process once it holds a descriptor of it: a number
-// that is used again is that of another.
+// kill kills process 1 of the container with that name, and with it all that is in its
+// process namespace, if this program may. It looks at the process once it holds a
+// descriptor of it: a number that is used again is that of another.
 func (p firstProcess) kill(name string) {
 	if strings.HasPrefix(runtime.GOARCH, "mips") {
 		return
@@ -84,7 +86,8 @@ func (p firstProcess) kill(name string) {
 	}
 }
 
-// readInto reads as much of a file of /proc as buf holds. An os.File would take three times as long.
+// readInto reads as much of a file of /proc as buf holds. An os.File would take three
+// times as long.
 func readInto(buf []byte, path string) []byte {
 	fd, err := syscall.Open(path, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
@@ -98,7 +101,8 @@ func readInto(buf []byte, path string) []byte {
 	return buf[:n]
 }
 
-// nsPIDs returns a process's number in every namespace from that of /proc down to its own, from its /proc/PID/status.
+// nsPIDs returns a process's number in every namespace from that of /proc down to its
+// own, from its /proc/PID/status.
 func nsPIDs(status string) []string {
 	_, rest, _ := strings.Cut(status, "\nNSpid:")
 	line, _, _ := strings.Cut(rest, "\n")

@@ -16,7 +16,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
 
-// starve is a program that leaves process 1 next to no time of its processor, and that no signal but KILL ends.
+// starve is a program that leaves process 1 next to no time of its processor, and that no
+// signal but KILL ends.
 const starve = `exec python3 -c '
 import os, signal
 for s in range(1, 65):
@@ -38,7 +39,8 @@ os.close(go)
 while True: pass
 '`
 
-// starvable is a policy under whose filter of system calls a program can starve process 1.
+// starvable is a policy under whose filter of system calls a program can starve process
+// 1.
 func starvable(policy execpolicy.DockerPolicy) execpolicy.DockerPolicy {
 	policy.CPUs, policy.EngineSeccomp = "1", true
 	return policy
@@ -55,7 +57,8 @@ type victim struct {
 	start string
 }
 
-// victim returns what is known of a running container. Whatever of it is left when the test has ended is killed.
+// victim returns what is known of a running container. Whatever of it is left when the
+// test has ended is killed.
 func (p place) victim(t *testing.T, name string) victim {
 	t.Helper()
 	said := strings.Fields(p.cli(t, "container", "inspect", "--format={{.ID}} {{.State.Pid}}", "--", name))
@@ -90,7 +93,8 @@ func (v victim) left() []int {
 	return left
 }
 
-// gone reports whether process 1 has ended, and with it, says the kernel, all of its namespace.
+// gone reports whether process 1 has ended, and with it, says the kernel, all of its
+// namespace.
 func (v victim) gone() bool {
 	stat := statOf(v.pid)
 	return len(stat) <= 21 || stat[21] != v.start || stat[2] == "Z"
@@ -107,7 +111,8 @@ func (v victim) kill() {
 	}
 }
 
-// Process 1 is found by the container's name, and its command line says nothing else of the session.
+// Process 1 is found by the container's name, and its command line says nothing else of
+// the session.
 func TestFirstProcessIsFound(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		s := open(t, p.policy(), p.spec())
@@ -141,7 +146,8 @@ func BenchmarkFindFirst(b *testing.B) {
 	}
 }
 
-// What starves process 1 does not outlive the word that it is gone, whatever the engine says; and does not live on for long.
+// What starves process 1 does not outlive the word that it is gone, whatever the engine
+// says; and does not live on for long.
 func TestStarvedFirstProcess(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		t.Run("close", func(t *testing.T) {
@@ -158,7 +164,8 @@ func TestStarvedFirstProcess(t *testing.T) {
 	})
 }
 
-// starve starts a command that starves process 1, with that much time if that is enough for it to begin, and returns when it does.
+// starve starts a command that starves process 1, with that much time if that is enough
+// for it to begin, and returns when it does.
 func (p place) starve(t *testing.T, limit time.Duration) (session, victim, *running) {
 	t.Helper()
 	s := open(t, starvable(p.policy()), p.spec())

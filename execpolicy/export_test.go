@@ -18,18 +18,20 @@ func (p DockerPolicy) Argv(e *dockercli.Engine, spec Spec, name string) ([]strin
 // Ended reports whether it is proven that a process has ended.
 func Ended(pid int, start uint64) bool { return ended(pid, start) }
 
-// FindFirst returns the number on this machine of process 1 of the container with that name, or 0.
+// FindFirst returns the number on this machine of process 1 of the container with that
+// name, or 0.
 func FindFirst(name string, above int) int { return findFirst(name, above).pid }
 
-// KillInside kills what runs in a container that is taken to have a process namespace of its own,
-// and returns when it has tried to.
+// KillInside kills what runs in a container that is taken to have a process namespace of
+// its own, and returns when it has tried to.
 func KillInside(ctx context.Context, e *dockercli.Engine, name string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	<-(&container{engine: e, name: name, ownPIDs: true}).killInside(ctx)
 }
 
-// Force removes a container whose client has ended and whose process 1 is taken to be that one.
+// Force removes a container whose client has ended and whose process 1 is taken to be
+// that one.
 func Force(ctx context.Context, e *dockercli.Engine, name string, pid int, start uint64) error {
 	client, err := procgroup.Start(procgroup.Cmd{Path: "/bin/true", Args: []string{"true"}})
 	if err != nil {
@@ -49,7 +51,8 @@ func ForgetEngine() {
 	found.engine = nil
 }
 
-// OwnerGone reports whether labels prove that the program which started a container has ended.
+// OwnerGone reports whether labels prove that the program which started a container has
+// ended.
 func OwnerGone(labels map[string]string) bool { return ownerGone(labels) }
 
 // Abandoned reports whether a container's labels prove that nobody can be using it.
@@ -84,7 +87,8 @@ var ParseListing = parseListing
 // MaxStarts is how many sessions are started at a time.
 const MaxStarts = maxStarts
 
-// Conceal returns a writer through which a stream passes on its way to w where those secrets are known.
+// Conceal returns a writer through which a stream passes on its way to w where those
+// secrets are known.
 func Conceal(w io.Writer, secrets ...Secret) io.WriteCloser {
 	return &concealer{values: (*values)(nil).with(secrets), w: w}
 }
@@ -105,10 +109,12 @@ func Hidden(text []byte, secrets ...Secret) []bool {
 // Block makes a result that of a command whose output must not be seen.
 func Block(r *Result, err error) { r.blocked = err }
 
-// A Guard watches over names, and runs a command with those that are left when its pipe is closed.
+// A Guard watches over names, and runs a command with those that are left when its pipe
+// is closed.
 type Guard struct{ *guard }
 
-// NewGuard returns a guard that is started with its first name; removal is words of a shell.
+// NewGuard returns a guard that is started with its first name; removal is words of a
+// shell.
 func NewGuard(removal string) Guard {
 	return Guard{&guard{removal: removal, watched: map[string]string{}}}
 }
@@ -119,6 +125,7 @@ func (g Guard) Remove(name string) { g.remove(name) }
 // Pid returns the number of the guard's process.
 func (g Guard) Pid() int { return g.proc.Pid() }
 
-// Abandon does what the end of this program does. End ends the guard before it has tried for long.
+// Abandon does what the end of this program does. End ends the guard before it has tried
+// for long.
 func (g Guard) Abandon() { g.pipe.Close() }
 func (g Guard) End()     { g.proc.Stop(context.Background(), 0) }

@@ -11,8 +11,9 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
-// checkExtraArgs reports everything for which [DockerPolicy.ExtraRunArgs] and [DockerPolicy.AllowUnsafeArgs] can't be used with that
-// kind of engine. No error holds a flag's value, which may be secret.
+// checkExtraArgs reports everything for which [DockerPolicy.ExtraRunArgs] and
+// [DockerPolicy.AllowUnsafeArgs] can't be used with that kind of engine. No error holds a
+// flag's value, which may be secret.
 func checkExtraArgs(kind dockercli.Kind, args, allowed []string) []error {
 	var found problems.List
 	known := runFlags(kind)
@@ -91,8 +92,9 @@ func (f extraFlag) check(allowed []string) error {
 	return nil
 }
 
-// readExtraArgs reads words as the engines' clients do (github.com/spf13/pflag, not interspersed), but goes on after what can't be read,
-// so that everything is reported at once.
+// readExtraArgs reads words as the engines' clients do (github.com/spf13/pflag, not
+// interspersed), but goes on after what can't be read, so that everything is reported at
+// once.
 func readExtraArgs(kind dockercli.Kind, args []string) []extraFlag {
 	known := runFlags(kind)
 	var read []extraFlag
@@ -101,7 +103,8 @@ func readExtraArgs(kind dockercli.Kind, args []string) []extraFlag {
 		fail := func(format string, a ...any) {
 			read = append(read, extraFlag{index: f.index, err: fmt.Errorf(format, a...)})
 		}
-		// add adds the flag of that spelling, with its value if one is attached, and reports whether it took what follows in the word.
+		// add adds the flag of that spelling, with its value if one is attached, and
+		// reports whether it took what follows in the word.
 		add := func(spelling, attached string, hasAttached bool, follows string) (took bool) {
 			var ok bool
 			f.spelling = spelling
@@ -171,7 +174,8 @@ const (
 	owned             // never
 )
 
-// A flagGroup holds the flags that are judged alike. A word is a flag's name, after commas its other spellings, and "=" if it takes a value.
+// A flagGroup holds the flags that are judged alike. A word is a flag's name, after
+// commas its other spellings, and "=" if it takes a value.
 type flagGroup struct {
 	verdict verdict
 	why     string                  // completes the error
@@ -180,7 +184,8 @@ type flagGroup struct {
 	flags, docker, podman string
 }
 
-// flagGroups has the flags of docker run up to 29 and of podman run up to 5, hidden and outdated ones too. One that is missing is refused.
+// flagGroups has the flags of docker run up to 29 and of podman run up to 5, hidden and
+// outdated ones too. One that is missing is refused.
 var flagGroups = []flagGroup{
 	{
 		verdict: harmless,
@@ -237,7 +242,8 @@ var flagGroups = []flagGroup{
 	{
 		verdict: weakening, why: "can lift the limits on what the container takes of the host",
 		flags: "cgroup-parent= cpu-rt-period= cpu-rt-runtime= oom-kill-disable shm-size= sysctl=",
-		// Podman takes the storage options of all its containers here, a program to run on the host among them.
+		// Podman takes the storage options of all its containers here, a program to run
+		// on the host among them.
 		docker: "storage-opt=",
 		podman: "storage-opt= cgroup-conf= cgroups= rdt-class=",
 	},
@@ -302,7 +308,8 @@ var flagGroups = []flagGroup{
 	{verdict: owned, why: "nothing would be started", flags: "help"},
 }
 
-// runFlags returns the flags of the engine's run by each of their spellings, dashes included.
+// runFlags returns the flags of the engine's run by each of their spellings, dashes
+// included.
 func runFlags(kind dockercli.Kind) map[string]runFlag {
 	known := map[string]runFlag{}
 	for i := range flagGroups {
@@ -335,8 +342,9 @@ func isNotNegative(value string) bool {
 	return err == nil && n >= 0
 }
 
-// lowersLimit reports whether a --ulimit can only take away. There is no limit on these by default, while other defaults are not known
-// here, and a core dump may go to a program of the host. Numbers keep out podman's list of several limits in one value.
+// lowersLimit reports whether a --ulimit can only take away. There is no limit on these
+// by default, while other defaults are not known here, and a core dump may go to a
+// program of the host. Numbers keep out podman's list of several limits in one value.
 func lowersLimit(value string) bool {
 	name, limits, _ := strings.Cut(value, "=")
 	soft, hard, ok := strings.Cut(limits, ":")

@@ -22,11 +22,12 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 )
 
-// fuzzLabel marks the containers of one run of FuzzExtraArgs, whose workers are processes of their own.
+// fuzzLabel marks the containers of one run of FuzzExtraArgs, whose workers are processes
+// of their own.
 const fuzzLabel = "cofferdam-fuzz"
 
-// What the guard lets through must leave a container as the policy has it, whatever the spelling. The engine's client reads it, and the
-// engine says what came of it.
+// What the guard lets through must leave a container as the policy has it, whatever the
+// spelling. The engine's client reads it, and the engine says what came of it.
 func FuzzExtraArgs(f *testing.F) {
 	const run = "COFFERDAM_FUZZ_RUN"
 	engines := enginetest.Engines(f)
@@ -119,7 +120,8 @@ var (
 	createdLabel = regexp.MustCompile(`"cofferdam\.created":"\d+"`)
 )
 
-// argv returns the words by which the library would run a container with those flags, without the program, to create it instead.
+// argv returns the words by which the library would run a container with those flags,
+// without the program, to create it instead.
 func (s *site) argv(name string, extra []string) ([]string, error) {
 	p := s.policy
 	p.ExtraRunArgs = extra
@@ -141,7 +143,8 @@ func (s *site) argv(name string, extra []string) ([]string, error) {
 	return argv, nil
 }
 
-// create returns what the engine says of a container with those flags, or the client's words if there is none.
+// create returns what the engine says of a container with those flags, or the client's
+// words if there is none.
 func (s *site) create(t *testing.T, extra []string) (facts, string) {
 	name := fuzzName(s.run) + fmt.Sprintf("%d-%d", os.Getpid(), fuzzed.Add(1))
 	argv, err := s.argv(name, extra)
@@ -173,7 +176,8 @@ func (s *site) create(t *testing.T, extra []string) (facts, string) {
 	return f, ""
 }
 
-// compare fails the test if the guard lets flags through that change the container in another way than they say.
+// compare fails the test if the guard lets flags through that change the container in
+// another way than they say.
 func (s *site) compare(t *testing.T, args []string) {
 	s.judged.Add(1)
 	if len(checkExtraArgs(s.e.Kind, args, nil)) > 0 {
@@ -212,14 +216,16 @@ func (s *site) compare(t *testing.T, args []string) {
 	}
 }
 
-// facts are what an engine says of a container, each value as JSON by its path. Lists and labels are one value.
+// facts are what an engine says of a container, each value as JSON by its path. Lists and
+// labels are one value.
 type facts map[string]string
 
 func (f facts) add(path string, value any) {
 	object, ok := value.(map[string]any)
 	if !ok || path == "Config.Labels" {
 		f[path] = asJSON(value)
-		// To podman a list is nothing, or an empty one once there is another limit on block devices.
+		// To podman a list is nothing, or an empty one once there is another limit on
+		// block devices.
 		if f[path] == "[]" {
 			f[path] = "null"
 		}
@@ -263,14 +269,16 @@ func list(text string) []string {
 	return all
 }
 
-// env returns the variables in order, which docker's client passes on in any, without the one in which podman tells the host's name.
+// env returns the variables in order, which docker's client passes on in any, without the
+// one in which podman tells the host's name.
 func (f facts) env() string {
 	all := slices.DeleteFunc(list(f["Config.Env"]), func(v string) bool { return v == strings.Replace(f["Config.Hostname"], `"`, `"HOSTNAME=`, 1) })
 	slices.Sort(all)
 	return "[" + strings.Join(all, ",") + "]"
 }
 
-// ignored reports whether a fact is another for every container: when and where it was made, and how it was asked for.
+// ignored reports whether a fact is another for every container: when and where it was
+// made, and how it was asked for.
 func ignored(path string) bool {
 	for _, p := range []string{"Id", "Created", "State", "Config.CreateCommand", "GraphDriver.Data"} {
 		if path == p || strings.HasPrefix(path, p+".") {
@@ -283,7 +291,8 @@ func ignored(path string) bool {
 // A change is what a flag may do to a container.
 type change struct {
 	paths string
-	// right reports whether the flag may make that of a value; if nil, it may make anything.
+	// right reports whether the flag may make that of a value; if nil, it may make
+	// anything.
 	right func(path, was, is string) bool
 }
 
@@ -352,7 +361,8 @@ func explained(read map[string][]string, path, was, is string) bool {
 	return false
 }
 
-// shown are flags, of which the last one counts, and where their values show as they were written.
+// shown are flags, of which the last one counts, and where their values show as they were
+// written.
 var shown = map[string]string{
 	"hostname": "Config.Hostname", "domainname": "Config.Domainname", "stop-timeout": "Config.StopTimeout", "oom-score-adj": "HostConfig.OomScoreAdj",
 	"cpuset-cpus": "HostConfig.CpusetCpus", "cpuset-mems": "HostConfig.CpusetMems", "timeout": "Config.Timeout",
@@ -378,7 +388,8 @@ func wantLabels(bare facts, values []string) map[string]string {
 	return labels
 }
 
-// valueOf has ones that engines take, and that would show. A flag without one is true or false.
+// valueOf has ones that engines take, and that would show. A flag without one is true or
+// false.
 var valueOf = flagValues(`
 	add-host evil:10.0.0.1|annotation a=b|arch amd64|attach stdin|authfile /tmp/x|blkio-weight 300|blkio-weight-device /dev/vda:300|cap-add SYS_ADMIN
 	cap-drop CHOWN|cert-dir /tmp|cgroup-conf memory.high=1|cgroup-parent /evil|cgroupns host|cgroups disabled|chrootdirs /tmp|cidfile /tmp/cofferdam-no-such-file
@@ -526,7 +537,8 @@ type fuzzSeed struct {
 	compat bool
 }
 
-// fuzzSeeds are inputs of which some 40 reach each engine, and the others are what the guard has to stop.
+// fuzzSeeds are inputs of which some 40 reach each engine, and the others are what the
+// guard has to stop.
 func fuzzSeeds() []fuzzSeed {
 	var seeds []fuzzSeed
 	add := func(args ...string) { seeds = append(seeds, fuzzSeed{args: args}) }
@@ -608,7 +620,8 @@ func fuzzSeeds() []fuzzSeed {
 	return seeds
 }
 
-// A value for each flag shows the guard's table to be needed, and a new flag that is let through must say what it is for.
+// A value for each flag shows the guard's table to be needed, and a new flag that is let
+// through must say what it is for.
 func TestFuzzKnowsEveryFlag(t *testing.T) {
 	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
 		for spelling, f := range runFlags(kind) {

@@ -17,7 +17,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 )
 
-// readings are arguments and what they mean, as "name=value", or "!" where they can't be read. No value is one that an engine refuses.
+// readings are arguments and what they mean, as "name=value", or "!" where they can't be
+// read. No value is one that an engine refuses.
 var readings = []struct {
 	args []string
 	want string
@@ -107,8 +108,10 @@ func TestExtraArgsAreReadInEverySpelling(t *testing.T) {
 	}
 }
 
-// The reading is compared with that of the engines' own clients. None of these words lets a container be created: the flag at the end is
-// unknown to a client that reads up to it, and an image that is named by mistake is never pulled, nor is it the begin of an image's number.
+// The reading is compared with that of the engines' own clients. None of these words lets
+// a container be created: the flag at the end is unknown to a client that reads up to it,
+// and an image that is named by mistake is never pulled, nor is it the begin of an
+// image's number.
 func TestClientsReadExtraArgsTheSame(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		const end = "--no-such-flag"
@@ -171,7 +174,8 @@ func client(e enginetest.Engine, args ...string) (stdout, stderr string, err err
 	return out.String(), errs.String(), err
 }
 
-// The help texts are the clients' own: docker 28.2.2 without a server, which hides no flag, and podman 4.3.1.
+// The help texts are the clients' own: docker 28.2.2 without a server, which hides no
+// flag, and podman 4.3.1.
 func TestEveryFlagOfTheHelpIsKnown(t *testing.T) {
 	start := regexp.MustCompile(`^ {2,6}-`) // what is further in continues a description
 	line := regexp.MustCompile(`^ +(-\w)?,? *(--[\w-]+)( \S+)?( {2,}|$)`)
@@ -358,7 +362,8 @@ func FuzzCheckExtraArgs(f *testing.F) {
 		f.Add(strings.Join(tt.args, "\n"), "", true)
 	}
 	f.Add("--ulimit=fsize=1\n-l=a=b\n--cap-drop\nALL", "", false)
-	// What must never get through without leave. It stands here apart from the table that is tested.
+	// What must never get through without leave. It stands here apart from the table that
+	// is tested.
 	dangerous := strings.Fields("privileged ipc pid uts userns cgroupns network volume mount volumes-from device cap-add security-opt user " +
 		"memory pids-limit cpus runtime env env-file gpus publish publish-all cgroup-parent sysctl read-only use-api-socket env-host " +
 		"name rm entrypoint init interactive tty detach attach log-driver pull cidfile restart sig-proxy health-cmd pod rootfs replace systemd")

@@ -23,8 +23,8 @@ var (
 	ErrNotRegular = errors.New("not a regular file")
 	// ErrTooLarge is returned for a file, or a tree, that is larger than its limit.
 	ErrTooLarge = errors.New("larger than the limit")
-	// ErrTransfer is wrapped by the error of a transfer that failed inside for a reason that is not known, or whose data do not agree with
-	// what was told of them.
+	// ErrTransfer is wrapped by the error of a transfer that failed inside for a reason
+	// that is not known, or whose data do not agree with what was told of them.
 	ErrTransfer = errors.New("the transfer failed")
 )
 
@@ -36,16 +36,19 @@ const (
 	tempPrefix = ".cofferdam-"
 	// maxPath is the most that a system call takes.
 	maxPath = 4096
-	// Data go in pieces of a size that a step of their way takes about pieceTime for: what is urgent waits for no more.
+	// Data go in pieces of a size that a step of their way takes about pieceTime for:
+	// what is urgent waits for no more.
 	minPiece  = 64 << 10
 	maxPiece  = 4 << 20
 	pieceTime = 50 * time.Millisecond
 )
 
-// WriteFile makes a file inside with that content and those permissions, whatever the session's umask. A file or a link of that name
-// is replaced, not written through; a directory is not. The directory that it is in must be there: if it is not, the error names the
-// first that is missing, which [Session.MkdirAll] makes. [Session.WriteFiles] makes it by itself.
-// A relative name is taken from where the session began, wherever its shell is now.
+// WriteFile makes a file inside with that content and those permissions, whatever the
+// session's umask. A file or a link of that name is replaced, not written through; a
+// directory is not. The directory that it is in must be there: if it is not, the error
+// names the first that is missing, which [Session.MkdirAll] makes. [Session.WriteFiles]
+// makes it by itself. A relative name is taken from where the session began, wherever its
+// shell is now.
 //
 // An error is a [*fs.PathError]. It wraps [ErrInvalid], [ErrNotRegular] if the name is a
 // directory's, one of those in the package's documentation, or one that [Session.Run] has
@@ -74,7 +77,8 @@ func (s *Session) WriteFile(ctx context.Context, name string, data []byte, perm 
 			data = data[len(piece):]
 			script := begin + t.append(temp)
 			if len(data) == 0 {
-				// A link to a directory would be followed, and busybox's mv takes none that leads in a circle.
+				// A link to a directory would be followed, and busybox's mv takes none
+				// that leads in a circle.
 				script += fmt.Sprintf("if [ -L %s ]; then rm -f %s; fi; chmod %o %s && mv -f %s %s || return 1; ", target, target, perm, temp, temp, target)
 			}
 			if _, err := t.send(script, piece); err == errNoDir {
@@ -87,7 +91,8 @@ func (s *Session) WriteFile(ctx context.Context, name string, data []byte, perm 
 	})
 }
 
-// put makes a small file in one step, in which each program and each byte of a script counts. Where that fails it does not say why.
+// put makes a small file in one step, in which each program and each byte of a script
+// counts. Where that fails it does not say why.
 func (t *transfer) put(target, temp string, data []byte, perm fs.FileMode) error {
 	script := "put " + target + " " + temp
 	if perm&0o111 != 0 {
@@ -98,12 +103,14 @@ func (t *transfer) put(target, temp string, data []byte, perm fs.FileMode) error
 	return err
 }
 
-// ReadFile returns the content of a regular file inside, of at most limit bytes; if zero, [DefaultReadLimit]. A link is followed. One of
-// the kernel's that is another at each look, such as /proc/self/status, is not sure to be read: what comes is counted once more.
-// A relative name is taken from where the session began, wherever its shell is now.
+// ReadFile returns the content of a regular file inside, of at most limit bytes; if zero,
+// [DefaultReadLimit]. A link is followed. One of the kernel's that is another at each
+// look, such as /proc/self/status, is not sure to be read: what comes is counted once
+// more. A relative name is taken from where the session began, wherever its shell is now.
 //
-// An error is a [*fs.PathError]. It wraps [ErrInvalid], [ErrNotRegular], [ErrTooLarge], one of
-// those in the package's documentation, or one that [Session.Run] has without a result.
+// An error is a [*fs.PathError]. It wraps [ErrInvalid], [ErrNotRegular], [ErrTooLarge],
+// one of those in the package's documentation, or one that [Session.Run] has without a
+// result.
 func (s *Session) ReadFile(ctx context.Context, name string, limit int64) ([]byte, error) {
 	if limit < 0 {
 		return nil, &fs.PathError{Op: "read", Path: s.current().conceal(name), Err: fmt.Errorf("%w: the limit is negative", ErrInvalid)}
@@ -114,7 +121,8 @@ func (s *Session) ReadFile(ctx context.Context, name string, limit int64) ([]byt
 	content := &content{limit: limit}
 	err := s.transfer(ctx, "read", name, func(t *transfer) error {
 		source := t.word(name)
-		// What is told is counted apart from what is copied. All dd's tell the number of full blocks; few tell that of bytes.
+		// What is told is counted apart from what is copied. All dd's tell the number of
+		// full blocks; few tell that of bytes.
 		told, err := t.fetch(t.regular(source)+"exec 3>&1; cf_j=$(dd bs=65536 iflag=fullblock count="+
 			strconv.FormatInt(limit/(64<<10)+1, 10)+" <"+source+` 2>&1 >&3) || { printf '%s' "$cf_j" >&2; return 1; }; `+
 			"cf_j=${cf_j%%+*}; cf_j=$((cf_j * 65536 + $(dd bs=65536 skip=$cf_j count=1 <"+source+" | wc -c)))", &sink{text: content})
@@ -145,7 +153,8 @@ func (c *content) Write(p []byte) (int, error) {
 	c.total += int64(len(p))
 	if c.total <= c.limit {
 		if c.total > int64(cap(c.data)) {
-			// To append would grow it by a quarter at a time, and copy a large file five times.
+			// To append would grow it by a quarter at a time, and copy a large file five
+			// times.
 			c.data = slices.Grow(c.data, int(min(2*c.total, c.limit))-len(c.data))
 		}
 		c.data = append(c.data, p...)
@@ -189,7 +198,8 @@ func reason(status int) error {
 	return nil
 }
 
-// A transfer is a run of steps, each a script that runs inside in a shell of the supervisor's own while nothing else does.
+// A transfer is a run of steps, each a script that runs inside in a shell of the
+// supervisor's own while nothing else does.
 type transfer struct {
 	c        *conn
 	ctx      context.Context
@@ -202,7 +212,8 @@ type transfer struct {
 	tree     bool         // the words of an error say which file of many it is
 }
 
-// transfer runs do in the session's turn, and sees to it that nothing is left behind if that fails.
+// transfer runs do in the session's turn, and sees to it that nothing is left behind if
+// that fails.
 func (s *Session) transfer(ctx context.Context, op, name string, do func(*transfer) error) error {
 	err := func() error {
 		if name == "" || len(name) > maxPath-100 || strings.Contains(name, "\x00") {
@@ -269,12 +280,14 @@ func (t *transfer) regular(file string) string {
 // can't be opened. A test tells none, and busybox's asks the uid in place of the kernel.
 func why(word string) string { return "{ dd if=" + word + " bs=1 count=0 >/dev/null; return 1; }" }
 
-// append returns the part of a script that appends the piece to a file, and removes the piece.
+// append returns the part of a script that appends the piece to a file, and removes the
+// piece.
 func (t *transfer) append(file string) string {
 	return t.take("dd bs=65536 <%s >>" + file)
 }
 
-// take returns the part of a script that runs a command on the piece and removes the piece.
+// take returns the part of a script that runs a command on the piece and removes the
+// piece.
 func (t *transfer) take(command string) string {
 	t.sent = "i" + token()
 	piece := `"$cf_d"/` + t.sent

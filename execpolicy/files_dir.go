@@ -18,17 +18,18 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/tarball"
 )
 
-// WriteFiles makes files inside with those contents, below dir, and the directories that they
-// are in, dir and its parents included. A file gets the permissions 0644 and a new directory
-// 0755, whatever the session's umask; a directory that is there keeps its own. Files and links
-// that are there are replaced. A relative dir is taken from where the session began, wherever
-// its shell is now. The image needs tar, touch and mkdir.
+// WriteFiles makes files inside with those contents, below dir, and the directories that
+// they are in, dir and its parents included. A file gets the permissions 0644 and a new
+// directory 0755, whatever the session's umask; a directory that is there keeps its own.
+// Files and links that are there are replaced. A relative dir is taken from where the
+// session began, wherever its shell is now. The image needs tar, touch and mkdir.
 //
-// The names are paths relative to dir, with slashes. They are checked as those of an archive
-// are: one that is absolute, has ".." or is not UTF-8 is [ErrUnsafeName], and one that is also
-// the directory of another is [ErrDuplicateName]. All that is wrong with them is in one error
-// that wraps [ErrInvalid] too, and then nothing was sent. The files are prepared beside and put
-// in place at once, as [Session.CopyIn] does it, whose other errors WriteFiles has.
+// The names are paths relative to dir, with slashes. They are checked as those of an
+// archive are: one that is absolute, has ".." or is not UTF-8 is [ErrUnsafeName], and one
+// that is also the directory of another is [ErrDuplicateName]. All that is wrong with
+// them is in one error that wraps [ErrInvalid] too, and then nothing was sent. The files
+// are prepared beside and put in place at once, as [Session.CopyIn] does it, whose other
+// errors WriteFiles has.
 func (s *Session) WriteFiles(ctx context.Context, dir string, files map[string][]byte) error {
 	return s.transfer(ctx, "write files", dir, func(t *transfer) error {
 		now := time.Now()
@@ -67,14 +68,15 @@ func (s *Session) WriteFiles(ctx context.Context, dir string, files map[string][
 	})
 }
 
-// MkdirAll makes a directory inside, and those of its parents that are missing. A new directory
-// gets those permissions, whatever the session's umask; its owner may always write to and enter
-// the parents. A directory that is there keeps its own permissions, and is no error. A relative
-// name is taken from where the session began, wherever its shell is now. The image needs mkdir.
+// MkdirAll makes a directory inside, and those of its parents that are missing. A new
+// directory gets those permissions, whatever the session's umask; its owner may always
+// write to and enter the parents. A directory that is there keeps its own permissions,
+// and is no error. A relative name is taken from where the session began, wherever its
+// shell is now. The image needs mkdir.
 //
-// An error is a [*fs.PathError]. It wraps [fs.ErrExist] if the name is that of something else,
-// and ENOTDIR if that of a parent is; the package's documentation has the others. What was made
-// before is removed again.
+// An error is a [*fs.PathError]. It wraps [fs.ErrExist] if the name is that of something
+// else, and ENOTDIR if that of a parent is; the package's documentation has the others.
+// What was made before is removed again.
 func (s *Session) MkdirAll(ctx context.Context, name string, perm fs.FileMode) error {
 	if err := onlyPermissions(perm); err != nil {
 		return &fs.PathError{Op: "mkdir", Path: s.current().conceal(name), Err: err}
@@ -82,14 +84,14 @@ func (s *Session) MkdirAll(ctx context.Context, name string, perm fs.FileMode) e
 	return s.transfer(ctx, "mkdir", name, func(t *transfer) error { return t.mkdirAll(name, perm) })
 }
 
-// ReadDir returns what is in a directory inside, sorted by name. Links are not followed: an
-// entry of one is the link's own. A relative name is taken from where the session began,
-// wherever its shell is now. The image needs find and stat.
+// ReadDir returns what is in a directory inside, sorted by name. Links are not followed:
+// an entry of one is the link's own. A relative name is taken from where the session
+// began, wherever its shell is now. The image needs find and stat.
 //
 // What these programs say is not believed: there are no more entries than
-// [Limits.MaxTreeEntries], and each name is one element of a path, which comes once and need
-// not be UTF-8. An error is a [*fs.PathError]. It wraps [ErrTooLarge] if there are more, and
-// ENOTDIR if it is no directory; the package's documentation has the others.
+// [Limits.MaxTreeEntries], and each name is one element of a path, which comes once and
+// need not be UTF-8. An error is a [*fs.PathError]. It wraps [ErrTooLarge] if there are
+// more, and ENOTDIR if it is no directory; the package's documentation has the others.
 func (s *Session) ReadDir(ctx context.Context, name string) ([]TreeEntry, error) {
 	var entries []TreeEntry
 	err := s.transfer(ctx, "readdir", name, func(t *transfer) error {
@@ -111,9 +113,9 @@ func (s *Session) ReadDir(ctx context.Context, name string) ([]TreeEntry, error)
 }
 
 // Stat describes a file, a directory or a special file inside. A link is followed, as
-// [Session.ReadFile] follows it; [Session.ReadDir] describes the link itself. The entry's Name
-// is the last element of the one that was asked for. A relative name is taken from where the
-// session began, wherever its shell is now. The image needs stat.
+// [Session.ReadFile] follows it; [Session.ReadDir] describes the link itself. The entry's
+// Name is the last element of the one that was asked for. A relative name is taken from
+// where the session began, wherever its shell is now. The image needs stat.
 //
 // An error is a [*fs.PathError]; the package's documentation says what it wraps.
 func (s *Session) Stat(ctx context.Context, name string) (TreeEntry, error) {
@@ -134,11 +136,11 @@ func (s *Session) Stat(ctx context.Context, name string) (TreeEntry, error) {
 }
 
 // Remove removes a file, a link or an empty directory inside. A link is not followed. A
-// relative name is taken from where the session began, wherever its shell is now. The image
-// needs rm and rmdir.
+// relative name is taken from where the session began, wherever its shell is now. The
+// image needs rm and rmdir.
 //
-// An error is a [*fs.PathError]. It wraps [fs.ErrExist] and ENOTEMPTY if a directory is not
-// empty; the package's documentation has the others.
+// An error is a [*fs.PathError]. It wraps [fs.ErrExist] and ENOTEMPTY if a directory is
+// not empty; the package's documentation has the others.
 func (s *Session) Remove(ctx context.Context, name string) error {
 	return s.transfer(ctx, "remove", name, func(t *transfer) error {
 		name := strings.TrimRight(name, "/")
@@ -161,9 +163,9 @@ func onlyPermissions(perm fs.FileMode) error {
 	return nil
 }
 
-// descend returns the part of a script that goes down a path as far as there are directories
-// that can be entered: cf_a is the first that is not, and cf_j the number of its elements. If
-// all of them are, cf_a is the whole path.
+// descend returns the part of a script that goes down a path as far as there are
+// directories that can be entered: cf_a is the first that is not, and cf_j the number of
+// its elements. If all of them are, cf_a is the whole path.
 func (t *transfer) descend(name string) (script string, elements []string) {
 	base := `"$cf_w"`
 	switch {
@@ -178,8 +180,8 @@ func (t *transfer) descend(name string) (script string, elements []string) {
 	return script, strings.Split(rest, "/")
 }
 
-// noDir returns the error for a directory that can't be entered: which of its parents, if not
-// itself, is the cause.
+// noDir returns the error for a directory that can't be entered: which of its parents, if
+// not itself, is the cause.
 func (t *transfer) noDir(dir string) error {
 	script, elements := t.descend(dir)
 	told, err := t.run(script + `[ -d "$cf_a/." ] || ` + why(`"$cf_a/."`))
@@ -249,8 +251,8 @@ func (l *listing) Write(p []byte) (int, error) {
 
 var errListing = fmt.Errorf("%w: what the image's stat says makes no sense", ErrTransfer)
 
-// parseListing reads lines of what parseStat reads, each with " ./" and a name behind it, and
-// sorts them. A name may hold newlines, and what looks like a line, but no slash.
+// parseListing reads lines of what parseStat reads, each with " ./" and a name behind it,
+// and sorts them. A name may hold newlines, and what looks like a line, but no slash.
 func parseListing(text string) ([]TreeEntry, error) {
 	entries := make([]TreeEntry, 0, strings.Count(text, "/"))
 	seen := make(map[string]bool, cap(entries))
@@ -278,8 +280,8 @@ func parseListing(text string) ([]TreeEntry, error) {
 	return entries, nil
 }
 
-// parseStat reads the mode, in hexadecimal digits and as Linux has it, the size and the time of
-// the last change in seconds.
+// parseStat reads the mode, in hexadecimal digits and as Linux has it, the size and the
+// time of the last change in seconds.
 func parseStat(text string) (TreeEntry, error) {
 	fields := strings.Split(text, " ")
 	if len(fields) != 3 {

@@ -276,7 +276,8 @@ func TestWriteFilesOnAFullDisk(t *testing.T) {
 	})
 }
 
-// What is written is recorded as a transfer, and no record and no error has a secret of its name.
+// What is written is recorded as a transfer, and no record and no error has a secret of
+// its name.
 func TestDirectoriesAreRecorded(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		var mu sync.Mutex
@@ -313,7 +314,8 @@ func TestDirectoriesAreRecorded(t *testing.T) {
 	})
 }
 
-// machine makes PATH lead to this machine's programs, one shell of its under the name of sh, and those programs in place of some.
+// machine makes PATH lead to this machine's programs, one shell of its under the name of
+// sh, and those programs in place of some.
 func machine(t *testing.T, shell string, without ...string) (bin string) {
 	t.Helper()
 	bin = filepath.Join(t.TempDir(), "bin")

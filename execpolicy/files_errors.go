@@ -6,9 +6,9 @@ import (
 	"syscall"
 )
 
-// reasons are the kernel's reasons, as glibc, musl and the shells word them. dash and busybox
-// ash say the same of a missing directory and of a file in place of one: the scripts look for
-// the latter first.
+// reasons are the kernel's reasons, as glibc, musl and the shells word them. dash and
+// busybox ash say the same of a missing directory and of a file in place of one: the
+// scripts look for the latter first.
 var reasons = []struct {
 	words string
 	err   syscall.Errno
@@ -40,8 +40,8 @@ var reasons = []struct {
 	{"I/O error", syscall.EIO},
 }
 
-// failure returns the error of a script that failed with these words on its stderr. In a tree
-// the words tell which file it is.
+// failure returns the error of a script that failed with these words on its stderr. In a
+// tree the words tell which file it is.
 func (t *transfer) failure(status int, words string) error {
 	shell := t.c.proc.Scratch + "/sh: "
 	for line := range strings.Lines(words) {
@@ -70,8 +70,9 @@ func noProgram(name string) error {
 	return fmt.Errorf("%w: the image has no program %q", ErrTransfer, name)
 }
 
-// withoutShell returns a line without what the supervisor's shell puts before its own words: its
-// name, for which bash has another in a function, "eval" and the number of a line.
+// withoutShell returns a line without what the supervisor's shell puts before its own
+// words: its name, for which bash has another in a function, "eval" and the number of a
+// line.
 func withoutShell(line, shell string) string {
 	for _, name := range []string{shell, "sh: ", "environment: "} {
 		rest, ours := strings.CutPrefix(line, name)

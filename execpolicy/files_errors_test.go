@@ -22,8 +22,9 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
 
-// supervisors runs f in sessions whose supervisor is one shell after another. Programs are those
-// of busybox on the engines, and of the machine, GNU's as a rule, on the fake one.
+// supervisors runs f in sessions whose supervisor is one shell after another. Programs
+// are those of busybox on the engines, and of the machine, GNU's as a rule, on the fake
+// one.
 func supervisors(t *testing.T, f func(t *testing.T, p place, policy execpolicy.DockerPolicy)) {
 	everywhere(t, func(t *testing.T, p place) {
 		found := p.shells(t)
@@ -93,7 +94,8 @@ var methods = map[string]func(ctx context.Context, s session, name string) error
 	},
 }
 
-// The package's documentation has tables of errors. They hold for both users, whoever the shell takes itself for.
+// The package's documentation has tables of errors. They hold for both users, whoever the
+// shell takes itself for.
 func TestErrorsOfFiles(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	assert.NilError(t, err)

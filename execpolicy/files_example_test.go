@@ -72,7 +72,8 @@ func ExampleTreeEntry() {
 	fmt.Println(bytes, err)
 }
 
-// A tree goes in, a command changes it, and what it made comes out. Nothing of the host is mounted.
+// A tree goes in, a command changes it, and what it made comes out. Nothing of the host
+// is mounted.
 func ExampleSession_CopyFS() {
 	ctx := context.Background()
 	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{}, execpolicy.Spec{})

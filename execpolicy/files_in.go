@@ -15,32 +15,42 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/tarball"
 )
 
-// What is wrong with a tree that is refused, whichever way it goes. ErrTooLarge is another: the limits are [Limits.MaxTreeEntries] and
-// [Limits.MaxTreeBytes]. There is none for a ratio, for what is compressed or has holes is refused: a tree is as large as what came.
+// What is wrong with a tree that is refused, whichever way it goes. ErrTooLarge is
+// another: the limits are [Limits.MaxTreeEntries] and [Limits.MaxTreeBytes]. There is
+// none for a ratio, for what is compressed or has holes is refused: a tree is as large as
+// what came.
 var (
 	// ErrArchive says that the data are no tar archive, or end before the archive does.
 	ErrArchive = tarball.ErrFormat
-	// ErrUnsafeName says that a name is absolute, has "..", is not UTF-8 or means something else on this system.
+	// ErrUnsafeName says that a name is absolute, has "..", is not UTF-8 or means
+	// something else on this system.
 	ErrUnsafeName = tarball.ErrName
-	// ErrUnsafeType says that an entry is neither a regular file nor a directory: a link, symbolic or hard, a device, a FIFO, a socket,
-	// a file with holes; or that something of that kind is in the way of one.
+	// ErrUnsafeType says that an entry is neither a regular file nor a directory: a link,
+	// symbolic or hard, a device, a FIFO, a socket, a file with holes; or that something
+	// of that kind is in the way of one.
 	ErrUnsafeType = tarball.ErrType
-	// ErrDuplicateName says that two entries have one name, or that one is in the other, which is a file.
+	// ErrDuplicateName says that two entries have one name, or that one is in the other,
+	// which is a file.
 	ErrDuplicateName = tarball.ErrDuplicate
 )
 
-// CopyIn makes the directories and the files of a tar archive inside, below dir, with their permissions and their times, to the second,
-// and as the session's user. The directory is made if its parent is there; it keeps its own permissions. Files that are there are
-// replaced, each as a whole, and so are links in place of files; a directory is merged with one that is there. All of it is prepared
-// beside and then put in place at once, while nothing else runs. A directory that is in the archive gets the permissions and the time
-// that it has there also if there was one: one of mode 0555 can't be written to inside, nor removed
-// with what is in it, before its mode is changed. A relative dir is taken from where the session
-// began, wherever its shell is now. The image needs tar and touch.
+// CopyIn makes the directories and the files of a tar archive inside, below dir, with
+// their permissions and their times, to the second, and as the session's user. The
+// directory is made if its parent is there; it keeps its own permissions. Files that are
+// there are replaced, each as a whole, and so are links in place of files; a directory is
+// merged with one that is there. All of it is prepared beside and then put in place at
+// once, while nothing else runs. A directory that is in the archive gets the permissions
+// and the time that it has there also if there was one: one of mode 0555 can't be written
+// to inside, nor removed with what is in it, before its mode is changed. A relative dir
+// is taken from where the session began, wherever its shell is now. The image needs tar
+// and touch.
 //
-// An archive that is not wholly in order is refused, and nothing changes. Where a directory that
-// is there can't be written to, what was put in place before stays. An error is a [*fs.PathError]. It wraps [ErrArchive],
-// [ErrUnsafeName], [ErrUnsafeType], [ErrDuplicateName], [ErrTooLarge], [ErrNotRegular] if a directory is in the way of a file, the
-// archive's own error, or one of those of [Session.WriteFile]. A Read that does not return by the deadline is left behind.
+// An archive that is not wholly in order is refused, and nothing changes. Where a
+// directory that is there can't be written to, what was put in place before stays. An
+// error is a [*fs.PathError]. It wraps [ErrArchive], [ErrUnsafeName], [ErrUnsafeType],
+// [ErrDuplicateName], [ErrTooLarge], [ErrNotRegular] if a directory is in the way of a
+// file, the archive's own error, or one of those of [Session.WriteFile]. A Read that does
+// not return by the deadline is left behind.
 func (s *Session) CopyIn(ctx context.Context, dir string, archive io.Reader) error {
 	return s.copyIn(ctx, dir, func(p *packer) error {
 		r := tarball.Reader{R: archive, Checker: p.check}
@@ -59,11 +69,12 @@ func (s *Session) CopyIn(ctx context.Context, dir string, archive io.Reader) err
 	})
 }
 
-// CopyFS is [Session.CopyIn] for the files of a file system. A directory of the host is best given as that of an [os.Root], so that no
-// link leads out of it. The owner of a directory may always read, write and enter it inside,
-// whatever its mode is in fsys: those of an [embed.FS], and many of a [testing/fstest.MapFS],
-// have the mode 0555, and would let nothing be made in them. Files keep their modes, which are
-// 0444 in an embed.FS.
+// CopyFS is [Session.CopyIn] for the files of a file system. A directory of the host is
+// best given as that of an [os.Root], so that no link leads out of it. The owner of a
+// directory may always read, write and enter it inside, whatever its mode is in fsys:
+// those of an [embed.FS], and many of a [testing/fstest.MapFS], have the mode 0555, and
+// would let nothing be made in them. Files keep their modes, which are 0444 in an
+// embed.FS.
 func (s *Session) CopyFS(ctx context.Context, dir string, fsys fs.FS) error {
 	return s.copyIn(ctx, dir, func(p *packer) error {
 		return fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
@@ -112,7 +123,8 @@ func (s *Session) CopyFS(ctx context.Context, dir string, fsys fs.FS) error {
 // A part is what goes inside in one step.
 type part struct {
 	data []byte
-	// command takes the data, which are at "%s", and then after is run, both in the directory that is prepared.
+	// command takes the data, which are at "%s", and then after is run, both in the
+	// directory that is prepared.
 	command, after string
 	late           bool // it belongs into the final directory, when that is in place
 }
@@ -129,7 +141,8 @@ type packer struct {
 	made  map[string]bool
 }
 
-// The image's tar reads an archive that was written here, as root too in the name of its user, and with the permissions that stand in it.
+// The image's tar reads an archive that was written here, as root too in the name of its
+// user, and with the permissions that stand in it.
 const untar = "umask 0; tar -xof %s"
 
 // add adds an entry that was checked, with its content.
@@ -238,7 +251,8 @@ func readFull(r io.Reader, b []byte, name string) error {
 	return nil
 }
 
-// finish sends what is left, and the directories once more, with what they are to have when all is in them.
+// finish sends what is left, and the directories once more, with what they are to have
+// when all is in them.
 func (p *packer) finish() error {
 	if err := p.flush(false); err != nil {
 		return err
@@ -260,8 +274,9 @@ func (p *packer) finish() error {
 	return p.flush(true)
 }
 
-// merge is the part of a script that moves what is in the directory $1 to the directory $2. Nothing is moved before it is known that no
-// directory is in the way of a file, nor anything else in that of a directory.
+// merge is the part of a script that moves what is in the directory $1 to the directory
+// $2. Nothing is moved before it is known that no directory is in the way of a file, nor
+// anything else in that of a directory.
 const merge = `fits() ( s=$1 d=$2; for f in "$s"/* "$s"/.[!.]* "$s"/..?*; do g=$d/${f##*/}; ` +
 	`if [ ! -e "$f" ]; then continue; elif [ ! -d "$f" ]; then if [ -d "$g" ] && [ ! -L "$g" ]; then exit ` + isDirectory + `; fi; ` +
 	`elif [ -L "$g" ]; then exit ` + isInTheWay + `; elif [ -d "$g" ]; then fits "$f" "$g" || exit; elif [ -e "$g" ]; then exit ` + isInTheWay + `; fi; done ); ` +
@@ -278,7 +293,8 @@ func (t *transfer) copyIn(dir string, pack func(*packer) error) error {
 	target := t.word(dir)
 	stage := t.word(dir + "/" + tempPrefix + strings.ToLower(token()))
 	parent, _ := path.Split(strings.TrimRight(dir, "/"))
-	// Where the first step is cut off, only a file can tell that the directory is made here.
+	// Where the first step is cut off, only a file can tell that the directory is made
+	// here.
 	made := `"$cf_d"/i` + token()
 	undo := "rm -rf " + stage + "; if [ -e " + made + " ]; then rmdir " + target + "; rm -f " + made + "; fi"
 	if t.undo != "" {
@@ -356,7 +372,8 @@ func (t *transfer) treeLimits() tarball.Limits {
 	return tarball.Limits{Entries: t.c.limits.MaxTreeEntries, Bytes: t.c.limits.MaxTreeBytes}
 }
 
-// timeout returns a channel that tells when the deadline has passed; nil if there is none.
+// timeout returns a channel that tells when the deadline has passed; nil if there is
+// none.
 func (t *transfer) timeout() <-chan time.Time {
 	if t.deadline.IsZero() {
 		return nil

@@ -16,14 +16,17 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/tarball"
 )
 
-// CopyOut writes a directory inside, with all that is below it, or one regular file, to w as a tar archive in GNU's format. Names in it
-// are relative to the directory, or are that of the file; [Session.CopyIn] takes it. Owners are left out. The image needs tar, which
-// reads with the rights of the session's user; what it can't read fails the copy. A relative name is taken from where the session began,
-// wherever its shell is now.
+// CopyOut writes a directory inside, with all that is below it, or one regular file, to w
+// as a tar archive in GNU's format. Names in it are relative to the directory, or are
+// that of the file; [Session.CopyIn] takes it. Owners are left out. The image needs tar,
+// which reads with the rights of the session's user; what it can't read fails the copy. A
+// relative name is taken from where the session began, wherever its shell is now.
 //
-// What the image's tar says is not believed: each entry is checked and written anew. An error is a [*fs.PathError]. It wraps
-// [ErrUnsafeName], [ErrUnsafeType], [ErrDuplicateName], [ErrTooLarge], [ErrArchive], the writer's own error, or one of those of
-// [Session.ReadFile]; then what w has is no archive: its end is missing. A Write that does not return by the deadline is left behind.
+// What the image's tar says is not believed: each entry is checked and written anew. An
+// error is a [*fs.PathError]. It wraps [ErrUnsafeName], [ErrUnsafeType],
+// [ErrDuplicateName], [ErrTooLarge], [ErrArchive], the writer's own error, or one of
+// those of [Session.ReadFile]; then what w has is no archive: its end is missing. A Write
+// that does not return by the deadline is left behind.
 func (s *Session) CopyOut(ctx context.Context, name string, w io.Writer) error {
 	return s.copyOut(ctx, name, func(r *tarball.Reader) error {
 		var block []byte
@@ -50,30 +53,37 @@ func (s *Session) CopyOut(ctx context.Context, name string, w io.Writer) error {
 	}, nil)
 }
 
-// CopyOutTo copies a directory inside, with all that is below it, or one regular file, into a directory of the host, with permissions
-// and times. A directory's owner may always read, write and enter it on the host, so that the
-// caller can remove what was copied. A relative name is taken from where the session began,
-// wherever its shell is now.
+// CopyOutTo copies a directory inside, with all that is below it, or one regular file,
+// into a directory of the host, with permissions and times. A directory's owner may
+// always read, write and enter it on the host, so that the caller can remove what was
+// copied. A relative name is taken from where the session began, wherever its shell is
+// now.
 //
-// Files that are there are replaced, each as a whole, and so are links in place of files; a directory is merged with one that
-// is there, and that keeps its own permissions. Whatever the container's program made of its tree, or of the host's directory if it can
-// change that: nothing outside of root is touched, and a link is never followed out of it.
+// Files that are there are replaced, each as a whole, and so are links in place of files;
+// a directory is merged with one that is there, and that keeps its own permissions.
+// Whatever the container's program made of its tree, or of the host's directory if it can
+// change that: nothing outside of root is touched, and a link is never followed out of
+// it.
 //
-// All of it is first put into a directory of its own in root, whose name begins with ".cofferdam-" and that is removed at the end. A tree
-// that is not wholly in order is refused, and nothing changes. Errors are those of [Session.CopyOut], and [ErrUnsafeType] if a link, or
-// a file, is in the way of a directory, or a directory in that of a file.
+// All of it is first put into a directory of its own in root, whose name begins with
+// ".cofferdam-" and that is removed at the end. A tree that is not wholly in order is
+// refused, and nothing changes. Errors are those of [Session.CopyOut], and
+// [ErrUnsafeType] if a link, or a file, is in the way of a directory, or a directory in
+// that of a file.
 func (s *Session) CopyOutTo(ctx context.Context, name string, root *os.Root) error {
 	x := &extraction{root: root, stage: tempPrefix + strings.ToLower(token())}
 	defer x.clean()
 	return s.copyOut(ctx, name, x.extract, func() error { return x.place(ctx) })
 }
 
-// A TreeEntry is something in a tree inside: a file, a directory, a link or a special file.
+// A TreeEntry is something in a tree inside: a file, a directory, a link or a special
+// file.
 type TreeEntry struct {
-	// Name is relative to the tree, with slashes; of [Session.ReadDir] and [Session.Stat] it is one
-	// element. [fs.ValidPath] accepts it, unless it is not UTF-8.
+	// Name is relative to the tree, with slashes; of [Session.ReadDir] and [Session.Stat]
+	// it is one element. [fs.ValidPath] accepts it, unless it is not UTF-8.
 	Name string
-	// Mode is the type and the permissions. To [Session.Walk] a further name of a file, a hard link, is [fs.ModeIrregular].
+	// Mode is the type and the permissions. To [Session.Walk] a further name of a file, a
+	// hard link, is [fs.ModeIrregular].
 	Mode fs.FileMode
 	// Size is that of the content in bytes; 0 of what is no regular file.
 	Size int64
@@ -81,16 +91,19 @@ type TreeEntry struct {
 	ModTime time.Time
 }
 
-// Walk calls visit for all that is below a directory inside, or for one regular file, one after another and in no order, while nothing
-// else runs inside. Links are not followed, and sockets left out. The content of a regular file is read only as far as visit reads it,
-// and can't be read after visit has returned. An error that visit returns ends the walk, and is returned. When ctx or the time is over,
-// reading the content fails; Walk waits for visit to return. The image needs tar, which reads with the rights of the session's user; what
-// it can't read fails the walk. A relative name is taken from where the session began, wherever
-// its shell is now.
+// Walk calls visit for all that is below a directory inside, or for one regular file, one
+// after another and in no order, while nothing else runs inside. Links are not followed,
+// and sockets left out. The content of a regular file is read only as far as visit reads
+// it, and can't be read after visit has returned. An error that visit returns ends the
+// walk, and is returned. When ctx or the time is over, reading the content fails; Walk
+// waits for visit to return. The image needs tar, which reads with the rights of the
+// session's user; what it can't read fails the walk. A relative name is taken from where
+// the session began, wherever its shell is now.
 //
-// What the image's tar says is not believed, but it can leave out, make up and change what it likes: no name leads out of the tree, none
-// comes twice, and no more come than [Limits.MaxTreeEntries]. [Limits.MaxTreeBytes] is how much visit may read of all files together.
-// Errors are those of [Session.CopyOut].
+// What the image's tar says is not believed, but it can leave out, make up and change
+// what it likes: no name leads out of the tree, none comes twice, and no more come than
+// [Limits.MaxTreeEntries]. [Limits.MaxTreeBytes] is how much visit may read of all files
+// together. Errors are those of [Session.CopyOut].
 func (s *Session) Walk(ctx context.Context, name string, visit func(e TreeEntry, content io.Reader) error) error {
 	return s.copyOut(ctx, name, func(r *tarball.Reader) error {
 		content := &portion{r: r, limit: r.Limits.Bytes}
@@ -128,7 +141,8 @@ func (p *portion) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// copyOut has take read the archive of a tree inside. If then is not nil, take is waited for, and then is called behind it.
+// copyOut has take read the archive of a tree inside. If then is not nil, take is waited
+// for, and then is called behind it.
 func (s *Session) copyOut(ctx context.Context, name string, take func(*tarball.Reader) error, then func() error) error {
 	return s.transfer(ctx, "copy from", name, func(t *transfer) error {
 		source := t.word(name)
@@ -258,7 +272,8 @@ func (x *extraction) dir(name string) error {
 	return x.root.Mkdir(filepath.Join(x.stage, name), 0o700)
 }
 
-// place moves the tree from its stage to where it belongs, if nothing is in its way and ctx has not ended before the first step.
+// place moves the tree from its stage to where it belongs, if nothing is in its way and
+// ctx has not ended before the first step.
 func (x *extraction) place(ctx context.Context) error {
 	there := map[string]bool{}
 	for _, name := range x.dirs {

@@ -23,7 +23,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 )
 
-// noise returns bytes that repeat nothing a transfer could lose or double without being seen.
+// noise returns bytes that repeat nothing a transfer could lose or double without being
+// seen.
 func noise(size int) []byte {
 	b := make([]byte, size)
 	x := uint32(size) + 1
@@ -293,8 +294,10 @@ func oldMark(t *testing.T, s session) []byte {
 	return append(s.read("mark"), "eZYXWVUTSRQPON 0 /ABCDEFGHIJKLMNOPQRSTUVWXYZ\n"...)
 }
 
-// cutOff cuts a transfer off, looks at what is left, and checks that the session is what it was. A machine under load may answer so late
-// that the shell is lost, which is right, or the container, which leaves on the host what was begun there, at names: then it is done again.
+// cutOff cuts a transfer off, looks at what is left, and checks that the session is what
+// it was. A machine under load may answer so late that the shell is lost, which is right,
+// or the container, which leaves on the host what was begun there, at names: then it is
+// done again.
 func (s session) cutOff(cut, look func(), names ...string) {
 	s.t.Helper()
 	for try := 1; ; try++ {
@@ -323,7 +326,8 @@ func (s session) cutOff(cut, look func(), names ...string) {
 // Whatever cuts a write off, the old file stays, and nothing else.
 func TestFilesCutOff(t *testing.T) {
 	data := noise(48 << 20)
-	// begun waits until the file's first piece is in place, and then does what cuts it off.
+	// begun waits until the file's first piece is in place, and then does what cuts it
+	// off.
 	begun := func(t *testing.T, names string, cut func()) {
 		t.Helper()
 		wait(t, func() bool { found, _ := filepath.Glob(names); return len(found) > 0 }, "the transfer does not begin")
@@ -419,7 +423,8 @@ func TestFilesCutOff(t *testing.T) {
 	})
 }
 
-// At the process limit nothing can be started inside. A transfer fails in time, and one that comes when there is room again does not.
+// At the process limit nothing can be started inside. A transfer fails in time, and one
+// that comes when there is room again does not.
 func TestFilesAtTheProcessLimit(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		policy := p.policy()

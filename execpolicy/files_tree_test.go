@@ -151,7 +151,8 @@ var treeCases = []conformanceCase{
 		s.ok("rm -rf tree other")
 	}},
 	{name: "directories of a file system can be written to and removed", do: func(t *testing.T, s session) {
-		// Those that show only in names have the mode 0555 here, as all of an embed.FS have.
+		// Those that show only in names have the mode 0555 here, as all of an embed.FS
+		// have.
 		tree := fstest.MapFS{"a/b/file": {Data: []byte("x"), Mode: 0o444}, "closed": {Mode: fs.ModeDir}, "closed/file": {Mode: 0o600}, "group": {Mode: fs.ModeDir | 0o070}}
 		for range 2 {
 			assert.NilError(t, s.CopyFS(t.Context(), "tree", tree))
@@ -416,8 +417,8 @@ func TestHostTrees(t *testing.T) {
 	runCases(t, execpolicy.HostPolicy{Limits: treeLimits(hostLimits)}, execpolicy.Spec{}, treeCases)
 }
 
-// Who is not root can remove what comes out of a tree with read-only directories, and nothing is
-// left of one that is refused.
+// Who is not root can remove what comes out of a tree with read-only directories, and
+// nothing is left of one that is refused.
 func TestReadOnlyTrees(t *testing.T) {
 	enginetest.Check(t)
 	if os.Getuid() == 0 && os.Getenv("COFFERDAM_TEST_UNPRIVILEGED") == "" {
@@ -477,7 +478,8 @@ func TestTreesCutOff(t *testing.T) {
 		}
 		t.Run("in", func(t *testing.T) {
 			leaves(t, spec.Workspace, 0, func(ctx context.Context, cancel context.CancelFunc) {
-				// When the second file is opened, the first is inside but for its last piece.
+				// When the second file is opened, the first is inside but for its last
+				// piece.
 				second := opening{large, func(name string) {
 					if name == "b" {
 						found, _ := filepath.Glob(filepath.Join(spec.Workspace, "tree/.cofferdam-*/a"))

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
 
-// The words are those of dash, of bash, of busybox, and of GNU's programs, with a C library's
-// reason at their ends: glibc's, and of some musl's.
+// The words are those of dash, of bash, of busybox, and of GNU's programs, with a C
+// library's reason at their ends: glibc's, and of some musl's.
 func TestWordsOfFailures(t *testing.T) {
 	recorded, err := os.ReadFile("testdata/words/recorded")
 	assert.NilError(t, err)
@@ -68,8 +68,8 @@ func FuzzWordsOfFailures(f *testing.F) {
 	})
 }
 
-// A listing that is taken holds nothing but single names, each once and in order, and comes out
-// of what was put in for them.
+// A listing that is taken holds nothing but single names, each once and in order, and
+// comes out of what was put in for them.
 func FuzzParseListing(f *testing.F) {
 	for _, text := range []string{
 		"", "81a4 3 1700000000 ./a\n", "41ed 4096 -5 ./b\n81a4 0 0 ./a\n", "81a4 3 1 ./a\nb\n81a4 3 1 .\n81a4 3 1 ./c\n",

@@ -27,7 +27,8 @@ func (p place) filtered(t *testing.T, rules ...redact.Rule) execpolicy.Spec {
 
 const card = "4532-0151-1283-0366"
 
-// What a filter takes out is nowhere: not in the result, its text, its head or tail, nor with the caller's writers.
+// What a filter takes out is nowhere: not in the result, its text, its head or tail, nor
+// with the caller's writers.
 func TestFilter(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		policy := p.policy()
@@ -190,7 +191,8 @@ func (l *tail) Close() error {
 	return err
 }
 
-// What a filter holds to the end comes at once, though the command's writer takes nothing, and the call ends in time.
+// What a filter holds to the end comes at once, though the command's writer takes
+// nothing, and the call ends in time.
 func TestFilterBeforeAWriterThatIsStuck(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		policy := p.policy()
@@ -205,7 +207,8 @@ func TestFilterBeforeAWriterThatIsStuck(t *testing.T) {
 		s := open(t, policy, spec)
 		never, stuck := io.Pipe()
 		defer never.Close()
-		// The writer is left behind at the deadline, by which the command has to have ended.
+		// The writer is left behind at the deadline, by which the command has to have
+		// ended.
 		unhurried(t, 5*short, func(limit time.Duration) error {
 			if s.over() {
 				assert.NilError(t, s.Restart(t.Context()))

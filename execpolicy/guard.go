@@ -18,13 +18,14 @@ import (
 //go:embed guard.sh
 var guardScript string
 
-// A guard is a small shell process on the host, in a session of its own, which outlives this program by a minute at most and ends and
-// removes what it left: the second line behind a container's own lifeline. There is one for all containers of an engine, as long as there are any.
-// A host without sh has none.
+// A guard is a small shell process on the host, in a session of its own, which outlives
+// this program by a minute at most and ends and removes what it left: the second line
+// behind a container's own lifeline. There is one for all containers of an engine, as
+// long as there are any. A host without sh has none.
 type guard struct {
 	mu sync.Mutex
-	// What it is told to run, as words of a shell without the names: what removes containers, what kills process 1 of some, and what
-	// begins to run a command in one.
+	// What it is told to run, as words of a shell without the names: what removes
+	// containers, what kills process 1 of some, and what begins to run a command in one.
 	removal, kill, exec string
 	env                 []string
 	watched             map[string]string // by the container's name, what the guard is told of it
@@ -37,8 +38,8 @@ var guards = struct {
 	byCommand map[string]*guard
 }{byCommand: map[string]*guard{}}
 
-// guardGrace is how long the guard has to read a line. It takes microseconds, and one that somebody has
-// stopped is replaced.
+// guardGrace is how long the guard has to read a line. It takes microseconds, and one
+// that somebody has stopped is replaced.
 const guardGrace = 100 * time.Millisecond
 
 // guardOf returns the guard of an engine's containers.
@@ -74,8 +75,8 @@ func (g *guard) add(name string) {
 	}
 }
 
-// know makes the guard watch over a name in another way: what runs in the container may be killed from inside, and its process 1 is that
-// one.
+// know makes the guard watch over a name in another way: what runs in the container may
+// be killed from inside, and its process 1 is that one.
 func (g *guard) know(name string, first firstProcess) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -95,7 +96,8 @@ func (g *guard) remove(name string) {
 	}
 }
 
-// tell sends lines to the guard, or replaces one that does not read them: a guard that somebody has stopped holds up no start.
+// tell sends lines to the guard, or replaces one that does not read them: a guard that
+// somebody has stopped holds up no start.
 func (g *guard) tell(lines string) {
 	if g.pipe == nil || g.send(lines) == nil {
 		return
@@ -110,7 +112,8 @@ func (g *guard) send(lines string) error {
 	return err
 }
 
-// stop ends the guard. One that may not have read all must not see the end of its pipe, at which it would begin to remove.
+// stop ends the guard. One that may not have read all must not see the end of its pipe,
+// at which it would begin to remove.
 func (g *guard) stop() {
 	if g.pipe == nil {
 		return

@@ -15,8 +15,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 )
 
-// A guard that somebody has stopped or killed holds up nobody. Another takes its place, and it does
-// nothing any more.
+// A guard that somebody has stopped or killed holds up nobody. Another takes its place,
+// and it does nothing any more.
 func TestGuardIsReplaced(t *testing.T) {
 	const many = 3000 // more than a pipe holds
 	for name, signal := range map[string]syscall.Signal{"stopped": syscall.SIGSTOP, "killed": syscall.SIGKILL} {

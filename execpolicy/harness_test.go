@@ -24,8 +24,8 @@ import (
 const (
 	// patience bounds a wait for a condition: no test passes faster or slower for it.
 	patience = time.Minute
-	// slack is what a busy machine may take on top of what the library may: a bound with it shows that a call does not wait for what
-	// takes longer.
+	// slack is what a busy machine may take on top of what the library may: a bound with
+	// it shows that a call does not wait for what takes longer.
 	slack = 10 * time.Second
 	// ample is a limit of sessions that no test waits out.
 	ample = time.Minute
@@ -39,7 +39,8 @@ type place struct {
 	fake   *fakeengine.Engine // nil if the engine is real
 }
 
-// everywhere runs f on the fake engine and on each real one, and fails on what is left behind.
+// everywhere runs f on the fake engine and on each real one, and fails on what is left
+// behind.
 func everywhere(t *testing.T, f func(t *testing.T, p place)) {
 	t.Run("fake", func(t *testing.T) {
 		fakeengine.NeedIsolation(t)
@@ -64,7 +65,8 @@ func (p place) policy() execpolicy.DockerPolicy {
 	return execpolicy.DockerPolicy{Engine: p.engine, Image: p.image, Limits: hostLimits, EngineSeccomp: p.engine.PodmanService}
 }
 
-// hostLimits are those of sessions that are to be ended by what the test does, and never by their time.
+// hostLimits are those of sessions that are to be ended by what the test does, and never
+// by their time.
 var hostLimits = execpolicy.Limits{CommandTimeout: ample, StartupTimeout: ample}
 
 func (p place) spec() execpolicy.Spec {
@@ -117,7 +119,8 @@ func (s session) script(text string) *execpolicy.Result {
 	return s.run(execpolicy.Command{Script: text})
 }
 
-// ok runs a script that is expected to succeed and returns what it prints, without the newline at its end.
+// ok runs a script that is expected to succeed and returns what it prints, without the
+// newline at its end.
 func (s session) ok(text string) string {
 	s.t.Helper()
 	r := s.script(text)
@@ -126,7 +129,8 @@ func (s session) ok(text string) string {
 	return strings.TrimSuffix(string(r.Stdout), "\n")
 }
 
-// restart restarts a session whose end was not known. To learn of it a busy machine may need more than one attempt.
+// restart restarts a session whose end was not known. To learn of it a busy machine may
+// need more than one attempt.
 func (s session) restart() {
 	s.t.Helper()
 	for end := time.Now().Add(patience); ; {
@@ -159,10 +163,12 @@ func (s session) gone(words string) {
 	wait(s.t, func() bool { return !s.lives(words) }, "%q lives on", words)
 }
 
-// within fails the test if f takes longer. Time in which this program stood still does not count: then nothing could be done in time.
+// within fails the test if f takes longer. Time in which this program stood still does
+// not count: then nothing could be done in time.
 func within(t *testing.T, bound time.Duration, what string, f func()) {
 	t.Helper()
-	// A call that is late is seen here; one that hangs ends all with the stacks that show where.
+	// A call that is late is seen here; one that hangs ends all with the stacks that show
+	// where.
 	hung := time.AfterFunc(bound+5*ample, func() {
 		debug.SetTraceback("all")
 		panic(what + " hangs")
@@ -244,7 +250,8 @@ func (s session) start(ctx context.Context, c execpolicy.Command) *running {
 	return r
 }
 
-// tryStart is start of a command that may end before it prints anything. Then it reports that it has not begun.
+// tryStart is start of a command that may end before it prints anything. Then it reports
+// that it has not begun.
 func (s session) tryStart(ctx context.Context, c execpolicy.Command) (r *running, begun bool) {
 	printed := make(signal, 1)
 	c.Stdout = printed
@@ -261,7 +268,8 @@ func (s session) tryStart(ctx context.Context, c execpolicy.Command) (r *running
 	}
 }
 
-// workspace makes a directory for nobody in particular, below one that everybody may enter.
+// workspace makes a directory for nobody in particular, below one that everybody may
+// enter.
 func newWorkspace(t *testing.T, name string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), name)

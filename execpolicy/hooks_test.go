@@ -28,7 +28,8 @@ var hookCases = []placeCase{
 		var lent []*execpolicy.Session
 		spec.Prepare = func(ctx context.Context, s *execpolicy.Session) error {
 			lent = append(lent, s)
-			// A shell that is lost meanwhile is replaced, and what is to run in it comes later all the same.
+			// A shell that is lost meanwhile is replaced, and what is to run in it comes
+			// later all the same.
 			r, err := s.Run(ctx, execpolicy.Command{Script: "ls; exit 3"})
 			if err != nil || len(r.Stdout) > 0 || r.ExitCode != 3 {
 				return errors.Join(err, errHook)

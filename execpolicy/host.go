@@ -16,20 +16,24 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 )
 
-// A HostPolicy spawns commands on the host itself, in a process group of their own and with no isolation whatsoever: they can do what
-// the user of this program can do. It is never chosen by anything but the caller, and nothing falls back to it.
+// A HostPolicy spawns commands on the host itself, in a process group of their own and
+// with no isolation whatsoever: they can do what the user of this program can do. It is
+// never chosen by anything but the caller, and nothing falls back to it.
 //
-// The library signals the process group and nothing else. A process that leaves it (setsid) survives. It needs Linux.
+// The library signals the process group and nothing else. A process that leaves it
+// (setsid) survives. It needs Linux.
 //
-// A command that is ended gets a SIGTERM. The library can kill one that ignores it only together
-// with the session's shell, a second later, so such a command costs the session: the outcome
-// stands, and the next command fails with [ErrEnded] until [Session.Restart].
+// A command that is ended gets a SIGTERM. The library can kill one that ignores it only
+// together with the session's shell, a second later, so such a command costs the session:
+// the outcome stands, and the next command fails with [ErrEnded] until [Session.Restart].
 type HostPolicy struct {
 	Limits
 
-	// CPUTimeSeconds is how much processor time each process may use; the kernel kills one that uses more. If zero, there is no limit.
+	// CPUTimeSeconds is how much processor time each process may use; the kernel kills
+	// one that uses more. If zero, there is no limit.
 	CPUTimeSeconds int
-	// MemoryBytes is how much address space each process may have, rounded down to 1024. If zero, there is no limit.
+	// MemoryBytes is how much address space each process may have, rounded down to 1024.
+	// If zero, there is no limit.
 	MemoryBytes int64
 }
 
@@ -69,7 +73,8 @@ func (p HostPolicy) check(spec Spec) (dir string, err error) {
 	return dir, problems.Join(errs)
 }
 
-// Spawn starts spec.Command on the host. Of this program's environment it gets PATH, HOME, USER, LANG, TZ and TMPDIR.
+// Spawn starts spec.Command on the host. Of this program's environment it gets PATH,
+// HOME, USER, LANG, TZ and TMPDIR.
 func (p HostPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	dir, err := p.check(spec)
 	if err != nil {
@@ -150,8 +155,8 @@ func (p HostPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	}, nil
 }
 
-// CheckWorkspace returns why a directory can't be a workspace, or nil. Its error wraps [ErrInvalid]. The host is open to a command anyway,
-// so nothing else is refused.
+// CheckWorkspace returns why a directory can't be a workspace, or nil. Its error wraps
+// [ErrInvalid]. The host is open to a command anyway, so nothing else is refused.
 func (p HostPolicy) CheckWorkspace(dir string) error {
 	if _, _, err := workspace(dir); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -162,8 +167,8 @@ func (p HostPolicy) CheckWorkspace(dir string) error {
 // SavesWorkspace reports true: what is made of a copied workspace may be saved.
 func (p HostPolicy) SavesWorkspace() bool { return true }
 
-// limited returns argv with a shell before it that sets the limits, so that they are in force before the command starts. A limit that
-// can't be set fails it.
+// limited returns argv with a shell before it that sets the limits, so that they are in
+// force before the command starts. A limit that can't be set fails it.
 func (p HostPolicy) limited(argv []string) []string {
 	script := ""
 	if p.CPUTimeSeconds > 0 {
@@ -178,7 +183,8 @@ func (p HostPolicy) limited(argv []string) []string {
 	return append([]string{"sh", "-c", script + `exec "$@"`, "sh"}, argv...)
 }
 
-// hostEnv returns an environment with nothing of this program's in it but what programs need to find their way.
+// hostEnv returns an environment with nothing of this program's in it but what programs
+// need to find their way.
 func hostEnv(env map[string]string) []string {
 	list := []string{}
 	for _, name := range []string{"PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR"} {

@@ -37,7 +37,8 @@ func hostWorkers(t *testing.T, f func(t *testing.T, command []string)) {
 	}
 }
 
-// canary starts a process of the same user that nothing may signal, and whose end fails the test.
+// canary starts a process of the same user that nothing may signal, and whose end fails
+// the test.
 func canary(t *testing.T) {
 	t.Helper()
 	in, out, err := os.Pipe()
@@ -63,7 +64,8 @@ func TestHost(t *testing.T) {
 	})
 }
 
-// hostCases are those of the conformance suite that need no namespace, and those of the host alone.
+// hostCases are those of the conformance suite that need no namespace, and those of the
+// host alone.
 func hostCases() []conformanceCase {
 	cases := []conformanceCase{
 		{name: "the environment is the host's way to programs and no more", do: func(t *testing.T, s session) {
@@ -96,8 +98,10 @@ func hostCases() []conformanceCase {
 	return slices.Concat(cases, outputCases, shellCases)
 }
 
-// byStep runs a script to its deadline, which is to be ended on that step when it has said that it has begun. On a busy machine the deadline
-// may come before that, and the end after the step's time: then what was before is made again, and the script has more time.
+// byStep runs a script to its deadline, which is to be ended on that step when it has
+// said that it has begun. On a busy machine the deadline may come before that, and the
+// end after the step's time: then what was before is made again, and the script has more
+// time.
 func (s session) byStep(want execpolicy.Escalation, before, script string) *execpolicy.Result {
 	s.t.Helper()
 	limit := short / 2
@@ -164,7 +168,8 @@ func TestHostSpawnSetsLimits(t *testing.T) {
 
 func TestHostLimitThatCannotBeSetFailsTheCommand(t *testing.T) {
 	enginetest.Check(t)
-	// Each limited command sets the limits of the one behind it, which can't be raised by an ordinary user's shell.
+	// Each limited command sets the limits of the one behind it, which can't be raised by
+	// an ordinary user's shell.
 	policy := execpolicy.HostPolicy{CPUTimeSeconds: 1 << 62}
 	argv := policy.Limited([]string{"sh", "-c", "echo ran"})
 	out, err := exec.Command("sh", append([]string{"-c", `ulimit -t 5 && exec setpriv --bounding-set=-sys_resource --inh-caps=-sys_resource "$@"`, "sh"}, argv...)...).Output()
@@ -172,7 +177,8 @@ func TestHostLimitThatCannotBeSetFailsTheCommand(t *testing.T) {
 	assert.Equal(t, string(out), "")
 }
 
-// What is in the group ends with the session; what has left it is not touched, as nothing else of the user is.
+// What is in the group ends with the session; what has left it is not touched, as nothing
+// else of the user is.
 func TestHostSignalsItsGroupAndNothingElse(t *testing.T) {
 	enginetest.Check(t)
 	canary(t)
@@ -254,7 +260,8 @@ func (r recorded) Write(p []byte) (int, error) {
 	return r.WriteCloser.Write(p)
 }
 
-// The text that is sent where the library made no namespace can signal nothing but its own group: the only operand is 0.
+// The text that is sent where the library made no namespace can signal nothing but its
+// own group: the only operand is 0.
 func TestHostSupervisorHoldsNoKillButOfItsGroup(t *testing.T) {
 	enginetest.Check(t)
 	r := &recorder{Policy: execpolicy.HostPolicy{Limits: hostLimits}}
@@ -284,7 +291,8 @@ func (r *recorder) signalsItsGroupOnly(t *testing.T) {
 	}
 }
 
-// A container that was allowed the host's process namespace is no better than the host: nothing of the host's is signalled from inside.
+// A container that was allowed the host's process namespace is no better than the host:
+// nothing of the host's is signalled from inside.
 func TestContainerInTheHostsNamespaceSignalsItsGroupOnly(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		canary(t)

@@ -26,8 +26,8 @@ func TestSettingsOfTheImage(t *testing.T) {
 	})
 }
 
-// The engine's exec is a way into a session's container that goes past the session, but not past
-// the container's limits.
+// The engine's exec is a way into a session's container that goes past the session, but
+// not past the container's limits.
 func TestExecOfTheEngine(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		spec := p.spec()

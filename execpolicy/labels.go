@@ -15,28 +15,34 @@ import (
 
 const labelPrefix = "cofferdam."
 
-// The labels of every container say who started it and when, so that what is left of a program that is gone can be told from what a
-// living one uses. Each container has all of them: one that it had not could come from its image, which may have been made of another
-// container of ours.
+// The labels of every container say who started it and when, so that what is left of a
+// program that is gone can be told from what a living one uses. Each container has all of
+// them: one that it had not could come from its image, which may have been made of
+// another container of ours.
 const (
-	// labelName is the container's name. A container that has another has its labels from its image.
+	// labelName is the container's name. A container that has another has its labels from
+	// its image.
 	labelName = labelPrefix + "name"
 	labelHost = labelPrefix + "host"
 	labelBoot = labelPrefix + "boot"
 	// labelPIDNS is the process namespace that gives labelPID its meaning.
 	labelPIDNS = labelPrefix + "pidns"
 	labelPID   = labelPrefix + "pid"
-	// labelTimeNS is the time namespace that gives labelPIDStart its meaning; empty before Linux 5.6, which has none.
+	// labelTimeNS is the time namespace that gives labelPIDStart its meaning; empty
+	// before Linux 5.6, which has none.
 	labelTimeNS = labelPrefix + "timens"
-	// labelPIDStart is when the program started, in the kernel's ticks since the boot: a number that is used again has another.
+	// labelPIDStart is when the program started, in the kernel's ticks since the boot: a
+	// number that is used again has another.
 	labelPIDStart = labelPrefix + "pid-start"
 	labelCreated  = labelPrefix + "created" // seconds since 1970
-	// labelExpires is when nobody can be using the container any more, in seconds since 1970, or "never".
+	// labelExpires is when nobody can be using the container any more, in seconds since
+	// 1970, or "never".
 	labelExpires = labelPrefix + "expires"
 	// labelKeep is "true" if the container is to be kept when it has ended, else "false".
 	labelKeep = labelPrefix + "keep"
-	// labelSeccomp has a hash of a caller's SeccompProfile, of which the command line tells nothing. Containers without one lack it. It
-	// tells one filter from another, and proves nothing: SHA-256 would add 150 KB to a program.
+	// labelSeccomp has a hash of a caller's SeccompProfile, of which the command line
+	// tells nothing. Containers without one lack it. It tells one filter from another,
+	// and proves nothing: SHA-256 would add 150 KB to a program.
 	labelSeccomp = labelPrefix + "seccomp"
 )
 
@@ -96,7 +102,8 @@ func namespace(kind string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(link, kind+":["), "]")
 }
 
-// statField returns a field of a /proc/PID/stat from the third on, or nothing. The second may hold spaces and parentheses.
+// statField returns a field of a /proc/PID/stat from the third on, or nothing. The second
+// may hold spaces and parentheses.
 func statField(stat string, n int) string {
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(fields) < n-2 {

@@ -17,7 +17,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
-// refused starts what must be refused before anything is started, by an engine that isn't there.
+// refused starts what must be refused before anything is started, by an engine that isn't
+// there.
 func refused(t *testing.T, policy execpolicy.DockerPolicy, spec execpolicy.Spec, want ...string) {
 	t.Helper()
 	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})

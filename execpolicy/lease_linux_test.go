@@ -9,7 +9,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Nobody can take a lease on what process 1 opens, which would hold it up for most of a minute.
+// Nobody can take a lease on what process 1 opens, which would hold it up for most of a
+// minute.
 func TestLeaseOnTheWorkersScript(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		s := open(t, p.policy(), p.spec())

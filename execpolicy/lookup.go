@@ -12,8 +12,9 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 )
 
-// giveTmpfs gives the directories in memory to the container's user. Where the image has a directory
-// of that name, runc before 1.1.8 gives a tmpfs its mode, in which most users can't write.
+// giveTmpfs gives the directories in memory to the container's user. Where the image has
+// a directory of that name, runc before 1.1.8 gives a tmpfs its mode, in which most users
+// can't write.
 func (p *DockerPolicy) giveTmpfs(e *dockercli.Engine, o *dockercli.RunOptions) {
 	if p.extra(e, "user") {
 		return // whoever that is
@@ -35,8 +36,8 @@ func (p *DockerPolicy) giveTmpfs(e *dockercli.Engine, o *dockercli.RunOptions) {
 	}
 }
 
-// accounts are those of users with names, as images have them. The first of them to be needed starts
-// a container, which takes as long as a session's.
+// accounts are those of users with names, as images have them. The first of them to be
+// needed starts a container, which takes as long as a session's.
 var accounts = accountBook{byKey: map[string]account{}, turn: make(chan struct{}, 1)}
 
 type accountBook struct {
@@ -63,14 +64,15 @@ func (p *DockerPolicy) accountKey(e *dockercli.Engine) string {
 	return fmt.Sprintf("%q", []any{e.Path, e.Global, e.Env, p.image(), p.User})
 }
 
-// printAccount prints the numbers of the user that it runs as, with builtins of the shell only.
+// printAccount prints the numbers of the user that it runs as, with builtins of the shell
+// only.
 const printAccount = `while read -r k v rest; do case $k in Uid: | Gid:) echo "$k$v" ;; esac; done </proc/self/status`
 
 // maxAccount bounds what printAccount prints.
 const maxAccount = 1 << 10
 
-// looksUp reports whether the numbers of the policy's user have to be looked up in the image, because
-// the engine does not give a tmpfs to a user by name.
+// looksUp reports whether the numbers of the policy's user have to be looked up in the
+// image, because the engine does not give a tmpfs to a user by name.
 func (p *DockerPolicy) looksUp(e *dockercli.Engine) bool {
 	if p.User == "" || p.compat || e.Kind != dockercli.Docker || e.PodmanService || p.extra(e, "user") {
 		return false
@@ -82,9 +84,10 @@ func (p *DockerPolicy) looksUp(e *dockercli.Engine) bool {
 	return !ok
 }
 
-// lookUp learns the numbers of the policy's user from a container of the same image, hardened as those
-// of the zero policy are, and returns when that is gone. If the container does not run, the numbers
-// stay unknown: why it does not run is for the container to say that the caller asked for.
+// lookUp learns the numbers of the policy's user from a container of the same image,
+// hardened as those of the zero policy are, and returns when that is gone. If the
+// container does not run, the numbers stay unknown: why it does not run is for the
+// container to say that the caller asked for.
 func (p *DockerPolicy) lookUp(ctx context.Context, e *dockercli.Engine, spec Spec) (err error) {
 	defer func() {
 		if err != nil {

@@ -15,7 +15,8 @@ const (
 	// guarded are paths of a host that give it away, or its engine, which is as much.
 	guarded = "/proc /sys /dev /etc /boot /var/lib/docker /var/lib/containers /var/lib/containerd " +
 		"/run/docker.sock /run/docker /run/podman /run/containerd /run/crio /run/dbus /run/systemd /run/user"
-	// credentials are what a home directory has of them, and the stores of engines without root's rights.
+	// credentials are what a home directory has of them, and the stores of engines
+	// without root's rights.
 	credentials = "/.ssh /.aws /.azure /.gnupg /.docker /.kube /.config /.netrc /.git-credentials /.npmrc /.pypirc /.pgpass /.my.cnf " +
 		"/.password-store /.vault-token /.terraform.d /.mozilla /.local/share/containers /.local/share/docker /.local/share/keyrings " +
 		"/Library/Keychains"
@@ -24,7 +25,8 @@ const (
 // homeDirs are the directories of home directories.
 var homeDirs = "/home /Users"
 
-// guardMount returns what to mount for a source: where its links lead, if the engine is here.
+// guardMount returns what to mount for a source: where its links lead, if the engine is
+// here.
 func (p *DockerPolicy) guardMount(e *dockercli.Engine, what, source string) (string, error) {
 	leads, err := follow(e, source)
 	g := mountGuard{engine: e}
@@ -80,9 +82,11 @@ func (p *DockerPolicy) guardMount(e *dockercli.Engine, what, source string) (str
 	return leads, fmt.Errorf("%s %q would show %s; add %q to AllowUnsafeMounts if you mean it", what, source, g.found, leads)
 }
 
-// CheckWorkspace returns why a directory of this machine is not to be shown to a session, whether mounted or copied, or nil. Its error
-// wraps [ErrInvalid]: the directory can't be used, or it is one that Mounts says is refused and AllowUnsafeMounts does not name. An empty
-// name is no directory, and so is fine. Whoever copies a directory of their own accord asks here first; Spawn asks for itself.
+// CheckWorkspace returns why a directory of this machine is not to be shown to a session,
+// whether mounted or copied, or nil. Its error wraps [ErrInvalid]: the directory can't be
+// used, or it is one that Mounts says is refused and AllowUnsafeMounts does not name. An
+// empty name is no directory, and so is fine. Whoever copies a directory of their own
+// accord asks here first; Spawn asks for itself.
 func (p DockerPolicy) CheckWorkspace(dir string) error {
 	path, _, err := workspace(dir)
 	if path != "" {
@@ -99,10 +103,12 @@ func (p DockerPolicy) CheckWorkspace(dir string) error {
 	return nil
 }
 
-// SavesWorkspace reports whether what a session makes of a copied workspace may be saved: not with WorkspaceReadOnly.
+// SavesWorkspace reports whether what a session makes of a copied workspace may be saved:
+// not with WorkspaceReadOnly.
 func (p DockerPolicy) SavesWorkspace() bool { return !p.WorkspaceReadOnly }
 
-// A mountGuard finds what would be shown of the host, wholly or in part, that is not for containers.
+// A mountGuard finds what would be shown of the host, wholly or in part, that is not for
+// containers.
 type mountGuard struct {
 	engine *dockercli.Engine
 	at     []spot // the source under each of its names, and all above it
@@ -119,7 +125,8 @@ func (g *mountGuard) protect(begin string, names []string) {
 	}
 }
 
-// home looks for a home directory, which the source may be inside, but for the credentials there.
+// home looks for a home directory, which the source may be inside, but for the
+// credentials there.
 func (g *mountGuard) home(name string) {
 	holds, inside := g.meets(name)
 	if holds {
@@ -129,7 +136,8 @@ func (g *mountGuard) home(name string) {
 	}
 }
 
-// meets reports whether the source is or holds a path, and whether it is that or inside it.
+// meets reports whether the source is or holds a path, and whether it is that or inside
+// it.
 func (g *mountGuard) meets(name string) (holds, inside bool) {
 	if name == "" {
 		return false, false // and not the working directory, which an empty name would lead to
@@ -173,7 +181,8 @@ func upwards(e *dockercli.Engine, name string, all []spot) []spot {
 // is reports whether both are the same file, under whatever names.
 func (s spot) is(t spot) bool { return plain(s.name) == plain(t.name) || os.SameFile(s.info, t.info) }
 
-// follow returns where the links in a path lead, if it is one of this machine. What is not there is the engine's to refuse.
+// follow returns where the links in a path lead, if it is one of this machine. What is
+// not there is the engine's to refuse.
 func follow(e *dockercli.Engine, name string) (string, error) {
 	if e.Remote {
 		return name, nil
@@ -197,7 +206,8 @@ func follow(e *dockercli.Engine, name string) (string, error) {
 	return name, err
 }
 
-// plain returns an absolute path as the lists above have it, with slashes and without a drive.
+// plain returns an absolute path as the lists above have it, with slashes and without a
+// drive.
 func plain(name string) string {
 	name = filepath.Clean(name)
 	name = filepath.ToSlash(name[len(filepath.VolumeName(name)):])

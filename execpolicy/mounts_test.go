@@ -16,7 +16,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 )
 
-// mounted returns the source that a policy's engine would be told to mount, or why there is none.
+// mounted returns the source that a policy's engine would be told to mount, or why there
+// is none.
 func (p DockerPolicy) mounted(e *dockercli.Engine, source string) (string, error) {
 	p.Mounts = []dockercli.Mount{{Source: source, Target: "/data"}}
 	argv, err := p.argv(e, Spec{}, "cofferdam-name")
@@ -94,7 +95,8 @@ func TestNoMountOfWhatGivesTheHostAway(t *testing.T) {
 	}
 }
 
-// Where nothing is known of a home or of a socket, that is not the working directory, and what was found stays found.
+// Where nothing is known of a home or of a socket, that is not the working directory, and
+// what was found stays found.
 func TestMountsAreJudgedWithoutAHomeOrASocket(t *testing.T) {
 	t.Setenv("HOME", "")
 	t.Setenv("XDG_RUNTIME_DIR", "")
@@ -177,7 +179,8 @@ func TestMountsAreWhereLinksLead(t *testing.T) {
 	// ".." means what is above where a link leads, as it does to the kernel.
 	mounts(t, p, e, in("people")+"/me/out/..", in("work"))
 
-	// The same goes for a workspace. What is mounted is what was looked at, but for LangChain's words.
+	// The same goes for a workspace. What is mounted is what was looked at, but for
+	// LangChain's words.
 	workspace := func(p DockerPolicy, dir, word string) {
 		t.Helper()
 		if !p.compat {
@@ -277,7 +280,8 @@ func TestMountsByDrive(t *testing.T) {
 	assert.ErrorContains(t, err, "B:")
 }
 
-// A link that was planted where a mount is to come from leads to the engine's socket, or to another where the engine has none.
+// A link that was planted where a mount is to come from leads to the engine's socket, or
+// to another where the engine has none.
 func TestPlantedLinkToASocketIsNotMounted(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		if e.Remote {

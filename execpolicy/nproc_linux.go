@@ -7,7 +7,8 @@ import (
 	"syscall"
 )
 
-// maxProcesses returns how many processes of one user podman may allow: it lowers its own limit to the number of process ids there are.
+// maxProcesses returns how many processes of one user podman may allow: it lowers its own
+// limit to the number of process ids there are.
 func maxProcesses() uint64 {
 	const rlimitNproc = 6 // which package syscall does not name
 	var l syscall.Rlimit

@@ -24,7 +24,8 @@ type end struct {
 
 func (e end) killed() bool { return e.lost || e.status < 0 || e.status == 137 }
 
-// precedence is the table of the package's documentation: the first row that fits is the outcome.
+// precedence is the table of the package's documentation: the first row that fits is the
+// outcome.
 var precedence = []struct {
 	outcome        execpolicy.Outcome
 	name           string
@@ -136,7 +137,8 @@ func TestEvidenceUnderAFlood(t *testing.T) {
 		s := open(t, p.policy(), p.spec())
 		s.ok("yes & one=$!; yes >&2 & two=$!")
 		for range 5 {
-			// A shell that did not answer in time on a busy machine is lost, and with it the names of the jobs.
+			// A shell that did not answer in time on a busy machine is lost, and with it
+			// the names of the jobs.
 			r := s.until(func(r *execpolicy.Result) bool { return !r.StateLost }, func() {
 				if s.script("[ \"$one\" ]").ExitCode != 0 {
 					assert.NilError(t, s.Restart(t.Context()))
@@ -151,7 +153,8 @@ func TestEvidenceUnderAFlood(t *testing.T) {
 	})
 }
 
-// living opens a session that lives so long. The error is nil or ErrExpired: its start was part of that.
+// living opens a session that lives so long. The error is nil or ErrExpired: its start
+// was part of that.
 func (p place) living(t *testing.T, lifetime time.Duration, spec execpolicy.Spec) (session, error) {
 	t.Helper()
 	policy := p.policy()
@@ -165,7 +168,8 @@ func (p place) living(t *testing.T, lifetime time.Duration, spec execpolicy.Spec
 	return session{s, t}, nil
 }
 
-// A container that has gone leaves the evidence of that, and a session that has is told from one whose container was taken away.
+// A container that has gone leaves the evidence of that, and a session that has is told
+// from one whose container was taken away.
 func TestEvidenceOfTheContainersEnd(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		t.Run("closed", func(t *testing.T) {
@@ -242,7 +246,8 @@ func TestEvidenceOfTheContainersEnd(t *testing.T) {
 			policy := p.policy()
 			policy.TerminationTimeout = 20 * time.Second
 			s := open(t, policy, p.spec())
-			// Nobody reads for process 1, and so it does not see the end: the engine has stopped it.
+			// Nobody reads for process 1, and so it does not see the end: the engine has
+			// stopped it.
 			p.cli(t, "pause", s.Name())
 			r, err := s.Run(t.Context(), execpolicy.Command{Script: "sleep 4814", Timeout: short})
 			assert.NilError(t, err)
@@ -253,24 +258,27 @@ func TestEvidenceOfTheContainersEnd(t *testing.T) {
 	})
 }
 
-// What the kernel kills for memory is told from what kills itself, as far as the kernel tells.
+// What the kernel kills for memory is told from what kills itself, as far as the kernel
+// tells.
 func TestEvidenceOfMemory(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		policy := p.policy()
 		policy.MemoryBytes = 64 << 20
 		policy.CommandTimeout = time.Minute
 		s := open(t, policy, p.spec())
-		// What runs from memory can't be dropped and read again: near the limit the kernel could do nothing else for minutes, where the
-		// root is a FUSE file system.
+		// What runs from memory can't be dropped and read again: near the limit the
+		// kernel could do nothing else for minutes, where the root is a FUSE file system.
 		s.ok("cp $(command -v busybox) /tmp")
 		const eat = "/tmp/busybox head -c 90000000 /dev/zero | /tmp/busybox tail -c 80000000 >/dev/null"
-		// The kernel chooses whom it is told to choose first. The command lives on: a part of it is gone.
+		// The kernel chooses whom it is told to choose first. The command lives on: a
+		// part of it is gone.
 		r := s.run(execpolicy.Command{Script: "(echo 1000 >/proc/self/oom_score_adj; " + eat + ") 2>/dev/null; exec 2>/dev/null; echo lives; (exit 3)"})
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeExited, "%+v", r)
 		assert.Equal(t, r.ExitCode, 3)
 		assert.Equal(t, string(r.Stdout), "lives\n")
 		assert.Assert(t, r.OOMBefore == 0 && r.OOMAfter > 0, "%+v", r)
-		// Now the counter is not zero, and another one that kills itself is still told from that.
+		// Now the counter is not zero, and another one that kills itself is still told
+		// from that.
 		before := r.OOMAfter
 		r = s.run(execpolicy.Command{Script: "sh -c 'kill -9 $$'"})
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)

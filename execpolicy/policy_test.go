@@ -18,7 +18,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 )
 
-// A callersPolicy is one as others write it, which has nothing but what the package exports: it runs what it is given on this machine.
+// A callersPolicy is one as others write it, which has nothing but what the package
+// exports: it runs what it is given on this machine.
 type callersPolicy struct {
 	scratch  string
 	argv     []string // in place of the session's, if there is any
@@ -91,7 +92,8 @@ func TestPolicyOfTheCallersOwn(t *testing.T) {
 	assert.Assert(t, int(p.killed.Load()) >= p.spawned, "%d are killed of %d", p.killed.Load(), p.spawned)
 }
 
-// What a policy knows of a start that failed is in the error, and what the program said if it knows nothing.
+// What a policy knows of a start that failed is in the error, and what the program said
+// if it knows nothing.
 func TestPolicyOfTheCallersOwnThatFails(t *testing.T) {
 	enginetest.Check(t)
 	full := errors.New("the machine is full")

@@ -22,7 +22,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
-// allOnce sees that an error is one of ErrInvalid, says so once, and names each problem once.
+// allOnce sees that an error is one of ErrInvalid, says so once, and names each problem
+// once.
 func allOnce(t *testing.T, err error, want ...string) {
 	t.Helper()
 	assert.ErrorIs(t, err, execpolicy.ErrInvalid)

@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// A queue writes operations to a supervisor. What is urgent overtakes what waits, but never splits an operation.
+// A queue writes operations to a supervisor. What is urgent overtakes what waits, but
+// never splits an operation.
 type queue struct {
 	mu      sync.Mutex
 	changed sync.Cond
@@ -27,7 +28,8 @@ type item struct {
 	told  bool // the unit marks its own begin
 }
 
-// maxWrite is how much is written at a time, so that what is urgent waits for no more than that.
+// maxWrite is how much is written at a time, so that what is urgent waits for no more
+// than that.
 const maxWrite = 4 << 10
 
 func newQueue(w io.Writer) *queue {
@@ -44,7 +46,8 @@ func (q *queue) send(items ...item) {
 	q.start()
 }
 
-// start writes what is short at once, which saves the time it takes to wake the loop, and leaves the rest to that.
+// start writes what is short at once, which saves the time it takes to wake the loop, and
+// leaves the rest to that.
 func (q *queue) start() {
 	for !q.sending && !q.closed && len(q.rest) == 0 && len(q.urgent) == 0 && len(q.waiting) > 0 && len(q.waiting[0].data) <= maxWrite {
 		data, n := q.waiting[0].data, 1
@@ -71,7 +74,8 @@ func (q *queue) sendUrgent(op string) {
 	q.changed.Broadcast()
 }
 
-// withdraw takes back what waits and reports whether there was any: then the last operation was not sent.
+// withdraw takes back what waits and reports whether there was any: then the last
+// operation was not sent.
 func (q *queue) withdraw() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-// writeNow returns a function that writes as much to w as w takes without waiting, which is nothing if that can't be known.
+// writeNow returns a function that writes as much to w as w takes without waiting, which
+// is nothing if that can't be known.
 func writeNow(w io.Writer) func([]byte) int {
 	f, ok := w.(*os.File)
 	if !ok {

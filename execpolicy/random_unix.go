@@ -8,15 +8,16 @@ import (
 	"sync"
 )
 
-// drawn is what was read of the system's randomness and not used: to open its source takes a tenth of the time of a short command.
+// drawn is what was read of the system's randomness and not used: to open its source
+// takes a tenth of the time of a short command.
 var drawn struct {
 	sync.Mutex
 	all  [512]byte
 	left []byte
 }
 
-// random fills b, which must be shorter than what is drawn at a time. Package crypto/rand would add 160 KB to a binary. Like it, this
-// does not go on without randomness.
+// random fills b, which must be shorter than what is drawn at a time. Package crypto/rand
+// would add 160 KB to a binary. Like it, this does not go on without randomness.
 func random(b []byte) {
 	drawn.Lock()
 	defer drawn.Unlock()

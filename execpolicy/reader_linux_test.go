@@ -80,13 +80,15 @@ func (w raw) inside(script string) string {
 	return string(out)
 }
 
-// readers lists the processes that wait for raw bytes: the children of process 1 that are not stopped.
+// readers lists the processes that wait for raw bytes: the children of process 1 that are
+// not stopped.
 const readers = `for p in /proc/[0-9]*; do
 	{ read -r pid name state parent rest <$p/stat; } 2>/dev/null || continue
 	[ "$parent $state" = "1 S" ] || continue
 `
 
-// While raw bytes go in, process 1 waits for what reads them. Nobody inside may hold that up, nor get hold of its stdin that way.
+// While raw bytes go in, process 1 waits for what reads them. Nobody inside may hold that
+// up, nor get hold of its stdin that way.
 func TestReaderOfATransfer(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		for _, shell := range []string{"busybox", "dash", "bash"} {
@@ -121,9 +123,9 @@ func TestReaderOfATransfer(t *testing.T) {
 	})
 }
 
-// Where no process can be made for another shell, process 1 says so, by its end, and does not
-// try for long: it would miss the end of its stdin meanwhile. Bash tries for a quarter of a
-// minute by itself.
+// Where no process can be made for another shell, process 1 says so, by its end, and does
+// not try for long: it would miss the end of its stdin meanwhile. Bash tries for a
+// quarter of a minute by itself.
 func TestNoProcessForAnotherShell(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		for _, shell := range []string{"busybox", "dash", "bash"} {

@@ -5,8 +5,9 @@ import (
 	"sync"
 )
 
-// A relay stands between a stream and a caller's writer, which may be slow or stuck: it holds a bounded part of what came, makes the
-// stream wait for more than that, and can be left behind.
+// A relay stands between a stream and a caller's writer, which may be slow or stuck: it
+// holds a bounded part of what came, makes the stream wait for more than that, and can be
+// left behind.
 type relay struct {
 	mu      sync.Mutex
 	changed sync.Cond
@@ -52,7 +53,8 @@ func (r *relay) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// free makes the stream wait for the writer no more: its end has to be seen. What the relay holds still goes to the writer.
+// free makes the stream wait for the writer no more: its end has to be seen. What the
+// relay holds still goes to the writer.
 func (r *relay) free() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,14 +62,16 @@ func (r *relay) free() {
 	r.changed.Broadcast()
 }
 
-// rest makes the relay take what comes now whole: what a filter holds is bounded, and nobody is to wait for the writer to take it.
+// rest makes the relay take what comes now whole: what a filter holds is bounded, and
+// nobody is to wait for the writer to take it.
 func (r *relay) rest() {
 	r.mu.Lock()
 	r.last = true
 	r.mu.Unlock()
 }
 
-// finish waits until the writer has taken everything, and returns its error. At the deadline the writer is given up.
+// finish waits until the writer has taken everything, and returns its error. At the
+// deadline the writer is given up.
 func (r *relay) finish(deadline <-chan struct{}) error {
 	r.mu.Lock()
 	r.ended = true

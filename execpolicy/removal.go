@@ -11,24 +11,30 @@ import (
 )
 
 const (
-	// After helpAfter a removal that hangs is helped: code that spins at a priority above its process 1 can hold it up for minutes.
+	// After helpAfter a removal that hangs is helped: code that spins at a priority above
+	// its process 1 can hold it up for minutes.
 	helpAfter = time.Second
-	// lookAgain is the pause between two looks. A container may come into being after one that has found none.
+	// lookAgain is the pause between two looks. A container may come into being after one
+	// that has found none.
 	lookAgain = 200 * time.Millisecond
 	// endPoll is the pause between two looks at a process.
 	endPoll = 20 * time.Millisecond
-	// createGrace is for an engine under load to make the container of a client that has gone.
+	// createGrace is for an engine under load to make the container of a client that has
+	// gone.
 	createGrace = 3 * time.Second
-	// clientGrace is for a client to see that its container is gone, and for one that does not to be ended.
+	// clientGrace is for a client to see that its container is gone, and for one that
+	// does not to be ended.
 	clientGrace = time.Second
-	// downGrace is how long an engine that is not there is waited for by those who want an answer.
+	// downGrace is how long an engine that is not there is waited for by those who want
+	// an answer.
 	downGrace = 2 * time.Second
 )
 
 var (
 	// errThere says that the engine has the container.
 	errThere = errors.New("it is there")
-	// errMayCome says that there is no container, and that the engine may have been asked for it by a client that was cut off.
+	// errMayCome says that there is no container, and that the engine may have been asked
+	// for it by a client that was cut off.
 	errMayCome = errors.New("it could still come into being")
 	// errLives says that process 1 was seen.
 	errLives = errors.New("its processes live on")
@@ -36,7 +42,8 @@ var (
 	errNotInside = errors.New("nothing is killed from inside")
 )
 
-// force removes the container, and again, until it is seen to be gone and the client, which could still create it, has ended.
+// force removes the container, and again, until it is seen to be gone and the client,
+// which could still create it, has ended.
 func (c *container) force(ctx context.Context) error {
 	// A client that hangs has half a second to end when its time is over.
 	left := remaining(ctx)
@@ -87,16 +94,19 @@ func (c *container) force(ctx context.Context) error {
 // An observation is what one look at a container and at its client shows.
 type observation struct {
 	asked, told time.Time // when the engine was asked, and when it had answered
-	// err is the engine's answer. It is nil if there is no such container, or one that has ended and is to be kept; it wraps errThere if
-	// there is one.
+	// err is the engine's answer. It is nil if there is no such container, or one that
+	// has ended and is to be kept; it wraps errThere if there is one.
 	err   error
 	first evidence
-	// began says that the command inside was heard: the engine has nothing to create any more.
+	// began says that the command inside was heard: the engine has nothing to create any
+	// more.
 	began bool
-	// over says that the client had ended before the engine was asked: it has asked for nothing since.
+	// over says that the client had ended before the engine was asked: it has asked for
+	// nothing since.
 	over bool
-	// cut is when it was first seen that a signal had ended the client before the command was heard: the engine, which may have been asked
-	// for the container, goes on without it. The zero time means that this is not so.
+	// cut is when it was first seen that a signal had ended the client before the command
+	// was heard: the engine, which may have been asked for the container, goes on without
+	// it. The zero time means that this is not so.
 	cut time.Time
 	// unreached says that the client could not connect to the engine.
 	unreached bool
@@ -139,9 +149,11 @@ type removal struct {
 	there bool      // it was
 	down  time.Time // since when the engine refuses to be asked
 	none  time.Time // since when there is nothing, by the engine's answers
-	// hung says that the engine did not answer, or answered late: what it was asked for before may come after its answer.
+	// hung says that the engine did not answer, or answered late: what it was asked for
+	// before may come after its answer.
 	hung bool
-	// clear says that there is nothing, that the client has ended and that the engine answers.
+	// clear says that there is nothing, that the client has ended and that the engine
+	// answers.
 	clear bool
 }
 
@@ -156,7 +168,8 @@ const (
 	stepGiveUp             // the engine is not there
 )
 
-// next returns what is to be done after an observation. It depends on nothing but the observations so far.
+// next returns what is to be done after an observation. It depends on nothing but the
+// observations so far.
 func (r *removal) next(o observation) step {
 	down := errors.Is(o.err, dockercli.ErrEngineDown)
 	if !down {
@@ -195,7 +208,8 @@ func (r *removal) next(o observation) step {
 func (c *container) help(ctx context.Context, inside func() <-chan struct{}) *time.Timer {
 	return time.AfterFunc(helpAfter, func() {
 		if c.client != nil && c.answered.Load() {
-			// The client has nothing to create any more, and one that stands still may hold a lock that podman needs for the removal.
+			// The client has nothing to create any more, and one that stands still may
+			// hold a lock that podman needs for the removal.
 			c.client.Stop(ctx, clientGrace/4)
 		}
 		inside()
@@ -204,7 +218,8 @@ func (c *container) help(ctx context.Context, inside func() <-chan struct{}) *ti
 
 // end ends what runs in the container, and removes it, or leaves it if it is to be kept.
 func (c *container) end(ctx context.Context, inside func() <-chan struct{}) error {
-	// Podman gives up its record of what it can't end, and then nothing can be sent in any more.
+	// Podman gives up its record of what it can't end, and then nothing can be sent in
+	// any more.
 	if c.ownPIDs && c.answered.Load() {
 		if err := c.awaitEnd(ctx, inside()); err != nil {
 			return err
@@ -220,8 +235,8 @@ func (c *container) end(ctx context.Context, inside func() <-chan struct{}) erro
 	return err
 }
 
-// killInside kills all that runs in the container, from inside, again and again, until it has ended or ctx ends. The channel that it
-// returns is closed after the first time.
+// killInside kills all that runs in the container, from inside, again and again, until it
+// has ended or ctx ends. The channel that it returns is closed after the first time.
 func (c *container) killInside(ctx context.Context) (tried <-chan struct{}) {
 	first := make(chan struct{})
 	go func() {
@@ -254,7 +269,8 @@ func (c *container) killInside(ctx context.Context) (tried <-chan struct{}) {
 				return
 			case lives:
 				if err == nil {
-					// It alone is left. Podman takes no command for a container any more whose process 1 takes long to obey this.
+					// It alone is left. Podman takes no command for a container any more
+					// whose process 1 takes long to obey this.
 					c.engine.Kill(ctx, c.name, "KILL")
 				}
 			}
@@ -263,9 +279,10 @@ func (c *container) killInside(ctx context.Context) (tried <-chan struct{}) {
 	return first
 }
 
-// killAll kills once all that runs in the container, if it is proven that this is not all that runs on the host: a caller, or podman's
-// configuration, can give a container the host's process namespace. Podman's service keeps a process for five minutes for each command
-// that was run so, so there nothing is.
+// killAll kills once all that runs in the container, if it is proven that this is not all
+// that runs on the host: a caller, or podman's configuration, can give a container the
+// host's process namespace. Podman's service keeps a process for five minutes for each
+// command that was run so, so there nothing is.
 func (c *container) killAll(ctx context.Context) error {
 	if !c.ownPIDs || c.engine.PodmanService {
 		return errNotInside
@@ -284,12 +301,13 @@ func (c *container) killAll(ctx context.Context) error {
 	return err
 }
 
-// mostFailures is how many commands in a row may fail inside before the container is removed
-// without them: nothing can be run in one that is paused, or has no process to spare.
+// mostFailures is how many commands in a row may fail inside before the container is
+// removed without them: nothing can be run in one that is paused, or has no process to
+// spare.
 const mostFailures = 3
 
-// awaitEnd waits a while for process 1 to end, or if that can't be seen, for all else to be killed once. It returns an error if process 1
-// lives, unless commands fail inside.
+// awaitEnd waits a while for process 1 to end, or if that can't be seen, for all else to
+// be killed once. It returns an error if process 1 lives, unless commands fail inside.
 func (c *container) awaitEnd(ctx context.Context, tried <-chan struct{}) error {
 	over := time.After(helpAfter)
 	poll := time.NewTicker(endPoll)
@@ -319,7 +337,8 @@ func (c *container) awaitEnd(ctx context.Context, tried <-chan struct{}) error {
 	}
 }
 
-// gone returns nil if the engine says that there is no such container, or that it has ended and it is to be kept.
+// gone returns nil if the engine says that there is no such container, or that it has
+// ended and it is to be kept.
 func (c *container) gone(ctx context.Context) error {
 	state, err := c.engine.Inspect(ctx, c.name)
 	switch {

@@ -13,43 +13,47 @@ import (
 
 // What a rendered result may have of, if its options don't say.
 const (
-	// DefaultRenderBytes is the default of [RenderOptions.MaxBytes]: about 4,000 tokens of English.
+	// DefaultRenderBytes is the default of [RenderOptions.MaxBytes]: about 4,000 tokens
+	// of English.
 	DefaultRenderBytes = 16 << 10
 	// DefaultRenderLines is the default of [RenderOptions.MaxLines].
 	DefaultRenderLines = 400
 )
 
-// RenderOptions say how [Result.Render] makes a text of a result. The zero value is for a model.
+// RenderOptions say how [Result.Render] makes a text of a result. The zero value is for a
+// model.
 type RenderOptions struct {
-	// MaxBytes is the most bytes that the text may have. If zero, it is [DefaultRenderBytes]; if
-	// negative, the text may have any number.
+	// MaxBytes is the most bytes that the text may have. If zero, it is
+	// [DefaultRenderBytes]; if negative, the text may have any number.
 	MaxBytes int
-	// MaxLines is the most lines that the text may have. If zero, it is [DefaultRenderLines]; if
-	// negative, the text may have any number.
+	// MaxLines is the most lines that the text may have. If zero, it is
+	// [DefaultRenderLines]; if negative, the text may have any number.
 	MaxLines int
-	// KeepEscapes keeps what a terminal would act on. If false, Render takes escape sequences and
-	// control characters out, all but newlines and tabs, and shows the last state of a line that
-	// carriage returns begin anew, as progress bars do.
+	// KeepEscapes keeps what a terminal would act on. If false, Render takes escape
+	// sequences and control characters out, all but newlines and tabs, and shows the last
+	// state of a line that carriage returns begin anew, as progress bars do.
 	KeepEscapes bool
 }
 
-// Render returns the result as a text for a model, or for a person: what the command printed,
-// whatever its outcome, and then how it ended.
+// Render returns the result as a text for a model, or for a person: what the command
+// printed, whatever its outcome, and then how it ended.
 //
-// The text begins with stdout. Then comes stderr, below a line "[stderr]", if there is any. Of a stream
-// that is too long for what the options allow, Render shows the head and the tail, and between them a
-// line like "... 123 bytes (4 lines) dropped ...". That line counts all that is not shown: what Render
-// leaves out, without what it has taken out of the lines, and what the session did not keep because of
-// [Limits.MaxOutputBytes]. Where both streams are too long, each has half of the room.
+// The text begins with stdout. Then comes stderr, below a line "[stderr]", if there is
+// any. Of a stream that is too long for what the options allow, Render shows the head and
+// the tail, and between them a line like "... 123 bytes (4 lines) dropped ...". That line
+// counts all that is not shown: what Render leaves out, without what it has taken out of
+// the lines, and what the session did not keep because of [Limits.MaxOutputBytes]. Where
+// both streams are too long, each has half of the room.
 //
-// A last paragraph says how the command ended, unless its outcome is OutcomeExited with the exit code 0. It
-// also says if the session's shell was replaced, if [Spec.Filter] has blocked the output, and how much
-// of the output of background jobs was dropped. Of a command that printed nothing, and of which
-// there is nothing to be said, the text is "<no output>".
+// A last paragraph says how the command ended, unless its outcome is OutcomeExited with
+// the exit code 0. It also says if the session's shell was replaced, if [Spec.Filter] has
+// blocked the output, and how much of the output of background jobs was dropped. Of a
+// command that printed nothing, and of which there is nothing to be said, the text is
+// "<no output>".
 //
-// The text is valid UTF-8, and no rune is cut. The options bound all of it, with the last paragraph;
-// where there is no room for more, that is all there is. Unlike [Result.Text], Render may change from
-// one version to the next.
+// The text is valid UTF-8, and no rune is cut. The options bound all of it, with the last
+// paragraph; where there is no room for more, that is all there is. Unlike [Result.Text],
+// Render may change from one version to the next.
 func (r *Result) Render(o RenderOptions) string {
 	limit, lines := renderBound(o.MaxBytes, DefaultRenderBytes), renderBound(o.MaxLines, DefaultRenderLines)
 	end := o.plain(r.ending())
@@ -159,7 +163,8 @@ func clampText(text string, limit, lines int) string {
 	return text[:end]
 }
 
-// ending says how the command ended and what was lost, in lines without a newline at the end.
+// ending says how the command ended and what was lost, in lines without a newline at the
+// end.
 func (r *Result) ending() []byte {
 	var b bytes.Buffer
 	say := func(format string, args ...any) {
@@ -205,7 +210,8 @@ func (r *Result) ending() []byte {
 	return b.Bytes()
 }
 
-// signalName returns the name of one of Linux's signals, in parentheses, if it says more than the number.
+// signalName returns the name of one of Linux's signals, in parentheses, if it says more
+// than the number.
 func signalName(n int) string {
 	names := [...]string{
 		1: "hangup", 2: "interrupt", 3: "quit", 4: "illegal instruction", 5: "trap", 6: "aborted", 7: "bus error",

@@ -125,7 +125,8 @@ func TestRender(t *testing.T) {
 	assert.Assert(t, strings.HasPrefix(text, "line 1\n") && strings.HasSuffix(text, "\nline 100000\n"))
 }
 
-// Whatever a command prints and however it ends, the text is one that can be shown, and within the bounds.
+// Whatever a command prints and however it ends, the text is one that can be shown, and
+// within the bounds.
 func FuzzRender(f *testing.F) {
 	f.Add([]byte("out\n"), []byte("err"), int64(0), 0, uint8(1), 0, 0, false)
 	f.Add([]byte("\x1b[31mé\x1b]0;t\a\r\n\xff\xc3"), []byte(lines(1, 50)), int64(7), 3, uint8(3), 60, 5, false)

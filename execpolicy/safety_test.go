@@ -26,7 +26,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
-// canaryScript says that it is there, then which signals it gets, of those that can be caught, and at the end of its stdin that it lives.
+// canaryScript says that it is there, then which signals it gets, of those that can be
+// caught, and at the end of its stdin that it lives.
 const canaryScript = `for s in HUP INT QUIT USR1 USR2 PIPE ALRM TERM CONT; do trap "echo $0 got $s" $s; done
 	echo "$0 is $$"; while read line; do :; done; echo "$0 lives"`
 
@@ -38,8 +39,10 @@ func nobody() *syscall.Credential {
 	return &syscall.Credential{Uid: 65534, Gid: 65534}
 }
 
-// flock starts processes beside the library's own, by which it is seen at the end of the test that a signal went astray: some in the group
-// of this program, in groups and in sessions of their own, its children and such whose parent has ended, and one in each of the groups.
+// flock starts processes beside the library's own, by which it is seen at the end of the
+// test that a signal went astray: some in the group of this program, in groups and in
+// sessions of their own, its children and such whose parent has ended, and one in each of
+// the groups.
 func flock(t *testing.T, as *syscall.Credential, groups ...int) {
 	t.Helper()
 	in, hold, err := os.Pipe()
@@ -102,7 +105,8 @@ func flock(t *testing.T, as *syscall.Credential, groups ...int) {
 					continue
 				}
 			case <-late:
-				// They are this test's own, and their numbers still theirs: they have not ended.
+				// They are this test's own, and their numbers still theirs: they have not
+				// ended.
 				for name, pid := range pids {
 					if !slices.Contains(said, name+" lives") {
 						syscall.Kill(pid, syscall.SIGKILL)
@@ -163,7 +167,8 @@ func everyRung(t *testing.T, policy execpolicy.Policy, spec execpolicy.Spec) {
 	assert.ErrorIs(t, err, errGone)
 }
 
-// Whatever way a session on the host is ended, nothing of the user's is signalled but what the session's own group holds.
+// Whatever way a session on the host is ended, nothing of the user's is signalled but
+// what the session's own group holds.
 func TestHostSignalsNobody(t *testing.T) {
 	hostWorkers(t, func(t *testing.T, command []string) {
 		flock(t, nil)
@@ -172,7 +177,8 @@ func TestHostSignalsNobody(t *testing.T) {
 	})
 }
 
-// A daemon that holds both streams open outlives the session, which ends in time all the same.
+// A daemon that holds both streams open outlives the session, which ends in time all the
+// same.
 func TestHostDaemonThatHoldsTheStreams(t *testing.T) {
 	enginetest.Check(t)
 	limits := hostLimits
@@ -187,7 +193,8 @@ func TestHostDaemonThatHoldsTheStreams(t *testing.T) {
 	assert.DeepEqual(t, pids("sleep 4846"), []int{daemon})
 }
 
-// So it is when the program that holds the session is killed: its own group is another one.
+// So it is when the program that holds the session is killed: its own group is another
+// one.
 func TestHostSignalsNobodyWhenItsProgramIsKilled(t *testing.T) {
 	enginetest.Check(t)
 	cmd := exec.Command(os.Args[0], "-test.run=^$")
@@ -208,7 +215,8 @@ func TestHostSignalsNobodyWhenItsProgramIsKilled(t *testing.T) {
 	noProcess(t, "sleep 4842")
 }
 
-// So it is in a container that was allowed the host's process namespace, whose user could signal them.
+// So it is in a container that was allowed the host's process namespace, whose user could
+// signal them.
 func TestContainerInTheHostsNamespaceSignalsNobody(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		policy := p.policy()
@@ -253,8 +261,8 @@ func TestPodmansConfigurationGivesNoHostsProcesses(t *testing.T) {
 	})
 }
 
-// What runs in a container is killed from inside only where the kernel or the engine says that
-// nothing of the host's is there.
+// What runs in a container is killed from inside only where the kernel or the engine says
+// that nothing of the host's is there.
 func TestOnlyWhatIsInsideIsKilledFromInside(t *testing.T) {
 	if os.Getuid() != 0 {
 		leftout.Skip(t, "only root can start a process of another user")
@@ -292,7 +300,8 @@ func TestOnlyWhatIsInsideIsKilledFromInside(t *testing.T) {
 	})
 }
 
-// A removal that hangs is helped by a kill of everything inside, but never where inside is the host.
+// A removal that hangs is helped by a kill of everything inside, but never where inside
+// is the host.
 func TestOnlyAnOwnNamespaceIsEndedFromInside(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	enginetest.Check(t)

@@ -10,33 +10,35 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 )
 
-// The numbers in it are those of every processor that docker's own profile knows, but for mips,
-// where opening with O_CREAT has another one.
+// The numbers in it are those of every processor that docker's own profile knows, but for
+// mips, where opening with O_CREAT has another one.
 //
 //go:embed seccomp.json
 var defaultSeccomp string
 
-// DefaultSeccompProfile returns the filter of system calls that a [DockerPolicy] has unless it
-// says otherwise, in docker's format. It is the same for docker and podman, and allows at most
-// what docker's own filter allows to a container without capabilities.
+// DefaultSeccompProfile returns the filter of system calls that a [DockerPolicy] has
+// unless it says otherwise, in docker's format. It is the same for docker and podman, and
+// allows at most what docker's own filter allows to a container without capabilities.
 //
 // Of that it refuses:
 //
-//   - what changes priorities: setpriority, the calls that set a scheduler, and ioprio_set. Any
-//     program could otherwise hold up the container's process 1, which has the same user.
-//   - what makes a file set-uid, so that no program leaves one in a mounted workspace: chmod and
-//     its kin, and open, creat and mknod, with that bit in the mode. Set-gid is allowed, because
-//     directories use it.
-//   - io_uring, the memory of other processes (process_vm_readv and process_vm_writev), file
-//     handles, and sockets of the families AF_ALG and AF_VSOCK.
-//   - programs for another processor than the machine's own, such as 32-bit programs on a 64-bit
-//     machine. They are killed.
+//   - what changes priorities: setpriority, the calls that set a scheduler, and
+//     ioprio_set. Any program could otherwise hold up the container's process 1, which
+//     has the same user.
+//   - what makes a file set-uid, so that no program leaves one in a mounted workspace:
+//     chmod and its kin, and open, creat and mknod, with that bit in the mode. Set-gid is
+//     allowed, because directories use it.
+//   - io_uring, the memory of other processes (process_vm_readv and process_vm_writev),
+//     file handles, and sockets of the families AF_ALG and AF_VSOCK.
+//   - programs for another processor than the machine's own, such as 32-bit programs on a
+//     64-bit machine. They are killed.
 //
-// It has no part that depends on capabilities: with one of [DockerPolicy.AddCapabilities], the
-// calls for which docker then opens its filter, such as mount, stay refused.
+// It has no part that depends on capabilities: with one of
+// [DockerPolicy.AddCapabilities], the calls for which docker then opens its filter, such
+// as mount, stay refused.
 //
-// Where a program is known to go on without a call, the call fails as if the kernel did not have
-// it; else with "Operation not permitted".
+// Where a program is known to go on without a call, the call fails as if the kernel did
+// not have it; else with "Operation not permitted".
 func DefaultSeccompProfile() string { return defaultSeccomp }
 
 // profileFile is where the client reads the filter: a descriptor that it is started with.
@@ -45,8 +47,8 @@ const (
 	seccompOption = "seccomp="
 )
 
-// seccompProfile returns the filter that the client has to be given, or nothing if the container
-// gets the engine's own, or one that ExtraRunArgs name.
+// seccompProfile returns the filter that the client has to be given, or nothing if the
+// container gets the engine's own, or one that ExtraRunArgs name.
 func (p *DockerPolicy) seccompProfile(e *dockercli.Engine) string {
 	switch {
 	case p.compat || p.EngineSeccomp || p.extraSeccomp(e):
@@ -57,7 +59,8 @@ func (p *DockerPolicy) seccompProfile(e *dockercli.Engine) string {
 	return defaultSeccomp
 }
 
-// extraSeccomp reports whether ExtraRunArgs name a filter. They come last, so that it counts.
+// extraSeccomp reports whether ExtraRunArgs name a filter. They come last, so that it
+// counts.
 func (p *DockerPolicy) extraSeccomp(e *dockercli.Engine) bool {
 	for _, f := range readExtraArgs(e.Kind, p.ExtraRunArgs) {
 		// Docker also takes a colon.
@@ -68,8 +71,8 @@ func (p *DockerPolicy) extraSeccomp(e *dockercli.Engine) bool {
 	return false
 }
 
-// checkSeccomp reports what is wrong with the fields for the filter, and an engine to which a
-// filter can't be given.
+// checkSeccomp reports what is wrong with the fields for the filter, and an engine to
+// which a filter can't be given.
 func (p *DockerPolicy) checkSeccomp(e *dockercli.Engine) []error {
 	var errs []error
 	if p.SeccompProfile != "" {
@@ -79,8 +82,8 @@ func (p *DockerPolicy) checkSeccomp(e *dockercli.Engine) []error {
 		if p.extraSeccomp(e) {
 			errs = append(errs, errors.New("SeccompProfile and a --security-opt=seccomp of ExtraRunArgs are both set; there is one filter"))
 		}
-		// Engines take an object without these for the wish to have no filter. The rest of its
-		// syntax is the engine's to judge.
+		// Engines take an object without these for the wish to have no filter. The rest
+		// of its syntax is the engine's to judge.
 		text := strings.TrimSpace(p.SeccompProfile)
 		if !strings.HasPrefix(text, "{") || !strings.HasSuffix(text, "}") || !strings.Contains(text, `"defaultAction"`) {
 			errs = append(errs, errors.New(`SeccompProfile has to be a JSON object with "defaultAction", in docker's format`))
@@ -113,8 +116,8 @@ type handover struct {
 	cancel func()
 }
 
-// fill writes a text to a pipe, and closes it when all is written or the client has ended: what
-// a client has started may keep the reading end.
+// fill writes a text to a pipe, and closes it when all is written or the client has
+// ended: what a client has started may keep the reading end.
 func fill(w io.WriteCloser, text string, done <-chan struct{}) {
 	written := make(chan struct{})
 	go func() {

@@ -12,8 +12,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// A client that ends before it has read all lets nobody wait, also if something that it has
-// started keeps the reading end.
+// A client that ends before it has read all lets nobody wait, also if something that it
+// has started keeps the reading end.
 func TestFillEndsWithTheClient(t *testing.T) {
 	r, w, err := os.Pipe()
 	assert.NilError(t, err)

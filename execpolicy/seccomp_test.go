@@ -177,7 +177,8 @@ func setuidIn(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// Whatever a program does, it leaves no set-uid file in a workspace. Ordinary modes are left alone.
+// Whatever a program does, it leaves no set-uid file in a workspace. Ordinary modes are
+// left alone.
 func TestNothingIsSetUIDForTheHost(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		for _, engines := range []bool{false, true} {
@@ -218,7 +219,8 @@ func TestTheFiltersDescriptorStaysOutside(t *testing.T) {
 	})
 }
 
-// A caller's own filter is in force, whatever its length, and so is that of an extra argument.
+// A caller's own filter is in force, whatever its length, and so is that of an extra
+// argument.
 func TestSeccompProfileOfTheCaller(t *testing.T) {
 	const noRmdir = `{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["rmdir"], "action": "SCMP_ACT_ERRNO", "errnoRet": 39}]}`
 	onEngines(t, func(t *testing.T, p place) {
@@ -310,7 +312,8 @@ func TestExplainHasTheFilter(t *testing.T) {
 	})
 }
 
-// Podman without root's rights reads the filter as another process, and here as another user.
+// Podman without root's rights reads the filter as another process, and here as another
+// user.
 func TestSeccompRootless(t *testing.T) {
 	e := enginetest.Rootless(t)
 	policy := place{engine: e.Engine, image: e.Image}.policy()

@@ -10,8 +10,8 @@ func hand(text string) (*handover, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The client may become another user before it opens the name of the descriptor, which asks
-	// for the right to read. Nobody else has a way to the pipe.
+	// The client may become another user before it opens the name of the descriptor,
+	// which asks for the right to read. Nobody else has a way to the pipe.
 	_ = r.Chmod(0o444)
 	return &handover{
 		file: r,

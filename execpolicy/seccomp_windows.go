@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// hand gives the client a text as a file of the user's, because no descriptor can be passed on
-// here. It is removed when the client has ended.
+// hand gives the client a text as a file of the user's, because no descriptor can be
+// passed on here. It is removed when the client has ended.
 func hand(text string) (*handover, error) {
 	f, err := os.CreateTemp("", "cofferdam-seccomp-*.json")
 	if err != nil {

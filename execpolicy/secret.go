@@ -18,24 +18,26 @@ import (
 // Secrets are the secrets of a [Spec] or a [Command].
 type Secrets []Secret
 
-// A SecretSet is [Secrets]. A program that has none has nothing of them in its binary: therefore it is an interface, which nothing else
-// implements.
+// A SecretSet is [Secrets]. A program that has none has nothing of them in its binary:
+// therefore it is an interface, which nothing else implements.
 type SecretSet interface {
 	// judge adds what is wrong with them to problems, and takes their values out of all.
 	judge(errs *multierror.Error, env map[string]string) *multierror.Error
 	names() []string
-	// concealer returns what puts something else in place of the values, as far as they need not be looked up.
+	// concealer returns what puts something else in place of the values, as far as they
+	// need not be looked up.
 	concealer() func(text string) string
 	// refuse returns the error of what can have none.
 	refuse() error
 	// open gives them to a session whose shell has answered.
 	open(ctx context.Context, c *conn) error
-	// give returns a command's environment with them, and what removes what they take inside, by the time left if that is not zero.
-	// After an error that has been done.
+	// give returns a command's environment with them, and what removes what they take
+	// inside, by the time left if that is not zero. After an error that has been done.
 	give(ctx context.Context, c *conn, env map[string]string, deadline, left time.Time) (all map[string]string, end func(left time.Time), err error)
 }
 
-// known is what a session does not show. It holds no type of its own, for the same reason.
+// known is what a session does not show. It holds no type of its own, for the same
+// reason.
 type known struct {
 	values  any                               // *values
 	conceal func(text string) string          // returns the text with something else in place of the values
@@ -44,7 +46,8 @@ type known struct {
 	again   func(secrets SecretSet) SecretSet // makes a session that is given the secrets, if any, not show them either
 }
 
-// conceal returns the text with something else in place of the values of all secrets that the session was ever given.
+// conceal returns the text with something else in place of the values of all secrets that
+// the session was ever given.
 func (c *conn) conceal(text string) string {
 	if k := c.known.Load(); k != nil {
 		return k.conceal(text)
@@ -60,30 +63,37 @@ func (c *conn) hide() func(io.Writer) io.WriteCloser {
 	return nil
 }
 
-// A Secret is a value that a session's programs get, and that nothing else shows. Printed with package fmt, as text or in JSON it is its
-// name only, unless it stands in a field that is not exported, which these don't ask.
+// A Secret is a value that a session's programs get, and that nothing else shows. Printed
+// with package fmt, as text or in JSON it is its name only, unless it stands in a field
+// that is not exported, which these don't ask.
 type Secret struct {
-	// Name is that of the variable of the environment that holds the value. It must be a shell variable's, and not be in Env too. One of a
-	// command may have the name of one of the session's, in whose place it then stands.
+	// Name is that of the variable of the environment that holds the value. It must be a
+	// shell variable's, and not be in Env too. One of a command may have the name of one
+	// of the session's, in whose place it then stands.
 	Name string
-	// Value is the value, of at least 4 bytes, not counting white space around it, for what is shorter stands in much else that is printed;
-	// of at most [MaxSecret], and without a NUL byte. If empty, Lookup has it.
+	// Value is the value, of at least 4 bytes, not counting white space around it, for
+	// what is shorter stands in much else that is printed; of at most [MaxSecret], and
+	// without a NUL byte. If empty, Lookup has it.
 	Value string
-	// Lookup returns the value. It is called at Start, and again at Restart, when the shell has answered; or when a command's turn has
-	// come. Its context ends after [Limits.StartupTimeout], or with the command's time, which it uses up; one that does not return then is
-	// left behind. It is on a goroutine of its own, and one that panics takes the program with it. An error fails the start, or the
-	// command, which then does not run; it must not have the value in it. If nil, Value has it.
+	// Lookup returns the value. It is called at Start, and again at Restart, when the
+	// shell has answered; or when a command's turn has come. Its context ends after
+	// [Limits.StartupTimeout], or with the command's time, which it uses up; one that
+	// does not return then is left behind. It is on a goroutine of its own, and one that
+	// panics takes the program with it. An error fails the start, or the command, which
+	// then does not run; it must not have the value in it. If nil, Value has it.
 	Lookup func(ctx context.Context, name string) (string, error)
-	// File puts the value into a file that only the session's user may read, and the file's name into the variable. It lies in the
-	// container's memory; under a [HostPolicy] on the host's disk. A command's file is removed when the command has ended. A session's
-	// stays, and is made anew before the startup scripts run again.
+	// File puts the value into a file that only the session's user may read, and the
+	// file's name into the variable. It lies in the container's memory; under a
+	// [HostPolicy] on the host's disk. A command's file is removed when the command has
+	// ended. A session's stays, and is made anew before the startup scripts run again.
 	File bool
 }
 
 const (
 	// MaxSecret is how many bytes a [Secret] may have.
 	MaxSecret = 64 << 10
-	// minSecret is how many it must have, and minSecretLine how many a line must have to be found by itself.
+	// minSecret is how many it must have, and minSecretLine how many a line must have to
+	// be found by itself.
 	minSecret     = 4
 	minSecretLine = 8
 )
@@ -190,8 +200,9 @@ func (a again) open(ctx context.Context, c *conn) error {
 	return a.SecretSet.open(ctx, c)
 }
 
-// fetch returns the secrets with their values, which the conn hides from then on, and gives each its place in the environment: the value,
-// or the name of a file that is still to be made.
+// fetch returns the secrets with their values, which the conn hides from then on, and
+// gives each its place in the environment: the value, or the name of a file that is still
+// to be made.
 func (secrets Secrets) fetch(ctx context.Context, c *conn, deadline time.Time, env map[string]string) (Secrets, error) {
 	if !deadline.IsZero() {
 		var cancel context.CancelFunc
@@ -267,7 +278,8 @@ func (secrets Secrets) give(ctx context.Context, c *conn, env map[string]string,
 	return all, end, err
 }
 
-// open gives the secrets to the shell only when it has answered, so that they come into nobody's hands who has not.
+// open gives the secrets to the shell only when it has answered, so that they come into
+// nobody's hands who has not.
 func (secrets Secrets) open(ctx context.Context, c *conn) error {
 	secrets, err := secrets.fetch(ctx, c, after(c.limits.StartupTimeout), c.env)
 	if err != nil {

@@ -45,7 +45,8 @@ func ExampleSecret_String() {
 	// Output: secret API_TOKEN [secret API_TOKEN] secret API_TOKEN
 }
 
-// All that is wrong with them is said at once, before anything is started, and no value with it.
+// All that is wrong with them is said at once, before anything is started, and no value
+// with it.
 func ExampleSecrets() {
 	_, err := execpolicy.Start(context.Background(), execpolicy.DockerPolicy{}, execpolicy.Spec{Secrets: execpolicy.Secrets{
 		{Name: "API_TOKEN", Value: "hunter2"},

@@ -62,7 +62,8 @@ func (k keeper) open(t *testing.T, secrets ...execpolicy.Secret) session {
 	return open(t, k, spec)
 }
 
-// content returns what a script writes to its stdout, which goes to a file: what is read is not redacted.
+// content returns what a script writes to its stdout, which goes to a file: what is read
+// is not redacted.
 func (s session) content(script string) string {
 	s.t.Helper()
 	s.ok("{ " + script + "\n} >content")
@@ -132,7 +133,8 @@ func TestSecrets(t *testing.T) {
 		})
 		t.Run("a command that is ended", func(t *testing.T) {
 			s := session{s.Session, t}
-			// It may have been ended before it has printed anything; and without its container there is nothing to go on with.
+			// It may have been ended before it has printed anything; and without its
+			// container there is nothing to go on with.
 			ended := func(r *execpolicy.Result) bool { return inside(r) && len(r.Stdout) > 0 }
 			r := s.until(ended, nil, s.shortly(`printf "$TOKEN"; sleep 4911`))
 			assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
@@ -209,7 +211,8 @@ func TestSecrets(t *testing.T) {
 	})
 }
 
-// inEachShell are scripts that print the variable V of the environment as a shell quotes it.
+// inEachShell are scripts that print the variable V of the environment as a shell quotes
+// it.
 var inEachShell = []string{`export -p`, `set`, `x=$V; set`, `set -x; : "$V"`, `set -x; x=$V`, `trap ": $V" USR1; trap`}
 
 // printers are ways to print a value quoted: scripts for shells, and for other programs
@@ -281,7 +284,8 @@ for (let name of "` + names + `".split(" ")) {
 						v := i / len(ways)
 						way := ways[i%len(ways)]
 						if strings.Contains(way, "x == ") && strings.ContainsAny(values[v], "\x01\x7f") {
-							// bash has a meaning of its own for these two, and no backslash before them.
+							// bash has a meaning of its own for these two, and no
+							// backslash before them.
 							continue
 						}
 						if !strings.Contains(text, "[secret "+secrets[v].Name+"]") || shows(text, values[v]) {
@@ -391,7 +395,8 @@ func TestSecretsOfCommands(t *testing.T) {
 				assert.Assert(t, string(data) == large, name)
 			}
 		})
-		// None is ever forgotten, not even if a busy machine has made another session necessary.
+		// None is ever forgotten, not even if a busy machine has made another session
+		// necessary.
 		s.write("env", []byte(value), 0o600)
 		assert.Equal(t, s.ok(`echo "$TOKEN"; cat env`), "[secret TOKEN]\n[secret TOKEN]")
 	})
@@ -570,7 +575,8 @@ func TestSecretsWhoseLookupHangs(t *testing.T) {
 // A sight is a place where somebody outside could see a value.
 type sight struct{ where, text string }
 
-// outside returns what this machine's processes outside of the container were started with.
+// outside returns what this machine's processes outside of the container were started
+// with.
 func outside(t *testing.T) (seen []sight) {
 	t.Helper()
 	own, err := os.Readlink("/proc/self/ns/pid")
@@ -606,7 +612,8 @@ func (p place) told(t *testing.T, name string) (seen []sight) {
 	return seen
 }
 
-// onDisk returns the files that an engine of this machine has for a container, and what its root was changed to, but not what its image has.
+// onDisk returns the files that an engine of this machine has for a container, and what
+// its root was changed to, but not what its image has.
 func (p place) onDisk(t *testing.T, name string) (seen []sight) {
 	t.Helper()
 	id := strings.TrimSpace(p.cli(t, "inspect", "--format", "{{.Id}}", name))

@@ -20,8 +20,9 @@ import (
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
-// A Session is a shell in isolation that stays: what a command leaves behind, the next one finds. Its methods may be called at the
-// same time; commands run one at a time, in the order in which they came.
+// A Session is a shell in isolation that stays: what a command leaves behind, the next
+// one finds. Its methods may be called at the same time; commands run one at a time, in
+// the order in which they came.
 type Session struct {
 	policy Policy
 	spec   *Spec         // which fmt does not follow: it may hold secrets
@@ -36,26 +37,30 @@ type Session struct {
 	closeErr error
 }
 
-// Start opens a session. ctx bounds the start only. An error wraps [ErrInvalid] if nothing was started, else [ErrStart] with the
-// cause, and then nothing is left.
+// Start opens a session. ctx bounds the start only. An error wraps [ErrInvalid] if
+// nothing was started, else [ErrStart] with the cause, and then nothing is left.
 //
-// A program starts at most 8 sessions at a time, Restart included; more wait, and their [Limits.StartupTimeout] begins when their turn
-// has come. Neither a pull of the image nor a startup script holds up another's start.
+// A program starts at most 8 sessions at a time, Restart included; more wait, and their
+// [Limits.StartupTimeout] begins when their turn has come. Neither a pull of the image
+// nor a startup script holds up another's start.
 //
-// All that is wrong with the spec is reported at once, and with the policy too if that is a [Checker].
+// All that is wrong with the spec is reported at once, and with the policy too if that is
+// a [Checker].
 func Start(ctx context.Context, p Policy, spec Spec) (*Session, error) {
 	return start(ctx, p, spec, nil)
 }
 
-// Check returns what keeps [Start] from starting such a session, as far as that is known without starting anything; nil if that is
-// nothing. Its error wraps [ErrInvalid] and says all that is wrong with the spec, and with the policy if that is a [Checker]. If
+// Check returns what keeps [Start] from starting such a session, as far as that is known
+// without starting anything; nil if that is nothing. Its error wraps [ErrInvalid] and
+// says all that is wrong with the spec, and with the policy if that is a [Checker]. If
 // nothing is, it may be another error of the Checker's.
 func Check(ctx context.Context, p Policy, spec Spec) error {
 	invalid, refused := check(ctx, p, spec, nil)
 	return cmp.Or(invalid, refused)
 }
 
-// check is Check, with what is wrong with the first command. If nothing is wrong with that or the spec, the policy's own error is apart.
+// check is Check, with what is wrong with the first command. If nothing is wrong with
+// that or the spec, the policy's own error is apart.
 func check(ctx context.Context, p Policy, spec Spec, command error) (invalid, refused error) {
 	invalid = spec.validate()
 	if command != nil {
@@ -74,7 +79,8 @@ func check(ctx context.Context, p Policy, spec Spec, command error) (invalid, re
 	return invalid, refused
 }
 
-// start is Start for a session whose first command may be known, with what is wrong with that.
+// start is Start for a session whose first command may be known, with what is wrong with
+// that.
 func start(ctx context.Context, p Policy, spec Spec, command error) (*Session, error) {
 	invalid, refused := check(ctx, p, spec, command)
 	if invalid != nil {
@@ -105,7 +111,8 @@ func (s Spec) forPolicy() Spec {
 // errRestart is why a session that is begun anew is ended.
 var errRestart = errors.New("the session is begun anew")
 
-// errLent is returned where a session that is lent to Spec.Prepare or Spec.Finish is to be ended.
+// errLent is returned where a session that is lent to Spec.Prepare or Spec.Finish is to
+// be ended.
 var errLent = fmt.Errorf("%w: the session is not yet or no more the caller's", ErrInvalid)
 
 // newSession makes a session, which without a policy is one that is lent.
@@ -115,8 +122,8 @@ func newSession(p Policy, spec Spec, c *conn) *Session {
 	return s
 }
 
-// Run runs one command in a session of its own. The session is closed when Run returns; an error that says it is not known to be gone
-// comes beside the result.
+// Run runs one command in a session of its own. The session is closed when Run returns;
+// an error that says it is not known to be gone comes beside the result.
 func Run(ctx context.Context, p Policy, spec Spec, c Command) (*Result, error) {
 	s, err := start(ctx, p, spec, c.validate())
 	if err != nil {
@@ -141,7 +148,8 @@ func (s Spec) validate() error {
 	return judge(errs, s.Secrets, s.Env)
 }
 
-// open spawns a process and makes a session's end of it. A cause that the policy can mend costs a second try.
+// open spawns a process and makes a session's end of it. A cause that the policy can mend
+// costs a second try.
 func open(ctx context.Context, p Policy, spec Spec) (*conn, error) {
 	secrets := spec.Secrets
 	spec = spec.forPolicy()
@@ -166,14 +174,15 @@ func open(ctx context.Context, p Policy, spec Spec) (*conn, error) {
 	}
 }
 
-// maxStarts is how many sessions are started at a time. More would only make each of them slower, up to its deadline.
+// maxStarts is how many sessions are started at a time. More would only make each of them
+// slower, up to its deadline.
 const maxStarts = 8
 
 // starts holds those that are being started.
 var starts = make(chan struct{}, maxStarts)
 
-// spawn spawns a process and makes it answer, in its turn. If that fails, the process has been ended; without a process, nothing was
-// spawned.
+// spawn spawns a process and makes it answer, in its turn. If that fails, the process has
+// been ended; without a process, nothing was spawned.
 func spawn(ctx context.Context, p Policy, spec Spec) (*Process, *conn, error) {
 	select {
 	case starts <- struct{}{}:
@@ -193,19 +202,20 @@ func spawn(ctx context.Context, p Policy, spec Spec) (*Process, *conn, error) {
 
 // Name returns the name of the container, or of whatever the policy started.
 //
-// A person can look inside with "docker exec -it NAME sh", or podman's. What runs so has the
-// container's user, limits and filter of system calls. But it is no command of the session:
-// [Spec.Approve], [Spec.Filter] and [Spec.Audit] do not see it, its output is not searched for
-// secrets, it does not have the session's environment, and it begins in the root directory. A
-// command that is ended takes down what was started so meanwhile.
+// A person can look inside with "docker exec -it NAME sh", or podman's. What runs so has
+// the container's user, limits and filter of system calls. But it is no command of the
+// session: [Spec.Approve], [Spec.Filter] and [Spec.Audit] do not see it, its output is
+// not searched for secrets, it does not have the session's environment, and it begins in
+// the root directory. A command that is ended takes down what was started so meanwhile.
 func (s *Session) Name() string { return s.current().proc.Name }
 
-// Done returns a channel that is closed when the session has ended, for whatever reason, and nothing of it is left that could be
-// removed. After Restart it returns another.
+// Done returns a channel that is closed when the session has ended, for whatever reason,
+// and nothing of it is left that could be removed. After Restart it returns another.
 func (s *Session) Done() <-chan struct{} { return s.current().ended }
 
-// Redact returns a text with something else in place of the values of all [Secrets] that the session was ever given, as its output has
-// it: for what the caller has read out of files.
+// Redact returns a text with something else in place of the values of all [Secrets] that
+// the session was ever given, as its output has it: for what the caller has read out of
+// files.
 func (s *Session) Redact(text string) string { return s.current().conceal(text) }
 
 func (s *Session) current() *conn {
@@ -244,7 +254,8 @@ func (s *Session) acquire(ctx context.Context) error {
 
 func (s *Session) release() { <-s.turn }
 
-// bound returns a context that also ends, with the same cause, when one of the others does.
+// bound returns a context that also ends, with the same cause, when one of the others
+// does.
 func bound(ctx context.Context, others ...context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stops := make([]func() bool, len(others))
@@ -259,15 +270,19 @@ func bound(ctx context.Context, others ...context.Context) (context.Context, con
 	}
 }
 
-// Run runs a command, after those that came before it, and returns when it has ended, at the latest [Limits.TerminationTimeout] after
-// its deadline.
+// Run runs a command, after those that came before it, and returns when it has ended, at
+// the latest [Limits.TerminationTimeout] after its deadline.
 //
-// A program that fails is a result, not an error, and so is a command that [Spec.Approve] refuses. An error without a result says that
-// the command did not run: it wraps ErrInvalid, ErrClosed, ErrEnded, ErrNoDir, ErrStdinTooLong, ErrAudit, the context's cause, the error of
-// a secret's Lookup, ErrTransfer if a secret's file could not be made, or ErrStart if the shell was lost and could not be replaced. A result
-// beside an error says what is known: the error is the context's cause if the outcome is OutcomeCanceled, wraps ErrEnded if it is OutcomeSessionLost,
-// wraps ErrStillThere if it is not known that everything is gone, wraps ErrBlocked if the output must not be seen, wraps ErrAudit if there
-// is no record of how it ended, or is that of one of the command's writers.
+// A program that fails is a result, not an error, and so is a command that [Spec.Approve]
+// refuses. An error without a result says that the command did not run: it wraps
+// ErrInvalid, ErrClosed, ErrEnded, ErrNoDir, ErrStdinTooLong, ErrAudit, the context's
+// cause, the error of a secret's Lookup, ErrTransfer if a secret's file could not be
+// made, or ErrStart if the shell was lost and could not be replaced. A result beside an
+// error says what is known: the error is the context's cause if the outcome is
+// OutcomeCanceled, wraps ErrEnded if it is OutcomeSessionLost, wraps ErrStillThere if it
+// is not known that everything is gone, wraps ErrBlocked if the output must not be seen,
+// wraps ErrAudit if there is no record of how it ended, or is that of one of the
+// command's writers.
 func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
 	ctx, cmd.code = ours.TakeCode(ctx)
 	if err := cmd.validate(); err != nil {
@@ -359,7 +374,8 @@ func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Comm
 	}
 	r := exchange(items)
 	if r.cause == nil && r.mark.NotRun && in.came+errIn.came == 0 {
-		// The command before this one had killed the shell as it ended, which shows only now.
+		// The command before this one had killed the shell as it ended, which shows only
+		// now.
 		c.unsaid = true
 		if err := c.readyFor(ctx, left); err != nil {
 			done := make(chan struct{})
@@ -423,7 +439,8 @@ func (c *conn) lives() error {
 	}
 }
 
-// leave returns what f does, or the cause of the context if that ends first; then f, which is the caller's own, is left behind.
+// leave returns what f does, or the cause of the context if that ends first; then f,
+// which is the caller's own, is left behind.
 func leave(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -435,8 +452,9 @@ func leave(ctx context.Context, f func() error) error {
 	}
 }
 
-// readyFor is ready for a command that must be over when nothing is left of its time, or that has no end if left is zero. Even one that
-// has next to no time gets a shell; but its end comes in time.
+// readyFor is ready for a command that must be over when nothing is left of its time, or
+// that has no end if left is zero. Even one that has next to no time gets a shell; but
+// its end comes in time.
 func (c *conn) readyFor(ctx context.Context, left time.Time) error {
 	if left.IsZero() {
 		return c.ready(ctx, after(c.limits.StartupTimeout), left)
@@ -444,7 +462,8 @@ func (c *conn) readyFor(ctx context.Context, left time.Time) error {
 	return c.ready(ctx, left.Add(-c.limits.TerminationTimeout/2), left)
 }
 
-// leftFor returns when a command that begins now and may run so long must be over; the zero time if the timeout is negative, for never.
+// leftFor returns when a command that begins now and may run so long must be over; the
+// zero time if the timeout is negative, for never.
 func (c *conn) leftFor(timeout time.Duration) time.Time {
 	if timeout < 0 {
 		return time.Time{}
@@ -466,7 +485,8 @@ func (c *conn) flushBy(r reply, deadline time.Time) time.Time {
 	return deadline.Add(min(grace, c.limits.TerminationTimeout/8))
 }
 
-// judge says how the command ended. What the library did stands first, then what the kernel did, then what the shell said.
+// judge says how the command ended. What the library did stands first, then what the
+// kernel did, then what the shell said.
 func (c *conn) judge(ctx context.Context, res *Result, r reply, moved bool, left time.Time) []error {
 	var errs []error
 	if r.endErr != nil {
@@ -489,7 +509,8 @@ func (c *conn) judge(ctx context.Context, res *Result, r reply, moved bool, left
 			errs = append(errs, fmt.Errorf("%s: processes of the command: %w", c.proc.Name, ErrStillThere))
 		}
 	case r.lost:
-		// What could not say whether the container is there knows nothing of its end either.
+		// What could not say whether the container is there knows nothing of its end
+		// either.
 		end.oom = r.endErr == nil && c.oomKilled(r.left)
 	case r.mark.Status != 0 && !r.mark.NoDir && c.oomKills >= 0:
 		var l reply
@@ -564,7 +585,8 @@ func (k *sink) taken() ([]byte, StreamInfo) {
 	return b.Bytes(), info
 }
 
-// upload reads a command's stdin, and returns what sends it into a file inside, and the file's name.
+// upload reads a command's stdin, and returns what sends it into a file inside, and the
+// file's name.
 func (c *conn) upload(ctx context.Context, stdin *spool, deadline time.Time) ([]item, string, error) {
 	if stdin == nil {
 		return nil, "", nil
@@ -596,8 +618,9 @@ func (c *conn) upload(ctx context.Context, stdin *spool, deadline time.Time) ([]
 	return []item{{data: data, raw: true}}, c.proc.Scratch + "/" + name, nil
 }
 
-// Restart ends the container, if it still runs, and begins the session anew with the same spec: no state is left, nor any file but
-// those of a mounted workspace, and startup scripts run again. If it fails the session has ended, and Restart may be tried again.
+// Restart ends the container, if it still runs, and begins the session anew with the same
+// spec: no state is left, nor any file but those of a mounted workspace, and startup
+// scripts run again. If it fails the session has ended, and Restart may be tried again.
 func (s *Session) Restart(ctx context.Context) error {
 	if s.policy == nil {
 		return errLent
@@ -627,9 +650,11 @@ func (s *Session) Restart(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the command that runs, if any, runs the shutdown scripts, calls Spec.Finish, ends the container and returns when it is gone,
-// at the latest [Limits.TerminationTimeout] after the last deadline. The error names scripts that failed, has that of Finish, wraps
-// ErrStillThere if it is not known that everything is gone, and ErrAudit if records were lost. Closing again waits for the same end and
+// Close ends the command that runs, if any, runs the shutdown scripts, calls Spec.Finish,
+// ends the container and returns when it is gone, at the latest
+// [Limits.TerminationTimeout] after the last deadline. The error names scripts that
+// failed, has that of Finish, wraps ErrStillThere if it is not known that everything is
+// gone, and ErrAudit if records were lost. Closing again waits for the same end and
 // returns the same error.
 func (s *Session) Close() error {
 	if s.policy == nil {
@@ -678,7 +703,8 @@ func (c *conn) shutdown(scripts []string) error {
 	return errors.Join(errs...)
 }
 
-// closeTimeout is how long each thing may take that is done before the end. A Close without an end would be worse than a limit.
+// closeTimeout is how long each thing may take that is done before the end. A Close
+// without an end would be worse than a limit.
 func (c *conn) closeTimeout() time.Duration {
 	if c.limits.CommandTimeout < 0 {
 		return defaultCommandTimeout

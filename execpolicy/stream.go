@@ -10,7 +10,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
-// A stream reads one of a process's two outputs to its end, and hands what belongs to a command to the command's sink.
+// A stream reads one of a process's two outputs to its end, and hands what belongs to a
+// command to the command's sink.
 type stream struct {
 	stdout bool
 	r      io.ReadCloser
@@ -30,8 +31,10 @@ type stream struct {
 	words  truncate.Buffer
 	marked bool
 	death  shellwire.Mark // the last worker's that ended
-	// last takes what comes on stderr while no command runs: an engine's words, if that ends the session, or a background job's. It is nil
-	// if nothing came since the last command; lastIn is where it passes filter first, and lastWords what was kept of it at the end.
+	// last takes what comes on stderr while no command runs: an engine's words, if that
+	// ends the session, or a background job's. It is nil if nothing came since the last
+	// command; lastIn is where it passes filter first, and lastWords what was kept of it
+	// at the end.
 	last, lastIn *sink
 	filter       func(io.Writer) io.WriteCloser
 	lastWords    string
@@ -45,8 +48,9 @@ type event struct {
 	stdout bool
 }
 
-// marks takes the events of one command from both streams. Who waits for enough of them is not woken for the first, unless the worker has
-// died: it would only hold up the second.
+// marks takes the events of one command from both streams. Who waits for enough of them
+// is not woken for the first, unless the worker has died: it would only hold up the
+// second.
 type marks struct {
 	events chan event
 	came   atomic.Int32
@@ -54,11 +58,13 @@ type marks struct {
 }
 
 const (
-	// readBuffer is what docker's client writes at a time. One that is larger costs a tenth of the throughput: what is read has left the
-	// processor's cache before it is looked at.
+	// readBuffer is what docker's client writes at a time. One that is larger costs a
+	// tenth of the throughput: what is read has left the processor's cache before it is
+	// looked at.
 	readBuffer = 32 << 10
-	// Between commands a stream is read at no more than idleBytes each idlePause: a background job that floods is held back by the pipe
-	// and costs nothing, and the end of the session is still seen.
+	// Between commands a stream is read at no more than idleBytes each idlePause: a
+	// background job that floods is held back by the pipe and costs nothing, and the end
+	// of the session is still seen.
 	idleBytes = 64 << 10
 	idlePause = 100 * time.Millisecond
 	// wordsKept is as much of an engine's message as its error shows.
@@ -118,16 +124,16 @@ func poke(c chan struct{}) {
 	}
 }
 
-// unclear reports whether what comes next may not be the next command's: something came that no command printed, or nothing came yet, or
-// the last command never began.
+// unclear reports whether what comes next may not be the next command's: something came
+// that no command printed, or nothing came yet, or the last command never began.
 func (s *stream) unclear() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.dropped > 0 || !s.marked || s.behind
 }
 
-// begin makes the stream hand the output of the command with that tag to the sink, from now or from the command's begin mark, and the
-// marks that end it to marks.
+// begin makes the stream hand the output of the command with that tag to the sink, from
+// now or from the command's begin mark, and the marks that end it to marks.
 func (s *stream) begin(tag string, worker int, fromMark bool, sink *sink, marks *marks) {
 	s.mu.Lock()
 	s.tag, s.worker, s.open, s.behind, s.sink, s.marks, s.idle = tag, worker, !fromMark, fromMark, sink, marks, 0
@@ -136,8 +142,9 @@ func (s *stream) begin(tag string, worker int, fromMark bool, sink *sink, marks 
 	poke(s.wake)
 }
 
-// end makes the stream hand nothing more to the sink, and returns how many bytes were dropped since the last call. What is kept of those
-// that come next passes the filter, if there is one.
+// end makes the stream hand nothing more to the sink, and returns how many bytes were
+// dropped since the last call. What is kept of those that come next passes the filter, if
+// there is one.
 func (s *stream) end(filter func(io.Writer) io.WriteCloser) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -239,20 +246,22 @@ func (s *stream) begun() bool {
 // A sink takes what a command prints to one stream.
 type sink struct {
 	came int64 // bytes
-	// filter takes what comes in place of the rest, with the secrets taken out before; nil if there is nothing to take out. failed is its
-	// error.
+	// filter takes what comes in place of the rest, with the secrets taken out before;
+	// nil if there is nothing to take out. failed is its error.
 	filter io.WriteCloser
 	failed error
 	kept   truncate.Buffer
 	text   io.Writer // of the transcript; nil if there is none
 	relay  *relay    // to the caller's writer; nil if there is none
-	// room is how many more bytes may come before full is called; full is nil if that does not matter.
+	// room is how many more bytes may come before full is called; full is nil if that
+	// does not matter.
 	room *atomic.Int64
 	full func()
 }
 
-// newSink returns a sink that keeps so much, and hands the stream on to the transcript and the caller's writer, if there are any; and the
-// one that takes it before the session's secrets and its filter, which is the same if there are none.
+// newSink returns a sink that keeps so much, and hands the stream on to the transcript
+// and the caller's writer, if there are any; and the one that takes it before the
+// session's secrets and its filter, which is the same if there are none.
 func newSink(filter func(io.Writer) io.WriteCloser, limit int, text, w io.Writer) (in, out *sink) {
 	out = &sink{kept: truncate.Buffer{Limit: limit}, text: text}
 	if w != nil {
@@ -264,8 +273,8 @@ func newSink(filter func(io.Writer) io.WriteCloser, limit int, text, w io.Writer
 	return &sink{filter: filter(out), relay: out.relay}, out
 }
 
-// inTurn returns a filter's function that is called once at a time: the words between commands
-// come on a goroutine of their own.
+// inTurn returns a filter's function that is called once at a time: the words between
+// commands come on a goroutine of their own.
 func inTurn(filter func(io.Writer) io.WriteCloser) func(io.Writer) io.WriteCloser {
 	if filter == nil {
 		return nil
@@ -319,7 +328,8 @@ func (k *sink) close() {
 	}
 }
 
-// finish is close, and then the caller's writer has until the deadline to take the rest. The error is its.
+// finish is close, and then the caller's writer has until the deadline to take the rest.
+// The error is its.
 func (k *sink) finish(deadline <-chan struct{}) error {
 	k.close()
 	if k.relay == nil {

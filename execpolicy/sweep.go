@@ -11,24 +11,30 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 )
 
-// sweepTimeout is how long Sweep takes for one container, or half the time that is left, so that one which hangs does not cost the others
-// theirs. Docker gives a removal up after 12 s.
+// sweepTimeout is how long Sweep takes for one container, or half the time that is left,
+// so that one which hangs does not cost the others theirs. Docker gives a removal up
+// after 12 s.
 const sweepTimeout = 30 * time.Second
 
-// Sweep removes the containers of this library that nobody can be using any more, and returns their names. If e is nil, it is the engine
-// that a [DockerPolicy] without one finds. Most programs need no Sweep: a container ends with the program that started it. One that runs
-// code as root with added capabilities, that drives an engine over a network, or that is killed with all of its cgroup may leave some, and
-// may call Sweep when it starts.
+// Sweep removes the containers of this library that nobody can be using any more, and
+// returns their names. If e is nil, it is the engine that a [DockerPolicy] without one
+// finds. Most programs need no Sweep: a container ends with the program that started it.
+// One that runs code as root with added capabilities, that drives an engine over a
+// network, or that is killed with all of its cgroup may leave some, and may call Sweep
+// when it starts.
 //
-// A container is removed only if its labels prove one of two things. The program that started it has ended: it ran on this machine since
-// its last boot, in this program's process namespace, and its process is gone. That can be told on Linux only. Or its session's
-// [Limits.Lifetime] is long over, by this machine's clock, wherever it was started. Every other container is left alone, whatever its name,
-// also if its owner can't be looked at. One that is to be kept ([DockerPolicy.KeepContainer]) is killed if it still runs, left, and not
-// among the names.
+// A container is removed only if its labels prove one of two things. The program that
+// started it has ended: it ran on this machine since its last boot, in this program's
+// process namespace, and its process is gone. That can be told on Linux only. Or its
+// session's [Limits.Lifetime] is long over, by this machine's clock, wherever it was
+// started. Every other container is left alone, whatever its name, also if its owner
+// can't be looked at. One that is to be kept ([DockerPolicy.KeepContainer]) is killed if
+// it still runs, left, and not among the names.
 //
-// Sweep goes on after an error. Errors name the containers that could not be looked at or removed; those that could not be removed wrap
-// [ErrStillThere]. A container that somebody else removes at the same time is no error. ctx bounds the whole, and no container gets more
-// than 30 s of it.
+// Sweep goes on after an error. Errors name the containers that could not be looked at or
+// removed; those that could not be removed wrap [ErrStillThere]. A container that
+// somebody else removes at the same time is no error. ctx bounds the whole, and no
+// container gets more than 30 s of it.
 func Sweep(ctx context.Context, e *dockercli.Engine) (removed []string, err error) {
 	if e, err = (&DockerPolicy{Engine: e}).engine(ctx); err != nil {
 		return nil, err
@@ -107,7 +113,8 @@ func abandoned(c *dockercli.Container, now time.Time) bool {
 	return err == nil && now.Unix() > int64(expires) || ownerGone(c.Labels)
 }
 
-// ownerGone reports whether labels prove that the program which started a container has ended.
+// ownerGone reports whether labels prove that the program which started a container has
+// ended.
 func ownerGone(labels map[string]string) bool {
 	me := owner()
 	for _, key := range []string{labelHost, labelBoot, labelPIDNS} {

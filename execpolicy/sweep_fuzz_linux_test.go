@@ -28,7 +28,8 @@ func decimal(text string, bits int) *big.Int {
 	return n
 }
 
-// Labels are anybody's: one that starts a container can write them as it likes. Only what they prove counts.
+// Labels are anybody's: one that starts a container can write them as it likes. Only what
+// they prove counts.
 func FuzzAbandoned(f *testing.F) {
 	const now = 1234567890
 	own := execpolicy.Owner()

@@ -35,7 +35,8 @@ func systemCases(t *testing.T) []sweepCase {
 	}}}
 }
 
-// loseHead ends the process's first thread, so that the process looks like a zombie, and lives on in the others.
+// loseHead ends the process's first thread, so that the process looks like a zombie, and
+// lives on in the others.
 func loseHead(role) {
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
@@ -44,7 +45,8 @@ func loseHead(role) {
 	syscall.Syscall(syscall.SYS_EXIT, 0, 0, 0)
 }
 
-// lookAtAnother looks at a process of root's as somebody else, with the /proc that there is, and one that hides other users' processes.
+// lookAtAnother looks at a process of root's as somebody else, with the /proc that there
+// is, and one that hides other users' processes.
 func lookAtAnother(role) {
 	check := func(err error) {
 		if err != nil {
@@ -80,7 +82,8 @@ func lookAtSelf(role) {
 	fmt.Println(outer != strconv.Itoa(pid), execpolicy.Ended(pid, start), execpolicy.Ended(1<<30, start))
 }
 
-// lookAtNothing looks at a process that is gone, on a machine that says nothing of itself, with labels of one that said nothing.
+// lookAtNothing looks at a process that is gone, on a machine that says nothing of
+// itself, with labels of one that said nothing.
 func lookAtNothing(role) {
 	mountProc("tmpfs", "")
 	host, _ := os.Hostname()
@@ -103,7 +106,8 @@ func mountProc(what, options string) {
 	}
 }
 
-// apart starts a program in a process and a mount namespace of its own. With both, no option of /proc is anybody else's on any kernel.
+// apart starts a program in a process and a mount namespace of its own. With both, no
+// option of /proc is anybody else's on any kernel.
 func apart(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS}
 	cmd.Env = append(cmd.Env, mountsVar+"="+mounts())

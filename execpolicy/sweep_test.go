@@ -38,7 +38,8 @@ type role struct {
 const (
 	roleVar = "COFFERDAM_TEST_ROLE" // a role in JSON
 
-	// promptExit lets a program that was built with the race detector end when it has ended. It would wait for a second otherwise.
+	// promptExit lets a program that was built with the race detector end when it has
+	// ended. It would wait for a second otherwise.
 	promptExit = "GORACE=atexit_sleep_ms=0"
 )
 
@@ -228,7 +229,8 @@ func TestExpiry(t *testing.T) {
 	}
 }
 
-// A sweepCase is a container with labels made up from those of this program, and what becomes of it.
+// A sweepCase is a container with labels made up from those of this program, and what
+// becomes of it.
 type sweepCase struct {
 	name   string
 	change func(l map[string]string)
@@ -268,7 +270,8 @@ func sweepCases(t *testing.T) []sweepCase {
 			delete(l, "cofferdam."+key)
 		}
 	}
-	// odd are labels of the caller's that look like the library's where they are not told apart.
+	// odd are labels of the caller's that look like the library's where they are not told
+	// apart.
 	odd := func(change func(map[string]string)) func(map[string]string) {
 		return func(l map[string]string) {
 			change(l)
@@ -620,7 +623,8 @@ func stay(r role) {
 	fmt.Println("closed")
 }
 
-// passOn is an engine's client that shows of all containers only those of the role's labels.
+// passOn is an engine's client that shows of all containers only those of the role's
+// labels.
 func passOn(r role) {
 	words := slices.Clone(os.Args[1:])
 	if i := slices.Index(words, "ps"); i >= 0 {
@@ -636,7 +640,8 @@ func passOn(r role) {
 	os.Exit(cmd.ProcessState.ExitCode())
 }
 
-// ours returns the engine without the containers of those who use it at the same time: what they have left is not ours to remove.
+// ours returns the engine without the containers of those who use it at the same time:
+// what they have left is not ours to remove.
 func (p place) ours(t *testing.T) *dockercli.Engine {
 	if p.fake != nil {
 		return p.engine

@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// A quoting is a way to write a text so that it can be read back. It reads what b, which is
-// not empty, begins with, in a state. It returns the bytes of the text that this is, appended
-// to the empty buf; how many bytes of b it takes, 0 if b is too short to tell, and less if no
-// text can go on so; and the state after it.
+// A quoting is a way to write a text so that it can be read back. It reads what b, which
+// is not empty, begins with, in a state. It returns the bytes of the text that this is,
+// appended to the empty buf; how many bytes of b it takes, 0 if b is too short to tell,
+// and less if no text can go on so; and the state after it.
 type quoting func(buf, b []byte, s state) (text []byte, n int, next state)
 
-// quotings are all that are undone. The last changes every byte, the others only marks and
-// backslashes.
+// quotings are all that are undone. The last changes every byte, the others only marks
+// and backslashes.
 var quotings = [...]quoting{
 	func(buf, b []byte, s state) ([]byte, int, state) { return append(buf, b[0]), 1, s },
 	func(buf, b []byte, s state) ([]byte, int, state) { return unescape(buf, b, false, s) },
@@ -59,8 +59,8 @@ func (r *reader) start(depth int32) int {
 	return r.from[len(r.from)-int(depth)]
 }
 
-// advance makes the reader read what begins at c.at, if it has not. It reports false if that
-// takes more than b.
+// advance makes the reader read what begins at c.at, if it has not. It reports false if
+// that takes more than b.
 func (c *concealer) advance(r *reader, q quoting, b []byte, last bool) bool {
 	v := c.values
 	for r.next == c.at {
@@ -85,7 +85,8 @@ func (c *concealer) advance(r *reader, q quoting, b []byte, last bool) bool {
 		}
 		switch {
 		case r.state != atStart && int(v.nodes[r.node].depth) <= len(text):
-			// Nothing is left of what came before. A text may begin here, but as those do.
+			// Nothing is left of what came before. A text may begin here, but as those
+			// do.
 			r.node, r.state = 0, atStart
 		case r.node == 0:
 			// Or within what was read.
@@ -135,13 +136,13 @@ func everyEscape(buf, b []byte, s state) ([]byte, int, state) {
 	return append(buf, b[1:1+n]...), 1 + n, s
 }
 
-// splice reads a shell's '...', which is left for each quotation mark and, by some, for what
-// can't be printed:
+// splice reads a shell's '...', which is left for each quotation mark and, by some, for
+// what can't be printed:
 //
 //	'it'\''s' 'it'"'"'s' 'a'$'\t''b'
 //
-// A mark before a text may begin the quotation, or end it for the first mark in the text. At
-// the start it is taken for the former, so there is a reader for each.
+// A mark before a text may begin the quotation, or end it for the first mark in the text.
+// At the start it is taken for the former, so there is a reader for each.
 func splice(buf, b []byte, s state) ([]byte, int, state) {
 	marks := 0 // how many stand before what is read
 	switch c := b[0]; {

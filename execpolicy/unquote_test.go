@@ -38,8 +38,8 @@ func before(chars string) func(value string) string {
 	})
 }
 
-// escape writes in numbers, or with a letter, what is not to be seen, and if ascii is set also
-// what is not of ASCII: as runes, or as bytes.
+// escape writes in numbers, or with a letter, what is not to be seen, and if ascii is set
+// also what is not of ASCII: as runes, or as bytes.
 func escape(runes, ascii bool, specials string) func(value string) string {
 	return each(func(u string) string {
 		r, _ := utf8.DecodeRuneInString(u)

@@ -24,8 +24,9 @@ var (
 	stranger = account{-1, -1}
 )
 
-// accountOf returns the account that a policy's User names, unless the image has to say who that
-// is. A number without a group has the group of that number: the engines would give it root's.
+// accountOf returns the account that a policy's User names, unless the image has to say
+// who that is. A number without a group has the group of that number: the engines would
+// give it root's.
 func accountOf(user string) (a account, ok bool) {
 	name, group, _ := strings.Cut(user, ":")
 	if group == "" {
@@ -44,10 +45,12 @@ func idOf(name string) (id int, ok bool) {
 	return id, err == nil && id >= 0
 }
 
-// ordinary returns as whom a command may run because that is the owner of a directory, and whether
-// it is the owner at all: nothing inside is root, or in root's group, unless the policy names root.
+// ordinary returns as whom a command may run because that is the owner of a directory,
+// and whether it is the owner at all: nothing inside is root, or in root's group, unless
+// the policy names root.
 func ordinary(e *dockercli.Engine, owner account) (a account, isOwner bool) {
-	// Docker without root's rights has this program's user as root, and others have other numbers.
+	// Docker without root's rights has this program's user as root, and others have other
+	// numbers.
 	if owner.uid == 0 || e.Rootless && e.Kind == dockercli.Docker {
 		return nobody, false
 	}
@@ -64,7 +67,8 @@ type share struct {
 	writable bool
 }
 
-// takes reports whether the mode lets an account use the share. Its owner can change the mode.
+// takes reports whether the mode lets an account use the share. Its owner can change the
+// mode.
 func (s share) takes(a account) bool {
 	if s.info == nil || !s.info.IsDir() && !s.info.Mode().IsRegular() {
 		return true
@@ -97,8 +101,9 @@ func (s share) refusal(user account) string {
 	return fmt.Sprintf("user %v, as which the command would run, can't %s %q, of %v and with mode %v", user, use, s.source, owner, s.info.Mode())
 }
 
-// runsAs returns the user for a container that sees a workspace, if that is not nil, and mounts, and
-// whether that user was chosen because it owns them. Each error is about one that the user can't use.
+// runsAs returns the user for a container that sees a workspace, if that is not nil, and
+// mounts, and whether that user was chosen because it owns them. Each error is about one
+// that the user can't use.
 func (p *DockerPolicy) runsAs(e *dockercli.Engine, workspace *share, mounts []share) (user string, isOwner bool, errs []error) {
 	a := nobody
 	if p.User != "" {
@@ -136,8 +141,9 @@ func (p *DockerPolicy) runsAs(e *dockercli.Engine, workspace *share, mounts []sh
 	return a.String(), isOwner, errs
 }
 
-// ownerOfMounts returns the account of a session without a workspace: nobody or, where nobody can't
-// use some of the mounts and these have one owner, an ordinary user, that owner.
+// ownerOfMounts returns the account of a session without a workspace: nobody or, where
+// nobody can't use some of the mounts and these have one owner, an ordinary user, that
+// owner.
 func (p *DockerPolicy) ownerOfMounts(e *dockercli.Engine, mounts []share) (a account, isOwner bool) {
 	if !p.judges(e, nobody) {
 		return nobody, false
@@ -159,9 +165,10 @@ func (p *DockerPolicy) ownerOfMounts(e *dockercli.Engine, mounts []share) (a acc
 	return ordinary(e, owners[0])
 }
 
-// judges reports whether the modes of files say what an account may do inside. They don't on another
-// machine, on systems where the engine has a virtual machine, for root with capabilities, for a number
-// that an engine without root's rights maps to another, and where extra arguments say who is who.
+// judges reports whether the modes of files say what an account may do inside. They don't
+// on another machine, on systems where the engine has a virtual machine, for root with
+// capabilities, for a number that an engine without root's rights maps to another, and
+// where extra arguments say who is who.
 func (p *DockerPolicy) judges(e *dockercli.Engine, a account) bool {
 	switch {
 	case e.Remote, runtime.GOOS != "linux", a.uid == 0 && len(p.AddCapabilities) > 0, p.User != "" && e.Rootless:

@@ -42,7 +42,8 @@ func dirOf(t *testing.T, uid, gid int, mode os.FileMode) string {
 	return dir
 }
 
-// Nothing inside is root, or in root's group, because the caller is root or owns what is mounted.
+// Nothing inside is root, or in root's group, because the caller is root or owns what is
+// mounted.
 func TestNobodyIsRootUnasked(t *testing.T) {
 	onLocalEngines(t, func(t *testing.T, p place) {
 		roots, readable, everybodys, groups := dirOf(t, 0, 0, 0o755), dirOf(t, 0, 0, 0o555), dirOf(t, 0, 0, 0o777), dirOf(t, 4711, 0, 0o700)
@@ -81,8 +82,8 @@ func TestNobodyIsRootUnasked(t *testing.T) {
 	})
 }
 
-// A workspace or a mount that the user inside can't use is refused with what can be done about it, and
-// nothing is started.
+// A workspace or a mount that the user inside can't use is refused with what can be done
+// about it, and nothing is started.
 func TestUnusableIsRefused(t *testing.T) {
 	onLocalEngines(t, func(t *testing.T, p place) {
 		roots, closed := dirOf(t, 0, 0, 0o755), dirOf(t, 0, 0, 0o700)
@@ -129,8 +130,8 @@ func TestUnusableIsRefused(t *testing.T) {
 	})
 }
 
-// The tutorial's first program: a directory that was made for the code, and that only its owner may
-// enter, is mounted. A session that names no user runs as that owner.
+// The tutorial's first program: a directory that was made for the code, and that only its
+// owner may enter, is mounted. A session that names no user runs as that owner.
 func TestMountOfAPrivateDirectory(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		if p.engine.Remote {
@@ -147,7 +148,8 @@ func TestMountOfAPrivateDirectory(t *testing.T) {
 	})
 }
 
-// privateDir makes a directory with the tutorial's script, both of them only for an ordinary user.
+// privateDir makes a directory with the tutorial's script, both of them only for an
+// ordinary user.
 func privateDir(t *testing.T) string {
 	t.Helper()
 	dir := enginetest.OrdinaryDir(t)
@@ -158,11 +160,13 @@ func privateDir(t *testing.T) string {
 	return dir
 }
 
-// makeSandbox is what the tutorial's Dockerfile does, and those of others that work in /workspace.
+// makeSandbox is what the tutorial's Dockerfile does, and those of others that work in
+// /workspace.
 const makeSandbox = `echo sandbox:x:1234:1235::/home/sandbox:/bin/sh >>/etc/passwd
 	mkdir -p /home/sandbox /sandbox /workspace /data /.cofferdam; chown 1234:1235 /home/sandbox`
 
-// Directories in memory belong to the container's user, also where the image has directories of root's.
+// Directories in memory belong to the container's user, also where the image has
+// directories of root's.
 func TestTmpfsOverTheImagesDirectories(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		p := place{engine: e.Engine, image: e.Derive(t, makeSandbox, "WORKDIR /workspace", "USER sandbox"), labels: e.Labels}
@@ -176,7 +180,8 @@ func TestTmpfsOverTheImagesDirectories(t *testing.T) {
 			assert.Equal(t, s.ok(`for d in /workspace /data /tmp /new; do touch $d/x || exit; done; echo $(id -u) $(id -g); pwd`), ids+"\n/workspace", user)
 			assert.NilError(t, s.Close())
 		}
-		// The tutorial's second program: its own image, and the code where the image works.
+		// The tutorial's second program: its own image, and the code where the image
+		// works.
 		dir := privateDir(t)
 		for user, mount := range map[string]string{"": dir, "sandbox": "/usr/bin"} {
 			policy := p.policy()
@@ -199,8 +204,8 @@ func TestTmpfsOverTheImagesDirectories(t *testing.T) {
 	})
 }
 
-// The numbers of a user with a name are looked up once, where the engine needs them, and every container
-// that is started for it has its record.
+// The numbers of a user with a name are looked up once, where the engine needs them, and
+// every container that is started for it has its record.
 func TestNumbersOfANameAreLookedUpOnce(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		p := place{engine: e.Engine, image: e.Derive(t, makeSandbox), labels: e.Labels}
@@ -255,7 +260,8 @@ func TestNumbersOfANameAreLookedUpOnce(t *testing.T) {
 	})
 }
 
-// A look that hangs ends with the time that a session has to answer, or with the caller's.
+// A look that hangs ends with the time that a session has to answer, or with the
+// caller's.
 func TestLookForNumbersIsBounded(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	enginetest.Check(t)

@@ -12,15 +12,18 @@ import (
 )
 
 const (
-	// watchTimeout is how long one attempt waits that is made when nobody waits any more, and longestPause is between two rounds of them.
+	// watchTimeout is how long one attempt waits that is made when nobody waits any more,
+	// and longestPause is between two rounds of them.
 	watchTimeout = 10 * time.Second
 	longestPause = time.Minute
-	// maxWatched is how many containers are watched. The guard has the others, too, when this program ends.
+	// maxWatched is how many containers are watched. The guard has the others, too, when
+	// this program ends.
 	maxWatched = 1000
 )
 
-// watched are the containers that are removed as soon as their engines answer again, or as they come into being. There is one goroutine
-// for all of them, as long as there are any.
+// watched are the containers that are removed as soon as their engines answer again, or
+// as they come into being. There is one goroutine for all of them, as long as there are
+// any.
 var watched = struct {
 	sync.Mutex
 	all     map[*container]struct{}

@@ -7,34 +7,40 @@ import (
 	"slices"
 )
 
-// A Buffer is an [io.Writer] that keeps the head and the tail of what is written to it, and counts the rest.
+// A Buffer is an [io.Writer] that keeps the head and the tail of what is written to it,
+// and counts the rest.
 //
-// As long as neither limit is passed it keeps everything. After that it keeps a head, which is within the first Limit/2
-// bytes and the first MaxLines/2 lines, and a tail, which is within the last Limit-Limit/2 bytes and the last
-// MaxLines-MaxLines/2 lines. A cut by bytes that would fall inside a UTF-8 encoded rune drops the whole rune; bytes that
-// are not UTF-8 are kept as they are.
+// As long as neither limit is passed it keeps everything. After that it keeps a head,
+// which is within the first Limit/2 bytes and the first MaxLines/2 lines, and a tail,
+// which is within the last Limit-Limit/2 bytes and the last MaxLines-MaxLines/2 lines. A
+// cut by bytes that would fall inside a UTF-8 encoded rune drops the whole rune; bytes
+// that are not UTF-8 are kept as they are.
 //
-// It holds Limit bytes and a few more in memory, which it takes as the output grows. The fields must not be changed after
-// the first Write. A Buffer is not safe for concurrent use, not even by those who only look.
+// It holds Limit bytes and a few more in memory, which it takes as the output grows. The
+// fields must not be changed after the first Write. A Buffer is not safe for concurrent
+// use, not even by those who only look.
 type Buffer struct {
-	// Limit is the number of bytes kept. If zero or negative, nothing is kept and everything is counted.
+	// Limit is the number of bytes kept. If zero or negative, nothing is kept and
+	// everything is counted.
 	Limit int
 
-	// MaxLines is the number of lines kept; a line that is kept in part counts as one, on each side of the cut. If zero
-	// or negative, lines are not limited.
+	// MaxLines is the number of lines kept; a line that is kept in part counts as one, on
+	// each side of the cut. If zero or negative, lines are not limited.
 	MaxLines int
 
 	total    int64
 	newlines int64
 	open     bool // the last byte was not a newline
 
-	// buf is the whole output until that no longer fits; from then on its first fixed() bytes stay, and what follows
-	// them is the end of the output, as a ring whose oldest byte is not the first until somebody looks.
+	// buf is the whole output until that no longer fits; from then on its first fixed()
+	// bytes stay, and what follows them is the end of the output, as a ring whose oldest
+	// byte is not the first until somebody looks.
 	buf    []byte
 	oldest int
 }
 
-// runeContext is the number of bytes on either side of a cut that tell whether it falls inside a rune.
+// runeContext is the number of bytes on either side of a cut that tell whether it falls
+// inside a rune.
 const runeContext = 3
 
 func (b *Buffer) headLimit() int { return b.Limit / 2 }
@@ -91,8 +97,9 @@ func (b *Buffer) straighten() {
 	b.oldest = 0
 }
 
-// room returns b with room for n more bytes, in four times its memory where that is not enough, but never beyond bound. Fresh memory costs
-// more than what is written to it: on the way to the bound less than half of that is taken.
+// room returns b with room for n more bytes, in four times its memory where that is not
+// enough, but never beyond bound. Fresh memory costs more than what is written to it: on
+// the way to the bound less than half of that is taken.
 func room(b []byte, n, bound int) []byte {
 	need := len(b) + n
 	if need <= cap(b) {
@@ -118,7 +125,8 @@ func (b *Buffer) Lines() int64 {
 	return b.newlines
 }
 
-// Dropped returns the number of bytes written that are not kept, with those dropped to keep runes and lines whole.
+// Dropped returns the number of bytes written that are not kept, with those dropped to
+// keep runes and lines whole.
 func (b *Buffer) Dropped() int64 {
 	head, tail := b.cut()
 	return b.dropped(head, tail)
@@ -130,13 +138,15 @@ func (b *Buffer) DroppedLines() int64 {
 	return b.droppedLines(head, tail)
 }
 
-// Head returns the bytes kept before the cut: everything, if nothing was dropped. They are valid until the next Write.
+// Head returns the bytes kept before the cut: everything, if nothing was dropped. They
+// are valid until the next Write.
 func (b *Buffer) Head() []byte {
 	head, _ := b.cut()
 	return head
 }
 
-// Tail returns the bytes kept after the cut: none, if nothing was dropped. They are valid until the next Write.
+// Tail returns the bytes kept after the cut: none, if nothing was dropped. They are valid
+// until the next Write.
 func (b *Buffer) Tail() []byte {
 	_, tail := b.cut()
 	return tail
@@ -149,8 +159,9 @@ func (b *Buffer) Bytes() []byte {
 	return append(append(kept, head...), tail...)
 }
 
-// String returns the head and the tail. Between them, if anything was dropped, stands a line of its own like
-// "... 123 bytes (4 lines) dropped ...". Lines are left out of it when there is none of which nothing is kept.
+// String returns the head and the tail. Between them, if anything was dropped, stands a
+// line of its own like "... 123 bytes (4 lines) dropped ...". Lines are left out of it
+// when there is none of which nothing is kept.
 func (b *Buffer) String() string {
 	head, tail := b.cut()
 	return string(head) + b.notice(head, tail) + string(tail)
@@ -161,7 +172,8 @@ func (b *Buffer) dropped(head, tail []byte) int64 {
 }
 
 func (b *Buffer) droppedLines(head, tail []byte) int64 {
-	// A line that is cut in its middle, with nothing else dropped, is in the head and in the tail.
+	// A line that is cut in its middle, with nothing else dropped, is in the head and in
+	// the tail.
 	return max(0, b.Lines()-countLines(head)-countLines(tail))
 }
 
@@ -198,8 +210,8 @@ func (b *Buffer) whole() bool {
 	return b.total <= int64(max(0, b.Limit)) && (b.MaxLines <= 0 || b.Lines() <= int64(b.MaxLines))
 }
 
-// cut returns what is kept before and after the cut. They never overlap: past Limit because of their bytes, past
-// MaxLines because of their lines.
+// cut returns what is kept before and after the cut. They never overlap: past Limit
+// because of their bytes, past MaxLines because of their lines.
 func (b *Buffer) cut() (head, tail []byte) {
 	if b.whole() {
 		return b.buf, nil

@@ -83,7 +83,8 @@ func naive(s string, limit, maxLines int) (head, tail string, dropped bool) {
 	i, j := min(limit/2, len(s)), max(0, len(s)-(limit-limit/2))
 	for at := 0; at < len(s); {
 		_, n := utf8.DecodeRuneInString(s[at:])
-		// Decoding from the beginning meets the same runes as looking around the cut, since no rune begins inside one.
+		// Decoding from the beginning meets the same runes as looking around the cut,
+		// since no rune begins inside one.
 		if at < limit/2 && limit/2 < at+n {
 			i = at
 		}

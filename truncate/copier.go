@@ -5,11 +5,12 @@ import (
 	"io"
 )
 
-// A Copier is a [Buffer] that writes to W what its String would return: the head as it comes, the rest at [Copier.Close].
-// Until then it holds back what may turn out to lie beyond the head.
+// A Copier is a [Buffer] that writes to W what its String would return: the head as it
+// comes, the rest at [Copier.Close]. Until then it holds back what may turn out to lie
+// beyond the head.
 //
-// A Write never fails. The first error of W ends the writing to it, not the counting and keeping; Close returns it. A
-// Copier is not safe for concurrent use.
+// A Write never fails. The first error of W ends the writing to it, not the counting and
+// keeping; Close returns it. A Copier is not safe for concurrent use.
 type Copier struct {
 	Buffer
 
@@ -23,8 +24,8 @@ type Copier struct {
 	err    error
 }
 
-// Write takes all of p, and passes on what belongs to the head. It always returns len(p) and nil. After Close it only
-// counts and keeps.
+// Write takes all of p, and passes on what belongs to the head. It always returns len(p)
+// and nil. After Close it only counts and keeps.
 func (c *Copier) Write(p []byte) (int, error) {
 	n, err := c.Buffer.Write(p)
 	if !c.ended && !c.closed {
@@ -62,8 +63,9 @@ func (c *Copier) pass(p []byte) {
 	c.err = err
 }
 
-// Close writes the rest of the head, the notice if anything was dropped, and the tail. It returns the first error of W;
-// a short write without one is [io.ErrShortWrite]. It does not close W. Closing again only returns the same error.
+// Close writes the rest of the head, the notice if anything was dropped, and the tail. It
+// returns the first error of W; a short write without one is [io.ErrShortWrite]. It does
+// not close W. Closing again only returns the same error.
 func (c *Copier) Close() error {
 	if c.closed {
 		return c.err

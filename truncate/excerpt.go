@@ -6,24 +6,26 @@ import (
 	"unicode/utf8"
 )
 
-// An Excerpt is what is left of an output of which the middle may be gone, as a [Buffer] leaves it.
+// An Excerpt is what is left of an output of which the middle may be gone, as a [Buffer]
+// leaves it.
 type Excerpt struct {
-	// Head and Tail are what was kept of the output's beginning and end. If nothing was dropped, what
-	// matters is Head followed by Tail.
+	// Head and Tail are what was kept of the output's beginning and end. If nothing was
+	// dropped, what matters is Head followed by Tail.
 	Head, Tail []byte
 	// Dropped is how many bytes were between Head and Tail.
 	Dropped int64
-	// Lines is how many lines the output had, if something was dropped; else it is not looked at.
+	// Lines is how many lines the output had, if something was dropped; else it is not
+	// looked at.
 	Lines int64
 }
 
 // Empty reports whether the output had nothing in it.
 func (e Excerpt) Empty() bool { return len(e.Head)+len(e.Tail) == 0 && e.Dropped == 0 }
 
-// Text returns the head and the tail within limit bytes and maxLines lines, neither cut inside a
-// rune. If that is not the whole output, a line of its own stands between them, like
-// "... 123 bytes (4 lines) dropped ...", which counts everything that Text leaves out. Text returns
-// nothing if there is no room for that line.
+// Text returns the head and the tail within limit bytes and maxLines lines, neither cut
+// inside a rune. If that is not the whole output, a line of its own stands between them,
+// like "... 123 bytes (4 lines) dropped ...", which counts everything that Text leaves
+// out. Text returns nothing if there is no room for that line.
 func (e Excerpt) Text(limit, maxLines int) string {
 	head, tail := e.Head, e.Tail
 	bytes, lines := int64(len(head)+len(tail))+e.Dropped, e.Lines
@@ -53,9 +55,10 @@ func (e Excerpt) Text(limit, maxLines int) string {
 	return string(head) + notice(bytes, max(0, lines)) + string(tail)
 }
 
-// Plain returns p as valid UTF-8 without what a terminal would act on: escape sequences and control
-// characters, but for newlines and tabs. Of a line that carriage returns begin anew, as progress
-// bars do, it returns what comes after the last of them. Every newline stays.
+// Plain returns p as valid UTF-8 without what a terminal would act on: escape sequences
+// and control characters, but for newlines and tabs. Of a line that carriage returns
+// begin anew, as progress bars do, it returns what comes after the last of them. Every
+// newline stays.
 func Plain(p []byte) []byte {
 	p = bytes.ToValidUTF8(p, []byte("\ufffd"))
 	if bytes.IndexFunc(p, acted) < 0 {
@@ -89,8 +92,9 @@ func acted(r rune) bool {
 	return r < ' ' && r != '\n' && r != '\t' || 0x7f <= r && r < 0xa0
 }
 
-// escape returns the length of the escape sequence that p begins with, as ECMA-48 has them. One that
-// does not end, or is none, ends before the first byte that can't be part of it.
+// escape returns the length of the escape sequence that p begins with, as ECMA-48 has
+// them. One that does not end, or is none, ends before the first byte that can't be part
+// of it.
 func escape(p []byte) int {
 	within := func(i int, low, high byte) int {
 		for i < len(p) && low <= p[i] && p[i] <= high {

@@ -42,7 +42,8 @@ func FuzzPlain(f *testing.F) {
 	})
 }
 
-// However little room there is, what is shown is within it and in place, and the count is of the rest.
+// However little room there is, what is shown is within it and in place, and the count is
+// of the rest.
 func FuzzExcerpt(f *testing.F) {
 	f.Add("é\nb\nc\nd\n", "", int64(0), int64(0), 40, 3)
 	f.Add("a\nb", "é\nd\n", int64(5), int64(9), 50, 4)

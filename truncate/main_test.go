@@ -36,7 +36,8 @@ func noAllocs(t *testing.T, write func()) {
 	}
 }
 
-// takesLittleMore tests how much memory is taken on the way to what is held when the limit is reached.
+// takesLittleMore tests how much memory is taken on the way to what is held when the
+// limit is reached.
 func takesLittleMore(t *testing.T, write func(p []byte, limit int)) {
 	t.Helper()
 	const limit = 1 << 20

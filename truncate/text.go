@@ -7,7 +7,8 @@ import (
 
 var newline = []byte{'\n'}
 
-// runeAround returns the bounds of the UTF-8 encoded rune of p that i lies strictly inside of, or i twice.
+// runeAround returns the bounds of the UTF-8 encoded rune of p that i lies strictly
+// inside of, or i twice.
 func runeAround(p []byte, i int) (start, end int) {
 	for start := i - 1; start >= max(0, i-runeContext); start-- {
 		if utf8.RuneStart(p[start]) {

@@ -19,7 +19,8 @@ type streamWriter struct {
 	s *stream
 }
 
-// block is what Write looks at in one go: small enough to stay in the processor's cache while it is looked at again.
+// block is what Write looks at in one go: small enough to stay in the processor's cache
+// while it is looked at again.
 const block = 16 << 10
 
 var replacement = []byte(string(utf8.RuneError))
@@ -61,8 +62,8 @@ func (w streamWriter) mark() string {
 	return ""
 }
 
-// decode passes p on as valid UTF-8. Each maximal part of p that could have begun a rune, and otherwise each byte that
-// is in none, becomes one U+FFFD.
+// decode passes p on as valid UTF-8. Each maximal part of p that could have begun a rune,
+// and otherwise each byte that is in none, becomes one U+FFFD.
 func (w streamWriter) decode(p []byte) {
 	p = w.completeRune(p)
 	n := len(p) - unfinished(p)
@@ -121,7 +122,8 @@ func unfinished(p []byte) int {
 	return 0
 }
 
-// invalidPrefix returns how many bytes of p, which begins with an invalid one, one U+FFFD stands for.
+// invalidPrefix returns how many bytes of p, which begins with an invalid one, one U+FFFD
+// stands for.
 func invalidPrefix(p []byte) int {
 	n := 1
 	for n < len(p) && !utf8.FullRune(p[:n+1]) {

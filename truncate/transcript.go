@@ -16,27 +16,31 @@ const (
 	DefaultCap      = 1 << 20 // bytes
 )
 
-// A Transcript keeps the first lines of a command's two streams, in the order in which the lines end, and renders them
-// as LangChain's shell tool does, to the byte.
+// A Transcript keeps the first lines of a command's two streams, in the order in which
+// the lines end, and renders them as LangChain's shell tool does, to the byte.
 //
-// The streams are read as Python's text mode reads them: UTF-8, with U+FFFD in place of what is not, and "\r\n" and
-// "\r" ending a line like "\n", which all three become. A line is kept whole or not at all: if it is the MaxLines+1st
-// or later it is dropped, else if all lines up to it, kept or not, have more than MaxBytes it is dropped. So everything
-// after the first line dropped is dropped too. Dropped lines are counted.
+// The streams are read as Python's text mode reads them: UTF-8, with U+FFFD in place of
+// what is not, and "\r\n" and "\r" ending a line like "\n", which all three become. A
+// line is kept whole or not at all: if it is the MaxLines+1st or later it is dropped,
+// else if all lines up to it, kept or not, have more than MaxBytes it is dropped. So
+// everything after the first line dropped is dropped too. Dropped lines are counted.
 //
-// The kept text and each of the two unfinished lines take no more than the byte limit, not counting the marks of standard
-// error: nine bytes a line. A Transcript is safe for concurrent use, but must not be copied, and its
-// fields must not be changed after the first Write.
+// The kept text and each of the two unfinished lines take no more than the byte limit,
+// not counting the marks of standard error: nine bytes a line. A Transcript is safe for
+// concurrent use, but must not be copied, and its fields must not be changed after the
+// first Write.
 type Transcript struct {
-	// MaxLines is the number of lines kept of both streams together. If zero, 100; if negative, lines are not limited.
+	// MaxLines is the number of lines kept of both streams together. If zero, 100; if
+	// negative, lines are not limited.
 	MaxLines int
 
-	// MaxBytes is the number of bytes kept of both streams together, as UTF-8 and without the marks of standard error.
-	// If zero or negative, only Cap limits them.
+	// MaxBytes is the number of bytes kept of both streams together, as UTF-8 and without
+	// the marks of standard error. If zero or negative, only Cap limits them.
 	MaxBytes int
 
-	// Cap is what MaxBytes is taken for if that sets no limit, because memory must have one. A transcript that reaches
-	// it says so in the words for MaxBytes. If zero or negative, 1 MiB.
+	// Cap is what MaxBytes is taken for if that sets no limit, because memory must have
+	// one. A transcript that reaches it says so in the words for MaxBytes. If zero or
+	// negative, 1 MiB.
 	Cap int
 
 	mu       sync.Mutex
@@ -48,15 +52,16 @@ type Transcript struct {
 	byBytes  bool
 }
 
-// Stdout returns the writer for standard output. Write takes all of its argument and Close ends a last line without a
-// newline; neither ever fails. What is written after Close begins a new line.
+// Stdout returns the writer for standard output. Write takes all of its argument and
+// Close ends a last line without a newline; neither ever fails. What is written after
+// Close begins a new line.
 func (t *Transcript) Stdout() io.WriteCloser { return streamWriter{t, &t.out} }
 
 // Stderr returns the writer for standard error, which is like that of Stdout.
 func (t *Transcript) Stderr() io.WriteCloser { return streamWriter{t, &t.err} }
 
-// Close ends the last line of each stream, standard output's first. It always returns nil. The other methods see a line
-// once it has ended.
+// Close ends the last line of each stream, standard output's first. It always returns
+// nil. The other methods see a line once it has ended.
 func (t *Transcript) Close() error {
 	t.Stdout().Close()
 	t.Stderr().Close()
@@ -70,7 +75,8 @@ func (t *Transcript) TotalLines() int64 {
 	return t.lines
 }
 
-// TotalBytes returns the number of bytes of all lines as text: each "\r\n" is one byte, each U+FFFD three.
+// TotalBytes returns the number of bytes of all lines as text: each "\r\n" is one byte,
+// each U+FFFD three.
 func (t *Transcript) TotalBytes() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -84,7 +90,8 @@ func (t *Transcript) TruncatedByLines() bool {
 	return t.byLines
 }
 
-// TruncatedByBytes reports whether a line that MaxLines allows was dropped because of MaxBytes or Cap.
+// TruncatedByBytes reports whether a line that MaxLines allows was dropped because of
+// MaxBytes or Cap.
 func (t *Transcript) TruncatedByBytes() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,8 +105,9 @@ func (t *Transcript) Output() string {
 	return string(t.kept)
 }
 
-// Text closes the transcript and returns the text for a model: the output, or "<no output>", then the notices of what
-// was dropped, then the exit code unless it is 0 or not known.
+// Text closes the transcript and returns the text for a model: the output, or "<no
+// output>", then the notices of what was dropped, then the exit code unless it is 0 or
+// not known.
 func (t *Transcript) Text(exit int, known bool) string {
 	t.Close()
 	t.mu.Lock()
@@ -170,7 +178,8 @@ func (t *Transcript) add(l *line, text []byte) {
 	l.text = append(room(l.text, len(text), int(t.maxBytes())), text...)
 }
 
-// finish counts l, keeps it if the limits allow, and begins the next. A line at the end of a stream may lack its end.
+// finish counts l, keeps it if the limits allow, and begins the next. A line at the end
+// of a stream may lack its end.
 func (t *Transcript) finish(l *line, mark, end string) {
 	t.lines++
 	t.bytes += l.size + int64(len(end))
@@ -199,7 +208,8 @@ func (t *Transcript) addLines(l *line, mark string, text []byte) {
 		text = text[i+1:]
 	}
 	if t.full() {
-		// Nothing is left to do but count, many lines at a time. The flag for bytes was set when they ran over.
+		// Nothing is left to do but count, many lines at a time. The flag for bytes was
+		// set when they ran over.
 		if last := bytes.LastIndexByte(text, '\n'); last >= 0 {
 			t.lines += int64(bytes.Count(text, newline))
 			t.bytes += l.size + int64(last) + 1

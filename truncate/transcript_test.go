@@ -263,7 +263,8 @@ func TestTranscriptMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// pythonText is what Python's text mode makes of s: of all of it, or of the beginning of more.
+// pythonText is what Python's text mode makes of s: of all of it, or of the beginning of
+// more.
 func pythonText(s string, final bool) string {
 	var text strings.Builder
 	for len(s) > 0 {

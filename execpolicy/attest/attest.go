@@ -17,18 +17,22 @@ import (
 )
 
 var (
-	// ErrNotInForce is wrapped by the error of a session in which a protection that is required is not in force, or can't be seen to be.
+	// ErrNotInForce is wrapped by the error of a session in which a protection that is
+	// required is not in force, or can't be seen to be.
 	ErrNotInForce = errors.New("not in force")
-	// ErrWeakEngine is wrapped by the error for an engine with published escapes, if [Options.RefuseWeakEngine] is set.
+	// ErrWeakEngine is wrapped by the error for an engine with published escapes, if
+	// [Options.RefuseWeakEngine] is set.
 	ErrWeakEngine = errors.New("the engine has published escapes")
 )
 
 // Options say what is required.
 type Options struct {
-	// Require names the protections without which there is no session. One that the policy does not ask for is measured against the zero
-	// policy. If empty, all that the policy asks for are required.
+	// Require names the protections without which there is no session. One that the
+	// policy does not ask for is measured against the zero policy. If empty, all that the
+	// policy asks for are required.
 	Require []Protection
-	// RefuseWeakEngine makes an engine with published escapes an error, before anything is started. If false, the report names them.
+	// RefuseWeakEngine makes an engine with published escapes an error, before anything
+	// is started. If false, the report names them.
 	RefuseWeakEngine bool
 }
 
@@ -45,9 +49,11 @@ func (o Options) validate() error {
 	return nil
 }
 
-// Start opens a session as [execpolicy.Start] does, and looks at it before the startup scripts and any other command have run. If a
-// protection that is required is not in force, the error wraps [ErrNotInForce], names it and says what was seen, and nothing is left.
-// Beside that error, and beside one that wraps [ErrWeakEngine], there is a report. Session.Restart looks again and fails in the same way.
+// Start opens a session as [execpolicy.Start] does, and looks at it before the startup
+// scripts and any other command have run. If a protection that is required is not in
+// force, the error wraps [ErrNotInForce], names it and says what was seen, and nothing is
+// left. Beside that error, and beside one that wraps [ErrWeakEngine], there is a report.
+// Session.Restart looks again and fails in the same way.
 func Start(ctx context.Context, p execpolicy.DockerPolicy, spec execpolicy.Spec, o Options) (*execpolicy.Session, *Report, error) {
 	a, err := begin(ctx, p, spec, o)
 	if err != nil {
@@ -70,12 +76,14 @@ func Start(ctx context.Context, p execpolicy.DockerPolicy, spec execpolicy.Spec,
 	return s, report, err
 }
 
-// Check looks at a session that runs, of a policy and a spec. It waits for its turn as a command does, but Spec.Approve is not asked about
-// it, and Spec.Filter changes nothing of what it sees. What ran in the session before may have changed its shell so that it lies: [Start]
-// looks before anything has.
+// Check looks at a session that runs, of a policy and a spec. It waits for its turn as a
+// command does, but Spec.Approve is not asked about it, and Spec.Filter changes nothing
+// of what it sees. What ran in the session before may have changed its shell so that it
+// lies: [Start] looks before anything has.
 //
-// If a protection that is required is not in force, the error wraps [ErrNotInForce] and names it; if the engine is refused, it wraps
-// [ErrWeakEngine]. The report is there beside both.
+// If a protection that is required is not in force, the error wraps [ErrNotInForce] and
+// names it; if the engine is refused, it wraps [ErrWeakEngine]. The report is there
+// beside both.
 func Check(ctx context.Context, s *execpolicy.Session, p execpolicy.DockerPolicy, spec execpolicy.Spec, o Options) (*Report, error) {
 	a, err := begin(ctx, p, spec, o)
 	if err != nil {

@@ -24,13 +24,15 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
-// hardened returns the zero policy on an engine, but with all the time to end, and a spec by which a container that is left behind is found.
+// hardened returns the zero policy on an engine, but with all the time to end, and a spec
+// by which a container that is left behind is found.
 func hardened(e enginetest.Engine) (execpolicy.DockerPolicy, execpolicy.Spec) {
 	return execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image, Limits: execpolicy.Limits{TerminationTimeout: places.Patience}},
 		execpolicy.Spec{Labels: maps.Clone(e.Labels)}
 }
 
-// possible returns the protections that an engine can give. Without root's rights some can set no limits.
+// possible returns the protections that an engine can give. Without root's rights some
+// can set no limits.
 func possible(t *testing.T, e enginetest.Engine) []attest.Protection {
 	t.Helper()
 	info, err := e.Info(t.Context())
@@ -244,7 +246,8 @@ func TestWeakeningIsCaught(t *testing.T) {
 					mu.Lock()
 					caught[w.off] = true
 					mu.Unlock()
-					// Each is seen from inside alone, whatever the engine says: else one that is dropped in silence would be missed.
+					// Each is seen from inside alone, whatever the engine says: else one
+					// that is dropped in silence would be missed.
 					res, err := s.Run(t.Context(), execpolicy.Command{Script: attest.InsideScript})
 					assert.NilError(t, err)
 					assert.Assert(t, attest.Inside(zero, spec, w.off, string(res.Stdout)) != attest.Yes)

@@ -33,8 +33,9 @@ type facts struct {
 	calls    map[string]string // "allowed" or "refused", by what a filter of system calls may refuse
 }
 
-// parseFacts reads what was printed inside. Lines that it does not know mean nothing, and what is missing is not there: whoever looks at a
-// fact has to see whether its file was read.
+// parseFacts reads what was printed inside. Lines that it does not know mean nothing, and
+// what is missing is not there: whoever looks at a fact has to see whether its file was
+// read.
 func parseFacts(text string) *facts {
 	f := &facts{read: map[string]bool{}, status: map[string][]string{}, values: map[string][]string{}, exists: map[string]bool{}, calls: map[string]string{}}
 	for line := range strings.Lines(text) {

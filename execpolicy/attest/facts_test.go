@@ -172,7 +172,8 @@ func TestInsideAsAsked(t *testing.T) {
 	}
 }
 
-// What is mounted below a source is the host's too, and what may not be written to is not to be so there.
+// What is mounted below a source is the host's too, and what may not be written to is not
+// to be so there.
 func TestInsideBelowMounts(t *testing.T) {
 	p := execpolicy.DockerPolicy{
 		Mounts: []dockercli.Mount{{Target: "/srv"}, {Target: "/srv/rw", Writable: true}, {Target: "/workspace/ro"}, {Target: "/etc"}},

@@ -55,7 +55,8 @@ func TestHooksHaveNoPart(t *testing.T) {
 	})
 }
 
-// Without an engine in the policy, a report is about the one that sessions use, also if another would be found by now.
+// Without an engine in the policy, a report is about the one that sessions use, also if
+// another would be found by now.
 func TestEngineIsTheSessions(t *testing.T) {
 	e := enginetest.Engines(t)[0]
 	if e.Kind != dockercli.Docker {

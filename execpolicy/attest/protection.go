@@ -19,37 +19,49 @@ type Protection string
 
 // The protections of the zero policy.
 const (
-	// NoNetwork: there is no interface but the loopback, no route, and a datagram to an address outside is not sent.
+	// NoNetwork: there is no interface but the loopback, no route, and a datagram to an
+	// address outside is not sent.
 	NoNetwork Protection = "no network"
-	// ReadOnlyRoot: the root is mounted read-only, and nothing can be written to but what the policy names.
+	// ReadOnlyRoot: the root is mounted read-only, and nothing can be written to but what
+	// the policy names.
 	ReadOnlyRoot Protection = "read-only root"
-	// NoCapabilities: none of the five sets has a capability that the policy does not name.
+	// NoCapabilities: none of the five sets has a capability that the policy does not
+	// name.
 	NoCapabilities Protection = "no capabilities"
 	// NoNewPrivileges: set-uid programs have no effect.
 	NoNewPrivileges Protection = "no new privileges"
-	// Seccomp: system calls are filtered, by the filter that the policy names. The library's own refuses all that is tried.
+	// Seccomp: system calls are filtered, by the filter that the policy names. The
+	// library's own refuses all that is tried.
 	Seccomp Protection = "seccomp"
-	// User: the shell runs as the policy's user, which is not root, nor in root's group. A policy that names root does not ask for this
-	// protection, and one that names root's group does not ask for that part of it. Either is a weakness, which is noted.
+	// User: the shell runs as the policy's user, which is not root, nor in root's group.
+	// A policy that names root does not ask for this protection, and one that names
+	// root's group does not ask for that part of it. Either is a weakness, which is
+	// noted.
 	User Protection = "user"
-	// MemoryLimit, NoSwap, CPULimit and PidsLimit: the control group has at most what the policy names.
+	// MemoryLimit, NoSwap, CPULimit and PidsLimit: the control group has at most what the
+	// policy names.
 	MemoryLimit Protection = "memory limit"
 	NoSwap      Protection = "no swap"
 	CPULimit    Protection = "cpu limit"
 	PidsLimit   Protection = "pids limit"
-	// PIDNamespace: the session is the top of its own processes, and no process of the host is seen.
+	// PIDNamespace: the session is the top of its own processes, and no process of the
+	// host is seen.
 	PIDNamespace Protection = "pid namespace"
 	// PrivateIPC: shared memory is the container's own, and bounded.
 	PrivateIPC Protection = "private ipc"
-	// TmpfsFlags: directories in memory have their size, no set-uid programs and no devices.
+	// TmpfsFlags: directories in memory have their size, no set-uid programs and no
+	// devices.
 	TmpfsFlags Protection = "tmpfs flags"
-	// MaskedProc: what tells of the host's kernel in /proc and /sys is hidden, and its settings are read-only.
+	// MaskedProc: what tells of the host's kernel in /proc and /sys is hidden, and its
+	// settings are read-only.
 	MaskedProc Protection = "masked /proc"
 	// NoDevices: there is no device but those that every container has.
 	NoDevices Protection = "no devices"
-	// NoHostMounts: nothing of the host is mounted but what the policy names, as it names it.
+	// NoHostMounts: nothing of the host is mounted but what the policy names, as it names
+	// it.
 	NoHostMounts Protection = "no host mounts"
-	// Lifeline: nobody inside can open the memory, the environment or the pipes of process 1, with which the container ends.
+	// Lifeline: nobody inside can open the memory, the environment or the pipes of
+	// process 1, with which the container ends.
 	Lifeline Protection = "lifeline"
 	// NoUnsafeArgs: the engine has no argument that only AllowUnsafeArgs lets in, and
 	// none of such effects is seen as no other protection is about: core dumps, for
@@ -79,7 +91,8 @@ func either(ok bool, format string, a ...any) side {
 	return no(format, a...)
 }
 
-// protections says of each what a policy asks for, and how it is seen. asked is empty if it does not ask.
+// protections says of each what a policy asks for, and how it is seen. asked is empty if
+// it does not ask.
 var protections = []struct {
 	name    Protection
 	asked   func(want) string
@@ -228,7 +241,8 @@ func (f *facts) flag(name, good string) side {
 	return either(value[0] == good, "%s %s", name, value[0])
 }
 
-// fallback are links that the kernel puts into every network namespace when their modules are loaded. They are down.
+// fallback are links that the kernel puts into every network namespace when their modules
+// are loaded. They are down.
 var fallback = []string{"lo", "sit0", "tunl0", "ip6tnl0", "ip_vti0", "ip6_vti0", "gre0", "gretap0", "erspan0", "ip6gre0", "teql0"}
 
 func insideNetwork(_ want, f *facts) side {
@@ -275,7 +289,8 @@ func askedCaps(w want) string {
 	return "none but " + strings.Join(w.caps, " ")
 }
 
-// insideCaps takes all sets together: from some of them a program gets a capability only later.
+// insideCaps takes all sets together: from some of them a program gets a capability only
+// later.
 func insideCaps(w want, f *facts) side {
 	var all uint64
 	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"} {
@@ -339,7 +354,8 @@ func outsideNewPrivileges(_ want, s *dockercli.Settings) side {
 	return either(set, "%s", list(rest))
 }
 
-// filtered are the calls that are tried, which the library's filter refuses. Engines' own ones allow some of them.
+// filtered are the calls that are tried, which the library's filter refuses. Engines' own
+// ones allow some of them.
 var filtered = []string{"set-uid files", "user namespaces", "priorities", "io_uring"}
 
 func insideSeccomp(w want, f *facts) side {
@@ -366,7 +382,8 @@ func insideSeccomp(w want, f *facts) side {
 	return s
 }
 
-// outsideSeccomp compares the filter with what the client was given. Docker tells its text; podman tells where its client has read it.
+// outsideSeccomp compares the filter with what the client was given. Docker tells its
+// text; podman tells where its client has read it.
 func outsideSeccomp(w want, s *dockercli.Settings) side {
 	filter := ""
 	for _, option := range s.SecurityOpt {
@@ -561,7 +578,8 @@ func insideCPU(w want, f *facts) side {
 	return s
 }
 
-// cpuSide judges a quota of time in a period. It is some millionths off, for engines round.
+// cpuSide judges a quota of time in a period. It is some millionths off, for engines
+// round.
 func cpuSide(w want, quota, period int64) side {
 	const slack = 1.00001
 	return either(float64(quota)*1e6 <= slack*float64(millionths(w.cpus))*float64(period), "%d of %d µs", quota, period)
@@ -658,7 +676,8 @@ func outsideTmpfs(w want, s *dockercli.Settings) side {
 	return yes("%d as asked", len(w.tmpfs))
 }
 
-// hidden and frozen are what every engine hides, and makes read-only, as far as the kernel has it.
+// hidden and frozen are what every engine hides, and makes read-only, as far as the
+// kernel has it.
 var (
 	hidden = []string{"/proc/acpi", "/proc/asound", "/proc/kcore", "/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi",
 		"/proc/timer_list", "/proc/timer_stats", "/sys/firmware"}
@@ -716,8 +735,9 @@ func outsideMasks(_ want, s *dockercli.Settings) side {
 	return yes("%d paths", len(s.MaskedPaths))
 }
 
-// common are the devices that every container has, and commonRules their numbers with those of pseudo terminals. Engines let a container
-// make any device, which takes a capability, and use none but these.
+// common are the devices that every container has, and commonRules their numbers with
+// those of pseudo terminals. Engines let a container make any device, which takes a
+// capability, and use none but these.
 var (
 	common      = []string{"console", "full", "null", "ptmx", "random", "tty", "urandom", "zero"}
 	commonRules = []string{"b *:* m", "c *:* m", "c 1:3 rwm", "c 1:5 rwm", "c 1:7 rwm", "c 1:8 rwm", "c 1:9 rwm", "c 5:0 rwm", "c 5:1 rwm", "c 5:2 rwm",
@@ -736,7 +756,8 @@ func insideDevices(_ want, f *facts) side {
 		}
 	}
 	for _, rule := range f.values["/sys/fs/cgroup/devices/devices.list"] {
-		// With users of its own nobody inside can make a device that works, and the rules may be the host's.
+		// With users of its own nobody inside can make a device that works, and the rules
+		// may be the host's.
 		if !f.userNS && !slices.Contains(commonRules, rule) {
 			extra = append(extra, "rule "+rule)
 		}
@@ -794,7 +815,8 @@ func (w want) expects(m mountinfo.Mount) bool {
 			return is("tmpfs")
 		}
 	}
-	// What is mounted below a source comes along, and an engine may leave it writable where the source is not.
+	// What is mounted below a source comes along, and an engine may leave it writable
+	// where the source is not.
 	for dir := path.Dir(m.Target); len(dir) > 1; dir = path.Dir(dir) {
 		if writable, ok := w.mounts[dir]; ok {
 			if writable || m.Has("ro") {
@@ -835,8 +857,8 @@ func (w want) expects(m mountinfo.Mount) bool {
 // engineFiles are files that an engine writes for a container and mounts.
 var engineFiles = []string{"/etc/group", "/etc/hostname", "/etc/hosts", "/etc/passwd", "/etc/resolv.conf", "/run/.containerenv"}
 
-// ofContainer reports whether a path of the host is in a directory that has a container's ID for its name, as engines have it for what
-// is a container's own.
+// ofContainer reports whether a path of the host is in a directory that has a container's
+// ID for its name, as engines have it for what is a container's own.
 func ofContainer(name string) bool {
 	return slices.ContainsFunc(strings.Split(name, "/"), func(dir string) bool {
 		return len(dir) == 64 && strings.Trim(dir, "0123456789abcdef") == ""

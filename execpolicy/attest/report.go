@@ -16,21 +16,25 @@ import (
 type State string
 
 const (
-	// Yes says that it is seen to be from inside, and that the engine does not say otherwise.
+	// Yes says that it is seen to be from inside, and that the engine does not say
+	// otherwise.
 	Yes State = "yes"
 	// No says that it is seen not to be, from inside or from outside.
 	No State = "no"
-	// Unknown says that it can't be seen from inside. It is as good as No where the protection is required.
+	// Unknown says that it can't be seen from inside. It is as good as No where the
+	// protection is required.
 	Unknown State = "unknown"
 )
 
 // A Finding is what was seen of one protection.
 type Finding struct {
 	Protection Protection `json:"protection"`
-	// Asked is what the policy asks for, in words. If empty, it does not ask for this protection.
+	// Asked is what the policy asks for, in words. If empty, it does not ask for this
+	// protection.
 	Asked   string `json:"asked"`
 	InForce State  `json:"in_force"`
-	// Inside is what the container's shell saw, and Outside what the engine says it has applied. Either is empty if it says nothing.
+	// Inside is what the container's shell saw, and Outside what the engine says it has
+	// applied. Either is empty if it says nothing.
 	Inside  string `json:"inside"`
 	Outside string `json:"outside"`
 	// Note says what follows from it, if anything does.
@@ -56,7 +60,8 @@ type Report struct {
 	ImageID string `json:"image_id"`
 	// Container is its name.
 	Container string `json:"container"`
-	// Findings has all protections, in the order of [Protections]. It is empty if nothing was started.
+	// Findings has all protections, in the order of [Protections]. It is empty if nothing
+	// was started.
 	Findings []Finding `json:"findings"`
 	// Missing are the protections that were required and are not in force.
 	Missing []Protection `json:"missing"`
@@ -64,7 +69,8 @@ type Report struct {
 	Weaknesses []Weakness `json:"weaknesses"`
 }
 
-// Finding returns what was seen of a protection. It is unknown if the report does not have it.
+// Finding returns what was seen of a protection. It is unknown if the report does not
+// have it.
 func (r *Report) Finding(p Protection) Finding {
 	for _, f := range r.Findings {
 		if f.Protection == p {

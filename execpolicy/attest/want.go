@@ -12,7 +12,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
 
-// A want is what a policy and a spec ask for, with the defaults of the zero policy in place of what is zero.
+// A want is what a policy and a spec ask for, with the defaults of the zero policy in
+// place of what is zero.
 type want struct {
 	network, writableRoot, newPrivileges, gpus bool
 	caps                                       []string // as the kernel names them, without "CAP_"
@@ -112,8 +113,8 @@ func wanted(p execpolicy.DockerPolicy, spec execpolicy.Spec) want {
 	return w
 }
 
-// userOf returns a policy's user as the engine is told of it: by numbers, if they are known, and a number without a group has the group of
-// that number.
+// userOf returns a policy's user as the engine is told of it: by numbers, if they are
+// known, and a number without a group has the group of that number.
 func userOf(user string) string {
 	name, group, _ := strings.Cut(user, ":")
 	id := func(name string) (int, error) {

@@ -13,7 +13,8 @@ type Weakness struct {
 	// Component is the program and Version what it reports.
 	Component string `json:"component"`
 	Version   string `json:"version"`
-	// Advisory is the number of the advisory, Summary says what it is about, and Source is its address.
+	// Advisory is the number of the advisory, Summary says what it is about, and Source
+	// is its address.
 	Advisory string `json:"advisory"`
 	Summary  string `json:"summary"`
 	Source   string `json:"source"`
@@ -24,8 +25,9 @@ func (w Weakness) String() string {
 	return fmt.Sprintf("%s %s: %s, %s (%s)", printable(w.Component), printable(w.Version), w.Advisory, w.Summary, w.Source)
 }
 
-// Weaknesses returns the published escapes of an engine's parts, by their versions alone. Distributions fix them without another number:
-// what stands here is a reason to look, not a proof.
+// Weaknesses returns the published escapes of an engine's parts, by their versions alone.
+// Distributions fix them without another number: what stands here is a reason to look,
+// not a proof.
 func Weaknesses(components []dockercli.Component) []Weakness {
 	var found []Weakness
 	for _, c := range components {
@@ -46,7 +48,8 @@ type advisory struct {
 	source        string
 }
 
-// versions are those from the first, which may be empty, up to but without the one that has the fix.
+// versions are those from the first, which may be empty, up to but without the one that
+// has the fix.
 type versions struct{ from, fixed string }
 
 func (a advisory) affects(version string) bool {
@@ -64,13 +67,14 @@ func (a advisory) affects(version string) bool {
 	return false
 }
 
-// A version is four numbers, the last one that of the release candidate; a release has none and comes after its candidates.
+// A version is four numbers, the last one that of the release candidate; a release has
+// none and comes after its candidates.
 type version [4]int
 
 const noCandidate = 1 << 30
 
-// parseVersion reads what an engine reports, such as "1.0.0-rc95", "v1.1.5+ds1", "1.6.20~ds1" or "1.1.12-0ubuntu1". What a distribution
-// added does not count.
+// parseVersion reads what an engine reports, such as "1.0.0-rc95", "v1.1.5+ds1",
+// "1.6.20~ds1" or "1.1.12-0ubuntu1". What a distribution added does not count.
 func parseVersion(s string) (version, bool) {
 	v := version{3: noCandidate}
 	s = strings.TrimPrefix(strings.TrimSpace(s), "v")
@@ -111,7 +115,8 @@ func number(s string) (n int, rest string, ok bool) {
 	return n, s[end:], err == nil
 }
 
-// compare returns a negative number if v is older than o, and a positive one if it is newer.
+// compare returns a negative number if v is older than o, and a positive one if it is
+// newer.
 func (v version) compare(o version) int {
 	for i := range v {
 		if v[i] != o[i] {

@@ -105,7 +105,8 @@ func TestWeaknesses(t *testing.T) {
 	}
 }
 
-// A weak engine is a warning, and an error if that is asked for, before anything is started.
+// A weak engine is a warning, and an error if that is asked for, before anything is
+// started.
 func TestRefuseWeakEngine(t *testing.T) {
 	for kind, known := range map[dockercli.Kind]string{dockercli.Docker: "docker 20.10.24: CVE-2026-41567", dockercli.Podman: "runc 1.1.5+ds1: CVE-2024-21626"} {
 		t.Run(kind.String(), func(t *testing.T) { refuseWeakEngine(t, kind, known) })

@@ -12,8 +12,9 @@ import (
 // MaxText is how many bytes of a text are kept.
 const MaxText = 4 << 10
 
-// To returns what gives a handler a record of each event, for [execpolicy.NewAuditor]. The handler is not asked whether it is enabled:
-// what is recorded has no level. Its error is that of the record.
+// To returns what gives a handler a record of each event, for [execpolicy.NewAuditor].
+// The handler is not asked whether it is enabled: what is recorded has no level. Its
+// error is that of the record.
 //
 // A handler's WithAttrs is the place for what the program knows of who runs what.
 func To(h slog.Handler) func(execpolicy.Event) error {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// drawn are the flags whose values are another with each container, and say nothing of how it is isolated.
+// drawn are the flags whose values are another with each container, and say nothing of
+// how it is isolated.
 var drawn = func() []string {
 	flags := []string{"--name="}
 	for _, label := range []string{"name", "host", "boot", "pidns", "pid", "timens", "pid-start", "created", "expires"} {

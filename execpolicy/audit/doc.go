@@ -1,4 +1,5 @@
-// Package audit writes down all that happens in sessions, as structured records of log/slog.
+// Package audit writes down all that happens in sessions, as structured records of
+// log/slog.
 //
 //	log, err := audit.File("audit.jsonl")
 //	...
@@ -7,8 +8,9 @@
 //	record := audit.To(slog.NewJSONHandler(log, nil).WithAttrs(who))
 //	s, err := execpolicy.Start(ctx, policy, execpolicy.Spec{Audit: execpolicy.NewAuditor(record)})
 //
-// The message of a record is the kind of its event, its level is Info, and its time is when it happened. An attribute that has nothing to
-// say is left out, but for those of an outcome. The names below stay:
+// The message of a record is the kind of its event, its level is Info, and its time is
+// when it happened. An attribute that has nothing to say is left out, but for those of an
+// outcome. The names below stay:
 //
 //	attribute            type      in                             what
 //	host, uid, pid       text, -   all                            the machine, the user (-1 on Windows) and the process of this program
@@ -37,17 +39,21 @@
 //	cause                text      result, kill, end              why the library ended it, or did not begin it
 //	error                text      all                            that of the call
 //
-// The policy's digest is the first half of the SHA-256, in hexadecimal digits, of the command line, each word with a NUL byte behind it,
-// without what is another with each container: its name, and the library's labels of who started it and when. So two starts of one policy
-// by one engine have the same digest, and whatever changes what the engine is told changes it, another directory of the host as well,
-// but for the values of variables, which are not in it. Nor is what only the library knows, such as its time limits. That of a HostPolicy
-// is of its shell's command line, which has its limits.
+// The policy's digest is the first half of the SHA-256, in hexadecimal digits, of the
+// command line, each word with a NUL byte behind it, without what is another with each
+// container: its name, and the library's labels of who started it and when. So two starts
+// of one policy by one engine have the same digest, and whatever changes what the engine
+// is told changes it, another directory of the host as well, but for the values of
+// variables, which are not in it. Nor is what only the library knows, such as its time
+// limits. That of a HostPolicy is of its shell's command line, which has its limits.
 //
-// A text, and the words of a list together, are kept up to [MaxText] bytes. If there are more, an attribute of that name with "_bytes"
-// behind it has their number. An engine's command line is always whole. No record holds a value of a variable, or anything of stdin, of
-// the output or of a file, but for what an error quotes of a script's stderr or of the engine's. Values of [execpolicy.Secrets] are shown
-// nowhere; another that stands in a script or an argument is in the record as it is.
+// A text, and the words of a list together, are kept up to [MaxText] bytes. If there are
+// more, an attribute of that name with "_bytes" behind it has their number. An engine's
+// command line is always whole. No record holds a value of a variable, or anything of
+// stdin, of the output or of a file, but for what an error quotes of a script's stderr or
+// of the engine's. Values of [execpolicy.Secrets] are shown nowhere; another that stands
+// in a script or an argument is in the record as it is.
 //
-// A command or a transfer without a result was under way when the program ended. There is no record of its kill and its end either: the
-// container ends by itself.
+// A command or a transfer without a result was under way when the program ended. There is
+// no record of its kill and its end either: the container ends by itself.
 package audit

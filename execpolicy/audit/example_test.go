@@ -64,7 +64,8 @@ func ExampleFile() {
 	fmt.Println(s.Close())
 }
 
-// Records may go to more than one place, as all of slog's do; here what is ended by force is said aloud too.
+// Records may go to more than one place, as all of slog's do; here what is ended by force
+// is said aloud too.
 func ExampleLog() {
 	log, err := audit.File("audit.jsonl")
 	if err != nil {

@@ -11,19 +11,19 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/filelock"
 )
 
-// A Log is a file that is only appended to. Each Write is one record and one system call, as
-// slog's handlers make it. Several programs can share the file, and what was written is there
-// whatever becomes of the program, a SIGKILL included. Nothing is synced: a machine that loses
-// its power loses what it had not yet brought to its disk.
+// A Log is a file that is only appended to. Each Write is one record and one system call,
+// as slog's handlers make it. Several programs can share the file, and what was written
+// is there whatever becomes of the program, a SIGKILL included. Nothing is synced: a
+// machine that loses its power loses what it had not yet brought to its disk.
 //
-// A program that is killed in the midst of a long record, or a disk that is full, can leave a
-// part of one. The next record, whichever program writes it, begins on a line of its own. To
-// see to that a Log holds the file's lock (flock) while it writes; the kernel frees the lock of
-// a program that ends. Where there are no such locks, as on Windows, a Log mends only what it
-// finds when it opens the file and what it left itself.
+// A program that is killed in the midst of a long record, or a disk that is full, can
+// leave a part of one. The next record, whichever program writes it, begins on a line of
+// its own. To see to that a Log holds the file's lock (flock) while it writes; the kernel
+// frees the lock of a program that ends. Where there are no such locks, as on Windows, a
+// Log mends only what it finds when it opens the file and what it left itself.
 //
-// The file must be one that its user can read, and lie on a file system of the machine: over a
-// network two programs can write over each other.
+// The file must be one that its user can read, and lie on a file system of the machine:
+// over a network two programs can write over each other.
 type Log struct {
 	mu   sync.Mutex
 	w    io.WriteCloser
@@ -31,8 +31,9 @@ type Log struct {
 	torn bool     // the last line is not whole
 }
 
-// File opens a file to append to, and makes it, for nobody but its user, if it is not there. A symbolic link, and what is no regular file,
-// is refused with an error that wraps [execpolicy.ErrInvalid].
+// File opens a file to append to, and makes it, for nobody but its user, if it is not
+// there. A symbolic link, and what is no regular file, is refused with an error that
+// wraps [execpolicy.ErrInvalid].
 func File(path string) (*Log, error) {
 	irregular := fmt.Errorf("%w: %s is no regular file", execpolicy.ErrInvalid, path)
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
@@ -58,8 +59,8 @@ func File(path string) (*Log, error) {
 	return l, nil
 }
 
-// look notes whether the file's last line is whole. Whoever does not hold the file's lock may
-// see a record that another program is writing.
+// look notes whether the file's last line is whole. Whoever does not hold the file's lock
+// may see a record that another program is writing.
 func (l *Log) look() error {
 	info, err := l.file.Stat()
 	if err != nil || info.Size() == 0 {

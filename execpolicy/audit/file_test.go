@@ -86,8 +86,8 @@ func orderly() {
 	fmt.Println("done")
 }
 
-// writer writes many records, and opens the file anew for each of them, as programs do that
-// start while others write.
+// writer writes many records, and opens the file anew for each of them, as programs do
+// that start while others write.
 func writer() {
 	for i := range 500 {
 		log, record := openLog()
@@ -180,7 +180,8 @@ func read(t *testing.T, log string) []record {
 	return records(t, string(text))
 }
 
-// What a program has done is in its log when it was killed, up to what was under way; and the next program goes on with the same file.
+// What a program has done is in its log when it was killed, up to what was under way; and
+// the next program goes on with the same file.
 func TestSIGKILL(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		log := filepath.Join(t.TempDir(), "audit.jsonl")
@@ -237,7 +238,8 @@ func TestFullDisk(t *testing.T) {
 	assert.NilError(t, err, line)
 	text, err := os.ReadFile(log)
 	assert.NilError(t, err)
-	// All that were taken are whole, and of the one that was not there is a part on a line of its own.
+	// All that were taken are whole, and of the one that was not there is a part on a
+	// line of its own.
 	lines := strings.SplitAfter(strings.TrimSuffix(string(text), "\n"), "\n")
 	assert.Equal(t, len(lines), n+2)
 	records(t, strings.Join(lines[:n-1], ""))

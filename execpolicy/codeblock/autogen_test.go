@@ -20,7 +20,8 @@ import (
 // short is the deadline of what is meant to miss it.
 const short = 300 * time.Millisecond
 
-// The numbers are those of the cases that AutoGen's executor, extractor and agent are tested with.
+// The numbers are those of the cases that AutoGen's executor, extractor and agent are
+// tested with.
 func TestAutoGen(t *testing.T) { runCases(t, autogenCases) }
 
 var autogenCases = []runCase{
@@ -146,7 +147,8 @@ var autogenCases = []runCase{
 	}},
 }
 
-// autogenElsewhere are AutoGen's cases that are no matter of code blocks, and where they belong.
+// autogenElsewhere are AutoGen's cases that are no matter of code blocks, and where they
+// belong.
 var autogenElsewhere = map[string]string{
 	"9": "execpolicy.Start and Close", "10": "execpolicy.Start and Close",
 	"11": "execpolicy: Mounts, ExtraHosts and Startup",
@@ -273,13 +275,15 @@ time.sleep(4803)
 			refused(t, s.blocks(codeblock.Options{}, python("# filename: "+name+"\nprint('ran')")), codeblock.ErrFilename, why, name)
 		}
 		assert.Equal(t, s.ok("ls /tmp/x.py /tmp/sub /tmp/none 2>/dev/null; ls -A is.py inner; cat /tmp/outside"), "inner:\n\nis.py:\nkept")
-		// A link to inside is as good as a directory, and a file of many names keeps what the others see.
+		// A link to inside is as good as a directory, and a file of many names keeps what
+		// the others see.
 		r := s.blocks(codeblock.Options{}, python("# filename: same/x.py\nprint(1)"), python("# filename: hard.py\nprint(2)"))
 		assert.Equal(t, r.Output(), "1\n2\n")
 		assert.Equal(t, s.ok("cat inner/x.py other; rm /tmp/outside"), "# filename: same/x.py\nprint(1)kept")
 	}},
 	{"a block that prepares for the next one", func(t *testing.T, s session) {
-		// The first knows the second's text: whatever can be worked out from it, or guessed, is no place for the second.
+		// The first knows the second's text: whatever can be worked out from it, or
+		// guessed, is no place for the second.
 		second := python("print('second')\n")
 		first := python(`import hashlib, os
 code = "print('second')\n"

@@ -19,34 +19,41 @@ import (
 )
 
 var (
-	// ErrNoResult is wrapped by the error of a [Call] whose program exited with 0 and left no result, and by that of a [CallAs] whose
-	// program failed.
+	// ErrNoResult is wrapped by the error of a [Call] whose program exited with 0 and
+	// left no result, and by that of a [CallAs] whose program failed.
 	ErrNoResult = errors.New("no result")
-	// ErrBadResult is wrapped by the error of a [Call] whose program left a result that is not JSON, and by that of a [CallAs] whose
-	// result does not fit the type.
+	// ErrBadResult is wrapped by the error of a [Call] whose program left a result that
+	// is not JSON, and by that of a [CallAs] whose result does not fit the type.
 	ErrBadResult = errors.New("bad result")
 )
 
-// DefaultResultLimit is how many bytes of JSON a result may have if [Options.ResultLimit] is zero.
+// DefaultResultLimit is how many bytes of JSON a result may have if [Options.ResultLimit]
+// is zero.
 const DefaultResultLimit = 64 << 20
 
-// A Return is what became of a [Call] whose program was run. The result of the session has its outcome, its output and how long it took.
+// A Return is what became of a [Call] whose program was run. The result of the session
+// has its outcome, its output and how long it took.
 type Return struct {
 	*execpolicy.Result
-	// Language is the name of the language in the table, and Program the one of the language's programs that was found.
+	// Language is the name of the language in the table, and Program the one of the
+	// language's programs that was found.
 	Language, Program string
-	// Value is the code's result, valid JSON in UTF-8. It is nil if the program did not exit with 0.
+	// Value is the code's result, valid JSON in UTF-8. It is nil if the program did not
+	// exit with 0.
 	Value json.RawMessage
 }
 
-// Call runs the code of a block as a program, with an input value, and returns its result value. Both are JSON, and neither is on stdin,
-// stdout or in an argument list: whatever the program prints is output and nothing else. The input is what [json.Marshal] makes of it, so
-// a [json.RawMessage] is sent as it is.
+// Call runs the code of a block as a program, with an input value, and returns its result
+// value. Both are JSON, and neither is on stdin, stdout or in an argument list: whatever
+// the program prints is output and nothing else. The input is what [json.Marshal] makes
+// of it, so a [json.RawMessage] is sent as it is.
 //
-// In Python and JavaScript, whatever program [Options.Languages] names for them, the variable INPUT_DATA holds the input, and what the
-// variable result of the main module or script holds when the program comes to its end, or exits with 0, is the result. Code of any other
-// language finds the names of two files in the environment: it reads the input from COFFERDAM_INPUT, and writes the result to
-// COFFERDAM_RESULT. A comment with a filename has no meaning here.
+// In Python and JavaScript, whatever program [Options.Languages] names for them, the
+// variable INPUT_DATA holds the input, and what the variable result of the main module or
+// script holds when the program comes to its end, or exits with 0, is the result. Code of
+// any other language finds the names of two files in the environment: it reads the input
+// from COFFERDAM_INPUT, and writes the result to COFFERDAM_RESULT. A comment with a
+// filename has no meaning here.
 //
 // A program that fails is a [Return], not an error, as with [execpolicy.Session.Run], and
 // so is one that is refused: it has no Value unless it exited with 0. An error beside a
@@ -59,10 +66,13 @@ type Return struct {
 // run: it wraps [execpolicy.ErrInvalid], ErrLanguage or ErrProgram, or is that of
 // [execpolicy.Session.Run] or [execpolicy.Session.WriteFile].
 //
-// Input and result lie in a new directory of the container's /tmp, or of what [Options.Env] has as TMPDIR, that only the container's user
-// may enter. It is removed when Call returns; if ctx has ended by then, as soon as the session's turn comes. The zero DockerPolicy's /tmp
-// has room for an input and a result of about 60 MB each, because Python and JavaScript remove the input as they begin; the memory that a
-// program takes for them, several times as much if they hold many small values, counts with the files against the limit.
+// Input and result lie in a new directory of the container's /tmp, or of what
+// [Options.Env] has as TMPDIR, that only the container's user may enter. It is removed
+// when Call returns; if ctx has ended by then, as soon as the session's turn comes. The
+// zero DockerPolicy's /tmp has room for an input and a result of about 60 MB each,
+// because Python and JavaScript remove the input as they begin; the memory that a program
+// takes for them, several times as much if they hold many small values, counts with the
+// files against the limit.
 func Call(ctx context.Context, s *execpolicy.Session, b Block, input any, o Options) (*Return, error) {
 	c, err := o.prepareCall(b, input)
 	if err != nil {
@@ -95,8 +105,9 @@ func Call(ctx context.Context, s *execpolicy.Session, b Block, input any, o Opti
 	return ret, err
 }
 
-// CallAs is [Call] with a result that is decoded into a T, as [json.Unmarshal] does. Without an error there is one: a program that failed
-// is an error as well, which wraps ErrNoResult, beside the Return.
+// CallAs is [Call] with a result that is decoded into a T, as [json.Unmarshal] does.
+// Without an error there is one: a program that failed is an error as well, which wraps
+// ErrNoResult, beside the Return.
 func CallAs[T any](ctx context.Context, s *execpolicy.Session, b Block, input any, o Options) (T, *Return, error) {
 	var value T
 	r, err := Call(ctx, s, b, input, o)
@@ -210,7 +221,8 @@ func (o Options) collect(ctx context.Context, s *execpolicy.Session, dir string)
 	return value, nil
 }
 
-// maxWhy bounds the reason for which there is no result: callers write at most 1000 characters.
+// maxWhy bounds the reason for which there is no result: callers write at most 1000
+// characters.
 const maxWhy = 8 << 10
 
 // checkResult returns a result if it is JSON.

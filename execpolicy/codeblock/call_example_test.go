@@ -11,8 +11,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy/codeblock"
 )
 
-// sandbox is the zero policy: no network, a read-only root, 512 MiB of memory. TestExamples runs the examples below under it, on each
-// engine.
+// sandbox is the zero policy: no network, a read-only root, 512 MiB of memory.
+// TestExamples runs the examples below under it, on each engine.
 var sandbox = execpolicy.DockerPolicy{}
 
 func ExampleCall() {
@@ -78,7 +78,8 @@ func ExampleReturn() {
 	fmt.Printf("%v %d %s%s\n", r.Outcome, r.ExitCode, r.Stdout, r.Value)
 }
 
-// The first exercise of a tutorial on sandboxes: an infinite loop is ended at its deadline, and nothing of it is left.
+// The first exercise of a tutorial on sandboxes: an infinite loop is ended at its
+// deadline, and nothing of it is left.
 func ExampleCall_infiniteLoop() {
 	ctx := context.Background()
 	s, err := execpolicy.Start(ctx, sandbox, execpolicy.Spec{})
@@ -96,7 +97,8 @@ func ExampleCall_infiniteLoop() {
 	fmt.Println("the container is gone:", s.Close() == nil)
 }
 
-// The second exercise: a write to /etc/passwd fails, and the error is on stderr. The kernel refuses it, whatever the code is.
+// The second exercise: a write to /etc/passwd fails, and the error is on stderr. The
+// kernel refuses it, whatever the code is.
 func ExampleCall_readOnly() {
 	ctx := context.Background()
 	s, err := execpolicy.Start(ctx, sandbox, execpolicy.Spec{})
@@ -114,7 +116,8 @@ func ExampleCall_readOnly() {
 	fmt.Printf("exit code %d, %d bytes on stdout\n%s", r.ExitCode, len(r.Stdout), r.Stderr)
 }
 
-// The third exercise: a fork bomb meets a limit of 50 processes and a quarter of a processor.
+// The third exercise: a fork bomb meets a limit of 50 processes and a quarter of a
+// processor.
 func ExampleCall_forkBomb() {
 	ctx := context.Background()
 	p := sandbox

@@ -18,7 +18,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 )
 
-// noCalls checks that no call has left a directory, as soon as those that were canceled had their turn.
+// noCalls checks that no call has left a directory, as soon as those that were canceled
+// had their turn.
 func (s session) noCalls() {
 	s.t.Helper()
 	poll.WaitOn(s.t, func(poll.LogT) poll.Result {
@@ -342,7 +343,8 @@ func TestExamples(t *testing.T) {
 	})
 }
 
-// 50 MiB go in and come out under the limits of the zero policy: a /tmp of 64 MiB, and 512 MiB of memory with that.
+// 50 MiB go in and come out under the limits of the zero policy: a /tmp of 64 MiB, and
+// 512 MiB of memory with that.
 func TestLargeCalls(t *testing.T) {
 	places.OnEngines(t, execpolicy.Limits{}, func(t *testing.T, p places.Place) {
 		s := place(p).open(t)

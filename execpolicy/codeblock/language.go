@@ -9,27 +9,34 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
-// A Language says how code of one language is run. The zero Language is for code that is only stored, such as HTML: a block of it must
-// name its file.
+// A Language says how code of one language is run. The zero Language is for code that is
+// only stored, such as HTML: a block of it must name its file.
 type Language struct {
-	// Programs are the names, or the paths, of the programs that can run it. The first that is found in the container does.
+	// Programs are the names, or the paths, of the programs that can run it. The first
+	// that is found in the container does.
 	Programs []string
-	// Stdin are the arguments with which the program runs code that it reads from its stdin, to the end before it begins. If empty, "-".
+	// Stdin are the arguments with which the program runs code that it reads from its
+	// stdin, to the end before it begins. If empty, "-".
 	Stdin []string
-	// Args are the arguments that come before the name of a file that is to be run, as "run" of "go run".
+	// Args are the arguments that come before the name of a file that is to be run, as
+	// "run" of "go run".
 	Args []string
-	// Extension is for a program that can't read code from its stdin: it begins with "." and ends the name of a new file, alone in a new
-	// directory of the container's /tmp (or TMPDIR) that only the container's user may enter. The directory is removed when the program
-	// has ended by itself or obeyed a SIGTERM, else it stays as long as /tmp does. If empty, code is run from stdin.
+	// Extension is for a program that can't read code from its stdin: it begins with "."
+	// and ends the name of a new file, alone in a new directory of the container's /tmp
+	// (or TMPDIR) that only the container's user may enter. The directory is removed when
+	// the program has ended by itself or obeyed a SIGTERM, else it stays as long as /tmp
+	// does. If empty, code is run from stdin.
 	Extension string
 }
 
-// A shell reads its script a line at a time, so the commands of the script would read the rest of it. Busybox counts the script's lines
-// from the one before that of the eval, and bash from that.
+// A shell reads its script a line at a time, so the commands of the script would read the
+// rest of it. Busybox counts the script's lines from the one before that of the eval, and
+// bash from that.
 var shell = []string{"-c", `if [ "${BASH_VERSION-}" ]; then eval "$(cat)"; exit; fi
 eval "$(cat)"`}
 
-// unbuffered has Python print what it prints at once: it would be lost with a program that is killed.
+// unbuffered has Python print what it prints at once: it would be lost with a program
+// that is killed.
 const unbuffered = "-u"
 
 // builtin are the languages that are known without being asked for.
@@ -77,8 +84,9 @@ func (o Options) language(b Block) (string, Language, error) {
 	return "", Language{}, fmt.Errorf("%w: %q", ErrLanguage, b.Language)
 }
 
-// Knows reports whether the language of a block is known, so that [Run] may run it. Answers often hold blocks that nobody wants to be run,
-// such as sample output; slices.DeleteFunc removes them.
+// Knows reports whether the language of a block is known, so that [Run] may run it.
+// Answers often hold blocks that nobody wants to be run, such as sample output;
+// slices.DeleteFunc removes them.
 func (o Options) Knows(b Block) bool {
 	_, _, err := o.language(b)
 	return err == nil

@@ -7,14 +7,17 @@ import (
 
 // A Block is one fenced code block.
 type Block struct {
-	// Language is the first word of the info string, as it is written. It is empty if the fence has none.
+	// Language is the first word of the info string, as it is written. It is empty if the
+	// fence has none.
 	Language string
 	// Info is the rest of the info string.
 	Info string
-	// Code is the content. Each of its lines ends with a newline, however it ended in the text.
+	// Code is the content. Each of its lines ends with a newline, however it ended in the
+	// text.
 	Code string
-	// Unclosed says that the text, or the block quote or list item that the block is in, ended before a closing fence came, as an
-	// answer does that was cut off: the code may be half of what was meant.
+	// Unclosed says that the text, or the block quote or list item that the block is in,
+	// ended before a closing fence came, as an answer does that was cut off: the code may
+	// be half of what was meant.
 	Unclosed bool
 }
 
@@ -46,8 +49,9 @@ func (b Block) String() string {
 	return fence + info + "\n" + code + fence + "\n"
 }
 
-// Parse returns the fenced code blocks of a Markdown text, in their order, by the rules of CommonMark 0.31; see the package's
-// documentation for what that means and where it differs. It never fails: every text is Markdown.
+// Parse returns the fenced code blocks of a Markdown text, in their order, by the rules
+// of CommonMark 0.31; see the package's documentation for what that means and where it
+// differs. It never fails: every text is Markdown.
 func Parse(text string) []Block {
 	var p parser
 	for text != "" {
@@ -67,8 +71,9 @@ func Parse(text string) []Block {
 	return p.blocks
 }
 
-// The kinds of parts that a text has, as far as they matter to where a fence is one: two that hold others, and those that hold lines.
-// A heading or a thematic break ends with its line.
+// The kinds of parts that a text has, as far as they matter to where a fence is one: two
+// that hold others, and those that hold lines. A heading or a thematic break ends with
+// its line.
 type kind int
 
 const (
@@ -91,8 +96,9 @@ type part struct {
 	code   strings.Builder
 }
 
-// maxDepth is how many block quotes and list items may be in one another. What begins inside of so many is text, or a line of nothing but
-// their marks would take a time that grows with the square of its length.
+// maxDepth is how many block quotes and list items may be in one another. What begins
+// inside of so many is text, or a line of nothing but their marks would take a time that
+// grows with the square of its length.
 const maxDepth = 100
 
 type parser struct {
@@ -120,7 +126,8 @@ func (p *parser) endFence(unclosed bool) {
 	p.open = p.open[:len(p.open)-1]
 }
 
-// begin ends all but the first n open parts and begins one in the last of them; a kind of zero is one that ends with its line.
+// begin ends all but the first n open parts and begins one in the last of them; a kind of
+// zero is one that ends with its line.
 func (p *parser) begin(n int, new *part) {
 	p.close(n)
 	if n > 0 {
@@ -190,7 +197,8 @@ func (p *parser) add(line string) {
 	case p.blank():
 		p.close(n)
 	case lazy, in == paragraph:
-		// A line of text goes on with a paragraph, even where it lacks the marks of what that is in.
+		// A line of text goes on with a paragraph, even where it lacks the marks of what
+		// that is in.
 	default:
 		p.begin(n, &part{kind: paragraph})
 	}
@@ -219,8 +227,10 @@ func (p *parser) continues(t *part) bool {
 	return true
 }
 
-// starts consumes the mark of what begins here, inside of a part of kind in, and returns it, or nil if nothing but text does; holds says
-// that more may begin inside of it on the same line. lazy says that the line could go on with a paragraph that it does not continue.
+// starts consumes the mark of what begins here, inside of a part of kind in, and returns
+// it, or nil if nothing but text does; holds says that more may begin inside of it on the
+// same line. lazy says that the line could go on with a paragraph that it does not
+// continue.
 func (p *parser) starts(in kind, lazy bool) (new *part, holds bool) {
 	if p.blank() {
 		return nil, false
@@ -288,7 +298,8 @@ func (p *parser) closes(f *part) bool {
 	return p.indent() <= 3 && n >= len(f.mark) && strings.Trim(rest[n:], " \t") == ""
 }
 
-// item consumes the mark of a list item and returns it. What would interrupt a paragraph has to look more like one.
+// item consumes the mark of a list item and returns it. What would interrupt a paragraph
+// has to look more like one.
 func (p *parser) item(rest string, interrupts bool) *part {
 	width := 1
 	if !strings.ContainsRune("*+-", rune(rest[0])) {
@@ -317,7 +328,8 @@ func (p *parser) item(rest string, interrupts bool) *part {
 	return &part{kind: item, indent: before + width + spaces, empty: true}
 }
 
-// A markupKind is HTML that goes on until something ends it, blank lines or not. Its texts are in lower case.
+// A markupKind is HTML that goes on until something ends it, blank lines or not. Its
+// texts are in lower case.
 type markupKind struct {
 	starts, ends []string
 	names        bool // the starts must not be parts of longer names
@@ -372,7 +384,8 @@ func (p *parser) blank() bool { return p.rest() == "" }
 // rest returns the line from the next character that is no space or tab.
 func (p *parser) rest() string { return strings.TrimLeft(p.line[p.pos:], " \t") }
 
-// indent returns the columns to there. A tab goes to the next column that divides by four.
+// indent returns the columns to there. A tab goes to the next column that divides by
+// four.
 func (p *parser) indent() int {
 	column := p.column
 	for _, c := range []byte(p.line[p.pos:]) {
@@ -406,7 +419,8 @@ func (p *parser) advance(columns int) {
 	}
 }
 
-// appendRest appends the line from where it is not consumed. What is left of a tab is spaces.
+// appendRest appends the line from where it is not consumed. What is left of a tab is
+// spaces.
 func (p *parser) appendRest(b *strings.Builder) {
 	if p.inTab {
 		p.pos++

@@ -196,7 +196,8 @@ func FuzzParse(f *testing.F) {
 			if !strings.Contains(text, b.Language) || !strings.Contains(text, b.Info) {
 				t.Fatalf("%q, %q: no part of the text", b.Language, b.Info)
 			}
-			// Each line of the code is the end of one of the text, and they come in the same order. What is left of a tab is spaces.
+			// Each line of the code is the end of one of the text, and they come in the
+			// same order. What is left of a tab is spaces.
 			for line := range strings.Lines(b.Code) {
 				line = strings.TrimLeft(strings.TrimSuffix(line, "\n"), " \t")
 				for line != "" {

@@ -7,13 +7,14 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
 
-// Render returns the report as a text for a model, or for a person: what became of one block
-// after another, each as [execpolicy.Result.Render] shows a result. A block that was stored and
-// not run has a line that names the file, and one that could not be run a line that says why.
-// A block that ended well and printed nothing is left out, unless there is no other.
+// Render returns the report as a text for a model, or for a person: what became of one
+// block after another, each as [execpolicy.Result.Render] shows a result. A block that
+// was stored and not run has a line that names the file, and one that could not be run a
+// line that says why. A block that ended well and printed nothing is left out, unless
+// there is no other.
 //
-// The options bound the whole. Each block has an equal share, and the later ones what those
-// before them did not need.
+// The options bound the whole. Each block has an equal share, and the later ones what
+// those before them did not need.
 func (r *Report) Render(o execpolicy.RenderOptions) string {
 	limit, lines := cmp.Or(o.MaxBytes, execpolicy.DefaultRenderBytes), cmp.Or(o.MaxLines, execpolicy.DefaultRenderLines)
 	text := ""
@@ -47,7 +48,8 @@ func (r *Report) Render(o execpolicy.RenderOptions) string {
 // silence is how a result is rendered that has nothing to say.
 var silence = (&execpolicy.Result{Outcome: execpolicy.OutcomeExited}).Render(execpolicy.RenderOptions{})
 
-// result returns the step's own, or one that says what became of a block that was not run.
+// result returns the step's own, or one that says what became of a block that was not
+// run.
 func (s *Step) result() *execpolicy.Result {
 	if s.Result != nil {
 		return s.Result

@@ -16,33 +16,44 @@ import (
 )
 
 var (
-	// ErrLanguage is wrapped by the error of a block whose language is not known. It was not run.
+	// ErrLanguage is wrapped by the error of a block whose language is not known. It was
+	// not run.
 	ErrLanguage = errors.New("unknown language")
-	// ErrProgram is wrapped by the error of a block none of whose language's programs is in the container. It was not run.
+	// ErrProgram is wrapped by the error of a block none of whose language's programs is
+	// in the container. It was not run.
 	ErrProgram = errors.New("no program for the language")
-	// ErrFilename is wrapped by the error of a block that names a file which can't be, or must not be. It was neither stored nor run.
+	// ErrFilename is wrapped by the error of a block that names a file which can't be, or
+	// must not be. It was neither stored nor run.
 	ErrFilename = errors.New("filename refused")
 )
 
-// Options say how blocks are run. The zero value runs those that name a language of the built-in ones.
+// Options say how blocks are run. The zero value runs those that name a language of the
+// built-in ones.
 type Options struct {
-	// Languages are added to the built-in ones, by their names in lower case, and stand in place of those of the same name. "py" and
-	// "python3.12" find "python", "shell" finds "sh", "js" and "node" find "javascript", unless they stand here themselves.
+	// Languages are added to the built-in ones, by their names in lower case, and stand
+	// in place of those of the same name. "py" and "python3.12" find "python", "shell"
+	// finds "sh", "js" and "node" find "javascript", unless they stand here themselves.
 	Languages map[string]Language
-	// Default is the language of blocks that name none. If empty, they are not run: nobody guesses.
+	// Default is the language of blocks that name none. If empty, they are not run:
+	// nobody guesses.
 	Default string
-	// Timeout is how long each block may run. If zero, [execpolicy.Limits.CommandTimeout]; if negative, for ever. To look for the
-	// program and to store the file may take 30 s each on top.
+	// Timeout is how long each block may run. If zero,
+	// [execpolicy.Limits.CommandTimeout]; if negative, for ever. To look for the program
+	// and to store the file may take 30 s each on top.
 	Timeout time.Duration
-	// Dir is where the blocks run and their files are stored. If empty, the directory in which the session is.
+	// Dir is where the blocks run and their files are stored. If empty, the directory in
+	// which the session is.
 	Dir string
 	// Env is set for the blocks only, on top of the session's.
 	Env map[string]string
-	// Stdout and Stderr take the whole streams of the blocks as they come. If nil, only the results have them.
+	// Stdout and Stderr take the whole streams of the blocks as they come. If nil, only
+	// the results have them.
 	Stdout, Stderr io.Writer
-	// OutputLimit ends a block when it has printed more bytes than that. If zero, what is too much is dropped and counted.
+	// OutputLimit ends a block when it has printed more bytes than that. If zero, what is
+	// too much is dropped and counted.
 	OutputLimit int64
-	// ResultLimit is the most bytes of JSON that [Call] takes as a result. If zero, [DefaultResultLimit]. Run has no use for it.
+	// ResultLimit is the most bytes of JSON that [Call] takes as a result. If zero,
+	// [DefaultResultLimit]. Run has no use for it.
 	ResultLimit int64
 }
 
@@ -53,18 +64,20 @@ type Step struct {
 	Language string
 	// Program is the one of the language's programs that was found.
 	Program string
-	// File is the name under which the code was stored, beginning in [Options.Dir]. It is empty if it was not.
+	// File is the name under which the code was stored, beginning in [Options.Dir]. It is
+	// empty if it was not.
 	File string
 	// Result is how the program ended, or says that [execpolicy.Spec.Approve] refused the
 	// block, which then was neither stored nor run. It is nil if no program was run for
 	// another reason.
 	Result *execpolicy.Result
-	// Err is why no program was run, or what [execpolicy.Session.Run] said beside the result. It wraps ErrLanguage, ErrProgram or
-	// ErrFilename if the block is at fault.
+	// Err is why no program was run, or what [execpolicy.Session.Run] said beside the
+	// result. It wraps ErrLanguage, ErrProgram or ErrFilename if the block is at fault.
 	Err error
 }
 
-// OK reports whether the block did what it should: its program exited with 0, or it was stored and there was nothing to run.
+// OK reports whether the block did what it should: its program exited with 0, or it was
+// stored and there was nothing to run.
 func (s *Step) OK() bool {
 	if s.Err != nil {
 		return false
@@ -72,13 +85,14 @@ func (s *Step) OK() bool {
 	return s.Result == nil || s.Result.Outcome == execpolicy.OutcomeExited && s.Result.ExitCode == 0
 }
 
-// A Report is what became of several blocks: of all, or of the first ones up to one that failed.
+// A Report is what became of several blocks: of all, or of the first ones up to one that
+// failed.
 type Report struct {
 	Steps []Step
 }
 
-// ExitCode returns that of the last block that was tried: 0 if all went well, 1 if it could not be run, -1 if its program did not exit by
-// itself.
+// ExitCode returns that of the last block that was tried: 0 if all went well, 1 if it
+// could not be run, -1 if its program did not exit by itself.
 func (r *Report) ExitCode() int {
 	if len(r.Steps) == 0 {
 		return 0
@@ -92,8 +106,9 @@ func (r *Report) ExitCode() int {
 	return 0
 }
 
-// Output returns what the blocks printed, one after another with nothing in between, stdout before stderr, as UTF-8. Where output was
-// dropped a line says so, and a last line says why the last block could not be run or did not end by itself.
+// Output returns what the blocks printed, one after another with nothing in between,
+// stdout before stderr, as UTF-8. Where output was dropped a line says so, and a last
+// line says why the last block could not be run or did not end by itself.
 func (r *Report) Output() string {
 	var b strings.Builder
 	say := func(format string, args ...any) {
@@ -136,12 +151,14 @@ func (r *Report) Output() string {
 	return strings.ToValidUTF8(b.String(), "\ufffd")
 }
 
-// Run runs blocks in a session, one after another, each as a program of its own. It stops at the first that fails: one whose program does
-// not exit with 0, or that can't be run.
+// Run runs blocks in a session, one after another, each as a program of its own. It stops
+// at the first that fails: one whose program does not exit with 0, or that can't be run.
 //
-// What is wrong with a block is in its step, as is what becomes of its program, and no error. An error says that the blocks could not be
-// dealt with: it wraps [execpolicy.ErrInvalid] if there are none or the options are no good, and then there is no report; else it is that
-// of [execpolicy.Session.Run] for the last step of the report, with the same meaning.
+// What is wrong with a block is in its step, as is what becomes of its program, and no
+// error. An error says that the blocks could not be dealt with: it wraps
+// [execpolicy.ErrInvalid] if there are none or the options are no good, and then there is
+// no report; else it is that of [execpolicy.Session.Run] for the last step of the report,
+// with the same meaning.
 func Run(ctx context.Context, s *execpolicy.Session, blocks []Block, o Options) (*Report, error) {
 	var none error
 	if len(blocks) == 0 {
@@ -266,9 +283,11 @@ func (o Options) find(ctx context.Context, s *execpolicy.Session, name string, l
 	return "", fmt.Errorf("%w: %s needs %s, which is not in the container", ErrProgram, name, strings.Join(l.Programs, " or "))
 }
 
-// put stores its stdin under a name of which the arguments are the parts. It goes down from the directory that it is in a step at a time,
-// and looks where it has come to before it makes anything, so that no link leads it out. It writes to a file that it has made itself, so
-// that none that was put there in its place, a fifo or a link, gets the code, and nothing half of it.
+// put stores its stdin under a name of which the arguments are the parts. It goes down
+// from the directory that it is in a step at a time, and looks where it has come to
+// before it makes anything, so that no link leads it out. It writes to a file that it has
+// made itself, so that none that was put there in its place, a fifo or a link, gets the
+// code, and nothing half of it.
 const put = `cd -P . || exit
 base=${PWD%/}
 while [ $# -gt 1 ]; do
@@ -309,7 +328,8 @@ func (o Options) store(ctx context.Context, s *execpolicy.Session, name, code st
 	return nil, fmt.Errorf("%w: %q can't be stored: %s", ErrFilename, name, strings.TrimSpace(string(r.Stderr)))
 }
 
-// alone runs a program, its second argument, on a new file that holds its stdin and whose name ends with the first.
+// alone runs a program, its second argument, on a new file that holds its stdin and whose
+// name ends with the first.
 const alone = `dir=$(mktemp -d) || exit
 file=$dir/main$1
 shift

@@ -37,7 +37,8 @@ func (p place) open(t *testing.T) session {
 	return session{s, t}
 }
 
-// ok runs a script that is expected to succeed and returns what it prints, without the newline at its end.
+// ok runs a script that is expected to succeed and returns what it prints, without the
+// newline at its end.
 func (s session) ok(script string) string {
 	s.t.Helper()
 	r, err := s.Run(s.t.Context(), execpolicy.Command{Script: script})
@@ -116,8 +117,8 @@ func (s session) interrupted(o codeblock.Options, blocks ...codeblock.Block) *co
 	return r
 }
 
-// untilGone runs what is ended until it is known that it is gone, with the session's shell where it was: on a busy machine the answer may
-// come too late.
+// untilGone runs what is ended until it is known that it is gone, with the session's
+// shell where it was: on a busy machine the answer may come too late.
 func (s session) untilGone(run func() *execpolicy.Result) {
 	s.t.Helper()
 	dir := s.ok("pwd")

@@ -1,5 +1,6 @@
-// Package deps sets a session up once for many: it runs set-up scripts, such as an installation of packages, under a policy of their own,
-// into a directory of the host that later sessions see read-only.
+// Package deps sets a session up once for many: it runs set-up scripts, such as an
+// installation of packages, under a policy of their own, into a directory of the host
+// that later sessions see read-only.
 //
 //	build := execpolicy.DockerPolicy{NetworkEnabled: true}
 //	layer, err := deps.Build(ctx, build, cache, deps.Recipe{Scripts: []string{"python3 -m pip install --target . requests"}})
@@ -9,19 +10,23 @@
 //
 // # What is trusted
 //
-// Set-up scripts run code that nobody trusts, as every installation of packages does. They run in a session like any other, with the
-// network if its policy has it, and see nothing of the host but the one directory. What they make of that, links, set-uid files,
-// directories that nobody may read, is never opened, followed or run on the host; it lies in a directory that only the host's user can
-// enter. A layer gets its name when all scripts have succeeded and their container is gone, so nothing can change it any more. What it does
-// to a session that uses it is another matter: its code is run there, with all that this session may do. It can be as large as the host's
-// disk allows.
+// Set-up scripts run code that nobody trusts, as every installation of packages does.
+// They run in a session like any other, with the network if its policy has it, and see
+// nothing of the host but the one directory. What they make of that, links, set-uid
+// files, directories that nobody may read, is never opened, followed or run on the host;
+// it lies in a directory that only the host's user can enter. A layer gets its name when
+// all scripts have succeeded and their container is gone, so nothing can change it any
+// more. What it does to a session that uses it is another matter: its code is run there,
+// with all that this session may do. It can be as large as the host's disk allows.
 //
 // # Whose the files are
 //
-// The directory belongs to the host's user, and so the set-up runs as that user (see [execpolicy.DockerPolicy.User]). Where that is root it
-// is given to the policy's User, if that is a number, or to 65534:65534, as which sessions without a workspace run too: a container never
-// runs as root because the program does. Sessions that run as somebody else read what the set-up lets everybody read, which is all of it
-// with the usual umask. Rootless docker needs the User "0:0", which is the host's user there.
+// The directory belongs to the host's user, and so the set-up runs as that user (see
+// [execpolicy.DockerPolicy.User]). Where that is root it is given to the policy's User,
+// if that is a number, or to 65534:65534, as which sessions without a workspace run too:
+// a container never runs as root because the program does. Sessions that run as somebody
+// else read what the set-up lets everybody read, which is all of it with the usual umask.
+// Rootless docker needs the User "0:0", which is the host's user there.
 package deps
 
 import (
@@ -48,18 +53,20 @@ import (
 // Target is where a layer is inside, while it is built and later.
 const Target = "/deps"
 
-// ErrBuild is wrapped by the error of a set-up whose script failed. Beside it stand the reason, such as [execpolicy.ErrTimeout], and the
-// end of what the script has printed.
+// ErrBuild is wrapped by the error of a set-up whose script failed. Beside it stand the
+// reason, such as [execpolicy.ErrTimeout], and the end of what the script has printed.
 var ErrBuild = errors.New("the set-up failed")
 
 // A Recipe says how a layer is made.
 type Recipe struct {
-	// Scripts run in order, each in Target and within [execpolicy.Limits.CommandTimeout], up to the first that fails. There has to be
-	// one.
+	// Scripts run in order, each in Target and within [execpolicy.Limits.CommandTimeout],
+	// up to the first that fails. There has to be one.
 	Scripts []string
-	// Env is the environment of the scripts. Secrets are best here: what counts of it for a layer's name is a hash.
+	// Env is the environment of the scripts. Secrets are best here: what counts of it for
+	// a layer's name is a hash.
 	Env map[string]string
-	// Labels are put on the container that runs the scripts. They don't count for the layer's name.
+	// Labels are put on the container that runs the scripts. They don't count for the
+	// layer's name.
 	Labels map[string]string
 }
 
@@ -67,14 +74,16 @@ type Recipe struct {
 type Layer struct {
 	// Mount shows the layer to a session, read-only, at Target.
 	Mount dockercli.Mount
-	// Env is what makes Python and Node.js find packages in it: PYTHONPATH is Target, NODE_PATH the directory node_modules in it.
+	// Env is what makes Python and Node.js find packages in it: PYTHONPATH is Target,
+	// NODE_PATH the directory node_modules in it.
 	Env map[string]string
 }
 
 const (
 	// stagePrefix begins the names of layers that are not finished.
 	stagePrefix = ".cofferdam-layer-"
-	// tree is the directory that containers see. The one that it is in is closed to everybody else on the host.
+	// tree is the directory that containers see. The one that it is in is closed to
+	// everybody else on the host.
 	tree = "tree"
 	// nobody is the user and the group of a session that has no workspace.
 	nobody = 65534
@@ -82,23 +91,28 @@ const (
 	maxSaid = 4 << 10
 )
 
-// Build returns the layer of a recipe. If the cache does not have it, Build runs the recipe's scripts in a session of that policy and keeps
-// what they have made. A layer is known by the image's reference, the scripts and their environment: of an image whose tag moves, or scripts
-// that install the newest of something, it has what there was when it was built.
+// Build returns the layer of a recipe. If the cache does not have it, Build runs the
+// recipe's scripts in a session of that policy and keeps what they have made. A layer is
+// known by the image's reference, the scripts and their environment: of an image whose
+// tag moves, or scripts that install the newest of something, it has what there was when
+// it was built.
 //
-// The cache is a directory of the host, which has to be there and in which nobody but the user can write. Several programs may use it, and
-// build the same layer, at the same time: the first one's stands. A layer that nobody uses any more may be removed from it like any
-// directory. An unfinished one has a name that begins with ".cofferdam-layer-". Build removes it, and, on Linux and macOS, those of programs
-// that were killed.
+// The cache is a directory of the host, which has to be there and in which nobody but the
+// user can write. Several programs may use it, and build the same layer, at the same
+// time: the first one's stands. A layer that nobody uses any more may be removed from it
+// like any directory. An unfinished one has a name that begins with ".cofferdam-layer-".
+// Build removes it, and, on Linux and macOS, those of programs that were killed.
 //
-// An error wraps [execpolicy.ErrInvalid] if nothing was started (an engine on another machine, for one, can't mount the host's
-// directories), ErrBuild if a script failed, or is one of those of [execpolicy.Start], [execpolicy.Session.Run] and
+// An error wraps [execpolicy.ErrInvalid] if nothing was started (an engine on another
+// machine, for one, can't mount the host's directories), ErrBuild if a script failed, or
+// is one of those of [execpolicy.Start], [execpolicy.Session.Run] and
 // [execpolicy.Session.Close]. Then there is no layer.
 func Build(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Recipe) (*Layer, error) {
 	if err := validate(ctx, p, cache, r); err != nil {
 		return nil, err
 	}
-	// An engine wants a path without links, and a later change of the working directory is not to matter.
+	// An engine wants a path without links, and a later change of the working directory
+	// is not to matter.
 	path, err := filepath.Abs(cache)
 	if err == nil {
 		path, err = filepath.EvalSymlinks(path)
@@ -158,7 +172,8 @@ func validate(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Re
 	spec.Workspace = cache
 	mounting := p
 	if _, _, ok := builder(p.User); ok || p.User == "" {
-		// Whose the layer is, and so whether that one can use it, is decided when it is made.
+		// Whose the layer is, and so whether that one can use it, is decided when it is
+		// made.
 		mounting.User = "nobody"
 	}
 	for _, err := range problems.Of(execpolicy.Check(ctx, mounting, spec)) {
@@ -277,8 +292,8 @@ func claim(root *os.Root) (stage string, held *os.File, err error) {
 	return "", nil, err
 }
 
-// sweep removes the unfinished layers that nobody holds. What can't be removed now, because its container is still ending, is left for the
-// next time.
+// sweep removes the unfinished layers that nobody holds. What can't be removed now,
+// because its container is still ending, is left for the next time.
 func sweep(root *os.Root) {
 	dir, err := root.Open(".")
 	if err != nil {
@@ -301,7 +316,8 @@ func sweep(root *os.Root) {
 
 // run runs the scripts on a directory, and returns when their container is gone.
 func (r Recipe) run(ctx context.Context, p execpolicy.DockerPolicy, dir string) (err error) {
-	// The session's directory decides whose the container is. The scripts see it where it will be later.
+	// The session's directory decides whose the container is. The scripts see it where it
+	// will be later.
 	p.Mounts = append(slices.Clip(p.Mounts), dockercli.Mount{Source: dir, Target: Target, Writable: true})
 	spec := execpolicy.Spec{Workspace: dir, Env: environment(), Labels: r.Labels}
 	maps.Copy(spec.Env, r.Env)
@@ -329,7 +345,8 @@ func (r Recipe) run(ctx context.Context, p execpolicy.DockerPolicy, dir string) 
 	return nil
 }
 
-// reason joins why a script was ended with the error beside its result, which says that only of a cancel.
+// reason joins why a script was ended with the error beside its result, which says that
+// only of a cancel.
 func reason(r *execpolicy.Result, err error) error {
 	if r.Cause == nil || errors.Is(err, r.Cause) {
 		return err

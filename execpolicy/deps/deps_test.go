@@ -244,7 +244,8 @@ func TestInvalidBuildStartsNothing(t *testing.T) {
 	})
 }
 
-// A layer of root's is made by the policy's user, and by root only if the policy names it.
+// A layer of root's is made by the policy's user, and by root only if the policy names
+// it.
 func TestLayerIsMadeByThePolicysUser(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		if os.Geteuid() != 0 || p.policy.Engine.Rootless {

@@ -47,7 +47,8 @@ func Example() {
 	fmt.Print(r.Render(execpolicy.RenderOptions{}))
 }
 
-// A program's own functions are told to a model as stubs, and are there for what it writes.
+// A program's own functions are told to a model as stubs, and are there for what it
+// writes.
 func ExampleFunctions() {
 	ctx := context.Background()
 	functions := deps.Functions{
@@ -90,7 +91,8 @@ func ExampleFunctions() {
 	fmt.Print(r.Render(execpolicy.RenderOptions{}))
 }
 
-// The phases of a build: what the first one has brought, with the network, the second one works with, without it.
+// The phases of a build: what the first one has brought, with the network, the second one
+// works with, without it.
 func ExampleBuild() {
 	ctx := context.Background()
 	cache, err := cacheDir()

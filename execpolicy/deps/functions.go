@@ -11,18 +11,22 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
-// Functions is a Python module, and the packages that it needs, for programs of later sessions to import.
+// Functions is a Python module, and the packages that it needs, for programs of later
+// sessions to import.
 type Functions struct {
-	// Module is its name, an identifier of ASCII letters, digits and underscores that is no keyword. If empty, "functions".
+	// Module is its name, an identifier of ASCII letters, digits and underscores that is
+	// no keyword. If empty, "functions".
 	Module string
 	// Source is its text.
 	Source string
-	// Requirements are what pip is to install, such as "numpy>=2". If empty, pip is not needed. None may begin with "-": an index is
-	// named by PIP_INDEX_URL in the recipe's Env.
+	// Requirements are what pip is to install, such as "numpy>=2". If empty, pip is not
+	// needed. None may begin with "-": an index is named by PIP_INDEX_URL in the recipe's
+	// Env.
 	Requirements []string
 }
 
-// store writes a module. A link that a package has left in its place is not written through, and a package of its name would hide it.
+// store writes a module. A link that a package has left in its place is not written
+// through, and a package of its name would hide it.
 const store = `if [ -e %[1]s ] || [ -L %[1]s ] || [ -e %[1]s.py ] || [ -L %[1]s.py ]; then
 	echo 'a requirement has the name of the module %[1]s' >&2
 	false
@@ -30,9 +34,11 @@ else
 	printf %%s %[2]s >%[1]s.py
 fi`
 
-// Recipe returns what installs the requirements, stores the module, and imports it once. So a package that can't be had, one that is not
-// among the requirements, and a syntax error are errors of [Build], with Python's words. The image needs python3, and pip if there are
-// requirements; pip unpacks in /tmp, which has to be large enough: see [execpolicy.DockerPolicy.Tmpfs].
+// Recipe returns what installs the requirements, stores the module, and imports it once.
+// So a package that can't be had, one that is not among the requirements, and a syntax
+// error are errors of [Build], with Python's words. The image needs python3, and pip if
+// there are requirements; pip unpacks in /tmp, which has to be large enough: see
+// [execpolicy.DockerPolicy.Tmpfs].
 //
 // An error wraps [execpolicy.ErrInvalid].
 func (f Functions) Recipe() (Recipe, error) {
@@ -80,9 +86,11 @@ for f in ast.parse(sys.stdin.buffer.read()).body:
         print(ast.unparse(f), end="\n\n")
 `
 
-// Stubs returns the head of each public function of the module and its docstring, with an ellipsis for what it does, as text for a prompt.
-// The source is parsed and not run, by the session's python3, of version 3.9 or later. What ran in the session before can lie: it should be
-// a new one. An error is that of [execpolicy.Session.Run], or wraps ErrBuild if the source is no Python.
+// Stubs returns the head of each public function of the module and its docstring, with an
+// ellipsis for what it does, as text for a prompt. The source is parsed and not run, by
+// the session's python3, of version 3.9 or later. What ran in the session before can lie:
+// it should be a new one. An error is that of [execpolicy.Session.Run], or wraps ErrBuild
+// if the source is no Python.
 func (f Functions) Stubs(ctx context.Context, s *execpolicy.Session) (string, error) {
 	r, err := s.Run(ctx, execpolicy.Command{Argv: []string{"python3", "-I", "-c", stubs}, Stdin: strings.NewReader(f.Source)})
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 )
 
-// pip takes the place of the real one, which would need an index: it installs the modules that it is told of.
+// pip takes the place of the real one, which would need an index: it installs the modules
+// that it is told of.
 const pip = `import os, sys
 args = sys.argv[1:]
 assert args[0] == "install", args

@@ -7,8 +7,10 @@ import (
 	"strconv"
 )
 
-// remove removes a directory that untrusted code may have filled, with directories of any depth and without any rights. Each one is
-// moved to the top and emptied there: so no name is long, nothing is held open that deep, and there is no way back up. No link is followed.
+// remove removes a directory that untrusted code may have filled, with directories of any
+// depth and without any rights. Each one is moved to the top and emptied there: so no
+// name is long, nothing is held open that deep, and there is no way back up. No link is
+// followed.
 func remove(root *os.Root, name string) error {
 	top, err := root.OpenRoot(name)
 	if err != nil {
@@ -31,7 +33,8 @@ func remove(root *os.Root, name string) error {
 	return root.Remove(name)
 }
 
-// begun returns the directories at the top, and the last number among them: somebody may have begun to remove them.
+// begun returns the directories at the top, and the last number among them: somebody may
+// have begun to remove them.
 func begun(top *os.Root) (dirs []string, n int, err error) {
 	f, err := top.Open(".")
 	if err != nil {
@@ -47,7 +50,8 @@ func begun(top *os.Root) (dirs []string, n int, err error) {
 	return dirs, n, err
 }
 
-// empty removes what is in a directory, and moves the directories that are in it to the top, under new numbers. It returns their names.
+// empty removes what is in a directory, and moves the directories that are in it to the
+// top, under new numbers. It returns their names.
 func empty(top *os.Root, dir string, n *int) (moved []string, err error) {
 	info, err := top.Lstat(dir)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// An ordinary user can't remove what he has no rights to, nor what lies deeper than a name may be long, without seeing to it first.
+// An ordinary user can't remove what he has no rights to, nor what lies deeper than a
+// name may be long, without seeing to it first.
 func TestRemoveAsAnOrdinaryUser(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(dir, "outside")

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy/python"
 )
 
-// sandbox is the zero policy: no network, a read-only root, 512 MiB of memory. TestExamples runs the examples below under it, on each
-// engine.
+// sandbox is the zero policy: no network, a read-only root, 512 MiB of memory.
+// TestExamples runs the examples below under it, on each engine.
 var sandbox = execpolicy.DockerPolicy{}
 
 func Example() {

@@ -22,12 +22,15 @@ import (
 )
 
 var (
-	// ErrStart is wrapped by the error of an interpreter that did not start, or could not be replaced.
+	// ErrStart is wrapped by the error of an interpreter that did not start, or could not
+	// be replaced.
 	ErrStart = errors.New("the Python interpreter did not start")
-	// ErrReply is wrapped by the error beside a result whose value or exception is not known because the interpreter's word of it is no
-	// good: something inside has tampered with it. The interpreter has been ended.
+	// ErrReply is wrapped by the error beside a result whose value or exception is not
+	// known because the interpreter's word of it is no good: something inside has
+	// tampered with it. The interpreter has been ended.
 	ErrReply = errors.New("the Python interpreter's reply is no good")
-	// ErrNoRoom is wrapped by the error beside a result whose value or exception is not known because the container has no room for it.
+	// ErrNoRoom is wrapped by the error beside a result whose value or exception is not
+	// known because the container has no room for it.
 	ErrNoRoom = errors.New("the Python interpreter's reply could not be stored")
 	// ErrClosed is returned by the methods of an interpreter that was closed.
 	ErrClosed = errors.New("the Python interpreter is closed")
@@ -35,12 +38,14 @@ var (
 
 // Options say how an interpreter is started. The zero value starts the image's Python 3.
 type Options struct {
-	// Program is its name or its path in the container. If empty, python3, or python if there is none.
+	// Program is its name or its path in the container. If empty, python3, or python if
+	// there is none.
 	Program string
 	// Dir is where it begins. If empty, the directory in which the session is.
 	Dir string
-	// Env is set for it, on top of the session's. A TMPDIR in it, which must be absolute, takes the place of /tmp for what the interpreter
-	// and the library need to talk to each other.
+	// Env is set for it, on top of the session's. A TMPDIR in it, which must be absolute,
+	// takes the place of /tmp for what the interpreter and the library need to talk to
+	// each other.
 	Env map[string]string
 }
 
@@ -58,29 +63,35 @@ type Snippet struct {
 type Exception struct {
 	// Type is the name of its class, such as "ValueError", and Message its text.
 	Type, Message string
-	// Traceback is what Python would have printed, with the snippets' lines and without the library's own.
+	// Traceback is what Python would have printed, with the snippets' lines and without
+	// the library's own.
 	Traceback string
 }
 
-// A Result is how a snippet ended. The session's result has its outcome, its output and how long it took. If it exited, its exit code is 0,
-// or 1 if there was an exception; or it is that of the interpreter if that has ended.
+// A Result is how a snippet ended. The session's result has its outcome, its output and
+// how long it took. If it exited, its exit code is 0, or 1 if there was an exception; or
+// it is that of the interpreter if that has ended.
 type Result struct {
 	*execpolicy.Result
-	// Value is the repr of the value of the snippet's last statement, if that is an expression and not None; else it is empty. Of more than
-	// a million characters, 1<<20, the middle is left out.
+	// Value is the repr of the value of the snippet's last statement, if that is an
+	// expression and not None; else it is empty. Of more than a million characters,
+	// 1<<20, the middle is left out.
 	Value string
-	// JSON is the same value as json.dumps writes it. It is nil if it can't, if that is longer than 1<<20 bytes, or if a number in it is one
-	// of the session's secrets.
+	// JSON is the same value as json.dumps writes it. It is nil if it can't, if that is
+	// longer than 1<<20 bytes, or if a number in it is one of the session's secrets.
 	JSON json.RawMessage
-	// Exception is nil if there was none, or if it is not known because the interpreter has ended.
+	// Exception is nil if there was none, or if it is not known because the interpreter
+	// has ended.
 	Exception *Exception
-	// StateLost says that the interpreter has ended with this snippet, or before it, so that variables and imports are gone. It is another
-	// one's than that of the session's shell, Result.StateLost.
+	// StateLost says that the interpreter has ended with this snippet, or before it, so
+	// that variables and imports are gone. It is another one's than that of the session's
+	// shell, Result.StateLost.
 	StateLost bool
 }
 
-// An Interpreter is a Python in a session that stays: what a snippet leaves behind, the next one finds. Its methods may be called at the
-// same time; snippets run one at a time, in the order in which they came.
+// An Interpreter is a Python in a session that stays: what a snippet leaves behind, the
+// next one finds. Its methods may be called at the same time; snippets run one at a time,
+// in the order in which they came.
 type Interpreter struct {
 	session *execpolicy.Session
 	options Options
@@ -108,8 +119,9 @@ var (
 	stopScript string
 )
 
-// Start starts an interpreter in a session, in 30 s at most. An error wraps [execpolicy.ErrInvalid], ErrStart, or is that of
-// [execpolicy.Session.Run]; then nothing of it is left.
+// Start starts an interpreter in a session, in 30 s at most. An error wraps
+// [execpolicy.ErrInvalid], ErrStart, or is that of [execpolicy.Session.Run]; then nothing
+// of it is left.
 func Start(ctx context.Context, s *execpolicy.Session, o Options) (*Interpreter, error) {
 	_, badDir := scratch.Dir(o.Env)
 	var badProgram error
@@ -163,18 +175,22 @@ func (p *Interpreter) start(ctx context.Context) error {
 	return fmt.Errorf("%w: %q", ErrStart, r.Render(execpolicy.RenderOptions{}))
 }
 
-// Run runs a snippet, after those that came before it, and returns when it has ended, as [execpolicy.Session.Run] does.
+// Run runs a snippet, after those that came before it, and returns when it has ended, as
+// [execpolicy.Session.Run] does.
 //
-// A snippet that raises an exception is a result, not an error, whatever the exception is: sys.exit ends no interpreter. At its deadline,
-// or when it is canceled, a snippet gets a KeyboardInterrupt, and what it has started a SIGTERM; if it ends in 250 ms, the state is kept.
-// If it does not, or if the interpreter ends in any other way, the result says StateLost, and the next snippet runs in a new one. So it
-// does after [execpolicy.Session.Restart].
+// A snippet that raises an exception is a result, not an error, whatever the exception
+// is: sys.exit ends no interpreter. At its deadline, or when it is canceled, a snippet
+// gets a KeyboardInterrupt, and what it has started a SIGTERM; if it ends in 250 ms, the
+// state is kept. If it does not, or if the interpreter ends in any other way, the result
+// says StateLost, and the next snippet runs in a new one. So it does after
+// [execpolicy.Session.Restart].
 //
 // [execpolicy.Spec.Approve] is asked once about each snippet. One that it refuses is a
 // result too, and changes nothing of the interpreter.
 //
-// An error is that of [execpolicy.Session.Run] or, beside a result, of [execpolicy.Session.ReadFile], with the same meaning; or it wraps
-// ErrStart, without a result, ErrReply or ErrNoRoom, beside one, or ErrClosed.
+// An error is that of [execpolicy.Session.Run] or, beside a result, of
+// [execpolicy.Session.ReadFile], with the same meaning; or it wraps ErrStart, without a
+// result, ErrReply or ErrNoRoom, beside one, or ErrClosed.
 func (p *Interpreter) Run(ctx context.Context, snippet Snippet) (*Result, error) {
 	if len(snippet.Code) > execpolicy.MaxStdin {
 		return nil, fmt.Errorf("%w: more than %d bytes", execpolicy.ErrStdinTooLong, execpolicy.MaxStdin)
@@ -266,7 +282,8 @@ func (p *Interpreter) run(ctx context.Context, snippet Snippet) (*Result, error)
 const (
 	// maxReply bounds a reply: three texts of 1<<20 characters, of up to 12 bytes each.
 	maxReply = 40 << 20
-	// replyWait is how long other commands of the session are waited for by what has used up its own time.
+	// replyWait is how long other commands of the session are waited for by what has used
+	// up its own time.
 	replyWait = time.Second
 )
 
@@ -335,16 +352,19 @@ func (r *Result) decode(data []byte) error {
 	return nil
 }
 
-// discard ends an interpreter, at the latest with its session, and waits for that as long as somebody waits for the snippet.
+// discard ends an interpreter, at the latest with its session, and waits for that as long
+// as somebody waits for the snippet.
 func (p *Interpreter) discard(ctx context.Context) {
 	dir := p.dir
 	p.dir, p.lost = "", true
 	scratch.Clean(ctx, p.session, "sh", "-c", same+stopScript, "sh", dir)
 }
 
-// Close ends the interpreter, and the snippet that it runs with the outcome OutcomeCanceled. What snippets have started and left in the
-// background goes on, in the session. Close returns nil, at the latest a second after the snippet has ended: if the session is busy, the
-// interpreter ends when that has time. A session that is closed takes its interpreters with it.
+// Close ends the interpreter, and the snippet that it runs with the outcome
+// OutcomeCanceled. What snippets have started and left in the background goes on, in the
+// session. Close returns nil, at the latest a second after the snippet has ended: if the
+// session is busy, the interpreter ends when that has time. A session that is closed
+// takes its interpreters with it.
 func (p *Interpreter) Close() error {
 	p.once.Do(func() {
 		p.end(ErrClosed)

@@ -77,7 +77,8 @@ func (n notebook) ok(code string) *python.Result {
 	return r
 }
 
-// ended runs code that is expected to be ended in that way. That everything is gone may have been said too late.
+// ended runs code that is expected to be ended in that way. That everything is gone may
+// have been said too late.
 func (n notebook) ended(s python.Snippet, want execpolicy.Outcome) *python.Result {
 	n.t.Helper()
 	r, err := n.Run(n.t.Context(), s)
@@ -97,8 +98,9 @@ func (n notebook) interrupt(code string) *python.Result {
 	return r
 }
 
-// slow says what a busy machine has done to the end of a snippet that obeys, if it has: it was too late for the first step, or the answer
-// came too late. The library has to say so.
+// slow says what a busy machine has done to the end of a snippet that obeys, if it has:
+// it was too late for the first step, or the answer came too late. The library has to say
+// so.
 func slow(t *testing.T, r *python.Result) string {
 	t.Helper()
 	if r.Escalation == execpolicy.EscalationTerm && r.Gone && !r.StateLost {
@@ -249,7 +251,8 @@ $`, e.Traceback))
 	}},
 }
 
-// lost runs code that is expected to cost the interpreter, and checks that the next snippet has a new one and says nothing of it.
+// lost runs code that is expected to cost the interpreter, and checks that the next
+// snippet has a new one and says nothing of it.
 func (n notebook) lost(s python.Snippet, want execpolicy.Outcome) *python.Result {
 	n.t.Helper()
 	n.ok("kept = 1")
@@ -278,7 +281,8 @@ func (n notebook) dead(pid string) {
 	}, poll.WithTimeout(places.Patience))
 }
 
-// left waits until there are so many interpreters' directories: who canceled a snippet does not wait for the end of its interpreter.
+// left waits until there are so many interpreters' directories: who canceled a snippet
+// does not wait for the end of its interpreter.
 func (n notebook) left(want string) {
 	n.t.Helper()
 	poll.WaitOn(n.t, func(poll.LogT) poll.Result {
@@ -650,7 +654,8 @@ func TestHost(t *testing.T) {
 		assert.NilError(t, err)
 		return notebook{py, s, t}
 	}
-	// What does not obey in time costs the session here, and leaves the interpreter's directory.
+	// What does not obey in time costs the session here, and leaves the interpreter's
+	// directory.
 	var n notebook
 	places.Eventually(t, func() string {
 		n = open()

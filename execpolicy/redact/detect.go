@@ -20,7 +20,8 @@ func bounded(line []byte, start, end int) bool {
 	return (start == 0 || !isWord(line[start-1])) && (end == len(line) || !isWord(line[end]))
 }
 
-// findEmails finds a user of letters, digits and "._%+-", and a domain that ends with a dot and two letters or more.
+// findEmails finds a user of letters, digits and "._%+-", and a domain that ends with a
+// dot and two letters or more.
 func findEmails(line []byte) (spans [][]int) {
 	user := func(c byte) bool {
 		return isAlnum(c) || c == '.' || c == '_' || c == '%' || c == '+' || c == '-'
@@ -131,7 +132,8 @@ func findPaymentCards(line []byte) (spans [][]int) {
 			continue
 		}
 		if end := cardEnd(line, i); end > 0 {
-			// Numbers in a row can be read in more than one way, and what overlaps is taken for one.
+			// Numbers in a row can be read in more than one way, and what overlaps is
+			// taken for one.
 			if n := len(spans) - 1; n >= 0 && i < spans[n][1] {
 				spans[n][1] = max(spans[n][1], end)
 			} else {
@@ -184,7 +186,8 @@ func luhn(digits []byte) bool {
 	return sum%10 == 0
 }
 
-// findIPs finds IPv4 addresses: four numbers up to 255, without zeros before them. LangChain finds no IPv6 either.
+// findIPs finds IPv4 addresses: four numbers up to 255, without zeros before them.
+// LangChain finds no IPv6 either.
 func findIPs(line []byte) (spans [][]int) {
 	for at := 0; ; {
 		n := bytes.IndexByte(line[at:], '.')
@@ -207,7 +210,8 @@ func findIPs(line []byte) (spans [][]int) {
 	}
 }
 
-// ipEnd returns where the four numbers that begin there end, or 0, and whether they are an address.
+// ipEnd returns where the four numbers that begin there end, or 0, and whether they are
+// an address.
 func ipEnd(line []byte, start int) (end int, valid bool) {
 	i := start
 	valid = true
@@ -363,7 +367,8 @@ func space(line []byte, i int) int {
 	return n
 }
 
-// hostStart returns where the host of two labels or more that ends there begins; if there is none, the end.
+// hostStart returns where the host of two labels or more that ends there begins; if there
+// is none, the end.
 func hostStart(line []byte, end, floor int) int {
 	start, labels := end, 0
 	for i := end; ; {

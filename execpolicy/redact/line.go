@@ -9,7 +9,8 @@ import (
 const (
 	// MaxLine is the length in bytes from which on a line is dealt with in pieces.
 	MaxLine = 64 << 10
-	// MaxMatch is how long in bytes a match may be that is found in such a line wherever it lies.
+	// MaxMatch is how long in bytes a match may be that is found in such a line wherever
+	// it lies.
 	MaxMatch = 4 << 10
 )
 
@@ -85,7 +86,8 @@ func (s *lineStage) line() error {
 	return err
 }
 
-// piece passes the first part of the line that is held, up to where nothing can begin that is short enough and ends beyond it.
+// piece passes the first part of the line that is held, up to where nothing can begin
+// that is short enough and ends beyond it.
 func (s *lineStage) piece() error {
 	spans, err := s.find(s.held)
 	if err != nil {
@@ -95,7 +97,8 @@ func (s *lineStage) piece() error {
 	n := 0
 	for ; n < len(spans) && spans[n][0] < cut; n++ {
 		if start, end := spans[n][0], spans[n][1]; end > cut && start >= MaxLine/2 {
-			// It may be longer, and gets another look. One that is this long gets none: each piece takes at least half a line.
+			// It may be longer, and gets another look. One that is this long gets none:
+			// each piece takes at least half a line.
 			cut = start
 			break
 		} else if end > cut {

@@ -22,8 +22,9 @@ const (
 	// last four characters of every other type, or without them if there are no more than
 	// that.
 	Mask
-	// Hash puts "<email_hash:1f2e3d4c>" in its place, with the rule's type and the first four bytes of the SHA-256, so that the same value
-	// is known again. Whoever can guess the value can check the guess.
+	// Hash puts "<email_hash:1f2e3d4c>" in its place, with the rule's type and the first
+	// four bytes of the SHA-256, so that the same value is known again. Whoever can guess
+	// the value can check the guess.
 	Hash
 	// Block lets nothing pass from there on: writes fail with a [BlockedError].
 	Block
@@ -46,9 +47,11 @@ type Rule struct {
 	Type string
 	// Strategy is what is done with it. If zero, [Redact].
 	Strategy Strategy
-	// Find returns where in a line that is, each as the index of its first byte and of the byte behind it, in the manner of regexp's
-	// FindAllIndex. Empty matches do not count, what lies in an earlier match is that one's, and an index outside of the line makes the
-	// write fail. It must not keep or change the line, and may be called from several goroutines. If nil, the detector of the type.
+	// Find returns where in a line that is, each as the index of its first byte and of
+	// the byte behind it, in the manner of regexp's FindAllIndex. Empty matches do not
+	// count, what lies in an earlier match is that one's, and an index outside of the
+	// line makes the write fail. It must not keep or change the line, and may be called
+	// from several goroutines. If nil, the detector of the type.
 	Find func(line []byte) [][]int
 
 	secrets func() *secrets // so that who prints a rule does not print them
@@ -62,7 +65,8 @@ var detectors = map[string]func(line []byte) [][]int{
 
 const detectorNames = "email, credit_card, payment_card, ip, mac_address, url"
 
-// A BlockedError is the error of output in which a rule found something whose strategy is [Block]. It wraps [execpolicy.ErrBlocked].
+// A BlockedError is the error of output in which a rule found something whose strategy is
+// [Block]. It wraps [execpolicy.ErrBlocked].
 type BlockedError struct {
 	// Type is the rule's.
 	Type string
@@ -85,8 +89,8 @@ type Redactor struct {
 	rules []Rule
 }
 
-// New returns a redactor of those rules. The error names all that is wrong with them and wraps [execpolicy.ErrInvalid]. Without rules,
-// everything passes.
+// New returns a redactor of those rules. The error names all that is wrong with them and
+// wraps [execpolicy.ErrInvalid]. Without rules, everything passes.
 func New(rules ...Rule) (*Redactor, error) {
 	r := &Redactor{}
 	var errs []error
@@ -129,9 +133,10 @@ func (r *Rule) resolve() error {
 	return nil
 }
 
-// Writer returns a writer that passes what is written to it on to w, less what the rules find. What it still holds passes when it is
-// closed, which does not close w. The first error, of w, of a Find or a [BlockedError], is that of every later Write and of Close, and
-// nothing passes any more. It must not be used by two goroutines at a time.
+// Writer returns a writer that passes what is written to it on to w, less what the rules
+// find. What it still holds passes when it is closed, which does not close w. The first
+// error, of w, of a Find or a [BlockedError], is that of every later Write and of Close,
+// and nothing passes any more. It must not be used by two goroutines at a time.
 func (r *Redactor) Writer(w io.Writer) io.WriteCloser {
 	head := &filter{stage: end{w}}
 	for i := len(r.rules) - 1; i >= 0; i-- {
@@ -145,7 +150,8 @@ func (r *Redactor) Writer(w io.Writer) io.WriteCloser {
 	return head
 }
 
-// Bytes returns what a Writer to which the text is written passes on. On an error there is none.
+// Bytes returns what a Writer to which the text is written passes on. On an error there
+// is none.
 func (r *Redactor) Bytes(text []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w := r.Writer(&out)

@@ -156,7 +156,8 @@ func (f *failing) Write(p []byte) (int, error) {
 
 func TestErrorsOfTheWriterStay(t *testing.T) {
 	for n := range 4 {
-		// Four writes: what is before the match, what takes its place, what is behind, and what was held.
+		// Four writes: what is before the match, what takes its place, what is behind,
+		// and what was held.
 		w := mustNew(t, Rule{Type: "email"}).Writer(&failing{n})
 		io.WriteString(w, "x\na@b.cc\ny\nheld")
 		_, err := io.WriteString(w, " more")
@@ -174,7 +175,8 @@ func TestErrorsOfTheWriterStay(t *testing.T) {
 	assert.NilError(t, w.Close())
 }
 
-// What passed is there when its line has ended, and what is no beginning of a secret at once.
+// What passed is there when its line has ended, and what is no beginning of a secret at
+// once.
 func TestWhatIsHeld(t *testing.T) {
 	var out bytes.Buffer
 	w := mustNew(t, Rule{Type: "email"}).Writer(&out)
@@ -248,7 +250,8 @@ func chunked(r *Redactor, text []byte, seed uint64, longest int) ([]byte, error)
 	return out.Bytes(), nil
 }
 
-// A match is found wherever it lies in a line without an end, however the line is written.
+// A match is found wherever it lies in a line without an end, however the line is
+// written.
 func TestLongLines(t *testing.T) {
 	r := mustNew(t, Rule{Type: "email"}, Rule{Type: "own", Find: pattern("<x*>")}, Secrets("top\nsecret"))
 	long := "<" + strings.Repeat("x", MaxMatch-2) + ">"

@@ -6,12 +6,14 @@ import (
 	"strings"
 )
 
-// Secrets returns a rule of the type "secret" that finds those values, to the byte, also where they hold newlines or lie across lines and
-// writes. Where two begin at the same place it is the longer one that is found; where they overlap, the first. It holds back no more
-// than what may be the beginning of a value: at most the longest value less one byte.
+// Secrets returns a rule of the type "secret" that finds those values, to the byte, also
+// where they hold newlines or lie across lines and writes. Where two begin at the same
+// place it is the longer one that is found; where they overlap, the first. It holds back
+// no more than what may be the beginning of a value: at most the longest value less one
+// byte.
 //
-// It finds no other form of a value: not its base64, its percent-encoding, nor a part of it. A value must not be empty; one of a few
-// letters is found in many a word.
+// It finds no other form of a value: not its base64, its percent-encoding, nor a part of
+// it. A value must not be empty; one of a few letters is found in many a word.
 func Secrets(values ...string) Rule {
 	s := &secrets{values: slices.Clone(values)}
 	slices.SortStableFunc(s.values, func(a, b string) int { return len(b) - len(a) })
@@ -36,7 +38,8 @@ func (s *secrets) validate() error {
 	return nil
 }
 
-// match returns the length of the longest value that b begins with, 0 if there is none, and whether b is the beginning of a longer one.
+// match returns the length of the longest value that b begins with, 0 if there is none,
+// and whether b is the beginning of a longer one.
 func (s *secrets) match(b []byte) (n int, more bool) {
 	for _, v := range s.values {
 		if len(v) <= len(b) {

@@ -33,23 +33,28 @@ func (k Kind) String() string {
 	return kinds[k]
 }
 
-// A Change is a file, a directory, a link or a special file that is not as it was copied in, or last saved.
+// A Change is a file, a directory, a link or a special file that is not as it was copied
+// in, or last saved.
 type Change struct {
 	// Name is relative to the workspace, with slashes. It need not be UTF-8.
 	Name string
 	Kind Kind
-	// Mode is the type and the permissions that it has inside, or had if it is Deleted. A hard link, a further name of a file inside,
-	// is [fs.ModeIrregular]: which of a file's names is the further one is not sure.
+	// Mode is the type and the permissions that it has inside, or had if it is Deleted. A
+	// hard link, a further name of a file inside, is [fs.ModeIrregular]: which of a
+	// file's names is the further one is not sure.
 	Mode fs.FileMode
 	// Size is that of a regular file inside, in bytes; 0 of everything else.
 	Size int64
 }
 
-// Changes lists what is not as it was copied in, or as it was last saved, sorted by names. Files are compared by their contents, of which
-// all are read, and by their permissions; times do not matter. Links and special files are listed and not followed; sockets are left out.
+// Changes lists what is not as it was copied in, or as it was last saved, sorted by
+// names. Files are compared by their contents, of which all are read, and by their
+// permissions; times do not matter. Links and special files are listed and not followed;
+// sockets are left out.
 //
-// It takes its turn as a command does, and ends as [execpolicy.Session.Walk] does, whose errors it has. For a workspace that is mounted
-// there is no such list: the error wraps [execpolicy.ErrInvalid].
+// It takes its turn as a command does, and ends as [execpolicy.Session.Walk] does, whose
+// errors it has. For a workspace that is mounted there is no such list: the error wraps
+// [execpolicy.ErrInvalid].
 func (s *Session) Changes(ctx context.Context) ([]Change, error) {
 	c, err := s.copyOf()
 	if err != nil {
@@ -66,7 +71,8 @@ func (s *Session) Changes(ctx context.Context) ([]Change, error) {
 	})
 }
 
-// changes lists the changes. It has sum read each regular file, whose state was old if it is not Added.
+// changes lists the changes. It has sum read each regular file, whose state was old if it
+// is not Added.
 func (c *copied) changes(ctx context.Context, s *execpolicy.Session, sum func(now Change, old state, content io.Reader) ([sha256.Size]byte, error)) ([]Change, error) {
 	var all []Change
 	seen := map[string]bool{}
@@ -104,7 +110,8 @@ func (c *copied) changes(ctx context.Context, s *execpolicy.Session, sum func(no
 	return all, nil
 }
 
-// maxHeld is the size up to which a file is held in memory until it is known whether it has changed.
+// maxHeld is the size up to which a file is held in memory until it is known whether it
+// has changed.
 const maxHeld = 1 << 20
 
 // A staging puts those regular files that have changed into a stage.

@@ -27,38 +27,44 @@ const (
 
 // CollectOptions say which files are collected.
 type CollectOptions struct {
-	// Patterns are those of the files' names, relative to the directory and with slashes: what lies between two slashes is matched as
-	// [path.Match] does, and "**" stands for any number of directories, also none: "**/*.png", "out/**". There has to be one. Directories
-	// are not collected but for what is in them.
+	// Patterns are those of the files' names, relative to the directory and with slashes:
+	// what lies between two slashes is matched as [path.Match] does, and "**" stands for
+	// any number of directories, also none: "**/*.png", "out/**". There has to be one.
+	// Directories are not collected but for what is in them.
 	Patterns []string
 	// MaxFiles is how many files there may be. If zero, DefaultMaxFiles.
 	MaxFiles int
 	// MaxBytes is how many bytes they may have together. If zero, DefaultMaxBytes.
 	MaxBytes int64
-	// Skip, if not nil, is called for each match that can't be collected, with the reason: an error
-	// that wraps [execpolicy.ErrUnsafeType] for a link or a special file, [execpolicy.ErrUnsafeName]
-	// for a name that is not UTF-8 or that the host can't have, [execpolicy.ErrTooLarge] for a file
-	// that is more than MaxFiles or MaxBytes leave room for, or [fs.ErrPermission] for a file that the
-	// session's user can't read, and for a directory that it can't list, where there may be matches.
-	// If Skip returns nil, that match is left out, and the others are collected; which of them find
-	// room depends on their order in the image's tar. An error that it returns fails the whole. It
-	// is called at most once for each match, and must not use the session. If nil, one match that
-	// can't be collected fails the whole.
+	// Skip, if not nil, is called for each match that can't be collected, with the
+	// reason: an error that wraps [execpolicy.ErrUnsafeType] for a link or a special
+	// file, [execpolicy.ErrUnsafeName] for a name that is not UTF-8 or that the host
+	// can't have, [execpolicy.ErrTooLarge] for a file that is more than MaxFiles or
+	// MaxBytes leave room for, or [fs.ErrPermission] for a file that the session's user
+	// can't read, and for a directory that it can't list, where there may be matches. If
+	// Skip returns nil, that match is left out, and the others are collected; which of
+	// them find room depends on their order in the image's tar. An error that it returns
+	// fails the whole. It is called at most once for each match, and must not use the
+	// session. If nil, one match that can't be collected fails the whole.
 	Skip func(e execpolicy.TreeEntry, reason error) error
 }
 
-// Collect takes the files below a directory inside that match patterns, and returns them as a file system in memory. That they are none
-// is no error. What does not match is skipped, whatever it is, and costs time: all is collected within
+// Collect takes the files below a directory inside that match patterns, and returns them
+// as a file system in memory. That they are none is no error. What does not match is
+// skipped, whatever it is, and costs time: all is collected within
 // [execpolicy.Limits.CommandTimeout], and nothing else runs inside meanwhile.
 //
-// If there was something that the session's user can't read, or 512 MiB that do not match or are too large, Collect looks for the other
-// matches one by one, which takes commands of their own: it lists the directories in which there can be any, of which there may be a
-// thousand, and reads the files, within half a minute on top.
+// If there was something that the session's user can't read, or 512 MiB that do not match
+// or are too large, Collect looks for the other matches one by one, which takes commands
+// of their own: it lists the directories in which there can be any, of which there may be
+// a thousand, and reads the files, within half a minute on top.
 //
-// It is all or nothing, but for what CollectOptions.Skip leaves out. An error wraps [execpolicy.ErrInvalid] if a pattern or a limit is
-// none, [execpolicy.ErrUnsafeType] if a link or a special file matches, [execpolicy.ErrUnsafeName] if a name that is not UTF-8 does,
-// [execpolicy.ErrTooLarge] if there is more than the options, or the session's [execpolicy.Limits], allow, [fs.ErrPermission] if a match
-// can't be read, or is another of [execpolicy.Session.Walk].
+// It is all or nothing, but for what CollectOptions.Skip leaves out. An error wraps
+// [execpolicy.ErrInvalid] if a pattern or a limit is none, [execpolicy.ErrUnsafeType] if
+// a link or a special file matches, [execpolicy.ErrUnsafeName] if a name that is not
+// UTF-8 does, [execpolicy.ErrTooLarge] if there is more than the options, or the
+// session's [execpolicy.Limits], allow, [fs.ErrPermission] if a match can't be read, or
+// is another of [execpolicy.Session.Walk].
 func Collect(ctx context.Context, s *execpolicy.Session, dir string, o CollectOptions) (fs.FS, error) {
 	files := newMemory()
 	err := collect(ctx, s, dir, o, func(e execpolicy.TreeEntry, content io.Reader) error {
@@ -74,10 +80,12 @@ func Collect(ctx context.Context, s *execpolicy.Session, dir string, o CollectOp
 	return files, nil
 }
 
-// CollectTo is [Collect] into a directory of the host, and returns the files' names, sorted. Files that are there are replaced, each as a
-// whole, and so are links in place of files. It is an error that wraps [execpolicy.ErrUnsafeType], and nothing is changed, if a link or a
-// file is in the way of a directory, or a directory in that of a file. Until they are whole the files lie in a directory of root whose
-// name begins with ".cofferdam-".
+// CollectTo is [Collect] into a directory of the host, and returns the files' names,
+// sorted. Files that are there are replaced, each as a whole, and so are links in place
+// of files. It is an error that wraps [execpolicy.ErrUnsafeType], and nothing is changed,
+// if a link or a file is in the way of a directory, or a directory in that of a file.
+// Until they are whole the files lie in a directory of root whose name begins with
+// ".cofferdam-".
 func CollectTo(ctx context.Context, s *execpolicy.Session, dir string, root *os.Root, o CollectOptions) (names []string, err error) {
 	g := newStage(root)
 	defer func() { err = problems.Conceal(errors.Join(err, g.clean()), s.Redact) }()
@@ -169,9 +177,11 @@ func collect(ctx context.Context, s *execpolicy.Session, dir string, o CollectOp
 }
 
 const (
-	// maxPassed is how many bytes of what is not collected a walk reads: a sparse file of any size costs a program nothing.
+	// maxPassed is how many bytes of what is not collected a walk reads: a sparse file of
+	// any size costs a program nothing.
 	maxPassed = 512 << 20
-	// restTime bounds what comes behind a walk, and maxDirs and maxEntries what is listed then.
+	// restTime bounds what comes behind a walk, and maxDirs and maxEntries what is listed
+	// then.
 	restTime   = 30 * time.Second
 	maxDirs    = 1000
 	maxEntries = 100_000
@@ -244,7 +254,8 @@ func (c *collection) refuse(e execpolicy.TreeEntry, reason error) error {
 	return c.o.Skip(e, reason)
 }
 
-// rest collects the matches below dir that were not met by a walk, which has failed with why.
+// rest collects the matches below dir that were not met by a walk, which has failed with
+// why.
 func (c *collection) rest(ctx context.Context, s *execpolicy.Session, dir string, why error) error {
 	ctx, cancel := context.WithTimeout(ctx, restTime)
 	defer cancel()

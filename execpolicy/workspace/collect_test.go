@@ -233,7 +233,8 @@ func TestCollectSkips(t *testing.T) {
 	})
 }
 
-// A sparse file costs the one who makes it nothing. It costs no other file, matched or not.
+// A sparse file costs the one who makes it nothing. It costs no other file, matched or
+// not.
 func TestCollectBesideSparseFiles(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		s := p.ephemeral(t)
@@ -275,8 +276,8 @@ func TestCollectBesideSparseFiles(t *testing.T) {
 	})
 }
 
-// A file that can't be read costs no other one, and none where it does not match. Root may not
-// read it either: it has no capabilities.
+// A file that can't be read costs no other one, and none where it does not match. Root
+// may not read it either: it has no capabilities.
 func TestCollectWhatCannotBeRead(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		for _, p.Policy.User = range []string{"", "0:0"} {

@@ -12,11 +12,12 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy/workspace"
 )
 
-// sandbox is the zero policy: no network, a read-only root, 512 MiB of memory. TestExamples runs the examples below under it, on each
-// engine.
+// sandbox is the zero policy: no network, a read-only root, 512 MiB of memory.
+// TestExamples runs the examples below under it, on each engine.
 var sandbox = execpolicy.DockerPolicy{}
 
-// A project is copied in, whichever engine it is, and what a command has made of it is looked at before it is copied out.
+// A project is copied in, whichever engine it is, and what a command has made of it is
+// looked at before it is copied out.
 func Example() {
 	ctx := context.Background()
 	spec := execpolicy.Spec{Workspace: "project"}
@@ -157,7 +158,8 @@ func ExampleOptions() {
 	fmt.Print(r.Render(execpolicy.RenderOptions{}))
 }
 
-// A program that wants the directory itself, and no copy of it, is told where the engine can't mount it.
+// A program that wants the directory itself, and no copy of it, is told where the engine
+// can't mount it.
 func ExampleMode() {
 	remote := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "true", Remote: true}} // no engine is asked
 	_, err := workspace.Start(context.Background(), remote, execpolicy.Spec{Workspace: "."}, workspace.Options{Mode: workspace.Mounted})

@@ -12,7 +12,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Whoever can change the host's directory can put a fifo in the place of what was seen there. Nothing waits for somebody to write to it.
+// Whoever can change the host's directory can put a fifo in the place of what was seen
+// there. Nothing waits for somebody to write to it.
 func TestFifoInThePlaceOfAFile(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)

@@ -39,7 +39,8 @@ func archiveOf(t *testing.T, headers ...tar.Header) []byte {
 	return b.Bytes()
 }
 
-// The image's tar may lie. The one of the tests' image is a part of its sh, so here one on the host does.
+// The image's tar may lie. The one of the tests' image is a part of its sh, so here one
+// on the host does.
 func TestTarThatLies(t *testing.T) {
 	enginetest.Check(t)
 	real, err := exec.LookPath("tar")
@@ -137,7 +138,8 @@ esac
 		assert.NilError(t, os.Remove(filepath.Join(s.dir, "others")))
 		assert.NilError(t, s.Restart(t.Context()))
 	}
-	// One without an end is bounded by the limits, and in time. Here it has a quarter of a second to end before the session does.
+	// One without an end is bounded by the limits, and in time. Here it has a quarter of
+	// a second to end before the session does.
 	assert.NilError(t, os.WriteFile(endless, []byte("cat /dev/zero"), 0o644))
 	places.Eventually(t, func() string {
 		assert.NilError(t, s.Restart(t.Context()))

@@ -37,7 +37,8 @@ func (c *copied) in(ctx context.Context, s *execpolicy.Session) error {
 	return nil
 }
 
-// A source is a root's file system without what is excluded, that notes the state of what is read from it.
+// A source is a root's file system without what is excluded, that notes the state of what
+// is read from it.
 type source struct {
 	root    *os.Root
 	exclude patterns
@@ -68,7 +69,8 @@ func (s *source) ReadDir(dir string) ([]fs.DirEntry, error) {
 	return kept, err
 }
 
-// open opens a file or a directory. What is something else by now is opened too, and has its type.
+// open opens a file or a directory. What is something else by now is opened too, and has
+// its type.
 func (s *source) open(name string) (*os.File, error) {
 	local, err := filepath.Localize(name)
 	if err != nil {
@@ -89,8 +91,8 @@ func (s *source) Open(name string) (fs.File, error) {
 	return &noted{File: f, source: s, name: name, hash: sha256.New()}, nil
 }
 
-// insideMode is the mode that [execpolicy.Session.CopyFS] gives what has this one. So a directory
-// that is read-only on the host does not count as changed.
+// insideMode is the mode that [execpolicy.Session.CopyFS] gives what has this one. So a
+// directory that is read-only on the host does not count as changed.
 func insideMode(mode fs.FileMode) fs.FileMode {
 	mode &= fs.ModeDir | fs.ModePerm
 	if mode.IsDir() {

@@ -11,7 +11,8 @@ import (
 // dontWait lets a fifo be opened that nobody writes to.
 const dontWait = syscall.O_NONBLOCK
 
-// ownerOf returns the user and the group that own a file, if this program may give files to others and is not that user.
+// ownerOf returns the user and the group that own a file, if this program may give files
+// to others and is not that user.
 func ownerOf(info fs.FileInfo) (uid, gid int, ok bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || os.Geteuid() != 0 {

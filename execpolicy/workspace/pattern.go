@@ -58,7 +58,8 @@ func (p patterns) any(name string, f func(pattern, name []string) bool) bool {
 	return slices.ContainsFunc(p.all, func(pattern []string) bool { return f(pattern, elements) })
 }
 
-// matchTree reports whether one of the patterns matches a name or a directory that it is in.
+// matchTree reports whether one of the patterns matches a name or a directory that it is
+// in.
 func (p patterns) matchTree(name string) bool {
 	if len(p.all) == 0 {
 		return false
@@ -71,8 +72,8 @@ func (p patterns) matchTree(name string) bool {
 	return p.match(name)
 }
 
-// matchPrefix reports whether the pattern can match a name that begins with these elements and
-// has more.
+// matchPrefix reports whether the pattern can match a name that begins with these
+// elements and has more.
 func matchPrefix(pattern, dir []string) bool {
 	for i, name := range dir {
 		if i == len(pattern) {
@@ -88,8 +89,9 @@ func matchPrefix(pattern, dir []string) bool {
 	return len(pattern) > len(dir)
 }
 
-// matchElements takes a number of steps of the order of the product of the two lengths, for the name may be chosen to cost time: if
-// anything fits behind a "**", then also behind the last one that was come to.
+// matchElements takes a number of steps of the order of the product of the two lengths,
+// for the name may be chosen to cost time: if anything fits behind a "**", then also
+// behind the last one that was come to.
 func matchElements(pattern, name []string) bool {
 	p, n := 0, 0
 	star, from := -1, 0

@@ -13,7 +13,8 @@ import (
 )
 
 type (
-	// A mute policy wraps another and says nothing of workspaces; a frank one says what the other says.
+	// A mute policy wraps another and says nothing of workspaces; a frank one says what
+	// the other says.
 	mute  struct{ execpolicy.Policy }
 	frank struct{ execpolicy.WorkspacePolicy }
 )

@@ -16,8 +16,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 )
 
-// With the zero policy a directory of root's is copied to an ordinary user, and what is changed comes back
-// as root's, without anybody's rights.
+// With the zero policy a directory of root's is copied to an ordinary user, and what is
+// changed comes back as root's, without anybody's rights.
 func TestRootsWorkspaceIsCopied(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		if os.Geteuid() != 0 || p.Policy.Engine.Rootless {

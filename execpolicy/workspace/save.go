@@ -13,18 +13,23 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
-// Save copies what was added and changed to the host's directory, with its permissions, each file as a whole, and returns what it saved,
-// and what was deleted inside, which it leaves on the host. What is saved counts as copied in from then on.
+// Save copies what was added and changed to the host's directory, with its permissions,
+// each file as a whole, and returns what it saved, and what was deleted inside, which it
+// leaves on the host. What is saved counts as copied in from then on.
 //
-// What can't be saved is left out and named in the error, beside what was saved: the error wraps [execpolicy.ErrUnsafeType] if there is a
-// link or a special file among it, [execpolicy.ErrUnsafeName] for a name that the host can't have, and [ErrConflict] if the host has
-// something else there than what was copied in: a file that somebody has changed, deleted or made meanwhile, or a file in place of a
-// directory, or a directory in place of a file, also if that is what was copied in, for nothing is deleted; nor is anything saved in a
-// directory of that kind. If the tree can't be read as a
-// whole nothing is saved, and the error is one of [execpolicy.Session.Walk]. With [execpolicy.DockerPolicy.WorkspaceReadOnly], or a
-// workspace that is mounted, it wraps [execpolicy.ErrInvalid].
+// What can't be saved is left out and named in the error, beside what was saved: the
+// error wraps [execpolicy.ErrUnsafeType] if there is a link or a special file among it,
+// [execpolicy.ErrUnsafeName] for a name that the host can't have, and [ErrConflict] if
+// the host has something else there than what was copied in: a file that somebody has
+// changed, deleted or made meanwhile, or a file in place of a directory, or a directory
+// in place of a file, also if that is what was copied in, for nothing is deleted; nor is
+// anything saved in a directory of that kind. If the tree can't be read as a whole
+// nothing is saved, and the error is one of [execpolicy.Session.Walk]. With
+// [execpolicy.DockerPolicy.WorkspaceReadOnly], or a workspace that is mounted, it wraps
+// [execpolicy.ErrInvalid].
 //
-// Until it is whole, what is to be saved lies in a directory of the workspace whose name begins with ".cofferdam-".
+// Until it is whole, what is to be saved lies in a directory of the workspace whose name
+// begins with ".cofferdam-".
 func (s *Session) Save(ctx context.Context) ([]Change, error) {
 	c, err := s.copyOf()
 	if err != nil {
@@ -78,7 +83,8 @@ func (c *copied) save(ctx context.Context, s *execpolicy.Session) (saved []Chang
 	return saved, err
 }
 
-// maxNamed is how many of the changes that are not saved are named in an error: code inside may make as many as it likes.
+// maxNamed is how many of the changes that are not saved are named in an error: code
+// inside may make as many as it likes.
 const maxNamed = 100
 
 // A placing is a save under way, when all is staged.
@@ -91,7 +97,8 @@ type placing struct {
 	more int
 }
 
-// place gives a change its place on the host. Those of the directories that it is in have come before.
+// place gives a change its place on the host. Those of the directories that it is in have
+// come before.
 func (p *placing) place(change Change) error {
 	if change.Mode.Type()&^fs.ModeDir != 0 {
 		return fmt.Errorf("%w: it is %v", execpolicy.ErrUnsafeType, change.Mode.Type())
@@ -154,8 +161,9 @@ func (p *placing) place(change Change) error {
 	return nil
 }
 
-// within checks that a directory is there, that it is no link, and that it is one that was copied in or saved: some systems know one that
-// is not, such as one that is excluded, by another name too.
+// within checks that a directory is there, that it is no link, and that it is one that
+// was copied in or saved: some systems know one that is not, such as one that is
+// excluded, by another name too.
 func (p *placing) within(dir string) error {
 	if p.dirs[dir] {
 		return nil

@@ -64,8 +64,9 @@ const (
 	leasePause = 10 * time.Millisecond
 )
 
-// open opens what the host has of that name. It waits for nothing but a lease, whatever somebody
-// has made of the name: one that was a file's may be that of a fifo that nobody writes to.
+// open opens what the host has of that name. It waits for nothing but a lease, whatever
+// somebody has made of the name: one that was a file's may be that of a fifo that nobody
+// writes to.
 func open(root *os.Root, name string) (f *os.File, mode fs.FileMode, err error) {
 	// A server that has a lease on the file is told of the first try, and gives it up.
 	for tries := leaseTime / leasePause; ; tries-- {

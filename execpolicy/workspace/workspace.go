@@ -10,40 +10,48 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
-// ErrConflict is wrapped, for each of them, by the error about files that were not saved because the host has something else there than
-// what was copied in.
+// ErrConflict is wrapped, for each of them, by the error about files that were not saved
+// because the host has something else there than what was copied in.
 var ErrConflict = errors.New("the host's is not as it was")
 
 // A Mode is how a session comes by its workspace.
 type Mode int
 
 const (
-	// Auto mounts the directory where that can be done, and copies it where it can't, or where Options ask for what only a copy has. It
-	// can't where the engine may run on another machine, nor where the user inside can't use the directory, as with one of root's: see
-	// [execpolicy.DockerPolicy.User].
+	// Auto mounts the directory where that can be done, and copies it where it can't, or
+	// where Options ask for what only a copy has. It can't where the engine may run on
+	// another machine, nor where the user inside can't use the directory, as with one of
+	// root's: see [execpolicy.DockerPolicy.User].
 	Auto Mode = iota
-	// Mounted mounts it. Where that can't be done, the start fails with [execpolicy.ErrNoMount].
+	// Mounted mounts it. Where that can't be done, the start fails with
+	// [execpolicy.ErrNoMount].
 	Mounted
-	// Copied copies it in at the start, and what was added and changed out again when the session is saved or closed.
+	// Copied copies it in at the start, and what was added and changed out again when the
+	// session is saved or closed.
 	Copied
 )
 
-// Options say what becomes of a workspace. The zero Options mount it where that can be done, else copy it in and out whole.
+// Options say what becomes of a workspace. The zero Options mount it where that can be
+// done, else copy it in and out whole.
 type Options struct {
 	Mode Mode
-	// Exclude holds patterns of what is not copied in, and neither listed nor saved if it is made inside: of files, and of directories
-	// with all that is in them. They are those of [CollectOptions], but do not tell capitals from small letters, for not every file
-	// system does. A workspace with links in it can be copied only if they are excluded. If empty, nothing is.
+	// Exclude holds patterns of what is not copied in, and neither listed nor saved if it
+	// is made inside: of files, and of directories with all that is in them. They are
+	// those of [CollectOptions], but do not tell capitals from small letters, for not
+	// every file system does. A workspace with links in it can be copied only if they are
+	// excluded. If empty, nothing is.
 	Exclude []string
 	// Discard makes Close save nothing. What is wanted is then saved by [Session.Save].
 	Discard bool
 }
 
-// A Session is an [execpolicy.Session] and what became of its workspace. Its methods may be called at the same time.
+// A Session is an [execpolicy.Session] and what became of its workspace. Its methods may
+// be called at the same time.
 //
-// Close saves what was copied in as [Session.Save] does, within [execpolicy.Limits.CommandTimeout], unless Options.Discard is set. If that
-// fails, wholly or for some, the error says so, and the session is closed all the same. If the container has ended by itself, what was
-// not saved is lost, and that is an error too.
+// Close saves what was copied in as [Session.Save] does, within
+// [execpolicy.Limits.CommandTimeout], unless Options.Discard is set. If that fails,
+// wholly or for some, the error says so, and the session is closed all the same. If the
+// container has ended by itself, what was not saved is lost, and that is an error too.
 type Session struct {
 	*execpolicy.Session
 	copy *copied // nil if it is mounted
@@ -59,13 +67,17 @@ type copied struct {
 	base     map[string]state
 }
 
-// Start opens a session with spec.Workspace in it. Errors are those of [execpolicy.Start]; one that wraps [execpolicy.ErrUnsafeType] names
-// a link, or something else that can't be copied, in the workspace. What [execpolicy.DockerPolicy.CheckWorkspace] refuses is not copied
-// either, and a policy that is no [execpolicy.WorkspacePolicy] copies nothing.
+// Start opens a session with spec.Workspace in it. Errors are those of
+// [execpolicy.Start]; one that wraps [execpolicy.ErrUnsafeType] names a link, or
+// something else that can't be copied, in the workspace. What
+// [execpolicy.DockerPolicy.CheckWorkspace] refuses is not copied either, and a policy
+// that is no [execpolicy.WorkspacePolicy] copies nothing.
 //
-// A copy belongs to the session's user, and what is saved to the owner of the workspace, if this program may give it to that one. With
-// [execpolicy.DockerPolicy.WorkspaceReadOnly] a copy can be changed inside, and is never saved. spec.Prepare is called when all is
-// copied in, and spec.Finish before it is copied out.
+// A copy belongs to the session's user, and what is saved to the owner of the workspace,
+// if this program may give it to that one. With
+// [execpolicy.DockerPolicy.WorkspaceReadOnly] a copy can be changed inside, and is never
+// saved. spec.Prepare is called when all is copied in, and spec.Finish before it is
+// copied out.
 func Start(ctx context.Context, p execpolicy.Policy, spec execpolicy.Spec, o Options) (*Session, error) {
 	exclude, errs := parse(o.Exclude, true)
 	refuse := func(text string) { errs = append(errs, errors.New(text)) }
@@ -80,7 +92,8 @@ func Start(ctx context.Context, p execpolicy.Policy, spec execpolicy.Spec, o Opt
 		refuse("no workspace is named; execpolicy.Start opens a session without one")
 	}
 	if len(errs) > 0 {
-		// With what is wrong with the rest; whether it can be mounted matters only where it is to be.
+		// With what is wrong with the rest; whether it can be mounted matters only where
+		// it is to be.
 		rest := spec
 		if o.Mode != Mounted {
 			rest.Workspace = ""
@@ -146,11 +159,12 @@ func Start(ctx context.Context, p execpolicy.Policy, spec execpolicy.Spec, o Opt
 	return &Session{Session: s, copy: c}, nil
 }
 
-// Copied reports whether the session has a copy of the workspace, and not the directory itself.
+// Copied reports whether the session has a copy of the workspace, and not the directory
+// itself.
 func (s *Session) Copied() bool { return s.copy != nil }
 
-// Restart is [execpolicy.Session.Restart]. A workspace that is copied is copied in anew, as it is on the host then: what was not saved is
-// lost.
+// Restart is [execpolicy.Session.Restart]. A workspace that is copied is copied in anew,
+// as it is on the host then: what was not saved is lost.
 func (s *Session) Restart(ctx context.Context) error {
 	if s.copy != nil {
 		if err := s.copy.acquire(ctx); err != nil {

@@ -92,7 +92,8 @@ func fill(t *testing.T, dir string) {
 	}
 }
 
-// ok runs a script that is expected to succeed and returns what it prints, without the newline at its end.
+// ok runs a script that is expected to succeed and returns what it prints, without the
+// newline at its end.
 func (s session) ok(script string) string {
 	s.t.Helper()
 	r, err := s.Run(s.t.Context(), execpolicy.Command{Script: script})
@@ -118,7 +119,8 @@ func (s session) changed(want ...string) {
 	assert.DeepEqual(s.t, list(changes), append([]string{}, want...))
 }
 
-// save fails the test unless saving has that error, nil if it has none, and returns what it saved in words.
+// save fails the test unless saving has that error, nil if it has none, and returns what
+// it saved in words.
 func (s session) save(want error) []string {
 	s.t.Helper()
 	saved, err := s.Save(s.t.Context())
@@ -284,7 +286,8 @@ func TestCopies(t *testing.T) {
 			assert.Equal(t, s.host("file"), "new\n")
 		}},
 		{"it is of one moment", func(t *testing.T, s session) {
-			// Whichever end of the directory tar begins at, there is a large file between the two.
+			// Whichever end of the directory tar begins at, there is a large file between
+			// the two.
 			s.ok(`mkdir a; dd if=/dev/zero of=m bs=65536 count=128; mkdir z
 				i=0; while :; do i=$((i + 1)); echo $i >a/new; mv a/new a/n; echo $i >z/new; mv z/new z/n; done & job=$!
 				while [ ! -e z/n ]; do :; done`)
@@ -383,7 +386,8 @@ func TestSaveRefuses(t *testing.T) {
 		}, workspace.ErrConflict, "file"},
 	}
 	everywhere(t, func(t *testing.T, p place) {
-		// Each has a sample of its own, all in one workspace: a session for each would take a minute.
+		// Each has a sample of its own, all in one workspace: a session for each would
+		// take a minute.
 		dir := filepath.Join(t.TempDir(), "workspace")
 		assert.NilError(t, os.Mkdir(dir, 0o755))
 		p.Policy.MaxTreeEntries = 1000
@@ -747,7 +751,8 @@ func TestBombs(t *testing.T) {
 			assert.Equal(t, s.host("file"), "old\n")
 		}},
 		{"cut off", func(t *testing.T, s session) {
-			// It may be all there before the cancel is. TestTarThatLies has one that comes in time.
+			// It may be all there before the cancel is. TestTarThatLies has one that
+			// comes in time.
 			places.Eventually(t, func() string {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
@@ -797,7 +802,8 @@ func TestExamples(t *testing.T) {
 	})
 }
 
-// A directory that is read-only on the host can be written to inside. That is no change, and the host's stays what it is.
+// A directory that is read-only on the host can be written to inside. That is no change,
+// and the host's stays what it is.
 func TestReadOnlyDirectories(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		dir := sample(t)

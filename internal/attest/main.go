@@ -1,6 +1,7 @@
-// Attest prints what isolates a session of each preset on each engine that works, as execpolicy/presets.md has it: what the preset is for,
-// its command line, and a table. With the argument "json" it prints the reports alone. It exits with 1 if something that a policy asks for
-// is not in force.
+// Attest prints what isolates a session of each preset on each engine that works, as
+// execpolicy/presets.md has it: what the preset is for, its command line, and a table.
+// With the argument "json" it prints the reports alone. It exits with 1 if something that
+// a policy asks for is not in force.
 //
 // The environment's ENGINE names one engine; else docker and podman are tried.
 package main
@@ -114,7 +115,8 @@ func find() (machines []*machine, ok bool) {
 	return machines, ok
 }
 
-// report looks at a session of a policy, and returns its command line with the policy's own image.
+// report looks at a session of a policy, and returns its command line with the policy's
+// own image.
 func (m *machine) report(p execpolicy.DockerPolicy) (line string, r *attest.Report, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()

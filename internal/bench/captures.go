@@ -15,7 +15,8 @@ const (
 	// Each side has 128 parts, 8 GiB.
 	captureSets   = 32
 	captureRounds = 4
-	// pipeBytes is what a pipe holds: with writes of that size the engine is the slowest part.
+	// pipeBytes is what a pipe holds: with writes of that size the engine is the slowest
+	// part.
 	pipeBytes = 64 << 10
 	// keptBytes is what a session keeps of each stream by default.
 	keptBytes = 1 << 20
@@ -23,9 +24,11 @@ const (
 	memorySlack = 8 << 20
 )
 
-// captures holds the time in which a session counts and bounds an output of 1 GiB against that in which the engine's client writes
-// the same into a pipe whose reader drops it, and the memory that this process takes for an output of 1 GiB against what it has when
-// idle. All containers run before the clock does. It comes in parts, and the time of all of them counts.
+// captures holds the time in which a session counts and bounds an output of 1 GiB against
+// that in which the engine's client writes the same into a pipe whose reader drops it,
+// and the memory that this process takes for an output of 1 GiB against what it has when
+// idle. All containers run before the clock does. It comes in parts, and the time of all
+// of them counts.
 func captures(ctx context.Context, p execpolicy.DockerPolicy, t *table) error {
 	for _, output := range []struct{ name, script string }{
 		{"zeros", "dd if=/dev/zero bs=%d count=%d 2>/dev/null"},
@@ -44,8 +47,9 @@ func capture(ctx context.Context, p execpolicy.DockerPolicy, t *table, name, for
 	if err != nil {
 		return err
 	}
-	// Parts take between half as long and three times as long as most do, through the bare client too: four programs pass them on, and share
-	// the processors. Of any one rank of theirs more is luck than of all together.
+	// Parts take between half as long and three times as long as most do, through the
+	// bare client too: four programs pass them on, and share the processors. Of any one
+	// rank of theirs more is luck than of all together.
 	ours, theirs := all[1].mean(), all[0].mean()
 	rate := func(taken time.Duration) string {
 		return fmt.Sprintf("%.0f MB/s", partBytes/1e6/taken.Seconds())
@@ -54,7 +58,8 @@ func capture(ctx context.Context, p execpolicy.DockerPolicy, t *table, name, for
 	return captureMemory(ctx, p, t, name, script(captureBytes))
 }
 
-// captureSet returns the times of the script's output, which is a part, through the client and through a session.
+// captureSet returns the times of the script's output, which is a part, through the
+// client and through a session.
 func captureSet(ctx context.Context, p execpolicy.DockerPolicy, script string) (set []times, err error) {
 	argv, err := runArgs(ctx, p, "sh", "-c", "while read x; do "+script+"; done; exit 0")
 	if err != nil {

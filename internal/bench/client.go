@@ -20,8 +20,9 @@ type client struct {
 	proc          *procgroup.Process
 }
 
-// runArgs returns the argument vector by which the policy itself would run the command. No word of
-// it has a newline. It is the shell that gives the client its filter of system calls.
+// runArgs returns the argument vector by which the policy itself would run the command.
+// No word of it has a newline. It is the shell that gives the client its filter of system
+// calls.
 func runArgs(ctx context.Context, p execpolicy.DockerPolicy, command ...string) ([]string, error) {
 	line, err := p.Explain(ctx, execpolicy.Spec{Command: command})
 	if err != nil {

@@ -17,8 +17,8 @@ const (
 	execRounds    = 20
 )
 
-// commands holds a session's shortest command against a byte that goes through cat in a container of its own, and against a process
-// that the engine adds to a container.
+// commands holds a session's shortest command against a byte that goes through cat in a
+// container of its own, and against a process that the engine adds to a container.
 func commands(ctx context.Context, p execpolicy.DockerPolicy, t *table) error {
 	shells, err := shellsOf(ctx, p)
 	if err != nil {
@@ -52,7 +52,8 @@ func shellsOf(ctx context.Context, p execpolicy.DockerPolicy) ([]string, error) 
 	return []string{"sh"}, nil
 }
 
-// commandSet starts a container for the byte and a session for each shell, and returns their times in that order.
+// commandSet starts a container for the byte and a session for each shell, and returns
+// their times in that order.
 func commandSet(ctx context.Context, p execpolicy.DockerPolicy, shells []string) (set []times, err error) {
 	argv, err := runArgs(ctx, p, "cat")
 	if err != nil {
@@ -79,7 +80,8 @@ func commandSet(ctx context.Context, p execpolicy.DockerPolicy, shells []string)
 	return takeTurns(commandRounds, subjects...)
 }
 
-// execTimes are those of the engine's exec. It takes no turns with the others: what the engine does for it slows down whoever comes next.
+// execTimes are those of the engine's exec. It takes no turns with the others: what the
+// engine does for it slows down whoever comes next.
 func execTimes(ctx context.Context, p execpolicy.DockerPolicy) (taken times, err error) {
 	s, err := execpolicy.Start(ctx, p, execpolicy.Spec{Command: []string{"sh"}})
 	if err != nil {

@@ -1,9 +1,12 @@
-// Command bench measures the library beside the bare engine in one run, and says which of its promises hold.
+// Command bench measures the library beside the bare engine in one run, and says which of
+// its promises hold.
 //
-// Everything runs on a real engine: the first of docker and podman that answers, or the one that the environment's ENGINE names.
-// Where two things are compared they take turns in short rounds, so that whatever else the machine does slows both, and a ratio is
-// that of the medians of all rounds, or, of captures, of their sums. Every container gets the same flags, those of the zero
-// [execpolicy.DockerPolicy], unless the line says otherwise. The exit status is 1 if a bound is broken or something could not be
+// Everything runs on a real engine: the first of docker and podman that answers, or the
+// one that the environment's ENGINE names. Where two things are compared they take turns
+// in short rounds, so that whatever else the machine does slows both, and a ratio is that
+// of the medians of all rounds, or, of captures, of their sums. Every container gets the
+// same flags, those of the zero [execpolicy.DockerPolicy], unless the line says
+// otherwise. The exit status is 1 if a bound is broken or something could not be
 // measured. Arguments name the measurements to make; without any, all are made.
 package main
 

@@ -8,8 +8,8 @@ import (
 	"strconv"
 )
 
-// resetPeak gives back what memory this process does not need, makes the kernel forget its peak, and returns what is left. It needs
-// Linux.
+// resetPeak gives back what memory this process does not need, makes the kernel forget
+// its peak, and returns what is left. It needs Linux.
 func resetPeak() (int64, error) {
 	debug.FreeOSMemory()
 	// 5 is the kernel's number for the peak: see proc(5).

@@ -13,7 +13,8 @@ import (
 // maxAdded is how many bytes the library may add to a program.
 const maxAdded = 750_000
 
-// sizes holds the size of a program that runs a command in a session against one that runs the engine's client with os/exec.
+// sizes holds the size of a program that runs a command in a session against one that
+// runs the engine's client with os/exec.
 func sizes(ctx context.Context, _ execpolicy.DockerPolicy, t *table) error {
 	dir, err := os.MkdirTemp("", "cofferdam-bench-")
 	if err != nil {

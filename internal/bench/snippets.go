@@ -16,7 +16,8 @@ const (
 	snippetPrints = "42\n"
 )
 
-// snippets holds a line of Python in an interpreter that has run one before against the plainest run of a container for it.
+// snippets holds a line of Python in an interpreter that has run one before against the
+// plainest run of a container for it.
 func snippets(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err error) {
 	s, err := execpolicy.Start(ctx, p, execpolicy.Spec{})
 	if err != nil {

@@ -10,9 +10,11 @@ import (
 
 const startRounds = 60
 
-// starts holds the start of a session, until Start returns and a command could run, against two runs without the library: one with
-// the same flags, until the first byte that the same shell prints has come, which is the earliest that anything could be used; and the
-// plainest run that there is, from its start to its end. How a container is cleared up counts for none but the last.
+// starts holds the start of a session, until Start returns and a command could run,
+// against two runs without the library: one with the same flags, until the first byte
+// that the same shell prints has come, which is the earliest that anything could be used;
+// and the plainest run that there is, from its start to its end. How a container is
+// cleared up counts for none but the last.
 func starts(ctx context.Context, p execpolicy.DockerPolicy, t *table) error {
 	session := func(shell string) (time.Duration, error) {
 		start := time.Now()

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A table prints a line for each measurement: its name, what was measured, what it is held against, the bound, whether it holds, and
-// the ratio.
+// A table prints a line for each measurement: its name, what was measured, what it is
+// held against, the bound, whether it holds, and the ratio.
 type table struct {
 	w      io.Writer
 	broken int
@@ -63,8 +63,8 @@ func (t times) over(other times) float64 {
 	return float64(t.median()) / float64(other.median())
 }
 
-// takeTurns runs each of the subjects once a round, and returns their times by round. Who comes behind whom is drawn, because an engine is
-// still clearing up after the last one.
+// takeTurns runs each of the subjects once a round, and returns their times by round. Who
+// comes behind whom is drawn, because an engine is still clearing up after the last one.
 func takeTurns(rounds int, subjects ...func() (time.Duration, error)) ([]times, error) {
 	all := make([]times, len(subjects))
 	for range rounds {
@@ -79,8 +79,9 @@ func takeTurns(rounds int, subjects ...func() (time.Duration, error)) ([]times, 
 	return all, nil
 }
 
-// anew measures in several sets of containers, and returns the times of all. Where the kernel puts a container's processes stays much the
-// same while it runs, and makes a byte's way longer by half, or not.
+// anew measures in several sets of containers, and returns the times of all. Where the
+// kernel puts a container's processes stays much the same while it runs, and makes a
+// byte's way longer by half, or not.
 func anew(sets int, measure func() ([]times, error)) (all []times, err error) {
 	for range sets {
 		set, err := measure()

@@ -22,11 +22,14 @@ const (
 	minRate = 100
 )
 
-// transfers holds files that go through a session's pipes against the same files copied by the engine's cp.
+// transfers holds files that go through a session's pipes against the same files copied
+// by the engine's cp.
 //
-// A cp can't see into a tmpfs, and is refused where the root is read-only. So its files lie in the root of a container that differs from
-// the session's in nothing but that its root can be written to, and its other end is a file of the host; both stay in the kernel's memory,
-// as the session's tmpfs does. A session's other end is the memory of this process.
+// A cp can't see into a tmpfs, and is refused where the root is read-only. So its files
+// lie in the root of a container that differs from the session's in nothing but that its
+// root can be written to, and its other end is a file of the host; both stay in the
+// kernel's memory, as the session's tmpfs does. A session's other end is the memory of
+// this process.
 func transfers(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err error) {
 	// What is replaced lies beside what replaces it.
 	p.Tmpfs = map[string]int64{"/workspace": 2*largeFile + 1<<20}

@@ -17,7 +17,8 @@ const (
 	truncateBytes = 256 << 20
 )
 
-// truncates holds writes into a full buffer, as big as a session's, against a copy of the same bytes.
+// truncates holds writes into a full buffer, as big as a session's, against a copy of the
+// same bytes.
 func truncates(_ context.Context, _ execpolicy.DockerPolicy, t *table) error {
 	for _, size := range []int{4 << 10, 128 << 10, 4 << 20} {
 		data := bytes.Repeat([]byte("a line of output, as long as they often are in a terminal\n"), size/58+1)[:size]
@@ -27,7 +28,8 @@ func truncates(_ context.Context, _ execpolicy.DockerPolicy, t *table) error {
 			b.Write(data)
 		}
 		allocs := testing.AllocsPerRun(1000, func() { b.Write(data) })
-		// A copy to the same place again and again would stay in the processor's fastest memory.
+		// A copy to the same place again and again would stay in the processor's fastest
+		// memory.
 		to := make([]byte, 2*max(size, keptBytes))
 		free := to
 		all, err := takeTurns(truncateRounds,

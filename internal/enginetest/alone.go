@@ -7,8 +7,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/setup"
 )
 
-// Alone keeps tests of other packages from running at the same time as this one, for what is measured against the clock. It comes first
-// in a test, before [Check].
+// Alone keeps tests of other packages from running at the same time as this one, for what
+// is measured against the clock. It comes first in a test, before [Check].
 func Alone(t testing.TB) {
 	t.Helper()
 	if running.tests > 0 {
@@ -24,7 +24,8 @@ var running struct {
 	unlock func()
 }
 
-// beside lets the test run beside others that are willing, once who wants to be alone has been.
+// beside lets the test run beside others that are willing, once who wants to be alone has
+// been.
 func beside(t testing.TB, willing bool) {
 	t.Helper()
 	running.Lock()

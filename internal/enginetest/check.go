@@ -8,11 +8,13 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 )
 
-// Check fails the test if something is left when it and its cleanups are done: goroutines, descriptors, processes, temporary
-// files, containers that carry the test binary's Labels, and podman's helpers of cofferdam's containers that are gone.
+// Check fails the test if something is left when it and its cleanups are done:
+// goroutines, descriptors, processes, temporary files, containers that carry the test
+// binary's Labels, and podman's helpers of cofferdam's containers that are gone.
 //
-// It compares with what is there when it is called. So it comes first in a test, which can't run in parallel with others, and what
-// the program starts once and keeps to its end has to be there already. Processes and descriptors are seen on Linux only.
+// It compares with what is there when it is called. So it comes first in a test, which
+// can't run in parallel with others, and what the program starts once and keeps to its
+// end has to be there already. Processes and descriptors are seen on Linux only.
 func Check(t testing.TB, engines ...Engine) {
 	t.Helper()
 	beside(t, true)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Derive returns the name of an image made of Image by a script that root runs in it, with changes
-// such as "WORKDIR /data". It is removed with the test.
+// Derive returns the name of an image made of Image by a script that root runs in it,
+// with changes such as "WORKDIR /data". It is removed with the test.
 func (e Engine) Derive(t testing.TB, script string, changes ...string) string {
 	t.Helper()
 	name := fmt.Sprintf("cofferdam-derived-%d-%d", os.Getpid(), time.Now().UnixNano())

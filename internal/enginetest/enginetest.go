@@ -1,10 +1,12 @@
-// Package enginetest runs tests against every real engine of the machine, and fails them on anything they leave behind.
+// Package enginetest runs tests against every real engine of the machine, and fails them
+// on anything they leave behind.
 //
 // The environment decides what is run:
 //
-//   - ENGINE names the one engine to use, as a command line; else docker and podman are looked up.
-//   - COFFERDAM_REQUIRE_ENGINES lists engines, with commas between them, that are also used, and whose absence is a failure and
-//     not a skip.
+//   - ENGINE names the one engine to use, as a command line; else docker and podman are
+//     looked up.
+//   - COFFERDAM_REQUIRE_ENGINES lists engines, with commas between them, that are also
+//     used, and whose absence is a failure and not a skip.
 //   - COFFERDAM_IMAGE and COFFERDAM_MAKE_IMAGE decide the image: see [setup.Image].
 //
 // An engine that sets no limits is one that does not work: see [setup.Limits].
@@ -35,15 +37,16 @@ type Engine struct {
 	Name  string // as it was looked up
 	Image string
 
-	// Labels are unique to the test binary. A container that carries them fails the test which leaves it behind.
+	// Labels are unique to the test binary. A container that carries them fails the test
+	// which leaves it behind.
 	Labels map[string]string
 }
 
 // labels hold the time, because a process number is used again.
 var labels = map[string]string{"cofferdam-test": fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano())}
 
-// Run runs f as a subtest for each engine, under [Check]. The subtest of an engine that does not work is skipped, or fails if the
-// engine is required.
+// Run runs f as a subtest for each engine, under [Check]. The subtest of an engine that
+// does not work is skipped, or fails if the engine is required.
 func Run(t *testing.T, f func(t *testing.T, e Engine)) {
 	t.Helper()
 	for _, c := range candidates() {
@@ -57,8 +60,8 @@ func Run(t *testing.T, f func(t *testing.T, e Engine)) {
 	}
 }
 
-// Engines returns the engines that work, for what is no test of one engine. It skips the test if there is none, and fails it if a
-// required one is missing.
+// Engines returns the engines that work, for what is no test of one engine. It skips the
+// test if there is none, and fails it if a required one is missing.
 func Engines(tb testing.TB) []Engine {
 	tb.Helper()
 	var engines []Engine

@@ -21,7 +21,8 @@ func TestContainersOfThisTestAreSeenAndRemoved(t *testing.T) {
 	})
 }
 
-// The library's tests and its demonstration rest on these tools, whichever image was found.
+// The library's tests and its demonstration rest on these tools, whichever image was
+// found.
 func TestImageHoldsWhatSessionsNeed(t *testing.T) {
 	Run(t, func(t *testing.T, e Engine) {
 		const script = `

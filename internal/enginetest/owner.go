@@ -11,7 +11,8 @@ const (
 	GID = 4712
 )
 
-// OrdinaryDir returns a temporary directory that belongs to an ordinary user: this one or, if this is root, another.
+// OrdinaryDir returns a temporary directory that belongs to an ordinary user: this one
+// or, if this is root, another.
 func OrdinaryDir(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()

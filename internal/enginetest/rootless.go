@@ -10,8 +10,9 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/setup"
 )
 
-// Rootless returns a podman without root's rights for one test, under [Check]. Its containers can run as user 0 only. Where podman is no
-// engine to test with, or can't run so, the test is skipped, or fails if podman is required.
+// Rootless returns a podman without root's rights for one test, under [Check]. Its
+// containers can run as user 0 only. Where podman is no engine to test with, or can't run
+// so, the test is skipped, or fails if podman is required.
 func Rootless(t *testing.T) Engine {
 	t.Helper()
 	const name = "podman"

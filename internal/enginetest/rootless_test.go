@@ -13,7 +13,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 )
 
-// Of a podman without root's rights nothing is left: no file, no mount, and not the process that it keeps between its runs.
+// Of a podman without root's rights nothing is left: no file, no mount, and not the
+// process that it keeps between its runs.
 func TestRootlessLeavesNothing(t *testing.T) {
 	locks := func() []string {
 		files, _ := filepath.Glob("/dev/shm/libpod*")
@@ -22,7 +23,8 @@ func TestRootlessLeavesNothing(t *testing.T) {
 	candidates() // which may make podman's usual ones
 	before := locks()
 	var dir string
-	// having returns the processes that have the directory among their arguments or in their environment.
+	// having returns the processes that have the directory among their arguments or in
+	// their environment.
 	having := func() (found []string) {
 		files, _ := filepath.Glob("/proc/[0-9]*/environ")
 		for _, environ := range files {
@@ -41,7 +43,8 @@ func TestRootlessLeavesNothing(t *testing.T) {
 		assert.DeepEqual(t, e.labeled().List("run", "--rm", "--network=none", "--user=0:0", "--", e.Image, "id", "-u"), []string{"0"})
 		assert.Assert(t, len(having()) > 0, "the process that podman keeps")
 
-		// Tests of the machine's own podman, which run at the same time, don't take its helpers for lost ones.
+		// Tests of the machine's own podman, which run at the same time, don't take its
+		// helpers for lost ones.
 		args := []string{"run", "--detach", "--network=none", "--user=0:0", "--name=cofferdam-rootless-test"}
 		for k, v := range e.Labels {
 			args = append(args, "--label="+k+"="+v)

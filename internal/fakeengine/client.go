@@ -102,7 +102,8 @@ func (c *client) main(words []string) *refusal {
 	return v.do(c)
 }
 
-// hold is where the faults of a verb that any has come to bear. It returns how the call fails, or nil.
+// hold is where the faults of a verb that any has come to bear. It returns how the call
+// fails, or nil.
 func (c *client) hold(verb, about string) *refusal {
 	c.stall(verb, c.number)
 	start := time.Now()
@@ -121,7 +122,8 @@ func (c *client) hold(verb, about string) *refusal {
 	return &refusal{f.Exit, f.about(about)}
 }
 
-// stall returns when the engine answers calls of the verb; n is the number of the call, or of the last one.
+// stall returns when the engine answers calls of the verb; n is the number of the call,
+// or of the last one.
 func (c *client) stall(verb string, n int) {
 	for c.state.control().hangs(verb, n) {
 		c.nap()

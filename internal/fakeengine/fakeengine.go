@@ -1,16 +1,21 @@
-// Package fakeengine is a test binary that poses as docker or podman, so that tests can have an engine where there is none, and one
-// that does what a real engine can't be made to do.
+// Package fakeengine is a test binary that poses as docker or podman, so that tests can
+// have an engine where there is none, and one that does what a real engine can't be made
+// to do.
 //
-// The TestMain of a package that uses it calls [Main] first. [New] then makes an engine whose program is a link to the test binary. Its
-// containers are processes of this machine: the command is process 1 of namespaces of its own, in a root of its own in which the machine's
-// /usr and /etc are read-only. What the engines' command lines take is taken, and answered in their words; limits of memory, processor
-// and processes are taken and not enforced. Whatever is asked for, a container gets no host network when it is told none, no device, no
-// capability that the engines don't give by default, and no process namespace but its own.
+// The TestMain of a package that uses it calls [Main] first. [New] then makes an engine
+// whose program is a link to the test binary. Its containers are processes of this
+// machine: the command is process 1 of namespaces of its own, in a root of its own in
+// which the machine's /usr and /etc are read-only. What the engines' command lines take
+// is taken, and answered in their words; limits of memory, processor and processes are
+// taken and not enforced. Whatever is asked for, a container gets no host network when it
+// is told none, no device, no capability that the engines don't give by default, and no
+// process namespace but its own.
 //
-// Without root's rights each container has a user namespace too, in which its user is this process's and nobody else is known, and exec takes
-// nsenter.
+// Without root's rights each container has a user namespace too, in which its user is
+// this process's and nobody else is known, and exec takes nsenter.
 //
-// Which image is asked for makes no difference: there is one. The engine has it, whatever its name, unless a fault says otherwise.
+// Which image is asked for makes no difference: there is one. The engine has it, whatever
+// its name, unless a fault says otherwise.
 package fakeengine
 
 import (
@@ -32,14 +37,17 @@ const (
 	// stateVar names the state directory in the client's environment.
 	stateVar = "COFFERDAM_FAKE_ENGINE"
 
-	// promptExit lets a client that was built with the race detector end when it has ended. It would wait for a second otherwise.
+	// promptExit lets a client that was built with the race detector end when it has
+	// ended. It would wait for a second otherwise.
 	promptExit = "GORACE=atexit_sleep_ms=0"
 )
 
-// ready says that Main was called. Without it each client would be one more run of the tests.
+// ready says that Main was called. Without it each client would be one more run of the
+// tests.
 var ready bool
 
-// Main takes over, and does not return, if this process was started as an engine's client. It has to come before anything else in TestMain.
+// Main takes over, and does not return, if this process was started as an engine's
+// client. It has to come before anything else in TestMain.
 func Main() {
 	if kind, ok := posing(os.Args[0]); ok {
 		os.Exit(pose(kind))
@@ -59,8 +67,8 @@ func posing(program string) (dockercli.Kind, bool) {
 
 // An Engine is a fake engine and the state that its clients share.
 type Engine struct {
-	// Engine is what the code under test is given. Its Env is this process's, with the state directory beside it: a client that loses
-	// it fails with 125.
+	// Engine is what the code under test is given. Its Env is this process's, with the
+	// state directory beside it: a client that loses it fails with 125.
 	*dockercli.Engine
 
 	tb       testing.TB
@@ -68,9 +76,10 @@ type Engine struct {
 	patience leftover.Patience // with what should be gone when the test ends
 }
 
-// New returns an engine of its own, without containers. When the test ends, what is left of the engine's containers and processes is
-// killed, and fails the test, if it does not go by itself within a minute: the library promises two seconds, and the rest is for a busy
-// machine.
+// New returns an engine of its own, without containers. When the test ends, what is left
+// of the engine's containers and processes is killed, and fails the test, if it does not
+// go by itself within a minute: the library promises two seconds, and the rest is for a
+// busy machine.
 func New(tb testing.TB, kind dockercli.Kind, faults Faults) *Engine {
 	tb.Helper()
 	if !ready {
@@ -126,7 +135,8 @@ func (e *Engine) setControl(c control) {
 	}
 }
 
-// Calls returns the words behind the program of every call of a client so far, the oldest first.
+// Calls returns the words behind the program of every call of a client so far, the oldest
+// first.
 func (e *Engine) Calls() [][]string {
 	e.tb.Helper()
 	var calls [][]string
@@ -157,7 +167,8 @@ func (e *Engine) Add(name string, labels map[string]string) {
 	}
 }
 
-// Containers returns the names of all containers, running or not, without a call of a client.
+// Containers returns the names of all containers, running or not, without a call of a
+// client.
 func (e *Engine) Containers() []string {
 	var names []string
 	for _, c := range e.state.containers() {
@@ -166,7 +177,8 @@ func (e *Engine) Containers() []string {
 	return names
 }
 
-// Pid returns the number that the container's process 1 has on this machine, or 0 if it does not run.
+// Pid returns the number that the container's process 1 has on this machine, or 0 if it
+// does not run.
 func (e *Engine) Pid(name string) int {
 	if c, ok := e.state.find(name); ok && c.status().Process.alive() {
 		return c.status().Process.Pid
@@ -174,8 +186,9 @@ func (e *Engine) Pid(name string) int {
 	return 0
 }
 
-// Processes describes the processes of the engine that run: clients, the ones that stand for the engine's daemon, and each container's
-// process 1. On systems other than Linux none is seen.
+// Processes describes the processes of the engine that run: clients, the ones that stand
+// for the engine's daemon, and each container's process 1. On systems other than Linux
+// none is seen.
 func (e *Engine) Processes() []string {
 	var running []string
 	for _, p := range e.processes() {
@@ -230,8 +243,9 @@ func NeedIsolation(tb testing.TB) {
 	}
 }
 
-// CanIsolate reports whether the engine can run containers here: it takes Linux, and the right to make namespaces. Where it
-// can't, run fails as it does when a real engine's runtime fails, and everything else works.
+// CanIsolate reports whether the engine can run containers here: it takes Linux, and the
+// right to make namespaces. Where it can't, run fails as it does when a real engine's
+// runtime fails, and everything else works.
 func CanIsolate() bool { return isolation() == nil }
 
 // String is for messages.

@@ -38,7 +38,8 @@ func each(t *testing.T, f func(t *testing.T, kind dockercli.Kind)) {
 	}
 }
 
-// eachIsolated runs a test that takes containers over both kinds, and fails it on anything left behind.
+// eachIsolated runs a test that takes containers over both kinds, and fails it on
+// anything left behind.
 func eachIsolated(t *testing.T, f func(t *testing.T, kind dockercli.Kind)) {
 	NeedIsolation(t)
 	each(t, func(t *testing.T, kind dockercli.Kind) {
@@ -48,7 +49,8 @@ func eachIsolated(t *testing.T, f func(t *testing.T, kind dockercli.Kind)) {
 	})
 }
 
-// noMount fails the test if the machine sees a container's mounts, all of which lie below the test's temporary directory.
+// noMount fails the test if the machine sees a container's mounts, all of which lie below
+// the test's temporary directory.
 func noMount(t *testing.T) {
 	t.Helper()
 	table, err := os.ReadFile("/proc/self/mountinfo")
@@ -198,8 +200,9 @@ func ctxOf(t *testing.T) context.Context {
 	return ctx
 }
 
-// abandoned makes a call that is not answered, and has its context end as at a deadline, but only when it was made. It returns how long
-// after that the call went on, and its error.
+// abandoned makes a call that is not answered, and has its context end as at a deadline,
+// but only when it was made. It returns how long after that the call went on, and its
+// error.
 func abandoned(t *testing.T, call func(ctx context.Context) error, made func() bool) (after time.Duration, err error) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -464,7 +467,8 @@ func TestExec(t *testing.T) {
 		_, _, err = e.Exec(ctxOf(t), dockercli.ExecOptions{Container: "nothing", Command: []string{"true"}})
 		assert.ErrorIs(t, err, dockercli.ErrNoContainer)
 
-		// What is stopped neither stops its client, nor keeps the container from being removed.
+		// What is stopped neither stops its client, nor keeps the container from being
+		// removed.
 		code, _, err = run("sh", "-c", "kill -STOP -1; exit 4")
 		assert.NilError(t, err)
 		assert.Equal(t, code, 4)

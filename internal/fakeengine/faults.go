@@ -13,37 +13,48 @@ import (
 // Every stands for all verbs in [Faults].
 const Every = "*"
 
-// Faults are what an engine does wrong. The zero value is an engine that does nothing wrong. Verbs are named as they are called, such as
-// "run", "rm" or "container inspect"; "--version" is one, too.
+// Faults are what an engine does wrong. The zero value is an engine that does nothing
+// wrong. Verbs are named as they are called, such as "run", "rm" or "container inspect";
+// "--version" is one, too.
 type Faults struct {
-	// Hang are verbs that don't answer, until they are killed or the fault is gone. A run that is under way stands still: nothing passes
-	// in either direction, and it does not see its container end.
+	// Hang are verbs that don't answer, until they are killed or the fault is gone. A run
+	// that is under way stands still: nothing passes in either direction, and it does not
+	// see its container end.
 	Hang []string
-	// HangAfter is how many calls, of any verb, are answered before Hang counts. If zero, Hang counts at once.
+	// HangAfter is how many calls, of any verb, are answered before Hang counts. If zero,
+	// Hang counts at once.
 	HangAfter int
 	// IgnoreTerm makes clients go on when they are sent SIGTERM or SIGINT.
 	IgnoreTerm bool
-	// ZeroOnTerm makes the client of a run exit with 0 when it is sent SIGTERM or SIGINT, and leave its container behind.
+	// ZeroOnTerm makes the client of a run exit with 0 when it is sent SIGTERM or SIGINT,
+	// and leave its container behind.
 	ZeroOnTerm bool
 
 	// Fail is how a verb's calls fail. A verb's own entry counts before that of [Every].
 	Fail map[string]Failure
-	// Delay is how long a verb's calls take before anything else happens. The client can be killed meanwhile, and nothing happens then.
+	// Delay is how long a verb's calls take before anything else happens. The client can
+	// be killed meanwhile, and nothing happens then.
 	Delay map[string]time.Duration
 
 	// ImageMissing says that the engine has no image that was not pulled.
 	ImageMissing bool
-	// CreateDelay is how long a run's container takes to be created, whether its client lives or not.
+	// CreateDelay is how long a run's container takes to be created, whether its client
+	// lives or not.
 	CreateDelay time.Duration
-	// DropLimits says that the engine has no limits of memory, processors and processes, and drops those that it is asked for.
+	// DropLimits says that the engine has no limits of memory, processors and processes,
+	// and drops those that it is asked for.
 	DropLimits bool
-	// NoExec mounts what is mounted in a container's memory so that no program can be run from it, whatever is asked for.
+	// NoExec mounts what is mounted in a container's memory so that no program can be run
+	// from it, whatever is asked for.
 	NoExec bool
-	// Warning is what the client of a run says on its stderr before the container is created.
+	// Warning is what the client of a run says on its stderr before the container is
+	// created.
 	Warning string
-	// Flood is "stdout" or "stderr" if that stream of a run is to be full of what no command printed, as long as the fault lasts.
+	// Flood is "stdout" or "stderr" if that stream of a run is to be full of what no
+	// command printed, as long as the fault lasts.
 	Flood string
-	// LoseConnection ends the client of a run with 125 while its container runs on, its stdin still open.
+	// LoseConnection ends the client of a run with 125 while its container runs on, its
+	// stdin still open.
 	LoseConnection bool
 }
 
@@ -51,7 +62,8 @@ type Faults struct {
 type Failure struct {
 	// Exit is the client's exit code.
 	Exit int
-	// Stderr is what it says. NAME stands for the container or image that it is called for.
+	// Stderr is what it says. NAME stands for the container or image that it is called
+	// for.
 	Stderr string
 	// Times is how many calls of the verb fail from when the fault was set. If zero, all.
 	Times int
@@ -59,7 +71,8 @@ type Failure struct {
 	Done bool
 }
 
-// RemovalInProgress is what docker answers to rm while something else, such as the container's own --rm, is at it.
+// RemovalInProgress is what docker answers to rm while something else, such as the
+// container's own --rm, is at it.
 var RemovalInProgress = Failure{Exit: 1, Stderr: "Error response from daemon: removal of container NAME is already in progress\n"}
 
 func (f Faults) check() error {

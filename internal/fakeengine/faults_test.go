@@ -215,7 +215,8 @@ func TestRemovalThatIsInProgress(t *testing.T) {
 		s := begin(t, e, options("removed", loop...))
 		s.hear()
 		for i := range 2 {
-			// It is not so, and so it does not go. It is awaited once the client of rm has said so.
+			// It is not so, and so it does not go. It is awaited once the client of rm
+			// has said so.
 			_, err := abandoned(t, func(ctx context.Context) error { return e.Remove(ctx, "removed") }, func() bool {
 				made := map[string]int{}
 				var verb string

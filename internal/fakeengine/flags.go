@@ -6,7 +6,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 )
 
-// A verbSpec is a verb's flags, each with its aliases, one that takes no value ending with "!", and what it does.
+// A verbSpec is a verb's flags, each with its aliases, one that takes no value ending
+// with "!", and what it does.
 type verbSpec struct {
 	flags string
 	// podmanFlags are those that only podman has.
@@ -46,7 +47,8 @@ func init() {
 	}
 }
 
-// splitVerb returns the verb and what follows it. Flags of the program itself come before; those that are known to take a word do.
+// splitVerb returns the verb and what follows it. Flags of the program itself come
+// before; those that are known to take a word do.
 func splitVerb(words []string) (verb string, rest []string) {
 	for i := 0; i < len(words); i++ {
 		word := words[i]

@@ -58,13 +58,15 @@ type child struct {
 	task   task
 }
 
-// A task is what process 1 is told. Root is a directory that its own root may be mounted on.
+// A task is what process 1 is told. Root is a directory that its own root may be mounted
+// on.
 type task struct {
 	Spec spec
 	Root string
 }
 
-// start starts a container's process 1, which waits to be released. This goroutine has to live as long as the container.
+// start starts a container's process 1, which waits to be released. This goroutine has to
+// live as long as the container.
 func start(kind dockercli.Kind, s spec, root string, stdio [3]*os.File) (*child, *refusal) {
 	failed := func(err error) (*child, *refusal) { return nil, refuseStart(kind, 128, err.Error()) }
 	ordersRead, orders, err := os.Pipe()
@@ -103,8 +105,8 @@ func start(kind dockercli.Kind, s spec, root string, stdio [3]*os.File) (*child,
 	return &child{process: identify(cmd.Process.Pid), kind: kind, cmd: cmd, orders: orders, report: report, task: task{s, root}}, nil
 }
 
-// ownUsers gives a container of an engine that is not root's a user namespace. It has one user and one group: the container's, which are
-// this process's outside.
+// ownUsers gives a container of an engine that is not root's a user namespace. It has one
+// user and one group: the container's, which are this process's outside.
 func (s spec) ownUsers(attr *syscall.SysProcAttr) {
 	u, _ := lookUser(s.User) // process 1 says if there is none
 	attr.Cloneflags |= syscall.CLONE_NEWUSER
@@ -147,7 +149,8 @@ func exitCode(state *os.ProcessState) int {
 	return state.ExitCode()
 }
 
-// initialize is the whole program of process 1 until the container's command takes its place.
+// initialize is the whole program of process 1 until the container's command takes its
+// place.
 func initialize(kind dockercli.Kind) int {
 	runtime.LockOSThread()
 	closeOnExec(3)
@@ -211,7 +214,8 @@ func (t task) become(kind dockercli.Kind, report *os.File) *refusal {
 	return refuseStart(kind, 126, fmt.Sprintf("exec: %q: %v", s.Argv[0], err))
 }
 
-// leaveGroups leaves all groups but the container's. In a user namespace that is not root's the kernel lets nobody leave any.
+// leaveGroups leaves all groups but the container's. In a user namespace that is not
+// root's the kernel lets nobody leave any.
 func leaveGroups() error {
 	if text, _ := os.ReadFile("/proc/self/setgroups"); string(text) == "deny\n" {
 		return nil
@@ -228,7 +232,8 @@ func withHome(env []string, u user) []string {
 	return append(env, "HOME="+u.Home)
 }
 
-// giveStdio lets the user open its own stdin, stdout and stderr anew, as the engines' runtime does.
+// giveStdio lets the user open its own stdin, stdout and stderr anew, as the engines'
+// runtime does.
 func giveStdio(u user) error {
 	for fd := range 3 {
 		var st syscall.Stat_t
@@ -300,7 +305,8 @@ func prctl(option int, arg uintptr) error {
 	return nil
 }
 
-// restrict takes from this thread, and from what it executes, the capabilities that the container is not to have.
+// restrict takes from this thread, and from what it executes, the capabilities that the
+// container is not to have.
 func restrict(s spec) error {
 	keep := map[string]bool{}
 	for _, name := range s.Capabilities {
@@ -336,7 +342,8 @@ func restrict(s spec) error {
 	return nil
 }
 
-// makeRoot makes a file system of the container's own and goes into it. All of it is in this mount namespace only.
+// makeRoot makes a file system of the container's own and goes into it. All of it is in
+// this mount namespace only.
 func (t task) makeRoot() error {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("making mounts private: %w", err)
@@ -496,10 +503,12 @@ func (m mount) mount(target string) error {
 	return mountTmpfs(target, flags, m.Data)
 }
 
-// execDelay is how long docker waits for streams that something else holds open when an exec has ended.
+// execDelay is how long docker waits for streams that something else holds open when an
+// exec has ended.
 const execDelay = 2 * time.Second
 
-// enter runs one more command in the container of which p is process 1, and returns its exit code. It changes this thread for good.
+// enter runs one more command in the container of which p is process 1, and returns its
+// exit code. It changes this thread for good.
 func enter(p process, s spec, stdin io.Reader, stdout, stderr io.Writer) (int, error) {
 	runtime.LockOSThread()
 	names := []string{"ipc", "uts", "net", "pid", "mnt"}
@@ -556,8 +565,9 @@ func enter(p process, s spec, stdin io.Reader, stdout, stderr io.Writer) (int, e
 	return exitCode(cmd.ProcessState), nil
 }
 
-// resume goes on resuming nsenter, until end is called: what stops all that is inside stops its child too, and then it stops itself. If this
-// client has gone by then, the container does not end.
+// resume goes on resuming nsenter, until end is called: what stops all that is inside
+// stops its child too, and then it stops itself. If this client has gone by then, the
+// container does not end.
 func resume(nsenter *os.Process) (end func()) {
 	ended := make(chan struct{})
 	go func() {
@@ -579,7 +589,8 @@ func (s spec) inside(namespaces []*os.File, u user) (cmd *exec.Cmd, code int, er
 	if setns == 0 {
 		return nil, 126, fmt.Errorf("the number of setns is not known for %s", runtime.GOARCH)
 	}
-	// Threads share their root, and the mount namespace of one that does can't be changed.
+	// Threads share their root, and the mount namespace of one that does can't be
+	// changed.
 	if err := syscall.Unshare(syscall.CLONE_FS); err != nil {
 		return nil, 126, err
 	}
@@ -601,9 +612,10 @@ func (s spec) inside(namespaces []*os.File, u user) (cmd *exec.Cmd, code int, er
 	}, 0, nil
 }
 
-// insideUsers returns what runs the command there as the container's user, whose capabilities only exec takes away. A program with threads
-// can't enter a user namespace. Nsenter stops itself with its child if that is stopped, and then would wait for it no more: so that is a
-// shell, which does not stop with the command.
+// insideUsers returns what runs the command there as the container's user, whose
+// capabilities only exec takes away. A program with threads can't enter a user namespace.
+// Nsenter stops itself with its child if that is stopped, and then would wait for it no
+// more: so that is a shell, which does not stop with the command.
 func (s spec) insideUsers(names []string, namespaces []*os.File) (cmd *exec.Cmd, code int, err error) {
 	if _, code, err := lookCommand(s); err != nil && !strings.Contains(s.Argv[0], "/") {
 		return nil, code, err

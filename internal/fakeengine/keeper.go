@@ -12,14 +12,15 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 )
 
-// keeperVerb and initVerb are what this program is started with in its other roles: the keeper of a container, and process 1 of a
-// container before the command takes its place.
+// keeperVerb and initVerb are what this program is started with in its other roles: the
+// keeper of a container, and process 1 of a container before the command takes its place.
 const (
 	keeperVerb = "fakeengine-keeper"
 	initVerb   = "fakeengine-init"
 )
 
-// A keeper is the parent of a container's process 1, as the engine's daemon is, or podman's helper.
+// A keeper is the parent of a container's process 1, as the engine's daemon is, or
+// podman's helper.
 type keeper struct {
 	kind                  dockercli.Kind
 	state                 state

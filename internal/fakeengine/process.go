@@ -6,7 +6,8 @@ import (
 	"syscall"
 )
 
-// A process is one process and no other that gets its number later: it has its start time, too.
+// A process is one process and no other that gets its number later: it has its start
+// time, too.
 type process struct {
 	Pid   int
 	Start string // in clock ticks since the machine's start

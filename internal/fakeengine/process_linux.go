@@ -14,7 +14,8 @@ func ownSession() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: tru
 
 func closeOnExec(fd uintptr) { syscall.CloseOnExec(int(fd)) }
 
-// identify returns the process that has the number now. Its zero value means that there is none, or that it is dead and not reaped.
+// identify returns the process that has the number now. Its zero value means that there
+// is none, or that it is dead and not reaped.
 func identify(pid int) process {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -37,7 +38,8 @@ func (p process) alive() bool {
 	return now.Pid == p.Pid && now.Start == p.Start
 }
 
-// signal signals the process, and nothing else: the handle is taken first, so that it is the same process which is then looked at.
+// signal signals the process, and nothing else: the handle is taken first, so that it is
+// the same process which is then looked at.
 func (p process) signal(name string) error {
 	sig, ok := signalNumber(name)
 	if !ok {
@@ -57,7 +59,8 @@ func (p process) signal(name string) error {
 	return handle.Signal(sig)
 }
 
-// withEnvironment returns the processes, other than this, that have the variable in their environment.
+// withEnvironment returns the processes, other than this, that have the variable in their
+// environment.
 func withEnvironment(variable string) []process {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	var found []process

@@ -14,9 +14,10 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 )
 
-// A message is what a run's client and the keeper of its container tell each other. The client sends the spec, then "start", and "eof" when
-// its stdin has ended, or "keep" if that must stay open when the client is gone. The keeper sends "created", "started" and "exited", or
-// "refused".
+// A message is what a run's client and the keeper of its container tell each other. The
+// client sends the spec, then "start", and "eof" when its stdin has ended, or "keep" if
+// that must stay open when the client is gone. The keeper sends "created", "started" and
+// "exited", or "refused".
 type message struct {
 	Event   string
 	Spec    *spec    `json:",omitempty"`
@@ -40,7 +41,8 @@ func (l *link) send(m message) {
 	_ = l.orders.Encode(m)
 }
 
-// run makes a container. It is a child of a process of its own, its keeper, which lives on when the client is killed.
+// run makes a container. It is a child of a process of its own, its keeper, which lives
+// on when the client is killed.
 func (c *client) run() *refusal {
 	f := c.state.control()
 	if f.Warning != "" {
@@ -92,7 +94,8 @@ func (l *link) next() message {
 	return m
 }
 
-// over is the end of a run of which m is the last word; no word at all means that the keeper is gone.
+// over is the end of a run of which m is the last word; no word at all means that the
+// keeper is gone.
 func (c *client) over(m message) *refusal {
 	switch m.Event {
 	case "refused":
@@ -137,8 +140,8 @@ func self(kind dockercli.Kind, role string) *exec.Cmd {
 // leastPipe is what every pipe holds.
 const leastPipe = 4096
 
-// startKeeper starts a container's keeper in a session of its own, where no signal to the client's group reaches it, and tells it what to
-// make.
+// startKeeper starts a container's keeper in a session of its own, where no signal to the
+// client's group reaches it, and tells it what to make.
 func (c *client) startKeeper(s spec) (*link, error) {
 	l := new(link)
 	var orders, events *os.File
@@ -165,8 +168,9 @@ func (c *client) startKeeper(s spec) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Who sees the keeper may kill this client, and the container is made all the same: the keeper finds its first order there. Only a very
-	// long one has to wait for its reader.
+	// Who sees the keeper may kill this client, and the container is made all the same:
+	// the keeper finds its first order there. Only a very long one has to wait for its
+	// reader.
 	ahead := len(first) <= leastPipe
 	if ahead {
 		_, _ = orders.Write(first)
@@ -221,7 +225,8 @@ func (c *client) attach(l *link, s spec) *refusal {
 	return c.over(m)
 }
 
-// stallNow is stall for what is under way: any call may be the one after which the engine hangs.
+// stallNow is stall for what is under way: any call may be the one after which the engine
+// hangs.
 func (c *client) stallNow(verb string) {
 	if len(c.state.control().Hang) > 0 {
 		c.stall(verb, c.state.lastCall()+1)
@@ -246,7 +251,8 @@ func (c *client) relay(to io.Writer, from io.Reader, mu *sync.Mutex) error {
 	}
 }
 
-// output relays a stream of the container. The engines differ in what they do when nobody reads it any more.
+// output relays a stream of the container. The engines differ in what they do when nobody
+// reads it any more.
 func (c *client) output(to, from *os.File, mu *sync.Mutex, s spec) {
 	err := c.relay(to, from, mu)
 	if err == nil {

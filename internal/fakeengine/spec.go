@@ -32,7 +32,8 @@ type spec struct {
 	Capabilities    []string
 	NoNewPrivileges bool
 
-	// What is only told again: security options, capabilities as they were named, and flags that are taken and not enforced.
+	// What is only told again: security options, capabilities as they were named, and
+	// flags that are taken and not enforced.
 	SecurityOpt, Added, Dropped []string
 	Limits                      map[string]string
 }
@@ -51,7 +52,8 @@ var imageCommand = []string{"sh"}
 // containerPath is where a container's commands are.
 const containerPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// defaultCapabilities are those that the engines give. MKNOD is not: here no rule would keep the host's devices away from it.
+// defaultCapabilities are those that the engines give. MKNOD is not: here no rule would
+// keep the host's devices away from it.
 var defaultCapabilities = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP", "NET_BIND_SERVICE", "NET_RAW",
 	"SYS_CHROOT", "AUDIT_WRITE", "SETFCAP"}
 
@@ -141,7 +143,8 @@ func (c *client) readProfile(path string) *refusal {
 	return &refusal{125, fmt.Sprintf("docker: opening seccomp profile (%s) failed: %v\n\nRun 'docker run --help' for more information\n", path, err)}
 }
 
-// environment adds the variables of the command line to env. One that is named without a value has the client's, if any.
+// environment adds the variables of the command line to env. One that is named without a
+// value has the client's, if any.
 func (c *client) environment(env []string) []string {
 	for _, entry := range c.line.flags["env"] {
 		name, _, hasValue := strings.Cut(entry, "=")

@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// A state is the directory that an engine's processes share. There are no locks in it, because a process can be killed at any
-// time: what must happen once is a link or a directory that can be made once.
+// A state is the directory that an engine's processes share. There are no locks in it,
+// because a process can be killed at any time: what must happen once is a link or a
+// directory that can be made once.
 type state string
 
 const (
@@ -41,7 +42,8 @@ func (s state) init() error {
 	return s.write(ownerFile, identify(os.Getpid()))
 }
 
-// orphaned says that the test is gone, or its state, so that the engine's processes have to go.
+// orphaned says that the test is gone, or its state, so that the engine's processes have
+// to go.
 func (s state) orphaned() bool {
 	var owner process
 	return s.read(ownerFile, &owner) != nil || !owner.alive()
@@ -163,7 +165,8 @@ type record struct {
 	root *os.Root
 }
 
-// create makes a container, which is there at one stroke. Its error wraps fs.ErrExist if the name is taken.
+// create makes a container, which is there at one stroke. Its error wraps fs.ErrExist if
+// the name is taken.
 func (s state) create(sp spec) (*record, error) {
 	temp := s.path(removedDir, "new-"+sp.ID)
 	if err := os.Mkdir(temp, 0o755); err != nil {
@@ -212,11 +215,12 @@ func (r *record) set(st status) error {
 	return nil
 }
 
-// killTimeout bounds how long a killed container may take to be gone. The kernel ends one process after the other.
+// killTimeout bounds how long a killed container may take to be gone. The kernel ends one
+// process after the other.
 const killTimeout = 10 * time.Second
 
-// destroy kills a container and removes it. One that is gone already is no error. It has to be looked at again when it is out of
-// the way: it may have been started meanwhile.
+// destroy kills a container and removes it. One that is gone already is no error. It has
+// to be looked at again when it is out of the way: it may have been started meanwhile.
 func (s state) destroy(c container) error {
 	if err := c.status().Process.end(); err != nil {
 		return err

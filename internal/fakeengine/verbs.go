@@ -191,7 +191,8 @@ func (c *client) pull() *refusal {
 	return nil
 }
 
-// events has nothing to tell: no container has a limit of memory. It comes to an end only when it is told to.
+// events has nothing to tell: no container has a limit of memory. It comes to an end only
+// when it is told to.
 func (c *client) events() *refusal {
 	if c.line.value("until") == "" {
 		for {
@@ -246,7 +247,8 @@ func (c container) matches(kind dockercli.Kind, filter string) (bool, *refusal) 
 	return false, refuseFlag(kind, "ps", "invalid filter '%s'", what)
 }
 
-// podmanGrace is how long podman lets a container obey before it kills it, unless it is told otherwise.
+// podmanGrace is how long podman lets a container obey before it kills it, unless it is
+// told otherwise.
 const podmanGrace = 10 * time.Second
 
 func (c *client) rm() *refusal {

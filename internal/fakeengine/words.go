@@ -52,7 +52,8 @@ func refuseFlag(kind dockercli.Kind, verb, format string, args ...any) *refusal 
 	return &refusal{125, fmt.Sprintf("%s\n\nUsage:  docker %s [OPTIONS]\n\nRun 'docker %s --help' for more information\n", words, verb, verb)}
 }
 
-// refuseStart returns the refusal of a command that can't be executed. Podman's words have a tail that says what kind of failure it is.
+// refuseStart returns the refusal of a command that can't be executed. Podman's words
+// have a tail that says what kind of failure it is.
 func refuseStart(kind dockercli.Kind, code int, why string) *refusal {
 	tail := "OCI runtime error"
 	switch code {

@@ -18,7 +18,8 @@ import (
 // canaryVar makes the suite's program a canary.
 const canaryVar = "COFFERDAM_FAULT_CANARY"
 
-// A canary is a process of the same user that has no part in anything. It must live on and get no signal.
+// A canary is a process of the same user that has no part in anything. It must live on
+// and get no signal.
 type canary struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
@@ -85,7 +86,8 @@ func (c *canary) close() {
 	c.cmd.Wait()
 }
 
-// sing is the canary's main function: it says which signals it gets, until its stdin ends.
+// sing is the canary's main function: it says which signals it gets, until its stdin
+// ends.
 func sing() {
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals)

@@ -14,7 +14,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 )
 
-// markerVar is the environment variable by which all processes that come from the suite are known.
+// markerVar is the environment variable by which all processes that come from the suite
+// are known.
 const markerVar = "COFFERDAM_FAULT"
 
 // A scene is what there is at one moment of what could be left behind.
@@ -29,8 +30,8 @@ func (s *suite) look() scene {
 	return seen
 }
 
-// settle waits until nothing is there that was not there before, nor any process of the containers. It returns what stays, and how long
-// the last of the rest took to go.
+// settle waits until nothing is there that was not there before, nor any process of the
+// containers. It returns what stays, and how long the last of the rest took to go.
 func (s *suite) settle(p leftover.Patience, before scene, containers ...string) (left []string, took time.Duration) {
 	began := time.Now()
 	left = p.Settle(before, func() map[string]string {
@@ -45,7 +46,8 @@ func (s *suite) settle(p leftover.Patience, before scene, containers ...string) 
 	return left, time.Since(began)
 }
 
-// all returns the processes, but this one, that have the suite's mark in their environments: what it started, and what they started.
+// all returns the processes, but this one, that have the suite's mark in their
+// environments: what it started, and what they started.
 func all(id string) []leftover.Process {
 	mark := []byte(markerVar + "=" + id)
 	return slices.DeleteFunc(leftover.Processes(), func(p leftover.Process) bool {
@@ -55,7 +57,8 @@ func all(id string) []leftover.Process {
 	})
 }
 
-// marked is all without the guards of killed programs, which live for some seconds, and what those do.
+// marked is all without the guards of killed programs, which live for some seconds, and
+// what those do.
 func marked(id string) []leftover.Process {
 	found := all(id)
 	guards := map[int]bool{}

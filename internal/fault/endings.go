@@ -26,7 +26,8 @@ type ending struct {
 	timed bool // the time is taken from the ending to the return
 	// outcomes are those that the ending brings about.
 	outcomes []execpolicy.Outcome
-	// loses says that the session is over, and that nobody can tell what ended the command.
+	// loses says that the session is over, and that nobody can tell what ended the
+	// command.
 	loses bool
 	// alone says that it needs no session of this program.
 	alone bool
@@ -35,9 +36,11 @@ type ending struct {
 }
 
 const (
-	// ownTimeout is the deadline of a command that nobody ends, if it may come to that: what nobody sees the end of does.
+	// ownTimeout is the deadline of a command that nobody ends, if it may come to that:
+	// what nobody sees the end of does.
 	ownTimeout = 1500 * time.Millisecond
-	// farTimeout is the deadline of a command that is ended before, by somebody or by itself. A bash that can't fork tries for 15 s.
+	// farTimeout is the deadline of a command that is ended before, by somebody or by
+	// itself. A bash that can't fork tries for 15 s.
 	farTimeout = 20 * time.Second
 	// outputLimit is more than a pipe holds.
 	outputLimit = 200_000
@@ -57,7 +60,8 @@ var endings = []*ending{
 	{name: "client killed", do: (*round).killClient, loses: true, outcomes: []execpolicy.Outcome{execpolicy.OutcomeSessionLost}},
 }
 
-// podmanEndings are those of an engine whose part is played by one process for each container.
+// podmanEndings are those of an engine whose part is played by one process for each
+// container.
 var podmanEndings = []*ending{
 	// The client does not notice, so that the command goes on to its deadline.
 	{name: "monitor killed", do: (*round).killMonitor, loses: true,

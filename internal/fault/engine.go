@@ -38,8 +38,9 @@ func (r *round) restartEngine(ctx context.Context) {
 	r.withoutEngine(ctx, func() error { return r.suite.private.Stop(ctx) }, func() error { return r.suite.private.Start(ctx) })
 }
 
-// withoutEngine takes the engine away while the command runs. It comes back while the session is closed, or only when the command has
-// returned: then the session is closed afterwards.
+// withoutEngine takes the engine away while the command runs. It comes back while the
+// session is closed, or only when the command has returned: then the session is closed
+// afterwards.
 func (r *round) withoutEngine(ctx context.Context, away, back func() error) {
 	d := r.suite.private
 	policy := r.suite.policy(r.settings)

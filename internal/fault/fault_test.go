@@ -266,7 +266,8 @@ func TestLateCallsAreHangs(t *testing.T) {
 	assert.Equal(t, s.stats.hangs, 1)
 }
 
-// A transfer may fail for what the programs do, and may cost the session only for some of that.
+// A transfer may fail for what the programs do, and may cost the session only for some of
+// that.
 func TestJudgeTransfer(t *testing.T) {
 	plain := &program{name: "plain"}
 	killer := &program{name: "killer", own: kills}
@@ -303,7 +304,8 @@ func TestJudgeTransfer(t *testing.T) {
 	}
 }
 
-// The guard that is struck is the program's own, and one that was stopped goes on afterwards.
+// The guard that is struck is the program's own, and one that was stopped goes on
+// afterwards.
 func TestStrike(t *testing.T) {
 	for fate, want := range map[fate]string{killed: "", stopped: "T"} {
 		t.Run(string(fate), func(t *testing.T) {
@@ -360,8 +362,8 @@ func TestFreeze(t *testing.T) {
 	assert.NilError(t, cmd.Wait())
 }
 
-// In half of the rounds something becomes of the guard, and never in a round before one that may
-// share its session and leaves it alone.
+// In half of the rounds something becomes of the guard, and never in a round before one
+// that may share its session and leaves it alone.
 func TestFates(t *testing.T) {
 	s := &suite{engine: &dockercli.Engine{}}
 	const rounds = 100 * sameSettings
@@ -401,7 +403,8 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// A program with an error in it would do no harm. Nothing of them is ever given to a shell of the host, not even to be read.
+// A program with an error in it would do no harm. Nothing of them is ever given to a
+// shell of the host, not even to be read.
 func TestProgramsCanBeRead(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		s := testSuite(t, e)

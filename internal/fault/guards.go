@@ -17,8 +17,8 @@ func guardsOf(pid int) []leftover.Process {
 	})
 }
 
-// strike kills or stops the guards of a program as the plan says, and returns once they are dead or
-// stopped. If guarded, the program must have one.
+// strike kills or stops the guards of a program as the plan says, and returns once they
+// are dead or stopped. If guarded, the program must have one.
 func (r *round) strike(pid int, guarded bool) {
 	if r.guard == "" {
 		return
@@ -56,7 +56,8 @@ func (r *round) count() {
 	r.suite.stats.guards[r.guard]++
 }
 
-// letGo lets the guards go on that were stopped and still are: what they do by then must harm nobody.
+// letGo lets the guards go on that were stopped and still are: what they do by then must
+// harm nobody.
 func (s *suite) letGo() {
 	for _, p := range leftover.Processes() {
 		if slices.ContainsFunc(s.stopped, func(g leftover.Process) bool { return g.Key() == p.Key() }) {

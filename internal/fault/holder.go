@@ -22,7 +22,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 )
 
-// The variables that make the suite's program a holder of one session, which is going to be killed.
+// The variables that make the suite's program a holder of one session, which is going to
+// be killed.
 const (
 	holderVar = "COFFERDAM_FAULT_HOLDER" // the round's seed
 	engineVar = "COFFERDAM_FAULT_ENGINE" // the client's path and global flags, a line each
@@ -30,11 +31,12 @@ const (
 	imageVar  = "COFFERDAM_FAULT_IMAGE"
 )
 
-// readyTimeout is the deadline of a holder's command before its transfers, if programs keep it from
-// its end.
+// readyTimeout is the deadline of a holder's command before its transfers, if programs
+// keep it from its end.
 const readyTimeout = 3 * time.Second
 
-// hold is the holder's main function. It says the container's name, and goes on with the round's programs until it is killed.
+// hold is the holder's main function. It says the container's name, and goes on with the
+// round's programs until it is killed.
 func hold() error {
 	go func() {
 		// The suite has gone.
@@ -134,7 +136,8 @@ func (r *round) killHost(ctx context.Context) {
 	r.killHolder(h)
 }
 
-// killTransferringHost kills a program while it writes files beside its session's programs.
+// killTransferringHost kills a program while it writes files beside its session's
+// programs.
 func (r *round) killTransferringHost(ctx context.Context) {
 	h := r.hold(ctx)
 	if h == nil {
@@ -187,9 +190,9 @@ func (r *round) line(h *holder, what string, bound time.Duration) (line string, 
 	return strings.TrimSpace(line), err
 }
 
-// killHolder kills a holder, after its guard if the plan says so. The holder is stopped first, so
-// that it starts no other guard meanwhile. It has none before it has a container, nor when that has
-// ended.
+// killHolder kills a holder, after its guard if the plan says so. The holder is stopped
+// first, so that it starts no other guard meanwhile. It has none before it has a
+// container, nor when that has ended.
 func (r *round) killHolder(h *holder) {
 	if r.guard != "" {
 		if err := freeze(h.cmd.Process); err != nil {
@@ -201,8 +204,8 @@ func (r *round) killHolder(h *holder) {
 	h.release()
 }
 
-// freeze stops a process, and returns when each of its threads is stopped or gone: one that is
-// starting a program has started it then.
+// freeze stops a process, and returns when each of its threads is stopped or gone: one
+// that is starting a program has started it then.
 func freeze(p *os.Process) error {
 	if err := p.Signal(syscall.SIGSTOP); err != nil {
 		return err

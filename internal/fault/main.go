@@ -1,22 +1,27 @@
 //go:build linux
 
-// Fault runs hostile programs in sessions on a real engine, ends them in every way there is, and looks each time for what is left. It
-// exits with a status other than zero if anything is, if a call does not return in time, if an outcome is not what happened, or if a
-// bound on time or memory is broken.
+// Fault runs hostile programs in sessions on a real engine, ends them in every way there
+// is, and looks each time for what is left. It exits with a status other than zero if
+// anything is, if a call does not return in time, if an outcome is not what happened, or
+// if a bound on time or memory is broken.
 //
-// In half of the rounds the guard of the library, which removes what a program that died has left,
-// is killed or stopped before the end.
+// In half of the rounds the guard of the library, which removes what a program that died
+// has left, is killed or stopped before the end.
 //
 // The environment decides what is run:
 //
-//   - ENGINE names the one engine, as a command line; else docker and podman are used, as far as they work.
+//   - ENGINE names the one engine, as a command line; else docker and podman are used, as
+//     far as they work.
 //   - ROUNDS is the number of rounds for each engine; 20 if it is empty.
-//   - SEED is that of the first round, whose plan follows from it alone; the next round's is one more. If empty, it is drawn.
-//   - ONLY is a regular expression: rounds whose plans don't match it are passed over. Plans look like
-//     "fork bomb + sleeper / deadline after 120ms (bash, 64 MiB, 256 processes), guard killed".
+//   - SEED is that of the first round, whose plan follows from it alone; the next round's
+//     is one more. If empty, it is drawn.
+//   - ONLY is a regular expression: rounds whose plans don't match it are passed over.
+//     Plans look like "fork bomb + sleeper / deadline after 120ms (bash, 64 MiB, 256
+//     processes), guard killed".
 //   - VERBOSE, if not empty, prints each round.
-//   - COFFERDAM_REQUIRE_ENGINES lists engines, with commas between them, whose absence is a failure, and so is that of docker's endings of
-//     an engine: without them other rounds are done than the seed says.
+//   - COFFERDAM_REQUIRE_ENGINES lists engines, with commas between them, whose absence is
+//     a failure, and so is that of docker's endings of an engine: without them other
+//     rounds are done than the seed says.
 package main
 
 import (

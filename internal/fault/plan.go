@@ -32,13 +32,15 @@ const (
 	stopped fate = "stopped"
 )
 
-// settings are those of a session. A number of rounds in a row have the same, so that they may share one.
+// settings are those of a session. A number of rounds in a row have the same, so that
+// they may share one.
 type settings struct {
 	shell  string // the worker; empty is bash
 	memory int64
 	pids   int64
-	// engineSeccomp takes the engine's filter of system calls, under which programs can change the
-	// priority of process 1: what is left when the first line of defence does not hold.
+	// engineSeccomp takes the engine's filter of system calls, under which programs can
+	// change the priority of process 1: what is left when the first line of defence does
+	// not hold.
 	engineSeccomp bool
 	description   string
 }
@@ -81,9 +83,9 @@ func newPlan(seed uint64, programs []*program, endings []*ending) plan {
 	return p
 }
 
-// newFate returns what becomes of the guard in a round. It is nothing in the first half of the
-// rounds that may share a session: a session's guard that is gone does not come back for the next
-// round.
+// newFate returns what becomes of the guard in a round. It is nothing in the first half
+// of the rounds that may share a session: a session's guard that is gone does not come
+// back for the next round.
 func newFate(seed uint64) fate {
 	if seed%sameSettings < sameSettings/2 {
 		return ""
@@ -92,7 +94,8 @@ func newFate(seed uint64) fate {
 	return pick(r, []fate{killed, killed, killed, stopped})
 }
 
-// One round in so many is of a program that obeys SIGTERM and of an ending with a time: the others seldom are, and a median takes some.
+// One round in so many is of a program that obeys SIGTERM and of an ending with a time:
+// the others seldom are, and a median takes some.
 const controls = 8
 
 func filter[T any](from []T, fits func(T) bool) []T {
@@ -131,8 +134,8 @@ func (p plan) needs(name string) bool {
 // alone reports whether the programs are but one, that ends by itself and is waited for.
 func (p plan) alone() bool { return p.ending.own && len(p.programs) == 1 && p.programs[0].ends }
 
-// script returns what the session's worker runs: all but the last program in the background, if they don't end by themselves, and the
-// last one as the ending wants it.
+// script returns what the session's worker runs: all but the last program in the
+// background, if they don't end by themselves, and the last one as the ending wants it.
 func (p plan) script() string {
 	var b strings.Builder
 	background := func(prog *program) {

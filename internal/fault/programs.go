@@ -8,7 +8,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
 
-// A program is shell text that a session's worker runs. It goes on until it is ended, unless it says otherwise.
+// A program is shell text that a session's worker runs. It goes on until it is ended,
+// unless it says otherwise.
 type program struct {
 	name   string
 	script string
@@ -18,16 +19,20 @@ type program struct {
 	obeys  bool // ends at a SIGTERM
 	floods bool // prints without end
 	stuck  bool // the caller's writer takes nothing
-	// lies says that what the shell reports of this command and of later ones may be the program's own word.
+	// lies says that what the shell reports of this command and of later ones may be the
+	// program's own word.
 	lies bool
-	// starves says that process 1 gets next to no time: what ends it from outside may take longer than it may.
+	// starves says that process 1 gets next to no time: what ends it from outside may
+	// take longer than it may.
 	starves bool
-	// hinders says that it may keep a transfer from its end, which then costs the session.
+	// hinders says that it may keep a transfer from its end, which then costs the
+	// session.
 	hinders bool
-	// own are the outcomes to which it may come without anybody's help; it may also cost the shell its life then.
+	// own are the outcomes to which it may come without anybody's help; it may also cost
+	// the shell its life then.
 	own []execpolicy.Outcome
-	// exit is the status that it must end with, and says the end of what it must have printed, if it ends by itself. If says is empty
-	// nothing is known of either.
+	// exit is the status that it must end with, and says the end of what it must have
+	// printed, if it ends by itself. If says is empty nothing is known of either.
 	exit int
 	says string
 }
@@ -37,11 +42,13 @@ var (
 	exits = []execpolicy.Outcome{execpolicy.OutcomeExited}
 	// kills its shell, or the process that is waited for.
 	kills = []execpolicy.Outcome{execpolicy.OutcomeExited, execpolicy.OutcomeSignaled}
-	// starves is of memory: whom the kernel kills is the kernel's choice, process 1 included.
+	// starves is of memory: whom the kernel kills is the kernel's choice, process 1
+	// included.
 	starves = []execpolicy.Outcome{execpolicy.OutcomeExited, execpolicy.OutcomeSignaled, execpolicy.OutcomeOOMKilled, execpolicy.OutcomeSessionLost}
 	// loses the container.
 	loses = []execpolicy.Outcome{execpolicy.OutcomeExited, execpolicy.OutcomeSignaled, execpolicy.OutcomeTimedOut, execpolicy.OutcomeSessionLost}
-	// hangs means that nobody says how the command ended, so that it goes on to its deadline.
+	// hangs means that nobody says how the command ended, so that it goes on to its
+	// deadline.
 	hangs = []execpolicy.Outcome{execpolicy.OutcomeExited, execpolicy.OutcomeSignaled, execpolicy.OutcomeTimedOut}
 )
 
@@ -58,7 +65,8 @@ forever()`)
 
 func (p *program) mayLose() bool { return slices.Contains(p.own, execpolicy.OutcomeSessionLost) }
 
-// held is printed by a program that got hold of process 1: then nothing of what is promised is certain.
+// held is printed by a program that got hold of process 1: then nothing of what is
+// promised is certain.
 const held = "HELD"
 
 // tools stands at the begin of Python programs.
@@ -79,10 +87,10 @@ def files():
             for n in names: yield "/proc/%s/fd/%s" % (p, n)
 `
 
-// unstoppable lets a Python program go on whenever it was stopped: timers send it SIGCONT, one every
-// 200 µs, and so does each change to a directory that files go to. The handler is one of C and costs
-// next to nothing. A SIGSTOP takes what is pending, and the timers that sent it with it: whoever runs
-// has to call rearm.
+// unstoppable lets a Python program go on whenever it was stopped: timers send it
+// SIGCONT, one every 200 µs, and so does each change to a directory that files go to. The
+// handler is one of C and costs next to nothing. A SIGSTOP takes what is pending, and the
+// timers that sent it with it: whoever runs has to call rearm.
 const unstoppable = `
 import fcntl
 timers = []
@@ -103,7 +111,8 @@ def unstoppable():
     rearm()
 `
 
-// readers tells a Python program that can't be stopped what reads process 1's stdin, over and over.
+// readers tells a Python program that can't be stopped what reads process 1's stdin, over
+// and over.
 const readers = unstoppable + `
 def readers():
     unstoppable()
@@ -397,7 +406,8 @@ deaf()
 while True: replay()`) + ` &); sleep 1000`, own: hangs, lies: true},
 }
 
-// marks looks for what could be a mark's words, wherever it may read, and prints marks made of it.
+// marks looks for what could be a mark's words, wherever it may read, and prints marks
+// made of it.
 const marks = `
 def replay():
     words, paths = set(), list(files())

@@ -164,7 +164,8 @@ func (r *round) evidence(res *execpolicy.Result, err error, c execpolicy.Command
 	}
 	unseen := res.Cause != nil && !res.Gone
 	r.suite.stats.see(res.Cause != nil, unseen && !r.ending.away && !r.starved())
-	// What can't be known must be said not to be. While the session goes on, a shell that is slow may not come to look.
+	// What can't be known must be said not to be. While the session goes on, a shell that
+	// is slow may not come to look.
 	blind := r.ending.away || r.starved() || unseen && res.Escalation < execpolicy.EscalationContainer
 	if unseen && !blind {
 		r.wrong("%v by %v, and nobody has seen that nothing is left: error %v", res.Outcome, res.Escalation, err)
@@ -217,7 +218,8 @@ func (r *round) tryEcho(ctx context.Context, word string, timeout time.Duration)
 	return res, err
 }
 
-// probes is how many commands hostile code may cost that is said to be gone: one that kills the shell may be missed in the next.
+// probes is how many commands hostile code may cost that is said to be gone: one that
+// kills the shell may be missed in the next.
 const probes = 3
 
 // probe sees whether the session is as good as the result said.
@@ -235,7 +237,8 @@ func (r *round) probe(ctx context.Context) {
 		word := fmt.Sprintf("probe-%d-%d", r.seed, i)
 		res, err := r.tryEcho(ctx, word, 2*time.Second)
 		if res == nil && !errors.Is(err, execpolicy.ErrEnded) && len(r.own()) > 0 && !r.any((*program).mayLose) {
-			// The shell that was to take the lost one's place was killed too. Another may have more luck.
+			// The shell that was to take the lost one's place was killed too. Another may
+			// have more luck.
 			said = append(said, err.Error())
 			continue
 		}

@@ -10,11 +10,13 @@ import (
 	"time"
 )
 
-// Bounds on the time from a command's end, its deadline or its cancel, to the return of Run.
+// Bounds on the time from a command's end, its deadline or its cancel, to the return of
+// Run.
 const (
 	// obeyingBound is for programs that end at a SIGTERM.
 	obeyingBound = 50 * time.Millisecond
-	// othersBound is the stated grace, 250 ms for SIGTERM and 100 ms for SIGKILL, and 150 ms.
+	// othersBound is the stated grace, 250 ms for SIGTERM and 100 ms for SIGKILL, and 150
+	// ms.
 	othersBound = 500 * time.Millisecond
 	// memoryBound is on the suite's own memory.
 	memoryBound = 64 << 20
@@ -29,7 +31,8 @@ type stats struct {
 	closes, gone, killed, back    durations
 }
 
-// see counts a result of a command that was ended, and whether nobody saw that nothing was left of it.
+// see counts a result of a command that was ended, and whether nobody saw that nothing
+// was left of it.
 func (s *stats) see(ended, unseen bool) {
 	if ended {
 		s.ended++

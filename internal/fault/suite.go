@@ -26,9 +26,11 @@ import (
 const (
 	// terminationTimeout is the library's default.
 	terminationTimeout = 10 * time.Second
-	// shellTimeout is the sessions' StartupTimeout, which a shell that is replaced has too.
+	// shellTimeout is the sessions' StartupTimeout, which a shell that is replaced has
+	// too.
 	shellTimeout = 15 * time.Second
-	// slack is for what a busy machine adds to a bound, beside the time for which it stands still.
+	// slack is for what a busy machine adds to a bound, beside the time for which it
+	// stands still.
 	slack = time.Second
 	// hangTimeout is how long after its bound a call that does not return ends the suite.
 	hangTimeout = 30 * time.Second
@@ -150,8 +152,8 @@ func (s *suite) spec(set settings) execpolicy.Spec {
 	return execpolicy.Spec{Command: strings.Fields(set.shell), Labels: map[string]string{label: s.id}}
 }
 
-// call makes a call that has to return within a bound. One that is late is a hang; one that does not return ends the suite, with a word
-// on where it is.
+// call makes a call that has to return within a bound. One that is late is a hang; one
+// that does not return ends the suite, with a word on where it is.
 func (s *suite) call(p plan, what string, bound time.Duration, f func()) {
 	timer := time.AfterFunc(bound+hangTimeout, func() {
 		s.letGo()
@@ -169,7 +171,8 @@ func (s *suite) call(p plan, what string, bound time.Duration, f func()) {
 	}
 }
 
-// standstill returns a function that ends a measurement, of the time for which this program could not run though it wanted to.
+// standstill returns a function that ends a measurement, of the time for which this
+// program could not run though it wanted to.
 func standstill() (stop func() time.Duration) {
 	end, sum := make(chan struct{}), make(chan time.Duration)
 	go func() {
@@ -272,7 +275,8 @@ func (s *suite) remove(ids []string) {
 	}
 }
 
-// finish ends the session, and waits for all that bears the suite's mark to go, with the guards of killed programs.
+// finish ends the session, and waits for all that bears the suite's mark to go, with the
+// guards of killed programs.
 func (s *suite) finish() error {
 	if err := s.end(); err != nil {
 		return err

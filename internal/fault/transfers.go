@@ -33,7 +33,8 @@ func (r *round) unhindered() bool {
 	return !r.any(func(p *program) bool { return p.hinders || p.lies || len(p.own) > 0 })
 }
 
-// transfer writes and reads files beside programs that go on, up to the first transfer that fails.
+// transfer writes and reads files beside programs that go on, up to the first transfer
+// that fails.
 func (r *round) transfer(ctx context.Context) {
 	r.run(ctx, execpolicy.Command{Timeout: r.ownTimeout()})
 	if r.result == nil {

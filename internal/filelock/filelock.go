@@ -1,8 +1,8 @@
-// Package filelock locks open files against other programs. The kernel lets go of a lock when
-// the program that holds it ends, however it ends.
+// Package filelock locks open files against other programs. The kernel lets go of a lock
+// when the program that holds it ends, however it ends.
 //
-// A lock belongs to an open file, so two that one program has opened exclude each other too.
-// It is advisory: only those who ask for it are held up.
+// A lock belongs to an open file, so two that one program has opened exclude each other
+// too. It is advisory: only those who ask for it are held up.
 package filelock
 
 import "os"

@@ -16,8 +16,8 @@ const (
 
 func unlock(f *os.File) error { return lock(f, syscall.LOCK_UN) }
 
-// lock goes through the file's own connection, so that a file that is closed meanwhile is not
-// taken for another that got its number.
+// lock goes through the file's own connection, so that a file that is closed meanwhile is
+// not taken for another that got its number.
 func lock(f *os.File, how int) error {
 	conn, err := f.SyscallConn()
 	if err != nil {

@@ -1,8 +1,8 @@
 // Package ordered goes through maps in order.
 package ordered
 
-// Keys returns a map's keys in order. The standard library's sort would add 16 KB to a binary, and these maps are small.
-// It is kept from being inlined, which would add 4 KB.
+// Keys returns a map's keys in order. The standard library's sort would add 16 KB to a
+// binary, and these maps are small. It is kept from being inlined, which would add 4 KB.
 //
 //go:noinline
 func Keys[V any](m map[string]V) []string {

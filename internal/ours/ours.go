@@ -1,4 +1,5 @@
-// Package ours marks what the library itself runs in a session, where a caller's hooks would make it see something else than there is.
+// Package ours marks what the library itself runs in a session, where a caller's hooks
+// would make it see something else than there is.
 package ours
 
 import (
@@ -9,7 +10,8 @@ import (
 // mark and what are keys by their addresses.
 var mark, what bool
 
-// Mark returns a context whose commands are the library's own: they are not asked about, and what they print is not filtered.
+// Mark returns a context whose commands are the library's own: they are not asked about,
+// and what they print is not filtered.
 func Mark(ctx context.Context) context.Context { return context.WithValue(ctx, &mark, true) }
 
 // Marked reports whether a context is one of Mark.

@@ -1,5 +1,5 @@
-// Package presets lists the presets of package execpolicy, for its documentation: execpolicy/presets.md, which the program internal/attest
-// prints.
+// Package presets lists the presets of package execpolicy, for its documentation:
+// execpolicy/presets.md, which the program internal/attest prints.
 package presets
 
 import (
@@ -14,7 +14,8 @@ type Preset struct {
 	Name     string // the expression that is it
 	Sentence string // says what it is for and what it allows
 	Policy   execpolicy.DockerPolicy
-	// Loose says that it does without parts of the zero policy that none of its fields names. In a report they are missing.
+	// Loose says that it does without parts of the zero policy that none of its fields
+	// names. In a report they are missing.
 	Loose bool
 }
 
@@ -38,9 +39,11 @@ func All() []Preset {
 // maxLine is how long a line of [Stable] may be.
 const maxLine = 110
 
-// Stable returns what [execpolicy.DockerPolicy.Explain] says of a preset as it is on every machine, in lines that a shell takes for one. The
-// program has no path, the container is called NAME, the labels that say who started it are left out, and the limit of a user's processes,
-// which is the host's, is N. The filter of system calls comes from its file in execpolicy.
+// Stable returns what [execpolicy.DockerPolicy.Explain] says of a preset as it is on
+// every machine, in lines that a shell takes for one. The program has no path, the
+// container is called NAME, the labels that say who started it are left out, and the
+// limit of a user's processes, which is the host's, is N. The filter of system calls
+// comes from its file in execpolicy.
 func Stable(kind dockercli.Kind, line string) string {
 	var b strings.Builder
 	b.WriteString(kind.String())

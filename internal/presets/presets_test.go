@@ -18,7 +18,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/presets"
 )
 
-// What the document says of each preset is what the code does. The tables in it are one machine's.
+// What the document says of each preset is what the code does. The tables in it are one
+// machine's.
 func TestDocument(t *testing.T) {
 	text, err := os.ReadFile("../../execpolicy/presets.md")
 	assert.NilError(t, err)
@@ -50,7 +51,8 @@ func TestStable(t *testing.T) {
 	assert.Equal(t, strings.Join(strings.Fields(strings.ReplaceAll(got, "\\\n", "")), " "), want)
 }
 
-// Each preset starts on each engine, has what it asks for, and what it does not ask for is what its name says.
+// Each preset starts on each engine, has what it asks for, and what it does not ask for
+// is what its name says.
 func TestInForce(t *testing.T) {
 	notAsked := [][]attest.Protection{nil, {attest.ReadOnlyRoot}, {attest.NoNetwork}, nil, {attest.ReadOnlyRoot}}
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {

@@ -20,8 +20,9 @@ func (l *List) Add(format string, args ...any) { *l = append(*l, fmt.Errorf(form
 // joined is an error of Join.
 type joined struct{ problems []error }
 
-// Join returns an error that wraps [Err] and each of the problems, and says each once, or nil if there are none. What is nil is no
-// problem, and what holds several, such as an error of Join, of [errors.Join] or of multierror, is as many.
+// Join returns an error that wraps [Err] and each of the problems, and says each once, or
+// nil if there are none. What is nil is no problem, and what holds several, such as an
+// error of Join, of [errors.Join] or of multierror, is as many.
 func Join(errs ...error) error {
 	j := new(joined)
 	for _, err := range errs {
@@ -64,7 +65,8 @@ func (j *joined) add(err error) {
 	}
 }
 
-// bare is an error that leaves it to those that it is joined with to say that it is one of Err.
+// bare is an error that leaves it to those that it is joined with to say that it is one
+// of Err.
 type bare struct {
 	error
 	text string
@@ -100,8 +102,8 @@ func texts(errs []error) []string {
 	return texts
 }
 
-// Conceal returns an error whose text is what conceal makes of err's: err itself, if that is the same. Of another, only [errors.Is] knows
-// what it was.
+// Conceal returns an error whose text is what conceal makes of err's: err itself, if that
+// is the same. Of another, only [errors.Is] knows what it was.
 func Conceal(err error, conceal func(string) string) error {
 	if err == nil {
 		return nil
@@ -119,5 +121,6 @@ type concealed struct {
 
 func (c *concealed) Error() string { return c.text }
 
-// Is reports whether the error is the target. There is no Unwrap, which would show the text.
+// Is reports whether the error is the target. There is no Unwrap, which would show the
+// text.
 func (c *concealed) Is(target error) bool { return errors.Is(c.err, target) }

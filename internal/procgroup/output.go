@@ -10,25 +10,30 @@ import (
 )
 
 const (
-	// outputGrace is the time a program has between TERM and KILL when the context of [Output] ends.
+	// outputGrace is the time a program has between TERM and KILL when the context of
+	// [Output] ends.
 	outputGrace = 500 * time.Millisecond
-	// drainDelay bounds how long [Output] reads on after its program has ended, while something the program left behind holds the
-	// pipes open, and then how long it waits for a writer to return.
+	// drainDelay bounds how long [Output] reads on after its program has ended, while
+	// something the program left behind holds the pipes open, and then how long it waits
+	// for a writer to return.
 	drainDelay = 500 * time.Millisecond
 	drainLooks = 10 // in that time
 )
 
-// ErrWriterStuck is wrapped by the error of [Output] when one of its writers did not return. That writer must not be used any
-// more.
+// ErrWriterStuck is wrapped by the error of [Output] when one of its writers did not
+// return. That writer must not be used any more.
 var ErrWriterStuck = errors.New("the writer that was given the output does not return")
 
-// Output runs c to its end, copies what it prints to stdout and stderr, and returns how it ended. A writer that is nil discards; one that
-// fails is not written to again, and the program is read to its end all the same. The two are written to at the same time, so
-// they must differ, or be safe for that. The files c names for stdout and stderr are not used.
+// Output runs c to its end, copies what it prints to stdout and stderr, and returns how
+// it ended. A writer that is nil discards; one that fails is not written to again, and
+// the program is read to its end all the same. The two are written to at the same time,
+// so they must differ, or be safe for that. The files c names for stdout and stderr are
+// not used.
 //
-// When ctx ends, the group is terminated, killed 500 ms later, and the error wraps the context's cause. Output returns within a
-// second of the program's end, also if something it left behind keeps a pipe open. A state is returned whenever the program was
-// started and reaped.
+// When ctx ends, the group is terminated, killed 500 ms later, and the error wraps the
+// context's cause. Output returns within a second of the program's end, also if something
+// it left behind keeps a pipe open. A state is returned whenever the program was started
+// and reaped.
 func Output(ctx context.Context, c Cmd, stdout, stderr io.Writer) (*os.ProcessState, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -99,13 +104,15 @@ func (p *pump) start() {
 	go func() {
 		defer close(p.done)
 		if _, err := io.Copy(p.to, p.read); err != nil {
-			// The program must not block, or die of a closed pipe, because a writer failed.
+			// The program must not block, or die of a closed pipe, because a writer
+			// failed.
 			_, _ = io.Copy(io.Discard, p.read)
 		}
 	}()
 }
 
-// finish waits for the pipe's end for so many looks, then ends the copying itself by closing the end it reads from.
+// finish waits for the pipe's end for so many looks, then ends the copying itself by
+// closing the end it reads from.
 func (p *pump) finish(looks *int) error {
 	defer p.read.Close()
 	if p.ends(looks) {
@@ -119,8 +126,9 @@ func (p *pump) finish(looks *int) error {
 	return ErrWriterStuck
 }
 
-// ends reports whether the copying ends within so many looks, which it uses up. While this process stands still no more than two of them
-// pass, so that the copying has its turn: what is in the pipe is the program's.
+// ends reports whether the copying ends within so many looks, which it uses up. While
+// this process stands still no more than two of them pass, so that the copying has its
+// turn: what is in the pipe is the program's.
 func (p *pump) ends(looks *int) bool {
 	tick := time.NewTicker(drainDelay / drainLooks)
 	defer tick.Stop()

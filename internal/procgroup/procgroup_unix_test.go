@@ -26,7 +26,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 )
 
-// patience is for what takes a moment on an idle machine, and half as long as a helper stays.
+// patience is for what takes a moment on an idle machine, and half as long as a helper
+// stays.
 const patience = 30 * time.Second
 
 // The test binary is its own helper: the first word after the program's name says which.
@@ -55,7 +56,8 @@ var helpers = map[string]func(args []string) int{
 		signal.Ignore(syscall.SIGTERM)
 		return sleep()
 	},
-	// A grandchild that inherits stderr and stays when its parent has ended; its own parent may wait for it or not.
+	// A grandchild that inherits stderr and stays when its parent has ended; its own
+	// parent may wait for it or not.
 	"leave-grandchild": func([]string) int { return spawn(false) },
 	"wait-grandchild":  func([]string) int { return spawn(true) },
 	"pgid": func([]string) int {
@@ -87,14 +89,16 @@ var helpers = map[string]func(args []string) int{
 	},
 }
 
-// sleep says that it is ready and then stays until it is killed, or for far longer than a test takes.
+// sleep says that it is ready and then stays until it is killed, or for far longer than a
+// test takes.
 func sleep() int {
 	fmt.Printf("ready %d\n", os.Getpid())
 	<-time.After(time.Minute)
 	return 0
 }
 
-// spawn starts a grandchild that shares stderr, and passes on what it says when it is ready.
+// spawn starts a grandchild that shares stderr, and passes on what it says when it is
+// ready.
 func spawn(wait bool) int {
 	self, err := os.Executable()
 	if err != nil {
@@ -132,7 +136,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// awaitFinalizers gives a forgotten wait the time to show: execwait looks for it in a finalizer.
+// awaitFinalizers gives a forgotten wait the time to show: execwait looks for it in a
+// finalizer.
 func awaitFinalizers() {
 	for range 2 {
 		ran := make(chan struct{})
@@ -149,7 +154,8 @@ func helper(t testing.TB, args ...string) Cmd {
 	return Cmd{Path: self, Args: append([]string{self}, args...)}
 }
 
-// startReady starts a helper that says when it is ready, and returns it with the number of the process that said so.
+// startReady starts a helper that says when it is ready, and returns it with the number
+// of the process that said so.
 func startReady(t testing.TB, c Cmd) (*Process, int) {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -249,7 +255,8 @@ func TestExtraIsDescriptor3(t *testing.T) {
 	assert.Equal(t, out.String(), "some text")
 }
 
-// Programs are not made for streams that don't wait, nor are others that have the caller's own files open.
+// Programs are not made for streams that don't wait, nor are others that have the
+// caller's own files open.
 func TestStreamsWait(t *testing.T) {
 	for name, pipe := range map[string]func() (r, w *os.File){
 		// Go's own pipes don't wait.
@@ -339,7 +346,8 @@ func TestKillRest(t *testing.T) {
 			poll.WaitOn(t, gone(grandchild), poll.WithTimeout(patience))
 			continue
 		}
-		// The leader is reaped: its group is not signalled any more, the grandchild by its own number is.
+		// The leader is reaped: its group is not signalled any more, the grandchild by
+		// its own number is.
 		assert.ErrorIs(t, p.Kill(), os.ErrProcessDone)
 		assert.NilError(t, syscall.Kill(grandchild, syscall.SIGKILL))
 	}
@@ -468,7 +476,8 @@ func TestOutputWriterStuck(t *testing.T) {
 	assert.Equal(t, state.ExitCode(), 0)
 }
 
-// What was printed while this process stood still is read, although the time for it is over by then.
+// What was printed while this process stood still is read, although the time for it is
+// over by then.
 func TestOutputOfATimeInWhichThisProcessStoodStill(t *testing.T) {
 	w := make(firstWrite, 1)
 	var out bytes.Buffer

@@ -5,7 +5,8 @@ import (
 	"syscall"
 )
 
-// A new group keeps the console's Ctrl+C, which is meant for this process, away from its children.
+// A new group keeps the console's Ctrl+C, which is meant for this process, away from its
+// children.
 func attributes(bool) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{CreationFlags: syscall.CREATE_NEW_PROCESS_GROUP}
 }

@@ -1,10 +1,11 @@
-// Package programs lists what ordinary programs do, to be tried under a filter of system calls.
+// Package programs lists what ordinary programs do, to be tried under a filter of system
+// calls.
 package programs
 
 import _ "embed"
 
-// A Program is a script of a POSIX shell that succeeds where its program works. It runs in an empty
-// directory that can be written to.
+// A Program is a script of a POSIX shell that succeeds where its program works. It runs
+// in an empty directory that can be written to.
 type Program struct {
 	Name   string
 	Needs  []string // programs, apart from those of the shell

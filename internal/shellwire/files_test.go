@@ -21,8 +21,8 @@ import (
 	"gotest.tools/v3/poll"
 )
 
-// help runs a helper and returns its status, or silent, what it told, and what was printed between its marks. What is sent after a delay
-// is sent if it still runs then.
+// help runs a helper and returns its status, or silent, what it told, and what was
+// printed between its marks. What is sent after a delay is sent if it still runs then.
 func (w *talk) help(ops []byte, after ...string) (status int, told string, out [2]string) {
 	w.t.Helper()
 	return w.helpReady(func() bool { return true }, ops, after...)
@@ -79,7 +79,8 @@ func (w *talk) helpReady(ready func() bool, ops []byte, after ...string) (status
 	return status, told, out
 }
 
-// stopped reports whether a process is stopped that process 1 has started, or what that has.
+// stopped reports whether a process is stopped that process 1 has started, or what that
+// has.
 func (w *talk) stopped() bool {
 	all := leftover.Processes()
 	ours := map[int]bool{w.pid: true}
@@ -138,7 +139,8 @@ func TestHelp(t *testing.T) {
 	})
 }
 
-// A helper that is ended is told, whatever it was at, and neither it nor what it ran lives on. The worker does.
+// A helper that is ended is told, whatever it was at, and neither it nor what it ran
+// lives on. The worker does.
 func TestHelperIsEnded(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {
 		w := start(t, shell, worker)
@@ -166,8 +168,9 @@ func TestEndOfHelperIsMarkedAgain(t *testing.T) {
 	})
 }
 
-// While a helper works, nothing else does; while it hangs, the end of stdin is still seen: the cleanup waits for that.
-// In a process group too a helper is ended, also if it or what it waits for is stopped, and the next one is waited for anew.
+// While a helper works, nothing else does; while it hangs, the end of stdin is still
+// seen: the cleanup waits for that. In a process group too a helper is ended, also if it
+// or what it waits for is stopped, and the next one is waited for anew.
 func TestHelperThatIsStoppedIsEnded(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {
 		for _, script := range []string{"sh -c 'kill -STOP $PPID'; sleep 1005", "sh -c 'kill -STOP $$'; sleep 1006"} {
@@ -204,8 +207,8 @@ func TestHelperIsAlone(t *testing.T) {
 	})
 }
 
-// Nothing runs from the moment in which a file of raw bytes is opened: nobody can put a fifo in its place, which would hold up process 1
-// for ever.
+// Nothing runs from the moment in which a file of raw bytes is opened: nobody can put a
+// fifo in its place, which would hold up process 1 for ever.
 func TestNothingRunsWhileAPieceIsWritten(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {
 		w := start(t, shell, worker)
@@ -234,7 +237,8 @@ func TestNothingRunsWhileAPieceIsWritten(t *testing.T) {
 	})
 }
 
-// What can't be made costs nothing but itself: none of its bytes is taken for an operation.
+// What can't be made costs nothing but itself: none of its bytes is taken for an
+// operation.
 func TestPut(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {
 		w := start(t, shell, worker)
@@ -283,8 +287,8 @@ func (w *talk) children() []string {
 	return strings.Fields(string(data))
 }
 
-// reading returns the process that reads raw bytes for process 1, when it waits for more of them: the newest of its children that
-// was not there before.
+// reading returns the process that reads raw bytes for process 1, when it waits for more
+// of them: the newest of its children that was not there before.
 func (w *talk) reading(before []string) int {
 	reader := 0
 	wait(w.t, "raw bytes are read", func() bool {
@@ -299,7 +303,8 @@ func (w *talk) reading(before []string) int {
 	return reader
 }
 
-// pieces returns operations that are followed by raw bytes, each with what comes before the bytes and with what may come behind.
+// pieces returns operations that are followed by raw bytes, each with what comes before
+// the bytes and with what may come behind.
 func (w *talk) pieces(data string) map[string][2]string {
 	put := string(Put(Word(filepath.Join(w.dir, "small")), "END123", []byte(data), 0o600))
 	head, tail, _ := strings.Cut(put, data)
@@ -309,7 +314,8 @@ func (w *talk) pieces(data string) map[string][2]string {
 	}
 }
 
-// Process 1 waits for what reads raw bytes, and nobody may make that wait last: the end of stdin would be missed.
+// Process 1 waits for what reads raw bytes, and nobody may make that wait last: the end
+// of stdin would be missed.
 func TestStoppedReader(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {
 		data := strings.Repeat("x", transferBlock+1000)
@@ -338,8 +344,37 @@ func TestStoppedReader(t *testing.T) {
 	})
 }
 
-// Whatever process 1 starts for a transfer is stopped as soon as it shows, whatever it is about to be. Then the session ends, or the
-// file is there.
+// Nor is a reader waited for that a signal has ended: the kernel ends one that may write no
+// files. An upload ends the session then, and of a small file it is told.
+func TestKilledReader(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		data := strings.Repeat("x", 1000)
+		for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGXFSZ, syscall.SIGSEGV, syscall.SIGUSR2} {
+			for name := range (&talk{}).pieces(data) {
+				w := start(t, shell, worker)
+				op := w.pieces(data)[name]
+				w.run(":")
+				before := w.children()
+				w.send(op[0] + data[:500])
+				assert.NilError(t, syscall.Kill(w.reading(before), signal))
+				if name == "put" {
+					w.send(data[500:] + op[1])
+					status, _, _ := w.help(Help("put " + Word(filepath.Join(w.dir, "new")) + " " + Word(filepath.Join(w.dir, "small"))))
+					assert.Equal(t, status, 107, "%v", signal)
+					continue
+				}
+				select {
+				case <-w.ended:
+				case <-time.After(patience):
+					t.Fatalf("%s: process 1 waits for what was ended by %v", name, signal)
+				}
+			}
+		}
+	})
+}
+
+// Whatever process 1 starts for a transfer is stopped as soon as it shows, whatever it is
+// about to be. Then the session ends, or the file is there.
 func TestReaderStoppedAtOnce(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {
 		data := strings.Repeat("x", transferBlock+1000)
@@ -430,7 +465,8 @@ func TestFloodOfSignalsDuringTransfers(t *testing.T) {
 	})
 }
 
-// Who has the same user can open the files of a process, and trace it, if the kernel shows it as that user's.
+// Who has the same user can open the files of a process, and trace it, if the kernel
+// shows it as that user's.
 func TestReaderIsNobodys(t *testing.T) {
 	if _, err := exec.LookPath("setpriv"); err != nil || os.Geteuid() != 0 {
 		leftout.Skip(t, "no process namespace can be made here for another user: %v", err)
@@ -451,7 +487,8 @@ func TestReaderIsNobodys(t *testing.T) {
 	})
 }
 
-// A session that shares its namespace gets signals that are not meant for it, and loses nothing.
+// A session that shares its namespace gets signals that are not meant for it, and loses
+// nothing.
 func TestSignalsDuringAnUpload(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {
 		w := startAs(t, shell, worker, false)

@@ -60,8 +60,9 @@ attend() {
 	cf_at=$!
 	stopped
 	until wait $cf_at; do
-		# Any signal that this shell handles ends a wait, and the next one still tells the status.
-		[ $? -gt 128 ] || { trap - CHLD; return 1; }
+		# SIGCHLD ends a wait, and is 17 where engines run. Any other status is the reader's own, and
+		# would be told for ever.
+		[ $? = 145 ] || { trap - CHLD; return 1; }
 	done
 	trap - CHLD
 }

@@ -11,7 +11,8 @@ const (
 	noDir = "nodir"
 	// unrun stands for the status of a worker that was found to be lost as a unit came.
 	unrun = "unrun"
-	// killedBy stands before the status of a unit whose program was killed by a signal, of which maxSignal is the last.
+	// killedBy stands before the status of a unit whose program was killed by a signal,
+	// of which maxSignal is the last.
 	killedBy  = "s"
 	maxSignal = 64
 )
@@ -25,17 +26,20 @@ const (
 	Death                 // the worker has ended
 )
 
-// A Mark is what the other end says between the output of commands. Whatever runs inside can forge one: it is advice.
+// A Mark is what the other end says between the output of commands. Whatever runs inside
+// can forge one: it is advice.
 type Mark struct {
 	Kind Kind
 	// Tag is that of the unit, of Begin and End.
 	Tag string
 	// Generation counts the workers from 1, of Death.
 	Generation int
-	// Status is the exit status from 0 to 255, of End and Death on stdout; -1 if it is not known.
+	// Status is the exit status from 0 to 255, of End and Death on stdout; -1 if it is
+	// not known.
 	Status int
-	// Signal is the number of the signal that killed the unit's program, of End on stdout; then Status is 128 more. It is 0 if the
-	// program ended by itself, or if that is not known.
+	// Signal is the number of the signal that killed the unit's program, of End on
+	// stdout; then Status is 128 more. It is 0 if the program ended by itself, or if that
+	// is not known.
 	Signal int
 	// NoDir says that the unit never ran because its directory could not be entered.
 	NoDir bool
@@ -45,29 +49,33 @@ type Mark struct {
 	Dir string
 }
 
-// maxMark bounds a mark, which holds a path, and maxTag one that holds none: more than that is never held back.
+// maxMark bounds a mark, which holds a path, and maxTag one that holds none: more than
+// that is never held back.
 const (
 	maxMark = 16 << 10
 	maxTag  = 256
 )
 
-// A Parser takes a stream apart into output and marks. However the stream is cut, the result is the same.
+// A Parser takes a stream apart into output and marks. However the stream is cut, the
+// result is the same.
 type Parser struct {
 	// Prefix begins every mark.
 	Prefix string
 	// Stdout says which of the two streams this is: only there marks carry a status.
 	Stdout bool
-	// Output takes output, which is only valid during the call, and Mark takes marks, in the order of the stream.
+	// Output takes output, which is only valid during the call, and Mark takes marks, in
+	// the order of the stream.
 	Output func([]byte)
 	Mark   func(Mark)
 
 	prefix []byte
-	// searched is how much behind the prefix that is held back is known to begin no other.
+	// searched is how much behind the prefix that is held back is known to begin no
+	// other.
 	searched int
 }
 
-// Parse consumes data and returns how many bytes of its end it holds back, at most a mark's length: they must come again in front of
-// what follows.
+// Parse consumes data and returns how many bytes of its end it holds back, at most a
+// mark's length: they must come again in front of what follows.
 func (p *Parser) Parse(data []byte) (held int) {
 	if p.prefix == nil {
 		p.prefix = []byte(p.Prefix)
@@ -130,8 +138,8 @@ func (p *Parser) partial(data []byte) int {
 	return 0
 }
 
-// mark reads the mark at the start of data, of which so much behind the prefix was searched before. n is its length, 0 if more data is
-// needed, negative if there is none.
+// mark reads the mark at the start of data, of which so much behind the prefix was
+// searched before. n is its length, 0 if more data is needed, negative if there is none.
 func (p *Parser) mark(data []byte, searched int) (m Mark, n int) {
 	body := data[len(p.prefix):]
 	if len(body) == 0 {
@@ -151,7 +159,8 @@ func (p *Parser) mark(data []byte, searched int) (m Mark, n int) {
 	default:
 		return m, -1
 	}
-	// The next prefix is the mark's end, or begins another: then this is none. So each byte is searched once.
+	// The next prefix is the mark's end, or begins another: then this is none. So each
+	// byte is searched once.
 	within := body[:min(len(body), limit-len(p.prefix))]
 	end, next := -1, len(within)
 	if i := bytes.Index(within[searched:], p.prefix); i >= 0 {

@@ -11,7 +11,8 @@ import (
 
 const testPrefix = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-// parse feeds a stream in pieces of the sizes given, over and over, and writes down what comes out.
+// parse feeds a stream in pieces of the sizes given, over and over, and writes down what
+// comes out.
 func parse(stdout bool, stream []byte, sizes ...int) string {
 	var log strings.Builder
 	var out []byte

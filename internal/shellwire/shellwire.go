@@ -1,8 +1,10 @@
-// Package shellwire holds both ends of the session protocol: the supervisor, a POSIX shell text that runs as process 1 of a container
-// and keeps a worker shell, and the encoder and the parser that talk to it. It does no input or output of its own.
+// Package shellwire holds both ends of the session protocol: the supervisor, a POSIX
+// shell text that runs as process 1 of a container and keeps a worker shell, and the
+// encoder and the parser that talk to it. It does no input or output of its own.
 //
-// The host writes lines, one operation a line, to the supervisor's stdin. What commands print comes back unchanged on stdout and stderr,
-// with marks in between, which begin with a prefix that is drawn anew for every session.
+// The host writes lines, one operation a line, to the supervisor's stdin. What commands
+// print comes back unchanged on stdout and stderr, with marks in between, which begin
+// with a prefix that is drawn anew for every session.
 package shellwire
 
 import (
@@ -22,21 +24,25 @@ var namespace string
 //go:embed group.sh
 var group string
 
-// Boot is the command that a policy is asked to spawn. It prints nothing and does nothing until the first line of a Setup arrives.
+// Boot is the command that a policy is asked to spawn. It prints nothing and does nothing
+// until the first line of a Setup arrives.
 func Boot() []string { return []string{"sh", "-c", `IFS= read -r cf_x && eval "$cf_x"`} }
 
 // A Setup is what a session's host says first.
 type Setup struct {
-	// Prefix begins every mark. It must be fresh and unpredictable, of letters and digits only.
+	// Prefix begins every mark. It must be fresh and unpredictable, of letters and digits
+	// only.
 	Prefix string
-	// Dir is a directory inside, writable and meant for the supervisor alone. In a namespace programs must be able to run from it.
+	// Dir is a directory inside, writable and meant for the supervisor alone. In a
+	// namespace programs must be able to run from it.
 	Dir string
-	// Namespace says that the supervisor is process 1 of a process namespace that was made for it, so that it may signal all it sees.
+	// Namespace says that the supervisor is process 1 of a process namespace that was
+	// made for it, so that it may signal all it sees.
 	Namespace bool
 	// Worker is the worker shell; if empty, bash where there is one, else sh.
 	Worker []string
-	// Name is the last word of the supervisor's command line in a namespace, by which it is
-	// found from outside. Everybody can see it.
+	// Name is the last word of the supervisor's command line in a namespace, by which it
+	// is found from outside. Everybody can see it.
 	Name string
 }
 
@@ -64,8 +70,9 @@ func (s Setup) Text() []byte {
 	// A shell reads a byte at a time, and this is long.
 	first := `eval "$(dd bs=` + strconv.Itoa(len(text)) + ` count=1 iflag=fullblock 2>/dev/null)"`
 	if s.Namespace {
-		// The kernel lets nobody of the same user read, trace or open the descriptors of a process whose program is unreadable. So the
-		// shell goes on as an unreadable copy of itself, and nothing inside can hold its stdin open.
+		// The kernel lets nobody of the same user read, trace or open the descriptors of
+		// a process whose program is unreadable. So the shell goes on as an unreadable
+		// copy of itself, and nothing inside can hold its stdin open.
 		first = "[ $$ = 1 ] || exit 96; cf_d=" + Quote(s.Dir) +
 			`; (umask 177; : >"$cf_d/script"; : >"$cf_d/died"; umask 666; cp /proc/$$/exe "$cf_d/sh") || exit 95; ` + reader + noExec +
 			`exec "$cf_d/sh" -c ` + Quote(first) + ` "$cf_d/sh" "$cf_dd" ` + Quote(s.Name) + "; exit 94"
@@ -73,20 +80,24 @@ func (s Setup) Text() []byte {
 	return []byte(first + "\n" + text)
 }
 
-// noExec makes a shell say what it means that it can't exec the copy. Bash would end without its trap then.
+// noExec makes a shell say what it means that it can't exec the copy. Bash would end
+// without its trap then.
 const noExec = `[ -z "${BASH_VERSION-}" ] || shopt -s execfail; ` +
 	`trap 'echo "no program can be run from $cf_d: it must not be mounted noexec" >&2; exit 94' EXIT; `
 
-// reader sets cf_dd to what the supervisor runs to read raw bytes from its stdin: a dd that is as unreadable as itself. Where dd is
-// another name of the shell's own program, the copy of that will do. Else it is a copy behind descriptor 9, since a name can be taken
-// away. A program that goes by its own name runs so only if the shell can give it one, and is left as it is beside dash.
+// reader sets cf_dd to what the supervisor runs to read raw bytes from its stdin: a dd
+// that is as unreadable as itself. Where dd is another name of the shell's own program,
+// the copy of that will do. Else it is a copy behind descriptor 9, since a name can be
+// taken away. A program that goes by its own name runs so only if the shell can give it
+// one, and is left as it is beside dash.
 const reader = `cf_dd=$(command -v dd); ` +
 	`if [ "$cf_dd" -ef /proc/$$/exe ] && (exec -a true /proc/$$/exe) 2>/dev/null; then cf_dd="-a dd self/exe"; ` +
 	`elif [ -f "$cf_dd" ] && cp "$cf_dd" "$cf_d/raw" && ` +
 	`(exec ${BASH_VERSION+-a dd} "$cf_d/raw" count=0) </dev/null >/dev/null 2>&1 && ` +
 	`command exec 9<"$cf_d/raw" && chmod 111 "$cf_d/raw"; then cf_dd="${BASH_VERSION+-a dd }self/fd/9"; else cf_dd=dd; fi; `
 
-// IsName reports whether s is a name as POSIX shells have them: letters, digits and "_", not beginning with a digit.
+// IsName reports whether s is a name as POSIX shells have them: letters, digits and "_",
+// not beginning with a digit.
 func IsName(s string) bool {
 	for i, r := range s {
 		letter := r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
@@ -110,16 +121,19 @@ const (
 	Thaw        = "h\n" // lets everything run again
 )
 
-// Next returns the operation that names the next unit. It should be sent right behind the last one: the supervisor reads a byte at a
-// time, and so it reads the name while that unit runs.
+// Next returns the operation that names the next unit. It should be sent right behind the
+// last one: the supervisor reads a byte at a time, and so it reads the name while that
+// unit runs.
 func Next(tag string) []byte { return []byte("n" + tag + "\n") }
 
 // Operations that run a unit, or change the next one.
 const (
-	// BeginMark makes the next unit begin with a mark, to tell its output from what a background job has printed before.
+	// BeginMark makes the next unit begin with a mark, to tell its output from what a
+	// background job has printed before.
 	BeginMark = "m\n"
-	// Look is a unit whose end mark has, in place of a directory, how many processes the kernel has killed for memory, or "-" if it does
-	// not say, and, behind a space, 1 if the last [Kill] or [KillWorker] left nothing of what it was to end, 0 if it did.
+	// Look is a unit whose end mark has, in place of a directory, how many processes the
+	// kernel has killed for memory, or "-" if it does not say, and, behind a space, 1 if
+	// the last [Kill] or [KillWorker] left nothing of what it was to end, 0 if it did.
 	Look = "o\n"
 )
 
@@ -129,18 +143,22 @@ type Unit struct {
 	Script string
 	// Argv is, if not empty, what runs in place of a script.
 	Argv []string
-	// Dir, if not empty, is where the script runs. The worker goes back to Back afterwards.
+	// Dir, if not empty, is where the script runs. The worker goes back to Back
+	// afterwards.
 	Dir, Back string
 	// Env holds NAME=value, for this unit only.
 	Env []string
-	// Stdin is the file that the script reads, which is unlinked as it starts; if empty, /dev/null.
+	// Stdin is the file that the script reads, which is unlinked as it starts; if empty,
+	// /dev/null.
 	Stdin string
 }
 
-// maxLine bounds the text in an operation, so that one that is urgent never waits behind a long one.
+// maxLine bounds the text in an operation, so that one that is urgent never waits behind
+// a long one.
 const maxLine = 2 << 10
 
-// maxPath bounds the name of a unit's directory. No system call takes one of that length, but a shell may shorten it before it asks.
+// maxPath bounds the name of a unit's directory. No system call takes one of that length,
+// but a shell may shorten it before it asks.
 const maxPath = 4 << 10
 
 // Ops returns the operations that run the unit, whose tag was named before.
@@ -218,27 +236,33 @@ func appendOp(ops []byte, parts ...string) []byte {
 // transferBlock is the size in which dd is fastest.
 const transferBlock = 64 << 10
 
-// Upload returns the operation that makes a file of that name, which must be fresh, in the supervisor's directory. It must be followed by
-// as many raw bytes as size says, and by [Thaw]: until then nothing runs inside.
+// Upload returns the operation that makes a file of that name, which must be fresh, in
+// the supervisor's directory. It must be followed by as many raw bytes as size says, and
+// by [Thaw]: until then nothing runs inside.
 func Upload(name string, size int64) []byte {
 	return []byte("d" + name + " " + strconv.FormatInt(size/transferBlock, 10) + " " + strconv.FormatInt(size%transferBlock, 10) + "\n")
 }
 
-// Put returns the operation that makes a small file, whose name is [Word]'s and absolute, and its raw bytes. Nothing must have that name.
-// It must be followed by a [Help] whose script begins with "put" and three words: the name that it is to have when it is whole, this one
-// and, unless perm is what it is to have, its permissions; and by [Thaw]. It may not be there, for want of room or of permission: then
-// the script's status is 107. None of perm is to execute. end must be fresh and unpredictable, and data not be empty.
+// Put returns the operation that makes a small file, whose name is [Word]'s and absolute,
+// and its raw bytes. Nothing must have that name. It must be followed by a [Help] whose
+// script begins with "put" and three words: the name that it is to have when it is whole,
+// this one and, unless perm is what it is to have, its permissions; and by [Thaw]. It may
+// not be there, for want of room or of permission: then the script's status is 107. None
+// of perm is to execute. end must be fresh and unpredictable, and data not be empty.
 func Put(word, end string, data []byte, perm fs.FileMode) []byte {
 	return fmt.Appendf(nil, "p%d %o %s %s\n%s\n%s\n", len(data), 0o666&^perm, end, word, data, end)
 }
 
-// Help returns the operation that evaluates a script beside the worker, in a shell of the supervisor's own, while nothing else runs
-// inside until [Thaw]. Its begin is always marked. Its end mark has its status and, in place of a directory, what it leaves in cf_j. Such
-// a script holds no newline but in words that [Word] made.
+// Help returns the operation that evaluates a script beside the worker, in a shell of the
+// supervisor's own, while nothing else runs inside until [Thaw]. Its begin is always
+// marked. Its end mark has its status and, in place of a directory, what it leaves in
+// cf_j. Such a script holds no newline but in words that [Word] made.
 func Help(script string) []byte { return []byte("f" + script + "\n") }
 
-// HelpStill is Help for a script whose output matters: nothing else is printed behind the begin mark.
+// HelpStill is Help for a script whose output matters: nothing else is printed behind the
+// begin mark.
 func HelpStill(script string) []byte { return []byte("r" + script + "\n") }
 
-// Word is [Quote] on one line, for a script of [Help] or what stands before a unit's first line.
+// Word is [Quote] on one line, for a script of [Help] or what stands before a unit's
+// first line.
 func Word(s string) string { return strings.ReplaceAll(Quote(s), "\n", `'"$cf_n"'`) }

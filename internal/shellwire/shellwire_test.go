@@ -113,7 +113,8 @@ func FuzzWord(f *testing.F) {
 	})
 }
 
-// A shell that reads as the supervisor does finds each part of a Put, and the next operation behind it, whatever the data is.
+// A shell that reads as the supervisor does finds each part of a Put, and the next
+// operation behind it, whatever the data is.
 func FuzzPut(f *testing.F) {
 	f.Add("/d/a file", "kKILL\nw\n", uint16(0o640))
 	f.Add("/d/a\n'b'", "\x00\xff END123\n", uint16(0o751))
@@ -150,7 +151,8 @@ func FuzzQuote(f *testing.F) {
 	})
 }
 
-// The text for a session on the host signals nothing but its own process group, by the number that means it.
+// The text for a session on the host signals nothing but its own process group, by the
+// number that means it.
 func TestGroupTextSignalsItsOwnGroupOnly(t *testing.T) {
 	lines := string(Setup{Prefix: "P", Dir: "/d"}.Text())
 	kills := regexp.MustCompile(`(?m)\bp?kill(all)?\b.*`).FindAllString(lines, -1)

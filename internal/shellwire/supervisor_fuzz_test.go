@@ -21,9 +21,10 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 )
 
-// cell runs a command as process 1 of namespaces of its own, as a user that nobody else is, in a root that holds this machine's programs,
-// which it can't write to, and a small directory /d, which it can. What it runs may be any shell text at all: nothing of the host is in
-// reach of it, and it ends with process 1.
+// cell runs a command as process 1 of namespaces of its own, as a user that nobody else
+// is, in a root that holds this machine's programs, which it can't write to, and a small
+// directory /d, which it can. What it runs may be any shell text at all: nothing of the
+// host is in reach of it, and it ends with process 1.
 const cell = `set -e
 mount -t tmpfs -o size=4m,mode=755 tmpfs "$1"
 cd "$1"
@@ -41,7 +42,8 @@ exec prlimit --nproc=256 --cpu=20 --core=0 chroot --userspec=61234:61234 . "$@"`
 // swallows tells whether operations may take what follows them for data.
 var swallows = regexp.MustCompile(`(?m)^[dp]`)
 
-// Whatever arrives, the supervisor never hangs: it answers the next unit, or it has ended; and it ends with its stdin.
+// Whatever arrives, the supervisor never hangs: it answers the next unit, or it has
+// ended; and it ends with its stdin.
 func FuzzSupervisor(f *testing.F) {
 	if os.Geteuid() != 0 {
 		leftout.Skip(f, "no process namespace can be made here: it takes root")
@@ -166,7 +168,8 @@ func FuzzSupervisor(f *testing.F) {
 	})
 }
 
-// listen keeps the output of a stream, as much as may be of use, and passes on the tags of the units that have ended on stdout.
+// listen keeps the output of a stream, as much as may be of use, and passes on the tags
+// of the units that have ended on stdout.
 func listen(r io.Reader, stdout bool, output *bytes.Buffer, ends chan<- string) {
 	p := Parser{
 		Prefix: testPrefix, Stdout: stdout,
@@ -183,7 +186,8 @@ func listen(r io.Reader, stdout bool, output *bytes.Buffer, ends chan<- string) 
 	p.parseAll(r)
 }
 
-// Whatever data and names a host hands over, each comes out as it went in, and nothing is made but what was asked for.
+// Whatever data and names a host hands over, each comes out as it went in, and nothing is
+// made but what was asked for.
 func FuzzSession(f *testing.F) {
 	if os.Geteuid() != 0 {
 		leftout.Skip(f, "no process namespace can be made here: it takes root")

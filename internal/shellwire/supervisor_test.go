@@ -19,7 +19,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 )
 
-// A talk is a supervisor in a process namespace of its own, and a host that does no more than it must.
+// A talk is a supervisor in a process namespace of its own, and a host that does no more
+// than it must.
 type talk struct {
 	t       testing.TB
 	in      io.WriteCloser
@@ -42,7 +43,8 @@ func start(t testing.TB, shell, worker string) *talk {
 	return startAs(t, shell, worker, true)
 }
 
-// startAs starts a supervisor for a namespace, or for a process group. It has both to itself in either case.
+// startAs starts a supervisor for a namespace, or for a process group. It has both to
+// itself in either case.
 func startAs(t testing.TB, shell, worker string, namespace bool) *talk {
 	t.Helper()
 	return startFor(t, os.Geteuid(), shell, worker, namespace)
@@ -155,8 +157,8 @@ const (
 	silent = -2 // nothing came in time
 )
 
-// at returns what is sent at a tick of those that are to end what runs, or nothing. They are sent again and again: what they were to end
-// may not have begun.
+// at returns what is sent at a tick of those that are to end what runs, or nothing. They
+// are sent again and again: what they were to end may not have begun.
 func (w *talk) at(tick int, after []string) string {
 	const again = 20
 	if n := tick%again - w.first; n >= 0 && n < len(after) {
@@ -165,8 +167,9 @@ func (w *talk) at(tick int, after []string) string {
 	return ""
 }
 
-// run runs a script and returns its status, or lost or silent, whether the worker is another now, and what was printed. What is sent
-// after a delay is sent if the script still runs then.
+// run runs a script and returns its status, or lost or silent, whether the worker is
+// another now, and what was printed. What is sent after a delay is sent if the script
+// still runs then.
 func (w *talk) run(script string, after ...string) (status int, died bool, out [2]string) {
 	w.t.Helper()
 	return w.runReady("", script, after...)
@@ -246,7 +249,8 @@ func shells(t *testing.T, f func(t *testing.T, shell, worker string)) {
 	}
 }
 
-// every holds all bytes that shell text can hold, in an order in which no two make a character.
+// every holds all bytes that shell text can hold, in an order in which no two make a
+// character.
 func every() string {
 	var b strings.Builder
 	for c := 1; c < 256; c++ {
@@ -336,7 +340,8 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// What a command breaks of what watches over it costs the command, or the shell, and never the session.
+// What a command breaks of what watches over it costs the command, or the shell, and
+// never the session.
 func TestAttacksOnTheSession(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {
 		if filepath.Base(worker) != filepath.Base(shell) && filepath.Base(worker) != "bash" {
@@ -380,8 +385,8 @@ func TestAttacksOnTheSession(t *testing.T) {
 				assert.Equal(t, status, 0)
 				assert.Equal(t, out[0], "ready\n")
 				w.run(c.script, c.after...)
-				// The first may find that nobody watches over the worker any more, or that the worker is beyond use. One that is only slow is not
-				// ended.
+				// The first may find that nobody watches over the worker any more, or
+				// that the worker is beyond use. One that is only slow is not ended.
 				w.first = 10
 				for range 4 {
 					status, died, out := w.run("echo again", Terminate, Kill, KillWorker)
@@ -396,7 +401,8 @@ func TestAttacksOnTheSession(t *testing.T) {
 	})
 }
 
-// A kill takes what the command has started, whatever it did to hide, and spares what earlier commands left running.
+// A kill takes what the command has started, whatever it did to hide, and spares what
+// earlier commands left running.
 func TestKillSparesEarlierJobs(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {
 		w := start(t, shell, worker)
@@ -414,7 +420,8 @@ func TestKillSparesEarlierJobs(t *testing.T) {
 	})
 }
 
-// sleepers looks for the sleep commands that live on. What was killed may still show for a moment.
+// sleepers looks for the sleep commands that live on. What was killed may still show for
+// a moment.
 func (w *talk) sleepers(want string) {
 	w.t.Helper()
 	var out [2]string

@@ -1,5 +1,6 @@
-// Package tarball reads and writes tar archives of which nothing but directories and regular files is wanted, and takes none of an
-// archive's words on trust. Package archive/tar can do more, needs package os/user, and leaves the vetting to its callers.
+// Package tarball reads and writes tar archives of which nothing but directories and
+// regular files is wanted, and takes none of an archive's words on trust. Package
+// archive/tar can do more, needs package os/user, and leaves the vetting to its callers.
 package tarball
 
 import (
@@ -18,9 +19,11 @@ var (
 	ErrFormat = errors.New("malformed archive")
 	// ErrName says that a name is absolute, leaves the tree, or is not UTF-8.
 	ErrName = errors.New("unsafe name")
-	// ErrType says that an entry is neither a directory nor a regular file that stands in the archive byte by byte.
+	// ErrType says that an entry is neither a directory nor a regular file that stands in
+	// the archive byte by byte.
 	ErrType = errors.New("neither a regular file nor a directory")
-	// ErrDuplicate says that two entries have one name, or that one is in the other, which is a file.
+	// ErrDuplicate says that two entries have one name, or that one is in the other,
+	// which is a file.
 	ErrDuplicate = errors.New("duplicate name")
 	// ErrLimit says that the archive holds more than it may.
 	ErrLimit = errors.New("larger than the limit")
@@ -31,7 +34,8 @@ type Header struct {
 	// Name is a path that [fs.ValidPath] accepts; "." is the tree itself.
 	Name string
 	Dir  bool
-	// Other is the type of what is neither a directory nor a regular file; [fs.ModeIrregular] is that of another name of a file.
+	// Other is the type of what is neither a directory nor a regular file;
+	// [fs.ModeIrregular] is that of another name of a file.
 	Other fs.FileMode
 	Perm  fs.FileMode // permissions only
 	// Size is that of the content which follows; 0 of a directory.
@@ -41,10 +45,12 @@ type Header struct {
 
 const (
 	blockSize = 512
-	// maxName is the most that a system call takes, and maxElement the most that a file system takes between two slashes.
+	// maxName is the most that a system call takes, and maxElement the most that a file
+	// system takes between two slashes.
 	maxName    = 4096
 	maxElement = 255
-	// maxExtended bounds the headers that say more of the one behind them, each and in a row.
+	// maxExtended bounds the headers that say more of the one behind them, each and in a
+	// row.
 	maxExtended = 64 << 10
 	maxInARow   = 8
 	// maxTime is the last moment that the format has digits for.
@@ -53,17 +59,19 @@ const (
 	maxNames = 32 << 20
 )
 
-// Limits bound a tree; negative means none. What is not in the archive byte by byte is refused, so a tree takes as many bytes as its
-// archive: no other ratio can be had.
+// Limits bound a tree; negative means none. What is not in the archive byte by byte is
+// refused, so a tree takes as many bytes as its archive: no other ratio can be had.
 type Limits struct {
 	Entries int64 // directories, also those that only show in others' names, and files
 	Bytes   int64 // of content
 }
 
-// A Checker sees to it that a tree has neither unsafe nor duplicate names, and keeps within its limits.
+// A Checker sees to it that a tree has neither unsafe nor duplicate names, and keeps
+// within its limits.
 type Checker struct {
 	Limits Limits
-	// All lets links and special files through, none of which has any content, and names that would be in order if they were UTF-8.
+	// All lets links and special files through, none of which has any content, and names
+	// that would be in order if they were UTF-8.
 	All bool
 
 	seen    map[string]kind
@@ -79,8 +87,8 @@ const (
 	implicit      // only shows in the names of others
 )
 
-// Check reports what is wrong with the next entry of a tree. It makes h.Name a path for [fs.ValidPath], and h.ModTime one that the format
-// has.
+// Check reports what is wrong with the next entry of a tree. It makes h.Name a path for
+// [fs.ValidPath], and h.ModTime one that the format has.
 func (c *Checker) Check(h *Header) error {
 	name := h.Name
 	for strings.HasPrefix(name, "./") {
@@ -234,7 +242,8 @@ func (r *Reader) check() (size int64, err error) {
 	return size, nil
 }
 
-// number reads a field: octal digits between spaces and NULs, or, with the first bit set, a number in base 256.
+// number reads a field: octal digits between spaces and NULs, or, with the first bit set,
+// a number in base 256.
 func number(b []byte) (int64, bool) {
 	if b[0]&0x80 != 0 {
 		negative := b[0]&0x40 != 0
@@ -384,8 +393,8 @@ func earlyOrNil(err error) error {
 	return early(err)
 }
 
-// Append appends the header of an entry to b, in the form that GNU's and busybox's tar both read. h.Size bytes of content must follow,
-// and [Pad] of them.
+// Append appends the header of an entry to b, in the form that GNU's and busybox's tar
+// both read. h.Size bytes of content must follow, and [Pad] of them.
 func Append(b []byte, h Header) []byte {
 	name := h.Name
 	kind := byte('0')

@@ -246,7 +246,8 @@ func FuzzReader(f *testing.F) {
 	f.Add(archive(f, tar.Header{Typeflag: tar.TypeReg, Name: "../x", ModTime: then}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		data = bytes.Clone(data)
-		// What looks like a header has the right sum, or nothing else would ever be tried.
+		// What looks like a header has the right sum, or nothing else would ever be
+		// tried.
 		for b := data; len(b) >= 512; b = b[512:] {
 			if string(b[257:262]) == "ustar" {
 				reseal(b, func([]byte) {})

@@ -53,8 +53,9 @@ func limited(c execpolicy.Command) func(context.Context, *host) (string, error) 
 	}
 }
 
-// kept looks for what the shell had before it was waiting for a loop. On a machine that stands still the end of the loop may cost the shell
-// too, which is said: then it is all done once more.
+// kept looks for what the shell had before it was waiting for a loop. On a machine that
+// stands still the end of the loop may cost the shell too, which is said: then it is all
+// done once more.
 func kept(ctx context.Context, h *host) (string, error) {
 	if h.stateLost {
 		for _, c := range []execpolicy.Command{toKeep, pythonLoop} {
@@ -94,7 +95,8 @@ func roundTrip(ctx context.Context, h *host) (string, error) {
 	return fmt.Sprintf("%d bytes, %s", came.Len(), equal), nil
 }
 
-// flood takes much more output than is kept. Memory may grow by what is kept of both streams and by 8 MiB.
+// flood takes much more output than is kept. Memory may grow by what is kept of both
+// streams and by 8 MiB.
 func flood(ctx context.Context, h *host) (string, error) {
 	const kept = 1 // MiB, by default
 	const allowed = 2*kept + 8
@@ -113,7 +115,8 @@ func flood(ctx context.Context, h *host) (string, error) {
 		r.StdoutInfo.Bytes, r.StdoutInfo.Lines, len(r.Stdout), grown, allowed, verdict), nil
 }
 
-// secrets looks for the session's secret and a command's where other users of the host could see them, while a program has both.
+// secrets looks for the session's secret and a command's where other users of the host
+// could see them, while a program has both.
 func secrets(ctx context.Context, h *host) (string, error) {
 	ofCommand := rand.Text()
 	var look sync.Once
@@ -153,7 +156,8 @@ func (f writerFunc) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// hostProcesses returns the command lines of the host's processes, or nothing where there is no way to learn them.
+// hostProcesses returns the command lines of the host's processes, or nothing where there
+// is no way to learn them.
 func hostProcesses(ctx context.Context) string {
 	var all strings.Builder
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -168,7 +172,8 @@ func hostProcesses(ctx context.Context) string {
 	return all.String()
 }
 
-// mounted makes a file in a mounted directory. Root gives the directory to somebody else first.
+// mounted makes a file in a mounted directory. Root gives the directory to somebody else
+// first.
 func mounted(ctx context.Context, h *host) (string, error) {
 	if h.engine.Remote {
 		return "", leftOut("a remote engine can't mount this machine's directories")

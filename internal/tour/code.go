@@ -28,7 +28,8 @@ func blocks(ctx context.Context, h *host) (string, error) {
 	return fmt.Sprintf("%d blocks, exit %d, %q", len(found), report.ExitCode(), report.Output()), nil
 }
 
-// call gives code a value and takes one from it, while it prints what could be taken for one.
+// call gives code a value and takes one from it, while it prints what could be taken for
+// one.
 func call(ctx context.Context, h *host) (string, error) {
 	b := codeblock.Block{Language: "python", Code: "print('{\"sum\": -1}')\nresult = {'sum': sum(INPUT_DATA['numbers']), 'none': None}\n"}
 	input := map[string]any{"numbers": []int{1, 2, 3, 4, 5}, "exact": true}

@@ -62,7 +62,8 @@ func (h *host) inspect(ctx context.Context, name string) (string, error) {
 	return string(out), err
 }
 
-// findHost returns the first wanted engine that runs containers, and installs one where there is none and it may.
+// findHost returns the first wanted engine that runs containers, and installs one where
+// there is none and it may.
 func findHost(ctx context.Context, progress io.Writer) (*host, error) {
 	h, err := tryEngines(ctx, setup.Wanted(), progress)
 	if err == nil || ctx.Err() != nil {

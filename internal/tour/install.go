@@ -11,8 +11,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/setup"
 )
 
-// managers are the package managers that the tour knows, and their commands that install podman. A manager that removed packages
-// for it would do harm.
+// managers are the package managers that the tour knows, and their commands that install
+// podman. A manager that removed packages for it would do harm.
 var managers = []struct{ program, command string }{
 	{"apt-get", "apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-remove podman"},
 	{"dnf", "dnf install -y podman"},
@@ -21,7 +21,8 @@ var managers = []struct{ program, command string }{
 	{"pacman", "pacman -Sy --noconfirm --needed podman"},
 }
 
-// installCommand returns the shell command that installs podman, or an error that says why there is none.
+// installCommand returns the shell command that installs podman, or an error that says
+// why there is none.
 func installCommand() (string, error) {
 	if !slices.Contains(setup.Wanted(), "podman") {
 		return "", fmt.Errorf("ENGINE is %q, and nothing else was tried: unset it to try docker and podman", os.Getenv("ENGINE"))
@@ -34,7 +35,8 @@ func installCommand() (string, error) {
 			continue
 		}
 		command := m.command
-		// Podman's usual runtime does not run on every kind of cgroups. Docker may have brought the other one, which has to stay.
+		// Podman's usual runtime does not run on every kind of cgroups. Docker may have
+		// brought the other one, which has to stay.
 		if _, err := exec.LookPath("runc"); err != nil && m.program == "apt-get" {
 			command += " runc"
 		}

@@ -1,8 +1,10 @@
-// Tour shows on a real engine what the library promises: it tries each thing, and prints what was tried, what was expected and
-// what came. It exits with a status other than zero if they differ anywhere.
+// Tour shows on a real engine what the library promises: it tries each thing, and prints
+// what was tried, what was expected and what came. It exits with a status other than zero
+// if they differ anywhere.
 //
-// The environment's ENGINE names the engine, such as "podman"; else it is the first of docker and podman that works. Where none does,
-// root gets podman installed, unless NO_INSTALL is set. On an engine that sets no limits what needs them is left out.
+// The environment's ENGINE names the engine, such as "podman"; else it is the first of
+// docker and podman that works. Where none does, root gets podman installed, unless
+// NO_INSTALL is set. On an engine that sets no limits what needs them is left out.
 package main
 
 import (
@@ -19,7 +21,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
 
-// stepTimeout is far beyond what any step takes, so that one that hangs is seen as a failure.
+// stepTimeout is far beyond what any step takes, so that one that hangs is seen as a
+// failure.
 const stepTimeout = 2 * time.Minute
 
 func main() {
@@ -148,8 +151,9 @@ func describe(c execpolicy.Command, r *execpolicy.Result) string {
 	return text
 }
 
-// terminationTimeout is that of the zero policy, within which a command returns that is ended. An idle machine takes a few milliseconds,
-// or 250 more for what does not obey a TERM.
+// terminationTimeout is that of the zero policy, within which a command returns that is
+// ended. An idle machine takes a few milliseconds, or 250 more for what does not obey a
+// TERM.
 const terminationTimeout = 10 * time.Second
 
 // lateness says when a command returned that was ended at its deadline.

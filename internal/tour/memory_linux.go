@@ -7,10 +7,12 @@ import (
 	"strings"
 )
 
-// watchMemory returns a function that says by how many bytes the process's resident memory has been larger since at its highest.
+// watchMemory returns a function that says by how many bytes the process's resident
+// memory has been larger since at its highest.
 func watchMemory() (growth func() int64) {
 	debug.FreeOSMemory()
-	// The kernel's high-water mark falls to what is in use now. Where it does not, growth beyond the old mark is still seen.
+	// The kernel's high-water mark falls to what is in use now. Where it does not, growth
+	// beyond the old mark is still seen.
 	os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
 	before := peak()
 	return func() int64 { return peak() - before }

@@ -4,8 +4,8 @@ package main
 
 import "runtime"
 
-// watchMemory returns a function that says how many more bytes the runtime has got from the system since. It gives none back, so that
-// this is the peak.
+// watchMemory returns a function that says how many more bytes the runtime has got from
+// the system since. It gives none back, so that this is the peak.
 func watchMemory() (growth func() int64) {
 	sys := func() int64 {
 		var m runtime.MemStats

@@ -47,7 +47,8 @@ func init() {
 		{"mount what has the host's secrets", sensitive, "refused: the mount source \"/etc\" would show /etc*"},
 		{"a file made in a mounted workspace", mounted, `"made inside\n", owned by the workspace's owner (*)`},
 
-		// Deadlines and limits. What ended a command is known, and not guessed from its exit code.
+		// Deadlines and limits. What ended a command is known, and not guessed from its
+		// exit code.
 		{"set a variable", run(toKeep), "exit 0"},
 		{"an infinite loop in Python, 0.5 s", run(pythonLoop), "ended at its deadline (*)*"},
 		{"the session's variables are there", kept, `exit 0, stdout "yes\n"`},

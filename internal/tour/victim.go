@@ -19,18 +19,21 @@ import (
 // victimArg makes the tour a program that waits to be killed.
 const victimArg = "victim"
 
-// goneTimeout is how long after a program's death its containers may live. A machine on which that is over before there were a few looks
-// at the engine's list is so slow that it is given the time of these looks.
+// goneTimeout is how long after a program's death its containers may live. A machine on
+// which that is over before there were a few looks at the engine's list is so slow that
+// it is given the time of these looks.
 const goneTimeout = 2 * time.Second
 
-// busy are commands that would go on for ever, each in its own way, once they have said so.
+// busy are commands that would go on for ever, each in its own way, once they have said
+// so.
 var busy = []string{
 	`trap '' TERM INT HUP; echo busy; while :; do :; done`,
 	`(trap '' HUP; setsid sleep 1000) & echo busy; sleep 1000`,
 	`echo busy; yes`,
 }
 
-// killProgram runs the tour as another program, kills that while its sessions are busy, and counts what is left.
+// killProgram runs the tour as another program, kills that while its sessions are busy,
+// and counts what is left.
 func killProgram(ctx context.Context, h *host) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -83,7 +86,8 @@ func killProgram(ctx context.Context, h *host) (string, error) {
 	return text, err
 }
 
-// victim starts sessions, says on a line for each that it is busy, and waits. It returns an exit status.
+// victim starts sessions, says on a line for each that it is busy, and waits. It returns
+// an exit status.
 func victim(ctx context.Context, image, id string) int {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {

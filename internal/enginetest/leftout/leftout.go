@@ -1,5 +1,5 @@
-// Package leftout says what a run of the tests left out, and why, where somebody sees it: a skipped test says so to nobody who did
-// not ask for its log.
+// Package leftout says what a run of the tests left out, and why, where somebody sees it:
+// a skipped test says so to nobody who did not ask for its log.
 package leftout
 
 import (
@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// File names, in the environment, the file that gets a line for all that is left out: the reason, a tab and the name of the test,
-// without those of its subtests. Without it, only the test's log tells.
+// File names, in the environment, the file that gets a line for all that is left out: the
+// reason, a tab and the name of the test, without those of its subtests. Without it, only
+// the test's log tells.
 const File = "COFFERDAM_LEFT_OUT"
 
 // Skip ends a test that can't run here, as [testing.TB.Skipf] does.

@@ -1,5 +1,6 @@
-// Package leftover finds what a program leaves behind: goroutines, descriptors, processes, temporary files, containers, and podman's
-// helpers of cofferdam's containers that are gone. Processes and descriptors are seen on Linux only.
+// Package leftover finds what a program leaves behind: goroutines, descriptors,
+// processes, temporary files, containers, and podman's helpers of cofferdam's containers
+// that are gone. Processes and descriptors are seen on Linux only.
 package leftover
 
 import (
@@ -22,7 +23,8 @@ import (
 )
 
 const (
-	// Timeout is how long leftovers may take to go. The library promises two seconds; the rest is for a busy machine.
+	// Timeout is how long leftovers may take to go. The library promises two seconds; the
+	// rest is for a busy machine.
 	Timeout = time.Minute
 
 	listTimeout = time.Minute // for an engine to name, make or remove containers, on a busy machine
@@ -34,8 +36,8 @@ type Engine struct {
 	Labels map[string]string
 }
 
-// Look describes everything that could be left behind, below the directory temp too, under names that stay the same from one look to
-// the next.
+// Look describes everything that could be left behind, below the directory temp too,
+// under names that stay the same from one look to the next.
 func Look(temp string, engines ...Engine) map[string]string {
 	seen := map[string]string{}
 	// The engines come first: asking them takes processes, descriptors and goroutines.
@@ -68,7 +70,8 @@ func lookContainers(seen map[string]string, e Engine) {
 	}
 }
 
-// Containers returns the names of the containers with the engine's labels, and a line that says so if the engine fails.
+// Containers returns the names of the containers with the engine's labels, and a line
+// that says so if the engine fails.
 func (e Engine) Containers() []string {
 	args := []string{"ps", "--all", "--format={{.Names}}"}
 	for k, v := range e.Labels {
@@ -88,7 +91,8 @@ func (e Engine) Remove() {
 	}
 }
 
-// List runs the engine and returns the words that it prints. A failure is a word, too, and so fails the test.
+// List runs the engine and returns the words that it prints. A failure is a word, too,
+// and so fails the test.
 func (e Engine) List(args ...string) []string {
 	ctx, cancel := context.WithTimeout(context.Background(), listTimeout)
 	defer cancel()
@@ -140,8 +144,9 @@ func Processes() []Process {
 	return all
 }
 
-// lookProcesses sees this process's children, their children and so on. A zombie counts: nobody waited for it. What an engine of the
-// tests' own starts is its own affair: tests may start that again.
+// lookProcesses sees this process's children, their children and so on. A zombie counts:
+// nobody waited for it. What an engine of the tests' own starts is its own affair: tests
+// may start that again.
 func lookProcesses(seen map[string]string) {
 	children := map[int][]Process{}
 	for _, p := range Processes() {
@@ -159,8 +164,9 @@ func lookProcesses(seen map[string]string) {
 	descend(os.Getpid())
 }
 
-// podmanHelpers returns the processes that podman keeps beside the containers of this library. They are children of process 1,
-// and the ones of a client that was killed at the wrong moment stay for ever while podman knows nothing of them.
+// podmanHelpers returns the processes that podman keeps beside the containers of this
+// library. They are children of process 1, and the ones of a client that was killed at
+// the wrong moment stay for ever while podman knows nothing of them.
 func podmanHelpers(e Engine) []Process {
 	if e.Kind != dockercli.Podman {
 		return nil
@@ -203,7 +209,8 @@ func lookDescriptors(seen map[string]string) {
 	}
 	for _, entry := range entries {
 		target, err := os.Readlink("/proc/self/fd/" + entry.Name())
-		// The directory that was just read is closed again, and the runtime keeps what it polls with.
+		// The directory that was just read is closed again, and the runtime keeps what it
+		// polls with.
 		if err != nil || target == "anon_inode:[eventpoll]" || target == "anon_inode:[eventfd]" {
 			continue
 		}

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Patience is how long something is waited for. It ends when the time is over and there were as many looks: what only the clock ends is
-// over before it was looked for where the machine stood still, or where every look takes long.
+// Patience is how long something is waited for. It ends when the time is over and there
+// were as many looks: what only the clock ends is over before it was looked for where the
+// machine stood still, or where every look takes long.
 type Patience struct {
 	Time  time.Duration
 	Looks int
@@ -31,8 +32,8 @@ func (p Patience) Until(ok func() bool) bool {
 
 // Settle looks until nothing is there that was not there before, and returns what stays.
 //
-// The helpers of podman are those of the whole machine, and each removal of a container shows one for a moment. Only one that is seen twice
-// in a row is left behind.
+// The helpers of podman are those of the whole machine, and each removal of a container
+// shows one for a moment. Only one that is seen twice in a row is left behind.
 func (p Patience) Settle(before map[string]string, look func() map[string]string) (left []string) {
 	var last map[string]string // what the last look has found, nil if there was more than helpers
 	p.Until(func() bool {

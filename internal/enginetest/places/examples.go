@@ -14,12 +14,13 @@ type Example struct {
 	Name string
 	Run  func()
 	Want string
-	// Late says that on a busy machine it may print something else, and has more tries: see [Eventually].
+	// Late says that on a busy machine it may print something else, and has more tries:
+	// see [Eventually].
 	Late bool
 }
 
-// Examples sees that each example prints what it says, on each real engine. They use the sandbox as their policy. Prepare is called before
-// each, if it is not nil.
+// Examples sees that each example prints what it says, on each real engine. They use the
+// sandbox as their policy. Prepare is called before each, if it is not nil.
 func Examples(t *testing.T, sandbox *execpolicy.DockerPolicy, prepare func(t *testing.T), examples []Example) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		old := *sandbox

@@ -19,7 +19,8 @@ type Place struct {
 	Fake   bool
 }
 
-// Patience is the TerminationTimeout of tests that don't measure it: on a busy machine a removal may take longer than the default.
+// Patience is the TerminationTimeout of tests that don't measure it: on a busy machine a
+// removal may take longer than the default.
 const Patience = time.Minute
 
 func patient(limits execpolicy.Limits) execpolicy.Limits {
@@ -29,7 +30,8 @@ func patient(limits execpolicy.Limits) execpolicy.Limits {
 	return limits
 }
 
-// Everywhere runs f on the fake engine and on each real one, and fails on what is left behind. Without a TerminationTimeout, it is Patience.
+// Everywhere runs f on the fake engine and on each real one, and fails on what is left
+// behind. Without a TerminationTimeout, it is Patience.
 func Everywhere(t *testing.T, limits execpolicy.Limits, f func(t *testing.T, p Place)) {
 	t.Run("fake", func(t *testing.T) {
 		fakeengine.NeedIsolation(t)
@@ -50,9 +52,10 @@ func OnEngines(t *testing.T, limits execpolicy.Limits, f func(t *testing.T, p Pl
 	})
 }
 
-// Eventually calls f, which begins in a state that it makes anew, until it returns "", and fails the test if that is not so by the fifth
-// time. It is for what the library ends: on a busy machine that may take more than it should, and an answer may come too late to be heard,
-// which the library says. What f returns is what it has said.
+// Eventually calls f, which begins in a state that it makes anew, until it returns "",
+// and fails the test if that is not so by the fifth time. It is for what the library
+// ends: on a busy machine that may take more than it should, and an answer may come too
+// late to be heard, which the library says. What f returns is what it has said.
 func Eventually(t *testing.T, f func() (again string)) {
 	t.Helper()
 	var again string

@@ -14,7 +14,8 @@ func RemoveCgroups(dir string) error { return removeCgroups(cgroupOf(dir)) }
 // Cgroups returns those of the daemon.
 func (d *Daemon) Cgroups() []string { return cgroups(d.cgroup) }
 
-// KeepImage keeps the tests' image in a file, for all daemons: an engine takes a second and more to give it away.
+// KeepImage keeps the tests' image in a file, for all daemons: an engine takes a second
+// and more to give it away.
 func KeepImage(path string) {
 	from := copyImage
 	copyImage = func(ctx context.Context, load *exec.Cmd, log io.Writer) {

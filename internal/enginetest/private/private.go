@@ -1,11 +1,13 @@
-// Package private runs a docker daemon of the tests' own, which can be stopped, resumed, killed and started again without touching the
-// machine's engine.
+// Package private runs a docker daemon of the tests' own, which can be stopped, resumed,
+// killed and started again without touching the machine's engine.
 //
-// The daemon lives in namespaces of its own for processes, mounts, the network and IPC, with a small process 1 that starts it and sends
-// it signals. So a signal can reach nothing else, nothing is changed on the host's network or among its mounts, and whatever happens to
-// the program that started it, the kernel ends all of it, containers included, as soon as that program is gone. Its images and
-// containers are in memory. On the host there is one directory, which holds its socket and its log, and one cgroup; they stay, empty of
-// processes, if the program is killed.
+// The daemon lives in namespaces of its own for processes, mounts, the network and IPC,
+// with a small process 1 that starts it and sends it signals. So a signal can reach
+// nothing else, nothing is changed on the host's network or among its mounts, and
+// whatever happens to the program that started it, the kernel ends all of it, containers
+// included, as soon as that program is gone. Its images and containers are in memory. On
+// the host there is one directory, which holds its socket and its log, and one cgroup;
+// they stay, empty of processes, if the program is killed.
 package private
 
 import (
@@ -31,7 +33,8 @@ import (
 //go:embed init.sh
 var initScript string
 
-// Name is the first word of the command line of a daemon's process 1, which is a child of the program that started it.
+// Name is the first word of the command line of a daemon's process 1, which is a child of
+// the program that started it.
 const Name = "cofferdam-private-engine"
 
 const (
@@ -43,7 +46,8 @@ const (
 	longestDir = 107 - len(socket) // which is as long as the name of a unix socket may be
 )
 
-// A Daemon is a docker engine. Its methods may be called at the same time, but for those that start and end it.
+// A Daemon is a docker engine. Its methods may be called at the same time, but for those
+// that start and end it.
 type Daemon struct {
 	dir    string
 	cgroup string // of all its containers
@@ -59,8 +63,9 @@ type Daemon struct {
 	err     error // of Close
 }
 
-// Start starts a daemon that holds the tests' image; ctx bounds the start only. What takes time is told to log. It takes Linux, root,
-// bash, dockerd and the docker client: where one of them is missing, the error wraps [errors.ErrUnsupported].
+// Start starts a daemon that holds the tests' image; ctx bounds the start only. What
+// takes time is told to log. It takes Linux, root, bash, dockerd and the docker client:
+// where one of them is missing, the error wraps [errors.ErrUnsupported].
 func Start(ctx context.Context, log io.Writer) (*Daemon, error) {
 	d := &Daemon{over: make(chan struct{})}
 	err := d.boot()
@@ -146,7 +151,8 @@ func (d *Daemon) Engine() *dockercli.Engine { return d.engine }
 // Image returns the name of the tests' image, which the daemon holds.
 func (d *Daemon) Image() string { return d.image }
 
-// Start starts the daemon again after Kill or Stop, on the same data, and returns when it answers.
+// Start starts the daemon again after Kill or Stop, on the same data, and returns when it
+// answers.
 func (d *Daemon) Start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the daemon did not answer within %v", startTimeout))
 	defer cancel()
@@ -202,7 +208,8 @@ func (d *Daemon) load(ctx context.Context, log io.Writer) (err error) {
 	return err
 }
 
-// copyImage gives a command the tests' image from an engine of the machine, where it is made only once.
+// copyImage gives a command the tests' image from an engine of the machine, where it is
+// made only once.
 var copyImage = func(ctx context.Context, load *exec.Cmd, log io.Writer) {
 	for _, name := range setup.Wanted() {
 		e, err := setup.Lookup(ctx, name)
@@ -226,8 +233,8 @@ func command(ctx context.Context, e *dockercli.Engine, args ...string) *exec.Cmd
 	return cmd
 }
 
-// Pause stops every thread of the daemon, as with SIGSTOP. Its containers run on, but nothing of what they print is passed on, and
-// clients wait.
+// Pause stops every thread of the daemon, as with SIGSTOP. Its containers run on, but
+// nothing of what they print is passed on, and clients wait.
 func (d *Daemon) Pause() error { return d.signal("STOP") }
 
 // Resume undoes Pause.
@@ -238,7 +245,8 @@ func (d *Daemon) signal(name string) error {
 	return err
 }
 
-// Kill kills the daemon. The kernel kills its containerd with it; what looks after its containers lives on.
+// Kill kills the daemon. The kernel kills its containerd with it; what looks after its
+// containers lives on.
 func (d *Daemon) Kill() error {
 	if err := d.signal("KILL"); err != nil {
 		return err
@@ -248,7 +256,8 @@ func (d *Daemon) Kill() error {
 	return d.ended(ctx)
 }
 
-// Stop asks the daemon to end, which ends its containers first, and returns when it has ended. One that is paused is resumed.
+// Stop asks the daemon to end, which ends its containers first, and returns when it has
+// ended. One that is paused is resumed.
 func (d *Daemon) Stop(ctx context.Context) error {
 	if err := d.signal("TERM"); err != nil {
 		return err
@@ -267,8 +276,8 @@ func (d *Daemon) Restart(ctx context.Context) error {
 	return d.Start(ctx)
 }
 
-// Others describes the processes that the daemon has beside itself and its containerd: those of containers, and of what looks after
-// them.
+// Others describes the processes that the daemon has beside itself and its containerd:
+// those of containers, and of what looks after them.
 func (d *Daemon) Others() ([]string, error) { return d.tell("others") }
 
 // ended waits for the daemon's end.
@@ -317,8 +326,9 @@ func (d *Daemon) tell(verb string) ([]string, error) {
 	return lines, nil
 }
 
-// Close ends the daemon in whatever state it is, its containers and all that belongs to them, and removes what it has on the host.
-// Closing again does nothing, and returns the same error.
+// Close ends the daemon in whatever state it is, its containers and all that belongs to
+// them, and removes what it has on the host. Closing again does nothing, and returns the
+// same error.
 func (d *Daemon) Close() error {
 	d.closed.Do(func() { d.err = d.close() })
 	return d.err
@@ -349,7 +359,8 @@ func (d *Daemon) close() error {
 	return err
 }
 
-// removeCgroups removes the cgroups of that name, and those below, which have no processes any more: the kernel refuses to remove others.
+// removeCgroups removes the cgroups of that name, and those below, which have no
+// processes any more: the kernel refuses to remove others.
 func removeCgroups(name string) error {
 	var err error
 	for _, root := range cgroups(name) {
@@ -379,7 +390,8 @@ func removeCgroups(name string) error {
 	return err
 }
 
-// cgroups returns the cgroups of that name. With the first version there is a hierarchy for each controller.
+// cgroups returns the cgroups of that name. With the first version there is a hierarchy
+// for each controller.
 func cgroups(name string) []string {
 	one, _ := filepath.Glob("/sys/fs/cgroup/" + name)
 	each, _ := filepath.Glob("/sys/fs/cgroup/*/" + name)

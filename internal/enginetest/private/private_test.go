@@ -25,7 +25,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/private"
 )
 
-// ownerVar makes the test binary a program that has a daemon, and is going to be killed. It names the file with the image.
+// ownerVar makes the test binary a program that has a daemon, and is going to be killed.
+// It names the file with the image.
 const ownerVar = "COFFERDAM_TEST_OWNER"
 
 // image is that file.
@@ -67,7 +68,8 @@ const unsupported = "unsupported"
 // patience is for what takes a moment on an idle machine.
 const patience = time.Minute
 
-// start starts a daemon, or skips the test where there can be none. It is closed when the test ends.
+// start starts a daemon, or skips the test where there can be none. It is closed when the
+// test ends.
 func start(t *testing.T) *private.Daemon {
 	t.Helper()
 	begin := time.Now()
@@ -99,7 +101,8 @@ func docker(t *testing.T, d *private.Daemon, args ...string) string {
 // sleeper runs a container in the background.
 func sleeper(t *testing.T, d *private.Daemon, name string) {
 	t.Helper()
-	// As process 1 it is not ended by a SIGTERM, for which a daemon that stops would wait 10 s.
+	// As process 1 it is not ended by a SIGTERM, for which a daemon that stops would wait
+	// 10 s.
 	docker(t, d, "run", "--detach", "--rm", "--stop-signal=KILL", "--name="+name, "--pull=never", "--network=none", "--",
 		d.Image(), "sleep", "4751")
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
@@ -196,7 +199,8 @@ func TestDaemon(t *testing.T) {
 	})
 }
 
-// host returns all that a daemon could leave on the machine, but for processes and its cgroups.
+// host returns all that a daemon could leave on the machine, but for processes and its
+// cgroups.
 func host(t *testing.T) []string {
 	t.Helper()
 	var all []string

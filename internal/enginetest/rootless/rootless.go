@@ -1,8 +1,9 @@
-// Package rootless runs podman without root's rights, on a store of its own: where control groups are those of the first version, it is
-// an engine that drops every limit.
+// Package rootless runs podman without root's rights, on a store of its own: where
+// control groups are those of the first version, it is an engine that drops every limit.
 //
-// Root becomes a user that nobody is, for each run of the client. Any other user stays what they are. All that podman keeps lies below one
-// directory. It is left, with one process that holds podman's namespaces, if the program is killed.
+// Root becomes a user that nobody is, for each run of the client. Any other user stays
+// what they are. All that podman keeps lies below one directory. It is left, with one
+// process that holds podman's namespaces, if the program is killed.
 package rootless
 
 import (
@@ -23,12 +24,14 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/setup"
 )
 
-// Prefix begins the name of the directory, which is among the arguments of all that podman starts.
+// Prefix begins the name of the directory, which is among the arguments of all that
+// podman starts.
 const Prefix = "cofferdam-rootless-"
 
 const (
 	verbTimeout = time.Minute // for one run of the client, on a machine under load
-	// firstUser and those after it belong to nobody: they lie above all that systems give out.
+	// firstUser and those after it belong to nobody: they lie above all that systems give
+	// out.
 	firstUser = 1_900_000_000
 )
 
@@ -41,8 +44,9 @@ type Podman struct {
 	err    error // of Close
 }
 
-// Start makes a podman that holds an image, which it has from an engine of the machine, under the same name, and has run a container of it.
-// ctx bounds the start only. It takes Linux, podman and user namespaces, and setpriv if this program is root's.
+// Start makes a podman that holds an image, which it has from an engine of the machine,
+// under the same name, and has run a container of it. ctx bounds the start only. It takes
+// Linux, podman and user namespaces, and setpriv if this program is root's.
 func Start(ctx context.Context, from *dockercli.Engine, image string) (*Podman, error) {
 	p := new(Podman)
 	err := p.install()
@@ -64,7 +68,8 @@ func Start(ctx context.Context, from *dockercli.Engine, image string) (*Podman, 
 // Engine returns the client. Its containers have one user for certain, which is 0.
 func (p *Podman) Engine() *dockercli.Engine { return p.engine }
 
-// install writes a program called podman that runs podman as another user, with nothing of this program's environment and settings.
+// install writes a program called podman that runs podman as another user, with nothing
+// of this program's environment and settings.
 func (p *Podman) install() (err error) {
 	if runtime.GOOS != "linux" {
 		return errors.New("it takes Linux")
@@ -90,7 +95,8 @@ func (p *Podman) install() (err error) {
 	conf := filepath.Join(p.own, "containers.conf")
 	words := append(become, "env", "-i", "PATH="+os.Getenv("PATH"), "HOME="+p.own, "TMPDIR="+p.own, "XDG_RUNTIME_DIR="+p.own, "CONTAINERS_CONF="+conf,
 		podman, "--root="+p.graph(), "--runroot="+filepath.Join(p.own, "run"),
-		// The driver that works everywhere. Where only one user is there, all files are that user's.
+		// The driver that works everywhere. Where only one user is there, all files are
+		// that user's.
 		"--storage-driver=vfs", "--storage-opt=vfs.ignore_chown_errors=true")
 	script := "#!/bin/sh\ncd " + quote(p.own) + " && exec"
 	for _, word := range words {
@@ -108,11 +114,13 @@ func (p *Podman) install() (err error) {
 	return err
 }
 
-// graph returns the directory of images and containers. Its files may be those of users whom only podman can be.
+// graph returns the directory of images and containers. Its files may be those of users
+// whom only podman can be.
 func (p *Podman) graph() string { return filepath.Join(p.own, "graph") }
 
-// settings returns what works on every machine, and keeps podman's locks, which would stay in shared memory, in its directory. The limits
-// that podman has of its own may not be set everywhere, and crun refuses control groups of both versions at once.
+// settings returns what works on every machine, and keeps podman's locks, which would
+// stay in shared memory, in its directory. The limits that podman has of its own may not
+// be set everywhere, and crun refuses control groups of both versions at once.
 func settings() string {
 	text := `[containers]
 default_ulimits = ["nofile=1024:1024", "nproc=4096:4096"]
@@ -131,7 +139,8 @@ func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\'
 
 // answer finds the client out.
 func (p *Podman) answer(ctx context.Context) error {
-	// The first run makes the store, for which a busy machine may need longer than a look is given.
+	// The first run makes the store, for which a busy machine may need longer than a look
+	// is given.
 	if err := p.run(ctx, "info"); err != nil {
 		return err
 	}
@@ -157,8 +166,8 @@ func (p *Podman) run(ctx context.Context, args ...string) error {
 	return nil
 }
 
-// Close removes the containers and all that podman has kept, and ends the process that it leaves. Closing again does nothing, and returns
-// the same error.
+// Close removes the containers and all that podman has kept, and ends the process that it
+// leaves. Closing again does nothing, and returns the same error.
 func (p *Podman) Close() error {
 	p.closed.Do(func() { p.err = p.close() })
 	return p.err

@@ -26,11 +26,13 @@ const (
 	buildTimeout  = 5 * time.Minute  // it takes five seconds beside a near package mirror
 )
 
-// Image returns the name of an image that the engine holds, with sh and Python in it. It is what COFFERDAM_IMAGE names; else
-// DefaultImage, if the engine has it; else an image made from the distribution's packages, whose name holds a hash of its recipe,
-// if the engine has that; else DefaultImage, if a registry answers within 15 seconds and sends it within three minutes; else the
-// second one, newly made. If COFFERDAM_MAKE_IMAGE is set, DefaultImage is not thought of: the other has bash and dash as well. What
-// takes time is told to progress.
+// Image returns the name of an image that the engine holds, with sh and Python in it. It
+// is what COFFERDAM_IMAGE names; else DefaultImage, if the engine has it; else an image
+// made from the distribution's packages, whose name holds a hash of its recipe, if the
+// engine has that; else DefaultImage, if a registry answers within 15 seconds and sends
+// it within three minutes; else the second one, newly made. If COFFERDAM_MAKE_IMAGE is
+// set, DefaultImage is not thought of: the other has bash and dash as well. What takes
+// time is told to progress.
 func Image(ctx context.Context, e *dockercli.Engine, progress io.Writer) (string, error) {
 	if name := os.Getenv("COFFERDAM_IMAGE"); name != "" {
 		if has(ctx, e, name) {
@@ -49,7 +51,8 @@ func Image(ctx context.Context, e *dockercli.Engine, progress io.Writer) (string
 			return name, nil
 		}
 	}
-	// The test binaries of several packages run at once; one of them does the work, and the others find it done.
+	// The test binaries of several packages run at once; one of them does the work, and
+	// the others find it done.
 	unlock, err := Lock("image", false)
 	if err != nil {
 		return "", err
@@ -78,7 +81,8 @@ func has(ctx context.Context, e *dockercli.Engine, name string) bool {
 	return run(ctx, e, "image", "inspect", "--format={{.Id}}", "--", name) == nil
 }
 
-// pull gives up if no registry has answered in one time, or if the image has not come in the whole.
+// pull gives up if no registry has answered in one time, or if the image has not come in
+// the whole.
 func pull(ctx context.Context, e *dockercli.Engine, name string, progress io.Writer, answered, whole time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, whole, fmt.Errorf("it did not come within %v", whole))
 	defer cancel()
@@ -90,7 +94,8 @@ func pull(ctx context.Context, e *dockercli.Engine, name string, progress io.Wri
 	return e.Pull(ctx, dockercli.PullOptions{Image: name, Progress: &answer{progress, silence}})
 }
 
-// An answer passes on what a client says of a pull, and stops the timer when a registry has answered.
+// An answer passes on what a client says of a pull, and stops the timer when a registry
+// has answered.
 type answer struct {
 	io.Writer
 	silence *time.Timer
@@ -104,7 +109,8 @@ func (a *answer) Write(b []byte) (int, error) {
 	return a.Writer.Write(b)
 }
 
-// Copy copies an image that an engine holds into another, by the command that loads one there from its stdin.
+// Copy copies an image that an engine holds into another, by the command that loads one
+// there from its stdin.
 func Copy(ctx context.Context, from *dockercli.Engine, image string, load *exec.Cmd) error {
 	save := exec.CommandContext(ctx, from.Path, slices.Concat(from.Global, []string{"save", image})...)
 	save.Env = from.Env

@@ -29,7 +29,8 @@ func TestPullIsBoundAndTold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			program := filepath.Join(t.TempDir(), "client")
 			assert.NilError(t, os.WriteFile(program, []byte("#!/bin/sh\n"+c.script+"\n"), 0o700))
-			// What another test starts while the file is written holds it open for a moment, and it could not be run.
+			// What another test starts while the file is written holds it open for a
+			// moment, and it could not be run.
 			t.Parallel()
 			var progress bytes.Buffer
 			err := pull(t.Context(), &dockercli.Engine{Path: program, Kind: dockercli.Docker}, "image", &progress, c.answered, c.whole)

@@ -8,9 +8,9 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/filelock"
 )
 
-// Lock waits for a lock of that name among all processes of the user, alone or with others that
-// share it. The kernel gives it back if its holder dies. Where there are no such locks there
-// are no containers either, and Lock does nothing.
+// Lock waits for a lock of that name among all processes of the user, alone or with
+// others that share it. The kernel gives it back if its holder dies. Where there are no
+// such locks there are no containers either, and Lock does nothing.
 func Lock(name string, shared bool) (unlock func(), err error) {
 	dir, err := cacheDir()
 	if err != nil {

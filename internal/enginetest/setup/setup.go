@@ -1,5 +1,6 @@
-// Package setup makes an engine ready to run containers for tests and demonstrations on any machine: it sees to an image, with
-// or without a registry, and to podman's settings where its own ones do not work.
+// Package setup makes an engine ready to run containers for tests and demonstrations on
+// any machine: it sees to an image, with or without a registry, and to podman's settings
+// where its own ones do not work.
 package setup
 
 import (
@@ -21,11 +22,12 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 )
 
-// probeTimeout bounds one trivial container: it takes a quarter of a second on an idle machine.
+// probeTimeout bounds one trivial container: it takes a quarter of a second on an idle
+// machine.
 const probeTimeout = time.Minute
 
-// Wanted returns the engines to look up: what the environment's ENGINE names, which may be a command line such as
-// "docker --context ci", or else docker and podman.
+// Wanted returns the engines to look up: what the environment's ENGINE names, which may
+// be a command line such as "docker --context ci", or else docker and podman.
 func Wanted() []string {
 	if spec := os.Getenv("ENGINE"); spec != "" {
 		return []string{spec}
@@ -33,13 +35,14 @@ func Wanted() []string {
 	return []string{"docker", "podman"}
 }
 
-// Required returns the engines whose absence is a failure: those that the environment's COFFERDAM_REQUIRE_ENGINES lists, with commas
-// between them.
+// Required returns the engines whose absence is a failure: those that the environment's
+// COFFERDAM_REQUIRE_ENGINES lists, with commas between them.
 func Required() []string {
 	return strings.FieldsFunc(os.Getenv("COFFERDAM_REQUIRE_ENGINES"), func(r rune) bool { return r == ',' })
 }
 
-// Lookup is [dockercli.Lookup] for an engine that tests keep busy: one that does not answer in time is asked again.
+// Lookup is [dockercli.Lookup] for an engine that tests keep busy: one that does not
+// answer in time is asked again.
 func Lookup(ctx context.Context, spec string) (e *dockercli.Engine, err error) {
 	for range 4 {
 		if e, err = dockercli.Lookup(ctx, spec); !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
@@ -49,9 +52,10 @@ func Lookup(ctx context.Context, spec string) (e *dockercli.Engine, err error) {
 	return e, err
 }
 
-// Ready sees to an image as Image does, runs a trivial container of it, and returns its name. Where podman's own settings do not
-// work, it writes a containers.conf that does into the user's cache and names it in e.Env. A CONTAINERS_CONF that is already set
-// is left alone.
+// Ready sees to an image as Image does, runs a trivial container of it, and returns its
+// name. Where podman's own settings do not work, it writes a containers.conf that does
+// into the user's cache and names it in e.Env. A CONTAINERS_CONF that is already set is
+// left alone.
 func Ready(ctx context.Context, e *dockercli.Engine, progress io.Writer) (image string, err error) {
 	image, err = Image(ctx, e, progress)
 	if err != nil {
@@ -75,8 +79,8 @@ func Ready(ctx context.Context, e *dockercli.Engine, progress io.Writer) (image 
 	}
 }
 
-// Limits returns an error that names the limits that the engine does not set, if there are any. What needs them must not run there: the
-// machine has to bear it.
+// Limits returns an error that names the limits that the engine does not set, if there
+// are any. What needs them must not run there: the machine has to bear it.
 func Limits(ctx context.Context, e *dockercli.Engine) error {
 	info, err := e.Info(ctx)
 	if err != nil {
@@ -101,8 +105,9 @@ func probe(ctx context.Context, e *dockercli.Engine, image string) error {
 	return run(ctx, e, "run", "--rm", "--pull=never", "--network=none", "--log-driver=none", "--", image, "true")
 }
 
-// containersConf returns the settings that cure podman's complaint, or nothing where it is another one. On machines with cgroups
-// in hybrid mode crun refuses to work, and runc does not; without CAP_SYS_RESOURCE podman's default limits may not be set.
+// containersConf returns the settings that cure podman's complaint, or nothing where it
+// is another one. On machines with cgroups in hybrid mode crun refuses to work, and runc
+// does not; without CAP_SYS_RESOURCE podman's default limits may not be set.
 func containersConf(complaint string) string {
 	hybrid := strings.Contains(complaint, "hybrid mode")
 	rlimit := strings.Contains(complaint, "rlimit") && strings.Contains(strings.ToLower(complaint), "not permitted")
@@ -116,7 +121,8 @@ func containersConf(complaint string) string {
 	return conf
 }
 
-// writeConf puts the settings where every process of the user finds them: a name of its own would be left behind.
+// writeConf puts the settings where every process of the user finds them: a name of its
+// own would be left behind.
 func writeConf(conf string) (string, error) {
 	dir, err := cacheDir()
 	if err != nil {
@@ -135,7 +141,8 @@ func writeConf(conf string) (string, error) {
 	return path, os.Rename(temp.Name(), path)
 }
 
-// cacheDir returns a directory that only this user may enter, also for a user without a home.
+// cacheDir returns a directory that only this user may enter, also for a user without a
+// home.
 func cacheDir() (string, error) {
 	if dir, err := os.UserCacheDir(); err == nil {
 		dir = filepath.Join(dir, "cofferdam")
@@ -154,7 +161,8 @@ func cacheDir() (string, error) {
 	return dir, nil
 }
 
-// takesFiles reports whether a file can be made in a directory, which may be another user's.
+// takesFiles reports whether a file can be made in a directory, which may be another
+// user's.
 func takesFiles(dir string) bool {
 	f, err := os.CreateTemp(dir, "probe.*")
 	if err != nil {

@@ -1,5 +1,7 @@
-// Command try runs ordinary programs under the library's filter of system calls, on each engine that works: those of package programs,
-// in an image that it makes of the distribution's packages and removes again. Go is the machine's own. It exits with 1 if one fails.
+// Command try runs ordinary programs under the library's filter of system calls, on each
+// engine that works: those of package programs, in an image that it makes of the
+// distribution's packages and removes again. Go is the machine's own. It exits with 1 if
+// one fails.
 //
 // The environment's ENGINE names one engine; else docker and podman are tried.
 package main
