@@ -186,6 +186,24 @@ func (v victim) check(t *testing.T, r *execpolicy.Result, err error) {
 	t.Logf("%v; gone %v later", err, time.Since(began).Round(time.Millisecond))
 }
 
+// Nor is it starved when it is killed without the engine, which may have forgotten it.
+func TestStarvedFirstProcessIsKilled(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		s := open(t, starvable(p.policy()), p.spec())
+		v := p.victim(t, s.Name())
+		c := s.start(t.Context(), execpolicy.Command{Script: starve, Timeout: ample})
+		wait(t, func() bool { return len(v.left()) > 200 && statOf(v.pid)[40] == "5" }, "process 1 is not starved")
+		execpolicy.KillFirst(s.Name())
+		poll.WaitOn(t, func(poll.LogT) poll.Result {
+			if v.gone() && len(v.left()) == 0 {
+				return poll.Success()
+			}
+			return poll.Continue("%d processes live on", len(v.left()))
+		}, poll.WithTimeout(latest), poll.WithDelay(50*time.Millisecond))
+		<-c.done
+	})
+}
+
 // Nor does it outlive the program for long.
 func TestStarvedFirstProcessOfAKilledProgram(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {

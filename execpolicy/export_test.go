@@ -22,6 +22,9 @@ func Ended(pid int, start uint64) bool { return ended(pid, start) }
 // name, or 0.
 func FindFirst(name string, above int) int { return findFirst(name, above).pid }
 
+// KillFirst kills process 1 of the container with that name.
+func KillFirst(name string) { findFirst(name, 0).kill(name) }
+
 // KillInside kills what runs in a container that is taken to have a process namespace of
 // its own, and returns when it has tried to.
 func KillInside(ctx context.Context, e *dockercli.Engine, name string) {
