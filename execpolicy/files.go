@@ -94,10 +94,7 @@ func (s *Session) WriteFile(ctx context.Context, name string, data []byte, perm 
 // put makes a small file in one step, in which each program and each byte of a script
 // counts. Where that fails it does not say why.
 func (t *transfer) put(target, temp string, data []byte, perm fs.FileMode) error {
-	script := "put " + target + " " + temp
-	if perm&0o111 != 0 {
-		script += fmt.Sprintf(" %o", perm)
-	}
+	script := fmt.Sprintf("put %s %s %o", target, temp, perm)
 	t.c.in += int64(len(data))
 	_, err := t.step(append(shellwire.Put(temp, token(), data, perm), shellwire.Help(script)...), &sink{})
 	return err

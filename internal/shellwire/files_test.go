@@ -255,7 +255,7 @@ func TestPut(t *testing.T) {
 			assert.NilError(t, err)
 			return info.Mode().Perm()
 		}
-		assert.Equal(t, put(file, new, ""), 0)
+		assert.Equal(t, put(file, new, " 640"), 0)
 		got, err := os.ReadFile(file)
 		assert.NilError(t, err)
 		assert.Assert(t, string(got) == data)
@@ -265,15 +265,15 @@ func TestPut(t *testing.T) {
 
 		// Something has the new name, or there is no directory, or no room.
 		for _, bad := range []string{file, filepath.Join(w.dir, "nowhere", "new")} {
-			assert.Equal(t, put(file, bad, ""), 107)
+			assert.Equal(t, put(file, bad, " 640"), 107)
 		}
 		if _, err := os.Stat("/dev/full"); err == nil {
 			link := filepath.Join(w.dir, "full")
 			assert.NilError(t, os.Symlink("/dev/full", link))
-			assert.Equal(t, put(file, link, ""), 107)
+			assert.Equal(t, put(file, link, " 640"), 107)
 		}
 		assert.NilError(t, os.Mkdir(file+".dir", 0o700))
-		assert.Equal(t, put(file+".dir", new, ""), 103)
+		assert.Equal(t, put(file+".dir", new, " 640"), 103)
 		status, _, out := w.run("echo on")
 		assert.Equal(t, status, 0)
 		assert.Equal(t, out[0], "on\n")
@@ -359,7 +359,7 @@ func TestKilledReader(t *testing.T) {
 				assert.NilError(t, syscall.Kill(w.reading(before), signal))
 				if name == "put" {
 					w.send(data[500:] + op[1])
-					status, _, _ := w.help(Help("put " + Word(filepath.Join(w.dir, "new")) + " " + Word(filepath.Join(w.dir, "small"))))
+					status, _, _ := w.help(Help("put " + Word(filepath.Join(w.dir, "new")) + " " + Word(filepath.Join(w.dir, "small")) + " 600"))
 					assert.Equal(t, status, 107, "%v", signal)
 					continue
 				}

@@ -6,6 +6,7 @@ thaw() { :; }
 still() { :; }
 tend() { :; }
 clock() { :; }
+born() { :; }
 attend() { ( "$@" ); }
 room() { :; }
 calm() { :; }

@@ -11,7 +11,7 @@ thaw() {
 	kill -CONT -1
 	cf_fz=
 }
-cf_t=0 cf_v=0 cf_fz= cf_pm=
+cf_t=0 cf_v=0 cf_pm=
 # The newest process: the short way to tell, or the long one.
 cf_u=/proc/sys/kernel/ns_last_pid
 { read -r cf_v <$cf_u || cf_u=; } 2>/dev/null
@@ -88,13 +88,13 @@ still() {
 		return
 	done
 }
-# stat PID: reads the state, the parent and the start time of a process. One may be named "x) S 9 ": the fields begin behind the last
-# parenthesis.
+# stat PID: reads the state, the parent and the start time of a process, and how many threads it
+# has. One may be named "x) S 9 ": the fields begin behind the last parenthesis.
 stat() {
 	cf_a=
 	while IFS= read -r cf_b; do cf_a="$cf_a$cf_b "; done <"$1/stat"
 	set -- ${cf_a##*") "}
-	cf_k=${1-Z} cf_b=${2-} cf_a=${20-0}
+	cf_k=${1-Z} cf_b=${2-} cf_nt=${18-0} cf_a=${20-0}
 }
 # clock notes the time, in the ticks that process start times are in, and the newest process, for those that began in the same tick.
 clock() {
@@ -105,6 +105,11 @@ clock() {
 	*) read -r cf_v <$cf_u ;;
 	esac
 }
+# born notes when the worker's parent started.
+born() {
+	stat "$cf_l"
+	cf_lb=$cf_a
+}
 # begin makes ready for a unit: what starts from now on belongs to it. If the last two units, too, began with nobody there but this shell,
 # the worker and its parent, then what is noted tells that as well.
 begin() {
@@ -114,21 +119,28 @@ begin() {
 	case $cf_a$cf_s in
 	3++) return ;;
 	3 | 3+) cf_s=$cf_s+ ;;
-	*) cf_s= ;;
+	*)
+		cf_s=
+		# Who may write to the script can hold the kernel's lock of it, one after another, for a minute.
+		freeze
+		;;
 	esac
 	clock
 }
 # later: did the process that was looked at start after the command was named?
 later() { [ "$cf_a" -gt "$cf_t" ] || [ "$cf_a" -eq "$cf_t" ] && [ "$cf_q" -gt "$cf_v" ]; }
-# walk SIGNAL [worker]: signals what the command started, and tells whether there was anything. Spared are this shell, the worker and its
-# parent, and what started before the command did.
+# walk SIGNAL [worker]: signals what the command started, and tells whether there was anything.
+# Spared are this shell, the worker and its parent, and what started before the command did: the
+# worker as well, but not another child that it has made of its parent. The number of that parent
+# may be another's by now. A process whose first thread has ended looks dead, and lives if it has
+# more.
 walk() {
 	cf_f=1
 	for cf_q in [0-9]*; do
-		[ "$cf_q" = 1 ] || [ "$cf_q" = "$cf_l" ] && continue
+		[ "$cf_q" != 1 ] || continue
 		stat "$cf_q"
-		[ "$cf_k" != Z ] || continue
-		if [ "$cf_b" = "$cf_l" ]; then [ $# = 2 ] || continue; else later || continue; fi
+		case $cf_q:$cf_a:$cf_k$cf_nt in $cf_l:$cf_lb:* | *:Z[01]) continue ;; esac
+		[ "$cf_b" = "$cf_l" ] && [ $# = 2 ] || later || continue
 		kill -"$1" "$cf_q" && cf_f=0
 	done
 	return $cf_f

@@ -246,9 +246,9 @@ func Upload(name string, size int64) []byte {
 // Put returns the operation that makes a small file, whose name is [Word]'s and absolute,
 // and its raw bytes. Nothing must have that name. It must be followed by a [Help] whose
 // script begins with "put" and three words: the name that it is to have when it is whole,
-// this one and, unless perm is what it is to have, its permissions; and by [Thaw]. It may
-// not be there, for want of room or of permission: then the script's status is 107. None
-// of perm is to execute. end must be fresh and unpredictable, and data not be empty.
+// this one and its permissions in octal digits; and by [Thaw]. It may not be there, for
+// want of room or of permission: then the script's status is 107. It is made with no more
+// than perm allows. end must be fresh and unpredictable, and data not be empty.
 func Put(word, end string, data []byte, perm fs.FileMode) []byte {
 	return fmt.Appendf(nil, "p%d %o %s %s\n%s\n%s\n", len(data), 0o666&^perm, end, word, data, end)
 }

@@ -15,7 +15,7 @@ mkfifo "$cf_d/a" "$cf_d/b" && exec 8<>"$cf_d/a" 9<>"$cf_d/b" && exec 8<"$cf_d/a"
 exec 2<&1 1>&-
 
 cf_r='>&3 2>&4 3>&- 4>&- 5>&- 6>&- 8>&- 9>&-'
-cf_i=0 cf_in= cf_hm= cf_hp= cf_once=${BASH_VERSION+0000}
+cf_i=0 cf_in= cf_hm= cf_hp= cf_fz= cf_once=${BASH_VERSION+0000}
 # A newline, which no operation can hold.
 cf_n='
 '
@@ -31,10 +31,11 @@ try() {
 }
 # spawn COMMAND: at the process limit a fork fails until the dead are gathered, and would end
 # this shell. The living may fill the limit too, and the end of stdin must not be missed: it
-# gives up some time. Bash has tried for long by then.
+# gives up some time. Bash has tried for long by then. Nothing is to inherit stdin: bash does not
+# see to that by itself once a loop was redirected.
 spawn() {
 	cf_j=0
-	until command eval '( "$@" ) &'; do
+	until command eval '( "$@" ) </dev/null &'; do
 		jobs >&2
 		cf_j=$((cf_j + 1))
 		[ $cf_j$cf_once -lt 10000 ] || return 1
@@ -65,10 +66,13 @@ script() {
 
 # The worker's parent says how it ended. It may block where it writes; this shell never does.
 worker() {
+	freeze
 	script >self/fd/7 || exit 97
+	thaw
 	cf_i=$((cf_i + 1)) cf_e=8 cf_s=
 	try watch "$@" || exit 97
 	cf_l=$!
+	born
 }
 watch() {
 	exec 2<>/dev/null
@@ -116,12 +120,13 @@ ended() {
 	printf '%se%s\n' $cf_p $cf_m >&2
 }
 
-# put FILE NEW [MODE]: for a helper, gives the new file that came its name, when it is whole. The statuses are those of a file that did not
-# come, and of a directory in the way.
+# put FILE NEW MODE: for a helper, gives the new file that came its name and permissions, when it is
+# whole. A directory's default access list takes the place of the mask under which it was made. The
+# statuses are those of a file that did not come, and of a directory in the way.
 put() {
 	[ "$cf_ok" = 0 ] || { rm -f "$2"; return 107; }
 	[ ! -d "$1" ] || [ -L "$1" ] || return 103
-	[ $# = 2 ] || chmod "$3" "$2" || return 1
+	chmod "$3" "$2" || return 1
 	# A link to a directory would be followed, and busybox's mv takes none that leads in a circle.
 	[ ! -L "$1" ] || rm -f "$1"
 	mv -f "$2" "$1" || return 1
@@ -173,6 +178,7 @@ run() {
 	8) cf_e=9; exec 1<>self/fd/8 ;;
 	*) cf_e=8; exec 1<>self/fd/9 ;;
 	esac
+	[ -z "$cf_fz" ] || thaw
 }
 
 worker "$@"

@@ -208,7 +208,7 @@ func FuzzSession(f *testing.F) {
 		}
 		w := start(t, path, path)
 		file := filepath.Join(w.dir, "F"+name)
-		status, _, _ := w.help(append(Put(Word(file+".new"), "END123", []byte(data), 0o644), Help("put "+Word(file)+" "+Word(file+".new"))...))
+		status, _, _ := w.help(append(Put(Word(file+".new"), "END123", []byte(data), 0o644), Help("put "+Word(file)+" "+Word(file+".new")+" 644")...))
 		assert.Equal(t, status, 0)
 		got, err := os.ReadFile(file)
 		assert.NilError(t, err)

@@ -1,0 +1,114 @@
+package execpolicy_test
+
+import (
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+)
+
+// withEachShell runs f with images whose sh is each of the shells.
+func withEachShell(t *testing.T, f func(t *testing.T, p place)) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		for _, shell := range []string{"busybox", "dash", "bash"} {
+			t.Run(shell, func(t *testing.T) {
+				f(t, place{engine: e.Engine, labels: e.Labels, image: e.Derive(t, "ln -sf $(command -v "+shell+") /bin/sh")})
+			})
+		}
+	})
+}
+
+// running returns the container's processes that have a word in their command line.
+func (v victim) running(word string) (pids []int) {
+	for _, pid := range v.left() {
+		line, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+		if strings.Contains(strings.ReplaceAll(string(line), "\x00", " "), word) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// A process whose first thread has ended looks dead in /proc, and its other threads run.
+func TestProcessWithoutItsFirstThreadIsKilled(t *testing.T) {
+	withEachShell(t, func(t *testing.T, p place) {
+		s := open(t, p.policy(), p.spec())
+		r, _ := s.Run(t.Context(), execpolicy.Command{Timeout: 3 * time.Second, Script: `python3 -c '
+import ctypes, os, signal, threading, time
+for s in 1, 15: signal.signal(s, signal.SIG_IGN)
+os.setsid()
+def live():
+    while True:
+        open("/tmp/beat", "w").write(str(time.monotonic()))
+        time.sleep(0.01)
+threading.Thread(target=live, daemon=True).start()
+time.sleep(0.3)
+ctypes.CDLL(None).syscall({"x86_64": 60}.get(os.uname().machine, 93), 0)' &
+sleep 1000`})
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
+		if r.Gone && !r.StateLost {
+			assert.Equal(t, s.ok("read -r a </tmp/beat; sleep 0.5; read -r b </tmp/beat; [ $a = $b ] && echo dead"), "dead")
+		}
+	})
+}
+
+// The shell may be any program by then, and make another child of its own parent, which
+// is no part of what keeps the session.
+func TestSiblingOfTheShellIsKilled(t *testing.T) {
+	withEachShell(t, func(t *testing.T, p place) {
+		s := open(t, p.policy(), p.spec())
+		v := p.victim(t, s.Name())
+		r, _ := s.Run(t.Context(), execpolicy.Command{Timeout: 3 * time.Second, Script: `python3 -c '
+import os, re
+parent = os.getppid()
+for n in os.listdir("/proc/%d/fd" % parent):
+    path = "/proc/%d/fd/%s" % (parent, n)
+    try:
+        if "/.cofferdam/s" not in os.readlink(path): continue
+        found = re.search(rb"([A-Z2-7]{26})e%s", open(path, "rb").read())
+    except OSError: continue
+    if found: open("/tmp/prefix", "wb").write(found[1])
+'
+exec python3 -c '
+import ctypes, os, re, time
+prefix = open("/tmp/prefix").read()
+tag = re.search("cf_m=([A-Z2-7]{13})", open("/.cofferdam/script").read())[1]
+CLONE_PARENT, SIGCHLD = 0x8000, 17
+if ctypes.CDLL(None).syscall({"x86_64": 56}.get(os.uname().machine, 220), CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) == 0:
+    os.setsid()
+    os.execvp("sleep", ["sleep", "4713"])
+child = os.fork()
+if child == 0: time.sleep(1000)
+os.waitpid(child, 0) # it ends with the first step
+os.write(1, ("%se%s 0 /tmp%s\n" % (prefix, tag, prefix)).encode())
+os.write(2, ("%se%s\n" % (prefix, tag)).encode())
+time.sleep(1000)'`})
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
+		assert.Check(t, !r.Gone || len(v.running("sleep 4713")) == 0, "%v", r)
+	})
+}
+
+// What a directory's default access list allows is not what the caller asked for.
+func TestPermissionsUnderAnAccessList(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		s := open(t, p.policy(), p.spec())
+		assert.Equal(t, s.ok(`mkdir d; python3 -c '
+import os, struct
+entries = [(1, 7), (4, 7), (0x20, 7)]
+os.setxattr("d", "system.posix_acl_default", struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *e, 0xffffffff) for e in entries))
+print("set")'`), "set")
+		for _, perm := range []fs.FileMode{0o600, 0o640, 0o400, 0o700} {
+			assert.NilError(t, s.WriteFile(t.Context(), "d/f", []byte("x"), perm))
+			info, err := s.Stat(t.Context(), "d/f")
+			assert.NilError(t, err)
+			assert.Equal(t, info.Mode, perm)
+		}
+	})
+}
