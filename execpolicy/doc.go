@@ -117,6 +117,8 @@
 //   - Commands see SIGINT and SIGQUIT ignored where the image's sh is dash or busybox:
 //     nothing there interrupts them.
 //   - A command that kills everything it can ("kill -9 -1") costs the session its shell.
+//   - A process that a command has stopped (SIGSTOP) goes on when the next command or transfer
+//     begins.
 //   - The programs of a command that is ended get the signals, and the session's shell
 //     goes on with the rest of a Script for half a second. An Argv, as in {"sh", "-c",
 //     "make; git push"}, has no rest.
