@@ -451,7 +451,7 @@ func TestFloodOfSignalsDuringTransfers(t *testing.T) {
 			name := fmt.Sprint("i", i)
 			w.send(string(Upload(name, int64(len(data)))) + data + Thaw)
 			small := filepath.Join(w.dir, fmt.Sprint("small", i))
-			ops := append(Put(Word(small+".new"), "END123", []byte(data[:100]), 0o600), Help("put "+Word(small)+" "+Word(small+".new"))...)
+			ops := append(Put(Word(small+".new"), "END123", []byte(data[:100]), 0o600), Help("put "+Word(small)+" "+Word(small+".new")+" 600")...)
 			status, _, _ := w.help(ops)
 			assert.Equal(t, status, 0)
 			info, err := os.Stat(small)

@@ -119,11 +119,7 @@ begin() {
 	case $cf_a$cf_s in
 	3++) return ;;
 	3 | 3+) cf_s=$cf_s+ ;;
-	*)
-		cf_s=
-		# Who may write to the script can hold the kernel's lock of it, one after another, for a minute.
-		freeze
-		;;
+	*) cf_s= ;;
 	esac
 	clock
 }

@@ -66,9 +66,7 @@ script() {
 
 # The worker's parent says how it ended. It may block where it writes; this shell never does.
 worker() {
-	freeze
 	script >self/fd/7 || exit 97
-	thaw
 	cf_i=$((cf_i + 1)) cf_e=8 cf_s=
 	try watch "$@" || exit 97
 	cf_l=$!
@@ -178,7 +176,6 @@ run() {
 	8) cf_e=9; exec 1<>self/fd/8 ;;
 	*) cf_e=8; exec 1<>self/fd/9 ;;
 	esac
-	[ -z "$cf_fz" ] || thaw
 }
 
 worker "$@"
