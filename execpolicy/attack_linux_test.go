@@ -11,19 +11,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
-	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 )
-
-// withEachShell runs f with images whose sh is each of the shells.
-func withEachShell(t *testing.T, f func(t *testing.T, p place)) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
-		for _, shell := range []string{"busybox", "dash", "bash"} {
-			t.Run(shell, func(t *testing.T) {
-				f(t, place{engine: e.Engine, labels: e.Labels, image: e.Derive(t, "ln -sf $(command -v "+shell+") /bin/sh")})
-			})
-		}
-	})
-}
 
 // running returns the container's processes that have a word in their command line.
 func (v victim) running(word string) (pids []int) {
@@ -38,7 +26,7 @@ func (v victim) running(word string) (pids []int) {
 
 // A process whose first thread has ended looks dead in /proc, and its other threads run.
 func TestProcessWithoutItsFirstThreadIsKilled(t *testing.T) {
-	withEachShell(t, func(t *testing.T, p place) {
+	withEachShell(t, func(t *testing.T, p place, _ string) {
 		s := open(t, p.policy(), p.spec())
 		r, _ := s.Run(t.Context(), execpolicy.Command{Timeout: 3 * time.Second, Script: `python3 -c '
 import ctypes, os, signal, threading, time
@@ -62,7 +50,7 @@ sleep 1000`})
 // The shell may be any program by then, and make another child of its own parent, which
 // is no part of what keeps the session.
 func TestSiblingOfTheShellIsKilled(t *testing.T) {
-	withEachShell(t, func(t *testing.T, p place) {
+	withEachShell(t, func(t *testing.T, p place, _ string) {
 		s := open(t, p.policy(), p.spec())
 		v := p.victim(t, s.Name())
 		r, _ := s.Run(t.Context(), execpolicy.Command{Timeout: 3 * time.Second, Script: `python3 -c '

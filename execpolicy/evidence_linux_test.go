@@ -100,6 +100,17 @@ func (v victim) gone() bool {
 	return len(stat) <= 21 || stat[21] != v.start || stat[2] == "Z"
 }
 
+// awaitEnd waits until nothing is left of the container, for a while.
+func (v victim) awaitEnd(t *testing.T) {
+	t.Helper()
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		if v.gone() && len(v.left()) == 0 {
+			return poll.Success()
+		}
+		return poll.Continue("%d processes live on", len(v.left()))
+	}, poll.WithTimeout(latest), poll.WithDelay(50*time.Millisecond))
+}
+
 func (v victim) kill() {
 	for len(v.left()) > 0 {
 		for _, pid := range v.left() {
@@ -192,14 +203,12 @@ func TestStarvedFirstProcessIsKilled(t *testing.T) {
 		s := open(t, starvable(p.policy()), p.spec())
 		v := p.victim(t, s.Name())
 		c := s.start(t.Context(), execpolicy.Command{Script: starve, Timeout: ample})
-		wait(t, func() bool { return len(v.left()) > 200 && statOf(v.pid)[40] == "5" }, "process 1 is not starved")
+		wait(t, func() bool {
+			stat := statOf(v.pid)
+			return len(v.left()) > 200 && len(stat) > 40 && stat[40] == "5"
+		}, "process 1 is not starved")
 		execpolicy.KillFirst(s.Name())
-		poll.WaitOn(t, func(poll.LogT) poll.Result {
-			if v.gone() && len(v.left()) == 0 {
-				return poll.Success()
-			}
-			return poll.Continue("%d processes live on", len(v.left()))
-		}, poll.WithTimeout(latest), poll.WithDelay(50*time.Millisecond))
+		v.awaitEnd(t)
 		<-c.done
 	})
 }
@@ -213,12 +222,7 @@ func TestStarvedFirstProcessOfAKilledProgram(t *testing.T) {
 		v := p.victim(t, names[0])
 		kill()
 		began := time.Now()
-		poll.WaitOn(t, func(poll.LogT) poll.Result {
-			if v.gone() && len(v.left()) == 0 {
-				return poll.Success()
-			}
-			return poll.Continue("%d processes live on", len(v.left()))
-		}, poll.WithTimeout(20*time.Second), poll.WithDelay(50*time.Millisecond))
+		v.awaitEnd(t)
 		t.Logf("gone after %v", time.Since(began).Round(time.Millisecond))
 	})
 }

@@ -80,6 +80,17 @@ func (w raw) inside(script string) string {
 	return string(out)
 }
 
+// withEachShell runs f with images whose sh is each of the shells.
+func withEachShell(t *testing.T, f func(t *testing.T, p place, shell string)) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		for _, shell := range []string{"busybox", "dash", "bash"} {
+			t.Run(shell, func(t *testing.T) {
+				f(t, place{engine: e.Engine, labels: e.Labels, image: e.Derive(t, "ln -sf $(command -v "+shell+") /bin/sh")}, shell)
+			})
+		}
+	})
+}
+
 // readers lists the processes that wait for raw bytes: the children of process 1 that are
 // not stopped.
 const readers = `for p in /proc/[0-9]*; do
@@ -90,35 +101,30 @@ const readers = `for p in /proc/[0-9]*; do
 // While raw bytes go in, process 1 waits for what reads them. Nobody inside may hold that
 // up, nor get hold of its stdin that way.
 func TestReaderOfATransfer(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
-		for _, shell := range []string{"busybox", "dash", "bash"} {
-			t.Run(shell, func(t *testing.T) {
-				p := place{engine: e.Engine, labels: e.Labels, image: e.Derive(t, "ln -sf $(command -v "+shell+") /bin/sh")}
-				for name, op := range map[string]string{
-					"a piece":      string(shellwire.Upload("piece", 1000)),
-					"a small file": strings.SplitAfter(string(shellwire.Put("/tmp/small", "END", make([]byte, 1000), 0o600)), "\n")[0],
-				} {
-					w := p.startRaw(t, p.policy())
-					w.send(op + strings.Repeat("x", 500))
-					poll.WaitOn(t, func(poll.LogT) poll.Result {
-						if w.inside(readers+"echo $pid; done") == "" {
-							return poll.Continue("nothing reads %s", name)
-						}
-						return poll.Success()
-					}, poll.WithTimeout(patience))
-					// Beside dash, a dd that goes by its name stays readable.
-					if shell != "dash" {
-						said := w.inside(readers + `if (exec 7<>$p/fd/0) 2>/dev/null; then echo opened $pid; else echo refused $pid; fi; done`)
-						assert.Assert(t, strings.HasPrefix(said, "refused ") && !strings.Contains(said, "opened"), "%s: %q", name, said)
-					}
-					w.inside(readers + `kill -STOP $pid; done`)
-					select {
-					case <-w.done:
-					case <-time.After(patience):
-						t.Fatalf("%s: process 1 waits for what was stopped", name)
-					}
+	withEachShell(t, func(t *testing.T, p place, shell string) {
+		for name, op := range map[string]string{
+			"a piece":      string(shellwire.Upload("piece", 1000)),
+			"a small file": strings.SplitAfter(string(shellwire.Put("/tmp/small", "END", make([]byte, 1000), 0o600)), "\n")[0],
+		} {
+			w := p.startRaw(t, p.policy())
+			w.send(op + strings.Repeat("x", 500))
+			poll.WaitOn(t, func(poll.LogT) poll.Result {
+				if w.inside(readers+"echo $pid; done") == "" {
+					return poll.Continue("nothing reads %s", name)
 				}
-			})
+				return poll.Success()
+			}, poll.WithTimeout(patience))
+			// Beside dash, a dd that goes by its name stays readable.
+			if shell != "dash" {
+				said := w.inside(readers + `if (exec 7<>$p/fd/0) 2>/dev/null; then echo opened $pid; else echo refused $pid; fi; done`)
+				assert.Assert(t, strings.HasPrefix(said, "refused ") && !strings.Contains(said, "opened"), "%s: %q", name, said)
+			}
+			w.inside(readers + `kill -STOP $pid; done`)
+			select {
+			case <-w.done:
+			case <-time.After(patience):
+				t.Fatalf("%s: process 1 waits for what was stopped", name)
+			}
 		}
 	})
 }
@@ -127,14 +133,11 @@ func TestReaderOfATransfer(t *testing.T) {
 // not try for long: it would miss the end of its stdin meanwhile. Bash tries for a
 // quarter of a minute by itself.
 func TestNoProcessForAnotherShell(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
-		for _, shell := range []string{"busybox", "dash", "bash"} {
-			t.Run(shell, func(t *testing.T) {
-				p := place{engine: e.Engine, labels: e.Labels, image: e.Derive(t, "ln -sf $(command -v "+shell+") /bin/sh")}
-				policy := p.policy()
-				policy.PidsLimit = 32
-				w := p.startRaw(t, policy)
-				w.run("bomb", `python3 -c '
+	withEachShell(t, func(t *testing.T, p place, _ string) {
+		policy := p.policy()
+		policy.PidsLimit = 32
+		w := p.startRaw(t, policy)
+		w.run("bomb", `python3 -c '
 import os, time
 full = False
 while True:
@@ -143,20 +146,18 @@ while True:
     except OSError:
         if not full: print("full", flush=True)
         full = True' &`)
-				w.expect("full")
-				began := time.Now()
-				w.run("kill", "kill -9 $$")
-				w.expect("PREFIX7x1 137")
-				w.send(shellwire.StartWorker)
-				w.in.Close()
-				select {
-				case <-w.done:
-				case <-time.After(patience):
-					t.Fatal("process 1 does not end")
-				}
-				took := time.Since(began)
-				assert.Assert(t, took < 10*time.Second, "the end took %v", took)
-			})
+		w.expect("full")
+		began := time.Now()
+		w.run("kill", "kill -9 $$")
+		w.expect("PREFIX7x1 137")
+		w.send(shellwire.StartWorker)
+		w.in.Close()
+		select {
+		case <-w.done:
+		case <-time.After(patience):
+			t.Fatal("process 1 does not end")
 		}
+		took := time.Since(began)
+		assert.Assert(t, took < 10*time.Second, "the end took %v", took)
 	})
 }

@@ -11,7 +11,7 @@ thaw() {
 	kill -CONT -1
 	cf_fz=
 }
-cf_t=0 cf_v=0 cf_pm=
+cf_t=0 cf_v=0 cf_fz= cf_pm=
 # The newest process: the short way to tell, or the long one.
 cf_u=/proc/sys/kernel/ns_last_pid
 { read -r cf_v <$cf_u || cf_u=; } 2>/dev/null

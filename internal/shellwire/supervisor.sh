@@ -15,7 +15,7 @@ mkfifo "$cf_d/a" "$cf_d/b" && exec 8<>"$cf_d/a" 9<>"$cf_d/b" && exec 8<"$cf_d/a"
 exec 2<&1 1>&-
 
 cf_r='>&3 2>&4 3>&- 4>&- 5>&- 6>&- 8>&- 9>&-'
-cf_i=0 cf_in= cf_hm= cf_hp= cf_fz= cf_once=${BASH_VERSION+0000}
+cf_i=0 cf_in= cf_hm= cf_hp= cf_once=${BASH_VERSION+0000}
 # A newline, which no operation can hold.
 cf_n='
 '
