@@ -1,6 +1,7 @@
 package execpolicy_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/poll"
 
+	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
 
@@ -197,8 +199,8 @@ func (v victim) check(t *testing.T, r *execpolicy.Result, err error) {
 	t.Logf("%v; gone %v later", err, time.Since(began).Round(time.Millisecond))
 }
 
-// Nor is it starved when it is killed without the engine, which may have forgotten it.
-func TestStarvedFirstProcessIsKilled(t *testing.T) {
+// Nor does it wait for an engine that does nothing of what it is asked for.
+func TestStarvedFirstProcessWithoutTheEngine(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		s := open(t, starvable(p.policy()), p.spec())
 		v := p.victim(t, s.Name())
@@ -207,8 +209,15 @@ func TestStarvedFirstProcessIsKilled(t *testing.T) {
 			stat := statOf(v.pid)
 			return len(v.left()) > 200 && len(stat) > 40 && stat[40] == "5"
 		}, "process 1 is not starved")
-		execpolicy.KillFirst(s.Name())
+		start, err := strconv.ParseUint(startOf(v.pid), 10, 64)
+		assert.NilError(t, err)
+		away := &dockercli.Engine{Kind: p.engine.Kind, Path: "/bin/false"}
+		ctx, cancel := context.WithCancel(t.Context())
+		forced := make(chan error, 1)
+		go func() { forced <- execpolicy.Force(ctx, away, s.Name(), v.pid, start) }()
 		v.awaitEnd(t)
+		cancel()
+		assert.ErrorIs(t, <-forced, context.Canceled)
 		<-c.done
 	})
 }

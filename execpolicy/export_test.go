@@ -22,15 +22,12 @@ func Ended(pid int, start uint64) bool { return ended(pid, start) }
 // name, or 0.
 func FindFirst(name string, above int) int { return findFirst(name, above).pid }
 
-// KillFirst kills process 1 of the container with that name.
-func KillFirst(name string) { findFirst(name, 0).kill(name) }
-
 // KillInside kills what runs in a container that is taken to have a process namespace of
 // its own, and returns when it has tried to.
 func KillInside(ctx context.Context, e *dockercli.Engine, name string) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	<-(&container{engine: e, name: name, ownPIDs: true}).killInside(ctx)
+	<-(&container{engine: e, name: name, ownPIDs: true}).killAll(ctx)
 }
 
 // Force removes a container whose client has ended and whose process 1 is taken to be

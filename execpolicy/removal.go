@@ -49,23 +49,20 @@ func (c *container) force(ctx context.Context) error {
 	left := remaining(ctx)
 	ctx, cancel := context.WithTimeout(ctx, left-min(2*clientGrace, left/2))
 	defer cancel()
-	inside := sync.OnceValue(func() <-chan struct{} { return c.killInside(ctx) })
-	defer c.help(ctx, inside).Stop()
+	kill := sync.OnceValue(func() <-chan struct{} { return c.killAll(ctx) })
+	defer c.help(ctx, kill).Stop()
 	var r removal
 	for {
 		o := c.observe(ctx)
 		clear := r.clear
 		next := r.next(o)
 		if next == stepRemove {
-			if err := c.end(ctx, inside); err != nil {
+			if err := c.end(ctx, kill); err != nil {
 				o.err = err
 			} else {
 				o = c.observe(ctx)
 				next = r.next(o)
 			}
-		}
-		if next == stepKill {
-			c.found().kill(c.name)
 		}
 		switch {
 		case next == stepDone:
@@ -163,7 +160,6 @@ type step int
 const (
 	stepLook   step = iota // look once more
 	stepRemove             // it is there, or may be
-	stepKill               // the engine has forgotten what lives
 	stepDone               // it is gone
 	stepGiveUp             // the engine is not there
 )
@@ -194,34 +190,35 @@ func (r *removal) next(o observation) step {
 		return stepGiveUp
 	case o.err != nil:
 		return stepRemove
-	case o.first == lives:
-		return stepKill
 	case !o.began && !r.there && !o.cut.IsZero() && o.asked.Sub(o.cut) < createGrace:
 		return stepLook
+	case o.first == lives:
+		return stepLook // the engine has forgotten it, and help kills it
 	case r.clear, (o.over || o.began || r.there) && o.asked.Sub(r.none) > clientGrace:
 		return stepDone
 	}
 	return stepLook
 }
 
-// help helps a removal that hangs, unless the timer that it returns is stopped before.
-func (c *container) help(ctx context.Context, inside func() <-chan struct{}) *time.Timer {
+// help helps a removal that takes long, unless the timer that it returns is stopped
+// before.
+func (c *container) help(ctx context.Context, kill func() <-chan struct{}) *time.Timer {
 	return time.AfterFunc(helpAfter, func() {
 		if c.client != nil && c.answered.Load() {
 			// The client has nothing to create any more, and one that stands still may
 			// hold a lock that podman needs for the removal.
 			c.client.Stop(ctx, clientGrace/4)
 		}
-		inside()
+		kill()
 	})
 }
 
 // end ends what runs in the container, and removes it, or leaves it if it is to be kept.
-func (c *container) end(ctx context.Context, inside func() <-chan struct{}) error {
+func (c *container) end(ctx context.Context, kill func() <-chan struct{}) error {
 	// Podman gives up its record of what it can't end, and then nothing can be sent in
 	// any more.
 	if c.ownPIDs && c.answered.Load() {
-		if err := c.awaitEnd(ctx, inside()); err != nil {
+		if err := c.awaitEnd(ctx, kill()); err != nil {
 			return err
 		}
 	}
@@ -235,14 +232,17 @@ func (c *container) end(ctx context.Context, inside func() <-chan struct{}) erro
 	return err
 }
 
-// killInside kills all that runs in the container, from inside, again and again, until it
-// has ended or ctx ends. The channel that it returns is closed after the first time.
-func (c *container) killInside(ctx context.Context) (tried <-chan struct{}) {
+// killAll kills all that runs in the container, again and again, until it has ended or ctx
+// ends: process 1 where this program may, without the engine, which can be away or wait
+// for a process that gets no time; and the rest from inside. The channel that it returns
+// is closed after the first time.
+func (c *container) killAll(ctx context.Context) (tried <-chan struct{}) {
 	first := make(chan struct{})
 	go func() {
 		for tries := 0; ; tries++ {
 			living := c.found().evidence() == lives
-			err := c.killAll(ctx)
+			c.found().kill(c.name)
+			err := c.killInside(ctx)
 			switch {
 			case err == nil:
 				c.failedInside.Store(0)
@@ -279,11 +279,11 @@ func (c *container) killInside(ctx context.Context) (tried <-chan struct{}) {
 	return first
 }
 
-// killAll kills once all that runs in the container, if it is proven that this is not all
+// killInside kills once, from inside, all that runs in the container, if it is proven that this is not all
 // that runs on the host: a caller, or podman's configuration, can give a container the
 // host's process namespace. Podman's service keeps a process for five minutes for each
 // command that was run so, so there nothing is.
-func (c *container) killAll(ctx context.Context) error {
+func (c *container) killInside(ctx context.Context) error {
 	if !c.ownPIDs || c.engine.PodmanService {
 		return errNotInside
 	}

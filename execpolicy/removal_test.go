@@ -80,8 +80,8 @@ func TestRemovalSteps(t *testing.T) {
 		},
 		"another error": {{0, 0, observation{over: true, err: errors.New("no")}, stepRemove}},
 		"the engine has forgotten what lives": {
-			{0, 0, observation{over: true, began: true, first: lives}, stepKill},
-			{9 * second, 0, observation{over: true, began: true, first: lives}, stepKill},
+			{0, 0, observation{over: true, began: true, first: lives}, stepLook},
+			{9 * second, 0, observation{over: true, began: true, first: lives}, stepLook},
 			{9 * second, 0, observation{over: true, began: true, first: hasEnded}, stepDone},
 		},
 	} {

@@ -96,9 +96,9 @@ func sweep(ctx context.Context, e *dockercli.Engine, name string) (removed bool,
 	default:
 		return false, nil
 	}
-	inside := sync.OnceValue(func() <-chan struct{} { return c.killInside(ctx) })
-	defer c.help(ctx, inside).Stop()
-	if err := c.end(ctx, inside); err != nil {
+	kill := sync.OnceValue(func() <-chan struct{} { return c.killAll(ctx) })
+	defer c.help(ctx, kill).Stop()
+	if err := c.end(ctx, kill); err != nil {
 		return false, fmt.Errorf("%w: %w", ErrStillThere, err)
 	}
 	return !c.keep, nil
