@@ -121,9 +121,10 @@ type DockerPolicy struct {
 	// answers system calls itself, such as gVisor, ignores it.
 	SeccompProfile string
 	// EngineSeccomp takes the engine's own filter of system calls in place of the
-	// library's. It lets more through: with docker and podman any program can lower the
-	// priority of process 1 and leave a set-uid file in a writable workspace, and with
-	// podman it can make user namespaces.
+	// library's. It lets more through. With docker and podman any program can leave a
+	// set-uid file in a writable workspace, and can lower the priority of process 1, which
+	// then no longer ends with this program: its guard alone removes the container. With
+	// podman a program can make user namespaces.
 	EngineSeccomp bool
 	// Mounts are more directories and files of the engine's host, which is another
 	// machine if the engine is remote. If empty, there are none. If the engine is on this

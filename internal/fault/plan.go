@@ -69,7 +69,12 @@ func newSettings(seed uint64) settings {
 
 func newPlan(seed uint64, programs []*program, endings []*ending) plan {
 	r := rand.New(rand.NewPCG(seed, 0))
-	p := plan{seed: seed, settings: newSettings(seed), ending: pick(r, endings)}
+	p := plan{seed: seed, settings: newSettings(seed), ending: pick(r, endings), guard: newFate(seed)}
+	if p.settings.engineSeccomp && p.guard != "" {
+		// A process 1 without time does not read the end of its stdin, and without the
+		// guard nothing is left that ends it: EngineSeccomp says so.
+		programs = filter(programs, func(p *program) bool { return !p.starves })
+	}
 	for range pick(r, []int{1, 1, 1, 2, 2, 3}) {
 		p.programs = append(p.programs, pick(r, programs))
 	}
@@ -79,7 +84,6 @@ func newPlan(seed uint64, programs []*program, endings []*ending) plan {
 	}
 	p.after = time.Duration(20+r.IntN(380)) * time.Millisecond
 	p.early = r.IntN(2) == 0
-	p.guard = newFate(seed)
 	return p
 }
 
