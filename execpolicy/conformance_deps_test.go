@@ -1,6 +1,7 @@
 package execpolicy_test
 
 import (
+	"bytes"
 	"go/ast"
 	"go/doc"
 	"go/parser"
@@ -21,7 +22,7 @@ const module = "github.com/seed-64a260eb/cofferdam"
 var rooms = map[string][]string{
 	"truncate":             {},
 	"dockercli":            {"truncate", "internal/ordered", "internal/procgroup"},
-	"execpolicy":           {"truncate", "dockercli", "internal/mountinfo", "internal/ordered", "internal/ours", "internal/problems", "internal/procgroup", "internal/shellwire", "internal/tarball"},
+	"execpolicy":           {"truncate", "dockercli", "internal/mountinfo", "internal/ordered", "internal/ours", "internal/problems", "internal/procgroup", "internal/secret", "internal/shellwire", "internal/tarball"},
 	"internal/filelock":    {},
 	"internal/mountinfo":   {},
 	"internal/ordered":     {},
@@ -29,6 +30,7 @@ var rooms = map[string][]string{
 	"internal/problems":    {},
 	"internal/procgroup":   {},
 	"internal/scratch":     {"execpolicy", "internal/ours"},
+	"internal/secret":      {},
 	"internal/shellwire":   {},
 	"internal/tarball":     {},
 	"execpolicy/attest":    {"execpolicy", "dockercli", "internal/mountinfo", "internal/ours", "internal/problems"},
@@ -163,18 +165,23 @@ func TestForbiddenPackages(t *testing.T) {
 const maxAdded = 750_000
 
 func TestSizeAdded(t *testing.T) {
-	size := func(name string) int64 {
+	build := func(name string) []byte {
 		program := filepath.Join(t.TempDir(), name)
 		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", program, "./internal/bench/testdata/"+name)
 		cmd.Dir = ".."
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 		out, err := cmd.CombinedOutput()
 		assert.NilError(t, err, "%s", out)
-		info, err := os.Stat(program)
+		binary, err := os.ReadFile(program)
 		assert.NilError(t, err)
-		return info.Size()
+		return binary
 	}
-	bare, with := size("bare"), size("library")
+	library := build("library")
+	bare, with := len(build("bare")), len(library)
 	t.Logf("%d bytes with the library, %d without: %d more", with, bare, with-bare)
 	assert.Assert(t, with-bare <= maxAdded, "%d bytes more", with-bare)
+	// A binary names the functions and types it has, also when it is stripped.
+	assert.Assert(t, bytes.Contains(library, []byte(module+"/internal/shellwire")))
+	assert.Assert(t, !bytes.Contains(library, []byte(module+"/internal/secret")),
+		"the program uses no secrets, and has what finds them")
 }

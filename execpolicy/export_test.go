@@ -2,7 +2,6 @@ package execpolicy
 
 import (
 	"context"
-	"io"
 	"maps"
 	"time"
 
@@ -86,25 +85,6 @@ var ParseListing = parseListing
 
 // MaxStarts is how many sessions are started at a time.
 const MaxStarts = maxStarts
-
-// Conceal returns a writer through which a stream passes on its way to w where those
-// secrets are known.
-func Conceal(w io.Writer, secrets ...Secret) io.WriteCloser {
-	return &concealer{values: (*values)(nil).with(secrets), w: w}
-}
-
-// Hidden reports of each byte of a text whether something else takes its place.
-func Hidden(text []byte, secrets ...Secret) []bool {
-	c := concealer{values: (*values)(nil).with(secrets)}
-	c.read(text, true)
-	hidden := make([]bool, len(text))
-	for _, f := range c.found {
-		for i := f.start; i < f.end; i++ {
-			hidden[i] = true
-		}
-	}
-	return hidden
-}
 
 // Block makes a result that of a command whose output must not be seen.
 func Block(r *Result, err error) { r.blocked = err }

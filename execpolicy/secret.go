@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"github.com/seed-64a260eb/cofferdam/internal/secret"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
@@ -36,14 +37,18 @@ type SecretSet interface {
 	give(ctx context.Context, c *conn, env map[string]string, deadline, left time.Time) (all map[string]string, end func(left time.Time), err error)
 }
 
-// known is what a session does not show. It holds no type of its own, for the same
-// reason.
+// known is what a session does not show. It names no type of package secret, so that a
+// program that has no secrets has nothing of that package.
 type known struct {
-	values  any                               // *values
-	conceal func(text string) string          // returns the text with something else in place of the values
-	hide    func(w io.Writer) io.WriteCloser  // passes what is written to it on to w so
-	filter  func(w io.Writer) io.WriteCloser  // the session's own, behind it; nil if there is none
-	again   func(secrets SecretSet) SecretSet // makes a session that is given the secrets, if any, not show them either
+	values any // *secret.Values
+	// conceal returns the text with something else in place of the values.
+	conceal func(text string) string
+	// hide returns a writer that does so with a stream on its way to w.
+	hide func(w io.Writer) io.WriteCloser
+	// filter is the session's own, behind hide; nil if there is none.
+	filter func(w io.Writer) io.WriteCloser
+	// again returns secrets, which may be nil, for a session that hides the values too.
+	again func(secrets SecretSet) SecretSet
 }
 
 // conceal returns the text with something else in place of the values of all secrets that
@@ -89,14 +94,8 @@ type Secret struct {
 	File bool
 }
 
-const (
-	// MaxSecret is how many bytes a [Secret] may have.
-	MaxSecret = 64 << 10
-	// minSecret is how many it must have, and minSecretLine how many a line must have to
-	// be found by itself.
-	minSecret     = 4
-	minSecretLine = 8
-)
+// MaxSecret is how many bytes a [Secret] may have.
+const MaxSecret = 64 << 10
 
 // String returns the word "secret" and the name.
 func (s Secret) String() string { return "secret " + s.Name }
@@ -111,7 +110,7 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 func (s Secret) check() error {
 	what := ""
 	switch {
-	case len(strings.TrimSpace(s.Value)) < minSecret:
+	case len(strings.TrimSpace(s.Value)) < secret.MinLen:
 		what = "is shorter than 4 bytes, and could not be told from what else is printed"
 	case len(s.Value) > MaxSecret:
 		what = "is longer than 64 KiB"
@@ -158,19 +157,27 @@ func (secrets Secrets) names() []string {
 	return names
 }
 
+// addTo returns the values and those of the secrets.
+func (secrets Secrets) addTo(v *secret.Values) *secret.Values {
+	more := make([]secret.Value, len(secrets))
+	for i, s := range secrets {
+		more[i] = secret.Value{Text: s.Value, Placeholder: "[" + s.String() + "]"}
+	}
+	return v.With(more...)
+}
+
 func (secrets Secrets) concealer() func(text string) string {
-	return (*values)(nil).with(secrets).conceal
+	return secrets.addTo(nil).Redact
 }
 
 func (Secrets) refuse() error { return errors.New("only a session has Secrets") }
 
 // hideIn makes a session hide the values too.
-func (v *values) hideIn(c *conn) {
-	k := &known{values: v, conceal: v.conceal, filter: c.filter}
+func hideIn(c *conn, v *secret.Values) {
+	k := &known{values: v, conceal: v.Redact, hide: v.Writer, filter: c.filter}
 	if old := c.known.Load(); old != nil {
 		k.filter = old.filter
 	}
-	k.hide = func(w io.Writer) io.WriteCloser { return &concealer{values: v, w: w} }
 	k.again = func(secrets SecretSet) SecretSet { return again{secrets, v} }
 	c.known.Store(k)
 	c.filter = k.hide
@@ -182,7 +189,7 @@ func (v *values) hideIn(c *conn) {
 // again are secrets, if any, of a session that does not show what it did not before.
 type again struct {
 	SecretSet
-	values *values
+	values *secret.Values
 }
 
 func (a again) names() []string {
@@ -193,7 +200,7 @@ func (a again) names() []string {
 }
 
 func (a again) open(ctx context.Context, c *conn) error {
-	a.values.hideIn(c)
+	hideIn(c, a.values)
 	if a.SecretSet == nil {
 		return nil
 	}
@@ -232,11 +239,11 @@ func (secrets Secrets) fetch(ctx context.Context, c *conn, deadline time.Time, e
 			env[s.Name] = c.proc.Scratch + "/k" + token()
 		}
 	}
-	var old *values
+	var old *secret.Values
 	if k := c.known.Load(); k != nil {
-		old = k.values.(*values)
+		old = k.values.(*secret.Values)
 	}
-	old.with(secrets).hideIn(c)
+	hideIn(c, secrets.addTo(old))
 	return secrets, nil
 }
 

@@ -232,6 +232,13 @@ var printers = map[string][]string{
 	"node": {`v`, `JSON.stringify(v)`, `require("util").inspect(v)`, `require("util").inspect([v])`},
 }
 
+// specials are what is quoted in one way or another.
+var specials = []string{
+	"", " ", "\t", "\n", "\r\n", "'", "''", `"`, `\`, `\\`, "$", "`", "~", "=", "!", "é", "ü", "Ã\u0083", "日本",
+	"\U0001f600", "\u0085", "\xff", "\xc3", "\x1b", "\x01", "\x7f", "<&>", "*?[]", "{a,b}", "#;|()", "\\n", `\'`, `'"`,
+	"$'", "it's \"a\" \\ b",
+}
+
 // TestSecretsQuoted has each of the programs print each of the values, in each way.
 func TestSecretsQuoted(t *testing.T) {
 	var values []string

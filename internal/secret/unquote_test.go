@@ -1,4 +1,4 @@
-package execpolicy_test
+package secret_test
 
 import (
 	"encoding/json"
@@ -12,7 +12,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/secret"
 )
 
 // each writes the characters of a value, and its bytes that are not of UTF-8, with f.
@@ -146,13 +146,13 @@ func testQuoted(t *testing.T, value string) {
 			continue
 		}
 		text := "x" + quote(value) + "x"
-		got := concealed([]byte(text), uint64(len(text)), 1+len(text)%7, named(value)...)
+		got := redacted([]byte(text), uint64(len(text)), 1+len(text)%7, named(value)...)
 		rest := strings.ReplaceAll(got, "[secret A]", "")
 		assert.Check(t, got != rest && len(rest) <= len(`xb''"'"x`), "%s of %q: %q became %q", name, value, text, got)
 	}
 }
 
-func TestConcealUnquotes(t *testing.T) {
+func TestUnquotes(t *testing.T) {
 	for _, special := range specials {
 		for _, value := range []string{
 			"q7Rk" + special + "2mWz", special + "q7Rk", "q7Rk" + special, special + "a" + special + "b" + special + "c" + special + "d",
@@ -168,7 +168,7 @@ func TestConcealUnquotes(t *testing.T) {
 }
 
 // What comes near a value and is none is passed on.
-func TestConcealLeavesWhatIsNoValue(t *testing.T) {
+func TestLeavesWhatIsNoValue(t *testing.T) {
 	secrets := named("hunter2", "it's me", "its me", "tab\tbed", "dont stop", "C:\new\\dir", "café-au-lait", "'tis so", "\x1b[31m")
 	for _, text := range []string{
 		`hun\ter2`, `\hunter`, "hun'ter2'", `"hun""ter2"`, `hunter\x3`, "it''s me", `it"s me`, `it\\'s me`, "don't stop",
@@ -176,12 +176,12 @@ func TestConcealLeavesWhatIsNoValue(t *testing.T) {
 		`caf\351-au-lait`, `\ud83d\ud83d`, `''tis`, `'\'tis me`, `\x1b\[31 m`, `\e[31`, "'$'", `'"'"`, `\`, `'\`, `\u12`,
 		`\h\u\n\t\er2`, `\h\u\n\te\r\2`,
 	} {
-		assert.Equal(t, concealed([]byte(text), 1, 3, secrets...), text)
+		assert.Equal(t, redacted([]byte(text), 1, 3, secrets...), text)
 	}
 }
 
-// A tokenOf returns what the beginning of a text stands for, how long it is, 0 if it stands
-// for nothing, and the state after it, where a text is quoted in one way.
+// A tokenOf returns what the beginning of a text stands for, how long it is, 0 if it
+// stands for nothing, and the state after it, where a text is quoted in one way.
 type tokenOf func(text, state string) (what string, n int, next string)
 
 // decode returns how much of a text stands for the longest of the values, if one does.
@@ -207,8 +207,8 @@ func decode(text string, values []string, token tokenOf) int {
 var escapes = regexp.MustCompile(`^\\(?:u[dD][89abAB][[:xdigit:]]{2}\\u[dD][c-fC-F][[:xdigit:]]{2}|u[[:xdigit:]]{4}|` +
 	`U[[:xdigit:]]{8}|x[[:xdigit:]]{2}|[0-7]{1,3}|(?s:[^0-9A-Za-z]|[abtnvfreE]))`)
 
-// unescapedAs returns the token of what is quoted with backslashes, where what follows \x is
-// that of a byte or a rune.
+// unescapedAs returns the token of what is quoted with backslashes, where what follows \x
+// is that of a byte or a rune.
 func unescapedAs(xIs int) tokenOf {
 	return func(text, state string) (string, int, string) { return unescaped(text, state, xIs) }
 }
@@ -285,9 +285,9 @@ func word(text, state string) (string, int, string) {
 	return "", 0, ""
 }
 
-// Whatever is printed, nothing takes the place of what is no value in any quoting, and nothing
-// is left of one that is not quoted; and how the text is cut changes nothing.
-func FuzzConcealUnquotes(f *testing.F) {
+// Whatever is printed, nothing takes the place of what is no value in any quoting, and
+// nothing is left of a value that is not quoted; and how the text is cut changes nothing.
+func FuzzUnquotes(f *testing.F) {
 	for i, special := range specials {
 		for name, quote := range quoters {
 			f.Add([]byte("x"+quote("q7Rk"+special+"2")), "q7Rk"+special+"2", special+"next", uint64(i+len(name)))
@@ -323,20 +323,20 @@ func FuzzConcealUnquotes(f *testing.F) {
 				mark(may, i, decode(string(text[i:]), values, token))
 			}
 		}
-		for i, hidden := range execpolicy.Hidden(text, named(a, b)...) {
+		for i, hidden := range secret.Hidden(text, named(a, b)...) {
 			if hidden && !may[i] && !must[i] || !hidden && must[i] {
 				t.Fatalf("byte %d of %q is hidden: %v, with %q", i, text, hidden, values)
 			}
 		}
-		whole := concealed(text, seed, len(text)+1, named(a, b)...)
+		whole := redacted(text, seed, len(text)+1, named(a, b)...)
 		for _, longest := range []int{1, 3, 17} {
-			assert.Equal(t, concealed(text, seed, longest, named(a, b)...), whole)
+			assert.Equal(t, redacted(text, seed, longest, named(a, b)...), whole)
 		}
 	})
 }
 
 // A value is found in each quoting, whatever it is.
-func FuzzConcealQuoted(f *testing.F) {
+func FuzzQuoted(f *testing.F) {
 	for _, special := range specials {
 		f.Add(special + "value" + special + "x")
 	}

@@ -1,4 +1,4 @@
-package execpolicy
+package secret
 
 import (
 	"strings"
@@ -19,7 +19,9 @@ var quotings = [...]quoting{
 	func(buf, b []byte, s state) ([]byte, int, state) { return unescape(buf, b, false, s) },
 	func(buf, b []byte, s state) ([]byte, int, state) { return unescape(buf, b, true, s) },
 	splice,
-	func(buf, b []byte, s state) ([]byte, int, state) { return splice(buf, b, max(s, inSingle)) },
+	func(buf, b []byte, s state) ([]byte, int, state) {
+		return splice(buf, b, max(s, inSingle))
+	},
 	everyEscape,
 }
 
@@ -39,8 +41,10 @@ const (
 type reader struct {
 	node  int32 // what was read is that beginning of a text
 	state state
-	next  int   // where to read on
-	from  []int // where each byte of the text is in the stream, for as many as node has at least
+	next  int // where to read on
+	// from tells where each byte of the text is in the stream, for at least as many of
+	// the last bytes as node has.
+	from []int
 }
 
 // fork makes the reader go on at a position before which as many bytes were no quoting.
@@ -59,51 +63,11 @@ func (r *reader) start(depth int32) int {
 	return r.from[len(r.from)-int(depth)]
 }
 
-// advance makes the reader read what begins at c.at, if it has not. It reports false if
-// that takes more than b.
-func (c *concealer) advance(r *reader, q quoting, b []byte, last bool) bool {
-	v := c.values
-	for r.next == c.at {
-		var buf [utf8.UTFMax]byte
-		text, n, next := q(buf[:0], b, r.state)
-		if n == 0 && !last {
-			return false
-		}
-		if n <= 0 {
-			r.node = 0
-		}
-		for _, ch := range text {
-			if depth := int(v.nodes[r.node].depth); len(r.from) == cap(r.from) && depth <= len(r.from)/2 {
-				r.from = r.from[:copy(r.from, r.from[len(r.from)-depth:])]
-			}
-			r.from = append(r.from, c.at)
-			r.node = v.step(r.node, ch)
-			if f := v.nodes[r.node].found; f != 0 {
-				c.add(r.start(v.nodes[f].depth), c.at+n, f)
-			}
-			r.node = v.open(r.node)
-		}
-		switch {
-		case r.state != atStart && int(v.nodes[r.node].depth) <= len(text):
-			// Nothing is left of what came before. A text may begin here, but as those
-			// do.
-			r.node, r.state = 0, atStart
-		case r.node == 0:
-			// Or within what was read.
-			r.next++
-		default:
-			r.next += n
-			r.state = next
-		}
-	}
-	return true
-}
-
 // controls are the characters from '\a' on, as they are written after a backslash.
 const controls = "abtnvfr"
 
 // wake notes that a text begins with a byte.
-func (v *values) wake(c byte) {
+func (v *Values) wake(c byte) {
 	v.wakes[c], v.wakes['\\'] = true, true
 	if c == '\'' || c < ' ' || c > '~' {
 		v.wakes['\''] = true
@@ -117,6 +81,11 @@ func (v *values) wake(c byte) {
 	for i := range len(escapes) {
 		v.escapes[escapes[i]] = true
 	}
+}
+
+// wakesEscaped reports whether a text may begin with the backslash that b begins with.
+func (v *Values) wakesEscaped(b []byte) bool {
+	return len(b) == 1 || v.escapes[b[1]] || v.first['\\'] != 0
 }
 
 func isAlphanumeric(c byte) bool {
@@ -181,9 +150,9 @@ func splice(buf, b []byte, s state) ([]byte, int, state) {
 	return nil, -1, s
 }
 
-// unescape reads what a shell writes between $' and ' or with a backslash before it, and Go,
-// JSON, Python and JavaScript between their quotation marks. The number after \x is that of a
-// character if runes is set, as in Python's str, or else of a byte.
+// unescape reads what a shell writes between $' and ' or with a backslash before it, and
+// Go, JSON, Python and JavaScript between their quotation marks. The number after \x is
+// that of a character if runes is set, as in Python's str, or else of a byte.
 func unescape(buf, b []byte, runes bool, s state) (text []byte, n int, next state) {
 	if b[0] != '\\' {
 		return append(buf, b[0]), 1, s
@@ -222,7 +191,8 @@ func unescape(buf, b []byte, runes bool, s state) (text []byte, n int, next stat
 		if more <= 0 {
 			return nil, more, s
 		}
-		if code = utf16.DecodeRune(code, low); code == utf8.RuneError || string(b[n:n+2]) != `\u` {
+		code = utf16.DecodeRune(code, low)
+		if code == utf8.RuneError || string(b[n:n+2]) != `\u` {
 			return nil, -1, s
 		}
 		n = more
@@ -230,7 +200,7 @@ func unescape(buf, b []byte, runes bool, s state) (text []byte, n int, next stat
 	return utf8.AppendRune(buf, code), n, s
 }
 
-// number reads digits, three octal ones or fewer, after as many bytes. It returns where they
+// number reads digits, three octal ones or fewer, after skip bytes. It returns where they
 // end, or what a quoting returns.
 func number(b []byte, skip, digits int, base rune) (code rune, end int) {
 	for end = skip; end < skip+digits; end++ {
