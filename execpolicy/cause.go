@@ -16,6 +16,10 @@ const learnTime = time.Second
 // same memory.
 const shortageTime = 250 * time.Millisecond
 
+// lookAgain is the longest pause between two looks at what tells nobody that it has
+// changed.
+const lookAgain = 200 * time.Millisecond
+
 // A cause is why a process has ended.
 type cause struct {
 	asked atomic.Bool           // the library has set out to end it

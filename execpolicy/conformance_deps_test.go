@@ -20,9 +20,11 @@ const module = "github.com/seed-64a260eb/cofferdam"
 
 // rooms are the module's packages and what of the module each may import.
 var rooms = map[string][]string{
-	"truncate":             {},
-	"dockercli":            {"truncate", "internal/ordered", "internal/procgroup"},
-	"execpolicy":           {"truncate", "dockercli", "internal/mountinfo", "internal/ordered", "internal/ours", "internal/problems", "internal/procgroup", "internal/secret", "internal/shellwire", "internal/tarball"},
+	"truncate":  {},
+	"dockercli": {"truncate", "internal/ordered", "internal/procgroup"},
+	"execpolicy": {"truncate", "dockercli", "internal/container", "internal/mountinfo", "internal/ordered", "internal/ours",
+		"internal/problems", "internal/procgroup", "internal/secret", "internal/shellwire", "internal/tarball"},
+	"internal/container":   {"dockercli", "internal/ordered", "internal/procgroup", "internal/shellwire"},
 	"internal/filelock":    {},
 	"internal/mountinfo":   {},
 	"internal/ordered":     {},

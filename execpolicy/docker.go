@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
@@ -285,7 +286,7 @@ func (p *DockerPolicy) image() string {
 // validate reports all that can be said without an engine. Under Compat the words are
 // LangChain's where it has any.
 func (p *DockerPolicy) validate(spec Spec) []error {
-	found := problems.List(ownLabels(spec.Labels))
+	found := problems.List(container.CheckLabels(spec.Labels))
 	if spec.Secrets != nil {
 		found = append(found, spec.Secrets.refuse())
 	}

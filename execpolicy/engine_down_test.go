@@ -3,12 +3,9 @@
 package execpolicy_test
 
 import (
-	"context"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -106,7 +103,7 @@ func TestSlowEngine(t *testing.T) {
 func TestOneWatcher(t *testing.T) {
 	watchers := func() int {
 		stacks := make([]byte, 1<<20)
-		return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "execpolicy.removeWatched(")
+		return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "container.removeWatched(")
 	}
 	fakes(t, func(t *testing.T, e *fakeengine.Engine) {
 		e.Set(fakeengine.Faults{Hang: []string{fakeengine.Every}})
@@ -154,24 +151,6 @@ func TestEngineThatForgets(t *testing.T) {
 			assert.Assert(t, startOf(pid) != start, name)
 			e.Set(fakeengine.Faults{})
 		}
-	})
-}
-
-// A process that is not process 1 of that container is never signalled, and as long as it
-// lives nothing is said to be gone.
-func TestForgottenAndNotToBeKilled(t *testing.T) {
-	fakes(t, func(t *testing.T, e *fakeengine.Engine) {
-		stranger := exec.Command("sleep", "4846")
-		assert.NilError(t, stranger.Start())
-		defer stranger.Wait()
-		defer stranger.Process.Kill()
-		start, err := strconv.ParseUint(startOf(stranger.Process.Pid), 10, 64)
-		assert.NilError(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-		defer cancel()
-		err = execpolicy.Force(ctx, e.Engine, "no-such-container", stranger.Process.Pid, start)
-		assert.ErrorContains(t, err, "live on")
-		assert.Assert(t, !execpolicy.Ended(stranger.Process.Pid, start))
 	})
 }
 

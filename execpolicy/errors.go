@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
@@ -54,5 +55,5 @@ var (
 	ErrNoMount = errors.New("the workspace can't be mounted")
 	// ErrStillThere is returned if it could not be made sure that nothing is left of a
 	// session.
-	ErrStillThere = errors.New("not known to be gone")
+	ErrStillThere = container.ErrStillThere
 )

@@ -16,6 +16,8 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/container"
+	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 )
 
 // starve is a program that leaves process 1 next to no time of its processor, and that no
@@ -133,30 +135,18 @@ func TestFirstProcessIsFound(t *testing.T) {
 		assert.NilError(t, err)
 		// A number above all others is what a client has after the numbers began anew.
 		for _, above := range []int{0, pid - 1, pid, 1 << 30} {
-			assert.Equal(t, execpolicy.FindFirst(s.Name(), above), pid, "above %d", above)
+			assert.Equal(t, container.FindFirst(s.Name(), above).PID, pid, "above %d", above)
 		}
 		for _, name := range []string{s.Name()[1:], s.Name() + "x"} {
-			assert.Equal(t, execpolicy.FindFirst(name, 0), 0, name)
+			assert.Equal(t, container.FindFirst(name, 0).PID, 0, name)
 		}
 		line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 		assert.NilError(t, err)
 		assert.Assert(t, !mark.Match(line), "%q", line)
 		// What runs inside can have such a command line, and is not it.
 		assert.Equal(t, s.ok("sh -c 'sleep 4845 & wait' x "+s.Name()+" & echo on"), "on")
-		assert.Equal(t, execpolicy.FindFirst(s.Name(), pid), pid)
+		assert.Equal(t, container.FindFirst(s.Name(), pid).PID, pid)
 	})
-}
-
-// The look at the processes is a part of every start.
-func BenchmarkFindFirst(b *testing.B) {
-	for name, above := range map[string]int{"new": os.Getpid(), "all": 1 << 30} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				execpolicy.FindFirst("no such name", above)
-			}
-		})
-	}
 }
 
 // What starves process 1 does not outlive the word that it is gone, whatever the engine
@@ -204,7 +194,7 @@ func TestStarvedFirstProcessWithoutTheEngine(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		s := open(t, starvable(p.policy()), p.spec())
 		v := p.victim(t, s.Name())
-		c := s.start(t.Context(), execpolicy.Command{Script: starve, Timeout: ample})
+		command := s.start(t.Context(), execpolicy.Command{Script: starve, Timeout: ample})
 		wait(t, func() bool {
 			stat := statOf(v.pid)
 			return len(v.left()) > 200 && len(stat) > 40 && stat[40] == "5"
@@ -214,11 +204,16 @@ func TestStarvedFirstProcessWithoutTheEngine(t *testing.T) {
 		away := &dockercli.Engine{Kind: p.engine.Kind, Path: "/bin/false"}
 		ctx, cancel := context.WithCancel(t.Context())
 		forced := make(chan error, 1)
-		go func() { forced <- execpolicy.Force(ctx, away, s.Name(), v.pid, start) }()
+		client, err := procgroup.Start(procgroup.Cmd{Path: "/bin/true", Args: []string{"true"}})
+		assert.NilError(t, err)
+		<-client.Done()
+		c := &container.Container{Engine: away, Name: s.Name(), OwnPIDs: true}
+		c.Adopt(client, true, container.FirstProcess{PID: v.pid, Start: start})
+		go func() { forced <- c.Force(ctx) }()
 		v.awaitEnd(t)
 		cancel()
 		assert.ErrorIs(t, <-forced, context.Canceled)
-		<-c.done
+		<-command.done
 	})
 }
 

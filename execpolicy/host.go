@@ -113,9 +113,9 @@ func (p HostPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	if err == nil {
 		err = os.Mkdir(scratch, 0o700)
 	}
-	var pipes *pipes
+	var pipes *procgroup.Pipes
 	if err == nil {
-		pipes, err = newPipes()
+		pipes, err = procgroup.NewPipes()
 	}
 	if err != nil {
 		os.RemoveAll(own)
@@ -126,23 +126,23 @@ func (p HostPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 		Args:   argv,
 		Env:    hostEnv(spec.Env),
 		Dir:    dir,
-		Stdin:  pipes.inside[0],
-		Stdout: pipes.inside[1],
-		Stderr: pipes.inside[2],
+		Stdin:  pipes.Inside[0],
+		Stdout: pipes.Inside[1],
+		Stderr: pipes.Inside[2],
 		// What the command left in its group ends with it.
 		KillRest: true,
 	})
-	pipes.closeInside()
+	pipes.CloseInside()
 	if err != nil {
-		pipes.closeOutside()
+		pipes.CloseOutside()
 		os.RemoveAll(own)
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	return &Process{
 		Name:   "process " + strconv.Itoa(proc.Pid()),
-		Stdin:  pipes.outside[0],
-		Stdout: pipes.outside[1],
-		Stderr: pipes.outside[2],
+		Stdin:  pipes.Outside[0],
+		Stdout: pipes.Outside[1],
+		Stderr: pipes.Outside[2],
 		Done:   proc.Done(),
 		Kill: func(ctx context.Context) error {
 			err := proc.Stop(ctx, 0)

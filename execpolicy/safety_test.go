@@ -5,7 +5,6 @@ package execpolicy_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -22,7 +21,6 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
-	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
@@ -258,45 +256,6 @@ func TestPodmansConfigurationGivesNoHostsProcesses(t *testing.T) {
 		argv, err := compat.Argv(&e, execpolicy.Spec{}, "name")
 		assert.NilError(t, err)
 		assert.Assert(t, slices.Contains(argv, "--pid=private"))
-	})
-}
-
-// What runs in a container is killed from inside only where the kernel or the engine says
-// that nothing of the host's is there.
-func TestOnlyWhatIsInsideIsKilledFromInside(t *testing.T) {
-	if os.Getuid() != 0 {
-		leftout.Skip(t, "only root can start a process of another user")
-	}
-	onEngines(t, func(t *testing.T, p place) {
-		const uid = 61234
-		decoy := exec.Command("sleep", "4847")
-		decoy.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
-		assert.NilError(t, decoy.Start())
-		defer decoy.Wait()
-		defer decoy.Process.Kill()
-		for _, pids := range []string{"host", "own"} {
-			args := []string{"run", "-d", fmt.Sprint("--user=", uid), "--stop-signal=KILL"}
-			if pids == "host" {
-				args = append(args, "--pid=host")
-			}
-			for name, value := range p.labels {
-				args = append(args, "--label="+name+"="+value)
-			}
-			id := strings.TrimSpace(p.cli(t, append(args, p.image, "sh", "-c", "sleep 4848 & wait")...))
-			defer p.cli(t, "rm", "-f", id)
-			execpolicy.KillInside(t.Context(), p.engine, id)
-			running := func() bool {
-				return strings.TrimSpace(p.cli(t, "inspect", "--format={{.State.Running}}", id)) == "true"
-			}
-			if pids == "host" {
-				assert.Assert(t, running())
-				assert.NilError(t, decoy.Process.Signal(syscall.Signal(0)))
-				assert.Assert(t, statOf(decoy.Process.Pid)[2] != "Z")
-			} else {
-				// Process 1 gets no signal from inside; it ends with what it waits for.
-				wait(t, func() bool { return !running() }, "nothing was killed")
-			}
-		}
 	})
 }
 

@@ -567,7 +567,8 @@ func TestSweepIsNotInEveryProgram(t *testing.T) {
 	data, err := os.ReadFile(program)
 	assert.NilError(t, err)
 	for name, want := range map[string]bool{
-		"execpolicy.Start": true, "execpolicy.Sweep": false, "execpolicy.ownerGone": false, "dockercli.(*Engine).PS": false,
+		"execpolicy.Start": true, "execpolicy.Sweep": false, "dockercli.(*Engine).PS": false,
+		"container.Labels": true, "container.Sweep": false, "container.ownerGone": false,
 	} {
 		assert.Check(t, strings.Contains(string(data), name) == want, name)
 	}

@@ -1,10 +1,8 @@
-package execpolicy
+package container
 
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -26,12 +24,12 @@ const (
 // any.
 var watched = struct {
 	sync.Mutex
-	all     map[*container]struct{}
+	all     map[*Container]struct{}
 	running bool          // the goroutine
 	changed chan struct{} // one was added, or the last taken away
-}{all: map[*container]struct{}{}, changed: make(chan struct{}, 1)}
+}{all: map[*Container]struct{}{}, changed: make(chan struct{}, 1)}
 
-func watch(c *container) {
+func watch(c *Container) {
 	watched.Lock()
 	defer watched.Unlock()
 	if len(watched.all) == maxWatched {
@@ -45,7 +43,7 @@ func watch(c *container) {
 	wakeWatch()
 }
 
-func unwatch(c *container) {
+func unwatch(c *Container) {
 	watched.Lock()
 	defer watched.Unlock()
 	if delete(watched.all, c); len(watched.all) == 0 && watched.running {
@@ -68,8 +66,11 @@ func removeWatched() {
 			pause = lookAgain
 			time.Sleep(pause)
 		}
+		var all []*Container
 		watched.Lock()
-		all := slices.Collect(maps.Keys(watched.all))
+		for c := range watched.all {
+			all = append(all, c)
+		}
 		watched.running = len(all) > 0
 		watched.Unlock()
 		if len(all) == 0 {
@@ -82,7 +83,7 @@ func removeWatched() {
 				continue
 			}
 			ctx, cancel := context.WithTimeout(context.Background(), watchTimeout)
-			err := c.force(ctx)
+			err := c.Force(ctx)
 			cancel()
 			if err == nil {
 				c.unguard()

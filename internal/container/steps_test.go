@@ -1,4 +1,4 @@
-package execpolicy
+package container
 
 import (
 	"context"
@@ -91,6 +91,7 @@ func TestRemovalSteps(t *testing.T) {
 				o := l.observation
 				o.asked = begin.Add(l.at)
 				o.told = o.asked.Add(l.takes)
+				o.down, o.unasked = refusal(o.err)
 				assert.Equal(t, r.next(o), l.want, "look %d", i)
 			}
 		})

@@ -1,7 +1,9 @@
 trap '' HUP INT QUIT TERM
-# What removes containers, what kills process 1 of one, and what begins to run a command in one. The names are put behind it.
+# What removes containers, what kills process 1 of one, and what begins to run a command in
+# one. The names are put behind it.
 removal=$1 kill=$2 exec=$3
-# Each is NAME, or NAME:PID:START once it may be killed from inside; PID and START are those of its process 1, or 0.
+# Each is NAME, or NAME:PID:START once it may be killed from inside; PID and START are those
+# of its process 1, or 0.
 names=' '
 while IFS= read -r line; do
 	case $line in
@@ -22,8 +24,9 @@ lives() {
 }
 inside() { eval "$limit $exec $1 sh -c 'kill -9 -1'"; }
 
-# A container may still come into being after a removal that found none, and one command that hangs must not hold up the next. What lives
-# is not removed: the engine could forget what it can't end. It is tried for a minute.
+# A container may still come into being after a removal that found none, and one command
+# that hangs must not hold up the next. What lives is not removed: the engine could forget
+# what it can't end. It is tried for a minute.
 round=0
 for pause in 0.5 0.5 1 2 4 4 4 4 8 8 8 16; do
 	sleep $pause
@@ -37,8 +40,9 @@ for pause in 0.5 0.5 1 2 4 4 4 4 8 8 8 16; do
 		esac
 	done
 	for name in $living; do
-		# Podman takes no command for a container any more whose process 1 takes long to obey a kill. Where none can be run, as in a
-		# container that is paused, there is nothing to lose.
+		# Podman takes no command for a container any more whose process 1 takes long to
+		# obey a kill. Where none can be run, as in a container that is paused, there is
+		# nothing to lose.
 		if inside "$name"; then sleep 0.5 && eval "$limit $kill $name"; else eval "$limit $removal $name"; fi &
 	done
 	for name in $unseen; do inside "$name"; done &

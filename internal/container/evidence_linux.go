@@ -1,4 +1,4 @@
-package execpolicy
+package container
 
 import (
 	"bytes"
@@ -6,22 +6,21 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"unsafe"
 )
 
-// findFirst returns process 1 of the container whose supervisor has that name for the
+// FindFirst returns process 1 of the container whose supervisor has that name for the
 // last word of its command line. It looks at the processes with a number above that of
 // the client, which started it, before it looks at the others.
 //
 // It must be called before anything that nobody trusts runs inside: whoever may make
 // namespaces can make another process 1 with such a command line.
-func findFirst(name string, client int) firstProcess {
+func FindFirst(name string, client int) FirstProcess {
 	if !ownProc() {
-		return firstProcess{}
+		return FirstProcess{}
 	}
 	proc, err := os.Open("/proc")
 	if err != nil {
-		return firstProcess{}
+		return FirstProcess{}
 	}
 	defer proc.Close()
 	entries, _ := proc.Readdirnames(-1)
@@ -44,50 +43,23 @@ func findFirst(name string, client int) firstProcess {
 			return p
 		}
 	}
-	return firstProcess{}
+	return FirstProcess{}
 }
 
 // readFirst returns the process of that number if it is process 1 of a namespace below
 // this one, with that last word.
-func readFirst(pid int, name string, buf []byte) (firstProcess, bool) {
+func readFirst(pid int, name string, buf []byte) (FirstProcess, bool) {
 	dir := "/proc/" + strconv.Itoa(pid)
 	if !bytes.HasSuffix(readInto(buf, dir+"/cmdline"), []byte("\x00"+name+"\x00")) {
-		return firstProcess{}, false
+		return FirstProcess{}, false
 	}
 	// The last of the numbers is that in the process's own namespace.
 	numbers := nsPIDs(string(readInto(buf, dir+"/status")))
 	if len(numbers) < 2 || numbers[len(numbers)-1] != "1" {
-		return firstProcess{}, false
+		return FirstProcess{}, false
 	}
 	start, err := strconv.ParseUint(statField(string(readInto(buf, dir+"/stat")), 22), 10, 64)
-	return firstProcess{pid, start}, err == nil
-}
-
-// The numbers of two system calls on all processors but MIPS.
-const (
-	pidfdSendSignal = 424
-	pidfdOpen       = 434
-)
-
-// kill kills process 1 of the container with that name, and with it all that is in its
-// process namespace, if this program may. It looks at the process once it holds a
-// descriptor of it: a number that is used again is that of another. Where code inside has
-// made it run only when nothing else does, it would not come to its end: so its scheduling
-// is made the usual one.
-//
-// On MIPS there are no system calls of these numbers.
-func (p firstProcess) kill(name string) {
-	fd, _, errno := syscall.Syscall(pidfdOpen, uintptr(p.pid), 0, 0)
-	if errno != 0 {
-		return
-	}
-	if same, ok := readFirst(p.pid, name, make([]byte, 4<<10)); ok && same == p {
-		var priority int32
-		syscall.Syscall(syscall.SYS_SCHED_SETSCHEDULER, uintptr(p.pid), 0, uintptr(unsafe.Pointer(&priority)))
-		syscall.Setpriority(syscall.PRIO_PROCESS, p.pid, 0)
-		syscall.Syscall6(pidfdSendSignal, fd, uintptr(syscall.SIGKILL), 0, 0, 0, 0)
-	}
-	syscall.Close(int(fd))
+	return FirstProcess{pid, start}, err == nil
 }
 
 // readInto reads as much of a file of /proc as buf holds. An os.File would take three
@@ -111,4 +83,38 @@ func nsPIDs(status string) []string {
 	_, rest, _ := strings.Cut(status, "\nNSpid:")
 	line, _, _ := strings.Cut(rest, "\n")
 	return strings.Fields(line)
+}
+
+// ended reports whether it is proven that the process which had that number, and started
+// at that tick, has ended. If in doubt it has not.
+func ended(pid int, start uint64) bool {
+	// Signal 0 is only asked after. It finds also those that /proc hides from other
+	// users.
+	if err := syscall.Kill(pid, 0); err != nil && err != syscall.EPERM {
+		return err == syscall.ESRCH
+	}
+	if !ownProc() {
+		return false
+	}
+	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	stat := string(data)
+	now, err := strconv.ParseUint(statField(stat, 22), 10, 64)
+	if err != nil {
+		return false
+	}
+	// A zombie has no memory and no descriptors any more, and may stay for as long as its
+	// parent does not care. But it may be only the first of a program's threads that has
+	// ended.
+	zombie := statField(stat, 3) == "Z" && statField(stat, 20) == "1"
+	return now != start || zombie
+}
+
+// ownProc reports whether the numbers in /proc are those of this program's process
+// namespace. A namespace that was made without a mount of its own has its parent's.
+func ownProc() bool {
+	status, _ := os.ReadFile("/proc/self/status")
+	return len(nsPIDs(string(status))) == 1
 }

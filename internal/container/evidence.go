@@ -1,4 +1,4 @@
-package execpolicy
+package container
 
 // Evidence is what the kernel of this machine says of a container's process 1, whatever
 // the engine says. With process 1 ends all that is in its process namespace: the kernel
@@ -13,18 +13,20 @@ const (
 	hasEnded
 )
 
-// A firstProcess is process 1 of a container, by the number that it has on this machine.
+// A FirstProcess is process 1 of a container, by the number that it has on this machine.
 // The zero value is one that was not found.
-type firstProcess struct {
-	pid   int
-	start uint64 // in the kernel's ticks since the boot: a number that is used again has another
+type FirstProcess struct {
+	PID int
+	// Start is in the kernel's ticks since the boot: a number that is used again has
+	// another.
+	Start uint64
 }
 
-func (p firstProcess) evidence() evidence {
+func (p FirstProcess) evidence() evidence {
 	switch {
-	case p.pid == 0:
+	case p.PID == 0:
 		return unknown
-	case ended(p.pid, p.start):
+	case ended(p.PID, p.Start):
 		return hasEnded
 	}
 	return lives

@@ -1,4 +1,4 @@
-package execpolicy
+package container
 
 import (
 	"context"
@@ -77,10 +77,10 @@ func (g *guard) add(name string) {
 
 // know makes the guard watch over a name in another way: what runs in the container may
 // be killed from inside, and its process 1 is that one.
-func (g *guard) know(name string, first firstProcess) {
+func (g *guard) know(name string, first FirstProcess) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	entry := name + ":" + strconv.Itoa(first.pid) + ":" + strconv.FormatUint(first.start, 10)
+	entry := name + ":" + strconv.Itoa(first.PID) + ":" + strconv.FormatUint(first.Start, 10)
 	g.watched[name] = entry
 	g.tell("+" + entry + "\n-" + name)
 }

@@ -1,6 +1,7 @@
-package execpolicy_test
+package container
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -8,12 +9,18 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 
-	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 )
+
+// newGuard returns a guard that is started with its first name; removal is words of a
+// shell.
+func newGuard(removal string) *guard {
+	return &guard{removal: removal, watched: map[string]string{}}
+}
 
 // A guard that somebody has stopped or killed holds up nobody. Another takes its place,
 // and it does nothing any more.
@@ -23,22 +30,23 @@ func TestGuardIsReplaced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			enginetest.Check(t)
 			removed := filepath.Join(t.TempDir(), "removed")
-			g := execpolicy.NewGuard(`sh -c 'for name; do echo "$name"; done >>"$0"' '` + removed + "'")
-			g.Add("first")
-			first := g.Pid()
+			g := newGuard(`sh -c 'for name; do echo "$name"; done >>"$0"' '` + removed + "'")
+			g.add("first")
+			first := g.proc.Pid()
 			assert.NilError(t, syscall.Kill(first, signal))
-			within(t, prompt, "to watch over one after the other", func() {
-				for i := range many {
-					name := fmt.Sprintf("cofferdam-%026d", i)
-					g.Add(name)
-					g.Remove(name)
-				}
-			})
-			assert.Assert(t, g.Pid() != first)
+			began := time.Now()
+			for i := range many {
+				name := fmt.Sprintf("cofferdam-%026d", i)
+				g.add(name)
+				g.remove(name)
+			}
+			assert.Assert(t, time.Since(began) < prompt)
+			assert.Assert(t, g.proc.Pid() != first)
 			assert.Equal(t, syscall.Kill(first, 0), syscall.ESRCH)
-			g.Add("last")
-			g.Abandon()
-			defer g.End()
+			g.add("last")
+			// As at the end of this program.
+			g.pipe.Close()
+			defer g.proc.Stop(context.Background(), 0) // before it has tried for long
 			wait(t, func() bool {
 				lines, _ := os.ReadFile(removed)
 				names := slices.Compact(slices.Sorted(slices.Values(strings.Fields(string(lines)))))
@@ -51,13 +59,13 @@ func TestGuardIsReplaced(t *testing.T) {
 // The guard ends with the last name.
 func TestGuardEnds(t *testing.T) {
 	enginetest.Check(t)
-	g := execpolicy.NewGuard("false")
-	g.Add("a")
-	g.Add("b")
-	pid := g.Pid()
-	g.Remove("a")
-	assert.Equal(t, g.Pid(), pid)
-	g.Remove("b")
+	g := newGuard("false")
+	g.add("a")
+	g.add("b")
+	pid := g.proc.Pid()
+	g.remove("a")
+	assert.Equal(t, g.proc.Pid(), pid)
+	g.remove("b")
 	assert.Equal(t, syscall.Kill(pid, 0), syscall.ESRCH)
 }
 
@@ -65,9 +73,9 @@ func TestGuardEnds(t *testing.T) {
 func TestNoGuard(t *testing.T) {
 	enginetest.Check(t)
 	t.Setenv("PATH", t.TempDir())
-	g := execpolicy.NewGuard("false")
-	g.Add("a")
-	g.Add("b")
-	g.Remove("a")
-	g.Remove("b")
+	g := newGuard("false")
+	g.add("a")
+	g.add("b")
+	g.remove("a")
+	g.remove("b")
 }

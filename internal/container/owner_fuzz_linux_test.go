@@ -1,7 +1,7 @@
-package execpolicy_test
+package container
 
 import (
-	"fmt"
+	"maps"
 	"math/big"
 	"os"
 	"regexp"
@@ -13,7 +13,6 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
-	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
 
 // decimal returns a number of digits alone that has at most so many bits, or nil.
@@ -32,7 +31,7 @@ func decimal(text string, bits int) *big.Int {
 // they prove counts.
 func FuzzAbandoned(f *testing.F) {
 	const now = 1234567890
-	own := execpolicy.Owner()
+	own := owner()
 	pid, start := own["cofferdam.pid"], own["cofferdam.pid-start"]
 	f.Add(uint8(0), "name", "", "", "", "", "", "", "never")
 	f.Add(uint8(0), "name", "", "", "", "", "", "", strconv.Itoa(now-1))
@@ -52,7 +51,7 @@ func FuzzAbandoned(f *testing.F) {
 	f.Add(uint8(1<<5), "name", "", "", "", "", "", start+"0", "never")
 	f.Add(uint8(1<<5), "name", "", "", "", "", "", " 1", "never")
 	f.Fuzz(func(t *testing.T, change uint8, name, host, boot, pidns, number, timens, began, expires string) {
-		l := execpolicy.Owner()
+		l := maps.Clone(owner())
 		keys := []string{"cofferdam.host", "cofferdam.boot", "cofferdam.pidns", "cofferdam.pid", "cofferdam.timens", "cofferdam.pid-start"}
 		for bit, value := range []string{host, boot, pidns, number, timens, began} {
 			if change&(1<<bit) != 0 {
@@ -60,7 +59,7 @@ func FuzzAbandoned(f *testing.F) {
 			}
 		}
 		l["cofferdam.name"], l["cofferdam.expires"] = name, expires
-		got := execpolicy.Abandoned(&dockercli.Container{Name: "name", Labels: l}, time.Unix(now, 0))
+		got := abandoned(&dockercli.Container{Name: "name", Labels: l}, time.Unix(now, 0))
 		end := decimal(expires, 63)
 		switch {
 		case name != "name":
@@ -70,7 +69,7 @@ func FuzzAbandoned(f *testing.F) {
 			assert.Assert(t, got)
 			return
 		}
-		assert.Equal(t, got, execpolicy.OwnerGone(l))
+		assert.Equal(t, got, ownerGone(l))
 		same := true
 		for _, key := range []string{"cofferdam.host", "cofferdam.boot", "cofferdam.pidns", "cofferdam.timens"} {
 			same = same && l[key] == own[key]
@@ -96,7 +95,7 @@ func FuzzStatField(f *testing.F) {
 	f.Fuzz(func(t *testing.T, pid int, name, state string, start uint64, line string) {
 		for n := 3; n < 60; n++ {
 			// Of what is no such line at all, a field is a word of it.
-			field := execpolicy.StatField(line, n)
+			field := statField(line, n)
 			assert.Assert(t, field == "" || !strings.ContainsAny(field, " \n\t)") && strings.Contains(line, field))
 		}
 		if len(strings.Fields(state)) != 1 || strings.Contains(state, ")") || strings.TrimSpace(state) != state {
@@ -109,10 +108,10 @@ func FuzzStatField(f *testing.F) {
 		fields = append(fields, strconv.FormatUint(start, 10))
 		stat := strings.Join(fields, " ") + "\n"
 		for n := 3; n <= 22; n++ {
-			assert.Equal(t, execpolicy.StatField(stat, n), fields[n-1], "%d of %q", n, stat)
+			assert.Equal(t, statField(stat, n), fields[n-1], "%d of %q", n, stat)
 		}
 		for n := 23; n < 30; n++ {
-			assert.Equal(t, execpolicy.StatField(stat, n), "")
+			assert.Equal(t, statField(stat, n), "")
 		}
 	})
 }
@@ -121,26 +120,6 @@ func FuzzStatField(f *testing.F) {
 func TestStatFieldOfThisProcess(t *testing.T) {
 	stat, err := os.ReadFile("/proc/self/stat")
 	assert.NilError(t, err)
-	assert.Equal(t, execpolicy.StatField(string(stat), 4), strconv.Itoa(os.Getppid()))
-	assert.Equal(t, execpolicy.StatField(string(stat), 22), startOf(os.Getpid()))
-}
-
-// What a supervisor tells can be forged: it is a count, or it is none.
-func FuzzParseCount(f *testing.F) {
-	for _, text := range []string{"", "-", "0", "12", " 7\n", "-2", "+3", "0x1", "1_0", "1 2", "99999999999999999999", "\xb2", "1e3"} {
-		f.Add(text)
-	}
-	number := regexp.MustCompile(`\A[-+]?[0-9]+\z`)
-	f.Fuzz(func(t *testing.T, text string) {
-		got, want := execpolicy.ParseCount(text), -1
-		if word := strings.TrimSpace(text); number.MatchString(word) {
-			if n, ok := new(big.Int).SetString(word, 10); ok && n.Sign() >= 0 && n.IsInt64() {
-				want = int(n.Int64())
-			}
-		}
-		assert.Equal(t, got, want)
-		if got >= 0 {
-			assert.Equal(t, execpolicy.ParseCount(fmt.Sprintf(" %d\n", got)), got)
-		}
-	})
+	assert.Equal(t, statField(string(stat), 4), strconv.Itoa(os.Getppid()))
+	assert.Equal(t, statField(string(stat), 22), startOf(os.Getpid()))
 }

@@ -1,0 +1,148 @@
+package execpolicy
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/container"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
+)
+
+// Check returns what Spawn would refuse. It looks for the engine as
+// [DockerPolicy.FindEngine] does, because what can be refused depends on it; without one
+// it returns what is wrong on any engine or, if that is nothing, the error of the search.
+func (p DockerPolicy) Check(ctx context.Context, spec Spec) error {
+	e, err := p.engine(ctx)
+	if err != nil {
+		return cmp.Or(problems.Join(p.validate(spec)...), err)
+	}
+	_, err = p.argv(e, spec, newName())
+	return err
+}
+
+// Spawn starts spec.Command in a container. The process it returns is the engine's
+// client; the container is behind it.
+func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
+	e, err := p.engine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if p.looksUp(e) {
+		// What is wrong is said before anything is started.
+		if _, err := p.argv(e, spec, newName()); err != nil {
+			return nil, err
+		}
+		if err := p.lookUp(ctx, e, spec); err != nil {
+			return nil, err
+		}
+	}
+	return p.spawn(ctx, e, spec)
+}
+
+// spawn starts spec.Command in a container of that engine.
+func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec) (*Process, error) {
+	name := newName()
+	argv, err := p.argv(e, spec, name)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Audit != nil {
+		if err := spec.Audit.Spawn(ctx, e, name, argv); err != nil {
+			return nil, err
+		}
+	}
+	profile := &handover{begin: func(<-chan struct{}) {}, cancel: func() {}}
+	if text := p.seccompProfile(e); text != "" {
+		if profile, err = hand(text); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrStart, err)
+		}
+		argv[slices.Index(argv, "--security-opt="+seccompOption+profileFile)] = "--security-opt=" + seccompOption + profile.path
+	}
+	c := &container.Container{Engine: e, Name: name, Argv: argv, Keep: p.KeepContainer, OwnPIDs: !p.extra(e, "pid")}
+	if err := c.Start(clientEnv(e, spec), profile.file); err != nil {
+		profile.cancel()
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	profile.begin(c.Done())
+	return &Process{
+		Name:            name,
+		Stdin:           c.Stdin,
+		Stdout:          c.Stdout,
+		Stderr:          c.Stderr,
+		Done:            c.Done(),
+		Kill:            c.Kill,
+		Answered:        c.Hear,
+		Limits:          p.Limits,
+		OwnPIDNamespace: c.OwnPIDs,
+		Worker:          spec.Command,
+		Scratch:         scratchDir,
+		Dir:             p.sessionDir(),
+		DirWritable:     !p.compat && spec.Workspace == "",
+		// The root of a read-only container, which would be the home of a user without
+		// one, can't be written to.
+		Env:       map[string]string{"HOME": "/tmp"},
+		ExitCode:  c.ExitCode,
+		Diagnose:  func(exitCode int, stderr []byte) error { return diagnose(c, exitCode, stderr) },
+		Recover:   func(ctx context.Context, cause error) error { return p.pull(ctx, e, cause) },
+		OOMKilled: c.OOMKilled,
+	}, nil
+}
+
+// sessionDir returns where a session works.
+func (p *DockerPolicy) sessionDir() string {
+	if p.compat {
+		return ""
+	}
+	return workspaceDir
+}
+
+// newName returns a name that no other container has or will have.
+func newName() string { return "cofferdam-" + strings.ToLower(token()) }
+
+// clientEnv returns the environment of an engine's client, with the values that it is to
+// pass on.
+func clientEnv(e *dockercli.Engine, spec Spec) []string {
+	env := e.RunEnv()
+	if len(spec.Supervisor) > 0 {
+		return env
+	}
+	env = slices.Clip(env)
+	for name, value := range spec.Env {
+		env = append(env, name+"="+value)
+	}
+	return env
+}
+
+func diagnose(c *container.Container, exitCode int, stderr []byte) error {
+	err := c.Diagnose(exitCode, stderr)
+	if bytes.Contains(stderr, []byte("open "+profileFile)) {
+		return fmt.Errorf("%w; the client reads the filter of system calls from descriptor 3, which a program in its place has to pass on, "+
+			"unless EngineSeccomp is set", err)
+	}
+	if docker := c.Engine.PassedOver; docker != nil {
+		// Docker may have the image, or what else is amiss here. That docker is down is
+		// no cause of this error.
+		return fmt.Errorf("%w; %s was used because docker could not be: %v", err, c.Engine.Kind, docker)
+	}
+	return err
+}
+
+// pull mends a start that failed because the image is missing.
+func (p *DockerPolicy) pull(ctx context.Context, e *dockercli.Engine, cause error) error {
+	if !errors.Is(cause, dockercli.ErrImageMissing) || p.PullTimeout < 0 {
+		return cause
+	}
+	timeout := p.PullTimeout
+	if timeout == 0 {
+		timeout = defaultPullTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return e.Pull(ctx, dockercli.PullOptions{Image: p.image(), Progress: p.PullProgress})
+}

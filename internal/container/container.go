@@ -1,0 +1,150 @@
+// Package container starts containers through an engine's client, and sees to it that
+// nothing is left of them, whatever becomes of the client, of the engine or of this
+// program. It knows nothing of what runs inside.
+//
+//   - container.go starts one.
+//   - removal.go removes one, and steps.go decides what a removal does next.
+//   - kill*.go and guard.sh kill what runs in one, so that it can be removed.
+//   - evidence*.go finds a container's process 1 and proves that a process has ended.
+//   - owner.go has the labels by which the program that started a container is known.
+//   - guard.go starts the process that removes what this program leaves when it ends.
+//   - watch.go goes on with removals for which nobody waits any more.
+//   - sweep.go removes what other programs have left.
+package container
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
+)
+
+// A Container is one run of the engine's client, with what runs behind it.
+type Container struct {
+	Engine *dockercli.Engine
+	Name   string
+	Argv   []string // of the client
+	// Keep says that the container is killed and left, where others are removed.
+	Keep bool
+	// OwnPIDs says that the container is known to have a process namespace of its own.
+	OwnPIDs bool
+
+	// Stdin, Stdout and Stderr are our ends of the client's streams.
+	Stdin, Stdout, Stderr *os.File
+
+	client *procgroup.Process    // nil if it is another program's
+	guard  atomic.Pointer[guard] // nil once it does not watch any more
+
+	answered atomic.Bool // the command inside was heard
+	// unreached says that the client has ended, and said that it never reached its
+	// engine.
+	unreached atomic.Bool
+	cut       atomic.Pointer[time.Time] // when the client was first seen cut off
+	first     atomic.Pointer[FirstProcess]
+	// failedInside is how many commands in a row could not be run inside to kill what is
+	// there.
+	failedInside atomic.Int32
+}
+
+// Start starts the client, and with it the container. The client has that environment,
+// and the file as its descriptor 3 unless it is nil.
+func (c *Container) Start(env []string, extra *os.File) error {
+	pipes, err := procgroup.NewPipes()
+	if err != nil {
+		return err
+	}
+	// From here on a container may come into being.
+	g := guardOf(c.Engine, c.Keep)
+	g.add(c.Name)
+	c.guard.Store(g)
+	c.client, err = procgroup.Start(procgroup.Cmd{
+		Path:   c.Argv[0],
+		Args:   c.Argv,
+		Env:    env,
+		Dir:    clientDir(c.Engine),
+		Stdin:  pipes.Inside[0],
+		Stdout: pipes.Inside[1],
+		Stderr: pipes.Inside[2],
+		Extra:  extra,
+	})
+	pipes.CloseInside()
+	if err != nil {
+		pipes.CloseOutside()
+		c.unguard()
+		return err
+	}
+	c.Stdin, c.Stdout, c.Stderr = pipes.Outside[0], pipes.Outside[1], pipes.Outside[2]
+	return nil
+}
+
+// Adopt takes the place of Start for a container that is there already, and is to be
+// removed. If it is running, what runs inside is killed first; its process 1 is first if
+// that was found. The client is nil if it is another program's, and then neither Force
+// nor Kill can be called.
+func (c *Container) Adopt(client *procgroup.Process, running bool, first FirstProcess) {
+	c.client = client
+	c.answered.Store(running)
+	c.first.Store(&first)
+}
+
+// clientDir returns where the client works; empty is where this program does. Podman's
+// monitor leaves a file called oom in that directory when the kernel kills for memory. In
+// /proc nobody can leave anything.
+func clientDir(e *dockercli.Engine) string {
+	if e.Kind == dockercli.Podman && runtime.GOOS == "linux" {
+		return "/proc"
+	}
+	return ""
+}
+
+// Done is closed when the client has ended.
+func (c *Container) Done() <-chan struct{} { return c.client.Done() }
+
+// ExitCode returns the client's exit status once Done is closed, -1 if it has none.
+func (c *Container) ExitCode() int { return c.client.State().ExitCode() }
+
+// Hear notes that the command inside was heard, and finds out who it is.
+func (c *Container) Hear() {
+	if c.answered.Load() {
+		return
+	}
+	if c.OwnPIDs && !c.Engine.Remote {
+		first := FindFirst(c.Name, c.client.Pid())
+		c.first.Store(&first)
+	}
+	c.answered.Store(true)
+	first := c.found()
+	if g := c.guard.Load(); g != nil && c.OwnPIDs && (first.PID != 0 || !c.Engine.PodmanService) {
+		g.know(c.Name, first)
+	}
+}
+
+// found returns process 1, once the command inside was heard and if it was found then.
+func (c *Container) found() FirstProcess {
+	if first := c.first.Load(); first != nil {
+		return *first
+	}
+	return FirstProcess{}
+}
+
+// Diagnose returns why the client ended before the command inside was heard, with that
+// exit status and those last words on its stderr.
+func (c *Container) Diagnose(exitCode int, stderr []byte) *dockercli.Error {
+	err := dockercli.NewRunError(c.Argv, exitCode, stderr, nil)
+	c.unreached.Store(err.Unreached())
+	return err
+}
+
+// OOMKilled tells whether the kernel has ended processes of the container for memory
+// since then, at any time if that is zero; known is false if that can't be learnt.
+func (c *Container) OOMKilled(ctx context.Context, since time.Time) (killed, known bool) {
+	if c.Engine.Remote {
+		since = time.Time{} // its clock is another
+	}
+	killed, err := c.Engine.OOMKilled(ctx, c.Name, since)
+	return killed, err == nil
+}

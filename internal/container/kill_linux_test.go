@@ -1,0 +1,103 @@
+package container
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
+	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
+	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
+)
+
+// A process that is not process 1 of that container is never signalled, and as long as it
+// lives nothing is said to be gone.
+func TestForgottenAndNotToBeKilled(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
+		t.Run(kind.String(), func(t *testing.T) {
+			e := fakeengine.New(t, kind, fakeengine.Faults{})
+			enginetest.Check(t) // behind the engine, which what goes on trying needs to the end
+			stranger := exec.Command("sleep", "4846")
+			assert.NilError(t, stranger.Start())
+			defer stranger.Wait()
+			defer stranger.Process.Kill()
+			start, err := strconv.ParseUint(startOf(stranger.Process.Pid), 10, 64)
+			assert.NilError(t, err)
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			client, err := procgroup.Start(procgroup.Cmd{Path: "/bin/true", Args: []string{"true"}})
+			assert.NilError(t, err)
+			<-client.Done()
+			c := &Container{Engine: e.Engine, Name: "no-such-container", OwnPIDs: true}
+			c.Adopt(client, true, FirstProcess{stranger.Process.Pid, start})
+			assert.ErrorContains(t, c.Force(ctx), "live on")
+			assert.Assert(t, !ended(stranger.Process.Pid, start))
+		})
+	}
+}
+
+// What runs in a container is killed from inside only where the kernel or the engine says
+// that nothing of the host's is there.
+func TestOnlyWhatIsInsideIsKilledFromInside(t *testing.T) {
+	if os.Getuid() != 0 {
+		leftout.Skip(t, "only root can start a process of another user")
+	}
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		cli := func(args ...string) string {
+			t.Helper()
+			// The deferred ones come when the test's own context may have ended.
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, e.Path, slices.Concat(e.Global, args)...)
+			cmd.Env, cmd.WaitDelay = e.Env, time.Second
+			out, err := cmd.Output()
+			assert.NilError(t, err, "%q: %s", args, out)
+			return string(out)
+		}
+		const uid = 61234
+		decoy := exec.Command("sleep", "4847")
+		decoy.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+		assert.NilError(t, decoy.Start())
+		defer decoy.Wait()
+		defer decoy.Process.Kill()
+		for _, pids := range []string{"host", "own"} {
+			args := []string{"run", "-d", fmt.Sprint("--user=", uid), "--stop-signal=KILL"}
+			if pids == "host" {
+				args = append(args, "--pid=host")
+			}
+			for name, value := range e.Labels {
+				args = append(args, "--label="+name+"="+value)
+			}
+			id := strings.TrimSpace(cli(append(args, e.Image, "sh", "-c", "sleep 4848 & wait")...))
+			defer cli("rm", "-f", id)
+			ctx, cancel := context.WithCancel(t.Context())
+			tried := make(chan struct{})
+			go (&Container{Engine: e.Engine, Name: id, OwnPIDs: true}).killAll(ctx, tried)
+			<-tried
+			cancel()
+			running := func() bool {
+				return strings.TrimSpace(cli("inspect", "--format={{.State.Running}}", id)) == "true"
+			}
+			if pids == "host" {
+				assert.Assert(t, running())
+				assert.NilError(t, decoy.Process.Signal(syscall.Signal(0)))
+				assert.Assert(t, statOf(decoy.Process.Pid)[2] != "Z")
+			} else {
+				// Process 1 gets no signal from inside; it ends with what it waits for.
+				wait(t, func() bool { return !running() }, "nothing was killed")
+			}
+		}
+	})
+}

@@ -1,0 +1,137 @@
+package container
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/ordered"
+)
+
+// LabelPrefix begins the names of the library's labels.
+const LabelPrefix = "cofferdam."
+
+// The labels of every container say who started it and when, so that what is left of a
+// program that is gone can be told from what a living one uses. Each container has all of
+// them: one that it had not could come from its image, which may have been made of
+// another container of ours.
+const (
+	// labelName is the container's name. A container that has another has its labels from
+	// its image.
+	labelName = LabelPrefix + "name"
+	labelHost = LabelPrefix + "host"
+	labelBoot = LabelPrefix + "boot"
+	// labelPIDNS is the process namespace that gives labelPID its meaning.
+	labelPIDNS = LabelPrefix + "pidns"
+	labelPID   = LabelPrefix + "pid"
+	// labelTimeNS is the time namespace that gives labelPIDStart its meaning; empty
+	// before Linux 5.6, which has none.
+	labelTimeNS = LabelPrefix + "timens"
+	// labelPIDStart is when the program started, in the kernel's ticks since the boot: a
+	// number that is used again has another.
+	labelPIDStart = LabelPrefix + "pid-start"
+	labelCreated  = LabelPrefix + "created" // seconds since 1970
+	// labelExpires is when nobody can be using the container any more, in seconds since
+	// 1970, or "never".
+	labelExpires = LabelPrefix + "expires"
+	// labelKeep is "true" if the container is to be kept when it has ended, else "false".
+	labelKeep = LabelPrefix + "keep"
+)
+
+// clockMargin is how far apart the clocks of two machines may be.
+const clockMargin = time.Hour
+
+// Labels returns the labels of a container: others, which must have passed CheckLabels,
+// and those by which it is this program's. The container may be in use for that many
+// seconds, or for ever if they are negative.
+func Labels(name string, keep bool, seconds int64, others map[string]string) map[string]string {
+	now := time.Now().Unix()
+	l := maps.Clone(owner())
+	maps.Copy(l, others)
+	l[labelName] = name
+	l[labelCreated] = strconv.FormatInt(now, 10)
+	l[labelExpires] = "never"
+	if seconds >= 0 {
+		l[labelExpires] = strconv.FormatInt(now+seconds+int64(clockMargin/time.Second), 10)
+	}
+	l[labelKeep] = strconv.FormatBool(keep)
+	return l
+}
+
+// owner returns the labels that say which program this is.
+var owner = sync.OnceValue(func() map[string]string {
+	host, _ := os.Hostname()
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	stat, _ := os.ReadFile("/proc/self/stat")
+	return map[string]string{
+		labelHost:     host,
+		labelBoot:     strings.TrimSpace(string(boot)),
+		labelPIDNS:    namespace("pid"),
+		labelPID:      strconv.Itoa(os.Getpid()),
+		labelTimeNS:   namespace("time"),
+		labelPIDStart: statField(string(stat), 22),
+	}
+})
+
+// namespace returns the number of this program's namespace of that kind, or nothing.
+func namespace(kind string) string {
+	link, _ := os.Readlink("/proc/self/ns/" + kind)
+	return strings.TrimSuffix(strings.TrimPrefix(link, kind+":["), "]")
+}
+
+// statField returns a field of a /proc/PID/stat from the third on, or nothing. The second
+// may hold spaces and parentheses.
+func statField(stat string, n int) string {
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if len(fields) < n-2 {
+		return ""
+	}
+	return fields[n-3]
+}
+
+// CheckLabels reports labels of a caller that would take the place of the library's.
+func CheckLabels(labels map[string]string) []error {
+	var errs []error
+	for _, key := range ordered.Keys(labels) {
+		if strings.HasPrefix(key, LabelPrefix) {
+			errs = append(errs, fmt.Errorf("the label %q: names that begin with %q are the library's own", key, LabelPrefix))
+		}
+	}
+	return errs
+}
+
+// abandoned reports whether a container's labels prove that nobody can be using it.
+func abandoned(c *dockercli.Container, now time.Time) bool {
+	if c.Labels[labelName] != c.Name {
+		return false
+	}
+	expires, err := strconv.ParseUint(c.Labels[labelExpires], 10, 63)
+	return err == nil && now.Unix() > int64(expires) || ownerGone(c.Labels)
+}
+
+// ownerGone reports whether labels prove that the program which started a container has
+// ended.
+func ownerGone(labels map[string]string) bool {
+	me := owner()
+	for _, key := range []string{labelHost, labelBoot, labelPIDNS} {
+		if me[key] == "" || labels[key] != me[key] {
+			return false
+		}
+	}
+	// A start time that is told in another time namespace can't be compared.
+	if labels[labelTimeNS] != me[labelTimeNS] {
+		return false
+	}
+	// The kernel would cut longer numbers short, and take negative ones for groups.
+	pid, err := strconv.ParseUint(labels[labelPID], 10, 31)
+	if err != nil {
+		return false
+	}
+	start, err := strconv.ParseUint(labels[labelPIDStart], 10, 64)
+	return err == nil && ended(int(pid), start)
+}

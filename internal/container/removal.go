@@ -1,0 +1,181 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+)
+
+// ErrStillThere is wrapped by the error for a container of which it could not be made
+// sure that nothing is left.
+var ErrStillThere = errors.New("not known to be gone")
+
+// Kill makes sure that the container is gone. The client is never signalled while its
+// container may still start, unless the engine does not answer: that is how containers
+// are lost.
+func (c *Container) Kill(ctx context.Context) error {
+	defer c.turn(ctx)()
+	select {
+	case <-c.client.Done():
+		if !c.mayBeLeft() {
+			c.unguard()
+			return nil
+		}
+	default:
+	}
+	err := c.Force(ctx)
+	select {
+	case <-c.client.Done():
+	default:
+		// The engine does not answer, or the client does not see the end.
+		if stopErr := c.client.Stop(context.WithoutCancel(ctx), min(clientGrace, remaining(ctx)/2)/4); stopErr != nil {
+			err = errors.Join(err, stopErr)
+		} else if err != nil && remaining(ctx) > clientGrace {
+			// Without it nothing can come into being any more.
+			err = c.Force(ctx)
+		}
+	}
+	if err == nil {
+		c.unguard()
+		return nil
+	}
+	// The guard goes on watching for it, too, and takes over when this program ends.
+	watch(c)
+	if err == errMayCome {
+		// The engine answers, and there is nothing.
+		return nil
+	}
+	return fmt.Errorf("container %s: %w: %w", c.Name, ErrStillThere, err)
+}
+
+// remaining returns how much time there is.
+func remaining(ctx context.Context) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		return time.Until(end)
+	}
+	return math.MaxInt64
+}
+
+// removals holds those that are removed by force.
+var removals = make(chan struct{}, 4)
+
+// turn waits for the container's own end, or for its turn to be removed, and returns what
+// ends the turn. A hundred that are closed at once only need time, of which a hundred
+// clients that remove them would leave none. A removal that hangs does not hold up the
+// others for long.
+func (c *Container) turn(ctx context.Context) (end func()) {
+	select {
+	case <-c.client.Done():
+		return func() {}
+	default:
+	}
+	select {
+	case removals <- struct{}{}:
+		return func() { <-removals }
+	case <-c.client.Done():
+	case <-ctx.Done():
+	case <-time.After(remaining(ctx) / 3):
+	}
+	return func() {}
+}
+
+// unguard ends the watch over the container.
+func (c *Container) unguard() {
+	unwatch(c)
+	if g := c.guard.Swap(nil); g != nil {
+		g.remove(c.Name)
+	}
+}
+
+// mayBeLeft reports whether the client's own end leaves it open if the container has
+// ended too: a client that was told to end while the container started may have lost it,
+// and say 0. A supervisor may exit with some of the others, which costs one look.
+func (c *Container) mayBeLeft() bool {
+	if !c.answered.Load() || c.found().evidence() == lives {
+		return true
+	}
+	switch c.client.State().ExitCode() {
+	case -1, 1, 125, 126, 127, 130, 143, 255:
+		return true
+	}
+	return false
+}
+
+// Force removes the container, and again, until it is seen to be gone and the client,
+// which could still create it, has ended.
+func (c *Container) Force(ctx context.Context) error {
+	// A client that hangs has half a second to end when its time is over.
+	left := remaining(ctx)
+	ctx, cancel := context.WithTimeout(ctx, left-min(2*clientGrace, left/2))
+	defer cancel()
+	kill, help := c.killLater(ctx)
+	defer help.Stop()
+	return force(ctx, c.client.Done(), c.observe, func(ctx context.Context) error { return c.end(ctx, kill) })
+}
+
+func (c *Container) observe(ctx context.Context) observation {
+	o := observation{began: c.answered.Load()}
+	select {
+	case <-c.client.Done():
+		code := c.client.State().ExitCode()
+		o.over = true
+		if !o.began && (code == -1 || code == 130 || code == 143) {
+			now := time.Now()
+			c.cut.CompareAndSwap(nil, &now)
+			o.cut = *c.cut.Load()
+		}
+		o.unreached = c.unreached.Load()
+	default:
+	}
+	o.asked = time.Now()
+	o.err = c.gone(ctx)
+	o.told = time.Now()
+	o.down, o.unasked = refusal(o.err)
+	o.first = c.found().evidence()
+	return o
+}
+
+// refusal reports what an error of the engine's client says of the engine: that it does
+// not answer or is not there, and that it could not be connected to.
+func refusal(err error) (down, unasked bool) {
+	answer, ok := err.(*dockercli.Error)
+	return errors.Is(err, dockercli.ErrEngineDown), ok && answer.Unreached()
+}
+
+// end ends what runs in the container, and removes it, or leaves it if it is to be kept.
+func (c *Container) end(ctx context.Context, kill func() <-chan struct{}) error {
+	// Podman gives up its record of what it can't end, and then nothing can be sent in
+	// any more.
+	if c.OwnPIDs && c.answered.Load() {
+		if err := c.awaitEnd(ctx, kill()); err != nil {
+			return err
+		}
+	}
+	if !c.Keep {
+		return c.Engine.Remove(ctx, c.Name)
+	}
+	err := c.Engine.Kill(ctx, c.Name, "KILL")
+	if errors.Is(err, dockercli.ErrNotRunning) || errors.Is(err, dockercli.ErrNoContainer) {
+		return nil
+	}
+	return err
+}
+
+// gone returns nil if the engine says that there is no such container, or that it has
+// ended and it is to be kept.
+func (c *Container) gone(ctx context.Context) error {
+	state, err := c.Engine.Inspect(ctx, c.Name)
+	switch {
+	case errors.Is(err, dockercli.ErrNoContainer):
+		return nil
+	case err != nil:
+		return err
+	case c.Keep && !state.Running:
+		return nil
+	}
+	return fmt.Errorf("%w, %s", errThere, state.Status)
+}
