@@ -51,7 +51,7 @@ func Find(ctx context.Context) (*Engine, error) {
 	}
 	e, podman := Lookup(ctx, "podman")
 	if podman != nil {
-		return nil, fmt.Errorf("%w (%s): %w", ErrNoEngine, advice[ErrNoEngine], multierror.Append(err, podman))
+		return nil, fmt.Errorf("%w (%s): %w", ErrNoEngine, advise(ErrNoEngine), multierror.Append(err, podman))
 	}
 	e.PassedOver = err
 	return e, nil
