@@ -11,8 +11,10 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
 	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
+	"github.com/seed-64a260eb/cofferdam/internal/runargs"
 )
 
 // Compat returns the policy that isolates as LangChain's DockerExecutionPolicy does,
@@ -57,92 +59,95 @@ func Compat() DockerPolicy {
 
 // compatArgv returns LangChain's argument list.
 func (p *DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) ([]string, error) {
+	dir := spec.Workspace
+	if strings.HasPrefix(filepath.Base(dir), "langchain-shell-") {
+		dir = ""
+	}
+	errs := multierror.Append(p.compatProblems(e, spec), p.checkCompatWorkspace(e, dir))
+	o := p.own(e, spec, name)
+	o.Remove, o.Interactive, o.HTTPProxy = false, false, true
+	o.Image = p.image()
+	own, err := e.RunArgs(o)
+	if err := problems.Join(errs, err); err != nil {
+		return nil, err
+	}
+
+	verb := 1 + len(e.Global) // behind the program
+	mount := []string{"-w", "/"}
+	if dir != "" {
+		mount = []string{"-v", dir + ":" + dir, "-w", dir}
+	}
+	var env []string
+	for _, name := range ordered.Keys(spec.Env) {
+		env = append(env, "-e", name+"="+spec.Env[name])
+	}
+	command := []string{"/bin/bash"}
+	if len(spec.Supervisor) > 0 {
+		command = spec.Supervisor
+	} else if len(spec.Command) > 0 {
+		command = spec.Command
+	}
+	return slices.Concat(
+		own[:verb+1], []string{"-i"}, own[verb+1:slices.Index(own, "--")],
+		wordsIf(!p.KeepContainer, "--rm"),
+		wordsIf(!p.NetworkEnabled, "--network", "none"),
+		wordsIf(p.MemoryBytes != 0, "--memory", strconv.FormatInt(p.MemoryBytes, 10)),
+		mount,
+		wordsIf(!p.WritableRootfs, "--read-only"),
+		env,
+		wordsIf(p.CPUs != "", "--cpus", p.CPUs),
+		wordsIf(p.User != "", "--user", p.User),
+		p.ExtraRunArgs,
+		[]string{p.image()},
+		command,
+	), nil
+}
+
+// wordsIf returns the words if they are wanted.
+func wordsIf(wanted bool, words ...string) []string {
+	if wanted {
+		return words
+	}
+	return nil
+}
+
+// compatProblems reports what is wrong with the policy and the spec, but for the
+// workspace.
+func (p *DockerPolicy) compatProblems(e *dockercli.Engine, spec Spec) *multierror.Error {
 	errs := multierror.Append(nil, p.validate(spec)...)
-	errs = multierror.Append(errs, checkExtraArgs(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)
+	errs = multierror.Append(errs, runargs.Check(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)
 	if (e.Kind == dockercli.Podman || e.PodmanService) && p.extra(e, "ulimit") && !slices.Contains(p.AllowUnsafeArgs, "ulimit") {
 		// Other policies name the limits themselves.
 		errs = multierror.Append(errs, errors.New(`ExtraRunArgs: --ulimit makes podman drop the limits that it is configured with; add "ulimit" to AllowUnsafeArgs if you mean it`))
 	}
 	errs = multierror.Append(errs, validateEnv(spec.Env)...)
-	errs = multierror.Append(errs, p.notInCompat()...)
-	dir := spec.Workspace
-	if strings.HasPrefix(filepath.Base(dir), "langchain-shell-") {
-		dir = ""
-	}
-	if dir != "" {
-		switch {
-		case e.Remote:
-			errs = multierror.Append(errs, fmt.Errorf("%w: %w", ErrNoMount, errElsewhere))
-		case !filepath.IsAbs(dir):
-			errs = multierror.Append(errs, fmt.Errorf("the workspace %q has to be an absolute path", dir))
-		case strings.Contains(dir, ":"):
-			errs = multierror.Append(errs, fmt.Errorf("the workspace %q: LangChain's -v can't mount a path with a colon", dir))
-		default:
-			_, _, err := workspace(dir)
-			if err == nil {
-				_, err = p.guardMount(e, "the workspace", dir)
-			}
-			if err != nil {
-				errs = multierror.Append(errs, err)
-			}
-		}
-	}
+	return multierror.Append(errs, p.notInCompat()...)
+}
 
-	o := p.own(e, spec, name)
-	o.Remove, o.Interactive, o.HTTPProxy = false, false, true
-	o.Image = p.image()
-	own, err := e.RunArgs(o)
-	if err != nil {
-		errs = multierror.Append(errs, err)
-	}
-	if err := problems.Join(errs); err != nil {
-		return nil, err
-	}
-
-	verb := 1 + len(e.Global) // behind the program
-	argv := append(slices.Clone(own[:verb+1]), "-i")
-	argv = append(argv, own[verb+1:slices.Index(own, "--")]...)
-	if !p.KeepContainer {
-		argv = append(argv, "--rm")
-	}
-	if !p.NetworkEnabled {
-		argv = append(argv, "--network", "none")
-	}
-	if p.MemoryBytes != 0 {
-		argv = append(argv, "--memory", strconv.FormatInt(p.MemoryBytes, 10))
-	}
-	if dir != "" {
-		argv = append(argv, "-v", dir+":"+dir, "-w", dir)
-	} else {
-		argv = append(argv, "-w", "/")
-	}
-	if !p.WritableRootfs {
-		argv = append(argv, "--read-only")
-	}
-	for _, name := range ordered.Keys(spec.Env) {
-		argv = append(argv, "-e", name+"="+spec.Env[name])
-	}
-	if p.CPUs != "" {
-		argv = append(argv, "--cpus", p.CPUs)
-	}
-	if p.User != "" {
-		argv = append(argv, "--user", p.User)
-	}
-	argv = append(argv, p.ExtraRunArgs...)
-	argv = append(argv, p.image())
+// checkCompatWorkspace returns why LangChain's argument list can't mount a workspace, if
+// there is one, or nil.
+func (p *DockerPolicy) checkCompatWorkspace(e *dockercli.Engine, dir string) error {
 	switch {
-	case len(spec.Supervisor) > 0:
-		return append(argv, spec.Supervisor...), nil
-	case len(spec.Command) > 0:
-		return append(argv, spec.Command...), nil
+	case dir == "":
+		return nil
+	case e.Remote:
+		return fmt.Errorf("%w: %w", ErrNoMount, errElsewhere)
+	case !filepath.IsAbs(dir):
+		return fmt.Errorf("the workspace %q has to be an absolute path", dir)
+	case strings.Contains(dir, ":"):
+		return fmt.Errorf("the workspace %q: LangChain's -v can't mount a path with a colon", dir)
 	}
-	return append(argv, "/bin/bash"), nil
+	_, err := mountguard.Workspace(dir)
+	if err == nil {
+		_, _, err = p.mountGuard(e).Check("the workspace", dir)
+	}
+	return err
 }
 
 // notInCompat reports the fields that LangChain's policy does not have. To ignore them
 // would be worse.
 func (p *DockerPolicy) notInCompat() []error {
-	var errs []error
+	var found problems.List
 	for _, field := range []struct {
 		name string
 		set  bool
@@ -160,11 +165,11 @@ func (p *DockerPolicy) notInCompat() []error {
 		{"WorkspaceReadOnly", p.WorkspaceReadOnly},
 	} {
 		if field.set {
-			errs = append(errs, fmt.Errorf("%s is not among the fields of LangChain's policy; use DockerPolicy without Compat", field.name))
+			found.Add("%s is not among the fields of LangChain's policy; use DockerPolicy without Compat", field.name)
 		}
 	}
 	if !p.EngineSeccomp {
-		errs = append(errs, errors.New("EngineSeccomp is false: LangChain's policy has the engine's filter of system calls; use DockerPolicy without Compat"))
+		found.Add("EngineSeccomp is false: LangChain's policy has the engine's filter of system calls; use DockerPolicy without Compat")
 	}
-	return errs
+	return found
 }

@@ -22,15 +22,21 @@ const module = "github.com/seed-64a260eb/cofferdam"
 var rooms = map[string][]string{
 	"truncate":  {},
 	"dockercli": {"truncate", "internal/ordered", "internal/procgroup"},
-	"execpolicy": {"truncate", "dockercli", "internal/container", "internal/mountinfo", "internal/ordered", "internal/ours",
-		"internal/problems", "internal/procgroup", "internal/secret", "internal/shellwire", "internal/tarball"},
+	"execpolicy": {"truncate", "dockercli", "internal/account", "internal/clientfile", "internal/container", "internal/mountguard",
+		"internal/mountinfo", "internal/nproc", "internal/ordered", "internal/ours", "internal/problems", "internal/procgroup",
+		"internal/runargs", "internal/secret", "internal/shellwire", "internal/tarball"},
 	"internal/container":   {"dockercli", "internal/ordered", "internal/procgroup", "internal/shellwire"},
+	"internal/account":     {},
+	"internal/clientfile":  {},
 	"internal/filelock":    {},
+	"internal/mountguard":  {"internal/mountinfo"},
 	"internal/mountinfo":   {},
+	"internal/nproc":       {},
 	"internal/ordered":     {},
 	"internal/ours":        {},
 	"internal/problems":    {},
 	"internal/procgroup":   {},
+	"internal/runargs":     {"dockercli", "internal/container", "internal/problems"},
 	"internal/scratch":     {"execpolicy", "internal/ours"},
 	"internal/secret":      {},
 	"internal/shellwire":   {},
@@ -48,7 +54,7 @@ var rooms = map[string][]string{
 // them.
 var helpers = []string{"internal/attest", "internal/bench", "internal/enginetest", "internal/enginetest/leftout", "internal/enginetest/leftover",
 	"internal/enginetest/places", "internal/enginetest/private", "internal/enginetest/rootless", "internal/enginetest/setup",
-	"internal/fakeengine", "internal/fault", "internal/presets", "internal/programs", "internal/programs/try", "internal/tour", "testdata/image"}
+	"internal/fakeengine", "internal/fault", "internal/presets", "internal/programs", "internal/programs/try", "internal/runargs/samples", "internal/tour", "testdata/image"}
 
 // banned are packages that a program must not get by importing the library, with the
 // reason. Sizes are those of a stripped program.

@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,9 +16,14 @@ import (
 	"github.com/hashicorp/go-multierror"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/account"
+	"github.com/seed-64a260eb/cofferdam/internal/clientfile"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
+	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
+	"github.com/seed-64a260eb/cofferdam/internal/nproc"
 	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
+	"github.com/seed-64a260eb/cofferdam/internal/runargs"
 )
 
 // A DockerPolicy spawns commands in containers of docker or podman. The zero DockerPolicy
@@ -218,8 +221,6 @@ const (
 	// scratchBytes holds a copy of the shell, a command's text and its stdin.
 	scratchBytes = 4<<20 + 2*MaxStdin
 	shmBytes     = "16m"
-	// minProcesses is a limit that every host allows.
-	minProcesses = 4096
 )
 
 // engine returns the engine to drive.
@@ -290,31 +291,31 @@ func (p *DockerPolicy) validate(spec Spec) []error {
 	if spec.Secrets != nil {
 		found = append(found, spec.Secrets.refuse())
 	}
-	either := func(langChains, ours string) {
+	either := func(langChains, ours string, args ...any) {
 		if p.compat {
-			ours = langChains
+			ours, args = langChains, nil
 		}
-		found.Add("%s", ours)
+		found.Add(ours, args...)
 	}
 	if p.MemoryBytes < 0 {
-		either("memory_bytes must be positive if provided.", fmt.Sprintf("MemoryBytes is %d: it must not be negative", p.MemoryBytes))
+		either("memory_bytes must be positive if provided.", "MemoryBytes is %d: it must not be negative", p.MemoryBytes)
 	} else if p.MemoryBytes > 0 && p.MemoryBytes < minMemory && !p.compat {
 		found.Add("MemoryBytes is %d: engines want at least %d", p.MemoryBytes, minMemory)
 	}
 	if p.CPUTimeSeconds != 0 {
 		either("DockerExecutionPolicy does not support cpu_time_seconds; configure CPU limits using Docker run options such as '--cpus'.",
-			fmt.Sprintf("CPUTimeSeconds is %d: a container has no such limit; ExtraRunArgs with \"--ulimit=cpu=%[1]d\" limits each process, and CPUs "+
-				"the share of them all", p.CPUTimeSeconds))
+			"CPUTimeSeconds is %d: a container has no such limit; ExtraRunArgs with \"--ulimit=cpu=%[1]d\" limits each process, and CPUs "+
+				"the share of them all", p.CPUTimeSeconds)
 	}
 	if p.CPUs != "" {
 		if strings.TrimSpace(p.CPUs) == "" {
-			either("cpus must be a non-empty string when provided.", fmt.Sprintf("CPUs is %q: it has to be a decimal number from 0.01 to 999999", p.CPUs))
+			either("cpus must be a non-empty string when provided.", "CPUs is %q: it has to be a decimal number from 0.01 to 999999", p.CPUs)
 		} else if !isCPUs(p.CPUs) {
 			found.Add("CPUs is %q: it has to be a decimal number from 0.01 to 999999", p.CPUs)
 		}
 	}
 	if p.User != "" && strings.TrimSpace(p.User) == "" {
-		either("user must be a non-empty string when provided.", fmt.Sprintf("User is %q: it has to be a name or a number", p.User))
+		either("user must be a non-empty string when provided.", "User is %q: it has to be a name or a number", p.User)
 	} else if strings.Count(p.User, ":") > 1 || strings.ContainsFunc(p.User, notPrinted) {
 		found.Add("User is %q: it has to be like \"name\", \"1000\" or \"1000:1000\"", p.User)
 	} else if strings.HasPrefix(p.User, ":") && !p.compat {
@@ -330,17 +331,17 @@ func (p *DockerPolicy) validate(spec Spec) []error {
 		if p.Tmpfs[dir] <= 0 {
 			found.Add("the size of the tmpfs %q has to be positive", dir)
 		}
-		if within(dir, scratchDir) {
+		if mountguard.Within(dir, scratchDir) {
 			found.Add("the tmpfs %q: %s is the library's own", dir, scratchDir)
 		}
 	}
 	for _, m := range p.Mounts {
-		if within(m.Target, scratchDir) {
+		if mountguard.Within(m.Target, scratchDir) {
 			found.Add("the mount on %q: %s is the library's own", m.Target, scratchDir)
 		}
 	}
 	for _, name := range slices.Concat(p.ProtectedPaths, p.AllowUnsafeMounts) {
-		if !strings.HasPrefix(plain(name)+"/", "/") {
+		if !mountguard.IsAbs(name) {
 			found.Add("%q in ProtectedPaths or AllowUnsafeMounts has to be an absolute path", name)
 		}
 	}
@@ -363,7 +364,7 @@ func (p *DockerPolicy) validate(spec Spec) []error {
 func notPrinted(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }
 
 // sameTargets reports the places in the container that are given to several.
-func sameTargets(o dockercli.RunOptions) []error {
+func sameTargets(o *dockercli.RunOptions) []error {
 	var targets []string
 	for _, t := range o.Tmpfs {
 		targets = append(targets, t.Target)
@@ -390,56 +391,12 @@ func isCPUs(s string) bool {
 	return digits && hundredths != "" && len(hundredths) <= 8
 }
 
-// within reports whether the container's path is the directory or inside it.
-func within(path, dir string) bool {
-	path = filepath.ToSlash(filepath.Clean(path))
-	return path == dir || strings.HasPrefix(path, dir+"/")
-}
-
-// workspace returns the absolute path of a workspace with no symbolic link in it, and
-// what is known of it.
-func workspace(dir string) (path string, info fs.FileInfo, err error) {
-	if dir == "" {
-		return "", nil, nil
-	}
-	path, err = filepath.Abs(dir)
-	if err == nil {
-		path, err = filepath.EvalSymlinks(path)
-	}
-	if err == nil {
-		info, err = os.Stat(path)
-	}
-	switch {
-	case err != nil:
-		return "", nil, fmt.Errorf("the workspace can't be used: %w", err)
-	case !info.IsDir():
-		return "", nil, fmt.Errorf("the workspace %q is no directory", dir)
-	case path == filepath.Dir(path):
-		return "", nil, fmt.Errorf("the workspace %q is the root of the file system", dir)
-	}
-	return path, info, nil
-}
-
 // runOptions turns the policy into the engine's arguments, for a container of that name.
 // The environment names are those that the client passes on from its own.
 func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (dockercli.RunOptions, *multierror.Error) {
 	errs := multierror.Append(nil, p.validate(spec)...)
-	errs = multierror.Append(errs, checkExtraArgs(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)
+	errs = multierror.Append(errs, runargs.Check(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)
 	errs = multierror.Append(errs, p.checkSeccomp(e)...)
-	dir, info, err := workspace(spec.Workspace)
-	if err != nil {
-		errs = multierror.Append(errs, err)
-	}
-	var shared *share
-	if dir != "" && e.Remote {
-		errs = multierror.Append(errs, fmt.Errorf("%w: %w", ErrNoMount, errElsewhere))
-	} else if dir != "" {
-		if dir, err = p.guardMount(e, "the workspace", dir); err != nil {
-			errs = multierror.Append(errs, err)
-		} else {
-			shared = &share{dir, info, !p.WorkspaceReadOnly}
-		}
-	}
 
 	o := p.own(e, spec, name)
 	o.Image = p.image()
@@ -449,113 +406,16 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (
 	} else if len(o.Command) == 0 {
 		o.Command = []string{"sh"}
 	}
-
-	// No network but the loopback; with one, nothing of the client's proxies.
-	if !p.NetworkEnabled {
-		o.Network = "none"
-		// The host's name servers would show in resolv.conf, also without a network. This
-		// address is nobody's (RFC 5737); docker's client warns of one of the container's
-		// own.
-		o.DNS = []string{"192.0.2.1"}
-	}
-	if p.extra(e, "network") {
-		// The engines take no two networks of which one is none.
-		o.Network, o.DNS = "", nil
-	}
-	o.ExtraHosts = p.ExtraHosts
-	if !p.extra(e, "uts") {
-		// The engines give none to a container that has the host's.
-		o.Hostname = "cofferdam"
-	}
-
-	o.ReadOnly = !p.WritableRootfs
-	tmpfs := maps.Clone(p.Tmpfs)
-	if tmpfs == nil {
-		tmpfs = map[string]int64{"/tmp": defaultTmpfs}
-	}
-	if dir == "" {
-		if _, ok := tmpfs[workspaceDir]; !ok {
-			tmpfs[workspaceDir] = defaultTmpfs
-		}
-	} else {
-		o.Mounts = append(o.Mounts, dockercli.Mount{Source: dir, Target: workspaceDir, Writable: !p.WorkspaceReadOnly})
-	}
-	for _, path := range ordered.Keys(tmpfs) {
-		o.Tmpfs = append(o.Tmpfs, dockercli.Tmpfs{Target: path, SizeBytes: tmpfs[path], Exec: true})
-	}
-	var mounts []share
-	for _, m := range p.Mounts {
-		if m.Source, err = p.guardMount(e, "the mount source", m.Source); err != nil {
-			errs = multierror.Append(errs, err)
-			m.Source = "/" // the rest of it may be wrong too
-		} else {
-			mounts = append(mounts, share{m.Source, look(e, m.Source).info, m.Writable})
-		}
-		o.Mounts = append(o.Mounts, m)
-	}
-	errs = multierror.Append(errs, sameTargets(o)...)
-	o.Workdir = workspaceDir
-	if len(spec.Supervisor) > 0 {
-		// A session changes to its directory itself: docker would make the directory
-		// before it mounts it, with that effect.
-		o.Workdir = "/"
-	}
-	podman := e.Kind == dockercli.Podman || e.PodmanService
-	if !podman || !p.extra(e, "ipc") {
-		// Podman takes no size for a /dev/shm that is the host's.
-		o.ShmSize = shmBytes
-	}
-
-	user, isOwner, refused := p.runsAs(e, shared, mounts)
-	errs = multierror.Append(errs, refused...)
-	o.User = user
-	if isOwner && e.Rootless {
-		// The host's user keeps its number inside.
-		o.UserNS = "keep-id"
-	}
-	p.giveTmpfs(e, &o)
-	o.CapDrop = []string{"ALL"}
-	o.CapAdd = p.AddCapabilities
-	if !p.AllowNewPrivileges {
-		o.SecurityOpt = []string{"no-new-privileges"}
-	}
-	if p.seccompProfile(e) != "" {
-		o.SecurityOpt = append(o.SecurityOpt, seccompOption+profileFile)
-	}
-	o.IPC = "private"
 	o.Runtime = p.Runtime
 	o.GPUs = p.GPUs
 	// They have been read and allowed, so they may count.
 	o.Extra = p.ExtraRunArgs
 
-	memory := p.MemoryBytes
-	if memory == 0 {
-		memory = defaultMemory
-	}
-	o.Memory = strconv.FormatInt(memory, 10)
-	// The same for both means no swap; otherwise it would be as much again.
-	o.MemorySwap = o.Memory
-	o.CPUs = p.CPUs
-	if o.CPUs == "" {
-		o.CPUs = defaultCPUs
-	}
-	o.CPUShares = p.CPUShares
-	o.PidsLimit = p.PidsLimit
-	if o.PidsLimit == 0 {
-		o.PidsLimit = defaultPids
-	}
-	// No core dumps, and a bound on descriptors.
-	o.Ulimits = []string{"core=0:0", "nofile=1024:1024"}
-	if podman {
-		// Podman would raise what is not named to what not every host allows. This one is
-		// counted over all of a user's containers, so it is as high as it may be:
-		// PidsLimit is what bounds the container.
-		n := uint64(minProcesses)
-		if !e.Remote {
-			n = maxProcesses()
-		}
-		o.Ulimits = append(o.Ulimits, fmt.Sprintf("nproc=%d:%d", n, n))
-	}
+	p.setNetwork(e, &o)
+	seen, refused := p.setFiles(e, spec, &o)
+	errs = multierror.Append(errs, refused)
+	errs = multierror.Append(errs, p.setUser(e, seen, &o)...)
+	p.setLimits(e, &o)
 	if len(spec.Supervisor) == 0 {
 		o.Env = ordered.Keys(spec.Env)
 		for _, name := range o.Env {
@@ -565,6 +425,135 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (
 		}
 	}
 	return o, errs
+}
+
+// setNetwork gives the container no network but its loopback, unless NetworkEnabled or
+// ExtraRunArgs say otherwise.
+func (p *DockerPolicy) setNetwork(e *dockercli.Engine, o *dockercli.RunOptions) {
+	// The engines take no two networks of which one is none.
+	if !p.NetworkEnabled && !p.extra(e, "network") {
+		o.Network = "none"
+		// The host's name servers would show in resolv.conf, also without a network. This
+		// address is nobody's (RFC 5737); docker's client warns of one of the container's
+		// own.
+		o.DNS = []string{"192.0.2.1"}
+	}
+	o.ExtraHosts = p.ExtraHosts
+	if !p.extra(e, "uts") {
+		// The engines give none to a container that has the host's.
+		o.Hostname = "cofferdam"
+	}
+}
+
+// setFiles gives the container its file system. It returns what the container sees of the
+// host, and why it must not see the rest.
+func (p *DockerPolicy) setFiles(
+	e *dockercli.Engine, spec Spec, o *dockercli.RunOptions,
+) (shares, error) {
+	var seen shares
+	guard := p.mountGuard(e)
+	dir, err := mountguard.Workspace(spec.Workspace)
+	if dir != "" {
+		w := account.Share{Source: dir, Writable: !p.WorkspaceReadOnly}
+		if e.Remote {
+			err = fmt.Errorf("%w: %w", ErrNoMount, errElsewhere)
+		} else if w.Source, w.Info, err = guard.Check("the workspace", dir); err == nil {
+			seen.workspace = w
+		}
+		m := dockercli.Mount{Source: w.Source, Target: workspaceDir, Writable: w.Writable}
+		o.Mounts = append(o.Mounts, m)
+	}
+	errs := multierror.Append(nil, err)
+	for _, m := range p.Mounts {
+		share := account.Share{Writable: m.Writable}
+		if share.Source, share.Info, err = guard.Check("the mount source", m.Source); err == nil {
+			seen.mounts = append(seen.mounts, share)
+		} else {
+			errs = multierror.Append(errs, err)
+			share.Source = "/" // the rest of it may be wrong too
+		}
+		m.Source = share.Source
+		o.Mounts = append(o.Mounts, m)
+	}
+
+	tmpfs := maps.Clone(p.Tmpfs)
+	if tmpfs == nil {
+		tmpfs = map[string]int64{"/tmp": defaultTmpfs}
+	}
+	if _, ok := tmpfs[workspaceDir]; !ok && dir == "" {
+		tmpfs[workspaceDir] = defaultTmpfs
+	}
+	for _, path := range ordered.Keys(tmpfs) {
+		t := dockercli.Tmpfs{Target: path, SizeBytes: tmpfs[path], Exec: true}
+		o.Tmpfs = append(o.Tmpfs, t)
+	}
+	o.ReadOnly = !p.WritableRootfs
+	o.Workdir = workspaceDir
+	if len(spec.Supervisor) > 0 {
+		// A session changes to its directory itself: docker would make the directory
+		// before it mounts it, with that effect.
+		o.Workdir = "/"
+	}
+	return seen, multierror.Append(errs, sameTargets(o)...)
+}
+
+// setUser says as whom the command runs, and which rights it has. Each error is about a
+// share that the user can't use.
+func (p *DockerPolicy) setUser(e *dockercli.Engine, seen shares, o *dockercli.RunOptions) []error {
+	user, isOwner, refused := p.runsAs(e, seen)
+	o.User = user
+	if isOwner && e.Rootless {
+		// The host's user keeps its number inside.
+		o.UserNS = "keep-id"
+	}
+	p.giveTmpfs(e, o)
+	o.CapDrop = []string{"ALL"}
+	o.CapAdd = p.AddCapabilities
+	if !p.AllowNewPrivileges {
+		o.SecurityOpt = []string{"no-new-privileges"}
+	}
+	if p.seccompProfile(e) != "" {
+		o.SecurityOpt = append(o.SecurityOpt, seccompOption+clientfile.Path)
+	}
+	return refused
+}
+
+// setLimits bounds what the container takes of the host.
+func (p *DockerPolicy) setLimits(e *dockercli.Engine, o *dockercli.RunOptions) {
+	memory := p.MemoryBytes
+	if memory == 0 {
+		memory = defaultMemory
+	}
+	cpus := p.CPUs
+	if cpus == "" {
+		cpus = defaultCPUs
+	}
+	pids := p.PidsLimit
+	if pids == 0 {
+		pids = defaultPids
+	}
+	shm := shmBytes
+	// No core dumps, and a bound on descriptors.
+	ulimits := []string{"core=0:0", "nofile=1024:1024"}
+	if e.Kind == dockercli.Podman || e.PodmanService {
+		if p.extra(e, "ipc") {
+			// Podman takes no size for a /dev/shm that is the host's.
+			shm = ""
+		}
+		// Podman would raise what is not named to what not every host allows. This one is
+		// counted over all of a user's containers, so it is as high as it may be:
+		// PidsLimit is what bounds the container.
+		n := uint64(nproc.Everywhere)
+		if !e.Remote {
+			n = nproc.Max()
+		}
+		ulimits = append(ulimits, fmt.Sprintf("nproc=%d:%d", n, n))
+	}
+	o.Memory = strconv.FormatInt(memory, 10)
+	// The same for both means no swap; otherwise it would be as much again.
+	o.MemorySwap = o.Memory
+	o.CPUs, o.CPUShares, o.PidsLimit = cpus, p.CPUShares, pids
+	o.IPC, o.ShmSize, o.Ulimits = "private", shm, ulimits
 }
 
 // own returns the arguments by which the library owns its container, whatever the policy.
@@ -627,7 +616,7 @@ func (p DockerPolicy) Explain(ctx context.Context, spec Spec) (string, error) {
 	}
 	line := dockercli.Explain(dockercli.Redact(argv))
 	if profile := p.seccompProfile(e); profile != "" {
-		line += hereDocument(profile)
+		line += clientfile.HereDocument(profile)
 	}
 	return line, nil
 }
@@ -649,6 +638,12 @@ func (p *DockerPolicy) argv(e *dockercli.Engine, spec Spec, name string) ([]stri
 
 // extra reports whether the extra flags have one of that name.
 func (p *DockerPolicy) extra(e *dockercli.Engine, name string) bool {
-	flags := readExtraArgs(e.Kind, p.ExtraRunArgs)
-	return slices.ContainsFunc(flags, func(f extraFlag) bool { return f.name == name })
+	return runargs.Has(e.Kind, p.ExtraRunArgs, name)
+}
+
+// UnsafeArgs returns what ExtraRunArgs has only because AllowUnsafeArgs lets it in, for
+// that kind of engine: each flag once, by its long name, with what is wrong with it, and
+// without its value.
+func (p DockerPolicy) UnsafeArgs(kind dockercli.Kind) []string {
+	return runargs.Unsafe(kind, p.ExtraRunArgs)
 }

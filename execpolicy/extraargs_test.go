@@ -1,316 +1,37 @@
 package execpolicy
 
 import (
-	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
-	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/runargs"
 )
 
-// readings are arguments and what they mean, as "name=value", or "!" where they can't be
-// read. No value is one that an engine refuses.
-var readings = []struct {
-	args []string
-	want string
-}{
-	{nil, ""},
-	{[]string{"--hostname=a"}, "hostname=a"},
-	{[]string{"--hostname="}, "hostname="},
-	{[]string{"--hostname=a=b"}, "hostname=a=b"},
-	{[]string{"--hostname", "a"}, "hostname=a"},
-	{[]string{"--hostname", ""}, "hostname="},
-	{[]string{"--hostname", "--privileged"}, "hostname=--privileged"},
-	{[]string{"--hostname", "--"}, "hostname=--"},
-	{[]string{"-h", "a"}, "hostname=a"},
-	{[]string{"-ha"}, "hostname=a"},
-	{[]string{"-h=a"}, "hostname=a"},
-	{[]string{"-h="}, "hostname=="},
-	{[]string{"-h=="}, "hostname=="},
-	{[]string{"-h=-a"}, "hostname=-a"},
-	{[]string{"-h-a"}, "hostname=-a"},
-	{[]string{"-h", "-a"}, "hostname=-a"},
-	{[]string{"-i"}, "interactive=true"},
-	{[]string{"-i=0"}, "interactive=0"},
-	{[]string{"-it"}, "interactive=true tty=true"},
-	{[]string{"-it=false"}, "interactive=true tty=false"},
-	{[]string{"-ith", "a"}, "interactive=true tty=true hostname=a"},
-	{[]string{"-itha"}, "interactive=true tty=true hostname=a"},
-	{[]string{"-ih=a"}, "interactive=true hostname=a"},
-	{[]string{"-hit"}, "hostname=it"},
-	{[]string{"-ePATH=/a", "-e=B=c", "-e", "D=e", "--env", "F"}, "env=PATH=/a env=B=c env=D=e env=F"},
-	{[]string{"-v/a:/b", "-itv", "/c:/d"}, "volume=/a:/b interactive=true tty=true volume=/c:/d"},
-	{[]string{"--privileged"}, "privileged=true"},
-	{[]string{"--privileged=true"}, "privileged=true"},
-	{[]string{"--privileged=1"}, "privileged=1"},
-	{[]string{"--privileged=t"}, "privileged=t"},
-	{[]string{"--privileged=T", "--privileged=TRUE", "--privileged=True"}, "privileged=T privileged=TRUE privileged=True"},
-	{[]string{"--privileged=0", "--privileged=f", "--privileged=FALSE"}, "privileged=0 privileged=f privileged=FALSE"},
-	{[]string{"--net", "none"}, "network=none"},
-	{[]string{"--net=none", "--network", "none"}, "network=none network=none"},
-	{[]string{"--dns-opt", "a", "--dns-option=b"}, "dns-option=a dns-option=b"},
-	{[]string{"-m", "64m", "-c5", "-u=1:1", "-w/tmp", "-p", "80:80", "-P", "-q", "-astdin", "-lx=y"},
-		"memory=64m cpu-shares=5 user=1:1 workdir=/tmp publish=80:80 publish-all=true quiet=true attach=stdin label=x=y"},
-
-	{[]string{""}, "!"},
-	{[]string{"-"}, "!"},
-	{[]string{"--"}, "!"},
-	{[]string{"---init"}, "!"},
-	{[]string{"--=a"}, "!"},
-	{[]string{"-="}, "!"},
-	{[]string{"x"}, "!"},
-	{[]string{"--privileged", "false"}, "privileged=true !"},
-	{[]string{"-i", "t"}, "interactive=true !"},
-	{[]string{"-i="}, "interactive=true !"},
-	{[]string{"-iz"}, "interactive=true !"},
-	{[]string{"-zi"}, "!"},
-	{[]string{"-é"}, "!"},
-	{[]string{"--privi"}, "!"},
-	{[]string{"--Privileged"}, "!"},
-	{[]string{"--h=a"}, "!"},
-	{[]string{"-hostname=a"}, "hostname=ostname=a"},
-	{[]string{"--nonsense", "a", "-i"}, "! interactive=true"},
-	{[]string{"--nonsense=a", "b", "-i"}, "! ! interactive=true"},
-	{[]string{"x", "-i"}, "! interactive=true"},
-}
-
-// reading renders what was read like the table above.
-func reading(kind dockercli.Kind, args []string) string {
-	var all []string
-	for _, f := range readExtraArgs(kind, args) {
-		if f.err != nil {
-			all = append(all, "!")
-		} else {
-			all = append(all, f.name+"="+f.value)
-		}
-	}
-	return strings.Join(all, " ")
-}
-
-func TestExtraArgsAreReadInEverySpelling(t *testing.T) {
-	for _, tt := range readings {
-		for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
-			assert.Equal(t, reading(kind, tt.args), tt.want, "%v %q", kind, tt.args)
-		}
-	}
-	// The engine would take the library's next flag for the missing value.
-	for _, arg := range []string{"--hostname", "-h", "-ith"} {
-		assert.Assert(t, strings.HasSuffix(reading(dockercli.Docker, []string{arg}), "!"), arg)
-	}
-}
-
-// The reading is compared with that of the engines' own clients. None of these words lets
-// a container be created: the flag at the end is unknown to a client that reads up to it,
-// and an image that is named by mistake is never pulled, nor is it the begin of an
-// image's number.
-func TestClientsReadExtraArgsTheSame(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
-		const end = "--no-such-flag"
-		for _, tt := range readings {
-			args := slices.Concat([]string{"create", "--pull=never"}, tt.args, []string{end})
-			_, stderr, err := client(e, args...)
-			assert.Assert(t, err != nil, "%q", args)
-			readToTheEnd := strings.Contains(stderr, "unknown flag: "+end)
-			assert.Equal(t, readToTheEnd, !strings.Contains(tt.want, "!"), "%q: %s", args, stderr)
-		}
-	})
-}
-
-func TestEnginesUnderstandExtraArgsTheSame(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
-		args := []string{
-			"-lla=1", "-l=lb=2=2", "--label", "lc=3", "--label=ld=--init", "-il", "le=5", "-l", "lf=6",
-			"-hone", "--hostname", "two", "-h=three", "--stop-timeout=7", "--stop-timeout", "9",
-			"--privileged", "--privileged=f", "--read-only=0", "--read-only=T", "-iw/tmp", "-w=/var", "-u1:1", "-u", "2:2", "--cpuset-cpus=0",
-		}
-		last, labels := map[string]string{}, map[string]string{}
-		for _, f := range readExtraArgs(e.Kind, args) {
-			assert.NilError(t, f.err)
-			last[f.name] = f.value
-			if key, value, ok := strings.Cut(f.value, "="); ok && f.name == "label" {
-				labels[key] = value
-			}
-		}
-		// A bool of the engine's prints as one word.
-		for _, name := range []string{"privileged", "read-only"} {
-			last[name] = fmt.Sprint(isTrue(last[name]))
-		}
-		want := []string{last["hostname"], last["stop-timeout"], last["privileged"], last["read-only"], last["workdir"], last["user"], last["cpuset-cpus"]}
-		format := "{{.Config.Hostname}} {{.Config.StopTimeout}} {{.HostConfig.Privileged}} {{.HostConfig.ReadonlyRootfs}} {{.Config.WorkingDir}} {{.Config.User}} {{.HostConfig.CpusetCpus}}"
-		for _, key := range []string{"la", "lb", "lc", "ld", "le", "lf"} {
-			want = append(want, labels[key])
-			format += fmt.Sprintf(" {{index .Config.Labels %q}}", key)
-		}
-
-		name := "cofferdam-extraargs-" + filepath.Base(os.Getenv("TMPDIR"))
-		create := []string{"create", "--pull=never", "--network=none", "--name=" + name}
-		for key, value := range e.Labels {
-			create = append(create, "--label="+key+"="+value)
-		}
-		_, stderr, err := client(e, slices.Concat(create, args, []string{"--", e.Image, "true"})...)
-		assert.NilError(t, err, stderr)
-		defer client(e, "rm", "--force", name)
-		stdout, stderr, err := client(e, "inspect", "--format="+format, name)
-		assert.NilError(t, err, stderr)
-		assert.Equal(t, strings.TrimSpace(stdout), strings.Join(want, " "))
-	})
-}
-
-func client(e enginetest.Engine, args ...string) (stdout, stderr string, err error) {
-	cmd := exec.Command(e.Path, slices.Concat(e.Global, args)...)
-	cmd.Env = e.Env
-	var out, errs strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err = cmd.Run()
-	return out.String(), errs.String(), err
-}
-
-// The help texts are the clients' own: docker 28.2.2 without a server, which hides no
-// flag, and podman 4.3.1.
-func TestEveryFlagOfTheHelpIsKnown(t *testing.T) {
-	start := regexp.MustCompile(`^ {2,6}-`) // what is further in continues a description
-	line := regexp.MustCompile(`^ +(-\w)?,? *(--[\w-]+)( \S+)?( {2,}|$)`)
-	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
-		help, err := os.ReadFile("testdata/help/" + kind.String() + ".txt")
-		assert.NilError(t, err)
-		known := runFlags(kind)
-		var flags int
-		for _, text := range strings.Split(string(help), "\n") {
-			if !start.MatchString(text) {
-				continue
-			}
-			flags++
-			m := line.FindStringSubmatch(text)
-			assert.Assert(t, m != nil, "%v: %q was not read", kind, text)
-			short, long, takesValue := m[1], m[2], m[3] != ""
-			f, ok := known[long]
-			assert.Assert(t, ok, "%v %s is not known", kind, long)
-			assert.Equal(t, "--"+f.name, long, "%v", kind)
-			assert.Equal(t, f.takesValue, takesValue, "%v %s", kind, long)
-			if short != "" {
-				assert.Equal(t, known[short].name, f.name, "%v %s", kind, short)
-			}
-		}
-		assert.Assert(t, flags > 100, "%v: %d flags", kind, flags)
-	}
-}
-
-func TestFlagTableHolds(t *testing.T) {
-	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
-		var spellings int
-		for _, g := range flagGroups {
-			words := g.flags + " " + g.docker
-			if kind == dockercli.Podman {
-				words = g.flags + " " + g.podman
-			}
-			spellings += len(strings.FieldsFunc(words, func(r rune) bool { return r == ' ' || r == ',' }))
-			assert.Equal(t, g.why == "", g.verdict == harmless, words)
-		}
-		assert.Equal(t, len(runFlags(kind)), spellings, "%v: a spelling stands twice", kind)
-	}
-	// An error that sends the reader to a field has to name one.
+// An error that sends the reader to a field has to name one.
+func TestRefusedArgsNameFields(t *testing.T) {
 	fields := map[string]reflect.Type{"": reflect.TypeFor[DockerPolicy](), "Spec.": reflect.TypeFor[Spec](), "Command.": reflect.TypeFor[Command]()}
 	mention := regexp.MustCompile(`(Spec\.|Command\.)?\b([A-Z]\w+)`)
-	for _, g := range flagGroups {
-		if !strings.HasPrefix(g.why, "is what ") {
-			continue
-		}
-		mentions := mention.FindAllStringSubmatch(g.why, -1)
-		assert.Assert(t, len(mentions) > 0, g.why)
-		for _, m := range mentions {
-			_, ok := fields[m[1]].FieldByName(m[2])
-			assert.Assert(t, ok, "no field %s%s", m[1], m[2])
+	named := 0
+	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
+		for _, f := range runargs.Flags(kind) {
+			if !strings.HasPrefix(f.Why, "is what ") {
+				continue
+			}
+			mentions := mention.FindAllStringSubmatch(f.Why, -1)
+			assert.Assert(t, len(mentions) > 0, f.Why)
+			for _, m := range mentions {
+				_, ok := fields[m[1]].FieldByName(m[2])
+				assert.Assert(t, ok, "no field %s%s", m[1], m[2])
+				named++
+			}
 		}
 	}
-}
-
-func TestExtraArgsAreJudged(t *testing.T) {
-	for _, tt := range []struct {
-		args, allowed []string
-		podman        bool
-		want          []string
-	}{
-		{args: nil},
-		{args: []string{"--cap-drop=ALL", "--dns-option", "ndots:1", "-h", "box", "--cpuset-cpus=0", "--memory-reservation=64m", "--stop-timeout", "3", "-q"}},
-		{args: []string{"--no-healthcheck", "--no-hosts=1", "--timeout=60", "--umask=077", "--unsetenv-all"}, podman: true},
-		{args: []string{"-l", "team=a", "--label=x", "--label", "cofferdamage=1"}},
-		{args: []string{"--oom-score-adj=0", "--oom-score-adj", "500"}},
-		{args: []string{"--ulimit=fsize=1000000", "--ulimit", "cpu=10:20", "--ulimit=core=0", "--ulimit=core=0:0"}},
-
-		{args: []string{"--ipc", "host"}, want: []string{
-			`ExtraRunArgs[0]: --ipc lets the container share what keeps it apart from the host or from other containers; add "ipc" to AllowUnsafeArgs if you mean it`}},
-		{args: []string{"--ipc", "host", "--privileged"}, allowed: []string{"privileged", "ipc"}},
-		{args: []string{"--privileged=false"}, want: []string{
-			`ExtraRunArgs[0]: --privileged gives the container rights over the host; add "privileged" to AllowUnsafeArgs if you mean it`}},
-		{args: []string{"-q", "-v/:/host"}, want: []string{
-			`ExtraRunArgs[1]: -v (--volume) is what Spec.Workspace and Mounts are for; add "volume" to AllowUnsafeArgs if you mean it`}},
-		{args: []string{"-v/:/host", "--volume=/a:/b", "--net", "host", "-m=1g"}, allowed: []string{"volume", "network", "memory"}},
-		{args: []string{"--net=host"}, allowed: []string{"net"}, want: []string{
-			`AllowUnsafeArgs: "net" is no flag of docker run that can be allowed; write its long name without dashes, such as "ipc"`,
-			`ExtraRunArgs[0]: --net (--network) is what NetworkEnabled is for; add "network" to AllowUnsafeArgs if you mean it`}},
-		{allowed: []string{"privilegd", "--ipc", "-v", "v", "", "name", "hostname", "env-host"}, want: []string{
-			`AllowUnsafeArgs: "privilegd" is no flag of docker run that can be allowed; write its long name without dashes, such as "ipc"`,
-			`AllowUnsafeArgs: "--ipc" is no flag of docker run that can be allowed; write its long name without dashes, such as "ipc"`,
-			`AllowUnsafeArgs: "-v" is no flag of docker run that can be allowed; write its long name without dashes, such as "ipc"`,
-			`AllowUnsafeArgs: "v" is no flag of docker run that can be allowed; write its long name without dashes, such as "ipc"`,
-			`AllowUnsafeArgs: "" is no flag of docker run that can be allowed; write its long name without dashes, such as "ipc"`,
-			`AllowUnsafeArgs: "name" is no flag of docker run that can be allowed; write its long name without dashes, such as "ipc"`,
-			`AllowUnsafeArgs: "hostname" is no flag of docker run that can be allowed; write its long name without dashes, such as "ipc"`,
-			`AllowUnsafeArgs: "env-host" is no flag of docker run that can be allowed; write its long name without dashes, such as "ipc"`}},
-		{args: []string{"--env-host"}, allowed: []string{"env-host"}, podman: true},
-		{args: []string{"--env-host"}, want: []string{
-			`ExtraRunArgs[0]: docker run has no flag "--env-host" that is known here; a flag of docker itself belongs in Engine.Global`}},
-		{args: []string{"--conmon", "/bin/sh", "--root=/x"}, podman: true, want: []string{
-			`ExtraRunArgs[0]: podman run has no flag "--conmon" that is known here; a flag of podman itself belongs in Engine.Global`,
-			`ExtraRunArgs[2]: podman run has no flag "--root" that is known here; a flag of podman itself belongs in Engine.Global`}},
-
-		{args: []string{"-it"}, allowed: []string{"pid"}, want: []string{
-			`ExtraRunArgs[0]: -i (--interactive) can't be given: the library talks to the container over stdin, stdout and stderr, and nothing else may read or keep them`,
-			`ExtraRunArgs[0]: -t (--tty) can't be given: the library talks to the container over stdin, stdout and stderr, and nothing else may read or keep them`}},
-		{args: []string{"--init"}, want: []string{
-			`ExtraRunArgs[0]: --init can't be given: the container's process 1 has to be the one that the library starts, so that all ends with it`}},
-		{args: []string{"--no-healthcheck=false"}, want: []string{
-			`ExtraRunArgs[0]: --no-healthcheck can't be given: the engine would run the image's health check beside the commands of the session`}},
-		{args: []string{"-l=cofferdam.pid=1", "--label", " cofferdam.host"}, want: []string{
-			`ExtraRunArgs[0]: -l (--label) can't be given: names that begin with cofferdam. are those by which the library knows its containers`,
-			`ExtraRunArgs[1]: --label can't be given: names that begin with cofferdam. are those by which the library knows its containers`}},
-
-		{args: []string{"--oom-score-adj=-1"}, want: []string{
-			`ExtraRunArgs[0]: --oom-score-adj saves the container before the host's own processes when memory is short, unless it is a number from 0; add "oom-score-adj" to AllowUnsafeArgs if you mean it`}},
-		{args: []string{"--ulimit=nofile=9"}, want: []string{
-			`ExtraRunArgs[0]: --ulimit can raise a limit, unless it is a number for as, cpu, data, fsize or rss, or core=0; add "ulimit" to AllowUnsafeArgs if you mean it`}},
-		{args: []string{"--ulimit=nofile=9", "--oom-score-adj=-1"}, allowed: []string{"ulimit", "oom-score-adj"}},
-
-		{args: []string{"--quiet=yes"}, want: []string{"ExtraRunArgs[0]: --quiet can only be true or false"}},
-		{args: []string{"--quiet", "false"}, want: []string{
-			`ExtraRunArgs[1]: the word is neither a flag nor a flag's value, so it would be taken for the image; a flag that is true or false takes its value after "="`}},
-		{args: []string{"--", "a", "---x"}, want: []string{
-			`ExtraRunArgs[0]: "--" would end the flags`,
-			`ExtraRunArgs[1]: the word is neither a flag nor a flag's value, so it would be taken for the image; a flag that is true or false takes its value after "="`,
-			`ExtraRunArgs[2]: docker run has no flag "---x" that is known here; a flag of docker itself belongs in Engine.Global`}},
-		{args: []string{"--label", "--", "-qh", "--"}, want: []string{
-			`ExtraRunArgs[0]: --label has the value "--", which ends the flags for whoever reads the line; write it after "="`,
-			`ExtraRunArgs[2]: -h (--hostname) has the value "--", which ends the flags for whoever reads the line; write it after "="`}},
-		{args: []string{"--label=--", "-qh--"}},
-		{args: []string{"-qh"}, want: []string{"ExtraRunArgs[0]: -h needs a value"}},
-		{args: []string{"--hostname=a\x00b"}, want: []string{"ExtraRunArgs[0] holds a NUL byte"}},
-		{args: []string{"-q", "--hostname=a\xff"}, want: []string{"ExtraRunArgs[1] is not valid UTF-8, and the engine would change it"}},
-	} {
-		kind := dockercli.Docker
-		if tt.podman {
-			kind = dockercli.Podman
-		}
-		assert.DeepEqual(t, texts(checkExtraArgs(kind, tt.args, tt.allowed)), tt.want)
-	}
+	assert.Assert(t, named > 0)
 }
 
 // Podman takes the limits of its configuration only where a run names none.
@@ -325,69 +46,4 @@ func TestCompatKeepsPodmansLimits(t *testing.T) {
 		p.AllowUnsafeArgs = []string{"ulimit"}
 		assert.NilError(t, argv(e))
 	}
-}
-
-func texts(errs []error) []string {
-	var all []string
-	for _, err := range errs {
-		all = append(all, err.Error())
-	}
-	return all
-}
-
-func TestOnlyLowerLimitsAreHarmless(t *testing.T) {
-	for value, want := range map[string]bool{
-		"fsize=1": true, "fsize=1:2": true, "as=0": true, "core=0": true, "core=0:0": true,
-		"fsize=-1": false, "fsize=1:-1": false, "fsize=unlimited": false, "fsize": false, "fsize=": false, "fsize=1:": false, "fsize=1:2:3": false,
-		"core=1": false, "core=0:1": false, "core=-1": false, "nofile=1": false, "rtprio=1": false, "memlock=0": false, "host": false, "": false,
-		"fsize=1,rtprio=99": false, `"fsize=1"`: false, " fsize=1": false, "FSIZE=1": false,
-	} {
-		assert.Equal(t, lowersLimit(value), want, value)
-	}
-}
-
-func TestNoValueIsInAnError(t *testing.T) {
-	const secret = "hunter2"
-	args := []string{"--env=A=" + secret, "-eA=" + secret, "-e", secret, "--nonsense=" + secret, "-z" + secret, secret, "--name", secret, "--nonsense", secret, "--quiet=" + secret, "-h" + secret + "\x00"}
-	errs := texts(checkExtraArgs(dockercli.Docker, args, nil))
-	assert.Assert(t, len(errs) >= 9, "%q", errs)
-	for _, text := range errs {
-		assert.Assert(t, !strings.Contains(text, secret), text)
-	}
-}
-
-func FuzzCheckExtraArgs(f *testing.F) {
-	for _, tt := range readings {
-		f.Add(strings.Join(tt.args, "\n"), "ipc\nvolume", false)
-		f.Add(strings.Join(tt.args, "\n"), "", true)
-	}
-	f.Add("--ulimit=fsize=1\n-l=a=b\n--cap-drop\nALL", "", false)
-	// What must never get through without leave. It stands here apart from the table that
-	// is tested.
-	dangerous := strings.Fields("privileged ipc pid uts userns cgroupns network volume mount volumes-from device cap-add security-opt user " +
-		"memory pids-limit cpus runtime env env-file gpus publish publish-all cgroup-parent sysctl read-only use-api-socket env-host " +
-		"name rm entrypoint init interactive tty detach attach log-driver pull cidfile restart sig-proxy health-cmd pod rootfs replace systemd")
-	f.Fuzz(func(t *testing.T, words, allow string, podman bool) {
-		kind := dockercli.Docker
-		if podman {
-			kind = dockercli.Podman
-		}
-		args, allowed := strings.Split(words, "\n"), strings.Fields(allow)
-		errs := checkExtraArgs(kind, args, allowed)
-		if len(errs) > 0 {
-			return
-		}
-		// Written the plainest way the arguments mean the same.
-		var plain []string
-		for _, f := range readExtraArgs(kind, args) {
-			assert.Assert(t, !slices.Contains(dangerous, f.name) || slices.Contains(allowed, f.name), "%q lets --%s through", args, f.name)
-			plain = append(plain, "--"+f.name+"="+f.value)
-		}
-		assert.Equal(t, reading(kind, plain), reading(kind, args), "%q", args)
-		assert.Equal(t, len(checkExtraArgs(kind, plain, allowed)), 0, "%q", plain)
-		// They don't hide what follows: the library's own flags and the end of them.
-		for _, next := range []string{"--name=x", "-d", "--", "image"} {
-			assert.Equal(t, len(checkExtraArgs(kind, slices.Concat(args, []string{next}), allowed)), 1, "%q hides %q", args, next)
-		}
-	})
 }

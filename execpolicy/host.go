@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 )
@@ -66,7 +67,7 @@ func (p HostPolicy) check(spec Spec) (dir string, err error) {
 		errs = multierror.Append(errs, spec.Secrets.refuse())
 	}
 	if spec.Workspace != "" {
-		if dir, _, err = workspace(spec.Workspace); err != nil {
+		if dir, err = mountguard.Workspace(spec.Workspace); err != nil {
 			errs = multierror.Append(errs, err)
 		}
 	}
@@ -158,7 +159,7 @@ func (p HostPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 // CheckWorkspace returns why a directory can't be a workspace, or nil. Its error wraps
 // [ErrInvalid]. The host is open to a command anyway, so nothing else is refused.
 func (p HostPolicy) CheckWorkspace(dir string) error {
-	if _, _, err := workspace(dir); err != nil {
+	if _, err := mountguard.Workspace(dir); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return nil

@@ -8,12 +8,10 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/container"
 )
 
-const labelPrefix = container.LabelPrefix
-
 // labelSeccomp has a hash of a caller's SeccompProfile, of which the command line tells
 // nothing. Containers without one lack it. It tells one filter from another, and proves
 // nothing: SHA-256 would add 150 KB to a program.
-const labelSeccomp = labelPrefix + "seccomp"
+const labelSeccomp = container.LabelPrefix + "seccomp"
 
 // labels returns a container's labels: the library's own and the caller's.
 func (p *DockerPolicy) labels(spec Spec, name string) map[string]string {

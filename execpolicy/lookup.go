@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"sync"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/account"
 )
 
 // giveTmpfs gives the directories in memory to the container's user. Where the image has
@@ -20,7 +20,7 @@ func (p *DockerPolicy) giveTmpfs(e *dockercli.Engine, o *dockercli.RunOptions) {
 		return // whoever that is
 	}
 	podman := e.Kind == dockercli.Podman || e.PodmanService
-	a, ok := accountOf(o.User)
+	a, ok := account.Named(o.User)
 	if !ok && !podman {
 		a, ok = accounts.known(p.accountKey(e))
 	}
@@ -38,22 +38,22 @@ func (p *DockerPolicy) giveTmpfs(e *dockercli.Engine, o *dockercli.RunOptions) {
 
 // accounts are those of users with names, as images have them. The first of them to be
 // needed starts a container, which takes as long as a session's.
-var accounts = accountBook{byKey: map[string]account{}, turn: make(chan struct{}, 1)}
+var accounts = accountBook{byKey: map[string]account.Account{}, turn: make(chan struct{}, 1)}
 
 type accountBook struct {
 	mu    sync.Mutex
-	byKey map[string]account
+	byKey map[string]account.Account
 	turn  chan struct{} // held by who looks one up
 }
 
-func (b *accountBook) known(key string) (account, bool) {
+func (b *accountBook) known(key string) (account.Account, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	a, ok := b.byKey[key]
 	return a, ok
 }
 
-func (b *accountBook) add(key string, a account) {
+func (b *accountBook) add(key string, a account.Account) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.byKey[key] = a
@@ -64,20 +64,13 @@ func (p *DockerPolicy) accountKey(e *dockercli.Engine) string {
 	return fmt.Sprintf("%q", []any{e.Path, e.Global, e.Env, p.image(), p.User})
 }
 
-// printAccount prints the numbers of the user that it runs as, with builtins of the shell
-// only.
-const printAccount = `while read -r k v rest; do case $k in Uid: | Gid:) echo "$k$v" ;; esac; done </proc/self/status`
-
-// maxAccount bounds what printAccount prints.
-const maxAccount = 1 << 10
-
 // looksUp reports whether the numbers of the policy's user have to be looked up in the
 // image, because the engine does not give a tmpfs to a user by name.
 func (p *DockerPolicy) looksUp(e *dockercli.Engine) bool {
 	if p.User == "" || p.compat || e.Kind != dockercli.Docker || e.PodmanService || p.extra(e, "user") {
 		return false
 	}
-	if _, ok := accountOf(p.User); ok {
+	if _, ok := account.Named(p.User); ok {
 		return false
 	}
 	_, ok := accounts.known(p.accountKey(e))
@@ -110,7 +103,7 @@ func (p *DockerPolicy) lookUp(ctx context.Context, e *dockercli.Engine, spec Spe
 		return nil // somebody else has done it
 	}
 	q := DockerPolicy{Engine: e, Image: p.Image, User: p.User, Runtime: p.Runtime, Limits: p.Limits}
-	proc, err := q.spawn(ctx, e, Spec{Supervisor: []string{"sh", "-c", printAccount}, Labels: spec.Labels, Audit: spec.Audit})
+	proc, err := q.spawn(ctx, e, Spec{Supervisor: []string{"sh", "-c", account.PrintScript}, Labels: spec.Labels, Audit: spec.Audit})
 	if err != nil {
 		return err
 	}
@@ -120,7 +113,7 @@ func (p *DockerPolicy) lookUp(ctx context.Context, e *dockercli.Engine, spec Spe
 	go io.Copy(io.Discard, proc.Stderr)
 	printed := make(chan []byte, 1)
 	go func() {
-		text, _ := io.ReadAll(io.LimitReader(proc.Stdout, maxAccount))
+		text, _ := io.ReadAll(io.LimitReader(proc.Stdout, account.MaxPrinted))
 		<-proc.Done
 		printed <- text
 	}()
@@ -130,7 +123,7 @@ func (p *DockerPolicy) lookUp(ctx context.Context, e *dockercli.Engine, spec Spe
 	case <-ctx.Done():
 		err = context.Cause(ctx)
 	}
-	a, ok := parseAccount(string(text))
+	a, ok := account.ParsePrinted(string(text))
 	if ok {
 		proc.Answered()
 		accounts.add(p.accountKey(e), a)
@@ -138,20 +131,4 @@ func (p *DockerPolicy) lookUp(ctx context.Context, e *dockercli.Engine, spec Spe
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), limits.TerminationTimeout)
 	defer cancel()
 	return errors.Join(err, proc.Kill(end))
-}
-
-// parseAccount reads what printAccount prints.
-func parseAccount(text string) (a account, ok bool) {
-	a = stranger
-	for line := range strings.Lines(text) {
-		kind, number, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
-		switch id, err := strconv.Atoi(number); {
-		case err != nil || id < 0:
-		case kind == "Uid":
-			a.uid = id
-		case kind == "Gid":
-			a.gid = id
-		}
-	}
-	return a, a.uid >= 0 && a.gid >= 0
 }

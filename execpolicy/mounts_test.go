@@ -44,75 +44,23 @@ func mounts(t *testing.T, p DockerPolicy, e *dockercli.Engine, source, want stri
 	assert.Equal(t, got, want)
 }
 
-// The names that are refused stand here apart from the lists that are tested.
-const (
-	wantGuarded = "/proc /sys /dev /etc /boot /var/lib/docker /var/lib/containers /var/lib/containerd " +
-		"/run/docker.sock /run/docker /run/podman /run/containerd /run/crio /run/dbus /run/systemd /run/user"
-	wantCredentials = ".ssh .aws .azure .gnupg .docker .kube .config .netrc .git-credentials .npmrc .pypirc .pgpass .my.cnf .password-store " +
-		".vault-token .terraform.d .mozilla .local/share/containers .local/share/docker .local/share/keyrings Library/Keychains"
-)
-
-func TestNoMountOfWhatGivesTheHostAway(t *testing.T) {
-	t.Setenv("HOME", "/srv/people/me")
-	t.Setenv("XDG_RUNTIME_DIR", "/srv/runtime")
-	assert.DeepEqual(t, strings.Fields(guarded), strings.Fields(wantGuarded))
-	assert.Equal(t, strings.ReplaceAll(credentials, "/.", "."), strings.Replace(wantCredentials, "Library", "/Library", 1))
-	p := DockerPolicy{ProtectedPaths: []string{"/srv/keys"}}
+// What package mountguard refuses, a policy refuses, whatever its engine.
+func TestMountsAreGuarded(t *testing.T) {
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	assert.NilError(t, err)
+	in := func(name string) string { return filepath.Join(root, name) }
+	p := DockerPolicy{ProtectedPaths: []string{in("keys")}}
 	for _, e := range []*dockercli.Engine{{}, {Kind: dockercli.Podman}, {Remote: true}} {
-		e.Socket = "/srv/engine/its.sock"
-		for _, path := range slices.Concat(strings.Fields(wantGuarded), []string{"/srv/keys", e.Socket, "/srv/runtime/docker.sock", "/srv/runtime/podman"}) {
-			refuses(t, p, e, path, "would show "+path)
-			refuses(t, p, e, path+"/below", "would show "+path)
-			refuses(t, p, e, filepath.Dir(path), "would show")
-		}
-		for _, path := range []string{
-			"/", "//", "/.", "/srv/..", "/var/run", "/var/run/docker.sock", "/var/run/docker.sock/", "//var//run/./docker.sock", "/srv/../run/docker.sock",
-			"/run/podman/podman.sock", "/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/user/1000/podman/podman.sock", "/run/user/1000/docker.sock",
-			"/run/user/1000", "/run", "/var", "/var/lib", "/srv", "/srv/engine", "/srv/runtime",
-			"/proc/self/root", "/proc/1/cwd", "/sys/fs/cgroup", "/dev/kmsg", "/dev/null", "/etc/shadow", "/var/lib/docker/volumes/x/_data",
-		} {
+		e.Socket = in("engine/its.sock")
+		for _, path := range []string{"/", "/proc", "/etc/shadow", "/root", in("keys"), in("keys/below"), in("engine"), e.Socket} {
 			refuses(t, p, e, path, "would show /")
 		}
-		for _, home := range []string{"/srv/people/me", "/root", "/home/some body", "/Users/somebody"} {
-			refuses(t, p, e, home, "would show "+home)
-			refuses(t, p, e, home+"/", "would show "+home)
-			refuses(t, p, e, filepath.Dir(home), "would show")
-			for _, name := range strings.Fields(wantCredentials) {
-				refuses(t, p, e, home+"/"+name, "would show "+home+"/"+name)
-				refuses(t, p, e, home+"/"+name+"/below", "would show "+home+"/"+name)
-			}
-			refuses(t, p, e, home+"/.local", "would show")
-			if e.Remote || home != "/root" {
-				mounts(t, p, e, home+"/project", home+"/project")
-				mounts(t, p, e, home+"/project/.ssh", home+"/project/.ssh")
-			}
-		}
-		for _, path := range []string{"/usr", "/opt/data", "/srv/people/you", "/srv/keys.txt", "/etcetera", "/var/lib/dockers", "/run/docker.sock.d", "/run/mine"} {
-			mounts(t, p, e, path, path)
-		}
-		// What is not there is the engine's to refuse.
-		mounts(t, p, e, "/no/such//path/", "/no/such//path/")
-	}
-}
-
-// Where nothing is known of a home or of a socket, that is not the working directory, and
-// what was found stays found.
-func TestMountsAreJudgedWithoutAHomeOrASocket(t *testing.T) {
-	t.Setenv("HOME", "")
-	t.Setenv("XDG_RUNTIME_DIR", "")
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	assert.NilError(t, err)
-	in := func(name string) string { return filepath.Join(dir, name) }
-	assert.NilError(t, os.MkdirAll(in("keys/deep"), 0o755))
-	assert.NilError(t, os.Mkdir(in("work"), 0o755))
-	p := DockerPolicy{ProtectedPaths: []string{in("keys")}}
-	e := &dockercli.Engine{Kind: dockercli.Podman}
-	for _, cwd := range []string{"/", dir, in("keys"), in("keys/deep"), in("work")} {
-		t.Chdir(cwd)
-		for _, source := range []string{"/", "/etc", "/proc", "/proc/self", dir, in("keys"), in("keys/deep")} {
-			refuses(t, p, e, source, "would show /")
-		}
 		mounts(t, p, e, in("work"), in("work"))
+		allowed := p
+		allowed.AllowUnsafeMounts = []string{in("keys"), "/etc"}
+		mounts(t, allowed, e, in("keys"), in("keys"))
+		mounts(t, allowed, e, "/etc", "/etc")
+		refuses(t, allowed, e, in("keys/below"), "would show "+in("keys"))
 	}
 }
 
@@ -123,61 +71,24 @@ func TestMountsAreWhereLinksLead(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	assert.NilError(t, err)
 	in := func(name string) string { return filepath.Join(root, name) }
-	for _, dir := range []string{"work/deep", "keys", "run/podman", "people/me/project", "people/me/.ssh", "people/other/.aws", "disk/home/.kube", "disk/home/project"} {
+	for _, dir := range []string{"work/deep", "keys", "people/me/project", "people/me/.ssh"} {
 		assert.NilError(t, os.MkdirAll(in(dir), 0o755))
 	}
-	assert.NilError(t, os.WriteFile(in("keys/one"), nil, 0o600))
-	assert.NilError(t, os.Link(in("keys/one"), in("work/hard")))
 	for name, to := range map[string]string{
-		"work/etc": "/etc", "work/up": "../keys", "work/twice": "up", "work/deep/one": "../up/one", "work/home": in("people/me"), "work/.ssh": in("people/me/.ssh"),
-		"work/loop": "loop", "work/nothing": "/no/such", "work/fine": "deep", "work/root": "/", "keylink": "keys", "people/me/out": in("work/deep"), "people/me/in": ".ssh",
-		"people/moved": in("disk/home"), "peoplelink": "people",
-		"work/linked": in("people/other"),
+		"work/up": "../keys", "work/home": in("people/me"), "work/.ssh": in("people/me/.ssh"),
+		"work/nothing": "/no/such", "work/fine": "deep", "keylink": "keys",
 	} {
 		assert.NilError(t, os.Symlink(to, in(name)))
 	}
-	l, err := net.Listen("unix", in("work/s"))
-	assert.NilError(t, err)
-	defer l.Close()
-	assert.NilError(t, os.Symlink("s", in("work/slink")))
 	t.Setenv("HOME", in("people/me"))
-	t.Setenv("XDG_RUNTIME_DIR", in("run"))
 
 	e := &dockercli.Engine{}
 	p := DockerPolicy{ProtectedPaths: []string{in("keylink")}}
-	for source, why := range map[string]string{
-		"work/etc": "would show /etc", "work/etc/ssl": "would show /etc", "work/up": "would show " + in("keylink"), "work/twice": "would show " + in("keylink"),
-		"work/deep/one": "would show " + in("keylink"), "work/up/one": "would show", "keys": "would show " + in("keylink"), "keys/one": "would show",
-		"work/home": "would show", "work/home/.ssh": "would show", "work/.ssh": "would show", "work/root": "would show", "people/me/in": "would show",
-		"work/loop": "too many links", "work/nothing": "no such file", "work/nothing/below": "no such file", "work/s": "would show a socket or a device", "work/slink": "would show a socket or a device",
-		"run": "would show", "run/podman": "would show", ".": "would show",
-	} {
-		refuses(t, p, e, in(source), why)
-	}
-	// A file is the same under another name.
-	refuses(t, DockerPolicy{ProtectedPaths: []string{in("keys/one")}}, e, in("work/hard"), "would show "+in("keys/one"))
-	// A home of somebody else's may be a link.
-	defer func(dirs string) { homeDirs = dirs }(homeDirs)
-	homeDirs = in("peoplelink")
-	for source, why := range map[string]string{
-		"people": "would show " + in("peoplelink"), "people/other": "would show", "people/moved": "would show",
-		"people/moved/.aws": "would show", "people/moved/.aws/x": "would show", "people/moved/.kube": "would show",
-		"people/moved/.kube/x": "would show", "work/linked/.aws": "would show",
-	} {
-		refuses(t, p, e, in(source), why)
-	}
-	mounts(t, p, e, in("people/moved/project"), in("disk/home/project"))
-	homeDirs = ""
-	for source, leads := range map[string]string{
-		"work": "work", "work/": "work", "work/fine": "work/deep", "work/fine/../fine": "work/deep", "people/me/out": "work/deep", "people/me/project": "people/me/project",
-		"people/other": "people/other",
-	} {
-		mounts(t, p, e, root+"/"+source, in(leads))
-	}
+	refuses(t, p, e, in("work/up"), "would show "+in("keylink"))
+	refuses(t, p, e, in("work/nothing"), "no such file")
+	mounts(t, p, e, in("work/fine"), in("work/deep"))
 	// Where it is not known to which file a name leads, the name alone counts.
 	mounts(t, p, &dockercli.Engine{Remote: true}, in("work/up"), in("work/up"))
-	// ".." means what is above where a link leads, as it does to the kernel.
-	mounts(t, p, e, in("people")+"/me/out/..", in("work"))
 
 	// The same goes for a workspace. What is mounted is what was looked at, but for
 	// LangChain's words.
@@ -207,23 +118,12 @@ func TestMountsAreWhereLinksLead(t *testing.T) {
 	workspace(p, ".", "")
 	workspace(p, "project", "--mount=type=bind,source="+in("people/me/project")+",target=/workspace")
 
-	// A name allows what is there, and neither what a link leads to nor anything else.
-	p.AllowUnsafeMounts = []string{in("keys"), in("people/me") + "/", in("work/s"), "/no/such/path", in("work/home/.ssh"), in("work/etc"), in("work/nothing"), in("work/loop")}
+	p.AllowUnsafeMounts = []string{in("keys")}
 	compat := Compat()
 	compat.ProtectedPaths, compat.AllowUnsafeMounts = p.ProtectedPaths, p.AllowUnsafeMounts
-	for source, leads := range map[string]string{
-		"keys": "keys", "work/up": "keys", "work/twice": "keys", "people/me": "people/me", "work/home": "people/me", "work/s": "work/s", "work/slink": "work/s",
-	} {
-		mounts(t, p, e, in(source), in(leads))
-	}
+	mounts(t, p, e, in("work/up"), in("keys"))
 	workspace(p, in("keys"), "--mount=type=bind,source="+in("keys")+",target=/workspace")
 	workspace(compat, in("work/up"), in("work/up")+":"+in("work/up"))
-	for _, source := range []string{"keys/one", "people/me/.ssh", "work/home/.ssh", "people", ".", "work/etc"} {
-		refuses(t, p, e, in(source), "would show /")
-	}
-	for _, source := range []string{"work/nothing", "work/loop"} {
-		refuses(t, p, e, in(source), "would show nobody knows what")
-	}
 }
 
 func TestCheckWorkspace(t *testing.T) {
@@ -261,23 +161,6 @@ func TestNamesOfMountsAreAbsolute(t *testing.T) {
 		assert.ErrorContains(t, err, text)
 	}
 	assert.Assert(t, !strings.Contains(err.Error(), "ok"), err)
-}
-
-func TestMountsByDrive(t *testing.T) {
-	if runtime.GOOS != "windows" {
-		return // no other system has drives
-	}
-	p := DockerPolicy{ProtectedPaths: []string{`\\host\share`}, AllowUnsafeMounts: []string{`c:\Users`}}
-	e := &dockercli.Engine{Remote: true}
-	for _, path := range []string{`D:\dev`, `D:\etc\x`, `D:\root`} {
-		mounts(t, p, e, path, path)
-	}
-	mounts(t, p, e, `C:\Users`, `C:\Users`)
-	refuses(t, p, e, `D:\Users`, "would show")
-	refuses(t, p, e, "/etc", "would show /etc")
-	// The look for a drive that is not there comes to an end.
-	_, err := follow(&dockercli.Engine{}, `B:\no\such`)
-	assert.ErrorContains(t, err, "B:")
 }
 
 // A link that was planted where a mount is to come from leads to the engine's socket, or

@@ -3,11 +3,10 @@ package execpolicy
 import (
 	_ "embed"
 	"errors"
-	"io"
-	"os"
 	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/runargs"
 )
 
 // The numbers in it are those of every processor that docker's own profile knows, but for
@@ -41,11 +40,8 @@ var defaultSeccomp string
 // not have it; else with "Operation not permitted".
 func DefaultSeccompProfile() string { return defaultSeccomp }
 
-// profileFile is where the client reads the filter: a descriptor that it is started with.
-const (
-	profileFile   = "/dev/fd/3"
-	seccompOption = "seccomp="
-)
+// seccompOption is what a --security-opt begins with that names a filter.
+const seccompOption = "seccomp="
 
 // seccompProfile returns the filter that the client has to be given, or nothing if the
 // container gets the engine's own, or one that ExtraRunArgs name.
@@ -62,9 +58,9 @@ func (p *DockerPolicy) seccompProfile(e *dockercli.Engine) string {
 // extraSeccomp reports whether ExtraRunArgs name a filter. They come last, so that it
 // counts.
 func (p *DockerPolicy) extraSeccomp(e *dockercli.Engine) bool {
-	for _, f := range readExtraArgs(e.Kind, p.ExtraRunArgs) {
+	for _, f := range runargs.Read(e.Kind, p.ExtraRunArgs) {
 		// Docker also takes a colon.
-		if f.name == "security-opt" && strings.HasPrefix(strings.Replace(f.value, ":", "=", 1), seccompOption) {
+		if f.Name == "security-opt" && strings.HasPrefix(strings.Replace(f.Value, ":", "=", 1), seccompOption) {
 			return true
 		}
 	}
@@ -94,39 +90,4 @@ func (p *DockerPolicy) checkSeccomp(e *dockercli.Engine) []error {
 			"set EngineSeccomp to do with podman's own, which lets programs make user namespaces and lower the priority of any process"))
 	}
 	return errs
-}
-
-// hereDocument returns what gives a command, in a shell, that text as descriptor 3.
-func hereDocument(text string) string {
-	text = strings.TrimSuffix(text, "\n") + "\n"
-	end := "EOF"
-	for strings.Contains("\n"+text, "\n"+end+"\n") {
-		end += "_"
-	}
-	return " 3<<'" + end + "'\n" + text + end
-}
-
-// A handover gives a text to a client.
-type handover struct {
-	file *os.File // for the client to be started with, or nil
-	path string   // under which the client finds it
-	// begin is called when the client was started; done is closed when it has ended.
-	begin func(done <-chan struct{})
-	// cancel is called if it was not started.
-	cancel func()
-}
-
-// fill writes a text to a pipe, and closes it when all is written or the client has
-// ended: what a client has started may keep the reading end.
-func fill(w io.WriteCloser, text string, done <-chan struct{}) {
-	written := make(chan struct{})
-	go func() {
-		defer close(written)
-		_, _ = io.WriteString(w, text)
-	}()
-	select {
-	case <-written:
-	case <-done:
-	}
-	w.Close()
 }

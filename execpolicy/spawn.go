@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/clientfile"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
@@ -57,19 +58,19 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 			return nil, err
 		}
 	}
-	profile := &handover{begin: func(<-chan struct{}) {}, cancel: func() {}}
+	profile := new(clientfile.File)
 	if text := p.seccompProfile(e); text != "" {
-		if profile, err = hand(text); err != nil {
+		if profile, err = clientfile.New(text); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrStart, err)
 		}
-		argv[slices.Index(argv, "--security-opt="+seccompOption+profileFile)] = "--security-opt=" + seccompOption + profile.path
+		argv[slices.Index(argv, "--security-opt="+seccompOption+clientfile.Path)] = "--security-opt=" + seccompOption + profile.Path
 	}
 	c := &container.Container{Engine: e, Name: name, Argv: argv, Keep: p.KeepContainer, OwnPIDs: !p.extra(e, "pid")}
-	if err := c.Start(clientEnv(e, spec), profile.file); err != nil {
-		profile.cancel()
+	if err := c.Start(clientEnv(e, spec), profile.Pipe); err != nil {
+		profile.Abandon()
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	profile.begin(c.Done())
+	profile.Started(c.Done())
 	return &Process{
 		Name:            name,
 		Stdin:           c.Stdin,
@@ -121,7 +122,7 @@ func clientEnv(e *dockercli.Engine, spec Spec) []string {
 
 func diagnose(c *container.Container, exitCode int, stderr []byte) error {
 	err := c.Diagnose(exitCode, stderr)
-	if bytes.Contains(stderr, []byte("open "+profileFile)) {
+	if bytes.Contains(stderr, []byte("open "+clientfile.Path)) {
 		return fmt.Errorf("%w; the client reads the filter of system calls from descriptor 3, which a program in its place has to pass on, "+
 			"unless EngineSeccomp is set", err)
 	}

@@ -3,118 +3,49 @@ package execpolicy
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/account"
 )
-
-// An account is a user and a group, by their numbers.
-type account struct{ uid, gid int }
-
-func (a account) String() string { return strconv.Itoa(a.uid) + ":" + strconv.Itoa(a.gid) }
-
-var (
-	// nobody owns nothing.
-	nobody = account{65534, 65534}
-	// stranger is an account that the host does not know.
-	stranger = account{-1, -1}
-)
-
-// accountOf returns the account that a policy's User names, unless the image has to say
-// who that is. A number without a group has the group of that number: the engines would
-// give it root's.
-func accountOf(user string) (a account, ok bool) {
-	name, group, _ := strings.Cut(user, ":")
-	if group == "" {
-		group = name
-	}
-	uid, uidOK := idOf(name)
-	gid, gidOK := idOf(group)
-	return account{uid, gid}, uidOK && gidOK
-}
-
-func idOf(name string) (id int, ok bool) {
-	if name == "root" {
-		return 0, true
-	}
-	id, err := strconv.Atoi(name)
-	return id, err == nil && id >= 0
-}
 
 // ordinary returns as whom a command may run because that is the owner of a directory,
 // and whether it is the owner at all: nothing inside is root, or in root's group, unless
 // the policy names root.
-func ordinary(e *dockercli.Engine, owner account) (a account, isOwner bool) {
+func ordinary(e *dockercli.Engine, owner account.Account) (a account.Account, isOwner bool) {
 	// Docker without root's rights has this program's user as root, and others have other
 	// numbers.
-	if owner.uid == 0 || e.Rootless && e.Kind == dockercli.Docker {
-		return nobody, false
+	if owner.UID == 0 || e.Rootless && e.Kind == dockercli.Docker {
+		return account.Nobody, false
 	}
-	if owner.gid == 0 {
-		owner.gid = nobody.gid
+	if owner.GID == 0 {
+		owner.GID = account.Nobody.GID
 	}
 	return owner, true
 }
 
-// A share is a directory or a file of the host that a container sees.
-type share struct {
-	source   string
-	info     fs.FileInfo // nil if it is not known
-	writable bool
+// Shares are what a container sees of the host.
+type shares struct {
+	workspace account.Share // the zero Share if there is none
+	mounts    []account.Share
 }
 
-// takes reports whether the mode lets an account use the share. Its owner can change the
-// mode.
-func (s share) takes(a account) bool {
-	if s.info == nil || !s.info.IsDir() && !s.info.Mode().IsRegular() {
-		return true
-	}
-	owner, ok := ownerOf(s.info)
-	if !ok || a.uid == owner.uid {
-		return true
-	}
-	need := fs.FileMode(0o4)
-	if s.info.IsDir() {
-		need |= 0o1
-	}
-	if s.writable {
-		need |= 0o2
-	}
-	perm := s.info.Mode().Perm()
-	if a.gid == owner.gid {
-		perm >>= 3
-	}
-	return perm&need == need || hasACL(s.source)
-}
-
-// refusal says what a user can't do with the share.
-func (s share) refusal(user account) string {
-	use := "read"
-	if s.writable {
-		use = "read and write"
-	}
-	owner, _ := ownerOf(s.info)
-	return fmt.Sprintf("user %v, as which the command would run, can't %s %q, of %v and with mode %v", user, use, s.source, owner, s.info.Mode())
-}
-
-// runsAs returns the user for a container that sees a workspace, if that is not nil, and
-// mounts, and whether that user was chosen because it owns them. Each error is about one
-// that the user can't use.
-func (p *DockerPolicy) runsAs(e *dockercli.Engine, workspace *share, mounts []share) (user string, isOwner bool, errs []error) {
-	a := nobody
+// runsAs returns the user for a container that sees those shares, and whether that user
+// was chosen because it owns them. Each error is about one that the user can't use.
+func (p *DockerPolicy) runsAs(e *dockercli.Engine, seen shares) (user string, isOwner bool, errs []error) {
+	workspace := seen.workspace
+	a := account.Nobody
 	if p.User != "" {
-		named, ok := accountOf(p.User)
+		named, ok := account.Named(p.User)
 		if !ok {
 			return strings.TrimSuffix(p.User, ":"), false, nil
 		}
 		a = named
-	} else if workspace == nil {
-		a, isOwner = p.ownerOfMounts(e, mounts)
-	} else if owner, ok := ownerOf(workspace.info); ok {
+	} else if workspace.Source == "" {
+		a, isOwner = p.ownerOfMounts(e, seen.mounts)
+	} else if owner, ok := account.OwnerOf(workspace.Info); ok {
 		a, isOwner = ordinary(e, owner)
 	}
 	if !p.judges(e, a) {
@@ -122,20 +53,20 @@ func (p *DockerPolicy) runsAs(e *dockercli.Engine, workspace *share, mounts []sh
 	}
 	here := a
 	if e.Rootless && !isOwner {
-		here = stranger
+		here = account.Stranger
 	}
-	if workspace != nil && !workspace.takes(here) {
+	if workspace.Source != "" && !workspace.Takes(here) {
 		remedies := "chown it to an ordinary user, "
-		if reader := (share{workspace.source, workspace.info, false}); reader.takes(here) {
+		if reader := (account.Share{Source: workspace.Source, Info: workspace.Info}); reader.Takes(here) {
 			remedies += "set WorkspaceReadOnly, "
 		}
 		errs = append(errs, fmt.Errorf(`%w: %s; %scopy it with package execpolicy/workspace, or set User, to "0:0" if it is to be root`,
-			ErrNoMount, workspace.refusal(a), remedies))
+			ErrNoMount, workspace.Refusal(a), remedies))
 	}
-	for _, m := range mounts {
-		if !m.takes(here) {
+	for _, m := range seen.mounts {
+		if !m.Takes(here) {
 			errs = append(errs, fmt.Errorf(`the mount source: %s; chmod or chown it, bring what it holds in with CopyFS or WriteFile instead, or set User, `+
-				`to "0:0" if it is to be root`, m.refusal(a)))
+				`to "0:0" if it is to be root`, m.Refusal(a)))
 		}
 	}
 	return a.String(), isOwner, errs
@@ -144,23 +75,23 @@ func (p *DockerPolicy) runsAs(e *dockercli.Engine, workspace *share, mounts []sh
 // ownerOfMounts returns the account of a session without a workspace: nobody or, where
 // nobody can't use some of the mounts and these have one owner, an ordinary user, that
 // owner.
-func (p *DockerPolicy) ownerOfMounts(e *dockercli.Engine, mounts []share) (a account, isOwner bool) {
-	if !p.judges(e, nobody) {
-		return nobody, false
+func (p *DockerPolicy) ownerOfMounts(e *dockercli.Engine, mounts []account.Share) (a account.Account, isOwner bool) {
+	if !p.judges(e, account.Nobody) {
+		return account.Nobody, false
 	}
-	here := nobody
+	here := account.Nobody
 	if e.Rootless {
-		here = stranger
+		here = account.Stranger
 	}
-	var owners []account
+	var owners []account.Account
 	for _, m := range mounts {
-		if !m.takes(here) {
-			owner, _ := ownerOf(m.info)
+		if !m.Takes(here) {
+			owner, _ := account.OwnerOf(m.Info)
 			owners = append(owners, owner)
 		}
 	}
-	if len(owners) == 0 || slices.ContainsFunc(owners, func(o account) bool { return o.uid != owners[0].uid }) {
-		return nobody, false
+	if len(owners) == 0 || slices.ContainsFunc(owners, func(o account.Account) bool { return o.UID != owners[0].UID }) {
+		return account.Nobody, false
 	}
 	return ordinary(e, owners[0])
 }
@@ -169,9 +100,9 @@ func (p *DockerPolicy) ownerOfMounts(e *dockercli.Engine, mounts []share) (a acc
 // on another machine, on systems where the engine has a virtual machine, for root with
 // capabilities, for a number that an engine without root's rights maps to another, and
 // where extra arguments say who is who.
-func (p *DockerPolicy) judges(e *dockercli.Engine, a account) bool {
+func (p *DockerPolicy) judges(e *dockercli.Engine, a account.Account) bool {
 	switch {
-	case e.Remote, runtime.GOOS != "linux", a.uid == 0 && len(p.AddCapabilities) > 0, p.User != "" && e.Rootless:
+	case e.Remote, runtime.GOOS != "linux", a.UID == 0 && len(p.AddCapabilities) > 0, p.User != "" && e.Rootless:
 		return false
 	}
 	for _, name := range []string{"user", "userns", "uidmap", "gidmap", "group-add", "cap-add", "privileged"} {

@@ -3,13 +3,13 @@ package execpolicy
 import (
 	"errors"
 	"io/fs"
-	"strings"
 	"syscall"
 	"testing"
 
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/account"
 )
 
 // A fakeFile is a file of somebody's, for tests that can't make one.
@@ -84,42 +84,20 @@ func TestRunsAs(t *testing.T) {
 		{"a mount of its user's", rootlessPodman, DockerPolicy{}, none, true, []fakeFile{dirOf(1000, 1000, 0o700)}, "1000:1000", true, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var workspace *share
+			var seen shares
 			if c.workspace != none {
-				workspace = &share{"/no/workspace", c.workspace, c.writable}
+				seen.workspace = account.Share{Source: "/no/workspace", Info: c.workspace, Writable: c.writable}
 			}
-			var mounts []share
 			for _, info := range c.mounts {
-				mounts = append(mounts, share{"/no/mount", info, c.writable})
+				seen.mounts = append(seen.mounts, account.Share{Source: "/no/mount", Info: info, Writable: c.writable})
 			}
-			user, isOwner, errs := c.policy.runsAs(c.engine, workspace, mounts)
+			user, isOwner, errs := c.policy.runsAs(c.engine, seen)
 			assert.Equal(t, user, c.want)
 			assert.Equal(t, isOwner, c.isOwner)
 			assert.Equal(t, len(errs), c.refused, "%v", errs)
-			if workspace != nil && len(errs) > 0 && len(mounts) == 0 {
+			if c.workspace != none && len(errs) > 0 && len(seen.mounts) == 0 {
 				assert.Assert(t, errors.Is(errs[0], ErrNoMount), errs[0])
 			}
 		})
 	}
-}
-
-func FuzzParseAccount(f *testing.F) {
-	for _, text := range []string{"Uid:1\nGid:2\n", "Uid:1\n", "Gid:-1\nUid:x\n", "", "Uid:1\nGid:2\nUid:99999999999999999999\n", "\x00\n:\n"} {
-		f.Add(text)
-	}
-	a, ok := parseAccount("Uid:1234\nGid:1235\n")
-	assert.Assert(f, ok && a == account{1234, 1235})
-	f.Fuzz(func(t *testing.T, text string) {
-		a, ok := parseAccount(text)
-		if ok != (a.uid >= 0 && a.gid >= 0) {
-			t.Errorf("%q: %v %v", text, a, ok)
-		}
-		if !ok {
-			return
-		}
-		uid, gid, _ := strings.Cut(a.String(), ":")
-		if again, ok := parseAccount("Uid:" + uid + "\nGid:" + gid + "\n"); !ok || again != a {
-			t.Errorf("%v is read as %v", a, again)
-		}
-	})
 }

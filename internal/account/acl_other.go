@@ -1,6 +1,6 @@
 //go:build !linux
 
-package execpolicy
+package account
 
 // hasACL is not asked: modes are judged on Linux only.
 func hasACL(string) bool { return false }

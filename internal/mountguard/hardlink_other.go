@@ -1,6 +1,6 @@
 //go:build !linux
 
-package execpolicy
+package mountguard
 
 import "io/fs"
 

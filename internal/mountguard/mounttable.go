@@ -1,4 +1,4 @@
-package execpolicy
+package mountguard
 
 import (
 	"os"
@@ -6,16 +6,15 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/mountinfo"
 )
 
 // mountNames returns the names of what a container would see of a path, as otherNames
 // does. There is only its own if the kernel's table can't be read, on other systems and
 // on other machines.
-func mountNames(e *dockercli.Engine, name string) (names, parts []string) {
+func (g *Guard) mountNames(name string) (names, parts []string) {
 	var table []byte
-	if runtime.GOOS == "linux" && !e.Remote {
+	if runtime.GOOS == "linux" && !g.Remote {
 		table, _ = os.ReadFile("/proc/self/mountinfo")
 	}
 	return otherNames(string(table), name)
@@ -45,20 +44,20 @@ func otherNames(table, name string) (names, parts []string) {
 	}
 	for _, m := range mounts {
 		_, root, _ := strings.Cut(m.place, "/")
-		if within(name, m.target) {
+		if Within(name, m.target) {
 			// Another mount on the way may hide this one. Then the place has no other
 			// name.
 			m.place += name[len(m.target):]
-		} else if !within(m.target, name) || root == "null" {
+		} else if !Within(m.target, name) || root == "null" {
 			continue // it is not seen, or a file is hidden behind /dev/null
 		}
 		first := true
 		for _, other := range mounts {
 			kind, alias := 0, other.target
-			if first && within(m.place, other.place) {
+			if first && Within(m.place, other.place) {
 				first = false
 				alias += m.place[len(other.place):]
-			} else if within(other.place, m.place) {
+			} else if Within(other.place, m.place) {
 				kind = 1
 			} else {
 				continue

@@ -1,4 +1,4 @@
-package execpolicy
+package nproc
 
 import (
 	"os"
@@ -7,18 +7,18 @@ import (
 	"syscall"
 )
 
-// maxProcesses returns how many processes of one user podman may allow: it lowers its own
+// Max returns how many processes of one user podman may allow: it lowers its own
 // limit to the number of process ids there are.
-func maxProcesses() uint64 {
+func Max() uint64 {
 	const rlimitNproc = 6 // which package syscall does not name
 	var l syscall.Rlimit
 	text, err := os.ReadFile("/proc/sys/kernel/pid_max")
 	if err != nil || syscall.Getrlimit(rlimitNproc, &l) != nil {
-		return minProcesses
+		return Everywhere
 	}
 	ids, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
 	if err != nil {
-		return minProcesses
+		return Everywhere
 	}
 	return min(l.Max, ids)
 }

@@ -1,4 +1,4 @@
-package execpolicy
+package clientfile
 
 import (
 	"io"
@@ -27,7 +27,9 @@ func TestFillEndsWithTheClient(t *testing.T) {
 
 // A shell gives its command the text, whatever is in it.
 func FuzzHereDocument(f *testing.F) {
-	for _, seed := range []string{defaultSeccomp, "", "\n", "EOF", "a\nEOF\nb\nEOF_", "$x `y` \\ 'z'", "a\r\n\n", "é漢”\x01\u0094"} {
+	profile, err := os.ReadFile("../../execpolicy/seccomp.json")
+	assert.NilError(f, err)
+	for _, seed := range []string{string(profile), "", "\n", "EOF", "a\nEOF\nb\nEOF_", "$x `y` \\ 'z'", "a\r\n\n", "é漢”\x01\u0094"} {
 		f.Add(seed)
 	}
 	_, noShell := exec.LookPath("sh")
@@ -38,7 +40,7 @@ func FuzzHereDocument(f *testing.F) {
 		if strings.Contains("\n"+text, "\nE") && strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) {
 			return // dash loses such a byte after the delimiter's first letters, with which no line of JSON begins
 		}
-		out, err := exec.Command("sh", "-c", "cat /dev/fd/3"+hereDocument(text)).Output()
+		out, err := exec.Command("sh", "-c", "cat /dev/fd/3"+HereDocument(text)).Output()
 		assert.NilError(t, err)
 		assert.Equal(t, string(out), strings.TrimSuffix(text, "\n")+"\n")
 	})

@@ -1,13 +1,13 @@
-package execpolicy
+package clientfile
 
 import (
 	"errors"
 	"os"
 )
 
-// hand gives the client a text as a file of the user's, because no descriptor can be
+// New gives the client a text as a file of the user's, because no descriptor can be
 // passed on here. It is removed when the client has ended.
-func hand(text string) (*handover, error) {
+func New(text string) (*File, error) {
 	f, err := os.CreateTemp("", "cofferdam-seccomp-*.json")
 	if err != nil {
 		return nil, err
@@ -18,14 +18,14 @@ func hand(text string) (*handover, error) {
 		remove()
 		return nil, err
 	}
-	return &handover{
-		path: f.Name(),
-		begin: func(done <-chan struct{}) {
+	return &File{
+		Path: f.Name(),
+		started: func(done <-chan struct{}) {
 			go func() {
 				<-done
 				remove()
 			}()
 		},
-		cancel: remove,
+		abandon: remove,
 	}, nil
 }

@@ -1,4 +1,4 @@
-package execpolicy
+package mountguard
 
 import (
 	"io/fs"
