@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 )
 
@@ -135,93 +133,4 @@ func (c *conn) ask(ctx context.Context, cmd Command, stdin *spool) (*Result, err
 	}
 	err = fmt.Errorf("%w: %s: %w", ErrRefused, c.conceal(what), err)
 	return &Result{Outcome: OutcomeRefused, ExitCode: -1, Cause: err, Dir: c.conceal(c.dir), OOMBefore: c.oomKills, OOMAfter: -1}, nil
-}
-
-// readGrace is how long a Read of the caller's that is under way may take when nobody
-// waits for it any longer.
-const readGrace = 250 * time.Millisecond
-
-// A spool is a command's stdin: it lets Approve read it, and keeps what Approve has read
-// for the command. A nil spool is that of a command without one.
-type spool struct {
-	r      io.Reader
-	turn   chan struct{} // held by who reads from r, or looks at what follows
-	data   []byte        // all that was read
-	err    error         // why no more is read; io.EOF if that is all
-	closed atomic.Bool   // Approve reads no more
-}
-
-func newSpool(r io.Reader) *spool {
-	if r == nil {
-		return nil
-	}
-	return &spool{r: r, turn: make(chan struct{}, 1)}
-}
-
-// Read is Approve's. Since nobody else reads before it has returned, it goes on behind
-// data.
-func (s *spool) Read(p []byte) (int, error) {
-	s.turn <- struct{}{}
-	defer func() { <-s.turn }()
-	switch {
-	case s.closed.Load():
-		return 0, fmt.Errorf("the stdin of a request is not there after Approve: %w", fs.ErrClosed)
-	case s.err != nil:
-		return 0, s.err
-	case len(p) == 0:
-		return 0, nil
-	}
-	at := len(s.data)
-	s.more(len(p))
-	n := copy(p, s.data[at:])
-	if n > 0 {
-		return n, nil
-	}
-	return n, s.err
-}
-
-// more reads at most n bytes, but no more in all than tell that they are too many.
-func (s *spool) more(n int) {
-	n = min(n, MaxStdin+1-len(s.data))
-	s.data = slices.Grow(s.data, n)
-	at := len(s.data)
-	n, s.err = s.r.Read(s.data[at : at+n])
-	s.data = s.data[:at+n]
-	if len(s.data) > MaxStdin {
-		s.err = fmt.Errorf("%w: more than %d bytes", ErrStdinTooLong, MaxStdin)
-	}
-}
-
-// close makes later calls of Read fail, and waits for one that is under way, at most so
-// long: whoever takes the reader back is not to meet it there.
-func (s *spool) close(wait time.Duration) {
-	if s == nil {
-		return
-	}
-	s.closed.Store(true)
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case s.turn <- struct{}{}:
-		<-s.turn
-	case <-timer.C:
-	}
-}
-
-// all reads the rest, unless ctx ends, and returns the whole, or more than MaxStdin
-// bytes.
-func (s *spool) all(ctx context.Context) ([]byte, error) {
-	const piece = 4096
-	s.turn <- struct{}{}
-	defer func() { <-s.turn }()
-	for s.err == nil {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		s.more(max(piece, cap(s.data)-len(s.data)))
-	}
-	if s.err != io.EOF && len(s.data) <= MaxStdin {
-		return nil, s.err
-	}
-	return s.data, nil
 }

@@ -1,12 +1,11 @@
 package execpolicy
 
 import (
-	"context"
 	"errors"
-	"fmt"
 
-	"github.com/seed-64a260eb/cofferdam/internal/container"
+	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
+	"github.com/seed-64a260eb/cofferdam/internal/shell"
 )
 
 var (
@@ -23,7 +22,7 @@ var (
 	// ErrTimeout is the cause of a command that was ended at its deadline. A command that
 	// was to read its Stdin at that time did not run. It matches
 	// [context.DeadlineExceeded] too.
-	ErrTimeout = fmt.Errorf("the deadline has passed: %w", context.DeadlineExceeded)
+	ErrTimeout = shell.ErrTimeout
 	// ErrOutputLimit is the cause of a command that was ended because it had printed more
 	// than [Command.OutputLimit].
 	ErrOutputLimit = errors.New("the output limit was passed")
@@ -55,5 +54,5 @@ var (
 	ErrNoMount = errors.New("the workspace can't be mounted")
 	// ErrStillThere is returned if it could not be made sure that nothing is left of a
 	// session.
-	ErrStillThere = container.ErrStillThere
+	ErrStillThere = policyerr.ErrStillThere
 )

@@ -47,7 +47,7 @@ const (
 	EventTransferred EventKind = "transferred"
 	// EventKill comes with each step of the escalation that ends a command or a transfer:
 	// Escalation, Cause. What it is of is the last one that has no result yet. One of
-	// [RungRemoved] is of the session.
+	// [EscalationRemoval] is of the session.
 	EventKill EventKind = "kill"
 	// EventEnd comes when the session has ended, for whatever reason: Duration of its
 	// life, Gone, and Error, which says what is not known to be gone; then another comes
@@ -130,7 +130,7 @@ type Auditor interface {
 	await(ctx context.Context, c *conn, kind EventKind, err error) error
 	run(ctx context.Context, cancel context.CancelCauseFunc, c *conn, cmd Command) (*Result, error)
 	script(ctx context.Context, c *conn, kind, script string, deadline, left time.Time) error
-	transfer(t *transfer, op, name string, do func(*transfer) error) error
+	transfer(ctx context.Context, c *conn, op, name string, do func() error) error
 }
 
 // NewAuditor returns what gives f a record of each event, for any number of sessions: see
@@ -360,7 +360,7 @@ func (a *auditor) tell(c *conn, kind EventKind, step Escalation, err error) {
 		}
 		cause := a.because(context.Cause(c.life))
 		if cause == nil {
-			cause = c.ownEnd(time.Now())
+			cause = c.OwnEnd(time.Now())
 		}
 		e.Cause = text(cause)
 	case kind == eventEnding:
@@ -470,14 +470,14 @@ func (a *auditor) script(ctx context.Context, c *conn, kind, script string, dead
 	return a.finish(c, e, EventResult, res, err)
 }
 
-func (a *auditor) transfer(t *transfer, op, name string, do func(*transfer) error) error {
-	e := t.c.event(EventTransfer)
+func (a *auditor) transfer(ctx context.Context, c *conn, op, name string, do func() error) error {
+	e := c.event(EventTransfer)
 	e.Op, e.Path = op, name
-	err := a.begin(t.ctx, t.c, e)
+	err := a.begin(ctx, c, e)
 	if err == nil {
-		err = t.do(do)
+		err = do()
 	}
-	return a.finish(t.c, e, EventTransferred, nil, err)
+	return a.finish(c, e, EventTransferred, nil, err)
 }
 
 // finish records what has become of what had a record, with its result if it has one, and

@@ -2,6 +2,7 @@ package execpolicy
 
 import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/shell"
 )
 
 // Argv returns the argument list by which Spawn starts spec in a container of that name.
@@ -17,7 +18,7 @@ func ForgetEngine() {
 }
 
 // ParseCount returns a number that a supervisor tells, or -1 if it is none.
-func ParseCount(text string) int { return parseCount(text) }
+func ParseCount(text string) int { return shell.ParseCount(text) }
 
 // Limited returns argv as [HostPolicy] executes it.
 func (p HostPolicy) Limited(argv []string) []string { return p.limited(argv) }
@@ -26,15 +27,6 @@ func (p HostPolicy) Limited(argv []string) []string { return p.limited(argv) }
 func OutcomeOf(cause error, lost, oom bool, status, signal int) Outcome {
 	return ending{cause, lost, oom, status, signal}.outcome()
 }
-
-// Failure returns the error of a script of a transfer that failed with these words.
-func Failure(words string, tree bool) error {
-	t := transfer{c: &conn{proc: &Process{Scratch: "/.cofferdam"}}, tree: tree}
-	return t.failure(1, words)
-}
-
-// ParseListing reads what find and stat tell of a directory.
-var ParseListing = parseListing
 
 // MaxStarts is how many sessions are started at a time.
 const MaxStarts = maxStarts

@@ -2,46 +2,30 @@ package execpolicy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
-	"path"
-	"slices"
-	"strconv"
 	"strings"
-	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
+	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
-	"github.com/seed-64a260eb/cofferdam/truncate"
+	"github.com/seed-64a260eb/cofferdam/internal/tarball"
+	"github.com/seed-64a260eb/cofferdam/internal/transfer"
 )
 
 var (
 	// ErrNotRegular is returned for what is there but no regular file.
-	ErrNotRegular = errors.New("not a regular file")
+	ErrNotRegular = transfer.ErrNotRegular
 	// ErrTooLarge is returned for a file, or a tree, that is larger than its limit.
-	ErrTooLarge = errors.New("larger than the limit")
+	ErrTooLarge = transfer.ErrTooLarge
 	// ErrTransfer is wrapped by the error of a transfer that failed inside for a reason
 	// that is not known, or whose data do not agree with what was told of them.
-	ErrTransfer = errors.New("the transfer failed")
+	ErrTransfer = transfer.ErrTransfer
 )
 
 // DefaultReadLimit is the limit of a [Session.ReadFile] that names none.
 const DefaultReadLimit = 16 << 20
-
-const (
-	// tempPrefix begins the names of files that are not finished.
-	tempPrefix = ".cofferdam-"
-	// maxPath is the most that a system call takes.
-	maxPath = 4096
-	// Data go in pieces of a size that a step of their way takes about pieceTime for:
-	// what is urgent waits for no more.
-	minPiece  = 64 << 10
-	maxPiece  = 4 << 20
-	pieceTime = 50 * time.Millisecond
-)
 
 // WriteFile makes a file inside with that content and those permissions, whatever the
 // session's umask. A file or a link of that name is replaced, not written through; a
@@ -57,47 +41,7 @@ func (s *Session) WriteFile(ctx context.Context, name string, data []byte, perm 
 	if err := onlyPermissions(perm); err != nil {
 		return &fs.PathError{Op: "write", Path: s.current().conceal(name), Err: err}
 	}
-	return s.transfer(ctx, "write", name, func(t *transfer) error {
-		dir, base := path.Split(name)
-		if base == "" || base == "." || base == ".." {
-			return fmt.Errorf("%w: it is no name of a file", ErrInvalid)
-		}
-		temp := t.word(dir + tempPrefix + strings.ToLower(token()))
-		target := t.word(name)
-		t.undo = "rm -f " + temp
-		if len(data) > 0 && len(data) <= minPiece {
-			if err := t.put(target, temp, data, perm); err != errNotPut {
-				return err
-			}
-		}
-		begin := "[ -d " + t.word(dir+".") + " ] || return " + isNoDir +
-			"; if [ -d " + target + " ]; then [ -L " + target + " ] || return " + isDirectory + "; fi; umask 77; "
-		for {
-			piece := data[:min(len(data), int(t.piece.Load()))]
-			data = data[len(piece):]
-			script := begin + t.append(temp)
-			if len(data) == 0 {
-				// A link to a directory would be followed, and busybox's mv takes none
-				// that leads in a circle.
-				script += fmt.Sprintf("if [ -L %s ]; then rm -f %s; fi; chmod %o %s && mv -f %s %s || return 1; ", target, target, perm, temp, temp, target)
-			}
-			if _, err := t.send(script, piece); err == errNoDir {
-				return t.noDir(dir)
-			} else if err != nil || len(data) == 0 {
-				return err
-			}
-			begin = "[ -f " + temp + " ] && [ ! -L " + temp + " ] || return " + isTampered + "; "
-		}
-	})
-}
-
-// put makes a small file in one step, in which each program and each byte of a script
-// counts. Where that fails it does not say why.
-func (t *transfer) put(target, temp string, data []byte, perm fs.FileMode) error {
-	script := fmt.Sprintf("put %s %s %o", target, temp, perm)
-	t.c.in += int64(len(data))
-	_, err := t.step(append(shellwire.Put(temp, token(), data, perm), shellwire.Help(script)...), &sink{})
-	return err
+	return s.transfer(ctx, "write", name, func(t *transfer.Transfer) error { return t.WriteFile(name, data, perm) })
 }
 
 // ReadFile returns the content of a regular file inside, of at most limit bytes; if zero,
@@ -108,112 +52,115 @@ func (t *transfer) put(target, temp string, data []byte, perm fs.FileMode) error
 // An error is a [*fs.PathError]. It wraps [ErrInvalid], [ErrNotRegular], [ErrTooLarge],
 // one of those in the package's documentation, or one that [Session.Run] has without a
 // result.
-func (s *Session) ReadFile(ctx context.Context, name string, limit int64) ([]byte, error) {
+func (s *Session) ReadFile(ctx context.Context, name string, limit int64) (data []byte, err error) {
 	if limit < 0 {
 		return nil, &fs.PathError{Op: "read", Path: s.current().conceal(name), Err: fmt.Errorf("%w: the limit is negative", ErrInvalid)}
 	}
 	if limit == 0 {
 		limit = DefaultReadLimit
 	}
-	content := &content{limit: limit}
-	err := s.transfer(ctx, "read", name, func(t *transfer) error {
-		source := t.word(name)
-		// What is told is counted apart from what is copied. All dd's tell the number of
-		// full blocks; few tell that of bytes.
-		told, err := t.fetch(t.regular(source)+"exec 3>&1; cf_j=$(dd bs=65536 iflag=fullblock count="+
-			strconv.FormatInt(limit/(64<<10)+1, 10)+" <"+source+` 2>&1 >&3) || { printf '%s' "$cf_j" >&2; return 1; }; `+
-			"cf_j=${cf_j%%+*}; cf_j=$((cf_j * 65536 + $(dd bs=65536 skip=$cf_j count=1 <"+source+" | wc -c)))", &sink{text: content})
-		switch {
-		case err != nil:
-			return err
-		case content.total > limit:
-			return fmt.Errorf("%w of %d bytes", ErrTooLarge, limit)
-		case told != strconv.FormatInt(content.total, 10):
-			return fmt.Errorf("%w: %d bytes came, and %q were told", ErrTransfer, content.total, told)
+	err = s.transfer(ctx, "read", name, func(t *transfer.Transfer) error {
+		data, err = t.ReadFile(name, limit)
+		return err
+	})
+	return data, err
+}
+
+// WriteFiles makes files inside with those contents, below dir, and the directories that
+// they are in, dir and its parents included. A file gets the permissions 0644 and a new
+// directory 0755, whatever the session's umask; a directory that is there keeps its own.
+// Files and links that are there are replaced. A relative dir is taken from where the
+// session began, wherever its shell is now. The image needs tar, touch and mkdir.
+//
+// The names are paths relative to dir, with slashes. They are checked as those of an
+// archive are: one that is absolute, has ".." or is not UTF-8 is [ErrUnsafeName], and one
+// that is also the directory of another is [ErrDuplicateName]. All that is wrong with
+// them is in one error that wraps [ErrInvalid] too, and then nothing was sent. The files
+// are prepared beside and put in place at once, as [Session.CopyIn] does it, whose other
+// errors WriteFiles has.
+func (s *Session) WriteFiles(ctx context.Context, dir string, files map[string][]byte) error {
+	return s.transfer(ctx, "write files", dir, func(t *transfer.Transfer) error { return t.WriteFiles(dir, files) })
+}
+
+// MkdirAll makes a directory inside, and those of its parents that are missing. A new
+// directory gets those permissions, whatever the session's umask; its owner may always
+// write to and enter the parents. A directory that is there keeps its own permissions,
+// and is no error. A relative name is taken from where the session began, wherever its
+// shell is now. The image needs mkdir.
+//
+// An error is a [*fs.PathError]. It wraps [fs.ErrExist] if the name is that of something
+// else, and ENOTDIR if that of a parent is; the package's documentation has the others.
+// What was made before is removed again.
+func (s *Session) MkdirAll(ctx context.Context, name string, perm fs.FileMode) error {
+	if err := onlyPermissions(perm); err != nil {
+		return &fs.PathError{Op: "mkdir", Path: s.current().conceal(name), Err: err}
+	}
+	return s.transfer(ctx, "mkdir", name, func(t *transfer.Transfer) error { return t.MkdirAll(name, perm) })
+}
+
+// ReadDir returns what is in a directory inside, sorted by name. Links are not followed:
+// an entry of one is the link's own. A relative name is taken from where the session
+// began, wherever its shell is now. The image needs find and stat.
+//
+// What these programs say is not believed: there are no more entries than
+// [Limits.MaxTreeEntries], and each name is one element of a path, which comes once and
+// need not be UTF-8. An error is a [*fs.PathError]. It wraps [ErrTooLarge] if there are
+// more, and ENOTDIR if it is no directory; the package's documentation has the others.
+func (s *Session) ReadDir(ctx context.Context, name string) (entries []TreeEntry, err error) {
+	err = s.transfer(ctx, "readdir", name, func(t *transfer.Transfer) error {
+		found, err := t.ReadDir(name)
+		if err == nil {
+			entries = make([]TreeEntry, len(found))
+			for i, e := range found {
+				entries[i] = TreeEntry(e)
+			}
 		}
-		return nil
+		return err
+	})
+	return entries, err
+}
+
+// Stat describes a file, a directory or a special file inside. A link is followed, as
+// [Session.ReadFile] follows it; [Session.ReadDir] describes the link itself. The entry's
+// Name is the last element of the one that was asked for. A relative name is taken from
+// where the session began, wherever its shell is now. The image needs stat.
+//
+// An error is a [*fs.PathError]; the package's documentation says what it wraps.
+func (s *Session) Stat(ctx context.Context, name string) (TreeEntry, error) {
+	var e transfer.Entry
+	err := s.transfer(ctx, "stat", name, func(t *transfer.Transfer) (err error) {
+		e, err = t.Stat(name)
+		return err
 	})
 	if err != nil {
-		return nil, err
+		return TreeEntry{}, err
 	}
-	return content.data, nil
+	return TreeEntry(e), nil
 }
 
-// A content is what was read of a file, up to a limit.
-type content struct {
-	data  []byte
-	limit int64
-	total int64
+// Remove removes a file, a link or an empty directory inside. A link is not followed. A
+// relative name is taken from where the session began, wherever its shell is now. The
+// image needs rm and rmdir.
+//
+// An error is a [*fs.PathError]. It wraps [fs.ErrExist] and ENOTEMPTY if a directory is
+// not empty; the package's documentation has the others.
+func (s *Session) Remove(ctx context.Context, name string) error {
+	return s.transfer(ctx, "remove", name, func(t *transfer.Transfer) error { return t.Remove(name) })
 }
 
-func (c *content) Write(p []byte) (int, error) {
-	c.total += int64(len(p))
-	if c.total <= c.limit {
-		if c.total > int64(cap(c.data)) {
-			// To append would grow it by a quarter at a time, and copy a large file five
-			// times.
-			c.data = slices.Grow(c.data, int(min(2*c.total, c.limit))-len(c.data))
-		}
-		c.data = append(c.data, p...)
-	} else {
-		c.data = nil
-	}
-	return len(p), nil
-}
-
-// The statuses by which a script tells why it failed. No program that it runs has them.
-const (
-	isNoDir     = "101"
-	isIrregular = "102"
-	isDirectory = "103"
-	isTampered  = "105"
-	isInTheWay  = "106"
-	isNotPut    = "107"
-)
-
-var (
-	errNotPut = errors.New("the file could not be made in one step")
-	errNoDir  = errors.New("there is no such directory") // noDir finds out more
-)
-
-// reason returns what a status says, or nil.
-func reason(status int) error {
-	switch strconv.Itoa(status) {
-	case isNoDir:
-		return errNoDir
-	case isIrregular:
-		return ErrNotRegular
-	case isDirectory:
-		return fmt.Errorf("%w: %w", ErrNotRegular, syscall.EISDIR)
-	case isTampered:
-		return fmt.Errorf("%w: what was sent before is gone", ErrTransfer)
-	case isNotPut:
-		return errNotPut
-	case isInTheWay:
-		return fmt.Errorf("%w: it is in the way of a directory", ErrUnsafeType)
+// onlyPermissions returns the error for a mode that says more than permissions.
+func onlyPermissions(perm fs.FileMode) error {
+	if perm&^fs.ModePerm != 0 {
+		return fmt.Errorf("%w: %v has more than permissions", ErrInvalid, perm)
 	}
 	return nil
 }
 
-// A transfer is a run of steps, each a script that runs inside in a shell of the
-// supervisor's own while nothing else does.
-type transfer struct {
-	c        *conn
-	ctx      context.Context
-	cancel   context.CancelCauseFunc
-	deadline time.Time
-	left     time.Time    // when it must be over, once it was cut off; zero if nothing says so before
-	piece    atomic.Int64 // the size of the next
-	sent     string       // the name of the piece that may be inside
-	undo     string       // a script that removes what was begun
-	tree     bool         // the words of an error say which file of many it is
-}
-
 // transfer runs do in the session's turn, and sees to it that nothing is left behind if
 // that fails.
-func (s *Session) transfer(ctx context.Context, op, name string, do func(*transfer) error) error {
+func (s *Session) transfer(ctx context.Context, op, name string, do func(*transfer.Transfer) error) error {
 	err := func() error {
-		if name == "" || len(name) > maxPath-100 || strings.Contains(name, "\x00") {
+		if name == "" || len(name) > transfer.MaxPath-100 || strings.Contains(name, "\x00") {
 			return fmt.Errorf("%w: it is no name of a file", ErrInvalid)
 		}
 		if err := s.acquire(ctx); err != nil {
@@ -232,12 +179,10 @@ func (s *Session) transfer(ctx context.Context, op, name string, do func(*transf
 		// A close is to leave the time to remove what was begun.
 		defer func(orderly bool) { c.orderly = orderly }(c.orderly)
 		c.orderly = true
-		t := &transfer{c: c, ctx: ctx, cancel: cancel}
-		t.piece.Store(minPiece)
 		if c.audit != nil {
-			return c.audit.transfer(t, op, name, do)
+			return c.audit.transfer(ctx, c, op, name, func() error { return c.transfer(ctx, cancel, do) })
 		}
-		return t.do(do)
+		return c.transfer(ctx, cancel, do)
 	}()
 	if err != nil {
 		conceal := s.current().conceal
@@ -246,147 +191,64 @@ func (s *Session) transfer(ctx context.Context, op, name string, do func(*transf
 	return nil
 }
 
-// do does what the transfer is, and sees to it that nothing is left behind if that fails.
-func (t *transfer) do(f func(*transfer) error) error {
-	t.deadline = after(t.c.limits.CommandTimeout)
-	err := f(t)
+// transfer does what a transfer is, for the holder of the turn.
+func (c *conn) transfer(ctx context.Context, cancel context.CancelCauseFunc, do func(*transfer.Transfer) error) error {
+	t := c.newTransfer(ctx, cancel)
+	t.Deadline = after(c.limits.CommandTimeout)
+	err := do(t)
+	c.in += t.Sent
 	if err != nil {
-		t.clean()
+		t.Clean()
 	}
 	return err
 }
 
-// word returns a name inside as a word of a script.
-func (t *transfer) word(name string) string {
-	switch {
-	case path.IsAbs(name):
-		return shellwire.Word(name)
-	case t.c.proc.Dir != "":
-		return shellwire.Word(t.c.proc.Dir + "/" + name)
-	}
-	return `"$cf_w"/` + shellwire.Word(name)
+func (c *conn) newTransfer(ctx context.Context, cancel context.CancelCauseFunc) *transfer.Transfer {
+	return transfer.New(ctx, transfer.Options{
+		Conn:               steps{c},
+		Dir:                c.proc.Dir,
+		Scratch:            c.proc.Scratch,
+		Limits:             tarball.Limits{Entries: c.limits.MaxTreeEntries, Bytes: c.limits.MaxTreeBytes},
+		TerminationTimeout: c.limits.TerminationTimeout,
+		Cancel:             cancel,
+		Conceal:            c.conceal,
+	})
 }
 
-// regular returns the part of a script that goes on only if there is a regular file.
-func (t *transfer) regular(file string) string {
-	return "[ -f " + file + " ] || { [ -e " + file + " ] || " + why(file) + "; [ ! -d " + file + " ] || return " + isDirectory +
-		"; return " + isIrregular + "; }; "
+// steps are those of a session's transfers: a [transfer.Conn].
+type steps struct{ c *conn }
+
+func (s steps) Step(ctx context.Context, deadline, left time.Time, data []byte, out *shell.Sink) (shell.Reply, string) {
+	c := s.c
+	in, errOut := shell.NewSink(c.hide(), shell.WordsKept, nil, nil)
+	r := c.exchange(ctx, deadline, left, []shell.Op{{Data: data, Raw: true, Marked: true}}, out, in)
+	in.Close()
+	s.end(r)
+	return r, string(errOut.Kept.Bytes())
 }
 
-// why returns the part of a script that ends it with the kernel's reason for which a name
-// can't be opened. A test tells none, and busybox's asks the uid in place of the kernel.
-func why(word string) string { return "{ dd if=" + word + " bs=1 count=0 >/dev/null; return 1; }" }
-
-// append returns the part of a script that appends the piece to a file, and removes the
-// piece.
-func (t *transfer) append(file string) string {
-	return t.take("dd bs=65536 <%s >>" + file)
-}
-
-// take returns the part of a script that runs a command on the piece and removes the
-// piece.
-func (t *transfer) take(command string) string {
-	t.sent = "i" + token()
-	piece := `"$cf_d"/` + t.sent
-	return strings.Replace(command, "%s", piece, 1) + " || return 1; rm -f " + piece + "; "
-}
-
-// send makes a piece and runs a script that takes it, and returns what the script tells.
-func (t *transfer) send(script string, piece []byte) (string, error) {
-	began := time.Now()
-	t.c.in += int64(len(piece))
-	data := slices.Concat(shellwire.Upload(t.sent, int64(len(piece))), piece, shellwire.Help(script))
-	told, err := t.step(data, &sink{})
-	switch took := time.Since(began); {
-	case took < pieceTime:
-		t.piece.Store(min(4*t.piece.Load(), maxPiece))
-	case took > 2*pieceTime:
-		t.piece.Store(max(t.piece.Load()/2, minPiece))
-	}
-	return told, err
-}
-
-// run runs a script and returns what it tells.
-func (t *transfer) run(script string) (string, error) {
-	return t.step(shellwire.Help(script), &sink{})
-}
-
-// fetch runs a script whose output goes to out, and returns what it tells.
-func (t *transfer) fetch(script string, out *sink) (string, error) {
-	return t.step(shellwire.HelpStill(script), out)
-}
-
-func (t *transfer) step(data []byte, out *sink) (string, error) {
-	c := t.c
-	errOut := &sink{kept: truncate.Buffer{Limit: wordsKept}}
-	in := errOut
-	if k := c.known.Load(); k != nil {
-		in = &sink{filter: k.hide(errOut)}
-	}
-	r := c.exchange(t.ctx, t.deadline, t.left, []item{{data: data, raw: true, told: true}}, out, in)
-	in.close()
-	return t.end(r, errOut)
-}
-
-// end sees to the end of a step.
-func (t *transfer) end(r reply, errOut *sink) (string, error) {
-	c := t.c
-	c.queue.send(item{data: []byte(shellwire.Thaw), stays: true})
-	c.unsaid = c.unsaid || r.died
-	if r.oomAfter >= 0 {
-		c.oomKills = r.oomAfter
-	}
-	if !r.left.IsZero() {
-		t.left = r.left
-	}
-	switch {
-	case r.lost:
-		return "", errors.Join(r.cause, c.lost(), r.endErr)
-	case r.cause != nil:
-		return "", r.cause
-	case r.died:
-		return "", fmt.Errorf("%w: everything inside was killed", ErrTransfer)
-	case r.mark.Status == 0:
-		return r.mark.Dir, nil
-	}
-	if err := reason(r.mark.Status); err != nil {
-		return r.mark.Dir, err
-	}
-	return r.mark.Dir, t.failure(r.mark.Status, string(errOut.kept.Bytes()))
-}
-
-// flushBy returns how long who takes what came may take.
-func (t *transfer) flushBy(err error) time.Time {
-	switch {
-	case err != nil:
-		return after(min(time.Second/4, t.c.limits.TerminationTimeout/8))
-	case t.deadline.IsZero() || time.Until(t.deadline) > t.c.limits.TerminationTimeout:
-		return after(t.c.limits.TerminationTimeout)
-	}
-	return t.deadline.Add(min(time.Second/4, t.c.limits.TerminationTimeout/8))
-}
-
-// clean removes what a transfer that failed has left inside.
-func (t *transfer) clean() {
-	c := t.c
+func (s steps) Undo(ctx context.Context, left time.Time, script string) {
+	c := s.c
 	select {
-	case <-c.over:
+	case <-c.Over():
 		return
 	default:
 	}
-	script := t.undo
-	if t.sent != "" {
-		script += `; rm -f "$cf_d"/` + t.sent
-	}
-	if script == "" {
-		return
-	}
-	left := earlier(after(c.limits.TerminationTimeout), t.left)
-	ctx := context.WithoutCancel(t.ctx)
 	if c.respawn(ctx, left, left) != nil {
 		return
 	}
-	var out, errOut sink
-	r := c.exchangeBy(ctx, left, left, []item{{data: shellwire.Help(script), told: true}}, &out, &errOut)
-	t.end(r, &errOut)
+	var out, errOut shell.Sink
+	s.end(c.Exchange(ctx, left, left, []shell.Op{{Data: shellwire.Help(script), Marked: true}}, &out, &errOut))
+}
+
+func (s steps) Lost() error { return s.c.lost() }
+
+// end sees to the end of a step.
+func (s steps) end(r shell.Reply) {
+	c := s.c
+	c.Thaw()
+	c.unsaid = c.unsaid || r.Died
+	if r.OOMs >= 0 {
+		c.oomKills = r.OOMs
+	}
 }

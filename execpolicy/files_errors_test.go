@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/fstest"
 
@@ -158,4 +159,10 @@ func TestErrorsOfFiles(t *testing.T) {
 			assert.NilError(t, s.Close())
 		}
 	})
+}
+
+var errnos = map[string]syscall.Errno{
+	"EACCES": syscall.EACCES, "EPERM": syscall.EPERM, "EEXIST": syscall.EEXIST, "EISDIR": syscall.EISDIR, "ELOOP": syscall.ELOOP,
+	"ENAMETOOLONG": syscall.ENAMETOOLONG, "ENOENT": syscall.ENOENT, "ENOSPC": syscall.ENOSPC, "ENOTDIR": syscall.ENOTDIR,
+	"ENOTEMPTY": syscall.ENOTEMPTY, "EROFS": syscall.EROFS, "EDQUOT": syscall.EDQUOT, "ETXTBSY": syscall.ETXTBSY,
 }

@@ -77,7 +77,7 @@ func (o Outcome) String() string {
 	return outcomes[o]
 }
 
-// A Escalation is how far the library had to go to end a command. The zero Escalation is
+// An Escalation is how far the library had to go to end a command. The zero Escalation is
 // not at all.
 type Escalation int
 

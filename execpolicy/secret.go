@@ -12,8 +12,10 @@ import (
 
 	"github.com/hashicorp/go-multierror"
 
+	"github.com/seed-64a260eb/cofferdam/internal/random"
 	"github.com/seed-64a260eb/cofferdam/internal/secret"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+	"github.com/seed-64a260eb/cofferdam/internal/transfer"
 )
 
 // Secrets are the secrets of a [Spec] or a [Command].
@@ -174,15 +176,15 @@ func (Secrets) refuse() error { return errors.New("only a session has Secrets") 
 
 // hideIn makes a session hide the values too.
 func hideIn(c *conn, v *secret.Values) {
-	k := &known{values: v, conceal: v.Redact, hide: v.Writer, filter: c.filter}
+	k := &known{values: v, conceal: v.Redact, hide: v.Writer, filter: c.Filter}
 	if old := c.known.Load(); old != nil {
 		k.filter = old.filter
 	}
 	k.again = func(secrets SecretSet) SecretSet { return again{secrets, v} }
 	c.known.Store(k)
-	c.filter = k.hide
+	c.Filter = k.hide
 	if k.filter != nil {
-		c.filter = func(w io.Writer) io.WriteCloser { return k.hide(k.filter(w)) }
+		c.Filter = func(w io.Writer) io.WriteCloser { return k.hide(k.filter(w)) }
 	}
 }
 
@@ -236,7 +238,7 @@ func (secrets Secrets) fetch(ctx context.Context, c *conn, deadline time.Time, e
 		}
 		env[s.Name] = s.Value
 		if s.File {
-			env[s.Name] = c.proc.Scratch + "/k" + token()
+			env[s.Name] = c.proc.Scratch + "/k" + random.Token()
 		}
 	}
 	var old *secret.Values
@@ -248,17 +250,15 @@ func (secrets Secrets) fetch(ctx context.Context, c *conn, deadline time.Time, e
 }
 
 // put makes the files.
-func (secrets Secrets) put(t *transfer, env map[string]string) error {
-	// They are none of what a record counts.
-	defer func(in int64) { t.c.in = in }(t.c.in)
+func (secrets Secrets) put(t *transfer.Transfer, env map[string]string) error {
 	for _, s := range secrets {
 		if !s.File {
 			continue
 		}
 		file := shellwire.Word(env[s.Name])
-		temp := shellwire.Word(env[s.Name] + token())
-		t.undo += "rm -f " + file + " " + temp + "; "
-		if err := t.put(file, temp, []byte(s.Value), 0o400); err != nil {
+		temp := shellwire.Word(env[s.Name] + random.Token())
+		t.Undo += "rm -f " + file + " " + temp + "; "
+		if err := t.Put(file, temp, []byte(s.Value), 0o400); err != nil {
 			return fmt.Errorf("the %s: %w: %w", s, ErrTransfer, err)
 		}
 	}
@@ -266,12 +266,13 @@ func (secrets Secrets) put(t *transfer, env map[string]string) error {
 }
 
 func (secrets Secrets) give(ctx context.Context, c *conn, env map[string]string, deadline, left time.Time) (map[string]string, func(time.Time), error) {
-	t := &transfer{c: c, ctx: ctx, deadline: deadline, left: left}
+	t := c.newTransfer(ctx, nil)
+	t.Deadline, t.Left = deadline, left
 	end := func(left time.Time) {
 		if !left.IsZero() {
-			t.left = left
+			t.Left = left
 		}
-		t.clean()
+		t.Clean()
 	}
 	all := map[string]string{}
 	maps.Copy(all, env)
@@ -293,7 +294,9 @@ func (secrets Secrets) open(ctx context.Context, c *conn) error {
 		return err
 	}
 	c.renew = func(ctx context.Context, deadline, left time.Time) error {
-		return secrets.put(&transfer{c: c, ctx: ctx, deadline: deadline, left: left}, c.env)
+		t := c.newTransfer(ctx, nil)
+		t.Deadline, t.Left = deadline, left
+		return secrets.put(t, c.env)
 	}
 	deadline := after(c.limits.StartupTimeout)
 	if err := c.renew(ctx, deadline, time.Time{}); err != nil {

@@ -5,19 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/go-multierror"
 
-	"github.com/seed-64a260eb/cofferdam/internal/ours"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
-	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
 // A Session is a shell in isolation that stays: what a command leaves behind, the next
@@ -211,7 +207,7 @@ func (s *Session) Name() string { return s.current().proc.Name }
 
 // Done returns a channel that is closed when the session has ended, for whatever reason,
 // and nothing of it is left that could be removed. After Restart it returns another.
-func (s *Session) Done() <-chan struct{} { return s.current().ended }
+func (s *Session) Done() <-chan struct{} { return s.current().Ended() }
 
 // Redact returns a text with something else in place of the values of all [Secrets] that
 // the session was ever given, as its output has it: for what the caller has read out of
@@ -270,354 +266,6 @@ func bound(ctx context.Context, others ...context.Context) (context.Context, con
 	}
 }
 
-// Run runs a command, after those that came before it, and returns when it has ended, at
-// the latest [Limits.TerminationTimeout] after its deadline.
-//
-// A program that fails is a result, not an error, and so is a command that [Spec.Approve]
-// refuses. An error without a result says that the command did not run: it wraps
-// ErrInvalid, ErrClosed, ErrEnded, ErrNoDir, ErrStdinTooLong, ErrAudit, the context's
-// cause, the error of a secret's Lookup, ErrTransfer if a secret's file could not be
-// made, or ErrStart if the shell was lost and could not be replaced. A result beside an
-// error says what is known: the error is the context's cause if the outcome is
-// OutcomeCanceled, wraps ErrEnded if it is OutcomeSessionLost, wraps ErrStillThere if it
-// is not known that everything is gone, wraps ErrBlocked if the output must not be seen,
-// wraps ErrAudit if there is no record of how it ended, or is that of one of the
-// command's writers.
-func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
-	ctx, cmd.code = ours.TakeCode(ctx)
-	if err := cmd.validate(); err != nil {
-		if shown := s.Redact(err.Error()); shown != err.Error() {
-			// It has a secret of the session in it.
-			err = fmt.Errorf("%w%s", ErrInvalid, strings.TrimPrefix(shown, ErrInvalid.Error()))
-		}
-		return nil, err
-	}
-	if err := s.acquire(ctx); err != nil {
-		return nil, err
-	}
-	defer s.release()
-	c := s.current()
-	ctx, cancel := bound(ctx, s.life, c.life)
-	defer cancel(nil)
-	return c.run(ctx, cancel, cmd)
-}
-
-// run runs a command for the holder of the turn.
-func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Command) (*Result, error) {
-	recorded := c.recorded
-	c.recorded = false
-	if err := c.lives(); err != nil {
-		return nil, err
-	}
-	if c.audit != nil && !recorded {
-		return c.audit.run(ctx, cancel, c, cmd)
-	}
-	mine := ours.Marked(ctx)
-	stdin := newSpool(cmd.Stdin)
-	if c.approve != nil && !mine && (cmd.code == nil || !cmd.code.Approved) {
-		// What was approved is what runs, whoever else has the caller's own.
-		cmd.Argv, cmd.Env = slices.Clone(cmd.Argv), maps.Clone(cmd.Env)
-		if refused, err := c.ask(ctx, cmd, stdin); refused != nil || err != nil {
-			return refused, err
-		}
-	}
-	timeout := cmd.Timeout
-	if timeout == 0 {
-		timeout = c.limits.CommandTimeout
-	}
-	left := c.leftFor(timeout)
-	if err := c.readyFor(ctx, left); err != nil {
-		return nil, err
-	}
-	start := time.Now()
-	deadline := after(timeout)
-	if !left.IsZero() {
-		// A shell that had to be replaced first counts too.
-		deadline = earlier(deadline, left.Add(-c.limits.TerminationTimeout/2))
-	}
-
-	if cmd.Dir != "" && (c.dir == "" || strings.Contains(c.dir, "\n")) {
-		return nil, fmt.Errorf("%w: %q: the shell's own, to which it would have to go back, has no name that can be sent", ErrNoDir, c.conceal(cmd.Dir))
-	}
-	items, file, err := c.upload(ctx, stdin, deadline)
-	if err != nil {
-		return nil, err
-	}
-	var end func(left time.Time)
-	if cmd.Secrets != nil {
-		if cmd.Env, end, err = cmd.Secrets.give(ctx, c, cmd.Env, deadline, left); err != nil {
-			return nil, err
-		}
-	}
-
-	text := &truncate.Transcript{MaxLines: c.limits.MaxOutputLines, MaxBytes: c.limits.MaxOutputBytes}
-	first, second := cmd.Stdout, cmd.Stderr
-	if same(first, second) {
-		// As with os/exec, one writer for both is never called by two at the same time.
-		var one sync.Mutex
-		first, second = locked{&one, first}, locked{&one, second}
-	}
-	filter := c.filter
-	if mine {
-		filter = c.hide()
-	}
-	in, out := newSink(filter, c.limits.MaxOutputBytes, text.Stdout(), first)
-	errIn, errOut := newSink(filter, c.limits.MaxOutputBytes, text.Stderr(), second)
-	if cmd.OutputLimit > 0 {
-		room := new(atomic.Int64)
-		room.Store(cmd.OutputLimit)
-		full := func() { cancel(ErrOutputLimit) }
-		in.room, errIn.room, in.full, errIn.full = room, room, full, full
-	}
-	exchange := func(before []item) reply {
-		return c.exchange(ctx, deadline, left, append(before, item{data: cmd.unit(c.dir, file).Ops()}), in, errIn)
-	}
-	r := exchange(items)
-	if r.cause == nil && r.mark.NotRun && in.came+errIn.came == 0 {
-		// The command before this one had killed the shell as it ended, which shows only
-		// now.
-		c.unsaid = true
-		if err := c.readyFor(ctx, left); err != nil {
-			done := make(chan struct{})
-			close(done)
-			in.finish(done)
-			errIn.finish(done)
-			if end != nil {
-				end(time.Time{})
-			}
-			return nil, err
-		}
-		r = exchange(nil)
-	}
-	res := &Result{
-		ExitCode: -1, Duration: time.Since(start), Timeout: timeout, Cause: r.cause, Escalation: r.step, Gone: r.gone,
-		OOMBefore: c.oomKills, OOMAfter: r.oomAfter, Dir: c.dir, text: text,
-	}
-	c.out += errIn.came
-	errs := c.judge(ctx, res, r, cmd.Dir != "", left)
-	if end != nil {
-		end(r.left)
-	}
-
-	// The writers have the rest of the time to take the rest.
-	flush, done := context.WithDeadline(context.Background(), c.flushBy(r, deadline))
-	defer done()
-	for _, k := range []*sink{in, errIn} {
-		if err := k.finish(flush.Done()); err != nil {
-			errs = append(errs, fmt.Errorf("writing the output: %w", err))
-		}
-		if res.blocked == nil {
-			res.blocked = k.failed
-		}
-	}
-	if r.mark.NoDir {
-		c.late += in.came + errIn.came
-		return nil, fmt.Errorf("%w: %q", ErrNoDir, c.conceal(cmd.Dir))
-	}
-	text.Close()
-	if res.blocked != nil {
-		res.text = nil
-		errs = append(errs, fmt.Errorf("%w: %w", ErrBlocked, res.blocked))
-	} else {
-		res.Stdout, res.StdoutInfo = out.taken()
-		res.Stderr, res.StderrInfo = errOut.taken()
-	}
-	res.BackgroundBytes, c.late = c.late, 0
-	res.Dir = c.conceal(res.Dir)
-	return res, errors.Join(errs...)
-}
-
-// lives returns the error for a container that has ended, if it has.
-func (c *conn) lives() error {
-	select {
-	case <-c.over:
-		return c.lost()
-	case <-c.ended:
-		return c.lost()
-	default:
-		return nil
-	}
-}
-
-// leave returns what f does, or the cause of the context if that ends first; then f,
-// which is the caller's own, is left behind.
-func leave(ctx context.Context, f func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-// readyFor is ready for a command that must be over when nothing is left of its time, or
-// that has no end if left is zero. Even one that has next to no time gets a shell; but
-// its end comes in time.
-func (c *conn) readyFor(ctx context.Context, left time.Time) error {
-	if left.IsZero() {
-		return c.ready(ctx, after(c.limits.StartupTimeout), left)
-	}
-	return c.ready(ctx, left.Add(-c.limits.TerminationTimeout/2), left)
-}
-
-// leftFor returns when a command that begins now and may run so long must be over; the
-// zero time if the timeout is negative, for never.
-func (c *conn) leftFor(timeout time.Duration) time.Time {
-	if timeout < 0 {
-		return time.Time{}
-	}
-	// The timeout may be the largest that there is.
-	return after(timeout).Add(c.limits.TerminationTimeout)
-}
-
-// flushBy returns how long a command's writers may take.
-func (c *conn) flushBy(r reply, deadline time.Time) time.Time {
-	const grace = 250 * time.Millisecond
-	switch {
-	case r.cause != nil:
-		return after(min(grace, c.limits.TerminationTimeout/8))
-	case deadline.IsZero() || time.Until(deadline) > c.limits.TerminationTimeout:
-		return after(c.limits.TerminationTimeout)
-	}
-	// At least a moment: it may have ended at its deadline.
-	return deadline.Add(min(grace, c.limits.TerminationTimeout/8))
-}
-
-// judge says how the command ended. What the library did stands first, then what the
-// kernel did, then what the shell said.
-func (c *conn) judge(ctx context.Context, res *Result, r reply, moved bool, left time.Time) []error {
-	var errs []error
-	if r.endErr != nil {
-		errs = append(errs, r.endErr)
-	}
-	if r.died || r.lost {
-		res.Dir = ""
-	}
-	res.StateLost = r.died || r.lost || c.unsaid
-	res.ended = r.lost
-	c.unsaid = false
-	if r.mark.Kind == shellwire.End && !r.died && !moved {
-		c.dir = r.mark.Dir
-		res.Dir = c.dir
-	}
-	end := ending{cause: r.cause, lost: r.lost, status: r.mark.Status, signal: r.mark.Signal}
-	switch {
-	case r.cause != nil:
-		if !r.gone && !r.unsent && c.proc.OwnPIDNamespace && r.endErr == nil {
-			errs = append(errs, fmt.Errorf("%s: processes of the command: %w", c.proc.Name, ErrStillThere))
-		}
-	case r.lost:
-		// What could not say whether the container is there knows nothing of its end
-		// either.
-		end.oom = r.endErr == nil && c.oomKilled(r.left)
-	case r.mark.Status != 0 && !r.mark.NoDir && c.oomKills >= 0:
-		var l reply
-		res.OOMAfter, _, l = c.look(ctx, earlier(after(c.limits.TerminationTimeout), left))
-		if l.lost || l.died {
-			res.Dir, res.StateLost = "", true
-		}
-		res.ended = l.lost
-		end.oom = res.OOMAfter > res.OOMBefore || l.lost && l.endErr == nil && c.oomKilled(l.left)
-		if l.endErr != nil {
-			errs = append(errs, l.endErr)
-		}
-	}
-	if res.OOMAfter >= 0 {
-		c.oomKills = res.OOMAfter
-	}
-	res.Outcome = end.outcome()
-	switch res.Outcome {
-	case OutcomeCanceled:
-		errs = append(errs, r.cause)
-	case OutcomeSessionLost, OutcomeOOMKilled:
-		if r.lost {
-			errs = append(errs, c.lost())
-		}
-	case OutcomeSignaled:
-		res.Signal = cmp.Or(r.mark.Signal, sigkill)
-	case OutcomeExited:
-		res.ExitCode = r.mark.Status
-	}
-	return errs
-}
-
-const sigkill = 9
-
-// An ending is what is known of how a command ended.
-type ending struct {
-	cause  error // why the library ended it
-	lost   bool  // the container has ended
-	oom    bool  // the kernel killed for memory meanwhile
-	status int   // the shell's word, -1 if the shell was killed
-	signal int   // what killed the program, 0 if it is not known that one did
-}
-
-// outcome is the order of [Outcome].
-func (e ending) outcome() Outcome {
-	switch killed := e.lost || e.status < 0 || e.status == 128+sigkill; {
-	case e.cause == ErrTimeout:
-		return OutcomeTimedOut
-	case e.cause == ErrOutputLimit:
-		return OutcomeOutputLimit
-	case e.cause != nil:
-		return OutcomeCanceled
-	case killed && e.oom:
-		return OutcomeOOMKilled
-	case e.lost:
-		return OutcomeSessionLost
-	case e.status < 0, e.signal > 0:
-		return OutcomeSignaled
-	}
-	return OutcomeExited
-}
-
-// taken returns what was kept and counted. Nothing may be written, nor taken once more.
-func (k *sink) taken() ([]byte, StreamInfo) {
-	b := &k.kept
-	head, tail := b.Head(), b.Tail()
-	info := StreamInfo{Bytes: b.Total(), Lines: b.Lines(), DroppedBytes: b.Dropped(), DroppedLines: b.DroppedLines(), Cut: len(head)}
-	// A large output keeps the buffer's own memory, in which both lie.
-	if 2*(len(head)+len(tail)) > cap(head) {
-		return slices.Clip(append(head, tail...)), info
-	}
-	return b.Bytes(), info
-}
-
-// upload reads a command's stdin, and returns what sends it into a file inside, and the
-// file's name.
-func (c *conn) upload(ctx context.Context, stdin *spool, deadline time.Time) ([]item, string, error) {
-	if stdin == nil {
-		return nil, "", nil
-	}
-	if !deadline.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, deadline, ErrTimeout)
-		defer cancel()
-	}
-	read := make(chan []byte, 1)
-	err := leave(ctx, func() error {
-		data, err := stdin.all(ctx)
-		read <- data
-		return err
-	})
-	if err != nil {
-		return nil, "", fmt.Errorf("reading stdin: %w", err)
-	}
-	got := <-read
-	c.in = int64(len(got))
-	switch {
-	case len(got) > MaxStdin:
-		return nil, "", fmt.Errorf("%w: more than %d bytes", ErrStdinTooLong, MaxStdin)
-	case len(got) == 0:
-		return nil, "", nil
-	}
-	name := "i" + token()
-	data := slices.Concat(shellwire.Upload(name, int64(len(got))), got, []byte(shellwire.Thaw))
-	return []item{{data: data, raw: true}}, c.proc.Scratch + "/" + name, nil
-}
-
 // Restart ends the container, if it still runs, and begins the session anew with the same
 // spec: no state is left, nor any file but those of a mounted workspace, and startup
 // scripts run again. If it fails the session has ended, and Restart may be tried again.
@@ -633,7 +281,7 @@ func (s *Session) Restart(ctx context.Context) error {
 	defer cancel(nil)
 	c := s.current()
 	c.tell(eventEnding, 0, errRestart)
-	if err := c.end(c.limits.TerminationTimeout); err != nil {
+	if err := c.End(c.limits.TerminationTimeout); err != nil {
 		return err
 	}
 	spec := *s.spec
@@ -678,7 +326,7 @@ func (s *Session) Close() error {
 		err = errors.Join(err, c.lend(context.Background(), s.spec.Finish, c.closeTimeout()))
 	}
 	c.tell(eventEnding, 0, ErrClosed)
-	s.closeErr = errors.Join(err, c.endSince(begin))
+	s.closeErr = errors.Join(err, c.EndSince(begin))
 	if c.audit != nil {
 		s.closeErr = c.audit.await(context.Background(), c, eventEnding, s.closeErr)
 	}
@@ -690,7 +338,7 @@ func (c *conn) shutdown(scripts []string) error {
 	var errs []error
 	for _, script := range scripts {
 		select {
-		case <-c.over:
+		case <-c.Over():
 			return errors.Join(errs...)
 		default:
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/clientfile"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
+	"github.com/seed-64a260eb/cofferdam/internal/random"
 )
 
 // Check returns what Spawn would refuse. It looks for the engine as
@@ -104,7 +105,7 @@ func (p *DockerPolicy) sessionDir() string {
 }
 
 // newName returns a name that no other container has or will have.
-func newName() string { return "cofferdam-" + strings.ToLower(token()) }
+func newName() string { return "cofferdam-" + strings.ToLower(random.Token()) }
 
 // clientEnv returns the environment of an engine's client, with the values that it is to
 // pass on.

@@ -8,11 +8,8 @@ import (
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
 )
-
-// ErrStillThere is wrapped by the error for a container of which it could not be made
-// sure that nothing is left.
-var ErrStillThere = errors.New("not known to be gone")
 
 // Kill makes sure that the container is gone. The client is never signalled while its
 // container may still start, unless the engine does not answer: that is how containers
@@ -49,7 +46,7 @@ func (c *Container) Kill(ctx context.Context) error {
 		// The engine answers, and there is nothing.
 		return nil
 	}
-	return fmt.Errorf("container %s: %w: %w", c.Name, ErrStillThere, err)
+	return fmt.Errorf("container %s: %w: %w", c.Name, policyerr.ErrStillThere, err)
 }
 
 // remaining returns how much time there is.

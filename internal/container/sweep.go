@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
 )
 
 // sweepTimeout is how long Sweep takes for one container, or half the time that is left,
@@ -77,7 +78,7 @@ func sweep(ctx context.Context, e *dockercli.Engine, name string) (removed bool,
 	kill, help := c.killLater(ctx)
 	defer help.Stop()
 	if err := c.end(ctx, kill); err != nil {
-		return false, fmt.Errorf("%w: %w", ErrStillThere, err)
+		return false, fmt.Errorf("%w: %w", policyerr.ErrStillThere, err)
 	}
 	return !c.Keep, nil
 }

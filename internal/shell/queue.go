@@ -1,4 +1,4 @@
-package execpolicy
+package shell
 
 import (
 	"bytes"
@@ -15,17 +15,21 @@ type queue struct {
 	now     func([]byte) int // writes as much as it can without waiting
 	rest    []byte           // of what was written in part
 	urgent  []byte
-	waiting []item
+	waiting []Op
 	sending bool
 	closed  bool
 }
 
-// An item is a run of operations, or one operation with the raw bytes that belong to it.
-type item struct {
-	data  []byte
-	raw   bool
+// An Op is a run of operations for the supervisor, or one operation with the raw bytes
+// that belong to it.
+type Op struct {
+	Data []byte
+	// Raw says that the data must not be split.
+	Raw bool
+	// Marked says that the unit marks its own begin.
+	Marked bool
+
 	stays bool // also if others are withdrawn
-	told  bool // the unit marks its own begin
 }
 
 // maxWrite is how much is written at a time, so that what is urgent waits for no more
@@ -39,7 +43,7 @@ func newQueue(w io.Writer) *queue {
 	return q
 }
 
-func (q *queue) send(items ...item) {
+func (q *queue) send(items ...Op) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.waiting = append(q.waiting, items...)
@@ -49,10 +53,10 @@ func (q *queue) send(items ...item) {
 // start writes what is short at once, which saves the time it takes to wake the loop, and
 // leaves the rest to that.
 func (q *queue) start() {
-	for !q.sending && !q.closed && len(q.rest) == 0 && len(q.urgent) == 0 && len(q.waiting) > 0 && len(q.waiting[0].data) <= maxWrite {
-		data, n := q.waiting[0].data, 1
-		for n < len(q.waiting) && len(data)+len(q.waiting[n].data) <= maxWrite {
-			data = append(data, q.waiting[n].data...)
+	for !q.sending && !q.closed && len(q.rest) == 0 && len(q.urgent) == 0 && len(q.waiting) > 0 && len(q.waiting[0].Data) <= maxWrite {
+		data, n := q.waiting[0].Data, 1
+		for n < len(q.waiting) && len(data)+len(q.waiting[n].Data) <= maxWrite {
+			data = append(data, q.waiting[n].Data...)
 			n++
 		}
 		written := q.now(data)
@@ -80,7 +84,7 @@ func (q *queue) withdraw() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	n := len(q.waiting)
-	q.waiting = slices.DeleteFunc(q.waiting, func(i item) bool { return !i.stays })
+	q.waiting = slices.DeleteFunc(q.waiting, func(i Op) bool { return !i.stays })
 	return len(q.waiting) < n
 }
 
@@ -134,14 +138,14 @@ func (q *queue) next() ([]byte, bool) {
 		case len(q.waiting) > 0:
 			q.sending = true
 			first := &q.waiting[0]
-			data := first.data
-			if !first.raw && len(data) > maxWrite {
+			data := first.Data
+			if !first.Raw && len(data) > maxWrite {
 				n := bytes.LastIndexByte(data[:maxWrite], '\n')
 				if n < 0 {
 					n = bytes.IndexByte(data, '\n')
 				}
 				data = data[:n+1]
-				first.data = first.data[len(data):]
+				first.Data = first.Data[len(data):]
 				return data, true
 			}
 			q.waiting = q.waiting[1:]

@@ -1,4 +1,4 @@
-package execpolicy
+package shell
 
 import (
 	"context"
@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// learnTime is how long an engine may take to tell whether memory ran out. Docker takes a
+// LearnTime is how long an engine may take to tell whether memory ran out. Docker takes a
 // twentieth of a second.
-const learnTime = time.Second
+const LearnTime = time.Second
 
 // shortageTime is how long the kernel may take to kill one process after another for the
 // same memory.
@@ -41,29 +41,29 @@ func (w *cause) by(reason error) {
 
 // learn finds out why the process has ended, if it did so by itself and had answered
 // before. It is called once, when all has been read.
-func (c *conn) learn(byItself bool) {
+func (c *Conn) learn(byItself bool) {
 	defer close(c.why.known)
 	if !byItself || !c.streams[0].begun() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), min(learnTime, c.limits.TerminationTimeout/8))
+	ctx, cancel := context.WithTimeout(context.Background(), min(LearnTime, c.opts.TerminationTimeout/8))
 	defer cancel()
-	known, code := false, c.proc.exitCode()
-	if c.proc.OOMKilled != nil {
+	known, code := false, c.ExitCode()
+	if c.opts.OOMKilled != nil {
 		var since time.Time
 		if heard := c.heard.Load(); heard != nil {
 			// What was killed before did not end it, but one shortage of memory may end a
 			// command first.
 			since = heard.Add(-shortageTime)
 		}
-		c.why.oom, known = c.proc.OOMKilled(ctx, since)
+		c.why.oom, known = c.opts.OOMKilled(ctx, since)
 		if known && !c.why.oom && code == 128+sigkill {
 			// Under load an engine hears of it later than of the end.
 			select {
-			case <-time.After(lookAgain):
+			case <-time.After(longestPause):
 			case <-ctx.Done():
 			}
-			c.why.oom, known = c.proc.OOMKilled(ctx, since)
+			c.why.oom, known = c.opts.OOMKilled(ctx, since)
 		}
 	}
 	text := fmt.Sprintf("its program exited with status %d", code)
@@ -81,12 +81,12 @@ func (c *conn) learn(byItself bool) {
 	if words := c.streams[1].lastWords; words != "" {
 		text += fmt.Sprintf("; the last words on its stderr: %q", words)
 	}
-	c.why.err = errors.New(c.conceal(text))
+	c.why.err = errors.New(c.opts.Conceal(text))
 }
 
-// ownEnd returns why the process has ended, as far as it is known by the time; nil if it
+// OwnEnd returns why the process has ended, as far as it is known by the time; nil if it
 // is not, or if the session was closed.
-func (c *conn) ownEnd(by time.Time) error {
+func (c *Conn) OwnEnd(by time.Time) error {
 	if ours := c.why.ours.Load(); ours != nil {
 		return *ours
 	}
@@ -98,7 +98,7 @@ func (c *conn) ownEnd(by time.Time) error {
 
 // learnt waits until it is known why the process has ended, or the time has come. If it
 // has not ended, nothing is known.
-func (c *conn) learnt(by time.Time) bool {
+func (c *Conn) learnt(by time.Time) bool {
 	select {
 	case <-c.over:
 	default:
@@ -117,20 +117,11 @@ func (c *conn) learnt(by time.Time) bool {
 	}
 }
 
-// lost returns the error for a container that has ended.
-func (c *conn) lost() error {
-	err := context.Cause(c.life)
-	if err == nil {
-		err = c.ownEnd(time.Now().Add(learnTime))
-	}
-	if err == nil {
-		return ErrEnded
-	}
-	return fmt.Errorf("%w: %w", ErrEnded, err)
-}
-
-// oomKilled reports whether the engine knows by the time that the container was ended for
+// OOMKilled reports whether it is known by the time that the process was ended for
 // memory.
-func (c *conn) oomKilled(by time.Time) bool {
+func (c *Conn) OOMKilled(by time.Time) bool {
 	return c.learnt(by) && c.why.oom
 }
+
+// sigkill is the number of SIGKILL, with which the kernel ends what needs memory.
+const sigkill = 9

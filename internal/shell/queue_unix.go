@@ -1,6 +1,6 @@
 //go:build unix
 
-package execpolicy
+package shell
 
 import (
 	"io"

@@ -1,9 +1,13 @@
-package execpolicy
+package transfer
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/seed-64a260eb/cofferdam/internal/tarball"
 )
 
 // reasons are the kernel's reasons, as glibc, musl and the shells word them. dash and
@@ -42,8 +46,8 @@ var reasons = []struct {
 
 // failure returns the error of a script that failed with these words on its stderr. In a
 // tree the words tell which file it is.
-func (t *transfer) failure(status int, words string) error {
-	shell := t.c.proc.Scratch + "/sh: "
+func (t *Transfer) failure(status int, words string) error {
+	shell := t.opts.Scratch + "/sh: "
 	for line := range strings.Lines(words) {
 		line = withoutShell(strings.TrimSpace(line), shell)
 		if name, ok := strings.CutSuffix(line, ": not found"); ok {
@@ -86,4 +90,38 @@ func withoutShell(line, shell string) string {
 		}
 	}
 	return line
+}
+
+// The statuses by which a script tells why it failed. No program that it runs has them.
+const (
+	isNoDir     = "101"
+	isIrregular = "102"
+	isDirectory = "103"
+	isTampered  = "105"
+	isInTheWay  = "106"
+	isNotPut    = "107"
+)
+
+var (
+	errNotPut = errors.New("the file could not be made in one step")
+	errNoDir  = errors.New("there is no such directory") // noDir finds out more
+)
+
+// reason returns what a status says, or nil.
+func reason(status int) error {
+	switch strconv.Itoa(status) {
+	case isNoDir:
+		return errNoDir
+	case isIrregular:
+		return ErrNotRegular
+	case isDirectory:
+		return fmt.Errorf("%w: %w", ErrNotRegular, syscall.EISDIR)
+	case isTampered:
+		return fmt.Errorf("%w: what was sent before is gone", ErrTransfer)
+	case isNotPut:
+		return errNotPut
+	case isInTheWay:
+		return fmt.Errorf("%w: it is in the way of a directory", tarball.ErrType)
+	}
+	return nil
 }

@@ -1,4 +1,4 @@
-package execpolicy
+package shell
 
 import "io"
 

@@ -1,4 +1,4 @@
-package execpolicy_test
+package transfer
 
 import (
 	"bytes"
@@ -11,9 +11,13 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
-
-	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
+
+// failure returns the error of a script that failed with these words.
+func failure(words string, tree bool) error {
+	t := Transfer{opts: Options{Scratch: "/.cofferdam"}, tree: tree}
+	return t.failure(1, words)
+}
 
 // The words are those of dash, of bash, of busybox, and of GNU's programs, with a C
 // library's reason at their ends: glibc's, and of some musl's.
@@ -24,8 +28,8 @@ func TestWordsOfFailures(t *testing.T) {
 		want, words, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 		assert.Assert(t, ok, line)
 		words = strings.ReplaceAll(words, `\n`, "\n")
-		err := execpolicy.Failure(words, false)
-		inTree := execpolicy.Failure(words, true)
+		err := failure(words, false)
+		inTree := failure(words, true)
 		assert.Assert(t, !strings.Contains(fmt.Sprint(err, inTree), "sh:") && !strings.Contains(fmt.Sprint(err, inTree), "eval"), "%v", inTree)
 		switch errno, known := errnos[want]; {
 		case known:
@@ -33,11 +37,11 @@ func TestWordsOfFailures(t *testing.T) {
 			assert.ErrorIs(t, inTree, errno, line)
 			assert.Assert(t, len(inTree.Error()) > len(err.Error()), line)
 		case want == "-":
-			assert.ErrorIs(t, err, execpolicy.ErrTransfer, line)
+			assert.ErrorIs(t, err, ErrTransfer, line)
 			var none syscall.Errno
 			assert.Assert(t, !errors.As(err, &none), line)
 		default:
-			assert.ErrorIs(t, err, execpolicy.ErrTransfer, line)
+			assert.ErrorIs(t, err, ErrTransfer, line)
 			assert.ErrorContains(t, err, fmt.Sprintf("the image has no program %q", want))
 		}
 	}
@@ -59,9 +63,9 @@ func FuzzWordsOfFailures(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, words string) {
 		for _, tree := range []bool{false, true} {
-			err := execpolicy.Failure(words, tree)
+			err := failure(words, tree)
 			var errno syscall.Errno
-			if errors.Is(err, execpolicy.ErrTransfer) == errors.As(err, &errno) {
+			if errors.Is(err, ErrTransfer) == errors.As(err, &errno) {
 				t.Fatalf("%q: %v", words, err)
 			}
 		}
@@ -78,9 +82,9 @@ func FuzzParseListing(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		entries, err := execpolicy.ParseListing(text)
+		entries, err := parseListing(text)
 		if err != nil {
-			assert.ErrorIs(t, err, execpolicy.ErrTransfer)
+			assert.ErrorIs(t, err, ErrTransfer)
 			assert.Equal(t, len(entries), 0)
 			return
 		}

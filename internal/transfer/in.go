@@ -1,4 +1,4 @@
-package execpolicy
+package transfer
 
 import (
 	"context"
@@ -11,48 +11,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/random"
+	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 	"github.com/seed-64a260eb/cofferdam/internal/tarball"
 )
 
-// What is wrong with a tree that is refused, whichever way it goes. ErrTooLarge is
-// another: the limits are [Limits.MaxTreeEntries] and [Limits.MaxTreeBytes]. There is
-// none for a ratio, for what is compressed or has holes is refused: a tree is as large as
-// what came.
-var (
-	// ErrArchive says that the data are no tar archive, or end before the archive does.
-	ErrArchive = tarball.ErrFormat
-	// ErrUnsafeName says that a name is absolute, has "..", is not UTF-8 or means
-	// something else on this system.
-	ErrUnsafeName = tarball.ErrName
-	// ErrUnsafeType says that an entry is neither a regular file nor a directory: a link,
-	// symbolic or hard, a device, a FIFO, a socket, a file with holes; or that something
-	// of that kind is in the way of one.
-	ErrUnsafeType = tarball.ErrType
-	// ErrDuplicateName says that two entries have one name, or that one is in the other,
-	// which is a file.
-	ErrDuplicateName = tarball.ErrDuplicate
-)
-
-// CopyIn makes the directories and the files of a tar archive inside, below dir, with
-// their permissions and their times, to the second, and as the session's user. The
-// directory is made if its parent is there; it keeps its own permissions. Files that are
-// there are replaced, each as a whole, and so are links in place of files; a directory is
-// merged with one that is there. All of it is prepared beside and then put in place at
-// once, while nothing else runs. A directory that is in the archive gets the permissions
-// and the time that it has there also if there was one: one of mode 0555 can't be written
-// to inside, nor removed with what is in it, before its mode is changed. A relative dir
-// is taken from where the session began, wherever its shell is now. The image needs tar
-// and touch.
-//
-// An archive that is not wholly in order is refused, and nothing changes. Where a
-// directory that is there can't be written to, what was put in place before stays. An
-// error is a [*fs.PathError]. It wraps [ErrArchive], [ErrUnsafeName], [ErrUnsafeType],
-// [ErrDuplicateName], [ErrTooLarge], [ErrNotRegular] if a directory is in the way of a
-// file, the archive's own error, or one of those of [Session.WriteFile]. A Read that does
-// not return by the deadline is left behind.
-func (s *Session) CopyIn(ctx context.Context, dir string, archive io.Reader) error {
-	return s.copyIn(ctx, dir, func(p *packer) error {
+// CopyIn makes the tree of a tar archive below dir.
+func (t *Transfer) CopyIn(dir string, archive io.Reader) error {
+	return t.copyIn(dir, func(p *packer) error {
 		r := tarball.Reader{R: archive, Checker: p.check}
 		for {
 			h, err := r.Next()
@@ -66,17 +33,13 @@ func (s *Session) CopyIn(ctx context.Context, dir string, archive io.Reader) err
 				return err
 			}
 		}
+
 	})
 }
 
-// CopyFS is [Session.CopyIn] for the files of a file system. A directory of the host is
-// best given as that of an [os.Root], so that no link leads out of it. The owner of a
-// directory may always read, write and enter it inside, whatever its mode is in fsys:
-// those of an [embed.FS], and many of a [testing/fstest.MapFS], have the mode 0555, and
-// would let nothing be made in them. Files keep their modes, which are 0444 in an
-// embed.FS.
-func (s *Session) CopyFS(ctx context.Context, dir string, fsys fs.FS) error {
-	return s.copyIn(ctx, dir, func(p *packer) error {
+// CopyFS makes the tree of a file system below dir.
+func (t *Transfer) CopyFS(dir string, fsys fs.FS) error {
+	return t.copyIn(dir, func(p *packer) error {
 		return fs.WalkDir(fsys, ".", func(name string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err
@@ -90,7 +53,7 @@ func (s *Session) CopyFS(ctx context.Context, dir string, fsys fs.FS) error {
 				h.Perm |= 0o700
 			}
 			if !h.Dir && !info.Mode().IsRegular() {
-				return fmt.Errorf("%w: %q", ErrUnsafeType, name)
+				return fmt.Errorf("%w: %q", tarball.ErrType, name)
 			}
 			if h.Dir {
 				err := p.check.Check(&h)
@@ -106,7 +69,7 @@ func (s *Session) CopyFS(ctx context.Context, dir string, fsys fs.FS) error {
 			defer f.Close()
 			// It may be another than was seen in the directory.
 			if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() {
-				err = fmt.Errorf("%w: %q", ErrUnsafeType, name)
+				err = fmt.Errorf("%w: %q", tarball.ErrType, name)
 			}
 			if err == nil {
 				h.Size = info.Size()
@@ -117,6 +80,7 @@ func (s *Session) CopyFS(ctx context.Context, dir string, fsys fs.FS) error {
 			}
 			return err
 		})
+
 	})
 }
 
@@ -202,7 +166,7 @@ func (p *packer) dir(h tarball.Header) error {
 
 // room sends the batch if there is no room for another entry of that size.
 func (p *packer) room(size int64) error {
-	if len(p.batch) > 0 && int64(len(p.batch))+size+maxPath > p.size() {
+	if len(p.batch) > 0 && int64(len(p.batch))+size+MaxPath > p.size() {
 		return p.flush(false)
 	}
 	return nil
@@ -260,7 +224,7 @@ func (p *packer) finish() error {
 	// What is in a directory comes before it.
 	slices.SortFunc(p.dirs, func(a, b tarball.Header) int { return strings.Compare(b.Name, a.Name) })
 	for _, h := range p.dirs {
-		if int64(len(p.batch))+maxPath > p.size() || len(p.after) > maxPath {
+		if int64(len(p.batch))+MaxPath > p.size() || len(p.after) > MaxPath {
 			if err := p.flush(true); err != nil {
 				return err
 			}
@@ -285,22 +249,18 @@ const merge = `fits() ( s=$1 d=$2; for f in "$s"/* "$s"/.[!.]* "$s"/..?*; do g=$
 	`[ $# -lt 100 ] || { mv -f "$@" "$d/" || exit 1; set --; }; done; [ $# = 0 ] || mv -f "$@" "$d/" || exit 1 ); `
 
 // copyIn makes a tree inside of the entries that pack adds to a packer.
-func (s *Session) copyIn(ctx context.Context, dir string, pack func(*packer) error) error {
-	return s.transfer(ctx, "copy to", dir, func(t *transfer) error { return t.copyIn(dir, pack) })
-}
-
-func (t *transfer) copyIn(dir string, pack func(*packer) error) error {
+func (t *Transfer) copyIn(dir string, pack func(*packer) error) error {
 	target := t.word(dir)
-	stage := t.word(dir + "/" + tempPrefix + strings.ToLower(token()))
+	stage := t.word(dir + "/" + TempPrefix + strings.ToLower(random.Token()))
 	parent, _ := path.Split(strings.TrimRight(dir, "/"))
 	// Where the first step is cut off, only a file can tell that the directory is made
 	// here.
-	made := `"$cf_d"/i` + token()
+	made := `"$cf_d"/i` + random.Token()
 	undo := "rm -rf " + stage + "; if [ -e " + made + " ]; then rmdir " + target + "; rm -f " + made + "; fi"
-	if t.undo != "" {
-		undo += "; " + t.undo
+	if t.Undo != "" {
+		undo += "; " + t.Undo
 	}
-	t.undo = undo
+	t.Undo = undo
 	if _, err := t.run("if [ ! -d " + target + " ]; then [ -d " + t.word(parent+".") + " ] || return " + isNoDir + "; >" + made + " && mkdir " + target +
 		" || return 1; fi; umask 77; mkdir " + stage + " || return 1"); err == errNoDir {
 		return t.noDir(parent)
@@ -313,7 +273,7 @@ func (t *transfer) copyIn(dir string, pack func(*packer) error) error {
 	give, stop := context.WithCancel(t.ctx)
 	defer stop()
 	p := &packer{
-		check: tarball.Checker{Limits: t.treeLimits()},
+		check: tarball.Checker{Limits: t.opts.Limits},
 		size:  t.piece.Load,
 		send: func(next part) error {
 			select {
@@ -362,23 +322,18 @@ func (t *transfer) copyIn(dir string, pack func(*packer) error) error {
 		case <-t.ctx.Done():
 			return context.Cause(t.ctx)
 		case <-timeout:
-			return ErrTimeout
+			return shell.ErrTimeout
 		}
 	}
 }
 
-// treeLimits returns the limits of a tree.
-func (t *transfer) treeLimits() tarball.Limits {
-	return tarball.Limits{Entries: t.c.limits.MaxTreeEntries, Bytes: t.c.limits.MaxTreeBytes}
-}
-
 // timeout returns a channel that tells when the deadline has passed; nil if there is
 // none.
-func (t *transfer) timeout() <-chan time.Time {
-	if t.deadline.IsZero() {
+func (t *Transfer) timeout() <-chan time.Time {
+	if t.Deadline.IsZero() {
 		return nil
 	}
-	return time.After(time.Until(t.deadline))
+	return time.After(time.Until(t.Deadline))
 }
 
 // tooLarge makes an error over a limit one of this package's.

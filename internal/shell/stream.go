@@ -1,4 +1,4 @@
-package execpolicy
+package shell
 
 import (
 	"io"
@@ -25,7 +25,7 @@ type stream struct {
 	worker int    // the generation of the last command's
 	open   bool   // what comes is its output
 	behind bool   // its begin mark has not come
-	sink   *sink  // takes what it prints
+	sink   *Sink  // takes what it prints
 	marks  *marks // takes those that end it
 	// words are the first that came before any mark: an engine's, if it failed.
 	words  truncate.Buffer
@@ -35,8 +35,8 @@ type stream struct {
 	// ends the session, or a background job's. It is nil if nothing came since the last
 	// command; lastIn is where it passes filter first, and lastWords what was kept of it
 	// at the end.
-	last, lastIn *sink
-	filter       func(io.Writer) io.WriteCloser
+	last, lastIn *Sink
+	filter       Filter
 	lastWords    string
 	idle         int // bytes since the last command
 	dropped      int64
@@ -67,8 +67,8 @@ const (
 	// of the session is still seen.
 	idleBytes = 64 << 10
 	idlePause = 100 * time.Millisecond
-	// wordsKept is as much of an engine's message as its error shows.
-	wordsKept = 4 << 10
+	// WordsKept is how many bytes an error shows of what a program said.
+	WordsKept = 4 << 10
 )
 
 func newStream(r io.ReadCloser, prefix string, stdout bool) *stream {
@@ -77,7 +77,7 @@ func newStream(r io.ReadCloser, prefix string, stdout bool) *stream {
 		r:      r,
 		wake:   make(chan struct{}, 1),
 		eof:    make(chan struct{}),
-		words:  truncate.Buffer{Limit: wordsKept},
+		words:  truncate.Buffer{Limit: WordsKept},
 	}
 	s.parser = shellwire.Parser{Prefix: prefix, Stdout: stdout, Output: s.output, Mark: s.mark}
 	go s.loop()
@@ -134,7 +134,7 @@ func (s *stream) unclear() bool {
 
 // begin makes the stream hand the output of the command with that tag to the sink, from
 // now or from the command's begin mark, and the marks that end it to marks.
-func (s *stream) begin(tag string, worker int, fromMark bool, sink *sink, marks *marks) {
+func (s *stream) begin(tag string, worker int, fromMark bool, sink *Sink, marks *marks) {
 	s.mu.Lock()
 	s.tag, s.worker, s.open, s.behind, s.sink, s.marks, s.idle = tag, worker, !fromMark, fromMark, sink, marks, 0
 	s.endLast()
@@ -145,7 +145,7 @@ func (s *stream) begin(tag string, worker int, fromMark bool, sink *sink, marks 
 // end makes the stream hand nothing more to the sink, and returns how many bytes were
 // dropped since the last call. What is kept of those that come next passes the filter, if
 // there is one.
-func (s *stream) end(filter func(io.Writer) io.WriteCloser) int64 {
+func (s *stream) end(filter Filter) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.filter = filter
@@ -172,7 +172,7 @@ func (s *stream) output(b []byte) {
 		s.idle += len(b)
 		if !s.stdout {
 			if s.last == nil {
-				s.lastIn, s.last = newSink(s.filter, wordsKept, nil, nil)
+				s.lastIn, s.last = NewSink(s.filter, WordsKept, nil, nil)
 			}
 			s.lastIn.Write(b)
 		}
@@ -223,7 +223,7 @@ func (s *stream) said() []byte {
 // endLast ends what takes the words between commands, and returns what it has.
 func (s *stream) endLast() (words string) {
 	if s.last != nil {
-		words = s.last.said(s.lastIn)
+		words = s.last.Words(s.lastIn)
 		s.last = nil
 	}
 	return words
@@ -241,99 +241,4 @@ func (s *stream) begun() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.marked
-}
-
-// A sink takes what a command prints to one stream.
-type sink struct {
-	came int64 // bytes
-	// filter takes what comes in place of the rest, with the secrets taken out before;
-	// nil if there is nothing to take out. failed is its error.
-	filter io.WriteCloser
-	failed error
-	kept   truncate.Buffer
-	text   io.Writer // of the transcript; nil if there is none
-	relay  *relay    // to the caller's writer; nil if there is none
-	// room is how many more bytes may come before full is called; full is nil if that
-	// does not matter.
-	room *atomic.Int64
-	full func()
-}
-
-// newSink returns a sink that keeps so much, and hands the stream on to the transcript
-// and the caller's writer, if there are any; and the one that takes it before the
-// session's secrets and its filter, which is the same if there are none.
-func newSink(filter func(io.Writer) io.WriteCloser, limit int, text, w io.Writer) (in, out *sink) {
-	out = &sink{kept: truncate.Buffer{Limit: limit}, text: text}
-	if w != nil {
-		out.relay = newRelay(w)
-	}
-	if filter == nil {
-		return out, out
-	}
-	return &sink{filter: filter(out), relay: out.relay}, out
-}
-
-// inTurn returns a filter's function that is called once at a time: the words between
-// commands come on a goroutine of their own.
-func inTurn(filter func(io.Writer) io.WriteCloser) func(io.Writer) io.WriteCloser {
-	if filter == nil {
-		return nil
-	}
-	var mu sync.Mutex
-	return func(w io.Writer) io.WriteCloser {
-		mu.Lock()
-		defer mu.Unlock()
-		return filter(w)
-	}
-}
-
-// free makes the stream wait for the caller's writer no more.
-func (k *sink) free() {
-	if k.relay != nil {
-		k.relay.free()
-	}
-}
-
-func (k *sink) Write(p []byte) (int, error) {
-	k.came += int64(len(p))
-	if k.full != nil && k.room.Add(-int64(len(p))) < 0 {
-		k.full()
-	}
-	if k.filter != nil {
-		if k.failed == nil {
-			_, k.failed = k.filter.Write(p)
-		}
-		return len(p), nil
-	}
-	k.kept.Write(p)
-	if k.text != nil {
-		k.text.Write(p)
-	}
-	if k.relay != nil {
-		k.relay.Write(p)
-	}
-	return len(p), nil
-}
-
-// close lets the filter pass what it holds. Nothing may be written any more.
-func (k *sink) close() {
-	if k.filter == nil {
-		return
-	}
-	if k.relay != nil {
-		k.relay.rest()
-	}
-	if err := k.filter.Close(); k.failed == nil {
-		k.failed = err
-	}
-}
-
-// finish is close, and then the caller's writer has until the deadline to take the rest.
-// The error is its.
-func (k *sink) finish(deadline <-chan struct{}) error {
-	k.close()
-	if k.relay == nil {
-		return nil
-	}
-	return k.relay.finish(deadline)
 }

@@ -1,0 +1,99 @@
+package execpolicy
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/internal/shell"
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+)
+
+// judge says how the command ended. What the library did stands first, then what the
+// kernel did, then what the shell said.
+func (c *conn) judge(ctx context.Context, res *Result, r shell.Reply, moved bool, left time.Time) []error {
+	var errs []error
+	if r.EndErr != nil {
+		errs = append(errs, r.EndErr)
+	}
+	if r.Died || r.Lost {
+		res.Dir = ""
+	}
+	res.StateLost = r.Died || r.Lost || c.unsaid
+	res.ended = r.Lost
+	c.unsaid = false
+	if r.Mark.Kind == shellwire.End && !r.Died && !moved {
+		c.dir = r.Mark.Dir
+		res.Dir = c.dir
+	}
+	end := ending{cause: r.Cause, lost: r.Lost, status: r.Mark.Status, signal: r.Mark.Signal}
+	switch {
+	case r.Cause != nil:
+		if !r.Gone && !r.Unsent && c.proc.OwnPIDNamespace && r.EndErr == nil {
+			errs = append(errs, fmt.Errorf("%s: processes of the command: %w", c.proc.Name, ErrStillThere))
+		}
+	case r.Lost:
+		// What could not say whether the container is there knows nothing of its end
+		// either.
+		end.oom = r.EndErr == nil && c.OOMKilled(r.Left)
+	case r.Mark.Status != 0 && !r.Mark.NoDir && c.oomKills >= 0:
+		var l shell.Reply
+		res.OOMAfter, _, l = c.look(ctx, earlier(after(c.limits.TerminationTimeout), left))
+		if l.Lost || l.Died {
+			res.Dir, res.StateLost = "", true
+		}
+		res.ended = l.Lost
+		end.oom = res.OOMAfter > res.OOMBefore || l.Lost && l.EndErr == nil && c.OOMKilled(l.Left)
+		if l.EndErr != nil {
+			errs = append(errs, l.EndErr)
+		}
+	}
+	if res.OOMAfter >= 0 {
+		c.oomKills = res.OOMAfter
+	}
+	res.Outcome = end.outcome()
+	switch res.Outcome {
+	case OutcomeCanceled:
+		errs = append(errs, r.Cause)
+	case OutcomeSessionLost, OutcomeOOMKilled:
+		if r.Lost {
+			errs = append(errs, c.lost())
+		}
+	case OutcomeSignaled:
+		res.Signal = cmp.Or(r.Mark.Signal, sigkill)
+	case OutcomeExited:
+		res.ExitCode = r.Mark.Status
+	}
+	return errs
+}
+
+const sigkill = 9
+
+// An ending is what is known of how a command ended.
+type ending struct {
+	cause  error // why the library ended it
+	lost   bool  // the container has ended
+	oom    bool  // the kernel killed for memory meanwhile
+	status int   // the shell's word, -1 if the shell was killed
+	signal int   // what killed the program, 0 if it is not known that one did
+}
+
+// outcome is the order of [Outcome].
+func (e ending) outcome() Outcome {
+	switch killed := e.lost || e.status < 0 || e.status == 128+sigkill; {
+	case e.cause == ErrTimeout:
+		return OutcomeTimedOut
+	case e.cause == ErrOutputLimit:
+		return OutcomeOutputLimit
+	case e.cause != nil:
+		return OutcomeCanceled
+	case killed && e.oom:
+		return OutcomeOOMKilled
+	case e.lost:
+		return OutcomeSessionLost
+	case e.status < 0, e.signal > 0:
+		return OutcomeSignaled
+	}
+	return OutcomeExited
+}

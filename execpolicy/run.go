@@ -1,0 +1,265 @@
+package execpolicy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/internal/ours"
+	"github.com/seed-64a260eb/cofferdam/internal/shell"
+	"github.com/seed-64a260eb/cofferdam/truncate"
+)
+
+// Run runs a command, after those that came before it, and returns when it has ended, at
+// the latest [Limits.TerminationTimeout] after its deadline.
+//
+// A program that fails is a result, not an error, and so is a command that [Spec.Approve]
+// refuses. An error without a result says that the command did not run: it wraps
+// ErrInvalid, ErrClosed, ErrEnded, ErrNoDir, ErrStdinTooLong, ErrAudit, the context's
+// cause, the error of a secret's Lookup, ErrTransfer if a secret's file could not be
+// made, or ErrStart if the shell was lost and could not be replaced. A result beside an
+// error says what is known: the error is the context's cause if the outcome is
+// OutcomeCanceled, wraps ErrEnded if it is OutcomeSessionLost, wraps ErrStillThere if it
+// is not known that everything is gone, wraps ErrBlocked if the output must not be seen,
+// wraps ErrAudit if there is no record of how it ended, or is that of one of the
+// command's writers.
+func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
+	ctx, cmd.code = ours.TakeCode(ctx)
+	if err := cmd.validate(); err != nil {
+		if shown := s.Redact(err.Error()); shown != err.Error() {
+			// It has a secret of the session in it.
+			err = fmt.Errorf("%w%s", ErrInvalid, strings.TrimPrefix(shown, ErrInvalid.Error()))
+		}
+		return nil, err
+	}
+	if err := s.acquire(ctx); err != nil {
+		return nil, err
+	}
+	defer s.release()
+	c := s.current()
+	ctx, cancel := bound(ctx, s.life, c.life)
+	defer cancel(nil)
+	return c.run(ctx, cancel, cmd)
+}
+
+// run runs a command for the holder of the turn.
+func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Command) (*Result, error) {
+	recorded := c.recorded
+	c.recorded = false
+	if err := c.lives(); err != nil {
+		return nil, err
+	}
+	if c.audit != nil && !recorded {
+		return c.audit.run(ctx, cancel, c, cmd)
+	}
+	x := &execution{c: c, ctx: ctx, cmd: cmd, own: ours.Marked(ctx), stdin: newSpool(cmd.Stdin)}
+	if refused, err := x.admit(); refused != nil || err != nil {
+		return refused, err
+	}
+	if err := x.stage(); err != nil {
+		return nil, err
+	}
+	x.listen(cancel)
+	r, err := x.execute()
+	if err != nil {
+		return nil, err
+	}
+	return x.finish(r)
+}
+
+// An execution is a command that is being run.
+type execution struct {
+	c   *conn
+	ctx context.Context
+	cmd Command
+	own bool // it is the library's own
+
+	timeout        time.Duration
+	start          time.Time
+	deadline, left time.Time // when it is to be ended, and when it must have been
+
+	stdin *spool
+	input []shell.Op           // what sends stdin
+	file  string               // where stdin is then
+	clean func(left time.Time) // removes what its secrets take; nil if there is nothing
+
+	text        *truncate.Transcript
+	in, out     *shell.Sink // of stdout: what it is written to, and what keeps it
+	errIn, errs *shell.Sink // of stderr
+}
+
+// admit waits for the caller's approval, if it takes one. The result is that of a command
+// that is refused.
+func (x *execution) admit() (refused *Result, err error) {
+	if x.c.approve == nil || x.own || x.cmd.code != nil && x.cmd.code.Approved {
+		return nil, nil
+	}
+	// What was approved is what runs, whoever else has the caller's own.
+	x.cmd.Argv, x.cmd.Env = slices.Clone(x.cmd.Argv), maps.Clone(x.cmd.Env)
+	return x.c.ask(x.ctx, x.cmd, x.stdin)
+}
+
+// stage sees to all that the command needs inside: a shell, its stdin and its secrets.
+// Its time begins when there is a shell.
+func (x *execution) stage() (err error) {
+	c := x.c
+	x.timeout = cmp.Or(x.cmd.Timeout, c.limits.CommandTimeout)
+	x.left = c.leftFor(x.timeout)
+	if err := c.readyFor(x.ctx, x.left); err != nil {
+		return err
+	}
+	x.start = time.Now()
+	x.deadline = after(x.timeout)
+	if !x.left.IsZero() {
+		// A shell that had to be replaced first counts too.
+		x.deadline = earlier(x.deadline, x.left.Add(-c.limits.TerminationTimeout/2))
+	}
+	if x.cmd.Dir != "" && (c.dir == "" || strings.Contains(c.dir, "\n")) {
+		return fmt.Errorf("%w: %q: the shell's own, to which it would have to go back, has no name that can be sent", ErrNoDir, c.conceal(x.cmd.Dir))
+	}
+	if x.input, x.file, err = c.upload(x.ctx, x.stdin, x.deadline); err != nil {
+		return err
+	}
+	if x.cmd.Secrets != nil {
+		x.cmd.Env, x.clean, err = x.cmd.Secrets.give(x.ctx, c, x.cmd.Env, x.deadline, x.left)
+	}
+	return err
+}
+
+// listen makes the sinks. cancel is called when they have taken more than the command's
+// limit.
+func (x *execution) listen(cancel context.CancelCauseFunc) {
+	c := x.c
+	x.text = &truncate.Transcript{MaxLines: c.limits.MaxOutputLines, MaxBytes: c.limits.MaxOutputBytes}
+	first, second := x.cmd.Stdout, x.cmd.Stderr
+	if same(first, second) {
+		// As with os/exec, one writer for both is never called by two at the same time.
+		var one sync.Mutex
+		first, second = locked{&one, first}, locked{&one, second}
+	}
+	filter := c.Filter
+	if x.own {
+		filter = c.hide()
+	}
+	x.in, x.out = shell.NewSink(filter, c.limits.MaxOutputBytes, x.text.Stdout(), first)
+	x.errIn, x.errs = shell.NewSink(filter, c.limits.MaxOutputBytes, x.text.Stderr(), second)
+	if x.cmd.OutputLimit > 0 {
+		room := new(atomic.Int64)
+		room.Store(x.cmd.OutputLimit)
+		full := func() { cancel(ErrOutputLimit) }
+		x.in.Limit(room, full)
+		x.errIn.Limit(room, full)
+	}
+}
+
+// execute runs the command to its end.
+func (x *execution) execute() (shell.Reply, error) {
+	c := x.c
+	exchange := func(input []shell.Op) shell.Reply {
+		return c.exchange(x.ctx, x.deadline, x.left, append(input, shell.Op{Data: x.cmd.unit(c.dir, x.file).Ops()}), x.in, x.errIn)
+	}
+	r := exchange(x.input)
+	if r.Cause != nil || !r.Mark.NotRun || x.in.Came+x.errIn.Came > 0 {
+		return r, nil
+	}
+	// The command before this one had killed the shell as it ended, which shows only now.
+	c.unsaid = true
+	if err := c.readyFor(x.ctx, x.left); err != nil {
+		done := make(chan struct{})
+		close(done)
+		x.in.Finish(done)
+		x.errIn.Finish(done)
+		if x.clean != nil {
+			x.clean(time.Time{})
+		}
+		return r, err
+	}
+	return exchange(nil), nil
+}
+
+// finish says how the command ended, and hands the rest of its output over.
+func (x *execution) finish(r shell.Reply) (*Result, error) {
+	c := x.c
+	res := &Result{
+		ExitCode: -1, Duration: time.Since(x.start), Timeout: x.timeout, Cause: r.Cause, Escalation: Escalation(r.Step), Gone: r.Gone,
+		OOMBefore: c.oomKills, OOMAfter: r.OOMs, Dir: c.dir, text: x.text,
+	}
+	c.out += x.errIn.Came
+	errs := c.judge(x.ctx, res, r, x.cmd.Dir != "", x.left)
+	if x.clean != nil {
+		x.clean(r.Left)
+	}
+
+	// The writers have the rest of the time to take the rest.
+	flush, done := context.WithDeadline(context.Background(), c.flushBy(r, x.deadline))
+	defer done()
+	for _, k := range []*shell.Sink{x.in, x.errIn} {
+		if err := k.Finish(flush.Done()); err != nil {
+			errs = append(errs, fmt.Errorf("writing the output: %w", err))
+		}
+		if res.blocked == nil {
+			res.blocked = k.Failed()
+		}
+	}
+	if r.Mark.NoDir {
+		c.Background += x.in.Came + x.errIn.Came
+		return nil, fmt.Errorf("%w: %q", ErrNoDir, c.conceal(x.cmd.Dir))
+	}
+	x.text.Close()
+	if res.blocked != nil {
+		res.text = nil
+		errs = append(errs, fmt.Errorf("%w: %w", ErrBlocked, res.blocked))
+	} else {
+		res.Stdout, res.StdoutInfo = taken(x.out)
+		res.Stderr, res.StderrInfo = taken(x.errs)
+	}
+	res.BackgroundBytes, c.Background = c.Background, 0
+	res.Dir = c.conceal(res.Dir)
+	return res, errors.Join(errs...)
+}
+
+// leave returns what f does, or the cause of the context if that ends first; then f,
+// which is the caller's own, is left behind.
+func leave(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// flushBy returns how long a command's writers may take.
+func (c *conn) flushBy(r shell.Reply, deadline time.Time) time.Time {
+	const grace = 250 * time.Millisecond
+	switch {
+	case r.Cause != nil:
+		return after(min(grace, c.limits.TerminationTimeout/8))
+	case deadline.IsZero() || time.Until(deadline) > c.limits.TerminationTimeout:
+		return after(c.limits.TerminationTimeout)
+	}
+	// At least a moment: it may have ended at its deadline.
+	return deadline.Add(min(grace, c.limits.TerminationTimeout/8))
+}
+
+// taken returns what a sink has kept and counted. Nothing may be written, nor taken once
+// more.
+func taken(k *shell.Sink) ([]byte, StreamInfo) {
+	b := &k.Kept
+	head, tail := b.Head(), b.Tail()
+	info := StreamInfo{Bytes: b.Total(), Lines: b.Lines(), DroppedBytes: b.Dropped(), DroppedLines: b.DroppedLines(), Cut: len(head)}
+	// A large output keeps the buffer's own memory, in which both lie.
+	if 2*(len(head)+len(tail)) > cap(head) {
+		return slices.Clip(append(head, tail...)), info
+	}
+	return b.Bytes(), info
+}

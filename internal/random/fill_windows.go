@@ -1,0 +1,6 @@
+package random
+
+import "crypto/rand"
+
+// fill fills b.
+func fill(b []byte) { rand.Read(b) }

@@ -1,0 +1,188 @@
+// Package shell talks with the supervisor that package shellwire describes, and so with
+// the worker shell behind it: it runs one unit after another, hands out what each prints,
+// ends those that have to end, and ends the process.
+package shell
+
+import (
+	"context"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/internal/random"
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+)
+
+// Options say what a Conn talks to.
+type Options struct {
+	Name           string
+	Stdin          io.WriteCloser
+	Stdout, Stderr io.ReadCloser
+	// Done is closed when the process has ended.
+	Done <-chan struct{}
+	// Kill ends what the process started, by force, and returns when nothing is left or
+	// when ctx ends. It is called also after the process has ended. It may be nil.
+	Kill func(ctx context.Context) error
+	// ExitCode returns the process's exit status once Done is closed, -1 if it has none.
+	ExitCode func() int
+	// Diagnose says why a process ended of which nothing was heard. It may be nil.
+	Diagnose func(exitCode int, stderr []byte) error
+	// OOMKilled tells whether the kernel has ended processes for memory since then. It
+	// may be nil.
+	OOMKilled func(ctx context.Context, since time.Time) (killed, known bool)
+	// Setup is what the supervisor is told first, but for its prefix, which is drawn.
+	Setup shellwire.Setup
+	// TerminationTimeout is how long it may take to end a unit or the process.
+	TerminationTimeout time.Duration
+
+	// Abrupt reports whether a cause that ends a unit ends the process at once.
+	Abrupt func(cause error) bool
+	// Conceal returns a text fit to be shown.
+	Conceal func(text string) string
+	// Stepped is told each step of an escalation, with the cause. It must not wait.
+	Stepped func(step Step, cause error)
+	// Ended is told how each attempt to end the process has ended. It must not wait.
+	Ended func(err error)
+	// Finished is called when the process has ended and its end was seen to.
+	Finished func()
+}
+
+// A Conn is one process with a supervisor in it, and what the host knows of its worker
+// shell. The exported fields, and the methods that talk to the worker, are for whoever
+// has the session's turn.
+type Conn struct {
+	// Filter is what words between units pass on their way into an error; nil if there is
+	// none.
+	Filter Filter
+	// Dead says that the worker has ended and was not replaced.
+	Dead bool
+	// Background is how many bytes came while no unit ran.
+	Background int64
+
+	opts    Options
+	queue   *queue
+	streams [2]*stream    // stdout and stderr
+	over    chan struct{} // closed when the process and its streams have ended
+	heard   atomic.Pointer[time.Time]
+	tag     string // of the next unit
+	worker  int    // its generation
+
+	ending    sync.Mutex
+	ended     chan struct{}           // closed when the end was seen to
+	lastEnd   atomic.Pointer[attempt] // of those to end it, once one is over
+	diagnosis error                   // why it ended before anything was heard; set before lastEnd
+	forced    bool                    // its lifeline did not end it
+	why       cause                   // it has ended
+}
+
+// New returns a Conn to a process that waits for a supervisor. Start has to be called
+// next.
+func New(opts Options) *Conn {
+	c := &Conn{
+		opts:   opts,
+		over:   make(chan struct{}),
+		ended:  make(chan struct{}),
+		why:    cause{known: make(chan struct{})},
+		worker: 1,
+	}
+	prefix := random.Token()
+	c.streams = [2]*stream{newStream(opts.Stdout, prefix, true), newStream(opts.Stderr, prefix, false)}
+	c.queue = newQueue(opts.Stdin)
+	c.opts.Setup.Prefix = prefix
+	return c
+}
+
+// Start sends the supervisor.
+func (c *Conn) Start() {
+	go c.await()
+	c.queue.send(Op{Data: c.opts.Setup.Text(), Raw: true}, c.name())
+}
+
+// await sees to the end when the process has ended by itself.
+func (c *Conn) await() {
+	<-c.opts.Done
+	// A program that the ended one left behind may hold the streams open.
+	late := time.AfterFunc(lifelineGrace, func() {
+		for _, s := range c.streams {
+			s.r.Close()
+		}
+	})
+	for _, s := range c.streams {
+		s.flow()
+		<-s.eof
+	}
+	late.Stop()
+	byItself := !c.why.asked.Load()
+	close(c.over)
+	go c.learn(byItself)
+	c.End(c.opts.TerminationTimeout)
+	c.opts.Finished()
+}
+
+// Over returns a channel that is closed when the process and its streams have ended.
+func (c *Conn) Over() <-chan struct{} { return c.over }
+
+// Ended returns a channel that is closed when the end of the process was seen to.
+func (c *Conn) Ended() <-chan struct{} { return c.ended }
+
+// Words returns what the process said before anything was heard of its supervisor.
+func (c *Conn) Words() []byte {
+	if words := c.streams[1].said(); len(words) > 0 {
+		return words
+	}
+	return c.streams[0].said()
+}
+
+// Worker returns the generation of the worker: 1 is the first.
+func (c *Conn) Worker() int { return c.worker }
+
+// Died reports whether the worker has ended while it had nothing to do.
+func (c *Conn) Died() bool { return c.streams[0].died(c.worker) }
+
+// Replace starts another worker.
+func (c *Conn) Replace() {
+	c.worker++
+	c.Dead = false
+	c.queue.send(Op{Data: []byte(shellwire.StartWorker)})
+}
+
+// Thaw lets go on what was stopped for a unit. It is sent also if units are withdrawn.
+func (c *Conn) Thaw() { c.queue.send(Op{Data: []byte(shellwire.Thaw), stays: true}) }
+
+// Unit returns the operations that run a script.
+func Unit(script string) []Op { return []Op{{Data: shellwire.Unit{Script: script}.Ops()}} }
+
+// name draws the tag of the next unit, and returns what tells it.
+func (c *Conn) name() Op {
+	// The supervisor reads it a byte at a time. Of 65 bits nobody guesses one in time,
+	// and there is a new one for each unit.
+	c.tag = random.Token()[:13]
+	return Op{Data: shellwire.Next(c.tag), stays: true}
+}
+
+// Look returns how many processes inside the kernel has killed for memory, or -1 if that
+// can't be learnt, and whether the last kill left nothing behind. The answer comes behind
+// all that was sent before. If none does, the container has been ended by the time left,
+// unless that is zero.
+func (c *Conn) Look(ctx context.Context, left time.Time) (oomKills int, gone bool, r Reply) {
+	var out, errOut Sink // of background jobs
+	r = c.Exchange(ctx, time.Now().Add(workerGrace), left, []Op{{Data: []byte(shellwire.Look)}}, &out, &errOut)
+	c.Background += out.Came + errOut.Came
+	if r.Cause != nil || r.Lost {
+		return -1, false, r
+	}
+	count, walk, _ := strings.Cut(r.Mark.Dir, " ")
+	return ParseCount(count), walk == "1", r
+}
+
+// ParseCount returns a number that a supervisor tells, or -1 if it is none.
+func ParseCount(text string) int {
+	n, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil || n < 0 {
+		return -1
+	}
+	return n
+}

@@ -1,0 +1,97 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
+)
+
+// An attempt to end a container is over.
+type attempt struct {
+	err   error
+	at    time.Time
+	until time.Time // when it had to be over
+}
+
+// EndSince is End within the TerminationTimeout, unless an attempt has come to its end
+// since begin: one call has no time for two.
+func (c *Conn) EndSince(begin time.Time) error {
+	if last := c.lastEnd.Load(); last != nil && last.at.After(begin) {
+		return last.err
+	}
+	return c.End(c.opts.TerminationTimeout)
+}
+
+// End ends the container, at first by its lifeline, and returns when it has been made
+// sure that nothing is left, or when the time is over.
+func (c *Conn) End(within time.Duration) (err error) {
+	begin := time.Now()
+	until := begin.Add(within)
+	c.ending.Lock()
+	defer c.ending.Unlock()
+	c.why.asked.Store(true)
+	if last := c.lastEnd.Load(); last == nil {
+		defer close(c.ended)
+	} else if last.err == nil || last.at.After(begin) && until.Sub(last.until) < lifelineGrace {
+		// Another that had as much time is over by now.
+		return last.err
+	}
+	// What was not known to be gone may be by now.
+	defer func() {
+		// Who sees the attempt waits for the records before it.
+		c.opts.Ended(err)
+		c.lastEnd.Store(&attempt{err, time.Now(), until})
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	for _, s := range c.streams {
+		s.flow()
+	}
+	c.queue.close()
+	c.opts.Stdin.Close()
+	select {
+	case <-c.over:
+	case <-time.After(min(lifelineGrace, within/4)):
+		c.forced = true
+		c.opts.Stepped(StepRemoval, nil)
+	}
+	c.diagnose()
+	if c.opts.Kill != nil {
+		err = c.opts.Kill(ctx)
+	}
+	select {
+	case <-c.over:
+		// Its record has it.
+		c.OwnEnd(time.Now().Add(min(LearnTime, within)))
+	case <-ctx.Done():
+		err = errors.Join(err, fmt.Errorf("%s: %w: its program does not end", c.opts.Name, policyerr.ErrStillThere))
+	}
+	return err
+}
+
+// diagnose finds out why a process ended of which nothing was heard. The policy may end
+// it the sooner for what it learns.
+func (c *Conn) diagnose() {
+	select {
+	case <-c.over:
+		if c.diagnosis == nil && !c.streams[0].begun() && c.opts.Diagnose != nil {
+			c.diagnosis = c.opts.Diagnose(c.ExitCode(), c.Words())
+		}
+	default:
+	}
+}
+
+// Diagnosis returns why the process ended before anything was heard of it; nil if that is
+// not known. The process must have been ended.
+func (c *Conn) Diagnosis() error { return c.diagnosis }
+
+// ExitCode returns the process's exit status once it has ended, -1 if it has none.
+func (c *Conn) ExitCode() int {
+	if c.opts.ExitCode == nil {
+		return -1
+	}
+	return c.opts.ExitCode()
+}

@@ -1,0 +1,53 @@
+package shell
+
+import "time"
+
+// A Step is how far an escalation has gone that ends a command. The zero Step is not at
+// all.
+type Step int
+
+const (
+	StepTerm      Step = iota + 1 // a SIGTERM to all that the command has started
+	StepKill                      // a SIGKILL to the same
+	StepWorker                    // a SIGKILL to the worker
+	StepContainer                 // the end of the container by its lifeline
+	StepRemoval                   // its removal by force
+)
+
+// The steps wait this long for what they do, or less if the time to end is short.
+const (
+	// termGrace is for a program that cleans up on SIGTERM.
+	termGrace = 250 * time.Millisecond
+	// killGrace is for the walk over the processes: 512 of them take an eighth of a
+	// second.
+	killGrace = 250 * time.Millisecond
+	// workerGrace and lifelineGrace are for a machine under load.
+	workerGrace   = time.Second
+	lifelineGrace = time.Second
+)
+
+// next returns the step behind one that has not ended a command. Without a process
+// namespace of its own there is nothing between a SIGTERM to the group and the end of
+// all.
+func (s Step) next(ownPIDNamespace bool) Step {
+	switch {
+	case s < StepTerm:
+		return StepTerm
+	case s < StepWorker && ownPIDNamespace:
+		return s + 1
+	}
+	return StepContainer
+}
+
+// grace returns how long the step waits before the next; 0 of one that is the last.
+func (s Step) grace(ownPIDNamespace bool) time.Duration {
+	switch {
+	case s == StepTerm && ownPIDNamespace:
+		return termGrace
+	case s == StepTerm, s == StepWorker:
+		return workerGrace
+	case s == StepKill:
+		return killGrace
+	}
+	return 0
+}

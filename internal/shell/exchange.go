@@ -1,0 +1,259 @@
+package shell
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+)
+
+// ErrTimeout is the cause of a unit that was ended at its deadline.
+var ErrTimeout = fmt.Errorf("the deadline has passed: %w", context.DeadlineExceeded)
+
+const (
+	// A tick keeps orphans from filling the process limit.
+	firstTick = 100 * time.Millisecond
+	lastTick  = time.Second
+	// longestPause is that between two looks at what dies.
+	longestPause = 200 * time.Millisecond
+)
+
+// A Reply is how an exchange ended.
+type Reply struct {
+	Mark   shellwire.Mark
+	Cause  error // why it was ended; nil if it ended by itself
+	Step   Step
+	Unsent bool      // it was ended before the supervisor had it
+	Died   bool      // the worker ended
+	Lost   bool      // the container ended
+	EndErr error     // what is not known to be gone
+	Gone   bool      // nothing is left of it
+	Left   time.Time // when the escalation must be done, if there was one, or the end of a lost container
+	OOMs   int       // how many the kernel has killed for memory so far; -1 if it was not looked up
+}
+
+// Run sends the operations of a unit and returns when it has ended, or was ended, with
+// all that it started: at the deadline (the zero time is never), or when ctx ends. If
+// left is not zero, it has been ended by then.
+func (c *Conn) Run(ctx context.Context, deadline, left time.Time, ops []Op, out, errOut *Sink) Reply {
+	r := c.Exchange(ctx, deadline, left, ops, out, errOut)
+	if r.Cause == nil || r.Unsent || r.Lost || !c.opts.Setup.Namespace {
+		return r
+	}
+	// The command has come to its end, but what it left behind may ignore a SIGTERM, and
+	// the worker may have forked after a pass. Now that it waits, one pass is enough; but
+	// what was killed takes a moment to die on a machine under load.
+	for pause := time.Millisecond; ; pause = min(2*pause, longestPause) {
+		c.queue.sendUrgent(shellwire.Kill)
+		n, gone, l := c.Look(context.WithoutCancel(ctx), r.Left)
+		if n >= 0 {
+			r.OOMs = n
+		}
+		r.Gone = gone
+		r.Died = r.Died || l.Died
+		if l.Lost {
+			r.Lost, r.Step, r.EndErr, r.Gone = true, l.Step, l.EndErr, l.Gone
+		}
+		if gone || l.Lost || l.Cause != nil || time.Until(r.Left) < pause {
+			return r
+		}
+		time.Sleep(pause)
+	}
+}
+
+// Exchange is Run without the last pass: what the unit has started may be left. If left
+// is not zero, it bounds the escalation.
+func (c *Conn) Exchange(ctx context.Context, deadline, left time.Time, ops []Op, out, errOut *Sink) Reply {
+	x := &exchange{
+		c: c, ctx: ctx, out: out, errOut: errOut, left: left, canceled: ctx.Done(),
+		marks: &marks{events: make(chan event, 8), enough: make(chan struct{}, 1)},
+	}
+	x.OOMs = -1
+	if !deadline.IsZero() {
+		t := time.NewTimer(time.Until(deadline))
+		defer t.Stop()
+		x.timeout = t.C
+	}
+	x.begin(ops)
+	defer x.end()
+	x.await()
+	return x.Reply
+}
+
+// An exchange is one that is under way.
+type exchange struct {
+	Reply
+	c           *Conn
+	ctx         context.Context
+	out, errOut *Sink
+	marks       *marks
+	seen        [2]bool // the unit's last mark on each stream
+
+	left     time.Time        // when it must have been ended
+	timeout  <-chan time.Time // nil once it is to be ended
+	canceled <-chan struct{}  // nil once it is to be ended
+	stepEnd  <-chan time.Time // the step has had its time
+	// Until read, what was sent to end it may wait behind what was sent before.
+	read time.Time
+}
+
+// begin sends the unit.
+func (x *exchange) begin(unit []Op) {
+	c := x.c
+	var ops []Op
+	marked := len(unit) > 0 && unit[0].Marked
+	fromMark := marked || c.streams[0].unclear() || c.streams[1].unclear()
+	if fromMark && !marked {
+		ops = append(ops, Op{Data: []byte(shellwire.BeginMark)})
+	}
+	ops = append(ops, unit...)
+	c.streams[0].begin(c.tag, c.worker, fromMark, x.out, x.marks)
+	c.streams[1].begin(c.tag, c.worker, fromMark, x.errOut, x.marks)
+	c.queue.send(append(ops, c.name())...)
+}
+
+// end makes what comes from now on nobody's.
+func (x *exchange) end() {
+	for _, s := range x.c.streams {
+		x.c.Background += s.end(x.c.Filter)
+	}
+	if !x.Lost {
+		now := time.Now()
+		x.c.heard.Store(&now)
+	}
+}
+
+// await returns when the unit has ended, or was ended.
+func (x *exchange) await() {
+	c := x.c
+	pause := firstTick
+	tick := time.NewTimer(pause)
+	defer tick.Stop()
+	for !x.Unsent {
+		if x.Step == StepContainer {
+			x.lose(time.Until(x.left))
+			return
+		}
+		select {
+		case <-x.marks.enough:
+			if x.done() {
+				c.Dead = c.Dead || x.Died
+				return
+			}
+		case <-c.over:
+			if x.done() && !x.Died {
+				return
+			}
+			// Of two that are ready, select takes either.
+			if x.Cause == nil {
+				x.Cause = context.Cause(x.ctx)
+			}
+			x.bound()
+			x.lose(time.Until(x.left))
+			return
+		case <-x.timeout:
+			x.stop(ErrTimeout)
+		case <-x.canceled:
+			x.stop(context.Cause(x.ctx))
+		case <-x.stepEnd:
+			if !c.queue.idle() && time.Now().Before(x.read) {
+				x.stepEnd = time.After(time.Millisecond)
+			} else {
+				x.escalate()
+			}
+		case <-tick.C:
+			if c.queue.idle() {
+				c.queue.sendUrgent(shellwire.Tick)
+			}
+			pause = min(2*pause, lastTick)
+			tick.Reset(pause)
+		}
+	}
+}
+
+// done takes the marks that have come, and reports whether they end the unit.
+func (x *exchange) done() bool {
+	for len(x.marks.events) > 0 {
+		ev := <-x.marks.events
+		i := 1
+		if ev.stdout {
+			i = 0
+		}
+		switch {
+		case ev.mark.Kind == shellwire.Death:
+			x.Died = true
+			if i == 0 && !x.seen[0] {
+				x.Mark = ev.mark
+			}
+		case i == 0:
+			x.Mark = ev.mark
+		}
+		x.seen[i] = true
+		// A worker that is being killed does not have the last word on its command.
+		if x.seen[0] && x.seen[1] && (x.Step < StepWorker || x.Died) {
+			return true
+		}
+	}
+	return false
+}
+
+// bound sets when the escalation must be done.
+func (x *exchange) bound() {
+	if by := time.Now().Add(x.c.opts.TerminationTimeout); x.left.IsZero() || by.Before(x.left) {
+		x.left = by
+	}
+	x.Left = x.left
+}
+
+// stop begins to end the unit.
+func (x *exchange) stop(cause error) {
+	c := x.c
+	x.Cause = cause
+	x.bound()
+	x.read = time.Now().Add(min(workerGrace, c.opts.TerminationTimeout/8))
+	x.timeout, x.canceled = nil, nil
+	// A stream that waits for a caller's writer would never come to the end mark.
+	x.out.free()
+	x.errOut.free()
+	switch {
+	case c.queue.withdraw():
+		x.Unsent, x.Gone = true, true
+	case c.opts.Abrupt(cause):
+		x.Step = StepContainer
+		c.opts.Stepped(x.Step, cause)
+	default:
+		x.escalate()
+	}
+}
+
+// escalate takes the next step.
+func (x *exchange) escalate() {
+	c := x.c
+	x.Step = x.Step.next(c.opts.Setup.Namespace)
+	switch x.Step {
+	case StepTerm:
+		c.queue.sendUrgent(shellwire.Terminate)
+	case StepKill:
+		c.queue.sendUrgent(shellwire.Kill)
+	case StepWorker:
+		c.queue.sendUrgent(shellwire.KillWorker)
+	}
+	x.stepEnd = nil
+	if grace := x.Step.grace(c.opts.Setup.Namespace); grace > 0 {
+		x.stepEnd = time.After(min(grace, c.opts.TerminationTimeout/8))
+	}
+	c.opts.Stepped(x.Step, x.Cause)
+}
+
+// lose sees to the end of the container under a unit.
+func (x *exchange) lose(within time.Duration) {
+	c := x.c
+	x.Lost, c.Dead = true, true
+	c.why.by(x.Cause)
+	x.EndErr = c.End(within)
+	x.Gone = x.EndErr == nil
+	if x.Step == StepContainer && c.forced {
+		x.Step = StepRemoval
+	}
+}

@@ -1,0 +1,101 @@
+package transfer
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
+	"github.com/seed-64a260eb/cofferdam/internal/random"
+	"github.com/seed-64a260eb/cofferdam/internal/shell"
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+)
+
+// WriteFile makes a file with that content and those permissions.
+func (t *Transfer) WriteFile(name string, data []byte, perm fs.FileMode) error {
+	dir, base := path.Split(name)
+	if base == "" || base == "." || base == ".." {
+		return fmt.Errorf("%w: it is no name of a file", problems.Err)
+	}
+	temp := t.word(dir + TempPrefix + strings.ToLower(random.Token()))
+	target := t.word(name)
+	t.Undo = "rm -f " + temp
+	if len(data) > 0 && len(data) <= minPiece {
+		if err := t.Put(target, temp, data, perm); err != errNotPut {
+			return err
+		}
+	}
+	begin := "[ -d " + t.word(dir+".") + " ] || return " + isNoDir +
+		"; if [ -d " + target + " ]; then [ -L " + target + " ] || return " + isDirectory + "; fi; umask 77; "
+	for {
+		piece := data[:min(len(data), int(t.piece.Load()))]
+		data = data[len(piece):]
+		script := begin + t.append(temp)
+		if len(data) == 0 {
+			// A link to a directory would be followed, and busybox's mv takes none
+			// that leads in a circle.
+			script += fmt.Sprintf("if [ -L %s ]; then rm -f %s; fi; chmod %o %s && mv -f %s %s || return 1; ", target, target, perm, temp, temp, target)
+		}
+		if _, err := t.send(script, piece); err == errNoDir {
+			return t.noDir(dir)
+		} else if err != nil || len(data) == 0 {
+			return err
+		}
+		begin = "[ -f " + temp + " ] && [ ! -L " + temp + " ] || return " + isTampered + "; "
+	}
+
+}
+
+// Put makes a small file in one step, in which each program and each byte of a script
+// counts. Where that fails it does not say why.
+func (t *Transfer) Put(target, temp string, data []byte, perm fs.FileMode) error {
+	script := fmt.Sprintf("put %s %s %o", target, temp, perm)
+	t.Sent += int64(len(data))
+	_, err := t.step(append(shellwire.Put(temp, random.Token(), data, perm), shellwire.Help(script)...), &shell.Sink{})
+	return err
+}
+
+// ReadFile returns the content of a regular file of at most limit bytes.
+func (t *Transfer) ReadFile(name string, limit int64) ([]byte, error) {
+	content := &content{limit: limit}
+	source := t.word(name)
+	// What is told is counted apart from what is copied. All dd's tell the number of
+	// full blocks; few tell that of bytes.
+	told, err := t.fetch(t.regular(source)+"exec 3>&1; cf_j=$(dd bs=65536 iflag=fullblock count="+
+		strconv.FormatInt(limit/(64<<10)+1, 10)+" <"+source+` 2>&1 >&3) || { printf '%s' "$cf_j" >&2; return 1; }; `+
+		"cf_j=${cf_j%%+*}; cf_j=$((cf_j * 65536 + $(dd bs=65536 skip=$cf_j count=1 <"+source+" | wc -c)))", &shell.Sink{Text: content})
+	switch {
+	case err != nil:
+		return nil, err
+	case content.total > limit:
+		return nil, fmt.Errorf("%w of %d bytes", ErrTooLarge, limit)
+	case told != strconv.FormatInt(content.total, 10):
+		return nil, fmt.Errorf("%w: %d bytes came, and %q were told", ErrTransfer, content.total, told)
+	}
+	return content.data, nil
+}
+
+// A content is what was read of a file, up to a limit.
+type content struct {
+	data  []byte
+	limit int64
+	total int64
+}
+
+func (c *content) Write(p []byte) (int, error) {
+	c.total += int64(len(p))
+	if c.total <= c.limit {
+		if c.total > int64(cap(c.data)) {
+			// To append would grow it by a quarter at a time, and copy a large file five
+			// times.
+			c.data = slices.Grow(c.data, int(min(2*c.total, c.limit))-len(c.data))
+		}
+		c.data = append(c.data, p...)
+	} else {
+		c.data = nil
+	}
+	return len(p), nil
+}
