@@ -67,7 +67,7 @@ for n in os.listdir("/proc/%d/fd" % parent):
 exec python3 -c '
 import ctypes, os, re, time
 prefix = open("/tmp/prefix").read()
-tag = re.search("cf_m=([A-Z2-7]{13})", open("/.cofferdam/script").read())[1]
+tag = re.search("cf_tag=([A-Z2-7]{13})", open("/.cofferdam/script").read())[1]
 CLONE_PARENT, SIGCHLD = 0x8000, 17
 if ctypes.CDLL(None).syscall({"x86_64": 56}.get(os.uname().machine, 220), CLONE_PARENT | SIGCHLD, 0, 0, 0, 0) == 0:
     os.setsid()

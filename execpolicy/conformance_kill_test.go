@@ -281,7 +281,7 @@ func oldMarks(t *testing.T, s session) {
 	const read = `prefix=ABCDEFGHIJKLMNOPQRSTUVWXYZ tag=ZYXWVUTSRQPON
 		for f in /proc/$$/fd/*; do
 			case $(readlink "$f") in
-			*/script) tag=$(cat "$f"); tag=${tag##*cf_m=}; tag=${tag%%;*} ;;
+			*/script) tag=$(cat "$f"); tag=${tag##*cf_tag=}; tag=${tag%%;*} ;;
 			*/s\ *) prefix=$(cat "$f"); prefix=${prefix##*printf \'}; prefix=${prefix%%e%s*} ;;
 			esac
 		done 2>/dev/null

@@ -143,7 +143,7 @@ var protocolCases = []conformanceCase{
 	{name: "D10 set -u", script: "set -u; echo $no_such_variable_cf", err: "*", out: "*", code: -1},
 	{name: "D10 exec of a program", script: "exec sh -c 'echo out; exit 5'", out: "out\n", code: 5, lost: true},
 	{name: "D10 return", script: "return 4", code: 4},
-	{name: "D10 return with the library's variables set", script: "cf_k=5 cf_m=x; return 4", code: 5},
+	{name: "D10 return with the library's variables set", script: "cf_status=5 cf_tag=x; return 4", code: 5},
 	{name: "3.4.9 D13 redirection lasts one command", script: "exec >/dev/null 2>&1; echo no"},
 	{name: "3.4.9 D13 after the redirection", script: "echo back", out: "back\n"},
 	{name: "3.4.10 D13 printf redefined", script: "printf() { :; }; printf no; echo done", out: "done\n"},

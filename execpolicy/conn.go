@@ -198,8 +198,11 @@ func (c *conn) handshake(ctx context.Context, deadline, left time.Time) error {
 		script += "{ echo 500 >/proc/$$/oom_score_adj; } 2>/dev/null\n"
 		if c.Worker() == 1 {
 			// What Look counts, without another round trip.
-			script += "for cf_f in /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control; do while read -r cf_k cf_v; do " +
-				"case $cf_k in oom_kill) echo $cf_v ;; esac; done <$cf_f; done 2>/dev/null\nunset cf_f cf_k cf_v\n"
+			script += "for cf_file in /sys/fs/cgroup/memory.events " +
+				"/sys/fs/cgroup/memory/memory.oom_control; do " +
+				"while read -r cf_key cf_value; do " +
+				"case $cf_key in oom_kill) echo $cf_value ;; esac; " +
+				"done <$cf_file; done 2>/dev/null\nunset cf_file cf_key cf_value\n"
 		}
 	}
 	for _, name := range ordered.Keys(c.env) {

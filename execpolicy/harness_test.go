@@ -146,8 +146,8 @@ func (s session) restart() {
 // lives reports whether a process inside has a command line that begins with those words.
 func (s session) lives(words string) bool {
 	s.t.Helper()
-	const walk = `for cf_p in /proc/[0-9]*; do
-		tr '\000' ' ' <"$cf_p/cmdline"; echo
+	const walk = `for cf_proc in /proc/[0-9]*; do
+		tr '\000' ' ' <"$cf_proc/cmdline"; echo
 	done 2>/dev/null`
 	for line := range strings.Lines(s.ok(walk)) {
 		if strings.HasPrefix(line, words) {

@@ -370,7 +370,7 @@ forever()`), obeys: true},
 			(eval "$f() { /bin/sleep 0.01; }") 2>/dev/null && eval "$f() { /usr/bin/sleep 0.01; }"
 		done 2>/dev/null`, ends: true, own: hangs, lies: true},
 	{name: "other names for variables", script: `
-		IFS=0123456789; PATH=/nowhere; ENV=/tmp/env; BASH_ENV=/tmp/env; PS1=; PWD=x; OLDPWD=y; LC_ALL=xx; cf_k=+7; cf_m=x
+		IFS=0123456789; PATH=/nowhere; ENV=/tmp/env; BASH_ENV=/tmp/env; PS1=; PWD=x; OLDPWD=y; LC_ALL=xx; cf_status=+7; cf_tag=x
 		unset HOME; :`, ends: true, obeys: true, own: exits},
 	{name: "other program", script: `exec ` + deaf},
 	{name: "other program that ends", script: `exec sh -c 'echo said; exit 137'`, ends: true, own: exits, exit: 137, says: "said\n"},

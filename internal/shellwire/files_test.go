@@ -112,13 +112,13 @@ func TestHelp(t *testing.T) {
 			script, told, out, err string
 			status                 int
 		}{
-			{"echo hi; echo err >&2; cf_j=7", "7", "hi\n", "err\n", 0},
+			{"echo hi; echo err >&2; cf_result=7", "7", "hi\n", "err\n", 0},
 			{"return 103; echo no", "", "", "", 103},
 			{"false || return 1", "", "", "", 1},
 			{"cat; echo ${x-unset}", "", "unset\n", "", 0},
 			{"printf %s " + Word(name), "", name, "", 0},
 			{"(exit 9)", "", "", "", 9},
-			{"cf_j=$(echo a b)", "a b", "", "", 0},
+			{"cf_result=$(echo a b)", "a b", "", "", 0},
 		} {
 			for _, op := range []func(string) []byte{Help, HelpStill} {
 				status, told, out := w.help(op(c.script))
@@ -145,7 +145,7 @@ func TestHelperIsEnded(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {
 		w := start(t, shell, worker)
 		w.run("x=5; sleep 1000 &")
-		for _, script := range []string{"sleep 1001", "while :; do :; done", "cf_j=$(sleep 1002)", "trap '' TERM; sleep 1003", "sh -c 'trap \"\" TERM; sleep 1004; sleep 1004'"} {
+		for _, script := range []string{"sleep 1001", "while :; do :; done", "cf_result=$(sleep 1002)", "trap '' TERM; sleep 1003", "sh -c 'trap \"\" TERM; sleep 1004; sleep 1004'"} {
 			status, _, _ := w.help(Help(script), Terminate, Kill)
 			assert.Assert(t, status == 128+9 || status == 128+15, "%s: %d", script, status)
 			w.send(Kill)

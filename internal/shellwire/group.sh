@@ -1,5 +1,5 @@
-# For a session that shares its process namespace with others: its only signals go to its own process group, which takes no number that
-# another process could have got.
+# For a session that shares its process namespace with others: its only signals go to its
+# own process group, which needs no number that another process could have by now.
 trap : TERM
 freeze() { :; }
 thaw() { :; }
@@ -11,26 +11,27 @@ attend() { ( "$@" ); }
 room() { :; }
 calm() { :; }
 begin() {
-	cf_hm=
+	cf_help_tag=
 	gather unrun
 }
-# What a helper has begun still writes until it is gone, and its mark is to be the last. One that is stopped would not end, and it may be
-# stopped as the signal comes, or later. A wait that the signal interrupts is taken up.
+# What a helper has begun writes until it is gone, and its mark must come last. A helper
+# that is stopped would not end, and it may be stopped as the signal comes, or later. A
+# wait that the signal interrupts is repeated.
 end() {
 	[ "$# $1" = "1 TERM" ] || return 0
 	kill -TERM 0
 	kill -CONT 0
-	[ -n "$cf_hm" ] && [ -n "$cf_hp" ] || return 0
-	cf_j=0
-	while [ -d $cf_hp ]; do
+	[ -n "$cf_help_tag" ] && [ -n "$cf_help_pid" ] || return 0
+	cf_num=0
+	while [ -d $cf_help_pid ]; do
 		kill -CONT 0
-		cf_j=$((cf_j + 1))
-		[ $cf_j -lt 5000 ] || command eval 'sleep 1'
+		cf_num=$((cf_num + 1))
+		[ $cf_num -lt 5000 ] || command eval 'sleep 1'
 		jobs >&2
 	done
-	wait $cf_hp
-	wait $cf_hp
-	cf_hp=
+	wait $cf_help_pid
+	wait $cf_help_pid
+	cf_help_pid=
 }
 # Nothing of the group is to outlive the host's program.
 finish() { kill -KILL 0; }

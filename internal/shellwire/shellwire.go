@@ -26,7 +26,9 @@ var group string
 
 // Boot is the command that a policy is asked to spawn. It prints nothing and does nothing
 // until the first line of a Setup arrives.
-func Boot() []string { return []string{"sh", "-c", `IFS= read -r cf_x && eval "$cf_x"`} }
+func Boot() []string {
+	return []string{"sh", "-c", `IFS= read -r cf_line && eval "$cf_line"`}
+}
 
 // A Setup is what a session's host says first.
 type Setup struct {
@@ -49,8 +51,9 @@ type Setup struct {
 // Text returns what turns a command that Boot started into a supervisor.
 func (s Setup) Text() []byte {
 	var b strings.Builder
-	b.WriteString("cf_p=" + s.Prefix + "\ncf_dd=${1-dd}\ncf_d=" + Quote(s.Dir) + "\ncf_us=" + Quote(Quote(s.Dir+"/script")) +
-		"\ncf_ud=" + Quote(Quote(s.Dir+"/died")) + "\nset --")
+	b.WriteString("cf_prefix=" + s.Prefix + "\ncf_dd=${1-dd}\ncf_dir=" + Quote(s.Dir) +
+		"\ncf_script=" + Quote(Quote(s.Dir+"/script")) +
+		"\ncf_died=" + Quote(Quote(s.Dir+"/died")) + "\nset --")
 	for _, w := range s.Worker {
 		b.WriteString(" " + Quote(w))
 	}
@@ -73,9 +76,11 @@ func (s Setup) Text() []byte {
 		// The kernel lets nobody of the same user read, trace or open the descriptors of
 		// a process whose program is unreadable. So the shell goes on as an unreadable
 		// copy of itself, and nothing inside can hold its stdin open.
-		first = "[ $$ = 1 ] || exit 96; cf_d=" + Quote(s.Dir) +
-			`; (umask 177; : >"$cf_d/script"; : >"$cf_d/died"; umask 666; cp /proc/$$/exe "$cf_d/sh") || exit 95; ` + reader + noExec +
-			`exec "$cf_d/sh" -c ` + Quote(first) + ` "$cf_d/sh" "$cf_dd" ` + Quote(s.Name) + "; exit 94"
+		first = "[ $$ = 1 ] || exit 96; cf_dir=" + Quote(s.Dir) +
+			`; (umask 177; : >"$cf_dir/script"; : >"$cf_dir/died"; umask 666; ` +
+			`cp /proc/$$/exe "$cf_dir/sh") || exit 95; ` + reader + noExec +
+			`exec "$cf_dir/sh" -c ` + Quote(first) + ` "$cf_dir/sh" "$cf_dd" ` +
+			Quote(s.Name) + "; exit 94"
 	}
 	return []byte(first + "\n" + text)
 }
@@ -83,7 +88,8 @@ func (s Setup) Text() []byte {
 // noExec makes a shell say what it means that it can't exec the copy. Bash would end
 // without its trap then.
 const noExec = `[ -z "${BASH_VERSION-}" ] || shopt -s execfail; ` +
-	`trap 'echo "no program can be run from $cf_d: it must not be mounted noexec" >&2; exit 94' EXIT; `
+	`trap 'echo "no program can be run from $cf_dir: it must not be mounted noexec" >&2; ` +
+	`exit 94' EXIT; `
 
 // reader sets cf_dd to what the supervisor runs to read raw bytes from its stdin: a dd
 // that is as unreadable as itself. Where dd is another name of the shell's own program,
@@ -92,9 +98,10 @@ const noExec = `[ -z "${BASH_VERSION-}" ] || shopt -s execfail; ` +
 // one, and is left as it is beside dash.
 const reader = `cf_dd=$(command -v dd); ` +
 	`if [ "$cf_dd" -ef /proc/$$/exe ] && (exec -a true /proc/$$/exe) 2>/dev/null; then cf_dd="-a dd self/exe"; ` +
-	`elif [ -f "$cf_dd" ] && cp "$cf_dd" "$cf_d/raw" && ` +
-	`(exec ${BASH_VERSION+-a dd} "$cf_d/raw" count=0) </dev/null >/dev/null 2>&1 && ` +
-	`command exec 9<"$cf_d/raw" && chmod 111 "$cf_d/raw"; then cf_dd="${BASH_VERSION+-a dd }self/fd/9"; else cf_dd=dd; fi; `
+	`elif [ -f "$cf_dd" ] && cp "$cf_dd" "$cf_dir/raw" && ` +
+	`(exec ${BASH_VERSION+-a dd} "$cf_dir/raw" count=0) </dev/null >/dev/null 2>&1 && ` +
+	`command exec 9<"$cf_dir/raw" && chmod 111 "$cf_dir/raw"; ` +
+	`then cf_dd="${BASH_VERSION+-a dd }self/fd/9"; else cf_dd=dd; fi; `
 
 // IsName reports whether s is a name as POSIX shells have them: letters, digits and "_",
 // not beginning with a digit.
@@ -198,8 +205,9 @@ func (u Unit) Ops() []byte {
 		if len(u.Dir) < maxPath {
 			enter = `CDPATH= \command cd -- ` + Word(u.Dir) + ` >/dev/null 2>&1`
 		}
-		ops = appendOp(ops, "y", enter+` || { cf_k=+`+noDir+`; \return; }`)
-		ops = appendOp(ops, "z", `case $cf_k in `+noDir+`) ;; *) CDPATH= \command cd -- `+Quote(u.Back)+" >/dev/null 2>&1 || :;; esac")
+		ops = appendOp(ops, "y", enter+` || { cf_status=+`+noDir+`; \return; }`)
+		ops = appendOp(ops, "z", "case $cf_status in "+noDir+") ;; "+
+			`*) CDPATH= \command cd -- `+Quote(u.Back)+" >/dev/null 2>&1 || :;; esac")
 	}
 	ops = appendOp(ops, open)
 	for {
@@ -256,7 +264,7 @@ func Put(word, end string, data []byte, perm fs.FileMode) []byte {
 // Help returns the operation that evaluates a script beside the worker, in a shell of the
 // supervisor's own, while nothing else runs inside until [Thaw]. Its begin is always
 // marked. Its end mark has its status and, in place of a directory, what it leaves in
-// cf_j. Such a script holds no newline but in words that [Word] made.
+// cf_result. Such a script holds no newline but in words that [Word] made.
 func Help(script string) []byte { return []byte("f" + script + "\n") }
 
 // HelpStill is Help for a script whose output matters: nothing else is printed behind the
@@ -265,4 +273,4 @@ func HelpStill(script string) []byte { return []byte("r" + script + "\n") }
 
 // Word is [Quote] on one line, for a script of [Help] or what stands before a unit's
 // first line.
-func Word(s string) string { return strings.ReplaceAll(Quote(s), "\n", `'"$cf_n"'`) }
+func Word(s string) string { return strings.ReplaceAll(Quote(s), "\n", `'"$cf_nl"'`) }

@@ -49,7 +49,7 @@ func TestUnitOps(t *testing.T) {
 		{"long", Unit{Script: strings.Repeat("x", 5000)}, `\command eval '` + strings.Repeat("x", 5000) + `' <&2`},
 		{"environment", Unit{Script: "a", Env: []string{"A=1", "B=x y"}}, `A='1' B='x y' \command eval 'a' <&2`},
 		{"stdin", Unit{Script: "a", Stdin: "/d/i"}, `{ \command rm -f -- '/d/i'; \command eval 'a'; } <'/d/i'`},
-		{"lines before a script", Unit{Script: "a", Env: []string{"A=1\n2"}}, `A='1'"$cf_n"'2' \command eval 'a' <&2`},
+		{"lines before a script", Unit{Script: "a", Env: []string{"A=1\n2"}}, `A='1'"$cf_nl"'2' \command eval 'a' <&2`},
 		{"program", Unit{Argv: []string{"a", "b 'c"}}, `\command exec <&7 'a' 'b '\''c'`},
 		{"program of lines", Unit{Argv: []string{"a", "b\n"}}, "\\command exec <&7 'a' 'b\n'"},
 		{"long program", Unit{Argv: []string{"a", strings.Repeat("x", 5000)}}, `\command exec <&7 'a' '` + strings.Repeat("x", 5000) + `'`},
@@ -78,7 +78,7 @@ func FuzzUnitOps(f *testing.F) {
 		}
 		behind := ""
 		if dir != "" {
-			behind = `yCDPATH= \command cd -- ` + Word(dir) + " >/dev/null 2>&1 || { cf_k=+nodir; \\return; }\n" + `zcase $cf_k in nodir) ;; *) CDPATH= \command cd -- ` + Quote(back) + " >/dev/null 2>&1 || :;; esac\n"
+			behind = `yCDPATH= \command cd -- ` + Word(dir) + " >/dev/null 2>&1 || { cf_status=+nodir; \\return; }\n" + `zcase $cf_status in nodir) ;; *) CDPATH= \command cd -- ` + Quote(back) + " >/dev/null 2>&1 || :;; esac\n"
 		}
 		ops := string(u.Ops())
 		assert.Assert(t, strings.HasPrefix(ops, behind+"b\n"), "%.1000q", ops)
@@ -106,7 +106,7 @@ func FuzzWord(f *testing.F) {
 		for _, op := range []func(string) []byte{Help, HelpStill} {
 			line := string(op("printf %s " + word))
 			assert.Equal(t, strings.Index(line, "\n"), len(line)-1)
-			out, err := exec.Command("/bin/sh", "-c", "cf_n='\n'; "+strings.TrimSpace(line[1:])).Output()
+			out, err := exec.Command("/bin/sh", "-c", "cf_nl='\n'; "+strings.TrimSpace(line[1:])).Output()
 			assert.NilError(t, err)
 			assert.Equal(t, string(out), s)
 		}
@@ -181,7 +181,7 @@ func TestShellThatCanNotBeCopied(t *testing.T) {
 		words := strings.Fields(name)
 		if path, err := exec.LookPath(words[0]); err == nil {
 			words[0] = path
-			cmd := exec.Command(words[0], append(words[1:], "-c", "cf_d=/d; "+noExec+"exec "+Quote(shell)+"; exit 1")...)
+			cmd := exec.Command(words[0], append(words[1:], "-c", "cf_dir=/d; "+noExec+"exec "+Quote(shell)+"; exit 1")...)
 			out, _ := cmd.CombinedOutput()
 			assert.Check(t, strings.Contains(string(out), "no program can be run from /d"), "%s: %s", name, out)
 			assert.Check(t, cmd.ProcessState.ExitCode() == 94, "%s: %v", name, cmd.ProcessState)

@@ -63,7 +63,8 @@ func (t *Transfer) ReadDir(name string) ([]Entry, error) {
 	dir := t.word(name + "/.")
 	out := &listing{limit: t.opts.Limits.Entries, stop: t.opts.Cancel}
 	told, err := t.fetch("[ -d "+dir+" ] || "+why(dir)+"; cd "+dir+" || return 1; "+
-		`list() { find . -mindepth 1 -maxdepth 1 -exec stat -c '%f %s %Y %n' {} +; }; list || return 1; cf_j=$(list | wc -c)`, &shell.Sink{Text: out})
+		"list() { find . -mindepth 1 -maxdepth 1 -exec stat -c '%f %s %Y %n' {} +; }; "+
+		"list || return 1; cf_result=$(list | wc -c)", &shell.Sink{Text: out})
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +79,8 @@ func (t *Transfer) ReadDir(name string) ([]Entry, error) {
 // Stat describes a file, a directory or a special file. A link is followed.
 func (t *Transfer) Stat(name string) (Entry, error) {
 	// The supervisor has a function of that name.
-	told, err := t.run("cf_j=$(command stat -L -c '%f %s %Y' " + t.word(name) + ") || return 1")
+	told, err := t.run("cf_result=$(command stat -L -c '%f %s %Y' " + t.word(name) +
+		") || return 1")
 	if err != nil {
 		return Entry{}, err
 	}
@@ -102,10 +104,10 @@ func (t *Transfer) Remove(name string) error {
 }
 
 // descend returns the part of a script that goes down a path as far as there are
-// directories that can be entered: cf_a is the first that is not, and cf_j the number of
-// its elements. If all of them are, cf_a is the whole path.
+// directories that can be entered: cf_path is the first that is not, and cf_result the
+// number of its elements. If all of them are, cf_path is the whole path.
 func (t *Transfer) descend(name string) (script string, elements []string) {
-	base := `"$cf_w"`
+	base := `"$cf_workdir"`
 	switch {
 	case path.IsAbs(name):
 		base = ""
@@ -113,8 +115,10 @@ func (t *Transfer) descend(name string) (script string, elements []string) {
 		base = shellwire.Word(t.opts.Dir)
 	}
 	rest := strings.Trim(name, "/")
-	script = "cf_a=" + base + " cf_b=" + shellwire.Word(rest+"/") + ` cf_j=0; while [ -d "$cf_a/." ] && [ -n "$cf_b" ]; do ` +
-		`cf_a=$cf_a/${cf_b%%/*}; cf_b=${cf_b#*/}; cf_j=$((cf_j + 1)); done; `
+	script = "cf_path=" + base + " cf_rest=" + shellwire.Word(rest+"/") + " cf_result=0" +
+		`; while [ -d "$cf_path/." ] && [ -n "$cf_rest" ]; do ` +
+		"cf_path=$cf_path/${cf_rest%%/*}; cf_rest=${cf_rest#*/}; " +
+		"cf_result=$((cf_result + 1)); done; "
 	return script, strings.Split(rest, "/")
 }
 
@@ -122,7 +126,7 @@ func (t *Transfer) descend(name string) (script string, elements []string) {
 // not itself, is the cause.
 func (t *Transfer) noDir(dir string) error {
 	script, elements := t.descend(dir)
-	told, err := t.run(script + `[ -d "$cf_a/." ] || ` + why(`"$cf_a/."`))
+	told, err := t.run(script + `[ -d "$cf_path/." ] || ` + why(`"$cf_path/."`))
 	if err == nil {
 		return fmt.Errorf("%w: the directory was not there, and now it is", ErrTransfer)
 	}
@@ -147,14 +151,17 @@ func (t *Transfer) noDir(dir string) error {
 func (t *Transfer) MkdirAll(name string, perm fs.FileMode) error {
 	script, elements := t.descend(name)
 	// Of a link that leads nowhere, GNU's mkdir -p says other things than busybox's.
-	told, err := t.run(script + `if [ -e "$cf_a" ]; then cf_j=; elif [ -L "$cf_a" ]; then mkdir "$cf_a" || return 1; fi`)
+	told, err := t.run(script + `if [ -e "$cf_path" ]; then cf_result=; ` +
+		`elif [ -L "$cf_path" ]; then mkdir "$cf_path" || return 1; fi`)
 	if err != nil {
 		return err
 	}
 	// Behind ".." there may be what was not made here.
 	if n, err := strconv.Atoi(told); err == nil && 0 < n && n <= len(elements) && !slices.Contains(elements, "..") {
-		t.Undo = "cf_a=" + t.word(strings.TrimRight(name, "/")) + "; cf_j=" + strconv.Itoa(len(elements)-n+1) +
-			`; while [ $cf_j -gt 0 ]; do rmdir "$cf_a"; cf_a=${cf_a%/*}; cf_j=$((cf_j - 1)); done`
+		t.Undo = "cf_path=" + t.word(strings.TrimRight(name, "/")) +
+			"; cf_result=" + strconv.Itoa(len(elements)-n+1) +
+			`; while [ $cf_result -gt 0 ]; do rmdir "$cf_path"; cf_path=${cf_path%/*}; ` +
+			"cf_result=$((cf_result - 1)); done"
 	}
 	_, err = t.run(fmt.Sprintf("umask %o; mkdir -p %s || return 1", fs.ModePerm&^perm, t.word(name)))
 	return err

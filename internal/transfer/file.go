@@ -64,9 +64,13 @@ func (t *Transfer) ReadFile(name string, limit int64) ([]byte, error) {
 	source := t.word(name)
 	// What is told is counted apart from what is copied. All dd's tell the number of
 	// full blocks; few tell that of bytes.
-	told, err := t.fetch(t.regular(source)+"exec 3>&1; cf_j=$(dd bs=65536 iflag=fullblock count="+
-		strconv.FormatInt(limit/(64<<10)+1, 10)+" <"+source+` 2>&1 >&3) || { printf '%s' "$cf_j" >&2; return 1; }; `+
-		"cf_j=${cf_j%%+*}; cf_j=$((cf_j * 65536 + $(dd bs=65536 skip=$cf_j count=1 <"+source+" | wc -c)))", &shell.Sink{Text: content})
+	blocks := strconv.FormatInt(limit/(64<<10)+1, 10)
+	told, err := t.fetch(t.regular(source)+
+		"exec 3>&1; cf_result=$(dd bs=65536 iflag=fullblock count="+blocks+" <"+source+
+		` 2>&1 >&3) || { printf '%s' "$cf_result" >&2; return 1; }; `+
+		"cf_result=${cf_result%%+*}; cf_result=$((cf_result * 65536 + "+
+		"$(dd bs=65536 skip=$cf_result count=1 <"+source+" | wc -c)))",
+		&shell.Sink{Text: content})
 	switch {
 	case err != nil:
 		return nil, err

@@ -255,7 +255,7 @@ func (t *Transfer) copyIn(dir string, pack func(*packer) error) error {
 	parent, _ := path.Split(strings.TrimRight(dir, "/"))
 	// Where the first step is cut off, only a file can tell that the directory is made
 	// here.
-	made := `"$cf_d"/i` + random.Token()
+	made := `"$cf_dir"/i` + random.Token()
 	undo := "rm -rf " + stage + "; if [ -e " + made + " ]; then rmdir " + target + "; rm -f " + made + "; fi"
 	if t.Undo != "" {
 		undo += "; " + t.Undo

@@ -103,7 +103,7 @@ func (t *Transfer) word(name string) string {
 	case t.opts.Dir != "":
 		return shellwire.Word(t.opts.Dir + "/" + name)
 	}
-	return `"$cf_w"/` + shellwire.Word(name)
+	return `"$cf_workdir"/` + shellwire.Word(name)
 }
 
 // regular returns the part of a script that goes on only if there is a regular file.
@@ -126,7 +126,7 @@ func (t *Transfer) append(file string) string {
 // piece.
 func (t *Transfer) take(command string) string {
 	t.sent = "i" + random.Token()
-	piece := `"$cf_d"/` + t.sent
+	piece := `"$cf_dir"/` + t.sent
 	return strings.Replace(command, "%s", piece, 1) + " || return 1; rm -f " + piece + "; "
 }
 
@@ -191,7 +191,7 @@ func (t *Transfer) flushBy(err error) time.Time {
 func (t *Transfer) Clean() {
 	script := t.Undo
 	if t.sent != "" {
-		script += `; rm -f "$cf_d"/` + t.sent
+		script += `; rm -f "$cf_dir"/` + t.sent
 	}
 	if script == "" {
 		return
