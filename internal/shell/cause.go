@@ -60,7 +60,7 @@ func (c *Conn) learn(byItself bool) {
 		if known && !c.why.oom && code == 128+sigkill {
 			// Under load an engine hears of it later than of the end.
 			select {
-			case <-time.After(longestPause):
+			case <-time.After(lookAgain):
 			case <-ctx.Done():
 			}
 			c.why.oom, known = c.opts.OOMKilled(ctx, since)

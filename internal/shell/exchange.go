@@ -15,8 +15,6 @@ const (
 	// A tick keeps orphans from filling the process limit.
 	firstTick = 100 * time.Millisecond
 	lastTick  = time.Second
-	// longestPause is that between two looks at what dies.
-	longestPause = 200 * time.Millisecond
 )
 
 // A Reply is how an exchange ended.
@@ -44,7 +42,7 @@ func (c *Conn) Run(ctx context.Context, deadline, left time.Time, ops []Op, out,
 	// The command has come to its end, but what it left behind may ignore a SIGTERM, and
 	// the worker may have forked after a pass. Now that it waits, one pass is enough; but
 	// what was killed takes a moment to die on a machine under load.
-	for pause := time.Millisecond; ; pause = min(2*pause, longestPause) {
+	for pause := time.Millisecond; ; pause = min(2*pause, lookAgain) {
 		c.queue.sendUrgent(shellwire.Kill)
 		n, gone, l := c.Look(context.WithoutCancel(ctx), r.Left)
 		if n >= 0 {

@@ -15,14 +15,16 @@ import (
 	"strings"
 )
 
-//go:embed supervisor.sh
-var supervisor string
-
-//go:embed namespace.sh
-var namespace string
-
-//go:embed group.sh
-var group string
+// What is sent has no comments and no indentation. It is made of supervisor.sh,
+// namespace.sh and group.sh by "go test ./internal/shellwire -run TestSent -update".
+var (
+	//go:embed sent/supervisor.sh
+	supervisor string
+	//go:embed sent/namespace.sh
+	namespace string
+	//go:embed sent/group.sh
+	group string
+)
 
 // Boot is the command that a policy is asked to spawn. It prints nothing and does nothing
 // until the first line of a Setup arrives.
@@ -58,17 +60,12 @@ func (s Setup) Text() []byte {
 		b.WriteString(" " + Quote(w))
 	}
 	b.WriteString("\n")
-	ends := group
 	if s.Namespace {
-		ends = namespace
+		b.WriteString(namespace)
+	} else {
+		b.WriteString(group)
 	}
-	for _, text := range []string{ends, supervisor} {
-		for line := range strings.Lines(text) {
-			if line = strings.TrimLeft(line, "\t"); !strings.HasPrefix(line, "#") {
-				b.WriteString(line)
-			}
-		}
-	}
+	b.WriteString(supervisor)
 	text := b.String()
 	// A shell reads a byte at a time, and this is long.
 	first := `eval "$(dd bs=` + strconv.Itoa(len(text)) + ` count=1 iflag=fullblock 2>/dev/null)"`

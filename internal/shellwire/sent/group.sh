@@ -1,0 +1,31 @@
+trap : TERM
+freeze() { :; }
+thaw() { :; }
+still() { :; }
+tend() { :; }
+clock() { :; }
+born() { :; }
+attend() { ( "$@" ); }
+room() { :; }
+calm() { :; }
+begin() {
+cf_help_tag=
+gather unrun
+}
+end() {
+[ "$# $1" = "1 TERM" ] || return 0
+kill -TERM 0
+kill -CONT 0
+[ -n "$cf_help_tag" ] && [ -n "$cf_help_pid" ] || return 0
+cf_num=0
+while [ -d $cf_help_pid ]; do
+kill -CONT 0
+cf_num=$((cf_num + 1))
+[ $cf_num -lt 5000 ] || command eval 'sleep 1'
+jobs >&2
+done
+wait $cf_help_pid
+wait $cf_help_pid
+cf_help_pid=
+}
+finish() { kill -KILL 0; }

@@ -1,0 +1,152 @@
+[ $$ = 1 ] || exit 96
+trap '' INT
+finish() { exit 0; }
+freeze() {
+kill -STOP -1
+cf_frozen=1
+}
+thaw() {
+kill -CONT -1
+cf_frozen=
+}
+cf_time=0 cf_newest=0 cf_frozen= cf_limit=
+cf_last=/proc/sys/kernel/ns_last_pid
+{ read -r cf_newest <$cf_last || cf_last=; } 2>/dev/null
+exec 3<&-
+for cf_group in /sys/fs/cgroup/pids/pids /sys/fs/cgroup/pids; do
+{
+read -r cf_pids <$cf_group.current && exec 3<$cf_group.current &&
+read -r cf_limit <$cf_group.max
+} 2>/dev/null
+done
+case ${BASH_VERSION+bash}$cf_limit in
+bash[1-9]*)
+room() {
+kill -STOP -1
+cf_num=0
+while read -r cf_pids <self/fd/3 && [ "$cf_pids" -ge "$cf_limit" ]; do
+cf_num=$((cf_num + 1))
+[ $cf_num -lt 1000 ] || return 1
+jobs >&2
+done
+}
+calm() { [ -n "$cf_frozen" ] || kill -CONT -1; }
+;;
+*)
+room() { :; }
+calm() { :; }
+;;
+esac
+attend() {
+if [ -n "$cf_once" ]; then
+room || return 1
+set -m
+( "$@" )
+cf_code=$?
+set +m
+case $cf_code in 14[789] | 150) exit 97 ;; esac
+return $cf_code
+fi
+cf_child=
+trap stopped CHLD
+command eval '( "$@" ) &' || return 1
+cf_child=$!
+stopped
+until wait $cf_child; do
+[ $? = 145 ] || { trap - CHLD; return 1; }
+done
+trap - CHLD
+}
+stopped() {
+[ -n "$cf_child" ] || return 0
+cf_child_stat=
+IFS= read -r cf_child_stat <$cf_child/stat
+case ${cf_child_stat##*")"} in " "[Tt]*) exit 97 ;; esac
+}
+still() {
+read -r cf_self cf_rest <self/stat
+cf_rounds=0
+while [ $cf_rounds -lt 1000 ]; do
+cf_rounds=$((cf_rounds + 1))
+for cf_task in [0-9]*/task/[0-9]*; do
+case $cf_task in 1/* | "$cf_self"/*) continue ;; esac
+stat "$cf_task"
+case $cf_state in [RS]) continue 2 ;; esac
+done
+return
+done
+}
+stat() {
+cf_fields=
+while IFS= read -r cf_line; do cf_fields="$cf_fields$cf_line "; done <"$1/stat"
+set -- ${cf_fields##*") "}
+cf_state=${1-Z} cf_parent=${2-} cf_threads=${18-0} cf_started=${20-0}
+}
+clock() {
+IFS=. read -r cf_time cf_part <uptime
+cf_time=$cf_time${cf_part%% *}
+case $cf_last in
+'') read -r cf_skip cf_skip cf_skip cf_skip cf_newest <loadavg ;;
+*) read -r cf_newest <$cf_last ;;
+esac
+}
+born() {
+stat "$cf_watch"
+cf_watch_start=$cf_started
+}
+begin() {
+cf_help_tag= cf_pids=
+gather unrun
+read -r cf_pids <self/fd/3
+case $cf_pids$cf_quiet in
+3++) return ;;
+3 | 3+) cf_quiet=$cf_quiet+ ;;
+*) cf_quiet= ;;
+esac
+clock
+}
+later() {
+[ "$cf_started" -gt "$cf_time" ] ||
+[ "$cf_started" -eq "$cf_time" ] && [ "$cf_pid" -gt "$cf_newest" ]
+}
+walk() {
+cf_none=1
+for cf_pid in [0-9]*; do
+[ "$cf_pid" != 1 ] || continue
+stat "$cf_pid"
+case $cf_pid:$cf_started:$cf_state$cf_threads in
+$cf_watch:$cf_watch_start:* | *:Z[01]) continue ;;
+esac
+[ "$cf_parent" = "$cf_watch" ] && [ $# = 2 ] || later || continue
+kill -"$1" "$cf_pid" && cf_none=0
+done
+return $cf_none
+}
+end() {
+freeze
+cf_num=0
+while walk "$@" && [ "$1" = KILL ] && [ $cf_num -lt 50 ]; do
+cf_num=$((cf_num + 1))
+jobs >&2
+done
+thaw
+}
+older() {
+for cf_pid in [0-9]*; do
+stat "$cf_pid"
+[ "$cf_pid" = 1 ] || [ "$cf_started" = 0 ] || later || return 0
+done
+return 1
+}
+tend() {
+case $1 in
+old) [ "$cf_watch" = 1 ] || ! kill -CONT "$cf_watch" || end KILL worker ;;
+tick) kill -CONT "$cf_watch" || older || miss killed ;;
+*) kill -0 "$cf_watch" || miss "$1" ;;
+esac
+}
+miss() {
+kill -KILL -1
+try over "$1" || exit 97
+cf_watch=1
+}

@@ -1,0 +1,213 @@
+[ $# -gt 0 ] || if command -v bash >/dev/null 2>&1; then set -- bash; else set -- sh; fi
+cf_locale=${LC_ALL+"LC_ALL=\$cf_lc_all"} cf_lc_all=${LC_ALL-} LC_ALL=C
+cf_workdir=$PWD
+cd /proc || exit 97
+exec 4>&1 5>&2
+case $cf_dd in *fd*) exec 1<&9 ;; *) exec 1<>/dev/null ;; esac
+: >"$cf_dir/script" && exec 6<>"$cf_dir/script" || exit 97
+: >"$cf_dir/s" && exec 7<>"$cf_dir/s" || exit 97
+mkfifo "$cf_dir/a" "$cf_dir/b" && exec 8<>"$cf_dir/a" 9<>"$cf_dir/b" &&
+exec 8<"$cf_dir/a" 9<"$cf_dir/b" || exit 97
+exec 2<&1 1>&-
+
+cf_redirect='>&3 2>&4 3>&- 4>&- 5>&- 6>&- 8>&- 9>&-'
+cf_gen=0 cf_upload= cf_help_tag= cf_help_pid= cf_once=${BASH_VERSION+0000}
+cf_nl='
+'
+
+try() {
+exec 1>&-
+room && spawn "$@"
+cf_num=$?
+calm
+return $cf_num
+}
+spawn() {
+cf_num=0
+until command eval '( "$@" ) </dev/null &'; do
+jobs >&2
+cf_num=$((cf_num + 1))
+[ $cf_num$cf_once -lt 10000 ] || return 1
+done
+}
+
+script() {
+cf_guard='case ${BASHPID-$$} in $$) ;; *) \exit;; esac'
+cf_ending="case \${cf_tag-}x\${cf_status-} in x) $cf_guard; \\. /proc/self/fd/6;; x+) cf_status=+\$?; $cf_guard; \\. /proc/self/fd/6;; x?*) cf_status=+\${cf_status#+}; $cf_guard; \\. /proc/self/fd/6;; esac"
+cf_ending="$cf_ending; case \${cf_status-} in ?*) $cf_guard; \\command printf '${cf_prefix}e%s %s %s$cf_prefix\\n' \"\${cf_tag-}\" \"\$cf_status\" \"\${PWD-}\" && \\command printf '${cf_prefix}e%s\\n' \"\${cf_tag-}\" >&5 || \\exit 98; cf_status=;; esac"
+printf '%s\n' "cf_nl='$cf_nl'"
+for cf_fd in 8 9 8 9 8 9 8 9; do
+printf '%s\n' "\\exec 3>/proc/self/fd/1 4>/proc/self/fd/5; until 7</proc/self/fd/$cf_fd; do :; done; cf_status= cf_tag=; $cf_guard; \\command . $cf_script; $cf_ending" "$cf_ending"
+done
+printf '%s\n' '\exec </proc/self/fd/0'
+}
+
+worker() {
+script >self/fd/7 || exit 97
+cf_gen=$((cf_gen + 1)) cf_event=8 cf_quiet=
+try watch "$@" || exit 97
+cf_watch=$!
+born
+}
+watch() {
+exec 2<>/dev/null
+trap : HUP INT QUIT USR1 USR2 PIPE ALRM TERM
+cf_exit=0
+eval "${cf_locale:-unset LC_ALL}"
+cd -- "$cf_workdir" && "$@" </proc/self/fd/7 3<&- 7>&- >&4 4>&- || cf_exit=$?
+over $cf_exit
+}
+over() {
+printf '%sx%s %s\n' $cf_prefix $cf_gen "$1" >&4
+printf '%sx%s\n' $cf_prefix $cf_gen >&5
+}
+
+help() {
+export LC_ALL
+cf_result=
+exec >&4 2>&5 3<&- 6>&- 7>&- 8>&- 9>&-
+[ $# = 1 ] || still
+opened
+trap 'ended $? "$cf_result"' EXIT
+trap 'exit 143' TERM
+body "$1"
+}
+told() { [ -z "$cf_help_tag" ] || try killed; }
+killed() {
+exec >&4 2>&5
+cf_tag=$cf_help_tag
+opened
+ended 137
+}
+body() { command eval "$1"; }
+opened() {
+printf '%sb%s\n' $cf_prefix $cf_tag
+printf '%sb%s\n' $cf_prefix $cf_tag >&2
+}
+ended() {
+printf '%se%s %s %s%s\n' $cf_prefix $cf_tag "$1" "${2-}" $cf_prefix
+printf '%se%s\n' $cf_prefix $cf_tag >&2
+}
+
+put() {
+[ "$cf_ok" = 0 ] || { rm -f "$2"; return 107; }
+[ ! -d "$1" ] || [ -L "$1" ] || return 103
+chmod "$3" "$2" || return 1
+[ ! -L "$1" ] || rm -f "$1"
+mv -f "$2" "$1" || return 1
+}
+
+raw() {
+exec <&8 9<&2 2<>/dev/null
+body "exec $cf_dd bs=$1 count=$2 iflag=fullblock"
+}
+small() {
+umask "$cf_mask"
+set -C
+body "exec >$cf_name" && raw "$cf_size" 1
+}
+
+gather() {
+jobs >&2
+tend "$1"
+}
+
+frame() {
+cf_head="cf_status=+$cf_mark$cf_before"
+cf_read="\\command read -r cf_said; do"
+cf_open="case \$cf_status in +*) cf_status=\${cf_status#+};; *) $cf_head; "
+cf_call="case \$cf_status in +*) cf_status=\${cf_status#+}; while IFS= $cf_read \\command printf '%s\\n' \"\$cf_said\"; done <\"\$cf_err\" >&4;; *) cf_err=; $cf_head; "
+cf_call="${cf_call}for cf_err in $cf_died /dev/null; do { ( { \\set +x; } 2>&7; "
+cf_foot=";; esac
+${cf_after}cf_tag=$cf_tag; \\return"
+cf_close=" $cf_redirect
+cf_status=\$?$cf_foot"
+cf_called=" $cf_redirect 7>&- ) 2>&4 && cf_status=0 || cf_status=\$?; \\break; } 7<&2 2>\"\$cf_err\"; done
+case \$cf_status in 129|1[3-8]?|19[0-2]) while $cf_read case \${BASH_VERSION+b}\$cf_said in *' 8>&- 9>&- 7>&- ) '*|[!b]*) cf_status=s\${cf_status#s};; esac; done <\"\$cf_err\";; esac$cf_foot"
+}
+
+run() {
+case $cf_event in
+8) cf_event=9; exec 1<>self/fd/8 ;;
+*) cf_event=8; exec 1<>self/fd/9 ;;
+esac
+}
+
+worker "$@"
+rm -f "$cf_dir/sh" "$cf_dir/raw" "$cf_dir/s" "$cf_dir/a" "$cf_dir/b"
+while IFS= read -r cf_op; do
+case $cf_op in
+n*) cf_tag=${cf_op#n} cf_mark= cf_before= cf_after=
+frame ;;
+e*) begin
+exec 1>self/fd/6 || exit 97
+printf '%s\n' "$cf_open\\command eval ${cf_op#e} <&2$cf_close" || exit 97
+run ;;
+a*) begin
+exec 1>self/fd/6 || exit 97
+printf '%s\n' "$cf_call\\command exec <&7 ${cf_op#a}$cf_called" || exit 97
+run ;;
+b) begin
+cf_tail=$cf_close
+printf '%s' "$cf_open" >self/fd/6 || exit 97 ;;
+c) begin
+cf_tail=$cf_called
+printf '%s' "$cf_call" >self/fd/6 || exit 97 ;;
++*) printf '%s\n' "${cf_op#+}" >>self/fd/6 || exit 97 ;;
+-*) printf '%s' "${cf_op#-}" >>self/fd/6 || exit 97 ;;
+g*) exec 1>>self/fd/6 || exit 97
+printf '%s\n' "${cf_op#g}$cf_tail" || exit 97
+run ;;
+m) cf_mark="; \\command printf '${cf_prefix}b$cf_tag\\n'; \\command printf '${cf_prefix}b$cf_tag\\n' >&5"
+frame ;;
+y*) cf_before="; ${cf_op#y}"
+frame ;;
+z*) cf_after="${cf_op#z}; "
+frame ;;
+o) cf_killed=-
+for cf_file in /sys/fs/cgroup/memory.events \
+/sys/fs/cgroup/memory/memory.oom_control; do
+while read -r cf_key cf_value; do
+case $cf_key in oom_kill) cf_killed=$cf_value ;; esac
+done <$cf_file
+done
+try help "cf_result='$cf_killed ${cf_none-}'" ;;
+t) gather tick ;;
+k*) end "${cf_op#k}"
+told ;;
+w) end KILL worker
+gather killed ;;
+s) gather old
+worker "$@" ;;
+d*) freeze
+cf_op=${cf_op#d} cf_sizes=${cf_op#* } cf_num=0
+[ ! -f "$cf_dir/$cf_upload" ] || try body 'rm -f "$cf_dir/$cf_upload"'
+while [ -f "$cf_dir/$cf_upload" ] && [ $cf_num -lt 10000 ]; do
+jobs >&2
+cf_num=$((cf_num + 1))
+done
+cf_upload=${cf_op%% *}
+{
+[ "${cf_sizes% *}" = 0 ] || attend raw 65536 "${cf_sizes% *}" || exit 97
+[ "${cf_sizes#* }" = 0 ] || attend raw "${cf_sizes#* }" 1 || exit 97
+} 8<&0 >"$cf_dir/$cf_upload" || exit 97 ;;
+p*) freeze
+cf_op=${cf_op#p}
+cf_size=${cf_op%% *} cf_op=${cf_op#* }
+cf_mask=${cf_op%% *} cf_op=${cf_op#* }
+cf_end=${cf_op%% *} cf_name=${cf_op#* }
+cf_ok=0
+attend small 8<&0 || cf_ok=1
+while IFS= read -r cf_op; do case $cf_op in *"$cf_end") break ;; esac; done ;;
+f* | r*) freeze
+jobs >&2
+clock
+cf_help_tag=$cf_tag cf_help_pid=
+case $cf_op in
+f*) try help "${cf_op#f}" && cf_help_pid=$! ;;
+*) try help "${cf_op#r}" still && cf_help_pid=$! ;;
+esac ;;
+h) thaw ;;
+esac
+done
+finish
