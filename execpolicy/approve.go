@@ -118,7 +118,7 @@ func (r Request) String() string {
 func (c *conn) ask(ctx context.Context, cmd Command, stdin *spool) (*Result, error) {
 	r := c.request(cmd, stdin)
 	what := r.String()
-	err := leave(ctx, func() error { return c.approve(ctx, r) })
+	err := abandonOnCancel(ctx, func() error { return c.approve(ctx, r) })
 	stdin.close(min(readGrace, c.limits.TerminationTimeout/8))
 	switch {
 	case c.lives() != nil:

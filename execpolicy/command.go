@@ -73,7 +73,7 @@ type Command struct {
 }
 
 func (c Command) validate() error {
-	return judge(c.problems(), c.Secrets, c.Env)
+	return validateAll(c.problems(), c.Secrets, c.Env)
 }
 
 // problems are all that is wrong, but for the secrets.
@@ -103,10 +103,11 @@ func (c Command) problems() *multierror.Error {
 	return multierror.Append(nil, append(found, validateEnv(c.Env)...)...)
 }
 
-// judge joins problems with those of the secrets, and takes their values out of all.
-func judge(errs *multierror.Error, secrets SecretSet, env map[string]string) error {
+// validateAll joins problems with those of the secrets, and takes the secrets' values out
+// of all.
+func validateAll(errs *multierror.Error, secrets SecretSet, env map[string]string) error {
 	if secrets != nil {
-		errs = secrets.judge(errs, env)
+		errs = secrets.validate(errs, env)
 	}
 	return problems.Join(errs)
 }

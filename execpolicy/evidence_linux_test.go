@@ -208,7 +208,7 @@ func TestStarvedFirstProcessWithoutTheEngine(t *testing.T) {
 		assert.NilError(t, err)
 		<-client.Done()
 		c := &container.Container{Engine: away, Name: s.Name(), OwnPIDs: true}
-		c.Adopt(client, true, container.FirstProcess{PID: v.pid, Start: start})
+		c.Adopt(client, true, container.FirstProcess{Name: s.Name(), PID: v.pid, Start: start})
 		go func() { forced <- c.Force(ctx) }()
 		v.awaitEnd(t)
 		cancel()

@@ -173,12 +173,12 @@ func (s *Session) transfer(ctx context.Context, op, name string, do func(*transf
 		}
 		ctx, cancel := bound(ctx, s.life, c.life)
 		defer cancel(nil)
-		if err := c.readyFor(ctx, c.leftFor(c.limits.CommandTimeout)); err != nil {
+		if err := c.readyFor(ctx, c.latestEnd(c.limits.CommandTimeout)); err != nil {
 			return err
 		}
 		// A close is to leave the time to remove what was begun.
-		defer func(orderly bool) { c.orderly = orderly }(c.orderly)
-		c.orderly = true
+		defer func(orderly bool) { c.endsInOrder = orderly }(c.endsInOrder)
+		c.endsInOrder = true
 		if c.audit != nil {
 			return c.audit.transfer(ctx, c, op, name, func() error { return c.transfer(ctx, cancel, do) })
 		}
@@ -218,27 +218,27 @@ func (c *conn) newTransfer(ctx context.Context, cancel context.CancelCauseFunc) 
 // steps are those of a session's transfers: a [transfer.Conn].
 type steps struct{ c *conn }
 
-func (s steps) Step(ctx context.Context, deadline, left time.Time, data []byte, out *shell.Sink) (shell.Reply, string) {
+func (s steps) Step(ctx context.Context, deadline, endBy time.Time, data []byte, out *shell.Sink) (shell.Reply, string) {
 	c := s.c
 	in, errOut := shell.NewSink(c.hide(), shell.WordsKept, nil, nil)
-	r := c.exchange(ctx, deadline, left, []shell.Op{{Data: data, Raw: true, Marked: true}}, out, in)
+	r := c.exchange(ctx, deadline, endBy, []shell.Op{{Data: data, Raw: true, Marked: true}}, out, in)
 	in.Close()
 	s.end(r)
 	return r, string(errOut.Kept.Bytes())
 }
 
-func (s steps) Undo(ctx context.Context, left time.Time, script string) {
+func (s steps) Undo(ctx context.Context, endBy time.Time, script string) {
 	c := s.c
 	select {
 	case <-c.Over():
 		return
 	default:
 	}
-	if c.respawn(ctx, left, left) != nil {
+	if c.respawn(ctx, endBy, endBy) != nil {
 		return
 	}
 	var out, errOut shell.Sink
-	s.end(c.Exchange(ctx, left, left, []shell.Op{{Data: shellwire.Help(script), Marked: true}}, &out, &errOut))
+	s.end(c.Exchange(ctx, endBy, endBy, []shell.Op{{Data: shellwire.Help(script), Marked: true}}, &out, &errOut))
 }
 
 func (s steps) Lost() error { return s.c.lost() }
@@ -247,7 +247,7 @@ func (s steps) Lost() error { return s.c.lost() }
 func (s steps) end(r shell.Reply) {
 	c := s.c
 	c.Thaw()
-	c.unsaid = c.unsaid || r.Died
+	c.unreportedLoss = c.unreportedLoss || r.Died
 	if r.OOMs >= 0 {
 		c.oomKills = r.OOMs
 	}

@@ -98,7 +98,7 @@ func (p HostPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	if spec.Audit != nil {
-		if err := spec.Audit.Spawn(ctx, nil, "", worker); err != nil {
+		if err := spec.Audit.Spawn(ctx, "", worker); err != nil {
 			return nil, err
 		}
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
-// judge says how the command ended. What the library did stands first, then what the
+// classify says how the command ended. What the library did stands first, then what the
 // kernel did, then what the shell said.
-func (c *conn) judge(ctx context.Context, res *Result, r shell.Reply, moved bool, left time.Time) []error {
+func (c *conn) classify(ctx context.Context, res *Result, r shell.Reply, moved bool, endBy time.Time) []error {
 	var errs []error
 	if r.EndErr != nil {
 		errs = append(errs, r.EndErr)
@@ -20,9 +20,9 @@ func (c *conn) judge(ctx context.Context, res *Result, r shell.Reply, moved bool
 	if r.Died || r.Lost {
 		res.Dir = ""
 	}
-	res.StateLost = r.Died || r.Lost || c.unsaid
+	res.StateLost = r.Died || r.Lost || c.unreportedLoss
 	res.ended = r.Lost
-	c.unsaid = false
+	c.unreportedLoss = false
 	if r.Mark.Kind == shellwire.End && !r.Died && !moved {
 		c.dir = r.Mark.Dir
 		res.Dir = c.dir
@@ -36,15 +36,15 @@ func (c *conn) judge(ctx context.Context, res *Result, r shell.Reply, moved bool
 	case r.Lost:
 		// What could not say whether the container is there knows nothing of its end
 		// either.
-		end.oom = r.EndErr == nil && c.OOMKilled(r.Left)
+		end.oom = r.EndErr == nil && c.OOMKilled(r.EndBy)
 	case r.Mark.Status != 0 && !r.Mark.NoDir && c.oomKills >= 0:
 		var l shell.Reply
-		res.OOMAfter, _, l = c.look(ctx, earlier(after(c.limits.TerminationTimeout), left))
+		res.OOMAfter, _, l = c.look(ctx, earlier(after(c.limits.TerminationTimeout), endBy))
 		if l.Lost || l.Died {
 			res.Dir, res.StateLost = "", true
 		}
 		res.ended = l.Lost
-		end.oom = res.OOMAfter > res.OOMBefore || l.Lost && l.EndErr == nil && c.OOMKilled(l.Left)
+		end.oom = res.OOMAfter > res.OOMBefore || l.Lost && l.EndErr == nil && c.OOMKilled(l.EndBy)
 		if l.EndErr != nil {
 			errs = append(errs, l.EndErr)
 		}

@@ -145,8 +145,8 @@ type Limits struct {
 	// every other deadline. If zero or negative, 10 s: without a bound a call could hang.
 	TerminationTimeout time.Duration
 	// Lifetime is how long a session may live from the start of its container; then the
-	// library ends it. If zero, 24 h. What is still there an hour after its end was due
-	// is nobody's, and [Sweep] removes it.
+	// library ends it. If zero, 24 h. [Sweep] removes a container one hour past its
+	// Lifetime, wherever it was started.
 	Lifetime time.Duration
 	// MaxOutputLines is the number of lines in [Result.Text]. If zero, 100.
 	MaxOutputLines int
@@ -257,4 +257,6 @@ type Process struct {
 	// OOMKilled tells whether the kernel has ended processes of the command for memory
 	// since then, at any time if that is zero; known is false if that can't be learnt.
 	OOMKilled func(ctx context.Context, since time.Time) (killed, known bool)
+	// ImageID returns the ID of the image in which the command runs.
+	ImageID func(ctx context.Context) (string, error)
 }

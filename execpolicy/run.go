@@ -81,14 +81,14 @@ type execution struct {
 	cmd Command
 	own bool // it is the library's own
 
-	timeout        time.Duration
-	start          time.Time
-	deadline, left time.Time // when it is to be ended, and when it must have been
+	timeout         time.Duration
+	start           time.Time
+	deadline, endBy time.Time // when it is to be ended, and when it must have been
 
 	stdin *spool
-	input []shell.Op           // what sends stdin
-	file  string               // where stdin is then
-	clean func(left time.Time) // removes what its secrets take; nil if there is nothing
+	input []shell.Op            // what sends stdin
+	file  string                // where stdin is then
+	clean func(endBy time.Time) // removes what its secrets take; nil if there is nothing
 
 	text        *truncate.Transcript
 	in, out     *shell.Sink // of stdout: what it is written to, and what keeps it
@@ -111,15 +111,15 @@ func (x *execution) admit() (refused *Result, err error) {
 func (x *execution) stage() (err error) {
 	c := x.c
 	x.timeout = cmp.Or(x.cmd.Timeout, c.limits.CommandTimeout)
-	x.left = c.leftFor(x.timeout)
-	if err := c.readyFor(x.ctx, x.left); err != nil {
+	x.endBy = c.latestEnd(x.timeout)
+	if err := c.readyFor(x.ctx, x.endBy); err != nil {
 		return err
 	}
 	x.start = time.Now()
 	x.deadline = after(x.timeout)
-	if !x.left.IsZero() {
+	if !x.endBy.IsZero() {
 		// A shell that had to be replaced first counts too.
-		x.deadline = earlier(x.deadline, x.left.Add(-c.limits.TerminationTimeout/2))
+		x.deadline = earlier(x.deadline, x.endBy.Add(-c.limits.TerminationTimeout/2))
 	}
 	if x.cmd.Dir != "" && (c.dir == "" || strings.Contains(c.dir, "\n")) {
 		return fmt.Errorf("%w: %q: the shell's own, to which it would have to go back, has no name that can be sent", ErrNoDir, c.conceal(x.cmd.Dir))
@@ -128,7 +128,7 @@ func (x *execution) stage() (err error) {
 		return err
 	}
 	if x.cmd.Secrets != nil {
-		x.cmd.Env, x.clean, err = x.cmd.Secrets.give(x.ctx, c, x.cmd.Env, x.deadline, x.left)
+		x.cmd.Env, x.clean, err = x.cmd.Secrets.give(x.ctx, c, x.cmd.Env, x.deadline, x.endBy)
 	}
 	return err
 }
@@ -163,15 +163,15 @@ func (x *execution) listen(cancel context.CancelCauseFunc) {
 func (x *execution) execute() (shell.Reply, error) {
 	c := x.c
 	exchange := func(input []shell.Op) shell.Reply {
-		return c.exchange(x.ctx, x.deadline, x.left, append(input, shell.Op{Data: x.cmd.unit(c.dir, x.file).Ops()}), x.in, x.errIn)
+		return c.exchange(x.ctx, x.deadline, x.endBy, append(input, shell.Op{Data: x.cmd.unit(c.dir, x.file).Ops()}), x.in, x.errIn)
 	}
 	r := exchange(x.input)
 	if r.Cause != nil || !r.Mark.NotRun || x.in.Came+x.errIn.Came > 0 {
 		return r, nil
 	}
 	// The command before this one had killed the shell as it ended, which shows only now.
-	c.unsaid = true
-	if err := c.readyFor(x.ctx, x.left); err != nil {
+	c.unreportedLoss = true
+	if err := c.readyFor(x.ctx, x.endBy); err != nil {
 		done := make(chan struct{})
 		close(done)
 		x.in.Finish(done)
@@ -192,9 +192,9 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 		OOMBefore: c.oomKills, OOMAfter: r.OOMs, Dir: c.dir, text: x.text,
 	}
 	c.out += x.errIn.Came
-	errs := c.judge(x.ctx, res, r, x.cmd.Dir != "", x.left)
+	errs := c.classify(x.ctx, res, r, x.cmd.Dir != "", x.endBy)
 	if x.clean != nil {
-		x.clean(r.Left)
+		x.clean(r.EndBy)
 	}
 
 	// The writers have the rest of the time to take the rest.
@@ -225,9 +225,9 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 	return res, errors.Join(errs...)
 }
 
-// leave returns what f does, or the cause of the context if that ends first; then f,
-// which is the caller's own, is left behind.
-func leave(ctx context.Context, f func() error) error {
+// abandonOnCancel returns what f does, or the cause of the context if that ends first. Then
+// f, which is the caller's own, goes on without anybody who waits.
+func abandonOnCancel(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
 	select {

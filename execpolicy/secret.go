@@ -21,11 +21,12 @@ import (
 // Secrets are the secrets of a [Spec] or a [Command].
 type Secrets []Secret
 
-// A SecretSet is [Secrets]. A program that has none has nothing of them in its binary:
-// therefore it is an interface, which nothing else implements.
+// A SecretSet is [Secrets]. It is an interface so that the linker can drop secret handling
+// from a program that has no secrets; nothing else implements it.
 type SecretSet interface {
-	// judge adds what is wrong with them to problems, and takes their values out of all.
-	judge(errs *multierror.Error, env map[string]string) *multierror.Error
+	// validate adds what is wrong with them to problems, and takes their values out of
+	// all.
+	validate(errs *multierror.Error, env map[string]string) *multierror.Error
 	names() []string
 	// concealer returns what puts something else in place of the values, as far as they
 	// need not be looked up.
@@ -35,8 +36,8 @@ type SecretSet interface {
 	// open gives them to a session whose shell has answered.
 	open(ctx context.Context, c *conn) error
 	// give returns a command's environment with them, and what removes what they take
-	// inside, by the time left if that is not zero. After an error that has been done.
-	give(ctx context.Context, c *conn, env map[string]string, deadline, left time.Time) (all map[string]string, end func(left time.Time), err error)
+	// inside, by endBy if that is not zero. After an error that has been done.
+	give(ctx context.Context, c *conn, env map[string]string, deadline, endBy time.Time) (all map[string]string, end func(endBy time.Time), err error)
 }
 
 // known is what a session does not show. It names no type of package secret, so that a
@@ -78,9 +79,9 @@ type Secret struct {
 	// shell variable's, and not be in Env too. One of a command may have the name of one
 	// of the session's, in whose place it then stands.
 	Name string
-	// Value is the value, of at least 4 bytes, not counting white space around it, for
-	// what is shorter stands in much else that is printed; of at most [MaxSecret], and
-	// without a NUL byte. If empty, Lookup has it.
+	// Value is the value: at least 4 bytes, not counting white space around it, since
+	// shorter values would match unrelated output; at most [MaxSecret], and without a NUL
+	// byte. If empty, Lookup has it.
 	Value string
 	// Lookup returns the value. It is called at Start, and again at Restart, when the
 	// shell has answered; or when a command's turn has come. Its context ends after
@@ -124,7 +125,7 @@ func (s Secret) check() error {
 	return errors.New("the value of the " + s.String() + " " + what)
 }
 
-func (secrets Secrets) judge(errs *multierror.Error, env map[string]string) *multierror.Error {
+func (secrets Secrets) validate(errs *multierror.Error, env map[string]string) *multierror.Error {
 	for i, s := range secrets {
 		errs = multierror.Append(errs, validateEnv(map[string]string{s.Name: ""})...)
 		_, twice := env[s.Name]
@@ -223,7 +224,7 @@ func (secrets Secrets) fetch(ctx context.Context, c *conn, deadline time.Time, e
 		s := &secrets[i]
 		if s.Lookup != nil {
 			lookup, name, got := s.Lookup, s.Name, make(chan string, 1)
-			err := leave(ctx, func() error {
+			err := abandonOnCancel(ctx, func() error {
 				value, err := lookup(ctx, name)
 				got <- value
 				return err
@@ -265,12 +266,12 @@ func (secrets Secrets) put(t *transfer.Transfer, env map[string]string) error {
 	return nil
 }
 
-func (secrets Secrets) give(ctx context.Context, c *conn, env map[string]string, deadline, left time.Time) (map[string]string, func(time.Time), error) {
+func (secrets Secrets) give(ctx context.Context, c *conn, env map[string]string, deadline, endBy time.Time) (map[string]string, func(time.Time), error) {
 	t := c.newTransfer(ctx, nil)
-	t.Deadline, t.Left = deadline, left
-	end := func(left time.Time) {
-		if !left.IsZero() {
-			t.Left = left
+	t.Deadline, t.EndBy = deadline, endBy
+	end := func(endBy time.Time) {
+		if !endBy.IsZero() {
+			t.EndBy = endBy
 		}
 		t.Clean()
 	}
@@ -293,9 +294,9 @@ func (secrets Secrets) open(ctx context.Context, c *conn) error {
 	if err != nil {
 		return err
 	}
-	c.renew = func(ctx context.Context, deadline, left time.Time) error {
+	c.renew = func(ctx context.Context, deadline, endBy time.Time) error {
 		t := c.newTransfer(ctx, nil)
-		t.Deadline, t.Left = deadline, left
+		t.Deadline, t.EndBy = deadline, endBy
 		return secrets.put(t, c.env)
 	}
 	deadline := after(c.limits.StartupTimeout)

@@ -107,9 +107,9 @@ func (s Spec) forPolicy() Spec {
 // errRestart is why a session that is begun anew is ended.
 var errRestart = errors.New("the session is begun anew")
 
-// errLent is returned where a session that is lent to Spec.Prepare or Spec.Finish is to
+// errBorrowed is returned where a session that is lent to Spec.Prepare or Spec.Finish is to
 // be ended.
-var errLent = fmt.Errorf("%w: the session is not yet or no more the caller's", ErrInvalid)
+var errBorrowed = fmt.Errorf("%w: the session is not yet or no more the caller's", ErrInvalid)
 
 // newSession makes a session, which without a policy is one that is lent.
 func newSession(p Policy, spec Spec, c *conn) *Session {
@@ -141,7 +141,7 @@ func (s Spec) validate() error {
 			errs = multierror.Append(errs, fmt.Errorf("script %q: %w", script, err))
 		}
 	}
-	return judge(errs, s.Secrets, s.Env)
+	return validateAll(errs, s.Secrets, s.Env)
 }
 
 // open spawns a process and makes a session's end of it. A cause that the policy can mend
@@ -236,7 +236,7 @@ func (s *Session) acquire(ctx context.Context) error {
 	}
 	select {
 	case s.turn <- struct{}{}:
-		// Of two that are ready, either is chosen.
+		// Select picks either of two that are ready.
 		err := waiting()
 		if err != nil {
 			s.release()
@@ -271,7 +271,7 @@ func bound(ctx context.Context, others ...context.Context) (context.Context, con
 // scripts run again. If it fails the session has ended, and Restart may be tried again.
 func (s *Session) Restart(ctx context.Context) error {
 	if s.policy == nil {
-		return errLent
+		return errBorrowed
 	}
 	if err := s.acquire(ctx); err != nil {
 		return err
@@ -280,7 +280,7 @@ func (s *Session) Restart(ctx context.Context) error {
 	ctx, cancel := bound(ctx, s.life)
 	defer cancel(nil)
 	c := s.current()
-	c.tell(eventEnding, 0, errRestart)
+	c.emit(eventEnding, 0, errRestart)
 	if err := c.End(c.limits.TerminationTimeout); err != nil {
 		return err
 	}
@@ -306,7 +306,7 @@ func (s *Session) Restart(ctx context.Context) error {
 // returns the same error.
 func (s *Session) Close() error {
 	if s.policy == nil {
-		return errLent
+		return errBorrowed
 	}
 	s.mu.Lock()
 	first := s.life.Err() == nil
@@ -323,9 +323,9 @@ func (s *Session) Close() error {
 	c := s.current()
 	err := c.shutdown(s.spec.Shutdown)
 	if s.spec.Finish != nil {
-		err = errors.Join(err, c.lend(context.Background(), s.spec.Finish, c.closeTimeout()))
+		err = errors.Join(err, c.borrow(context.Background(), s.spec.Finish, c.closeTimeout()))
 	}
-	c.tell(eventEnding, 0, ErrClosed)
+	c.emit(eventEnding, 0, ErrClosed)
 	s.closeErr = errors.Join(err, c.EndSince(begin))
 	if c.audit != nil {
 		s.closeErr = c.audit.await(context.Background(), c, eventEnding, s.closeErr)

@@ -55,7 +55,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		return nil, err
 	}
 	if spec.Audit != nil {
-		if err := spec.Audit.Spawn(ctx, e, name, argv); err != nil {
+		if err := spec.Audit.Spawn(ctx, name, dockercli.Redact(argv)); err != nil {
 			return nil, err
 		}
 	}
@@ -93,6 +93,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		Diagnose:  func(exitCode int, stderr []byte) error { return diagnose(c, exitCode, stderr) },
 		Recover:   func(ctx context.Context, cause error) error { return p.pull(ctx, e, cause) },
 		OOMKilled: c.OOMKilled,
+		ImageID:   c.ImageID,
 	}, nil
 }
 

@@ -26,7 +26,7 @@ func (c *conn) upload(ctx context.Context, stdin *spool, deadline time.Time) ([]
 		defer cancel()
 	}
 	read := make(chan []byte, 1)
-	err := leave(ctx, func() error {
+	err := abandonOnCancel(ctx, func() error {
 		data, err := stdin.all(ctx)
 		read <- data
 		return err

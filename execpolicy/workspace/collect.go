@@ -50,7 +50,7 @@ type CollectOptions struct {
 }
 
 // Collect takes the files below a directory inside that match patterns, and returns them
-// as a file system in memory. That they are none is no error. What does not match is
+// as a file system in memory. It is not an error if no file matches. What does not match is
 // skipped, whatever it is, and costs time: all is collected within
 // [execpolicy.Limits.CommandTimeout], and nothing else runs inside meanwhile.
 //
@@ -127,7 +127,7 @@ func CollectTo(ctx context.Context, s *execpolicy.Session, dir string, root *os.
 			case err != nil:
 				return nil, err
 			case there && mode.IsDir() == isFile:
-				return nil, fmt.Errorf("%w: what %q is, is in the way of what it is to be", execpolicy.ErrUnsafeType, part)
+				return nil, fmt.Errorf("%w: %q: a file and a directory of the same name", execpolicy.ErrUnsafeType, part)
 			case !there && !isFile:
 				missing = append(missing, local)
 			}

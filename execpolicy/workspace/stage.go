@@ -87,7 +87,8 @@ func open(root *os.Root, name string) (f *os.File, mode fs.FileMode, err error) 
 	return f, info.Mode(), nil
 }
 
-// lstat is the type of what the host has of that name; there is false if that is nothing.
+// lstat returns the type of what the host has of that name, and reports whether the name
+// exists.
 func lstat(root *os.Root, name string) (mode fs.FileMode, there bool, err error) {
 	info, err := root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -148,3 +148,12 @@ func (c *Container) OOMKilled(ctx context.Context, since time.Time) (killed, kno
 	killed, err := c.Engine.OOMKilled(ctx, c.Name, since)
 	return killed, err == nil
 }
+
+// ImageID returns the ID of the container's image, as the engine has it.
+func (c *Container) ImageID(ctx context.Context) (string, error) {
+	state, err := c.Engine.Inspect(ctx, c.Name)
+	if err != nil {
+		return "", err
+	}
+	return state.ImageID, nil
+}

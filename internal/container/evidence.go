@@ -16,7 +16,8 @@ const (
 // A FirstProcess is process 1 of a container, by the number that it has on this machine.
 // The zero value is one that was not found.
 type FirstProcess struct {
-	PID int
+	Name string // the container's, which its command line ends with
+	PID  int
 	// Start is in the kernel's ticks since the boot: a number that is used again has
 	// another.
 	Start uint64

@@ -59,7 +59,7 @@ func readFirst(pid int, name string, buf []byte) (FirstProcess, bool) {
 		return FirstProcess{}, false
 	}
 	start, err := strconv.ParseUint(statField(string(readInto(buf, dir+"/stat")), 22), 10, 64)
-	return FirstProcess{pid, start}, err == nil
+	return FirstProcess{name, pid, start}, err == nil
 }
 
 // readInto reads as much of a file of /proc as buf holds. An os.File would take three

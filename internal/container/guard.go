@@ -15,6 +15,22 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
+// guardScript is what the guard runs. Its comments stand here, so that no program carries
+// them.
+//
+// Its arguments are what removes containers, what kills process 1 of one, and what begins
+// to run a command in one; the names are put behind them. It reads lines that add a name
+// (+) or take one away (-) until its stdin ends. A name is NAME, or NAME:PID:START once
+// the container may be killed from inside: PID and START are those of its process 1, or
+// 0. lives PID START reports whether that process lives.
+//
+// Then it tries for a minute, since a container may still come into being after a removal
+// that found none, and does not wait for one that hangs before the next. It does not
+// remove what lives: the engine could forget what it can't end. Nor does it kill process
+// 1 before what else is inside: podman takes no command for a container any more whose
+// process 1 takes long to obey. Where none can be run inside, as in a container that is
+// paused, there is nothing to lose.
+//
 //go:embed guard.sh
 var guardScript string
 

@@ -11,19 +11,18 @@ const (
 	pidfdOpen       = 434
 )
 
-// kill kills process 1 of the container with that name, and with it all that is in its
-// process namespace, if this program may. It looks at the process once it holds a
-// descriptor of it: a number that is used again is that of another. Where code inside has
-// made it run only when nothing else does, it would not come to its end: so its
-// scheduling is made the usual one.
+// kill kills process 1, and with it all that is in its process namespace, if this program
+// may. It looks at the process once it holds a descriptor of it: a number that is used
+// again is that of another. Where code inside has made it run only when nothing else
+// does, it would not come to its end: so its scheduling is made the usual one.
 //
 // On MIPS there are no system calls of these numbers.
-func (p FirstProcess) kill(name string) {
+func (p FirstProcess) kill() {
 	fd, _, errno := syscall.Syscall(pidfdOpen, uintptr(p.PID), 0, 0)
 	if errno != 0 {
 		return
 	}
-	if same, ok := readFirst(p.PID, name, make([]byte, 4<<10)); ok && same == p {
+	if same, ok := readFirst(p.PID, p.Name, make([]byte, 4<<10)); ok && same == p {
 		var priority int32
 		syscall.Syscall(syscall.SYS_SCHED_SETSCHEDULER, uintptr(p.PID), 0, uintptr(unsafe.Pointer(&priority)))
 		syscall.Setpriority(syscall.PRIO_PROCESS, p.PID, 0)

@@ -165,11 +165,11 @@ func (c *Conn) name() Op {
 
 // Look returns how many processes inside the kernel has killed for memory, or -1 if that
 // can't be learnt, and whether the last kill left nothing behind. The answer comes behind
-// all that was sent before. If none does, the container has been ended by the time left,
-// unless that is zero.
-func (c *Conn) Look(ctx context.Context, left time.Time) (oomKills int, gone bool, r Reply) {
+// all that was sent before. If none comes, the container has been ended by endBy, unless
+// that is zero.
+func (c *Conn) Look(ctx context.Context, endBy time.Time) (oomKills int, gone bool, r Reply) {
 	var out, errOut Sink // of background jobs
-	r = c.Exchange(ctx, time.Now().Add(workerGrace), left, []Op{{Data: []byte(shellwire.Look)}}, &out, &errOut)
+	r = c.Exchange(ctx, time.Now().Add(workerGrace), endBy, []Op{{Data: []byte(shellwire.Look)}}, &out, &errOut)
 	c.Background += out.Came + errOut.Came
 	if r.Cause != nil || r.Lost {
 		return -1, false, r

@@ -27,15 +27,15 @@ type Reply struct {
 	Lost   bool      // the container ended
 	EndErr error     // what is not known to be gone
 	Gone   bool      // nothing is left of it
-	Left   time.Time // when the escalation must be done, if there was one, or the end of a lost container
+	EndBy  time.Time // when the escalation must be done, if there was one, or the end of a lost container
 	OOMs   int       // how many the kernel has killed for memory so far; -1 if it was not looked up
 }
 
 // Run sends the operations of a unit and returns when it has ended, or was ended, with
 // all that it started: at the deadline (the zero time is never), or when ctx ends. If
-// left is not zero, it has been ended by then.
-func (c *Conn) Run(ctx context.Context, deadline, left time.Time, ops []Op, out, errOut *Sink) Reply {
-	r := c.Exchange(ctx, deadline, left, ops, out, errOut)
+// endBy is not zero, it has been ended by then.
+func (c *Conn) Run(ctx context.Context, deadline, endBy time.Time, ops []Op, out, errOut *Sink) Reply {
+	r := c.Exchange(ctx, deadline, endBy, ops, out, errOut)
 	if r.Cause == nil || r.Unsent || r.Lost || !c.opts.Setup.Namespace {
 		return r
 	}
@@ -44,7 +44,7 @@ func (c *Conn) Run(ctx context.Context, deadline, left time.Time, ops []Op, out,
 	// what was killed takes a moment to die on a machine under load.
 	for pause := time.Millisecond; ; pause = min(2*pause, lookAgain) {
 		c.queue.sendUrgent(shellwire.Kill)
-		n, gone, l := c.Look(context.WithoutCancel(ctx), r.Left)
+		n, gone, l := c.Look(context.WithoutCancel(ctx), r.EndBy)
 		if n >= 0 {
 			r.OOMs = n
 		}
@@ -53,18 +53,18 @@ func (c *Conn) Run(ctx context.Context, deadline, left time.Time, ops []Op, out,
 		if l.Lost {
 			r.Lost, r.Step, r.EndErr, r.Gone = true, l.Step, l.EndErr, l.Gone
 		}
-		if gone || l.Lost || l.Cause != nil || time.Until(r.Left) < pause {
+		if gone || l.Lost || l.Cause != nil || time.Until(r.EndBy) < pause {
 			return r
 		}
 		time.Sleep(pause)
 	}
 }
 
-// Exchange is Run without the last pass: what the unit has started may be left. If left
+// Exchange is Run without the last pass: what the unit has started may live on. If endBy
 // is not zero, it bounds the escalation.
-func (c *Conn) Exchange(ctx context.Context, deadline, left time.Time, ops []Op, out, errOut *Sink) Reply {
+func (c *Conn) Exchange(ctx context.Context, deadline, endBy time.Time, ops []Op, out, errOut *Sink) Reply {
 	x := &exchange{
-		c: c, ctx: ctx, out: out, errOut: errOut, left: left, canceled: ctx.Done(),
+		c: c, ctx: ctx, out: out, errOut: errOut, endBy: endBy, canceled: ctx.Done(),
 		marks: &marks{events: make(chan event, 8), enough: make(chan struct{}, 1)},
 	}
 	x.OOMs = -1
@@ -88,7 +88,7 @@ type exchange struct {
 	marks       *marks
 	seen        [2]bool // the unit's last mark on each stream
 
-	left     time.Time        // when it must have been ended
+	endBy    time.Time        // when it must have been ended
 	timeout  <-chan time.Time // nil once it is to be ended
 	canceled <-chan struct{}  // nil once it is to be ended
 	stepEnd  <-chan time.Time // the step has had its time
@@ -130,7 +130,7 @@ func (x *exchange) await() {
 	defer tick.Stop()
 	for !x.Unsent {
 		if x.Step == StepContainer {
-			x.lose(time.Until(x.left))
+			x.lose(time.Until(x.endBy))
 			return
 		}
 		select {
@@ -143,12 +143,12 @@ func (x *exchange) await() {
 			if x.done() && !x.Died {
 				return
 			}
-			// Of two that are ready, select takes either.
+			// Select picks either of two that are ready.
 			if x.Cause == nil {
 				x.Cause = context.Cause(x.ctx)
 			}
 			x.bound()
-			x.lose(time.Until(x.left))
+			x.lose(time.Until(x.endBy))
 			return
 		case <-x.timeout:
 			x.stop(ErrTimeout)
@@ -198,10 +198,10 @@ func (x *exchange) done() bool {
 
 // bound sets when the escalation must be done.
 func (x *exchange) bound() {
-	if by := time.Now().Add(x.c.opts.TerminationTimeout); x.left.IsZero() || by.Before(x.left) {
-		x.left = by
+	if by := time.Now().Add(x.c.opts.TerminationTimeout); x.endBy.IsZero() || by.Before(x.endBy) {
+		x.endBy = by
 	}
-	x.Left = x.left
+	x.EndBy = x.endBy
 }
 
 // stop begins to end the unit.

@@ -15,7 +15,7 @@ type relay struct {
 	last    bool // what a filter held comes, and is taken whole
 	ended   bool // nothing more comes
 	freed   bool // the stream waits for room no more; what does not fit is dropped
-	left    bool // the writer is given up
+	gaveUp  bool // the writer is given up
 	err     error
 	done    chan struct{}
 }
@@ -36,10 +36,10 @@ func (r *relay) Write(p []byte) (int, error) {
 	defer r.mu.Unlock()
 	n := len(p)
 	for len(p) > 0 {
-		for len(r.buf) >= relayBuffer && !r.left && !r.freed && !r.last {
+		for len(r.buf) >= relayBuffer && !r.gaveUp && !r.freed && !r.last {
 			r.changed.Wait()
 		}
-		if r.left || len(r.buf) >= relayBuffer && !r.last {
+		if r.gaveUp || len(r.buf) >= relayBuffer && !r.last {
 			break
 		}
 		part := p
@@ -83,7 +83,7 @@ func (r *relay) finish(deadline <-chan struct{}) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.left = true
+	r.gaveUp = true
 	r.changed.Broadcast()
 	return r.err
 }
@@ -93,10 +93,10 @@ func (r *relay) loop(w io.Writer) {
 	var spare []byte
 	for {
 		r.mu.Lock()
-		for len(r.buf) == 0 && !r.ended && !r.left {
+		for len(r.buf) == 0 && !r.ended && !r.gaveUp {
 			r.changed.Wait()
 		}
-		if r.left || len(r.buf) == 0 {
+		if r.gaveUp || len(r.buf) == 0 {
 			r.mu.Unlock()
 			return
 		}
@@ -112,7 +112,7 @@ func (r *relay) loop(w io.Writer) {
 		spare = data
 		if err != nil {
 			r.mu.Lock()
-			r.err, r.left = err, true
+			r.err, r.gaveUp = err, true
 			r.changed.Broadcast()
 			r.mu.Unlock()
 			return

@@ -237,7 +237,7 @@ func (r *Reader) check() (size int64, err error) {
 		return 0, fmt.Errorf("%w: a header's sum is wrong", ErrFormat)
 	}
 	if size, ok = number(r.block[124:136]); !ok || size < 0 {
-		return 0, fmt.Errorf("%w: a size is none", ErrFormat)
+		return 0, fmt.Errorf("%w: invalid size", ErrFormat)
 	}
 	return size, nil
 }
@@ -324,7 +324,7 @@ func (r *Reader) extend(long *extended, kind byte, size int64) error {
 		case key == "size":
 			n, err := strconv.ParseUint(value, 10, 63)
 			if err != nil {
-				return fmt.Errorf("%w: a size is none", ErrFormat)
+				return fmt.Errorf("%w: invalid size", ErrFormat)
 			}
 			long.size, long.hasSize = int64(n), true
 		case key == "mtime":

@@ -188,14 +188,14 @@ func (p *packer) large(h tarball.Header, content io.Reader) error {
 		return err
 	}
 	name := shellwire.Word("./" + h.Name)
-	for left := h.Size; left > 0; {
-		data := make([]byte, min(left, p.size()))
+	for remaining := h.Size; remaining > 0; {
+		data := make([]byte, min(remaining, p.size()))
 		if err := readFull(content, data, h.Name); err != nil {
 			return err
 		}
-		left -= int64(len(data))
+		remaining -= int64(len(data))
 		piece := part{data: data, command: "umask 77; dd bs=65536 <%s >>" + name}
-		if left == 0 {
+		if remaining == 0 {
 			piece.after = fmt.Sprintf("chmod %o %s && TZ=UTC0 touch -t %s %s || return 1; ", h.Perm, name,
 				h.ModTime.UTC().Format("200601021504.05"), name)
 		}

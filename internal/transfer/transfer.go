@@ -46,9 +46,9 @@ const (
 type Conn interface {
 	// Step sends data, which make a unit, and returns how it ended and what it said on
 	// stderr. What it prints goes to out.
-	Step(ctx context.Context, deadline, left time.Time, data []byte, out *shell.Sink) (r shell.Reply, words string)
-	// Undo runs a script by the time left, if the session lives.
-	Undo(ctx context.Context, left time.Time, script string)
+	Step(ctx context.Context, deadline, endBy time.Time, data []byte, out *shell.Sink) (r shell.Reply, words string)
+	// Undo runs a script, if the session lives, and returns by endBy.
+	Undo(ctx context.Context, endBy time.Time, script string)
 	// Lost returns why the container has ended.
 	Lost() error
 }
@@ -73,8 +73,9 @@ type Options struct {
 type Transfer struct {
 	// Deadline is when it is to be ended; the zero time is never.
 	Deadline time.Time
-	// Left is when it must be over, once it was cut off; zero if nothing says so before.
-	Left time.Time
+	// EndBy is when it must be over, once it was cut off. It is zero until then, if
+	// nothing bounds it.
+	EndBy time.Time
 	// Undo is a script that removes what was begun.
 	Undo string
 	// Sent is the number of bytes of content that went in.
@@ -156,9 +157,9 @@ func (t *Transfer) fetch(script string, out *shell.Sink) (string, error) {
 }
 
 func (t *Transfer) step(data []byte, out *shell.Sink) (string, error) {
-	r, words := t.opts.Conn.Step(t.ctx, t.Deadline, t.Left, data, out)
-	if !r.Left.IsZero() {
-		t.Left = r.Left
+	r, words := t.opts.Conn.Step(t.ctx, t.Deadline, t.EndBy, data, out)
+	if !r.EndBy.IsZero() {
+		t.EndBy = r.EndBy
 	}
 	switch {
 	case r.Lost:
@@ -196,9 +197,9 @@ func (t *Transfer) Clean() {
 	if script == "" {
 		return
 	}
-	left := time.Now().Add(t.opts.TerminationTimeout)
-	if !t.Left.IsZero() && t.Left.Before(left) {
-		left = t.Left
+	endBy := time.Now().Add(t.opts.TerminationTimeout)
+	if !t.EndBy.IsZero() && t.EndBy.Before(endBy) {
+		endBy = t.EndBy
 	}
-	t.opts.Conn.Undo(context.WithoutCancel(t.ctx), left, script)
+	t.opts.Conn.Undo(context.WithoutCancel(t.ctx), endBy, script)
 }

@@ -1,0 +1,228 @@
+package execpolicy
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/go-multierror"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/account"
+	"github.com/seed-64a260eb/cofferdam/internal/clientfile"
+	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
+	"github.com/seed-64a260eb/cofferdam/internal/nproc"
+	"github.com/seed-64a260eb/cofferdam/internal/ordered"
+	"github.com/seed-64a260eb/cofferdam/internal/runargs"
+)
+
+// runOptions turns the policy into the engine's arguments, for a container of that name.
+// The environment names are those that the client passes on from its own.
+func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (dockercli.RunOptions, *multierror.Error) {
+	errs := multierror.Append(nil, p.validate(spec)...)
+	errs = multierror.Append(errs, runargs.Check(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)
+	errs = multierror.Append(errs, p.checkSeccomp(e)...)
+
+	o := p.own(e, spec, name)
+	o.Image = p.image()
+	o.Command = slices.Concat(spec.Command)
+	if len(spec.Supervisor) > 0 {
+		o.Command = spec.Supervisor
+	} else if len(o.Command) == 0 {
+		o.Command = []string{"sh"}
+	}
+	o.Runtime = p.Runtime
+	o.GPUs = p.GPUs
+	// They have been read and allowed, so they may count.
+	o.Extra = p.ExtraRunArgs
+
+	p.setNetwork(e, &o)
+	seen, refused := p.setFiles(e, spec, &o)
+	errs = multierror.Append(errs, refused)
+	errs = multierror.Append(errs, p.setUser(e, seen, &o)...)
+	p.setLimits(e, &o)
+	if len(spec.Supervisor) == 0 {
+		o.Env = ordered.Keys(spec.Env)
+		for _, name := range o.Env {
+			if steersClient(name) {
+				errs = multierror.Append(errs, fmt.Errorf("the variable %s would direct the engine's client too; set it in a session", name))
+			}
+		}
+	}
+	return o, errs
+}
+
+// setNetwork gives the container no network but its loopback, unless NetworkEnabled or
+// ExtraRunArgs say otherwise.
+func (p *DockerPolicy) setNetwork(e *dockercli.Engine, o *dockercli.RunOptions) {
+	// The engines take no two networks of which one is none.
+	if !p.NetworkEnabled && !p.extra(e, "network") {
+		o.Network = "none"
+		// The host's name servers would show in resolv.conf, also without a network. This
+		// address is nobody's (RFC 5737); docker's client warns of one of the container's
+		// own.
+		o.DNS = []string{"192.0.2.1"}
+	}
+	o.ExtraHosts = p.ExtraHosts
+	if !p.extra(e, "uts") {
+		// The engines give none to a container that has the host's.
+		o.Hostname = "cofferdam"
+	}
+}
+
+// setFiles gives the container its file system. It returns what the container sees of the
+// host, and why it must not see the rest.
+func (p *DockerPolicy) setFiles(
+	e *dockercli.Engine, spec Spec, o *dockercli.RunOptions,
+) (shares, error) {
+	var seen shares
+	guard := p.mountGuard(e)
+	dir, err := mountguard.Workspace(spec.Workspace)
+	if dir != "" {
+		w := account.Share{Source: dir, Writable: !p.WorkspaceReadOnly}
+		if e.Remote {
+			err = fmt.Errorf("%w: %w", ErrNoMount, errElsewhere)
+		} else if w.Source, w.Info, err = guard.Check("the workspace", dir); err == nil {
+			seen.workspace = w
+		}
+		m := dockercli.Mount{Source: w.Source, Target: workspaceDir, Writable: w.Writable}
+		o.Mounts = append(o.Mounts, m)
+	}
+	errs := multierror.Append(nil, err)
+	for _, m := range p.Mounts {
+		share := account.Share{Writable: m.Writable}
+		if share.Source, share.Info, err = guard.Check("the mount source", m.Source); err == nil {
+			seen.mounts = append(seen.mounts, share)
+		} else {
+			errs = multierror.Append(errs, err)
+			share.Source = "/" // the rest of it may be wrong too
+		}
+		m.Source = share.Source
+		o.Mounts = append(o.Mounts, m)
+	}
+
+	tmpfs := maps.Clone(p.Tmpfs)
+	if tmpfs == nil {
+		tmpfs = map[string]int64{"/tmp": defaultTmpfs}
+	}
+	if _, ok := tmpfs[workspaceDir]; !ok && dir == "" {
+		tmpfs[workspaceDir] = defaultTmpfs
+	}
+	for _, path := range ordered.Keys(tmpfs) {
+		t := dockercli.Tmpfs{Target: path, SizeBytes: tmpfs[path], Exec: true}
+		o.Tmpfs = append(o.Tmpfs, t)
+	}
+	o.ReadOnly = !p.WritableRootfs
+	o.Workdir = workspaceDir
+	if len(spec.Supervisor) > 0 {
+		// A session changes to its directory itself: docker would make the directory
+		// before it mounts it, with that effect.
+		o.Workdir = "/"
+	}
+	return seen, multierror.Append(errs, sameTargets(o)...)
+}
+
+// setUser says as whom the command runs, and which rights it has. Each error is about a
+// share that the user can't use.
+func (p *DockerPolicy) setUser(e *dockercli.Engine, seen shares, o *dockercli.RunOptions) []error {
+	user, isOwner, refused := p.runsAs(e, seen)
+	o.User = user
+	if isOwner && e.Rootless {
+		// The host's user keeps its number inside.
+		o.UserNS = "keep-id"
+	}
+	p.giveTmpfs(e, o)
+	o.CapDrop = []string{"ALL"}
+	o.CapAdd = p.AddCapabilities
+	if !p.AllowNewPrivileges {
+		o.SecurityOpt = []string{"no-new-privileges"}
+	}
+	if p.seccompProfile(e) != "" {
+		o.SecurityOpt = append(o.SecurityOpt, seccompOption+clientfile.Path)
+	}
+	return refused
+}
+
+// setLimits bounds what the container takes of the host.
+func (p *DockerPolicy) setLimits(e *dockercli.Engine, o *dockercli.RunOptions) {
+	memory := p.MemoryBytes
+	if memory == 0 {
+		memory = defaultMemory
+	}
+	cpus := p.CPUs
+	if cpus == "" {
+		cpus = defaultCPUs
+	}
+	pids := p.PidsLimit
+	if pids == 0 {
+		pids = defaultPids
+	}
+	shm := shmBytes
+	// No core dumps, and a bound on descriptors.
+	ulimits := []string{"core=0:0", "nofile=1024:1024"}
+	if e.Kind == dockercli.Podman || e.PodmanService {
+		if p.extra(e, "ipc") {
+			// Podman takes no size for a /dev/shm that is the host's.
+			shm = ""
+		}
+		// Podman would raise what is not named to what not every host allows. This one is
+		// counted over all of a user's containers, so it is as high as it may be:
+		// PidsLimit is what bounds the container.
+		n := uint64(nproc.Everywhere)
+		if !e.Remote {
+			n = nproc.Max()
+		}
+		ulimits = append(ulimits, fmt.Sprintf("nproc=%d:%d", n, n))
+	}
+	o.Memory = strconv.FormatInt(memory, 10)
+	// The same for both means no swap; otherwise it would be as much again.
+	o.MemorySwap = o.Memory
+	o.CPUs, o.CPUShares, o.PidsLimit = cpus, p.CPUShares, pids
+	o.IPC, o.ShmSize, o.Ulimits = "private", shm, ulimits
+}
+
+// own returns the arguments by which the library owns its container, whatever the policy.
+func (p *DockerPolicy) own(e *dockercli.Engine, spec Spec, name string) dockercli.RunOptions {
+	o := dockercli.RunOptions{
+		Name:        name,
+		Labels:      p.labels(spec, name),
+		Remove:      !p.KeepContainer,
+		Interactive: true,
+		// A missing image must fail at once: a pull has a deadline of its own.
+		Pull: "never",
+		// The engine must not write what is printed to its disk: short lines take 34
+		// times their size there.
+		LogDriver: "none",
+		// A health check would run the image's own command now and then.
+		NoHealthcheck: true,
+		// Where the supervisor becomes unreadable, and where it keeps a command's text.
+		Tmpfs: []dockercli.Tmpfs{{Target: scratchDir, SizeBytes: scratchBytes, Exec: true}},
+		// Podman takes no extra hosts beside the flag that leaves out the host's own.
+		HostsFile: p.extra(e, "add-host"),
+	}
+	if e.PodmanService {
+		// A removal by docker's client has no flag for the 10 s that podman waits for a
+		// command to obey SIGTERM.
+		o.StopTimeout = time.Second
+	}
+	return o
+}
+
+// steersClient reports whether a variable means something to the client itself, or to
+// what loads it.
+func steersClient(name string) bool {
+	switch upper := strings.ToUpper(name); upper {
+	case "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "PWD", "SHELL", "NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES":
+		return true
+	default:
+		for _, prefix := range []string{"DOCKER_", "BUILDKIT_", "CONTAINER", "PODMAN_", "REGISTRY_", "STORAGE_", "XDG_", "SSH_", "SSL_", "LD_", "DYLD_", "GO", "DBUS_", "TMP"} {
+			if strings.HasPrefix(upper, prefix) {
+				return true
+			}
+		}
+		return strings.HasSuffix(upper, "_PROXY")
+	}
+}
