@@ -10,7 +10,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 )
 
-// eventEnding is no event: it comes before the library ends a session that nobody uses.
+// eventEnding is emitted before Close or Restart ends a session. It makes no record.
 const eventEnding EventKind = "ending"
 
 // maxRecords is how many records wait at most for one that is stuck; more are lost, and

@@ -134,7 +134,7 @@ func ExampleStreamInfo() {
 }
 
 func ExampleOutcome() {
-	for o := execpolicy.OutcomeExited; o <= execpolicy.OutcomeSessionLost; o++ {
+	for o := execpolicy.OutcomeExited; o <= execpolicy.OutcomeRefused; o++ {
 		fmt.Println(o)
 	}
 	// Output:
@@ -145,11 +145,12 @@ func ExampleOutcome() {
 	// out of memory
 	// output limit
 	// session lost
+	// refused
 }
 
 func ExampleEscalation() {
-	for r := execpolicy.Escalation(0); r <= execpolicy.EscalationContainer; r++ {
-		fmt.Println(r)
+	for e := execpolicy.Escalation(0); e <= execpolicy.EscalationRemoval; e++ {
+		fmt.Println(e)
 	}
 	// Output:
 	// none
@@ -157,6 +158,7 @@ func ExampleEscalation() {
 	// SIGKILL
 	// shell
 	// container
+	// removal
 }
 
 func ExampleDockerPolicy() {

@@ -203,17 +203,17 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// exchange is [shell.Conn.Run]. It counts the output and notes the end of an escalation
-// for the unit's record.
-func (c *conn) exchange(ctx context.Context, deadline, endBy time.Time, ops []shell.Op, out, errOut *shell.Sink) shell.Reply {
+// runUnit is [shell.Conn.Run]. It counts the output and notes the end of an escalation for
+// the unit's record.
+func (c *conn) runUnit(ctx context.Context, deadline, endBy time.Time, ops []shell.Op, out, errOut *shell.Sink) shell.Reply {
 	r := c.Run(ctx, deadline, endBy, ops, out, errOut)
 	c.out += out.Came
 	c.escalated(r)
 	return r
 }
 
-// look is [shell.Conn.Look]. It notes the end of an escalation for the unit's record.
-func (c *conn) look(ctx context.Context, endBy time.Time) (oomKills int, gone bool, r shell.Reply) {
+// lookNow is [shell.Conn.Look]. It notes the end of an escalation for the unit's record.
+func (c *conn) lookNow(ctx context.Context, endBy time.Time) (oomKills int, gone bool, r shell.Reply) {
 	oomKills, gone, r = c.Look(ctx, endBy)
 	c.escalated(r)
 	return oomKills, gone, r

@@ -221,7 +221,7 @@ type steps struct{ c *conn }
 func (s steps) Step(ctx context.Context, deadline, endBy time.Time, data []byte, out *shell.Sink) (shell.Reply, string) {
 	c := s.c
 	in, errOut := shell.NewSink(c.hide(), shell.WordsKept, nil, nil)
-	r := c.exchange(ctx, deadline, endBy, []shell.Op{{Data: data, Raw: true, Marked: true}}, out, in)
+	r := c.runUnit(ctx, deadline, endBy, []shell.Op{{Data: data, Raw: true, Marked: true}}, out, in)
 	in.Close()
 	s.end(r)
 	return r, string(errOut.Kept.Bytes())

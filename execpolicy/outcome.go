@@ -39,7 +39,7 @@ func (c *conn) classify(ctx context.Context, res *Result, r shell.Reply, moved b
 		end.oom = r.EndErr == nil && c.OOMKilled(r.EndBy)
 	case r.Mark.Status != 0 && !r.Mark.NoDir && c.oomKills >= 0:
 		var l shell.Reply
-		res.OOMAfter, _, l = c.look(ctx, earlier(after(c.limits.TerminationTimeout), endBy))
+		res.OOMAfter, _, l = c.lookNow(ctx, earlier(after(c.limits.TerminationTimeout), endBy))
 		if l.Lost || l.Died {
 			res.Dir, res.StateLost = "", true
 		}
@@ -79,7 +79,7 @@ type ending struct {
 	signal int   // what killed the program, 0 if it is not known that one did
 }
 
-// outcome is the order of [Outcome].
+// outcome returns the first Outcome, in the order that its documentation gives, that fits.
 func (e ending) outcome() Outcome {
 	switch killed := e.lost || e.status < 0 || e.status == 128+sigkill; {
 	case e.cause == ErrTimeout:

@@ -204,8 +204,8 @@ func (l Limits) withDefaults() Limits {
 }
 
 // A Process is a spawned command, and all that the rest needs to know of its policy.
-// Whoever writes a policy fills in the fields above the line; the functions may be nil
-// where the policy knows nothing better.
+// A policy sets Name, Stdin, Stdout, Stderr, Done, Kill, Limits and Scratch. The other
+// fields may be zero.
 //
 // Whoever gets one from Spawn must read Stdout and Stderr to their ends, and must call
 // Kill, also after a normal end.

@@ -56,7 +56,7 @@ type RenderOptions struct {
 // Render may change from one version to the next.
 func (r *Result) Render(o RenderOptions) string {
 	limit, lines := renderBound(o.MaxBytes, DefaultRenderBytes), renderBound(o.MaxLines, DefaultRenderLines)
-	end := o.plain(r.ending())
+	end := o.plain(r.endText())
 	stdout, stderr := o.excerpt(r.Stdout, r.StdoutInfo), o.excerpt(r.Stderr, r.StderrInfo)
 	if stdout.Empty() && stderr.Empty() {
 		return clampText(cmp.Or(string(end), "<no output>"), limit, lines)
@@ -163,9 +163,9 @@ func clampText(text string, limit, lines int) string {
 	return text[:end]
 }
 
-// ending says how the command ended and what was lost, in lines without a newline at the
+// endText says how the command ended and what was lost, in lines without a newline at the
 // end.
-func (r *Result) ending() []byte {
+func (r *Result) endText() []byte {
 	var b bytes.Buffer
 	say := func(format string, args ...any) {
 		if b.Len() > 0 {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
@@ -58,7 +59,7 @@ const (
 	// it is OutcomeExited, with a higher count in OOMAfter.
 	OutcomeOOMKilled
 	// OutcomeOutputLimit says that the library ended the command because it had printed
-	// more than [Command.OutcomeOutputLimit].
+	// more than [Command.OutputLimit].
 	OutcomeOutputLimit
 	// OutcomeSessionLost says that the container ended under the command, for a reason
 	// that is not known to be one of the others.
@@ -83,17 +84,17 @@ type Escalation int
 
 const (
 	// EscalationTerm is a SIGTERM to all that the command had started.
-	EscalationTerm Escalation = iota + 1
+	EscalationTerm = Escalation(shell.StepTerm)
 	// EscalationKill is a SIGKILL to all that the command had started, 250 ms later.
-	EscalationKill
+	EscalationKill = Escalation(shell.StepKill)
 	// EscalationShell is a SIGKILL to the session's shell, which ran a loop of its own.
-	EscalationShell
+	EscalationShell = Escalation(shell.StepShell)
 	// EscalationContainer is the end of the container by its lifeline: its process 1
 	// reads to the end of its stdin and ends.
-	EscalationContainer
+	EscalationContainer = Escalation(shell.StepContainer)
 	// EscalationRemoval is the removal of the container by the engine, by force, because
 	// its lifeline did not end it in a second.
-	EscalationRemoval
+	EscalationRemoval = Escalation(shell.StepRemoval)
 )
 
 var escalations = [...]string{"none", "SIGTERM", "SIGKILL", "shell", "container", "removal"}

@@ -163,7 +163,7 @@ func (x *execution) listen(cancel context.CancelCauseFunc) {
 func (x *execution) execute() (shell.Reply, error) {
 	c := x.c
 	exchange := func(input []shell.Op) shell.Reply {
-		return c.exchange(x.ctx, x.deadline, x.endBy, append(input, shell.Op{Data: x.cmd.unit(c.dir, x.file).Ops()}), x.in, x.errIn)
+		return c.runUnit(x.ctx, x.deadline, x.endBy, append(input, shell.Op{Data: x.cmd.unit(c.dir, x.file).Ops()}), x.in, x.errIn)
 	}
 	r := exchange(x.input)
 	if r.Cause != nil || !r.Mark.NotRun || x.in.Came+x.errIn.Came > 0 {

@@ -24,7 +24,7 @@ func (c *conn) handshake(ctx context.Context, deadline, endBy time.Time) error {
 		// 1, with which all would end.
 		script += "{ echo 500 >/proc/$$/oom_score_adj; } 2>/dev/null\n"
 		if c.Worker() == 1 {
-			// What Look counts, without another round trip.
+			// The same count as the operation behind Look, without another round trip.
 			script += "for cf_file in /sys/fs/cgroup/memory.events " +
 				"/sys/fs/cgroup/memory/memory.oom_control; do " +
 				"while read -r cf_key cf_value; do " +
@@ -45,7 +45,7 @@ func (c *conn) handshake(ctx context.Context, deadline, endBy time.Time) error {
 	}
 	out := &shell.Sink{Kept: truncate.Buffer{Limit: shell.WordsKept}}
 	in, errOut := shell.NewSink(c.Filter, shell.WordsKept, nil, nil)
-	r := c.exchange(ctx, deadline, endBy, shell.Unit(script), out, in)
+	r := c.runUnit(ctx, deadline, endBy, shell.Unit(script), out, in)
 	said := errOut.Words(in)
 	switch {
 	case r.Cause == ErrTimeout:
@@ -70,7 +70,7 @@ func (c *conn) handshake(ctx context.Context, deadline, endBy time.Time) error {
 	// Earlier commands may have left jobs that print.
 	c.Background += out.Came + in.Came
 	if c.proc.OwnPIDNamespace {
-		c.oomKills, _, _ = c.look(context.WithoutCancel(ctx), time.Time{})
+		c.oomKills, _, _ = c.lookNow(context.WithoutCancel(ctx), time.Time{})
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (c *conn) script(ctx context.Context, kind, script string, deadline, endBy 
 	}
 	c.recorded = false
 	in, errOut := shell.NewSink(c.Filter, shell.WordsKept, nil, nil)
-	r := c.exchange(ctx, deadline, endBy, shell.Unit(script), &shell.Sink{}, in)
+	r := c.runUnit(ctx, deadline, endBy, shell.Unit(script), &shell.Sink{}, in)
 	said := errOut.Words(in)
 	var how string
 	script = c.conceal(script)

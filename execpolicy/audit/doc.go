@@ -20,7 +20,7 @@
 //	policy               text      spawn                          the digest of what isolates: see below
 //	argv                 texts     spawn, command                 the engine's command line without values of variables; a program
 //	image                text      start                          the image's ID, from the engine
-//	op                   text      command, transfer              startup, shutdown; write, read, copy to, copy from
+//	op                   text      command, transfer              startup, shutdown; that of a transfer: see [execpolicy.Event]
 //	script, dir          text      command                        as they were given
 //	path                 text      transfer                       as it was given
 //	env                  texts     start, command                 the names of the variables that are set

@@ -1,5 +1,5 @@
-// Package policyerr defines errors of package execpolicy. They are defined here so that
-// the packages behind it can return them.
+// Package policyerr defines an error of package execpolicy, so that more than one of the
+// packages behind it can return it.
 package policyerr
 
 import "errors"

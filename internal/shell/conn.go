@@ -1,6 +1,13 @@
 // Package shell talks with the supervisor that package shellwire describes, and so with
 // the worker shell behind it: it runs one unit after another, hands out what each prints,
 // ends those that have to end, and ends the process.
+//
+//   - conn.go has the Conn: how it begins, and how its worker is replaced.
+//   - exchange.go runs one unit and enforces its deadline, by the steps of escalation.go.
+//   - queue.go writes operations. What is urgent overtakes what waits.
+//   - stream.go reads the two outputs, and hands what belongs to a unit to its sinks.
+//   - sink.go counts and keeps bytes, and relay.go passes them on to a caller's writer.
+//   - end.go ends the process, and cause.go finds out why it has ended.
 package shell
 
 import (
@@ -64,11 +71,11 @@ type Conn struct {
 
 	opts    Options
 	queue   *queue
-	streams [2]*stream    // stdout and stderr
-	over    chan struct{} // closed when the process and its streams have ended
-	heard   atomic.Pointer[time.Time]
-	tag     string // of the next unit
-	worker  int    // its generation
+	streams [2]*stream                // stdout and stderr
+	over    chan struct{}             // closed when the process and its streams have ended
+	heard   atomic.Pointer[time.Time] // when the last exchange ended; nil before the first
+	tag     string                    // of the next unit
+	worker  int                       // its generation
 
 	ending    sync.Mutex
 	ended     chan struct{}           // closed when the end was seen to

@@ -9,7 +9,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
 )
 
-// An attempt to end a container is over.
+// An attempt is a finished try to end the process.
 type attempt struct {
 	err   error
 	at    time.Time
@@ -25,8 +25,8 @@ func (c *Conn) EndSince(begin time.Time) error {
 	return c.End(c.opts.TerminationTimeout)
 }
 
-// End ends the container, at first by its lifeline, and returns when it has been made
-// sure that nothing is left, or when the time is over.
+// End ends the process, at first by the end of its stdin, and returns when it has been
+// made sure that nothing is left, or when the time is over.
 func (c *Conn) End(within time.Duration) (err error) {
 	begin := time.Now()
 	until := begin.Add(within)

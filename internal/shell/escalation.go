@@ -3,13 +3,13 @@ package shell
 import "time"
 
 // A Step is how far an escalation has gone that ends a command. The zero Step is not at
-// all.
+// all. execpolicy.Escalation has the same values.
 type Step int
 
 const (
 	StepTerm      Step = iota + 1 // a SIGTERM to all that the command has started
 	StepKill                      // a SIGKILL to the same
-	StepWorker                    // a SIGKILL to the worker
+	StepShell                     // a SIGKILL to the worker
 	StepContainer                 // the end of the container by its lifeline
 	StepRemoval                   // its removal by force
 )
@@ -33,7 +33,7 @@ func (s Step) next(ownPIDNamespace bool) Step {
 	switch {
 	case s < StepTerm:
 		return StepTerm
-	case s < StepWorker && ownPIDNamespace:
+	case s < StepShell && ownPIDNamespace:
 		return s + 1
 	}
 	return StepContainer
@@ -44,7 +44,7 @@ func (s Step) grace(ownPIDNamespace bool) time.Duration {
 	switch {
 	case s == StepTerm && ownPIDNamespace:
 		return termGrace
-	case s == StepTerm, s == StepWorker:
+	case s == StepTerm, s == StepShell:
 		return workerGrace
 	case s == StepKill:
 		return killGrace

@@ -11,7 +11,7 @@ import (
 // can be told apart.
 func TestEscalation(t *testing.T) {
 	for own, want := range map[bool][]Step{
-		true:  {StepTerm, StepKill, StepWorker, StepContainer},
+		true:  {StepTerm, StepKill, StepShell, StepContainer},
 		false: {StepTerm, StepContainer},
 	} {
 		var steps []Step

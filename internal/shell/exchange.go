@@ -189,7 +189,7 @@ func (x *exchange) done() bool {
 		}
 		x.seen[i] = true
 		// A worker that is being killed does not have the last word on its command.
-		if x.seen[0] && x.seen[1] && (x.Step < StepWorker || x.Died) {
+		if x.seen[0] && x.seen[1] && (x.Step < StepShell || x.Died) {
 			return true
 		}
 	}
@@ -234,7 +234,7 @@ func (x *exchange) escalate() {
 		c.queue.sendUrgent(shellwire.Terminate)
 	case StepKill:
 		c.queue.sendUrgent(shellwire.Kill)
-	case StepWorker:
+	case StepShell:
 		c.queue.sendUrgent(shellwire.KillWorker)
 	}
 	x.stepEnd = nil

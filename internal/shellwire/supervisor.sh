@@ -9,6 +9,9 @@ cf_locale=${LC_ALL+"LC_ALL=\$cf_lc_all"} cf_lc_all=${LC_ALL-} LC_ALL=C
 # every path that begins there costs a tenth of a command.
 cf_workdir=$PWD
 cd /proc || exit 97
+# 0 is the lifeline. 1 and 2 are /dev/null, or what reads raw bytes. 3 is the count of
+# processes, where there is one. 4 and 5 are the session's outputs. 6 is the unit and 7 the
+# worker's stdin, both files. 8 and 9 are the FIFOs through which the two take turns.
 exec 4>&1 5>&2
 # Dash names ten descriptors and no more. So the program that reads stdin has the place of
 # /dev/null: what this shell says is lost either way.
