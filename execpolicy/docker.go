@@ -7,6 +7,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/clientfile"
+	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/runargs"
 )
@@ -202,7 +203,7 @@ const (
 	// workspaceDir and scratchDir are where a session's directory and its supervisor's
 	// are inside.
 	workspaceDir = "/workspace"
-	scratchDir   = "/.cofferdam"
+	scratchDir   = container.ScratchDir
 	// scratchBytes holds a copy of the shell, a command's text and its stdin.
 	scratchBytes = 4<<20 + 2*MaxStdin
 	shmBytes     = "16m"

@@ -146,6 +146,12 @@ func TestFirstProcessIsFound(t *testing.T) {
 		// What runs inside can have such a command line, and is not it.
 		assert.Equal(t, s.ok("sh -c 'sleep 4845 & wait' x "+s.Name()+" & echo on"), "on")
 		assert.Equal(t, container.FindFirst(s.Name(), pid).PID, pid)
+		// Nor is another container's, whose program is only told the name.
+		other := p.cli(t, "run", "--detach", "--rm", "--network=none", p.policy().Image, "sh", "-c", "sleep 4847; :", s.Name())
+		defer p.cli(t, "rm", "--force", strings.TrimSpace(other))
+		assert.Equal(t, container.FindFirst(s.Name(), 0).PID, pid)
+		assert.NilError(t, s.Close())
+		assert.Equal(t, container.FindFirst(s.Name(), 0).PID, 0)
 	})
 }
 

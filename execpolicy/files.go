@@ -63,7 +63,10 @@ func (s *Session) ReadFile(ctx context.Context, name string, limit int64) (data 
 		data, err = t.ReadFile(name, limit)
 		return err
 	})
-	return data, err
+	if err != nil {
+		return nil, err
+	}
+	return data, nil
 }
 
 // WriteFiles makes files inside with those contents, below dir, and the directories that
@@ -238,7 +241,9 @@ func (s steps) Undo(ctx context.Context, endBy time.Time, script string) {
 		return
 	}
 	var out, errOut shell.Sink
-	s.end(c.Exchange(ctx, endBy, endBy, []shell.Op{{Data: shellwire.Help(script), Marked: true}}, &out, &errOut))
+	r := c.Exchange(ctx, endBy, endBy, []shell.Op{{Data: shellwire.Help(script), Marked: true}}, &out, &errOut)
+	c.escalated(r)
+	s.end(r)
 }
 
 func (s steps) Lost() error { return s.c.lost() }

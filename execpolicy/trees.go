@@ -94,7 +94,9 @@ func (s *Session) CopyOut(ctx context.Context, name string, w io.Writer) error {
 // [ErrUnsafeType] if a link, or a file, is in the way of a directory, or a directory in
 // that of a file.
 func (s *Session) CopyOutTo(ctx context.Context, name string, root *os.Root) error {
-	return s.transfer(ctx, "copy from", name, func(t *transfer.Transfer) error { return t.CopyOutTo(name, root) })
+	x := transfer.NewExtraction(root)
+	defer x.Clean()
+	return s.transfer(ctx, "copy from", name, func(t *transfer.Transfer) error { return t.CopyOutTo(ctx, name, x) })
 }
 
 // A TreeEntry is something in a tree inside: a file, a directory, a link or a special

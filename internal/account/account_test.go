@@ -27,3 +27,9 @@ func FuzzParsePrinted(f *testing.F) {
 		}
 	})
 }
+
+// A file that has gone since it was found has no owner that is known.
+func TestOwnerOfNothing(t *testing.T) {
+	_, ok := OwnerOf(nil)
+	assert.Assert(t, !ok)
+}

@@ -7,8 +7,12 @@ import (
 	"syscall"
 )
 
-// OwnerOf returns the account that owns a file, if it is known.
+// OwnerOf returns the account that owns a file, if it is known. It is not if info is nil:
+// the file may have gone since it was found.
 func OwnerOf(info fs.FileInfo) (owner Account, ok bool) {
+	if info == nil {
+		return Account{}, false
+	}
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return Account{}, false

@@ -13,6 +13,10 @@ const (
 	hasEnded
 )
 
+// ScratchDir is where the files of a session's supervisor are in a container. Its process
+// 1 runs the program "sh" there.
+const ScratchDir = "/.cofferdam"
+
 // A FirstProcess is process 1 of a container, by the number that it has on this machine.
 // The zero value is one that was not found.
 type FirstProcess struct {

@@ -1,7 +1,6 @@
 package container
 
 import (
-	"bytes"
 	"os"
 	"strconv"
 	"strings"
@@ -24,33 +23,29 @@ func FindFirst(name string, client int) FirstProcess {
 	}
 	defer proc.Close()
 	entries, _ := proc.Readdirnames(-1)
-	var older []string
 	buf := make([]byte, 4<<10)
-	for _, entry := range entries {
-		switch pid, err := strconv.Atoi(entry); {
-		case err != nil:
-		case pid <= client:
-			older = append(older, entry)
-		default:
+	for _, above := range []bool{true, false} {
+		for _, entry := range entries {
+			pid, err := strconv.Atoi(entry)
+			if err != nil || (pid > client) != above {
+				continue
+			}
 			if p, ok := readFirst(pid, name, buf); ok {
 				return p
 			}
-		}
-	}
-	for _, entry := range older {
-		pid, _ := strconv.Atoi(entry)
-		if p, ok := readFirst(pid, name, buf); ok {
-			return p
 		}
 	}
 	return FirstProcess{}
 }
 
 // readFirst returns the process of that number if it is process 1 of a namespace below
-// this one, with that last word.
+// this one, runs a supervisor's program, and has that last word. Others may have the
+// word: a client that asks an engine for the container of that name, in a container of
+// its own.
 func readFirst(pid int, name string, buf []byte) (FirstProcess, bool) {
 	dir := "/proc/" + strconv.Itoa(pid)
-	if !bytes.HasSuffix(readInto(buf, dir+"/cmdline"), []byte("\x00"+name+"\x00")) {
+	cmdline := string(readInto(buf, dir+"/cmdline"))
+	if !strings.HasPrefix(cmdline, ScratchDir+"/sh\x00") || !strings.HasSuffix(cmdline, "\x00"+name+"\x00") {
 		return FirstProcess{}, false
 	}
 	// The last of the numbers is that in the process's own namespace.

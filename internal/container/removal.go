@@ -111,7 +111,14 @@ func (c *Container) Force(ctx context.Context) error {
 	defer cancel()
 	kill, help := c.killLater(ctx)
 	defer help.Stop()
-	return force(ctx, c.client.Done(), c.observe, func(ctx context.Context) error { return c.end(ctx, kill) })
+	observe := func(ctx context.Context) observation {
+		o := c.observe(ctx)
+		if o.err == nil && o.first == lives {
+			kill() // the engine has forgotten it
+		}
+		return o
+	}
+	return force(ctx, c.client.Done(), observe, func(ctx context.Context) error { return c.end(ctx, kill) })
 }
 
 func (c *Container) observe(ctx context.Context) observation {

@@ -164,7 +164,7 @@ func (r *removal) next(o observation) step {
 	case !o.began && !r.there && !o.cut.IsZero() && o.asked.Sub(o.cut) < createGrace:
 		return stepLook
 	case o.first == lives:
-		return stepLook // the engine has forgotten it, and help kills it
+		return stepLook // the engine has forgotten it
 	case r.clear, (o.over || o.began || r.there) && o.asked.Sub(r.none) > clientGrace:
 		return stepDone
 	}

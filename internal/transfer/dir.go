@@ -55,7 +55,6 @@ func (t *Transfer) WriteFiles(dir string, files map[string][]byte) error {
 		}
 		return nil
 	})
-
 }
 
 // ReadDir returns what is in a directory, sorted by name.
@@ -73,7 +72,6 @@ func (t *Transfer) ReadDir(name string) ([]Entry, error) {
 		return nil, fmt.Errorf("%w: %d bytes came, and %q were told", ErrTransfer, out.total, told)
 	}
 	return parseListing(string(out.data))
-
 }
 
 // Stat describes a file, a directory or a special file. A link is followed.
@@ -100,7 +98,6 @@ func (t *Transfer) Remove(name string) error {
 	_, err := t.run("if [ -d " + word + " ] && [ ! -L " + word + " ]; then rmdir " + word + " || return 1; " +
 		"elif [ -e " + word + " ] || [ -L " + word + " ]; then rm -f " + word + " || return 1; else " + why(word) + "; fi")
 	return err
-
 }
 
 // descend returns the part of a script that goes down a path as far as there are

@@ -20,7 +20,7 @@ func (t *Transfer) WriteFile(name string, data []byte, perm fs.FileMode) error {
 	if base == "" || base == "." || base == ".." {
 		return fmt.Errorf("%w: it is no name of a file", problems.Err)
 	}
-	temp := t.word(dir + TempPrefix + strings.ToLower(random.Token()))
+	temp := t.word(dir + tempPrefix + strings.ToLower(random.Token()))
 	target := t.word(name)
 	t.Undo = "rm -f " + temp
 	if len(data) > 0 && len(data) <= minPiece {
@@ -46,7 +46,6 @@ func (t *Transfer) WriteFile(name string, data []byte, perm fs.FileMode) error {
 		}
 		begin = "[ -f " + temp + " ] && [ ! -L " + temp + " ] || return " + isTampered + "; "
 	}
-
 }
 
 // Put makes a small file in one step, in which each program and each byte of a script

@@ -33,7 +33,6 @@ func (t *Transfer) CopyIn(dir string, archive io.Reader) error {
 				return err
 			}
 		}
-
 	})
 }
 
@@ -80,7 +79,6 @@ func (t *Transfer) CopyFS(dir string, fsys fs.FS) error {
 			}
 			return err
 		})
-
 	})
 }
 
@@ -251,7 +249,7 @@ const merge = `fits() ( s=$1 d=$2; for f in "$s"/* "$s"/.[!.]* "$s"/..?*; do g=$
 // copyIn makes a tree inside of the entries that pack adds to a packer.
 func (t *Transfer) copyIn(dir string, pack func(*packer) error) error {
 	target := t.word(dir)
-	stage := t.word(dir + "/" + TempPrefix + strings.ToLower(random.Token()))
+	stage := t.word(dir + "/" + tempPrefix + strings.ToLower(random.Token()))
 	parent, _ := path.Split(strings.TrimRight(dir, "/"))
 	// Where the first step is cut off, only a file can tell that the directory is made
 	// here.

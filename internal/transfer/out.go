@@ -42,19 +42,17 @@ func (t *Transfer) CopyOut(name string, w io.Writer) error {
 				return err
 			}
 		}
-
 	}, nil)
 }
 
-// CopyOutTo copies a tree, or one regular file, into a directory of the host.
-func (t *Transfer) CopyOutTo(name string, root *os.Root) error {
-	x := &extraction{root: root, stage: TempPrefix + strings.ToLower(random.Token())}
-	defer x.clean()
-	return t.copyOut(name, x.extract, func() error { return x.place(t.ctx) })
+// CopyOutTo copies a tree, or one regular file, into a directory of the host, unless ctx
+// has ended before the first file is in its place.
+func (t *Transfer) CopyOutTo(ctx context.Context, name string, x *Extraction) error {
+	return t.copyOut(name, x.extract, func() error { return x.place(ctx) })
 }
 
 // An Entry is something in a tree: a file, a directory, a link or a special file.
-// execpolicy.Entry has the same fields, and says what they are.
+// execpolicy.TreeEntry has the same fields, and says what they are.
 type Entry struct {
 	Name    string
 	Mode    fs.FileMode
@@ -83,7 +81,6 @@ func (t *Transfer) Walk(name string, visit func(e Entry, content io.Reader) erro
 				return err
 			}
 		}
-
 	}, func() error { return nil })
 }
 
@@ -160,8 +157,8 @@ func (t *Transfer) copyOut(name string, take func(*tarball.Reader) error, then f
 	return nil
 }
 
-// An extraction is a tree on its way into a directory of the host.
-type extraction struct {
+// An Extraction is a tree on its way into a directory of the host.
+type Extraction struct {
 	root  *os.Root
 	stage string // a directory in root that holds it until it is whole
 
@@ -171,8 +168,13 @@ type extraction struct {
 	stamp map[string]tarball.Header // of the directories that have an entry
 }
 
+// NewExtraction returns an extraction into that directory.
+func NewExtraction(root *os.Root) *Extraction {
+	return &Extraction{root: root, stage: tempPrefix + strings.ToLower(random.Token())}
+}
+
 // extract makes the tree in its stage.
-func (x *extraction) extract(r *tarball.Reader) error {
+func (x *Extraction) extract(r *tarball.Reader) error {
 	x.made, x.stamp = map[string]bool{}, map[string]tarball.Header{}
 	if err := x.root.Mkdir(x.stage, 0o700); err != nil {
 		return err
@@ -191,7 +193,7 @@ func (x *extraction) extract(r *tarball.Reader) error {
 	}
 }
 
-func (x *extraction) entry(h tarball.Header, content io.Reader) error {
+func (x *Extraction) entry(h tarball.Header, content io.Reader) error {
 	name, err := filepath.Localize(h.Name)
 	if err != nil {
 		return fmt.Errorf("%w: %q", tarball.ErrName, h.Name)
@@ -218,7 +220,7 @@ func (x *extraction) entry(h tarball.Header, content io.Reader) error {
 }
 
 // dir makes a directory and its parents in the stage.
-func (x *extraction) dir(name string) error {
+func (x *Extraction) dir(name string) error {
 	if name == "." || x.made[name] {
 		return nil
 	}
@@ -232,7 +234,7 @@ func (x *extraction) dir(name string) error {
 
 // place moves the tree from its stage to where it belongs, if nothing is in its way and
 // ctx has not ended before the first step.
-func (x *extraction) place(ctx context.Context) error {
+func (x *Extraction) place(ctx context.Context) error {
 	there := map[string]bool{}
 	for _, name := range x.dirs {
 		if err := context.Cause(ctx); err != nil {
@@ -287,5 +289,5 @@ func (x *extraction) place(ctx context.Context) error {
 	return nil
 }
 
-// clean removes the stage.
-func (x *extraction) clean() { x.root.RemoveAll(x.stage) }
+// Clean removes what was not put in its place.
+func (x *Extraction) Clean() { x.root.RemoveAll(x.stage) }

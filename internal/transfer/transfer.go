@@ -28,8 +28,8 @@ var (
 	ErrTransfer = errors.New("the transfer failed")
 )
 
-// TempPrefix begins the names of files that are not finished.
-const TempPrefix = ".cofferdam-"
+// tempPrefix begins the names of files that are not finished.
+const tempPrefix = ".cofferdam-"
 
 // MaxPath is the most that a system call takes for a name.
 const MaxPath = 4096
