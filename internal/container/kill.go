@@ -47,12 +47,7 @@ func (c *Container) killLater(ctx context.Context) (kill func() (tried <-chan st
 func (c *Container) killAll(ctx context.Context, tried chan<- struct{}) {
 	for tries := 0; ; tries++ {
 		living := c.found().evidence() == lives
-		if c.found().kill() && c.found().endsSoon() {
-			if tries == 0 {
-				close(tried)
-			}
-			return
-		}
+		c.found().kill()
 		err := c.killInside(ctx)
 		switch {
 		case err == nil:
@@ -86,18 +81,6 @@ func (c *Container) killAll(ctx context.Context, tried chan<- struct{}) {
 			}
 		}
 	}
-}
-
-// endsSoon reports whether process 1, which was killed, ends in a tenth of a second. Then
-// nothing has to be run in a container that dies.
-func (p FirstProcess) endsSoon() bool {
-	for range 5 {
-		if p.evidence() == hasEnded {
-			return true
-		}
-		time.Sleep(endPoll)
-	}
-	return p.evidence() == hasEnded
 }
 
 // killInside kills once, from inside, all that runs in the container, if it is proven

@@ -15,14 +15,13 @@ const (
 // kill kills process 1, and with it all that is in its process namespace, if this program
 // may. It looks at the process once it holds a descriptor of it: a number that is used
 // again is that of another. Where code inside has made it run only when nothing else
-// does, it would not come to its end: so its scheduling is made the usual one. It reports
-// whether it has sent the signal.
+// does, it would not come to its end: so its scheduling is made the usual one.
 //
 // On MIPS there are no system calls of these numbers.
-func (p FirstProcess) kill() (killed bool) {
+func (p FirstProcess) kill() {
 	fd, _, errno := syscall.Syscall(pidfdOpen, uintptr(p.PID), 0, 0)
 	if errno != 0 {
-		return false
+		return
 	}
 	buf := make([]byte, 4<<10)
 	if same, ok := readFirst(p.PID, p.Name, buf); ok && same == p {
@@ -34,9 +33,7 @@ func (p FirstProcess) kill() (killed bool) {
 			syscall.Syscall(syscall.SYS_SCHED_SETSCHEDULER, uintptr(p.PID), 0, uintptr(unsafe.Pointer(&priority)))
 			syscall.Setpriority(syscall.PRIO_PROCESS, p.PID, 0)
 		}
-		_, _, errno = syscall.Syscall6(pidfdSendSignal, fd, uintptr(syscall.SIGKILL), 0, 0, 0, 0)
-		killed = errno == 0
+		syscall.Syscall6(pidfdSendSignal, fd, uintptr(syscall.SIGKILL), 0, 0, 0, 0)
 	}
 	syscall.Close(int(fd))
-	return killed
 }
