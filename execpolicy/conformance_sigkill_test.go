@@ -21,6 +21,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 )
 
 // The variables by which a test starts its binary as a holder of sessions, which is going
@@ -189,7 +190,7 @@ func (p place) killHolder(t *testing.T, name string, h holding) {
 		pid, err := strconv.Atoi(number)
 		assert.NilError(t, err)
 		// An engine may run elsewhere where this is not Linux.
-		if start := startOf(pid); start != "" || runtime.GOOS == "linux" {
+		if start := leftover.StartOf(pid); start != "" || runtime.GOOS == "linux" {
 			assert.Assert(t, start != "", "there is no process %d", pid)
 			first = append(first, process{pid, start})
 		}
@@ -203,7 +204,7 @@ func (p place) killHolder(t *testing.T, name string, h holding) {
 			for _, one := range first {
 				// With it all that is in its namespace has ended, also if its parent has
 				// not yet waited for it.
-				if stat := statOf(one.pid); len(stat) > 21 && stat[21] == one.start && stat[2] != "Z" {
+				if stat := leftover.StatOf(one.pid); len(stat) > 21 && stat[21] == one.start && stat[2] != "Z" {
 					left = append(left, one)
 				}
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
@@ -138,7 +139,7 @@ func TestEngineThatForgets(t *testing.T) {
 		} {
 			s := open(t, execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", Limits: limits}, execpolicy.Spec{})
 			pid := e.Pid(s.Name())
-			start := startOf(pid)
+			start := leftover.StartOf(pid)
 			assert.Assert(t, pid > 1 && start != "")
 			fail := map[string]fakeengine.Failure{}
 			for _, verb := range verbs {
@@ -148,7 +149,7 @@ func TestEngineThatForgets(t *testing.T) {
 			e.Set(fakeengine.Faults{LoseConnection: true, Fail: fail})
 			<-s.Done()
 			assert.NilError(t, s.Close(), name)
-			assert.Assert(t, startOf(pid) != start, name)
+			assert.Assert(t, leftover.StartOf(pid) != start, name)
 			e.Set(fakeengine.Faults{})
 		}
 	})

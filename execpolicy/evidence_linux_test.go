@@ -17,6 +17,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 )
 
@@ -71,7 +72,7 @@ func (p place) victim(t *testing.T, name string) victim {
 	var err error
 	v.pid, err = strconv.Atoi(said[1])
 	assert.NilError(t, err)
-	v.start = startOf(v.pid)
+	v.start = leftover.StartOf(v.pid)
 	assert.Assert(t, v.start != "" && v.pid > 1 && len(v.id) == 64)
 	t.Cleanup(v.kill)
 	return v
@@ -89,7 +90,7 @@ func (v victim) left() []int {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
 		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && v.in(pid) {
-			if stat := statOf(pid); len(stat) > 2 && stat[2] != "Z" {
+			if stat := leftover.StatOf(pid); len(stat) > 2 && stat[2] != "Z" {
 				left = append(left, pid)
 			}
 		}
@@ -100,7 +101,7 @@ func (v victim) left() []int {
 // gone reports whether process 1 has ended, and with it, says the kernel, all of its
 // namespace.
 func (v victim) gone() bool {
-	stat := statOf(v.pid)
+	stat := leftover.StatOf(v.pid)
 	return len(stat) <= 21 || stat[21] != v.start || stat[2] == "Z"
 }
 
@@ -202,10 +203,10 @@ func TestStarvedFirstProcessWithoutTheEngine(t *testing.T) {
 		v := p.victim(t, s.Name())
 		command := s.start(t.Context(), execpolicy.Command{Script: starve, Timeout: ample})
 		wait(t, func() bool {
-			stat := statOf(v.pid)
+			stat := leftover.StatOf(v.pid)
 			return len(v.left()) > 200 && len(stat) > 40 && stat[40] == "5"
 		}, "process 1 is not starved")
-		start, err := strconv.ParseUint(startOf(v.pid), 10, 64)
+		start, err := strconv.ParseUint(leftover.StartOf(v.pid), 10, 64)
 		assert.NilError(t, err)
 		away := &dockercli.Engine{Kind: p.engine.Kind, Path: "/bin/false"}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 )
 
 func init() {
@@ -20,8 +22,8 @@ func init() {
 // systemCases are processes that take system calls to make.
 func systemCases(t *testing.T) []sweepCase {
 	headless := play(t, role{Name: "headless"}, nil)
-	wait(t, func() bool { return statOf(headless.Process.Pid)[2] == "Z" }, "its first thread lives")
-	pid, start := strconv.Itoa(headless.Process.Pid), startOf(headless.Process.Pid)
+	wait(t, func() bool { return leftover.StatOf(headless.Process.Pid)[2] == "Z" }, "its first thread lives")
+	pid, start := strconv.Itoa(headless.Process.Pid), leftover.StartOf(headless.Process.Pid)
 	return []sweepCase{{name: "only the first thread is dead", change: func(l map[string]string) {
 		l["cofferdam.pid"], l["cofferdam.pid-start"] = pid, start
 	}}}

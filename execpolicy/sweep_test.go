@@ -24,6 +24,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
@@ -126,20 +127,6 @@ func newCat(t *testing.T) *actor {
 	return (&actor{Cmd: exec.Command("cat")}).begin(t)
 }
 
-func statOf(pid int) []string {
-	stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	_, rest, _ := strings.Cut(string(stat), ") ") // the names in question have no parentheses
-	return append([]string{"", ""}, strings.Fields(rest)...)
-}
-
-// startOf returns when a process has started, or nothing where that is not known.
-func startOf(pid int) string {
-	if stat := statOf(pid); len(stat) > 21 {
-		return stat[21]
-	}
-	return ""
-}
-
 // labelsOf returns the labels of a container that this program would start.
 func labelsOf(t *testing.T, p execpolicy.DockerPolicy, spec execpolicy.Spec, name string) map[string]string {
 	t.Helper()
@@ -174,7 +161,7 @@ func TestLabels(t *testing.T) {
 	created := number("cofferdam.created")
 	assert.Assert(t, before <= created && created <= time.Now().Unix())
 	if runtime.GOOS == "linux" {
-		assert.Equal(t, l["cofferdam.pid-start"], startOf(os.Getpid()))
+		assert.Equal(t, l["cofferdam.pid-start"], leftover.StartOf(os.Getpid()))
 		for kind, key := range map[string]string{"pid": "cofferdam.pidns", "time": "cofferdam.timens"} {
 			if link, err := os.Readlink("/proc/self/ns/" + kind); err == nil {
 				assert.Equal(t, kind+":["+l[key]+"]", link)
@@ -241,17 +228,17 @@ type sweepCase struct {
 func sweepCases(t *testing.T) []sweepCase {
 	sibling := newCat(t)
 	dead := newCat(t)
-	deadPID, deadStart := strconv.Itoa(dead.Process.Pid), startOf(dead.Process.Pid)
+	deadPID, deadStart := strconv.Itoa(dead.Process.Pid), leftover.StartOf(dead.Process.Pid)
 	dead.kill()
 	zombie := newCat(t)
-	zombieStart := startOf(zombie.Process.Pid)
+	zombieStart := leftover.StartOf(zombie.Process.Pid)
 	zombie.Process.Kill()
 	if runtime.GOOS == "linux" {
-		wait(t, func() bool { return statOf(zombie.Process.Pid)[2] == "Z" }, "no zombie")
+		wait(t, func() bool { return leftover.StatOf(zombie.Process.Pid)[2] == "Z" }, "no zombie")
 	}
 	past, future := strconv.FormatInt(time.Now().Unix()-10, 10), strconv.FormatInt(time.Now().Unix()+3600, 10)
 
-	alive := []string{"pid", strconv.Itoa(sibling.Process.Pid), "pid-start", startOf(sibling.Process.Pid)}
+	alive := []string{"pid", strconv.Itoa(sibling.Process.Pid), "pid-start", leftover.StartOf(sibling.Process.Pid)}
 
 	set := func(pairs ...string) func(map[string]string) {
 		return func(l map[string]string) {
@@ -309,7 +296,7 @@ func sweepCases(t *testing.T) []sweepCase {
 		{name: "a pid that the kernel would cut short", change: gone("pid", strconv.Itoa(1<<32+dead.Process.Pid))},
 		{name: "no start", change: without("pid-start", gone())},
 		{name: "no number for a start", change: gone("pid-start", "then")},
-		{name: "its own start, written otherwise", change: set("pid-start", "0"+startOf(os.Getpid()))},
+		{name: "its own start, written otherwise", change: set("pid-start", "0"+leftover.StartOf(os.Getpid()))},
 
 		{name: "expired elsewhere", change: gone("host", "elsewhere", "boot", "other", "expires", past), removed: true},
 		{name: "expired here", change: set("expires", past), removed: true},

@@ -14,6 +14,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 )
 
 // newGuard returns a guard that is started with its first name; removal is words of a
@@ -47,11 +48,11 @@ func TestGuardIsReplaced(t *testing.T) {
 			// As at the end of this program.
 			g.pipe.Close()
 			defer g.proc.Stop(context.Background(), 0) // before it has tried for long
-			wait(t, func() bool {
+			assert.Assert(t, leftover.Patient.Until(func() bool {
 				lines, _ := os.ReadFile(removed)
 				names := slices.Compact(slices.Sorted(slices.Values(strings.Fields(string(lines)))))
 				return slices.Equal(names, []string{"first", "last"})
-			}, "others are removed")
+			}), "others are removed")
 		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 )
@@ -33,7 +34,7 @@ func TestForgottenAndNotToBeKilled(t *testing.T) {
 			assert.NilError(t, stranger.Start())
 			defer stranger.Wait()
 			defer stranger.Process.Kill()
-			start, err := strconv.ParseUint(startOf(stranger.Process.Pid), 10, 64)
+			start, err := strconv.ParseUint(leftover.StartOf(stranger.Process.Pid), 10, 64)
 			assert.NilError(t, err)
 			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 			defer cancel()
@@ -93,10 +94,10 @@ func TestOnlyWhatIsInsideIsKilledFromInside(t *testing.T) {
 			if pids == "host" {
 				assert.Assert(t, running())
 				assert.NilError(t, decoy.Process.Signal(syscall.Signal(0)))
-				assert.Assert(t, statOf(decoy.Process.Pid)[2] != "Z")
+				assert.Assert(t, leftover.StatOf(decoy.Process.Pid)[2] != "Z")
 			} else {
 				// Process 1 gets no signal from inside; it ends with what it waits for.
-				wait(t, func() bool { return !running() }, "nothing was killed")
+				assert.Assert(t, leftover.Patient.Until(func() bool { return !running() }), "nothing was killed")
 			}
 		}
 	})

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"gotest.tools/v3/poll"
-
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
@@ -31,13 +29,3 @@ const (
 	// patience is how long a test waits for what has to come.
 	patience = time.Minute
 )
-
-func wait(t *testing.T, met func() bool, format string, args ...any) {
-	t.Helper()
-	poll.WaitOn(t, func(poll.LogT) poll.Result {
-		if met() {
-			return poll.Success()
-		}
-		return poll.Continue(format, args...)
-	}, poll.WithTimeout(patience), poll.WithDelay(10*time.Millisecond))
-}

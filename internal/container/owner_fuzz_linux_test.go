@@ -13,6 +13,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 )
 
 // decimal returns a number of digits alone that has at most so many bits, or nil.
@@ -121,5 +122,5 @@ func TestStatFieldOfThisProcess(t *testing.T) {
 	stat, err := os.ReadFile("/proc/self/stat")
 	assert.NilError(t, err)
 	assert.Equal(t, statField(string(stat), 4), strconv.Itoa(os.Getppid()))
-	assert.Equal(t, statField(string(stat), 22), startOf(os.Getpid()))
+	assert.Equal(t, statField(string(stat), 22), leftover.StartOf(os.Getpid()))
 }

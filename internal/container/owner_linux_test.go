@@ -13,6 +13,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 )
 
 func init() {
@@ -38,20 +39,6 @@ func fail(err error) {
 	os.Exit(1)
 }
 
-func statOf(pid int) []string {
-	stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	_, rest, _ := strings.Cut(string(stat), ") ") // the names in question have no parentheses
-	return append([]string{"", ""}, strings.Fields(rest)...)
-}
-
-// startOf returns when a process has started, or nothing if it has ended.
-func startOf(pid int) string {
-	if stat := statOf(pid); len(stat) > 21 {
-		return stat[21]
-	}
-	return ""
-}
-
 // lookAtAnother looks at a process of root's as somebody else, with the /proc that there
 // is, and one that hides other users' processes.
 func lookAtAnother() {
@@ -67,7 +54,7 @@ func lookAtAnother() {
 	check(cat.Start())
 	defer stdin.Close()
 	pid := cat.Process.Pid
-	start, err := strconv.ParseUint(startOf(pid), 10, 64)
+	start, err := strconv.ParseUint(leftover.StartOf(pid), 10, 64)
 	check(err)
 	check(syscall.Setgroups(nil))
 	check(syscall.Setgid(65534))

@@ -121,6 +121,22 @@ func (p Process) String() string {
 	return fmt.Sprintf("process %d (%s, state %s): %q", p.PID, p.Name, p.State, p.Args)
 }
 
+// StatOf returns the fields of a process's /proc/PID/stat. The first two, its number and
+// its name, are empty. There are no others if it has ended.
+func StatOf(pid int) []string {
+	stat, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	// The name stands in parentheses and may hold any byte.
+	return append([]string{"", ""}, strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))...)
+}
+
+// StartOf returns when a process has started, or nothing where that is not known.
+func StartOf(pid int) string {
+	if stat := StatOf(pid); len(stat) > 21 {
+		return stat[21]
+	}
+	return ""
+}
+
 // Processes returns all of the host's.
 func Processes() []Process {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
