@@ -27,6 +27,7 @@ type conn struct {
 	approve     func(context.Context, Request) error // asked about commands; nil if nobody is
 	endsInOrder bool                                 // something is done before it is closed
 	life        context.Context                      // ends with ErrExpired
+	lifetime    *time.Timer                          // ends life, and the process
 	audit       Auditor                              // nil if nobody wants records
 
 	needsStartup   bool   // the startup scripts have not run in the worker
@@ -50,9 +51,8 @@ type conn struct {
 
 var errEarly = errors.New("the process ended before its shell answered")
 
-// dial makes a supervisor of a process that waits for one. If it fails, the process has
-// been ended.
-func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
+// connect makes a session's end of a process.
+func connect(proc *Process, spec Spec) *conn {
 	c := &conn{
 		proc:         proc,
 		limits:       proc.Limits.withDefaults(),
@@ -66,7 +66,10 @@ func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
 	maps.Copy(c.env, spec.Env)
 	var expire context.CancelCauseFunc
 	c.life, expire = context.WithCancelCause(context.Background())
-	var clock *time.Timer
+	c.lifetime = time.AfterFunc(math.MaxInt64, func() {
+		expire(ErrExpired)
+		c.End(c.limits.TerminationTimeout)
+	})
 	c.Conn = shell.New(shell.Options{
 		Name:      proc.Name,
 		Stdin:     proc.Stdin,
@@ -85,24 +88,45 @@ func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
 		Conceal:            c.conceal,
 		Stepped:            func(step shell.Step, cause error) { c.emit(EventKill, Escalation(step), cause) },
 		Ended:              func(err error) { c.emit(EventEnd, 0, err) },
-		Finished:           func() { clock.Stop() },
+		Finished:           func() { c.lifetime.Stop() },
 	})
 	c.Filter = inTurn(spec.Filter)
-	lifetime := c.limits.Lifetime
-	if lifetime < 0 {
-		lifetime = math.MaxInt64
-	}
-	clock = time.AfterFunc(lifetime, func() {
-		expire(ErrExpired)
-		c.End(c.limits.TerminationTimeout)
-	})
 	c.Start()
+	return c
+}
+
+// wait calls [Process.Ready], whose context also ends with the process.
+func (c *conn) wait(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-c.Over():
+			cancel(errEarly)
+		case <-ctx.Done():
+		}
+	}()
+	err := c.proc.Ready(ctx)
+	if err != nil && context.Cause(ctx) == errEarly {
+		return fmt.Errorf("%w: %w", errEarly, err)
+	}
+	return err
+}
+
+// dial makes a supervisor of the process. Its lifetime begins.
+func (c *conn) dial(ctx context.Context) error {
+	if c.limits.Lifetime >= 0 {
+		c.lifetime.Reset(c.limits.Lifetime)
+		select {
+		case <-c.Over():
+			c.lifetime.Stop()
+		default:
+		}
+	}
+	c.Supervise()
 	ctx, cancel := bound(ctx, c.life)
 	defer cancel(nil)
-	if err := c.handshake(ctx, after(c.limits.StartupTimeout), time.Time{}); err != nil {
-		return nil, c.failed(err)
-	}
-	return c, nil
+	return c.handshake(ctx, after(c.limits.StartupTimeout), time.Time{})
 }
 
 // inTurn returns a filter's function that is called once at a time: the words between

@@ -144,9 +144,9 @@ type Limits struct {
 	// TerminationTimeout is how long it may take to end a command or a session, on top of
 	// every other deadline. If zero or negative, 10 s: without a bound a call could hang.
 	TerminationTimeout time.Duration
-	// Lifetime is how long a session may live from the start of its container; then the
-	// library ends it. If zero, 24 h. [Sweep] removes a container one hour past its
-	// Lifetime, wherever it was started.
+	// Lifetime is how long a session may live from the start of its container, or from
+	// the end of [Process.Ready]; then the library ends it. If zero, 24 h. [Sweep]
+	// removes a container one hour past its Lifetime, wherever it was started.
 	Lifetime time.Duration
 	// MaxOutputLines is the number of lines in [Result.Text]. If zero, 100.
 	MaxOutputLines int
@@ -242,6 +242,12 @@ type Process struct {
 	DirWritable bool
 	// Env is set in a session where Spec.Env does not set it.
 	Env map[string]string
+	// Ready, if not nil, waits until the command can answer, as behind a queue or a pull.
+	// [Start] calls it once, before it writes to Stdin, and reads Stdout and Stderr by
+	// then. Other sessions may start meanwhile, and neither [Limits.StartupTimeout] nor
+	// [Limits.Lifetime] has begun. ctx ends with that of Start, or when the program has
+	// ended; then Ready must return. An error fails the start.
+	Ready func(ctx context.Context) error
 	// Answered is called when the command has answered: from then on the spawned
 	// program's own end says that the command has ended.
 	Answered func()

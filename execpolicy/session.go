@@ -37,8 +37,8 @@ type Session struct {
 // nothing was started, else [ErrStart] with the cause, and then nothing is left.
 //
 // A program starts at most 8 sessions at a time, Restart included; more wait, and their
-// [Limits.StartupTimeout] begins when their turn has come. Neither a pull of the image
-// nor a startup script holds up another's start.
+// [Limits.StartupTimeout] begins when their turn has come. Neither a pull of the image,
+// nor [Process.Ready], nor a startup script holds up another's start.
 //
 // All that is wrong with the spec is reported at once, and with the policy too if that is
 // a [Checker].
@@ -177,23 +177,48 @@ const maxStarts = 8
 // starts holds those that are being started.
 var starts = make(chan struct{}, maxStarts)
 
+// beginStart waits for the turn to start a session, which endStart gives back.
+func beginStart(ctx context.Context) error {
+	select {
+	case starts <- struct{}{}:
+		if ctx.Err() == nil {
+			return nil
+		}
+		endStart()
+	case <-ctx.Done():
+	}
+	return context.Cause(ctx)
+}
+
+func endStart() { <-starts }
+
 // spawn spawns a process and makes it answer, in its turn. If that fails, the process has
 // been ended; without a process, nothing was spawned.
 func spawn(ctx context.Context, p Policy, spec Spec) (*Process, *conn, error) {
-	select {
-	case starts <- struct{}{}:
-		defer func() { <-starts }()
-	case <-ctx.Done():
-	}
-	if ctx.Err() != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrStart, context.Cause(ctx))
+	if err := beginStart(ctx); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	proc, err := p.Spawn(ctx, spec)
 	if err != nil {
+		endStart()
 		return nil, nil, err
 	}
-	c, err := dial(ctx, proc, spec)
-	return proc, c, err
+	c := connect(proc, spec)
+	if proc.Ready != nil {
+		endStart()
+		err := c.wait(ctx)
+		if err == nil {
+			err = beginStart(ctx)
+		}
+		if err != nil {
+			return proc, nil, c.failed(err)
+		}
+	}
+	defer endStart()
+	if err := c.dial(ctx); err != nil {
+		return proc, nil, c.failed(err)
+	}
+	return proc, c, nil
 }
 
 // Name returns the name of the container, or of whatever the policy started.
