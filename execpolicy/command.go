@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-multierror"
-
 	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
@@ -77,7 +75,7 @@ func (c Command) validate() error {
 }
 
 // problems are all that is wrong, but for the secrets.
-func (c Command) problems() *multierror.Error {
+func (c Command) problems() problems.List {
 	var found problems.List
 	switch {
 	case strings.TrimSpace(c.Script) == "" && len(c.Argv) == 0:
@@ -100,19 +98,19 @@ func (c Command) problems() *multierror.Error {
 	if c.OutputLimit < 0 {
 		found.Add("OutputLimit must not be negative")
 	}
-	return multierror.Append(nil, append(found, validateEnv(c.Env)...)...)
+	return append(found, validateEnv(c.Env)...)
 }
 
 // validateAll joins problems with those of the secrets, and takes the secrets' values out
 // of all.
-func validateAll(errs *multierror.Error, secrets SecretSet, env map[string]string) error {
+func validateAll(found problems.List, secrets SecretSet, env map[string]string) error {
 	if secrets != nil {
-		errs = secrets.validate(errs, env)
+		found = secrets.validate(found, env)
 	}
-	return problems.Join(errs)
+	return problems.Join(found...)
 }
 
-func validateEnv(env map[string]string) []error {
+func validateEnv(env map[string]string) problems.List {
 	var found problems.List
 	for _, name := range ordered.Keys(env) {
 		if !shellwire.IsName(name) {

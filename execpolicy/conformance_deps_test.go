@@ -32,8 +32,8 @@ var rooms = map[string][]string{
 	"internal/account":    {},
 	"internal/clientfile": {},
 	"internal/container": {
-		"dockercli", "internal/ordered", "internal/policyerr", "internal/procgroup",
-		"internal/shellwire",
+		"dockercli", "internal/ordered", "internal/policyerr", "internal/problems",
+		"internal/procgroup", "internal/shellwire",
 	},
 	"internal/filelock":   {},
 	"internal/mountguard": {"internal/mountinfo"},

@@ -10,8 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-multierror"
-
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/random"
 	"github.com/seed-64a260eb/cofferdam/internal/secret"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
@@ -24,9 +23,8 @@ type Secrets []Secret
 // A SecretSet is [Secrets]. It is an interface so that the linker can drop secret handling
 // from a program that has no secrets; nothing else implements it.
 type SecretSet interface {
-	// validate adds what is wrong with them to problems, and takes their values out of
-	// all.
-	validate(errs *multierror.Error, env map[string]string) *multierror.Error
+	// validate adds what is wrong with them, and takes their values out of all.
+	validate(found problems.List, env map[string]string) problems.List
 	names() []string
 	// concealer returns what puts something else in place of the values, as far as they
 	// need not be looked up.
@@ -125,31 +123,31 @@ func (s Secret) check() error {
 	return errors.New("the value of the " + s.String() + " " + what)
 }
 
-func (secrets Secrets) validate(errs *multierror.Error, env map[string]string) *multierror.Error {
+func (secrets Secrets) validate(found problems.List, env map[string]string) problems.List {
 	for i, s := range secrets {
-		errs = multierror.Append(errs, validateEnv(map[string]string{s.Name: ""})...)
+		found = append(found, validateEnv(map[string]string{s.Name: ""})...)
 		_, twice := env[s.Name]
 		for _, other := range secrets[:i] {
 			twice = twice || other.Name == s.Name
 		}
 		if twice {
-			errs = multierror.Append(errs, errors.New("the "+s.String()+" is set twice"))
+			found.Add("the %v is set twice", s)
 		}
 		if (s.Value == "") == (s.Lookup == nil) {
-			errs = multierror.Append(errs, errors.New("the "+s.String()+" has to have a Value or a Lookup, and not both"))
+			found.Add("the %v has to have a Value or a Lookup, and not both", s)
 		} else if s.Lookup == nil {
 			if err := s.check(); err != nil {
-				errs = multierror.Append(errs, err)
+				found = append(found, err)
 			}
 		}
 	}
-	if errs != nil {
+	if len(found) > 0 {
 		conceal := secrets.concealer()
-		for i, err := range errs.Errors {
-			errs.Errors[i] = errors.New(conceal(err.Error()))
+		for i, err := range found {
+			found[i] = errors.New(conceal(err.Error()))
 		}
 	}
-	return errs
+	return found
 }
 
 func (secrets Secrets) names() []string {

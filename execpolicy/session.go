@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-multierror"
-
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
@@ -130,18 +128,18 @@ func Run(ctx context.Context, p Policy, spec Spec, c Command) (*Result, error) {
 }
 
 func (s Spec) validate() error {
-	errs := multierror.Append(nil, validateEnv(s.Env)...)
+	found := validateEnv(s.Env)
 	for _, w := range s.Command {
 		if strings.ContainsAny(w, "\x00\n") {
-			errs = multierror.Append(errs, fmt.Errorf("the shell %q holds a NUL byte or a newline", w))
+			found.Add("the shell %q holds a NUL byte or a newline", w)
 		}
 	}
 	for _, script := range slices.Concat(s.Startup, s.Shutdown) {
-		for _, err := range (Command{Script: script}).problems().WrappedErrors() {
-			errs = multierror.Append(errs, fmt.Errorf("script %q: %w", script, err))
+		for _, err := range (Command{Script: script}).problems() {
+			found.Add("script %q: %w", script, err)
 		}
 	}
-	return validateAll(errs, s.Secrets, s.Env)
+	return validateAll(found, s.Secrets, s.Env)
 }
 
 // open spawns a process and makes a session's end of it. A cause that the policy can mend
