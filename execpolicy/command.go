@@ -39,10 +39,10 @@ type Command struct {
 	Dir string
 	// Env is set for this command only, on top of the session's.
 	Env map[string]string
-	// Secrets, of the type [Secrets], are the command's, on top of the session's. Later
-	// commands don't get them; but a secret given to a command is given to its session,
-	// as the package's documentation says.
-	Secrets SecretSet
+	// Secrets are the command's, on top of the session's. Later commands don't get them;
+	// but a secret given to a command is given to its session, as the package's
+	// documentation says.
+	Secrets []Secret
 	// Stdin is read to its end, at most [MaxStdin] bytes, before the command runs. If
 	// nil, the command's stdin is empty. A Read that does not return by the deadline is
 	// left behind.
@@ -71,7 +71,7 @@ type Command struct {
 }
 
 func (c Command) validate() error {
-	return validateAll(c.problems(), c.Secrets, c.Env)
+	return problems.Join(validateSecrets(c.problems(), c.Secrets, c.Env)...)
 }
 
 // problems are all that is wrong, but for the secrets.
@@ -99,15 +99,6 @@ func (c Command) problems() problems.List {
 		found.Add("OutputLimit must not be negative")
 	}
 	return append(found, validateEnv(c.Env)...)
-}
-
-// validateAll joins problems with those of the secrets, and takes the secrets' values out
-// of all.
-func validateAll(found problems.List, secrets SecretSet, env map[string]string) error {
-	if secrets != nil {
-		found = secrets.validate(found, env)
-	}
-	return problems.Join(found...)
 }
 
 func validateEnv(env map[string]string) problems.List {

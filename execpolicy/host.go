@@ -59,8 +59,8 @@ func (p HostPolicy) Check(_ context.Context, spec Spec) error {
 // check is Check, and returns the directory to work in; empty if that is to be made.
 func (p HostPolicy) check(spec Spec) (dir string, err error) {
 	found := append(p.validate(), validateEnv(spec.Env)...)
-	if spec.Secrets != nil {
-		found = append(found, spec.Secrets.refuse())
+	if len(spec.Secrets) > 0 {
+		found = append(found, errSecrets)
 	}
 	if spec.Workspace != "" {
 		dir, err = mountguard.Workspace(spec.Workspace)

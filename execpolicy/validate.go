@@ -17,8 +17,8 @@ import (
 // LangChain's where it has any.
 func (p *DockerPolicy) validate(spec Spec) problems.List {
 	found := container.CheckLabels(spec.Labels)
-	if spec.Secrets != nil {
-		found = append(found, spec.Secrets.refuse())
+	if len(spec.Secrets) > 0 {
+		found = append(found, errSecrets)
 	}
 	either := func(langChains, ours string, args ...any) {
 		if p.compat {
