@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/secret"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
@@ -40,13 +41,11 @@ type conn struct {
 	endBy    time.Time // when the escalation must be done, if there was one
 	recorded bool      // it has its record
 
-	// known conceals all secrets that were ever given to the session. It is nil if there
+	// known are the values of all secrets that the session was ever given; nil if there
 	// are none.
-	known atomic.Pointer[known]
-	given []string // the names of the session's own secrets
-	// renew makes the files of the session's secrets for a new worker. It is nil if there
-	// are none.
-	renew func(ctx context.Context, deadline, endBy time.Time) error
+	known   atomic.Pointer[secret.Values]
+	secrets []Secret     // the session's own, with their values once the shell has them
+	filter  shell.Filter // the caller's, behind which the values are hidden
 }
 
 var errEarly = errors.New("the process ended before its shell answered")
@@ -90,7 +89,8 @@ func connect(proc *Process, spec Spec) *conn {
 		Ended:              func(err error) { c.emit(EventEnd, 0, err) },
 		Finished:           func() { c.lifetime.Stop() },
 	})
-	c.Filter = inTurn(spec.Filter)
+	c.filter = inTurn(spec.Filter)
+	c.Filter = c.filter
 	c.Start()
 	return c
 }
@@ -144,19 +144,19 @@ func inTurn(filter func(io.Writer) io.WriteCloser) shell.Filter {
 }
 
 // prepare makes what answers a session's: with its secrets, Spec.Prepare, and the startup
-// scripts. If it fails, the process has been ended.
-func (c *conn) prepare(ctx context.Context, spec Spec, secrets SecretSet) error {
+// scripts. What is known from before is hidden too. If it fails, the process has been
+// ended.
+func (c *conn) prepare(ctx context.Context, spec Spec, secrets []Secret, known *secret.Values) error {
 	ctx, cancel := bound(ctx, c.life)
 	defer cancel(nil)
 	var err error
-	if secrets != nil {
-		c.given = secrets.names()
-	}
+	c.know(known)
+	c.secrets = secrets
 	if c.audit != nil {
 		err = c.audit.await(ctx, c, EventStart, nil)
 	}
-	if err == nil && secrets != nil {
-		err = secrets.open(ctx, c)
+	if err == nil {
+		err = c.openSecrets(ctx)
 	}
 	if err == nil && spec.Prepare != nil {
 		err = c.borrow(ctx, spec.Prepare, c.limits.StartupTimeout)

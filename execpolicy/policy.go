@@ -61,12 +61,12 @@ type Spec struct {
 	// container. Names must be those of shell variables. HOME is /tmp in a container,
 	// whatever the user's is in the image, unless it stands here.
 	Env map[string]string
-	// Secrets, of the type [Secrets], are values for the session's programs that nothing
+	// Secrets are values for the session's programs that nothing
 	// shows: not the argument list, the engine, an error, or what commands print. Only a
 	// session can have them: [Start] does not show them to the policy, and Spawn fails if
 	// there are any. Those of all its commands can use them, Prepare, Finish and the
 	// scripts included; and a shell that replaces another gets them anew.
-	Secrets SecretSet
+	Secrets []Secret
 	// Labels are put on the container beside the library's own, whose names begin with
 	// "cofferdam.".
 	Labels map[string]string

@@ -10,9 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-multierror"
-
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
+	"github.com/seed-64a260eb/cofferdam/internal/secret"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
@@ -60,10 +59,7 @@ func Check(ctx context.Context, p Policy, spec Spec) error {
 func check(ctx context.Context, p Policy, spec Spec, command error) (invalid, refused error) {
 	invalid = spec.validate()
 	if command != nil {
-		if spec.Secrets != nil {
-			command = fmt.Errorf("%w%s", ErrInvalid, strings.TrimPrefix(spec.Secrets.concealer()(command.Error()), ErrInvalid.Error()))
-		}
-		invalid = problems.Join(invalid, command)
+		invalid = problems.Join(invalid, problems.Conceal(command, addValues(nil, spec.Secrets).Redact))
 	}
 	if c, ok := p.(Checker); ok {
 		refused = c.Check(ctx, spec.forPolicy())
@@ -91,7 +87,7 @@ func start(ctx context.Context, p Policy, spec Spec, command error) (*Session, e
 		}
 		return nil, refused
 	}
-	c, err := open(ctx, p, spec)
+	c, err := open(ctx, p, spec, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -130,29 +126,29 @@ func Run(ctx context.Context, p Policy, spec Spec, c Command) (*Result, error) {
 }
 
 func (s Spec) validate() error {
-	errs := multierror.Append(nil, validateEnv(s.Env)...)
+	found := validateEnv(s.Env)
 	for _, w := range s.Command {
 		if strings.ContainsAny(w, "\x00\n") {
-			errs = multierror.Append(errs, fmt.Errorf("the shell %q holds a NUL byte or a newline", w))
+			found.Add("the shell %q holds a NUL byte or a newline", w)
 		}
 	}
 	for _, script := range slices.Concat(s.Startup, s.Shutdown) {
-		for _, err := range (Command{Script: script}).problems().WrappedErrors() {
-			errs = multierror.Append(errs, fmt.Errorf("script %q: %w", script, err))
+		for _, err := range (Command{Script: script}).problems() {
+			found.Add("script %q: %w", script, err)
 		}
 	}
-	return validateAll(errs, s.Secrets, s.Env)
+	return problems.Join(validateSecrets(found, s.Secrets, s.Env)...)
 }
 
 // open spawns a process and makes a session's end of it. A cause that the policy can mend
-// costs a second try.
-func open(ctx context.Context, p Policy, spec Spec) (*conn, error) {
+// costs a second try. What is known from before is hidden too.
+func open(ctx context.Context, p Policy, spec Spec, known *secret.Values) (*conn, error) {
 	secrets := spec.Secrets
 	spec = spec.forPolicy()
 	for try := 0; ; try++ {
 		proc, c, err := spawn(ctx, p, spec)
 		if err == nil {
-			if err = c.prepare(ctx, spec, secrets); err == nil {
+			if err = c.prepare(ctx, spec, secrets, known); err == nil {
 				return c, nil
 			}
 		}
@@ -234,7 +230,7 @@ func (s *Session) Name() string { return s.current().proc.Name }
 // and nothing of it is left that could be removed. After Restart it returns another.
 func (s *Session) Done() <-chan struct{} { return s.current().Ended() }
 
-// Redact returns a text with something else in place of the values of all [Secrets] that
+// Redact returns a text with something else in place of the values of all secrets that
 // the session was ever given, as its output has it: for what the caller has read out of
 // files.
 func (s *Session) Redact(text string) string { return s.current().conceal(text) }
@@ -309,11 +305,7 @@ func (s *Session) Restart(ctx context.Context) error {
 	if err := c.End(c.limits.TerminationTimeout); err != nil {
 		return err
 	}
-	spec := *s.spec
-	if k := c.known.Load(); k != nil {
-		spec.Secrets = k.again(spec.Secrets)
-	}
-	c, err := open(ctx, s.policy, spec)
+	c, err := open(ctx, s.policy, *s.spec, c.known.Load())
 	if err != nil {
 		return err
 	}
