@@ -66,11 +66,11 @@ func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
 	c := s.current()
 	ctx, cancel := bound(ctx, s.life, c.life)
 	defer cancel(nil)
-	return c.run(ctx, cancel, cmd)
+	return c.runCommand(ctx, cancel, cmd)
 }
 
-// run runs a command for the holder of the turn.
-func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Command) (*Result, error) {
+// runCommand runs a command for the holder of the turn.
+func (c *conn) runCommand(ctx context.Context, cancel context.CancelCauseFunc, cmd Command) (*Result, error) {
 	recorded := c.recorded
 	c.recorded = false
 	if err := c.lives(); err != nil {
