@@ -71,13 +71,10 @@ type Request struct {
 func (c *conn) request(cmd Command, stdin *spool) Request {
 	r := Request{
 		Kind: RequestScript, Code: cmd.Script, Argv: slices.Clone(cmd.Argv),
-		Dir: cmd.Dir, Env: maps.Clone(cmd.Env), Timeout: cmd.Timeout,
+		Dir: cmd.Dir, Env: maps.Clone(cmd.Env), Secrets: secretNames(cmd.Secrets), Timeout: cmd.Timeout,
 	}
 	if len(cmd.Argv) > 0 {
 		r.Kind = RequestArgv
-	}
-	if cmd.Secrets != nil {
-		r.Secrets = cmd.Secrets.names()
 	}
 	if code := cmd.code; code != nil {
 		r.Kind, r.Language, r.Code, r.Path = RequestKind(code.Kind), code.Language, code.Text, code.Path
@@ -128,9 +125,7 @@ func (c *conn) ask(ctx context.Context, cmd Command, stdin *spool) (*Result, err
 	case err == nil:
 		return nil, nil
 	}
-	if cmd.Secrets != nil {
-		what = cmd.Secrets.concealer()(what)
-	}
-	err = fmt.Errorf("%w: %s: %w", ErrRefused, c.conceal(what), err)
+	values := addValues(c.known.Load(), cmd.Secrets)
+	err = fmt.Errorf("%w: %s: %w", ErrRefused, values.Redact(what), err)
 	return &Result{Outcome: OutcomeRefused, ExitCode: -1, Cause: err, Dir: c.conceal(c.dir), OOMBefore: c.oomKills, OOMAfter: -1}, nil
 }

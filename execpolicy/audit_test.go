@@ -876,7 +876,7 @@ func TestAuditOfAnEndWhileClosing(t *testing.T) {
 	}}
 	s := open(t, policy, execpolicy.Spec{
 		Audit: execpolicy.NewAuditor(l.audit), Command: []string{"sh"},
-		Secrets: execpolicy.Secrets{{Name: "TOKEN", Value: auditCanary}},
+		Secrets: []execpolicy.Secret{{Name: "TOKEN", Value: auditCanary}},
 		Finish: func(context.Context, *execpolicy.Session) error {
 			assert.Check(t, stdin.Close())
 			<-killed
@@ -895,7 +895,7 @@ func TestAuditOfAStartThatTellsASecret(t *testing.T) {
 	l := &trail{}
 	_, err := execpolicy.Start(t.Context(), execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{
 		Audit: execpolicy.NewAuditor(l.audit), Command: []string{"sh"},
-		Secrets: execpolicy.Secrets{{Name: "TOKEN", Value: auditCanary}},
+		Secrets: []execpolicy.Secret{{Name: "TOKEN", Value: auditCanary}},
 		Prepare: func(context.Context, *execpolicy.Session) error { return errors.New("no such user: " + auditCanary) },
 	})
 	assert.ErrorIs(t, err, execpolicy.ErrStart)

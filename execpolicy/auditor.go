@@ -274,7 +274,7 @@ func (a *auditor) await(ctx context.Context, c *conn, kind EventKind, err error)
 	}
 	a.asked = false
 	e := c.event(kind)
-	e.Duration, e.Env, e.Secrets = e.Time.Sub(a.spawned), ordered.Keys(c.env), c.given
+	e.Duration, e.Env, e.Secrets = e.Time.Sub(a.spawned), ordered.Keys(c.env), secretNames(c.secrets)
 	if c.proc.ImageID != nil {
 		ctx, cancel := context.WithTimeout(ctx, c.limits.TerminationTimeout)
 		defer cancel()
@@ -294,10 +294,8 @@ func (a *auditor) begin(ctx context.Context, c *conn, e *Event) error {
 func (a *auditor) run(ctx context.Context, cancel context.CancelCauseFunc, c *conn, cmd Command) (*Result, error) {
 	e := c.event(EventCommand)
 	e.Script, e.Argv, e.Dir, e.Env = cmd.Script, cmd.Argv, cmd.Dir, ordered.Keys(cmd.Env)
-	if cmd.Secrets != nil {
-		e.Secrets = cmd.Secrets.names()
-		e.conceal(cmd.Secrets.concealer())
-	}
+	e.Secrets = secretNames(cmd.Secrets)
+	e.conceal(addValues(nil, cmd.Secrets).Redact)
 	var res *Result
 	err := a.begin(ctx, c, e)
 	if err == nil {

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-multierror"
-
 	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
@@ -41,10 +39,10 @@ type Command struct {
 	Dir string
 	// Env is set for this command only, on top of the session's.
 	Env map[string]string
-	// Secrets, of the type [Secrets], are the command's, on top of the session's. Later
-	// commands don't get them; but a secret given to a command is given to its session,
-	// as the package's documentation says.
-	Secrets SecretSet
+	// Secrets are the command's, on top of the session's. Later commands don't get them;
+	// but a secret given to a command is given to its session, as the package's
+	// documentation says.
+	Secrets []Secret
 	// Stdin is read to its end, at most [MaxStdin] bytes, before the command runs. If
 	// nil, the command's stdin is empty. A Read that does not return by the deadline is
 	// left behind.
@@ -78,11 +76,11 @@ type Command struct {
 }
 
 func (c Command) validate() error {
-	return validateAll(c.problems(), c.Secrets, c.Env)
+	return problems.Join(validateSecrets(c.problems(), c.Secrets, c.Env)...)
 }
 
 // problems are all that is wrong, but for the secrets.
-func (c Command) problems() *multierror.Error {
+func (c Command) problems() problems.List {
 	var found problems.List
 	switch {
 	case strings.TrimSpace(c.Script) == "" && len(c.Argv) == 0:
@@ -105,19 +103,10 @@ func (c Command) problems() *multierror.Error {
 	if c.OutputLimit < 0 {
 		found.Add("OutputLimit must not be negative")
 	}
-	return multierror.Append(nil, append(found, validateEnv(c.Env)...)...)
+	return append(found, validateEnv(c.Env)...)
 }
 
-// validateAll joins problems with those of the secrets, and takes the secrets' values out
-// of all.
-func validateAll(errs *multierror.Error, secrets SecretSet, env map[string]string) error {
-	if secrets != nil {
-		errs = secrets.validate(errs, env)
-	}
-	return problems.Join(errs)
-}
-
-func validateEnv(env map[string]string) []error {
+func validateEnv(env map[string]string) problems.List {
 	var found problems.List
 	for _, name := range ordered.Keys(env) {
 		if !shellwire.IsName(name) {

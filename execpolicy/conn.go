@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/secret"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
@@ -27,6 +28,7 @@ type conn struct {
 	approve     func(context.Context, Request) error // asked about commands; nil if nobody is
 	endsInOrder bool                                 // something is done before it is closed
 	life        context.Context                      // ends with ErrExpired
+	lifetime    *time.Timer                          // ends life, and the process
 	audit       Auditor                              // nil if nobody wants records
 
 	needsStartup   bool   // the startup scripts have not run in the worker
@@ -39,20 +41,17 @@ type conn struct {
 	endBy    time.Time // when the escalation must be done, if there was one
 	recorded bool      // it has its record
 
-	// known conceals all secrets that were ever given to the session. It is nil if there
+	// known are the values of all secrets that the session was ever given; nil if there
 	// are none.
-	known atomic.Pointer[known]
-	given []string // the names of the session's own secrets
-	// renew makes the files of the session's secrets for a new worker. It is nil if there
-	// are none.
-	renew func(ctx context.Context, deadline, endBy time.Time) error
+	known   atomic.Pointer[secret.Values]
+	secrets []Secret     // the session's own, with their values once the shell has them
+	filter  shell.Filter // the caller's, behind which the values are hidden
 }
 
 var errEarly = errors.New("the process ended before its shell answered")
 
-// dial makes a supervisor of a process that waits for one. If it fails, the process has
-// been ended.
-func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
+// connect makes a session's end of a process.
+func connect(proc *Process, spec Spec) *conn {
 	c := &conn{
 		proc:         proc,
 		limits:       proc.Limits.withDefaults(),
@@ -66,7 +65,10 @@ func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
 	maps.Copy(c.env, spec.Env)
 	var expire context.CancelCauseFunc
 	c.life, expire = context.WithCancelCause(context.Background())
-	var clock *time.Timer
+	c.lifetime = time.AfterFunc(math.MaxInt64, func() {
+		expire(ErrExpired)
+		c.End(c.limits.TerminationTimeout)
+	})
 	c.Conn = shell.New(shell.Options{
 		Name:      proc.Name,
 		Stdin:     proc.Stdin,
@@ -85,24 +87,46 @@ func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
 		Conceal:            c.conceal,
 		Stepped:            func(step shell.Step, cause error) { c.emit(EventKill, Escalation(step), cause) },
 		Ended:              func(err error) { c.emit(EventEnd, 0, err) },
-		Finished:           func() { clock.Stop() },
+		Finished:           func() { c.lifetime.Stop() },
 	})
-	c.Filter = inTurn(spec.Filter)
-	lifetime := c.limits.Lifetime
-	if lifetime < 0 {
-		lifetime = math.MaxInt64
-	}
-	clock = time.AfterFunc(lifetime, func() {
-		expire(ErrExpired)
-		c.End(c.limits.TerminationTimeout)
-	})
+	c.filter = inTurn(spec.Filter)
+	c.Filter = c.filter
 	c.Start()
+	return c
+}
+
+// wait calls [Process.Ready], whose context also ends with the process.
+func (c *conn) wait(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-c.Over():
+			cancel(errEarly)
+		case <-ctx.Done():
+		}
+	}()
+	err := c.proc.Ready(ctx)
+	if err != nil && context.Cause(ctx) == errEarly {
+		return fmt.Errorf("%w: %w", errEarly, err)
+	}
+	return err
+}
+
+// dial makes a supervisor of the process. Its lifetime begins.
+func (c *conn) dial(ctx context.Context) error {
+	if c.limits.Lifetime >= 0 {
+		c.lifetime.Reset(c.limits.Lifetime)
+		select {
+		case <-c.Over():
+			c.lifetime.Stop()
+		default:
+		}
+	}
+	c.Supervise()
 	ctx, cancel := bound(ctx, c.life)
 	defer cancel(nil)
-	if err := c.handshake(ctx, after(c.limits.StartupTimeout), time.Time{}); err != nil {
-		return nil, c.failed(err)
-	}
-	return c, nil
+	return c.handshake(ctx, after(c.limits.StartupTimeout), time.Time{})
 }
 
 // inTurn returns a filter's function that is called once at a time: the words between
@@ -120,19 +144,19 @@ func inTurn(filter func(io.Writer) io.WriteCloser) shell.Filter {
 }
 
 // prepare makes what answers a session's: with its secrets, Spec.Prepare, and the startup
-// scripts. If it fails, the process has been ended.
-func (c *conn) prepare(ctx context.Context, spec Spec, secrets SecretSet) error {
+// scripts. What is known from before is hidden too. If it fails, the process has been
+// ended.
+func (c *conn) prepare(ctx context.Context, spec Spec, secrets []Secret, known *secret.Values) error {
 	ctx, cancel := bound(ctx, c.life)
 	defer cancel(nil)
 	var err error
-	if secrets != nil {
-		c.given = secrets.names()
-	}
+	c.know(known)
+	c.secrets = secrets
 	if c.audit != nil {
 		err = c.audit.await(ctx, c, EventStart, nil)
 	}
-	if err == nil && secrets != nil {
-		err = secrets.open(ctx, c)
+	if err == nil {
+		err = c.openSecrets(ctx)
 	}
 	if err == nil && spec.Prepare != nil {
 		err = c.borrow(ctx, spec.Prepare, c.limits.StartupTimeout)

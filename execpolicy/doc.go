@@ -117,9 +117,6 @@
 //   - Commands see SIGINT and SIGQUIT ignored where the image's sh is dash or busybox:
 //     nothing there interrupts them.
 //   - A command that kills everything it can ("kill -9 -1") costs the session its shell.
-//   - Code that makes many processes wait for the kernel's lock of a file which process 1 writes
-//     can hold up process 1: on a busy machine for a minute. If this program is killed then, the
-//     guard removes the container.
 //   - The programs of a command that is ended get the signals, and the session's shell
 //     goes on with the rest of a Script for half a second. An Argv, as in {"sh", "-c",
 //     "make; git push"}, has no rest.

@@ -245,9 +245,9 @@ func (p *DockerPolicy) argv(e *dockercli.Engine, spec Spec, name string) ([]stri
 	if p.compat {
 		return p.compatArgv(e, spec, name)
 	}
-	o, errs := p.runOptions(e, spec, name)
+	o, found := p.runOptions(e, spec, name)
 	argv, err := e.RunArgs(o)
-	if err := problems.Join(errs, err); err != nil {
+	if err := problems.Join(append(found, err)...); err != nil {
 		return nil, err
 	}
 	return argv, nil

@@ -283,7 +283,7 @@ func TestDirectoriesAreRecorded(t *testing.T) {
 		var mu sync.Mutex
 		var told []string
 		spec := p.approving(func(context.Context, execpolicy.Request) error { return errPolicy })
-		spec.Secrets = execpolicy.Secrets{{Name: "TOKEN", Value: "hunter2hunter2"}}
+		spec.Secrets = []execpolicy.Secret{{Name: "TOKEN", Value: "hunter2hunter2"}}
 		spec.Audit = execpolicy.NewAuditor(func(e execpolicy.Event) error {
 			mu.Lock()
 			defer mu.Unlock()

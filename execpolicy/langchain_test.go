@@ -1,12 +1,16 @@
 package execpolicy_test
 
 import (
-	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -40,7 +44,7 @@ func hostRefused(t *testing.T, policy execpolicy.HostPolicy, want ...string) {
 	}
 }
 
-// langchainCases are those of the reference's list that need no container.
+// langchainCases are those of the list that need no container.
 var langchainCases = []struct {
 	name string
 	do   func(t *testing.T)
@@ -237,7 +241,7 @@ func TestConformanceWithoutContainers(t *testing.T) {
 	}
 }
 
-// leftOut are the cases of the reference that have none here, with the reason.
+// leftOut are the cases of the list that have none here, with the reason.
 var leftOut = map[string]string{
 	"3.1.2": "a host policy needs Linux, and says so", "3.1.3": "TestHost: limits are set by the command's own shell, before it starts",
 	"3.1.4": "a host policy needs Linux", "3.1.5": "a command always has a process group of its own",
@@ -254,7 +258,39 @@ var leftOut = map[string]string{
 	"D29":   "TestFilter", "D39": "TestHost",
 }
 
-// Every case of the reference has one here, or a reason.
+// caseID matches the identifier of a case in testdata/cases.txt.
+var caseID = regexp.MustCompile(`\b(3\.\d\.\d+|D\d+)\b`)
+
+// idsOf returns the identifiers that a case's name begins with.
+func idsOf(name string) []string {
+	words := strings.Fields(name)
+	n := slices.IndexFunc(words, func(word string) bool { return caseID.FindString(word) != word })
+	if n < 0 {
+		n = len(words)
+	}
+	return words[:n]
+}
+
+// listedCases returns the identifiers in testdata/cases.txt.
+func listedCases(t *testing.T) []string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/cases.txt")
+	assert.NilError(t, err)
+	var ids []string
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		id, what, _ := strings.Cut(line, " ")
+		assert.Check(t, caseID.FindString(id) == id && strings.TrimSpace(what) != "", line)
+		assert.Check(t, !slices.Contains(ids, id), "%s comes twice", id)
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// Every case of the list has one here, or a reason, and only those do.
 func TestConformanceIsComplete(t *testing.T) {
 	var names []string
 	for _, c := range slices.Concat(protocolCases, outputCases, limitCases, commandCases, killCases) {
@@ -267,26 +303,57 @@ func TestConformanceIsComplete(t *testing.T) {
 		names = append(names, c.name)
 	}
 	found := map[string]bool{}
-	id := regexp.MustCompile(`^(3\.[1-4]\.\d+|D\d+)$`)
 	for _, name := range names {
-		for _, word := range strings.Fields(name) {
-			if !id.MatchString(word) {
-				break
-			}
-			found[word] = true
+		for _, id := range idsOf(name) {
+			found[id] = true
 		}
 	}
-	var want []string
-	// Those of 3.3 and 3.4 stand between semicolons there.
-	for prefix, n := range map[string]int{"3.1.": 21, "3.2.": 34, "3.3.": 8, "3.4.": 24, "D": 41} {
-		for i := range n {
-			want = append(want, fmt.Sprint(prefix, i+1))
-		}
-	}
-	for _, id := range want {
+	listed := listedCases(t)
+	for _, id := range listed {
 		assert.Check(t, found[id] != (leftOut[id] != ""), "%s has a case (%v), or a reason why not (%q)", id, found[id], leftOut[id])
 	}
-	for id := range maps.Keys(leftOut) {
-		assert.Check(t, slices.Contains(want, id), id)
+	for id := range maps.Keys(found) {
+		assert.Check(t, slices.Contains(listed, id), "%s is not in testdata/cases.txt", id)
 	}
+	for id := range maps.Keys(leftOut) {
+		assert.Check(t, slices.Contains(listed, id), "%s is not in testdata/cases.txt", id)
+	}
+}
+
+// A test of any package that names a case, in a comment or at the beginning of a name,
+// names one of the list.
+func TestEveryCaseNamedIsListed(t *testing.T) {
+	listed, seen := listedCases(t), 0
+	fset := token.NewFileSet()
+	named := func(pos token.Pos, ids []string) {
+		for _, id := range ids {
+			seen++
+			assert.Check(t, slices.Contains(listed, id), "%v: %s is not in testdata/cases.txt", fset.Position(pos), id)
+		}
+	}
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(fset, path, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, group := range file.Comments {
+			named(group.Pos(), caseID.FindAllString(group.Text(), -1))
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			if l, ok := n.(*ast.BasicLit); ok && l.Kind == token.STRING {
+				text, err := strconv.Unquote(l.Value)
+				assert.NilError(t, err)
+				if ids := idsOf(text); len(ids) < len(strings.Fields(text)) {
+					named(l.Pos(), ids) // what is all identifiers may be a version
+				}
+			}
+			return true
+		})
+		return nil
+	})
+	assert.NilError(t, err)
+	assert.Assert(t, seen > len(listed))
 }

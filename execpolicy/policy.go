@@ -77,12 +77,12 @@ type Spec struct {
 	// container. Names must be those of shell variables. HOME is /tmp in a container,
 	// whatever the user's is in the image, unless it stands here.
 	Env map[string]string
-	// Secrets, of the type [Secrets], are values for the session's programs that nothing
+	// Secrets are values for the session's programs that nothing
 	// shows: not the argument list, the engine, an error, or what commands print. Only a
 	// session can have them: [Start] does not show them to the policy, and Spawn fails if
 	// there are any. Those of all its commands can use them, Prepare, Finish and the
 	// scripts included; and a shell that replaces another gets them anew.
-	Secrets SecretSet
+	Secrets []Secret
 	// Labels are put on the container beside the library's own, whose names begin with
 	// "cofferdam.".
 	Labels map[string]string
@@ -167,9 +167,9 @@ type Limits struct {
 	// on top of every other deadline. If zero or negative, 10 s: without a bound a call
 	// could hang.
 	TerminationTimeout time.Duration
-	// Lifetime is how long a session may live from the start of its container; then the
-	// library ends it. If zero, 24 h. [Sweep] removes a container one hour past its
-	// Lifetime, wherever it was started.
+	// Lifetime is how long a session may live from the start of its container, or from
+	// the end of [Process.Ready]; then the library ends it. If zero, 24 h. [Sweep]
+	// removes a container one hour past its Lifetime, wherever it was started.
 	Lifetime time.Duration
 	// MaxOutputLines is the number of lines of output in [Result.Text], of both streams
 	// together. If zero, 100.
@@ -268,6 +268,12 @@ type Process struct {
 	DirWritable bool
 	// Env holds variables that a session sets unless Spec.Env does.
 	Env map[string]string
+	// Ready, if not nil, waits until the command can answer, as behind a queue or a pull.
+	// [Start] calls it once, before it writes to Stdin, and reads Stdout and Stderr by
+	// then. Other sessions may start meanwhile, and neither [Limits.StartupTimeout] nor
+	// [Limits.Lifetime] has begun. ctx ends with that of Start, or when the program has
+	// ended; then Ready must return. An error fails the start.
+	Ready func(ctx context.Context) error
 	// Answered is called when the command has answered, and may be called again later.
 	// From the first call on, the end of the spawned program means that the command has
 	// ended. If nil, nothing is called.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
@@ -53,11 +54,7 @@ import (
 func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
 	ctx, cmd.code = ours.TakeCode(ctx)
 	if err := cmd.validate(); err != nil {
-		if shown := s.Redact(err.Error()); shown != err.Error() {
-			// It has a secret of the session in it.
-			err = fmt.Errorf("%w%s", ErrInvalid, strings.TrimPrefix(shown, ErrInvalid.Error()))
-		}
-		return nil, err
+		return nil, problems.Conceal(err, s.Redact)
 	}
 	if err := s.acquire(ctx); err != nil {
 		return nil, err
@@ -147,8 +144,8 @@ func (x *execution) stage() (err error) {
 	if x.input, x.file, err = c.upload(x.ctx, x.stdin, x.deadline); err != nil {
 		return err
 	}
-	if x.cmd.Secrets != nil {
-		x.cmd.Env, x.clean, err = x.cmd.Secrets.give(x.ctx, c, x.cmd.Env, x.deadline, x.endBy)
+	if len(x.cmd.Secrets) > 0 {
+		x.cmd.Env, x.clean, err = c.giveSecrets(x.ctx, x.cmd.Secrets, x.cmd.Env, x.deadline, x.endBy)
 	}
 	return err
 }

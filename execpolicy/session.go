@@ -10,9 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-multierror"
-
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
+	"github.com/seed-64a260eb/cofferdam/internal/secret"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
@@ -36,8 +35,8 @@ type Session struct {
 // Start opens a session. ctx bounds the start only.
 //
 // A program starts at most 8 sessions at a time, Restart included. More wait, and their
-// [Limits.StartupTimeout] begins when their turn has come. Neither a pull of the image
-// nor a startup script holds up another's start.
+// [Limits.StartupTimeout] begins when their turn has come. Neither a pull of the image,
+// nor [Process.Ready], nor a startup script holds up another's start.
 //
 // The error says how far the start came. It wraps one of these:
 //
@@ -71,10 +70,7 @@ func Check(ctx context.Context, p Policy, spec Spec) error {
 func check(ctx context.Context, p Policy, spec Spec, command error) (invalid, refused error) {
 	invalid = spec.validate()
 	if command != nil {
-		if spec.Secrets != nil {
-			command = fmt.Errorf("%w%s", ErrInvalid, strings.TrimPrefix(spec.Secrets.concealer()(command.Error()), ErrInvalid.Error()))
-		}
-		invalid = problems.Join(invalid, command)
+		invalid = problems.Join(invalid, problems.Conceal(command, addValues(nil, spec.Secrets).Redact))
 	}
 	if c, ok := p.(Checker); ok {
 		refused = c.Check(ctx, spec.forPolicy())
@@ -102,7 +98,7 @@ func start(ctx context.Context, p Policy, spec Spec, command error) (*Session, e
 		}
 		return nil, refused
 	}
-	c, err := open(ctx, p, spec)
+	c, err := open(ctx, p, spec, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -143,29 +139,29 @@ func Run(ctx context.Context, p Policy, spec Spec, c Command) (*Result, error) {
 }
 
 func (s Spec) validate() error {
-	errs := multierror.Append(nil, validateEnv(s.Env)...)
+	found := validateEnv(s.Env)
 	for _, w := range s.Command {
 		if strings.ContainsAny(w, "\x00\n") {
-			errs = multierror.Append(errs, fmt.Errorf("the shell %q holds a NUL byte or a newline", w))
+			found.Add("the shell %q holds a NUL byte or a newline", w)
 		}
 	}
 	for _, script := range slices.Concat(s.Startup, s.Shutdown) {
-		for _, err := range (Command{Script: script}).problems().WrappedErrors() {
-			errs = multierror.Append(errs, fmt.Errorf("script %q: %w", script, err))
+		for _, err := range (Command{Script: script}).problems() {
+			found.Add("script %q: %w", script, err)
 		}
 	}
-	return validateAll(errs, s.Secrets, s.Env)
+	return problems.Join(validateSecrets(found, s.Secrets, s.Env)...)
 }
 
 // open spawns a process and makes a session's end of it. A cause that the policy can mend
-// costs a second try.
-func open(ctx context.Context, p Policy, spec Spec) (*conn, error) {
+// costs a second try. What is known from before is hidden too.
+func open(ctx context.Context, p Policy, spec Spec, known *secret.Values) (*conn, error) {
 	secrets := spec.Secrets
 	spec = spec.forPolicy()
 	for try := 0; ; try++ {
 		proc, c, err := spawn(ctx, p, spec)
 		if err == nil {
-			if err = c.prepare(ctx, spec, secrets); err == nil {
+			if err = c.prepare(ctx, spec, secrets, known); err == nil {
 				return c, nil
 			}
 		}
@@ -190,23 +186,48 @@ const maxStarts = 8
 // starts holds those that are being started.
 var starts = make(chan struct{}, maxStarts)
 
+// beginStart waits for the turn to start a session, which endStart gives back.
+func beginStart(ctx context.Context) error {
+	select {
+	case starts <- struct{}{}:
+		if ctx.Err() == nil {
+			return nil
+		}
+		endStart()
+	case <-ctx.Done():
+	}
+	return context.Cause(ctx)
+}
+
+func endStart() { <-starts }
+
 // spawn spawns a process and makes it answer, in its turn. If that fails, the process has
 // been ended; without a process, nothing was spawned.
 func spawn(ctx context.Context, p Policy, spec Spec) (*Process, *conn, error) {
-	select {
-	case starts <- struct{}{}:
-		defer func() { <-starts }()
-	case <-ctx.Done():
-	}
-	if ctx.Err() != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrStart, context.Cause(ctx))
+	if err := beginStart(ctx); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	proc, err := p.Spawn(ctx, spec)
 	if err != nil {
+		endStart()
 		return nil, nil, err
 	}
-	c, err := dial(ctx, proc, spec)
-	return proc, c, err
+	c := connect(proc, spec)
+	if proc.Ready != nil {
+		endStart()
+		err := c.wait(ctx)
+		if err == nil {
+			err = beginStart(ctx)
+		}
+		if err != nil {
+			return proc, nil, c.failed(err)
+		}
+	}
+	defer endStart()
+	if err := c.dial(ctx); err != nil {
+		return proc, nil, c.failed(err)
+	}
+	return proc, c, nil
 }
 
 // Name returns the name of the container, or of whatever the policy started.
@@ -223,7 +244,7 @@ func (s *Session) Name() string { return s.current().proc.Name }
 // After Restart it returns another.
 func (s *Session) Done() <-chan struct{} { return s.current().Ended() }
 
-// Redact returns a text with something else in place of the values of all [Secrets] that
+// Redact returns a text with something else in place of the values of all secrets that
 // the session was ever given, as its output has it: for what the caller has read out of
 // files.
 func (s *Session) Redact(text string) string { return s.current().conceal(text) }
@@ -305,11 +326,7 @@ func (s *Session) Restart(ctx context.Context) error {
 	if err := c.End(c.limits.TerminationTimeout); err != nil {
 		return err
 	}
-	spec := *s.spec
-	if k := c.known.Load(); k != nil {
-		spec.Secrets = k.again(spec.Secrets)
-	}
-	c, err := open(ctx, s.policy, spec)
+	c, err := open(ctx, s.policy, *s.spec, c.known.Load())
 	if err != nil {
 		return err
 	}

@@ -15,10 +15,10 @@ import (
 
 // validate reports all that can be said without an engine. Under Compat the words are
 // LangChain's where it has any.
-func (p *DockerPolicy) validate(spec Spec) []error {
-	found := problems.List(container.CheckLabels(spec.Labels))
-	if spec.Secrets != nil {
-		found = append(found, spec.Secrets.refuse())
+func (p *DockerPolicy) validate(spec Spec) problems.List {
+	found := container.CheckLabels(spec.Labels)
+	if len(spec.Secrets) > 0 {
+		found = append(found, errSecrets)
 	}
 	either := func(langChains, ours string, args ...any) {
 		if p.compat {
@@ -93,7 +93,7 @@ func (p *DockerPolicy) validate(spec Spec) []error {
 func notPrinted(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }
 
 // sameTargets reports the places in the container that are given to several.
-func sameTargets(o *dockercli.RunOptions) []error {
+func sameTargets(o *dockercli.RunOptions) problems.List {
 	var targets []string
 	for _, t := range o.Tmpfs {
 		targets = append(targets, t.Target)

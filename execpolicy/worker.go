@@ -127,8 +127,8 @@ func (c *conn) respawn(ctx context.Context, deadline, endBy time.Time) error {
 	c.Replace()
 	c.needsStartup = true
 	err := c.handshake(ctx, deadline, endBy)
-	if err == nil && c.renew != nil {
-		err = c.renew(ctx, deadline, endBy)
+	if err == nil {
+		err = c.renewSecrets(ctx, deadline, endBy)
 	}
 	if err != nil {
 		c.Dead = true

@@ -51,7 +51,7 @@
 // more, an attribute of that name with "_bytes" behind it has their number. An engine's
 // command line is always whole. No record holds a value of a variable, or anything of
 // stdin, of the output or of a file, but for what an error quotes of a script's stderr or
-// of the engine's. Values of [execpolicy.Secrets] are shown nowhere; another that stands
+// of the engine's. Values of [execpolicy.Secret] are shown nowhere; another that stands
 // in a script or an argument is in the record as it is.
 //
 // A command or a transfer without a result was under way when the program ended. There is

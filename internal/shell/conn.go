@@ -85,8 +85,8 @@ type Conn struct {
 	why       cause                   // it has ended
 }
 
-// New returns a Conn to a process that waits for a supervisor. Start has to be called
-// next.
+// New returns a Conn to a process that waits for a supervisor. Start and then Supervise
+// have to be called next.
 func New(opts Options) *Conn {
 	c := &Conn{
 		opts:   opts,
@@ -102,11 +102,11 @@ func New(opts Options) *Conn {
 	return c
 }
 
-// Start sends the supervisor.
-func (c *Conn) Start() {
-	go c.await()
-	c.queue.send(Op{Data: c.opts.Setup.Text(), Raw: true}, c.name())
-}
+// Start begins to read what the process says, and sees to its end.
+func (c *Conn) Start() { go c.await() }
+
+// Supervise sends the supervisor.
+func (c *Conn) Supervise() { c.queue.send(Op{Data: c.opts.Setup.Text(), Raw: true}, c.name()) }
 
 // await sees to the end when the process has ended by itself.
 func (c *Conn) await() {
