@@ -13,10 +13,11 @@ import (
 // half from its end.
 const maxStderr = 4 << 10
 
-// What an engine's failure means, as far as its words tell. Every [*Error] matches at
-// most one of them.
+// These errors say what an engine's failure means, as far as its message tells. An
+// [*Error] matches at most one of them.
 var (
-	// ErrNoEngine means that no usable engine was found.
+	// ErrNoEngine means that no usable engine was found, or that its client program is
+	// not there.
 	ErrNoEngine = errors.New("no container engine found")
 	// ErrEngineDown means that the engine does not answer.
 	ErrEngineDown = errors.New("the container engine does not answer")
@@ -86,10 +87,11 @@ type Error struct {
 	// Stderr is what the client said, shortened to 4 KiB, with the passwords in URLs
 	// hidden.
 	Stderr string
-	// Class is the sentinel that tells what the failure means. If nil, that is not known.
+	// Class is the sentinel that says what the failure means. If nil, the meaning is not
+	// known.
 	Class error
 	// Cause is why the client was ended or not waited for, such as a context's cause. If
-	// nil, it ended by itself.
+	// nil, the client ended by itself.
 	Cause error
 }
 
@@ -105,7 +107,7 @@ func newError(verb string, argv []string, exit int, stderr []byte, cause error) 
 	return e
 }
 
-// Error says what failed, the engine's own words, and what can be done about it.
+// Error says what failed, quotes the engine, and says what can be done about it.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Verb)
@@ -256,9 +258,8 @@ func (e *Error) Unreached() bool {
 }
 
 // Classify returns the sentinel that says what an engine's message means, or nil if that
-// is not known. A container's own output can imitate an engine's, so only what a client
-// said before its container has started, or of a client that runs none, is worth asking
-// about.
+// is not known. The output of a container can imitate a message. So classify only what a
+// client printed before its container started, or a client that runs no container.
 func Classify(stderr []byte) error {
 	text := string(bytes.ToLower(stderr))
 	for _, row := range classes {
@@ -325,8 +326,8 @@ func maskPassword(authority string) string {
 	return authority
 }
 
-// NewRunError returns the error of a client that was started with argv by other means
-// than this package's, and has failed. Stderr may be of any length; cause may be nil.
+// NewRunError returns the error of a failed client that somebody else than this package
+// started with argv. stderr may have any length. cause may be nil.
 func NewRunError(argv []string, exitCode int, stderr []byte, cause error) *Error {
 	// Half a URL would not show that it has a password.
 	text := hidePasswords(string(stderr))

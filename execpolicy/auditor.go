@@ -300,7 +300,7 @@ func (a *auditor) run(ctx context.Context, cancel context.CancelCauseFunc, c *co
 	err := a.begin(ctx, c, e)
 	if err == nil {
 		c.recorded = true
-		res, err = c.run(ctx, cancel, cmd)
+		res, err = c.runCommand(ctx, cancel, cmd)
 	}
 	return res, a.finish(c, e, EventResult, res, err)
 }

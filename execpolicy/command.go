@@ -51,20 +51,25 @@ type Command struct {
 	// command wait; one that is stuck is left behind at the deadline. If nil, only the
 	// result has them.
 	Stdout, Stderr io.Writer
-	// Timeout is how long the command may run, from when its turn has come. If zero,
-	// [Limits.CommandTimeout]; if negative, for ever. A shell that has to be replaced
-	// first, with its startup scripts, takes at most half of [Limits.TerminationTimeout]
-	// on top, and what it takes longer is the command's. The outcome of a command that
-	// reaches it is [OutcomeTimedOut]. A deadline of the context given to Run is a cancel
-	// like any other: then the outcome is [OutcomeCanceled].
+	// Timeout is how long the command may run. If zero, it is [Limits.CommandTimeout]; if
+	// negative, there is no limit. The outcome of a command that reaches it is
+	// [OutcomeTimedOut]. A deadline of the context given to Run is a cancel like any
+	// other: then the outcome is [OutcomeCanceled].
 	//
-	// The programs of a command that is ended get the signals, and the session's shell
-	// last of all. So it goes on with the rest of a Script, for half a second: in "make;
-	// git push", what ends make lets git begin. An Argv has no rest.
+	// The time begins when the command's turn has come, [Spec.Audit] has taken its record
+	// and [Spec.Approve] has returned. Reading Stdin and looking up secrets count. If the
+	// shell has to be replaced first, with its startup scripts, up to half of
+	// [Limits.TerminationTimeout] of that does not count, and the rest does.
+	//
+	// A command that is ended ends from its programs up: they get the signals, and the
+	// session's shell last of all. So the shell goes on with the rest of a Script for
+	// half a second: in "make; git push", what ends make lets git begin. An Argv has no
+	// rest.
 	Timeout time.Duration
 	// OutputLimit ends the command when it has printed more bytes than that on both
-	// streams together, before secrets and any [Spec.Filter]. If zero, it goes on, and
-	// what is too much is dropped and counted.
+	// streams together, counted before secrets are concealed and before [Spec.Filter]. If
+	// zero, there is no limit: the command goes on, and what is more than
+	// [Limits.MaxOutputBytes] is dropped and counted.
 	OutputLimit int64
 
 	code *ours.Code // what it was made of; nil if it is the caller's own

@@ -19,18 +19,38 @@ import (
 )
 
 // Run runs a command, after those that came before it, and returns when it has ended, at
-// the latest [Limits.TerminationTimeout] after its deadline.
+// the latest [Limits.TerminationTimeout] after its deadline. [Command.Timeout] says when
+// its time begins.
 //
 // A program that fails is a result, not an error, and so is a command that [Spec.Approve]
-// refuses. An error without a result says that the command did not run: it wraps
-// ErrInvalid, ErrClosed, ErrEnded, ErrNoDir, ErrStdinTooLong, ErrAudit, the context's
-// cause, the error of a secret's Lookup, ErrTransfer if a secret's file could not be
-// made, or ErrStart if the shell was lost and could not be replaced. A result beside an
-// error says what is known: the error is the context's cause if the outcome is
-// OutcomeCanceled, wraps ErrEnded if it is OutcomeSessionLost, wraps ErrStillThere if it
-// is not known that everything is gone, wraps ErrBlocked if the output must not be seen,
-// wraps ErrAudit if there is no record of how it ended, or is that of one of the
-// command's writers.
+// refuses.
+//
+// An error without a result says that the command did not run. It wraps one of these:
+//
+//   - ErrInvalid: the command is not a valid one.
+//   - ErrClosed: the session was closed before the command began.
+//   - ErrEnded: the session had ended by itself, beside ErrExpired if its lifetime was
+//     over.
+//   - The cause of ctx: it ended before the command began.
+//   - ErrTimeout: the command's time was over before its Stdin was read, or its secrets
+//     were looked up.
+//   - ErrNoDir: [Command.Dir] can't be entered.
+//   - ErrStdinTooLong, or the error of [Command.Stdin].
+//   - The error of a secret's Lookup, what is wrong with the value that it returned, or
+//     ErrTransfer if the secret's file could not be made.
+//   - ErrStart: the shell was lost and could not be replaced.
+//   - ErrScript: it was replaced, and a startup script failed in the new one.
+//   - ErrAudit: [Spec.Audit] did not take the record that comes before the command.
+//
+// A result beside an error says what is known. The error wraps one or more of these:
+//
+//   - [Result.Cause], if the outcome is OutcomeCanceled.
+//   - ErrEnded, if the container ended by itself: the outcome is OutcomeSessionLost or
+//     OutcomeOOMKilled.
+//   - ErrStillThere, if it is not known that all of the command is gone.
+//   - ErrBlocked, with the error of [Spec.Filter]: the result has none of the output.
+//   - The error of [Command.Stdout] or Stderr.
+//   - ErrAudit: there is no record of how the command ended.
 func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
 	ctx, cmd.code = ours.TakeCode(ctx)
 	if err := cmd.validate(); err != nil {
@@ -43,11 +63,11 @@ func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
 	c := s.current()
 	ctx, cancel := bound(ctx, s.life, c.life)
 	defer cancel(nil)
-	return c.run(ctx, cancel, cmd)
+	return c.runCommand(ctx, cancel, cmd)
 }
 
-// run runs a command for the holder of the turn.
-func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Command) (*Result, error) {
+// runCommand runs a command for the holder of the turn.
+func (c *conn) runCommand(ctx context.Context, cancel context.CancelCauseFunc, cmd Command) (*Result, error) {
 	recorded := c.recorded
 	c.recorded = false
 	if err := c.lives(); err != nil {

@@ -32,23 +32,34 @@ type Session struct {
 	closeErr error
 }
 
-// Start opens a session. ctx bounds the start only. An error wraps [ErrInvalid] if
-// nothing was started, else [ErrStart] with the cause, and then nothing is left.
+// Start opens a session. ctx bounds the start only.
 //
-// A program starts at most 8 sessions at a time, Restart included; more wait, and their
+// A program starts at most 8 sessions at a time, Restart included. More wait, and their
 // [Limits.StartupTimeout] begins when their turn has come. Neither a pull of the image,
 // nor [Process.Ready], nor a startup script holds up another's start.
 //
-// All that is wrong with the spec is reported at once, and with the policy too if that is
-// a [Checker].
+// The error says how far the start came. It wraps one of these:
+//
+//   - [ErrInvalid], if the policy or the spec is at fault. All that is wrong with the
+//     spec is in one error, and with the policy too if that is a [Checker]. Nothing was
+//     started.
+//   - The error of the policy's Check or Spawn, which may be neither ErrInvalid nor
+//     ErrStart: that of a [DockerPolicy] is [dockercli.ErrNoEngine] if there is no
+//     engine. Nothing was started.
+//   - [ErrAudit] alone, if [Spec.Audit] did not take the record of the spawn. Nothing was
+//     started.
+//   - [ErrStart], with the cause, in every other case: the engine's error, that of
+//     [Spec.Prepare], a startup script's or the cause of ctx. What was started is gone,
+//     unless the error also wraps [ErrStillThere].
 func Start(ctx context.Context, p Policy, spec Spec) (*Session, error) {
 	return start(ctx, p, spec, nil)
 }
 
-// Check returns what keeps [Start] from starting such a session, as far as that is known
-// without starting anything; nil if that is nothing. Its error wraps [ErrInvalid] and
-// says all that is wrong with the spec, and with the policy if that is a [Checker]. If
-// nothing is, it may be another error of the Checker's.
+// Check reports why [Start] would fail, as far as that is known without starting
+// anything. It returns nil if it found no reason. Its error wraps [ErrInvalid] and says
+// all that is wrong with the spec, and with the policy if that is a [Checker]. If nothing
+// is wrong with them, it may be another error of the Checker's, such as
+// [dockercli.ErrNoEngine].
 func Check(ctx context.Context, p Policy, spec Spec) error {
 	invalid, refused := check(ctx, p, spec, nil)
 	return cmp.Or(invalid, refused)
@@ -114,8 +125,10 @@ func newSession(p Policy, spec Spec, c *conn) *Session {
 	return s
 }
 
-// Run runs one command in a session of its own. The session is closed when Run returns;
-// an error that says it is not known to be gone comes beside the result.
+// Run runs one command in a session of its own, which is closed when Run returns. Its
+// error is that of [Start], which here checks the command too, of [Session.Run], of
+// [Session.Close], or of the last two together. There is a result whenever Session.Run
+// has one, also beside an error of Close.
 func Run(ctx context.Context, p Policy, spec Spec, c Command) (*Result, error) {
 	s, err := start(ctx, p, spec, c.validate())
 	if err != nil {
@@ -227,7 +240,8 @@ func spawn(ctx context.Context, p Policy, spec Spec) (*Process, *conn, error) {
 func (s *Session) Name() string { return s.current().proc.Name }
 
 // Done returns a channel that is closed when the session has ended, for whatever reason,
-// and nothing of it is left that could be removed. After Restart it returns another.
+// and its container was removed, or could not be within [Limits.TerminationTimeout].
+// After Restart it returns another.
 func (s *Session) Done() <-chan struct{} { return s.current().Ended() }
 
 // Redact returns a text with something else in place of the values of all secrets that
@@ -287,9 +301,16 @@ func bound(ctx context.Context, others ...context.Context) (context.Context, con
 	}
 }
 
-// Restart ends the container, if it still runs, and begins the session anew with the same
-// spec: no state is left, nor any file but those of a mounted workspace, and startup
-// scripts run again. If it fails the session has ended, and Restart may be tried again.
+// Restart takes its turn as a command does, ends the container, if it still runs, and
+// begins the session anew with the same spec. No variable and no background job is left,
+// and no file but those in a mounted workspace and in [DockerPolicy.Mounts].
+// [Spec.Prepare] is called again, and the startup scripts run again. [Spec.Finish] is not
+// called, and the shutdown scripts do not run.
+//
+// If ctx ends before the turn of Restart has come, the session goes on, and the error is
+// the cause of ctx. After any other error the session has ended, and Restart may be tried
+// again. Such an error wraps ErrClosed if the session was closed, ErrStillThere if the
+// old container is not known to be gone, or is one of those of [Start].
 func (s *Session) Restart(ctx context.Context) error {
 	if s.policy == nil {
 		return errBorrowed

@@ -89,7 +89,7 @@ func (c *conn) ready(ctx context.Context, deadline, endBy time.Time) error {
 	if !endBy.IsZero() {
 		by = deadline
 	}
-	if err := c.startUp(ctx, by, endBy); err != nil {
+	if err := c.runStartup(ctx, by, endBy); err != nil {
 		return err
 	}
 	c.needsStartup = false
@@ -137,9 +137,9 @@ func (c *conn) respawn(ctx context.Context, deadline, endBy time.Time) error {
 	return nil
 }
 
-// startUp runs the startup scripts in order up to the first that fails. None of them runs
-// longer than StartupTimeout, nor beyond by, unless that is zero.
-func (c *conn) startUp(ctx context.Context, by, endBy time.Time) error {
+// runStartup runs the startup scripts in order up to the first that fails. None of them
+// runs longer than StartupTimeout, nor beyond by, unless that is zero.
+func (c *conn) runStartup(ctx context.Context, by, endBy time.Time) error {
 	for _, script := range c.startup {
 		if c.Dead {
 			return fmt.Errorf("startup %w: the shell has ended", ErrScript)
