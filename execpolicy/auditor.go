@@ -49,6 +49,12 @@ type record struct {
 
 func (a *auditor) session() Auditor { return &auditor{audit: a.audit} }
 
+func (a *auditor) taken() {
+	if a.asked = true; a.spawned.IsZero() {
+		a.spawned = time.Now()
+	}
+}
+
 // post hands a record over.
 func (a *auditor) post(e *Event, done chan error) {
 	a.mu.Lock()
@@ -171,8 +177,11 @@ func (a *auditor) behind(e *Event, timeout time.Duration, err error) error {
 
 // emit emits an event without blocking.
 func (c *conn) emit(kind EventKind, step Escalation, err error) {
-	if c.audit != nil {
-		c.audit.emit(c, kind, step, err)
+	c.auditing.Lock()
+	audit := c.audit
+	c.auditing.Unlock()
+	if audit != nil {
+		audit.emit(c, kind, step, err)
 	}
 }
 

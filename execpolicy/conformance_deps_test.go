@@ -71,6 +71,7 @@ var rooms = map[string][]string{
 		"execpolicy", "internal/ours", "internal/problems", "internal/scratch",
 	},
 	"execpolicy/redact":    {"execpolicy", "internal/problems"},
+	"execpolicy/warm":      {"execpolicy", "internal/problems"},
 	"execpolicy/workspace": {"execpolicy", "internal/problems"},
 }
 
