@@ -98,7 +98,7 @@ func TestSpecLimits(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		policy, spec := p.policy(), p.spec()
 		policy.Lifetime = ample
-		spec.Limits = execpolicy.Limits{CommandTimeout: 300 * time.Millisecond, MaxOutputBytes: 4, MaxTreeBytes: 3, Lifetime: 10 * ample}
+		spec.Limits = execpolicy.Limits{CommandTimeout: 300 * time.Millisecond, MaxOutputBytes: 4, Lifetime: 10 * ample}
 		s := open(t, policy, spec)
 		r := s.script("echo 123456789; sleep 1000")
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)

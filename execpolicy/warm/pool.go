@@ -86,7 +86,7 @@ type Stats struct {
 }
 
 // A Pool keeps sessions that were started ahead. Its methods may be called at the same
-// time. Use [New].
+// time. [New] makes one; the zero Pool is closed.
 type Pool struct {
 	policy execpolicy.Policy
 	spec   execpolicy.Spec
@@ -96,7 +96,7 @@ type Pool struct {
 	work   sync.WaitGroup // what Close waits for; added to while the pool is open, or by one of them
 
 	mu       sync.Mutex
-	closed   bool
+	open     bool
 	idle     []*idle         // the oldest first; none while somebody waits
 	waiting  []chan<- answer // the first first
 	failures int             // of starts in a row
@@ -158,7 +158,7 @@ func New(policy execpolicy.Policy, spec execpolicy.Spec, o Options) (*Pool, erro
 	if err := problems.Join(append(found, execpolicy.CheckTake(spec, execpolicy.Spec{}), err)...); err != nil {
 		return nil, err
 	}
-	p := &Pool{policy: policy, spec: spec, o: o.withDefaults()}
+	p := &Pool{policy: policy, spec: spec, o: o.withDefaults(), open: true}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,12 +170,16 @@ func New(policy execpolicy.Policy, spec execpolicy.Spec, o Options) (*Pool, erro
 // with what spec brings, as [execpolicy.Idle.Take] does. The caller must close it. Without
 // an idle one Take waits.
 //
-// The error wraps [execpolicy.ErrInvalid] if the spec is at fault, and says all that is
-// wrong: it is checked first, and no session is lost. It wraps [ErrBusy] if there is none
-// in time, [ErrClosed] if the pool is closed, the cause of ctx if that ends first, and that
-// of the latest start if there is no session because starts fail. Any other is the error of
-// making the session the user's, which has ended it: a secret's Lookup, Prepare, a startup
-// script, or Audit has failed.
+// The error is one of these:
+//
+//   - It wraps [execpolicy.ErrInvalid], and says all that is wrong with the spec. This is
+//     looked at first.
+//   - It wraps [ErrBusy] if there was no session in time, or is [ErrClosed].
+//   - It is the cause of ctx, if that ended while Take waited.
+//   - It wraps that of the latest start, if none is idle and starts fail.
+//   - It wraps [execpolicy.ErrStart] if a session was there and could not be made the
+//     user's, because a secret's Lookup, Prepare, a startup script or Audit failed, or ctx
+//     ended. Only then is a session lost: it has ended.
 func (p *Pool) Take(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Session, error) {
 	if err := execpolicy.CheckTake(p.spec, spec); err != nil {
 		return nil, err
@@ -214,7 +218,7 @@ func (p *Pool) take(ctx context.Context) (*idle, error) {
 		case err == nil && ctx.Err() != nil:
 			p.put(i)
 			err = context.Cause(ctx)
-		case err == nil && p.closed:
+		case err == nil && !p.open:
 			p.end(i)
 			err = ErrClosed
 		case err == nil:
@@ -232,10 +236,10 @@ func (p *Pool) take(ctx context.Context) (*idle, error) {
 func (p *Pool) enter() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !p.closed {
+	if p.open {
 		p.work.Add(1)
 	}
-	return !p.closed
+	return p.open
 }
 
 // next returns the session whose turn it is. Who has waited before is first in line.
@@ -245,7 +249,7 @@ func (p *Pool) next(ctx context.Context, first bool) (*idle, error) {
 	switch {
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case p.closed:
+	case !p.open:
 		return nil, ErrClosed
 	case len(p.idle) > 0:
 		i := p.idle[0]
@@ -319,7 +323,7 @@ func (p *Pool) refill() {
 	if p.failures > 0 {
 		most = 1
 	}
-	for !p.closed && p.retry == nil && p.stats.Starting < most &&
+	for p.open && p.retry == nil && p.stats.Starting < most &&
 		len(p.idle)+p.stats.Starting < p.o.Size+len(p.waiting) {
 		p.stats.Starting++
 		p.work.Go(p.start)
@@ -329,7 +333,7 @@ func (p *Pool) refill() {
 // put hands a session to who waits first, or keeps it.
 func (p *Pool) put(i *idle) {
 	switch {
-	case p.closed:
+	case !p.open:
 		p.end(i)
 	case len(p.waiting) > 0:
 		p.waiting[0] <- answer{session: i}
@@ -401,7 +405,7 @@ func (p *Pool) startFailed(err error) {
 	if errors.Is(err, execpolicy.ErrStillThere) {
 		p.leave(err)
 	}
-	if p.closed {
+	if !p.open {
 		return
 	}
 	p.failures++
@@ -480,8 +484,8 @@ func (p *Pool) Stats() Stats {
 // same end and returns the same error.
 func (p *Pool) Close() error {
 	p.mu.Lock()
-	if !p.closed {
-		p.closed = true
+	if p.open {
+		p.open = false
 		p.cancel()
 		if p.retry != nil {
 			p.retry.Stop()

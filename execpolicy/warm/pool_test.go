@@ -393,6 +393,14 @@ func TestClose(t *testing.T) {
 	})
 }
 
+func TestZeroPool(t *testing.T) {
+	var w warm.Pool
+	_, err := w.Take(t.Context(), execpolicy.Spec{})
+	assert.Equal(t, err, warm.ErrClosed)
+	assert.Equal(t, w.Stats(), warm.Stats{})
+	assert.NilError(t, w.Close())
+}
+
 // Takes that race with Close have a session, or know that there is none.
 func TestCloseDuringTakes(t *testing.T) {
 	p := onFake(t, fakeengine.Faults{})
