@@ -23,8 +23,8 @@ var rooms = map[string][]string{
 	"dockercli": {"truncate", "internal/ordered", "internal/procgroup"},
 	"execpolicy": {
 		"dockercli", "truncate", "internal/account", "internal/clientfile",
-		"internal/container", "internal/mountguard", "internal/nproc", "internal/ordered",
-		"internal/ours", "internal/policyerr", "internal/problems", "internal/procgroup",
+		"internal/container", "internal/delivery", "internal/mountguard", "internal/nproc",
+		"internal/ordered", "internal/ours", "internal/policyerr", "internal/problems", "internal/procgroup",
 		"internal/random", "internal/runargs", "internal/secret", "internal/shell",
 		"internal/shellwire", "internal/tarball", "internal/transfer",
 	},
@@ -34,6 +34,7 @@ var rooms = map[string][]string{
 		"dockercli", "internal/ordered", "internal/policyerr", "internal/problems",
 		"internal/procgroup", "internal/shellwire",
 	},
+	"internal/delivery":   {},
 	"internal/filelock":   {},
 	"internal/mountguard": {"internal/mountinfo"},
 	"internal/mountinfo":  {},
@@ -194,7 +195,7 @@ func TestForbiddenPackages(t *testing.T) {
 
 // maxAdded is how many bytes the library may add to a stripped program that drove the
 // client with os/exec before.
-const maxAdded = 850_000
+const maxAdded = 900_000
 
 func TestSizeAdded(t *testing.T) {
 	build := func(name string) int64 {

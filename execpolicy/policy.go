@@ -11,9 +11,9 @@ import (
 // work the same over every policy.
 type Policy interface {
 	// Spawn starts spec.Command in isolation. ctx bounds the start only. A policy that
-	// can't give the isolation it promises must fail: it never falls back to less. If
-	// spec.Audit is not nil, Spawn calls its Spawn before it starts anything; an error of
-	// that is its own, and nothing is started.
+	// can't give the isolation it promises must fail: it never falls back to less. Spawn
+	// calls spec.RecordSpawn before it starts anything; an error of that is its own, and
+	// nothing is started.
 	Spawn(ctx context.Context, spec Spec) (*Process, error)
 }
 
@@ -123,14 +123,16 @@ type Spec struct {
 	// and when the session is closed or its lifetime is over; an Approve that does not
 	// return then is left behind.
 	Approve func(ctx context.Context, r Request) error
-	// Audit takes a record of all that happens in the session; package execpolicy/audit
-	// makes one that writes it down, and [NewAuditor] says what it can rely on. If nil,
-	// there are no records.
+	// Audit takes a record of all that happens in the session. Package execpolicy/audit
+	// writes it down. If nil, there are no records.
 	Audit Auditor
 
 	// Supervisor is set by [Start]. A policy that finds it set must run it in place of
 	// Command, and tell in [Process.Worker] how the shell is to be started.
 	Supervisor []string
+	// auditor makes the records of the session. It is nil if there are none, and outside
+	// of one.
+	auditor *auditor
 }
 
 // Limits bound the time and the memory that commands take. Negative means none; zero is

@@ -151,11 +151,29 @@ func (c *conn) startUp(ctx context.Context, by, endBy time.Time) error {
 	return nil
 }
 
+// script runs a startup or a shutdown script.
 func (c *conn) script(ctx context.Context, kind, script string, deadline, endBy time.Time) error {
-	if c.audit != nil && !c.recorded {
-		return c.audit.script(ctx, c, kind, script, deadline, endBy)
+	defer func(outer tally) {
+		// It may be a part of a command or a transfer, which has no more time than this
+		// left.
+		if !c.tally.endBy.IsZero() {
+			outer.endBy = c.tally.endBy
+		}
+		c.tally = outer
+	}(c.tally)
+	var res *Result
+	start := time.Now()
+	event, err := c.audit.beginScript(ctx, c, kind, script)
+	if err != nil {
+		err = fmt.Errorf("%s %w: %q: %w", kind, ErrScript, c.conceal(script), err)
+	} else if err = c.runScript(ctx, kind, script, deadline, endBy); err == nil {
+		res = &Result{Outcome: OutcomeExited, Duration: time.Since(start), OOMBefore: -1, OOMAfter: -1}
 	}
-	c.recorded = false
+	return c.audit.finish(c, event, res, err)
+}
+
+// runScript runs a script that has its record.
+func (c *conn) runScript(ctx context.Context, kind, script string, deadline, endBy time.Time) error {
 	in, errOut := shell.NewSink(c.Filter, shell.WordsKept, nil, nil)
 	r := c.runUnit(ctx, deadline, endBy, shell.Unit(script), &shell.Sink{}, in)
 	said := errOut.Words(in)
