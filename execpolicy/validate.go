@@ -1,15 +1,16 @@
 package execpolicy
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
-	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
@@ -56,7 +57,7 @@ func (p *DockerPolicy) validate(spec Spec) problems.List {
 	if p.PidsLimit != 0 && p.PidsLimit < minPids {
 		found.Add("PidsLimit is %d: it has to be at least %d", p.PidsLimit, minPids)
 	}
-	for _, dir := range ordered.Keys(p.Tmpfs) {
+	for _, dir := range slices.Sorted(maps.Keys(p.Tmpfs)) {
 		if p.Tmpfs[dir] <= 0 {
 			found.Add("the size of the tmpfs %q has to be positive", dir)
 		}
@@ -111,11 +112,8 @@ func sameTargets(o *dockercli.RunOptions) problems.List {
 	return found
 }
 
-// isCPUs reports whether s is a decimal number from 0.01, below a million. To read it as
-// a number would add 20 KB to a binary.
+// isCPUs reports whether s is a decimal number from 0.01, below a million.
 func isCPUs(s string) bool {
-	whole, part, _ := strings.Cut(s, ".")
-	digits := strings.Trim(whole+part, "0123456789") == ""
-	hundredths := strings.TrimLeft(whole+(part + "00")[:2], "0")
-	return digits && hundredths != "" && len(hundredths) <= 8
+	n, err := strconv.ParseFloat(s, 64)
+	return err == nil && 0.01 <= n && n < 1e6 && strings.Trim(s, ".0123456789") == ""
 }

@@ -3,10 +3,11 @@ package execpolicy
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
-	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 	"github.com/seed-64a260eb/cofferdam/truncate"
@@ -32,7 +33,7 @@ func (c *conn) handshake(ctx context.Context, deadline, endBy time.Time) error {
 				"done <$cf_file; done 2>/dev/null\nunset cf_file cf_key cf_value\n"
 		}
 	}
-	for _, name := range ordered.Keys(c.env) {
+	for _, name := range slices.Sorted(maps.Keys(c.env)) {
 		script += "export " + name + "=" + shellwire.Quote(c.env[name]) + "\n"
 	}
 	script += ":"
