@@ -20,10 +20,10 @@ const module = "github.com/seed-64a260eb/cofferdam"
 // rooms are the module's packages and what of the module each may import.
 var rooms = map[string][]string{
 	"truncate":  {},
-	"dockercli": {"truncate", "internal/ordered", "internal/procgroup"},
+	"dockercli": {"truncate", "internal/procgroup"},
 	"execpolicy": {
 		"dockercli", "truncate", "internal/account", "internal/clientfile",
-		"internal/container", "internal/mountguard", "internal/nproc", "internal/ordered",
+		"internal/container", "internal/delivery", "internal/mountguard", "internal/nproc",
 		"internal/ours", "internal/policyerr", "internal/problems", "internal/procgroup",
 		"internal/random", "internal/runargs", "internal/secret", "internal/shell",
 		"internal/shellwire", "internal/tarball", "internal/transfer",
@@ -31,14 +31,14 @@ var rooms = map[string][]string{
 	"internal/account":    {},
 	"internal/clientfile": {},
 	"internal/container": {
-		"dockercli", "internal/ordered", "internal/policyerr", "internal/problems",
+		"dockercli", "internal/policyerr", "internal/problems",
 		"internal/procgroup", "internal/shellwire",
 	},
+	"internal/delivery":   {},
 	"internal/filelock":   {},
 	"internal/mountguard": {"internal/mountinfo"},
 	"internal/mountinfo":  {},
 	"internal/nproc":      {},
-	"internal/ordered":    {},
 	"internal/ours":       {},
 	"internal/policyerr":  {},
 	"internal/problems":   {},
@@ -194,7 +194,7 @@ func TestForbiddenPackages(t *testing.T) {
 
 // maxAdded is how many bytes the library may add to a stripped program that drove the
 // client with os/exec before.
-const maxAdded = 850_000
+const maxAdded = 950_000
 
 func TestSizeAdded(t *testing.T) {
 	build := func(name string) int64 {

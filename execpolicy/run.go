@@ -68,13 +68,21 @@ func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
 
 // runCommand runs a command for the holder of the turn.
 func (c *conn) runCommand(ctx context.Context, cancel context.CancelCauseFunc, cmd Command) (*Result, error) {
-	recorded := c.recorded
-	c.recorded = false
 	if err := c.lives(); err != nil {
 		return nil, err
 	}
-	if c.audit != nil && !recorded {
-		return c.audit.run(ctx, cancel, c, cmd)
+	var res *Result
+	event, err := c.audit.beginCommand(ctx, c, cmd)
+	if err == nil {
+		res, err = c.runRecorded(ctx, cancel, cmd)
+	}
+	return res, c.audit.finish(c, event, res, err)
+}
+
+// runRecorded runs a command that has its record.
+func (c *conn) runRecorded(ctx context.Context, cancel context.CancelCauseFunc, cmd Command) (*Result, error) {
+	if err := c.lives(); err != nil {
+		return nil, err
 	}
 	x := &execution{c: c, ctx: ctx, cmd: cmd, own: ours.Marked(ctx), stdin: newSpool(cmd.Stdin)}
 	if refused, err := x.admit(); refused != nil || err != nil {
@@ -208,7 +216,7 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 		ExitCode: -1, Duration: time.Since(x.start), Timeout: x.timeout, Cause: r.Cause, Escalation: Escalation(r.Step), Gone: r.Gone,
 		OOMBefore: c.oomKills, OOMAfter: r.OOMs, Dir: c.dir, text: x.text,
 	}
-	c.out += x.errIn.Came
+	c.tally.out += x.errIn.Came
 	errs := c.classify(x.ctx, res, r, x.cmd.Dir != "", x.endBy)
 	if x.clean != nil {
 		x.clean(r.EndBy)

@@ -35,7 +35,7 @@ func (c *conn) upload(ctx context.Context, stdin *spool, deadline time.Time) ([]
 		return nil, "", fmt.Errorf("reading stdin: %w", err)
 	}
 	got := <-read
-	c.in = int64(len(got))
+	c.tally.in = int64(len(got))
 	switch {
 	case len(got) > MaxStdin:
 		return nil, "", fmt.Errorf("%w: more than %d bytes", ErrStdinTooLong, MaxStdin)

@@ -66,7 +66,7 @@ func work() *execpolicy.Session {
 	key, value, _ := strings.Cut(os.Getenv(labelVar), "=")
 	ctx := context.Background()
 	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{Engine: e, Image: os.Getenv(imageVar)},
-		execpolicy.Spec{Labels: map[string]string{key: value}, Audit: execpolicy.NewAuditor(record)})
+		execpolicy.Spec{Labels: map[string]string{key: value}, Audit: record})
 	must(err)
 	_, err = s.Run(ctx, execpolicy.Command{Script: "echo one"})
 	must(err)
