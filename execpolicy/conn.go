@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -83,7 +81,7 @@ func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
 		Ended:              func(err error) { c.audit.ended(c, err) },
 		Finished:           func() { clock.Stop() },
 	})
-	c.filter = inTurn(spec.Filter)
+	c.filter = shell.Filter(spec.Filter).InTurn()
 	c.Filter = c.filter
 	lifetime := c.limits.Lifetime
 	if lifetime < 0 {
@@ -100,20 +98,6 @@ func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
 		return nil, c.failed(err)
 	}
 	return c, nil
-}
-
-// inTurn returns a filter's function that is called once at a time: the words between
-// commands come on a goroutine of their own.
-func inTurn(filter func(io.Writer) io.WriteCloser) shell.Filter {
-	if filter == nil {
-		return nil
-	}
-	var mu sync.Mutex
-	return func(w io.Writer) io.WriteCloser {
-		mu.Lock()
-		defer mu.Unlock()
-		return filter(w)
-	}
 }
 
 // prepare makes what answers a session's: with its secrets, Spec.Prepare, and the startup

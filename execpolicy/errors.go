@@ -6,6 +6,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
+	"github.com/seed-64a260eb/cofferdam/internal/spool"
 )
 
 var (
@@ -45,7 +46,7 @@ var (
 	ErrNoDir = errors.New("the directory can't be entered")
 	// ErrStdinTooLong is returned for a command whose Stdin has more than [MaxStdin]
 	// bytes. The command did not run.
-	ErrStdinTooLong = errors.New("stdin is too long")
+	ErrStdinTooLong = spool.ErrTooLong
 	// ErrNoMount is wrapped, beside ErrInvalid, by the error for a Spec.Workspace that
 	// can't be mounted, though it can be copied with package execpolicy/workspace. The
 	// engine may run on another machine, to which the path means nothing. Or the user
