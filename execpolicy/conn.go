@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -86,7 +84,7 @@ func connect(proc *Process, spec Spec) *conn {
 		Ended:              func(err error) { c.audit.ended(c, err) },
 		Finished:           func() { c.lifetime.Stop() },
 	})
-	c.filter = inTurn(spec.Filter)
+	c.filter = shell.Filter(spec.Filter).InTurn()
 	c.Filter = c.filter
 	c.Start()
 	return c
@@ -124,20 +122,6 @@ func (c *conn) dial(ctx context.Context) error {
 	ctx, cancel := bound(ctx, c.life)
 	defer cancel(nil)
 	return c.handshake(ctx, after(c.limits.StartupTimeout), time.Time{})
-}
-
-// inTurn returns a filter's function that is called once at a time: the words between
-// commands come on a goroutine of their own.
-func inTurn(filter func(io.Writer) io.WriteCloser) shell.Filter {
-	if filter == nil {
-		return nil
-	}
-	var mu sync.Mutex
-	return func(w io.Writer) io.WriteCloser {
-		mu.Lock()
-		defer mu.Unlock()
-		return filter(w)
-	}
 }
 
 // prepare makes what answers a session's: with its secrets, Spec.Prepare, and the startup

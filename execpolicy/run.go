@@ -8,13 +8,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
+	"github.com/seed-64a260eb/cofferdam/internal/spool"
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
@@ -84,7 +84,7 @@ func (c *conn) runRecorded(ctx context.Context, cancel context.CancelCauseFunc, 
 	if err := c.lives(); err != nil {
 		return nil, err
 	}
-	x := &execution{c: c, ctx: ctx, cmd: cmd, own: ours.Marked(ctx), stdin: newSpool(cmd.Stdin)}
+	x := &execution{c: c, ctx: ctx, cmd: cmd, own: ours.Marked(ctx), stdin: spool.New(cmd.Stdin, MaxStdin)}
 	if refused, err := x.admit(); refused != nil || err != nil {
 		return refused, err
 	}
@@ -110,7 +110,7 @@ type execution struct {
 	start           time.Time
 	deadline, endBy time.Time // when it is to be ended, and when it must have been
 
-	stdin *spool
+	stdin *spool.Spool
 	input []shell.Op            // what sends stdin
 	file  string                // where stdin is then
 	clean func(endBy time.Time) // removes what its secrets take; nil if there is nothing
@@ -163,12 +163,7 @@ func (x *execution) stage() (err error) {
 func (x *execution) listen(cancel context.CancelCauseFunc) {
 	c := x.c
 	x.text = &truncate.Transcript{MaxLines: c.limits.MaxOutputLines, MaxBytes: c.limits.MaxOutputBytes}
-	first, second := x.cmd.Stdout, x.cmd.Stderr
-	if same(first, second) {
-		// As with os/exec, one writer for both is never called by two at the same time.
-		var one sync.Mutex
-		first, second = locked{&one, first}, locked{&one, second}
-	}
+	first, second := shell.Serial(x.cmd.Stdout, x.cmd.Stderr)
 	filter := c.Filter
 	if x.own {
 		filter = c.hide()
