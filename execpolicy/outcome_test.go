@@ -36,13 +36,13 @@ var precedence = []struct {
 		func(e end) bool { return e.cause == execpolicy.ErrTimeout }},
 	{execpolicy.OutcomeOutputLimit, "OutcomeOutputLimit", "the library ended it because it had printed too much", "Cause, the streams' counts, Escalation, Gone",
 		func(e end) bool { return e.cause == execpolicy.ErrOutputLimit }},
-	{execpolicy.OutcomeCanceled, "OutcomeCanceled", "the library ended it because its context ended, its session was closed or had lived its time", "Cause (whose cancel), Escalation, Gone",
+	{execpolicy.OutcomeCanceled, "OutcomeCanceled", "the library ended it because its context ended, its session was closed, or the session's Lifetime was over", "Cause (whose cancel), Escalation, Gone",
 		func(e end) bool { return e.cause != nil }},
-	{execpolicy.OutcomeOOMKilled, "OutcomeOOMKilled", "it was killed (exit code 137, or with its shell or container), and the kernel had killed for memory meanwhile", "OOMBefore, OOMAfter, or docker's events",
+	{execpolicy.OutcomeOOMKilled, "OutcomeOOMKilled", "it ended with status 137, or with its shell or its container, and the kernel killed for memory meanwhile", "OOMBefore, OOMAfter, or docker's events",
 		func(e end) bool { return e.killed() && e.oom }},
 	{execpolicy.OutcomeSessionLost, "OutcomeSessionLost", "its container ended under it", "the client's exit status in the error, Gone",
 		func(e end) bool { return e.lost }},
-	{execpolicy.OutcomeSignaled, "OutcomeSignaled", "a signal killed its program, if it has an Argv, or its shell and the process that watches that", "Signal, OOMBefore, OOMAfter",
+	{execpolicy.OutcomeSignaled, "OutcomeSignaled", "a signal killed its program, if it has an Argv, or its shell", "Signal, OOMBefore, OOMAfter",
 		func(e end) bool { return e.status < 0 || e.signal > 0 }},
 	{execpolicy.OutcomeRefused, "OutcomeRefused", "the session's Approve refused it, and nothing of it ran", "Cause (the reason)",
 		func(end) bool { return false }}, // of one that has ended
@@ -80,7 +80,8 @@ func TestPrecedenceIsTheOneOfTheDocuments(t *testing.T) {
 		list.WriteString("//   - " + row.name + ": " + row.when + ".\n")
 	}
 	assert.Assert(t, strings.Contains(string(doc), "//\n"+table.String()+"//\n"), "doc.go must have this table:\n%s", &table)
-	assert.Assert(t, strings.Contains(string(source), "//\n"+list.String()+"type Outcome int"), "result.go must have this list:\n%s", &list)
+	unwrapped := strings.ReplaceAll(string(source), "\n//     ", " ")
+	assert.Assert(t, strings.Contains(unwrapped, "//\n"+list.String()+"type Outcome int"), "result.go must have this list:\n%s", &list)
 }
 
 // What is done to a command from outside stands before what it does itself.
