@@ -42,8 +42,6 @@ type conn struct {
 	filter  shell.Filter // the caller's, behind which the values are hidden
 }
 
-var errEarly = errors.New("the process ended before its shell answered")
-
 // dial makes a supervisor of a process that waits for one. If it fails, the process has
 // been ended.
 func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
@@ -156,7 +154,7 @@ func (c *conn) failed(err error) error {
 	// An end that has had its time is tried again when the program has ended.
 	endErr := c.EndSince(time.Time{})
 	// A program that ended by itself says why; one that was ended does not.
-	if errors.Is(err, errEarly) && c.Diagnosis() != nil {
+	if errors.Is(err, shell.ErrEarly) && c.Diagnosis() != nil {
 		err = c.Diagnosis()
 	} else if len(said) > 0 {
 		err = fmt.Errorf("%w; it said: %s", err, strings.TrimSpace(string(said)))

@@ -52,7 +52,7 @@ var (
 	// engine may run on another machine, to which the path means nothing. Or the user
 	// that the command would run as can't use the directory, as with one of root's: see
 	// [DockerPolicy.User].
-	ErrNoMount = errors.New("the workspace can't be mounted")
+	ErrNoMount = policyerr.ErrNoMount
 	// ErrStillThere is returned if it could not be made sure that nothing is left of a
 	// session.
 	ErrStillThere = policyerr.ErrStillThere

@@ -71,12 +71,12 @@ func (p *DockerPolicy) setNetwork(e *dockercli.Engine, o *dockercli.RunOptions) 
 	}
 }
 
-// setFiles gives the container its file system. It returns what the container sees of the
-// host, and why it must not see the rest.
+// setFiles gives the container its file system. It returns what that says of the user, and
+// why the container must not see some of the host.
 func (p *DockerPolicy) setFiles(
 	e *dockercli.Engine, spec Spec, o *dockercli.RunOptions,
-) (shares, problems.List) {
-	var seen shares
+) (account.Case, problems.List) {
+	seen := p.caseOf(e)
 	guard := p.mountGuard(e)
 	dir, err := mountguard.Workspace(spec.Workspace)
 	if dir != "" {
@@ -84,7 +84,7 @@ func (p *DockerPolicy) setFiles(
 		if e.Remote {
 			err = fmt.Errorf("%w: %w", ErrNoMount, errElsewhere)
 		} else if w.Source, w.Info, err = guard.Check("the workspace", dir); err == nil {
-			seen.workspace = w
+			seen.Workspace = w
 		}
 		m := dockercli.Mount{Source: w.Source, Target: workspaceDir, Writable: w.Writable}
 		o.Mounts = append(o.Mounts, m)
@@ -93,7 +93,7 @@ func (p *DockerPolicy) setFiles(
 	for _, m := range p.Mounts {
 		share := account.Share{Writable: m.Writable}
 		if share.Source, share.Info, err = guard.Check("the mount source", m.Source); err == nil {
-			seen.mounts = append(seen.mounts, share)
+			seen.Mounts = append(seen.Mounts, share)
 		} else {
 			found = append(found, err)
 			share.Source = "/" // the rest of it may be wrong too
@@ -125,8 +125,8 @@ func (p *DockerPolicy) setFiles(
 
 // setUser says as whom the command runs, and which rights it has. Each error is about a
 // share that the user can't use.
-func (p *DockerPolicy) setUser(e *dockercli.Engine, seen shares, o *dockercli.RunOptions) problems.List {
-	user, isOwner, refused := p.runsAs(e, seen)
+func (p *DockerPolicy) setUser(e *dockercli.Engine, seen account.Case, o *dockercli.RunOptions) problems.List {
+	user, isOwner, refused := seen.Choose()
 	o.User = user
 	if isOwner && e.Rootless {
 		// The host's user keeps its number inside.
