@@ -197,7 +197,17 @@ func TestForbiddenPackages(t *testing.T) {
 }
 
 // maxAdded is how many bytes the library may add to a stripped program that drove the
-// client with os/exec before.
+// client with os/exec before. It is what was measured, rounded up to the next 50,000.
+//
+// Measured were 913,000: 430,000 of code, 340,000 of the runtime's tables for it, and
+// 130,000 of data, such as the scripts and the filter of system calls. Of the code a third
+// is this package, a sixth package dockercli.
+//
+// What holds the bound is what is not imported: see banned. Package internal/random stands
+// in for crypto/rand, which would add 160,000, and scripts are embedded without their
+// comments. Nothing else is done for it, for no bound is worth bending the code for: code
+// that is simple and needs more room raises it here, in internal/bench and in
+// CONTRIBUTING.md.
 const maxAdded = 950_000
 
 func TestSizeAdded(t *testing.T) {

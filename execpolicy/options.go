@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
@@ -45,7 +44,7 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (
 	if len(spec.Supervisor) == 0 {
 		o.Env = slices.Sorted(maps.Keys(spec.Env))
 		for _, name := range o.Env {
-			if steersClient(name) {
+			if runargs.SteersClient(name) {
 				found.Add("the variable %s would direct the engine's client too; set it in a session", name)
 			}
 		}
@@ -207,20 +206,4 @@ func (p *DockerPolicy) own(e *dockercli.Engine, spec Spec, name string) dockercl
 		o.StopTimeout = time.Second
 	}
 	return o
-}
-
-// steersClient reports whether a variable means something to the client itself, or to
-// what loads it.
-func steersClient(name string) bool {
-	switch upper := strings.ToUpper(name); upper {
-	case "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "PWD", "SHELL", "NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES":
-		return true
-	default:
-		for _, prefix := range []string{"DOCKER_", "BUILDKIT_", "CONTAINER", "PODMAN_", "REGISTRY_", "STORAGE_", "XDG_", "SSH_", "SSL_", "LD_", "DYLD_", "GO", "DBUS_", "TMP"} {
-			if strings.HasPrefix(upper, prefix) {
-				return true
-			}
-		}
-		return strings.HasSuffix(upper, "_PROXY")
-	}
 }
