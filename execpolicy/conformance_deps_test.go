@@ -27,9 +27,9 @@ var rooms = map[string][]string{
 		"internal/nproc", "internal/ours", "internal/policyerr", "internal/problems",
 		"internal/random", "internal/render", "internal/runargs", "internal/secret",
 		"internal/shell", "internal/shellwire", "internal/spool", "internal/tarball",
-		"internal/transfer",
+		"internal/transfer", "internal/turn",
 	},
-	"internal/account":    {"internal/policyerr", "internal/problems"},
+	"internal/account":    {"internal/policyerr", "internal/problems", "internal/turn"},
 	"internal/clientfile": {},
 	"internal/container": {
 		"dockercli", "internal/policyerr", "internal/problems", "internal/procgroup",
@@ -60,6 +60,7 @@ var rooms = map[string][]string{
 		"internal/problems", "internal/random", "internal/shell", "internal/shellwire",
 		"internal/tarball",
 	},
+	"internal/turn": {},
 	"execpolicy/attest": {
 		"dockercli", "execpolicy", "internal/mountinfo", "internal/ours", "internal/problems",
 	},
@@ -73,9 +74,10 @@ var rooms = map[string][]string{
 	},
 	"execpolicy/python": {
 		"execpolicy", "internal/ours", "internal/problems", "internal/scratch",
+		"internal/turn",
 	},
 	"execpolicy/redact":    {"execpolicy", "internal/problems"},
-	"execpolicy/workspace": {"execpolicy", "internal/problems"},
+	"execpolicy/workspace": {"execpolicy", "internal/problems", "internal/turn"},
 }
 
 // helpers are packages of tests and demonstrations. What is in rooms must not import

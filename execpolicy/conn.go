@@ -137,7 +137,7 @@ func (c *conn) borrow(ctx context.Context, f func(context.Context, *Session) err
 	returned := false
 	defer func() {
 		s.close(ErrClosed)
-		s.turn <- struct{}{}
+		s.turn.Take(context.Background())
 		if !returned {
 			// A caller that recovers has no session to close.
 			c.End(c.limits.TerminationTimeout)

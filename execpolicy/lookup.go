@@ -73,11 +73,10 @@ func (p *DockerPolicy) lookUp(ctx context.Context, e *dockercli.Engine, spec Spe
 		ctx, cancel = context.WithTimeout(ctx, limits.StartupTimeout)
 		defer cancel()
 	}
-	unlock, err := accounts.Lock(ctx)
-	if err != nil {
+	if err := accounts.Turn.Take(ctx); err != nil {
 		return err
 	}
-	defer unlock()
+	defer accounts.Turn.Give()
 	if !p.looksUp(e) {
 		return nil // somebody else has done it
 	}
