@@ -84,18 +84,18 @@ func TestRunsAs(t *testing.T) {
 		{"a mount of its user's", rootlessPodman, DockerPolicy{}, none, true, []fakeFile{dirOf(1000, 1000, 0o700)}, "1000:1000", true, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var seen shares
+			seen := c.policy.caseOf(c.engine)
 			if c.workspace != none {
-				seen.workspace = account.Share{Source: "/no/workspace", Info: c.workspace, Writable: c.writable}
+				seen.Workspace = account.Share{Source: "/no/workspace", Info: c.workspace, Writable: c.writable}
 			}
 			for _, info := range c.mounts {
-				seen.mounts = append(seen.mounts, account.Share{Source: "/no/mount", Info: info, Writable: c.writable})
+				seen.Mounts = append(seen.Mounts, account.Share{Source: "/no/mount", Info: info, Writable: c.writable})
 			}
-			user, isOwner, errs := c.policy.runsAs(c.engine, seen)
+			user, isOwner, errs := seen.Choose()
 			assert.Equal(t, user, c.want)
 			assert.Equal(t, isOwner, c.isOwner)
 			assert.Equal(t, len(errs), c.refused, "%v", errs)
-			if c.workspace != none && len(errs) > 0 && len(seen.mounts) == 0 {
+			if c.workspace != none && len(errs) > 0 && len(seen.Mounts) == 0 {
 				assert.Assert(t, errors.Is(errs[0], ErrNoMount), errs[0])
 			}
 		})

@@ -10,7 +10,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
 
-// maxAdded is how many bytes the library may add to a program.
+// maxAdded is how many bytes the library may add to a program: TestSizeAdded of package
+// execpolicy says why.
 const maxAdded = 950_000
 
 // sizes holds the size of a program that runs a command in a session against one that
