@@ -102,8 +102,9 @@ func unusable(err error) bool {
 // Lookup returns the engine that spec names, if it answers within 5 s: the path of a
 // program, a name on PATH, or a program with flags before the verb, in the shell's words,
 // such as "podman --remote" or "docker --context ci". A name that PATH would find in the
-// current directory is refused. Its error matches [ErrArgument] if spec can't be read, or
-// what [Classify] says of the engine's answer.
+// current directory is refused. Its error matches [ErrArgument] if spec can't be parsed,
+// [ErrNoEngine] if there is no such program, [ErrEngineDown] if there is no answer within
+// 5 s or none that can be read, or else what [Classify] returns for the engine's message.
 func Lookup(ctx context.Context, spec string) (*Engine, error) {
 	words := []string{spec}
 	path, err := lookPath(spec)

@@ -84,7 +84,7 @@ func TestWhyItEnded(t *testing.T) {
 			spec, log := p.audited()
 			dir := newWorkspace(t, "workspace")
 			spec.Workspace = dir
-			spec.Secrets = execpolicy.Secrets{{Name: "TOKEN", Value: "hunter2hunter2"}}
+			spec.Secrets = []execpolicy.Secret{{Name: "TOKEN", Value: "hunter2hunter2"}}
 			endsIdle(t, p.policy(), spec, log, func(s session) {
 				s.ok("(until [ -e go ]; do sleep 0.05; done; echo \"my token is $TOKEN\" >&2; echo >said) &")
 				assert.NilError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o644))
@@ -181,7 +181,7 @@ func TestWhyItEndedInTheEnginesWords(t *testing.T) {
 func TestWhyItEndedOnTheHost(t *testing.T) {
 	enginetest.Check(t)
 	log := &trail{}
-	spec := execpolicy.Spec{Audit: execpolicy.NewAuditor(log.audit)}
+	spec := execpolicy.Spec{Audit: log.audit}
 	endsIdle(t, execpolicy.HostPolicy{Limits: hostLimits}, spec, log, func(s session) {
 		// The supervisor, which this test has started.
 		pid, err := strconv.Atoi(strings.TrimPrefix(s.Name(), "process "))

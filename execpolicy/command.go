@@ -2,13 +2,11 @@ package execpolicy
 
 import (
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-multierror"
-
-	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
@@ -41,10 +39,10 @@ type Command struct {
 	Dir string
 	// Env is set for this command only, on top of the session's.
 	Env map[string]string
-	// Secrets, of the type [Secrets], are the command's, on top of the session's. Later
-	// commands don't get them; but a secret given to a command is given to its session,
-	// as the package's documentation says.
-	Secrets SecretSet
+	// Secrets are the command's, on top of the session's. Later commands don't get them;
+	// but a secret given to a command is given to its session, as the package's
+	// documentation says.
+	Secrets []Secret
 	// Stdin is read to its end, at most [MaxStdin] bytes, before the command runs. If
 	// nil, the command's stdin is empty. A Read that does not return by the deadline is
 	// left behind.
@@ -53,31 +51,36 @@ type Command struct {
 	// command wait; one that is stuck is left behind at the deadline. If nil, only the
 	// result has them.
 	Stdout, Stderr io.Writer
-	// Timeout is how long the command may run, from when its turn has come. If zero,
-	// [Limits.CommandTimeout]; if negative, for ever. A shell that has to be replaced
-	// first, with its startup scripts, takes at most half of [Limits.TerminationTimeout]
-	// on top, and what it takes longer is the command's. The outcome of a command that
-	// reaches it is [OutcomeTimedOut]. A deadline of the context given to Run is a cancel
-	// like any other: then the outcome is [OutcomeCanceled].
+	// Timeout is how long the command may run. If zero, it is [Limits.CommandTimeout]; if
+	// negative, there is no limit. The outcome of a command that reaches it is
+	// [OutcomeTimedOut]. A deadline of the context given to Run is a cancel like any
+	// other: then the outcome is [OutcomeCanceled].
 	//
-	// The programs of a command that is ended get the signals, and the session's shell
-	// last of all. So it goes on with the rest of a Script, for half a second: in "make;
-	// git push", what ends make lets git begin. An Argv has no rest.
+	// The time begins when the command's turn has come, [Spec.Audit] has taken its record
+	// and [Spec.Approve] has returned. Reading Stdin and looking up secrets count. If the
+	// shell has to be replaced first, with its startup scripts, up to half of
+	// [Limits.TerminationTimeout] of that does not count, and the rest does.
+	//
+	// A command that is ended ends from its programs up: they get the signals, and the
+	// session's shell last of all. So the shell goes on with the rest of a Script for
+	// half a second: in "make; git push", what ends make lets git begin. An Argv has no
+	// rest.
 	Timeout time.Duration
 	// OutputLimit ends the command when it has printed more bytes than that on both
-	// streams together, before secrets and any [Spec.Filter]. If zero, it goes on, and
-	// what is too much is dropped and counted.
+	// streams together, counted before secrets are concealed and before [Spec.Filter]. If
+	// zero, there is no limit: the command goes on, and what is more than
+	// [Limits.MaxOutputBytes] is dropped and counted.
 	OutputLimit int64
 
 	code *ours.Code // what it was made of; nil if it is the caller's own
 }
 
 func (c Command) validate() error {
-	return validateAll(c.problems(), c.Secrets, c.Env)
+	return problems.Join(validateSecrets(c.problems(), c.Secrets, c.Env)...)
 }
 
 // problems are all that is wrong, but for the secrets.
-func (c Command) problems() *multierror.Error {
+func (c Command) problems() problems.List {
 	var found problems.List
 	switch {
 	case strings.TrimSpace(c.Script) == "" && len(c.Argv) == 0:
@@ -100,21 +103,12 @@ func (c Command) problems() *multierror.Error {
 	if c.OutputLimit < 0 {
 		found.Add("OutputLimit must not be negative")
 	}
-	return multierror.Append(nil, append(found, validateEnv(c.Env)...)...)
+	return append(found, validateEnv(c.Env)...)
 }
 
-// validateAll joins problems with those of the secrets, and takes the secrets' values out
-// of all.
-func validateAll(errs *multierror.Error, secrets SecretSet, env map[string]string) error {
-	if secrets != nil {
-		errs = secrets.validate(errs, env)
-	}
-	return problems.Join(errs)
-}
-
-func validateEnv(env map[string]string) []error {
+func validateEnv(env map[string]string) problems.List {
 	var found problems.List
-	for _, name := range ordered.Keys(env) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
 		if !shellwire.IsName(name) {
 			found.Add("%q is no name of an environment variable: letters, digits and \"_\", not beginning with a digit", name)
 		}
@@ -133,7 +127,7 @@ func validateEnv(env map[string]string) []error {
 // empty, there is none.
 func (c Command) unit(back, stdin string) shellwire.Unit {
 	u := shellwire.Unit{Script: c.Script, Argv: c.Argv, Dir: c.Dir, Back: back, Stdin: stdin}
-	for _, name := range ordered.Keys(c.Env) {
+	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
 		u.Env = append(u.Env, name+"="+c.Env[name])
 	}
 	return u

@@ -1,18 +1,15 @@
 package execpolicy
 
 import (
-	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/hashicorp/go-multierror"
-
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
-	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/runargs"
 )
@@ -63,12 +60,12 @@ func (p *DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) (
 	if strings.HasPrefix(filepath.Base(dir), "langchain-shell-") {
 		dir = ""
 	}
-	errs := multierror.Append(p.compatProblems(e, spec), p.checkCompatWorkspace(e, dir))
+	found := append(p.compatProblems(e, spec), p.checkCompatWorkspace(e, dir))
 	o := p.own(e, spec, name)
 	o.Remove, o.Interactive, o.HTTPProxy = false, false, true
 	o.Image = p.image()
 	own, err := e.RunArgs(o)
-	if err := problems.Join(errs, err); err != nil {
+	if err := problems.Join(append(found, err)...); err != nil {
 		return nil, err
 	}
 
@@ -78,7 +75,7 @@ func (p *DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) (
 		mount = []string{"-v", dir + ":" + dir, "-w", dir}
 	}
 	var env []string
-	for _, name := range ordered.Keys(spec.Env) {
+	for _, name := range slices.Sorted(maps.Keys(spec.Env)) {
 		env = append(env, "-e", name+"="+spec.Env[name])
 	}
 	command := []string{"/bin/bash"}
@@ -113,15 +110,15 @@ func wordsIf(wanted bool, words ...string) []string {
 
 // compatProblems reports what is wrong with the policy and the spec, but for the
 // workspace.
-func (p *DockerPolicy) compatProblems(e *dockercli.Engine, spec Spec) *multierror.Error {
-	errs := multierror.Append(nil, p.validate(spec)...)
-	errs = multierror.Append(errs, runargs.Check(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)
+func (p *DockerPolicy) compatProblems(e *dockercli.Engine, spec Spec) problems.List {
+	found := p.validate(spec)
+	found = append(found, runargs.Check(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)
 	if (e.Kind == dockercli.Podman || e.PodmanService) && p.extra(e, "ulimit") && !slices.Contains(p.AllowUnsafeArgs, "ulimit") {
 		// Other policies name the limits themselves.
-		errs = multierror.Append(errs, errors.New(`ExtraRunArgs: --ulimit makes podman drop the limits that it is configured with; add "ulimit" to AllowUnsafeArgs if you mean it`))
+		found.Add(`ExtraRunArgs: --ulimit makes podman drop the limits that it is configured with; add "ulimit" to AllowUnsafeArgs if you mean it`)
 	}
-	errs = multierror.Append(errs, validateEnv(spec.Env)...)
-	return multierror.Append(errs, p.notInCompat()...)
+	found = append(found, validateEnv(spec.Env)...)
+	return append(found, p.notInCompat()...)
 }
 
 // checkCompatWorkspace returns why LangChain's argument list can't mount a workspace, if
@@ -146,7 +143,7 @@ func (p *DockerPolicy) checkCompatWorkspace(e *dockercli.Engine, dir string) err
 
 // notInCompat reports the fields that LangChain's policy does not have. To ignore them
 // would be worse.
-func (p *DockerPolicy) notInCompat() []error {
+func (p *DockerPolicy) notInCompat() problems.List {
 	var found problems.List
 	for _, field := range []struct {
 		name string

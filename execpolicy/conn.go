@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/secret"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
@@ -27,37 +26,32 @@ type conn struct {
 	approve     func(context.Context, Request) error // asked about commands; nil if nobody is
 	endsInOrder bool                                 // something is done before it is closed
 	life        context.Context                      // ends with ErrExpired
-	audit       Auditor                              // nil if nobody wants records
+	lifetime    *time.Timer                          // ends life, and the process
+	audit       *auditor                             // nil if nobody wants records
 
 	needsStartup   bool   // the startup scripts have not run in the worker
 	unreportedLoss bool   // a worker was lost, and no result has said so
 	dir            string // where the worker is
 	oomKills       int    // counted by the kernel so far, -1 if it does not tell
 
-	// Of what is under way, for its record.
-	in, out  int64     // bytes
-	endBy    time.Time // when the escalation must be done, if there was one
-	recorded bool      // it has its record
+	tally tally // of what is under way
 
-	// known conceals all secrets that were ever given to the session. It is nil if there
+	// known are the values of all secrets that the session was ever given; nil if there
 	// are none.
-	known atomic.Pointer[known]
-	given []string // the names of the session's own secrets
-	// renew makes the files of the session's secrets for a new worker. It is nil if there
-	// are none.
-	renew func(ctx context.Context, deadline, endBy time.Time) error
+	known   atomic.Pointer[secret.Values]
+	secrets []Secret     // the session's own, with their values once the shell has them
+	filter  shell.Filter // the caller's, behind which the values are hidden
 }
 
 var errEarly = errors.New("the process ended before its shell answered")
 
-// dial makes a supervisor of a process that waits for one. If it fails, the process has
-// been ended.
-func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
+// connect makes a session's end of a process.
+func connect(proc *Process, spec Spec) *conn {
 	c := &conn{
 		proc:         proc,
 		limits:       proc.Limits.withDefaults(),
 		env:          map[string]string{},
-		audit:        spec.Audit,
+		audit:        spec.auditor,
 		endsInOrder:  len(spec.Shutdown) > 0 || spec.Finish != nil,
 		needsStartup: true,
 		oomKills:     -1,
@@ -66,7 +60,10 @@ func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
 	maps.Copy(c.env, spec.Env)
 	var expire context.CancelCauseFunc
 	c.life, expire = context.WithCancelCause(context.Background())
-	var clock *time.Timer
+	c.lifetime = time.AfterFunc(math.MaxInt64, func() {
+		expire(ErrExpired)
+		c.End(c.limits.TerminationTimeout)
+	})
 	c.Conn = shell.New(shell.Options{
 		Name:      proc.Name,
 		Stdin:     proc.Stdin,
@@ -83,56 +80,61 @@ func dial(ctx context.Context, proc *Process, spec Spec) (*conn, error) {
 		TerminationTimeout: c.limits.TerminationTimeout,
 		Abrupt:             func(cause error) bool { return cause == ErrExpired || cause == ErrClosed && !c.endsInOrder },
 		Conceal:            c.conceal,
-		Stepped:            func(step shell.Step, cause error) { c.emit(EventKill, Escalation(step), cause) },
-		Ended:              func(err error) { c.emit(EventEnd, 0, err) },
-		Finished:           func() { clock.Stop() },
+		Stepped:            func(step shell.Step, cause error) { c.audit.killed(c, Escalation(step), cause) },
+		Ended:              func(err error) { c.audit.ended(c, err) },
+		Finished:           func() { c.lifetime.Stop() },
 	})
-	c.Filter = inTurn(spec.Filter)
-	lifetime := c.limits.Lifetime
-	if lifetime < 0 {
-		lifetime = math.MaxInt64
-	}
-	clock = time.AfterFunc(lifetime, func() {
-		expire(ErrExpired)
-		c.End(c.limits.TerminationTimeout)
-	})
+	c.filter = shell.Filter(spec.Filter).InTurn()
+	c.Filter = c.filter
 	c.Start()
-	ctx, cancel := bound(ctx, c.life)
-	defer cancel(nil)
-	if err := c.handshake(ctx, after(c.limits.StartupTimeout), time.Time{}); err != nil {
-		return nil, c.failed(err)
-	}
-	return c, nil
+	return c
 }
 
-// inTurn returns a filter's function that is called once at a time: the words between
-// commands come on a goroutine of their own.
-func inTurn(filter func(io.Writer) io.WriteCloser) shell.Filter {
-	if filter == nil {
-		return nil
+// wait calls [Process.Ready], whose context also ends with the process.
+func (c *conn) wait(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-c.Over():
+			cancel(errEarly)
+		case <-ctx.Done():
+		}
+	}()
+	err := c.proc.Ready(ctx)
+	if err != nil && context.Cause(ctx) == errEarly {
+		return fmt.Errorf("%w: %w", errEarly, err)
 	}
-	var mu sync.Mutex
-	return func(w io.Writer) io.WriteCloser {
-		mu.Lock()
-		defer mu.Unlock()
-		return filter(w)
+	return err
+}
+
+// dial makes a supervisor of the process. Its lifetime begins.
+func (c *conn) dial(ctx context.Context) error {
+	if c.limits.Lifetime >= 0 {
+		c.lifetime.Reset(c.limits.Lifetime)
+		select {
+		case <-c.Over():
+			c.lifetime.Stop()
+		default:
+		}
 	}
+	c.Supervise()
+	ctx, cancel := bound(ctx, c.life)
+	defer cancel(nil)
+	return c.handshake(ctx, after(c.limits.StartupTimeout), time.Time{})
 }
 
 // prepare makes what answers a session's: with its secrets, Spec.Prepare, and the startup
-// scripts. If it fails, the process has been ended.
-func (c *conn) prepare(ctx context.Context, spec Spec, secrets SecretSet) error {
+// scripts. What is known from before is hidden too. If it fails, the process has been
+// ended.
+func (c *conn) prepare(ctx context.Context, spec Spec, secrets []Secret, known *secret.Values) error {
 	ctx, cancel := bound(ctx, c.life)
 	defer cancel(nil)
-	var err error
-	if secrets != nil {
-		c.given = secrets.names()
-	}
-	if c.audit != nil {
-		err = c.audit.await(ctx, c, EventStart, nil)
-	}
-	if err == nil && secrets != nil {
-		err = secrets.open(ctx, c)
+	c.know(known)
+	c.secrets = secrets
+	err := c.audit.started(ctx, c)
+	if err == nil {
+		err = c.openSecrets(ctx)
 	}
 	if err == nil && spec.Prepare != nil {
 		err = c.borrow(ctx, spec.Prepare, c.limits.StartupTimeout)
@@ -207,7 +209,7 @@ func earlier(a, b time.Time) time.Time {
 // the unit's record.
 func (c *conn) runUnit(ctx context.Context, deadline, endBy time.Time, ops []shell.Op, out, errOut *shell.Sink) shell.Reply {
 	r := c.Run(ctx, deadline, endBy, ops, out, errOut)
-	c.out += out.Came
+	c.tally.out += out.Came
 	c.escalated(r)
 	return r
 }
@@ -222,7 +224,7 @@ func (c *conn) lookNow(ctx context.Context, endBy time.Time) (oomKills int, gone
 // escalated notes when an escalation must be done, if there was one.
 func (c *conn) escalated(r shell.Reply) {
 	if !r.EndBy.IsZero() {
-		c.endBy = r.EndBy
+		c.tally.endBy = r.EndBy
 	}
 }
 

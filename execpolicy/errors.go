@@ -6,53 +6,57 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
+	"github.com/seed-64a260eb/cofferdam/internal/spool"
 )
 
 var (
 	// ErrClosed is returned by the methods of a session that was closed.
 	ErrClosed = errors.New("the session is closed")
-	// ErrEnded is wrapped by the error for a session whose container has ended without
-	// being closed, beside what is known of why: the exit status of what the policy
-	// started, whether memory ran out, and its last words. Restart begins it anew.
+	// ErrEnded is wrapped by the error of a session whose container has ended although
+	// nobody closed the session. Beside it stands what is known of why: the exit status
+	// of what the policy started, whether memory ran out, and the last words on stderr.
+	// [Session.Restart] begins the session anew.
 	ErrEnded = errors.New("the session has ended; call Restart, or start another")
 	// ErrExpired is the cause of a command that was ended because its session's
 	// [Limits.Lifetime] was over, and is wrapped, beside ErrEnded, for those that come
 	// later.
 	ErrExpired = errors.New("the session's lifetime is over")
-	// ErrTimeout is the cause of a command that was ended at its deadline. A command that
-	// was to read its Stdin at that time did not run. It matches
-	// [context.DeadlineExceeded] too.
+	// ErrTimeout is the cause of a command that was ended at its deadline. It is wrapped
+	// by the error of a command that did not run because its Stdin was not read, or its
+	// secrets were not looked up, by then. It matches [context.DeadlineExceeded] too.
 	ErrTimeout = shell.ErrTimeout
 	// ErrOutputLimit is the cause of a command that was ended because it had printed more
 	// than [Command.OutputLimit].
 	ErrOutputLimit = errors.New("the output limit was passed")
-	// ErrBlocked is wrapped by the error of a command whose output [Spec.Filter] let not
-	// pass. The command ran; nothing of its output is in the result.
+	// ErrBlocked is wrapped by the error of a command whose output [Spec.Filter] did not
+	// let pass. The command ran. Its result has none of the output.
 	ErrBlocked = errors.New("output blocked")
 	// ErrRefused is wrapped, beside the reason, by the cause of a command that
 	// [Spec.Approve] refused. The command did not run. The cause's text names the kind of
 	// [Request] and quotes its code if that is at most 100 bytes long.
 	ErrRefused = errors.New("the command was refused")
-	// ErrInvalid is wrapped by every error that says what is wrong with a policy, a spec
-	// or a command: all of it at once. Nothing was started.
+	// ErrInvalid is wrapped by every error that says what is wrong with a policy, a spec,
+	// a command or another argument. The error says all that is wrong. Nothing was
+	// started.
 	ErrInvalid = problems.Err
-	// ErrStart is wrapped by the error of a session that did not come up.
+	// ErrStart is wrapped by the error of a session that did not come up, or whose shell
+	// could not be replaced. [Start] says which errors do not wrap it.
 	ErrStart = errors.New("the session did not start")
 	// ErrScript is wrapped by the error of a startup or shutdown script that failed.
 	ErrScript = errors.New("script failed")
-	// ErrNoDir is returned for a command whose Dir can't be entered. The command did not
-	// run.
+	// ErrNoDir is wrapped by the error of a command whose Dir can't be entered. The
+	// command did not run.
 	ErrNoDir = errors.New("the directory can't be entered")
-	// ErrStdinTooLong is returned for a command whose Stdin has more than [MaxStdin]
-	// bytes. The command did not run.
-	ErrStdinTooLong = errors.New("stdin is too long")
-	// ErrNoMount is wrapped, beside ErrInvalid, by the error for a Spec.Workspace that
-	// can't be mounted, though it can be copied with package execpolicy/workspace. The
+	// ErrStdinTooLong is wrapped by the error of a command whose Stdin has more than
+	// [MaxStdin] bytes. The command did not run.
+	ErrStdinTooLong = spool.ErrTooLong
+	// ErrNoMount is wrapped, beside ErrInvalid, by the error of a Spec.Workspace that
+	// can't be mounted but can be copied, with package execpolicy/workspace. Either the
 	// engine may run on another machine, to which the path means nothing. Or the user
-	// that the command would run as can't use the directory, as with one of root's: see
-	// [DockerPolicy.User].
+	// that the command would run as can't use the directory, for example because it is
+	// root's: see [DockerPolicy.User].
 	ErrNoMount = errors.New("the workspace can't be mounted")
-	// ErrStillThere is returned if it could not be made sure that nothing is left of a
-	// session.
+	// ErrStillThere is wrapped by an error if the library could not make sure that
+	// nothing is left: of a session, of a command, or of a container for [Sweep].
 	ErrStillThere = policyerr.ErrStillThere
 )

@@ -15,24 +15,26 @@ import (
 )
 
 var (
-	// ErrNotRegular is returned for what is there but no regular file.
+	// ErrNotRegular is wrapped by the error of a name that exists and is not a regular
+	// file.
 	ErrNotRegular = transfer.ErrNotRegular
-	// ErrTooLarge is returned for a file, or a tree, that is larger than its limit.
+	// ErrTooLarge is wrapped by the error of a file, or a tree, that is larger than its
+	// limit.
 	ErrTooLarge = transfer.ErrTooLarge
-	// ErrTransfer is wrapped by the error of a transfer that failed inside for a reason
-	// that is not known, or whose data do not agree with what was told of them.
+	// ErrTransfer is wrapped by the error of a file operation that failed inside for an
+	// unknown reason, or whose data does not agree with the size that was announced.
 	ErrTransfer = transfer.ErrTransfer
 )
 
-// DefaultReadLimit is the limit of a [Session.ReadFile] that names none.
+// DefaultReadLimit is the limit of [Session.ReadFile], in bytes, if it is given 0.
 const DefaultReadLimit = 16 << 20
 
-// WriteFile makes a file inside with that content and those permissions, whatever the
-// session's umask. A file or a link of that name is replaced, not written through; a
-// directory is not. The directory that it is in must be there: if it is not, the error
-// names the first that is missing, which [Session.MkdirAll] makes. [Session.WriteFiles]
-// makes it by itself. A relative name is taken from where the session began, wherever its
-// shell is now.
+// WriteFile makes a file inside with the content data and the permissions perm, whatever
+// the session's umask. An existing file or link of that name is replaced, not written
+// through. A directory is not replaced. The parent directory must exist: if it does not,
+// the error names the first one that is missing. [Session.MkdirAll] and
+// [Session.WriteFiles] make parents. A relative name is relative to the directory in
+// which the session began.
 //
 // An error is a [*fs.PathError]. It wraps [ErrInvalid], [ErrNotRegular] if the name is a
 // directory's, one of those in the package's documentation, or one that [Session.Run] has
@@ -44,10 +46,11 @@ func (s *Session) WriteFile(ctx context.Context, name string, data []byte, perm 
 	return s.transfer(ctx, "write", name, func(t *transfer.Transfer) error { return t.WriteFile(name, data, perm) })
 }
 
-// ReadFile returns the content of a regular file inside, of at most limit bytes; if zero,
-// [DefaultReadLimit]. A link is followed. One of the kernel's that is another at each
-// look, such as /proc/self/status, is not sure to be read: what comes is counted once
-// more. A relative name is taken from where the session began, wherever its shell is now.
+// ReadFile returns the content of a regular file inside, of at most limit bytes. If limit
+// is zero, it is [DefaultReadLimit]. A link is followed. A file of the kernel's whose
+// content changes with each read, such as /proc/self/status, may fail to be read, because
+// its size is checked against a second read. A relative name is relative to the directory
+// in which the session began.
 //
 // An error is a [*fs.PathError]. It wraps [ErrInvalid], [ErrNotRegular], [ErrTooLarge],
 // one of those in the package's documentation, or one that [Session.Run] has without a
@@ -69,31 +72,31 @@ func (s *Session) ReadFile(ctx context.Context, name string, limit int64) (data 
 	return data, nil
 }
 
-// WriteFiles makes files inside with those contents, below dir, and the directories that
-// they are in, dir and its parents included. A file gets the permissions 0644 and a new
-// directory 0755, whatever the session's umask; a directory that is there keeps its own.
-// Files and links that are there are replaced. A relative dir is taken from where the
-// session began, wherever its shell is now. The image needs tar, touch and mkdir.
+// WriteFiles makes files inside, below dir, from a map of their names to their contents.
+// It also makes the directories that they are in, dir and its parents included. A file
+// gets the permissions 0644 and a new directory 0755, whatever the session's umask. An
+// existing directory keeps its own permissions. Existing files and links are replaced. A
+// relative dir is relative to the directory in which the session began. The image needs
+// tar, touch and mkdir.
 //
-// The names are paths relative to dir, with slashes. They are checked as those of an
-// archive are: one that is absolute, has ".." or is not UTF-8 is [ErrUnsafeName], and one
-// that is also the directory of another is [ErrDuplicateName]. All that is wrong with
-// them is in one error that wraps [ErrInvalid] too, and then nothing was sent. The files
-// are prepared beside and put in place at once, as [Session.CopyIn] does it, whose other
-// errors WriteFiles has.
+// The names are relative to dir, with slashes. They are checked as those of an archive
+// are: an unsafe one is [ErrUnsafeName], and one that is also the directory of another is
+// [ErrDuplicateName]. All that is wrong with them is in one error that wraps [ErrInvalid]
+// too, and then nothing was sent. The files are moved into place together, as by
+// [Session.CopyIn]. The other errors are those of CopyIn.
 func (s *Session) WriteFiles(ctx context.Context, dir string, files map[string][]byte) error {
 	return s.transfer(ctx, "write files", dir, func(t *transfer.Transfer) error { return t.WriteFiles(dir, files) })
 }
 
-// MkdirAll makes a directory inside, and those of its parents that are missing. A new
-// directory gets those permissions, whatever the session's umask; its owner may always
-// write to and enter the parents. A directory that is there keeps its own permissions,
-// and is no error. A relative name is taken from where the session began, wherever its
-// shell is now. The image needs mkdir.
+// MkdirAll makes a directory inside, with the parents that are missing. Each new
+// directory gets the permissions perm, whatever the session's umask, but the owner of a
+// parent may always write to it and enter it. It is not an error if the directory exists.
+// Then it keeps its own permissions. A relative name is relative to the directory in
+// which the session began. The image needs mkdir.
 //
-// An error is a [*fs.PathError]. It wraps [fs.ErrExist] if the name is that of something
-// else, and ENOTDIR if that of a parent is; the package's documentation has the others.
-// What was made before is removed again.
+// An error is a [*fs.PathError]. It wraps [fs.ErrExist] if name exists and is not a
+// directory, and ENOTDIR if a parent exists and is not one. The package's documentation
+// has the others. After an error the directories that MkdirAll made are removed again.
 func (s *Session) MkdirAll(ctx context.Context, name string, perm fs.FileMode) error {
 	if err := onlyPermissions(perm); err != nil {
 		return &fs.PathError{Op: "mkdir", Path: s.current().conceal(name), Err: err}
@@ -101,14 +104,14 @@ func (s *Session) MkdirAll(ctx context.Context, name string, perm fs.FileMode) e
 	return s.transfer(ctx, "mkdir", name, func(t *transfer.Transfer) error { return t.MkdirAll(name, perm) })
 }
 
-// ReadDir returns what is in a directory inside, sorted by name. Links are not followed:
-// an entry of one is the link's own. A relative name is taken from where the session
-// began, wherever its shell is now. The image needs find and stat.
+// ReadDir returns the entries of a directory inside, sorted by name. Links are not
+// followed: the entry of a link describes the link itself. A relative name is relative to
+// the directory in which the session began. The image needs find and stat.
 //
-// What these programs say is not believed: there are no more entries than
-// [Limits.MaxTreeEntries], and each name is one element of a path, which comes once and
-// need not be UTF-8. An error is a [*fs.PathError]. It wraps [ErrTooLarge] if there are
-// more, and ENOTDIR if it is no directory; the package's documentation has the others.
+// What these programs print is checked: there are at most [Limits.MaxTreeEntries]
+// entries, and each name is a single element of a path and comes once. A name need not be
+// UTF-8. An error is a [*fs.PathError]. It wraps [ErrTooLarge] if there are more entries,
+// and ENOTDIR if name is not a directory. The package's documentation has the others.
 func (s *Session) ReadDir(ctx context.Context, name string) (entries []TreeEntry, err error) {
 	err = s.transfer(ctx, "readdir", name, func(t *transfer.Transfer) error {
 		found, err := t.ReadDir(name)
@@ -123,10 +126,10 @@ func (s *Session) ReadDir(ctx context.Context, name string) (entries []TreeEntry
 	return entries, err
 }
 
-// Stat describes a file, a directory or a special file inside. A link is followed, as
-// [Session.ReadFile] follows it; [Session.ReadDir] describes the link itself. The entry's
-// Name is the last element of the one that was asked for. A relative name is taken from
-// where the session began, wherever its shell is now. The image needs stat.
+// Stat describes a file, a directory or a special file inside. A link is followed. To
+// describe the link itself, use [Session.ReadDir]. The Name of the entry is the last
+// element of name. A relative name is relative to the directory in which the session
+// began. The image needs stat.
 //
 // An error is a [*fs.PathError]; the package's documentation says what it wraps.
 func (s *Session) Stat(ctx context.Context, name string) (TreeEntry, error) {
@@ -142,11 +145,11 @@ func (s *Session) Stat(ctx context.Context, name string) (TreeEntry, error) {
 }
 
 // Remove removes a file, a link or an empty directory inside. A link is not followed. A
-// relative name is taken from where the session began, wherever its shell is now. The
-// image needs rm and rmdir.
+// relative name is relative to the directory in which the session began. The image needs
+// rm and rmdir.
 //
 // An error is a [*fs.PathError]. It wraps [fs.ErrExist] and ENOTEMPTY if a directory is
-// not empty; the package's documentation has the others.
+// not empty. The package's documentation has the others.
 func (s *Session) Remove(ctx context.Context, name string) error {
 	return s.transfer(ctx, "remove", name, func(t *transfer.Transfer) error { return t.Remove(name) })
 }
@@ -182,10 +185,11 @@ func (s *Session) transfer(ctx context.Context, op, name string, do func(*transf
 		// A close is to leave the time to remove what was begun.
 		defer func(orderly bool) { c.endsInOrder = orderly }(c.endsInOrder)
 		c.endsInOrder = true
-		if c.audit != nil {
-			return c.audit.transfer(ctx, c, op, name, func() error { return c.transfer(ctx, cancel, do) })
+		event, err := c.audit.beginTransfer(ctx, c, op, name)
+		if err == nil {
+			err = c.transfer(ctx, cancel, do)
 		}
-		return c.transfer(ctx, cancel, do)
+		return c.audit.finish(c, event, nil, err)
 	}()
 	if err != nil {
 		conceal := s.current().conceal
@@ -199,7 +203,7 @@ func (c *conn) transfer(ctx context.Context, cancel context.CancelCauseFunc, do 
 	t := c.newTransfer(ctx, cancel)
 	t.Deadline = after(c.limits.CommandTimeout)
 	err := do(t)
-	c.in += t.Sent
+	c.tally.in += t.Sent
 	if err != nil {
 		t.Clean()
 	}

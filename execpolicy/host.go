@@ -10,8 +10,6 @@ import (
 	"runtime"
 	"strconv"
 
-	"github.com/hashicorp/go-multierror"
-
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
@@ -38,19 +36,18 @@ type HostPolicy struct {
 	MemoryBytes int64
 }
 
-func (p HostPolicy) validate() []error {
-	var errs []error
-	refuse := func(text string) { errs = append(errs, errors.New(text)) }
+func (p HostPolicy) validate() problems.List {
+	var found problems.List
 	if p.CPUTimeSeconds < 0 {
-		refuse(fmt.Sprintf("CPUTimeSeconds is %d: it must not be negative", p.CPUTimeSeconds))
+		found.Add("CPUTimeSeconds is %d: it must not be negative", p.CPUTimeSeconds)
 	}
 	if p.MemoryBytes < 0 || p.MemoryBytes > 0 && p.MemoryBytes < 1024 {
-		refuse(fmt.Sprintf("MemoryBytes is %d: it has to be at least 1024", p.MemoryBytes))
+		found.Add("MemoryBytes is %d: it has to be at least 1024", p.MemoryBytes)
 	}
 	if runtime.GOOS != "linux" {
-		refuse("HostPolicy needs Linux")
+		found.Add("HostPolicy needs Linux")
 	}
-	return errs
+	return found
 }
 
 // Check returns what Spawn would refuse.
@@ -61,17 +58,15 @@ func (p HostPolicy) Check(_ context.Context, spec Spec) error {
 
 // check is Check, and returns the directory to work in; empty if that is to be made.
 func (p HostPolicy) check(spec Spec) (dir string, err error) {
-	errs := multierror.Append(nil, p.validate()...)
-	errs = multierror.Append(errs, validateEnv(spec.Env)...)
-	if spec.Secrets != nil {
-		errs = multierror.Append(errs, spec.Secrets.refuse())
+	found := append(p.validate(), validateEnv(spec.Env)...)
+	if len(spec.Secrets) > 0 {
+		found = append(found, errSecrets)
 	}
 	if spec.Workspace != "" {
-		if dir, err = mountguard.Workspace(spec.Workspace); err != nil {
-			errs = multierror.Append(errs, err)
-		}
+		dir, err = mountguard.Workspace(spec.Workspace)
+		found = append(found, err)
 	}
-	return dir, problems.Join(errs)
+	return dir, problems.Join(found...)
 }
 
 // Spawn starts spec.Command on the host. Of this program's environment it gets PATH,
@@ -97,10 +92,8 @@ func (p HostPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	if spec.Audit != nil {
-		if err := spec.Audit.Spawn(ctx, "", worker); err != nil {
-			return nil, err
-		}
+	if err := spec.RecordSpawn(ctx, "", worker); err != nil {
+		return nil, err
 	}
 	own, err := os.MkdirTemp("", "cofferdam-")
 	if err != nil {

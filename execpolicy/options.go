@@ -8,23 +8,21 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-multierror"
-
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/account"
 	"github.com/seed-64a260eb/cofferdam/internal/clientfile"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
 	"github.com/seed-64a260eb/cofferdam/internal/nproc"
-	"github.com/seed-64a260eb/cofferdam/internal/ordered"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/runargs"
 )
 
 // runOptions turns the policy into the engine's arguments, for a container of that name.
 // The environment names are those that the client passes on from its own.
-func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (dockercli.RunOptions, *multierror.Error) {
-	errs := multierror.Append(nil, p.validate(spec)...)
-	errs = multierror.Append(errs, runargs.Check(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)
-	errs = multierror.Append(errs, p.checkSeccomp(e)...)
+func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (dockercli.RunOptions, problems.List) {
+	found := p.validate(spec)
+	found = append(found, runargs.Check(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)
+	found = append(found, p.checkSeccomp(e)...)
 
 	o := p.own(e, spec, name)
 	o.Image = p.image()
@@ -41,18 +39,18 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (
 
 	p.setNetwork(e, &o)
 	seen, refused := p.setFiles(e, spec, &o)
-	errs = multierror.Append(errs, refused)
-	errs = multierror.Append(errs, p.setUser(e, seen, &o)...)
+	found = append(found, refused...)
+	found = append(found, p.setUser(e, seen, &o)...)
 	p.setLimits(e, &o)
 	if len(spec.Supervisor) == 0 {
-		o.Env = ordered.Keys(spec.Env)
+		o.Env = slices.Sorted(maps.Keys(spec.Env))
 		for _, name := range o.Env {
 			if steersClient(name) {
-				errs = multierror.Append(errs, fmt.Errorf("the variable %s would direct the engine's client too; set it in a session", name))
+				found.Add("the variable %s would direct the engine's client too; set it in a session", name)
 			}
 		}
 	}
-	return o, errs
+	return o, found
 }
 
 // setNetwork gives the container no network but its loopback, unless NetworkEnabled or
@@ -77,7 +75,7 @@ func (p *DockerPolicy) setNetwork(e *dockercli.Engine, o *dockercli.RunOptions) 
 // host, and why it must not see the rest.
 func (p *DockerPolicy) setFiles(
 	e *dockercli.Engine, spec Spec, o *dockercli.RunOptions,
-) (shares, error) {
+) (shares, problems.List) {
 	var seen shares
 	guard := p.mountGuard(e)
 	dir, err := mountguard.Workspace(spec.Workspace)
@@ -91,13 +89,13 @@ func (p *DockerPolicy) setFiles(
 		m := dockercli.Mount{Source: w.Source, Target: workspaceDir, Writable: w.Writable}
 		o.Mounts = append(o.Mounts, m)
 	}
-	errs := multierror.Append(nil, err)
+	found := problems.List{err}
 	for _, m := range p.Mounts {
 		share := account.Share{Writable: m.Writable}
 		if share.Source, share.Info, err = guard.Check("the mount source", m.Source); err == nil {
 			seen.mounts = append(seen.mounts, share)
 		} else {
-			errs = multierror.Append(errs, err)
+			found = append(found, err)
 			share.Source = "/" // the rest of it may be wrong too
 		}
 		m.Source = share.Source
@@ -111,7 +109,7 @@ func (p *DockerPolicy) setFiles(
 	if _, ok := tmpfs[workspaceDir]; !ok && dir == "" {
 		tmpfs[workspaceDir] = defaultTmpfs
 	}
-	for _, path := range ordered.Keys(tmpfs) {
+	for _, path := range slices.Sorted(maps.Keys(tmpfs)) {
 		t := dockercli.Tmpfs{Target: path, SizeBytes: tmpfs[path], Exec: true}
 		o.Tmpfs = append(o.Tmpfs, t)
 	}
@@ -122,12 +120,12 @@ func (p *DockerPolicy) setFiles(
 		// before it mounts it, with that effect.
 		o.Workdir = "/"
 	}
-	return seen, multierror.Append(errs, sameTargets(o)...)
+	return seen, append(found, sameTargets(o)...)
 }
 
 // setUser says as whom the command runs, and which rights it has. Each error is about a
 // share that the user can't use.
-func (p *DockerPolicy) setUser(e *dockercli.Engine, seen shares, o *dockercli.RunOptions) []error {
+func (p *DockerPolicy) setUser(e *dockercli.Engine, seen shares, o *dockercli.RunOptions) problems.List {
 	user, isOwner, refused := p.runsAs(e, seen)
 	o.User = user
 	if isOwner && e.Rootless {

@@ -38,7 +38,7 @@ func TestEveryProblemAtOnce(t *testing.T) {
 	spec := execpolicy.Spec{
 		Command: []string{"a\nb"}, Workspace: "/no/such/directory", Env: map[string]string{"A-B": "", "UID": "1"},
 		Labels: map[string]string{"cofferdam.pid": "1"}, Startup: []string{""}, Shutdown: []string{"\x00"},
-		Secrets: execpolicy.Secrets{{Name: "1X", Value: "hunter2"}, {Name: "SHORT", Value: "x"}},
+		Secrets: []execpolicy.Secret{{Name: "1X", Value: "hunter2"}, {Name: "SHORT", Value: "x"}},
 	}
 	specProblems := []string{
 		`the shell "a\nb"`, `"A-B" is no name`, "UID can't be set", `script ""`, `script "\x00"`, `"1X" is no name`,
@@ -47,7 +47,7 @@ func TestEveryProblemAtOnce(t *testing.T) {
 	}
 	command := execpolicy.Command{
 		Argv: []string{"-x", "hunter2\x00"}, Dir: "\x00", OutputLimit: -1, Env: map[string]string{"C D": "\x00"},
-		Secrets: execpolicy.Secrets{{Name: "TINY", Value: "y"}},
+		Secrets: []execpolicy.Secret{{Name: "TINY", Value: "y"}},
 	}
 	commandProblems := []string{`"-x" is no name of a program`, "; a command can't hold a NUL",
 		"a directory's name can't hold a NUL", "OutputLimit", `"C D" is no name`, "the value of C D", "the secret TINY"}

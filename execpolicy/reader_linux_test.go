@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,13 +56,15 @@ func (w raw) run(tag, script string) {
 	w.send(string(shellwire.Next(tag)) + string(shellwire.Unit{Script: script}.Ops()))
 }
 
-// expect reads what is printed up to a line.
-func (w raw) expect(line string) {
+// expect reads what is printed up to one of the lines, and returns that.
+func (w raw) expect(lines ...string) string {
 	w.t.Helper()
-	for got := ""; got != line+"\n"; {
-		var err error
-		got, err = w.out.ReadString('\n')
+	for {
+		got, err := w.out.ReadString('\n')
 		assert.NilError(w.t, err, "%q", got)
+		if got = strings.TrimSuffix(got, "\n"); slices.Contains(lines, got) {
+			return got
+		}
 	}
 }
 

@@ -39,10 +39,10 @@ func TestRequest(t *testing.T) {
 			argv[0], env["A"] = "false", "changed"
 			return nil
 		})
-		spec.Secrets = execpolicy.Secrets{{Name: "TOKEN", Value: sessions}}
+		spec.Secrets = []execpolicy.Secret{{Name: "TOKEN", Value: sessions}}
 		spec.Env = map[string]string{"SESSION": "x"}
 		s := open(t, policy, spec)
-		secrets := execpolicy.Secrets{{Name: "KEY",
+		secrets := []execpolicy.Secret{{Name: "KEY",
 			Lookup: func(context.Context, string) (string, error) { return value, nil }}}
 		r := s.run(execpolicy.Command{Argv: argv, Dir: "/tmp", Env: env, Secrets: secrets, Timeout: ample / 2,
 			Stdin: strings.NewReader("in\n")})
@@ -66,10 +66,10 @@ func TestRefusalShowsNoSecret(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		sessions, value := newValue(), newValue()
 		spec := p.approving(func(context.Context, execpolicy.Request) error { return errPolicy })
-		spec.Secrets = execpolicy.Secrets{{Name: "TOKEN", Value: sessions}}
+		spec.Secrets = []execpolicy.Secret{{Name: "TOKEN", Value: sessions}}
 		s := open(t, p.policy(), spec)
 		r := s.run(execpolicy.Command{Script: "a " + value + " " + sessions,
-			Secrets: execpolicy.Secrets{{Name: "KEY", Value: value}}})
+			Secrets: []execpolicy.Secret{{Name: "KEY", Value: value}}})
 		assert.Equal(t, r.Text(),
 			`Error: the command was refused: script "a [secret KEY] [secret TOKEN]": no deletions today.`)
 	})

@@ -10,19 +10,23 @@ import (
 )
 
 // An Outcome is how a command ended. It rests on what the library and the kernel know,
-// never on an exit code or on printed text. Where more than one would fit, the first of
+// never on an exit code alone or on printed text. Where more than one fits, the first in
 // this list stands: what ended the command from outside comes before what it did itself.
-// Of the first three it is what happened first, and a command that ends while it is being
-// ended keeps that.
+// Among the first three, whichever happened first stands, also if the command then ends
+// by itself.
 //
 //   - OutcomeTimedOut: the library ended the command at its deadline.
 //   - OutcomeOutputLimit: the library ended it because it had printed too much.
-//   - OutcomeCanceled: the library ended it because its context ended, its session was closed or had lived its time.
-//   - OutcomeOOMKilled: it was killed (exit code 137, or with its shell or container), and the kernel had killed for memory meanwhile.
+//   - OutcomeCanceled: the library ended it because its context ended, its session was
+//     closed, or the session's Lifetime was over.
+//   - OutcomeOOMKilled: it ended with status 137, or with its shell or its container, and
+//     the kernel killed for memory meanwhile.
 //   - OutcomeSessionLost: its container ended under it.
-//   - OutcomeSignaled: a signal killed its program, if it has an Argv, or its shell and the process that watches that.
+//   - OutcomeSignaled: a signal killed its program, if it has an Argv, or its shell
+//     together with the process that watches that.
 //   - OutcomeRefused: the session's Approve refused it, and nothing of it ran.
-//   - OutcomeExited: it ended by itself, whatever its exit code (124 to 137 too) and whatever it printed.
+//   - OutcomeExited: it ended by itself, whatever its exit code (124 to 137 too) and
+//     whatever it printed.
 type Outcome int
 
 const (
@@ -35,28 +39,33 @@ const (
 	// the session's shell is bash, 15 (SIGTERM): of these the shells do not say that they
 	// killed a program.
 	OutcomeExited Outcome = iota + 1
-	// OutcomeSignaled says that a signal ended the command, and Signal which. Either the
-	// command has an Argv, and its program was killed; or SIGKILL killed the session's
-	// shell from inside the container, together with the process that watches it, as "sh
-	// -c 'kill -9 -1'" does. The kernel spares a shell that does so itself: then the next
-	// result may be the first to say that the shell was replaced. If only the shell is
-	// killed, the outcome is OutcomeExited with 137: the shell's watcher can't tell that
-	// from an exit.
+	// OutcomeSignaled says that a signal ended the command. Signal is its number. There
+	// are two cases:
 	//
-	// A program that is not the command's own, as one that "sh -c" runs for an Argv, is
-	// told as that program tells it: sh exits.
+	//   - The command has an Argv, and the signal killed its program. That is the first
+	//     program: if the Argv is "sh", "-c" and a script, and a signal kills what sh
+	//     runs, sh exits, and the outcome is OutcomeExited.
+	//   - Something inside the container killed the session's shell with SIGKILL,
+	//     together with the process that watches the shell, as "sh -c 'kill -9 -1'" does.
+	//     If the shell alone is killed, the outcome is OutcomeExited with 137, because
+	//     its watcher can't tell that from an exit. A shell that itself runs "kill -9 -1"
+	//     is spared by the kernel, and its watcher is not: then it may be the next result
+	//     that first says that the shell was replaced.
 	OutcomeSignaled
 	// OutcomeTimedOut says that the library ended the command at its deadline.
 	OutcomeTimedOut
 	// OutcomeCanceled says that the library ended the command because its context ended,
 	// its session was closed, or the session's Lifetime was over: Cause says which.
 	OutcomeCanceled
-	// OutcomeOOMKilled says that the command was killed, with exit code 137 or with its
-	// shell, and that the kernel had killed for memory meanwhile; or that the container
-	// ended and the engine saw it killed for memory. Which process the kernel killed it
-	// does not tell: one that kills itself while a background job is killed for memory
-	// has this outcome too. A command that lived on after the kernel had killed a part of
-	// it is OutcomeExited, with a higher count in OOMAfter.
+	// OutcomeOOMKilled says that the kernel killed for memory while the command ran, and
+	// that the command ended in one of three ways: with status 137, with its shell, or
+	// with the container. A command that went on after the kernel had killed a part of
+	// it, and ended with another status, has OutcomeExited and a higher count in
+	// OOMAfter.
+	//
+	// The kernel does not say which process it killed, nor when. So a command that kills
+	// itself with SIGKILL has this outcome too if a background job was killed for memory
+	// since the library last looked.
 	OutcomeOOMKilled
 	// OutcomeOutputLimit says that the library ended the command because it had printed
 	// more than [Command.OutputLimit].
@@ -106,8 +115,8 @@ func (r Escalation) String() string {
 	return escalations[r]
 }
 
-// A StreamInfo counts what came on a stream, kept or not, behind the secrets and the
-// [Spec.Filter].
+// A StreamInfo counts what came on a stream, kept or not, after secrets were concealed
+// and after [Spec.Filter].
 type StreamInfo struct {
 	Bytes, Lines               int64 // all that came
 	DroppedBytes, DroppedLines int64 // what of it was not kept
@@ -117,49 +126,52 @@ type StreamInfo struct {
 // A Result is how a command ended, with the evidence.
 type Result struct {
 	Outcome Outcome
-	// ExitCode is the exit status, from 0 to 255, if the outcome is OutcomeExited; else
-	// -1, also for a command that timed out, which LangChain's tool has no exit code for
-	// either.
+	// ExitCode is the exit status, from 0 to 255, if the outcome is OutcomeExited. For
+	// every other outcome it is -1.
 	ExitCode int
 	// Signal is the number of the signal if the outcome is OutcomeSignaled; else 0.
 	Signal int
-	// Stdout and Stderr are what the command printed, the head and the tail if that is
-	// more than [Limits.MaxOutputBytes]. They are kept on every outcome, unless
-	// [Spec.Filter] has blocked them.
+	// Stdout and Stderr are what the command printed. Of a stream of more than
+	// [Limits.MaxOutputBytes] they have the head and the tail. They are kept on every
+	// outcome, unless [Spec.Filter] has blocked them.
 	Stdout, Stderr         []byte
 	StdoutInfo, StderrInfo StreamInfo
-	// BackgroundBytes is how much background jobs have printed since the last result
-	// while no command ran, those of this command behind its end included. It was
-	// dropped. What they print while a command runs is among its output.
+	// BackgroundBytes is how many bytes background jobs printed between the last result
+	// and this one while no command ran. These bytes were dropped. What a background job
+	// prints while a command runs is part of the output of that command.
 	BackgroundBytes int64
-	// Duration is how long the command ran, from when its turn had come.
+	// Duration is how long the command took. It begins where the time of
+	// [Command.Timeout] does, but after the shell was replaced, if it had to be. It is 0
+	// if the command was refused.
 	Duration time.Duration
-	// StateLost says that the shell had to be replaced after this command, or before it
-	// because it was killed while it had nothing to do, so variables and functions are
-	// gone. Files stay, unless the container ended.
+	// StateLost says that the shell ended with this command, or before it while no
+	// command ran. Variables and functions are gone. Files stay, unless the container
+	// ended.
 	StateLost bool
-	// Dir is the shell's directory after the command, less the values of secrets. It is
-	// empty if the shell was lost, or has none that it can name.
+	// Dir is the shell's directory after the command, with the values of secrets
+	// concealed. It is empty if the shell was lost, or does not know the name of its
+	// directory.
 	Dir string
 	// OOMBefore and OOMAfter are how many processes of the container the kernel had
-	// killed for memory when the command began, and when it had ended; -1 if it is not
-	// known. If the command exited with 0, nobody looks again, and OOMAfter is -1.
+	// killed for memory when the library last looked before the command, and when the
+	// command had ended. They are -1 if that is not known. The library does not look
+	// after a command that exited with 0: then OOMAfter is -1 too.
 	OOMBefore, OOMAfter int
 	// Cause is why the library ended the command: ErrTimeout, ErrOutputLimit, ErrClosed,
-	// ErrExpired, or the cause of the context; or why it did not begin it: then it wraps
+	// ErrExpired, or the cause of the context. If the command was refused, Cause wraps
 	// ErrRefused and the error of [Spec.Approve]. It is nil if the command ended by
 	// itself.
 	Cause error
-	// Timeout is the time that the command had; negative if it had no deadline, and 0 if
-	// it was refused.
+	// Timeout is the time that the command had. It is negative if there was no limit, and
+	// 0 if the command was refused.
 	Timeout time.Duration
 	// Escalation is what it took to end the command.
 	Escalation Escalation
 	// Gone says that the library looked, and saw that nothing is left of what it ended:
-	// of the processes that the command had started, or of the container if that has
-	// ended. It is false if the command ended by itself, in a session that goes on: its
-	// background jobs are part of that. It is false under a [HostPolicy] whose shell goes
-	// on, where only a process group can be seen.
+	// of the processes that the command had started or, if the container has ended, of
+	// the container. It is false if the command ended by itself in a session that goes
+	// on, because its background jobs go on too. It is false under a [HostPolicy] whose
+	// shell goes on, because there the library sees only a process group.
 	Gone bool
 
 	text    *truncate.Transcript
@@ -169,12 +181,15 @@ type Result struct {
 
 // Text renders the result for a model as LangChain's shell tool does, to the byte: the
 // first lines of both streams in the order in which they came, stderr's marked, then
-// notices of what was left out, then the exit code if it is not 0. Outcomes which that
-// tool does not have are named on a last line. If [Spec.Filter] has blocked the output,
-// only that is said.
+// notices of what was left out, then the exit code if it is not 0. The lines are at most
+// [Limits.MaxOutputLines], and [Limits.MaxOutputBytes] bytes, of both streams together;
+// the marks, the notices and the exit code come on top. Outcomes that LangChain's tool
+// does not have are named on a last line. If [Spec.Filter] has blocked the output, the
+// text says only that.
 //
-// That tool tells nothing of what a command printed that timed out, nor of the tail of a
-// long output, nor of a shell that was lost. [Result.Render] does.
+// As with that tool, the text has no output of a command that timed out, nor the tail of
+// a long output, and it does not say that a shell was lost. [Result.Render] has all of
+// these.
 func (r *Result) Text() string {
 	if r.blocked != nil {
 		return "Output blocked: " + r.blocked.Error() + "."

@@ -8,36 +8,53 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
+	"github.com/seed-64a260eb/cofferdam/internal/spool"
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
 // Run runs a command, after those that came before it, and returns when it has ended, at
-// the latest [Limits.TerminationTimeout] after its deadline.
+// the latest [Limits.TerminationTimeout] after its deadline. [Command.Timeout] says when
+// its time begins.
 //
 // A program that fails is a result, not an error, and so is a command that [Spec.Approve]
-// refuses. An error without a result says that the command did not run: it wraps
-// ErrInvalid, ErrClosed, ErrEnded, ErrNoDir, ErrStdinTooLong, ErrAudit, the context's
-// cause, the error of a secret's Lookup, ErrTransfer if a secret's file could not be
-// made, or ErrStart if the shell was lost and could not be replaced. A result beside an
-// error says what is known: the error is the context's cause if the outcome is
-// OutcomeCanceled, wraps ErrEnded if it is OutcomeSessionLost, wraps ErrStillThere if it
-// is not known that everything is gone, wraps ErrBlocked if the output must not be seen,
-// wraps ErrAudit if there is no record of how it ended, or is that of one of the
-// command's writers.
+// refuses.
+//
+// An error without a result says that the command did not run. It wraps one of these:
+//
+//   - ErrInvalid: the command is not a valid one.
+//   - ErrClosed: the session was closed before the command began.
+//   - ErrEnded: the session had ended by itself, beside ErrExpired if its lifetime was
+//     over.
+//   - The cause of ctx: it ended before the command began.
+//   - ErrTimeout: the command's time was over before its Stdin was read, or its secrets
+//     were looked up.
+//   - ErrNoDir: [Command.Dir] can't be entered.
+//   - ErrStdinTooLong, or the error of [Command.Stdin].
+//   - The error of a secret's Lookup, what is wrong with the value that it returned, or
+//     ErrTransfer if the secret's file could not be made.
+//   - ErrStart: the shell was lost and could not be replaced.
+//   - ErrScript: it was replaced, and a startup script failed in the new one.
+//   - ErrAudit: [Spec.Audit] did not take the record that comes before the command.
+//
+// A result beside an error says what is known. The error wraps one or more of these:
+//
+//   - [Result.Cause], if the outcome is OutcomeCanceled.
+//   - ErrEnded, if the container ended by itself: the outcome is OutcomeSessionLost or
+//     OutcomeOOMKilled.
+//   - ErrStillThere, if it is not known that all of the command is gone.
+//   - ErrBlocked, with the error of [Spec.Filter]: the result has none of the output.
+//   - The error of [Command.Stdout] or Stderr.
+//   - ErrAudit: there is no record of how the command ended.
 func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
 	ctx, cmd.code = ours.TakeCode(ctx)
 	if err := cmd.validate(); err != nil {
-		if shown := s.Redact(err.Error()); shown != err.Error() {
-			// It has a secret of the session in it.
-			err = fmt.Errorf("%w%s", ErrInvalid, strings.TrimPrefix(shown, ErrInvalid.Error()))
-		}
-		return nil, err
+		return nil, problems.Conceal(err, s.Redact)
 	}
 	if err := s.acquire(ctx); err != nil {
 		return nil, err
@@ -46,20 +63,28 @@ func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
 	c := s.current()
 	ctx, cancel := bound(ctx, s.life, c.life)
 	defer cancel(nil)
-	return c.run(ctx, cancel, cmd)
+	return c.runCommand(ctx, cancel, cmd)
 }
 
-// run runs a command for the holder of the turn.
-func (c *conn) run(ctx context.Context, cancel context.CancelCauseFunc, cmd Command) (*Result, error) {
-	recorded := c.recorded
-	c.recorded = false
+// runCommand runs a command for the holder of the turn.
+func (c *conn) runCommand(ctx context.Context, cancel context.CancelCauseFunc, cmd Command) (*Result, error) {
 	if err := c.lives(); err != nil {
 		return nil, err
 	}
-	if c.audit != nil && !recorded {
-		return c.audit.run(ctx, cancel, c, cmd)
+	var res *Result
+	event, err := c.audit.beginCommand(ctx, c, cmd)
+	if err == nil {
+		res, err = c.runRecorded(ctx, cancel, cmd)
 	}
-	x := &execution{c: c, ctx: ctx, cmd: cmd, own: ours.Marked(ctx), stdin: newSpool(cmd.Stdin)}
+	return res, c.audit.finish(c, event, res, err)
+}
+
+// runRecorded runs a command that has its record.
+func (c *conn) runRecorded(ctx context.Context, cancel context.CancelCauseFunc, cmd Command) (*Result, error) {
+	if err := c.lives(); err != nil {
+		return nil, err
+	}
+	x := &execution{c: c, ctx: ctx, cmd: cmd, own: ours.Marked(ctx), stdin: spool.New(cmd.Stdin, MaxStdin)}
 	if refused, err := x.admit(); refused != nil || err != nil {
 		return refused, err
 	}
@@ -85,7 +110,7 @@ type execution struct {
 	start           time.Time
 	deadline, endBy time.Time // when it is to be ended, and when it must have been
 
-	stdin *spool
+	stdin *spool.Spool
 	input []shell.Op            // what sends stdin
 	file  string                // where stdin is then
 	clean func(endBy time.Time) // removes what its secrets take; nil if there is nothing
@@ -127,8 +152,8 @@ func (x *execution) stage() (err error) {
 	if x.input, x.file, err = c.upload(x.ctx, x.stdin, x.deadline); err != nil {
 		return err
 	}
-	if x.cmd.Secrets != nil {
-		x.cmd.Env, x.clean, err = x.cmd.Secrets.give(x.ctx, c, x.cmd.Env, x.deadline, x.endBy)
+	if len(x.cmd.Secrets) > 0 {
+		x.cmd.Env, x.clean, err = c.giveSecrets(x.ctx, x.cmd.Secrets, x.cmd.Env, x.deadline, x.endBy)
 	}
 	return err
 }
@@ -138,12 +163,7 @@ func (x *execution) stage() (err error) {
 func (x *execution) listen(cancel context.CancelCauseFunc) {
 	c := x.c
 	x.text = &truncate.Transcript{MaxLines: c.limits.MaxOutputLines, MaxBytes: c.limits.MaxOutputBytes}
-	first, second := x.cmd.Stdout, x.cmd.Stderr
-	if same(first, second) {
-		// As with os/exec, one writer for both is never called by two at the same time.
-		var one sync.Mutex
-		first, second = locked{&one, first}, locked{&one, second}
-	}
+	first, second := shell.Serial(x.cmd.Stdout, x.cmd.Stderr)
 	filter := c.Filter
 	if x.own {
 		filter = c.hide()
@@ -191,7 +211,7 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 		ExitCode: -1, Duration: time.Since(x.start), Timeout: x.timeout, Cause: r.Cause, Escalation: Escalation(r.Step), Gone: r.Gone,
 		OOMBefore: c.oomKills, OOMAfter: r.OOMs, Dir: c.dir, text: x.text,
 	}
-	c.out += x.errIn.Came
+	c.tally.out += x.errIn.Came
 	errs := c.classify(x.ctx, res, r, x.cmd.Dir != "", x.endBy)
 	if x.clean != nil {
 		x.clean(r.EndBy)

@@ -2,10 +2,10 @@ package execpolicy
 
 import (
 	_ "embed"
-	"errors"
 	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/runargs"
 )
 
@@ -69,25 +69,25 @@ func (p *DockerPolicy) extraSeccomp(e *dockercli.Engine) bool {
 
 // checkSeccomp reports what is wrong with the fields for the filter, and an engine to
 // which a filter can't be given.
-func (p *DockerPolicy) checkSeccomp(e *dockercli.Engine) []error {
-	var errs []error
+func (p *DockerPolicy) checkSeccomp(e *dockercli.Engine) problems.List {
+	var found problems.List
 	if p.SeccompProfile != "" {
 		if p.EngineSeccomp {
-			errs = append(errs, errors.New("SeccompProfile and EngineSeccomp are both set; there is one filter"))
+			found.Add("SeccompProfile and EngineSeccomp are both set; there is one filter")
 		}
 		if p.extraSeccomp(e) {
-			errs = append(errs, errors.New("SeccompProfile and a --security-opt=seccomp of ExtraRunArgs are both set; there is one filter"))
+			found.Add("SeccompProfile and a --security-opt=seccomp of ExtraRunArgs are both set; there is one filter")
 		}
 		// Engines take an object without these for the wish to have no filter. The rest
 		// of its syntax is the engine's to judge.
 		text := strings.TrimSpace(p.SeccompProfile)
 		if !strings.HasPrefix(text, "{") || !strings.HasSuffix(text, "}") || !strings.Contains(text, `"defaultAction"`) {
-			errs = append(errs, errors.New(`SeccompProfile has to be a JSON object with "defaultAction", in docker's format`))
+			found.Add(`SeccompProfile has to be a JSON object with "defaultAction", in docker's format`)
 		}
 	}
 	if p.seccompProfile(e) != "" && (e.PodmanService || e.Kind == dockercli.Podman && e.Remote) {
-		errs = append(errs, errors.New("a filter of system calls can't be given to podman's service, which looks for it among its own files; "+
-			"set EngineSeccomp to do with podman's own, which lets programs make user namespaces and lower the priority of any process"))
+		found.Add("a filter of system calls can't be given to podman's service, which looks for it among its own files; " +
+			"set EngineSeccomp to do with podman's own, which lets programs make user namespaces and lower the priority of any process")
 	}
-	return errs
+	return found
 }

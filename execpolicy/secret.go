@@ -10,66 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hashicorp/go-multierror"
-
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/random"
 	"github.com/seed-64a260eb/cofferdam/internal/secret"
+	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 	"github.com/seed-64a260eb/cofferdam/internal/transfer"
 )
-
-// Secrets are the secrets of a [Spec] or a [Command].
-type Secrets []Secret
-
-// A SecretSet is [Secrets]. It is an interface so that the linker can drop secret handling
-// from a program that has no secrets; nothing else implements it.
-type SecretSet interface {
-	// validate adds what is wrong with them to problems, and takes their values out of
-	// all.
-	validate(errs *multierror.Error, env map[string]string) *multierror.Error
-	names() []string
-	// concealer returns what puts something else in place of the values, as far as they
-	// need not be looked up.
-	concealer() func(text string) string
-	// refuse returns the error of what can have none.
-	refuse() error
-	// open gives them to a session whose shell has answered.
-	open(ctx context.Context, c *conn) error
-	// give returns a command's environment with them, and what removes what they take
-	// inside, by endBy if that is not zero. After an error that has been done.
-	give(ctx context.Context, c *conn, env map[string]string, deadline, endBy time.Time) (all map[string]string, end func(endBy time.Time), err error)
-}
-
-// known is what a session does not show. It names no type of package secret, so that a
-// program that has no secrets has nothing of that package.
-type known struct {
-	values any // *secret.Values
-	// conceal returns the text with something else in place of the values.
-	conceal func(text string) string
-	// hide returns a writer that does so with a stream on its way to w.
-	hide func(w io.Writer) io.WriteCloser
-	// filter is the session's own, behind hide; nil if there is none.
-	filter func(w io.Writer) io.WriteCloser
-	// again returns secrets, which may be nil, for a session that hides the values too.
-	again func(secrets SecretSet) SecretSet
-}
-
-// conceal returns the text with something else in place of the values of all secrets that
-// the session was ever given.
-func (c *conn) conceal(text string) string {
-	if k := c.known.Load(); k != nil {
-		return k.conceal(text)
-	}
-	return text
-}
-
-// hide returns what conceals the values in a stream; nil if there are none.
-func (c *conn) hide() func(io.Writer) io.WriteCloser {
-	if k := c.known.Load(); k != nil {
-		return k.hide
-	}
-	return nil
-}
 
 // A Secret is a value that a session's programs get, and that nothing else shows. Printed
 // with package fmt, as text or in JSON it is its name only, unless it stands in a field
@@ -125,43 +72,44 @@ func (s Secret) check() error {
 	return errors.New("the value of the " + s.String() + " " + what)
 }
 
-func (secrets Secrets) validate(errs *multierror.Error, env map[string]string) *multierror.Error {
+// errSecrets is why a policy takes no spec with secrets.
+var errSecrets = errors.New("only a session has Secrets")
+
+// validateSecrets adds what is wrong with the secrets, and takes their values out of all.
+func validateSecrets(found problems.List, secrets []Secret, env map[string]string) problems.List {
 	for i, s := range secrets {
-		errs = multierror.Append(errs, validateEnv(map[string]string{s.Name: ""})...)
+		found = append(found, validateEnv(map[string]string{s.Name: ""})...)
 		_, twice := env[s.Name]
-		for _, other := range secrets[:i] {
-			twice = twice || other.Name == s.Name
-		}
-		if twice {
-			errs = multierror.Append(errs, errors.New("the "+s.String()+" is set twice"))
+		if twice || slices.ContainsFunc(secrets[:i], func(other Secret) bool { return other.Name == s.Name }) {
+			found.Add("the %v is set twice", s)
 		}
 		if (s.Value == "") == (s.Lookup == nil) {
-			errs = multierror.Append(errs, errors.New("the "+s.String()+" has to have a Value or a Lookup, and not both"))
+			found.Add("the %v has to have a Value or a Lookup, and not both", s)
 		} else if s.Lookup == nil {
-			if err := s.check(); err != nil {
-				errs = multierror.Append(errs, err)
-			}
+			found = append(found, s.check())
 		}
 	}
-	if errs != nil {
-		conceal := secrets.concealer()
-		for i, err := range errs.Errors {
-			errs.Errors[i] = errors.New(conceal(err.Error()))
-		}
+	values := addValues(nil, secrets)
+	for i, err := range found {
+		found[i] = problems.Conceal(err, values.Redact)
 	}
-	return errs
+	return found
 }
 
-func (secrets Secrets) names() []string {
-	names := make([]string, len(secrets))
-	for i, s := range secrets {
-		names[i] = s.Name
+func secretNames(secrets []Secret) []string {
+	var names []string
+	for _, s := range secrets {
+		names = append(names, s.Name)
 	}
 	return names
 }
 
-// addTo returns the values and those of the secrets.
-func (secrets Secrets) addTo(v *secret.Values) *secret.Values {
+// addValues returns the values of v and those of the secrets, as far as they need not be
+// looked up.
+func addValues(v *secret.Values, secrets []Secret) *secret.Values {
+	if len(secrets) == 0 {
+		return v
+	}
 	more := make([]secret.Value, len(secrets))
 	for i, s := range secrets {
 		more[i] = secret.Value{Text: s.Value, Placeholder: "[" + s.String() + "]"}
@@ -169,51 +117,34 @@ func (secrets Secrets) addTo(v *secret.Values) *secret.Values {
 	return v.With(more...)
 }
 
-func (secrets Secrets) concealer() func(text string) string {
-	return secrets.addTo(nil).Redact
+// conceal returns the text with something else in place of the values of all secrets that
+// the session was ever given.
+func (c *conn) conceal(text string) string { return c.known.Load().Redact(text) }
+
+// hide returns what conceals the values in a stream; nil if there are none.
+func (c *conn) hide() shell.Filter {
+	if known := c.known.Load(); known != nil {
+		return known.Writer
+	}
+	return nil
 }
 
-func (Secrets) refuse() error { return errors.New("only a session has Secrets") }
-
-// hideIn makes a session hide the values too.
-func hideIn(c *conn, v *secret.Values) {
-	k := &known{values: v, conceal: v.Redact, hide: v.Writer, filter: c.Filter}
-	if old := c.known.Load(); old != nil {
-		k.filter = old.filter
+// know makes the session hide the values, which are all that it is to hide.
+func (c *conn) know(values *secret.Values) {
+	if values == nil {
+		return
 	}
-	k.again = func(secrets SecretSet) SecretSet { return again{secrets, v} }
-	c.known.Store(k)
-	c.Filter = k.hide
-	if k.filter != nil {
-		c.Filter = func(w io.Writer) io.WriteCloser { return k.hide(k.filter(w)) }
+	c.known.Store(values)
+	c.Filter = values.Writer
+	if filter := c.filter; filter != nil {
+		c.Filter = func(w io.Writer) io.WriteCloser { return values.Writer(filter(w)) }
 	}
-}
-
-// again are secrets, if any, of a session that does not show what it did not before.
-type again struct {
-	SecretSet
-	values *secret.Values
-}
-
-func (a again) names() []string {
-	if a.SecretSet == nil {
-		return nil
-	}
-	return a.SecretSet.names()
-}
-
-func (a again) open(ctx context.Context, c *conn) error {
-	hideIn(c, a.values)
-	if a.SecretSet == nil {
-		return nil
-	}
-	return a.SecretSet.open(ctx, c)
 }
 
 // fetch returns the secrets with their values, which the conn hides from then on, and
 // gives each its place in the environment: the value, or the name of a file that is still
 // to be made.
-func (secrets Secrets) fetch(ctx context.Context, c *conn, deadline time.Time, env map[string]string) (Secrets, error) {
+func (c *conn) fetch(ctx context.Context, secrets []Secret, deadline time.Time, env map[string]string) ([]Secret, error) {
 	if !deadline.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadlineCause(ctx, deadline, ErrTimeout)
@@ -222,36 +153,38 @@ func (secrets Secrets) fetch(ctx context.Context, c *conn, deadline time.Time, e
 	secrets = slices.Clone(secrets)
 	for i := range secrets {
 		s := &secrets[i]
-		if s.Lookup != nil {
-			lookup, name, got := s.Lookup, s.Name, make(chan string, 1)
-			err := abandonOnCancel(ctx, func() error {
-				value, err := lookup(ctx, name)
-				got <- value
-				return err
-			})
-			if err != nil {
-				return nil, fmt.Errorf("the %s: %w", s, err)
-			}
-			s.Value = <-got
-			if err := s.check(); err != nil {
-				return nil, err
-			}
+		if err := s.fetch(ctx); err != nil {
+			return nil, err
 		}
 		env[s.Name] = s.Value
 		if s.File {
 			env[s.Name] = c.proc.Scratch + "/k" + random.Token()
 		}
 	}
-	var old *secret.Values
-	if k := c.known.Load(); k != nil {
-		old = k.values.(*secret.Values)
-	}
-	hideIn(c, secrets.addTo(old))
+	c.know(addValues(c.known.Load(), secrets))
 	return secrets, nil
 }
 
-// put makes the files.
-func (secrets Secrets) put(t *transfer.Transfer, env map[string]string) error {
+// fetch looks the value up, if it is not there.
+func (s *Secret) fetch(ctx context.Context) error {
+	if s.Lookup == nil {
+		return nil
+	}
+	lookup, name, got := s.Lookup, s.Name, make(chan string, 1)
+	err := abandonOnCancel(ctx, func() error {
+		value, err := lookup(ctx, name)
+		got <- value
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("the %s: %w", s, err)
+	}
+	s.Value = <-got
+	return s.check()
+}
+
+// putSecrets makes the files of secrets, whose names are in env.
+func putSecrets(t *transfer.Transfer, secrets []Secret, env map[string]string) error {
 	for _, s := range secrets {
 		if !s.File {
 			continue
@@ -266,20 +199,24 @@ func (secrets Secrets) put(t *transfer.Transfer, env map[string]string) error {
 	return nil
 }
 
-func (secrets Secrets) give(ctx context.Context, c *conn, env map[string]string, deadline, endBy time.Time) (map[string]string, func(time.Time), error) {
+// giveSecrets returns a command's environment with secrets, and what removes what they
+// take inside, by endBy if that is not zero. After an error that has been done.
+func (c *conn) giveSecrets(
+	ctx context.Context, secrets []Secret, env map[string]string, deadline, endBy time.Time,
+) (all map[string]string, end func(endBy time.Time), err error) {
 	t := c.newTransfer(ctx, nil)
 	t.Deadline, t.EndBy = deadline, endBy
-	end := func(endBy time.Time) {
+	end = func(endBy time.Time) {
 		if !endBy.IsZero() {
 			t.EndBy = endBy
 		}
 		t.Clean()
 	}
-	all := map[string]string{}
+	all = map[string]string{}
 	maps.Copy(all, env)
-	secrets, err := secrets.fetch(ctx, c, deadline, all)
+	secrets, err = c.fetch(ctx, secrets, deadline, all)
 	if err == nil {
-		err = secrets.put(t, all)
+		err = putSecrets(t, secrets, all)
 	}
 	if err != nil {
 		end(time.Time{})
@@ -287,21 +224,25 @@ func (secrets Secrets) give(ctx context.Context, c *conn, env map[string]string,
 	return all, end, err
 }
 
-// open gives the secrets to the shell only when it has answered, so that they come into
-// nobody's hands who has not.
-func (secrets Secrets) open(ctx context.Context, c *conn) error {
-	secrets, err := secrets.fetch(ctx, c, after(c.limits.StartupTimeout), c.env)
-	if err != nil {
+// openSecrets gives the session's secrets to the shell. It is called only when the shell
+// has answered, so that they come into nobody's hands who has not.
+func (c *conn) openSecrets(ctx context.Context) (err error) {
+	if len(c.secrets) == 0 {
+		return nil
+	}
+	if c.secrets, err = c.fetch(ctx, c.secrets, after(c.limits.StartupTimeout), c.env); err != nil {
 		return err
 	}
-	c.renew = func(ctx context.Context, deadline, endBy time.Time) error {
-		t := c.newTransfer(ctx, nil)
-		t.Deadline, t.EndBy = deadline, endBy
-		return secrets.put(t, c.env)
-	}
 	deadline := after(c.limits.StartupTimeout)
-	if err := c.renew(ctx, deadline, time.Time{}); err != nil {
+	if err := c.renewSecrets(ctx, deadline, time.Time{}); err != nil {
 		return err
 	}
 	return c.handshake(ctx, deadline, time.Time{})
+}
+
+// renewSecrets makes the files of the session's secrets for a new worker.
+func (c *conn) renewSecrets(ctx context.Context, deadline, endBy time.Time) error {
+	t := c.newTransfer(ctx, nil)
+	t.Deadline, t.EndBy = deadline, endBy
+	return putSecrets(t, c.secrets, c.env)
 }

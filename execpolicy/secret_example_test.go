@@ -20,7 +20,7 @@ func ExampleSecret() {
 	}
 	ctx := context.Background()
 	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{NetworkEnabled: true}, execpolicy.Spec{
-		Secrets: execpolicy.Secrets{{Name: "API_TOKEN", Lookup: fromEnv}},
+		Secrets: []execpolicy.Secret{{Name: "API_TOKEN", Lookup: fromEnv}},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -30,7 +30,7 @@ func ExampleSecret() {
 	r, err := s.Run(ctx, execpolicy.Command{
 		Script: `wget -q --header "Authorization: Bearer $API_TOKEN" https://example.com/ || echo "refused: ` +
 			`$API_TOKEN"; ls -l "$SIGNING_KEY"`,
-		Secrets: execpolicy.Secrets{{Name: "SIGNING_KEY", Lookup: fromEnv, File: true}},
+		Secrets: []execpolicy.Secret{{Name: "SIGNING_KEY", Lookup: fromEnv, File: true}},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -48,9 +48,9 @@ func ExampleSecret_String() {
 
 // All that is wrong with them is said at once, before anything is started, and no value
 // with it.
-func ExampleSecrets() {
+func ExampleSecret_invalid() {
 	_, err := execpolicy.Start(context.Background(), execpolicy.DockerPolicy{},
-		execpolicy.Spec{Secrets: execpolicy.Secrets{
+		execpolicy.Spec{Secrets: []execpolicy.Secret{
 			{Name: "API_TOKEN", Value: "hunter2"},
 			{Name: "API_TOKEN", Value: "hunter3"},
 			{Name: "PIN", Value: "123"},
@@ -61,22 +61,4 @@ func ExampleSecrets() {
 	// invalid: the secret API_TOKEN is set twice
 	// the value of the secret PIN is shorter than 4 bytes, and could not be told from what else is printed
 	// the secret SIGNING_KEY has to have a Value or a Lookup, and not both
-}
-
-// A program that may have secrets to give, and may have none, gives a set.
-func ExampleSecretSet() {
-	environ := func(names ...string) execpolicy.SecretSet {
-		var secrets execpolicy.Secrets
-		for _, name := range names {
-			if value := os.Getenv(name); value != "" {
-				secrets = append(secrets, execpolicy.Secret{Name: name, Value: value})
-			}
-		}
-		return secrets
-	}
-	os.Setenv("EXAMPLE_TOKEN", "hunter2")
-	defer os.Unsetenv("EXAMPLE_TOKEN")
-	spec := execpolicy.Spec{Secrets: environ("EXAMPLE_TOKEN", "EXAMPLE_KEY")}
-	fmt.Println(spec.Secrets)
-	// Output: [secret EXAMPLE_TOKEN]
 }

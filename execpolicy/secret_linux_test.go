@@ -58,7 +58,7 @@ func (p place) compat() execpolicy.DockerPolicy {
 func (k keeper) open(t *testing.T, secrets ...execpolicy.Secret) session {
 	t.Helper()
 	spec := k.spec
-	spec.Secrets = execpolicy.Secrets(secrets)
+	spec.Secrets = []execpolicy.Secret(secrets)
 	return open(t, k, spec)
 }
 
@@ -250,7 +250,7 @@ var specials = []string{
 // TestSecretsQuoted has each of the programs print each of the values, in each way.
 func TestSecretsQuoted(t *testing.T) {
 	var values []string
-	var secrets execpolicy.Secrets
+	var secrets []execpolicy.Secret
 	for i, special := range append(specials, "-", "*", "\\\t'", "\x1b'\xff\"\n$") {
 		v := special + newValue() + special + special + newValue() + special
 		values = append(values, v)
@@ -314,7 +314,7 @@ for (let name of "` + names + `".split(" ")) {
 	})
 }
 
-func secretNames(secrets execpolicy.Secrets) (names []string) {
+func secretNames(secrets []execpolicy.Secret) (names []string) {
 	for _, s := range secrets {
 		names = append(names, s.Name)
 	}
@@ -325,7 +325,7 @@ func TestSecretsOfCommands(t *testing.T) {
 	keepers(t, func(t *testing.T, k keeper) {
 		first, value, key := newValue(), newValue(), newValue()+"\n"
 		s := k.open(t, execpolicy.Secret{Name: "TOKEN", Value: first})
-		secrets := execpolicy.Secrets{{Name: "TOKEN", Value: value}, {Name: "KEY", Value: key, File: true},
+		secrets := []execpolicy.Secret{{Name: "TOKEN", Value: value}, {Name: "KEY", Value: key, File: true},
 			{Name: "OTHER", Value: "other one", File: true}}
 		r := s.run(execpolicy.Command{
 			Script: `printf %s "$TOKEN" >env; cat "$KEY" "$OTHER" >file; echo "$TOKEN"; cat "$KEY" >&2; echo "$KEY ` +
@@ -353,7 +353,7 @@ func TestSecretsOfCommands(t *testing.T) {
 			s := session{s.Session, t}
 			late := newValue()
 			s.run(execpolicy.Command{Script: `{ while [ ! -e go ]; do sleep 0.01; done; echo "$LATE"; >gone; } & :`,
-				Secrets: execpolicy.Secrets{{Name: "LATE", Value: late}}})
+				Secrets: []execpolicy.Secret{{Name: "LATE", Value: late}}})
 			assert.Equal(t, s.ok(">go; while [ ! -e gone ]; do sleep 0.01; done"), "[secret LATE]")
 		})
 		// However it ends, the file is removed.
@@ -375,7 +375,7 @@ func TestSecretsOfCommands(t *testing.T) {
 					// There its shell can only be ended with all.
 					return
 				}
-				c.command.Secrets = execpolicy.Secrets{{Name: "KEY", Value: key, File: true}}
+				c.command.Secrets = []execpolicy.Secret{{Name: "KEY", Value: key, File: true}}
 				run := s.command(c.command)
 				if c.outcome == execpolicy.OutcomeCanceled {
 					run = s.canceled(errGone, c.command)
@@ -387,7 +387,7 @@ func TestSecretsOfCommands(t *testing.T) {
 		t.Run("a directory that is not there", func(t *testing.T) {
 			s := session{s.Session, t}
 			_, err := s.Run(t.Context(),
-				execpolicy.Command{Script: ":", Dir: key, Secrets: execpolicy.Secrets{{Name: "KEY", Value: key, File: true}}})
+				execpolicy.Command{Script: ":", Dir: key, Secrets: []execpolicy.Secret{{Name: "KEY", Value: key, File: true}}})
 			assert.ErrorIs(t, err, execpolicy.ErrNoDir)
 			assert.Assert(t, !shows(err.Error(), key), err)
 		})
@@ -397,7 +397,7 @@ func TestSecretsOfCommands(t *testing.T) {
 				// The directory is not the user's.
 				return
 			}
-			secrets := execpolicy.Secrets{{Name: "KEY", Value: key, File: true}}
+			secrets := []execpolicy.Secret{{Name: "KEY", Value: key, File: true}}
 			s.run(execpolicy.Command{Script: `mv "${KEY%/*}" "${KEY%/*}-moved"`, Secrets: secrets})
 			r, err := s.Run(t.Context(), execpolicy.Command{Script: ">ran", Secrets: secrets})
 			assert.Assert(t, r == nil)
@@ -409,7 +409,7 @@ func TestSecretsOfCommands(t *testing.T) {
 		t.Run("the largest", func(t *testing.T) {
 			s := session{s.Session, t}
 			large := strings.Repeat(newValue()+" it's\t\x01\xff", execpolicy.MaxSecret)[:execpolicy.MaxSecret-1] + "'"
-			secrets := execpolicy.Secrets{{Name: "A", Value: large}, {Name: "B", Value: large, File: true}}
+			secrets := []execpolicy.Secret{{Name: "A", Value: large}, {Name: "B", Value: large, File: true}}
 			r := s.run(execpolicy.Command{Script: `printf %s "$A"; printf %s "$A" >a; cat <"$B" >b`, Secrets: secrets})
 			assert.Equal(t, string(r.Stdout), "[secret A]")
 			for _, name := range []string{"a", "b"} {
@@ -449,7 +449,7 @@ func TestSecretsAndHooks(t *testing.T) {
 	keepers(t, func(t *testing.T, k keeper) {
 		token, card := newValue(), "4532-0151-1283-0366"
 		spec := k.spec
-		spec.Secrets = execpolicy.Secrets{{Name: "TOKEN", Value: token}, {Name: "KEY", Value: card, File: true}}
+		spec.Secrets = []execpolicy.Secret{{Name: "TOKEN", Value: token}, {Name: "KEY", Value: card, File: true}}
 		redactor, err := redact.New(redact.Rule{Type: "payment_card"}, redact.Rule{Type: "email"})
 		assert.NilError(t, err)
 		spec.Filter = redactor.Writer
@@ -497,10 +497,10 @@ func TestSecretsThatAreLookedUp(t *testing.T) {
 			return values[len(values)-1], nil
 		}
 		spec := k.spec
-		spec.Secrets = execpolicy.Secrets{{Name: "TOKEN", Lookup: lookup}, {Name: "KEY", Lookup: lookup, File: true}}
+		spec.Secrets = []execpolicy.Secret{{Name: "TOKEN", Lookup: lookup}, {Name: "KEY", Lookup: lookup, File: true}}
 		s := open(t, k, spec)
 		command := execpolicy.Command{Script: `printf %s "$TOKEN $(cat "$KEY") $MORE" >content`,
-			Secrets: execpolicy.Secrets{{Name: "MORE", Lookup: lookup}}}
+			Secrets: []execpolicy.Secret{{Name: "MORE", Lookup: lookup}}}
 		s.run(command)
 		data, err := s.ReadFile(t.Context(), "content", 0)
 		assert.NilError(t, err)
@@ -531,7 +531,7 @@ func TestSecretsThatAreLookedUp(t *testing.T) {
 			t.Run(c.name, func(t *testing.T) {
 				s := session{s.Session, t}
 				bad := k.spec
-				bad.Secrets = execpolicy.Secrets{{Name: "BAD", Lookup: c.lookup}}
+				bad.Secrets = []execpolicy.Secret{{Name: "BAD", Lookup: c.lookup}}
 				_, startErr := execpolicy.Start(t.Context(), k, bad)
 				assert.ErrorIs(t, startErr, execpolicy.ErrStart)
 				r, runErr := s.Run(t.Context(), execpolicy.Command{Script: ">ran", Secrets: bad.Secrets})
@@ -554,7 +554,7 @@ func TestSecretsWhoseLookupHangs(t *testing.T) {
 		// One that never returned would be found among what is left behind.
 		defer close(release)
 		var begun atomic.Int32
-		hang := execpolicy.Secrets{{Name: "SLOW", Lookup: func(ctx context.Context, _ string) (string, error) {
+		hang := []execpolicy.Secret{{Name: "SLOW", Lookup: func(ctx context.Context, _ string) (string, error) {
 			begun.Add(1)
 			<-release
 			return "", nil
@@ -564,7 +564,7 @@ func TestSecretsWhoseLookupHangs(t *testing.T) {
 		assert.ErrorIs(t, err, execpolicy.ErrTimeout)
 		whose := errors.New("the user has gone")
 		ctx, cancel := context.WithCancelCause(t.Context())
-		cancelLater := execpolicy.Secrets{{Name: "SLOW", Lookup: func(ctx context.Context, name string) (string, error) {
+		cancelLater := []execpolicy.Secret{{Name: "SLOW", Lookup: func(ctx context.Context, name string) (string, error) {
 			cancel(whose)
 			return hang[0].Lookup(ctx, name)
 		}}}
@@ -701,7 +701,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 		spec.Env = map[string]string{"CONTROL": control}
 		env, file, command, commandFile := newValue(), newValue(), newValue(), newValue()
 		asked := false
-		spec.Secrets = execpolicy.Secrets{
+		spec.Secrets = []execpolicy.Secret{
 			{Name: "TOKEN", Value: env}, {Name: "KEY", Value: file, File: true},
 			{Name: "LATER", Lookup: func(context.Context, string) (string, error) { asked = true; return env + file, nil }},
 		}
@@ -714,7 +714,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 		c := s.start(t.Context(), execpolicy.Command{
 			Script: `echo "$TOKEN $COMMAND"; cat "$KEY" "$FILE"; cat >&2; sleep 4914`, Stdin: strings.NewReader("stdin"),
 			Timeout: -1,
-			Secrets: execpolicy.Secrets{{Name: "COMMAND", Value: command}, {Name: "FILE", Value: commandFile, File: true}},
+			Secrets: []execpolicy.Secret{{Name: "COMMAND", Value: command}, {Name: "FILE", Value: commandFile, File: true}},
 		})
 		seen := map[string][]sight{"processes": outside(t), "the engine": p.told(t, s.Name())}
 		if os.Getuid() == 0 || p.engine.Rootless {

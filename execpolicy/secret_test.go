@@ -40,19 +40,19 @@ func TestSecretsThatAreRefused(t *testing.T) {
 	long := strings.Repeat("x", execpolicy.MaxSecret+1)
 	for _, c := range []struct {
 		name    string
-		secrets execpolicy.Secrets
+		secrets []execpolicy.Secret
 		want    []string
 	}{
-		{"the names", execpolicy.Secrets{{Name: "a-b", Value: "hunter2"}, {Name: "", Value: "hunter2"},
+		{"the names", []execpolicy.Secret{{Name: "a-b", Value: "hunter2"}, {Name: "", Value: "hunter2"},
 			{Name: "UID", Value: "hunter2"}},
 			[]string{`"a-b" is no name`, `"" is no name`, "UID can't be set"}},
-		{"twice", execpolicy.Secrets{{Name: "A", Value: "hunter2"}, {Name: "A", Lookup: lookup},
+		{"twice", []execpolicy.Secret{{Name: "A", Value: "hunter2"}, {Name: "A", Lookup: lookup},
 			{Name: "ENV", Value: "hunter2"}},
 			[]string{"the secret A is set twice", "the secret ENV is set twice"}},
-		{"from nowhere, and from two places", execpolicy.Secrets{{Name: "A"}, {Name: "B", Value: "hunter2", Lookup: lookup}},
+		{"from nowhere, and from two places", []execpolicy.Secret{{Name: "A"}, {Name: "B", Value: "hunter2", Lookup: lookup}},
 			[]string{"the secret A has to have a Value or a Lookup, and not both",
 				"the secret B has to have a Value or a Lookup, and not both"}},
-		{"the values", execpolicy.Secrets{{Name: "A", Value: "xyz"}, {Name: "B", Value: " xyz\n\n\n"},
+		{"the values", []execpolicy.Secret{{Name: "A", Value: "xyz"}, {Name: "B", Value: " xyz\n\n\n"},
 			{Name: "C", Value: long}, {Name: "D", Value: "hunter2\x00"}},
 			[]string{"the secret A is shorter than 4", "the secret B is shorter than 4",
 				"the secret C is longer than 64 KiB", "the secret D holds a NUL"}},
@@ -80,7 +80,7 @@ func TestSecretsThatAreRefused(t *testing.T) {
 func TestSecretsInWhatIsRefused(t *testing.T) {
 	nowhere := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "/nonexistent"}}
 	for _, value := range append([]string{"hunter2", "-----BEGIN KEY-----\nhunter2hunter2\n"}, quotedValues...) {
-		secrets := execpolicy.Secrets{{Name: "TOKEN", Value: value}}
+		secrets := []execpolicy.Secret{{Name: "TOKEN", Value: value}}
 		_, err := execpolicy.Run(t.Context(), nowhere, execpolicy.Spec{},
 			execpolicy.Command{Argv: []string{"-" + value}, Secrets: secrets})
 		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
@@ -97,7 +97,7 @@ func TestSecretsInWhatIsRefused(t *testing.T) {
 func TestSecretsInWhatASessionRefuses(t *testing.T) {
 	enginetest.Check(t)
 	s, err := execpolicy.Start(t.Context(), execpolicy.HostPolicy{},
-		execpolicy.Spec{Secrets: execpolicy.Secrets{{Name: "TOKEN", Value: "hunter2"}}})
+		execpolicy.Spec{Secrets: []execpolicy.Secret{{Name: "TOKEN", Value: "hunter2"}}})
 	assert.NilError(t, err)
 	defer func() { assert.Check(t, s.Close()) }()
 	_, err = s.Run(t.Context(), execpolicy.Command{Argv: []string{"-hunter2"}})
@@ -114,7 +114,7 @@ func TestSecretsWithoutASession(t *testing.T) {
 	for _, p := range []execpolicy.Policy{execpolicy.DockerPolicy{Engine: engine}, compat, execpolicy.HostPolicy{}} {
 		for _, supervisor := range [][]string{nil, {"sh"}} {
 			_, err := p.Spawn(t.Context(), execpolicy.Spec{Command: []string{"true"}, Supervisor: supervisor,
-				Secrets: execpolicy.Secrets{{Name: "A", Value: "hunter2"}}})
+				Secrets: []execpolicy.Secret{{Name: "A", Value: "hunter2"}}})
 			assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 			assert.ErrorContains(t, err, "only a session has Secrets")
 		}
@@ -125,7 +125,7 @@ func TestSecretsWithoutASession(t *testing.T) {
 func TestSecretPrinted(t *testing.T) {
 	secret := execpolicy.Secret{Name: "TOKEN", Value: "hunter2",
 		Lookup: func(context.Context, string) (string, error) { return "", nil }}
-	spec := execpolicy.Spec{Secrets: execpolicy.Secrets{secret}}
+	spec := execpolicy.Spec{Secrets: []execpolicy.Secret{secret}}
 	command := execpolicy.Command{Secrets: spec.Secrets}
 	assert.Equal(t, secret.String(), "secret TOKEN")
 	var printed []string
@@ -153,20 +153,20 @@ func TestSecretsAreInNoRecord(t *testing.T) {
 	var mu sync.Mutex
 	var records []execpolicy.Event
 	spec := execpolicy.Spec{
-		Secrets: execpolicy.Secrets{{Name: "TOKEN", Value: "hunter2"}},
+		Secrets: []execpolicy.Secret{{Name: "TOKEN", Value: "hunter2"}},
 		Startup: []string{"test hunter2 = $TOKEN"},
-		Audit: execpolicy.NewAuditor(func(e execpolicy.Event) error {
+		Audit: func(e execpolicy.Event) error {
 			mu.Lock()
 			defer mu.Unlock()
 			records = append(records, e)
 			return nil
-		}),
+		},
 	}
 	s, err := execpolicy.Start(t.Context(), execpolicy.HostPolicy{}, spec)
 	assert.NilError(t, err)
 	_, err = s.Run(t.Context(), execpolicy.Command{
 		Argv: []string{"echo", "hunter2", "*******"}, Dir: "/hunter2",
-		Secrets: execpolicy.Secrets{{Name: "KEY", Value: "*******", File: true}},
+		Secrets: []execpolicy.Secret{{Name: "KEY", Value: "*******", File: true}},
 	})
 	assert.ErrorIs(t, err, execpolicy.ErrNoDir)
 	_, err = s.ReadFile(t.Context(), "hunter2", 0)

@@ -10,9 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-multierror"
-
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
+	"github.com/seed-64a260eb/cofferdam/internal/secret"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
@@ -33,23 +32,34 @@ type Session struct {
 	closeErr error
 }
 
-// Start opens a session. ctx bounds the start only. An error wraps [ErrInvalid] if
-// nothing was started, else [ErrStart] with the cause, and then nothing is left.
+// Start opens a session. ctx bounds the start only.
 //
-// A program starts at most 8 sessions at a time, Restart included; more wait, and their
-// [Limits.StartupTimeout] begins when their turn has come. Neither a pull of the image
-// nor a startup script holds up another's start.
+// A program starts at most 8 sessions at a time, Restart included. More wait, and their
+// [Limits.StartupTimeout] begins when their turn has come. Neither a pull of the image,
+// nor [Process.Ready], nor a startup script holds up another's start.
 //
-// All that is wrong with the spec is reported at once, and with the policy too if that is
-// a [Checker].
+// The error says how far the start came. It wraps one of these:
+//
+//   - [ErrInvalid], if the policy or the spec is at fault. All that is wrong with the
+//     spec is in one error, and with the policy too if that is a [Checker]. Nothing was
+//     started.
+//   - The error of the policy's Check or Spawn, which may be neither ErrInvalid nor
+//     ErrStart: that of a [DockerPolicy] is [dockercli.ErrNoEngine] if there is no
+//     engine. Nothing was started.
+//   - [ErrAudit] alone, if [Spec.Audit] did not take the record of the spawn. Nothing was
+//     started.
+//   - [ErrStart], with the cause, in every other case: the engine's error, that of
+//     [Spec.Prepare], a startup script's or the cause of ctx. What was started is gone,
+//     unless the error also wraps [ErrStillThere].
 func Start(ctx context.Context, p Policy, spec Spec) (*Session, error) {
 	return start(ctx, p, spec, nil)
 }
 
-// Check returns what keeps [Start] from starting such a session, as far as that is known
-// without starting anything; nil if that is nothing. Its error wraps [ErrInvalid] and
-// says all that is wrong with the spec, and with the policy if that is a [Checker]. If
-// nothing is, it may be another error of the Checker's.
+// Check reports why [Start] would fail, as far as that is known without starting
+// anything. It returns nil if it found no reason. Its error wraps [ErrInvalid] and says
+// all that is wrong with the spec, and with the policy if that is a [Checker]. If nothing
+// is wrong with them, it may be another error of the Checker's, such as
+// [dockercli.ErrNoEngine].
 func Check(ctx context.Context, p Policy, spec Spec) error {
 	invalid, refused := check(ctx, p, spec, nil)
 	return cmp.Or(invalid, refused)
@@ -60,10 +70,7 @@ func Check(ctx context.Context, p Policy, spec Spec) error {
 func check(ctx context.Context, p Policy, spec Spec, command error) (invalid, refused error) {
 	invalid = spec.validate()
 	if command != nil {
-		if spec.Secrets != nil {
-			command = fmt.Errorf("%w%s", ErrInvalid, strings.TrimPrefix(spec.Secrets.concealer()(command.Error()), ErrInvalid.Error()))
-		}
-		invalid = problems.Join(invalid, command)
+		invalid = problems.Join(invalid, problems.Conceal(command, addValues(nil, spec.Secrets).Redact))
 	}
 	if c, ok := p.(Checker); ok {
 		refused = c.Check(ctx, spec.forPolicy())
@@ -82,16 +89,11 @@ func start(ctx context.Context, p Policy, spec Spec, command error) (*Session, e
 	if invalid != nil {
 		return nil, invalid
 	}
-	if spec.Audit != nil {
-		spec.Audit = spec.Audit.session()
-	}
+	spec.auditor = newAuditor(spec.Audit)
 	if refused != nil {
-		if spec.Audit != nil {
-			refused = spec.Audit.await(ctx, nil, EventFailed, refused)
-		}
-		return nil, refused
+		return nil, spec.auditor.failed(nil, refused)
 	}
-	c, err := open(ctx, p, spec)
+	c, err := open(ctx, p, spec, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -118,8 +120,10 @@ func newSession(p Policy, spec Spec, c *conn) *Session {
 	return s
 }
 
-// Run runs one command in a session of its own. The session is closed when Run returns;
-// an error that says it is not known to be gone comes beside the result.
+// Run runs one command in a session of its own, which is closed when Run returns. Its
+// error is that of [Start], which here checks the command too, of [Session.Run], of
+// [Session.Close], or of the last two together. There is a result whenever Session.Run
+// has one, also beside an error of Close.
 func Run(ctx context.Context, p Policy, spec Spec, c Command) (*Result, error) {
 	s, err := start(ctx, p, spec, c.validate())
 	if err != nil {
@@ -130,35 +134,33 @@ func Run(ctx context.Context, p Policy, spec Spec, c Command) (*Result, error) {
 }
 
 func (s Spec) validate() error {
-	errs := multierror.Append(nil, validateEnv(s.Env)...)
+	found := validateEnv(s.Env)
 	for _, w := range s.Command {
 		if strings.ContainsAny(w, "\x00\n") {
-			errs = multierror.Append(errs, fmt.Errorf("the shell %q holds a NUL byte or a newline", w))
+			found.Add("the shell %q holds a NUL byte or a newline", w)
 		}
 	}
 	for _, script := range slices.Concat(s.Startup, s.Shutdown) {
-		for _, err := range (Command{Script: script}).problems().WrappedErrors() {
-			errs = multierror.Append(errs, fmt.Errorf("script %q: %w", script, err))
+		for _, err := range (Command{Script: script}).problems() {
+			found.Add("script %q: %w", script, err)
 		}
 	}
-	return validateAll(errs, s.Secrets, s.Env)
+	return problems.Join(validateSecrets(found, s.Secrets, s.Env)...)
 }
 
 // open spawns a process and makes a session's end of it. A cause that the policy can mend
-// costs a second try.
-func open(ctx context.Context, p Policy, spec Spec) (*conn, error) {
+// costs a second try. What is known from before is hidden too.
+func open(ctx context.Context, p Policy, spec Spec, known *secret.Values) (*conn, error) {
 	secrets := spec.Secrets
 	spec = spec.forPolicy()
 	for try := 0; ; try++ {
 		proc, c, err := spawn(ctx, p, spec)
 		if err == nil {
-			if err = c.prepare(ctx, spec, secrets); err == nil {
+			if err = c.prepare(ctx, spec, secrets, known); err == nil {
 				return c, nil
 			}
 		}
-		if spec.Audit != nil {
-			err = spec.Audit.await(ctx, c, EventFailed, err)
-		}
+		err = spec.auditor.failed(c, err)
 		if proc == nil || try > 0 || proc.Recover == nil {
 			return nil, err
 		}
@@ -177,23 +179,48 @@ const maxStarts = 8
 // starts holds those that are being started.
 var starts = make(chan struct{}, maxStarts)
 
+// beginStart waits for the turn to start a session, which endStart gives back.
+func beginStart(ctx context.Context) error {
+	select {
+	case starts <- struct{}{}:
+		if ctx.Err() == nil {
+			return nil
+		}
+		endStart()
+	case <-ctx.Done():
+	}
+	return context.Cause(ctx)
+}
+
+func endStart() { <-starts }
+
 // spawn spawns a process and makes it answer, in its turn. If that fails, the process has
 // been ended; without a process, nothing was spawned.
 func spawn(ctx context.Context, p Policy, spec Spec) (*Process, *conn, error) {
-	select {
-	case starts <- struct{}{}:
-		defer func() { <-starts }()
-	case <-ctx.Done():
-	}
-	if ctx.Err() != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrStart, context.Cause(ctx))
+	if err := beginStart(ctx); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	proc, err := p.Spawn(ctx, spec)
 	if err != nil {
+		endStart()
 		return nil, nil, err
 	}
-	c, err := dial(ctx, proc, spec)
-	return proc, c, err
+	c := connect(proc, spec)
+	if proc.Ready != nil {
+		endStart()
+		err := c.wait(ctx)
+		if err == nil {
+			err = beginStart(ctx)
+		}
+		if err != nil {
+			return proc, nil, c.failed(err)
+		}
+	}
+	defer endStart()
+	if err := c.dial(ctx); err != nil {
+		return proc, nil, c.failed(err)
+	}
+	return proc, c, nil
 }
 
 // Name returns the name of the container, or of whatever the policy started.
@@ -206,10 +233,11 @@ func spawn(ctx context.Context, p Policy, spec Spec) (*Process, *conn, error) {
 func (s *Session) Name() string { return s.current().proc.Name }
 
 // Done returns a channel that is closed when the session has ended, for whatever reason,
-// and nothing of it is left that could be removed. After Restart it returns another.
+// and its container was removed, or could not be within [Limits.TerminationTimeout].
+// After Restart it returns another.
 func (s *Session) Done() <-chan struct{} { return s.current().Ended() }
 
-// Redact returns a text with something else in place of the values of all [Secrets] that
+// Redact returns a text with something else in place of the values of all secrets that
 // the session was ever given, as its output has it: for what the caller has read out of
 // files.
 func (s *Session) Redact(text string) string { return s.current().conceal(text) }
@@ -266,9 +294,16 @@ func bound(ctx context.Context, others ...context.Context) (context.Context, con
 	}
 }
 
-// Restart ends the container, if it still runs, and begins the session anew with the same
-// spec: no state is left, nor any file but those of a mounted workspace, and startup
-// scripts run again. If it fails the session has ended, and Restart may be tried again.
+// Restart takes its turn as a command does, ends the container, if it still runs, and
+// begins the session anew with the same spec. No variable and no background job is left,
+// and no file but those in a mounted workspace and in [DockerPolicy.Mounts].
+// [Spec.Prepare] is called again, and the startup scripts run again. [Spec.Finish] is not
+// called, and the shutdown scripts do not run.
+//
+// If ctx ends before the turn of Restart has come, the session goes on, and the error is
+// the cause of ctx. After any other error the session has ended, and Restart may be tried
+// again. Such an error wraps ErrClosed if the session was closed, ErrStillThere if the
+// old container is not known to be gone, or is one of those of [Start].
 func (s *Session) Restart(ctx context.Context) error {
 	if s.policy == nil {
 		return errBorrowed
@@ -280,15 +315,11 @@ func (s *Session) Restart(ctx context.Context) error {
 	ctx, cancel := bound(ctx, s.life)
 	defer cancel(nil)
 	c := s.current()
-	c.emit(eventEnding, 0, errRestart)
+	c.audit.ending(errRestart)
 	if err := c.End(c.limits.TerminationTimeout); err != nil {
 		return err
 	}
-	spec := *s.spec
-	if k := c.known.Load(); k != nil {
-		spec.Secrets = k.again(spec.Secrets)
-	}
-	c, err := open(ctx, s.policy, spec)
+	c, err := open(ctx, s.policy, *s.spec, c.known.Load())
 	if err != nil {
 		return err
 	}
@@ -325,11 +356,8 @@ func (s *Session) Close() error {
 	if s.spec.Finish != nil {
 		err = errors.Join(err, c.borrow(context.Background(), s.spec.Finish, c.closeTimeout()))
 	}
-	c.emit(eventEnding, 0, ErrClosed)
-	s.closeErr = errors.Join(err, c.EndSince(begin))
-	if c.audit != nil {
-		s.closeErr = c.audit.await(context.Background(), c, eventEnding, s.closeErr)
-	}
+	c.audit.ending(ErrClosed)
+	s.closeErr = c.audit.closed(c, errors.Join(err, c.EndSince(begin)))
 	return s.closeErr
 }
 

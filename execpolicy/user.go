@@ -2,13 +2,13 @@ package execpolicy
 
 import (
 	"errors"
-	"fmt"
 	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/account"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
 // ordinary returns as whom a command may run because that is the owner of a directory,
@@ -34,7 +34,7 @@ type shares struct {
 
 // runsAs returns the user for a container that sees those shares, and whether that user
 // was chosen because it owns them. Each error is about one that the user can't use.
-func (p *DockerPolicy) runsAs(e *dockercli.Engine, seen shares) (user string, isOwner bool, errs []error) {
+func (p *DockerPolicy) runsAs(e *dockercli.Engine, seen shares) (user string, isOwner bool, refused problems.List) {
 	workspace := seen.workspace
 	a := account.Nobody
 	if p.User != "" {
@@ -60,16 +60,16 @@ func (p *DockerPolicy) runsAs(e *dockercli.Engine, seen shares) (user string, is
 		if reader := (account.Share{Source: workspace.Source, Info: workspace.Info}); reader.Takes(here) {
 			remedies += "set WorkspaceReadOnly, "
 		}
-		errs = append(errs, fmt.Errorf(`%w: %s; %scopy it with package execpolicy/workspace, or set User, to "0:0" if it is to be root`,
-			ErrNoMount, workspace.Refusal(a), remedies))
+		refused.Add(`%w: %s; %scopy it with package execpolicy/workspace, or set User, to "0:0" if it is to be root`,
+			ErrNoMount, workspace.Refusal(a), remedies)
 	}
 	for _, m := range seen.mounts {
 		if !m.Takes(here) {
-			errs = append(errs, fmt.Errorf(`the mount source: %s; chmod or chown it, bring what it holds in with CopyFS or WriteFile instead, or set User, `+
-				`to "0:0" if it is to be root`, m.Refusal(a)))
+			refused.Add(`the mount source: %s; chmod or chown it, bring what it holds in with CopyFS or WriteFile instead, or set User, `+
+				`to "0:0" if it is to be root`, m.Refusal(a))
 		}
 	}
-	return a.String(), isOwner, errs
+	return a.String(), isOwner, refused
 }
 
 // ownerOfMounts returns the account of a session without a workspace: nobody or, where

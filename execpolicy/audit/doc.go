@@ -6,7 +6,7 @@
 //	defer log.Close()
 //	who := []slog.Attr{slog.String("user", "ada"), slog.String("agent", "reviewer")}
 //	record := audit.To(slog.NewJSONHandler(log, nil).WithAttrs(who))
-//	s, err := execpolicy.Start(ctx, policy, execpolicy.Spec{Audit: execpolicy.NewAuditor(record)})
+//	s, err := execpolicy.Start(ctx, policy, execpolicy.Spec{Audit: record})
 //
 // The message of a record is the kind of its event, its level is Info, and its time is
 // when it happened. An attribute that has nothing to say is left out, but for those of an
@@ -51,7 +51,7 @@
 // more, an attribute of that name with "_bytes" behind it has their number. An engine's
 // command line is always whole. No record holds a value of a variable, or anything of
 // stdin, of the output or of a file, but for what an error quotes of a script's stderr or
-// of the engine's. Values of [execpolicy.Secrets] are shown nowhere; another that stands
+// of the engine's. Values of [execpolicy.Secret] are shown nowhere; another that stands
 // in a script or an argument is in the record as it is.
 //
 // A command or a transfer without a result was under way when the program ended. There is

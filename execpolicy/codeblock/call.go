@@ -56,15 +56,22 @@ type Return struct {
 // filename has no meaning here.
 //
 // A program that fails is a [Return], not an error, as with [execpolicy.Session.Run], and
-// so is one that is refused: it has no Value unless it exited with 0. An error beside a
-// Return says that there is no Value for another reason: it wraps ErrNoResult if the
-// program exited with 0 and left none, ErrBadResult if what it left is no JSON, such as a
-// set, NaN, or values that are nested deeper than 10,000 (in some versions of Python,
-// than 1,000), and says why, [execpolicy.ErrTooLarge] if it is larger than
-// [Options.ResultLimit], or is that of [execpolicy.Session.Run] or
-// [execpolicy.Session.ReadFile]. An error without a Return says that the program was not
-// run: it wraps [execpolicy.ErrInvalid], ErrLanguage or ErrProgram, or is that of
-// [execpolicy.Session.Run] or [execpolicy.Session.WriteFile].
+// so is a call that [execpolicy.Spec.Approve] refuses. There is a Value only if the
+// program exited with 0.
+//
+// An error beside a Return says why there is no Value although the program exited with 0,
+// or is that of [execpolicy.Session.Run]. In the first case it wraps one of these:
+//
+//   - ErrNoResult, if the program left no result.
+//   - ErrBadResult, if the result is not JSON. The error says why: the value is a set or
+//     NaN, for example, or is nested deeper than 10,000 (in some versions of Python,
+//     1,000).
+//   - [execpolicy.ErrTooLarge], if the result is larger than [Options.ResultLimit].
+//   - The error of [execpolicy.Session.ReadFile].
+//
+// An error without a Return says that the program was not run. It wraps
+// [execpolicy.ErrInvalid], ErrLanguage or ErrProgram, is that of [execpolicy.Session.Run]
+// or [execpolicy.Session.WriteFile], or says why the library could not prepare the call.
 //
 // Input and result lie in a new directory of the container's /tmp, or of what
 // [Options.Env] has as TMPDIR, that only the container's user may enter. It is removed

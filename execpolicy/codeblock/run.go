@@ -16,14 +16,14 @@ import (
 )
 
 var (
-	// ErrLanguage is wrapped by the error of a block whose language is not known. It was
-	// not run.
+	// ErrLanguage is wrapped by the error of a block whose language is not in the table.
+	// The block was not run.
 	ErrLanguage = errors.New("unknown language")
-	// ErrProgram is wrapped by the error of a block none of whose language's programs is
-	// in the container. It was not run.
+	// ErrProgram is wrapped by the error of a block whose language has no program in the
+	// container. The block was not run.
 	ErrProgram = errors.New("no program for the language")
-	// ErrFilename is wrapped by the error of a block that names a file which can't be, or
-	// must not be. It was neither stored nor run.
+	// ErrFilename is wrapped by the error of a block that names a file which can't be
+	// stored, or must not be. The block was neither stored nor run.
 	ErrFilename = errors.New("filename refused")
 )
 
@@ -60,24 +60,26 @@ type Options struct {
 // A Step is what became of one block.
 type Step struct {
 	Block Block
-	// Language is the name of the language in the table. It is empty if it is not known.
+	// Language is the name of the language in the table. It is empty if the table does
+	// not have it.
 	Language string
-	// Program is the one of the language's programs that was found.
+	// Program is the language's program that was found in the container.
 	Program string
-	// File is the name under which the code was stored, beginning in [Options.Dir]. It is
-	// empty if it was not.
+	// File is the name under which the code was stored, relative to [Options.Dir]. It is
+	// empty if the code was not stored.
 	File string
-	// Result is how the program ended, or says that [execpolicy.Spec.Approve] refused the
-	// block, which then was neither stored nor run. It is nil if no program was run for
-	// another reason.
+	// Result is how the program ended. If [execpolicy.Spec.Approve] refused the block,
+	// its outcome is OutcomeRefused, and the block was neither stored nor run. Result is
+	// nil if no program was run for another reason.
 	Result *execpolicy.Result
-	// Err is why no program was run, or what [execpolicy.Session.Run] said beside the
-	// result. It wraps ErrLanguage, ErrProgram or ErrFilename if the block is at fault.
+	// Err is why no program was run, or the error of [execpolicy.Session.Run] beside the
+	// result. If the block is at fault, it wraps ErrLanguage, ErrProgram, ErrFilename, or
+	// [execpolicy.ErrStdinTooLong] for code of more than [execpolicy.MaxStdin] bytes.
 	Err error
 }
 
-// OK reports whether the block did what it should: its program exited with 0, or it was
-// stored and there was nothing to run.
+// OK reports whether the block's program exited with 0 or, if its language has no
+// program, whether the block was stored.
 func (s *Step) OK() bool {
 	if s.Err != nil {
 		return false
@@ -85,13 +87,12 @@ func (s *Step) OK() bool {
 	return s.Result == nil || s.Result.Outcome == execpolicy.OutcomeExited && s.Result.ExitCode == 0
 }
 
-// A Report is what became of several blocks: of all, or of the first ones up to one that
-// failed.
+// A Report has a [Step] for each block, up to the first that failed.
 type Report struct {
 	Steps []Step
 }
 
-// ExitCode returns that of the last block that was tried: 0 if all went well, 1 if it
+// ExitCode returns the exit code of the last step: 0 if all went well, 1 if the block
 // could not be run, -1 if its program did not exit by itself.
 func (r *Report) ExitCode() int {
 	if len(r.Steps) == 0 {
@@ -154,11 +155,16 @@ func (r *Report) Output() string {
 // Run runs blocks in a session, one after another, each as a program of its own. It stops
 // at the first that fails: one whose program does not exit with 0, or that can't be run.
 //
-// What is wrong with a block is in its step, as is what becomes of its program, and no
-// error. An error says that the blocks could not be dealt with: it wraps
-// [execpolicy.ErrInvalid] if there are none or the options are no good, and then there is
-// no report; else it is that of [execpolicy.Session.Run] for the last step of the report,
-// with the same meaning.
+// What is wrong with a block, and how its program ended, is in its [Step] and is not an
+// error of Run. Run returns an error in these cases:
+//
+//   - There are no blocks, or the options are invalid. The error wraps
+//     [execpolicy.ErrInvalid], and there is no report.
+//   - [execpolicy.Session.Run] has returned an error for the last step of the report. It
+//     is that error, with the same meaning.
+//   - The library could not look for the program of the last step, or store its file:
+//     that took more than 30 s, and the error wraps [execpolicy.ErrTimeout]; or it was
+//     killed, and the error names the outcome.
 func Run(ctx context.Context, s *execpolicy.Session, blocks []Block, o Options) (*Report, error) {
 	var none error
 	if len(blocks) == 0 {

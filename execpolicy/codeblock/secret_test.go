@@ -12,7 +12,7 @@ import (
 // A secret is in no result, however JSON has it.
 func TestCallConcealsSecrets(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		p.Spec.Secrets = execpolicy.Secrets{
+		p.Spec.Secrets = []execpolicy.Secret{
 			{Name: "TEXT", Value: "geh\"eim\\nis\té-\U0001f600"},
 			{Name: "NUMBER", Value: "4815162342"},
 		}

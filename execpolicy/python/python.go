@@ -120,8 +120,9 @@ var (
 )
 
 // Start starts an interpreter in a session, in 30 s at most. An error wraps
-// [execpolicy.ErrInvalid], ErrStart, or is that of [execpolicy.Session.Run]; then nothing
-// of it is left.
+// [execpolicy.ErrInvalid] if the options are invalid. Any other error wraps ErrStart,
+// beside the error of [execpolicy.Session.Run] or the cause: [execpolicy.ErrTimeout]
+// after the 30 s, for example. Then nothing of the interpreter is left.
 func Start(ctx context.Context, s *execpolicy.Session, o Options) (*Interpreter, error) {
 	_, badDir := scratch.Dir(o.Env)
 	var badProgram error
@@ -188,9 +189,12 @@ func (p *Interpreter) start(ctx context.Context) error {
 // [execpolicy.Spec.Approve] is asked once about each snippet. One that it refuses is a
 // result too, and changes nothing of the interpreter.
 //
-// An error is that of [execpolicy.Session.Run] or, beside a result, of
-// [execpolicy.Session.ReadFile], with the same meaning; or it wraps ErrStart, without a
-// result, ErrReply or ErrNoRoom, beside one, or ErrClosed.
+// An error without a result says that the snippet did not run. It wraps ErrClosed,
+// ErrStart if another interpreter could not be started, the cause of ctx,
+// [execpolicy.ErrStdinTooLong] for a Code that is too long, or another error that
+// [execpolicy.Session.Run] returns without a result. An error beside a result is that of
+// Session.Run, with the same meaning, or says why the value or the exception is not
+// known: it wraps ErrReply, ErrNoRoom or the error of [execpolicy.Session.ReadFile].
 func (p *Interpreter) Run(ctx context.Context, snippet Snippet) (*Result, error) {
 	if len(snippet.Code) > execpolicy.MaxStdin {
 		return nil, fmt.Errorf("%w: more than %d bytes", execpolicy.ErrStdinTooLong, execpolicy.MaxStdin)

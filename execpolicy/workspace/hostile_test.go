@@ -210,7 +210,7 @@ esac
 func TestSecretInTheNameOfAFile(t *testing.T) {
 	enginetest.Check(t)
 	const secret = "canary-name-3917"
-	spec := execpolicy.Spec{Workspace: t.TempDir(), Secrets: execpolicy.Secrets{{Name: "TOKEN", Value: secret}}}
+	spec := execpolicy.Spec{Workspace: t.TempDir(), Secrets: []execpolicy.Secret{{Name: "TOKEN", Value: secret}}}
 	s, err := workspace.Start(t.Context(), execpolicy.HostPolicy{Limits: limits}, spec,
 		workspace.Options{Mode: workspace.Copied, Discard: true})
 	assert.NilError(t, err)

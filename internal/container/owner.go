@@ -1,16 +1,16 @@
 package container
 
 import (
-	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
-	"github.com/seed-64a260eb/cofferdam/internal/ordered"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
 // LabelPrefix begins the names of the library's labels.
@@ -95,14 +95,14 @@ func statField(stat string, n int) string {
 }
 
 // CheckLabels reports labels of a caller that would take the place of the library's.
-func CheckLabels(labels map[string]string) []error {
-	var errs []error
-	for _, key := range ordered.Keys(labels) {
+func CheckLabels(labels map[string]string) problems.List {
+	var found problems.List
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if strings.HasPrefix(key, LabelPrefix) {
-			errs = append(errs, fmt.Errorf("the label %q: names that begin with %q are the library's own", key, LabelPrefix))
+			found.Add("the label %q: names that begin with %q are the library's own", key, LabelPrefix)
 		}
 	}
-	return errs
+	return found
 }
 
 // abandoned reports whether a container's labels prove that nobody can be using it.

@@ -40,6 +40,7 @@ import (
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/setup"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
 func main() {
@@ -77,11 +78,11 @@ type options struct {
 
 func readOptions() (options, error) {
 	o := options{verbose: os.Getenv("VERBOSE") != ""}
-	var errs [3]error
-	o.rounds, errs[0] = strconv.Atoi(cmp.Or(os.Getenv("ROUNDS"), "20"))
-	o.seed, errs[1] = strconv.ParseUint(cmp.Or(os.Getenv("SEED"), strconv.FormatUint(uint64(rand.Uint32()), 10)), 10, 64)
-	o.only, errs[2] = regexp.Compile(os.Getenv("ONLY"))
-	return o, errors.Join(errs[:]...)
+	var found [3]error
+	o.rounds, found[0] = strconv.Atoi(cmp.Or(os.Getenv("ROUNDS"), "20"))
+	o.seed, found[1] = strconv.ParseUint(cmp.Or(os.Getenv("SEED"), strconv.FormatUint(uint64(rand.Uint32()), 10)), 10, 64)
+	o.only, found[2] = regexp.Compile(os.Getenv("ONLY"))
+	return o, problems.Join(found[:]...)
 }
 
 // everywhere attacks each engine that works.

@@ -319,6 +319,20 @@ while True:
             try: fcntl.fcntl(file, fcntl.F_SETLEASE, lease)
             except OSError: continue
             if name.startswith("/.cofferdam/script"): print("`+held+`", name, flush=True)`) + `) & sleep 1000`, hinders: true},
+	// Whoever writes to a file waits for the kernel's lock of it, behind all of these.
+	{name: "lock of the script", needs: "python3", script: `(` + python(`
+deaf()
+script = os.open("/.cofferdam/script", os.O_RDWR)
+text = b":\n" * (4 << 20)
+os.close(os.open("/tmp/queued", os.O_CREAT | os.O_WRONLY))
+for i in range(150):
+    try:
+        if os.fork() == 0: break
+    except OSError: break
+while i % 2 == 0:
+    try: os.pwrite(script, text, 1 << 20)
+    except OSError: pass
+while True: pass`) + `) & until [ -e /tmp/queued ]; do sleep 0.1; done`, ends: true, own: loses},
 	{name: "pipes of others held and filled", needs: "python3", script: python(`
 deaf()
 kept = []

@@ -1,4 +1,9 @@
 // Package problems makes one error of all that is wrong with what a caller has given.
+//
+// The module has one rule for several errors. What is wrong with input goes into a [List],
+// and all of it is reported at once. Failures that happened together at run time, such as
+// those of a command and of the end of its session, are joined by [errors.Join]. Package
+// dockercli, which others use without this one, lists refused arguments by multierror.
 package problems
 
 import (
@@ -11,7 +16,7 @@ import (
 // Err is wrapped by every error of [Join]. It is the ErrInvalid of package execpolicy.
 var Err = errors.New("invalid")
 
-// A List is of problems.
+// A List holds what is wrong with input, in the order in which it was found.
 type List []error
 
 // Add adds one that has no error of its own.

@@ -15,7 +15,7 @@ import (
 
 // Check reports everything for which a policy's ExtraRunArgs and AllowUnsafeArgs can't be
 // used with that kind of engine. No error holds a flag's value, which may be secret.
-func Check(kind dockercli.Kind, args, allowed []string) []error {
+func Check(kind dockercli.Kind, args, allowed []string) problems.List {
 	var found problems.List
 	known := Flags(kind)
 	for _, name := range allowed {

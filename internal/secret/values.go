@@ -153,8 +153,11 @@ func (v *Values) open(at int32) int32 {
 	return at
 }
 
-// Redact returns the text with the placeholders in place of the values.
+// Redact returns the text with the placeholders in place of the values, if v is not nil.
 func (v *Values) Redact(text string) string {
+	if v == nil {
+		return text
+	}
 	var b strings.Builder
 	w := writer{values: v, dst: &b}
 	w.pass([]byte(text), true)

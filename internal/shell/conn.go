@@ -7,6 +7,7 @@
 //   - queue.go writes operations. What is urgent overtakes what waits.
 //   - stream.go reads the two outputs, and hands what belongs to a unit to its sinks.
 //   - sink.go counts and keeps bytes, and relay.go passes them on to a caller's writer.
+//   - serial.go makes one caller at a time of two.
 //   - end.go ends the process, and cause.go finds out why it has ended.
 package shell
 
@@ -85,8 +86,8 @@ type Conn struct {
 	why       cause                   // it has ended
 }
 
-// New returns a Conn to a process that waits for a supervisor. Start has to be called
-// next.
+// New returns a Conn to a process that waits for a supervisor. Start and then Supervise
+// have to be called next.
 func New(opts Options) *Conn {
 	c := &Conn{
 		opts:   opts,
@@ -102,11 +103,11 @@ func New(opts Options) *Conn {
 	return c
 }
 
-// Start sends the supervisor.
-func (c *Conn) Start() {
-	go c.await()
-	c.queue.send(Op{Data: c.opts.Setup.Text(), Raw: true}, c.name())
-}
+// Start begins to read what the process says, and sees to its end.
+func (c *Conn) Start() { go c.await() }
+
+// Supervise sends the supervisor.
+func (c *Conn) Supervise() { c.queue.send(Op{Data: c.opts.Setup.Text(), Raw: true}, c.name()) }
 
 // await sees to the end when the process has ended by itself.
 func (c *Conn) await() {

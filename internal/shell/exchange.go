@@ -64,7 +64,7 @@ func (c *Conn) Run(ctx context.Context, deadline, endBy time.Time, ops []Op, out
 // is not zero, it bounds the escalation.
 func (c *Conn) Exchange(ctx context.Context, deadline, endBy time.Time, ops []Op, out, errOut *Sink) Reply {
 	x := &exchange{
-		c: c, ctx: ctx, out: out, errOut: errOut, endBy: endBy, canceled: ctx.Done(),
+		c: c, ctx: ctx, out: out, errOut: errOut, mustEndBy: endBy, canceled: ctx.Done(),
 		marks: &marks{events: make(chan event, 8), enough: make(chan struct{}, 1)},
 	}
 	x.OOMs = -1
@@ -88,10 +88,10 @@ type exchange struct {
 	marks       *marks
 	seen        [2]bool // the unit's last mark on each stream
 
-	endBy    time.Time        // when it must have been ended
-	timeout  <-chan time.Time // nil once it is to be ended
-	canceled <-chan struct{}  // nil once it is to be ended
-	stepEnd  <-chan time.Time // the step has had its time
+	mustEndBy time.Time        // when it must have been ended
+	timeout   <-chan time.Time // nil once it is to be ended
+	canceled  <-chan struct{}  // nil once it is to be ended
+	stepEnd   <-chan time.Time // the step has had its time
 	// Until read, what was sent to end it may wait behind what was sent before.
 	read time.Time
 }
@@ -130,7 +130,7 @@ func (x *exchange) await() {
 	defer tick.Stop()
 	for !x.Unsent {
 		if x.Step == StepContainer {
-			x.lose(time.Until(x.endBy))
+			x.lose(time.Until(x.mustEndBy))
 			return
 		}
 		select {
@@ -148,7 +148,7 @@ func (x *exchange) await() {
 				x.Cause = context.Cause(x.ctx)
 			}
 			x.bound()
-			x.lose(time.Until(x.endBy))
+			x.lose(time.Until(x.mustEndBy))
 			return
 		case <-x.timeout:
 			x.stop(ErrTimeout)
@@ -198,10 +198,10 @@ func (x *exchange) done() bool {
 
 // bound sets when the escalation must be done.
 func (x *exchange) bound() {
-	if by := time.Now().Add(x.c.opts.TerminationTimeout); x.endBy.IsZero() || by.Before(x.endBy) {
-		x.endBy = by
+	if by := time.Now().Add(x.c.opts.TerminationTimeout); x.mustEndBy.IsZero() || by.Before(x.mustEndBy) {
+		x.mustEndBy = by
 	}
-	x.EndBy = x.endBy
+	x.EndBy = x.mustEndBy
 }
 
 // stop begins to end the unit.

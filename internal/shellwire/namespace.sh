@@ -133,6 +133,36 @@ begin() {
 	esac
 	clock
 }
+# hand TEXT: writes the unit. To write to a file waits for the kernel's lock of it, and
+# whoever else can open the file can hold up that wait, many one after another. So while
+# others live, a process of its own writes. What holds that one up for a second, or ends
+# it, is ended for a new worker. A processor that is shared with many is no reason: then
+# this shell does not look so often either. Where there is no room for that process
+# everything is stopped instead.
+hand() {
+	case $cf_pids in 3) write "$1" || exit 97; return ;; esac
+	if try write "$1"; then
+		written || { miss unrun; return 1; }
+	else
+		kill -STOP -1
+		write "$1" || exit 97
+		kill -CONT -1
+	fi
+}
+written() {
+	cf_child=$! cf_num=0
+	IFS=. read -r cf_until cf_part <uptime
+	cf_until=$((cf_until + 1))${cf_part%% *}
+	while :; do
+		cf_child_stat=
+		IFS= read -r cf_child_stat <$cf_child/stat
+		case ${cf_child_stat##*")"} in '' | " Z"*) break ;; esac
+		IFS=. read -r cf_now cf_part <uptime
+		cf_num=$((cf_num + 1))
+		[ $cf_num -lt 50 ] || [ $cf_now${cf_part%% *} -lt $cf_until ] || return 1
+	done
+	wait $cf_child
+}
 # later: did the process that was looked at start after the command was named?
 later() {
 	[ "$cf_started" -gt "$cf_time" ] ||

@@ -125,7 +125,7 @@ func secrets(ctx context.Context, h *host) (string, error) {
 	var inspectErr error
 	r, err := h.session.Run(ctx, execpolicy.Command{
 		Argv:    []string{"sh", "-c", `echo "$API_KEY ${#TOKEN} $TOKEN"; sleep 0.5`},
-		Secrets: execpolicy.Secrets{{Name: "TOKEN", Value: ofCommand}},
+		Secrets: []execpolicy.Secret{{Name: "TOKEN", Value: ofCommand}},
 		Stdout: writerFunc(func([]byte) {
 			look.Do(func() {
 				ps = hostProcesses(ctx)

@@ -105,6 +105,30 @@ case $cf_pids$cf_quiet in
 esac
 clock
 }
+hand() {
+case $cf_pids in 3) write "$1" || exit 97; return ;; esac
+if try write "$1"; then
+written || { miss unrun; return 1; }
+else
+kill -STOP -1
+write "$1" || exit 97
+kill -CONT -1
+fi
+}
+written() {
+cf_child=$! cf_num=0
+IFS=. read -r cf_until cf_part <uptime
+cf_until=$((cf_until + 1))${cf_part%% *}
+while :; do
+cf_child_stat=
+IFS= read -r cf_child_stat <$cf_child/stat
+case ${cf_child_stat##*")"} in '' | " Z"*) break ;; esac
+IFS=. read -r cf_now cf_part <uptime
+cf_num=$((cf_num + 1))
+[ $cf_num -lt 50 ] || [ $cf_now${cf_part%% *} -lt $cf_until ] || return 1
+done
+wait $cf_child
+}
 later() {
 [ "$cf_started" -gt "$cf_time" ] ||
 [ "$cf_started" -eq "$cf_time" ] && [ "$cf_pid" -gt "$cf_newest" ]

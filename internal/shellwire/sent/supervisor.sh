@@ -43,7 +43,6 @@ printf '%s\n' '\exec </proc/self/fd/0'
 }
 
 worker() {
-script >self/fd/7 || exit 97
 cf_gen=$((cf_gen + 1)) cf_event=8 cf_quiet=
 try watch "$@" || exit 97
 cf_watch=$!
@@ -51,6 +50,7 @@ born
 }
 watch() {
 exec 2<>/dev/null
+script >self/fd/7 || exit
 trap : HUP INT QUIT USR1 USR2 PIPE ALRM TERM
 cf_exit=0
 eval "${cf_locale:-unset LC_ALL}"
@@ -126,7 +126,15 @@ cf_called=" $cf_redirect 7>&- ) 2>&4 && cf_status=0 || cf_status=\$?; \\break; }
 case \$cf_status in 129|1[3-8]?|19[0-2]) while $cf_read case \${BASH_VERSION+b}\$cf_said in *' 8>&- 9>&- 7>&- ) '*|[!b]*) cf_status=s\${cf_status#s};; esac; done <\"\$cf_err\";; esac$cf_foot"
 }
 
-run() {
+add() {
+cf_piece=$cf_piece$1
+[ ${#cf_piece} -ge 65536 ] || return 0
+cf_text=$cf_text$cf_piece cf_piece=
+}
+write() { exec 1>self/fd/6 && printf '%s\n' "$1"; }
+unit() {
+begin
+hand "$1" || return
 case $cf_event in
 8) cf_event=9; exec 1<>self/fd/8 ;;
 *) cf_event=8; exec 1<>self/fd/9 ;;
@@ -139,25 +147,13 @@ while IFS= read -r cf_op; do
 case $cf_op in
 n*) cf_tag=${cf_op#n} cf_mark= cf_before= cf_after=
 frame ;;
-e*) begin
-exec 1>self/fd/6 || exit 97
-printf '%s\n' "$cf_open\\command eval ${cf_op#e} <&2$cf_close" || exit 97
-run ;;
-a*) begin
-exec 1>self/fd/6 || exit 97
-printf '%s\n' "$cf_call\\command exec <&7 ${cf_op#a}$cf_called" || exit 97
-run ;;
-b) begin
-cf_tail=$cf_close
-printf '%s' "$cf_open" >self/fd/6 || exit 97 ;;
-c) begin
-cf_tail=$cf_called
-printf '%s' "$cf_call" >self/fd/6 || exit 97 ;;
-+*) printf '%s\n' "${cf_op#+}" >>self/fd/6 || exit 97 ;;
--*) printf '%s' "${cf_op#-}" >>self/fd/6 || exit 97 ;;
-g*) exec 1>>self/fd/6 || exit 97
-printf '%s\n' "${cf_op#g}$cf_tail" || exit 97
-run ;;
+e*) unit "$cf_open\\command eval ${cf_op#e} <&2$cf_close" ;;
+a*) unit "$cf_call\\command exec <&7 ${cf_op#a}$cf_called" ;;
+b) cf_text=$cf_open cf_piece= cf_tail=$cf_close ;;
+c) cf_text=$cf_call cf_piece= cf_tail=$cf_called ;;
++*) add "${cf_op#+}$cf_nl" ;;
+-*) add "${cf_op#-}" ;;
+g*) unit "$cf_text$cf_piece${cf_op#g}$cf_tail" ;;
 m) cf_mark="; \\command printf '${cf_prefix}b$cf_tag\\n'; \\command printf '${cf_prefix}b$cf_tag\\n' >&5"
 frame ;;
 y*) cf_before="; ${cf_op#y}"

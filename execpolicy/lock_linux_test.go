@@ -1,0 +1,81 @@
+//go:build linux
+
+package execpolicy_test
+
+import (
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+)
+
+// Whoever writes to a file waits for the kernel's lock of it. Those that queue for it,
+// beside others that take the processor from whoever has it, hold up a writer for most of
+// a minute: that must not be process 1, which would miss the end of its stdin.
+func TestLockOfTheWorkersScript(t *testing.T) {
+	withEachShell(t, func(t *testing.T, p place, _ string) {
+		policy := p.policy()
+		policy.PidsLimit = 256
+		w := p.startRaw(t, policy)
+		v := p.victim(t, w.name)
+		w.run("queue", `(python3 -c '
+import os, signal
+for s in range(1, 65):
+    try: signal.signal(s, signal.SIG_IGN)
+    except (OSError, ValueError): pass
+script = os.open("/.cofferdam/script", os.O_RDWR)
+text = b":\n" * (4 << 20)
+for i in range(200):
+    if os.fork() == 0: break
+else:
+    print("queued", flush=True)
+while i % 2 == 0:
+    try: os.pwrite(script, text, 1 << 20)
+    except OSError: pass
+while True: pass') &`)
+		w.expect("queued")
+		wait(t, func() bool { return len(v.left()) > 200 }, "nobody queues")
+		w.run("next", "echo next")
+		w.in.Close()
+		began := time.Now()
+		v.awaitEnd(t)
+		t.Logf("gone after %v", time.Since(began).Round(time.Millisecond))
+	})
+}
+
+// What writes a unit in the place of process 1 can be stopped or killed. Then everything
+// is ended for a new worker, which can be given the unit.
+func TestWriterOfAUnit(t *testing.T) {
+	withEachShell(t, func(t *testing.T, p place, _ string) {
+		for _, signal := range []string{"SIGSTOP", "SIGKILL"} {
+			w := p.startRaw(t, p.policy())
+			// The next process has the next number.
+			w.run("hunt", `(python3 -c '
+import os, signal
+print("hunts", flush=True)
+while True:
+    last = int(open("/proc/sys/kernel/ns_last_pid").read())
+    for pid in range(last + 1, last + 4):
+        try: os.kill(pid, signal.`+signal+`)
+        except OSError: pass') &`)
+			w.expect("hunts")
+			lost := false
+			for deadline := time.Now().Add(patience); !lost; {
+				assert.Assert(t, time.Now().Before(deadline), "no writer was met by %s", signal)
+				w.run("met", "echo; echo ran")
+				lost = w.expect("ran", "PREFIX7x1 unrun") != "ran"
+			}
+			w.send(shellwire.StartWorker)
+			w.run("after", "echo after")
+			w.expect("after")
+			w.in.Close()
+			select {
+			case <-w.done:
+			case <-time.After(patience):
+				t.Fatalf("%s: process 1 does not end", signal)
+			}
+		}
+	})
+}
