@@ -82,9 +82,12 @@ var rooms = map[string][]string{
 
 // helpers are packages of tests and demonstrations. What is in rooms must not import
 // them.
-var helpers = []string{"internal/attest", "internal/bench", "internal/enginetest", "internal/enginetest/leftout", "internal/enginetest/leftover",
-	"internal/enginetest/places", "internal/enginetest/private", "internal/enginetest/rootless", "internal/enginetest/setup",
-	"internal/fakeengine", "internal/fault", "internal/presets", "internal/programs", "internal/programs/try", "internal/runargs/samples", "internal/tour", "testdata/image"}
+var helpers = []string{"internal/attest", "internal/bench", "internal/enginetest", "internal/enginetest/leftout",
+	"internal/enginetest/leftover",
+	"internal/enginetest/places", "internal/enginetest/private", "internal/enginetest/rootless",
+	"internal/enginetest/setup",
+	"internal/fakeengine", "internal/fault", "internal/presets", "internal/programs", "internal/programs/try",
+	"internal/runargs/samples", "internal/tour", "testdata/image"}
 
 // banned are packages that a program must not get by importing the library, with the
 // reason. Sizes are those of a stripped program.
@@ -186,12 +189,14 @@ func TestForbiddenPackages(t *testing.T) {
 	for _, goos := range []string{"linux", "darwin", "windows"} {
 		for name := range rooms {
 			for _, path := range goList(t, goos, "-deps", "./"+name) {
-				assert.Check(t, banned[path] == "" || excepted[name+" "+path] != "", "%s on %s imports %s: %s", name, goos, path, banned[path])
+				assert.Check(t, banned[path] == "" || excepted[name+" "+path] != "", "%s on %s imports %s: %s", name,
+					goos, path, banned[path])
 				ours := strings.HasPrefix(path, module)
 				// Only paths of the standard library have no dot in their first part.
 				first, _, _ := strings.Cut(path, "/")
 				standard := !strings.Contains(first, ".")
-				assert.Check(t, ours || standard || slices.ContainsFunc(required, func(m string) bool { return strings.HasPrefix(path, m) }),
+				assert.Check(t, ours || standard ||
+					slices.ContainsFunc(required, func(m string) bool { return strings.HasPrefix(path, m) }),
 					"%s on %s imports %s, which is no requirement", name, goos, path)
 			}
 		}
@@ -215,7 +220,8 @@ const maxAdded = 950_000
 func TestSizeAdded(t *testing.T) {
 	build := func(name string) int64 {
 		program := filepath.Join(t.TempDir(), name)
-		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", program, "./internal/bench/testdata/"+name)
+		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", program,
+			"./internal/bench/testdata/"+name)
 		cmd.Dir = ".."
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 		out, err := cmd.CombinedOutput()
