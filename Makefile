@@ -1,12 +1,14 @@
 GO ?= go
+# How long each fuzz target runs, or how often: FUZZTIME=300x.
 FUZZTIME ?= 10s
 # What make test tests.
 PACKAGES ?= ./...
 
-# Run by its version, so that it is no requirement of the module.
+# Run by their versions, so that they are no requirements of the module.
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
+GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.7.0
 
-.PHONY: demo attest test bench programs fault lint fuzz
+.PHONY: demo attest test bench programs fault lint vuln fuzz
 
 demo:
 	$(GO) run ./internal/tour
@@ -43,9 +45,18 @@ lint:
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) mod tidy -diff
 
+# A database that can't be reached is no finding.
+vuln:
+	@log=$$(mktemp) && trap 'rm -f "$$log"' EXIT && \
+	if $(GO) run $(GOVULNCHECK) ./... >"$$log" 2>&1; then \
+		cat "$$log"; \
+	elif why=$$(grep -o 'fetching vulnerabilities: .*' "$$log"); then \
+		echo "not checked: $$why"; \
+	else \
+		cat "$$log"; exit 1; \
+	fi
+
 fuzz:
-	for package in $$($(GO) list ./...); do \
-		for target in $$($(GO) test -list='^Fuzz' $$package | grep '^Fuzz'); do \
-			$(GO) test -run='^$$' -fuzz="^$$target$$" -fuzztime=$(FUZZTIME) $$package || exit 1; \
-		done; \
+	@grep -ro --include='*_test.go' '^func Fuzz[^(]*' . | sort | while IFS=: read -r file target; do \
+		$(GO) test -run='^$$' -fuzz="^$${target#func }$$" -fuzztime=$(FUZZTIME) "$${file%/*}" || exit 1; \
 	done

@@ -2,9 +2,9 @@ package dockercli
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
-
-	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 )
 
 // PS returns the names of all containers, running or not, that carry every one of the
@@ -36,7 +36,7 @@ func (e *Engine) psArgs(labels map[string]string) ([]string, error) {
 		c.refuse("labels: there are none to look for")
 	}
 	argv := e.argv("ps", "--all", "--no-trunc", "--format={{.Names}}")
-	for _, key := range ordered.Keys(labels) {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		value := labels[key]
 		c.labelKey(key)
 		if strings.TrimSpace(value) != value || strings.Contains(value, "\r\n") {

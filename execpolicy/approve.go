@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/seed-64a260eb/cofferdam/internal/spool"
 )
 
 // A RequestKind is what a [Request] asks to run.
@@ -69,7 +71,7 @@ type Request struct {
 }
 
 // request returns what Approve is asked about a command with that stdin.
-func (c *conn) request(cmd Command, stdin *spool) Request {
+func (c *conn) request(cmd Command, stdin *spool.Spool) Request {
 	r := Request{
 		Kind: RequestScript, Code: cmd.Script, Argv: slices.Clone(cmd.Argv),
 		Dir: cmd.Dir, Env: maps.Clone(cmd.Env), Secrets: secretNames(cmd.Secrets), Timeout: cmd.Timeout,
@@ -113,11 +115,11 @@ func (r Request) String() string {
 
 // ask waits for the caller's word on a command. The result is that of one that is
 // refused.
-func (c *conn) ask(ctx context.Context, cmd Command, stdin *spool) (*Result, error) {
+func (c *conn) ask(ctx context.Context, cmd Command, stdin *spool.Spool) (*Result, error) {
 	r := c.request(cmd, stdin)
 	what := r.String()
 	err := abandonOnCancel(ctx, func() error { return c.approve(ctx, r) })
-	stdin.close(min(readGrace, c.limits.TerminationTimeout/8))
+	stdin.Close(min(readGrace, c.limits.TerminationTimeout/8))
 	switch {
 	case c.lives() != nil:
 		return nil, c.lost()

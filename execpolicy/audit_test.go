@@ -144,7 +144,7 @@ func (l *trail) whole(t *testing.T) {
 // audited is a spec with a trail.
 func (p place) audited() (execpolicy.Spec, *trail) {
 	spec, l := p.spec(), &trail{}
-	spec.Audit = execpolicy.NewAuditor(l.audit)
+	spec.Audit = l.audit
 	return spec, l
 }
 
@@ -155,7 +155,7 @@ func trailOf(t *testing.T, policy execpolicy.Policy, spec execpolicy.Spec, on fu
 	t.Helper()
 	for range tries {
 		l := &trail{on: on}
-		spec.Audit = execpolicy.NewAuditor(l.audit)
+		spec.Audit = l.audit
 		s := open(t, policy, spec)
 		if do(s) {
 			return l
@@ -800,7 +800,7 @@ func TestAuditOfTheHost(t *testing.T) {
 	assert.Assert(t, events[0].Name == "" && events[1].Name == name && events[1].Image == "")
 	assert.Assert(t, strings.Contains(strings.Join(events[0].Argv, " "), "ulimit -t 9"), "%q", events[0].Argv)
 	l.on = func(execpolicy.Event) error { return errTrail }
-	_, err := execpolicy.Start(t.Context(), policy, execpolicy.Spec{Audit: execpolicy.NewAuditor(l.audit)})
+	_, err := execpolicy.Start(t.Context(), policy, execpolicy.Spec{Audit: l.audit})
 	lost(t, err)
 }
 
@@ -821,7 +821,7 @@ func TestAuditWithoutASpawn(t *testing.T) {
 		}
 		return execpolicy.HostPolicy{Limits: hostLimits}.Spawn(ctx, spec)
 	})
-	spec := execpolicy.Spec{Audit: execpolicy.NewAuditor(l.audit), Command: []string{"sh"}, Startup: []string{"true"}}
+	spec := execpolicy.Spec{Audit: l.audit, Command: []string{"sh"}, Startup: []string{"true"}}
 	_, err := execpolicy.Start(t.Context(), policy, spec)
 	assert.ErrorIs(t, err, execpolicy.ErrAudit)
 	l.is(t, "end gone", "failed error "+err.Error())
@@ -843,7 +843,7 @@ func TestAuditWithoutASpawn(t *testing.T) {
 func TestAuditErrorOfWhatIsCanceled(t *testing.T) {
 	enginetest.Check(t)
 	l := &trail{}
-	s := open(t, execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{Audit: execpolicy.NewAuditor(l.audit), Command: []string{"sh"}})
+	s := open(t, execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{Audit: l.audit, Command: []string{"sh"}})
 	for range 200 {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		l.on = func(e execpolicy.Event) error {
@@ -875,7 +875,7 @@ func TestAuditOfAnEndWhileClosing(t *testing.T) {
 		}
 	}}
 	s := open(t, policy, execpolicy.Spec{
-		Audit: execpolicy.NewAuditor(l.audit), Command: []string{"sh"},
+		Audit: l.audit, Command: []string{"sh"},
 		Secrets: []execpolicy.Secret{{Name: "TOKEN", Value: auditCanary}},
 		Finish: func(context.Context, *execpolicy.Session) error {
 			assert.Check(t, stdin.Close())
@@ -894,7 +894,7 @@ func TestAuditOfAStartThatTellsASecret(t *testing.T) {
 	enginetest.Check(t)
 	l := &trail{}
 	_, err := execpolicy.Start(t.Context(), execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{
-		Audit: execpolicy.NewAuditor(l.audit), Command: []string{"sh"},
+		Audit: l.audit, Command: []string{"sh"},
 		Secrets: []execpolicy.Secret{{Name: "TOKEN", Value: auditCanary}},
 		Prepare: func(context.Context, *execpolicy.Session) error { return errors.New("no such user: " + auditCanary) },
 	})
@@ -908,7 +908,7 @@ func TestAuditOfNamesAnew(t *testing.T) {
 	l := &trail{}
 	var stdin io.Closer
 	policy := spawning{execpolicy.HostPolicy{Limits: hostLimits}, func(proc *execpolicy.Process) { stdin = proc.Stdin }}
-	s := open(t, policy, execpolicy.Spec{Audit: execpolicy.NewAuditor(l.audit), Command: []string{"sh"}})
+	s := open(t, policy, execpolicy.Spec{Audit: l.audit, Command: []string{"sh"}})
 	names := []string{"", s.Name(), s.Name()}
 	assert.NilError(t, stdin.Close())
 	<-s.Done()
@@ -962,7 +962,7 @@ func TestAuditPanic(t *testing.T) {
 	const panics = "COFFERDAM_TEST_PANIC"
 	if os.Getenv(panics) != "" {
 		l := &trail{on: func(execpolicy.Event) error { panic("the trail is gone") }}
-		execpolicy.Start(t.Context(), execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{Audit: execpolicy.NewAuditor(l.audit)})
+		execpolicy.Start(t.Context(), execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{Audit: l.audit})
 		return
 	}
 	enginetest.Check(t)
@@ -1000,7 +1000,7 @@ func TestAuditOfALossThatTakesLong(t *testing.T) {
 			return err
 		}
 	}}
-	s := open(t, policy, execpolicy.Spec{Audit: execpolicy.NewAuditor(l.audit), Command: []string{"sh"}})
+	s := open(t, policy, execpolicy.Spec{Audit: l.audit, Command: []string{"sh"}})
 	c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 4762"})
 	assert.NilError(t, stdin.Close())
 	<-killed

@@ -177,7 +177,7 @@ func TestWhyItEndedInTheEnginesWords(t *testing.T) {
 func TestWhyItEndedOnTheHost(t *testing.T) {
 	enginetest.Check(t)
 	log := &trail{}
-	spec := execpolicy.Spec{Audit: execpolicy.NewAuditor(log.audit)}
+	spec := execpolicy.Spec{Audit: log.audit}
 	endsIdle(t, execpolicy.HostPolicy{Limits: hostLimits}, spec, log, func(s session) {
 		// The supervisor, which this test has started.
 		pid, err := strconv.Atoi(strings.TrimPrefix(s.Name(), "process "))

@@ -2,11 +2,11 @@ package execpolicy
 
 import (
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
@@ -109,7 +109,7 @@ func (c Command) problems() problems.List {
 
 func validateEnv(env map[string]string) problems.List {
 	var found problems.List
-	for _, name := range ordered.Keys(env) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
 		if !shellwire.IsName(name) {
 			found.Add("%q is no name of an environment variable: letters, digits and \"_\", not beginning with a digit", name)
 		}
@@ -128,7 +128,7 @@ func validateEnv(env map[string]string) problems.List {
 // empty, there is none.
 func (c Command) unit(back, stdin string) shellwire.Unit {
 	u := shellwire.Unit{Script: c.Script, Argv: c.Argv, Dir: c.Dir, Back: back, Stdin: stdin}
-	for _, name := range ordered.Keys(c.Env) {
+	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
 		u.Env = append(u.Env, name+"="+c.Env[name])
 	}
 	return u

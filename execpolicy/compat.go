@@ -2,6 +2,7 @@ package execpolicy
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
-	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/runargs"
 )
@@ -75,7 +75,7 @@ func (p *DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) (
 		mount = []string{"-v", dir + ":" + dir, "-w", dir}
 	}
 	var env []string
-	for _, name := range ordered.Keys(spec.Env) {
+	for _, name := range slices.Sorted(maps.Keys(spec.Env)) {
 		env = append(env, "-e", name+"="+spec.Env[name])
 	}
 	command := []string{"/bin/bash"}

@@ -20,30 +20,31 @@ const module = "github.com/seed-64a260eb/cofferdam"
 // rooms are the module's packages and what of the module each may import.
 var rooms = map[string][]string{
 	"truncate":  {},
-	"dockercli": {"truncate", "internal/ordered", "internal/procgroup"},
+	"dockercli": {"truncate", "internal/procgroup"},
 	"execpolicy": {
 		"dockercli", "truncate", "internal/account", "internal/clientfile",
-		"internal/container", "internal/mountguard", "internal/nproc", "internal/ordered",
+		"internal/container", "internal/delivery", "internal/mountguard", "internal/nproc",
 		"internal/ours", "internal/policyerr", "internal/problems", "internal/procgroup",
-		"internal/random", "internal/runargs", "internal/secret", "internal/shell",
-		"internal/shellwire", "internal/tarball", "internal/transfer",
+		"internal/random", "internal/render", "internal/runargs", "internal/secret",
+		"internal/shell", "internal/shellwire", "internal/spool", "internal/tarball", "internal/transfer",
 	},
 	"internal/account":    {},
 	"internal/clientfile": {},
 	"internal/container": {
-		"dockercli", "internal/ordered", "internal/policyerr", "internal/problems",
-		"internal/procgroup", "internal/shellwire",
+		"dockercli", "internal/policyerr", "internal/problems", "internal/procgroup",
+		"internal/shellwire",
 	},
+	"internal/delivery":   {},
 	"internal/filelock":   {},
 	"internal/mountguard": {"internal/mountinfo"},
 	"internal/mountinfo":  {},
 	"internal/nproc":      {},
-	"internal/ordered":    {},
 	"internal/ours":       {},
 	"internal/policyerr":  {},
 	"internal/problems":   {},
 	"internal/procgroup":  {},
 	"internal/random":     {},
+	"internal/render":     {"truncate"},
 	"internal/runargs":    {"dockercli", "internal/container", "internal/problems"},
 	"internal/scratch":    {"execpolicy", "internal/ours"},
 	"internal/secret":     {},
@@ -51,6 +52,7 @@ var rooms = map[string][]string{
 		"truncate", "internal/policyerr", "internal/random", "internal/shellwire",
 	},
 	"internal/shellwire": {},
+	"internal/spool":     {},
 	"internal/tarball":   {},
 	"internal/transfer": {
 		"internal/problems", "internal/random", "internal/shell", "internal/shellwire",
@@ -194,7 +196,7 @@ func TestForbiddenPackages(t *testing.T) {
 
 // maxAdded is how many bytes the library may add to a stripped program that drove the
 // client with os/exec before.
-const maxAdded = 850_000
+const maxAdded = 950_000
 
 func TestSizeAdded(t *testing.T) {
 	build := func(name string) int64 {

@@ -363,7 +363,7 @@ var sessionCases = []placeCase{
 		policy.PidsLimit = 64
 		spec := p.spec()
 		told := map[int][]execpolicy.Outcome{} // by the record of the command
-		spec.Audit = execpolicy.NewAuditor(func(e execpolicy.Event) error {
+		spec.Audit = func(e execpolicy.Event) error {
 			switch e.Kind {
 			case execpolicy.EventCommand:
 				told[e.Seq] = nil
@@ -371,7 +371,7 @@ var sessionCases = []placeCase{
 				told[e.Of] = append(told[e.Of], e.Outcome)
 			}
 			return nil
-		})
+		}
 		s := open(t, policy, spec)
 		s.ok("kept=5")
 		r := s.run(execpolicy.Command{Script: "b() { b | b & sleep 4727; }; b", Timeout: short})

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,17 +27,14 @@ type conn struct {
 	endsInOrder bool                                 // something is done before it is closed
 	life        context.Context                      // ends with ErrExpired
 	lifetime    *time.Timer                          // ends life, and the process
-	audit       Auditor                              // nil if nobody wants records
+	audit       *auditor                             // nil if nobody wants records
 
 	needsStartup   bool   // the startup scripts have not run in the worker
 	unreportedLoss bool   // a worker was lost, and no result has said so
 	dir            string // where the worker is
 	oomKills       int    // counted by the kernel so far, -1 if it does not tell
 
-	// Of what is under way, for its record.
-	in, out  int64     // bytes
-	endBy    time.Time // when the escalation must be done, if there was one
-	recorded bool      // it has its record
+	tally tally // of what is under way
 
 	// known are the values of all secrets that the session was ever given; nil if there
 	// are none.
@@ -56,7 +51,7 @@ func connect(proc *Process, spec Spec) *conn {
 		proc:         proc,
 		limits:       proc.Limits.withDefaults(),
 		env:          map[string]string{},
-		audit:        spec.Audit,
+		audit:        spec.auditor,
 		endsInOrder:  len(spec.Shutdown) > 0 || spec.Finish != nil,
 		needsStartup: true,
 		oomKills:     -1,
@@ -85,11 +80,11 @@ func connect(proc *Process, spec Spec) *conn {
 		TerminationTimeout: c.limits.TerminationTimeout,
 		Abrupt:             func(cause error) bool { return cause == ErrExpired || cause == ErrClosed && !c.endsInOrder },
 		Conceal:            c.conceal,
-		Stepped:            func(step shell.Step, cause error) { c.emit(EventKill, Escalation(step), cause) },
-		Ended:              func(err error) { c.emit(EventEnd, 0, err) },
+		Stepped:            func(step shell.Step, cause error) { c.audit.killed(c, Escalation(step), cause) },
+		Ended:              func(err error) { c.audit.ended(c, err) },
 		Finished:           func() { c.lifetime.Stop() },
 	})
-	c.filter = inTurn(spec.Filter)
+	c.filter = shell.Filter(spec.Filter).InTurn()
 	c.Filter = c.filter
 	c.Start()
 	return c
@@ -129,32 +124,15 @@ func (c *conn) dial(ctx context.Context) error {
 	return c.handshake(ctx, after(c.limits.StartupTimeout), time.Time{})
 }
 
-// inTurn returns a filter's function that is called once at a time: the words between
-// commands come on a goroutine of their own.
-func inTurn(filter func(io.Writer) io.WriteCloser) shell.Filter {
-	if filter == nil {
-		return nil
-	}
-	var mu sync.Mutex
-	return func(w io.Writer) io.WriteCloser {
-		mu.Lock()
-		defer mu.Unlock()
-		return filter(w)
-	}
-}
-
 // prepare makes what answers a session's: with its secrets, Spec.Prepare, and the startup
 // scripts. What is known from before is hidden too. If it fails, the process has been
 // ended.
 func (c *conn) prepare(ctx context.Context, spec Spec, secrets []Secret, known *secret.Values) error {
 	ctx, cancel := bound(ctx, c.life)
 	defer cancel(nil)
-	var err error
 	c.know(known)
 	c.secrets = secrets
-	if c.audit != nil {
-		err = c.audit.await(ctx, c, EventStart, nil)
-	}
+	err := c.audit.started(ctx, c)
 	if err == nil {
 		err = c.openSecrets(ctx)
 	}
@@ -231,7 +209,7 @@ func earlier(a, b time.Time) time.Time {
 // the unit's record.
 func (c *conn) runUnit(ctx context.Context, deadline, endBy time.Time, ops []shell.Op, out, errOut *shell.Sink) shell.Reply {
 	r := c.Run(ctx, deadline, endBy, ops, out, errOut)
-	c.out += out.Came
+	c.tally.out += out.Came
 	c.escalated(r)
 	return r
 }
@@ -246,7 +224,7 @@ func (c *conn) lookNow(ctx context.Context, endBy time.Time) (oomKills int, gone
 // escalated notes when an escalation must be done, if there was one.
 func (c *conn) escalated(r shell.Reply) {
 	if !r.EndBy.IsZero() {
-		c.endBy = r.EndBy
+		c.tally.endBy = r.EndBy
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
+	"github.com/seed-64a260eb/cofferdam/internal/spool"
 )
 
 var (
@@ -48,7 +49,7 @@ var (
 	ErrNoDir = errors.New("the directory can't be entered")
 	// ErrStdinTooLong is wrapped by the error of a command whose Stdin has more than
 	// [MaxStdin] bytes. The command did not run.
-	ErrStdinTooLong = errors.New("stdin is too long")
+	ErrStdinTooLong = spool.ErrTooLong
 	// ErrNoMount is wrapped, beside ErrInvalid, by the error of a Spec.Workspace that
 	// can't be mounted but can be copied, with package execpolicy/workspace. Either the
 	// engine may run on another machine, to which the path means nothing. Or the user

@@ -284,7 +284,7 @@ func TestDirectoriesAreRecorded(t *testing.T) {
 		var told []string
 		spec := p.approving(func(context.Context, execpolicy.Request) error { return errPolicy })
 		spec.Secrets = []execpolicy.Secret{{Name: "TOKEN", Value: "hunter2hunter2"}}
-		spec.Audit = execpolicy.NewAuditor(func(e execpolicy.Event) error {
+		spec.Audit = func(e execpolicy.Event) error {
 			mu.Lock()
 			defer mu.Unlock()
 			if e.Kind == execpolicy.EventTransfer {
@@ -292,7 +292,7 @@ func TestDirectoriesAreRecorded(t *testing.T) {
 			}
 			assert.Check(t, !strings.Contains(fmt.Sprint(e), "hunter2"))
 			return nil
-		})
+		}
 		s := open(t, p.policy(), spec)
 		ctx := t.Context()
 		const dir = "hunter2hunter2"

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
-	"gotest.tools/v3/poll"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
@@ -438,22 +437,12 @@ func TestFilesAtTheProcessLimit(t *testing.T) {
 				t.Log(err)
 			}
 		})
-		wait := func(met func() bool, what string) {
-			t.Helper()
-			// One call alone may take a command's time and that of its end.
-			poll.WaitOn(t, func(poll.LogT) poll.Result {
-				if met() {
-					return poll.Success()
-				}
-				return poll.Continue(what)
-			}, poll.WithTimeout(time.Minute), poll.WithDelay(10*time.Millisecond))
-		}
-		wait(func() bool {
+		wait(t, func() bool {
 			r, err := s.Run(t.Context(), execpolicy.Command{Script: "for f in /proc/[0-9]*/stat; do read -r pid name rest <$f && [ \"$name\" = '(sleep)' ] && kill -9 $pid; done; echo on"})
 			return errors.Is(err, execpolicy.ErrEnded) || err == nil && strings.HasSuffix(string(r.Stdout), "on\n")
 		}, "the session does not answer")
 		// The dead count until they are gathered.
-		wait(func() bool {
+		wait(t, func() bool {
 			err := s.WriteFile(t.Context(), "file", noise(100000), 0o644)
 			if err == nil {
 				var data []byte

@@ -92,10 +92,8 @@ func (p HostPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	if spec.Audit != nil {
-		if err := spec.Audit.Spawn(ctx, "", worker); err != nil {
-			return nil, err
-		}
+	if err := spec.RecordSpawn(ctx, "", worker); err != nil {
+		return nil, err
 	}
 	own, err := os.MkdirTemp("", "cofferdam-")
 	if err != nil {

@@ -33,12 +33,12 @@ func TestExecOfTheEngine(t *testing.T) {
 		spec := p.spec()
 		spec.Env = map[string]string{"OURS": "set"}
 		asked := 0
-		spec.Audit = execpolicy.NewAuditor(func(e execpolicy.Event) error {
+		spec.Audit = func(e execpolicy.Event) error {
 			if e.Kind == execpolicy.EventCommand {
 				asked++
 			}
 			return nil
-		})
+		}
 		s := open(t, p.policy(), spec)
 		const look = `echo "$PWD ${OURS-unset}"; while read -r key value rest; do case $key in Uid: | NoNewPrivs: | Seccomp:) echo "$value" ;; esac; done </proc/self/status; ! (: >/file) 2>/dev/null`
 		status, out, err := p.engine.Exec(t.Context(), dockercli.ExecOptions{Container: s.Name(), Command: []string{"sh", "-c", look}})

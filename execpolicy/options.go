@@ -13,7 +13,6 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/clientfile"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
 	"github.com/seed-64a260eb/cofferdam/internal/nproc"
-	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/runargs"
 )
@@ -44,7 +43,7 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (
 	found = append(found, p.setUser(e, seen, &o)...)
 	p.setLimits(e, &o)
 	if len(spec.Supervisor) == 0 {
-		o.Env = ordered.Keys(spec.Env)
+		o.Env = slices.Sorted(maps.Keys(spec.Env))
 		for _, name := range o.Env {
 			if steersClient(name) {
 				found.Add("the variable %s would direct the engine's client too; set it in a session", name)
@@ -110,7 +109,7 @@ func (p *DockerPolicy) setFiles(
 	if _, ok := tmpfs[workspaceDir]; !ok && dir == "" {
 		tmpfs[workspaceDir] = defaultTmpfs
 	}
-	for _, path := range ordered.Keys(tmpfs) {
+	for _, path := range slices.Sorted(maps.Keys(tmpfs)) {
 		t := dockercli.Tmpfs{Target: path, SizeBytes: tmpfs[path], Exec: true}
 		o.Tmpfs = append(o.Tmpfs, t)
 	}

@@ -13,19 +13,10 @@ import (
 // classify says how the command ended. What the library did stands first, then what the
 // kernel did, then what the shell said.
 func (c *conn) classify(ctx context.Context, res *Result, r shell.Reply, moved bool, endBy time.Time) []error {
+	c.noteState(res, r, moved)
 	var errs []error
 	if r.EndErr != nil {
 		errs = append(errs, r.EndErr)
-	}
-	if r.Died || r.Lost {
-		res.Dir = ""
-	}
-	res.StateLost = r.Died || r.Lost || c.unreportedLoss
-	res.ended = r.Lost
-	c.unreportedLoss = false
-	if r.Mark.Kind == shellwire.End && !r.Died && !moved {
-		c.dir = r.Mark.Dir
-		res.Dir = c.dir
 	}
 	end := ending{cause: r.Cause, lost: r.Lost, status: r.Mark.Status, signal: r.Mark.Signal}
 	switch {
@@ -66,6 +57,20 @@ func (c *conn) classify(ctx context.Context, res *Result, r shell.Reply, moved b
 		res.ExitCode = r.Mark.Status
 	}
 	return errs
+}
+
+// noteState says what became of the shell, and where it is.
+func (c *conn) noteState(res *Result, r shell.Reply, moved bool) {
+	if r.Died || r.Lost {
+		res.Dir = ""
+	}
+	res.StateLost = r.Died || r.Lost || c.unreportedLoss
+	res.ended = r.Lost
+	c.unreportedLoss = false
+	if r.Mark.Kind == shellwire.End && !r.Died && !moved {
+		c.dir = r.Mark.Dir
+		res.Dir = c.dir
+	}
 }
 
 const sigkill = 9

@@ -42,7 +42,7 @@ var precedence = []struct {
 		func(e end) bool { return e.killed() && e.oom }},
 	{execpolicy.OutcomeSessionLost, "OutcomeSessionLost", "its container ended under it", "the client's exit status in the error, Gone",
 		func(e end) bool { return e.lost }},
-	{execpolicy.OutcomeSignaled, "OutcomeSignaled", "a signal killed its program, if it has an Argv, or its shell", "Signal, OOMBefore, OOMAfter",
+	{execpolicy.OutcomeSignaled, "OutcomeSignaled", "a signal killed its program, if it has an Argv, or its shell together with the process that watches that", "Signal, OOMBefore, OOMAfter",
 		func(e end) bool { return e.status < 0 || e.signal > 0 }},
 	{execpolicy.OutcomeRefused, "OutcomeRefused", "the session's Approve refused it, and nothing of it ran", "Cause (the reason)",
 		func(end) bool { return false }}, // of one that has ended
@@ -80,8 +80,9 @@ func TestPrecedenceIsTheOneOfTheDocuments(t *testing.T) {
 		list.WriteString("//   - " + row.name + ": " + row.when + ".\n")
 	}
 	assert.Assert(t, strings.Contains(string(doc), "//\n"+table.String()+"//\n"), "doc.go must have this table:\n%s", &table)
-	unwrapped := strings.ReplaceAll(string(source), "\n//     ", " ")
-	assert.Assert(t, strings.Contains(unwrapped, "//\n"+list.String()+"type Outcome int"), "result.go must have this list:\n%s", &list)
+	// A line is broken where it would be too long.
+	unbroken := strings.ReplaceAll(string(source), "\n//     ", " ")
+	assert.Assert(t, strings.Contains(unbroken, "//\n"+list.String()+"type Outcome int"), "result.go must have this list:\n%s", &list)
 }
 
 // What is done to a command from outside stands before what it does itself.

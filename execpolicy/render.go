@@ -5,9 +5,8 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"strings"
-	"unicode/utf8"
 
+	"github.com/seed-64a260eb/cofferdam/internal/render"
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
@@ -53,38 +52,9 @@ type RenderOptions struct {
 // only room for the last paragraph, the text is that paragraph. Unlike that of
 // [Result.Text], the format may change from one version to the next.
 func (r *Result) Render(o RenderOptions) string {
-	limit, lines := renderBound(o.MaxBytes, DefaultRenderBytes), renderBound(o.MaxLines, DefaultRenderLines)
-	end := o.plain(r.endText())
 	stdout, stderr := o.excerpt(r.Stdout, r.StdoutInfo), o.excerpt(r.Stderr, r.StderrInfo)
-	if stdout.Empty() && stderr.Empty() {
-		return clampText(cmp.Or(string(end), "<no output>"), limit, lines)
-	}
-	var text strings.Builder
-	room, roomLines := limit, lines
-	if len(end) > 0 {
-		// It stands below the last newline and an empty line.
-		room -= len("\n\n") + len(end)
-		roomLines -= 2 + bytes.Count(end, []byte("\n"))
-	}
-	const heading = "[stderr]\n"
-	if !stderr.Empty() {
-		room -= len("\n" + heading)
-		roomLines--
-	}
-	// What one stream does not need the other has.
-	text.WriteString(stdout.Text(max(room/2, room-excerptBytes(stderr)), max(roomLines/2, roomLines-excerptLines(stderr))))
-	shown := text.String()
-	if second := stderr.Text(room-len(shown), roomLines-strings.Count(withNewline(shown), "\n")); second != "" {
-		text.Reset()
-		text.WriteString(withNewline(shown) + heading + second)
-	}
-	if shown = text.String(); len(end) == 0 {
-		return clampText(shown, limit, lines)
-	}
-	if shown != "" {
-		shown = withNewline(shown) + "\n"
-	}
-	return clampText(shown+string(end), limit, lines)
+	limit, lines := renderBound(o.MaxBytes, DefaultRenderBytes), renderBound(o.MaxLines, DefaultRenderLines)
+	return render.Text(stdout, stderr, string(o.plain(r.endText())), limit, lines)
 }
 
 // renderBound returns what an option allows.
@@ -109,56 +79,6 @@ func (o RenderOptions) excerpt(kept []byte, info StreamInfo) truncate.Excerpt {
 	}
 	cut := min(max(0, info.Cut), len(kept))
 	return truncate.Excerpt{Head: o.plain(kept[:cut]), Tail: o.plain(kept[cut:]), Dropped: info.DroppedBytes, Lines: info.Lines}
-}
-
-// noticeRoom is more than the line takes that stands in place of what was dropped.
-const noticeRoom = 80
-
-// excerptBytes returns how many bytes show all of an excerpt.
-func excerptBytes(e truncate.Excerpt) int {
-	n := len(e.Head) + len(e.Tail)
-	if e.Dropped > 0 {
-		n += noticeRoom
-	}
-	return n
-}
-
-// excerptLines returns how many lines show all of an excerpt.
-func excerptLines(e truncate.Excerpt) int {
-	if e.Empty() {
-		return 0
-	}
-	n := bytes.Count(e.Head, []byte("\n")) + bytes.Count(e.Tail, []byte("\n")) + 1
-	if e.Dropped > 0 {
-		n += 2
-	}
-	return n
-}
-
-// withNewline returns text with a newline at its end, if there is any.
-func withNewline(text string) string {
-	if text == "" || strings.HasSuffix(text, "\n") {
-		return text
-	}
-	return text + "\n"
-}
-
-// clampText returns as much of the beginning of a text as the bounds allow.
-func clampText(text string, limit, lines int) string {
-	if len(text) > limit {
-		for limit > 0 && !utf8.RuneStart(text[limit]) {
-			limit--
-		}
-		text = text[:limit]
-	}
-	end := 0
-	for rest := range strings.Lines(text) {
-		if lines--; lines < 0 {
-			break
-		}
-		end += len(rest)
-	}
-	return text[:end]
 }
 
 // endText says how the command ended and what was lost, in lines without a newline at the

@@ -22,7 +22,8 @@ import (
 //   - OutcomeOOMKilled: it ended with status 137, or with its shell or its container, and
 //     the kernel killed for memory meanwhile.
 //   - OutcomeSessionLost: its container ended under it.
-//   - OutcomeSignaled: a signal killed its program, if it has an Argv, or its shell.
+//   - OutcomeSignaled: a signal killed its program, if it has an Argv, or its shell
+//     together with the process that watches that.
 //   - OutcomeRefused: the session's Approve refused it, and nothing of it ran.
 //   - OutcomeExited: it ended by itself, whatever its exit code (124 to 137 too) and
 //     whatever it printed.

@@ -143,12 +143,12 @@ func TestSecretsAreInNoRecord(t *testing.T) {
 	spec := execpolicy.Spec{
 		Secrets: []execpolicy.Secret{{Name: "TOKEN", Value: "hunter2"}},
 		Startup: []string{"test hunter2 = $TOKEN"},
-		Audit: execpolicy.NewAuditor(func(e execpolicy.Event) error {
+		Audit: func(e execpolicy.Event) error {
 			mu.Lock()
 			defer mu.Unlock()
 			records = append(records, e)
 			return nil
-		}),
+		},
 	}
 	s, err := execpolicy.Start(t.Context(), execpolicy.HostPolicy{}, spec)
 	assert.NilError(t, err)

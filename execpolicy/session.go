@@ -89,14 +89,9 @@ func start(ctx context.Context, p Policy, spec Spec, command error) (*Session, e
 	if invalid != nil {
 		return nil, invalid
 	}
-	if spec.Audit != nil {
-		spec.Audit = spec.Audit.session()
-	}
+	spec.auditor = newAuditor(spec.Audit)
 	if refused != nil {
-		if spec.Audit != nil {
-			refused = spec.Audit.await(ctx, nil, EventFailed, refused)
-		}
-		return nil, refused
+		return nil, spec.auditor.failed(nil, refused)
 	}
 	c, err := open(ctx, p, spec, nil)
 	if err != nil {
@@ -165,9 +160,7 @@ func open(ctx context.Context, p Policy, spec Spec, known *secret.Values) (*conn
 				return c, nil
 			}
 		}
-		if spec.Audit != nil {
-			err = spec.Audit.await(ctx, c, EventFailed, err)
-		}
+		err = spec.auditor.failed(c, err)
 		if proc == nil || try > 0 || proc.Recover == nil {
 			return nil, err
 		}
@@ -323,7 +316,7 @@ func (s *Session) Restart(ctx context.Context) error {
 	ctx, cancel := bound(ctx, s.life)
 	defer cancel(nil)
 	c := s.current()
-	c.emit(eventEnding, 0, errRestart)
+	c.audit.ending(errRestart)
 	if err := c.End(c.limits.TerminationTimeout); err != nil {
 		return err
 	}
@@ -364,11 +357,8 @@ func (s *Session) Close() error {
 	if s.spec.Finish != nil {
 		err = errors.Join(err, c.borrow(context.Background(), s.spec.Finish, c.closeTimeout()))
 	}
-	c.emit(eventEnding, 0, ErrClosed)
-	s.closeErr = errors.Join(err, c.EndSince(begin))
-	if c.audit != nil {
-		s.closeErr = c.audit.await(context.Background(), c, eventEnding, s.closeErr)
-	}
+	c.audit.ending(ErrClosed)
+	s.closeErr = c.audit.closed(c, errors.Join(err, c.EndSince(begin)))
 	return s.closeErr
 }
 

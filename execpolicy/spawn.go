@@ -56,10 +56,8 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 	if err != nil {
 		return nil, err
 	}
-	if spec.Audit != nil {
-		if err := spec.Audit.Spawn(ctx, name, dockercli.Redact(argv)); err != nil {
-			return nil, err
-		}
+	if err := spec.RecordSpawn(ctx, name, dockercli.Redact(argv)); err != nil {
+		return nil, err
 	}
 	profile := new(clientfile.File)
 	if text := p.seccompProfile(e); text != "" {

@@ -95,10 +95,10 @@ func TestUnusableIsRefused(t *testing.T) {
 			what.Engine, what.Image = p.engine, p.image
 			spec := p.spec()
 			spec.Workspace = workspace
-			spec.Audit = execpolicy.NewAuditor(func(e execpolicy.Event) error {
+			spec.Audit = func(e execpolicy.Event) error {
 				assert.Check(t, e.Kind != execpolicy.EventSpawn)
 				return nil
-			})
+			}
 			_, err := execpolicy.Start(t.Context(), what, spec)
 			assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 			assert.Equal(t, errors.Is(err, execpolicy.ErrNoMount), noMount, "%v", err)
@@ -219,14 +219,14 @@ func TestNumbersOfANameAreLookedUpOnce(t *testing.T) {
 			var mu sync.Mutex
 			var spawned []string
 			spec := p.spec()
-			spec.Audit = execpolicy.NewAuditor(func(e execpolicy.Event) error {
+			spec.Audit = func(e execpolicy.Event) error {
 				mu.Lock()
 				defer mu.Unlock()
 				if e.Kind == execpolicy.EventSpawn {
 					spawned = append(spawned, e.Name)
 				}
 				return nil
-			})
+			}
 			s := open(t, policy, spec)
 			assert.NilError(t, s.Close())
 			want := 1

@@ -1,91 +1,117 @@
 package execpolicy
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
-	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
-// validate reports all that can be said without an engine. Under Compat the words are
-// LangChain's where it has any.
+// validate reports all that can be said without an engine.
 func (p *DockerPolicy) validate(spec Spec) problems.List {
-	found := container.CheckLabels(spec.Labels)
+	v := validation{p, container.CheckLabels(spec.Labels)}
 	if len(spec.Secrets) > 0 {
-		found = append(found, errSecrets)
+		v.List = append(v.List, errSecrets)
 	}
-	either := func(langChains, ours string, args ...any) {
-		if p.compat {
-			ours, args = langChains, nil
-		}
-		found.Add(ours, args...)
+	v.checkLimits()
+	v.checkUser()
+	v.checkPlaces()
+	v.checkWords()
+	return v.List
+}
+
+// A validation is what was found wrong with a policy so far.
+type validation struct {
+	*DockerPolicy
+	problems.List
+}
+
+// addAs adds LangChain's words under Compat, else ours.
+func (v *validation) addAs(langChains, ours string, args ...any) {
+	if v.compat {
+		ours, args = langChains, nil
 	}
-	if p.MemoryBytes < 0 {
-		either("memory_bytes must be positive if provided.", "MemoryBytes is %d: it must not be negative", p.MemoryBytes)
-	} else if p.MemoryBytes > 0 && p.MemoryBytes < minMemory && !p.compat {
-		found.Add("MemoryBytes is %d: engines want at least %d", p.MemoryBytes, minMemory)
+	v.Add(ours, args...)
+}
+
+func (v *validation) checkLimits() {
+	if v.MemoryBytes < 0 {
+		v.addAs("memory_bytes must be positive if provided.", "MemoryBytes is %d: it must not be negative", v.MemoryBytes)
+	} else if v.MemoryBytes > 0 && v.MemoryBytes < minMemory && !v.compat {
+		v.Add("MemoryBytes is %d: engines want at least %d", v.MemoryBytes, minMemory)
 	}
-	if p.CPUTimeSeconds != 0 {
-		either("DockerExecutionPolicy does not support cpu_time_seconds; configure CPU limits using Docker run options such as '--cpus'.",
+	if v.CPUTimeSeconds != 0 {
+		v.addAs("DockerExecutionPolicy does not support cpu_time_seconds; configure CPU limits using Docker run options such as '--cpus'.",
 			"CPUTimeSeconds is %d: a container has no such limit; ExtraRunArgs with \"--ulimit=cpu=%[1]d\" limits each process, and CPUs "+
-				"the share of them all", p.CPUTimeSeconds)
+				"the share of them all", v.CPUTimeSeconds)
 	}
-	if p.CPUs != "" {
-		if strings.TrimSpace(p.CPUs) == "" {
-			either("cpus must be a non-empty string when provided.", "CPUs is %q: it has to be a decimal number from 0.01 to 999999", p.CPUs)
-		} else if !isCPUs(p.CPUs) {
-			found.Add("CPUs is %q: it has to be a decimal number from 0.01 to 999999", p.CPUs)
+	if v.CPUs != "" {
+		if strings.TrimSpace(v.CPUs) == "" {
+			v.addAs("cpus must be a non-empty string when provided.", "CPUs is %q: it has to be a decimal number from 0.01 to 999999", v.CPUs)
+		} else if !isCPUs(v.CPUs) {
+			v.Add("CPUs is %q: it has to be a decimal number from 0.01 to 999999", v.CPUs)
 		}
 	}
-	if p.User != "" && strings.TrimSpace(p.User) == "" {
-		either("user must be a non-empty string when provided.", "User is %q: it has to be a name or a number", p.User)
-	} else if strings.Count(p.User, ":") > 1 || strings.ContainsFunc(p.User, notPrinted) {
-		found.Add("User is %q: it has to be like \"name\", \"1000\" or \"1000:1000\"", p.User)
-	} else if strings.HasPrefix(p.User, ":") && !p.compat {
-		found.Add("User is %q: a group without a user would be root's; write \"0%s\" if it is to be", p.User, p.User)
+	if v.CPUShares < 0 || v.CPUShares == 1 {
+		v.Add("CPUShares is %d: it has to be at least 2", v.CPUShares)
 	}
-	if p.CPUShares < 0 || p.CPUShares == 1 {
-		found.Add("CPUShares is %d: it has to be at least 2", p.CPUShares)
+	if v.PidsLimit != 0 && v.PidsLimit < minPids {
+		v.Add("PidsLimit is %d: it has to be at least %d", v.PidsLimit, minPids)
 	}
-	if p.PidsLimit != 0 && p.PidsLimit < minPids {
-		found.Add("PidsLimit is %d: it has to be at least %d", p.PidsLimit, minPids)
+}
+
+func (v *validation) checkUser() {
+	if v.User != "" && strings.TrimSpace(v.User) == "" {
+		v.addAs("user must be a non-empty string when provided.", "User is %q: it has to be a name or a number", v.User)
+	} else if strings.Count(v.User, ":") > 1 || strings.ContainsFunc(v.User, notPrinted) {
+		v.Add("User is %q: it has to be like \"name\", \"1000\" or \"1000:1000\"", v.User)
+	} else if strings.HasPrefix(v.User, ":") && !v.compat {
+		v.Add("User is %q: a group without a user would be root's; write \"0%s\" if it is to be", v.User, v.User)
 	}
-	for _, dir := range ordered.Keys(p.Tmpfs) {
-		if p.Tmpfs[dir] <= 0 {
-			found.Add("the size of the tmpfs %q has to be positive", dir)
+}
+
+// checkPlaces looks at directories of the host and of the container.
+func (v *validation) checkPlaces() {
+	for _, dir := range slices.Sorted(maps.Keys(v.Tmpfs)) {
+		if v.Tmpfs[dir] <= 0 {
+			v.Add("the size of the tmpfs %q has to be positive", dir)
 		}
 		if mountguard.Within(dir, scratchDir) {
-			found.Add("the tmpfs %q: %s is the library's own", dir, scratchDir)
+			v.Add("the tmpfs %q: %s is the library's own", dir, scratchDir)
 		}
 	}
-	for _, m := range p.Mounts {
+	for _, m := range v.Mounts {
 		if mountguard.Within(m.Target, scratchDir) {
-			found.Add("the mount on %q: %s is the library's own", m.Target, scratchDir)
+			v.Add("the mount on %q: %s is the library's own", m.Target, scratchDir)
 		}
 	}
-	for _, name := range slices.Concat(p.ProtectedPaths, p.AllowUnsafeMounts) {
+	for _, name := range slices.Concat(v.ProtectedPaths, v.AllowUnsafeMounts) {
 		if !mountguard.IsAbs(name) {
-			found.Add("%q in ProtectedPaths or AllowUnsafeMounts has to be an absolute path", name)
+			v.Add("%q in ProtectedPaths or AllowUnsafeMounts has to be an absolute path", name)
 		}
 	}
-	for _, c := range p.AddCapabilities {
+}
+
+// checkWords looks at what engines take as a word of its own.
+func (v *validation) checkWords() {
+	for _, c := range v.AddCapabilities {
 		if c == "" || strings.ContainsFunc(c, notPrinted) {
-			found.Add("AddCapabilities has %q: it has to be like \"NET_BIND_SERVICE\"", c)
+			v.Add("AddCapabilities has %q: it has to be like \"NET_BIND_SERVICE\"", c)
 		}
 	}
-	for _, line := range p.ExtraHosts {
+	for _, line := range v.ExtraHosts {
 		// Docker takes a "=" too.
 		if i := strings.IndexAny(line, ":="); i <= 0 || i == len(line)-1 || strings.ContainsFunc(line, notPrinted) {
-			found.Add("ExtraHosts has %q: it has to be like \"name:192.0.2.1\"", line)
+			v.Add("ExtraHosts has %q: it has to be like \"name:192.0.2.1\"", line)
 		}
 	}
-	return found
 }
 
 // notPrinted reports whether a rune shows as nothing, such as a space: no name that an
@@ -111,11 +137,8 @@ func sameTargets(o *dockercli.RunOptions) problems.List {
 	return found
 }
 
-// isCPUs reports whether s is a decimal number from 0.01, below a million. To read it as
-// a number would add 20 KB to a binary.
+// isCPUs reports whether s is a decimal number from 0.01, below a million.
 func isCPUs(s string) bool {
-	whole, part, _ := strings.Cut(s, ".")
-	digits := strings.Trim(whole+part, "0123456789") == ""
-	hundredths := strings.TrimLeft(whole+(part + "00")[:2], "0")
-	return digits && hundredths != "" && len(hundredths) <= 8
+	n, err := strconv.ParseFloat(s, 64)
+	return err == nil && 0.01 <= n && n < 1e6 && strings.Trim(s, ".0123456789") == ""
 }

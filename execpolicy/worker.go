@@ -3,10 +3,11 @@ package execpolicy
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
-	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 	"github.com/seed-64a260eb/cofferdam/truncate"
@@ -32,7 +33,7 @@ func (c *conn) handshake(ctx context.Context, deadline, endBy time.Time) error {
 				"done <$cf_file; done 2>/dev/null\nunset cf_file cf_key cf_value\n"
 		}
 	}
-	for _, name := range ordered.Keys(c.env) {
+	for _, name := range slices.Sorted(maps.Keys(c.env)) {
 		script += "export " + name + "=" + shellwire.Quote(c.env[name]) + "\n"
 	}
 	script += ":"
@@ -151,11 +152,29 @@ func (c *conn) runStartup(ctx context.Context, by, endBy time.Time) error {
 	return nil
 }
 
+// script runs a startup or a shutdown script.
 func (c *conn) script(ctx context.Context, kind, script string, deadline, endBy time.Time) error {
-	if c.audit != nil && !c.recorded {
-		return c.audit.script(ctx, c, kind, script, deadline, endBy)
+	defer func(outer tally) {
+		// It may be a part of a command or a transfer, which has no more time than this
+		// left.
+		if !c.tally.endBy.IsZero() {
+			outer.endBy = c.tally.endBy
+		}
+		c.tally = outer
+	}(c.tally)
+	var res *Result
+	start := time.Now()
+	event, err := c.audit.beginScript(ctx, c, kind, script)
+	if err != nil {
+		err = fmt.Errorf("%s %w: %q: %w", kind, ErrScript, c.conceal(script), err)
+	} else if err = c.runScript(ctx, kind, script, deadline, endBy); err == nil {
+		res = &Result{Outcome: OutcomeExited, Duration: time.Since(start), OOMBefore: -1, OOMAfter: -1}
 	}
-	c.recorded = false
+	return c.audit.finish(c, event, res, err)
+}
+
+// runScript runs a script that has its record.
+func (c *conn) runScript(ctx context.Context, kind, script string, deadline, endBy time.Time) error {
 	in, errOut := shell.NewSink(c.Filter, shell.WordsKept, nil, nil)
 	r := c.runUnit(ctx, deadline, endBy, shell.Unit(script), &shell.Sink{}, in)
 	said := errOut.Words(in)

@@ -44,66 +44,79 @@ func parseFacts(text string) *facts {
 			break
 		}
 		kind, rest, _ := strings.Cut(line, " ")
-		switch kind {
-		case "end":
-			f.whole = true
-		case "read":
-			f.read[rest] = true
-		case "status":
-			if name, value, ok := strings.Cut(rest, ":"); ok {
-				f.status[name] = strings.Fields(value)
-			}
-		case "mount":
-			if m, ok := mountinfo.Parse(rest); ok {
-				f.mounts = append(f.mounts, m)
-			}
-		case "net":
-			if name, _, ok := strings.Cut(rest, ":"); ok && !strings.Contains(name, "|") {
-				f.links = append(f.links, strings.TrimSpace(name))
-			}
-		case "route":
-			if fields := strings.Fields(rest); len(fields) > 1 && fields[0] != "Iface" && fields[0] != "lo" {
-				f.routes = append(f.routes, fields[0])
-			}
-		case "route6":
-			if fields := strings.Fields(rest); len(fields) > 1 && fields[len(fields)-1] != "lo" {
-				f.routes = append(f.routes, fields[len(fields)-1])
-			}
-		case "uidmap":
-			f.userNS = f.userNS || strings.Join(strings.Fields(rest), " ") != "0 0 4294967295"
-		case "core":
-			f.core = strings.Fields(rest)
-		case "swap":
-			if !strings.HasPrefix(rest, "Filename") && rest != "" {
-				f.swaps++
-			}
-		case "parent":
-			f.parents = append(f.parents, rest)
-		case "second":
-			f.second = rest
-		case "value":
-			name, value, _ := strings.Cut(rest, " ")
-			f.values[name] = append(f.values[name], value)
-		case "cgroup2":
-			f.cgroup2 = true
-		case "open":
-			f.open = append(f.open, rest)
-		case "refused":
-			f.refused = append(f.refused, rest)
-		case "exists":
-			f.exists[rest] = true
-		case "device":
-			f.devices = append(f.devices, rest)
-		case "writable":
-			f.writable = append(f.writable, mountinfo.Unescape(rest))
-		case "reach":
-			f.reach = rest
-		case "call":
-			how, what, _ := strings.Cut(rest, " ")
-			f.calls[what] = how
-		}
+		f.add(kind, rest)
 	}
 	return f
+}
+
+// add adds the fact of a line.
+func (f *facts) add(kind, rest string) {
+	switch kind {
+	case "end":
+		f.whole = true
+	case "read":
+		f.read[rest] = true
+	case "status":
+		if name, value, ok := strings.Cut(rest, ":"); ok {
+			f.status[name] = strings.Fields(value)
+		}
+	case "mount":
+		if m, ok := mountinfo.Parse(rest); ok {
+			f.mounts = append(f.mounts, m)
+		}
+	case "uidmap":
+		f.userNS = f.userNS || strings.Join(strings.Fields(rest), " ") != "0 0 4294967295"
+	case "core":
+		f.core = strings.Fields(rest)
+	case "swap":
+		if !strings.HasPrefix(rest, "Filename") && rest != "" {
+			f.swaps++
+		}
+	case "second":
+		f.second = rest
+	case "value":
+		name, value, _ := strings.Cut(rest, " ")
+		f.values[name] = append(f.values[name], value)
+	case "cgroup2":
+		f.cgroup2 = true
+	case "exists":
+		f.exists[rest] = true
+	case "reach":
+		f.reach = rest
+	case "call":
+		how, what, _ := strings.Cut(rest, " ")
+		f.calls[what] = how
+	default:
+		f.addListed(kind, rest)
+	}
+}
+
+// addListed adds a fact of which there may be many.
+func (f *facts) addListed(kind, rest string) {
+	switch kind {
+	case "net":
+		if name, _, ok := strings.Cut(rest, ":"); ok && !strings.Contains(name, "|") {
+			f.links = append(f.links, strings.TrimSpace(name))
+		}
+	case "route":
+		if fields := strings.Fields(rest); len(fields) > 1 && fields[0] != "Iface" && fields[0] != "lo" {
+			f.routes = append(f.routes, fields[0])
+		}
+	case "route6":
+		if fields := strings.Fields(rest); len(fields) > 1 && fields[len(fields)-1] != "lo" {
+			f.routes = append(f.routes, fields[len(fields)-1])
+		}
+	case "parent":
+		f.parents = append(f.parents, rest)
+	case "open":
+		f.open = append(f.open, rest)
+	case "refused":
+		f.refused = append(f.refused, rest)
+	case "device":
+		f.devices = append(f.devices, rest)
+	case "writable":
+		f.writable = append(f.writable, mountinfo.Unescape(rest))
+	}
 }
 
 // at returns the mount that shows at a path: the last one there.

@@ -189,12 +189,12 @@ func argv(t *testing.T, p execpolicy.Policy, spec execpolicy.Spec) []string {
 	t.Helper()
 	var words []string
 	refused := errors.New("only looking")
-	spec.Audit = execpolicy.NewAuditor(func(e execpolicy.Event) error {
+	spec.Audit = func(e execpolicy.Event) error {
 		if e.Kind == execpolicy.EventSpawn {
 			words = e.Argv
 		}
 		return refused
-	})
+	}
 	_, err := execpolicy.Start(t.Context(), p, spec)
 	assert.ErrorIs(t, err, refused)
 	assert.Assert(t, len(words) > 0)

@@ -20,7 +20,7 @@ func Example() {
 	}
 	defer log.Close()
 	who := []slog.Attr{slog.String("user", "ada"), slog.String("agent", "reviewer")}
-	spec := execpolicy.Spec{Audit: execpolicy.NewAuditor(audit.To(slog.NewJSONHandler(log, nil).WithAttrs(who)))}
+	spec := execpolicy.Spec{Audit: audit.To(slog.NewJSONHandler(log, nil).WithAttrs(who))}
 	r, err := execpolicy.Run(context.Background(), execpolicy.DockerPolicy{}, spec, execpolicy.Command{Script: "make test"})
 	if err != nil {
 		fmt.Println(err)
@@ -55,7 +55,7 @@ func ExampleFile() {
 		return
 	}
 	defer log.Close()
-	spec := execpolicy.Spec{Audit: execpolicy.NewAuditor(audit.To(slog.NewJSONHandler(log, nil)))}
+	spec := execpolicy.Spec{Audit: audit.To(slog.NewJSONHandler(log, nil))}
 	s, err := execpolicy.Start(context.Background(), execpolicy.DockerPolicy{}, spec)
 	if err != nil {
 		fmt.Println(err)
@@ -75,12 +75,12 @@ func ExampleLog() {
 	defer log.Close()
 	file := audit.To(slog.NewJSONHandler(log, nil))
 	aloud := audit.To(slog.NewTextHandler(os.Stderr, nil))
-	spec := execpolicy.Spec{Audit: execpolicy.NewAuditor(func(e execpolicy.Event) error {
+	spec := execpolicy.Spec{Audit: func(e execpolicy.Event) error {
 		if e.Kind == execpolicy.EventKill {
 			aloud(e)
 		}
 		return file(e)
-	})}
+	}}
 	_, err = execpolicy.Run(context.Background(), execpolicy.DockerPolicy{}, spec, execpolicy.Command{Argv: []string{"make"}})
 	fmt.Println(err)
 }

@@ -279,7 +279,7 @@ NameError: name 'no_such_name' is not defined
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		r, err := codeblock.Call(ctx, s.Session, python("print('begun', flush=True)\nwhile True: pass"), nil,
-			codeblock.Options{Stdout: writerFunc(func([]byte) { cancel() })})
+			codeblock.Options{Stdout: places.OnWrite(func() { cancel() })})
 		assert.ErrorIs(t, err, context.Canceled)
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeCanceled)
 		s.noCalls()

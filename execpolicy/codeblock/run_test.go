@@ -31,20 +31,13 @@ type session struct {
 
 func (p place) open(t *testing.T) session {
 	t.Helper()
-	s, err := execpolicy.Start(t.Context(), p.Policy, p.Spec)
-	assert.NilError(t, err)
-	t.Cleanup(func() { s.Close() })
-	return session{s, t}
+	return session{places.Open(t, p.Policy, p.Spec), t}
 }
 
-// ok runs a script that is expected to succeed and returns what it prints, without the
-// newline at its end.
+// ok is [places.OK].
 func (s session) ok(script string) string {
 	s.t.Helper()
-	r, err := s.Run(s.t.Context(), execpolicy.Command{Script: script})
-	assert.NilError(s.t, err)
-	assert.Equal(s.t, r.ExitCode, 0, "%s: %s", script, r.Text())
-	return strings.TrimSuffix(string(r.Stdout), "\n")
+	return places.OK(s.t, s.Session, script)
 }
 
 // blocks runs blocks, and answer those of a Markdown text.
@@ -102,7 +95,7 @@ func (s session) interrupted(o codeblock.Options, blocks ...codeblock.Block) *co
 	s.untilGone(func() *execpolicy.Result {
 		ctx, cancel := context.WithCancel(s.t.Context())
 		defer cancel()
-		o.Stdout = writerFunc(func([]byte) { cancel() })
+		o.Stdout = places.OnWrite(func() { cancel() })
 		var err error
 		r, err = codeblock.Run(ctx, s.Session, blocks, o)
 		assert.ErrorIs(s.t, err, context.Canceled)
@@ -152,13 +145,6 @@ func runCases(t *testing.T, cases []runCase) {
 			}
 		}
 	})
-}
-
-type writerFunc func([]byte)
-
-func (f writerFunc) Write(p []byte) (int, error) {
-	f(p)
-	return len(p), nil
 }
 
 func TestRun(t *testing.T) { runCases(t, blockCases) }
@@ -344,7 +330,7 @@ func TestSessionsOfTheirOwn(t *testing.T) {
 		t.Run("closed meanwhile", func(t *testing.T) {
 			t.Parallel()
 			s := p.open(t)
-			o := codeblock.Options{Stdout: writerFunc(func([]byte) { go s.Close() })}
+			o := codeblock.Options{Stdout: places.OnWrite(func() { go s.Close() })}
 			r, err := codeblock.Run(t.Context(), s.Session, []codeblock.Block{sh("echo begun; sleep 4806"), sh("echo no")}, o)
 			assert.ErrorIs(t, err, execpolicy.ErrClosed)
 			assert.Equal(t, r.Output(), "begun\nCode execution was cancelled.\n")

@@ -49,9 +49,7 @@ type notebook struct {
 
 func (p place) open(t *testing.T) notebook {
 	t.Helper()
-	s, err := execpolicy.Start(t.Context(), p.Policy, p.Spec)
-	assert.NilError(t, err)
-	t.Cleanup(func() { s.Close() })
+	s := places.Open(t, p.Policy, p.Spec)
 	py, err := python.Start(t.Context(), s, python.Options{})
 	assert.NilError(t, err)
 	return notebook{py, s, t}
@@ -92,7 +90,7 @@ func (n notebook) interrupt(code string) *python.Result {
 	n.t.Helper()
 	ctx, cancel := context.WithCancel(n.t.Context())
 	defer cancel()
-	r, err := n.Run(ctx, python.Snippet{Code: code, Stdout: writerFunc(func([]byte) { cancel() })})
+	r, err := n.Run(ctx, python.Snippet{Code: code, Stdout: places.OnWrite(func() { cancel() })})
 	assert.ErrorIs(n.t, err, context.Canceled, code)
 	assert.Equal(n.t, r.Outcome, execpolicy.OutcomeCanceled, code)
 	return r
@@ -531,13 +529,6 @@ def fake(text):
 	}},
 }
 
-type writerFunc func([]byte)
-
-func (f writerFunc) Write(p []byte) (int, error) {
-	f(p)
-	return len(p), nil
-}
-
 func TestSessions(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		t.Run("many at once, in order", func(t *testing.T) {
@@ -575,7 +566,7 @@ func TestSessions(t *testing.T) {
 			pid := n.pid()
 			done := make(chan error)
 			go func() {
-				_, err := n.Run(t.Context(), python.Snippet{Code: "print(1, flush=True)\nwhile True: pass", Stdout: writerFunc(func([]byte) { go n.Close() })})
+				_, err := n.Run(t.Context(), python.Snippet{Code: "print(1, flush=True)\nwhile True: pass", Stdout: places.OnWrite(func() { go n.Close() })})
 				done <- err
 			}()
 			assert.ErrorIs(t, <-done, python.ErrClosed)
@@ -592,7 +583,7 @@ func TestSessions(t *testing.T) {
 		t.Run("the session closed meanwhile", func(t *testing.T) {
 			t.Parallel()
 			n := p.open(t)
-			_, err := n.Run(t.Context(), python.Snippet{Code: "print(1, flush=True)\nwhile True: pass", Stdout: writerFunc(func([]byte) { go n.session.Close() })})
+			_, err := n.Run(t.Context(), python.Snippet{Code: "print(1, flush=True)\nwhile True: pass", Stdout: places.OnWrite(func() { go n.session.Close() })})
 			assert.ErrorIs(t, err, execpolicy.ErrClosed)
 			_, err = n.Run(t.Context(), python.Snippet{Code: "1"})
 			assert.ErrorIs(t, err, execpolicy.ErrClosed)
@@ -647,9 +638,7 @@ func TestHost(t *testing.T) {
 	enginetest.Check(t)
 	temp := t.TempDir()
 	open := func() notebook {
-		s, err := execpolicy.Start(t.Context(), execpolicy.HostPolicy{}, execpolicy.Spec{Workspace: t.TempDir()})
-		assert.NilError(t, err)
-		t.Cleanup(func() { s.Close() })
+		s := places.Open(t, execpolicy.HostPolicy{}, execpolicy.Spec{Workspace: t.TempDir()})
 		py, err := python.Start(t.Context(), s, python.Options{Env: map[string]string{"TMPDIR": temp}})
 		assert.NilError(t, err)
 		return notebook{py, s, t}

@@ -3,16 +3,16 @@ package redact
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"gotest.tools/v3/assert"
-
-	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 )
 
 // generated makes a line of the kind of text that commands print. None of them has
@@ -169,8 +169,8 @@ func corpora(t *testing.T) map[string][]string {
 // Whoever turns a detector on knows how much it takes out of what commands print.
 func TestFalseHits(t *testing.T) {
 	all := corpora(t)
-	for _, kind := range ordered.Keys(detectors) {
-		for _, name := range ordered.Keys(all) {
+	for _, kind := range slices.Sorted(maps.Keys(detectors)) {
+		for _, name := range slices.Sorted(maps.Keys(all)) {
 			hits, example := 0, ""
 			for _, line := range all[name] {
 				if spans := detectors[kind]([]byte(line)); len(spans) > 0 {
@@ -238,7 +238,7 @@ func TestGenuine(t *testing.T) {
 		r := rand.New(rand.NewPCG(3, 4))
 		for i := range 1000 {
 			value := form(r)
-			lines := all[ordered.Keys(generated)[r.IntN(len(generated))]]
+			lines := all[slices.Sorted(maps.Keys(generated))[r.IntN(len(generated))]]
 			line := lines[i%len(lines)] + " | " + fmt.Sprintf(frames[r.IntN(len(frames))], value)
 			redactor, err := New(Rule{Type: kind})
 			assert.NilError(t, err)

@@ -21,6 +21,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/workspace"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 )
 
 func wanted(patterns ...string) workspace.CollectOptions {
@@ -30,10 +31,7 @@ func wanted(patterns ...string) workspace.CollectOptions {
 // open opens a session of which only the files count.
 func (p place) ephemeral(t *testing.T) session {
 	t.Helper()
-	s, err := execpolicy.Start(t.Context(), p.Policy, p.Spec)
-	assert.NilError(t, err)
-	t.Cleanup(func() { s.Close() })
-	return session{&workspace.Session{Session: s}, t, ""}
+	return session{&workspace.Session{Session: places.Open(t, p.Policy, p.Spec)}, t, ""}
 }
 
 func TestCollects(t *testing.T) {

@@ -113,40 +113,22 @@ func (p *placing) place(change Change) error {
 			return err
 		}
 	}
-	old := p.base[change.Name]
 	mode, there, err := lstat(p.copied.root, name)
-	if err != nil {
-		return err
-	}
-	if change.Mode.IsDir() {
-		switch {
-		case there && !mode.IsDir():
-			return fmt.Errorf("%w: %v is in the way of a directory", ErrConflict, mode)
-		case there && change.Kind == Added:
-			return fmt.Errorf("%w: somebody has made it", ErrConflict)
-		case !there && change.Kind == Changed:
-			return fmt.Errorf("%w: it is gone", ErrConflict)
-		case !there:
-			if err := p.mkdir(name); err != nil {
-				return err
-			}
-			p.made = append(p.made, change)
-		case change.Kind == Changed:
-			p.made = append(p.made, change)
-		}
-		p.dirs[change.Name] = true
-		p.base[change.Name] = state{mode: change.Mode}
-		return nil
-	}
 	switch {
-	case there && mode.IsDir():
+	case err != nil:
+		return err
+	case there && change.Mode.IsDir() && !mode.IsDir():
+		return fmt.Errorf("%w: %v is in the way of a directory", ErrConflict, mode)
+	case there && !change.Mode.IsDir() && mode.IsDir():
 		return fmt.Errorf("%w: a directory is in the way of a file", ErrConflict)
 	case there && change.Kind == Added:
 		return fmt.Errorf("%w: somebody has made it", ErrConflict)
 	case !there && change.Kind == Changed:
 		return fmt.Errorf("%w: it is gone", ErrConflict)
+	case change.Mode.IsDir():
+		return p.placeDir(change, name, there)
 	case there:
-		same, err := p.same(name, mode, old)
+		same, err := p.same(name, mode, p.base[change.Name])
 		if err != nil {
 			return err
 		}
@@ -158,6 +140,21 @@ func (p *placing) place(change Change) error {
 		return err
 	}
 	p.base[change.Name] = p.now[change.Name]
+	return nil
+}
+
+// placeDir makes a directory, if it is not there. What is in it comes later.
+func (p *placing) placeDir(change Change, name string, there bool) error {
+	if !there {
+		if err := p.mkdir(name); err != nil {
+			return err
+		}
+	}
+	if !there || change.Kind == Changed {
+		p.made = append(p.made, change)
+	}
+	p.dirs[change.Name] = true
+	p.base[change.Name] = state{mode: change.Mode}
 	return nil
 }
 

@@ -79,31 +79,11 @@ type copied struct {
 // saved. spec.Prepare is called when all is copied in, and spec.Finish before it is
 // copied out.
 func Start(ctx context.Context, p execpolicy.Policy, spec execpolicy.Spec, o Options) (*Session, error) {
-	exclude, errs := parse(o.Exclude, true)
-	refuse := func(text string) { errs = append(errs, errors.New(text)) }
-	onlyCopied := o.Discard || len(o.Exclude) > 0
-	switch {
-	case o.Mode < Auto || o.Mode > Copied:
-		refuse(fmt.Sprintf("there is no mode %d", o.Mode))
-	case o.Mode == Mounted && onlyCopied:
-		refuse("of a workspace that is mounted nothing can be discarded or excluded")
+	exclude, err := o.validate(ctx, p, spec)
+	if err != nil {
+		return nil, err
 	}
-	if spec.Workspace == "" {
-		refuse("no workspace is named; execpolicy.Start opens a session without one")
-	}
-	if len(errs) > 0 {
-		// With what is wrong with the rest; whether it can be mounted matters only where
-		// it is to be.
-		rest := spec
-		if o.Mode != Mounted {
-			rest.Workspace = ""
-		}
-		if err := execpolicy.Check(ctx, p, rest); errors.Is(err, execpolicy.ErrInvalid) {
-			errs = append(errs, err)
-		}
-		return nil, problems.Join(errs...)
-	}
-	if o.Mode == Mounted || o.Mode == Auto && !onlyCopied {
+	if o.Mode == Mounted || o.Mode == Auto && !o.onlyCopied() {
 		s, err := execpolicy.Start(ctx, p, spec)
 		if err == nil {
 			return &Session{Session: s}, nil
@@ -112,24 +92,73 @@ func Start(ctx context.Context, p execpolicy.Policy, spec execpolicy.Spec, o Opt
 			return nil, err
 		}
 	}
+	c, err := newCopy(p, spec.Workspace)
+	if err != nil {
+		return nil, err
+	}
+	c.exclude = exclude
+	s, err := execpolicy.Start(ctx, p, c.spec(spec, o.Discard))
+	if err != nil {
+		c.root.Close()
+		return nil, err
+	}
+	return &Session{Session: s, copy: c}, nil
+}
 
+// onlyCopied reports whether the options mean something for a copy alone.
+func (o Options) onlyCopied() bool { return o.Discard || len(o.Exclude) > 0 }
+
+// validate returns the patterns, or all that is wrong with the options and the spec.
+func (o Options) validate(ctx context.Context, p execpolicy.Policy, spec execpolicy.Spec) (patterns, error) {
+	exclude, errs := parse(o.Exclude, true)
+	refuse := func(text string) { errs = append(errs, errors.New(text)) }
+	switch {
+	case o.Mode < Auto || o.Mode > Copied:
+		refuse(fmt.Sprintf("there is no mode %d", o.Mode))
+	case o.Mode == Mounted && o.onlyCopied():
+		refuse("of a workspace that is mounted nothing can be discarded or excluded")
+	}
+	if spec.Workspace == "" {
+		refuse("no workspace is named; execpolicy.Start opens a session without one")
+	}
+	if len(errs) == 0 {
+		return exclude, nil
+	}
+	// With what is wrong with the rest; whether it can be mounted matters only where it is
+	// to be.
+	if o.Mode != Mounted {
+		spec.Workspace = ""
+	}
+	if err := execpolicy.Check(ctx, p, spec); errors.Is(err, execpolicy.ErrInvalid) {
+		errs = append(errs, err)
+	}
+	return patterns{}, problems.Join(errs...)
+}
+
+// newCopy opens a workspace that is to be copied, if the policy lets it be.
+func newCopy(p execpolicy.Policy, dir string) (*copied, error) {
 	asked, ok := p.(execpolicy.WorkspacePolicy)
 	if !ok {
 		return nil, fmt.Errorf("%w: %T does not implement execpolicy.WorkspacePolicy, so it has no say in whether its workspace may be copied", execpolicy.ErrInvalid, p)
 	}
-	if err := asked.CheckWorkspace(spec.Workspace); err != nil {
+	if err := asked.CheckWorkspace(dir); err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(spec.Workspace)
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("%w: the workspace can't be used: %w", execpolicy.ErrInvalid, err)
 	}
-	c := &copied{root: root, exclude: exclude, readOnly: !asked.SavesWorkspace(), turn: make(chan struct{}, 1)}
+	c := &copied{root: root, readOnly: !asked.SavesWorkspace(), turn: make(chan struct{}, 1)}
 	if info, err := root.Stat("."); err == nil {
 		if uid, gid, ok := ownerOf(info); ok {
 			c.own = func(f *os.File) error { return f.Chown(uid, gid) }
 		}
 	}
+	return c, nil
+}
+
+// spec returns a spec for a session that begins with the copy, and saves it in the end.
+func (c *copied) spec(spec execpolicy.Spec, discard bool) execpolicy.Spec {
 	spec.Workspace = ""
 	prepare, finish := spec.Prepare, spec.Finish
 	spec.Prepare = func(ctx context.Context, s *execpolicy.Session) error {
@@ -140,23 +169,18 @@ func Start(ctx context.Context, p execpolicy.Policy, spec execpolicy.Spec, o Opt
 		return err
 	}
 	spec.Finish = func(ctx context.Context, s *execpolicy.Session) error {
-		defer root.Close()
+		defer c.root.Close()
 		var errs []error
 		if finish != nil {
 			errs = append(errs, finish(ctx, s))
 		}
-		if !o.Discard && !c.readOnly {
+		if !discard && !c.readOnly {
 			_, err := c.save(ctx, s)
 			errs = append(errs, err)
 		}
 		return errors.Join(errs...)
 	}
-	s, err := execpolicy.Start(ctx, p, spec)
-	if err != nil {
-		root.Close()
-		return nil, err
-	}
-	return &Session{Session: s, copy: c}, nil
+	return spec
 }
 
 // Copied reports whether the session has a copy of the workspace, and not the directory

@@ -96,10 +96,7 @@ func fill(t *testing.T, dir string) {
 // newline at its end.
 func (s session) ok(script string) string {
 	s.t.Helper()
-	r, err := s.Run(s.t.Context(), execpolicy.Command{Script: script})
-	assert.NilError(s.t, err)
-	assert.Equal(s.t, r.ExitCode, 0, "%s: %s", script, r.Text())
-	return strings.TrimSuffix(string(r.Stdout), "\n")
+	return places.OK(s.t, s.Session.Session, script)
 }
 
 // list returns changes in words.
@@ -267,7 +264,7 @@ func TestCopies(t *testing.T) {
 			done := make(chan error, 1)
 			begun := make(chan struct{})
 			go func() {
-				_, err := s.Run(t.Context(), execpolicy.Command{Script: "echo half >file; echo begun; sleep 4795", Stdout: signal(begun)})
+				_, err := s.Run(t.Context(), execpolicy.Command{Script: "echo half >file; echo begun; sleep 4795", Stdout: places.OnWrite(func() { close(begun) })})
 				done <- err
 			}()
 			<-begun
@@ -301,13 +298,6 @@ func TestCopies(t *testing.T) {
 			s.ok("kill $job; wait; rm -f a/new z/new; :")
 		}},
 	})
-}
-
-type signal chan struct{}
-
-func (s signal) Write(b []byte) (int, error) {
-	close(s)
-	return len(b), nil
 }
 
 func must[T any](v T, err error) T {

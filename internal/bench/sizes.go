@@ -11,7 +11,7 @@ import (
 )
 
 // maxAdded is how many bytes the library may add to a program.
-const maxAdded = 850_000
+const maxAdded = 950_000
 
 // sizes holds the size of a program that runs a command in a session against one that
 // runs the engine's client with os/exec.

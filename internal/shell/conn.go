@@ -7,6 +7,7 @@
 //   - queue.go writes operations. What is urgent overtakes what waits.
 //   - stream.go reads the two outputs, and hands what belongs to a unit to its sinks.
 //   - sink.go counts and keeps bytes, and relay.go passes them on to a caller's writer.
+//   - serial.go makes one caller at a time of two.
 //   - end.go ends the process, and cause.go finds out why it has ended.
 package shell
 

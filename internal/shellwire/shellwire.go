@@ -167,7 +167,6 @@ const maxPath = 4 << 10
 
 // Ops returns the operations that run the unit, whose tag was named before.
 func (u Unit) Ops() []byte {
-	// Strings that are added up take less room in a binary than a builder.
 	var open, word, text, remove string
 	if len(u.Argv) > 0 {
 		open, word = "c", "a"

@@ -90,6 +90,27 @@ const (
 // Check reports what is wrong with the next entry of a tree. It makes h.Name a path for
 // [fs.ValidPath], and h.ModTime one that the format has.
 func (c *Checker) Check(h *Header) error {
+	name := c.clean(h)
+	if name == "" {
+		return fmt.Errorf("%w: %.200q", ErrName, h.Name)
+	}
+	h.Name = name
+	h.ModTime = time.Unix(min(max(h.ModTime.Unix(), 0), maxTime), 0)
+	if err := c.enter(h); err != nil {
+		return err
+	}
+	if c.names += int64(len(name)); c.names > maxNames {
+		return fmt.Errorf("%w: the names alone have more than %d bytes", ErrLimit, maxNames)
+	}
+	if n := c.Limits.Bytes; n >= 0 && h.Size > n-c.content {
+		return fmt.Errorf("%w of %d bytes", ErrLimit, n)
+	}
+	c.content += h.Size
+	return nil
+}
+
+// clean returns an entry's name as a path for [fs.ValidPath], or "" if it is none.
+func (c *Checker) clean(h *Header) string {
 	name := h.Name
 	for strings.HasPrefix(name, "./") {
 		name = strings.TrimLeft(name[1:], "/")
@@ -105,10 +126,14 @@ func (c *Checker) Check(h *Header) error {
 		valid = strings.ToValidUTF8(name, "?")
 	}
 	if len(name) > maxName || !fs.ValidPath(valid) || strings.ContainsRune(name, 0) || name == "." && !h.Dir {
-		return fmt.Errorf("%w: %.200q", ErrName, h.Name)
+		return ""
 	}
-	h.Name = name
-	h.ModTime = time.Unix(min(max(h.ModTime.Unix(), 0), maxTime), 0)
+	return name
+}
+
+// enter adds an entry, and the directories that its name shows, to what was seen.
+func (c *Checker) enter(h *Header) error {
+	name := h.Name
 	if c.seen == nil {
 		c.seen = map[string]kind{}
 	}
@@ -119,14 +144,14 @@ func (c *Checker) Check(h *Header) error {
 			element = len(name) - i
 		}
 		if element > maxElement {
-			return fmt.Errorf("%w: %.200q", ErrName, h.Name)
+			return fmt.Errorf("%w: %.200q", ErrName, name)
 		}
 		end := i + element
 		i = end + 1
 		is := c.seen[name[:end]]
 		switch {
 		case !last && is == file, last && is != 0 && !(h.Dir && is == implicit):
-			return fmt.Errorf("%w: %.200q", ErrDuplicate, h.Name)
+			return fmt.Errorf("%w: %.200q", ErrDuplicate, name)
 		case last && h.Dir:
 			c.seen[name] = dir
 		case last:
@@ -138,13 +163,6 @@ func (c *Checker) Check(h *Header) error {
 			return fmt.Errorf("%w of %d entries", ErrLimit, n)
 		}
 	}
-	if c.names += int64(len(name)); c.names > maxNames {
-		return fmt.Errorf("%w: the names alone have more than %d bytes", ErrLimit, maxNames)
-	}
-	if n := c.Limits.Bytes; n >= 0 && h.Size > n-c.content {
-		return fmt.Errorf("%w of %d bytes", ErrLimit, n)
-	}
-	c.content += h.Size
 	return nil
 }
 
