@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// PS returns the names of all containers, running or not, that carry every one of the
-// labels. A label whose value is empty stands for any value. There has to be at least
-// one: nobody should come by a list of everybody's containers by mistake.
+// PS returns the names of all containers, running or not, that have all of the labels. A
+// label with an empty value matches any value. There must be at least one label, so that
+// nobody gets a list of everybody's containers by mistake.
 func (e *Engine) PS(ctx context.Context, labels map[string]string) ([]string, error) {
 	argv, err := e.psArgs(labels)
 	if err != nil {

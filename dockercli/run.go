@@ -105,10 +105,10 @@ type RunOptions struct {
 	// disk.
 	LogDriver string
 
-	// Extra are further words. They come after all that these fields give, so that they
-	// count where a flag can be given once. The first word that is no flag and no flag's
-	// value would be taken for the image: whoever lets others fill this in has to check
-	// it.
+	// Extra are further words. They come after the flags of the other fields, so that
+	// they win where a flag counts once. The client would take the first word that is
+	// neither a flag nor the value of one for the image. So check words that come from
+	// others.
 	Extra []string
 
 	// Image is the image's reference or ID.

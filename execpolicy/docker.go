@@ -222,9 +222,9 @@ func (p *DockerPolicy) image() string {
 	return p.Image
 }
 
-// Explain returns the command line by which Spawn would start spec's command in a
-// container, as a shell runs it. The filter of system calls, which the client reads from
-// descriptor 3, follows as a here-document. The container's name is drawn anew each time.
+// Explain returns the command line with which Spawn would start spec's command in a
+// container, as text for a shell. The filter of system calls, which the client reads from
+// descriptor 3, follows as a here-document. The container's name is a new one each time.
 // Explain starts nothing. So, with docker, it leaves out the numbers of a User with a
 // name until a session of this program has looked them up.
 func (p DockerPolicy) Explain(ctx context.Context, spec Spec) (string, error) {
@@ -264,9 +264,9 @@ func (p *DockerPolicy) extra(e *dockercli.Engine, name string) bool {
 	return runargs.Has(e.Kind, p.ExtraRunArgs, name)
 }
 
-// UnsafeArgs returns what ExtraRunArgs has only because AllowUnsafeArgs lets it in, for
-// that kind of engine: each flag once, by its long name, with what is wrong with it, and
-// without its value.
+// UnsafeArgs returns the flags of ExtraRunArgs that only AllowUnsafeArgs allows, for that
+// kind of engine. Each flag is there once, by its long name and without its value, with
+// what is wrong with it.
 func (p DockerPolicy) UnsafeArgs(kind dockercli.Kind) []string {
 	return runargs.Unsafe(kind, p.ExtraRunArgs)
 }

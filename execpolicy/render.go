@@ -10,7 +10,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
-// What a rendered result may have of, if its options don't say.
+// The bounds of a rendered result whose options name none.
 const (
 	// DefaultRenderBytes is the default of [RenderOptions.MaxBytes]: about 4,000 tokens
 	// of English.
@@ -19,8 +19,7 @@ const (
 	DefaultRenderLines = 400
 )
 
-// RenderOptions say how [Result.Render] makes a text of a result. The zero value is for a
-// model.
+// RenderOptions are the options of [Result.Render]. The zero value is meant for a model.
 type RenderOptions struct {
 	// MaxBytes is the most bytes that the text may have. If zero, it is
 	// [DefaultRenderBytes]; if negative, the text may have any number.
@@ -28,31 +27,30 @@ type RenderOptions struct {
 	// MaxLines is the most lines that the text may have. If zero, it is
 	// [DefaultRenderLines]; if negative, the text may have any number.
 	MaxLines int
-	// KeepEscapes keeps what a terminal would act on. If false, Render takes escape
-	// sequences and control characters out, all but newlines and tabs, and shows the last
-	// state of a line that carriage returns begin anew, as progress bars do.
+	// KeepEscapes keeps escape sequences and control characters. If false, Render removes
+	// them, all but newlines and tabs, and shows only the last state of a line that
+	// carriage returns overwrite, as progress bars do.
 	KeepEscapes bool
 }
 
 // Render returns the result as a text for a model, or for a person: what the command
 // printed, whatever its outcome, and then how it ended.
 //
-// The text begins with stdout. Then comes stderr, below a line "[stderr]", if there is
-// any. Of a stream that is too long for what the options allow, Render shows the head and
-// the tail, and between them a line like "... 123 bytes (4 lines) dropped ...". That line
-// counts all that is not shown: what Render leaves out, without what it has taken out of
-// the lines, and what the session did not keep because of [Limits.MaxOutputBytes]. Where
-// both streams are too long, each has half of the room.
+// The text begins with stdout. If there is any stderr, it follows below a line
+// "[stderr]". Of a stream that is longer than the options allow, Render shows the head
+// and the tail, and between them a line like "... 123 bytes (4 lines) dropped ...". That
+// line counts what Render leaves out and what the session did not keep because of
+// [Limits.MaxOutputBytes], but not the escapes that Render removes. If both streams are
+// too long, each gets half of the room.
 //
 // A last paragraph says how the command ended, unless its outcome is OutcomeExited with
-// the exit code 0. It also says if the session's shell was replaced, if [Spec.Filter] has
-// blocked the output, and how much of the output of background jobs was dropped. Of a
-// command that printed nothing, and of which there is nothing to be said, the text is
-// "<no output>".
+// the exit code 0. It also says if the session's shell was lost, if [Spec.Filter] has
+// blocked the output, and how much output of background jobs was dropped. If a command
+// printed nothing and the last paragraph is empty, the text is "<no output>".
 //
-// The text is valid UTF-8, and no rune is cut. The options bound all of it, with the last
-// paragraph; where there is no room for more, that is all there is. Unlike [Result.Text],
-// Render may change from one version to the next.
+// The text is valid UTF-8, and no rune is cut. The options bound all of it. If there is
+// only room for the last paragraph, the text is that paragraph. Unlike that of
+// [Result.Text], the format may change from one version to the next.
 func (r *Result) Render(o RenderOptions) string {
 	stdout, stderr := o.excerpt(r.Stdout, r.StdoutInfo), o.excerpt(r.Stderr, r.StderrInfo)
 	limit, lines := renderBound(o.MaxBytes, DefaultRenderBytes), renderBound(o.MaxLines, DefaultRenderLines)

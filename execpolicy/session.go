@@ -16,9 +16,9 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/turn"
 )
 
-// A Session is a shell in isolation that stays: what a command leaves behind, the next
-// one finds. Its methods may be called at the same time; commands run one at a time, in
-// the order in which they came.
+// A Session is a shell in isolation that stays: a command finds what the commands before
+// it left behind. Its methods may be called at the same time. Commands run one at a time,
+// in the order in which Run was called.
 type Session struct {
 	policy Policy
 	spec   *Spec     // which fmt does not follow: it may hold secrets
@@ -211,11 +211,12 @@ func spawn(ctx context.Context, p Policy, spec Spec) (*Process, *conn, error) {
 
 // Name returns the name of the container, or of whatever the policy started.
 //
-// A person can look inside with "docker exec -it NAME sh", or podman's. What runs so has
-// the container's user, limits and filter of system calls. But it is no command of the
-// session: [Spec.Approve], [Spec.Filter] and [Spec.Audit] do not see it, its output is
-// not searched for secrets, it does not have the session's environment, and it begins in
-// the root directory. A command that is ended takes down what was started so meanwhile.
+// A person can look inside with "docker exec -it NAME sh", or with podman's exec. What
+// runs that way has the container's user, limits and filter of system calls. But it is
+// not a command of the session: [Spec.Approve], [Spec.Filter] and [Spec.Audit] do not see
+// it, its output is not searched for secrets, it does not have the session's environment,
+// and it begins in the root directory. When a command is ended, whatever a person has
+// started since it began is killed with it.
 func (s *Session) Name() string { return s.current().proc.Name }
 
 // Done returns a channel that is closed when the session has ended, for whatever reason,
@@ -304,12 +305,12 @@ func (s *Session) Restart(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the command that runs, if any, runs the shutdown scripts, calls Spec.Finish,
-// ends the container and returns when it is gone, at the latest
-// [Limits.TerminationTimeout] after the last deadline. The error names scripts that
-// failed, has that of Finish, wraps ErrStillThere if it is not known that everything is
-// gone, and ErrAudit if records were lost. Closing again waits for the same end and
-// returns the same error.
+// Close ends the command that runs, if any, runs the shutdown scripts, calls
+// [Spec.Finish] and ends the container. It returns when the container is gone, at the
+// latest [Limits.TerminationTimeout] after the last deadline. The error names the scripts
+// that failed and wraps the error of Finish. It wraps [ErrStillThere] if it is not known
+// that everything is gone, and [ErrAudit] if records were lost. A second Close waits for
+// the first one and returns the same error.
 func (s *Session) Close() error {
 	if s.policy == nil {
 		return errBorrowed
