@@ -18,7 +18,7 @@ import (
 // kilobytes; labels can make it longer.
 const maxStdout = 1 << 20
 
-// A Kind says whose flags an engine's client understands.
+// A Kind says which flags an engine's client understands.
 type Kind int
 
 const (
@@ -31,24 +31,25 @@ const (
 // String returns the name of the program.
 func (k Kind) String() string { return k.dialect().name }
 
-// An Engine is a client program and what is known of the engine behind it. [Find] and
-// [Lookup] return one filled in; a literal is as good where its fields are known. The
-// zero Engine is the docker program on PATH. Its methods don't change it and may be
-// called at the same time.
+// An Engine is a client program, with what is known of the engine that it talks to.
+// [Find] and [Lookup] return one that is filled in. A caller who knows the fields may
+// also use a literal. The zero Engine is the docker program on PATH. Its methods don't
+// change it and may be called at the same time.
 type Engine struct {
-	// Path is the client program. If it has no slash, PATH is searched each time. If
-	// empty, it is the name of the Kind.
+	// Path is the client program. If it has no slash, PATH is searched for it each time.
+	// If empty, it is the name of the Kind.
 	Path string
 	// Global are the words between the program and the verb, such as "--context", "ci".
 	Global []string
-	// Env is the client's environment, each entry "key=value". An image can ask podman's
-	// client for any of it. If nil, the environment of this process, of which podman's
-	// client has only what it needs when it runs a container.
+	// Env is the client's environment, each entry "key=value". An image can read any of
+	// it through podman's client. If nil, the client has the environment of this process.
+	// But when podman's client runs a container, it then has only the variables that it
+	// needs.
 	Env []string
-	// Kind says whose flags the client understands.
+	// Kind says which flags the client understands.
 	Kind Kind
-	// ClientVersion and ServerVersion are as the engine reports them. If empty, they are
-	// not known.
+	// ClientVersion and ServerVersion are the versions that the engine reports. If empty,
+	// they are not known.
 	ClientVersion, ServerVersion string
 	// Remote says that the engine may run on another machine, so that host paths mean
 	// nothing to it.
@@ -56,22 +57,22 @@ type Engine struct {
 	// Socket is the path of the unix socket on which the engine listens. If empty, it is
 	// not known, or there is none.
 	Socket string
-	// Rootless says that the engine runs without root's rights, where some limits are
-	// ignored.
+	// Rootless says that the engine runs without root's rights. Such an engine may ignore
+	// some limits.
 	Rootless bool
-	// PodmanService says that a docker client talks to podman. Podman's own flags can't
-	// be given then: a container has the lines of the host's /etc/hosts, and one with a
-	// read-only root has a /run and a /var/tmp that it can write to, in its own memory.
+	// PodmanService says that docker's client talks to podman. That client does not take
+	// podman's own flags. So a container has the lines of the host's /etc/hosts, and one
+	// with a read-only root has a writable /run and /var/tmp, in its own memory.
 	PodmanService bool
-	// PassedOver is why [Find] took podman and not docker. If nil, docker was not passed
-	// over.
+	// PassedOver is why [Find] returned podman and not docker. It is nil if Find did not
+	// pass docker over.
 	PassedOver error
 }
 
-// Resolve returns the engine with Path made absolute, so that later starts don't depend
-// on PATH or on the working directory. Its error matches [ErrNoEngine] if there is no
-// such program, and [exec.ErrDot] too if PATH would have found it in the current
-// directory.
+// Resolve returns the engine with an absolute Path, so that later starts don't depend on
+// PATH or on the working directory. Its error matches [ErrNoEngine] if there is no such
+// program. It also matches [exec.ErrDot] if PATH would have found the program in the
+// current directory.
 func (e *Engine) Resolve() (*Engine, error) {
 	path, err := lookPath(e.path())
 	if err != nil {

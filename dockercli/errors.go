@@ -45,29 +45,28 @@ var (
 // its own --rm.
 var errRemoving = errors.New("the container is being removed")
 
-// advice says what the user can do about an error of a class. A table of pointers, like
-// classes below, is laid out by the linker: one of errors would be filled in by code.
+// advice says what the user can do about an error of a class.
 var advice = []struct {
-	class *error
+	class error
 	words string
 }{
-	{&ErrNoEngine, "install docker or podman, or name its program"},
-	{&ErrEngineDown, "start the engine, or check DOCKER_HOST, CONTAINER_HOST and the context"},
-	{&ErrPermission, "run as a user who may open the engine's socket, or use a rootless engine"},
-	{&ErrImageMissing, "pull or import the image, and check its name"},
-	{&ErrPull, "check the image's name, the network, and that you are logged in to the registry"},
-	{&ErrNoCommand, "use an image that has the command, or name its path inside the image"},
-	{&ErrArgument, "correct the argument that the message names"},
-	{&ErrNoContainer, "the container has ended, or was never created"},
-	{&ErrNotRunning, "the container has ended, or was not started yet"},
-	{&ErrNameInUse, "choose another name, or remove the container that has it"},
-	{&ErrRuntime, "check the engine's runtime and the limits it can set"},
+	{ErrNoEngine, "install docker or podman, or name its program"},
+	{ErrEngineDown, "start the engine, or check DOCKER_HOST, CONTAINER_HOST and the context"},
+	{ErrPermission, "run as a user who may open the engine's socket, or use a rootless engine"},
+	{ErrImageMissing, "pull or import the image, and check its name"},
+	{ErrPull, "check the image's name, the network, and that you are logged in to the registry"},
+	{ErrNoCommand, "use an image that has the command, or name its path inside the image"},
+	{ErrArgument, "correct the argument that the message names"},
+	{ErrNoContainer, "the container has ended, or was never created"},
+	{ErrNotRunning, "the container has ended, or was not started yet"},
+	{ErrNameInUse, "choose another name, or remove the container that has it"},
+	{ErrRuntime, "check the engine's runtime and the limits it can set"},
 }
 
 // advise returns the advice for a class, if there is any.
 func advise(class error) string {
 	for _, row := range advice {
-		if *row.class == class {
+		if row.class == class {
 			return row.words
 		}
 	}
@@ -168,73 +167,73 @@ func message(stderr string) string {
 // Words are in lower case. The rows are checked against messages recorded from real
 // engines.
 var classes = []struct {
-	class *error
+	class error
 	words []string
 }{
 	// The client can't reach its engine.
-	{&ErrPermission, []string{"permission denied while trying to connect"}},
-	{&ErrPermission, []string{"unable to connect to podman socket", "permission denied"}},
-	{&ErrEngineDown, []string{"cannot connect to the docker daemon"}},
-	{&ErrEngineDown, []string{"failed to connect to the docker api"}},
-	{&ErrEngineDown, []string{"error during connect"}},
-	{&ErrEngineDown, []string{"unable to resolve docker endpoint"}},
-	{&ErrEngineDown, []string{"unable to connect to podman socket"}},
-	{&ErrEngineDown, []string{"failed to resolve active destination"}},
-	{&ErrEngineDown, []string{"error waiting for container: unexpected eof"}},
+	{ErrPermission, []string{"permission denied while trying to connect"}},
+	{ErrPermission, []string{"unable to connect to podman socket", "permission denied"}},
+	{ErrEngineDown, []string{"cannot connect to the docker daemon"}},
+	{ErrEngineDown, []string{"failed to connect to the docker api"}},
+	{ErrEngineDown, []string{"error during connect"}},
+	{ErrEngineDown, []string{"unable to resolve docker endpoint"}},
+	{ErrEngineDown, []string{"unable to connect to podman socket"}},
+	{ErrEngineDown, []string{"failed to resolve active destination"}},
+	{ErrEngineDown, []string{"error waiting for container: unexpected eof"}},
 
 	// Containers.
-	{&errRemoving, []string{"removal of container", "is already in progress"}},
-	{&ErrNoContainer, []string{"no such container"}},
-	{&ErrNameInUse, []string{"the container name", "is already in use by"}},
-	{&ErrNotRunning, []string{"container", "is not running"}},
-	{&ErrNotRunning, []string{"container state improper"}},
+	{errRemoving, []string{"removal of container", "is already in progress"}},
+	{ErrNoContainer, []string{"no such container"}},
+	{ErrNameInUse, []string{"the container name", "is already in use by"}},
+	{ErrNotRunning, []string{"container", "is not running"}},
+	{ErrNotRunning, []string{"container state improper"}},
 
 	// Images. Only a client that pulls looks for a registry.
-	{&ErrImageMissing, []string{"no such image"}},
-	{&ErrImageMissing, []string{"image not known"}},
-	{&ErrImageMissing, []string{"does not match the specified platform"}},
-	{&ErrPull, []string{"initializing source docker://"}},
-	{&ErrPull, []string{"unable to find image", "error response from daemon"}},
-	{&ErrPull, []string{"/v2/\": dial tcp"}},
+	{ErrImageMissing, []string{"no such image"}},
+	{ErrImageMissing, []string{"image not known"}},
+	{ErrImageMissing, []string{"does not match the specified platform"}},
+	{ErrPull, []string{"initializing source docker://"}},
+	{ErrPull, []string{"unable to find image", "error response from daemon"}},
+	{ErrPull, []string{"/v2/\": dial tcp"}},
 
 	// Starting. A mount that fails, or a working directory, is an argument's fault though
 	// the runtime tells of it.
-	{&ErrNoCommand, []string{"executable file not found in $path"}},
-	{&ErrNoCommand, []string{"unable to start container process: exec: "}},
-	{&ErrNoCommand, []string{"exec format error"}},
-	{&ErrNoCommand, []string{"no command specified"}},
-	{&ErrNoCommand, []string{"no command or entrypoint provided"}},
-	{&ErrArgument, []string{"error mounting"}},
-	{&ErrArgument, []string{"sethostname"}},
-	{&ErrArgument, []string{"unable to set memory limit"}},
-	{&ErrArgument, []string{"is not a valid action for seccomp"}},
-	{&ErrArgument, []string{"is not a valid arch for seccomp"}},
-	{&ErrRuntime, []string{"oci runtime"}},
-	{&ErrRuntime, []string{"runc create failed"}},
-	{&ErrRuntime, []string{"unknown runtime specified"}},
+	{ErrNoCommand, []string{"executable file not found in $path"}},
+	{ErrNoCommand, []string{"unable to start container process: exec: "}},
+	{ErrNoCommand, []string{"exec format error"}},
+	{ErrNoCommand, []string{"no command specified"}},
+	{ErrNoCommand, []string{"no command or entrypoint provided"}},
+	{ErrArgument, []string{"error mounting"}},
+	{ErrArgument, []string{"sethostname"}},
+	{ErrArgument, []string{"unable to set memory limit"}},
+	{ErrArgument, []string{"is not a valid action for seccomp"}},
+	{ErrArgument, []string{"is not a valid arch for seccomp"}},
+	{ErrRuntime, []string{"oci runtime"}},
+	{ErrRuntime, []string{"runc create failed"}},
+	{ErrRuntime, []string{"unknown runtime specified"}},
 
 	// Arguments.
-	{&ErrArgument, []string{"unknown flag"}},
-	{&ErrArgument, []string{"invalid argument"}},
-	{&ErrArgument, []string{"invalid reference format"}},
-	{&ErrArgument, []string{"repository name must be lowercase"}},
-	{&ErrArgument, []string{"invalid value for"}},
-	{&ErrArgument, []string{"minimum memory limit"}},
-	{&ErrArgument, []string{"invalid mount"}},
-	{&ErrArgument, []string{"invalid pid mode"}},
-	{&ErrArgument, []string{"statfs", "no such file or directory"}},
-	{&ErrArgument, []string{"must be an absolute path"}},
-	{&ErrArgument, []string{"needs to be an absolute path"}},
-	{&ErrArgument, []string{"workdir", "does not exist on container"}},
-	{&ErrArgument, []string{"unable to find user"}},
-	{&ErrArgument, []string{"network", "not found"}},
-	{&ErrArgument, []string{"unknown capability"}},
-	{&ErrArgument, []string{"invalid signal"}},
-	{&ErrArgument, []string{"seccomp profile"}},
-	{&ErrArgument, []string{"ulimit option"}},
-	{&ErrArgument, []string{"invalid container name"}},
-	{&ErrArgument, []string{"could not select device driver"}},
-	{&ErrArgument, []string{"unresolvable cdi devices"}},
+	{ErrArgument, []string{"unknown flag"}},
+	{ErrArgument, []string{"invalid argument"}},
+	{ErrArgument, []string{"invalid reference format"}},
+	{ErrArgument, []string{"repository name must be lowercase"}},
+	{ErrArgument, []string{"invalid value for"}},
+	{ErrArgument, []string{"minimum memory limit"}},
+	{ErrArgument, []string{"invalid mount"}},
+	{ErrArgument, []string{"invalid pid mode"}},
+	{ErrArgument, []string{"statfs", "no such file or directory"}},
+	{ErrArgument, []string{"must be an absolute path"}},
+	{ErrArgument, []string{"needs to be an absolute path"}},
+	{ErrArgument, []string{"workdir", "does not exist on container"}},
+	{ErrArgument, []string{"unable to find user"}},
+	{ErrArgument, []string{"network", "not found"}},
+	{ErrArgument, []string{"unknown capability"}},
+	{ErrArgument, []string{"invalid signal"}},
+	{ErrArgument, []string{"seccomp profile"}},
+	{ErrArgument, []string{"ulimit option"}},
+	{ErrArgument, []string{"invalid container name"}},
+	{ErrArgument, []string{"could not select device driver"}},
+	{ErrArgument, []string{"unresolvable cdi devices"}},
 }
 
 // unreached are words of a client that never reached its engine. A client that lost its
@@ -264,7 +263,7 @@ func Classify(stderr []byte) error {
 	text := string(bytes.ToLower(stderr))
 	for _, row := range classes {
 		if saysAll(text, row.words) {
-			return *row.class
+			return row.class
 		}
 	}
 	return nil

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// OOMKilled reports whether the engine has seen a process of the container killed for
-// want of memory since then, and has not sent it a signal after that, also after the
-// container was removed. The zero time means ever. Docker remembers the last 256 events
-// or so of all its containers; it is asked for those before now, and both times are by
-// the clock of this machine. Podman remembers none, nor does its service: the error then
-// matches [errors.ErrUnsupported].
+// OOMKilled reports whether the engine has seen the kernel kill a process of the
+// container for memory since a time, and has not sent the container a signal after that.
+// The zero time means ever. It also works after the container was removed. Docker
+// remembers about the last 256 events of all its containers. It compares them with this
+// machine's clock. Podman and its service remember none: the error then matches
+// [errors.ErrUnsupported].
 func (e *Engine) OOMKilled(ctx context.Context, container string, since time.Time) (bool, error) {
 	argv, err := e.oomArgs(container, since, time.Now())
 	if err != nil {

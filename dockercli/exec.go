@@ -52,10 +52,10 @@ func (e *Engine) ExecArgs(o ExecOptions) ([]string, error) {
 	return argv, nil
 }
 
-// Exec runs a command in a container, with nothing for its stdin, and returns its exit
-// code and up to 1 MiB of what it printed to stdout. An exit code other than 0 is no
-// error, unless the client's words say that the command was never started. The end of ctx
-// ends the client alone: the command lives on as long as its container.
+// Exec runs a command in a container, with an empty stdin, and returns its exit code and
+// up to 1 MiB of what it printed to stdout. An exit code other than 0 is not an error,
+// unless the client says that the command was never started. When ctx ends, only the
+// client ends: the command goes on as long as its container.
 func (e *Engine) Exec(ctx context.Context, o ExecOptions) (exitCode int, stdout []byte, err error) {
 	argv, err := e.ExecArgs(o)
 	if err != nil {

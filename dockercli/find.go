@@ -17,7 +17,7 @@ import (
 // answers in a fifth of a second; one over ssh takes about a second.
 const probeTimeout = 5 * time.Second
 
-// Find returns the engine to use where nobody names one. The first of these that is set
+// Find returns the engine to use if nobody names one. The first of these that is set
 // chooses it:
 //
 //   - The environment variables DOCKER_HOST and DOCKER_CONTEXT choose docker.
@@ -25,15 +25,16 @@ const probeTimeout = 5 * time.Second
 //   - A current context in the configuration of docker's client that is not "default"
 //     chooses docker.
 //
-// If none is set, Find takes docker. Only then, and only if docker is certainly not
-// usable, it takes podman: there is no such program, nobody listens on its socket, or
-// this user may not open that. PassedOver of the engine then is why it is not docker.
-// Docker that does not answer within 5 s, or answers with another error, is an error,
-// since it may answer the next time: a program must not be moved to another engine, with
-// other images and other limits, by a slow moment.
+// If none is set, Find takes docker. If docker is certainly not usable, it takes podman:
+// there is no docker program, nobody listens on its socket, or this user may not open the
+// socket. Then PassedOver of the engine is the reason.
 //
-// The error matches [ErrNoEngine], names what chose the engine, holds the reason for each
-// program that was tried, and matches their errors too.
+// If docker does not answer within 5 s, or answers with another error, Find fails,
+// because docker may answer the next time. A slow moment must not move a program to
+// another engine, with other images and other limits.
+//
+// The error matches [ErrNoEngine], names what chose the engine, and wraps the error of
+// each program that was tried.
 func Find(ctx context.Context) (*Engine, error) {
 	program, choice := chosen()
 	e, err := Lookup(ctx, program)
@@ -99,12 +100,13 @@ func unusable(err error) bool {
 		ok && failed.Cause == nil && saysAny(failed.Stderr, nobodyListens)
 }
 
-// Lookup returns the engine that spec names, if it answers within 5 s: the path of a
-// program, a name on PATH, or a program with flags before the verb, in the shell's words,
-// such as "podman --remote" or "docker --context ci". A name that PATH would find in the
-// current directory is refused. Its error matches [ErrArgument] if spec can't be parsed,
-// [ErrNoEngine] if there is no such program, [ErrEngineDown] if there is no answer within
-// 5 s or none that can be read, or else what [Classify] returns for the engine's message.
+// Lookup returns the engine that spec names, if it answers within 5 s. spec is the path
+// of a program, a name on PATH, or a program with flags, split into words as a shell
+// does, such as "podman --remote" or "docker --context ci". A name that PATH would find
+// in the current directory is refused. The error matches [ErrArgument] if spec can't be
+// parsed, [ErrNoEngine] if there is no such program, [ErrEngineDown] if there is no
+// answer within 5 s or none that can be read, or else what [Classify] returns for the
+// engine's message.
 func Lookup(ctx context.Context, spec string) (*Engine, error) {
 	words := []string{spec}
 	path, err := lookPath(spec)

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// Import makes an image of a tar archive that holds a whole root file system. Each change
-// is an instruction such as "ENV PATH=/bin" or "WORKDIR /work".
+// Import makes an image from a tar archive of a root file system. Each change is an
+// instruction of a Dockerfile, such as "ENV PATH=/bin" or "WORKDIR /work".
 func (e *Engine) Import(ctx context.Context, archive *os.File, image string, changes ...string) error {
 	argv, err := e.importArgs(image, changes)
 	if err != nil {

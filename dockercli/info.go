@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Info is what an engine says of itself: what it could enforce. What is in force in a
-// container has to be looked at there.
+// Info is what an engine says it can do. What is in force in a container can only be seen
+// there: package execpolicy/attest looks.
 type Info struct {
 	// ServerVersion is the engine's.
 	ServerVersion string

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// A Container is the state of a container.
+// A Container is what the engine says of a container.
 type Container struct {
 	// ID is the engine's own name for it.
 	ID string
@@ -21,17 +21,17 @@ type Container struct {
 	Status string
 	// Running says whether its command runs.
 	Running bool
-	// Started says whether its command was ever started. If not, the exit code means
-	// nothing.
+	// Started says whether the container's command was ever started. If not, the exit
+	// code means nothing.
 	Started bool
-	// ExitCode is its command's, once that has ended.
+	// ExitCode is the exit code of the container's command, once that has ended.
 	ExitCode int
-	// OOMKilled says that a process of it was killed for want of memory. Podman before 5
-	// never says so.
+	// OOMKilled says that the kernel killed a process of the container for memory. Podman
+	// before 5 never says so.
 	OOMKilled bool
-	// Error is why it could not be started, in the engine's words.
+	// Error is why the container could not be started, in the engine's words.
 	Error string
-	// OwnPIDs says that it has a process namespace of its own.
+	// OwnPIDs says that the container has a process namespace of its own.
 	OwnPIDs bool
 	// Labels are its labels and those of its image.
 	Labels map[string]string

@@ -14,7 +14,7 @@ func (e *Engine) Kill(ctx context.Context, container, signal string) error {
 }
 
 // KillArgs returns the argument vector that sends a signal to containers, the client's
-// program included. Without any, their names can be put behind it.
+// program included. Names of containers can be appended to it.
 func (e *Engine) KillArgs(signal string, containers ...string) ([]string, error) {
 	var c checker
 	for _, container := range containers {

@@ -2,14 +2,14 @@ package dockercli
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
-
-	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 )
 
-// PS returns the names of all containers, running or not, that carry every one of the
-// labels. A label whose value is empty stands for any value. There has to be at least
-// one: nobody should come by a list of everybody's containers by mistake.
+// PS returns the names of all containers, running or not, that have all of the labels. A
+// label with an empty value matches any value. There must be at least one label, so that
+// nobody gets a list of everybody's containers by mistake.
 func (e *Engine) PS(ctx context.Context, labels map[string]string) ([]string, error) {
 	argv, err := e.psArgs(labels)
 	if err != nil {
@@ -36,7 +36,7 @@ func (e *Engine) psArgs(labels map[string]string) ([]string, error) {
 		c.refuse("labels: there are none to look for")
 	}
 	argv := e.argv("ps", "--all", "--no-trunc", "--format={{.Names}}")
-	for _, key := range ordered.Keys(labels) {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		value := labels[key]
 		c.labelKey(key)
 		if strings.TrimSpace(value) != value || strings.Contains(value, "\r\n") {

@@ -13,14 +13,14 @@ type PullOptions struct {
 	Image string
 	// Platform is the image's, such as "linux/arm64". If empty, the engine's own.
 	Platform string
-	// Progress gets what the client prints, as it comes. If nil, that is dropped; an
-	// error of it is ignored. A write that never returns makes Pull fail when the client
-	// has ended.
+	// Progress takes what the client prints, as it comes. If nil, that is dropped. An
+	// error of Progress is ignored. If a Write does not return, Pull fails when the
+	// client has ended.
 	Progress io.Writer
 }
 
-// Pull gets an image from its registry. Its error matches [ErrPull], unless the engine
-// could not be asked at all.
+// Pull gets an image from its registry. Its error matches [ErrPull], unless the client
+// could not reach the engine or refused an argument.
 func (e *Engine) Pull(ctx context.Context, o PullOptions) error {
 	argv, err := e.pullArgs(o)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 // removing. That takes a tenth of a second or so.
 const removePoll = 50 * time.Millisecond
 
-// Remove kills the container, if it runs, and removes it and its anonymous volumes. That
-// there is no such container is success; one that is being removed already is awaited, as
-// long as ctx lets it.
+// Remove kills the container, if it runs, and removes it and its anonymous volumes. It is
+// not an error if there is no such container. If somebody else is removing it, Remove
+// waits for that until ctx ends.
 func (e *Engine) Remove(ctx context.Context, container string) error {
 	argv, err := e.RemoveArgs(container)
 	if err != nil {
@@ -48,8 +48,8 @@ func (e *Engine) awaitRemoval(ctx context.Context, container string) error {
 	}
 }
 
-// RemoveArgs returns the argument vector of the removal of containers, the client's
-// program included. Without any, their names can be put behind it.
+// RemoveArgs returns the argument vector that removes containers by force, the client's
+// program included. Names of containers can be appended to it.
 func (e *Engine) RemoveArgs(containers ...string) ([]string, error) {
 	var c checker
 	for _, container := range containers {

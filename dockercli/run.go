@@ -1,12 +1,11 @@
 package dockercli
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 )
 
 // RunOptions are the arguments of run. A field that is zero gives no flag, so that the
@@ -106,10 +105,10 @@ type RunOptions struct {
 	// disk.
 	LogDriver string
 
-	// Extra are further words. They come after all that these fields give, so that they
-	// count where a flag can be given once. The first word that is no flag and no flag's
-	// value would be taken for the image: whoever lets others fill this in has to check
-	// it.
+	// Extra are further words. They come after the flags of the other fields, so that
+	// they win where a flag counts once. The client would take the first word that is
+	// neither a flag nor the value of one for the image. So check words that come from
+	// others.
 	Extra []string
 
 	// Image is the image's reference or ID.
@@ -155,7 +154,7 @@ func (o RunOptions) words(c *checker, d *dialect) []string {
 		c.container(o.Name)
 		f.value("name", o.Name)
 	}
-	for _, key := range ordered.Keys(o.Labels) {
+	for _, key := range slices.Sorted(maps.Keys(o.Labels)) {
 		c.labelKey(key)
 		f.value("label", key+"="+o.Labels[key])
 	}
@@ -272,16 +271,12 @@ func cdiDevices(c *checker, gpus string) []string {
 // flags are words under construction, each flag in one word with its value.
 type flags struct{ words []string }
 
-// These are called so often that they would take 8 KB if they stood there each time.
-//
-//go:noinline
 func (f *flags) value(name, value string) {
 	if value != "" {
 		f.words = append(f.words, "--"+name+"="+value)
 	}
 }
 
-//go:noinline
 func (f *flags) bool(name string, set bool) {
 	if set {
 		f.words = append(f.words, "--"+name)
@@ -294,7 +289,6 @@ func (f *flags) number(name string, n int64) {
 	}
 }
 
-//go:noinline
 func (f *flags) list(name string, values []string) {
 	for _, value := range values {
 		f.words = append(f.words, "--"+name+"="+value)

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Settings are what an engine says it has applied to a container. They are the engine's
-// word: a limit that the kernel or the runtime dropped may still stand here.
+// Settings are what an engine says it has applied to a container. A limit that the kernel
+// or the runtime dropped may still be among them.
 type Settings struct {
 	// ImageID is its image's, which stays when the image's reference moves on.
 	ImageID string

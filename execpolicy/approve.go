@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"time"
+
+	"github.com/seed-64a260eb/cofferdam/internal/spool"
 )
 
 // A RequestKind is what a [Request] asks to run.
@@ -26,49 +28,50 @@ const (
 	RequestSnippet RequestKind = "snippet"
 )
 
-// A Request says what [Spec.Approve] is asked about. It is a copy: what is done to it
-// changes nothing of what runs.
+// A Request is what [Spec.Approve] is asked about. It is a copy: a change to it changes
+// nothing of what runs.
 type Request struct {
 	Kind RequestKind
-	// Language is that of a block, a call or a snippet, by its name in the table of
-	// package codeblock: "python", "sh". It is empty for a script and an argv.
+	// Language is the language of a block, a call or a snippet, by its name in the table
+	// of package codeblock, such as "python" or "sh". It is empty for a script and an
+	// argv.
 	Language string
 	// Code is the text that runs: the script, the block, or the snippet, to the byte. It
 	// is empty for an argv.
 	Code string
 	// Argv is the program and its arguments. For a block and a call it is the program
-	// that runs Code, with the arguments that its language has for it; for a block that
-	// is stored and not run it is nil. It is nil for a script, which the session's shell
-	// runs, and for a snippet.
+	// that runs Code. It is nil for a block that is stored and not run, for a script,
+	// which the session's shell runs, and for a snippet.
 	Argv []string
-	// Input is the JSON that a call is given. It is nil for anything else.
+	// Input is the JSON input of a call. It is nil for anything else.
 	Input []byte
 	// Path is the file in which a block that names one is stored, and from which it runs.
-	// It begins in Dir. Whatever else runs in the session can change the file before it
-	// runs. Path is empty for anything else.
+	// It is relative to Dir. Whatever else runs in the session can change the file before
+	// the block runs. Path is empty for anything else.
 	Path string
-	// Dir is [Command.Dir], or that of the block. If empty, it is the directory where the
-	// shell is. For a snippet it is empty: the interpreter stays where the snippets
-	// before have left it.
+	// Dir is [Command.Dir], or the Dir of the options of package codeblock. If empty, the
+	// command runs where the shell is. For a snippet it is empty, and the interpreter
+	// stays where the snippet before has left it.
 	Dir string
 	// Env holds the variables that are set on top of the session's, without the secrets.
 	Env map[string]string
 	// Secrets are the names of the secrets that the command is given on top of the
 	// session's.
 	Secrets []string
-	// Stdin reads the stdin of a script or an argv from its start. What is read costs the
-	// command nothing: it gets all of it. Nothing is read from [Command.Stdin] before the
-	// first Read, which may have to wait for it. Stdin is nil if the command has none, as
-	// a block, a call and a snippet have none. After more than [MaxStdin] bytes a Read
-	// fails with [ErrStdinTooLong], as the command will; when Approve has returned, or
-	// its context has ended, it fails with [fs.ErrClosed].
+	// Stdin reads the stdin of a script or an argv from its start. The command still gets
+	// all of it. Nothing is read from [Command.Stdin] before the first Read, which may
+	// have to wait for it. After more than [MaxStdin] bytes a Read fails with
+	// [ErrStdinTooLong], as the command will. When Approve has returned, or its context
+	// has ended, a Read fails with [fs.ErrClosed]. Stdin is nil if the command has none,
+	// and for a block, a call and a snippet.
 	Stdin io.Reader
-	// Timeout is how long it may run. Negative means for ever.
+	// Timeout is how long the command may run. If negative, there is no limit. It is
+	// never zero.
 	Timeout time.Duration
 }
 
 // request returns what Approve is asked about a command with that stdin.
-func (c *conn) request(cmd Command, stdin *spool) Request {
+func (c *conn) request(cmd Command, stdin *spool.Spool) Request {
 	r := Request{
 		Kind: RequestScript, Code: cmd.Script, Argv: slices.Clone(cmd.Argv),
 		Dir: cmd.Dir, Env: maps.Clone(cmd.Env), Secrets: secretNames(cmd.Secrets), Timeout: cmd.Timeout,
@@ -92,8 +95,8 @@ func (c *conn) request(cmd Command, stdin *spool) Request {
 // length.
 const shortCode = 100
 
-// String returns the kind and the language, and the code or the program and its arguments
-// if they are short.
+// String returns the kind and the language, and the code, or the program and its
+// arguments. Of more than 100 bytes it returns only the number.
 func (r Request) String() string {
 	text, size := strconv.Quote(r.Code), len(r.Code)
 	if r.Kind == RequestArgv {
@@ -112,11 +115,11 @@ func (r Request) String() string {
 
 // ask waits for the caller's word on a command. The result is that of one that is
 // refused.
-func (c *conn) ask(ctx context.Context, cmd Command, stdin *spool) (*Result, error) {
+func (c *conn) ask(ctx context.Context, cmd Command, stdin *spool.Spool) (*Result, error) {
 	r := c.request(cmd, stdin)
 	what := r.String()
 	err := abandonOnCancel(ctx, func() error { return c.approve(ctx, r) })
-	stdin.close(min(readGrace, c.limits.TerminationTimeout/8))
+	stdin.Close(min(readGrace, c.limits.TerminationTimeout/8))
 	switch {
 	case c.lives() != nil:
 		return nil, c.lost()

@@ -10,10 +10,10 @@ import (
 
 // Package execpolicy/audit writes such records to a file; this is by hand.
 func ExampleEvent() {
-	spec := execpolicy.Spec{Audit: execpolicy.NewAuditor(func(e execpolicy.Event) error {
+	spec := execpolicy.Spec{Audit: func(e execpolicy.Event) error {
 		_, err := fmt.Println(e.Name, e.Seq, e.Kind, e.Script, e.Cause)
 		return err
-	})}
+	}}
 	r, err := execpolicy.Run(context.Background(), execpolicy.DockerPolicy{}, spec, execpolicy.Command{Script: "make"})
 	if err != nil {
 		fmt.Println(err)
@@ -25,7 +25,7 @@ func ExampleEvent() {
 // Nothing is done of which there can be no record.
 func ExampleAuditor() {
 	full := errors.New("the disk is full")
-	spec := execpolicy.Spec{Audit: execpolicy.NewAuditor(func(execpolicy.Event) error { return full })}
+	spec := execpolicy.Spec{Audit: func(execpolicy.Event) error { return full }}
 	_, err := execpolicy.Start(context.Background(), execpolicy.DockerPolicy{}, spec)
 	fmt.Println(errors.Is(err, execpolicy.ErrAudit), errors.Is(err, full))
 }

@@ -4,160 +4,101 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
-	"github.com/seed-64a260eb/cofferdam/internal/ordered"
+	"github.com/seed-64a260eb/cofferdam/internal/delivery"
 )
-
-// eventEnding is emitted before Close or Restart ends a session. It makes no record.
-const eventEnding EventKind = "ending"
 
 // maxRecords is how many records wait at most for one that is stuck; more are lost, and
 // make a gap.
 const maxRecords = 64
 
-var (
-	errLate     = errors.New("it was not taken in time")
-	errNotAsked = errors.New("the policy has not recorded its spawn")
-)
+var errNotRecorded = errors.New("the policy has not recorded its spawn")
 
-// An auditor hands the records of a session to a function, one at a time and in order.
+// RecordSpawn is for those who write a [Policy]: it records an [EventSpawn], if anybody
+// takes records. argv is recorded as it is: [dockercli.Redact] takes the values of
+// variables out of an engine's. After an error nothing may be started.
+func (s Spec) RecordSpawn(ctx context.Context, name string, argv []string) error {
+	if s.Audit == nil {
+		return nil
+	}
+	a := s.auditor
+	if a == nil {
+		// It is spawned without a session.
+		a = newAuditor(s.Audit)
+	}
+	return a.spawning(ctx, name, argv)
+}
+
+// An auditor makes the records of a session, and has them delivered. A nil auditor makes
+// none.
+//
+// What it records is done by whoever calls it: begin comes before, finish behind.
 type auditor struct {
-	audit func(Event) error
+	records *delivery.Queue[Event]
 
-	spawned time.Time // the last
-	asked   bool      // the policy has recorded the spawn of what is being started
-	ending  time.Time // when its end was asked for
+	spawned  time.Time // the last
+	recorded bool      // the policy has recorded the spawn of what is being started
+	closing  time.Time // when its end was asked for
 
 	mu    sync.Mutex
 	name  string // of the container that is being started
 	anew  bool   // what still comes before a spawn is of one that is to be no more
 	cause error  // why it is ended; nil if it is not
 	seq   int
-	queue []record // queue[0] is being delivered
-	// abandoned is why nobody waits for queue[0] any more: errLate if it took too long.
-	abandoned error
-	missed    error // of records that nobody has waited for
 }
 
-// A record is one that waits.
-type record struct {
-	event *Event     // nil if there is none, only somebody who waits for those before
-	done  chan error // nil if nobody waits
-}
-
-func (a *auditor) session() Auditor { return &auditor{audit: a.audit} }
-
-func (a *auditor) taken() {
-	if a.asked = true; a.spawned.IsZero() {
-		a.spawned = time.Now()
+// newAuditor returns the auditor of one session; nil if f is nil.
+func newAuditor(f Auditor) *auditor {
+	if f == nil {
+		return nil
 	}
+	return &auditor{records: delivery.New(maxRecords, f)}
 }
 
-// post hands a record over.
-func (a *auditor) post(e *Event, done chan error) {
+// post numbers a record and hands it over without waiting.
+func (a *auditor) post(e *Event) (n int, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if e != nil {
-		if e.Kind == EventSpawn {
-			a.seq, a.cause, a.name, a.anew = 0, nil, "", false
-		}
-		a.seq++
-		e.Seq = a.seq
-		if e.Name == "" {
-			e.Name = a.name
-		} else if !a.anew {
-			a.name = e.Name
-		}
-		if len(a.queue) >= maxRecords {
-			a.missed = errLate
-			if done != nil {
-				done <- errLate
-			}
-			return
-		}
+	if e.Kind == EventSpawn {
+		a.seq, a.cause, a.name, a.anew = 0, nil, "", false
 	}
-	a.queue = append(a.queue, record{e, done})
-	if len(a.queue) == 1 {
-		go a.drain()
+	a.seq++
+	e.Seq = a.seq
+	if e.Name == "" {
+		e.Name = a.name
+	} else if !a.anew {
+		a.name = e.Name
 	}
+	return a.records.Post(*e)
 }
 
-func (a *auditor) drain() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for len(a.queue) > 0 {
-		if e := a.queue[0].event; e != nil {
-			if err := a.give(e); err != nil {
-				a.missed = errors.Join(a.missed, err)
-			}
-		}
-		// Who waited may have gone meanwhile.
-		if done := a.queue[0].done; done != nil {
-			done <- a.missed
-			a.missed = nil
-		}
-		a.queue, a.abandoned = a.queue[1:], nil
-	}
-}
-
-// give calls audit without the lock, which is held again even if it panics: else the
-// panic would not be seen for another.
-func (a *auditor) give(e *Event) error {
-	a.mu.Unlock()
-	defer a.mu.Lock()
-	return a.audit(*e)
-}
-
-// take hands a record over, if there is one, and waits until it and all before were
-// taken, or the time is over.
+// take hands a record over and waits until it and all before were taken, or the time is
+// over.
 func (a *auditor) take(ctx context.Context, e *Event, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errLate)
-	defer cancel()
-	done := make(chan error, 1)
-	a.post(e, done)
-	var err error
-	select {
-	case err = <-done:
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-		a.mu.Lock()
-		if len(a.queue) > 0 && a.abandoned != errLate {
-			a.abandoned = err
-		}
-		select {
-		case lost := <-done:
-			// Both were ready, and select picked the other.
-			a.missed = errors.Join(lost, a.missed)
-		default:
-		}
-		for i := range a.queue {
-			if a.queue[i].done == done {
-				a.queue[i].done = nil
-			}
-		}
-		a.mu.Unlock()
+	n, err := a.post(e)
+	if err == nil {
+		err = a.records.Wait(ctx, n, timeout)
 	}
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrAudit, err)
-	}
-	return nil
+	return noRecord(err)
 }
 
-// stuck returns why somebody no longer waits for the record that is with audit; nil if
-// nobody has gone.
-func (a *auditor) stuck() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.abandoned
+// noRecord returns the error of a call for that of a record.
+func noRecord(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", ErrAudit, err)
 }
 
 // before is take for what must not be done if there is no record. While an earlier one is
 // stuck, it has none.
 func (a *auditor) before(ctx context.Context, e *Event, timeout time.Duration) error {
-	if a.stuck() == errLate {
-		return fmt.Errorf("%w: %w", ErrAudit, errLate)
+	if a.records.Abandoned() == delivery.ErrLate {
+		return noRecord(delivery.ErrLate)
 	}
 	return a.take(ctx, e, timeout)
 }
@@ -165,8 +106,8 @@ func (a *auditor) before(ctx context.Context, e *Event, timeout time.Duration) e
 // behind adds the error of a record to one that has to stay what it is if there is no
 // other. What was refused because nobody waits for a record does not wait for another.
 func (a *auditor) behind(e *Event, timeout time.Duration, err error) error {
-	if e != nil && a.stuck() != nil && errors.Is(err, ErrAudit) {
-		a.post(e, nil)
+	if a.records.Abandoned() != nil && errors.Is(err, ErrAudit) {
+		a.post(e)
 		return err
 	}
 	if lost := a.take(context.Background(), e, timeout); lost != nil {
@@ -175,32 +116,13 @@ func (a *auditor) behind(e *Event, timeout time.Duration, err error) error {
 	return err
 }
 
-// emit emits an event without blocking.
-func (c *conn) emit(kind EventKind, step Escalation, err error) {
-	c.auditing.Lock()
-	audit := c.audit
-	c.auditing.Unlock()
-	if audit != nil {
-		audit.emit(c, kind, step, err)
-	}
-}
-
-// auditTimeout returns how long a record may take after a call that must be over by endBy:
-// until then, and at least an eighth of TerminationTimeout.
-func (c *conn) auditTimeout(endBy time.Time) time.Duration {
-	if endBy.IsZero() {
-		return c.limits.TerminationTimeout
-	}
-	return max(time.Until(endBy), c.limits.TerminationTimeout/8)
-}
-
-// event begins a record of what happens in a session.
-func (c *conn) event(kind EventKind) *Event {
+// newEvent begins a record of what happens in a session.
+func (c *conn) newEvent(kind EventKind) *Event {
 	return &Event{Kind: kind, Time: time.Now(), Name: c.proc.Name}
 }
 
-// plain makes the texts of a record fit to be kept.
-func (c *conn) plain(e *Event) *Event {
+// concealed makes the texts of a record fit to be kept.
+func (c *conn) concealed(e *Event) *Event {
 	e.conceal(c.conceal)
 	return e
 }
@@ -213,46 +135,71 @@ func text(err error) string {
 	return err.Error()
 }
 
-func (a *auditor) Spawn(ctx context.Context, name string, argv []string) error {
-	event := &Event{Kind: EventSpawn, Time: time.Now(), Name: name, Argv: argv}
-	a.spawned = event.Time
-	err := a.before(ctx, event, defaultTerminationTimeout)
-	a.asked = err == nil
+// spawning records that a process is about to be started.
+func (a *auditor) spawning(ctx context.Context, name string, argv []string) error {
+	e := &Event{Kind: EventSpawn, Time: time.Now(), Name: name, Argv: argv}
+	a.spawned = e.Time
+	err := a.before(ctx, e, defaultTerminationTimeout)
+	a.recorded = err == nil
 	return err
 }
 
-// emit records an event that nobody waits for, with its error or its cause.
-func (a *auditor) emit(c *conn, kind EventKind, step Escalation, err error) {
-	e := c.event(kind)
-	switch {
-	case kind == EventEnd:
-		e.Gone, e.Error = err == nil, text(err)
-		if !a.spawned.IsZero() {
-			e.Duration = e.Time.Sub(a.spawned)
-		}
-		cause := a.keepCause(context.Cause(c.life))
-		if cause == nil {
-			cause = c.OwnEnd(time.Now())
-		}
-		e.Cause = text(cause)
-	case kind == eventEnding:
-		a.ending = e.Time
-		a.keepCause(err)
-		if err == errRestart {
-			a.mu.Lock()
-			a.name, a.anew = "", true
-			a.mu.Unlock()
-		}
-		return
-	case step == EscalationRemoval:
-		e.Escalation, e.Cause = step, text(a.keepCause(context.Cause(c.life)))
-	case step == EscalationContainer:
-		a.keepCause(err)
-		fallthrough
-	default:
-		e.Escalation, e.Cause = step, text(err)
+// started records that the session has answered.
+func (a *auditor) started(ctx context.Context, c *conn) error {
+	if a == nil {
+		return nil
 	}
-	a.post(c.plain(e), nil)
+	if !a.recorded {
+		return noRecord(errNotRecorded)
+	}
+	a.recorded = false
+	e := c.newEvent(EventStart)
+	e.Duration, e.Env, e.Secrets = e.Time.Sub(a.spawned), slices.Sorted(maps.Keys(c.env)), secretNames(c.secrets)
+	if c.proc.ImageID != nil {
+		ctx, cancel := context.WithTimeout(ctx, c.limits.TerminationTimeout)
+		defer cancel()
+		var err error
+		e.Image, err = c.proc.ImageID(ctx)
+		e.Error = text(err)
+	}
+	return a.before(ctx, c.concealed(e), c.limits.TerminationTimeout)
+}
+
+// taken is called before the start of a session that was spawned ahead.
+func (a *auditor) taken() {
+	if a == nil {
+		return
+	}
+	if a.recorded = true; a.spawned.IsZero() {
+		a.spawned = time.Now()
+	}
+}
+
+// failed records a start that has failed, and returns its error. c is nil if nothing was
+// started.
+func (a *auditor) failed(c *conn, err error) error {
+	if a == nil {
+		return err
+	}
+	e := &Event{Kind: EventFailed, Time: time.Now(), Error: err.Error()}
+	if c != nil {
+		c.concealed(e)
+	}
+	return a.behind(e, defaultTerminationTimeout, err)
+}
+
+// ending notes why Close or Restart is about to end the session. It makes no record.
+func (a *auditor) ending(cause error) {
+	if a == nil {
+		return
+	}
+	a.closing = time.Now()
+	a.keepCause(cause)
+	if cause == errRestart {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.name, a.anew = "", true
+	}
 }
 
 // keepCause keeps the first cause of a session's end, and returns it.
@@ -265,102 +212,119 @@ func (a *auditor) keepCause(cause error) error {
 	return a.cause
 }
 
-// await records a start and what has become of it, or waits for all records of a session
-// that is closed.
-func (a *auditor) await(ctx context.Context, c *conn, kind EventKind, err error) error {
-	switch kind {
-	case EventFailed:
-		e := &Event{Kind: kind, Time: time.Now(), Error: err.Error()}
-		if c != nil {
-			c.plain(e)
-		}
-		return a.behind(e, defaultTerminationTimeout, err)
-	case eventEnding:
-		return a.behind(nil, c.auditTimeout(a.ending.Add(c.limits.TerminationTimeout)), err)
+// killed records a step of an escalation, and waits for nobody.
+func (a *auditor) killed(c *conn, step Escalation, cause error) {
+	if a == nil {
+		return
 	}
-	if !a.asked {
-		return fmt.Errorf("%w: %w", ErrAudit, errNotAsked)
+	switch step {
+	case EscalationRemoval:
+		cause = a.keepCause(context.Cause(c.life))
+	case EscalationContainer:
+		a.keepCause(cause)
 	}
-	a.asked = false
-	e := c.event(kind)
-	e.Duration, e.Env, e.Secrets = e.Time.Sub(a.spawned), ordered.Keys(c.env), secretNames(c.secrets)
-	if c.proc.ImageID != nil {
-		ctx, cancel := context.WithTimeout(ctx, c.limits.TerminationTimeout)
-		defer cancel()
-		var err error
-		e.Image, err = c.proc.ImageID(ctx)
-		e.Error = text(err)
-	}
-	return a.before(ctx, c.plain(e), c.limits.TerminationTimeout)
+	e := c.newEvent(EventKill)
+	e.Escalation, e.Cause = step, text(cause)
+	a.post(c.concealed(e))
 }
 
-// begin records what is about to be done.
-func (a *auditor) begin(ctx context.Context, c *conn, e *Event) error {
-	c.in, c.out, c.endBy = 0, 0, time.Time{}
-	return a.before(ctx, c.plain(e), c.limits.TerminationTimeout)
+// ended records that the session has ended, with what is not known to be gone, and waits
+// for nobody.
+func (a *auditor) ended(c *conn, err error) {
+	if a == nil {
+		return
+	}
+	e := c.newEvent(EventEnd)
+	e.Gone, e.Error = err == nil, text(err)
+	if !a.spawned.IsZero() {
+		e.Duration = e.Time.Sub(a.spawned)
+	}
+	cause := a.keepCause(context.Cause(c.life))
+	if cause == nil {
+		cause = c.OwnEnd(time.Now())
+	}
+	e.Cause = text(cause)
+	a.post(c.concealed(e))
 }
 
-func (a *auditor) run(ctx context.Context, cancel context.CancelCauseFunc, c *conn, cmd Command) (*Result, error) {
-	e := c.event(EventCommand)
-	e.Script, e.Argv, e.Dir, e.Env = cmd.Script, cmd.Argv, cmd.Dir, ordered.Keys(cmd.Env)
-	e.Secrets = secretNames(cmd.Secrets)
+// closed waits for all records of a session that is closed, and returns the error of
+// that with theirs.
+func (a *auditor) closed(c *conn, err error) error {
+	if a == nil {
+		return err
+	}
+	timeout := c.auditTimeout(a.closing.Add(c.limits.TerminationTimeout))
+	return errors.Join(err, noRecord(a.records.Flush(context.Background(), timeout)))
+}
+
+// A tally counts what is under way, for its record.
+type tally struct {
+	in, out int64     // bytes
+	endBy   time.Time // when the escalation must be done, if there was one
+}
+
+// auditTimeout returns how long a record may take after a call that must be over by endBy:
+// until then, and at least an eighth of TerminationTimeout.
+func (c *conn) auditTimeout(endBy time.Time) time.Duration {
+	if endBy.IsZero() {
+		return c.limits.TerminationTimeout
+	}
+	return max(time.Until(endBy), c.limits.TerminationTimeout/8)
+}
+
+// beginCommand records a command that is about to be run. Whatever its error, finish is
+// called with the event.
+func (a *auditor) beginCommand(ctx context.Context, c *conn, cmd Command) (*Event, error) {
+	if a == nil {
+		return nil, nil
+	}
+	e := c.newEvent(EventCommand)
+	e.Script, e.Argv, e.Dir = cmd.Script, cmd.Argv, cmd.Dir
+	e.Env, e.Secrets = slices.Sorted(maps.Keys(cmd.Env)), secretNames(cmd.Secrets)
 	e.conceal(addValues(nil, cmd.Secrets).Redact)
-	var res *Result
-	err := a.begin(ctx, c, e)
-	if err == nil {
-		c.recorded = true
-		res, err = c.runCommand(ctx, cancel, cmd)
-	}
-	return res, a.finish(c, e, EventResult, res, err)
+	return e, a.begin(ctx, c, e)
 }
 
-func (a *auditor) script(ctx context.Context, c *conn, kind, script string, deadline, by time.Time) error {
-	in, out, endBy := c.in, c.out, c.endBy
-	defer func() {
-		// It may be a part of a command or a transfer, which has no more time than this
-		// left.
-		c.in, c.out = in, out
-		if c.endBy.IsZero() {
-			c.endBy = endBy
-		}
-	}()
-	e := c.event(EventCommand)
+// beginScript is beginCommand for a startup or a shutdown script.
+func (a *auditor) beginScript(ctx context.Context, c *conn, kind, script string) (*Event, error) {
+	if a == nil {
+		return nil, nil
+	}
+	e := c.newEvent(EventCommand)
 	e.Op, e.Script = kind, script
-	if err := a.begin(ctx, c, e); err != nil {
-		return a.finish(c, e, EventResult, nil, fmt.Errorf("%s %w: %q: %w", kind, ErrScript, c.conceal(script), err))
-	}
-	c.recorded = true
-	err := c.script(ctx, kind, script, deadline, by)
-	var res *Result
-	if err == nil {
-		res = &Result{Outcome: OutcomeExited, Duration: time.Since(e.Time), OOMBefore: -1, OOMAfter: -1}
-	}
-	return a.finish(c, e, EventResult, res, err)
+	return e, a.begin(ctx, c, e)
 }
 
-func (a *auditor) transfer(ctx context.Context, c *conn, op, name string, do func() error) error {
-	e := c.event(EventTransfer)
+// beginTransfer is beginCommand for a transfer.
+func (a *auditor) beginTransfer(ctx context.Context, c *conn, op, name string) (*Event, error) {
+	if a == nil {
+		return nil, nil
+	}
+	e := c.newEvent(EventTransfer)
 	e.Op, e.Path = op, name
-	err := a.begin(ctx, c, e)
-	if err == nil {
-		err = do()
-	}
-	return a.finish(c, e, EventTransferred, nil, err)
+	return e, a.begin(ctx, c, e)
 }
 
-// finish records what has become of what had a record, with its result if it has one, and
+func (a *auditor) begin(ctx context.Context, c *conn, e *Event) error {
+	c.tally = tally{}
+	return a.before(ctx, c.concealed(e), c.limits.TerminationTimeout)
+}
+
+// finish records what has become of what was begun, with its result if it has one, and
 // returns its error.
-func (a *auditor) finish(c *conn, of *Event, kind EventKind, res *Result, err error) error {
-	e := c.event(kind)
-	e.Of, e.Duration, e.In, e.Out, e.Error = of.Seq, e.Time.Sub(of.Time), c.in, c.out, text(err)
+func (a *auditor) finish(c *conn, of *Event, res *Result, err error) error {
+	if a == nil || of.Seq == 0 {
+		// If it has no number, it was refused at once without a record.
+		return err
+	}
+	e := c.newEvent(EventResult)
+	if of.Kind == EventTransfer {
+		e.Kind = EventTransferred
+	}
+	e.Of, e.Duration, e.In, e.Out, e.Error = of.Seq, e.Time.Sub(of.Time), c.tally.in, c.tally.out, text(err)
 	if res != nil {
 		e.Outcome, e.ExitCode, e.Signal, e.Duration = res.Outcome, res.ExitCode, res.Signal, res.Duration
 		e.Escalation, e.Cause, e.OOMBefore, e.OOMAfter, e.Gone = res.Escalation, text(res.Cause), res.OOMBefore, res.OOMAfter, res.Gone
 	}
-	timeout := c.auditTimeout(c.endBy)
-	if e.Of == 0 {
-		// It was refused at once, without a record.
-		return err
-	}
-	return a.behind(c.plain(e), timeout, err)
+	return a.behind(c.concealed(e), c.auditTimeout(c.tally.endBy), err)
 }

@@ -2,40 +2,41 @@ package execpolicy
 
 import (
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
-// MaxStdin is the most that [Command.Stdin] may deliver: it is held in memory while it is
-// sent, and in the container's memory after.
+// MaxStdin is how many bytes [Command.Stdin] may have. They are held in memory while they
+// are sent, and in the container's memory after that.
 const MaxStdin = 16 << 20
 
 // A Command is what a session runs. It has either a Script or an Argv.
 type Command struct {
 	// Script is shell text of any length. Variables, functions, the directory and
 	// background jobs are kept for the next command. Redirections of the shell itself
-	// (exec >file) last one command. What the shell says of a mistake is on stderr, with
-	// the number of the line in Script; bash names the file in which it found it, as
-	// "/.cofferdam/script: line 3: nosuch: command not found".
+	// (exec >file) last for one command. The shell's error messages are on stderr, with
+	// the number of the line in Script. Bash also names the file that the library put
+	// Script into: "/.cofferdam/script: line 3: nosuch: command not found".
 	Script string
-	// Argv is one program and its arguments, which no shell reads: never a builtin,
-	// function or alias. The first word must not begin with "-".
+	// Argv is one program and its arguments, which no shell interprets. It is never a
+	// builtin, a function or an alias. The first word must not be empty or begin with
+	// "-".
 	//
-	// The streams hold what the program prints and nothing else: the shell's word for a
-	// signal that killed it is in the result. A program that could not be run is told by
-	// the shell, in a line or two on stderr that name it, with exit code 127 if it is not
-	// there and 126 if it can't be executed.
+	// The streams hold what the program prints and nothing else: what the shell says of a
+	// signal that killed it is in the result. If the program could not be run, the shell
+	// names it in a line or two on stderr, and the exit code is 127 if it is not there
+	// and 126 if it can't be executed.
 	Argv []string
-	// Dir is the directory for this command only. If empty, the one where the last
-	// command left the shell. One that is relative is taken from there too, while the
-	// names of [Session.ReadFile] and the other methods for files are taken from where
-	// the session began.
+	// Dir is the directory for this command only. If empty, it is the directory where the
+	// last command left the shell. A relative Dir is relative to that directory too,
+	// while the names of [Session.ReadFile] and the other methods for files are relative
+	// to where the session began.
 	Dir string
 	// Env is set for this command only, on top of the session's.
 	Env map[string]string
@@ -43,13 +44,13 @@ type Command struct {
 	// but a secret given to a command is given to its session, as the package's
 	// documentation says.
 	Secrets []Secret
-	// Stdin is read to its end, at most [MaxStdin] bytes, before the command runs. If
-	// nil, the command's stdin is empty. A Read that does not return by the deadline is
-	// left behind.
+	// Stdin is read to its end before the command runs, and may have at most [MaxStdin]
+	// bytes. If nil, the command's stdin is empty. A Read that does not return by the
+	// deadline is left behind, and the command does not run.
 	Stdin io.Reader
-	// Stdout and Stderr take the whole streams as they come. One that is slow makes the
-	// command wait; one that is stuck is left behind at the deadline. If nil, only the
-	// result has them.
+	// Stdout and Stderr take the whole streams as they come. A slow writer makes the
+	// command wait. A Write that does not return by the deadline is left behind. If nil,
+	// only the result has the output.
 	Stdout, Stderr io.Writer
 	// Timeout is how long the command may run. If zero, it is [Limits.CommandTimeout]; if
 	// negative, there is no limit. The outcome of a command that reaches it is
@@ -108,7 +109,7 @@ func (c Command) problems() problems.List {
 
 func validateEnv(env map[string]string) problems.List {
 	var found problems.List
-	for _, name := range ordered.Keys(env) {
+	for _, name := range slices.Sorted(maps.Keys(env)) {
 		if !shellwire.IsName(name) {
 			found.Add("%q is no name of an environment variable: letters, digits and \"_\", not beginning with a digit", name)
 		}
@@ -127,7 +128,7 @@ func validateEnv(env map[string]string) problems.List {
 // empty, there is none.
 func (c Command) unit(back, stdin string) shellwire.Unit {
 	u := shellwire.Unit{Script: c.Script, Argv: c.Argv, Dir: c.Dir, Back: back, Stdin: stdin}
-	for _, name := range ordered.Keys(c.Env) {
+	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
 		u.Env = append(u.Env, name+"="+c.Env[name])
 	}
 	return u

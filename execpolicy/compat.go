@@ -2,6 +2,7 @@ package execpolicy
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
-	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/runargs"
 )
@@ -17,11 +17,11 @@ import (
 // Compat returns the policy that isolates as LangChain's DockerExecutionPolicy does,
 // which is less than the zero [DockerPolicy]: a writable root, root as the user, all of
 // an engine's default capabilities, the engine's own filter of system calls, and no
-// limits. Its fields mean what LangChain's do: what is zero gives no flag. So the user is
-// the image's, which is root in most images and is so in the workspace as well, unless
-// User is set.
+// limits. Its fields mean what LangChain's do: a zero field gives no flag. So unless User
+// is set, the user is the image's, which is root in most images, and then has root's
+// rights in the workspace too.
 //
-// LangChain's names of the fields are:
+// These are LangChain's names of the fields:
 //
 //	binary                    Engine
 //	image                     Image
@@ -39,17 +39,17 @@ import (
 //	max_output_lines          Limits.MaxOutputLines
 //	max_output_bytes          Limits.MaxOutputBytes
 //
-// Spawn's argument list is LangChain's to the byte, but for the flags by which the
-// library owns its container, which stand together right after "run -i", and for the
-// environment, which is sorted. With podman there are those too by which it does what
-// docker does by itself: a read-only root has no writable /tmp, and the container gets
-// neither the host's process namespace, nor its notification socket, nor its /etc/hosts,
-// unless ExtraRunArgs have an --add-host that AllowUnsafeArgs allows.
+// Spawn's argument list is LangChain's to the byte, with two differences. The flags that
+// the library needs for its own containers stand together right after "run -i". And the
+// environment is sorted. With podman there are also flags that make it do what docker
+// does by itself: a read-only root has no writable /tmp, and the container gets neither
+// the host's process namespace, nor its notification socket, nor its /etc/hosts, unless
+// ExtraRunArgs have an --add-host that AllowUnsafeArgs allows.
 //
 // The workspace is mounted at its own path, unless its name begins with
-// "langchain-shell-"; links in it are followed when it is checked, and again by the
+// "langchain-shell-". Links in the path are followed when it is checked, and again by the
 // engine. The environment is passed as "-e NAME=value", where everybody on the host can
-// read it: the one exemption from the rule that no secret is in an argument list.
+// read it. This is the one exception from the rule that no secret is in an argument list.
 func Compat() DockerPolicy {
 	return DockerPolicy{WritableRootfs: true, EngineSeccomp: true, compat: true}
 }
@@ -75,7 +75,7 @@ func (p *DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) (
 		mount = []string{"-v", dir + ":" + dir, "-w", dir}
 	}
 	var env []string
-	for _, name := range ordered.Keys(spec.Env) {
+	for _, name := range slices.Sorted(maps.Keys(spec.Env)) {
 		env = append(env, "-e", name+"="+spec.Env[name])
 	}
 	command := []string{"/bin/bash"}

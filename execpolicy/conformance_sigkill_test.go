@@ -1,12 +1,10 @@
 package execpolicy_test
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -18,21 +16,14 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/poll"
 
-	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 )
 
-// The variables by which a test starts its binary as a holder of sessions, which is going
-// to be killed.
-const (
-	holderVar = "COFFERDAM_TEST_HOLDER" // the name of a hold
-	engineVar = "COFFERDAM_TEST_ENGINE" // the client's path and global flags, a line each
-	kindVar   = "COFFERDAM_TEST_KIND"
-	imageVar  = "COFFERDAM_TEST_IMAGE"
-	labelVar  = "COFFERDAM_TEST_LABEL" // key=value
-)
+// holderVar names the hold of a test binary that is started as a holder of sessions, which
+// is going to be killed.
+const holderVar = "COFFERDAM_TEST_HOLDER"
 
 // A holding is what a holder does until it is killed.
 type holding struct {
@@ -50,7 +41,8 @@ var holdings = map[string]holding{
 	"busy": {sessions: 20, within: 2 * time.Second, word: "busy", scripts: []string{
 		"echo busy; while :; do :; done",
 		"echo busy; yes",
-		"trap '' HUP INT QUIT TERM; (setsid sh -c 'trap \"\" HUP TERM; while :; do sleep 4741; done' &); echo busy; sleep 4742",
+		"trap '' HUP INT QUIT TERM; (setsid sh -c 'trap \"\" HUP TERM; while :; do sleep 4741; done' &); echo " +
+			"busy; sleep 4742",
 		"(setsid sleep 4743 >/dev/null 2>&1 &); echo busy; sh -c 'kill -STOP $$'",
 	}},
 	// Nothing of process 1 can be opened or traced, and holding everything else does not
@@ -74,7 +66,8 @@ var holdings = map[string]holding{
 		policy: execpolicy.DockerPolicy{ExtraRunArgs: []string{"--pid=host"}, AllowUnsafeArgs: []string{"pid"}},
 		scripts: []string{
 			"echo busy; sleep 4747",
-			"trap '' HUP INT QUIT TERM; (setsid sh -c 'trap \"\" HUP TERM; while :; do sleep 4748; done' &); echo busy; sleep 4749",
+			"trap '' HUP INT QUIT TERM; (setsid sh -c 'trap \"\" HUP TERM; while :; do sleep 4748; done' &); echo " +
+				"busy; sleep 4749",
 		}},
 	// A root that may trace can hold the stdin of process 1 open, so that its end is
 	// never seen. Then the guard process removes what is left.
@@ -90,16 +83,14 @@ func hold() {
 		holdHost()
 	}
 	h := holdings[os.Getenv(holderVar)]
-	client := strings.Split(os.Getenv(engineVar), "\n")
-	e := &dockercli.Engine{Path: client[0], Global: client[1:]}
-	if os.Getenv(kindVar) == dockercli.Podman.String() {
-		e.Kind = dockercli.Podman
+	e, err := enginetest.FromEnviron()
+	if err != nil {
+		fail(err)
 	}
 	policy := h.policy
-	policy.Engine, policy.Image, policy.CPUs = e, os.Getenv(imageVar), cmp.Or(policy.CPUs, "0.5")
+	policy.Engine, policy.Image, policy.CPUs = e.Engine, e.Image, cmp.Or(policy.CPUs, "0.5")
 	policy.CommandTimeout = -1
-	key, value, _ := strings.Cut(os.Getenv(labelVar), "=")
-	spec := execpolicy.Spec{Labels: map[string]string{key: value}}
+	spec := execpolicy.Spec{Labels: e.Labels}
 	starts := make(chan struct{}, 4)
 	var ready sync.WaitGroup
 	for i := range h.sessions {
@@ -109,8 +100,7 @@ func hold() {
 			s, err := execpolicy.Start(context.Background(), policy, spec)
 			<-starts
 			if err != nil {
-				fmt.Println(err)
-				os.Exit(1)
+				fail(err)
 			}
 			w := &wordWriter{word: h.word, found: ready.Done}
 			r, err := s.Run(context.Background(), execpolicy.Command{Script: h.scripts[i%len(h.scripts)], Stdout: w})
@@ -129,10 +119,10 @@ const hostHolder = "host"
 func holdHost() {
 	s, err := execpolicy.Start(context.Background(), execpolicy.HostPolicy{}, execpolicy.Spec{})
 	if err != nil {
-		fmt.Println(err)
-		os.Exit(1)
+		fail(err)
 	}
-	s.Run(context.Background(), execpolicy.Command{Script: `trap '' TERM; sleep 4842 & echo begun; sleep 4842`, Stdout: os.Stdout})
+	s.Run(context.Background(), execpolicy.Command{Script: `trap '' TERM; sleep 4842 & echo begun; sleep 4842`,
+		Stdout: os.Stdout})
 	os.Exit(1)
 }
 
@@ -186,7 +176,8 @@ func (p place) killHolder(t *testing.T, name string, h holding) {
 		start string
 	}
 	var first []process // of each container
-	for _, number := range strings.Fields(p.cli(t, append([]string{"container", "inspect", "--format={{.State.Pid}}", "--"}, names...)...)) {
+	for _, number := range strings.Fields(p.cli(t,
+		append([]string{"container", "inspect", "--format={{.State.Pid}}", "--"}, names...)...)) {
 		pid, err := strconv.Atoi(number)
 		assert.NilError(t, err)
 		// An engine may run elsewhere where this is not Linux.
@@ -223,36 +214,23 @@ func (p place) killHolder(t *testing.T, name string, h holding) {
 		}
 		return poll.Continue("left: %q", left)
 	}, poll.WithTimeout(ample), poll.WithDelay(50*time.Millisecond))
-	t.Logf("%d containers had ended %v after the end of %s, and were gone after %v", h.sessions, ended.Round(time.Millisecond),
+	t.Logf("%d containers had ended %v after the end of %s, and were gone after %v", h.sessions,
+		ended.Round(time.Millisecond),
 		filepath.Base(p.engine.Path), time.Since(start).Round(time.Millisecond))
 }
 
 // startHolder starts a holder, and returns when it holds all of its sessions. The label
 // is that of its containers.
 func (p place) startHolder(t *testing.T, name string) (label string, kill func()) {
-	cmd := exec.Command(os.Args[0], "-test.run=^$")
-	cmd.Env = p.engine.Env
-	if cmd.Env == nil {
-		cmd.Env = os.Environ()
+	t.Helper()
+	e := enginetest.Engine{Engine: p.engine, Image: p.image, Labels: p.labels}
+	if e.Labels == nil {
+		e.Labels = map[string]string{name: strconv.FormatInt(time.Now().UnixNano(), 36)}
 	}
-	label = name + "=" + strconv.FormatInt(time.Now().UnixNano(), 36)
-	for key, value := range p.labels {
+	for key, value := range e.Labels {
 		label = key + "=" + value
 	}
-	cmd.Env = append(cmd.Env, holderVar+"="+name, engineVar+"="+strings.Join(append([]string{p.engine.Path}, p.engine.Global...), "\n"),
-		kindVar+"="+p.engine.Kind.String(), imageVar+"="+p.image, labelVar+"="+label)
-	stdout, err := cmd.StdoutPipe()
-	assert.NilError(t, err)
-	cmd.Stderr = os.Stderr
-	assert.NilError(t, cmd.Start())
-	kill = sync.OnceFunc(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	t.Cleanup(kill)
-	assert.NilError(t, stdout.(*os.File).SetReadDeadline(time.Now().Add(5*ample)))
-	said, err := bufio.NewReader(stdout).ReadString('\n')
-	assert.NilError(t, err)
-	assert.Equal(t, said, "ready\n")
+	said, kill := enginetest.Child(t, append(e.Environ(t), holderVar+"="+name))
+	assert.Equal(t, said, "ready")
 	return label, kill
 }

@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,18 +29,15 @@ type conn struct {
 	life        context.Context                      // ends with ErrExpired
 	lifetime    *time.Timer                          // ends life, and the process
 	expiry      time.Time                            // when life ends; zero if never
-	audit       Auditor                              // nil if nobody wants records
-	auditing    sync.Mutex                           // held to change audit, and by who reads it without the turn
+	audit       *auditor                             // nil if nobody wants records
+	observer    atomic.Pointer[auditor]              // audit, for what happens without the turn
 
 	needsStartup   bool   // the startup scripts have not run in the worker
 	unreportedLoss bool   // a worker was lost, and no result has said so
 	dir            string // where the worker is
 	oomKills       int    // counted by the kernel so far, -1 if it does not tell
 
-	// Of what is under way, for its record.
-	in, out  int64     // bytes
-	endBy    time.Time // when the escalation must be done, if there was one
-	recorded bool      // it has its record
+	tally tally // of what is under way
 
 	// known are the values of all secrets that the session was ever given; nil if there
 	// are none.
@@ -51,19 +46,18 @@ type conn struct {
 	filter  shell.Filter // the caller's, behind which the values are hidden
 }
 
-var errEarly = errors.New("the process ended before its shell answered")
-
 // connect makes a session's end of a process.
 func connect(proc *Process, spec Spec) *conn {
 	c := &conn{
 		proc:         proc,
 		limits:       proc.limits(spec),
 		env:          map[string]string{},
-		audit:        spec.Audit,
+		audit:        spec.auditor,
 		endsInOrder:  len(spec.Shutdown) > 0 || spec.Finish != nil,
 		needsStartup: true,
 		oomKills:     -1,
 	}
+	c.observer.Store(c.audit)
 	maps.Copy(c.env, proc.Env)
 	maps.Copy(c.env, spec.Env)
 	var expire context.CancelCauseFunc
@@ -89,11 +83,11 @@ func connect(proc *Process, spec Spec) *conn {
 		TerminationTimeout: c.limits.TerminationTimeout,
 		Abrupt:             func(cause error) bool { return cause == ErrExpired || cause == ErrClosed && !c.endsInOrder },
 		Conceal:            c.conceal,
-		Stepped:            func(step shell.Step, cause error) { c.emit(EventKill, Escalation(step), cause) },
-		Ended:              func(err error) { c.emit(EventEnd, 0, err) },
+		Stepped:            func(step shell.Step, cause error) { c.observer.Load().killed(c, Escalation(step), cause) },
+		Ended:              func(err error) { c.observer.Load().ended(c, err) },
 		Finished:           func() { c.lifetime.Stop() },
 	})
-	c.filter = inTurn(spec.Filter)
+	c.filter = shell.Filter(spec.Filter).InTurn()
 	c.Filter = c.filter
 	c.Start()
 	return c
@@ -111,13 +105,13 @@ func (c *conn) wait(ctx context.Context) error {
 	go func() {
 		select {
 		case <-c.Over():
-			cancel(errEarly)
+			cancel(shell.ErrEarly)
 		case <-ctx.Done():
 		}
 	}()
 	err := c.proc.Ready(ctx)
-	if err != nil && context.Cause(ctx) == errEarly {
-		return fmt.Errorf("%w: %w", errEarly, err)
+	if err != nil && context.Cause(ctx) == shell.ErrEarly {
+		return fmt.Errorf("%w: %w", shell.ErrEarly, err)
 	}
 	return err
 }
@@ -144,32 +138,15 @@ func (c *conn) expireAt(t time.Time) {
 	}
 }
 
-// inTurn returns a filter's function that is called once at a time: the words between
-// commands come on a goroutine of their own.
-func inTurn(filter func(io.Writer) io.WriteCloser) shell.Filter {
-	if filter == nil {
-		return nil
-	}
-	var mu sync.Mutex
-	return func(w io.Writer) io.WriteCloser {
-		mu.Lock()
-		defer mu.Unlock()
-		return filter(w)
-	}
-}
-
 // prepare makes what answers a session's: with its secrets, Spec.Prepare, and startup
 // scripts, behind those that have run ahead. What is known from before is hidden too. If
 // it fails, the process has been ended.
 func (c *conn) prepare(ctx context.Context, spec Spec, secrets []Secret, known *secret.Values) error {
 	ctx, cancel := bound(ctx, c.life)
 	defer cancel(nil)
-	var err error
 	c.know(known)
 	c.secrets = secrets
-	if c.audit != nil {
-		err = c.audit.await(ctx, c, EventStart, nil)
-	}
+	err := c.audit.started(ctx, c)
 	if err == nil {
 		err = c.openSecrets(ctx)
 	}
@@ -204,7 +181,7 @@ func (c *conn) borrow(ctx context.Context, f func(context.Context, *Session) err
 	returned := false
 	defer func() {
 		s.close(ErrClosed)
-		s.turn <- struct{}{}
+		s.turn.Take(context.Background())
 		if !returned {
 			// A caller that recovers has no session to close.
 			c.End(c.limits.TerminationTimeout)
@@ -221,7 +198,7 @@ func (c *conn) failed(err error) error {
 	// An end that has had its time is tried again when the program has ended.
 	endErr := c.EndSince(time.Time{})
 	// A program that ended by itself says why; one that was ended does not.
-	if errors.Is(err, errEarly) && c.Diagnosis() != nil {
+	if errors.Is(err, shell.ErrEarly) && c.Diagnosis() != nil {
 		err = c.Diagnosis()
 	} else if len(said) > 0 {
 		err = fmt.Errorf("%w; it said: %s", err, strings.TrimSpace(string(said)))
@@ -250,7 +227,7 @@ func earlier(a, b time.Time) time.Time {
 // the unit's record.
 func (c *conn) runUnit(ctx context.Context, deadline, endBy time.Time, ops []shell.Op, out, errOut *shell.Sink) shell.Reply {
 	r := c.Run(ctx, deadline, endBy, ops, out, errOut)
-	c.out += out.Came
+	c.tally.out += out.Came
 	c.escalated(r)
 	return r
 }
@@ -265,7 +242,7 @@ func (c *conn) lookNow(ctx context.Context, endBy time.Time) (oomKills int, gone
 // escalated notes when an escalation must be done, if there was one.
 func (c *conn) escalated(r shell.Reply) {
 	if !r.EndBy.IsZero() {
-		c.endBy = r.EndBy
+		c.tally.endBy = r.EndBy
 	}
 }
 

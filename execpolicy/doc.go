@@ -3,11 +3,11 @@
 // A [Policy] spawns a command in isolation: [DockerPolicy] in a locked-down container of
 // docker or podman, [HostPolicy] on the host with no isolation at all. [Start] opens a
 // [Session] on it, a persistent shell whose commands have deadlines, bounded output and
-// honest outcomes; [Run] runs a single command.
+// honest outcomes. [Run] runs a single command.
 //
 // # Sessions
 //
-// What one command leaves behind, the next one finds: variables, functions, the
+// A command finds what the commands before it left behind: variables, functions, the
 // directory, files and background jobs.
 //
 //	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{}, execpolicy.Spec{})
@@ -18,22 +18,25 @@
 //	_, err = s.Run(ctx, execpolicy.Command{Script: "cd /tmp; x=$(python3 -c 'print(2 + 2)')"})
 //	r, err := s.Run(ctx, execpolicy.Command{Script: `echo "Hello from $x in $PWD!"`})
 //
-// A command that is ended costs the session nothing but the command. If the shell itself
-// had to be ended, because it looped or the command was "exit 3", a new one takes its
-// place in the same container, and [Result.StateLost] says so.
+// Ending a command at its deadline costs the session nothing else. If the shell itself
+// has ended, because it had to be killed in a loop of its own or the command was "exit
+// 3", a new one takes its place in the same container, and [Result.StateLost] says so.
 //
-// [Result.Render] makes a text for a model: the output on every outcome, head and tail
-// within a budget, without escape sequences, and last how the command ended and what was
-// lost. [Result.Text] is what LangChain's shell tool returns, to the byte.
+// [Result.Render] makes a text for a model. It has the head and the tail of the output
+// within a budget, on every outcome and without escape sequences. Last it says how the
+// command ended and what was lost. [Result.Text] is what LangChain's shell tool returns,
+// to the byte.
 //
 // The zero [DockerPolicy] is the hardened one. [Notebook], [BuildPolicies] and [Compat]
-// are others; presets.md, beside this file, has the command line of each and what was
-// seen to be in force. [DockerPolicy.Explain] returns the command line of any.
+// return others. The file presets.md in this directory has the command line of each, and
+// what package attest saw to be in force. [DockerPolicy.Explain] returns the command line
+// of any policy.
 //
 // # Outcomes
 //
-// An [Outcome] rests on what the library and the kernel know. Of those that fit, the
-// first in this list stands. Beside each is the evidence for it, in fields of [Result].
+// An [Outcome] rests on what the library and the kernel know. If more than one fits, the
+// first in this list stands. Beside each outcome are the fields of [Result] that are the
+// evidence for it.
 //
 //	OutcomeTimedOut     Cause, Timeout, Escalation, Gone
 //	OutcomeOutputLimit  Cause, the streams' counts, Escalation, Gone
@@ -44,90 +47,95 @@
 //	OutcomeRefused      Cause (the reason)
 //	OutcomeExited       ExitCode, OOMBefore, OOMAfter
 //
-// What can't be known is -1 or false. A shell does not tell a program of a script that
-// was killed by signal 9 from one that exits with 137, and the kernel does not say which
-// process it killed for memory.
+// What can't be known is -1 or false. A shell reports the same status for a program of a
+// script that signal 9 killed and for one that exits with 137. The kernel does not say
+// which process it killed for memory.
 //
 // # What the image needs
 //
 // An image needs sh, mkfifo, cp, chmod, rm and dd. The methods for files also need mv and
-// wc; those for trees tar, mkdir, rmdir and touch; ReadDir and Stat need stat, and
-// ReadDir needs find. HOME is /tmp.
+// wc. Those for trees need tar, mkdir, rmdir and touch. ReadDir and Stat need stat, and
+// ReadDir needs find. HOME is /tmp, whatever the image says.
 //
 // # What is promised
 //
-// These hold under a policy that isolates, while the engine answers:
+// These promises hold under a policy that isolates, while the engine answers:
 //
 //  1. Nothing that was started survives Close, a deadline, a cancel, a panic or a SIGKILL
-//     of this program. Process 1 of the container reads its stdin, and when that ends,
-//     all ends. Nobody inside can stop it, trace it or hold its stdin open.
+//     of this program. Process 1 of the container reads its stdin, and ends when that
+//     ends. Then the kernel ends the rest. Nobody inside can stop process 1, trace it or
+//     hold its stdin open.
 //  2. Every call returns by its deadline plus [Limits.TerminationTimeout].
 //  3. Memory is bounded by the limits, whatever is printed. No output goes to the
 //     engine's disk.
 //  4. Streams are exact and apart, and are kept on every outcome.
-//  5. What ended a command is told from evidence and never from an exit code or a text.
+//  5. What ended a command is told from evidence, and never from an exit code alone or
+//     from a text.
 //  6. Nothing falls back to the host, or to less isolation.
 //  7. No secret is in an argument list, in what the engine knows, in an error, a record
 //     or a result; but see [Compat] for [Spec.Env].
 //
-// Gone means that the kernel says so where the engine runs on this machine: process 1 of
-// a container is found in /proc when its shell has answered, and a container is not said
-// to be gone while that process lives, whatever the engine says. What lives on is killed
-// from inside before the engine is asked to remove it. Where the engine has forgotten a
-// container that lives, its process 1 is killed directly, if this program may do that.
+// If the engine runs on this machine, "gone" is the kernel's word. The library finds
+// process 1 of a container in /proc when its shell has answered, and does not say that
+// the container is gone while that process lives, whatever the engine says. It kills what
+// lives on from inside before it asks the engine to remove the container. If the engine
+// has forgotten a container that lives, the library kills process 1 directly, if this
+// program may do that.
+//
 // The engine's word alone counts where process 1 can't be seen: on macOS and Windows,
 // with a remote engine, under gVisor or Kata, in another process namespace, where /proc
 // hides the processes of others, and with an allowed --pid=host.
 //
-// A program that is killed is survived by a guard process on this machine. It goes on for
-// eight seconds to remove what was left, and for a minute to kill what it sees to live
-// on. What is left all the same, because the engine did not answer or somebody killed the
-// guard too, [Sweep] removes.
+// If this program is killed, its guard goes on: a process on this machine that removes
+// what was left, for eight seconds, and kills what it sees to live on, for a minute. If
+// something is left all the same, because the engine did not answer or somebody killed
+// the guard too, [Sweep] removes it.
 //
-// # What is not
+// # What is not promised
 //
-//   - A container shares the host's kernel: it is no boundary against a bug in that.
+//   - A container shares the host's kernel. Code that exploits a bug in the kernel is
+//     out.
 //   - Code inside can lie about itself: it can print what it likes and fake its own exit
-//     status. The library stays correct, bounded and on time.
+//     status. The library still keeps its bounds of time and memory.
 //   - One session is one level of trust: whatever ran in it can read, delay and fake what
-//     runs in it later, secrets included. Work whose status or secrets matter gets a
+//     runs in it later, secrets included. Give work whose status or secrets matter a
 //     session of its own.
-//   - The library's filter of system calls refuses what changes priorities, makes user
-//     namespaces or makes a file set-uid (set-gid is allowed), io_uring, and more, and
-//     kills 32-bit programs on a 64-bit machine. Podman's service, and podman --remote,
-//     can't be given it: there the start fails unless [DockerPolicy.EngineSeccomp] is
-//     set.
-//   - "docker exec NAME" is a person's way into a session's container. It has the
+//   - The library's filter of system calls refuses more than docker's:
+//     [DefaultSeccompProfile] has the list. It kills 32-bit programs on a 64-bit machine.
+//     Podman's service, and podman --remote, can't be given a filter: there the start
+//     fails unless [DockerPolicy.EngineSeccomp] is set.
+//   - What a person runs by "docker exec NAME" in a session's container has the
 //     container's limits, and goes past Approve, Filter and Audit.
 //   - With Compat, or with capabilities added, code that runs as root can hold process
 //     1's stdin open. Then the guard removes the container.
-//   - While a file or a command's stdin goes in, everything else inside is stopped, but
-//     for what a timer of its own lets go on. Such code can end the transfer, and the
-//     session with it. Where the image's sh is dash and its dd one of several names of a
-//     program, it can also hold process 1's stdin open by way of dd. If this program is
-//     killed then, the guard removes the container.
-//   - Sessions with one user number share what the kernel counts for it, such as 128
-//     inotify instances: see [DockerPolicy.User].
-//   - Limits that an engine drops in silence, as without root's rights on cgroup v1, are
-//     not in force. Package attest finds them.
-//   - What is read out of files is not searched for secrets: [Session.Redact] does that.
-//   - A container whose client was cut off while it started, or whose engine does not
-//     answer, may come into being later. The library looks on in the background, and its
-//     guard does when this program ends.
-//   - Commands see SIGINT and SIGQUIT ignored where the image's sh is dash or busybox:
-//     nothing there interrupts them.
+//   - While a file or a command's stdin goes in, everything else inside is stopped. Code
+//     that a timer of its own wakes can end the copying, and the session with it. If the
+//     image's sh is dash, and its dd is one of several names of a program, such code can
+//     also hold process 1's stdin open by way of dd. If this program is killed then, the
+//     guard removes the container.
+//   - Sessions whose users have the same number share what the kernel counts for each
+//     number, such as 128 inotify instances: see [DockerPolicy.User].
+//   - Engines drop some limits in silence: a rootless one does on cgroup v1. Package
+//     attest finds what is not in force. [Start] does not look.
+//   - The library does not search files that it reads for secrets: [Session.Redact] does
+//     that.
+//   - If a client was cut off while it started a container, or its engine does not
+//     answer, the container may come into being later. The library goes on looking for it
+//     in the background, and its guard does when this program ends.
+//   - Where the image's sh is dash or busybox, commands start with SIGINT and SIGQUIT
+//     ignored.
 //   - A command that kills everything it can ("kill -9 -1") costs the session its shell.
-//   - The programs of a command that is ended get the signals, and the session's shell
-//     goes on with the rest of a Script for half a second. An Argv, as in {"sh", "-c",
-//     "make; git push"}, has no rest.
-//   - Under a [HostPolicy] nothing of this holds: what leaves its process group survives,
-//     a command that ignores SIGTERM costs the session, and a SIGKILL of this program
-//     leaves its directory.
-//   - A workspace that is mounted can be filled: the library does not limit the host's
-//     disk. So can a volume that an image declares, and the root of a container with
-//     [DockerPolicy.WritableRootfs].
-//   - A mount's source is looked at before the engine follows it: nobody untrusted may be
-//     able to change a directory on the way to it.
+//   - When a command is ended, its programs get the signals first, and the session's
+//     shell goes on with the rest of a Script for half a second. An Argv, as in {"sh",
+//     "-c", "make; git push"}, has no rest.
+//   - Under a [HostPolicy] no promise holds that needs isolation: a process that leaves
+//     its process group survives, a command that ignores SIGTERM costs the session, and a
+//     SIGKILL of this program leaves the session's directory.
+//   - The library does not limit what commands write to the host's disk: into a mounted
+//     workspace, into a volume that an image declares, and into the root of a container
+//     with [DockerPolicy.WritableRootfs].
+//   - The library checks a mount's source before the engine mounts it. So nobody
+//     untrusted may be able to change a directory on the way to the source.
 //
 // # Secrets
 //
@@ -169,33 +177,31 @@
 //
 // # Files
 //
-// Files are sent and fetched through the session's own pipes, so whatever its commands
-// see is seen: tmpfs, a read-only root, another machine's engine. The methods that do it
-// take their turn as commands do. All of them:
+// The methods for files use the session's own pipes. So they see what commands see, also
+// in a tmpfs, under a read-only root and with an engine on another machine. They take
+// their turn as commands do. All of them:
 //
-//   - run as the session's user, beside its shell: neither its variables, functions,
-//     aliases nor limits matter;
-//   - end at the latest [Limits.TerminationTimeout] after [Limits.CommandTimeout],
-//     counted from when the turn has come, or after ctx ends;
-//   - take a name that is not absolute from the directory where the session began,
-//     wherever its shell is now, while a [Command.Dir] that is not absolute is taken from
-//     where the shell is;
-//   - stop everything else inside while they work there, so that what they read or
-//     replace is of one moment, but not under a [HostPolicy], where what background jobs
-//     print meanwhile makes a ReadFile fail;
-//   - leave no half file under its final name, and nothing else behind, if they fail or
-//     are cut off while the container lives. If the container itself ends meanwhile, what
-//     was begun in a mounted directory stays there, under a name that begins with
-//     ".cofferdam-".
+//   - Run as the session's user and beside its shell: its variables, functions, aliases
+//     and limits do not matter.
+//   - Return at the latest [Limits.TerminationTimeout] after ctx has ended, or after
+//     [Limits.CommandTimeout], which begins when the turn has come.
+//   - Take a relative name as relative to the directory in which the session began. A
+//     relative [Command.Dir] is relative to the directory where the shell is.
+//   - Stop everything else inside while they work, so that what they read or replace is
+//     of one moment. Under a [HostPolicy] they do not, and a ReadFile fails if a
+//     background job prints meanwhile.
+//   - Leave no half file under its final name, and nothing else behind, if they fail
+//     while the container lives. If the container itself ends, unfinished files stay in a
+//     mounted directory, under names that begin with ".cofferdam-".
 //
 // # Errors of files
 //
-// An error of these methods is a [*fs.PathError]. Where the kernel refused something
-// inside, it wraps the kernel's reason as a [syscall.Errno], so that [fs.ErrPermission],
-// [fs.ErrNotExist] and [fs.ErrExist] match what they match of package os. The reason is
-// what the attempt itself was told, and not a guess from the user's number or the
-// permissions. CopyIn stands for CopyFS too, and CopyOut for CopyOutTo and Walk; "done"
-// says that it works.
+// An error of these methods is a [*fs.PathError]. If the kernel refused something inside,
+// the error wraps the kernel's reason as a [syscall.Errno], so that [fs.ErrPermission],
+// [fs.ErrNotExist] and [fs.ErrExist] match as they do for errors of package os. The
+// reason is the one that the attempt itself got, and not a guess from the user's number
+// or the permissions. In these tables CopyIn stands for CopyFS too, and CopyOut for
+// CopyOutTo and Walk. "done" means that there is no error.
 //
 //	                              ReadFile      ReadDir       Stat          CopyOut
 //	nothing of that name          ENOENT        ENOENT        ENOENT        ENOENT
@@ -222,9 +228,9 @@
 //	a read-only file system      EROFS         EROFS         EROFS         EROFS         EROFS
 //	a disk that is full          ENOSPC        ENOSPC        ENOSPC        -             done
 //
-// EISDIR is beside [ErrNotRegular], which is also the error for a FIFO or a device that
-// is to be read as a file. The errors of a tree name the file in it that failed. What the
-// kernel says besides is told by other values of [syscall.Errno], and where a program
-// inside gave no reason that is known, the error wraps [ErrTransfer] and has its words. A
-// program that the image does not have is named.
+// An error with EISDIR also wraps [ErrNotRegular], which is the error for a FIFO or a
+// device that is to be read as a file, too. The error of a tree names the file in it that
+// failed. Other reasons of the kernel are other values of [syscall.Errno]. If a program
+// inside failed for a reason that is not known, the error wraps [ErrTransfer] and quotes
+// the program. If the image does not have a program, the error names it.
 package execpolicy

@@ -48,9 +48,9 @@ func (s *search) run(ctx context.Context) {
 	close(s.done)
 }
 
-// FindEngine returns the engine that Spawn drives: Engine, or what was found first, for
-// which it looks if nobody has yet. Its error is one of [dockercli.Find], or says that
-// ctx has ended.
+// FindEngine returns the engine that Spawn drives. That is Engine or, if it is nil, what
+// [dockercli.Find] returns, which is remembered for the program's life. Its error is that
+// of Find or wraps the cause of ctx.
 func (p DockerPolicy) FindEngine(ctx context.Context) (*dockercli.Engine, error) {
 	return p.engine(ctx)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
+	"github.com/seed-64a260eb/cofferdam/internal/spool"
 )
 
 var (
@@ -48,13 +49,13 @@ var (
 	ErrNoDir = errors.New("the directory can't be entered")
 	// ErrStdinTooLong is wrapped by the error of a command whose Stdin has more than
 	// [MaxStdin] bytes. The command did not run.
-	ErrStdinTooLong = errors.New("stdin is too long")
+	ErrStdinTooLong = spool.ErrTooLong
 	// ErrNoMount is wrapped, beside ErrInvalid, by the error of a Spec.Workspace that
 	// can't be mounted but can be copied, with package execpolicy/workspace. Either the
 	// engine may run on another machine, to which the path means nothing. Or the user
 	// that the command would run as can't use the directory, for example because it is
 	// root's: see [DockerPolicy.User].
-	ErrNoMount = errors.New("the workspace can't be mounted")
+	ErrNoMount = policyerr.ErrNoMount
 	// ErrStillThere is wrapped by an error if the library could not make sure that
 	// nothing is left: of a session, of a command, or of a container for [Sweep].
 	ErrStillThere = policyerr.ErrStillThere

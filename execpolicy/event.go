@@ -1,7 +1,6 @@
 package execpolicy
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"time"
@@ -111,32 +110,14 @@ func (e *Event) conceal(f func(string) string) {
 	}
 }
 
-// An Auditor takes records of all that happens in sessions. [NewAuditor] makes one. It is
-// an interface so that the linker can drop what makes records from a program that has
-// none; nothing else implements it.
-type Auditor interface {
-	// Spawn is for those who write a [Policy]: it records an EventSpawn. argv is recorded
-	// as it is: [dockercli.Redact] takes the values of variables out of an engine's.
-	Spawn(ctx context.Context, name string, argv []string) error
-
-	session() Auditor
-	// taken begins the records of a session that was spawned ahead, or goes on with them.
-	taken()
-	emit(c *conn, kind EventKind, step Escalation, err error)
-	await(ctx context.Context, c *conn, kind EventKind, err error) error
-	run(ctx context.Context, cancel context.CancelCauseFunc, c *conn, cmd Command) (*Result, error)
-	script(ctx context.Context, c *conn, kind, script string, deadline, endBy time.Time) error
-	transfer(ctx context.Context, c *conn, op, name string, do func() error) error
-}
-
-// NewAuditor returns what gives f a record of each event, for any number of sessions: see
-// [EventKind]. What [Start] refuses because the spec is invalid, and what a session
-// refuses before its turn, has none, nor has [Sweep].
+// An Auditor takes a record of each event of any number of sessions: see [EventKind]. What
+// [Start] refuses because the spec is invalid, and what a session refuses before its turn,
+// has none, nor has [Sweep].
 //
-// An error of f for a record that comes before something refuses that, and one for a
-// record that comes behind is joined to the error of the call: both wrap [ErrAudit]. One
-// for a record of a kill, of an end or of what was refused is that of the next call that
-// has a record, or of Close.
+// An error of the Auditor for a record that comes before something refuses that, and one
+// for a record that comes behind is joined to the error of the call: both wrap [ErrAudit].
+// One for a record of a kill, of an end or of what was refused is that of the next call
+// that has a record, or of Close.
 //
 // The records of a session are handed over one at a time, in order, on a goroutine of
 // their own; those of several sessions at the same time. What ends commands and sessions
@@ -144,5 +125,6 @@ type Auditor interface {
 // [Limits.TerminationTimeout] (10 s for a spawn), and behind what was ended as long as
 // that has left; a record that was not taken by then may still be. While one is stuck,
 // what needs a record before it is refused at once, and up to 64 of the others are kept.
-// f must not wait for the same session. If it panics, it takes the program with it.
-func NewAuditor(f func(Event) error) Auditor { return &auditor{audit: f} }
+// An Auditor must not wait for the same session. If it panics, it takes the program with
+// it.
+type Auditor func(Event) error

@@ -185,10 +185,11 @@ func (s *Session) transfer(ctx context.Context, op, name string, do func(*transf
 		// A close is to leave the time to remove what was begun.
 		defer func(orderly bool) { c.endsInOrder = orderly }(c.endsInOrder)
 		c.endsInOrder = true
-		if c.audit != nil {
-			return c.audit.transfer(ctx, c, op, name, func() error { return c.transfer(ctx, cancel, do) })
+		event, err := c.audit.beginTransfer(ctx, c, op, name)
+		if err == nil {
+			err = c.transfer(ctx, cancel, do)
 		}
-		return c.transfer(ctx, cancel, do)
+		return c.audit.finish(c, event, nil, err)
 	}()
 	if err != nil {
 		conceal := s.current().conceal
@@ -202,7 +203,7 @@ func (c *conn) transfer(ctx context.Context, cancel context.CancelCauseFunc, do 
 	t := c.newTransfer(ctx, cancel)
 	t.Deadline = after(c.limits.CommandTimeout)
 	err := do(t)
-	c.in += t.Sent
+	c.tally.in += t.Sent
 	if err != nil {
 		t.Clean()
 	}

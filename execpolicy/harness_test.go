@@ -17,7 +17,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
-	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
@@ -42,27 +42,24 @@ type place struct {
 // everywhere runs f on the fake engine and on each real one, and fails on what is left
 // behind.
 func everywhere(t *testing.T, f func(t *testing.T, p place)) {
-	t.Run("fake", func(t *testing.T) {
-		fakeengine.NeedIsolation(t)
-		enginetest.Check(t)
-		e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
-		f(t, place{engine: e.Engine, fake: e})
-	})
-	onEngines(t, f)
+	places.Everywhere(t, hostLimits, func(t *testing.T, p places.Place) { f(t, placeOf(p)) })
 }
 
 // onEngines runs f on each real engine.
 func onEngines(t *testing.T, f func(t *testing.T, p place)) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
-		f(t, place{engine: e.Engine, image: e.Image, labels: e.Labels})
-	})
+	places.OnEngines(t, hostLimits, func(t *testing.T, p places.Place) { f(t, placeOf(p)) })
+}
+
+func placeOf(p places.Place) place {
+	return place{engine: p.Policy.Engine, image: p.Policy.Image, labels: p.Spec.Labels, fake: p.Fake}
 }
 
 // workers are the shells that a session can have, by their names in case names.
 var workers = map[string][]string{"sh": {"busybox", "sh"}, "dash": {"dash"}, "bash": {"bash"}}
 
 func (p place) policy() execpolicy.DockerPolicy {
-	return execpolicy.DockerPolicy{Engine: p.engine, Image: p.image, Limits: hostLimits, EngineSeccomp: p.engine.PodmanService}
+	return execpolicy.DockerPolicy{Engine: p.engine, Image: p.image, Limits: hostLimits,
+		EngineSeccomp: p.engine.PodmanService}
 }
 
 // hostLimits are those of sessions that are to be ended by what the test does, and never
@@ -100,10 +97,7 @@ type session struct {
 
 func open(t *testing.T, p execpolicy.Policy, spec execpolicy.Spec) session {
 	t.Helper()
-	s, err := execpolicy.Start(t.Context(), p, spec)
-	assert.NilError(t, err)
-	t.Cleanup(func() { s.Close() })
-	return session{s, t}
+	return session{places.Open(t, p, spec), t}
 }
 
 // run runs a command that is expected to run.
@@ -119,14 +113,10 @@ func (s session) script(text string) *execpolicy.Result {
 	return s.run(execpolicy.Command{Script: text})
 }
 
-// ok runs a script that is expected to succeed and returns what it prints, without the
-// newline at its end.
+// ok is [places.OK].
 func (s session) ok(text string) string {
 	s.t.Helper()
-	r := s.script(text)
-	assert.Equal(s.t, r.Outcome, execpolicy.OutcomeExited, "%s: %s", text, r.Text())
-	assert.Equal(s.t, r.ExitCode, 0, "%s: %s", text, r.Text())
-	return strings.TrimSuffix(string(r.Stdout), "\n")
+	return places.OK(s.t, s.Session, text)
 }
 
 // restart restarts a session whose end was not known. To learn of it a busy machine may

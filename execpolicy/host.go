@@ -2,25 +2,23 @@ package execpolicy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 
+	"github.com/seed-64a260eb/cofferdam/internal/hostproc"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
-	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 )
 
 // A HostPolicy spawns commands on the host itself, in a process group of their own and
-// with no isolation whatsoever: they can do what the user of this program can do. It is
-// never chosen by anything but the caller, and nothing falls back to it.
+// without any isolation: they can do what the user of this program can do. Only the
+// caller can choose it: nothing falls back to it. It needs Linux.
 //
-// The library signals the process group and nothing else. A process that leaves it
-// (setsid) survives. It needs Linux.
+// The library signals the process group and nothing else. A process that leaves the
+// group, as setsid does, survives.
 //
 // A command that is ended gets a SIGTERM. The library can kill one that ignores it only
 // together with the session's shell, a second later, so such a command costs the session:
@@ -28,11 +26,11 @@ import (
 type HostPolicy struct {
 	Limits
 
-	// CPUTimeSeconds is how much processor time each process may use; the kernel kills
-	// one that uses more. If zero, there is no limit.
+	// CPUTimeSeconds is how much processor time each process may use. The kernel kills a
+	// process that uses more. If zero, there is no limit. It must not be negative.
 	CPUTimeSeconds int
-	// MemoryBytes is how much address space each process may have, rounded down to 1024.
-	// If zero, there is no limit.
+	// MemoryBytes is how much address space each process may have, rounded down to a
+	// multiple of 1024. It is at least 1024. If zero, there is no limit.
 	MemoryBytes int64
 }
 
@@ -50,7 +48,7 @@ func (p HostPolicy) validate() problems.List {
 	return found
 }
 
-// Check returns what Spawn would refuse.
+// Check returns the error with which Spawn would refuse the spec, or nil.
 func (p HostPolicy) Check(_ context.Context, spec Spec) error {
 	_, err := p.check(spec)
 	return err
@@ -69,8 +67,8 @@ func (p HostPolicy) check(spec Spec) (dir string, err error) {
 	return dir, problems.Join(found...)
 }
 
-// Spawn starts spec.Command on the host. Of this program's environment it gets PATH,
-// HOME, USER, LANG, TZ and TMPDIR.
+// Spawn starts spec.Command on the host. The command gets PATH, HOME, USER, LANG, TZ and
+// TMPDIR of this program's environment, and spec.Env.
 func (p HostPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	dir, err := p.check(spec)
 	if err != nil {
@@ -92,67 +90,30 @@ func (p HostPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	if spec.Audit != nil {
-		if err := spec.Audit.Spawn(ctx, "", worker); err != nil {
-			return nil, err
-		}
+	if err := spec.RecordSpawn(ctx, "", worker); err != nil {
+		return nil, err
 	}
-	own, err := os.MkdirTemp("", "cofferdam-")
+	proc, err := hostproc.Start(path, argv, hostEnv(spec.Env), dir)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrStart, err)
-	}
-	scratch := filepath.Join(own, "scratch")
-	if dir == "" {
-		dir = filepath.Join(own, "workspace")
-		err = os.Mkdir(dir, 0o700)
-	}
-	if err == nil {
-		err = os.Mkdir(scratch, 0o700)
-	}
-	var pipes *procgroup.Pipes
-	if err == nil {
-		pipes, err = procgroup.NewPipes()
-	}
-	if err != nil {
-		os.RemoveAll(own)
-		return nil, fmt.Errorf("%w: %w", ErrStart, err)
-	}
-	proc, err := procgroup.Start(procgroup.Cmd{
-		Path:   path,
-		Args:   argv,
-		Env:    hostEnv(spec.Env),
-		Dir:    dir,
-		Stdin:  pipes.Inside[0],
-		Stdout: pipes.Inside[1],
-		Stderr: pipes.Inside[2],
-		// What the command left in its group ends with it.
-		KillRest: true,
-	})
-	pipes.CloseInside()
-	if err != nil {
-		pipes.CloseOutside()
-		os.RemoveAll(own)
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	return &Process{
-		Name:   "process " + strconv.Itoa(proc.Pid()),
-		Stdin:  pipes.Outside[0],
-		Stdout: pipes.Outside[1],
-		Stderr: pipes.Outside[2],
-		Done:   proc.Done(),
-		Kill: func(ctx context.Context) error {
-			err := proc.Stop(ctx, 0)
-			return errors.Join(err, os.RemoveAll(own))
-		},
+		Name:     "process " + strconv.Itoa(proc.PID()),
+		Stdin:    proc.Stdin,
+		Stdout:   proc.Stdout,
+		Stderr:   proc.Stderr,
+		Done:     proc.Done(),
+		Kill:     proc.Kill,
 		Limits:   p.Limits,
 		Worker:   worker,
-		Scratch:  scratch,
-		ExitCode: func() int { return proc.State().ExitCode() },
+		Scratch:  proc.Scratch,
+		ExitCode: proc.ExitCode,
 	}, nil
 }
 
 // CheckWorkspace returns why a directory can't be a workspace, or nil. Its error wraps
-// [ErrInvalid]. The host is open to a command anyway, so nothing else is refused.
+// [ErrInvalid]. It refuses only what is not a usable directory, because the whole host is
+// open to a command anyway.
 func (p HostPolicy) CheckWorkspace(dir string) error {
 	if _, err := mountguard.Workspace(dir); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
@@ -160,7 +121,7 @@ func (p HostPolicy) CheckWorkspace(dir string) error {
 	return nil
 }
 
-// SavesWorkspace reports true: what is made of a copied workspace may be saved.
+// SavesWorkspace reports true: the changes to a copied workspace may be saved.
 func (p HostPolicy) SavesWorkspace() bool { return true }
 
 // limited returns argv with a shell before it that sets the limits, so that they are in

@@ -97,7 +97,7 @@ func (s Spec) with(use Spec) Spec {
 	use.Env = env
 	use.Startup = slices.Concat(s.Startup, use.Startup)
 	if use.Audit == nil {
-		use.Audit = s.Audit
+		use.Audit, use.auditor = s.Audit, s.auditor
 	}
 	use.Limits = s.Limits.with(use.Limits)
 	return use
@@ -129,38 +129,30 @@ func (i *Idle) Take(ctx context.Context, spec Spec) (*Session, error) {
 	}
 	s := i.s
 	// Check may have the turn.
-	s.turn <- struct{}{}
+	s.turn.Take(context.Background())
 	defer s.release()
-	if spec.Audit != nil {
-		spec.Audit = spec.Audit.session()
-	}
+	spec.auditor = newAuditor(spec.Audit)
 	all := i.ahead.with(spec)
 	s.spec = &all
 	err := s.conn.take(ctx, spec, all)
 	if err == nil {
 		return s, nil
 	}
-	if all.Audit != nil {
-		err = all.Audit.await(ctx, s.conn, EventFailed, err)
-	}
-	return nil, err
+	return nil, all.auditor.failed(s.conn, err)
 }
 
 // take makes an idle conn that of a session with that spec, which with what it was started
 // with is all. If it fails, the process has been ended.
 func (c *conn) take(ctx context.Context, spec, all Spec) error {
-	if all.Audit != nil {
-		all.Audit.taken()
-	}
-	c.auditing.Lock()
-	c.audit = all.Audit
-	c.auditing.Unlock()
+	all.auditor.taken()
+	c.audit = all.auditor
+	c.observer.Store(c.audit)
 	c.limits = c.proc.limits(all)
 	if own := spec.Limits.Lifetime; own > 0 {
 		c.expireAt(earlier(after(own), c.expiry))
 	}
 	c.endsInOrder = len(all.Shutdown) > 0 || all.Finish != nil
-	c.filter = inTurn(all.Filter)
+	c.filter = shell.Filter(all.Filter).InTurn()
 	c.Filter = c.filter
 	maps.Copy(c.env, spec.Env)
 	err := c.lives()

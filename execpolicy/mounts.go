@@ -17,11 +17,11 @@ func (p *DockerPolicy) mountGuard(e *dockercli.Engine) *mountguard.Guard {
 	}
 }
 
-// CheckWorkspace returns why a directory of this machine is not to be shown to a session,
+// CheckWorkspace returns why a directory of this machine must not be shown to a session,
 // whether mounted or copied, or nil. Its error wraps [ErrInvalid]: the directory can't be
-// used, or it is one that Mounts says is refused and AllowUnsafeMounts does not name. An
-// empty name is no directory, and so is fine. Whoever copies a directory of their own
-// accord asks here first; Spawn asks for itself.
+// used, or the comment of Mounts says that it is refused, and AllowUnsafeMounts does not
+// allow it. An empty name is fine, because it names no directory. Call it before you copy
+// a directory into a session yourself. Spawn calls it for the workspace that it mounts.
 func (p DockerPolicy) CheckWorkspace(dir string) error {
 	path, err := mountguard.Workspace(dir)
 	if path != "" {
@@ -38,6 +38,6 @@ func (p DockerPolicy) CheckWorkspace(dir string) error {
 	return nil
 }
 
-// SavesWorkspace reports whether what a session makes of a copied workspace may be saved:
+// SavesWorkspace reports whether the changes to a copied workspace may be saved. They may
 // not with WorkspaceReadOnly.
 func (p DockerPolicy) SavesWorkspace() bool { return !p.WorkspaceReadOnly }

@@ -18,8 +18,8 @@ type Policy interface {
 	//     [ErrInvalid], before it starts anything. It refuses a spec with Secrets.
 	//   - It fails if it can't give the isolation it promises, and never falls back to
 	//     less.
-	//   - If spec.Audit is not nil, it calls spec.Audit.Spawn before it starts anything,
-	//     and returns an error of that as its own.
+	//   - It calls [Spec.RecordSpawn] before it starts anything, and returns an error of
+	//     that as its own.
 	//   - If spec.Supervisor is set, it runs that in place of spec.Command, sets
 	//     [Process.Worker], and puts spec.Env into no argument list: the session sends
 	//     it.
@@ -145,9 +145,8 @@ type Spec struct {
 	// and when the session is closed or its lifetime is over; an Approve that does not
 	// return then is left behind.
 	Approve func(ctx context.Context, r Request) error
-	// Audit takes a record of all that happens in the session; package execpolicy/audit
-	// makes one that writes it down, and [NewAuditor] says what it can rely on. If nil,
-	// there are no records.
+	// Audit takes a record of all that happens in the session. Package execpolicy/audit
+	// writes it down. If nil, there are no records.
 	Audit Auditor
 	// Limits stand, where they are not zero, in place of the policy's for this session. A
 	// Lifetime can only be shorter than that, and is counted from [Idle.Take] in a
@@ -157,6 +156,9 @@ type Spec struct {
 	// Supervisor is set by [Start], and by nobody else. A policy that finds it set must
 	// run it in place of Command, and say in [Process.Worker] how to start the shell.
 	Supervisor []string
+	// auditor makes the records of the session. It is nil if there are none, and outside
+	// of one.
+	auditor *auditor
 }
 
 // Limits bound the time and the memory that commands take. A negative number means no

@@ -13,22 +13,21 @@ const (
 )
 
 // Notebook returns the policy for code that is written and run piece by piece, as in a
-// notebook. It is the zero [DockerPolicy] but for these:
+// notebook. It is the zero [DockerPolicy] with these changes:
 //
-//   - WritableRootfs: libraries write caches and settings beside themselves and into the
-//     home of the image's user. What may be written to is still a matter of the image's
-//     modes: the user stays 65534:65534, or the workspace's owner, unless User names that
-//     of the image, such as "1000:100" for Jupyter's. It is on the engine's disk, and
-//     without a limit in size.
+//   - WritableRootfs, because libraries write caches and settings beside themselves and
+//     into the home of the image's user. The modes of the image's files still say who may
+//     write what: the user stays 65534:65534, or the workspace's owner, unless User names
+//     the image's, such as "1000:100" for Jupyter's. What is written is on the engine's
+//     disk, and has no limit in size.
 //   - MemoryBytes of 2 GiB, because data is held in memory.
-//   - Tmpfs with 512 MiB in /tmp, which is a session's HOME and so where caches go. It
-//     counts as memory.
-//   - PidsLimit of 512, because numerical libraries start threads for each of the host's
-//     processors, whatever they may use of them.
-//   - CommandTimeout of 5 min, because one piece may compute for long.
+//   - Tmpfs with 512 MiB in /tmp, which is a session's HOME, where caches go. It counts
+//     as memory.
+//   - PidsLimit of 512, because numerical libraries start a thread for each of the host's
+//     processors, however many CPUs allows.
+//   - CommandTimeout of 5 min, because a piece may compute for a long time.
 //
-// There is no network. CPUs can be raised by who knows how many processors the engine's
-// host has.
+// There is no network. Raise CPUs if you know how many processors the engine's host has.
 func Notebook() DockerPolicy {
 	return DockerPolicy{
 		Limits:         Limits{CommandTimeout: 5 * time.Minute},
@@ -39,23 +38,23 @@ func Notebook() DockerPolicy {
 	}
 }
 
-// BuildPolicies returns the policies for the two phases of a build: fetch, which has the
-// network to bring what is needed, and build, which has none and so can send nothing away
-// of what it works on. The phases are containers of their own, and what the first one
-// leaves behind has to lie in a directory that the second one sees: the policy of a
-// set-up of package deps is fetch, and build has its layer among its Mounts.
+// BuildPolicies returns the policies for the two phases of a build. fetch has the
+// network, to bring what is needed. build has none, and so can send nothing away. Each
+// phase has a container of its own, so the first one has to leave its files in a
+// directory that the second one sees: give fetch to the Build of package deps, and add
+// the layer that it returns to the Mounts of build.
 //
-// Both are the zero [DockerPolicy] but for these:
+// Both are the zero [DockerPolicy] with these changes:
 //
 //   - NetworkEnabled, in fetch alone.
 //   - MemoryBytes of 2 GiB, for compilers and linkers.
-//   - Tmpfs with 1 GiB in /tmp, where packages are unpacked and compilers put what they
-//     pass on. It counts as memory.
-//   - PidsLimit of 512, for what is built in parallel.
-//   - CommandTimeout of 10 min, for a download or a build of some size.
+//   - Tmpfs with 1 GiB in /tmp, for unpacked packages and the temporary files of
+//     compilers. It counts as memory.
+//   - PidsLimit of 512, for parallel builds.
+//   - CommandTimeout of 10 min, for a large download or build.
 //
-// The root stays read-only: what a phase writes there would be gone with its container.
-// CPUs can be raised by who knows how many processors the engine's host has.
+// The root stays read-only, because what a phase writes there would be gone with its
+// container. Raise CPUs if you know how many processors the engine's host has.
 func BuildPolicies() (fetch, build DockerPolicy) {
 	phase := func() DockerPolicy {
 		return DockerPolicy{

@@ -5,13 +5,12 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"strings"
-	"unicode/utf8"
 
+	"github.com/seed-64a260eb/cofferdam/internal/render"
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
-// What a rendered result may have of, if its options don't say.
+// The bounds of a rendered result whose options name none.
 const (
 	// DefaultRenderBytes is the default of [RenderOptions.MaxBytes]: about 4,000 tokens
 	// of English.
@@ -20,8 +19,7 @@ const (
 	DefaultRenderLines = 400
 )
 
-// RenderOptions say how [Result.Render] makes a text of a result. The zero value is for a
-// model.
+// RenderOptions are the options of [Result.Render]. The zero value is meant for a model.
 type RenderOptions struct {
 	// MaxBytes is the most bytes that the text may have. If zero, it is
 	// [DefaultRenderBytes]; if negative, the text may have any number.
@@ -29,64 +27,34 @@ type RenderOptions struct {
 	// MaxLines is the most lines that the text may have. If zero, it is
 	// [DefaultRenderLines]; if negative, the text may have any number.
 	MaxLines int
-	// KeepEscapes keeps what a terminal would act on. If false, Render takes escape
-	// sequences and control characters out, all but newlines and tabs, and shows the last
-	// state of a line that carriage returns begin anew, as progress bars do.
+	// KeepEscapes keeps escape sequences and control characters. If false, Render removes
+	// them, all but newlines and tabs, and shows only the last state of a line that
+	// carriage returns overwrite, as progress bars do.
 	KeepEscapes bool
 }
 
 // Render returns the result as a text for a model, or for a person: what the command
 // printed, whatever its outcome, and then how it ended.
 //
-// The text begins with stdout. Then comes stderr, below a line "[stderr]", if there is
-// any. Of a stream that is too long for what the options allow, Render shows the head and
-// the tail, and between them a line like "... 123 bytes (4 lines) dropped ...". That line
-// counts all that is not shown: what Render leaves out, without what it has taken out of
-// the lines, and what the session did not keep because of [Limits.MaxOutputBytes]. Where
-// both streams are too long, each has half of the room.
+// The text begins with stdout. If there is any stderr, it follows below a line
+// "[stderr]". Of a stream that is longer than the options allow, Render shows the head
+// and the tail, and between them a line like "... 123 bytes (4 lines) dropped ...". That
+// line counts what Render leaves out and what the session did not keep because of
+// [Limits.MaxOutputBytes], but not the escapes that Render removes. If both streams are
+// too long, each gets half of the room.
 //
 // A last paragraph says how the command ended, unless its outcome is OutcomeExited with
-// the exit code 0. It also says if the session's shell was replaced, if [Spec.Filter] has
-// blocked the output, and how much of the output of background jobs was dropped. Of a
-// command that printed nothing, and of which there is nothing to be said, the text is
-// "<no output>".
+// the exit code 0. It also says if the session's shell was lost, if [Spec.Filter] has
+// blocked the output, and how much output of background jobs was dropped. If a command
+// printed nothing and the last paragraph is empty, the text is "<no output>".
 //
-// The text is valid UTF-8, and no rune is cut. The options bound all of it, with the last
-// paragraph; where there is no room for more, that is all there is. Unlike [Result.Text],
-// Render may change from one version to the next.
+// The text is valid UTF-8, and no rune is cut. The options bound all of it. If there is
+// only room for the last paragraph, the text is that paragraph. Unlike that of
+// [Result.Text], the format may change from one version to the next.
 func (r *Result) Render(o RenderOptions) string {
-	limit, lines := renderBound(o.MaxBytes, DefaultRenderBytes), renderBound(o.MaxLines, DefaultRenderLines)
-	end := o.plain(r.endText())
 	stdout, stderr := o.excerpt(r.Stdout, r.StdoutInfo), o.excerpt(r.Stderr, r.StderrInfo)
-	if stdout.Empty() && stderr.Empty() {
-		return clampText(cmp.Or(string(end), "<no output>"), limit, lines)
-	}
-	var text strings.Builder
-	room, roomLines := limit, lines
-	if len(end) > 0 {
-		// It stands below the last newline and an empty line.
-		room -= len("\n\n") + len(end)
-		roomLines -= 2 + bytes.Count(end, []byte("\n"))
-	}
-	const heading = "[stderr]\n"
-	if !stderr.Empty() {
-		room -= len("\n" + heading)
-		roomLines--
-	}
-	// What one stream does not need the other has.
-	text.WriteString(stdout.Text(max(room/2, room-excerptBytes(stderr)), max(roomLines/2, roomLines-excerptLines(stderr))))
-	shown := text.String()
-	if second := stderr.Text(room-len(shown), roomLines-strings.Count(withNewline(shown), "\n")); second != "" {
-		text.Reset()
-		text.WriteString(withNewline(shown) + heading + second)
-	}
-	if shown = text.String(); len(end) == 0 {
-		return clampText(shown, limit, lines)
-	}
-	if shown != "" {
-		shown = withNewline(shown) + "\n"
-	}
-	return clampText(shown+string(end), limit, lines)
+	limit, lines := renderBound(o.MaxBytes, DefaultRenderBytes), renderBound(o.MaxLines, DefaultRenderLines)
+	return render.Text(stdout, stderr, string(o.plain(r.endText())), limit, lines)
 }
 
 // renderBound returns what an option allows.
@@ -113,56 +81,6 @@ func (o RenderOptions) excerpt(kept []byte, info StreamInfo) truncate.Excerpt {
 	return truncate.Excerpt{Head: o.plain(kept[:cut]), Tail: o.plain(kept[cut:]), Dropped: info.DroppedBytes, Lines: info.Lines}
 }
 
-// noticeRoom is more than the line takes that stands in place of what was dropped.
-const noticeRoom = 80
-
-// excerptBytes returns how many bytes show all of an excerpt.
-func excerptBytes(e truncate.Excerpt) int {
-	n := len(e.Head) + len(e.Tail)
-	if e.Dropped > 0 {
-		n += noticeRoom
-	}
-	return n
-}
-
-// excerptLines returns how many lines show all of an excerpt.
-func excerptLines(e truncate.Excerpt) int {
-	if e.Empty() {
-		return 0
-	}
-	n := bytes.Count(e.Head, []byte("\n")) + bytes.Count(e.Tail, []byte("\n")) + 1
-	if e.Dropped > 0 {
-		n += 2
-	}
-	return n
-}
-
-// withNewline returns text with a newline at its end, if there is any.
-func withNewline(text string) string {
-	if text == "" || strings.HasSuffix(text, "\n") {
-		return text
-	}
-	return text + "\n"
-}
-
-// clampText returns as much of the beginning of a text as the bounds allow.
-func clampText(text string, limit, lines int) string {
-	if len(text) > limit {
-		for limit > 0 && !utf8.RuneStart(text[limit]) {
-			limit--
-		}
-		text = text[:limit]
-	}
-	end := 0
-	for rest := range strings.Lines(text) {
-		if lines--; lines < 0 {
-			break
-		}
-		end += len(rest)
-	}
-	return text[:end]
-}
-
 // endText says how the command ended and what was lost, in lines without a newline at the
 // end.
 func (r *Result) endText() []byte {
@@ -183,7 +101,7 @@ func (r *Result) endText() []byte {
 			say("Exit code: %d", r.ExitCode)
 		}
 	case OutcomeSignaled:
-		say("Killed by signal %d%s.", r.Signal, signalName(r.Signal))
+		say("Killed by signal %d%s.", r.Signal, render.Signal(r.Signal))
 	case OutcomeTimedOut:
 		say("Timed out after %.1f s: the command was ended.", r.Timeout.Seconds())
 	case OutcomeCanceled:
@@ -208,18 +126,4 @@ func (r *Result) endText() []byte {
 		say("Background jobs printed %d bytes while no command ran, which were dropped.", r.BackgroundBytes)
 	}
 	return b.Bytes()
-}
-
-// signalName returns the name of one of Linux's signals, in parentheses, if it says more
-// than the number.
-func signalName(n int) string {
-	names := [...]string{
-		1: "hangup", 2: "interrupt", 3: "quit", 4: "illegal instruction", 5: "trap", 6: "aborted", 7: "bus error",
-		8: "floating point exception", 9: "killed", 11: "segmentation fault", 13: "broken pipe", 14: "alarm clock",
-		15: "terminated", 24: "CPU time limit exceeded", 25: "file size limit exceeded", 31: "bad system call",
-	}
-	if n < 0 || n >= len(names) || names[n] == "" {
-		return ""
-	}
-	return " (" + names[n] + ")"
 }

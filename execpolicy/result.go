@@ -22,7 +22,8 @@ import (
 //   - OutcomeOOMKilled: it ended with status 137, or with its shell or its container, and
 //     the kernel killed for memory meanwhile.
 //   - OutcomeSessionLost: its container ended under it.
-//   - OutcomeSignaled: a signal killed its program, if it has an Argv, or its shell.
+//   - OutcomeSignaled: a signal killed its program, if it has an Argv, or its shell
+//     together with the process that watches that.
 //   - OutcomeRefused: the session's Approve refused it, and nothing of it ran.
 //   - OutcomeExited: it ended by itself, whatever its exit code (124 to 137 too) and
 //     whatever it printed.
@@ -86,22 +87,24 @@ func (o Outcome) String() string {
 	return outcomes[o]
 }
 
-// An Escalation is how far the library had to go to end a command. The zero Escalation is
-// not at all.
+// An Escalation is the last step that the library had to take to end a command. The zero
+// Escalation means that it took none.
 type Escalation int
 
 const (
 	// EscalationTerm is a SIGTERM to all that the command had started.
 	EscalationTerm = Escalation(shell.StepTerm)
-	// EscalationKill is a SIGKILL to all that the command had started, 250 ms later.
+	// EscalationKill is a SIGKILL to all that the command had started. It comes 250 ms
+	// after the SIGTERM, or an eighth of [Limits.TerminationTimeout] if that is shorter.
 	EscalationKill = Escalation(shell.StepKill)
-	// EscalationShell is a SIGKILL to the session's shell, which ran a loop of its own.
+	// EscalationShell is a SIGKILL to the session's shell too, which ran a loop of its
+	// own, for example.
 	EscalationShell = Escalation(shell.StepShell)
-	// EscalationContainer is the end of the container by its lifeline: its process 1
-	// reads to the end of its stdin and ends.
+	// EscalationContainer is the end of the container: the library closes the stdin of
+	// its process 1, which then ends.
 	EscalationContainer = Escalation(shell.StepContainer)
 	// EscalationRemoval is the removal of the container by the engine, by force, because
-	// its lifeline did not end it in a second.
+	// process 1 did not end within a second.
 	EscalationRemoval = Escalation(shell.StepRemoval)
 )
 

@@ -8,13 +8,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
+	"github.com/seed-64a260eb/cofferdam/internal/spool"
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
@@ -68,15 +68,23 @@ func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
 
 // runCommand runs a command for the holder of the turn.
 func (c *conn) runCommand(ctx context.Context, cancel context.CancelCauseFunc, cmd Command) (*Result, error) {
-	recorded := c.recorded
-	c.recorded = false
 	if err := c.lives(); err != nil {
 		return nil, err
 	}
-	if c.audit != nil && !recorded {
-		return c.audit.run(ctx, cancel, c, cmd)
+	var res *Result
+	event, err := c.audit.beginCommand(ctx, c, cmd)
+	if err == nil {
+		res, err = c.runRecorded(ctx, cancel, cmd)
 	}
-	x := &execution{c: c, ctx: ctx, cmd: cmd, own: ours.Marked(ctx), stdin: newSpool(cmd.Stdin)}
+	return res, c.audit.finish(c, event, res, err)
+}
+
+// runRecorded runs a command that has its record.
+func (c *conn) runRecorded(ctx context.Context, cancel context.CancelCauseFunc, cmd Command) (*Result, error) {
+	if err := c.lives(); err != nil {
+		return nil, err
+	}
+	x := &execution{c: c, ctx: ctx, cmd: cmd, own: ours.Marked(ctx), stdin: spool.New(cmd.Stdin, MaxStdin)}
 	if refused, err := x.admit(); refused != nil || err != nil {
 		return refused, err
 	}
@@ -102,7 +110,7 @@ type execution struct {
 	start           time.Time
 	deadline, endBy time.Time // when it is to be ended, and when it must have been
 
-	stdin *spool
+	stdin *spool.Spool
 	input []shell.Op            // what sends stdin
 	file  string                // where stdin is then
 	clean func(endBy time.Time) // removes what its secrets take; nil if there is nothing
@@ -155,12 +163,7 @@ func (x *execution) stage() (err error) {
 func (x *execution) listen(cancel context.CancelCauseFunc) {
 	c := x.c
 	x.text = &truncate.Transcript{MaxLines: c.limits.MaxOutputLines, MaxBytes: c.limits.MaxOutputBytes}
-	first, second := x.cmd.Stdout, x.cmd.Stderr
-	if same(first, second) {
-		// As with os/exec, one writer for both is never called by two at the same time.
-		var one sync.Mutex
-		first, second = locked{&one, first}, locked{&one, second}
-	}
+	first, second := shell.Serial(x.cmd.Stdout, x.cmd.Stderr)
 	filter := c.Filter
 	if x.own {
 		filter = c.hide()
@@ -208,7 +211,7 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 		ExitCode: -1, Duration: time.Since(x.start), Timeout: x.timeout, Cause: r.Cause, Escalation: Escalation(r.Step), Gone: r.Gone,
 		OOMBefore: c.oomKills, OOMAfter: r.OOMs, Dir: c.dir, text: x.text,
 	}
-	c.out += x.errIn.Came
+	c.tally.out += x.errIn.Came
 	errs := c.classify(x.ctx, res, r, x.cmd.Dir != "", x.endBy)
 	if x.clean != nil {
 		x.clean(r.EndBy)

@@ -15,29 +15,26 @@ import (
 //go:embed seccomp.json
 var defaultSeccomp string
 
-// DefaultSeccompProfile returns the filter of system calls that a [DockerPolicy] has
-// unless it says otherwise, in docker's format. It is the same for docker and podman, and
-// allows at most what docker's own filter allows to a container without capabilities.
+// DefaultSeccompProfile returns the filter of system calls that a [DockerPolicy] uses by
+// default, in docker's format. It is the same for docker and podman. It allows what
+// docker's own filter allows to a container without capabilities, except for:
 //
-// Of that it refuses:
-//
-//   - what changes priorities: setpriority, the calls that set a scheduler, and
-//     ioprio_set. Any program could otherwise hold up the container's process 1, which
+//   - Calls that change priorities: setpriority, those that set a scheduler, and
+//     ioprio_set. Otherwise any program could hold up the container's process 1, which
 //     has the same user.
-//   - what makes a file set-uid, so that no program leaves one in a mounted workspace:
-//     chmod and its kin, and open, creat and mknod, with that bit in the mode. Set-gid is
-//     allowed, because directories use it.
-//   - io_uring, the memory of other processes (process_vm_readv and process_vm_writev),
-//     file handles, and sockets of the families AF_ALG and AF_VSOCK.
-//   - programs for another processor than the machine's own, such as 32-bit programs on a
-//     64-bit machine. They are killed.
+//   - Calls that make a file set-uid, so that no program leaves one in a mounted
+//     workspace: chmod and its variants, open, creat and mknod, with that bit in the
+//     mode. Set-gid is allowed, because directories use it.
+//   - io_uring, access to the memory of other processes (process_vm_readv and
+//     process_vm_writev), file handles, and sockets of the families AF_ALG and AF_VSOCK.
+//   - Programs for another architecture than the machine's own, such as 32-bit programs
+//     on a 64-bit machine. They are killed.
 //
-// It has no part that depends on capabilities: with one of
-// [DockerPolicy.AddCapabilities], the calls for which docker then opens its filter, such
-// as mount, stay refused.
+// It does not depend on capabilities: if a [DockerPolicy] has AddCapabilities, the calls
+// that docker's filter would then allow, such as mount, stay refused.
 //
-// Where a program is known to go on without a call, the call fails as if the kernel did
-// not have it; else with "Operation not permitted".
+// A refused call fails with "Operation not permitted" or, where programs are known to go
+// on without the call, as if the kernel did not have it.
 func DefaultSeccompProfile() string { return defaultSeccomp }
 
 // seccompOption is what a --security-opt begins with that names a filter.

@@ -13,15 +13,16 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/secret"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+	"github.com/seed-64a260eb/cofferdam/internal/turn"
 )
 
-// A Session is a shell in isolation that stays: what a command leaves behind, the next
-// one finds. Its methods may be called at the same time; commands run one at a time, in
-// the order in which they came.
+// A Session is a shell in isolation that stays: a command finds what the commands before
+// it left behind. Its methods may be called at the same time. Commands run one at a time,
+// in the order in which Run was called.
 type Session struct {
 	policy Policy
-	spec   *Spec         // which fmt does not follow: it may hold secrets
-	turn   chan struct{} // held by whoever talks to the worker; the runtime hands it on in the order of waiting
+	spec   *Spec     // which fmt does not follow: it may hold secrets
+	turn   turn.Turn // of whoever talks to the worker
 	life   context.Context
 	close  context.CancelCauseFunc
 
@@ -89,14 +90,9 @@ func start(ctx context.Context, p Policy, spec Spec, command error) (*Session, e
 	if invalid != nil {
 		return nil, invalid
 	}
-	if spec.Audit != nil {
-		spec.Audit = spec.Audit.session()
-	}
+	spec.auditor = newAuditor(spec.Audit)
 	if refused != nil {
-		if spec.Audit != nil {
-			refused = spec.Audit.await(ctx, nil, EventFailed, refused)
-		}
-		return nil, refused
+		return nil, spec.auditor.failed(nil, refused)
 	}
 	c, err := open(ctx, p, spec, nil)
 	if err != nil {
@@ -120,7 +116,7 @@ var errBorrowed = fmt.Errorf("%w: the session is not yet or no more the caller's
 
 // newSession makes a session, which without a policy is one that is lent.
 func newSession(p Policy, spec Spec, c *conn) *Session {
-	s := &Session{policy: p, spec: &spec, turn: make(chan struct{}, 1), conn: c, closed: make(chan struct{})}
+	s := &Session{policy: p, spec: &spec, turn: turn.New(1), conn: c, closed: make(chan struct{})}
 	s.life, s.close = context.WithCancelCause(context.Background())
 	return s
 }
@@ -165,9 +161,7 @@ func open(ctx context.Context, p Policy, spec Spec, known *secret.Values) (*conn
 				return c, nil
 			}
 		}
-		if spec.Audit != nil {
-			err = spec.Audit.await(ctx, c, EventFailed, err)
-		}
+		err = spec.auditor.failed(c, err)
 		if proc == nil || try > 0 || proc.Recover == nil {
 			return nil, err
 		}
@@ -183,47 +177,32 @@ func open(ctx context.Context, p Policy, spec Spec, known *secret.Values) (*conn
 // slower, up to its deadline.
 const maxStarts = 8
 
-// starts holds those that are being started.
-var starts = make(chan struct{}, maxStarts)
-
-// beginStart waits for the turn to start a session, which endStart gives back.
-func beginStart(ctx context.Context) error {
-	select {
-	case starts <- struct{}{}:
-		if ctx.Err() == nil {
-			return nil
-		}
-		endStart()
-	case <-ctx.Done():
-	}
-	return context.Cause(ctx)
-}
-
-func endStart() { <-starts }
+// starts is the turn of those that are being started.
+var starts = turn.New(maxStarts)
 
 // spawn spawns a process and makes it answer, in its turn. If that fails, the process has
 // been ended; without a process, nothing was spawned.
 func spawn(ctx context.Context, p Policy, spec Spec) (*Process, *conn, error) {
-	if err := beginStart(ctx); err != nil {
+	if err := starts.Take(ctx); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	proc, err := p.Spawn(ctx, spec)
 	if err != nil {
-		endStart()
+		starts.Give()
 		return nil, nil, err
 	}
 	c := connect(proc, spec)
 	if proc.Ready != nil {
-		endStart()
+		starts.Give()
 		err := c.wait(ctx)
 		if err == nil {
-			err = beginStart(ctx)
+			err = starts.Take(ctx)
 		}
 		if err != nil {
 			return proc, nil, c.failed(err)
 		}
 	}
-	defer endStart()
+	defer starts.Give()
 	if err := c.dial(ctx); err != nil {
 		return proc, nil, c.failed(err)
 	}
@@ -232,11 +211,12 @@ func spawn(ctx context.Context, p Policy, spec Spec) (*Process, *conn, error) {
 
 // Name returns the name of the container, or of whatever the policy started.
 //
-// A person can look inside with "docker exec -it NAME sh", or podman's. What runs so has
-// the container's user, limits and filter of system calls. But it is no command of the
-// session: [Spec.Approve], [Spec.Filter] and [Spec.Audit] do not see it, its output is
-// not searched for secrets, it does not have the session's environment, and it begins in
-// the root directory. A command that is ended takes down what was started so meanwhile.
+// A person can look inside with "docker exec -it NAME sh", or with podman's exec. What
+// runs that way has the container's user, limits and filter of system calls. But it is
+// not a command of the session: [Spec.Approve], [Spec.Filter] and [Spec.Audit] do not see
+// it, its output is not searched for secrets, it does not have the session's environment,
+// and it begins in the root directory. When a command is ended, whatever a person has
+// started since it began is killed with it.
 func (s *Session) Name() string { return s.current().proc.Name }
 
 // Done returns a channel that is closed when the session has ended, for whatever reason,
@@ -257,33 +237,22 @@ func (s *Session) current() *conn {
 
 // acquire waits for the turn to talk to the worker.
 func (s *Session) acquire(ctx context.Context) error {
-	waiting := func() error {
-		if s.life.Err() != nil {
-			return ErrClosed
-		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("waiting for the session's turn: %w", context.Cause(ctx))
-		}
-		return nil
-	}
-	if err := waiting(); err != nil {
-		return err
-	}
-	select {
-	case s.turn <- struct{}{}:
-		// Select picks either of two that are ready.
-		err := waiting()
-		if err != nil {
+	ctx, cancel := bound(ctx, s.life)
+	defer cancel(nil)
+	err := s.turn.Take(ctx)
+	switch {
+	case s.life.Err() != nil:
+		if err == nil {
 			s.release()
 		}
-		return err
-	case <-ctx.Done():
-	case <-s.life.Done():
+		return ErrClosed
+	case err != nil:
+		return fmt.Errorf("waiting for the session's turn: %w", err)
 	}
-	return waiting()
+	return nil
 }
 
-func (s *Session) release() { <-s.turn }
+func (s *Session) release() { s.turn.Give() }
 
 // bound returns a context that also ends, with the same cause, when one of the others
 // does.
@@ -322,7 +291,7 @@ func (s *Session) Restart(ctx context.Context) error {
 	ctx, cancel := bound(ctx, s.life)
 	defer cancel(nil)
 	c := s.current()
-	c.emit(eventEnding, 0, errRestart)
+	c.audit.ending(errRestart)
 	if err := c.End(c.limits.TerminationTimeout); err != nil {
 		return err
 	}
@@ -336,12 +305,12 @@ func (s *Session) Restart(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the command that runs, if any, runs the shutdown scripts, calls Spec.Finish,
-// ends the container and returns when it is gone, at the latest
-// [Limits.TerminationTimeout] after the last deadline. The error names scripts that
-// failed, has that of Finish, wraps ErrStillThere if it is not known that everything is
-// gone, and ErrAudit if records were lost. Closing again waits for the same end and
-// returns the same error.
+// Close ends the command that runs, if any, runs the shutdown scripts, calls
+// [Spec.Finish] and ends the container. It returns when the container is gone, at the
+// latest [Limits.TerminationTimeout] after the last deadline. The error names the scripts
+// that failed and wraps the error of Finish. It wraps [ErrStillThere] if it is not known
+// that everything is gone, and [ErrAudit] if records were lost. A second Close waits for
+// the first one and returns the same error.
 func (s *Session) Close() error {
 	if s.policy == nil {
 		return errBorrowed
@@ -356,18 +325,15 @@ func (s *Session) Close() error {
 	}
 	defer close(s.closed)
 	begin := time.Now()
-	s.turn <- struct{}{}
+	s.turn.Take(context.Background())
 	defer s.release()
 	c := s.current()
 	err := c.shutdown(s.spec.Shutdown)
 	if s.spec.Finish != nil {
 		err = errors.Join(err, c.borrow(context.Background(), s.spec.Finish, c.closeTimeout()))
 	}
-	c.emit(eventEnding, 0, ErrClosed)
-	s.closeErr = errors.Join(err, c.EndSince(begin))
-	if c.audit != nil {
-		s.closeErr = c.audit.await(context.Background(), c, eventEnding, s.closeErr)
-	}
+	c.audit.ending(ErrClosed)
+	s.closeErr = c.audit.closed(c, errors.Join(err, c.EndSince(begin)))
 	return s.closeErr
 }
 

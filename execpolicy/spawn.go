@@ -16,9 +16,10 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/random"
 )
 
-// Check returns what Spawn would refuse. It looks for the engine as
-// [DockerPolicy.FindEngine] does, because what can be refused depends on it; without one
-// it returns what is wrong on any engine or, if that is nothing, the error of the search.
+// Check returns the error with which Spawn would refuse the spec, or nil. It looks for
+// the engine as [DockerPolicy.FindEngine] does, because what is refused depends on it.
+// Without an engine it returns what is wrong on any engine or, if nothing is, the error
+// of FindEngine.
 func (p DockerPolicy) Check(ctx context.Context, spec Spec) error {
 	e, err := p.engine(ctx)
 	if err != nil {
@@ -28,8 +29,9 @@ func (p DockerPolicy) Check(ctx context.Context, spec Spec) error {
 	return err
 }
 
-// Spawn starts spec.Command in a container. The process it returns is the engine's
-// client; the container is behind it.
+// Spawn starts spec.Command, or sh if that is empty, in a container. The Process that it
+// returns is the engine's client, which is connected to the container. Most callers use
+// [Start] or [Run].
 func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	e, err := p.engine(ctx)
 	if err != nil {
@@ -54,10 +56,8 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 	if err != nil {
 		return nil, err
 	}
-	if spec.Audit != nil {
-		if err := spec.Audit.Spawn(ctx, name, dockercli.Redact(argv)); err != nil {
-			return nil, err
-		}
+	if err := spec.RecordSpawn(ctx, name, dockercli.Redact(argv)); err != nil {
+		return nil, err
 	}
 	profile := new(clientfile.File)
 	if text := p.seccompProfile(e); text != "" {

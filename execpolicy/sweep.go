@@ -8,24 +8,30 @@ import (
 )
 
 // Sweep removes the containers of this library that nobody can be using any more, and
-// returns their names. If e is nil, it is the engine that a [DockerPolicy] without one
-// finds. Most programs need no Sweep: a container ends with the program that started it.
-// One that runs code as root with added capabilities, that drives an engine over a
-// network, or that is killed with all of its cgroup may leave some, and may call Sweep
-// when it starts.
+// returns their names. If e is nil, it uses the engine that a [DockerPolicy] without one
+// finds.
 //
-// A container is removed only if its labels prove one of two things. The program that
-// started it has ended: it ran on this machine since its last boot, in this program's
-// process namespace, and its process is gone. That can be told on Linux only. Or its
-// session's [Limits.Lifetime] is long over, by this machine's clock, wherever it was
-// started. Every other container is left alone, whatever its name, also if its owner
-// can't be looked at. One that is to be kept ([DockerPolicy.KeepContainer]) is killed if
-// it still runs, left, and not among the names.
+// Most programs need no Sweep, because a container ends with the program that started it.
+// But a program may leave containers behind if it runs code as root with added
+// capabilities, drives an engine over a network, or is killed with all of its cgroup.
+// Such a program can call Sweep when it starts.
 //
-// Sweep goes on after an error. Errors name the containers that could not be looked at or
-// removed; those that could not be removed wrap [ErrStillThere]. A container that
-// somebody else removes at the same time is no error. ctx bounds the whole, and no
-// container gets more than 30 s of it.
+// Sweep removes a container only if its labels prove one of these:
+//
+//   - The program that started it has ended: it ran on this machine since the last boot,
+//     in the process namespace of this program, and its process is gone. Only Linux can
+//     tell.
+//   - The [Limits.Lifetime] of its session was over an hour ago, by this machine's clock.
+//     It does not matter where it was started.
+//
+// Sweep leaves every other container alone, whatever its name, also if it can't find out
+// about its owner. A container that is to be kept ([DockerPolicy.KeepContainer]) is
+// killed if it still runs, and is not removed. Its name is not returned.
+//
+// Sweep goes on after an error. Its error names the containers that could not be looked
+// at or removed. If one could not be removed, the error wraps [ErrStillThere]. It is not
+// an error if somebody else removes a container at the same time. ctx bounds the whole,
+// and each container gets at most 30 s.
 func Sweep(ctx context.Context, e *dockercli.Engine) (removed []string, err error) {
 	if e, err = (&DockerPolicy{Engine: e}).engine(ctx); err != nil {
 		return nil, err

@@ -1,15 +1,16 @@
 package execpolicy
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
-	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
@@ -78,7 +79,7 @@ func (v *validation) checkUser() {
 
 // checkPlaces looks at directories of the host and of the container.
 func (v *validation) checkPlaces() {
-	for _, dir := range ordered.Keys(v.Tmpfs) {
+	for _, dir := range slices.Sorted(maps.Keys(v.Tmpfs)) {
 		if v.Tmpfs[dir] <= 0 {
 			v.Add("the size of the tmpfs %q has to be positive", dir)
 		}
@@ -136,11 +137,8 @@ func sameTargets(o *dockercli.RunOptions) problems.List {
 	return found
 }
 
-// isCPUs reports whether s is a decimal number from 0.01, below a million. To read it as
-// a number would add 20 KB to a binary.
+// isCPUs reports whether s is a decimal number from 0.01, below a million.
 func isCPUs(s string) bool {
-	whole, part, _ := strings.Cut(s, ".")
-	digits := strings.Trim(whole+part, "0123456789") == ""
-	hundredths := strings.TrimLeft(whole+(part + "00")[:2], "0")
-	return digits && hundredths != "" && len(hundredths) <= 8
+	n, err := strconv.ParseFloat(s, 64)
+	return err == nil && 0.01 <= n && n < 1e6 && strings.Trim(s, ".0123456789") == ""
 }

@@ -10,21 +10,21 @@ import (
 // A Buffer is an [io.Writer] that keeps the head and the tail of what is written to it,
 // and counts the rest.
 //
-// As long as neither limit is passed it keeps everything. After that it keeps a head,
-// which is within the first Limit/2 bytes and the first MaxLines/2 lines, and a tail,
-// which is within the last Limit-Limit/2 bytes and the last MaxLines-MaxLines/2 lines. A
-// cut by bytes that would fall inside a UTF-8 encoded rune drops the whole rune; bytes
-// that are not UTF-8 are kept as they are.
+// A Buffer keeps everything until one of its limits is passed. After that it keeps a
+// head, which is within the first Limit/2 bytes and the first MaxLines/2 lines, and a
+// tail, which is within the last Limit-Limit/2 bytes and the last MaxLines-MaxLines/2
+// lines. A cut by bytes that would fall inside a UTF-8 encoded rune drops the whole rune.
+// Bytes that are not UTF-8 are kept as they are.
 //
-// It holds Limit bytes and a few more in memory, which it takes as the output grows. The
-// fields must not be changed after the first Write. A Buffer is not safe for concurrent
-// use, not even by those who only look.
+// A Buffer takes memory as the output grows, up to Limit and a few bytes more. The fields
+// must not be changed after the first Write. A Buffer is not safe for concurrent use.
+// That includes the methods that only read.
 type Buffer struct {
 	// Limit is the number of bytes kept. If zero or negative, nothing is kept and
 	// everything is counted.
 	Limit int
 
-	// MaxLines is the number of lines kept; a line that is kept in part counts as one, on
+	// MaxLines is the number of lines kept. A line that is kept in part counts as one, on
 	// each side of the cut. If zero or negative, lines are not limited.
 	MaxLines int
 
@@ -125,8 +125,8 @@ func (b *Buffer) Lines() int64 {
 	return b.newlines
 }
 
-// Dropped returns the number of bytes written that are not kept, with those dropped to
-// keep runes and lines whole.
+// Dropped returns the number of bytes written that are not kept, including those dropped
+// to keep runes and lines whole.
 func (b *Buffer) Dropped() int64 {
 	head, tail := b.cut()
 	return b.dropped(head, tail)
@@ -159,9 +159,9 @@ func (b *Buffer) Bytes() []byte {
 	return append(append(kept, head...), tail...)
 }
 
-// String returns the head and the tail. Between them, if anything was dropped, stands a
-// line of its own like "... 123 bytes (4 lines) dropped ...". Lines are left out of it
-// when there is none of which nothing is kept.
+// String returns the head and the tail. If anything was dropped, a line of its own stands
+// between them, like "... 123 bytes (4 lines) dropped ...". It does not mention lines if
+// a part of every line is kept.
 func (b *Buffer) String() string {
 	head, tail := b.cut()
 	return string(head) + b.notice(head, tail) + string(tail)

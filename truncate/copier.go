@@ -6,8 +6,8 @@ import (
 )
 
 // A Copier is a [Buffer] that writes to W what its String would return: the head as it
-// comes, the rest at [Copier.Close]. Until then it holds back what may turn out to lie
-// beyond the head.
+// comes, and the rest at [Copier.Close]. Until then it holds back what may lie beyond the
+// head.
 //
 // A Write never fails. The first error of W ends the writing to it, not the counting and
 // keeping; Close returns it. A Copier is not safe for concurrent use.
@@ -64,8 +64,8 @@ func (c *Copier) pass(p []byte) {
 }
 
 // Close writes the rest of the head, the notice if anything was dropped, and the tail. It
-// returns the first error of W; a short write without one is [io.ErrShortWrite]. It does
-// not close W. Closing again only returns the same error.
+// returns the first error of W, or [io.ErrShortWrite] if W wrote less than it was given.
+// It does not close W. A second Close only returns the same error.
 func (c *Copier) Close() error {
 	if c.closed {
 		return c.err

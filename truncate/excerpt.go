@@ -6,26 +6,25 @@ import (
 	"unicode/utf8"
 )
 
-// An Excerpt is what is left of an output of which the middle may be gone, as a [Buffer]
-// leaves it.
+// An Excerpt is the head and the tail that a [Buffer] has kept of an output.
 type Excerpt struct {
-	// Head and Tail are what was kept of the output's beginning and end. If nothing was
-	// dropped, what matters is Head followed by Tail.
+	// Head and Tail are what was kept of the beginning and the end of the output. If
+	// nothing was dropped, Head followed by Tail is the whole output.
 	Head, Tail []byte
 	// Dropped is how many bytes were between Head and Tail.
 	Dropped int64
-	// Lines is how many lines the output had, if something was dropped; else it is not
-	// looked at.
+	// Lines is how many lines the whole output had. If nothing was dropped, it is
+	// ignored.
 	Lines int64
 }
 
 // Empty reports whether the output had nothing in it.
 func (e Excerpt) Empty() bool { return len(e.Head)+len(e.Tail) == 0 && e.Dropped == 0 }
 
-// Text returns the head and the tail within limit bytes and maxLines lines, neither cut
-// inside a rune. If that is not the whole output, a line of its own stands between them,
-// like "... 123 bytes (4 lines) dropped ...", which counts everything that Text leaves
-// out. Text returns nothing if there is no room for that line.
+// Text returns the head and the tail within limit bytes and maxLines lines, neither of
+// them cut inside a rune. If that is not the whole output, a line of its own stands
+// between them, like "... 123 bytes (4 lines) dropped ...", which counts everything that
+// is left out. If there is no room for that line, Text returns nothing.
 func (e Excerpt) Text(limit, maxLines int) string {
 	head, tail := e.Head, e.Tail
 	bytes, lines := int64(len(head)+len(tail))+e.Dropped, e.Lines
@@ -55,10 +54,9 @@ func (e Excerpt) Text(limit, maxLines int) string {
 	return string(head) + notice(bytes, max(0, lines)) + string(tail)
 }
 
-// Plain returns p as valid UTF-8 without what a terminal would act on: escape sequences
-// and control characters, but for newlines and tabs. Of a line that carriage returns
-// begin anew, as progress bars do, it returns what comes after the last of them. Every
-// newline stays.
+// Plain returns p as valid UTF-8 without escape sequences and control characters, except
+// for newlines and tabs. Of a line that carriage returns overwrite, as progress bars do,
+// it returns what comes after the last of them. Every newline stays.
 func Plain(p []byte) []byte {
 	p = bytes.ToValidUTF8(p, []byte("\ufffd"))
 	if bytes.IndexFunc(p, acted) < 0 {

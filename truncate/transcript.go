@@ -10,7 +10,7 @@ import (
 	"unicode"
 )
 
-// The limits of a [Transcript] that sets none.
+// The defaults of a [Transcript].
 const (
 	DefaultMaxLines = 100     // LangChain's max_output_lines
 	DefaultCap      = 1 << 20 // bytes
@@ -19,28 +19,28 @@ const (
 // A Transcript keeps the first lines of a command's two streams, in the order in which
 // the lines end, and renders them as LangChain's shell tool does, to the byte.
 //
-// The streams are read as Python's text mode reads them: UTF-8, with U+FFFD in place of
-// what is not, and "\r\n" and "\r" ending a line like "\n", which all three become. A
-// line is kept whole or not at all: if it is the MaxLines+1st or later it is dropped,
-// else if all lines up to it, kept or not, have more than MaxBytes it is dropped. So
-// everything after the first line dropped is dropped too. Dropped lines are counted.
+// The streams are read as Python's text mode reads them. They are UTF-8, with U+FFFD in
+// place of invalid bytes. A line ends with "\n", "\r\n" or "\r", and each of these
+// becomes "\n". A line is kept whole or not at all. It is dropped if MaxLines lines came
+// before it, or if all lines up to its end have more than MaxBytes bytes together. So
+// everything after the first dropped line is dropped too. Dropped lines are counted.
 //
-// The kept text and each of the two unfinished lines take no more than the byte limit,
-// not counting the marks of standard error: nine bytes a line. A Transcript is safe for
-// concurrent use, but must not be copied, and its fields must not be changed after the
-// first Write.
+// The kept text and each of the two unfinished lines take no more memory than the byte
+// limit, not counting the marks of standard error, which are nine bytes a line. A
+// Transcript is safe for concurrent use, but must not be copied, and its fields must not
+// be changed after the first Write.
 type Transcript struct {
-	// MaxLines is the number of lines kept of both streams together. If zero, 100; if
-	// negative, lines are not limited.
+	// MaxLines is the number of lines kept of both streams together. If zero, it is
+	// [DefaultMaxLines]; if negative, lines are not limited.
 	MaxLines int
 
 	// MaxBytes is the number of bytes kept of both streams together, as UTF-8 and without
 	// the marks of standard error. If zero or negative, only Cap limits them.
 	MaxBytes int
 
-	// Cap is what MaxBytes is taken for if that sets no limit, because memory must have
-	// one. A transcript that reaches it says so in the words for MaxBytes. If zero or
-	// negative, 1 MiB.
+	// Cap is the limit in bytes if MaxBytes sets none, because memory must be bounded. A
+	// Transcript that reaches it says so in the words for MaxBytes. If zero or negative,
+	// it is [DefaultCap].
 	Cap int
 
 	mu       sync.Mutex
@@ -60,15 +60,15 @@ func (t *Transcript) Stdout() io.WriteCloser { return streamWriter{t, &t.out} }
 // Stderr returns the writer for standard error, which is like that of Stdout.
 func (t *Transcript) Stderr() io.WriteCloser { return streamWriter{t, &t.err} }
 
-// Close ends the last line of each stream, standard output's first. It always returns
-// nil. The other methods see a line once it has ended.
+// Close ends the last line of each stream, that of standard output first. It always
+// returns nil. The other methods see a line only once it has ended.
 func (t *Transcript) Close() error {
 	t.Stdout().Close()
 	t.Stderr().Close()
 	return nil
 }
 
-// TotalLines returns the number of lines of both streams, with those dropped.
+// TotalLines returns the number of lines of both streams, including those dropped.
 func (t *Transcript) TotalLines() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,7 +98,7 @@ func (t *Transcript) TruncatedByBytes() bool {
 	return t.byBytes
 }
 
-// Output returns the lines kept, those of standard error after "[stderr] ".
+// Output returns the kept lines. Those of standard error begin with "[stderr] ".
 func (t *Transcript) Output() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -17,22 +17,22 @@ import (
 )
 
 var (
-	// ErrNotInForce is wrapped by the error of a session in which a protection that is
-	// required is not in force, or can't be seen to be.
+	// ErrNotInForce is wrapped by the error of a session in which a required protection
+	// is not in force, or can't be seen to be in force.
 	ErrNotInForce = errors.New("not in force")
-	// ErrWeakEngine is wrapped by the error for an engine with published escapes, if
-	// [Options.RefuseWeakEngine] is set.
+	// ErrWeakEngine is wrapped by the error of an engine with published ways out of a
+	// container, if [Options.RefuseWeakEngine] is set.
 	ErrWeakEngine = errors.New("the engine has published escapes")
 )
 
 // Options say what is required.
 type Options struct {
-	// Require names the protections without which there is no session. One that the
-	// policy does not ask for is measured against the zero policy. If empty, all that the
-	// policy asks for are required.
+	// Require names the protections that must be in force. One that the policy does not
+	// ask for is compared with what the zero policy asks for. If empty, every protection
+	// that the policy asks for is required.
 	Require []Protection
-	// RefuseWeakEngine makes an engine with published escapes an error, before anything
-	// is started. If false, the report names them.
+	// RefuseWeakEngine makes it an error, before anything is started, if the engine has
+	// published ways out of a container. If false, the report only names them.
 	RefuseWeakEngine bool
 }
 
@@ -50,10 +50,12 @@ func (o Options) validate() error {
 }
 
 // Start opens a session as [execpolicy.Start] does, and looks at it before the startup
-// scripts and any other command have run. If a protection that is required is not in
-// force, the error wraps [ErrNotInForce], names it and says what was seen, and nothing is
-// left. Beside that error, and beside one that wraps [ErrWeakEngine], there is a report.
-// Session.Restart looks again and fails in the same way.
+// scripts and any other command have run. [execpolicy.Session.Restart] looks again.
+//
+// If a required protection is not in force, the error wraps [ErrNotInForce], names the
+// protection and says what was seen, and the session is ended. If the engine is refused,
+// the error wraps [ErrWeakEngine]. Beside both there is a report. Other errors are those
+// of execpolicy.Start.
 func Start(ctx context.Context, p execpolicy.DockerPolicy, spec execpolicy.Spec, o Options) (*execpolicy.Session, *Report, error) {
 	a, err := begin(ctx, p, spec, o)
 	if err != nil {
@@ -76,14 +78,15 @@ func Start(ctx context.Context, p execpolicy.DockerPolicy, spec execpolicy.Spec,
 	return s, report, err
 }
 
-// Check looks at a session that runs, of a policy and a spec. It waits for its turn as a
-// command does, but Spec.Approve is not asked about it, and Spec.Filter changes nothing
-// of what it sees. What ran in the session before may have changed its shell so that it
-// lies: [Start] looks before anything has.
+// Check looks at a session that is open. p and spec should be those that it was started
+// with: they say what is asked for. Check waits for its turn as a command does, but
+// Spec.Approve is not asked about it, and Spec.Filter does not change what it sees. What
+// ran in the session before may have changed its shell so that it lies. [Start] looks
+// before anything has run.
 //
-// If a protection that is required is not in force, the error wraps [ErrNotInForce] and
-// names it; if the engine is refused, it wraps [ErrWeakEngine]. The report is there
-// beside both.
+// If a required protection is not in force, the error wraps [ErrNotInForce] and names the
+// protection. If the engine is refused, the error wraps [ErrWeakEngine]. Beside both
+// there is a report.
 func Check(ctx context.Context, s *execpolicy.Session, p execpolicy.DockerPolicy, spec execpolicy.Spec, o Options) (*Report, error) {
 	a, err := begin(ctx, p, spec, o)
 	if err != nil {
@@ -96,7 +99,7 @@ func Check(ctx context.Context, s *execpolicy.Session, p execpolicy.DockerPolicy
 	return r, err
 }
 
-// Policy opens a session of a policy, looks at it as [Start] does, and closes it.
+// Policy opens a session with a policy, looks at it as [Start] does, and closes it.
 func Policy(ctx context.Context, p execpolicy.DockerPolicy, o Options) (*Report, error) {
 	s, r, err := Start(ctx, p, execpolicy.Spec{}, o)
 	if s != nil {

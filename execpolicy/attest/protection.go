@@ -14,59 +14,58 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/mountinfo"
 )
 
-// A Protection is one thing that keeps a container apart from its host.
+// A Protection is one of the things that keep a container apart from its host.
 type Protection string
 
 // The protections of the zero policy.
 const (
-	// NoNetwork: there is no interface but the loopback, no route, and a datagram to an
-	// address outside is not sent.
+	// NoNetwork: there is no interface but the loopback, there is no route, and a
+	// datagram to an address outside can't be sent.
 	NoNetwork Protection = "no network"
-	// ReadOnlyRoot: the root is mounted read-only, and nothing can be written to but what
-	// the policy names.
+	// ReadOnlyRoot: the root is mounted read-only, and only what the policy names can be
+	// written to.
 	ReadOnlyRoot Protection = "read-only root"
 	// NoCapabilities: none of the five sets has a capability that the policy does not
 	// name.
 	NoCapabilities Protection = "no capabilities"
 	// NoNewPrivileges: set-uid programs have no effect.
 	NoNewPrivileges Protection = "no new privileges"
-	// Seccomp: system calls are filtered, by the filter that the policy names. The
-	// library's own refuses all that is tried.
+	// Seccomp: system calls are filtered, by the filter that the policy names. If that is
+	// the library's own, it refused every call that was tried.
 	Seccomp Protection = "seccomp"
-	// User: the shell runs as the policy's user, which is not root, nor in root's group.
-	// A policy that names root does not ask for this protection, and one that names
-	// root's group does not ask for that part of it. Either is a weakness, which is
-	// noted.
+	// User: the shell runs as the policy's user, which is neither root nor in root's
+	// group. A policy that names root does not ask for this protection, and one that
+	// names root's group does not ask for the part about the group. Either is a weakness,
+	// which the Note says.
 	User Protection = "user"
-	// MemoryLimit, NoSwap, CPULimit and PidsLimit: the control group has at most what the
-	// policy names.
+	// MemoryLimit, NoSwap, CPULimit and PidsLimit: the limits of the control group are at
+	// most those that the policy names.
 	MemoryLimit Protection = "memory limit"
 	NoSwap      Protection = "no swap"
 	CPULimit    Protection = "cpu limit"
 	PidsLimit   Protection = "pids limit"
-	// PIDNamespace: the session is the top of its own processes, and no process of the
-	// host is seen.
+	// PIDNamespace: process 1 is the session's own, and it sees no process of the host.
 	PIDNamespace Protection = "pid namespace"
 	// PrivateIPC: shared memory is the container's own, and bounded.
 	PrivateIPC Protection = "private ipc"
-	// TmpfsFlags: directories in memory have their size, no set-uid programs and no
-	// devices.
+	// TmpfsFlags: directories in memory have the size that was asked for, and allow no
+	// set-uid programs and no devices.
 	TmpfsFlags Protection = "tmpfs flags"
-	// MaskedProc: what tells of the host's kernel in /proc and /sys is hidden, and its
-	// settings are read-only.
+	// MaskedProc: the files in /proc and /sys that tell of the host's kernel are hidden,
+	// and its settings are read-only.
 	MaskedProc Protection = "masked /proc"
 	// NoDevices: there is no device but those that every container has.
 	NoDevices Protection = "no devices"
-	// NoHostMounts: nothing of the host is mounted but what the policy names, as it names
-	// it.
+	// NoHostMounts: only the host's directories and files that the policy names are
+	// mounted, and read-only where it says so.
 	NoHostMounts Protection = "no host mounts"
 	// Lifeline: nobody inside can open the memory, the environment or the pipes of
 	// process 1, with which the container ends.
 	Lifeline Protection = "lifeline"
-	// NoUnsafeArgs: the engine has no argument that only AllowUnsafeArgs lets in, and
-	// none of such effects is seen as no other protection is about: core dumps, for
-	// example, which Compat has too. A note names each argument, whether or not an effect
-	// of it is seen.
+	// NoUnsafeArgs: the engine has no argument that only AllowUnsafeArgs allows, and no
+	// effect of one is seen that no other protection is about. Core dumps, for example,
+	// are such an effect, and Compat has them too. The Note names each argument, whether
+	// or not its effect is seen.
 	NoUnsafeArgs Protection = "no unsafe arguments"
 )
 

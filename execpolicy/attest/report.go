@@ -16,28 +16,28 @@ import (
 type State string
 
 const (
-	// Yes says that it is seen to be from inside, and that the engine does not say
-	// otherwise.
+	// Yes says that the protection is seen from inside to be in force, and that the
+	// engine does not say otherwise.
 	Yes State = "yes"
-	// No says that it is seen not to be, from inside or from outside.
+	// No says that it is seen not to be in force, from inside or from outside.
 	No State = "no"
-	// Unknown says that it can't be seen from inside. It is as good as No where the
-	// protection is required.
+	// Unknown says that it can't be seen from inside. Where the protection is required,
+	// Unknown counts as No.
 	Unknown State = "unknown"
 )
 
 // A Finding is what was seen of one protection.
 type Finding struct {
 	Protection Protection `json:"protection"`
-	// Asked is what the policy asks for, in words. If empty, it does not ask for this
-	// protection.
+	// Asked is what the policy asks for, in words. If empty, the policy does not ask for
+	// this protection.
 	Asked   string `json:"asked"`
 	InForce State  `json:"in_force"`
-	// Inside is what the container's shell saw, and Outside what the engine says it has
-	// applied. Either is empty if it says nothing.
+	// Inside is what the container's shell saw. Outside is what the engine says it has
+	// applied. Either is empty if nothing is known from that side.
 	Inside  string `json:"inside"`
 	Outside string `json:"outside"`
-	// Note says what follows from it, if anything does.
+	// Note explains the finding. It is empty if there is nothing to explain.
 	Note string `json:"note,omitempty"`
 }
 
@@ -55,22 +55,22 @@ type Report struct {
 	Engine string `json:"engine"`
 	// Versions are those of the client, the engine and its parts, as they report them.
 	Versions []dockercli.Component `json:"versions"`
-	// Image is as the policy names it, and ImageID is what that was.
+	// Image is the image's name in the policy, and ImageID the ID that it had.
 	Image   string `json:"image"`
 	ImageID string `json:"image_id"`
-	// Container is its name.
+	// Container is the container's name.
 	Container string `json:"container"`
 	// Findings has all protections, in the order of [Protections]. It is empty if nothing
 	// was started.
 	Findings []Finding `json:"findings"`
-	// Missing are the protections that were required and are not in force.
+	// Missing are the protections that are required and not in force.
 	Missing []Protection `json:"missing"`
-	// Weaknesses are the engine's.
+	// Weaknesses are those of the engine.
 	Weaknesses []Weakness `json:"weaknesses"`
 }
 
-// Finding returns what was seen of a protection. It is unknown if the report does not
-// have it.
+// Finding returns what was seen of a protection. If the report does not have the
+// protection, its InForce is Unknown.
 func (r *Report) Finding(p Protection) Finding {
 	for _, f := range r.Findings {
 		if f.Protection == p {

@@ -8,9 +8,10 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 )
 
-// A Weakness is a published way out of a container, of a version that an engine reports.
+// A Weakness is a published way out of a container that the version of a part of the
+// engine has.
 type Weakness struct {
-	// Component is the program and Version what it reports.
+	// Component is the name of the program, and Version the version that it reports.
 	Component string `json:"component"`
 	Version   string `json:"version"`
 	// Advisory is the number of the advisory, Summary says what it is about, and Source
@@ -20,14 +21,14 @@ type Weakness struct {
 	Source   string `json:"source"`
 }
 
-// String returns one line.
+// String returns the weakness as one line.
 func (w Weakness) String() string {
 	return fmt.Sprintf("%s %s: %s, %s (%s)", printable(w.Component), printable(w.Version), w.Advisory, w.Summary, w.Source)
 }
 
-// Weaknesses returns the published escapes of an engine's parts, by their versions alone.
-// Distributions fix them without another number: what stands here is a reason to look,
-// not a proof.
+// Weaknesses returns the published ways out of a container that the versions of an
+// engine's parts have. Distributions fix them without a new version number, so a weakness
+// is a reason to look, and not a proof.
 func Weaknesses(components []dockercli.Component) []Weakness {
 	var found []Weakness
 	for _, c := range components {

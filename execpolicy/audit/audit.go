@@ -12,12 +12,12 @@ import (
 // MaxText is how many bytes of a text are kept.
 const MaxText = 4 << 10
 
-// To returns what gives a handler a record of each event, for [execpolicy.NewAuditor].
+// To returns an auditor that gives a handler a record of each event.
 // The handler is not asked whether it is enabled: what is recorded has no level. Its
 // error is that of the record.
 //
 // A handler's WithAttrs is the place for what the program knows of who runs what.
-func To(h slog.Handler) func(execpolicy.Event) error {
+func To(h slog.Handler) execpolicy.Auditor {
 	host, _ := os.Hostname()
 	h = h.WithAttrs([]slog.Attr{slog.String("host", host), slog.Int("uid", os.Getuid()), slog.Int("pid", os.Getpid())})
 	return func(e execpolicy.Event) error {

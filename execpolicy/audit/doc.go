@@ -6,7 +6,7 @@
 //	defer log.Close()
 //	who := []slog.Attr{slog.String("user", "ada"), slog.String("agent", "reviewer")}
 //	record := audit.To(slog.NewJSONHandler(log, nil).WithAttrs(who))
-//	s, err := execpolicy.Start(ctx, policy, execpolicy.Spec{Audit: execpolicy.NewAuditor(record)})
+//	s, err := execpolicy.Start(ctx, policy, execpolicy.Spec{Audit: record})
 //
 // The message of a record is the kind of its event, its level is Info, and its time is
 // when it happened. An attribute that has nothing to say is left out, but for those of an

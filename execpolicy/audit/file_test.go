@@ -3,16 +3,15 @@
 package audit_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,20 +21,13 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/audit"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 )
 
-// What a program that has a log is told beside its name.
-const (
-	logVar    = "COFFERDAM_TEST_LOG"
-	engineVar = "COFFERDAM_TEST_ENGINE" // the client's path and global flags, a line each
-	kindVar   = "COFFERDAM_TEST_KIND"
-	imageVar  = "COFFERDAM_TEST_IMAGE"
-	labelVar  = "COFFERDAM_TEST_LABEL" // key=value
-)
+// logVar names the log of a program that has one.
+const logVar = "COFFERDAM_TEST_LOG"
 
 func init() {
 	programs = map[string]func(){"busy": busy, "orderly": orderly, "writer": writer, "full": full}
@@ -57,16 +49,12 @@ func openLog() (*audit.Log, func(execpolicy.Event) error) {
 
 // work does some work in a session.
 func work() *execpolicy.Session {
-	client := strings.Split(os.Getenv(engineVar), "\n")
-	e := &dockercli.Engine{Path: client[0], Global: client[1:]}
-	if os.Getenv(kindVar) == dockercli.Podman.String() {
-		e.Kind = dockercli.Podman
-	}
+	e, err := enginetest.FromEnviron()
+	must(err)
 	_, record := openLog()
-	key, value, _ := strings.Cut(os.Getenv(labelVar), "=")
 	ctx := context.Background()
-	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{Engine: e, Image: os.Getenv(imageVar)},
-		execpolicy.Spec{Labels: map[string]string{key: value}, Audit: execpolicy.NewAuditor(record)})
+	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image},
+		execpolicy.Spec{Labels: e.Labels, Audit: record})
 	must(err)
 	_, err = s.Run(ctx, execpolicy.Command{Script: "echo one"})
 	must(err)
@@ -91,7 +79,8 @@ func orderly() {
 func writer() {
 	for i := range 500 {
 		log, record := openLog()
-		must(record(execpolicy.Event{Kind: execpolicy.EventCommand, Time: time.Now(), Seq: i + 1, Script: strings.Repeat("x", i*10)}))
+		must(record(execpolicy.Event{Kind: execpolicy.EventCommand, Time: time.Now(), Seq: i + 1,
+			Script: strings.Repeat("x", i*10)}))
 		must(log.Close())
 	}
 	fmt.Println("done")
@@ -107,7 +96,8 @@ func full() {
 	small.Cur = 10_000
 	must(syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small))
 	put := func(n int) error {
-		return record(execpolicy.Event{Kind: execpolicy.EventCommand, Time: time.Now(), Seq: n, Script: strings.Repeat("x", 900)})
+		return record(execpolicy.Event{Kind: execpolicy.EventCommand, Time: time.Now(), Seq: n,
+			Script: strings.Repeat("x", 900)})
 	}
 	n := 1
 	for ; put(n) == nil; n++ {
@@ -121,46 +111,10 @@ func full() {
 	fmt.Println(n)
 }
 
-// A place is an engine to run programs on.
-type place struct {
-	engine *dockercli.Engine
-	image  string
-	label  string
-}
-
-func onEngines(t *testing.T, f func(t *testing.T, p place)) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
-		for key, value := range e.Labels {
-			f(t, place{e.Engine, e.Image, key + "=" + value})
-		}
-	})
-}
-
 // start starts a program, and returns the first line that it prints and what kills it.
-func (p place) start(t *testing.T, what, log string) (line string, kill func()) {
+func start(t *testing.T, env []string, what, log string) (line string, kill func()) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], "-test.run=^$")
-	cmd.Env = os.Environ()
-	if p.engine != nil {
-		if p.engine.Env != nil {
-			cmd.Env = append([]string(nil), p.engine.Env...)
-		}
-		cmd.Env = append(cmd.Env, engineVar+"="+strings.Join(append([]string{p.engine.Path}, p.engine.Global...), "\n"),
-			kindVar+"="+p.engine.Kind.String(), imageVar+"="+p.image, labelVar+"="+p.label)
-	}
-	cmd.Env = append(cmd.Env, programVar+"="+what, logVar+"="+log)
-	stdout, err := cmd.StdoutPipe()
-	assert.NilError(t, err)
-	cmd.Stderr = os.Stderr
-	assert.NilError(t, cmd.Start())
-	kill = sync.OnceFunc(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
-	})
-	t.Cleanup(kill)
-	line, err = bufio.NewReader(stdout).ReadString('\n')
-	assert.NilError(t, err)
-	return strings.TrimSpace(line), kill
+	return enginetest.Child(t, append(slices.Clip(env), programVar+"="+what, logVar+"="+log))
 }
 
 // told returns the kinds of the records in a file.
@@ -183,9 +137,9 @@ func read(t *testing.T, log string) []record {
 // What a program has done is in its log when it was killed, up to what was under way; and
 // the next program goes on with the same file.
 func TestSIGKILL(t *testing.T) {
-	onEngines(t, func(t *testing.T, p place) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		log := filepath.Join(t.TempDir(), "audit.jsonl")
-		line, kill := p.start(t, "busy", log)
+		line, kill := start(t, e.Environ(t), "busy", log)
 		assert.Equal(t, line, "busy")
 		kill()
 		before := []string{"spawn", "start", "command", "result", "transfer", "transferred", "command"}
@@ -199,7 +153,7 @@ func TestSIGKILL(t *testing.T) {
 			assert.Equal(t, r["user"], "ada")
 			assert.Equal(t, r["uid"], float64(os.Getuid()))
 		}
-		line, _ = p.start(t, "orderly", log)
+		line, _ = start(t, e.Environ(t), "orderly", log)
 		assert.Equal(t, line, "done")
 		after := []string{"spawn", "start", "command", "result", "transfer", "transferred", "end"}
 		assert.DeepEqual(t, told(t, log), append(before, after...))
@@ -216,7 +170,7 @@ func TestSharedFile(t *testing.T) {
 	var all sync.WaitGroup
 	for range n {
 		all.Go(func() {
-			line, _ := place{}.start(t, "writer", log)
+			line, _ := start(t, os.Environ(), "writer", log)
 			assert.Check(t, line == "done", line)
 		})
 	}
@@ -233,7 +187,7 @@ func TestSharedFile(t *testing.T) {
 
 func TestFullDisk(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "audit.jsonl")
-	line, _ := place{}.start(t, "full", log)
+	line, _ := start(t, os.Environ(), "full", log)
 	n, err := strconv.Atoi(line)
 	assert.NilError(t, err, line)
 	text, err := os.ReadFile(log)

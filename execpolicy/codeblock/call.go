@@ -31,12 +31,12 @@ var (
 // is zero.
 const DefaultResultLimit = 64 << 20
 
-// A Return is what became of a [Call] whose program was run. The result of the session
-// has its outcome, its output and how long it took.
+// A Return is what a [Call] returns. The embedded result of the session has the outcome
+// of the program, its output and how long it took.
 type Return struct {
 	*execpolicy.Result
-	// Language is the name of the language in the table, and Program the one of the
-	// language's programs that was found.
+	// Language is the name of the language in the table, and Program the language's
+	// program that was found in the container.
 	Language, Program string
 	// Value is the code's result, valid JSON in UTF-8. It is nil if the program did not
 	// exit with 0.
@@ -48,12 +48,11 @@ type Return struct {
 // the program prints is output and nothing else. The input is what [json.Marshal] makes
 // of it, so a [json.RawMessage] is sent as it is.
 //
-// In Python and JavaScript, whatever program [Options.Languages] names for them, the
-// variable INPUT_DATA holds the input, and what the variable result of the main module or
-// script holds when the program comes to its end, or exits with 0, is the result. Code of
-// any other language finds the names of two files in the environment: it reads the input
-// from COFFERDAM_INPUT, and writes the result to COFFERDAM_RESULT. A comment with a
-// filename has no meaning here.
+// In Python and JavaScript, whichever program runs them, the variable INPUT_DATA holds
+// the input. The result is what the variable result of the main module or script holds
+// when the program comes to its end or exits with 0. Code of any other language finds the
+// names of two files in the environment: it reads the input from COFFERDAM_INPUT and
+// writes the result to COFFERDAM_RESULT. Call ignores a comment with a filename.
 //
 // A program that fails is a [Return], not an error, as with [execpolicy.Session.Run], and
 // so is a call that [execpolicy.Spec.Approve] refuses. There is a Value only if the
@@ -74,12 +73,12 @@ type Return struct {
 // or [execpolicy.Session.WriteFile], or says why the library could not prepare the call.
 //
 // Input and result lie in a new directory of the container's /tmp, or of what
-// [Options.Env] has as TMPDIR, that only the container's user may enter. It is removed
-// when Call returns; if ctx has ended by then, as soon as the session's turn comes. The
-// zero DockerPolicy's /tmp has room for an input and a result of about 60 MB each,
-// because Python and JavaScript remove the input as they begin; the memory that a program
-// takes for them, several times as much if they hold many small values, counts with the
-// files against the limit.
+// [Options.Env] has as TMPDIR, that only the container's user may enter. The directory is
+// removed when Call returns or, if ctx has ended by then, when the session's turn comes.
+// The /tmp of the zero DockerPolicy has room for an input and a result of about 60 MB
+// each, because Python and JavaScript remove the input as they begin. Both the files and
+// the memory that the program uses for the values count against the limit of memory, and
+// many small values use several times their size.
 func Call(ctx context.Context, s *execpolicy.Session, b Block, input any, o Options) (*Return, error) {
 	c, err := o.prepareCall(b, input)
 	if err != nil {
@@ -112,9 +111,9 @@ func Call(ctx context.Context, s *execpolicy.Session, b Block, input any, o Opti
 	return ret, err
 }
 
-// CallAs is [Call] with a result that is decoded into a T, as [json.Unmarshal] does.
-// Without an error there is one: a program that failed is an error as well, which wraps
-// ErrNoResult, beside the Return.
+// CallAs is [Call] with a result that [json.Unmarshal] decodes into a T. If a program
+// fails, CallAs also returns an error, which wraps ErrNoResult, beside the Return. So
+// without an error there is a result.
 func CallAs[T any](ctx context.Context, s *execpolicy.Session, b Block, input any, o Options) (T, *Return, error) {
 	var value T
 	r, err := Call(ctx, s, b, input, o)

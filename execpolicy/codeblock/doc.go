@@ -1,77 +1,79 @@
-// Package codeblock takes the fenced code blocks out of a model's answer and runs them in
-// a session, and calls code with a JSON value for another.
+// Package codeblock finds the fenced code blocks in a model's answer and runs them in a
+// session. It can also call a block as a function, with a JSON value as its input and
+// another as its result.
 //
-// # What is a block
+// # What a block is
 //
-// Parse goes by the rules of CommonMark 0.31: fences of three or more backticks or
-// tildes, closed by a fence of the same kind that is at least as long, so that a longer
-// one may hold shorter ones; no backticks behind an opening fence of backticks; at most
-// three spaces before a fence, and as many taken from each line of the code; an open
-// fence goes on to the end of what it is in. Lines end with LF, CRLF or CR. Tabs count as
-// far as the next column that divides by four. Fences in block quotes and list items, at
-// any depth up to 100, are found, without the marks and the indentation of what they are
-// in. Four spaces more than that make no fence but indented code, which is no block, as
-// inline code is none.
+// [Parse] follows the rules of CommonMark 0.31. A fence has three or more backticks or
+// tildes. It is closed by a fence of the same kind that is at least as long, so a longer
+// fence may hold shorter ones. A fence of backticks has no backticks behind it on its
+// line. At most three spaces stand before a fence, and as many are removed from each line
+// of the code. A fence that is not closed goes on to the end of what it is in. Lines end
+// with LF, CRLF or CR. A tab stands for spaces up to the next multiple of four columns.
 //
-// HTML is not CommonMark's in one point: a line that is a tag hides nothing, because
-// models put fences right behind tags of their own. What is in a comment, a processing
-// instruction, a CDATA section, or a script, style, pre or textarea is no block: whoever
-// reads the answer as it is displayed does not see a block there.
+// Fences in block quotes and list items are found, up to a depth of 100, without the
+// marks and the indentation around them. Indented code and inline code are not blocks.
+//
+// HTML differs from CommonMark in one point: a line that is a tag hides nothing, because
+// models put fences right behind tags of their own. A fence in a comment, a processing
+// instruction, a CDATA section, or a script, style, pre or textarea is not a block,
+// because whoever reads the rendered answer does not see a block there.
 //
 // Backslashes and entities in an info string are taken as they are written.
 //
 // # What is run
 //
-// The language of a block is looked up in a table, in any case of letters: python, bash,
-// sh and javascript are there, and what the caller adds. Its program is then looked for
-// in the container. No other program takes the place of one that is missing: a bash block
-// needs bash, which images with busybox don't have, unless the table says {"bash", "sh"}.
-// A block of another language is an error. So is one that names none, unless [Options]
-// has a Default: most command lines are valid Python too (ls -la is a subtraction), and
-// what can't be known is not guessed. Who gets answers that may be cut off looks at
-// [Block.Unclosed] first: such a block is run like any other.
+// [Run] looks up the language of a block in a table, whatever the case of its letters.
+// The table has python, bash, sh, javascript, and what the caller adds. Then Run looks
+// for the language's program in the container. If the program is missing, no other takes
+// its place: a bash block needs bash, which images with busybox don't have, unless the
+// caller's table says {"bash", "sh"}.
+//
+// It is an error if the table does not have the language. It is also an error if a block
+// names no language, unless [Options] has a Default. Run does not guess, because most
+// command lines are valid Python too: "ls -la" is a subtraction. If an answer may be cut
+// off, look at [Block.Unclosed] first: Run runs such a block like any other.
 //
 // # Where the code is
 //
-// A program reads its code from its stdin. Session.Run sends that in a file of a random
-// name, which is unlinked as the program starts. So there is no path at which an earlier
-// block could have put a link, a fifo or a directory, nothing that a kill leaves behind,
-// and nothing that needs a writable directory. The alternative, a file in a new directory
-// of mode 0700, would have given tracebacks with the source's lines and a __file__; but
-// modules that earlier blocks stored in the workspace would not be found from there, and
-// what the code writes beside itself would be lost. The program works in the session's
-// directory, and finds its stdin at its end.
+// A program reads its code from its stdin. [execpolicy.Session.Run] sends it in a file
+// with a random name, which is removed as the program starts. So there is no path at
+// which an earlier block could have put a link, a FIFO or a directory. A kill leaves
+// nothing behind, and no directory has to be writable. The program works in the session's
+// directory, where it finds the modules that earlier blocks have stored. When it runs,
+// its stdin is at its end. Python's tracebacks do not show the lines of such code, and it
+// has no __file__.
 //
 // A block whose first line is a comment such as
 //
 //	# filename: src/tool.py
 //
 // with "#", "//", "--", "/* */" or "<!-- -->", is stored under that name, below the
-// directory that the blocks run in, and is run from there: it has a __file__, can be
-// imported by later blocks, and its stdin is empty. A model that needs this can name its
-// file. Names that are absolute, have ".." in them, lead through a link to elsewhere,
-// begin with "-", hold control characters, or are those of a link or of anything but a
-// regular file are refused. The file is new and takes the name when it is whole.
+// directory that the blocks run in, and is run from there. It has a __file__, later
+// blocks can import it, and its stdin is empty. A name is refused if it is absolute, has
+// ".." in it, begins with "-", has control characters, leads through a link to elsewhere,
+// or is that of a link or of anything but a regular file. The file is a new one, and gets
+// the name when it is whole.
 //
-// A language whose program can't read from stdin may ask for a file: see
-// [Language.Extension].
+// If a language's program can't read code from its stdin, the code can be put into a
+// file: see [Language.Extension].
 //
-// All of this keeps the library and what a block is run as out of the reach of what ran
-// before. It keeps no program from reading what it reads: Python imports a json.py from
-// its directory, also one that an earlier block has put there. One session is one level
-// of trust.
+// All of this keeps what ran before from changing which code a block runs. It does not
+// keep a program from reading other files: Python imports a json.py from its directory,
+// even one that an earlier block has put there. One session is one level of trust.
 //
 // # Values in and out
 //
-// [Call] runs code with an input value and returns its result value, both JSON, and
-// [CallAs] decodes that into a type. The result comes from a file in a private directory
-// and never from what the program prints, so no marker that it prints can be taken for
-// one; and the input is data, never a part of the program's text, so true, null and
-// quotes are what they are. The code itself may write what it likes as its result, and so
-// may what ran in the session before and still runs: one session is one level of trust.
+// [Call] runs code with an input value and returns its result value. Both are JSON.
+// [CallAs] decodes the result into a type. The result comes from a file in a private
+// directory and never from what the program prints, so no output can be taken for a
+// result. The input is data and never a part of the program's text, so true, null and
+// quotes stay what they are. The code itself may write anything as its result, and so may
+// whatever ran in the session before and still runs: one session is one level of trust.
 //
 // # What the image needs
 //
-// Beside the languages' programs, cat for shells, mkdir, mktemp, cat, chmod, mv and rm
-// for blocks that are stored, and for calls mkdir, rm and what files need.
+// The image needs the languages' programs. Blocks of shells also need cat. Blocks that
+// are stored need mkdir, mktemp, cat, chmod, mv and rm. Calls need mkdir, rm, and what
+// the methods of package execpolicy for files need.
 package codeblock

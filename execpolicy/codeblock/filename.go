@@ -9,10 +9,9 @@ import (
 // comments are the forms in which the first line of a block may name its file.
 var comments = []struct{ start, end string }{{"#", ""}, {"//", ""}, {"--", ""}, {"/*", "*/"}, {"<!--", "-->"}}
 
-// Filename returns the name under which the code wants to be stored: what stands behind
-// "filename:" in a comment that is the whole first line. ok is false if there is no such
-// comment. The name may be anything, an empty one too: [Run] refuses those that are no
-// good.
+// Filename returns the name under which the code is to be stored. That is what stands
+// behind "filename:" in a comment that is the whole first line. ok is false if there is
+// no such comment. Filename does not check the name, which may even be empty. [Run] does.
 func (b Block) Filename() (name string, ok bool) {
 	line, _, _ := strings.Cut(b.Code, "\n")
 	line = strings.TrimSpace(line)

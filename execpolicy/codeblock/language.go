@@ -9,23 +9,23 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
-// A Language says how code of one language is run. The zero Language is for code that is
-// only stored, such as HTML: a block of it must name its file.
+// A Language says how to run the code of one language. Code of the zero Language, such as
+// HTML, is only stored, and its block must name the file.
 type Language struct {
-	// Programs are the names, or the paths, of the programs that can run it. The first
-	// that is found in the container does.
+	// Programs are the names, or the paths, of the programs that can run the code. The
+	// first one that the container has runs it.
 	Programs []string
-	// Stdin are the arguments with which the program runs code that it reads from its
-	// stdin, to the end before it begins. If empty, "-".
+	// Stdin are the arguments with which the program runs the code that it reads from its
+	// stdin. It must read all of it before it begins. If empty, the argument is "-".
 	Stdin []string
-	// Args are the arguments that come before the name of a file that is to be run, as
-	// "run" of "go run".
+	// Args are the arguments before the name of a file that the program runs, such as
+	// "run" for go.
 	Args []string
-	// Extension is for a program that can't read code from its stdin: it begins with "."
-	// and ends the name of a new file, alone in a new directory of the container's /tmp
-	// (or TMPDIR) that only the container's user may enter. The directory is removed when
-	// the program has ended by itself or obeyed a SIGTERM, else it stays as long as /tmp
-	// does. If empty, code is run from stdin.
+	// Extension, such as ".go", is for a program that can't read code from its stdin. The
+	// code is put into a file whose name ends with Extension, in a new directory of the
+	// container's /tmp (or TMPDIR) that only the container's user may enter. The
+	// directory is removed when the program has ended by itself or after a SIGTERM. After
+	// a SIGKILL it stays. If empty, the program reads the code from its stdin.
 	Extension string
 }
 
@@ -84,9 +84,9 @@ func (o Options) language(b Block) (string, Language, error) {
 	return "", Language{}, fmt.Errorf("%w: %q", ErrLanguage, b.Language)
 }
 
-// Knows reports whether the language of a block is known, so that [Run] may run it.
-// Answers often hold blocks that nobody wants to be run, such as sample output;
-// slices.DeleteFunc removes them.
+// Knows reports whether the table has the language of a block, so that [Run] can run it.
+// Answers often have blocks that are not meant to be run, such as sample output:
+// [slices.DeleteFunc] can remove them.
 func (o Options) Knows(b Block) bool {
 	_, _, err := o.language(b)
 	return err == nil

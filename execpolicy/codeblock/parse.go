@@ -7,21 +7,21 @@ import (
 
 // A Block is one fenced code block.
 type Block struct {
-	// Language is the first word of the info string, as it is written. It is empty if the
-	// fence has none.
+	// Language is the first word of the info string, as it is written. It is empty if
+	// there is no info string.
 	Language string
 	// Info is the rest of the info string.
 	Info string
-	// Code is the content. Each of its lines ends with a newline, however it ended in the
-	// text.
+	// Code is the content of the block. Each of its lines ends with a newline, whatever
+	// ended it in the text.
 	Code string
 	// Unclosed says that the text, or the block quote or list item that the block is in,
-	// ended before a closing fence came, as an answer does that was cut off: the code may
-	// be half of what was meant.
+	// ended before a closing fence came. If the answer was cut off, the code may not be
+	// whole.
 	Unclosed bool
 }
 
-// String returns the block as Markdown, from which Parse makes the same block.
+// String returns the block as Markdown. [Parse] makes the same block of it.
 func (b Block) String() string {
 	info := strings.TrimRight(b.Language+" "+b.Info, " ")
 	mark := "`"
@@ -50,8 +50,8 @@ func (b Block) String() string {
 }
 
 // Parse returns the fenced code blocks of a Markdown text, in their order, by the rules
-// of CommonMark 0.31; see the package's documentation for what that means and where it
-// differs. It never fails: every text is Markdown.
+// of CommonMark 0.31. The package's documentation says what that means and where Parse
+// differs. Parse never fails, because every text is Markdown.
 func Parse(text string) []Block {
 	var p parser
 	for text != "" {

@@ -7,14 +7,13 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
 
-// Render returns the report as a text for a model, or for a person: what became of one
-// block after another, each as [execpolicy.Result.Render] shows a result. A block that
-// was stored and not run has a line that names the file, and one that could not be run a
-// line that says why. A block that ended well and printed nothing is left out, unless
-// there is no other.
+// Render returns the report as a text for a model, or for a person. It shows the result
+// of each block as [execpolicy.Result.Render] does. For a block that was stored and not
+// run it names the file, and for one that could not be run it says why. It leaves out a
+// block that ended well and printed nothing, unless there is no other.
 //
-// The options bound the whole. Each block has an equal share, and the later ones what
-// those before them did not need.
+// The options bound the whole text. Each block gets an equal share of it, and later
+// blocks also get what earlier ones did not need.
 func (r *Report) Render(o execpolicy.RenderOptions) string {
 	limit, lines := cmp.Or(o.MaxBytes, execpolicy.DefaultRenderBytes), cmp.Or(o.MaxLines, execpolicy.DefaultRenderLines)
 	text := ""

@@ -27,33 +27,32 @@ var (
 	ErrFilename = errors.New("filename refused")
 )
 
-// Options say how blocks are run. The zero value runs those that name a language of the
-// built-in ones.
+// Options say how blocks are run. With the zero value, blocks run that name one of the
+// built-in languages.
 type Options struct {
 	// Languages are added to the built-in ones, by their names in lower case, and stand
 	// in place of those of the same name. "py" and "python3.12" find "python", "shell"
 	// finds "sh", "js" and "node" find "javascript", unless they stand here themselves.
 	Languages map[string]Language
-	// Default is the language of blocks that name none. If empty, they are not run:
-	// nobody guesses.
+	// Default is the language of blocks that name none. If empty, such a block fails with
+	// ErrLanguage.
 	Default string
-	// Timeout is how long each block may run. If zero,
-	// [execpolicy.Limits.CommandTimeout]; if negative, for ever. To look for the program
-	// and to store the file may take 30 s each on top.
+	// Timeout is how long each block may run. If zero, it is
+	// [execpolicy.Limits.CommandTimeout]; if negative, there is no limit. Looking for the
+	// program and storing the file may take 30 s each on top.
 	Timeout time.Duration
-	// Dir is where the blocks run and their files are stored. If empty, the directory in
-	// which the session is.
+	// Dir is the directory where the blocks run and their files are stored. If empty, it
+	// is the directory where the session's shell is.
 	Dir string
 	// Env is set for the blocks only, on top of the session's.
 	Env map[string]string
 	// Stdout and Stderr take the whole streams of the blocks as they come. If nil, only
 	// the results have them.
 	Stdout, Stderr io.Writer
-	// OutputLimit ends a block when it has printed more bytes than that. If zero, what is
-	// too much is dropped and counted.
+	// OutputLimit is that of [execpolicy.Command], for each block.
 	OutputLimit int64
-	// ResultLimit is the most bytes of JSON that [Call] takes as a result. If zero,
-	// [DefaultResultLimit]. Run has no use for it.
+	// ResultLimit is how many bytes of JSON the result of a [Call] may have. If zero, it
+	// is [DefaultResultLimit]. [Run] ignores it.
 	ResultLimit int64
 }
 
@@ -107,9 +106,10 @@ func (r *Report) ExitCode() int {
 	return 0
 }
 
-// Output returns what the blocks printed, one after another with nothing in between,
-// stdout before stderr, as UTF-8. Where output was dropped a line says so, and a last
-// line says why the last block could not be run or did not end by itself.
+// Output returns what the blocks printed as UTF-8, one block after another with nothing
+// in between, and of each block stdout before stderr. Where output was dropped, a line
+// says so. If the last block could not be run or did not end by itself, a last line says
+// why.
 func (r *Report) Output() string {
 	var b strings.Builder
 	say := func(format string, args ...any) {

@@ -1,6 +1,6 @@
-// Package deps sets a session up once for many: it runs set-up scripts, such as an
-// installation of packages, under a policy of their own, into a directory of the host
-// that later sessions see read-only.
+// Package deps installs packages once for many sessions. It runs set-up scripts, under a
+// policy of their own, that write to a directory of the host. Later sessions see that
+// directory read-only.
 //
 //	build := execpolicy.DockerPolicy{NetworkEnabled: true}
 //	layer, err := deps.Build(ctx, build, cache, deps.Recipe{Scripts: []string{"python3 -m pip install --target . requests"}})
@@ -11,22 +11,24 @@
 // # What is trusted
 //
 // Set-up scripts run code that nobody trusts, as every installation of packages does.
-// They run in a session like any other, with the network if its policy has it, and see
-// nothing of the host but the one directory. What they make of that, links, set-uid
-// files, directories that nobody may read, is never opened, followed or run on the host;
-// it lies in a directory that only the host's user can enter. A layer gets its name when
-// all scripts have succeeded and their container is gone, so nothing can change it any
-// more. What it does to a session that uses it is another matter: its code is run there,
-// with all that this session may do. It can be as large as the host's disk allows.
+// They run in a session like any other, with the network if the policy has it, and see
+// nothing of the host but the one directory. They can put anything there: links, set-uid
+// files, directories that nobody may read. Nothing of it is opened, followed or run on
+// the host, where it lies in a directory that only the host's user can enter.
+//
+// A layer gets its name when all scripts have succeeded and their container is gone, so
+// nothing inside can change it any more. It can be as large as the host's disk allows. A
+// session that uses a layer runs the layer's code, with all that the session may do.
 //
 // # Whose the files are
 //
 // The directory belongs to the host's user, and so the set-up runs as that user (see
-// [execpolicy.DockerPolicy.User]). Where that is root it is given to the policy's User,
-// if that is a number, or to 65534:65534, as which sessions without a workspace run too:
-// a container never runs as root because the program does. Sessions that run as somebody
-// else read what the set-up lets everybody read, which is all of it with the usual umask.
-// Rootless docker needs the User "0:0", which is the host's user there.
+// [execpolicy.DockerPolicy.User]). If that user is root, the directory is given to the
+// policy's User, if that is a number, or to 65534:65534, as which sessions without a
+// workspace run too. So a container never runs as root because the program does. Sessions
+// that run as another user can read what the set-up lets everybody read, which is
+// everything with the usual umask. Rootless docker needs the User "0:0", which is the
+// host's user there.
 package deps
 
 import (
@@ -50,32 +52,33 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
-// Target is where a layer is inside, while it is built and later.
+// Target is the directory inside where a layer is, while it is built and later.
 const Target = "/deps"
 
-// ErrBuild is wrapped by the error of a set-up whose script failed. Beside it stand the
-// reason, such as [execpolicy.ErrTimeout], and the end of what the script has printed.
+// ErrBuild is wrapped by the error of a set-up with a script that failed. The error also
+// wraps the reason, such as [execpolicy.ErrTimeout], and quotes the end of what the
+// script has printed.
 var ErrBuild = errors.New("the set-up failed")
 
-// A Recipe says how a layer is made.
+// A Recipe says how to build a layer.
 type Recipe struct {
 	// Scripts run in order, each in Target and within [execpolicy.Limits.CommandTimeout],
-	// up to the first that fails. There has to be one.
+	// up to the first that fails. There must be at least one.
 	Scripts []string
-	// Env is the environment of the scripts. Secrets are best here: what counts of it for
-	// a layer's name is a hash.
+	// Env is the environment of the scripts. Put secrets here and not into Scripts: only
+	// a hash of them is part of the layer's name.
 	Env map[string]string
-	// Labels are put on the container that runs the scripts. They don't count for the
+	// Labels are put on the container that runs the scripts. They are not part of the
 	// layer's name.
 	Labels map[string]string
 }
 
-// A Layer is a directory that was built and does not change any more.
+// A Layer is a directory that was built from a [Recipe]. It does not change any more.
 type Layer struct {
 	// Mount shows the layer to a session, read-only, at Target.
 	Mount dockercli.Mount
-	// Env is what makes Python and Node.js find packages in it: PYTHONPATH is Target,
-	// NODE_PATH the directory node_modules in it.
+	// Env makes Python and Node.js find the packages in the layer: PYTHONPATH is Target,
+	// and NODE_PATH is the directory node_modules in it.
 	Env map[string]string
 }
 

@@ -11,17 +11,17 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
-// Functions is a Python module, and the packages that it needs, for programs of later
-// sessions to import.
+// Functions is a Python module that later sessions can import, with the packages that it
+// needs.
 type Functions struct {
-	// Module is its name, an identifier of ASCII letters, digits and underscores that is
-	// no keyword. If empty, "functions".
+	// Module is the name of the module: an identifier of ASCII letters, digits and
+	// underscores that is not a keyword. If empty, it is "functions".
 	Module string
-	// Source is its text.
+	// Source is the text of the module.
 	Source string
-	// Requirements are what pip is to install, such as "numpy>=2". If empty, pip is not
-	// needed. None may begin with "-": an index is named by PIP_INDEX_URL in the recipe's
-	// Env.
+	// Requirements are the packages that pip installs, such as "numpy>=2". If empty, pip
+	// is not needed. A requirement must not begin with "-". To name an index, set
+	// PIP_INDEX_URL in the recipe's Env.
 	Requirements []string
 }
 
@@ -86,11 +86,11 @@ for f in ast.parse(sys.stdin.buffer.read()).body:
         print(ast.unparse(f), end="\n\n")
 `
 
-// Stubs returns the head of each public function of the module and its docstring, with an
-// ellipsis for what it does, as text for a prompt. The source is parsed and not run, by
-// the session's python3, of version 3.9 or later. What ran in the session before can lie:
-// it should be a new one. An error is that of [execpolicy.Session.Run], or wraps ErrBuild
-// if the source is no Python.
+// Stubs returns the signature and the docstring of each public function of the module,
+// with an ellipsis for its body, as text for a prompt. The session's python3, of version
+// 3.9 or later, parses the source and does not run it. Use a new session, because what
+// ran in it before could make it lie. An error is that of [execpolicy.Session.Run], or
+// wraps [ErrBuild] if the source is not valid Python.
 func (f Functions) Stubs(ctx context.Context, s *execpolicy.Session) (string, error) {
 	r, err := s.Run(ctx, execpolicy.Command{Argv: []string{"python3", "-I", "-c", stubs}, Stdin: strings.NewReader(f.Source)})
 	if err != nil {

@@ -1,20 +1,22 @@
-// Package python keeps a Python interpreter in a session, as a notebook does: variables
+// Package python keeps a Python interpreter in a session, as a notebook does. Variables
 // and imports stay from one snippet to the next, the value of a last expression is
 // returned, and an exception comes with its traceback.
 //
-// The interpreter is a background job of the session, and a snippet is a command of it:
-// it has a command's deadlines, limits and outcomes, and what it prints, and what it
-// starts, is the command's. The library talks to the interpreter through two fifos and a
-// file in a private directory of the container. Nothing is installed in the image; beside
-// Python, it needs sh, mkdir, mkfifo, cat and rm.
+// The interpreter is a background job of the session. Each snippet is a command of the
+// session: it has a command's deadline, limits and outcomes, and the output of the
+// snippet, and the processes that it starts, are the command's. The library talks to the
+// interpreter through two FIFOs and a file in a private directory of the container.
+// Nothing is installed in the image. Besides Python it needs sh, mkdir, mkfifo, cat and
+// rm.
 //
-// stdin is empty: input() raises EOFError. Threads and processes that a snippet leaves
-// behind go on; a copy of the interpreter that it has forked ends with the snippet.
-// SIGINT and SIGTERM are the library's: a snippet's handlers last as long as the snippet.
+// The stdin of a snippet is empty: input() raises EOFError. Threads and processes that a
+// snippet leaves behind go on. A copy of the interpreter that a snippet has forked ends
+// with the snippet. The library uses SIGINT and SIGTERM: a snippet's own handlers for
+// them last as long as the snippet.
 //
-// A session is one level of trust: a snippet can fake its value, its output and those of
-// later ones, and end the interpreter. The host returns in time all the same, and takes
-// no more than the limits.
+// A session is one level of trust: a snippet can fake its value and its output, and those
+// of later snippets, and can end the interpreter. Calls still return in time, and memory
+// stays within the limits.
 //
 // Under an [execpolicy.HostPolicy] on a system without /proc no interpreter starts.
 package python

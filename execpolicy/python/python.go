@@ -19,15 +19,16 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/scratch"
+	"github.com/seed-64a260eb/cofferdam/internal/turn"
 )
 
 var (
-	// ErrStart is wrapped by the error of an interpreter that did not start, or could not
-	// be replaced.
+	// ErrStart is wrapped by the error of an interpreter that did not start, or that
+	// could not be replaced after its end.
 	ErrStart = errors.New("the Python interpreter did not start")
 	// ErrReply is wrapped by the error beside a result whose value or exception is not
-	// known because the interpreter's word of it is no good: something inside has
-	// tampered with it. The interpreter has been ended.
+	// known because the interpreter's reply is not valid: something inside has tampered
+	// with it. The interpreter has been ended.
 	ErrReply = errors.New("the Python interpreter's reply is no good")
 	// ErrNoRoom is wrapped by the error beside a result whose value or exception is not
 	// known because the container has no room for it.
@@ -38,20 +39,21 @@ var (
 
 // Options say how an interpreter is started. The zero value starts the image's Python 3.
 type Options struct {
-	// Program is its name or its path in the container. If empty, python3, or python if
-	// there is none.
+	// Program is the name or the path of the interpreter in the container. If empty, it
+	// is python3, or python if there is no python3.
 	Program string
-	// Dir is where it begins. If empty, the directory in which the session is.
+	// Dir is the directory in which the interpreter starts. If empty, it is the directory
+	// where the session's shell is.
 	Dir string
-	// Env is set for it, on top of the session's. A TMPDIR in it, which must be absolute,
-	// takes the place of /tmp for what the interpreter and the library need to talk to
-	// each other.
+	// Env is set for the interpreter, on top of the session's environment. If it has a
+	// TMPDIR, which must be an absolute path, the library puts its private directory
+	// there and not into /tmp.
 	Env map[string]string
 }
 
 // A Snippet is a piece of code that an interpreter runs.
 type Snippet struct {
-	// Code is at most [execpolicy.MaxStdin] bytes of Python.
+	// Code is the Python code. It has at most [execpolicy.MaxStdin] bytes.
 	Code string
 	// Timeout, Stdout, Stderr and OutputLimit are those of [execpolicy.Command].
 	Timeout        time.Duration
@@ -59,43 +61,46 @@ type Snippet struct {
 	OutputLimit    int64
 }
 
-// An Exception is what a snippet has raised and not caught.
+// An Exception is one that a snippet has raised and not caught.
 type Exception struct {
-	// Type is the name of its class, such as "ValueError", and Message its text.
+	// Type is the name of the exception's class, such as "ValueError", and Message its
+	// text.
 	Type, Message string
-	// Traceback is what Python would have printed, with the snippets' lines and without
-	// the library's own.
+	// Traceback is the traceback that Python would have printed, with the lines of the
+	// snippets and without those of the library.
 	Traceback string
 }
 
-// A Result is how a snippet ended. The session's result has its outcome, its output and
-// how long it took. If it exited, its exit code is 0, or 1 if there was an exception; or
-// it is that of the interpreter if that has ended.
+// A Result is how a snippet ended. The embedded result of the session has its outcome,
+// its output and how long it took. If the outcome is OutcomeExited, the exit code is 0,
+// or 1 if there was an exception, or that of the interpreter if the interpreter has
+// ended.
 type Result struct {
 	*execpolicy.Result
-	// Value is the repr of the value of the snippet's last statement, if that is an
-	// expression and not None; else it is empty. Of more than a million characters,
-	// 1<<20, the middle is left out.
+	// Value is the repr of the value of the snippet's last statement. It is empty if that
+	// is not an expression, or is None. Of more than 1<<20 characters the middle is left
+	// out.
 	Value string
-	// JSON is the same value as json.dumps writes it. It is nil if it can't, if that is
-	// longer than 1<<20 bytes, or if a number in it is one of the session's secrets.
+	// JSON is the same value as JSON. It is nil if json.dumps can't encode the value, if
+	// the JSON is longer than 1<<20 bytes, or if a number in it is one of the session's
+	// secrets.
 	JSON json.RawMessage
-	// Exception is nil if there was none, or if it is not known because the interpreter
-	// has ended.
+	// Exception is the exception that the snippet raised. It is nil if there was none, or
+	// if it is not known because the interpreter has ended.
 	Exception *Exception
-	// StateLost says that the interpreter has ended with this snippet, or before it, so
-	// that variables and imports are gone. It is another one's than that of the session's
-	// shell, Result.StateLost.
+	// StateLost says that the interpreter has ended with this snippet, or before it.
+	// Variables and imports are gone. The StateLost of the embedded Result is about the
+	// session's shell.
 	StateLost bool
 }
 
-// An Interpreter is a Python in a session that stays: what a snippet leaves behind, the
-// next one finds. Its methods may be called at the same time; snippets run one at a time,
-// in the order in which they came.
+// An Interpreter is a Python interpreter in a session that stays: a snippet finds what
+// the snippets before it left behind. Its methods may be called at the same time.
+// Snippets run one at a time, in the order in which Run was called.
 type Interpreter struct {
 	session *execpolicy.Session
 	options Options
-	turn    chan struct{} // held by whoever talks to the interpreter
+	turn    turn.Turn // of whoever talks to the interpreter
 	life    context.Context
 	end     context.CancelCauseFunc
 
@@ -132,7 +137,7 @@ func Start(ctx context.Context, s *execpolicy.Session, o Options) (*Interpreter,
 	if err := problems.Join(badProgram, badDir); err != nil {
 		return nil, err
 	}
-	p := &Interpreter{session: s, options: o, turn: make(chan struct{}, 1)}
+	p := &Interpreter{session: s, options: o, turn: turn.New(1)}
 	p.life, p.end = context.WithCancelCause(context.Background())
 	if err := p.start(ctx); err != nil {
 		return nil, err
@@ -179,15 +184,17 @@ func (p *Interpreter) start(ctx context.Context) error {
 // Run runs a snippet, after those that came before it, and returns when it has ended, as
 // [execpolicy.Session.Run] does.
 //
-// A snippet that raises an exception is a result, not an error, whatever the exception
-// is: sys.exit ends no interpreter. At its deadline, or when it is canceled, a snippet
-// gets a KeyboardInterrupt, and what it has started a SIGTERM; if it ends in 250 ms, the
-// state is kept. If it does not, or if the interpreter ends in any other way, the result
-// says StateLost, and the next snippet runs in a new one. So it does after
-// [execpolicy.Session.Restart].
+// A snippet that raises an exception is a result, not an error. That is so for every
+// exception: sys.exit does not end the interpreter.
 //
-// [execpolicy.Spec.Approve] is asked once about each snippet. One that it refuses is a
-// result too, and changes nothing of the interpreter.
+// At its deadline, or when it is canceled, a snippet gets a KeyboardInterrupt, and the
+// processes that it has started get a SIGTERM. If the snippet ends within 250 ms, the
+// interpreter keeps its state. If it does not, or if the interpreter ends in any other
+// way, StateLost is set in the result, and the next snippet runs in a new interpreter. So
+// does the first snippet after [execpolicy.Session.Restart].
+//
+// [execpolicy.Spec.Approve] is asked once about each snippet. A snippet that it refuses
+// is a result too, and does not change the interpreter.
 //
 // An error without a result says that the snippet did not run. It wraps ErrClosed,
 // ErrStart if another interpreter could not be started, the cause of ctx,
@@ -205,7 +212,7 @@ func (p *Interpreter) Run(ctx context.Context, snippet Snippet) (*Result, error)
 	if err := p.acquire(ctx); err != nil {
 		return nil, err
 	}
-	defer func() { <-p.turn }()
+	defer p.turn.Give()
 	for try := 0; ; try++ {
 		if p.dir != "" && p.name != p.session.Name() {
 			p.dir, p.lost = "", true
@@ -228,15 +235,10 @@ func (p *Interpreter) Run(ctx context.Context, snippet Snippet) (*Result, error)
 }
 
 func (p *Interpreter) acquire(ctx context.Context) error {
-	select {
-	case p.turn <- struct{}{}:
-		if ctx.Err() == nil {
-			return nil
-		}
-		<-p.turn
-	case <-ctx.Done():
+	if err := p.turn.Take(ctx); err != nil {
+		return fmt.Errorf("waiting for the interpreter's turn: %w", err)
 	}
-	return fmt.Errorf("waiting for the interpreter's turn: %w", context.Cause(ctx))
+	return nil
 }
 
 // errMissed says that a snippet was not run because the interpreter had ended before.
@@ -364,16 +366,16 @@ func (p *Interpreter) discard(ctx context.Context) {
 	scratch.Clean(ctx, p.session, "sh", "-c", same+stopScript, "sh", dir)
 }
 
-// Close ends the interpreter, and the snippet that it runs with the outcome
-// OutcomeCanceled. What snippets have started and left in the background goes on, in the
-// session. Close returns nil, at the latest a second after the snippet has ended: if the
-// session is busy, the interpreter ends when that has time. A session that is closed
-// takes its interpreters with it.
+// Close ends the interpreter. If a snippet runs, it ends with the outcome
+// OutcomeCanceled. Processes that snippets have left in the background go on in the
+// session. Close returns nil, at the latest a second after the snippet has ended. If the
+// session is busy then, the interpreter ends when the session's turn comes. When a
+// session is closed, its interpreters end with it.
 func (p *Interpreter) Close() error {
 	p.once.Do(func() {
 		p.end(ErrClosed)
-		p.turn <- struct{}{}
-		defer func() { <-p.turn }()
+		p.turn.Take(context.Background())
+		defer p.turn.Give()
 		if p.dir != "" {
 			ctx, cancel := context.WithTimeout(context.Background(), replyWait)
 			defer cancel()

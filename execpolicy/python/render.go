@@ -13,10 +13,10 @@ import (
 const lost = "The interpreter has ended: its variables and imports are gone.\n"
 
 // Render returns the result as a text for a model, or for a person, as
-// [execpolicy.Result.Render] does: with the value below what the snippet printed, as
-// Python's prompt shows it, with an exception's traceback below what it printed to
-// stderr, and with a last line if the interpreter has ended. The options bound all of it;
-// of a text that is too long, that line stays.
+// [execpolicy.Result.Render] does. The value stands below what the snippet printed to
+// stdout, as Python's prompt shows it, and the traceback of an exception below what it
+// printed to stderr. If the interpreter has ended, a last line says so. The options bound
+// all of the text. If it is too long, the last line stays.
 func (r *Result) Render(o execpolicy.RenderOptions) string {
 	res := *r.Result
 	res.Stdout = below(res.Stdout, r.Value)

@@ -1,34 +1,34 @@
-// Package redact takes out of a command's output what must not be stored or shown, while
-// it streams.
+// Package redact removes from a command's output what must not be stored or shown, while
+// the output streams.
 //
-// A [Redactor] is made of rules, and its Writer is what [execpolicy.Spec] wants for a
-// Filter:
+// A [Redactor] applies rules. Its method Writer can be the Filter of an
+// [execpolicy.Spec]:
 //
 //	r, err := redact.New(redact.Rule{Type: "email"}, redact.Rule{Type: "credit_card", Strategy: redact.Mask})
 //	spec := execpolicy.Spec{Filter: r.Writer}
 //
-// Types, strategies and replacements are those of LangChain's redaction rules, and one
-// type is added. Rules apply in the order given, and each sees the output of the one
-// before it. No match is kept, in an error or anywhere else.
+// Types, strategies and replacements are those of LangChain's redaction rules, with
+// payment_card as one more type. Rules apply in the order given, and each sees the output
+// of the one before it. No match is kept, in an error or anywhere else.
 //
 // # How a stream is read
 //
-// Detectors see one line at a time, without its newline, so nothing is found that goes
-// over a line's end; only [Secrets] are. A line is held back until it has ended: a prompt
-// without a newline comes at the end of the stream. How the stream was cut into writes
-// changes nothing, and what no rule finds passes as it is, whatever bytes it has.
+// A detector sees one line at a time, without its newline. So it finds nothing that goes
+// over the end of a line. Only [Secrets] do. A line is held back until it has ended, so a
+// prompt without a newline comes at the end of the stream. It does not matter how the
+// stream was cut into writes. What no rule finds passes unchanged, whatever bytes it has.
 //
-// A line of [MaxLine] bytes or more is dealt with in pieces that overlap, so that memory
-// stays bounded: at most MaxLine bytes a rule. A match of up to [MaxMatch] bytes is found
-// wherever it lies, but a piece begins as a line does: "^" matches there too, and so does
-// a word that goes on from the piece before. A match that is longer may be found in part
-// only.
+// A line of [MaxLine] bytes or more is read in pieces that overlap, so that memory is
+// bounded: each rule holds at most MaxLine bytes. A match of up to [MaxMatch] bytes is
+// found wherever it lies, and only a part of a longer one may be found. A piece looks
+// like the beginning of a line, so "^" matches there too, and so does a word that goes on
+// from the piece before.
 //
 // # What is found, and what is found wrongly
 //
-// The detectors find what LangChain's of the same names find. They differ in two points:
-// text that is not ASCII is never part of a word, so a value beside it is found; and
-// HTTP:// counts as http://. payment_card is this package's own.
+// The detectors find what LangChain's detectors of the same names find, with two
+// differences. Text that is not ASCII is never part of a word, so a value beside it is
+// found. And HTTP:// counts as http://. payment_card is this package's own.
 //
 //   - email: a name of letters, digits and "._%+-", "@", and a domain that ends in a dot
 //     and two letters or more. The user of an ssh address, git@github.com, and an
@@ -57,7 +57,7 @@
 //
 // # What it is not
 //
-// It is for what programs print in good faith. One that means to get a value out writes
-// it backwards, in base64, percent-encoded or a letter a line, and nothing here finds
-// that. Nor are the detectors without errors on either side.
+// It is for what programs print in good faith. A program that means to get a value out
+// can print it backwards, in base64, percent-encoded or one letter a line, and nothing
+// here finds that. The detectors also miss some values, and find some that are none.
 package redact

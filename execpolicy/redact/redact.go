@@ -10,23 +10,24 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
-// A Strategy is what is done with what a rule finds.
+// A Strategy says what happens to a match of a rule.
 type Strategy int
 
 const (
-	// Redact puts "[REDACTED_EMAIL]" in its place, with the rule's type in upper case.
+	// Redact replaces the match by "[REDACTED_EMAIL]", with the rule's type in upper
+	// case.
 	Redact Strategy = iota
-	// Mask leaves a part: "user@****.com" of an email, "****-****-****-1234" of a
-	// credit_card or a payment_card, in the way it was written, "*.*.*.4" of an ip,
-	// "**:**:**:**:**:5e" of a mac_address, "[MASKED_URL]" of a url, and "****" with the
-	// last four characters of every other type, or without them if there are no more than
-	// that.
+	// Mask leaves a part of the match: "user@****.com" of an email, "****-****-****-1234"
+	// of a credit_card or a payment_card, with the separators as they were, "*.*.*.4" of
+	// an ip, and "**:**:**:**:**:5e" of a mac_address. A url becomes "[MASKED_URL]". Of
+	// every other type Mask leaves "****" and the last four characters or, if the match
+	// has no more than four, "****" alone.
 	Mask
-	// Hash puts "<email_hash:1f2e3d4c>" in its place, with the rule's type and the first
-	// four bytes of the SHA-256, so that the same value is known again. Whoever can guess
-	// the value can check the guess.
+	// Hash replaces the match by "<email_hash:1f2e3d4c>", with the rule's type and the
+	// first four bytes of the SHA-256 in hexadecimal, so that the same value can be
+	// recognized. Whoever can guess the value can check the guess.
 	Hash
-	// Block lets nothing pass from there on: writes fail with a [BlockedError].
+	// Block passes on nothing from the match on: Write fails with a [BlockedError].
 	Block
 )
 
@@ -39,19 +40,20 @@ func (s Strategy) String() string {
 	return strategies[s]
 }
 
-// A Rule says what is looked for, and what is done with it.
+// A Rule says what to look for, and what to do with a match.
 type Rule struct {
-	// Type names what is looked for, and appears in what takes its place. "email",
+	// Type names what the rule looks for, and is part of the replacement. "email",
 	// "credit_card", "payment_card", "ip", "mac_address" and "url" have detectors, which
-	// the package's documentation describes; any other needs a Find.
+	// the package's documentation describes. Any other type needs a Find.
 	Type string
-	// Strategy is what is done with it. If zero, [Redact].
+	// Strategy is what happens to a match. If zero, it is [Redact].
 	Strategy Strategy
-	// Find returns where in a line that is, each as the index of its first byte and of
-	// the byte behind it, in the manner of regexp's FindAllIndex. Empty matches do not
-	// count, what lies in an earlier match is that one's, and an index outside of the
-	// line makes the write fail. It must not keep or change the line, and may be called
-	// from several goroutines. If nil, the detector of the type.
+	// Find returns the matches in a line, as [regexp.Regexp.FindAllIndex] does: each is
+	// the index of its first byte and of the byte after its last. Empty matches are
+	// ignored. Of two matches that overlap, the later one counts only where the earlier
+	// one does not. An index outside of the line makes the Write fail. Find must not keep
+	// or change the line, and may be called by several goroutines at the same time. If
+	// nil, it is the detector of Type.
 	Find func(line []byte) [][]int
 
 	secrets func() *secrets // so that who prints a rule does not print them
@@ -65,10 +67,10 @@ var detectors = map[string]func(line []byte) [][]int{
 
 const detectorNames = "email, credit_card, payment_card, ip, mac_address, url"
 
-// A BlockedError is the error of output in which a rule found something whose strategy is
-// [Block]. It wraps [execpolicy.ErrBlocked].
+// A BlockedError is the error of output in which a rule with the strategy [Block] found
+// something. It wraps [execpolicy.ErrBlocked].
 type BlockedError struct {
-	// Type is the rule's.
+	// Type is the type of the rule.
 	Type string
 }
 
@@ -84,13 +86,13 @@ func (t unknownType) Error() string {
 	return "Unknown PII type: " + string(t) + ". Must be one of " + detectorNames + ", or have a Find"
 }
 
-// A Redactor applies rules. It does not change, and may be used by several goroutines.
+// A Redactor applies rules. It may be used by several goroutines at the same time.
 type Redactor struct {
 	rules []Rule
 }
 
-// New returns a redactor of those rules. The error names all that is wrong with them and
-// wraps [execpolicy.ErrInvalid]. Without rules, everything passes.
+// New returns a Redactor that applies the rules in order. The error names all that is
+// wrong with them and wraps [execpolicy.ErrInvalid]. Without rules, everything passes.
 func New(rules ...Rule) (*Redactor, error) {
 	r := &Redactor{}
 	var errs []error
@@ -133,10 +135,11 @@ func (r *Rule) resolve() error {
 	return nil
 }
 
-// Writer returns a writer that passes what is written to it on to w, less what the rules
-// find. What it still holds passes when it is closed, which does not close w. The first
-// error, of w, of a Find or a [BlockedError], is that of every later Write and of Close,
-// and nothing passes any more. It must not be used by two goroutines at a time.
+// Writer returns a writer that applies the rules to what is written to it, and passes the
+// rest on to w. Close passes on what the writer still holds, and does not close w. After
+// the first error, of w, of a Find or a [BlockedError], every Write and Close return that
+// error, and nothing passes any more. The writer must not be used by two goroutines at
+// the same time.
 func (r *Redactor) Writer(w io.Writer) io.WriteCloser {
 	head := &filter{stage: end{w}}
 	for i := len(r.rules) - 1; i >= 0; i-- {
@@ -150,8 +153,8 @@ func (r *Redactor) Writer(w io.Writer) io.WriteCloser {
 	return head
 }
 
-// Bytes returns what a Writer to which the text is written passes on. On an error there
-// is none.
+// Bytes returns what a Writer passes on if text is written to it. If that is an error,
+// Bytes returns no text.
 func (r *Redactor) Bytes(text []byte) ([]byte, error) {
 	var out bytes.Buffer
 	w := r.Writer(&out)

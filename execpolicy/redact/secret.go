@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// Secrets returns a rule of the type "secret" that finds those values, to the byte, also
-// where they hold newlines or lie across lines and writes. Where two begin at the same
-// place it is the longer one that is found; where they overlap, the first. It holds back
-// no more than what may be the beginning of a value: at most the longest value less one
-// byte.
+// Secrets returns a rule of the type "secret" that finds exactly these values, also if
+// they have newlines in them or lie across writes. Of two that begin at the same place
+// the longer one is found, and of two that overlap the first. The rule holds back only
+// what may be the beginning of a value, which is at most the longest value less one byte.
 //
-// It finds no other form of a value: not its base64, its percent-encoding, nor a part of
-// it. A value must not be empty; one of a few letters is found in many a word.
+// The rule does not find other forms of a value: not its base64, not its
+// percent-encoding, and not a part of it. A value must not be empty. A value of a few
+// letters is found inside many words.
 func Secrets(values ...string) Rule {
 	s := &secrets{values: slices.Clone(values)}
 	slices.SortStableFunc(s.values, func(a, b string) int { return len(b) - len(a) })

@@ -161,7 +161,7 @@ func TestUseFails(t *testing.T) {
 		{Startup: []string{"false"}},
 		{Prepare: func(context.Context, *execpolicy.Session) error { return mine }},
 		{Secrets: []execpolicy.Secret{{Name: "KEY", Lookup: func(context.Context, string) (string, error) { return "", mine }}}},
-		{Audit: execpolicy.NewAuditor(func(execpolicy.Event) error { return mine })},
+		{Audit: execpolicy.Auditor(func(execpolicy.Event) error { return mine })},
 	} {
 		w.full(1)
 		name := p.containers(t)[0]
@@ -495,7 +495,7 @@ type log struct {
 }
 
 func (l *log) auditor() execpolicy.Auditor {
-	return execpolicy.NewAuditor(func(e execpolicy.Event) error {
+	return execpolicy.Auditor(func(e execpolicy.Event) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.events = append(l.events, e)

@@ -12,15 +12,15 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
 
-// A Kind is what has become of a name.
+// A Kind says how a name has changed.
 type Kind int
 
 const (
-	// Added says that it is there, and was not when the workspace was copied in.
+	// Added says that the name exists, and did not when the workspace was copied in.
 	Added Kind = iota + 1
-	// Changed says that it has another type, other permissions or another content.
+	// Changed says that the type, the permissions or the content is different.
 	Changed
-	// Deleted says that it is not there any more.
+	// Deleted says that the name does not exist any more.
 	Deleted
 )
 
@@ -33,27 +33,27 @@ func (k Kind) String() string {
 	return kinds[k]
 }
 
-// A Change is a file, a directory, a link or a special file that is not as it was copied
-// in, or last saved.
+// A Change is a file, a directory, a link or a special file that has changed since it was
+// copied in, or last saved.
 type Change struct {
 	// Name is relative to the workspace, with slashes. It need not be UTF-8.
 	Name string
 	Kind Kind
-	// Mode is the type and the permissions that it has inside, or had if it is Deleted. A
-	// hard link, a further name of a file inside, is [fs.ModeIrregular]: which of a
-	// file's names is the further one is not sure.
+	// Mode is the type and the permissions inside. If Kind is Deleted, it is the mode
+	// before that. A hard link, which is a further name of a file inside, has
+	// [fs.ModeIrregular]. Any of a file's names may be the further one.
 	Mode fs.FileMode
-	// Size is that of a regular file inside, in bytes; 0 of everything else.
+	// Size is the size of a regular file inside, in bytes. It is 0 for everything else.
 	Size int64
 }
 
-// Changes lists what is not as it was copied in, or as it was last saved, sorted by
-// names. Files are compared by their contents, of which all are read, and by their
-// permissions; times do not matter. Links and special files are listed and not followed;
-// sockets are left out.
+// Changes lists what has changed since it was copied in, or last saved, sorted by name.
+// It compares the permissions of files and their contents, all of which it reads. It
+// ignores their times. It lists links and special files without following them, and
+// leaves out sockets.
 //
-// It takes its turn as a command does, and ends as [execpolicy.Session.Walk] does, whose
-// errors it has. For a workspace that is mounted there is no such list: the error wraps
+// Changes takes its turn as a command does. Its time and its errors are those of
+// [execpolicy.Session.Walk]. If the workspace is mounted, the error wraps
 // [execpolicy.ErrInvalid].
 func (s *Session) Changes(ctx context.Context) ([]Change, error) {
 	c, err := s.copyOf()

@@ -19,52 +19,61 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
-// The limits of CollectOptions that name none.
+// The defaults of [CollectOptions].
 const (
 	DefaultMaxFiles = 1000
 	DefaultMaxBytes = 64 << 20
 )
 
-// CollectOptions say which files are collected.
+// CollectOptions say which files [Collect] and [CollectTo] collect.
 type CollectOptions struct {
-	// Patterns are those of the files' names, relative to the directory and with slashes:
-	// what lies between two slashes is matched as [path.Match] does, and "**" stands for
-	// any number of directories, also none: "**/*.png", "out/**". There has to be one.
-	// Directories are not collected but for what is in them.
+	// Patterns are patterns for the names of files, relative to the directory and with
+	// slashes, such as "**/*.png" or "out/**". Each element between two slashes matches
+	// as in [path.Match]. "**" stands for any number of directories, or none. There must
+	// be at least one pattern. A directory is collected only as part of the name of a
+	// file.
 	Patterns []string
-	// MaxFiles is how many files there may be. If zero, DefaultMaxFiles.
+	// MaxFiles is how many files may be collected. If zero, it is DefaultMaxFiles.
 	MaxFiles int
-	// MaxBytes is how many bytes they may have together. If zero, DefaultMaxBytes.
+	// MaxBytes is how many bytes they may have together. If zero, it is DefaultMaxBytes.
 	MaxBytes int64
-	// Skip, if not nil, is called for each match that can't be collected, with the
-	// reason: an error that wraps [execpolicy.ErrUnsafeType] for a link or a special
-	// file, [execpolicy.ErrUnsafeName] for a name that is not UTF-8 or that the host
-	// can't have, [execpolicy.ErrTooLarge] for a file that is more than MaxFiles or
-	// MaxBytes leave room for, or [fs.ErrPermission] for a file that the session's user
-	// can't read, and for a directory that it can't list, where there may be matches. If
-	// Skip returns nil, that match is left out, and the others are collected; which of
-	// them find room depends on their order in the image's tar. An error that it returns
-	// fails the whole. It is called at most once for each match, and must not use the
-	// session. If nil, one match that can't be collected fails the whole.
+	// Skip, if not nil, is called for each match that can't be collected. If it returns
+	// nil, the match is left out, and the others are collected. If it returns an error,
+	// nothing is collected. If Skip is nil, a match that can't be collected is an error,
+	// and nothing is collected. Skip is called at most once for each match, and must not
+	// use the session.
+	//
+	// The reason is an error that wraps [execpolicy.ErrUnsafeType] for a link or a
+	// special file, [execpolicy.ErrUnsafeName] for a name that is not UTF-8 or that the
+	// host can't have, [execpolicy.ErrTooLarge] for a file for which MaxFiles or MaxBytes
+	// leave no room, or [fs.ErrPermission] for a file that the session's user can't read.
+	// It also wraps fs.ErrPermission for a directory that the user can't list, where
+	// there may be matches. Which files find room depends on their order in the image's
+	// tar.
 	Skip func(e execpolicy.TreeEntry, reason error) error
 }
 
-// Collect takes the files below a directory inside that match patterns, and returns them
-// as a file system in memory. It is not an error if no file matches. What does not match is
-// skipped, whatever it is, and costs time: all is collected within
-// [execpolicy.Limits.CommandTimeout], and nothing else runs inside meanwhile.
+// Collect reads the files below a directory inside that match patterns, and returns them
+// as a file system in memory. It is not an error if no file matches. Files that do not
+// match are skipped, but skipping them takes time. Collect has
+// [execpolicy.Limits.CommandTimeout] for everything, and nothing else runs inside
+// meanwhile.
 //
-// If there was something that the session's user can't read, or 512 MiB that do not match
-// or are too large, Collect looks for the other matches one by one, which takes commands
-// of their own: it lists the directories in which there can be any, of which there may be
-// a thousand, and reads the files, within half a minute on top.
+// Collect first reads the directory as a whole. If the session's user can't read some of
+// it, or if more than 512 MiB do not match or are too large, Collect then looks for the
+// remaining matches one by one. It lists up to a thousand directories that can have any,
+// and reads the files. That takes commands of its own, and up to half a minute more.
 //
-// It is all or nothing, but for what CollectOptions.Skip leaves out. An error wraps
-// [execpolicy.ErrInvalid] if a pattern or a limit is none, [execpolicy.ErrUnsafeType] if
-// a link or a special file matches, [execpolicy.ErrUnsafeName] if a name that is not
-// UTF-8 does, [execpolicy.ErrTooLarge] if there is more than the options, or the
-// session's [execpolicy.Limits], allow, [fs.ErrPermission] if a match can't be read, or
-// is another of [execpolicy.Session.Walk].
+// Collect returns all the matches, except for those that CollectOptions.Skip leaves out,
+// or none and an error. The error wraps one of these:
+//
+//   - [execpolicy.ErrInvalid], if a pattern or a limit is invalid.
+//   - [execpolicy.ErrUnsafeType], if a link or a special file matches.
+//   - [execpolicy.ErrUnsafeName], if a name that is not UTF-8 matches.
+//   - [execpolicy.ErrTooLarge], if there is more than the options, or the session's
+//     [execpolicy.Limits], allow.
+//   - [fs.ErrPermission], if a match can't be read.
+//   - Another error of [execpolicy.Session.Walk].
 func Collect(ctx context.Context, s *execpolicy.Session, dir string, o CollectOptions) (fs.FS, error) {
 	files := newMemory()
 	err := collect(ctx, s, dir, o, func(e execpolicy.TreeEntry, content io.Reader) error {
@@ -80,11 +89,11 @@ func Collect(ctx context.Context, s *execpolicy.Session, dir string, o CollectOp
 	return files, nil
 }
 
-// CollectTo is [Collect] into a directory of the host, and returns the files' names,
-// sorted. Files that are there are replaced, each as a whole, and so are links in place
-// of files. It is an error that wraps [execpolicy.ErrUnsafeType], and nothing is changed,
-// if a link or a file is in the way of a directory, or a directory in that of a file.
-// Until they are whole the files lie in a directory of root whose name begins with
+// CollectTo is [Collect] into a directory of the host, and returns the names of the
+// files, sorted. An existing file is replaced as a whole, and so is a link in place of a
+// file. If a directory would take the place of a file or a link, or a file that of a
+// directory, the error wraps [execpolicy.ErrUnsafeType], and nothing is changed. Until
+// the files are whole, they lie in a directory of root whose name begins with
 // ".cofferdam-".
 func CollectTo(ctx context.Context, s *execpolicy.Session, dir string, root *os.Root, o CollectOptions) (names []string, err error) {
 	g := newStage(root)

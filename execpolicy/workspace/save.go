@@ -13,23 +13,26 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
-// Save copies what was added and changed to the host's directory, with its permissions,
-// each file as a whole, and returns what it saved, and what was deleted inside, which it
-// leaves on the host. What is saved counts as copied in from then on.
+// Save copies what was added and changed to the host's directory, with its permissions
+// and each file as a whole. It returns what it saved, and what was deleted inside, which
+// it leaves on the host. What is saved counts as copied in from then on.
 //
-// What can't be saved is left out and named in the error, beside what was saved: the
-// error wraps [execpolicy.ErrUnsafeType] if there is a link or a special file among it,
-// [execpolicy.ErrUnsafeName] for a name that the host can't have, and [ErrConflict] if
-// the host has something else there than what was copied in: a file that somebody has
-// changed, deleted or made meanwhile, or a file in place of a directory, or a directory
-// in place of a file, also if that is what was copied in, for nothing is deleted; nor is
-// anything saved in a directory of that kind. If the tree can't be read as a whole
-// nothing is saved, and the error is one of [execpolicy.Session.Walk]. With
-// [execpolicy.DockerPolicy.WorkspaceReadOnly], or a workspace that is mounted, it wraps
-// [execpolicy.ErrInvalid].
+// Save leaves out what it can't save, and names it in an error beside the changes that it
+// did save. The error wraps one or more of these:
 //
-// Until it is whole, what is to be saved lies in a directory of the workspace whose name
-// begins with ".cofferdam-".
+//   - [execpolicy.ErrUnsafeType], for a link or a special file.
+//   - [execpolicy.ErrUnsafeName], for a name that the host can't have.
+//   - [ErrConflict], if the host has something else in that place than what was copied
+//     in: somebody has changed, deleted or made the file meanwhile. It is also a conflict
+//     if a file became a directory inside, or a directory a file, because Save deletes
+//     nothing. Nothing is saved below such a directory.
+//
+// If the tree can't be read as a whole, nothing is saved, and the error is one of
+// [execpolicy.Session.Walk]. If the workspace is mounted, or with
+// [execpolicy.DockerPolicy.WorkspaceReadOnly], the error wraps [execpolicy.ErrInvalid].
+//
+// Until the files are whole, they lie in a directory of the workspace whose name begins
+// with ".cofferdam-".
 func (s *Session) Save(ctx context.Context) ([]Change, error) {
 	c, err := s.copyOf()
 	if err != nil {

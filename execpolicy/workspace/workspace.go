@@ -8,40 +8,41 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
+	"github.com/seed-64a260eb/cofferdam/internal/turn"
 )
 
-// ErrConflict is wrapped, for each of them, by the error about files that were not saved
-// because the host has something else there than what was copied in.
+// ErrConflict is wrapped by the error of a file that was not saved because the host has
+// something else in its place than what was copied in.
 var ErrConflict = errors.New("the host's is not as it was")
 
-// A Mode is how a session comes by its workspace.
+// A Mode says how a session gets its workspace.
 type Mode int
 
 const (
-	// Auto mounts the directory where that can be done, and copies it where it can't, or
-	// where Options ask for what only a copy has. It can't where the engine may run on
-	// another machine, nor where the user inside can't use the directory, as with one of
-	// root's: see [execpolicy.DockerPolicy.User].
+	// Auto mounts the directory if it can be mounted, and copies it if it can't, or if
+	// Options ask for something that only a copy has. It can't be mounted if the engine
+	// may run on another machine, or if the user inside can't use the directory, for
+	// example because it is root's: see [execpolicy.DockerPolicy.User].
 	Auto Mode = iota
-	// Mounted mounts it. Where that can't be done, the start fails with
+	// Mounted mounts the directory. If it can't be mounted, the start fails with
 	// [execpolicy.ErrNoMount].
 	Mounted
-	// Copied copies it in at the start, and what was added and changed out again when the
-	// session is saved or closed.
+	// Copied copies the directory in at the start, and the changes out when the session
+	// is saved or closed.
 	Copied
 )
 
-// Options say what becomes of a workspace. The zero Options mount it where that can be
-// done, else copy it in and out whole.
+// Options are the options of [Start]. With the zero value, the workspace is mounted if it
+// can be, and copied in and out as a whole if it can't.
 type Options struct {
 	Mode Mode
-	// Exclude holds patterns of what is not copied in, and neither listed nor saved if it
-	// is made inside: of files, and of directories with all that is in them. They are
-	// those of [CollectOptions], but do not tell capitals from small letters, for not
-	// every file system does. A workspace with links in it can be copied only if they are
-	// excluded. If empty, nothing is.
+	// Exclude holds patterns for files, and for directories with all that is in them,
+	// that are not copied in, and that are neither listed nor saved if they are made
+	// inside. The patterns are like those of [CollectOptions], but ignore the case of
+	// letters, because some file systems do. A workspace with links in it can be copied
+	// only if the links are excluded. If empty, nothing is excluded.
 	Exclude []string
-	// Discard makes Close save nothing. What is wanted is then saved by [Session.Save].
+	// Discard makes Close save nothing. [Session.Save] still does.
 	Discard bool
 	// Take, if not nil, takes a session that was started ahead with the policy, as the
 	// method of a warm.Pool does, in place of [execpolicy.Start]. Then nothing can be
@@ -49,13 +50,13 @@ type Options struct {
 	Take func(context.Context, execpolicy.Spec) (*execpolicy.Session, error)
 }
 
-// A Session is an [execpolicy.Session] and what became of its workspace. Its methods may
-// be called at the same time.
+// A Session is an [execpolicy.Session] with a workspace that may be a copy. Its methods
+// may be called at the same time.
 //
-// Close saves what was copied in as [Session.Save] does, within
-// [execpolicy.Limits.CommandTimeout], unless Options.Discard is set. If that fails,
-// wholly or for some, the error says so, and the session is closed all the same. If the
-// container has ended by itself, what was not saved is lost, and that is an error too.
+// Close saves the changes to a copy as [Session.Save] does, within
+// [execpolicy.Limits.CommandTimeout], unless Options.Discard is set. If some or all of
+// them can't be saved, the error says so, and the session is closed all the same. If the
+// container has ended by itself, unsaved changes are lost, which is an error too.
 type Session struct {
 	*execpolicy.Session
 	copy *copied // nil if it is mounted
@@ -67,21 +68,22 @@ type copied struct {
 	exclude  patterns
 	readOnly bool
 	own      func(*os.File) error // gives a file to the owner of the workspace; nil if that is not to be done
-	turn     chan struct{}        // held by who uses base
+	turn     turn.Turn            // of whoever uses base
 	base     map[string]state
 }
 
-// Start opens a session with spec.Workspace in it. Errors are those of
-// [execpolicy.Start]; one that wraps [execpolicy.ErrUnsafeType] names a link, or
-// something else that can't be copied, in the workspace. What
-// [execpolicy.DockerPolicy.CheckWorkspace] refuses is not copied either, and a policy
-// that is no [execpolicy.WorkspacePolicy] copies nothing.
+// Start opens a session with spec.Workspace in it. spec.Prepare is called when the
+// workspace is copied in, and spec.Finish before it is copied out.
 //
-// A copy belongs to the session's user, and what is saved to the owner of the workspace,
-// if this program may give it to that one. With
+// A copy belongs to the session's user. What is saved belongs to the owner of the
+// workspace, if this program may make that user the owner. With
 // [execpolicy.DockerPolicy.WorkspaceReadOnly] a copy can be changed inside, and is never
-// saved. spec.Prepare is called when all is copied in, and spec.Finish before it is
-// copied out.
+// saved.
+//
+// Errors are those of [execpolicy.Start]. One that wraps [execpolicy.ErrUnsafeType] names
+// a link, or something else that can't be copied, in the workspace. Start does not copy a
+// directory that [execpolicy.DockerPolicy.CheckWorkspace] refuses, and copies nothing if
+// p is not an [execpolicy.WorkspacePolicy].
 func Start(ctx context.Context, p execpolicy.Policy, spec execpolicy.Spec, o Options) (*Session, error) {
 	exclude, err := o.validate(ctx, p, spec)
 	if err != nil {
@@ -158,7 +160,7 @@ func newCopy(p execpolicy.Policy, dir string) (*copied, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: the workspace can't be used: %w", execpolicy.ErrInvalid, err)
 	}
-	c := &copied{root: root, readOnly: !asked.SavesWorkspace(), turn: make(chan struct{}, 1)}
+	c := &copied{root: root, readOnly: !asked.SavesWorkspace(), turn: turn.New(1)}
 	if info, err := root.Stat("."); err == nil {
 		if uid, gid, ok := ownerOf(info); ok {
 			c.own = func(f *os.File) error { return f.Chown(uid, gid) }
@@ -210,15 +212,13 @@ func (s *Session) Restart(ctx context.Context) error {
 }
 
 func (c *copied) acquire(ctx context.Context) error {
-	select {
-	case c.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for the workspace's turn: %w", context.Cause(ctx))
+	if err := c.turn.Take(ctx); err != nil {
+		return fmt.Errorf("waiting for the workspace's turn: %w", err)
 	}
+	return nil
 }
 
-func (c *copied) release() { <-c.turn }
+func (c *copied) release() { c.turn.Give() }
 
 // copyOf returns the session's copy, or the error for one that has none.
 func (s *Session) copyOf() (*copied, error) {

@@ -3,13 +3,13 @@ package container
 import (
 	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
-	"github.com/seed-64a260eb/cofferdam/internal/ordered"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
@@ -97,7 +97,7 @@ func statField(stat string, n int) string {
 // CheckLabels reports labels of a caller that would take the place of the library's.
 func CheckLabels(labels map[string]string) problems.List {
 	var found problems.List
-	for _, key := range ordered.Keys(labels) {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		if strings.HasPrefix(key, LabelPrefix) {
 			found.Add("the label %q: names that begin with %q are the library's own", key, LabelPrefix)
 		}

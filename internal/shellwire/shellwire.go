@@ -167,7 +167,6 @@ const maxPath = 4 << 10
 
 // Ops returns the operations that run the unit, whose tag was named before.
 func (u Unit) Ops() []byte {
-	// Strings that are added up take less room in a binary than a builder.
 	var open, word, text, remove string
 	if len(u.Argv) > 0 {
 		open, word = "c", "a"
@@ -245,7 +244,8 @@ const transferBlock = 64 << 10
 // the supervisor's directory. It must be followed by as many raw bytes as size says, and
 // by [Thaw]: until then nothing runs inside.
 func Upload(name string, size int64) []byte {
-	return []byte("d" + name + " " + strconv.FormatInt(size/transferBlock, 10) + " " + strconv.FormatInt(size%transferBlock, 10) + "\n")
+	return []byte("d" + name + " " + strconv.FormatInt(size/transferBlock, 10) + " " +
+		strconv.FormatInt(size%transferBlock, 10) + "\n")
 }
 
 // Put returns the operation that makes a small file, whose name is [Word]'s and absolute,

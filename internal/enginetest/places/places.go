@@ -16,7 +16,7 @@ import (
 type Place struct {
 	Policy execpolicy.DockerPolicy
 	Spec   execpolicy.Spec
-	Fake   bool
+	Fake   *fakeengine.Engine // nil if the engine is real
 }
 
 // Patience is the TerminationTimeout of tests that don't measure it: on a busy machine a
@@ -37,7 +37,7 @@ func Everywhere(t *testing.T, limits execpolicy.Limits, f func(t *testing.T, p P
 		fakeengine.NeedIsolation(t)
 		enginetest.Check(t)
 		e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
-		f(t, Place{Policy: execpolicy.DockerPolicy{Engine: e.Engine, Limits: patient(limits)}, Fake: true})
+		f(t, Place{Policy: execpolicy.DockerPolicy{Engine: e.Engine, Limits: patient(limits)}, Fake: e})
 	})
 	OnEngines(t, limits, f)
 }

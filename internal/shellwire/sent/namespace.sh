@@ -117,15 +117,11 @@ fi
 }
 written() {
 cf_child=$! cf_num=0
-IFS=. read -r cf_until cf_part <uptime
-cf_until=$((cf_until + 1))${cf_part%% *}
-while :; do
-cf_child_stat=
-IFS= read -r cf_child_stat <$cf_child/stat
-case ${cf_child_stat##*")"} in '' | " Z"*) break ;; esac
-IFS=. read -r cf_now cf_part <uptime
+while cf_size=0; read -r cf_size cf_rest <$cf_child/statm; [ $cf_size != 0 ]; do
 cf_num=$((cf_num + 1))
-[ $cf_num -lt 50 ] || [ $cf_now${cf_part%% *} -lt $cf_until ] || return 1
+[ $cf_num -ge 50 ] || continue
+IFS=. read -r cf_now cf_part <uptime
+[ $cf_now${cf_part%% *} -lt $((cf_time + 100)) ] || return 1
 done
 wait $cf_child
 }

@@ -1,0 +1,85 @@
+package delivery_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/internal/delivery"
+)
+
+var (
+	errTaken = errors.New("taken with an error")
+	errGone  = errors.New("the caller has gone")
+)
+
+func TestInOrder(t *testing.T) {
+	var got []int
+	q := delivery.New(100, func(n int) error {
+		got = append(got, n)
+		return nil
+	})
+	for i := range 100 {
+		n, err := q.Post(i)
+		assert.NilError(t, err)
+		assert.Equal(t, n, i+1)
+	}
+	assert.NilError(t, q.Flush(t.Context(), time.Minute))
+	for i, n := range got {
+		assert.Equal(t, n, i)
+	}
+	assert.Equal(t, len(got), 100)
+}
+
+// An error is told once: to the first that waits.
+func TestErrors(t *testing.T) {
+	q := delivery.New(10, func(err error) error { return err })
+	assert.NilError(t, q.Flush(t.Context(), time.Minute))
+	first, _ := q.Post(errTaken)
+	second, _ := q.Post(errGone)
+	err := q.Wait(t.Context(), second, time.Minute)
+	assert.ErrorIs(t, err, errTaken)
+	assert.ErrorIs(t, err, errGone)
+	assert.NilError(t, q.Wait(t.Context(), first, time.Minute))
+}
+
+func TestStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		next := make(chan error)
+		q := delivery.New(3, func(int) error { return <-next })
+		n, err := q.Post(1)
+		assert.NilError(t, err)
+		assert.NilError(t, q.Abandoned())
+
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(errGone)
+		assert.Equal(t, q.Wait(ctx, n, time.Minute), errGone)
+		assert.Equal(t, q.Abandoned(), errGone)
+		start := time.Now()
+		assert.Equal(t, q.Wait(t.Context(), n, time.Minute), delivery.ErrLate)
+		assert.Equal(t, time.Since(start), time.Minute)
+		assert.Equal(t, q.Abandoned(), delivery.ErrLate)
+		// That it takes too long is not forgotten while it does.
+		assert.Equal(t, q.Wait(ctx, n, time.Minute), errGone)
+		assert.Equal(t, q.Abandoned(), delivery.ErrLate)
+
+		// The queue is full: the item is lost, and the next that waits is told.
+		q.Post(2)
+		q.Post(3)
+		_, err = q.Post(4)
+		assert.Equal(t, err, delivery.ErrLate)
+		next <- nil
+		synctest.Wait()
+		assert.NilError(t, q.Abandoned())
+		next <- errTaken
+		next <- nil
+		err = q.Flush(t.Context(), time.Minute)
+		assert.ErrorIs(t, err, delivery.ErrLate)
+		assert.ErrorIs(t, err, errTaken)
+		assert.NilError(t, q.Flush(t.Context(), time.Minute))
+	})
+}

@@ -1,0 +1,39 @@
+package places
+
+import (
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+)
+
+// Open opens a session, which is closed when the test ends.
+func Open(t *testing.T, p execpolicy.Policy, spec execpolicy.Spec) *execpolicy.Session {
+	t.Helper()
+	s, err := execpolicy.Start(t.Context(), p, spec)
+	assert.NilError(t, err)
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// OK runs a script that is expected to succeed and returns what it prints, without the
+// newline at its end.
+func OK(t *testing.T, s *execpolicy.Session, script string) string {
+	t.Helper()
+	r, err := s.Run(t.Context(), execpolicy.Command{Script: script})
+	assert.NilError(t, err)
+	assert.Equal(t, r.Outcome, execpolicy.OutcomeExited, "%s: %s", script, r.Text())
+	assert.Equal(t, r.ExitCode, 0, "%s: %s", script, r.Text())
+	return strings.TrimSuffix(string(r.Stdout), "\n")
+}
+
+// OnWrite is a writer that calls the function for each write.
+type OnWrite func()
+
+// Write calls the function.
+func (f OnWrite) Write(p []byte) (int, error) {
+	f()
+	return len(p), nil
+}
