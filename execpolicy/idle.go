@@ -141,8 +141,8 @@ func (i *Idle) Take(ctx context.Context, spec Spec) (*Session, error) {
 	return nil, all.auditor.failed(s.conn, err)
 }
 
-// take makes an idle conn that of a session with that spec, which with what it was started
-// with is all. If it fails, the process has been ended.
+// take makes an idle conn that of a session with that spec, which with what it was
+// started with is all. If it fails, the process has been ended.
 func (c *conn) take(ctx context.Context, spec, all Spec) error {
 	all.auditor.taken()
 	c.audit = all.auditor
@@ -167,8 +167,8 @@ func (c *conn) take(ctx context.Context, spec, all Spec) error {
 	return c.prepare(ctx, spec, spec.Secrets, nil)
 }
 
-// errSilent is why an idle session is of no use.
-var errSilent = errors.New("the idle session's shell does not answer")
+// errNoAnswer is why an idle session is of no use.
+var errNoAnswer = errors.New("the idle session's shell does not answer")
 
 // Check asks the shell for an answer, and reports whether the session can be taken. An
 // error wraps [ErrEnded] if the container has ended, and [ErrClosed] if the session was
@@ -193,11 +193,11 @@ func (i *Idle) Check(ctx context.Context) error {
 	r := c.runUnit(ctx, time.Time{}, time.Time{}, shell.Unit(":"), &out, &errOut)
 	switch {
 	case r.Cause != nil:
-		return fmt.Errorf("%w: %w", errSilent, r.Cause)
+		return fmt.Errorf("%w: %w", errNoAnswer, r.Cause)
 	case r.Lost:
 		return c.lost()
 	case r.Died || r.Mark.Status != 0:
-		return errSilent
+		return errNoAnswer
 	}
 	return nil
 }

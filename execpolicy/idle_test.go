@@ -104,7 +104,7 @@ func TestSpecLimits(t *testing.T) {
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 		assert.Equal(t, r.Timeout, 300*time.Millisecond)
 		assert.Equal(t, len(r.Stdout), 4)
-		spec.Limits = execpolicy.Limits{Lifetime: 2 * time.Second, CommandTimeout: -1}
+		spec.Limits = execpolicy.Limits{Lifetime: 8 * time.Second, CommandTimeout: -1}
 		s = open(t, policy, spec)
 		r = s.script("sleep 1000")
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeCanceled)

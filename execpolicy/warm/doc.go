@@ -15,8 +15,8 @@
 //	defer s.Close()
 //
 // Each session is handed out once, and never comes back: what one user leaves in it, no
-// other finds. Nothing of a user is there before Take either. Whatever belongs to one goes
-// in over the session's stdin when it is taken: variables, secrets, startup scripts,
+// other finds. Nothing of a user is there before Take either. Whatever belongs to one
+// goes in over the session's stdin when it is taken: variables, secrets, startup scripts,
 // [execpolicy.Spec.Prepare] and Finish, Filter, Approve, Audit, Limits. A workspace is
 // copied in: see workspace.Options.Take. What all have in common, such as labels, a shell
 // and startup scripts that run ahead, is in the spec of [New].
@@ -26,16 +26,16 @@
 // A session is handed out if its container lives and its shell answers. One that does not
 // is ended in the background, and the next is tried. One that ends while it is idle, or
 // that has been idle for [Options.MaxAge], is replaced. What a session that was taken
-// finds is as after [execpolicy.Start], but for the time: the container is older, by up to
-// MaxAge, and its own [execpolicy.Limits.Lifetime], which the policy sets, has begun with
-// it. So that has to be longer than MaxAge and the longest use together.
+// finds is as after [execpolicy.Start], but for the time: the container is older, by up
+// to MaxAge, and its own [execpolicy.Limits.Lifetime], which the policy sets, has begun
+// with it. So that has to be longer than MaxAge and the longest use together.
 //
 // # When there is none
 //
 // Take waits, first come, first served, and the pool starts sessions for those who wait
-// beyond its Size. If too many wait, or for too long, the error wraps [ErrBusy]. If starts
-// fail, those who wait are told why and not kept waiting. The pool goes on trying, after a
-// pause that grows to ten seconds.
+// beyond its Size. If too many wait, or for too long, the error wraps [ErrBusy]. If
+// starts fail, those who wait are told why and not kept waiting. The pool goes on trying,
+// after a pause that grows to ten seconds.
 //
 // The pool does not count who uses sessions at a time: each takes what its policy allows
 // of the machine's memory, and the caller knows how many are enough.
@@ -51,6 +51,6 @@
 // # When it ends
 //
 // [Pool.Close] ends the sessions that were not taken. A session that was taken is the
-// caller's, who closes it. If the program is killed, nothing is left of either, as package
-// execpolicy promises for every session.
+// caller's, who closes it. If the program is killed, nothing is left of either, as
+// package execpolicy promises for every session.
 package warm

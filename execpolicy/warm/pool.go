@@ -80,9 +80,9 @@ type Stats struct {
 	TakeTime time.Duration
 	// Busy is how many calls of Take failed with ErrBusy.
 	Busy int64
-	// Died, Silent and Aged are how many idle sessions were given up because they had
+	// Died, Unhealthy and Aged are how many idle sessions were given up because they had
 	// ended, did not answer, or were idle for MaxAge.
-	Died, Silent, Aged int64
+	Died, Unhealthy, Aged int64
 }
 
 // A Pool keeps sessions that were started ahead. Its methods may be called at the same
@@ -95,14 +95,14 @@ type Pool struct {
 	cancel context.CancelFunc
 	work   sync.WaitGroup // what Close waits for; added to while the pool is open, or by one of them
 
-	mu       sync.Mutex
-	open     bool
-	idle     []*idle         // the oldest first; none while somebody waits
-	waiting  []chan<- answer // the first first
-	failures int             // of starts in a row
-	retry    *time.Timer     // the pause after a failure; nil if there is none
-	left     []error         // what is not known to be gone
-	stats    Stats
+	mu        sync.Mutex
+	open      bool
+	idle      []*idle         // the oldest first; none while somebody waits
+	waiters   []chan<- answer // the first first
+	failures  int             // of starts in a row
+	retry     *time.Timer     // the pause after a failure; nil if there is none
+	closeErrs []error         // what is not known to be gone
+	stats     Stats
 }
 
 // An idle session is one that may be handed out.
@@ -128,16 +128,16 @@ const (
 	lastPause  = 10 * time.Second
 	// enoughFailures in a row are no accident.
 	enoughFailures = 2
-	maxLeft        = 100
+	maxCloseErrs   = 100
 )
 
 // New returns a pool of sessions that are started with the policy and the spec, which is
 // one for [execpolicy.StartIdle]: it has what all users have in common. New begins to
 // start them, and does not wait for them.
 //
-// The error wraps [execpolicy.ErrInvalid] and says all that is wrong with the options, the
-// spec and, if that is an [execpolicy.Checker], the policy. Without an engine New succeeds,
-// and Take fails.
+// The error wraps [execpolicy.ErrInvalid] and says all that is wrong with the options,
+// the spec and, if that is an [execpolicy.Checker], the policy. Without an engine New
+// succeeds, and Take fails.
 func New(policy execpolicy.Policy, spec execpolicy.Spec, o Options) (*Pool, error) {
 	var found problems.List
 	if policy == nil {
@@ -167,8 +167,8 @@ func New(policy execpolicy.Policy, spec execpolicy.Spec, o Options) (*Pool, erro
 }
 
 // Take hands out a session that nobody else has had or will have, and makes it the user's
-// with what spec brings, as [execpolicy.Idle.Take] does. The caller must close it. Without
-// an idle one Take waits.
+// with what spec brings, as [execpolicy.Idle.Take] does. The caller must close it.
+// Without an idle one Take waits.
 //
 // The error is one of these:
 //
@@ -208,7 +208,7 @@ func (p *Pool) take(ctx context.Context) (*idle, error) {
 		i, err := p.next(wait, first)
 		if err == nil {
 			if why := p.check(i); why != nil {
-				p.giveUp(i, why)
+				p.discard(i, why)
 				continue
 			}
 		}
@@ -258,27 +258,27 @@ func (p *Pool) next(ctx context.Context, first bool) (*idle, error) {
 		return i, nil
 	case p.failures >= enoughFailures:
 		return nil, p.failed()
-	case first && p.o.MaxWaiting >= 0 && len(p.waiting) >= p.o.MaxWaiting:
-		return nil, fmt.Errorf("%w: %d others wait", ErrBusy, len(p.waiting))
+	case first && p.o.MaxWaiting >= 0 && len(p.waiters) >= p.o.MaxWaiting:
+		return nil, fmt.Errorf("%w: %d others wait", ErrBusy, len(p.waiters))
 	}
-	turn := make(chan answer, 1)
+	waiter := make(chan answer, 1)
 	place := 0
 	if first {
-		place = len(p.waiting)
+		place = len(p.waiters)
 	}
-	p.waiting = slices.Insert(p.waiting, place, chan<- answer(turn))
+	p.waiters = slices.Insert(p.waiters, place, chan<- answer(waiter))
 	p.refill()
 	p.mu.Unlock()
 	select {
-	case a := <-turn:
+	case a := <-waiter:
 		p.mu.Lock()
 		return a.session, a.err
 	case <-ctx.Done():
 	}
 	p.mu.Lock()
-	if place = slices.Index(p.waiting, chan<- answer(turn)); place >= 0 {
-		p.waiting = slices.Delete(p.waiting, place, place+1)
-	} else if a := <-turn; a.session != nil {
+	if place = slices.Index(p.waiters, chan<- answer(waiter)); place >= 0 {
+		p.waiters = slices.Delete(p.waiters, place, place+1)
+	} else if a := <-waiter; a.session != nil {
 		// It came at the same time.
 		p.put(a.session)
 	}
@@ -290,7 +290,8 @@ func (p *Pool) failed() error {
 	return fmt.Errorf("no session is idle, and none can be started: %w", p.stats.StartError)
 }
 
-// check returns nil if a session can be handed out, and else what counts those that can't.
+// check returns nil if a session can be handed out, and else what counts those that
+// can't.
 func (p *Pool) check(i *idle) (why *int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
 	checked := make(chan error, 1)
@@ -303,7 +304,7 @@ func (p *Pool) check(i *idle) (why *int64) {
 	select {
 	case err = <-checked:
 	case <-time.After(answerTime):
-		return &p.stats.Silent
+		return &p.stats.Unhealthy
 	}
 	switch {
 	case err == nil:
@@ -311,7 +312,7 @@ func (p *Pool) check(i *idle) (why *int64) {
 	case errors.Is(err, execpolicy.ErrEnded):
 		return &p.stats.Died
 	}
-	return &p.stats.Silent
+	return &p.stats.Unhealthy
 }
 
 // The methods below are for the holder of mu.
@@ -324,7 +325,7 @@ func (p *Pool) refill() {
 		most = 1
 	}
 	for p.open && p.retry == nil && p.stats.Starting < most &&
-		len(p.idle)+p.stats.Starting < p.o.Size+len(p.waiting) {
+		len(p.idle)+p.stats.Starting < p.o.Size+len(p.waiters) {
 		p.stats.Starting++
 		p.work.Go(p.start)
 	}
@@ -335,9 +336,9 @@ func (p *Pool) put(i *idle) {
 	switch {
 	case !p.open:
 		p.end(i)
-	case len(p.waiting) > 0:
-		p.waiting[0] <- answer{session: i}
-		p.waiting = slices.Delete(p.waiting, 0, 1)
+	case len(p.waiters) > 0:
+		p.waiters[0] <- answer{session: i}
+		p.waiters = slices.Delete(p.waiters, 0, 1)
 	default:
 		out := make(chan struct{})
 		i.out = out
@@ -363,17 +364,17 @@ func (p *Pool) end(i *idle) {
 		if err := i.Close(); err != nil {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.leave(err)
+			p.keepErr(err)
 		}
 	})
 }
 
-// leave keeps an error for Close.
-func (p *Pool) leave(err error) {
-	if len(p.left) == maxLeft {
-		p.left = slices.Delete(p.left, 0, 1)
+// keepErr keeps an error for Close.
+func (p *Pool) keepErr(err error) {
+	if len(p.closeErrs) == maxCloseErrs {
+		p.closeErrs = slices.Delete(p.closeErrs, 0, 1)
 	}
-	p.left = append(p.left, err)
+	p.closeErrs = append(p.closeErrs, err)
 }
 
 // The methods below are for who does not hold mu.
@@ -403,7 +404,7 @@ func (p *Pool) start() {
 // startFailed tells those who wait, and has the next start wait.
 func (p *Pool) startFailed(err error) {
 	if errors.Is(err, execpolicy.ErrStillThere) {
-		p.leave(err)
+		p.keepErr(err)
 	}
 	if !p.open {
 		return
@@ -412,7 +413,7 @@ func (p *Pool) startFailed(err error) {
 	p.stats.StartFailures++
 	p.stats.StartError = err
 	if p.failures >= enoughFailures && p.stats.Starting == 0 {
-		p.tell(p.failed())
+		p.failWaiters(p.failed())
 	}
 	if p.retry != nil {
 		return
@@ -426,12 +427,12 @@ func (p *Pool) startFailed(err error) {
 	})
 }
 
-// tell makes everybody who waits fail.
-func (p *Pool) tell(err error) {
-	for _, turn := range p.waiting {
-		turn <- answer{err: err}
+// failWaiters makes everybody who waits fail.
+func (p *Pool) failWaiters(err error) {
+	for _, waiter := range p.waiters {
+		waiter <- answer{err: err}
 	}
-	p.waiting = nil
+	p.waiters = nil
 }
 
 // watch gives up a session that ends, or that is idle for too long.
@@ -454,12 +455,12 @@ func (p *Pool) watch(i *idle, out <-chan struct{}) {
 	there := p.remove(i)
 	p.mu.Unlock()
 	if there {
-		p.giveUp(i, why)
+		p.discard(i, why)
 	}
 }
 
-// giveUp ends a session that can't be handed out, and counts it.
-func (p *Pool) giveUp(i *idle, why *int64) {
+// discard ends a session that can't be handed out, and counts it.
+func (p *Pool) discard(i *idle, why *int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	*why++
@@ -472,7 +473,7 @@ func (p *Pool) Stats() Stats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.stats
-	s.Idle, s.Waiting = len(p.idle), len(p.waiting)
+	s.Idle, s.Waiting = len(p.idle), len(p.waiters)
 	return s
 }
 
@@ -490,7 +491,7 @@ func (p *Pool) Close() error {
 		if p.retry != nil {
 			p.retry.Stop()
 		}
-		p.tell(ErrClosed)
+		p.failWaiters(ErrClosed)
 		for len(p.idle) > 0 {
 			i := p.idle[0]
 			p.remove(i)
@@ -501,5 +502,5 @@ func (p *Pool) Close() error {
 	p.work.Wait()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return errors.Join(p.left...)
+	return errors.Join(p.closeErrs...)
 }

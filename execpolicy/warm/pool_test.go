@@ -99,11 +99,15 @@ func TestEachSessionIsTakenOnce(t *testing.T) {
 				defer func() { assert.Check(t, s.Close()) }()
 				r, err := s.Run(t.Context(), execpolicy.Command{Script: `
 					[ "$MINE" ] || echo none
-					ls -A /tmp . ; cat /tmp/* /proc/[0-9]*/environ 2>/dev/null | tr '\000' '\n' | grep -o 'value-of-[0-9]*-' | grep -v "^$MINE"
-					echo "$MINE" >/tmp/mine; echo "$MINE" >mine; (sleep 1000 &) >/dev/null 2>&1; export LEFT=$MINE`})
+					ls -A /tmp .
+					cat /tmp/* /proc/[0-9]*/environ 2>/dev/null | tr '\000' '\n' |
+						grep -o 'value-of-[0-9]*-' | grep -v "^$MINE"
+					echo "$MINE" >/tmp/mine; echo "$MINE" >mine
+					(sleep 1000 &) >/dev/null 2>&1; export LEFT=$MINE`})
 				if assert.Check(t, err) {
-					assert.Check(t, !strings.Contains(string(r.Stdout), "value-of") && !strings.Contains(string(r.Stdout), "mine") &&
-						!strings.Contains(string(r.Stdout), "none"), "%s", r.Stdout)
+					for _, word := range []string{"value-of", "mine", "none"} {
+						assert.Check(t, !strings.Contains(string(r.Stdout), word), "%s", r.Stdout)
+					}
 				}
 				mu.Lock()
 				defer mu.Unlock()
@@ -116,8 +120,8 @@ func TestEachSessionIsTakenOnce(t *testing.T) {
 	})
 }
 
-// What can't be had of a session that was started ahead is refused, all of it at once, and
-// no session is lost.
+// What can't be had of a session that was started ahead is refused, all of it at once,
+// and no session is lost.
 func TestRefuses(t *testing.T) {
 	p := onFake(t, fakeengine.Faults{})
 	hook := func(context.Context, *execpolicy.Session) error { return nil }
@@ -128,7 +132,10 @@ func TestRefuses(t *testing.T) {
 		Env:     map[string]string{"a b": ""},
 	}, warm.Options{Size: -1, MaxStarting: -2})
 	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
-	for _, what := range []string{"no policy", "Size is -1", "MaxStarting is -2", "Workspace", "Secrets", "Shutdown", "Prepare", "Finish", "Filter", "Approve", "a b"} {
+	for _, what := range []string{
+		"no policy", "Size is -1", "MaxStarting is -2", "Workspace", "Secrets", "Shutdown",
+		"Prepare", "Finish", "Filter", "Approve", "a b",
+	} {
 		assert.Check(t, strings.Count(err.Error(), what) == 1, "%s: %v", what, err)
 	}
 	_, err = warm.New(execpolicy.DockerPolicy{Engine: p.policy.Engine, MemoryBytes: -1}, execpolicy.Spec{}, warm.Options{})
@@ -199,7 +206,7 @@ func TestUnfit(t *testing.T) {
 				s := w.take(execpolicy.Spec{})
 				assert.Equal(t, s.ok("echo well"), "well")
 				assert.Assert(t, !slices.Contains(before, s.Name()))
-				w.until("given up", func(s warm.Stats) bool { return s.Died+s.Silent == 2 && s.Taken == 1 && s.Idle == 2 })
+				w.until("given up", func(s warm.Stats) bool { return s.Died+s.Unhealthy == 2 && s.Taken == 1 && s.Idle == 2 })
 				poll.WaitOn(t, func(poll.LogT) poll.Result {
 					for _, name := range p.containers(t) {
 						if slices.Contains(before, name) {
@@ -255,7 +262,7 @@ func TestTakeCanceled(t *testing.T) {
 	assert.Equal(t, w.Stats().Taken, int64(0))
 	before := w.Stats().Started
 	w.take(execpolicy.Spec{})
-	assert.Equal(t, w.Stats().Died+w.Stats().Silent, int64(0))
+	assert.Equal(t, w.Stats().Died+w.Stats().Unhealthy, int64(0))
 	assert.Assert(t, w.Stats().Started <= before+1)
 }
 
@@ -276,7 +283,7 @@ func TestTakeCanceledAtHandOut(t *testing.T) {
 	w.full(2)
 	s := w.Stats()
 	// A Take whose context ends while the session is made the user's has ended it.
-	assert.Assert(t, s.Started == s.Taken+int64(s.Idle) && s.Died+s.Silent == 0, "%+v", s)
+	assert.Assert(t, s.Started == s.Taken+int64(s.Idle) && s.Died+s.Unhealthy == 0, "%+v", s)
 }
 
 func TestBurst(t *testing.T) {
@@ -301,7 +308,7 @@ func TestBurst(t *testing.T) {
 		s := w.Stats()
 		t.Logf("50 in %v, each waited %v: %+v", time.Since(begin).Round(time.Millisecond), (s.TakeTime / 50).Round(time.Millisecond), s)
 		assert.Equal(t, s.Taken, int64(50))
-		assert.Equal(t, s.Busy+s.StartFailures+s.Died+s.Silent, int64(0))
+		assert.Equal(t, s.Busy+s.StartFailures+s.Died+s.Unhealthy, int64(0))
 	})
 }
 
@@ -591,7 +598,8 @@ func TestWorkspace(t *testing.T) {
 			assert.NilError(t, err)
 			assert.Equal(t, string(out), "out\n")
 		}
-		_, err := workspace.Start(t.Context(), p.policy, execpolicy.Spec{Workspace: t.TempDir()}, workspace.Options{Mode: workspace.Mounted, Take: w.Take})
+		_, err := workspace.Start(t.Context(), p.policy, execpolicy.Spec{Workspace: t.TempDir()},
+			workspace.Options{Mode: workspace.Mounted, Take: w.Take})
 		assert.ErrorIs(t, err, execpolicy.ErrNoMount)
 		assert.Equal(t, w.Stats().Taken, int64(2))
 	})
