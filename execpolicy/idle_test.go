@@ -104,9 +104,10 @@ func TestSpecLimits(t *testing.T) {
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 		assert.Equal(t, r.Timeout, 300*time.Millisecond)
 		assert.Equal(t, len(r.Stdout), 4)
-		spec.Limits = execpolicy.Limits{Lifetime: 8 * time.Second, CommandTimeout: -1}
+		spec.Limits = execpolicy.Limits{Lifetime: 5 * time.Second, CommandTimeout: -1}
 		s = open(t, policy, spec)
-		r = s.script("sleep 1000")
+		r, err := s.Run(t.Context(), execpolicy.Command{Script: "sleep 1000"})
+		assert.ErrorIs(t, err, execpolicy.ErrExpired)
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeCanceled)
 		assert.ErrorIs(t, r.Cause, execpolicy.ErrExpired)
 		assert.Equal(t, r.Timeout, time.Duration(-1))
