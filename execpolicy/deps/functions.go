@@ -48,7 +48,7 @@ func (f Functions) Recipe() (Recipe, error) {
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if !shellwire.IsName(f.Module) {
-		refuse("the module's name %q is no identifier", f.Module)
+		refuse("the module's name %q is not an identifier", f.Module)
 	} else if slices.Contains(keywords, f.Module) {
 		refuse("the module's name %q is a keyword of Python", f.Module)
 	}
@@ -58,7 +58,7 @@ func (f Functions) Recipe() (Recipe, error) {
 	install := "python3 -m pip install --no-input --no-cache-dir --disable-pip-version-check --target ."
 	for _, r := range f.Requirements {
 		if strings.TrimSpace(r) == "" || strings.HasPrefix(strings.TrimSpace(r), "-") || strings.ContainsAny(r, "\x00\r\n") {
-			refuse("%q is no requirement", r)
+			refuse("%q is not a requirement", r)
 		}
 		install += " " + shellwire.Quote(r)
 	}
