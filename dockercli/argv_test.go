@@ -19,21 +19,23 @@ import (
 // together with another.
 func everyOption() dockercli.RunOptions {
 	return dockercli.RunOptions{
-		Name:          "cofferdam-every.option_1",
-		Labels:        map[string]string{"b.key": "a=b,c \"quoted\"\nsecond line", "a.key": ""},
-		Remove:        true,
-		Interactive:   true,
-		Pull:          "never",
-		Platform:      "linux/amd64",
-		Network:       "none",
-		Hostname:      "sandbox",
-		HostsFile:     true,
-		ExtraHosts:    []string{"one:192.0.2.1", "two:192.0.2.2"},
-		DNS:           []string{"192.0.2.53"},
-		HTTPProxy:     true,
-		ReadOnly:      true,
-		Tmpfs:         []dockercli.Tmpfs{{Target: "/tmp"}, {Target: "/scratch", SizeBytes: 64 << 20, Mode: 0o700, Exec: true, Chown: true}},
-		Mounts:        []dockercli.Mount{{Source: "/srv/plain", Target: "/in"}, {Source: "/srv/a,b:c \"d\"\ne", Target: "/out", Writable: true}},
+		Name:        "cofferdam-every.option_1",
+		Labels:      map[string]string{"b.key": "a=b,c \"quoted\"\nsecond line", "a.key": ""},
+		Remove:      true,
+		Interactive: true,
+		Pull:        "never",
+		Platform:    "linux/amd64",
+		Network:     "none",
+		Hostname:    "sandbox",
+		HostsFile:   true,
+		ExtraHosts:  []string{"one:192.0.2.1", "two:192.0.2.2"},
+		DNS:         []string{"192.0.2.53"},
+		HTTPProxy:   true,
+		ReadOnly:    true,
+		Tmpfs: []dockercli.Tmpfs{{Target: "/tmp"},
+			{Target: "/scratch", SizeBytes: 64 << 20, Mode: 0o700, Exec: true, Chown: true}},
+		Mounts: []dockercli.Mount{{Source: "/srv/plain", Target: "/in"},
+			{Source: "/srv/a,b:c \"d\"\ne", Target: "/out", Writable: true}},
 		Workdir:       "/scratch",
 		ShmSize:       "16m",
 		Env:           []string{"PLAIN", "_under_score9"},
@@ -83,7 +85,8 @@ type argvCase struct {
 func argvCases(name, image string) []argvCase {
 	type E = dockercli.Engine
 	return []argvCase{
-		{"run-none", dockercli.ErrPull, func(e *E) ([]string, error) { return e.RunArgs(dockercli.RunOptions{Image: image}) }},
+		{"run-none", dockercli.ErrPull,
+			func(e *E) ([]string, error) { return e.RunArgs(dockercli.RunOptions{Image: image}) }},
 		{"run-every", dockercli.ErrImageMissing, func(e *E) ([]string, error) {
 			o := everyOption()
 			o.Image = image
@@ -97,21 +100,27 @@ func argvCases(name, image string) []argvCase {
 		}},
 		{"exec-every", dockercli.ErrNoContainer, func(e *E) ([]string, error) {
 			return e.ExecArgs(dockercli.ExecOptions{
-				Container: name, Interactive: true, User: "0:0", Workdir: "/tmp", Env: []string{"A", "B"}, Command: []string{"kill", "-9", "-1"},
+				Container: name, Interactive: true, User: "0:0", Workdir: "/tmp", Env: []string{"A", "B"},
+				Command: []string{"kill", "-9", "-1"},
 			})
 		}},
 		{"kill", dockercli.ErrNoContainer, func(e *E) ([]string, error) { return e.KillArgs("SIGRTMIN+3", name) }},
 		{"rm", dockercli.ErrNoContainer, func(e *E) ([]string, error) { return e.RemoveArgs(name) }},
-		{"container-inspect", dockercli.ErrNoContainer, func(e *E) ([]string, error) { return dockercli.InspectArgs(e, name) }},
+		{"container-inspect", dockercli.ErrNoContainer,
+			func(e *E) ([]string, error) { return dockercli.InspectArgs(e, name) }},
 		{"image-inspect", dockercli.ErrImageMissing, func(e *E) ([]string, error) { return dockercli.ImageArgs(e, image) }},
-		{"pull-none", dockercli.ErrPull, func(e *E) ([]string, error) { return dockercli.PullArgs(e, dockercli.PullOptions{Image: image}) }},
+		{"pull-none", dockercli.ErrPull,
+			func(e *E) ([]string, error) { return dockercli.PullArgs(e, dockercli.PullOptions{Image: image}) }},
 		{"pull-every", dockercli.ErrPull, func(e *E) ([]string, error) {
 			return dockercli.PullArgs(e, dockercli.PullOptions{Image: image, Platform: "linux/arm64"})
 		}},
 		{"ps", nil, func(e *E) ([]string, error) {
 			return dockercli.PSArgs(e, map[string]string{"b": "x,\"y\"=z", "a": "", "c": "plain"})
 		}},
-		{"events", nil, func(e *E) ([]string, error) { return dockercli.OOMArgs(e, name, time.Time{}, time.Unix(1234567890, 5)) }},
+		{"events", nil, func(e *E) ([]string,
+			error) {
+			return dockercli.OOMArgs(e, name, time.Time{}, time.Unix(1234567890, 5))
+		}},
 		{"events-since", nil, func(e *E) ([]string, error) {
 			return dockercli.OOMArgs(e, name, time.Unix(1234567000, 70), time.Unix(1234567890, 5))
 		}},
@@ -222,7 +231,8 @@ func TestRefused(t *testing.T) {
 		{0, "tmpfs", good(func(o *O) { o.Tmpfs = []dockercli.Tmpfs{{Target: "/"}} })},
 		{0, "by their numbers", good(func(o *O) { o.Tmpfs = []dockercli.Tmpfs{{Target: "/a", UID: "me", GID: "1"}} })},
 		{0, "by their numbers", good(func(o *O) { o.Tmpfs = []dockercli.Tmpfs{{Target: "/a", UID: "1"}} })},
-		{dockercli.Podman, "gives it to root", good(func(o *O) { o.Tmpfs = []dockercli.Tmpfs{{Target: "/a", UID: "1", GID: "1"}} })},
+		{dockercli.Podman, "gives it to root",
+			good(func(o *O) { o.Tmpfs = []dockercli.Tmpfs{{Target: "/a", UID: "1", GID: "1"}} })},
 		{0, "A,B", good(func(o *O) { o.CapAdd = []string{"A,B"} })},
 		{0, "A,B", good(func(o *O) { o.CapDrop = []string{"A,B"} })},
 		{0, "core=0,cpu=1", good(func(o *O) { o.Ulimits = []string{"core=0,cpu=1"} })},
@@ -239,7 +249,8 @@ func TestRefused(t *testing.T) {
 }
 
 func TestEveryProblemIsReportedAtOnce(t *testing.T) {
-	_, err := (&dockercli.Engine{}).RunArgs(dockercli.RunOptions{Name: "-n", Env: []string{"A=1", "B*"}, Image: "-i", Workdir: "w"})
+	_, err := (&dockercli.Engine{}).RunArgs(dockercli.RunOptions{Name: "-n", Env: []string{"A=1", "B*"},
+		Image: "-i", Workdir: "w"})
 	for _, words := range []string{`"-n"`, `"A"`, `"B*"`, `"-i"`, `"w"`} {
 		assert.ErrorContains(t, err, words)
 	}
@@ -266,7 +277,8 @@ func TestOtherVerbsRefuse(t *testing.T) {
 		refused(dockercli.ImportArgs(e, "-", nil))
 		refused(e.ExecArgs(dockercli.ExecOptions{Container: "name"}))
 		refused(e.ExecArgs(dockercli.ExecOptions{Container: "-n", Command: []string{"true"}}))
-		refused(e.ExecArgs(dockercli.ExecOptions{Container: "name", Command: []string{"true"}, Env: []string{"A=1"}, Workdir: "x"}))
+		refused(e.ExecArgs(dockercli.ExecOptions{Container: "name", Command: []string{"true"}, Env: []string{"A=1"},
+			Workdir: "x"}))
 	}
 	refusedEvents := func(kind dockercli.Kind, container string) error {
 		_, err := dockercli.OOMArgs(&dockercli.Engine{Kind: kind}, container, time.Time{}, time.Unix(0, 0))
@@ -294,9 +306,12 @@ func FuzzRunArgs(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, key, value, env, dir, image, word string) {
 		for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
 			argv, err := (&dockercli.Engine{Kind: kind}).RunArgs(dockercli.RunOptions{
-				Name: name, Labels: map[string]string{key: value}, Env: []string{env}, Workdir: dir, Image: image, Command: []string{word},
-				Hostname: value, User: value, Entrypoint: value, Memory: value, CapAdd: []string{value}, SecurityOpt: []string{value}, Runtime: value,
-				ExtraHosts: []string{value}, Tmpfs: []dockercli.Tmpfs{{Target: dir}}, Mounts: []dockercli.Mount{{Source: dir, Target: dir}},
+				Name: name, Labels: map[string]string{key: value}, Env: []string{env}, Workdir: dir, Image: image,
+				Command:  []string{word},
+				Hostname: value, User: value, Entrypoint: value, Memory: value, CapAdd: []string{value},
+				SecurityOpt: []string{value}, Runtime: value,
+				ExtraHosts: []string{value}, Tmpfs: []dockercli.Tmpfs{{Target: dir}},
+				Mounts: []dockercli.Mount{{Source: dir, Target: dir}},
 			})
 			if err != nil {
 				assert.ErrorIs(t, err, dockercli.ErrArgument)
@@ -318,7 +333,8 @@ func TestDetachKeysOfARemoteClient(t *testing.T) {
 		want   string
 	}{
 		{dockercli.Engine{Kind: dockercli.Podman}, "--detach-keys="},
-		{dockercli.Engine{Kind: dockercli.Podman, Remote: true}, "--detach-keys=ctrl-@,ctrl-^,ctrl-@,ctrl-^,ctrl-@,ctrl-^,ctrl-@,ctrl-^"},
+		{dockercli.Engine{Kind: dockercli.Podman, Remote: true},
+			"--detach-keys=ctrl-@,ctrl-^,ctrl-@,ctrl-^,ctrl-@,ctrl-^,ctrl-@,ctrl-^"},
 	} {
 		run, err := c.engine.RunArgs(dockercli.RunOptions{Image: "image"})
 		assert.NilError(t, err)
@@ -330,7 +346,8 @@ func TestDetachKeysOfARemoteClient(t *testing.T) {
 }
 
 func TestTmpfsOwner(t *testing.T) {
-	argv, err := (&dockercli.Engine{}).RunArgs(dockercli.RunOptions{Image: "image", Tmpfs: []dockercli.Tmpfs{{Target: "/a", UID: "1", GID: "2"}}})
+	argv, err := (&dockercli.Engine{}).RunArgs(dockercli.RunOptions{Image: "image",
+		Tmpfs: []dockercli.Tmpfs{{Target: "/a", UID: "1", GID: "2"}}})
 	assert.NilError(t, err)
 	assert.Assert(t, slices.Contains(argv, "--tmpfs=/a:rw,nosuid,nodev,noexec,mode=1777,uid=1,gid=2"), "%q", argv)
 }

@@ -40,7 +40,8 @@ func refused(t *testing.T, e enginetest.Engine, o dockercli.RunOptions) string {
 // own.
 func TestEngineDockerLacksPodmansFlags(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
-		for _, flag := range []string{"--systemd=false", "--pid=private", "--sdnotify=ignore", "--no-hosts", "--read-only-tmpfs=false"} {
+		for _, flag := range []string{"--systemd=false", "--pid=private", "--sdnotify=ignore", "--no-hosts",
+			"--read-only-tmpfs=false"} {
 			o := options(e)
 			o.Extra = []string{flag}
 			o.Command = []string{"true"}
@@ -134,7 +135,8 @@ func TestEngineKeepsTheHostsNamesOut(t *testing.T) {
 		out := hosts(options(e))
 		assert.Assert(t, !strings.Contains(out, secret), out)
 		for line := range strings.Lines(string(theirs)) {
-			if fields := strings.Fields(line); len(fields) > 1 && !strings.Contains(fields[0], ":") && !strings.HasPrefix(fields[0], "127.") && !strings.HasPrefix(line, "#") {
+			if fields := strings.Fields(line); len(fields) > 1 && !strings.Contains(fields[0], ":") &&
+				!strings.HasPrefix(fields[0], "127.") && !strings.HasPrefix(line, "#") {
 				assert.Assert(t, !strings.Contains(out, fields[1]), out)
 			}
 		}

@@ -32,7 +32,8 @@ func uniqueName() string { return "cofferdam-cli-" + strings.ToLower(rand.Text()
 // options returns options for a container that is found if it is left behind.
 func options(e enginetest.Engine) dockercli.RunOptions {
 	return dockercli.RunOptions{
-		Name: uniqueName(), Labels: maps.Clone(e.Labels), Remove: true, Network: "none", Pull: "never", LogDriver: "none", Image: e.Image,
+		Name: uniqueName(), Labels: maps.Clone(e.Labels), Remove: true, Network: "none", Pull: "never",
+		LogDriver: "none", Image: e.Image,
 	}
 }
 
@@ -102,7 +103,8 @@ func TestEngineDetachKeysOfARemoteClient(t *testing.T) {
 		defer os.RemoveAll(dir)
 		socket := filepath.Join(dir, "s")
 		var said bytes.Buffer
-		service := exec.Command(e.Path, slices.Concat(e.Global, []string{"system", "service", "--time=0", "unix://" + socket})...)
+		service := exec.Command(e.Path,
+			slices.Concat(e.Global, []string{"system", "service", "--time=0", "unix://" + socket})...)
 		service.Env, service.Stderr, service.WaitDelay = e.Env, &said, time.Second
 		assert.NilError(t, service.Start())
 		defer service.Wait()
@@ -120,7 +122,8 @@ func TestEngineDetachKeysOfARemoteClient(t *testing.T) {
 		e.Engine = remote
 
 		// Behind an exec the service keeps a helper for five minutes.
-		_, _, err = e.Exec(t.Context(), dockercli.ExecOptions{Container: uniqueName(), Interactive: true, Command: []string{"true"}})
+		_, _, err = e.Exec(t.Context(), dockercli.ExecOptions{Container: uniqueName(), Interactive: true,
+			Command: []string{"true"}})
 		assert.ErrorIs(t, err, dockercli.ErrNoContainer)
 		o := options(e)
 		o.Interactive, o.Command = true, []string{"cat"}
@@ -143,7 +146,8 @@ func TestEngineDetachKeysOfARemoteClient(t *testing.T) {
 // told returns what the engine says of a container by a template.
 func told(t *testing.T, e enginetest.Engine, template, name string) string {
 	t.Helper()
-	stdout, stderr, exit := runClient(t, e, slices.Concat([]string{e.Path}, e.Global, []string{"container", "inspect", "--format=" + template, "--", name}))
+	stdout, stderr, exit := runClient(t, e,
+		slices.Concat([]string{e.Path}, e.Global, []string{"container", "inspect", "--format=" + template, "--", name}))
 	assert.Equal(t, exit, 0, stderr)
 	return strings.TrimSpace(stdout)
 }
@@ -207,7 +211,8 @@ func TestEngineTakesEveryOption(t *testing.T) {
 			assert.NilError(t, err)
 			all.Extra = append(slices.Clip(all.Extra), "--init-path="+self)
 		}
-		for _, o := range []dockercli.RunOptions{{Image: e.Image, Name: uniqueName(), Labels: e.Labels, Command: []string{"true"}}, all} {
+		for _, o := range []dockercli.RunOptions{{Image: e.Image, Name: uniqueName(), Labels: e.Labels,
+			Command: []string{"true"}}, all} {
 			argv, err := e.RunArgs(o)
 			assert.NilError(t, err)
 			_, stderr, exit := runClient(t, e, created(argv))
@@ -253,7 +258,8 @@ func TestEngineTakesGPUs(t *testing.T) {
 func TestEngineMountsAnyPath(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		dir := t.TempDir()
-		names := []string{"plain", "a,b", "a:b", `"quoted"`, `q"u,o`, "two words", "new\nline", "equal=sign", "ümlaut", `back\slash`, "cr\rx", "tab\tx", "'", "$x", "readonly,ro"}
+		names := []string{"plain", "a,b", "a:b", `"quoted"`, `q"u,o`, "two words", "new\nline", "equal=sign",
+			"ümlaut", `back\slash`, "cr\rx", "tab\tx", "'", "$x", "readonly,ro"}
 		o := options(e)
 		var want strings.Builder
 		for i, name := range names {
@@ -273,7 +279,8 @@ func TestEngineMountsAnyPath(t *testing.T) {
 func TestEngineMountIsReadOnlyUnlessWritable(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		o := options(e)
-		o.Mounts = []dockercli.Mount{{Source: t.TempDir(), Target: "/in"}, {Source: t.TempDir(), Target: "/out", Writable: true}}
+		o.Mounts = []dockercli.Mount{{Source: t.TempDir(), Target: "/in"},
+			{Source: t.TempDir(), Target: "/out", Writable: true}}
 		o.Command = []string{"sh", "-c", "touch /in/x 2>/dev/null || echo refused; touch /out/x && echo written"}
 		assert.Equal(t, run(t, e, o), "refused\nwritten\n")
 	})
@@ -286,7 +293,8 @@ func TestEngineTmpfs(t *testing.T) {
 		o.User = "65534:65534"
 		o.Tmpfs = []dockercli.Tmpfs{{Target: "/mnt/a", SizeBytes: 1 << 20}, {Target: "/mnt/b", Exec: true}, {Target: "/etc"}}
 		// The image has files in /etc, which a tmpfs hides.
-		o.Command = []string{"sh", "-c", `for d in a b; do printf '#!/bin/sh\necho %s executes\n' $d >/mnt/$d/t; chmod +x /mnt/$d/t; /mnt/$d/t 2>/dev/null; done
+		o.Command = []string{"sh", "-c",
+			`for d in a b; do printf '#!/bin/sh\necho %s executes\n' $d >/mnt/$d/t; chmod +x /mnt/$d/t; /mnt/$d/t 2>/dev/null; done
 			touch /run/x /var/tmp/x 2>/dev/null && echo the root is writable; ls /etc/passwd 2>/dev/null; grep ' /mnt/' /proc/mounts`}
 		out := run(t, e, o)
 		lines := strings.Split(strings.TrimSpace(out), "\n")
@@ -336,7 +344,8 @@ func TestEnginePassesEnvironmentAndWordsExactly(t *testing.T) {
 		e.Engine = &own
 		o := options(e)
 		o.Env = []string{"COFFERDAM_TEST_VALUE"}
-		o.Command = []string{"sh", "-c", `printf '%s|' "$COFFERDAM_TEST_VALUE" "$@"`, "sh", "--privileged", "", "a\nb", "-e", "X=1", "--"}
+		o.Command = []string{"sh", "-c", `printf '%s|' "$COFFERDAM_TEST_VALUE" "$@"`, "sh", "--privileged", "",
+			"a\nb", "-e", "X=1", "--"}
 		assert.Equal(t, run(t, e, o), value+"|--privileged||a\nb|-e|X=1|--|")
 	})
 }
@@ -407,7 +416,8 @@ func TestEngineKillsWithAnySignal(t *testing.T) {
 		for signal, number := range map[string]int{"TERM": 15, "SIGINT": 2, "10": 10, "RTMIN+3": 37, "SIGRTMIN+3": 37} {
 			name := detached(t, e, func(o *dockercli.RunOptions) {
 				o.Remove = false
-				o.Command = []string{"sh", "-c", fmt.Sprintf("trap 'exit 100' 15 2 10 37; trap 'exit 7' %d; while :; do sleep 0.1; done", number)}
+				o.Command = []string{"sh", "-c",
+					fmt.Sprintf("trap 'exit 100' 15 2 10 37; trap 'exit 7' %d; while :; do sleep 0.1; done", number)}
 			})
 			// Process 1 gets no signal that it has no trap for yet.
 			poll.WaitOn(t, func(poll.LogT) poll.Result {
@@ -448,7 +458,8 @@ func TestEngineExec(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		ctx := t.Context()
 		name := detached(t, e, nil)
-		exit, out, err := e.Exec(ctx, dockercli.ExecOptions{Container: name, Command: []string{"sh", "-c", "id -u; exit 5"}, User: "65534"})
+		exit, out, err := e.Exec(ctx,
+			dockercli.ExecOptions{Container: name, Command: []string{"sh", "-c", "id -u; exit 5"}, User: "65534"})
 		assert.NilError(t, err)
 		assert.Equal(t, exit, 5)
 		assert.Equal(t, string(out), "65534\n")
@@ -576,7 +587,8 @@ func TestEngineSettings(t *testing.T) {
 		assert.DeepEqual(t, s.SecurityOpt, []string{"no-new-privileges"})
 		assert.DeepEqual(t, s.Mounts, []dockercli.MountPoint{{Type: "bind", Source: dir, Target: "/in"}})
 		assert.Assert(t, strings.Contains(s.Tmpfs["/t"], "size=1048576"), s.Tmpfs["/t"])
-		assert.DeepEqual(t, []int64{s.Memory, s.MemorySwap, s.ShmSize, s.NanoCPUs, s.PidsLimit}, []int64{64 << 20, 64 << 20, 16 << 20, 5e8, 32})
+		assert.DeepEqual(t, []int64{s.Memory, s.MemorySwap, s.ShmSize, s.NanoCPUs, s.PidsLimit},
+			[]int64{64 << 20, 64 << 20, 16 << 20, 5e8, 32})
 		assert.Equal(t, len(s.Devices), 0)
 
 		_, err = e.InspectSettings(t.Context(), uniqueName())

@@ -125,7 +125,8 @@ func TestClassifyRecorded(t *testing.T) {
 // A client that never reached its engine has asked it for nothing.
 func TestUnreachedRecorded(t *testing.T) {
 	want := []string{
-		"remote-connection-unknown", "remote-no-socket", "remote-permission", "remote-refused", "run-context-unknown", "run-host-unresolvable",
+		"remote-connection-unknown", "remote-no-socket", "remote-permission", "remote-refused",
+		"run-context-unknown", "run-host-unresolvable",
 		"run-no-socket", "run-permission", "run-ssh-refused", "run-tcp-refused", "version-no-socket", "version-permission",
 	}
 	for _, file := range recordings(t) {
@@ -133,14 +134,16 @@ func TestUnreachedRecorded(t *testing.T) {
 		err := dockercli.NewRunError([]string{"docker", "run"}, exit, stderr, nil)
 		assert.Check(t, err.Unreached() == slices.Contains(want, caseOf(file)), "%s", file)
 	}
-	cut := dockercli.NewRunError([]string{"docker", "run"}, -1, []byte("Cannot connect to the Docker daemon"), context.Canceled)
+	cut := dockercli.NewRunError([]string{"docker", "run"}, -1, []byte("Cannot connect to the Docker daemon"),
+		context.Canceled)
 	assert.Assert(t, !cut.Unreached())
 }
 
 // A row that no message needs would only get in the way of the others.
 func TestEveryRowIsNeeded(t *testing.T) {
 	// Docker's client says this since version 29.
-	texts := []string{"failed to connect to the docker API at unix:///run/docker.sock; check if the path is correct and if the daemon is running: " +
+	texts := []string{"failed to connect to the docker API at unix:///run/docker.sock; check if the path is " +
+		"correct and if the daemon is running: " +
 		"dial unix /run/docker.sock: connect: no such file or directory"}
 	for _, file := range recordings(t) {
 		_, stderr := readRecorded(t, file)
@@ -166,7 +169,8 @@ func TestClassifyUnknown(t *testing.T) {
 }
 
 func TestErrorText(t *testing.T) {
-	for _, name := range []string{"docker-run-image-missing", "docker-run-permission", "docker-run-flag-unknown", "podman-remote-no-socket", "podman-run-pull-unresolvable"} {
+	for _, name := range []string{"docker-run-image-missing", "docker-run-permission", "docker-run-flag-unknown",
+		"podman-remote-no-socket", "podman-run-pull-unresolvable"} {
 		t.Run(name, func(t *testing.T) {
 			exit, stderr := readRecorded(t, "testdata/recorded/"+name+".txt")
 			err := dockercli.NewRunError([]string{"docker", "run"}, exit, stderr, nil)
@@ -176,7 +180,8 @@ func TestErrorText(t *testing.T) {
 }
 
 func TestErrorHidesValues(t *testing.T) {
-	err := dockercli.NewRunError([]string{"docker", "run", "-e", "TOKEN=hunter2", "--", "image"}, 125, []byte("Error: unknown flag"), nil)
+	err := dockercli.NewRunError([]string{"docker", "run", "-e", "TOKEN=hunter2", "--", "image"}, 125,
+		[]byte("Error: unknown flag"), nil)
 	assert.Equal(t, err.Command, "docker run -e 'TOKEN=***' -- image")
 	assert.Assert(t, !strings.Contains(err.Error(), "hunter2"))
 }

@@ -180,7 +180,8 @@ func ExampleComponent() {
 
 func ExampleError() {
 	argv := []string{"docker", "run", "--env=TOKEN=secret", "--", "alpine:none"}
-	err := dockercli.NewRunError(argv, 125, []byte("docker: Error response from daemon: No such image: alpine:none\n"), nil)
+	err := dockercli.NewRunError(argv, 125,
+		[]byte("docker: Error response from daemon: No such image: alpine:none\n"), nil)
 	fmt.Println(errors.Is(err, dockercli.ErrImageMissing))
 	fmt.Println(err)
 	fmt.Println(err.Command)

@@ -40,7 +40,8 @@ func TestExplainRuns(t *testing.T) {
 	if _, err := exec.LookPath("sh"); err != nil {
 		leftout.Skip(t, "no shell here")
 	}
-	words := []string{"", " ", "plain", "a\nb", "\n", "trailing\n\n", "'", `"`, `\`, "$(false)", "`false`", "!x", "{a,b}", "é漢\x01\x1b", "#no", "-n", "a=b", "%s", "\t\r"}
+	words := []string{"", " ", "plain", "a\nb", "\n", "trailing\n\n", "'", `"`, `\`, "$(false)", "`false`", "!x",
+		"{a,b}", "é漢\x01\x1b", "#no", "-n", "a=b", "%s", "\t\r"}
 	line := dockercli.Explain(append([]string{"printf", "%s|"}, words...))
 	assert.Assert(t, !strings.Contains(line, "\n"))
 	assert.Equal(t, printed(t, line), strings.Join(words, "|")+"|")

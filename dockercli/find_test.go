@@ -187,17 +187,23 @@ func TestLookup(t *testing.T) {
 		name, client string
 		want         dockercli.Engine
 	}{
-		{"docker", "docker-local", dockercli.Engine{ClientVersion: client, ServerVersion: server, Socket: "/var/run/docker.sock"}},
-		{"docker", "docker-rootless", dockercli.Engine{ClientVersion: client, ServerVersion: server, Socket: "/run/user/1000/docker.sock", Rootless: true}},
-		{"docker", "docker-old-less", dockercli.Engine{ClientVersion: client, ServerVersion: server, Socket: "/run/user/1000/docker.sock", Rootless: true}},
+		{"docker", "docker-local", dockercli.Engine{ClientVersion: client, ServerVersion: server,
+			Socket: "/var/run/docker.sock"}},
+		{"docker", "docker-rootless", dockercli.Engine{ClientVersion: client, ServerVersion: server,
+			Socket: "/run/user/1000/docker.sock", Rootless: true}},
+		{"docker", "docker-old-less", dockercli.Engine{ClientVersion: client, ServerVersion: server,
+			Socket: "/run/user/1000/docker.sock", Rootless: true}},
 		{"docker", "docker-ssh", dockercli.Engine{ClientVersion: client, ServerVersion: server, Remote: true}},
 		{"docker", "docker-tcp", dockercli.Engine{ClientVersion: client, ServerVersion: server, Remote: true}},
 		{"docker", "docker-windows", dockercli.Engine{ClientVersion: client, ServerVersion: server}},
 		{"docker", "docker-no-context", dockercli.Engine{ClientVersion: client, ServerVersion: server, Remote: true}},
-		{"docker", "docker-podman", dockercli.Engine{ClientVersion: client, ServerVersion: server, Socket: "/run/podman/podman.sock", PodmanService: true}},
+		{"docker", "docker-podman", dockercli.Engine{ClientVersion: client, ServerVersion: server,
+			Socket: "/run/podman/podman.sock", PodmanService: true}},
 		{"podman", "podman-local", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1"}},
-		{"podman", "podman-rootless", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1", Rootless: true}},
-		{"podman", "podman-remote", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1", Remote: true}},
+		{"podman", "podman-rootless", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2",
+			ServerVersion: "5.8.1", Rootless: true}},
+		{"podman", "podman-remote", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2",
+			ServerVersion: "5.8.1", Remote: true}},
 		// Podman under docker's name.
 		{"docker", "podman-local", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1"}},
 	} {
@@ -348,7 +354,8 @@ func TestFindStaysWithDocker(t *testing.T) {
 		{"late", context.DeadlineExceeded, "podman is not tried"},
 		{"strange", dockercli.ErrEngineDown, "EOF"},
 		{"babble", dockercli.ErrEngineDown, "podman is not tried"},
-		{"down-context", dockercli.ErrEngineDown, `docker was chosen by the current context "ci" in the configuration of its client`},
+		{"down-context", dockercli.ErrEngineDown,
+			`docker was chosen by the current context "ci" in the configuration of its client`},
 	} {
 		t.Run(c.docker, func(t *testing.T) {
 			path(t, fake(t, "docker", c.docker), fake(t, "podman", "podman-local"))
@@ -377,13 +384,16 @@ func TestFindChosen(t *testing.T) {
 		{"docker-host-down", "down", "podman-local", "DOCKER_HOST", unix, "docker was chosen by DOCKER_HOST=" + unix, 0},
 		{"docker-host-denied", "denied", "podman-local", "DOCKER_HOST", unix, "docker was chosen by DOCKER_HOST=" + unix, 0},
 		{"docker-host-missing", "", "podman-local", "DOCKER_HOST", unix, "docker was chosen by DOCKER_HOST=" + unix, 0},
-		{"docker-host-secret", "down-context", "podman-local", "DOCKER_HOST", "tcp://u:hush@192.0.2.1:2376", "DOCKER_HOST=tcp://u:***@192.0.2.1:2376", 0},
+		{"docker-host-secret", "down-context", "podman-local", "DOCKER_HOST", "tcp://u:hush@192.0.2.1:2376",
+			"DOCKER_HOST=tcp://u:***@192.0.2.1:2376", 0},
 		{"docker-host-bare", "down", "podman-local", "DOCKER_HOST", "u:hush@192.0.2.1", "DOCKER_HOST=u:***@192.0.2.1", 0},
 		{"docker-context", "down", "podman-local", "DOCKER_CONTEXT", "ci", "docker was chosen by DOCKER_CONTEXT=ci", 0},
 		{"container-host", "docker-local", "podman-local", "CONTAINER_HOST", unix, "", dockercli.Podman},
 		{"container-connection", "docker-local", "podman-local", "CONTAINER_CONNECTION", "ci", "", dockercli.Podman},
-		{"container-host-down", "docker-local", "podman-babble", "CONTAINER_HOST", unix, "podman was chosen by CONTAINER_HOST=" + unix, 0},
-		{"container-host-missing", "docker-local", "", "CONTAINER_HOST", unix, "podman was chosen by CONTAINER_HOST=" + unix, 0},
+		{"container-host-down", "docker-local", "podman-babble", "CONTAINER_HOST", unix,
+			"podman was chosen by CONTAINER_HOST=" + unix, 0},
+		{"container-host-missing", "docker-local", "", "CONTAINER_HOST", unix,
+			"podman was chosen by CONTAINER_HOST=" + unix, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			unchosen(t)
@@ -435,7 +445,8 @@ func TestRunErrorIsCutBetweenWords(t *testing.T) {
 			text := bytes.Repeat([]byte("x\n"), 5<<10)
 			copy(text[at:], url)
 			err := dockercli.NewRunError([]string{"docker", "run"}, 1, text, nil)
-			assert.Assert(t, !strings.Contains(err.Stderr, "hu") && !strings.Contains(err.Stderr, "sh@"), "%d: %q", at, err.Stderr)
+			assert.Assert(t, !strings.Contains(err.Stderr, "hu") && !strings.Contains(err.Stderr, "sh@"), "%d: %q", at,
+				err.Stderr)
 			assert.Assert(t, len(err.Stderr) > 3<<10)
 		}
 	}
@@ -499,14 +510,16 @@ func TestOutputIsBounded(t *testing.T) {
 
 func TestPullProgress(t *testing.T) {
 	var progress strings.Builder
-	err := (&dockercli.Engine{Path: fake(t, "docker", "pull")}).Pull(context.Background(), dockercli.PullOptions{Image: "image", Progress: &progress})
+	err := (&dockercli.Engine{Path: fake(t, "docker", "pull")}).Pull(context.Background(),
+		dockercli.PullOptions{Image: "image", Progress: &progress})
 	assert.NilError(t, err)
 	assert.Assert(t, strings.Contains(progress.String(), "to stdout\n"))
 	assert.Assert(t, strings.Contains(progress.String(), "to stderr\n"))
 }
 
 func FuzzSplit(f *testing.F) {
-	for _, seed := range []string{"docker", "docker --context 'c i'", "docker # x", `docker "a#b" c#d`, "'", `\`, "docker\n--x"} {
+	for _, seed := range []string{"docker", "docker --context 'c i'", "docker # x", `docker "a#b" c#d`, "'", `\`,
+		"docker\n--x"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, spec string) {

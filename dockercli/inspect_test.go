@@ -50,7 +50,8 @@ func TestParseContainerNeverStarted(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for _, text := range []string{
-		"", "running true\n", "id\n", "id \"open\n", "id \"0\"\nsurprise 1\n", "id \"0\"\nlabel \"a\"\n", "id \"0\"\nexit many\n",
+		"", "running true\n", "id\n", "id \"open\n", "id \"0\"\nsurprise 1\n", "id \"0\"\nlabel \"a\"\n",
+		"id \"0\"\nexit many\n",
 		"id \"0\"\"1\"\n",
 	} {
 		_, err := dockercli.ParseContainer(text)
@@ -61,9 +62,11 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func TestParseImage(t *testing.T) {
-	image, err := dockercli.ParseImage("id \"0\"\nuser \"1000\"\nentrypoint \"/bin/sh\"\nentrypoint \"-c\"\ncommand \"a b\"\n\n")
+	image, err := dockercli.ParseImage("id \"0\"\nuser \"1000\"\nentrypoint \"/bin/sh\"\nentrypoint " +
+		"\"-c\"\ncommand \"a b\"\n\n")
 	assert.NilError(t, err)
-	assert.DeepEqual(t, image, &dockercli.Image{ID: "0", User: "1000", Entrypoint: []string{"/bin/sh", "-c"}, Command: []string{"a b"}})
+	assert.DeepEqual(t, image, &dockercli.Image{ID: "0", User: "1000", Entrypoint: []string{"/bin/sh", "-c"},
+		Command: []string{"a b"}})
 }
 
 func TestParseInfo(t *testing.T) {
@@ -82,14 +85,16 @@ pids true
 `)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, docker, &dockercli.Info{
-		ServerVersion: "28.5.2", CgroupVersion: "2", Rootless: true, Runtimes: []string{"runc", "runsc"}, DefaultRuntime: "runc",
-		Seccomp: true, AppArmor: true, MemoryLimit: true, SwapLimit: true, CPULimit: true, PidsLimit: true,
+		ServerVersion: "28.5.2", CgroupVersion: "2", Rootless: true, Runtimes: []string{"runc", "runsc"},
+		DefaultRuntime: "runc",
+		Seccomp:        true, AppArmor: true, MemoryLimit: true, SwapLimit: true, CPULimit: true, PidsLimit: true,
 	})
 
 	const podman = "version \"4.3.1\"\ncgroup \"v1\"\ncontroller \"memory\"\ncontroller \"cpu\"\ncontroller \"pids\"\n"
 	info, err := dockercli.ParseInfo(podman + "rootless false\n")
 	assert.NilError(t, err)
-	assert.DeepEqual(t, info, &dockercli.Info{ServerVersion: "4.3.1", CgroupVersion: "1", MemoryLimit: true, CPULimit: true, PidsLimit: true})
+	assert.DeepEqual(t, info, &dockercli.Info{ServerVersion: "4.3.1", CgroupVersion: "1", MemoryLimit: true,
+		CPULimit: true, PidsLimit: true})
 
 	info, err = dockercli.ParseInfo(podman + "rootless true\n")
 	assert.NilError(t, err)
@@ -150,13 +155,15 @@ func FuzzParseImage(f *testing.F) {
 		if !utf8.ValidString(strings.Join([]string{id, user, entrypoint, command}, " ")) {
 			return // the encoder would change it
 		}
-		image, err := dockercli.ParseImage(scalars(t, "id", id, "user", user, "entrypoint", entrypoint, "entrypoint", command, "command", command))
+		image, err := dockercli.ParseImage(scalars(t, "id", id, "user", user, "entrypoint", entrypoint,
+			"entrypoint", command, "command", command))
 		if id == "" {
 			assert.ErrorContains(t, err, "it has no ID")
 			return
 		}
 		assert.NilError(t, err)
-		assert.DeepEqual(t, image, &dockercli.Image{ID: id, User: user, Entrypoint: []string{entrypoint, command}, Command: []string{command}})
+		assert.DeepEqual(t, image, &dockercli.Image{ID: id, User: user, Entrypoint: []string{entrypoint, command},
+			Command: []string{command}})
 	})
 }
 
@@ -173,7 +180,8 @@ func FuzzParseInfo(f *testing.F) {
 		if !utf8.ValidString(strings.Join([]string{version, runtime, security, controller}, " ")) {
 			return // the encoder would change it
 		}
-		docker, err := dockercli.ParseInfo(scalars(t, "version", version, "cgroup", "1", "runtime", runtime, "runtime", "a", "default", runtime,
+		docker, err := dockercli.ParseInfo(scalars(t, "version", version, "cgroup", "1", "runtime", runtime,
+			"runtime", "a", "default", runtime,
 			"security", security, "memory", limits, "swap", limits, "cpu", limits, "pids", limits))
 		assert.NilError(t, err)
 		name, options, _ := strings.Cut(security, ",")
@@ -186,12 +194,14 @@ func FuzzParseInfo(f *testing.F) {
 			MemoryLimit: limits, SwapLimit: limits, CPULimit: limits, PidsLimit: limits,
 		})
 		for _, cgroup := range []string{"1", "2"} {
-			podman, err := dockercli.ParseInfo(scalars(t, "version", version, "cgroup", "v"+cgroup, "controller", controller, "rootless", rootless))
+			podman, err := dockercli.ParseInfo(scalars(t, "version", version, "cgroup", "v"+cgroup, "controller",
+				controller, "rootless", rootless))
 			assert.NilError(t, err)
 			may := !rootless || cgroup == "2"
 			assert.DeepEqual(t, podman, &dockercli.Info{
 				ServerVersion: version, CgroupVersion: cgroup, Rootless: rootless,
-				MemoryLimit: may && controller == "memory", CPULimit: may && controller == "cpu", PidsLimit: may && controller == "pids",
+				MemoryLimit: may && controller == "memory", CPULimit: may && controller == "cpu", PidsLimit: may &&
+					controller == "pids",
 			})
 		}
 	})

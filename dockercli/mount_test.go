@@ -11,7 +11,8 @@ import (
 
 // The engines read the value with this parser.
 func FuzzMountValue(f *testing.F) {
-	for _, seed := range []string{"/plain", "/a,b", "/a:b", `/"q"`, "/new\nline", "/cr\rx", "/cr\r\nx", "/ ", "/é", "relative", `C:\x`, "/a=b", "/\"", "/,,\""} {
+	for _, seed := range []string{"/plain", "/a,b", "/a:b", `/"q"`, "/new\nline", "/cr\rx", "/cr\r\nx", "/ ",
+		"/é", "relative", `C:\x`, "/a=b", "/\"", "/,,\""} {
 		f.Add(seed, "/target", false)
 		f.Add("/source", seed, true)
 	}

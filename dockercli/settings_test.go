@@ -43,11 +43,13 @@ masked "/proc/kcore"
 			{Type: "volume", Source: "/var/lib/docker/volumes/x/_data", Target: "/data", Writable: true},
 		},
 		CapAdd: []string{"CHOWN"}, CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges", "seccomp=unconfined"},
-		Devices: []string{"/dev/kmsg"}, Tmpfs: map[string]string{"/tmp": "size=1m,nosuid"}, MaskedPaths: []string{"/proc/kcore"},
-		Memory: 512 << 20, MemorySwap: -1, ShmSize: 16 << 20, NanoCPUs: 1e9,
+		Devices: []string{"/dev/kmsg"}, Tmpfs: map[string]string{"/tmp": "size=1m,nosuid"},
+		MaskedPaths: []string{"/proc/kcore"},
+		Memory:      512 << 20, MemorySwap: -1, ShmSize: 16 << 20, NanoCPUs: 1e9,
 	})
 	for _, text := range []string{
-		"", "image \"sha256:0\"\n", "memory lots\npids 1\n", "mount \"bind\"\npids 1\n", "tmpfs \"/tmp\"\npids 1\n", "surprise 1\npids 1\n",
+		"", "image \"sha256:0\"\n", "memory lots\npids 1\n", "mount \"bind\"\npids 1\n", "tmpfs \"/tmp\"\npids 1\n",
+		"surprise 1\npids 1\n",
 	} {
 		_, err := dockercli.ParseSettings(text)
 		assert.ErrorContains(t, err, "unexpected answer", "%q", text)
@@ -72,7 +74,8 @@ client "28.3.2"
 `)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, docker, []dockercli.Component{
-		{Name: "docker client", Version: "28.3.2"}, {Name: "docker", Version: "28.3.2"}, {Name: "containerd", Version: "1.7.27"},
+		{Name: "docker client", Version: "28.3.2"}, {Name: "docker", Version: "28.3.2"},
+		{Name: "containerd", Version: "1.7.27"},
 		{Name: "runc", Version: "1.2.5"}, {Name: "docker desktop", Version: "4.43.2"},
 	})
 
@@ -84,7 +87,8 @@ client "28.3.2"
 `)
 	assert.NilError(t, err)
 	assert.DeepEqual(t, service, []dockercli.Component{
-		{Name: "docker client", Version: "28.3.2"}, {Name: "podman", Version: "4.3.1"}, {Name: "conmon", Version: "2.1.6"}, {Name: "crun", Version: "1.8.1"},
+		{Name: "docker client", Version: "28.3.2"}, {Name: "podman", Version: "4.3.1"},
+		{Name: "conmon", Version: "2.1.6"}, {Name: "crun", Version: "1.8.1"},
 	})
 
 	podman, err := dockercli.ParseComponents(dockercli.Podman, `component "podman" "4.3.1"

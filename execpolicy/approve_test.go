@@ -42,7 +42,8 @@ func TestApprove(t *testing.T) {
 		}{
 			{execpolicy.Command{Script: "kept=6; rm file"}, `script "kept=6; rm file"`},
 			{execpolicy.Command{Argv: []string{"rm", "file"}}, `argv ["rm" "file"]`},
-			{execpolicy.Command{Script: "rm file" + strings.Repeat(" ", 94), Timeout: -1, Dir: "/nowhere", Stdin: strings.NewReader("x")}, "script of 101 bytes"},
+			{execpolicy.Command{Script: "rm file" + strings.Repeat(" ", 94), Timeout: -1, Dir: "/nowhere",
+				Stdin: strings.NewReader("x")}, "script of 101 bytes"},
 		} {
 			r := s.run(c.Command)
 			assert.Equal(t, r.Outcome, execpolicy.OutcomeRefused)
@@ -52,10 +53,12 @@ func TestApprove(t *testing.T) {
 			assert.Equal(t, r.Text(), "Error: the command was refused: "+c.quoted+": no deletions today.")
 			assert.Equal(t, r.ExitCode, -1)
 			assert.Equal(t, r.Dir, "/tmp")
-			assert.Assert(t, r.Stdout == nil && r.Stderr == nil && r.Duration == 0 && r.Timeout == 0 && !r.Gone && !r.StateLost && r.Escalation == 0)
+			assert.Assert(t, r.Stdout == nil && r.Stderr == nil && r.Duration == 0 && r.Timeout == 0 && !r.Gone &&
+				!r.StateLost && r.Escalation == 0)
 		}
 		assert.Equal(t, s.ok("echo $kept; ls"), "5\nfile")
-		assert.DeepEqual(t, asked, []string{"cd /tmp; kept=5; >file", "kept=6; rm file", "rm file", "rm file" + strings.Repeat(" ", 94), "echo $kept; ls"})
+		assert.DeepEqual(t, asked, []string{"cd /tmp; kept=5; >file", "kept=6; rm file", "rm file",
+			"rm file" + strings.Repeat(" ", 94), "echo $kept; ls"})
 		// What can't run is not asked about.
 		_, err := s.Run(t.Context(), execpolicy.Command{})
 		assert.ErrorIs(t, err, execpolicy.ErrInvalid)

@@ -35,12 +35,13 @@ func everyField() execpolicy.DockerPolicy {
 		User:               "1000:1001",
 		AddCapabilities:    []string{"NET_BIND_SERVICE", "CHOWN"},
 		AllowNewPrivileges: true,
-		Mounts:             []dockercli.Mount{{Source: "/usr", Target: "/data,x"}, {Source: "/tmp", Target: "/rw", Writable: true}},
-		ExtraHosts:         []string{"db:10.0.0.1"},
-		GPUs:               "all",
-		Runtime:            "runc",
-		ExtraRunArgs:       []string{"--stop-timeout", "3", "--ipc=host"},
-		AllowUnsafeArgs:    []string{"ipc"},
+		Mounts: []dockercli.Mount{{Source: "/usr", Target: "/data,x"},
+			{Source: "/tmp", Target: "/rw", Writable: true}},
+		ExtraHosts:      []string{"db:10.0.0.1"},
+		GPUs:            "all",
+		Runtime:         "runc",
+		ExtraRunArgs:    []string{"--stop-timeout", "3", "--ipc=host"},
+		AllowUnsafeArgs: []string{"ipc"},
 	}
 }
 
@@ -51,10 +52,13 @@ var argvCases = []struct {
 }{
 	{"zero", execpolicy.DockerPolicy{}, execpolicy.Spec{}},
 	{"zero-session", execpolicy.DockerPolicy{}, execpolicy.Spec{
-		Env: map[string]string{"TOKEN": "hunter2"}, Command: []string{"bash"}, Supervisor: []string{"sh", "-c", "supervisor"}}},
+		Env: map[string]string{"TOKEN": "hunter2"}, Command: []string{"bash"},
+		Supervisor: []string{"sh", "-c", "supervisor"}}},
 	{"every", everyField(), execpolicy.Spec{
-		Workspace: "testdata", Env: map[string]string{"TOKEN": "hunter2", "A": "\n"}, Labels: map[string]string{"team": "a=b"}, Command: []string{"-x", "a b", ""}}},
-	{"every-session", everyField(), execpolicy.Spec{Workspace: "testdata", Supervisor: []string{"sh", "-c", "supervisor"}}},
+		Workspace: "testdata", Env: map[string]string{"TOKEN": "hunter2", "A": "\n"},
+		Labels: map[string]string{"team": "a=b"}, Command: []string{"-x", "a b", ""}}},
+	{"every-session", everyField(),
+		execpolicy.Spec{Workspace: "testdata", Supervisor: []string{"sh", "-c", "supervisor"}}},
 	{"engine-seccomp", execpolicy.DockerPolicy{EngineSeccomp: true}, execpolicy.Spec{}},
 	{"notebook", execpolicy.Notebook(), execpolicy.Spec{}},
 	{"build-fetch", first(execpolicy.BuildPolicies()), execpolicy.Spec{}},
@@ -108,7 +112,8 @@ func TestArgv(t *testing.T) {
 					var b strings.Builder
 					for _, arg := range argv {
 						assert.Assert(t, !strings.Contains(arg, "hunter2"), "a value is in %q", arg)
-						fmt.Fprintf(&b, "%s\n", unlike.ReplaceAllString(fmt.Sprintf("%q", strings.ReplaceAll(arg, here, "/HERE")), "$1=*"))
+						fmt.Fprintf(&b, "%s\n", unlike.ReplaceAllString(fmt.Sprintf("%q", strings.ReplaceAll(arg, here, "/HERE")),
+							"$1=*"))
 					}
 					return b.String()
 				}
@@ -213,7 +218,8 @@ func TestCompatIsLangChains(t *testing.T) {
 }
 
 func compatIsLangChains(t *testing.T, e *dockercli.Engine) {
-	workspaces := []string{filepath.Join(t.TempDir(), "w"), filepath.Join(t.TempDir(), "langchain-shell-ab12"), filepath.Join(t.TempDir(), "a b,c")}
+	workspaces := []string{filepath.Join(t.TempDir(), "w"), filepath.Join(t.TempDir(), "langchain-shell-ab12"),
+		filepath.Join(t.TempDir(), "a b,c")}
 	for _, dir := range workspaces {
 		assert.NilError(t, os.Mkdir(dir, 0o755))
 	}
@@ -272,10 +278,12 @@ func compatIsLangChains(t *testing.T, e *dockercli.Engine) {
 		}
 	}
 	assert.Equal(t, cases, 2*2*2*2*3*2*2*2*2*2*3)
-	allowed := []string{"--name=", "--label=", "--log-driver=none", "--pull=never", "--entrypoint=", "--tmpfs=/.cofferdam:", "--no-healthcheck"}
+	allowed := []string{"--name=", "--label=", "--log-driver=none", "--pull=never", "--entrypoint=",
+		"--tmpfs=/.cofferdam:", "--no-healthcheck"}
 	if e.Kind == dockercli.Podman {
 		// With these it does what docker does by itself.
-		allowed = append(allowed, "--detach-keys=", "--read-only-tmpfs=false", "--systemd=false", "--pid=private", "--sdnotify=ignore", "--no-hosts")
+		allowed = append(allowed, "--detach-keys=", "--read-only-tmpfs=false", "--systemd=false", "--pid=private",
+			"--sdnotify=ignore", "--no-hosts")
 	}
 	for _, word := range own {
 		owned := slices.ContainsFunc(allowed, func(prefix string) bool { return strings.HasPrefix(word, prefix) })

@@ -55,10 +55,11 @@ func TestWriters(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	within(t, slack, "a cancel", func() {
-		r, err := s.Run(ctx, execpolicy.Command{Script: "echo a; sleep 30", Timeout: time.Minute, Stdout: writerFunc(func(p []byte) (int, error) {
-			cancel()
-			return both.Write(p)
-		})})
+		r, err := s.Run(ctx, execpolicy.Command{Script: "echo a; sleep 30", Timeout: time.Minute,
+			Stdout: writerFunc(func(p []byte) (int, error) {
+				cancel()
+				return both.Write(p)
+			})})
 		assert.ErrorIs(t, err, context.Canceled)
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeCanceled)
 	})
@@ -73,12 +74,13 @@ func TestWriters(t *testing.T) {
 	ctx, cancel = context.WithCancel(t.Context())
 	defer cancel()
 	flood := 0
-	_, err := s.Run(ctx, execpolicy.Command{Script: "head -c 1000000 /dev/zero; sleep 30", Stdout: writerFunc(func(p []byte) (int, error) {
-		if flood += len(p); flood == 1000000 {
-			cancel()
-		}
-		return len(p), nil
-	})})
+	_, err := s.Run(ctx, execpolicy.Command{Script: "head -c 1000000 /dev/zero; sleep 30",
+		Stdout: writerFunc(func(p []byte) (int, error) {
+			if flood += len(p); flood == 1000000 {
+				cancel()
+			}
+			return len(p), nil
+		})})
 	assert.ErrorIs(t, err, context.Canceled)
 	assert.Equal(t, flood, 1000000)
 }
@@ -106,13 +108,15 @@ func TestDirectoriesWithHostileNames(t *testing.T) {
 	assert.Equal(t, s.ok("echo $x"), "kept")
 	// Longer than any path a system call takes.
 	long := strings.Repeat("d", 200)
-	r := s.script("cd ..; i=0; while [ $i -lt 25 ]; do mkdir " + long + " && cd " + long + " || exit 1; i=$((i + 1)); done; echo $x")
+	r := s.script("cd ..; i=0; while [ $i -lt 25 ]; do mkdir " + long + " && cd " + long +
+		" || exit 1; i=$((i + 1)); done; echo $x")
 	assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
 	assert.Equal(t, string(r.Stdout), "kept\n")
 }
 
 func TestReadonlyNamesAreRefused(t *testing.T) {
-	_, err := execpolicy.Start(t.Context(), execpolicy.HostPolicy{}, execpolicy.Spec{Env: map[string]string{"UID": "0", "PPID": "1"}})
+	_, err := execpolicy.Start(t.Context(), execpolicy.HostPolicy{},
+		execpolicy.Spec{Env: map[string]string{"UID": "0", "PPID": "1"}})
 	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 	assert.ErrorContains(t, err, "UID")
 	assert.ErrorContains(t, err, "PPID")
@@ -155,7 +159,8 @@ func TestEngineThatHangs(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
 	enginetest.Check(t) // behind the engine, which what goes on trying needs to the end
-	p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", Limits: execpolicy.Limits{TerminationTimeout: 2 * time.Second}}
+	p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image",
+		Limits: execpolicy.Limits{TerminationTimeout: 2 * time.Second}}
 	s := open(t, p, execpolicy.Spec{})
 	e.Set(fakeengine.Faults{Hang: []string{fakeengine.Every}})
 	within(t, p.TerminationTimeout+slack, "a command", func() {

@@ -151,7 +151,8 @@ func (p place) audited() (execpolicy.Spec, *trail) {
 // trailOf returns what a session has told with which do has done something. do returns
 // false if a busy machine has spoilt it, and gets another session with a trail of its
 // own. on is the trail's.
-func trailOf(t *testing.T, policy execpolicy.Policy, spec execpolicy.Spec, on func(execpolicy.Event) error, do func(s session) bool) *trail {
+func trailOf(t *testing.T, policy execpolicy.Policy, spec execpolicy.Spec, on func(execpolicy.Event) error,
+	do func(s session) bool) *trail {
 	t.Helper()
 	for range tries {
 		l := &trail{on: on}
@@ -180,7 +181,8 @@ var auditCases = []placeCase{
 		s := open(t, p.policy(), spec)
 		s.ok("echo $TOKEN")
 		r := s.run(execpolicy.Command{
-			Argv: []string{"sh", "-c", "cat; exit 3"}, Dir: "/tmp", Env: map[string]string{"B": auditCanary, "A": "x"}, Stdin: strings.NewReader(auditCanary),
+			Argv: []string{"sh", "-c", "cat; exit 3"}, Dir: "/tmp", Env: map[string]string{"B": auditCanary, "A": "x"},
+			Stdin: strings.NewReader(auditCanary),
 		})
 		assert.Equal(t, string(r.Stdout), auditCanary)
 		name := s.Name()
@@ -242,14 +244,16 @@ var auditCases = []placeCase{
 			fmt.Sprintf("command %q", stubborn), "kill by SIGTERM"+late, "result of 5 timed out gone"+late,
 			`command "echo begun; sleep 4751"`, "kill by SIGTERM because the user has gone",
 			fmt.Sprintf("result of %d canceled gone because the user has gone error the user has gone", of[2]),
-			`command "yes"`, "kill by SIGTERM because the output limit was passed", fmt.Sprintf("result of %d output limit gone because the output limit was passed", of[3]),
+			`command "yes"`, "kill by SIGTERM because the output limit was passed",
+			fmt.Sprintf("result of %d output limit gone because the output limit was passed", of[3]),
 			`command "echo begun; sleep 4752"`, "kill by container because the session is closed", sessionClosed,
 			fmt.Sprintf("result of %d canceled gone because the session is closed error the session is closed", of[4]))
 		var steps []execpolicy.Escalation
 		for _, e := range l.all()[5:8] {
 			steps = append(steps, e.Escalation)
 		}
-		assert.DeepEqual(t, steps, []execpolicy.Escalation{execpolicy.EscalationTerm, execpolicy.EscalationKill, execpolicy.EscalationShell})
+		assert.DeepEqual(t, steps, []execpolicy.Escalation{execpolicy.EscalationTerm, execpolicy.EscalationKill,
+			execpolicy.EscalationShell})
 	}},
 	{"what does not begin, or is another shell's", func(t *testing.T, p place) {
 		spec, l := p.audited()
@@ -294,8 +298,10 @@ var auditCases = []placeCase{
 		assert.NilError(t, s.Close())
 		told := l.told()
 		assert.DeepEqual(t, told[:3], []string{"spawn", "start", `command "echo begun; sleep 4753"`})
-		assert.Assert(t, strings.HasPrefix(told[3], "end gone because its program exited with status 137: it was killed"), told[3])
-		assert.Assert(t, strings.HasPrefix(told[4], "result of 3 session lost in 0 out 6 gone error the session has ended"), told[4])
+		assert.Assert(t, strings.HasPrefix(told[3],
+			"end gone because its program exited with status 137: it was killed"), told[3])
+		assert.Assert(t, strings.HasPrefix(told[4],
+			"result of 3 session lost in 0 out 6 gone error the session has ended"), told[4])
 		assert.DeepEqual(t, told[5:], []string{
 			"spawn", "start", `command "true"`, "result of 3 exited 0", "end gone because the session is begun anew",
 			"spawn", "start", sessionClosed,
@@ -307,7 +313,8 @@ var auditCases = []placeCase{
 				names = append(names, e.Name)
 			}
 		}
-		assert.Assert(t, len(names) == 3 && names[0] == first && names[1] != first && names[2] != first && names[1] != names[2], "%q", names)
+		assert.Assert(t, len(names) == 3 && names[0] == first && names[1] != first && names[2] != first &&
+			names[1] != names[2], "%q", names)
 		l.whole(t)
 	}},
 	{"a session that has lived its time", func(t *testing.T, p place) {
@@ -363,7 +370,8 @@ var auditCases = []placeCase{
 			told[len(told)-1] += fmt.Sprintf(" %t %t %s", e.In > 0, e.Out > 0, e.Error)
 		}
 		assert.DeepEqual(t, told, []string{
-			"write small true false ", "write large true false ", "read large false true ", "read none false false no such file or directory",
+			"write small true false ", "write large true false ", "read large false true ",
+			"read none false false no such file or directory",
 			"copy to tree true false ", "copy from tree false true ", "copy to again true false ", "copy from tree false true ",
 		})
 		assert.Equal(t, events[3].In, int64(len(auditCanary)))
@@ -384,7 +392,8 @@ var auditCases = []placeCase{
 		}
 		s := open(t, p.policy(), spec)
 		assert.NilError(t, s.Close())
-		l.is(t, "spawn", "start", `command ": prepare"`, "result of 3 exited 0", `transfer write "made"`, "transferred of 5 in 2 out 0",
+		l.is(t, "spawn", "start", `command ": prepare"`, "result of 3 exited 0", `transfer write "made"`,
+			"transferred of 5 in 2 out 0",
 			`transfer read "made"`, "transferred of 7 in 0 out 2", sessionClosed)
 	}},
 	{"a start that fails", func(t *testing.T, p place) {
@@ -392,7 +401,8 @@ var auditCases = []placeCase{
 		spec.Startup = []string{"false"}
 		_, err := execpolicy.Start(t.Context(), p.policy(), spec)
 		assert.ErrorIs(t, err, execpolicy.ErrScript)
-		l.is(t, "spawn", "start", `command startup "false"`, `result of 3 error startup script failed: "false": exit code 1: `, "end gone",
+		l.is(t, "spawn", "start", `command startup "false"`,
+			`result of 3 error startup script failed: "false": exit code 1: `, "end gone",
 			"failed error "+err.Error())
 		spec, l = p.audited()
 		policy := p.policy()
@@ -456,7 +466,8 @@ var auditCases = []placeCase{
 				r, err := s.Run(t.Context(), execpolicy.Command{Script: "sleep 4754", Timeout: short})
 				lost(t, err)
 				assert.Assert(t, r.Outcome == execpolicy.OutcomeTimedOut && r.Gone)
-			}, []string{`command "sleep 4754"`, "result of 3 timed out gone because the deadline has passed: context deadline exceeded"}},
+			}, []string{`command "sleep 4754"`,
+				"result of 3 timed out gone because the deadline has passed: context deadline exceeded"}},
 			{execpolicy.EventEnd, func(t *testing.T, s session) {
 				lost(t, s.Close())
 				lost(t, s.Close())
@@ -467,7 +478,8 @@ var auditCases = []placeCase{
 				failed := false
 				l.on = func(e execpolicy.Event) error {
 					// A busy machine may need more than one step.
-					if e.Kind == c.kind && (!failed || e.Escalation == execpolicy.EscalationKill || e.Escalation == execpolicy.EscalationShell) {
+					if e.Kind == c.kind && (!failed || e.Escalation == execpolicy.EscalationKill ||
+						e.Escalation == execpolicy.EscalationShell) {
 						failed = true
 						return errTrail
 					}
@@ -689,7 +701,8 @@ var auditCases = []placeCase{
 		time.AfterFunc(short, func() { close(release) })
 		assert.Equal(t, s.ok("ls"), "")
 		assert.NilError(t, s.Close())
-		l.is(t, "spawn", "start", `command ">made"`, "result of 3 error no record: the user has gone", `command "ls"`, "result of 5 exited 0", sessionClosed)
+		l.is(t, "spawn", "start", `command ">made"`, "result of 3 error no record: the user has gone",
+			`command "ls"`, "result of 5 exited 0", sessionClosed)
 	}},
 }
 
@@ -770,7 +783,8 @@ func TestAuditOfMemory(t *testing.T) {
 		policy := p.policy()
 		policy.MemoryBytes = 64 << 20
 		s := open(t, policy, spec)
-		r := s.run(execpolicy.Command{Script: "exec 2>/dev/null; dd if=/dev/zero of=/dev/null bs=150M count=1", Timeout: time.Minute})
+		r := s.run(execpolicy.Command{Script: "exec 2>/dev/null; dd if=/dev/zero of=/dev/null bs=150M count=1",
+			Timeout: time.Minute})
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeOOMKilled)
 		e := l.all()[3]
 		assert.Equal(t, e.Outcome, execpolicy.OutcomeOOMKilled)
@@ -835,7 +849,8 @@ func TestAuditWithoutASpawn(t *testing.T) {
 	assert.NilError(t, s.Restart(t.Context()))
 	assert.NilError(t, s.Close())
 	const startup, result = `command startup "true"`, "result of 3 exited 0"
-	l.is(t, "spawn", "start", startup, result, "end gone because the session is begun anew", "end gone because the session is begun anew",
+	l.is(t, "spawn", "start", startup, result, "end gone because the session is begun anew",
+		"end gone because the session is begun anew",
 		"failed error "+err.Error(), "spawn", "start", startup, result, sessionClosed)
 }
 
@@ -917,7 +932,8 @@ func TestAuditOfNamesAnew(t *testing.T) {
 	assert.NilError(t, s.Restart(t.Context()))
 	names = append(names, "", s.Name(), s.Name())
 	assert.NilError(t, s.Close())
-	l.is(t, "spawn", "start", "end gone because its program was ended by a signal", "spawn", "start", "end gone because the session is begun anew", "spawn", "start", sessionClosed)
+	l.is(t, "spawn", "start", "end gone because its program was ended by a signal", "spawn", "start",
+		"end gone because the session is begun anew", "spawn", "start", sessionClosed)
 	for _, e := range l.all() {
 		if e.Escalation == execpolicy.EscalationRemoval {
 			continue // as in what was told

@@ -24,7 +24,8 @@ import (
 
 // endsIdle ends a session that has nothing to do, and sees that the next call, a transfer
 // and the record of its end say why.
-func endsIdle(t *testing.T, p execpolicy.Policy, spec execpolicy.Spec, log *trail, end func(s session), want ...string) {
+func endsIdle(t *testing.T, p execpolicy.Policy, spec execpolicy.Spec, log *trail, end func(s session),
+	want ...string) {
 	t.Helper()
 	s := open(t, p, spec)
 	end(s)
@@ -63,7 +64,8 @@ func TestWhyItEnded(t *testing.T) {
 		}
 		t.Run("killed by somebody", func(t *testing.T) {
 			spec, log := p.audited()
-			endsIdle(t, p.policy(), spec, log, func(s session) { p.cli(t, "kill", s.Name()) }, "its program exited with status 137", killed)
+			endsIdle(t, p.policy(), spec, log, func(s session) { p.cli(t, "kill", s.Name()) },
+				"its program exited with status 137", killed)
 		})
 		t.Run("removed by somebody", func(t *testing.T) {
 			spec, log := p.audited()
@@ -127,7 +129,8 @@ func TestWhyItEndedForMemory(t *testing.T) {
 			assert.NilError(t, os.WriteFile(filepath.Join("/proc", first, "oom_score_adj"), []byte("1000"), 0))
 			// None of these has as much as process 1 is said to have, and none ends
 			// before the others have theirs.
-			s.ok("(echo 0 >/proc/self/oom_score_adj; for i in 1 2 3 4; do { head -c 30000000 /dev/zero; sleep 4832; } | tail -c 40000000 & done; wait) >/dev/null 2>&1 &")
+			s.ok("(echo 0 >/proc/self/oom_score_adj; for i in 1 2 3 4; do { head -c 30000000 /dev/zero; sleep 4832; " +
+				"} | tail -c 40000000 & done; wait) >/dev/null 2>&1 &")
 		}, "status 137", want)
 	})
 }
@@ -169,7 +172,8 @@ func TestWhyItEndedInTheEnginesWords(t *testing.T) {
 	fake := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
 	p := place{engine: fake.Engine, fake: fake}
 	spec, log := p.audited()
-	endsIdle(t, p.policy(), spec, log, func(session) { fake.Set(fakeengine.Faults{LoseConnection: true}) }, "its program exited with status 125",
+	endsIdle(t, p.policy(), spec, log, func(session) { fake.Set(fakeengine.Faults{LoseConnection: true}) },
+		"its program exited with status 125",
 		"the last words on its stderr: ", "unexpected EOF")
 }
 

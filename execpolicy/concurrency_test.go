@@ -384,7 +384,8 @@ func TestManySessions(t *testing.T) {
 			}
 			closing := time.Now()
 			calls.Wait()
-			t.Logf("%d sessions were started in %v and closed in %v", n, started.Round(time.Millisecond), time.Since(closing).Round(time.Millisecond))
+			t.Logf("%d sessions were started in %v and closed in %v", n, started.Round(time.Millisecond),
+				time.Since(closing).Round(time.Millisecond))
 		}()
 		assert.Assert(t, !t.Failed())
 		assert.Equal(t, g.worst.Load(), int64(min(n, execpolicy.MaxStarts)))
@@ -495,7 +496,8 @@ func TestFewAreRemovedAtATime(t *testing.T) {
 	}
 	// Each is looked at first, and not helped by a look.
 	removed := func() int {
-		return len(slices.DeleteFunc(fake.Calls(), func(call []string) bool { return call[0] != "container" || call[1] != "inspect" }))
+		return len(slices.DeleteFunc(fake.Calls(),
+			func(call []string) bool { return call[0] != "container" || call[1] != "inspect" }))
 	}
 	wait(t, func() bool { return removed() == 4 }, "nobody is removed")
 	time.Sleep(soon) // a fifth would have come

@@ -23,12 +23,13 @@ var rooms = map[string][]string{
 	"dockercli": {"truncate", "internal/procgroup"},
 	"execpolicy": {
 		"dockercli", "truncate", "internal/account", "internal/clientfile",
-		"internal/container", "internal/delivery", "internal/mountguard", "internal/nproc",
-		"internal/ours", "internal/policyerr", "internal/problems", "internal/procgroup",
+		"internal/container", "internal/delivery", "internal/hostproc", "internal/mountguard",
+		"internal/nproc", "internal/ours", "internal/policyerr", "internal/problems",
 		"internal/random", "internal/render", "internal/runargs", "internal/secret",
-		"internal/shell", "internal/shellwire", "internal/spool", "internal/tarball", "internal/transfer",
+		"internal/shell", "internal/shellwire", "internal/spool", "internal/tarball",
+		"internal/transfer", "internal/turn",
 	},
-	"internal/account":    {},
+	"internal/account":    {"internal/policyerr", "internal/problems", "internal/turn"},
 	"internal/clientfile": {},
 	"internal/container": {
 		"dockercli", "internal/policyerr", "internal/problems", "internal/procgroup",
@@ -36,6 +37,7 @@ var rooms = map[string][]string{
 	},
 	"internal/delivery":   {},
 	"internal/filelock":   {},
+	"internal/hostproc":   {"internal/procgroup"},
 	"internal/mountguard": {"internal/mountinfo"},
 	"internal/mountinfo":  {},
 	"internal/nproc":      {},
@@ -58,6 +60,7 @@ var rooms = map[string][]string{
 		"internal/problems", "internal/random", "internal/shell", "internal/shellwire",
 		"internal/tarball",
 	},
+	"internal/turn": {},
 	"execpolicy/attest": {
 		"dockercli", "execpolicy", "internal/mountinfo", "internal/ours", "internal/problems",
 	},
@@ -71,16 +74,20 @@ var rooms = map[string][]string{
 	},
 	"execpolicy/python": {
 		"execpolicy", "internal/ours", "internal/problems", "internal/scratch",
+		"internal/turn",
 	},
 	"execpolicy/redact":    {"execpolicy", "internal/problems"},
-	"execpolicy/workspace": {"execpolicy", "internal/problems"},
+	"execpolicy/workspace": {"execpolicy", "internal/problems", "internal/turn"},
 }
 
 // helpers are packages of tests and demonstrations. What is in rooms must not import
 // them.
-var helpers = []string{"internal/attest", "internal/bench", "internal/enginetest", "internal/enginetest/leftout", "internal/enginetest/leftover",
-	"internal/enginetest/places", "internal/enginetest/private", "internal/enginetest/rootless", "internal/enginetest/setup",
-	"internal/fakeengine", "internal/fault", "internal/presets", "internal/programs", "internal/programs/try", "internal/runargs/samples", "internal/tour", "testdata/image"}
+var helpers = []string{"internal/attest", "internal/bench", "internal/enginetest", "internal/enginetest/leftout",
+	"internal/enginetest/leftover",
+	"internal/enginetest/places", "internal/enginetest/private", "internal/enginetest/rootless",
+	"internal/enginetest/setup",
+	"internal/fakeengine", "internal/fault", "internal/presets", "internal/programs", "internal/programs/try",
+	"internal/runargs/samples", "internal/tour", "testdata/image"}
 
 // banned are packages that a program must not get by importing the library, with the
 // reason. Sizes are those of a stripped program.
@@ -182,12 +189,14 @@ func TestForbiddenPackages(t *testing.T) {
 	for _, goos := range []string{"linux", "darwin", "windows"} {
 		for name := range rooms {
 			for _, path := range goList(t, goos, "-deps", "./"+name) {
-				assert.Check(t, banned[path] == "" || excepted[name+" "+path] != "", "%s on %s imports %s: %s", name, goos, path, banned[path])
+				assert.Check(t, banned[path] == "" || excepted[name+" "+path] != "", "%s on %s imports %s: %s", name,
+					goos, path, banned[path])
 				ours := strings.HasPrefix(path, module)
 				// Only paths of the standard library have no dot in their first part.
 				first, _, _ := strings.Cut(path, "/")
 				standard := !strings.Contains(first, ".")
-				assert.Check(t, ours || standard || slices.ContainsFunc(required, func(m string) bool { return strings.HasPrefix(path, m) }),
+				assert.Check(t, ours || standard ||
+					slices.ContainsFunc(required, func(m string) bool { return strings.HasPrefix(path, m) }),
 					"%s on %s imports %s, which is no requirement", name, goos, path)
 			}
 		}
@@ -195,13 +204,24 @@ func TestForbiddenPackages(t *testing.T) {
 }
 
 // maxAdded is how many bytes the library may add to a stripped program that drove the
-// client with os/exec before.
+// client with os/exec before. It is what was measured, rounded up to the next 50,000.
+//
+// Measured were 913,000: 430,000 of code, 340,000 of the runtime's tables for it, and
+// 130,000 of data, such as the scripts and the filter of system calls. Of the code a third
+// is this package, a sixth package dockercli.
+//
+// What holds the bound is what is not imported: see banned. Package internal/random stands
+// in for crypto/rand, which would add 160,000, and scripts are embedded without their
+// comments. Nothing else is done for it, for no bound is worth bending the code for: code
+// that is simple and needs more room raises it here, in internal/bench and in
+// CONTRIBUTING.md.
 const maxAdded = 950_000
 
 func TestSizeAdded(t *testing.T) {
 	build := func(name string) int64 {
 		program := filepath.Join(t.TempDir(), name)
-		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", program, "./internal/bench/testdata/"+name)
+		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", program,
+			"./internal/bench/testdata/"+name)
 		cmd.Dir = ".."
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
 		out, err := cmd.CombinedOutput()

@@ -106,7 +106,8 @@ func ExampleCommand_invalid() {
 }
 
 func ExampleResult() {
-	r, err := execpolicy.Run(context.Background(), execpolicy.DockerPolicy{}, execpolicy.Spec{}, execpolicy.Command{Script: "make"})
+	r, err := execpolicy.Run(context.Background(), execpolicy.DockerPolicy{}, execpolicy.Spec{},
+		execpolicy.Command{Script: "make"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -123,7 +124,8 @@ func ExampleResult() {
 }
 
 func ExampleStreamInfo() {
-	r, err := execpolicy.Run(context.Background(), execpolicy.DockerPolicy{Limits: execpolicy.Limits{MaxOutputBytes: 1024}}, execpolicy.Spec{},
+	r, err := execpolicy.Run(context.Background(),
+		execpolicy.DockerPolicy{Limits: execpolicy.Limits{MaxOutputBytes: 1024}}, execpolicy.Spec{},
 		execpolicy.Command{Script: "seq 1 100000"})
 	if err != nil {
 		fmt.Println(err)

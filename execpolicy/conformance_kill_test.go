@@ -47,7 +47,8 @@ func (s session) over() bool {
 // until runs what has to be ended until it ends as it should, and returns that result.
 // before comes before each try, in a session that is begun anew if the last try has cost
 // it.
-func (s session) until(should func(*execpolicy.Result) bool, before func(), run func() (*execpolicy.Result, error)) *execpolicy.Result {
+func (s session) until(should func(*execpolicy.Result) bool, before func(),
+	run func() (*execpolicy.Result, error)) *execpolicy.Result {
 	s.t.Helper()
 	for try := 1; ; try++ {
 		if s.over() {
@@ -117,23 +118,27 @@ func unhurried(t *testing.T, limit time.Duration, f func(limit time.Duration) er
 }
 
 var killCases = []conformanceCase{
-	{name: "3.2.4 3.3.2 3.4.20 3.4.21 D4 D25 D41 a timeout keeps output and state, and its program is gone", do: func(t *testing.T, s session) {
-		var name string
-		r := s.timedOut(s.until(by(execpolicy.EscalationTerm), func() { name = s.Name(); s.ok("kept=5") }, s.shortly("printf partial; echo e >&2; sleep 4711")))
-		assert.Equal(t, string(r.Stdout), "partial")
-		// Some shells say that their child was terminated.
-		assert.Assert(t, strings.HasPrefix(string(r.Stderr), "e\n"))
-		s.gone("sleep 4711")
-		assert.Equal(t, s.ok("echo $kept"), "5")
-		assert.Equal(t, s.Name(), name)
-	}},
+	{name: "3.2.4 3.3.2 3.4.20 3.4.21 D4 D25 D41 a timeout keeps output and state, and its program is gone",
+		do: func(t *testing.T, s session) {
+			var name string
+			r := s.timedOut(s.until(by(execpolicy.EscalationTerm), func() { name = s.Name(); s.ok("kept=5") },
+				s.shortly("printf partial; echo e >&2; sleep 4711")))
+			assert.Equal(t, string(r.Stdout), "partial")
+			// Some shells say that their child was terminated.
+			assert.Assert(t, strings.HasPrefix(string(r.Stderr), "e\n"))
+			s.gone("sleep 4711")
+			assert.Equal(t, s.ok("echo $kept"), "5")
+			assert.Equal(t, s.Name(), name)
+		}},
 	{name: "a program that ignores TERM is killed", do: func(t *testing.T, s session) {
-		s.timedOut(s.until(by(execpolicy.EscalationKill), func() { s.ok("kept=6") }, s.shortly("sh -c 'trap \"\" TERM; while :; do sleep 4712; done'")))
+		s.timedOut(s.until(by(execpolicy.EscalationKill), func() { s.ok("kept=6") },
+			s.shortly("sh -c 'trap \"\" TERM; while :; do sleep 4712; done'")))
 		s.gone("sleep 4712")
 		assert.Equal(t, s.ok("echo $kept"), "6")
 	}},
 	{name: "a loop of the shell itself costs the shell", do: func(t *testing.T, s session) {
-		s.timedOut(s.until(by(execpolicy.EscalationShell), func() { s.ok(">/tmp/kept; lost=1") }, s.shortly("while :; do :; done")))
+		s.timedOut(s.until(by(execpolicy.EscalationShell), func() { s.ok(">/tmp/kept; lost=1") },
+			s.shortly("while :; do :; done")))
 		assert.Equal(t, s.ok("echo ${lost-lost}; ls /tmp/kept; pwd; echo $NUM"), "lost\n/tmp/kept\n/workspace\n42")
 	}},
 	{name: "a grandchild in a session of its own is killed", do: func(t *testing.T, s session) {
@@ -204,7 +209,8 @@ var killCases = []conformanceCase{
 	}},
 	{name: "D2 orphans are gathered", do: func(t *testing.T, s session) {
 		s.ok("i=0; while [ $i -lt 50 ]; do (: &); i=$((i+1)); done")
-		zombies := "n=0; for p in /proc/[0-9]*/stat; do read -r a b state c <$p && [ \"$state\" = Z ] && n=$((n+1)); done 2>/dev/null; echo $n"
+		zombies := "n=0; for p in /proc/[0-9]*/stat; do read -r a b state c <$p && [ \"$state\" = Z ] && " +
+			"n=$((n+1)); done 2>/dev/null; echo $n"
 		wait(t, func() bool { return s.ok("sleep 0.2; "+zombies) == "0" }, "zombies stay")
 	}},
 	{name: "OutputLimit ends a flood", do: func(t *testing.T, s session) {
@@ -221,7 +227,8 @@ var killCases = []conformanceCase{
 	}},
 	{name: "a cancel ends the command and nothing else", do: func(t *testing.T, s session) {
 		cause := errors.New("the user has gone")
-		r := s.until(func(r *execpolicy.Result) bool { return !r.StateLost }, func() { s.ok("kept=8") }, s.canceled(cause, execpolicy.Command{Script: "echo begun; sleep 4718"}))
+		r := s.until(func(r *execpolicy.Result) bool { return !r.StateLost }, func() { s.ok("kept=8") },
+			s.canceled(cause, execpolicy.Command{Script: "echo begun; sleep 4718"}))
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeCanceled)
 		assert.Equal(t, string(r.Stdout), "begun\n")
 		assert.Assert(t, strings.HasPrefix(r.Text(), "begun\n"))

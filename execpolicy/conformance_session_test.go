@@ -129,7 +129,8 @@ var sessionCases = []placeCase{
 		})
 	}},
 	{"3.2.12 scripts are checked before anything starts", func(t *testing.T, p place) {
-		_, err := execpolicy.Start(t.Context(), p.policy(), execpolicy.Spec{Startup: []string{""}, Shutdown: []string{"\x00"}, Command: []string{"a\nb"}})
+		_, err := execpolicy.Start(t.Context(), p.policy(),
+			execpolicy.Spec{Startup: []string{""}, Shutdown: []string{"\x00"}, Command: []string{"a\nb"}})
 		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 		for _, want := range []string{`script ""`, `script "\x00"`, "NUL byte or a newline"} {
 			assert.ErrorContains(t, err, want)
@@ -207,7 +208,8 @@ var sessionCases = []placeCase{
 		p.writesInto(t, spec, dir)
 	}},
 	{"D30 workspaces that no engine can mount", func(t *testing.T, p place) {
-		for name, why := range map[string]string{"a line\n": "would cut the white space", "two\r\nlines": "would drop its carriage return"} {
+		for name, why := range map[string]string{"a line\n": "would cut the white space",
+			"two\r\nlines": "would drop its carriage return"} {
 			spec := p.spec()
 			spec.Workspace = newWorkspace(t, name)
 			_, err := execpolicy.Start(t.Context(), p.policy(), spec)
@@ -277,7 +279,8 @@ var sessionCases = []placeCase{
 		s := open(t, p.policy(), spec)
 		assert.Equal(t, s.ok(`printf %s "$TOKEN"`), secret)
 		seen := p.cli(t, "inspect", s.Name())
-		for _, want := range []string{"cofferdam.pid", "cofferdam.boot", "cofferdam.host", "cofferdam.pid-start", "cofferdam.created"} {
+		for _, want := range []string{"cofferdam.pid", "cofferdam.boot", "cofferdam.host", "cofferdam.pid-start",
+			"cofferdam.created"} {
 			assert.Assert(t, strings.Contains(seen, `"`+want+`"`), want)
 		}
 		assert.Assert(t, !strings.Contains(seen, "hunter2"))
@@ -400,7 +403,8 @@ var sessionCases = []placeCase{
 		}
 	}},
 	{"3.1.1 a limit of no lines is the default", func(t *testing.T, p place) {
-		for limit, want := range map[int]string{0: "\n100\n\n... Output truncated at 100 lines (observed 101).", -1: "\n101\n"} {
+		for limit, want := range map[int]string{0: "\n100\n\n... Output truncated at 100 lines (observed 101).",
+			-1: "\n101\n"} {
 			policy := p.policy()
 			policy.MaxOutputLines = limit
 			s := open(t, policy, p.spec())
@@ -419,7 +423,8 @@ var sessionCases = []placeCase{
 			policy := execpolicy.Compat()
 			policy.Engine, policy.Image, policy.Limits = p.engine, p.image, p.policy().Limits
 			spec := p.spec()
-			spec.Workspace, spec.Env = newWorkspace(t, name), map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin", "ONLY": "inside"}
+			spec.Workspace, spec.Env = newWorkspace(t, name),
+				map[string]string{"PATH": "/usr/local/bin:/usr/bin:/bin", "ONLY": "inside"}
 			s := open(t, policy, spec)
 			assert.Equal(t, s.ok(`echo "$PATH $ONLY"`), "/usr/local/bin:/usr/bin:/bin inside")
 			client := p.client(t, s.Name())

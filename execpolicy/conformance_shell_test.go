@@ -58,7 +58,8 @@ var shellCases = []conformanceCase{
 		s.ok("kill $job; unset job")
 	}},
 	{name: "a mistake of a script has a name that means something", do: func(t *testing.T, s session) {
-		for _, script := range []string{"cofferdam_nosuch", "echo >/cofferdam/nosuch", "cd /cofferdam/nosuch", "kill %9", "echo ${x"} {
+		for _, script := range []string{"cofferdam_nosuch", "echo >/cofferdam/nosuch", "cd /cofferdam/nosuch",
+			"kill %9", "echo ${x"} {
 			r := s.script(script)
 			assert.Assert(t, len(r.Stderr) > 0 && !bytes.Contains(r.Stderr, []byte("/proc/")), "%q: %s", script, r.Stderr)
 		}
@@ -125,7 +126,8 @@ var shellCases = []conformanceCase{
 		s.ok("( " + job + " 'a\nb' ) & kept=$!; " + job + " 'c\nd' & kept=\"$kept $!\"")
 		s.ok("until [ -e sleeps ] && [ $(wc -l <sleeps) = 2 ]; do sleep 0.01; done")
 		jobs := strings.Fields(s.ok("echo $kept"))
-		r := s.run(execpolicy.Command{Argv: append([]string{"sh", "-c", "kill -9 \"$@\"; sleep 0.1; exit 139", "sh"}, jobs...)})
+		r := s.run(execpolicy.Command{Argv: append([]string{"sh", "-c", "kill -9 \"$@\"; sleep 0.1; exit 139", "sh"},
+			jobs...)})
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeExited, r.Text())
 		assert.Equal(t, r.ExitCode, 139)
 		assert.Equal(t, string(r.Stdout)+string(r.Stderr), "")
@@ -133,7 +135,8 @@ var shellCases = []conformanceCase{
 		s.ok("kill $(cat sleeps) && rm sleeps")
 	}},
 	{name: "a program has nothing but its own on its streams", do: func(t *testing.T, s session) {
-		for _, set := range []string{":", "set -x", "set -v", "set -u", "set -e", "set -f", "alias command=false break=false read=false printf=false"} {
+		for _, set := range []string{":", "set -x", "set -v", "set -u", "set -e", "set -f",
+			"alias command=false break=false read=false printf=false"} {
 			s.script(set)
 			for _, c := range []execpolicy.Command{
 				{Argv: []string{"sh", "-c", "printf out; printf err >&2; kill -11 $$"}},
@@ -172,26 +175,34 @@ var shellCases = []conformanceCase{
 			command execpolicy.Command
 			want    string
 		}{
-			{execpolicy.Command{Script: "seq 1 2; echo err >&2; sleep 4794", Timeout: short}, "Timed out after 0.1 s: the command was ended."},
-			{execpolicy.Command{Argv: []string{"sh", "-c", "seq 1 2; echo err >&2; kill -11 $$"}}, "Killed by signal 11 (segmentation fault)."},
+			{execpolicy.Command{Script: "seq 1 2; echo err >&2; sleep 4794", Timeout: short},
+				"Timed out after 0.1 s: the command was ended."},
+			{execpolicy.Command{Argv: []string{"sh", "-c", "seq 1 2; echo err >&2; kill -11 $$"}},
+				"Killed by signal 11 (segmentation fault)."},
 			{execpolicy.Command{Script: "seq 1 2; echo err >&2; (exit 3)"}, "Exit code: 3"},
-			{execpolicy.Command{Script: "seq 1 2; echo err >&2; exit 3"}, "Exit code: 3\nThe shell was replaced: its variables and functions are gone, files stay."},
-			{execpolicy.Command{Script: "seq 1 2; echo err >&2; sleep 0.3; yes", OutputLimit: 10}, "Too much output: the command was ended."},
+			{execpolicy.Command{Script: "seq 1 2; echo err >&2; exit 3"},
+				"Exit code: 3\nThe shell was replaced: its variables and functions are gone, files stay."},
+			{execpolicy.Command{Script: "seq 1 2; echo err >&2; sleep 0.3; yes", OutputLimit: 10},
+				"Too much output: the command was ended."},
 		} {
-			r := s.until(func(r *execpolicy.Result) bool { return bytes.Contains(r.Stderr, []byte("err")) }, nil, s.command(c.command))
+			r := s.until(func(r *execpolicy.Result) bool { return bytes.Contains(r.Stderr, []byte("err")) }, nil,
+				s.command(c.command))
 			text := r.Render(execpolicy.RenderOptions{})
-			assert.Assert(t, strings.HasPrefix(text, "1\n2\n") && strings.Contains(text, "\n[stderr]\nerr\n") && strings.HasSuffix(text, "\n\n"+c.want), text)
+			assert.Assert(t, strings.HasPrefix(text, "1\n2\n") && strings.Contains(text, "\n[stderr]\nerr\n") &&
+				strings.HasSuffix(text, "\n\n"+c.want), text)
 		}
 		s.ok(":")
 	}},
 	{name: "the environment of a program is its own", do: func(t *testing.T, s session) {
-		s.ok("A=of_the_shell; readonly CF_FIXED=1; mkdir -p /tmp/cofferdam_bin; printf '#!/bin/sh\necho found' >/tmp/cofferdam_bin/cofferdam_program; " +
+		s.ok("A=of_the_shell; readonly CF_FIXED=1; mkdir -p /tmp/cofferdam_bin; printf '#!/bin/sh\necho found' " +
+			">/tmp/cofferdam_bin/cofferdam_program; " +
 			"chmod 755 /tmp/cofferdam_bin/cofferdam_program; cofferdam_program() { echo no; }")
 		r := s.run(execpolicy.Command{Argv: []string{"sh", "-c", "echo $A"}, Env: map[string]string{"A": "b\nc"}})
 		assert.Equal(t, string(r.Stdout), "b c\n")
 		assert.Equal(t, s.ok("echo $A"), "of_the_shell")
 		// Where a program is looked for is part of it.
-		r = s.run(execpolicy.Command{Argv: []string{"cofferdam_program"}, Env: map[string]string{"PATH": "/tmp/cofferdam_bin"}})
+		r = s.run(execpolicy.Command{Argv: []string{"cofferdam_program"},
+			Env: map[string]string{"PATH": "/tmp/cofferdam_bin"}})
 		assert.Equal(t, string(r.Stdout), "found\n", r.Text())
 		s.ok("rm -r /tmp/cofferdam_bin; unset -f cofferdam_program")
 		r = s.run(execpolicy.Command{Argv: []string{"sh", "-c", "echo out"}, Env: map[string]string{"CF_FIXED": "2"}})

@@ -41,7 +41,8 @@ var holdings = map[string]holding{
 	"busy": {sessions: 20, within: 2 * time.Second, word: "busy", scripts: []string{
 		"echo busy; while :; do :; done",
 		"echo busy; yes",
-		"trap '' HUP INT QUIT TERM; (setsid sh -c 'trap \"\" HUP TERM; while :; do sleep 4741; done' &); echo busy; sleep 4742",
+		"trap '' HUP INT QUIT TERM; (setsid sh -c 'trap \"\" HUP TERM; while :; do sleep 4741; done' &); echo " +
+			"busy; sleep 4742",
 		"(setsid sleep 4743 >/dev/null 2>&1 &); echo busy; sh -c 'kill -STOP $$'",
 	}},
 	// Nothing of process 1 can be opened or traced, and holding everything else does not
@@ -65,7 +66,8 @@ var holdings = map[string]holding{
 		policy: execpolicy.DockerPolicy{ExtraRunArgs: []string{"--pid=host"}, AllowUnsafeArgs: []string{"pid"}},
 		scripts: []string{
 			"echo busy; sleep 4747",
-			"trap '' HUP INT QUIT TERM; (setsid sh -c 'trap \"\" HUP TERM; while :; do sleep 4748; done' &); echo busy; sleep 4749",
+			"trap '' HUP INT QUIT TERM; (setsid sh -c 'trap \"\" HUP TERM; while :; do sleep 4748; done' &); echo " +
+				"busy; sleep 4749",
 		}},
 	// A root that may trace can hold the stdin of process 1 open, so that its end is
 	// never seen. Then the guard process removes what is left.
@@ -119,7 +121,8 @@ func holdHost() {
 	if err != nil {
 		fail(err)
 	}
-	s.Run(context.Background(), execpolicy.Command{Script: `trap '' TERM; sleep 4842 & echo begun; sleep 4842`, Stdout: os.Stdout})
+	s.Run(context.Background(), execpolicy.Command{Script: `trap '' TERM; sleep 4842 & echo begun; sleep 4842`,
+		Stdout: os.Stdout})
 	os.Exit(1)
 }
 
@@ -173,7 +176,8 @@ func (p place) killHolder(t *testing.T, name string, h holding) {
 		start string
 	}
 	var first []process // of each container
-	for _, number := range strings.Fields(p.cli(t, append([]string{"container", "inspect", "--format={{.State.Pid}}", "--"}, names...)...)) {
+	for _, number := range strings.Fields(p.cli(t,
+		append([]string{"container", "inspect", "--format={{.State.Pid}}", "--"}, names...)...)) {
 		pid, err := strconv.Atoi(number)
 		assert.NilError(t, err)
 		// An engine may run elsewhere where this is not Linux.
@@ -210,7 +214,8 @@ func (p place) killHolder(t *testing.T, name string, h holding) {
 		}
 		return poll.Continue("left: %q", left)
 	}, poll.WithTimeout(ample), poll.WithDelay(50*time.Millisecond))
-	t.Logf("%d containers had ended %v after the end of %s, and were gone after %v", h.sessions, ended.Round(time.Millisecond),
+	t.Logf("%d containers had ended %v after the end of %s, and were gone after %v", h.sessions,
+		ended.Round(time.Millisecond),
 		filepath.Base(p.engine.Path), time.Since(start).Round(time.Millisecond))
 }
 

@@ -61,7 +61,8 @@ func (c conformanceCase) run(t *testing.T, s session) {
 }
 
 // sessionEnv is the environment of the session that the cases share.
-var sessionEnv = map[string]string{"NUM": "42", "BOOL": "true", "LINES2": "a\nb\n", "QUOTES": `it's "$HOME" \n`, "EMPTY": ""}
+var sessionEnv = map[string]string{"NUM": "42", "BOOL": "true", "LINES2": "a\nb\n",
+	"QUOTES": `it's "$HOME" \n`, "EMPTY": ""}
 
 func TestConformance(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
@@ -112,17 +113,20 @@ var protocolCases = []conformanceCase{
 		s.ok("cd /workspace")
 	}},
 	{name: "3.2.1 echo ready", script: "echo ready", out: "ready\n", text: "ready\n"},
-	{name: "3.2.11 3.3.4 3.4.24 D32 the environment is passed", script: `echo $NUM $BOOL; printf %s "$LINES2$QUOTES$EMPTY${EMPTY-unset}"`,
-		out: "42 true\na\nb\nit's \"$HOME\" \\n"},
+	{name: "3.2.11 3.3.4 3.4.24 D32 the environment is passed",
+		script: `echo $NUM $BOOL; printf %s "$LINES2$QUOTES$EMPTY${EMPTY-unset}"`,
+		out:    "42 true\na\nb\nit's \"$HOME\" \\n"},
 	{name: "3.2.13 success", script: "echo hello; echo there", out: "hello\nthere\n", text: "hello\nthere\n"},
 	{name: "3.2.14 3.3.7 false is exit code 1", script: "false", code: 1, text: "<no output>\n\nExit code: 1"},
-	{name: "3.2.14 output and exit code", script: "echo no; (exit 42)", out: "no\n", code: 42, text: "no\n\nExit code: 42"},
+	{name: "3.2.14 output and exit code", script: "echo no; (exit 42)", out: "no\n", code: 42,
+		text: "no\n\nExit code: 42"},
 	{name: "3.2.19 no output", script: "true", text: "<no output>"},
 	{name: "3.2.20 3.3.6 stderr is marked", script: "echo error >&2", err: "error\n", text: "[stderr] error\n"},
 	{name: "3.4.1 D9 no newline at the end", script: "printf abc", out: "abc", text: "abc"},
 	{name: "3.4.2 D11 cat returns at once", script: "cat"},
 	{name: "3.4.3 D11 read returns at once", script: "read x", code: 1},
-	{name: "3.4.11 D11 a bare interpreter returns at once", script: "sh; if command -v python3 >/dev/null; then python3; fi"},
+	{name: "3.4.11 D11 a bare interpreter returns at once",
+		script: "sh; if command -v python3 >/dev/null; then python3; fi"},
 	{name: "3.4.4 D12 open quote", script: "echo 'abc", out: "*", err: "*", code: -1},
 	{name: "3.4.4 D12 open double quote", script: `echo "abc`, out: "*", err: "*", code: -1},
 	{name: "3.4.4 D12 open substitution", script: "echo $(echo", out: "*", err: "*", code: -1},
@@ -196,7 +200,8 @@ var outputCases = []conformanceCase{
 		r = s.run(execpolicy.Command{Script: "cat >&2", Stdin: strings.NewReader(string(all))})
 		assert.Assert(t, string(r.Stderr) == string(all))
 	}},
-	{name: "3.4.13 D28 carriage returns", script: `printf 'a\rb\rc\n'; printf 'd\r\n'`, out: "a\rb\rc\nd\r\n", text: "a\nb\nc\nd\n"},
+	{name: "3.4.13 D28 carriage returns", script: `printf 'a\rb\rc\n'; printf 'd\r\n'`, out: "a\rb\rc\nd\r\n",
+		text: "a\nb\nc\nd\n"},
 	{name: "3.4.14 D21 D26 a line of 3 MB", do: func(t *testing.T, s session) {
 		r := s.script("head -c 3000000 /dev/zero | tr '\\000' x; echo; echo end")
 		assert.Equal(t, r.ExitCode, 0)
@@ -287,7 +292,8 @@ var limitCases = []conformanceCase{
 		assert.Equal(t, string(r.Stdout), strings.Repeat("0", 49)+"\n")
 		assert.Equal(t, r.StdoutInfo.DroppedBytes, int64(51))
 	}},
-	{name: "3.4.19 exactly the limit of bytes", script: "printf '%049d\\n' 0", out: strings.Repeat("0", 49) + "\n", text: strings.Repeat("0", 49) + "\n"},
+	{name: "3.4.19 exactly the limit of bytes", script: "printf '%049d\\n' 0", out: strings.Repeat("0", 49) + "\n",
+		text: strings.Repeat("0", 49) + "\n"},
 	{name: "3.4.19 one byte more than the limit", script: "printf 'a\\n%048d\\n' 0", out: "*",
 		text: "a\n\n... Output truncated at 50 bytes (observed 51)."},
 	{name: "3.4.19 truncated and failed", script: "seq 1 9; (exit 2)", out: "*", code: 2,
@@ -303,9 +309,11 @@ var commandCases = []conformanceCase{
 		}
 	}},
 	{name: "every problem of a command at once", do: func(t *testing.T, s session) {
-		_, err := s.Run(t.Context(), execpolicy.Command{Script: "a", Argv: []string{"-b"}, Dir: "\x00", OutputLimit: -1, Env: map[string]string{"A=": "\x00"}})
+		_, err := s.Run(t.Context(), execpolicy.Command{Script: "a", Argv: []string{"-b"}, Dir: "\x00",
+			OutputLimit: -1, Env: map[string]string{"A=": "\x00"}})
 		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
-		for _, want := range []string{"not both", `"-b"`, "a directory's name can't hold a NUL byte", "OutputLimit", `"A="`, "the value of A="} {
+		for _, want := range []string{"not both", `"-b"`, "a directory's name can't hold a NUL byte", "OutputLimit",
+			`"A="`, "the value of A="} {
 			assert.ErrorContains(t, err, want)
 		}
 	}},
@@ -320,11 +328,13 @@ var commandCases = []conformanceCase{
 	}},
 	{name: "Dir and Env are for one command", do: func(t *testing.T, s session) {
 		s.ok("cd /workspace; only=before")
-		r := s.run(execpolicy.Command{Script: `pwd; echo "$only"; sh -c 'echo "$only"'`, Dir: "/tmp", Env: map[string]string{"only": "it's\n1"}})
+		r := s.run(execpolicy.Command{Script: `pwd; echo "$only"; sh -c 'echo "$only"'`, Dir: "/tmp",
+			Env: map[string]string{"only": "it's\n1"}})
 		assert.Equal(t, string(r.Stdout), "/tmp\nit's\n1\nit's\n1\n")
 		assert.Equal(t, r.Dir, "/workspace")
 		assert.Equal(t, s.ok(`pwd; echo "$only"; unset only`), "/workspace\nbefore")
-		r = s.run(execpolicy.Command{Argv: []string{"sh", "-c", `pwd; echo "$only"`}, Dir: "/", Env: map[string]string{"only": "x"}})
+		r = s.run(execpolicy.Command{Argv: []string{"sh", "-c", `pwd; echo "$only"`}, Dir: "/",
+			Env: map[string]string{"only": "x"}})
 		assert.Equal(t, string(r.Stdout), "/\nx\n")
 	}},
 	{name: "a Dir that is not there", do: func(t *testing.T, s session) {
@@ -352,7 +362,8 @@ var commandCases = []conformanceCase{
 		r := s.run(execpolicy.Command{Script: "cat", Stdin: strings.NewReader(stdin)})
 		assert.Assert(t, string(r.Stdout) == stdin)
 		assert.Equal(t, r.StdoutInfo.DroppedBytes, int64(0))
-		assert.Equal(t, string(s.run(execpolicy.Command{Argv: []string{"wc", "-c"}, Stdin: strings.NewReader("abc")}).Stdout), "3\n")
+		assert.Equal(t, string(s.run(execpolicy.Command{Argv: []string{"wc", "-c"},
+			Stdin: strings.NewReader("abc")}).Stdout), "3\n")
 		assert.Equal(t, s.ok("cat"), "")
 	}},
 	{name: "3.4.18 D18 a command of 200 KB", do: func(t *testing.T, s session) {
@@ -366,7 +377,8 @@ var commandCases = []conformanceCase{
 			if s.over() {
 				assert.NilError(t, s.Restart(t.Context()))
 			}
-			first := s.start(t.Context(), execpolicy.Command{Script: fmt.Sprintf("echo begin; sleep %.1f; echo end", (limit + short).Seconds()), Timeout: -1})
+			first := s.start(t.Context(),
+				execpolicy.Command{Script: fmt.Sprintf("echo begin; sleep %.1f; echo end", (limit + short).Seconds()), Timeout: -1})
 			second := make(chan error)
 			go func() {
 				// Its clock starts when its turn has come.

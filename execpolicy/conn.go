@@ -43,8 +43,6 @@ type conn struct {
 	filter  shell.Filter // the caller's, behind which the values are hidden
 }
 
-var errEarly = errors.New("the process ended before its shell answered")
-
 // connect makes a session's end of a process.
 func connect(proc *Process, spec Spec) *conn {
 	c := &conn{
@@ -97,13 +95,13 @@ func (c *conn) wait(ctx context.Context) error {
 	go func() {
 		select {
 		case <-c.Over():
-			cancel(errEarly)
+			cancel(shell.ErrEarly)
 		case <-ctx.Done():
 		}
 	}()
 	err := c.proc.Ready(ctx)
-	if err != nil && context.Cause(ctx) == errEarly {
-		return fmt.Errorf("%w: %w", errEarly, err)
+	if err != nil && context.Cause(ctx) == shell.ErrEarly {
+		return fmt.Errorf("%w: %w", shell.ErrEarly, err)
 	}
 	return err
 }
@@ -163,7 +161,7 @@ func (c *conn) borrow(ctx context.Context, f func(context.Context, *Session) err
 	returned := false
 	defer func() {
 		s.close(ErrClosed)
-		s.turn <- struct{}{}
+		s.turn.Take(context.Background())
 		if !returned {
 			// A caller that recovers has no session to close.
 			c.End(c.limits.TerminationTimeout)
@@ -180,7 +178,7 @@ func (c *conn) failed(err error) error {
 	// An end that has had its time is tried again when the program has ended.
 	endErr := c.EndSince(time.Time{})
 	// A program that ended by itself says why; one that was ended does not.
-	if errors.Is(err, errEarly) && c.Diagnosis() != nil {
+	if errors.Is(err, shell.ErrEarly) && c.Diagnosis() != nil {
 		err = c.Diagnosis()
 	} else if len(said) > 0 {
 		err = fmt.Errorf("%w; it said: %s", err, strings.TrimSpace(string(said)))

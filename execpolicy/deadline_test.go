@@ -126,12 +126,13 @@ type obstacle struct {
 }
 
 var obstacles = map[string]obstacle{
-	"a program":                                 {command: execpolicy.Command{Script: "sleep 4811"}},
-	"a program after 1 MiB":                     {command: execpolicy.Command{Script: longScript("sleep 4812")}},
-	"a flood":                                   {command: execpolicy.Command{Script: "yes & yes >&2"}},
-	"a flood and stuck writers":                 {command: execpolicy.Command{Script: "yes & yes >&2"}, stuck: true},
-	"a stdin that does not come":                {command: execpolicy.Command{Script: "cat"}, silent: true},
-	"1 MiB that does not get through":           {command: execpolicy.Command{Script: longScript("sleep 4813")}, stopped: true},
+	"a program":                  {command: execpolicy.Command{Script: "sleep 4811"}},
+	"a program after 1 MiB":      {command: execpolicy.Command{Script: longScript("sleep 4812")}},
+	"a flood":                    {command: execpolicy.Command{Script: "yes & yes >&2"}},
+	"a flood and stuck writers":  {command: execpolicy.Command{Script: "yes & yes >&2"}, stuck: true},
+	"a stdin that does not come": {command: execpolicy.Command{Script: "cat"}, silent: true},
+	"1 MiB that does not get through": {command: execpolicy.Command{Script: longScript("sleep 4813")},
+		stopped: true},
 	"a stdin of 2 MiB that is stuck on its way": {command: execpolicy.Command{Script: "cat"}, stopped: true},
 }
 
@@ -326,7 +327,9 @@ func TestStdinOfCommandsThatNeverRan(t *testing.T) {
 		s := open(t, p.policy(), p.spec())
 		s.ok("state=kept")
 		for range 4 {
-			_, err := s.Run(t.Context(), execpolicy.Command{Script: "cat", Dir: "/no/such", Stdin: strings.NewReader(strings.Repeat("x", execpolicy.MaxStdin))})
+			_, err := s.Run(t.Context(),
+				execpolicy.Command{Script: "cat", Dir: "/no/such",
+					Stdin: strings.NewReader(strings.Repeat("x", execpolicy.MaxStdin))})
 			assert.ErrorIs(t, err, execpolicy.ErrNoDir)
 		}
 		r := s.run(execpolicy.Command{Script: "wc -c; echo $state", Stdin: strings.NewReader("123")})
@@ -390,7 +393,8 @@ func TestStartOfAClientThatIsStopped(t *testing.T) {
 				cancel(errGone)
 			}}
 			var err error
-			within(t, policy.TerminationTimeout+slack, "the start", func() { _, err = execpolicy.Start(ctx, stopping, p.spec()) })
+			within(t, policy.TerminationTimeout+slack, "the start",
+				func() { _, err = execpolicy.Start(ctx, stopping, p.spec()) })
 			assert.ErrorIs(t, err, execpolicy.ErrStart)
 			assert.ErrorIs(t, err, errGone)
 			if !errors.Is(err, execpolicy.ErrStillThere) {
@@ -426,7 +430,8 @@ func TestPull(t *testing.T) {
 			progress := make(stuck)
 			defer close(progress)
 			fake := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{ImageMissing: true, Hang: []string{"pull"}})
-			p := execpolicy.DockerPolicy{Engine: fake.Engine, PullProgress: progress, Limits: execpolicy.Limits{TerminationTimeout: ample}}
+			p := execpolicy.DockerPolicy{Engine: fake.Engine, PullProgress: progress,
+				Limits: execpolicy.Limits{TerminationTimeout: ample}}
 			if e.name == timeout {
 				p.PullTimeout, e.err = soon, context.DeadlineExceeded
 			}
@@ -542,7 +547,8 @@ func TestStartupIsNotTheCommandsAlone(t *testing.T) {
 // is not known; both may be tried again.
 func TestRestartAndCloseOfAnEngineThatHangs(t *testing.T) {
 	fakeengine.NeedIsolation(t)
-	fakes := []*fakeengine.Engine{fakeengine.New(t, dockercli.Docker, fakeengine.Faults{}), fakeengine.New(t, dockercli.Podman, fakeengine.Faults{})}
+	fakes := []*fakeengine.Engine{fakeengine.New(t, dockercli.Docker, fakeengine.Faults{}),
+		fakeengine.New(t, dockercli.Podman, fakeengine.Faults{})}
 	enginetest.Check(t) // behind the engines, which what goes on trying needs to the end
 	for _, fake := range fakes {
 		t.Run(fake.Kind.String(), func(t *testing.T) {

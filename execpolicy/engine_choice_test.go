@@ -29,12 +29,14 @@ import (
 func TestPassedOverIsTold(t *testing.T) {
 	for name, failure := range map[string]fakeengine.Faults{
 		"missing": {ImageMissing: true},
-		"pull":    {ImageMissing: true, Fail: map[string]fakeengine.Failure{"pull": {Exit: 125, Stderr: "Error: initializing source docker://x: no"}}},
+		"pull": {ImageMissing: true,
+			Fail: map[string]fakeengine.Failure{"pull": {Exit: 125, Stderr: "Error: initializing source docker://x: no"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			enginetest.Check(t)
 			fake := fakeengine.New(t, dockercli.Podman, failure)
-			fake.PassedOver = &dockercli.Error{Verb: "version", Stderr: "Cannot connect to the Docker daemon", Class: dockercli.ErrEngineDown}
+			fake.PassedOver = &dockercli.Error{Verb: "version", Stderr: "Cannot connect to the Docker daemon",
+				Class: dockercli.ErrEngineDown}
 			p := execpolicy.DockerPolicy{Engine: fake.Engine}
 			if name == "missing" {
 				p.PullTimeout = -1
@@ -43,7 +45,8 @@ func TestPassedOverIsTold(t *testing.T) {
 			assert.ErrorIs(t, err, dockercli.ErrImageMissing)
 			assert.Equal(t, errors.Is(err, dockercli.ErrPull), name == "pull")
 			assert.Assert(t, !errors.Is(err, dockercli.ErrEngineDown))
-			const told = "podman was used because docker could not be: version: the container engine does not answer: Cannot connect to the Docker daemon"
+			const told = "podman was used because docker could not be: version: the container engine does not " +
+				"answer: Cannot connect to the Docker daemon"
 			assert.Equal(t, strings.Count(err.Error(), told), 1, "%v", err)
 		})
 	}
@@ -57,7 +60,8 @@ func TestSearchForAnEngineIsShared(t *testing.T) {
 	}
 	enginetest.Check(t)
 	dir := t.TempDir()
-	script := "#!/bin/sh\necho >>" + dir + "/asked\nuntil [ -e " + dir + "/go ]; do sleep 0.01; done\necho >&2 broken\nexit 1\n"
+	script := "#!/bin/sh\necho >>" + dir + "/asked\nuntil [ -e " + dir +
+		"/go ]; do sleep 0.01; done\necho >&2 broken\nexit 1\n"
 	assert.NilError(t, os.WriteFile(filepath.Join(dir, "docker"), []byte(script), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	for _, name := range []string{"DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST", "CONTAINER_CONNECTION"} {
@@ -108,7 +112,8 @@ func onPodmanService(t *testing.T, f func(t *testing.T, p place)) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	address := "unix://" + filepath.Join(dir, "s")
 	ctx, stop := context.WithCancel(context.Background())
-	service := exec.CommandContext(ctx, podman.Path, slices.Concat(podman.Global, []string{"system", "service", "--time=0", address})...)
+	service := exec.CommandContext(ctx, podman.Path,
+		slices.Concat(podman.Global, []string{"system", "service", "--time=0", address})...)
 	service.Env, service.WaitDelay = podman.Env, patience
 	service.Cancel = func() error { return service.Process.Signal(syscall.SIGTERM) }
 	assert.NilError(t, service.Start())
@@ -138,7 +143,8 @@ func TestPodmanService(t *testing.T) {
 				assert.Equal(t, s.ok("echo hello"), "hello")
 				_, err := p.engine.OOMKilled(t.Context(), s.Name(), time.Time{})
 				assert.ErrorIs(t, err, errors.ErrUnsupported)
-				r, err := s.Run(t.Context(), execpolicy.Command{Script: "trap : TERM; while :; do :; done", Timeout: time.Second / 2})
+				r, err := s.Run(t.Context(), execpolicy.Command{Script: "trap : TERM; while :; do :; done",
+					Timeout: time.Second / 2})
 				assert.NilError(t, err)
 				assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 				assert.Equal(t, s.ok("echo again"), "again")
@@ -186,13 +192,16 @@ func TestAllowedArgs(t *testing.T) {
 			"ExtraHosts":      {execpolicy.DockerPolicy{ExtraHosts: []string{"db.example:192.0.2.7"}}, hosts},
 			"add-host":        {addHost(execpolicy.DockerPolicy{}), hosts},
 			"compat add-host": {addHost(execpolicy.Compat()), hosts},
-			"uts": {execpolicy.DockerPolicy{ExtraRunArgs: []string{"--uts=host"}, AllowUnsafeArgs: []string{"uts"}}, func(s session) {
-				host, err := os.Hostname()
-				assert.NilError(t, err)
-				assert.Equal(t, s.ok("hostname"), host)
-			}},
-			"ipc":      {execpolicy.DockerPolicy{ExtraRunArgs: []string{"--ipc=host"}, AllowUnsafeArgs: []string{"ipc"}}, func(s session) { s.ok(":") }},
-			"cpu time": {execpolicy.DockerPolicy{ExtraRunArgs: []string{"--ulimit=cpu=7"}}, func(s session) { assert.Equal(t, s.ok("ulimit -t"), "7") }},
+			"uts": {execpolicy.DockerPolicy{ExtraRunArgs: []string{"--uts=host"}, AllowUnsafeArgs: []string{"uts"}},
+				func(s session) {
+					host, err := os.Hostname()
+					assert.NilError(t, err)
+					assert.Equal(t, s.ok("hostname"), host)
+				}},
+			"ipc": {execpolicy.DockerPolicy{ExtraRunArgs: []string{"--ipc=host"}, AllowUnsafeArgs: []string{"ipc"}},
+				func(s session) { s.ok(":") }},
+			"cpu time": {execpolicy.DockerPolicy{ExtraRunArgs: []string{"--ulimit=cpu=7"}},
+				func(s session) { assert.Equal(t, s.ok("ulimit -t"), "7") }},
 		} {
 			t.Run(name, func(t *testing.T) {
 				s := open(t, p.with(c.policy), p.spec())

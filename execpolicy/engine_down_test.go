@@ -34,7 +34,8 @@ func fakes(t *testing.T, f func(t *testing.T, e *fakeengine.Engine)) {
 }
 
 // down is how an engine fails that is not there.
-var down = fakeengine.Failure{Exit: 125, Stderr: "docker: Cannot connect to the Docker daemon at unix:///x. Is the docker daemon running?"}
+var down = fakeengine.Failure{Exit: 125,
+	Stderr: "docker: Cannot connect to the Docker daemon at unix:///x. Is the docker daemon running?"}
 
 // checkUnreached checks the error of a start whose client never reached its engine.
 func checkUnreached(t *testing.T, err error) {
@@ -112,7 +113,8 @@ func TestOneWatcher(t *testing.T) {
 		var starts sync.WaitGroup
 		for range 3 {
 			starts.Go(func() {
-				_, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", Limits: limits}, execpolicy.Spec{})
+				_, err := execpolicy.Start(t.Context(),
+					execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", Limits: limits}, execpolicy.Spec{})
 				assert.Check(t, err != nil)
 			})
 		}

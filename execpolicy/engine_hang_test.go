@@ -211,7 +211,8 @@ var ownEngineCases = []struct {
 		s := open(t, e.answering(), e.spec())
 		e.pause(t)
 		within(t, short+prompt, "Run", func() {
-			r, err := s.Run(t.Context(), execpolicy.Command{Script: "wc -c", Stdin: strings.NewReader(strings.Repeat("x", 1<<20)), Timeout: short})
+			r, err := s.Run(t.Context(),
+				execpolicy.Command{Script: "wc -c", Stdin: strings.NewReader(strings.Repeat("x", 1<<20)), Timeout: short})
 			assert.NilError(t, err)
 			assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 		})

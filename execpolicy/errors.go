@@ -55,7 +55,7 @@ var (
 	// engine may run on another machine, to which the path means nothing. Or the user
 	// that the command would run as can't use the directory, for example because it is
 	// root's: see [DockerPolicy.User].
-	ErrNoMount = errors.New("the workspace can't be mounted")
+	ErrNoMount = policyerr.ErrNoMount
 	// ErrStillThere is wrapped by an error if the library could not make sure that
 	// nothing is left: of a session, of a command, or of a container for [Sweep].
 	ErrStillThere = policyerr.ErrStillThere

@@ -52,7 +52,8 @@ func starvable(policy execpolicy.DockerPolicy) execpolicy.DockerPolicy {
 }
 
 func init() {
-	holdings["starved"] = holding{sessions: 1, word: "begun", policy: starvable(execpolicy.DockerPolicy{}), scripts: []string{starve}}
+	holdings["starved"] = holding{sessions: 1, word: "begun", policy: starvable(execpolicy.DockerPolicy{}),
+		scripts: []string{starve}}
 }
 
 // A victim is a container under attack, as the kernel knows it.
@@ -132,7 +133,8 @@ func (v victim) kill() {
 func TestFirstProcessIsFound(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		s := open(t, p.policy(), p.spec())
-		pid, err := strconv.Atoi(strings.TrimSpace(p.cli(t, "container", "inspect", "--format={{.State.Pid}}", "--", s.Name())))
+		pid, err := strconv.Atoi(strings.TrimSpace(p.cli(t, "container", "inspect", "--format={{.State.Pid}}", "--",
+			s.Name())))
 		assert.NilError(t, err)
 		// A number above all others is what a client has after the numbers began anew.
 		for _, above := range []int{0, pid - 1, pid, 1 << 30} {
@@ -148,7 +150,8 @@ func TestFirstProcessIsFound(t *testing.T) {
 		assert.Equal(t, s.ok("sh -c 'sleep 4845 & wait' x "+s.Name()+" & echo on"), "on")
 		assert.Equal(t, container.FindFirst(s.Name(), pid).PID, pid)
 		// Nor is another container's, whose program is only told the name.
-		other := p.cli(t, "run", "--detach", "--rm", "--network=none", p.policy().Image, "sh", "-c", "sleep 4847; :", s.Name())
+		other := p.cli(t, "run", "--detach", "--rm", "--network=none", p.policy().Image, "sh", "-c",
+			"sleep 4847; :", s.Name())
 		defer p.cli(t, "rm", "--force", strings.TrimSpace(other))
 		assert.Equal(t, container.FindFirst(s.Name(), 0).PID, pid)
 		assert.NilError(t, s.Close())

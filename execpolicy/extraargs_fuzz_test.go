@@ -53,7 +53,8 @@ func FuzzExtraArgs(f *testing.F) {
 	}
 	f.Cleanup(func() {
 		for _, s := range sites {
-			f.Logf("%s, compat %v: %d inputs judged, %d let through, %d containers created and compared", s.e.Name, s.compat, s.judged.Load(), s.passed.Load(), s.created.Load())
+			f.Logf("%s, compat %v: %d inputs judged, %d let through, %d containers created and compared", s.e.Name,
+				s.compat, s.judged.Load(), s.passed.Load(), s.created.Load())
 		}
 	})
 	f.Fuzz(func(t *testing.T, words string, plan []byte, compat bool) {
@@ -275,7 +276,8 @@ func list(text string) []string {
 // env returns the variables in order, which docker's client passes on in any, without the
 // one in which podman tells the host's name.
 func (f facts) env() string {
-	all := slices.DeleteFunc(list(f["Config.Env"]), func(v string) bool { return v == strings.Replace(f["Config.Hostname"], `"`, `"HOSTNAME=`, 1) })
+	all := slices.DeleteFunc(list(f["Config.Env"]),
+		func(v string) bool { return v == strings.Replace(f["Config.Hostname"], `"`, `"HOSTNAME=`, 1) })
 	slices.Sort(all)
 	return "[" + strings.Join(all, ",") + "]"
 }
@@ -368,8 +370,9 @@ func explained(read map[string][]string, path, was, is string) bool {
 // shown are flags, of which the last one counts, and where their values show as they were
 // written.
 var shown = map[string]string{
-	"hostname": "Config.Hostname", "domainname": "Config.Domainname", "stop-timeout": "Config.StopTimeout", "oom-score-adj": "HostConfig.OomScoreAdj",
-	"cpuset-cpus": "HostConfig.CpusetCpus", "cpuset-mems": "HostConfig.CpusetMems", "timeout": "Config.Timeout",
+	"hostname": "Config.Hostname", "domainname": "Config.Domainname", "stop-timeout": "Config.StopTimeout",
+	"oom-score-adj": "HostConfig.OomScoreAdj",
+	"cpuset-cpus":   "HostConfig.CpusetCpus", "cpuset-mems": "HostConfig.CpusetMems", "timeout": "Config.Timeout",
 }
 
 func shows(is, value string) bool {

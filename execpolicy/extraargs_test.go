@@ -14,7 +14,8 @@ import (
 
 // An error that sends the reader to a field has to name one.
 func TestRefusedArgsNameFields(t *testing.T) {
-	fields := map[string]reflect.Type{"": reflect.TypeFor[DockerPolicy](), "Spec.": reflect.TypeFor[Spec](), "Command.": reflect.TypeFor[Command]()}
+	fields := map[string]reflect.Type{"": reflect.TypeFor[DockerPolicy](), "Spec.": reflect.TypeFor[Spec](),
+		"Command.": reflect.TypeFor[Command]()}
 	mention := regexp.MustCompile(`(Spec\.|Command\.)?\b([A-Z]\w+)`)
 	named := 0
 	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {

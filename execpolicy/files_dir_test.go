@@ -60,7 +60,8 @@ var dirCases = []conformanceCase{
 			assert.Equal(t, e.Mode, fs.FileMode(0o644), name)
 			assert.Equal(t, e.Size, int64(len(want)), name)
 		}
-		for name, want := range map[string]fs.FileMode{"there/keeps": 0o711, "there/new/deep": 0o755, "made": 0o755, "made/by/it": 0o755} {
+		for name, want := range map[string]fs.FileMode{"there/keeps": 0o711, "there/new/deep": 0o755, "made": 0o755,
+			"made/by/it": 0o755} {
 			e, err := s.Stat(ctx, name)
 			assert.NilError(t, err)
 			assert.Equal(t, e.Mode, fs.ModeDir|want, name)
@@ -72,7 +73,8 @@ var dirCases = []conformanceCase{
 	}},
 	{name: "files that can't all be written are not written", do: func(t *testing.T, s session) {
 		ctx := t.Context()
-		err := s.WriteFiles(ctx, "new", map[string][]byte{"good": nil, "../dots": nil, "/absolute": nil, "a": nil, "a/b": nil, "": nil, "x/": nil, "\xff": nil})
+		err := s.WriteFiles(ctx, "new", map[string][]byte{"good": nil, "../dots": nil, "/absolute": nil, "a": nil,
+			"a/b": nil, "": nil, "x/": nil, "\xff": nil})
 		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 		assert.ErrorIs(t, err, execpolicy.ErrUnsafeName)
 		assert.ErrorIs(t, err, execpolicy.ErrDuplicateName)
@@ -93,7 +95,8 @@ var dirCases = []conformanceCase{
 		}
 		assert.ErrorIs(t, s.WriteFiles(ctx, ".", map[string][]byte{"a": nil, "file/x": nil}), execpolicy.ErrUnsafeType)
 		assert.ErrorIs(t, s.WriteFiles(ctx, ".", map[string][]byte{"a": nil, "link/x": nil}), execpolicy.ErrUnsafeType)
-		assert.ErrorIs(t, s.WriteFiles(ctx, "new/deep/file", map[string][]byte{strings.Repeat("n", 256): nil}), execpolicy.ErrUnsafeName)
+		assert.ErrorIs(t, s.WriteFiles(ctx, "new/deep/file", map[string][]byte{strings.Repeat("n", 256): nil}),
+			execpolicy.ErrUnsafeName)
 		assert.DeepEqual(t, s.list("."), []string{"dir", "file", "link"})
 		s.ok("rm -rf dir file link")
 	}},
@@ -127,7 +130,8 @@ var dirCases = []conformanceCase{
 		// What was made before it failed goes again, and nothing else.
 		s.ok("mkdir -p empty/too")
 		long := "/" + strings.Repeat("n", 300)
-		for _, name := range []string{"x/y" + long, "empty/x/y" + long, "empty/too" + long, "x/../empty" + long, "empty/./x//y" + long} {
+		for _, name := range []string{"x/y" + long, "empty/x/y" + long, "empty/too" + long, "x/../empty" + long,
+			"empty/./x//y" + long} {
 			assert.Assert(t, s.MkdirAll(ctx, name, 0o755) != nil)
 			assert.Assert(t, s.WriteFiles(ctx, name, nil) != nil)
 			assert.DeepEqual(t, s.list("empty"), []string{"too"})
@@ -142,13 +146,16 @@ var dirCases = []conformanceCase{
 	}},
 	{name: "a directory is read", do: func(t *testing.T, s session) {
 		ctx := t.Context()
-		s.ok("mkdir dir dir/sub; printf 12345 >dir/file; chmod 640 dir/file; ln -s file dir/link; ln -s nowhere dir/dangling; ln -s sub dir/dirlink; mkfifo dir/fifo; " +
+		s.ok("mkdir dir dir/sub; printf 12345 >dir/file; chmod 640 dir/file; ln -s file dir/link; ln -s nowhere " +
+			"dir/dangling; ln -s sub dir/dirlink; mkfifo dir/fifo; " +
 			"ln dir/file dir/hard; chmod 1751 dir/sub; touch -d '2023-11-14 22:13:20' dir/file")
 		entries, err := s.ReadDir(ctx, "dir")
 		assert.NilError(t, err)
 		want := []execpolicy.TreeEntry{
-			{Name: "dangling", Mode: fs.ModeSymlink | 0o777}, {Name: "dirlink", Mode: fs.ModeSymlink | 0o777}, {Name: "fifo", Mode: fs.ModeNamedPipe | 0o644},
-			{Name: "file", Mode: 0o640, Size: 5}, {Name: "hard", Mode: 0o640, Size: 5}, {Name: "link", Mode: fs.ModeSymlink | 0o777}, {Name: "sub", Mode: fs.ModeDir | 0o751},
+			{Name: "dangling", Mode: fs.ModeSymlink | 0o777}, {Name: "dirlink", Mode: fs.ModeSymlink | 0o777},
+			{Name: "fifo", Mode: fs.ModeNamedPipe | 0o644},
+			{Name: "file", Mode: 0o640, Size: 5}, {Name: "hard", Mode: 0o640, Size: 5},
+			{Name: "link", Mode: fs.ModeSymlink | 0o777}, {Name: "sub", Mode: fs.ModeDir | 0o751},
 		}
 		zone := s.ok("date -d '2023-11-14 22:13:20' +%s")
 		for i, e := range entries {
@@ -175,11 +182,15 @@ var dirCases = []conformanceCase{
 	}},
 	{name: "what is there is described", do: func(t *testing.T, s session) {
 		ctx := t.Context()
-		s.ok("mkdir -p dir/sub; printf 12345 >dir/file; chmod 604 dir/file; ln -s file dir/link; ln -s nowhere dir/dangling; mkfifo dir/fifo; ln -s dir dirlink")
+		s.ok("mkdir -p dir/sub; printf 12345 >dir/file; chmod 604 dir/file; ln -s file dir/link; ln -s nowhere " +
+			"dir/dangling; mkfifo dir/fifo; ln -s dir dirlink")
 		for name, want := range map[string]execpolicy.TreeEntry{
-			"dir/file": {Name: "file", Mode: 0o604, Size: 5}, "dir/link": {Name: "link", Mode: 0o604, Size: 5}, "dir": {Name: "dir", Mode: fs.ModeDir | 0o755},
-			"dir/": {Name: "dir", Mode: fs.ModeDir | 0o755}, "dir/.": {Name: ".", Mode: fs.ModeDir | 0o755}, "dir/fifo": {Name: "fifo", Mode: fs.ModeNamedPipe | 0o644},
-			"dirlink": {Name: "dirlink", Mode: fs.ModeDir | 0o755}, "/dev/null": {Name: "null", Mode: fs.ModeDevice | fs.ModeCharDevice | 0o666},
+			"dir/file": {Name: "file", Mode: 0o604, Size: 5}, "dir/link": {Name: "link", Mode: 0o604, Size: 5},
+			"dir":  {Name: "dir", Mode: fs.ModeDir | 0o755},
+			"dir/": {Name: "dir", Mode: fs.ModeDir | 0o755}, "dir/.": {Name: ".", Mode: fs.ModeDir | 0o755},
+			"dir/fifo":  {Name: "fifo", Mode: fs.ModeNamedPipe | 0o644},
+			"dirlink":   {Name: "dirlink", Mode: fs.ModeDir | 0o755},
+			"/dev/null": {Name: "null", Mode: fs.ModeDevice | fs.ModeCharDevice | 0o666},
 		} {
 			e, err := s.Stat(ctx, name)
 			assert.NilError(t, err)
@@ -199,7 +210,8 @@ var dirCases = []conformanceCase{
 	}},
 	{name: "what is there is removed and not followed", do: func(t *testing.T, s session) {
 		ctx := t.Context()
-		s.ok("mkdir -p dir full/x; >file; ln -s file link; ln -s nowhere dangling; ln -s full dirlink; mkfifo fifo; >protected; chmod 0 protected")
+		s.ok("mkdir -p dir full/x; >file; ln -s file link; ln -s nowhere dangling; ln -s full dirlink; mkfifo " +
+			"fifo; >protected; chmod 0 protected")
 		for _, name := range []string{"link", "dangling", "dirlink/", "fifo", "dir/", "protected"} {
 			assert.NilError(t, s.Remove(ctx, name))
 			assert.ErrorIs(t, s.Remove(ctx, name), fs.ErrNotExist)
@@ -232,7 +244,8 @@ var dirCases = []conformanceCase{
 		s.ok("mkdir there; >file")
 		here := s.ok("pwd")
 		for name, want := range map[string]string{
-			"no/such/dir/file": "no", "there/no/dir/file": "there/no", here + "/there/no/x/": here + "/there/no", "/no/such": "/no", "there/./no/x": "there/./no",
+			"no/such/dir/file": "no", "there/no/dir/file": "there/no", here + "/there/no/x/": here + "/there/no",
+			"/no/such": "/no", "there/./no/x": "there/./no",
 		} {
 			for _, size := range []int{0, 3, 100000} {
 				err := s.WriteFile(ctx, strings.TrimRight(name, "/"), noise(size), 0o644)
@@ -310,7 +323,8 @@ func TestDirectoriesAreRecorded(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		const shown = "[secret TOKEN]"
-		assert.DeepEqual(t, told, []string{"stat " + shown, "write " + shown + "/x/y", "mkdir " + shown, "write files " + shown, "readdir " + shown, "remove " + shown + "/a"})
+		assert.DeepEqual(t, told, []string{"stat " + shown, "write " + shown + "/x/y", "mkdir " + shown,
+			"write files " + shown, "readdir " + shown, "remove " + shown + "/a"})
 	})
 }
 
@@ -348,14 +362,16 @@ func TestProgramsThatAreMissingOrLie(t *testing.T) {
 			ctx := t.Context()
 			_, statErr := s.Stat(ctx, ".")
 			_, readErr := s.ReadDir(ctx, ".")
-			for program, err := range map[string]error{"stat": statErr, "find": readErr, "tar": s.WriteFiles(ctx, "new/dir", map[string][]byte{"a": nil})} {
+			for program, err := range map[string]error{"stat": statErr, "find": readErr,
+				"tar": s.WriteFiles(ctx, "new/dir", map[string][]byte{"a": nil})} {
 				assert.ErrorIs(t, err, execpolicy.ErrTransfer)
 				assert.ErrorContains(t, err, fmt.Sprintf("the image has no program %q", program))
 			}
 			lie := func(program, says string) {
 				assert.NilError(t, os.WriteFile(filepath.Join(bin, program), []byte("#!/bin/sh\n"+says+"\n"), 0o755))
 			}
-			for _, says := range []string{"echo hello", "printf '81a4 1 1'", "echo '81a4 1 1 ./../x'", "echo '81a4 1 1 ./a'; echo '81a4 1 1 ./a'", "echo '81a4 -1 1 ./a'",
+			for _, says := range []string{"echo hello", "printf '81a4 1 1'", "echo '81a4 1 1 ./../x'",
+				"echo '81a4 1 1 ./a'; echo '81a4 1 1 ./a'", "echo '81a4 -1 1 ./a'",
 				`printf '81a4 1 1 ./a\0b\n'`, "echo '81a4 1 1 /etc/passwd'", "echo 81a4 1 1 $$ ./a"} {
 				lie("find", says)
 				lie("stat", says)

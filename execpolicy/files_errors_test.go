@@ -162,7 +162,8 @@ func TestErrorsOfFiles(t *testing.T) {
 }
 
 var errnos = map[string]syscall.Errno{
-	"EACCES": syscall.EACCES, "EPERM": syscall.EPERM, "EEXIST": syscall.EEXIST, "EISDIR": syscall.EISDIR, "ELOOP": syscall.ELOOP,
+	"EACCES": syscall.EACCES, "EPERM": syscall.EPERM, "EEXIST": syscall.EEXIST, "EISDIR": syscall.EISDIR,
+	"ELOOP":        syscall.ELOOP,
 	"ENAMETOOLONG": syscall.ENAMETOOLONG, "ENOENT": syscall.ENOENT, "ENOSPC": syscall.ENOSPC, "ENOTDIR": syscall.ENOTDIR,
 	"ENOTEMPTY": syscall.ENOTEMPTY, "EROFS": syscall.EROFS, "EDQUOT": syscall.EDQUOT, "ETXTBSY": syscall.ETXTBSY,
 }

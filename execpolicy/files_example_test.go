@@ -39,7 +39,8 @@ func ExampleSession_WriteFiles() {
 		return
 	}
 	defer s.Close()
-	if err := s.WriteFiles(ctx, "project", map[string][]byte{"main.py": []byte("import lib.a"), "lib/a.py": []byte("print('a')")}); err != nil {
+	if err := s.WriteFiles(ctx, "project",
+		map[string][]byte{"main.py": []byte("import lib.a"), "lib/a.py": []byte("print('a')")}); err != nil {
 		fmt.Println(err)
 		return
 	}

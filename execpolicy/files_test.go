@@ -51,11 +51,13 @@ func (s session) read(name string) []byte {
 // empty checks that nothing of a transfer is left inside.
 func (s session) empty() {
 	s.t.Helper()
-	r := s.run(execpolicy.Command{Script: `ls -A "$PWD" | grep '^.cofferdam-'; ls -A /.cofferdam 2>/dev/null | grep -vx -e script -e died; :`, Timeout: time.Minute})
+	r := s.run(execpolicy.Command{Script: `ls -A "$PWD" | grep '^.cofferdam-'; ls -A /.cofferdam 2>/dev/null | ` +
+		`grep -vx -e script -e died; :`, Timeout: time.Minute})
 	assert.Equal(s.t, r.Text(), "<no output>")
 }
 
-var awkwardNames = []string{"a b", "-rf", "two\nlines\n", "ünï", "it's", `"$HOME"`, "*", "`x`", `\`, "-", ".x", "a'\nb", strings.Repeat("n", 200)}
+var awkwardNames = []string{"a b", "-rf", "two\nlines\n", "ünï", "it's", `"$HOME"`, "*", "`x`", `\`, "-",
+	".x", "a'\nb", strings.Repeat("n", 200)}
 
 var fileCases = []conformanceCase{
 	{name: "sizes", do: func(t *testing.T, s session) {
@@ -112,7 +114,8 @@ var fileCases = []conformanceCase{
 		s.ok("rm -f file; umask 022")
 	}},
 	{name: "nothing of the shell's state matters", do: func(t *testing.T, s session) {
-		s.ok("dd() { :; }; mv() { :; }; rm() { :; }; alias chmod=false; p=$PATH; PATH=/nowhere; set -C; IFS=0123456789; set -f; ulimit -f 1")
+		s.ok("dd() { :; }; mv() { :; }; rm() { :; }; alias chmod=false; p=$PATH; PATH=/nowhere; set -C; " +
+			"IFS=0123456789; set -f; ulimit -f 1")
 		s.write("small", noise(70), 0o755)
 		assert.Assert(t, bytes.Equal(s.read("small"), noise(70)))
 		s.write("file", noise(70000), 0o644)
@@ -130,7 +133,8 @@ var fileCases = []conformanceCase{
 		assert.Equal(t, s.ok("echo $kept; kill $job; wait $job; rm -f ticks"), "5")
 	}},
 	{name: "what is there is replaced and not followed", do: func(t *testing.T, s session) {
-		s.ok("echo other >other; mkdir dir; mkfifo fifo; ln -s other link; ln -s nowhere dangling; ln -s dir dirlink; ln other hard; ln -s /dev/zero device; ln -s fifo fifolink")
+		s.ok("echo other >other; mkdir dir; mkfifo fifo; ln -s other link; ln -s nowhere dangling; ln -s dir " +
+			"dirlink; ln other hard; ln -s /dev/zero device; ln -s fifo fifolink")
 		for _, name := range []string{"fifo", "link", "dangling", "dirlink", "hard", "device", "fifolink"} {
 			s.write(name, []byte("new"), 0o644)
 			assert.Equal(t, string(s.read(name)), "new")
@@ -159,7 +163,8 @@ var fileCases = []conformanceCase{
 		s.empty()
 	}},
 	{name: "what can't be read", do: func(t *testing.T, s session) {
-		s.ok("mkfifo fifo; mkdir dir; ln -s fifo link; ln -s nowhere dangling; echo 12345 >file; echo secret >secret; chmod 0 secret")
+		s.ok("mkfifo fifo; mkdir dir; ln -s fifo link; ln -s nowhere dangling; echo 12345 >file; echo secret " +
+			">secret; chmod 0 secret")
 		for name, want := range map[string]error{
 			"fifo":      execpolicy.ErrNotRegular,
 			"link":      execpolicy.ErrNotRegular,
@@ -398,7 +403,8 @@ func TestFilesCutOff(t *testing.T) {
 				clean(t)
 			} else {
 				// The killer may find the name of this one first.
-				wait(t, func() bool { return s.WriteFile(t.Context(), "file", []byte("old"), 0o644) == nil }, "nothing can be written")
+				wait(t, func() bool { return s.WriteFile(t.Context(), "file", []byte("old"), 0o644) == nil },
+					"nothing can be written")
 			}
 			wait(t, func() bool { return s.script("echo on").Text() == "on\n" }, "the session is beyond use")
 			s.empty()
@@ -429,7 +435,8 @@ func TestFilesAtTheProcessLimit(t *testing.T) {
 		policy := p.policy()
 		policy.PidsLimit, policy.CommandTimeout = 16, time.Second
 		s := open(t, policy, p.spec())
-		r := s.run(execpolicy.Command{Script: "i=0; while [ $i -lt 11 ]; do sleep 4741 & i=$((i + 1)); done; : ready", Timeout: time.Minute})
+		r := s.run(execpolicy.Command{Script: "i=0; while [ $i -lt 11 ]; do sleep 4741 & i=$((i + 1)); done; : ready",
+			Timeout: time.Minute})
 		assert.Equal(t, r.ExitCode, 0, r.Text())
 		s.run(execpolicy.Command{Script: "while :; do sleep 4742 & done 2>/dev/null", Timeout: short})
 		within(t, 20*time.Second, "a write", func() {
@@ -438,7 +445,9 @@ func TestFilesAtTheProcessLimit(t *testing.T) {
 			}
 		})
 		wait(t, func() bool {
-			r, err := s.Run(t.Context(), execpolicy.Command{Script: "for f in /proc/[0-9]*/stat; do read -r pid name rest <$f && [ \"$name\" = '(sleep)' ] && kill -9 $pid; done; echo on"})
+			r, err := s.Run(t.Context(),
+				execpolicy.Command{Script: "for f in /proc/[0-9]*/stat; do read -r pid name rest <$f && [ \"$name\" = " +
+					"'(sleep)' ] && kill -9 $pid; done; echo on"})
 			return errors.Is(err, execpolicy.ErrEnded) || err == nil && strings.HasSuffix(string(r.Stdout), "on\n")
 		}, "the session does not answer")
 		// The dead count until they are gathered.

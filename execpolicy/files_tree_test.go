@@ -126,13 +126,16 @@ var treeCases = []conformanceCase{
 		s.ok("rm -rf tree again")
 	}},
 	{name: "what is there is merged and replaced", do: func(t *testing.T, s session) {
-		s.ok("mkdir -p tree/a/b other; echo old >tree/a/f; echo stays >tree/a/stays; ln -s ../../other tree/a/link; mkfifo tree/a/fifo; ln -s ../../other/x tree/a/dangling")
+		s.ok("mkdir -p tree/a/b other; echo old >tree/a/f; echo stays >tree/a/stays; ln -s ../../other " +
+			"tree/a/link; mkfifo tree/a/fifo; ln -s ../../other/x tree/a/dangling")
 		file := func(text string) *fstest.MapFile {
 			return &fstest.MapFile{Data: []byte(text), Mode: 0o644, ModTime: then}
 		}
-		tree := fstest.MapFS{"a/f": file("new"), "a/b/c/d": file("d"), "a/link": file("link"), "a/fifo": file("fifo"), "a/dangling": file("dangling"), "z": file("z")}
+		tree := fstest.MapFS{"a/f": file("new"), "a/b/c/d": file("d"), "a/link": file("link"),
+			"a/fifo": file("fifo"), "a/dangling": file("dangling"), "z": file("z")}
 		assert.NilError(t, s.CopyFS(t.Context(), "tree", tree))
-		assert.Equal(t, s.ok("cd tree; for f in a/f a/stays a/b/c/d a/link a/fifo a/dangling z; do [ -L $f ] || printf '%s ' $(cat $f); done; ls -A ../other; cd .."), "new stays d link fifo dangling z ")
+		assert.Equal(t, s.ok("cd tree; for f in a/f a/stays a/b/c/d a/link a/fifo a/dangling z; do [ -L $f ] || "+
+			"printf '%s ' $(cat $f); done; ls -A ../other; cd .."), "new stays d link fifo dangling z ")
 		for _, c := range []struct {
 			there, comes string
 			want         error
@@ -153,15 +156,18 @@ var treeCases = []conformanceCase{
 	{name: "directories of a file system can be written to and removed", do: func(t *testing.T, s session) {
 		// Those that show only in names have the mode 0555 here, as all of an embed.FS
 		// have.
-		tree := fstest.MapFS{"a/b/file": {Data: []byte("x"), Mode: 0o444}, "closed": {Mode: fs.ModeDir}, "closed/file": {Mode: 0o600}, "group": {Mode: fs.ModeDir | 0o070}}
+		tree := fstest.MapFS{"a/b/file": {Data: []byte("x"), Mode: 0o444}, "closed": {Mode: fs.ModeDir},
+			"closed/file": {Mode: 0o600}, "group": {Mode: fs.ModeDir | 0o070}}
 		for range 2 {
 			assert.NilError(t, s.CopyFS(t.Context(), "tree", tree))
-			assert.Equal(t, s.ok(`echo more >tree/a/b/more && mv tree/a/b/more tree/closed/x && rm tree/a/b/file && ls -l tree | cut -c1-10 | grep d`), "drwxr-xr-x\ndrwx------\ndrwxrwx---")
+			assert.Equal(t, s.ok(`echo more >tree/a/b/more && mv tree/a/b/more tree/closed/x && rm tree/a/b/file && `+
+				`ls -l tree | cut -c1-10 | grep d`), "drwxr-xr-x\ndrwx------\ndrwxrwx---")
 		}
 		s.ok("rm -rf tree")
 	}},
 	{name: "directories of an archive are what it says", do: func(t *testing.T, s session) {
-		archive := archiveOf(t, tar.Header{Typeflag: tar.TypeDir, Name: "ro/", Mode: 0o555, ModTime: then}, tar.Header{Typeflag: tar.TypeReg, Name: "ro/file", Mode: 0o644, ModTime: then})
+		archive := archiveOf(t, tar.Header{Typeflag: tar.TypeDir, Name: "ro/", Mode: 0o555, ModTime: then},
+			tar.Header{Typeflag: tar.TypeReg, Name: "ro/file", Mode: 0o644, ModTime: then})
 		assert.NilError(t, s.CopyIn(t.Context(), "tree", bytes.NewReader(archive)))
 		e, err := s.Stat(t.Context(), "tree/ro")
 		assert.NilError(t, err)
@@ -194,7 +200,8 @@ var treeCases = []conformanceCase{
 	}},
 	{name: "what can't be copied", do: func(t *testing.T, s session) {
 		s.ok("mkfifo fifo; mkdir closed; >closed/x; chmod 0 closed/x; chmod 500 closed")
-		for name, want := range map[string]error{"nothing": fs.ErrNotExist, "fifo": execpolicy.ErrNotRegular, "/dev/zero": execpolicy.ErrNotRegular} {
+		for name, want := range map[string]error{"nothing": fs.ErrNotExist, "fifo": execpolicy.ErrNotRegular,
+			"/dev/zero": execpolicy.ErrNotRegular} {
 			assert.ErrorIs(t, s.CopyOut(t.Context(), name, io.Discard), want, name)
 		}
 		assert.ErrorIs(t, s.CopyFS(t.Context(), "no/such", sample()), fs.ErrNotExist)
@@ -205,7 +212,8 @@ var treeCases = []conformanceCase{
 		s.ok("chmod 700 closed; rm -rf closed fifo")
 	}},
 	{name: "a walk sees everything, and reads what it wants", do: func(t *testing.T, s session) {
-		s.ok("mkdir -p tree/sub; echo 12 >tree/sub/file; ln tree/sub/file tree/sub/hard; ln -s / tree/link; mkfifo tree/fifo; dd if=/dev/zero of=tree/large bs=65536 count=160; " +
+		s.ok("mkdir -p tree/sub; echo 12 >tree/sub/file; ln tree/sub/file tree/sub/hard; ln -s / tree/link; " +
+			"mkfifo tree/fifo; dd if=/dev/zero of=tree/large bs=65536 count=160; " +
 			`>"$(printf 'tree/\377')"; chmod 640 tree/sub/file`)
 		seen := map[string]fs.FileMode{}
 		names := 0
@@ -245,7 +253,8 @@ var treeCases = []conformanceCase{
 		})
 		assert.ErrorIs(t, err, execpolicy.ErrTooLarge)
 		one := execpolicy.TreeEntry{}
-		assert.NilError(t, s.Walk(t.Context(), "tree/sub/file", func(e execpolicy.TreeEntry, _ io.Reader) error { one = e; return nil }))
+		assert.NilError(t, s.Walk(t.Context(), "tree/sub/file",
+			func(e execpolicy.TreeEntry, _ io.Reader) error { one = e; return nil }))
 		assert.Equal(t, one.Name, "file")
 		assert.ErrorIs(t, s.Walk(t.Context(), "tree/none", nil), fs.ErrNotExist)
 
@@ -279,13 +288,15 @@ var treeCases = []conformanceCase{
 		} {
 			archive := archiveOf(t, good, c.bad)
 			assert.ErrorIs(t, s.CopyIn(t.Context(), "tree", bytes.NewReader(archive)), c.want, name)
-			assert.Equal(t, s.ok("ls -A tree; cat tree/good outside; ls /tmp/outside 2>/dev/null; :"), "good\nroot\nold\nx", name)
+			assert.Equal(t, s.ok("ls -A tree; cat tree/good outside; ls /tmp/outside 2>/dev/null; :"),
+				"good\nroot\nold\nx", name)
 		}
 		for _, archive := range [][]byte{nil, []byte("no archive"), archiveOf(t, good)[:512]} {
 			assert.ErrorIs(t, s.CopyIn(t.Context(), "tree", bytes.NewReader(archive)), execpolicy.ErrArchive)
 		}
 		broken := errors.New("broken")
-		assert.ErrorIs(t, s.CopyIn(t.Context(), "tree", io.MultiReader(bytes.NewReader(archiveOf(t, good)[:512]), failing{broken})), broken)
+		assert.ErrorIs(t, s.CopyIn(t.Context(), "tree",
+			io.MultiReader(bytes.NewReader(archiveOf(t, good)[:512]), failing{broken})), broken)
 		assert.Equal(t, s.ok("ls -A tree; cat tree/good"), "good\nroot\nold")
 		s.ok("rm -rf tree outside")
 	}},
@@ -299,10 +310,13 @@ var treeCases = []conformanceCase{
 			"hard link":      {execpolicy.ErrUnsafeType, "ln tree/good tree/z"},
 			"fifo":           {execpolicy.ErrUnsafeType, "mkfifo tree/z"},
 			"no UTF-8":       {execpolicy.ErrUnsafeName, `>"$(printf 'tree/\377')"`},
-			"too many":       {execpolicy.ErrTooLarge, "mkdir tree/z; i=0; while [ $i -lt 300 ]; do >tree/z/$i; i=$((i + 1)); done"},
-			"too large":      {execpolicy.ErrTooLarge, "dd if=/dev/zero of=tree/z bs=65536 count=200"},
-			"with holes":     {execpolicy.ErrTooLarge, "dd if=/dev/zero of=tree/z bs=65536 seek=100000 count=1"},
-			"far too deep":   {execpolicy.ErrTooLarge, "cd tree; i=0; while [ $i -lt 400 ]; do mkdir d && cd d || exit 1; i=$((i + 1)); done; cd " + `"$OLDPWD"; cd /workspace 2>/dev/null || :`},
+			"too many": {execpolicy.ErrTooLarge,
+				"mkdir tree/z; i=0; while [ $i -lt 300 ]; do >tree/z/$i; i=$((i + 1)); done"},
+			"too large":  {execpolicy.ErrTooLarge, "dd if=/dev/zero of=tree/z bs=65536 count=200"},
+			"with holes": {execpolicy.ErrTooLarge, "dd if=/dev/zero of=tree/z bs=65536 seek=100000 count=1"},
+			"far too deep": {execpolicy.ErrTooLarge,
+				"cd tree; i=0; while [ $i -lt 400 ]; do mkdir d && cd d || exit 1; i=$((i + 1)); done; cd " +
+					`"$OLDPWD"; cd /workspace 2>/dev/null || :`},
 		} {
 			s.ok("home=$PWD; mkdir tree; echo new >tree/good; echo more >tree/more")
 			s.ok(c.script + "; cd \"$home\"")
@@ -426,7 +440,8 @@ func TestReadOnlyTrees(t *testing.T) {
 		if err != nil {
 			leftout.Skip(t, "root may write everywhere: %v", err)
 		}
-		cmd := exec.Command(setpriv, "--bounding-set=-all", "--inh-caps=-all", os.Args[0], "-test.run=^TestReadOnlyTrees$", "-test.v")
+		cmd := exec.Command(setpriv, "--bounding-set=-all", "--inh-caps=-all", os.Args[0],
+			"-test.run=^TestReadOnlyTrees$", "-test.v")
 		cmd.Env = append(os.Environ(), "COFFERDAM_TEST_UNPRIVILEGED=1")
 		out, err := cmd.CombinedOutput()
 		assert.NilError(t, err, string(out))
@@ -437,7 +452,8 @@ func TestReadOnlyTrees(t *testing.T) {
 	dir := t.TempDir()
 	root := openRoot(t, dir)
 	assert.NilError(t, s.CopyFS(t.Context(), "in", fstest.MapFS{"a/b": {}}))
-	s.ok("mkdir -p tree/ro/deep; >tree/ro/file; >tree/ro/deep/file; chmod 500 tree/ro/deep; chmod 555 tree/ro; touch in/a/new; rm -rf in")
+	s.ok("mkdir -p tree/ro/deep; >tree/ro/file; >tree/ro/deep/file; chmod 500 tree/ro/deep; chmod 555 tree/ro; " +
+		"touch in/a/new; rm -rf in")
 	for range 2 {
 		assert.NilError(t, s.CopyOutTo(t.Context(), "tree", root))
 		assert.Equal(t, len(describe(t, os.DirFS(dir))), 4)
@@ -500,7 +516,8 @@ func TestTreesCutOff(t *testing.T) {
 				leaves(t, spec.Workspace, 0, func(ctx context.Context, _ context.CancelFunc) {
 					ctx, cancel := context.WithTimeout(ctx, time.Duration(i)*time.Millisecond)
 					defer cancel()
-					assert.ErrorIs(t, s.WriteFiles(ctx, "tree/in/side", map[string][]byte{"a": large["a"].Data, "b/c": large["b"].Data}), context.DeadlineExceeded)
+					assert.ErrorIs(t, s.WriteFiles(ctx, "tree/in/side",
+						map[string][]byte{"a": large["a"].Data, "b/c": large["b"].Data}), context.DeadlineExceeded)
 				})
 			}
 		})

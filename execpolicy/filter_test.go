@@ -33,12 +33,14 @@ func TestFilter(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		policy := p.policy()
 		policy.MaxOutputBytes = 4000
-		s := open(t, policy, p.filtered(t, redact.Rule{Type: "email"}, redact.Rule{Type: "credit_card", Strategy: redact.Mask}, redact.Secrets("two\nlines", "hunter2")))
+		s := open(t, policy, p.filtered(t, redact.Rule{Type: "email"},
+			redact.Rule{Type: "credit_card", Strategy: redact.Mask}, redact.Secrets("two\nlines", "hunter2")))
 		t.Run("3.2.5 D29 both streams, everywhere", func(t *testing.T) {
 			s := session{s.Session, t}
 			var out, errOut bytes.Buffer
 			r := s.run(execpolicy.Command{
-				Script: "echo 'Contact: user@example.com'; printf 'two\\nlines, hun'; sleep 0.05; printf ter2; echo '" + card + "' >&2; printf user@",
+				Script: "echo 'Contact: user@example.com'; printf 'two\\nlines, hun'; sleep 0.05; printf ter2; echo '" +
+					card + "' >&2; printf user@",
 				Stdout: &out, Stderr: &errOut,
 			})
 			want := "Contact: [REDACTED_EMAIL]\n[REDACTED_SECRET], [REDACTED_SECRET]user@"
@@ -47,7 +49,8 @@ func TestFilter(t *testing.T) {
 			assert.Equal(t, string(r.Stderr), "****-****-****-0366\n")
 			assert.Equal(t, errOut.String(), "****-****-****-0366\n")
 			assert.Equal(t, r.StdoutInfo, execpolicy.StreamInfo{Bytes: int64(len(want)), Lines: 2, Cut: len(want)})
-			for _, part := range []string{"Contact: [REDACTED_EMAIL]\n", "[stderr] ****-****-****-0366\n", "[REDACTED_SECRET], [REDACTED_SECRET]user@"} {
+			for _, part := range []string{"Contact: [REDACTED_EMAIL]\n", "[stderr] ****-****-****-0366\n",
+				"[REDACTED_SECRET], [REDACTED_SECRET]user@"} {
 				assert.Assert(t, strings.Contains(r.Text(), part), r.Text())
 			}
 		})
@@ -71,7 +74,8 @@ func TestFilter(t *testing.T) {
 		})
 		t.Run("a command that is ended", func(t *testing.T) {
 			s := session{s.Session, t}
-			r := s.until(func(r *execpolicy.Result) bool { return inside(r) && len(r.Stdout) > 0 }, nil, s.shortly("printf 'user@example.com'; sleep 4901"))
+			r := s.until(func(r *execpolicy.Result) bool { return inside(r) && len(r.Stdout) > 0 }, nil,
+				s.shortly("printf 'user@example.com'; sleep 4901"))
 			assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 			assert.Equal(t, string(r.Stdout), "[REDACTED_EMAIL]")
 		})

@@ -58,7 +58,8 @@ func placeOf(p places.Place) place {
 var workers = map[string][]string{"sh": {"busybox", "sh"}, "dash": {"dash"}, "bash": {"bash"}}
 
 func (p place) policy() execpolicy.DockerPolicy {
-	return execpolicy.DockerPolicy{Engine: p.engine, Image: p.image, Limits: hostLimits, EngineSeccomp: p.engine.PodmanService}
+	return execpolicy.DockerPolicy{Engine: p.engine, Image: p.image, Limits: hostLimits,
+		EngineSeccomp: p.engine.PodmanService}
 }
 
 // hostLimits are those of sessions that are to be ended by what the test does, and never

@@ -54,7 +54,10 @@ var hookCases = []placeCase{
 	{"a Prepare that fails leaves nothing", func(t *testing.T, p place) {
 		spec := p.spec()
 		spec.Prepare = func(context.Context, *execpolicy.Session) error { return errHook }
-		spec.Finish = func(context.Context, *execpolicy.Session) error { t.Error("there is no session to finish"); return nil }
+		spec.Finish = func(context.Context, *execpolicy.Session) error {
+			t.Error("there is no session to finish")
+			return nil
+		}
 		_, err := execpolicy.Start(t.Context(), p.policy(), spec)
 		assert.ErrorIs(t, err, execpolicy.ErrStart)
 		assert.ErrorIs(t, err, errHook)

@@ -2,17 +2,15 @@ package execpolicy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 
+	"github.com/seed-64a260eb/cofferdam/internal/hostproc"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
-	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 )
 
 // A HostPolicy spawns commands on the host itself, in a process group of their own and
@@ -95,57 +93,21 @@ func (p HostPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	if err := spec.RecordSpawn(ctx, "", worker); err != nil {
 		return nil, err
 	}
-	own, err := os.MkdirTemp("", "cofferdam-")
+	proc, err := hostproc.Start(path, argv, hostEnv(spec.Env), dir)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrStart, err)
-	}
-	scratch := filepath.Join(own, "scratch")
-	if dir == "" {
-		dir = filepath.Join(own, "workspace")
-		err = os.Mkdir(dir, 0o700)
-	}
-	if err == nil {
-		err = os.Mkdir(scratch, 0o700)
-	}
-	var pipes *procgroup.Pipes
-	if err == nil {
-		pipes, err = procgroup.NewPipes()
-	}
-	if err != nil {
-		os.RemoveAll(own)
-		return nil, fmt.Errorf("%w: %w", ErrStart, err)
-	}
-	proc, err := procgroup.Start(procgroup.Cmd{
-		Path:   path,
-		Args:   argv,
-		Env:    hostEnv(spec.Env),
-		Dir:    dir,
-		Stdin:  pipes.Inside[0],
-		Stdout: pipes.Inside[1],
-		Stderr: pipes.Inside[2],
-		// What the command left in its group ends with it.
-		KillRest: true,
-	})
-	pipes.CloseInside()
-	if err != nil {
-		pipes.CloseOutside()
-		os.RemoveAll(own)
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	return &Process{
-		Name:   "process " + strconv.Itoa(proc.Pid()),
-		Stdin:  pipes.Outside[0],
-		Stdout: pipes.Outside[1],
-		Stderr: pipes.Outside[2],
-		Done:   proc.Done(),
-		Kill: func(ctx context.Context) error {
-			err := proc.Stop(ctx, 0)
-			return errors.Join(err, os.RemoveAll(own))
-		},
+		Name:     "process " + strconv.Itoa(proc.PID()),
+		Stdin:    proc.Stdin,
+		Stdout:   proc.Stdout,
+		Stderr:   proc.Stderr,
+		Done:     proc.Done(),
+		Kill:     proc.Kill,
 		Limits:   p.Limits,
 		Worker:   worker,
-		Scratch:  scratch,
-		ExitCode: func() int { return proc.State().ExitCode() },
+		Scratch:  proc.Scratch,
+		ExitCode: proc.ExitCode,
 	}, nil
 }
 

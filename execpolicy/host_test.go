@@ -43,7 +43,8 @@ func canary(t *testing.T) {
 	t.Helper()
 	in, out, err := os.Pipe()
 	assert.NilError(t, err)
-	cmd := exec.Command("sh", "-c", "trap 'echo signalled; exit 1' HUP INT QUIT TERM USR1 USR2 ALRM; read line; echo lives")
+	cmd := exec.Command("sh", "-c",
+		"trap 'echo signalled; exit 1' HUP INT QUIT TERM USR1 USR2 ALRM; read line; echo lives")
 	cmd.Stdin = in
 	var said strings.Builder
 	cmd.Stdout = &said
@@ -60,7 +61,8 @@ func canary(t *testing.T) {
 func TestHost(t *testing.T) {
 	hostWorkers(t, func(t *testing.T, command []string) {
 		canary(t)
-		runCases(t, execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{Command: command, Env: sessionEnv}, hostCases())
+		runCases(t, execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{Command: command, Env: sessionEnv},
+			hostCases())
 	})
 }
 
@@ -154,7 +156,8 @@ func TestHostLimitsAreInForceBeforeTheCommandStarts(t *testing.T) {
 
 func TestHostSpawnSetsLimits(t *testing.T) {
 	enginetest.Check(t)
-	p, err := execpolicy.HostPolicy{CPUTimeSeconds: 7, MemoryBytes: 64 << 20}.Spawn(t.Context(), execpolicy.Spec{Command: []string{"cat", "/proc/self/limits"}})
+	p, err := execpolicy.HostPolicy{CPUTimeSeconds: 7, MemoryBytes: 64 << 20}.Spawn(t.Context(),
+		execpolicy.Spec{Command: []string{"cat", "/proc/self/limits"}})
 	assert.NilError(t, err)
 	defer func() { assert.Check(t, p.Kill(t.Context())) }()
 	assert.NilError(t, p.Stdin.Close())
@@ -172,7 +175,9 @@ func TestHostLimitThatCannotBeSetFailsTheCommand(t *testing.T) {
 	// an ordinary user's shell.
 	policy := execpolicy.HostPolicy{CPUTimeSeconds: 1 << 62}
 	argv := policy.Limited([]string{"sh", "-c", "echo ran"})
-	out, err := exec.Command("sh", append([]string{"-c", `ulimit -t 5 && exec setpriv --bounding-set=-sys_resource --inh-caps=-sys_resource "$@"`, "sh"}, argv...)...).Output()
+	out, err := exec.Command("sh",
+		append([]string{"-c", `ulimit -t 5 && exec setpriv --bounding-set=-sys_resource --inh-caps=-sys_resource "$@"`,
+			"sh"}, argv...)...).Output()
 	assert.Assert(t, err != nil)
 	assert.Equal(t, string(out), "")
 }
@@ -224,7 +229,8 @@ func TestHostLeavesNoDirectory(t *testing.T) {
 func TestHostKeepsTheWorkspace(t *testing.T) {
 	enginetest.Check(t)
 	dir := t.TempDir()
-	r, err := execpolicy.Run(t.Context(), execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{Workspace: dir}, execpolicy.Command{Script: "echo hello >file"})
+	r, err := execpolicy.Run(t.Context(), execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{Workspace: dir},
+		execpolicy.Command{Script: "echo hello >file"})
 	assert.NilError(t, err)
 	assert.Equal(t, r.ExitCode, 0)
 	text, err := os.ReadFile(filepath.Join(dir, "file"))

@@ -52,7 +52,8 @@ var langchainCases = []struct {
 	{"3.1.1 D38 values of a host policy", func(t *testing.T) {
 		hostRefused(t, execpolicy.HostPolicy{CPUTimeSeconds: -1}, "CPUTimeSeconds is -1: it must not be negative")
 		hostRefused(t, execpolicy.HostPolicy{MemoryBytes: -1}, "MemoryBytes is -1: it has to be at least 1024")
-		hostRefused(t, execpolicy.HostPolicy{MemoryBytes: -1, CPUTimeSeconds: -1}, "CPUTimeSeconds is -1", "MemoryBytes is -1")
+		hostRefused(t, execpolicy.HostPolicy{MemoryBytes: -1, CPUTimeSeconds: -1}, "CPUTimeSeconds is -1",
+			"MemoryBytes is -1")
 	}},
 	{"3.1.14 argument list with limits", func(t *testing.T) {
 		policy := execpolicy.Compat()
@@ -63,14 +64,16 @@ var langchainCases = []struct {
 			Workspace: dir, Env: map[string]string{"PATH": "/bin"}, Command: []string{"/bin/bash"}}, "cofferdam-name")
 		assert.NilError(t, err)
 		assert.DeepEqual(t, argv[:3], []string{"/usr/bin/docker", "run", "-i"})
-		assert.DeepEqual(t, argv[slices.Index(argv, "--rm"):], []string{"--rm", "--network", "none", "--memory", "4096", "-v", dir + ":" + dir, "-w", dir,
-			"-e", "PATH=/bin", "--ipc", "host", "ubuntu:22.04", "/bin/bash"})
+		assert.DeepEqual(t, argv[slices.Index(argv, "--rm"):],
+			[]string{"--rm", "--network", "none", "--memory", "4096", "-v", dir + ":" + dir, "-w", dir,
+				"-e", "PATH=/bin", "--ipc", "host", "ubuntu:22.04", "/bin/bash"})
 	}},
 	{"3.1.15 cpu_time_seconds", func(t *testing.T) {
 		policy := execpolicy.Compat()
 		policy.CPUTimeSeconds = 1
 		refused(t, policy, execpolicy.Spec{},
-			"DockerExecutionPolicy does not support cpu_time_seconds; configure CPU limits using Docker run options such as '--cpus'.")
+			"DockerExecutionPolicy does not support cpu_time_seconds; configure CPU limits using Docker run options "+
+				"such as '--cpus'.")
 		refused(t, execpolicy.DockerPolicy{CPUTimeSeconds: 7}, execpolicy.Spec{},
 			`CPUTimeSeconds is 7: a container has no such limit; ExtraRunArgs with "--ulimit=cpu=7" limits each process`)
 	}},
@@ -86,18 +89,23 @@ var langchainCases = []struct {
 		argv, err := policy.Argv(&dockercli.Engine{Path: "/usr/bin/docker"}, execpolicy.Spec{
 			Workspace: filepath.Join(t.TempDir(), "langchain-shell-case"), Command: []string{"/bin/sh"}}, "cofferdam-name")
 		assert.NilError(t, err)
-		assert.DeepEqual(t, argv[slices.Index(argv, "--rm"):], []string{"--rm", "--network", "none", "-w", "/", "--cpus", "1.5", execpolicy.DefaultImage, "/bin/sh"})
+		assert.DeepEqual(t, argv[slices.Index(argv, "--rm"):],
+			[]string{"--rm", "--network", "none", "-w", "/", "--cpus", "1.5", execpolicy.DefaultImage, "/bin/sh"})
 	}},
 	{"3.1.18 cpus", func(t *testing.T) {
 		policy := execpolicy.Compat()
 		policy.CPUs = "  "
 		refused(t, policy, execpolicy.Spec{}, "cpus must be a non-empty string when provided.")
-		refused(t, execpolicy.DockerPolicy{CPUs: "  "}, execpolicy.Spec{}, `CPUs is "  ": it has to be a decimal number from 0.01 to 999999`)
-		for _, cpus := range []string{"0", "0.00", "0.009", ".", "1.2.3", "-1", "+1", "1e3", "0x1", " 1", "1 ", "inf", "NaN", "1000000", "1_0", "٣"} {
-			refused(t, execpolicy.DockerPolicy{CPUs: cpus}, execpolicy.Spec{}, "it has to be a decimal number from 0.01 to 999999")
+		refused(t, execpolicy.DockerPolicy{CPUs: "  "}, execpolicy.Spec{},
+			`CPUs is "  ": it has to be a decimal number from 0.01 to 999999`)
+		for _, cpus := range []string{"0", "0.00", "0.009", ".", "1.2.3", "-1", "+1", "1e3", "0x1", " 1", "1 ",
+			"inf", "NaN", "1000000", "1_0", "٣"} {
+			refused(t, execpolicy.DockerPolicy{CPUs: cpus}, execpolicy.Spec{},
+				"it has to be a decimal number from 0.01 to 999999")
 		}
 		for _, cpus := range []string{"0.01", ".5", "2", "2.", "1.50", "007", "999999.999"} {
-			_, err := execpolicy.DockerPolicy{CPUs: cpus}.Argv(&dockercli.Engine{Kind: dockercli.Docker, Path: "docker"}, execpolicy.Spec{}, "name")
+			_, err := execpolicy.DockerPolicy{CPUs: cpus}.Argv(&dockercli.Engine{Kind: dockercli.Docker, Path: "docker"},
+				execpolicy.Spec{}, "name")
 			assert.NilError(t, err, cpus)
 		}
 	}},
@@ -116,14 +124,16 @@ var langchainCases = []struct {
 		assert.Equal(t, argv[slices.Index(argv, "--user")+1], "1000:1000")
 	}},
 	{"3.1.21 D37 D40 an engine that is missing", func(t *testing.T) {
-		_, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "no-such-docker"}}, execpolicy.Spec{})
+		_, err := execpolicy.Start(t.Context(),
+			execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "no-such-docker"}}, execpolicy.Spec{})
 		assert.ErrorIs(t, err, dockercli.ErrNoEngine)
 		t.Setenv("PATH", t.TempDir())
 		_, err = execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: &dockercli.Engine{}}, execpolicy.Spec{})
 		assert.ErrorIs(t, err, dockercli.ErrNoEngine)
 	}},
 	{"3.2.10 environment names", func(t *testing.T) {
-		refused(t, execpolicy.DockerPolicy{}, execpolicy.Spec{Env: map[string]string{"1A": "", "A-B": "", "": "", "OK": "\x00"}},
+		refused(t, execpolicy.DockerPolicy{},
+			execpolicy.Spec{Env: map[string]string{"1A": "", "A-B": "", "": "", "OK": "\x00"}},
 			`"1A" is no name`, `"A-B" is no name`, `"" is no name`, "the value of OK holds a NUL byte")
 	}},
 	{"D8 the image's entry point is replaced", func(t *testing.T) {
@@ -154,7 +164,8 @@ var langchainCases = []struct {
 			AddCapabilities: []string{" "}, ExtraRunArgs: []string{"--privileged"}, AllowUnsafeArgs: []string{"nonsense"},
 		}, execpolicy.Spec{Labels: map[string]string{"cofferdam.pid": "1"}, Workspace: "/no/such/directory"},
 			"MemoryBytes is 1", "CPUTimeSeconds", `CPUs is "-1"`, `User is " "`, "CPUShares is 1", "PidsLimit is 1",
-			`the size of the tmpfs "/a"`, `the tmpfs "/.cofferdam/x"`, `the mount on "/.cofferdam"`, "AddCapabilities", "ExtraRunArgs[0]", `"nonsense"`,
+			`the size of the tmpfs "/a"`, `the tmpfs "/.cofferdam/x"`, `the mount on "/.cofferdam"`, "AddCapabilities",
+			"ExtraRunArgs[0]", `"nonsense"`,
 			`the label "cofferdam.pid"`, "the workspace can't be used")
 	}},
 	{"D38 fields that Compat does not have", func(t *testing.T) {
@@ -164,7 +175,8 @@ var langchainCases = []struct {
 		policy.AddCapabilities, policy.AllowNewPrivileges = []string{"CHOWN"}, true
 		policy.Mounts, policy.ExtraHosts = []dockercli.Mount{{Source: "/a", Target: "/b"}}, []string{"a:1.1.1.1"}
 		var want []string
-		for _, name := range []string{"PidsLimit", "GPUs", "Tmpfs", "WorkspaceReadOnly", "Runtime", "CPUShares", "AddCapabilities", "AllowNewPrivileges", "Mounts", "ExtraHosts"} {
+		for _, name := range []string{"PidsLimit", "GPUs", "Tmpfs", "WorkspaceReadOnly", "Runtime", "CPUShares",
+			"AddCapabilities", "AllowNewPrivileges", "Mounts", "ExtraHosts"} {
 			want = append(want, name+" is not among the fields of LangChain's policy")
 		}
 		refused(t, policy, execpolicy.Spec{}, want...)
@@ -176,13 +188,16 @@ var langchainCases = []struct {
 		refused(t, execpolicy.Compat(), execpolicy.Spec{Workspace: "testdata"}, "absolute path")
 	}},
 	{"D30 a workspace on another machine", func(t *testing.T) {
-		_, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "true", Remote: true}}, execpolicy.Spec{Workspace: t.TempDir()})
+		_, err := execpolicy.Start(t.Context(),
+			execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "true", Remote: true}},
+			execpolicy.Spec{Workspace: t.TempDir()})
 		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 		assert.ErrorContains(t, err, "another machine")
 	}},
 	{"D32 variables that would direct the client", func(t *testing.T) {
 		for _, name := range []string{"PATH", "DOCKER_HOST", "HTTP_PROXY", "LD_PRELOAD", "CONTAINER_HOST"} {
-			_, err := execpolicy.DockerPolicy{}.Argv(&dockercli.Engine{}, execpolicy.Spec{Env: map[string]string{name: "x"}}, "cofferdam-name")
+			_, err := execpolicy.DockerPolicy{}.Argv(&dockercli.Engine{},
+				execpolicy.Spec{Env: map[string]string{name: "x"}}, "cofferdam-name")
 			assert.ErrorIs(t, err, execpolicy.ErrInvalid, name)
 		}
 	}},
@@ -199,8 +214,10 @@ var langchainCases = []struct {
 			"docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?\n": dockercli.ErrEngineDown,
 			"docker: Error response from daemon: No such image: x:1\n":                                                    dockercli.ErrImageMissing,
 		} {
-			e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{Fail: map[string]fakeengine.Failure{"run": {Exit: 125, Stderr: words}}})
-			_, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: e.Engine, PullTimeout: -1}, execpolicy.Spec{})
+			e := fakeengine.New(t, dockercli.Docker,
+				fakeengine.Faults{Fail: map[string]fakeengine.Failure{"run": {Exit: 125, Stderr: words}}})
+			_, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: e.Engine, PullTimeout: -1},
+				execpolicy.Spec{})
 			assert.ErrorIs(t, err, execpolicy.ErrStart)
 			assert.ErrorIs(t, err, class)
 		}
@@ -243,7 +260,8 @@ func TestConformanceWithoutContainers(t *testing.T) {
 
 // leftOut are the cases of the list that have none here, with the reason.
 var leftOut = map[string]string{
-	"3.1.2": "a host policy needs Linux, and says so", "3.1.3": "TestHost: limits are set by the command's own shell, before it starts",
+	"3.1.2": "a host policy needs Linux, and says so",
+	"3.1.3": "TestHost: limits are set by the command's own shell, before it starts",
 	"3.1.4": "a host policy needs Linux", "3.1.5": "a command always has a process group of its own",
 	"3.1.6": "there is always a limit on address space on Linux",
 	"3.1.7": "no Codex policy", "3.1.8": "no Codex policy", "3.1.9": "no Codex policy", "3.1.10": "no Codex policy",
@@ -252,10 +270,12 @@ var leftOut = map[string]string{
 	"3.2.8": "Restart is a method, so no input can name both", "3.2.9": "an empty Command is the default",
 	"3.2.21": "the types are fixed", "3.2.22": "there is one way to call", "3.2.23": "there is one way to call",
 	"3.2.25": "a session is a value", "3.2.26": "a session is a value",
-	"3.2.27": "a group is always the command's own: TestHost, and the tests of procgroup", "3.2.28": "as 3.2.27", "3.2.29": "as 3.2.27",
-	"3.2.30": "as 3.2.27", "3.2.31": "as 3.2.27", "3.2.32": "as 3.2.27", "3.2.33": "as 3.2.27", "3.2.34": "no checkpointer",
-	"3.3.8": "a negative timeout is none, and zero the default",
-	"D29":   "TestFilter", "D39": "TestHost",
+	"3.2.27": "a group is always the command's own: TestHost, and the tests of procgroup", "3.2.28": "as 3.2.27",
+	"3.2.29": "as 3.2.27",
+	"3.2.30": "as 3.2.27", "3.2.31": "as 3.2.27", "3.2.32": "as 3.2.27", "3.2.33": "as 3.2.27",
+	"3.2.34": "no checkpointer",
+	"3.3.8":  "a negative timeout is none, and zero the default",
+	"D29":    "TestFilter", "D39": "TestHost",
 }
 
 // caseID matches the identifier of a case in testdata/cases.txt.
@@ -310,7 +330,8 @@ func TestConformanceIsComplete(t *testing.T) {
 	}
 	listed := listedCases(t)
 	for _, id := range listed {
-		assert.Check(t, found[id] != (leftOut[id] != ""), "%s has a case (%v), or a reason why not (%q)", id, found[id], leftOut[id])
+		assert.Check(t, found[id] != (leftOut[id] != ""), "%s has a case (%v), or a reason why not (%q)", id,
+			found[id], leftOut[id])
 	}
 	for id := range maps.Keys(found) {
 		assert.Check(t, slices.Contains(listed, id), "%s is not in testdata/cases.txt", id)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/account"
@@ -22,7 +21,7 @@ func (p *DockerPolicy) giveTmpfs(e *dockercli.Engine, o *dockercli.RunOptions) {
 	podman := e.Kind == dockercli.Podman || e.PodmanService
 	a, ok := account.Named(o.User)
 	if !ok && !podman {
-		a, ok = accounts.known(p.accountKey(e))
+		a, ok = accounts.Known(p.accountKey(e))
 	}
 	for i := range o.Tmpfs {
 		t := &o.Tmpfs[i]
@@ -38,26 +37,7 @@ func (p *DockerPolicy) giveTmpfs(e *dockercli.Engine, o *dockercli.RunOptions) {
 
 // accounts are those of users with names, as images have them. The first of them to be
 // needed starts a container, which takes as long as a session's.
-var accounts = accountBook{byKey: map[string]account.Account{}, turn: make(chan struct{}, 1)}
-
-type accountBook struct {
-	mu    sync.Mutex
-	byKey map[string]account.Account
-	turn  chan struct{} // held by who looks one up
-}
-
-func (b *accountBook) known(key string) (account.Account, bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	a, ok := b.byKey[key]
-	return a, ok
-}
-
-func (b *accountBook) add(key string, a account.Account) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.byKey[key] = a
-}
+var accounts = account.NewBook()
 
 // accountKey is what the numbers of the policy's user depend on.
 func (p *DockerPolicy) accountKey(e *dockercli.Engine) string {
@@ -73,7 +53,7 @@ func (p *DockerPolicy) looksUp(e *dockercli.Engine) bool {
 	if _, ok := account.Named(p.User); ok {
 		return false
 	}
-	_, ok := accounts.known(p.accountKey(e))
+	_, ok := accounts.Known(p.accountKey(e))
 	return !ok
 }
 
@@ -93,12 +73,10 @@ func (p *DockerPolicy) lookUp(ctx context.Context, e *dockercli.Engine, spec Spe
 		ctx, cancel = context.WithTimeout(ctx, limits.StartupTimeout)
 		defer cancel()
 	}
-	select {
-	case accounts.turn <- struct{}{}:
-		defer func() { <-accounts.turn }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := accounts.Turn.Take(ctx); err != nil {
+		return err
 	}
+	defer accounts.Turn.Give()
 	if !p.looksUp(e) {
 		return nil // somebody else has done it
 	}
@@ -127,7 +105,7 @@ func (p *DockerPolicy) lookUp(ctx context.Context, e *dockercli.Engine, spec Spe
 	a, ok := account.ParsePrinted(string(text))
 	if ok {
 		proc.Answered()
-		accounts.add(p.accountKey(e), a)
+		accounts.Add(p.accountKey(e), a)
 	}
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), limits.TerminationTimeout)
 	defer cancel()

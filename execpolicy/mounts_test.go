@@ -52,7 +52,8 @@ func TestMountsAreGuarded(t *testing.T) {
 	p := DockerPolicy{ProtectedPaths: []string{in("keys")}}
 	for _, e := range []*dockercli.Engine{{}, {Kind: dockercli.Podman}, {Remote: true}} {
 		e.Socket = in("engine/its.sock")
-		for _, path := range []string{"/", "/proc", "/etc/shadow", "/root", in("keys"), in("keys/below"), in("engine"), e.Socket} {
+		for _, path := range []string{"/", "/proc", "/etc/shadow", "/root", in("keys"), in("keys/below"),
+			in("engine"), e.Socket} {
 			refuses(t, p, e, path, "would show /")
 		}
 		mounts(t, p, e, in("work"), in("work"))
@@ -106,7 +107,8 @@ func TestMountsAreWhereLinksLead(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Assert(t, slices.Contains(argv, word), "%q", argv)
 	}
-	for _, dir := range []string{"/etc", in("people/me"), in("work/home"), in("work/up"), in("keys"), in("work/.ssh"), root, "/dev/shm"} {
+	for _, dir := range []string{"/etc", in("people/me"), in("work/home"), in("work/up"), in("keys"),
+		in("work/.ssh"), root, "/dev/shm"} {
 		workspace(p, dir, "")
 		compat := Compat()
 		compat.ProtectedPaths = p.ProtectedPaths
@@ -138,7 +140,8 @@ func TestCheckWorkspace(t *testing.T) {
 	for _, e := range []*dockercli.Engine{nil, {}, {Remote: true}, {Kind: dockercli.Podman, Socket: in("keys/deep/s")}} {
 		p := DockerPolicy{Engine: e, ProtectedPaths: []string{in("keys")}}
 		for name, why := range map[string]string{
-			in("me"): "would show " + in("me"), in("me/.ssh"): "would show " + in("me/.ssh"), in("keys/deep"): "would show " + in("keys"), "/etc": "would show /etc",
+			in("me"): "would show " + in("me"), in("me/.ssh"): "would show " + in("me/.ssh"),
+			in("keys/deep"): "would show " + in("keys"), "/etc": "would show /etc",
 			in("nothing"): "can't be used", in("file"): "no directory", "/": "the root",
 		} {
 			err := p.CheckWorkspace(name)
@@ -157,7 +160,8 @@ func TestNamesOfMountsAreAbsolute(t *testing.T) {
 	p := DockerPolicy{ProtectedPaths: []string{"keys", "/ok"}, AllowUnsafeMounts: []string{"", "./x", "/ok"}}
 	_, err := p.argv(&dockercli.Engine{}, Spec{}, "cofferdam-name")
 	assert.ErrorIs(t, err, ErrInvalid)
-	for _, text := range []string{`"keys" in ProtectedPaths or AllowUnsafeMounts has to be an absolute path`, `"" in Pro`, `"./x" in Pro`} {
+	for _, text := range []string{`"keys" in ProtectedPaths or AllowUnsafeMounts has to be an absolute path`,
+		`"" in Pro`, `"./x" in Pro`} {
 		assert.ErrorContains(t, err, text)
 	}
 	assert.Assert(t, !strings.Contains(err.Error(), "ok"), err)

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
@@ -45,7 +44,7 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (
 	if len(spec.Supervisor) == 0 {
 		o.Env = slices.Sorted(maps.Keys(spec.Env))
 		for _, name := range o.Env {
-			if steersClient(name) {
+			if runargs.SteersClient(name) {
 				found.Add("the variable %s would direct the engine's client too; set it in a session", name)
 			}
 		}
@@ -71,12 +70,12 @@ func (p *DockerPolicy) setNetwork(e *dockercli.Engine, o *dockercli.RunOptions) 
 	}
 }
 
-// setFiles gives the container its file system. It returns what the container sees of the
-// host, and why it must not see the rest.
+// setFiles gives the container its file system. It returns what that says of the user, and
+// why the container must not see some of the host.
 func (p *DockerPolicy) setFiles(
 	e *dockercli.Engine, spec Spec, o *dockercli.RunOptions,
-) (shares, problems.List) {
-	var seen shares
+) (account.Case, problems.List) {
+	seen := p.caseOf(e)
 	guard := p.mountGuard(e)
 	dir, err := mountguard.Workspace(spec.Workspace)
 	if dir != "" {
@@ -84,7 +83,7 @@ func (p *DockerPolicy) setFiles(
 		if e.Remote {
 			err = fmt.Errorf("%w: %w", ErrNoMount, errElsewhere)
 		} else if w.Source, w.Info, err = guard.Check("the workspace", dir); err == nil {
-			seen.workspace = w
+			seen.Workspace = w
 		}
 		m := dockercli.Mount{Source: w.Source, Target: workspaceDir, Writable: w.Writable}
 		o.Mounts = append(o.Mounts, m)
@@ -93,7 +92,7 @@ func (p *DockerPolicy) setFiles(
 	for _, m := range p.Mounts {
 		share := account.Share{Writable: m.Writable}
 		if share.Source, share.Info, err = guard.Check("the mount source", m.Source); err == nil {
-			seen.mounts = append(seen.mounts, share)
+			seen.Mounts = append(seen.Mounts, share)
 		} else {
 			found = append(found, err)
 			share.Source = "/" // the rest of it may be wrong too
@@ -125,8 +124,8 @@ func (p *DockerPolicy) setFiles(
 
 // setUser says as whom the command runs, and which rights it has. Each error is about a
 // share that the user can't use.
-func (p *DockerPolicy) setUser(e *dockercli.Engine, seen shares, o *dockercli.RunOptions) problems.List {
-	user, isOwner, refused := p.runsAs(e, seen)
+func (p *DockerPolicy) setUser(e *dockercli.Engine, seen account.Case, o *dockercli.RunOptions) problems.List {
+	user, isOwner, refused := seen.Choose()
 	o.User = user
 	if isOwner && e.Rootless {
 		// The host's user keeps its number inside.
@@ -207,20 +206,4 @@ func (p *DockerPolicy) own(e *dockercli.Engine, spec Spec, name string) dockercl
 		o.StopTimeout = time.Second
 	}
 	return o
-}
-
-// steersClient reports whether a variable means something to the client itself, or to
-// what loads it.
-func steersClient(name string) bool {
-	switch upper := strings.ToUpper(name); upper {
-	case "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "PWD", "SHELL", "NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES":
-		return true
-	default:
-		for _, prefix := range []string{"DOCKER_", "BUILDKIT_", "CONTAINER", "PODMAN_", "REGISTRY_", "STORAGE_", "XDG_", "SSH_", "SSL_", "LD_", "DYLD_", "GO", "DBUS_", "TMP"} {
-			if strings.HasPrefix(upper, prefix) {
-				return true
-			}
-		}
-		return strings.HasSuffix(upper, "_PROXY")
-	}
 }

@@ -32,26 +32,39 @@ var precedence = []struct {
 	when, evidence string
 	fits           func(e end) bool
 }{
-	{execpolicy.OutcomeTimedOut, "OutcomeTimedOut", "the library ended the command at its deadline", "Cause, Timeout, Escalation, Gone",
+	{execpolicy.OutcomeTimedOut, "OutcomeTimedOut", "the library ended the command at its deadline",
+		"Cause, Timeout, Escalation, Gone",
 		func(e end) bool { return e.cause == execpolicy.ErrTimeout }},
-	{execpolicy.OutcomeOutputLimit, "OutcomeOutputLimit", "the library ended it because it had printed too much", "Cause, the streams' counts, Escalation, Gone",
+	{execpolicy.OutcomeOutputLimit, "OutcomeOutputLimit", "the library ended it because it had printed too much",
+		"Cause, the streams' counts, Escalation, Gone",
 		func(e end) bool { return e.cause == execpolicy.ErrOutputLimit }},
-	{execpolicy.OutcomeCanceled, "OutcomeCanceled", "the library ended it because its context ended, its session was closed, or the session's Lifetime was over", "Cause (whose cancel), Escalation, Gone",
+	{execpolicy.OutcomeCanceled, "OutcomeCanceled",
+		"the library ended it because its context ended, its session was closed, or the session's Lifetime was over",
+		"Cause (whose cancel), Escalation, Gone",
 		func(e end) bool { return e.cause != nil }},
-	{execpolicy.OutcomeOOMKilled, "OutcomeOOMKilled", "it ended with status 137, or with its shell or its container, and the kernel killed for memory meanwhile", "OOMBefore, OOMAfter, or docker's events",
+	{execpolicy.OutcomeOOMKilled, "OutcomeOOMKilled",
+		"it ended with status 137, or with its shell or its container, and the kernel killed for memory meanwhile",
+		"OOMBefore, OOMAfter, or docker's events",
 		func(e end) bool { return e.killed() && e.oom }},
-	{execpolicy.OutcomeSessionLost, "OutcomeSessionLost", "its container ended under it", "the client's exit status in the error, Gone",
+	{execpolicy.OutcomeSessionLost, "OutcomeSessionLost", "its container ended under it",
+		"the client's exit status in the error, Gone",
 		func(e end) bool { return e.lost }},
-	{execpolicy.OutcomeSignaled, "OutcomeSignaled", "a signal killed its program, if it has an Argv, or its shell together with the process that watches that", "Signal, OOMBefore, OOMAfter",
+	{execpolicy.OutcomeSignaled, "OutcomeSignaled",
+		"a signal killed its program, if it has an Argv, or its shell together with the process that watches that",
+		"Signal, OOMBefore, OOMAfter",
 		func(e end) bool { return e.status < 0 || e.signal > 0 }},
-	{execpolicy.OutcomeRefused, "OutcomeRefused", "the session's Approve refused it, and nothing of it ran", "Cause (the reason)",
+	{execpolicy.OutcomeRefused, "OutcomeRefused", "the session's Approve refused it, and nothing of it ran",
+		"Cause (the reason)",
 		func(end) bool { return false }}, // of one that has ended
-	{execpolicy.OutcomeExited, "OutcomeExited", "it ended by itself, whatever its exit code (124 to 137 too) and whatever it printed", "ExitCode, OOMBefore, OOMAfter",
+	{execpolicy.OutcomeExited, "OutcomeExited",
+		"it ended by itself, whatever its exit code (124 to 137 too) and whatever it printed",
+		"ExitCode, OOMBefore, OOMAfter",
 		func(end) bool { return true }},
 }
 
 func TestPrecedenceOfOutcomes(t *testing.T) {
-	for _, cause := range []error{nil, execpolicy.ErrTimeout, execpolicy.ErrOutputLimit, execpolicy.ErrClosed, execpolicy.ErrExpired, context.DeadlineExceeded} {
+	for _, cause := range []error{nil, execpolicy.ErrTimeout, execpolicy.ErrOutputLimit, execpolicy.ErrClosed,
+		execpolicy.ErrExpired, context.DeadlineExceeded} {
 		for _, status := range []int{-1, 0, 1, 2, 124, 125, 126, 127, 128, 130, 137, 139, 143, 255} {
 			for bits := range 8 {
 				e := end{cause: cause, lost: bits&1 != 0, oom: bits&2 != 0, status: status}
@@ -79,10 +92,12 @@ func TestPrecedenceIsTheOneOfTheDocuments(t *testing.T) {
 		fmt.Fprintf(&table, "//\t%-19s %s\n", row.name, row.evidence)
 		list.WriteString("//   - " + row.name + ": " + row.when + ".\n")
 	}
-	assert.Assert(t, strings.Contains(string(doc), "//\n"+table.String()+"//\n"), "doc.go must have this table:\n%s", &table)
+	assert.Assert(t, strings.Contains(string(doc), "//\n"+table.String()+"//\n"),
+		"doc.go must have this table:\n%s", &table)
 	// A line is broken where it would be too long.
 	unbroken := strings.ReplaceAll(string(source), "\n//     ", " ")
-	assert.Assert(t, strings.Contains(unbroken, "//\n"+list.String()+"type Outcome int"), "result.go must have this list:\n%s", &list)
+	assert.Assert(t, strings.Contains(unbroken, "//\n"+list.String()+"type Outcome int"),
+		"result.go must have this list:\n%s", &list)
 }
 
 // What is done to a command from outside stands before what it does itself.
@@ -97,18 +112,23 @@ func TestEvidence(t *testing.T) {
 			step    execpolicy.Escalation
 		}{
 			{"ends by itself", execpolicy.Command{Script: "true"}, execpolicy.OutcomeExited, nil, 0},
-			{"exits at its deadline", execpolicy.Command{Script: "trap 'exit 0' TERM; sleep 4801", Timeout: short}, execpolicy.OutcomeTimedOut, execpolicy.ErrTimeout, execpolicy.EscalationTerm},
+			{"exits at its deadline", execpolicy.Command{Script: "trap 'exit 0' TERM; sleep 4801", Timeout: short},
+				execpolicy.OutcomeTimedOut, execpolicy.ErrTimeout, execpolicy.EscalationTerm},
 			{"kills its shell at its deadline", execpolicy.Command{Script: "trap 'kill -9 $$' TERM; sleep 4802", Timeout: short},
 				execpolicy.OutcomeTimedOut, execpolicy.ErrTimeout, execpolicy.EscalationTerm},
-			{"prints too much", execpolicy.Command{Script: "yes", OutputLimit: 1000}, execpolicy.OutcomeOutputLimit, execpolicy.ErrOutputLimit, execpolicy.EscalationTerm},
-			{"ignores SIGTERM", execpolicy.Command{Argv: []string{"sh", "-c", "trap '' TERM; while :; do sleep 4803; done"}, Timeout: short},
+			{"prints too much", execpolicy.Command{Script: "yes", OutputLimit: 1000}, execpolicy.OutcomeOutputLimit,
+				execpolicy.ErrOutputLimit, execpolicy.EscalationTerm},
+			{"ignores SIGTERM", execpolicy.Command{Argv: []string{"sh", "-c",
+				"trap '' TERM; while :; do sleep 4803; done"}, Timeout: short},
 				execpolicy.OutcomeTimedOut, execpolicy.ErrTimeout, execpolicy.EscalationKill},
 			{"loops in its shell", execpolicy.Command{Script: "trap '' TERM; while :; do :; done", Timeout: short},
 				execpolicy.OutcomeTimedOut, execpolicy.ErrTimeout, execpolicy.EscalationShell},
-			{"kills its shell and what watches that", execpolicy.Command{Script: "kill -9 $PPID $$"}, execpolicy.OutcomeSignaled, nil, 0},
+			{"kills its shell and what watches that", execpolicy.Command{Script: "kill -9 $PPID $$"},
+				execpolicy.OutcomeSignaled, nil, 0},
 			// Nobody could tell it from exit 137.
 			{"kills its shell", execpolicy.Command{Script: "kill -9 $$"}, execpolicy.OutcomeExited, nil, 0},
-			{"leaves a daemon at its deadline", execpolicy.Command{Script: "(trap '' TERM; setsid sleep 4804 &); sleep 4804", Timeout: short},
+			{"leaves a daemon at its deadline",
+				execpolicy.Command{Script: "(trap '' TERM; setsid sleep 4804 &); sleep 4804", Timeout: short},
 				execpolicy.OutcomeTimedOut, execpolicy.ErrTimeout, execpolicy.EscalationTerm},
 		} {
 			t.Run(c.name, func(t *testing.T) {
@@ -184,7 +204,8 @@ func TestEvidenceOfTheContainersEnd(t *testing.T) {
 			assert.Equal(t, c.result.Outcome, execpolicy.OutcomeCanceled)
 			assert.Equal(t, c.result.Cause, execpolicy.ErrClosed)
 			// An engine under load may be too slow for the lifeline's second.
-			assert.Assert(t, c.result.Escalation == execpolicy.EscalationContainer || c.result.Escalation == execpolicy.EscalationRemoval, "%v", c.result.Escalation)
+			assert.Assert(t, c.result.Escalation == execpolicy.EscalationContainer ||
+				c.result.Escalation == execpolicy.EscalationRemoval, "%v", c.result.Escalation)
 			assert.Assert(t, c.result.Gone && c.result.StateLost)
 		})
 		t.Run("removed by somebody", func(t *testing.T) {
@@ -274,7 +295,8 @@ func TestEvidenceOfMemory(t *testing.T) {
 		const eat = "/tmp/busybox head -c 90000000 /dev/zero | /tmp/busybox tail -c 80000000 >/dev/null"
 		// The kernel chooses whom it is told to choose first. The command lives on: a
 		// part of it is gone.
-		r := s.run(execpolicy.Command{Script: "(echo 1000 >/proc/self/oom_score_adj; " + eat + ") 2>/dev/null; exec 2>/dev/null; echo lives; (exit 3)"})
+		r := s.run(execpolicy.Command{Script: "(echo 1000 >/proc/self/oom_score_adj; " + eat +
+			") 2>/dev/null; exec 2>/dev/null; echo lives; (exit 3)"})
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeExited, "%+v", r)
 		assert.Equal(t, r.ExitCode, 3)
 		assert.Equal(t, string(r.Stdout), "lives\n")

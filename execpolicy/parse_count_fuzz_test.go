@@ -14,7 +14,8 @@ import (
 
 // What a supervisor tells can be forged: it is a count, or it is none.
 func FuzzParseCount(f *testing.F) {
-	for _, text := range []string{"", "-", "0", "12", " 7\n", "-2", "+3", "0x1", "1_0", "1 2", "99999999999999999999", "\xb2", "1e3"} {
+	for _, text := range []string{"", "-", "0", "12", " 7\n", "-2", "+3", "0x1", "1_0", "1 2",
+		"99999999999999999999", "\xb2", "1e3"} {
 		f.Add(text)
 	}
 	number := regexp.MustCompile(`\A[-+]?[0-9]+\z`)

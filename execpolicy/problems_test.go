@@ -41,26 +41,34 @@ func TestEveryProblemAtOnce(t *testing.T) {
 		Secrets: []execpolicy.Secret{{Name: "1X", Value: "hunter2"}, {Name: "SHORT", Value: "x"}},
 	}
 	specProblems := []string{
-		`the shell "a\nb"`, `"A-B" is no name`, "UID can't be set", `script ""`, `script "\x00"`, `"1X" is no name`, "the secret SHORT",
+		`the shell "a\nb"`, `"A-B" is no name`, "UID can't be set", `script ""`, `script "\x00"`, `"1X" is no name`,
+		"the secret SHORT",
 		`the workspace can't be used`,
 	}
 	command := execpolicy.Command{
 		Argv: []string{"-x", "hunter2\x00"}, Dir: "\x00", OutputLimit: -1, Env: map[string]string{"C D": "\x00"},
 		Secrets: []execpolicy.Secret{{Name: "TINY", Value: "y"}},
 	}
-	commandProblems := []string{`"-x" is no name of a program`, "; a command can't hold a NUL", "a directory's name can't hold a NUL", "OutputLimit", `"C D" is no name`, "the value of C D", "the secret TINY"}
+	commandProblems := []string{`"-x" is no name of a program`, "; a command can't hold a NUL",
+		"a directory's name can't hold a NUL", "OutputLimit", `"C D" is no name`, "the value of C D", "the secret TINY"}
 	docker := execpolicy.DockerPolicy{
 		Image: "-x", MemoryBytes: 1, CPUTimeSeconds: 1, CPUs: "-1", User: " ", CPUShares: 1, PidsLimit: 1,
 		Tmpfs: map[string]int64{"/a": -1, "relative": 1, "/.cofferdam/x": 1},
-		Mounts: []dockercli.Mount{{Source: "/", Target: "/data"}, {Source: "/usr", Target: "bad"}, {Source: "/usr", Target: "/.cofferdam"},
+		Mounts: []dockercli.Mount{{Source: "/", Target: "/data"}, {Source: "/usr", Target: "bad"},
+			{Source: "/usr", Target: "/.cofferdam"},
 			{Source: "/usr", Target: "/twice"}, {Source: "/usr", Target: "/twice/"}},
-		AddCapabilities: []string{" ", "CAP X"}, ExtraHosts: []string{"name", ":192.0.2.1", "a b:192.0.2.2", "fine:192.0.2.3"}, ExtraRunArgs: []string{"--privileged", "--nonsense"}, AllowUnsafeArgs: []string{"unheard"},
+		AddCapabilities: []string{" ", "CAP X"},
+		ExtraHosts:      []string{"name", ":192.0.2.1", "a b:192.0.2.2", "fine:192.0.2.3"},
+		ExtraRunArgs:    []string{"--privileged", "--nonsense"}, AllowUnsafeArgs: []string{"unheard"},
 		ProtectedPaths: []string{"not/absolute"},
 	}
 	dockerProblems := []string{
-		`"-x": it has to be like`, "MemoryBytes is 1", "CPUTimeSeconds is 1", `CPUs is "-1"`, `User is " "`, "CPUShares is 1", "PidsLimit is 1",
-		`tmpfs "/a"`, `"relative"`, `the tmpfs "/.cofferdam/x"`, `the mount source "/"`, `"bad"`, `the mount on "/.cofferdam"`, `AddCapabilities has " "`,
-		`AddCapabilities has "CAP X"`, `at "/twice/"`, `ExtraHosts has "name"`, `ExtraHosts has ":192.0.2.1"`, `ExtraHosts has "a b:192.0.2.2"`,
+		`"-x": it has to be like`, "MemoryBytes is 1", "CPUTimeSeconds is 1", `CPUs is "-1"`, `User is " "`,
+		"CPUShares is 1", "PidsLimit is 1",
+		`tmpfs "/a"`, `"relative"`, `the tmpfs "/.cofferdam/x"`, `the mount source "/"`, `"bad"`,
+		`the mount on "/.cofferdam"`, `AddCapabilities has " "`,
+		`AddCapabilities has "CAP X"`, `at "/twice/"`, `ExtraHosts has "name"`, `ExtraHosts has ":192.0.2.1"`,
+		`ExtraHosts has "a b:192.0.2.2"`,
 		"ExtraRunArgs[0]", "ExtraRunArgs[1]", `"unheard"`, `"not/absolute"`, `the label "cofferdam.pid"`,
 	}
 	t.Run("docker", func(t *testing.T) {
@@ -77,7 +85,8 @@ func TestEveryProblemAtOnce(t *testing.T) {
 			assert.Assert(t, !strings.Contains(err.Error(), "hunter2"), "%v", err)
 			assert.Equal(t, len(e.Calls()), 0)
 			for _, user := range []string{"a b", "1:x:y", "a\n"} {
-				_, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: e.Engine, User: user, PidsLimit: 1}, execpolicy.Spec{})
+				_, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: e.Engine, User: user, PidsLimit: 1},
+					execpolicy.Spec{})
 				allOnce(t, err, fmt.Sprintf("User is %q", user), "PidsLimit is 1")
 			}
 			mounts := []dockercli.Mount{{Source: "/usr", Target: "/tmp"}, {Source: "/usr", Target: "/workspace"}}
@@ -95,7 +104,8 @@ func TestEveryProblemAtOnce(t *testing.T) {
 		policy := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "no-such-docker"}, PidsLimit: 1}
 		_, err := execpolicy.Start(t.Context(), policy, execpolicy.Spec{Env: map[string]string{"A-B": ""}})
 		allOnce(t, err, "PidsLimit is 1", `"A-B" is no name`)
-		_, err = execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: policy.Engine}, execpolicy.Spec{Env: map[string]string{"A-B": ""}})
+		_, err = execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: policy.Engine},
+			execpolicy.Spec{Env: map[string]string{"A-B": ""}})
 		allOnce(t, err, `"A-B" is no name`)
 		_, err = execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: policy.Engine}, execpolicy.Spec{})
 		assert.ErrorIs(t, err, dockercli.ErrNoEngine)
@@ -118,7 +128,8 @@ func TestEveryProblemOfOptions(t *testing.T) {
 	rest := []string{"PidsLimit is 1", `CPUs is "many"`, `"A-B" is no name`}
 
 	_, err := workspace.Start(t.Context(), policy, spec, workspace.Options{Mode: 7, Exclude: []string{"[", "a//b"}})
-	allOnce(t, err, append(rest, "there is no mode 7", `the pattern "["`, `the pattern "a//b"`, "no workspace is named")...)
+	allOnce(t, err, append(rest, "there is no mode 7", `the pattern "["`, `the pattern "a//b"`,
+		"no workspace is named")...)
 
 	_, _, err = attest.Start(t.Context(), policy, spec, attest.Options{Require: []attest.Protection{"luck", "hope"}})
 	allOnce(t, err, append(rest, `"luck"`, `"hope"`)...)
@@ -128,21 +139,25 @@ func TestEveryProblemOfOptions(t *testing.T) {
 	policy.Mounts = []dockercli.Mount{{Source: "/usr", Target: deps.Target}}
 	policy.Tmpfs = map[string]int64{"/deps/x": 1}
 	_, err = deps.Build(t.Context(), policy, "", recipe)
-	allOnce(t, err, append(rest, "script 1", "script 2", "WorkspaceReadOnly", "KeepContainer", `the mount on "/deps"`, `the tmpfs "/deps/x"`, "the cache has no name")...)
+	allOnce(t, err, append(rest, "script 1", "script 2", "WorkspaceReadOnly", "KeepContainer",
+		`the mount on "/deps"`, `the tmpfs "/deps/x"`, "the cache has no name")...)
 
 	_, err = deps.Functions{Module: "a b", Source: "\x00", Requirements: []string{"-r", ""}}.Recipe()
 	allOnce(t, err, "the module's name", "the source holds", `"-r" is not a requirement`, `"" is not a requirement`)
 
 	_, err = redact.New(redact.Rule{Type: "nonsense", Strategy: 9}, redact.Rule{})
-	allOnce(t, err, "rule 1: unknown redaction strategy: 9", "rule 1: Unknown PII type: nonsense", "rule 2: a rule needs a type")
+	allOnce(t, err, "rule 1: unknown redaction strategy: 9", "rule 1: Unknown PII type: nonsense",
+		"rule 2: a rule needs a type")
 
 	_, err = python.Start(t.Context(), nil, python.Options{Program: "-x", Env: map[string]string{"TMPDIR": "tmp"}})
 	allOnce(t, err, `"-x" is not the name of a program`, `TMPDIR is "tmp"`)
 
 	options := codeblock.Options{
-		Languages: map[string]codeblock.Language{"Big": {Programs: []string{"-x"}, Extension: "txt"}}, ResultLimit: -1, Default: "klingon",
+		Languages:   map[string]codeblock.Language{"Big": {Programs: []string{"-x"}, Extension: "txt"}},
+		ResultLimit: -1, Default: "klingon",
 	}
 	_, err = codeblock.Run(t.Context(), nil, nil, options)
-	allOnce(t, err, "no code blocks to execute", `the language "Big": a name`, `the language "Big": a program's name`, `"txt" is not an extension`, "ResultLimit", `"klingon"`)
+	allOnce(t, err, "no code blocks to execute", `the language "Big": a name`,
+		`the language "Big": a program's name`, `"txt" is not an extension`, "ResultLimit", `"klingon"`)
 	assert.Equal(t, len(e.Calls()), 0)
 }

@@ -119,7 +119,8 @@ func TestReaderOfATransfer(t *testing.T) {
 			}, poll.WithTimeout(patience))
 			// Beside dash, a dd that goes by its name stays readable.
 			if shell != "dash" {
-				said := w.inside(readers + `if (exec 7<>$p/fd/0) 2>/dev/null; then echo opened $pid; else echo refused $pid; fi; done`)
+				said := w.inside(readers +
+					`if (exec 7<>$p/fd/0) 2>/dev/null; then echo opened $pid; else echo refused $pid; fi; done`)
 				assert.Assert(t, strings.HasPrefix(said, "refused ") && !strings.Contains(said, "opened"), "%s: %q", name, said)
 			}
 			w.inside(readers + `kill -STOP $pid; done`)

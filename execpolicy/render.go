@@ -101,7 +101,7 @@ func (r *Result) endText() []byte {
 			say("Exit code: %d", r.ExitCode)
 		}
 	case OutcomeSignaled:
-		say("Killed by signal %d%s.", r.Signal, signalName(r.Signal))
+		say("Killed by signal %d%s.", r.Signal, render.Signal(r.Signal))
 	case OutcomeTimedOut:
 		say("Timed out after %.1f s: the command was ended.", r.Timeout.Seconds())
 	case OutcomeCanceled:
@@ -126,18 +126,4 @@ func (r *Result) endText() []byte {
 		say("Background jobs printed %d bytes while no command ran, which were dropped.", r.BackgroundBytes)
 	}
 	return b.Bytes()
-}
-
-// signalName returns the name of one of Linux's signals, in parentheses, if it says more
-// than the number.
-func signalName(n int) string {
-	names := [...]string{
-		1: "hangup", 2: "interrupt", 3: "quit", 4: "illegal instruction", 5: "trap", 6: "aborted", 7: "bus error",
-		8: "floating point exception", 9: "killed", 11: "segmentation fault", 13: "broken pipe", 14: "alarm clock",
-		15: "terminated", 24: "CPU time limit exceeded", 25: "file size limit exceeded", 31: "bad system call",
-	}
-	if n < 0 || n >= len(names) || names[n] == "" {
-		return ""
-	}
-	return " (" + names[n] + ")"
 }

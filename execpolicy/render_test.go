@@ -59,7 +59,8 @@ func TestRender(t *testing.T) {
 		return execpolicy.Result{Outcome: execpolicy.OutcomeExited, ExitCode: code}
 	}
 	of := func(o execpolicy.Outcome) execpolicy.Result {
-		return execpolicy.Result{Outcome: o, ExitCode: -1, Stdout: []byte("out\n"), Stderr: []byte("err\n"), Timeout: 1500 * time.Millisecond}
+		return execpolicy.Result{Outcome: o, ExitCode: -1, Stdout: []byte("out\n"), Stderr: []byte("err\n"),
+			Timeout: 1500 * time.Millisecond}
 	}
 	with := func(r execpolicy.Result, change func(r *execpolicy.Result)) execpolicy.Result {
 		change(&r)
@@ -81,30 +82,45 @@ func TestRender(t *testing.T) {
 		{"output", printed("out\n", ""), execpolicy.RenderOptions{}, "out\n"},
 		{"output without a newline", printed("out", "err"), execpolicy.RenderOptions{}, "out\n[stderr]\nerr"},
 		{"stderr alone", printed("", "err\n"), execpolicy.RenderOptions{}, "[stderr]\nerr\n"},
-		{"an exit code", with(of(execpolicy.OutcomeExited), func(r *execpolicy.Result) { r.ExitCode = 139 }), execpolicy.RenderOptions{}, both + "Exit code: 139"},
-		{"timed out", of(execpolicy.OutcomeTimedOut), execpolicy.RenderOptions{}, both + "Timed out after 1.5 s: the command was ended."},
+		{"an exit code", with(of(execpolicy.OutcomeExited), func(r *execpolicy.Result) { r.ExitCode = 139 }),
+			execpolicy.RenderOptions{}, both + "Exit code: 139"},
+		{"timed out", of(execpolicy.OutcomeTimedOut), execpolicy.RenderOptions{},
+			both + "Timed out after 1.5 s: the command was ended."},
 		{"canceled", of(execpolicy.OutcomeCanceled), execpolicy.RenderOptions{}, both + "Canceled: the command was ended."},
 		{"out of memory", of(execpolicy.OutcomeOOMKilled), execpolicy.RenderOptions{}, both + "Killed: out of memory."},
-		{"too much output", of(execpolicy.OutcomeOutputLimit), execpolicy.RenderOptions{}, both + "Too much output: the command was ended."},
-		{"session lost", with(of(execpolicy.OutcomeSessionLost), func(r *execpolicy.Result) { r.StateLost = true }), execpolicy.RenderOptions{},
+		{"too much output", of(execpolicy.OutcomeOutputLimit), execpolicy.RenderOptions{},
+			both + "Too much output: the command was ended."},
+		{"session lost", with(of(execpolicy.OutcomeSessionLost), func(r *execpolicy.Result) { r.StateLost = true }),
+			execpolicy.RenderOptions{},
 			both + "The session was lost while the command ran.\nThe session has ended, with all of its state."},
-		{"container ended", with(of(execpolicy.OutcomeTimedOut), func(r *execpolicy.Result) { r.StateLost, r.Escalation = true, execpolicy.EscalationContainer }), execpolicy.RenderOptions{},
+		{"container ended", with(of(execpolicy.OutcomeTimedOut),
+			func(r *execpolicy.Result) { r.StateLost, r.Escalation = true, execpolicy.EscalationContainer }),
+			execpolicy.RenderOptions{},
 			both + "Timed out after 1.5 s: the command was ended.\nThe session has ended, with all of its state."},
-		{"signaled", with(of(execpolicy.OutcomeSignaled), func(r *execpolicy.Result) { r.Signal = 11 }), execpolicy.RenderOptions{}, both + "Killed by signal 11 (segmentation fault)."},
-		{"signaled by one of the others", with(of(execpolicy.OutcomeSignaled), func(r *execpolicy.Result) { r.Signal = 64 }), execpolicy.RenderOptions{}, both + "Killed by signal 64."},
-		{"refused", execpolicy.Result{Outcome: execpolicy.OutcomeRefused, ExitCode: -1, Cause: errors.New("no\x1b[31m way")}, execpolicy.RenderOptions{}, "Error: no way."},
-		{"state lost", with(printed("out\n", ""), func(r *execpolicy.Result) { r.StateLost = true }), execpolicy.RenderOptions{},
+		{"signaled", with(of(execpolicy.OutcomeSignaled), func(r *execpolicy.Result) { r.Signal = 11 }),
+			execpolicy.RenderOptions{}, both + "Killed by signal 11 (segmentation fault)."},
+		{"signaled by one of the others",
+			with(of(execpolicy.OutcomeSignaled), func(r *execpolicy.Result) { r.Signal = 64 }),
+			execpolicy.RenderOptions{}, both + "Killed by signal 64."},
+		{"refused", execpolicy.Result{Outcome: execpolicy.OutcomeRefused, ExitCode: -1,
+			Cause: errors.New("no\x1b[31m way")}, execpolicy.RenderOptions{}, "Error: no way."},
+		{"state lost", with(printed("out\n", ""), func(r *execpolicy.Result) { r.StateLost = true }),
+			execpolicy.RenderOptions{},
 			"out\n\nThe shell was replaced: its variables and functions are gone, files stay."},
-		{"background output", with(printed("out\n", ""), func(r *execpolicy.Result) { r.BackgroundBytes = 12 }), execpolicy.RenderOptions{},
+		{"background output", with(printed("out\n", ""), func(r *execpolicy.Result) { r.BackgroundBytes = 12 }),
+			execpolicy.RenderOptions{},
 			"out\n\nBackground jobs printed 12 bytes while no command ran, which were dropped."},
-		{"blocked", with(exited(1), func(r *execpolicy.Result) { execpolicy.Block(r, errors.New("detected email")) }), execpolicy.RenderOptions{},
+		{"blocked", with(exited(1), func(r *execpolicy.Result) { execpolicy.Block(r, errors.New("detected email")) }),
+			execpolicy.RenderOptions{},
 			"Output blocked: detected email.\nExit code: 1"},
-		{"escapes", printed("\x1b]0;title\a\x1b[1;31mred\x1b[0m\x1b(B \x9b7m\u009b7mx\x00\b\x7f\ty\r\nz\r", ""), execpolicy.RenderOptions{}, "red \ufffd7m7mx\ty\nz"},
+		{"escapes", printed("\x1b]0;title\a\x1b[1;31mred\x1b[0m\x1b(B \x9b7m\u009b7mx\x00\b\x7f\ty\r\nz\r", ""),
+			execpolicy.RenderOptions{}, "red \ufffd7m7mx\ty\nz"},
 		{"escapes kept", printed("\x1b[1mx\xff\r\n", ""), execpolicy.RenderOptions{KeepEscapes: true}, "\x1b[1mx\ufffd\r\n"},
 		{"lines", printed(lines(1, 10), lines(11, 12)), execpolicy.RenderOptions{MaxLines: 9},
 			"line 1\nline 2\n... 42 bytes (6 lines) dropped ...\nline 9\nline 10\n[stderr]\nline 11\nline 12\n"},
 		{"lines of both", printed(lines(1, 10), lines(11, 20)), execpolicy.RenderOptions{MaxLines: 7},
-			"line 1\n... 56 bytes (8 lines) dropped ...\nline 10\n[stderr]\nline 11\n... 64 bytes (8 lines) dropped ...\nline 20\n"},
+			"line 1\n... 56 bytes (8 lines) dropped ...\nline 10\n[stderr]\nline 11\n... 64 bytes (8 lines) dropped " +
+				"...\nline 20\n"},
 		{"bytes", printed(strings.Repeat("é", 100), ""), execpolicy.RenderOptions{MaxBytes: 60},
 			strings.Repeat("é", 6) + "\n... 176 bytes dropped ...\n" + strings.Repeat("é", 6)},
 		{"what the session did not keep", with(printed(lines(1, 2)+lines(9, 10), ""), func(r *execpolicy.Result) {
@@ -113,7 +129,8 @@ func TestRender(t *testing.T) {
 		{"what the session did not keep, and more", with(printed(lines(1, 2)+lines(9, 10), ""), func(r *execpolicy.Result) {
 			r.StdoutInfo = execpolicy.StreamInfo{Bytes: 71, Lines: 10, DroppedBytes: 42, DroppedLines: 6, Cut: 14}
 		}), execpolicy.RenderOptions{MaxLines: 3}, "line 1\n... 56 bytes (8 lines) dropped ...\nline 10\n"},
-		{"no room for output", with(printed(lines(1, 10), ""), func(r *execpolicy.Result) { r.ExitCode = 1 }), execpolicy.RenderOptions{MaxBytes: 15}, "Exit code: 1"},
+		{"no room for output", with(printed(lines(1, 10), ""), func(r *execpolicy.Result) { r.ExitCode = 1 }),
+			execpolicy.RenderOptions{MaxBytes: 15}, "Exit code: 1"},
 		{"no room", exited(12), execpolicy.RenderOptions{MaxBytes: 4}, "Exit"},
 		{"no bounds", printed(lines(1, 5000), ""), execpolicy.RenderOptions{MaxBytes: -1, MaxLines: -1}, lines(1, 5000)},
 	} {
@@ -121,7 +138,8 @@ func TestRender(t *testing.T) {
 	}
 	long := printed(lines(1, 100000), "")
 	text := long.Render(execpolicy.RenderOptions{})
-	assert.Assert(t, len(text) <= execpolicy.DefaultRenderBytes && strings.Count(text, "\n") == execpolicy.DefaultRenderLines)
+	assert.Assert(t, len(text) <= execpolicy.DefaultRenderBytes &&
+		strings.Count(text, "\n") == execpolicy.DefaultRenderLines)
 	assert.Assert(t, strings.HasPrefix(text, "line 1\n") && strings.HasSuffix(text, "\nline 100000\n"))
 }
 
@@ -132,10 +150,12 @@ func FuzzRender(f *testing.F) {
 	f.Add([]byte("\x1b[31mé\x1b]0;t\a\r\n\xff\xc3"), []byte(lines(1, 50)), int64(7), 3, uint8(3), 60, 5, false)
 	f.Add([]byte(strings.Repeat("é\x1b[0m", 200)), []byte("\r\r\x9b\n"), int64(-1), -1, uint8(2), 200, -1, true)
 	f.Add([]byte("\x1bP\n\x1b\\"), []byte{}, int64(1), 1, uint8(8), 1, 1, false)
-	f.Fuzz(func(t *testing.T, stdout, stderr []byte, dropped int64, cut int, outcome uint8, maxBytes, maxLines int, keep bool) {
+	f.Fuzz(func(t *testing.T, stdout, stderr []byte, dropped int64, cut int, outcome uint8, maxBytes,
+		maxLines int, keep bool) {
 		o := execpolicy.Outcome(outcome % 9)
 		r := &execpolicy.Result{
-			Outcome: o, ExitCode: int(outcome), Signal: int(outcome), StateLost: cut%2 == 0, BackgroundBytes: dropped, Stdout: stdout, Stderr: stderr,
+			Outcome: o, ExitCode: int(outcome), Signal: int(outcome), StateLost: cut%2 == 0, BackgroundBytes: dropped,
+			Stdout: stdout, Stderr: stderr,
 			StdoutInfo: execpolicy.StreamInfo{DroppedBytes: dropped, Lines: dropped, Cut: cut},
 			StderrInfo: execpolicy.StreamInfo{DroppedBytes: dropped / 2, Lines: dropped, Cut: cut},
 			Cause:      errors.New(string(stderr)),
@@ -156,7 +176,8 @@ func FuzzRender(f *testing.F) {
 		}
 		assert.Assert(t, most < 0 || n <= most, "%d of %d lines: %q", n, most, text)
 		if !keep {
-			assert.Assert(t, strings.IndexFunc(text, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }) < 0, "%q", text)
+			assert.Assert(t, strings.IndexFunc(text,
+				func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }) < 0, "%q", text)
 		}
 		// What is shown of plain text is its head and its tail, and the count is exact.
 		if dropped > 0 || o != execpolicy.OutcomeExited || len(stderr) > 0 || !bytes.Equal(truncate.Plain(stdout), stdout) {
@@ -169,7 +190,8 @@ func FuzzRender(f *testing.F) {
 			}
 			head, tail, _ := strings.Cut(text, line)
 			tail, _, _ = strings.Cut(tail, "\n\nExit code: ")
-			assert.Assert(t, len(head)+len(tail)+left >= len(stdout) && len(head)+len(tail)+left <= len(stdout)+2, "%q of %q", text, stdout)
+			assert.Assert(t, len(head)+len(tail)+left >= len(stdout) && len(head)+len(tail)+left <= len(stdout)+2,
+				"%q of %q", text, stdout)
 		}
 	})
 }

@@ -42,8 +42,10 @@ func TestRequest(t *testing.T) {
 		spec.Secrets = []execpolicy.Secret{{Name: "TOKEN", Value: sessions}}
 		spec.Env = map[string]string{"SESSION": "x"}
 		s := open(t, policy, spec)
-		secrets := []execpolicy.Secret{{Name: "KEY", Lookup: func(context.Context, string) (string, error) { return value, nil }}}
-		r := s.run(execpolicy.Command{Argv: argv, Dir: "/tmp", Env: env, Secrets: secrets, Timeout: ample / 2, Stdin: strings.NewReader("in\n")})
+		secrets := []execpolicy.Secret{{Name: "KEY",
+			Lookup: func(context.Context, string) (string, error) { return value, nil }}}
+		r := s.run(execpolicy.Command{Argv: argv, Dir: "/tmp", Env: env, Secrets: secrets, Timeout: ample / 2,
+			Stdin: strings.NewReader("in\n")})
 		assert.Equal(t, string(r.Stdout), fmt.Sprintf("/tmp\n12\nin\n%d\n", len(value)))
 		assert.Assert(t, got.Stdin != nil)
 		got.Stdin = nil
@@ -66,8 +68,10 @@ func TestRefusalShowsNoSecret(t *testing.T) {
 		spec := p.approving(func(context.Context, execpolicy.Request) error { return errPolicy })
 		spec.Secrets = []execpolicy.Secret{{Name: "TOKEN", Value: sessions}}
 		s := open(t, p.policy(), spec)
-		r := s.run(execpolicy.Command{Script: "a " + value + " " + sessions, Secrets: []execpolicy.Secret{{Name: "KEY", Value: value}}})
-		assert.Equal(t, r.Text(), `Error: the command was refused: script "a [secret KEY] [secret TOKEN]": no deletions today.`)
+		r := s.run(execpolicy.Command{Script: "a " + value + " " + sessions,
+			Secrets: []execpolicy.Secret{{Name: "KEY", Value: value}}})
+		assert.Equal(t, r.Text(),
+			`Error: the command was refused: script "a [secret KEY] [secret TOKEN]": no deletions today.`)
 	})
 }
 
@@ -104,7 +108,8 @@ func TestRequestStdin(t *testing.T) {
 			}},
 			{"it is read later", func(r execpolicy.Request) error { kept = r.Stdin; return upTo(100)(r) }},
 		} {
-			for _, stdin := range []io.Reader{strings.NewReader(long), iotest.DataErrReader(iotest.HalfReader(strings.NewReader(long)))} {
+			for _, stdin := range []io.Reader{strings.NewReader(long),
+				iotest.DataErrReader(iotest.HalfReader(strings.NewReader(long)))} {
 				approve = c.approve
 				r := s.run(execpolicy.Command{Script: "wc -c; read x || echo end", Stdin: stdin})
 				assert.Equal(t, strings.Join(strings.Fields(string(r.Stdout)), " "), "1000000 end", c.name)
@@ -128,7 +133,8 @@ func TestRequestStdin(t *testing.T) {
 			assert.Check(t, string(got) == "some" && errors.Is(err, errHook))
 			return nil
 		}
-		_, err = s.Run(t.Context(), execpolicy.Command{Script: "cat", Stdin: io.MultiReader(strings.NewReader("some"), iotest.ErrReader(errHook))})
+		_, err = s.Run(t.Context(),
+			execpolicy.Command{Script: "cat", Stdin: io.MultiReader(strings.NewReader("some"), iotest.ErrReader(errHook))})
 		assert.ErrorIs(t, err, errHook)
 
 		// What is refused unread stays the caller's.
@@ -245,7 +251,8 @@ func TestRequestStdinIsTheCallersAgain(t *testing.T) {
 func TestWhatApproveRunsIsSomethingElse(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		var second execpolicy.Request
-		other := open(t, p.policy(), p.approving(func(_ context.Context, r execpolicy.Request) error { second = r; return nil }))
+		other := open(t, p.policy(),
+			p.approving(func(_ context.Context, r execpolicy.Request) error { second = r; return nil }))
 		var first execpolicy.Request
 		s := open(t, p.policy(), p.approving(func(ctx context.Context, r execpolicy.Request) error {
 			first = r

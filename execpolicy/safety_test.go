@@ -56,7 +56,8 @@ func flock(t *testing.T, as *syscall.Credential, groups ...int) {
 		want = append(want, name+" lives")
 		t.Cleanup(func() { assert.Check(t, cmd.Wait()) })
 	}
-	kinds := map[string]syscall.SysProcAttr{"this group": {}, "its own group": {Setpgid: true}, "its own session": {Setsid: true}}
+	kinds := map[string]syscall.SysProcAttr{"this group": {}, "its own group": {Setpgid: true},
+		"its own session": {Setsid: true}}
 	for _, pgid := range groups {
 		kinds["group "+strconv.Itoa(pgid)] = syscall.SysProcAttr{Setpgid: true, Pgid: pgid}
 	}
@@ -182,7 +183,8 @@ func TestHostDaemonThatHoldsTheStreams(t *testing.T) {
 	limits := hostLimits
 	limits.TerminationTimeout = ample
 	s := open(t, execpolicy.HostPolicy{Limits: limits}, execpolicy.Spec{})
-	daemon, err := strconv.Atoi(s.ok("setsid sh -c 'echo $$ >daemon; exec sleep 4846' & until [ -s daemon ]; do sleep 0.01; done; cat daemon"))
+	daemon, err := strconv.Atoi(s.ok("setsid sh -c 'echo $$ >daemon; exec sleep 4846' & until [ -s daemon ]; " +
+		"do sleep 0.01; done; cat daemon"))
 	assert.NilError(t, err)
 	// It is this test's own, so it can be ended here.
 	defer syscall.Kill(daemon, syscall.SIGKILL)

@@ -73,11 +73,12 @@ func TestDefaultSeccompProfileAllowsAtMostDockers(t *testing.T) {
 
 	// Where docker itself allows only some arguments, or the library does.
 	conditions := map[string][]string{
-		"clone":       {"0 SCMP_CMP_MASKED_EQ 7e020000 0", "1 SCMP_CMP_MASKED_EQ 7e020000 0"},
-		"personality": {"0 SCMP_CMP_EQ 0 0", "0 SCMP_CMP_EQ 8 0", "0 SCMP_CMP_EQ 20000 0", "0 SCMP_CMP_EQ 20008 0", "0 SCMP_CMP_EQ ffffffff 0"},
-		"socket":      {"0 SCMP_CMP_LT 26 0", "0 SCMP_CMP_EQ 27 0", "0 SCMP_CMP_GT 28 0"},
-		"open":        {"1 SCMP_CMP_MASKED_EQ 400040 0", "2 SCMP_CMP_MASKED_EQ 800 0"},
-		"openat":      {"2 SCMP_CMP_MASKED_EQ 400040 0", "3 SCMP_CMP_MASKED_EQ 800 0"},
+		"clone": {"0 SCMP_CMP_MASKED_EQ 7e020000 0", "1 SCMP_CMP_MASKED_EQ 7e020000 0"},
+		"personality": {"0 SCMP_CMP_EQ 0 0", "0 SCMP_CMP_EQ 8 0", "0 SCMP_CMP_EQ 20000 0", "0 SCMP_CMP_EQ 20008 0",
+			"0 SCMP_CMP_EQ ffffffff 0"},
+		"socket": {"0 SCMP_CMP_LT 26 0", "0 SCMP_CMP_EQ 27 0", "0 SCMP_CMP_GT 28 0"},
+		"open":   {"1 SCMP_CMP_MASKED_EQ 400040 0", "2 SCMP_CMP_MASKED_EQ 800 0"},
+		"openat": {"2 SCMP_CMP_MASKED_EQ 400040 0", "3 SCMP_CMP_MASKED_EQ 800 0"},
 	}
 	for _, name := range []string{"chmod", "creat", "fchmod", "mknod"} {
 		conditions[name] = []string{"1 SCMP_CMP_MASKED_EQ 800 0"}
@@ -113,7 +114,8 @@ func TestDefaultSeccompProfileAllowsAtMostDockers(t *testing.T) {
 		assert.Check(t, cmp.DeepEqual(words, want), name)
 		assert.Check(t, !refused[name], "%s is allowed and refused", name)
 	}
-	for _, name := range strings.Fields("add_key bpf clone3 io_uring_setup ioprio_set keyctl mount openat2 perf_event_open process_vm_readv " +
+	for _, name := range strings.Fields("add_key bpf clone3 io_uring_setup ioprio_set keyctl mount openat2 " +
+		"perf_event_open process_vm_readv " +
 		"request_key sched_setattr sched_setparam sched_setscheduler setns setpriority socketcall unshare userfaultfd") {
 		assert.Check(t, allowed[name] == nil, "%s is allowed", name)
 	}
@@ -122,7 +124,8 @@ func TestDefaultSeccompProfileAllowsAtMostDockers(t *testing.T) {
 // tells runs a fixture of Python in a session and returns how each line ends.
 func (s session) tells(name string, args ...string) map[string]string {
 	s.t.Helper()
-	r := s.run(execpolicy.Command{Argv: append([]string{"python3", "-"}, args...), Stdin: strings.NewReader(fixture(s.t, name))})
+	r := s.run(execpolicy.Command{Argv: append([]string{"python3", "-"}, args...),
+		Stdin: strings.NewReader(fixture(s.t, name))})
 	assert.Equal(s.t, r.ExitCode, 0, "%s", r.Text())
 	told := map[string]string{}
 	for line := range strings.Lines(string(r.Stdout)) {
@@ -222,7 +225,8 @@ func TestTheFiltersDescriptorStaysOutside(t *testing.T) {
 // A caller's own filter is in force, whatever its length, and so is that of an extra
 // argument.
 func TestSeccompProfileOfTheCaller(t *testing.T) {
-	const noRmdir = `{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["rmdir"], "action": "SCMP_ACT_ERRNO", "errnoRet": 39}]}`
+	const noRmdir = `{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["rmdir"], "action": ` +
+		`"SCMP_ACT_ERRNO", "errnoRet": 39}]}`
 	onEngines(t, func(t *testing.T, p place) {
 		for name, set := range map[string]func(*execpolicy.DockerPolicy){
 			"short": func(p *execpolicy.DockerPolicy) { p.SeccompProfile = noRmdir },
@@ -249,20 +253,28 @@ func TestSeccompIsCheckedBeforeTheStart(t *testing.T) {
 		policy execpolicy.DockerPolicy
 		want   string // if empty, there is no error
 	}{
-		{name: "both", policy: execpolicy.DockerPolicy{SeccompProfile: own, EngineSeccomp: true}, want: "there is one filter"},
+		{name: "both", policy: execpolicy.DockerPolicy{SeccompProfile: own, EngineSeccomp: true},
+			want: "there is one filter"},
 		{name: "extra", policy: execpolicy.DockerPolicy{SeccompProfile: own,
-			ExtraRunArgs: []string{"--security-opt=seccomp:unconfined"}, AllowUnsafeArgs: []string{"security-opt"}}, want: "there is one filter"},
-		{name: "an array", policy: execpolicy.DockerPolicy{SeccompProfile: `["defaultAction"]`}, want: "has to be a JSON object"},
-		{name: "a path", policy: execpolicy.DockerPolicy{SeccompProfile: "/etc/profile.json"}, want: "has to be a JSON object"},
+			ExtraRunArgs: []string{"--security-opt=seccomp:unconfined"}, AllowUnsafeArgs: []string{"security-opt"}},
+			want: "there is one filter"},
+		{name: "an array", policy: execpolicy.DockerPolicy{SeccompProfile: `["defaultAction"]`},
+			want: "has to be a JSON object"},
+		{name: "a path", policy: execpolicy.DockerPolicy{SeccompProfile: "/etc/profile.json"},
+			want: "has to be a JSON object"},
 		// Engines take it for a container without a filter.
 		{name: "nothing in it", policy: execpolicy.DockerPolicy{SeccompProfile: "{}"}, want: "has to be a JSON object"},
 		{name: "compat", policy: func() execpolicy.DockerPolicy { p := execpolicy.Compat(); p.SeccompProfile = own; return p }(),
 			want: "SeccompProfile is not among the fields of LangChain's policy"},
-		{name: "compat without the engine's", policy: func() execpolicy.DockerPolicy { p := execpolicy.Compat(); p.EngineSeccomp = false; return p }(),
-			want: "EngineSeccomp is false"},
-		{name: "podman's client of a service", engine: dockercli.Engine{Kind: dockercli.Podman, Remote: true}, want: "set EngineSeccomp"},
-		{name: "docker's client of podman's service", engine: dockercli.Engine{PodmanService: true}, want: "set EngineSeccomp"},
-		{name: "that with the engine's", engine: dockercli.Engine{PodmanService: true}, policy: execpolicy.DockerPolicy{EngineSeccomp: true}},
+		{name: "compat without the engine's",
+			policy: func() execpolicy.DockerPolicy { p := execpolicy.Compat(); p.EngineSeccomp = false; return p }(),
+			want:   "EngineSeccomp is false"},
+		{name: "podman's client of a service", engine: dockercli.Engine{Kind: dockercli.Podman, Remote: true},
+			want: "set EngineSeccomp"},
+		{name: "docker's client of podman's service", engine: dockercli.Engine{PodmanService: true},
+			want: "set EngineSeccomp"},
+		{name: "that with the engine's", engine: dockercli.Engine{PodmanService: true},
+			policy: execpolicy.DockerPolicy{EngineSeccomp: true}},
 		{name: "that with compat", engine: dockercli.Engine{PodmanService: true}, policy: execpolicy.Compat()},
 		{name: "docker elsewhere", engine: dockercli.Engine{Remote: true}},
 	} {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
@@ -44,8 +43,8 @@ type Secret struct {
 	File bool
 }
 
-// MaxSecret is how many bytes a [Secret] may have.
-const MaxSecret = 64 << 10
+// MaxSecret is how many bytes a [Secret] may have: 64 KiB.
+const MaxSecret = secret.MaxLen
 
 // String returns the word "secret" and the name.
 func (s Secret) String() string { return "secret " + s.Name }
@@ -58,18 +57,10 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // check reports what is wrong with the value.
 func (s Secret) check() error {
-	what := ""
-	switch {
-	case len(strings.TrimSpace(s.Value)) < secret.MinLen:
-		what = "is shorter than 4 bytes, and could not be told from what else is printed"
-	case len(s.Value) > MaxSecret:
-		what = "is longer than 64 KiB"
-	case strings.Contains(s.Value, "\x00"):
-		what = "holds a NUL byte"
-	default:
-		return nil
+	if err := secret.Check(s.Value); err != nil {
+		return fmt.Errorf("the value of the %v %w", s, err)
 	}
-	return errors.New("the value of the " + s.String() + " " + what)
+	return nil
 }
 
 // errSecrets is why a policy takes no spec with secrets.

@@ -28,7 +28,8 @@ func ExampleSecret() {
 	}
 	defer s.Close()
 	r, err := s.Run(ctx, execpolicy.Command{
-		Script:  `wget -q --header "Authorization: Bearer $API_TOKEN" https://example.com/ || echo "refused: $API_TOKEN"; ls -l "$SIGNING_KEY"`,
+		Script: `wget -q --header "Authorization: Bearer $API_TOKEN" https://example.com/ || echo "refused: ` +
+			`$API_TOKEN"; ls -l "$SIGNING_KEY"`,
 		Secrets: []execpolicy.Secret{{Name: "SIGNING_KEY", Lookup: fromEnv, File: true}},
 	})
 	if err != nil {
@@ -48,12 +49,13 @@ func ExampleSecret_String() {
 // All that is wrong with them is said at once, before anything is started, and no value
 // with it.
 func ExampleSecret_invalid() {
-	_, err := execpolicy.Start(context.Background(), execpolicy.DockerPolicy{}, execpolicy.Spec{Secrets: []execpolicy.Secret{
-		{Name: "API_TOKEN", Value: "hunter2"},
-		{Name: "API_TOKEN", Value: "hunter3"},
-		{Name: "PIN", Value: "123"},
-		{Name: "SIGNING_KEY"},
-	}})
+	_, err := execpolicy.Start(context.Background(), execpolicy.DockerPolicy{},
+		execpolicy.Spec{Secrets: []execpolicy.Secret{
+			{Name: "API_TOKEN", Value: "hunter2"},
+			{Name: "API_TOKEN", Value: "hunter3"},
+			{Name: "PIN", Value: "123"},
+			{Name: "SIGNING_KEY"},
+		}})
 	fmt.Println(strings.ReplaceAll(err.Error(), "; ", "\n"))
 	// Output:
 	// invalid: the secret API_TOKEN is set twice

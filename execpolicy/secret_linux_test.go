@@ -93,12 +93,17 @@ func TestSecrets(t *testing.T) {
 			{"whole", `echo "$TOKEN"; cat "$KEY" >&2`, "[secret TOKEN]\n", "[secret KEY]\n"},
 			{"byte by byte", byByte + `byByte "$TOKEN"; echo; byByte "$(cat "$KEY")" >&2`, "[secret TOKEN]\n", "[secret KEY]"},
 			{"a line of it", `head -n 2 "$KEY"; tail -n 1 "$KEY" >&2`, "[secret KEY]\n[secret KEY]\n", "[secret KEY]\n"},
-			{"twice in a row, and at the end", `printf "a$TOKEN$TOKEN b$TOKEN"`, "a[secret TOKEN][secret TOKEN] b[secret TOKEN]", ""},
-			{"with pauses, among other output", `printf 'x%.` + half + `s' "$TOKEN"; sleep 0.05; echo y >&2; printf %s "${TOKEN#` + strings.Repeat("?", len(token)/2) + `}"`, "x[secret TOKEN]", "y\n"},
-			{"half on each stream, where neither is it", `printf '%.` + half + `s' "$TOKEN"; printf %s "${TOKEN#` + strings.Repeat("?", len(token)/2) + `}" >&2`,
+			{"twice in a row, and at the end", `printf "a$TOKEN$TOKEN b$TOKEN"`,
+				"a[secret TOKEN][secret TOKEN] b[secret TOKEN]", ""},
+			{"with pauses, among other output",
+				`printf 'x%.` + half + `s' "$TOKEN"; sleep 0.05; echo y >&2; printf %s "${TOKEN#` + strings.Repeat("?",
+					len(token)/2) + `}"`, "x[secret TOKEN]", "y\n"},
+			{"half on each stream, where neither is it", `printf '%.` + half + `s' "$TOKEN"; printf %s "${TOKEN#` +
+				strings.Repeat("?", len(token)/2) + `}" >&2`,
 				token[:len(token)/2], token[len(token)/2:]},
 			{"in the shell's own words", `set -x; : "$TOKEN"; set +x`, "", "+ : [secret TOKEN]\n"},
-			{"binary output beside", `printf 'a\000\377'; printf "$TOKEN"; printf '\r\n\001'`, "a\x00\xff[secret TOKEN]\r\n\x01", ""},
+			{"binary output beside", `printf 'a\000\377'; printf "$TOKEN"; printf '\r\n\001'`,
+				"a\x00\xff[secret TOKEN]\r\n\x01", ""},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				s := session{s.Session, t}
@@ -125,7 +130,8 @@ func TestSecrets(t *testing.T) {
 			for _, buffer := range []int{4 << 10, 64 << 10, 128 << 10} {
 				for _, before := range []int{len(token), len(token) / 2, 1} {
 					fill := buffer - before
-					r := s.script(fmt.Sprintf(`{ head -c %d /dev/zero | tr '\000' x; printf %%s "$TOKEN"; head -c %d /dev/zero | tr '\000' x; } | cat`, fill, buffer))
+					r := s.script(fmt.Sprintf(`{ head -c %d /dev/zero | tr '\000' x; printf %%s "$TOKEN"; head -c %d `+
+						`/dev/zero | tr '\000' x; } | cat`, fill, buffer))
 					want := strings.Repeat("x", fill) + "[secret TOKEN]" + strings.Repeat("x", buffer)
 					assert.Assert(t, string(r.Stdout) == want, "%d bytes before", fill)
 				}
@@ -140,7 +146,8 @@ func TestSecrets(t *testing.T) {
 			assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 			assert.Equal(t, string(r.Stdout), "[secret TOKEN]")
 			// What is printed counts, not what is shown.
-			r = s.until(ended, nil, s.command(execpolicy.Command{Script: `sleep 4912 & printf "$TOKEN"; wait`, OutputLimit: int64(len(token)) / 2}))
+			r = s.until(ended, nil, s.command(execpolicy.Command{Script: `sleep 4912 & printf "$TOKEN"; wait`,
+				OutputLimit: int64(len(token)) / 2}))
 			assert.Equal(t, r.Outcome, execpolicy.OutcomeOutputLimit)
 			assert.Equal(t, string(r.Stdout), "[secret TOKEN]")
 		})
@@ -226,7 +233,8 @@ var printers = map[string][]string{
 		`set -x; [[ "$V" == x ]]`, `set -x; [[ x =~ "$V" ]]`,
 	}, inEachShell...),
 	"python3": {
-		`v`, `shlex.quote(v)`, `ascii(v)`, `repr(v)`, `repr(os.fsencode(v))`, `json.dumps(v)`, `json.dumps(v, ensure_ascii=False)`,
+		`v`, `shlex.quote(v)`, `ascii(v)`, `repr(v)`, `repr(os.fsencode(v))`, `json.dumps(v)`,
+		`json.dumps(v, ensure_ascii=False)`,
 		`"%r" % [v]`, `shlex.join(["echo", v])`, `ascii({v: v})`,
 	},
 	"node": {`v`, `JSON.stringify(v)`, `require("util").inspect(v)`, `require("util").inspect([v])`},
@@ -279,7 +287,8 @@ for (let name of "` + names + `".split(" ")) {
 }'`
 					default:
 						for _, way := range ways {
-							script += "printf '" + `\n+-+-+\n` + "'; env -i LC_ALL=" + locale + ` PATH="$PATH" V="$V" ` + program + " -c '" + way + "' 2>&1\n"
+							script += "printf '" + `\n+-+-+\n` + "'; env -i LC_ALL=" + locale + ` PATH="$PATH" V="$V" ` + program +
+								" -c '" + way + "' 2>&1\n"
 						}
 						script += "done"
 					}
@@ -316,9 +325,11 @@ func TestSecretsOfCommands(t *testing.T) {
 	keepers(t, func(t *testing.T, k keeper) {
 		first, value, key := newValue(), newValue(), newValue()+"\n"
 		s := k.open(t, execpolicy.Secret{Name: "TOKEN", Value: first})
-		secrets := []execpolicy.Secret{{Name: "TOKEN", Value: value}, {Name: "KEY", Value: key, File: true}, {Name: "OTHER", Value: "other one", File: true}}
+		secrets := []execpolicy.Secret{{Name: "TOKEN", Value: value}, {Name: "KEY", Value: key, File: true},
+			{Name: "OTHER", Value: "other one", File: true}}
 		r := s.run(execpolicy.Command{
-			Script: `printf %s "$TOKEN" >env; cat "$KEY" "$OTHER" >file; echo "$TOKEN"; cat "$KEY" >&2; echo "$KEY $OTHER" >files; cat`, Secrets: secrets,
+			Script: `printf %s "$TOKEN" >env; cat "$KEY" "$OTHER" >file; echo "$TOKEN"; cat "$KEY" >&2; echo "$KEY ` +
+				`$OTHER" >files; cat`, Secrets: secrets,
 			Stdin: strings.NewReader("stdin"), Env: map[string]string{"X": "x"},
 		})
 		assert.Equal(t, string(r.Stdout), "[secret TOKEN]\nstdin")
@@ -330,7 +341,8 @@ func TestSecretsOfCommands(t *testing.T) {
 		}
 		// The next one has nothing of it, and may print what this one has left.
 		assert.Equal(t, s.content(`printf %s "$TOKEN$KEY"`), first)
-		assert.Equal(t, s.ok(`for f in $(cat files); do [ ! -e "$f" ] || echo "$f is there"; done; cat env; cat file`), "[secret TOKEN][secret KEY]\n[secret OTHER]")
+		assert.Equal(t, s.ok(`for f in $(cat files); do [ ! -e "$f" ] || echo "$f is there"; done; cat env; cat file`),
+			"[secret TOKEN][secret KEY]\n[secret OTHER]")
 
 		t.Run("a program", func(t *testing.T) {
 			s := session{s.Session, t}
@@ -340,7 +352,8 @@ func TestSecretsOfCommands(t *testing.T) {
 		t.Run("a background job that prints later", func(t *testing.T) {
 			s := session{s.Session, t}
 			late := newValue()
-			s.run(execpolicy.Command{Script: `{ while [ ! -e go ]; do sleep 0.01; done; echo "$LATE"; >gone; } & :`, Secrets: []execpolicy.Secret{{Name: "LATE", Value: late}}})
+			s.run(execpolicy.Command{Script: `{ while [ ! -e go ]; do sleep 0.01; done; echo "$LATE"; >gone; } & :`,
+				Secrets: []execpolicy.Secret{{Name: "LATE", Value: late}}})
 			assert.Equal(t, s.ok(">go; while [ ! -e gone ]; do sleep 0.01; done"), "[secret LATE]")
 		})
 		// However it ends, the file is removed.
@@ -351,8 +364,10 @@ func TestSecretsOfCommands(t *testing.T) {
 		}{
 			{"it fails", execpolicy.Command{Script: `echo "$KEY" >files; (exit 3)`}, execpolicy.OutcomeExited},
 			{"its shell ends", execpolicy.Command{Script: `echo "$KEY" >files; exit 3`}, execpolicy.OutcomeExited},
-			{"it is ended", execpolicy.Command{Script: `echo "$KEY" >files; echo begun; sleep 4913`}, execpolicy.OutcomeCanceled},
-			{"its shell is ended", execpolicy.Command{Script: `echo "$KEY" >files; echo begun; while :; do :; done`}, execpolicy.OutcomeCanceled},
+			{"it is ended", execpolicy.Command{Script: `echo "$KEY" >files; echo begun; sleep 4913`},
+				execpolicy.OutcomeCanceled},
+			{"its shell is ended", execpolicy.Command{Script: `echo "$KEY" >files; echo begun; while :; do :; done`},
+				execpolicy.OutcomeCanceled},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				s := session{s.Session, t}
@@ -371,7 +386,8 @@ func TestSecretsOfCommands(t *testing.T) {
 		}
 		t.Run("a directory that is not there", func(t *testing.T) {
 			s := session{s.Session, t}
-			_, err := s.Run(t.Context(), execpolicy.Command{Script: ":", Dir: key, Secrets: []execpolicy.Secret{{Name: "KEY", Value: key, File: true}}})
+			_, err := s.Run(t.Context(),
+				execpolicy.Command{Script: ":", Dir: key, Secrets: []execpolicy.Secret{{Name: "KEY", Value: key, File: true}}})
 			assert.ErrorIs(t, err, execpolicy.ErrNoDir)
 			assert.Assert(t, !shows(err.Error(), key), err)
 		})
@@ -483,7 +499,8 @@ func TestSecretsThatAreLookedUp(t *testing.T) {
 		spec := k.spec
 		spec.Secrets = []execpolicy.Secret{{Name: "TOKEN", Lookup: lookup}, {Name: "KEY", Lookup: lookup, File: true}}
 		s := open(t, k, spec)
-		command := execpolicy.Command{Script: `printf %s "$TOKEN $(cat "$KEY") $MORE" >content`, Secrets: []execpolicy.Secret{{Name: "MORE", Lookup: lookup}}}
+		command := execpolicy.Command{Script: `printf %s "$TOKEN $(cat "$KEY") $MORE" >content`,
+			Secrets: []execpolicy.Secret{{Name: "MORE", Lookup: lookup}}}
 		s.run(command)
 		data, err := s.ReadFile(t.Context(), "content", 0)
 		assert.NilError(t, err)
@@ -493,7 +510,8 @@ func TestSecretsThatAreLookedUp(t *testing.T) {
 		assert.DeepEqual(t, asked, []string{"TOKEN", "KEY", "MORE", "TOKEN", "KEY"})
 		// What was left behind on the host is still no value to be seen.
 		assert.NilError(t, s.WriteFile(t.Context(), "old", []byte(strings.Join(old, "\n")+"\n"), 0o600))
-		assert.Equal(t, s.ok(`cat old; echo "$TOKEN"; cat "$KEY"`), "[secret TOKEN]\n[secret KEY]\n[secret MORE]\n[secret TOKEN]\n[secret KEY]")
+		assert.Equal(t, s.ok(`cat old; echo "$TOKEN"; cat "$KEY"`),
+			"[secret TOKEN]\n[secret KEY]\n[secret MORE]\n[secret TOKEN]\n[secret KEY]")
 
 		for _, c := range []struct {
 			name   string
@@ -501,10 +519,14 @@ func TestSecretsThatAreLookedUp(t *testing.T) {
 			is     error
 			want   string
 		}{
-			{"an error", func(context.Context, string) (string, error) { return newValue(), errVault }, errVault, "the secret BAD: the vault is sealed"},
-			{"nothing", func(context.Context, string) (string, error) { return "", nil }, nil, "the value of the secret BAD is shorter than 4 bytes"},
-			{"a NUL", func(context.Context, string) (string, error) { return "hunter2\x00", nil }, nil, "the value of the secret BAD holds a NUL byte"},
-			{"too much", func(context.Context, string) (string, error) { return strings.Repeat("hunter2", 10_000), nil }, nil, "the value of the secret BAD is longer"},
+			{"an error", func(context.Context, string) (string, error) { return newValue(), errVault }, errVault,
+				"the secret BAD: the vault is sealed"},
+			{"nothing", func(context.Context, string) (string, error) { return "", nil }, nil,
+				"the value of the secret BAD is shorter than 4 bytes"},
+			{"a NUL", func(context.Context, string) (string, error) { return "hunter2\x00", nil }, nil,
+				"the value of the secret BAD holds a NUL byte"},
+			{"too much", func(context.Context, string) (string, error) { return strings.Repeat("hunter2", 10_000), nil },
+				nil, "the value of the secret BAD is longer"},
 		} {
 			t.Run(c.name, func(t *testing.T) {
 				s := session{s.Session, t}
@@ -624,8 +646,10 @@ func (p place) told(t *testing.T, name string) (seen []sight) {
 func (p place) onDisk(t *testing.T, name string) (seen []sight) {
 	t.Helper()
 	id := strings.TrimSpace(p.cli(t, "inspect", "--format", "{{.Id}}", name))
-	roots := regexp.MustCompile(`/[^",:\s]+`).FindAllString(p.cli(t, "inspect", "--format", "{{json .GraphDriver.Data}}", name), -1)
-	roots = slices.DeleteFunc(roots, func(dir string) bool { return !strings.HasSuffix(dir, "/diff") && !strings.HasSuffix(dir, "/work") })
+	roots := regexp.MustCompile(`/[^",:\s]+`).FindAllString(p.cli(t, "inspect", "--format",
+		"{{json .GraphDriver.Data}}", name), -1)
+	roots = slices.DeleteFunc(roots,
+		func(dir string) bool { return !strings.HasSuffix(dir, "/diff") && !strings.HasSuffix(dir, "/work") })
 	assert.Assert(t, len(roots) > 0, "where the container's changes are is not known")
 	// Lower directories are the image's.
 	roots = roots[len(roots)-min(len(roots), 2):]
@@ -688,7 +712,8 @@ func TestSecretsAreNowhere(t *testing.T) {
 		assert.Assert(t, asked)
 		s.ok(`printf %s "$CONTROL" >/control`)
 		c := s.start(t.Context(), execpolicy.Command{
-			Script: `echo "$TOKEN $COMMAND"; cat "$KEY" "$FILE"; cat >&2; sleep 4914`, Stdin: strings.NewReader("stdin"), Timeout: -1,
+			Script: `echo "$TOKEN $COMMAND"; cat "$KEY" "$FILE"; cat >&2; sleep 4914`, Stdin: strings.NewReader("stdin"),
+			Timeout: -1,
 			Secrets: []execpolicy.Secret{{Name: "COMMAND", Value: command}, {Name: "FILE", Value: commandFile, File: true}},
 		})
 		seen := map[string][]sight{"processes": outside(t), "the engine": p.told(t, s.Name())}

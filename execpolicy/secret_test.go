@@ -43,20 +43,26 @@ func TestSecretsThatAreRefused(t *testing.T) {
 		secrets []execpolicy.Secret
 		want    []string
 	}{
-		{"the names", []execpolicy.Secret{{Name: "a-b", Value: "hunter2"}, {Name: "", Value: "hunter2"}, {Name: "UID", Value: "hunter2"}},
+		{"the names", []execpolicy.Secret{{Name: "a-b", Value: "hunter2"}, {Name: "", Value: "hunter2"},
+			{Name: "UID", Value: "hunter2"}},
 			[]string{`"a-b" is no name`, `"" is no name`, "UID can't be set"}},
-		{"twice", []execpolicy.Secret{{Name: "A", Value: "hunter2"}, {Name: "A", Lookup: lookup}, {Name: "ENV", Value: "hunter2"}},
+		{"twice", []execpolicy.Secret{{Name: "A", Value: "hunter2"}, {Name: "A", Lookup: lookup},
+			{Name: "ENV", Value: "hunter2"}},
 			[]string{"the secret A is set twice", "the secret ENV is set twice"}},
 		{"from nowhere, and from two places", []execpolicy.Secret{{Name: "A"}, {Name: "B", Value: "hunter2", Lookup: lookup}},
-			[]string{"the secret A has to have a Value or a Lookup, and not both", "the secret B has to have a Value or a Lookup, and not both"}},
-		{"the values", []execpolicy.Secret{{Name: "A", Value: "xyz"}, {Name: "B", Value: " xyz\n\n\n"}, {Name: "C", Value: long}, {Name: "D", Value: "hunter2\x00"}},
-			[]string{"the secret A is shorter than 4", "the secret B is shorter than 4", "the secret C is longer than 64 KiB", "the secret D holds a NUL"}},
+			[]string{"the secret A has to have a Value or a Lookup, and not both",
+				"the secret B has to have a Value or a Lookup, and not both"}},
+		{"the values", []execpolicy.Secret{{Name: "A", Value: "xyz"}, {Name: "B", Value: " xyz\n\n\n"},
+			{Name: "C", Value: long}, {Name: "D", Value: "hunter2\x00"}},
+			[]string{"the secret A is shorter than 4", "the secret B is shorter than 4",
+				"the secret C is longer than 64 KiB", "the secret D holds a NUL"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			env := map[string]string{"ENV": "x"}
 			nowhere := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "/nonexistent"}}
 			_, specErr := execpolicy.Start(t.Context(), nowhere, execpolicy.Spec{Env: env, Secrets: c.secrets})
-			_, commandErr := execpolicy.Run(t.Context(), nowhere, execpolicy.Spec{}, execpolicy.Command{Script: ":", Env: env, Secrets: c.secrets})
+			_, commandErr := execpolicy.Run(t.Context(), nowhere, execpolicy.Spec{},
+				execpolicy.Command{Script: ":", Env: env, Secrets: c.secrets})
 			for _, err := range []error{specErr, commandErr} {
 				assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 				for _, want := range c.want {
@@ -75,10 +81,12 @@ func TestSecretsInWhatIsRefused(t *testing.T) {
 	nowhere := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "/nonexistent"}}
 	for _, value := range append([]string{"hunter2", "-----BEGIN KEY-----\nhunter2hunter2\n"}, quotedValues...) {
 		secrets := []execpolicy.Secret{{Name: "TOKEN", Value: value}}
-		_, err := execpolicy.Run(t.Context(), nowhere, execpolicy.Spec{}, execpolicy.Command{Argv: []string{"-" + value}, Secrets: secrets})
+		_, err := execpolicy.Run(t.Context(), nowhere, execpolicy.Spec{},
+			execpolicy.Command{Argv: []string{"-" + value}, Secrets: secrets})
 		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 		assert.ErrorContains(t, err, `"-[secret TOKEN]`)
-		_, err = execpolicy.Start(t.Context(), nowhere, execpolicy.Spec{Secrets: secrets, Startup: []string{"echo " + value + "\x00"}, Command: []string{value + "\n"}})
+		_, err = execpolicy.Start(t.Context(), nowhere,
+			execpolicy.Spec{Secrets: secrets, Startup: []string{"echo " + value + "\x00"}, Command: []string{value + "\n"}})
 		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 		assert.ErrorContains(t, err, `script "echo [secret TOKEN]`)
 		assert.ErrorContains(t, err, `the shell "[secret TOKEN]`)
@@ -88,7 +96,8 @@ func TestSecretsInWhatIsRefused(t *testing.T) {
 // A session's own are not shown by what it refuses either.
 func TestSecretsInWhatASessionRefuses(t *testing.T) {
 	enginetest.Check(t)
-	s, err := execpolicy.Start(t.Context(), execpolicy.HostPolicy{}, execpolicy.Spec{Secrets: []execpolicy.Secret{{Name: "TOKEN", Value: "hunter2"}}})
+	s, err := execpolicy.Start(t.Context(), execpolicy.HostPolicy{},
+		execpolicy.Spec{Secrets: []execpolicy.Secret{{Name: "TOKEN", Value: "hunter2"}}})
 	assert.NilError(t, err)
 	defer func() { assert.Check(t, s.Close()) }()
 	_, err = s.Run(t.Context(), execpolicy.Command{Argv: []string{"-hunter2"}})
@@ -104,7 +113,8 @@ func TestSecretsWithoutASession(t *testing.T) {
 	compat.Engine = engine
 	for _, p := range []execpolicy.Policy{execpolicy.DockerPolicy{Engine: engine}, compat, execpolicy.HostPolicy{}} {
 		for _, supervisor := range [][]string{nil, {"sh"}} {
-			_, err := p.Spawn(t.Context(), execpolicy.Spec{Command: []string{"true"}, Supervisor: supervisor, Secrets: []execpolicy.Secret{{Name: "A", Value: "hunter2"}}})
+			_, err := p.Spawn(t.Context(), execpolicy.Spec{Command: []string{"true"}, Supervisor: supervisor,
+				Secrets: []execpolicy.Secret{{Name: "A", Value: "hunter2"}}})
 			assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 			assert.ErrorContains(t, err, "only a session has Secrets")
 		}
@@ -113,12 +123,14 @@ func TestSecretsWithoutASession(t *testing.T) {
 
 // Who prints a secret, or what holds it, prints its name.
 func TestSecretPrinted(t *testing.T) {
-	secret := execpolicy.Secret{Name: "TOKEN", Value: "hunter2", Lookup: func(context.Context, string) (string, error) { return "", nil }}
+	secret := execpolicy.Secret{Name: "TOKEN", Value: "hunter2",
+		Lookup: func(context.Context, string) (string, error) { return "", nil }}
 	spec := execpolicy.Spec{Secrets: []execpolicy.Secret{secret}}
 	command := execpolicy.Command{Secrets: spec.Secrets}
 	assert.Equal(t, secret.String(), "secret TOKEN")
 	var printed []string
-	for _, what := range []any{secret, &secret, spec, &spec, command, &command, spec.Secrets, map[string]execpolicy.Secret{"x": secret}} {
+	for _, what := range []any{secret, &secret, spec, &spec, command, &command, spec.Secrets,
+		map[string]execpolicy.Secret{"x": secret}} {
 		for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x", "%t"} {
 			printed = append(printed, fmt.Sprintf(verb, what))
 		}
@@ -153,7 +165,8 @@ func TestSecretsAreInNoRecord(t *testing.T) {
 	s, err := execpolicy.Start(t.Context(), execpolicy.HostPolicy{}, spec)
 	assert.NilError(t, err)
 	_, err = s.Run(t.Context(), execpolicy.Command{
-		Argv: []string{"echo", "hunter2", "*******"}, Dir: "/hunter2", Secrets: []execpolicy.Secret{{Name: "KEY", Value: "*******", File: true}},
+		Argv: []string{"echo", "hunter2", "*******"}, Dir: "/hunter2",
+		Secrets: []execpolicy.Secret{{Name: "KEY", Value: "*******", File: true}},
 	})
 	assert.ErrorIs(t, err, execpolicy.ErrNoDir)
 	_, err = s.ReadFile(t.Context(), "hunter2", 0)

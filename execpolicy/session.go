@@ -13,6 +13,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/secret"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+	"github.com/seed-64a260eb/cofferdam/internal/turn"
 )
 
 // A Session is a shell in isolation that stays: a command finds what the commands before
@@ -20,8 +21,8 @@ import (
 // in the order in which Run was called.
 type Session struct {
 	policy Policy
-	spec   *Spec         // which fmt does not follow: it may hold secrets
-	turn   chan struct{} // held by whoever talks to the worker; the runtime hands it on in the order of waiting
+	spec   *Spec     // which fmt does not follow: it may hold secrets
+	turn   turn.Turn // of whoever talks to the worker
 	life   context.Context
 	close  context.CancelCauseFunc
 
@@ -115,7 +116,7 @@ var errBorrowed = fmt.Errorf("%w: the session is not yet or no more the caller's
 
 // newSession makes a session, which without a policy is one that is lent.
 func newSession(p Policy, spec Spec, c *conn) *Session {
-	s := &Session{policy: p, spec: &spec, turn: make(chan struct{}, 1), conn: c, closed: make(chan struct{})}
+	s := &Session{policy: p, spec: &spec, turn: turn.New(1), conn: c, closed: make(chan struct{})}
 	s.life, s.close = context.WithCancelCause(context.Background())
 	return s
 }
@@ -176,47 +177,32 @@ func open(ctx context.Context, p Policy, spec Spec, known *secret.Values) (*conn
 // slower, up to its deadline.
 const maxStarts = 8
 
-// starts holds those that are being started.
-var starts = make(chan struct{}, maxStarts)
-
-// beginStart waits for the turn to start a session, which endStart gives back.
-func beginStart(ctx context.Context) error {
-	select {
-	case starts <- struct{}{}:
-		if ctx.Err() == nil {
-			return nil
-		}
-		endStart()
-	case <-ctx.Done():
-	}
-	return context.Cause(ctx)
-}
-
-func endStart() { <-starts }
+// starts is the turn of those that are being started.
+var starts = turn.New(maxStarts)
 
 // spawn spawns a process and makes it answer, in its turn. If that fails, the process has
 // been ended; without a process, nothing was spawned.
 func spawn(ctx context.Context, p Policy, spec Spec) (*Process, *conn, error) {
-	if err := beginStart(ctx); err != nil {
+	if err := starts.Take(ctx); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	proc, err := p.Spawn(ctx, spec)
 	if err != nil {
-		endStart()
+		starts.Give()
 		return nil, nil, err
 	}
 	c := connect(proc, spec)
 	if proc.Ready != nil {
-		endStart()
+		starts.Give()
 		err := c.wait(ctx)
 		if err == nil {
-			err = beginStart(ctx)
+			err = starts.Take(ctx)
 		}
 		if err != nil {
 			return proc, nil, c.failed(err)
 		}
 	}
-	defer endStart()
+	defer starts.Give()
 	if err := c.dial(ctx); err != nil {
 		return proc, nil, c.failed(err)
 	}
@@ -251,33 +237,22 @@ func (s *Session) current() *conn {
 
 // acquire waits for the turn to talk to the worker.
 func (s *Session) acquire(ctx context.Context) error {
-	waiting := func() error {
-		if s.life.Err() != nil {
-			return ErrClosed
-		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("waiting for the session's turn: %w", context.Cause(ctx))
-		}
-		return nil
-	}
-	if err := waiting(); err != nil {
-		return err
-	}
-	select {
-	case s.turn <- struct{}{}:
-		// Select picks either of two that are ready.
-		err := waiting()
-		if err != nil {
+	ctx, cancel := bound(ctx, s.life)
+	defer cancel(nil)
+	err := s.turn.Take(ctx)
+	switch {
+	case s.life.Err() != nil:
+		if err == nil {
 			s.release()
 		}
-		return err
-	case <-ctx.Done():
-	case <-s.life.Done():
+		return ErrClosed
+	case err != nil:
+		return fmt.Errorf("waiting for the session's turn: %w", err)
 	}
-	return waiting()
+	return nil
 }
 
-func (s *Session) release() { <-s.turn }
+func (s *Session) release() { s.turn.Give() }
 
 // bound returns a context that also ends, with the same cause, when one of the others
 // does.
@@ -350,7 +325,7 @@ func (s *Session) Close() error {
 	}
 	defer close(s.closed)
 	begin := time.Now()
-	s.turn <- struct{}{}
+	s.turn.Take(context.Background())
 	defer s.release()
 	c := s.current()
 	err := c.shutdown(s.spec.Shutdown)

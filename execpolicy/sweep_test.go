@@ -193,10 +193,13 @@ func TestExpiry(t *testing.T) {
 	}{
 		{"zero is a day", execpolicy.Limits{}, session, 30 + 24*hour + 10 + hour},
 		{"a lifetime of its own", execpolicy.Limits{Lifetime: 5 * s}, session, 30 + 5 + 10 + hour},
-		{"every limit", execpolicy.Limits{Lifetime: 5 * s, StartupTimeout: 100 * s, CommandTimeout: 1000 * s, TerminationTimeout: 7 * s}, session,
+		{"every limit", execpolicy.Limits{Lifetime: 5 * s, StartupTimeout: 100 * s, CommandTimeout: 1000 * s,
+			TerminationTimeout: 7 * s}, session,
 			100 + 5 + 7 + hour},
-		{"no limit of a start, which is a part of life", execpolicy.Limits{Lifetime: 5 * s, StartupTimeout: -forever}, session, 5 + 10 + hour},
-		{"as long as can be", execpolicy.Limits{Lifetime: forever, StartupTimeout: forever, TerminationTimeout: forever}, session,
+		{"no limit of a start, which is a part of life", execpolicy.Limits{Lifetime: 5 * s, StartupTimeout: -forever},
+			session, 5 + 10 + hour},
+		{"as long as can be", execpolicy.Limits{Lifetime: forever, StartupTimeout: forever,
+			TerminationTimeout: forever}, session,
 			3*int64(forever/s) + hour},
 		{"for ever", execpolicy.Limits{Lifetime: -1}, session, 0},
 		{"no session, which nobody ends", execpolicy.Limits{Lifetime: 5 * s}, execpolicy.Spec{}, 0},
@@ -276,7 +279,8 @@ func sweepCases(t *testing.T) []sweepCase {
 		{name: "gone and odd labels", change: odd(gone()), byProof: true},
 		{name: "gone and never expires", change: gone("expires", "never"), byProof: true},
 		{name: "another process has the number", change: set("pid-start", "1"), byProof: true},
-		{name: "dead and not waited for", change: set("pid", strconv.Itoa(zombie.Process.Pid), "pid-start", zombieStart), byProof: true},
+		{name: "dead and not waited for", change: set("pid", strconv.Itoa(zombie.Process.Pid), "pid-start",
+			zombieStart), byProof: true},
 
 		{name: "another host", change: gone("host", "elsewhere")},
 		{name: "another boot", change: gone("boot", "00000000-0000-4000-8000-000000000000")},
@@ -352,7 +356,8 @@ func TestSweepRemovesOnlyWhatIsProven(t *testing.T) {
 			there := fake.Containers()
 			for i, c := range cases {
 				name := fmt.Sprintf("cofferdam-%d", i)
-				assert.Check(t, slices.Contains(there, name) == slices.Contains(left, name), "%s: left is %v", c.name, slices.Contains(there, name))
+				assert.Check(t, slices.Contains(there, name) == slices.Contains(left, name), "%s: left is %v", c.name,
+					slices.Contains(there, name))
 			}
 			slices.Sort(got)
 			slices.Sort(removed)
@@ -404,9 +409,12 @@ func TestSweepGoesOn(t *testing.T) {
 		err     error
 		words   string
 	}{
-		{"one can't be removed", fail("rm", fakeengine.Failure{Exit: 1, Stderr: denied, Times: 1}), 2, execpolicy.ErrStillThere, "in the way"},
-		{"none can be removed", fail("rm", fakeengine.Failure{Exit: 1, Stderr: denied}), 0, execpolicy.ErrStillThere, "in the way"},
-		{"one can't be looked at", fail("container inspect", fakeengine.Failure{Exit: 1, Stderr: denied, Times: 1}), 2, nil, "in the way"},
+		{"one can't be removed", fail("rm", fakeengine.Failure{Exit: 1, Stderr: denied, Times: 1}), 2,
+			execpolicy.ErrStillThere, "in the way"},
+		{"none can be removed", fail("rm", fakeengine.Failure{Exit: 1, Stderr: denied}), 0,
+			execpolicy.ErrStillThere, "in the way"},
+		{"one can't be looked at", fail("container inspect", fakeengine.Failure{Exit: 1, Stderr: denied, Times: 1}),
+			2, nil, "in the way"},
 		{"somebody else has removed one before", fail("container inspect",
 			fakeengine.Failure{Exit: 1, Stderr: "Error response from daemon: No such container: NAME\n", Times: 1}), 2, nil, ""},
 		{"somebody else removes one", func() fakeengine.Faults {
@@ -592,7 +600,8 @@ func leave(r role) {
 // stay opens a session, says its name, and runs in it what it reads.
 func stay(r role) {
 	ctx := context.Background()
-	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{Engine: r.Engine, Image: r.Image}, execpolicy.Spec{Labels: r.Labels})
+	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{Engine: r.Engine, Image: r.Image},
+		execpolicy.Spec{Labels: r.Labels})
 	if err != nil {
 		fail(err)
 	}
@@ -642,7 +651,8 @@ func (p place) ours(t *testing.T) *dockercli.Engine {
 	if e.Env == nil {
 		e.Env = os.Environ()
 	}
-	e.Env = append(e.Env, promptExit, role{Name: "client", Engine: &dockercli.Engine{Path: p.engine.Path}, Labels: p.labels}.variable(t))
+	e.Env = append(e.Env, promptExit, role{Name: "client", Engine: &dockercli.Engine{Path: p.engine.Path},
+		Labels: p.labels}.variable(t))
 	return &e
 }
 

@@ -46,7 +46,8 @@ func dirOf(t *testing.T, uid, gid int, mode os.FileMode) string {
 // mounted.
 func TestNobodyIsRootUnasked(t *testing.T) {
 	onLocalEngines(t, func(t *testing.T, p place) {
-		roots, readable, everybodys, groups := dirOf(t, 0, 0, 0o755), dirOf(t, 0, 0, 0o555), dirOf(t, 0, 0, 0o777), dirOf(t, 4711, 0, 0o700)
+		roots, readable, everybodys, groups := dirOf(t, 0, 0, 0o755), dirOf(t, 0, 0, 0o555), dirOf(t, 0, 0, 0o777),
+			dirOf(t, 4711, 0, 0o700)
 		for _, c := range []struct {
 			name, user, workspace string
 			readOnly              bool
@@ -109,15 +110,18 @@ func TestUnusableIsRefused(t *testing.T) {
 		zero, mount := execpolicy.DockerPolicy{}, func(writable bool, sources ...string) execpolicy.DockerPolicy {
 			var p execpolicy.DockerPolicy
 			for _, source := range sources {
-				p.Mounts = append(p.Mounts, dockercli.Mount{Source: source, Target: "/" + filepath.Base(filepath.Dir(source)), Writable: writable})
+				p.Mounts = append(p.Mounts,
+					dockercli.Mount{Source: source, Target: "/" + filepath.Base(filepath.Dir(source)), Writable: writable})
 			}
 			return p
 		}
-		refused(zero, roots, true, "user 65534:65534", "can't read and write", "of 0:0", "chown", "WorkspaceReadOnly", "execpolicy/workspace", `"0:0"`)
+		refused(zero, roots, true, "user 65534:65534", "can't read and write", "of 0:0", "chown",
+			"WorkspaceReadOnly", "execpolicy/workspace", `"0:0"`)
 		refused(execpolicy.DockerPolicy{User: "1000"}, roots, true, "user 1000:1000")
 		refused(execpolicy.DockerPolicy{WorkspaceReadOnly: true}, closed, true, "can't read", "chown")
 		refused(execpolicy.DockerPolicy{User: "1000:1000"}, others, true, "of 4711:4712")
-		refused(mount(false, closed), "", false, "user 65534:65534", "can't read", "chmod or chown", "CopyFS", "WriteFile", `"0:0"`)
+		refused(mount(false, closed), "", false, "user 65534:65534", "can't read", "chmod or chown", "CopyFS",
+			"WriteFile", `"0:0"`)
 		refused(mount(false, script), "", false, "can't read", script)
 		refused(mount(true, roots), "", false, "can't read and write")
 		refused(mount(false, others, dirOf(t, 4713, 4713, 0o700)), "", false, "of 4711:4712", "of 4713:4713")
@@ -141,7 +145,8 @@ func TestMountOfAPrivateDirectory(t *testing.T) {
 		policy := p.policy()
 		policy.Mounts = []dockercli.Mount{{Source: dir, Target: "/code"}, {Source: "/usr/bin", Target: "/tools"}}
 		policy.MemoryBytes = 256 << 20
-		r, err := execpolicy.Run(t.Context(), policy, p.spec(), execpolicy.Command{Argv: []string{"python3", "/code/script.py"}, Dir: "/code"})
+		r, err := execpolicy.Run(t.Context(), policy, p.spec(),
+			execpolicy.Command{Argv: []string{"python3", "/code/script.py"}, Dir: "/code"})
 		assert.NilError(t, err)
 		assert.Equal(t, r.ExitCode, 0, r.Text())
 		assert.Equal(t, string(r.Stdout), "Hello from sandbox!\n4\n")
@@ -171,7 +176,8 @@ func TestTmpfsOverTheImagesDirectories(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		p := place{engine: e.Engine, image: e.Derive(t, makeSandbox, "WORKDIR /workspace", "USER sandbox"), labels: e.Labels}
 		for user, ids := range map[string]string{
-			"": "65534 65534", "sandbox": "1234 1235", "sandbox:": "1234 1235", "sandbox:1236": "1234 1236", "1234": "1234 1234", "1234:1235": "1234 1235", "0:0": "0 0",
+			"": "65534 65534", "sandbox": "1234 1235", "sandbox:": "1234 1235", "sandbox:1236": "1234 1236",
+			"1234": "1234 1234", "1234:1235": "1234 1235", "0:0": "0 0",
 		} {
 			policy := p.policy()
 			policy.User = user
@@ -266,7 +272,8 @@ func TestLookForNumbersIsBounded(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	enginetest.Check(t)
 	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{Hang: []string{"run"}})
-	policy := execpolicy.DockerPolicy{Engine: e.Engine, User: "daemon", Limits: execpolicy.Limits{StartupTimeout: short, TerminationTimeout: 4 * time.Second}}
+	policy := execpolicy.DockerPolicy{Engine: e.Engine, User: "daemon",
+		Limits: execpolicy.Limits{StartupTimeout: short, TerminationTimeout: 4 * time.Second}}
 	_, err := execpolicy.Start(t.Context(), policy, execpolicy.Spec{})
 	assert.ErrorIs(t, err, execpolicy.ErrStart)
 	assert.ErrorIs(t, err, context.DeadlineExceeded)

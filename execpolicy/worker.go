@@ -3,76 +3,23 @@ package execpolicy
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
-	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
-	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
 // handshake sets the worker's environment and directory.
 func (c *conn) handshake(ctx context.Context, deadline, endBy time.Time) error {
-	var script string
-	if !c.proc.OwnPIDNamespace {
-		// What ends a command there is a SIGTERM to the whole group, which the worker
-		// outlives.
-		script += "trap : TERM\n"
-	} else {
-		// When memory is short, the kernel takes what the commands started before process
-		// 1, with which all would end.
-		script += "{ echo 500 >/proc/$$/oom_score_adj; } 2>/dev/null\n"
-		if c.Worker() == 1 {
-			// The same count as the operation behind Look, without another round trip.
-			script += "for cf_file in /sys/fs/cgroup/memory.events " +
-				"/sys/fs/cgroup/memory/memory.oom_control; do " +
-				"while read -r cf_key cf_value; do " +
-				"case $cf_key in oom_kill) echo $cf_value ;; esac; " +
-				"done <$cf_file; done 2>/dev/null\nunset cf_file cf_key cf_value\n"
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.env)) {
-		script += "export " + name + "=" + shellwire.Quote(c.env[name]) + "\n"
-	}
-	script += ":"
-	if c.proc.Dir != "" {
-		script += "\ncd -- " + shellwire.Quote(c.proc.Dir)
-		if c.proc.DirWritable {
-			script += " && { [ -w . ] || { echo 'the workspace can not be written to; if the image has a directory of its name, " +
-				"runc before 1.1.8 gives it the mode of that' >&2; false; }; }"
-		}
-	}
-	out := &shell.Sink{Kept: truncate.Buffer{Limit: shell.WordsKept}}
-	in, errOut := shell.NewSink(c.Filter, shell.WordsKept, nil, nil)
-	r := c.runUnit(ctx, deadline, endBy, shell.Unit(script), out, in)
-	said := errOut.Words(in)
-	switch {
-	case r.Cause == ErrTimeout:
-		return fmt.Errorf("the worker shell did not answer in time; if the command is not a shell, it can't be a session's: %w", context.DeadlineExceeded)
-	case r.Cause != nil:
-		return r.Cause
-	case r.Lost:
-		return fmt.Errorf("%w, with status %d", errEarly, c.ExitCode())
-	case r.Died:
-		return fmt.Errorf("the worker shell ended with status %d (127: it is not there; 126: it can't be run) and said %q", r.Mark.Status, said)
-	case r.Mark.Status != 0:
-		return fmt.Errorf("the worker shell could not be set up: %s", said)
+	r, err := c.SetUp(ctx, deadline, endBy, shell.Place{Env: c.env, Dir: c.proc.Dir, DirWritable: c.proc.DirWritable})
+	c.escalated(r)
+	if err != nil {
+		return err
 	}
 	if c.proc.Answered != nil {
 		c.proc.Answered()
 	}
-	c.dir = r.Mark.Dir
-	if c.Worker() == 1 {
-		c.oomKills = shell.ParseCount(string(out.Kept.Bytes()))
-		return nil
-	}
-	// Earlier commands may have left jobs that print.
-	c.Background += out.Came + in.Came
-	if c.proc.OwnPIDNamespace {
-		c.oomKills, _, _ = c.lookNow(context.WithoutCancel(ctx), time.Time{})
-	}
+	c.dir, c.oomKills = r.Mark.Dir, r.OOMs
 	return nil
 }
 

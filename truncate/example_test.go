@@ -63,7 +63,8 @@ func ExampleExcerpt() {
 	for i := range 1000 {
 		fmt.Fprintf(&b, "\x1b[32mline %d\x1b[0m\n", i)
 	}
-	e := truncate.Excerpt{Head: truncate.Plain(b.Head()), Tail: truncate.Plain(b.Tail()), Dropped: b.Dropped(), Lines: b.Lines()}
+	e := truncate.Excerpt{Head: truncate.Plain(b.Head()), Tail: truncate.Plain(b.Tail()), Dropped: b.Dropped(),
+		Lines: b.Lines()}
 	fmt.Print(e.Text(200, 5))
 	// Output:
 	// line 0

@@ -49,7 +49,8 @@ func FuzzExcerpt(f *testing.F) {
 	f.Add("a\nb", "é\nd\n", int64(5), int64(9), 50, 4)
 	f.Add(strings.Repeat("é", 100), strings.Repeat("x\n", 100), int64(1<<40), int64(1<<30), 90, 1000)
 	f.Fuzz(func(t *testing.T, head, tail string, dropped, lines int64, limit, maxLines int) {
-		if !utf8.ValidString(head) || !utf8.ValidString(tail) || dropped < 0 || dropped > 1<<60 || lines < 0 || strings.Contains(head+tail, "... ") {
+		if !utf8.ValidString(head) || !utf8.ValidString(tail) || dropped < 0 || dropped > 1<<60 || lines < 0 ||
+			strings.Contains(head+tail, "... ") {
 			return
 		}
 		text := Excerpt{Head: []byte(head), Tail: []byte(tail), Dropped: dropped, Lines: lines}.Text(limit, maxLines)

@@ -27,7 +27,8 @@ import (
 // hardened returns the zero policy on an engine, but with all the time to end, and a spec
 // by which a container that is left behind is found.
 func hardened(e enginetest.Engine) (execpolicy.DockerPolicy, execpolicy.Spec) {
-	return execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image, Limits: execpolicy.Limits{TerminationTimeout: places.Patience}},
+	return execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image,
+			Limits: execpolicy.Limits{TerminationTimeout: places.Patience}},
 		execpolicy.Spec{Labels: maps.Clone(e.Labels)}
 }
 
@@ -38,7 +39,8 @@ func possible(t *testing.T, e enginetest.Engine) []attest.Protection {
 	info, err := e.Info(t.Context())
 	assert.NilError(t, err)
 	able := map[attest.Protection]bool{
-		attest.MemoryLimit: info.MemoryLimit, attest.NoSwap: info.MemoryLimit, attest.CPULimit: info.CPULimit, attest.PidsLimit: info.PidsLimit,
+		attest.MemoryLimit: info.MemoryLimit, attest.NoSwap: info.MemoryLimit, attest.CPULimit: info.CPULimit,
+		attest.PidsLimit: info.PidsLimit,
 	}
 	return slices.DeleteFunc(attest.Protections(), func(p attest.Protection) bool {
 		can, isLimit := able[p]
@@ -74,14 +76,16 @@ func TestZeroPolicyIsInForce(t *testing.T) {
 				assert.Equal(t, r.Container, s.Name())
 				assert.Equal(t, r.Engine, e.Kind.String())
 				assert.Assert(t, r.ImageID != "")
-				assert.Assert(t, slices.ContainsFunc(r.Versions, func(c dockercli.Component) bool { return c.Version != "" && c.Name == e.Kind.String() }))
+				assert.Assert(t, slices.ContainsFunc(r.Versions,
+					func(c dockercli.Component) bool { return c.Version != "" && c.Name == e.Kind.String() }))
 				assert.Assert(t, time.Since(r.Time) < time.Minute)
 
 				again, err := attest.Check(t.Context(), s, p, spec, required)
 				assert.NilError(t, err)
 				assert.DeepEqual(t, again.Findings, r.Findings)
 				// Nothing of it is left in the session's shell.
-				res, err := s.Run(t.Context(), execpolicy.Command{Script: `echo "${l-}${f-}${d-}${n-}${r-}$-"; pwd; type lines name value`})
+				res, err := s.Run(t.Context(),
+					execpolicy.Command{Script: `echo "${l-}${f-}${d-}${n-}${r-}$-"; pwd; type lines name value`})
 				assert.NilError(t, err)
 				assert.Assert(t, !strings.Contains(string(res.Stdout), "mountinfo"), res.Text())
 				assert.Assert(t, strings.Contains(string(res.Stdout), "/workspace\n"), res.Text())
@@ -103,7 +107,8 @@ func TestPolicyIsInForceAsAsked(t *testing.T) {
 			uid, gid = enginetest.UID, enginetest.GID
 		}
 		p.WorkspaceReadOnly = true
-		p.Mounts = []dockercli.Mount{{Source: t.TempDir(), Target: "/opt/in put/"}, {Source: enginetest.OrdinaryDir(t), Target: "/opt/out", Writable: true}}
+		p.Mounts = []dockercli.Mount{{Source: t.TempDir(), Target: "/opt/in put/"},
+			{Source: enginetest.OrdinaryDir(t), Target: "/opt/out", Writable: true}}
 		p.Tmpfs = map[string]int64{"/var/cache/": 1 << 20}
 		p.AddCapabilities = []string{"CAP_CHOWN", "net_raw"}
 		p.MemoryBytes, p.CPUs, p.PidsLimit = 64<<20, "0.3", 64
@@ -112,13 +117,16 @@ func TestPolicyIsInForceAsAsked(t *testing.T) {
 		assert.NilError(t, err)
 		defer s.Close()
 		for name, asked := range map[attest.Protection]string{
-			attest.User: "the workspace's owner, or 65534:65534", attest.NoCapabilities: "none but CHOWN NET_RAW", attest.MemoryLimit: "64 MiB", attest.CPULimit: "0.3",
-			attest.TmpfsFlags: "/.cofferdam 36 MiB, /var/cache 1 MiB, nosuid, nodev", attest.NoHostMounts: "none but /opt/in put ro, /opt/out rw, /workspace ro",
+			attest.User: "the workspace's owner, or 65534:65534", attest.NoCapabilities: "none but CHOWN NET_RAW",
+			attest.MemoryLimit: "64 MiB", attest.CPULimit: "0.3",
+			attest.TmpfsFlags:   "/.cofferdam 36 MiB, /var/cache 1 MiB, nosuid, nodev",
+			attest.NoHostMounts: "none but /opt/in put ro, /opt/out rw, /workspace ro",
 		} {
 			assert.Check(t, cmp.Equal(r.Finding(name).Asked, asked))
 		}
 		inside := r.Finding(attest.User).Inside
-		assert.Assert(t, e.Rootless && e.Kind == dockercli.Docker || strings.HasPrefix(inside, fmt.Sprintf("uid %d, gid %d, ", uid, gid)), inside)
+		assert.Assert(t, e.Rootless && e.Kind == dockercli.Docker ||
+			strings.HasPrefix(inside, fmt.Sprintf("uid %d, gid %d, ", uid, gid)), inside)
 	})
 }
 
@@ -168,13 +176,18 @@ type weakening struct {
 
 var weakenings = []weakening{
 	{name: "a network", off: attest.NoNetwork, change: func(p *execpolicy.DockerPolicy) { p.NetworkEnabled = true }},
-	{name: "a writable root", off: attest.ReadOnlyRoot, change: func(p *execpolicy.DockerPolicy) { p.WritableRootfs = true }},
-	{name: "a capability", off: attest.NoCapabilities, change: func(p *execpolicy.DockerPolicy) { p.AddCapabilities = []string{"NET_BIND_SERVICE"} }},
-	{name: "new privileges", off: attest.NoNewPrivileges, change: func(p *execpolicy.DockerPolicy) { p.AllowNewPrivileges = true }},
+	{name: "a writable root", off: attest.ReadOnlyRoot,
+		change: func(p *execpolicy.DockerPolicy) { p.WritableRootfs = true }},
+	{name: "a capability", off: attest.NoCapabilities,
+		change: func(p *execpolicy.DockerPolicy) { p.AddCapabilities = []string{"NET_BIND_SERVICE"} }},
+	{name: "new privileges", off: attest.NoNewPrivileges,
+		change: func(p *execpolicy.DockerPolicy) { p.AllowNewPrivileges = true }},
 	{name: "no seccomp", off: attest.Seccomp, flag: "security-opt=seccomp=unconfined"},
-	{name: "the engine's seccomp", off: attest.Seccomp, change: func(p *execpolicy.DockerPolicy) { p.EngineSeccomp = true }},
+	{name: "the engine's seccomp", off: attest.Seccomp,
+		change: func(p *execpolicy.DockerPolicy) { p.EngineSeccomp = true }},
 	{name: "another seccomp", off: attest.Seccomp, change: func(p *execpolicy.DockerPolicy) {
-		p.SeccompProfile = `{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["swapon"], "action": "SCMP_ACT_ERRNO"}]}`
+		p.SeccompProfile = `{"defaultAction": "SCMP_ACT_ALLOW", "syscalls": [{"names": ["swapon"], "action": ` +
+			`"SCMP_ACT_ERRNO"}]}`
 	}},
 	{name: "root", off: attest.User, change: func(p *execpolicy.DockerPolicy) { p.User = "0:0" }},
 	{name: "another user", off: attest.User, change: func(p *execpolicy.DockerPolicy) { p.User = "1234:1234" }},
@@ -186,9 +199,11 @@ var weakenings = []weakening{
 	{name: "any number of processes", off: attest.PidsLimit, flag: "pids-limit=-1"},
 	{name: "the host's processes", off: attest.PIDNamespace, flag: "pid=host"},
 	{name: "the host's shared memory", off: attest.PrivateIPC, flag: "ipc=host", podman: "volume=/dev/shm:/dev/shm"},
-	{name: "a larger tmpfs", off: attest.TmpfsFlags, change: func(p *execpolicy.DockerPolicy) { p.Tmpfs = map[string]int64{"/tmp": 128 << 20} }},
+	{name: "a larger tmpfs", off: attest.TmpfsFlags,
+		change: func(p *execpolicy.DockerPolicy) { p.Tmpfs = map[string]int64{"/tmp": 128 << 20} }},
 	{name: "no tmpfs", off: attest.TmpfsFlags, change: func(p *execpolicy.DockerPolicy) { p.Tmpfs = map[string]int64{} }},
-	{name: "an open /proc", off: attest.MaskedProc, flag: "security-opt=systempaths=unconfined", podman: "security-opt=unmask=ALL"},
+	{name: "an open /proc", off: attest.MaskedProc, flag: "security-opt=systempaths=unconfined",
+		podman: "security-opt=unmask=ALL"},
 	{name: "a device", off: attest.NoDevices, flag: "device=/dev/zero:/dev/another"},
 	{name: "a device's rule", off: attest.NoDevices, flag: "device-cgroup-rule=c 1:11 r"},
 	{name: "a host's directory", off: attest.NoHostMounts, change: func(p *execpolicy.DockerPolicy) {
@@ -273,7 +288,8 @@ func TestStartRefuses(t *testing.T) {
 		spec.Startup = []string{"echo ran >/workspace/ran"}
 		prepared := false
 		spec.Prepare = func(context.Context, *execpolicy.Session) error { prepared = true; return nil }
-		s, r, err := attest.Start(t.Context(), p, spec, attest.Options{Require: []attest.Protection{attest.NoNetwork, attest.PidsLimit}})
+		s, r, err := attest.Start(t.Context(), p, spec,
+			attest.Options{Require: []attest.Protection{attest.NoNetwork, attest.PidsLimit}})
 		assert.Assert(t, s == nil)
 		assert.ErrorIs(t, err, attest.ErrNotInForce)
 		assert.ErrorIs(t, err, execpolicy.ErrStart)
@@ -288,7 +304,8 @@ func TestStartRefuses(t *testing.T) {
 		assert.Assert(t, !prepared)
 
 		// What is not required may be missing.
-		s, r, err = attest.Start(t.Context(), p, spec, attest.Options{Require: []attest.Protection{attest.Seccomp, attest.NoHostMounts}})
+		s, r, err = attest.Start(t.Context(), p, spec,
+			attest.Options{Require: []attest.Protection{attest.Seccomp, attest.NoHostMounts}})
 		assert.NilError(t, err)
 		defer s.Close()
 		assert.Equal(t, r.Finding(attest.PidsLimit).InForce, attest.No)
@@ -356,7 +373,8 @@ func TestDroppedInSilence(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	_, _, err := attest.Start(t.Context(), execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "/nonexistent"}}, execpolicy.Spec{},
+	_, _, err := attest.Start(t.Context(), execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "/nonexistent"}},
+		execpolicy.Spec{},
 		attest.Options{Require: []attest.Protection{"no bugs", attest.User, "no time"}})
 	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 	assert.ErrorContains(t, err, `"no bugs" is no protection; "no time" is no protection`)
@@ -369,22 +387,27 @@ func TestReportRoundTrip(t *testing.T) {
 	var back attest.Report
 	assert.NilError(t, json.Unmarshal(text, &back))
 	assert.DeepEqual(t, back, r)
-	for _, tag := range []string{`"time":"2026-01-02T03:04:05Z"`, `"engine":"docker"`, `"versions":[{"name":"runc","version":"1.1.5"}]`, `"image":"alpine"`,
-		`"image_id":"sha256:0"`, `"container":"cofferdam-1"`, `"protection":"no swap"`, `"asked":"none"`, `"in_force":"no"`, `"inside":"in"`, `"outside":"out"`,
-		`"note":"why"`, `"missing":["no swap"]`, `"weaknesses":[{"component":"runc","version":"1.1.5","advisory":"CVE-1","summary":"escape","source":"https://example.org"}]`} {
+	for _, tag := range []string{`"time":"2026-01-02T03:04:05Z"`, `"engine":"docker"`,
+		`"versions":[{"name":"runc","version":"1.1.5"}]`, `"image":"alpine"`,
+		`"image_id":"sha256:0"`, `"container":"cofferdam-1"`, `"protection":"no swap"`, `"asked":"none"`,
+		`"in_force":"no"`, `"inside":"in"`, `"outside":"out"`,
+		`"note":"why"`, `"missing":["no swap"]`,
+		`"weaknesses":[{"component":"runc","version":"1.1.5","advisory":"CVE-1","summary":"escape","source":"https://example.org"}]`} {
 		assert.Check(t, cmp.Contains(string(text), tag))
 	}
 }
 
 var sample = attest.Report{
-	Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Engine: "docker", Versions: []dockercli.Component{{Name: "runc", Version: "1.1.5"}},
-	Image: "alpine", ImageID: "sha256:0", Container: "cofferdam-1",
+	Time: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Engine: "docker",
+	Versions: []dockercli.Component{{Name: "runc", Version: "1.1.5"}},
+	Image:    "alpine", ImageID: "sha256:0", Container: "cofferdam-1",
 	Findings: []attest.Finding{
 		{Protection: attest.NoSwap, Asked: "none", InForce: attest.No, Inside: "in", Outside: "out", Note: "why"},
 		{Protection: attest.User, InForce: attest.Yes, Inside: "uid 1\n\x1b[2J"},
 	},
-	Missing:    []attest.Protection{attest.NoSwap},
-	Weaknesses: []attest.Weakness{{Component: "runc", Version: "1.1.5", Advisory: "CVE-1", Summary: "escape", Source: "https://example.org"}},
+	Missing: []attest.Protection{attest.NoSwap},
+	Weaknesses: []attest.Weakness{{Component: "runc", Version: "1.1.5", Advisory: "CVE-1", Summary: "escape",
+		Source: "https://example.org"}},
 }
 
 func TestReportString(t *testing.T) {

@@ -41,7 +41,8 @@ func ExamplePolicy() {
 func ExampleOptions() {
 	ctx := context.Background()
 	s, _, err := attest.Start(ctx, execpolicy.DockerPolicy{Runtime: "runsc"}, execpolicy.Spec{}, attest.Options{
-		Require:          []attest.Protection{attest.NoNetwork, attest.ReadOnlyRoot, attest.NoCapabilities, attest.NoHostMounts},
+		Require: []attest.Protection{attest.NoNetwork, attest.ReadOnlyRoot, attest.NoCapabilities,
+			attest.NoHostMounts},
 		RefuseWeakEngine: true,
 	})
 	if err != nil {
@@ -61,7 +62,8 @@ func ExampleReport() {
 }
 
 func ExampleFinding() {
-	f := attest.Finding{Protection: attest.Seccomp, Asked: "the library's", InForce: attest.Yes, Inside: "Seccomp 2; refused: set-uid files"}
+	f := attest.Finding{Protection: attest.Seccomp, Asked: "the library's", InForce: attest.Yes,
+		Inside: "Seccomp 2; refused: set-uid files"}
 	if f.Asked != "" && f.InForce != attest.Yes {
 		fmt.Println(f.Protection, "was asked for and is not in force:", f.Inside, f.Outside)
 	}
@@ -78,7 +80,8 @@ func ExampleProtections() {
 }
 
 func ExampleWeaknesses() {
-	for _, w := range attest.Weaknesses([]dockercli.Component{{Name: "runc", Version: "1.0.0-rc6"}, {Name: "runc", Version: "99.0.0"}}) {
+	for _, w := range attest.Weaknesses([]dockercli.Component{{Name: "runc", Version: "1.0.0-rc6"},
+		{Name: "runc", Version: "99.0.0"}}) {
 		if w.Advisory == "CVE-2019-5736" {
 			fmt.Println(w)
 		}
@@ -88,7 +91,8 @@ func ExampleWeaknesses() {
 }
 
 func ExampleWeakness() {
-	w := attest.Weakness{Component: "runc", Version: "1.1.5", Advisory: "CVE-2024-21626", Summary: "a descriptor that leaks", Source: "https://example.org"}
+	w := attest.Weakness{Component: "runc", Version: "1.1.5", Advisory: "CVE-2024-21626",
+		Summary: "a descriptor that leaks", Source: "https://example.org"}
 	fmt.Println(w)
 	// Output: runc 1.1.5: CVE-2024-21626, a descriptor that leaks (https://example.org)
 }
@@ -96,7 +100,8 @@ func ExampleWeakness() {
 func ExampleProtection() {
 	// All but the limits, which a rootless engine may drop.
 	limits := []attest.Protection{attest.MemoryLimit, attest.NoSwap, attest.CPULimit, attest.PidsLimit}
-	required := slices.DeleteFunc(attest.Protections(), func(p attest.Protection) bool { return slices.Contains(limits, p) })
+	required := slices.DeleteFunc(attest.Protections(),
+		func(p attest.Protection) bool { return slices.Contains(limits, p) })
 	fmt.Println(len(required), "are required")
 	// Output: 14 are required
 }

@@ -41,7 +41,8 @@ func ZeroTmpfs() map[string]int64 { return wanted(execpolicy.DockerPolicy{}, exe
 // ZeroFlags returns the defaults as an engine is given them.
 func ZeroFlags() []string {
 	return []string{
-		fmt.Sprintf("--memory=%d", zeroMemory), fmt.Sprintf("--memory-swap=%d", zeroMemory), "--cpus=" + zeroCPUs, fmt.Sprintf("--pids-limit=%d", zeroPids),
+		fmt.Sprintf("--memory=%d", zeroMemory), fmt.Sprintf("--memory-swap=%d", zeroMemory), "--cpus=" + zeroCPUs,
+		fmt.Sprintf("--pids-limit=%d", zeroPids),
 		"--user=" + zeroUser, fmt.Sprintf("--shm-size=%dm", zeroShm>>20),
 	}
 }

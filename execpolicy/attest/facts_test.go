@@ -38,11 +38,15 @@ func TestInside(t *testing.T) {
 		want  attest.State
 	}{
 		{"nothing is seen", attest.NoNetwork, "", attest.Unknown},
-		{"loopback", attest.NoNetwork, "read /proc/net/dev\nread /proc/net/route\nnet face |bytes\nnet     lo: 1 2\n", attest.Yes},
+		{"loopback", attest.NoNetwork, "read /proc/net/dev\nread /proc/net/route\nnet face |bytes\nnet     lo: 1 2\n",
+			attest.Yes},
 		{"routes can't be read", attest.NoNetwork, "read /proc/net/dev\nnet lo: 1\n", attest.Unknown},
-		{"a tunnel of the kernel's, which is down", attest.NoNetwork, "read /proc/net/dev\nread /proc/net/route\nnet lo: 1\nnet sit0: 0\n", attest.Yes},
-		{"a route", attest.NoNetwork, "read /proc/net/dev\nread /proc/net/route\nnet lo: 1\nroute sit0 00000000 010011AC 0003\n", attest.No},
-		{"a route of version 6", attest.NoNetwork, "read /proc/net/dev\nread /proc/net/route\nnet lo: 1\nroute6 00 00 00 00 00 ff 01 00 eth0\n", attest.No},
+		{"a tunnel of the kernel's, which is down", attest.NoNetwork,
+			"read /proc/net/dev\nread /proc/net/route\nnet lo: 1\nnet sit0: 0\n", attest.Yes},
+		{"a route", attest.NoNetwork,
+			"read /proc/net/dev\nread /proc/net/route\nnet lo: 1\nroute sit0 00000000 010011AC 0003\n", attest.No},
+		{"a route of version 6", attest.NoNetwork,
+			"read /proc/net/dev\nread /proc/net/route\nnet lo: 1\nroute6 00 00 00 00 00 ff 01 00 eth0\n", attest.No},
 		{"an answer", attest.NoNetwork, "read /proc/net/dev\nread /proc/net/route\nnet lo: 1\nreach bash: sent\n", attest.No},
 
 		{"no core dumps", attest.NoUnsafeArgs, "core 0 0 bytes\n", attest.Yes},
@@ -91,30 +95,41 @@ func TestInside(t *testing.T) {
 		{"a set is missing", attest.NoCapabilities, "status CapPrm: 0\n", attest.Unknown},
 
 		{"a filter, of which nothing is tried", attest.Seccomp, "status Seccomp:\t2\n", attest.Yes},
-		{"all is refused", attest.Seccomp, "status Seccomp:\t2\ncall refused set-uid files\ncall refused priorities\n", attest.Yes},
-		{"one is allowed", attest.Seccomp, "status Seccomp:\t2\ncall refused set-uid files\ncall allowed priorities\n", attest.No},
+		{"all is refused", attest.Seccomp, "status Seccomp:\t2\ncall refused set-uid files\ncall refused priorities\n",
+			attest.Yes},
+		{"one is allowed", attest.Seccomp, "status Seccomp:\t2\ncall refused set-uid files\ncall allowed priorities\n",
+			attest.No},
 		{"no filter", attest.Seccomp, "status Seccomp:\t0\ncall refused set-uid files\n", attest.No},
 		{"who knows", attest.Seccomp, "call refused set-uid files\n", attest.Unknown},
 
 		{"a set-uid user", attest.User, "status Uid: 65534 0 0 0\nstatus Gid: 65534 65534 65534 65534\n", attest.No},
 
-		{"a bind of the host's null", attest.NoHostMounts, mounts + "mount 2 1 0:5 /null /dev/null rw - devtmpfs udev rw\n", attest.Yes},
-		{"a bind of another device", attest.NoHostMounts, mounts + "mount 2 1 0:5 /kmsg /dev/kmsg rw - devtmpfs udev rw\n", attest.No},
+		{"a bind of the host's null", attest.NoHostMounts,
+			mounts + "mount 2 1 0:5 /null /dev/null rw - devtmpfs udev rw\n", attest.Yes},
+		{"a bind of another device", attest.NoHostMounts,
+			mounts + "mount 2 1 0:5 /kmsg /dev/kmsg rw - devtmpfs udev rw\n", attest.No},
 		{"the host's devices", attest.NoHostMounts, mounts + "mount 2 1 0:5 / /dev rw - devtmpfs udev rw\n", attest.No},
-		{"a path with a blank", attest.NoHostMounts, mounts + "mount 2 1 8:1 /a\\040b /mnt/a\\040b rw - ext4 /dev/sda rw\n", attest.No},
-		{"the engine's own hosts", attest.NoHostMounts, mounts + "mount 2 1 8:1 /run/" + strings.Repeat("0a", 32) + "/hosts /etc/hosts ro - ext4 x rw\n", attest.Yes},
-		{"the host's own hosts", attest.NoHostMounts, mounts + "mount 2 1 8:1 /etc/hosts /etc/hosts ro - ext4 x rw\n", attest.No},
-		{"another file for its hosts", attest.NoHostMounts, mounts + "mount 2 1 8:1 /run/" + strings.Repeat("0a", 32) + "/key /etc/hosts ro - ext4 x rw\n", attest.No},
+		{"a path with a blank", attest.NoHostMounts,
+			mounts + "mount 2 1 8:1 /a\\040b /mnt/a\\040b rw - ext4 /dev/sda rw\n", attest.No},
+		{"the engine's own hosts", attest.NoHostMounts, mounts + "mount 2 1 8:1 /run/" + strings.Repeat("0a", 32) +
+			"/hosts /etc/hosts ro - ext4 x rw\n", attest.Yes},
+		{"the host's own hosts", attest.NoHostMounts, mounts + "mount 2 1 8:1 /etc/hosts /etc/hosts ro - ext4 x rw\n",
+			attest.No},
+		{"another file for its hosts", attest.NoHostMounts,
+			mounts + "mount 2 1 8:1 /run/" + strings.Repeat("0a", 32) + "/key /etc/hosts ro - ext4 x rw\n", attest.No},
 		{"a disk on /tmp", attest.NoHostMounts, mounts + "mount 2 1 8:1 /x /tmp rw - ext4 /dev/sda rw\n", attest.No},
 		{"the host's processes", attest.NoHostMounts, mounts + "mount 2 1 8:1 / /proc/x rw - ext4 /dev/sda rw\n", attest.No},
 
 		{"a mount over the root", attest.ReadOnlyRoot, mounts + "mount 2 1 0:1 / / rw - overlay overlay rw\n", attest.No},
 		{"a shell that goes by the mode", attest.ReadOnlyRoot, mounts + "writable /var/tmp\n", attest.Yes},
-		{"a writable mount", attest.ReadOnlyRoot, mounts + "mount 2 1 0:2 / /var rw - ext4 /dev/sda rw\nwritable /var/tmp\n", attest.No},
+		{"a writable mount", attest.ReadOnlyRoot,
+			mounts + "mount 2 1 0:2 / /var rw - ext4 /dev/sda rw\nwritable /var/tmp\n", attest.No},
 
 		{"any device", attest.NoDevices, devices + "value /sys/fs/cgroup/devices/devices.list a *:* rwm\n", attest.No},
-		{"any device, and no root", attest.NoDevices, devices + "value /sys/fs/cgroup/devices/devices.list a *:* rwm\nuidmap 0 1000 1\n", attest.Yes},
-		{"any device, and root", attest.NoDevices, devices + "value /sys/fs/cgroup/devices/devices.list a *:* rwm\nuidmap 0 0 4294967295\n", attest.No},
+		{"any device, and no root", attest.NoDevices,
+			devices + "value /sys/fs/cgroup/devices/devices.list a *:* rwm\nuidmap 0 1000 1\n", attest.Yes},
+		{"any device, and root", attest.NoDevices,
+			devices + "value /sys/fs/cgroup/devices/devices.list a *:* rwm\nuidmap 0 0 4294967295\n", attest.No},
 		{"the kernel's messages", attest.NoDevices, devices + "device c /dev/kmsg\n", attest.No},
 		{"a disk", attest.NoDevices, devices + "device b /dev/sda\n", attest.No},
 		{"a disk by a common name", attest.NoDevices, devices + "device b /dev/zero\n", attest.No},
@@ -156,16 +171,21 @@ func TestInsideAsAsked(t *testing.T) {
 		{attest.User, "status Uid: 1000 1000 1000 1000\nstatus Gid: 1000 1000 1000 1000\n", attest.Yes},
 		{attest.User, "status Uid: 1000 1000 1000 1000\nstatus Gid: 0 0 0 0\n", attest.No},
 		{attest.User, "status Uid: 1001 1001 1001 1001\nstatus Gid: 1000 1000 1000 1000\n", attest.No},
-		{attest.NoHostMounts, mounts + "mount 2 1 8:1 /srv /srv ro - ext4 x rw\nmount 3 1 8:1 /home/me /workspace rw - ext4 x rw\n", attest.Yes},
-		{attest.NoHostMounts, mounts + "mount 2 1 8:1 /srv /srv rw - ext4 x rw\nmount 3 1 8:1 /home/me /workspace rw - ext4 x rw\n", attest.No},
+		{attest.NoHostMounts, mounts +
+			"mount 2 1 8:1 /srv /srv ro - ext4 x rw\nmount 3 1 8:1 /home/me /workspace rw - ext4 x rw\n", attest.Yes},
+		{attest.NoHostMounts, mounts +
+			"mount 2 1 8:1 /srv /srv rw - ext4 x rw\nmount 3 1 8:1 /home/me /workspace rw - ext4 x rw\n", attest.No},
 		{attest.NoHostMounts, mounts + "mount 3 1 8:1 /home/me /workspace rw - ext4 x rw\n", attest.No},
 		{attest.ReadOnlyRoot, mounts + "mount 3 1 8:1 /home/me /workspace rw - ext4 x rw\nwritable /workspace\n", attest.Yes},
-		{attest.TmpfsFlags, mounts + "mount 2 1 0:9 / /var/cache rw,nosuid,nodev - tmpfs tmpfs rw,size=1m\n" + scratch, attest.Yes},
+		{attest.TmpfsFlags, mounts + "mount 2 1 0:9 / /var/cache rw,nosuid,nodev - tmpfs tmpfs rw,size=1m\n" + scratch,
+			attest.Yes},
 		{attest.TmpfsFlags, mounts + "mount 2 1 0:9 / /var/cache rw,nosuid - tmpfs tmpfs rw,size=1m\n" + scratch, attest.No},
 		{attest.TmpfsFlags, mounts + "mount 2 1 0:9 / /var/cache rw,nodev - tmpfs tmpfs rw,size=1m\n" + scratch, attest.No},
-		{attest.TmpfsFlags, mounts + "mount 2 1 0:9 / /var/cache rw,nosuid,nodev - tmpfs tmpfs rw,size=2m\n" + scratch, attest.No},
+		{attest.TmpfsFlags, mounts + "mount 2 1 0:9 / /var/cache rw,nosuid,nodev - tmpfs tmpfs rw,size=2m\n" + scratch,
+			attest.No},
 		{attest.TmpfsFlags, mounts + "mount 2 1 0:9 / /var/cache rw,nosuid,nodev - tmpfs tmpfs rw\n" + scratch, attest.No},
-		{attest.TmpfsFlags, mounts + "mount 2 1 0:9 / /var/cache rw,nosuid,nodev - ext4 tmpfs rw,size=1m\n" + scratch, attest.No},
+		{attest.TmpfsFlags, mounts + "mount 2 1 0:9 / /var/cache rw,nosuid,nodev - ext4 tmpfs rw,size=1m\n" + scratch,
+			attest.No},
 	} {
 		got := attest.Inside(p, spec, c.about, c.seen)
 		assert.Check(t, got == c.want, "%s: %q: it is %s, not %s", c.about, c.seen, got, c.want)
@@ -176,8 +196,9 @@ func TestInsideAsAsked(t *testing.T) {
 // to be so there.
 func TestInsideBelowMounts(t *testing.T) {
 	p := execpolicy.DockerPolicy{
-		Mounts: []dockercli.Mount{{Target: "/srv"}, {Target: "/srv/rw", Writable: true}, {Target: "/workspace/ro"}, {Target: "/etc"}},
-		Tmpfs:  map[string]int64{"/srv/tmp": 1 << 20},
+		Mounts: []dockercli.Mount{{Target: "/srv"}, {Target: "/srv/rw", Writable: true}, {Target: "/workspace/ro"},
+			{Target: "/etc"}},
+		Tmpfs: map[string]int64{"/srv/tmp": 1 << 20},
 	}
 	shown := mounts + "mount 2 1 8:1 / /workspace rw - ext4 x rw\n"
 	for _, target := range []string{"/srv", "/srv/rw", "/workspace/ro", "/etc"} {
@@ -218,12 +239,15 @@ func TestSeccompAsAsked(t *testing.T) {
 		{execpolicy.DockerPolicy{EngineSeccomp: true}, "the engine's", "", attest.Yes},
 		{execpolicy.DockerPolicy{EngineSeccomp: true}, "the engine's", "seccomp=unconfined", attest.No},
 		{execpolicy.Compat(), "the engine's", "", attest.Yes},
-		{execpolicy.DockerPolicy{SeccompProfile: own}, "the caller's", `seccomp={"defaultAction":"SCMP_ACT_ALLOW","comment":"a \" b"}`, attest.Yes},
-		{execpolicy.DockerPolicy{SeccompProfile: own}, "the caller's", `seccomp={"defaultAction":"SCMP_ACT_ALLOW","comment":"a \"b"}`, attest.No},
+		{execpolicy.DockerPolicy{SeccompProfile: own}, "the caller's",
+			`seccomp={"defaultAction":"SCMP_ACT_ALLOW","comment":"a \" b"}`, attest.Yes},
+		{execpolicy.DockerPolicy{SeccompProfile: own}, "the caller's",
+			`seccomp={"defaultAction":"SCMP_ACT_ALLOW","comment":"a \"b"}`, attest.No},
 		{execpolicy.DockerPolicy{SeccompProfile: own}, "the caller's", "", attest.No},
 	} {
 		s := &dockercli.Settings{SecurityOpt: []string{c.option}}
-		assert.Check(t, cmp.Equal(attest.Outside(c.policy, execpolicy.Spec{}, attest.Seccomp, s), c.want), "%s %s", c.asked, c.option)
+		assert.Check(t, cmp.Equal(attest.Outside(c.policy, execpolicy.Spec{}, attest.Seccomp, s), c.want), "%s %s",
+			c.asked, c.option)
 		answer := "status Seccomp:\t2\ncall allowed priorities\nend\n"
 		for _, f := range attest.Judge(c.policy, execpolicy.Spec{}, answer, s) {
 			if f.Protection == attest.Seccomp {
@@ -237,7 +261,8 @@ func TestSeccompAsAsked(t *testing.T) {
 
 // GVisor reads no filter.
 func TestSeccompUnderGVisor(t *testing.T) {
-	const refused, allowed = "status Seccomp:\t0\ncall refused priorities\nend\n", "status Seccomp:\t0\ncall allowed priorities\nend\n"
+	const refused, allowed = "status Seccomp:\t0\ncall refused priorities\nend\n",
+		"status Seccomp:\t0\ncall allowed priorities\nend\n"
 	for _, c := range []struct {
 		policy execpolicy.DockerPolicy
 		option string
@@ -291,11 +316,14 @@ func TestUserIsNotRoot(t *testing.T) {
 		{execpolicy.DockerPolicy{User: "0:0"}, execpolicy.Spec{}, "0", "0", "0", attest.No, true},
 		{execpolicy.DockerPolicy{User: "root"}, execpolicy.Spec{}, "0", "0", "0", attest.No, true},
 	} {
-		answer := "status Uid:" + strings.Repeat(" "+c.uid, 4) + "\nstatus Gid:" + strings.Repeat(" "+c.gid, 4) + "\nstatus Groups: " + c.groups + "\nend\n"
+		answer := "status Uid:" + strings.Repeat(" "+c.uid, 4) + "\nstatus Gid:" + strings.Repeat(" "+c.gid, 4) +
+			"\nstatus Groups: " + c.groups + "\nend\n"
 		r := attest.Report{Findings: attest.Judge(c.policy, c.spec, answer, &dockercli.Settings{User: "1"})}
 		f := r.Finding(attest.User)
-		assert.Check(t, cmp.Equal(attest.Inside(c.policy, c.spec, attest.User, answer), c.want), "%q %s", c.policy.User, answer)
-		assert.Check(t, cmp.Equal(strings.Contains(f.Note, "a weakness: what runs inside is root"), c.noted), "%q %s: %+v", c.policy.User, answer, f)
+		assert.Check(t, cmp.Equal(attest.Inside(c.policy, c.spec, attest.User, answer), c.want), "%q %s",
+			c.policy.User, answer)
+		assert.Check(t, cmp.Equal(strings.Contains(f.Note, "a weakness: what runs inside is root"), c.noted),
+			"%q %s: %+v", c.policy.User, answer, f)
 		root := c.policy.User == "0:0" || c.policy.User == "root"
 		assert.Check(t, cmp.Equal(f.Asked == "", root), "%+v", f)
 	}
@@ -304,8 +332,10 @@ func TestUserIsNotRoot(t *testing.T) {
 // An answer that is cut off says nothing, whatever it had said until then.
 func TestAnswerIsWhole(t *testing.T) {
 	good := "status NoNewPrivs:\t1\n"
-	for answer, want := range map[string]attest.State{good + "end\n": attest.Yes, good: attest.Unknown, good + "end": attest.Unknown, "": attest.Unknown} {
-		findings := attest.Judge(execpolicy.DockerPolicy{}, execpolicy.Spec{}, answer, &dockercli.Settings{SecurityOpt: []string{"no-new-privileges"}})
+	for answer, want := range map[string]attest.State{good + "end\n": attest.Yes, good: attest.Unknown,
+		good + "end": attest.Unknown, "": attest.Unknown} {
+		findings := attest.Judge(execpolicy.DockerPolicy{}, execpolicy.Spec{}, answer,
+			&dockercli.Settings{SecurityOpt: []string{"no-new-privileges"}})
 		for _, f := range findings {
 			if f.Protection == attest.NoNewPrivileges {
 				assert.Equal(t, f.InForce, want, "%q", answer)
@@ -327,7 +357,8 @@ var compactDefault = func() string {
 func settings(change func(s *dockercli.Settings)) *dockercli.Settings {
 	s := &dockercli.Settings{
 		ReadOnly: true, Network: "none", IPC: "private", User: "65534:65534", Runtime: "runc", CapDrop: []string{"ALL"},
-		SecurityOpt: []string{"no-new-privileges", "seccomp=" + compactDefault}, MaskedPaths: []string{"/proc/kcore"}, Tmpfs: map[string]string{},
+		SecurityOpt: []string{"no-new-privileges", "seccomp=" + compactDefault}, MaskedPaths: []string{"/proc/kcore"},
+		Tmpfs:  map[string]string{},
 		Memory: 512 << 20, MemorySwap: 512 << 20, NanoCPUs: 1e9, PidsLimit: 256,
 	}
 	for dir, size := range attest.ZeroTmpfs() {
@@ -363,11 +394,13 @@ func TestOutside(t *testing.T) {
 		{attest.Seccomp, func(s *dockercli.Settings) { s.SecurityOpt = []string{"seccomp=unconfined"} }, attest.No},
 		{attest.Seccomp, func(s *dockercli.Settings) { s.Privileged = true }, attest.No},
 		{attest.Seccomp, func(s *dockercli.Settings) { s.SecurityOpt = nil }, attest.No},
-		{attest.Seccomp, func(s *dockercli.Settings) { s.SecurityOpt = append(s.SecurityOpt, "seccomp=unconfined") }, attest.No},
+		{attest.Seccomp, func(s *dockercli.Settings) { s.SecurityOpt = append(s.SecurityOpt, "seccomp=unconfined") },
+			attest.No},
 		{attest.Seccomp, func(s *dockercli.Settings) {
 			s.SecurityOpt = append(s.SecurityOpt, `seccomp={"defaultAction":"SCMP_ACT_ALLOW"}`)
 		}, attest.No},
-		{attest.Seccomp, func(s *dockercli.Settings) { s.SecurityOpt = append(s.SecurityOpt, "seccomp=/tmp/x.json") }, attest.No},
+		{attest.Seccomp, func(s *dockercli.Settings) { s.SecurityOpt = append(s.SecurityOpt, "seccomp=/tmp/x.json") },
+			attest.No},
 		{attest.Seccomp, func(s *dockercli.Settings) { s.SecurityOpt = []string{"seccomp=/dev/fd/3"} }, attest.Unknown},
 		{attest.User, func(s *dockercli.Settings) { s.User = "" }, attest.No},
 		{attest.MemoryLimit, func(s *dockercli.Settings) { s.Memory = 0 }, attest.No},
@@ -376,7 +409,8 @@ func TestOutside(t *testing.T) {
 		{attest.NoSwap, func(s *dockercli.Settings) { s.MemorySwap *= 2 }, attest.No},
 		{attest.CPULimit, func(s *dockercli.Settings) { s.NanoCPUs = 0 }, attest.No},
 		{attest.CPULimit, func(s *dockercli.Settings) { s.NanoCPUs = 2e9 }, attest.No},
-		{attest.CPULimit, func(s *dockercli.Settings) { s.NanoCPUs, s.CPUQuota, s.CPUPeriod = 0, 50_000, 50_000 }, attest.Yes},
+		{attest.CPULimit, func(s *dockercli.Settings) { s.NanoCPUs, s.CPUQuota, s.CPUPeriod = 0, 50_000, 50_000 },
+			attest.Yes},
 		{attest.PidsLimit, func(s *dockercli.Settings) { s.PidsLimit = -1 }, attest.No},
 		{attest.PIDNamespace, func(s *dockercli.Settings) { s.PID = "host" }, attest.No},
 		{attest.PIDNamespace, func(s *dockercli.Settings) { s.PID = "container:0123" }, attest.No},
@@ -395,7 +429,8 @@ func TestOutside(t *testing.T) {
 		{attest.NoHostMounts, func(s *dockercli.Settings) { s.Mounts = []dockercli.MountPoint{{Type: "volume", Target: "/data"}} }, attest.No},
 		{attest.NoUnsafeArgs, func(s *dockercli.Settings) { s.UserNS = "host" }, attest.No},
 		{attest.NoUnsafeArgs, func(s *dockercli.Settings) { s.SecurityOpt = append(s.SecurityOpt, "apparmor:unconfined") }, attest.No},
-		{attest.NoUnsafeArgs, func(s *dockercli.Settings) { s.SecurityOpt = append(s.SecurityOpt, "label=disable") }, attest.No},
+		{attest.NoUnsafeArgs, func(s *dockercli.Settings) { s.SecurityOpt = append(s.SecurityOpt, "label=disable") },
+			attest.No},
 		{attest.NoUnsafeArgs, func(s *dockercli.Settings) { s.SecurityOpt = append(s.SecurityOpt, "label=type:x", "apparmor=mine") }, attest.Unknown},
 	} {
 		got := attest.Outside(execpolicy.DockerPolicy{}, execpolicy.Spec{}, c.about, settings(c.change))
@@ -410,7 +445,8 @@ func TestOutside(t *testing.T) {
 // Where the kernel is gVisor's, the report says what holds in place of the lifeline.
 func TestLifelineOfGVisor(t *testing.T) {
 	answer := "open /proc/1/environ\nstatus Seccomp:\t0\nend\n"
-	for _, f := range attest.Judge(execpolicy.DockerPolicy{Runtime: "runsc"}, execpolicy.Spec{}, answer, settings(func(*dockercli.Settings) {})) {
+	for _, f := range attest.Judge(execpolicy.DockerPolicy{Runtime: "runsc"}, execpolicy.Spec{}, answer,
+		settings(func(*dockercli.Settings) {})) {
 		switch f.Protection {
 		case attest.Lifeline:
 			assert.Equal(t, f.InForce, attest.No)
@@ -426,7 +462,8 @@ func TestLifelineOfGVisor(t *testing.T) {
 func TestEngineContradicts(t *testing.T) {
 	answer := "status NoNewPrivs:\t1\nstatus Seccomp:\t2\nend\n"
 	for _, s := range []*dockercli.Settings{
-		{}, {SecurityOpt: []string{"no-new-privileges:false"}}, {SecurityOpt: []string{"no-new-privileges=false"}}, {SecurityOpt: []string{"seccomp=unconfined"}},
+		{}, {SecurityOpt: []string{"no-new-privileges:false"}}, {SecurityOpt: []string{"no-new-privileges=false"}},
+		{SecurityOpt: []string{"seccomp=unconfined"}},
 	} {
 		findings := attest.Judge(execpolicy.DockerPolicy{}, execpolicy.Spec{}, answer, s)
 		for _, f := range findings {
@@ -455,7 +492,8 @@ func FuzzFacts(f *testing.F) {
 
 // The defaults that attest measures by are the policy's own.
 func TestDefaultsAreThePolicys(t *testing.T) {
-	line, err := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "/bin/sh"}}.Explain(t.Context(), execpolicy.Spec{})
+	line, err := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "/bin/sh"}}.Explain(t.Context(),
+		execpolicy.Spec{})
 	assert.NilError(t, err)
 	line, _, _ = strings.Cut(line, "\n") // the filter follows
 	words := strings.Fields(line)

@@ -21,7 +21,8 @@ func TestDroppedWithoutRoot(t *testing.T) {
 	p, spec := hardened(e)
 	p.User = "0:0" // there is no other
 	able := possible(t, e)
-	dropped := slices.DeleteFunc(attest.Protections(), func(name attest.Protection) bool { return slices.Contains(able, name) })
+	dropped := slices.DeleteFunc(attest.Protections(),
+		func(name attest.Protection) bool { return slices.Contains(able, name) })
 	rest := slices.DeleteFunc(slices.Clone(able), func(name attest.Protection) bool { return name == attest.User })
 	if len(dropped) == 0 {
 		// Control groups of version 2 let it set them all.

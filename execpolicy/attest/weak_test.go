@@ -18,8 +18,10 @@ import (
 
 func TestCompareVersions(t *testing.T) {
 	ascending := []string{
-		"0.10.4", "0.10.5", "1.0.0-alpha", "1.0.0-rc1", "1.0.0-rc6", "1.0.0-rc10", "1.0.0-rc.93", "1.0.0-rc95", "1.0.0", "1.0.1", "1.1.5", "1.1.11",
-		"1.1.12", "1.2.0-rc.1", "1.2.0-rc.3", "1.2", "1.2.8", "1.30", "4.4.0", "18.06.1", "18.09.2", "19.03.15", "20.10.3", "28.5.2", "29.5.1",
+		"0.10.4", "0.10.5", "1.0.0-alpha", "1.0.0-rc1", "1.0.0-rc6", "1.0.0-rc10", "1.0.0-rc.93", "1.0.0-rc95",
+		"1.0.0", "1.0.1", "1.1.5", "1.1.11",
+		"1.1.12", "1.2.0-rc.1", "1.2.0-rc.3", "1.2", "1.2.8", "1.30", "4.4.0", "18.06.1", "18.09.2", "19.03.15",
+		"20.10.3", "28.5.2", "29.5.1",
 	}
 	for i, a := range ascending {
 		for j, b := range ascending {
@@ -29,8 +31,10 @@ func TestCompareVersions(t *testing.T) {
 		}
 	}
 	for a, b := range map[string]string{
-		"1.1.5+ds1": "1.1.5", "v1.1.5": "1.1.5", "1.6.20~ds1": "1.6.20", "1.1.12-0ubuntu1~22.04.1": "1.1.12", "1.0.0~rc93+ds1": "1.0.0-rc93",
-		"20.10.24+dfsg1": "20.10.24", "1.1.0+dev": "1.1.0", "1.1.5+ds1-1+deb12u1": "1.1.5", "19.03.1-ce": "19.3.1", "1.8.1-3.el9": "1.8.1", " 1.2.3 ": "1.2.3",
+		"1.1.5+ds1": "1.1.5", "v1.1.5": "1.1.5", "1.6.20~ds1": "1.6.20", "1.1.12-0ubuntu1~22.04.1": "1.1.12",
+		"1.0.0~rc93+ds1": "1.0.0-rc93",
+		"20.10.24+dfsg1": "20.10.24", "1.1.0+dev": "1.1.0", "1.1.5+ds1-1+deb12u1": "1.1.5", "19.03.1-ce": "19.3.1",
+		"1.8.1-3.el9": "1.8.1", " 1.2.3 ": "1.2.3",
 	} {
 		got, ok := attest.CompareVersions(a, b)
 		assert.Check(t, ok && got == 0, "%s and %s: %d", a, b, got)
@@ -89,16 +93,19 @@ func TestWeaknesses(t *testing.T) {
 		return strings.Join(all, " ")
 	}
 	for _, c := range []struct{ name, version, want string }{
-		{"runc", "1.0.0-rc6", "CVE-2019-5736 CVE-2021-30465 CVE-2023-28642 CVE-2024-45310 CVE-2025-31133 CVE-2025-52565 CVE-2025-52881 CVE-2026-41579"},
+		{"runc", "1.0.0-rc6", "CVE-2019-5736 CVE-2021-30465 CVE-2023-28642 CVE-2024-45310 CVE-2025-31133 " +
+			"CVE-2025-52565 CVE-2025-52881 CVE-2026-41579"},
 		{"runc", "1.1.5+ds1", "CVE-2024-21626 CVE-2024-45310 CVE-2025-31133 CVE-2025-52565 CVE-2025-52881 CVE-2026-41579"},
 		{"runc", "1.3.2", "CVE-2025-31133 CVE-2025-52565 CVE-2025-52881 CVE-2026-41579"},
 		{"runc", "1.3.4", "CVE-2026-41579"},
 		{"runc", "1.4.0-rc.2", "CVE-2025-31133 CVE-2025-52565 CVE-2025-52881 CVE-2026-41579"},
 		{"runc", "1.3.6", ""}, {"runc", "1.5.2", ""}, {"runc", "unknown", ""},
 		{"crun", "1.30", "CVE-2026-115521"}, {"crun", "1.31", ""},
-		{"containerd", "1.6.20~ds1", "CVE-2024-40635"}, {"containerd", "2.1.0", "CVE-2025-47290"}, {"containerd", "2.3.6", ""},
+		{"containerd", "1.6.20~ds1", "CVE-2024-40635"}, {"containerd", "2.1.0", "CVE-2025-47290"},
+		{"containerd", "2.3.6", ""},
 		{"docker", "29.5.1", ""}, {"docker", "27.1.0", "CVE-2024-41110 CVE-2026-34040 CVE-2026-41567 CVE-2026-42306"},
-		{"podman", "4.3.1", "CVE-2024-1753 CVE-2026-57231"}, {"podman", "5.8.7", "CVE-2026-94603"}, {"podman", "5.8.8", ""}, {"podman", "6.1.2", "CVE-2026-94603"},
+		{"podman", "4.3.1", "CVE-2024-1753 CVE-2026-57231"}, {"podman", "5.8.7", "CVE-2026-94603"},
+		{"podman", "5.8.8", ""}, {"podman", "6.1.2", "CVE-2026-94603"},
 		{"docker desktop", "4.43.2", "CVE-2025-9074"}, {"docker client", "29.7.0", ""},
 	} {
 		assert.Check(t, cmp.Equal(ids(c.name, c.version), c.want), "%s %s", c.name, c.version)
@@ -108,7 +115,8 @@ func TestWeaknesses(t *testing.T) {
 // A weak engine is a warning, and an error if that is asked for, before anything is
 // started.
 func TestRefuseWeakEngine(t *testing.T) {
-	for kind, known := range map[dockercli.Kind]string{dockercli.Docker: "docker 20.10.24: CVE-2026-41567", dockercli.Podman: "runc 1.1.5+ds1: CVE-2024-21626"} {
+	for kind, known := range map[dockercli.Kind]string{dockercli.Docker: "docker 20.10.24: CVE-2026-41567",
+		dockercli.Podman: "runc 1.1.5+ds1: CVE-2024-21626"} {
 		t.Run(kind.String(), func(t *testing.T) { refuseWeakEngine(t, kind, known) })
 	}
 }

@@ -57,17 +57,21 @@ func events() []execpolicy.Event {
 	at := time.Date(2026, 3, 4, 5, 6, 7, 89e6, time.UTC)
 	const name = "cofferdam-name"
 	list := []execpolicy.Event{
-		{Kind: execpolicy.EventSpawn, Argv: []string{"docker", "run", "--env=A=***", "--name=" + name, "--", "image", "sh", "-c", "a && b"}},
+		{Kind: execpolicy.EventSpawn, Argv: []string{"docker", "run", "--env=A=***", "--name=" + name, "--",
+			"image", "sh", "-c", "a && b"}},
 		{Kind: execpolicy.EventStart, Image: "sha256:fa4e", Env: []string{"HOME", "TOKEN"}, Duration: 312 * time.Millisecond},
 		{Kind: execpolicy.EventFailed, Error: "the session did not start: no image"},
 		{Kind: execpolicy.EventCommand, Op: "startup", Script: "x=1"},
 		{Kind: execpolicy.EventResult, Of: 4, Outcome: execpolicy.OutcomeExited, OOMAfter: -1, Duration: time.Millisecond},
 		{Kind: execpolicy.EventCommand, Script: "echo <a> & echo \"b\"\n\t'c' \x00\x1b[0m \u2028 \xff é\n", Dir: "/tmp"},
-		{Kind: execpolicy.EventResult, Of: 6, Outcome: execpolicy.OutcomeExited, ExitCode: 3, In: 5, Out: 1 << 40, OOMBefore: 1, OOMAfter: 2, Duration: 1500 * time.Microsecond},
+		{Kind: execpolicy.EventResult, Of: 6, Outcome: execpolicy.OutcomeExited, ExitCode: 3, In: 5, Out: 1 << 40,
+			OOMBefore: 1, OOMAfter: 2, Duration: 1500 * time.Microsecond},
 		{Kind: execpolicy.EventCommand, Argv: []string{"cat", "", "a b"}, Env: []string{"CI"}},
 		{Kind: execpolicy.EventKill, Escalation: execpolicy.EscalationTerm, Cause: "the deadline has passed"},
-		{Kind: execpolicy.EventResult, Of: 8, Outcome: execpolicy.OutcomeTimedOut, ExitCode: -1, Escalation: execpolicy.EscalationTerm, Cause: "the deadline has passed", Gone: true, OOMAfter: -1},
-		{Kind: execpolicy.EventResult, Of: 8, Outcome: execpolicy.OutcomeSignaled, ExitCode: -1, Signal: 9, OOMBefore: -1, OOMAfter: -1},
+		{Kind: execpolicy.EventResult, Of: 8, Outcome: execpolicy.OutcomeTimedOut, ExitCode: -1,
+			Escalation: execpolicy.EscalationTerm, Cause: "the deadline has passed", Gone: true, OOMAfter: -1},
+		{Kind: execpolicy.EventResult, Of: 8, Outcome: execpolicy.OutcomeSignaled, ExitCode: -1, Signal: 9,
+			OOMBefore: -1, OOMAfter: -1},
 		{Kind: execpolicy.EventResult, Of: 8, Error: "the directory can't be entered"},
 		{Kind: execpolicy.EventTransfer, Op: "write", Path: "/tmp/a b"},
 		{Kind: execpolicy.EventTransferred, Of: 13, In: 2, Duration: time.Second},
@@ -142,7 +146,8 @@ func TestHandler(t *testing.T) {
 		}
 		return b.Write(p)
 	})
-	h := slog.NewJSONHandler(w, &slog.HandlerOptions{Level: slog.LevelError}).WithAttrs([]slog.Attr{slog.String("user", "ada")})
+	h := slog.NewJSONHandler(w,
+		&slog.HandlerOptions{Level: slog.LevelError}).WithAttrs([]slog.Attr{slog.String("user", "ada")})
 	record := audit.To(h)
 	assert.NilError(t, record(execpolicy.Event{Kind: execpolicy.EventKill, Time: time.Now()}))
 	r := records(t, b.String())[0]
@@ -156,14 +161,16 @@ func TestHandler(t *testing.T) {
 // A text can't get out of its string.
 func FuzzText(f *testing.F) {
 	for _, text := range []string{
-		"", "\n", "a\r\nb", `"}` + "\n" + `{"msg":"end"}`, `\`, `\u000a`, "\u2028\u2029\u0085", "\x00\x7f\xff\xc3", "\xed\xa0\x80", "é", "</script>",
+		"", "\n", "a\r\nb", `"}` + "\n" + `{"msg":"end"}`, `\`, `\u000a`, "\u2028\u2029\u0085", "\x00\x7f\xff\xc3",
+		"\xed\xa0\x80", "é", "</script>",
 		strings.Repeat("é\n", audit.MaxText), strings.Repeat("\xbf", 2*audit.MaxText),
 	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		line := write(t, execpolicy.Event{
-			Kind: execpolicy.EventCommand, Name: text, Op: text, Script: text, Dir: text, Path: text, Argv: []string{text, text}, Env: []string{text}, Image: text, Cause: text, Error: text,
+			Kind: execpolicy.EventCommand, Name: text, Op: text, Script: text, Dir: text, Path: text,
+			Argv: []string{text, text}, Env: []string{text}, Image: text, Cause: text, Error: text,
 		})
 		assert.Equal(t, strings.Count(line, "\n"), 1)
 		all := records(t, line)
@@ -287,7 +294,8 @@ func TestDigest(t *testing.T) {
 				if len(field.Index) > 1 {
 					continue // one of Limits
 				}
-				assert.Check(t, changed[field.Name] != nil || unchanged[field.Name] != nil || slices.Contains(others, field.Name), "%s stands in no list", field.Name)
+				assert.Check(t, changed[field.Name] != nil || unchanged[field.Name] != nil ||
+					slices.Contains(others, field.Name), "%s stands in no list", field.Name)
 			}
 			for name, change := range changed {
 				p := zero
@@ -302,6 +310,7 @@ func TestDigest(t *testing.T) {
 		})
 	}
 	// What is run can't pose as what is left out.
-	assert.Assert(t, audit.Digest([]string{"docker", "--", "i", "--name=a"}) != audit.Digest([]string{"docker", "--", "i", "--name=b"}))
+	assert.Assert(t, audit.Digest([]string{"docker", "--", "i", "--name=a"}) != audit.Digest([]string{"docker",
+		"--", "i", "--name=b"}))
 	assert.Assert(t, audit.Digest([]string{"ab", "c"}) != audit.Digest([]string{"a", "bc"}))
 }

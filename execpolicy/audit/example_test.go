@@ -21,7 +21,8 @@ func Example() {
 	defer log.Close()
 	who := []slog.Attr{slog.String("user", "ada"), slog.String("agent", "reviewer")}
 	spec := execpolicy.Spec{Audit: audit.To(slog.NewJSONHandler(log, nil).WithAttrs(who))}
-	r, err := execpolicy.Run(context.Background(), execpolicy.DockerPolicy{}, spec, execpolicy.Command{Script: "make test"})
+	r, err := execpolicy.Run(context.Background(), execpolicy.DockerPolicy{}, spec,
+		execpolicy.Command{Script: "make test"})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -39,7 +40,8 @@ func ExampleTo() {
 		return a
 	}}
 	record := audit.To(slog.NewJSONHandler(os.Stdout, plain))
-	record(execpolicy.Event{Time: time.Now(), Kind: execpolicy.EventCommand, Name: "cofferdam-1", Seq: 3, Script: "echo \"hi\"\nexit 3"})
+	record(execpolicy.Event{Time: time.Now(), Kind: execpolicy.EventCommand, Name: "cofferdam-1", Seq: 3,
+		Script: "echo \"hi\"\nexit 3"})
 	record(execpolicy.Event{Time: time.Now(), Kind: execpolicy.EventResult, Name: "cofferdam-1", Seq: 4, Of: 3, Out: 3,
 		Duration: 12 * time.Millisecond, Outcome: execpolicy.OutcomeExited, ExitCode: 3, OOMAfter: -1})
 	// Output:
@@ -81,6 +83,7 @@ func ExampleLog() {
 		}
 		return file(e)
 	}}
-	_, err = execpolicy.Run(context.Background(), execpolicy.DockerPolicy{}, spec, execpolicy.Command{Argv: []string{"make"}})
+	_, err = execpolicy.Run(context.Background(), execpolicy.DockerPolicy{}, spec,
+		execpolicy.Command{Argv: []string{"make"}})
 	fmt.Println(err)
 }

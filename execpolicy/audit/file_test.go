@@ -79,7 +79,8 @@ func orderly() {
 func writer() {
 	for i := range 500 {
 		log, record := openLog()
-		must(record(execpolicy.Event{Kind: execpolicy.EventCommand, Time: time.Now(), Seq: i + 1, Script: strings.Repeat("x", i*10)}))
+		must(record(execpolicy.Event{Kind: execpolicy.EventCommand, Time: time.Now(), Seq: i + 1,
+			Script: strings.Repeat("x", i*10)}))
 		must(log.Close())
 	}
 	fmt.Println("done")
@@ -95,7 +96,8 @@ func full() {
 	small.Cur = 10_000
 	must(syscall.Setrlimit(syscall.RLIMIT_FSIZE, &small))
 	put := func(n int) error {
-		return record(execpolicy.Event{Kind: execpolicy.EventCommand, Time: time.Now(), Seq: n, Script: strings.Repeat("x", 900)})
+		return record(execpolicy.Event{Kind: execpolicy.EventCommand, Time: time.Now(), Seq: n,
+			Script: strings.Repeat("x", 900)})
 	}
 	n := 1
 	for ; put(n) == nil; n++ {

@@ -41,13 +41,19 @@ func TestApproveIsAskedAboutCode(t *testing.T) {
 			block codeblock.Block
 			want  execpolicy.Request
 		}{
-			{codeblock.Block{Language: "py", Code: "import os\nprint(os.environ['A'])"}, execpolicy.Request{Language: "python", Argv: []string{"python3", "-u", "-"}}},
+			{codeblock.Block{Language: "py", Code: "import os\nprint(os.environ['A'])"},
+				execpolicy.Request{Language: "python", Argv: []string{"python3", "-u", "-"}}},
 			{codeblock.Block{Language: "shell", Code: "echo $A"}, execpolicy.Request{Language: "sh", Argv: reader}},
-			{codeblock.Block{Language: "node", Code: "echo $A"}, execpolicy.Request{Language: "node", Argv: []string{"sh", "-s", "x"}}},
-			{codeblock.Block{Language: "awk", Code: "BEGIN { print 1 }"}, execpolicy.Request{Language: "awk", Argv: []string{"awk", "-f"}}},
-			{codeblock.Block{Language: "sh", Code: "# filename: a/b.sh\necho $A"}, execpolicy.Request{Language: "sh", Argv: []string{"sh", "./a/b.sh"}, Path: "a/b.sh"}},
-			{codeblock.Block{Language: "shlib", Code: "# filename: c.sh\necho $A"}, execpolicy.Request{Language: "shlib", Argv: []string{"sh", "-e", "./c.sh"}, Path: "c.sh"}},
-			{codeblock.Block{Language: "html", Code: "<!-- filename: d.html -->"}, execpolicy.Request{Language: "html", Path: "d.html"}},
+			{codeblock.Block{Language: "node", Code: "echo $A"},
+				execpolicy.Request{Language: "node", Argv: []string{"sh", "-s", "x"}}},
+			{codeblock.Block{Language: "awk", Code: "BEGIN { print 1 }"},
+				execpolicy.Request{Language: "awk", Argv: []string{"awk", "-f"}}},
+			{codeblock.Block{Language: "sh", Code: "# filename: a/b.sh\necho $A"},
+				execpolicy.Request{Language: "sh", Argv: []string{"sh", "./a/b.sh"}, Path: "a/b.sh"}},
+			{codeblock.Block{Language: "shlib", Code: "# filename: c.sh\necho $A"},
+				execpolicy.Request{Language: "shlib", Argv: []string{"sh", "-e", "./c.sh"}, Path: "c.sh"}},
+			{codeblock.Block{Language: "html", Code: "<!-- filename: d.html -->"},
+				execpolicy.Request{Language: "html", Path: "d.html"}},
 		} {
 			asked = nil
 			r := s.blocks(o, c.block)
@@ -63,15 +69,18 @@ func TestApproveIsAskedAboutCode(t *testing.T) {
 			block codeblock.Block
 			want  execpolicy.Request
 		}{
-			{codeblock.Block{Language: "python", Code: "result = INPUT_DATA + 1"}, execpolicy.Request{Language: "python", Argv: []string{"python3"}}},
-			{codeblock.Block{Language: "sh", Code: "cp $COFFERDAM_INPUT $COFFERDAM_RESULT"}, execpolicy.Request{Language: "sh", Argv: reader}},
+			{codeblock.Block{Language: "python", Code: "result = INPUT_DATA + 1"},
+				execpolicy.Request{Language: "python", Argv: []string{"python3"}}},
+			{codeblock.Block{Language: "sh", Code: "cp $COFFERDAM_INPUT $COFFERDAM_RESULT"},
+				execpolicy.Request{Language: "sh", Argv: reader}},
 		} {
 			asked = nil
 			r, err := codeblock.Call(t.Context(), s.Session, c.block, 1, codeblock.Options{})
 			assert.NilError(t, err)
 			assert.Assert(t, r.Value != nil)
 			assert.Equal(t, len(asked), 1)
-			c.want.Kind, c.want.Code, c.want.Timeout, c.want.Env = execpolicy.RequestCall, c.block.Code, 30*time.Second, asked[0].Env
+			c.want.Kind, c.want.Code, c.want.Timeout, c.want.Env = execpolicy.RequestCall, c.block.Code,
+				30*time.Second, asked[0].Env
 			c.want.Input = []byte("1")
 			assert.DeepEqual(t, asked[0], c.want)
 		}
@@ -94,7 +103,8 @@ func TestRefusedCode(t *testing.T) {
 		assert.ErrorIs(t, r.Steps[1].Result.Cause, no)
 
 		r = s.answer("```sh\n# filename: evil.sh\necho evil\n```\n```sh\necho more\n```")
-		assert.Equal(t, r.Output(), "Error: the command was refused: sh block \"# filename: evil.sh\\necho evil\\n\": not today\n")
+		assert.Equal(t, r.Output(),
+			"Error: the command was refused: sh block \"# filename: evil.sh\\necho evil\\n\": not today\n")
 		assert.Equal(t, len(r.Steps), 1)
 		step := r.Steps[0]
 		assert.Assert(t, step.Err == nil && step.File == "" && !step.OK())
@@ -106,7 +116,8 @@ func TestRefusedCode(t *testing.T) {
 		assert.ErrorIs(t, err, fs.ErrNotExist)
 
 		long := "# evil" + strings.Repeat(" ", 200)
-		call, err := codeblock.Call(t.Context(), s.Session, codeblock.Block{Language: "python", Code: long}, 1, codeblock.Options{})
+		call, err := codeblock.Call(t.Context(), s.Session, codeblock.Block{Language: "python", Code: long}, 1,
+			codeblock.Options{})
 		assert.NilError(t, err)
 		assert.Equal(t, call.Outcome, execpolicy.OutcomeRefused)
 		assert.Equal(t, call.Text(), "Error: the command was refused: python call of 206 bytes: not today.")

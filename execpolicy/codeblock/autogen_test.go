@@ -33,7 +33,8 @@ var autogenCases = []runCase{
 		assert.Equal(t, r.Steps[0].Program, "python3")
 	}},
 	{"2 35 several blocks", func(t *testing.T, s session) {
-		r := s.answer("```python\nprint(100 + 100, end='')\n```\nand\n```sh\necho and more\n```\nand\n```python\nprint(1)\n```\n")
+		r := s.answer("```python\nprint(100 + 100, end='')\n```\nand\n```sh\necho and " +
+			"more\n```\nand\n```python\nprint(1)\n```\n")
 		assert.Equal(t, r.ExitCode(), 0)
 		assert.Equal(t, r.Output(), "200and more\n1\n")
 		assert.Equal(t, len(r.Steps), 3)
@@ -51,11 +52,13 @@ var autogenCases = []runCase{
 		assert.Equal(t, s.ok("cat test.py"), code)
 	}},
 	{"5 a deadline", func(t *testing.T, s session) {
-		r := s.ended(codeblock.Options{Timeout: short}, execpolicy.OutcomeTimedOut, python("import time; time.sleep(4801)"), python("print('no')"))
+		r := s.ended(codeblock.Options{Timeout: short}, execpolicy.OutcomeTimedOut,
+			python("import time; time.sleep(4801)"), python("print('no')"))
 		assert.Assert(t, strings.HasSuffix(r.Output(), "Timeout: the code was ended after 0.3 seconds.\n"), r.Output())
 	}},
 	{"6 a cancel", func(t *testing.T, s session) {
-		const code = "import os, time; print('begun', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.01)\nopen('late', 'w')"
+		const code = "import os, time; print('begun', flush=True)\nwhile not os.path.exists('go'): " +
+			"time.sleep(0.01)\nopen('late', 'w')"
 		s.interrupted(codeblock.Options{}, python(code), python("print('no')"))
 		// It is not there later either.
 		assert.Equal(t, s.ok("touch go; sleep 0.2; ls"), "go")
@@ -188,7 +191,8 @@ func TestWhatAutoGenDoesWrong(t *testing.T) { runCases(t, defectCases) }
 var defectCases = []runCase{
 	{"a program that ignores SIGTERM", func(t *testing.T, s session) {
 		places.Eventually(t, func() string {
-			r := s.ended(codeblock.Options{Timeout: short}, execpolicy.OutcomeTimedOut, sh("trap '' TERM; echo begun; sleep 4802; sleep 4802"))
+			r := s.ended(codeblock.Options{Timeout: short}, execpolicy.OutcomeTimedOut,
+				sh("trap '' TERM; echo begun; sleep 4802; sleep 4802"))
 			if !strings.HasPrefix(r.Output(), "begun\n") {
 				return "it had not begun"
 			}
@@ -254,7 +258,8 @@ time.sleep(4803)
 			assert.Equal(t, r.Output(), "ran\n"+s.ok("pwd")+"\n", name)
 		}
 		assert.DeepEqual(t, strings.Split(s.ok("find . -type f | LC_ALL=C sort"), "\n"), []string{
-			"./$HOME", "./*", "./a b.sh", "./a/b.sh", "./a/c.sh", "./a:b.sh", `./a\b.sh`, "./dot.sh", "./it's.sh", "./sub/more/x.sh", "./sub/x.sh",
+			"./$HOME", "./*", "./a b.sh", "./a/b.sh", "./a/c.sh", "./a:b.sh", `./a\b.sh`, "./dot.sh", "./it's.sh",
+			"./sub/more/x.sh", "./sub/x.sh",
 			"./x;echo no", "./ünï.sh",
 		})
 	}},
@@ -272,9 +277,11 @@ time.sleep(4803)
 			"dir/x.py": "leads out", "dir/sub/x.py": "leads out", "root/tmp/x.py": "leads out",
 			"nodir/x.py": "can't be stored", "link.py/x.py": "can't be stored",
 		} {
-			refused(t, s.blocks(codeblock.Options{}, python("# filename: "+name+"\nprint('ran')")), codeblock.ErrFilename, why, name)
+			refused(t, s.blocks(codeblock.Options{}, python("# filename: "+name+"\nprint('ran')")),
+				codeblock.ErrFilename, why, name)
 		}
-		assert.Equal(t, s.ok("ls /tmp/x.py /tmp/sub /tmp/none 2>/dev/null; ls -A is.py inner; cat /tmp/outside"), "inner:\n\nis.py:\nkept")
+		assert.Equal(t, s.ok("ls /tmp/x.py /tmp/sub /tmp/none 2>/dev/null; ls -A is.py inner; cat /tmp/outside"),
+			"inner:\n\nis.py:\nkept")
 		// A link to inside is as good as a directory, and a file of many names keeps what
 		// the others see.
 		r := s.blocks(codeblock.Options{}, python("# filename: same/x.py\nprint(1)"), python("# filename: hard.py\nprint(2)"))
@@ -299,17 +306,20 @@ for text in (code, code.strip()):
 		assert.Equal(t, s.ok("ls -A /tmp/target; rm -r /tmp/target /tmp/tmp_code_*"), "")
 	}},
 	{"a comment that is no filename", func(t *testing.T, s session) {
-		assert.Equal(t, s.blocks(codeblock.Options{}, python("# setup.py\nprint(1)"), python("#!filename\nprint(2)")).Output(), "1\n2\n")
+		assert.Equal(t, s.blocks(codeblock.Options{}, python("# setup.py\nprint(1)"),
+			python("#!filename\nprint(2)")).Output(), "1\n2\n")
 		assert.Equal(t, s.ok("ls -A"), "")
 	}},
 	{"languages in other words", func(t *testing.T, s session) {
-		for _, info := range []string{"python", "Python", "PYTHON", "py", "python3", "python3.12", "Python3.11", "python title=x"} {
+		for _, info := range []string{"python", "Python", "PYTHON", "py", "python3", "python3.12", "Python3.11",
+			"python title=x"} {
 			assert.Equal(t, s.answer("```"+info+"\nprint('hi')\n```\n").Output(), "hi\n", info)
 		}
 		for _, info := range []string{"sh", "shell", "Bash", "bash -x"} {
 			assert.Equal(t, s.answer("~~~ "+info+"\necho hi\n~~~\n").Output(), "hi\n", info)
 		}
-		for _, info := range []string{"pythonic", "python-repl", "pycon", "console", "text", "json", "zsh", "{python}", "-c", "../sh", "cpython"} {
+		for _, info := range []string{"pythonic", "python-repl", "pycon", "console", "text", "json", "zsh",
+			"{python}", "-c", "../sh", "cpython"} {
 			refused(t, s.answer("```"+info+"\necho hi\n```\n"), codeblock.ErrLanguage, fmt.Sprintf("%q", info))
 		}
 	}},

@@ -67,7 +67,8 @@ result = {
 }
 `
 		type stats struct{ Sum, Average, Count float64 }
-		v, r, err := codeblock.CallAs[stats](t.Context(), s.Session, python(code), map[string]any{"numbers": []int{1, 2, 3, 4, 5}},
+		v, r, err := codeblock.CallAs[stats](t.Context(), s.Session, python(code),
+			map[string]any{"numbers": []int{1, 2, 3, 4, 5}},
 			codeblock.Options{})
 		assert.NilError(t, err)
 		assert.Equal(t, v, stats{15, 3, 5})
@@ -80,7 +81,8 @@ result = {
 	{"values survive", func(t *testing.T, s session) {
 		values := []string{
 			`null`, `true`, `false`, `0`, `-0.5`, `1e+300`, `12345678901234567890123`, `""`, `[]`, `{}`, `[true,false,null]`,
-			`"'''\"\"\"\\\n\t\u0000"`, `"é 日本 🚢 \u2028"`, `"\ud800"`, `{"":{"a b":[{"é":null}]}}`, `"__OUTPUT_START__\n1\n__OUTPUT_END__"`,
+			`"'''\"\"\"\\\n\t\u0000"`, `"é 日本 🚢 \u2028"`, `"\ud800"`, `{"":{"a b":[{"é":null}]}}`,
+			`"__OUTPUT_START__\n1\n__OUTPUT_END__"`,
 			`"$(touch x) ` + "`touch x`" + ` %s {0}"`, strings.Repeat("[", 900) + strings.Repeat("]", 900),
 			strings.Repeat(`{"a":`, 900) + "1" + strings.Repeat("}", 900),
 		}
@@ -93,7 +95,8 @@ result = {
 		}
 		// To a program that copies a file they are all one.
 		for _, value := range []string{"0", "[" + strings.Join(values, ",") + "]"} {
-			assert.Equal(t, plain(t, s.value(sh(`cat "$COFFERDAM_INPUT" >"$COFFERDAM_RESULT"`), json.RawMessage(value))), plain(t, value))
+			assert.Equal(t, plain(t, s.value(sh(`cat "$COFFERDAM_INPUT" >"$COFFERDAM_RESULT"`), json.RawMessage(value))),
+				plain(t, value))
 		}
 		assert.Equal(t, s.value(python(echo), nil), "null")
 		assert.Equal(t, s.value(python(echo), []any{1, "x", nil, map[string]bool{"<a>": true}}), `[1,"x",null,{"<a>":true}]`)
@@ -110,8 +113,10 @@ print("result = 666", flush=True)
 		assert.Equal(t, string(r.Value), "1")
 		assert.Equal(t, string(r.Stdout), "__OUTPUT_START__\n666\n__OUTPUT_END__\nresult = 666\n")
 		assert.Equal(t, string(r.Stderr), "{\"result\": 666}\n")
-		s.bad(python(`print("__OUTPUT_START__\n666\n__OUTPUT_END__")`), codeblock.Options{}, codeblock.ErrNoResult, "left none")
-		s.bad(sh(`echo '__OUTPUT_START__'; echo 666; echo '__OUTPUT_END__'`), codeblock.Options{}, codeblock.ErrNoResult, "left none")
+		s.bad(python(`print("__OUTPUT_START__\n666\n__OUTPUT_END__")`), codeblock.Options{}, codeblock.ErrNoResult,
+			"left none")
+		s.bad(sh(`echo '__OUTPUT_START__'; echo 666; echo '__OUTPUT_END__'`), codeblock.Options{},
+			codeblock.ErrNoResult, "left none")
 	}},
 	{"no result, or a bad one", func(t *testing.T, s session) {
 		for code, words := range map[string]string{
@@ -124,7 +129,8 @@ print("result = 666", flush=True)
 			"result = 'x' * (80 << 20)":          "No space left on device",
 			"result = []\nfor i in range(100000): result = [result]": "RecursionError",
 			"import sys; result = sys.exit; sys.exit(0)":             "not JSON serializable",
-			"class E(Exception):\n    def __str__(self): return 'a\\x1b[2Jb\\n' * 1000\nclass D(dict):\n    def items(self): raise E()\n" +
+			"class E(Exception):\n    def __str__(self): return 'a\\x1b[2Jb\\n' * 1000\nclass D(dict):\n    def " +
+				"items(self): raise E()\n" +
 				"result = D(a=1)": "E: a [2Jb a",
 		} {
 			s.bad(python(code), codeblock.Options{}, codeblock.ErrBadResult, words)
@@ -134,7 +140,8 @@ print("result = 666", flush=True)
 		s.bad(python("import os; result = 1; os._exit(0)"), codeblock.Options{}, codeblock.ErrNoResult, "left none")
 		s.bad(python(""), codeblock.Options{}, codeblock.ErrNoResult, "left none")
 		s.bad(python("result = 'x' * 100"), codeblock.Options{ResultLimit: 101}, execpolicy.ErrTooLarge, "101 bytes")
-		s.bad(sh(`head -c 40000000 /dev/zero >"$COFFERDAM_RESULT"`), codeblock.Options{ResultLimit: 1 << 20}, execpolicy.ErrTooLarge, "limit")
+		s.bad(sh(`head -c 40000000 /dev/zero >"$COFFERDAM_RESULT"`), codeblock.Options{ResultLimit: 1 << 20},
+			execpolicy.ErrTooLarge, "limit")
 		s.bad(sh(`ln -s /dev/zero "$COFFERDAM_RESULT"`), codeblock.Options{}, codeblock.ErrBadResult, "not a regular file")
 		for code, words := range map[string]string{
 			`printf '{"a":' >"$COFFERDAM_RESULT"`:                                 "unexpected end of JSON input",
@@ -150,7 +157,8 @@ print("result = 666", flush=True)
 			s.bad(sh(code), codeblock.Options{}, codeblock.ErrBadResult, words)
 		}
 		s.bad(sh(`rm -rf "${COFFERDAM_RESULT%/*}"`), codeblock.Options{}, codeblock.ErrNoResult, "left none")
-		s.bad(sh(`(until [ -e go ]; do sleep 0.05; done; echo 1 >"$COFFERDAM_RESULT") >/dev/null 2>&1 &`), codeblock.Options{}, codeblock.ErrNoResult, "left none")
+		s.bad(sh(`(until [ -e go ]; do sleep 0.05; done; echo 1 >"$COFFERDAM_RESULT") >/dev/null 2>&1 &`),
+			codeblock.Options{}, codeblock.ErrNoResult, "left none")
 		s.ok("touch go")
 		assert.Equal(t, s.value(sh(`printf ' [1] \n\n' >"$COFFERDAM_RESULT"`), nil), "[1]")
 		s.noCalls()
@@ -172,7 +180,8 @@ print("result = 666", flush=True)
 			assert.ErrorContains(t, err, fmt.Sprintf("exited with %d", status))
 			assert.Equal(t, r.ExitCode, status)
 		}
-		_, killed, err := codeblock.CallAs[int](t.Context(), s.Session, python("result = 1; import os; os.kill(os.getpid(), 9)"), nil, codeblock.Options{})
+		_, killed, err := codeblock.CallAs[int](t.Context(), s.Session,
+			python("result = 1; import os; os.kill(os.getpid(), 9)"), nil, codeblock.Options{})
 		assert.ErrorIs(t, err, codeblock.ErrNoResult)
 		assert.ErrorContains(t, err, "signaled")
 		assert.Equal(t, killed.Outcome, execpolicy.OutcomeSignaled)
@@ -188,7 +197,8 @@ print("result = 666", flush=True)
 		s.noCalls()
 	}},
 	{"a traceback shows the code and nothing else", func(t *testing.T, s session) {
-		r, err := codeblock.Call(t.Context(), s.Session, python("def f():\n    no_such_name\n\nf()\n"), nil, codeblock.Options{})
+		r, err := codeblock.Call(t.Context(), s.Session, python("def f():\n    no_such_name\n\nf()\n"), nil,
+			codeblock.Options{})
 		assert.NilError(t, err)
 		assert.Equal(t, strings.ReplaceAll(string(r.Stderr), "    ^^^\n", ""), `Traceback (most recent call last):
   File "<code>", line 4, in <module>
@@ -204,13 +214,18 @@ NameError: name 'no_such_name' is not defined
 	}},
 	{"the code is a program as any", func(t *testing.T, s session) {
 		s.ok("echo 'raise Exception' >json.py; echo 'def area(): return 6' >shapes.py")
-		assert.Equal(t, s.value(python("import shapes, json; result = [shapes.area(), hasattr(json, 'dumps')]"), nil), "[6,true]")
-		assert.Equal(t, s.value(python("import sys; result = [__name__, sys.argv, sys.stdin.read(), sorted(k for k in globals() if k[0] != '_')]"), nil),
+		assert.Equal(t, s.value(python("import shapes, json; result = [shapes.area(), hasattr(json, 'dumps')]"), nil),
+			"[6,true]")
+		assert.Equal(t, s.value(python("import sys; result = [__name__, sys.argv, sys.stdin.read(), sorted(k for "+
+			"k in globals() if k[0] != '_')]"), nil),
 			`["__main__",["-"],"",["INPUT_DATA","sys"]]`)
 		assert.Equal(t, s.value(python("import pickle\nclass A: pass\nresult = isinstance(pickle.loads(pickle.dumps(A())), A)"), nil), "true")
-		assert.Equal(t, s.value(python("import atexit, os, threading, time\natexit.register(print, 'bye')\nif os.fork() == 0: result = 2\nelse: os.wait(); result = 1"), nil), "1")
-		assert.Equal(t, s.value(python("import json, sys\nresult = 1\njson.dumps = None; sys.modules.clear(); sys.stdout.close()"), nil), "1")
-		assert.Equal(t, s.value(python("open = len = type = str = os = json = max = run = format = range = Exception = None; result = 1"), nil), "1")
+		assert.Equal(t, s.value(python("import atexit, os, threading, time\natexit.register(print, 'bye')\nif "+
+			"os.fork() == 0: result = 2\nelse: os.wait(); result = 1"), nil), "1")
+		assert.Equal(t, s.value(python("import json, sys\nresult = 1\njson.dumps = None; sys.modules.clear(); "+
+			"sys.stdout.close()"), nil), "1")
+		assert.Equal(t, s.value(python("open = len = type = str = os = json = max = run = format = range = "+
+			"Exception = None; result = 1"), nil), "1")
 		assert.Equal(t, s.value(python("# filename: kept.py\r\nif True:\r\n    result = 'é'\r\n"), nil), `"é"`)
 		s.ok("rm json.py shapes.py; rm -rf __pycache__; [ -z \"$(ls -A)\" ]")
 		dir := s.ok("pwd")
@@ -222,7 +237,8 @@ NameError: name 'no_such_name' is not defined
 		o := codeblock.Options{Languages: map[string]codeblock.Language{
 			"jq": {Programs: []string{"bash"}, Extension: ".jq"}, "html": {}, "python": {Programs: []string{"/usr/bin/env"}},
 		}}
-		r, err = codeblock.Call(t.Context(), s.Session, codeblock.Block{Language: "jq", Code: `cp $COFFERDAM_INPUT $COFFERDAM_RESULT`}, 5, o)
+		r, err = codeblock.Call(t.Context(), s.Session,
+			codeblock.Block{Language: "jq", Code: `cp $COFFERDAM_INPUT $COFFERDAM_RESULT`}, 5, o)
 		assert.NilError(t, err)
 		assert.Equal(t, string(r.Value), "5")
 		_, err = codeblock.Call(t.Context(), s.Session, codeblock.Block{Language: "html"}, nil, o)
@@ -242,7 +258,8 @@ NameError: name 'no_such_name' is not defined
 		assert.Equal(t, s.value(js("setTimeout(() => { result = require('path').basename('a/b') }, 10)"), nil), `"b"`)
 		assert.Equal(t, s.value(js("result = 1; process.exit(0)"), nil), "1")
 		for code, words := range map[string]string{
-			"result = [NaN]": "RangeError: NaN is not JSON", "result = 1n": "BigInt", "result = {}; result.x = result": "circular",
+			"result = [NaN]": "RangeError: NaN is not JSON", "result = 1n": "BigInt",
+			"result = {}; result.x = result": "circular",
 		} {
 			s.bad(js(code), codeblock.Options{}, codeblock.ErrBadResult, words)
 		}
@@ -256,7 +273,8 @@ NameError: name 'no_such_name' is not defined
 		s.noCalls()
 	}},
 	{"it is ended", func(t *testing.T, s session) {
-		for _, code := range []string{"while True: pass", "import signal, time\nsignal.signal(15, signal.SIG_IGN)\nresult = 1\nwhile True: time.sleep(9)"} {
+		for _, code := range []string{"while True: pass",
+			"import signal, time\nsignal.signal(15, signal.SIG_IGN)\nresult = 1\nwhile True: time.sleep(9)"} {
 			s.untilGone(func() *execpolicy.Result {
 				r, err := codeblock.Call(t.Context(), s.Session, python(code), nil, codeblock.Options{Timeout: short})
 				assert.Assert(t, err == nil || errors.Is(err, execpolicy.ErrStillThere), err)
@@ -267,7 +285,8 @@ NameError: name 'no_such_name' is not defined
 			})
 		}
 		s.untilGone(func() *execpolicy.Result {
-			_, r, err := codeblock.CallAs[int](t.Context(), s.Session, python("while True: pass"), nil, codeblock.Options{Timeout: short})
+			_, r, err := codeblock.CallAs[int](t.Context(), s.Session, python("while True: pass"), nil,
+				codeblock.Options{Timeout: short})
 			if r.Gone {
 				assert.ErrorIs(t, err, codeblock.ErrNoResult)
 				assert.ErrorContains(t, err, "timed out")
@@ -303,8 +322,10 @@ NameError: name 'no_such_name' is not defined
 		}
 		assert.ErrorIs(t, call(s, codeblock.Block{Language: "cobol"}, nil, codeblock.Options{}), codeblock.ErrLanguage)
 		assert.ErrorIs(t, call(s, python(""), nil, codeblock.Options{Dir: "/no/such"}), execpolicy.ErrNoDir)
-		assert.ErrorContains(t, call(s, python(""), nil, codeblock.Options{Env: map[string]string{"TMPDIR": "/no/such"}}), "can't be made")
-		assert.ErrorIs(t, call(s, python("#"+strings.Repeat("x", execpolicy.MaxStdin)), nil, codeblock.Options{}), execpolicy.ErrStdinTooLong)
+		assert.ErrorContains(t, call(s, python(""), nil,
+			codeblock.Options{Env: map[string]string{"TMPDIR": "/no/such"}}), "can't be made")
+		assert.ErrorIs(t, call(s, python("#"+strings.Repeat("x", execpolicy.MaxStdin)), nil, codeblock.Options{}),
+			execpolicy.ErrStdinTooLong)
 		s.noCalls()
 	}},
 }
@@ -333,11 +354,16 @@ func plain(t *testing.T, text string) string {
 func TestExamples(t *testing.T) {
 	// That nothing is left of a loop may be said too late.
 	places.Examples(t, &sandbox, nil, []places.Example{
-		{Name: "Call", Run: ExampleCall, Want: "__OUTPUT_START__ is output as any\n{\"ok\":true,\"missing\":null}\ntrue bad result: TypeError: Object of type set is not JSON serializable\n"},
+		{Name: "Call", Run: ExampleCall,
+			Want: "__OUTPUT_START__ is output as any\n{\"ok\":true,\"missing\":null}\ntrue bad result: TypeError: " +
+				"Object of type set is not JSON serializable\n"},
 		{Name: "CallAs", Run: ExampleCallAs, Want: "{Sum:15 Count:5 Average:3} <nil>\n"},
 		{Name: "Return", Run: ExampleReturn, Want: "exited 0 done\n6\n"},
-		{Name: "Call_infiniteLoop", Run: ExampleCall_infiniteLoop, Want: "timed out - nothing of the loop is left: true\nthe container is gone: true\n", Late: true},
-		{Name: "Call_readOnly", Run: ExampleCall_readOnly, Want: "exit code 1, 0 bytes on stdout\nTraceback (most recent call last):\n  File \"<code>\", line 1, in <module>\n    open(\"/etc/passwd\", \"w\")\nOSError: [Errno 30] Read-only file system: '/etc/passwd'\n"},
+		{Name: "Call_infiniteLoop", Run: ExampleCall_infiniteLoop,
+			Want: "timed out - nothing of the loop is left: true\nthe container is gone: true\n", Late: true},
+		{Name: "Call_readOnly", Run: ExampleCall_readOnly,
+			Want: "exit code 1, 0 bytes on stdout\nTraceback (most recent call last):\n  File \"<code>\", line 1, in " +
+				"<module>\n    open(\"/etc/passwd\", \"w\")\nOSError: [Errno 30] Read-only file system: '/etc/passwd'\n"},
 		{Name: "Call_forkBomb", Run: ExampleCall_forkBomb, Want: "Resource temporarily unavailable\nfewer than 50: true\n"},
 		{Name: "Call_duration", Run: ExampleCall_duration, Want: "\"done\" true\n"},
 	})
@@ -364,7 +390,8 @@ func TestLargeCalls(t *testing.T) {
 		t.Run("memory", func(t *testing.T) {
 			s := session{s.Session, t}
 			places.Eventually(t, func() string {
-				r, err := codeblock.Call(t.Context(), s.Session, python("x = []\nwhile True: x.append(bytes(1 << 20))"), nil, codeblock.Options{})
+				r, err := codeblock.Call(t.Context(), s.Session, python("x = []\nwhile True: x.append(bytes(1 << 20))"),
+					nil, codeblock.Options{})
 				assert.NilError(t, err)
 				s.noCalls()
 				if r.Outcome == execpolicy.OutcomeExited && r.ExitCode == 137 && r.OOMAfter < 0 {

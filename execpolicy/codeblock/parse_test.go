@@ -46,7 +46,8 @@ func TestParse(t *testing.T) {
 		{"closing that is split", "~~~~\n1\n~~~ ~~\n", unclosed("", "1\n~~~ ~~\n")},
 		{"unclosed", "```py\n1\n\n2", unclosed("py", "1\n\n2\n")},
 		{"only a fence", "```", unclosed("", "")},
-		{"info", "```  Python3.12   title=\"a b\" x \n1\n```\n", blocks{{Language: "Python3.12", Info: `title="a b" x`, Code: "1\n"}}},
+		{"info", "```  Python3.12   title=\"a b\" x \n1\n```\n",
+			blocks{{Language: "Python3.12", Info: `title="a b" x`, Code: "1\n"}}},
 		{"info with a tab", "```py\tx\n```\n", blocks{{Language: "py", Info: "x"}}},
 		{"info with backticks", "``` a`b\n1\n", nil},
 		{"info with backticks behind tildes", "~~~ a`b ~~~\n1\n~~~\n", blocks{{Language: "a`b", Info: "~~~", Code: "1\n"}}},
@@ -77,7 +78,8 @@ func TestParse(t *testing.T) {
 			blocks{{Language: "py", Code: "1\n"}, {Language: "sh", Code: "2\n"}}},
 		{"in item ten", "10. text:\n\n    ```py\n    1\n    ```\n", block("py", "1\n")},
 		{"indented by four in an item", "- text\n    ```py\n    1\n    ```\n", block("py", "1\n")},
-		{"indented by four in a numbered item", "1. text\n\n    ```py\n    1\n\n      2\n    ```\n", block("py", "1\n\n  2\n")},
+		{"indented by four in a numbered item", "1. text\n\n    ```py\n    1\n\n      2\n    ```\n",
+			block("py", "1\n\n  2\n")},
 		{"indented too far in an item", "- text\n\n      ```py\n      1\n      ```\n", nil},
 		{"first thing in an item", "* ```py\n  1\n  ```\n", block("py", "1\n")},
 		{"in an item of an item", "- a\n  1) b\n     ```py\n     1\n     ```\n", block("py", "1\n")},
@@ -116,7 +118,8 @@ func TestParseAnswers(t *testing.T) {
 		var got strings.Builder
 		for _, b := range codeblock.Parse(string(text)) {
 			file, named := b.Filename()
-			fmt.Fprintf(&got, "language %q, info %q, unclosed %v, file %q %v\n%s----\n", b.Language, b.Info, b.Unclosed, file, named, b.Code)
+			fmt.Fprintf(&got, "language %q, info %q, unclosed %v, file %q %v\n%s----\n", b.Language, b.Info,
+				b.Unclosed, file, named, b.Code)
 		}
 		golden.Assert(t, got.String(), strings.TrimSuffix(filepath.Base(name), ".md")+".golden")
 		// Where lines end makes no difference.
@@ -131,7 +134,8 @@ func TestStringOfABlockMadeByHand(t *testing.T) {
 
 // The time may grow with the length of a text, not with its square.
 func TestParseOfHostileTextIsQuick(t *testing.T) {
-	for _, part := range []string{">", "> ", "- ", "1. ", "-\n", "```\n", "`", "~", "\t", "<!--", "<pre>\n", "* * ", "#", "_ ", ">\n```\n"} {
+	for _, part := range []string{">", "> ", "- ", "1. ", "-\n", "```\n", "`", "~", "\t", "<!--", "<pre>\n",
+		"* * ", "#", "_ ", ">\n```\n"} {
 		text := strings.Repeat(part, 1<<18/len(part))
 		done := make(chan struct{})
 		go func() {
@@ -182,7 +186,8 @@ func TestFilename(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{
-		"```py\n1\n```\n", "> - ~~~ x\n> \t1\r\n", "1. a\n   ```\n\t\tx\n", "<!--\n```\n-->\n", "````\n```\n````", "- \n\n ```\n \t",
+		"```py\n1\n```\n", "> - ~~~ x\n> \t1\r\n", "1. a\n   ```\n\t\tx\n", "<!--\n```\n-->\n", "````\n```\n````",
+		"- \n\n ```\n \t",
 		"```\r\r\n`", "~~~ ~`0",
 	} {
 		f.Add(seed)

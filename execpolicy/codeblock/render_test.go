@@ -14,12 +14,14 @@ import (
 
 func TestRender(t *testing.T) {
 	printed := func(stdout, stderr string) codeblock.Step {
-		return codeblock.Step{Result: &execpolicy.Result{Outcome: execpolicy.OutcomeExited, Stdout: []byte(stdout), Stderr: []byte(stderr)}}
+		return codeblock.Step{Result: &execpolicy.Result{Outcome: execpolicy.OutcomeExited, Stdout: []byte(stdout),
+			Stderr: []byte(stderr)}}
 	}
 	stored := codeblock.Step{File: "a.py"}
 	unknown := codeblock.Step{Err: errors.New("unknown language")}
 	late := codeblock.Step{Result: &execpolicy.Result{
-		Outcome: execpolicy.OutcomeTimedOut, ExitCode: -1, Timeout: 2 * time.Second, Stdout: []byte("begun\n"), StateLost: true,
+		Outcome: execpolicy.OutcomeTimedOut, ExitCode: -1, Timeout: 2 * time.Second, Stdout: []byte("begun\n"),
+		StateLost: true,
 	}}
 	for _, c := range []struct {
 		steps []codeblock.Step
@@ -29,8 +31,10 @@ func TestRender(t *testing.T) {
 		{[]codeblock.Step{printed("", "")}, "<no output>"},
 		{[]codeblock.Step{printed("", ""), printed("", "")}, "<no output>"},
 		{[]codeblock.Step{printed("", ""), printed("a", ""), printed("", "")}, "a\n"},
-		{[]codeblock.Step{printed("<", ""), printed("<no", ""), printed("b\n", ""), printed("<no output>", "")}, "<\n<no\nb\n<no output>"},
-		{[]codeblock.Step{printed("a", ""), printed("b\n", "c"), stored, unknown}, "a\nb\n[stderr]\nc\nCode saved to a.py\nError: unknown language\n"},
+		{[]codeblock.Step{printed("<", ""), printed("<no", ""), printed("b\n", ""), printed("<no output>", "")},
+			"<\n<no\nb\n<no output>"},
+		{[]codeblock.Step{printed("a", ""), printed("b\n", "c"), stored, unknown},
+			"a\nb\n[stderr]\nc\nCode saved to a.py\nError: unknown language\n"},
 		{[]codeblock.Step{printed("a\n", ""), late}, "a\nbegun\n\nTimed out after 2.0 s: the command was ended.\n" +
 			"The shell was replaced: its variables and functions are gone, files stay."},
 	} {
@@ -55,6 +59,7 @@ func TestRender(t *testing.T) {
 	}
 	r := codeblock.Report{Steps: []codeblock.Step{printed("few", ""), printed(long+"end\n", "")}}
 	text := r.Render(execpolicy.RenderOptions{MaxBytes: 1000})
-	assert.Assert(t, len(text) > 900 && strings.HasPrefix(text, "few\na long") && strings.HasSuffix(text, "\nend\n"), "%q", text)
+	assert.Assert(t, len(text) > 900 && strings.HasPrefix(text, "few\na long") && strings.HasSuffix(text, "\nend\n"),
+		"%q", text)
 	assert.Equal(t, len(r.Render(execpolicy.RenderOptions{MaxBytes: -1, MaxLines: -1})), len("few\nend\n")+len(long))
 }

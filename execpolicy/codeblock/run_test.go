@@ -20,7 +20,8 @@ import (
 type place places.Place
 
 func everywhere(t *testing.T, f func(t *testing.T, p place)) {
-	places.Everywhere(t, execpolicy.Limits{CommandTimeout: 30 * time.Second}, func(t *testing.T, p places.Place) { f(t, place(p)) })
+	places.Everywhere(t, execpolicy.Limits{CommandTimeout: 30 * time.Second},
+		func(t *testing.T, p places.Place) { f(t, place(p)) })
 }
 
 // A session is an open session and the test that it is for.
@@ -184,7 +185,8 @@ except EOFError:
 		assert.Equal(t, r.Output(), "6\n6\n")
 	}},
 	{"a file is replaced", func(t *testing.T, s session) {
-		s.blocks(codeblock.Options{}, sh("# filename: a.sh\necho a long line that was there before\n"), sh("# filename: a.sh\necho 2\n"))
+		s.blocks(codeblock.Options{}, sh("# filename: a.sh\necho a long line that was there before\n"),
+			sh("# filename: a.sh\necho 2\n"))
 		assert.Equal(t, s.ok("cat a.sh; ls -A"), "# filename: a.sh\necho 2\na.sh")
 	}},
 	{"what was printed before it was killed", func(t *testing.T, s session) {
@@ -233,7 +235,8 @@ except EOFError:
 	{"javascript", func(t *testing.T, s session) {
 		r := s.blocks(codeblock.Options{},
 			codeblock.Block{Language: "js", Code: "console.log(require('fs').readFileSync(0, 'utf8') + process.cwd())"},
-			codeblock.Block{Language: "node", Code: "// filename: lib.js\nmodule.exports = 6; console.log(__filename.slice(-7))"},
+			codeblock.Block{Language: "node",
+				Code: "// filename: lib.js\nmodule.exports = 6; console.log(__filename.slice(-7))"},
 			codeblock.Block{Language: "JavaScript", Code: "console.log(require('./lib.js')); process.exit(4)"})
 		if s.ok("command -v node || echo none") == "none" {
 			refused(t, r, codeblock.ErrProgram, "javascript", "node")
@@ -260,7 +263,8 @@ except EOFError:
 		o := codeblock.Options{Languages: map[string]codeblock.Language{
 			"go": {Programs: []string{"bash"}, Args: []string{"-u"}, Extension: ".go"},
 		}}
-		block := codeblock.Block{Language: "Go", Code: `echo "${0##*/}"; stat -c %a "${0%/*}"; pwd; ls "${0%/*}"; cat; echo "$0" >where; exit 3`}
+		block := codeblock.Block{Language: "Go",
+			Code: `echo "${0##*/}"; stat -c %a "${0%/*}"; pwd; ls "${0%/*}"; cat; echo "$0" >where; exit 3`}
 		r := s.blocks(o, block)
 		assert.Equal(t, r.ExitCode(), 3)
 		assert.Equal(t, r.Output(), "main.go\n700\n"+s.ok("pwd")+"\nmain.go\n")
@@ -270,11 +274,13 @@ except EOFError:
 		if r.Steps[0].Result.Escalation == execpolicy.EscalationTerm {
 			assert.Equal(t, s.ok("ls -d $(cat where) 2>/dev/null; :"), "")
 		}
-		assert.Equal(t, s.blocks(o, codeblock.Block{Language: "go", Code: "# filename: a.go\necho $0 $-"}).Output()[:7], "./a.go ")
+		assert.Equal(t, s.blocks(o, codeblock.Block{Language: "go", Code: "# filename: a.go\necho $0 $-"}).Output()[:7],
+			"./a.go ")
 	}},
 	{"a language that is only stored", func(t *testing.T, s session) {
 		o := codeblock.Options{Languages: map[string]codeblock.Language{"html": {}}}
-		r := s.blocks(o, codeblock.Block{Language: "html", Code: "<!-- filename: web/index.html -->\n<p>"}, sh("cat web/index.html"))
+		r := s.blocks(o, codeblock.Block{Language: "html", Code: "<!-- filename: web/index.html -->\n<p>"},
+			sh("cat web/index.html"))
 		assert.Equal(t, r.Output(), "Code saved to web/index.html\n<!-- filename: web/index.html -->\n<p>")
 		assert.Assert(t, r.Steps[0].OK())
 		assert.Equal(t, r.ExitCode(), 0)
@@ -322,7 +328,8 @@ func TestSessionsOfTheirOwn(t *testing.T) {
 		t.Run("a directory that is not there", func(t *testing.T) {
 			t.Parallel()
 			s := p.open(t)
-			r, err := codeblock.Run(t.Context(), s.Session, []codeblock.Block{sh("echo ran"), sh("echo no")}, codeblock.Options{Dir: "/no/such"})
+			r, err := codeblock.Run(t.Context(), s.Session, []codeblock.Block{sh("echo ran"), sh("echo no")},
+				codeblock.Options{Dir: "/no/such"})
 			assert.ErrorIs(t, err, execpolicy.ErrNoDir)
 			assert.Equal(t, len(r.Steps), 1)
 			assert.Assert(t, r.Steps[0].Result == nil)

@@ -18,7 +18,8 @@ func TestCallConcealsSecrets(t *testing.T) {
 		}
 		s := p.open(t)
 		run := func(code string) (*codeblock.Return, error) {
-			return codeblock.Call(t.Context(), s.Session, codeblock.Block{Language: "python", Code: code}, nil, codeblock.Options{})
+			return codeblock.Call(t.Context(), s.Session, codeblock.Block{Language: "python", Code: code}, nil,
+				codeblock.Options{})
 		}
 		for _, dump := range []string{"os.environ['TEXT']", "json.loads(json.dumps(os.environ['TEXT']))"} {
 			r, err := run("import os, json\nresult = {'a': 'x' + " + dump + ", 'b': 1}")

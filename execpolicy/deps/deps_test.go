@@ -52,7 +52,8 @@ func (p place) layer(r deps.Recipe) *deps.Layer {
 func (p place) run(l *deps.Layer, script string) *execpolicy.Result {
 	p.t.Helper()
 	p.policy.Mounts = []dockercli.Mount{l.Mount}
-	r, err := execpolicy.Run(p.t.Context(), p.policy, execpolicy.Spec{Env: l.Env, Labels: maps.Clone(p.labels)}, execpolicy.Command{Script: script})
+	r, err := execpolicy.Run(p.t.Context(), p.policy, execpolicy.Spec{Env: l.Env, Labels: maps.Clone(p.labels)},
+		execpolicy.Command{Script: script})
 	assert.NilError(p.t, err)
 	return r
 }
@@ -79,7 +80,8 @@ func TestLayerIsReadOnlyAndWithoutANetwork(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		build := p
 		build.policy.NetworkEnabled = true
-		l := build.layer(scripts("pwd >where; ls /sys/class/net >net", "id -u >user; echo 'answer = 42' >found.py; mkdir -p node_modules"))
+		l := build.layer(scripts("pwd >where; ls /sys/class/net >net",
+			"id -u >user; echo 'answer = 42' >found.py; mkdir -p node_modules"))
 		r := p.run(l, `cat /deps/where; ls /sys/class/net; python3 -c 'import found; print(found.answer)'; echo $NODE_PATH
 			for f in new found.py node_modules/new; do touch /deps/$f 2>&1; done; rm /deps/found.py 2>&1; ls /deps`)
 		lines := strings.Split(string(r.Stdout), "\n")
@@ -107,7 +109,8 @@ func TestLayerIsBuiltOnce(t *testing.T) {
 		l := p.layer(scripts(script))
 		again := p.layer(scripts(script))
 		assert.DeepEqual(t, again, l)
-		for _, other := range []deps.Recipe{scripts(script, ":"), scripts(script + ";"), {Scripts: []string{script}, Env: map[string]string{"A": "1"}}} {
+		for _, other := range []deps.Recipe{scripts(script, ":"), scripts(script + ";"),
+			{Scripts: []string{script}, Env: map[string]string{"A": "1"}}} {
 			o := p.layer(other)
 			assert.Assert(t, o.Mount.Source != l.Mount.Source)
 			assert.Assert(t, stamp(o) != stamp(l))
@@ -145,7 +148,9 @@ func TestFailedBuildLeavesNothing(t *testing.T) {
 		canary := t.TempDir()
 		assert.NilError(t, os.WriteFile(filepath.Join(canary, "file"), []byte("canary"), 0o600))
 		p.policy.EngineSeccomp = true // or there would be no set-uid file
-		_, err := p.build(t.Context(), scripts("echo well >file", strings.ReplaceAll(upset, "%[1]s", canary)+"; echo said >&2; (exit 3)", "echo not me >&2"))
+		_, err := p.build(t.Context(),
+			scripts("echo well >file", strings.ReplaceAll(upset, "%[1]s", canary)+"; echo said >&2; (exit 3)",
+				"echo not me >&2"))
 		assert.ErrorIs(t, err, deps.ErrBuild)
 		assert.ErrorContains(t, err, "script 2 of 3: exit code 3: said")
 		p.empty()
@@ -222,7 +227,8 @@ func TestInvalidBuildStartsNothing(t *testing.T) {
 		p.policy.Tmpfs = map[string]int64{"/deps/": 1 << 20}
 		_, err = p.build(t.Context(), deps.Recipe{})
 		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
-		for _, words := range []string{"no scripts", "WorkspaceReadOnly", "KeepContainer", "MemoryBytes", `the mount on "/deps/x"`, `the tmpfs "/deps/"`} {
+		for _, words := range []string{"no scripts", "WorkspaceReadOnly", "KeepContainer", "MemoryBytes",
+			`the mount on "/deps/x"`, `the tmpfs "/deps/"`} {
 			assert.ErrorContains(t, err, words)
 		}
 		p.empty()
@@ -251,7 +257,8 @@ func TestLayerIsMadeByThePolicysUser(t *testing.T) {
 		if os.Geteuid() != 0 || p.policy.Engine.Rootless {
 			leftout.Skip(t, "only root gives a layer to others")
 		}
-		for user, ids := range map[string]string{"": "65534 65534", "1000": "1000 1000", "1000:1001": "1000 1001", "0:0": "0 0"} {
+		for user, ids := range map[string]string{"": "65534 65534", "1000": "1000 1000", "1000:1001": "1000 1001",
+			"0:0": "0 0"} {
 			b := p
 			b.policy.User = user
 			b.cache = t.TempDir()

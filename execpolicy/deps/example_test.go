@@ -52,7 +52,8 @@ func Example() {
 func ExampleFunctions() {
 	ctx := context.Background()
 	functions := deps.Functions{
-		Source:       "import numpy\n\ndef mean(values: list[float]) -> float:\n    \"\"\"Return the mean.\"\"\"\n    return float(numpy.mean(values))\n",
+		Source: "import numpy\n\ndef mean(values: list[float]) -> float:\n    \"\"\"Return the " +
+			"mean.\"\"\"\n    return float(numpy.mean(values))\n",
 		Requirements: []string{"numpy>=2"},
 	}
 	recipe, err := functions.Recipe()
@@ -65,13 +66,15 @@ func ExampleFunctions() {
 		fmt.Println(err)
 		return
 	}
-	build := execpolicy.DockerPolicy{NetworkEnabled: true, Tmpfs: map[string]int64{"/tmp": 512 << 20}, MemoryBytes: 1 << 30}
+	build := execpolicy.DockerPolicy{NetworkEnabled: true, Tmpfs: map[string]int64{"/tmp": 512 << 20},
+		MemoryBytes: 1 << 30}
 	layer, err := deps.Build(ctx, build, cache, recipe)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{Mounts: []dockercli.Mount{layer.Mount}}, execpolicy.Spec{Env: layer.Env})
+	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{Mounts: []dockercli.Mount{layer.Mount}},
+		execpolicy.Spec{Env: layer.Env})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -101,13 +104,15 @@ func ExampleBuild() {
 		return
 	}
 	fetch, build := execpolicy.BuildPolicies()
-	layer, err := deps.Build(ctx, fetch, cache, deps.Recipe{Scripts: []string{"python3 -m pip install --no-cache-dir --target . mkdocs==1.6.1"}})
+	layer, err := deps.Build(ctx, fetch, cache,
+		deps.Recipe{Scripts: []string{"python3 -m pip install --no-cache-dir --target . mkdocs==1.6.1"}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	build.Mounts = []dockercli.Mount{layer.Mount}
-	r, err := execpolicy.Run(ctx, build, execpolicy.Spec{Workspace: "website", Env: layer.Env}, execpolicy.Command{Script: "python3 -m mkdocs build"})
+	r, err := execpolicy.Run(ctx, build, execpolicy.Spec{Workspace: "website", Env: layer.Env},
+		execpolicy.Command{Script: "python3 -m mkdocs build"})
 	if err != nil {
 		fmt.Println(err)
 		return

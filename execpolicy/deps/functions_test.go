@@ -87,11 +87,13 @@ func TestFunctionsThatDoNotWorkAreNoLayer(t *testing.T) {
 			f     deps.Functions
 			words string
 		}{
-			{deps.Functions{Source: source, Requirements: []string{"beans", "peas>=1"}}, "No matching distribution found for peas>=1"},
+			{deps.Functions{Source: source, Requirements: []string{"beans", "peas>=1"}},
+				"No matching distribution found for peas>=1"},
 			{deps.Functions{Source: source}, "ModuleNotFoundError: No module named 'beans'"},
 			{deps.Functions{Module: "tools", Source: "def f(:\n"}, "SyntaxError"},
 			{deps.Functions{Source: "1 / 0"}, "ZeroDivisionError"},
-			{deps.Functions{Source: "", Requirements: []string{"functions"}}, "a requirement has the name of the module functions"},
+			{deps.Functions{Source: "", Requirements: []string{"functions"}},
+				"a requirement has the name of the module functions"},
 		} {
 			t.Run(c.words, func(t *testing.T) {
 				t.Parallel()

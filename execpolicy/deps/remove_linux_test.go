@@ -40,14 +40,16 @@ func TestRemoveAsAnOrdinaryUser(t *testing.T) {
 		}
 		done <- func() error {
 			err := root.MkdirAll("stage/tree/closed/below/deeper", 0o700)
-			err = errors.Join(err, root.Symlink("../../outside", "stage/tree/link"), root.Symlink(outside, "stage/tree/closed/below/link"),
+			err = errors.Join(err, root.Symlink("../../outside", "stage/tree/link"),
+				root.Symlink(outside, "stage/tree/closed/below/link"),
 				root.WriteFile("stage/tree/closed/below/file", nil, 0), root.Mkdir("stage/tree/1", 0o755))
 			deep := "stage/tree/1"
 			for range 20 {
 				deep += strings.Repeat("/"+strings.Repeat("d", 200), 3)
 				err = errors.Join(err, root.MkdirAll(deep, 0o700))
 			}
-			err = errors.Join(err, root.Chmod(deep, 0), root.Chmod("stage/tree/closed/below", 0), root.Chmod("stage/tree/closed", 0), root.Chmod("stage/tree", 0))
+			err = errors.Join(err, root.Chmod(deep, 0), root.Chmod("stage/tree/closed/below", 0),
+				root.Chmod("stage/tree/closed", 0), root.Chmod("stage/tree", 0))
 			if err != nil {
 				return err
 			}

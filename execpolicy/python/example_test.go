@@ -29,7 +29,8 @@ func Example() {
 		return
 	}
 	defer py.Close()
-	for _, code := range []string{"import math\nr = 2", "print('r is', r)\n{'area': round(math.pi * r ** 2, 2)}", "1 / (r - 2)"} {
+	for _, code := range []string{"import math\nr = 2", "print('r is', r)\n{'area': round(math.pi * r ** 2, 2)}",
+		"1 / (r - 2)"} {
 		r, err := py.Run(ctx, python.Snippet{Code: code})
 		if err != nil {
 			fmt.Println(err)
@@ -57,7 +58,8 @@ func ExampleInterpreter() {
 		return
 	}
 	defer py.Close()
-	for _, snippet := range []python.Snippet{{Code: "x = 41"}, {Code: "while True: pass", Timeout: time.Second}, {Code: "x + 1"}} {
+	for _, snippet := range []python.Snippet{{Code: "x = 41"}, {Code: "while True: pass", Timeout: time.Second},
+		{Code: "x + 1"}} {
 		r, err := py.Run(ctx, snippet)
 		if err != nil {
 			fmt.Println(err)
@@ -76,7 +78,8 @@ func ExampleOptions() {
 		return
 	}
 	defer s.Close()
-	py, err := python.Start(ctx, s, python.Options{Program: "python3", Dir: "/tmp", Env: map[string]string{"STAGE": "test"}})
+	py, err := python.Start(ctx, s,
+		python.Options{Program: "python3", Dir: "/tmp", Env: map[string]string{"STAGE": "test"}})
 	if err != nil {
 		fmt.Println(err)
 		return

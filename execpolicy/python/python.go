@@ -19,6 +19,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/scratch"
+	"github.com/seed-64a260eb/cofferdam/internal/turn"
 )
 
 var (
@@ -99,7 +100,7 @@ type Result struct {
 type Interpreter struct {
 	session *execpolicy.Session
 	options Options
-	turn    chan struct{} // held by whoever talks to the interpreter
+	turn    turn.Turn // of whoever talks to the interpreter
 	life    context.Context
 	end     context.CancelCauseFunc
 
@@ -136,7 +137,7 @@ func Start(ctx context.Context, s *execpolicy.Session, o Options) (*Interpreter,
 	if err := problems.Join(badProgram, badDir); err != nil {
 		return nil, err
 	}
-	p := &Interpreter{session: s, options: o, turn: make(chan struct{}, 1)}
+	p := &Interpreter{session: s, options: o, turn: turn.New(1)}
 	p.life, p.end = context.WithCancelCause(context.Background())
 	if err := p.start(ctx); err != nil {
 		return nil, err
@@ -211,7 +212,7 @@ func (p *Interpreter) Run(ctx context.Context, snippet Snippet) (*Result, error)
 	if err := p.acquire(ctx); err != nil {
 		return nil, err
 	}
-	defer func() { <-p.turn }()
+	defer p.turn.Give()
 	for try := 0; ; try++ {
 		if p.dir != "" && p.name != p.session.Name() {
 			p.dir, p.lost = "", true
@@ -234,15 +235,10 @@ func (p *Interpreter) Run(ctx context.Context, snippet Snippet) (*Result, error)
 }
 
 func (p *Interpreter) acquire(ctx context.Context) error {
-	select {
-	case p.turn <- struct{}{}:
-		if ctx.Err() == nil {
-			return nil
-		}
-		<-p.turn
-	case <-ctx.Done():
+	if err := p.turn.Take(ctx); err != nil {
+		return fmt.Errorf("waiting for the interpreter's turn: %w", err)
 	}
-	return fmt.Errorf("waiting for the interpreter's turn: %w", context.Cause(ctx))
+	return nil
 }
 
 // errMissed says that a snippet was not run because the interpreter had ended before.
@@ -378,8 +374,8 @@ func (p *Interpreter) discard(ctx context.Context) {
 func (p *Interpreter) Close() error {
 	p.once.Do(func() {
 		p.end(ErrClosed)
-		p.turn <- struct{}{}
-		defer func() { <-p.turn }()
+		p.turn.Take(context.Background())
+		defer p.turn.Give()
 		if p.dir != "" {
 			ctx, cancel := context.WithTimeout(context.Background(), replyWait)
 			defer cancel()

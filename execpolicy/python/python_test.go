@@ -37,7 +37,8 @@ const begun = "print('begun', flush=True)"
 type place places.Place
 
 func everywhere(t *testing.T, f func(t *testing.T, p place)) {
-	places.Everywhere(t, execpolicy.Limits{CommandTimeout: 30 * time.Second}, func(t *testing.T, p places.Place) { f(t, place(p)) })
+	places.Everywhere(t, execpolicy.Limits{CommandTimeout: 30 * time.Second},
+		func(t *testing.T, p places.Place) { f(t, place(p)) })
 }
 
 // A notebook is an interpreter, its session and the test that it is for.
@@ -193,7 +194,8 @@ var cases = []runCase{
 	}},
 	{"streams", func(t *testing.T, n notebook) {
 		var out, errOut strings.Builder
-		r := n.run(python.Snippet{Code: "import sys\nprint(1)\nprint(2, file=sys.stderr, end='')\n3", Stdout: &out, Stderr: &errOut})
+		r := n.run(python.Snippet{Code: "import sys\nprint(1)\nprint(2, file=sys.stderr, end='')\n3", Stdout: &out,
+			Stderr: &errOut})
 		assert.Equal(t, out.String(), "1\n")
 		assert.Equal(t, errOut.String(), "2")
 		assert.Equal(t, string(r.Stdout)+string(r.Stderr)+r.Value, "1\n23")
@@ -207,7 +209,8 @@ var cases = []runCase{
 		assert.Equal(t, string(r.Stdout), "yes\n")
 		places.Eventually(t, func() string {
 			n.ok("import sys; old = sys.stdout")
-			r := n.ended(python.Snippet{Code: "while True: print('x' * 1000)", OutputLimit: 100_000}, execpolicy.OutcomeOutputLimit)
+			r := n.ended(python.Snippet{Code: "while True: print('x' * 1000)", OutputLimit: 100_000},
+				execpolicy.OutcomeOutputLimit)
 			if again := slow(t, r); again != "" {
 				return again
 			}
@@ -243,7 +246,8 @@ $`, e.Traceback))
 		assert.Assert(t, r.Exception != nil)
 		e = n.fails("raise ValueError('x' * (1 << 21))", "ValueError")
 		assert.Assert(t, len(e.Message) < 1<<20+10 && len(e.Traceback) < 1<<20+10)
-		e = n.fails("def line(i): exec('\\n' * i + 'raise ValueError(i)')\ntry:\n    line(1)\nexcept ValueError as v:\n    w = v\nraise KeyError('é') from w", "KeyError")
+		e = n.fails("def line(i): exec('\\n' * i + 'raise ValueError(i)')\ntry:\n    line(1)\nexcept ValueError "+
+			"as v:\n    w = v\nraise KeyError('é') from w", "KeyError")
 		assert.Assert(t, cmp.Contains(e.Traceback, "direct cause"))
 		n.fails("(\n", "SyntaxError")
 	}},
@@ -309,9 +313,11 @@ func TestEnds(t *testing.T) {
 var ends = []runCase{
 	{"what obeys keeps its state", func(t *testing.T, n notebook) {
 		for _, code := range []string{
-			"while True: pass", begun + "\nwhile True: pass", begun + "\ntime.sleep(4811)", begun + "\nsubprocess.run(['sleep', '4811'])",
+			"while True: pass", begun + "\nwhile True: pass", begun + "\ntime.sleep(4811)",
+			begun + "\nsubprocess.run(['sleep', '4811'])",
 			"kept = 2; " + begun + "\nfor i in range(10**12): kept = 2",
-			"import threading; " + begun + "; threading.Event().wait()", "try:\n    " + begun + "\n    while True: pass\nfinally: kept = 2",
+			"import threading; " + begun + "; threading.Event().wait()",
+			"try:\n    " + begun + "\n    while True: pass\nfinally: kept = 2",
 			"class R:\n    def __repr__(self):\n        " + begun + "\n        while True: pass\nR()",
 			"class E(Exception):\n    def __str__(self):\n        " + begun + "\n        while True: pass\nraise E",
 			"import signal; signal.signal(signal.SIGCHLD, lambda *_: 0); " + begun + "\nwhile True: pass",
@@ -346,7 +352,8 @@ var ends = []runCase{
 				if r.Exception.Traceback == "KeyboardInterrupt\n" {
 					return "the interrupt came between two parts of the snippet"
 				}
-				assert.Assert(t, cmp.Regexp(`File "<snippet \d+>", line \d(.|\n)*\nKeyboardInterrupt\n$`, r.Exception.Traceback), code)
+				assert.Assert(t, cmp.Regexp(`File "<snippet \d+>", line \d(.|\n)*\nKeyboardInterrupt\n$`,
+					r.Exception.Traceback), code)
 				assert.Assert(t, !strings.Contains(r.Exception.Traceback, "interrupt\n    raise"), r.Exception.Traceback)
 				assert.Assert(t, !strings.Contains(r.Exception.Traceback, `"<string>"`), r.Exception.Traceback)
 				return ""
@@ -377,9 +384,13 @@ var ends = []runCase{
 		for _, code := range []string{
 			"import time\ntry:\n    " + begun + "\n    time.sleep(4815)\nexcept BaseException: time.sleep(4815)",
 			"import signal; signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 65)); " + begun + "\nwhile True: pass",
-			"import signal; signal.signal(2, signal.SIG_IGN); signal.signal(15, signal.SIG_IGN); " + begun + "\nwhile True: pass",
-			"import os, signal; signal.signal(2, signal.SIG_IGN); signal.signal(15, signal.SIG_IGN); " + begun + "\nos.kill(os.getpid(), signal.SIGSTOP)\nwhile True: pass",
-			"import gc, os, sys\nfor r in os.listdir('/tmp'):\n    for f in 'ask', 'answer', 'reply', 'pid':\n        try: os.unlink('/tmp/' + r + '/' + f)\n        except OSError: pass\nimport signal; signal.signal(2, signal.SIG_IGN); signal.signal(15, signal.SIG_IGN); " + begun + "\nwhile True: pass",
+			"import signal; signal.signal(2, signal.SIG_IGN); signal.signal(15, signal.SIG_IGN); " + begun +
+				"\nwhile True: pass",
+			"import os, signal; signal.signal(2, signal.SIG_IGN); signal.signal(15, signal.SIG_IGN); " + begun +
+				"\nos.kill(os.getpid(), signal.SIGSTOP)\nwhile True: pass",
+			"import gc, os, sys\nfor r in os.listdir('/tmp'):\n    for f in 'ask', 'answer', 'reply', 'pid':\n       " +
+				" try: os.unlink('/tmp/' + r + '/' + f)\n        except OSError: pass\nimport signal; signal.signal(2, " +
+				"signal.SIG_IGN); signal.signal(15, signal.SIG_IGN); " + begun + "\nwhile True: pass",
 		} {
 			pid := n.value("f = 1; import os; os.getpid()")
 			assert.Assert(t, n.interrupt(code).StateLost, code)
@@ -425,7 +436,8 @@ var ends = []runCase{
 		}
 		// It may also end when no snippet runs.
 		dir := n.value("open('/proc/self/cmdline').read().split('\\0')[-2]")
-		n.ok("import threading, os, time\ndef leave():\n    while not os.path.exists('/tmp/go'): time.sleep(0.01)\n    os._exit(0)\nthreading.Thread(target=leave).start()")
+		n.ok("import threading, os, time\ndef leave():\n    while not os.path.exists('/tmp/go'): " +
+			"time.sleep(0.01)\n    os._exit(0)\nthreading.Thread(target=leave).start()")
 		n.shell("touch /tmp/go; until [ -e " + dir + "/dead ]; do sleep 0.01; done; rm /tmp/go")
 		r := n.run(python.Snippet{Code: "1"})
 		assert.Equal(t, r.Value, "1")
@@ -437,13 +449,15 @@ var ends = []runCase{
 		// Whatever is in the reply's place: the host returns.
 		for _, code := range []string{
 			dir + "os.mkfifo(d + '/reply')", dir + "os.mkdir(d + '/reply')", dir + "os.symlink('/dev/zero', d + '/reply')",
-			dir + "os.symlink('/etc/passwd', d + '/reply')", dir + "os.rename(d, d + '-moved')", dir + "import shutil; shutil.rmtree(d)",
+			dir + "os.symlink('/etc/passwd', d + '/reply')", dir + "os.rename(d, d + '-moved')",
+			dir + "import shutil; shutil.rmtree(d)",
 			dir + "os.unlink(d + '/answer'); open(d + '/answer', 'w')", dir + "os.truncate(d + '/ask', 0)",
 			dir + "open(d + '/answer', 'wb').write(b'x 0\\n' * 100)",
 			"import os, sys\nos.kill(-1, 9)",
 			"import json; json.dump = json.dumps = None",
 			"import sys, builtins; sys.modules.clear(); builtins.__dict__.clear()",
-			"import os\nfor p in os.listdir('/proc'):\n    try:\n        if p.isdigit() and p != str(os.getpid()) and b'tag=$2' in open('/proc/' + p + '/cmdline', 'rb').read(): os.kill(int(p), 9)\n    except OSError: pass",
+			"import os\nfor p in os.listdir('/proc'):\n    try:\n        if p.isdigit() and p != str(os.getpid()) " +
+				"and b'tag=$2' in open('/proc/' + p + '/cmdline', 'rb').read(): os.kill(int(p), 9)\n    except OSError: pass",
 		} {
 			snippet := python.Snippet{Code: code}
 			for _, silent := range []string{"rename", "rmtree", "kill(-1"} {
@@ -505,7 +519,8 @@ def fake(text):
 		r = n.ok("c = os.fork()\nif c: s = os.waitpid(c, 0)[1]\nelse: 1 / 0\ns")
 		assert.Equal(t, r.Value, "256")
 		assert.Assert(t, cmp.Contains(string(r.Stderr), "ZeroDivisionError"))
-		n.ok("import threading, time\nticks = 0\ndef tick():\n    global ticks\n    while True: ticks += 1; time.sleep(0.01)\nthreading.Thread(target=tick, daemon=True).start()")
+		n.ok("import threading, time\nticks = 0\ndef tick():\n    global ticks\n    while True: ticks += 1; " +
+			"time.sleep(0.01)\nthreading.Thread(target=tick, daemon=True).start()")
 		assert.Equal(t, n.value("old = ticks\nwhile ticks == old: pass\nTrue"), "True")
 		n.ok("import subprocess; bg = subprocess.Popen(['sleep', '4813'])")
 		assert.Equal(t, n.value("bg.poll() is None"), "True")
@@ -544,7 +559,8 @@ func TestSessions(t *testing.T) {
 			}
 			all.Wait()
 			assert.Equal(t, n.value("x"), "20")
-			other, err := python.Start(t.Context(), n.session, python.Options{Program: "python3", Dir: "/", Env: map[string]string{"ONLY": "é", "TMPDIR": "/workspace"}})
+			other, err := python.Start(t.Context(), n.session,
+				python.Options{Program: "python3", Dir: "/", Env: map[string]string{"ONLY": "é", "TMPDIR": "/workspace"}})
 			assert.NilError(t, err)
 			two := notebook{other, n.session, t}
 			assert.Equal(t, two.value("import os; os.getcwd(), os.environ['ONLY'], 'x' in globals()"), "('/', 'é', False)")
@@ -566,7 +582,8 @@ func TestSessions(t *testing.T) {
 			pid := n.pid()
 			done := make(chan error)
 			go func() {
-				_, err := n.Run(t.Context(), python.Snippet{Code: "print(1, flush=True)\nwhile True: pass", Stdout: places.OnWrite(func() { go n.Close() })})
+				_, err := n.Run(t.Context(), python.Snippet{Code: "print(1, flush=True)\nwhile True: pass",
+					Stdout: places.OnWrite(func() { go n.Close() })})
 				done <- err
 			}()
 			assert.ErrorIs(t, <-done, python.ErrClosed)
@@ -583,7 +600,8 @@ func TestSessions(t *testing.T) {
 		t.Run("the session closed meanwhile", func(t *testing.T) {
 			t.Parallel()
 			n := p.open(t)
-			_, err := n.Run(t.Context(), python.Snippet{Code: "print(1, flush=True)\nwhile True: pass", Stdout: places.OnWrite(func() { go n.session.Close() })})
+			_, err := n.Run(t.Context(), python.Snippet{Code: "print(1, flush=True)\nwhile True: pass",
+				Stdout: places.OnWrite(func() { go n.session.Close() })})
 			assert.ErrorIs(t, err, execpolicy.ErrClosed)
 			_, err = n.Run(t.Context(), python.Snippet{Code: "1"})
 			assert.ErrorIs(t, err, execpolicy.ErrClosed)
@@ -593,14 +611,16 @@ func TestSessions(t *testing.T) {
 			t.Parallel()
 			n := p.open(t)
 			for words, o := range map[string]python.Options{
-				"nosuch is not in the container": {Program: "nosuch"}, "did not start": {Program: "true"}, "can't be entered": {Dir: "/no/such"},
-				"No such file": {Env: map[string]string{"TMPDIR": "/no/such"}},
+				"nosuch is not in the container": {Program: "nosuch"}, "did not start": {Program: "true"},
+				"can't be entered": {Dir: "/no/such"},
+				"No such file":     {Env: map[string]string{"TMPDIR": "/no/such"}},
 			} {
 				_, err := python.Start(t.Context(), n.session, o)
 				assert.ErrorIs(t, err, python.ErrStart)
 				assert.ErrorContains(t, err, words)
 			}
-			for _, o := range []python.Options{{Program: "-x"}, {Env: map[string]string{"TMPDIR": "x"}}, {Env: map[string]string{"a b": "x"}}} {
+			for _, o := range []python.Options{{Program: "-x"}, {Env: map[string]string{"TMPDIR": "x"}},
+				{Env: map[string]string{"a b": "x"}}} {
 				_, err := python.Start(t.Context(), n.session, o)
 				assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 			}
@@ -669,7 +689,8 @@ func TestHost(t *testing.T) {
 	assert.NilError(t, other.Start())
 	defer other.Wait()
 	defer other.Process.Kill()
-	r := n.run(python.Snippet{Code: fmt.Sprintf("import glob\nf = glob.glob(%q + '/.coff*/pid')[0]\ns = open(f).read().split()\n"+
+	r := n.run(python.Snippet{Code: fmt.Sprintf("import glob\nf = glob.glob(%q + '/.coff*/pid')[0]\ns = "+
+		"open(f).read().split()\n"+
 		"open(f, 'w').write('%d ' + s[1] + '\\n')\nos._exit(3)", temp, other.Process.Pid)})
 	assert.Assert(t, r.StateLost)
 	n.ok("1")
@@ -679,25 +700,31 @@ func TestHost(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, len(left), 0)
 	assert.NilError(t, other.Process.Signal(syscall.Signal(0)))
-	assert.Equal(t, n.shell("kill -0 "+strconv.Itoa(other.Process.Pid)+" && cut -d ' ' -f 3 /proc/"+strconv.Itoa(other.Process.Pid)+"/stat"), "S")
+	assert.Equal(t, n.shell("kill -0 "+strconv.Itoa(other.Process.Pid)+" && cut -d ' ' -f 3 /proc/"+
+		strconv.Itoa(other.Process.Pid)+"/stat"), "S")
 }
 
 // Each example prints what it says, on each engine.
 func TestExamples(t *testing.T) {
 	// The interpreter may obey its interrupt too late.
 	places.Examples(t, &sandbox, nil, []places.Example{
-		{Name: "Example", Run: Example, Want: "\nr is 2\n{'area': 12.57}{\"area\": 12.57}\n\nZeroDivisionError - division by zero\n"},
-		{Name: "Interpreter", Run: ExampleInterpreter, Want: "exited  state lost: false\ntimed out  state lost: false\nexited 42 state lost: false\n", Late: true},
+		{Name: "Example", Run: Example,
+			Want: "\nr is 2\n{'area': 12.57}{\"area\": 12.57}\n\nZeroDivisionError - division by zero\n"},
+		{Name: "Interpreter", Run: ExampleInterpreter,
+			Want: "exited  state lost: false\ntimed out  state lost: false\nexited 42 state lost: false\n", Late: true},
 		{Name: "Options", Run: ExampleOptions, Want: "('/tmp', 'test')\n"},
 		{Name: "Snippet", Run: ExampleSnippet, Want: "epoch 0\nepoch 1\nepoch 2\nexited\n"},
 		{Name: "Result", Run: ExampleResult, Want: "{'mean': 2.5, 'outliers': None} 2.5 <nil>\n"},
-		{Name: "Exception", Run: ExampleException, Want: "Mend this ValueError, please:\nTraceback (most recent call last):\n  File \"<snippet 1>\", line 2, in <module>\n" +
-			"    int(price)\nValueError: invalid literal for int() with base 10: 'three'\n"},
+		{Name: "Exception", Run: ExampleException,
+			Want: "Mend this ValueError, please:\nTraceback (most recent call last):\n  File \"<snippet 1>\", line " +
+				"2, in <module>\n" +
+				"    int(price)\nValueError: invalid literal for int() with base 10: 'three'\n"},
 	})
 }
 
 func FuzzReply(f *testing.F) {
-	for _, seed := range []string{"", "{}", `{"value":"1","json":"1"}`, `{"json":"NaN"}`, `{"exception":{"type":"E"}}`, `{"problem":"x"}`, "[]", "null"} {
+	for _, seed := range []string{"", "{}", `{"value":"1","json":"1"}`, `{"json":"NaN"}`,
+		`{"exception":{"type":"E"}}`, `{"problem":"x"}`, "[]", "null"} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

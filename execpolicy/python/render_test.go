@@ -12,9 +12,11 @@ import (
 
 func TestRender(t *testing.T) {
 	exited := func(code int, stdout, stderr string) *execpolicy.Result {
-		return &execpolicy.Result{Outcome: execpolicy.OutcomeExited, ExitCode: code, Stdout: []byte(stdout), Stderr: []byte(stderr)}
+		return &execpolicy.Result{Outcome: execpolicy.OutcomeExited, ExitCode: code, Stdout: []byte(stdout),
+			Stderr: []byte(stderr)}
 	}
-	failed := &python.Exception{Type: "ValueError", Message: "no", Traceback: "Traceback (most recent call last):\nValueError: no\n"}
+	failed := &python.Exception{Type: "ValueError", Message: "no",
+		Traceback: "Traceback (most recent call last):\nValueError: no\n"}
 	const gone = "The interpreter has ended: its variables and imports are gone.\n"
 	for _, c := range []struct {
 		r    python.Result
@@ -37,7 +39,8 @@ func TestRender(t *testing.T) {
 		assert.Assert(t, len(text) <= limit, "%d: %q", limit, text)
 	}
 
-	r := python.Result{Result: exited(0, strings.Repeat("ä line\n", 3000), strings.Repeat("b\n", 3000)), Value: "'the value'", Exception: failed}
+	r := python.Result{Result: exited(0, strings.Repeat("ä line\n", 3000), strings.Repeat("b\n", 3000)),
+		Value: "'the value'", Exception: failed}
 	for _, r.StateLost = range []bool{false, true} {
 		for limit := 1; limit < 1000; limit++ {
 			text := r.Render(execpolicy.RenderOptions{MaxBytes: limit})

@@ -12,7 +12,8 @@ import (
 // A secret is in no value and in no exception.
 func TestSecretsAreConcealed(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		p.Spec.Secrets = []execpolicy.Secret{{Name: "TEXT", Value: "geheimé-\U0001f600"}, {Name: "NUMBER", Value: "4815162342"}}
+		p.Spec.Secrets = []execpolicy.Secret{{Name: "TEXT", Value: "geheimé-\U0001f600"},
+			{Name: "NUMBER", Value: "4815162342"}}
 		n := p.open(t)
 		n.ok("import os")
 		r := n.ok("[os.environ['TEXT']]")

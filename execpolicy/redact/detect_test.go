@@ -30,7 +30,8 @@ var found = []struct {
 	{"credit_card", "Card: 5425 2334 3010 9903.", []string{"5425 2334 3010 9903"}},
 	{"credit_card", "Card: 4532-0151-1283-0366", []string{"4532-0151-1283-0366"}},
 	{"credit_card", "45320151 12830366, 4532-0151 1283\t0366", []string{"45320151 12830366", "4532-0151 1283\t0366"}},
-	{"credit_card", "4532\u00a00151\u00a01283\v0366 4532\r0151\x1c12830366", []string{"4532\u00a00151\u00a01283\v0366", "4532\r0151\x1c12830366"}},
+	{"credit_card", "4532\u00a00151\u00a01283\v0366 4532\r0151\x1c12830366",
+		[]string{"4532\u00a00151\u00a01283\v0366", "4532\r0151\x1c12830366"}},
 	{"credit_card", "Card: 1234567890123456 4532015112830367", nil},
 	{"credit_card", "amex 3782 822463 10005 diners 3056-930902-5904 visa 4222222222222", nil},
 	{"credit_card", "ms 1700000000005 1700000000013 ns 1700000000000000001", nil},
@@ -46,7 +47,8 @@ var found = []struct {
 	{"payment_card", "Card: 4532-0151-1283-0366", []string{"4532-0151-1283-0366"}},
 	{"payment_card", "45320151 12830366, 4532-0151 1283\t0366", []string{"45320151 12830366", "4532-0151 1283\t0366"}},
 	{"payment_card", "Card: 1234567890123456 4532015112830367", nil},
-	{"payment_card", "amex 3782 822463 10005 diners 3056-930902-5904 visa 4222222222222", []string{"3782 822463 10005", "3056-930902-5904", "4222222222222"}},
+	{"payment_card", "amex 3782 822463 10005 diners 3056-930902-5904 visa 4222222222222",
+		[]string{"3782 822463 10005", "3056-930902-5904", "4222222222222"}},
 	{"payment_card", "1234 4532 0151 1283 0366", []string{"4532 0151 1283 0366"}},
 	{"payment_card", "2024-01-02 4532015112830366", []string{"4532015112830366"}},
 	{"payment_card", "x4532015112830366 4532015112830366x _4532015112830366 45320151128303660000", nil},
@@ -80,7 +82,8 @@ var found = []struct {
 	{"url", `<a href="http://a.b/c">`, []string{"http://a.b/c"}},
 	{"url", "xhttp://a [http://b]", []string{"http://a", "http://b"}},
 	{"url", "www.a www. www.-a awww.b.c www.a/x", []string{"www.a", "www.a/x"}},
-	{"url", "-a.b.c/d a_b.c.d/e a-.b.c/d " + strings.Repeat("x", 64) + ".y.z/p", []string{"a.b.c/d", "c.d/e", "b.c/d", "y.z/p"}},
+	{"url", "-a.b.c/d a_b.c.d/e a-.b.c/d " + strings.Repeat("x", 64) + ".y.z/p",
+		[]string{"a.b.c/d", "c.d/e", "b.c/d", "y.z/p"}},
 	{"url", "见http://例え.jp/パス 見", []string{"http://例え.jp/パス"}},
 	{"url", "http://a.b/\u3000c", []string{"http://a.b/"}},
 	{"url", "git clone https://user:token@github.com/a/b.git", []string{"https://user:token@github.com/a/b.git"}},
@@ -129,7 +132,8 @@ var langchain = map[string]func(line []byte) [][]int{
 	"url": func(line []byte) [][]int {
 		urls := withScheme(line)
 		for _, m := range withoutScheme(line) {
-			if !slices.ContainsFunc(urls, func(u []int) bool { return u[0] <= m[0] && m[0] < u[1] || u[0] < m[1] && m[1] <= u[1] }) {
+			if !slices.ContainsFunc(urls,
+				func(u []int) bool { return u[0] <= m[0] && m[0] < u[1] || u[0] < m[1] && m[1] <= u[1] }) {
 				urls = append(urls, m)
 			}
 		}
@@ -185,7 +189,8 @@ func TestDetectorsFindWhatLangChainFinds(t *testing.T) {
 func TestDetectorsAreLangChains(t *testing.T) {
 	parts := []string{
 		"a", "w", "www", "www.", ".", "..", "-", "_", "/", "//", ":", "@", " ", "\t", "\v", "\x1c", "\"", "<", "?", "#", "%",
-		"http://", "https://", "HTTP://", "a.b", "a.b/c", "xy.zz", "1", "12", "255", "256", "1.2.3.4", "01", "a0", "aa:bb", "0a-1b",
+		"http://", "https://", "HTTP://", "a.b", "a.b/c", "xy.zz", "1", "12", "255", "256", "1.2.3.4", "01", "a0",
+		"aa:bb", "0a-1b",
 		"4532", "0151", "1283", "0366", "45320151", "12830366", strings.Repeat("x", 63), strings.Repeat("y", 64),
 	}
 	rnd := rand.New(rand.NewPCG(1, 1))

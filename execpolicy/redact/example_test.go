@@ -20,7 +20,8 @@ func Example() {
 		return
 	}
 	spec := execpolicy.Spec{Filter: r.Writer}
-	res, err := execpolicy.Run(context.Background(), execpolicy.DockerPolicy{}, spec, execpolicy.Command{Script: "git log -1"})
+	res, err := execpolicy.Run(context.Background(), execpolicy.DockerPolicy{}, spec,
+		execpolicy.Command{Script: "git log -1"})
 	if err != nil {
 		fmt.Println(err)
 		return

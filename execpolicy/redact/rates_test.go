@@ -30,7 +30,8 @@ var generated = map[string]func(r *rand.Rand) string{
 	},
 	"dates": func(r *rand.Rand) string {
 		t := time.Unix(1_700_000_000+r.Int64N(1e8), r.Int64N(1e9)).UTC()
-		return t.Format("2006-01-02T15:04:05.000000000Z") + t.Format(" 20060102150405 [02/Jan/2006:15:04:05 +0000] INFO main.go:42 request 12345 took 17ms")
+		return t.Format("2006-01-02T15:04:05.000000000Z") +
+			t.Format(" 20060102150405 [02/Jan/2006:15:04:05 +0000] INFO main.go:42 request 12345 took 17ms")
 	},
 	"hashes":  func(r *rand.Rand) string { return fmt.Sprintf("100644 blob %s\tREADME.md", hexOf(r, 40)) },
 	"digests": func(r *rand.Rand) string { return "app/web@sha256:" + hexOf(r, 64) + " " + hexOf(r, 12) },
@@ -39,7 +40,8 @@ var generated = map[string]func(r *rand.Rand) string{
 	},
 	"decimal identifiers": func(r *rand.Rand) string { return fmt.Sprintf("span %d of trace %d", r.Uint64(), r.Int64N(1e18)) },
 	"files": func(r *rand.Rand) string {
-		return fmt.Sprintf("-rw-r--r-- 1 1000 1000 %12d Jan %2d 12:%02d part-%05d.parquet", r.Int64N(1e10), 1+r.IntN(31), r.IntN(60), r.IntN(1e5))
+		return fmt.Sprintf("-rw-r--r-- 1 1000 1000 %12d Jan %2d 12:%02d part-%05d.parquet", r.Int64N(1e10),
+			1+r.IntN(31), r.IntN(60), r.IntN(1e5))
 	},
 	"integers as CSV": func(r *rand.Rand) string {
 		return fmt.Sprintf("%d,%d,%d,%d", r.IntN(1e4), r.IntN(1e6), r.IntN(1e9), r.Int64N(1e12))
@@ -57,7 +59,8 @@ var generated = map[string]func(r *rand.Rand) string{
 		return strings.Join(cells, " ")
 	},
 	"octal": func(r *rand.Rand) string {
-		return fmt.Sprintf("%07o %06o %06o %06o %06o", r.IntN(1e6), r.IntN(1<<16), r.IntN(1<<16), r.IntN(1<<16), r.IntN(1<<16))
+		return fmt.Sprintf("%07o %06o %06o %06o %06o", r.IntN(1e6), r.IntN(1<<16), r.IntN(1<<16), r.IntN(1<<16),
+			r.IntN(1<<16))
 	},
 	"hexadecimal words of text": func(r *rand.Rand) string {
 		text := []byte("order 1234567890 of 2024: 3.14159265358979 and more")
@@ -75,7 +78,8 @@ var generated = map[string]func(r *rand.Rand) string{
 		return fmt.Sprintf("assembly %d.%d.%d.%d", r.IntN(30), r.IntN(30), r.IntN(30), r.IntN(30))
 	},
 	"npm": func(r *rand.Rand) string {
-		return fmt.Sprintf("├── @scope/pkg%d@%d.%d.%d\n", r.IntN(100), r.IntN(30), r.IntN(30), r.IntN(30)) + fmt.Sprintf("└── left-pad@%d.%d.%d deduped", r.IntN(9), r.IntN(9), r.IntN(9))
+		return fmt.Sprintf("├── @scope/pkg%d@%d.%d.%d\n", r.IntN(100), r.IntN(30), r.IntN(30), r.IntN(30)) +
+			fmt.Sprintf("└── left-pad@%d.%d.%d deduped", r.IntN(9), r.IntN(9), r.IntN(9))
 	},
 	"prompts": func(r *rand.Rand) string {
 		return fmt.Sprintf("dev@host%d:~/src/app$ ls", r.IntN(100))
@@ -143,7 +147,8 @@ var falseHits = map[string]map[string]int{
 	"ip":          {"versions of four small numbers": 1000},
 	"mac_address": {"fingerprints": 1000},
 	// A path in which the name of a directory has a dot.
-	"url": {"module caches": 1000, "modules": 1000, "tracebacks of python3.12": 1000, "go-list.txt": 783, "python.txt": 156},
+	"url": {"module caches": 1000, "modules": 1000, "tracebacks of python3.12": 1000, "go-list.txt": 783,
+		"python.txt": 156},
 }
 
 // corpora returns the lines of each text.
@@ -193,7 +198,8 @@ func TestFalseHits(t *testing.T) {
 // genuine makes what a detector has to find.
 var genuine = map[string]func(r *rand.Rand) string{
 	"email": func(r *rand.Rand) string {
-		return fmt.Sprintf("%s.%d@%s.%s", []string{"ada", "j_doe", "o-neil+list"}[r.IntN(3)], r.IntN(100), []string{"example", "mail.example"}[r.IntN(2)], []string{"com", "co.uk", "museum"}[r.IntN(3)])
+		return fmt.Sprintf("%s.%d@%s.%s", []string{"ada", "j_doe", "o-neil+list"}[r.IntN(3)], r.IntN(100),
+			[]string{"example", "mail.example"}[r.IntN(2)], []string{"com", "co.uk", "museum"}[r.IntN(3)])
 	},
 	"credit_card": func(r *rand.Rand) string {
 		d := withLuhn(r, 16)
@@ -212,7 +218,8 @@ var genuine = map[string]func(r *rand.Rand) string{
 	},
 	"mac_address": func(r *rand.Rand) string { return strings.ReplaceAll(fmt.Sprintf("% x", bytesOf(r, 6)), " ", ":") },
 	"url": func(r *rand.Rand) string {
-		return []string{"https://example.com:8443/a?b=c#d", "http://10.0.0.1/x", "www.example.org", "api.example.org/v1/users"}[r.IntN(4)]
+		return []string{"https://example.com:8443/a?b=c#d", "http://10.0.0.1/x", "www.example.org",
+			"api.example.org/v1/users"}[r.IntN(4)]
 	},
 }
 

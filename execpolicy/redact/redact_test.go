@@ -44,11 +44,13 @@ func TestStrategies(t *testing.T) {
 		{Rule{Type: "email", Strategy: Mask, Find: pattern("[a@]+")}, "a@a@a, aa", "****, ****"},
 		{Rule{Type: "email", Strategy: Mask, Find: pattern("[a@]+")}, "a@a", "a@****"},
 		{Rule{Type: "credit_card", Strategy: Mask}, "Card: 4532015112830366", "Card: ************0366"},
-		{Rule{Type: "credit_card", Strategy: Mask}, "4532-0151-1283-0366 5425 2334 3010 9903", "****-****-****-0366 **** **** **** 9903"},
+		{Rule{Type: "credit_card", Strategy: Mask}, "4532-0151-1283-0366 5425 2334 3010 9903",
+			"****-****-****-0366 **** **** **** 9903"},
 		{Rule{Type: "payment_card", Strategy: Mask}, "3782 822463 10005", "**** **** **** 0005"},
 		{Rule{Type: "ip", Strategy: Mask}, "IP: 192.168.1.100", "IP: *.*.*.100"},
 		{Rule{Type: "ip", Strategy: Mask, Find: pattern("x+")}, "xx", "****"},
-		{Rule{Type: "mac_address", Strategy: Mask}, "00:1a:2b:3c:4d:5e 00-1A-2B-3C-4D-5E", "**:**:**:**:**:5e **-**-**-**-**-5E"},
+		{Rule{Type: "mac_address", Strategy: Mask}, "00:1a:2b:3c:4d:5e 00-1A-2B-3C-4D-5E",
+			"**:**:**:**:**:5e **-**-**-**-**-5E"},
 		{Rule{Type: "mac_address", Strategy: Mask, Find: pattern("x")}, "x", "**-**-**-**-**-x"},
 		{Rule{Type: "url", Strategy: Mask}, "see https://a.b/c or www.d.e", "see [MASKED_URL] or [MASKED_URL]"},
 		{own(Mask), "sk-abcdef éééé ééééé", "****cdef **** ****éééé"},
@@ -59,7 +61,8 @@ func TestStrategies(t *testing.T) {
 		{Rule{Type: "email", Find: pattern("own")}, "own a@b.cc", "[REDACTED_EMAIL] a@b.cc"},
 		{Secrets("hunter2"), "password=hunter2\n", "password=[REDACTED_SECRET]\n"},
 		{Rule{Type: "x", Find: pattern("a*")}, "baab", "b[REDACTED_X]b"},
-		{Rule{Type: "x", Find: func([]byte) [][]int { return [][]int{{3, 5}, {0, 2}, {1, 4}} }}, "abcdef", "[REDACTED_X][REDACTED_X][REDACTED_X]f"},
+		{Rule{Type: "x", Find: func([]byte) [][]int { return [][]int{{3, 5}, {0, 2}, {1, 4}} }}, "abcdef",
+			"[REDACTED_X][REDACTED_X][REDACTED_X]f"},
 	} {
 		got, err := mustNew(t, c.rule).Bytes([]byte(c.text))
 		assert.NilError(t, err)
@@ -108,7 +111,8 @@ func TestRulesApplyInOrder(t *testing.T) {
 	}{
 		{[]Rule{{Type: "email"}, {Type: "url"}}, "[REDACTED_URL][REDACTED_EMAIL]"},
 		{[]Rule{{Type: "url"}, {Type: "email"}}, "[REDACTED_URL]"},
-		{[]Rule{{Type: "email", Strategy: Mask}, {Type: "word", Find: pattern(`x@\*+`)}}, "https://a.b/?user=[REDACTED_WORD].zz"},
+		{[]Rule{{Type: "email", Strategy: Mask}, {Type: "word", Find: pattern(`x@\*+`)}},
+			"https://a.b/?user=[REDACTED_WORD].zz"},
 	} {
 		got, err := mustNew(t, c.rules...).Bytes([]byte(text))
 		assert.NilError(t, err)
@@ -119,11 +123,14 @@ func TestRulesApplyInOrder(t *testing.T) {
 func TestRulesAreChecked(t *testing.T) {
 	both := Secrets("x")
 	both.Find = pattern("x")
-	_, err := New(Rule{Type: "phone"}, Rule{Type: "email"}, Rule{Find: pattern("x")}, Rule{Type: "ip", Strategy: 4}, Rule{Type: "ip", Strategy: -1},
+	_, err := New(Rule{Type: "phone"}, Rule{Type: "email"}, Rule{Find: pattern("x")}, Rule{Type: "ip", Strategy: 4},
+		Rule{Type: "ip", Strategy: -1},
 		Secrets(), Secrets("hidden", ""), both)
 	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
-	for _, want := range []string{"rule 1: Unknown PII type: phone. Must be one of email, credit_card, payment_card, ip, mac_address, url",
-		"rule 3: a rule needs a type", "rule 4: unknown redaction strategy: 4", "rule 5: ", "rule 6: a secret must not be empty", "rule 7: ", "rule 8: "} {
+	for _, want := range []string{"rule 1: Unknown PII type: phone. Must be one of email, credit_card, " +
+		"payment_card, ip, mac_address, url",
+		"rule 3: a rule needs a type", "rule 4: unknown redaction strategy: 4", "rule 5: ",
+		"rule 6: a secret must not be empty", "rule 7: ", "rule 8: "} {
 		assert.ErrorContains(t, err, want)
 	}
 	assert.Assert(t, !strings.Contains(err.Error(), "rule 2") && !strings.Contains(err.Error(), "hidden"))
@@ -189,7 +196,8 @@ func TestWhatIsHeld(t *testing.T) {
 
 	out.Reset()
 	w = mustNew(t, Secrets("abcd", "bcx\ny")).Writer(&out)
-	for _, step := range [][2]string{{"prompt> ", "prompt> "}, {"abc", "prompt> "}, {"x\n", "prompt> a"}, {"z", "prompt> abcx\nz"}, {"ab", "prompt> abcx\nz"}} {
+	for _, step := range [][2]string{{"prompt> ", "prompt> "}, {"abc", "prompt> "}, {"x\n", "prompt> a"},
+		{"z", "prompt> abcx\nz"}, {"ab", "prompt> abcx\nz"}} {
 		io.WriteString(w, step[0])
 		assert.Equal(t, out.String(), step[1])
 	}
@@ -256,7 +264,8 @@ func TestLongLines(t *testing.T) {
 	r := mustNew(t, Rule{Type: "email"}, Rule{Type: "own", Find: pattern("<x*>")}, Secrets("top\nsecret"))
 	long := "<" + strings.Repeat("x", MaxMatch-2) + ">"
 	for _, match := range []string{"user@example.com", long, "top\nsecret"} {
-		for _, at := range []int{0, 1, MaxLine - MaxMatch - 1, MaxLine - MaxMatch, MaxLine - MaxMatch + 1, MaxLine - len(match) - 1, MaxLine - len(match),
+		for _, at := range []int{0, 1, MaxLine - MaxMatch - 1, MaxLine - MaxMatch, MaxLine - MaxMatch + 1,
+			MaxLine - len(match) - 1, MaxLine - len(match),
 			MaxLine - 3, MaxLine - 1, MaxLine, MaxLine + 1, 2*MaxLine - 2*MaxMatch, 2*MaxLine - MaxMatch - 2, 3*MaxLine + 5} {
 			for _, tail := range []string{"", "\n", strings.Repeat(" z", MaxLine)} {
 				text := []byte(strings.Repeat(" y", at)[:at] + match + tail)
@@ -340,7 +349,8 @@ func FuzzWriter(f *testing.F) {
 			// Into lines that are cut in pieces.
 			text = bytes.Repeat(text, min(1+3*MaxLine/len(text), 10_000))
 		}
-		rules := []Rule{{Type: "email"}, {Type: "url"}, {Type: "credit_card"}, {Type: "payment_card"}, {Type: "ip"}, {Type: "mac_address"}}
+		rules := []Rule{{Type: "email"}, {Type: "url"}, {Type: "credit_card"}, {Type: "payment_card"}, {Type: "ip"},
+			{Type: "mac_address"}}
 		rnd := rand.New(rand.NewPCG(seed, 2))
 		rnd.Shuffle(len(rules), func(i, j int) { rules[i], rules[j] = rules[j], rules[i] })
 		for i := range rules {
@@ -374,10 +384,12 @@ func FuzzWriter(f *testing.F) {
 }
 
 // prose has nothing to be found, and what comes near it.
-var prose = []byte(strings.Repeat("2024-01-02 12:30:45.123 INFO main.go:42 request 12345 took 17 ms, 3.14 % of all/most, see user@host and a.b\n", 300))
+var prose = []byte(strings.Repeat("2024-01-02 12:30:45.123 INFO main.go:42 request 12345 took 17 ms, 3.14 % "+
+	"of all/most, see user@host and a.b\n", 300))
 
 func TestNothingIsAllocatedWhereNothingMatches(t *testing.T) {
-	w := mustNew(t, Rule{Type: "email"}, Rule{Type: "credit_card"}, Rule{Type: "payment_card"}, Rule{Type: "ip"}, Rule{Type: "mac_address"}, Rule{Type: "url"}, Secrets("hunter2")).Writer(io.Discard)
+	w := mustNew(t, Rule{Type: "email"}, Rule{Type: "credit_card"}, Rule{Type: "payment_card"}, Rule{Type: "ip"},
+		Rule{Type: "mac_address"}, Rule{Type: "url"}, Secrets("hunter2")).Writer(io.Discard)
 	w.Write(prose)
 	enginetest.NoAllocs(t, func() { w.Write(prose) })
 	// Also where lines are cut.

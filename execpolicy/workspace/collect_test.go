@@ -89,7 +89,8 @@ lines ü.png"; touch -d '2023-11-14 22:13:20' 4.png`)
 			{".", wanted("h", "hard"), "", execpolicy.ErrUnsafeType},
 			{".", wanted("?"), "", nil},
 			{"out", workspace.CollectOptions{Patterns: []string{"**"}, MaxFiles: 4}, "", execpolicy.ErrTooLarge},
-			{"out", workspace.CollectOptions{Patterns: []string{"**/*.*"}, MaxFiles: 4, MaxBytes: 8}, "-two\nlines ü.png 1.png a/2.png a/b/3.txt", nil},
+			{"out", workspace.CollectOptions{Patterns: []string{"**/*.*"}, MaxFiles: 4, MaxBytes: 8},
+				"-two\nlines ü.png 1.png a/2.png a/b/3.txt", nil},
 			{"out", workspace.CollectOptions{Patterns: []string{"**/*.*"}, MaxBytes: 7}, "", execpolicy.ErrTooLarge},
 			{".", wanted("junk"), "", execpolicy.ErrTooLarge},
 			{".", wanted(), "", execpolicy.ErrInvalid},
@@ -179,7 +180,8 @@ func TestCollectSkips(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		p.Policy.MaxTreeBytes = 5 << 20
 		s := p.ephemeral(t)
-		s.ok(`mkdir out; echo 1 >out/1; echo 2 >out/2; ln -s /etc/passwd out/link; mkfifo out/fifo; >"$(printf 'out/\377')"; dd if=/dev/zero of=out/large bs=65536 count=64; ln -s 1 unmatched`)
+		s.ok(`mkdir out; echo 1 >out/1; echo 2 >out/2; ln -s /etc/passwd out/link; mkfifo out/fifo; >"$(printf ` +
+			`'out/\377')"; dd if=/dev/zero of=out/large bs=65536 count=64; ln -s 1 unmatched`)
 		for _, to := range []bool{false, true} {
 			for _, c := range []struct {
 				o     workspace.CollectOptions
@@ -197,7 +199,8 @@ func TestCollectSkips(t *testing.T) {
 					skipped[strings.TrimPrefix(e.Name, "out/")] = reason
 					return nil
 				}
-				want := map[string]error{"link": execpolicy.ErrUnsafeType, "fifo": execpolicy.ErrUnsafeType, "\xff": execpolicy.ErrUnsafeName}
+				want := map[string]error{"link": execpolicy.ErrUnsafeType, "fifo": execpolicy.ErrUnsafeType,
+					"\xff": execpolicy.ErrUnsafeName}
 				maps.Copy(want, c.why)
 				files, names := s.collect(to, c.o)
 				assert.Equal(t, len(names), c.files, "%v", names)
@@ -213,20 +216,25 @@ func TestCollectSkips(t *testing.T) {
 			}
 			// So many are left out, whichever these are.
 			skipped := 0
-			_, names := s.collect(to, workspace.CollectOptions{Patterns: []string{"out/*"}, MaxFiles: 1, Skip: func(execpolicy.TreeEntry, error) error { skipped++; return nil }})
+			_, names := s.collect(to, workspace.CollectOptions{Patterns: []string{"out/*"}, MaxFiles: 1,
+				Skip: func(execpolicy.TreeEntry, error) error { skipped++; return nil }})
 			assert.Equal(t, len(names), 1)
 			assert.Equal(t, skipped, 5)
 		}
 		enough := errors.New("enough")
-		_, err := workspace.Collect(t.Context(), s.Session.Session, ".", workspace.CollectOptions{Patterns: []string{"**"}, Skip: func(execpolicy.TreeEntry, error) error { return enough }})
+		_, err := workspace.Collect(t.Context(), s.Session.Session, ".",
+			workspace.CollectOptions{Patterns: []string{"**"}, Skip: func(execpolicy.TreeEntry, error) error { return enough }})
 		assert.ErrorIs(t, err, enough)
 		// The session's limits are those of the whole.
 		s.ok("dd if=/dev/zero of=out/larger bs=65536 count=64")
 		skipped := map[string]error{}
-		_, names := s.collect(true, workspace.CollectOptions{Patterns: []string{"out/*"}, Skip: func(e execpolicy.TreeEntry, reason error) error { skipped[e.Name] = reason; return nil }})
+		_, names := s.collect(true,
+			workspace.CollectOptions{Patterns: []string{"out/*"},
+				Skip: func(e execpolicy.TreeEntry, reason error) error { skipped[e.Name] = reason; return nil }})
 		assert.Assert(t, len(names) >= 1 && len(names)+len(skipped) == 7, "%v %v", names, skipped)
 		s.ok("i=0; while [ $i -lt 300 ]; do >out/x$i; i=$((i + 1)); done")
-		_, err = workspace.Collect(t.Context(), s.Session.Session, ".", workspace.CollectOptions{Patterns: []string{"**"}, Skip: func(execpolicy.TreeEntry, error) error { return nil }})
+		_, err = workspace.Collect(t.Context(), s.Session.Session, ".",
+			workspace.CollectOptions{Patterns: []string{"**"}, Skip: func(execpolicy.TreeEntry, error) error { return nil }})
 		assert.ErrorIs(t, err, execpolicy.ErrTooLarge)
 	})
 }
@@ -236,26 +244,29 @@ func TestCollectSkips(t *testing.T) {
 func TestCollectBesideSparseFiles(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		s := p.ephemeral(t)
-		s.ok("mkdir -p a/b; echo 1 >1; echo 2 >a/b/2; ln -s 1 link; for f in sparse a/sparse; do dd if=/dev/zero of=$f bs=1 count=1 seek=1000000000000 2>/dev/null; done")
+		s.ok("mkdir -p a/b; echo 1 >1; echo 2 >a/b/2; ln -s 1 link; for f in sparse a/sparse; do dd if=/dev/zero " +
+			"of=$f bs=1 count=1 seek=1000000000000 2>/dev/null; done")
 		for _, to := range []bool{false, true} {
 			for _, patterns := range [][]string{{"1", "a/**/2", "link"}, {"**"}} {
 				skipped := map[string]bool{}
-				_, names := s.collect(to, workspace.CollectOptions{Patterns: patterns, Skip: func(e execpolicy.TreeEntry, reason error) error {
-					assert.Check(t, !skipped[e.Name], e.Name)
-					skipped[e.Name] = true
-					want := execpolicy.ErrTooLarge
-					if e.Name == "link" {
-						want = execpolicy.ErrUnsafeType
-					}
-					assert.Check(t, errors.Is(reason, want), "%v", reason)
-					return nil
-				}})
+				_, names := s.collect(to,
+					workspace.CollectOptions{Patterns: patterns, Skip: func(e execpolicy.TreeEntry, reason error) error {
+						assert.Check(t, !skipped[e.Name], e.Name)
+						skipped[e.Name] = true
+						want := execpolicy.ErrTooLarge
+						if e.Name == "link" {
+							want = execpolicy.ErrUnsafeType
+						}
+						assert.Check(t, errors.Is(reason, want), "%v", reason)
+						return nil
+					}})
 				slices.Sort(names)
 				assert.DeepEqual(t, names, []string{"1", "a/b/2"})
 				assert.Equal(t, len(skipped), map[bool]int{false: 1, true: 3}[patterns[0] == "**"], "%v", skipped)
 			}
 		}
-		_, err := workspace.Collect(t.Context(), s.Session.Session, ".", workspace.CollectOptions{Patterns: []string{"sparse"}})
+		_, err := workspace.Collect(t.Context(), s.Session.Session, ".",
+			workspace.CollectOptions{Patterns: []string{"sparse"}})
 		assert.ErrorIs(t, err, execpolicy.ErrTooLarge)
 		files, err := workspace.Collect(t.Context(), s.Session.Session, "sparse", workspace.CollectOptions{
 			Patterns: []string{"**"}, Skip: func(execpolicy.TreeEntry, error) error { return nil },
@@ -263,7 +274,8 @@ func TestCollectBesideSparseFiles(t *testing.T) {
 		assert.NilError(t, err)
 		_, err = fs.Stat(files, "sparse")
 		assert.ErrorIs(t, err, fs.ErrNotExist)
-		files, err = workspace.Collect(t.Context(), s.Session.Session, "a", workspace.CollectOptions{Patterns: []string{"b/2"}})
+		files, err = workspace.Collect(t.Context(), s.Session.Session, "a",
+			workspace.CollectOptions{Patterns: []string{"b/2"}})
 		assert.NilError(t, err)
 		text, err := fs.ReadFile(files, "b/2")
 		assert.NilError(t, err)
@@ -280,7 +292,8 @@ func TestCollectWhatCannotBeRead(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		for _, p.Policy.User = range []string{"", "0:0"} {
 			s := p.ephemeral(t)
-			s.ok("mkdir -p out/shut out/blind/deep out/open/deep; echo 1 >out/1; echo 2 >out/open/deep/2; >out/closed; >out/shut/x; >out/blind/x; >out/open/deep/closed; ln -s 1 out/link; " +
+			s.ok("mkdir -p out/shut out/blind/deep out/open/deep; echo 1 >out/1; echo 2 >out/open/deep/2; " +
+				">out/closed; >out/shut/x; >out/blind/x; >out/open/deep/closed; ln -s 1 out/link; " +
 				"chmod 0 out/closed out/open/deep/closed out/shut; chmod 333 out/blind")
 			defer s.ok("chmod -R u+rwx out")
 			for _, to := range []bool{false, true} {
@@ -291,26 +304,30 @@ func TestCollectWhatCannotBeRead(t *testing.T) {
 					{[]string{"out/1", "nothing/**"}, []string{"out/1"}, nil},
 					{[]string{"out/open/**"}, []string{"out/open/deep/2"}, []string{"out/open/deep/closed"}},
 					{[]string{"out/shut/y"}, nil, []string{"out/shut"}},
-					{[]string{"**"}, []string{"out/1", "out/open/deep/2"}, []string{"out/blind", "out/closed", "out/link", "out/open/deep/closed", "out/shut"}},
+					{[]string{"**"}, []string{"out/1", "out/open/deep/2"},
+						[]string{"out/blind", "out/closed", "out/link", "out/open/deep/closed", "out/shut"}},
 				} {
 					var skipped []string
-					_, files := s.collect(to, workspace.CollectOptions{Patterns: c.patterns, Skip: func(e execpolicy.TreeEntry, reason error) error {
-						skipped = append(skipped, e.Name)
-						want := fs.ErrPermission
-						if e.Name == "out/link" {
-							want = execpolicy.ErrUnsafeType
-						}
-						assert.Check(t, errors.Is(reason, want), "%s: %v", e.Name, reason)
-						return nil
-					}})
+					_, files := s.collect(to,
+						workspace.CollectOptions{Patterns: c.patterns, Skip: func(e execpolicy.TreeEntry, reason error) error {
+							skipped = append(skipped, e.Name)
+							want := fs.ErrPermission
+							if e.Name == "out/link" {
+								want = execpolicy.ErrUnsafeType
+							}
+							assert.Check(t, errors.Is(reason, want), "%s: %v", e.Name, reason)
+							return nil
+						}})
 					slices.Sort(skipped)
 					slices.Sort(files)
 					assert.DeepEqual(t, skipped, c.skipped)
 					assert.DeepEqual(t, files, c.files)
 				}
 			}
-			for patterns, want := range map[string]error{"out/c*": fs.ErrPermission, "out/1": nil, "out/shut/*": fs.ErrPermission, "missing": nil} {
-				_, err := workspace.Collect(t.Context(), s.Session.Session, ".", workspace.CollectOptions{Patterns: []string{patterns}})
+			for patterns, want := range map[string]error{"out/c*": fs.ErrPermission, "out/1": nil,
+				"out/shut/*": fs.ErrPermission, "missing": nil} {
+				_, err := workspace.Collect(t.Context(), s.Session.Session, ".",
+					workspace.CollectOptions{Patterns: []string{patterns}})
 				assert.Assert(t, errors.Is(err, want), "%s: %v", patterns, err)
 			}
 			enough := errors.New("enough")
@@ -361,7 +378,9 @@ func TestCollectWhatIsDeep(t *testing.T) {
 	s, err := execpolicy.Start(t.Context(), execpolicy.HostPolicy{Limits: limits}, execpolicy.Spec{})
 	assert.NilError(t, err)
 	defer s.Close()
-	r, err := s.Run(t.Context(), execpolicy.Command{Script: `deep=$(printf 'd/%.0s' $(seq 950)); mkdir -p $deep && for i in $(seq 40); do echo $i >$deep$i || exit 1; done`})
+	r, err := s.Run(t.Context(),
+		execpolicy.Command{Script: `deep=$(printf 'd/%.0s' $(seq 950)); mkdir -p $deep && for i in $(seq 40); do ` +
+			`echo $i >$deep$i || exit 1; done`})
 	assert.NilError(t, err)
 	assert.Equal(t, r.ExitCode, 0, r.Text())
 	root, err := os.OpenRoot(t.TempDir())

@@ -59,7 +59,8 @@ func ExampleCollect() {
 		fmt.Println(err)
 		return
 	}
-	files, err := workspace.Collect(ctx, s, ".", workspace.CollectOptions{Patterns: []string{"out/**/*.csv"}, MaxFiles: 10, MaxBytes: 1 << 20})
+	files, err := workspace.Collect(ctx, s, ".", workspace.CollectOptions{Patterns: []string{"out/**/*.csv"},
+		MaxFiles: 10, MaxBytes: 1 << 20})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -121,7 +122,8 @@ func ExampleCollectOptions() {
 // A session that copies saves when it is asked to, and once more when it is closed.
 func ExampleSession() {
 	ctx := context.Background()
-	s, err := workspace.Start(ctx, sandbox, execpolicy.Spec{Workspace: "project"}, workspace.Options{Mode: workspace.Copied})
+	s, err := workspace.Start(ctx, sandbox, execpolicy.Spec{Workspace: "project"},
+		workspace.Options{Mode: workspace.Copied})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -162,7 +164,8 @@ func ExampleOptions() {
 // can't mount it.
 func ExampleMode() {
 	remote := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "true", Remote: true}} // no engine is asked
-	_, err := workspace.Start(context.Background(), remote, execpolicy.Spec{Workspace: "."}, workspace.Options{Mode: workspace.Mounted})
+	_, err := workspace.Start(context.Background(), remote, execpolicy.Spec{Workspace: "."},
+		workspace.Options{Mode: workspace.Mounted})
 	fmt.Println(errors.Is(err, execpolicy.ErrNoMount))
 	// Output: true
 }

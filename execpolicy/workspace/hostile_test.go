@@ -55,7 +55,8 @@ esac
 `, evil, endless, real), 0o755))
 	dir := sample(t)
 	spec := execpolicy.Spec{Workspace: dir, Env: map[string]string{"PATH": bin + ":" + os.Getenv("PATH")}}
-	started, err := workspace.Start(t.Context(), execpolicy.HostPolicy{Limits: limits}, spec, workspace.Options{Mode: workspace.Copied, Discard: true})
+	started, err := workspace.Start(t.Context(), execpolicy.HostPolicy{Limits: limits}, spec,
+		workspace.Options{Mode: workspace.Copied, Discard: true})
 	assert.NilError(t, err)
 	defer started.Close()
 	s := session{started, t, dir}
@@ -76,25 +77,33 @@ esac
 		want error
 		some bool // the rest is saved
 	}{
-		"dots":                       {archiveOf(t, file("new", 3), file("../outside", 3)), execpolicy.ErrUnsafeName, false},
-		"dots in a directory":        {archiveOf(t, file("new", 3), file("sub/../../outside", 3)), execpolicy.ErrUnsafeName, false},
-		"absolute":                   {archiveOf(t, file("new", 3), file(outside, 3)), execpolicy.ErrUnsafeName, false},
-		"a link with dots":           {archiveOf(t, file("new", 3), link(tar.TypeSymlink, "../outside")), execpolicy.ErrUnsafeName, false},
-		"twice":                      {archiveOf(t, file("new", 3), file("./new", 3)), execpolicy.ErrDuplicateName, false},
-		"a link and a file":          {archiveOf(t, file("new", 3), link(tar.TypeSymlink, "twice"), file("twice", 3)), execpolicy.ErrDuplicateName, false},
-		"in a link":                  {archiveOf(t, file("new", 3), link(tar.TypeSymlink, "link"), file("link/outside", 3)), execpolicy.ErrDuplicateName, false},
-		"in a file":                  {archiveOf(t, file("new", 3), file("new/file", 3)), execpolicy.ErrDuplicateName, false},
-		"too many":                   {archiveOf(t, many...), execpolicy.ErrTooLarge, false},
-		"too large":                  {archiveOf(t, file("new", 3), file("large", 25<<20)), execpolicy.ErrTooLarge, false},
-		"cut off":                    {good[:512+2], execpolicy.ErrArchive, false},
-		"no archive":                 {[]byte("hello"), execpolicy.ErrArchive, false},
-		"nothing":                    {nil, execpolicy.ErrArchive, false},
-		"a device":                   {archiveOf(t, file("new", 3), link(tar.TypeChar, "dev"), link(tar.TypeBlock, "blk")), execpolicy.ErrUnsafeType, true},
-		"a hard link":                {archiveOf(t, file("new", 3), link(tar.TypeLink, "hard")), execpolicy.ErrUnsafeType, true},
-		"in another's directory":     {archiveOf(t, file("new", 3), file("others/file", 3)), workspace.ErrConflict, true},
-		"in another's that it names": {archiveOf(t, file("new", 3), tar.Header{Typeflag: tar.TypeDir, Name: "others/", Mode: 0o755}, file("others/file", 3)), workspace.ErrConflict, true},
-		"no directory of it":         {archiveOf(t, file("new", 3), file("nowhere/file", 3)), workspace.ErrConflict, true},
-		"a stage of somebody's":      {archiveOf(t, file("new", 3), file(".cofferdam-x", 3)), nil, true},
+		"dots": {archiveOf(t, file("new", 3), file("../outside", 3)), execpolicy.ErrUnsafeName, false},
+		"dots in a directory": {archiveOf(t, file("new", 3), file("sub/../../outside", 3)),
+			execpolicy.ErrUnsafeName, false},
+		"absolute": {archiveOf(t, file("new", 3), file(outside, 3)), execpolicy.ErrUnsafeName, false},
+		"a link with dots": {archiveOf(t, file("new", 3), link(tar.TypeSymlink, "../outside")),
+			execpolicy.ErrUnsafeName, false},
+		"twice": {archiveOf(t, file("new", 3), file("./new", 3)), execpolicy.ErrDuplicateName, false},
+		"a link and a file": {archiveOf(t, file("new", 3), link(tar.TypeSymlink, "twice"), file("twice", 3)),
+			execpolicy.ErrDuplicateName, false},
+		"in a link": {archiveOf(t, file("new", 3), link(tar.TypeSymlink, "link"),
+			file("link/outside", 3)), execpolicy.ErrDuplicateName, false},
+		"in a file":  {archiveOf(t, file("new", 3), file("new/file", 3)), execpolicy.ErrDuplicateName, false},
+		"too many":   {archiveOf(t, many...), execpolicy.ErrTooLarge, false},
+		"too large":  {archiveOf(t, file("new", 3), file("large", 25<<20)), execpolicy.ErrTooLarge, false},
+		"cut off":    {good[:512+2], execpolicy.ErrArchive, false},
+		"no archive": {[]byte("hello"), execpolicy.ErrArchive, false},
+		"nothing":    {nil, execpolicy.ErrArchive, false},
+		"a device": {archiveOf(t, file("new", 3), link(tar.TypeChar, "dev"),
+			link(tar.TypeBlock, "blk")), execpolicy.ErrUnsafeType, true},
+		"a hard link": {archiveOf(t, file("new", 3), link(tar.TypeLink, "hard")),
+			execpolicy.ErrUnsafeType, true},
+		"in another's directory": {archiveOf(t, file("new", 3), file("others/file", 3)), workspace.ErrConflict, true},
+		"in another's that it names": {archiveOf(t, file("new", 3),
+			tar.Header{Typeflag: tar.TypeDir, Name: "others/", Mode: 0o755}, file("others/file", 3)),
+			workspace.ErrConflict, true},
+		"no directory of it":    {archiveOf(t, file("new", 3), file("nowhere/file", 3)), workspace.ErrConflict, true},
+		"a stage of somebody's": {archiveOf(t, file("new", 3), file(".cofferdam-x", 3)), nil, true},
 	} {
 		os.Remove(filepath.Join(s.dir, "new"))
 		os.Remove(filepath.Join(s.dir, ".cofferdam-x"))
@@ -144,7 +153,8 @@ esac
 	places.Eventually(t, func() string {
 		assert.NilError(t, s.Restart(t.Context()))
 		assert.NilError(t, os.WriteFile(evil, archiveOf(t, file("endless", 1<<20))[:512], 0o644))
-		_, collectErr := workspace.Collect(t.Context(), s.Session.Session, ".", workspace.CollectOptions{Patterns: []string{"**"}, MaxBytes: 1 << 10})
+		_, collectErr := workspace.Collect(t.Context(), s.Session.Session, ".",
+			workspace.CollectOptions{Patterns: []string{"**"}, MaxBytes: 1 << 10})
 		assert.NilError(t, os.WriteFile(evil, archiveOf(t, file("endless", 1<<40))[:512], 0o644))
 		_, saveErr := s.Save(t.Context())
 		s.clean()
@@ -201,7 +211,8 @@ func TestSecretInTheNameOfAFile(t *testing.T) {
 	enginetest.Check(t)
 	const secret = "canary-name-3917"
 	spec := execpolicy.Spec{Workspace: t.TempDir(), Secrets: []execpolicy.Secret{{Name: "TOKEN", Value: secret}}}
-	s, err := workspace.Start(t.Context(), execpolicy.HostPolicy{Limits: limits}, spec, workspace.Options{Mode: workspace.Copied, Discard: true})
+	s, err := workspace.Start(t.Context(), execpolicy.HostPolicy{Limits: limits}, spec,
+		workspace.Options{Mode: workspace.Copied, Discard: true})
 	assert.NilError(t, err)
 	defer s.Close()
 	_, err = s.Run(t.Context(), execpolicy.Command{Script: `ln -s x "$TOKEN"`})

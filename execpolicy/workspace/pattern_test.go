@@ -37,7 +37,8 @@ func TestPatterns(t *testing.T) {
 	}
 	p, _ := parse([]string{"**/NODE_modules", ".git"}, true)
 	for name, want := range map[string]bool{
-		"node_modules": true, "a/Node_Modules/b": true, ".GIT/hooks/x": true, "a/.git": false, "gitignore": false, "node_modules2": false,
+		"node_modules": true, "a/Node_Modules/b": true, ".GIT/hooks/x": true, "a/.git": false, "gitignore": false,
+		"node_modules2": false,
 	} {
 		assert.Equal(t, p.matchTree(name), want, name)
 	}

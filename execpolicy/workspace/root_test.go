@@ -37,7 +37,8 @@ func TestRootsWorkspaceIsCopied(t *testing.T) {
 		s.ok("echo new >file; cp /bin/sh shell; chmod 6755 shell; mkdir made; chmod 2777 made; echo x >made/x")
 		assert.NilError(t, s.Close())
 		assert.Equal(t, s.host("file"), "new\n")
-		for name, mode := range map[string]fs.FileMode{"file": 0o644, "shell": 0o755, "made": fs.ModeDir | 0o777, "made/x": 0o644} {
+		for name, mode := range map[string]fs.FileMode{"file": 0o644, "shell": 0o755, "made": fs.ModeDir | 0o777,
+			"made/x": 0o644} {
 			info, err := os.Lstat(filepath.Join(s.dir, name))
 			assert.NilError(t, err)
 			st := info.Sys().(*syscall.Stat_t)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
+	"github.com/seed-64a260eb/cofferdam/internal/turn"
 )
 
 // ErrConflict is wrapped by the error of a file that was not saved because the host has
@@ -63,7 +64,7 @@ type copied struct {
 	exclude  patterns
 	readOnly bool
 	own      func(*os.File) error // gives a file to the owner of the workspace; nil if that is not to be done
-	turn     chan struct{}        // held by who uses base
+	turn     turn.Turn            // of whoever uses base
 	base     map[string]state
 }
 
@@ -149,7 +150,7 @@ func newCopy(p execpolicy.Policy, dir string) (*copied, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: the workspace can't be used: %w", execpolicy.ErrInvalid, err)
 	}
-	c := &copied{root: root, readOnly: !asked.SavesWorkspace(), turn: make(chan struct{}, 1)}
+	c := &copied{root: root, readOnly: !asked.SavesWorkspace(), turn: turn.New(1)}
 	if info, err := root.Stat("."); err == nil {
 		if uid, gid, ok := ownerOf(info); ok {
 			c.own = func(f *os.File) error { return f.Chown(uid, gid) }
@@ -201,15 +202,13 @@ func (s *Session) Restart(ctx context.Context) error {
 }
 
 func (c *copied) acquire(ctx context.Context) error {
-	select {
-	case c.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for the workspace's turn: %w", context.Cause(ctx))
+	if err := c.turn.Take(ctx); err != nil {
+		return fmt.Errorf("waiting for the workspace's turn: %w", err)
 	}
+	return nil
 }
 
-func (c *copied) release() { <-c.turn }
+func (c *copied) release() { c.turn.Give() }
 
 // copyOf returns the session's copy, or the error for one that has none.
 func (s *Session) copyOf() (*copied, error) {

@@ -87,7 +87,8 @@ func fill(t *testing.T, dir string) {
 	for _, d := range []string{"", "sub", "sub/deep", "empty", awkward} {
 		assert.NilError(t, os.Mkdir(filepath.Join(dir, d), 0o755))
 	}
-	for name, text := range map[string]string{"file": "old\n", "run": "#!/bin/sh\n", "sub/deep/file": "deep\n", "sub/none": "", awkward + "/" + awkward: "x"} {
+	for name, text := range map[string]string{"file": "old\n", "run": "#!/bin/sh\n", "sub/deep/file": "deep\n",
+		"sub/none": "", awkward + "/" + awkward: "x"} {
 		assert.NilError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 }
@@ -170,7 +171,8 @@ func TestCopies(t *testing.T) {
 	runCases(t, []sessionCase{
 		{"the copy is the host's, and the session's", func(t *testing.T, s session) {
 			assert.Assert(t, s.Copied())
-			assert.Equal(t, s.ok("pwd; cat file sub/deep/file; cat ./-rf*/-rf*; wc -c <large; ls -d empty"), "/workspace\nold\ndeep\nx3145728\nempty")
+			assert.Equal(t, s.ok("pwd; cat file sub/deep/file; cat ./-rf*/-rf*; wc -c <large; ls -d empty"),
+				"/workspace\nold\ndeep\nx3145728\nempty")
 			s.changed()
 			assert.DeepEqual(t, s.save(nil), []string{})
 			s.ok("echo more >>file; mkdir mine; rm large; rmdir empty")
@@ -208,7 +210,8 @@ func TestCopies(t *testing.T) {
 			)
 		}},
 		{"a content is seen to change whatever its time", func(t *testing.T, s session) {
-			s.ok("touch -r file t; echo OLD >file; touch -r t file; rm t; dd if=/dev/zero of=large bs=1 count=1 seek=3145727 conv=notrunc; touch -d 2001-01-01 sub/none")
+			s.ok("touch -r file t; echo OLD >file; touch -r t file; rm t; dd if=/dev/zero of=large bs=1 count=1 " +
+				"seek=3145727 conv=notrunc; touch -d 2001-01-01 sub/none")
 			s.changed(`changed "file" -rw-r--r-- 4`)
 			s.ok("printf x | dd of=large bs=1 seek=3145727 conv=notrunc")
 			s.changed(`changed "file" -rw-r--r-- 4`, `changed "large" -rw------- 3145728`)
@@ -234,7 +237,8 @@ func TestCopies(t *testing.T) {
 			assert.Equal(t, s.host("file")+s.host("a/b c/-x")+s.host("a/none")+s.host("sub/none"), "new\n1\n")
 			assert.Equal(t, len(s.host("huge")), 2621440)
 			assert.Equal(t, s.host("large")[3145727:], "x")
-			for name, mode := range map[string]fs.FileMode{"a": fs.ModeDir | 0o555, "a/empty": fs.ModeDir | 0o750, "a/b c/-x": 0o640, "run": 0o750, "sub": fs.ModeDir | 0o700} {
+			for name, mode := range map[string]fs.FileMode{"a": fs.ModeDir | 0o555, "a/empty": fs.ModeDir | 0o750,
+				"a/b c/-x": 0o640, "run": 0o750, "sub": fs.ModeDir | 0o700} {
 				info, err := os.Stat(filepath.Join(s.dir, name))
 				assert.NilError(t, err)
 				assert.Equal(t, info.Mode(), mode, name)
@@ -264,7 +268,8 @@ func TestCopies(t *testing.T) {
 			done := make(chan error, 1)
 			begun := make(chan struct{})
 			go func() {
-				_, err := s.Run(t.Context(), execpolicy.Command{Script: "echo half >file; echo begun; sleep 4795", Stdout: places.OnWrite(func() { close(begun) })})
+				_, err := s.Run(t.Context(), execpolicy.Command{Script: "echo half >file; echo begun; sleep 4795",
+					Stdout: places.OnWrite(func() { close(begun) })})
 				done <- err
 			}()
 			<-begun
@@ -333,7 +338,8 @@ func TestSaveRefuses(t *testing.T) {
 		{"the host has made a file longer", "echo mine >file", func(dir, _ string) error {
 			return os.WriteFile(on(dir, "file"), []byte("old\nown\n"), 0o644)
 		}, workspace.ErrConflict, "file"},
-		{"the host has deleted a file", "echo mine >file", func(dir, _ string) error { return os.Remove(on(dir, "file")) }, workspace.ErrConflict, "file"},
+		{"the host has deleted a file", "echo mine >file",
+			func(dir, _ string) error { return os.Remove(on(dir, "file")) }, workspace.ErrConflict, "file"},
 		{"the host has made a file", "echo mine >new", func(dir, _ string) error {
 			return os.WriteFile(on(dir, "new"), []byte("own\n"), 0o644)
 		}, workspace.ErrConflict, "new"},
@@ -349,7 +355,8 @@ func TestSaveRefuses(t *testing.T) {
 		{"the host has made a directory too", "mkdir new new/er; echo x >new/x; echo x >new/er/x", func(dir, _ string) error {
 			return errors.Join(os.Mkdir(on(dir, "new"), 0o700), os.Mkdir(on(dir, "new/er"), 0o700))
 		}, workspace.ErrConflict, "new"},
-		{"the host has deleted a directory", "echo x >sub/new; chmod 700 sub", func(dir, _ string) error { return os.RemoveAll(on(dir, "sub")) }, workspace.ErrConflict, "sub"},
+		{"the host has deleted a directory", "echo x >sub/new; chmod 700 sub",
+			func(dir, _ string) error { return os.RemoveAll(on(dir, "sub")) }, workspace.ErrConflict, "sub"},
 		{"a link was planted in place of a file", "echo mine >file", func(dir, outside string) error {
 			return errors.Join(os.Remove(on(dir, "file")), os.Symlink(on(outside, "victim"), on(dir, "file")))
 		}, workspace.ErrConflict, "file"},
@@ -363,7 +370,8 @@ func TestSaveRefuses(t *testing.T) {
 			return errors.Join(os.RemoveAll(on(dir, "sub")), os.Symlink(outside, on(dir, "sub")))
 		}, workspace.ErrConflict, "sub"},
 		{"a link was planted that leads within", "echo mine >sub/new; echo x >sub/deep/new", func(dir, _ string) error {
-			return errors.Join(os.RemoveAll(on(dir, "sub")), os.Mkdir(on(dir, "other"), 0o755), os.Mkdir(on(dir, "other/deep"), 0o755), os.Symlink("other", on(dir, "sub")))
+			return errors.Join(os.RemoveAll(on(dir, "sub")), os.Mkdir(on(dir, "other"), 0o755),
+				os.Mkdir(on(dir, "other/deep"), 0o755), os.Symlink("other", on(dir, "sub")))
 		}, workspace.ErrConflict, "sub"},
 		{"a link was planted where a directory is to be", "mkdir new; echo x >new/x", func(dir, outside string) error {
 			return os.Symlink(outside, on(dir, "new"))
@@ -392,7 +400,8 @@ func TestSaveRefuses(t *testing.T) {
 		defer started.Close()
 		s := session{started, t, dir}
 		s.ok(script.String())
-		before, beside, outside := make([]map[string]string, len(cases)), make([]map[string]string, len(cases)), make([]string, len(cases))
+		before, beside, outside := make([]map[string]string, len(cases)), make([]map[string]string, len(cases)),
+			make([]string, len(cases))
 		for i, c := range cases {
 			outside[i] = filepath.Join(t.TempDir(), "outside")
 			assert.NilError(t, os.Mkdir(outside[i], 0o755))
@@ -421,7 +430,8 @@ func TestSaveRefuses(t *testing.T) {
 				assert.ErrorContains(t, errors.Join(own...), c.mentions)
 				assert.DeepEqual(t, tree(t, outside[i], ""), beside[i])
 				// What is refused is as it was, and the rest is saved.
-				assert.Assert(t, slices.ContainsFunc(saved, func(c workspace.Change) bool { return c.Name == fmt.Sprintf("%d/good", i) }))
+				assert.Assert(t, slices.ContainsFunc(saved,
+					func(c workspace.Change) bool { return c.Name == fmt.Sprintf("%d/good", i) }))
 				assert.Equal(t, s.host(fmt.Sprintf("%d/good", i)), "good\n")
 				after := tree(t, on(dir, fmt.Sprint(i)), "good")
 				if c.name == "a hard link" {
@@ -693,7 +703,8 @@ func TestAtTheSameTime(t *testing.T) {
 		var all sync.WaitGroup
 		for range 2 {
 			all.Go(func() {
-				_, err := s.Run(t.Context(), execpolicy.Command{Script: "head -c 100000 /dev/zero >half && mv half file; mkdir -p new; echo x >new/x"})
+				_, err := s.Run(t.Context(),
+					execpolicy.Command{Script: "head -c 100000 /dev/zero >half && mv half file; mkdir -p new; echo x >new/x"})
 				known(err)
 			})
 			all.Go(func() { _, err := s.Changes(t.Context()); known(err) })
@@ -786,7 +797,8 @@ func TestExamples(t *testing.T) {
 		{Name: "Example", Run: Example, Want: "changed main.py\n<nil>\n"},
 		{Name: "Collect", Run: ExampleCollect, Want: "<nil>\n"},
 		{Name: "CollectOptions", Run: ExampleCollectOptions, Want: "3 false\n2 true\n"},
-		{Name: "CollectOptions, Skip", Run: ExampleCollectOptions_skip, Want: "left out: neither a regular file nor a directory: \"b.csv\" is a symbolic link\n1\n<nil>\n"},
+		{Name: "CollectOptions, Skip", Run: ExampleCollectOptions_skip,
+			Want: "left out: neither a regular file nor a directory: \"b.csv\" is a symbolic link\n1\n<nil>\n"},
 		{Name: "Session", Run: ExampleSession, Want: "added notes.md\n<nil>\n"},
 		{Name: "Options", Run: ExampleOptions, Want: "format.py\nmain.py\nscratch\n"},
 	})
@@ -811,7 +823,8 @@ func TestReadOnlyDirectories(t *testing.T) {
 		assert.DeepEqual(t, tree(t, dir, ""), before)
 
 		s.ok("echo new >sub/deep/new; rm sub/none; chmod 750 empty")
-		want := []string{`changed "empty" drwxr-x--- 0`, `added "sub/deep/new" -rw-r--r-- 4`, `deleted "sub/none" -rw-r--r-- 0`}
+		want := []string{`changed "empty" drwxr-x--- 0`, `added "sub/deep/new" -rw-r--r-- 4`,
+			`deleted "sub/none" -rw-r--r-- 0`}
 		s.changed(want...)
 		assert.DeepEqual(t, s.save(nil), want)
 		for name, mode := range map[string]fs.FileMode{"sub": 0o555, "empty": 0o750} {

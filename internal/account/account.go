@@ -102,5 +102,6 @@ func (s Share) Refusal(user Account) string {
 		use = "read and write"
 	}
 	owner, _ := OwnerOf(s.Info)
-	return fmt.Sprintf("user %v, as which the command would run, can't %s %q, of %v and with mode %v", user, use, s.Source, owner, s.Info.Mode())
+	return fmt.Sprintf("user %v, as which the command would run, can't %s %q, of %v and with mode %v", user, use,
+		s.Source, owner, s.Info.Mode())
 }

@@ -8,7 +8,8 @@ import (
 )
 
 func FuzzParsePrinted(f *testing.F) {
-	for _, text := range []string{"Uid:1\nGid:2\n", "Uid:1\n", "Gid:-1\nUid:x\n", "", "Uid:1\nGid:2\nUid:99999999999999999999\n", "\x00\n:\n"} {
+	for _, text := range []string{"Uid:1\nGid:2\n", "Uid:1\n", "Gid:-1\nUid:x\n", "",
+		"Uid:1\nGid:2\nUid:99999999999999999999\n", "\x00\n:\n"} {
 		f.Add(text)
 	}
 	a, ok := ParsePrinted("Uid:1234\nGid:1235\n")

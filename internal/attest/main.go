@@ -75,7 +75,8 @@ func main() {
 			show("\n```sh\n%s\n```\n\n```text\n%s```\n", line, body)
 		}
 	}
-	show("\n## The engines\n\nTheir versions, and what is published of these; a distribution may have fixed it without another number.\n")
+	show("\n## The engines\n\nTheir versions, and what is published of these; a distribution may have fixed it " +
+		"without another number.\n")
 	for _, m := range machines {
 		if m.last == nil {
 			continue

@@ -81,7 +81,8 @@ func captureSet(ctx context.Context, p execpolicy.DockerPolicy, script string) (
 		}
 		return raw.discard(partBytes)
 	}
-	return takeTurns(captureRounds, burst(1, discarded), burst(1, func() error { return captured(ctx, s, script, partBytes) }))
+	return takeTurns(captureRounds, burst(1, discarded),
+		burst(1, func() error { return captured(ctx, s, script, partBytes) }))
 }
 
 // captureMemory runs the script, whose output is 1 GiB, and says what memory it took.
@@ -103,7 +104,8 @@ func captureMemory(ctx context.Context, p execpolicy.DockerPolicy, t *table, nam
 		return err
 	}
 	const limit = 2*keptBytes + memorySlack
-	t.line(name+", peak memory", mib(peak)+" ("+mib(peak-idle)+" more)", mib(idle)+", idle", "at most "+mib(limit)+" more", peak-idle <= limit,
+	t.line(name+", peak memory", mib(peak)+" ("+mib(peak-idle)+" more)", mib(idle)+", idle",
+		"at most "+mib(limit)+" more", peak-idle <= limit,
 		float64(peak)/float64(idle))
 	return nil
 }

@@ -35,14 +35,16 @@ func commands(ctx context.Context, p execpolicy.DockerPolicy, t *table) error {
 	for i, shell := range shells {
 		raw, ours, bound := all[0], all[1+i], map[string]float64{"sh": 3, "bash": 4}[shell]
 		t.atMost("session command, "+shell, ours.String(), raw.String()+", a byte through run -i cat", bound, ours.over(raw))
-		t.atLeast("session command, "+shell+", times faster", ours.String(), execs.String()+", exec true", 50, execs.over(ours))
+		t.atLeast("session command, "+shell+", times faster", ours.String(), execs.String()+", exec true", 50,
+			execs.over(ours))
 	}
 	return nil
 }
 
 // shellsOf returns sh and, if the image has it, bash. Without that there are fewer lines.
 func shellsOf(ctx context.Context, p execpolicy.DockerPolicy) ([]string, error) {
-	r, err := execpolicy.Run(ctx, p, execpolicy.Spec{Command: []string{"sh"}}, execpolicy.Command{Script: "command -v bash"})
+	r, err := execpolicy.Run(ctx, p, execpolicy.Spec{Command: []string{"sh"}},
+		execpolicy.Command{Script: "command -v bash"})
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,8 @@ func snippets(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err err
 	if err != nil {
 		return err
 	}
-	t.atLeast("Python snippet, times faster", all[0].String(), all[1].String()+", run --rm IMAGE python3 -c", 20, all[1].over(all[0]))
+	t.atLeast("Python snippet, times faster", all[0].String(), all[1].String()+", run --rm IMAGE python3 -c", 20,
+		all[1].over(all[0]))
 	return nil
 }
 

@@ -69,7 +69,8 @@ func starts(ctx context.Context, p execpolicy.DockerPolicy, t *table) error {
 	for i, shell := range shells {
 		ours, first := all[1+2*i], all[2+2*i]
 		t.atMost("session start, "+shell, ours.String(), first.String()+", run -i to its first byte", 1.1, ours.over(first))
-		t.atMost("session start, "+shell+", to a whole run", ours.String(), all[0].String()+", run --rm IMAGE true", 1.1, ours.over(all[0]))
+		t.atMost("session start, "+shell+", to a whole run", ours.String(), all[0].String()+", run --rm IMAGE true",
+			1.1, ours.over(all[0]))
 	}
 	return nil
 }

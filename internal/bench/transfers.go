@@ -87,7 +87,8 @@ func transfers(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err er
 	if err := same(ctx, s, target, data); err != nil {
 		return err
 	}
-	all, err := takeTurns(transferRounds, burst(1, subjects[0]), burst(1, subjects[1]), burst(1, subjects[2]), burst(1, subjects[3]))
+	all, err := takeTurns(transferRounds, burst(1, subjects[0]), burst(1, subjects[1]), burst(1, subjects[2]),
+		burst(1, subjects[3]))
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,8 @@ func transfers(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err er
 	if err != nil {
 		return err
 	}
-	t.atLeast("1 KiB into a session, times faster", all[0].String(), all[1].String()+", cp, writable root", 20, all[1].over(all[0]))
+	t.atLeast("1 KiB into a session, times faster", all[0].String(), all[1].String()+", cp, writable root", 20,
+		all[1].over(all[0]))
 	return nil
 }
 

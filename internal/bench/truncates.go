@@ -44,7 +44,8 @@ func truncates(_ context.Context, _ execpolicy.DockerPolicy, t *table) error {
 			return err
 		}
 		rate := func(taken times) string { return fmt.Sprintf("%.1f GB/s", truncateBytes/1e9/taken.median().Seconds()) }
-		t.line(fmt.Sprintf("truncate, writes of %d KiB", size>>10), fmt.Sprintf("%s, %.0f allocs/op", rate(all[0]), allocs), rate(all[1])+", copy",
+		t.line(fmt.Sprintf("truncate, writes of %d KiB", size>>10),
+			fmt.Sprintf("%s, %.0f allocs/op", rate(all[0]), allocs), rate(all[1])+", copy",
 			"no allocation", allocs == 0, all[1].over(all[0]))
 	}
 	return nil

@@ -29,7 +29,8 @@ func TestFillEndsWithTheClient(t *testing.T) {
 func FuzzHereDocument(f *testing.F) {
 	profile, err := os.ReadFile("../../execpolicy/seccomp.json")
 	assert.NilError(f, err)
-	for _, seed := range []string{string(profile), "", "\n", "EOF", "a\nEOF\nb\nEOF_", "$x `y` \\ 'z'", "a\r\n\n", "é漢”\x01\u0094"} {
+	for _, seed := range []string{string(profile), "", "\n", "EOF", "a\nEOF\nb\nEOF_", "$x `y` \\ 'z'",
+		"a\r\n\n", "é漢”\x01\u0094"} {
 		f.Add(seed)
 	}
 	_, noShell := exec.LookPath("sh")
@@ -37,7 +38,8 @@ func FuzzHereDocument(f *testing.F) {
 		if strings.ContainsRune(text, 0) || !utf8.ValidString(text) || noShell != nil {
 			return // it is no JSON, or no argument
 		}
-		if strings.Contains("\n"+text, "\nE") && strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) {
+		if strings.Contains("\n"+text, "\nE") &&
+			strings.ContainsFunc(text, func(r rune) bool { return r > unicode.MaxASCII }) {
 			return // dash loses such a byte after the delimiter's first letters, with which no line of JSON begins
 		}
 		out, err := exec.Command("sh", "-c", "cat /dev/fd/3"+HereDocument(text)).Output()

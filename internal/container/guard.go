@@ -73,7 +73,8 @@ func guardOf(e *dockercli.Engine, keep bool) *guard {
 	defer guards.Unlock()
 	g := guards.byCommand[key]
 	if g == nil {
-		g = &guard{watched: map[string]string{}, removal: quoteAll(argv), kill: quoteAll(killArgv), exec: quoteAll(execArgv), env: e.Env}
+		g = &guard{watched: map[string]string{}, removal: quoteAll(argv), kill: quoteAll(killArgv),
+			exec: quoteAll(execArgv), env: e.Env}
 		guards.byCommand[key] = g
 	}
 	return g

@@ -53,7 +53,8 @@ func FuzzAbandoned(f *testing.F) {
 	f.Add(uint8(1<<5), "name", "", "", "", "", "", " 1", "never")
 	f.Fuzz(func(t *testing.T, change uint8, name, host, boot, pidns, number, timens, began, expires string) {
 		l := maps.Clone(owner())
-		keys := []string{"cofferdam.host", "cofferdam.boot", "cofferdam.pidns", "cofferdam.pid", "cofferdam.timens", "cofferdam.pid-start"}
+		keys := []string{"cofferdam.host", "cofferdam.boot", "cofferdam.pidns", "cofferdam.pid", "cofferdam.timens",
+			"cofferdam.pid-start"}
 		for bit, value := range []string{host, boot, pidns, number, timens, began} {
 			if change&(1<<bit) != 0 {
 				l[keys[bit]] = value

@@ -18,7 +18,8 @@ func TestRemovalSteps(t *testing.T) {
 	begin := time.Now()
 	there := fmt.Errorf("%w, running", errThere)
 	down := dockercli.NewRunError(nil, -1, nil, context.DeadlineExceeded)
-	refused := dockercli.NewRunError(nil, 1, []byte("Cannot connect to the Docker daemon at unix:///x. Is the docker daemon running?"), nil)
+	refused := dockercli.NewRunError(nil, 1,
+		[]byte("Cannot connect to the Docker daemon at unix:///x. Is the docker daemon running?"), nil)
 	// A look is made at a time, and is answered after some more.
 	type look struct {
 		at, takes time.Duration
@@ -28,7 +29,8 @@ func TestRemovalSteps(t *testing.T) {
 	for name, looks := range map[string][]look{
 		"nothing, and nobody to make any":       {{0, 0, observation{over: true}, stepDone}},
 		"nothing, and the client may make some": {{0, 0, observation{}, stepLook}, {9 * second, 0, observation{}, stepLook}},
-		"the client does not see the end":       {{0, 0, observation{began: true}, stepLook}, {2 * second, 0, observation{began: true}, stepDone}},
+		"the client does not see the end": {{0, 0, observation{began: true}, stepLook},
+			{2 * second, 0, observation{began: true}, stepDone}},
 		"there, and removed": {
 			{0, 0, observation{over: true, err: there}, stepRemove}, {0, 0, observation{over: true}, stepDone},
 		},
@@ -41,15 +43,18 @@ func TestRemovalSteps(t *testing.T) {
 			{second, 0, observation{err: there}, stepRemove}, {2 * second, 0, observation{}, stepLook},
 		},
 		"its client was cut off": {
-			{0, 0, observation{over: true, cut: begin}, stepLook}, {2 * second, 0, observation{over: true, cut: begin}, stepLook},
+			{0, 0, observation{over: true, cut: begin}, stepLook},
+			{2 * second, 0, observation{over: true, cut: begin}, stepLook},
 			{4 * second, 0, observation{over: true, cut: begin}, stepDone},
 		},
 		"its client was cut off, and it came": {
-			{0, 0, observation{over: true, cut: begin}, stepLook}, {second, 0, observation{over: true, cut: begin, err: there}, stepRemove},
+			{0, 0, observation{over: true, cut: begin}, stepLook},
+			{second, 0, observation{over: true, cut: begin, err: there}, stepRemove},
 			{second, 0, observation{over: true, cut: begin}, stepDone},
 		},
 		// Each look of such an engine takes more than a second.
-		"a slow engine, after the session began": {{0, 1200 * time.Millisecond, observation{over: true, began: true}, stepDone}},
+		"a slow engine, after the session began": {{0, 1200 * time.Millisecond, observation{over: true, began: true},
+			stepDone}},
 		"a slow engine, before the session began": {
 			{0, 1200 * time.Millisecond, observation{over: true}, stepLook},
 			{1400 * time.Millisecond, 1200 * time.Millisecond, observation{over: true}, stepLook},
@@ -61,14 +66,16 @@ func TestRemovalSteps(t *testing.T) {
 			{4200 * time.Millisecond, 1200 * time.Millisecond, observation{over: true, cut: begin}, stepDone},
 		},
 		"a slow engine whose client may make some": {
-			{0, 1200 * time.Millisecond, observation{}, stepLook}, {9 * second, 1200 * time.Millisecond, observation{}, stepLook},
+			{0, 1200 * time.Millisecond, observation{}, stepLook},
+			{9 * second, 1200 * time.Millisecond, observation{}, stepLook},
 		},
 		"an engine that hung, and answers": {
 			{0, 5 * second, observation{over: true, err: down}, stepGiveUp}, {6 * second, 0, observation{over: true}, stepLook},
 			{6 * second, second, observation{over: true}, stepLook}, {8 * second, 0, observation{over: true}, stepDone},
 		},
 		"an engine that is away for a moment": {
-			{0, 0, observation{over: true, err: refused}, stepRemove}, {second, 0, observation{over: true, err: refused}, stepRemove},
+			{0, 0, observation{over: true, err: refused}, stepRemove},
+			{second, 0, observation{over: true, err: refused}, stepRemove},
 			{3 * second, 0, observation{over: true, err: refused}, stepGiveUp},
 		},
 		"an engine that is away, with a client that waits for it": {
@@ -76,7 +83,8 @@ func TestRemovalSteps(t *testing.T) {
 		},
 		"an engine that was never reached": {{0, 0, observation{over: true, unreached: true, err: refused}, stepDone}},
 		"an engine that was not reached, and has it": {
-			{0, 0, observation{over: true, unreached: true, err: there}, stepRemove}, {0, 0, observation{over: true, unreached: true}, stepDone},
+			{0, 0, observation{over: true, unreached: true, err: there}, stepRemove},
+			{0, 0, observation{over: true, unreached: true}, stepDone},
 		},
 		"another error": {{0, 0, observation{over: true, err: errors.New("no")}, stepRemove}},
 		"the engine has forgotten what lives": {

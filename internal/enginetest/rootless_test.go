@@ -40,7 +40,8 @@ func TestRootlessLeavesNothing(t *testing.T) {
 		e := Rootless(t)
 		assert.Assert(t, e.Engine.Rootless)
 		dir = filepath.Dir(e.Path)
-		assert.DeepEqual(t, e.labeled().List("run", "--rm", "--network=none", "--user=0:0", "--", e.Image, "id", "-u"), []string{"0"})
+		assert.DeepEqual(t, e.labeled().List("run", "--rm", "--network=none", "--user=0:0", "--", e.Image, "id", "-u"),
+			[]string{"0"})
 		assert.Assert(t, len(having()) > 0, "the process that podman keeps")
 
 		// Tests of the machine's own podman, which run at the same time, don't take its

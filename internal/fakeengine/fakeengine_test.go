@@ -90,7 +90,8 @@ type session struct {
 
 func options(name string, command ...string) dockercli.RunOptions {
 	return dockercli.RunOptions{
-		Name: name, Labels: map[string]string{"cofferdam.test": "yes"}, Remove: true, Interactive: true, Pull: "never", Network: "none",
+		Name: name, Labels: map[string]string{"cofferdam.test": "yes"}, Remove: true, Interactive: true,
+		Pull: "never", Network: "none",
 		LogDriver: "none", Image: "example.com/image:1", Command: command,
 	}
 }
@@ -270,7 +271,8 @@ func TestConversation(t *testing.T) {
 		assert.Assert(t, c.Running && c.Started)
 		assert.Equal(t, c.Labels["cofferdam.test"], "yes")
 		// What makes process 1 unreadable works.
-		assert.Equal(t, s.say(`cp /proc/$$/exe /tmp/sh && chmod 111 /tmp/sh && exec /tmp/sh -c 'echo $$; read x; echo $x; exit 3'`), "1")
+		assert.Equal(t, s.say(`cp /proc/$$/exe /tmp/sh && chmod 111 /tmp/sh && exec /tmp/sh -c 'echo $$; read x; `+
+			`echo $x; exit 3'`), "1")
 		assert.Equal(t, s.say("bye"), "bye")
 		code, rest := s.exit()
 		assert.Equal(t, code, 3)
@@ -303,13 +305,15 @@ func TestContainerOutlivesItsClient(t *testing.T) {
 	eachIsolated(t, func(t *testing.T, kind dockercli.Kind) {
 		e := New(t, kind, Faults{})
 		// It also prints more than any pipe holds, which must neither stop nor end it.
-		s := begin(t, e, options("stay", "sh", "-c", "echo ready; cat; head -c 1000000 /dev/zero; echo done >/tmp/done; exec sleep 1000"))
+		s := begin(t, e, options("stay", "sh", "-c",
+			"echo ready; cat; head -c 1000000 /dev/zero; echo done >/tmp/done; exec sleep 1000"))
 		s.hear()
 		pid := e.Pid("stay")
 		assert.NilError(t, syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL))
 		s.wait()
 		eventually(t, "it has printed all", func() bool {
-			code, _, err := e.Exec(ctxOf(t), dockercli.ExecOptions{Container: "stay", Command: []string{"test", "-e", "/tmp/done"}})
+			code, _, err := e.Exec(ctxOf(t),
+				dockercli.ExecOptions{Container: "stay", Command: []string{"test", "-e", "/tmp/done"}})
 			return err == nil && code == 0
 		})
 		assert.Equal(t, e.Pid("stay"), pid)
@@ -327,7 +331,8 @@ func TestRemoveEndsEveryProcess(t *testing.T) {
 		s := begin(t, e, options("tree", loop...))
 		s.hear()
 		mark := fmt.Sprintf("1%09d", time.Now().UnixNano()%1e9)
-		s.say(fmt.Sprintf(`trap "" TERM; setsid sh -c 'trap "" TERM HUP; sleep %s & sleep %[1]s' & nohup sleep %[1]s >/tmp/nohup 2>&1 & echo done`, mark))
+		s.say(fmt.Sprintf(`trap "" TERM; setsid sh -c 'trap "" TERM HUP; sleep %s & sleep %[1]s' & nohup sleep `+
+			`%[1]s >/tmp/nohup 2>&1 & echo done`, mark))
 		eventually(t, "its processes run", func() bool { return len(processesWith(mark)) == 4 })
 		stranger := exec.Command("sleep", "9"+mark[1:])
 		assert.NilError(t, stranger.Start())
@@ -395,20 +400,23 @@ func TestRootIsTheContainersOwn(t *testing.T) {
 		o.User = "1234:5678"
 		o.Workdir = "/workspace"
 		o.Hostname = "inside"
-		o.Mounts = []dockercli.Mount{{Source: workspace, Target: "/workspace", Writable: true}, {Source: readable, Target: "/workspace/sub/file"}}
+		o.Mounts = []dockercli.Mount{{Source: workspace, Target: "/workspace", Writable: true},
+			{Source: readable, Target: "/workspace/sub/file"}}
 		o.Tmpfs = []dockercli.Tmpfs{{Target: "/tmp", SizeBytes: 1 << 20}, {Target: "/.cofferdam", Exec: true, Mode: 0o1777}}
 		assert.NilError(t, os.Chmod(workspace, 0o777))
 		s := begin(t, e, o, "FAKE_SECRET=a b=c")
 		for _, c := range []struct{ say, want string }{
 			{"echo $$ $(id -u) $(id -g) $(id -G) $(pwd) $(cat /proc/sys/kernel/hostname)", "1 1234 5678 5678 /workspace inside"},
 			{`echo "$FAKE_SECRET" "${FAKE_UNSET-unset}" "$HOME"`, "a b=c unset /"},
-			{"grep -E 'CapPrm|CapEff|CapBnd|NoNewPrivs' /proc/self/status | tr -d '\\n\\t'; echo", "CapPrm:0000000000000000CapEff:0000000000000000CapBnd:0000000000000000NoNewPrivs:1"},
+			{"grep -E 'CapPrm|CapEff|CapBnd|NoNewPrivs' /proc/self/status | tr -d '\\n\\t'; echo",
+				"CapPrm:0000000000000000CapEff:0000000000000000CapBnd:0000000000000000NoNewPrivs:1"},
 			{"echo out >/proc/self/fd/1; true", "out"},
 			{"cat sub/file; (: >sub/file) 2>/dev/null && echo written", "of the host"},
 			{"echo kept >mine; echo done", "done"},
 			{"for d in / /usr /etc /dev /sys /proc/sys/kernel/hostname; do [ ! -w $d ] || echo $d; done; echo done", "done"},
 			{"head -c 2000000 /dev/zero 2>/dev/null >/tmp/full; stat -c %s /tmp/full", "1048576"},
-			{"cp /bin/true /tmp; cp /bin/true /.cofferdam; rm /tmp/full; cp /bin/true /tmp; /tmp/true 2>/dev/null || /.cofferdam/true && echo only one", "only one"},
+			{"cp /bin/true /tmp; cp /bin/true /.cofferdam; rm /tmp/full; cp /bin/true /tmp; /tmp/true 2>/dev/null || " +
+				"/.cofferdam/true && echo only one", "only one"},
 			{"echo $(ls /dev)", "fd full null random shm stderr stdin stdout urandom zero"},
 			{"echo $(cat /proc/net/dev | grep -c :)", "1"},
 			{"echo $(ls -d /root/* /home /work /proc/[0-9]*/root 2>/dev/null | grep -v '^/proc/')", ""},
@@ -432,7 +440,8 @@ func TestRootInsideIsHarmless(t *testing.T) {
 		o.CapAdd = []string{"ALL"}
 		s := begin(t, e, o)
 		for _, try := range []string{
-			"mount -t tmpfs none /mnt", "mknod /tmp/vda b 254 0", "echo 1 >/proc/sys/vm/drop_caches", "echo h >/proc/sysrq-trigger", "touch /usr/x", "touch /etc/x",
+			"mount -t tmpfs none /mnt", "mknod /tmp/vda b 254 0", "echo 1 >/proc/sys/vm/drop_caches",
+			"echo h >/proc/sysrq-trigger", "touch /usr/x", "touch /etc/x",
 			"mount -o remount,rw /usr", "kill -0 2", "unshare -m true",
 		} {
 			assert.Equal(t, s.say(try+" 2>/dev/null && echo yes || echo no"), "no", try)
@@ -455,7 +464,8 @@ func TestExec(t *testing.T) {
 			code, out, err := e.Exec(ctxOf(t), dockercli.ExecOptions{Container: "exec", Workdir: "/tmp", Command: command})
 			return code, string(out), err
 		}
-		code, out, err := run("sh", "-c", "echo $(id -u) $(pwd) $(tr '\\0' ' ' </proc/1/cmdline | cut -c1-5); grep CapBnd /proc/self/status; exit 4")
+		code, out, err := run("sh", "-c",
+			"echo $(id -u) $(pwd) $(tr '\\0' ' ' </proc/1/cmdline | cut -c1-5); grep CapBnd /proc/self/status; exit 4")
 		assert.NilError(t, err)
 		assert.Equal(t, code, 4)
 		said, bound, _ := strings.Cut(out, "\n")
@@ -473,18 +483,21 @@ func TestExec(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Equal(t, code, 4)
 		_, err = abandoned(t, func(ctx context.Context) error {
-			_, _, err := e.Exec(ctx, dockercli.ExecOptions{Container: "exec", Command: []string{"sh", "-c", "echo $$ >/tmp/stopped; kill -STOP $$"}})
+			_, _, err := e.Exec(ctx, dockercli.ExecOptions{Container: "exec",
+				Command: []string{"sh", "-c", "echo $$ >/tmp/stopped; kill -STOP $$"}})
 			return err
 		}, func() bool { return s.say("until [ -s /tmp/stopped ]; do sleep 0.01; done; echo there") == "there" })
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		// It is killed with its container, and not with its client.
 		_, err = abandoned(t, func(ctx context.Context) error {
-			_, _, err := e.Exec(ctx, dockercli.ExecOptions{Container: "exec", Command: []string{"sh", "-c", "echo $$ >/tmp/pid; sleep 1000"}})
+			_, _, err := e.Exec(ctx, dockercli.ExecOptions{Container: "exec",
+				Command: []string{"sh", "-c", "echo $$ >/tmp/pid; sleep 1000"}})
 			return err
 		}, func() bool { return s.say("until [ -s /tmp/pid ]; do sleep 0.01; done; echo there") == "there" })
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		assert.Equal(t, s.say("kill -0 $(cat /tmp/pid) && echo alive"), "alive")
-		code, _, err = e.Exec(ctxOf(t), dockercli.ExecOptions{Container: "exec", User: "0", Command: []string{"kill", "-9", "-1"}})
+		code, _, err = e.Exec(ctxOf(t),
+			dockercli.ExecOptions{Container: "exec", User: "0", Command: []string{"kill", "-9", "-1"}})
 		assert.Assert(t, err == nil || code != 0)
 	})
 }
@@ -546,16 +559,21 @@ func TestRefusals(t *testing.T) {
 			code   int
 			class  error
 		}{
-			"name in use":     {func(o *dockercli.RunOptions) { o.Name = "taken" }, 125, dockercli.ErrNameInUse},
-			"no such command": {func(o *dockercli.RunOptions) { o.Command = []string{"no-such-command"} }, 127, dockercli.ErrNoCommand},
-			"no such path":    {func(o *dockercli.RunOptions) { o.Command = []string{"/no/such"} }, 127, dockercli.ErrNoCommand},
-			"directory":       {func(o *dockercli.RunOptions) { o.Command = []string{"/tmp"} }, 126, dockercli.ErrNoCommand},
-			"no command":      {func(o *dockercli.RunOptions) { o.Command = nil }, 125, dockercli.ErrNoCommand},
-			"user":            {func(o *dockercli.RunOptions) { o.User = "nosuchuser" }, byEngine(125, 126), dockercli.ErrArgument},
-			"capability":      {func(o *dockercli.RunOptions) { o.CapAdd = []string{"NOSUCH"} }, 125, dockercli.ErrArgument},
-			"flag":            {func(o *dockercli.RunOptions) { o.Extra = []string{"--nosuchflag"} }, 125, dockercli.ErrArgument},
-			"privileged":      {func(o *dockercli.RunOptions) { o.Extra = []string{"--privileged"} }, 125, dockercli.ErrArgument},
-			"cgroup parent":   {func(o *dockercli.RunOptions) { o.Extra = []string{"--cgroup-parent=x"} }, 125, dockercli.ErrArgument},
+			"name in use": {func(o *dockercli.RunOptions) { o.Name = "taken" }, 125, dockercli.ErrNameInUse},
+			"no such command": {func(o *dockercli.RunOptions) { o.Command = []string{"no-such-command"} }, 127,
+				dockercli.ErrNoCommand},
+			"no such path": {func(o *dockercli.RunOptions) { o.Command = []string{"/no/such"} }, 127, dockercli.ErrNoCommand},
+			"directory":    {func(o *dockercli.RunOptions) { o.Command = []string{"/tmp"} }, 126, dockercli.ErrNoCommand},
+			"no command":   {func(o *dockercli.RunOptions) { o.Command = nil }, 125, dockercli.ErrNoCommand},
+			"user": {func(o *dockercli.RunOptions) { o.User = "nosuchuser" }, byEngine(125, 126),
+				dockercli.ErrArgument},
+			"capability": {func(o *dockercli.RunOptions) { o.CapAdd = []string{"NOSUCH"} }, 125, dockercli.ErrArgument},
+			"flag": {func(o *dockercli.RunOptions) { o.Extra = []string{"--nosuchflag"} }, 125,
+				dockercli.ErrArgument},
+			"privileged": {func(o *dockercli.RunOptions) { o.Extra = []string{"--privileged"} }, 125,
+				dockercli.ErrArgument},
+			"cgroup parent": {func(o *dockercli.RunOptions) { o.Extra = []string{"--cgroup-parent=x"} }, 125,
+				dockercli.ErrArgument},
 			"mount source": {func(o *dockercli.RunOptions) {
 				o.Mounts = []dockercli.Mount{{Source: "/nonexistent/dir", Target: "/x"}}
 			}, 125, dockercli.ErrArgument},
@@ -583,7 +601,8 @@ func TestPlainFlagsAreReadToo(t *testing.T) {
 	eachIsolated(t, func(t *testing.T, kind dockercli.Kind) {
 		e := New(t, kind, Faults{})
 		dir := t.TempDir()
-		cmd := exec.Command(e.Path, "run", "-i", "--rm", "--network", "none", "-v", dir+":"+dir, "-w", dir, "-e", "A=1", "--memory", "1000000", "--cpus", "1.5", "image:1",
+		cmd := exec.Command(e.Path, "run", "-i", "--rm", "--network", "none", "-v", dir+":"+dir, "-w", dir, "-e",
+			"A=1", "--memory", "1000000", "--cpus", "1.5", "image:1",
 			"sh", "-c", "echo $A $(pwd) $*", "-", "-x", "--", "y")
 		cmd.Env = e.Env
 		out, err := cmd.CombinedOutput()

@@ -73,7 +73,8 @@ type Failure struct {
 
 // RemovalInProgress is what docker answers to rm while something else, such as the
 // container's own --rm, is at it.
-var RemovalInProgress = Failure{Exit: 1, Stderr: "Error response from daemon: removal of container NAME is already in progress\n"}
+var RemovalInProgress = Failure{Exit: 1,
+	Stderr: "Error response from daemon: removal of container NAME is already in progress\n"}
 
 func (f Faults) check() error {
 	verbs := slices.Concat(f.Hang, slices.Collect(maps.Keys(f.Fail)), slices.Collect(maps.Keys(f.Delay)))

@@ -84,7 +84,8 @@ func TestClientThatIgnoresTerm(t *testing.T) {
 
 func TestVerbThatFails(t *testing.T) {
 	eachFaulty(t, func(t *testing.T, kind dockercli.Kind) {
-		e := New(t, kind, Faults{Fail: map[string]Failure{"ps": {Exit: 3, Stderr: "some words", Times: 2}, Every: {Exit: 1, Stderr: "Cannot connect to the Docker daemon"}}})
+		e := New(t, kind, Faults{Fail: map[string]Failure{"ps": {Exit: 3, Stderr: "some words", Times: 2},
+			Every: {Exit: 1, Stderr: "Cannot connect to the Docker daemon"}}})
 		for range 2 {
 			_, err := e.PS(ctxOf(t), anyLabel)
 			var failed *dockercli.Error
@@ -112,7 +113,8 @@ func TestVerbThatIsSlow(t *testing.T) {
 		var progress bytes.Buffer
 		assert.NilError(t, e.Pull(ctxOf(t), dockercli.PullOptions{Image: "image:1", Progress: &progress}))
 		assert.Assert(t, time.Since(start) >= 100*time.Millisecond)
-		assert.Assert(t, strings.Contains(progress.String(), "ulling from") || strings.Contains(progress.String(), "Trying to pull image:1"))
+		assert.Assert(t, strings.Contains(progress.String(), "ulling from") ||
+			strings.Contains(progress.String(), "Trying to pull image:1"))
 		e.Set(Faults{Delay: map[string]time.Duration{"pull": time.Hour}})
 		_, err := abandoned(t, func(ctx context.Context) error { return e.Pull(ctx, dockercli.PullOptions{Image: "image:2"}) }, calls(e, 2))
 		assert.ErrorIs(t, err, dockercli.ErrPull)
@@ -122,7 +124,8 @@ func TestVerbThatIsSlow(t *testing.T) {
 
 func TestUnknownFaultsAreRefused(t *testing.T) {
 	for _, f := range []Faults{
-		{Hang: []string{"remove"}}, {Fail: map[string]Failure{"containers": {}}}, {Delay: map[string]time.Duration{"": 1}}, {Flood: "both"},
+		{Hang: []string{"remove"}}, {Fail: map[string]Failure{"containers": {}}},
+		{Delay: map[string]time.Duration{"": 1}}, {Flood: "both"},
 	} {
 		assert.ErrorContains(t, f.check(), "there is no")
 	}
@@ -130,7 +133,8 @@ func TestUnknownFaultsAreRefused(t *testing.T) {
 
 func TestImageThatIsMissingUntilPulled(t *testing.T) {
 	eachIsolated(t, func(t *testing.T, kind dockercli.Kind) {
-		e := New(t, kind, Faults{ImageMissing: true, Fail: map[string]Failure{"pull": {Exit: 1, Stderr: "Error: initializing source docker://NAME: no", Times: 1}}})
+		e := New(t, kind, Faults{ImageMissing: true,
+			Fail: map[string]Failure{"pull": {Exit: 1, Stderr: "Error: initializing source docker://NAME: no", Times: 1}}})
 		o := options("pulled", "echo", "hello")
 		argv, err := e.RunArgs(o)
 		assert.NilError(t, err)
@@ -316,7 +320,8 @@ func TestConnectionThatIsLost(t *testing.T) {
 		assert.ErrorIs(t, dockercli.NewRunError(argv, code, []byte(s.stderr.String()), nil), dockercli.ErrEngineDown)
 		// Its stdin has not ended, though nobody can write to it.
 		e.Set(Faults{})
-		_, _, err = e.Exec(ctxOf(t), dockercli.ExecOptions{Container: "lost", Command: []string{"sh", "-c", "sleep 0.3; kill -0 1"}})
+		_, _, err = e.Exec(ctxOf(t),
+			dockercli.ExecOptions{Container: "lost", Command: []string{"sh", "-c", "sleep 0.3; kill -0 1"}})
 		assert.NilError(t, err)
 		assert.Assert(t, e.Pid("lost") != 0)
 		assert.NilError(t, e.Remove(ctxOf(t), "lost"))

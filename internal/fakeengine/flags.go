@@ -26,8 +26,10 @@ func init() {
 		"info":            {flags: "format,f", interspersed: true, do: (*client).info},
 		"context inspect": {flags: "format,f", interspersed: true, do: (*client).contextInspect},
 		"run": {
-			flags: "interactive,i! rm! detach,d! read-only! init! no-healthcheck! name label,l pull platform network,net hostname,h add-host dns tmpfs mount " +
-				"volume,v workdir,w shm-size env,e user,u entrypoint stop-timeout memory,m memory-swap cpus cpu-shares,c pids-limit pid ulimit cap-drop cap-add " +
+			flags: "interactive,i! rm! detach,d! read-only! init! no-healthcheck! name label,l pull platform " +
+				"network,net hostname,h add-host dns tmpfs mount " +
+				"volume,v workdir,w shm-size env,e user,u entrypoint stop-timeout memory,m memory-swap cpus " +
+				"cpu-shares,c pids-limit pid ulimit cap-drop cap-add " +
 				"security-opt ipc userns cgroupns runtime gpus device log-driver log-opt detach-keys",
 			podmanFlags: "no-hosts! http-proxy! read-only-tmpfs! systemd sdnotify",
 			do:          (*client).run,
@@ -55,7 +57,8 @@ func splitVerb(words []string) (verb string, rest []string) {
 		switch {
 		case word == "--version":
 			return word, words[i+1:]
-		case word == "--context" || word == "-c" || word == "--host" || word == "-H" || word == "--connection" || word == "--url" || word == "--runtime":
+		case word == "--context" || word == "-c" || word == "--host" || word == "-H" || word == "--connection" ||
+			word == "--url" || word == "--runtime":
 			i++
 		case !strings.HasPrefix(word, "-"):
 			if i+1 < len(words) {

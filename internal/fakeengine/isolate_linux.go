@@ -33,7 +33,8 @@ var isolation = sync.OnceValue(func() error {
 		return err
 	}
 	defer null.Close()
-	s := spec{Argv: []string{"sh", "-c", "[ $$ = 1 ] && [ -e /proc/1/stat ]"}, Env: []string{"PATH=" + containerPath}, Workdir: "/", OwnNetwork: true}
+	s := spec{Argv: []string{"sh", "-c", "[ $$ = 1 ] && [ -e /proc/1/stat ]"},
+		Env: []string{"PATH=" + containerPath}, Workdir: "/", OwnNetwork: true}
 	c, refused := start(dockercli.Docker, s, dir, [3]*os.File{null, null, null})
 	if refused != nil {
 		return refused
@@ -102,7 +103,8 @@ func start(kind dockercli.Kind, s spec, root string, stdio [3]*os.File) (*child,
 		report.Close()
 		return failed(err)
 	}
-	return &child{process: identify(cmd.Process.Pid), kind: kind, cmd: cmd, orders: orders, report: report, task: task{s, root}}, nil
+	return &child{process: identify(cmd.Process.Pid), kind: kind, cmd: cmd, orders: orders, report: report,
+		task: task{s, root}}, nil
 }
 
 // ownUsers gives a container of an engine that is not root's a user namespace. It has one
@@ -328,7 +330,8 @@ func restrict(s spec) error {
 	}{version: capabilityFormat}
 	var sets [2]struct{ effective, permitted, inheritable uint32 }
 	for _, call := range []uintptr{syscall.SYS_CAPGET, syscall.SYS_CAPSET} {
-		if _, _, errno := syscall.RawSyscall(call, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&sets)), 0); errno != 0 {
+		if _, _, errno := syscall.RawSyscall(call, uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&sets)),
+			0); errno != 0 {
 			return fmt.Errorf("capabilities: %w", errno)
 		}
 		sets[0].inheritable, sets[1].inheritable = 0, 0
@@ -376,7 +379,8 @@ func (t task) makeRoot() error {
 			return err
 		}
 	}
-	if err := syscall.Mount("proc", at("proc"), "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, ""); err != nil {
+	if err := syscall.Mount("proc", at("proc"), "proc", syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC,
+		""); err != nil {
 		return fmt.Errorf("mounting /proc: %w", err)
 	}
 	// Through these root would reach the machine itself.
@@ -388,7 +392,8 @@ func (t task) makeRoot() error {
 			return err
 		}
 	}
-	err := syscall.Mount("sysfs", at("sys"), "sysfs", syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
+	err := syscall.Mount("sysfs", at("sys"), "sysfs",
+		syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
 	if errors.Is(err, syscall.EPERM) {
 		// It would show the network's devices, which are another user namespace's.
 		err = mountTmpfs(at("sys"), syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV|syscall.MS_NOEXEC, "")
@@ -431,7 +436,8 @@ func makeDevices(dev string) error {
 			return fmt.Errorf("/dev/%s: %w", name, err)
 		}
 	}
-	for name, to := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0", "stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
+	for name, to := range map[string]string{"fd": "/proc/self/fd", "stdin": "/proc/self/fd/0",
+		"stdout": "/proc/self/fd/1", "stderr": "/proc/self/fd/2"} {
 		if err := os.Symlink(to, filepath.Join(dev, name)); err != nil {
 			return err
 		}
@@ -483,7 +489,8 @@ func bind(source, target string, readOnly bool) error {
 }
 
 func remountReadOnly(target string) error {
-	return syscall.Mount("", target, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV, "")
+	return syscall.Mount("", target, "",
+		syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY|syscall.MS_NOSUID|syscall.MS_NODEV, "")
 }
 
 func (m mount) mount(target string) error {
@@ -585,7 +592,8 @@ func resume(nsenter *os.Process) (end func()) {
 
 // inside enters the namespaces with this thread, and returns the command to run there.
 func (s spec) inside(namespaces []*os.File, u user) (cmd *exec.Cmd, code int, err error) {
-	setns := map[string]uintptr{"amd64": 308, "arm64": 268, "riscv64": 268, "loong64": 268, "386": 346, "arm": 375, "s390x": 339, "ppc64le": 350}[runtime.GOARCH]
+	setns := map[string]uintptr{"amd64": 308, "arm64": 268, "riscv64": 268, "loong64": 268, "386": 346,
+		"arm": 375, "s390x": 339, "ppc64le": 350}[runtime.GOARCH]
 	if setns == 0 {
 		return nil, 126, fmt.Errorf("the number of setns is not known for %s", runtime.GOARCH)
 	}
@@ -608,7 +616,8 @@ func (s spec) inside(namespaces []*os.File, u user) (cmd *exec.Cmd, code int, er
 	}
 	return &exec.Cmd{
 		Path: path, Args: s.Argv, Dir: s.Workdir,
-		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Credential: &syscall.Credential{Uid: uint32(u.UID), Gid: uint32(u.GID)}},
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true,
+			Credential: &syscall.Credential{Uid: uint32(u.UID), Gid: uint32(u.GID)}},
 	}, 0, nil
 }
 
@@ -631,6 +640,8 @@ func (s spec) insideUsers(names []string, namespaces []*os.File) (cmd *exec.Cmd,
 		}
 		argv = append(argv, fmt.Sprintf("--%s=/proc/self/fd/%d", name, 3+i))
 	}
-	argv = append(argv, "/bin/sh", "-c", `cd -- "$1" && shift && (exec "$@" 3>&- 4>&- 5>&- 6>&- 7>&- 8>&-); exit $?`, "sh", s.Workdir)
-	return &exec.Cmd{Path: path, Args: append(argv, s.Argv...), ExtraFiles: namespaces, SysProcAttr: &syscall.SysProcAttr{Setsid: true}}, 0, nil
+	argv = append(argv, "/bin/sh", "-c", `cd -- "$1" && shift && (exec "$@" 3>&- 4>&- 5>&- 6>&- 7>&- 8>&-); exit $?`,
+		"sh", s.Workdir)
+	return &exec.Cmd{Path: path, Args: append(argv, s.Argv...), ExtraFiles: namespaces,
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true}}, 0, nil
 }

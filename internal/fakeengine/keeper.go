@@ -196,7 +196,8 @@ func (k *keeper) begin(r *record, p *child) *refusal {
 	if r.set(status{Status: "starting", Process: p.process}) != nil {
 		p.kill()
 		p.wait()
-		return refuseRun(k.kind, refusal{125, "No such container: " + r.ID}, refusal{127, "no container with ID " + r.ID + " found: no such container"})
+		return refuseRun(k.kind, refusal{125, "No such container: " + r.ID},
+			refusal{127, "no container with ID " + r.ID + " found: no such container"})
 	}
 	refused := p.release()
 	if refused != nil {

@@ -54,7 +54,8 @@ const containerPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/
 
 // defaultCapabilities are those that the engines give. MKNOD is not: here no rule would
 // keep the host's devices away from it.
-var defaultCapabilities = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP", "NET_BIND_SERVICE", "NET_RAW",
+var defaultCapabilities = []string{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID",
+	"SETPCAP", "NET_BIND_SERVICE", "NET_RAW",
 	"SYS_CHROOT", "AUDIT_WRITE", "SETFCAP"}
 
 var goodName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]+$`)
@@ -94,7 +95,8 @@ func (c *client) spec() (spec, *refusal) {
 		s.Labels[key] = value
 	}
 	if !strings.HasPrefix(s.Workdir, "/") {
-		return s, refuseRun(c.kind, refusal{125, fmt.Sprintf("the working directory '%s' is invalid, it needs to be an absolute path", s.Workdir)},
+		return s, refuseRun(c.kind,
+			refusal{125, fmt.Sprintf("the working directory '%s' is invalid, it needs to be an absolute path", s.Workdir)},
 			refusal{126, fmt.Sprintf("workdir %q does not exist on container %s", s.Workdir, s.ID)})
 	}
 	s.Env = c.environment([]string{"PATH=" + containerPath, "HOSTNAME=" + s.Hostname})
@@ -140,7 +142,8 @@ func (c *client) readProfile(path string) *refusal {
 	if c.kind == dockercli.Podman {
 		return &refusal{125, fmt.Sprintf("Error: opening seccomp profile failed: %v\n", err)}
 	}
-	return &refusal{125, fmt.Sprintf("docker: opening seccomp profile (%s) failed: %v\n\nRun 'docker run --help' for more information\n", path, err)}
+	return &refusal{125, fmt.Sprintf("docker: opening seccomp profile (%s) failed: %v\n\nRun 'docker run "+
+		"--help' for more information\n", path, err)}
 }
 
 // environment adds the variables of the command line to env. One that is named without a
@@ -197,7 +200,8 @@ func (c *client) mounts(s *spec) *refusal {
 	bind := func(m mount) *refusal {
 		if !strings.HasPrefix(m.Target, "/") {
 			return refuseRun(c.kind,
-				refusal{125, fmt.Sprintf("invalid mount config for type \"bind\": invalid mount path: '%s' mount path must be absolute", m.Target)},
+				refusal{125, fmt.Sprintf("invalid mount config for type \"bind\": invalid mount path: '%s' mount path "+
+					"must be absolute", m.Target)},
 				refusal{125, fmt.Sprintf("invalid container path %q, must be an absolute path", m.Target)})
 		}
 		if _, err := os.Stat(m.Source); err != nil {
@@ -214,7 +218,8 @@ func (c *client) mounts(s *spec) *refusal {
 			return refuseRun(c.kind, refusal{125, fmt.Sprintf("invalid volume specification: '%s'", value)},
 				refusal{125, fmt.Sprintf("%s: incorrect volume format, should be [host-dir:]ctr-dir[:option]", value)})
 		}
-		if r := bind(mount{Source: parts[0], Target: parts[1], ReadOnly: len(parts) == 3 && slices.Contains(strings.Split(parts[2], ","), "ro")}); r != nil {
+		if r := bind(mount{Source: parts[0], Target: parts[1], ReadOnly: len(parts) == 3 &&
+			slices.Contains(strings.Split(parts[2], ","), "ro")}); r != nil {
 			return r
 		}
 	}
@@ -249,7 +254,8 @@ func (c *client) bindMount(value string) (mount, *refusal) {
 		switch key {
 		case "type":
 			if v != "bind" {
-				return m, refuseFlag(c.kind, "run", "invalid argument %q for \"--mount\" flag: the fake engine has only binds", value)
+				return m, refuseFlag(c.kind, "run",
+					"invalid argument %q for \"--mount\" flag: the fake engine has only binds", value)
 			}
 		case "source", "src":
 			m.Source = v
@@ -262,7 +268,8 @@ func (c *client) bindMount(value string) (mount, *refusal) {
 			if c.kind == dockercli.Podman {
 				return m, &refusal{125, fmt.Sprintf("Error: %s: invalid mount option\n", key)}
 			}
-			return m, refuseFlag(c.kind, "run", "invalid argument %q for \"--mount\" flag: unexpected key '%s' in '%s'", value, key, field)
+			return m, refuseFlag(c.kind, "run", "invalid argument %q for \"--mount\" flag: unexpected key '%s' in '%s'",
+				value, key, field)
 		}
 	}
 	return m, nil
@@ -311,9 +318,12 @@ func (c *client) tmpfs(value string) (mount, *refusal) {
 }
 
 // capabilities are the kernel's, by their numbers.
-var capabilities = strings.Fields("CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP LINUX_IMMUTABLE NET_BIND_SERVICE " +
-	"NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE SYS_PACCT SYS_ADMIN SYS_BOOT SYS_NICE " +
-	"SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG WAKE_ALARM " +
+var capabilities = strings.Fields("CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID " +
+	"SETPCAP LINUX_IMMUTABLE NET_BIND_SERVICE " +
+	"NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE SYS_RAWIO SYS_CHROOT SYS_PTRACE SYS_PACCT " +
+	"SYS_ADMIN SYS_BOOT SYS_NICE " +
+	"SYS_RESOURCE SYS_TIME SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN " +
+	"SYSLOG WAKE_ALARM " +
 	"BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE")
 
 // A user is whom a container's command runs as.

@@ -47,7 +47,8 @@ func (c *client) version() *refusal {
 	v := versions[c.kind]
 	answer := object{"Client": object{"Version": v.client, "Context": "default"}}
 	if c.kind == dockercli.Docker {
-		answer["Server"] = object{"Version": v.server, "Platform": object{"Name": ""}, "Components": []object{{"Name": "Engine", "Version": v.server}}}
+		answer["Server"] = object{"Version": v.server, "Platform": object{"Name": ""},
+			"Components": []object{{"Name": "Engine", "Version": v.server}}}
 	}
 	return c.print(answer)
 }
@@ -118,8 +119,9 @@ func (c *client) inspect() *refusal {
 	return c.print(object{
 		"ID": found.ID, "Name": name, "Image": imageID,
 		"State": object{
-			"Status": shown, "Running": shown == "running", "Pid": st.Process.Pid, "StartedAt": st.StartedAt, "FinishedAt": st.FinishedAt,
-			"ExitCode": st.ExitCode, "OOMKilled": false, "Error": st.Error,
+			"Status": shown, "Running": shown == "running", "Pid": st.Process.Pid, "StartedAt": st.StartedAt,
+			"FinishedAt": st.FinishedAt,
+			"ExitCode":   st.ExitCode, "OOMKilled": false, "Error": st.Error,
 		},
 		"HostConfig": found.hostConfig(c.kind, c.state.control().DropLimits),
 		"Mounts":     found.binds(),
@@ -136,10 +138,13 @@ func (s spec) hostConfig(kind dockercli.Kind, dropLimits bool) object {
 		}
 	}
 	h := object{
-		"Privileged": false, "ReadonlyRootfs": s.ReadOnly, "NetworkMode": s.Limits["network"], "IpcMode": s.Limits["ipc"], "UsernsMode": "",
-		"PidMode": map[dockercli.Kind]string{dockercli.Podman: "private"}[kind], "Runtime": "runc", "CapAdd": s.Added, "CapDrop": s.Dropped,
+		"Privileged": false, "ReadonlyRootfs": s.ReadOnly, "NetworkMode": s.Limits["network"],
+		"IpcMode": s.Limits["ipc"], "UsernsMode": "",
+		"PidMode": map[dockercli.Kind]string{dockercli.Podman: "private"}[kind], "Runtime": "runc",
+		"CapAdd": s.Added, "CapDrop": s.Dropped,
 		"SecurityOpt": s.SecurityOpt, "Devices": []object{}, "Tmpfs": tmpfs, "CpuQuota": 0, "CpuPeriod": 0,
-		"Memory": s.bytes("memory"), "MemorySwap": s.bytes("memory-swap"), "ShmSize": s.bytes("shm-size"), "PidsLimit": s.bytes("pids-limit"),
+		"Memory": s.bytes("memory"), "MemorySwap": s.bytes("memory-swap"), "ShmSize": s.bytes("shm-size"),
+		"PidsLimit": s.bytes("pids-limit"),
 	}
 	cpus, _ := strconv.ParseFloat(s.Limits["cpus"], 64)
 	h["NanoCpus"] = int64(cpus * 1e9)
@@ -217,7 +222,8 @@ func (c *client) ps() *refusal {
 			matches = matches && ok
 		}
 		if matches {
-			shown = append(shown, object{"ID": found.ID, "Names": found.Name, "Image": found.Image, "State": found.status().Status})
+			shown = append(shown, object{"ID": found.ID, "Names": found.Name, "Image": found.Image,
+				"State": found.status().Status})
 		}
 	}
 	if c.line.set("quiet") {
@@ -270,8 +276,10 @@ func (c *client) rm() *refusal {
 			continue
 		case found.running() && !force:
 			return refuse(c.kind,
-				refusal{1, fmt.Sprintf("You cannot remove a running container %s. Stop the container before attempting removal or force remove", found.ID)},
-				refusal{2, fmt.Sprintf("cannot remove container %s as it is running - running or paused containers cannot be removed without force: "+
+				refusal{1, fmt.Sprintf("You cannot remove a running container %s. Stop the container before attempting "+
+					"removal or force remove", found.ID)},
+				refusal{2, fmt.Sprintf("cannot remove container %s as it is running - running or paused containers "+
+					"cannot be removed without force: "+
 					"container state improper", found.ID)})
 		}
 		if c.kind == dockercli.Podman && found.running() {
@@ -314,7 +322,8 @@ func (c *client) kill() *refusal {
 	if st.Status != "running" || st.Process.signal(sig) != nil {
 		return refuse(c.kind,
 			refusal{1, fmt.Sprintf("Cannot kill container: %s: Container %s is not running", found.Name, found.ID)},
-			refusal{125, fmt.Sprintf("can only kill running containers. %s is in state %s: container state improper", found.ID, st.Status)})
+			refusal{125, fmt.Sprintf("can only kill running containers. %s is in state %s: container state improper",
+				found.ID, st.Status)})
 	}
 	fmt.Fprintln(c.stdout, c.line.operands[0])
 	return nil

@@ -50,14 +50,17 @@ var endings = []*ending{
 	{name: "its own end", do: (*round).ownEnd, own: true},
 	{name: "deadline", do: (*round).deadline, timed: true, outcomes: []execpolicy.Outcome{execpolicy.OutcomeTimedOut}},
 	{name: "cancel", do: (*round).cancel, timed: true, outcomes: []execpolicy.Outcome{execpolicy.OutcomeCanceled}},
-	{name: "output limit", do: (*round).outputLimit, flood: true, outcomes: []execpolicy.Outcome{execpolicy.OutcomeOutputLimit}},
+	{name: "output limit", do: (*round).outputLimit, flood: true,
+		outcomes: []execpolicy.Outcome{execpolicy.OutcomeOutputLimit}},
 	{name: "close", do: (*round).close, outcomes: []execpolicy.Outcome{execpolicy.OutcomeCanceled}},
-	{name: "restart", do: (*round).restart, outcomes: []execpolicy.Outcome{execpolicy.OutcomeTimedOut, execpolicy.OutcomeCanceled}},
+	{name: "restart", do: (*round).restart,
+		outcomes: []execpolicy.Outcome{execpolicy.OutcomeTimedOut, execpolicy.OutcomeCanceled}},
 	{name: "host killed", do: (*round).killHost, alone: true},
 	{name: "host killed at its start", do: (*round).killStartingHost, alone: true},
 	{name: "transfer", do: (*round).transfer, own: true},
 	{name: "host killed in a transfer", do: (*round).killTransferringHost, own: true, alone: true},
-	{name: "client killed", do: (*round).killClient, loses: true, outcomes: []execpolicy.Outcome{execpolicy.OutcomeSessionLost}},
+	{name: "client killed", do: (*round).killClient, loses: true,
+		outcomes: []execpolicy.Outcome{execpolicy.OutcomeSessionLost}},
 }
 
 // podmanEndings are those of an engine whose part is played by one process for each
@@ -118,7 +121,8 @@ func (r *round) outputLimit(ctx context.Context) {
 }
 
 // meanwhile runs the command, and does something else as its end should come.
-func (r *round) meanwhile(ctx context.Context, timeout time.Duration, what string, bound time.Duration, do func() error) {
+func (r *round) meanwhile(ctx context.Context, timeout time.Duration, what string, bound time.Duration,
+	do func() error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -187,7 +191,8 @@ func (r *round) killMonitor(ctx context.Context) {
 }
 
 // killMeanwhile kills the one process that fits while the command runs.
-func (r *round) killMeanwhile(ctx context.Context, timeout time.Duration, what string, fits func(leftover.Process) bool) {
+func (r *round) killMeanwhile(ctx context.Context, timeout time.Duration, what string,
+	fits func(leftover.Process) bool) {
 	s := r.session
 	r.meanwhile(ctx, timeout, "the kill of "+what, terminationTimeout, func() error {
 		found := slices.DeleteFunc(leftover.Processes(), func(p leftover.Process) bool { return !fits(p) })

@@ -35,7 +35,8 @@ func (r *round) killEngine(ctx context.Context) {
 }
 
 func (r *round) restartEngine(ctx context.Context) {
-	r.withoutEngine(ctx, func() error { return r.suite.private.Stop(ctx) }, func() error { return r.suite.private.Start(ctx) })
+	r.withoutEngine(ctx, func() error { return r.suite.private.Stop(ctx) },
+		func() error { return r.suite.private.Start(ctx) })
 }
 
 // withoutEngine takes the engine away while the command runs. It comes back while the

@@ -38,7 +38,8 @@ var soon = leftover.Patience{Time: 100 * time.Millisecond}
 
 // testSuite returns a suite whose temporary directory is the test's.
 func testSuite(t *testing.T, e enginetest.Engine) *suite {
-	s := &suite{id: "test" + filepath.Base(t.TempDir()) + t.Name(), temp: os.Getenv("TMPDIR"), image: e.Image, out: io.Discard}
+	s := &suite{id: "test" + filepath.Base(t.TempDir()) + t.Name(), temp: os.Getenv("TMPDIR"), image: e.Image,
+		out: io.Discard}
 	t.Setenv(markerVar, s.id)
 	if e.Engine != nil {
 		own := *e.Engine
@@ -105,7 +106,8 @@ func TestSettle(t *testing.T) {
 		assert.NilError(t, os.WriteFile(file, nil, 0o600))
 
 		left, _ = s.settle(soon, s.idle, c.ID)
-		for _, kind := range []string{"container " + session.Name(), "file " + file, "descriptor ", "goroutine ", "process "} {
+		for _, kind := range []string{"container " + session.Name(), "file " + file, "descriptor ", "goroutine ",
+			"process "} {
 			found := slices.ContainsFunc(left, func(what string) bool { return strings.HasPrefix(what, kind) })
 			assert.Assert(t, found, "%s is not in %q", kind, left)
 		}
@@ -174,7 +176,8 @@ func TestJudge(t *testing.T) {
 		byName[e.name] = e
 	}
 	const second = time.Second
-	timedOut := execpolicy.Result{Outcome: execpolicy.OutcomeTimedOut, ExitCode: -1, Cause: execpolicy.ErrTimeout, Duration: second, Gone: true}
+	timedOut := execpolicy.Result{Outcome: execpolicy.OutcomeTimedOut, ExitCode: -1,
+		Cause: execpolicy.ErrTimeout, Duration: second, Gone: true}
 	exited := execpolicy.Result{Outcome: execpolicy.OutcomeExited, ExitCode: 3, Stdout: []byte("said\n")}
 	lost := execpolicy.Result{Outcome: execpolicy.OutcomeSessionLost, ExitCode: -1}
 	early, causeless, unseen, holding := timedOut, timedOut, timedOut, timedOut
@@ -214,7 +217,8 @@ func TestJudge(t *testing.T) {
 		"lost by none":  {endless, "deadline", lost, execpolicy.ErrEnded, "the outcome is session lost"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := &round{suite: &suite{}, plan: plan{programs: []*program{c.program}, ending: byName[c.ending]}, result: &c.result, err: c.err}
+			r := &round{suite: &suite{}, plan: plan{programs: []*program{c.program}, ending: byName[c.ending]},
+				result: &c.result, err: c.err}
 			r.judge(execpolicy.Command{Timeout: second})
 			if c.wrong == "" {
 				assert.DeepEqual(t, r.problems, []string(nil))

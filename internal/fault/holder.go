@@ -101,7 +101,8 @@ func (s *suite) holder(seed uint64) (*holder, error) {
 		return nil, err
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(s.environ(), holderVar+"="+strconv.FormatUint(seed, 10), kindVar+"="+s.engine.Kind.String(), imageVar+"="+s.image,
+	cmd.Env = append(s.environ(), holderVar+"="+strconv.FormatUint(seed, 10), kindVar+"="+s.engine.Kind.String(),
+		imageVar+"="+s.image,
 		engineVar+"="+strings.Join(append([]string{s.engine.Path}, s.engine.Global...), "\n"))
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()

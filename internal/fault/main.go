@@ -115,7 +115,8 @@ func required(spelled string) bool { return slices.Contains(setup.Required(), sp
 
 // attack does the rounds.
 func (s *suite) attack(ctx context.Context, o options) error {
-	fmt.Fprintf(s.out, "%s %s, image %s, %d rounds from seed %d\n", s.engine.Kind, s.engine.ServerVersion, s.image, o.rounds, o.seed)
+	fmt.Fprintf(s.out, "%s %s, image %s, %d rounds from seed %d\n", s.engine.Kind, s.engine.ServerVersion,
+		s.image, o.rounds, o.seed)
 	began := time.Now()
 	if err := s.take(ctx); err != nil {
 		return err
@@ -144,6 +145,7 @@ func (s *suite) attack(ctx context.Context, o options) error {
 		fmt.Fprintf(s.out, "FAIL at the end: %v\n", err)
 	}
 	memory, err := peak()
-	fmt.Fprintf(s.out, "\n%s %s, seed %d, %.0f s\n", s.engine.Kind, s.engine.ServerVersion, o.seed, time.Since(began).Seconds())
+	fmt.Fprintf(s.out, "\n%s %s, seed %d, %.0f s\n", s.engine.Kind, s.engine.ServerVersion, o.seed,
+		time.Since(began).Seconds())
 	return errors.Join(s.stats.print(s.out, memory), err, context.Cause(ctx))
 }

@@ -113,7 +113,8 @@ func (p plan) String() string {
 	for _, prog := range p.programs {
 		names = append(names, prog.name)
 	}
-	text := fmt.Sprintf("%s / %s after %v (%s)", strings.Join(names, " + "), p.ending.name, p.after, p.settings.description)
+	text := fmt.Sprintf("%s / %s after %v (%s)", strings.Join(names, " + "), p.ending.name, p.after,
+		p.settings.description)
 	if p.guard != "" {
 		text += ", guard " + string(p.guard)
 	}
@@ -132,7 +133,8 @@ func (p plan) any(is func(*program) bool) bool {
 
 // needs reports whether the image must have a program.
 func (p plan) needs(name string) bool {
-	return strings.Fields(p.settings.shell + " bash")[0] == name || p.any(func(prog *program) bool { return prog.needs == name })
+	return strings.Fields(p.settings.shell + " bash")[0] == name ||
+		p.any(func(prog *program) bool { return prog.needs == name })
 }
 
 // alone reports whether the programs are but one, that ends by itself and is waited for.

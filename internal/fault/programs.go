@@ -44,9 +44,11 @@ var (
 	kills = []execpolicy.Outcome{execpolicy.OutcomeExited, execpolicy.OutcomeSignaled}
 	// starves is of memory: whom the kernel kills is the kernel's choice, process 1
 	// included.
-	starves = []execpolicy.Outcome{execpolicy.OutcomeExited, execpolicy.OutcomeSignaled, execpolicy.OutcomeOOMKilled, execpolicy.OutcomeSessionLost}
+	starves = []execpolicy.Outcome{execpolicy.OutcomeExited, execpolicy.OutcomeSignaled,
+		execpolicy.OutcomeOOMKilled, execpolicy.OutcomeSessionLost}
 	// loses the container.
-	loses = []execpolicy.Outcome{execpolicy.OutcomeExited, execpolicy.OutcomeSignaled, execpolicy.OutcomeTimedOut, execpolicy.OutcomeSessionLost}
+	loses = []execpolicy.Outcome{execpolicy.OutcomeExited, execpolicy.OutcomeSignaled,
+		execpolicy.OutcomeTimedOut, execpolicy.OutcomeSessionLost}
 	// hangs means that nobody says how the command ended, so that it goes on to its
 	// deadline.
 	hangs = []execpolicy.Outcome{execpolicy.OutcomeExited, execpolicy.OutcomeSignaled, execpolicy.OutcomeTimedOut}
@@ -152,7 +154,8 @@ if os.fork() == 0:
     os._exit(0)
 forever()`)},
 	{name: "shell's own loop", script: `while :; do :; done`},
-	{name: "spinners", script: `for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do (trap '' TERM; while :; do :; done) & done; wait`},
+	{name: "spinners", script: `for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do (trap '' TERM; while :; do ` +
+		`:; done) & done; wait`},
 
 	{name: "fork bomb", script: `b='while :; do sh -c "$b" & done'; export b; sh -c "$b"; sleep 1000`, own: starves},
 	{name: "fork bomb of one program", needs: "python3", script: python(`
@@ -204,7 +207,8 @@ while True:
 	{name: "every signal to everything", script: `
 		s=1; while [ $s -lt 65 ]; do [ $s = 9 ] || [ $s = 19 ] || kill -$s -1 1 $PPID 2>/dev/null; s=$((s + 1)); done; sleep 1000`, own: hangs},
 	{name: "stop of everything", script: `sh -c 'kill -STOP -1'; sleep 1000`, own: hangs},
-	{name: "stop of everything, over and over", script: `sh -c 'trap "" TERM CONT; while :; do kill -STOP -1; done'`, own: hangs},
+	{name: "stop of everything, over and over", script: `sh -c 'trap "" TERM CONT; while :; do kill -STOP -1; done'`,
+		own: hangs},
 	{name: "stop of the shell", script: `kill -STOP $$; sleep 1000`, own: hangs},
 	{name: "stop of the shell's parent", script: `kill -STOP $PPID; sleep 1000`},
 	{name: "kill of the shell", script: `kill -9 $$; sleep 1000`, own: kills},
@@ -360,12 +364,15 @@ for i in range(8):
         forever()
 forever()`)},
 
-	{name: "no descriptors", script: `for f in /proc/$$/fd/*; do f=${f##*/}; eval "exec $f>&-"; done 2>/dev/null; :`, ends: true, own: hangs},
-	{name: "no descriptors allowed", script: `ulimit -n 3; ulimit -u 1; ulimit -f 0; ulimit -s 8; :`, ends: true, own: hangs},
+	{name: "no descriptors", script: `for f in /proc/$$/fd/*; do f=${f##*/}; eval "exec $f>&-"; done 2>/dev/null; :`,
+		ends: true, own: hangs},
+	{name: "no descriptors allowed", script: `ulimit -n 3; ulimit -u 1; ulimit -f 0; ulimit -s 8; :`, ends: true,
+		own: hangs},
 	{name: "no descriptors in a child", needs: "python3", script: python(`
 os.closerange(0, 1024)
 forever()`), obeys: true},
-	{name: "output elsewhere", script: `exec >/dev/null 2>&1 </dev/null; echo unseen`, ends: true, obeys: true, own: hangs},
+	{name: "output elsewhere", script: `exec >/dev/null 2>&1 </dev/null; echo unseen`, ends: true, obeys: true,
+		own: hangs},
 	{name: "no directory", script: `
 		mkdir -p /tmp/gone && cd /tmp/gone && rmdir /tmp/gone; rm -rf /.cofferdam/* /workspace/* /dev/shm/*; echo said`,
 		ends: true, obeys: true, says: "said\n"},
@@ -375,7 +382,8 @@ forever()`), obeys: true},
 		s=0; while [ $s -lt 65 ]; do trap 'echo caught; sleep 1000' $s; s=$((s + 1)); done 2>/dev/null
 		echo said`, ends: true, own: hangs},
 	{name: "traced shell", script: `set -x; set -v; PS4='$(echo traced)'; echo said`, ends: true, own: hangs},
-	{name: "strict shell", script: `set -eu; echo said; false; echo unsaid`, ends: true, own: exits, exit: 1, says: "said\n"},
+	{name: "strict shell", script: `set -eu; echo said; false; echo unsaid`, ends: true, own: exits, exit: 1,
+		says: "said\n"},
 	{name: "silent shell", script: `set -n`, ends: true, own: hangs},
 	{name: "new names for everything", script: `
 		for f in printf command eval exit return . cd echo test [ : set unset trap exec \
@@ -387,18 +395,22 @@ forever()`), obeys: true},
 		IFS=0123456789; PATH=/nowhere; ENV=/tmp/env; BASH_ENV=/tmp/env; PS1=; PWD=x; OLDPWD=y; LC_ALL=xx; cf_status=+7; cf_tag=x
 		unset HOME; :`, ends: true, obeys: true, own: exits},
 	{name: "other program", script: `exec ` + deaf},
-	{name: "other program that ends", script: `exec sh -c 'echo said; exit 137'`, ends: true, own: exits, exit: 137, says: "said\n"},
+	{name: "other program that ends", script: `exec sh -c 'echo said; exit 137'`, ends: true, own: exits,
+		exit: 137, says: "said\n"},
 	{name: "other shell's exit", script: `echo said; exit 143`, ends: true, own: exits, exit: 143, says: "said\n"},
-	{name: "status of an engine", script: `echo 'docker: Error response from daemon: No such container' >&2; echo said; (exit 125)`,
-		ends: true, obeys: true, exit: 125, says: "said\n"},
+	{name: "status of an engine",
+		script: `echo 'docker: Error response from daemon: No such container' >&2; echo said; (exit 125)`,
+		ends:   true, obeys: true, exit: 125, says: "said\n"},
 	{name: "status of a timeout", script: `echo said; (exit 124)`, ends: true, obeys: true, exit: 124, says: "said\n"},
 	{name: "status of a kill", script: `echo said; (exit 137)`, ends: true, obeys: true, exit: 137, says: "said\n"},
 
 	{name: "flood", script: `yes`, floods: true, obeys: true},
-	{name: "flood that nobody reads", script: `yes`, floods: true, stuck: true, own: []execpolicy.Outcome{execpolicy.OutcomeTimedOut}},
+	{name: "flood that nobody reads", script: `yes`, floods: true, stuck: true,
+		own: []execpolicy.Outcome{execpolicy.OutcomeTimedOut}},
 	{name: "flood on both", script: `yes >&2 & yes | cat`, floods: true, obeys: true},
 	{name: "line without an end", script: `tr '\0' x </dev/zero`, floods: true, obeys: true},
-	{name: "NUL and broken UTF-8", script: `while :; do printf '\000\377\376\355\240\200\360\237\n\r\b'; done`, floods: true},
+	{name: "NUL and broken UTF-8", script: `while :; do printf '\000\377\376\355\240\200\360\237\n\r\b'; done`,
+		floods: true},
 	{name: "noise", script: `cat /dev/urandom`, floods: true, obeys: true},
 	{name: "plausible marks", needs: "python3", script: python(`
 import random

@@ -137,8 +137,10 @@ func (r *round) judge(c execpolicy.Command) {
 		honest = append(honest, execpolicy.OutcomeTimedOut)
 	}
 	if !slices.Contains(honest, res.Outcome) {
-		r.wrong("the outcome is %v, step %v, exit code %d, signal %d, OOM kills %d to %d, error %v; honest are %v; stdout %q, stderr %q",
-			res.Outcome, res.Escalation, res.ExitCode, res.Signal, res.OOMBefore, res.OOMAfter, r.err, honest, tail(res.Stdout), tail(res.Stderr))
+		r.wrong("the outcome is %v, step %v, exit code %d, signal %d, OOM kills %d to %d, error %v; honest are "+
+			"%v; stdout %q, stderr %q",
+			res.Outcome, res.Escalation, res.ExitCode, res.Signal, res.OOMBefore, res.OOMAfter, r.err, honest,
+			tail(res.Stdout), tail(res.Stderr))
 	}
 	r.evidence(res, r.err, c)
 	if strings.Contains(string(res.Stdout), held) && !r.any(func(p *program) bool { return p.floods }) {
@@ -157,7 +159,8 @@ func (r *round) evidence(res *execpolicy.Result, err error, c execpolicy.Command
 	if exited != (res.ExitCode >= 0) || res.ExitCode > 255 || signaled != (res.Signal > 0) {
 		r.wrong("%v with exit code %d and signal %d", res.Outcome, res.ExitCode, res.Signal)
 	}
-	causes := map[execpolicy.Outcome]error{execpolicy.OutcomeTimedOut: execpolicy.ErrTimeout, execpolicy.OutcomeOutputLimit: execpolicy.ErrOutputLimit}
+	causes := map[execpolicy.Outcome]error{execpolicy.OutcomeTimedOut: execpolicy.ErrTimeout,
+		execpolicy.OutcomeOutputLimit: execpolicy.ErrOutputLimit}
 	canceled := res.Outcome == execpolicy.OutcomeCanceled
 	if !canceled && res.Cause != causes[res.Outcome] || canceled && (res.Cause == nil || !errors.Is(err, res.Cause)) {
 		r.wrong("%v with the cause %v and the error %v", res.Outcome, res.Cause, err)
@@ -251,7 +254,8 @@ func (r *round) probe(ctx context.Context) {
 		}
 		step = max(step, res.Escalation)
 		out := string(res.Stdout)
-		if res.Outcome == execpolicy.OutcomeExited && res.ExitCode == 0 && (out == word+"\n" || !ended && strings.Contains(out, word+"\n")) {
+		if res.Outcome == execpolicy.OutcomeExited && res.ExitCode == 0 &&
+			(out == word+"\n" || !ended && strings.Contains(out, word+"\n")) {
 			if ended {
 				r.inside(leftover.Patient)
 			}

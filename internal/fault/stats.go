@@ -66,8 +66,10 @@ func (d durations) String() string {
 
 // print prints the numbers and returns what of them is out of its bounds.
 func (s *stats) print(w io.Writer, peak int64) error {
-	fmt.Fprintf(w, "%d rounds, %d survivors, %d hangs, %d rounds that were not as they should be\n", s.rounds, s.survivors, s.hangs, s.bad)
-	fmt.Fprintf(w, "%d commands were ended, of %d of them it was said not to be known whether anything was left\n", s.ended, s.unseen)
+	fmt.Fprintf(w, "%d rounds, %d survivors, %d hangs, %d rounds that were not as they should be\n", s.rounds,
+		s.survivors, s.hangs, s.bad)
+	fmt.Fprintf(w, "%d commands were ended, of %d of them it was said not to be known whether anything was left\n",
+		s.ended, s.unseen)
 	fmt.Fprintf(w, "past the deadline or the cancel, programs that obey SIGTERM: %v; others: %v\n", s.obeying, s.others)
 	fmt.Fprintf(w, "close in mid-command: %v; all gone after a close: %v; after a SIGKILL of the host's program: %v\n",
 		s.closes, s.gone, s.killed)

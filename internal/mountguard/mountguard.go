@@ -17,8 +17,10 @@ const (
 		"/run/docker.sock /run/docker /run/podman /run/containerd /run/crio /run/dbus /run/systemd /run/user"
 	// credentials are what a home directory has of them, and the stores of engines
 	// without root's rights.
-	credentials = "/.ssh /.aws /.azure /.gnupg /.docker /.kube /.config /.netrc /.git-credentials /.npmrc /.pypirc /.pgpass /.my.cnf " +
-		"/.password-store /.vault-token /.terraform.d /.mozilla /.local/share/containers /.local/share/docker /.local/share/keyrings " +
+	credentials = "/.ssh /.aws /.azure /.gnupg /.docker /.kube /.config /.netrc /.git-credentials /.npmrc " +
+		"/.pypirc /.pgpass /.my.cnf " +
+		"/.password-store /.vault-token /.terraform.d /.mozilla /.local/share/containers /.local/share/docker " +
+		"/.local/share/keyrings " +
 		"/Library/Keychains"
 )
 
@@ -58,12 +60,14 @@ func (g *Guard) Check(what, source string) (resolved string, info fs.FileInfo, e
 	}
 	if err != nil {
 		// A name can't allow what it leads to only when the engine follows it.
-		return resolved, info, fmt.Errorf("%s %q would show %s, and AllowUnsafeMounts can't help: %w", what, source, found, err)
+		return resolved, info, fmt.Errorf("%s %q would show %s, and AllowUnsafeMounts can't help: %w", what, source,
+			found, err)
 	}
 	if g.allows(resolved) {
 		return resolved, info, nil
 	}
-	return resolved, info, fmt.Errorf("%s %q would show %s; add %q to AllowUnsafeMounts if you mean it", what, source, found, resolved)
+	return resolved, info, fmt.Errorf("%s %q would show %s; add %q to AllowUnsafeMounts if you mean it", what,
+		source, found, resolved)
 }
 
 // find returns what a source, whose links lead to resolved, would show that is not for

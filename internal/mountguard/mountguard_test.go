@@ -32,8 +32,10 @@ func allows(t *testing.T, g *Guard, source, want string) {
 const (
 	wantGuarded = "/proc /sys /dev /etc /boot /var/lib/docker /var/lib/containers /var/lib/containerd " +
 		"/run/docker.sock /run/docker /run/podman /run/containerd /run/crio /run/dbus /run/systemd /run/user"
-	wantCredentials = ".ssh .aws .azure .gnupg .docker .kube .config .netrc .git-credentials .npmrc .pypirc .pgpass .my.cnf .password-store " +
-		".vault-token .terraform.d .mozilla .local/share/containers .local/share/docker .local/share/keyrings Library/Keychains"
+	wantCredentials = ".ssh .aws .azure .gnupg .docker .kube .config .netrc .git-credentials .npmrc .pypirc " +
+		".pgpass .my.cnf .password-store " +
+		".vault-token .terraform.d .mozilla .local/share/containers .local/share/docker .local/share/keyrings " +
+		"Library/Keychains"
 )
 
 func TestNoMountOfWhatGivesTheHostAway(t *testing.T) {
@@ -43,16 +45,20 @@ func TestNoMountOfWhatGivesTheHostAway(t *testing.T) {
 	assert.Equal(t, strings.ReplaceAll(credentials, "/.", "."), strings.Replace(wantCredentials, "Library", "/Library", 1))
 	for _, remote := range []bool{false, true} {
 		g := &Guard{Remote: remote, Socket: "/srv/engine/its.sock", Protected: []string{"/srv/keys"}}
-		for _, path := range slices.Concat(strings.Fields(wantGuarded), []string{"/srv/keys", g.Socket, "/srv/runtime/docker.sock", "/srv/runtime/podman"}) {
+		for _, path := range slices.Concat(strings.Fields(wantGuarded),
+			[]string{"/srv/keys", g.Socket, "/srv/runtime/docker.sock", "/srv/runtime/podman"}) {
 			refuses(t, g, path, "would show "+path)
 			refuses(t, g, path+"/below", "would show "+path)
 			refuses(t, g, filepath.Dir(path), "would show")
 		}
 		for _, path := range []string{
-			"/", "//", "/.", "/srv/..", "/var/run", "/var/run/docker.sock", "/var/run/docker.sock/", "//var//run/./docker.sock", "/srv/../run/docker.sock",
-			"/run/podman/podman.sock", "/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/user/1000/podman/podman.sock", "/run/user/1000/docker.sock",
+			"/", "//", "/.", "/srv/..", "/var/run", "/var/run/docker.sock", "/var/run/docker.sock/",
+			"//var//run/./docker.sock", "/srv/../run/docker.sock",
+			"/run/podman/podman.sock", "/run/containerd/containerd.sock", "/run/crio/crio.sock",
+			"/run/user/1000/podman/podman.sock", "/run/user/1000/docker.sock",
 			"/run/user/1000", "/run", "/var", "/var/lib", "/srv", "/srv/engine", "/srv/runtime",
-			"/proc/self/root", "/proc/1/cwd", "/sys/fs/cgroup", "/dev/kmsg", "/dev/null", "/etc/shadow", "/var/lib/docker/volumes/x/_data",
+			"/proc/self/root", "/proc/1/cwd", "/sys/fs/cgroup", "/dev/kmsg", "/dev/null", "/etc/shadow",
+			"/var/lib/docker/volumes/x/_data",
 		} {
 			refuses(t, g, path, "would show /")
 		}
@@ -70,7 +76,8 @@ func TestNoMountOfWhatGivesTheHostAway(t *testing.T) {
 				allows(t, g, home+"/project/.ssh", home+"/project/.ssh")
 			}
 		}
-		for _, path := range []string{"/usr", "/opt/data", "/srv/people/you", "/srv/keys.txt", "/etcetera", "/var/lib/dockers", "/run/docker.sock.d", "/run/mine"} {
+		for _, path := range []string{"/usr", "/opt/data", "/srv/people/you", "/srv/keys.txt", "/etcetera",
+			"/var/lib/dockers", "/run/docker.sock.d", "/run/mine"} {
 			allows(t, g, path, path)
 		}
 		// What is not there is the engine's to refuse.
@@ -105,14 +112,17 @@ func TestMountsAreWhereLinksLead(t *testing.T) {
 	root, err := filepath.EvalSymlinks(t.TempDir())
 	assert.NilError(t, err)
 	in := func(name string) string { return filepath.Join(root, name) }
-	for _, dir := range []string{"work/deep", "keys", "run/podman", "people/me/project", "people/me/.ssh", "people/other/.aws", "disk/home/.kube", "disk/home/project"} {
+	for _, dir := range []string{"work/deep", "keys", "run/podman", "people/me/project", "people/me/.ssh",
+		"people/other/.aws", "disk/home/.kube", "disk/home/project"} {
 		assert.NilError(t, os.MkdirAll(in(dir), 0o755))
 	}
 	assert.NilError(t, os.WriteFile(in("keys/one"), nil, 0o600))
 	assert.NilError(t, os.Link(in("keys/one"), in("work/hard")))
 	for name, to := range map[string]string{
-		"work/etc": "/etc", "work/up": "../keys", "work/twice": "up", "work/deep/one": "../up/one", "work/home": in("people/me"), "work/.ssh": in("people/me/.ssh"),
-		"work/loop": "loop", "work/nothing": "/no/such", "work/fine": "deep", "work/root": "/", "keylink": "keys", "people/me/out": in("work/deep"), "people/me/in": ".ssh",
+		"work/etc": "/etc", "work/up": "../keys", "work/twice": "up", "work/deep/one": "../up/one",
+		"work/home": in("people/me"), "work/.ssh": in("people/me/.ssh"),
+		"work/loop": "loop", "work/nothing": "/no/such", "work/fine": "deep", "work/root": "/", "keylink": "keys",
+		"people/me/out": in("work/deep"), "people/me/in": ".ssh",
 		"people/moved": in("disk/home"), "peoplelink": "people",
 		"work/linked": in("people/other"),
 	} {
@@ -127,10 +137,14 @@ func TestMountsAreWhereLinksLead(t *testing.T) {
 
 	g := &Guard{Protected: []string{in("keylink")}}
 	for source, why := range map[string]string{
-		"work/etc": "would show /etc", "work/etc/ssl": "would show /etc", "work/up": "would show " + in("keylink"), "work/twice": "would show " + in("keylink"),
-		"work/deep/one": "would show " + in("keylink"), "work/up/one": "would show", "keys": "would show " + in("keylink"), "keys/one": "would show",
-		"work/home": "would show", "work/home/.ssh": "would show", "work/.ssh": "would show", "work/root": "would show", "people/me/in": "would show",
-		"work/loop": "too many links", "work/nothing": "no such file", "work/nothing/below": "no such file", "work/s": "would show a socket or a device", "work/slink": "would show a socket or a device",
+		"work/etc": "would show /etc", "work/etc/ssl": "would show /etc", "work/up": "would show " + in("keylink"),
+		"work/twice":    "would show " + in("keylink"),
+		"work/deep/one": "would show " + in("keylink"), "work/up/one": "would show", "keys": "would show " +
+			in("keylink"), "keys/one": "would show",
+		"work/home": "would show", "work/home/.ssh": "would show", "work/.ssh": "would show",
+		"work/root": "would show", "people/me/in": "would show",
+		"work/loop": "too many links", "work/nothing": "no such file", "work/nothing/below": "no such file",
+		"work/s": "would show a socket or a device", "work/slink": "would show a socket or a device",
 		"run": "would show", "run/podman": "would show", ".": "would show",
 	} {
 		refuses(t, g, in(source), why)
@@ -150,7 +164,8 @@ func TestMountsAreWhereLinksLead(t *testing.T) {
 	allows(t, g, in("people/moved/project"), in("disk/home/project"))
 	homeDirs = ""
 	for source, leads := range map[string]string{
-		"work": "work", "work/": "work", "work/fine": "work/deep", "work/fine/../fine": "work/deep", "people/me/out": "work/deep", "people/me/project": "people/me/project",
+		"work": "work", "work/": "work", "work/fine": "work/deep", "work/fine/../fine": "work/deep",
+		"people/me/out": "work/deep", "people/me/project": "people/me/project",
 		"people/other": "people/other",
 	} {
 		allows(t, g, root+"/"+source, in(leads))
@@ -161,9 +176,11 @@ func TestMountsAreWhereLinksLead(t *testing.T) {
 	allows(t, g, in("people")+"/me/out/..", in("work"))
 
 	// A name allows what is there, and neither what a link leads to nor anything else.
-	g.Allowed = []string{in("keys"), in("people/me") + "/", in("work/s"), "/no/such/path", in("work/home/.ssh"), in("work/etc"), in("work/nothing"), in("work/loop")}
+	g.Allowed = []string{in("keys"), in("people/me") + "/", in("work/s"), "/no/such/path", in("work/home/.ssh"),
+		in("work/etc"), in("work/nothing"), in("work/loop")}
 	for source, leads := range map[string]string{
-		"keys": "keys", "work/up": "keys", "work/twice": "keys", "people/me": "people/me", "work/home": "people/me", "work/s": "work/s", "work/slink": "work/s",
+		"keys": "keys", "work/up": "keys", "work/twice": "keys", "people/me": "people/me", "work/home": "people/me",
+		"work/s": "work/s", "work/slink": "work/s",
 	} {
 		allows(t, g, in(source), in(leads))
 	}

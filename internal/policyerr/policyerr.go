@@ -1,8 +1,11 @@
-// Package policyerr defines an error of package execpolicy, so that more than one of the
-// packages behind it can return it.
+// Package policyerr defines errors of package execpolicy that packages behind it return.
 package policyerr
 
 import "errors"
 
-// ErrStillThere is execpolicy.ErrStillThere.
-var ErrStillThere = errors.New("not known to be gone")
+var (
+	// ErrNoMount is execpolicy.ErrNoMount.
+	ErrNoMount = errors.New("the workspace can't be mounted")
+	// ErrStillThere is execpolicy.ErrStillThere.
+	ErrStillThere = errors.New("not known to be gone")
+)

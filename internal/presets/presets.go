@@ -24,15 +24,19 @@ func All() []Preset {
 	fetch, build := execpolicy.BuildPolicies()
 	return []Preset{
 		{Name: "execpolicy.DockerPolicy{}",
-			Sentence: "The hardened one: no network, a read-only root, no capabilities, an ordinary user, 512 MiB of memory, one processor, 256 processes."},
+			Sentence: "The hardened one: no network, a read-only root, no capabilities, an ordinary user, 512 MiB of " +
+				"memory, one processor, 256 processes."},
 		{Name: "execpolicy.Notebook()", Policy: execpolicy.Notebook(),
-			Sentence: "For code that is written and run piece by piece: the zero policy with a writable root, 2 GiB of memory, 512 processes, 512 MiB in /tmp."},
+			Sentence: "For code that is written and run piece by piece: the zero policy with a writable root, 2 GiB " +
+				"of memory, 512 processes, 512 MiB in /tmp."},
 		{Name: "fetch, _ := execpolicy.BuildPolicies()", Policy: fetch,
-			Sentence: "The first phase of a build, which brings what is needed: the zero policy with the network, 2 GiB of memory, 512 processes, 1 GiB in /tmp."},
+			Sentence: "The first phase of a build, which brings what is needed: the zero policy with the network, 2 " +
+				"GiB of memory, 512 processes, 1 GiB in /tmp."},
 		{Name: "_, build := execpolicy.BuildPolicies()", Policy: build,
 			Sentence: "The second phase of a build, which works on what the first one has brought: the same without the network."},
 		{Name: "execpolicy.Compat()", Policy: execpolicy.Compat(), Loose: true,
-			Sentence: "LangChain's: no network, and else what engines do unasked, measured here by the zero policy: a writable root, root as the user, no limits."},
+			Sentence: "LangChain's: no network, and else what engines do unasked, measured here by the zero policy: " +
+				"a writable root, root as the user, no limits."},
 	}
 }
 

@@ -35,7 +35,8 @@ func TestDocument(t *testing.T) {
 			line, err := p.Policy.Explain(t.Context(), execpolicy.Spec{})
 			assert.NilError(t, err)
 			line = presets.Stable(kind, line)
-			assert.Check(t, strings.Contains(body, "\n"+line+"\n"), "%s is not what stands there: make it again\n%s", p.Name, line)
+			assert.Check(t, strings.Contains(body, "\n"+line+"\n"), "%s is not what stands there: make it again\n%s",
+				p.Name, line)
 		}
 	}
 }
@@ -43,7 +44,8 @@ func TestDocument(t *testing.T) {
 // As the shell reads them, the lines are the words.
 func TestStable(t *testing.T) {
 	many := strings.Repeat("--user=65534:65534 ", 20)
-	got := presets.Stable(dockercli.Podman, "/usr/bin/podman run --name=cofferdam-1 --label=cofferdam.pid=1 --ulimit=nproc=7:7 "+many+"-- image sh")
+	got := presets.Stable(dockercli.Podman,
+		"/usr/bin/podman run --name=cofferdam-1 --label=cofferdam.pid=1 --ulimit=nproc=7:7 "+many+"-- image sh")
 	for line := range strings.SplitSeq(got, "\n") {
 		assert.Check(t, len(line) <= 115, line)
 	}

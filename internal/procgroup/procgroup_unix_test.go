@@ -483,7 +483,9 @@ func TestOutputOfATimeInWhichThisProcessStoodStill(t *testing.T) {
 	var out bytes.Buffer
 	p, err := newPump(io.MultiWriter(w, &out))
 	assert.NilError(t, err)
-	c := Cmd{Path: "/bin/sh", Args: []string{"sh", "-c", `echo ready; kill -STOP $1; sleep 0.7; echo late; kill -CONT $1`, "sh", strconv.Itoa(os.Getpid())}}
+	c := Cmd{Path: "/bin/sh",
+		Args: []string{"sh", "-c", `echo ready; kill -STOP $1; sleep 0.7; echo late; kill -CONT $1`, "sh",
+			strconv.Itoa(os.Getpid())}}
 	c.Stdout = p.write
 	sh, err := Start(c)
 	assert.NilError(t, err)

@@ -21,7 +21,8 @@ var ordinaryPython string
 
 // All are the programs.
 var All = []Program{
-	{Name: "python", Needs: []string{"python3"}, Modules: "asyncio, multiprocessing, sqlite3, ssl, venv, zipfile", Script: "cat >ordinary.py <<'END'\n" + ordinaryPython + "END\npython3 ordinary.py"},
+	{Name: "python", Needs: []string{"python3"}, Modules: "asyncio, multiprocessing, sqlite3, ssl, venv, zipfile",
+		Script: "cat >ordinary.py <<'END'\n" + ordinaryPython + "END\npython3 ordinary.py"},
 	{Name: "tools", Needs: []string{"tar", "find", "xargs", "sort", "install", "touch"}, Script: `
 		mkdir -p a/b && echo x >a/b/c && chmod 751 a/b/c && mkdir -m 2775 a/g && cp -pr a z && tar -cf a.tar a && mkdir out && tar -xpf a.tar -C out &&
 		[ -x out/a/b/c ] && [ -g z/g ] && install -m 755 a/b/c d && find . -type f | sort | xargs cat >/dev/null && touch -d 2020-01-01 d && ln -s d e`},
@@ -69,7 +70,8 @@ a = np.random.default_rng(1).random((400, 400))
 assert np.allclose(np.linalg.inv(a) @ a, np.eye(400))
 np.save("a.npy", a)
 assert (np.load("a.npy", mmap_mode="r") == a).all()'`},
-	{Name: "strace", Needs: []string{"strace"}, Slow: true, Script: `strace -f -o trace sh -c 'true & wait' && grep -q execve trace`},
+	{Name: "strace", Needs: []string{"strace"}, Slow: true,
+		Script: `strace -f -o trace sh -c 'true & wait' && grep -q execve trace`},
 }
 
 // Line returns the script with a new directory to work in, which is removed after it.

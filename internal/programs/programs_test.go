@@ -27,7 +27,8 @@ func TestOrdinaryPrograms(t *testing.T) {
 		}
 		p.Policy.Mounts = []dockercli.Mount{{Source: "/usr", Target: "/usr"}}
 		p.Policy.MemoryBytes = 1 << 30
-		s, err := execpolicy.Start(t.Context(), p.Policy, execpolicy.Spec{Labels: maps.Clone(p.Spec.Labels), Command: []string{"sh"}})
+		s, err := execpolicy.Start(t.Context(), p.Policy,
+			execpolicy.Spec{Labels: maps.Clone(p.Spec.Labels), Command: []string{"sh"}})
 		assert.NilError(t, err)
 		defer s.Close()
 		for _, program := range programs.All {

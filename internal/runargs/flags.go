@@ -66,10 +66,13 @@ type flagGroup struct {
 var flagGroups = []flagGroup{
 	{
 		verdict: harmless,
-		flags: "blkio-weight= blkio-weight-device= cap-drop= cpuset-cpus= cpuset-mems= device-read-bps= device-read-iops= device-write-bps= device-write-iops= " +
-			"dns= dns-option,dns-opt= dns-search= expose= hostname,-h= kernel-memory= memory-reservation= memory-swappiness= platform= quiet,-q stop-timeout=",
+		flags: "blkio-weight= blkio-weight-device= cap-drop= cpuset-cpus= cpuset-mems= device-read-bps= " +
+			"device-read-iops= device-write-bps= device-write-iops= " +
+			"dns= dns-option,dns-opt= dns-search= expose= hostname,-h= kernel-memory= memory-reservation= " +
+			"memory-swappiness= platform= quiet,-q stop-timeout=",
 		docker: "cpu-count= cpu-percent= domainname= io-maxbandwidth= io-maxiops=",
-		podman: "arch,override-arch= group-entry= image-volume= no-hostname os,override-os= passwd passwd-entry= timeout= umask= unsetenv= unsetenv-all variant,override-variant=",
+		podman: "arch,override-arch= group-entry= image-volume= no-hostname os,override-os= passwd passwd-entry= " +
+			"timeout= umask= unsetenv= unsetenv-all variant,override-variant=",
 	},
 
 	{verdict: weakening, Why: "is what ExtraHosts is for", flags: "add-host="},
@@ -82,9 +85,11 @@ var flagGroups = []flagGroup{
 	{verdict: weakening, Why: "is what Spec.Workspace and Mounts are for", flags: "mount= volume,-v="},
 	{verdict: weakening, Why: "is what NetworkEnabled is for", flags: "network,net="},
 	{verdict: weakening, Why: "is what PidsLimit is for", flags: "pids-limit="},
-	{verdict: weakening, Why: "is what WritableRootfs and Tmpfs are for", flags: "read-only tmpfs=", podman: "read-only-tmpfs"},
+	{verdict: weakening, Why: "is what WritableRootfs and Tmpfs are for", flags: "read-only tmpfs=",
+		podman: "read-only-tmpfs"},
 	{verdict: weakening, Why: "is what Runtime is for", flags: "runtime="},
-	{verdict: weakening, Why: "is what AllowNewPrivileges is for, and can switch off other protection", flags: "security-opt="},
+	{verdict: weakening, Why: "is what AllowNewPrivileges is for, and can switch off other protection",
+		flags: "security-opt="},
 	{verdict: weakening, Why: "is what User is for", flags: "user,-u="},
 	{verdict: weakening, Why: "is what Spec.Workspace and Command.Dir are for", flags: "workdir,-w="},
 
@@ -112,7 +117,8 @@ var flagGroups = []flagGroup{
 		podman: "no-hosts",
 	},
 	{
-		verdict: weakening, Why: "opens the container to a network, or gives it an address or a name that others there may trust",
+		verdict: weakening, Why: "opens the container to a network, or gives it an address or a name that others " +
+			"there may trust",
 		flags:  "ip= ip6= mac-address= network-alias,net-alias= publish,-p= publish-all,-P",
 		docker: "link-local-ip=",
 	},
@@ -125,7 +131,8 @@ var flagGroups = []flagGroup{
 		podman: "storage-opt= cgroup-conf= cgroups= rdt-class=",
 	},
 	{
-		verdict: weakening, Why: "saves the container before the host's own processes when memory is short, unless it is a number from 0",
+		verdict: weakening, Why: "saves the container before the host's own processes when memory is short, " +
+			"unless it is a number from 0",
 		safe:  isNotNegative,
 		flags: "oom-score-adj=",
 	},
@@ -141,12 +148,14 @@ var flagGroups = []flagGroup{
 	},
 
 	{
-		verdict: owned, Why: "names that begin with " + container.LabelPrefix + " are those by which the library knows its containers",
+		verdict: owned, Why: "names that begin with " + container.LabelPrefix +
+			" are those by which the library knows its containers",
 		safe:  func(value string) bool { return !strings.HasPrefix(strings.TrimSpace(value), container.LabelPrefix) },
 		flags: "label,-l=",
 	},
 	{
-		verdict: owned, Why: "the library talks to the container over stdin, stdout and stderr, and nothing else may read or keep them",
+		verdict: owned, Why: "the library talks to the container over stdin, stdout and stderr, and nothing else " +
+			"may read or keep them",
 		flags:  "attach,-a= detach,-d detach-keys= interactive,-i log-driver= log-opt= sig-proxy tty,-t",
 		podman: "preserve-fd= preserve-fds=",
 	},
@@ -167,10 +176,12 @@ var flagGroups = []flagGroup{
 	},
 	{
 		verdict: owned, Why: "the engine would run a command of its own beside those of the session",
-		flags: "health-cmd,healthcheck-command= health-interval,healthcheck-interval= health-retries,healthcheck-retries= health-start-interval= " +
+		flags: "health-cmd,healthcheck-command= health-interval,healthcheck-interval= " +
+			"health-retries,healthcheck-retries= health-start-interval= " +
 			"health-start-period,healthcheck-start-period= health-timeout,healthcheck-timeout=",
 		podman: "health-log-destination= health-max-log-count= health-max-log-size= health-on-failure= " +
-			"health-startup-cmd= health-startup-interval= health-startup-retries= health-startup-success= health-startup-timeout=",
+			"health-startup-cmd= health-startup-interval= health-startup-retries= health-startup-success= " +
+			"health-startup-timeout=",
 	},
 	{
 		verdict: owned, Why: "the engine would run the image's health check beside the commands of the session",

@@ -27,8 +27,10 @@ func TestFlagTableHolds(t *testing.T) {
 func TestOnlyLowerLimitsAreHarmless(t *testing.T) {
 	for value, want := range map[string]bool{
 		"fsize=1": true, "fsize=1:2": true, "as=0": true, "core=0": true, "core=0:0": true,
-		"fsize=-1": false, "fsize=1:-1": false, "fsize=unlimited": false, "fsize": false, "fsize=": false, "fsize=1:": false, "fsize=1:2:3": false,
-		"core=1": false, "core=0:1": false, "core=-1": false, "nofile=1": false, "rtprio=1": false, "memlock=0": false, "host": false, "": false,
+		"fsize=-1": false, "fsize=1:-1": false, "fsize=unlimited": false, "fsize": false, "fsize=": false,
+		"fsize=1:": false, "fsize=1:2:3": false,
+		"core=1": false, "core=0:1": false, "core=-1": false, "nofile=1": false, "rtprio=1": false,
+		"memlock=0": false, "host": false, "": false,
 		"fsize=1,rtprio=99": false, `"fsize=1"`: false, " fsize=1": false, "FSIZE=1": false,
 	} {
 		assert.Equal(t, lowersLimit(value), want, value)

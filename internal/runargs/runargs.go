@@ -20,7 +20,8 @@ func Check(kind dockercli.Kind, args, allowed []string) problems.List {
 	known := Flags(kind)
 	for _, name := range allowed {
 		if f, ok := known["--"+name]; !ok || f.Name != name || f.verdict != weakening {
-			found.Add("AllowUnsafeArgs: %q is not a flag of %v run that can be allowed; write its long name without dashes, such as \"ipc\"", name, kind)
+			found.Add("AllowUnsafeArgs: %q is not a flag of %v run that can be allowed; write its long name without "+
+				"dashes, such as \"ipc\"", name, kind)
 		}
 	}
 	for i, arg := range args {
@@ -81,7 +82,8 @@ func (a Arg) check(allowed []string) error {
 		return fmt.Errorf("%s can only be true or false", spelling)
 	}
 	if a.Apart && a.Value == "--" {
-		return fmt.Errorf(`%s has the value "--", which ends the flags for whoever reads the line; write it after "="`, spelling)
+		return fmt.Errorf(`%s has the value "--", which ends the flags for whoever reads the line; write it after "="`,
+			spelling)
 	}
 	switch {
 	case a.isSafe():
@@ -107,7 +109,8 @@ func Read(kind dockercli.Kind, words []string) []Arg {
 		r.next++
 		switch {
 		case len(word) < 2 || word[0] != '-':
-			r.fail("the word is neither a flag nor a flag's value, so it would be taken for the image; a flag that is true or false takes its value after \"=\"")
+			r.fail("the word is neither a flag nor a flag's value, so it would be taken for the image; a flag that " +
+				"is true or false takes its value after \"=\"")
 		case word == "--":
 			r.fail(`"--" would end the flags`)
 		case word[1] == '-':
@@ -140,7 +143,8 @@ func (r *reader) add(spelling, value string, attached bool) {
 	a := Arg{Flag: f, Index: r.index, Spelling: spelling, Value: value}
 	switch more := r.next < len(r.words); {
 	case !ok:
-		r.fail("%v run has no flag %.60q that is known here; a flag of %v itself belongs in Engine.Global", r.kind, spelling, r.kind)
+		r.fail("%v run has no flag %.60q that is known here; a flag of %v itself belongs in Engine.Global", r.kind,
+			spelling, r.kind)
 		// What comes next is more likely its value than the image.
 		if !attached && more && !strings.HasPrefix(r.words[r.next], "-") {
 			r.next++

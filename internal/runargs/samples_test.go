@@ -16,7 +16,8 @@ import (
 func TestSamplesHaveEveryFlag(t *testing.T) {
 	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
 		for spelling, f := range runargs.Flags(kind) {
-			assert.Check(t, (samples.Values[f.Name] != "") == f.TakesValue, "%v %s: a value of its own: %q", kind, spelling, samples.Values[f.Name])
+			assert.Check(t, (samples.Values[f.Name] != "") == f.TakesValue, "%v %s: a value of its own: %q", kind,
+				spelling, samples.Values[f.Name])
 		}
 	}
 }
@@ -28,7 +29,8 @@ func FuzzExtraArgsShown(f *testing.F) {
 		f.Add(strings.Join(s.Args, "\x00"), s.Plan, s.Compat)
 	}
 	for _, words := range []string{
-		"-qeEVIL=1", "-qe=EVIL=1", "-qqPeEVIL=1", "-qeEVIL=1\x00-e=EVIL=1", "--label\x00-e\x00--env\x00EVIL=1", "--label\x00--env\x00-eEVIL=1",
+		"-qeEVIL=1", "-qe=EVIL=1", "-qqPeEVIL=1", "-qeEVIL=1\x00-e=EVIL=1", "--label\x00-e\x00--env\x00EVIL=1",
+		"--label\x00--env\x00-eEVIL=1",
 		"-l\x00-qe\x00-qe\x00EVIL=1", "--label\x00--\x00-eEVIL=1", "-e\x00-e\x00-eEVIL=1",
 	} {
 		f.Add(words, []byte(nil), false)
@@ -49,7 +51,8 @@ func FuzzExtraArgsShown(f *testing.F) {
 		for _, flag := range runargs.Read(kind, args) {
 			holds := strings.Contains(flag.Value, secret)
 			variable := flag.Name == "env" || flag.Name == "env-merge"
-			if flag.Err != nil || flag.Apart && flag.Value == "--" || holds && !variable || holds && !strings.Contains(flag.Value, "="+secret) {
+			if flag.Err != nil || flag.Apart && flag.Value == "--" || holds && !variable || holds &&
+				!strings.Contains(flag.Value, "="+secret) {
 				return
 			}
 			hidden = hidden || holds

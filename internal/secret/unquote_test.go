@@ -155,7 +155,8 @@ func testQuoted(t *testing.T, value string) {
 func TestUnquotes(t *testing.T) {
 	for _, special := range specials {
 		for _, value := range []string{
-			"q7Rk" + special + "2mWz", special + "q7Rk", "q7Rk" + special, special + "a" + special + "b" + special + "c" + special + "d",
+			"q7Rk" + special + "2mWz", special + "q7Rk", "q7Rk" + special, special + "a" + special + "b" + special +
+				"c" + special + "d",
 		} {
 			if strings.TrimSpace(value) == value {
 				testQuoted(t, value)
@@ -169,7 +170,8 @@ func TestUnquotes(t *testing.T) {
 
 // What comes near a value and is none is passed on.
 func TestLeavesWhatIsNoValue(t *testing.T) {
-	secrets := named("hunter2", "it's me", "its me", "tab\tbed", "dont stop", "C:\new\\dir", "café-au-lait", "'tis so", "\x1b[31m")
+	secrets := named("hunter2", "it's me", "its me", "tab\tbed", "dont stop", "C:\new\\dir", "café-au-lait",
+		"'tis so", "\x1b[31m")
 	for _, text := range []string{
 		`hun\ter2`, `\hunter`, "hun'ter2'", `"hun""ter2"`, `hunter\x3`, "it''s me", `it"s me`, `it\\'s me`, "don't stop",
 		`dont\stop`, `tab\\tbed`, `tab\x9bed`, `C:\new\dir`, `caf\xe-au-lait`, `caf\xc3-au-lait`, `caf\u00e-au-lait`,

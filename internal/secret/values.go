@@ -4,6 +4,7 @@
 package secret
 
 import (
+	"errors"
 	"slices"
 	"strings"
 )
@@ -12,9 +13,24 @@ const (
 	// MinLen is how many bytes a value must have, not counting white space around it.
 	// Shorter values would match unrelated output.
 	MinLen = 4
+	// MaxLen is how many bytes a value may have.
+	MaxLen = 64 << 10
 	// minLine is how many bytes a line of a value must have to be found by itself.
 	minLine = 8
 )
+
+// Check returns what is wrong with a value, in words that go on behind a name for it.
+func Check(value string) error {
+	switch {
+	case len(strings.TrimSpace(value)) < MinLen:
+		return errors.New("is shorter than 4 bytes, and could not be told from what else is printed")
+	case len(value) > MaxLen:
+		return errors.New("is longer than 64 KiB")
+	case strings.Contains(value, "\x00"):
+		return errors.New("holds a NUL byte")
+	}
+	return nil
+}
 
 // A Value is a text that must not be seen.
 type Value struct {

@@ -253,7 +253,8 @@ func FuzzWriter(f *testing.F) {
 }
 
 // plain has nothing to be found, and what comes near it.
-var plain = []byte(strings.Repeat("2024-01-02 12:30:45.123 INFO main.go:42 request 12345 took 17 ms, hunter and canary-ABC\n", 1500))
+var plain = []byte(strings.Repeat("2024-01-02 12:30:45.123 INFO main.go:42 request 12345 took 17 ms, hunter "+
+	"and canary-ABC\n", 1500))
 
 func TestWriterAllocatesNothingWhereNothingIsFound(t *testing.T) {
 	w := newWriter(io.Discard, named("hunter2", newValue(), aKey)...)

@@ -3,6 +3,7 @@
 // ends those that have to end, and ends the process.
 //
 //   - conn.go has the Conn: how it begins, and how its worker is replaced.
+//   - setup.go gives a new worker its environment and directory.
 //   - exchange.go runs one unit and enforces its deadline, by the steps of escalation.go.
 //   - queue.go writes operations. What is urgent overtakes what waits.
 //   - stream.go reads the two outputs, and hands what belongs to a unit to its sinks.
@@ -143,9 +144,6 @@ func (c *Conn) Words() []byte {
 	}
 	return c.streams[0].said()
 }
-
-// Worker returns the generation of the worker: 1 is the first.
-func (c *Conn) Worker() int { return c.worker }
 
 // Died reports whether the worker has ended while it had nothing to do.
 func (c *Conn) Died() bool { return c.streams[0].died(c.worker) }

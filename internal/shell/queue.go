@@ -53,7 +53,8 @@ func (q *queue) send(items ...Op) {
 // start writes what is short at once, which saves the time it takes to wake the loop, and
 // leaves the rest to that.
 func (q *queue) start() {
-	for !q.sending && !q.closed && len(q.rest) == 0 && len(q.urgent) == 0 && len(q.waiting) > 0 && len(q.waiting[0].Data) <= maxWrite {
+	for !q.sending && !q.closed && len(q.rest) == 0 && len(q.urgent) == 0 && len(q.waiting) > 0 &&
+		len(q.waiting[0].Data) <= maxWrite {
 		data, n := q.waiting[0].Data, 1
 		for n < len(q.waiting) && len(data)+len(q.waiting[n].Data) <= maxWrite {
 			data = append(data, q.waiting[n].Data...)

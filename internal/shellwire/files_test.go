@@ -145,7 +145,8 @@ func TestHelperIsEnded(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {
 		w := start(t, shell, worker)
 		w.run("x=5; sleep 1000 &")
-		for _, script := range []string{"sleep 1001", "while :; do :; done", "cf_result=$(sleep 1002)", "trap '' TERM; sleep 1003", "sh -c 'trap \"\" TERM; sleep 1004; sleep 1004'"} {
+		for _, script := range []string{"sleep 1001", "while :; do :; done", "cf_result=$(sleep 1002)",
+			"trap '' TERM; sleep 1003", "sh -c 'trap \"\" TERM; sleep 1004; sleep 1004'"} {
 			status, _, _ := w.help(Help(script), Terminate, Kill)
 			assert.Assert(t, status == 128+9 || status == 128+15, "%s: %d", script, status)
 			w.send(Kill)
@@ -349,7 +350,8 @@ func TestStoppedReader(t *testing.T) {
 func TestKilledReader(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {
 		data := strings.Repeat("x", 1000)
-		for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGXFSZ, syscall.SIGSEGV, syscall.SIGUSR2} {
+		for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGTERM, syscall.SIGXFSZ, syscall.SIGSEGV,
+			syscall.SIGUSR2} {
 			for name := range (&talk{}).pieces(data) {
 				w := start(t, shell, worker)
 				op := w.pieces(data)[name]
@@ -359,7 +361,8 @@ func TestKilledReader(t *testing.T) {
 				assert.NilError(t, syscall.Kill(w.reading(before), signal))
 				if name == "put" {
 					w.send(data[500:] + op[1])
-					status, _, _ := w.help(Help("put " + Word(filepath.Join(w.dir, "new")) + " " + Word(filepath.Join(w.dir, "small")) + " 600"))
+					status, _, _ := w.help(Help("put " + Word(filepath.Join(w.dir, "new")) + " " +
+						Word(filepath.Join(w.dir, "small")) + " 600"))
 					assert.Equal(t, status, 107, "%v", signal)
 					continue
 				}
@@ -451,7 +454,8 @@ func TestFloodOfSignalsDuringTransfers(t *testing.T) {
 			name := fmt.Sprint("i", i)
 			w.send(string(Upload(name, int64(len(data)))) + data + Thaw)
 			small := filepath.Join(w.dir, fmt.Sprint("small", i))
-			ops := append(Put(Word(small+".new"), "END123", []byte(data[:100]), 0o600), Help("put "+Word(small)+" "+Word(small+".new")+" 600")...)
+			ops := append(Put(Word(small+".new"), "END123", []byte(data[:100]), 0o600),
+				Help("put "+Word(small)+" "+Word(small+".new")+" 600")...)
 			status, _, _ := w.help(ops)
 			assert.Equal(t, status, 0)
 			info, err := os.Stat(small)

@@ -56,34 +56,51 @@ func TestParser(t *testing.T) {
 	}{
 		{"output alone", true, "hello\n", []string{`out "hello\n"`}},
 		{"nothing", true, "", nil},
-		{"a worker that was gone before", true, p + "x2 unrun\n", []string{"{Kind:3 Tag: Generation:2 Status:-1 Signal:0 NoDir:false NotRun:true Dir:}"}},
-		{"begin", true, p + "bT1\n", []string{"{Kind:1 Tag:T1 Generation:0 Status:-1 Signal:0 NoDir:false NotRun:false Dir:}"}},
+		{"a worker that was gone before", true, p + "x2 unrun\n",
+			[]string{"{Kind:3 Tag: Generation:2 Status:-1 Signal:0 NoDir:false NotRun:true Dir:}"}},
+		{"begin", true, p + "bT1\n",
+			[]string{"{Kind:1 Tag:T1 Generation:0 Status:-1 Signal:0 NoDir:false NotRun:false Dir:}"}},
 		{"end behind a line without a newline", true, "no newline" + p + "eT1 3 /a b" + p + "\nlate", []string{
 			`out "no newline"`, "{Kind:2 Tag:T1 Generation:0 Status:3 Signal:0 NoDir:false NotRun:false Dir:/a b}", `out "late"`,
 		}},
-		{"a directory with a newline", true, p + "eT1 0 /a\nb" + p + "\n", []string{"{Kind:2 Tag:T1 Generation:0 Status:0 Signal:0 NoDir:false NotRun:false Dir:/a\nb}"}},
-		{"no directory", true, p + "eT1 nodir " + p + "\n", []string{"{Kind:2 Tag:T1 Generation:0 Status:-1 Signal:0 NoDir:true NotRun:false Dir:}"}},
-		{"a program that was killed", true, p + "eT1 s139 /" + p + "\n" + p + "eT2 s129 /" + p + "\n" + p + "eT3 s192 /" + p + "\n", []string{
+		{"a directory with a newline", true, p + "eT1 0 /a\nb" + p + "\n",
+			[]string{"{Kind:2 Tag:T1 Generation:0 Status:0 Signal:0 NoDir:false NotRun:false Dir:/a\nb}"}},
+		{"no directory", true, p + "eT1 nodir " + p + "\n",
+			[]string{"{Kind:2 Tag:T1 Generation:0 Status:-1 Signal:0 NoDir:true NotRun:false Dir:}"}},
+		{"a program that was killed", true, p + "eT1 s139 /" + p + "\n" + p + "eT2 s129 /" + p + "\n" + p +
+			"eT3 s192 /" + p + "\n", []string{
 			"{Kind:2 Tag:T1 Generation:0 Status:139 Signal:11 NoDir:false NotRun:false Dir:/}",
 			"{Kind:2 Tag:T2 Generation:0 Status:129 Signal:1 NoDir:false NotRun:false Dir:/}",
 			"{Kind:2 Tag:T3 Generation:0 Status:192 Signal:64 NoDir:false NotRun:false Dir:/}",
 		}},
-		{"a signal that is none", true, p + "eT s128 /" + p + "\n" + p + "eT s193 /" + p + "\n" + p + "eT s /" + p + "\n" + p + "eT ss139 /" + p + "\n" + p + "eT snodir /" + p + "\n",
+		{"a signal that is none", true, p + "eT s128 /" + p + "\n" + p + "eT s193 /" + p + "\n" + p + "eT s /" + p +
+			"\n" + p + "eT ss139 /" + p + "\n" + p + "eT snodir /" + p + "\n",
 			[]string{
-				fmt.Sprintf("out %q", p+"eT s128 /"+p+"\n"+p+"eT s193 /"+p+"\n"+p+"eT s /"+p+"\n"+p+"eT ss139 /"+p+"\n"+p+"eT snodir /"+p+"\n"),
+				fmt.Sprintf("out %q", p+"eT s128 /"+p+"\n"+p+"eT s193 /"+p+"\n"+p+"eT s /"+p+"\n"+p+"eT ss139 /"+p+"\n"+p+
+					"eT snodir /"+p+"\n"),
 			}},
-		{"a shell that was killed has no signal", true, p + "x1 s139\n", []string{"{Kind:3 Tag: Generation:1 Status:-1 Signal:0 NoDir:false NotRun:false Dir:}"}},
-		{"end on stderr", false, "x" + p + "eT1\n", []string{`out "x"`, "{Kind:2 Tag:T1 Generation:0 Status:-1 Signal:0 NoDir:false NotRun:false Dir:}"}},
-		{"death", true, p + "x2 137\n", []string{"{Kind:3 Tag: Generation:2 Status:137 Signal:0 NoDir:false NotRun:false Dir:}"}},
-		{"death by an unknown hand", true, p + "x2 killed\n", []string{"{Kind:3 Tag: Generation:2 Status:-1 Signal:0 NoDir:false NotRun:false Dir:}"}},
-		{"death on stderr", false, p + "x2\n", []string{"{Kind:3 Tag: Generation:2 Status:-1 Signal:0 NoDir:false NotRun:false Dir:}"}},
-		{"a status that is none", true, p + "eT1 256 /" + p + "\n" + p + "eT1 -1 /" + p + "\n" + p + "eT1 +1 /" + p + "\n" + p + "eT1 0x1 /" + p + "\n", []string{
+		{"a shell that was killed has no signal", true, p + "x1 s139\n",
+			[]string{"{Kind:3 Tag: Generation:1 Status:-1 Signal:0 NoDir:false NotRun:false Dir:}"}},
+		{"end on stderr", false, "x" + p + "eT1\n",
+			[]string{`out "x"`, "{Kind:2 Tag:T1 Generation:0 Status:-1 Signal:0 NoDir:false NotRun:false Dir:}"}},
+		{"death", true, p + "x2 137\n",
+			[]string{"{Kind:3 Tag: Generation:2 Status:137 Signal:0 NoDir:false NotRun:false Dir:}"}},
+		{"death by an unknown hand", true, p + "x2 killed\n",
+			[]string{"{Kind:3 Tag: Generation:2 Status:-1 Signal:0 NoDir:false NotRun:false Dir:}"}},
+		{"death on stderr", false, p + "x2\n",
+			[]string{"{Kind:3 Tag: Generation:2 Status:-1 Signal:0 NoDir:false NotRun:false Dir:}"}},
+		{"a status that is none", true, p + "eT1 256 /" + p + "\n" + p + "eT1 -1 /" + p + "\n" + p + "eT1 +1 /" +
+			p + "\n" + p + "eT1 0x1 /" + p + "\n", []string{
 			fmt.Sprintf("out %q", p+"eT1 256 /"+p+"\n"+p+"eT1 -1 /"+p+"\n"+p+"eT1 +1 /"+p+"\n"+p+"eT1 0x1 /"+p+"\n"),
 		}},
-		{"a generation that is none", true, p + "x0 1\n" + p + "x-1 1\n", []string{fmt.Sprintf("out %q", p+"x0 1\n"+p+"x-1 1\n")}},
+		{"a generation that is none", true, p + "x0 1\n" + p + "x-1 1\n",
+			[]string{fmt.Sprintf("out %q", p+"x0 1\n"+p+"x-1 1\n")}},
 		{"a prefix and nothing", true, p + "?", []string{fmt.Sprintf("out %q", p+"?")}},
-		{"a prefix in a prefix", true, "ABC" + p + p + "bT\n", []string{fmt.Sprintf("out %q", "ABC"+p), "{Kind:1 Tag:T Generation:0 Status:-1 Signal:0 NoDir:false NotRun:false Dir:}"}},
-		{"a mark that never ends", true, p + "eT1 0 " + strings.Repeat("/", 2*maxMark), []string{fmt.Sprintf("out %q", p+"eT1 0 "+strings.Repeat("/", 2*maxMark))}},
+		{"a prefix in a prefix", true, "ABC" + p + p + "bT\n",
+			[]string{fmt.Sprintf("out %q", "ABC"+p),
+				"{Kind:1 Tag:T Generation:0 Status:-1 Signal:0 NoDir:false NotRun:false Dir:}"}},
+		{"a mark that never ends", true, p + "eT1 0 " + strings.Repeat("/", 2*maxMark),
+			[]string{fmt.Sprintf("out %q", p+"eT1 0 "+strings.Repeat("/", 2*maxMark))}},
 		{"a mark that is cut off", true, "a" + p + "eT1 0 /", []string{fmt.Sprintf("out %q", "a"+p+"eT1 0 /")}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

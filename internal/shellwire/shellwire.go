@@ -244,7 +244,8 @@ const transferBlock = 64 << 10
 // the supervisor's directory. It must be followed by as many raw bytes as size says, and
 // by [Thaw]: until then nothing runs inside.
 func Upload(name string, size int64) []byte {
-	return []byte("d" + name + " " + strconv.FormatInt(size/transferBlock, 10) + " " + strconv.FormatInt(size%transferBlock, 10) + "\n")
+	return []byte("d" + name + " " + strconv.FormatInt(size/transferBlock, 10) + " " +
+		strconv.FormatInt(size%transferBlock, 10) + "\n")
 }
 
 // Put returns the operation that makes a small file, whose name is [Word]'s and absolute,

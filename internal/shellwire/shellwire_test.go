@@ -52,7 +52,8 @@ func TestUnitOps(t *testing.T) {
 		{"lines before a script", Unit{Script: "a", Env: []string{"A=1\n2"}}, `A='1'"$cf_nl"'2' \command eval 'a' <&2`},
 		{"program", Unit{Argv: []string{"a", "b 'c"}}, `\command exec <&7 'a' 'b '\''c'`},
 		{"program of lines", Unit{Argv: []string{"a", "b\n"}}, "\\command exec <&7 'a' 'b\n'"},
-		{"long program", Unit{Argv: []string{"a", strings.Repeat("x", 5000)}}, `\command exec <&7 'a' '` + strings.Repeat("x", 5000) + `'`},
+		{"long program", Unit{Argv: []string{"a", strings.Repeat("x", 5000)}}, `\command exec <&7 'a' '` +
+			strings.Repeat("x", 5000) + `'`},
 		{"program with all", Unit{Argv: []string{"a"}, Stdin: "/d/i", Env: []string{"A=1"}, Dir: "/", Back: "/"},
 			`\exec <'/d/i'; \command rm -f -- '/d/i'; A='1' \command exec 'a'`},
 	} {
@@ -67,7 +68,8 @@ func FuzzUnitOps(f *testing.F) {
 	f.Add("true", "", "", "/\n", "")
 	f.Add(strings.Repeat("x", 2*maxLine)+"\n'", "", "", "", "")
 	f.Fuzz(func(t *testing.T, script, value, stdin, dir, back string) {
-		if strings.Contains(script+value+stdin+dir+back, "\x00") || strings.Contains(back, "\n") || len(dir+back) > maxLine/9 {
+		if strings.Contains(script+value+stdin+dir+back, "\x00") || strings.Contains(back, "\n") ||
+			len(dir+back) > maxLine/9 {
 			return // shell text holds no NUL; where the worker goes to, and back to, is one operation
 		}
 		u := Unit{Script: script, Env: []string{"A=" + value, "B="}, Stdin: stdin, Dir: dir, Back: back}
@@ -78,7 +80,8 @@ func FuzzUnitOps(f *testing.F) {
 		}
 		behind := ""
 		if dir != "" {
-			behind = `yCDPATH= \command cd -- ` + Word(dir) + " >/dev/null 2>&1 || { cf_status=+nodir; \\return; }\n" + `zcase $cf_status in nodir) ;; *) CDPATH= \command cd -- ` + Quote(back) + " >/dev/null 2>&1 || :;; esac\n"
+			behind = `yCDPATH= \command cd -- ` + Word(dir) + " >/dev/null 2>&1 || { cf_status=+nodir; \\return; }\n" +
+				`zcase $cf_status in nodir) ;; *) CDPATH= \command cd -- ` + Quote(back) + " >/dev/null 2>&1 || :;; esac\n"
 		}
 		ops := string(u.Ops())
 		assert.Assert(t, strings.HasPrefix(ops, behind+"b\n"), "%.1000q", ops)

@@ -49,12 +49,18 @@ func FuzzSupervisor(f *testing.F) {
 		leftout.Skip(f, "no process namespace can be made here: it takes root")
 	}
 	for _, ops := range []string{
-		"", "\x00\xff\n\n", "t\nt\nkTERM\nkKILL\nk\nk1 2\n", "nT\neecho hi\n", "nT\ne'echo hi'\n", "nT\ne'\n", "nT\nb\n+if\n-x\ng;;\n", "g\n", "m\nm\nnX\nm\ne:\n",
-		"z'\nz;;esac\n", "nT\ne'while :; do :; done'\n", "nT\ne'kill -9 $PPID'\nt\n", "nT\ne'kill -STOP -1'\n", "nT\ne'exit 3'\ns\n", "s\ns\nw\nw\ns\n",
-		"fsleep 1000\n", "fwhile :; do :; done\n", "rkill -STOP $$\n", "fcf_result=1; exit 9\nh\nh\n", "r(\n", "o\no\nh\n", "d\n", "di 0 0\nh\n", "di 0 5\nabcdeh\n",
-		"di 99 99\nshort", "di x y\n", "d../x 0 1\n.", "p\n", "p3 26 END '/d/f'\nabc\nEND\nfput '/d/g' '/d/f'\nh\n", "p9 0 E /nowhere/f\nkKILL\nE\nh\n", "p1 0 E\n",
-		"nT\ne'rm -rf /d; mkdir /d/a'\n", "nT\ne'exec 8>&- 9>&- 6>&-; kill -9 $$'\n", "nT\ne'dd if=/dev/zero of=/d/fill bs=65536'\n", "e\ne\ne\n", "x\ny\nQ\n",
-		"nT\na'true'\n", "nT\na'sh' '-c' 'kill -9 $$'\n", "nT\na'\n", "nT\ny{ cf_status=+nodir; \\return; }\nz:\nc\n-A=1 \\comm\n+and exec <&7 'echo' 'a\ngb'\n", "c\nb\ng\n",
+		"", "\x00\xff\n\n", "t\nt\nkTERM\nkKILL\nk\nk1 2\n", "nT\neecho hi\n", "nT\ne'echo hi'\n", "nT\ne'\n",
+		"nT\nb\n+if\n-x\ng;;\n", "g\n", "m\nm\nnX\nm\ne:\n",
+		"z'\nz;;esac\n", "nT\ne'while :; do :; done'\n", "nT\ne'kill -9 $PPID'\nt\n", "nT\ne'kill -STOP -1'\n",
+		"nT\ne'exit 3'\ns\n", "s\ns\nw\nw\ns\n",
+		"fsleep 1000\n", "fwhile :; do :; done\n", "rkill -STOP $$\n", "fcf_result=1; exit 9\nh\nh\n", "r(\n",
+		"o\no\nh\n", "d\n", "di 0 0\nh\n", "di 0 5\nabcdeh\n",
+		"di 99 99\nshort", "di x y\n", "d../x 0 1\n.", "p\n", "p3 26 END '/d/f'\nabc\nEND\nfput '/d/g' '/d/f'\nh\n",
+		"p9 0 E /nowhere/f\nkKILL\nE\nh\n", "p1 0 E\n",
+		"nT\ne'rm -rf /d; mkdir /d/a'\n", "nT\ne'exec 8>&- 9>&- 6>&-; kill -9 $$'\n",
+		"nT\ne'dd if=/dev/zero of=/d/fill bs=65536'\n", "e\ne\ne\n", "x\ny\nQ\n",
+		"nT\na'true'\n", "nT\na'sh' '-c' 'kill -9 $$'\n", "nT\na'\n",
+		"nT\ny{ cf_status=+nodir; \\return; }\nz:\nc\n-A=1 \\comm\n+and exec <&7 'echo' 'a\ngb'\n", "c\nb\ng\n",
 		"nT\nrrm -f /d/script /d/died\nh\na'true'\n",
 	} {
 		for shell := range 3 {
@@ -208,7 +214,8 @@ func FuzzSession(f *testing.F) {
 		}
 		w := start(t, path, path)
 		file := filepath.Join(w.dir, "F"+name)
-		status, _, _ := w.help(append(Put(Word(file+".new"), "END123", []byte(data), 0o644), Help("put "+Word(file)+" "+Word(file+".new")+" 644")...))
+		status, _, _ := w.help(append(Put(Word(file+".new"), "END123", []byte(data), 0o644),
+			Help("put "+Word(file)+" "+Word(file+".new")+" 644")...))
 		assert.Equal(t, status, 0)
 		got, err := os.ReadFile(file)
 		assert.NilError(t, err)

@@ -65,7 +65,8 @@ func startFor(t testing.TB, user int, shell, worker string, namespace bool) *tal
 	// Its own mount namespace, for a /proc that shows the new processes.
 	cmd.Args = append([]string{"sh", "-c", `mount -t proc proc /proc && exec ` + by + ` "$@"`, "sh", shell}, Boot()[1:]...)
 	cmd.Path = "/bin/sh"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS, Unshareflags: syscall.CLONE_NEWNS, Setpgid: true}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS,
+		Unshareflags: syscall.CLONE_NEWNS, Setpgid: true}
 	var files [3]*os.File
 	for i := range files {
 		r, pw, err := os.Pipe()
@@ -363,15 +364,18 @@ func TestAttacksOnTheSession(t *testing.T) {
 			{"eval and command are functions", "command() { :; }; eval() { :; }", []string{KillWorker}},
 			{"a loop of the shell", "while :; do :; done", []string{Terminate, Kill, KillWorker}},
 			{"a child that ignores TERM", "trap '' TERM; sleep 100", []string{Terminate, Kill}},
-			{"the command's pipes are stuffed", "for f in /proc/$$/fd/8 /proc/$$/fd/9; do (exec 7<>$f; dd if=/dev/zero bs=65536 count=1 >&7) 2>/dev/null; done", []string{Terminate, Kill, KillWorker}},
+			{"the command's pipes are stuffed",
+				"for f in /proc/$$/fd/8 /proc/$$/fd/9; do (exec 7<>$f; dd if=/dev/zero bs=65536 count=1 >&7) 2>/dev/null; done", []string{Terminate, Kill, KillWorker}},
 			{"the event is faked", "for f in 8 9; do (sleep 0.2 1<>/proc/$$/fd/$f) & done; wait", nil},
 			{"the unit is overwritten", "echo 'echo fake' >/proc/$$/fd/6; echo 'exit 1' >/proc/$$/fd/3", nil},
 			{"the script is overwritten", `for f in /proc/$$/fd/*; do
 				case $(readlink $f) in *"/s (deleted)") echo 'exit 1' >$f ;; esac
 			done; kill -9 $$`, nil},
 			{"a job that prints is left behind", "while :; do echo noise; sleep 0.01; done &", nil},
-			{"a process with a name to break the walk", `cp /bin/sleep "/tmp/x) S 9 1" && "/tmp/x) S 9 1" 100`, []string{Terminate, Kill}},
-			{"a process with a newline in its name", "cp /bin/sleep '/tmp/x) S\n1 1' && '/tmp/x) S\n1 1' 100", []string{Terminate, Kill}},
+			{"a process with a name to break the walk", `cp /bin/sleep "/tmp/x) S 9 1" && "/tmp/x) S 9 1" 100`,
+				[]string{Terminate, Kill}},
+			{"a process with a newline in its name", "cp /bin/sleep '/tmp/x) S\n1 1' && '/tmp/x) S\n1 1' 100",
+				[]string{Terminate, Kill}},
 			{"a daemon", "setsid sleep 100 & sleep 100", []string{Terminate, Kill}},
 		} {
 			t.Run(c.name, func(t *testing.T) {
@@ -410,7 +414,9 @@ func TestKillSparesEarlierJobs(t *testing.T) {
 		assert.Equal(t, status, 0)
 		job := strings.TrimSpace(out[0])
 		const said = "ready\n"
-		status, died, _ := w.runReady(said, "v=kept; (sleep 1001 & setsid sleep 1002 & (sleep 1003 &) ); trap '' TERM; sh -c 'trap \"\" TERM; echo ready; sleep 1004'", Terminate, Kill)
+		status, died, _ := w.runReady(said,
+			"v=kept; (sleep 1001 & setsid sleep 1002 & (sleep 1003 &) ); trap '' TERM; sh -c 'trap \"\" TERM; echo "+
+				"ready; sleep 1004'", Terminate, Kill)
 		assert.Equal(t, status, 128+9)
 		assert.Assert(t, !died)
 		w.sleepers("sleep 1000 \n")

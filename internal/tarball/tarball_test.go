@@ -60,7 +60,8 @@ var none = Limits{-1, -1}
 func TestReadsAllFormats(t *testing.T) {
 	long := strings.Repeat("long/", 60) + "name"
 	for _, format := range []tar.Format{tar.FormatUSTAR, tar.FormatGNU, tar.FormatPAX} {
-		names := []string{"a", "d/e", "d/ü", "s p", "new\nline", "-rf", strings.Repeat("d", 120) + "/" + strings.Repeat("x", 90)}
+		names := []string{"a", "d/e", "d/ü", "s p", "new\nline", "-rf", strings.Repeat("d", 120) + "/" +
+			strings.Repeat("x", 90)}
 		if format != tar.FormatUSTAR {
 			names = append(names, long)
 		}
@@ -68,7 +69,8 @@ func TestReadsAllFormats(t *testing.T) {
 			if format == tar.FormatUSTAR && name == "d/ü" {
 				continue
 			}
-			all, content, err := read(archive(t, tar.Header{Typeflag: tar.TypeReg, Name: name, Size: 700, Mode: 0o4751, ModTime: then, Format: format}), none)
+			all, content, err := read(archive(t, tar.Header{Typeflag: tar.TypeReg, Name: name, Size: 700, Mode: 0o4751,
+				ModTime: then, Format: format}), none)
 			assert.NilError(t, err, name)
 			assert.DeepEqual(t, all, []Header{{Name: name, Perm: 0o751, Size: 700, ModTime: then}})
 			assert.Equal(t, len(content), 700)
@@ -79,7 +81,8 @@ func TestReadsAllFormats(t *testing.T) {
 			tar.Header{Typeflag: tar.TypeReg, Name: "./d/f", ModTime: then, Format: format},
 		), none)
 		assert.NilError(t, err)
-		assert.DeepEqual(t, all, []Header{{Name: ".", Dir: true, Perm: 0o700, ModTime: then}, {Name: "d", Dir: true, Perm: 0o755, ModTime: then}, {Name: "d/f", ModTime: then}})
+		assert.DeepEqual(t, all, []Header{{Name: ".", Dir: true, Perm: 0o700, ModTime: then},
+			{Name: "d", Dir: true, Perm: 0o755, ModTime: then}, {Name: "d/f", ModTime: then}})
 	}
 }
 
@@ -124,8 +127,11 @@ func TestRefuses(t *testing.T) {
 		{"too many directories in a name", ErrLimit, archive(t, reg("a/b/c/d", 0))},
 		{"too much", ErrLimit, archive(t, reg("a", 600), reg("b", 401))},
 		{"far too much", ErrLimit, reseal(archive(t, reg("a", 1)), func(b []byte) { copy(b[124:], "77777777777\x00") })},
-		{"a negative size", ErrFormat, reseal(archive(t, reg("a", 1)), func(b []byte) { copy(b[124:], bytes.Repeat([]byte{0xff}, 12)) })},
-		{"the largest size", ErrFormat, reseal(archive(t, reg("a", 1)), func(b []byte) { copy(b[124:], "\x80\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff") })},
+		{"a negative size", ErrFormat,
+			reseal(archive(t, reg("a", 1)), func(b []byte) { copy(b[124:], bytes.Repeat([]byte{0xff}, 12)) })},
+		{"the largest size", ErrFormat,
+			reseal(archive(t, reg("a", 1)),
+				func(b []byte) { copy(b[124:], "\x80\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff") })},
 		{"a wrong sum", ErrFormat, append([]byte("b"), archive(t, reg("a", 0))[1:]...)},
 		{"no archive", ErrFormat, []byte("hello")},
 		{"nothing", ErrFormat, nil},
@@ -134,7 +140,10 @@ func TestRefuses(t *testing.T) {
 		{"a directory with content", ErrFormat, reseal(archive(t, reg("a", 1)), func(b []byte) { b[156] = '5' })},
 		{"one name for all", ErrFormat, reseal(pax(t, "path", "other"), func(b []byte) { b[156] = 'g' })},
 		{"a large header", ErrFormat, archive(t, reg(strings.Repeat("x/", 40000)+"x", 0))},
-		{"no end of headers", ErrFormat, append(bytes.Repeat(archive(t, tar.Header{Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"comment": "x"}})[:1024], 10), archive(t, reg("a", 0))...)},
+		{"no end of headers", ErrFormat,
+			append(bytes.Repeat(archive(t,
+				tar.Header{Typeflag: tar.TypeXGlobalHeader, PAXRecords: map[string]string{"comment": "x"}})[:1024], 10),
+				archive(t, reg("a", 0))...)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := read(c.data, few)
@@ -148,9 +157,12 @@ func TestAll(t *testing.T) {
 	link := func(kind byte, name string) tar.Header {
 		return tar.Header{Typeflag: kind, Name: name, Linkname: strings.Repeat("/long", 50), ModTime: then}
 	}
-	all, content, err := readBy(archive(t, link(tar.TypeSymlink, "d/symlink"), link(tar.TypeLink, "link"), tar.Header{Typeflag: tar.TypeChar, Name: "char", ModTime: then},
-		tar.Header{Typeflag: tar.TypeBlock, Name: "block", ModTime: then}, tar.Header{Typeflag: tar.TypeFifo, Name: "./fifo", Mode: 0o640, ModTime: then},
-		tar.Header{Typeflag: tar.TypeReg, Name: "\xffn\xfe", Size: 3, ModTime: then, Format: tar.FormatGNU}), Checker{Limits: none, All: true})
+	all, content, err := readBy(archive(t, link(tar.TypeSymlink, "d/symlink"), link(tar.TypeLink, "link"),
+		tar.Header{Typeflag: tar.TypeChar, Name: "char", ModTime: then},
+		tar.Header{Typeflag: tar.TypeBlock, Name: "block", ModTime: then},
+		tar.Header{Typeflag: tar.TypeFifo, Name: "./fifo", Mode: 0o640, ModTime: then},
+		tar.Header{Typeflag: tar.TypeReg, Name: "\xffn\xfe", Size: 3, ModTime: then, Format: tar.FormatGNU}),
+		Checker{Limits: none, All: true})
 	assert.NilError(t, err)
 	assert.Equal(t, content, "\x00\x00\x00")
 	assert.DeepEqual(t, all, []Header{
@@ -173,10 +185,12 @@ func TestAll(t *testing.T) {
 		{ErrDuplicate, archive(t, file, link(tar.TypeSymlink, "a"))},
 		{ErrDuplicate, archive(t, link(tar.TypeSymlink, "a"), file)},
 		{ErrDuplicate, archive(t, link(tar.TypeSymlink, "a"), tar.Header{Typeflag: tar.TypeReg, Name: "a/b"})},
-		{ErrFormat, reseal(archive(t, tar.Header{Typeflag: tar.TypeReg, Name: "a", Size: 1}), func(b []byte) { b[156] = '1' })},
+		{ErrFormat, reseal(archive(t, tar.Header{Typeflag: tar.TypeReg, Name: "a", Size: 1}),
+			func(b []byte) { b[156] = '1' })},
 		{ErrType, reseal(archive(t, file), func(b []byte) { b[156] = 'S' })},
 		{ErrType, reseal(archive(t, file), func(b []byte) { b[156] = 'V' })},
-		{ErrLimit, archive(t, link(tar.TypeSymlink, "a"), link(tar.TypeSymlink, "b"), link(tar.TypeSymlink, "c"), link(tar.TypeSymlink, "d"))},
+		{ErrLimit, archive(t, link(tar.TypeSymlink, "a"), link(tar.TypeSymlink, "b"), link(tar.TypeSymlink, "c"),
+			link(tar.TypeSymlink, "d"))},
 	} {
 		_, _, err := readBy(c.data, Checker{Limits: Limits{Entries: 3, Bytes: 100}, All: true})
 		assert.ErrorIs(t, err, c.want)
@@ -239,9 +253,12 @@ func TestWrites(t *testing.T) {
 
 // Whatever comes, what is let through is safe, and archive/tar sees the same in it.
 func FuzzReader(f *testing.F) {
-	f.Add(archive(f, tar.Header{Typeflag: tar.TypeReg, Name: "a/b", Size: 3, ModTime: then}, tar.Header{Typeflag: tar.TypeDir, Name: "./d/", ModTime: then}))
-	f.Add(archive(f, tar.Header{Typeflag: tar.TypeReg, Name: strings.Repeat("ü/", 100) + "b", Size: 600, ModTime: then, Format: tar.FormatPAX}))
-	f.Add(archive(f, tar.Header{Typeflag: tar.TypeReg, Name: strings.Repeat("l/", 100) + "b", Size: 600, ModTime: then, Format: tar.FormatGNU}))
+	f.Add(archive(f, tar.Header{Typeflag: tar.TypeReg, Name: "a/b", Size: 3, ModTime: then},
+		tar.Header{Typeflag: tar.TypeDir, Name: "./d/", ModTime: then}))
+	f.Add(archive(f, tar.Header{Typeflag: tar.TypeReg, Name: strings.Repeat("ü/", 100) + "b", Size: 600,
+		ModTime: then, Format: tar.FormatPAX}))
+	f.Add(archive(f, tar.Header{Typeflag: tar.TypeReg, Name: strings.Repeat("l/", 100) + "b", Size: 600,
+		ModTime: then, Format: tar.FormatGNU}))
 	f.Add(archive(f, tar.Header{Typeflag: tar.TypeSymlink, Name: "x", Linkname: "/etc", ModTime: then}))
 	f.Add(archive(f, tar.Header{Typeflag: tar.TypeReg, Name: "../x", ModTime: then}))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -85,7 +85,8 @@ func roundTrip(ctx context.Context, h *host) (string, error) {
 	sent := make([]byte, 1<<20)
 	rand.Read(sent)
 	var came bytes.Buffer
-	if _, err := h.session.Run(ctx, execpolicy.Command{Script: "cat", Stdin: bytes.NewReader(sent), Stdout: &came}); err != nil {
+	if _, err := h.session.Run(ctx, execpolicy.Command{Script: "cat", Stdin: bytes.NewReader(sent),
+		Stdout: &came}); err != nil {
 		return "", err
 	}
 	equal := "equal"
@@ -188,7 +189,8 @@ func mounted(ctx context.Context, h *host) (string, error) {
 			return "", err
 		}
 	}
-	r, err := execpolicy.Run(ctx, h.policy(), execpolicy.Spec{Workspace: dir, Labels: map[string]string{label: h.id}}, script(`echo 'made inside' >made`))
+	r, err := execpolicy.Run(ctx, h.policy(),
+		execpolicy.Spec{Workspace: dir, Labels: map[string]string{label: h.id}}, script(`echo 'made inside' >made`))
 	if err != nil {
 		return "", err
 	}

@@ -31,7 +31,8 @@ func blocks(ctx context.Context, h *host) (string, error) {
 // call gives code a value and takes one from it, while it prints what could be taken for
 // one.
 func call(ctx context.Context, h *host) (string, error) {
-	b := codeblock.Block{Language: "python", Code: "print('{\"sum\": -1}')\nresult = {'sum': sum(INPUT_DATA['numbers']), 'none': None}\n"}
+	b := codeblock.Block{Language: "python",
+		Code: "print('{\"sum\": -1}')\nresult = {'sum': sum(INPUT_DATA['numbers']), 'none': None}\n"}
 	input := map[string]any{"numbers": []int{1, 2, 3, 4, 5}, "exact": true}
 	r, err := codeblock.Call(ctx, h.session, b, input, codeblock.Options{})
 	if err != nil {
@@ -63,11 +64,13 @@ func notebook(ctx context.Context, h *host) (string, error) {
 
 // artifacts collects some of the files that a program has made.
 func artifacts(ctx context.Context, h *host) (string, error) {
-	const made = `mkdir -p /workspace/out/deep; cd /workspace/out; echo a,b >deep/table.csv; echo '<svg/>' >plot.svg; ln -s /etc/passwd notes.txt; cd /tmp`
+	const made = `mkdir -p /workspace/out/deep; cd /workspace/out; echo a,b >deep/table.csv; echo '<svg/>' ` +
+		`>plot.svg; ln -s /etc/passwd notes.txt; cd /tmp`
 	if _, err := h.session.Run(ctx, script(made)); err != nil {
 		return "", err
 	}
-	files, err := workspace.Collect(ctx, h.session, "out", workspace.CollectOptions{Patterns: []string{"**/*.csv", "*.svg"}})
+	files, err := workspace.Collect(ctx, h.session, "out",
+		workspace.CollectOptions{Patterns: []string{"**/*.csv", "*.svg"}})
 	if err != nil {
 		return "", err
 	}

@@ -102,7 +102,8 @@ func tryEngines(ctx context.Context, specs []string, progress io.Writer) (*host,
 			continue
 		}
 		limits := setup.Limits(ctx, e)
-		return &host{spec: spec, engine: e, image: image, limits: limits, id: strings.ToLower(rand.Text()), secret: rand.Text()}, nil
+		return &host{spec: spec, engine: e, image: image, limits: limits, id: strings.ToLower(rand.Text()),
+			secret: rand.Text()}, nil
 	}
 	return nil, errors.Join(reasons...)
 }

@@ -25,7 +25,8 @@ var managers = []struct{ program, command string }{
 // why there is none.
 func installCommand() (string, error) {
 	if !slices.Contains(setup.Wanted(), "podman") {
-		return "", fmt.Errorf("ENGINE is %q, and nothing else was tried: unset it to try docker and podman", os.Getenv("ENGINE"))
+		return "", fmt.Errorf("ENGINE is %q, and nothing else was tried: unset it to try docker and podman",
+			os.Getenv("ENGINE"))
 	}
 	if _, err := exec.LookPath("podman"); err == nil {
 		return "", errors.New("podman is installed: what it says above has to be mended first")

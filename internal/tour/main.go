@@ -55,7 +55,8 @@ func tour(ctx context.Context) error {
 			break
 		}
 	}
-	fmt.Printf("\n%s %s, image %s\n%v, %.1f s\n", h.engine.Kind, h.engine.ServerVersion, h.image, n, time.Since(began).Seconds())
+	fmt.Printf("\n%s %s, image %s\n%v, %.1f s\n", h.engine.Kind, h.engine.ServerVersion, h.image, n,
+		time.Since(began).Seconds())
 	switch {
 	case ctx.Err() != nil:
 		return errors.New("interrupted")

@@ -15,16 +15,21 @@ func init() {
 		{"a session of the zero policy", open, "started in * ms"},
 
 		// A program's output, apart and exact.
-		{"Python that greets and adds", run(python3(`print("Hello from sandbox!"); print(2 + 2)`)), `exit 0, stdout "Hello from sandbox!\n4\n"`},
-		{"two streams, no text", run(script(`printf '\0\377\r\n'; printf '\1\376' >&2`)), `exit 0, stdout "\x00\xff\r\n", stderr "\x01\xfe"`},
+		{"Python that greets and adds", run(python3(`print("Hello from sandbox!"); print(2 + 2)`)),
+			`exit 0, stdout "Hello from sandbox!\n4\n"`},
+		{"two streams, no text", run(script(`printf '\0\377\r\n'; printf '\1\376' >&2`)),
+			`exit 0, stdout "\x00\xff\r\n", stderr "\x01\xfe"`},
 		{"no newline at the end", run(script(`printf 'no newline'`)), `exit 0, stdout "no newline"`},
-		{"an argument is no script", run(execpolicy.Command{Argv: []string{"echo", "$(id); >/x"}}), `exit 0, stdout "$(id); >/x\n"`},
-		{"stdin", run(execpolicy.Command{Script: "tr a-z A-Z", Stdin: strings.NewReader("quiet\n")}), `exit 0, stdout "QUIET\n"`},
+		{"an argument is no script", run(execpolicy.Command{Argv: []string{"echo", "$(id); >/x"}}),
+			`exit 0, stdout "$(id); >/x\n"`},
+		{"stdin", run(execpolicy.Command{Script: "tr a-z A-Z", Stdin: strings.NewReader("quiet\n")}),
+			`exit 0, stdout "QUIET\n"`},
 		{"1 MiB of random bytes in and out", roundTrip, "1048576 bytes, equal"},
 		{"256 MiB of output", flood, "268435456 bytes, 134217728 lines, 1048576 kept, memory +* MiB (10 allowed)"},
 
 		// What a command leaves behind, the next one finds.
-		{"set a variable, a function, a directory", run(script(`name=world; greet() { echo "hello $name"; }; cd /tmp`)), "exit 0"},
+		{"set a variable, a function, a directory", run(script(`name=world; greet() { echo "hello $name"; }; cd /tmp`)),
+			"exit 0"},
 		{"use them in the next command", run(script(`greet; pwd`)), `exit 0, stdout "hello world\n/tmp\n"`},
 
 		// What a model writes.
@@ -40,10 +45,13 @@ func init() {
 		{"exit 3, by the shell itself", run(script(`exit 3`)), "exit 3, shell replaced"},
 
 		// No way out.
-		{"connect to the network", run(python3(`import socket; socket.create_connection(("1.1.1.1", 53), 5)`)), `exit 1, stderr "*Network is unreachable*"`},
+		{"connect to the network", run(python3(`import socket; socket.create_connection(("1.1.1.1", 53), 5)`)),
+			`exit 1, stderr "*Network is unreachable*"`},
 		{"write to /etc/passwd", run(python3(`open("/etc/passwd", "w")`)), `exit 1, stderr "*Error: *'/etc/passwd'\n"`},
-		{"the same as root inside", runAsRoot(python3(`open("/etc/passwd", "w")`)), `exit 1, stderr "*Read-only file system: '/etc/passwd'\n"`},
-		{"secrets, seen by the program alone", secrets, `program: true, ps: false, inspect: false, printed: "[secret TOKEN]\n"`},
+		{"the same as root inside", runAsRoot(python3(`open("/etc/passwd", "w")`)),
+			`exit 1, stderr "*Read-only file system: '/etc/passwd'\n"`},
+		{"secrets, seen by the program alone", secrets,
+			`program: true, ps: false, inspect: false, printed: "[secret TOKEN]\n"`},
 		{"mount what has the host's secrets", sensitive, "refused: the mount source \"/etc\" would show /etc*"},
 		{"a file made in a mounted workspace", mounted, `"made inside\n", owned by the workspace's owner (*)`},
 
@@ -52,11 +60,14 @@ func init() {
 		{"set a variable", run(toKeep), "exit 0"},
 		{"an infinite loop in Python, 0.5 s", run(pythonLoop), "ended at its deadline (*)*"},
 		{"the session's variables are there", kept, `exit 0, stdout "yes\n"`},
-		{"one in the shell itself, 0.5 s", run(within(500*time.Millisecond, script(`while :; do :; done`))), "ended at its deadline (*), shell replaced"},
+		{"one in the shell itself, 0.5 s", run(within(500*time.Millisecond, script(`while :; do :; done`))),
+			"ended at its deadline (*), shell replaced"},
 		{"now they are gone, as it said", run(script(`echo "${kept-unset}"`)), `exit 0, stdout "unset\n"`},
-		{"a fork bomb, 1 s", limited(within(time.Second, script(`bomb() { bomb | bomb; }; bomb`))), "ended at its deadline (*)*"},
+		{"a fork bomb, 1 s", limited(within(time.Second, script(`bomb() { bomb | bomb; }; bomb`))),
+			"ended at its deadline (*)*"},
 		{"the session is of use again", run(script(`echo usable`)), `exit 0, stdout "usable\n"`},
-		{"nothing of the bomb is left", limited(script(`set -- /proc/[0-9]*; [ $# -lt 10 ] || echo "$# processes"`)), "exit 0"},
+		{"nothing of the bomb is left", limited(script(`set -- /proc/[0-9]*; [ $# -lt 10 ] || echo "$# processes"`)),
+			"exit 0"},
 		{"1 GiB of memory, of 512 MiB allowed", limited(python3(`b"x" * (1 << 30)`)), "out of memory*"},
 		{"the session is of use again", run(script(`echo usable`)), `exit 0, stdout "usable\n"`},
 		{"exit 124 is no timeout", run(script(`sh -c 'exit 124'`)), "exit 124"},

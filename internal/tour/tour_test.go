@@ -76,8 +76,10 @@ func TestPodmanIsInstalledByThePackageManagerThatIsThere(t *testing.T) {
 		want     string
 		wantErr  string
 	}{
-		{"", []string{"apt-get"}, "apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-remove podman runc", ""},
-		{"", []string{"apt-get", "runc"}, "apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-remove podman", ""},
+		{"", []string{"apt-get"},
+			"apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-remove podman runc", ""},
+		{"", []string{"apt-get", "runc"},
+			"apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-remove podman", ""},
 		{"podman", []string{"docker", "dnf"}, "dnf install -y podman", ""},
 		{"docker", []string{"apt-get"}, "", `ENGINE is "docker"`},
 		{"", []string{"apt-get", "podman"}, "", "podman is installed"},

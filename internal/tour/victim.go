@@ -79,7 +79,8 @@ func killProgram(ctx context.Context, h *host) (string, error) {
 		clients = strings.Count(hostProcesses(ctx), id)
 		return err != nil || len(left)+clients == 0
 	})
-	text := fmt.Sprintf("%d containers, %d left %v later (%d ms)", len(names), len(left), goneTimeout, time.Since(killed).Milliseconds())
+	text := fmt.Sprintf("%d containers, %d left %v later (%d ms)", len(names), len(left), goneTimeout,
+		time.Since(killed).Milliseconds())
 	if clients > 0 {
 		text += fmt.Sprintf(", and %d clients", clients)
 	}

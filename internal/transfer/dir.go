@@ -212,7 +212,8 @@ func parseListing(text string) ([]Entry, error) {
 			return nil, err
 		}
 		e.Name, text = rest[:end-1], rest[end:]
-		if e.Name == "" || e.Name == "." || e.Name == ".." || len(e.Name) > 255 || strings.ContainsAny(e.Name, "/\x00") || seen[e.Name] {
+		if e.Name == "" || e.Name == "." || e.Name == ".." || len(e.Name) > 255 ||
+			strings.ContainsAny(e.Name, "/\x00") || seen[e.Name] {
 			return nil, fmt.Errorf("%w: %.200q", errListing, e.Name)
 		}
 		seen[e.Name] = true

@@ -37,7 +37,8 @@ func (t *Transfer) WriteFile(name string, data []byte, perm fs.FileMode) error {
 		if len(data) == 0 {
 			// A link to a directory would be followed, and busybox's mv takes none
 			// that leads in a circle.
-			script += fmt.Sprintf("if [ -L %s ]; then rm -f %s; fi; chmod %o %s && mv -f %s %s || return 1; ", target, target, perm, temp, temp, target)
+			script += fmt.Sprintf("if [ -L %s ]; then rm -f %s; fi; chmod %o %s && mv -f %s %s || return 1; ", target,
+				target, perm, temp, temp, target)
 		}
 		if _, err := t.send(script, piece); err == errNoDir {
 			return t.noDir(dir)

@@ -240,10 +240,13 @@ func (p *packer) finish() error {
 // $2. Nothing is moved before it is known that no directory is in the way of a file, nor
 // anything else in that of a directory.
 const merge = `fits() ( s=$1 d=$2; for f in "$s"/* "$s"/.[!.]* "$s"/..?*; do g=$d/${f##*/}; ` +
-	`if [ ! -e "$f" ]; then continue; elif [ ! -d "$f" ]; then if [ -d "$g" ] && [ ! -L "$g" ]; then exit ` + isDirectory + `; fi; ` +
-	`elif [ -L "$g" ]; then exit ` + isInTheWay + `; elif [ -d "$g" ]; then fits "$f" "$g" || exit; elif [ -e "$g" ]; then exit ` + isInTheWay + `; fi; done ); ` +
+	`if [ ! -e "$f" ]; then continue; elif [ ! -d "$f" ]; then if [ -d "$g" ] && [ ! -L "$g" ]; then exit ` +
+	isDirectory + `; fi; ` +
+	`elif [ -L "$g" ]; then exit ` + isInTheWay +
+	`; elif [ -d "$g" ]; then fits "$f" "$g" || exit; elif [ -e "$g" ]; then exit ` + isInTheWay + `; fi; done ); ` +
 	`merge() ( s=$1 d=$2; set --; for f in "$s"/* "$s"/.[!.]* "$s"/..?*; do g=$d/${f##*/}; ` +
-	`if [ ! -e "$f" ]; then continue; elif [ -d "$f" ] && [ -d "$g" ]; then merge "$f" "$g" || exit; else set -- "$@" "$f"; fi; ` +
+	`if [ ! -e "$f" ]; then continue; elif [ -d "$f" ] && [ -d "$g" ]; then merge "$f" "$g" || exit; else set ` +
+	`-- "$@" "$f"; fi; ` +
 	`[ $# -lt 100 ] || { mv -f "$@" "$d/" || exit 1; set --; }; done; [ $# = 0 ] || mv -f "$@" "$d/" || exit 1 ); `
 
 // copyIn makes a tree inside of the entries that pack adds to a packer.
@@ -259,7 +262,8 @@ func (t *Transfer) copyIn(dir string, pack func(*packer) error) error {
 		undo += "; " + t.Undo
 	}
 	t.Undo = undo
-	if _, err := t.run("if [ ! -d " + target + " ]; then [ -d " + t.word(parent+".") + " ] || return " + isNoDir + "; >" + made + " && mkdir " + target +
+	if _, err := t.run("if [ ! -d " + target + " ]; then [ -d " + t.word(parent+".") + " ] || return " +
+		isNoDir + "; >" + made + " && mkdir " + target +
 		" || return 1; fi; umask 77; mkdir " + stage + " || return 1"); err == errNoDir {
 		return t.noDir(parent)
 	} else if err != nil {
@@ -295,7 +299,8 @@ func (t *Transfer) copyIn(dir string, pack func(*packer) error) error {
 			return nil
 		}
 		inPlace = true
-		_, err := t.run(merge + "fits " + stage + " " + target + " && merge " + stage + " " + target + " || return; rm -rf " + stage + " " + made + " || return 1")
+		_, err := t.run(merge + "fits " + stage + " " + target + " && merge " + stage + " " + target +
+			" || return; rm -rf " + stage + " " + made + " || return 1")
 		return err
 	}
 	timeout := t.timeout()
@@ -309,7 +314,8 @@ func (t *Transfer) copyIn(dir string, pack func(*packer) error) error {
 				}
 				where = target
 			}
-			if _, err := t.send("cd "+where+" || return "+isTampered+"; "+t.take(next.command)+next.after, next.data); err != nil {
+			if _, err := t.send("cd "+where+" || return "+isTampered+"; "+t.take(next.command)+next.after,
+				next.data); err != nil {
 				return err
 			}
 		case err := <-packed:

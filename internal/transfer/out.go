@@ -104,9 +104,11 @@ func (t *Transfer) copyOut(name string, take func(*tarball.Reader) error, then f
 	source := t.word(name)
 	dir, base := path.Split(name)
 	within := t.word(name + "/.")
-	script := "[ -e " + source + " ] || " + why(source) + "; if [ -d " + source + " ]; then [ -d " + within + " ] || " + why(within) +
+	script := "[ -e " + source + " ] || " + why(source) + "; if [ -d " + source + " ]; then [ -d " + within +
+		" ] || " + why(within) +
 		"; cd " + source + " && tar -cf - . || return 1; " +
-		"elif [ -f " + source + " ]; then cd " + t.word(dir+".") + " && tar -hcf - " + shellwire.Word("./"+base) + " || return 1; else return " + isIrregular + "; fi"
+		"elif [ -f " + source + " ]; then cd " + t.word(dir+".") + " && tar -hcf - " + shellwire.Word("./"+base) +
+		" || return 1; else return " + isIrregular + "; fi"
 	t.tree = true
 	from, to := io.Pipe()
 	taken := make(chan error, 1)

@@ -109,7 +109,8 @@ func (t *Transfer) word(name string) string {
 
 // regular returns the part of a script that goes on only if there is a regular file.
 func (t *Transfer) regular(file string) string {
-	return "[ -f " + file + " ] || { [ -e " + file + " ] || " + why(file) + "; [ ! -d " + file + " ] || return " + isDirectory +
+	return "[ -f " + file + " ] || { [ -e " + file + " ] || " + why(file) + "; [ ! -d " + file +
+		" ] || return " + isDirectory +
 		"; return " + isIrregular + "; }; "
 }
 

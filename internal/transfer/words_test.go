@@ -30,7 +30,8 @@ func TestWordsOfFailures(t *testing.T) {
 		words = strings.ReplaceAll(words, `\n`, "\n")
 		err := failure(words, false)
 		inTree := failure(words, true)
-		assert.Assert(t, !strings.Contains(fmt.Sprint(err, inTree), "sh:") && !strings.Contains(fmt.Sprint(err, inTree), "eval"), "%v", inTree)
+		assert.Assert(t, !strings.Contains(fmt.Sprint(err, inTree), "sh:") &&
+			!strings.Contains(fmt.Sprint(err, inTree), "eval"), "%v", inTree)
 		switch errno, known := errnos[want]; {
 		case known:
 			assert.Equal(t, err, error(errno), line)
@@ -48,7 +49,8 @@ func TestWordsOfFailures(t *testing.T) {
 }
 
 var errnos = map[string]syscall.Errno{
-	"EACCES": syscall.EACCES, "EPERM": syscall.EPERM, "EEXIST": syscall.EEXIST, "EISDIR": syscall.EISDIR, "ELOOP": syscall.ELOOP,
+	"EACCES": syscall.EACCES, "EPERM": syscall.EPERM, "EEXIST": syscall.EEXIST, "EISDIR": syscall.EISDIR,
+	"ELOOP":        syscall.ELOOP,
 	"ENAMETOOLONG": syscall.ENAMETOOLONG, "ENOENT": syscall.ENOENT, "ENOSPC": syscall.ENOSPC, "ENOTDIR": syscall.ENOTDIR,
 	"ENOTEMPTY": syscall.ENOTEMPTY, "EROFS": syscall.EROFS, "EDQUOT": syscall.EDQUOT, "ETXTBSY": syscall.ETXTBSY,
 }
@@ -77,7 +79,8 @@ func FuzzWordsOfFailures(f *testing.F) {
 func FuzzParseListing(f *testing.F) {
 	for _, text := range []string{
 		"", "81a4 3 1700000000 ./a\n", "41ed 4096 -5 ./b\n81a4 0 0 ./a\n", "81a4 3 1 ./a\nb\n81a4 3 1 .\n81a4 3 1 ./c\n",
-		"81a4 3 1 ./a", "81a4 3 1 ./..\n", "81a4 3 1 ./a\n81a4 3 1 ./a\n", "ffffffff 1 1 ./a\n", "81a4 3 1 ./a/b\n", "81a4 3 1 a\n", " ./\n", "c1ff 0 0 ./\xff\n",
+		"81a4 3 1 ./a", "81a4 3 1 ./..\n", "81a4 3 1 ./a\n81a4 3 1 ./a\n", "ffffffff 1 1 ./a\n", "81a4 3 1 ./a/b\n",
+		"81a4 3 1 a\n", " ./\n", "c1ff 0 0 ./\xff\n",
 	} {
 		f.Add(text)
 	}
@@ -89,7 +92,8 @@ func FuzzParseListing(f *testing.F) {
 			return
 		}
 		for i, e := range entries {
-			assert.Assert(t, fs.ValidPath(strings.ToValidUTF8(e.Name, "?")) && e.Name != "." && !strings.Contains(e.Name, "/"), "%q", e.Name)
+			assert.Assert(t, fs.ValidPath(strings.ToValidUTF8(e.Name, "?")) && e.Name != "." &&
+				!strings.Contains(e.Name, "/"), "%q", e.Name)
 			assert.Assert(t, i == 0 || entries[i-1].Name < e.Name)
 			assert.Assert(t, strings.Contains(text, " ./"+e.Name+"\n"))
 			assert.Assert(t, e.Size >= 0 && (e.Size == 0 || e.Mode.IsRegular()))

@@ -119,7 +119,8 @@ func (d *Daemon) boot() (err error) {
 	first := &exec.Cmd{
 		Path: programs["bash"],
 		Args: []string{Name, "-c", initScript, Name, d.dir, programs["dockerd"],
-			"--config-file=/run/daemon.json", "--host=" + d.host(), "--data-root=/run/data", "--exec-root=/run/docker", "--pidfile=/run/docker.pid",
+			"--config-file=/run/daemon.json", "--host=" + d.host(), "--data-root=/run/data", "--exec-root=/run/docker",
+			"--pidfile=/run/docker.pid",
 			"--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false",
 			// Another driver would ask systemd to keep the containers.
 			"--exec-opt=native.cgroupdriver=cgroupfs", "--cgroup-parent=/" + d.cgroup,
@@ -154,7 +155,8 @@ func (d *Daemon) Image() string { return d.image }
 // Start starts the daemon again after Kill or Stop, on the same data, and returns when it
 // answers.
 func (d *Daemon) Start(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the daemon did not answer within %v", startTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout,
+		fmt.Errorf("the daemon did not answer within %v", startTimeout))
 	defer cancel()
 	if alive, err := d.alive(); alive || err != nil {
 		return errors.Join(errors.New("the daemon runs already, or process 1 does not"), err)

@@ -145,7 +145,8 @@ func TestDaemon(t *testing.T) {
 
 	run := func() {
 		t.Helper()
-		out := docker(t, d, "run", "--rm", "--pull=never", "--network=none", "--", d.Image(), "sh", "-c", "echo $$; ls /sys/class/net")
+		out := docker(t, d, "run", "--rm", "--pull=never", "--network=none", "--", d.Image(), "sh", "-c",
+			"echo $$; ls /sys/class/net")
 		assert.Equal(t, out, "1\nlo")
 	}
 	t.Run("it runs containers that the machine's engine does not know", func(t *testing.T) {
@@ -216,7 +217,8 @@ func host(t *testing.T) []string {
 	assert.NilError(t, err)
 	for _, i := range interfaces {
 		// Podman makes its bridges, and removes them, as others test.
-		if name := strings.TrimPrefix(i.Name, "cni-"); !strings.HasPrefix(name, "veth") && !strings.HasPrefix(name, "podman") {
+		if name := strings.TrimPrefix(i.Name, "cni-"); !strings.HasPrefix(name, "veth") &&
+			!strings.HasPrefix(name, "podman") {
 			all = append(all, "interface "+i.Name)
 		}
 	}
@@ -249,7 +251,8 @@ func TestCloseLeavesNothing(t *testing.T) {
 			d := start(t)
 			sleeper(t, d, "cofferdam-private-test")
 			namespace := childNamespace(t, os.Getpid())
-			assert.Assert(t, len(processes(namespace)) >= 4, "process 1, the daemon, its containerd and what looks after the container")
+			assert.Assert(t, len(processes(namespace)) >= 4,
+				"process 1, the daemon, its containerd and what looks after the container")
 			assert.Assert(t, len(d.Cgroups()) > 0)
 			assert.NilError(t, prepare(d))
 			begin := time.Now()

@@ -57,7 +57,8 @@ func Start(ctx context.Context, from *dockercli.Engine, image string) (*Podman, 
 		err = setup.Copy(ctx, from, image, p.command(ctx, "load", "--quiet"))
 	}
 	if err == nil {
-		err = p.run(ctx, "run", "--rm", "--pull=never", "--network=none", "--log-driver=none", "--user=0:0", "--", image, "true")
+		err = p.run(ctx, "run", "--rm", "--pull=never", "--network=none", "--log-driver=none", "--user=0:0", "--",
+			image, "true")
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("podman without root's rights: %w", err), p.Close())
@@ -93,7 +94,8 @@ func (p *Podman) install() (err error) {
 	}
 	p.own = filepath.Join(p.dir, "own")
 	conf := filepath.Join(p.own, "containers.conf")
-	words := append(become, "env", "-i", "PATH="+os.Getenv("PATH"), "HOME="+p.own, "TMPDIR="+p.own, "XDG_RUNTIME_DIR="+p.own, "CONTAINERS_CONF="+conf,
+	words := append(become, "env", "-i", "PATH="+os.Getenv("PATH"), "HOME="+p.own, "TMPDIR="+p.own,
+		"XDG_RUNTIME_DIR="+p.own, "CONTAINERS_CONF="+conf,
 		podman, "--root="+p.graph(), "--runroot="+filepath.Join(p.own, "run"),
 		// The driver that works everywhere. Where only one user is there, all files are
 		// that user's.

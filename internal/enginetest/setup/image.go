@@ -83,7 +83,8 @@ func has(ctx context.Context, e *dockercli.Engine, name string) bool {
 
 // pull gives up if no registry has answered in one time, or if the image has not come in
 // the whole.
-func pull(ctx context.Context, e *dockercli.Engine, name string, progress io.Writer, answered, whole time.Duration) error {
+func pull(ctx context.Context, e *dockercli.Engine, name string, progress io.Writer, answered,
+	whole time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, whole, fmt.Errorf("it did not come within %v", whole))
 	defer cancel()
 	ctx, give := context.WithCancelCause(ctx)

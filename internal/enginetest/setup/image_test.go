@@ -21,9 +21,11 @@ func TestPullIsBoundAndTold(t *testing.T) {
 		answered, whole time.Duration
 		err             string
 	}{
-		"it comes":                      {podman + "echo 'Copying blob' >&2; echo done", time.Hour, time.Hour, ""},
-		"no registry":                   {podman + "exec sleep 1000", time.Millisecond, time.Hour, "no registry answered within 1ms"},
-		"the registry is slow":          {podman + "echo 'Copying blob' >&2; exec sleep 1000", time.Hour, time.Second, "it did not come within 1s"},
+		"it comes": {podman + "echo 'Copying blob' >&2; echo done", time.Hour, time.Hour, ""},
+		"no registry": {podman + "exec sleep 1000", time.Millisecond, time.Hour,
+			"no registry answered within 1ms"},
+		"the registry is slow": {podman + "echo 'Copying blob' >&2; exec sleep 1000", time.Hour,
+			time.Second, "it did not come within 1s"},
 		"the registry has no such name": {"echo 'manifest unknown' >&2; exit 1", time.Hour, time.Hour, "manifest unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -33,7 +35,8 @@ func TestPullIsBoundAndTold(t *testing.T) {
 			// moment, and it could not be run.
 			t.Parallel()
 			var progress bytes.Buffer
-			err := pull(t.Context(), &dockercli.Engine{Path: program, Kind: dockercli.Docker}, "image", &progress, c.answered, c.whole)
+			err := pull(t.Context(), &dockercli.Engine{Path: program, Kind: dockercli.Docker}, "image", &progress,
+				c.answered, c.whole)
 			assert.Check(t, cmp.Contains(progress.String(), "pulling image into client\n"))
 			if c.err != "" {
 				assert.ErrorContains(t, err, c.err)

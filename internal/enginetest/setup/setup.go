@@ -87,7 +87,8 @@ func Limits(ctx context.Context, e *dockercli.Engine) error {
 		return err
 	}
 	var missing []string
-	for name, set := range map[string]bool{"memory": info.MemoryLimit, "processors": info.CPULimit, "processes": info.PidsLimit} {
+	for name, set := range map[string]bool{"memory": info.MemoryLimit, "processors": info.CPULimit,
+		"processes": info.PidsLimit} {
 		if !set {
 			missing = append(missing, name)
 		}
@@ -187,7 +188,8 @@ func run(ctx context.Context, e *dockercli.Engine, args ...string) error {
 	cmd.WaitDelay = 5 * time.Second
 	said, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("%s %s: %w: %s", filepath.Base(e.Path), args[0], cmp.Or(context.Cause(ctx), err), bytes.TrimSpace(said))
+		return fmt.Errorf("%s %s: %w: %s", filepath.Base(e.Path), args[0], cmp.Or(context.Cause(ctx), err),
+			bytes.TrimSpace(said))
 	}
 	return nil
 }

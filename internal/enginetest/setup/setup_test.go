@@ -11,9 +11,10 @@ func TestPodmanIsCuredOfWhatItComplainsOfOnly(t *testing.T) {
 	for complaint, want := range map[string]string{
 		"runc create failed: error setting rlimit type 7: operation not permitted: OCI permission denied": limits,
 		"crun: setrlimit `RLIMIT_NOFILE`: Operation not permitted: OCI permission denied":                 limits,
-		"crun: cgroups in hybrid mode not supported, drop all controllers from cgroupv2":                  limits + "[engine]\nruntime = \"runc\"\n",
-		"Error: short-name resolution enforced but cannot prompt without a TTY":                           "",
-		"mount `proc` to `proc`: Operation not permitted":                                                 "",
+		"crun: cgroups in hybrid mode not supported, drop all controllers from cgroupv2": limits +
+			"[engine]\nruntime = \"runc\"\n",
+		"Error: short-name resolution enforced but cannot prompt without a TTY": "",
+		"mount `proc` to `proc`: Operation not permitted":                       "",
 	} {
 		assert.Equal(t, containersConf(complaint), want, complaint)
 	}

@@ -27,8 +27,9 @@ import (
 const (
 	tag = "localhost/cofferdam-programs:1"
 	// packages are Debian's.
-	packages = "coreutils findutils tar gcc libc6-dev make git nodejs python3-pip python3-setuptools python3-wheel python3-venv python3-numpy strace"
-	timeout  = 20 * time.Minute // of one engine, its image included
+	packages = "coreutils findutils tar gcc libc6-dev make git nodejs python3-pip python3-setuptools " +
+		"python3-wheel python3-venv python3-numpy strace"
+	timeout = 20 * time.Minute // of one engine, its image included
 )
 
 func main() {
@@ -59,7 +60,8 @@ func try(name string) (err error) {
 	if env == nil {
 		env = os.Environ()
 	}
-	recipe := exec.CommandContext(ctx, "sh", slices.Concat([]string{"-c", image.Recipe, "build.sh", tag, e.Path}, e.Global)...)
+	recipe := exec.CommandContext(ctx, "sh", slices.Concat([]string{"-c", image.Recipe, "build.sh", tag, e.Path},
+		e.Global)...)
 	recipe.Env = append(slices.Clip(env), "PACKAGES="+packages)
 	if said, err := recipe.CombinedOutput(); err != nil {
 		return fmt.Errorf("making the image: %w: %s", err, said)

@@ -110,10 +110,14 @@ func flagValues(table string) map[string]string {
 
 // evil are values that would be worth something to whoever got one through.
 var evil = []string{
-	"", "=", "host", "true", "false", "0", "1", "t", "F", "ALL", "--", "-", "-v", "-v/:/host", "--privileged", "--privileged=true", "/:/host", "none", "--network=host",
-	"seccomp=unconfined", "no-new-privileges=false", "label=disable", "a=b", "cofferdam.pid=1", " cofferdam.pid=1", "\tcofferdam.keep=true", "\u00a0cofferdam.pid=1",
-	"\ufeffcofferdam.pid=1", "cofferdam.pid", "a,b", `"a"`, "a\nb", "\n", "\r\n", "é", "\u2003", "--name=x", "--pid=host", "fsize=1,nofile=9", "core=0", "nofile=9:9",
-	"cpu=1:2", "as=unlimited", "-1", "0x10", "1e3", "NET_ADMIN,SYS_ADMIN", "all", "10.0.0.1,10.0.0.2", "type=bind,src=/,dst=/host", "65534", "0:0", "image", "sh",
+	"", "=", "host", "true", "false", "0", "1", "t", "F", "ALL", "--", "-", "-v", "-v/:/host", "--privileged",
+	"--privileged=true", "/:/host", "none", "--network=host",
+	"seccomp=unconfined", "no-new-privileges=false", "label=disable", "a=b", "cofferdam.pid=1",
+	" cofferdam.pid=1", "\tcofferdam.keep=true", "\u00a0cofferdam.pid=1",
+	"\ufeffcofferdam.pid=1", "cofferdam.pid", "a,b", `"a"`, "a\nb", "\n", "\r\n", "é", "\u2003", "--name=x",
+	"--pid=host", "fsize=1,nofile=9", "core=0", "nofile=9:9",
+	"cpu=1:2", "as=unlimited", "-1", "0x10", "1e3", "NET_ADMIN,SYS_ADMIN", "all", "10.0.0.1,10.0.0.2",
+	"type=bind,src=/,dst=/host", "65534", "0:0", "image", "sh",
 }
 
 // Generate makes plausible spellings of flags out of bytes.
@@ -260,7 +264,8 @@ func Seeds() []Seed {
 	add("--passwd-entry=evil:x:0:0::/:/bin/sh")
 	add("--arch=amd64", "--override-os=linux")
 	for _, args := range [][]string{
-		{"--blkio-weight=300", "-qhbox"}, {"-l", "two\nlines=1", "--label=--", "--stop-timeout=7"}, {"--hostname", "a\xff"}, {"--ulimit=fsize=1"}, {"--cap-drop=ALL"}, {"-qu0:0", "-q"}, {"--hostname", "--"},
+		{"--blkio-weight=300", "-qhbox"}, {"-l", "two\nlines=1", "--label=--", "--stop-timeout=7"},
+		{"--hostname", "a\xff"}, {"--ulimit=fsize=1"}, {"--cap-drop=ALL"}, {"-qu0:0", "-q"}, {"--hostname", "--"},
 		{"--hostname"}, {"-l"}, {"--privileged=false"}, {"--", "x"}, {"image"},
 	} {
 		seeds = append(seeds, Seed{Args: args, Compat: true})

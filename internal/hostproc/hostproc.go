@@ -1,0 +1,83 @@
+// Package hostproc starts a program on the host itself, with directories of its own that
+// are removed with it.
+package hostproc
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+
+	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
+)
+
+// A Proc is a program that was started. Its methods may be called at the same time.
+type Proc struct {
+	Stdin, Stdout, Stderr *os.File
+	// Scratch is a directory that nothing else uses.
+	Scratch string
+
+	proc *procgroup.Process
+	own  string // the directory that holds those made for it
+}
+
+// Start starts the program at path, with those arguments, in a process group of its own,
+// in dir; if that is empty, in a new directory that is gone with it.
+func Start(path string, argv, env []string, dir string) (_ *Proc, err error) {
+	p := new(Proc)
+	if p.own, err = os.MkdirTemp("", "cofferdam-"); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			os.RemoveAll(p.own)
+		}
+	}()
+	if dir == "" {
+		dir = filepath.Join(p.own, "workspace")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			return nil, err
+		}
+	}
+	p.Scratch = filepath.Join(p.own, "scratch")
+	if err := os.Mkdir(p.Scratch, 0o700); err != nil {
+		return nil, err
+	}
+	pipes, err := procgroup.NewPipes()
+	if err != nil {
+		return nil, err
+	}
+	p.proc, err = procgroup.Start(procgroup.Cmd{
+		Path:   path,
+		Args:   argv,
+		Env:    env,
+		Dir:    dir,
+		Stdin:  pipes.Inside[0],
+		Stdout: pipes.Inside[1],
+		Stderr: pipes.Inside[2],
+		// What the command left in its group ends with it.
+		KillRest: true,
+	})
+	pipes.CloseInside()
+	if err != nil {
+		pipes.CloseOutside()
+		return nil, err
+	}
+	p.Stdin, p.Stdout, p.Stderr = pipes.Outside[0], pipes.Outside[1], pipes.Outside[2]
+	return p, nil
+}
+
+// PID returns the number of the process.
+func (p *Proc) PID() int { return p.proc.Pid() }
+
+// Done returns a channel that is closed when the program has ended.
+func (p *Proc) Done() <-chan struct{} { return p.proc.Done() }
+
+// ExitCode returns the exit status once the program has ended, -1 if it has none.
+func (p *Proc) ExitCode() int { return p.proc.State().ExitCode() }
+
+// Kill kills the process group, and removes the directories that were made for it.
+func (p *Proc) Kill(ctx context.Context) error {
+	err := p.proc.Stop(ctx, 0)
+	return errors.Join(err, os.RemoveAll(p.own))
+}

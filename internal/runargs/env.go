@@ -1,0 +1,19 @@
+package runargs
+
+import "strings"
+
+// SteersClient reports whether a variable of the environment means something to an
+// engine's client itself, or to what loads it.
+func SteersClient(name string) bool {
+	switch upper := strings.ToUpper(name); upper {
+	case "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "PWD", "SHELL", "NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES":
+		return true
+	default:
+		for _, prefix := range []string{"DOCKER_", "BUILDKIT_", "CONTAINER", "PODMAN_", "REGISTRY_", "STORAGE_", "XDG_", "SSH_", "SSL_", "LD_", "DYLD_", "GO", "DBUS_", "TMP"} {
+			if strings.HasPrefix(upper, prefix) {
+				return true
+			}
+		}
+		return strings.HasSuffix(upper, "_PROXY")
+	}
+}

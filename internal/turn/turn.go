@@ -1,0 +1,29 @@
+// Package turn lets only so many do something at a time, each for as long as it likes.
+package turn
+
+import "context"
+
+// A Turn is waited for, taken and given back. Those who wait get it in the order in which
+// they came.
+type Turn chan struct{}
+
+// New returns a turn that n can have at a time.
+func New(n int) Turn { return make(Turn, n) }
+
+// Take waits for the turn, which the caller then has. If ctx ends first, or has ended
+// when the turn comes, Take returns its cause, and the caller does not have the turn.
+func (t Turn) Take(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		// Select picks either of two that are ready.
+		if ctx.Err() == nil {
+			return nil
+		}
+		t.Give()
+	case <-ctx.Done():
+	}
+	return context.Cause(ctx)
+}
+
+// Give gives the turn back.
+func (t Turn) Give() { <-t }
