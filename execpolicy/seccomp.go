@@ -27,6 +27,8 @@ var defaultSeccomp string
 //   - what makes a file set-uid, so that no program leaves one in a mounted workspace:
 //     chmod and its kin, and open, creat and mknod, with that bit in the mode. Set-gid is
 //     allowed, because directories use it.
+//   - splice and sendfile. Either can hold the kernel's lock of a pipe for as long as it
+//     likes, and the container's process 1 would wait for it.
 //   - io_uring, the memory of other processes (process_vm_readv and process_vm_writev),
 //     file handles, and sockets of the families AF_ALG and AF_VSOCK.
 //   - programs for another processor than the machine's own, such as 32-bit programs on a
@@ -37,7 +39,7 @@ var defaultSeccomp string
 // as mount, stay refused.
 //
 // Where a program is known to go on without a call, the call fails as if the kernel did
-// not have it; else with "Operation not permitted".
+// not have it, or can't do it with that file; else with "Operation not permitted".
 func DefaultSeccompProfile() string { return defaultSeccomp }
 
 // seccompOption is what a --security-opt begins with that names a filter.

@@ -4,7 +4,12 @@
 # Process 1 gets no signal from inside but those it handles. Busybox ash handles this one,
 # by ending.
 trap '' INT
-finish() { exit 0; }
+# To exit closes the event, which waits for the kernel's lock of it. Whoever holds the lock
+# would be ended only after that.
+finish() {
+	kill -KILL -1
+	exit 0
+}
 freeze() {
 	kill -STOP -1
 	cf_frozen=1

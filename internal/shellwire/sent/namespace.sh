@@ -1,6 +1,9 @@
 [ $$ = 1 ] || exit 96
 trap '' INT
-finish() { exit 0; }
+finish() {
+kill -KILL -1
+exit 0
+}
 freeze() {
 kill -STOP -1
 cf_frozen=1
