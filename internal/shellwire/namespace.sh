@@ -78,12 +78,16 @@ attend() {
 	done
 	trap - CHLD
 }
-# stopped uses no variable of what it may interrupt.
+# stopped uses no variable of what it may interrupt. Anybody can take from this shell the
+# right to open a file: what it can't look at then may be stopped.
 stopped() {
 	[ -n "$cf_child" ] || return 0
 	cf_child_stat=
 	IFS= read -r cf_child_stat <$cf_child/stat
-	case ${cf_child_stat##*")"} in " "[Tt]*) exit 97 ;; esac
+	case ${cf_child_stat##*")"} in
+	" "[Tt]*) exit 97 ;;
+	'') ! kill -0 $cf_child || exit 97 ;;
+	esac
 }
 # still waits until whatever was stopped has come to the end of its system call: it may be
 # writing. What sleeps on a disk, or for a child that was stopped, is not waited for.
@@ -159,12 +163,15 @@ written() {
 	IFS=. read -r cf_until cf_part <uptime
 	cf_until=$((cf_until + 1))${cf_part%% *}
 	while :; do
-		cf_child_stat=
+		cf_child_stat= cf_now= cf_part=
 		IFS= read -r cf_child_stat <$cf_child/stat
-		case ${cf_child_stat##*")"} in '' | " Z"*) break ;; esac
+		case ${cf_child_stat##*")"} in
+		'') kill -0 $cf_child || break ;;
+		" Z"*) break ;;
+		esac
 		IFS=. read -r cf_now cf_part <uptime
 		cf_num=$((cf_num + 1))
-		[ $cf_num -lt 50 ] || [ $cf_now${cf_part%% *} -lt $cf_until ] || return 1
+		[ $cf_num -lt 50 ] || [ "$cf_now${cf_part%% *}" -lt $cf_until ] || return 1
 	done
 	wait $cf_child
 }

@@ -64,7 +64,10 @@ stopped() {
 [ -n "$cf_child" ] || return 0
 cf_child_stat=
 IFS= read -r cf_child_stat <$cf_child/stat
-case ${cf_child_stat##*")"} in " "[Tt]*) exit 97 ;; esac
+case ${cf_child_stat##*")"} in
+" "[Tt]*) exit 97 ;;
+'') ! kill -0 $cf_child || exit 97 ;;
+esac
 }
 still() {
 read -r cf_self cf_rest <self/stat
@@ -123,12 +126,15 @@ cf_child=$! cf_num=0
 IFS=. read -r cf_until cf_part <uptime
 cf_until=$((cf_until + 1))${cf_part%% *}
 while :; do
-cf_child_stat=
+cf_child_stat= cf_now= cf_part=
 IFS= read -r cf_child_stat <$cf_child/stat
-case ${cf_child_stat##*")"} in '' | " Z"*) break ;; esac
+case ${cf_child_stat##*")"} in
+'') kill -0 $cf_child || break ;;
+" Z"*) break ;;
+esac
 IFS=. read -r cf_now cf_part <uptime
 cf_num=$((cf_num + 1))
-[ $cf_num -lt 50 ] || [ $cf_now${cf_part%% *} -lt $cf_until ] || return 1
+[ $cf_num -lt 50 ] || [ "$cf_now${cf_part%% *}" -lt $cf_until ] || return 1
 done
 wait $cf_child
 }
