@@ -166,6 +166,16 @@ func (a *auditor) started(ctx context.Context, c *conn) error {
 	return a.before(ctx, c.concealed(e), c.limits.TerminationTimeout)
 }
 
+// taken is called before the start of a session that was spawned ahead.
+func (a *auditor) taken() {
+	if a == nil {
+		return
+	}
+	if a.recorded = true; a.spawned.IsZero() {
+		a.spawned = time.Now()
+	}
+}
+
 // failed records a start that has failed, and returns its error. c is nil if nothing was
 // started.
 func (a *auditor) failed(c *conn, err error) error {

@@ -77,6 +77,7 @@ var rooms = map[string][]string{
 		"internal/turn",
 	},
 	"execpolicy/redact":    {"execpolicy", "internal/problems"},
+	"execpolicy/warm":      {"execpolicy", "internal/problems"},
 	"execpolicy/workspace": {"execpolicy", "internal/problems", "internal/turn"},
 }
 

@@ -334,3 +334,23 @@ func ExampleDefaultSeccompProfile() {
 	}
 	fmt.Println("docker run --security-opt=seccomp=seccomp.json …")
 }
+
+// A session is started before it is known for whom.
+func ExampleIdle() {
+	ctx := context.Background()
+	idle, err := execpolicy.StartIdle(ctx, execpolicy.DockerPolicy{}, execpolicy.Spec{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer idle.Close() // does nothing once it is taken
+	s, err := idle.Take(ctx, execpolicy.Spec{
+		Secrets: []execpolicy.Secret{{Name: "TOKEN", Value: os.Getenv("TOKEN")}},
+		Limits:  execpolicy.Limits{CommandTimeout: time.Minute},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+}

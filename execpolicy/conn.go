@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -27,7 +28,9 @@ type conn struct {
 	endsInOrder bool                                 // something is done before it is closed
 	life        context.Context                      // ends with ErrExpired
 	lifetime    *time.Timer                          // ends life, and the process
+	expiry      time.Time                            // when life ends; zero if never
 	audit       *auditor                             // nil if nobody wants records
+	observer    atomic.Pointer[auditor]              // audit, for what happens without the turn
 
 	needsStartup   bool   // the startup scripts have not run in the worker
 	unreportedLoss bool   // a worker was lost, and no result has said so
@@ -47,20 +50,22 @@ type conn struct {
 func connect(proc *Process, spec Spec) *conn {
 	c := &conn{
 		proc:         proc,
-		limits:       proc.Limits.withDefaults(),
+		limits:       proc.limits(spec),
 		env:          map[string]string{},
 		audit:        spec.auditor,
 		endsInOrder:  len(spec.Shutdown) > 0 || spec.Finish != nil,
 		needsStartup: true,
 		oomKills:     -1,
 	}
+	c.observer.Store(c.audit)
 	maps.Copy(c.env, proc.Env)
 	maps.Copy(c.env, spec.Env)
 	var expire context.CancelCauseFunc
 	c.life, expire = context.WithCancelCause(context.Background())
+	timeout := c.limits.TerminationTimeout
 	c.lifetime = time.AfterFunc(math.MaxInt64, func() {
 		expire(ErrExpired)
-		c.End(c.limits.TerminationTimeout)
+		c.End(timeout)
 	})
 	c.Conn = shell.New(shell.Options{
 		Name:      proc.Name,
@@ -78,14 +83,19 @@ func connect(proc *Process, spec Spec) *conn {
 		TerminationTimeout: c.limits.TerminationTimeout,
 		Abrupt:             func(cause error) bool { return cause == ErrExpired || cause == ErrClosed && !c.endsInOrder },
 		Conceal:            c.conceal,
-		Stepped:            func(step shell.Step, cause error) { c.audit.killed(c, Escalation(step), cause) },
-		Ended:              func(err error) { c.audit.ended(c, err) },
+		Stepped:            func(step shell.Step, cause error) { c.observer.Load().killed(c, Escalation(step), cause) },
+		Ended:              func(err error) { c.observer.Load().ended(c, err) },
 		Finished:           func() { c.lifetime.Stop() },
 	})
 	c.filter = shell.Filter(spec.Filter).InTurn()
 	c.Filter = c.filter
 	c.Start()
 	return c
+}
+
+// limits returns those of a session in the process.
+func (p *Process) limits(spec Spec) Limits {
+	return p.Limits.withDefaults().with(spec.Limits).withDefaults()
 }
 
 // wait calls [Process.Ready], whose context also ends with the process.
@@ -108,23 +118,29 @@ func (c *conn) wait(ctx context.Context) error {
 
 // dial makes a supervisor of the process. Its lifetime begins.
 func (c *conn) dial(ctx context.Context) error {
-	if c.limits.Lifetime >= 0 {
-		c.lifetime.Reset(c.limits.Lifetime)
-		select {
-		case <-c.Over():
-			c.lifetime.Stop()
-		default:
-		}
-	}
+	c.expireAt(after(c.limits.Lifetime))
 	c.Supervise()
 	ctx, cancel := bound(ctx, c.life)
 	defer cancel(nil)
 	return c.handshake(ctx, after(c.limits.StartupTimeout), time.Time{})
 }
 
-// prepare makes what answers a session's: with its secrets, Spec.Prepare, and the startup
-// scripts. What is known from before is hidden too. If it fails, the process has been
-// ended.
+// expireAt ends the lifetime then; never if t is the zero time.
+func (c *conn) expireAt(t time.Time) {
+	if c.expiry = t; t.IsZero() {
+		return
+	}
+	c.lifetime.Reset(time.Until(t))
+	select {
+	case <-c.Over():
+		c.lifetime.Stop()
+	default:
+	}
+}
+
+// prepare makes what answers a session's: with its secrets, Spec.Prepare, and startup
+// scripts, behind those that have run ahead. What is known from before is hidden too. If
+// it fails, the process has been ended.
 func (c *conn) prepare(ctx context.Context, spec Spec, secrets []Secret, known *secret.Values) error {
 	ctx, cancel := bound(ctx, c.life)
 	defer cancel(nil)
@@ -136,11 +152,15 @@ func (c *conn) prepare(ctx context.Context, spec Spec, secrets []Secret, known *
 	}
 	if err == nil && spec.Prepare != nil {
 		err = c.borrow(ctx, spec.Prepare, c.limits.StartupTimeout)
-		c.needsStartup = true
 	}
 	if err == nil {
-		c.startup, c.approve = spec.Startup, spec.Approve
+		c.approve = spec.Approve
 		err = c.ready(ctx, after(c.limits.StartupTimeout), time.Time{})
+	}
+	if ahead := c.startup; err == nil {
+		c.startup = spec.Startup
+		err = c.runStartup(ctx, time.Time{}, time.Time{})
+		c.startup = slices.Concat(ahead, c.startup)
 	}
 	if err != nil {
 		return c.failed(err)

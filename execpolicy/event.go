@@ -21,7 +21,7 @@ const (
 	EventSpawn EventKind = "spawn"
 	// EventStart comes when the session has answered, before anything is run in it:
 	// Image, Env, Secrets, Duration since the spawn, and Error if the engine did not tell
-	// the image.
+	// the image. [Idle.Take] makes one of its own.
 	EventStart EventKind = "start"
 	// EventFailed comes behind the end of a start that has failed: Error. It has no Name
 	// if nothing was started.
@@ -58,8 +58,8 @@ type Event struct {
 	// Time is when it happened.
 	Time time.Time
 	Kind EventKind
-	// Seq counts the records of a session from 1, which is that of its spawn: one that is
-	// missing was lost.
+	// Seq counts the records of a session from 1, which is that of its spawn, or of its
+	// start for an Auditor that came with [Idle.Take]: one that is missing was lost.
 	Seq int
 	// Of is the Seq of the record to which this one belongs.
 	Of int

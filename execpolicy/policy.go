@@ -1,6 +1,7 @@
 package execpolicy
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"time"
@@ -147,6 +148,10 @@ type Spec struct {
 	// Audit takes a record of all that happens in the session. Package execpolicy/audit
 	// writes it down. If nil, there are no records.
 	Audit Auditor
+	// Limits stand, where they are not zero, in place of the policy's for this session. A
+	// Lifetime can only be shorter than that, and is counted from [Idle.Take] in a
+	// session that was started ahead. Spawn does not read them.
+	Limits Limits
 
 	// Supervisor is set by [Start], and by nobody else. A policy that finds it set must
 	// run it in place of Command, and say in [Process.Worker] how to start the shell.
@@ -227,6 +232,24 @@ func (l Limits) withDefaults() Limits {
 		l.MaxTreeBytes = defaultMaxTreeBytes
 	}
 	return l
+}
+
+// with returns l with what is set in own in its place; but a Lifetime is never longer.
+func (l Limits) with(own Limits) Limits {
+	lifetime := l.Lifetime
+	if own.Lifetime > 0 && (lifetime <= 0 || own.Lifetime < lifetime) {
+		lifetime = own.Lifetime
+	}
+	return Limits{
+		CommandTimeout:     cmp.Or(own.CommandTimeout, l.CommandTimeout),
+		StartupTimeout:     cmp.Or(own.StartupTimeout, l.StartupTimeout),
+		TerminationTimeout: cmp.Or(own.TerminationTimeout, l.TerminationTimeout),
+		Lifetime:           lifetime,
+		MaxOutputLines:     cmp.Or(own.MaxOutputLines, l.MaxOutputLines),
+		MaxOutputBytes:     cmp.Or(own.MaxOutputBytes, l.MaxOutputBytes),
+		MaxTreeEntries:     cmp.Or(own.MaxTreeEntries, l.MaxTreeEntries),
+		MaxTreeBytes:       cmp.Or(own.MaxTreeBytes, l.MaxTreeBytes),
+	}
 }
 
 // A Process is a spawned command, with all that a session needs to know of its policy. A

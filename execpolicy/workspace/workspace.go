@@ -44,6 +44,10 @@ type Options struct {
 	Exclude []string
 	// Discard makes Close save nothing. [Session.Save] still does.
 	Discard bool
+	// Take, if not nil, takes a session that was started ahead with the policy, as the
+	// method of a warm.Pool does, in place of [execpolicy.Start]. Then nothing can be
+	// mounted, and the errors are those of Take.
+	Take func(context.Context, execpolicy.Spec) (*execpolicy.Session, error)
 }
 
 // A Session is an [execpolicy.Session] with a workspace that may be a copy. Its methods
@@ -85,8 +89,14 @@ func Start(ctx context.Context, p execpolicy.Policy, spec execpolicy.Spec, o Opt
 	if err != nil {
 		return nil, err
 	}
+	start := o.Take
+	if start == nil {
+		start = func(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Session, error) {
+			return execpolicy.Start(ctx, p, spec)
+		}
+	}
 	if o.Mode == Mounted || o.Mode == Auto && !o.onlyCopied() {
-		s, err := execpolicy.Start(ctx, p, spec)
+		s, err := start(ctx, spec)
 		if err == nil {
 			return &Session{Session: s}, nil
 		}
@@ -99,7 +109,7 @@ func Start(ctx context.Context, p execpolicy.Policy, spec execpolicy.Spec, o Opt
 		return nil, err
 	}
 	c.exclude = exclude
-	s, err := execpolicy.Start(ctx, p, c.spec(spec, o.Discard))
+	s, err := start(ctx, c.spec(spec, o.Discard))
 	if err != nil {
 		c.root.Close()
 		return nil, err

@@ -30,6 +30,7 @@ type measurement struct {
 var measurements = []measurement{
 	{"commands", commands},
 	{"starts", starts},
+	{"takes", takes},
 	{"snippets", snippets},
 	{"captures", captures},
 	{"transfers", transfers},

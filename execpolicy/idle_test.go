@@ -1,0 +1,114 @@
+package execpolicy_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+)
+
+func (p place) startIdle(t *testing.T) *execpolicy.Idle {
+	t.Helper()
+	i, err := execpolicy.StartIdle(t.Context(), p.policy(), p.spec())
+	assert.NilError(t, err)
+	t.Cleanup(func() { i.Close() })
+	return i
+}
+
+// An idle session goes to one of all who want it, and Close leaves it to that one.
+func TestIdleIsTakenOnce(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		i := p.startIdle(t)
+		name := i.Name()
+		assert.NilError(t, i.Check(t.Context()))
+		var taken atomic.Pointer[execpolicy.Session]
+		var lost atomic.Int32
+		var all sync.WaitGroup
+		for n := range 8 {
+			all.Go(func() {
+				if n%2 == 0 {
+					if err := i.Check(t.Context()); err != nil {
+						assert.Check(t, errors.Is(err, execpolicy.ErrClosed), "%v", err)
+					}
+					return
+				}
+				s, err := i.Take(t.Context(), execpolicy.Spec{Env: map[string]string{"N": "n"}})
+				if err != nil {
+					assert.Check(t, errors.Is(err, execpolicy.ErrClosed), "%v", err)
+					lost.Add(1)
+					return
+				}
+				taken.Store(s)
+			})
+		}
+		all.Wait()
+		assert.Equal(t, lost.Load(), int32(3))
+		assert.NilError(t, i.Close())
+		assert.ErrorIs(t, i.Check(t.Context()), execpolicy.ErrClosed)
+		s := session{taken.Load(), t}
+		assert.Equal(t, s.Name(), name)
+		assert.Equal(t, s.ok("echo $N"), "n")
+		assert.NilError(t, s.Close())
+		<-i.Done()
+	})
+}
+
+func TestIdleClose(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		i := p.startIdle(t)
+		var all sync.WaitGroup
+		for range 3 {
+			all.Go(func() { assert.Check(t, i.Close()) })
+		}
+		all.Wait()
+		<-i.Done()
+		_, err := i.Take(t.Context(), execpolicy.Spec{})
+		assert.ErrorIs(t, err, execpolicy.ErrClosed)
+		assert.ErrorIs(t, i.Check(t.Context()), execpolicy.ErrClosed)
+	})
+}
+
+// A spec that is refused costs nothing, and a context that ends costs the session.
+func TestIdleTakeFails(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		i := p.startIdle(t)
+		_, err := i.Take(t.Context(), execpolicy.Spec{Workspace: "/", Command: []string{"sh"}})
+		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+		assert.ErrorIs(t, err, execpolicy.ErrNoMount)
+		assert.NilError(t, i.Check(t.Context()))
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		_, err = i.Take(ctx, execpolicy.Spec{Startup: []string{"sleep 1000"}})
+		assert.ErrorIs(t, err, execpolicy.ErrStart)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		<-i.Done()
+		_, err = i.Take(t.Context(), execpolicy.Spec{})
+		assert.ErrorIs(t, err, execpolicy.ErrClosed)
+	})
+}
+
+// A session's own limits stand in place of the policy's, but for a longer lifetime.
+func TestSpecLimits(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		policy, spec := p.policy(), p.spec()
+		policy.Lifetime = ample
+		spec.Limits = execpolicy.Limits{CommandTimeout: 300 * time.Millisecond, MaxOutputBytes: 4, Lifetime: 10 * ample}
+		s := open(t, policy, spec)
+		r := s.script("echo 123456789; sleep 1000")
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
+		assert.Equal(t, r.Timeout, 300*time.Millisecond)
+		assert.Equal(t, len(r.Stdout), 4)
+		spec.Limits = execpolicy.Limits{Lifetime: 8 * time.Second, CommandTimeout: -1}
+		s = open(t, policy, spec)
+		r = s.script("sleep 1000")
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeCanceled)
+		assert.ErrorIs(t, r.Cause, execpolicy.ErrExpired)
+		assert.Equal(t, r.Timeout, time.Duration(-1))
+	})
+}

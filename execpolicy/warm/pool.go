@@ -1,0 +1,506 @@
+package warm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
+)
+
+var (
+	// ErrBusy is wrapped by the error of a Take for which there is no session in time:
+	// [Options.MaxWait] has passed, or [Options.MaxWaiting] others wait.
+	ErrBusy = errors.New("no session is free")
+	// ErrClosed is returned by Take when the pool is closed.
+	ErrClosed = errors.New("the pool is closed")
+)
+
+// Options say how many sessions a [Pool] has, and how long anybody waits for one.
+type Options struct {
+	// Size is how many idle sessions the pool keeps. When those have gone for whom more
+	// were started, up to MaxStarting more are kept until they are taken. If zero, 4.
+	Size int
+	// MaxStarting is how many are started at a time. More of them take longer each, and
+	// take the machine from the sessions that are used. If zero, 2.
+	MaxStarting int
+	// MaxWaiting is how many calls of Take may wait at a time; more fail at once. If
+	// zero, 100; if negative, any number may.
+	MaxWaiting int
+	// MaxWait is how long a Take waits for a session. If zero, a minute; if negative,
+	// until its context ends.
+	MaxWait time.Duration
+	// MaxAge is how long after its start an idle session is replaced. If zero, an hour;
+	// if negative, never.
+	MaxAge time.Duration
+}
+
+func (o Options) withDefaults() Options {
+	if o.Size == 0 {
+		o.Size = 4
+	}
+	if o.MaxStarting == 0 {
+		o.MaxStarting = 2
+	}
+	if o.MaxWaiting == 0 {
+		o.MaxWaiting = 100
+	}
+	if o.MaxWait == 0 {
+		o.MaxWait = time.Minute
+	}
+	if o.MaxAge == 0 {
+		o.MaxAge = time.Hour
+	}
+	return o
+}
+
+// Stats are what a pool has, and what has happened since it was made.
+type Stats struct {
+	// Idle, Starting and Waiting are how many sessions could be taken, how many are being
+	// started, and how many calls of Take wait, now.
+	Idle, Starting, Waiting int
+
+	// Started is how many sessions were started, and StartTime how long that took them
+	// together.
+	Started   int64
+	StartTime time.Duration
+	// StartFailures is how many were not, and StartError why the latest start failed; nil
+	// if it did not.
+	StartFailures int64
+	StartError    error
+
+	// Taken is how many sessions were handed out, and TakeTime how long those who have
+	// them waited together, until the session was theirs. What then was done for the user
+	// does not count.
+	Taken    int64
+	TakeTime time.Duration
+	// Busy is how many calls of Take failed with ErrBusy.
+	Busy int64
+	// Died, Unhealthy and Aged are how many idle sessions were given up because they had
+	// ended, did not answer, or were idle for MaxAge.
+	Died, Unhealthy, Aged int64
+}
+
+// A Pool keeps sessions that were started ahead. Its methods may be called at the same
+// time. [New] makes one; the zero Pool is closed.
+type Pool struct {
+	policy execpolicy.Policy
+	spec   execpolicy.Spec
+	o      Options
+	ctx    context.Context // of the starts
+	cancel context.CancelFunc
+	work   sync.WaitGroup // what Close waits for; added to while the pool is open, or by one of them
+
+	mu        sync.Mutex
+	open      bool
+	idle      []*idle         // the oldest first; none while somebody waits
+	waiters   []chan<- answer // the first first
+	failures  int             // of starts in a row
+	retry     *time.Timer     // the pause after a failure; nil if there is none
+	closeErrs []error         // what is not known to be gone
+	stats     Stats
+}
+
+// An idle session is one that may be handed out.
+type idle struct {
+	*execpolicy.Idle
+	start time.Time
+	out   chan struct{} // closed when it is in the pool no more
+}
+
+// An answer is what somebody gets who waits.
+type answer struct {
+	session *idle
+	err     error
+}
+
+const (
+	// answerTime is how long a shell may take to answer before it is handed out.
+	answerTime = 2 * time.Second
+	// checkTime bounds the look at the policy before the first start.
+	checkTime = 10 * time.Second
+
+	firstPause = 100 * time.Millisecond
+	lastPause  = 10 * time.Second
+	// enoughFailures in a row are no accident.
+	enoughFailures = 2
+	maxCloseErrs   = 100
+)
+
+// New returns a pool of sessions that are started with the policy and the spec, which is
+// one for [execpolicy.StartIdle]: it has what all users have in common. New begins to
+// start them, and does not wait for them.
+//
+// The error wraps [execpolicy.ErrInvalid] and says all that is wrong with the options,
+// the spec and, if that is an [execpolicy.Checker], the policy. Without an engine New
+// succeeds, and Take fails.
+func New(policy execpolicy.Policy, spec execpolicy.Spec, o Options) (*Pool, error) {
+	var found problems.List
+	if policy == nil {
+		found.Add("there is no policy")
+	}
+	if o.Size < 0 {
+		found.Add("Size is %d: it must not be negative", o.Size)
+	}
+	if o.MaxStarting < 0 {
+		found.Add("MaxStarting is %d: it must not be negative", o.MaxStarting)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), checkTime)
+	defer cancel()
+	err := execpolicy.Check(ctx, policy, spec)
+	if !errors.Is(err, execpolicy.ErrInvalid) {
+		err = nil
+	}
+	if err := problems.Join(append(found, execpolicy.CheckTake(spec, execpolicy.Spec{}), err)...); err != nil {
+		return nil, err
+	}
+	p := &Pool{policy: policy, spec: spec, o: o.withDefaults(), open: true}
+	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refill()
+	return p, nil
+}
+
+// Take hands out a session that nobody else has had or will have, and makes it the user's
+// with what spec brings, as [execpolicy.Idle.Take] does. The caller must close it.
+// Without an idle one Take waits.
+//
+// The error is one of these:
+//
+//   - It wraps [execpolicy.ErrInvalid], and says all that is wrong with the spec. This is
+//     looked at first.
+//   - It wraps [ErrBusy] if there was no session in time, or is [ErrClosed].
+//   - It is the cause of ctx, if that ended while Take waited.
+//   - It wraps that of the latest start, if none is idle and starts fail.
+//   - It wraps [execpolicy.ErrStart] if a session was there and could not be made the
+//     user's, because a secret's Lookup, Prepare, a startup script or Audit failed, or ctx
+//     ended. Only then is a session lost: it has ended.
+func (p *Pool) Take(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Session, error) {
+	if err := execpolicy.CheckTake(p.spec, spec); err != nil {
+		return nil, err
+	}
+	i, err := p.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return i.Take(ctx, spec)
+}
+
+// take returns a session that answers.
+func (p *Pool) take(ctx context.Context) (*idle, error) {
+	start := time.Now()
+	wait := ctx
+	if p.o.MaxWait >= 0 {
+		var cancel context.CancelFunc
+		wait, cancel = context.WithTimeoutCause(ctx, p.o.MaxWait, fmt.Errorf("%w: none came within %v", ErrBusy, p.o.MaxWait))
+		defer cancel()
+	}
+	if !p.enter() {
+		return nil, ErrClosed
+	}
+	defer p.work.Done()
+	for first := true; ; first = false {
+		i, err := p.next(wait, first)
+		if err == nil {
+			if why := p.check(i); why != nil {
+				p.discard(i, why)
+				continue
+			}
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		switch {
+		case err == nil && ctx.Err() != nil:
+			p.put(i)
+			err = context.Cause(ctx)
+		case err == nil && !p.open:
+			p.end(i)
+			err = ErrClosed
+		case err == nil:
+			p.stats.Taken++
+			p.stats.TakeTime += time.Since(start)
+			return i, nil
+		case errors.Is(err, ErrBusy):
+			p.stats.Busy++
+		}
+		return nil, err
+	}
+}
+
+// enter reports whether the pool is open, and if so makes Close wait.
+func (p *Pool) enter() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open {
+		p.work.Add(1)
+	}
+	return p.open
+}
+
+// next returns the session whose turn it is. Who has waited before is first in line.
+func (p *Pool) next(ctx context.Context, first bool) (*idle, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case !p.open:
+		return nil, ErrClosed
+	case len(p.idle) > 0:
+		i := p.idle[0]
+		p.remove(i)
+		p.refill()
+		return i, nil
+	case p.failures >= enoughFailures:
+		return nil, p.failed()
+	case first && p.o.MaxWaiting >= 0 && len(p.waiters) >= p.o.MaxWaiting:
+		return nil, fmt.Errorf("%w: %d others wait", ErrBusy, len(p.waiters))
+	}
+	waiter := make(chan answer, 1)
+	place := 0
+	if first {
+		place = len(p.waiters)
+	}
+	p.waiters = slices.Insert(p.waiters, place, chan<- answer(waiter))
+	p.refill()
+	p.mu.Unlock()
+	select {
+	case a := <-waiter:
+		p.mu.Lock()
+		return a.session, a.err
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	if place = slices.Index(p.waiters, chan<- answer(waiter)); place >= 0 {
+		p.waiters = slices.Delete(p.waiters, place, place+1)
+	} else if a := <-waiter; a.session != nil {
+		// It came at the same time.
+		p.put(a.session)
+	}
+	return nil, context.Cause(ctx)
+}
+
+// failed returns the error for who has no session because starts fail.
+func (p *Pool) failed() error {
+	return fmt.Errorf("no session is idle, and none can be started: %w", p.stats.StartError)
+}
+
+// check returns nil if a session can be handed out, and else what counts those that
+// can't.
+func (p *Pool) check(i *idle) (why *int64) {
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	checked := make(chan error, 1)
+	// A session that does not answer takes its time to end.
+	p.work.Go(func() {
+		defer cancel()
+		checked <- i.Check(ctx)
+	})
+	var err error
+	select {
+	case err = <-checked:
+	case <-time.After(answerTime):
+		return &p.stats.Unhealthy
+	}
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, execpolicy.ErrEnded):
+		return &p.stats.Died
+	}
+	return &p.stats.Unhealthy
+}
+
+// The methods below are for the holder of mu.
+
+// refill starts as many sessions as are missing and may be started at a time; one at a
+// time once a start has failed.
+func (p *Pool) refill() {
+	most := p.o.MaxStarting
+	if p.failures > 0 {
+		most = 1
+	}
+	for p.open && p.retry == nil && p.stats.Starting < most &&
+		len(p.idle)+p.stats.Starting < p.o.Size+len(p.waiters) {
+		p.stats.Starting++
+		p.work.Go(p.start)
+	}
+}
+
+// put hands a session to who waits first, or keeps it.
+func (p *Pool) put(i *idle) {
+	switch {
+	case !p.open:
+		p.end(i)
+	case len(p.waiters) > 0:
+		p.waiters[0] <- answer{session: i}
+		p.waiters = slices.Delete(p.waiters, 0, 1)
+	default:
+		out := make(chan struct{})
+		i.out = out
+		p.idle = append(p.idle, i)
+		p.work.Go(func() { p.watch(i, out) })
+	}
+}
+
+// remove takes a session out, and reports whether it was there.
+func (p *Pool) remove(i *idle) bool {
+	n := slices.Index(p.idle, i)
+	if n < 0 {
+		return false
+	}
+	p.idle = slices.Delete(p.idle, n, n+1)
+	close(i.out)
+	return true
+}
+
+// end ends a session in the background.
+func (p *Pool) end(i *idle) {
+	p.work.Go(func() {
+		if err := i.Close(); err != nil {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.keepErr(err)
+		}
+	})
+}
+
+// keepErr keeps an error for Close.
+func (p *Pool) keepErr(err error) {
+	if len(p.closeErrs) == maxCloseErrs {
+		p.closeErrs = slices.Delete(p.closeErrs, 0, 1)
+	}
+	p.closeErrs = append(p.closeErrs, err)
+}
+
+// The methods below are for who does not hold mu.
+
+// start starts a session.
+func (p *Pool) start() {
+	begin := time.Now()
+	s, err := execpolicy.StartIdle(p.ctx, p.policy, p.spec)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stats.Starting--
+	if err != nil {
+		p.startFailed(err)
+		return
+	}
+	p.failures, p.stats.StartError = 0, nil
+	if p.retry != nil {
+		p.retry.Stop()
+		p.retry = nil
+	}
+	p.stats.Started++
+	p.stats.StartTime += time.Since(begin)
+	p.put(&idle{Idle: s, start: begin})
+	p.refill()
+}
+
+// startFailed tells those who wait, and has the next start wait.
+func (p *Pool) startFailed(err error) {
+	if errors.Is(err, execpolicy.ErrStillThere) {
+		p.keepErr(err)
+	}
+	if !p.open {
+		return
+	}
+	p.failures++
+	p.stats.StartFailures++
+	p.stats.StartError = err
+	if p.failures >= enoughFailures && p.stats.Starting == 0 {
+		p.failWaiters(p.failed())
+	}
+	if p.retry != nil {
+		return
+	}
+	pause := min(lastPause, firstPause<<min(p.failures-1, 10))
+	p.retry = time.AfterFunc(pause, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.retry = nil
+		p.refill()
+	})
+}
+
+// failWaiters makes everybody who waits fail.
+func (p *Pool) failWaiters(err error) {
+	for _, waiter := range p.waiters {
+		waiter <- answer{err: err}
+	}
+	p.waiters = nil
+}
+
+// watch gives up a session that ends, or that is idle for too long.
+func (p *Pool) watch(i *idle, out <-chan struct{}) {
+	var old <-chan time.Time
+	if p.o.MaxAge >= 0 {
+		t := time.NewTimer(time.Until(i.start.Add(p.o.MaxAge)))
+		defer t.Stop()
+		old = t.C
+	}
+	why := &p.stats.Died
+	select {
+	case <-out:
+		return
+	case <-i.Done():
+	case <-old:
+		why = &p.stats.Aged
+	}
+	p.mu.Lock()
+	there := p.remove(i)
+	p.mu.Unlock()
+	if there {
+		p.discard(i, why)
+	}
+}
+
+// discard ends a session that can't be handed out, and counts it.
+func (p *Pool) discard(i *idle, why *int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	*why++
+	p.end(i)
+	p.refill()
+}
+
+// Stats returns what the pool has, and what has happened so far.
+func (p *Pool) Stats() Stats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := p.stats
+	s.Idle, s.Waiting = len(p.idle), len(p.waiters)
+	return s
+}
+
+// Close hands out nothing more, ends the sessions that are idle or being started, and
+// returns when they are gone, at the latest after [execpolicy.Limits.TerminationTimeout].
+// Calls of Take that wait fail with [ErrClosed]. Sessions that were taken go on, and one
+// that is being made a user's is taken. The error says what of all that the pool has
+// started, and that was not taken, is not known to be gone. Closing again waits for the
+// same end and returns the same error.
+func (p *Pool) Close() error {
+	p.mu.Lock()
+	if p.open {
+		p.open = false
+		p.cancel()
+		if p.retry != nil {
+			p.retry.Stop()
+		}
+		p.failWaiters(ErrClosed)
+		for len(p.idle) > 0 {
+			i := p.idle[0]
+			p.remove(i)
+			p.end(i)
+		}
+	}
+	p.mu.Unlock()
+	p.work.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return errors.Join(p.closeErrs...)
+}

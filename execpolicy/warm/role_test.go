@@ -1,0 +1,140 @@
+package warm_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/poll"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/execpolicy/warm"
+)
+
+// roleVar tells this binary that it is a program of a test, and which.
+const roleVar = "COFFERDAM_TEST_WARM"
+
+// A role is a program that holds a pool until it is ended.
+type role struct {
+	Name   string
+	Engine *dockercli.Engine
+	Image  string
+	Labels map[string]string
+}
+
+func playRole() {
+	text := os.Getenv(roleVar)
+	if text == "" {
+		return
+	}
+	var r role
+	err := json.Unmarshal([]byte(text), &r)
+	if err == nil {
+		err = r.play()
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// play prints a line when there is something to see.
+func (r role) play() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	policy := execpolicy.DockerPolicy{Engine: r.Engine, Image: r.Image}
+	w, err := warm.New(policy, execpolicy.Spec{Labels: r.Labels}, warm.Options{Size: 3})
+	if err != nil {
+		return err
+	}
+	s, err := w.Take(ctx, execpolicy.Spec{})
+	if err != nil {
+		return err
+	}
+	for w.Stats().Idle < 3 {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if r.Name == "holder" {
+		fmt.Println("ready")
+		s.Run(context.Background(), execpolicy.Command{Script: "trap '' TERM; while :; do :; done", Timeout: -1})
+		return fmt.Errorf("the command has ended")
+	}
+	if err := s.Close(); err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", "localhost:0")
+	if err != nil {
+		return err
+	}
+	fmt.Println(l.Addr())
+	if err := serve(ctx, l, w); err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+// start starts a program, and returns it with the line that it prints.
+func (p place) start(t *testing.T, name string) (cmd *exec.Cmd, line string, wait func() error) {
+	t.Helper()
+	e := p.policy.Engine
+	text, err := json.Marshal(role{Name: name, Engine: e, Image: p.policy.Image, Labels: p.spec.Labels})
+	assert.NilError(t, err)
+	cmd = exec.Command(os.Args[0], "-test.run=^$")
+	cmd.Env = e.Env
+	if cmd.Env == nil {
+		cmd.Env = os.Environ()
+	}
+	cmd.Env = append(slices.Clip(cmd.Env), roleVar+"="+string(text))
+	stdout, err := cmd.StdoutPipe()
+	assert.NilError(t, err)
+	cmd.Stderr = os.Stderr
+	assert.NilError(t, cmd.Start())
+	wait = sync.OnceValue(cmd.Wait)
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		wait()
+	})
+	assert.NilError(t, stdout.(*os.File).SetReadDeadline(time.Now().Add(5*patience)))
+	line, err = bufio.NewReader(stdout).ReadString('\n')
+	assert.NilError(t, err)
+	return cmd, strings.TrimSpace(line), wait
+}
+
+// gone waits until there is no container.
+func (p place) gone(t *testing.T) {
+	t.Helper()
+	begin := time.Now()
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		if left := p.containers(t); len(left) > 0 {
+			return poll.Continue("left: %q", left)
+		}
+		return poll.Success()
+	}, poll.WithTimeout(patience), poll.WithDelay(50*time.Millisecond))
+	t.Logf("gone after %v", time.Since(begin).Round(time.Millisecond))
+}
+
+// Of a program that is killed neither what was taken nor what is idle is left.
+func TestSIGKILL(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		cmd, line, wait := p.start(t, "holder")
+		assert.Equal(t, line, "ready")
+		assert.Equal(t, len(p.containers(t)), 4)
+		assert.NilError(t, cmd.Process.Kill())
+		wait()
+		p.gone(t)
+	})
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/execpolicy/warm"
+)
+
+const (
+	takeRounds = 100
+	takeSize   = 4
+)
+
+// takes holds the taking of a session that was started ahead against the start of one,
+// each until a first command could run. The pool is full at each, and no start is under
+// way.
+func takes(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err error) {
+	pool, err := warm.New(p, execpolicy.Spec{}, warm.Options{Size: takeSize})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, pool.Close()) }()
+	env := map[string]string{"USER": "ann"}
+	use := func(s *execpolicy.Session, err error, start time.Time) (time.Duration, error) {
+		taken := time.Since(start)
+		if err != nil {
+			return 0, err
+		}
+		return taken, errors.Join(colon(ctx, s), s.Close())
+	}
+	full := func() {
+		for s := pool.Stats(); s.Idle < takeSize && s.StartError == nil; s = pool.Stats() {
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	all, err := takeTurns(takeRounds,
+		func() (time.Duration, error) {
+			full()
+			start := time.Now()
+			s, err := pool.Take(ctx, execpolicy.Spec{Env: env})
+			return use(s, err, start)
+		},
+		func() (time.Duration, error) {
+			full()
+			start := time.Now()
+			s, err := execpolicy.Start(ctx, p, execpolicy.Spec{Env: env})
+			return use(s, err, start)
+		})
+	if err != nil {
+		return err
+	}
+	ours, cold := all[0], all[1]
+	slow := times{slices.Sorted(slices.Values(ours))[takeRounds*99/100-1]}
+	theirs := cold.String() + ", a session's start"
+	t.atLeast("warm take, times faster", ours.String(), theirs, 20, cold.over(ours))
+	t.atLeast("warm take, 99th of 100, times faster", slow.String(), theirs, 5, cold.over(slow))
+	return nil
+}
