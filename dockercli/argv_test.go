@@ -237,7 +237,7 @@ func TestRefused(t *testing.T) {
 		{0, "A,B", good(func(o *O) { o.CapDrop = []string{"A,B"} })},
 		{0, "core=0,cpu=1", good(func(o *O) { o.Ulimits = []string{"core=0,cpu=1"} })},
 		{0, "list", good(func(o *O) { o.Entrypoint = `["sh"]` })},
-		{0, "stay", good(func(o *O) { o.Entrypoint, o.ImageEntrypoint = "sh", true })},
+		{0, "ImageEntrypoint", good(func(o *O) { o.Entrypoint, o.ImageEntrypoint = "sh", true })},
 		{0, "--", good(func(o *O) { o.Extra = []string{"--"} })},
 		{dockercli.Podman, "2", good(func(o *O) { o.GPUs = "2" })},
 	} {

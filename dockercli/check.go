@@ -93,7 +93,7 @@ func (c *checker) envName(name string) {
 // labelKey checks a label's key, which ends at the first "=".
 func (c *checker) labelKey(key string) {
 	if key == "" || strings.ContainsFunc(key, func(r rune) bool { return r == '=' || unicode.IsSpace(r) || unicode.IsControl(r) }) {
-		c.refuse("label %q: its key has to be there, without \"=\" and white space", key)
+		c.refuse("label %q: its key must not be empty, or have \"=\" or white space", key)
 	}
 }
 

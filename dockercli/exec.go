@@ -41,7 +41,7 @@ func (e *Engine) ExecArgs(o ExecOptions) ([]string, error) {
 	}
 	c.container(o.Container)
 	if len(o.Command) == 0 {
-		c.refuse("command: there is none")
+		c.refuse("command: it must not be empty")
 	}
 	argv := append(e.argv(f.words...), "--", o.Container)
 	argv = append(argv, o.Command...)

@@ -33,7 +33,7 @@ func (e *Engine) PS(ctx context.Context, labels map[string]string) ([]string, er
 func (e *Engine) psArgs(labels map[string]string) ([]string, error) {
 	var c checker
 	if len(labels) == 0 {
-		c.refuse("labels: there are none to look for")
+		c.refuse("labels: there must be at least one")
 	}
 	argv := e.argv("ps", "--all", "--no-trunc", "--format={{.Names}}")
 	for _, key := range slices.Sorted(maps.Keys(labels)) {

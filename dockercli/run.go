@@ -195,7 +195,7 @@ func (o RunOptions) words(c *checker, d *dialect) []string {
 		}
 		f.words = append(f.words, "--entrypoint="+o.Entrypoint)
 	case o.Entrypoint != "":
-		c.refuse("entry point %q: the image's is to stay", o.Entrypoint)
+		c.refuse("entry point %q: ImageEntrypoint keeps the one of the image", o.Entrypoint)
 	}
 	f.bool("init", o.Init)
 	if o.StopTimeout > 0 {

@@ -19,8 +19,9 @@ const maxRecords = 64
 var errNotRecorded = errors.New("the policy has not recorded its spawn")
 
 // RecordSpawn is for those who write a [Policy]: it records an [EventSpawn], if anybody
-// takes records. argv is recorded as it is: [dockercli.Redact] takes the values of
-// variables out of an engine's. After an error nothing may be started.
+// takes records. It is called on the spec that Spawn was given, or on a copy. argv is
+// recorded as it is: [dockercli.Redact] takes the values of variables out of an engine's.
+// After an error nothing may be started.
 func (s Spec) RecordSpawn(ctx context.Context, name string, argv []string) error {
 	if s.Audit == nil {
 		return nil

@@ -3,6 +3,7 @@
 package execpolicy_test
 
 import (
+	"io"
 	"testing"
 	"time"
 
@@ -77,5 +78,34 @@ while True:
 				t.Fatalf("%s: process 1 does not end", signal)
 			}
 		}
+	})
+}
+
+// Anybody inside can take from process 1 the right to open files. It must not wait for a
+// writer that it can't look at, and that may be stopped.
+func TestWriterThatCannotBeSeen(t *testing.T) {
+	withEachShell(t, func(t *testing.T, p place, _ string) {
+		w := p.startRaw(t, p.policy())
+		v := p.victim(t, w.name)
+		w.run("hunt", `(python3 -c '
+import os, resource, signal
+print("hunts", flush=True)
+while True:
+    last = int(open("/proc/sys/kernel/ns_last_pid").read())
+    for pid in range(last + 1, last + 4):
+        try: os.kill(pid, signal.SIGSTOP)
+        except OSError: continue
+        try: resource.prlimit(1, resource.RLIMIT_NOFILE, (0, 0))
+        except OSError: pass') &`)
+		w.expect("hunts")
+		// Nothing is read of what they print: process 1 may end at any of them.
+		for range 30 {
+			if _, err := io.WriteString(w.in, string(shellwire.Next("met"))+string(shellwire.Unit{Script: "echo"}.Ops())); err != nil {
+				break
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		w.in.Close()
+		v.awaitEnd(t)
 	})
 }

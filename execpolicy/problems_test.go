@@ -143,14 +143,14 @@ func TestEveryProblemOfOptions(t *testing.T) {
 		`the mount on "/deps"`, `the tmpfs "/deps/x"`, "the cache has no name")...)
 
 	_, err = deps.Functions{Module: "a b", Source: "\x00", Requirements: []string{"-r", ""}}.Recipe()
-	allOnce(t, err, "the module's name", "the source holds", `"-r" is no requirement`, `"" is no requirement`)
+	allOnce(t, err, "the module's name", "the source holds", `"-r" is not a requirement`, `"" is not a requirement`)
 
 	_, err = redact.New(redact.Rule{Type: "nonsense", Strategy: 9}, redact.Rule{})
 	allOnce(t, err, "rule 1: unknown redaction strategy: 9", "rule 1: Unknown PII type: nonsense",
 		"rule 2: a rule needs a type")
 
 	_, err = python.Start(t.Context(), nil, python.Options{Program: "-x", Env: map[string]string{"TMPDIR": "tmp"}})
-	allOnce(t, err, `"-x" is no name of a program`, `TMPDIR is "tmp"`)
+	allOnce(t, err, `"-x" is not the name of a program`, `TMPDIR is "tmp"`)
 
 	options := codeblock.Options{
 		Languages:   map[string]codeblock.Language{"Big": {Programs: []string{"-x"}, Extension: "txt"}},
@@ -158,6 +158,6 @@ func TestEveryProblemOfOptions(t *testing.T) {
 	}
 	_, err = codeblock.Run(t.Context(), nil, nil, options)
 	allOnce(t, err, "no code blocks to execute", `the language "Big": a name`,
-		`the language "Big": a program's name`, `"txt" is no extension`, "ResultLimit", `"klingon"`)
+		`the language "Big": a program's name`, `"txt" is not an extension`, "ResultLimit", `"klingon"`)
 	assert.Equal(t, len(e.Calls()), 0)
 }

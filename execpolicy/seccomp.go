@@ -25,6 +25,8 @@ var defaultSeccomp string
 //   - Calls that make a file set-uid, so that no program leaves one in a mounted
 //     workspace: chmod and its variants, open, creat and mknod, with that bit in the
 //     mode. Set-gid is allowed, because directories use it.
+//   - splice and sendfile. Either can hold the kernel's lock of a pipe for as long as it
+//     likes, and the container's process 1 would wait for it.
 //   - io_uring, access to the memory of other processes (process_vm_readv and
 //     process_vm_writev), file handles, and sockets of the families AF_ALG and AF_VSOCK.
 //   - Programs for another architecture than the machine's own, such as 32-bit programs
@@ -33,8 +35,9 @@ var defaultSeccomp string
 // It does not depend on capabilities: if a [DockerPolicy] has AddCapabilities, the calls
 // that docker's filter would then allow, such as mount, stay refused.
 //
-// A refused call fails with "Operation not permitted" or, where programs are known to go
-// on without the call, as if the kernel did not have it.
+// Where programs are known to go on without a call, it fails as if the kernel did not
+// have it, or could not do it with that file. Any other refused call fails with
+// "Operation not permitted".
 func DefaultSeccompProfile() string { return defaultSeccomp }
 
 // seccompOption is what a --security-opt begins with that names a filter.

@@ -116,7 +116,8 @@ func TestDefaultSeccompProfileAllowsAtMostDockers(t *testing.T) {
 	}
 	for _, name := range strings.Fields("add_key bpf clone3 io_uring_setup ioprio_set keyctl mount openat2 " +
 		"perf_event_open process_vm_readv " +
-		"request_key sched_setattr sched_setparam sched_setscheduler setns setpriority socketcall unshare userfaultfd") {
+		"request_key sched_setattr sched_setparam sched_setscheduler sendfile sendfile64 setns setpriority " +
+		"socketcall splice unshare userfaultfd") {
 		assert.Check(t, allowed[name] == nil, "%s is allowed", name)
 	}
 }

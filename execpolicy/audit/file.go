@@ -35,7 +35,7 @@ type Log struct {
 // there. A symbolic link, and what is no regular file, is refused with an error that
 // wraps [execpolicy.ErrInvalid].
 func File(path string) (*Log, error) {
-	irregular := fmt.Errorf("%w: %s is no regular file", execpolicy.ErrInvalid, path)
+	irregular := fmt.Errorf("%w: %s is not a regular file", execpolicy.ErrInvalid, path)
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, irregular
 	}

@@ -111,7 +111,7 @@ func (o Options) validate() error {
 			refuse("the language %q has more than %d programs", name, maxPrograms)
 		}
 		if l.Extension != "" && (l.Extension[0] != '.' || strings.ContainsAny(l.Extension, "/\x00")) {
-			refuse("the language %q: %q is no extension of a file", name, l.Extension)
+			refuse("the language %q: %q is not an extension such as \".go\"", name, l.Extension)
 		}
 	}
 	if o.ResultLimit < 0 {

@@ -298,12 +298,12 @@ except EOFError:
 	}},
 	{"options that are no good", func(t *testing.T, s session) {
 		for want, o := range map[string]codeblock.Options{
-			`"cobol" is not known`:          {Default: "cobol"},
-			`"Go": a name is one word`:      {Languages: map[string]codeblock.Language{"Go": {}}},
-			`"a b": a name is one word`:     {Languages: map[string]codeblock.Language{"a b": {}}},
-			"a program's name":              {Languages: map[string]codeblock.Language{"x": {Programs: []string{"-x"}}}},
-			"more than 100 programs":        {Languages: map[string]codeblock.Language{"x": {Programs: strings.Fields(strings.Repeat("x ", 101))}}},
-			`"go" is no extension of a fil`: {Languages: map[string]codeblock.Language{"x": {Extension: "go"}}},
+			`"cobol" is not known`:      {Default: "cobol"},
+			`"Go": a name is one word`:  {Languages: map[string]codeblock.Language{"Go": {}}},
+			`"a b": a name is one word`: {Languages: map[string]codeblock.Language{"a b": {}}},
+			"a program's name":          {Languages: map[string]codeblock.Language{"x": {Programs: []string{"-x"}}}},
+			"more than 100 programs":    {Languages: map[string]codeblock.Language{"x": {Programs: strings.Fields(strings.Repeat("x ", 101))}}},
+			`"go" is not an extension`:  {Languages: map[string]codeblock.Language{"x": {Extension: "go"}}},
 		} {
 			r, err := codeblock.Run(t.Context(), s.Session, []codeblock.Block{sh("echo ran >ran")}, o)
 			assert.ErrorIs(t, err, execpolicy.ErrInvalid)

@@ -95,21 +95,23 @@ const (
 )
 
 // Build returns the layer of a recipe. If the cache does not have it, Build runs the
-// recipe's scripts in a session of that policy and keeps what they have made. A layer is
-// known by the image's reference, the scripts and their environment: of an image whose
-// tag moves, or scripts that install the newest of something, it has what there was when
-// it was built.
+// recipe's scripts in a session with the policy p and keeps what they have written. A
+// layer is identified by the image's reference, the scripts and their environment. So if
+// the image's tag moves, or a script installs the newest version of something, the cached
+// layer stays as it was built.
 //
-// The cache is a directory of the host, which has to be there and in which nobody but the
-// user can write. Several programs may use it, and build the same layer, at the same
-// time: the first one's stands. A layer that nobody uses any more may be removed from it
-// like any directory. An unfinished one has a name that begins with ".cofferdam-layer-".
-// Build removes it, and, on Linux and macOS, those of programs that were killed.
+// The cache is a directory of the host. It must exist, and nobody but the user may be
+// able to write to it. Several programs may use it at the same time, and may build the
+// same layer: the first one to finish is kept. A layer that nobody uses any more may be
+// removed like any directory. The name of an unfinished layer begins with
+// ".cofferdam-layer-". Build removes its own and, on Linux and macOS, those of programs
+// that were killed.
 //
-// An error wraps [execpolicy.ErrInvalid] if nothing was started (an engine on another
-// machine, for one, can't mount the host's directories), ErrBuild if a script failed, or
-// is one of those of [execpolicy.Start], [execpolicy.Session.Run] and
-// [execpolicy.Session.Close]. Then there is no layer.
+// An error wraps [execpolicy.ErrInvalid] if nothing was started, for example because an
+// engine on another machine can't mount the host's directories. It wraps [ErrBuild] if a
+// script failed. Otherwise it is one of those of [execpolicy.Start],
+// [execpolicy.Session.Run] and [execpolicy.Session.Close]. There is no layer beside an
+// error.
 func Build(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Recipe) (*Layer, error) {
 	if err := validate(ctx, p, cache, r); err != nil {
 		return nil, err

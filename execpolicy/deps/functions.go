@@ -34,11 +34,11 @@ else
 	printf %%s %[2]s >%[1]s.py
 fi`
 
-// Recipe returns what installs the requirements, stores the module, and imports it once.
-// So a package that can't be had, one that is not among the requirements, and a syntax
-// error are errors of [Build], with Python's words. The image needs python3, and pip if
-// there are requirements; pip unpacks in /tmp, which has to be large enough: see
-// [execpolicy.DockerPolicy.Tmpfs].
+// Recipe returns the recipe that installs the requirements, stores the module, and
+// imports it once. So it is an error of [Build], which quotes Python, if a package can't
+// be installed, if the module needs one that is not among the requirements, or if it has
+// a syntax error. The image needs python3, and pip if there are requirements. pip unpacks
+// in /tmp, which must be large enough: see [execpolicy.DockerPolicy.Tmpfs].
 //
 // An error wraps [execpolicy.ErrInvalid].
 func (f Functions) Recipe() (Recipe, error) {
@@ -48,7 +48,7 @@ func (f Functions) Recipe() (Recipe, error) {
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if !shellwire.IsName(f.Module) {
-		refuse("the module's name %q is no identifier", f.Module)
+		refuse("the module's name %q is not an identifier", f.Module)
 	} else if slices.Contains(keywords, f.Module) {
 		refuse("the module's name %q is a keyword of Python", f.Module)
 	}
@@ -58,7 +58,7 @@ func (f Functions) Recipe() (Recipe, error) {
 	install := "python3 -m pip install --no-input --no-cache-dir --disable-pip-version-check --target ."
 	for _, r := range f.Requirements {
 		if strings.TrimSpace(r) == "" || strings.HasPrefix(strings.TrimSpace(r), "-") || strings.ContainsAny(r, "\x00\r\n") {
-			refuse("%q is no requirement", r)
+			refuse("%q is not a requirement", r)
 		}
 		install += " " + shellwire.Quote(r)
 	}

@@ -29,7 +29,7 @@ var (
 	// ErrReply is wrapped by the error beside a result whose value or exception is not
 	// known because the interpreter's reply is not valid: something inside has tampered
 	// with it. The interpreter has been ended.
-	ErrReply = errors.New("the Python interpreter's reply is no good")
+	ErrReply = errors.New("the Python interpreter's reply is not valid")
 	// ErrNoRoom is wrapped by the error beside a result whose value or exception is not
 	// known because the container has no room for it.
 	ErrNoRoom = errors.New("the Python interpreter's reply could not be stored")
@@ -132,7 +132,7 @@ func Start(ctx context.Context, s *execpolicy.Session, o Options) (*Interpreter,
 	_, badDir := scratch.Dir(o.Env)
 	var badProgram error
 	if strings.HasPrefix(o.Program, "-") {
-		badProgram = fmt.Errorf("%q is no name of a program", o.Program)
+		badProgram = fmt.Errorf("%q is not the name of a program", o.Program)
 	}
 	if err := problems.Join(badProgram, badDir); err != nil {
 		return nil, err

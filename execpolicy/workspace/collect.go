@@ -163,10 +163,10 @@ func CollectTo(ctx context.Context, s *execpolicy.Session, dir string, root *os.
 func collect(ctx context.Context, s *execpolicy.Session, dir string, o CollectOptions, add func(execpolicy.TreeEntry, io.Reader) error) error {
 	wanted, errs := parse(o.Patterns, false)
 	if len(o.Patterns) == 0 {
-		errs = append(errs, errors.New("there are no patterns of what is to be collected"))
+		errs = append(errs, errors.New("there must be at least one pattern"))
 	}
 	if o.MaxFiles < 0 || o.MaxBytes < 0 {
-		errs = append(errs, errors.New("a limit of what is to be collected is negative"))
+		errs = append(errs, errors.New("MaxFiles and MaxBytes must not be negative"))
 	}
 	if len(errs) > 0 {
 		return problems.Join(errs...)

@@ -179,7 +179,7 @@ func (p *placing) within(dir string) error {
 	case !there || !p.base[dir].mode.IsDir():
 		return fmt.Errorf("%w: there is no directory %q", ErrConflict, dir)
 	case !mode.IsDir():
-		return fmt.Errorf("%w: %q is no directory", ErrConflict, dir)
+		return fmt.Errorf("%w: %q is not a directory", ErrConflict, dir)
 	}
 	p.dirs[dir] = true
 	return nil

@@ -128,7 +128,7 @@ func (o Options) validate(ctx context.Context, p execpolicy.Policy, spec execpol
 	case o.Mode < Auto || o.Mode > Copied:
 		refuse(fmt.Sprintf("there is no mode %d", o.Mode))
 	case o.Mode == Mounted && o.onlyCopied():
-		refuse("of a workspace that is mounted nothing can be discarded or excluded")
+		refuse("Discard and Exclude need a copied workspace, and Mode is Mounted")
 	}
 	if spec.Workspace == "" {
 		refuse("no workspace is named; execpolicy.Start opens a session without one")

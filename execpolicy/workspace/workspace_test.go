@@ -629,8 +629,8 @@ func TestStartRefuses(t *testing.T) {
 		{dir + "/none", copied, "can't be used"},
 		{dir, workspace.Options{Mode: 9}, "mode 9"},
 		{dir, workspace.Options{Mode: -1}, "mode -1"},
-		{dir, workspace.Options{Mode: workspace.Mounted, Discard: true}, "discarded"},
-		{dir, workspace.Options{Mode: workspace.Mounted, Exclude: []string{"a"}}, "excluded"},
+		{dir, workspace.Options{Mode: workspace.Mounted, Discard: true}, "Discard"},
+		{dir, workspace.Options{Mode: workspace.Mounted, Exclude: []string{"a"}}, "Exclude"},
 		{dir, workspace.Options{Exclude: []string{"a", "[", "../x", "/x", "x/", "", "a**"}}, "**"},
 	} {
 		_, err := workspace.Start(t.Context(), nowhere, execpolicy.Spec{Workspace: c.dir}, c.o)

@@ -133,7 +133,7 @@ func Workspace(dir string) (path string, err error) {
 	case err != nil:
 		return "", fmt.Errorf("the workspace can't be used: %w", err)
 	case !info.IsDir():
-		return "", fmt.Errorf("the workspace %q is no directory", dir)
+		return "", fmt.Errorf("the workspace %q is not a directory", dir)
 	case path == filepath.Dir(path):
 		return "", fmt.Errorf("the workspace %q is the root of the file system", dir)
 	}

@@ -20,7 +20,7 @@ func Check(kind dockercli.Kind, args, allowed []string) problems.List {
 	known := Flags(kind)
 	for _, name := range allowed {
 		if f, ok := known["--"+name]; !ok || f.Name != name || f.verdict != weakening {
-			found.Add("AllowUnsafeArgs: %q is no flag of %v run that can be allowed; write its long name without "+
+			found.Add("AllowUnsafeArgs: %q is not a flag of %v run that can be allowed; write its long name without "+
 				"dashes, such as \"ipc\"", name, kind)
 		}
 	}

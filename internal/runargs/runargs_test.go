@@ -162,24 +162,24 @@ func TestExtraArgsAreJudged(t *testing.T) {
 		{args: []string{"-v/:/host", "--volume=/a:/b", "--net", "host", "-m=1g"},
 			allowed: []string{"volume", "network", "memory"}},
 		{args: []string{"--net=host"}, allowed: []string{"net"}, want: []string{
-			`AllowUnsafeArgs: "net" is no flag of docker run that can be allowed; write its long name without ` +
+			`AllowUnsafeArgs: "net" is not a flag of docker run that can be allowed; write its long name without ` +
 				`dashes, such as "ipc"`,
 			`ExtraRunArgs[0]: --net (--network) is what NetworkEnabled is for; add "network" to AllowUnsafeArgs if you mean it`}},
 		{allowed: []string{"privilegd", "--ipc", "-v", "v", "", "name", "hostname", "env-host"}, want: []string{
-			`AllowUnsafeArgs: "privilegd" is no flag of docker run that can be allowed; write its long name without ` +
+			`AllowUnsafeArgs: "privilegd" is not a flag of docker run that can be allowed; write its long name without ` +
 				`dashes, such as "ipc"`,
-			`AllowUnsafeArgs: "--ipc" is no flag of docker run that can be allowed; write its long name without ` +
+			`AllowUnsafeArgs: "--ipc" is not a flag of docker run that can be allowed; write its long name without ` +
 				`dashes, such as "ipc"`,
-			`AllowUnsafeArgs: "-v" is no flag of docker run that can be allowed; write its long name without dashes, ` +
+			`AllowUnsafeArgs: "-v" is not a flag of docker run that can be allowed; write its long name without dashes, ` +
 				`such as "ipc"`,
-			`AllowUnsafeArgs: "v" is no flag of docker run that can be allowed; write its long name without dashes, ` +
+			`AllowUnsafeArgs: "v" is not a flag of docker run that can be allowed; write its long name without dashes, ` +
 				`such as "ipc"`,
-			`AllowUnsafeArgs: "" is no flag of docker run that can be allowed; write its long name without dashes, such as "ipc"`,
-			`AllowUnsafeArgs: "name" is no flag of docker run that can be allowed; write its long name without ` +
+			`AllowUnsafeArgs: "" is not a flag of docker run that can be allowed; write its long name without dashes, such as "ipc"`,
+			`AllowUnsafeArgs: "name" is not a flag of docker run that can be allowed; write its long name without ` +
 				`dashes, such as "ipc"`,
-			`AllowUnsafeArgs: "hostname" is no flag of docker run that can be allowed; write its long name without ` +
+			`AllowUnsafeArgs: "hostname" is not a flag of docker run that can be allowed; write its long name without ` +
 				`dashes, such as "ipc"`,
-			`AllowUnsafeArgs: "env-host" is no flag of docker run that can be allowed; write its long name without ` +
+			`AllowUnsafeArgs: "env-host" is not a flag of docker run that can be allowed; write its long name without ` +
 				`dashes, such as "ipc"`}},
 		{args: []string{"--env-host"}, allowed: []string{"env-host"}, podman: true},
 		{args: []string{"--env-host"}, want: []string{

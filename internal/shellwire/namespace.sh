@@ -4,7 +4,12 @@
 # Process 1 gets no signal from inside but those it handles. Busybox ash handles this one,
 # by ending.
 trap '' INT
-finish() { exit 0; }
+# To exit closes the event, which waits for the kernel's lock of it. Whoever holds the lock
+# would be ended only after that.
+finish() {
+	kill -KILL -1
+	exit 0
+}
 freeze() {
 	kill -STOP -1
 	cf_frozen=1
@@ -73,12 +78,16 @@ attend() {
 	done
 	trap - CHLD
 }
-# stopped uses no variable of what it may interrupt.
+# stopped uses no variable of what it may interrupt. Anybody can take from this shell the
+# right to open a file: what it can't look at then may be stopped.
 stopped() {
 	[ -n "$cf_child" ] || return 0
 	cf_child_stat=
 	IFS= read -r cf_child_stat <$cf_child/stat
-	case ${cf_child_stat##*")"} in " "[Tt]*) exit 97 ;; esac
+	case ${cf_child_stat##*")"} in
+	" "[Tt]*) exit 97 ;;
+	'') ! kill -0 $cf_child || exit 97 ;;
+	esac
 }
 # still waits until whatever was stopped has come to the end of its system call: it may be
 # writing. What sleeps on a disk, or for a child that was stopped, is not waited for.
@@ -107,6 +116,7 @@ stat() {
 # clock notes the time, in the ticks that process start times are in, and the newest
 # process, for those that began in the same tick.
 clock() {
+	cf_time= cf_part=
 	IFS=. read -r cf_time cf_part <uptime
 	cf_time=$cf_time${cf_part%% *}
 	case $cf_last in
@@ -153,11 +163,12 @@ hand() {
 # ended has no memory.
 written() {
 	cf_child=$! cf_num=0
-	while cf_size=0; read -r cf_size cf_rest <$cf_child/statm; [ $cf_size != 0 ]; do
-		cf_num=$((cf_num + 1))
+	while cf_size=; read -r cf_size cf_rest <$cf_child/statm; [ "$cf_size" != 0 ]; do
+		[ -n "$cf_size" ] || kill -0 $cf_child || break
+		cf_num=$((cf_num + 1)) cf_now= cf_part=
 		[ $cf_num -ge 50 ] || continue
 		IFS=. read -r cf_now cf_part <uptime
-		[ $cf_now${cf_part%% *} -lt $((cf_time + 100)) ] || return 1
+		[ "$cf_now${cf_part%% *}" -lt $((cf_time + 100)) ] || return 1
 	done
 	wait $cf_child
 }

@@ -92,7 +92,7 @@ func (t *Transfer) Remove(name string) error {
 	name = strings.TrimRight(name, "/")
 	switch path.Base(name) {
 	case ".", "..":
-		return fmt.Errorf("%w: it is no name of a file", problems.Err)
+		return fmt.Errorf("%w: it is not the name of a file", problems.Err)
 	}
 	word := t.word(name)
 	_, err := t.run("if [ -d " + word + " ] && [ ! -L " + word + " ]; then rmdir " + word + " || return 1; " +

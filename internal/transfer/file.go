@@ -18,7 +18,7 @@ import (
 func (t *Transfer) WriteFile(name string, data []byte, perm fs.FileMode) error {
 	dir, base := path.Split(name)
 	if base == "" || base == "." || base == ".." {
-		return fmt.Errorf("%w: it is no name of a file", problems.Err)
+		return fmt.Errorf("%w: it is not the name of a file", problems.Err)
 	}
 	temp := t.word(dir + tempPrefix + strings.ToLower(random.Token()))
 	target := t.word(name)

@@ -1,6 +1,9 @@
 [ $$ = 1 ] || exit 96
 trap '' INT
-finish() { exit 0; }
+finish() {
+kill -KILL -1
+exit 0
+}
 freeze() {
 kill -STOP -1
 cf_frozen=1
@@ -61,7 +64,10 @@ stopped() {
 [ -n "$cf_child" ] || return 0
 cf_child_stat=
 IFS= read -r cf_child_stat <$cf_child/stat
-case ${cf_child_stat##*")"} in " "[Tt]*) exit 97 ;; esac
+case ${cf_child_stat##*")"} in
+" "[Tt]*) exit 97 ;;
+'') ! kill -0 $cf_child || exit 97 ;;
+esac
 }
 still() {
 read -r cf_self cf_rest <self/stat
@@ -83,6 +89,7 @@ set -- ${cf_fields##*") "}
 cf_state=${1-Z} cf_parent=${2-} cf_threads=${18-0} cf_started=${20-0}
 }
 clock() {
+cf_time= cf_part=
 IFS=. read -r cf_time cf_part <uptime
 cf_time=$cf_time${cf_part%% *}
 case $cf_last in
@@ -117,11 +124,12 @@ fi
 }
 written() {
 cf_child=$! cf_num=0
-while cf_size=0; read -r cf_size cf_rest <$cf_child/statm; [ $cf_size != 0 ]; do
-cf_num=$((cf_num + 1))
+while cf_size=; read -r cf_size cf_rest <$cf_child/statm; [ "$cf_size" != 0 ]; do
+[ -n "$cf_size" ] || kill -0 $cf_child || break
+cf_num=$((cf_num + 1)) cf_now= cf_part=
 [ $cf_num -ge 50 ] || continue
 IFS=. read -r cf_now cf_part <uptime
-[ $cf_now${cf_part%% *} -lt $((cf_time + 100)) ] || return 1
+[ "$cf_now${cf_part%% *}" -lt $((cf_time + 100)) ] || return 1
 done
 wait $cf_child
 }
