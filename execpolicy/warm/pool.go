@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -158,6 +159,9 @@ func New(policy execpolicy.Policy, spec execpolicy.Spec, o Options) (*Pool, erro
 	if err := problems.Join(append(found, execpolicy.CheckTake(spec, execpolicy.Spec{}), err)...); err != nil {
 		return nil, err
 	}
+	// It is used later, when the caller may change its own.
+	spec.Env, spec.Labels = maps.Clone(spec.Env), maps.Clone(spec.Labels)
+	spec.Command, spec.Startup = slices.Clone(spec.Command), slices.Clone(spec.Startup)
 	p := &Pool{policy: policy, spec: spec, o: o.withDefaults(), open: true}
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.mu.Lock()

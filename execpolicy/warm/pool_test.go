@@ -614,4 +614,6 @@ func TestSpecIsNotChanged(t *testing.T) {
 	w.take(execpolicy.Spec{Env: own})
 	assert.DeepEqual(t, slices.Sorted(maps.Keys(own)), []string{"OWN"})
 	assert.DeepEqual(t, slices.Sorted(maps.Keys(p.spec.Env)), []string{"COMMON"})
+	p.spec.Env["COMMON"] = "changed"
+	assert.Equal(t, w.take(execpolicy.Spec{}).ok("echo $COMMON"), "c")
 }
