@@ -15,7 +15,7 @@
 //	attribute            type      in                             what
 //	host, uid, pid       text, -   all                            the machine, the user (-1 on Windows) and the process of this program
 //	session              text      all                            the container's name, anew for each spawn
-//	seq                  integer   all                            counts a session's records from 1, its spawn; a gap is a loss
+//	seq                  integer   all                            counts a session's records from 1, the spawn or the taking; a gap is a loss
 //	of                   integer   result, transferred            the seq of the record to which it belongs
 //	policy               text      spawn                          the digest of what isolates: see below
 //	argv                 texts     spawn, command                 the engine's command line without values of variables; a program
