@@ -114,10 +114,11 @@ type DockerPolicy struct {
 	SeccompProfile string
 	// EngineSeccomp uses the engine's own filter of system calls in place of the
 	// library's. It allows more. With both engines any program can then leave a set-uid
-	// file in a writable workspace, can lower the priority of process 1, and can hold the
-	// kernel's lock of a pipe that process 1 uses. Then the container may no longer end
-	// with this program, and only the guard removes it, or nothing does while the lock is
-	// held. With podman a program can also make user namespaces.
+	// file in a writable workspace, can lower the priority of process 1, can take from it
+	// the right to open files, and can hold the kernel's lock of a pipe that it uses. Then
+	// the container may no longer end with this program, and only the guard removes it, or
+	// nothing does while the lock is held. With podman a program can also make user
+	// namespaces.
 	EngineSeccomp bool
 	// Mounts are more directories and files of the engine's host, which is another
 	// machine if the engine is remote. If empty, there are none. If the engine is on this

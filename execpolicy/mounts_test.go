@@ -142,7 +142,7 @@ func TestCheckWorkspace(t *testing.T) {
 		for name, why := range map[string]string{
 			in("me"): "would show " + in("me"), in("me/.ssh"): "would show " + in("me/.ssh"),
 			in("keys/deep"): "would show " + in("keys"), "/etc": "would show /etc",
-			in("nothing"): "can't be used", in("file"): "no directory", "/": "the root",
+			in("nothing"): "can't be used", in("file"): "is not a directory", "/": "the root",
 		} {
 			err := p.CheckWorkspace(name)
 			assert.ErrorIs(t, err, ErrInvalid, name)

@@ -25,6 +25,9 @@ var defaultSeccomp string
 //   - Calls that make a file set-uid, so that no program leaves one in a mounted
 //     workspace: chmod and its variants, open, creat and mknod, with that bit in the
 //     mode. Set-gid is allowed, because directories use it.
+//   - Changes of another process's resource limits. Any program could otherwise take
+//     from process 1 the right to open a file. Reading them is allowed. A process that
+//     changes its own by its number, and not by setrlimit or as process 0, is refused too.
 //   - splice and sendfile. Either can hold the kernel's lock of a pipe for as long as it
 //     likes, and the container's process 1 would wait for it.
 //   - io_uring, access to the memory of other processes (process_vm_readv and
@@ -35,9 +38,11 @@ var defaultSeccomp string
 // It does not depend on capabilities: if a [DockerPolicy] has AddCapabilities, the calls
 // that docker's filter would then allow, such as mount, stay refused.
 //
-// Where programs are known to go on without a call, it fails as if the kernel did not
-// have it, or could not do it with that file. Any other refused call fails with
-// "Operation not permitted".
+// It also refuses some calls that hardly any program needs, such as modify_ldt,
+// fanotify_mark, memfd_secret, openat2 and vmsplice. A call that it does not know, or
+// that programs are known to go on without, fails as if the kernel did not have it, or
+// could not do it with that file. Any other refused call fails with "Operation not
+// permitted".
 func DefaultSeccompProfile() string { return defaultSeccomp }
 
 // seccompOption is what a --security-opt begins with that names a filter.

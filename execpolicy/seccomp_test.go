@@ -76,9 +76,10 @@ func TestDefaultSeccompProfileAllowsAtMostDockers(t *testing.T) {
 		"clone": {"0 SCMP_CMP_MASKED_EQ 7e020000 0", "1 SCMP_CMP_MASKED_EQ 7e020000 0"},
 		"personality": {"0 SCMP_CMP_EQ 0 0", "0 SCMP_CMP_EQ 8 0", "0 SCMP_CMP_EQ 20000 0", "0 SCMP_CMP_EQ 20008 0",
 			"0 SCMP_CMP_EQ ffffffff 0"},
-		"socket": {"0 SCMP_CMP_LT 26 0", "0 SCMP_CMP_EQ 27 0", "0 SCMP_CMP_GT 28 0"},
-		"open":   {"1 SCMP_CMP_MASKED_EQ 400040 0", "2 SCMP_CMP_MASKED_EQ 800 0"},
-		"openat": {"2 SCMP_CMP_MASKED_EQ 400040 0", "3 SCMP_CMP_MASKED_EQ 800 0"},
+		"prlimit64": {"0 SCMP_CMP_EQ 0 0", "2 SCMP_CMP_EQ 0 0"},
+		"socket":    {"0 SCMP_CMP_LT 26 0", "0 SCMP_CMP_EQ 27 0", "0 SCMP_CMP_GT 28 0"},
+		"open":      {"1 SCMP_CMP_MASKED_EQ 400040 0", "2 SCMP_CMP_MASKED_EQ 800 0"},
+		"openat":    {"2 SCMP_CMP_MASKED_EQ 400040 0", "3 SCMP_CMP_MASKED_EQ 800 0"},
 	}
 	for _, name := range []string{"chmod", "creat", "fchmod", "mknod"} {
 		conditions[name] = []string{"1 SCMP_CMP_MASKED_EQ 800 0"}

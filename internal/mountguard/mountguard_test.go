@@ -205,7 +205,7 @@ func TestWorkspace(t *testing.T) {
 		assert.Equal(t, path, want)
 	}
 	for name, why := range map[string]string{
-		in("nothing"): "can't be used", in("file"): "no directory", "/": "the root",
+		in("nothing"): "can't be used", in("file"): "is not a directory", "/": "the root",
 	} {
 		_, err := Workspace(name)
 		assert.ErrorContains(t, err, why)

@@ -82,12 +82,14 @@ attend() {
 # right to open a file: what it can't look at then may be stopped.
 stopped() {
 	[ -n "$cf_child" ] || return 0
-	cf_child_stat=
-	IFS= read -r cf_child_stat <$cf_child/stat
-	case ${cf_child_stat##*")"} in
-	" "[Tt]*) exit 97 ;;
-	'') ! kill -0 $cf_child || exit 97 ;;
-	esac
+	cf_looks=0
+	while cf_child_stat=; IFS= read -r cf_child_stat <$cf_child/stat
+		[ -z "$cf_child_stat" ] && kill -0 $cf_child; do
+		# Signals end a read too.
+		cf_looks=$((cf_looks + 1))
+		[ $cf_looks -lt 1000 ] || exit 97
+	done
+	case ${cf_child_stat##*")"} in " "[Tt]*) exit 97 ;; esac
 }
 # still waits until whatever was stopped has come to the end of its system call: it may be
 # writing. What sleeps on a disk, or for a child that was stopped, is not waited for.
@@ -168,7 +170,10 @@ written() {
 		cf_num=$((cf_num + 1)) cf_now= cf_part=
 		[ $cf_num -ge 50 ] || continue
 		IFS=. read -r cf_now cf_part <uptime
-		[ "$cf_now${cf_part%% *}" -lt $((cf_time + 100)) ] || return 1
+		case $cf_now in
+		'') [ $cf_num -lt 1000 ] || return 1 ;;
+		*) [ $cf_now${cf_part%% *} -lt $((cf_time + 100)) ] || return 1 ;;
+		esac
 	done
 	wait $cf_child
 }

@@ -62,12 +62,13 @@ trap - CHLD
 }
 stopped() {
 [ -n "$cf_child" ] || return 0
-cf_child_stat=
-IFS= read -r cf_child_stat <$cf_child/stat
-case ${cf_child_stat##*")"} in
-" "[Tt]*) exit 97 ;;
-'') ! kill -0 $cf_child || exit 97 ;;
-esac
+cf_looks=0
+while cf_child_stat=; IFS= read -r cf_child_stat <$cf_child/stat
+[ -z "$cf_child_stat" ] && kill -0 $cf_child; do
+cf_looks=$((cf_looks + 1))
+[ $cf_looks -lt 1000 ] || exit 97
+done
+case ${cf_child_stat##*")"} in " "[Tt]*) exit 97 ;; esac
 }
 still() {
 read -r cf_self cf_rest <self/stat
@@ -129,7 +130,10 @@ while cf_size=; read -r cf_size cf_rest <$cf_child/statm; [ "$cf_size" != 0 ]; d
 cf_num=$((cf_num + 1)) cf_now= cf_part=
 [ $cf_num -ge 50 ] || continue
 IFS=. read -r cf_now cf_part <uptime
-[ "$cf_now${cf_part%% *}" -lt $((cf_time + 100)) ] || return 1
+case $cf_now in
+'') [ $cf_num -lt 1000 ] || return 1 ;;
+*) [ $cf_now${cf_part%% *} -lt $((cf_time + 100)) ] || return 1 ;;
+esac
 done
 wait $cf_child
 }
