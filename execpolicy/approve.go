@@ -113,6 +113,10 @@ func (r Request) String() string {
 	return what + " " + text
 }
 
+// readGrace is how long a Read of the caller's that is under way may take when nobody
+// waits for it any longer.
+const readGrace = 250 * time.Millisecond
+
 // ask waits for the caller's word on a command. The result is that of one that is
 // refused.
 func (c *conn) ask(ctx context.Context, cmd Command, stdin *spool.Spool) (*Result, error) {

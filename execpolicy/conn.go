@@ -168,30 +168,6 @@ func (c *conn) prepare(ctx context.Context, spec Spec, secrets []Secret, known *
 	return nil
 }
 
-// borrow calls f with a session of its own around the conn. It returns once that session
-// is idle.
-func (c *conn) borrow(ctx context.Context, f func(context.Context, *Session) error, timeout time.Duration) error {
-	if timeout >= 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-		defer cancel()
-	}
-	s := newSession(nil, Spec{}, c)
-	c.approve = nil // what f does is the caller's own
-	returned := false
-	defer func() {
-		s.close(ErrClosed)
-		s.turn.Take(context.Background())
-		if !returned {
-			// A caller that recovers has no session to close.
-			c.End(c.limits.TerminationTimeout)
-		}
-	}()
-	err := f(ctx, s)
-	returned = true
-	return err
-}
-
 // failed ends a process that did not come up, and joins what is known of why.
 func (c *conn) failed(err error) error {
 	said := c.Words()
@@ -221,6 +197,35 @@ func earlier(a, b time.Time) time.Time {
 		return b
 	}
 	return a
+}
+
+// bound returns a context that also ends, with the same cause, when one of the others
+// does.
+func bound(ctx context.Context, others ...context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stops := make([]func() bool, len(others))
+	for i, other := range others {
+		stops[i] = context.AfterFunc(other, func() { cancel(context.Cause(other)) })
+	}
+	return ctx, func(cause error) {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel(cause)
+	}
+}
+
+// abandonOnCancel returns what f does, or the cause of the context if that ends first. Then
+// f, which is the caller's own, goes on without anybody who waits.
+func abandonOnCancel(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // runUnit is [shell.Conn.Run]. It counts the output and notes the end of an escalation for
@@ -268,4 +273,13 @@ func (c *conn) lost() error {
 		return ErrEnded
 	}
 	return fmt.Errorf("%w: %w", ErrEnded, err)
+}
+
+// closeTimeout is how long each thing may take that is done before the end. A Close
+// without an end would be worse than a limit.
+func (c *conn) closeTimeout() time.Duration {
+	if c.limits.CommandTimeout < 0 {
+		return defaultCommandTimeout
+	}
+	return c.limits.CommandTimeout
 }

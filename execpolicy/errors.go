@@ -60,3 +60,6 @@ var (
 	// nothing is left: of a session, of a command, or of a container for [Sweep].
 	ErrStillThere = policyerr.ErrStillThere
 )
+
+// errRestart is why a session that is begun anew is ended.
+var errRestart = errors.New("the session is begun anew")

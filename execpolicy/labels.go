@@ -3,9 +3,11 @@ package execpolicy
 import (
 	"fmt"
 	"hash/fnv"
+	"strings"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/container"
+	"github.com/seed-64a260eb/cofferdam/internal/random"
 )
 
 // labelSeccomp has a hash of a caller's SeccompProfile, of which the command line tells
@@ -33,3 +35,6 @@ func (l Limits) secondsInUse(spec Spec) int64 {
 	// In seconds nothing overflows, however long a caller lets things take.
 	return int64(max(l.StartupTimeout, 0)/time.Second) + int64(l.Lifetime/time.Second) + int64(l.TerminationTimeout/time.Second)
 }
+
+// newName returns a name that no other container has or will have.
+func newName() string { return "cofferdam-" + strings.ToLower(random.Token()) }

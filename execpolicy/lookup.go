@@ -60,7 +60,8 @@ func (p *DockerPolicy) looksUp(e *dockercli.Engine) bool {
 // lookUp learns the numbers of the policy's user from a container of the same image,
 // hardened as those of the zero policy are, and returns when that is gone. If the
 // container does not run, the numbers stay unknown: why it does not run is for the
-// container to say that the caller asked for.
+// container to say that the caller asked for. It calls spawn and not Spawn, which would
+// look up again.
 func (p *DockerPolicy) lookUp(ctx context.Context, e *dockercli.Engine, spec Spec) (err error) {
 	defer func() {
 		if err != nil {

@@ -1,6 +1,7 @@
 package execpolicy
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
@@ -41,3 +42,6 @@ func (p DockerPolicy) CheckWorkspace(dir string) error {
 // SavesWorkspace reports whether the changes to a copied workspace may be saved. They may
 // not with WorkspaceReadOnly.
 func (p DockerPolicy) SavesWorkspace() bool { return !p.WorkspaceReadOnly }
+
+// errElsewhere is why a remote engine mounts no workspace.
+var errElsewhere = errors.New("the engine may run on another machine, to which this path means nothing")

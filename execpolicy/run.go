@@ -18,6 +18,19 @@ import (
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
+// Run runs one command in a session of its own, which is closed when Run returns. Its
+// error is that of [Start], which here checks the command too, of [Session.Run], of
+// [Session.Close], or of the last two together. There is a result whenever Session.Run
+// has one, also beside an error of Close.
+func Run(ctx context.Context, p Policy, spec Spec, c Command) (*Result, error) {
+	s, err := start(ctx, p, spec, c.validate())
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.Run(ctx, c)
+	return r, errors.Join(err, s.Close())
+}
+
 // Run runs a command, after those that came before it, and returns when it has ended, at
 // the latest [Limits.TerminationTimeout] after its deadline. [Command.Timeout] says when
 // its time begins.
@@ -243,19 +256,6 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 	res.BackgroundBytes, c.Background = c.Background, 0
 	res.Dir = c.conceal(res.Dir)
 	return res, errors.Join(errs...)
-}
-
-// abandonOnCancel returns what f does, or the cause of the context if that ends first. Then
-// f, which is the caller's own, goes on without anybody who waits.
-func abandonOnCancel(ctx context.Context, f func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // flushBy returns how long a command's writers may take.

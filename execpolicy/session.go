@@ -107,9 +107,6 @@ func (s Spec) forPolicy() Spec {
 	return s
 }
 
-// errRestart is why a session that is begun anew is ended.
-var errRestart = errors.New("the session is begun anew")
-
 // errBorrowed is returned where a session that is lent to Spec.Prepare or Spec.Finish is to
 // be ended.
 var errBorrowed = fmt.Errorf("%w: the session is not yet or no more the caller's", ErrInvalid)
@@ -119,19 +116,6 @@ func newSession(p Policy, spec Spec, c *conn) *Session {
 	s := &Session{policy: p, spec: &spec, turn: turn.New(1), conn: c, closed: make(chan struct{})}
 	s.life, s.close = context.WithCancelCause(context.Background())
 	return s
-}
-
-// Run runs one command in a session of its own, which is closed when Run returns. Its
-// error is that of [Start], which here checks the command too, of [Session.Run], of
-// [Session.Close], or of the last two together. There is a result whenever Session.Run
-// has one, also beside an error of Close.
-func Run(ctx context.Context, p Policy, spec Spec, c Command) (*Result, error) {
-	s, err := start(ctx, p, spec, c.validate())
-	if err != nil {
-		return nil, err
-	}
-	r, err := s.Run(ctx, c)
-	return r, errors.Join(err, s.Close())
 }
 
 func (s Spec) validate() error {
@@ -254,22 +238,6 @@ func (s *Session) acquire(ctx context.Context) error {
 
 func (s *Session) release() { s.turn.Give() }
 
-// bound returns a context that also ends, with the same cause, when one of the others
-// does.
-func bound(ctx context.Context, others ...context.Context) (context.Context, context.CancelCauseFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stops := make([]func() bool, len(others))
-	for i, other := range others {
-		stops[i] = context.AfterFunc(other, func() { cancel(context.Cause(other)) })
-	}
-	return ctx, func(cause error) {
-		for _, stop := range stops {
-			stop()
-		}
-		cancel(cause)
-	}
-}
-
 // Restart takes its turn as a command does, ends the container, if it still runs, and
 // begins the session anew with the same spec. No variable and no background job is left,
 // and no file but those in a mounted workspace and in [DockerPolicy.Mounts].
@@ -337,29 +305,26 @@ func (s *Session) Close() error {
 	return s.closeErr
 }
 
-// shutdown runs all of the scripts, if the container lives.
-func (c *conn) shutdown(scripts []string) error {
-	var errs []error
-	for _, script := range scripts {
-		select {
-		case <-c.Over():
-			return errors.Join(errs...)
-		default:
-		}
-		err := c.ready(context.Background(), after(c.limits.StartupTimeout), time.Time{})
-		if err == nil {
-			err = c.script(context.Background(), "shutdown", script, after(c.closeTimeout()), time.Time{})
-		}
-		errs = append(errs, err)
+// borrow calls f with a session of its own around the conn. It returns once that session
+// is idle.
+func (c *conn) borrow(ctx context.Context, f func(context.Context, *Session) error, timeout time.Duration) error {
+	if timeout >= 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, timeout)
+		defer cancel()
 	}
-	return errors.Join(errs...)
-}
-
-// closeTimeout is how long each thing may take that is done before the end. A Close
-// without an end would be worse than a limit.
-func (c *conn) closeTimeout() time.Duration {
-	if c.limits.CommandTimeout < 0 {
-		return defaultCommandTimeout
-	}
-	return c.limits.CommandTimeout
+	s := newSession(nil, Spec{}, c)
+	c.approve = nil // what f does is the caller's own
+	returned := false
+	defer func() {
+		s.close(ErrClosed)
+		s.turn.Take(context.Background())
+		if !returned {
+			// A caller that recovers has no session to close.
+			c.End(c.limits.TerminationTimeout)
+		}
+	}()
+	err := f(ctx, s)
+	returned = true
+	return err
 }

@@ -7,13 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/clientfile"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
-	"github.com/seed-64a260eb/cofferdam/internal/random"
 )
 
 // Check returns the error with which Spawn would refuse the spec, or nil. It looks for
@@ -49,7 +47,8 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	return p.spawn(ctx, e, spec)
 }
 
-// spawn starts spec.Command in a container of that engine.
+// spawn starts spec.Command in a container of that engine. Spawn calls it behind lookUp,
+// and lookUp calls it for its own container: it looks nothing up itself.
 func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec) (*Process, error) {
 	name := newName()
 	argv, err := p.argv(e, spec, name)
@@ -104,9 +103,6 @@ func (p *DockerPolicy) sessionDir() string {
 	}
 	return workspaceDir
 }
-
-// newName returns a name that no other container has or will have.
-func newName() string { return "cofferdam-" + strings.ToLower(random.Token()) }
 
 // clientEnv returns the environment of an engine's client, with the values that it is to
 // pass on.

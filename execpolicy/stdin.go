@@ -45,7 +45,3 @@ func (c *conn) upload(ctx context.Context, stdin *spool.Spool, deadline time.Tim
 	data := slices.Concat(shellwire.Upload(name, int64(len(got))), got, []byte(shellwire.Thaw))
 	return []shell.Op{{Data: data, Raw: true}}, c.proc.Scratch + "/" + name, nil
 }
-
-// readGrace is how long a Read of the caller's that is under way may take when nobody
-// waits for it any longer.
-const readGrace = 250 * time.Millisecond

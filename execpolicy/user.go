@@ -1,7 +1,6 @@
 package execpolicy
 
 import (
-	"errors"
 	"runtime"
 	"slices"
 
@@ -32,6 +31,3 @@ func (p *DockerPolicy) unjudged(e *dockercli.Engine) bool {
 		[]string{"user", "userns", "uidmap", "gidmap", "group-add", "cap-add", "privileged"},
 		func(flag string) bool { return p.extra(e, flag) })
 }
-
-// errElsewhere is why a remote engine mounts no workspace.
-var errElsewhere = errors.New("the engine may run on another machine, to which this path means nothing")

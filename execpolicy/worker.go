@@ -2,6 +2,7 @@ package execpolicy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -97,6 +98,24 @@ func (c *conn) runStartup(ctx context.Context, by, endBy time.Time) error {
 		}
 	}
 	return nil
+}
+
+// shutdown runs all of the scripts, if the container lives.
+func (c *conn) shutdown(scripts []string) error {
+	var errs []error
+	for _, script := range scripts {
+		select {
+		case <-c.Over():
+			return errors.Join(errs...)
+		default:
+		}
+		err := c.ready(context.Background(), after(c.limits.StartupTimeout), time.Time{})
+		if err == nil {
+			err = c.script(context.Background(), "shutdown", script, after(c.closeTimeout()), time.Time{})
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // script runs a startup or a shutdown script.
