@@ -228,8 +228,8 @@ func abandonOnCancel(ctx context.Context, f func() error) error {
 	}
 }
 
-// runUnit is [shell.Conn.Run]. It counts the output and notes the end of an escalation for
-// the unit's record.
+// runUnit is [shell.Conn.Run]. It counts stdout and notes the end of an escalation, both
+// for the unit's record. A command's finish adds its stderr.
 func (c *conn) runUnit(ctx context.Context, deadline, endBy time.Time, ops []shell.Op, out, errOut *shell.Sink) shell.Reply {
 	r := c.Run(ctx, deadline, endBy, ops, out, errOut)
 	c.tally.out += out.Came

@@ -128,9 +128,9 @@ type execution struct {
 	file  string                // where stdin is then
 	clean func(endBy time.Time) // removes what its secrets take; nil if there is nothing
 
-	text        *truncate.Transcript
-	in, out     *shell.Sink // of stdout: what it is written to, and what keeps it
-	errIn, errs *shell.Sink // of stderr
+	text               *truncate.Transcript
+	out, outKept       *shell.Sink // of stdout: what it is written to, and what keeps it
+	errOut, errOutKept *shell.Sink // of stderr
 }
 
 // admit waits for the caller's approval, if it takes one. The result is that of a command
@@ -181,14 +181,14 @@ func (x *execution) listen(cancel context.CancelCauseFunc) {
 	if x.own {
 		filter = c.hide()
 	}
-	x.in, x.out = shell.NewSink(filter, c.limits.MaxOutputBytes, x.text.Stdout(), first)
-	x.errIn, x.errs = shell.NewSink(filter, c.limits.MaxOutputBytes, x.text.Stderr(), second)
+	x.out, x.outKept = shell.NewSink(filter, c.limits.MaxOutputBytes, x.text.Stdout(), first)
+	x.errOut, x.errOutKept = shell.NewSink(filter, c.limits.MaxOutputBytes, x.text.Stderr(), second)
 	if x.cmd.OutputLimit > 0 {
 		room := new(atomic.Int64)
 		room.Store(x.cmd.OutputLimit)
 		full := func() { cancel(ErrOutputLimit) }
-		x.in.Limit(room, full)
-		x.errIn.Limit(room, full)
+		x.out.Limit(room, full)
+		x.errOut.Limit(room, full)
 	}
 }
 
@@ -196,10 +196,10 @@ func (x *execution) listen(cancel context.CancelCauseFunc) {
 func (x *execution) execute() (shell.Reply, error) {
 	c := x.c
 	exchange := func(input []shell.Op) shell.Reply {
-		return c.runUnit(x.ctx, x.deadline, x.endBy, append(input, shell.Op{Data: x.cmd.unit(c.dir, x.file).Ops()}), x.in, x.errIn)
+		return c.runUnit(x.ctx, x.deadline, x.endBy, append(input, shell.Op{Data: x.cmd.unit(c.dir, x.file).Ops()}), x.out, x.errOut)
 	}
 	r := exchange(x.input)
-	if r.Cause != nil || !r.Mark.NotRun || x.in.Came+x.errIn.Came > 0 {
+	if r.Cause != nil || !r.Mark.NotRun || x.out.Came+x.errOut.Came > 0 {
 		return r, nil
 	}
 	// The command before this one had killed the shell as it ended, which shows only now.
@@ -207,8 +207,8 @@ func (x *execution) execute() (shell.Reply, error) {
 	if err := c.readyFor(x.ctx, x.endBy); err != nil {
 		done := make(chan struct{})
 		close(done)
-		x.in.Finish(done)
-		x.errIn.Finish(done)
+		x.out.Finish(done)
+		x.errOut.Finish(done)
 		if x.clean != nil {
 			x.clean(time.Time{})
 		}
@@ -224,7 +224,7 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 		ExitCode: -1, Duration: time.Since(x.start), Timeout: x.timeout, Cause: r.Cause, Escalation: Escalation(r.Step), Gone: r.Gone,
 		OOMBefore: c.oomKills, OOMAfter: r.OOMs, Dir: c.dir, text: x.text,
 	}
-	c.tally.out += x.errIn.Came
+	c.tally.out += x.errOut.Came
 	errs := c.classify(x.ctx, res, r, x.cmd.Dir != "", x.endBy)
 	if x.clean != nil {
 		x.clean(r.EndBy)
@@ -233,7 +233,7 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 	// The writers have the rest of the time to take the rest.
 	flush, done := context.WithDeadline(context.Background(), c.flushBy(r, x.deadline))
 	defer done()
-	for _, k := range []*shell.Sink{x.in, x.errIn} {
+	for _, k := range []*shell.Sink{x.out, x.errOut} {
 		if err := k.Finish(flush.Done()); err != nil {
 			errs = append(errs, fmt.Errorf("writing the output: %w", err))
 		}
@@ -242,7 +242,7 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 		}
 	}
 	if r.Mark.NoDir {
-		c.Background += x.in.Came + x.errIn.Came
+		c.Background += x.out.Came + x.errOut.Came
 		return nil, fmt.Errorf("%w: %q", ErrNoDir, c.conceal(x.cmd.Dir))
 	}
 	x.text.Close()
@@ -250,8 +250,8 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 		res.text = nil
 		errs = append(errs, fmt.Errorf("%w: %w", ErrBlocked, res.blocked))
 	} else {
-		res.Stdout, res.StdoutInfo = taken(x.out)
-		res.Stderr, res.StderrInfo = taken(x.errs)
+		res.Stdout, res.StdoutInfo = taken(x.outKept)
+		res.Stderr, res.StderrInfo = taken(x.errOutKept)
 	}
 	res.BackgroundBytes, c.Background = c.Background, 0
 	res.Dir = c.conceal(res.Dir)

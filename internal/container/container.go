@@ -8,7 +8,7 @@
 //   - evidence*.go finds a container's process 1 and proves that a process has ended.
 //   - owner.go has the labels by which the program that started a container is known.
 //   - guard.go starts the process that removes what this program leaves when it ends.
-//   - watch.go goes on with removals for which nobody waits any more.
+//   - pending.go goes on with removals for which nobody waits any more.
 //   - sweep.go removes what other programs have left.
 package container
 

@@ -102,7 +102,7 @@ func (g *guard) know(name string, first FirstProcess) {
 	g.tell("+" + entry + "\n-" + name)
 }
 
-// remove ends the watch over a name, and the guard with the last one.
+// remove takes a name from the guard, and ends the guard with the last one.
 func (g *guard) remove(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -41,7 +41,7 @@ func (c *Container) Kill(ctx context.Context) error {
 		return nil
 	}
 	// The guard goes on watching for it, too, and takes over when this program ends.
-	watch(c)
+	addPending(c)
 	if err == errMayCome {
 		// The engine answers, and there is nothing.
 		return nil
@@ -80,9 +80,9 @@ func (c *Container) turn(ctx context.Context) (end func()) {
 	return func() {}
 }
 
-// unguard ends the watch over the container.
+// unguard ends what would remove the container later.
 func (c *Container) unguard() {
-	unwatch(c)
+	dropPending(c)
 	if g := c.guard.Swap(nil); g != nil {
 		g.remove(c.Name)
 	}

@@ -14,7 +14,7 @@ type Filter func(w io.Writer) io.WriteCloser
 
 // A Sink takes what a command prints to one stream.
 type Sink struct {
-	Came int64           // the number of bytes, before any filter
+	Came int64           // the number of bytes that were written to this sink
 	Kept truncate.Buffer // the head and the tail
 	// Text takes what is kept too, whole. If nil, nothing does.
 	Text io.Writer
