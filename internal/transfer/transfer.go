@@ -1,5 +1,18 @@
 // Package transfer moves files and trees into a session and out of it, by scripts that
 // the session's supervisor runs beside its worker while nothing else runs.
+//
+//   - transfer.go has the Transfer, which runs scripts one after another.
+//   - file.go writes and reads one file.
+//   - dir.go makes and lists directories, describes and removes what is in one, and makes
+//     several files at once.
+//   - in.go moves trees in, and out.go moves them out.
+//   - words.go makes errors of the statuses and the words of scripts.
+//
+// A script runs as the body of a function of the supervisor's shell, so that it can end
+// with "return STATUS". It tells what it leaves in the variable cf_result. A name inside
+// goes through [Transfer.word] into it. It has no newline: see [shellwire.Help]. A word
+// for which supervisor.sh or namespace.sh has a function, such as stat, write or
+// script, means that function. The program of that name needs "command" before it.
 package transfer
 
 import (
