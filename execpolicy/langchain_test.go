@@ -1,6 +1,7 @@
 package execpolicy_test
 
 import (
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -8,6 +9,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -41,6 +43,25 @@ func hostRefused(t *testing.T, policy execpolicy.HostPolicy, want ...string) {
 	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 	for _, text := range want {
 		assert.ErrorContains(t, err, text)
+	}
+}
+
+// setAny gives a field of a policy a value that is not its zero value.
+func setAny(t *testing.T, field reflect.Value) {
+	t.Helper()
+	switch field.Kind() {
+	case reflect.Bool:
+		field.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		field.SetInt(64)
+	case reflect.String:
+		field.SetString("x")
+	case reflect.Slice:
+		field.Set(reflect.MakeSlice(field.Type(), 1, 1))
+	case reflect.Map:
+		field.Set(reflect.MakeMap(field.Type()))
+	default:
+		t.Fatalf("no value is known for a field of the type %v", field.Type())
 	}
 }
 
@@ -180,6 +201,28 @@ var langchainCases = []struct {
 			want = append(want, name+" is not among the fields of LangChain's policy")
 		}
 		refused(t, policy, execpolicy.Spec{}, want...)
+	}},
+	{"D38 every field is LangChain's, or is refused under Compat, or has a reason", func(t *testing.T) {
+		reasons := map[string]string{
+			"Limits":            "the library keeps them, whatever the engine is told",
+			"EngineSeccomp":     "it is refused where it is false",
+			"AllowUnsafeArgs":   "it is about ExtraRunArgs",
+			"AllowUnsafeMounts": "it is about the workspace", "ProtectedPaths": "it is about the workspace",
+			"PullTimeout": "it is about the image", "PullProgress": "it is about the image",
+		}
+		langChains, err := os.ReadFile("compat.go") // the table in Compat's documentation
+		assert.NilError(t, err)
+		for _, field := range reflect.VisibleFields(reflect.TypeFor[execpolicy.DockerPolicy]()) {
+			row := regexp.MustCompile(`(?m)^//\t[a-z_]+ +` + field.Name + `(,|$)`)
+			if len(field.Index) > 1 || !field.IsExported() || reasons[field.Name] != "" || row.Match(langChains) {
+				continue
+			}
+			policy := execpolicy.Compat()
+			setAny(t, reflect.ValueOf(&policy).Elem().FieldByIndex(field.Index))
+			_, err := policy.Argv(&dockercli.Engine{Path: "docker"}, execpolicy.Spec{}, "cofferdam-name")
+			assert.Check(t, errors.Is(err, execpolicy.ErrInvalid) && strings.Contains(err.Error(),
+				field.Name+" is not among the fields of LangChain's policy"), "%s: %v", field.Name, err)
+		}
 	}},
 	{"3.4.22 D30 what -v can't mount", func(t *testing.T) {
 		colon := filepath.Join(t.TempDir(), "a:b")
