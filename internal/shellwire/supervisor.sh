@@ -209,6 +209,18 @@ unit() {
 	esac
 }
 
+# pick FILE...: sets cf_picked to the last of them that is there, or to nothing. This is
+# before anything else runs inside: a program that is root there could make such a file
+# later, or replace a link to its directory.
+pick() {
+	cf_picked=
+	for cf_file in "$@"; do
+		[ ! -f "$cf_file" ] || [ -L "${cf_file%/*}" ] || cf_picked=$cf_file
+	done
+}
+pick /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control
+cf_kills=$cf_picked
+
 worker "$@"
 # The names are gone before the first unit, and the worker starts meanwhile.
 rm -f "$cf_dir/sh" "$cf_dir/raw" "$cf_dir/s" "$cf_dir/a" "$cf_dir/b"
@@ -238,12 +250,9 @@ while IFS= read -r cf_op; do
 	# o: tells how many processes the kernel has killed for memory, or "-" if it does
 	# not say, and 1 if the last walk of a kill found nothing.
 	o) cf_killed=-
-		for cf_file in /sys/fs/cgroup/memory.events \
-			/sys/fs/cgroup/memory/memory.oom_control; do
-			while read -r cf_key cf_value; do
-				case $cf_key in oom_kill) cf_killed=$cf_value ;; esac
-			done <$cf_file
-		done
+		[ -z "$cf_kills" ] || while read -r cf_key cf_value; do
+			case $cf_key in oom_kill) cf_killed=$cf_value ;; esac
+		done <"$cf_kills"
 		try help "cf_result='$cf_killed ${cf_none-}'" ;;
 	t) gather tick ;;
 	# kSIG: signals what the command started. w: kills the worker with it. s: starts a

@@ -141,6 +141,15 @@ case $cf_event in
 esac
 }
 
+pick() {
+cf_picked=
+for cf_file in "$@"; do
+[ ! -f "$cf_file" ] || [ -L "${cf_file%/*}" ] || cf_picked=$cf_file
+done
+}
+pick /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control
+cf_kills=$cf_picked
+
 worker "$@"
 rm -f "$cf_dir/sh" "$cf_dir/raw" "$cf_dir/s" "$cf_dir/a" "$cf_dir/b"
 while IFS= read -r cf_op; do
@@ -161,12 +170,9 @@ frame ;;
 z*) cf_after="${cf_op#z}; "
 frame ;;
 o) cf_killed=-
-for cf_file in /sys/fs/cgroup/memory.events \
-/sys/fs/cgroup/memory/memory.oom_control; do
-while read -r cf_key cf_value; do
+[ -z "$cf_kills" ] || while read -r cf_key cf_value; do
 case $cf_key in oom_kill) cf_killed=$cf_value ;; esac
-done <$cf_file
-done
+done <"$cf_kills"
 try help "cf_result='$cf_killed ${cf_none-}'" ;;
 t) gather tick ;;
 k*) end "${cf_op#k}"
