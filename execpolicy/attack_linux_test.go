@@ -93,9 +93,10 @@ func TestFilesOfCountsAreTheKernels(t *testing.T) {
 			s := open(t, policy, p.spec())
 			s.script("cd /sys/fs/cgroup; chmod 755 .; for f in memory.events cpu.stat memory.peak; do [ -e $f ] || " +
 				forge + "; done; kept=5")
-			r := s.script("sh -c 'kill -9 $$'")
+			r := s.measured(execpolicy.Command{Script: "sh -c 'kill -9 $$'"})
 			assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
 			assert.Equal(t, r.OOMAfter, 0)
+			assert.Assert(t, r.Usage.CPU > 0 && r.Usage.PeakAfter > 0, "%+v", r.Usage)
 			assert.Equal(t, s.ok("echo $kept"), "5")
 		}
 	})
