@@ -83,6 +83,25 @@ time.sleep(1000)'`})
 	})
 }
 
+// What the kernel counts is read from the kernel's own files. A program that is root can
+// make others beside them where the engine has a tmpfs for the first version of cgroups.
+func TestFilesOfCountsAreTheKernels(t *testing.T) {
+	withEachShell(t, func(t *testing.T, p place, _ string) {
+		policy := p.policy()
+		policy.User = "0:0"
+		for _, forge := range []string{"mkfifo $f", "echo oom_kill 4714 >$f"} {
+			s := open(t, policy, p.spec())
+			s.script("cd /sys/fs/cgroup; chmod 755 .; for f in memory.events cpu.stat memory.peak; do [ -e $f ] || " +
+				forge + "; done; kept=5")
+			r := s.measured(execpolicy.Command{Script: "sh -c 'kill -9 $$'"})
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
+			assert.Equal(t, r.OOMAfter, 0)
+			assert.Assert(t, r.Usage.CPU > 0 && r.Usage.PeakAfter > 0, "%+v", r.Usage)
+			assert.Equal(t, s.ok("echo $kept"), "5")
+		}
+	})
+}
+
 // What a directory's default access list allows is not what the caller asked for.
 func TestPermissionsUnderAnAccessList(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {

@@ -325,6 +325,10 @@ func (a *auditor) finish(c *conn, of *Event, res *Result, err error) error {
 	e.Of, e.Duration, e.In, e.Out, e.Error = of.Seq, e.Time.Sub(of.Time), c.tally.in, c.tally.out, text(err)
 	if res != nil {
 		e.Outcome, e.ExitCode, e.Signal, e.Duration = res.Outcome, res.ExitCode, res.Signal, res.Duration
+		if res.Usage != nil {
+			usage := *res.Usage // a record may be used when the result is the caller's
+			e.Usage = &usage
+		}
 		e.Escalation, e.Cause, e.OOMBefore, e.OOMAfter, e.Gone = res.Escalation, text(res.Cause), res.OOMBefore, res.OOMAfter, res.Gone
 	}
 	return a.behind(c.concealed(e), c.auditTimeout(c.tally.endBy), err)

@@ -72,6 +72,10 @@ type Command struct {
 	// zero, there is no limit: the command goes on, and what is more than
 	// [Limits.MaxOutputBytes] is dropped and counted.
 	OutputLimit int64
+	// Usage asks for [Result.Usage]. To learn it, the library looks into the container
+	// when the command has ended, which takes about a millisecond. If false, what the
+	// command uses is not measured.
+	Usage bool
 
 	code *ours.Code // what it was made of; nil if it is the caller's own
 }

@@ -51,6 +51,9 @@
 // script that signal 9 killed and for one that exits with 137. The kernel does not say
 // which process it killed for memory.
 //
+// [Command.Usage] asks for what a command uses of the processor and of memory: see
+// [Usage].
+//
 // # What the image needs
 //
 // An image needs sh, mkfifo, cp, chmod, rm and dd. The methods for files also need mv and

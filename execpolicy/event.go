@@ -87,12 +87,14 @@ type Event struct {
 	// content. A tree's are those of its archive.
 	In, Out int64
 
-	// These are a [Result]'s. OOMBefore and OOMAfter are -1 if they are not known.
+	// These are a [Result]'s. OOMBefore and OOMAfter are -1 if they are not known, and
+	// Usage is nil if nobody has asked for it.
 	Outcome             Outcome
 	ExitCode, Signal    int
 	Escalation          Escalation
 	Cause               string
 	OOMBefore, OOMAfter int
+	Usage               *Usage
 	Gone                bool
 	// Error is that of the call.
 	Error string

@@ -12,8 +12,8 @@ import (
 
 // classify says how the command ended. What the library did stands first, then what the
 // kernel did, then what the shell said.
-func (c *conn) classify(ctx context.Context, res *Result, r shell.Reply, moved bool, endBy time.Time) []error {
-	c.noteState(res, r, moved)
+func (c *conn) classify(ctx context.Context, res *Result, r shell.Reply, cmd Command, endBy time.Time) []error {
+	c.noteState(res, r, cmd.Dir != "")
 	var errs []error
 	if r.EndErr != nil {
 		errs = append(errs, r.EndErr)
@@ -28,20 +28,23 @@ func (c *conn) classify(ctx context.Context, res *Result, r shell.Reply, moved b
 		// What could not say whether the container is there knows nothing of its end
 		// either.
 		end.oom = r.EndErr == nil && c.OOMKilled(r.EndBy)
-	case r.Mark.Status != 0 && !r.Mark.NoDir && c.oomKills >= 0:
+	case !r.Mark.NoDir && (cmd.Usage || r.Mark.Status != 0 && c.oomKills >= 0):
 		var l shell.Reply
 		res.OOMAfter, _, l = c.lookNow(ctx, earlier(after(c.limits.TerminationTimeout), endBy))
 		if l.Lost || l.Died {
 			res.Dir, res.StateLost = "", true
 		}
-		res.ended = l.Lost
-		end.oom = res.OOMAfter > res.OOMBefore || l.Lost && l.EndErr == nil && c.OOMKilled(l.EndBy)
+		res.ended, r.Counts = l.Lost, l.Counts
+		end.oom = res.OOMBefore >= 0 && res.OOMAfter > res.OOMBefore || l.Lost && l.EndErr == nil && c.OOMKilled(l.EndBy)
 		if l.EndErr != nil {
 			errs = append(errs, l.EndErr)
 		}
 	}
 	if res.OOMAfter >= 0 {
 		c.oomKills = res.OOMAfter
+	}
+	if cmd.Usage {
+		res.Usage = parseUsage(r.Counts)
 	}
 	res.Outcome = end.outcome()
 	switch res.Outcome {

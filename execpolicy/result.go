@@ -157,8 +157,11 @@ type Result struct {
 	// OOMBefore and OOMAfter are how many processes of the container the kernel had
 	// killed for memory when the library last looked before the command, and when the
 	// command had ended. They are -1 if that is not known. The library does not look
-	// after a command that exited with 0: then OOMAfter is -1 too.
+	// after a command that exited with 0 without [Command.Usage]: then OOMAfter is -1 too.
 	OOMBefore, OOMAfter int
+	// Usage is what the command used of the processor and of memory, on every outcome but
+	// OutcomeRefused. It is nil unless [Command.Usage] has asked for it.
+	Usage *Usage
 	// Cause is why the library ended the command: ErrTimeout, ErrOutputLimit, ErrClosed,
 	// ErrExpired, or the cause of the context. If the command was refused, Cause wraps
 	// ErrRefused and the error of [Spec.Approve]. It is nil if the command ended by

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 	"github.com/seed-64a260eb/cofferdam/internal/spool"
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
@@ -196,6 +197,9 @@ func (x *execution) listen(cancel context.CancelCauseFunc) {
 func (x *execution) execute() (shell.Reply, error) {
 	c := x.c
 	exchange := func(input []shell.Op) shell.Reply {
+		if x.cmd.Usage {
+			input = append(input, shell.Op{Data: []byte(shellwire.Note)})
+		}
 		return c.runUnit(x.ctx, x.deadline, x.endBy, append(input, shell.Op{Data: x.cmd.unit(c.dir, x.file).Ops()}), x.out, x.errOut)
 	}
 	r := exchange(x.input)
@@ -225,7 +229,7 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 		OOMBefore: c.oomKills, OOMAfter: r.OOMs, Dir: c.dir, text: x.text,
 	}
 	c.tally.out += x.errOut.Came
-	errs := c.classify(x.ctx, res, r, x.cmd.Dir != "", x.endBy)
+	errs := c.classify(x.ctx, res, r, x.cmd, x.endBy)
 	if x.clean != nil {
 		x.clean(r.EndBy)
 	}

@@ -64,8 +64,15 @@ func attributes(e execpolicy.Event) []slog.Attr {
 		a.add(slog.String("escalation", e.Escalation.String()))
 	}
 	if e.Outcome != 0 {
-		a.known("oom_before", e.OOMBefore)
-		a.known("oom_after", e.OOMAfter)
+		a.known("oom_before", int64(e.OOMBefore))
+		a.known("oom_after", int64(e.OOMAfter))
+	}
+	if e.Usage != nil {
+		if e.Usage.CPU >= 0 {
+			a.add(slog.Float64("cpu_seconds", e.Usage.CPU.Seconds()))
+		}
+		a.known("peak_before", e.Usage.PeakBefore)
+		a.known("peak_after", e.Usage.PeakAfter)
 	}
 	if e.Outcome != 0 || e.Kind == execpolicy.EventEnd {
 		a.add(slog.Bool("gone", e.Gone))
@@ -85,9 +92,9 @@ func (a *attrs) count(key string, n int64) {
 	}
 }
 
-func (a *attrs) known(key string, n int) {
+func (a *attrs) known(key string, n int64) {
 	if n >= 0 {
-		a.add(slog.Int(key, n))
+		a.add(slog.Int64(key, n))
 	}
 }
 

@@ -35,6 +35,9 @@
 //	escalation           text      result, kill                   SIGTERM, SIGKILL, shell, container, removal
 //	oom_before,          integer   result                         how many processes the kernel had killed for memory, before and
 //	oom_after                                                     after; left out if that is not known
+//	cpu_seconds          number    result                         the processor time, if it was asked for and is known
+//	peak_before,         integer   result                         the container's peak of memory in bytes, before and after; left out
+//	peak_after                                                    likewise
 //	gone                 boolean   result, end                    nothing is left of what was ended
 //	cause                text      result, kill, end              why the library ended it, or did not begin it
 //	error                text      all                            that of the call

@@ -170,9 +170,9 @@ func (c *Conn) name() Op {
 }
 
 // Look returns how many processes inside the kernel has killed for memory, or -1 if that
-// can't be learnt, and whether the last kill left nothing behind. The answer comes behind
-// all that was sent before. If none comes, the container has been ended by endBy, unless
-// that is zero.
+// can't be learnt, and whether the last kill left nothing behind. The reply also has the
+// counts of what the container has used. The answer comes behind all that was sent before.
+// If none comes, the container has been ended by endBy, unless that is zero.
 func (c *Conn) Look(ctx context.Context, endBy time.Time) (oomKills int, gone bool, r Reply) {
 	var out, errOut Sink // of background jobs
 	r = c.Exchange(ctx, time.Now().Add(workerGrace), endBy, []Op{{Data: []byte(shellwire.Look)}}, &out, &errOut)
@@ -180,7 +180,9 @@ func (c *Conn) Look(ctx context.Context, endBy time.Time) (oomKills int, gone bo
 	if r.Cause != nil || r.Lost {
 		return -1, false, r
 	}
-	count, walk, _ := strings.Cut(r.Mark.Dir, " ")
+	count, rest, _ := strings.Cut(r.Mark.Dir, " ")
+	walk, counts, _ := strings.Cut(rest, " ")
+	r.Counts = counts
 	return ParseCount(count), walk == "1", r
 }
 

@@ -29,6 +29,7 @@ type Reply struct {
 	Gone   bool      // nothing is left of it
 	EndBy  time.Time // when the escalation must be done, if there was one, or the end of a lost container
 	OOMs   int       // how many the kernel has killed for memory so far; -1 if it was not looked up
+	Counts string    // what a look has told of the use of the container; empty if none did
 }
 
 // Run sends the operations of a unit and returns when it has ended, or was ended, with
@@ -47,6 +48,9 @@ func (c *Conn) Run(ctx context.Context, deadline, endBy time.Time, ops []Op, out
 		n, gone, l := c.Look(context.WithoutCancel(ctx), r.EndBy)
 		if n >= 0 {
 			r.OOMs = n
+		}
+		if l.Counts != "" {
+			r.Counts = l.Counts
 		}
 		r.Gone = gone
 		r.Died = r.Died || l.Died

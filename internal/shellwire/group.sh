@@ -1,6 +1,7 @@
 # For a session that shares its process namespace with others: its only signals go to its
 # own process group, which needs no number that another process could have by now.
 trap : TERM
+cf_pids=
 freeze() { :; }
 thaw() { :; }
 still() { :; }

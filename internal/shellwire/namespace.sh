@@ -18,7 +18,7 @@ thaw() {
 	kill -CONT -1
 	cf_frozen=
 }
-cf_time=0 cf_newest=0 cf_frozen= cf_limit=
+cf_time=0 cf_newest=0 cf_frozen= cf_limit= cf_pids=
 # The file that tells the newest process; if empty, loadavg does, which takes longer.
 cf_last=/proc/sys/kernel/ns_last_pid
 { read -r cf_newest <$cf_last || cf_last=; } 2>/dev/null

@@ -135,9 +135,13 @@ const (
 	// BeginMark makes the next unit begin with a mark, to tell its output from what a
 	// background job has printed before.
 	BeginMark = "m\n"
-	// Look is a unit whose end mark has, in place of a directory, how many processes the
-	// kernel has killed for memory, or "-" if it does not say, and, behind a space, 1 if
-	// the last [Kill] or [KillWorker] left nothing of what it was to end, 0 if it did.
+	// Note notes what the container has used so far, for the looks that follow.
+	Note = "u\n"
+	// Look is a unit whose end mark has six words in place of a directory, "-" for what is
+	// not known: how many processes the kernel has killed for memory; 1 if the last [Kill]
+	// or [KillWorker] left nothing of what it was to end, 0 if it did; and two counts as
+	// they were at the last Note, and as they are: the processor time that the container
+	// has used, in nanoseconds, and its peak of memory, in bytes.
 	Look = "o\n"
 )
 

@@ -209,6 +209,36 @@ unit() {
 	esac
 }
 
+# pick FILE...: sets cf_picked to the last of them that is there, or to nothing. This is
+# before anything else runs inside: a program that is root there could make such a file
+# later, or replace a link to its directory.
+pick() {
+	cf_picked=
+	for cf_file in "$@"; do
+		[ ! -f "$cf_file" ] || [ -L "${cf_file%/*}" ] || cf_picked=$cf_file
+	done
+}
+pick /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control
+cf_kills=$cf_picked cf_cpu= cf_memory=
+# What is used is the container's own if this is the only process of the control group.
+case $cf_pids in 1)
+	pick /sys/fs/cgroup/cpu.stat /sys/fs/cgroup/*cpuacct*/cpuacct.usage
+	cf_cpu=$cf_picked
+	pick /sys/fs/cgroup/memory.peak /sys/fs/cgroup/memory/memory.max_usage_in_bytes
+	cf_memory=$cf_picked
+	;;
+esac
+# count sets cf_counts to the processor time that was used, in nanoseconds, and the peak of
+# memory, in bytes, with "-" for what is not known.
+count() {
+	cf_used=- cf_peak=-
+	[ -z "$cf_cpu" ] || read -r cf_used cf_part <"$cf_cpu"
+	case $cf_used in usage_usec) cf_used=${cf_part:+${cf_part}000} ;; esac
+	[ -z "$cf_memory" ] || read -r cf_peak <"$cf_memory"
+	cf_counts="${cf_used:--} ${cf_peak:--}"
+}
+cf_noted='- -'
+
 worker "$@"
 # The names are gone before the first unit, and the worker starts meanwhile.
 rm -f "$cf_dir/sh" "$cf_dir/raw" "$cf_dir/s" "$cf_dir/a" "$cf_dir/b"
@@ -235,16 +265,18 @@ while IFS= read -r cf_op; do
 		frame ;;
 	z*) cf_after="${cf_op#z}; "
 		frame ;;
+	# u: notes the counts.
+	u) count
+		cf_noted=$cf_counts ;;
 	# o: tells how many processes the kernel has killed for memory, or "-" if it does
-	# not say, and 1 if the last walk of a kill found nothing.
+	# not say, 1 if the last walk of a kill found nothing, and the counts as they were
+	# noted and as they are.
 	o) cf_killed=-
-		for cf_file in /sys/fs/cgroup/memory.events \
-			/sys/fs/cgroup/memory/memory.oom_control; do
-			while read -r cf_key cf_value; do
-				case $cf_key in oom_kill) cf_killed=$cf_value ;; esac
-			done <$cf_file
-		done
-		try help "cf_result='$cf_killed ${cf_none-}'" ;;
+		[ -z "$cf_kills" ] || while read -r cf_key cf_value; do
+			case $cf_key in oom_kill) cf_killed=$cf_value ;; esac
+		done <"$cf_kills"
+		count
+		try help "cf_result='$cf_killed ${cf_none--} $cf_noted $cf_counts'" ;;
 	t) gather tick ;;
 	# kSIG: signals what the command started. w: kills the worker with it. s: starts a
 	# new worker.

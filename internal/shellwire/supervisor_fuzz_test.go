@@ -54,7 +54,7 @@ func FuzzSupervisor(f *testing.F) {
 		"z'\nz;;esac\n", "nT\ne'while :; do :; done'\n", "nT\ne'kill -9 $PPID'\nt\n", "nT\ne'kill -STOP -1'\n",
 		"nT\ne'exit 3'\ns\n", "s\ns\nw\nw\ns\n",
 		"fsleep 1000\n", "fwhile :; do :; done\n", "rkill -STOP $$\n", "fcf_result=1; exit 9\nh\nh\n", "r(\n",
-		"o\no\nh\n", "d\n", "di 0 0\nh\n", "di 0 5\nabcdeh\n",
+		"o\no\nh\n", "u\nnT\nu\ne:\nuu\no\n", "d\n", "di 0 0\nh\n", "di 0 5\nabcdeh\n",
 		"di 99 99\nshort", "di x y\n", "d../x 0 1\n.", "p\n", "p3 26 END '/d/f'\nabc\nEND\nfput '/d/g' '/d/f'\nh\n",
 		"p9 0 E /nowhere/f\nkKILL\nE\nh\n", "p1 0 E\n",
 		"nT\ne'rm -rf /d; mkdir /d/a'\n", "nT\ne'exec 8>&- 9>&- 6>&-; kill -9 $$'\n",

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -53,6 +54,13 @@ func startAs(t testing.TB, shell, worker string, namespace bool) *talk {
 // startFor is startAs for a user, to whom it takes setpriv if that is not the test's own.
 func startFor(t testing.TB, user int, shell, worker string, namespace bool) *talk {
 	t.Helper()
+	return startSeeing(t, "", user, shell, worker, namespace)
+}
+
+// startSeeing is startFor where a directory has the place of /sys/fs/cgroup, unless it is
+// empty.
+func startSeeing(t testing.TB, cgroup string, user int, shell, worker string, namespace bool) *talk {
+	t.Helper()
 	w := &talk{t: t, worker: 1, dir: t.TempDir(), first: 1, ended: make(chan struct{})}
 	by := ""
 	if user != os.Geteuid() {
@@ -63,7 +71,11 @@ func startFor(t testing.TB, user int, shell, worker string, namespace bool) *tal
 	}
 	cmd := exec.Command(shell, Boot()[1:]...)
 	// Its own mount namespace, for a /proc that shows the new processes.
-	cmd.Args = append([]string{"sh", "-c", `mount -t proc proc /proc && exec ` + by + ` "$@"`, "sh", shell}, Boot()[1:]...)
+	see := ""
+	if cgroup != "" {
+		see = "mount --bind " + Quote(cgroup) + " /sys/fs/cgroup && "
+	}
+	cmd.Args = append([]string{"sh", "-c", see + `mount -t proc proc /proc && exec ` + by + ` "$@"`, "sh", shell}, Boot()[1:]...)
 	cmd.Path = "/bin/sh"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNS,
 		Unshareflags: syscall.CLONE_NEWNS, Setpgid: true}
@@ -467,6 +479,98 @@ func TestUpload(t *testing.T) {
 		status, _, out := w.run("cat " + Quote(w.dir+"/i"))
 		assert.Equal(t, status, 0)
 		assert.Assert(t, out[0] == data)
+	})
+}
+
+// look notes the counts, calls f, and returns what a look tells.
+func (w *talk) look(f func()) string {
+	w.t.Helper()
+	w.n++
+	w.send(Note)
+	status, _, _ := w.run(":") // the note was taken
+	assert.Equal(w.t, status, 0)
+	f()
+	tag := fmt.Sprintf("L%d", w.n)
+	w.send(string(Next(tag)) + Look)
+	end := time.After(patience)
+	for {
+		select {
+		case ev, ok := <-w.events[0]:
+			if told, found := strings.CutPrefix(ev, fmt.Sprintf("%d %s 0 0 ", End, tag)); found {
+				return told
+			}
+			assert.Assert(w.t, ok, "process 1 has ended")
+		case <-end:
+			w.t.Fatal("no answer")
+		}
+	}
+}
+
+// The counts are those of the container's own control group, or they are not known. The
+// files are recorded ones.
+func TestCounts(t *testing.T) {
+	type tree map[string]string
+	const oomControl = "oom_kill_disable 0\nunder_oom 0\noom_kill 3\n"
+	v1 := tree{"pids/pids.current": "1\n", "pids/pids.max": "256\n", "cpuacct/cpuacct.usage": "22339183\n",
+		"memory/memory.max_usage_in_bytes": "10018816\n", "memory/memory.oom_control": oomControl}
+	v2 := tree{"pids.current": "1\n", "pids.max": "256\n",
+		"cpu.stat":      "usage_usec 22339\nuser_usec 9841\nsystem_usec 12498\nnice_usec 0\nnr_periods 4\nnr_throttled 0\n",
+		"memory.peak":   "10018816\n",
+		"memory.events": "low 0\nhigh 0\nmax 12\noom 1\noom_kill 3\noom_group_kill 0\n"}
+	with := func(base, more tree) tree {
+		all := maps.Clone(base)
+		maps.Copy(all, more)
+		maps.DeleteFunc(all, func(_, text string) bool { return text == "" })
+		return all
+	}
+	for _, c := range []struct {
+		name  string
+		files tree
+		later tree   // after the note
+		link  string // to where the processor's files are
+		want  string
+	}{
+		{"version 1", v1, tree{"cpuacct/cpuacct.usage": "322339183\n", "memory/memory.max_usage_in_bytes": "77127680\n"}, "",
+			"3 - 22339183 10018816 322339183 77127680"},
+		{"version 1, two in one", with(v1, tree{"cpuacct/cpuacct.usage": "", "cpu,cpuacct/cpuacct.usage": "5\n"}), nil,
+			"cpu,cpuacct", "3 - 5 10018816 5 10018816"},
+		{"version 2", v2, tree{"cpu.stat": "usage_usec 322339\n", "memory.peak": "77127680\n", "memory.events": "oom_kill 4\n"},
+			"", "4 - 22339000 10018816 322339000 77127680"},
+		{"Linux before 5.19", with(v2, tree{"memory.peak": ""}), nil, "", "3 - 22339000 - 22339000 -"},
+		{"another's", with(v2, tree{"pids.current": "2\n"}), nil, "", "3 - - - - -"},
+		{"the machine's", tree{"cpu.stat": v2["cpu.stat"]}, nil, "", "- - - - - -"},
+		{"nothing", tree{"none": "1"}, tree{"memory.peak": "1\n", "cpu.stat": "usage_usec 1\n"}, "", "- - - - - -"},
+		{"no words", with(v2, tree{"cpu.stat": "\n", "memory.peak": "\n", "memory.events": "\n"}), nil, "", "- - - - - -"},
+		{"half a line", with(v2, tree{"cpu.stat": "usage_usec"}), nil, "", "3 - - 10018816 - 10018816"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			shells(t, func(t *testing.T, shell, worker string) {
+				if shell != worker {
+					return
+				}
+				dir := t.TempDir()
+				write := func(files tree) {
+					for name, text := range files {
+						path := filepath.Join(dir, name)
+						assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+						assert.NilError(t, os.WriteFile(path, []byte(text), 0o644))
+					}
+				}
+				write(c.files)
+				if c.link != "" {
+					assert.NilError(t, os.Symlink(c.link, filepath.Join(dir, "cpuacct")))
+				}
+				w := startSeeing(t, dir, os.Geteuid(), shell, worker, true)
+				assert.Equal(t, w.look(func() { write(c.later) }), c.want)
+			})
+		})
+	}
+	// Without a namespace of processes the group is another's.
+	shells(t, func(t *testing.T, shell, worker string) {
+		t.Setenv("cf_pids", "1")
+		w := startAs(t, shell, worker, false)
+		told := w.look(func() {})
+		assert.Assert(t, strings.HasSuffix(told, " - - - - -"), told)
 	})
 }
 

@@ -1,4 +1,5 @@
 trap : TERM
+cf_pids=
 freeze() { :; }
 thaw() { :; }
 still() { :; }

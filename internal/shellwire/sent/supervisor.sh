@@ -141,6 +141,30 @@ case $cf_event in
 esac
 }
 
+pick() {
+cf_picked=
+for cf_file in "$@"; do
+[ ! -f "$cf_file" ] || [ -L "${cf_file%/*}" ] || cf_picked=$cf_file
+done
+}
+pick /sys/fs/cgroup/memory.events /sys/fs/cgroup/memory/memory.oom_control
+cf_kills=$cf_picked cf_cpu= cf_memory=
+case $cf_pids in 1)
+pick /sys/fs/cgroup/cpu.stat /sys/fs/cgroup/*cpuacct*/cpuacct.usage
+cf_cpu=$cf_picked
+pick /sys/fs/cgroup/memory.peak /sys/fs/cgroup/memory/memory.max_usage_in_bytes
+cf_memory=$cf_picked
+;;
+esac
+count() {
+cf_used=- cf_peak=-
+[ -z "$cf_cpu" ] || read -r cf_used cf_part <"$cf_cpu"
+case $cf_used in usage_usec) cf_used=${cf_part:+${cf_part}000} ;; esac
+[ -z "$cf_memory" ] || read -r cf_peak <"$cf_memory"
+cf_counts="${cf_used:--} ${cf_peak:--}"
+}
+cf_noted='- -'
+
 worker "$@"
 rm -f "$cf_dir/sh" "$cf_dir/raw" "$cf_dir/s" "$cf_dir/a" "$cf_dir/b"
 while IFS= read -r cf_op; do
@@ -160,14 +184,14 @@ y*) cf_before="; ${cf_op#y}"
 frame ;;
 z*) cf_after="${cf_op#z}; "
 frame ;;
+u) count
+cf_noted=$cf_counts ;;
 o) cf_killed=-
-for cf_file in /sys/fs/cgroup/memory.events \
-/sys/fs/cgroup/memory/memory.oom_control; do
-while read -r cf_key cf_value; do
+[ -z "$cf_kills" ] || while read -r cf_key cf_value; do
 case $cf_key in oom_kill) cf_killed=$cf_value ;; esac
-done <$cf_file
-done
-try help "cf_result='$cf_killed ${cf_none-}'" ;;
+done <"$cf_kills"
+count
+try help "cf_result='$cf_killed ${cf_none--} $cf_noted $cf_counts'" ;;
 t) gather tick ;;
 k*) end "${cf_op#k}"
 told ;;

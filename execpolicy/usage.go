@@ -1,0 +1,61 @@
+package execpolicy
+
+import (
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Usage is what a command has used of the processor and of memory, by the kernel's
+// counts. A number that is not known is -1, and never 0.
+//
+// The kernel counts for the whole container. So what background jobs of earlier commands
+// use while a command runs is part of the Usage of that command. What its own jobs use
+// after it has ended is not. The session's shell is part of it, and so is the library
+// itself, with about half a millisecond of processor time.
+//
+// Nothing is known under a [HostPolicy], of a command that was not sent or with which the
+// container ended, and where the container does not see its own control group: with a
+// rootless engine on version 1 of cgroups, and with an allowed --pid=host. The memory is
+// not known on version 2 before Linux 5.19.
+//
+// Code inside can't change the kernel's counts, nor what process 1 of the container reads
+// of them. But process 1 tells them on the streams on which commands print. Code that has
+// found the library's marks there can forge its words, and with them every number here.
+// Code can also leave its work to a background job. Where that matters, give the code a
+// session of its own, and limit what it can use by [DockerPolicy.CPUs],
+// [DockerPolicy.MemoryBytes] and [Limits.Lifetime], which it can't evade.
+type Usage struct {
+	// CPU is the processor time that the container took while the command ran, in
+	// programs and in the kernel, on all processors together.
+	CPU time.Duration
+	// PeakBefore and PeakAfter are the most bytes of memory that the container had at any
+	// time before the command began, and before it had ended. If PeakAfter is the larger
+	// one, the container came to it while the command ran. If they are equal, it had no
+	// more than that meanwhile. The kernel counts what programs have allocated, what it
+	// keeps of the files that they read and wrote, and files in a tmpfs such as /tmp.
+	PeakBefore, PeakAfter int64
+}
+
+// parseUsage returns what a look has told.
+func parseUsage(counts string) *Usage {
+	u := &Usage{CPU: -1, PeakBefore: -1, PeakAfter: -1}
+	words := strings.Fields(counts)
+	if len(words) != 4 {
+		return u
+	}
+	var n [4]int64
+	for i, word := range words {
+		var err error
+		if n[i], err = strconv.ParseInt(word, 10, 64); err != nil || n[i] < 0 {
+			n[i] = -1
+		}
+	}
+	if n[0] >= 0 && n[2] >= n[0] {
+		u.CPU = time.Duration(n[2] - n[0])
+	}
+	if n[1] < 0 || n[3] < 0 || n[3] >= n[1] {
+		u.PeakBefore, u.PeakAfter = n[1], n[3]
+	}
+	return u
+}
