@@ -23,6 +23,7 @@ func everyOption() dockercli.RunOptions {
 		Labels:      map[string]string{"b.key": "a=b,c \"quoted\"\nsecond line", "a.key": ""},
 		Remove:      true,
 		Interactive: true,
+		Detach:      true,
 		Pull:        "never",
 		Platform:    "linux/amd64",
 		Network:     "none",
@@ -123,6 +124,9 @@ func argvCases(name, image string) []argvCase {
 		}},
 		{"events-since", nil, func(e *E) ([]string, error) {
 			return dockercli.OOMArgs(e, name, time.Unix(1234567000, 70), time.Unix(1234567890, 5))
+		}},
+		{"exit-code", nil, func(e *E) ([]string, error) {
+			return dockercli.ExitArgs(e, name, time.Unix(1234567000, 70), time.Unix(1234567890, 5))
 		}},
 		{"import-none", nil, func(e *E) ([]string, error) { return dockercli.ImportArgs(e, image, nil) }},
 		{"import-every", nil, func(e *E) ([]string, error) {

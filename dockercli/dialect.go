@@ -39,6 +39,10 @@ type dialect struct {
 	dnsNeedsNetwork bool
 	// oomEvent says that the engine reports an OOM as an event.
 	oomEvent bool
+	// exitEvent is the event of a container's end, and exitFormat shows its exit status.
+	exitEvent, exitFormat string
+	// eventsWithoutEnd says that past events are asked for without an end.
+	eventsWithoutEnd bool
 	// runEnv are the variables of this process that a run's client may have, by their
 	// names or, with "_" at the end, how these begin. If empty, it may have all.
 	runEnv []string
@@ -55,8 +59,10 @@ var dialects = [...]dialect{
 			"--env=HTTP_PROXY=", "--env=http_proxy=", "--env=HTTPS_PROXY=", "--env=https_proxy=", "--env=FTP_PROXY=", "--env=ftp_proxy=",
 			"--env=ALL_PROXY=", "--env=all_proxy=", "--env=NO_PROXY=", "--env=no_proxy=",
 		},
-		oomEvent: true,
-		info:     dockerInfoTemplate,
+		oomEvent:   true,
+		exitEvent:  "die",
+		exitFormat: "{{.Actor.Attributes.exitCode}}",
+		info:       dockerInfoTemplate,
 	},
 	Podman: {
 		name:       "podman",
@@ -84,6 +90,10 @@ var dialects = [...]dialect{
 		filterIsCSV:     true,
 		dnsNeedsNetwork: true,
 		gpusAreDevices:  true,
+		exitEvent:       "died",
+		exitFormat:      "{{.ContainerExitCode}}",
+
+		eventsWithoutEnd: true,
 		// An image's environment may name a variable without a value, or a pattern: then
 		// podman's client puts in its own.
 		runEnv: []string{

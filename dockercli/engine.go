@@ -54,6 +54,9 @@ type Engine struct {
 	// Remote says that the engine may run on another machine, so that host paths mean
 	// nothing to it.
 	Remote bool
+	// Kernel is the release of the engine's kernel, as uname -r has it. If empty, it is
+	// not known.
+	Kernel string
 	// Socket is the path of the unix socket on which the engine listens. If empty, it is
 	// not known, or there is none.
 	Socket string

@@ -511,6 +511,34 @@ func TestEngineOOM(t *testing.T) {
 	})
 }
 
+// The engine tells how a container has ended that is gone.
+func TestEngineExitCode(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		o := options(e)
+		o.Detach, o.Remove = true, true
+		o.Command = []string{"sh", "-c", "exit 96"}
+		argv, err := e.RunArgs(o)
+		assert.NilError(t, err)
+		begin := time.Now()
+		_, stderr, exit := runClient(t, e, argv)
+		assert.Equal(t, exit, 0, "%s", stderr)
+		poll.WaitOn(t, func(poll.LogT) poll.Result {
+			switch code, err := e.ExitCode(t.Context(), o.Name, begin); {
+			case err != nil:
+				return poll.Error(err)
+			case code == -1:
+				return poll.Continue("no event")
+			case code != 96:
+				return poll.Error(fmt.Errorf("exit status %d", code))
+			}
+			return poll.Success()
+		}, poll.WithTimeout(time.Minute))
+		code, err := e.ExitCode(t.Context(), uniqueName(), begin)
+		assert.NilError(t, err)
+		assert.Equal(t, code, -1)
+	})
+}
+
 func TestEngineImport(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		ctx := t.Context()

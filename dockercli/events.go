@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -31,6 +32,43 @@ func (e *Engine) oomArgs(container string, since, until time.Time) ([]string, er
 	if !e.Kind.dialect().oomEvent || e.PodmanService {
 		return nil, fmt.Errorf("events: %s has none for a container that is out of memory: %w", Podman, errors.ErrUnsupported)
 	}
+	return e.eventArgs(container, since, until, "{{.Action}}", "oom", "kill")
+}
+
+// ExitCode returns the exit status of a container that has ended since a time, or -1 if
+// the engine does not know of an end yet. The zero time means ever. It also works after
+// the container was removed. What [Engine.OOMKilled] says of docker's memory and clock
+// holds here too. Podman tells only if its configuration has it keep events.
+func (e *Engine) ExitCode(ctx context.Context, container string, since time.Time) (int, error) {
+	argv, err := e.exitArgs(container, since, time.Now())
+	if err != nil {
+		return -1, err
+	}
+	out, err := e.do(ctx, call{verb: "events", argv: argv})
+	if err != nil {
+		return -1, err
+	}
+	lines := strings.Fields(string(out))
+	if len(lines) == 0 {
+		return -1, nil
+	}
+	code, err := strconv.Atoi(lines[len(lines)-1])
+	if err != nil || code < 0 || code > 255 {
+		return -1, fmt.Errorf("events: unexpected answer %.200q", out)
+	}
+	return code, nil
+}
+
+func (e *Engine) exitArgs(container string, since, until time.Time) ([]string, error) {
+	if e.PodmanService {
+		return nil, fmt.Errorf("events: podman's service tells docker's client of no exit status: %w", errors.ErrUnsupported)
+	}
+	d := e.Kind.dialect()
+	return e.eventArgs(container, since, until, d.exitFormat, d.exitEvent)
+}
+
+// eventArgs asks for events of a container that have happened.
+func (e *Engine) eventArgs(container string, since, until time.Time, format string, events ...string) ([]string, error) {
 	var c checker
 	c.container(container)
 	stamp := func(t time.Time) string { return fmt.Sprintf("%d.%09d", t.Unix(), t.Nanosecond()) }
@@ -38,9 +76,15 @@ func (e *Engine) oomArgs(container string, since, until time.Time) ([]string, er
 	if !since.IsZero() {
 		begin = stamp(since)
 	}
-	// Without an end the client would wait for events to come. Its own word for now, 0s,
-	// is cut to whole seconds.
-	return e.argv("events", "--since="+begin, "--until="+stamp(until), "--filter=type=container", "--filter=container="+container,
-		"--filter=event=oom", "--filter=event=kill",
-		"--format={{.Action}}"), c.err()
+	// Without an end docker's client would wait for events to come. Its own word for now,
+	// 0s, is cut to whole seconds. Podman's shows none if it is given one.
+	end := "--until=" + stamp(until)
+	if e.Kind.dialect().eventsWithoutEnd {
+		end = "--stream=false"
+	}
+	argv := e.argv("events", "--since="+begin, end, "--filter=type=container", "--filter=container="+container)
+	for _, event := range events {
+		argv = append(argv, "--filter=event="+event)
+	}
+	return append(argv, "--format="+format), c.err()
 }

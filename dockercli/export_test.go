@@ -8,6 +8,7 @@ var (
 	PullArgs       = (*Engine).pullArgs
 	PSArgs         = (*Engine).psArgs
 	OOMArgs        = (*Engine).oomArgs
+	ExitArgs       = (*Engine).exitArgs
 	ImportArgs     = (*Engine).importArgs
 	InfoArgs       = (*Engine).infoArgs
 	ParseContainer = parseContainer

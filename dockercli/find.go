@@ -177,29 +177,37 @@ func versionNumber(text string) string {
 }
 
 func (e *Engine) probePodman(ctx context.Context) error {
-	out, err := e.do(ctx, call{verb: "info", argv: e.argv("info", "--format={{.Version.Version}} {{.Host.ServiceIsRemote}} {{.Host.Security.Rootless}}")})
+	out, err := e.do(ctx, call{verb: "info", argv: e.argv("info", "--format={{.Version.Version}} {{.Host.ServiceIsRemote}} {{.Host.Security.Rootless}} {{.Host.Kernel}}")})
 	if err != nil {
 		return err
 	}
 	fields := strings.Fields(string(out))
-	if len(fields) != 3 {
+	if len(fields) < 3 {
 		return fmt.Errorf("%w: info: unexpected answer %.200q", ErrEngineDown, out)
 	}
 	e.ServerVersion, e.Remote, e.Rootless = fields[0], fields[1] == "true", fields[2] == "true"
+	if len(fields) > 3 {
+		e.Kernel = fields[3]
+	}
 	return nil
 }
 
 func (e *Engine) probeDocker(ctx context.Context) error {
 	out, err := e.do(ctx, call{verb: "version", argv: e.argv("version",
-		"--format={{.Server.Version}}{{println}}{{range .Server.Components}}{{.Name}}{{println}}{{end}}")})
+		"--format={{.Server.Version}} {{.Server.KernelVersion}}{{println}}{{range .Server.Components}}{{.Name}}{{println}}{{end}}")})
 	if err != nil {
 		return err
 	}
 	lines := strings.Split(string(out), "\n")
-	if strings.TrimSpace(lines[0]) == "" {
+	server := strings.Fields(lines[0])
+	if len(server) == 0 {
 		return fmt.Errorf("%w: version: unexpected answer %.200q", ErrEngineDown, out)
 	}
-	e.ServerVersion = strings.TrimSpace(lines[0])
+	e.ServerVersion = server[0]
+	if len(server) == 2 {
+		// Podman's service has none in this answer.
+		e.Kernel = server[1]
+	}
 	components := lines[1:]
 	e.PodmanService = slices.Contains(components, "Podman Engine")
 	// The client names the endpoint that its flags, DOCKER_HOST and the context come to;

@@ -41,7 +41,7 @@ func dockerThat(components, host string) client {
 		case "--version":
 			return say("Docker version 28.2.2, build e6534b4")
 		case "version":
-			return say("27.1.0", components)
+			return say("27.1.0 6.1.0-25-amd64", components)
 		case "context":
 			if host != "" {
 				return say(host)
@@ -86,7 +86,7 @@ var clients = map[string]client{
 	"docker-windows":    dockerThat("Engine", "npipe:////./pipe/docker_engine"),
 	"docker-no-context": dockerThat("Engine", ""),
 	"docker-podman":     dockerThat("Podman Engine\nConmon\nEngine", "unix:///run/podman/podman.sock"),
-	"podman-local":      podmanThat("5.8.1 false false"),
+	"podman-local":      podmanThat("5.8.1 false false 6.1.0-25-amd64"),
 	"podman-rootless":   podmanThat("5.8.1 false true"),
 	"podman-remote":     podmanThat("5.8.1 true false"),
 	"podman-babble":     podmanThat("hello"),
@@ -182,30 +182,32 @@ func fake(t testing.TB, name, client string) string {
 }
 
 func TestLookup(t *testing.T) {
-	const client, server = "28.2.2", "27.1.0"
+	const client, server, kernel = "28.2.2", "27.1.0", "6.1.0-25-amd64"
 	for _, c := range []struct {
 		name, client string
 		want         dockercli.Engine
 	}{
-		{"docker", "docker-local", dockercli.Engine{ClientVersion: client, ServerVersion: server,
+		{"docker", "docker-local", dockercli.Engine{ClientVersion: client, ServerVersion: server, Kernel: kernel,
 			Socket: "/var/run/docker.sock"}},
-		{"docker", "docker-rootless", dockercli.Engine{ClientVersion: client, ServerVersion: server,
+		{"docker", "docker-rootless", dockercli.Engine{ClientVersion: client, ServerVersion: server, Kernel: kernel,
 			Socket: "/run/user/1000/docker.sock", Rootless: true}},
-		{"docker", "docker-old-less", dockercli.Engine{ClientVersion: client, ServerVersion: server,
+		{"docker", "docker-old-less", dockercli.Engine{ClientVersion: client, ServerVersion: server, Kernel: kernel,
 			Socket: "/run/user/1000/docker.sock", Rootless: true}},
-		{"docker", "docker-ssh", dockercli.Engine{ClientVersion: client, ServerVersion: server, Remote: true}},
-		{"docker", "docker-tcp", dockercli.Engine{ClientVersion: client, ServerVersion: server, Remote: true}},
-		{"docker", "docker-windows", dockercli.Engine{ClientVersion: client, ServerVersion: server}},
-		{"docker", "docker-no-context", dockercli.Engine{ClientVersion: client, ServerVersion: server, Remote: true}},
-		{"docker", "docker-podman", dockercli.Engine{ClientVersion: client, ServerVersion: server,
+		{"docker", "docker-ssh", dockercli.Engine{ClientVersion: client, ServerVersion: server, Kernel: kernel, Remote: true}},
+		{"docker", "docker-tcp", dockercli.Engine{ClientVersion: client, ServerVersion: server, Kernel: kernel, Remote: true}},
+		{"docker", "docker-windows", dockercli.Engine{ClientVersion: client, ServerVersion: server, Kernel: kernel}},
+		{"docker", "docker-no-context", dockercli.Engine{ClientVersion: client, ServerVersion: server, Kernel: kernel, Remote: true}},
+		{"docker", "docker-podman", dockercli.Engine{ClientVersion: client, ServerVersion: server, Kernel: kernel,
 			Socket: "/run/podman/podman.sock", PodmanService: true}},
-		{"podman", "podman-local", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1"}},
+		{"podman", "podman-local", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1",
+			Kernel: kernel}},
 		{"podman", "podman-rootless", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2",
 			ServerVersion: "5.8.1", Rootless: true}},
 		{"podman", "podman-remote", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2",
 			ServerVersion: "5.8.1", Remote: true}},
 		// Podman under docker's name.
-		{"docker", "podman-local", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1"}},
+		{"docker", "podman-local", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1",
+			Kernel: kernel}},
 	} {
 		t.Run(c.name+"-"+c.client, func(t *testing.T) {
 			path := fake(t, c.name, c.client)

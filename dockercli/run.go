@@ -22,6 +22,8 @@ type RunOptions struct {
 	Remove bool
 	// Interactive connects the client's stdin to the container.
 	Interactive bool
+	// Detach lets the client end as soon as the container runs.
+	Detach bool
 	// Pull is "always", "missing" or "never".
 	Pull string
 	// Platform is the image's, such as "linux/arm64".
@@ -160,6 +162,7 @@ func (o RunOptions) words(c *checker, d *dialect) []string {
 	}
 	f.bool("rm", o.Remove)
 	f.bool("interactive", o.Interactive)
+	f.bool("detach", o.Detach)
 	f.value("pull", o.Pull)
 	f.value("platform", o.Platform)
 

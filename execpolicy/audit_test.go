@@ -932,7 +932,7 @@ func TestAuditOfNamesAnew(t *testing.T) {
 	assert.NilError(t, s.Restart(t.Context()))
 	names = append(names, "", s.Name(), s.Name())
 	assert.NilError(t, s.Close())
-	l.is(t, "spawn", "start", "end gone because its program was ended by a signal", "spawn", "start",
+	l.is(t, "spawn", "start", "end gone because its program ended without an exit status", "spawn", "start",
 		"end gone because the session is begun anew", "spawn", "start", sessionClosed)
 	for _, e := range l.all() {
 		if e.Escalation == execpolicy.EscalationRemoval {

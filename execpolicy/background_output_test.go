@@ -26,11 +26,11 @@ type job struct {
 	tap *tapped // what the host has read
 }
 
-func newJob(t *testing.T, p place) job {
+func newJob(t *testing.T, p place, policy execpolicy.Policy) job {
 	t.Helper()
 	spec := p.spec()
 	spec.Workspace = newWorkspace(t, "workspace")
-	tap := &tapped{Policy: p.policy()}
+	tap := &tapped{Policy: policy}
 	return job{open(t, tap, spec), spec.Workspace, tap}
 }
 
@@ -57,7 +57,7 @@ func printed(r *execpolicy.Result) int64 { return r.StdoutInfo.Bytes + r.StderrI
 // of it is in the second one's output.
 func TestLateOutputIsCountedToTheByte(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		j := newJob(t, p)
+		j := newJob(t, p, p.policy())
 		for _, size := range [][2]int{{5, 0}, {0, 7}, {100_003, 1}, {1_000_003, 70_001}} {
 			j.waits(fmt.Sprintf("head -c %d /dev/zero; head -c %d /dev/zero >&2", size[0], size[1]))
 			before, total := j.tap.seen.Load(), int64(size[0]+size[1])
@@ -76,7 +76,7 @@ func TestLateOutputIsCountedToTheByte(t *testing.T) {
 // ends is not lost.
 func TestLateOutputBelongsToTheCommandThatRuns(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		j := newJob(t, p)
+		j := newJob(t, p, p.policy())
 		j.waits("echo LATE; echo LATE >&2")
 		r := j.script(">go; wait; echo end")
 		assert.Equal(t, string(r.Stdout), "LATE\nend\n")
@@ -91,7 +91,7 @@ func TestLateOutputBelongsToTheCommandThatRuns(t *testing.T) {
 // the shell.
 func TestLateOutputIsNeverLost(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		j := newJob(t, p)
+		j := newJob(t, p, p.policy())
 		for name, c := range map[string]execpolicy.Command{
 			"a command that succeeds":  {Script: ":"},
 			"a command that fails":     {Script: "false"},
@@ -140,7 +140,7 @@ func TestLateOutputIsNeverLost(t *testing.T) {
 // before.
 func TestLateOutputBehindACommandThatNeverRan(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		j := newJob(t, p)
+		j := newJob(t, p, p.attached())
 		j.waits("head -c 1000 /dev/zero; until [ -e on ]; do sleep 0.01; done; head -c 30000 /dev/zero")
 		before := j.tap.seen.Load()
 		j.goes()
@@ -165,7 +165,7 @@ func TestLateOutputBehindACommandThatNeverRan(t *testing.T) {
 // little of it and keeps none.
 func TestFloodBetweenCommandsCostsTheHostNothing(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		j := newJob(t, p)
+		j := newJob(t, p, p.policy())
 		j.waits("yes & yes >&2 & sleep 4802")
 		j.goes()
 		wait(t, func() bool { return j.script(":").BackgroundBytes > 0 }, "there is no flood")

@@ -69,16 +69,21 @@ func TestWhyItEnded(t *testing.T) {
 		})
 		t.Run("removed by somebody", func(t *testing.T) {
 			spec, log := p.audited()
-			endsIdle(t, p.policy(), spec, log, func(s session) { assert.NilError(t, p.engine.Remove(t.Context(), s.Name())) },
-				"its program exited with status 137", killed)
+			want := []string{"its program exited with status 137", killed}
+			if p.engine.Kind == dockercli.Podman {
+				// Without a client podman may have no event of it.
+				want = []string{"its program"}
+			}
+			endsIdle(t, p.policy(), spec, log,
+				func(s session) { assert.NilError(t, p.engine.Remove(t.Context(), s.Name())) }, want...)
 		})
 		t.Run("client killed", func(t *testing.T) {
 			spec, log := p.audited()
-			endsIdle(t, p.policy(), spec, log, func(s session) {
+			endsIdle(t, p.attached(), spec, log, func(s session) {
 				client := p.client(t, s.Name())
 				defer client.Release()
 				assert.NilError(t, client.Kill())
-			}, "its program was ended by a signal")
+			}, "its program ended without an exit status")
 		})
 		t.Run("last words", func(t *testing.T) {
 			spec, log := p.audited()
@@ -189,5 +194,5 @@ func TestWhyItEndedOnTheHost(t *testing.T) {
 		process, err := os.FindProcess(pid)
 		assert.NilError(t, err)
 		assert.NilError(t, process.Kill())
-	}, "its program was ended by a signal")
+	}, "its program ended without an exit status")
 }

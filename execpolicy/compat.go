@@ -159,6 +159,7 @@ func (p *DockerPolicy) notInCompat() problems.List {
 		{"Runtime", p.Runtime != ""},
 		{"SeccompProfile", p.SeccompProfile != ""},
 		{"Tmpfs", p.Tmpfs != nil},
+		{"Transport", p.Transport == TransportFIFO},
 		{"WorkspaceReadOnly", p.WorkspaceReadOnly},
 	} {
 		if field.set {

@@ -23,8 +23,8 @@ var rooms = map[string][]string{
 	"dockercli": {"truncate", "internal/procgroup"},
 	"execpolicy": {
 		"dockercli", "truncate", "internal/account", "internal/clientfile",
-		"internal/container", "internal/delivery", "internal/hostproc", "internal/mountguard",
-		"internal/nproc", "internal/ours", "internal/policyerr", "internal/problems",
+		"internal/container", "internal/delivery", "internal/fifo", "internal/hostproc",
+		"internal/mountguard", "internal/nproc", "internal/ours", "internal/policyerr", "internal/problems",
 		"internal/random", "internal/render", "internal/runargs", "internal/secret",
 		"internal/shell", "internal/shellwire", "internal/spool", "internal/tarball",
 		"internal/transfer", "internal/turn",
@@ -32,10 +32,11 @@ var rooms = map[string][]string{
 	"internal/account":    {"internal/policyerr", "internal/problems", "internal/turn"},
 	"internal/clientfile": {},
 	"internal/container": {
-		"dockercli", "internal/policyerr", "internal/problems", "internal/procgroup",
-		"internal/shellwire",
+		"dockercli", "internal/fifo", "internal/policyerr", "internal/problems",
+		"internal/procgroup", "internal/shellwire",
 	},
 	"internal/delivery":   {},
+	"internal/fifo":       {"internal/procgroup"},
 	"internal/filelock":   {},
 	"internal/hostproc":   {"internal/procgroup"},
 	"internal/mountguard": {"internal/mountinfo"},
@@ -62,9 +63,10 @@ var rooms = map[string][]string{
 	},
 	"internal/turn": {},
 	"execpolicy/attest": {
-		"dockercli", "execpolicy", "internal/mountinfo", "internal/ours", "internal/problems",
+		"dockercli", "execpolicy", "internal/fifo", "internal/mountinfo", "internal/ours",
+		"internal/problems",
 	},
-	"execpolicy/audit": {"execpolicy", "internal/filelock"},
+	"execpolicy/audit": {"execpolicy", "internal/fifo", "internal/filelock"},
 	"execpolicy/codeblock": {
 		"execpolicy", "internal/ours", "internal/problems", "internal/scratch",
 	},
@@ -207,8 +209,8 @@ func TestForbiddenPackages(t *testing.T) {
 // maxAdded is how many bytes the library may add to a stripped program that drove the
 // client with os/exec before. It is what was measured, rounded up to the next 50,000.
 //
-// Measured were 918,000: 430,000 of code, 340,000 of the runtime's tables for it, and
-// 130,000 of data, such as the scripts and the filter of system calls. Of the code a third
+// Measured were 983,000: 460,000 of code, 370,000 of the runtime's tables for it, and
+// 150,000 of data, such as the scripts and the filter of system calls. Of the code a third
 // is this package, a sixth package dockercli.
 //
 // What holds the bound is what is not imported: see banned. Package internal/random stands
@@ -216,7 +218,7 @@ func TestForbiddenPackages(t *testing.T) {
 // comments. Nothing else is done for it, for no bound is worth bending the code for: code
 // that is simple and needs more room raises it here, in internal/bench and in
 // CONTRIBUTING.md.
-const maxAdded = 950_000
+const maxAdded = 1_000_000
 
 func TestSizeAdded(t *testing.T) {
 	build := func(name string) int64 {

@@ -327,6 +327,19 @@ func ExampleProcess() {
 }
 
 // Containers that others start, by hand for one, can have the filter from a file.
+func ExampleTransport() {
+	policy := execpolicy.DockerPolicy{
+		Engine:    &dockercli.Engine{Remote: true},
+		Transport: execpolicy.TransportFIFO,
+	}
+	t, why, err := policy.FindTransport(context.Background())
+	fmt.Println(t, "because", why)
+	fmt.Println(err)
+	// Output:
+	// attach because the engine may be on another machine
+	// invalid: Transport: no FIFOs can be used: the engine may be on another machine
+}
+
 func ExampleDefaultSeccompProfile() {
 	if err := os.WriteFile("seccomp.json", []byte(execpolicy.DefaultSeccompProfile()), 0o644); err != nil {
 		fmt.Println(err)

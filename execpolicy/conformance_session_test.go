@@ -178,7 +178,7 @@ var sessionCases = []placeCase{
 		assert.Equal(t, s.ok("echo again"), "again")
 	}},
 	{"D1 a client that is killed", func(t *testing.T, p place) {
-		s := open(t, p.policy(), p.spec())
+		s := open(t, p.attached(), p.spec())
 		name := s.Name()
 		c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; trap '' TERM; sleep 4724"})
 		client := p.client(t, name)
@@ -276,7 +276,7 @@ var sessionCases = []placeCase{
 		const secret = "hunter2\nof two lines"
 		spec := p.spec()
 		spec.Env = map[string]string{"TOKEN": secret}
-		s := open(t, p.policy(), spec)
+		s := open(t, p.attached(), spec)
 		assert.Equal(t, s.ok(`printf %s "$TOKEN"`), secret)
 		seen := p.cli(t, "inspect", s.Name())
 		for _, want := range []string{"cofferdam.pid", "cofferdam.boot", "cofferdam.host", "cofferdam.pid-start",

@@ -150,11 +150,14 @@ func together(t *testing.T, tests map[string]func(t *testing.T)) {
 // session that works.
 func TestEveryEnding(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		policy := p.policy()
-		policy.TerminationTimeout = ample
 		tests := map[string]func(t *testing.T){}
 		for name, o := range obstacles {
 			tests[name] = func(t *testing.T) {
+				policy := p.policy()
+				if o.stopped {
+					policy = p.attached()
+				}
+				policy.TerminationTimeout = ample
 				s := open(t, policy, p.spec())
 				s.ok("state=kept")
 				ends := endings
@@ -257,7 +260,7 @@ func TestClientThatStandsStill(t *testing.T) {
 // standStill has a command ended whose client stands still, and reports whether it had
 // been sent by then.
 func (p place) standStill(t *testing.T, e ending, after time.Duration) (sent bool) {
-	policy := p.policy()
+	policy := p.attached()
 	policy.TerminationTimeout = ample
 	s := open(t, policy, p.spec())
 	client := p.client(t, s.Name())

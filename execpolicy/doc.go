@@ -42,7 +42,7 @@
 //	OutcomeOutputLimit  Cause, the streams' counts, Escalation, Gone
 //	OutcomeCanceled     Cause (whose cancel), Escalation, Gone
 //	OutcomeOOMKilled    OOMBefore, OOMAfter, or docker's events
-//	OutcomeSessionLost  the client's exit status in the error, Gone
+//	OutcomeSessionLost  the container's exit status in the error, Gone
 //	OutcomeSignaled     Signal, OOMBefore, OOMAfter
 //	OutcomeRefused      Cause (the reason)
 //	OutcomeExited       ExitCode, OOMBefore, OOMAfter
@@ -53,6 +53,23 @@
 //
 // [Command.Usage] asks for what a command uses of the processor and of memory: see
 // [Usage].
+//
+// # Transports
+//
+// A session's streams go by the engine's client, which stays connected ("docker run
+// --interactive"), or by three FIFOs of this machine, with nothing in between. By FIFOs a
+// command takes about half of the time, output comes several times as fast, and no client
+// stays. A session does without its engine then: an engine that hangs, or that is killed,
+// holds no command up. The container has to share this machine's kernel, and the engine
+// has to see the directory for temporary files. Where that is not so the library goes by
+// the client. [DockerPolicy.FindTransport] says what is used and why, and
+// [Session.Transport] what a session has.
+//
+// The FIFOs are in a directory below that for temporary files, which nobody else may
+// enter, and which is mounted read-only in the container. They are there only while the
+// session starts. They are removed when process 1 has opened them, before anything
+// untrusted runs, and nothing can be made in a directory that was removed. If this program
+// is killed meanwhile, a shell that was started for that removes them.
 //
 // # What the image needs
 //

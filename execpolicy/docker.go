@@ -179,6 +179,9 @@ type DockerPolicy struct {
 	// Runtime is the name of the engine's runtime, such as "runsc" for gVisor. If empty,
 	// it is the engine's default.
 	Runtime string
+	// Transport says what carries a session's streams. If zero, FIFOs do where they are
+	// known to carry, else the engine's client: see [DockerPolicy.FindTransport].
+	Transport Transport
 	// ExtraRunArgs are more flags for the engine's run. A flag that weakens the policy,
 	// or that the library does not know, is refused.
 	ExtraRunArgs []string

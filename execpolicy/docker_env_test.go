@@ -26,7 +26,7 @@ func TestNoImageCanAskForTheHostsEnvironment(t *testing.T) {
 		}
 		e := *p.engine
 		e.Env = nil
-		policy := p.policy()
+		policy := p.attached()
 		policy.Engine = &e
 		s := open(t, policy, p.spec())
 		client := p.client(t, s.Name())

@@ -105,7 +105,7 @@ func TestSlowEngine(t *testing.T) {
 func TestOneWatcher(t *testing.T) {
 	watchers := func() int {
 		stacks := make([]byte, 1<<20)
-		return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "container.removeWatched(")
+		return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "container.removePending(")
 	}
 	fakes(t, func(t *testing.T, e *fakeengine.Engine) {
 		e.Set(fakeengine.Faults{Hang: []string{fakeengine.Every}})

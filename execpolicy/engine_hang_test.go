@@ -49,9 +49,18 @@ func (e ownEngine) policy() execpolicy.DockerPolicy {
 func (e ownEngine) answering() execpolicy.DockerPolicy {
 	p := e.place.policy()
 	p.TerminationTimeout = ample
+	// Over FIFOs the engine has no part in what a session does.
+	p.Transport = execpolicy.TransportAttach
 	// An engine that is told to end gives its containers 10 s to obey a SIGTERM, and one
 	// that finds some of before, too.
 	p.ExtraRunArgs = []string{"--stop-timeout=1"}
+	return p
+}
+
+// overFIFOs returns answering with FIFOs.
+func (e ownEngine) overFIFOs() execpolicy.DockerPolicy {
+	p := e.answering()
+	p.Transport = execpolicy.TransportFIFO
 	return p
 }
 
@@ -326,6 +335,31 @@ var ownEngineCases = []struct {
 		assert.ErrorIs(t, c.err, execpolicy.ErrEnded)
 		assert.Equal(t, c.result.Outcome, execpolicy.OutcomeSessionLost)
 		assert.NilError(t, s.Close())
+	}},
+	// Over FIFOs a session does without its engine.
+	{"commands over FIFOs while the engine hangs", func(t *testing.T, e ownEngine) {
+		s := open(t, e.overFIFOs(), e.spec())
+		e.pause(t)
+		r := s.run(execpolicy.Command{Script: "echo begun; trap '' TERM; sleep 4766", Timeout: starting})
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
+		assert.Equal(t, string(r.Stdout), "begun\n")
+		assert.Assert(t, r.Gone)
+		assert.Equal(t, s.ok("echo next"), "next")
+		e.resume(t)
+		assert.NilError(t, s.Close())
+	}},
+	{"a command over FIFOs while the engine is killed", func(t *testing.T, e ownEngine) {
+		s := open(t, e.overFIFOs(), e.spec())
+		c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 0.5; echo end"})
+		assert.NilError(t, e.Kill())
+		<-c.done
+		assert.NilError(t, c.err)
+		assert.Equal(t, string(c.result.Stdout), "begun\nend\n")
+		assert.NilError(t, e.Daemon.Start(t.Context()))
+		// The engine ends what it finds of before.
+		if err := s.Close(); err != nil {
+			assert.ErrorIs(t, err, execpolicy.ErrStillThere)
+		}
 	}},
 	// Only the guard can remove these.
 	{"the program is killed while the engine hangs", func(t *testing.T, e ownEngine) {

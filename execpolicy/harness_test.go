@@ -59,7 +59,7 @@ var workers = map[string][]string{"sh": {"busybox", "sh"}, "dash": {"dash"}, "ba
 
 func (p place) policy() execpolicy.DockerPolicy {
 	return execpolicy.DockerPolicy{Engine: p.engine, Image: p.image, Limits: hostLimits,
-		EngineSeccomp: p.engine.PodmanService}
+		EngineSeccomp: p.engine.PodmanService, Transport: places.Transport(p.engine)}
 }
 
 // hostLimits are those of sessions that are to be ended by what the test does, and never
@@ -272,4 +272,11 @@ func readAll(t *testing.T, r io.Reader) string {
 	text, err := io.ReadAll(r)
 	assert.NilError(t, err)
 	return string(text)
+}
+
+// attached is policy for sessions whose streams go by the engine's client.
+func (p place) attached() execpolicy.DockerPolicy {
+	policy := p.policy()
+	policy.Transport = execpolicy.TransportAttach
+	return policy
 }

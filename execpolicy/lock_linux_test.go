@@ -72,11 +72,7 @@ while True:
 			w.run("after", "echo after")
 			w.expect("after")
 			w.in.Close()
-			select {
-			case <-w.done:
-			case <-time.After(patience):
-				t.Fatalf("%s: process 1 does not end", signal)
-			}
+			w.ends("%s: process 1 does not end", signal)
 		}
 	})
 }

@@ -81,7 +81,8 @@ func (p *DockerPolicy) lookUp(ctx context.Context, e *dockercli.Engine, spec Spe
 	if !p.looksUp(e) {
 		return nil // somebody else has done it
 	}
-	q := DockerPolicy{Engine: e, Image: p.Image, User: p.User, Runtime: p.Runtime, Limits: p.Limits}
+	q := DockerPolicy{Engine: e, Image: p.Image, User: p.User, Runtime: p.Runtime, Limits: p.Limits,
+		Transport: TransportAttach}
 	look := Spec{Supervisor: []string{"sh", "-c", account.PrintScript}, Labels: spec.Labels, Audit: spec.Audit, auditor: spec.auditor}
 	proc, err := q.spawn(ctx, e, look)
 	if err != nil {

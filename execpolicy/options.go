@@ -10,6 +10,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/account"
 	"github.com/seed-64a260eb/cofferdam/internal/clientfile"
+	"github.com/seed-64a260eb/cofferdam/internal/fifo"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
 	"github.com/seed-64a260eb/cofferdam/internal/nproc"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
@@ -22,6 +23,7 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (
 	found := p.validate(spec)
 	found = append(found, runargs.Check(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)
 	found = append(found, p.checkSeccomp(e)...)
+	found = append(found, p.checkTransport(e))
 
 	o := p.own(e, spec, name)
 	o.Image = p.image()
@@ -30,6 +32,11 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (
 		o.Command = spec.Supervisor
 	} else if len(o.Command) == 0 {
 		o.Command = []string{"sh"}
+	}
+	if dir := p.fifos(e, spec, name); dir != "" {
+		o.Interactive, o.Detach = false, true
+		o.Command = fifo.Command(o.Command)
+		o.Mounts = append(o.Mounts, dockercli.Mount{Source: fifo.Source(dir), Target: fifo.Target})
 	}
 	o.Runtime = p.Runtime
 	o.GPUs = p.GPUs

@@ -261,11 +261,14 @@ func (l Limits) with(own Limits) Limits {
 type Process struct {
 	// Name names what was started, as the engine does.
 	Name string
+	// Transport is what carries the streams of a container, for [Session.Transport].
+	Transport Transport
 	// Stdin, Stdout and Stderr are our ends of the command's streams. Closing Stdin must
 	// end a Write to it that waits.
 	Stdin          io.WriteCloser
 	Stdout, Stderr io.ReadCloser
-	// Done is closed when the spawned program has ended.
+	// Done is closed when the spawned program has ended or, if that leaves the command to
+	// itself, when the command has.
 	Done <-chan struct{}
 	// Kill ends the command and all that it started, from outside and by force, and frees
 	// what the policy holds. It returns when it has made sure that nothing is left, or

@@ -68,6 +68,17 @@ func (w raw) expect(lines ...string) string {
 	}
 }
 
+// ends reads the rest, and waits for the end of process 1.
+func (w raw) ends(format string, args ...any) {
+	w.t.Helper()
+	go io.Copy(io.Discard, w.out)
+	select {
+	case <-w.done:
+	case <-time.After(patience):
+		w.t.Fatalf(format, args...)
+	}
+}
+
 func (w raw) send(ops string) {
 	w.t.Helper()
 	_, err := io.WriteString(w.in, ops)
@@ -124,11 +135,7 @@ func TestReaderOfATransfer(t *testing.T) {
 				assert.Assert(t, strings.HasPrefix(said, "refused ") && !strings.Contains(said, "opened"), "%s: %q", name, said)
 			}
 			w.inside(readers + `kill -STOP $pid; done`)
-			select {
-			case <-w.done:
-			case <-time.After(patience):
-				t.Fatalf("%s: process 1 waits for what was stopped", name)
-			}
+			w.ends("%s: process 1 waits for what was stopped", name)
 		}
 	})
 }
@@ -156,11 +163,7 @@ while True:
 		w.expect("PREFIX7x1 137")
 		w.send(shellwire.StartWorker)
 		w.in.Close()
-		select {
-		case <-w.done:
-		case <-time.After(patience):
-			t.Fatal("process 1 does not end")
-		}
+		w.ends("process 1 does not end")
 		took := time.Since(began)
 		assert.Assert(t, took < 10*time.Second, "the end took %v", took)
 	})

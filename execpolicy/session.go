@@ -203,6 +203,10 @@ func spawn(ctx context.Context, p Policy, spec Spec) (*Process, *conn, error) {
 // started since it began is killed with it.
 func (s *Session) Name() string { return s.current().proc.Name }
 
+// Transport returns what carries the session's streams, if it is a container's: it is
+// TransportAttach or TransportFIFO. After Restart it may be another.
+func (s *Session) Transport() Transport { return s.current().proc.Transport }
+
 // Done returns a channel that is closed when the session has ended, for whatever reason,
 // and its container was removed, or could not be within [Limits.TerminationTimeout].
 // After Restart it returns another.

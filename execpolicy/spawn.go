@@ -11,6 +11,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/clientfile"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
+	"github.com/seed-64a260eb/cofferdam/internal/fifo"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
@@ -28,8 +29,9 @@ func (p DockerPolicy) Check(ctx context.Context, spec Spec) error {
 }
 
 // Spawn starts spec.Command, or sh if that is empty, in a container. The Process that it
-// returns is the engine's client, which is connected to the container. Most callers use
-// [Start] or [Run].
+// returns is the engine's client, which is connected to the container, unless spec has a
+// Supervisor and [DockerPolicy.Transport] has it go another way. Most callers use [Start]
+// or [Run].
 func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	e, err := p.engine(ctx)
 	if err != nil {
@@ -65,14 +67,20 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		}
 		argv[slices.Index(argv, "--security-opt="+seccompOption+clientfile.Path)] = "--security-opt=" + seccompOption + profile.Path
 	}
-	c := &container.Container{Engine: e, Name: name, Argv: argv, Keep: p.KeepContainer, OwnPIDs: !p.extra(e, "pid")}
+	c := &container.Container{Engine: e, Name: name, Argv: argv, Keep: p.KeepContainer, OwnPIDs: !p.extra(e, "pid"),
+		FIFOs: p.fifos(e, spec, name)}
 	if err := c.Start(clientEnv(e, spec), profile.Pipe); err != nil {
 		profile.Abandon()
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	profile.Started(c.Done())
+	profile.Started(c.Started())
+	transport := TransportAttach
+	if c.FIFOs != "" {
+		transport = TransportFIFO
+	}
 	return &Process{
 		Name:            name,
+		Transport:       transport,
 		Stdin:           c.Stdin,
 		Stdout:          c.Stdout,
 		Stderr:          c.Stderr,
@@ -90,7 +98,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		Env:       map[string]string{"HOME": "/tmp"},
 		ExitCode:  c.ExitCode,
 		Diagnose:  func(exitCode int, stderr []byte) error { return diagnose(c, exitCode, stderr) },
-		Recover:   func(ctx context.Context, cause error) error { return p.pull(ctx, e, cause) },
+		Recover:   func(ctx context.Context, cause error) error { return p.recover(ctx, c, cause) },
 		OOMKilled: c.OOMKilled,
 		ImageID:   c.ImageID,
 	}, nil
@@ -123,6 +131,9 @@ func diagnose(c *container.Container, exitCode int, stderr []byte) error {
 	if bytes.Contains(stderr, []byte("open "+clientfile.Path)) {
 		return fmt.Errorf("%w; the client reads the filter of system calls from descriptor 3, which a program in its place has to pass on, "+
 			"unless EngineSeccomp is set", err)
+	}
+	if c.FIFOs != "" && bytes.Contains(stderr, []byte(fifo.Source(c.FIFOs))) {
+		return fmt.Errorf("%w: %w", fifo.ErrNotSeen, err)
 	}
 	if docker := c.Engine.PassedOver; docker != nil {
 		// Docker may have the image, or what else is amiss here. That docker is down is

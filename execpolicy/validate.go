@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
+	"github.com/seed-64a260eb/cofferdam/internal/fifo"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
@@ -83,18 +84,23 @@ func (v *validation) checkPlaces() {
 		if v.Tmpfs[dir] <= 0 {
 			v.Add("the size of the tmpfs %q has to be positive", dir)
 		}
-		if mountguard.Within(dir, scratchDir) {
-			v.Add("the tmpfs %q: %s is the library's own", dir, scratchDir)
-		}
+		v.checkTarget("tmpfs", dir)
 	}
 	for _, m := range v.Mounts {
-		if mountguard.Within(m.Target, scratchDir) {
-			v.Add("the mount on %q: %s is the library's own", m.Target, scratchDir)
-		}
+		v.checkTarget("mount on", m.Target)
 	}
 	for _, name := range slices.Concat(v.ProtectedPaths, v.AllowUnsafeMounts) {
 		if !mountguard.IsAbs(name) {
 			v.Add("%q in ProtectedPaths or AllowUnsafeMounts has to be an absolute path", name)
+		}
+	}
+}
+
+// checkTarget refuses what would hide a directory of the library.
+func (v *validation) checkTarget(what, target string) {
+	for _, dir := range []string{scratchDir, fifo.Target} {
+		if mountguard.Within(target, dir) {
+			v.Add("the %s %q: %s is the library's own", what, target, dir)
 		}
 	}
 }

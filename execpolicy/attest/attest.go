@@ -191,7 +191,10 @@ func (a *attestation) check(ctx context.Context, s *execpolicy.Session) (*Report
 		return nil, fmt.Errorf("looking from outside: %w", err)
 	}
 	r.ImageID = settings.ImageID
-	r.Findings = judge(a.want, parseFacts(answer.String()), settings)
+	r.Transport = s.Transport().String()
+	want := a.want
+	want.fifos = s.Transport() == execpolicy.TransportFIFO
+	r.Findings = judge(want, parseFacts(answer.String()), settings)
 	a.explain(ctx, r)
 	return r, r.require(a.require)
 }

@@ -768,9 +768,6 @@ func insideDevices(_ want, f *facts) side {
 }
 
 func askedMounts(w want) string {
-	if len(w.mounts) == 0 {
-		return "none"
-	}
 	var words []string
 	for _, target := range slices.Sorted(maps.Keys(w.mounts)) {
 		mode := "ro"
@@ -778,6 +775,12 @@ func askedMounts(w want) string {
 			mode = "rw"
 		}
 		words = append(words, target+" "+mode)
+	}
+	if w.fifos {
+		words = append(words, fifoDir+" ro, which is gone from the host")
+	}
+	if len(words) == 0 {
+		return "none"
 	}
 	return "none but " + strings.Join(words, ", ")
 }
@@ -792,6 +795,9 @@ func insideMounts(w want, f *facts) side {
 		if !ok || !writable && !m.Has("ro") {
 			bad = append(bad, target+" is not as it was asked for")
 		}
+	}
+	if _, ok := f.at(fifoDir); w.fifos && !ok {
+		bad = append(bad, fifoDir+" is not there")
 	}
 	for _, m := range f.mounts {
 		if !w.expects(m) {
@@ -813,6 +819,11 @@ func (w want) expects(m mountinfo.Mount) bool {
 		if m.Target == target {
 			return is("tmpfs")
 		}
+	}
+	if m.Target == fifoDir {
+		// The kernel says of a directory that was removed that it is, and nothing can be
+		// made in one.
+		return w.fifos && m.Has("ro") && strings.HasSuffix(m.Root, "//deleted")
 	}
 	// What is mounted below a source comes along, and an engine may leave it writable
 	// where the source is not.
@@ -869,6 +880,10 @@ func outsideMounts(w want, s *dockercli.Settings) side {
 	ok := true
 	for _, m := range s.Mounts {
 		writable, asked := w.mounts[path.Clean(m.Target)]
+		if w.fifos && m.Target == fifoDir {
+			// Its source has another name in each session.
+			asked, m.Source = true, "FIFOs"
+		}
 		ok = ok && asked && (writable || !m.Writable)
 		words = append(words, m.Source+" on "+m.Target)
 	}

@@ -60,6 +60,9 @@ type Report struct {
 	ImageID string `json:"image_id"`
 	// Container is the container's name.
 	Container string `json:"container"`
+	// Transport is "attach" or "fifo", as [execpolicy.Session.Transport] has it. It is
+	// empty if nothing was started.
+	Transport string `json:"transport"`
 	// Findings has all protections, in the order of [Protections]. It is empty if nothing
 	// was started.
 	Findings []Finding `json:"findings"`

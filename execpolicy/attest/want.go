@@ -10,6 +10,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/fifo"
 )
 
 // A want is what a policy and a spec ask for, with the defaults of the zero policy in
@@ -23,6 +24,7 @@ type want struct {
 	cpus                                       string
 	tmpfs                                      map[string]int64 // the sizes of clean paths
 	mounts                                     map[string]bool  // whether each clean path may be written to
+	fifos                                      bool             // the session's streams go by FIFOs
 	gvisor                                     bool
 	filter                                     string   // whose the filter of system calls is
 	profile                                    string   // its text; empty if it is the engine's
@@ -40,6 +42,7 @@ const (
 	zeroShm      = 16 << 20
 	workspaceDir = "/workspace"
 	scratchDir   = "/.cofferdam"
+	fifoDir      = fifo.Target
 	scratchBytes = 4<<20 + 2*execpolicy.MaxStdin
 	// libraryFilter says whose the filter of system calls is.
 	libraryFilter = "the library's"

@@ -285,6 +285,7 @@ func TestDigest(t *testing.T) {
 			unchanged := map[string]func(p *execpolicy.DockerPolicy){
 				"Limits":       func(p *execpolicy.DockerPolicy) { p.CommandTimeout, p.Lifetime = time.Hour, time.Minute },
 				"PullTimeout":  func(p *execpolicy.DockerPolicy) { p.PullTimeout = -1 },
+				"Transport":    func(p *execpolicy.DockerPolicy) { p.Transport = execpolicy.TransportAttach },
 				"PullProgress": func(p *execpolicy.DockerPolicy) { p.PullProgress = io.Discard },
 				// They decide what may be mounted, and what is mounted shows.
 				"ProtectedPaths":    func(p *execpolicy.DockerPolicy) { p.ProtectedPaths = []string{"/srv"} },
@@ -313,5 +314,10 @@ func TestDigest(t *testing.T) {
 	// What is run can't pose as what is left out.
 	assert.Assert(t, audit.Digest([]string{"docker", "--", "i", "--name=a"}) != audit.Digest([]string{"docker",
 		"--", "i", "--name=b"}))
+	mount := func(source, target string) string {
+		return audit.Digest([]string{"docker", "--mount=type=bind,source=" + source + ",target=" + target + ",readonly", "--", "i"})
+	}
+	assert.Equal(t, mount("/tmp/a/io", "/.cofferdam-io"), mount("/tmp/b/io", "/.cofferdam-io"))
+	assert.Assert(t, mount("/tmp/a/io", "/io") != mount("/tmp/b/io", "/io"))
 	assert.Assert(t, audit.Digest([]string{"ab", "c"}) != audit.Digest([]string{"a", "bc"}))
 }

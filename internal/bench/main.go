@@ -29,6 +29,7 @@ type measurement struct {
 
 var measurements = []measurement{
 	{"commands", commands},
+	{"transports", transports},
 	{"starts", starts},
 	{"takes", takes},
 	{"snippets", snippets},

@@ -2,7 +2,7 @@
 // nothing is left of them, whatever becomes of the client, of the engine or of this
 // program. It knows nothing of what runs inside.
 //
-//   - container.go starts one.
+//   - container.go starts one, and detached.go one without a client that stays.
 //   - removal.go removes one, and steps.go decides what a removal does next.
 //   - kill*.go and guard.sh kill what runs in one, so that it can be removed.
 //   - evidence*.go finds a container's process 1 and proves that a process has ended.
@@ -14,12 +14,14 @@ package container
 
 import (
 	"context"
+	"io"
 	"os"
 	"runtime"
 	"sync/atomic"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/fifo"
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 )
 
@@ -33,11 +35,18 @@ type Container struct {
 	// OwnPIDs says that the container is known to have a process namespace of its own.
 	OwnPIDs bool
 
-	// Stdin, Stdout and Stderr are our ends of the client's streams.
-	Stdin, Stdout, Stderr *os.File
+	// FIFOs is [FIFODir] of its name if Argv detaches the client and mounts what is there.
+	// If empty, the client stays and carries the streams.
+	FIFOs string
 
-	client *procgroup.Process    // nil if it is another program's
-	guard  atomic.Pointer[guard] // nil once it does not watch any more
+	// Stdin, Stdout and Stderr are our ends of the command's streams.
+	Stdin          *os.File
+	Stdout, Stderr io.ReadCloser
+
+	client   *procgroup.Process    // nil if it is another program's
+	detached *detached             // nil if the client stays
+	done     <-chan struct{}       // closed when the client or, without one, the command has ended
+	guard    atomic.Pointer[guard] // nil once it does not watch any more
 
 	answered atomic.Bool // the command inside was heard
 	// unreached says that the client has ended, and said that it never reached its
@@ -53,14 +62,27 @@ type Container struct {
 // Start starts the client, and with it the container. The client has that environment,
 // and the file as its descriptor 3 unless it is nil.
 func (c *Container) Start(env []string, extra *os.File) error {
-	pipes, err := procgroup.NewPipes()
-	if err != nil {
-		return err
+	start := c.attach
+	if c.FIFOs != "" {
+		start = c.detach
 	}
 	// From here on a container may come into being.
 	g := guardOf(c.Engine, c.Keep)
 	g.add(c.Name)
 	c.guard.Store(g)
+	err := start(env, extra)
+	if err != nil {
+		c.unguard()
+	}
+	return err
+}
+
+// attach starts a container whose client carries its streams.
+func (c *Container) attach(env []string, extra *os.File) error {
+	pipes, err := procgroup.NewPipes()
+	if err != nil {
+		return err
+	}
 	c.client, err = procgroup.Start(procgroup.Cmd{
 		Path:   c.Argv[0],
 		Args:   c.Argv,
@@ -69,16 +91,25 @@ func (c *Container) Start(env []string, extra *os.File) error {
 		Stdin:  pipes.Inside[0],
 		Stdout: pipes.Inside[1],
 		Stderr: pipes.Inside[2],
-		Extra:  extra,
+		Extra:  inherited(extra),
 	})
 	pipes.CloseInside()
 	if err != nil {
 		pipes.CloseOutside()
-		c.unguard()
 		return err
 	}
+	c.done = c.client.Done()
 	c.Stdin, c.Stdout, c.Stderr = pipes.Outside[0], pipes.Outside[1], pipes.Outside[2]
 	return nil
+}
+
+// inherited returns the files that a client gets besides its streams. Some systems allow
+// none.
+func inherited(files ...*os.File) []*os.File {
+	for len(files) > 0 && files[len(files)-1] == nil {
+		files = files[:len(files)-1]
+	}
+	return files
 }
 
 // Adopt takes the place of Start for a container that is there already, and is to be
@@ -101,11 +132,21 @@ func clientDir(e *dockercli.Engine) string {
 	return ""
 }
 
-// Done is closed when the client has ended.
-func (c *Container) Done() <-chan struct{} { return c.client.Done() }
+// Started is closed when the client has ended, or needs nothing of this program any more.
+func (c *Container) Started() <-chan struct{} { return c.client.Done() }
 
-// ExitCode returns the client's exit status once Done is closed, -1 if it has none.
-func (c *Container) ExitCode() int { return c.client.State().ExitCode() }
+// Done is closed when the client has ended or, if it does not stay, when the command has.
+func (c *Container) Done() <-chan struct{} { return c.done }
+
+// ExitCode returns the client's exit status once Done is closed, or that of the command
+// if the client has left it; -1 if there is none, or if the engine does not tell.
+func (c *Container) ExitCode() int {
+	code := c.client.State().ExitCode()
+	if c.detached != nil && code == 0 {
+		return c.detached.exit()
+	}
+	return code
+}
 
 // Hear notes that the command inside was heard, and finds out who it is.
 func (c *Container) Hear() {
@@ -132,9 +173,14 @@ func (c *Container) found() FirstProcess {
 }
 
 // Diagnose returns why the client ended before the command inside was heard, with that
-// exit status and those last words on its stderr.
+// exit status and those last words on its stderr. It wraps [fifo.ErrNotMet] if the
+// container ran.
 func (c *Container) Diagnose(exitCode int, stderr []byte) *dockercli.Error {
-	err := dockercli.NewRunError(c.Argv, exitCode, stderr, nil)
+	var cause error
+	if c.metNobody() {
+		cause = fifo.ErrNotMet
+	}
+	err := dockercli.NewRunError(c.Argv, exitCode, stderr, cause)
 	c.unreached.Store(err.Unreached())
 	return err
 }

@@ -17,8 +17,8 @@ import (
 func (c *Container) Kill(ctx context.Context) error {
 	defer c.turn(ctx)()
 	select {
-	case <-c.client.Done():
-		if !c.mayBeLeft() {
+	case <-c.done:
+		if !c.mayBeLeft() || c.detached != nil && c.forgotten(ctx) {
 			c.unguard()
 			return nil
 		}
@@ -66,14 +66,14 @@ var removals = make(chan struct{}, 4)
 // others for long.
 func (c *Container) turn(ctx context.Context) (end func()) {
 	select {
-	case <-c.client.Done():
+	case <-c.done:
 		return func() {}
 	default:
 	}
 	select {
 	case removals <- struct{}{}:
 		return func() { <-removals }
-	case <-c.client.Done():
+	case <-c.done:
 	case <-ctx.Done():
 	case <-time.After(remaining(ctx) / 3):
 	}
@@ -85,14 +85,18 @@ func (c *Container) unguard() {
 	dropPending(c)
 	if g := c.guard.Swap(nil); g != nil {
 		g.remove(c.Name)
+		if c.detached != nil {
+			close(c.detached.gone)
+		}
 	}
 }
 
 // mayBeLeft reports whether the client's own end leaves it open if the container has
 // ended too: a client that was told to end while the container started may have lost it,
-// and say 0. A supervisor may exit with some of the others, which costs one look.
+// and say 0. A supervisor may exit with some of the others, which costs one look. A client
+// that has left its container says nothing of the end.
 func (c *Container) mayBeLeft() bool {
-	if !c.answered.Load() || c.found().evidence() == lives {
+	if c.detached != nil || !c.answered.Load() || c.found().evidence() == lives {
 		return true
 	}
 	switch c.client.State().ExitCode() {

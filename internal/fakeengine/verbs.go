@@ -47,7 +47,7 @@ func (c *client) version() *refusal {
 	v := versions[c.kind]
 	answer := object{"Client": object{"Version": v.client, "Context": "default"}}
 	if c.kind == dockercli.Docker {
-		answer["Server"] = object{"Version": v.server, "Platform": object{"Name": ""},
+		answer["Server"] = object{"Version": v.server, "KernelVersion": "", "Platform": object{"Name": ""},
 			"Components": []object{{"Name": "Engine", "Version": v.server}}}
 	}
 	return c.print(answer)
@@ -69,6 +69,7 @@ func (c *client) info() *refusal {
 			"Version": object{"Version": v.server},
 			"Host": object{
 				"ServiceIsRemote":   false,
+				"Kernel":            "",
 				"CgroupsVersion":    "v2",
 				"CgroupControllers": controllers,
 				"OCIRuntime":        object{"Name": "runc", "Version": "runc version 1.1.5+ds1\nspec: 1.0.2-dev"},

@@ -33,6 +33,8 @@ type ending struct {
 	alone bool
 	// away says that the engine does not answer, so that nobody knows what is there.
 	away bool
+	// client says that it needs a client that carries the session's streams.
+	client bool
 }
 
 const (
@@ -59,7 +61,7 @@ var endings = []*ending{
 	{name: "host killed at its start", do: (*round).killStartingHost, alone: true},
 	{name: "transfer", do: (*round).transfer, own: true},
 	{name: "host killed in a transfer", do: (*round).killTransferringHost, own: true, alone: true},
-	{name: "client killed", do: (*round).killClient, loses: true,
+	{name: "client killed", do: (*round).killClient, loses: true, client: true,
 		outcomes: []execpolicy.Outcome{execpolicy.OutcomeSessionLost}},
 }
 

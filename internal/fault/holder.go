@@ -28,6 +28,7 @@ const (
 	holderVar = "COFFERDAM_FAULT_HOLDER" // the round's seed
 	engineVar = "COFFERDAM_FAULT_ENGINE" // the client's path and global flags, a line each
 	kindVar   = "COFFERDAM_FAULT_KIND"
+	kernelVar = "COFFERDAM_FAULT_KERNEL"
 	imageVar  = "COFFERDAM_FAULT_IMAGE"
 )
 
@@ -48,7 +49,7 @@ func hold() error {
 		return err
 	}
 	client := strings.Split(os.Getenv(engineVar), "\n")
-	e := &dockercli.Engine{Path: client[0], Global: client[1:]}
+	e := &dockercli.Engine{Path: client[0], Global: client[1:], Kernel: os.Getenv(kernelVar)}
 	if os.Getenv(kindVar) == dockercli.Podman.String() {
 		e.Kind = dockercli.Podman
 	}
@@ -102,7 +103,7 @@ func (s *suite) holder(seed uint64) (*holder, error) {
 	}
 	cmd := exec.Command(self)
 	cmd.Env = append(s.environ(), holderVar+"="+strconv.FormatUint(seed, 10), kindVar+"="+s.engine.Kind.String(),
-		imageVar+"="+s.image,
+		imageVar+"="+s.image, kernelVar+"="+s.engine.Kernel,
 		engineVar+"="+strings.Join(append([]string{s.engine.Path}, s.engine.Global...), "\n"))
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()

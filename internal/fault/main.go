@@ -18,6 +18,8 @@
 //   - ONLY is a regular expression: rounds whose plans don't match it are passed over.
 //     Plans look like "fork bomb + sleeper / deadline after 120ms (bash, 64 MiB, 256
 //     processes), guard killed".
+//   - COFFERDAM_ATTACH lists engines, with commas between them, whose sessions go by the
+//     engine's client. Else they go by FIFOs, where those carry.
 //   - VERBOSE, if not empty, prints each round.
 //   - COFFERDAM_REQUIRE_ENGINES lists engines, with commas between them, whose absence is
 //     a failure, and so is that of docker's endings of an engine: without them other
@@ -39,6 +41,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/setup"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
@@ -115,12 +118,16 @@ func required(spelled string) bool { return slices.Contains(setup.Required(), sp
 
 // attack does the rounds.
 func (s *suite) attack(ctx context.Context, o options) error {
-	fmt.Fprintf(s.out, "%s %s, image %s, %d rounds from seed %d\n", s.engine.Kind, s.engine.ServerVersion,
-		s.image, o.rounds, o.seed)
 	began := time.Now()
 	if err := s.take(ctx); err != nil {
 		return err
 	}
+	transport := execpolicy.TransportFIFO
+	if s.attached {
+		transport = execpolicy.TransportAttach
+	}
+	fmt.Fprintf(s.out, "%s %s, %v, image %s, %d rounds from seed %d\n", s.engine.Kind, s.engine.ServerVersion,
+		transport, s.image, o.rounds, o.seed)
 	s.idle = s.look()
 	for seed := o.seed; s.stats.rounds < o.rounds && ctx.Err() == nil; seed++ {
 		p := s.plan(seed)

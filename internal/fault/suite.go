@@ -53,11 +53,13 @@ type suite struct {
 	private *private.Daemon
 	out     io.Writer
 
-	missing []string           // programs that the image does not have
-	idle    scene              // without a session
-	stopped []leftover.Process // guards
-	open    *opened            // the session that rounds share, if any
-	stats   stats
+	// attached says that a session has a client.
+	attached bool
+	missing  []string           // programs that the image does not have
+	idle     scene              // without a session
+	stopped  []leftover.Process // guards
+	open     *opened            // the session that rounds share, if any
+	stats    stats
 }
 
 // opened is a session with what there is beside it.
@@ -142,9 +144,14 @@ func (s *suite) plan(seed uint64) plan {
 }
 
 func (s *suite) policy(set settings) execpolicy.DockerPolicy {
+	transport := execpolicy.TransportAuto
+	if setup.Attaches(s.engine) {
+		transport = execpolicy.TransportAttach
+	}
 	return execpolicy.DockerPolicy{
 		Limits: execpolicy.Limits{StartupTimeout: shellTimeout},
 		Engine: s.engine, Image: s.image, MemoryBytes: set.memory, PidsLimit: set.pids, EngineSeccomp: set.engineSeccomp,
+		Transport: transport,
 	}
 }
 
@@ -208,6 +215,11 @@ func (s *suite) take(ctx context.Context) error {
 		return err
 	}
 	s.missing = strings.Fields(string(r.Stdout))
+	transport, _, err := s.policy(settings{}).FindTransport(ctx)
+	if err != nil {
+		return err
+	}
+	s.attached = transport == execpolicy.TransportAttach
 	if len(s.missing) > 0 {
 		fmt.Fprintf(s.out, "left out is what needs %s\n", strings.Join(s.missing, ", "))
 	}
@@ -216,7 +228,7 @@ func (s *suite) take(ctx context.Context) error {
 
 // can reports whether a plan can be done here.
 func (s *suite) can(p plan) bool {
-	return !(p.ending.away && s.private == nil) && !slices.ContainsFunc(s.missing, p.needs)
+	return !(p.ending.away && s.private == nil) && !(p.ending.client && !s.attached) && !slices.ContainsFunc(s.missing, p.needs)
 }
 
 // begin sees to a session that fits.

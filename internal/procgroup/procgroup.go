@@ -36,9 +36,9 @@ type Cmd struct {
 	// writers because a copying goroutine inside os/exec that is stuck in one can't be
 	// freed.
 	Stdin, Stdout, Stderr *os.File
-	// Extra is handed to the program as its descriptor 3, and stays the caller's to
-	// close. If nil, the program is given none. On Windows it makes Start fail.
-	Extra *os.File
+	// Extra are handed to the program as its descriptors from 3 on, and stay the caller's
+	// to close. One that is nil is closed there. On Windows any makes Start fail.
+	Extra []*os.File
 	// NewSession also takes the program away from the controlling terminal, so that
 	// nothing it starts can prompt there. It has no effect on Windows.
 	NewSession bool
@@ -77,9 +77,7 @@ func Start(c Cmd) (*Process, error) {
 	if c.Stderr != nil {
 		cmd.Stderr = c.Stderr
 	}
-	if c.Extra != nil {
-		cmd.ExtraFiles = []*os.File{c.Extra}
-	}
+	cmd.ExtraFiles = c.Extra
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}

@@ -74,9 +74,10 @@ var helpers = map[string]func(args []string) int{
 		return 0
 	},
 	"extra": func([]string) int {
-		_, err := io.Copy(os.Stdout, os.NewFile(3, ""))
-		if err != nil {
-			return 1
+		for _, fd := range []uintptr{3, 4} {
+			if _, err := io.Copy(os.Stdout, os.NewFile(fd, "")); err != nil {
+				return 1
+			}
 		}
 		return 0
 	},
@@ -240,14 +241,17 @@ func TestNoStdinIsEmpty(t *testing.T) {
 	assert.Equal(t, state.ExitCode(), 0)
 }
 
-func TestExtraIsDescriptor3(t *testing.T) {
-	r, w, err := os.Pipe()
-	assert.NilError(t, err)
-	defer r.Close()
-	_, err = w.WriteString("some text")
-	assert.NilError(t, errors.Join(err, w.Close()))
+// What is extra begins with descriptor 3.
+func TestExtraBeginsWith3(t *testing.T) {
 	c := helper(t, "extra")
-	c.Extra = r
+	for _, text := range []string{"some", " text"} {
+		r, w, err := os.Pipe()
+		assert.NilError(t, err)
+		defer r.Close()
+		_, err = w.WriteString(text)
+		assert.NilError(t, errors.Join(err, w.Close()))
+		c.Extra = append(c.Extra, r)
+	}
 	var out bytes.Buffer
 	state, err := Output(t.Context(), c, &out, nil)
 	assert.NilError(t, err)

@@ -68,7 +68,7 @@ func (c *Conn) learn(byItself bool) {
 	}
 	text := fmt.Sprintf("its program exited with status %d", code)
 	if code < 0 {
-		text = "its program was ended by a signal"
+		text = "its program ended without an exit status"
 	}
 	switch {
 	case c.why.oom:

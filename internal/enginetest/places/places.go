@@ -9,6 +9,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/setup"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
@@ -22,6 +23,14 @@ type Place struct {
 // Patience is the TerminationTimeout of tests that don't measure it: on a busy machine a
 // removal may take longer than the default.
 const Patience = time.Minute
+
+// Transport returns that of an engine's sessions: see [setup.Attaches].
+func Transport(e *dockercli.Engine) execpolicy.Transport {
+	if setup.Attaches(e) {
+		return execpolicy.TransportAttach
+	}
+	return execpolicy.TransportAuto
+}
 
 func patient(limits execpolicy.Limits) execpolicy.Limits {
 	if limits.TerminationTimeout == 0 {
@@ -46,8 +55,10 @@ func Everywhere(t *testing.T, limits execpolicy.Limits, f func(t *testing.T, p P
 func OnEngines(t *testing.T, limits execpolicy.Limits, f func(t *testing.T, p Place)) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		f(t, Place{
-			Policy: execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image, Limits: patient(limits)},
-			Spec:   execpolicy.Spec{Labels: maps.Clone(e.Labels)},
+			Policy: execpolicy.DockerPolicy{
+				Engine: e.Engine, Image: e.Image, Limits: patient(limits), Transport: Transport(e.Engine),
+			},
+			Spec: execpolicy.Spec{Labels: maps.Clone(e.Labels)},
 		})
 	})
 }

@@ -1,0 +1,154 @@
+package execpolicy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/container"
+	"github.com/seed-64a260eb/cofferdam/internal/fifo"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
+)
+
+// A Transport is what carries a session's streams between this program and the container.
+// What holds for a session does not depend on it, but for its speed and for what its
+// container costs this machine.
+type Transport int
+
+const (
+	// TransportAuto is TransportFIFO where FIFOs are known to carry, else
+	// TransportAttach.
+	TransportAuto Transport = iota
+	// TransportAttach is the engine's client. It runs for as long as the session lives,
+	// and takes 25 MB of memory with docker and 34 MB with podman.
+	TransportAttach
+	// TransportFIFO is three FIFOs of this machine, in a directory that is mounted
+	// read-only at /.cofferdam-io. The client ends when the container runs, and the
+	// directory is removed as soon as the session's shell has opened them. The container
+	// has to share this machine's kernel.
+	TransportFIFO
+)
+
+var transports = [...]string{TransportAuto: "auto", TransportAttach: "attach", TransportFIFO: "fifo"}
+
+// String returns "auto", "attach" or "fifo".
+func (t Transport) String() string {
+	if t < 0 || int(t) >= len(transports) {
+		return fmt.Sprintf("Transport(%d)", int(t))
+	}
+	return transports[t]
+}
+
+// FindTransport returns what a session's streams go by under the policy, TransportAttach
+// or TransportFIFO, and why it is not the other one. It looks for the engine as
+// [DockerPolicy.FindEngine] does, and returns the error of that. If the policy wants
+// FIFOs where they don't carry, the error wraps [ErrInvalid].
+//
+// An engine that can't see the directory of the FIFOs, or whose container does not open
+// them, is found out by a first start, which then goes on with TransportAttach. The
+// program remembers that of an engine.
+func (p DockerPolicy) FindTransport(ctx context.Context) (t Transport, why string, err error) {
+	e, err := p.engine(ctx)
+	if err != nil {
+		return TransportAuto, "", err
+	}
+	t, why = p.transport(e)
+	return t, why, problems.Join(p.checkTransport(e))
+}
+
+// transport is FindTransport for an engine.
+func (p *DockerPolicy) transport(e *dockercli.Engine) (t Transport, why string) {
+	if p.Transport == TransportAttach {
+		return TransportAttach, "the policy says so"
+	}
+	if why := p.noFIFOs(e); why != "" {
+		return TransportAttach, why
+	}
+	return TransportFIFO, "the engine has this machine's kernel"
+}
+
+// checkTransport returns why the policy can't have the transport that it names.
+func (p *DockerPolicy) checkTransport(e *dockercli.Engine) error {
+	switch {
+	case p.Transport < 0 || int(p.Transport) >= len(transports):
+		return fmt.Errorf("Transport: there is no %v", p.Transport)
+	case p.Transport == TransportFIFO:
+		if why := p.noFIFOs(e); why != "" {
+			return fmt.Errorf("Transport: no FIFOs can be used: %s", why)
+		}
+	}
+	return nil
+}
+
+// noFIFOs returns why FIFOs would not carry, or the empty text.
+func (p *DockerPolicy) noFIFOs(e *dockercli.Engine) string {
+	switch {
+	case p.compat:
+		return `LangChain's policy has "run -i"`
+	case runtime.GOOS != "linux":
+		return "containers don't share the kernel of this system"
+	case e.Remote:
+		return "the engine may be on another machine"
+	case e.PodmanService:
+		return "podman's service may be on another machine"
+	case e.Kernel == "":
+		return "it is not known which kernel the engine has"
+	case e.Kernel != ownKernel():
+		return "the engine has another kernel: " + e.Kernel
+	case p.Runtime != "" && p.Runtime != "runc" && p.Runtime != "crun":
+		return fmt.Sprintf("the runtime %q may have a kernel of its own", p.Runtime)
+	case !fifo.IsPlain(container.FIFODir("")):
+		return "the name of the directory for temporary files is not a plain one"
+	}
+	for _, name := range []string{"runtime", "pid", "attach"} {
+		if p.extra(e, name) {
+			return "ExtraRunArgs have --" + name
+		}
+	}
+	why, _ := withoutFIFOs.Load(engineKey(e))
+	text, _ := why.(string)
+	return text
+}
+
+var ownKernel = sync.OnceValue(func() string {
+	release, _ := os.ReadFile("/proc/sys/kernel/osrelease")
+	return strings.TrimSpace(string(release))
+})
+
+// withoutFIFOs has, by engineKey, why FIFOs did not carry where they were tried.
+var withoutFIFOs sync.Map
+
+// engineKey is what an engine is known by.
+func engineKey(e *dockercli.Engine) string {
+	return fmt.Sprintf("%q", []any{e.Path, e.Global, e.Env})
+}
+
+// fifos returns the directory for the FIFOs of a session's container of that name; empty
+// if its streams go by the client.
+func (p *DockerPolicy) fifos(e *dockercli.Engine, spec Spec, name string) string {
+	if len(spec.Supervisor) == 0 {
+		return ""
+	}
+	if t, _ := p.transport(e); t != TransportFIFO {
+		return ""
+	}
+	return container.FIFODir(name)
+}
+
+// recover removes the cause of a failed start: FIFOs that don't carry, or a missing image.
+func (p *DockerPolicy) recover(ctx context.Context, c *container.Container, cause error) error {
+	if c.FIFOs != "" && p.Transport == TransportAuto {
+		for _, why := range []error{fifo.ErrNotMet, fifo.ErrNotSeen} {
+			if errors.Is(cause, why) {
+				withoutFIFOs.Store(engineKey(c.Engine), why.Error())
+				return nil
+			}
+		}
+	}
+	return p.pull(ctx, c.Engine, cause)
+}

@@ -1,0 +1,219 @@
+package execpolicy_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/container"
+)
+
+func init() {
+	roles["blind"] = func(r role) { spoil(r, func(dir string) error { return os.RemoveAll(dir) }) }
+	roles["elsewhere"] = func(r role) { spoil(r, replaceFIFOs) }
+	roles["shut"] = func(r role) { spoil(r, func(dir string) error { return os.Chmod(dir, 0o700) }) }
+}
+
+// spoil is a client that does something to the directory of the FIFOs before its
+// container starts.
+func spoil(r role, change func(dir string) error) {
+	for _, word := range os.Args[1:] {
+		if source, ok := strings.CutPrefix(word, "--mount=type=bind,source="); ok {
+			dir, _, _ := strings.Cut(source, ",")
+			if err := change(dir); err != nil {
+				fail(err)
+			}
+		}
+	}
+	argv := append([]string{r.Engine.Path}, os.Args[1:]...)
+	fail(syscall.Exec(argv[0], argv, os.Environ()))
+}
+
+// replaceFIFOs puts others into their place, as on a machine whose kernel is another.
+func replaceFIFOs(dir string) error {
+	for _, name := range []string{"in", "out", "err"} {
+		path := filepath.Join(dir, name)
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+		if err := syscall.Mkfifo(path, 0o666); err != nil {
+			return err
+		}
+		if err := os.Chmod(path, 0o666); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// through returns the engine with another client in front of its own.
+func (p place) through(t *testing.T, name string) *dockercli.Engine {
+	t.Helper()
+	e := *p.engine
+	program, err := exec.LookPath(e.Path)
+	assert.NilError(t, err)
+	e.Path, err = os.Executable()
+	assert.NilError(t, err)
+	if e.Env == nil {
+		e.Env = os.Environ()
+	}
+	client := role{Name: name, Engine: &dockercli.Engine{Path: program}}
+	e.Env = append(slices.Clip(e.Env), promptExit, client.variable(t))
+	return &e
+}
+
+// Where FIFOs don't carry, the same start goes on with the engine's client, and the next
+// one does not try.
+func TestFIFOsThatDoNotCarry(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		for name, why := range map[string]string{
+			"blind":     "the engine did not find the directory of the FIFOs",
+			"elsewhere": "a command in a container did not open the FIFOs that were mounted for it",
+			"shut":      "a command in a container did not open the FIFOs that were mounted for it",
+		} {
+			t.Run(name, func(t *testing.T) {
+				policy := p.policy()
+				policy.Engine = p.through(t, name)
+				policy.Transport = execpolicy.TransportFIFO
+				_, err := execpolicy.Start(t.Context(), policy, p.spec())
+				assert.ErrorIs(t, err, execpolicy.ErrStart)
+				assert.ErrorContains(t, err, why)
+
+				policy.Transport = execpolicy.TransportAuto
+				transport, _, err := policy.FindTransport(t.Context())
+				assert.NilError(t, err)
+				assert.Equal(t, transport, execpolicy.TransportFIFO)
+				s := open(t, policy, p.spec())
+				assert.Equal(t, s.Transport(), execpolicy.TransportAttach)
+				assert.Equal(t, s.ok("echo answer"), "answer")
+				transport, told, err := policy.FindTransport(t.Context())
+				assert.NilError(t, err)
+				assert.Equal(t, transport, execpolicy.TransportAttach)
+				assert.Equal(t, told, why)
+				assert.NilError(t, s.Restart(t.Context()))
+				assert.NilError(t, s.Close())
+			})
+		}
+	})
+}
+
+// Nobody inside can open the FIFOs by their names, or make anything where they were, and
+// nothing of them is left on the host.
+func TestFIFOsAreGone(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		policy := p.policy()
+		policy.Transport = execpolicy.TransportFIFO
+		s := open(t, policy, p.spec())
+		_, err := os.Lstat(container.FIFODir(s.Name()))
+		assert.ErrorIs(t, err, os.ErrNotExist)
+		r := s.script(`for name in in out err; do [ -e /.cofferdam-io/$name ] && echo "$name is there"; done
+			mkdir /.cofferdam-io/made && echo made
+			: >/.cofferdam-io/made && echo made
+			ls -A /.cofferdam-io`)
+		assert.Equal(t, string(r.Stdout), "")
+	})
+}
+
+// What a session has is what the policy says, whatever the environment of this test.
+func TestTransport(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		policy := p.policy()
+		for _, want := range []execpolicy.Transport{execpolicy.TransportAttach, execpolicy.TransportFIFO} {
+			policy.Transport = want
+			got, why, err := policy.FindTransport(t.Context())
+			assert.NilError(t, err)
+			assert.Equal(t, got, want)
+			assert.Assert(t, why != "")
+			s := open(t, policy, p.spec())
+			assert.Equal(t, s.Transport(), want)
+			client := slices.ContainsFunc(clientsOf(t, s.Name()), func(words string) bool { return strings.Contains(words, " run ") })
+			assert.Equal(t, client, want == execpolicy.TransportAttach)
+			assert.NilError(t, s.Close())
+		}
+	})
+}
+
+// clientsOf returns the command lines of children of this program that name a container.
+func clientsOf(t *testing.T, name string) (found []string) {
+	t.Helper()
+	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	assert.NilError(t, err)
+	for _, path := range lines {
+		text, _ := os.ReadFile(path)
+		words := strings.ReplaceAll(string(text), "\x00", " ")
+		stat, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "stat"))
+		_, rest, _ := strings.Cut(string(stat), ") ")
+		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == fmt.Sprint(os.Getpid()) && strings.Contains(words, "--name="+name+" ") {
+			found = append(found, words)
+		}
+	}
+	return found
+}
+
+// The facts decide, and what is asked for and can't be had is refused with the reason.
+func TestTransportByFacts(t *testing.T) {
+	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
+	assert.NilError(t, err)
+	local := dockercli.Engine{Path: "true", Kernel: strings.TrimSpace(string(release))}
+	for _, c := range []struct {
+		name   string
+		change func(p *execpolicy.DockerPolicy)
+		why    string // there are none; empty if there are
+	}{
+		{"local", func(*execpolicy.DockerPolicy) {}, ""},
+		{"runc", func(p *execpolicy.DockerPolicy) { p.Runtime = "runc" }, ""},
+		{"crun", func(p *execpolicy.DockerPolicy) { p.Runtime = "crun" }, ""},
+		{"gVisor", func(p *execpolicy.DockerPolicy) { p.Runtime = "runsc" }, `the runtime "runsc"`},
+		{"remote", func(p *execpolicy.DockerPolicy) { p.Engine.Remote = true }, "another machine"},
+		{"service", func(p *execpolicy.DockerPolicy) { p.Engine.PodmanService = true }, "another machine"},
+		{"unknown", func(p *execpolicy.DockerPolicy) { p.Engine.Kernel = "" }, "not known which kernel"},
+		{"another kernel", func(p *execpolicy.DockerPolicy) { p.Engine.Kernel = "1.0" }, "another kernel: 1.0"},
+		{"runtime by flag", func(p *execpolicy.DockerPolicy) { p.ExtraRunArgs = []string{"--runtime=kata"} }, "--runtime"},
+		{"the host's processes", func(p *execpolicy.DockerPolicy) { p.ExtraRunArgs = []string{"--pid=host"} }, "--pid"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := local
+			p := execpolicy.DockerPolicy{Engine: &e}
+			c.change(&p)
+			got, why, err := p.FindTransport(t.Context())
+			assert.NilError(t, err)
+			p.Transport = execpolicy.TransportFIFO
+			_, _, refused := p.FindTransport(t.Context())
+			if c.why == "" {
+				assert.Equal(t, got, execpolicy.TransportFIFO)
+				assert.NilError(t, refused)
+				return
+			}
+			assert.Equal(t, got, execpolicy.TransportAttach)
+			assert.Assert(t, strings.Contains(why, c.why), why)
+			assert.ErrorIs(t, refused, execpolicy.ErrInvalid)
+			assert.ErrorContains(t, refused, c.why)
+			assert.ErrorIs(t, p.Check(t.Context(), execpolicy.Spec{}), execpolicy.ErrInvalid)
+		})
+	}
+	t.Run("directory", func(t *testing.T) {
+		t.Setenv("TMPDIR", t.TempDir()+"/with, comma")
+		_, why, err := execpolicy.DockerPolicy{Engine: &local}.FindTransport(t.Context())
+		assert.NilError(t, err)
+		assert.Assert(t, strings.Contains(why, "temporary files"), why)
+	})
+	t.Run("none", func(t *testing.T) {
+		_, _, err := execpolicy.DockerPolicy{Engine: &local, Transport: 7}.FindTransport(t.Context())
+		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+		assert.ErrorContains(t, err, "Transport(7)")
+	})
+	t.Run("Compat", func(t *testing.T) {
+		p := execpolicy.Compat()
+		p.Engine, p.Transport = &local, execpolicy.TransportFIFO
+		assert.ErrorContains(t, p.Check(t.Context(), execpolicy.Spec{}), "Transport is not among the fields")
+	})
+}

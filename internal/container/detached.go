@@ -1,0 +1,172 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/fifo"
+	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
+)
+
+const (
+	// meetTimeout is how long a command may take to open its FIFOs, when the client has
+	// said that the container runs.
+	meetTimeout = 10 * time.Second
+	// meetPoll is the pause between two questions to the engine whether it still does.
+	meetPoll = time.Second
+	// exitTimeout is for an engine to tell how a container has ended.
+	exitTimeout = time.Second
+)
+
+// FIFODir returns the directory for the FIFOs of a container of that name.
+func FIFODir(name string) string { return filepath.Join(os.TempDir(), name) }
+
+// A detached container has FIFOs for its streams, and no client once it runs.
+type detached struct {
+	*fifo.Ends
+	begin time.Time
+	gone  chan struct{} // closed when the container is known to be gone
+	// exit is the status of the container's own end.
+	exit func() int
+}
+
+// detach starts a container whose client leaves it when it runs.
+func (c *Container) detach(env []string, extra *os.File) error {
+	ends, err := fifo.New(c.FIFOs)
+	if err != nil {
+		return err
+	}
+	d := &detached{Ends: ends, begin: time.Now(), gone: make(chan struct{})}
+	d.exit = sync.OnceValue(func() int { return c.exitStatus(d.begin) })
+	c.client, err = procgroup.Start(procgroup.Cmd{
+		Path:   c.Argv[0],
+		Args:   c.Argv,
+		Env:    env,
+		Dir:    clientDir(c.Engine),
+		Stderr: ends.Client,
+		Extra:  inherited(extra, ends.Janitor),
+	})
+	if err != nil {
+		ends.Close()
+		return err
+	}
+	ends.Client.Close()
+	c.Stdin, c.Stdout, c.Stderr = ends.Stdin, ends.Stdout, ends.Stderr
+	over := make(chan struct{})
+	c.detached, c.done = d, over
+	go c.meet(over)
+	return nil
+}
+
+// meet sees that the client, the command and this program come together, and waits for
+// the end of the command. Then it closes over. If nobody reads what the command prints,
+// its end shows only when the container is known to be gone.
+func (c *Container) meet(over chan<- struct{}) {
+	defer close(over)
+	d := c.detached
+	<-c.client.Done()
+	if c.client.State().ExitCode() != 0 {
+		d.Part()
+		return
+	}
+	late := time.NewTimer(meetTimeout)
+	defer late.Stop()
+	for {
+		select {
+		case <-d.Met():
+			select {
+			case <-d.Over():
+			case <-d.gone:
+			}
+			return
+		case <-d.Over():
+			return
+		case <-d.gone:
+			d.Part()
+			return
+		case <-late.C:
+			d.Part()
+		case <-time.After(meetPoll):
+			ctx, cancel := context.WithTimeout(context.Background(), meetTimeout)
+			state, err := c.Engine.Inspect(ctx, c.Name)
+			cancel()
+			if errors.Is(err, dockercli.ErrNoContainer) || err == nil && !state.Running {
+				d.Part()
+			}
+		}
+	}
+}
+
+// metNobody reports whether the client has left a running container whose command did not
+// open its FIFOs.
+func (c *Container) metNobody() bool {
+	if c.detached == nil || c.client.State() == nil || c.client.State().ExitCode() != 0 {
+		return false
+	}
+	select {
+	case <-c.detached.Met():
+		return false
+	default:
+		return true
+	}
+}
+
+// sawEnd waits a moment for process 1 to end, once the command's output has come to its
+// end: what else is inside ends before it.
+func (c *Container) sawEnd(ctx context.Context) bool {
+	over := time.After(helpAfter)
+	for pause := time.Millisecond; ; pause = min(2*pause, endPoll) {
+		if c.found().evidence() != lives {
+			return c.found().evidence() == hasEnded
+		}
+		select {
+		case <-time.After(pause):
+		case <-over:
+			return false
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+// forgotten reports whether the container has ended, by the kernel's word, and the engine
+// has forgotten it, or keeps it as it is to. It waits a moment for both.
+func (c *Container) forgotten(ctx context.Context) bool {
+	if !c.answered.Load() || !c.sawEnd(ctx) {
+		return false
+	}
+	if !c.Keep {
+		return c.Engine.Remove(ctx, c.Name) == nil
+	}
+	for c.gone(ctx) != nil {
+		select {
+		case <-time.After(endPoll):
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// exitStatus asks the engine how the container has ended, until it knows that; -1 if it
+// does not tell in time.
+func (c *Container) exitStatus(since time.Time) int {
+	ctx, cancel := context.WithTimeout(context.Background(), exitTimeout)
+	defer cancel()
+	for {
+		code, err := c.Engine.ExitCode(ctx, c.Name, since)
+		if err == nil && code >= 0 {
+			return code
+		}
+		select {
+		case <-time.After(lookAgain / 2):
+		case <-ctx.Done():
+			return -1
+		}
+	}
+}

@@ -1,0 +1,52 @@
+// Package fifo connects this program to the command of a container by three FIFOs of the
+// host, with nothing in between. They are in a directory that is mounted read-only in the
+// container: a FIFO can be opened for writing there, and nothing can be made.
+//
+// No open ever waits. Each side opens a FIFO for both directions first, then for its own,
+// and gives up the first end. So the end of a side, at any moment, is an end of the file
+// for the other one, as with a pipe. When both sides have met, the directory is removed:
+// nobody can open the FIFOs by a name any more.
+package fifo
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+)
+
+// Target is where the FIFOs are in the container.
+const Target = "/.cofferdam-io"
+
+var (
+	// ErrNotMet says that the command ended, or has not opened the FIFOs in time.
+	ErrNotMet = errors.New("a command in a container did not open the FIFOs that were mounted for it")
+	// ErrNotSeen says that the engine did not find the directory.
+	ErrNotSeen = errors.New("the engine did not find the directory of the FIFOs")
+)
+
+// Source returns what is to be mounted at [Target] for FIFOs in that directory.
+func Source(dir string) string { return filepath.Join(dir, "io") }
+
+// names are those of stdin, stdout and stderr.
+var names = [3]string{"in", "out", "err"}
+
+// IsPlain reports whether a directory's name can stand in the command line of any engine
+// and of any shell as it is.
+func IsPlain(dir string) bool {
+	return filepath.IsAbs(dir) && !strings.ContainsFunc(dir, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("/._-", r))
+	})
+}
+
+// Command returns what the container has to run so that the command has the FIFOs for its
+// stdin, stdout and stderr. It prints one byte first, by which the host sees that it has
+// opened them.
+func Command(command []string) []string {
+	script := "exec"
+	for i, name := range names {
+		path, own := Target+"/"+name, []string{"<", ">", "2>"}[i]
+		script += " 9<>" + path + " " + own + path
+	}
+	script += ` 9>&-; echo && exec "$@"`
+	return append([]string{"sh", "-c", script, "sh"}, command...)
+}
