@@ -326,7 +326,6 @@ func ExampleProcess() {
 	}
 }
 
-// Containers that others start, by hand for one, can have the filter from a file.
 func ExampleTransport() {
 	policy := execpolicy.DockerPolicy{
 		Engine:    &dockercli.Engine{Remote: true},
@@ -340,6 +339,7 @@ func ExampleTransport() {
 	// invalid: Transport: no FIFOs can be used: the engine may be on another machine
 }
 
+// Containers that others start, by hand for one, can have the filter from a file.
 func ExampleDefaultSeccompProfile() {
 	if err := os.WriteFile("seccomp.json", []byte(execpolicy.DefaultSeccompProfile()), 0o644); err != nil {
 		fmt.Println(err)

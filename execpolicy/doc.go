@@ -60,10 +60,12 @@
 // --interactive"), or by three FIFOs of this machine, with nothing in between. By FIFOs a
 // command takes about half of the time, output comes several times as fast, and no client
 // stays. A session does without its engine then: an engine that hangs, or that is killed,
-// holds no command up. The container has to share this machine's kernel, and the engine
-// has to see the directory for temporary files. Where that is not so the library goes by
-// the client. [DockerPolicy.FindTransport] says what is used and why, and
-// [Session.Transport] what a session has.
+// holds no command up. The container has to share this machine's kernel and is not to be
+// kept; the engine has to see the directory for temporary files, whose name has nothing in
+// it but letters, digits, "/", ".", "_" and "-"; and ExtraRunArgs must not have --runtime,
+// --pid or --attach. Where that is not so the library goes by the client.
+// [DockerPolicy.FindTransport] says what is used and why, and [Session.Transport] what a
+// session has.
 //
 // The FIFOs are in a directory below that for temporary files, which nobody else may
 // enter, and which is mounted read-only in the container. They are there only while the
@@ -155,7 +157,9 @@
 //     workspace, into a volume that an image declares, and into the root of a container
 //     with [DockerPolicy.WritableRootfs].
 //   - The library checks a mount's source before the engine mounts it. So nobody
-//     untrusted may be able to change a directory on the way to the source.
+//     untrusted may be able to change a directory on the way to the source. That goes for
+//     the engine's directory for temporary files too, if that is another one than this
+//     program's.
 //
 // # Secrets
 //

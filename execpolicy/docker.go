@@ -179,8 +179,9 @@ type DockerPolicy struct {
 	// Runtime is the name of the engine's runtime, such as "runsc" for gVisor. If empty,
 	// it is the engine's default.
 	Runtime string
-	// Transport says what carries a session's streams. If zero, FIFOs do where they are
-	// known to carry, else the engine's client: see [DockerPolicy.FindTransport].
+	// Transport says what carries a session's streams. If zero, FIFOs do where nothing is
+	// known to speak against them, else the engine's client: see
+	// [DockerPolicy.FindTransport].
 	Transport Transport
 	// ExtraRunArgs are more flags for the engine's run. A flag that weakens the policy,
 	// or that the library does not know, is refused.
@@ -230,7 +231,9 @@ func (p *DockerPolicy) image() string {
 // Explain returns the command line with which Spawn would start spec's command in a
 // container, as text for a shell. The filter of system calls, which the client reads from
 // descriptor 3, follows as a here-document. The container's name is a new one each time.
-// Explain starts nothing. So, with docker, it leaves out the numbers of a User with a
+// A session whose streams go by FIFOs has --detach, a mount of them, and a shell in front
+// of the command that opens them, in place of --interactive. Explain starts nothing. So,
+// with docker, it leaves out the numbers of a User with a
 // name until a session of this program has looked them up.
 func (p DockerPolicy) Explain(ctx context.Context, spec Spec) (string, error) {
 	e, err := p.engine(ctx)
@@ -253,10 +256,16 @@ func (p DockerPolicy) Explain(ctx context.Context, spec Spec) (string, error) {
 // name, but for where links lead, for the owners and modes of what is mounted, and for
 // the numbers of a user that were looked up.
 func (p *DockerPolicy) argv(e *dockercli.Engine, spec Spec, name string) ([]string, error) {
+	return p.argvBy(e, spec, name, p.fifos(e, spec, name))
+}
+
+// argvBy is argv for streams that go by FIFOs in that directory, or by the client if it
+// is empty.
+func (p *DockerPolicy) argvBy(e *dockercli.Engine, spec Spec, name, fifos string) ([]string, error) {
 	if p.compat {
 		return p.compatArgv(e, spec, name)
 	}
-	o, found := p.runOptions(e, spec, name)
+	o, found := p.runOptions(e, spec, name, fifos)
 	argv, err := e.RunArgs(o)
 	if err := problems.Join(append(found, err)...); err != nil {
 		return nil, err

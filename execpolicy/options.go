@@ -18,8 +18,9 @@ import (
 )
 
 // runOptions turns the policy into the engine's arguments, for a container of that name.
-// The environment names are those that the client passes on from its own.
-func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (dockercli.RunOptions, problems.List) {
+// The environment names are those that the client passes on from its own. The streams go
+// by FIFOs in that directory, unless it is empty.
+func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name, fifos string) (dockercli.RunOptions, problems.List) {
 	found := p.validate(spec)
 	found = append(found, runargs.Check(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)
 	found = append(found, p.checkSeccomp(e)...)
@@ -33,10 +34,10 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name string) (
 	} else if len(o.Command) == 0 {
 		o.Command = []string{"sh"}
 	}
-	if dir := p.fifos(e, spec, name); dir != "" {
+	if fifos != "" {
 		o.Interactive, o.Detach = false, true
 		o.Command = fifo.Command(o.Command)
-		o.Mounts = append(o.Mounts, dockercli.Mount{Source: fifo.Source(dir), Target: fifo.Target})
+		o.Mounts = append(o.Mounts, dockercli.Mount{Source: fifo.Source(fifos), Target: fifo.Target})
 	}
 	o.Runtime = p.Runtime
 	o.GPUs = p.GPUs

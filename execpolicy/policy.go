@@ -303,11 +303,10 @@ type Process struct {
 	// ended; then Ready must return. An error fails the start.
 	Ready func(ctx context.Context) error
 	// Answered is called when the command has answered, and may be called again later.
-	// From the first call on, the end of the spawned program means that the command has
-	// ended. If nil, nothing is called.
+	// From the first call on, Done means that the command has ended. If nil, nothing is called.
 	Answered func()
-	// ExitCode returns the spawned program's exit status once Done is closed, or -1 if it
-	// has none. If nil, the status is not known.
+	// ExitCode returns the spawned program's exit status once Done is closed, or that of
+	// the command if Done waits for that, or -1 if there is none. If nil, the status is not known.
 	ExitCode func() int
 	// Diagnose returns why the spawned program ended before its command answered, from
 	// its exit status and what it printed: up to 4 KiB of its stderr or, if there is
@@ -315,7 +314,7 @@ type Process struct {
 	// Diagnose is nil or returns nil, the error quotes what the program printed.
 	Diagnose func(exitCode int, stderr []byte) error
 	// Recover removes the cause of a failed start, for example by pulling an image. If it
-	// returns nil, the session calls Spawn once more. An error that is cause itself means
+	// returns nil, the session calls Spawn once more, twice at the most. An error that is cause itself means
 	// that Recover can do nothing.
 	Recover func(ctx context.Context, cause error) error
 	// OOMKilled reports whether the kernel has killed processes of the command for memory

@@ -146,7 +146,7 @@ func open(ctx context.Context, p Policy, spec Spec, known *secret.Values) (*conn
 			}
 		}
 		err = spec.auditor.failed(c, err)
-		if proc == nil || try > 0 || proc.Recover == nil {
+		if proc == nil || try == maxRecoveries || proc.Recover == nil {
 			return nil, err
 		}
 		if mend := proc.Recover(ctx, err); mend == err {
@@ -156,6 +156,10 @@ func open(ctx context.Context, p Policy, spec Spec, known *secret.Values) (*conn
 		}
 	}
 }
+
+// maxRecoveries is how many causes a policy may mend in one start: an image that is
+// missing, and a transport that does not carry.
+const maxRecoveries = 2
 
 // maxStarts is how many sessions are started at a time. More would only make each of them
 // slower, up to its deadline.
@@ -203,8 +207,8 @@ func spawn(ctx context.Context, p Policy, spec Spec) (*Process, *conn, error) {
 // started since it began is killed with it.
 func (s *Session) Name() string { return s.current().proc.Name }
 
-// Transport returns what carries the session's streams, if it is a container's: it is
-// TransportAttach or TransportFIFO. After Restart it may be another.
+// Transport returns what carries the session's streams: TransportAttach or TransportFIFO
+// for a container, else TransportAuto. After Restart it may be another.
 func (s *Session) Transport() Transport { return s.current().proc.Transport }
 
 // Done returns a channel that is closed when the session has ended, for whatever reason,

@@ -30,8 +30,8 @@ func (p DockerPolicy) Check(ctx context.Context, spec Spec) error {
 
 // Spawn starts spec.Command, or sh if that is empty, in a container. The Process that it
 // returns is the engine's client, which is connected to the container, unless spec has a
-// Supervisor and [DockerPolicy.Transport] has it go another way. Most callers use [Start]
-// or [Run].
+// Supervisor, as a session's does, and its streams go by FIFOs. Most callers use [Start] or
+// [Run].
 func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	e, err := p.engine(ctx)
 	if err != nil {
@@ -53,7 +53,8 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 // and lookUp calls it for its own container: it looks nothing up itself.
 func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec) (*Process, error) {
 	name := newName()
-	argv, err := p.argv(e, spec, name)
+	fifos := p.fifos(e, spec, name)
+	argv, err := p.argvBy(e, spec, name, fifos)
 	if err != nil {
 		return nil, err
 	}
@@ -68,25 +69,37 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		argv[slices.Index(argv, "--security-opt="+seccompOption+clientfile.Path)] = "--security-opt=" + seccompOption + profile.Path
 	}
 	c := &container.Container{Engine: e, Name: name, Argv: argv, Keep: p.KeepContainer, OwnPIDs: !p.extra(e, "pid"),
-		FIFOs: p.fifos(e, spec, name)}
+		FIFOs: fifos}
 	if err := c.Start(clientEnv(e, spec), profile.Pipe); err != nil {
 		profile.Abandon()
+		if errors.Is(err, fifo.ErrNotMade) && p.Transport == TransportAuto {
+			// Nothing was started.
+			suspect(e, err)
+			return p.spawn(ctx, e, spec)
+		}
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
+	doubt := suspicionOf(e)
 	profile.Started(c.Started())
 	transport := TransportAttach
 	if c.FIFOs != "" {
 		transport = TransportFIFO
 	}
 	return &Process{
-		Name:            name,
-		Transport:       transport,
-		Stdin:           c.Stdin,
-		Stdout:          c.Stdout,
-		Stderr:          c.Stderr,
-		Done:            c.Done(),
-		Kill:            c.Kill,
-		Answered:        c.Hear,
+		Name:      name,
+		Transport: transport,
+		Stdin:     c.Stdin,
+		Stdout:    c.Stdout,
+		Stderr:    c.Stderr,
+		Done:      c.Done(),
+		Kill: func(ctx context.Context) error {
+			doubt.drop(e)
+			return c.Kill(ctx)
+		},
+		Answered: func() {
+			doubt.confirm()
+			c.Hear()
+		},
 		Limits:          p.Limits,
 		OwnPIDNamespace: c.OwnPIDs,
 		Worker:          spec.Command,

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
@@ -16,12 +17,12 @@ import (
 )
 
 // A Transport is what carries a session's streams between this program and the container.
-// What holds for a session does not depend on it, but for its speed and for what its
-// container costs this machine.
+// What is promised does not depend on it. Speed, memory, and whether a session needs its
+// engine while it runs do.
 type Transport int
 
 const (
-	// TransportAuto is TransportFIFO where FIFOs are known to carry, else
+	// TransportAuto is TransportFIFO where nothing is known to speak against FIFOs, else
 	// TransportAttach.
 	TransportAuto Transport = iota
 	// TransportAttach is the engine's client. It runs for as long as the session lives,
@@ -29,8 +30,8 @@ const (
 	TransportAttach
 	// TransportFIFO is three FIFOs of this machine, in a directory that is mounted
 	// read-only at /.cofferdam-io. The client ends when the container runs, and the
-	// directory is removed as soon as the session's shell has opened them. The container
-	// has to share this machine's kernel.
+	// directory is removed as soon as process 1 has opened them. The container has to
+	// share this machine's kernel.
 	TransportFIFO
 )
 
@@ -50,8 +51,9 @@ func (t Transport) String() string {
 // FIFOs where they don't carry, the error wraps [ErrInvalid].
 //
 // An engine that can't see the directory of the FIFOs, or whose container does not open
-// them, is found out by a first start, which then goes on with TransportAttach. The
-// program remembers that of an engine.
+// them, is found out by the first start. If the policy leaves the choice, that start goes
+// on with TransportAttach, and if that answers this is remembered of the engine for the
+// program's life. With TransportFIFO the start fails with [ErrStart].
 func (p DockerPolicy) FindTransport(ctx context.Context) (t Transport, why string, err error) {
 	e, err := p.engine(ctx)
 	if err != nil {
@@ -102,6 +104,8 @@ func (p *DockerPolicy) noFIFOs(e *dockercli.Engine) string {
 		return "the engine has another kernel: " + e.Kernel
 	case p.Runtime != "" && p.Runtime != "runc" && p.Runtime != "crun":
 		return fmt.Sprintf("the runtime %q may have a kernel of its own", p.Runtime)
+	case p.KeepContainer:
+		return "the container would be kept with the name of a directory that is gone"
 	case !fifo.IsPlain(container.FIFODir("")):
 		return "the name of the directory for temporary files is not a plain one"
 	}
@@ -110,9 +114,10 @@ func (p *DockerPolicy) noFIFOs(e *dockercli.Engine) string {
 			return "ExtraRunArgs have --" + name
 		}
 	}
-	why, _ := withoutFIFOs.Load(engineKey(e))
-	text, _ := why.(string)
-	return text
+	if s := suspicionOf(e); s != nil {
+		return s.why
+	}
+	return ""
 }
 
 var ownKernel = sync.OnceValue(func() string {
@@ -120,8 +125,40 @@ var ownKernel = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(release))
 })
 
-// withoutFIFOs has, by engineKey, why FIFOs did not carry where they were tried.
+// withoutFIFOs has by engineKey, as a *suspicion, why FIFOs did not carry where they were
+// tried.
 var withoutFIFOs sync.Map
+
+// A suspicion is why FIFOs are not used. It is kept only if a start by the client has then
+// answered: whatever kept that from it may have been the cause.
+type suspicion struct {
+	why       string
+	confirmed atomic.Bool
+}
+
+func suspect(e *dockercli.Engine, why error) {
+	withoutFIFOs.Store(engineKey(e), &suspicion{why: why.Error()})
+}
+
+// suspicionOf returns that of an engine, nil if there is none.
+func suspicionOf(e *dockercli.Engine) *suspicion {
+	found, _ := withoutFIFOs.Load(engineKey(e))
+	s, _ := found.(*suspicion)
+	return s
+}
+
+func (s *suspicion) confirm() {
+	if s != nil {
+		s.confirmed.Store(true)
+	}
+}
+
+// drop forgets a suspicion that is not confirmed.
+func (s *suspicion) drop(e *dockercli.Engine) {
+	if s != nil && !s.confirmed.Load() {
+		withoutFIFOs.CompareAndDelete(engineKey(e), s)
+	}
+}
 
 // engineKey is what an engine is known by.
 func engineKey(e *dockercli.Engine) string {
@@ -145,7 +182,7 @@ func (p *DockerPolicy) recover(ctx context.Context, c *container.Container, caus
 	if c.FIFOs != "" && p.Transport == TransportAuto {
 		for _, why := range []error{fifo.ErrNotMet, fifo.ErrNotSeen} {
 			if errors.Is(cause, why) {
-				withoutFIFOs.Store(engineKey(c.Engine), why.Error())
+				suspect(c.Engine, why)
 				return nil
 			}
 		}

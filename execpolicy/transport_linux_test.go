@@ -20,6 +20,15 @@ import (
 func init() {
 	roles["blind"] = func(r role) { spoil(r, func(dir string) error { return os.RemoveAll(dir) }) }
 	roles["elsewhere"] = func(r role) { spoil(r, replaceFIFOs) }
+	// The command of its containers ends at once.
+	roles["headless shell"] = func(r role) {
+		words := slices.Clone(os.Args[1:])
+		if i := slices.Index(words, "sh"); i >= 0 {
+			words[i] = "true"
+		}
+		argv := append([]string{r.Engine.Path}, words...)
+		fail(syscall.Exec(argv[0], argv, os.Environ()))
+	}
 	roles["shut"] = func(r role) { spoil(r, func(dir string) error { return os.Chmod(dir, 0o700) }) }
 }
 
@@ -103,6 +112,43 @@ func TestFIFOsThatDoNotCarry(t *testing.T) {
 				assert.NilError(t, s.Close())
 			})
 		}
+	})
+}
+
+// Without a directory for the FIFOs a session goes by the client, and only one that must
+// not do so does not start.
+func TestNoPlaceForFIFOs(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		policy := p.policy()
+		e := *p.engine
+		if e.Env == nil {
+			e.Env = os.Environ()
+		}
+		e.Env = append(slices.Clip(e.Env), "COFFERDAM_TEST_PLACE=none") // an engine of its own
+		policy.Engine, policy.Transport = &e, execpolicy.TransportFIFO
+		t.Setenv("TMPDIR", filepath.Join(t.TempDir(), "none"))
+		_, err := execpolicy.Start(t.Context(), policy, p.spec())
+		assert.ErrorIs(t, err, execpolicy.ErrStart)
+		assert.ErrorContains(t, err, "no FIFOs can be made")
+		policy.Transport = execpolicy.TransportAuto
+		s := open(t, policy, p.spec())
+		assert.Equal(t, s.Transport(), execpolicy.TransportAttach)
+		assert.Equal(t, s.ok("echo answer"), "answer")
+		assert.NilError(t, s.Close())
+	})
+}
+
+// What keeps a container from its start by either way says nothing against FIFOs.
+func TestStartThatFailsByEitherWay(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		policy := p.policy()
+		policy.Engine = p.through(t, "headless shell")
+		policy.Transport = execpolicy.TransportAuto
+		_, err := execpolicy.Start(t.Context(), policy, p.spec())
+		assert.ErrorIs(t, err, execpolicy.ErrStart)
+		transport, why, err := policy.FindTransport(t.Context())
+		assert.NilError(t, err)
+		assert.Equal(t, transport, execpolicy.TransportFIFO, why)
 	})
 }
 

@@ -23,8 +23,8 @@ var (
 
 // Options say how many sessions a [Pool] has, and how long anybody waits for one.
 type Options struct {
-	// Size is how many idle sessions the pool keeps. When those have gone for whom more
-	// were started, up to MaxStarting more are kept until they are taken. If zero, 4.
+	// Size is how many idle sessions the pool keeps. If callers gave up while sessions were
+	// started for them, up to MaxStarting more are kept until they are taken. If zero, 4.
 	Size int
 	// MaxStarting is how many are started at a time. More of them take longer each, and
 	// take the machine from the sessions that are used. If zero, 2.

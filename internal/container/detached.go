@@ -134,23 +134,21 @@ func (c *Container) sawEnd(ctx context.Context) bool {
 	}
 }
 
-// forgotten reports whether the container has ended, by the kernel's word, and the engine
-// has forgotten it, or keeps it as it is to. It waits a moment for both.
-func (c *Container) forgotten(ctx context.Context) bool {
-	if !c.answered.Load() || !c.sawEnd(ctx) {
+// forget has the engine forget a container that has ended by the kernel's word, and
+// reports whether both are so. It leaves half of the time to those who go on if not.
+func (c *Container) forget(ctx context.Context) bool {
+	if !c.answered.Load() || c.Keep || !c.sawEnd(ctx) {
 		return false
 	}
-	if !c.Keep {
-		return c.Engine.Remove(ctx, c.Name) == nil
+	ctx, cancel := context.WithTimeout(ctx, remaining(ctx)/2)
+	defer cancel()
+	select {
+	case removals <- struct{}{}:
+		defer func() { <-removals }()
+	case <-ctx.Done():
+		return false
 	}
-	for c.gone(ctx) != nil {
-		select {
-		case <-time.After(endPoll):
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return true
+	return c.Engine.Remove(ctx, c.Name) == nil
 }
 
 // exitStatus asks the engine how the container has ended, until it knows that; -1 if it

@@ -18,7 +18,7 @@ func (c *Container) Kill(ctx context.Context) error {
 	defer c.turn(ctx)()
 	select {
 	case <-c.done:
-		if !c.mayBeLeft() || c.detached != nil && c.forgotten(ctx) {
+		if !c.mayBeLeft() || c.detached != nil && c.forget(ctx) {
 			c.unguard()
 			return nil
 		}

@@ -3,9 +3,10 @@
 // container: a FIFO can be opened for writing there, and nothing can be made.
 //
 // No open ever waits. Each side opens a FIFO for both directions first, then for its own,
-// and gives up the first end. So the end of a side, at any moment, is an end of the file
-// for the other one, as with a pipe. When both sides have met, the directory is removed:
-// nobody can open the FIFOs by a name any more.
+// and gives up the first end. So the end of the host's side is an end of the file for the
+// command at any moment, and the command's end is one for the host once they have met, or
+// after Part. When both sides have met, the directory is removed: nobody can open the
+// FIFOs by a name any more.
 package fifo
 
 import (
@@ -18,6 +19,8 @@ import (
 const Target = "/.cofferdam-io"
 
 var (
+	// ErrNotMade says that they could not be made.
+	ErrNotMade = errors.New("no FIFOs can be made")
 	// ErrNotMet says that the command ended, or has not opened the FIFOs in time.
 	ErrNotMet = errors.New("a command in a container did not open the FIFOs that were mounted for it")
 	// ErrNotSeen says that the engine did not find the directory.

@@ -2,6 +2,7 @@ package fifo
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -20,8 +21,8 @@ type Ends struct {
 	// Client is for the engine's client, whose words then come on Stderr. It has to be
 	// closed once the client has it.
 	Client *os.File
-	// Janitor is for the engine's client to keep open, and for nothing else: while it
-	// lives, the directory has to stay. Docker's client waits for ever for a container
+	// Janitor is for the engine's client to keep open, and for nothing else: while the
+	// client lives, the directory has to stay. Docker's client waits for ever for a container
 	// whose mount went between its creation and its start. It is nil if there is no
 	// janitor.
 	Janitor *os.File
@@ -34,12 +35,13 @@ type Ends struct {
 	kept []*os.File // for both directions, until Part
 }
 
-// New makes the FIFOs in a directory of that name, which it makes.
+// New makes the FIFOs in a directory of that name, which it makes. Its error wraps
+// [ErrNotMade].
 func New(dir string) (*Ends, error) {
 	e := &Ends{dir: dir, met: make(chan struct{}), over: make(chan struct{}), Janitor: newJanitor(dir)}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		e.dismiss()
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrNotMade, err)
 	}
 	ends, err := e.open()
 	if err != nil {
@@ -47,7 +49,7 @@ func New(dir string) (*Ends, error) {
 			f.Close()
 		}
 		e.Part()
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrNotMade, err)
 	}
 	e.Stdin, e.Stdout, e.Stderr, e.Client = ends[0], &meeting{file: ends[1], ends: e}, ends[2], ends[3]
 	return e, nil
@@ -106,20 +108,23 @@ func open(path string, how int) (*os.File, error) {
 // Met returns a channel that is closed when the command was met.
 func (e *Ends) Met() <-chan struct{} { return e.met }
 
-// Over returns a channel that is closed when Stdout has come to its end: all that could
-// write to it has ended, or Part was called before the command was met.
+// Over returns a channel that is closed when a Read of Stdout has come to its end: all
+// that could write to it has ended, or Part was called before the command was met.
 func (e *Ends) Over() <-chan struct{} { return e.over }
 
 // Part removes the directory, so that nobody opens the FIFOs any more, and gives up the
-// ends that kept them open. If the command was not met, the streams come to their ends.
-func (e *Ends) Part() {
+// ends that kept them open. If the command was not met, the streams come to their ends. An
+// error says that a FIFO may still be opened by its name.
+func (e *Ends) Part() (err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.dir == "" {
-		return
+		return nil
 	}
 	for _, name := range names {
-		os.Remove(filepath.Join(Source(e.dir), name))
+		if removeErr := os.Remove(filepath.Join(Source(e.dir), name)); !errors.Is(removeErr, os.ErrNotExist) {
+			err = errors.Join(err, removeErr)
+		}
 	}
 	os.Remove(Source(e.dir))
 	os.Remove(e.dir)
@@ -128,12 +133,14 @@ func (e *Ends) Part() {
 		f.Close()
 	}
 	e.dir, e.kept = "", nil
+	return err
 }
 
 // janitorScript removes the directory at the end of its stdin, unless it was told before
 // that this is done. Its argument is the directory. That is this user's and nobody else
 // can enter it; what others may have put in its place is left alone.
-const janitorScript = `read -r line && exit
+const janitorScript = `trap '' HUP INT QUIT TERM
+read -r line && exit
 [ -O "$1" ] && [ ! -L "$1" ] || exit
 rm -f "$1/io/in" "$1/io/out" "$1/io/err"
 rmdir "$1/io" "$1"`
@@ -198,7 +205,10 @@ func (m *meeting) Read(p []byte) (int, error) {
 			return 0, m.end(err)
 		}
 		m.first = true
-		m.ends.Part()
+		if err := m.ends.Part(); err != nil {
+			// Whatever runs inside could hold the command's stdin open.
+			return 0, m.end(err)
+		}
 		close(m.ends.met)
 	}
 	n, err := m.file.Read(p)

@@ -4,6 +4,7 @@ package fifo
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 )
@@ -17,8 +18,10 @@ type Ends struct {
 	Janitor        *os.File
 }
 
-// New returns an error that wraps [errors.ErrUnsupported].
-func New(string) (*Ends, error) { return nil, errors.ErrUnsupported }
+// New returns an error that wraps [ErrNotMade] and [errors.ErrUnsupported].
+func New(string) (*Ends, error) {
+	return nil, fmt.Errorf("%w: %w", ErrNotMade, errors.ErrUnsupported)
+}
 
 // Met returns nil.
 func (*Ends) Met() <-chan struct{} { return nil }
@@ -27,7 +30,7 @@ func (*Ends) Met() <-chan struct{} { return nil }
 func (*Ends) Over() <-chan struct{} { return nil }
 
 // Part does nothing.
-func (*Ends) Part() {}
+func (*Ends) Part() error { return nil }
 
 // Close does nothing.
 func (*Ends) Close() {}
