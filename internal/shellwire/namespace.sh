@@ -18,10 +18,15 @@ thaw() {
 	kill -CONT -1
 	cf_frozen=
 }
-cf_time=0 cf_newest=0 cf_frozen= cf_limit= cf_pids=
+cf_time=0 cf_newest=0 cf_frozen= cf_crowded= cf_limit= cf_pids=
 # The file that tells the newest process; if empty, loadavg does, which takes longer.
 cf_last=/proc/sys/kernel/ns_last_pid
 { read -r cf_newest <$cf_last || cf_last=; } 2>/dev/null
+# Behind this number they begin anew. The kernel shows no more of it than the first read
+# takes, which is one byte in dash and busybox.
+cf_largest=
+command eval 'cf_largest=$(dd </proc/sys/kernel/pid_max)' 2>/dev/null
+case $cf_largest in '' | *[!0-9]*) cf_largest=32768 ;; esac
 # Descriptor 3 tells how many processes are in the container, if its own control group can
 # be seen. To read from what was inherited there could take for ever.
 exec 3<&-
@@ -38,20 +43,32 @@ case ${BASH_VERSION+bash}$cf_limit in
 bash[1-9]*)
 	room() {
 		kill -STOP -1
-		cf_num=0
+		cf_num=0 cf_crowded=1
 		while read -r cf_pids <self/fd/3 && [ "$cf_pids" -ge "$cf_limit" ]; do
-			cf_num=$((cf_num + 1))
-			[ $cf_num -lt 1000 ] || return 1
-			jobs >&2
+			crowded || return 1
 		done
 	}
-	calm() { [ -n "$cf_frozen" ] || kill -CONT -1; }
 	;;
-*)
-	room() { :; }
-	calm() { :; }
-	;;
+*) room() { :; } ;;
 esac
+calm() {
+	[ -n "$cf_crowded" ] || return 0
+	cf_crowded=
+	[ -n "$cf_frozen" ] || kill -CONT -1
+}
+# crowded is called where there was no room for one more process, and tells whether to
+# try again. Those that fill the limit are stopped for that: they would take the
+# processor, and a fork that fails takes long. They are stopped again each time, since
+# some may have sent SIGCONT to the others meanwhile. What was killed may take a moment to
+# die.
+crowded() {
+	kill -STOP -1
+	jobs >&2
+	cf_num=$((cf_num + 1)) cf_crowded=1
+	now
+	case $cf_num in 1) cf_since=$cf_now ;; esac
+	[ $cf_num -lt 3 ] || [ "$cf_now" -lt $((cf_since + 25)) ]
+}
 # attend COMMAND: runs it in a process of its own, as which it must end, and waits. If
 # somebody stops that process the session ends: this shell would wait for ever, and miss
 # the end of its stdin. Bash tells a stop like an end if it has job control; the others
@@ -115,16 +132,33 @@ stat() {
 	set -- ${cf_fields##*") "}
 	cf_state=${1-Z} cf_parent=${2-} cf_threads=${18-0} cf_started=${20-0}
 }
-# clock notes the time, in the ticks that process start times are in, and the newest
-# process, for those that began in the same tick.
+# now tells the time, in the ticks that process start times are in, or nothing. A number
+# that begins with 0 would be an octal one.
+now() {
+	cf_now= cf_part=
+	IFS=. read -r cf_now cf_part <uptime
+	cf_now=$cf_now${cf_part%% *} cf_now=${cf_now#0} cf_now=${cf_now#0}
+}
+# clock notes the time, and the newest process for those that began in the same tick.
 clock() {
-	cf_time= cf_part=
-	IFS=. read -r cf_time cf_part <uptime
-	cf_time=$cf_time${cf_part%% *}
+	now
+	cf_time=$cf_now
 	case $cf_last in
 	'') read -r cf_skip cf_skip cf_skip cf_skip cf_newest <loadavg ;;
 	*) read -r cf_newest <$cf_last ;;
 	esac
+	[ "$cf_newest" -lt 30000 ] || next
+}
+# next waits for the next tick if the numbers could begin anew before that: what the
+# command starts is later by its time then. More than a few hundred can't be made in a
+# tick of 10 ms. The largest number may be made smaller later, to the usual 32768.
+next() {
+	[ $((cf_largest - cf_newest)) -lt 2000 ] || [ "$cf_newest" -lt 32768 ] || return 0
+	cf_num=0 cf_now=$cf_time
+	while [ "$cf_now" = "$cf_time" ] && [ $cf_num -lt 10000 ]; do
+		cf_num=$((cf_num + 1))
+		now
+	done
 }
 # born notes when the worker's parent started.
 born() {
@@ -150,15 +184,19 @@ begin() {
 # others live, a process of its own writes. What holds that one up for a second, or ends
 # it, is ended for a new worker. A processor that is shared with many is no reason: then
 # this shell does not look so often either. Where there is no room for that process
-# everything is stopped instead.
+# everything is stopped instead. What was stopped is so until the unit begins: to let it
+# run in between could cost a second.
 hand() {
 	case $cf_pids in 3) write "$1" || exit 97; return ;; esac
-	if try write "$1"; then
+	exec 1>&-
+	if room && spawn write "$1"; then
+		case $cf_crowded$cf_frozen in 1) cf_frozen=unit ;; esac
+		cf_crowded=
 		written || { miss unrun; return 1; }
 	else
-		kill -STOP -1
+		freeze
+		cf_frozen=unit cf_crowded=
 		write "$1" || exit 97
-		kill -CONT -1
 	fi
 }
 # written waits for the process that writes, from when begin has noted the time. What has
@@ -167,12 +205,12 @@ written() {
 	cf_child=$! cf_num=0
 	while cf_size=; read -r cf_size cf_rest <$cf_child/statm; [ "$cf_size" != 0 ]; do
 		[ -n "$cf_size" ] || kill -0 $cf_child || break
-		cf_num=$((cf_num + 1)) cf_now= cf_part=
+		cf_num=$((cf_num + 1))
 		[ $cf_num -ge 50 ] || continue
-		IFS=. read -r cf_now cf_part <uptime
+		now
 		case $cf_now in
 		'') [ $cf_num -lt 1000 ] || return 1 ;;
-		*) [ $cf_now${cf_part%% *} -lt $((cf_time + 100)) ] || return 1 ;;
+		*) [ $cf_now -lt $((cf_time + 100)) ] || return 1 ;;
 		esac
 	done
 	wait $cf_child
@@ -180,7 +218,7 @@ written() {
 # later: did the process that was looked at start after the command was named?
 later() {
 	[ "$cf_started" -gt "$cf_time" ] ||
-		[ "$cf_started" -eq "$cf_time" ] && [ "$cf_pid" -gt "$cf_newest" ]
+		{ [ "$cf_started" -eq "$cf_time" ] && [ "$cf_pid" -gt "$cf_newest" ]; }
 }
 # walk SIGNAL [worker]: signals what the command started, and tells whether there was
 # anything. It spares this shell, the worker's parent, and what started before the command
@@ -224,7 +262,7 @@ older() {
 tend() {
 	case $1 in
 	old) [ "$cf_watch" = 1 ] || ! kill -CONT "$cf_watch" || end KILL worker ;;
-	tick) kill -CONT "$cf_watch" || older || miss killed ;;
+	tick) kill -CONT "$cf_watch" || { freeze; older || miss killed; thaw; } ;;
 	*) kill -0 "$cf_watch" || miss "$1" ;;
 	esac
 }

@@ -44,9 +44,7 @@ try() {
 spawn() {
 	cf_num=0
 	until command eval '( "$@" ) </dev/null &'; do
-		jobs >&2
-		cf_num=$((cf_num + 1))
-		[ $cf_num$cf_once -lt 10000 ] || return 1
+		[ -z "$cf_once" ] && crowded || return 1
 	done
 }
 
@@ -192,21 +190,30 @@ case \$cf_status in 129|1[3-8]?|19[0-2]) while $cf_read case \${BASH_VERSION+b}\
 
 # add TEXT: adds to the text of a longer unit, in two steps: a shell copies a variable
 # whole for each change.
+#
+# What is in the pipe is read before its end is seen, and to read it byte by byte takes
+# most of a minute beside a few hundred processes that want the processor. So all but a
+# short text is read while nothing else runs.
 add() {
 	cf_piece=$cf_piece$1
+	[ ${#cf_piece} -ge 512 ] || return 0
+	[ -n "$cf_frozen" ] || { freeze; cf_frozen=unit; }
 	[ ${#cf_piece} -ge 65536 ] || return 0
 	cf_text=$cf_text$cf_piece cf_piece=
 }
+# go_on lets run what was stopped for a unit: it was begun, or does not come, since the
+# host has taken back what was left of it.
+go_on() { case $cf_frozen in unit) thaw ;; esac; }
 # write TEXT: puts the unit where the worker reads it. The event is closed then.
 write() { exec 1>self/fd/6 && printf '%s\n' "$1"; }
 # unit TEXT: runs the unit.
 unit() {
 	begin
-	hand "$1" || return
-	case $cf_event in
+	hand "$1" && case $cf_event in
 	8) cf_event=9; exec 1<>self/fd/8 ;;
 	*) cf_event=8; exec 1<>self/fd/9 ;;
 	esac
+	go_on
 }
 
 # pick FILE...: sets cf_picked to the last of them that is there, or to nothing. This is
@@ -246,6 +253,7 @@ while IFS= read -r cf_op; do
 	case $cf_op in
 	# nTAG: of the next unit. It is sent ahead, to be read while nobody waits.
 	n*) cf_tag=${cf_op#n} cf_mark= cf_before= cf_after=
+		go_on
 		frame ;;
 	# eWORD: evaluates a word. aWORDS: runs a program.
 	e*) unit "$cf_open\\command eval ${cf_op#e} <&2$cf_close" ;;

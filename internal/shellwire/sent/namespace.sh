@@ -12,9 +12,12 @@ thaw() {
 kill -CONT -1
 cf_frozen=
 }
-cf_time=0 cf_newest=0 cf_frozen= cf_limit= cf_pids=
+cf_time=0 cf_newest=0 cf_frozen= cf_crowded= cf_limit= cf_pids=
 cf_last=/proc/sys/kernel/ns_last_pid
 { read -r cf_newest <$cf_last || cf_last=; } 2>/dev/null
+cf_largest=
+command eval 'cf_largest=$(dd </proc/sys/kernel/pid_max)' 2>/dev/null
+case $cf_largest in '' | *[!0-9]*) cf_largest=32768 ;; esac
 exec 3<&-
 for cf_group in /sys/fs/cgroup/pids/pids /sys/fs/cgroup/pids; do
 {
@@ -26,20 +29,27 @@ case ${BASH_VERSION+bash}$cf_limit in
 bash[1-9]*)
 room() {
 kill -STOP -1
-cf_num=0
+cf_num=0 cf_crowded=1
 while read -r cf_pids <self/fd/3 && [ "$cf_pids" -ge "$cf_limit" ]; do
-cf_num=$((cf_num + 1))
-[ $cf_num -lt 1000 ] || return 1
-jobs >&2
+crowded || return 1
 done
 }
-calm() { [ -n "$cf_frozen" ] || kill -CONT -1; }
 ;;
-*)
-room() { :; }
-calm() { :; }
-;;
+*) room() { :; } ;;
 esac
+calm() {
+[ -n "$cf_crowded" ] || return 0
+cf_crowded=
+[ -n "$cf_frozen" ] || kill -CONT -1
+}
+crowded() {
+kill -STOP -1
+jobs >&2
+cf_num=$((cf_num + 1)) cf_crowded=1
+now
+case $cf_num in 1) cf_since=$cf_now ;; esac
+[ $cf_num -lt 3 ] || [ "$cf_now" -lt $((cf_since + 25)) ]
+}
 attend() {
 if [ -n "$cf_once" ]; then
 room || return 1
@@ -89,14 +99,27 @@ while IFS= read -r cf_line; do cf_fields="$cf_fields$cf_line "; done <"$1/stat"
 set -- ${cf_fields##*") "}
 cf_state=${1-Z} cf_parent=${2-} cf_threads=${18-0} cf_started=${20-0}
 }
+now() {
+cf_now= cf_part=
+IFS=. read -r cf_now cf_part <uptime
+cf_now=$cf_now${cf_part%% *} cf_now=${cf_now#0} cf_now=${cf_now#0}
+}
 clock() {
-cf_time= cf_part=
-IFS=. read -r cf_time cf_part <uptime
-cf_time=$cf_time${cf_part%% *}
+now
+cf_time=$cf_now
 case $cf_last in
 '') read -r cf_skip cf_skip cf_skip cf_skip cf_newest <loadavg ;;
 *) read -r cf_newest <$cf_last ;;
 esac
+[ "$cf_newest" -lt 30000 ] || next
+}
+next() {
+[ $((cf_largest - cf_newest)) -lt 2000 ] || [ "$cf_newest" -lt 32768 ] || return 0
+cf_num=0 cf_now=$cf_time
+while [ "$cf_now" = "$cf_time" ] && [ $cf_num -lt 10000 ]; do
+cf_num=$((cf_num + 1))
+now
+done
 }
 born() {
 stat "$cf_watch"
@@ -115,31 +138,34 @@ clock
 }
 hand() {
 case $cf_pids in 3) write "$1" || exit 97; return ;; esac
-if try write "$1"; then
+exec 1>&-
+if room && spawn write "$1"; then
+case $cf_crowded$cf_frozen in 1) cf_frozen=unit ;; esac
+cf_crowded=
 written || { miss unrun; return 1; }
 else
-kill -STOP -1
+freeze
+cf_frozen=unit cf_crowded=
 write "$1" || exit 97
-kill -CONT -1
 fi
 }
 written() {
 cf_child=$! cf_num=0
 while cf_size=; read -r cf_size cf_rest <$cf_child/statm; [ "$cf_size" != 0 ]; do
 [ -n "$cf_size" ] || kill -0 $cf_child || break
-cf_num=$((cf_num + 1)) cf_now= cf_part=
+cf_num=$((cf_num + 1))
 [ $cf_num -ge 50 ] || continue
-IFS=. read -r cf_now cf_part <uptime
+now
 case $cf_now in
 '') [ $cf_num -lt 1000 ] || return 1 ;;
-*) [ $cf_now${cf_part%% *} -lt $((cf_time + 100)) ] || return 1 ;;
+*) [ $cf_now -lt $((cf_time + 100)) ] || return 1 ;;
 esac
 done
 wait $cf_child
 }
 later() {
 [ "$cf_started" -gt "$cf_time" ] ||
-[ "$cf_started" -eq "$cf_time" ] && [ "$cf_pid" -gt "$cf_newest" ]
+{ [ "$cf_started" -eq "$cf_time" ] && [ "$cf_pid" -gt "$cf_newest" ]; }
 }
 walk() {
 cf_none=1
@@ -173,7 +199,7 @@ return 1
 tend() {
 case $1 in
 old) [ "$cf_watch" = 1 ] || ! kill -CONT "$cf_watch" || end KILL worker ;;
-tick) kill -CONT "$cf_watch" || older || miss killed ;;
+tick) kill -CONT "$cf_watch" || { freeze; older || miss killed; thaw; } ;;
 *) kill -0 "$cf_watch" || miss "$1" ;;
 esac
 }

@@ -25,9 +25,7 @@ return $cf_num
 spawn() {
 cf_num=0
 until command eval '( "$@" ) </dev/null &'; do
-jobs >&2
-cf_num=$((cf_num + 1))
-[ $cf_num$cf_once -lt 10000 ] || return 1
+[ -z "$cf_once" ] && crowded || return 1
 done
 }
 
@@ -128,17 +126,20 @@ case \$cf_status in 129|1[3-8]?|19[0-2]) while $cf_read case \${BASH_VERSION+b}\
 
 add() {
 cf_piece=$cf_piece$1
+[ ${#cf_piece} -ge 512 ] || return 0
+[ -n "$cf_frozen" ] || { freeze; cf_frozen=unit; }
 [ ${#cf_piece} -ge 65536 ] || return 0
 cf_text=$cf_text$cf_piece cf_piece=
 }
+go_on() { case $cf_frozen in unit) thaw ;; esac; }
 write() { exec 1>self/fd/6 && printf '%s\n' "$1"; }
 unit() {
 begin
-hand "$1" || return
-case $cf_event in
+hand "$1" && case $cf_event in
 8) cf_event=9; exec 1<>self/fd/8 ;;
 *) cf_event=8; exec 1<>self/fd/9 ;;
 esac
+go_on
 }
 
 pick() {
@@ -170,6 +171,7 @@ rm -f "$cf_dir/sh" "$cf_dir/raw" "$cf_dir/s" "$cf_dir/a" "$cf_dir/b"
 while IFS= read -r cf_op; do
 case $cf_op in
 n*) cf_tag=${cf_op#n} cf_mark= cf_before= cf_after=
+go_on
 frame ;;
 e*) unit "$cf_open\\command eval ${cf_op#e} <&2$cf_close" ;;
 a*) unit "$cf_call\\command exec <&7 ${cf_op#a}$cf_called" ;;
