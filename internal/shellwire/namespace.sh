@@ -184,14 +184,13 @@ begin() {
 # others live, a process of its own writes. What holds that one up for a second, or ends
 # it, is ended for a new worker. A processor that is shared with many is no reason: then
 # this shell does not look so often either. Where there is no room for that process
-# everything is stopped instead. What was stopped is so until the unit begins: to let it
-# run in between could cost a second.
+# everything is stopped instead, until the unit begins: to let it run in between could
+# cost a second.
 hand() {
 	case $cf_pids in 3) write "$1" || exit 97; return ;; esac
 	exec 1>&-
 	if room && spawn write "$1"; then
-		case $cf_crowded$cf_frozen in 1) cf_frozen=unit ;; esac
-		cf_crowded=
+		calm
 		written || { miss unrun; return 1; }
 	else
 		freeze

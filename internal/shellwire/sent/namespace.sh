@@ -140,8 +140,7 @@ hand() {
 case $cf_pids in 3) write "$1" || exit 97; return ;; esac
 exec 1>&-
 if room && spawn write "$1"; then
-case $cf_crowded$cf_frozen in 1) cf_frozen=unit ;; esac
-cf_crowded=
+calm
 written || { miss unrun; return 1; }
 else
 freeze
