@@ -430,7 +430,46 @@ forever()`), own: exits, lies: true},
 	{name: "marks in the background", needs: "python3", script: `(` + python(marks+`
 deaf()
 while True: replay()`) + ` &); sleep 1000`, own: hangs, lies: true},
+	// These want the processor beside process 1, which has to fork for the next command, or
+	// to look at each of them.
+	{name: "no process but spinners", needs: "python3", script: `(` + python(crowd+`
+crowd(1000)
+ready()
+while True: pass`) + `) & until [ -e /tmp/crowd ]; do :; done`, ends: true, own: loses, starves: true},
+	{name: "spinners without a watch", needs: "python3", script: `shell=$$ watch=$PPID ` + python(crowd+`
+crowd(200)
+for p in "watch", "shell": os.kill(int(os.environ[p]), signal.SIGKILL)
+while True: pass`), own: loses, starves: true},
+	// What it starts has lower numbers than what was there before, if it comes so far.
+	{name: "numbers that begin anew", needs: "python3", script: python(`
+import _thread, threading
+threading.stack_size(65536)
+last = os.open("/proc/sys/kernel/ns_last_pid", os.O_RDONLY)
+begun = int(os.pread(last, 99, 0))
+while int(os.pread(last, 99, 0)) >= begun:
+    try: _thread.start_new_thread(int, ())
+    except RuntimeError: time.sleep(0.001)
+for i in range(8):
+    if os.fork() == 0: break
+deaf()
+forever()`), own: starves},
 }
+
+// crowd makes processes that begin at once to do nothing but take the processor.
+const crowd = `
+deaf()
+def crowd(count):
+    wait, go = os.pipe()
+    for i in range(count):
+        try: child = os.fork()
+        except OSError: break
+        if child == 0:
+            os.close(go)
+            os.read(wait, 1)
+            while True: pass
+    os.close(go)
+def ready(): os.close(os.open("/tmp/crowd", os.O_CREAT | os.O_WRONLY))
+`
 
 // marks looks for what could be a mark's words, wherever it may read, and prints marks
 // made of it.
