@@ -19,7 +19,8 @@ import (
 // an engine's default capabilities, the engine's own filter of system calls, and no
 // limits. Its fields mean what LangChain's do: a zero field gives no flag. So unless User
 // is set, the user is the image's, which is root in most images, and then has root's
-// rights in the workspace too.
+// rights in the workspace too. With podman on a host with cgroup v1, root can freeze its
+// own container, which nothing ends then: see [DockerPolicy.EngineSeccomp].
 //
 // These are LangChain's names of the fields:
 //

@@ -118,7 +118,10 @@ type DockerPolicy struct {
 	// the right to open files, and can hold the kernel's lock of a pipe that it uses. Then
 	// the container may no longer end with this program, and only the guard removes it, or
 	// nothing does while the lock is held. With podman a program can also make user
-	// namespaces.
+	// namespaces. If its user has the number 0 it can then, on a host with cgroup v1,
+	// mount the control groups, freeze its own container, and perhaps raise its limits.
+	// What is frozen ends neither with this program nor by a kill: it is there until
+	// somebody writes THAWED to its freezer.state on the host. "podman unpause" does not.
 	EngineSeccomp bool
 	// Mounts are more directories and files of the engine's host, which is another
 	// machine if the engine is remote. If empty, there are none. If the engine is on this
