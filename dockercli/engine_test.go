@@ -198,6 +198,7 @@ func TestEngineTakesEveryOption(t *testing.T) {
 		dir := t.TempDir()
 		all := everyOption()
 		all.Name, all.Image = uniqueName(), e.Image
+		all.Detach = false // a container that is only created has no client; see TestEngineExitCode
 		maps.Copy(all.Labels, e.Labels)
 		for i := range all.Mounts {
 			all.Mounts[i].Source = filepath.Join(dir, filepath.Base(all.Mounts[i].Source))
