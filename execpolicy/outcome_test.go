@@ -47,7 +47,7 @@ var precedence = []struct {
 		"OOMBefore, OOMAfter, or docker's events",
 		func(e end) bool { return e.killed() && e.oom }},
 	{execpolicy.OutcomeSessionLost, "OutcomeSessionLost", "its container ended under it",
-		"the client's exit status in the error, Gone",
+		"the container's exit status in the error, Gone",
 		func(e end) bool { return e.lost }},
 	{execpolicy.OutcomeSignaled, "OutcomeSignaled",
 		"a signal killed its program, if it has an Argv, or its shell together with the process that watches that",
