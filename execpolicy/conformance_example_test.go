@@ -328,7 +328,7 @@ func ExampleProcess() {
 
 func ExampleTransport() {
 	policy := execpolicy.DockerPolicy{
-		Engine:    &dockercli.Engine{Remote: true},
+		Engine:    &dockercli.Engine{Path: "true", Remote: true},
 		Transport: execpolicy.TransportFIFO,
 	}
 	t, why, err := policy.FindTransport(context.Background())
