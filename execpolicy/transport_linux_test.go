@@ -1,7 +1,6 @@
 package execpolicy_test
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 )
 
 func init() {
@@ -26,8 +26,7 @@ func init() {
 		if i := slices.Index(words, "sh"); i >= 0 {
 			words[i] = "true"
 		}
-		argv := append([]string{r.Engine.Path}, words...)
-		fail(syscall.Exec(argv[0], argv, os.Environ()))
+		become(r, words)
 	}
 	roles["shut"] = func(r role) { spoil(r, func(dir string) error { return os.Chmod(dir, 0o700) }) }
 }
@@ -43,7 +42,12 @@ func spoil(r role, change func(dir string) error) {
 			}
 		}
 	}
-	argv := append([]string{r.Engine.Path}, os.Args[1:]...)
+	become(r, os.Args[1:])
+}
+
+// become goes on as the engine's own client.
+func become(r role, words []string) {
+	argv := append([]string{r.Engine.Path}, words...)
 	fail(syscall.Exec(argv[0], argv, os.Environ()))
 }
 
@@ -181,28 +185,13 @@ func TestTransport(t *testing.T) {
 			assert.Assert(t, why != "")
 			s := open(t, policy, p.spec())
 			assert.Equal(t, s.Transport(), want)
-			client := slices.ContainsFunc(clientsOf(t, s.Name()), func(words string) bool { return strings.Contains(words, " run ") })
+			client := slices.ContainsFunc(leftover.Processes(), func(proc leftover.Process) bool {
+				return proc.Parent == os.Getpid() && slices.Contains(proc.Args, "run") && slices.Contains(proc.Args, "--name="+s.Name())
+			})
 			assert.Equal(t, client, want == execpolicy.TransportAttach)
 			assert.NilError(t, s.Close())
 		}
 	})
-}
-
-// clientsOf returns the command lines of children of this program that name a container.
-func clientsOf(t *testing.T, name string) (found []string) {
-	t.Helper()
-	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	assert.NilError(t, err)
-	for _, path := range lines {
-		text, _ := os.ReadFile(path)
-		words := strings.ReplaceAll(string(text), "\x00", " ")
-		stat, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "stat"))
-		_, rest, _ := strings.Cut(string(stat), ") ")
-		if fields := strings.Fields(rest); len(fields) > 1 && fields[1] == fmt.Sprint(os.Getpid()) && strings.Contains(words, "--name="+name+" ") {
-			found = append(found, words)
-		}
-	}
-	return found
 }
 
 // The facts decide, and what is asked for and can't be had is refused with the reason.

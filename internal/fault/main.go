@@ -41,7 +41,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/setup"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
@@ -122,12 +121,8 @@ func (s *suite) attack(ctx context.Context, o options) error {
 	if err := s.take(ctx); err != nil {
 		return err
 	}
-	transport := execpolicy.TransportFIFO
-	if s.attached {
-		transport = execpolicy.TransportAttach
-	}
 	fmt.Fprintf(s.out, "%s %s, %v, image %s, %d rounds from seed %d\n", s.engine.Kind, s.engine.ServerVersion,
-		transport, s.image, o.rounds, o.seed)
+		s.transport, s.image, o.rounds, o.seed)
 	s.idle = s.look()
 	for seed := o.seed; s.stats.rounds < o.rounds && ctx.Err() == nil; seed++ {
 		p := s.plan(seed)

@@ -53,13 +53,12 @@ type suite struct {
 	private *private.Daemon
 	out     io.Writer
 
-	// attached says that a session has a client.
-	attached bool
-	missing  []string           // programs that the image does not have
-	idle     scene              // without a session
-	stopped  []leftover.Process // guards
-	open     *opened            // the session that rounds share, if any
-	stats    stats
+	transport execpolicy.Transport // of its sessions
+	missing   []string             // programs that the image does not have
+	idle      scene                // without a session
+	stopped   []leftover.Process   // guards
+	open      *opened              // the session that rounds share, if any
+	stats     stats
 }
 
 // opened is a session with what there is beside it.
@@ -215,11 +214,9 @@ func (s *suite) take(ctx context.Context) error {
 		return err
 	}
 	s.missing = strings.Fields(string(r.Stdout))
-	transport, _, err := s.policy(settings{}).FindTransport(ctx)
-	if err != nil {
+	if s.transport, _, err = s.policy(settings{}).FindTransport(ctx); err != nil {
 		return err
 	}
-	s.attached = transport == execpolicy.TransportAttach
 	if len(s.missing) > 0 {
 		fmt.Fprintf(s.out, "left out is what needs %s\n", strings.Join(s.missing, ", "))
 	}
@@ -228,7 +225,7 @@ func (s *suite) take(ctx context.Context) error {
 
 // can reports whether a plan can be done here.
 func (s *suite) can(p plan) bool {
-	return !(p.ending.away && s.private == nil) && !(p.ending.client && !s.attached) && !slices.ContainsFunc(s.missing, p.needs)
+	return !(p.ending.away && s.private == nil) && !(p.ending.client && s.transport != execpolicy.TransportAttach) && !slices.ContainsFunc(s.missing, p.needs)
 }
 
 // begin sees to a session that fits.

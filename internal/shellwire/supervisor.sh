@@ -23,7 +23,7 @@ mkfifo "$cf_dir/a" "$cf_dir/b" && exec 8<>"$cf_dir/a" 9<>"$cf_dir/b" &&
 exec 2<&1 1>&-
 
 cf_redirect='>&3 2>&4 3>&- 4>&- 5>&- 6>&- 8>&- 9>&-'
-cf_gen=0 cf_upload= cf_help_tag= cf_help_pid= cf_once=${BASH_VERSION+0000}
+cf_gen=0 cf_upload= cf_help_tag= cf_help_pid= cf_once=${BASH_VERSION+once}
 # A newline, which no operation can hold.
 cf_nl='
 '
