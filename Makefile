@@ -8,7 +8,7 @@ PACKAGES ?= ./...
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.7.0
 
-.PHONY: demo attest test bench programs fault lint vuln fuzz
+.PHONY: demo attest test modules bench programs fault lint vuln fuzz
 
 demo:
 	$(GO) run ./internal/tour
@@ -24,6 +24,15 @@ test:
 		COFFERDAM_LEFT_OUT=$$notes $(GO) test -p 2 -race -shuffle=on -timeout=80m $(TESTFLAGS) $(PACKAGES) || status=$$?; \
 	} && sort -u "$$notes" | awk -F '\t' \
 		'{ tests[$$1] = tests[$$1] " " $$2 } END { for (why in tests) print "left out: " why ":" tests[why] }' | sort && exit $$status
+
+# The modules below this one, whose requirements this one does not have.
+modules:
+	@find . -mindepth 2 -name go.mod | sort | while read -r file; do \
+		echo "== $${file%/go.mod}" && cd "$${file%/go.mod}" && \
+		$(GO) vet ./... && $(GO) run $(STATICCHECK) ./... && $(GO) mod tidy -diff && \
+		$(GO) test -p 2 -race -shuffle=on -timeout=20m $(TESTFLAGS) ./... && \
+		cd "$(CURDIR)" || exit 1; \
+	done
 
 # ONLY names the measurements to make, such as "transfers snippets".
 bench:
@@ -58,5 +67,5 @@ vuln:
 
 fuzz:
 	@grep -ro --include='*_test.go' '^func Fuzz[^(]*' . | sort | while IFS=: read -r file target; do \
-		$(GO) test -run='^$$' -fuzz="^$${target#func }$$" -fuzztime=$(FUZZTIME) "$${file%/*}" || exit 1; \
+		$(GO) -C "$${file%/*}" test -run='^$$' -fuzz="^$${target#func }$$" -fuzztime=$(FUZZTIME) || exit 1; \
 	done
