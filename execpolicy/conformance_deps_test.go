@@ -26,8 +26,8 @@ var rooms = map[string][]string{
 		"internal/container", "internal/delivery", "internal/fifo", "internal/hostproc",
 		"internal/mountguard", "internal/nproc", "internal/ours", "internal/policyerr", "internal/problems",
 		"internal/random", "internal/render", "internal/runargs", "internal/secret",
-		"internal/shell", "internal/shellwire", "internal/spool", "internal/tarball",
-		"internal/transfer", "internal/turn",
+		"internal/shared", "internal/shell", "internal/shellwire", "internal/spool",
+		"internal/tarball", "internal/transfer", "internal/turn",
 	},
 	"internal/account":    {"internal/policyerr", "internal/problems", "internal/turn"},
 	"internal/clientfile": {},
@@ -51,6 +51,7 @@ var rooms = map[string][]string{
 	"internal/runargs":    {"dockercli", "internal/container", "internal/problems"},
 	"internal/scratch":    {"execpolicy", "internal/ours"},
 	"internal/secret":     {},
+	"internal/shared":     {},
 	"internal/shell": {
 		"truncate", "internal/policyerr", "internal/random", "internal/shellwire",
 	},

@@ -12,16 +12,11 @@ func (p DockerPolicy) Argv(e *dockercli.Engine, spec Spec, name string) ([]strin
 
 // ForgetEngine makes the next policy without an engine look for one.
 func ForgetEngine() {
-	found.Lock()
-	defer found.Unlock()
-	found.engine = nil
+	found.Forget()
 }
 
 // ParseCount returns a number that a supervisor tells, or -1 if it is none.
 func ParseCount(text string) int { return shell.ParseCount(text) }
-
-// Limited returns argv as [HostPolicy] executes it.
-func (p HostPolicy) Limited(argv []string) []string { return p.limited(argv) }
 
 // OutcomeOf returns the outcome of a command of which that is known.
 func OutcomeOf(cause error, lost, oom bool, status, signal int) Outcome {

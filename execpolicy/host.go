@@ -3,7 +3,6 @@ package execpolicy
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"runtime"
 	"strconv"
@@ -81,7 +80,7 @@ func (p HostPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 			shell = []string{"bash"}
 		}
 	}
-	worker := p.limited(shell)
+	worker := hostproc.Limited(shell, p.CPUTimeSeconds, p.MemoryBytes)
 	argv := worker
 	if len(spec.Supervisor) > 0 {
 		argv = spec.Supervisor
@@ -93,7 +92,7 @@ func (p HostPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	if err := spec.RecordSpawn(ctx, "", worker); err != nil {
 		return nil, err
 	}
-	proc, err := hostproc.Start(path, argv, hostEnv(spec.Env), dir)
+	proc, err := hostproc.Start(path, argv, hostproc.Env(spec.Env), dir)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
@@ -123,34 +122,3 @@ func (p HostPolicy) CheckWorkspace(dir string) error {
 
 // SavesWorkspace reports true: the changes to a copied workspace may be saved.
 func (p HostPolicy) SavesWorkspace() bool { return true }
-
-// limited returns argv with a shell before it that sets the limits, so that they are in
-// force before the command starts. A limit that can't be set fails it.
-func (p HostPolicy) limited(argv []string) []string {
-	script := ""
-	if p.CPUTimeSeconds > 0 {
-		script += "ulimit -t " + strconv.Itoa(p.CPUTimeSeconds) + " && "
-	}
-	if p.MemoryBytes > 0 {
-		script += "ulimit -v " + strconv.FormatInt(p.MemoryBytes/1024, 10) + " && "
-	}
-	if script == "" {
-		return argv
-	}
-	return append([]string{"sh", "-c", script + `exec "$@"`, "sh"}, argv...)
-}
-
-// hostEnv returns an environment with nothing of this program's in it but what programs
-// need to find their way.
-func hostEnv(env map[string]string) []string {
-	list := []string{}
-	for _, name := range []string{"PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR"} {
-		if value, ok := os.LookupEnv(name); ok {
-			list = append(list, name+"="+value)
-		}
-	}
-	for name, value := range env {
-		list = append(list, name+"="+value)
-	}
-	return list
-}

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
+	"github.com/seed-64a260eb/cofferdam/internal/hostproc"
 )
 
 // hostWorkers are the shells of this machine.
@@ -173,8 +174,7 @@ func TestHostLimitThatCannotBeSetFailsTheCommand(t *testing.T) {
 	enginetest.Check(t)
 	// Each limited command sets the limits of the one behind it, which can't be raised by
 	// an ordinary user's shell.
-	policy := execpolicy.HostPolicy{CPUTimeSeconds: 1 << 62}
-	argv := policy.Limited([]string{"sh", "-c", "echo ran"})
+	argv := hostproc.Limited([]string{"sh", "-c", "echo ran"}, 1<<62, 0)
 	out, err := exec.Command("sh",
 		append([]string{"-c", `ulimit -t 5 && exec setpriv --bounding-set=-sys_resource --inh-caps=-sys_resource "$@"`,
 			"sh"}, argv...)...).Output()

@@ -74,12 +74,12 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		profile.Abandon()
 		if errors.Is(err, fifo.ErrNotMade) && p.Transport == TransportAuto {
 			// Nothing was started.
-			suspect(e, err)
+			fifo.Suspect(engineKey(e), err)
 			return p.spawn(ctx, e, spec)
 		}
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	doubt := suspicionOf(e)
+	doubt := fifo.DoubtOf(engineKey(e))
 	profile.Started(c.Started())
 	transport := TransportAttach
 	if c.FIFOs != "" {
@@ -93,11 +93,11 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		Stderr:    c.Stderr,
 		Done:      c.Done(),
 		Kill: func(ctx context.Context) error {
-			doubt.drop(e)
+			doubt.Drop()
 			return c.Kill(ctx)
 		},
 		Answered: func() {
-			doubt.confirm()
+			doubt.Confirm()
 			c.Hear()
 		},
 		Limits:          p.Limits,

@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
@@ -114,10 +113,7 @@ func (p *DockerPolicy) noFIFOs(e *dockercli.Engine) string {
 			return "ExtraRunArgs have --" + name
 		}
 	}
-	if s := suspicionOf(e); s != nil {
-		return s.why
-	}
-	return ""
+	return fifo.DoubtOf(engineKey(e)).Why()
 }
 
 var ownKernel = sync.OnceValue(func() string {
@@ -125,42 +121,7 @@ var ownKernel = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(release))
 })
 
-// withoutFIFOs has by engineKey, as a *suspicion, why FIFOs did not carry where they were
-// tried.
-var withoutFIFOs sync.Map
-
-// A suspicion is why FIFOs are not used. It is kept only if a start by the client has then
-// answered: whatever kept that from it may have been the cause.
-type suspicion struct {
-	why       string
-	confirmed atomic.Bool
-}
-
-func suspect(e *dockercli.Engine, why error) {
-	withoutFIFOs.Store(engineKey(e), &suspicion{why: why.Error()})
-}
-
-// suspicionOf returns that of an engine, nil if there is none.
-func suspicionOf(e *dockercli.Engine) *suspicion {
-	found, _ := withoutFIFOs.Load(engineKey(e))
-	s, _ := found.(*suspicion)
-	return s
-}
-
-func (s *suspicion) confirm() {
-	if s != nil {
-		s.confirmed.Store(true)
-	}
-}
-
-// drop forgets a suspicion that is not confirmed.
-func (s *suspicion) drop(e *dockercli.Engine) {
-	if s != nil && !s.confirmed.Load() {
-		withoutFIFOs.CompareAndDelete(engineKey(e), s)
-	}
-}
-
-// engineKey is what an engine is known by.
+// engineKey is what an engine is told from others by.
 func engineKey(e *dockercli.Engine) string {
 	return fmt.Sprintf("%q", []any{e.Path, e.Global, e.Env})
 }
@@ -182,7 +143,7 @@ func (p *DockerPolicy) recover(ctx context.Context, c *container.Container, caus
 	if c.FIFOs != "" && p.Transport == TransportAuto {
 		for _, why := range []error{fifo.ErrNotMet, fifo.ErrNotSeen} {
 			if errors.Is(cause, why) {
-				suspect(c.Engine, why)
+				fifo.Suspect(engineKey(c.Engine), why)
 				return nil
 			}
 		}

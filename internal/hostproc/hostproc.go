@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 )
@@ -80,4 +81,36 @@ func (p *Proc) ExitCode() int { return p.proc.State().ExitCode() }
 func (p *Proc) Kill(ctx context.Context) error {
 	err := p.proc.Stop(ctx, 0)
 	return errors.Join(err, os.RemoveAll(p.own))
+}
+
+// Limited returns argv with a shell in front of it that sets the limits, so that they are
+// in force before the command starts. A limit that can't be set fails the command. Zero
+// sets none.
+func Limited(argv []string, cpuSeconds int, memoryBytes int64) []string {
+	script := ""
+	if cpuSeconds > 0 {
+		script += "ulimit -t " + strconv.Itoa(cpuSeconds) + " && "
+	}
+	if memoryBytes > 0 {
+		script += "ulimit -v " + strconv.FormatInt(memoryBytes/1024, 10) + " && "
+	}
+	if script == "" {
+		return argv
+	}
+	return append([]string{"sh", "-c", script + `exec "$@"`, "sh"}, argv...)
+}
+
+// Env returns an environment with those variables, and with nothing of this program's but
+// what programs need to find their way.
+func Env(env map[string]string) []string {
+	list := []string{}
+	for _, name := range []string{"PATH", "HOME", "USER", "LANG", "TZ", "TMPDIR"} {
+		if value, ok := os.LookupEnv(name); ok {
+			list = append(list, name+"="+value)
+		}
+	}
+	for name, value := range env {
+		list = append(list, name+"="+value)
+	}
+	return list
 }
