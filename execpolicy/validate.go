@@ -145,6 +145,7 @@ func sameTargets(o *dockercli.RunOptions) problems.List {
 
 // isCPUs reports whether s is a decimal number from 0.01, below a million.
 func isCPUs(s string) bool {
-	n, err := strconv.ParseFloat(s, 64)
-	return err == nil && 0.01 <= n && n < 1e6 && strings.Trim(s, ".0123456789") == ""
+	whole, fraction, _ := strings.Cut(s, ".")
+	hundredths, err := strconv.ParseUint("0"+whole+(fraction + "00")[:2], 10, 64)
+	return err == nil && 1 <= hundredths && hundredths < 100e6 && strings.Trim(fraction, "0123456789") == ""
 }
