@@ -79,7 +79,11 @@ var rooms = map[string][]string{
 		"execpolicy", "internal/ours", "internal/problems", "internal/scratch",
 		"internal/turn",
 	},
-	"execpolicy/redact":    {"execpolicy", "internal/problems"},
+	"execpolicy/redact": {"execpolicy", "internal/problems"},
+	"execpolicy/tool": {
+		"execpolicy", "execpolicy/python", "execpolicy/workspace", "internal/render",
+		"internal/turn", "truncate",
+	},
 	"execpolicy/warm":      {"execpolicy", "internal/problems"},
 	"execpolicy/workspace": {"execpolicy", "internal/problems", "internal/turn"},
 }
@@ -125,6 +129,7 @@ var excepted = map[string]string{
 	"execpolicy/audit log/slog":          "records are slog's; it costs only who imports this package",
 	"execpolicy/codeblock encoding/json": "Call is JSON; it costs only who imports this package, 0.2 MB",
 	"execpolicy/python encoding/json":    "values and exceptions come as JSON; it costs only who imports this package",
+	"execpolicy/tool encoding/json":      "what models are sent and send is JSON; it costs only who imports this package",
 	"execpolicy/attest text/tabwriter":   "a report prints as a table",
 }
 

@@ -1,0 +1,47 @@
+// Package tool gives a model tools that work in a session: a shell, Python and files.
+//
+// [Start] opens a session and returns a [Set] of tools over it, which is closed as one. A
+// [Tool] has a name, a description for the model, a JSON Schema of its input, and a
+// function to call with that input:
+//
+//	shell   runs a command in the session's shell, or restarts the session
+//	python  runs code in an interpreter that stays
+//	read    reads a text file, or a part of it
+//	write   makes or replaces a file
+//	edit    replaces a text in a file by another
+//	list    lists a directory
+//
+// [Set.Declare] and [Set.Answer] speak the JSON of three APIs: see [API].
+//
+// # Replies
+//
+// A [Reply] has a text for the model. Of a long output it has the head and the tail within
+// the bounds of [Options], with a line that counts what was left out; then it says how the
+// command ended, and what was lost. It has no escape sequences. What a model does wrong
+// gets a reply that says what is wrong and what would be right, and is never an error in
+// Go. An error is the host's to deal with: its context ended, the session was closed, or
+// the engine does not answer.
+//
+// The name of the tool shell, its description, its input and what it says of a restart and
+// of wrong input are those of LangChain's shell tool, to the letter. What it says of a
+// command is not: [execpolicy.Result.Render] shows a model more than
+// [execpolicy.Result.Text], which is LangChain's and can be had from [Reply].
+//
+// # Secrets, filters and approval
+//
+// The values of the session's secrets stand in no reply, also where a file has them.
+// [execpolicy.Spec.Filter] filters what the tools read out of files and the values of
+// Python too, and not only what commands print. [execpolicy.Spec.Approve] is asked about
+// each command and each snippet, and about each file that write and edit are to change,
+// in a request of the kind [RequestWrite]. It is not asked about a restart, nor about read
+// and list, which change nothing.
+//
+// # One level of trust
+//
+// All tools of a set share one session, and a session is one level of trust: what the
+// model ran in it before can fake, delay and read what the model runs in it later, the
+// content of files included. So a set serves one conversation of one user.
+//
+// The image needs what package execpolicy says that sessions and their methods for files
+// need, and Python for the tool python. Without Python, the others work.
+package tool

@@ -1,0 +1,13 @@
+package tool_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
+)
+
+func TestMain(m *testing.M) {
+	fakeengine.Main()
+	os.Exit(m.Run())
+}

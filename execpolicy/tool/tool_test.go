@@ -1,0 +1,433 @@
+package tool_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/execpolicy/redact"
+	"github.com/seed-64a260eb/cofferdam/execpolicy/tool"
+	"github.com/seed-64a260eb/cofferdam/execpolicy/workspace"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
+)
+
+func everywhere(t *testing.T, f func(t *testing.T, p places.Place)) {
+	places.Everywhere(t, execpolicy.Limits{CommandTimeout: 30 * time.Second}, f)
+}
+
+// A set is open, and the test that it is for.
+type set struct {
+	*tool.Set
+	t *testing.T
+}
+
+func open(t *testing.T, p execpolicy.Policy, spec execpolicy.Spec, o tool.Options) set {
+	t.Helper()
+	s, err := tool.Start(t.Context(), p, spec, o)
+	assert.NilError(t, err)
+	t.Cleanup(func() { assert.Check(t, s.Close()) })
+	return set{s, t}
+}
+
+// call calls a tool with properties in pairs, and returns the reply.
+func (s set) call(name string, properties ...any) tool.Reply {
+	s.t.Helper()
+	r, err := s.Call(s.t.Context(), name, object(properties...))
+	assert.NilError(s.t, err)
+	assert.Assert(s.t, r.Text != "")
+	return r
+}
+
+// ok returns the text of a call that is to succeed.
+func (s set) ok(name string, properties ...any) string {
+	s.t.Helper()
+	r := s.call(name, properties...)
+	assert.Assert(s.t, !r.Failed, r.Text)
+	return r.Text
+}
+
+// fails returns the text of a call that is to fail.
+func (s set) fails(name string, properties ...any) string {
+	s.t.Helper()
+	r := s.call(name, properties...)
+	assert.Assert(s.t, r.Failed, r.Text)
+	return r.Text
+}
+
+func object(properties ...any) json.RawMessage {
+	m := map[string]any{}
+	for i := 0; i < len(properties); i += 2 {
+		m[properties[i].(string)] = properties[i+1]
+	}
+	text, err := json.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+func TestShell(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		assert.Equal(t, s.ok("shell", "command", "x=4; cd /tmp; echo hello"), "hello\n")
+		assert.Equal(t, s.ok("shell", "command", "echo $x; pwd"), "4\n/tmp\n")
+		assert.Equal(t, s.ok("shell", "command", "true"), "<no output>")
+		assert.Equal(t, s.ok("shell", "command", "true", "restart", nil), "<no output>")
+		assert.Equal(t, s.fails("shell", "command", "echo oops >&2; exit 3"), "[stderr]\noops\n\nExit code: 3\n"+
+			"The shell was replaced: its variables and functions are gone, files stay.")
+		r := s.call("shell", "command", `printf '\033[31mred\033[0m 1%%\r100%%\n'; false`)
+		assert.Equal(t, r.Text, "100%\n\nExit code: 1")
+		assert.Equal(t, r.Result.ExitCode, 1)
+		assert.Assert(t, r.Failed)
+		long := s.ok("shell", "command", "i=0; while [ $i -lt 3000 ]; do echo line $i; i=$((i+1)); done")
+		assert.Assert(t, strings.HasPrefix(long, "line 0\n") && strings.HasSuffix(long, "line 2999\n"), long)
+		assert.Assert(t, cmp.Contains(long, "dropped"))
+		assert.Assert(t, len(long) <= execpolicy.DefaultRenderBytes)
+	})
+}
+
+// The words are those of LangChain's shell tool.
+func TestShellSaysWhatLangChainSays(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		assert.Equal(t, s.fails("shell"), "Shell tool requires either 'command' or 'restart'.")
+		assert.Equal(t, s.fails("shell", "restart", false), "Shell tool requires either 'command' or 'restart'.")
+		assert.Equal(t, s.fails("shell", "command", "true", "restart", true), "Specify only one of 'command' or 'restart'.")
+		const noString = "Shell tool expects a 'command' string when restart is not requested."
+		assert.Equal(t, s.fails("shell", "command", ""), noString)
+		assert.Equal(t, s.fails("shell", "command", 123), noString)
+		s.ok("shell", "command", "export FOO=bar; echo >/tmp/file")
+		assert.Equal(t, s.ok("shell", "restart", true), "Shell session restarted.")
+		assert.Equal(t, s.ok("shell", "command", "echo ${FOO:-unset}; ls /tmp"), "unset\n")
+		i := 0
+		for s.Tools[i].Name != "shell" {
+			i++
+		}
+		const description = "Execute a shell command inside a persistent session. Before running a command, confirm the working directory is correct (e.g., inspect with `ls` or `pwd`) and ensure any parent directories exist. Prefer absolute paths and quote paths containing spaces, such as `cd \"/path/with spaces\"`. Chain multiple commands with `&&` or `;` instead of embedding newlines. Avoid unnecessary `cd` usage unless explicitly required so the session remains stable. Outputs may be truncated when they become very large, and long running commands will be terminated once their configured timeout elapses."
+		assert.Equal(t, s.Tools[i].Description, description)
+	})
+}
+
+func TestDeadline(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		p.Spec.Limits.CommandTimeout = time.Second
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		places.Eventually(t, func() string {
+			text := s.fails("shell", "command", "echo begun; sleep 60")
+			if !strings.HasPrefix(text, "begun\n") || !strings.Contains(text, "\n\nTimed out after 1.0 s: the command was ended.") {
+				return text
+			}
+			return ""
+		})
+	})
+}
+
+func TestPython(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		assert.Equal(t, s.ok("python", "code", "x = 41"), "<no output>")
+		r := s.call("python", "code", "print('hi')\n{'n': x + 1}")
+		assert.Equal(t, r.Text, "hi\n{'n': 42}\n")
+		assert.Equal(t, string(r.Value), `{"n": 42}`)
+		text := s.fails("python", "code", "int('three')")
+		assert.Assert(t, cmp.Contains(text, "ValueError: invalid literal"))
+		assert.Equal(t, s.fails("python"), `The input of python is not right: "code" is missing. It has "code" (string).`)
+		// The files are those of the shell.
+		s.ok("python", "code", "open('f', 'w').write('from Python')")
+		assert.Equal(t, s.ok("shell", "command", "cat f"), "from Python")
+		s.ok("shell", "restart", true)
+		assert.Assert(t, cmp.Contains(s.fails("python", "code", "x"), "NameError"))
+	})
+}
+
+func TestFiles(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		assert.Equal(t, s.ok("list"), ". is empty.")
+		assert.Equal(t, s.ok("write", "path", "src/a b.txt", "content", "one\ntwo\nthree\n"), "Wrote 14 bytes to src/a b.txt.")
+		assert.Equal(t, s.ok("read", "path", "src/a b.txt"), "one\ntwo\nthree\n")
+		assert.Equal(t, s.ok("read", "path", "src/a b.txt", "offset", 2, "limit", 1),
+			"two\n\n[Lines 2 to 2 of 3. Read on with offset 3.]")
+		assert.Equal(t, s.ok("read", "path", "src/a b.txt", "offset", 3), "three\n\n[Lines 3 to 3 of 3.]")
+		assert.Equal(t, s.fails("read", "path", "src/a b.txt", "offset", 4), "src/a b.txt has only 3 lines.")
+		assert.Equal(t, s.fails("read", "path", "src/a b.txt", "offset", 0), `"offset" and "limit" must be 1 or more.`)
+		s.ok("shell", "command", "cd src; chmod 755 'a b.txt'")
+		assert.Equal(t, s.ok("edit", "path", "src/a b.txt", "old_str", "two\n", "new_str", "2\n"), "Changed src/a b.txt at line 2.")
+		assert.Equal(t, s.ok("shell", "command", "cat 'a b.txt'; stat -c %a 'a b.txt'"), "one\n2\nthree\n755\n")
+		assert.Equal(t, s.ok("write", "path", "src/a b.txt", "content", ""), "Wrote 0 bytes to src/a b.txt.")
+		assert.Equal(t, s.ok("read", "path", "src/a b.txt"), "src/a b.txt is empty.")
+		assert.Equal(t, s.ok("shell", "command", "stat -c %a 'a b.txt'; ln -s x link; mkfifo fifo; mkdir d; touch \"$(printf 'a\\nb')\""), "755\n")
+		assert.Equal(t, s.ok("list", "path", "src"), "\"a\\nb\"  0 bytes\na b.txt  0 bytes\nd/\nfifo  (special)\nlink  (link)\n")
+		assert.Equal(t, s.fails("read", "path", "src/fifo"), "src/fifo is not a regular file. If it is a directory, use list.")
+		assert.Equal(t, s.fails("read", "path", "src"), "src is not a regular file. If it is a directory, use list.")
+		assert.Equal(t, s.fails("read", "path", "a b.txt"),
+			"a b.txt does not exist. A relative path begins where the session began, wherever the shell is now.")
+		assert.Equal(t, s.fails("list", "path", "/none"), "/none does not exist.")
+		assert.Equal(t, s.fails("list", "path", "src/a b.txt"), "src/a b.txt: not a directory")
+		assert.Equal(t, s.fails("write", "path", "/usr/x", "content", ""), "/usr/x: read-only file system")
+		assert.Assert(t, cmp.Contains(s.fails("read", "path", strings.Repeat("x", 5000)), "it is no name of a file"))
+		assert.Assert(t, cmp.Contains(s.fails("read", "path", strings.Repeat("x", 300)), "file name too long"))
+		s.ok("shell", "command", `printf 'a\0b' >/tmp/zero; head -c 5000000 /dev/zero >/tmp/large`)
+		assert.Equal(t, s.fails("read", "path", "/tmp/zero"),
+			"/tmp/zero is not a text in UTF-8. It has 3 bytes. Use the shell or Python to look into it.")
+		assert.Assert(t, cmp.Contains(s.fails("read", "path", "/tmp/large"), "is too large: more than 4194304 bytes"))
+		assert.Assert(t, cmp.Contains(s.fails("edit", "path", "/tmp/large", "old_str", "a", "new_str", "b"), "is too large"))
+	})
+}
+
+func TestRefusedEdits(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		s.ok("write", "path", "f", "content", "\tif x {\r\n\t\treturn 1\n\t}\naaa\nx\nx\n")
+		for _, c := range []struct{ before, after, says string }{
+			{"", "x", "\"old_str\" is empty."},
+			{"aaa", "aaa", "so there is nothing to change"},
+			{"nowhere", "x", "\"old_str\" is not in f. Not even its first line is: read the file."},
+			{"if x {\n    return 1", "x", "\"old_str\" is not in f. Its first line is at line 1, but the rest or the white space differs: read the file there."},
+			{"if x {\n\t\treturn 1", "x", `The lines of the file end with "\r\n", and those of "old_str" with "\n".`},
+			{"aa", "x", "is in f more than once, at lines 4, 4."},
+			{"x\n", "y\n", "is in f more than once, at lines 5, 6."},
+			{"\nx", "y", "is in f more than once, at lines 4, 5."},
+			{" \n ", "y", "\"old_str\" is not in f."},
+		} {
+			assert.Check(t, cmp.Contains(s.fails("edit", "path", "f", "old_str", c.before, "new_str", c.after), c.says))
+		}
+		s.ok("write", "path", "many", "content", strings.Repeat("x\n", 1000))
+		assert.Check(t, cmp.Contains(s.fails("edit", "path", "many", "old_str", "x", "new_str", "y"), "8, 9, 10 and others."))
+	})
+}
+
+// Of what is read all comes, in parts that are within the bounds.
+func TestReadOn(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		s := open(t, p.Policy, p.Spec, tool.Options{Render: execpolicy.RenderOptions{MaxBytes: 300, MaxLines: 10}})
+		var want strings.Builder
+		for i := range 100 {
+			fmt.Fprintf(&want, "%d %s\n", i, strings.Repeat("é", i%40))
+		}
+		s.ok("write", "path", "f", "content", want.String())
+		var got strings.Builder
+		for next := 1; next > 0; {
+			text := s.ok("read", "path", "f", "offset", next)
+			assert.Assert(t, len(text) <= 300 && strings.Count(text, "\n") < 10, text)
+			lines, notice, ok := strings.Cut(text, "\n[Lines ")
+			got.WriteString(lines)
+			next = 0
+			if ok {
+				fmt.Sscanf(notice[strings.Index(notice, ".")+1:], " Read on with offset %d", &next)
+			}
+		}
+		assert.Equal(t, got.String(), want.String())
+		s.ok("write", "path", "f", "content", "x\n"+strings.Repeat("é", 500)+"\n")
+		text := s.ok("read", "path", "f", "offset", 2)
+		assert.Assert(t, cmp.Contains(text, "[The beginning of line 2, which has 820 bytes more."))
+	})
+}
+
+// No secret is shown, whichever way it comes.
+func TestSecrets(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		const secret = "hunter2-hunter2"
+		p.Spec.Secrets = []execpolicy.Secret{{Name: "TOKEN", Value: secret}}
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		s.ok("shell", "command", `echo "$TOKEN" >f; mkdir d; touch "d/$TOKEN"`)
+		for _, c := range [][]any{
+			{"shell", "command", "cat f"}, {"read", "path", "f"}, {"list", "path", "d"},
+			{"python", "code", "open('f').read()"}, {"read", "path", "d/" + secret + "/none"},
+			{"python", "code", "raise ValueError(open('f').read())"},
+		} {
+			r := s.call(c[0].(string), c[1:]...)
+			assert.Check(t, !strings.Contains(r.Text+string(r.Value), secret), r.Text)
+		}
+		assert.Equal(t, s.ok("read", "path", "f"), "[secret TOKEN]\n")
+	})
+}
+
+// Spec.Filter sees all that the tools read.
+func TestFilter(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		mail, err := redact.New(redact.Rule{Type: "email"}, redact.Rule{Type: "ip", Strategy: redact.Block})
+		assert.NilError(t, err)
+		p.Spec.Filter = mail.Writer
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		s.ok("write", "path", "f", "content", "ann@example.com\n")
+		s.ok("write", "path", "bad", "content", "10.1.2.3\n")
+		assert.Equal(t, s.ok("shell", "command", "cat f"), "[REDACTED_EMAIL]\n")
+		assert.Equal(t, s.ok("read", "path", "f"), "[REDACTED_EMAIL]\n")
+		r := s.call("python", "code", "open('f').read()")
+		assert.Equal(t, r.Text, "'[REDACTED_EMAIL]\\n'\n")
+		assert.Equal(t, string(r.Value), `"[REDACTED_EMAIL]\n"`)
+		assert.Assert(t, !strings.Contains(s.fails("python", "code", "raise ValueError('ann@example.com')"), "ann"))
+		for _, c := range [][]any{
+			{"shell", "command", "cat bad"}, {"read", "path", "bad"}, {"python", "code", "open('bad').read()"},
+		} {
+			assert.Equal(t, s.fails(c[0].(string), c[1:]...), "Output blocked: detected ip.")
+		}
+	})
+}
+
+func TestApprove(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		var asked []string
+		p.Spec.Approve = func(ctx context.Context, r execpolicy.Request) error {
+			asked = append(asked, fmt.Sprintf("%s %s%s", r.Kind, r.Path, r.Code))
+			if strings.Contains(r.Code, "bad") {
+				return errors.New("not that")
+			}
+			return nil
+		}
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		s.ok("write", "path", "f", "content", " good")
+		assert.Equal(t, s.fails("write", "path", "f", "content", " bad"), "Error: the command was refused: f: not that.")
+		s.ok("edit", "path", "f", "old_str", "good", "new_str", " better")
+		s.fails("edit", "path", "f", "old_str", "better", "new_str", " bad")
+		s.fails("shell", "command", "bad")
+		s.fails("python", "code", "bad")
+		assert.DeepEqual(t, asked, []string{"write f good", "write f bad", "write f better", "write f bad", "script bad", "snippet bad"})
+		assert.Equal(t, s.ok("read", "path", "f"), "  better")
+	})
+}
+
+// Edits of one file that are made at the same time are all made.
+func TestEditsAtTheSameTime(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		s.ok("write", "path", "f", "content", "a b c d e f g h\n")
+		var all sync.WaitGroup
+		for _, letter := range strings.Fields("a b c d e f g h") {
+			all.Go(func() {
+				_, err := s.Call(t.Context(), "edit", object("path", "f", "old_str", letter, "new_str", strings.ToUpper(letter)))
+				assert.Check(t, err)
+			})
+		}
+		all.Wait()
+		assert.Equal(t, s.ok("read", "path", "f"), "A B C D E F G H\n")
+	})
+}
+
+func TestBadInput(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		for _, c := range []struct{ name, input, says string }{
+			{"shall", "{}", `There is no tool "shall". The tools are shell, python, read, write, edit, list.`},
+			{"read", "", `The input of read is not right: "path" is missing. It has "path" (string), "offset" (integer, may be left out), "limit" (integer, may be left out).`},
+			{"read", "null", `"path" is missing`},
+			{"read", "[]", "The input of read must be a JSON object."},
+			{"read", `{"path":"a`, "The input of read is not JSON: unexpected end of JSON input. If it was cut off, do it in smaller steps."},
+			{"read", `{"path":"f","offset":"1"}`, `"offset" must be of the type integer`},
+			{"read", `{"path":"f","offset":1.5}`, `"offset" must be of the type integer`},
+			{"read", `{"file":"f","Path":"f"}`, `"path" is missing; there is no "Path"; there is no "file".`},
+			{"shell", `{"restart":"yes"}`, `"restart" must be of the type boolean`},
+			{"shell", `{"command":"a\u0000b"}`, "NUL"},
+			{"write", `{"path":"f","content":"` + strings.Repeat("x", tool.MaxInput) + `"}`, "which is too much: it may have 4194304."},
+		} {
+			r, err := s.Call(t.Context(), c.name, json.RawMessage(c.input))
+			assert.NilError(t, err)
+			assert.Check(t, r.Failed)
+			assert.Check(t, cmp.Contains(r.Text, c.says))
+		}
+	})
+}
+
+// A model that has lost its session can begin a new one.
+func TestSessionThatHasEnded(t *testing.T) {
+	places.OnEngines(t, execpolicy.Limits{}, func(t *testing.T, p places.Place) {
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		s.ok("python", "code", "1")
+		_, _, err := enginetest.Engine{Engine: p.Policy.Engine}.Client("kill", s.Session.Name())
+		assert.NilError(t, err)
+		<-s.Session.Done()
+		const ended = `The session has ended, with all that was in it but a mounted workspace. ` +
+			`Call shell with {"restart": true} to begin a new one.`
+		for _, c := range [][]any{
+			{"shell", "command", "true"}, {"python", "code", "1"}, {"read", "path", "f"}, {"list"},
+			{"write", "path", "f", "content", ""}, {"edit", "path", "f", "old_str", "a", "new_str", "b"},
+		} {
+			assert.Check(t, cmp.Equal(s.fails(c[0].(string), c[1:]...), ended))
+		}
+		s.ok("shell", "restart", true)
+		assert.Equal(t, s.ok("python", "code", "6 * 7"), "42\nThe interpreter has ended: its variables and imports are gone.\n")
+	})
+}
+
+// What the host brings about is an error.
+func TestHostsErrors(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		calls := map[string]json.RawMessage{
+			"shell": object("command", "true"), "python": object("code", "1"), "read": object("path", "f"), "list": object(),
+			"write": object("path", "f", "content", ""), "edit": object("path", "f", "old_str", "a", "new_str", "b"),
+		}
+		canceled, cancel := context.WithCancel(t.Context())
+		cancel()
+		for name, input := range calls {
+			r, err := s.Call(canceled, name, input)
+			assert.Check(t, cmp.ErrorIs(err, context.Canceled), name)
+			assert.Check(t, r.Failed && r.Text != "", name)
+		}
+		// One that is under way is told of in part.
+		during, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			r, err := s.Call(during, "shell", object("command", "echo begun; sleep 60"))
+			assert.Check(t, cmp.ErrorIs(err, context.Canceled))
+			assert.Check(t, r.Failed)
+		}()
+		time.AfterFunc(100*time.Millisecond, cancel)
+		<-done
+		assert.NilError(t, s.Close())
+		for name, input := range calls {
+			_, err := s.Call(t.Context(), name, input)
+			assert.Check(t, cmp.ErrorIs(err, execpolicy.ErrClosed), name)
+		}
+		_, err := s.Call(t.Context(), "shell", object("restart", true))
+		assert.Check(t, cmp.ErrorIs(err, execpolicy.ErrClosed))
+	})
+}
+
+// A model can't prolong a session's lifetime.
+func TestLifetime(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		p.Spec.Limits.Lifetime = time.Second
+		s, err := tool.Start(t.Context(), p.Policy, p.Spec, tool.Options{})
+		assert.NilError(t, err)
+		defer s.Close()
+		<-s.Session.Done()
+		for _, input := range []json.RawMessage{object("command", "true"), object("restart", true)} {
+			_, err = s.Call(t.Context(), "shell", input)
+			assert.Check(t, cmp.ErrorIs(err, execpolicy.ErrExpired))
+		}
+	})
+}
+
+func TestWorkspace(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		dir := enginetest.OrdinaryDir(t)
+		p.Spec.Workspace = dir
+		s := open(t, p.Policy, p.Spec, tool.Options{Workspace: workspace.Options{Mode: workspace.Copied}})
+		assert.Assert(t, s.Session.Copied())
+		s.ok("write", "path", "out.txt", "content", "kept")
+		_, err := s.Session.Save(t.Context())
+		assert.NilError(t, err)
+		s.ok("shell", "restart", true)
+		assert.Equal(t, s.ok("read", "path", "out.txt"), "kept")
+	})
+}
+
+func TestStartRefuses(t *testing.T) {
+	enginetest.Check(t)
+	_, err := tool.Start(t.Context(), execpolicy.DockerPolicy{}, execpolicy.Spec{Env: map[string]string{"a=b": ""}}, tool.Options{})
+	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+}
