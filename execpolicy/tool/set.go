@@ -56,7 +56,22 @@ func Start(ctx context.Context, p execpolicy.Policy, spec execpolicy.Spec, o Opt
 		return nil, err
 	}
 	s := &Set{Session: session, options: o, spec: spec, interpreting: turn.New(1), changing: turn.New(1)}
-	s.Tools = []Tool{
+	s.Tools = s.tools()
+	return s, nil
+}
+
+// Declarations returns the tools that a Set has at first, without their Call: for those
+// who have to declare them before there is a session.
+func Declarations() []Tool {
+	tools := new(Set).tools()
+	for i := range tools {
+		tools[i].Call = nil
+	}
+	return tools
+}
+
+func (s *Set) tools() []Tool {
+	return []Tool{
 		s.tool("shell", shellAbout, shellForm, s.shell),
 		s.tool("python", pythonAbout, pythonForm, s.snippet),
 		s.tool("read", readAbout, readForm, s.read),
@@ -64,7 +79,6 @@ func Start(ctx context.Context, p execpolicy.Policy, spec execpolicy.Spec, o Opt
 		s.tool("edit", editAbout, editForm, s.edit),
 		s.tool("list", listAbout, listForm, s.list),
 	}
-	return s, nil
 }
 
 func open(ctx context.Context, p execpolicy.Policy, spec execpolicy.Spec, o workspace.Options) (*workspace.Session, error) {

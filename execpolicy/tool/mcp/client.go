@@ -1,0 +1,294 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log"
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/execpolicy/tool"
+	"github.com/seed-64a260eb/cofferdam/internal/turn"
+)
+
+const (
+	// maxPending is how many calls of a client may be under way. They wait for each other.
+	maxPending = 32
+	// maxShown is how many bytes a user can be expected to look at.
+	maxShown = 32 << 10
+	// tick is how often a call that goes on is told of.
+	tick = time.Second
+)
+
+const instructions = "The tools work in one locked-down container, which is this client's alone: what one " +
+	"of them does, the others see. Each command has a time limit. What runs too long is ended, and the " +
+	"reply says so."
+
+// versions are the versions of the protocol that have sessions.
+var versions = []string{"2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"}
+
+// A client is somebody who has connected, with the session that is theirs alone.
+type client struct {
+	*mcp.Server
+	id      string
+	options *options
+	pending chan struct{}
+	life    context.Context // ends when the client has gone
+	end     context.CancelFunc
+	turn    turn.Turn // of whoever starts or closes the set, or looks for artifacts
+	set     *tool.Set // nil until the first call
+	shown   map[string]artifact
+}
+
+func newClient(o *options, id string) *client {
+	c := &client{id: id, options: o, pending: make(chan struct{}, maxPending), turn: turn.New(1), shown: map[string]artifact{}}
+	c.life, c.end = context.WithCancel(context.Background())
+	about := instructions
+	if o.artifacts != "" {
+		about += " Files in the directory " + o.artifacts + " are resources that the client can fetch."
+	}
+	c.Server = mcp.NewServer(&mcp.Implementation{Name: "cofferdam", Title: "Cofferdam", Version: "1"}, &mcp.ServerOptions{
+		Instructions:              about,
+		SupportedProtocolVersions: versions,
+		GetSessionID:              func() string { return id },
+		Capabilities: &mcp.ServerCapabilities{
+			Tools:     &mcp.ToolCapabilities{},
+			Resources: &mcp.ResourceCapabilities{ListChanged: true},
+		},
+	})
+	for _, t := range tool.Declarations() {
+		c.AddTool(declare(t, o), func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
+			return c.call(ctx, t.Name, r), nil
+		})
+	}
+	return c
+}
+
+// declare returns a tool as the protocol has it.
+func declare(t tool.Tool, o *options) *mcp.Tool {
+	reads := t.Name == "read" || t.Name == "list"
+	changes := !reads
+	d := &mcp.Tool{
+		Name: t.Name, Description: t.Description, InputSchema: t.Schema,
+		Annotations: &mcp.ToolAnnotations{
+			ReadOnlyHint:    reads,
+			DestructiveHint: &changes,
+			OpenWorldHint:   &o.policy.NetworkEnabled,
+		},
+	}
+	if t.Name == "shell" || t.Name == "python" {
+		d.OutputSchema = outputSchema
+	}
+	return d
+}
+
+var outputSchema = json.RawMessage(`{
+	"type": "object",
+	"properties": {
+		"outcome": {"type": "string", "description": "How it ended, such as \"exited\", \"timed out\" or \"out of memory\"; \"restarted\" after a restart."},
+		"exit_code": {"type": "integer", "description": "The exit status, or -1 if there is none."},
+		"seconds": {"type": "number", "description": "How long it took."},
+		"dropped_bytes": {"type": "integer", "description": "How much of the output was not kept."},
+		"state_lost": {"type": "boolean", "description": "Whether the shell was replaced, and its variables are gone."},
+		"value": {"description": "The value of the last Python expression, if it can be JSON."}
+	},
+	"required": ["outcome", "exit_code", "seconds", "dropped_bytes", "state_lost"]
+}`)
+
+// structured is what outputSchema describes.
+type structured struct {
+	Outcome      string          `json:"outcome"`
+	ExitCode     int             `json:"exit_code"`
+	Seconds      float64         `json:"seconds"`
+	DroppedBytes int64           `json:"dropped_bytes"`
+	StateLost    bool            `json:"state_lost"`
+	Value        json.RawMessage `json:"value,omitempty"`
+}
+
+// call makes a call of the client's.
+func (c *client) call(ctx context.Context, name string, r *mcp.CallToolRequest) *mcp.CallToolResult {
+	select {
+	case c.pending <- struct{}{}:
+		defer func() { <-c.pending }()
+	default:
+		return failed("Too many calls at once: %d are under way. Wait for their results.", maxPending)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.life, cancel)()
+	defer tell(ctx, r)()
+	set, err := c.open(ctx, r.Session)
+	if err != nil {
+		report(ctx, name, err)
+		return failed("The session did not start: %v.", err)
+	}
+	reply, err := set.Call(ctx, name, r.Params.Arguments)
+	if err != nil {
+		report(ctx, name, err)
+	}
+	result := &mcp.CallToolResult{IsError: reply.Failed, Content: []mcp.Content{&mcp.TextContent{Text: reply.Text}}}
+	switch {
+	case reply.Result != nil:
+		result.StructuredContent = describe(reply)
+	case name == "shell" && !reply.Failed:
+		result.StructuredContent = structured{Outcome: "restarted", ExitCode: -1}
+	}
+	if name != "read" && name != "list" {
+		result.Content = append(result.Content, c.artifacts(ctx, set)...)
+	}
+	return result
+}
+
+func describe(reply tool.Reply) structured {
+	r := reply.Result
+	return structured{
+		Outcome: r.Outcome.String(), ExitCode: r.ExitCode, Seconds: r.Duration.Seconds(), StateLost: r.StateLost,
+		DroppedBytes: r.StdoutInfo.DroppedBytes + r.StderrInfo.DroppedBytes, Value: reply.Value,
+	}
+}
+
+func failed(format string, args ...any) *mcp.CallToolResult {
+	return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: fmt.Sprintf(format, args...)}}}
+}
+
+// report tells the operator of an error, unless the call was canceled.
+func report(ctx context.Context, name string, err error) {
+	if ctx.Err() == nil {
+		log.Printf("%s: %v", name, err)
+	}
+}
+
+// tell sends the progress of a call whose client has asked for it, until the function that
+// it returns has been called.
+func tell(ctx context.Context, r *mcp.CallToolRequest) (stop func()) {
+	token := r.Params.GetProgressToken()
+	if token == nil {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		begin := time.Now()
+		ticker := time.NewTicker(tick)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-ticker.C:
+				passed := time.Since(begin).Round(tick).Seconds()
+				r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{
+					ProgressToken: token, Progress: passed, Message: fmt.Sprintf("running for %.0f s", passed),
+				})
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// open returns the client's set, which the first call starts.
+func (c *client) open(ctx context.Context, s *mcp.ServerSession) (*tool.Set, error) {
+	if err := c.turn.Take(ctx); err != nil {
+		return nil, err
+	}
+	defer c.turn.Give()
+	if c.set != nil {
+		return c.set, nil
+	}
+	if c.life.Err() != nil {
+		return nil, execpolicy.ErrClosed
+	}
+	spec := c.options.spec
+	if c.options.approve {
+		spec.Approve = func(ctx context.Context, r execpolicy.Request) error { return approve(ctx, s, r) }
+	}
+	if c.options.roots {
+		dir, err := root(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		spec.Workspace = dir
+	}
+	set, err := tool.Start(ctx, c.options.policy, spec, c.options.tool)
+	if err == nil {
+		c.set = set
+	}
+	return set, err
+}
+
+// close ends what the client has. It waits for the calls that are under way to end.
+func (c *client) close() error {
+	c.end()
+	c.turn.Take(context.Background())
+	defer c.turn.Give()
+	if c.set == nil {
+		return nil
+	}
+	return c.set.Close()
+}
+
+// root returns the first of the client's roots.
+func root(ctx context.Context, s *mcp.ServerSession) (string, error) {
+	//lint:ignore SA1019 the versions of the protocol that have sessions have roots
+	roots, err := s.ListRoots(ctx, nil)
+	if err != nil {
+		return "", fmt.Errorf("the client does not tell its roots: %w", err)
+	}
+	for _, r := range roots.Roots {
+		u, err := url.Parse(r.URI)
+		if err == nil && u.Scheme == "file" && (u.Host == "" || u.Host == "localhost") {
+			return u.Path, nil
+		}
+	}
+	return "", errors.New("the client has no root that is a directory of this machine")
+}
+
+// approve has the client ask its user.
+func approve(ctx context.Context, s *mcp.ServerSession, r execpolicy.Request) error {
+	text := r.Code
+	switch {
+	case r.Argv != nil:
+		text = fmt.Sprintf("%q", r.Argv)
+	case r.Kind == tool.RequestWrite:
+		text = r.Path + "\n\n" + r.Code
+	}
+	if len(text) > maxShown {
+		return fmt.Errorf("it has %d bytes, which is too much to show to a user", len(text))
+	}
+	result, err := s.Elicit(ctx, &mcp.ElicitParams{
+		Message:         fmt.Sprintf("Allow this %s?\n\n%s", r.Kind, visible(text)),
+		RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`),
+	})
+	if err != nil {
+		return fmt.Errorf("the user could not be asked: %w", err)
+	}
+	if result.Action != "accept" {
+		return errors.New("the user did not allow it")
+	}
+	return nil
+}
+
+// visible returns a text in which nothing can be hidden from who reads it: control
+// characters, and those that change the direction of others, are written out.
+func visible(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsPrint(r) || r == '\n' || r == '\t' {
+			b.WriteRune(r)
+		} else {
+			fmt.Fprintf(&b, "\\u{%x}", r)
+		}
+	}
+	return b.String()
+}

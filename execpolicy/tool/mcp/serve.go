@@ -1,0 +1,238 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+const (
+	// maxBody is how many bytes a message may have: a call's input, as JSON within JSON.
+	maxBody = 16 << 20
+	// maxRequests is how many requests of HTTP each client may have at once, on average.
+	maxRequests = maxPending + 8
+	// bodyTimeout is how long a request may take to come.
+	bodyTimeout = 30 * time.Second
+	// grace is how long answers may take when the server ends.
+	grace = 5 * time.Second
+
+	sessionHeader = "Mcp-Session-Id"
+)
+
+// serveStdio serves one client until it goes or ctx ends.
+func serveStdio(ctx context.Context, o *options) error {
+	c := newClient(o, "")
+	defer context.AfterFunc(ctx, c.end)()
+	err := c.Run(ctx, &mcp.StdioTransport{MaxLineLength: maxBody})
+	if ctx.Err() != nil || errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return errors.Join(err, c.close())
+}
+
+// A server serves clients by HTTP.
+type server struct {
+	options  *options
+	mcp      http.Handler
+	none     *mcp.Server // for requests that begin nothing
+	requests chan struct{}
+
+	mu      sync.Mutex
+	clients map[string]*client
+	closed  bool
+	running sync.WaitGroup // of clients
+}
+
+func newServer(o *options) *server {
+	s := &server{
+		options: o, none: mcp.NewServer(&mcp.Implementation{Name: "cofferdam"}, &mcp.ServerOptions{SupportedProtocolVersions: versions}),
+		requests: make(chan struct{}, o.clients*maxRequests), clients: map[string]*client{},
+	}
+	s.mcp = mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
+		if c, ok := r.Context().Value(beginner{}).(*client); ok {
+			return c.Server
+		}
+		return s.none
+	}, &mcp.StreamableHTTPOptions{SessionTimeout: o.idle, MaxRequestBodyBytes: maxBody})
+	return s
+}
+
+// beginner is the key of the client that a request begins.
+type beginner struct{}
+
+// serveHTTP serves clients until ctx ends.
+func serveHTTP(ctx context.Context, o *options) error {
+	l, err := net.Listen("tcp", o.http)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	if a, ok := l.Addr().(*net.TCPAddr); o.token == "" && (!ok || !a.IP.IsLoopback()) {
+		return fmt.Errorf("%v can be reached from elsewhere, and %s is not set", l.Addr(), tokenVar)
+	}
+	s := newServer(o)
+	log.Printf("listening on http://%s", l.Addr())
+	h := &http.Server{Handler: s, ReadHeaderTimeout: bodyTimeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	served := make(chan error, 1)
+	go func() { served <- h.Serve(l) }()
+	select {
+	case err = <-served:
+	case <-ctx.Done():
+	}
+	s.close()
+	end, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	if h.Shutdown(end) != nil {
+		h.Close()
+	}
+	return err
+}
+
+// ServeHTTP refuses what must not be served, and leaves the rest to the SDK.
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if code, why := s.refuse(r); code != 0 {
+		if code == http.StatusUnauthorized {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+		}
+		http.Error(w, why, code)
+		return
+	}
+	select {
+	case s.requests <- struct{}{}:
+		defer func() { <-s.requests }()
+	default:
+		busy(w)
+		return
+	}
+	if r.Method != http.MethodPost {
+		if c := s.client(r.Header.Get(sessionHeader)); c != nil && r.Method == http.MethodDelete {
+			// The SDK waits for the calls that are under way.
+			c.end()
+		}
+		s.mcp.ServeHTTP(w, r)
+		return
+	}
+	body, err := read(w, r)
+	if err != nil {
+		var tooLarge *http.MaxBytesError
+		code := http.StatusBadRequest
+		if errors.As(err, &tooLarge) {
+			code = http.StatusRequestEntityTooLarge
+		}
+		http.Error(w, err.Error(), code)
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	if r.Header.Get(sessionHeader) != "" {
+		s.mcp.ServeHTTP(w, r)
+		return
+	}
+	c := s.begin()
+	if c == nil {
+		busy(w)
+		return
+	}
+	// What begins no session leaves none behind.
+	defer s.watch(c)
+	s.mcp.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), beginner{}, c)))
+}
+
+func busy(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "10")
+	http.Error(w, "too many clients, or too many requests at once", http.StatusServiceUnavailable)
+}
+
+// refuse returns with which status a request is refused, and why; or 0. The SDK looks at
+// the Host header.
+func (s *server) refuse(r *http.Request) (code int, why string) {
+	if origin := r.Header.Get("Origin"); origin != "" && !slices.Contains(s.options.origins, origin) {
+		return http.StatusForbidden, "the origin is not allowed"
+	}
+	if s.options.token == "" {
+		return 0, ""
+	}
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !ok || subtle.ConstantTimeCompare([]byte(token), []byte(s.options.token)) != 1 {
+		return http.StatusUnauthorized, "the bearer token is missing or wrong"
+	}
+	return 0, ""
+}
+
+// read reads a request's body, for which there is a time.
+func read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	control := http.NewResponseController(w)
+	if err := control.SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		return nil, err
+	}
+	return body, control.SetReadDeadline(time.Time{})
+}
+
+func (s *server) client(id string) *client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.clients[id]
+}
+
+// begin returns a new client, or nil if there are too many.
+func (s *server) begin() *client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || len(s.clients) >= s.options.clients {
+		return nil
+	}
+	c := newClient(s.options, rand.Text())
+	s.clients[c.id] = c
+	s.running.Add(1)
+	return c
+}
+
+// watch ends a client when its session has ended, or at once if it has none.
+func (s *server) watch(c *client) {
+	go func() {
+		defer s.running.Done()
+		for session := range c.Sessions() {
+			session.Wait()
+		}
+		if err := c.close(); err != nil {
+			log.Print(err)
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.clients, c.id)
+	}()
+}
+
+// close ends all clients, and waits until nothing of them is left.
+func (s *server) close() {
+	s.mu.Lock()
+	s.closed = true
+	clients := make([]*client, 0, len(s.clients))
+	for _, c := range s.clients {
+		clients = append(clients, c)
+	}
+	s.mu.Unlock()
+	for _, c := range clients {
+		c.end()
+		for session := range c.Sessions() {
+			session.Close()
+		}
+	}
+	s.running.Wait()
+}
