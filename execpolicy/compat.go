@@ -20,7 +20,7 @@ import (
 // limits. Its fields mean what LangChain's do: a zero field gives no flag. So unless User
 // is set, the user is the image's, which is root in most images, and then has root's
 // rights in the workspace too. With podman on a host with cgroup v1, root can freeze its
-// own container, which nothing ends then: see [DockerPolicy.EngineSeccomp].
+// own container: see [DockerPolicy.EngineSeccomp].
 //
 // These are LangChain's names of the fields:
 //

@@ -32,8 +32,8 @@ var rooms = map[string][]string{
 	"internal/account":    {"internal/policyerr", "internal/problems", "internal/turn"},
 	"internal/clientfile": {},
 	"internal/container": {
-		"dockercli", "internal/fifo", "internal/policyerr", "internal/problems",
-		"internal/procgroup", "internal/shellwire",
+		"dockercli", "internal/fifo", "internal/mountinfo", "internal/policyerr",
+		"internal/problems", "internal/procgroup", "internal/shellwire",
 	},
 	"internal/delivery":   {},
 	"internal/fifo":       {"internal/procgroup"},

@@ -120,8 +120,8 @@ type DockerPolicy struct {
 	// nothing does while the lock is held. With podman a program can also make user
 	// namespaces. If its user has the number 0 it can then, on a host with cgroup v1,
 	// mount the control groups, freeze its own container, and perhaps raise its limits.
-	// What is frozen ends neither with this program nor by a kill: it is there until
-	// somebody writes THAWED to its freezer.state on the host. "podman unpause" does not.
+	// Whoever removes the container thaws it, and so does the guard, if they are root; the
+	// end of this program alone does not end what is frozen. Package attest names this.
 	EngineSeccomp bool
 	// Mounts are more directories and files of the engine's host, which is another
 	// machine if the engine is remote. If empty, there are none. If the engine is on this

@@ -38,7 +38,7 @@ for i in range(200):
             os.read(wait, 1)
             while True: pass
     except OSError: break
-os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0))
+os.sched_setscheduler(1, os.SCHED_IDLE | os.SCHED_RESET_ON_FORK, os.sched_param(0))
 os.write(1, b"begun\n")
 os.close(go)
 while True: pass

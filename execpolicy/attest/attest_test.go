@@ -239,6 +239,21 @@ func (w weakening) apply(p execpolicy.DockerPolicy) execpolicy.DockerPolicy {
 	return p
 }
 
+// What a filter lets root do with podman is a weakness that the report names.
+func TestFreezingIsSeen(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		p, spec := hardened(e)
+		p.EngineSeccomp, p.User = true, "0:0"
+		s, r, err := attest.Start(t.Context(), p, spec, attest.Options{Require: []attest.Protection{attest.NoNetwork}})
+		assert.NilError(t, err)
+		defer s.Close()
+		info, err := e.Info(t.Context())
+		assert.NilError(t, err)
+		noted := strings.Contains(r.Finding(attest.Seccomp).Note, "freeze the container")
+		assert.Equal(t, noted, e.Kind == dockercli.Podman && info.CgroupVersion == "1" && !e.Rootless, "%v", r)
+	})
+}
+
 // Each protection is switched off, and missed by somebody who wants the zero policy's.
 func TestWeakeningIsCaught(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {

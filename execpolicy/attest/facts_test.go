@@ -329,6 +329,24 @@ func TestUserIsNotRoot(t *testing.T) {
 	}
 }
 
+// Root that can make user namespaces can freeze its container, where that has the first
+// version of control groups, and the host's users.
+func TestFreezingIsNamed(t *testing.T) {
+	const initial, mapped = "uidmap          0          0 4294967295\n", "uidmap          0     100000      65536\n"
+	p := execpolicy.DockerPolicy{EngineSeccomp: true, User: "0:0"}
+	for answer, noted := range map[string]bool{
+		initial + "status Uid: 0 0 0 0\ncall allowed user namespaces\n":             true,
+		initial + "status Uid: 1000 1000 1000 1000\ncall allowed user namespaces\n": false,
+		initial + "status Uid: 0 0 0 0\ncall refused user namespaces\n":             false,
+		initial + "status Uid: 0 0 0 0\ncall allowed user namespaces\ncgroup2\n":    false,
+		mapped + "status Uid: 0 0 0 0\ncall allowed user namespaces\n":              false,
+	} {
+		r := attest.Report{Findings: attest.Judge(p, execpolicy.Spec{}, answer+"end\n", &dockercli.Settings{})}
+		f := r.Finding(attest.Seccomp)
+		assert.Check(t, cmp.Equal(strings.Contains(f.Note, "freeze the container"), noted), "%s%+v", answer, f)
+	}
+}
+
 // An answer that is cut off says nothing, whatever it had said until then.
 func TestAnswerIsWhole(t *testing.T) {
 	good := "status NoNewPrivs:\t1\n"

@@ -185,6 +185,10 @@ func judge(w want, f *facts, s *dockercli.Settings) []Finding {
 				found.note("the engine gives it the number of another user there")
 			}
 		}
+		if root, _ := f.rooted(); p.name == Seccomp && root && !f.userNS && !f.cgroup2 && f.calls["user namespaces"] == "allowed" {
+			found.note("a weakness: as root, what runs inside can mount the control groups in a user namespace, and freeze the container, process 1 too; " +
+				"what is frozen ends only by a removal, or by the guard process on the host")
+		}
 		if p.name == NoUnsafeArgs {
 			for _, text := range w.unsafe {
 				found.InForce = No

@@ -4,7 +4,8 @@
 //
 //   - container.go starts one, and detached.go one without a client that stays.
 //   - removal.go removes one, and steps.go decides what a removal does next.
-//   - kill*.go and guard.sh kill what runs in one, so that it can be removed.
+//   - kill*.go and guard.sh kill what runs in one, so that it can be removed, and kill_linux.go
+//     favors its process 1.
 //   - evidence*.go finds a container's process 1 and proves that a process has ended.
 //   - owner.go has the labels by which the program that started a container is known.
 //   - guard.go starts the process that removes what this program leaves when it ends.
@@ -148,13 +149,14 @@ func (c *Container) ExitCode() int {
 	return code
 }
 
-// Hear notes that the command inside was heard, and finds out who it is.
+// Hear notes that the command inside was heard, finds out who it is, and has it favored.
 func (c *Container) Hear() {
 	if c.answered.Load() {
 		return
 	}
 	if c.OwnPIDs && !c.Engine.Remote {
 		first := FindFirst(c.Name, c.client.Pid())
+		first.favor()
 		c.first.Store(&first)
 	}
 	c.answered.Store(true)

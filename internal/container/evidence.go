@@ -1,5 +1,10 @@
 package container
 
+import (
+	"path/filepath"
+	"strings"
+)
+
 // Evidence is what the kernel of this machine says of a container's process 1, whatever
 // the engine says. With process 1 ends all that is in its process namespace: the kernel
 // lets it become a zombie only when nothing else is left there.
@@ -25,6 +30,22 @@ type FirstProcess struct {
 	// Start is in the kernel's ticks since the boot: a number that is used again has
 	// another.
 	Start uint64
+	// Freezer is the directory of the control group that can freeze it, as it was when
+	// the process was found, if there is one.
+	Freezer string
+}
+
+// ownFreezer returns Freezer if it is that of the container alone: engines put the
+// container's ID into the last name.
+func (p FirstProcess) ownFreezer() string {
+	for id := range strings.FieldsFuncSeq(filepath.Base(p.Freezer), func(c rune) bool {
+		return !strings.ContainsRune("0123456789abcdef", c)
+	}) {
+		if len(id) == 64 {
+			return p.Freezer
+		}
+	}
+	return ""
 }
 
 func (p FirstProcess) evidence() evidence {

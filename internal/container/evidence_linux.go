@@ -31,6 +31,7 @@ func FindFirst(name string, client int) FirstProcess {
 				continue
 			}
 			if p, ok := readFirst(pid, name, buf); ok {
+				p.Freezer = freezerOf(entry, buf)
 				return p
 			}
 		}
@@ -54,7 +55,7 @@ func readFirst(pid int, name string, buf []byte) (FirstProcess, bool) {
 		return FirstProcess{}, false
 	}
 	start, err := strconv.ParseUint(statField(string(readInto(buf, dir+"/stat")), 22), 10, 64)
-	return FirstProcess{name, pid, start}, err == nil
+	return FirstProcess{Name: name, PID: pid, Start: start}, err == nil
 }
 
 // readInto reads as much of a file of /proc as buf holds. An os.File would take three

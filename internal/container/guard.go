@@ -20,9 +20,11 @@ import (
 //
 // Its arguments are what removes containers, what kills process 1 of one, and what begins
 // to run a command in one; the names are put behind them. It reads lines that add a name
-// (+) or take one away (-) until its stdin ends. A name is NAME, or NAME:PID:START once
-// the container may be killed from inside: PID and START are those of its process 1, or
-// 0. lives PID START reports whether that process lives.
+// (+) or take one away (-) until its stdin ends. A name is NAME, or NAME:PID:START:FREEZER
+// once the container may be killed from inside: PID and START are those of its process 1,
+// or 0, and FREEZER is the control group that can freeze it, or nothing. lives PID START
+// reports whether that process lives. thaw FREEZER lets run what code inside has frozen,
+// which would not die.
 //
 // Then it tries for a minute, since a container may still come into being after a removal
 // that found none, and does not wait for one that hangs before the next. It does not
@@ -97,7 +99,11 @@ func (g *guard) add(name string) {
 func (g *guard) know(name string, first FirstProcess) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	entry := name + ":" + strconv.Itoa(first.PID) + ":" + strconv.FormatUint(first.Start, 10)
+	freezer := first.ownFreezer()
+	if strings.ContainsAny(freezer, " \t\n*?[\\") {
+		freezer = "" // the names are words of a shell
+	}
+	entry := name + ":" + strconv.Itoa(first.PID) + ":" + strconv.FormatUint(first.Start, 10) + ":" + freezer
 	g.watched[name] = entry
 	g.tell("+" + entry + "\n-" + name)
 }

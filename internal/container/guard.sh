@@ -16,6 +16,7 @@ lives() {
 	set -- "$2" ${stat##*") "}
 	[ "${21-}" = "$1" ] && [ "$2" != Z ]
 }
+thaw() { [ -z "$1" ] || PATH=/usr/bin:/bin $limit find "$1" -name freezer.state -execdir sh -c 'echo THAWED >freezer.state' ';'; }
 inside() { eval "$limit $exec $1 sh -c 'kill -9 -1'"; }
 round=0
 for pause in 0.5 0.5 1 2 4 4 4 4 8 8 8 16; do
@@ -23,14 +24,19 @@ for pause in 0.5 0.5 1 2 4 4 4 4 8 8 8 16; do
 	round=$((round + 1)) living= unseen= others=
 	for name in $names; do
 		first=${name#*:} name=${name%%:*}
+		start=${first#*:}
 		case $first in
 		"$name") others="$others $name" ;;
-		0:0) if [ $round = 1 ]; then unseen="$unseen $name"; else others="$others $name"; fi ;;
-		*) if lives "${first%:*}" "${first#*:}"; then living="$living $name"; else others="$others $name"; fi ;;
+		0:0:) if [ $round = 1 ]; then unseen="$unseen $name"; else others="$others $name"; fi ;;
+		*) if lives "${first%%:*}" "${start%%:*}"; then living="$living $name:${start#*:}"; else others="$others $name"; fi ;;
 		esac
 	done
 	for name in $living; do
-		if inside "$name"; then sleep 0.5 && eval "$limit $kill $name"; else eval "$limit $removal $name"; fi &
+		freezer=${name#*:} name=${name%%:*}
+		{
+			thaw "$freezer"
+			if inside "$name"; then sleep 0.5 && eval "$limit $kill $name"; else eval "$limit $removal $name"; fi
+		} &
 	done
 	for name in $unseen; do inside "$name"; done &
 	[ -z "$others" ] || eval "$removal $others" &

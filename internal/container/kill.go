@@ -47,7 +47,7 @@ func (c *Container) killLater(ctx context.Context) (kill func() (tried <-chan st
 func (c *Container) killAll(ctx context.Context, tried chan<- struct{}) {
 	for tries := 0; ; tries++ {
 		living := c.found().evidence() == lives
-		c.found().kill()
+		c.found().kill(ctx)
 		err := c.killInside(ctx)
 		switch {
 		case err == nil:

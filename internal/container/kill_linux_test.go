@@ -42,7 +42,7 @@ func TestForgottenAndNotToBeKilled(t *testing.T) {
 			assert.NilError(t, err)
 			<-client.Done()
 			c := &Container{Engine: e.Engine, Name: "no-such-container", OwnPIDs: true}
-			c.Adopt(client, true, FirstProcess{c.Name, stranger.Process.Pid, start})
+			c.Adopt(client, true, FirstProcess{Name: c.Name, PID: stranger.Process.Pid, Start: start})
 			assert.ErrorContains(t, c.Force(ctx), "live on")
 			assert.Assert(t, !ended(stranger.Process.Pid, start))
 		})

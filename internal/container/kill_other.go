@@ -2,5 +2,8 @@
 
 package container
 
-// kill does nothing: no process 1 is ever found here.
-func (FirstProcess) kill() {}
+import "context"
+
+// kill and favor do nothing: no process 1 is ever found here.
+func (FirstProcess) kill(context.Context) {}
+func (FirstProcess) favor()               {}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
@@ -61,6 +62,11 @@ func sweep(ctx context.Context, e *dockercli.Engine, name string) (removed bool,
 	var first FirstProcess
 	if found.Running && found.OwnPIDs && !e.Remote {
 		first = FindFirst(found.Name, 0)
+		// Code inside may have moved it into a group of its own making.
+		if above, below, ok := strings.Cut(first.Freezer, found.ID); ok {
+			rest, _, _ := strings.Cut(below, "/")
+			first.Freezer = above + found.ID + rest
+		}
 	}
 	// The name may be another's by now; the ID never is.
 	c := &Container{Engine: e, Name: found.ID, OwnPIDs: found.OwnPIDs}

@@ -245,7 +245,7 @@ forever()`)},
 	{name: "nothing for process 1", needs: "python3", script: limit("*range(16)"), own: loses},
 	{name: "process 1 at the lowest priority", needs: "python3", script: python(`
 deaf()
-for call in (lambda: os.setpriority(os.PRIO_PROCESS, 1, 19), lambda: os.sched_setscheduler(1, 5, os.sched_param(0)), # SCHED_IDLE
+for call in (lambda: os.setpriority(os.PRIO_PROCESS, 1, 19), lambda: os.sched_setscheduler(1, 5 | 0x40000000, os.sched_param(0)), # SCHED_IDLE, SCHED_RESET_ON_FORK
              lambda: os.sched_setaffinity(1, [0])):
     try: call()
     except OSError: pass
@@ -264,7 +264,7 @@ for i in range(min(200, int(open("/sys/fs/cgroup/pids/pids.max" if os.path.exist
         os.close(go)
         os.read(wait, 1)
         while True: pass
-try: os.sched_setscheduler(1, 5, os.sched_param(0)) # SCHED_IDLE
+try: os.sched_setscheduler(1, 5 | 0x40000000, os.sched_param(0)) # SCHED_IDLE, SCHED_RESET_ON_FORK
 except OSError: pass
 os.close(go)
 while True: pass`), own: loses, starves: true},
