@@ -18,10 +18,13 @@ const maxRecords = 64
 
 var errNotRecorded = errors.New("the policy has not recorded its spawn")
 
-// RecordSpawn is for those who write a [Policy]: it records an [EventSpawn], if anybody
-// takes records. It is called on the spec that Spawn was given, or on a copy. argv is
-// recorded as it is: [dockercli.Redact] takes the values of variables out of an engine's.
-// After an error nothing may be started.
+// RecordSpawn records an [EventSpawn], if the spec has an Auditor. A [Policy] calls it in
+// Spawn, on the spec that it was given or on a copy, before it starts anything. If it
+// returns an error, Spawn must start nothing, and return the error. argv is recorded as
+// it is: [dockercli.Redact] takes the values of variables out of an engine's command
+// line.
+//
+// The argv is not a field of [Process], because its record comes before there is one.
 func (s Spec) RecordSpawn(ctx context.Context, name string, argv []string) error {
 	if s.Audit == nil {
 		return nil
@@ -37,7 +40,7 @@ func (s Spec) RecordSpawn(ctx context.Context, name string, argv []string) error
 // An auditor makes the records of a session, and has them delivered. A nil auditor makes
 // none.
 //
-// What it records is done by whoever calls it: begin comes before, finish behind.
+// What it records is done by whoever calls it: begin comes before, finish after.
 type auditor struct {
 	records *delivery.Queue[Event]
 
@@ -104,9 +107,9 @@ func (a *auditor) before(ctx context.Context, e *Event, timeout time.Duration) e
 	return a.take(ctx, e, timeout)
 }
 
-// behind adds the error of a record to one that has to stay what it is if there is no
-// other. What was refused because nobody waits for a record does not wait for another.
-func (a *auditor) behind(e *Event, timeout time.Duration, err error) error {
+// after is take for what has been done with that error, to which it joins its own. What
+// was refused because an earlier record is stuck does not wait for another.
+func (a *auditor) after(e *Event, timeout time.Duration, err error) error {
 	if a.records.Abandoned() != nil && errors.Is(err, ErrAudit) {
 		a.post(e)
 		return err
@@ -186,7 +189,7 @@ func (a *auditor) failed(c *conn, err error) error {
 	if c != nil {
 		c.concealed(e)
 	}
-	return a.behind(e, defaultTerminationTimeout, err)
+	return a.after(e, defaultTerminationTimeout, err)
 }
 
 // ending notes why Close or Restart is about to end the session. It makes no record.
@@ -331,5 +334,5 @@ func (a *auditor) finish(c *conn, of *Event, res *Result, err error) error {
 		}
 		e.Escalation, e.Cause, e.OOMBefore, e.OOMAfter, e.Gone = res.Escalation, text(res.Cause), res.OOMBefore, res.OOMAfter, res.Gone
 	}
-	return a.behind(c.concealed(e), c.auditTimeout(c.tally.endBy), err)
+	return a.after(c.concealed(e), c.auditTimeout(c.tally.endBy), err)
 }

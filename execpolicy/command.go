@@ -94,7 +94,7 @@ func (c Command) problems() problems.List {
 		found.Add("a command has either a Script or an Argv, not both")
 	}
 	if len(c.Argv) > 0 && (c.Argv[0] == "" || c.Argv[0][0] == '-') {
-		found.Add("%q is no name of a program: it must not be empty or begin with \"-\"", c.Argv[0])
+		found.Add("%q is not the name of a program: it must not be empty or begin with \"-\"", c.Argv[0])
 	}
 	if strings.Contains(c.Dir, "\x00") {
 		found.Add("a directory's name can't hold a NUL byte")
@@ -115,7 +115,7 @@ func validateEnv(env map[string]string) problems.List {
 	var found problems.List
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		if !shellwire.IsName(name) {
-			found.Add("%q is no name of an environment variable: letters, digits and \"_\", not beginning with a digit", name)
+			found.Add("%q is not the name of an environment variable: letters, digits and \"_\", not beginning with a digit", name)
 		}
 		switch name {
 		case "UID", "EUID", "PPID", "BASHOPTS", "SHELLOPTS", "BASH_VERSINFO":

@@ -70,7 +70,7 @@ func (p *DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) (
 		return nil, err
 	}
 
-	verb := 1 + len(e.Global) // behind the program
+	verb := 1 + len(e.Global) // after the program
 	mount := []string{"-w", "/"}
 	if dir != "" {
 		mount = []string{"-v", dir + ":" + dir, "-w", dir}

@@ -198,7 +198,7 @@ func ExampleChecker() {
 		fmt.Println(c.Check(context.Background(), execpolicy.Spec{Env: map[string]string{"A-B": ""}}))
 	}
 	// Output:
-	// invalid: MemoryBytes is -1: it has to be at least 1024; "A-B" is no name of an environment variable: letters, digits and "_", not beginning with a digit
+	// invalid: MemoryBytes is -1: it has to be at least 1024; "A-B" is not the name of an environment variable: letters, digits and "_", not beginning with a digit
 }
 
 func ExampleDockerPolicy_Explain() {

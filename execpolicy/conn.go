@@ -139,7 +139,7 @@ func (c *conn) expireAt(t time.Time) {
 }
 
 // prepare makes what answers a session's: with its secrets, Spec.Prepare, and startup
-// scripts, behind those that have run ahead. What is known from before is hidden too. If
+// scripts, after those that have run ahead. What is known from before is hidden too. If
 // it fails, the process has been ended.
 func (c *conn) prepare(ctx context.Context, spec Spec, secrets []Secret, known *secret.Values) error {
 	ctx, cancel := bound(ctx, c.life)

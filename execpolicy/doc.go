@@ -174,39 +174,41 @@
 //
 // A [Secret] goes to the session's shell through its stdin, and from there into the
 // environment of its programs, or into a file that they read. It is in no argument list,
-// neither in what the engine knows of the container, nor in its log, nor on its disk,
-// unless a program writes it there. In what commands print, and in results and errors,
-// "[secret NAME]" takes its place, wherever the output was cut in pieces, and before a
-// [Spec.Filter], a caller's writer or a result has any of it. That holds for as long as
-// the session is used, Restart included, for the secrets of its commands too.
+// and the engine does not have it: neither in what it knows of the container, nor in its
+// log, nor on its disk, unless a program writes it there.
 //
-// What is found is the value, less the white space around it. Of a value of more than one
-// line each line of at least 8 bytes is found too. Both are found as they are, and in
-// these quotings:
+// In what commands print, and in results and errors, "[secret NAME]" takes the place of
+// the value, however the output was cut into pieces. This is done before a [Spec.Filter],
+// a caller's writer or a result gets the output. It is done for as long as the session is
+// used, Restart included, and for the secrets of single commands too.
 //
-//   - a shell's single quotation marks, which are left for each such mark in the value,
-//     with a backslash or in double ones, and for $'...' by those who write what can't be
-//     printed so;
-//   - a backslash before each character that has a meaning, as in "..." and words of a
-//     shell, or before each character at all, as bash prints a pattern;
-//   - the escapes of $'...', JSON, Go, Python and JavaScript: \n and the like, \e, \NNN,
-//     \xNN, \uNNNN, \UNNNNNNNN, and pairs of \u. \xNN is a byte or a character, one of
-//     them throughout a value. \udcNN is a byte, as Python has it.
+// The library looks for the value without the white space around it. If the value has
+// more than one line, it also looks for each line of at least 8 bytes. It finds them as
+// they are, and in these quotings:
 //
-// If a value is not UTF-8, it is also found with U+FFFD in place of each byte that is
-// not, unless that leaves less than 4 bytes of it. A quoting within another is not
-// undone.
+//   - In a shell's single quotation marks. A mark in the value itself may be written with
+//     a backslash or in double quotation marks, and what can't be printed as $'...'.
+//   - With a backslash before each character that has a meaning, as in "..." and in words
+//     of a shell, or before each character at all, as bash prints a pattern.
+//   - With the escapes of $'...', JSON, Go, Python and JavaScript: \n and the like, \e,
+//     \NNN, \xNN, \uNNNN, \UNNNNNNNN, and pairs of \u. \xNN may be a byte or a
+//     character, but the same throughout a value. \udcNN is a byte, as Python writes it.
 //
-// A program that encodes a value, reverses it or prints a part of it shows it. So this is
-// for what is printed in good faith, and no guard against a program that means to get a
-// value out: that must have no way out, or no secret.
+// If a value is not UTF-8, the library also finds it with U+FFFD in place of each byte
+// that is not, unless that leaves less than 4 bytes of the value. It does not undo a
+// quoting within another.
 //
-// A secret that is given to a command is given to its session: what ran before may wait
-// for it, in a background job or in a shell function, it stands in /proc/PID/environ, and
-// what a command leaves in files stays there. What is in files that are read, and what
-// they and those in an archive are named, is not redacted: it is the caller's, who has
-// [Session.Redact]. So are the errors of the caller's functions. What packages codeblock
-// and python return as a value is redacted.
+// A program that encodes a value, reverses it or prints a part of it shows the value. So
+// this protects against what is printed in good faith. It does not stop a program that
+// means to get a value out: give such a program no way out, or no secret.
+//
+// A secret that is given to a command is given to its session. What ran before may wait
+// for it, in a background job or in a shell function. It is in /proc/PID/environ. What
+// the command writes into files stays there.
+//
+// The contents and the names of files that are read, and the names in archives, are not
+// searched. The caller has [Session.Redact] for them. Nor are the errors of the caller's
+// own functions. What packages codeblock and python return as a value is searched.
 //
 // # Files
 //

@@ -235,9 +235,9 @@ func (p *DockerPolicy) image() string {
 // container, as text for a shell. The filter of system calls, which the client reads from
 // descriptor 3, follows as a here-document. The container's name is a new one each time.
 // A session whose streams go by FIFOs has --detach, a mount of them, and a shell in front
-// of the command that opens them, in place of --interactive. Explain starts nothing. So,
-// with docker, it leaves out the numbers of a User with a
-// name until a session of this program has looked them up.
+// of the command that opens them, in place of --interactive. Explain starts nothing. So
+// with docker it leaves out the numbers of a User with a name, until a session of this
+// program has looked them up.
 func (p DockerPolicy) Explain(ctx context.Context, spec Spec) (string, error) {
 	e, err := p.engine(ctx)
 	if err != nil {

@@ -6,60 +6,62 @@ import (
 	"time"
 )
 
-// ErrAudit is wrapped by the error of a call of which [Spec.Audit] has not taken all
-// records. Without the record before it, nothing is done: a command has no result then.
-// Without the one behind it, it has been done.
+// ErrAudit is wrapped by the error of a call if [Spec.Audit] did not take one of its
+// records. If that is the record that comes before the call's work, nothing was done: a
+// command has no result then. If it is the one that comes after, the work was done.
 var ErrAudit = errors.New("no record")
 
-// An EventKind is what happens. Each comment says when the record is made, and what it
-// has beside Time, Kind, Seq and Name.
+// An EventKind is what happened. The comment of each constant says when the record is
+// made, and which fields it has beside Time, Kind, Seq and Name.
 type EventKind string
 
 const (
 	// EventSpawn comes before the engine's client is started: Argv. A start that is tried
-	// again, and Restart, have one of their own.
+	// again makes another one, and so does Restart.
 	EventSpawn EventKind = "spawn"
 	// EventStart comes when the session has answered, before anything is run in it:
 	// Image, Env, Secrets, Duration since the spawn, and Error if the engine did not tell
 	// the image. [Idle.Take] makes one of its own.
 	EventStart EventKind = "start"
-	// EventFailed comes behind the end of a start that has failed: Error. It has no Name
-	// if nothing was started.
+	// EventFailed comes after a start has failed, and what it started was ended: Error.
+	// It has no Name if nothing was started.
 	EventFailed EventKind = "failed"
 	// EventCommand comes before anything of a command is sent, and before [Spec.Approve]
 	// is asked: Script or Argv, Dir, Env, Secrets; or before a startup or shutdown
 	// script: Op, Script.
 	EventCommand EventKind = "command"
-	// EventResult comes behind each EventCommand: Of, Duration, In, Out, the fields from
-	// Outcome to Gone, Error. Outcome is 0 of a command that did not run and of a script
-	// that failed: then Error says more.
+	// EventResult comes after each EventCommand: Of, Duration, In, Out, the fields from
+	// Outcome to Gone, Error. Outcome is 0 if the command did not run, or a script
+	// failed. Then Error says why.
 	EventResult EventKind = "result"
 	// EventTransfer comes before anything of a file or a tree is sent or fetched: Op,
 	// Path.
 	EventTransfer EventKind = "transfer"
-	// EventTransferred comes behind each EventTransfer: Of, Duration, In, Out, Error.
+	// EventTransferred comes after each EventTransfer: Of, Duration, In, Out, Error.
 	EventTransferred EventKind = "transferred"
 	// EventKill comes with each step of the escalation that ends a command or a transfer:
 	// Escalation, Cause. It belongs to the latest event that has no result yet. One of
 	// [EscalationRemoval] belongs to the session.
 	EventKill EventKind = "kill"
 	// EventEnd comes when the session has ended, for whatever reason: Duration of its
-	// life, Gone, and Error, which says what is not known to be gone; then another comes
-	// when that was tried again. Cause is why the library ended it, or what is known of
-	// why it ended by itself. The result of what was under way comes behind it.
+	// life, Gone, Error and Cause. Error says what is not known to be gone. If there is
+	// such a thing, the library tries again to remove it, and another EventEnd follows.
+	// Cause is why the library ended the session, or what is known of why it ended by
+	// itself. The result of a command that was under way comes after it.
 	EventEnd EventKind = "end"
 )
 
 // An Event is a record for an [Auditor]. It holds no value of a variable, no content of a
-// file and nothing of stdin or the output, but for what an Error quotes of a script's
-// stderr, or of the engine's, and for a Cause that quotes code which [Spec.Approve] has
-// refused, if it is short.
+// file, and nothing of stdin or of the output. There are two exceptions: an Error may
+// quote the stderr of a script or of the engine, and a Cause may quote short code that
+// [Spec.Approve] has refused.
 type Event struct {
 	// Time is when it happened.
 	Time time.Time
 	Kind EventKind
-	// Seq counts the records of a session from 1, which is that of its spawn, or of its
-	// start for an Auditor that came with [Idle.Take]: one that is missing was lost.
+	// Seq counts the records of a session. Number 1 is the record of its spawn or, for an
+	// Auditor that came with [Idle.Take], that of its start. If a number is missing, that
+	// record was lost.
 	Seq int
 	// Of is the Seq of the record to which this one belongs.
 	Of int
@@ -72,23 +74,24 @@ type Event struct {
 	Argv []string
 	// Image is the image's ID, from the engine.
 	Image string
-	// Op is "startup" or "shutdown" of a script; "write", "read", "write files", "mkdir",
-	// "readdir", "stat", "remove", "copy to" or "copy from" (Walk too) of a transfer.
+	// Op is "startup" or "shutdown" for a script. For a transfer it is "write", "read",
+	// "write files", "mkdir", "readdir", "stat", "remove", "copy to", or "copy from",
+	// which [Session.Walk] has too.
 	Op string
 	// Script, Dir and Path are as the caller gave them.
 	Script, Dir, Path string
 	// Env are the names of the variables that are set, and Secrets those of the secrets
 	// that are given.
 	Env, Secrets []string
-	// Duration is how long it took; of a result, as in [Result].
+	// Duration is how long it took. That of a result is [Result.Duration].
 	Duration time.Duration
-	// In and Out are how many bytes went in: of stdin, or of content; and how many came
-	// out: of both streams together, before any Filter, of a script's stdout, or of
-	// content. A tree's are those of its archive.
+	// In is how many bytes went in: of a command's stdin, or of a file. Out is how many
+	// came out: of a command's two streams together, before any Filter, of a script's
+	// stdout, or of a file. For a tree both count the bytes of its archive.
 	In, Out int64
 
-	// These are a [Result]'s. OOMBefore and OOMAfter are -1 if they are not known, and
-	// Usage is nil if nobody has asked for it.
+	// These fields are those of the [Result]. OOMBefore and OOMAfter are -1 if they are
+	// not known, and Usage is nil if [Command.Usage] was false.
 	Outcome             Outcome
 	ExitCode, Signal    int
 	Escalation          Escalation
@@ -96,7 +99,7 @@ type Event struct {
 	OOMBefore, OOMAfter int
 	Usage               *Usage
 	Gone                bool
-	// Error is that of the call.
+	// Error is the text of the call's error, if it had one.
 	Error string
 }
 
@@ -112,21 +115,23 @@ func (e *Event) conceal(f func(string) string) {
 	}
 }
 
-// An Auditor takes a record of each event of any number of sessions: see [EventKind]. What
-// [Start] refuses because the spec is invalid, and what a session refuses before its turn,
-// has none, nor has [Sweep].
+// An Auditor takes a record of each event of any number of sessions: see [EventKind].
+// There is no record of a spec that [Start] refuses as invalid, of a call that a session
+// refuses before its turn has come, and of [Sweep].
 //
-// An error of the Auditor for a record that comes before something refuses that, and one
-// for a record that comes behind is joined to the error of the call: both wrap [ErrAudit].
-// One for a record of a kill, of an end or of what was refused is that of the next call
-// that has a record, or of Close.
+// If the Auditor returns an error for a record that comes before a call's work, the call
+// is refused. If it returns one for the record that comes after, that error is joined to
+// the error of the call. Both wrap [ErrAudit]. An error for the record of a kill, of an
+// end or of a refusal is returned by the next call that has a record, or by Close.
 //
-// The records of a session are handed over one at a time, in order, on a goroutine of
-// their own; those of several sessions at the same time. What ends commands and sessions
-// waits for no record. Everything else waits, before its own time begins, at most
-// [Limits.TerminationTimeout] (10 s for a spawn), and behind what was ended as long as
-// that has left; a record that was not taken by then may still be. While one is stuck,
-// what needs a record before it is refused at once, and up to 64 of the others are kept.
-// An Auditor must not wait for the same session. If it panics, it takes the program with
-// it.
+// The records of one session are handed over one at a time and in order, on a goroutine
+// of their own. Those of several sessions may be handed over at the same time. Ending a
+// command or a session never waits for a record. Any other call waits for its first
+// record at most [Limits.TerminationTimeout] (10 s for a spawn), before its own time
+// begins, and for its last one as long. If the command was ended, the last record gets
+// what is left of TerminationTimeout. A record that was not taken by then may still be
+// taken later. While one is stuck, a call that needs a record before it is refused at
+// once, and up to 64 other records are kept.
+//
+// An Auditor must not call the same session and wait. If it panics, the program ends.
 type Auditor func(Event) error

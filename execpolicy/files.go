@@ -163,7 +163,7 @@ func onlyPermissions(perm fs.FileMode) error {
 func (s *Session) transfer(ctx context.Context, op, name string, do func(*transfer.Transfer) error) error {
 	err := func() error {
 		if name == "" || len(name) > transfer.MaxPath-100 || strings.Contains(name, "\x00") {
-			return fmt.Errorf("%w: it is no name of a file", ErrInvalid)
+			return fmt.Errorf("%w: it is not the name of a file", ErrInvalid)
 		}
 		if err := s.acquire(ctx); err != nil {
 			return err

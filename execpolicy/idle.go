@@ -109,7 +109,7 @@ var errTaken = fmt.Errorf("%w: it was taken before", ErrClosed)
 // Take makes it the session of a user, who brings in spec what goes in over its stdin:
 // Env, Secrets, Startup, Shutdown, Prepare, Finish, Filter, Approve, Audit and Limits.
 // Env is on top of that which the session was started with, and the startup scripts run
-// behind its own. ctx bounds the taking only.
+// after its own. ctx bounds the taking only.
 //
 // Command, Workspace, Labels and [Limits.TerminationTimeout] belong to the container.
 // With one of them, or another mistake in the spec, the error wraps [ErrInvalid] and says

@@ -155,7 +155,7 @@ var langchainCases = []struct {
 	{"3.2.10 environment names", func(t *testing.T) {
 		refused(t, execpolicy.DockerPolicy{},
 			execpolicy.Spec{Env: map[string]string{"1A": "", "A-B": "", "": "", "OK": "\x00"}},
-			`"1A" is no name`, `"A-B" is no name`, `"" is no name`, "the value of OK holds a NUL byte")
+			`"1A" is not the name`, `"A-B" is not the name`, `"" is not the name`, "the value of OK holds a NUL byte")
 	}},
 	{"D8 the image's entry point is replaced", func(t *testing.T) {
 		for _, policy := range []execpolicy.DockerPolicy{{}, execpolicy.Compat()} {

@@ -296,11 +296,12 @@ type Process struct {
 	DirWritable bool
 	// Env holds variables that a session sets unless Spec.Env does.
 	Env map[string]string
-	// Ready, if not nil, waits until the command can answer, as behind a queue or a pull.
-	// [Start] calls it once, before it writes to Stdin, and reads Stdout and Stderr by
-	// then. Other sessions may start meanwhile, and neither [Limits.StartupTimeout] nor
-	// [Limits.Lifetime] has begun. ctx ends with that of Start, or when the program has
-	// ended; then Ready must return. An error fails the start.
+	// Ready, if not nil, waits until the command can answer, for example while it is
+	// queued or its image is pulled. [Start] calls it once, before it writes to Stdin,
+	// and reads Stdout and Stderr by then. Other sessions may start meanwhile, and
+	// neither [Limits.StartupTimeout] nor [Limits.Lifetime] has begun. ctx ends with that
+	// of Start, or when the program has ended; then Ready must return. An error fails the
+	// start.
 	Ready func(ctx context.Context) error
 	// Answered is called when the command has answered, and may be called again later.
 	// From the first call on, Done means that the command has ended. If nil, nothing is called.

@@ -41,7 +41,7 @@ func TestEveryProblemAtOnce(t *testing.T) {
 		Secrets: []execpolicy.Secret{{Name: "1X", Value: "hunter2"}, {Name: "SHORT", Value: "x"}},
 	}
 	specProblems := []string{
-		`the shell "a\nb"`, `"A-B" is no name`, "UID can't be set", `script ""`, `script "\x00"`, `"1X" is no name`,
+		`the shell "a\nb"`, `"A-B" is not the name`, "UID can't be set", `script ""`, `script "\x00"`, `"1X" is not the name`,
 		"the secret SHORT",
 		`the workspace can't be used`,
 	}
@@ -49,8 +49,8 @@ func TestEveryProblemAtOnce(t *testing.T) {
 		Argv: []string{"-x", "hunter2\x00"}, Dir: "\x00", OutputLimit: -1, Env: map[string]string{"C D": "\x00"},
 		Secrets: []execpolicy.Secret{{Name: "TINY", Value: "y"}},
 	}
-	commandProblems := []string{`"-x" is no name of a program`, "; a command can't hold a NUL",
-		"a directory's name can't hold a NUL", "OutputLimit", `"C D" is no name`, "the value of C D", "the secret TINY"}
+	commandProblems := []string{`"-x" is not the name of a program`, "; a command can't hold a NUL",
+		"a directory's name can't hold a NUL", "OutputLimit", `"C D" is not the name`, "the value of C D", "the secret TINY"}
 	docker := execpolicy.DockerPolicy{
 		Image: "-x", MemoryBytes: 1, CPUTimeSeconds: 1, CPUs: "-1", User: " ", CPUShares: 1, PidsLimit: 1,
 		Tmpfs: map[string]int64{"/a": -1, "relative": 1, "/.cofferdam/x": 1},
@@ -103,10 +103,10 @@ func TestEveryProblemAtOnce(t *testing.T) {
 		// What can be said without one is said.
 		policy := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "no-such-docker"}, PidsLimit: 1}
 		_, err := execpolicy.Start(t.Context(), policy, execpolicy.Spec{Env: map[string]string{"A-B": ""}})
-		allOnce(t, err, "PidsLimit is 1", `"A-B" is no name`)
+		allOnce(t, err, "PidsLimit is 1", `"A-B" is not the name`)
 		_, err = execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: policy.Engine},
 			execpolicy.Spec{Env: map[string]string{"A-B": ""}})
-		allOnce(t, err, `"A-B" is no name`)
+		allOnce(t, err, `"A-B" is not the name`)
 		_, err = execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: policy.Engine}, execpolicy.Spec{})
 		assert.ErrorIs(t, err, dockercli.ErrNoEngine)
 	})
@@ -114,7 +114,7 @@ func TestEveryProblemAtOnce(t *testing.T) {
 		asked := errors.New("asked to spawn")
 		policy := policyFunc(func(context.Context, execpolicy.Spec) (*execpolicy.Process, error) { return nil, asked })
 		_, err := execpolicy.Start(t.Context(), policy, execpolicy.Spec{Env: map[string]string{"A-B": ""}})
-		allOnce(t, err, `"A-B" is no name`)
+		allOnce(t, err, `"A-B" is not the name`)
 		_, err = execpolicy.Start(t.Context(), policy, execpolicy.Spec{})
 		assert.ErrorIs(t, err, asked)
 	})
@@ -125,7 +125,7 @@ func TestEveryProblemOfOptions(t *testing.T) {
 	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
 	policy := execpolicy.DockerPolicy{Engine: e.Engine, PidsLimit: 1, CPUs: "many"}
 	spec := execpolicy.Spec{Env: map[string]string{"A-B": ""}}
-	rest := []string{"PidsLimit is 1", `CPUs is "many"`, `"A-B" is no name`}
+	rest := []string{"PidsLimit is 1", `CPUs is "many"`, `"A-B" is not the name`}
 
 	_, err := workspace.Start(t.Context(), policy, spec, workspace.Options{Mode: 7, Exclude: []string{"[", "a//b"}})
 	allOnce(t, err, append(rest, "there is no mode 7", `the pattern "["`, `the pattern "a//b"`,

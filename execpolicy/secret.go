@@ -17,29 +17,32 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/transfer"
 )
 
-// A Secret is a value that a session's programs get, and that nothing else shows. Printed
-// with package fmt, as text or in JSON it is its name only, unless it stands in a field
-// that is not exported, which these don't ask.
+// A Secret is a value that a session's programs get, and that nothing else shows. Package
+// fmt, MarshalText and package encoding/json print only its name. But package fmt prints
+// all of a Secret that stands in an unexported field of another struct, because it can't
+// call the Secret's methods there.
 type Secret struct {
-	// Name is that of the variable of the environment that holds the value. It must be a
-	// shell variable's, and not be in Env too. One of a command may have the name of one
-	// of the session's, in whose place it then stands.
+	// Name is the name of the environment variable that holds the value. It must be the
+	// name of a shell variable, and must not be in Env too. If a secret of a command has
+	// the name of one of the session's, it takes its place for that command.
 	Name string
-	// Value is the value: at least 4 bytes, not counting white space around it, since
-	// shorter values would match unrelated output; at most [MaxSecret], and without a NUL
-	// byte. If empty, Lookup has it.
+	// Value is the value. It has at least 4 bytes, not counting white space around it,
+	// because shorter values would match unrelated output. It has at most [MaxSecret]
+	// bytes, and no NUL byte. If empty, Lookup returns the value.
 	Value string
-	// Lookup returns the value. It is called at Start, and again at Restart, when the
-	// shell has answered; or when a command's turn has come. Its context ends after
-	// [Limits.StartupTimeout], or with the command's time, which it uses up; one that
-	// does not return then is left behind. It is on a goroutine of its own, and one that
-	// panics takes the program with it. An error fails the start, or the command, which
-	// then does not run; it must not have the value in it. If nil, Value has it.
+	// Lookup returns the value. For a session's secret it is called at Start, and again
+	// at Restart, when the shell has answered. Its context ends after
+	// [Limits.StartupTimeout]. For a command's secret it is called when the command's
+	// turn has come, and takes of the command's time, with which its context ends. A
+	// Lookup that does not return then is left behind. It runs on a goroutine of its own.
+	// A panic there ends the program. An error fails the start, or the command, which
+	// then does not run. The error must not hold the value. If nil, Value is the value.
 	Lookup func(ctx context.Context, name string) (string, error)
 	// File puts the value into a file that only the session's user may read, and the
-	// file's name into the variable. It lies in the container's memory; under a
-	// [HostPolicy] on the host's disk. A command's file is removed when the command has
-	// ended. A session's stays, and is made anew before the startup scripts run again.
+	// file's name into the variable. The file is in the container's memory, or under a
+	// [HostPolicy] on the host's disk. The file of a command's secret is removed when the
+	// command has ended. That of a session's secret stays. It is made anew before the
+	// startup scripts run again.
 	File bool
 }
 
@@ -49,7 +52,7 @@ const MaxSecret = secret.MaxLen
 // String returns the word "secret" and the name.
 func (s Secret) String() string { return "secret " + s.Name }
 
-// Format prints what String returns, whatever is asked for.
+// Format prints what String returns, whatever the verb.
 func (s Secret) Format(f fmt.State, _ rune) { io.WriteString(f, s.String()) }
 
 // MarshalText returns what String returns.

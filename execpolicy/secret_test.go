@@ -45,7 +45,7 @@ func TestSecretsThatAreRefused(t *testing.T) {
 	}{
 		{"the names", []execpolicy.Secret{{Name: "a-b", Value: "hunter2"}, {Name: "", Value: "hunter2"},
 			{Name: "UID", Value: "hunter2"}},
-			[]string{`"a-b" is no name`, `"" is no name`, "UID can't be set"}},
+			[]string{`"a-b" is not the name`, `"" is not the name`, "UID can't be set"}},
 		{"twice", []execpolicy.Secret{{Name: "A", Value: "hunter2"}, {Name: "A", Lookup: lookup},
 			{Name: "ENV", Value: "hunter2"}},
 			[]string{"the secret A is set twice", "the secret ENV is set twice"}},

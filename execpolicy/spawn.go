@@ -49,7 +49,7 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	return p.spawn(ctx, e, spec)
 }
 
-// spawn starts spec.Command in a container of that engine. Spawn calls it behind lookUp,
+// spawn starts spec.Command in a container of that engine. Spawn calls it after lookUp,
 // and lookUp calls it for its own container: it looks nothing up itself.
 func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec) (*Process, error) {
 	name := newName()

@@ -40,7 +40,7 @@ func (o Options) validate() error {
 	var unknown []string
 	for _, name := range o.Require {
 		if !slices.Contains(Protections(), name) {
-			unknown = append(unknown, fmt.Sprintf("%q is no protection", name))
+			unknown = append(unknown, fmt.Sprintf("%q is not a protection", name))
 		}
 	}
 	if len(unknown) > 0 {

@@ -400,7 +400,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		execpolicy.Spec{},
 		attest.Options{Require: []attest.Protection{"no bugs", attest.User, "no time"}})
 	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
-	assert.ErrorContains(t, err, `"no bugs" is no protection; "no time" is no protection`)
+	assert.ErrorContains(t, err, `"no bugs" is not a protection; "no time" is not a protection`)
 }
 
 func TestReportRoundTrip(t *testing.T) {

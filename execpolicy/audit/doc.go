@@ -43,15 +43,15 @@
 //	error                text      all                            that of the call
 //
 // The policy's digest is the first half of the SHA-256, in hexadecimal digits, of the
-// command line, each word with a NUL byte behind it, without what is another with each
-// container: its name, and the library's labels of who started it and when. So two starts
-// of one policy by one engine have the same digest, and whatever changes what the engine
-// is told changes it, another directory of the host as well, but for the values of
-// variables, which are not in it. Nor is what only the library knows, such as its time
-// limits. That of a HostPolicy is of its shell's command line, which has its limits.
+// command line, with a NUL byte after each word. What differs from one container to the
+// next is left out: its name, and the library's labels of who started it and when. So two
+// starts of one policy by one engine have the same digest. Whatever changes what the
+// engine is told changes the digest, also another directory of the host. The values of
+// variables are not in it, nor is what only the library knows, such as its time limits.
+// The digest of a HostPolicy is that of its shell's command line, which has its limits.
 //
 // A text, and the words of a list together, are kept up to [MaxText] bytes. If there are
-// more, an attribute of that name with "_bytes" behind it has their number. An engine's
+// more, an attribute of that name with "_bytes" after it has their number. An engine's
 // command line is always whole. No record holds a value of a variable, or anything of
 // stdin, of the output or of a file, but for what an error quotes of a script's stderr or
 // of the engine's. Values of [execpolicy.Secret] are shown nowhere; another that stands

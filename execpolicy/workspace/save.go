@@ -63,7 +63,7 @@ func (c *copied) save(ctx context.Context, s *execpolicy.Session) (saved []Chang
 	p := placing{copied: c, staging: g, dirs: map[string]bool{}}
 	for _, change := range changes {
 		if err := context.Cause(ctx); err != nil {
-			p.errs = append(p.errs, fmt.Errorf("%q and what comes behind it: %w", change.Name, err))
+			p.errs = append(p.errs, fmt.Errorf("%q and what comes after it: %w", change.Name, err))
 			break
 		}
 		if change.Kind == Deleted {

@@ -49,7 +49,7 @@ const (
 	// system takes between two slashes.
 	maxName    = 4096
 	maxElement = 255
-	// maxExtended bounds the headers that say more of the one behind them, each and in a
+	// maxExtended bounds the headers that say more of the one after them, each and in a
 	// row.
 	maxExtended = 64 << 10
 	maxInARow   = 8
@@ -175,7 +175,7 @@ type Reader struct {
 	block     [blockSize]byte
 }
 
-// Next goes to the next entry. It returns io.EOF behind the last.
+// Next goes to the next entry. It returns io.EOF after the last.
 func (r *Reader) Next() (h Header, err error) {
 	if _, err := io.CopyN(io.Discard, r.R, r.left+r.pad); err != nil {
 		return h, early(err)
@@ -188,7 +188,7 @@ func (r *Reader) Next() (h Header, err error) {
 			return h, early(err)
 		}
 		if *b == [blockSize]byte{} {
-			// What comes behind it is padding.
+			// What comes after it is padding.
 			return h, io.EOF
 		}
 		size, err := r.check()
@@ -231,7 +231,7 @@ func early(err error) error {
 	return err
 }
 
-// extended is what headers say of the entry behind them.
+// extended is what headers say of the entry after them.
 type extended struct {
 	name    string
 	size    int64
@@ -306,7 +306,7 @@ func (r *Reader) name(long extended) string {
 	return name
 }
 
-// extend reads a header that says more of the entry behind it.
+// extend reads a header that says more of the entry after it.
 func (r *Reader) extend(long *extended, kind byte, size int64) error {
 	if size > maxExtended {
 		return fmt.Errorf("%w: a header of %d bytes", ErrFormat, size)
@@ -327,13 +327,13 @@ func (r *Reader) extend(long *extended, kind byte, size int64) error {
 		digits, _, _ := strings.Cut(rest, " ")
 		n, err := strconv.ParseUint(digits, 10, 31)
 		if err != nil || int(n) > len(rest) || int(n) < len(digits)+3 || rest[n-1] != '\n' {
-			return fmt.Errorf("%w: a record is none", ErrFormat)
+			return fmt.Errorf("%w: an invalid record", ErrFormat)
 		}
 		key, value, ok := strings.Cut(rest[len(digits)+1:n-1], "=")
 		rest = rest[n:]
 		switch {
 		case !ok:
-			return fmt.Errorf("%w: a record is none", ErrFormat)
+			return fmt.Errorf("%w: an invalid record", ErrFormat)
 		case kind == 'g' && (key == "path" || key == "size"):
 			return fmt.Errorf("%w: one %s for all", ErrFormat, key)
 		case kind == 'g':
@@ -349,7 +349,7 @@ func (r *Reader) extend(long *extended, kind byte, size int64) error {
 			seconds, _, _ := strings.Cut(value, ".")
 			n, err := strconv.ParseInt(seconds, 10, 63)
 			if err != nil {
-				return fmt.Errorf("%w: a time is none", ErrFormat)
+				return fmt.Errorf("%w: an invalid time", ErrFormat)
 			}
 			long.modTime = time.Unix(n, 0)
 		case strings.HasPrefix(key, "GNU.sparse."):
@@ -371,7 +371,7 @@ func (r *Reader) entry(long extended, kind byte, size int64) (Header, error) {
 	mode, ok := number(b[100:108])
 	seconds, ok2 := number(b[136:148])
 	if !ok || !ok2 {
-		return h, fmt.Errorf("%w: the mode or the time of %.200q is none", ErrFormat, h.Name)
+		return h, fmt.Errorf("%w: %.200q has an invalid mode or time", ErrFormat, h.Name)
 	}
 	h.Perm = fs.FileMode(mode) & fs.ModePerm
 	if h.ModTime.IsZero() {
@@ -452,7 +452,7 @@ func appendBlock(b []byte, name string, kind byte, perm fs.FileMode, size, secon
 	return append(b, block[:]...)
 }
 
-// octal writes a number and a NUL behind it, or the number in base 256 if it is longer.
+// octal writes a number and a NUL after it, or the number in base 256 if it is longer.
 func octal(b []byte, n int64) {
 	digits := strconv.FormatInt(n, 8)
 	if len(digits) >= len(b) {
