@@ -17,7 +17,7 @@ func ExampleFind() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(engine.Kind, engine.ServerVersion)
+	fmt.Println(engine) // such as "docker 28.2.2 (/usr/bin/docker)"
 }
 
 func ExampleLookup() {

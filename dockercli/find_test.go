@@ -292,7 +292,7 @@ func path(t *testing.T, programs ...string) {
 // unchosen clears what chooses an engine.
 func unchosen(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{"DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST", "CONTAINER_CONNECTION"} {
+	for _, name := range []string{dockercli.EngineVar, "DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST", "CONTAINER_CONNECTION"} {
 		t.Setenv(name, "")
 	}
 }
@@ -326,6 +326,7 @@ func TestFind(t *testing.T) {
 			assert.Equal(t, e.Path, podman)
 			assert.Equal(t, e.Kind, dockercli.Podman)
 			assert.ErrorIs(t, e.PassedOver, c.why)
+			assert.Equal(t, e.String(), fmt.Sprintf("podman 5.8.1 (%s), used because docker could not be: %v", podman, e.PassedOver))
 		})
 	}
 }
@@ -390,6 +391,13 @@ func TestFindChosen(t *testing.T) {
 			"DOCKER_HOST=tcp://u:***@192.0.2.1:2376", 0},
 		{"docker-host-bare", "down", "podman-local", "DOCKER_HOST", "u:hush@192.0.2.1", "DOCKER_HOST=u:***@192.0.2.1", 0},
 		{"docker-context", "down", "podman-local", "DOCKER_CONTEXT", "ci", "docker was chosen by DOCKER_CONTEXT=ci", 0},
+		{"engine", "docker-local", "podman-local", dockercli.EngineVar, "podman", "", dockercli.Podman},
+		{"engine-with-flags", "global", "podman-local", dockercli.EngineVar, "docker --context 'c i'", "", dockercli.Docker},
+		{"engine-down", "docker-local", "podman-babble", dockercli.EngineVar, "podman", "podman was chosen by COFFERDAM_ENGINE=podman", 0},
+		{"engine-missing", "docker-local", "podman-local", dockercli.EngineVar, "ci", `as in "docker --context ci"`, 0},
+		{"engine-not-read", "docker-local", "podman-local", dockercli.EngineVar, "docker # tcp://u:hush@h",
+			"COFFERDAM_ENGINE=docker # tcp://u:***@h", 0},
+		{"engine-blank", "docker-local", "podman-local", dockercli.EngineVar, " ", "it names no program", 0},
 		{"container-host", "docker-local", "podman-local", "CONTAINER_HOST", unix, "", dockercli.Podman},
 		{"container-connection", "docker-local", "podman-local", "CONTAINER_CONNECTION", "ci", "", dockercli.Podman},
 		{"container-host-down", "docker-local", "podman-babble", "CONTAINER_HOST", unix,
@@ -413,12 +421,41 @@ func TestFindChosen(t *testing.T) {
 				assert.NilError(t, err)
 				assert.Equal(t, e.Kind, c.kind)
 				assert.NilError(t, e.PassedOver)
+				assert.Equal(t, e.ChosenBy, c.variable+"="+c.value)
 				return
 			}
 			assert.ErrorIs(t, err, dockercli.ErrNoEngine)
 			assert.ErrorContains(t, err, c.want)
 			assert.Assert(t, !strings.Contains(err.Error(), "hush"), "%v", err)
 		})
+	}
+}
+
+// A path chooses too, and COFFERDAM_ENGINE comes before what the clients read.
+func TestFindChosenByPath(t *testing.T) {
+	unchosen(t)
+	podman := fake(t, "podman", "podman-local")
+	path(t, fake(t, "docker", "docker-local"))
+	t.Setenv("DOCKER_HOST", "unix:///nonexistent.sock")
+	t.Setenv(dockercli.EngineVar, podman)
+	e, err := dockercli.Find(context.Background())
+	assert.NilError(t, err)
+	assert.Equal(t, e.Path, podman)
+	assert.Equal(t, e.String(), fmt.Sprintf("podman 5.8.1 (%s), chosen by COFFERDAM_ENGINE=%[1]s", podman))
+}
+
+func TestEngineString(t *testing.T) {
+	for _, c := range []struct {
+		engine dockercli.Engine
+		want   string
+	}{
+		{dockercli.Engine{}, "docker (docker)"},
+		{dockercli.Engine{Kind: dockercli.Podman, ServerVersion: "4.3.1"}, "podman 4.3.1 (podman)"},
+		{dockercli.Engine{Path: "/a b/docker", Global: []string{"-H", "tcp://u:hush@h"}, ServerVersion: "28.2.2"},
+			"docker 28.2.2 ('/a b/docker' -H tcp://u:***@h)"},
+		{dockercli.Engine{PodmanService: true, ServerVersion: "5.0.0"}, "podman's service 5.0.0 (docker)"},
+	} {
+		assert.Equal(t, c.engine.String(), c.want)
 	}
 }
 

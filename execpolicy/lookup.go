@@ -65,7 +65,7 @@ func (p *DockerPolicy) looksUp(e *dockercli.Engine) bool {
 func (p *DockerPolicy) lookUp(ctx context.Context, e *dockercli.Engine, spec Spec) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("%w: the numbers of the user %q: %w", ErrStart, p.User, err)
+			err = fmt.Errorf("%w: the numbers of the user %q: %w; the engine is %v", ErrStart, p.User, err, e)
 		}
 	}()
 	limits := p.Limits.withDefaults()

@@ -64,7 +64,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 	profile := new(clientfile.File)
 	if text := p.seccompProfile(e); text != "" {
 		if profile, err = clientfile.New(text); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrStart, err)
+			return nil, fmt.Errorf("%w: %w; the engine is %v", ErrStart, err, e)
 		}
 		argv[slices.Index(argv, "--security-opt="+seccompOption+clientfile.Path)] = "--security-opt=" + seccompOption + profile.Path
 	}
@@ -77,7 +77,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 			fifo.Suspect(engineKey(e), err)
 			return p.spawn(ctx, e, spec)
 		}
-		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+		return nil, fmt.Errorf("%w: %w; the engine is %v", ErrStart, err, e)
 	}
 	doubt := fifo.DoubtOf(engineKey(e))
 	profile.Started(c.Started())
@@ -87,6 +87,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 	}
 	return &Process{
 		Name:      name,
+		Engine:    e.String(),
 		Transport: transport,
 		Stdin:     c.Stdin,
 		Stdout:    c.Stdout,
@@ -147,11 +148,6 @@ func diagnose(c *container.Container, exitCode int, stderr []byte) error {
 	}
 	if c.FIFOs != "" && bytes.Contains(stderr, []byte(fifo.Source(c.FIFOs))) {
 		return fmt.Errorf("%w: %w", fifo.ErrNotSeen, err)
-	}
-	if docker := c.Engine.PassedOver; docker != nil {
-		// Docker may have the image, or what else is amiss here. That docker is down is
-		// no cause of this error.
-		return fmt.Errorf("%w; %s was used because docker could not be: %v", err, c.Engine.Kind, docker)
 	}
 	return err
 }
