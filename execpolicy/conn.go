@@ -276,7 +276,7 @@ func (c *conn) lives() error {
 func (c *conn) lost() error {
 	err := context.Cause(c.life)
 	if err == nil {
-		err = c.OwnEnd(time.Now().Add(shell.LearnTime))
+		err = c.OwnEnd(time.Now().Add(c.LearnTime()))
 	}
 	if err == nil {
 		return c.proc.onEngine(ErrEnded)
