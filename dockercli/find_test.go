@@ -51,6 +51,39 @@ func dockerThat(components, host string) client {
 	}
 }
 
+// hasImage is a client that has an image, for arm64, once it has pulled it; with always
+// also before. Each pull adds a line to the file "pulls" beside the link, and ends when
+// there is a file "go" or, as a failure, one called "fail".
+func hasImage(always bool) client {
+	return func(verb string, args []string) int {
+		dir := filepath.Dir(os.Args[0])
+		is := func(name string) bool { _, err := os.Stat(filepath.Join(dir, name)); return err == nil }
+		switch verb {
+		case "pull":
+			fmt.Println("pulling")
+			file, err := os.OpenFile(filepath.Join(dir, "pulls"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+			if err != nil {
+				return complain(err.Error(), 1)
+			}
+			fmt.Fprintln(file, strings.Join(args, " "))
+			file.Close()
+			for !is("go") && !is("fail") {
+				time.Sleep(time.Millisecond)
+			}
+			if is("fail") || os.WriteFile(filepath.Join(dir, "pulled"), nil, 0o600) != nil {
+				return complain("no such manifest", 1)
+			}
+			return 0
+		case "image":
+			if always || is("pulled") {
+				return say(`id "sha256:1"`, `platform "linux" "arm64"`)
+			}
+			return complain("Error: No such image: "+args[len(args)-1], 1)
+		}
+		return complain("unknown command", 1)
+	}
+}
+
 func podmanThat(facts string) client {
 	return func(verb string, _ []string) int {
 		switch verb {
@@ -148,6 +181,8 @@ var clients = map[string]client{
 		fmt.Fprintln(os.Stderr, "to stderr")
 		return 0
 	},
+	"image-pulled":  hasImage(false),
+	"image-changed": hasImage(true),
 	"flood": func(verb string, _ []string) int {
 		fmt.Print(strings.Repeat("x", 2<<20))
 		return 0

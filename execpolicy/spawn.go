@@ -163,5 +163,34 @@ func (p *DockerPolicy) pull(ctx context.Context, e *dockercli.Engine, cause erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return e.Pull(ctx, dockercli.PullOptions{Image: p.image(), Progress: p.PullProgress})
+	return e.Pull(ctx, p.pullOptions())
+}
+
+func (p *DockerPolicy) pullOptions() dockercli.PullOptions {
+	return dockercli.PullOptions{Image: p.image(), Platform: p.Platform, Progress: p.PullProgress}
+}
+
+// EnsureImage sees to it that the engine has the policy's image, so that no session has to
+// wait for a pull, and returns what the engine knows of it. It looks for the engine as
+// [DockerPolicy.FindEngine] does. It takes at most PullTimeout, and with a negative one it
+// never pulls. Its error is that of FindEngine or of [dockercli.Engine.EnsureImage].
+func (p DockerPolicy) EnsureImage(ctx context.Context, when dockercli.PullPolicy) (*dockercli.Image, error) {
+	e, err := p.engine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	timeout := p.PullTimeout
+	if timeout == 0 {
+		timeout = defaultPullTimeout
+	}
+	if timeout < 0 {
+		when, timeout = dockercli.PullNever, defaultPullTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	image, err := e.EnsureImage(ctx, when, p.pullOptions())
+	if err != nil {
+		return nil, fmt.Errorf("%w; the engine is %v", err, e)
+	}
+	return image, nil
 }
