@@ -67,9 +67,32 @@ type Engine struct {
 	// podman's own flags. So a container has the lines of the host's /etc/hosts, and one
 	// with a read-only root has a writable /run and /var/tmp, in its own memory.
 	PodmanService bool
+	// ChosenBy is the environment variable, with its value, by which [Find] was told the
+	// engine. If empty, Find was free, or the engine does not come from Find.
+	ChosenBy string
 	// PassedOver is why [Find] returned podman and not docker. It is nil if Find did not
 	// pass docker over.
 	PassedOver error
+}
+
+// String names the engine, its version and its client, and says what chose it or why
+// docker was passed over, as in "docker 28.2.2 (/usr/bin/docker --context ci)".
+func (e *Engine) String() string {
+	name := e.Kind.String()
+	if e.PodmanService {
+		name = "podman's service"
+	}
+	if e.ServerVersion != "" {
+		name += " " + e.ServerVersion
+	}
+	name += " (" + hidePasswords(Explain(e.argv())) + ")"
+	if e.ChosenBy != "" {
+		name += ", chosen by " + e.ChosenBy
+	}
+	if e.PassedOver != nil {
+		name += fmt.Sprintf(", used because docker could not be: %v", e.PassedOver)
+	}
+	return name
 }
 
 // Resolve returns the engine with an absolute Path, so that later starts don't depend on

@@ -17,7 +17,7 @@ func ExampleFind() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(engine.Kind, engine.ServerVersion)
+	fmt.Println(engine) // such as "docker 28.2.2 (/usr/bin/docker)"
 }
 
 func ExampleLookup() {
@@ -200,4 +200,29 @@ func ExampleRedact() {
 	argv := []string{"docker", "run", "-e", "TOKEN=secret", "-e", "NAME", "--", "alpine"}
 	fmt.Println(dockercli.Explain(dockercli.Redact(argv)))
 	// Output: docker run -e 'TOKEN=***' -e NAME -- alpine
+}
+
+// A program that starts sees to its image first, so that nobody waits for it later.
+func ExampleEngine_EnsureImage() {
+	ctx := context.Background()
+	engine, err := dockercli.Find(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	image, err := engine.EnsureImage(ctx, dockercli.PullMissing, dockercli.PullOptions{
+		Image:    "alpine:3.19",
+		Platform: "linux/amd64",
+		Progress: os.Stderr,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(image.ID, image.Platform)
+}
+
+func ExamplePullPolicy() {
+	fmt.Println(dockercli.PullMissing, dockercli.PullAlways, dockercli.PullNever)
+	// Output: missing always never
 }

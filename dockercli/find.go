@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"time"
@@ -17,13 +18,22 @@ import (
 // answers in a fifth of a second; one over ssh takes about a second.
 const probeTimeout = 5 * time.Second
 
-// Find returns the engine to use if nobody names one. The first of these that is set
-// chooses it:
+// EngineVar is the environment variable by which whoever runs a program chooses its
+// engine: see [Find].
+const EngineVar = "COFFERDAM_ENGINE"
+
+// Find returns the engine to use if the program names none. The first of these that is
+// set chooses it:
 //
+//   - The environment variable COFFERDAM_ENGINE names a client as [Lookup] takes it: a
+//     name, a path, or one with flags, such as "docker --context ci".
 //   - The environment variables DOCKER_HOST and DOCKER_CONTEXT choose docker.
 //   - The environment variables CONTAINER_HOST and CONTAINER_CONNECTION choose podman.
 //   - A current context in the configuration of docker's client that is not "default"
 //     chooses docker.
+//
+// An engine that was chosen is the only one that is tried, and ChosenBy says what chose
+// it, unless that was the client's configuration.
 //
 // If none is set, Find takes docker. If docker is certainly not usable, it takes podman:
 // there is no docker program, nobody listens on its socket, or this user may not open the
@@ -39,13 +49,18 @@ func Find(ctx context.Context) (*Engine, error) {
 	program, choice := chosen()
 	e, err := Lookup(ctx, program)
 	if err == nil {
+		e.ChosenBy = choice
 		return e, nil
 	}
+	program = hidePasswords(program)
 	if choice == "" && !errors.Is(err, ErrNoEngine) {
 		choice = currentContext(ctx)
 	}
 	switch {
 	case choice != "":
+		if errors.Is(err, exec.ErrNotFound) && strings.HasPrefix(choice, EngineVar) {
+			err = fmt.Errorf("%w (a context is named with its client, as in \"docker --context ci\")", err)
+		}
 		return nil, fmt.Errorf("%w: %s was chosen by %s; undo that, or name another engine, to use another: %w", ErrNoEngine, program, choice, err)
 	case !unusable(err):
 		return nil, fmt.Errorf("%w: docker may answer the next time, so podman is not tried; name podman to use it: %w", ErrNoEngine, err)
@@ -61,6 +76,9 @@ func Find(ctx context.Context) (*Engine, error) {
 // chosen returns the program that the environment chooses, and the variable that does so
 // with its value. If none does, that is empty, and the program is docker.
 func chosen() (program, choice string) {
+	if spec := os.Getenv(EngineVar); spec != "" {
+		return spec, EngineVar + "=" + hidePasswords(spec)
+	}
 	for _, c := range [...]struct{ program, variable string }{
 		{"docker", "DOCKER_HOST"}, {"docker", "DOCKER_CONTEXT"}, {"podman", "CONTAINER_HOST"}, {"podman", "CONTAINER_CONNECTION"},
 	} {
@@ -124,7 +142,7 @@ func Lookup(ctx context.Context, spec string) (*Engine, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, errNoAnswer)
 	defer cancel()
 	if err := e.probe(ctx); err != nil {
-		return nil, fmt.Errorf("%s: %w", spec, err)
+		return nil, fmt.Errorf("%s: %w", hidePasswords(spec), err)
 	}
 	return e, nil
 }
@@ -137,16 +155,17 @@ var errNoAnswer = fmt.Errorf("no answer within %v: %w", probeTimeout, context.De
 // was written.
 func split(spec string) ([]string, error) {
 	words, err := shlex.Split(spec)
+	shown := hidePasswords(spec)
 	if err != nil {
-		return nil, fmt.Errorf("%w: engine %q: %w", ErrArgument, spec, err)
+		return nil, fmt.Errorf("%w: engine %q: %w", ErrArgument, shown, err)
 	}
 	if len(words) == 0 {
-		return nil, fmt.Errorf("%w: engine %q: it names no program", ErrArgument, spec)
+		return nil, fmt.Errorf("%w: engine %q: it names no program", ErrArgument, shown)
 	}
 	// Any letter in place of "#" is the same word, unless it begins a comment.
 	plain, err := shlex.Split(strings.ReplaceAll(spec, "#", "x"))
 	if err != nil || !slices.EqualFunc(words, plain, func(a, b string) bool { return strings.ReplaceAll(a, "#", "x") == b }) {
-		return nil, fmt.Errorf("%w: engine %q: it holds a comment", ErrArgument, spec)
+		return nil, fmt.Errorf("%w: engine %q: it holds a comment", ErrArgument, shown)
 	}
 	return words, nil
 }

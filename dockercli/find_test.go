@@ -51,6 +51,39 @@ func dockerThat(components, host string) client {
 	}
 }
 
+// hasImage is a client that has an image, for arm64, once it has pulled it; with always
+// also before. Each pull adds a line to the file "pulls" beside the link, and ends when
+// there is a file "go" or, as a failure, one called "fail".
+func hasImage(always bool) client {
+	return func(verb string, args []string) int {
+		dir := filepath.Dir(os.Args[0])
+		is := func(name string) bool { _, err := os.Stat(filepath.Join(dir, name)); return err == nil }
+		switch verb {
+		case "pull":
+			fmt.Println("pulling")
+			file, err := os.OpenFile(filepath.Join(dir, "pulls"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+			if err != nil {
+				return complain(err.Error(), 1)
+			}
+			fmt.Fprintln(file, strings.Join(args, " "))
+			file.Close()
+			for !is("go") && !is("fail") {
+				time.Sleep(time.Millisecond)
+			}
+			if is("fail") || os.WriteFile(filepath.Join(dir, "pulled"), nil, 0o600) != nil {
+				return complain("no such manifest", 1)
+			}
+			return 0
+		case "image":
+			if always || is("pulled") {
+				return say(`id "sha256:1"`, `platform "linux" "arm64"`)
+			}
+			return complain("Error: No such image: "+args[len(args)-1], 1)
+		}
+		return complain("unknown command", 1)
+	}
+}
+
 func podmanThat(facts string) client {
 	return func(verb string, _ []string) int {
 		switch verb {
@@ -148,6 +181,8 @@ var clients = map[string]client{
 		fmt.Fprintln(os.Stderr, "to stderr")
 		return 0
 	},
+	"image-pulled":  hasImage(false),
+	"image-changed": hasImage(true),
 	"flood": func(verb string, _ []string) int {
 		fmt.Print(strings.Repeat("x", 2<<20))
 		return 0
@@ -292,7 +327,7 @@ func path(t *testing.T, programs ...string) {
 // unchosen clears what chooses an engine.
 func unchosen(t *testing.T) {
 	t.Helper()
-	for _, name := range []string{"DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST", "CONTAINER_CONNECTION"} {
+	for _, name := range []string{dockercli.EngineVar, "DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST", "CONTAINER_CONNECTION"} {
 		t.Setenv(name, "")
 	}
 }
@@ -326,6 +361,7 @@ func TestFind(t *testing.T) {
 			assert.Equal(t, e.Path, podman)
 			assert.Equal(t, e.Kind, dockercli.Podman)
 			assert.ErrorIs(t, e.PassedOver, c.why)
+			assert.Equal(t, e.String(), fmt.Sprintf("podman 5.8.1 (%s), used because docker could not be: %v", podman, e.PassedOver))
 		})
 	}
 }
@@ -390,6 +426,13 @@ func TestFindChosen(t *testing.T) {
 			"DOCKER_HOST=tcp://u:***@192.0.2.1:2376", 0},
 		{"docker-host-bare", "down", "podman-local", "DOCKER_HOST", "u:hush@192.0.2.1", "DOCKER_HOST=u:***@192.0.2.1", 0},
 		{"docker-context", "down", "podman-local", "DOCKER_CONTEXT", "ci", "docker was chosen by DOCKER_CONTEXT=ci", 0},
+		{"engine", "docker-local", "podman-local", dockercli.EngineVar, "podman", "", dockercli.Podman},
+		{"engine-with-flags", "global", "podman-local", dockercli.EngineVar, "docker --context 'c i'", "", dockercli.Docker},
+		{"engine-down", "docker-local", "podman-babble", dockercli.EngineVar, "podman", "podman was chosen by COFFERDAM_ENGINE=podman", 0},
+		{"engine-missing", "docker-local", "podman-local", dockercli.EngineVar, "ci", `as in "docker --context ci"`, 0},
+		{"engine-not-read", "docker-local", "podman-local", dockercli.EngineVar, "docker # tcp://u:hush@h",
+			"COFFERDAM_ENGINE=docker # tcp://u:***@h", 0},
+		{"engine-blank", "docker-local", "podman-local", dockercli.EngineVar, " ", "it names no program", 0},
 		{"container-host", "docker-local", "podman-local", "CONTAINER_HOST", unix, "", dockercli.Podman},
 		{"container-connection", "docker-local", "podman-local", "CONTAINER_CONNECTION", "ci", "", dockercli.Podman},
 		{"container-host-down", "docker-local", "podman-babble", "CONTAINER_HOST", unix,
@@ -413,12 +456,41 @@ func TestFindChosen(t *testing.T) {
 				assert.NilError(t, err)
 				assert.Equal(t, e.Kind, c.kind)
 				assert.NilError(t, e.PassedOver)
+				assert.Equal(t, e.ChosenBy, c.variable+"="+c.value)
 				return
 			}
 			assert.ErrorIs(t, err, dockercli.ErrNoEngine)
 			assert.ErrorContains(t, err, c.want)
 			assert.Assert(t, !strings.Contains(err.Error(), "hush"), "%v", err)
 		})
+	}
+}
+
+// A path chooses too, and COFFERDAM_ENGINE comes before what the clients read.
+func TestFindChosenByPath(t *testing.T) {
+	unchosen(t)
+	podman := fake(t, "podman", "podman-local")
+	path(t, fake(t, "docker", "docker-local"))
+	t.Setenv("DOCKER_HOST", "unix:///nonexistent.sock")
+	t.Setenv(dockercli.EngineVar, podman)
+	e, err := dockercli.Find(context.Background())
+	assert.NilError(t, err)
+	assert.Equal(t, e.Path, podman)
+	assert.Equal(t, e.String(), fmt.Sprintf("podman 5.8.1 (%s), chosen by COFFERDAM_ENGINE=%[1]s", podman))
+}
+
+func TestEngineString(t *testing.T) {
+	for _, c := range []struct {
+		engine dockercli.Engine
+		want   string
+	}{
+		{dockercli.Engine{}, "docker (docker)"},
+		{dockercli.Engine{Kind: dockercli.Podman, ServerVersion: "4.3.1"}, "podman 4.3.1 (podman)"},
+		{dockercli.Engine{Path: "/a b/docker", Global: []string{"-H", "tcp://u:hush@h"}, ServerVersion: "28.2.2"},
+			"docker 28.2.2 ('/a b/docker' -H tcp://u:***@h)"},
+		{dockercli.Engine{PodmanService: true, ServerVersion: "5.0.0"}, "podman's service 5.0.0 (docker)"},
+	} {
+		assert.Equal(t, c.engine.String(), c.want)
 	}
 }
 

@@ -2,7 +2,9 @@ package dockercli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 )
 
 // An Image is what the engine knows of an image.
@@ -14,9 +16,12 @@ type Image struct {
 	Entrypoint, Command []string
 	// User is whom it runs as. If empty, root.
 	User string
+	// Platform is what it is made for, such as "linux/arm64", without a variant.
+	Platform string
 }
 
 const imageTemplate = "id {{json .ID}}{{println}}" +
+	"platform {{json .Os}} {{json .Architecture}}{{println}}" +
 	"{{with .Config}}" +
 	"user {{json .User}}{{println}}" +
 	"{{range .Entrypoint}}entrypoint {{json .}}{{println}}{{end}}" +
@@ -46,7 +51,11 @@ func (e *Engine) inspectImageArgs(image string) ([]string, error) {
 func parseImage(text string) (*Image, error) {
 	image := new(Image)
 	err := parseFacts(text, map[string]func([]string) error{
-		"id":         setString(&image.ID),
+		"id": setString(&image.ID),
+		"platform": func(values []string) error {
+			image.Platform = strings.Join(values, "/")
+			return nil
+		},
 		"user":       setString(&image.User),
 		"entrypoint": addString(&image.Entrypoint),
 		"command":    addString(&image.Command),
@@ -56,6 +65,61 @@ func parseImage(text string) (*Image, error) {
 	}
 	if image.ID == "" {
 		return nil, fmt.Errorf("unexpected answer of the engine: it has no ID: %.200q", text)
+	}
+	return image, nil
+}
+
+// A PullPolicy says when [Engine.EnsureImage] pulls.
+type PullPolicy int
+
+const (
+	// PullMissing pulls an image that the engine does not have.
+	PullMissing PullPolicy = iota
+	// PullAlways asks the registry each time, and pulls what has changed.
+	PullAlways
+	// PullNever pulls nothing.
+	PullNever
+)
+
+var pullPolicies = [...]string{PullMissing: "missing", PullAlways: "always", PullNever: "never"}
+
+// String returns "missing", "always" or "never".
+func (p PullPolicy) String() string {
+	if p < 0 || int(p) >= len(pullPolicies) {
+		return fmt.Sprintf("PullPolicy(%d)", int(p))
+	}
+	return pullPolicies[p]
+}
+
+// EnsureImage sees to it that the engine has an image, and returns what it knows of it.
+// o.Image names it by a tag or by a digest, as in "alpine@sha256:…". With an o.Platform
+// an image that is made for another does not count, whatever its variant. The error
+// matches [ErrImageMissing] if the engine does not have the image and nothing is to be
+// pulled, and else is that of [Engine.Pull] or [Engine.InspectImage].
+func (e *Engine) EnsureImage(ctx context.Context, when PullPolicy, o PullOptions) (*Image, error) {
+	if when < 0 || int(when) >= len(pullPolicies) {
+		return nil, fmt.Errorf("%w: there is no %v", ErrArgument, when)
+	}
+	if when != PullAlways {
+		image, err := e.inspectFor(ctx, o)
+		if err == nil || when == PullNever || !errors.Is(err, ErrImageMissing) {
+			return image, err
+		}
+	}
+	if err := e.Pull(ctx, o); err != nil {
+		return nil, err
+	}
+	return e.inspectFor(ctx, o)
+}
+
+// inspectFor is InspectImage for a platform, unless that is empty.
+func (e *Engine) inspectFor(ctx context.Context, o PullOptions) (*Image, error) {
+	image, err := e.InspectImage(ctx, o.Image)
+	if err != nil {
+		return nil, err
+	}
+	if want := strings.Split(o.Platform, "/"); o.Platform != "" && image.Platform != strings.Join(want[:min(2, len(want))], "/") {
+		return nil, fmt.Errorf("%w: %s is for %s, and not for %s", ErrImageMissing, o.Image, image.Platform, o.Platform)
 	}
 	return image, nil
 }

@@ -62,10 +62,10 @@ func TestParseRefuses(t *testing.T) {
 }
 
 func TestParseImage(t *testing.T) {
-	image, err := dockercli.ParseImage("id \"0\"\nuser \"1000\"\nentrypoint \"/bin/sh\"\nentrypoint " +
+	image, err := dockercli.ParseImage("id \"0\"\nplatform \"linux\" \"arm64\"\nuser \"1000\"\nentrypoint \"/bin/sh\"\nentrypoint " +
 		"\"-c\"\ncommand \"a b\"\n\n")
 	assert.NilError(t, err)
-	assert.DeepEqual(t, image, &dockercli.Image{ID: "0", User: "1000", Entrypoint: []string{"/bin/sh", "-c"},
+	assert.DeepEqual(t, image, &dockercli.Image{ID: "0", Platform: "linux/arm64", User: "1000", Entrypoint: []string{"/bin/sh", "-c"},
 		Command: []string{"a b"}})
 }
 

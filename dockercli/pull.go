@@ -2,6 +2,7 @@ package dockercli
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"sync"
 )
@@ -15,23 +16,62 @@ type PullOptions struct {
 	Platform string
 	// Progress takes what the client prints, as it comes. If nil, that is dropped. An
 	// error of Progress is ignored. If a Write does not return, Pull fails when the
-	// client has ended.
+	// client has ended. Nothing comes if another call pulls the image already.
 	Progress io.Writer
 }
 
-// Pull gets an image from its registry. Its error matches [ErrPull], unless the client
-// could not reach the engine or refused an argument.
+// Pull gets an image from its registry. Calls of this program that come while the same
+// client already pulls the same image wait for that pull, and return its error. If the
+// context of the call that began it ends, one of them begins another. The error matches
+// [ErrPull], unless the client could not reach the engine or refused an argument.
 func (e *Engine) Pull(ctx context.Context, o PullOptions) error {
 	argv, err := e.pullArgs(o)
 	if err != nil {
 		return err
 	}
+	key := fmt.Sprintf("%q", []any{argv, e.Env})
+	for {
+		own := &pull{done: make(chan struct{})}
+		other, begun := pulls.LoadOrStore(key, own)
+		if !begun {
+			own.err = e.pull(ctx, argv, o.Progress)
+			own.abandoned = ctx.Err() != nil
+			pulls.Delete(key)
+			close(own.done)
+			return own.err
+		}
+		p := other.(*pull)
+		select {
+		case <-p.done:
+		case <-ctx.Done():
+			failed := newError("pull", argv, -1, nil, context.Cause(ctx))
+			failed.Class = ErrPull
+			return failed
+		}
+		if p.err == nil || !p.abandoned {
+			return p.err
+		}
+	}
+}
+
+// pulls has the pulls that are under way, as a *pull each, by their command lines.
+var pulls sync.Map
+
+// A pull is one for which several may wait.
+type pull struct {
+	done      chan struct{} // closed when the rest is known
+	err       error
+	abandoned bool // whoever began it did not wait for its end
+}
+
+// pull runs the client.
+func (e *Engine) pull(ctx context.Context, argv []string, progress io.Writer) error {
 	c := call{verb: "pull", argv: argv}
-	if o.Progress != nil {
-		w := &progressWriter{w: o.Progress}
+	if progress != nil {
+		w := &progressWriter{w: progress}
 		c.stdout, c.stderr = w, w
 	}
-	_, err = e.do(ctx, c)
+	_, err := e.do(ctx, c)
 	if failed, ok := err.(*Error); ok && (failed.Class == nil || failed.Class == ErrImageMissing || failed.Cause != nil) {
 		failed.Class = ErrPull
 	}

@@ -23,6 +23,7 @@ import (
 func everyField() execpolicy.DockerPolicy {
 	return execpolicy.DockerPolicy{
 		Image:              "localhost/no-such-image:1",
+		Platform:           "linux/amd64",
 		KeepContainer:      true,
 		NetworkEnabled:     true,
 		WritableRootfs:     true,

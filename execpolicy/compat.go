@@ -157,6 +157,7 @@ func (p *DockerPolicy) notInCompat() problems.List {
 		{"GPUs", p.GPUs != ""},
 		{"Mounts", p.Mounts != nil},
 		{"PidsLimit", p.PidsLimit != 0},
+		{"Platform", p.Platform != ""},
 		{"Runtime", p.Runtime != ""},
 		{"SeccompProfile", p.SeccompProfile != ""},
 		{"Tmpfs", p.Tmpfs != nil},

@@ -179,7 +179,16 @@ func (c *conn) failed(err error) error {
 	} else if len(said) > 0 {
 		err = fmt.Errorf("%w; it said: %s", err, strings.TrimSpace(string(said)))
 	}
-	return errors.Join(fmt.Errorf("%w: %w", ErrStart, err), endErr)
+	return errors.Join(c.proc.onEngine(fmt.Errorf("%w: %w", ErrStart, err)), endErr)
+}
+
+// onEngine returns an error that also names what has run the command. Another engine,
+// which was passed over, may have the image, or what else is amiss.
+func (p *Process) onEngine(err error) error {
+	if p.Engine == "" {
+		return err
+	}
+	return fmt.Errorf("%w; the engine is %s", err, p.Engine)
 }
 
 // after returns when a time that is counted from now has passed; the zero time if it is
@@ -267,12 +276,12 @@ func (c *conn) lives() error {
 func (c *conn) lost() error {
 	err := context.Cause(c.life)
 	if err == nil {
-		err = c.OwnEnd(time.Now().Add(shell.LearnTime))
+		err = c.OwnEnd(time.Now().Add(c.LearnTime()))
 	}
 	if err == nil {
-		return ErrEnded
+		return c.proc.onEngine(ErrEnded)
 	}
-	return fmt.Errorf("%w: %w", ErrEnded, err)
+	return c.proc.onEngine(fmt.Errorf("%w: %w", ErrEnded, err))
 }
 
 // closeTimeout is how long each thing may take that is done before the end. A Close

@@ -31,10 +31,15 @@ type DockerPolicy struct {
 	// environment and its volumes are used. Its user, entry point, command, health check
 	// and working directory are not.
 	Image string
+	// Platform is the image's, such as "linux/arm64". A machine that is another needs an
+	// emulator that its kernel knows. If empty, it is the engine's own.
+	Platform string
 	// PullTimeout is how long a pull may take. If zero, 5 min; if negative, the image is
 	// never pulled.
 	PullTimeout time.Duration
 	// PullProgress takes what the engine prints while it pulls. If nil, that is dropped.
+	// Sessions of this program that need the same image wait for one pull, and only the
+	// session that began it has the progress.
 	PullProgress io.Writer
 
 	// KeepContainer leaves the container in the engine when it has ended, for somebody to

@@ -45,11 +45,48 @@ func TestPassedOverIsTold(t *testing.T) {
 			assert.ErrorIs(t, err, dockercli.ErrImageMissing)
 			assert.Equal(t, errors.Is(err, dockercli.ErrPull), name == "pull")
 			assert.Assert(t, !errors.Is(err, dockercli.ErrEngineDown))
-			const told = "podman was used because docker could not be: version: the container engine does not " +
+			const told = "used because docker could not be: version: the container engine does not " +
 				"answer: Cannot connect to the Docker daemon"
 			assert.Equal(t, strings.Count(err.Error(), told), 1, "%v", err)
 		})
 	}
+}
+
+// Results and errors name the engine, and what chose it.
+func TestEngineIsNamed(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		chosen := *p.engine
+		chosen.ChosenBy = "COFFERDAM_ENGINE=here"
+		p.engine = &chosen
+		spec := p.spec()
+		spec.Approve = func(_ context.Context, r execpolicy.Request) error {
+			if strings.Contains(r.String(), "no") {
+				return errHook
+			}
+			return nil
+		}
+		s := open(t, p.policy(), spec)
+		for _, script := range []string{":", "no"} {
+			assert.Equal(t, s.script(script).Engine, chosen.String())
+		}
+		r, err := s.Run(t.Context(), execpolicy.Command{Script: "sleep 7", Timeout: short})
+		assert.NilError(t, err)
+		assert.Equal(t, r.Engine, chosen.String())
+		p.cli(t, "rm", "--force", s.Name())
+		<-s.Done()
+		_, err = s.Run(t.Context(), execpolicy.Command{Script: ":"})
+		assert.ErrorIs(t, err, execpolicy.ErrEnded)
+		assert.ErrorContains(t, err, "the engine is "+chosen.String())
+
+		policy := p.policy()
+		policy.Image, policy.PullTimeout = "cofferdam.invalid/no-such:image", -1
+		if p.fake != nil {
+			p.fake.Set(fakeengine.Faults{ImageMissing: true})
+		}
+		_, err = execpolicy.Start(t.Context(), policy, p.spec())
+		assert.ErrorIs(t, err, dockercli.ErrImageMissing)
+		assert.Equal(t, strings.Count(err.Error(), chosen.String()), 1, "%v", err)
+	})
 }
 
 // Who waits for an engine that somebody else looks for keeps its own time, and has that
@@ -64,7 +101,7 @@ func TestSearchForAnEngineIsShared(t *testing.T) {
 		"/go ]; do sleep 0.01; done\necho >&2 broken\nexit 1\n"
 	assert.NilError(t, os.WriteFile(filepath.Join(dir, "docker"), []byte(script), 0o755))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
-	for _, name := range []string{"DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST", "CONTAINER_CONNECTION"} {
+	for _, name := range []string{dockercli.EngineVar, "DOCKER_HOST", "DOCKER_CONTEXT", "CONTAINER_HOST", "CONTAINER_CONNECTION"} {
 		t.Setenv(name, "")
 	}
 	execpolicy.ForgetEngine()

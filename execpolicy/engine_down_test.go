@@ -3,7 +3,9 @@
 package execpolicy_test
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
@@ -81,22 +84,80 @@ func TestStartsWithoutASocket(t *testing.T) {
 	})
 }
 
-// An engine whose every answer takes more than a second is believed.
+// However slow an engine is, its answers are believed: that there is nothing, and how a
+// container has ended.
 func TestSlowEngine(t *testing.T) {
-	fakes(t, func(t *testing.T, e *fakeengine.Engine) {
-		p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", PullTimeout: -1, Limits: hostLimits}
-		s := open(t, p, execpolicy.Spec{})
-		slow := fakeengine.Faults{Delay: map[string]time.Duration{"container inspect": 1200 * time.Millisecond}}
-		e.Set(slow)
-		signalChild("--name="+s.Name(), syscall.SIGKILL)
-		<-s.Done()
-		assert.NilError(t, s.Close())
-		slow.ImageMissing = true
-		e.Set(slow)
-		_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
-		assert.ErrorIs(t, err, dockercli.ErrImageMissing)
-		assert.Check(t, !strings.Contains(err.Error(), execpolicy.ErrStillThere.Error()), "%v", err)
-		e.Set(fakeengine.Faults{})
+	enginetest.Check(t)
+	const second = time.Second
+	t.Run("all", func(t *testing.T) {
+		for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
+			for _, delay := range []time.Duration{second / 10, 800 * time.Millisecond, 1200 * time.Millisecond, 3 * second} {
+				t.Run(fmt.Sprintf("%v %v", kind, delay), func(t *testing.T) {
+					t.Parallel()
+					testSlowEngine(t, fakeengine.New(t, kind, fakeengine.Faults{}), delay)
+				})
+			}
+		}
+	})
+}
+
+func testSlowEngine(t *testing.T, e *fakeengine.Engine, delay time.Duration) {
+	slow := fakeengine.Faults{Delay: map[string]time.Duration{fakeengine.Every: delay}}
+	e.Set(slow)
+	p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", PullTimeout: -1}
+	s := open(t, p, execpolicy.Spec{})
+	assert.Equal(t, s.ok("echo hello"), "hello")
+	signalChild("--name="+s.Name(), syscall.SIGKILL)
+	<-s.Done()
+	assert.NilError(t, s.Close())
+
+	s = open(t, p, execpolicy.Spec{})
+	why := "it was killed, and not for want of memory"
+	if e.Kind == dockercli.Podman || delay > 2*time.Second {
+		// Podman can't tell, and of the slowest there is no time to ask twice.
+		why = "it was killed, perhaps for want of memory"
+	}
+	assert.Equal(t, s.killFirst(), "its program exited with status 137: "+why)
+
+	slow.ImageMissing = true
+	e.Set(slow)
+	_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+	assert.ErrorIs(t, err, dockercli.ErrImageMissing)
+	assert.Check(t, !strings.Contains(err.Error(), execpolicy.ErrStillThere.Error()), "%v", err)
+	e.Set(fakeengine.Faults{})
+}
+
+// killFirst kills process 1 of the session's container, closes the session, and returns
+// what the session says of its end.
+func (s session) killFirst() string {
+	s.t.Helper()
+	first := container.FindFirst(s.Name(), 0).PID
+	assert.Assert(s.t, first != 0, "process 1 was not found")
+	assert.NilError(s.t, syscall.Kill(first, syscall.SIGKILL))
+	<-s.Done()
+	_, err := s.Run(s.t.Context(), execpolicy.Command{Script: ":"})
+	assert.ErrorIs(s.t, err, execpolicy.ErrEnded)
+	assert.NilError(s.t, s.Close())
+	said, _, _ := strings.Cut(strings.TrimPrefix(err.Error(), execpolicy.ErrEnded.Error()+": "), "; the engine is")
+	return said
+}
+
+// An engine that has to be asked for the status of what has ended may take more than a
+// second too.
+func TestSlowEngineTellsTheStatus(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		client := filepath.Join(t.TempDir(), p.engine.Kind.String())
+		script := "#!/bin/sh\nsleep 1.2\nexec '" + p.engine.Path + "' \"$@\"\n"
+		assert.NilError(t, os.WriteFile(client, []byte(script), 0o755))
+		slow := *p.engine
+		slow.Path = client
+		p.engine = &slow
+		policy := p.policy()
+		policy.Transport = execpolicy.TransportFIFO
+		s := open(t, policy, p.spec())
+		assert.Equal(t, s.Transport(), execpolicy.TransportFIFO)
+		said := s.killFirst()
+		assert.Assert(t, strings.HasPrefix(said, "its program exited with status 137: it was killed"), said)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
 // Of an image's settings its environment counts, and nothing else.
@@ -52,4 +53,47 @@ func TestExecOfTheEngine(t *testing.T) {
 		assert.NilError(t, s.Close())
 		assert.Equal(t, asked, 0)
 	})
+}
+
+// What a policy needs is there before its sessions are, on any engine, and one pull is
+// enough for all who want it.
+func TestEnsureImage(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		image, err := p.policy().EnsureImage(t.Context(), dockercli.PullMissing)
+		assert.NilError(t, err)
+		policy := p.policy()
+		policy.Platform = image.Platform
+		s := open(t, policy, p.spec())
+		id := p.cli(t, "container", "inspect", "--format={{.Image}}", s.Name())
+		assert.Equal(t, strings.TrimSpace(id), image.ID)
+		assert.NilError(t, s.Close())
+
+		policy.Platform, policy.PullTimeout = "linux/s390x", -1
+		_, err = policy.EnsureImage(t.Context(), dockercli.PullAlways)
+		assert.ErrorIs(t, err, dockercli.ErrImageMissing)
+		assert.ErrorContains(t, err, "the engine is "+p.engine.String())
+	})
+	t.Run("pull", func(t *testing.T) {
+		enginetest.Check(t)
+		e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{ImageMissing: true})
+		p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image:1", PullTimeout: -1}
+		_, err := p.EnsureImage(t.Context(), dockercli.PullMissing)
+		assert.ErrorIs(t, err, dockercli.ErrImageMissing)
+		var progress strings.Builder
+		p.PullTimeout, p.PullProgress = 0, &progress
+		_, err = p.EnsureImage(t.Context(), dockercli.PullMissing)
+		assert.NilError(t, err)
+		assert.Assert(t, progress.Len() > 0)
+		s := open(t, p, execpolicy.Spec{})
+		assert.NilError(t, s.Close())
+	})
+}
+
+func TestPlatformIsChecked(t *testing.T) {
+	for _, platform := range []string{"arm64", "linux/", "/arm64", "linux/arm 64", "linux//v8", "linux/arm64\n"} {
+		p := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "true"}, Platform: platform}
+		assert.ErrorContains(t, p.Check(t.Context(), execpolicy.Spec{}), "Platform is", platform)
+	}
+	p := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "true"}, Platform: "linux/arm/v7"}
+	assert.NilError(t, p.Check(t.Context(), execpolicy.Spec{}))
 }

@@ -192,11 +192,11 @@ var langchainCases = []struct {
 	{"D38 fields that Compat does not have", func(t *testing.T) {
 		policy := execpolicy.Compat()
 		policy.PidsLimit, policy.GPUs, policy.Tmpfs = 64, "all", map[string]int64{"/a": 1}
-		policy.WorkspaceReadOnly, policy.Runtime, policy.CPUShares = true, "runsc", 2
+		policy.WorkspaceReadOnly, policy.Runtime, policy.CPUShares, policy.Platform = true, "runsc", 2, "linux/amd64"
 		policy.AddCapabilities, policy.AllowNewPrivileges = []string{"CHOWN"}, true
 		policy.Mounts, policy.ExtraHosts = []dockercli.Mount{{Source: "/a", Target: "/b"}}, []string{"a:1.1.1.1"}
 		var want []string
-		for _, name := range []string{"PidsLimit", "GPUs", "Tmpfs", "WorkspaceReadOnly", "Runtime", "CPUShares",
+		for _, name := range []string{"PidsLimit", "GPUs", "Tmpfs", "WorkspaceReadOnly", "Runtime", "CPUShares", "Platform",
 			"AddCapabilities", "AllowNewPrivileges", "Mounts", "ExtraHosts"} {
 			want = append(want, name+" is not among the fields of LangChain's policy")
 		}

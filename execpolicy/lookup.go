@@ -41,7 +41,7 @@ var accounts = account.NewBook()
 
 // accountKey is what the numbers of the policy's user depend on.
 func (p *DockerPolicy) accountKey(e *dockercli.Engine) string {
-	return fmt.Sprintf("%q", []any{e.Path, e.Global, e.Env, p.image(), p.User})
+	return fmt.Sprintf("%q", []any{e.Path, e.Global, e.Env, p.image(), p.Platform, p.User})
 }
 
 // looksUp reports whether the numbers of the policy's user have to be looked up in the
@@ -65,7 +65,7 @@ func (p *DockerPolicy) looksUp(e *dockercli.Engine) bool {
 func (p *DockerPolicy) lookUp(ctx context.Context, e *dockercli.Engine, spec Spec) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("%w: the numbers of the user %q: %w", ErrStart, p.User, err)
+			err = fmt.Errorf("%w: the numbers of the user %q: %w; the engine is %v", ErrStart, p.User, err, e)
 		}
 	}()
 	limits := p.Limits.withDefaults()
@@ -81,7 +81,7 @@ func (p *DockerPolicy) lookUp(ctx context.Context, e *dockercli.Engine, spec Spe
 	if !p.looksUp(e) {
 		return nil // somebody else has done it
 	}
-	q := DockerPolicy{Engine: e, Image: p.Image, User: p.User, Runtime: p.Runtime, Limits: p.Limits,
+	q := DockerPolicy{Engine: e, Image: p.Image, Platform: p.Platform, User: p.User, Runtime: p.Runtime, Limits: p.Limits,
 		Transport: TransportAttach}
 	look := Spec{Supervisor: []string{"sh", "-c", account.PrintScript}, Labels: spec.Labels, Audit: spec.Audit, auditor: spec.auditor}
 	proc, err := q.spawn(ctx, e, look)

@@ -261,6 +261,9 @@ func (l Limits) with(own Limits) Limits {
 type Process struct {
 	// Name names what was started, as the engine does.
 	Name string
+	// Engine says what runs the command, for results and errors. If empty, they name
+	// nothing.
+	Engine string
 	// Transport is what carries the streams of a container, for [Session.Transport].
 	Transport Transport
 	// Stdin, Stdout and Stderr are our ends of the command's streams. Closing Stdin must

@@ -78,6 +78,7 @@ func TestPolicyOfTheCallersOwn(t *testing.T) {
 	r := s.script("echo out; echo err >&2; (exit 3)")
 	assert.Equal(t, string(r.Stdout)+string(r.Stderr), "out\nerr\n")
 	assert.Equal(t, r.ExitCode, 3)
+	assert.Equal(t, r.Engine, "")
 	r = s.run(execpolicy.Command{Argv: []string{"cat"}, Stdin: strings.NewReader("in")})
 	assert.Equal(t, string(r.Stdout), "in")
 	s.byStep(execpolicy.EscalationTerm, "kept=6", "echo begun; sleep 4751")

@@ -162,6 +162,10 @@ type Result struct {
 	// Usage is what the command used of the processor and of memory, on every outcome but
 	// OutcomeRefused. It is nil unless [Command.Usage] has asked for it.
 	Usage *Usage
+	// Engine names the engine that ran the command, its version and its client. It says
+	// what chose the engine if that was not the policy, or why docker was passed over, as
+	// [dockercli.Engine.String] has it. It is empty under a policy that has no engine.
+	Engine string
 	// Cause is why the library ended the command: ErrTimeout, ErrOutputLimit, ErrClosed,
 	// ErrExpired, or the cause of the context. If the command was refused, Cause wraps
 	// ErrRefused and the error of [Spec.Approve]. It is nil if the command ended by

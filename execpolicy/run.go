@@ -226,7 +226,7 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 	c := x.c
 	res := &Result{
 		ExitCode: -1, Duration: time.Since(x.start), Timeout: x.timeout, Cause: r.Cause, Escalation: Escalation(r.Step), Gone: r.Gone,
-		OOMBefore: c.oomKills, OOMAfter: r.OOMs, Dir: c.dir, text: x.text,
+		OOMBefore: c.oomKills, OOMAfter: r.OOMs, Dir: c.dir, Engine: c.proc.Engine, text: x.text,
 	}
 	c.tally.out += x.errOut.Came
 	errs := c.classify(x.ctx, res, r, x.cmd, x.endBy)

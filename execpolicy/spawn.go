@@ -64,7 +64,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 	profile := new(clientfile.File)
 	if text := p.seccompProfile(e); text != "" {
 		if profile, err = clientfile.New(text); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrStart, err)
+			return nil, fmt.Errorf("%w: %w; the engine is %v", ErrStart, err, e)
 		}
 		argv[slices.Index(argv, "--security-opt="+seccompOption+clientfile.Path)] = "--security-opt=" + seccompOption + profile.Path
 	}
@@ -77,7 +77,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 			fifo.Suspect(engineKey(e), err)
 			return p.spawn(ctx, e, spec)
 		}
-		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+		return nil, fmt.Errorf("%w: %w; the engine is %v", ErrStart, err, e)
 	}
 	doubt := fifo.DoubtOf(engineKey(e))
 	profile.Started(c.Started())
@@ -87,6 +87,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 	}
 	return &Process{
 		Name:      name,
+		Engine:    e.String(),
 		Transport: transport,
 		Stdin:     c.Stdin,
 		Stdout:    c.Stdout,
@@ -148,11 +149,6 @@ func diagnose(c *container.Container, exitCode int, stderr []byte) error {
 	if c.FIFOs != "" && bytes.Contains(stderr, []byte(fifo.Source(c.FIFOs))) {
 		return fmt.Errorf("%w: %w", fifo.ErrNotSeen, err)
 	}
-	if docker := c.Engine.PassedOver; docker != nil {
-		// Docker may have the image, or what else is amiss here. That docker is down is
-		// no cause of this error.
-		return fmt.Errorf("%w; %s was used because docker could not be: %v", err, c.Engine.Kind, docker)
-	}
 	return err
 }
 
@@ -167,5 +163,34 @@ func (p *DockerPolicy) pull(ctx context.Context, e *dockercli.Engine, cause erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return e.Pull(ctx, dockercli.PullOptions{Image: p.image(), Progress: p.PullProgress})
+	return e.Pull(ctx, p.pullOptions())
+}
+
+func (p *DockerPolicy) pullOptions() dockercli.PullOptions {
+	return dockercli.PullOptions{Image: p.image(), Platform: p.Platform, Progress: p.PullProgress}
+}
+
+// EnsureImage sees to it that the engine has the policy's image, so that no session has to
+// wait for a pull, and returns what the engine knows of it. It looks for the engine as
+// [DockerPolicy.FindEngine] does. It takes at most PullTimeout, and with a negative one it
+// never pulls. Its error is that of FindEngine or of [dockercli.Engine.EnsureImage].
+func (p DockerPolicy) EnsureImage(ctx context.Context, when dockercli.PullPolicy) (*dockercli.Image, error) {
+	e, err := p.engine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	timeout := p.PullTimeout
+	if timeout == 0 {
+		timeout = defaultPullTimeout
+	}
+	if timeout < 0 {
+		when, timeout = dockercli.PullNever, defaultPullTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	image, err := e.EnsureImage(ctx, when, p.pullOptions())
+	if err != nil {
+		return nil, fmt.Errorf("%w; the engine is %v", err, e)
+	}
+	return image, nil
 }

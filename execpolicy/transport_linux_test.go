@@ -194,11 +194,17 @@ func TestTransport(t *testing.T) {
 	})
 }
 
-// The facts decide, and what is asked for and can't be had is refused with the reason.
-func TestTransportByFacts(t *testing.T) {
+// ownKernel returns what the library compares an engine's kernel with.
+func ownKernel(t *testing.T) string {
+	t.Helper()
 	release, err := os.ReadFile("/proc/sys/kernel/osrelease")
 	assert.NilError(t, err)
-	local := dockercli.Engine{Path: "true", Kernel: strings.TrimSpace(string(release))}
+	return strings.TrimSpace(string(release))
+}
+
+// The facts decide, and what is asked for and can't be had is refused with the reason.
+func TestTransportByFacts(t *testing.T) {
+	local := dockercli.Engine{Path: "true", Kernel: ownKernel(t)}
 	for _, c := range []struct {
 		name   string
 		change func(p *execpolicy.DockerPolicy)

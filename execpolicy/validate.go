@@ -107,6 +107,10 @@ func (v *validation) checkTarget(what, target string) {
 
 // checkWords looks at what engines take as a word of its own.
 func (v *validation) checkWords() {
+	if v.Platform != "" && (slices.Contains(strings.Split(v.Platform, "/"), "") || !strings.Contains(v.Platform, "/") ||
+		strings.ContainsFunc(v.Platform, notPrinted)) {
+		v.Add("Platform is %q: it has to be like \"linux/arm64\"", v.Platform)
+	}
 	for _, c := range v.AddCapabilities {
 		if c == "" || strings.ContainsFunc(c, notPrinted) {
 			v.Add("AddCapabilities has %q: it has to be like \"NET_BIND_SERVICE\"", c)

@@ -258,6 +258,7 @@ func TestDigest(t *testing.T) {
 
 			changed := map[string]func(p *execpolicy.DockerPolicy){
 				"Image":              func(p *execpolicy.DockerPolicy) { p.Image = "other" },
+				"Platform":           func(p *execpolicy.DockerPolicy) { p.Platform = "linux/s390x" },
 				"KeepContainer":      func(p *execpolicy.DockerPolicy) { p.KeepContainer = true },
 				"NetworkEnabled":     func(p *execpolicy.DockerPolicy) { p.NetworkEnabled = true },
 				"WritableRootfs":     func(p *execpolicy.DockerPolicy) { p.WritableRootfs = true },

@@ -3,6 +3,7 @@ package container
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -10,9 +11,11 @@ import (
 )
 
 const (
-	// pendingTimeout is how long one attempt waits that is made when nobody waits any
-	// more, and longestPause is between two rounds of them.
+	// pendingTimeout is how long the first attempt waits that is made when nobody waits any
+	// more. The next have twice as long each, up to longestAttempt, for an engine that is
+	// only slow. longestPause is between two rounds of them.
 	pendingTimeout = 10 * time.Second
+	longestAttempt = 30 * time.Second
 	longestPause   = time.Minute
 	// maxPending is how many containers there may be. The guard has the others, too, when
 	// this program ends.
@@ -24,10 +27,10 @@ const (
 // any.
 var pending = struct {
 	sync.Mutex
-	all     map[*Container]struct{}
-	running bool          // the goroutine
-	changed chan struct{} // one was added, or the last taken away
-}{all: map[*Container]struct{}{}, changed: make(chan struct{}, 1)}
+	all     map[*Container]time.Duration // the time of the next attempt
+	running bool                         // the goroutine
+	changed chan struct{}                // one was added, or the last taken away
+}{all: map[*Container]time.Duration{}, changed: make(chan struct{}, 1)}
 
 func addPending(c *Container) {
 	pending.Lock()
@@ -35,12 +38,23 @@ func addPending(c *Container) {
 	if len(pending.all) == maxPending {
 		return
 	}
-	pending.all[c] = struct{}{}
+	if pending.all[c] == 0 {
+		pending.all[c] = pendingTimeout
+	}
 	if !pending.running {
 		pending.running = true
 		go removePending()
 	}
 	wakePending()
+}
+
+// giveMoreTime gives it to the next attempt for a container.
+func giveMoreTime(c *Container) {
+	pending.Lock()
+	defer pending.Unlock()
+	if timeout, ok := pending.all[c]; ok {
+		pending.all[c] = min(2*timeout, longestAttempt)
+	}
 }
 
 func dropPending(c *Container) {
@@ -66,27 +80,26 @@ func removePending() {
 			pause = lookAgain
 			time.Sleep(pause)
 		}
-		var all []*Container
 		pending.Lock()
-		for c := range pending.all {
-			all = append(all, c)
-		}
+		all := maps.Clone(pending.all)
 		pending.running = len(all) > 0
 		pending.Unlock()
 		if len(all) == 0 {
 			return
 		}
 		down := map[*guard]bool{} // that of the engine
-		for _, c := range all {
+		for c, timeout := range all {
 			g := c.guard.Load()
 			if down[g] {
 				continue
 			}
-			ctx, cancel := context.WithTimeout(context.Background(), pendingTimeout)
+			ctx, cancel := context.WithTimeout(context.Background(), timeout)
 			err := c.Force(ctx)
 			cancel()
 			if err == nil {
 				c.unguard()
+			} else {
+				giveMoreTime(c)
 			}
 			down[g] = errors.Is(err, dockercli.ErrEngineDown)
 		}

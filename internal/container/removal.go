@@ -46,7 +46,7 @@ func (c *Container) Kill(ctx context.Context) error {
 		// The engine answers, and there is nothing.
 		return nil
 	}
-	return fmt.Errorf("container %s: %w: %w", c.Name, policyerr.ErrStillThere, err)
+	return fmt.Errorf("container %s of %v: %w: %w", c.Name, c.Engine, policyerr.ErrStillThere, err)
 }
 
 // remaining returns how much time there is.

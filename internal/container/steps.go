@@ -72,7 +72,7 @@ func force(
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(lookAgain):
+		case <-time.After(r.pause(time.Now())):
 		case <-ended:
 		}
 	}
@@ -165,8 +165,17 @@ func (r *removal) next(o observation) step {
 		return stepLook
 	case o.first == lives:
 		return stepLook // the engine has forgotten it
-	case r.clear, (o.over || o.began || r.there) && o.asked.Sub(r.none) > clientGrace:
+	case r.clear, (o.over || o.began || r.there) && o.asked.Sub(r.none) >= clientGrace:
 		return stepDone
 	}
 	return stepLook
+}
+
+// pause returns how long to wait from now until the next look. One that comes too early to
+// tell anything would cost a slow engine the time in which another could.
+func (r *removal) pause(now time.Time) time.Duration {
+	if r.hung && !r.none.IsZero() {
+		return max(lookAgain, r.none.Add(clientGrace).Sub(now))
+	}
+	return lookAgain
 }

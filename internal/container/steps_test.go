@@ -12,6 +12,26 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 )
 
+// The second look at a slow engine comes when it can tell something.
+func TestRemovalPause(t *testing.T) {
+	const second = time.Second
+	told := time.Now()
+	for _, c := range []struct {
+		removal removal
+		after   time.Duration
+		want    time.Duration
+	}{
+		{removal{}, 0, lookAgain},
+		{removal{none: told}, 0, lookAgain},
+		{removal{hung: true}, 0, lookAgain},
+		{removal{hung: true, none: told}, 0, second},
+		{removal{hung: true, none: told}, second / 4, second * 3 / 4},
+		{removal{hung: true, none: told}, 3 * second, lookAgain},
+	} {
+		assert.Equal(t, c.removal.pause(told.Add(c.after)), c.want)
+	}
+}
+
 // What a removal does next follows from what was seen so far, and from nothing else.
 func TestRemovalSteps(t *testing.T) {
 	const second = time.Second
@@ -57,8 +77,7 @@ func TestRemovalSteps(t *testing.T) {
 			stepDone}},
 		"a slow engine, before the session began": {
 			{0, 1200 * time.Millisecond, observation{over: true}, stepLook},
-			{1400 * time.Millisecond, 1200 * time.Millisecond, observation{over: true}, stepLook},
-			{2800 * time.Millisecond, 1200 * time.Millisecond, observation{over: true}, stepDone},
+			{2200 * time.Millisecond, 1200 * time.Millisecond, observation{over: true}, stepDone},
 		},
 		"a slow engine whose client was cut off": {
 			{0, 1200 * time.Millisecond, observation{over: true, cut: begin}, stepLook},

@@ -107,7 +107,7 @@ func (c *client) main(words []string) *refusal {
 func (c *client) hold(verb, about string) *refusal {
 	c.stall(verb, c.number)
 	start := time.Now()
-	for time.Since(start) < c.state.control().Delay[verb] {
+	for time.Since(start) < c.state.control().delay(verb) {
 		c.nap()
 	}
 	f := c.state.failure(c.state.control(), verb, c.number)

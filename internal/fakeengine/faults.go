@@ -33,7 +33,8 @@ type Faults struct {
 	// Fail is how a verb's calls fail. A verb's own entry counts before that of [Every].
 	Fail map[string]Failure
 	// Delay is how long a verb's calls take before anything else happens. The client can
-	// be killed meanwhile, and nothing happens then.
+	// be killed meanwhile, and nothing happens then. A verb's own entry counts before that
+	// of [Every].
 	Delay map[string]time.Duration
 
 	// ImageMissing says that the engine has no image that was not pulled.
@@ -109,6 +110,14 @@ func (s state) control() control {
 // hangs says whether a call of the verb hangs, of which n is the number.
 func (c control) hangs(verb string, n int) bool {
 	return n > c.Base+c.HangAfter && (slices.Contains(c.Hang, verb) || slices.Contains(c.Hang, Every))
+}
+
+// delay returns how long a call of the verb takes before anything else happens.
+func (c control) delay(verb string) time.Duration {
+	if d, ok := c.Delay[verb]; ok {
+		return d
+	}
+	return c.Delay[Every]
 }
 
 // failure returns how a call fails, or nil; n is its number.

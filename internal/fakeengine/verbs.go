@@ -5,6 +5,7 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"text/template"
@@ -97,7 +98,8 @@ func (c *client) imageInspect() *refusal {
 	if !c.hasImage(image) {
 		return noImage(c.kind, image)
 	}
-	return c.print(object{"ID": imageID, "Config": object{"User": "", "Entrypoint": []string{}, "Cmd": imageCommand}})
+	return c.print(object{"ID": imageID, "Os": "linux", "Architecture": runtime.GOARCH,
+		"Config": object{"User": "", "Entrypoint": []string{}, "Cmd": imageCommand}})
 }
 
 func (c *client) inspect() *refusal {

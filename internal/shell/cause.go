@@ -8,9 +8,27 @@ import (
 	"time"
 )
 
-// LearnTime is how long an engine may take to tell whether memory ran out. Docker takes a
-// twentieth of a second.
-const LearnTime = time.Second
+// learnTime is how long an engine may take to tell how a process has ended, if its start
+// took no more than a third of that. Docker takes a twentieth of a second.
+const learnTime = time.Second
+
+// LearnTime returns how long the engine may take to tell how the process has ended, for
+// which it may be asked twice. One that was slow to start it is slow to tell, too.
+func (c *Conn) LearnTime() time.Duration {
+	timeout := c.opts.TerminationTimeout
+	return max(min(learnTime, timeout/8), min(3*c.startTook(), timeout/2))
+}
+
+// startTook returns how long the supervisor took to answer, so far if it has not.
+func (c *Conn) startTook() time.Duration {
+	if took := c.took.Load(); took != 0 {
+		return time.Duration(took)
+	}
+	if asked := c.asked.Load(); asked != nil {
+		return time.Since(*asked)
+	}
+	return 0
+}
 
 // shortageTime is how long the kernel may take to kill one process after another for the
 // same memory.
@@ -46,9 +64,9 @@ func (c *Conn) learn(byItself bool) {
 	if !byItself || !c.streams[0].begun() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), min(LearnTime, c.opts.TerminationTimeout/8))
+	ctx, cancel := context.WithTimeout(context.Background(), c.LearnTime())
 	defer cancel()
-	known, code := false, c.ExitCode()
+	known, code := false, c.exitCode(ctx)
 	if c.opts.OOMKilled != nil {
 		var since time.Time
 		if heard := c.heard.Load(); heard != nil {

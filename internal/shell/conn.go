@@ -76,6 +76,8 @@ type Conn struct {
 	streams [2]*stream                // stdout and stderr
 	over    chan struct{}             // closed when the process and its streams have ended
 	heard   atomic.Pointer[time.Time] // when the last exchange ended; nil before the first
+	asked   atomic.Pointer[time.Time] // when the supervisor was sent
+	took    atomic.Int64              // how long its first answer took, once that has come
 	tag     string                    // of the next unit
 	worker  int                       // its generation
 
@@ -108,7 +110,11 @@ func New(opts Options) *Conn {
 func (c *Conn) Start() { go c.await() }
 
 // Supervise sends the supervisor.
-func (c *Conn) Supervise() { c.queue.send(Op{Data: c.opts.Setup.Text(), Raw: true}, c.name()) }
+func (c *Conn) Supervise() {
+	now := time.Now()
+	c.asked.Store(&now)
+	c.queue.send(Op{Data: c.opts.Setup.Text(), Raw: true}, c.name())
+}
 
 // await sees to the end when the process has ended by itself.
 func (c *Conn) await() {

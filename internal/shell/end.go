@@ -58,14 +58,14 @@ func (c *Conn) End(within time.Duration) (err error) {
 		c.forced = true
 		c.opts.Stepped(StepRemoval, nil)
 	}
-	c.diagnose()
+	c.diagnose(ctx)
 	if c.opts.Kill != nil {
 		err = c.opts.Kill(ctx)
 	}
 	select {
 	case <-c.over:
 		// Its record has it.
-		c.OwnEnd(time.Now().Add(min(LearnTime, within)))
+		c.OwnEnd(time.Now().Add(min(c.LearnTime(), within)))
 	case <-ctx.Done():
 		err = errors.Join(err, fmt.Errorf("%s: %w: its program does not end", c.opts.Name, policyerr.ErrStillThere))
 	}
@@ -74,11 +74,13 @@ func (c *Conn) End(within time.Duration) (err error) {
 
 // diagnose finds out why a process ended of which nothing was heard. The policy may end
 // it the sooner for what it learns.
-func (c *Conn) diagnose() {
+func (c *Conn) diagnose(ctx context.Context) {
 	select {
 	case <-c.over:
 		if c.diagnosis == nil && !c.streams[0].begun() && c.opts.Diagnose != nil {
-			c.diagnosis = c.opts.Diagnose(c.ExitCode(), c.Words())
+			limit, cancel := context.WithTimeout(ctx, c.LearnTime())
+			defer cancel()
+			c.diagnosis = c.opts.Diagnose(c.exitCode(limit), c.Words())
 		}
 	default:
 	}
@@ -88,10 +90,18 @@ func (c *Conn) diagnose() {
 // not known. The process must have been ended.
 func (c *Conn) Diagnosis() error { return c.diagnosis }
 
-// ExitCode returns the process's exit status once it has ended, -1 if it has none.
-func (c *Conn) ExitCode() int {
+// exitCode returns the process's exit status once it has ended, -1 if it has none, or if
+// that is not known by the end of ctx.
+func (c *Conn) exitCode(ctx context.Context) int {
 	if c.opts.ExitCode == nil {
 		return -1
 	}
-	return c.opts.ExitCode()
+	code := make(chan int, 1)
+	go func() { code <- c.opts.ExitCode() }()
+	select {
+	case code := <-code:
+		return code
+	case <-ctx.Done():
+		return -1
+	}
 }

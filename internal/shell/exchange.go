@@ -123,6 +123,7 @@ func (x *exchange) end() {
 	if !x.Lost {
 		now := time.Now()
 		x.c.heard.Store(&now)
+		x.c.took.CompareAndSwap(0, int64(x.c.startTook()))
 	}
 }
 

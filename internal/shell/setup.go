@@ -37,7 +37,9 @@ func (c *Conn) SetUp(ctx context.Context, deadline, endBy time.Time, p Place) (R
 	case r.Cause != nil:
 		return r, r.Cause
 	case r.Lost:
-		return r, fmt.Errorf("%w, with status %d", ErrEarly, c.ExitCode())
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.LearnTime())
+		defer cancel()
+		return r, fmt.Errorf("%w, with status %d", ErrEarly, c.exitCode(ctx))
 	case r.Died:
 		return r, fmt.Errorf("the worker shell ended with status %d (127: it is not there; 126: it can't be run) and said %q", r.Mark.Status, said)
 	case r.Mark.Status != 0:
