@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/python"
@@ -17,7 +18,7 @@ const (
 )
 
 // snippets holds a line of Python in an interpreter that has run one before against the
-// plainest run of a container for it.
+// plainest run of a container for it, and against a command that does nothing.
 func snippets(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err error) {
 	s, err := execpolicy.Start(ctx, p, execpolicy.Spec{})
 	if err != nil {
@@ -37,15 +38,19 @@ func snippets(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err err
 		}
 		return errors.Join(c.discard(len(snippetPrints)), c.close())
 	}
-	if _, err := takeTurns(1, burst(1, warm), burst(1, cold)); err != nil {
+	subjects := []func() (time.Duration, error){
+		burst(snippetBurst, warm), burst(1, cold), burst(commandBurst, func() error { return colon(ctx, s) }),
+	}
+	if _, err := takeTurns(1, subjects...); err != nil {
 		return err
 	}
-	all, err := takeTurns(snippetRounds, burst(snippetBurst, warm), burst(1, cold))
+	all, err := takeTurns(snippetRounds, subjects...)
 	if err != nil {
 		return err
 	}
 	t.atLeast("Python snippet, times faster", all[0].String(), all[1].String()+", run --rm IMAGE python3 -c", 20,
 		all[1].over(all[0]))
+	t.atMost("Python snippet", all[0].String(), all[2].String()+", a command that does nothing", 3, all[0].over(all[2]))
 	return nil
 }
 

@@ -23,7 +23,7 @@ const (
 )
 
 // transfers holds files that go through a session's pipes against the same files copied
-// by the engine's cp.
+// by the engine's cp, and a small one against a command that does nothing.
 //
 // A cp can't see into a tmpfs, and is refused where the root is read-only. So its files
 // lie in the root of a container that differs from the session's in nothing but that its
@@ -105,12 +105,23 @@ func transfers(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err er
 	if err := os.WriteFile(source, small, 0o600); err != nil {
 		return err
 	}
-	all, err = takeTurns(smallRounds, burst(smallBurst, write(small)), burst(1, in))
+	readSmall := func() error {
+		got, err := s.ReadFile(ctx, "file", smallFile)
+		if err == nil && !bytes.Equal(got, small) {
+			err = errors.New("what was read is not what was written")
+		}
+		return err
+	}
+	all, err = takeTurns(smallRounds, burst(smallBurst, write(small)), burst(smallBurst, readSmall), burst(1, in),
+		burst(smallBurst, func() error { return colon(ctx, s) }))
 	if err != nil {
 		return err
 	}
-	t.atLeast("1 KiB into a session, times faster", all[0].String(), all[1].String()+", cp, writable root", 20,
-		all[1].over(all[0]))
+	t.atLeast("1 KiB into a session, times faster", all[0].String(), all[2].String()+", cp, writable root", 20,
+		all[2].over(all[0]))
+	for i, name := range []string{"1 KiB into a session", "1 KiB out of a session"} {
+		t.atMost(name, all[i].String(), all[3].String()+", a command that does nothing", 2, all[i].over(all[3]))
+	}
 	return nil
 }
 
