@@ -72,6 +72,7 @@ func connect(proc *Process, spec Spec) *conn {
 		Stdin:     proc.Stdin,
 		Stdout:    proc.Stdout,
 		Stderr:    proc.Stderr,
+		Blocks:    proc.blocks,
 		Done:      proc.Done,
 		Kill:      proc.Kill,
 		ExitCode:  proc.ExitCode,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"os"
 	"time"
 )
 
@@ -327,4 +328,6 @@ type Process struct {
 	// ImageID returns the ID of the image in which the command runs, for a record. If
 	// nil, there is none.
 	ImageID func(ctx context.Context) (string, error)
+
+	blocks *os.File // for writing to the command's descriptor 3; nil if it has none
 }

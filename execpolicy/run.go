@@ -200,7 +200,7 @@ func (x *execution) execute() (shell.Reply, error) {
 		if x.cmd.Usage {
 			input = append(input, shell.Op{Data: []byte(shellwire.Note)})
 		}
-		return c.runUnit(x.ctx, x.deadline, x.endBy, append(input, shell.Op{Data: x.cmd.unit(c.dir, x.file).Ops()}), x.out, x.errOut)
+		return c.runUnit(x.ctx, x.deadline, x.endBy, append(input, shell.Op{Data: x.cmd.unit(c.dir, x.file).Ops(), Unit: true}), x.out, x.errOut)
 	}
 	r := exchange(x.input)
 	if r.Cause != nil || !r.Mark.NotRun || x.out.Came+x.errOut.Came > 0 {

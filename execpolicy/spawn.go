@@ -115,6 +115,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		Recover:   func(ctx context.Context, cause error) error { return p.recover(ctx, c, cause) },
 		OOMKilled: c.OOMKilled,
 		ImageID:   c.ImageID,
+		blocks:    c.Ops,
 	}, nil
 }
 

@@ -27,10 +27,10 @@ func (c *conn) newTransfer(ctx context.Context, cancel context.CancelCauseFunc) 
 // steps are those of a session's transfers: a [transfer.Conn].
 type steps struct{ c *conn }
 
-func (s steps) Step(ctx context.Context, deadline, endBy time.Time, data []byte, out *shell.Sink) (shell.Reply, string) {
+func (s steps) Step(ctx context.Context, deadline, endBy time.Time, ops []shell.Op, out *shell.Sink) (shell.Reply, string) {
 	c := s.c
 	in, errOut := shell.NewSink(c.hide(), shell.WordsKept, nil, nil)
-	r := c.runUnit(ctx, deadline, endBy, []shell.Op{{Data: data, Raw: true, Marked: true}}, out, in)
+	r := c.runUnit(ctx, deadline, endBy, ops, out, in)
 	in.Close()
 	s.end(r)
 	return r, string(errOut.Kept.Bytes())
@@ -49,7 +49,7 @@ func (s steps) Undo(ctx context.Context, endBy time.Time, script string) {
 		return
 	}
 	var out, errOut shell.Sink
-	r := c.Exchange(ctx, endBy, endBy, []shell.Op{{Data: shellwire.Help(script), Marked: true}}, &out, &errOut)
+	r := c.Exchange(ctx, endBy, endBy, []shell.Op{{Data: shellwire.Help(script), Marked: true, Unit: true}}, &out, &errOut)
 	c.escalated(r)
 	s.end(r)
 }

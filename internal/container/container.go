@@ -43,6 +43,8 @@ type Container struct {
 	// Stdin, Stdout and Stderr are our ends of the command's streams.
 	Stdin          *os.File
 	Stdout, Stderr io.ReadCloser
+	// Ops is for writing to the command's descriptor 3; nil if the client stays.
+	Ops *os.File
 
 	client   *procgroup.Process    // nil if it is another program's
 	detached *detached             // nil if the client stays

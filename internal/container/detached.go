@@ -57,7 +57,7 @@ func (c *Container) detach(env []string, extra *os.File) error {
 		return err
 	}
 	ends.Client.Close()
-	c.Stdin, c.Stdout, c.Stderr = ends.Stdin, ends.Stdout, ends.Stderr
+	c.Stdin, c.Stdout, c.Stderr, c.Ops = ends.Stdin, ends.Stdout, ends.Stderr, ends.Ops
 	over := make(chan struct{})
 	c.detached, c.done = d, over
 	go c.meet(over)

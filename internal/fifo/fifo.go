@@ -1,5 +1,6 @@
-// Package fifo connects this program to the command of a container by three FIFOs of the
-// host, with nothing in between. They are in a directory that is mounted read-only in the
+// Package fifo connects this program to the command of a container by four FIFOs of the
+// host, with nothing in between: for its three streams, and for descriptor 3, which is to
+// be read without a wait for what comes. They are in a directory that is mounted read-only in the
 // container: a FIFO can be opened for writing there, and nothing can be made.
 //
 // No open ever waits. Each side opens a FIFO for both directions first, then for its own,
@@ -30,8 +31,8 @@ var (
 // Source returns what is to be mounted at [Target] for FIFOs in that directory.
 func Source(dir string) string { return filepath.Join(dir, "io") }
 
-// names are those of stdin, stdout and stderr.
-var names = [3]string{"in", "out", "err"}
+// names are those of stdin, stdout, stderr and descriptor 3.
+var names = [4]string{"in", "out", "err", "ops"}
 
 // IsPlain reports whether a directory's name can stand in the command line of any engine
 // and of any shell as it is.
@@ -42,12 +43,12 @@ func IsPlain(dir string) bool {
 }
 
 // Command returns what the container has to run so that the command has the FIFOs for its
-// stdin, stdout and stderr. It prints one byte first, by which the host sees that it has
-// opened them.
+// stdin, stdout and stderr, and for descriptor 3, which is open for both directions: it
+// has no end. It prints one byte first, by which the host sees that it has opened them.
 func Command(command []string) []string {
 	script := "exec"
-	for i, name := range names {
-		path, own := Target+"/"+name, []string{"<", ">", "2>"}[i]
+	for i, own := range []string{"<", ">", "2>", "3<>"} {
+		path := Target + "/" + names[i]
 		script += " 9<>" + path + " " + own + path
 	}
 	script += ` 9>&-; echo && exec "$@"`

@@ -13,9 +13,10 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 )
 
-// Ends are this program's ends of three FIFOs.
+// Ends are this program's ends of the FIFOs.
 type Ends struct {
 	Stdin *os.File // for writing
+	Ops   *os.File // for writing to descriptor 3
 	// Stdout and Stderr are for reading. Reading from Stdout meets the command.
 	Stdout, Stderr io.ReadCloser
 	// Client is for the engine's client, whose words then come on Stderr. It has to be
@@ -51,12 +52,12 @@ func New(dir string) (*Ends, error) {
 		e.Part()
 		return nil, fmt.Errorf("%w: %w", ErrNotMade, err)
 	}
-	e.Stdin, e.Stdout, e.Stderr, e.Client = ends[0], &meeting{file: ends[1], ends: e}, ends[2], ends[3]
+	e.Stdin, e.Stdout, e.Stderr, e.Ops, e.Client = ends[0], &meeting{file: ends[1], ends: e}, ends[2], ends[3], ends[4]
 	return e, nil
 }
 
-// open makes the FIFOs and opens them: for stdin, stdout and stderr, and for the client.
-func (e *Ends) open() (ends [4]*os.File, err error) {
+// open makes the FIFOs and opens them: in the order of their names, and for the client.
+func (e *Ends) open() (ends [5]*os.File, err error) {
 	// Whoever the container's user is may open a FIFO there by its name, and can't list
 	// them. On the host nobody else gets that far.
 	if err := makeExactly(os.Mkdir, Source(e.dir), 0o711); err != nil {
@@ -72,16 +73,16 @@ func (e *Ends) open() (ends [4]*os.File, err error) {
 			return ends, err
 		}
 		e.kept = append(e.kept, both)
-		how := syscall.O_RDONLY
-		if i == 0 {
-			how = syscall.O_WRONLY
+		how := syscall.O_WRONLY
+		if i == 1 || i == 2 {
+			how = syscall.O_RDONLY
 		}
 		if ends[i], err = open(path, how); err != nil {
 			return ends, err
 		}
 	}
 	// The client gets one that waits, as any program's stderr does.
-	ends[3], err = os.OpenFile(filepath.Join(Source(e.dir), names[2]), os.O_WRONLY, 0)
+	ends[4], err = os.OpenFile(filepath.Join(Source(e.dir), names[2]), os.O_WRONLY, 0)
 	return ends, err
 }
 
@@ -142,7 +143,7 @@ func (e *Ends) Part() (err error) {
 const janitorScript = `trap '' HUP INT QUIT TERM
 read -r line && exit
 [ -O "$1" ] && [ ! -L "$1" ] || exit
-rm -f "$1/io/in" "$1/io/out" "$1/io/err"
+rm -f "$1/io/in" "$1/io/out" "$1/io/err" "$1/io/ops"
 rmdir "$1/io" "$1"`
 
 // newJanitor starts a process that removes the directory if this program ends before it
@@ -184,6 +185,7 @@ func (e *Ends) dismiss() {
 func (e *Ends) Close() {
 	e.Client.Close()
 	e.Stdin.Close()
+	e.Ops.Close()
 	e.Stdout.Close()
 	e.Stderr.Close()
 	e.Part()

@@ -102,7 +102,7 @@ func TestHostThatHasGone(t *testing.T) {
 		e, err := New(dir)
 		assert.NilError(t, err)
 		// The names are still there, as after a SIGKILL.
-		for _, f := range append(slices.Clone(e.kept), e.Stdin, e.Client) {
+		for _, f := range append(slices.Clone(e.kept), e.Stdin, e.Ops, e.Client) {
 			f.Close()
 		}
 		e.Stdout.Close()
@@ -197,6 +197,7 @@ func TestModes(t *testing.T) {
 	for name, want := range map[string]os.FileMode{
 		"": 0o700 | os.ModeDir, "io": 0o711 | os.ModeDir,
 		"io/in": 0o666 | os.ModeNamedPipe, "io/out": 0o666 | os.ModeNamedPipe, "io/err": 0o666 | os.ModeNamedPipe,
+		"io/ops": 0o666 | os.ModeNamedPipe,
 	} {
 		info, err := os.Lstat(filepath.Join(dir, name))
 		assert.NilError(t, err)

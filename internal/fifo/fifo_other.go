@@ -9,10 +9,10 @@ import (
 	"os"
 )
 
-// Ends are this program's ends of three FIFOs. There are none here: the kernel of a
+// Ends are this program's ends of the FIFOs. There are none here: the kernel of a
 // container is another one.
 type Ends struct {
-	Stdin          *os.File
+	Stdin, Ops     *os.File
 	Stdout, Stderr io.ReadCloser
 	Client         *os.File
 	Janitor        *os.File

@@ -15,6 +15,7 @@ package shell
 import (
 	"context"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,6 +31,8 @@ type Options struct {
 	Name           string
 	Stdin          io.WriteCloser
 	Stdout, Stderr io.ReadCloser
+	// Blocks is for writing to the supervisor's descriptor 3; nil if it has none.
+	Blocks *os.File
 	// Done is closed when the process has ended.
 	Done <-chan struct{}
 	// Kill ends what the process started, by force, and returns when nothing is left or
@@ -101,7 +104,7 @@ func New(opts Options) *Conn {
 	}
 	prefix := random.Token()
 	c.streams = [2]*stream{newStream(opts.Stdout, prefix, true), newStream(opts.Stderr, prefix, false)}
-	c.queue = newQueue(opts.Stdin)
+	c.queue = newQueue(opts.Stdin, opts.Blocks, prefix)
 	c.opts.Setup.Prefix = prefix
 	return c
 }
@@ -165,7 +168,7 @@ func (c *Conn) Replace() {
 func (c *Conn) Thaw() { c.queue.send(Op{Data: []byte(shellwire.Thaw), stays: true}) }
 
 // Unit returns the operations that run a script.
-func Unit(script string) []Op { return []Op{{Data: shellwire.Unit{Script: script}.Ops()}} }
+func Unit(script string) []Op { return []Op{{Data: shellwire.Unit{Script: script}.Ops(), Unit: true}} }
 
 // name draws the tag of the next unit, and returns what tells it.
 func (c *Conn) name() Op {

@@ -52,6 +52,9 @@ func (c *Conn) End(within time.Duration) (err error) {
 	}
 	c.queue.close()
 	c.opts.Stdin.Close()
+	if c.opts.Blocks != nil {
+		c.opts.Blocks.Close()
+	}
 	select {
 	case <-c.over:
 	case <-time.After(min(lifelineGrace, within/4)):

@@ -3,8 +3,11 @@ package shell
 import (
 	"bytes"
 	"io"
+	"os"
 	"slices"
 	"sync"
+
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
 // A queue writes operations to a supervisor. What is urgent overtakes what waits, but
@@ -12,7 +15,8 @@ import (
 type queue struct {
 	mu      sync.Mutex
 	changed sync.Cond
-	now     func([]byte) int // writes as much as it can without waiting
+	now     func([]byte) int  // writes as much as it can without waiting
+	block   func([]byte) bool // makes a block of operations, if it can; nil if it never can
 	rest    []byte           // of what was written in part
 	urgent  []byte
 	waiting []Op
@@ -28,6 +32,8 @@ type Op struct {
 	Raw bool
 	// Marked says that the unit marks its own begin.
 	Marked bool
+	// Unit says that the data may go by a block: see [shellwire.Block].
+	Unit bool
 
 	stays bool // also if others are withdrawn
 }
@@ -36,8 +42,10 @@ type Op struct {
 // than that.
 const maxWrite = 4 << 10
 
-func newQueue(w io.Writer) *queue {
-	q := &queue{now: writeNow(w)}
+// newQueue returns the queue of a supervisor that has w for its stdin. Blocks go to
+// blocks, unless that is nil.
+func newQueue(w io.Writer, blocks *os.File, prefix string) *queue {
+	q := &queue{now: writeNow(w), block: blockNow(blocks, prefix)}
 	q.changed.L = &q.mu
 	go q.loop(w)
 	return q
@@ -53,15 +61,13 @@ func (q *queue) send(items ...Op) {
 // start writes what is short at once, which saves the time it takes to wake the loop, and
 // leaves the rest to that.
 func (q *queue) start() {
-	for !q.sending && !q.closed && len(q.rest) == 0 && len(q.urgent) == 0 && len(q.waiting) > 0 &&
-		len(q.waiting[0].Data) <= maxWrite {
-		data, n := q.waiting[0].Data, 1
-		for n < len(q.waiting) && len(data)+len(q.waiting[n].Data) <= maxWrite {
-			data = append(data, q.waiting[n].Data...)
-			n++
+	for !q.sending && !q.closed && len(q.rest) == 0 && len(q.urgent) == 0 && len(q.waiting) > 0 {
+		data, n, blocked := q.batch()
+		written := 0
+		if n > 0 {
+			written = q.now(data)
 		}
-		written := q.now(data)
-		if written == 0 {
+		if written == 0 && !blocked {
 			break
 		}
 		q.waiting = q.waiting[n:]
@@ -70,6 +76,22 @@ func (q *queue) start() {
 	if len(q.rest) > 0 || len(q.waiting) > 0 {
 		q.changed.Broadcast()
 	}
+}
+
+// batch returns what the first n that wait are written as, at most maxWrite bytes, and
+// whether one of them is in a block by now: then they have to be written.
+func (q *queue) batch() (data []byte, n int, blocked bool) {
+	for ; n < len(q.waiting); n++ {
+		next := q.waiting[n].Data
+		if !blocked && q.waiting[n].Unit && len(data)+len(shellwire.ReadBlock) <= maxWrite && q.block != nil && q.block(next) {
+			next, blocked = []byte(shellwire.ReadBlock), true
+		}
+		if len(data)+len(next) > maxWrite {
+			break
+		}
+		data = append(data, next...)
+	}
+	return data, n, blocked
 }
 
 func (q *queue) sendUrgent(op string) {

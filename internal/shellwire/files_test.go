@@ -33,7 +33,9 @@ func (w *talk) helpReady(ready func() bool, ops []byte, after ...string) (status
 	w.t.Helper()
 	w.n++
 	tag := fmt.Sprintf("H%d", w.n)
-	w.send(string(Next(tag)) + string(ops) + string(Next("later")))
+	w.send(string(Next(tag)))
+	w.operate(ops)
+	w.send(string(Next("later")))
 	status = silent
 	late := time.NewTimer(patience)
 	defer late.Stop()
@@ -105,6 +107,7 @@ func wait(t testing.TB, what string, met func() bool) {
 func TestHelp(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {
 		w := start(t, shell, worker)
+		w.blocks = true
 		// Nothing of the worker's state matters.
 		w.run("x=5; printf() { :; }; PATH=/nowhere; exec 2>/dev/null")
 		name := every() + "\n'two\n\nlines\n"

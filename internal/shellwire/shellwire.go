@@ -8,6 +8,7 @@
 package shellwire
 
 import (
+	"bytes"
 	_ "embed"
 	"fmt"
 	"io/fs"
@@ -123,6 +124,7 @@ const (
 	KillWorker  = "w\n" // kills the worker too
 	StartWorker = "s\n" // after a worker has ended
 	Thaw        = "h\n" // lets everything run again
+	ReadBlock   = "x\n" // reads a block, and does what it holds
 )
 
 // Next returns the operation that names the next unit. It should be sent right behind the
@@ -221,6 +223,32 @@ func (u Unit) Ops() []byte {
 		}
 		ops = appendOp(ops, "+", line)
 		text = rest
+	}
+}
+
+// Block returns a block that holds operations, the last of which must be one that runs a
+// unit or a helper, and the others those that [Unit.Ops] makes before it. It is for the
+// supervisor's descriptor 3, where there is one, and must be there, with nothing else,
+// before [ReadBlock] is sent. prefix is that of the [Setup].
+func Block(prefix string, ops []byte) []byte {
+	ops = ops[:len(ops)-1]
+	b := make([]byte, 0, len(ops)+len(ops)/8+128)
+	for {
+		line, rest, more := bytes.Cut(ops, []byte("\n"))
+		word := "shape '"
+		if !more {
+			word = "cf_op='"
+		}
+		b = append(b, word...)
+		for i := bytes.IndexByte(line, '\''); i >= 0; i = bytes.IndexByte(line, '\'') {
+			b = append(append(b, line[:i]...), `'\''`...)
+			line = line[i+1:]
+		}
+		b = append(append(b, line...), "'\n"...)
+		if !more {
+			return append(append(append(b, "return #"...), prefix...), '\n')
+		}
+		ops = rest
 	}
 }
 

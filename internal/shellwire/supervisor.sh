@@ -9,8 +9,8 @@ cf_locale=${LC_ALL+"LC_ALL=\$cf_lc_all"} cf_lc_all=${LC_ALL-} LC_ALL=C
 # every path that begins there costs a tenth of a command.
 cf_workdir=$PWD
 cd /proc || exit 97
-# 0 is the lifeline. 1 and 2 are /dev/null, or what reads raw bytes. 3 is the count of
-# processes, where there is one. 4 and 5 are the session's outputs. 6 is the unit and 7 the
+# 0 is the lifeline. 1 and 2 are /dev/null, or what reads raw bytes. 3 is the FIFO of
+# blocks, where there is one. 4 and 5 are the session's outputs. 6 is the unit and 7 the
 # worker's stdin, both files. 8 and 9 are the FIFOs through which the two take turns.
 exec 4>&1 5>&2
 # Dash names ten descriptors and no more. So the program that reads stdin has the place of
@@ -188,6 +188,24 @@ cf_status=\$?$cf_foot"
 case \$cf_status in 129|1[3-8]?|19[0-2]) while $cf_read case \${BASH_VERSION+b}\$cf_said in *' 8>&- 9>&- 7>&- ) '*|[!b]*) cf_status=s\${cf_status#s};; esac; done <\"\$cf_err\";; esac$cf_foot"
 }
 
+# block reads the next operation in a block, as a script that sets cf_op, and not a byte at
+# a time. It waits for nothing: the whole block was there before the operation that calls
+# for it, and nobody else can read it. The script ends with a return, or the shell would
+# read on. Bash reads a script to the end of its file, which this one has not.
+case ${BASH_VERSION+bash} in
+bash)
+	block() {
+		cf_text= cf_piece=
+		while IFS= read -r -u 3 cf_op; do
+			case $cf_op in "return #$cf_prefix") break ;; esac
+			add "$cf_op$cf_nl"
+		done
+		eval "$cf_text$cf_piece"
+	}
+	;;
+*) block() { command . self/fd/3; } ;;
+esac
+
 # add TEXT: adds to the text of a longer unit, in two steps: a shell copies a variable
 # whole for each change.
 #
@@ -214,6 +232,26 @@ unit() {
 	*) cf_event=8; exec 1<>self/fd/9 ;;
 	esac
 	go_on
+}
+
+# shape OPERATION: changes what the next unit is.
+shape() {
+	case $1 in
+	# b for a script or c for a program, then +LINE or -PART of a line, and g: a longer
+	# unit.
+	b) cf_text=$cf_open cf_piece= cf_tail=$cf_close ;;
+	c) cf_text=$cf_call cf_piece= cf_tail=$cf_called ;;
+	+*) add "${1#+}$cf_nl" ;;
+	-*) add "${1#-}" ;;
+	# m: the next unit begins with a mark. yTEXT, zTEXT: what the worker does before
+	# and after it.
+	m) cf_mark="; \\command printf '${cf_prefix}b$cf_tag\\n'; \\command printf '${cf_prefix}b$cf_tag\\n' >&5"
+		frame ;;
+	y*) cf_before="; ${1#y}"
+		frame ;;
+	z*) cf_after="${1#z}; "
+		frame ;;
+	esac
 }
 
 # pick FILE...: sets cf_picked to the last of them that is there, or to nothing. This is
@@ -250,6 +288,7 @@ worker "$@"
 # The names are gone before the first unit, and the worker starts meanwhile.
 rm -f "$cf_dir/sh" "$cf_dir/raw" "$cf_dir/s" "$cf_dir/a" "$cf_dir/b"
 while IFS= read -r cf_op; do
+	case $cf_op in x) block ;; esac
 	case $cf_op in
 	# nTAG: of the next unit. It is sent ahead, to be read while nobody waits.
 	n*) cf_tag=${cf_op#n} cf_mark= cf_before= cf_after=
@@ -258,21 +297,8 @@ while IFS= read -r cf_op; do
 	# eWORD: evaluates a word. aWORDS: runs a program.
 	e*) unit "$cf_open\\command eval ${cf_op#e} <&2$cf_close" ;;
 	a*) unit "$cf_call\\command exec <&7 ${cf_op#a}$cf_called" ;;
-	# b for a script or c for a program, then +LINE or -PART of a line, then gPART: a
-	# longer unit.
-	b) cf_text=$cf_open cf_piece= cf_tail=$cf_close ;;
-	c) cf_text=$cf_call cf_piece= cf_tail=$cf_called ;;
-	+*) add "${cf_op#+}$cf_nl" ;;
-	-*) add "${cf_op#-}" ;;
+	# gPART: runs a longer unit.
 	g*) unit "$cf_text$cf_piece${cf_op#g}$cf_tail" ;;
-	# m: the next unit begins with a mark. yTEXT, zTEXT: what the worker does before
-	# and after it.
-	m) cf_mark="; \\command printf '${cf_prefix}b$cf_tag\\n'; \\command printf '${cf_prefix}b$cf_tag\\n' >&5"
-		frame ;;
-	y*) cf_before="; ${cf_op#y}"
-		frame ;;
-	z*) cf_after="${cf_op#z}; "
-		frame ;;
 	# u: notes the counts.
 	u) count
 		cf_noted=$cf_counts ;;
@@ -333,6 +359,7 @@ while IFS= read -r cf_op; do
 		*) try help "${cf_op#r}" still && cf_help_pid=$! ;;
 		esac ;;
 	h) thaw ;;
+	*) shape "$cf_op" ;;
 	esac
 done
 finish

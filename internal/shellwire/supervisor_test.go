@@ -25,6 +25,8 @@ import (
 type talk struct {
 	t       testing.TB
 	in      io.WriteCloser
+	ops     *os.File // its descriptor 3
+	blocks  bool     // units go by that
 	events  [2]chan string // output, and marks as they are, of stdout and stderr
 	n       int
 	worker  int
@@ -100,6 +102,18 @@ func startSeeing(t testing.TB, cgroup string, user int, shell, worker string, na
 			cmd.Stderr = inside
 		}
 	}
+	var err error
+	fifo := filepath.Join(w.dir, "ops")
+	assert.NilError(t, syscall.Mkfifo(fifo, 0o600))
+	assert.NilError(t, os.Chmod(fifo, 0o666))
+	w.ops, err = os.OpenFile(fifo, os.O_RDWR|syscall.O_NONBLOCK, 0)
+	assert.NilError(t, err)
+	t.Cleanup(func() { w.ops.Close() })
+	inside, err := os.OpenFile(fifo, os.O_RDWR, 0)
+	assert.NilError(t, err)
+	defer inside.Close()
+	assert.NilError(t, os.Remove(fifo))
+	cmd.ExtraFiles = []*os.File{inside}
 	if err := cmd.Start(); err != nil {
 		leftout.Skip(t, "no process namespace can be made here: %v", err)
 	}
@@ -165,6 +179,18 @@ func (w *talk) send(ops string) {
 	assert.NilError(w.t, err)
 }
 
+// operate sends operations that may go by a block.
+func (w *talk) operate(ops []byte) {
+	block := Block(testPrefix, ops)
+	if !w.blocks || len(block) > 32<<10 {
+		w.send(string(ops))
+		return
+	}
+	_, err := w.ops.Write(block)
+	assert.NilError(w.t, err)
+	w.send(ReadBlock)
+}
+
 const (
 	lost   = -1 // the worker was killed, nobody knows how
 	silent = -2 // nothing came in time
@@ -193,7 +219,8 @@ func (w *talk) runReady(ready, script string, after ...string) (status int, died
 	w.t.Helper()
 	w.n++
 	tag := fmt.Sprintf("T%d", w.n)
-	w.send(string(Next(tag)) + string(Unit{Script: script}.Ops()))
+	w.send(string(Next(tag)))
+	w.operate(Unit{Script: script}.Ops())
 	status = silent
 	end := time.NewTimer(patience)
 	defer end.Stop()
@@ -280,6 +307,7 @@ func TestUnits(t *testing.T) {
 		t.Setenv("LC_ALL", locale)
 		shells(t, func(t *testing.T, shell, worker string) {
 			w := start(t, shell, worker)
+			w.blocks = locale != "C"
 			for _, c := range []struct {
 				script, out, errOut string
 				status              int

@@ -54,7 +54,7 @@ func (t *Transfer) WriteFile(name string, data []byte, perm fs.FileMode) error {
 func (t *Transfer) Put(target, temp string, data []byte, perm fs.FileMode) error {
 	script := fmt.Sprintf("put %s %s %o", target, temp, perm)
 	t.Sent += int64(len(data))
-	_, err := t.step(append(shellwire.Put(temp, random.Token(), data, perm), shellwire.Help(script)...), &shell.Sink{})
+	_, err := t.step(shellwire.Help(script), &shell.Sink{}, shellwire.Put(temp, random.Token(), data, perm))
 	return err
 }
 

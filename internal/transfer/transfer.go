@@ -57,9 +57,9 @@ const (
 
 // A Conn is what a transfer needs of its session.
 type Conn interface {
-	// Step sends data, which make a unit, and returns how it ended and what it said on
+	// Step sends operations, which make a unit, and returns how it ended and what it said on
 	// stderr. What it prints goes to out.
-	Step(ctx context.Context, deadline, endBy time.Time, data []byte, out *shell.Sink) (r shell.Reply, words string)
+	Step(ctx context.Context, deadline, endBy time.Time, ops []shell.Op, out *shell.Sink) (r shell.Reply, words string)
 	// Undo runs a script, if the session lives, and returns by endBy.
 	Undo(ctx context.Context, endBy time.Time, script string)
 	// Lost returns why the container has ended.
@@ -149,8 +149,7 @@ func (t *Transfer) take(command string) string {
 func (t *Transfer) send(script string, piece []byte) (string, error) {
 	began := time.Now()
 	t.Sent += int64(len(piece))
-	data := slices.Concat(shellwire.Upload(t.sent, int64(len(piece))), piece, shellwire.Help(script))
-	told, err := t.step(data, &shell.Sink{})
+	told, err := t.step(shellwire.Help(script), &shell.Sink{}, shellwire.Upload(t.sent, int64(len(piece))), piece)
 	switch took := time.Since(began); {
 	case took < pieceTime:
 		t.piece.Store(min(4*t.piece.Load(), maxPiece))
@@ -170,8 +169,14 @@ func (t *Transfer) fetch(script string, out *shell.Sink) (string, error) {
 	return t.step(shellwire.HelpStill(script), out)
 }
 
-func (t *Transfer) step(data []byte, out *shell.Sink) (string, error) {
-	r, words := t.opts.Conn.Step(t.ctx, t.Deadline, t.EndBy, data, out)
+// step runs a helper, behind operations with raw bytes, and returns what it tells.
+func (t *Transfer) step(help []byte, out *shell.Sink, raw ...[]byte) (string, error) {
+	var ops []shell.Op
+	if len(raw) > 0 {
+		ops = append(ops, shell.Op{Data: slices.Concat(raw...), Raw: true, Marked: true})
+	}
+	ops = append(ops, shell.Op{Data: help, Marked: true, Unit: true})
+	r, words := t.opts.Conn.Step(t.ctx, t.Deadline, t.EndBy, ops, out)
 	if !r.EndBy.IsZero() {
 		t.EndBy = r.EndBy
 	}

@@ -18,10 +18,10 @@ cf_last=/proc/sys/kernel/ns_last_pid
 cf_largest=
 command eval 'cf_largest=$(dd </proc/sys/kernel/pid_max)' 2>/dev/null
 case $cf_largest in '' | *[!0-9]*) cf_largest=32768 ;; esac
-exec 3<&-
+cf_processes=self/none
 for cf_group in /sys/fs/cgroup/pids/pids /sys/fs/cgroup/pids; do
 {
-read -r cf_pids <$cf_group.current && exec 3<$cf_group.current &&
+read -r cf_pids <$cf_group.current && cf_processes=$cf_group.current &&
 read -r cf_limit <$cf_group.max
 } 2>/dev/null
 done
@@ -30,7 +30,7 @@ bash[1-9]*)
 room() {
 kill -STOP -1
 cf_num=0 cf_crowded=1
-while read -r cf_pids <self/fd/3 && [ "$cf_pids" -ge "$cf_limit" ]; do
+while read -r cf_pids <$cf_processes && [ "$cf_pids" -ge "$cf_limit" ]; do
 crowded || return 1
 done
 }
@@ -128,7 +128,7 @@ cf_watch_start=$cf_started
 begin() {
 cf_help_tag= cf_pids=
 gather unrun
-read -r cf_pids <self/fd/3
+read -r cf_pids <$cf_processes
 case $cf_pids$cf_quiet in
 3++) return ;;
 3 | 3+) cf_quiet=$cf_quiet+ ;;

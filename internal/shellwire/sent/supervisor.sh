@@ -124,6 +124,20 @@ cf_called=" $cf_redirect 7>&- ) 2>&4 && cf_status=0 || cf_status=\$?; \\break; }
 case \$cf_status in 129|1[3-8]?|19[0-2]) while $cf_read case \${BASH_VERSION+b}\$cf_said in *' 8>&- 9>&- 7>&- ) '*|[!b]*) cf_status=s\${cf_status#s};; esac; done <\"\$cf_err\";; esac$cf_foot"
 }
 
+case ${BASH_VERSION+bash} in
+bash)
+block() {
+cf_text= cf_piece=
+while IFS= read -r -u 3 cf_op; do
+case $cf_op in "return #$cf_prefix") break ;; esac
+add "$cf_op$cf_nl"
+done
+eval "$cf_text$cf_piece"
+}
+;;
+*) block() { command . self/fd/3; } ;;
+esac
+
 add() {
 cf_piece=$cf_piece$1
 [ ${#cf_piece} -ge 512 ] || return 0
@@ -140,6 +154,21 @@ hand "$1" && case $cf_event in
 *) cf_event=8; exec 1<>self/fd/9 ;;
 esac
 go_on
+}
+
+shape() {
+case $1 in
+b) cf_text=$cf_open cf_piece= cf_tail=$cf_close ;;
+c) cf_text=$cf_call cf_piece= cf_tail=$cf_called ;;
++*) add "${1#+}$cf_nl" ;;
+-*) add "${1#-}" ;;
+m) cf_mark="; \\command printf '${cf_prefix}b$cf_tag\\n'; \\command printf '${cf_prefix}b$cf_tag\\n' >&5"
+frame ;;
+y*) cf_before="; ${1#y}"
+frame ;;
+z*) cf_after="${1#z}; "
+frame ;;
+esac
 }
 
 pick() {
@@ -169,23 +198,14 @@ cf_noted='- -'
 worker "$@"
 rm -f "$cf_dir/sh" "$cf_dir/raw" "$cf_dir/s" "$cf_dir/a" "$cf_dir/b"
 while IFS= read -r cf_op; do
+case $cf_op in x) block ;; esac
 case $cf_op in
 n*) cf_tag=${cf_op#n} cf_mark= cf_before= cf_after=
 go_on
 frame ;;
 e*) unit "$cf_open\\command eval ${cf_op#e} <&2$cf_close" ;;
 a*) unit "$cf_call\\command exec <&7 ${cf_op#a}$cf_called" ;;
-b) cf_text=$cf_open cf_piece= cf_tail=$cf_close ;;
-c) cf_text=$cf_call cf_piece= cf_tail=$cf_called ;;
-+*) add "${cf_op#+}$cf_nl" ;;
--*) add "${cf_op#-}" ;;
 g*) unit "$cf_text$cf_piece${cf_op#g}$cf_tail" ;;
-m) cf_mark="; \\command printf '${cf_prefix}b$cf_tag\\n'; \\command printf '${cf_prefix}b$cf_tag\\n' >&5"
-frame ;;
-y*) cf_before="; ${cf_op#y}"
-frame ;;
-z*) cf_after="${cf_op#z}; "
-frame ;;
 u) count
 cf_noted=$cf_counts ;;
 o) cf_killed=-
@@ -230,6 +250,7 @@ f*) try help "${cf_op#f}" && cf_help_pid=$! ;;
 *) try help "${cf_op#r}" still && cf_help_pid=$! ;;
 esac ;;
 h) thaw ;;
+*) shape "$cf_op" ;;
 esac
 done
 finish

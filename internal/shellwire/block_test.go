@@ -1,0 +1,85 @@
+//go:build linux
+
+package shellwire
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
+)
+
+// What goes by blocks is what goes by lines.
+func TestBlocks(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		for _, u := range []Unit{
+			{Script: "echo \"$x\" 'it''s' \\\\\necho two"},
+			{Script: ":\n", Env: []string{"x=a'b\nc"}},
+			{Script: "echo \"$x\"; pwd", Env: []string{"x=a'b\nc"}, Dir: "/tmp", Back: "/"},
+			{Script: "pwd", Dir: "/no/such", Back: "/"},
+			{Argv: []string{"printf", "%s|", "", "a b", "c\nd", "e'f", "-", "#"}},
+			{Argv: []string{"sh", "-c", "exit 5"}},
+			{Script: "return #" + testPrefix[1:] + "\necho no"},
+			{Script: "echo return\nreturn 4\n"},
+			{Script: "printf '%s' '" + every() + "'"},
+			{Script: "printf '%s' '" + strings.Repeat("0123456789\n", 2500) + "'"},
+			{Script: "echo " + strings.Repeat("long ", 5000)},
+		} {
+			var seen [2]string
+			for i, blocks := range []bool{false, true} {
+				w.blocks = blocks
+				w.n++
+				tag := fmt.Sprintf("B%d", w.n)
+				w.send(string(Next(tag)))
+				w.operate(u.Ops())
+				for ev := range w.events[0] {
+					if rest, end := strings.CutPrefix(ev, fmt.Sprintf("%d %s ", End, tag)); end {
+						seen[i] += " ended " + rest
+						break
+					}
+					seen[i] += strings.TrimPrefix(ev, "=")
+				}
+			}
+			assert.Assert(t, len(seen[0]) > len(" ended ") && seen[0] == seen[1], "%.300q, by a block: %.300q", seen[0], seen[1])
+		}
+	})
+}
+
+// A unit in a block comes between what is sent by lines: a tick, and a part
+// of a unit that was taken back.
+func TestBlockBesideLines(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		w.blocks = true
+		for i := range 20 {
+			w.send(Tick + string(Next("gone")) + "b\n+echo no\n-" + strings.Repeat("x", 40*i) + "\n" + Tick)
+			status, died, out := w.run(fmt.Sprintf("echo %d\n(exit 3)", i))
+			assert.Assert(t, !died && status == 3, "%d %v", status, died)
+			assert.Equal(t, out[0], fmt.Sprintf("%d\n", i))
+		}
+	})
+}
+
+// Nobody inside can open the FIFO of blocks: whoever reads from it could make process 1
+// wait for a block, and miss the end of stdin.
+func TestBlocksAreOutOfReach(t *testing.T) {
+	if _, err := exec.LookPath("setpriv"); err != nil || os.Geteuid() != 0 {
+		leftout.Skip(t, "no process namespace can be made here for another user: %v", err)
+	}
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := startFor(t, 65534, shell, worker, true)
+		w.blocks = true
+		w.run(":")
+		// Neither does an upload leave a way to it.
+		w.send(string(Upload("i", 3)) + "abc" + Thaw)
+		_, _, out := w.run("for f in /proc/[0-9]*/fd/*; do case $(readlink $f) in *ops*) echo \"$f is it\" ;; esac; done\n" +
+			"for p in 1 $PPID; do sh -c 'exec 3<>/proc/$1/fd/3' sh $p 2>/dev/null && echo opened; done; echo done")
+		assert.Equal(t, out[0], "done\n")
+	})
+}
