@@ -99,11 +99,9 @@ func (c Command) problems() problems.List {
 	if strings.Contains(c.Dir, "\x00") {
 		found.Add("a directory's name can't hold a NUL byte")
 	}
-	for _, text := range slices.Concat([]string{c.Script}, c.Argv) {
-		if strings.Contains(text, "\x00") {
-			found.Add("a command can't hold a NUL byte; send it through Stdin")
-			break
-		}
+	holdsNUL := func(text string) bool { return strings.Contains(text, "\x00") }
+	if holdsNUL(c.Script) || slices.ContainsFunc(c.Argv, holdsNUL) {
+		found.Add("a command can't hold a NUL byte; send it through Stdin")
 	}
 	if c.OutputLimit < 0 {
 		found.Add("OutputLimit must not be negative")
@@ -113,7 +111,7 @@ func (c Command) problems() problems.List {
 
 func validateEnv(env map[string]string) problems.List {
 	var found problems.List
-	for _, name := range slices.Sorted(maps.Keys(env)) {
+	for _, name := range sortedNames(env) {
 		if !shellwire.IsName(name) {
 			found.Add("%q is not the name of an environment variable: letters, digits and \"_\", not beginning with a digit", name)
 		}
@@ -128,11 +126,20 @@ func validateEnv(env map[string]string) problems.List {
 	return found
 }
 
+// sortedNames returns the names of variables in order. Most commands set none, and take no
+// memory for that.
+func sortedNames(env map[string]string) []string {
+	if len(env) == 0 {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(env))
+}
+
 // unit returns what the worker runs. stdin is the file that holds the command's stdin; if
 // empty, there is none.
 func (c Command) unit(back, stdin string) shellwire.Unit {
 	u := shellwire.Unit{Script: c.Script, Argv: c.Argv, Dir: c.Dir, Back: back, Stdin: stdin}
-	for _, name := range slices.Sorted(maps.Keys(c.Env)) {
+	for _, name := range sortedNames(c.Env) {
 		u.Env = append(u.Env, name+"="+c.Env[name])
 	}
 	return u

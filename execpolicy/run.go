@@ -235,9 +235,13 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 	}
 
 	// The writers have the rest of the time to take the rest.
-	flush, done := context.WithDeadline(context.Background(), c.flushBy(r, x.deadline))
-	defer done()
-	for _, k := range []*shell.Sink{x.out, x.errOut} {
+	flush := context.Background()
+	if x.out.Waits() || x.errOut.Waits() {
+		var done context.CancelFunc
+		flush, done = context.WithDeadline(flush, c.flushBy(r, x.deadline))
+		defer done()
+	}
+	for _, k := range [...]*shell.Sink{x.out, x.errOut} {
 		if err := k.Finish(flush.Done()); err != nil {
 			errs = append(errs, fmt.Errorf("writing the output: %w", err))
 		}

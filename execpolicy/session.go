@@ -229,6 +229,13 @@ func (s *Session) current() *conn {
 
 // acquire waits for the turn to talk to the worker.
 func (s *Session) acquire(ctx context.Context) error {
+	if ctx.Err() == nil && s.turn.TryTake() {
+		if s.life.Err() != nil {
+			s.release()
+			return ErrClosed
+		}
+		return nil
+	}
 	ctx, cancel := bound(ctx, s.life)
 	defer cancel(nil)
 	err := s.turn.Take(ctx)

@@ -246,9 +246,15 @@ var errMissed = errors.New("it had ended before it got the snippet")
 
 // run runs a snippet for the holder of the turn.
 func (p *Interpreter) run(ctx context.Context, snippet Snippet) (*Result, error) {
+	argv := []string{"sh", "-c", same + runScript, "sh", p.dir, rand.Text(), strconv.Itoa(len(snippet.Code))}
+	var stdin io.Reader
+	if len(snippet.Code) <= maxWord && !strings.Contains(snippet.Code, "\x00") {
+		argv = append(argv, snippet.Code)
+	} else {
+		stdin = strings.NewReader(snippet.Code)
+	}
 	res, err := p.session.Run(ctx, execpolicy.Command{
-		Argv:    []string{"sh", "-c", same + runScript, "sh", p.dir, rand.Text(), strconv.Itoa(len(snippet.Code))},
-		Stdin:   strings.NewReader(snippet.Code),
+		Argv: argv, Stdin: stdin,
 		Timeout: snippet.Timeout, Stdout: snippet.Stdout, Stderr: snippet.Stderr, OutputLimit: snippet.OutputLimit,
 	})
 	if res == nil {
@@ -286,6 +292,9 @@ func (p *Interpreter) run(ctx context.Context, snippet Snippet) (*Result, error)
 }
 
 const (
+	// maxWord bounds the code that goes as a word of a command. A longer one goes by
+	// stdin, for which a file has to be made.
+	maxWord = 8 << 10
 	// maxReply bounds a reply: three texts of 1<<20 characters, of up to 12 bytes each.
 	maxReply = 40 << 20
 	// replyWait is how long other commands of the session are waited for by what has used

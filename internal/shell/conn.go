@@ -15,6 +15,7 @@ package shell
 import (
 	"context"
 	"io"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -82,7 +83,10 @@ type Conn struct {
 	asked   atomic.Pointer[time.Time] // when the supervisor was sent
 	took    atomic.Int64              // how long its first answer took, once that has come
 	tag     string                    // of the next unit
-	worker  int                       // its generation
+	marks   marks                     // of the exchange that is under way
+	// deadline and tick are timers of that exchange.
+	deadline, tick *time.Timer
+	worker         int // its generation
 
 	ending    sync.Mutex
 	ended     chan struct{}           // closed when the end was seen to
@@ -101,7 +105,13 @@ func New(opts Options) *Conn {
 		ended:  make(chan struct{}),
 		why:    cause{known: make(chan struct{})},
 		worker: 1,
+		marks:  marks{events: make(chan event, 8), enough: make(chan struct{}, 1)},
+		// Nobody receives from them before they are set.
+		deadline: time.NewTimer(math.MaxInt64),
+		tick:     time.NewTimer(math.MaxInt64),
 	}
+	c.deadline.Stop()
+	c.tick.Stop()
 	prefix := random.Token()
 	c.streams = [2]*stream{newStream(opts.Stdout, prefix, true), newStream(opts.Stderr, prefix, false)}
 	c.queue = newQueue(opts.Stdin, opts.Blocks, prefix)

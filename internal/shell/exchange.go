@@ -68,14 +68,14 @@ func (c *Conn) Run(ctx context.Context, deadline, endBy time.Time, ops []Op, out
 // is not zero, it bounds the escalation.
 func (c *Conn) Exchange(ctx context.Context, deadline, endBy time.Time, ops []Op, out, errOut *Sink) Reply {
 	x := &exchange{
-		c: c, ctx: ctx, out: out, errOut: errOut, mustEndBy: endBy, canceled: ctx.Done(),
-		marks: &marks{events: make(chan event, 8), enough: make(chan struct{}, 1)},
+		c: c, ctx: ctx, out: out, errOut: errOut, mustEndBy: endBy, canceled: ctx.Done(), marks: &c.marks,
 	}
 	x.OOMs = -1
+	c.marks.clear()
 	if !deadline.IsZero() {
-		t := time.NewTimer(time.Until(deadline))
-		defer t.Stop()
-		x.timeout = t.C
+		c.deadline.Reset(time.Until(deadline))
+		defer c.deadline.Stop()
+		x.timeout = c.deadline.C
 	}
 	x.begin(ops)
 	defer x.end()
@@ -103,7 +103,7 @@ type exchange struct {
 // begin sends the unit.
 func (x *exchange) begin(unit []Op) {
 	c := x.c
-	var ops []Op
+	ops := make([]Op, 0, len(unit)+2)
 	marked := len(unit) > 0 && unit[0].Marked
 	fromMark := marked || c.streams[0].unclear() || c.streams[1].unclear()
 	if fromMark && !marked {
@@ -131,8 +131,8 @@ func (x *exchange) end() {
 func (x *exchange) await() {
 	c := x.c
 	pause := firstTick
-	tick := time.NewTimer(pause)
-	defer tick.Stop()
+	c.tick.Reset(pause)
+	defer c.tick.Stop()
 	for !x.Unsent {
 		if x.Step == StepContainer {
 			x.lose(time.Until(x.mustEndBy))
@@ -165,12 +165,12 @@ func (x *exchange) await() {
 			} else {
 				x.escalate()
 			}
-		case <-tick.C:
+		case <-c.tick.C:
 			if c.queue.idle() {
 				c.queue.sendUrgent(shellwire.Tick)
 			}
 			pause = min(2*pause, lastTick)
-			tick.Reset(pause)
+			c.tick.Reset(pause)
 		}
 	}
 }

@@ -17,7 +17,7 @@ type queue struct {
 	changed sync.Cond
 	now     func([]byte) int  // writes as much as it can without waiting
 	block   func([]byte) bool // makes a block of operations, if it can; nil if it never can
-	rest    []byte           // of what was written in part
+	rest    []byte            // of what was written in part
 	urgent  []byte
 	waiting []Op
 	sending bool

@@ -87,6 +87,9 @@ func (k *Sink) Close() {
 	}
 }
 
+// Waits reports whether Finish may wait.
+func (k *Sink) Waits() bool { return k.relay != nil }
+
 // Finish closes the sink, and waits until the caller's writer has taken the rest or the
 // deadline is closed. It returns the writer's error.
 func (k *Sink) Finish(deadline <-chan struct{}) error {

@@ -57,6 +57,18 @@ type marks struct {
 	enough chan struct{}
 }
 
+// clear forgets what came for the exchange before. None comes for that any more.
+func (m *marks) clear() {
+	m.came.Store(0)
+	for len(m.events) > 0 {
+		<-m.events
+	}
+	select {
+	case <-m.enough:
+	default:
+	}
+}
+
 const (
 	// readBuffer is what docker's client writes at a time. One that is larger costs a
 	// tenth of the throughput: what is read has left the processor's cache before it is

@@ -25,8 +25,8 @@ import (
 type talk struct {
 	t       testing.TB
 	in      io.WriteCloser
-	ops     *os.File // its descriptor 3
-	blocks  bool     // units go by that
+	ops     *os.File       // its descriptor 3
+	blocks  bool           // units go by that
 	events  [2]chan string // output, and marks as they are, of stdout and stderr
 	n       int
 	worker  int

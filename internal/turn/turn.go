@@ -25,5 +25,15 @@ func (t Turn) Take(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
+// TryTake takes the turn if nobody has to be waited for, and reports whether it did.
+func (t Turn) TryTake() bool {
+	select {
+	case t <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
 // Give gives the turn back.
 func (t Turn) Give() { <-t }
