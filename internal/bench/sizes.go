@@ -33,7 +33,7 @@ func sizes(ctx context.Context, _ execpolicy.DockerPolicy, t *table) error {
 	mb := func(n int64) string { return fmt.Sprintf("%.2f MB", float64(n)/1e6) }
 	t.line("stripped binary", mb(ours)+" ("+mb(ours-theirs)+" more)", mb(theirs)+", with os/exec",
 		"at most "+mb(maxAdded)+" more", ours-theirs <= maxAdded,
-		float64(ours)/float64(theirs))
+		ratio{value: float64(ours) / float64(theirs)})
 	return nil
 }
 
