@@ -13,6 +13,17 @@
 // eighths of the run, and with few rounds it is larger. A bound that is missed by less is
 // marked and not broken. So -short, which does a quarter of the rounds, loosens the bounds
 // by what it can't tell.
+//
+// # What many sessions cost
+//
+// Of the memory of an idle session, 7.9 MiB where 10 share a machine, 3.0 MiB are the
+// engine's shim and 4.9 MiB its two shells, of bash; less than 0.1 MiB is this program's,
+// with 3.2 descriptors and 5.1 goroutines. A container whose client stays takes 11.3 MiB.
+// A busy session has 1.4 MiB more here, which is what it keeps of an output, and its
+// command's process. So what dominates is the engine's, and the way to less is the shell:
+// without bash in the image a session's shells share their memory with all others. One
+// guard serves all sessions of a program. That is measured by scale, which needs root and
+// Linux.
 package main
 
 import (
@@ -21,7 +32,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
+	"syscall"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
@@ -38,10 +51,12 @@ var measurements = []measurement{
 	{"transports", transports},
 	{"starts", starts},
 	{"takes", takes},
+	{"services", services},
 	{"snippets", snippets},
 	{"captures", captures},
 	{"transfers", transfers},
 	{"truncates", truncates},
+	{"scale", scale},
 	{"sizes", sizes},
 }
 
@@ -55,7 +70,9 @@ func main() {
 			os.Exit(2)
 		}
 	}
-	ctx := context.Background()
+	// What a contender of the scoreboard has started is removed at its end.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	p, err := policy(ctx)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -78,6 +95,7 @@ func main() {
 		fmt.Printf("\n%d of the bounds do not hold\n", t.broken)
 	}
 	if failed || t.broken > 0 {
+		stop()
 		os.Exit(1)
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -182,4 +183,30 @@ func burst(n int, f func() error) func() (time.Duration, error) {
 		}
 		return taken.median(), nil
 	}
+}
+
+// inParallel calls f with 0 to n-1, by so many goroutines.
+func inParallel(n, workers int, f func(int) error) error {
+	next := make(chan int)
+	errs := make(chan error, workers)
+	for range workers {
+		go func() {
+			var err error
+			for i := range next {
+				if err == nil {
+					err = f(i)
+				}
+			}
+			errs <- err
+		}()
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	var err error
+	for range workers {
+		err = errors.Join(err, <-errs)
+	}
+	return err
 }
