@@ -35,6 +35,7 @@ modules:
 	done
 
 # ONLY names the measurements to make, such as "transfers snippets". SHORT=1 does fewer rounds.
+# ONLY=scoreboard compares with other libraries, and writes a section of README.md.
 bench:
 	$(GO) run ./internal/bench $(if $(SHORT),-short) $(ONLY)
 

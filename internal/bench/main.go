@@ -14,6 +14,16 @@
 // marked and not broken. So -short, which does a quarter of the rounds, loosens the bounds
 // by what it can't tell.
 //
+// # The scoreboard
+//
+// The argument scoreboard holds the library against what else a user would pick, on docker
+// and on podman, in the one run. It must be run in the module's root, and writes
+// testdata/scoreboard.txt, which benchstat reads, testdata/scoreboard.svg, and a section of
+// README.md. The libraries of others are in the module
+// peers. Openblox is not among them: it needs gVisor's runtime, and its module is not on
+// every proxy. Testcontainers-go runs without its reaper, which is a container of an image
+// that has to be pulled.
+//
 // # What many sessions cost
 //
 // Of the memory of an idle session, 7.9 MiB where 10 share a machine, 3.0 MiB are the
@@ -60,12 +70,18 @@ var measurements = []measurement{
 	{"sizes", sizes},
 }
 
+// extra measurements are made only if they are named.
+var extra = []measurement{
+	{"scoreboard", scoreboard},
+}
+
 func main() {
 	flag.BoolVar(&short, "short", false, "do a quarter of the rounds")
 	flag.Parse()
 	wanted := flag.Args()
+	known := slices.Concat(measurements, extra)
 	for _, name := range wanted {
-		if !slices.ContainsFunc(measurements, func(m measurement) bool { return m.name == name }) {
+		if !slices.ContainsFunc(known, func(m measurement) bool { return m.name == name }) {
 			fmt.Fprintf(os.Stderr, "bench: there is no measurement %q\n", name)
 			os.Exit(2)
 		}
@@ -82,7 +98,10 @@ func main() {
 	t := table{w: os.Stdout}
 	t.header()
 	failed := false
-	for _, m := range measurements {
+	if len(wanted) == 0 {
+		known = measurements
+	}
+	for _, m := range known {
 		if len(wanted) > 0 && !slices.Contains(wanted, m.name) {
 			continue
 		}
