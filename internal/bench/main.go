@@ -19,21 +19,19 @@
 // The argument scoreboard holds the library against what else a user would pick, on docker
 // and on podman, in the one run. It must be run in the module's root, and writes
 // testdata/scoreboard.txt, which benchstat reads, testdata/scoreboard.svg, and a section of
-// README.md. The libraries of others are in the module
+// README.md; a test checks that the three agree. The libraries of others are in the module
 // peers. Openblox is not among them: it needs gVisor's runtime, and its module is not on
 // every proxy. Testcontainers-go runs without its reaper, which is a container of an image
 // that has to be pulled.
 //
 // # What many sessions cost
 //
-// Of the memory of an idle session, 7.9 MiB where 10 share a machine, 3.0 MiB are the
-// engine's shim and 4.9 MiB its two shells, of bash; less than 0.1 MiB is this program's,
-// with 3.2 descriptors and 5.1 goroutines. A container whose client stays takes 11.3 MiB.
-// A busy session has 1.4 MiB more here, which is what it keeps of an output, and its
-// command's process. So what dominates is the engine's, and the way to less is the shell:
-// without bash in the image a session's shells share their memory with all others. One
-// guard serves all sessions of a program. That is measured by scale, which needs root and
-// Linux.
+// Scale measures that, which needs root and Linux. On docker 20.10, where 10 shared a
+// machine, an idle session took 7.9 MiB: 3.0 were the engine's shim's, 2.9 those of its
+// bash, and 2.0 those of process 1. Less than 0.1 MiB was this program's, with 3.2
+// descriptors and 5.1 goroutines. A container whose client stays took 11.3 MiB. A busy
+// session took 1.4 MiB more of this program, which is what it keeps of an output. So the
+// shim and the shells dominate. One guard serves all sessions of a program.
 package main
 
 import (

@@ -1,12 +1,54 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"gotest.tools/v3/assert"
 )
+
+const moduleRoot = "../.."
+
+func recorded(t *testing.T) (text string, r *record) {
+	t.Helper()
+	data, err := os.ReadFile(moduleRoot + "/" + dataFile)
+	assert.NilError(t, err)
+	r, err = readRecord(strings.NewReader(string(data)))
+	assert.NilError(t, err)
+	return string(data), r
+}
+
+// What the README says of speed, and the plot in it, are those of the data.
+func TestREADMEAgreesWithTheData(t *testing.T) {
+	_, r := recorded(t)
+	text, err := os.ReadFile(moduleRoot + "/" + readme)
+	assert.NilError(t, err)
+	want, err := r.section(string(text))
+	assert.NilError(t, err)
+	assert.Equal(t, string(text), want)
+	plot, err := os.ReadFile(moduleRoot + "/" + plotFile)
+	assert.NilError(t, err)
+	var b strings.Builder
+	r.plot(&b)
+	assert.Equal(t, string(plot), b.String())
+}
+
+func TestRecordIsComplete(t *testing.T) {
+	text, r := recorded(t)
+	var b strings.Builder
+	_, err := r.WriteTo(&b)
+	assert.NilError(t, err)
+	assert.Equal(t, b.String(), text)
+	for _, c := range contenders {
+		for _, unit := range []string{"Command ns/op", "First ns/op", "Output ns/op", "Output peak-B", "Deadline left", "Kill left"} {
+			task, unit, _ := strings.Cut(unit, " ")
+			assert.Check(t, len(r.values(task, c.name, unit)) > 0, "%s has no %s of %s", c.name, unit, task)
+		}
+		assert.Check(t, labels[c.name] != "", "%s has no name", c.name)
+	}
+}
 
 func TestReadRecordRefuses(t *testing.T) {
 	for _, text := range []string{"BenchmarkCommand 1 2 ns/op", "BenchmarkCommand/by=x 1 2", "BenchmarkCommand/by=x 1 two ns/op"} {
