@@ -171,18 +171,29 @@ func (b *board) commands() error {
 	return nil
 }
 
-// first measures a command of a contender's that has just been started.
+// first measures the second container of a contender's process, which has found its
+// engine by then, and the first command there.
 func (b *board) first(c contender) error {
 	r, err := b.start(c)
 	if err != nil {
 		return err
 	}
 	defer r.end()
-	a, err := r.ask(contest.Request{Op: contest.Run, Script: ":"})
-	if err != nil {
-		return err
+	var total time.Duration
+	for _, request := range []contest.Request{
+		{Op: contest.Close},
+		{Op: contest.Start, Container: b.containers[c.engine]},
+		{Op: contest.Run, Script: ":"},
+	} {
+		a, err := r.ask(request)
+		if err != nil {
+			return err
+		}
+		if request.Op != contest.Close {
+			total += a.Times[0]
+		}
 	}
-	b.add("First", c.name, sample{float64(r.started + a.Times[0]), "ns/op"})
+	b.add("First", c.name, sample{float64(total), "ns/op"})
 	return r.close()
 }
 
@@ -361,7 +372,6 @@ type rival struct {
 	cmd       *exec.Cmd
 	requests  *json.Encoder
 	responses *json.Decoder
-	started   time.Duration // what the start took
 	closed    bool
 }
 
@@ -381,12 +391,10 @@ func (b *board) start(c contender) (*rival, error) {
 		return nil, err
 	}
 	r.requests, r.responses = json.NewEncoder(stdin), json.NewDecoder(bufio.NewReader(stdout))
-	a, err := r.ask(contest.Request{Op: contest.Start, Container: b.containers[c.engine]})
-	if err != nil {
+	if _, err := r.ask(contest.Request{Op: contest.Start, Container: b.containers[c.engine]}); err != nil {
 		r.end()
 		return nil, err
 	}
-	r.started = a.Times[0]
 	return r, nil
 }
 

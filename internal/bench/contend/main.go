@@ -26,14 +26,18 @@ func main() {
 }
 
 // A session is one of this library.
-type session struct{ *execpolicy.Session }
+type session struct {
+	*execpolicy.Session
+	engine *dockercli.Engine // found once
+}
 
-func (s *session) Start(ctx context.Context, c contest.Container) error {
-	engine, err := dockercli.Lookup(ctx, strings.Join(c.Engine, " "))
-	if err != nil {
-		return err
+func (s *session) Start(ctx context.Context, c contest.Container) (err error) {
+	if s.engine == nil {
+		if s.engine, err = dockercli.Lookup(ctx, strings.Join(c.Engine, " ")); err != nil {
+			return err
+		}
 	}
-	p := execpolicy.DockerPolicy{Engine: engine, Image: c.Image}
+	p := execpolicy.DockerPolicy{Engine: s.engine, Image: c.Image}
 	p.CommandTimeout = -1
 	s.Session, err = execpolicy.Start(ctx, p, execpolicy.Spec{Labels: c.Labels})
 	return err
@@ -98,7 +102,7 @@ func (e *execs) Run(ctx context.Context, script string) (int, error) {
 }
 
 func (e *execs) Close() error {
-	return e.client(context.Background(), "rm", "--force", e.name).Run()
+	return e.client(context.Background(), "kill", e.name).Run()
 }
 
 // A runs runs a container for each command.

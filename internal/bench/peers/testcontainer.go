@@ -40,7 +40,9 @@ func (t *testcontainer) Run(ctx context.Context, script string) (int, error) {
 	return len(text), err
 }
 
-func (t *testcontainer) Close() error { return t.Terminate(context.Background()) }
+func (t *testcontainer) Close() error {
+	return t.Terminate(context.Background(), testcontainers.StopTimeout(0))
+}
 
 // quiet drops what the library says of its progress.
 type quiet struct{}
