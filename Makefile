@@ -34,9 +34,10 @@ modules:
 		cd "$(CURDIR)" || exit 1; \
 	done
 
-# ONLY names the measurements to make, such as "transfers snippets".
+# ONLY names the measurements to make, such as "transfers snippets". SHORT=1 does fewer rounds.
+# ONLY=scoreboard compares with other libraries, and writes a section of README.md.
 bench:
-	$(GO) run ./internal/bench $(ONLY)
+	$(GO) run ./internal/bench $(if $(SHORT),-short) $(ONLY)
 
 # What ordinary programs do under the filter of system calls, in an image of its own with compilers, node and numpy.
 programs:

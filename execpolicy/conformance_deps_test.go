@@ -90,7 +90,8 @@ var rooms = map[string][]string{
 
 // helpers are packages of tests and demonstrations. What is in rooms must not import
 // them.
-var helpers = []string{"internal/attest", "internal/bench", "internal/enginetest", "internal/enginetest/leftout",
+var helpers = []string{"internal/attest", "internal/bench", "internal/bench/contend",
+	"internal/bench/contest", "internal/enginetest", "internal/enginetest/leftout",
 	"internal/enginetest/leftover",
 	"internal/enginetest/places", "internal/enginetest/private", "internal/enginetest/rootless",
 	"internal/enginetest/setup",

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -87,6 +88,10 @@ func run(w http.ResponseWriter, r *http.Request, pool *warm.Pool) {
 		http.Error(w, "the script did not run", http.StatusInternalServerError)
 		return
 	}
+	text := result.Render(execpolicy.RenderOptions{})
 	w.Header().Set("Outcome", result.Outcome.String())
-	fmt.Fprint(w, result.Render(execpolicy.RenderOptions{}))
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	io.WriteString(w, text)
+	// The client has it all, and need not wait for the end of the sandbox.
+	http.NewResponseController(w).Flush()
 }

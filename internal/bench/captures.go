@@ -54,7 +54,7 @@ func capture(ctx context.Context, p execpolicy.DockerPolicy, t *table, name, for
 	rate := func(taken time.Duration) string {
 		return fmt.Sprintf("%.0f MB/s", partBytes/1e6/taken.Seconds())
 	}
-	t.atLeast(name, rate(ours), rate(theirs)+", client into a discarding pipe", 0.95, theirs.Seconds()/ours.Seconds())
+	t.atLeast(name, rate(ours), rate(theirs)+", client into a discarding pipe", 0.95, all[0].meanOver(all[1]))
 	return captureMemory(ctx, p, t, name, script(captureBytes))
 }
 
@@ -106,7 +106,7 @@ func captureMemory(ctx context.Context, p execpolicy.DockerPolicy, t *table, nam
 	const limit = 2*keptBytes + memorySlack
 	t.line(name+", peak memory", mib(peak)+" ("+mib(peak-idle)+" more)", mib(idle)+", idle",
 		"at most "+mib(limit)+" more", peak-idle <= limit,
-		float64(peak)/float64(idle))
+		ratio{value: float64(peak) / float64(idle)})
 	return nil
 }
 

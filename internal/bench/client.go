@@ -84,3 +84,26 @@ func (c *client) discard(n int) error {
 	}
 	return nil
 }
+
+// bareStarts returns a subject that has clients run n containers, some at a time, each
+// until its first byte and then until its end.
+func bareStarts(ctx context.Context, p execpolicy.DockerPolicy, n, workers int) func() (time.Duration, error) {
+	return func() (time.Duration, error) {
+		argvs := make([][]string, n) // each with a name of its own
+		for i := range argvs {
+			var err error
+			if argvs[i], err = runArgs(ctx, p, "sh", "-c", "echo; read x || exit 0"); err != nil {
+				return 0, err
+			}
+		}
+		start := time.Now()
+		err := inParallel(n, workers, func(i int) error {
+			c, err := startClient(p, argvs[i])
+			if err != nil {
+				return err
+			}
+			return errors.Join(c.discard(1), c.close())
+		})
+		return time.Since(start), err
+	}
+}

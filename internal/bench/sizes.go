@@ -33,17 +33,23 @@ func sizes(ctx context.Context, _ execpolicy.DockerPolicy, t *table) error {
 	mb := func(n int64) string { return fmt.Sprintf("%.2f MB", float64(n)/1e6) }
 	t.line("stripped binary", mb(ours)+" ("+mb(ours-theirs)+" more)", mb(theirs)+", with os/exec",
 		"at most "+mb(maxAdded)+" more", ours-theirs <= maxAdded,
-		float64(ours)/float64(theirs))
+		ratio{value: float64(ours) / float64(theirs)})
 	return nil
 }
 
-// size builds a program from testdata and returns its size in bytes.
+// size builds a program from testdata into a directory, and returns its size in bytes.
 func size(ctx context.Context, dir, name string) (int64, error) {
-	out := filepath.Join(dir, name)
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out,
-		"github.com/seed-64a260eb/cofferdam/internal/bench/testdata/"+name)
-	if said, err := build.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("go build: %w: %s", err, said)
+	return build(ctx, ".", "github.com/seed-64a260eb/cofferdam/internal/bench/testdata/"+name, filepath.Join(dir, name))
+}
+
+// build builds a program in the module that is in a directory, and returns its size in
+// bytes.
+func build(ctx context.Context, module, program, out string) (int64, error) {
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", out, program)
+	cmd.Dir = module
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if said, err := cmd.CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("go build %s: %w: %s", program, err, said)
 	}
 	info, err := os.Stat(out)
 	if err != nil {

@@ -1,41 +1,68 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"time"
 )
 
 // A table prints a line for each measurement: its name, what was measured, what it is
-// held against, the bound, whether it holds, and the ratio.
+// held against, the bound, whether it holds, and the ratio with its noise. A bound that
+// is missed by no more than the noise is marked, and is not broken.
 type table struct {
 	w      io.Writer
 	broken int
 }
 
-const layout = "%-36s %-27s %-46s %-22s %-7s %7s\n"
+const layout = "%-38s %-27s %-46s %-22s %-7s %s\n"
 
 func (t *table) header() {
 	fmt.Fprintf(t.w, layout, "what", "ours", "against", "bound", "", "ratio")
 }
 
-func (t *table) line(name, ours, theirs, bound string, holds bool, ratio float64) {
+func (t *table) line(name, ours, theirs, bound string, holds bool, r ratio) {
 	mark := "ok"
 	if !holds {
 		mark = "BROKEN"
 		t.broken++
 	}
-	fmt.Fprintf(t.w, layout, name, ours, theirs, bound, mark, fmt.Sprintf("%.2f", ratio))
+	t.print(name, ours, theirs, bound, mark, r)
 }
 
-func (t *table) atMost(name, ours, theirs string, bound, ratio float64) {
-	t.line(name, ours, theirs, fmt.Sprintf("at most %.4g", bound), ratio <= bound, ratio)
+func (t *table) print(name, ours, theirs, bound, mark string, r ratio) {
+	fmt.Fprintf(t.w, layout, name, ours, theirs, bound, mark, r)
 }
 
-func (t *table) atLeast(name, ours, theirs string, bound, ratio float64) {
-	t.line(name, ours, theirs, fmt.Sprintf("at least %.4g", bound), ratio >= bound, ratio)
+func (t *table) atMost(name, ours, theirs string, bound float64, r ratio) {
+	t.hold(name, ours, theirs, fmt.Sprintf("at most %.4g", bound), bound-r.value, r)
+}
+
+func (t *table) atLeast(name, ours, theirs string, bound float64, r ratio) {
+	t.hold(name, ours, theirs, fmt.Sprintf("at least %.4g", bound), r.value-bound, r)
+}
+
+// hold prints a line whose ratio is on the right side of its bound by margin.
+func (t *table) hold(name, ours, theirs, bound string, margin float64, r ratio) {
+	if margin < 0 && margin >= -r.noise {
+		t.print(name, ours, theirs, bound, "noise", r)
+		return
+	}
+	t.line(name, ours, theirs, bound, margin >= 0, r)
+}
+
+// A ratio is one of two measurements. Noise says how far the ratio of another run like
+// this one may be from it; zero means that it is counted and not timed.
+type ratio struct{ value, noise float64 }
+
+func (r ratio) String() string {
+	if r.noise == 0 {
+		return fmt.Sprintf("%.2f", r.value)
+	}
+	return fmt.Sprintf("%.2f ± %.2f", r.value, r.noise)
 }
 
 // times holds one time for each round.
@@ -54,20 +81,65 @@ func (t times) mean() time.Duration {
 	return sum / time.Duration(len(t))
 }
 
+// percentile returns the time that p of 100 do not exceed.
+func (t times) percentile(p int) time.Duration {
+	sorted := slices.Sorted(slices.Values(t))
+	return sorted[max(0, (len(sorted)*p+99)/100-1)]
+}
+
 func (t times) String() string {
 	return fmt.Sprintf("%.3g ms", t.median().Seconds()*1e3)
 }
 
 // over returns the ratio of the medians.
-func (t times) over(other times) float64 {
-	return float64(t.median()) / float64(other.median())
+func (t times) over(other times) ratio { return ratioOf(times.median, t, other) }
+
+// meanOver returns the ratio of the means.
+func (t times) meanOver(other times) ratio { return ratioOf(times.mean, t, other) }
+
+// noiseParts are as many as a run is cut into for its noise.
+const noiseParts = 8
+
+// ratioOf returns the ratio of what f makes of a and of b. Its noise is twice the standard
+// error of the same ratio of each eighth of the run, so that no more is asked of sets
+// that differ than they can say.
+func ratioOf(f func(times) time.Duration, a, b times) ratio {
+	of := func(a, b times) float64 { return float64(f(a)) / float64(f(b)) }
+	n := min(noiseParts, len(a), len(b))
+	part := func(t times, i int) times { return t[i*len(t)/n : (i+1)*len(t)/n] }
+	r := ratio{value: of(a, b)}
+	if n < 2 {
+		return r
+	}
+	parts := make([]float64, n)
+	var mean, square float64
+	for i := range parts {
+		parts[i] = of(part(a, i), part(b, i))
+		mean += parts[i] / float64(n)
+	}
+	for _, p := range parts {
+		square += (p - mean) * (p - mean)
+	}
+	r.noise = 2 * math.Sqrt(square/float64(n-1)/float64(n))
+	return r
+}
+
+// short makes takeTurns and anew do a quarter of the rounds and of the sets.
+var short bool
+
+// fewer returns how many of n rounds or sets are done.
+func fewer(n int) int {
+	if short {
+		return min(n, max(3, n/4))
+	}
+	return n
 }
 
 // takeTurns runs each of the subjects once a round, and returns their times by round. Who
 // comes behind whom is drawn, because an engine is still clearing up after the last one.
 func takeTurns(rounds int, subjects ...func() (time.Duration, error)) ([]times, error) {
 	all := make([]times, len(subjects))
-	for range rounds {
+	for range fewer(rounds) {
 		for _, i := range rand.Perm(len(subjects)) {
 			d, err := subjects[i]()
 			if err != nil {
@@ -83,7 +155,7 @@ func takeTurns(rounds int, subjects ...func() (time.Duration, error)) ([]times, 
 // kernel puts a container's processes stays much the same while it runs, and makes a
 // byte's way longer by half, or not.
 func anew(sets int, measure func() ([]times, error)) (all []times, err error) {
-	for range sets {
+	for range fewer(sets) {
 		set, err := measure()
 		if err != nil {
 			return nil, err
@@ -111,4 +183,30 @@ func burst(n int, f func() error) func() (time.Duration, error) {
 		}
 		return taken.median(), nil
 	}
+}
+
+// inParallel calls f with 0 to n-1, by so many goroutines.
+func inParallel(n, workers int, f func(int) error) error {
+	next := make(chan int)
+	errs := make(chan error, workers)
+	for range workers {
+		go func() {
+			var err error
+			for i := range next {
+				if err == nil {
+					err = f(i)
+				}
+			}
+			errs <- err
+		}()
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	var err error
+	for range workers {
+		err = errors.Join(err, <-errs)
+	}
+	return err
 }

@@ -98,7 +98,7 @@ func transfers(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err er
 	for i, name := range []string{"64 MiB into a session", "64 MiB out of a session"} {
 		ours, theirs := all[i], all[2+i]
 		ratio := theirs.over(ours)
-		t.line(name, rate(ours), rate(theirs)+", cp, writable root", bound, ratio >= 0.4 && mbs(ours) >= minRate, ratio)
+		t.line(name, rate(ours), rate(theirs)+", cp, writable root", bound, ratio.value >= 0.4 && mbs(ours) >= minRate, ratio)
 	}
 
 	small := bytes.Repeat([]byte("print('a line of a program')\n"), smallFile)[:smallFile]

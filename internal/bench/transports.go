@@ -37,7 +37,7 @@ func transports(ctx context.Context, p execpolicy.DockerPolicy, t *table) error 
 		least = 3 // its client passes on what a monitor reads, and no engine does
 	}
 	t.atLeast("256 MiB of output by FIFOs", rate(all[0]), rate(all[1])+", by the client", least,
-		all[1].mean().Seconds()/all[0].mean().Seconds())
+		all[1].meanOver(all[0]))
 	return nil
 }
 

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+)
+
+func TestRatioNoise(t *testing.T) {
+	var steady, shaky times
+	for i := range 80 {
+		steady = append(steady, 10*time.Millisecond)
+		shaky = append(shaky, time.Duration(20+5*(i/10%2))*time.Millisecond)
+	}
+	assert.Equal(t, steady.over(steady), ratio{value: 1})
+	r := shaky.over(steady)
+	// Eight parts, of 2 and 2.5 in turn.
+	assert.Equal(t, r.String(), "2.25 ± 0.19")
+	assert.Equal(t, steady[:1].over(shaky[:1]), ratio{value: 0.5})
+	assert.Equal(t, steady.meanOver(steady).String(), "1.00")
+}
+
+func TestBoundBreaksBeyondNoise(t *testing.T) {
+	for _, test := range []struct {
+		atMost bool
+		bound  float64
+		r      ratio
+		mark   string
+	}{
+		{true, 1.1, ratio{1.1, 0}, "ok"},
+		{true, 1.1, ratio{1.15, 0}, "BROKEN"},
+		{true, 1.1, ratio{1.15, 0.1}, "noise"},
+		{true, 1.1, ratio{1.25, 0.1}, "BROKEN"},
+		{false, 20, ratio{20, 0}, "ok"},
+		{false, 20, ratio{19, 0.5}, "BROKEN"},
+		{false, 20, ratio{19, 2}, "noise"},
+	} {
+		var out strings.Builder
+		table := table{w: &out}
+		hold := table.atLeast
+		if test.atMost {
+			hold = table.atMost
+		}
+		hold("what", "ours", "theirs", test.bound, test.r)
+		assert.Check(t, strings.Contains(out.String(), test.mark), out.String())
+		assert.Equal(t, table.broken > 0, test.mark == "BROKEN", out.String())
+	}
+}
+
+func TestPercentile(t *testing.T) {
+	var taken times
+	for i := range 100 {
+		taken = append(taken, time.Duration(100-i))
+	}
+	assert.Equal(t, taken.percentile(99), time.Duration(99))
+	assert.Equal(t, taken.percentile(95), time.Duration(95))
+	assert.Equal(t, taken[:1].percentile(95), time.Duration(100))
+}
