@@ -5,8 +5,9 @@
 // No open ever waits. Each side opens a FIFO for both directions first, then for its own,
 // and gives up the first end. So the end of the host's side is an end of the file for the
 // command at any moment, and the command's end is one for the host once they have met, or
-// after Part. When both sides have met, the directory is removed: nobody can open the
-// FIFOs by a name any more.
+// after Part. When both sides have met, the names are removed: nobody can open the FIFOs
+// by them any more. The directory stays for the FIFOs of more commands. Those have names
+// that nobody can guess or list, and only until both sides have met.
 package fifo
 
 import (
@@ -44,7 +45,9 @@ func IsPlain(dir string) bool {
 // Command returns what the container has to run so that the command has the FIFOs for its
 // stdin, stdout and stderr. It prints one byte first, by which the host sees that it has
 // opened them.
-func Command(command []string) []string {
+func Command(command []string) []string { return opening(names, command) }
+
+func opening(names [3]string, command []string) []string {
 	script := "exec"
 	for i, name := range names {
 		path, own := Target+"/"+name, []string{"<", ">", "2>"}[i]
