@@ -282,11 +282,16 @@ func (a *auditor) beginCommand(ctx context.Context, c *conn, cmd Command) (*Even
 	if a == nil {
 		return nil, nil
 	}
+	e := c.commandEvent(cmd)
+	return e, a.begin(ctx, c, e)
+}
+
+func (c *conn) commandEvent(cmd Command) *Event {
 	e := c.newEvent(EventCommand)
 	e.Script, e.Argv, e.Dir = cmd.Script, cmd.Argv, cmd.Dir
 	e.Env, e.Secrets = slices.Sorted(maps.Keys(cmd.Env)), secretNames(cmd.Secrets)
 	e.conceal(addValues(nil, cmd.Secrets).Redact)
-	return e, a.begin(ctx, c, e)
+	return e
 }
 
 // beginScript is beginCommand for a startup or a shutdown script.
@@ -309,6 +314,24 @@ func (a *auditor) beginTransfer(ctx context.Context, c *conn, op, name string) (
 	return e, a.begin(ctx, c, e)
 }
 
+// beginJob is beginCommand for a job, beside which others are under way.
+func (a *auditor) beginJob(ctx context.Context, c *conn, cmd Command) (*Event, error) {
+	if a == nil {
+		return nil, nil
+	}
+	e := c.commandEvent(cmd)
+	e.Op = "job"
+	return e, a.before(ctx, c.concealed(e), c.limits.TerminationTimeout)
+}
+
+// finishJob is finish for a job, or for one that did not begin.
+func (a *auditor) finishJob(c *conn, of *Event, res *Result, out int64, err error) error {
+	if a == nil || of.Seq == 0 {
+		return err
+	}
+	return a.after(c.resultEvent(of, res, tally{out: out}, err), c.auditTimeout(time.Time{}), err)
+}
+
 func (a *auditor) begin(ctx context.Context, c *conn, e *Event) error {
 	c.tally = tally{}
 	return a.before(ctx, c.concealed(e), c.limits.TerminationTimeout)
@@ -321,11 +344,16 @@ func (a *auditor) finish(c *conn, of *Event, res *Result, err error) error {
 		// If it has no number, it was refused at once without a record.
 		return err
 	}
+	return a.after(c.resultEvent(of, res, c.tally, err), c.auditTimeout(c.tally.endBy), err)
+}
+
+// resultEvent returns the record of what has become of what was begun.
+func (c *conn) resultEvent(of *Event, res *Result, t tally, err error) *Event {
 	e := c.newEvent(EventResult)
 	if of.Kind == EventTransfer {
 		e.Kind = EventTransferred
 	}
-	e.Of, e.Duration, e.In, e.Out, e.Error = of.Seq, e.Time.Sub(of.Time), c.tally.in, c.tally.out, text(err)
+	e.Of, e.Duration, e.In, e.Out, e.Error = of.Seq, e.Time.Sub(of.Time), t.in, t.out, text(err)
 	if res != nil {
 		e.Outcome, e.ExitCode, e.Signal, e.Duration = res.Outcome, res.ExitCode, res.Signal, res.Duration
 		if res.Usage != nil {
@@ -334,5 +362,5 @@ func (a *auditor) finish(c *conn, of *Event, res *Result, err error) error {
 		}
 		e.Escalation, e.Cause, e.OOMBefore, e.OOMAfter, e.Gone = res.Escalation, text(res.Cause), res.OOMBefore, res.OOMAfter, res.Gone
 	}
-	return a.after(c.concealed(e), c.auditTimeout(c.tally.endBy), err)
+	return c.concealed(e)
 }

@@ -35,6 +35,8 @@ type holding struct {
 	// scripts are run in turn. Each prints a word when it has got where it wants to be.
 	scripts []string
 	word    string
+	// jobs says that the scripts are run as jobs.
+	jobs bool
 }
 
 var holdings = map[string]holding{
@@ -60,6 +62,9 @@ var holdings = map[string]holding{
 		echo refused
 		while :; do :; done`,
 	}},
+	"jobs": {sessions: 4, within: 2 * time.Second, word: "busy", jobs: true, scripts: jobScripts},
+	"jobs by the client": {sessions: 4, within: 2 * time.Second, word: "busy", jobs: true, scripts: jobScripts,
+		policy: execpolicy.DockerPolicy{Transport: execpolicy.TransportAttach}},
 	// In the host's process namespace the group is all that may be signalled, and the
 	// engine ends the rest.
 	"shared": {sessions: 4, within: patience, word: "busy",
@@ -75,6 +80,12 @@ var holdings = map[string]holding{
 		policy:  execpolicy.DockerPolicy{User: "0:0", AddCapabilities: []string{"SYS_PTRACE"}},
 		scripts: []string{`setsid sh -c 'exec 7>/proc/1/fd/0 || exit; echo held; while :; do sleep 4745; done' & wait`},
 	},
+}
+
+var jobScripts = []string{
+	"echo busy; cat",
+	"trap '' HUP INT QUIT TERM; (setsid sh -c 'trap \"\" HUP TERM; while :; do sleep 4751; done' &); echo busy; sleep 4752",
+	"echo busy; kill -STOP $PPID; yes",
 }
 
 // hold is the holder's main function.
@@ -103,7 +114,17 @@ func hold() {
 				fail(err)
 			}
 			w := &wordWriter{word: h.word, found: ready.Done}
-			r, err := s.Run(context.Background(), execpolicy.Command{Script: h.scripts[i%len(h.scripts)], Stdout: w})
+			c := execpolicy.Command{Script: h.scripts[i%len(h.scripts)], Stdout: w}
+			var r *execpolicy.Result
+			if h.jobs {
+				j, startErr := s.StartJob(context.Background(), c)
+				if startErr != nil {
+					fail(startErr)
+				}
+				r, err = j.Wait(context.Background())
+			} else {
+				r, err = s.Run(context.Background(), c)
+			}
 			fmt.Printf("a session ended: %v %s\n", err, r.Text())
 			os.Exit(1)
 		}()

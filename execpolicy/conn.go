@@ -34,10 +34,13 @@ type conn struct {
 
 	needsStartup   bool   // the startup scripts have not run in the worker
 	unreportedLoss bool   // a worker was lost, and no result has said so
-	dir            string // where the worker is
+	dir            string // where the worker is; moved sets it
 	oomKills       int    // counted by the kernel so far, -1 if it does not tell
 
 	tally tally // of what is under way
+
+	at   atomic.Pointer[string] // dir, for those who have not the turn
+	jobs jobs
 
 	// known are the values of all secrets that the session was ever given; nil if there
 	// are none.
@@ -62,6 +65,7 @@ func connect(proc *Process, spec Spec) *conn {
 	maps.Copy(c.env, spec.Env)
 	var expire context.CancelCauseFunc
 	c.life, expire = context.WithCancelCause(context.Background())
+	c.jobs.life, c.jobs.end = context.WithCancelCause(c.life)
 	timeout := c.limits.TerminationTimeout
 	c.lifetime = time.AfterFunc(math.MaxInt64, func() {
 		expire(ErrExpired)
@@ -92,6 +96,21 @@ func connect(proc *Process, spec Spec) *conn {
 	c.Filter = c.filter
 	c.Start()
 	return c
+}
+
+// moved notes where the worker is.
+func (c *conn) moved(dir string) {
+	c.dir = dir
+	c.at.Store(&dir)
+}
+
+// place returns where the worker was when the last command had ended; empty if that is not
+// known.
+func (c *conn) place() string {
+	if at := c.at.Load(); at != nil {
+		return *at
+	}
+	return ""
 }
 
 // limits returns those of a session in the process.

@@ -32,6 +32,20 @@
 // what package attest saw to be in force. [DockerPolicy.Explain] returns the command line
 // of any policy.
 //
+// # Jobs
+//
+// A job is a command that runs beside the others of its session, with live stdin: a
+// server, a build, an interpreter. [Session.StartJob] says what it shares with them.
+//
+//	server, err := s.StartJob(ctx, execpolicy.Command{Argv: []string{"python3", "-m", "http.server"}})
+//	r, err := s.Run(ctx, execpolicy.Command{Script: "wget -q -O - localhost:8000"})
+//	err = server.Kill(ctx)
+//
+// [Job.Kill] ends a job with all that is known to belong to it, and [Job.Wait] says what
+// is known. Jobs end with the session. They are not isolated from each other. A
+// [HostPolicy] has none: nothing would end a process group of its own when this program
+// is killed.
+//
 // # Outcomes
 //
 // An [Outcome] rests on what the library and the kernel know. If more than one fits, the

@@ -2,6 +2,7 @@ package execpolicy
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
@@ -56,6 +57,15 @@ var (
 	// that the command would run as can't use the directory, for example because it is
 	// root's: see [DockerPolicy.User].
 	ErrNoMount = policyerr.ErrNoMount
+	// ErrNoJobs is returned by [Session.StartJob] if the session's policy has no jobs, as
+	// [HostPolicy], or gives its commands no process namespace of their own.
+	ErrNoJobs = errors.New("the policy has no jobs")
+	// ErrTooManyJobs is returned by [Session.StartJob] if [MaxJobs] run.
+	ErrTooManyJobs = fmt.Errorf("the session has %d jobs already", MaxJobs)
+	// ErrKilled is the cause of a job that [Job.Kill] has ended.
+	ErrKilled = errors.New("the job was killed")
+	// ErrJobEnded is returned by [Job.Signal] if the job has ended.
+	ErrJobEnded = errors.New("the job has ended")
 	// ErrStillThere is wrapped by an error if the library could not make sure that
 	// nothing is left: of a session, of a command, or of a container for [Sweep].
 	ErrStillThere = policyerr.ErrStillThere

@@ -2,7 +2,7 @@ package execpolicy
 
 import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
-	"github.com/seed-64a260eb/cofferdam/internal/shell"
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
 // Argv returns the argument list by which Spawn starts spec in a container of that name.
@@ -16,7 +16,7 @@ func ForgetEngine() {
 }
 
 // ParseCount returns a number that a supervisor tells, or -1 if it is none.
-func ParseCount(text string) int { return shell.ParseCount(text) }
+func ParseCount(text string) int { return shellwire.ParseCount(text) }
 
 // OutcomeOf returns the outcome of a command of which that is known.
 func OutcomeOf(cause error, lost, oom bool, status, signal int) Outcome {

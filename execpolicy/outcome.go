@@ -71,7 +71,7 @@ func (c *conn) noteState(res *Result, r shell.Reply, moved bool) {
 	res.ended = r.Lost
 	c.unreportedLoss = false
 	if r.Mark.Kind == shellwire.End && !r.Died && !moved {
-		c.dir = r.Mark.Dir
+		c.moved(r.Mark.Dir)
 		res.Dir = c.dir
 	}
 }

@@ -325,6 +325,15 @@ type Process struct {
 	// OOMKilled reports whether the kernel has killed processes of the command for memory
 	// since a time, or ever if that is zero. known is false if that can't be learnt.
 	OOMKilled func(ctx context.Context, since time.Time) (killed, known bool)
+	// Exec starts one more command beside the first, as the same user and in the same
+	// isolation, for [Session.StartJob]. Of what it returns Stdin, Stdout, Stderr and Kill
+	// have to be set. Kill gives up what Exec holds outside; what runs inside, the session
+	// ends. It is used only if OwnPIDNamespace is set, when the command has answered, and
+	// at the same time. If nil, the session has no jobs.
+	Exec func(ctx context.Context, command []string) (*Process, error)
+	// inside is, in a Process of Exec, what the session itself has to run inside so that
+	// the command begins. It is nil if Exec has started it.
+	inside []string
 	// ImageID returns the ID of the image in which the command runs, for a record. If
 	// nil, there is none.
 	ImageID func(ctx context.Context) (string, error)

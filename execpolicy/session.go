@@ -275,6 +275,7 @@ func (s *Session) Restart(ctx context.Context) error {
 	defer cancel(nil)
 	c := s.current()
 	c.audit.ending(errRestart)
+	c.jobs.end(errRestart)
 	if err := c.End(c.limits.TerminationTimeout); err != nil {
 		return err
 	}
@@ -316,7 +317,10 @@ func (s *Session) Close() error {
 		err = errors.Join(err, c.borrow(context.Background(), s.spec.Finish, c.closeTimeout()))
 	}
 	c.audit.ending(ErrClosed)
-	s.closeErr = c.audit.closed(c, errors.Join(err, c.EndSince(begin)))
+	c.jobs.end(ErrClosed)
+	err = errors.Join(err, c.EndSince(begin))
+	c.jobs.wait(c.limits.TerminationTimeout / 4)
+	s.closeErr = c.audit.closed(c, err)
 	return s.closeErr
 }
 

@@ -114,9 +114,19 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		Diagnose:  func(exitCode int, stderr []byte) error { return diagnose(c, exitCode, stderr) },
 		Recover:   func(ctx context.Context, cause error) error { return p.recover(ctx, c, cause) },
 		OOMKilled: c.OOMKilled,
+		Exec:      func(_ context.Context, command []string) (*Process, error) { return second(c, command) },
 		ImageID:   c.ImageID,
 		blocks:    c.Ops,
 	}, nil
+}
+
+// second starts one more command in a container.
+func second(c *container.Container, command []string) (*Process, error) {
+	s, err := c.Second(command)
+	if err != nil {
+		return nil, err
+	}
+	return &Process{Name: c.Name, Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Kill: s.End, inside: s.Inside}, nil
 }
 
 // sessionDir returns where a session works.

@@ -20,7 +20,8 @@ func (c *conn) handshake(ctx context.Context, deadline, endBy time.Time) error {
 	if c.proc.Answered != nil {
 		c.proc.Answered()
 	}
-	c.dir, c.oomKills = r.Mark.Dir, r.OOMs
+	c.moved(r.Mark.Dir)
+	c.oomKills = r.OOMs
 	return nil
 }
 

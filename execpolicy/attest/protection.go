@@ -781,7 +781,7 @@ func askedMounts(w want) string {
 		words = append(words, target+" "+mode)
 	}
 	if w.fifos {
-		words = append(words, fifoDir+" ro, which is gone from the host")
+		words = append(words, fifoDir+" ro, which has only FIFOs in it")
 	}
 	if len(words) == 0 {
 		return "none"
@@ -825,9 +825,7 @@ func (w want) expects(m mountinfo.Mount) bool {
 		}
 	}
 	if m.Target == fifoDir {
-		// The kernel says of a directory that was removed that it is, and nothing can be
-		// made in one.
-		return w.fifos && m.Has("ro") && strings.HasSuffix(m.Root, "//deleted")
+		return w.fifos && m.Has("ro") && path.Base(m.Root) == fifoSource
 	}
 	// What is mounted below a source comes along, and an engine may leave it writable
 	// where the source is not.

@@ -43,6 +43,7 @@ const (
 	workspaceDir = "/workspace"
 	scratchDir   = "/.cofferdam"
 	fifoDir      = fifo.Target
+	fifoSource   = "io" // the last name of fifo.Source
 	scratchBytes = 4<<20 + 2*execpolicy.MaxStdin
 	// libraryFilter says whose the filter of system calls is.
 	libraryFilter = "the library's"

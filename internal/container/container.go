@@ -3,6 +3,7 @@
 // program. It knows nothing of what runs inside.
 //
 //   - container.go starts one, and detached.go one without a client that stays.
+//   - second.go starts one more command in one.
 //   - removal.go removes one, and steps.go decides what a removal does next.
 //   - kill*.go and guard.sh kill what runs in one, so that it can be removed, and kill_linux.go
 //     favors its process 1.

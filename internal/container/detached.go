@@ -32,6 +32,9 @@ type detached struct {
 	*fifo.Ends
 	begin time.Time
 	gone  chan struct{} // closed when the container is known to be gone
+
+	guarding        sync.Mutex // of what sees to the directory of the FIFOs
+	guarded, parted bool       // the guard does; it was removed
 	// exit is the status of the container's own end.
 	exit func() int
 }
@@ -80,6 +83,7 @@ func (c *Container) meet(over chan<- struct{}) {
 	for {
 		select {
 		case <-d.Met():
+			c.guardFIFOs()
 			select {
 			case <-d.Over():
 			case <-d.gone:
@@ -100,6 +104,39 @@ func (c *Container) meet(over chan<- struct{}) {
 				d.Part()
 			}
 		}
+	}
+}
+
+// guardFIFOs has the guard see to the directory of the FIFOs in place of the janitor.
+func (c *Container) guardFIFOs() {
+	d := c.detached
+	d.guarding.Lock()
+	defer d.guarding.Unlock()
+	if g := c.guard.Load(); g != nil && !d.parted {
+		g.add(c.FIFOs)
+		d.guarded = true
+	}
+	d.Settle()
+}
+
+// partFIFOs removes the directory of the FIFOs, if the command was met: until then the
+// engine may look for it.
+func (c *Container) partFIFOs() {
+	if c.detached == nil {
+		return
+	}
+	select {
+	case <-c.detached.Met():
+		d := c.detached
+		d.guarding.Lock()
+		defer d.guarding.Unlock()
+		d.parted = true
+		d.Part()
+		if g := c.guard.Load(); g != nil && d.guarded {
+			g.remove(c.FIFOs)
+			d.guarded = false
+		}
+	default:
 	}
 }
 

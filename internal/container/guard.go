@@ -26,6 +26,10 @@ import (
 // reports whether that process lives. thaw FREEZER lets run what code inside has frozen,
 // which would not die.
 //
+// A name that begins with / is that of a directory of FIFOs, which is removed first. It is
+// this user's and nobody else can enter it; what others may have put in its place is left
+// alone.
+//
 // Then it tries for a minute, since a container may still come into being after a removal
 // that found none, and does not wait for one that hangs before the next. It does not
 // remove what lives: the engine could forget what it can't end. Nor does it kill process

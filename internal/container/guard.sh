@@ -8,7 +8,18 @@ while IFS= read -r line; do
 		case $names in *"$line"*) names="${names%%"$line"*} ${names#*"$line"}" ;; esac ;;
 	esac
 done
-[ -n "${names% }" ] || exit 0
+set -- $names
+names=
+for name; do
+	case $name in
+	/*)
+		[ -O "$name" ] && [ ! -L "$name" ] && chmod 700 "$name/io" || continue
+		rm -f "$name"/io/*
+		rmdir "$name/io" "$name" ;;
+	*) names="$names $name" ;;
+	esac
+done 2>/dev/null
+[ -n "$names" ] || exit 0
 limit=
 timeout 1 true 2>/dev/null && limit='timeout 10'
 lives() {

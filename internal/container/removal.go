@@ -15,6 +15,7 @@ import (
 // container may still start, unless the engine does not answer: that is how containers
 // are lost.
 func (c *Container) Kill(ctx context.Context) error {
+	c.partFIFOs()
 	defer c.turn(ctx)()
 	select {
 	case <-c.done:

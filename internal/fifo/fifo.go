@@ -1,13 +1,14 @@
 // Package fifo connects this program to the command of a container by four FIFOs of the
 // host, with nothing in between: for its three streams, and for descriptor 3, which is to
-// be read without a wait for what comes. They are in a directory that is mounted read-only in the
-// container: a FIFO can be opened for writing there, and nothing can be made.
+// be read without a wait for what comes. They are in a directory that is mounted read-only
+// in the container: a FIFO can be opened for writing there, and nothing can be made.
 //
 // No open ever waits. Each side opens a FIFO for both directions first, then for its own,
 // and gives up the first end. So the end of the host's side is an end of the file for the
 // command at any moment, and the command's end is one for the host once they have met, or
-// after Part. When both sides have met, the directory is removed: nobody can open the
-// FIFOs by a name any more.
+// after Part. When both sides have met, the names are removed: nobody can open the FIFOs
+// by them any more. The directory stays for the FIFOs of more commands. Those have names
+// that nobody can guess or list, and only until both sides have met.
 package fifo
 
 import (
@@ -32,7 +33,7 @@ var (
 func Source(dir string) string { return filepath.Join(dir, "io") }
 
 // names are those of stdin, stdout, stderr and descriptor 3.
-var names = [4]string{"in", "out", "err", "ops"}
+var names = []string{"in", "out", "err", "ops"}
 
 // IsPlain reports whether a directory's name can stand in the command line of any engine
 // and of any shell as it is.
@@ -45,10 +46,12 @@ func IsPlain(dir string) bool {
 // Command returns what the container has to run so that the command has the FIFOs for its
 // stdin, stdout and stderr, and for descriptor 3, which is open for both directions: it
 // has no end. It prints one byte first, by which the host sees that it has opened them.
-func Command(command []string) []string {
+func Command(command []string) []string { return opening(names, command) }
+
+func opening(names, command []string) []string {
 	script := "exec"
-	for i, own := range []string{"<", ">", "2>", "3<>"} {
-		path := Target + "/" + names[i]
+	for i, name := range names {
+		path, own := Target+"/"+name, []string{"<", ">", "2>", "3<>"}[i]
 		script += " 9<>" + path + " " + own + path
 	}
 	script += ` 9>&-; echo && exec "$@"`

@@ -7,16 +7,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
+	"github.com/seed-64a260eb/cofferdam/internal/random"
 )
 
 // Ends are this program's ends of the FIFOs.
 type Ends struct {
 	Stdin *os.File // for writing
-	Ops   *os.File // for writing to descriptor 3
+	Ops   *os.File // for writing to descriptor 3; nil if that is no FIFO
 	// Stdout and Stderr are for reading. Reading from Stdout meets the command.
 	Stdout, Stderr io.ReadCloser
 	// Client is for the engine's client, whose words then come on Stderr. It has to be
@@ -28,49 +30,85 @@ type Ends struct {
 	// janitor.
 	Janitor *os.File
 
-	dir  string
-	met  chan struct{}
-	over chan struct{}
+	dir   string   // which Part removes; empty if it is another's
+	io    string   // where the FIFOs are
+	names []string // of stdin, stdout and stderr, and of descriptor 3 if it is one
+	met   chan struct{}
+	over  chan struct{}
 
-	mu   sync.Mutex
-	kept []*os.File // for both directions, until Part
+	mu     sync.Mutex
+	kept   []*os.File // for both directions, until they have met
+	more   []*Ends    // of which the names may still be there
+	parted bool
 }
 
 // New makes the FIFOs in a directory of that name, which it makes. Its error wraps
 // [ErrNotMade].
 func New(dir string) (*Ends, error) {
-	e := &Ends{dir: dir, met: make(chan struct{}), over: make(chan struct{}), Janitor: newJanitor(dir)}
+	e := &Ends{
+		dir: dir, io: Source(dir), names: names,
+		met: make(chan struct{}), over: make(chan struct{}), Janitor: newJanitor(dir),
+	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		e.dismiss()
+		e.Settle()
 		return nil, fmt.Errorf("%w: %w", ErrNotMade, err)
 	}
-	ends, err := e.open()
+	// Whoever the container's user is may open a FIFO there by its name, and can't list
+	// them, not even as the owner. On the host nobody else gets that far.
+	err := makeExactly(os.Mkdir, e.io, 0o311)
+	if err == nil {
+		err = e.open()
+	}
+	if err == nil {
+		// The client gets one that waits, as any program's stderr does.
+		e.Client, err = os.OpenFile(filepath.Join(e.io, names[2]), os.O_WRONLY, 0)
+	}
 	if err != nil {
-		for _, f := range ends {
-			f.Close()
-		}
-		e.Part()
+		e.Close()
 		return nil, fmt.Errorf("%w: %w", ErrNotMade, err)
 	}
-	e.Stdin, e.Stdout, e.Stderr, e.Ops, e.Client = ends[0], &meeting{file: ends[1], ends: e}, ends[2], ends[3], ends[4]
 	return e, nil
 }
 
-// open makes the FIFOs and opens them: in the order of their names, and for the client.
-func (e *Ends) open() (ends [5]*os.File, err error) {
-	// Whoever the container's user is may open a FIFO there by its name, and can't list
-	// them. On the host nobody else gets that far.
-	if err := makeExactly(os.Mkdir, Source(e.dir), 0o711); err != nil {
-		return ends, err
+// More makes FIFOs for the streams of one more command of a container whose command was
+// met: for what Command returns. They have no Ops, no Client and no Janitor.
+func (e *Ends) More() (*Ends, error) {
+	more := &Ends{io: e.io, met: make(chan struct{}), over: make(chan struct{})}
+	for range 3 {
+		more.names = append(more.names, random.Token())
 	}
-	for i, name := range names {
-		path := filepath.Join(Source(e.dir), name)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.parted {
+		return nil, fmt.Errorf("%w: %w", ErrNotMade, os.ErrClosed)
+	}
+	e.more = slices.DeleteFunc(e.more, func(other *Ends) bool {
+		other.mu.Lock()
+		defer other.mu.Unlock()
+		return other.kept == nil
+	})
+	if err := more.open(); err != nil {
+		more.Close()
+		return nil, fmt.Errorf("%w: %w", ErrNotMade, err)
+	}
+	e.more = append(e.more, more)
+	return more, nil
+}
+
+// Command is the function Command for these FIFOs.
+func (e *Ends) Command(command []string) []string { return opening(e.names, command) }
+
+// open makes the FIFOs and opens them.
+func (e *Ends) open() (err error) {
+	ends := make([]*os.File, len(e.names))
+	for i, name := range e.names {
+		path := filepath.Join(e.io, name)
 		if err := makeExactly(mkfifo, path, 0o666); err != nil {
-			return ends, err
+			return errors.Join(err, closeAll(ends[:i]))
 		}
 		both, err := open(path, syscall.O_RDWR)
 		if err != nil {
-			return ends, err
+			return errors.Join(err, closeAll(ends[:i]))
 		}
 		e.kept = append(e.kept, both)
 		how := syscall.O_WRONLY
@@ -78,12 +116,21 @@ func (e *Ends) open() (ends [5]*os.File, err error) {
 			how = syscall.O_RDONLY
 		}
 		if ends[i], err = open(path, how); err != nil {
-			return ends, err
+			return errors.Join(err, closeAll(ends[:i]))
 		}
 	}
-	// The client gets one that waits, as any program's stderr does.
-	ends[4], err = os.OpenFile(filepath.Join(Source(e.dir), names[2]), os.O_WRONLY, 0)
-	return ends, err
+	e.Stdin, e.Stdout, e.Stderr = ends[0], &meeting{file: ends[1], ends: e}, ends[2]
+	if len(ends) > 3 {
+		e.Ops = ends[3]
+	}
+	return nil
+}
+
+func closeAll(files []*os.File) (err error) {
+	for _, f := range files {
+		err = errors.Join(err, f.Close())
+	}
+	return err
 }
 
 // makeExactly makes something with exactly those permissions, whatever the process's mask.
@@ -113,28 +160,54 @@ func (e *Ends) Met() <-chan struct{} { return e.met }
 // that could write to it has ended, or Part was called before the command was met.
 func (e *Ends) Over() <-chan struct{} { return e.over }
 
-// Part removes the directory, so that nobody opens the FIFOs any more, and gives up the
-// ends that kept them open. If the command was not met, the streams come to their ends. An
-// error says that a FIFO may still be opened by its name.
-func (e *Ends) Part() (err error) {
+// Part removes the directory, so that nobody opens FIFOs there any more, and gives up the
+// ends that kept them open. If the command was not met, the streams come to their ends.
+func (e *Ends) Part() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.dir == "" {
-		return nil
+	if e.parted {
+		return
 	}
-	for _, name := range names {
-		if removeErr := os.Remove(filepath.Join(Source(e.dir), name)); !errors.Is(removeErr, os.ErrNotExist) {
+	e.parted = true
+	e.unlink()
+	for _, other := range e.more {
+		other.Part()
+	}
+	e.more = nil
+	if e.dir != "" {
+		os.Remove(e.io)
+		os.Remove(e.dir)
+	}
+	e.settle()
+}
+
+// unlink removes the names, and gives up the ends that kept the FIFOs open. An error says
+// that a FIFO may still be opened by its name.
+func (e *Ends) unlink() (err error) {
+	for _, name := range e.names {
+		if removeErr := os.Remove(filepath.Join(e.io, name)); !errors.Is(removeErr, os.ErrNotExist) {
 			err = errors.Join(err, removeErr)
 		}
 	}
-	os.Remove(Source(e.dir))
-	os.Remove(e.dir)
-	e.dismiss()
-	for _, f := range e.kept {
-		f.Close()
-	}
-	e.dir, e.kept = "", nil
+	closeAll(e.kept)
+	e.kept = nil
 	return err
+}
+
+// Settle ends the janitor of those who have met. From then on somebody else has to remove
+// the directory if this program ends before it calls Part.
+func (e *Ends) Settle() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.settle()
+}
+
+func (e *Ends) settle() {
+	if e.Janitor != nil {
+		e.Janitor.WriteString("done\n")
+		e.Janitor.Close()
+		e.Janitor = nil
+	}
 }
 
 // janitorScript removes the directory at the end of its stdin, unless it was told before
@@ -173,22 +246,30 @@ func newJanitor(dir string) *os.File {
 	return w
 }
 
-// dismiss ends the janitor.
-func (e *Ends) dismiss() {
-	if e.Janitor != nil {
-		e.Janitor.WriteString("done\n")
-		e.Janitor.Close()
-	}
-}
-
 // Close gives up all ends.
 func (e *Ends) Close() {
-	e.Client.Close()
-	e.Stdin.Close()
-	e.Ops.Close()
-	e.Stdout.Close()
-	e.Stderr.Close()
+	if e.Client != nil {
+		e.Client.Close()
+	}
+	if e.Stdin != nil {
+		e.Stdin.Close()
+		e.Stdout.Close()
+		e.Stderr.Close()
+	}
+	if e.Ops != nil {
+		e.Ops.Close()
+	}
 	e.Part()
+}
+
+// meet is called when the command has opened the FIFOs.
+func (e *Ends) meet() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.parted {
+		return nil
+	}
+	return e.unlink()
 }
 
 // A meeting is a command's stdout, whose first byte says that the command has opened the
@@ -207,7 +288,7 @@ func (m *meeting) Read(p []byte) (int, error) {
 			return 0, m.end(err)
 		}
 		m.first = true
-		if err := m.ends.Part(); err != nil {
+		if err := m.ends.meet(); err != nil {
 			// Whatever runs inside could hold the command's stdin open.
 			return 0, m.end(err)
 		}

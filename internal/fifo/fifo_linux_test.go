@@ -78,7 +78,9 @@ func TestStreams(t *testing.T) {
 		out <- string(text)
 	}()
 	closed(t, e.Met(), "Met")
-	isGone(t, dir)
+	for _, name := range names {
+		isGone(t, filepath.Join(Source(dir), name))
+	}
 	isOpen(t, e.Over(), "Over")
 	_, err = e.Stdin.WriteString("after\n")
 	assert.NilError(t, err)
@@ -176,6 +178,38 @@ func TestPart(t *testing.T) {
 	assert.ErrorIs(t, err, syscall.EPIPE)
 }
 
+// A second command meets its own FIFOs in the same directory, whose names can't be listed.
+func TestMore(t *testing.T) {
+	e, dir := newEnds(t)
+	info, err := os.Stat(Source(dir))
+	assert.NilError(t, err)
+	assert.Equal(t, info.Mode().Perm(), os.FileMode(0o311))
+	more, err := e.More()
+	assert.NilError(t, err)
+	defer more.Close()
+	argv := more.Command([]string{"cat"})
+	argv[2] = strings.ReplaceAll(argv[2], Target, Source(dir))
+	c := exec.Command(argv[0], argv[1:]...)
+	assert.NilError(t, c.Start())
+	defer c.Wait()
+	_, err = more.Stdin.WriteString("text")
+	assert.NilError(t, err)
+	assert.NilError(t, more.Stdin.Close())
+	text, err := io.ReadAll(more.Stdout)
+	assert.NilError(t, err)
+	assert.Equal(t, string(text), "text")
+	for _, name := range more.names {
+		isGone(t, filepath.Join(Source(dir), name))
+	}
+	unmet, err := e.More()
+	assert.NilError(t, err)
+	defer unmet.Close()
+	e.Part()
+	isGone(t, dir)
+	_, err = e.More()
+	assert.ErrorIs(t, err, ErrNotMade)
+}
+
 // What is in the way is left alone.
 func TestNewInTheWay(t *testing.T) {
 	dir := t.TempDir()
@@ -195,7 +229,7 @@ func TestModes(t *testing.T) {
 	defer syscall.Umask(old)
 	_, dir := newEnds(t)
 	for name, want := range map[string]os.FileMode{
-		"": 0o700 | os.ModeDir, "io": 0o711 | os.ModeDir,
+		"": 0o700 | os.ModeDir, "io": 0o311 | os.ModeDir,
 		"io/in": 0o666 | os.ModeNamedPipe, "io/out": 0o666 | os.ModeNamedPipe, "io/err": 0o666 | os.ModeNamedPipe,
 		"io/ops": 0o666 | os.ModeNamedPipe,
 	} {

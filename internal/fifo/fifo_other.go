@@ -29,8 +29,17 @@ func (*Ends) Met() <-chan struct{} { return nil }
 // Over returns nil.
 func (*Ends) Over() <-chan struct{} { return nil }
 
+// Settle does nothing.
+func (*Ends) Settle() {}
+
+// More returns an error that wraps [ErrNotMade] and [errors.ErrUnsupported].
+func (*Ends) More() (*Ends, error) { return New("") }
+
+// Command returns nil.
+func (*Ends) Command([]string) []string { return nil }
+
 // Part does nothing.
-func (*Ends) Part() error { return nil }
+func (*Ends) Part() {}
 
 // Close does nothing.
 func (*Ends) Close() {}

@@ -17,7 +17,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -202,14 +201,5 @@ func (c *Conn) Look(ctx context.Context, endBy time.Time) (oomKills int, gone bo
 	count, rest, _ := strings.Cut(r.Mark.Dir, " ")
 	walk, counts, _ := strings.Cut(rest, " ")
 	r.Counts = counts
-	return ParseCount(count), walk == "1", r
-}
-
-// ParseCount returns a number that a supervisor tells, or -1 if it is none.
-func ParseCount(text string) int {
-	n, err := strconv.Atoi(strings.TrimSpace(text))
-	if err != nil || n < 0 {
-		return -1
-	}
-	return n
+	return shellwire.ParseCount(count), walk == "1", r
 }

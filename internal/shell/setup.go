@@ -47,7 +47,7 @@ func (c *Conn) SetUp(ctx context.Context, deadline, endBy time.Time, p Place) (R
 	}
 	r.OOMs = -1
 	if c.worker == 1 {
-		r.OOMs = ParseCount(string(out.Kept.Bytes()))
+		r.OOMs = shellwire.ParseCount(string(out.Kept.Bytes()))
 		return r, nil
 	}
 	// Earlier commands may have left jobs that print.

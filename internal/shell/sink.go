@@ -3,6 +3,7 @@ package shell
 import (
 	"io"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/seed-64a260eb/cofferdam/truncate"
@@ -15,7 +16,7 @@ type Filter func(w io.Writer) io.WriteCloser
 // A Sink takes what a command prints to one stream.
 type Sink struct {
 	Came int64           // the number of bytes that were written to this sink
-	Kept truncate.Buffer // the head and the tail
+	Kept truncate.Buffer // the head and the tail; while it is written to, see Snapshot
 	// Text takes what is kept too, whole. If nil, nothing does.
 	Text io.Writer
 
@@ -26,6 +27,15 @@ type Sink struct {
 	// does not matter.
 	room *atomic.Int64
 	full func()
+
+	keeping sync.Mutex // of Kept
+}
+
+// Snapshot returns what is kept so far. It may be called while the sink is written to.
+func (k *Sink) Snapshot() []byte {
+	k.keeping.Lock()
+	defer k.keeping.Unlock()
+	return k.Kept.Bytes()
 }
 
 // NewSink returns a sink that keeps limit bytes, and hands the stream on to text and w if
@@ -57,7 +67,9 @@ func (k *Sink) Write(p []byte) (int, error) {
 		}
 		return len(p), nil
 	}
+	k.keeping.Lock()
 	k.Kept.Write(p)
+	k.keeping.Unlock()
 	if k.Text != nil {
 		k.Text.Write(p)
 	}

@@ -8,6 +8,7 @@ still() { :; }
 tend() { :; }
 clock() { :; }
 born() { :; }
+job() { :; }
 attend() { ( "$@" ); }
 room() { :; }
 calm() { :; }

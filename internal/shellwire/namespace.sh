@@ -123,14 +123,14 @@ still() {
 		return
 	done
 }
-# stat PID: reads the state, the parent and the start time of a process, and how many
-# threads it has. A process may be named "x) S 9 ": the fields begin after the last
+# stat PID: reads the state, the parent, the session and the start time of a process, and
+# how many threads it has. A process may be named "x) S 9 ": the fields begin after the last
 # parenthesis.
 stat() {
 	cf_fields=
 	while IFS= read -r cf_line; do cf_fields="$cf_fields$cf_line "; done <"$1/stat"
 	set -- ${cf_fields##*") "}
-	cf_state=${1-Z} cf_parent=${2-} cf_threads=${18-0} cf_started=${20-0}
+	cf_state=${1-Z} cf_parent=${2-} cf_session=${4-} cf_threads=${18-0} cf_started=${20-0}
 }
 # now tells the time, in the ticks that process start times are in, or nothing. A number
 # that begins with 0 would be an octal one.
@@ -220,8 +220,8 @@ later() {
 		{ [ "$cf_started" -eq "$cf_time" ] && [ "$cf_pid" -gt "$cf_newest" ]; }
 }
 # walk SIGNAL [worker]: signals what the command started, and tells whether there was
-# anything. It spares this shell, the worker's parent, and what started before the command
-# did: the worker, but no later child of that parent. The parent's number may be another's
+# anything. It spares this shell, the worker's parent, what belongs to a job, and what
+# started before the command did: the worker, but no later child of that parent. The parent's number may be another's
 # by now. A process whose first thread has ended looks dead, and lives if it has more.
 walk() {
 	cf_none=1
@@ -232,6 +232,7 @@ walk() {
 		$cf_watch:$cf_watch_start:* | *:Z[01]) continue ;;
 		esac
 		[ "$cf_parent" = "$cf_watch" ] && [ $# = 2 ] || later || continue
+		! owned "$cf_pid" || continue
 		kill -"$1" "$cf_pid" && cf_none=0
 	done
 	return $cf_none
@@ -240,33 +241,206 @@ walk() {
 # process that was being forked as the others were stopped may only show in a later walk.
 end() {
 	freeze
+	own
 	cf_num=0
 	while walk "$@" && [ "$1" = KILL ] && [ $cf_num -lt 50 ]; do
 		cf_num=$((cf_num + 1))
 		jobs >&2
 	done
+	disown
 	thaw
 }
-# older: is there a process, but this one, that started before the command did?
+# older: is there a process, but this one and those of jobs, that started before the
+# command did?
 older() {
 	for cf_pid in [0-9]*; do
 		stat "$cf_pid"
-		[ "$cf_pid" = 1 ] || [ "$cf_started" = 0 ] || later || return 0
+		[ "$cf_pid" = 1 ] || [ "$cf_started" = 0 ] || later || owned "$cf_pid" || return 0
 	done
 	return 1
 }
 # tend WHEN: the worker's parent may have been stopped or killed. The worker may live
-# then, but nobody would say how it ended: between commands everything is ended for a new
-# one. An old parent's worker must not live on beside a new one.
+# then, but nobody would say how it ended: between commands everything but the jobs is
+# ended for a new one. An old parent's worker must not live on beside a new one.
 tend() {
 	case $1 in
 	old) [ "$cf_watch" = 1 ] || ! kill -CONT "$cf_watch" || end KILL worker ;;
-	tick) kill -CONT "$cf_watch" || { freeze; older || miss killed; thaw; } ;;
+	tick) kill -CONT "$cf_watch" || { freeze; own; older || miss killed; disown; thaw; } ;;
 	*) kill -0 "$cf_watch" || miss "$1" ;;
 	esac
 }
 miss() {
-	kill -KILL -1
+	case $cf_jobs in
+	'') kill -KILL -1 ;;
+	*)
+		freeze
+		own
+		for cf_pid in [0-9]*; do
+			[ "$cf_pid" = 1 ] || owned "$cf_pid" || kill -KILL "$cf_pid"
+		done
+		disown
+		thaw ;;
+	esac
 	try over "$1" || exit 97
 	cf_watch=1
+}
+
+# A job is a command beside the worker. It runs below a keeper, which says how it ended and
+# then stays until the host has done with the job. cf_jobs has NAME:PID:START of each
+# keeper, with a blank behind it.
+cf_jobs= cf_kin= cf_owned=
+# job OPERATION: one of those that begin with j, without that letter.
+job() {
+	# shellcheck disable=SC2086 # names, numbers and signals
+	case $1 in
+	+*)
+		# One that could not be forked is asked for again.
+		cf_name=${1%% *} cf_name=${cf_name#+}
+		case " $cf_jobs" in *" $cf_name:"*) return ;; esac
+		beside keeper "${1#* }" || return
+		keep "$cf_name" $!
+		halt ;;
+	=*)
+		set -- $1
+		case " $cf_jobs" in *" ${1#=}:"*) ;; *) keep "${1#=}" "$2" ;; esac
+		halt
+		kills
+		beside answer "$2" "$3" 0 ;;
+	-*) release "${1#-}" ;;
+	\?*)
+		# Nobody would say how it ends: if the keeper is gone, so is the rest.
+		cf_job=" $cf_jobs" cf_job=${cf_job#*" ${1#?}:"} cf_job=${cf_job%% *}
+		stat "${cf_job%:*}"
+		case $cf_state:$cf_started in Z:* | X:*) ;; *:"${cf_job#*:}") return ;; esac
+		signal KILL "${1#?}" ;;
+	*)
+		set -- $1
+		signal "$1" "$2"
+		kills
+		[ -z "$cf_keeper" ] || beside answer "$cf_keeper" "$3" $cf_reached ;;
+	esac
+}
+# halt stops what was begun while everything is stopped.
+halt() { [ -z "$cf_frozen" ] || kill -STOP -1; }
+# beside COMMAND: try, while a unit may be under way: the worker may not have seen the
+# event yet.
+beside() {
+	cf_awake=
+	[ ! -p self/fd/1 ] || case $cf_event in 8) cf_awake=9 ;; *) cf_awake=8 ;; esac
+	try "$@"
+	cf_num=$?
+	case $cf_awake in ?) exec 1<>self/fd/$cf_awake ;; esac
+	return $cf_num
+}
+# keeper WORDS: becomes a job's keeper, in a session of its own if the image has what makes
+# one: a process whose parent has ended is known by its session. Busybox would run its own
+# program for a name without a directory, which nobody may look into: then answer could
+# not, either.
+keeper() {
+	exec 1<>/dev/null 3<&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
+	eval "${cf_locale:-unset LC_ALL}"
+	cd -- "$cf_workdir"
+	eval "set -- $1"
+	shift
+	cf_setsid=
+	! command -v setsid || cf_setsid=setsid
+	IFS=:
+	for cf_path in $PATH; do
+		[ ! -x "$cf_path/sh" ] || exec $cf_setsid "$cf_path/sh" "$@"
+	done
+	exec sh "$@"
+}
+keep() {
+	stat "$2"
+	cf_jobs="$cf_jobs$1:$2:$cf_started "
+}
+# answer PID NONCE REACHED: tells the host by the keeper's stdout. Nobody can know the
+# nonce before.
+answer() {
+	command exec >"$1/fd/1" && printf '%sj%s %s %s\n' "$cf_prefix" "$2" "$3" "$cf_killed"
+}
+# release NAME: the host has done with the job.
+release() {
+	cf_rest=
+	for cf_job in $cf_jobs; do
+		case $cf_job in
+		"$1":*)
+			cf_job=${cf_job#*:}
+			stat "${cf_job%:*}"
+			[ "$cf_started" != "${cf_job#*:}" ] || kill -KILL "${cf_job%:*}" ;;
+		*) cf_rest="$cf_rest$cf_job " ;;
+		esac
+	done
+	cf_jobs=$cf_rest
+}
+# own finds what belongs to a job, while everything is stopped: the keeper, and each
+# process whose parent or whose session's leader belongs to it, or that was found before:
+# SIGTERM may have ended its parent since. The variables cf_of_PID have the job's name until
+# disown. cf_kin has NAME:PID:START of each. In the order of their numbers, parents come before
+# their children, unless the numbers began anew. What was being forked as the others were
+# stopped shows in the next round.
+own() {
+	disown
+	cf_new=
+	cf_known=$cf_kin cf_kin=
+	[ -n "$cf_jobs" ] || return 0
+	for cf_job in $cf_jobs $cf_known; do
+		cf_name=${cf_job%%:*} cf_job=${cf_job#*:}
+		case " $cf_jobs" in *" $cf_name:"*) ;; *) continue ;; esac
+		stat "${cf_job%:*}"
+		case $cf_started in 0 | "${cf_job#*:}") owned "${cf_job%:*}" || claim "${cf_job%:*}" "$cf_name" ;; esac
+	done
+	cf_num=0 cf_new=1
+	while [ -n "$cf_new" ] && [ $cf_num -lt 20 ]; do
+		cf_num=$((cf_num + 1)) cf_new=
+		kill -STOP -1
+		for cf_pid in [0-9] [0-9][0-9] [0-9][0-9][0-9] [0-9][0-9][0-9][0-9] \
+			[0-9][0-9][0-9][0-9][0-9] [0-9][0-9][0-9][0-9][0-9][0-9] \
+			[0-9][0-9][0-9][0-9][0-9][0-9][0-9]; do
+			stat "$cf_pid"
+			[ "$cf_started" != 0 ] && ! owned "$cf_pid" || continue
+			eval "cf_name=\${cf_of_$cf_parent:-\${cf_of_$cf_session-}}"
+			[ -z "$cf_name" ] || claim "$cf_pid" "$cf_name"
+		done
+	done
+}
+claim() {
+	eval "cf_of_$1=$2"
+	cf_owned="$cf_owned$1 " cf_new=1
+	[ "$cf_started" = 0 ] || cf_kin="$cf_kin$2:$1:$cf_started "
+}
+owned() {
+	[ -n "$cf_owned" ] && eval "[ -n \"\${cf_of_$1-}\" ]"
+}
+disown() {
+	for cf_pid in $cf_owned; do unset "cf_of_$cf_pid"; done
+	cf_owned=
+}
+# signal SIGNAL NAME: signals what belongs to the job. A transfer and a longer unit go on
+# with everything stopped.
+signal() {
+	cf_was=$cf_frozen
+	freeze
+	own
+	reach "$1" "$2"
+	disown
+	case $cf_was in '') thaw ;; *) cf_frozen=$cf_was ;; esac
+}
+# reach SIGNAL NAME: signals what belongs to the job, but not its keeper. cf_reached is 1 if
+# there was anything, or if own has come to no end. cf_keeper is the keeper's number.
+reach() {
+	cf_keeper= cf_reached=0
+	[ -z "$cf_new" ] || cf_reached=1
+	case " $cf_jobs" in *" $2:"*) ;; *) return ;; esac
+	cf_job=" $cf_jobs" cf_job=${cf_job#*" $2:"} cf_job=${cf_job%% *}
+	cf_keeper=${cf_job%:*}
+	for cf_pid in $cf_owned; do
+		eval "cf_name=\$cf_of_$cf_pid"
+		[ "$cf_name" = "$2" ] || continue
+		stat "$cf_pid"
+		case $cf_pid:$cf_started:$cf_state$cf_threads in
+		$cf_job:* | *:Z[01]) continue ;;
+		esac
+		kill -"$1" "$cf_pid" && cf_reached=1
+	done
 }

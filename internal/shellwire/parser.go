@@ -9,6 +9,8 @@ import (
 const (
 	// noDir stands for the status of a unit whose directory could not be entered.
 	noDir = "nodir"
+	// noFile stands for the status of a job whose files could not be made.
+	noFile = "nofile"
 	// unrun stands for the status of a worker that was found to be lost as a unit came.
 	unrun = "unrun"
 	// killedBy stands before the status of a unit whose program was killed by a signal,
@@ -21,16 +23,17 @@ const (
 type Kind int
 
 const (
-	Begin Kind = iota + 1 // a unit's output begins
-	End                   // a unit has ended
-	Death                 // the worker has ended
+	Begin  Kind = iota + 1 // a unit's output begins
+	End                    // a unit has ended
+	Death                  // the worker has ended
+	Answer                 // process 1 has obeyed an operation for a job
 )
 
 // A Mark is what the other end says between the output of commands. Whatever runs inside
 // can forge one: it is advice.
 type Mark struct {
 	Kind Kind
-	// Tag is that of the unit, of Begin and End.
+	// Tag is that of the unit, of Begin and End, or the nonce of an operation, of Answer.
 	Tag string
 	// Generation counts the workers from 1, of Death.
 	Generation int
@@ -43,10 +46,16 @@ type Mark struct {
 	Signal int
 	// NoDir says that the unit never ran because its directory could not be entered.
 	NoDir bool
+	// NoFile says that the job never ran because its files could not be made.
+	NoFile bool
 	// NotRun says that the worker was gone before the unit came, of Death.
 	NotRun bool
 	// Dir is the worker's directory behind the unit, of End on stdout.
 	Dir string
+	// Reached says that there was something to signal, of Answer, and OOMKills is how
+	// many processes the kernel has killed for memory, -1 if that is not known.
+	Reached  bool
+	OOMKills int
 }
 
 // maxMark bounds a mark, which holds a path, and maxTag one that holds none: more than
@@ -63,6 +72,8 @@ type Parser struct {
 	Prefix string
 	// Stdout says which of the two streams this is: only there marks carry a status.
 	Stdout bool
+	// Job says that this is a job's stream: on its stdout there are answers.
+	Job bool
 	// Output takes output, which is only valid during the call, and Mark takes marks, in
 	// the order of the stream.
 	Output func([]byte)
@@ -156,6 +167,11 @@ func (p *Parser) mark(data []byte, searched int) (m Mark, n int) {
 		}
 	case 'x':
 		m.Kind = Death
+	case 'j':
+		if !p.Job || !p.Stdout {
+			return m, -1
+		}
+		m.Kind = Answer
 	default:
 		return m, -1
 	}
@@ -198,13 +214,13 @@ func (p *Parser) mark(data []byte, searched int) (m Mark, n int) {
 		tag, rest, _ := strings.Cut(text, " ")
 		status, dir, ok := strings.Cut(rest, " ")
 		m.Tag, m.Dir = tag, dir
-		m.NoDir = status == noDir
+		m.NoDir, m.NoFile = status == noDir, p.Job && status == noFile
 		status, killed := strings.CutPrefix(status, killedBy)
 		m.Status = parseStatus(status)
 		if killed {
 			m.Signal = m.Status - 128
 		}
-		if !ok || m.Status < 0 && !m.NoDir || killed && (m.Signal < 1 || m.Signal > maxSignal) {
+		if !ok || m.Status < 0 && !m.NoDir && !m.NoFile || killed && (m.Signal < 1 || m.Signal > maxSignal) {
 			return m, -1
 		}
 	case m.Kind == Death:
@@ -214,8 +230,24 @@ func (p *Parser) mark(data []byte, searched int) (m Mark, n int) {
 			return m, -1
 		}
 		m.Generation, m.Status, m.NotRun = g, parseStatus(status), status == unrun
+	case m.Kind == Answer:
+		nonce, rest, _ := strings.Cut(text, " ")
+		reached, kills, ok := strings.Cut(rest, " ")
+		if !ok || reached != "0" && reached != "1" {
+			return m, -1
+		}
+		m.Tag, m.Reached, m.OOMKills = nonce, reached == "1", ParseCount(kills)
 	}
 	return m, n
+}
+
+// ParseCount returns a number that a supervisor tells, or -1 if it is none.
+func ParseCount(text string) int {
+	n, err := strconv.Atoi(strings.TrimSpace(text))
+	if err != nil || n < 0 {
+		return -1
+	}
+	return n
 }
 
 // parseStatus returns a status from 0 to 255, or -1.

@@ -57,21 +57,21 @@ func TestParser(t *testing.T) {
 		{"output alone", true, "hello\n", []string{`out "hello\n"`}},
 		{"nothing", true, "", nil},
 		{"a worker that was gone before", true, p + "x2 unrun\n",
-			[]string{"{Kind:3 Tag: Generation:2 Status:-1 Signal:0 NoDir:false NotRun:true Dir:}"}},
+			[]string{"{Kind:3 Tag: Generation:2 Status:-1 Signal:0 NoDir:false NoFile:false NotRun:true Dir: Reached:false OOMKills:0}"}},
 		{"begin", true, p + "bT1\n",
-			[]string{"{Kind:1 Tag:T1 Generation:0 Status:-1 Signal:0 NoDir:false NotRun:false Dir:}"}},
+			[]string{"{Kind:1 Tag:T1 Generation:0 Status:-1 Signal:0 NoDir:false NoFile:false NotRun:false Dir: Reached:false OOMKills:0}"}},
 		{"end behind a line without a newline", true, "no newline" + p + "eT1 3 /a b" + p + "\nlate", []string{
-			`out "no newline"`, "{Kind:2 Tag:T1 Generation:0 Status:3 Signal:0 NoDir:false NotRun:false Dir:/a b}", `out "late"`,
+			`out "no newline"`, "{Kind:2 Tag:T1 Generation:0 Status:3 Signal:0 NoDir:false NoFile:false NotRun:false Dir:/a b Reached:false OOMKills:0}", `out "late"`,
 		}},
 		{"a directory with a newline", true, p + "eT1 0 /a\nb" + p + "\n",
-			[]string{"{Kind:2 Tag:T1 Generation:0 Status:0 Signal:0 NoDir:false NotRun:false Dir:/a\nb}"}},
+			[]string{"{Kind:2 Tag:T1 Generation:0 Status:0 Signal:0 NoDir:false NoFile:false NotRun:false Dir:/a\nb Reached:false OOMKills:0}"}},
 		{"no directory", true, p + "eT1 nodir " + p + "\n",
-			[]string{"{Kind:2 Tag:T1 Generation:0 Status:-1 Signal:0 NoDir:true NotRun:false Dir:}"}},
+			[]string{"{Kind:2 Tag:T1 Generation:0 Status:-1 Signal:0 NoDir:true NoFile:false NotRun:false Dir: Reached:false OOMKills:0}"}},
 		{"a program that was killed", true, p + "eT1 s139 /" + p + "\n" + p + "eT2 s129 /" + p + "\n" + p +
 			"eT3 s192 /" + p + "\n", []string{
-			"{Kind:2 Tag:T1 Generation:0 Status:139 Signal:11 NoDir:false NotRun:false Dir:/}",
-			"{Kind:2 Tag:T2 Generation:0 Status:129 Signal:1 NoDir:false NotRun:false Dir:/}",
-			"{Kind:2 Tag:T3 Generation:0 Status:192 Signal:64 NoDir:false NotRun:false Dir:/}",
+			"{Kind:2 Tag:T1 Generation:0 Status:139 Signal:11 NoDir:false NoFile:false NotRun:false Dir:/ Reached:false OOMKills:0}",
+			"{Kind:2 Tag:T2 Generation:0 Status:129 Signal:1 NoDir:false NoFile:false NotRun:false Dir:/ Reached:false OOMKills:0}",
+			"{Kind:2 Tag:T3 Generation:0 Status:192 Signal:64 NoDir:false NoFile:false NotRun:false Dir:/ Reached:false OOMKills:0}",
 		}},
 		{"a signal that is none", true, p + "eT s128 /" + p + "\n" + p + "eT s193 /" + p + "\n" + p + "eT s /" + p +
 			"\n" + p + "eT ss139 /" + p + "\n" + p + "eT snodir /" + p + "\n",
@@ -80,15 +80,15 @@ func TestParser(t *testing.T) {
 					"eT snodir /"+p+"\n"),
 			}},
 		{"a shell that was killed has no signal", true, p + "x1 s139\n",
-			[]string{"{Kind:3 Tag: Generation:1 Status:-1 Signal:0 NoDir:false NotRun:false Dir:}"}},
+			[]string{"{Kind:3 Tag: Generation:1 Status:-1 Signal:0 NoDir:false NoFile:false NotRun:false Dir: Reached:false OOMKills:0}"}},
 		{"end on stderr", false, "x" + p + "eT1\n",
-			[]string{`out "x"`, "{Kind:2 Tag:T1 Generation:0 Status:-1 Signal:0 NoDir:false NotRun:false Dir:}"}},
+			[]string{`out "x"`, "{Kind:2 Tag:T1 Generation:0 Status:-1 Signal:0 NoDir:false NoFile:false NotRun:false Dir: Reached:false OOMKills:0}"}},
 		{"death", true, p + "x2 137\n",
-			[]string{"{Kind:3 Tag: Generation:2 Status:137 Signal:0 NoDir:false NotRun:false Dir:}"}},
+			[]string{"{Kind:3 Tag: Generation:2 Status:137 Signal:0 NoDir:false NoFile:false NotRun:false Dir: Reached:false OOMKills:0}"}},
 		{"death by an unknown hand", true, p + "x2 killed\n",
-			[]string{"{Kind:3 Tag: Generation:2 Status:-1 Signal:0 NoDir:false NotRun:false Dir:}"}},
+			[]string{"{Kind:3 Tag: Generation:2 Status:-1 Signal:0 NoDir:false NoFile:false NotRun:false Dir: Reached:false OOMKills:0}"}},
 		{"death on stderr", false, p + "x2\n",
-			[]string{"{Kind:3 Tag: Generation:2 Status:-1 Signal:0 NoDir:false NotRun:false Dir:}"}},
+			[]string{"{Kind:3 Tag: Generation:2 Status:-1 Signal:0 NoDir:false NoFile:false NotRun:false Dir: Reached:false OOMKills:0}"}},
 		{"a status that is none", true, p + "eT1 256 /" + p + "\n" + p + "eT1 -1 /" + p + "\n" + p + "eT1 +1 /" +
 			p + "\n" + p + "eT1 0x1 /" + p + "\n", []string{
 			fmt.Sprintf("out %q", p+"eT1 256 /"+p+"\n"+p+"eT1 -1 /"+p+"\n"+p+"eT1 +1 /"+p+"\n"+p+"eT1 0x1 /"+p+"\n"),
@@ -98,7 +98,7 @@ func TestParser(t *testing.T) {
 		{"a prefix and nothing", true, p + "?", []string{fmt.Sprintf("out %q", p+"?")}},
 		{"a prefix in a prefix", true, "ABC" + p + p + "bT\n",
 			[]string{fmt.Sprintf("out %q", "ABC"+p),
-				"{Kind:1 Tag:T Generation:0 Status:-1 Signal:0 NoDir:false NotRun:false Dir:}"}},
+				"{Kind:1 Tag:T Generation:0 Status:-1 Signal:0 NoDir:false NoFile:false NotRun:false Dir: Reached:false OOMKills:0}"}},
 		{"a mark that never ends", true, p + "eT1 0 " + strings.Repeat("/", 2*maxMark),
 			[]string{fmt.Sprintf("out %q", p+"eT1 0 "+strings.Repeat("/", 2*maxMark))}},
 		{"a mark that is cut off", true, "a" + p + "eT1 0 /", []string{fmt.Sprintf("out %q", "a"+p+"eT1 0 /")}},
@@ -146,5 +146,39 @@ func BenchmarkParser(b *testing.B) {
 				p.Flush(data[len(data)-held:])
 			}
 		})
+	}
+}
+
+// Only a job's stdout has answers.
+func TestParserOfJobs(t *testing.T) {
+	const in = "aP42jN1 1 7\nP42jN2 0 -\nP42jN3 2 0\nP42eT nofile P42\nb"
+	for _, c := range []struct {
+		stdout, job bool
+		out         string
+		marks       []Mark
+	}{
+		{true, true, "aP42jN3 2 0\nb", []Mark{
+			{Kind: Answer, Tag: "N1", Status: -1, Reached: true, OOMKills: 7},
+			{Kind: Answer, Tag: "N2", Status: -1, OOMKills: -1},
+			{Kind: End, Tag: "T", Status: -1, NoFile: true},
+		}},
+		{true, false, in, nil},
+	} {
+		for size := range len(in) {
+			var out []byte
+			var marks []Mark
+			p := Parser{Prefix: "P42", Stdout: c.stdout, Job: c.job,
+				Output: func(b []byte) { out = append(out, b...) }, Mark: func(m Mark) { marks = append(marks, m) }}
+			var held []byte
+			for rest := []byte(in); len(rest) > 0; {
+				n := min(size+1, len(rest))
+				data := append(held, rest[:n]...)
+				rest = rest[n:]
+				held = append([]byte(nil), data[len(data)-p.Parse(data):]...)
+			}
+			p.Flush(held)
+			assert.Equal(t, string(out), c.out)
+			assert.DeepEqual(t, marks, c.marks)
+		}
 	}
 }

@@ -283,6 +283,14 @@ count() {
 	cf_counts="${cf_used:--} ${cf_peak:--}"
 }
 cf_noted='- -'
+# kills sets cf_killed to how many processes the kernel has killed for memory, or to "-" if
+# it does not say.
+kills() {
+	cf_killed=-
+	[ -z "$cf_kills" ] || while read -r cf_key cf_value; do
+		case $cf_key in oom_kill) cf_killed=$cf_value ;; esac
+	done <"$cf_kills"
+}
 
 worker "$@"
 # The names are gone before the first unit, and the worker starts meanwhile.
@@ -305,10 +313,7 @@ while IFS= read -r cf_op; do
 	# o: tells how many processes the kernel has killed for memory, or "-" if it does
 	# not say, 1 if the last walk of a kill found nothing, and the counts as they were
 	# noted and as they are.
-	o) cf_killed=-
-		[ -z "$cf_kills" ] || while read -r cf_key cf_value; do
-			case $cf_key in oom_kill) cf_killed=$cf_value ;; esac
-		done <"$cf_kills"
+	o) kills
 		count
 		try help "cf_result='$cf_killed ${cf_none--} $cf_noted $cf_counts'" ;;
 	t) gather tick ;;
@@ -359,6 +364,8 @@ while IFS= read -r cf_op; do
 		*) try help "${cf_op#r}" still && cf_help_pid=$! ;;
 		esac ;;
 	h) thaw ;;
+	# j: is about a job, while a unit may be under way.
+	j*) job "${cf_op#j}" ;;
 	*) shape "$cf_op" ;;
 	esac
 done

@@ -6,6 +6,7 @@ still() { :; }
 tend() { :; }
 clock() { :; }
 born() { :; }
+job() { :; }
 attend() { ( "$@" ); }
 room() { :; }
 calm() { :; }

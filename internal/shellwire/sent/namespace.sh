@@ -97,7 +97,7 @@ stat() {
 cf_fields=
 while IFS= read -r cf_line; do cf_fields="$cf_fields$cf_line "; done <"$1/stat"
 set -- ${cf_fields##*") "}
-cf_state=${1-Z} cf_parent=${2-} cf_threads=${18-0} cf_started=${20-0}
+cf_state=${1-Z} cf_parent=${2-} cf_session=${4-} cf_threads=${18-0} cf_started=${20-0}
 }
 now() {
 cf_now= cf_part=
@@ -175,35 +175,181 @@ case $cf_pid:$cf_started:$cf_state$cf_threads in
 $cf_watch:$cf_watch_start:* | *:Z[01]) continue ;;
 esac
 [ "$cf_parent" = "$cf_watch" ] && [ $# = 2 ] || later || continue
+! owned "$cf_pid" || continue
 kill -"$1" "$cf_pid" && cf_none=0
 done
 return $cf_none
 }
 end() {
 freeze
+own
 cf_num=0
 while walk "$@" && [ "$1" = KILL ] && [ $cf_num -lt 50 ]; do
 cf_num=$((cf_num + 1))
 jobs >&2
 done
+disown
 thaw
 }
 older() {
 for cf_pid in [0-9]*; do
 stat "$cf_pid"
-[ "$cf_pid" = 1 ] || [ "$cf_started" = 0 ] || later || return 0
+[ "$cf_pid" = 1 ] || [ "$cf_started" = 0 ] || later || owned "$cf_pid" || return 0
 done
 return 1
 }
 tend() {
 case $1 in
 old) [ "$cf_watch" = 1 ] || ! kill -CONT "$cf_watch" || end KILL worker ;;
-tick) kill -CONT "$cf_watch" || { freeze; older || miss killed; thaw; } ;;
+tick) kill -CONT "$cf_watch" || { freeze; own; older || miss killed; disown; thaw; } ;;
 *) kill -0 "$cf_watch" || miss "$1" ;;
 esac
 }
 miss() {
-kill -KILL -1
+case $cf_jobs in
+'') kill -KILL -1 ;;
+*)
+freeze
+own
+for cf_pid in [0-9]*; do
+[ "$cf_pid" = 1 ] || owned "$cf_pid" || kill -KILL "$cf_pid"
+done
+disown
+thaw ;;
+esac
 try over "$1" || exit 97
 cf_watch=1
+}
+
+cf_jobs= cf_kin= cf_owned=
+job() {
+case $1 in
++*)
+cf_name=${1%% *} cf_name=${cf_name#+}
+case " $cf_jobs" in *" $cf_name:"*) return ;; esac
+beside keeper "${1#* }" || return
+keep "$cf_name" $!
+halt ;;
+=*)
+set -- $1
+case " $cf_jobs" in *" ${1#=}:"*) ;; *) keep "${1#=}" "$2" ;; esac
+halt
+kills
+beside answer "$2" "$3" 0 ;;
+-*) release "${1#-}" ;;
+\?*)
+cf_job=" $cf_jobs" cf_job=${cf_job#*" ${1#?}:"} cf_job=${cf_job%% *}
+stat "${cf_job%:*}"
+case $cf_state:$cf_started in Z:* | X:*) ;; *:"${cf_job#*:}") return ;; esac
+signal KILL "${1#?}" ;;
+*)
+set -- $1
+signal "$1" "$2"
+kills
+[ -z "$cf_keeper" ] || beside answer "$cf_keeper" "$3" $cf_reached ;;
+esac
+}
+halt() { [ -z "$cf_frozen" ] || kill -STOP -1; }
+beside() {
+cf_awake=
+[ ! -p self/fd/1 ] || case $cf_event in 8) cf_awake=9 ;; *) cf_awake=8 ;; esac
+try "$@"
+cf_num=$?
+case $cf_awake in ?) exec 1<>self/fd/$cf_awake ;; esac
+return $cf_num
+}
+keeper() {
+exec 1<>/dev/null 3<&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
+eval "${cf_locale:-unset LC_ALL}"
+cd -- "$cf_workdir"
+eval "set -- $1"
+shift
+cf_setsid=
+! command -v setsid || cf_setsid=setsid
+IFS=:
+for cf_path in $PATH; do
+[ ! -x "$cf_path/sh" ] || exec $cf_setsid "$cf_path/sh" "$@"
+done
+exec sh "$@"
+}
+keep() {
+stat "$2"
+cf_jobs="$cf_jobs$1:$2:$cf_started "
+}
+answer() {
+command exec >"$1/fd/1" && printf '%sj%s %s %s\n' "$cf_prefix" "$2" "$3" "$cf_killed"
+}
+release() {
+cf_rest=
+for cf_job in $cf_jobs; do
+case $cf_job in
+"$1":*)
+cf_job=${cf_job#*:}
+stat "${cf_job%:*}"
+[ "$cf_started" != "${cf_job#*:}" ] || kill -KILL "${cf_job%:*}" ;;
+*) cf_rest="$cf_rest$cf_job " ;;
+esac
+done
+cf_jobs=$cf_rest
+}
+own() {
+disown
+cf_new=
+cf_known=$cf_kin cf_kin=
+[ -n "$cf_jobs" ] || return 0
+for cf_job in $cf_jobs $cf_known; do
+cf_name=${cf_job%%:*} cf_job=${cf_job#*:}
+case " $cf_jobs" in *" $cf_name:"*) ;; *) continue ;; esac
+stat "${cf_job%:*}"
+case $cf_started in 0 | "${cf_job#*:}") owned "${cf_job%:*}" || claim "${cf_job%:*}" "$cf_name" ;; esac
+done
+cf_num=0 cf_new=1
+while [ -n "$cf_new" ] && [ $cf_num -lt 20 ]; do
+cf_num=$((cf_num + 1)) cf_new=
+kill -STOP -1
+for cf_pid in [0-9] [0-9][0-9] [0-9][0-9][0-9] [0-9][0-9][0-9][0-9] \
+[0-9][0-9][0-9][0-9][0-9] [0-9][0-9][0-9][0-9][0-9][0-9] \
+[0-9][0-9][0-9][0-9][0-9][0-9][0-9]; do
+stat "$cf_pid"
+[ "$cf_started" != 0 ] && ! owned "$cf_pid" || continue
+eval "cf_name=\${cf_of_$cf_parent:-\${cf_of_$cf_session-}}"
+[ -z "$cf_name" ] || claim "$cf_pid" "$cf_name"
+done
+done
+}
+claim() {
+eval "cf_of_$1=$2"
+cf_owned="$cf_owned$1 " cf_new=1
+[ "$cf_started" = 0 ] || cf_kin="$cf_kin$2:$1:$cf_started "
+}
+owned() {
+[ -n "$cf_owned" ] && eval "[ -n \"\${cf_of_$1-}\" ]"
+}
+disown() {
+for cf_pid in $cf_owned; do unset "cf_of_$cf_pid"; done
+cf_owned=
+}
+signal() {
+cf_was=$cf_frozen
+freeze
+own
+reach "$1" "$2"
+disown
+case $cf_was in '') thaw ;; *) cf_frozen=$cf_was ;; esac
+}
+reach() {
+cf_keeper= cf_reached=0
+[ -z "$cf_new" ] || cf_reached=1
+case " $cf_jobs" in *" $2:"*) ;; *) return ;; esac
+cf_job=" $cf_jobs" cf_job=${cf_job#*" $2:"} cf_job=${cf_job%% *}
+cf_keeper=${cf_job%:*}
+for cf_pid in $cf_owned; do
+eval "cf_name=\$cf_of_$cf_pid"
+[ "$cf_name" = "$2" ] || continue
+stat "$cf_pid"
+case $cf_pid:$cf_started:$cf_state$cf_threads in
+$cf_job:* | *:Z[01]) continue ;;
+esac
+kill -"$1" "$cf_pid" && cf_reached=1
+done
 }

@@ -194,6 +194,12 @@ case $cf_used in usage_usec) cf_used=${cf_part:+${cf_part}000} ;; esac
 cf_counts="${cf_used:--} ${cf_peak:--}"
 }
 cf_noted='- -'
+kills() {
+cf_killed=-
+[ -z "$cf_kills" ] || while read -r cf_key cf_value; do
+case $cf_key in oom_kill) cf_killed=$cf_value ;; esac
+done <"$cf_kills"
+}
 
 worker "$@"
 rm -f "$cf_dir/sh" "$cf_dir/raw" "$cf_dir/s" "$cf_dir/a" "$cf_dir/b"
@@ -208,10 +214,7 @@ a*) unit "$cf_call\\command exec <&7 ${cf_op#a}$cf_called" ;;
 g*) unit "$cf_text$cf_piece${cf_op#g}$cf_tail" ;;
 u) count
 cf_noted=$cf_counts ;;
-o) cf_killed=-
-[ -z "$cf_kills" ] || while read -r cf_key cf_value; do
-case $cf_key in oom_kill) cf_killed=$cf_value ;; esac
-done <"$cf_kills"
+o) kills
 count
 try help "cf_result='$cf_killed ${cf_none--} $cf_noted $cf_counts'" ;;
 t) gather tick ;;
@@ -250,6 +253,7 @@ f*) try help "${cf_op#f}" && cf_help_pid=$! ;;
 *) try help "${cf_op#r}" still && cf_help_pid=$! ;;
 esac ;;
 h) thaw ;;
+j*) job "${cf_op#j}" ;;
 *) shape "$cf_op" ;;
 esac
 done

@@ -1,0 +1,529 @@
+package execpolicy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
+	"github.com/seed-64a260eb/cofferdam/internal/secret"
+	"github.com/seed-64a260eb/cofferdam/internal/shell"
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+	"github.com/seed-64a260eb/cofferdam/truncate"
+)
+
+// MaxJobs is how many jobs a session may have at once.
+const MaxJobs = 32
+
+// A Job is a command that runs beside the commands of its session. [Session.StartJob]
+// starts one. Its methods may be called at the same time.
+type Job struct {
+	job     *shell.Job
+	stdin   io.WriteCloser
+	out     *shell.Sink // what keeps stdout
+	errOut  *shell.Sink
+	cancel  context.CancelCauseFunc
+	blocked atomic.Bool // the filter has let the output not pass
+	done    chan struct{}
+
+	// These are set before done is closed.
+	result *Result
+	err    error
+}
+
+// StartJob starts a command beside the session's others, in the same container, and
+// returns when it begins. It does not wait for a command that runs, unless the job has
+// Secrets: those are given when the session's turn has come. ctx bounds the start only.
+//
+// A job has streams of its own. They are kept, counted, concealed, filtered and recorded
+// as a command's are, and [Spec.Approve] is asked about it. It has a shell of its own for a
+// Script, which begins with the session's environment, in the directory where the last
+// command has left the session's shell. It knows no variable, function or export of that
+// shell, and leaves it none. No startup script runs for it.
+//
+// These fields of [Command] differ for a job:
+//
+//   - Stdin is copied to the job as it comes, and is not bounded. If nil, the job's stdin
+//     is [Job.Stdin], and does not end before that is closed.
+//   - Timeout has no default: if it is not positive, the job runs until it ends, or its
+//     session does.
+//   - Usage must not be set: the kernel counts for the whole container.
+//
+// A job ends with its session: when that is closed, restarted or expired, and when this
+// program ends, however it does. It is a command like any other for the container's
+// limits. Jobs and commands are not isolated from each other: they run as one user, and can
+// read, signal and end each other. A session is one level of trust.
+//
+// A command that is ended leaves jobs alone, and so does a shell that is replaced. A file
+// transfer and the text of a long command stop jobs for their time, as all else.
+//
+// The error wraps one of these, and nothing of the job runs:
+//
+//   - ErrInvalid: the command is not a valid one for a job.
+//   - ErrNoJobs: the policy has none.
+//   - ErrTooManyJobs: the session has [MaxJobs].
+//   - ErrRefused: [Spec.Approve] has refused it.
+//   - ErrClosed or ErrEnded: the session was closed, or has ended.
+//   - ErrNoDir: [Command.Dir] can't be entered.
+//   - ErrStart: it did not begin within [Limits.StartupTimeout], or what was to run it has
+//     ended.
+//   - ErrAudit: [Spec.Audit] did not take its record.
+//   - ErrTransfer: a secret's file could not be made.
+//   - The error of a secret's Lookup, or the cause of ctx.
+//
+// It wraps ErrStillThere too if it is not known that all that was started is gone.
+func (s *Session) StartJob(ctx context.Context, cmd Command) (*Job, error) {
+	if err := cmd.validateJob(); err != nil {
+		return nil, problems.Conceal(err, s.Redact)
+	}
+	if s.life.Err() != nil {
+		return nil, ErrClosed
+	}
+	c := s.current()
+	if err := c.lives(); err != nil {
+		return nil, err
+	}
+	if c.proc.Exec == nil || !c.proc.OwnPIDNamespace {
+		return nil, ErrNoJobs
+	}
+	if !c.jobs.take() {
+		return nil, ErrTooManyJobs
+	}
+	cmd.Timeout = max(cmd.Timeout, 0)
+	if cmd.Timeout == 0 {
+		cmd.Timeout = -1
+	}
+	ctx, cancel := bound(ctx, s.life, c.jobs.life)
+	defer cancel(nil)
+	event, err := c.audit.beginJob(ctx, c, cmd)
+	var j *Job
+	if err == nil {
+		j, err = s.startJob(ctx, c, cmd, event)
+	}
+	if err == nil {
+		return j, nil
+	}
+	defer c.jobs.give()
+	if s.life.Err() != nil && errors.Is(err, ErrClosed) {
+		err = ErrClosed
+	}
+	return nil, c.audit.finishJob(c, event, nil, 0, err)
+}
+
+// startJob starts a job that has its record.
+func (s *Session) startJob(ctx context.Context, c *conn, cmd Command, event *Event) (*Job, error) {
+	cmd.Argv, cmd.Env = slices.Clone(cmd.Argv), maps.Clone(cmd.Env)
+	if err := s.approveJob(ctx, c, cmd); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, positive(c.limits.StartupTimeout),
+		fmt.Errorf("%w: the job did not begin in time: %w", ErrStart, context.DeadlineExceeded))
+	defer cancel()
+	wire, err := s.jobText(ctx, c, cmd)
+	if err != nil {
+		return nil, err
+	}
+	proc, err := c.proc.Exec(ctx, shellwire.Boot())
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	x := &jobRun{c: c, cmd: cmd, proc: proc, event: event, start: time.Now()}
+	j := &Job{stdin: proc.Stdin, done: make(chan struct{})}
+	x.Job = j
+	life, end := context.WithCancelCause(c.jobs.life)
+	j.cancel = end
+	x.listen()
+	j.job, err = c.StartJob(ctx, shell.JobOptions{
+		Job: wire, Stdin: proc.Stdin, Stdout: proc.Stdout, Stderr: proc.Stderr, Inside: proc.inside,
+		Out: x.in, ErrOut: x.errIn, Ending: isEnding,
+	})
+	if err != nil {
+		end(nil)
+		return nil, errors.Join(x.jobError(ctx, err), x.abandon())
+	}
+	if cmd.Stdin != nil {
+		go func() {
+			io.Copy(proc.Stdin, cmd.Stdin)
+			proc.Stdin.Close()
+		}()
+	}
+	go x.run(life)
+	return j, nil
+}
+
+// positive returns a time that a start may take.
+func positive(d time.Duration) time.Duration {
+	if d < 0 {
+		return 1 << 62
+	}
+	return d
+}
+
+// approveJob waits for the caller's word on a job.
+func (s *Session) approveJob(ctx context.Context, c *conn, cmd Command) error {
+	approve := s.spec.Approve
+	if approve == nil {
+		return nil
+	}
+	r := c.request(cmd, nil)
+	r.Job = true
+	what := r.String()
+	err := abandonOnCancel(ctx, func() error { return approve(ctx, r) })
+	switch {
+	case c.lives() != nil:
+		return c.lost()
+	case ctx.Err() != nil:
+		return fmt.Errorf("waiting for approval: %w", context.Cause(ctx))
+	case err == nil:
+		return nil
+	}
+	return fmt.Errorf("%w: %s: %w", ErrRefused, addValues(c.known.Load(), cmd.Secrets).Redact(what), err)
+}
+
+// jobText returns what a job's keeper is told.
+func (s *Session) jobText(ctx context.Context, c *conn, cmd Command) (shellwire.Job, error) {
+	wire := shellwire.Job{Scratch: c.proc.Scratch, Worker: c.proc.Worker, Script: cmd.Script, Argv: cmd.Argv, Dir: cmd.Dir}
+	at := c.place()
+	if !strings.HasPrefix(wire.Dir, "/") && at != "" {
+		if wire.Dir != "" {
+			at += "/" + wire.Dir
+		}
+		wire.Dir = at
+	}
+	env := maps.Clone(c.env)
+	maps.Copy(env, cmd.Env)
+	if len(cmd.Secrets) > 0 {
+		// Whatever runs from now on is to be searched for them.
+		if err := s.acquire(ctx); err != nil {
+			return wire, err
+		}
+		secrets, err := c.fetch(ctx, cmd.Secrets, after(c.limits.StartupTimeout), env)
+		s.release()
+		if err != nil {
+			return wire, err
+		}
+		for _, secret := range secrets {
+			if secret.File {
+				wire.Files = append(wire.Files, shellwire.File{Name: env[secret.Name], Text: secret.Value})
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(env)) {
+		wire.Env = append(wire.Env, name+"="+env[name])
+	}
+	return wire, nil
+}
+
+// isEnding reports whether a cause of a job's end ends its process too.
+func isEnding(cause error) bool {
+	return cause == ErrClosed || cause == ErrExpired || cause == errRestart
+}
+
+// A jobRun is a job that is being run.
+type jobRun struct {
+	*Job
+	c     *conn
+	cmd   Command
+	proc  *Process
+	event *Event
+	start time.Time
+
+	text      *truncate.Transcript
+	in, errIn *shell.Sink // what its streams are written to
+}
+
+// listen makes the sinks.
+func (x *jobRun) listen() {
+	c := x.c
+	x.text = &truncate.Transcript{MaxLines: c.limits.MaxOutputLines, MaxBytes: c.limits.MaxOutputBytes}
+	first, second := shell.Serial(x.cmd.Stdout, x.cmd.Stderr)
+	x.in, x.out = shell.NewSink(c.concealing, c.limits.MaxOutputBytes, x.text.Stdout(), first)
+	x.errIn, x.errOut = shell.NewSink(c.concealing, c.limits.MaxOutputBytes, x.text.Stderr(), second)
+	if x.cmd.OutputLimit > 0 {
+		room := new(atomic.Int64)
+		room.Store(x.cmd.OutputLimit)
+		full := func() { x.cancel(ErrOutputLimit) }
+		x.in.Limit(room, full)
+		x.errIn.Limit(room, full)
+	}
+}
+
+// jobError returns the error of a job that did not begin.
+func (x *jobRun) jobError(ctx context.Context, err error) error {
+	c := x.c
+	switch {
+	case errors.Is(err, shell.ErrNoDir):
+		return fmt.Errorf("%w: %q", ErrNoDir, c.conceal(x.cmd.Dir))
+	case errors.Is(err, shell.ErrNoFile):
+		return fmt.Errorf("%w: %w", ErrTransfer, err)
+	case errors.Is(err, shell.ErrEarly):
+		return c.lost()
+	case ctx.Err() != nil:
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrStart, err)
+}
+
+// abandon gives up what a job took.
+func (x *jobRun) abandon() error {
+	ctx, cancel := context.WithTimeout(context.Background(), x.c.limits.TerminationTimeout)
+	defer cancel()
+	err := x.proc.Kill(ctx)
+	x.job.Drained()
+	return err
+}
+
+// run sees to the end of the job.
+func (x *jobRun) run(ctx context.Context) {
+	c := x.c
+	defer close(x.done)
+	defer c.jobs.give()
+	defer x.cancel(nil)
+	deadline := after(x.cmd.Timeout)
+	r := x.job.Run(ctx, deadline)
+	res := &Result{
+		ExitCode: -1, Duration: time.Since(x.start), Timeout: x.cmd.Timeout, Cause: r.Cause, Escalation: Escalation(r.Step),
+		Gone: r.Gone, OOMBefore: x.job.OOMsBefore, OOMAfter: r.OOMs, text: x.text,
+	}
+	var errs []error
+	if r.EndErr != nil {
+		errs = append(errs, r.EndErr)
+	}
+	errs = append(errs, x.abandon())
+	end := ending{cause: r.Cause, lost: r.Lost, status: r.Mark.Status, signal: r.Mark.Signal}
+	switch {
+	case r.Cause != nil:
+	case r.Lost:
+		end.oom = r.EndErr == nil && c.OOMKilled(r.EndBy)
+	default:
+		end.oom = res.OOMBefore >= 0 && res.OOMAfter > res.OOMBefore
+	}
+	res.ended = r.Lost
+	res.Outcome = end.outcome()
+	switch res.Outcome {
+	case OutcomeCanceled:
+		errs = append(errs, r.Cause)
+	case OutcomeSessionLost, OutcomeOOMKilled:
+		if r.Lost {
+			errs = append(errs, c.lost())
+		}
+	case OutcomeSignaled:
+		res.Signal = r.Mark.Signal
+		if res.Signal == 0 {
+			res.Signal = sigkill
+		}
+	case OutcomeExited:
+		res.ExitCode = r.Mark.Status
+	}
+	errs = append(errs, x.flush(res, r, deadline))
+	x.result = res
+	x.err = c.audit.finishJob(c, x.event, res, x.in.Came+x.errIn.Came, errors.Join(errs...))
+}
+
+// flush hands the rest of the output over.
+func (x *jobRun) flush(res *Result, r shell.Reply, deadline time.Time) error {
+	var errs []error
+	flush, done := context.WithDeadline(context.Background(), x.c.flushBy(r, deadline))
+	defer done()
+	for _, k := range []*shell.Sink{x.in, x.errIn} {
+		if err := k.Finish(flush.Done()); err != nil {
+			errs = append(errs, fmt.Errorf("writing the output: %w", err))
+		}
+		if res.blocked == nil {
+			res.blocked = k.Failed()
+		}
+	}
+	x.text.Close()
+	if res.blocked != nil {
+		res.text = nil
+		x.blocked.Store(true)
+		return errors.Join(append(errs, fmt.Errorf("%w: %w", ErrBlocked, res.blocked))...)
+	}
+	res.Stdout, res.StdoutInfo = taken(x.out)
+	res.Stderr, res.StderrInfo = taken(x.errOut)
+	return errors.Join(errs...)
+}
+
+// Stdin returns the job's live stdin. What is written to it waits for the job to read it, in
+// a buffer of the kernel's of 64 KiB or less; a Write waits while that is full. Close ends
+// the job's stdin, and a Write that waits. When the job has ended, a Write fails. If
+// [Command.Stdin] was given, nothing else is to be written.
+func (j *Job) Stdin() io.WriteCloser { return j.stdin }
+
+// Output returns what is kept of the job's output so far, as [Result.Stdout] and Stderr
+// have it at the end. It is nil if [Spec.Filter] has blocked it.
+func (j *Job) Output() (stdout, stderr []byte) {
+	select {
+	case <-j.done:
+		return slices.Clone(j.result.Stdout), slices.Clone(j.result.Stderr)
+	default:
+		return j.out.Snapshot(), j.errOut.Snapshot()
+	}
+}
+
+// Done returns a channel that is closed when the job has ended and its Result is there.
+func (j *Job) Done() <-chan struct{} { return j.done }
+
+// Wait returns how the job has ended, once it has. ctx bounds the wait only: if it ends
+// first, there is no result, and the error is its cause. The result and the error are those
+// of [Session.Run], but that Dir and StateLost mean nothing, and that OOMAfter is only known
+// of a job that SIGKILL has ended.
+//
+// Gone has a narrower meaning for a job. It says that the supervisor has looked while
+// everything inside was stopped, and has found none of the job's processes. Those are the
+// ones whose chain of parents leads to the job or, where the image has setsid, that are
+// still in the session of one that does: daemons, too. A process that has made itself a
+// session and whose parent has ended can't be told from the session's others, and ends with
+// the session. A job that ends by itself leaves what it has started in the background.
+func (j *Job) Wait(ctx context.Context) (*Result, error) {
+	select {
+	case <-j.done:
+		return j.result, j.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// jobSignals are those that a job can be sent: they do not stop it, because all that is
+// stopped inside goes on whenever a command is ended.
+var jobSignals = []string{"SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGTERM", "SIGWINCH"}
+
+// Signal sends a signal to all processes of the job, and returns when it was sent. name is
+// SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM or SIGWINCH: the numbers
+// differ between systems. A program gets SIGINT and SIGQUIT only if it asks for them, since
+// a shell starts a job in the background.
+//
+// The error wraps ErrInvalid if the signal is none of these, and [ErrJobEnded] if the job
+// has ended. Any other error says that the signal is not known to have been sent.
+func (j *Job) Signal(ctx context.Context, name string) error {
+	if !slices.Contains(jobSignals, name) {
+		return fmt.Errorf("%w: %q is not one of the signals %s", ErrInvalid, name, strings.Join(jobSignals, ", "))
+	}
+	select {
+	case <-j.done:
+		return ErrJobEnded
+	default:
+	}
+	err := j.job.Signal(ctx, strings.TrimPrefix(name, "SIG"))
+	if err != nil {
+		return fmt.Errorf("%s is not known to have been sent: %w", name, err)
+	}
+	return nil
+}
+
+// Kill ends the job, unless it has ended: by SIGTERM, and after 250 ms by SIGKILL, to all
+// its processes. It returns when the job is over, at the latest
+// [Limits.TerminationTimeout] later, or when ctx ends, which the job does not wait for. The
+// outcome is then [OutcomeCanceled] with the cause [ErrKilled], and Gone says what was
+// proved. The error wraps ErrStillThere if it is not known that nothing is left.
+func (j *Job) Kill(ctx context.Context) error {
+	j.cancel(ErrKilled)
+	_, err := j.Wait(ctx)
+	select {
+	case <-j.done:
+		if !errors.Is(err, ErrStillThere) {
+			return nil
+		}
+	default:
+	}
+	return err
+}
+
+// validateJob is validate for a job.
+func (c Command) validateJob() error {
+	found := c.problems()
+	if c.Usage {
+		found.Add("a job's Usage can't be told from its session's")
+	}
+	return problems.Join(validateSecrets(found, c.Secrets, c.Env)...)
+}
+
+// jobs are those of a conn.
+type jobs struct {
+	life context.Context // ends when the process is to
+	end  context.CancelCauseFunc
+
+	mu      sync.Mutex
+	running int
+	idle    chan struct{} // closed when none runs any more; nil if nobody waits
+}
+
+func (l *jobs) take() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.running == MaxJobs {
+		return false
+	}
+	l.running++
+	return true
+}
+
+func (l *jobs) give() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.running--; l.running == 0 && l.idle != nil {
+		close(l.idle)
+		l.idle = nil
+	}
+}
+
+// wait waits until no job runs, or the time is over.
+func (l *jobs) wait(timeout time.Duration) {
+	l.mu.Lock()
+	if l.running == 0 {
+		l.mu.Unlock()
+		return
+	}
+	if l.idle == nil {
+		l.idle = make(chan struct{})
+	}
+	idle := l.idle
+	l.mu.Unlock()
+	select {
+	case <-idle:
+	case <-time.After(timeout):
+	}
+}
+
+// concealing makes a writer through which a job's output passes: it conceals the secrets
+// that the session was given, also those that come while the job runs, and behind them is
+// the caller's filter.
+func (c *conn) concealing(w io.Writer) io.WriteCloser {
+	l := &lateSecrets{c: c, w: keptOpen{w}}
+	if c.filter != nil {
+		l.w = c.filter(w)
+	}
+	return l
+}
+
+// A lateSecrets writer puts what conceals new values before what conceals the old ones,
+// which may hold back a part of the stream.
+type lateSecrets struct {
+	c     *conn
+	known *secret.Values
+	w     io.WriteCloser
+}
+
+func (l *lateSecrets) Write(p []byte) (int, error) {
+	if known := l.c.known.Load(); known != l.known {
+		if !known.Equal(l.known) {
+			l.w = known.Writer(l.w)
+		}
+		l.known = known
+	}
+	return l.w.Write(p)
+}
+
+func (l *lateSecrets) Close() error { return l.w.Close() }
+
+// keptOpen is a writer that nobody closes.
+type keptOpen struct{ io.Writer }
+
+func (keptOpen) Close() error { return nil }

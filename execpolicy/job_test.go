@@ -1,0 +1,386 @@
+package execpolicy_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+)
+
+// onTransports runs f on each engine, over each transport.
+func onTransports(t *testing.T, f func(t *testing.T, p place, policy execpolicy.DockerPolicy)) {
+	onEngines(t, func(t *testing.T, p place) {
+		for _, transport := range []execpolicy.Transport{execpolicy.TransportAuto, execpolicy.TransportAttach} {
+			policy := p.policy()
+			policy.Transport = transport
+			if found, _, err := policy.FindTransport(t.Context()); err != nil || transport == execpolicy.TransportAuto && found == execpolicy.TransportAttach {
+				continue
+			}
+			t.Run(transport.String(), func(t *testing.T) { f(t, p, policy) })
+		}
+	})
+}
+
+// job starts a job that is expected to begin. It is ended with the session.
+func (s session) job(c execpolicy.Command) *execpolicy.Job {
+	s.t.Helper()
+	j, err := s.StartJob(s.t.Context(), c)
+	assert.NilError(s.t, err)
+	return j
+}
+
+// result waits for the end of a job.
+func (s session) result(j *execpolicy.Job) (*execpolicy.Result, error) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	defer cancel()
+	r, err := j.Wait(ctx)
+	assert.Assert(s.t, r != nil, "%v", err)
+	return r, err
+}
+
+// prints waits until the job has printed a text.
+func (s session) prints(j *execpolicy.Job, text string) {
+	s.t.Helper()
+	wait(s.t, func() bool {
+		out, _ := j.Output()
+		return strings.Contains(string(out), text)
+	}, "no %q", text)
+}
+
+func TestJobEnds(t *testing.T) {
+	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+		for name, worker := range workers {
+			t.Run(name, func(t *testing.T) {
+				spec := p.spec()
+				spec.Command, spec.Env = worker, map[string]string{"SESSION": "it's\n\"two\" lines"}
+				s := open(t, policy, spec)
+				defer s.Close()
+				s.ok("mkdir d; cd d")
+				for _, c := range []struct {
+					c        execpolicy.Command
+					outcome  execpolicy.Outcome
+					code     int
+					signal   int
+					out, err string
+				}{
+					{c: execpolicy.Command{Script: "echo out; echo err >&2; exit 3"}, outcome: execpolicy.OutcomeExited, code: 3, out: "out\n", err: "err\n"},
+					{c: execpolicy.Command{Script: "printf a\nprintf \"b'c\"\nfalse"}, outcome: execpolicy.OutcomeExited, code: 1, out: "ab'c"},
+					{c: execpolicy.Command{Script: `printf %s "$SESSION$MINE"`, Env: map[string]string{"MINE": "x\n"}}, outcome: execpolicy.OutcomeExited, out: "it's\n\"two\" linesx\n"},
+					{c: execpolicy.Command{Script: "pwd"}, outcome: execpolicy.OutcomeExited, out: "/workspace/d\n"},
+					{c: execpolicy.Command{Argv: []string{"pwd"}, Dir: ".."}, outcome: execpolicy.OutcomeExited, out: "/workspace\n"},
+					{c: execpolicy.Command{Argv: []string{"sh", "-c", `printf %s "$1"; exit 137`, "sh", "a\nb'"}}, outcome: execpolicy.OutcomeExited, code: 137, out: "a\nb'"},
+					{c: execpolicy.Command{Argv: []string{"sh", "-c", "kill -9 $$"}}, outcome: execpolicy.OutcomeSignaled, code: -1, signal: 9},
+					{c: execpolicy.Command{Argv: []string{"sh", "-c", "kill -TERM $$"}}, outcome: execpolicy.OutcomeSignaled, code: -1, signal: 15},
+					{c: execpolicy.Command{Argv: []string{"sh", "-c", "kill -SEGV $$"}}, outcome: execpolicy.OutcomeSignaled, code: -1, signal: 11},
+					{c: execpolicy.Command{Argv: []string{"cat"}, Stdin: strings.NewReader("a\x00b")}, outcome: execpolicy.OutcomeExited, out: "a\x00b"},
+					{c: execpolicy.Command{Script: "for"}, outcome: execpolicy.OutcomeExited, code: 2, err: "*"},
+				} {
+					j := s.job(c.c)
+					r, err := s.result(j)
+					assert.NilError(t, err)
+					what := fmt.Sprintf("%+v: %s %s", c.c, r.Stdout, r.Stderr)
+					assert.Equal(t, r.Outcome, c.outcome, what)
+					if c.err != "*" {
+						assert.Equal(t, r.ExitCode, c.code, what)
+						assert.Equal(t, string(r.Stderr), c.err, what)
+					}
+					assert.Equal(t, r.Signal, c.signal, what)
+					assert.Equal(t, string(r.Stdout), c.out, what)
+				}
+				j := s.job(execpolicy.Command{Argv: []string{"/nowhere/at all"}})
+				r, err := s.result(j)
+				assert.NilError(t, err)
+				assert.Equal(t, r.ExitCode, 127)
+				_, err = s.StartJob(t.Context(), execpolicy.Command{Script: "true", Dir: "/nowhere"})
+				assert.ErrorIs(t, err, execpolicy.ErrNoDir)
+				assert.Equal(t, s.ok("pwd"), "/workspace/d")
+				// Nothing is left of them.
+				wait(t, func() bool { return s.ok("ls /proc | grep -c '^[0-9]' || :") == s.ok("ls /proc | grep -c '^[0-9]'") }, "")
+			})
+		}
+	})
+}
+
+// A job runs beside commands, and neither waits for the other.
+func TestJobBesideCommands(t *testing.T) {
+	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+		s := open(t, policy, p.spec())
+		defer s.Close()
+		long := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 1000"})
+		j := s.job(execpolicy.Command{Argv: []string{"cat"}})
+		_, err := io.WriteString(j.Stdin(), "live\n")
+		assert.NilError(t, err)
+		s.prints(j, "live\n")
+		select {
+		case <-long.done:
+			t.Fatal("the command has ended")
+		default:
+		}
+		s.t = t
+		_, err = io.WriteString(j.Stdin(), "again\n")
+		assert.NilError(t, err)
+		s.prints(j, "again\n")
+		assert.NilError(t, j.Stdin().Close())
+		r, err := s.result(j)
+		assert.NilError(t, err)
+		assert.Equal(t, string(r.Stdout), "live\nagain\n")
+		assert.Equal(t, r.Timeout, time.Duration(-1))
+	})
+}
+
+func TestJobIsKilled(t *testing.T) {
+	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+		s := open(t, policy, p.spec())
+		defer s.Close()
+		s.ok("kept=1")
+		other := s.job(execpolicy.Command{Script: "sleep 1001; :"})
+		for _, script := range []string{
+			"echo begun; sleep 1000",
+			"trap '' TERM; echo begun; while :; do sleep 1000; done",
+			"setsid sh -c 'trap \"\" TERM; sleep 1000; :' & (sleep 1000 &) ; sleep 1000 & echo begun; sleep 1000; :",
+		} {
+			j := s.job(execpolicy.Command{Script: script})
+			s.prints(j, "begun")
+			assert.NilError(t, j.Kill(t.Context()), script)
+			r, err := s.result(j)
+			assert.ErrorIs(t, err, execpolicy.ErrKilled)
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeCanceled)
+			assert.Assert(t, r.Gone)
+			assert.Equal(t, string(r.Stdout), "begun\n")
+			assert.Assert(t, r.Escalation == execpolicy.EscalationTerm || r.Escalation == execpolicy.EscalationKill)
+			assert.ErrorIs(t, j.Signal(t.Context(), "SIGTERM"), execpolicy.ErrJobEnded)
+			_, err = j.Stdin().Write([]byte("x"))
+			assert.Assert(t, err != nil)
+		}
+		s.gone("sleep 1000")
+		assert.Assert(t, s.lives("sleep 1001"))
+		assert.Equal(t, s.ok("echo $kept"), "1")
+		assert.NilError(t, other.Kill(t.Context()))
+
+		j := s.job(execpolicy.Command{Script: "echo begun; sleep 1000", Timeout: 100 * time.Millisecond})
+		r, err := s.result(j)
+		assert.NilError(t, err)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
+		assert.ErrorIs(t, r.Cause, execpolicy.ErrTimeout)
+		assert.Assert(t, r.Gone)
+		j = s.job(execpolicy.Command{Script: "yes", OutputLimit: 1000})
+		r, err = s.result(j)
+		assert.NilError(t, err)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeOutputLimit)
+	})
+}
+
+// A command that is ended leaves jobs alone, and what they have begun meanwhile.
+func TestJobSurvivesCommand(t *testing.T) {
+	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+		s := open(t, policy, p.spec())
+		defer s.Close()
+		before := s.job(execpolicy.Command{Script: "while read line; do (sleep 1001 & sleep 1002 & echo $line); done"})
+		ctx, cancel := context.WithCancel(t.Context())
+		long := s.start(ctx, execpolicy.Command{Script: "trap '' TERM; echo begun; sleep 1003; sleep 1003"})
+		during := s.job(execpolicy.Command{Script: "echo begun; sleep 1004; :"})
+		_, err := io.WriteString(before.Stdin(), "late\n")
+		assert.NilError(t, err)
+		s.prints(before, "late")
+		s.prints(during, "begun")
+		cancel()
+		<-long.done
+		assert.Equal(t, long.result.Outcome, execpolicy.OutcomeCanceled)
+		assert.Assert(t, long.result.Gone, "%v", long.err)
+		assert.Assert(t, !s.lives("sleep 1003"))
+		for _, words := range []string{"sleep 1001", "sleep 1002", "sleep 1004"} {
+			assert.Assert(t, s.lives(words), words)
+		}
+		// Nor does a shell that is lost.
+		s.script("kill -9 $$")
+		for _, words := range []string{"sleep 1001", "sleep 1002", "sleep 1004"} {
+			assert.Assert(t, s.lives(words), words)
+		}
+		assert.NilError(t, before.Kill(t.Context()))
+		s.gone("sleep 1001")
+		assert.Assert(t, s.lives("sleep 1004"))
+	})
+}
+
+func TestJobEndsWithSession(t *testing.T) {
+	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+		s := open(t, policy, p.spec())
+		j := s.job(execpolicy.Command{Script: "trap '' TERM; echo begun; sleep 1000; sleep 1000"})
+		s.prints(j, "begun")
+		assert.NilError(t, s.Close())
+		r, err := s.result(j)
+		assert.ErrorIs(t, err, execpolicy.ErrClosed)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeCanceled)
+		assert.Assert(t, r.Gone)
+		_, err = s.StartJob(t.Context(), execpolicy.Command{Script: "true"})
+		assert.ErrorIs(t, err, execpolicy.ErrClosed)
+
+		s = open(t, policy, p.spec())
+		defer s.Close()
+		j = s.job(execpolicy.Command{Script: "echo begun; sleep 1000"})
+		s.restart()
+		r, _ = s.result(j)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeCanceled)
+		j = s.job(execpolicy.Command{Script: "echo anew"})
+		r, err = s.result(j)
+		assert.NilError(t, err)
+		assert.Equal(t, string(r.Stdout), "anew\n")
+	})
+}
+
+func TestManyJobs(t *testing.T) {
+	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+		s := open(t, policy, p.spec())
+		defer s.Close()
+		many := 8
+		results := make(chan error, 2*many)
+		for i := range many {
+			go func() {
+				j, err := s.StartJob(t.Context(), execpolicy.Command{Script: fmt.Sprintf("cat; echo %d", i), Stdin: strings.NewReader("in ")})
+				if err == nil {
+					var r *execpolicy.Result
+					if r, err = j.Wait(t.Context()); err == nil && string(r.Stdout) != fmt.Sprintf("in %d\n", i) {
+						err = fmt.Errorf("%d: %q", i, r.Stdout)
+					}
+				}
+				results <- err
+			}()
+			go func() {
+				r, err := s.Run(t.Context(), execpolicy.Command{Script: fmt.Sprintf("echo %d", i)})
+				if err == nil && string(r.Stdout) != fmt.Sprintf("%d\n", i) {
+					err = errors.New("the command printed " + string(r.Stdout))
+				}
+				results <- err
+			}()
+		}
+		for range 2 * many {
+			assert.NilError(t, <-results)
+		}
+	})
+}
+
+// Whatever a job does to its keeper and to the container, the host sees its end, and the
+// session and other jobs go on.
+func TestHostileJobs(t *testing.T) {
+	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+		policy.PidsLimit = 64
+		s := open(t, policy, p.spec())
+		defer s.Close()
+		other := s.job(execpolicy.Command{Script: "sleep 1001; :"})
+		for _, c := range []struct {
+			name, script string
+			outcome      execpolicy.Outcome // if the job ends by itself
+		}{
+			{"keeper killed", "kill -9 $PPID; while :; do sleep 1000; done", execpolicy.OutcomeSignaled},
+			{"keeper stopped", "kill -STOP $PPID; echo begun; sleep 1000", 0},
+			{"flood", "echo begun; yes", 0},
+			{"fork bomb", "trap '' TERM; echo begun; f() { f & f & sleep 1000; }; f", 0},
+			{"nobody reads its stdin", "exec <&-; echo begun; sleep 1000", 0},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				s.t = t
+				j := s.job(execpolicy.Command{Script: c.script})
+				if c.outcome == 0 {
+					s.prints(j, "begun")
+					go j.Stdin().Write(make([]byte, 4<<20))
+					within(t, policy.TerminationTimeout+2*ample, "Kill", func() { assert.NilError(t, j.Kill(t.Context())) })
+					r, _ := s.result(j)
+					assert.Assert(t, r.Gone)
+					assert.Assert(t, len(r.Stdout) <= 1<<20)
+				} else {
+					r, err := s.result(j)
+					assert.NilError(t, err)
+					assert.Equal(t, r.Outcome, c.outcome)
+				}
+				s.gone("sleep 1000")
+			})
+		}
+		s.t = t
+		assert.Assert(t, s.lives("sleep 1001"))
+		assert.NilError(t, other.Kill(t.Context()))
+		assert.Equal(t, s.ok("echo on"), "on")
+	})
+}
+
+// A job is recorded, approved, filtered and concealed as a command is.
+func TestJobHooks(t *testing.T) {
+	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+		spec := p.spec()
+		var mu sync.Mutex
+		var kinds []string
+		spec.Audit = func(e execpolicy.Event) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if e.Op == "job" || e.Kind == execpolicy.EventResult {
+				kinds = append(kinds, fmt.Sprint(e.Kind, e.Outcome, e.Secrets))
+			}
+			return nil
+		}
+		var asked []execpolicy.Request
+		spec.Approve = func(_ context.Context, r execpolicy.Request) error {
+			asked = append(asked, r)
+			if strings.Contains(r.Code, "refuse") {
+				return errors.New("no")
+			}
+			return nil
+		}
+		spec.Secrets = []execpolicy.Secret{{Name: "SESSION", Value: "session-secret"}}
+		s := open(t, policy, spec)
+		defer s.Close()
+		j := s.job(execpolicy.Command{
+			Script:  `printf '%s %s %s' "$SESSION" "$MINE" "$(cat "$FILE")"; stat -c %a "$FILE"; read line; echo $line`,
+			Secrets: []execpolicy.Secret{{Name: "MINE", Value: "my-secret"}, {Name: "FILE", Value: "file-secret\n", File: true}},
+		})
+		// A secret that is given later is concealed in what comes later.
+		s.run(execpolicy.Command{Script: ":", Secrets: []execpolicy.Secret{{Name: "LATE", Value: "late-secret"}}})
+		_, err := io.WriteString(j.Stdin(), "late-secret\n")
+		assert.NilError(t, err)
+		r, err := s.result(j)
+		assert.NilError(t, err)
+		assert.Equal(t, string(r.Stdout), "[secret SESSION] [secret MINE] [secret FILE]400\n[secret LATE]\n")
+		assert.Equal(t, len(asked), 2)
+		assert.Assert(t, asked[0].Job && asked[0].Timeout < 0 && !asked[1].Job)
+		_, err = s.StartJob(t.Context(), execpolicy.Command{Script: "refuse"})
+		assert.ErrorIs(t, err, execpolicy.ErrRefused)
+		assert.NilError(t, s.Close())
+		mu.Lock()
+		defer mu.Unlock()
+		assert.DeepEqual(t, kinds, []string{"commandunknown [MINE FILE]", "resultexited []", "resultexited []", "commandunknown []", "resultunknown []"})
+	})
+}
+
+func TestJobSignal(t *testing.T) {
+	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+		s := open(t, policy, p.spec())
+		defer s.Close()
+		j := s.job(execpolicy.Command{Script: "trap 'echo got' USR1; echo begun; while :; do sleep 0.1; done"})
+		s.prints(j, "begun")
+		assert.NilError(t, j.Signal(t.Context(), "SIGUSR1"))
+		s.prints(j, "got")
+		assert.ErrorIs(t, j.Signal(t.Context(), "SIGSTOP"), execpolicy.ErrInvalid)
+		assert.NilError(t, j.Signal(t.Context(), "SIGTERM"))
+		r, err := s.result(j)
+		assert.NilError(t, err)
+		assert.Assert(t, !r.Gone && r.Cause == nil)
+	})
+}
+
+func TestJobRefused(t *testing.T) {
+	s := open(t, execpolicy.HostPolicy{}, execpolicy.Spec{})
+	defer s.Close()
+	_, err := s.StartJob(t.Context(), execpolicy.Command{Script: "true"})
+	assert.ErrorIs(t, err, execpolicy.ErrNoJobs)
+	_, err = s.StartJob(t.Context(), execpolicy.Command{Script: "true", Usage: true})
+	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+	_, err = s.StartJob(t.Context(), execpolicy.Command{})
+	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+}

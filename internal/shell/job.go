@@ -1,0 +1,443 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
+	"github.com/seed-64a260eb/cofferdam/internal/random"
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+	"github.com/seed-64a260eb/cofferdam/truncate"
+)
+
+// JobOptions say what a job is.
+type JobOptions struct {
+	// Job is the job, but for its Prefix and its Tag.
+	Job shellwire.Job
+	// Stdin, Stdout and Stderr are our ends of its keeper's streams.
+	Stdin          io.WriteCloser
+	Stdout, Stderr io.ReadCloser
+	// Inside is the keeper's command line, if the supervisor has to start it.
+	Inside []string
+	// Out and ErrOut take what the job prints.
+	Out, ErrOut *Sink
+	// Ending reports whether a cause that ends a job ends the process too.
+	Ending func(cause error) bool
+}
+
+// A Job is a command that runs beside the worker.
+type Job struct {
+	// OOMsBefore is how many processes the kernel had killed for memory when the job
+	// began, -1 if that is not known.
+	OOMsBefore int
+
+	c     *Conn
+	opts  JobOptions
+	name  string
+	sinks [2]*Sink
+
+	mu      sync.Mutex
+	changed chan struct{} // closed, and made anew, when something below changes
+	pid     int           // the keeper's, once it has said it
+	begun   [2]bool
+	ended   [2]bool
+	eof     [2]bool
+	mark    shellwire.Mark // that of the end on stdout
+	nonce   string         // of the operation that is waited for
+	answer  shellwire.Mark // the one with that nonce, if its Kind is set
+	words   [2]truncate.Buffer
+
+	asking  sync.Mutex     // one operation at a time
+	reading sync.WaitGroup // of the streams
+}
+
+var (
+	// ErrNoDir and ErrNoFile say why a job did not begin.
+	ErrNoDir  = errors.New("the directory of a job can't be entered")
+	ErrNoFile = errors.New("a file for a job can't be made")
+	// ErrNoKeeper says that the shell which was to run a job has ended.
+	ErrNoKeeper = errors.New("the shell for a job has ended")
+)
+
+const (
+	// askAgain is when an operation whose answer did not come is sent once more: what
+	// answers may have been killed, or there was no room for it.
+	askAgain = time.Second
+	jobTick  = time.Second
+)
+
+// StartJob starts a job, and returns when its command begins, or an error that says why it
+// did not. Then nothing of it is left, unless the error says so; what is returned is only
+// good for Drained. ctx bounds the start.
+func (c *Conn) StartJob(ctx context.Context, opts JobOptions) (*Job, error) {
+	j := &Job{
+		OOMsBefore: -1, c: c, opts: opts, name: random.Token()[:13],
+		sinks: [2]*Sink{opts.Out, opts.ErrOut}, changed: make(chan struct{}),
+	}
+	j.reading.Add(2)
+	j.opts.Job.Prefix, j.opts.Job.Tag = c.opts.Setup.Prefix, random.Token()[:13]
+	for i, r := range []io.ReadCloser{opts.Stdout, opts.Stderr} {
+		j.words[i].Limit = WordsKept
+		go j.read(i, r)
+	}
+	err := j.start(ctx)
+	if err == nil {
+		return j, nil
+	}
+	if j.known() && !errors.Is(err, ErrNoDir) && !errors.Is(err, ErrNoFile) && !j.kill(time.Now().Add(c.opts.TerminationTimeout)) {
+		err = errors.Join(err, j.stillThere())
+	}
+	j.release()
+	return j, err
+}
+
+func (j *Job) start(ctx context.Context) error {
+	c := j.c
+	// A keeper that is not there reads nothing.
+	written := make(chan error, 1)
+	go func() {
+		_, err := j.opts.Stdin.Write(j.opts.Job.Keeper())
+		written <- err
+	}()
+	begin := func() {
+		if len(j.opts.Inside) > 0 {
+			c.queue.sendUrgent(shellwire.StartJob(j.name, j.opts.Inside))
+		}
+	}
+	begin()
+	if err := j.await(ctx, begin, func() bool { return j.pid > 0 }); err != nil {
+		return err
+	}
+	if err := <-written; err != nil {
+		return err
+	}
+	// From now on what ends a command spares it.
+	m, err := j.ask(ctx, func(nonce string) string { return shellwire.AdoptJob(j.name, j.pid, nonce) })
+	if err != nil {
+		return err
+	}
+	j.OOMsBefore = m.OOMKills
+	go func() {
+		_, err := j.opts.Stdin.Write(j.opts.Job.Line())
+		written <- err
+	}()
+	if err := j.await(ctx, nil, func() bool { return j.begun[0] && j.begun[1] || j.ended[0] }); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	mark := j.mark
+	j.mu.Unlock()
+	switch {
+	case mark.NoDir:
+		return ErrNoDir
+	case mark.NoFile:
+		return ErrNoFile
+	}
+	return <-written
+}
+
+// known reports whether process 1 may know the job.
+func (j *Job) known() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.pid > 0 || len(j.opts.Inside) > 0
+}
+
+func (j *Job) read(i int, r io.ReadCloser) {
+	p := shellwire.Parser{
+		Prefix: j.c.opts.Setup.Prefix, Stdout: i == 0, Job: true,
+		Output: func(b []byte) { j.output(i, b) },
+		Mark:   func(m shellwire.Mark) { j.marked(i, m) },
+	}
+	defer j.reading.Done()
+	buf := make([]byte, readBuffer)
+	held := 0
+	for {
+		n, err := r.Read(buf[held:])
+		data := buf[:held+n]
+		held = p.Parse(data)
+		copy(buf, data[len(data)-held:])
+		if err != nil {
+			p.Flush(buf[:held])
+			break
+		}
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.eof[i] = true
+	j.wake()
+}
+
+// wake wakes all that wait for a change. It is called with the lock.
+func (j *Job) wake() {
+	close(j.changed)
+	j.changed = make(chan struct{})
+}
+
+func (j *Job) output(i int, b []byte) {
+	j.mu.Lock()
+	open := j.begun[i] && !j.ended[i]
+	if !j.begun[i] {
+		j.words[i].Write(b)
+	}
+	j.mu.Unlock()
+	if open {
+		j.sinks[i].Write(b)
+	}
+}
+
+func (j *Job) marked(i int, m shellwire.Mark) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	tag := j.opts.Job.Tag
+	switch m.Kind {
+	case shellwire.Begin:
+		if m.Tag == tag {
+			j.begun[i] = true
+		} else if pid, ok := strings.CutPrefix(m.Tag, tag+" "); ok && j.pid == 0 {
+			j.pid = max(0, shellwire.ParseCount(pid))
+		}
+	case shellwire.End:
+		if m.Tag == tag && !j.ended[i] {
+			j.ended[i] = true
+			if i == 0 {
+				j.mark = m
+			}
+		}
+	case shellwire.Answer:
+		if m.Tag == j.nonce {
+			j.answer = m
+		}
+	}
+	j.wake()
+}
+
+// await waits until met is true, which is called with the lock, and calls again in
+// between. Its error is the cause of ctx, or says that the streams or the process have
+// come to their ends.
+func (j *Job) await(ctx context.Context, again func(), met func() bool) error {
+	repeat := time.NewTicker(askAgain)
+	defer repeat.Stop()
+	for {
+		j.mu.Lock()
+		done, over, changed := met(), j.eof[0], j.changed
+		j.mu.Unlock()
+		switch {
+		case done:
+			return nil
+		case over:
+			return j.early()
+		}
+		select {
+		case <-changed:
+		case <-repeat.C:
+			if again != nil {
+				again()
+			}
+		case <-j.c.over:
+			return ErrEarly
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// early returns why a job's keeper ended before its command began.
+func (j *Job) early() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	words := j.words[1].Bytes()
+	if len(words) == 0 {
+		words = j.words[0].Bytes()
+	}
+	if text := strings.TrimSpace(string(words)); text != "" {
+		return fmt.Errorf("%w: %s", ErrNoKeeper, text)
+	}
+	return ErrNoKeeper
+}
+
+// ask sends an operation, and again, until its answer comes.
+func (j *Job) ask(ctx context.Context, op func(nonce string) string) (shellwire.Mark, error) {
+	j.asking.Lock()
+	defer j.asking.Unlock()
+	nonce := random.Token()
+	j.mu.Lock()
+	j.nonce, j.answer = nonce, shellwire.Mark{}
+	j.mu.Unlock()
+	send := func() { j.c.queue.sendUrgent(op(nonce)) }
+	send()
+	err := j.await(ctx, send, func() bool { return j.answer.Kind != 0 })
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.answer, err
+}
+
+// Signal sends a signal, a name without SIG, to all that belongs to the job, and returns
+// when that is done.
+func (j *Job) Signal(ctx context.Context, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, j.c.opts.TerminationTimeout)
+	defer cancel()
+	_, err := j.ask(ctx, func(nonce string) string { return shellwire.SignalJob(j.name, name, nonce) })
+	return err
+}
+
+// kill kills all that belongs to the job, again and again, and reports whether process 1
+// has then found nothing of it.
+func (j *Job) kill(until time.Time) bool {
+	ctx, cancel := context.WithDeadline(context.Background(), until)
+	defer cancel()
+	for pause := time.Millisecond; ; pause = min(2*pause, lookAgain) {
+		m, err := j.ask(ctx, func(nonce string) string { return shellwire.SignalJob(j.name, "KILL", nonce) })
+		if err != nil {
+			return false
+		}
+		if !m.Reached {
+			return true
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return false
+		}
+	}
+}
+
+func (j *Job) stillThere() error {
+	return fmt.Errorf("%s: processes of the job: %w", j.c.opts.Name, policyerr.ErrStillThere)
+}
+
+// release gives the job up. Its streams are left to whoever has opened them.
+func (j *Job) release() {
+	j.c.queue.sendUrgent(shellwire.TendJob(j.name) + shellwire.EndJob(j.name))
+}
+
+// Run returns when the job has ended, or was ended: at the deadline, unless that is zero,
+// or when ctx ends.
+func (j *Job) Run(ctx context.Context, deadline time.Time) (r Reply) {
+	c := j.c
+	r.OOMs = -1
+	defer j.release()
+	var timeout <-chan time.Time
+	if !deadline.IsZero() {
+		t := time.NewTimer(time.Until(deadline))
+		defer t.Stop()
+		timeout = t.C
+	}
+	tick := time.NewTicker(jobTick)
+	defer tick.Stop()
+	for {
+		over, changed := j.over()
+		if over {
+			r.Mark, r.Died = j.last()
+			if r.Died || r.Mark.Status == 128+9 {
+				r.OOMs = j.countOOMs()
+			}
+			return r
+		}
+		select {
+		case <-changed:
+		case <-tick.C:
+			if c.queue.idle() {
+				c.queue.sendUrgent(shellwire.Tick + shellwire.TendJob(j.name))
+			}
+		case <-c.over:
+			r.Cause = context.Cause(ctx)
+			j.lose(&r)
+			return r
+		case <-timeout:
+			j.end(&r, ErrTimeout)
+			return r
+		case <-ctx.Done():
+			j.end(&r, context.Cause(ctx))
+			return r
+		}
+	}
+}
+
+// over reports whether the command has ended, or nobody is left to say so; else it returns
+// what is closed when that may have changed.
+func (j *Job) over() (over bool, changed <-chan struct{}) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return (j.ended[0] || j.eof[0]) && (j.ended[1] || j.eof[1]), j.changed
+}
+
+// last returns the mark of the end. If there is none, the keeper was killed.
+func (j *Job) last() (m shellwire.Mark, killed bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.ended[0] {
+		return shellwire.Mark{Status: -1}, true
+	}
+	return j.mark, false
+}
+
+// countOOMs returns how many processes the kernel has killed for memory, -1 if nobody
+// tells.
+func (j *Job) countOOMs() int {
+	ctx, cancel := context.WithTimeout(context.Background(), min(workerGrace, j.c.opts.TerminationTimeout/8))
+	defer cancel()
+	m, err := j.ask(ctx, func(nonce string) string { return shellwire.AdoptJob(j.name, j.pid, nonce) })
+	if err != nil {
+		return -1
+	}
+	return m.OOMKills
+}
+
+// end ends a job.
+func (j *Job) end(r *Reply, cause error) {
+	c := j.c
+	r.Cause, r.EndBy = cause, time.Now().Add(c.opts.TerminationTimeout)
+	for _, k := range j.sinks {
+		// A stream that waits for a caller's writer would never come to the end mark.
+		k.free()
+	}
+	if j.opts.Ending(cause) {
+		r.Step = StepContainer
+		j.lose(r)
+		return
+	}
+	r.Step = StepTerm
+	c.queue.sendUrgent(shellwire.SignalJob(j.name, "TERM", random.Token()))
+	grace, cancel := context.WithTimeout(context.Background(), min(StepTerm.grace(true), c.opts.TerminationTimeout/8))
+	defer cancel()
+	if j.await(grace, nil, func() bool { return j.ended[0] && j.ended[1] }) != nil {
+		r.Step = StepKill
+	}
+	r.Gone = j.kill(r.EndBy)
+	rest, cancelRest := context.WithDeadline(context.Background(), r.EndBy)
+	defer cancelRest()
+	if r.Gone {
+		// The keeper says so at once; the rest of the output comes before.
+		j.await(rest, nil, func() bool { return j.ended[0] && j.ended[1] })
+	}
+	r.Mark, r.Died = j.last()
+	select {
+	case <-c.over:
+		j.lose(r)
+	default:
+		if !r.Gone {
+			r.EndErr = j.stillThere()
+		}
+	}
+}
+
+// lose sees to the end of the process under the job.
+func (j *Job) lose(r *Reply) {
+	c := j.c
+	r.Lost = true
+	if r.EndBy.IsZero() {
+		r.EndBy = time.Now().Add(c.opts.TerminationTimeout)
+	}
+	r.EndErr = c.End(time.Until(r.EndBy))
+	r.Gone = r.EndErr == nil
+}
+
+// Drained returns when nothing is written to the sinks any more. The streams must have been
+// closed.
+func (j *Job) Drained() { j.reading.Wait() }
