@@ -30,6 +30,20 @@ type way struct {
 // send most, and a long one.
 var commandLengths = []int{1, 500, 4 << 10}
 
+// What commands may cost, by their lengths, over the time of the byte. Two shells have to
+// wake, and mark two streams. Over FIFOs a longer text costs what they take to parse it:
+// process 1 once, the worker twice. Over the client process 1 reads it a byte at a time.
+var (
+	fifoMost = map[string]map[int]float64{
+		"sh":   {1: 2.5, 500: 3, 4 << 10: 6},
+		"bash": {1: 3.2, 500: 4, 4 << 10: 10},
+	}
+	attachMost = map[string]map[int]float64{
+		"sh":   {1: 4.5, 500: 10},
+		"bash": {1: 5.2, 500: 11},
+	}
+)
+
 // commands holds a session's command that does nothing against a byte that goes through
 // cat in a container of its own, and against a process that the engine adds to a
 // container.
@@ -38,23 +52,16 @@ func commands(ctx context.Context, p execpolicy.DockerPolicy, t *table) error {
 	if err != nil {
 		return err
 	}
+	got, _, err := p.FindTransport(ctx)
+	if err != nil {
+		return err
+	}
 	var ways []way
 	for _, shell := range shells {
-		sh := shell == "sh"
-		if got, _, err := p.FindTransport(ctx); err != nil {
-			return err
-		} else if got == execpolicy.TransportFIFO {
-			most := map[bool]float64{true: 1, false: 1.5}[sh]
-			if p.Engine.Kind == dockercli.Podman {
-				most *= 3 // no engine passes its client's bytes on, and a byte's way is shorter
-			}
-			ways = append(ways, way{execpolicy.TransportFIFO, shell, map[int]float64{1: most, 500: most, 4 << 10: most}})
+		if got == execpolicy.TransportFIFO {
+			ways = append(ways, way{execpolicy.TransportFIFO, shell, fifoMost[shell]})
 		}
-		most := map[int]float64{1: 2.3, 500: 3}
-		if sh {
-			most = map[int]float64{1: 2, 500: 2.5}
-		}
-		ways = append(ways, way{execpolicy.TransportAttach, shell, most})
+		ways = append(ways, way{execpolicy.TransportAttach, shell, attachMost[shell]})
 	}
 	all, err := anew(commandSets, func() ([]times, error) { return commandSet(ctx, p, ways) })
 	if err != nil {
