@@ -150,14 +150,14 @@
 //     also hold process 1's stdin open by way of dd. If this program is killed then, the
 //     guard removes the container.
 //   - The two seconds in which a container ends with this program, if its guard is killed
-//     too, are no hard limit. If this program is root, on the machine of the engine,
-//     process 1 has the highest priority inside, and beside hundreds of processes that
-//     want the processor it ends in about one second. If it is not, process 1 waits for
-//     its turn, and it takes up to five on a machine that is busy besides. The kernel
-//     takes more than two to free the page tables of a file of 32 MB that each of a few
-//     processes has mapped 1300 times, and no process is gone before that. To open a file
-//     for an upload waits for the lock of its directory: with 100,000 files in it, and 200
-//     processes that list them, for 5 to 15 seconds.
+//     too, are no hard limit. Where hundreds of processes want the processor, process 1
+//     waits for its turn, and it takes five seconds and more on a machine that is busy
+//     besides. If this program is root, and on the engine's machine, process 1 has a
+//     higher priority than they, and waits less. The kernel takes more than two to free
+//     the page tables of a file of 32 MB that each of a few processes has mapped 1300
+//     times, and no process is gone before that. To open a file for an upload waits for
+//     the lock of its directory: with 100,000 files in it, and 200 processes that list
+//     them, for 5 to 15 seconds.
 //   - Sessions whose users have the same number share what the kernel counts for each
 //     number, such as 128 inotify instances: see [DockerPolicy.User].
 //   - Engines drop some limits in silence: a rootless one does on cgroup v1. Package

@@ -28,7 +28,7 @@ func (v victim) niceness() (first string, others map[string]int) {
 	return first, others
 }
 
-// Process 1 gets the processor before all others inside, and nothing that it starts does:
+// Process 1 is preferred to all others inside, and nothing that it starts is:
 // neither a shell, nor what writes its units, nor what evaluates a script for a file.
 func TestFirstProcessIsFavored(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -43,7 +43,7 @@ func TestFirstProcessIsFavored(t *testing.T) {
 			look := func(when string) {
 				t.Helper()
 				first, others := v.niceness()
-				assert.Equal(t, first, "-20", when)
+				assert.Equal(t, first, "-10", when)
 				assert.Assert(t, len(others) == 1 && others["0"] > 1, "%s: %v", when, others)
 			}
 			look("at first")
@@ -82,7 +82,7 @@ func TestFavorIsNotInherited(t *testing.T) {
 			// 0x40000000 is SCHED_RESET_ON_FORK, which nobody may take away.
 			tried := s.ok(`python3 -c '
 import os
-os.setpriority(os.PRIO_PROCESS, 1, -20)
+os.setpriority(os.PRIO_PROCESS, 1, -10)
 print(os.sched_getscheduler(1) & 0x40000000 > 0)
 for call in (lambda: os.sched_setscheduler(1, os.SCHED_OTHER, os.sched_param(0)), lambda: os.setpriority(os.PRIO_PROCESS, 0, -1)):
     try: call()

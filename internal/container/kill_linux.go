@@ -31,9 +31,9 @@ func (p FirstProcess) kill(ctx context.Context) {
 	})
 }
 
-// favor makes process 1 the first among those that want the container's processor, if this
-// program may. Hundreds of others could otherwise hold it up for seconds when its stdin
-// has ended. The container's share of the machine stays the same.
+// favor has process 1 preferred to the others that want the container's processor, if this
+// program may. Hundreds of others could otherwise hold it up for many seconds when its
+// stdin has ended. The container's share of the machine stays the same.
 func (p FirstProcess) favor() { p.hold(func(uintptr) { p.raise() }) }
 
 // hold calls f with a descriptor of process 1, if it is still there. It looks at the
@@ -51,15 +51,19 @@ func (p FirstProcess) hold(f func(fd uintptr)) {
 	}
 }
 
-// raise gives process 1 the usual scheduling and the highest priority there, of which its
-// children inherit nothing. Only root may. The calls take a number, so the process must
-// have been looked at just before.
+// raise gives process 1 the usual scheduling and a higher priority, of which its children
+// inherit nothing. Only root may. The calls take a number, so the process must have been
+// looked at just before.
+//
+// The kernel gives each step of niceness a quarter more of the processor. With the highest
+// priority a child for which process 1 waits, without sleeping, would come to nothing
+// where they share one processor.
 func (p FirstProcess) raise() {
 	const (
 		resetOnFork = 0x40000000 // SCHED_RESET_ON_FORK, beside SCHED_OTHER, which is 0
-		highest     = -20
+		niceness    = -10
 	)
 	var priority int32
 	syscall.Syscall(syscall.SYS_SCHED_SETSCHEDULER, uintptr(p.PID), resetOnFork, uintptr(unsafe.Pointer(&priority)))
-	syscall.Setpriority(syscall.PRIO_PROCESS, p.PID, highest)
+	syscall.Setpriority(syscall.PRIO_PROCESS, p.PID, niceness)
 }
