@@ -25,9 +25,12 @@ func (s *Set) snippet(ctx context.Context, in input) (Reply, error) {
 	if r == nil {
 		return s.unanswered(ctx, err)
 	}
-	if err := s.filterValues(r); err != nil {
+	if notPassed := s.filterValues(r); notPassed != nil {
 		// What the snippet printed has passed, but a value can't be told from it.
-		return blocked(err), nil
+		if err != nil && hosts(ctx, err) {
+			return blocked(notPassed), err
+		}
+		return blocked(notPassed), nil
 	}
 	reply, err := s.ran(ctx, r.Result, r.Render, err)
 	reply.Value = r.JSON

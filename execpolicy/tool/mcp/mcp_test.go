@@ -241,6 +241,8 @@ func TestHTTPRefuses(t *testing.T) {
 		}{
 			{"the right one", initialize, good(), 200},
 			{"an origin that is allowed", initialize, good("Origin", "http://localhost:6274"), 200},
+			{"its own origin", initialize, good("Host", "localhost:1", "Origin", "http://localhost:1"), 200},
+			{"a name that was made to lead here, with its origin", initialize, good("Host", "evil.example", "Origin", "http://evil.example"), 403},
 			{"no token", initialize, http.Header{}, 401},
 			{"a wrong token", initialize, good("Authorization", "Bearer secret-toke"), 401},
 			{"a foreign origin", initialize, good("Origin", "http://evil.example"), 403},
@@ -257,9 +259,33 @@ func TestHTTPRefuses(t *testing.T) {
 		p.until("only sessions are left", func() bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			return len(s.clients) == 2
+			return len(s.clients) == 3
 		})
 		assert.Equal(t, p.containers(), 0)
+	})
+}
+
+// This is what the protocol's conformance suite asks of sessions by HTTP, and of their
+// beginning and end.
+func TestSessionsOfHTTP(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		url, _ := p.listen()
+		s := connect(t, dial(t, url), nil)
+		assert.NilError(t, s.Ping(t.Context(), nil))
+		assert.Equal(t, s.InitializeResult().ProtocolVersion, versions[0])
+		id := http.Header{sessionHeader: {s.ID()}}
+		assert.Equal(t, post(t, url, `{"jsonrpc":"2.0","method":"notifications/initialized"}`, id), http.StatusAccepted)
+		// Streams of several calls at once.
+		var all sync.WaitGroup
+		for i := range 3 {
+			all.Go(func() {
+				list := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, 100+i)
+				assert.Check(t, cmp.Equal(post(t, url, list, id), http.StatusOK))
+			})
+		}
+		all.Wait()
+		assert.NilError(t, s.Close())
+		assert.Equal(t, post(t, url, `{"jsonrpc":"2.0","id":8,"method":"tools/list"}`, id), http.StatusNotFound)
 	})
 }
 

@@ -156,9 +156,10 @@ func busy(w http.ResponseWriter) {
 }
 
 // refuse returns with which status a request is refused, and why; or 0. The SDK looks at
-// the Host header.
+// the Host header, with which an origin may agree.
 func (s *server) refuse(r *http.Request) (code int, why string) {
-	if origin := r.Header.Get("Origin"); origin != "" && !slices.Contains(s.options.origins, origin) {
+	origin := r.Header.Get("Origin")
+	if origin != "" && origin != "http://"+r.Host && !slices.Contains(s.options.origins, origin) {
 		return http.StatusForbidden, "the origin is not allowed"
 	}
 	if s.options.token == "" {
