@@ -1,0 +1,202 @@
+package otel_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/golden"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/execpolicy/tool/otel"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
+	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
+)
+
+func TestMain(m *testing.M) {
+	fakeengine.Main()
+	os.Exit(m.Run())
+}
+
+// A collector keeps the spans that have ended, and reads the metrics.
+type collector struct {
+	spans   *tracetest.SpanRecorder
+	tracers *trace.TracerProvider
+	reader  *metric.ManualReader
+	*otel.Telemetry
+}
+
+func collect(t *testing.T) collector {
+	t.Helper()
+	c := collector{spans: tracetest.NewSpanRecorder(), reader: metric.NewManualReader()}
+	c.tracers = trace.NewTracerProvider(trace.WithSpanProcessor(c.spans))
+	var err error
+	c.Telemetry, err = otel.New(c.tracers, metric.NewMeterProvider(metric.WithReader(c.reader)))
+	assert.NilError(t, err)
+	return c
+}
+
+// shape is the names of all spans and their attributes, and of all metrics, and the words
+// that are the same with each run.
+func (c collector) shape(t *testing.T) string {
+	t.Helper()
+	names := map[string]string{}
+	for _, s := range c.spans.Started() {
+		names[s.SpanContext().SpanID().String()] = s.Name()
+	}
+	var b strings.Builder
+	for _, s := range c.spans.Ended() {
+		fmt.Fprintf(&b, "%s in %q: %s\n", s.Name(), names[s.Parent().SpanID().String()], s.Status().Code)
+		for _, a := range s.Attributes() {
+			value := ""
+			switch a.Key {
+			case "process.command_line", "process.exit.code", "file.path", "error.type", "cofferdam.outcome",
+				"cofferdam.secrets", "cofferdam.gone", "cofferdam.bytes_in", "cofferdam.bytes_out":
+				value = " " + a.Value.String()
+			}
+			fmt.Fprintf(&b, "  %s%s\n", a.Key, value)
+		}
+	}
+	var m metricdata.ResourceMetrics
+	assert.NilError(t, c.reader.Collect(t.Context(), &m))
+	for _, of := range m.ScopeMetrics {
+		for _, metric := range of.Metrics {
+			fmt.Fprintf(&b, "%s (%s)\n", metric.Name, metric.Unit)
+		}
+	}
+	return b.String()
+}
+
+func (c collector) allEnded(t *testing.T) {
+	t.Helper()
+	assert.Equal(t, len(c.spans.Ended()), len(c.spans.Started()))
+}
+
+func TestSession(t *testing.T) {
+	places.Everywhere(t, execpolicy.Limits{CommandTimeout: 30 * time.Second}, func(t *testing.T, p places.Place) {
+		c := collect(t)
+		ctx, root := c.tracers.Tracer("test").Start(t.Context(), "agent")
+		spec := p.Spec
+		spec.Audit = c.Auditor(ctx)
+		spec.Secrets = []execpolicy.Secret{{Name: "TOKEN", Value: "hunter2hunter2"}}
+		s, err := execpolicy.Start(t.Context(), p.Policy, spec)
+		assert.NilError(t, err)
+		_, err = s.Run(t.Context(), execpolicy.Command{Script: "echo hello hunter2hunter2"})
+		assert.NilError(t, err)
+		_, err = s.Run(t.Context(), execpolicy.Command{Script: "(exit 3)"})
+		assert.NilError(t, err)
+		assert.NilError(t, s.WriteFile(t.Context(), "/tmp/a", []byte("hi\n"), 0o600))
+		assert.NilError(t, s.Close())
+		root.End()
+		c.allEnded(t)
+		golden.Assert(t, c.shape(t), "session.txt")
+	})
+}
+
+// What panics closes its session on its way, and with that ends all spans.
+func TestPanic(t *testing.T) {
+	places.Everywhere(t, execpolicy.Limits{CommandTimeout: 30 * time.Second}, func(t *testing.T, p places.Place) {
+		c := collect(t)
+		spec := p.Spec
+		spec.Audit = c.Auditor(t.Context())
+		func() {
+			defer func() { assert.Equal(t, recover(), "oops") }()
+			s, err := execpolicy.Start(t.Context(), p.Policy, spec)
+			assert.NilError(t, err)
+			defer s.Close()
+			s.Run(t.Context(), execpolicy.Command{Script: "kill -9 $$"})
+			panic("oops")
+		}()
+		c.allEnded(t)
+		assert.Equal(t, len(c.spans.Ended()), 2)
+	})
+}
+
+// The result of what was under way comes behind the end of its session.
+func TestSessionLost(t *testing.T) {
+	c := collect(t)
+	record, now := c.Auditor(t.Context()), time.Now()
+	for _, e := range []execpolicy.Event{
+		{Kind: execpolicy.EventSpawn, Seq: 1}, {Kind: execpolicy.EventStart, Seq: 2},
+		{Kind: execpolicy.EventCommand, Seq: 3, Script: "a\xff" + strings.Repeat("x", 2*otel.MaxText)},
+		{Kind: execpolicy.EventKill, Seq: 4, Escalation: execpolicy.EscalationRemoval},
+		{Kind: execpolicy.EventEnd, Seq: 5, Error: "still there"},
+		{Kind: execpolicy.EventResult, Seq: 6, Of: 3, Outcome: execpolicy.OutcomeSessionLost},
+		{Kind: execpolicy.EventEnd, Seq: 7, Gone: true},
+	} {
+		e.Name, e.Time = "cofferdam-1", now
+		assert.NilError(t, record(e))
+	}
+	c.allEnded(t)
+	session, command := c.spans.Ended()[0], c.spans.Ended()[1]
+	assert.Equal(t, session.Status().Code, codes.Error)
+	assert.Equal(t, session.Status().Description, "still there")
+	assert.Equal(t, session.Events()[0].Name, "kill")
+	assert.Equal(t, command.Status().Code, codes.Error)
+	script := command.Attributes()[0].Value.AsString()
+	assert.Equal(t, len(script), otel.MaxText)
+	assert.Assert(t, strings.HasPrefix(script, "a?x"))
+}
+
+// A gap in the records ends what they may have ended.
+func TestRecordsLost(t *testing.T) {
+	c := collect(t)
+	record := c.Auditor(t.Context())
+	for _, e := range []execpolicy.Event{
+		{Kind: execpolicy.EventStart, Seq: 1}, {Kind: execpolicy.EventTransfer, Op: "read", Seq: 2},
+		{Kind: execpolicy.EventCommand, Seq: 4}, {Kind: execpolicy.EventResult, Of: 4, Seq: 5, Outcome: execpolicy.OutcomeExited},
+	} {
+		e.Name, e.Time = "cofferdam-1", time.Now()
+		assert.NilError(t, record(e))
+	}
+	names := map[string]bool{}
+	for _, s := range c.spans.Ended() {
+		names[s.Name()] = true
+	}
+	assert.DeepEqual(t, slices.Sorted(maps.Keys(names)), []string{"command", "read"})
+}
+
+// Sessions whose end was lost are not kept for ever.
+func TestManySessions(t *testing.T) {
+	c := collect(t)
+	record := c.Auditor(t.Context())
+	for i := range otel.MaxSessions + 3 {
+		record(execpolicy.Event{Kind: execpolicy.EventSpawn, Seq: 1, Name: fmt.Sprint(i), Time: time.Unix(int64(i), 0)})
+	}
+	assert.Equal(t, len(c.spans.Ended()), 3)
+}
+
+func TestStartFails(t *testing.T) {
+	c := collect(t)
+	assert.NilError(t, c.Auditor(t.Context())(execpolicy.Event{Kind: execpolicy.EventFailed, Error: "no engine", Time: time.Now()}))
+	assert.Equal(t, c.spans.Ended()[0].Status().Description, "no engine")
+}
+
+// A program gives its providers, and the context of what it does.
+func Example() {
+	spans := tracetest.NewSpanRecorder()
+	tracers := trace.NewTracerProvider(trace.WithSpanProcessor(spans))
+	telemetry, err := otel.New(tracers, metric.NewMeterProvider())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	spec := execpolicy.Spec{Audit: telemetry.Auditor(context.Background())}
+	r, err := execpolicy.Run(context.Background(), execpolicy.DockerPolicy{}, spec, execpolicy.Command{Script: "make test"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(r.Render(execpolicy.RenderOptions{}))
+}
