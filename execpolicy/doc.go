@@ -71,7 +71,7 @@
 // # Transports
 //
 // A session's streams go by the engine's client, which stays connected ("docker run
-// --interactive"), or by three FIFOs of this machine, with nothing in between. By FIFOs a
+// --interactive"), or by four FIFOs of this machine, with nothing in between. By FIFOs a
 // command takes about half of the time, output comes several times as fast, and no client
 // stays. A session does without its engine then: an engine that hangs, or that is killed,
 // holds no command up. The container has to share this machine's kernel and is not to be

@@ -27,7 +27,7 @@ const (
 	// TransportAttach is the engine's client. It runs for as long as the session lives,
 	// and takes 25 MB of memory with docker and 34 MB with podman.
 	TransportAttach
-	// TransportFIFO is three FIFOs of this machine, in a directory that is mounted
+	// TransportFIFO is four FIFOs of this machine, in a directory that is mounted
 	// read-only at /.cofferdam-io. The client ends when the container runs, and the names
 	// of the FIFOs are removed as soon as process 1 has opened them. The directory stays
 	// for the FIFOs of jobs: it can't be listed inside. The container has to share this
