@@ -1,4 +1,4 @@
-// Package tool gives a model tools that work in a session: a shell, Python and files.
+// Package tool gives a model tools that work in a session: a shell, Python, files and background jobs.
 //
 // [Start] opens a session and returns a [Set] of tools over it, which is closed as one. A
 // [Tool] has a name, a description for the model, a JSON Schema of its input, and a
@@ -10,6 +10,7 @@
 //	write   makes or replaces a file
 //	edit    replaces a text in a file by another
 //	list    lists a directory
+//	job     runs commands in the background, and talks to them
 //
 // [Set.Declare] and [Set.Answer] speak the JSON of three APIs: see [API].
 //
@@ -32,9 +33,10 @@
 // The values of the session's secrets stand in no reply, also where a file has them.
 // [execpolicy.Spec.Filter] filters what the tools read out of files and the values of
 // Python too, and not only what commands print. [execpolicy.Spec.Approve] is asked about
-// each command and each snippet, and about each file that write and edit are to change,
-// in a request of the kind [RequestWrite]. It is not asked about a restart, nor about read
-// and list, which change nothing.
+// each command, job and snippet, about each file that write and edit are to change, in a
+// request of the kind [RequestWrite], and about what is to be written to a job, in one of
+// the kind [RequestInput]. It is not asked about a restart, about a signal to a job, nor
+// about read and list, which change nothing.
 //
 // # One level of trust
 //

@@ -163,7 +163,7 @@ func TestExamples(t *testing.T) {
 {"role":"tool","tool_call_id":"2","content":"55\n"}
 {"role":"assistant","content":"It is 55."}
 `},
-		{Name: "Set", Run: ExampleSet, Want: "shell python read write edit list Wrote 9 bytes to src/main.py. <nil>\n"},
+		{Name: "Set", Run: ExampleSet, Want: "shell python read write edit list job Wrote 9 bytes to src/main.py. <nil>\n"},
 		{Name: "Tool", Run: ExampleTool, Want: "It rains. <nil>\nThere is no tool \"python\". The tools are shell, weather. <nil>\n"},
 		{Name: "Reply", Run: ExampleReply, Want: "5 tests failed\n\nExit code: 1\ntrue exited 1\n"},
 		{Name: "Options", Run: ExampleOptions, Want: "0\n1\n... 3878 bytes (996 lines) dropped ...\n998\n999\n"},

@@ -161,7 +161,7 @@ func (s *Set) content(ctx context.Context, name string) (string, Reply, error) {
 
 func (s *Set) write(ctx context.Context, in input) (Reply, error) {
 	name, content := in.text("path"), in.text("content")
-	if reply, err := s.approve(ctx, name, content); reply.Failed {
+	if reply, err := s.approve(ctx, RequestWrite, name, content); reply.Failed {
 		return reply, err
 	}
 	if err := s.changing.Take(ctx); err != nil {
@@ -197,7 +197,7 @@ func (s *Set) edit(ctx context.Context, in input) (Reply, error) {
 	case before == after:
 		return failed(`"old_str" and "new_str" are the same, so there is nothing to change.`), nil
 	}
-	if reply, err := s.approve(ctx, name, after); reply.Failed {
+	if reply, err := s.approve(ctx, RequestWrite, name, after); reply.Failed {
 		return reply, err
 	}
 	if err := s.changing.Take(ctx); err != nil {
@@ -340,22 +340,22 @@ func (s *Set) noFile(ctx context.Context, name string, err error) (Reply, error)
 // shown returns the name of a file as a reply may have it.
 func (s *Set) shown(name string) string { return short(s.Session.Redact(name)) }
 
-// approve asks Spec.Approve about a file that is to be changed. If that refuses, the reply
-// says so.
-func (s *Set) approve(ctx context.Context, name, content string) (Reply, error) {
+// approve asks Spec.Approve about what is not a command of the session's. If that refuses,
+// the reply says so.
+func (s *Set) approve(ctx context.Context, kind execpolicy.RequestKind, name, code string) (Reply, error) {
 	if s.spec.Approve == nil {
 		return Reply{}, nil
 	}
 	answer := make(chan error, 1)
 	go func() {
-		answer <- s.spec.Approve(ctx, execpolicy.Request{Kind: RequestWrite, Path: name, Code: content})
+		answer <- s.spec.Approve(ctx, execpolicy.Request{Kind: kind, Path: name, Code: code})
 	}()
 	select {
 	case err := <-answer:
 		if err == nil {
 			return Reply{}, nil
 		}
-		return failed("Error: %v: %s: %s.", execpolicy.ErrRefused, s.shown(name), excerpt(err.Error())), nil
+		return failed("Error: %v: %s: %s.", execpolicy.ErrRefused, kind, excerpt(err.Error())), nil
 	case <-ctx.Done():
 		return failed(unusable), context.Cause(ctx)
 	}

@@ -23,7 +23,8 @@ const (
 type field struct {
 	name, kind, about string
 	required          bool
-	wrong             string // what is said of a value of another type; if empty, the usual
+	choices           []string // what a text may be; if empty, anything
+	wrong             string   // what is said of a value of another type; if empty, the usual
 }
 
 // A form is all properties of a tool's input, in the order in which a model is to write
@@ -39,7 +40,11 @@ func (f form) schema() json.RawMessage {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		fmt.Fprintf(&b, `%s:{"type":%s,"description":%s}`, quoted(field.name), quoted(field.kind), quoted(field.about))
+		fmt.Fprintf(&b, `%s:{"type":%s,"description":%s`, quoted(field.name), quoted(field.kind), quoted(field.about))
+		if len(field.choices) > 0 {
+			fmt.Fprintf(&b, `,"enum":["%s"]`, strings.Join(field.choices, `","`))
+		}
+		b.WriteByte('}')
 		if field.required {
 			required = append(required, quoted(field.name))
 		}
@@ -110,7 +115,9 @@ func (f form) parse(tool string, data json.RawMessage) (in input, wrong string) 
 			if field.required {
 				problems = append(problems, fmt.Sprintf("%q is missing", field.name))
 			}
-		case field.decode(value, in):
+		case field.decode(value, in) && field.allows(in):
+		case len(field.choices) > 0:
+			problems = append(problems, fmt.Sprintf("%q must be one of %s", field.name, strings.Join(field.choices, ", ")))
 		case field.wrong != "":
 			return nil, field.wrong
 		default:
@@ -148,6 +155,11 @@ func (f field) decode(value json.RawMessage, in input) bool {
 	default:
 		return put[int](in, f.name, value)
 	}
+}
+
+// allows reports whether a field may have the value that it has.
+func (f field) allows(in input) bool {
+	return len(f.choices) == 0 || slices.Contains(f.choices, in.text(f.name))
 }
 
 func put[T any](in input, name string, value json.RawMessage) bool {

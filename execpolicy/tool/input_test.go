@@ -9,13 +9,14 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-var forms = []form{shellForm, pythonForm, readForm, writeForm, editForm, listForm}
+var forms = []form{shellForm, pythonForm, readForm, writeForm, editForm, listForm, jobForm}
 
 // Whatever comes as input, it is read or the model is told within bounds what is wrong.
 func FuzzInput(f *testing.F) {
 	for i := range forms {
 		for _, data := range []string{"", "null", "{}", "[]", `{"path":"f"}`, `{"command":"x","restart":null}`, `{"path":1}`,
-			`{"offset":1e3}`, `{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6}`, `{"path":"f","path":"g"}`, `{"code":"\ud800"}`, "{\"\xff\":1}"} {
+			`{"offset":1e3}`, `{"a":1,"b":2,"c":3,"d":4,"e":5,"f":6}`, `{"path":"f","path":"g"}`, `{"code":"\ud800"}`, "{\"\xff\":1}", `{"action":"stop"}`,
+			`{"action":"write","job":1,"eof":true}`} {
 			f.Add(i, []byte(data))
 		}
 	}

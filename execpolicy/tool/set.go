@@ -45,6 +45,7 @@ type Set struct {
 	// interpreting is the turn of whoever starts the interpreter, and changing of whoever
 	// changes a file.
 	interpreting, changing turn.Turn
+	jobs                   jobs
 }
 
 // Start opens a session and returns the tools over it. ctx bounds the start only. Errors
@@ -78,6 +79,7 @@ func (s *Set) tools() []Tool {
 		s.tool("write", writeAbout, writeForm, s.write),
 		s.tool("edit", editAbout, editForm, s.edit),
 		s.tool("list", listAbout, listForm, s.list),
+		s.tool("job", jobAbout, jobForm, s.job),
 	}
 }
 
@@ -164,7 +166,8 @@ func hosts(ctx context.Context, err error) bool {
 	var refused syscall.Errno
 	return !errors.As(err, &refused) && !isAny(err, execpolicy.ErrInvalid, execpolicy.ErrEnded, execpolicy.ErrStart,
 		execpolicy.ErrScript, execpolicy.ErrTimeout, execpolicy.ErrStdinTooLong, execpolicy.ErrNotRegular,
-		execpolicy.ErrTooLarge, execpolicy.ErrTransfer, execpolicy.ErrBlocked,
+		execpolicy.ErrTooLarge, execpolicy.ErrTransfer, execpolicy.ErrBlocked, execpolicy.ErrNoJobs,
+		execpolicy.ErrTooManyJobs, execpolicy.ErrRefused,
 		python.ErrStart, python.ErrReply, python.ErrNoRoom)
 }
 
@@ -188,6 +191,15 @@ func (s *Set) bounds() (limit, lines int) {
 func (s *Set) fit(body, last string) string {
 	limit, lines := s.bounds()
 	return render.Text(truncate.Excerpt{Head: []byte(body)}, truncate.Excerpt{}, last, limit, lines)
+}
+
+// noted returns what has run as a text, with a last paragraph behind it.
+func (s *Set) noted(r func(execpolicy.RenderOptions) string, note string) string {
+	o := s.options.Render
+	o.MaxBytes, o.MaxLines = s.bounds()
+	o.MaxBytes = max(1, o.MaxBytes-len("\n\n")-len(note))
+	o.MaxLines = max(1, o.MaxLines-len("\n\n")-strings.Count(note, "\n"))
+	return s.fit(r(o), note)
 }
 
 // excerpt returns what an error says, within bounds of its own.

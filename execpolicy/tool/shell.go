@@ -3,7 +3,6 @@ package tool
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
@@ -72,10 +71,6 @@ func (s *Set) ran(ctx context.Context, r *execpolicy.Result, render func(execpol
 		return reply, nil
 	}
 	note, err := s.unanswered(ctx, err)
-	o := s.options.Render
-	o.MaxBytes, o.MaxLines = s.bounds()
-	o.MaxBytes = max(1, o.MaxBytes-len("\n\n")-len(note.Text))
-	o.MaxLines = max(1, o.MaxLines-len("\n\n")-strings.Count(note.Text, "\n"))
-	reply.Text = s.fit(render(o), note.Text)
+	reply.Text = s.noted(render, note.Text)
 	return reply, err
 }

@@ -288,7 +288,7 @@ func TestApprove(t *testing.T) {
 		}
 		s := open(t, p.Policy, p.Spec, tool.Options{})
 		s.ok("write", "path", "f", "content", " good")
-		assert.Equal(t, s.fails("write", "path", "f", "content", " bad"), "Error: the command was refused: f: not that.")
+		assert.Equal(t, s.fails("write", "path", "f", "content", " bad"), "Error: the command was refused: write: not that.")
 		s.ok("edit", "path", "f", "old_str", "good", "new_str", " better")
 		s.fails("edit", "path", "f", "old_str", "better", "new_str", " bad")
 		s.fails("shell", "command", "bad")
@@ -319,7 +319,7 @@ func TestBadInput(t *testing.T) {
 	everywhere(t, func(t *testing.T, p places.Place) {
 		s := open(t, p.Policy, p.Spec, tool.Options{})
 		for _, c := range []struct{ name, input, says string }{
-			{"shall", "{}", `There is no tool "shall". The tools are shell, python, read, write, edit, list.`},
+			{"shall", "{}", `There is no tool "shall". The tools are shell, python, read, write, edit, list, job.`},
 			{"read", "", `The input of read is not right: "path" is missing. It has "path" (string), "offset" (integer, may be left out), "limit" (integer, may be left out).`},
 			{"read", "null", `"path" is missing`},
 			{"read", "[]", "The input of read must be a JSON object."},

@@ -71,8 +71,9 @@ func TestSchemasAreSimple(t *testing.T) {
 			var schema struct {
 				Type       string `json:"type"`
 				Properties map[string]struct {
-					Type        string `json:"type"`
-					Description string `json:"description"`
+					Type        string   `json:"type"`
+					Description string   `json:"description"`
+					Enum        []string `json:"enum"`
 				} `json:"properties"`
 				Required []string `json:"required"`
 			}
