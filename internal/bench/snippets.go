@@ -62,8 +62,11 @@ func runSnippet(ctx context.Context, p *python.Interpreter) error {
 	if err != nil {
 		return err
 	}
+	if err := succeeded(r.Result); err != nil {
+		return err
+	}
 	if string(r.Stdout) != snippetPrints {
 		return fmt.Errorf("the snippet printed %q", r.Stdout)
 	}
-	return succeeded(r.Result)
+	return nil
 }

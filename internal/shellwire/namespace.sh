@@ -28,11 +28,13 @@ cf_largest=
 command eval 'cf_largest=$(dd </proc/sys/kernel/pid_max)' 2>/dev/null
 case $cf_largest in '' | *[!0-9]*) cf_largest=32768 ;; esac
 # This file tells how many processes are in the container, if its own control group can be
-# seen. There is no other of that name.
+# seen. There is no other of that name. A program that is root inside could replace a link
+# on the way to it later.
 cf_processes=self/none
 for cf_group in /sys/fs/cgroup/pids/pids /sys/fs/cgroup/pids; do
 	{
-		read -r cf_pids <$cf_group.current && cf_processes=$cf_group.current &&
+		[ ! -L "${cf_group%/*}" ] && read -r cf_pids <$cf_group.current &&
+			cf_processes=$cf_group.current &&
 			read -r cf_limit <$cf_group.max
 	} 2>/dev/null
 done

@@ -21,7 +21,8 @@ case $cf_largest in '' | *[!0-9]*) cf_largest=32768 ;; esac
 cf_processes=self/none
 for cf_group in /sys/fs/cgroup/pids/pids /sys/fs/cgroup/pids; do
 {
-read -r cf_pids <$cf_group.current && cf_processes=$cf_group.current &&
+[ ! -L "${cf_group%/*}" ] && read -r cf_pids <$cf_group.current &&
+cf_processes=$cf_group.current &&
 read -r cf_limit <$cf_group.max
 } 2>/dev/null
 done
