@@ -17,7 +17,7 @@ import (
 )
 
 func TestJobs(t *testing.T) {
-	everywhere(t, func(t *testing.T, p places.Place) {
+	places.OnEngines(t, execpolicy.Limits{CommandTimeout: 30 * time.Second}, func(t *testing.T, p places.Place) {
 		s := open(t, p.Policy, p.Spec, tool.Options{})
 		assert.Equal(t, s.ok("job", "action", "list"), "There are no jobs.")
 		assert.Equal(t, s.ok("job", "action", "start", "command", `while read -r line; do echo "got $line"; done; exit 3`), "Job 1 has started.")
@@ -57,7 +57,7 @@ func (s set) until(want, name string, properties ...any) {
 }
 
 func TestJobsBadInput(t *testing.T) {
-	everywhere(t, func(t *testing.T, p places.Place) {
+	places.OnEngines(t, execpolicy.Limits{CommandTimeout: 30 * time.Second}, func(t *testing.T, p places.Place) {
 		s := open(t, p.Policy, p.Spec, tool.Options{})
 		for _, c := range []struct {
 			says       string
@@ -87,7 +87,7 @@ func TestJobsBadInput(t *testing.T) {
 }
 
 func TestJobsAreApproved(t *testing.T) {
-	everywhere(t, func(t *testing.T, p places.Place) {
+	places.OnEngines(t, execpolicy.Limits{CommandTimeout: 30 * time.Second}, func(t *testing.T, p places.Place) {
 		var asked []string
 		p.Spec.Approve = func(ctx context.Context, r execpolicy.Request) error {
 			asked = append(asked, fmt.Sprintf("%s %s", r.Kind, r.Code))
@@ -105,7 +105,7 @@ func TestJobsAreApproved(t *testing.T) {
 }
 
 func TestJobsHideSecrets(t *testing.T) {
-	everywhere(t, func(t *testing.T, p places.Place) {
+	places.OnEngines(t, execpolicy.Limits{CommandTimeout: 30 * time.Second}, func(t *testing.T, p places.Place) {
 		p.Spec.Secrets = []execpolicy.Secret{{Name: "TOKEN", Value: "hunter2-hunter2"}}
 		s := open(t, p.Policy, p.Spec, tool.Options{})
 		s.ok("job", "action", "start", "command", "echo $TOKEN; : hunter2-hunter2")
