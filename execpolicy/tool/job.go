@@ -108,11 +108,8 @@ func (s *Set) startJob(ctx context.Context, command string) (Reply, error) {
 		return failed(`"command" is missing: start needs a command.`), nil
 	}
 	started, err := s.Session.StartJob(ctx, execpolicy.Command{Script: command})
-	if errors.Is(err, execpolicy.ErrRefused) && !hosts(ctx, err) {
-		return failed("Error: %s.", excerpt(err.Error())), nil
-	}
 	if err != nil {
-		return s.unanswered(ctx, err)
+		return s.noJob(ctx, err)
 	}
 	s.jobs.Lock()
 	defer s.jobs.Unlock()
@@ -124,6 +121,20 @@ func (s *Set) startJob(ctx context.Context, command string) (Reply, error) {
 	s.jobs.byID[j.id] = j
 	s.jobs.forget()
 	return Reply{Text: fmt.Sprintf("Job %d has started.", j.id)}, nil
+}
+
+// noJob returns the reply for a job that did not start.
+func (s *Set) noJob(ctx context.Context, err error) (Reply, error) {
+	switch {
+	case hosts(ctx, err) || errors.Is(err, execpolicy.ErrEnded):
+		return s.unanswered(ctx, err)
+	case errors.Is(err, execpolicy.ErrRefused):
+		return failed("Error: %s.", excerpt(err.Error())), nil
+	case errors.Is(err, execpolicy.ErrStart):
+		// The error's text is about the session, which goes on.
+		return failed("The job did not start. The session goes on."), nil
+	}
+	return s.unanswered(ctx, err)
 }
 
 // forget drops the oldest of the jobs that have ended, if there are too many.
@@ -177,12 +188,11 @@ func (s *Set) writeTo(ctx context.Context, j *job, text string, eof bool) (Reply
 	}
 	soon, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
-	notRead := failed("Job %d does not read what was written to it so far. It goes on waiting for the job.", j.id)
 	if j.writing.Take(soon) != nil {
 		if ctx.Err() != nil {
 			return failed(unusable), context.Cause(ctx)
 		}
-		return notRead, nil
+		return failed("Job %d has not read what was written to it before, so this was not written.", j.id), nil
 	}
 	written := make(chan error, 1)
 	go func() {
@@ -203,7 +213,7 @@ func (s *Set) writeTo(ctx context.Context, j *job, text string, eof bool) (Reply
 		if ctx.Err() != nil {
 			return failed(unusable), context.Cause(ctx)
 		}
-		return notRead, nil
+		return failed("Job %d does not read what was written to it so far. It goes on waiting for the job.", j.id), nil
 	}
 }
 

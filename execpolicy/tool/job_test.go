@@ -79,10 +79,23 @@ func TestJobsBadInput(t *testing.T) {
 		// More than the kernel keeps for a job that does not read.
 		assert.Equal(t, s.fails("job", "action", "write", "job", 1, "text", strings.Repeat("x", 1<<20)),
 			"Job 1 does not read what was written to it so far. It goes on waiting for the job.")
+		assert.Equal(t, s.fails("job", "action", "write", "job", 1, "text", "y"),
+			"Job 1 has not read what was written to it before, so this was not written.")
 		for i := 2; i <= execpolicy.MaxJobs; i++ {
 			s.ok("job", "action", "start", "command", "sleep 600")
 		}
 		assert.Equal(t, s.fails("job", "action", "start", "command", "true"), fmt.Sprintf("the session has %d jobs already", execpolicy.MaxJobs))
+	})
+}
+
+// A shell may be in a directory that is no more.
+func TestJobsWithoutDirectory(t *testing.T) {
+	places.OnEngines(t, execpolicy.Limits{CommandTimeout: 30 * time.Second}, func(t *testing.T, p places.Place) {
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		s.ok("shell", "command", "mkdir /tmp/d; cd /tmp/d; rmdir /tmp/d")
+		assert.Assert(t, cmp.Contains(s.fails("job", "action", "start", "command", "true"), "can't be entered"))
+		s.ok("shell", "command", "cd /tmp")
+		s.ok("job", "action", "start", "command", "true")
 	})
 }
 

@@ -167,7 +167,7 @@ func hosts(ctx context.Context, err error) bool {
 	return !errors.As(err, &refused) && !isAny(err, execpolicy.ErrInvalid, execpolicy.ErrEnded, execpolicy.ErrStart,
 		execpolicy.ErrScript, execpolicy.ErrTimeout, execpolicy.ErrStdinTooLong, execpolicy.ErrNotRegular,
 		execpolicy.ErrTooLarge, execpolicy.ErrTransfer, execpolicy.ErrBlocked, execpolicy.ErrNoJobs,
-		execpolicy.ErrTooManyJobs, execpolicy.ErrRefused,
+		execpolicy.ErrTooManyJobs, execpolicy.ErrRefused, execpolicy.ErrNoDir,
 		python.ErrStart, python.ErrReply, python.ErrNoRoom)
 }
 
