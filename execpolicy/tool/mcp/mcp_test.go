@@ -426,6 +426,21 @@ func TestClientOfStdioIsGone(t *testing.T) {
 	})
 }
 
+// Nor of one that reads no answer.
+func TestClientOfStdioDoesNotRead(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		r := p.raw("-timeout=10m")
+		r.begin(t)
+		r.send(t, callSleep)
+		p.until("the command runs", func() bool { return p.sleeps() })
+		for i := range 50 {
+			r.send(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, 100+i))
+		}
+		assert.NilError(t, r.Close())
+		p.until("the container is gone", func() bool { return p.containers() == 0 })
+	})
+}
+
 // Nor is anything left of a server that is killed.
 func TestServerIsKilled(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
@@ -538,6 +553,42 @@ func TestServeHTTPEnds(t *testing.T) {
 		assert.NilError(t, <-served)
 		assert.Equal(t, p.containers(), 0)
 		t.Logf("ended after %v", time.Since(begin).Round(time.Millisecond))
+	})
+}
+
+// A client that reads no answer does not keep the server.
+func TestServeHTTPEndsWithoutReaders(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		l, err := net.Listen("tcp", "localhost:0")
+		assert.NilError(t, err)
+		address := l.Addr().String()
+		assert.NilError(t, l.Close())
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		served := make(chan error)
+		go func() { served <- serveHTTP(ctx, p.options("-http="+address)) }()
+		var s *mcp.ClientSession
+		c := mcp.NewClient(&mcp.Implementation{Name: "test"}, nil)
+		p.until("it listens", func() bool {
+			s, err = c.Connect(t.Context(), dial(t, "http://"+address), nil)
+			return err == nil
+		})
+		defer s.Close()
+		_, err = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "shell", Arguments: args{
+			"command": "mkdir artifacts; head -c 16000000 /dev/zero >artifacts/f"}})
+		assert.NilError(t, err)
+		body := `{"jsonrpc":"2.0","id":9,"method":"resources/read","params":{"uri":"cofferdam:///artifacts/f"}}`
+		conn, err := net.Dial("tcp", address)
+		assert.NilError(t, err)
+		defer conn.Close()
+		_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
+			"Accept: application/json, text/event-stream\r\nMcp-Session-Id: %s\r\nContent-Length: %d\r\n\r\n%s", s.ID(), len(body), body)
+		assert.NilError(t, err)
+		_, err = io.ReadFull(conn, make([]byte, 100_000))
+		assert.NilError(t, err, "it has begun to answer")
+		cancel()
+		assert.NilError(t, <-served)
+		assert.Equal(t, p.containers(), 0)
 	})
 }
 

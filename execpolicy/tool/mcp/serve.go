@@ -11,6 +11,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -36,11 +37,38 @@ const (
 func serveStdio(ctx context.Context, o *options) error {
 	c := newClient(o, "")
 	defer context.AfterFunc(ctx, c.end)()
-	err := c.Run(ctx, &mcp.StdioTransport{MaxLineLength: maxBody})
+	ran := make(chan error, 1)
+	go func() {
+		ran <- c.Run(ctx, &mcp.IOTransport{Reader: input{os.Stdin, c.end}, Writer: os.Stdout, MaxLineLength: maxBody})
+	}()
+	var err error
+	select {
+	case err = <-ran:
+	case <-c.life.Done():
+		// The SDK waits for answers that the client may not read.
+		select {
+		case err = <-ran:
+		case <-time.After(grace):
+		}
+	}
 	if ctx.Err() != nil || errors.Is(err, io.EOF) {
 		err = nil
 	}
 	return errors.Join(err, c.close())
+}
+
+// An input is read until the client goes, which it tells.
+type input struct {
+	io.ReadCloser
+	gone func()
+}
+
+func (i input) Read(p []byte) (int, error) {
+	n, err := i.ReadCloser.Read(p)
+	if err != nil {
+		i.gone()
+	}
+	return n, err
 }
 
 // A server serves clients by HTTP.
@@ -92,12 +120,18 @@ func serveHTTP(ctx context.Context, o *options) error {
 	case err = <-served:
 	case <-ctx.Done():
 	}
-	s.close()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		s.close()
+	}()
 	end, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
 	if h.Shutdown(end) != nil {
+		// With it end the answers that a client does not read, for which close waits.
 		h.Close()
 	}
+	<-ended
 	return err
 }
 
@@ -231,6 +265,8 @@ func (s *server) close() {
 	s.mu.Unlock()
 	for _, c := range clients {
 		c.end()
+	}
+	for _, c := range clients {
 		for session := range c.Sessions() {
 			session.Close()
 		}
