@@ -40,8 +40,8 @@ const (
 	// EventTransferred comes after each EventTransfer: Of, Duration, In, Out, Error.
 	EventTransferred EventKind = "transferred"
 	// EventKill comes with each step of the escalation that ends a command or a transfer:
-	// Escalation, Cause. It belongs to the latest event that has no result yet. One of
-	// [EscalationRemoval] belongs to the session.
+	// Escalation, Cause. It belongs to the latest event, of no job, that has no result
+	// yet. One of [EscalationRemoval] belongs to the session.
 	EventKill EventKind = "kill"
 	// EventEnd comes when the session has ended, for whatever reason: Duration of its
 	// life, Gone, Error and Cause. Error says what is not known to be gone. If there is
@@ -74,7 +74,7 @@ type Event struct {
 	Argv []string
 	// Image is the image's ID, from the engine.
 	Image string
-	// Op is "startup" or "shutdown" for a script. For a transfer it is "write", "read",
+	// Op is "startup" or "shutdown" for a script, and "job" for a job. For a transfer it is "write", "read",
 	// "write files", "mkdir", "readdir", "stat", "remove", "copy to", or "copy from",
 	// which [Session.Walk] has too.
 	Op string

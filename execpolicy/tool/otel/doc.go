@@ -8,10 +8,11 @@
 // # Spans
 //
 // A session is a span, from its spawn to its end, within the span of the context that
-// Auditor was given. What is done in it are spans within that one: "command", "startup"
-// and "shutdown" for scripts, and the operations of [execpolicy.Event] for transfers. Each
-// step by which something is ended by force is an event "kill" in its span. A start that
-// fails with nothing spawned is a span "session" without a length.
+// Auditor was given. What is done in it are spans within that one: "command", "job",
+// "startup" and "shutdown" for scripts, and the operations of [execpolicy.Event] for
+// transfers. Each step by which something but a job is ended by force is an event "kill"
+// in its span. A start that fails with nothing spawned is a span "session" without a
+// length.
 //
 // A span has the status Error if a command did not exit with 0, if the call had an error,
 // or if it is not known that nothing is left of a session. Every span is ended by the

@@ -70,7 +70,6 @@ type session struct {
 	active, ended bool
 	seq           int // of the latest record
 	underWay      map[int]*operation
-	latest        int // the Seq of the latest operation
 }
 
 type operation struct {
@@ -83,6 +82,9 @@ func (a *auditor) take(e execpolicy.Event) {
 		a.failed(e)
 		return
 	}
+	// Sessions may have their records at the same time, and one more ends another's span.
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	s := a.follow(e)
 	if s == nil {
 		return
@@ -109,8 +111,6 @@ func (a *auditor) take(e execpolicy.Event) {
 		a.end(s, e)
 	}
 	if s.ended && len(s.underWay) == 0 {
-		a.mu.Lock()
-		defer a.mu.Unlock()
 		delete(a.sessions, e.Name)
 	}
 }
@@ -121,8 +121,6 @@ func (a *auditor) follow(e execpolicy.Event) *session {
 	if e.Name == "" {
 		return nil
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	s := a.sessions[e.Name]
 	if s != nil || e.Kind != execpolicy.EventSpawn && e.Kind != execpolicy.EventStart {
 		return s
@@ -151,6 +149,9 @@ func (a *auditor) forgetOldest(e execpolicy.Event) {
 	s.abandon(e)
 	if !s.ended {
 		s.span.End(trace.WithTimestamp(e.Time))
+		if s.active {
+			a.sessionsNow.Add(s.ctx, -1)
+		}
 	}
 }
 
@@ -182,7 +183,7 @@ func (a *auditor) started(s *session, e execpolicy.Event) {
 func (a *auditor) begin(s *session, e execpolicy.Event) {
 	name := cmp.Or(e.Op, "command")
 	_, span := a.tracer.Start(s.ctx, name, trace.WithTimestamp(e.Time), trace.WithAttributes(attributes(e)...))
-	s.underWay[e.Seq], s.latest = &operation{name, span}, e.Seq
+	s.underWay[e.Seq] = &operation{name, span}
 }
 
 func (a *auditor) finish(s *session, e execpolicy.Event) {
@@ -206,9 +207,12 @@ func (a *auditor) finish(s *session, e execpolicy.Event) {
 
 func (a *auditor) killed(s *session, e execpolicy.Event) {
 	a.kills.Add(s.ctx, 1, metric.WithAttributes(escalationKey.String(e.Escalation.String())))
-	span := s.span
-	if o := s.underWay[s.latest]; o != nil && e.Escalation != execpolicy.EscalationRemoval {
-		span = o.span
+	span, latest := s.span, 0
+	for seq, o := range s.underWay {
+		// The steps that end a job have no records.
+		if e.Escalation != execpolicy.EscalationRemoval && o.name != "job" && seq > latest {
+			span, latest = o.span, seq
+		}
 	}
 	span.AddEvent("kill", trace.WithTimestamp(e.Time), trace.WithAttributes(attributes(e)...))
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -175,6 +176,54 @@ func TestManySessions(t *testing.T) {
 		record(execpolicy.Event{Kind: execpolicy.EventSpawn, Seq: 1, Name: fmt.Sprint(i), Time: time.Unix(int64(i), 0)})
 	}
 	assert.Equal(t, len(c.spans.Ended()), 3)
+}
+
+// Sessions have their records at the same time, and one more of them ends the oldest.
+func TestManySessionsAtTheSameTime(t *testing.T) {
+	c := collect(t)
+	record := c.Auditor(t.Context())
+	var all sync.WaitGroup
+	for i := range otel.MaxSessions + 100 {
+		all.Go(func() {
+			kind := execpolicy.EventStart
+			for seq := range 10 {
+				record(execpolicy.Event{Kind: kind, Seq: seq + 1, Name: fmt.Sprint(i), Time: time.Unix(int64(-i), 0)})
+				kind = execpolicy.EventCommand
+			}
+		})
+	}
+	all.Wait()
+	assert.Equal(t, c.sessions(t), int64(otel.MaxSessions))
+}
+
+// sessions returns how many sessions the metrics say that there are.
+func (c collector) sessions(t *testing.T) int64 {
+	t.Helper()
+	var m metricdata.ResourceMetrics
+	assert.NilError(t, c.reader.Collect(t.Context(), &m))
+	for _, metric := range m.ScopeMetrics[0].Metrics {
+		if metric.Name == "cofferdam.sessions" {
+			return metric.Data.(metricdata.Sum[int64]).DataPoints[0].Value
+		}
+	}
+	return 0
+}
+
+// A step that ends a command is not taken for that of a job, which may have begun later.
+func TestKillBesideJob(t *testing.T) {
+	c := collect(t)
+	record := c.Auditor(t.Context())
+	for i, e := range []execpolicy.Event{
+		{Kind: execpolicy.EventStart}, {Kind: execpolicy.EventCommand}, {Kind: execpolicy.EventCommand, Op: "job"},
+		{Kind: execpolicy.EventKill, Escalation: execpolicy.EscalationTerm}, {Kind: execpolicy.EventResult, Of: 3},
+		{Kind: execpolicy.EventResult, Of: 2},
+	} {
+		e.Seq, e.Name, e.Time = i+1, "cofferdam-1", time.Now()
+		assert.NilError(t, record(e))
+	}
+	assert.Equal(t, c.spans.Ended()[0].Name(), "job")
+	assert.Equal(t, len(c.spans.Ended()[0].Events()), 0)
+	assert.Equal(t, len(c.spans.Ended()[1].Events()), 1)
 }
 
 func TestStartFails(t *testing.T) {
