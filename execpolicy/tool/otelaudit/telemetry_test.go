@@ -1,4 +1,4 @@
-package otel_test
+package otelaudit_test
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 	"gotest.tools/v3/golden"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
-	"github.com/seed-64a260eb/cofferdam/execpolicy/tool/otel"
+	"github.com/seed-64a260eb/cofferdam/execpolicy/tool/otelaudit"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
@@ -35,7 +35,7 @@ type collector struct {
 	spans   *tracetest.SpanRecorder
 	tracers *trace.TracerProvider
 	reader  *metric.ManualReader
-	*otel.Telemetry
+	*otelaudit.Telemetry
 }
 
 func collect(t *testing.T) collector {
@@ -43,7 +43,7 @@ func collect(t *testing.T) collector {
 	c := collector{spans: tracetest.NewSpanRecorder(), reader: metric.NewManualReader()}
 	c.tracers = trace.NewTracerProvider(trace.WithSpanProcessor(c.spans))
 	var err error
-	c.Telemetry, err = otel.New(c.tracers, metric.NewMeterProvider(metric.WithReader(c.reader)))
+	c.Telemetry, err = otelaudit.New(c.tracers, metric.NewMeterProvider(metric.WithReader(c.reader)))
 	assert.NilError(t, err)
 	return c
 }
@@ -130,7 +130,7 @@ func TestSessionLost(t *testing.T) {
 	record, now := c.Auditor(t.Context()), time.Now()
 	for _, e := range []execpolicy.Event{
 		{Kind: execpolicy.EventSpawn, Seq: 1}, {Kind: execpolicy.EventStart, Seq: 2},
-		{Kind: execpolicy.EventCommand, Seq: 3, Script: "a\xff" + strings.Repeat("x", 2*otel.MaxText)},
+		{Kind: execpolicy.EventCommand, Seq: 3, Script: "a\xff" + strings.Repeat("x", 2*otelaudit.MaxText)},
 		{Kind: execpolicy.EventKill, Seq: 4, Escalation: execpolicy.EscalationRemoval},
 		{Kind: execpolicy.EventEnd, Seq: 5, Error: "still there"},
 		{Kind: execpolicy.EventResult, Seq: 6, Of: 3, Outcome: execpolicy.OutcomeSessionLost},
@@ -146,7 +146,7 @@ func TestSessionLost(t *testing.T) {
 	assert.Equal(t, session.Events()[0].Name, "kill")
 	assert.Equal(t, command.Status().Code, codes.Error)
 	script := command.Attributes()[0].Value.AsString()
-	assert.Equal(t, len(script), otel.MaxText)
+	assert.Equal(t, len(script), otelaudit.MaxText)
 	assert.Assert(t, strings.HasPrefix(script, "a?x"))
 }
 
@@ -172,7 +172,7 @@ func TestRecordsLost(t *testing.T) {
 func TestManySessions(t *testing.T) {
 	c := collect(t)
 	record := c.Auditor(t.Context())
-	for i := range otel.MaxSessions + 3 {
+	for i := range otelaudit.MaxSessions + 3 {
 		record(execpolicy.Event{Kind: execpolicy.EventSpawn, Seq: 1, Name: fmt.Sprint(i), Time: time.Unix(int64(i), 0)})
 	}
 	assert.Equal(t, len(c.spans.Ended()), 3)
@@ -183,7 +183,7 @@ func TestManySessionsAtTheSameTime(t *testing.T) {
 	c := collect(t)
 	record := c.Auditor(t.Context())
 	var all sync.WaitGroup
-	for i := range otel.MaxSessions + 100 {
+	for i := range otelaudit.MaxSessions + 100 {
 		all.Go(func() {
 			kind := execpolicy.EventStart
 			for seq := range 10 {
@@ -193,7 +193,7 @@ func TestManySessionsAtTheSameTime(t *testing.T) {
 		})
 	}
 	all.Wait()
-	assert.Equal(t, c.sessions(t), int64(otel.MaxSessions))
+	assert.Equal(t, c.sessions(t), int64(otelaudit.MaxSessions))
 }
 
 // sessions returns how many sessions the metrics say that there are.
@@ -236,7 +236,7 @@ func TestStartFails(t *testing.T) {
 func Example() {
 	spans := tracetest.NewSpanRecorder()
 	tracers := trace.NewTracerProvider(trace.WithSpanProcessor(spans))
-	telemetry, err := otel.New(tracers, metric.NewMeterProvider())
+	telemetry, err := otelaudit.New(tracers, metric.NewMeterProvider())
 	if err != nil {
 		fmt.Println(err)
 		return

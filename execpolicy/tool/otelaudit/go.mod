@@ -1,4 +1,4 @@
-module github.com/seed-64a260eb/cofferdam/execpolicy/tool/otel
+module github.com/seed-64a260eb/cofferdam/execpolicy/tool/otelaudit
 
 go 1.25.0
 

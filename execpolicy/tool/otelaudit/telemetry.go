@@ -1,4 +1,4 @@
-package otel
+package otelaudit
 
 import (
 	"cmp"
@@ -17,7 +17,7 @@ import (
 )
 
 // scope is the name of what the spans and metrics come from.
-const scope = "github.com/seed-64a260eb/cofferdam/execpolicy/tool/otel"
+const scope = "github.com/seed-64a260eb/cofferdam/execpolicy/tool/otelaudit"
 
 // MaxSessions is how many sessions an auditor follows at the same time. With one more, it
 // ends the span of that which it has followed for the longest time. It is there for
@@ -41,8 +41,8 @@ func New(t trace.TracerProvider, m metric.MeterProvider) (*Telemetry, error) {
 }
 
 // Auditor returns an auditor of any number of sessions, whose spans are within the span
-// that ctx has, if it has one. That ctx ends changes nothing. The auditor's error is always
-// nil.
+// that ctx has, if it has one. That ctx ends changes nothing. The auditor's error is
+// always nil.
 func (t *Telemetry) Auditor(ctx context.Context) execpolicy.Auditor {
 	a := &auditor{Telemetry: t, ctx: context.WithoutCancel(ctx), sessions: map[string]*session{}}
 	return func(e execpolicy.Event) error {
@@ -60,8 +60,8 @@ type auditor struct {
 	sessions map[string]*session
 }
 
-// A session is followed from its first record until it has ended and nothing is under way.
-// Its records come one at a time.
+// A session is followed from its first record until it has ended and nothing is under
+// way. Its records come one at a time.
 type session struct {
 	ctx  context.Context // with its span
 	span trace.Span
@@ -115,8 +115,8 @@ func (a *auditor) take(e execpolicy.Event) {
 	}
 }
 
-// follow returns the session of a record. It is nil if it is not followed any more, and if
-// the record has no name: that is a spawn whose start has one.
+// follow returns the session of a record. It is nil if it is not followed any more, and
+// if the record has no name: that is a spawn whose start has one.
 func (a *auditor) follow(e execpolicy.Event) *session {
 	if e.Name == "" {
 		return nil
