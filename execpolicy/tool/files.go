@@ -18,8 +18,8 @@ import (
 const MaxFile = 4 << 20
 
 // RequestWrite is the kind of the request by which [execpolicy.Spec.Approve] is asked
-// about a file that the tools write and edit are to change: Path, and the new content or
-// the new text as Code.
+// about a file that the tools write and edit are to change: Path, and all of the new
+// content as Code.
 const RequestWrite execpolicy.RequestKind = "write"
 
 const (
@@ -197,9 +197,6 @@ func (s *Set) edit(ctx context.Context, in input) (Reply, error) {
 	case before == after:
 		return failed(`"old_str" and "new_str" are the same, so there is nothing to change.`), nil
 	}
-	if reply, err := s.approve(ctx, RequestWrite, name, after); reply.Failed {
-		return reply, err
-	}
 	if err := s.changing.Take(ctx); err != nil {
 		return s.unanswered(ctx, err)
 	}
@@ -216,7 +213,12 @@ func (s *Set) edit(ctx context.Context, in input) (Reply, error) {
 		return failed("\"old_str\" is in %s more than once, at lines %s. Give more of the lines around the one that is meant.",
 			s.shown(name), places(content, before)), nil
 	}
-	if err := s.replace(ctx, name, content[:at]+after+content[at+len(before):]); err != nil {
+	// The new text alone does not tell what it makes of the file.
+	changed := content[:at] + after + content[at+len(before):]
+	if reply, err := s.approve(ctx, RequestWrite, name, changed); reply.Failed {
+		return reply, err
+	}
+	if err := s.replace(ctx, name, changed); err != nil {
 		return s.noFile(ctx, name, err)
 	}
 	return Reply{Text: fmt.Sprintf("Changed %s at line %d.", s.shown(name), lineOf(content, at))}, nil

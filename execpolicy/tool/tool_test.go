@@ -293,7 +293,7 @@ func TestApprove(t *testing.T) {
 		s.fails("edit", "path", "f", "old_str", "better", "new_str", " bad")
 		s.fails("shell", "command", "bad")
 		s.fails("python", "code", "bad")
-		assert.DeepEqual(t, asked, []string{"write f good", "write f bad", "write f better", "write f bad", "script bad", "snippet bad"})
+		assert.DeepEqual(t, asked, []string{"write f good", "write f bad", "write f  better", "write f   bad", "script bad", "snippet bad"})
 		assert.Equal(t, s.ok("read", "path", "f"), "  better")
 	})
 }

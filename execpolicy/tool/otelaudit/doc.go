@@ -18,7 +18,8 @@
 // A span has the status Error if a command did not exit with 0, if the call had an error,
 // or if it is not known that nothing is left of a session. Every span is ended by the
 // record that ends what it stands for, however that came about, at the time of that
-// record. The span of a session that nobody has closed is not ended when the program exits.
+// record. The span of a session that nobody has closed is not ended when the program
+// exits.
 //
 // These attributes have the names of OpenTelemetry's semantic conventions:
 //
@@ -76,6 +77,7 @@
 // Texts are kept up to [MaxText] bytes, and the words of a list together; bytes that are
 // not UTF-8 become question marks. Values of [execpolicy.Secret] and of variables are
 // shown nowhere, nor is stdin, the output or a file, but for what an error quotes of a
-// script's stderr or of the engine's: see [execpolicy.Event]. A script and a program's arguments are shown. A
-// caller whose traces may not have them removes them on their way: the Collector can.
+// script's stderr or of the engine's: see [execpolicy.Event]. A script and a program's
+// arguments are shown. A caller whose traces may not have them removes them on their way:
+// the Collector can.
 package otelaudit
