@@ -309,6 +309,23 @@ func TestHalfRequests(t *testing.T) {
 	})
 }
 
+// What is large is kept for a few requests only.
+func TestLargeRequests(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		url, server := p.listen("-clients=2")
+		for range cap(server.large) {
+			conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+			assert.NilError(t, err)
+			defer conn.Close()
+			_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n{")
+			assert.NilError(t, err)
+		}
+		p.until("they are read", func() bool { return len(server.large) == cap(server.large) })
+		assert.Equal(t, post(t, url, initialize+strings.Repeat(" ", smallBody), nil), http.StatusServiceUnavailable)
+		assert.Equal(t, post(t, url, initialize, nil), http.StatusOK)
+	})
+}
+
 // Of a client that is gone in mid-call, nothing is left.
 func TestClientOfHTTPIsGone(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {

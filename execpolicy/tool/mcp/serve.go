@@ -25,6 +25,10 @@ const (
 	maxBody = 16 << 20
 	// maxRequests is how many requests of HTTP each client may have at once, on average.
 	maxRequests = maxPending + 8
+	// smallBody is how many bytes a message has as a rule. Of those that may have more, each
+	// client may send maxLarge at once, on average.
+	smallBody = 64 << 10
+	maxLarge  = 2
 	// bodyTimeout is how long a request may take to come.
 	bodyTimeout = 30 * time.Second
 	// grace is how long answers may take when the server ends.
@@ -77,6 +81,7 @@ type server struct {
 	mcp      http.Handler
 	none     *mcp.Server // for requests that begin nothing
 	requests chan struct{}
+	large    chan struct{} // of requests that may be large
 
 	mu      sync.Mutex
 	clients map[string]*client
@@ -87,7 +92,7 @@ type server struct {
 func newServer(o *options) *server {
 	s := &server{
 		options: o, none: mcp.NewServer(&mcp.Implementation{Name: "cofferdam"}, &mcp.ServerOptions{SupportedProtocolVersions: versions}),
-		requests: make(chan struct{}, o.clients*maxRequests), clients: map[string]*client{},
+		requests: make(chan struct{}, o.clients*maxRequests), large: make(chan struct{}, o.clients*maxLarge), clients: map[string]*client{},
 	}
 	s.mcp = mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
 		if c, ok := r.Context().Value(beginner{}).(*client); ok {
@@ -158,6 +163,15 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		s.mcp.ServeHTTP(w, r)
 		return
+	}
+	if r.ContentLength < 0 || r.ContentLength > smallBody {
+		select {
+		case s.large <- struct{}{}:
+			defer func() { <-s.large }()
+		default:
+			busy(w)
+			return
+		}
 	}
 	body, err := read(w, r)
 	if err != nil {
