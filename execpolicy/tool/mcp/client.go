@@ -261,7 +261,8 @@ func approve(ctx context.Context, s *mcp.ServerSession, r execpolicy.Request) er
 	case r.Argv != nil:
 		text = fmt.Sprintf("%q", r.Argv)
 	case r.Kind == tool.RequestWrite:
-		text = r.Path + "\n\n" + r.Code
+		// Quoted, so that no part of a name is taken for the content.
+		text = fmt.Sprintf("%q\n\n%s", r.Path, r.Code)
 	}
 	if len(text) > maxShown {
 		return fmt.Errorf("it has %d bytes, which is too much to show to a user", len(text))

@@ -137,10 +137,10 @@ func TestApproval(t *testing.T) {
 		before := len(asked.all())
 		assert.Equal(t, s.ok("shell", args{"command": "echo good"}), "good\n")
 		assert.Assert(t, cmp.Contains(s.fails("shell", args{"command": "echo bad \x1b[8m\u202e"}), "the user did not allow it"))
-		s.ok("write", args{"path": "f", "content": "x"})
+		s.ok("write", args{"path": "f\n\nhello", "content": "x"})
 		assert.Assert(t, cmp.Contains(s.fails("python", args{"code": "#" + strings.Repeat("x", maxShown)}), "too much to show to a user"))
 		assert.DeepEqual(t, asked.all()[before:], []string{
-			"Allow this script?\n\necho good", "Allow this script?\n\necho bad \\u{1b}[8m\\u{202e}", "Allow this write?\n\nf\n\nx",
+			"Allow this script?\n\necho good", "Allow this script?\n\necho bad \\u{1b}[8m\\u{202e}", "Allow this write?\n\n\"f\\n\\nhello\"\n\nx",
 		})
 	}, "-approve")
 	byBoth(t, plain, func(t *testing.T, p place, s session) {
