@@ -24,9 +24,10 @@
 // the engine does not answer.
 //
 // The name of the tool shell, its description, its input and what it says of a restart and
-// of wrong input are those of LangChain's shell tool, to the letter. What it says of a
-// command is not: [execpolicy.Result.Render] shows a model more than
-// [execpolicy.Result.Text], which is LangChain's and can be had from [Reply].
+// of wrong input are those of LangChain's shell tool, to the letter, but for a word on a
+// workspace that is a copy. What it says of a command is not: [execpolicy.Result.Render]
+// shows a model more than [execpolicy.Result.Text], which is LangChain's and can be had
+// from [Reply].
 //
 // # Secrets, filters and approval
 //

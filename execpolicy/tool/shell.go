@@ -23,6 +23,9 @@ const (
 	shellNotStarted = "Failed to restart shell session."
 )
 
+// copiedAnew is what LangChain, whose workspace is never a copy, has no words for.
+const copiedAnew = " The workspace was copied in anew: changes in it that were not saved are lost."
+
 var shellForm = form{
 	{name: "command", kind: text, about: "The shell command to execute.", wrong: shellNoString},
 	{name: "restart", kind: flag, about: "Whether to restart the shell session."},
@@ -59,7 +62,11 @@ func (s *Set) restart(ctx context.Context) (Reply, error) {
 	if err := s.Session.Restart(ctx); err != nil {
 		return failed(shellNotStarted), err
 	}
-	return Reply{Text: shellRestarted}, nil
+	reply := Reply{Text: shellRestarted}
+	if s.Session.Copied() {
+		reply.Text += copiedAnew
+	}
+	return reply, nil
 }
 
 // ran returns the reply for what has run.

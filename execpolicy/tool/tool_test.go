@@ -421,8 +421,10 @@ func TestWorkspace(t *testing.T) {
 		s.ok("write", "path", "out.txt", "content", "kept")
 		_, err := s.Session.Save(t.Context())
 		assert.NilError(t, err)
-		s.ok("shell", "restart", true)
-		assert.Equal(t, s.ok("read", "path", "out.txt"), "kept")
+		s.ok("write", "path", "new.txt", "content", "lost")
+		assert.Equal(t, s.ok("shell", "restart", true),
+			"Shell session restarted. The workspace was copied in anew: changes in it that were not saved are lost.")
+		assert.Equal(t, s.ok("list"), "out.txt  4 bytes\n")
 	})
 }
 

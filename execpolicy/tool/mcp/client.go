@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 	"unicode"
@@ -247,7 +248,7 @@ func root(ctx context.Context, s *mcp.ServerSession) (string, error) {
 	}
 	for _, r := range roots.Roots {
 		u, err := url.Parse(r.URI)
-		if err == nil && u.Scheme == "file" && (u.Host == "" || u.Host == "localhost") {
+		if err == nil && u.Scheme == "file" && (u.Host == "" || u.Host == "localhost") && path.IsAbs(u.Path) {
 			return u.Path, nil
 		}
 	}

@@ -16,7 +16,8 @@
 // resources of the protocol, which the client can fetch. With -workspace all sessions have
 // that directory of this machine, mounted or, where it can't be, copied in and at the end
 // out. With -roots a session has a copy of the first root that the client names, whose
-// changes are copied back when the client disconnects. Roots are for a client on this
+// changes are copied back when the client disconnects. A restart by the tool shell begins
+// with a new copy, and drops the changes. Roots are for a client on this
 // machine, so -http has none.
 //
 // # HTTP

@@ -164,7 +164,10 @@ func TestRoots(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Equal(t, string(data), "out\n")
 
-		s = connect(t, &mcp.CommandTransport{Command: p.command("-roots")}, nil)
+		c = mcp.NewClient(&mcp.Implementation{Name: "test"}, nil)
+		//lint:ignore SA1019 the versions of the protocol that have sessions have roots
+		c.AddRoots(&mcp.Root{URI: "file://"}, &mcp.Root{URI: "file:x"})
+		s = connectClient(t, c, &mcp.CommandTransport{Command: p.command("-roots")})
 		assert.Assert(t, cmp.Contains(s.fails("list", nil), "the client has no root that is a directory of this machine"))
 		assert.NilError(t, s.Close())
 	})
