@@ -548,23 +548,30 @@ func TestFlags(t *testing.T) {
 	assert.ErrorContains(t, serveHTTP(t.Context(), o), tokenVar)
 }
 
+// serve runs serveHTTP until ctx ends, and returns its address and a client, and what it
+// returns.
+func (p place) serve(ctx context.Context) (address string, s *mcp.ClientSession, served chan error) {
+	p.t.Helper()
+	l, err := net.Listen("tcp", "localhost:0")
+	assert.NilError(p.t, err)
+	address = l.Addr().String()
+	assert.NilError(p.t, l.Close())
+	served = make(chan error)
+	go func() { served <- serveHTTP(ctx, p.options("-http="+address)) }()
+	c := mcp.NewClient(&mcp.Implementation{Name: "test"}, nil)
+	p.until("it listens", func() bool {
+		s, err = c.Connect(p.t.Context(), dial(p.t, "http://"+address), nil)
+		return err == nil
+	})
+	return address, s, served
+}
+
 // The server itself is ended by its context, and ends its clients.
 func TestServeHTTPEnds(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		l, err := net.Listen("tcp", "localhost:0")
-		assert.NilError(t, err)
-		address := l.Addr().String()
-		assert.NilError(t, l.Close())
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		served := make(chan error)
-		go func() { served <- serveHTTP(ctx, p.options("-http="+address)) }()
-		var s *mcp.ClientSession
-		c := mcp.NewClient(&mcp.Implementation{Name: "test"}, nil)
-		p.until("it listens", func() bool {
-			s, err = c.Connect(t.Context(), dial(t, "http://"+address), nil)
-			return err == nil
-		})
+		_, s, served := p.serve(ctx)
 		defer s.Close()
 		go s.CallTool(t.Context(), &mcp.CallToolParams{Name: "shell", Arguments: args{"command": "sleep 600"}})
 		p.until("the command runs", func() bool { return p.sleeps() })
@@ -579,28 +586,18 @@ func TestServeHTTPEnds(t *testing.T) {
 // A client that reads no answer does not keep the server.
 func TestServeHTTPEndsWithoutReaders(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		l, err := net.Listen("tcp", "localhost:0")
-		assert.NilError(t, err)
-		address := l.Addr().String()
-		assert.NilError(t, l.Close())
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		served := make(chan error)
-		go func() { served <- serveHTTP(ctx, p.options("-http="+address)) }()
-		var s *mcp.ClientSession
-		c := mcp.NewClient(&mcp.Implementation{Name: "test"}, nil)
-		p.until("it listens", func() bool {
-			s, err = c.Connect(t.Context(), dial(t, "http://"+address), nil)
-			return err == nil
-		})
+		address, s, served := p.serve(ctx)
 		defer s.Close()
-		_, err = s.CallTool(t.Context(), &mcp.CallToolParams{Name: "shell", Arguments: args{
-			"command": "mkdir artifacts; head -c 16000000 /dev/zero >artifacts/f"}})
+		_, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "shell", Arguments: args{
+			"command": "mkdir artifacts; head -c 6000000 /dev/zero >artifacts/f"}})
 		assert.NilError(t, err)
 		body := `{"jsonrpc":"2.0","id":9,"method":"resources/read","params":{"uri":"cofferdam:///artifacts/f"}}`
 		conn, err := net.Dial("tcp", address)
 		assert.NilError(t, err)
 		defer conn.Close()
+		assert.NilError(t, conn.(*net.TCPConn).SetReadBuffer(4096))
 		_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"+
 			"Accept: application/json, text/event-stream\r\nMcp-Session-Id: %s\r\nContent-Length: %d\r\n\r\n%s", s.ID(), len(body), body)
 		assert.NilError(t, err)

@@ -232,8 +232,12 @@ func TestStartFails(t *testing.T) {
 	assert.Equal(t, c.spans.Ended()[0].Status().Description, "no engine")
 }
 
+// sandbox is the policy of the example. TestExample runs it under it, on each engine.
+var sandbox = execpolicy.DockerPolicy{}
+
 // A program gives its providers, and the context of what it does.
 func Example() {
+	ctx := context.Background()
 	spans := tracetest.NewSpanRecorder()
 	tracers := trace.NewTracerProvider(trace.WithSpanProcessor(spans))
 	telemetry, err := otelaudit.New(tracers, metric.NewMeterProvider())
@@ -241,11 +245,17 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	spec := execpolicy.Spec{Audit: telemetry.Auditor(context.Background())}
-	r, err := execpolicy.Run(context.Background(), execpolicy.DockerPolicy{}, spec, execpolicy.Command{Script: "make test"})
+	spec := execpolicy.Spec{Audit: telemetry.Auditor(ctx)}
+	_, err = execpolicy.Run(ctx, sandbox, spec, execpolicy.Command{Script: "exit 3"})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(r.Render(execpolicy.RenderOptions{}))
+	for _, s := range spans.Ended() {
+		fmt.Println(s.Name(), s.Status().Code)
+	}
+}
+
+func TestExample(t *testing.T) {
+	places.Examples(t, &sandbox, nil, []places.Example{{Name: "Example", Run: Example, Want: "command Error\nsession Unset\n"}})
 }
