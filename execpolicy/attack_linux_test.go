@@ -11,6 +11,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
 // running returns the container's processes that have a word in their command line.
@@ -117,5 +118,20 @@ print("set")'`), "set")
 			assert.NilError(t, err)
 			assert.Equal(t, info.Mode, perm)
 		}
+	})
+}
+
+// A job that is not known has no number. A program that is root could make a FIFO of the
+// name that is left of "/proc/PID/stat" then, and process 1 would wait for it.
+func TestUnknownJobIsNotLookedAt(t *testing.T) {
+	withEachShell(t, func(t *testing.T, p place, _ string) {
+		policy := p.policy()
+		policy.User, policy.WritableRootfs = "0:0", true
+		w := p.startRaw(t, policy)
+		w.run("made", "mkfifo /stat && echo made")
+		w.expect("made")
+		w.send(shellwire.TendJob("unknown") + shellwire.EndJob("unknown") + shellwire.SignalJob("unknown", "KILL", "nonce"))
+		w.in.Close()
+		w.ends("process 1 does not end")
 	})
 }

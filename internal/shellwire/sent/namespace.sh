@@ -239,6 +239,7 @@ kills
 beside answer "$2" "$3" 0 ;;
 -*) release "${1#-}" ;;
 \?*)
+case " $cf_jobs" in *" ${1#?}:"*) ;; *) return ;; esac
 cf_job=" $cf_jobs" cf_job=${cf_job#*" ${1#?}:"} cf_job=${cf_job%% *}
 stat "${cf_job%:*}"
 case $cf_state:$cf_started in Z:* | X:*) ;; *:"${cf_job#*:}") return ;; esac
