@@ -256,7 +256,7 @@ func (j *Job) early() error {
 		words = j.words[0].Bytes()
 	}
 	if text := strings.TrimSpace(string(words)); text != "" {
-		return fmt.Errorf("%w: %s", ErrNoKeeper, text)
+		return fmt.Errorf("%w: %s", ErrNoKeeper, j.c.opts.Conceal(text))
 	}
 	return ErrNoKeeper
 }
@@ -334,6 +334,11 @@ func (j *Job) Run(ctx context.Context, deadline time.Time) (r Reply) {
 		over, changed := j.over()
 		if over {
 			r.Mark, r.Died = j.last()
+			if r.Died {
+				// The engine's client may have ended, and not the keeper: nobody could
+				// see or end the job any more.
+				c.queue.sendUrgent(shellwire.SignalJob(j.name, "KILL", random.Token()))
+			}
 			if r.Died || r.Mark.Status == 128+9 {
 				r.OOMs = j.countOOMs()
 			}
@@ -393,10 +398,7 @@ func (j *Job) countOOMs() int {
 func (j *Job) end(r *Reply, cause error) {
 	c := j.c
 	r.Cause, r.EndBy = cause, time.Now().Add(c.opts.TerminationTimeout)
-	for _, k := range j.sinks {
-		// A stream that waits for a caller's writer would never come to the end mark.
-		k.free()
-	}
+	j.free()
 	if j.opts.Ending(cause) {
 		r.Step = StepContainer
 		j.lose(r)
@@ -427,9 +429,18 @@ func (j *Job) end(r *Reply, cause error) {
 	}
 }
 
+// free makes the streams wait for the caller's writers no more: they would never come to
+// their ends.
+func (j *Job) free() {
+	for _, k := range j.sinks {
+		k.free()
+	}
+}
+
 // lose sees to the end of the process under the job.
 func (j *Job) lose(r *Reply) {
 	c := j.c
+	j.free()
 	r.Lost = true
 	if r.EndBy.IsZero() {
 		r.EndBy = time.Now().Add(c.opts.TerminationTimeout)
