@@ -423,3 +423,31 @@ func TestJobOfALostSession(t *testing.T) {
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeSessionLost)
 	})
 }
+
+// Process 1 looks at each process to end a job. Many that are ended at once get their turns
+// in time, and are all seen to be gone.
+func TestManyJobsAreKilled(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		policy := p.policy()
+		policy.PidsLimit = 512
+		s := open(t, policy, p.spec())
+		defer s.Close()
+		var jobs []*execpolicy.Job
+		for range 16 {
+			jobs = append(jobs, s.job(execpolicy.Command{
+				Script: "trap '' TERM; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 1000 & done; echo begun; sleep 1000; sleep 1000",
+			}))
+		}
+		killed := make(chan error, len(jobs))
+		for _, j := range jobs {
+			s.prints(j, "begun")
+		}
+		for _, j := range jobs {
+			go func() { killed <- j.Kill(t.Context()) }()
+		}
+		for range jobs {
+			assert.Check(t, <-killed)
+		}
+		s.gone("sleep 1000")
+	})
+}

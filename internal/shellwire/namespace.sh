@@ -401,8 +401,11 @@ own() {
 		for cf_pid in [0-9] [0-9][0-9] [0-9][0-9][0-9] [0-9][0-9][0-9][0-9] \
 			[0-9][0-9][0-9][0-9][0-9] [0-9][0-9][0-9][0-9][0-9][0-9] \
 			[0-9][0-9][0-9][0-9][0-9][0-9][0-9]; do
+			# A pattern that fits nothing is no number.
+			case $cf_pid in "["*) continue ;; esac
+			! owned "$cf_pid" || continue
 			stat "$cf_pid"
-			[ "$cf_started" != 0 ] && ! owned "$cf_pid" || continue
+			[ "$cf_started" != 0 ] || continue
 			eval "cf_name=\${cf_of_$cf_parent:-\${cf_of_$cf_session-}}"
 			[ -z "$cf_name" ] || claim "$cf_pid" "$cf_name"
 		done
