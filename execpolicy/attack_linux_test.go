@@ -3,14 +3,17 @@ package execpolicy_test
 import (
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
 // running returns the container's processes that have a word in their command line.
@@ -117,5 +120,51 @@ print("set")'`), "set")
 			assert.NilError(t, err)
 			assert.Equal(t, info.Mode, perm)
 		}
+	})
+}
+
+// A job that is not known has no number. A program that is root could make a FIFO of the
+// name that is left of "/proc/PID/stat" then, and process 1 would wait for it.
+func TestUnknownJobIsNotLookedAt(t *testing.T) {
+	withEachShell(t, func(t *testing.T, p place, _ string) {
+		policy := p.policy()
+		policy.User, policy.WritableRootfs = "0:0", true
+		w := p.startRaw(t, policy)
+		w.run("made", "chmod 755 / && mkfifo /stat && echo made")
+		w.expect("made")
+		w.send(shellwire.TendJob("unknown") + shellwire.EndJob("unknown") + shellwire.SignalJob("unknown", "KILL", "nonce"))
+		w.in.Close()
+		w.ends("process 1 does not end")
+	})
+}
+
+// The engine's client that carries a job's streams may be killed. Then nobody could see
+// or end the job any more.
+func TestJobEndsWithItsClient(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		s := open(t, p.attached(), p.spec())
+		j := s.job(execpolicy.Command{Script: "trap '' HUP TERM PIPE; echo begun; sleep 1000; sleep 1000"})
+		s.prints(j, "begun")
+		killed := false
+		children, err := filepath.Glob("/proc/self/task/*/children")
+		assert.NilError(t, err)
+		for _, file := range children {
+			pids, _ := os.ReadFile(file)
+			for _, pid := range strings.Fields(string(pids)) {
+				cmdline, _ := os.ReadFile("/proc/" + pid + "/cmdline")
+				words := string(cmdline)
+				if strings.Contains(words, "\x00exec\x00") && strings.Contains(words, "\x00"+s.Name()+"\x00") {
+					number, err := strconv.Atoi(pid)
+					assert.NilError(t, err)
+					assert.NilError(t, syscall.Kill(number, syscall.SIGKILL)) // a child of ours
+					killed = true
+				}
+			}
+		}
+		assert.Assert(t, killed)
+		r, err := s.result(j)
+		assert.NilError(t, err)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeSignaled)
+		s.gone("sleep 1000")
 	})
 }

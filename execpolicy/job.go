@@ -25,13 +25,16 @@ const MaxJobs = 32
 // A Job is a command that runs beside the commands of its session. [Session.StartJob]
 // starts one. Its methods may be called at the same time.
 type Job struct {
-	job     *shell.Job
-	stdin   io.WriteCloser
-	out     *shell.Sink // what keeps stdout
-	errOut  *shell.Sink
-	cancel  context.CancelCauseFunc
-	blocked atomic.Bool // the filter has let the output not pass
-	done    chan struct{}
+	job         *shell.Job
+	stdin       io.WriteCloser
+	in, errIn   *shell.Sink // what its streams are written to
+	out, errOut *shell.Sink // what keeps them
+	cancel      context.CancelCauseFunc
+	done        chan struct{}
+
+	taking sync.Mutex // of what is kept
+	took   bool       // the sinks keep nothing any more
+	kept   [2][]byte  // what they have kept, unless the filter has blocked it
 
 	// These are set before done is closed.
 	result *Result
@@ -235,8 +238,7 @@ type jobRun struct {
 	event *Event
 	start time.Time
 
-	text      *truncate.Transcript
-	in, errIn *shell.Sink // what its streams are written to
+	text *truncate.Transcript
 }
 
 // listen makes the sinks.
@@ -341,13 +343,16 @@ func (x *jobRun) flush(res *Result, r shell.Reply, deadline time.Time) error {
 		}
 	}
 	x.text.Close()
+	x.taking.Lock()
+	defer x.taking.Unlock()
+	x.took = true
 	if res.blocked != nil {
 		res.text = nil
-		x.blocked.Store(true)
 		return errors.Join(append(errs, fmt.Errorf("%w: %w", ErrBlocked, res.blocked))...)
 	}
 	res.Stdout, res.StdoutInfo = taken(x.out)
 	res.Stderr, res.StderrInfo = taken(x.errOut)
+	x.kept = [2][]byte{res.Stdout, res.Stderr}
 	return errors.Join(errs...)
 }
 
@@ -360,12 +365,15 @@ func (j *Job) Stdin() io.WriteCloser { return j.stdin }
 // Output returns what is kept of the job's output so far, as [Result.Stdout] and Stderr
 // have it at the end. It is nil if [Spec.Filter] has blocked it.
 func (j *Job) Output() (stdout, stderr []byte) {
-	select {
-	case <-j.done:
-		return slices.Clone(j.result.Stdout), slices.Clone(j.result.Stderr)
-	default:
-		return j.out.Snapshot(), j.errOut.Snapshot()
+	j.taking.Lock()
+	defer j.taking.Unlock()
+	switch {
+	case j.took:
+		return slices.Clone(j.kept[0]), slices.Clone(j.kept[1])
+	case j.in.Failed() != nil || j.errIn.Failed() != nil:
+		return nil, nil
 	}
+	return j.out.Snapshot(), j.errOut.Snapshot()
 }
 
 // Done returns a channel that is closed when the job has ended and its Result is there.

@@ -13,6 +13,8 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/execpolicy/redact"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 )
 
 // onTransports runs f on each engine, over each transport.
@@ -383,4 +385,76 @@ func TestJobRefused(t *testing.T) {
 	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 	_, err = s.StartJob(t.Context(), execpolicy.Command{})
 	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+}
+
+// What the filter blocks is shown no more, also while the job runs.
+func TestJobOutputIsBlocked(t *testing.T) {
+	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+		s := open(t, policy, p.filtered(t, redact.Rule{Type: "email", Strategy: redact.Block}))
+		defer s.Close()
+		j := s.job(execpolicy.Command{Script: "echo before; read line; echo user@example.com; echo behind; sleep 1000"})
+		s.prints(j, "before")
+		_, err := io.WriteString(j.Stdin(), "\n")
+		assert.NilError(t, err)
+		wait(t, func() bool {
+			out, errOut := j.Output()
+			return out == nil && errOut == nil
+		}, "the output is shown")
+		assert.NilError(t, j.Kill(t.Context()))
+		_, err = s.result(j)
+		assert.ErrorIs(t, err, execpolicy.ErrBlocked)
+		out, _ := j.Output()
+		assert.Assert(t, out == nil)
+	})
+}
+
+// A job comes to its end with its session, whatever takes its output.
+func TestJobOfALostSession(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		policy := p.policy()
+		policy.TerminationTimeout = 2 * time.Second
+		// An engine that carries the output waits for the writer too.
+		policy.Transport = execpolicy.TransportFIFO
+		if _, _, err := policy.FindTransport(t.Context()); err != nil {
+			leftout.Skip(t, "%v", err)
+		}
+		s := open(t, policy, p.spec())
+		defer s.Close()
+		full := make(stuck)
+		defer close(full)
+		j := s.job(execpolicy.Command{Script: "yes", Stdout: full})
+		s.prints(j, "y\n")
+		assert.Check(t, p.engine.Remove(t.Context(), s.Name()))
+		within(t, policy.TerminationTimeout+2*ample, "the end of the job", func() { <-j.Done() })
+		r, _ := s.result(j)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeSessionLost)
+	})
+}
+
+// Process 1 looks at each process to end a job. Many that are ended at once get their turns
+// in time, and are all seen to be gone.
+func TestManyJobsAreKilled(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		policy := p.policy()
+		policy.PidsLimit = 512
+		s := open(t, policy, p.spec())
+		defer s.Close()
+		var jobs []*execpolicy.Job
+		for range 16 {
+			jobs = append(jobs, s.job(execpolicy.Command{
+				Script: "trap '' TERM; for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 1000 & done; echo begun; sleep 1000; sleep 1000",
+			}))
+		}
+		killed := make(chan error, len(jobs))
+		for _, j := range jobs {
+			s.prints(j, "begun")
+		}
+		for _, j := range jobs {
+			go func() { killed <- j.Kill(t.Context()) }()
+		}
+		for range jobs {
+			assert.Check(t, <-killed)
+		}
+		s.gone("sleep 1000")
+	})
 }

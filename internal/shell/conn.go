@@ -24,6 +24,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/internal/random"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+	"github.com/seed-64a260eb/cofferdam/internal/turn"
 )
 
 // Options say what a Conn talks to.
@@ -86,6 +87,9 @@ type Conn struct {
 	// deadline and tick are timers of that exchange.
 	deadline, tick *time.Timer
 	worker         int // its generation
+	// One job at a time has its keeper started, and one asks for what process 1 has to look
+	// at each process for: all that stands before the end of its stdin.
+	starting, asking turn.Turn
 
 	ending    sync.Mutex
 	ended     chan struct{}           // closed when the end was seen to
@@ -103,8 +107,8 @@ func New(opts Options) *Conn {
 		over:   make(chan struct{}),
 		ended:  make(chan struct{}),
 		why:    cause{known: make(chan struct{})},
-		worker: 1,
-		marks:  marks{events: make(chan event, 8), enough: make(chan struct{}, 1)},
+		worker: 1, starting: turn.New(1), asking: turn.New(1),
+		marks: marks{events: make(chan event, 8), enough: make(chan struct{}, 1)},
 		// Nobody receives from them before they are set.
 		deadline: time.NewTimer(math.MaxInt64),
 		tick:     time.NewTimer(math.MaxInt64),

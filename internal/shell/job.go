@@ -43,6 +43,7 @@ type Job struct {
 
 	mu      sync.Mutex
 	changed chan struct{} // closed, and made anew, when something below changes
+	sent    bool          // process 1 was told to start the keeper
 	pid     int           // the keeper's, once it has said it
 	begun   [2]bool
 	ended   [2]bool
@@ -97,20 +98,13 @@ func (c *Conn) StartJob(ctx context.Context, opts JobOptions) (*Job, error) {
 }
 
 func (j *Job) start(ctx context.Context) error {
-	c := j.c
 	// A keeper that is not there reads nothing.
 	written := make(chan error, 1)
 	go func() {
 		_, err := j.opts.Stdin.Write(j.opts.Job.Keeper())
 		written <- err
 	}()
-	begin := func() {
-		if len(j.opts.Inside) > 0 {
-			c.queue.sendUrgent(shellwire.StartJob(j.name, j.opts.Inside))
-		}
-	}
-	begin()
-	if err := j.await(ctx, begin, func() bool { return j.pid > 0 }); err != nil {
+	if err := j.begin(ctx); err != nil {
 		return err
 	}
 	if err := <-written; err != nil {
@@ -141,11 +135,31 @@ func (j *Job) start(ctx context.Context) error {
 	return <-written
 }
 
+// begin has the keeper started, and returns when it has said its number. Where there is no
+// room for a process, process 1 tries for a while each time: so it is asked for one keeper
+// at a time.
+func (j *Job) begin(ctx context.Context) error {
+	c := j.c
+	start := func() {}
+	if len(j.opts.Inside) > 0 {
+		if err := c.starting.Take(ctx); err != nil {
+			return err
+		}
+		defer c.starting.Give()
+		j.mu.Lock()
+		j.sent = true
+		j.mu.Unlock()
+		start = func() { c.queue.sendUrgent(shellwire.StartJob(j.name, j.opts.Inside)) }
+	}
+	start()
+	return j.await(ctx, start, func() bool { return j.pid > 0 })
+}
+
 // known reports whether process 1 may know the job.
 func (j *Job) known() bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return j.pid > 0 || len(j.opts.Inside) > 0
+	return j.pid > 0 || j.sent
 }
 
 func (j *Job) read(i int, r io.ReadCloser) {
@@ -256,7 +270,7 @@ func (j *Job) early() error {
 		words = j.words[0].Bytes()
 	}
 	if text := strings.TrimSpace(string(words)); text != "" {
-		return fmt.Errorf("%w: %s", ErrNoKeeper, text)
+		return fmt.Errorf("%w: %s", ErrNoKeeper, j.c.opts.Conceal(text))
 	}
 	return ErrNoKeeper
 }
@@ -269,9 +283,25 @@ func (j *Job) ask(ctx context.Context, op func(nonce string) string) (shellwire.
 	j.mu.Lock()
 	j.nonce, j.answer = nonce, shellwire.Mark{}
 	j.mu.Unlock()
-	send := func() { j.c.queue.sendUrgent(op(nonce)) }
-	send()
-	err := j.await(ctx, send, func() bool { return j.answer.Kind != 0 })
+	for {
+		m, err := j.askOnce(ctx, op(nonce))
+		if m.Kind != 0 || err != context.DeadlineExceeded || ctx.Err() != nil {
+			return m, err
+		}
+	}
+}
+
+// askOnce sends an operation when the turn has come. Its error is DeadlineExceeded if the
+// answer takes long.
+func (j *Job) askOnce(ctx context.Context, op string) (shellwire.Mark, error) {
+	if err := j.c.asking.Take(ctx); err != nil {
+		return shellwire.Mark{}, err
+	}
+	defer j.c.asking.Give()
+	ctx, cancel := context.WithTimeout(ctx, askAgain)
+	defer cancel()
+	j.c.queue.sendUrgent(op)
+	err := j.await(ctx, nil, func() bool { return j.answer.Kind != 0 })
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.answer, err
@@ -284,6 +314,17 @@ func (j *Job) Signal(ctx context.Context, name string) error {
 	defer cancel()
 	_, err := j.ask(ctx, func(nonce string) string { return shellwire.SignalJob(j.name, name, nonce) })
 	return err
+}
+
+// terminate sends SIGTERM. It does not wait long for the answer, for which there may be no
+// room.
+func (j *Job) terminate(until time.Time) {
+	ctx, cancel := context.WithDeadline(context.Background(), until)
+	defer cancel()
+	j.ask(ctx, func(nonce string) string {
+		time.AfterFunc(StepTerm.grace(true), cancel)
+		return shellwire.SignalJob(j.name, "TERM", nonce)
+	})
 }
 
 // kill kills all that belongs to the job, again and again, and reports whether process 1
@@ -334,6 +375,11 @@ func (j *Job) Run(ctx context.Context, deadline time.Time) (r Reply) {
 		over, changed := j.over()
 		if over {
 			r.Mark, r.Died = j.last()
+			if r.Died {
+				// The engine's client may have ended, and not the keeper: nobody could
+				// see or end the job any more.
+				c.queue.sendUrgent(shellwire.SignalJob(j.name, "KILL", random.Token()))
+			}
 			if r.Died || r.Mark.Status == 128+9 {
 				r.OOMs = j.countOOMs()
 			}
@@ -393,17 +439,14 @@ func (j *Job) countOOMs() int {
 func (j *Job) end(r *Reply, cause error) {
 	c := j.c
 	r.Cause, r.EndBy = cause, time.Now().Add(c.opts.TerminationTimeout)
-	for _, k := range j.sinks {
-		// A stream that waits for a caller's writer would never come to the end mark.
-		k.free()
-	}
+	j.free()
 	if j.opts.Ending(cause) {
 		r.Step = StepContainer
 		j.lose(r)
 		return
 	}
 	r.Step = StepTerm
-	c.queue.sendUrgent(shellwire.SignalJob(j.name, "TERM", random.Token()))
+	j.terminate(r.EndBy)
 	grace, cancel := context.WithTimeout(context.Background(), min(StepTerm.grace(true), c.opts.TerminationTimeout/8))
 	defer cancel()
 	if j.await(grace, nil, func() bool { return j.ended[0] && j.ended[1] }) != nil {
@@ -427,9 +470,18 @@ func (j *Job) end(r *Reply, cause error) {
 	}
 }
 
+// free makes the streams wait for the caller's writers no more: they would never come to
+// their ends.
+func (j *Job) free() {
+	for _, k := range j.sinks {
+		k.free()
+	}
+}
+
 // lose sees to the end of the process under the job.
 func (j *Job) lose(r *Reply) {
 	c := j.c
+	j.free()
 	r.Lost = true
 	if r.EndBy.IsZero() {
 		r.EndBy = time.Now().Add(c.opts.TerminationTimeout)

@@ -28,7 +28,7 @@ type Sink struct {
 	room *atomic.Int64
 	full func()
 
-	keeping sync.Mutex // of Kept
+	keeping sync.Mutex // of Kept and failed
 }
 
 // Snapshot returns what is kept so far. It may be called while the sink is written to.
@@ -62,8 +62,9 @@ func (k *Sink) Write(p []byte) (int, error) {
 		k.full()
 	}
 	if k.filter != nil {
-		if k.failed == nil {
-			_, k.failed = k.filter.Write(p)
+		if k.Failed() == nil {
+			_, err := k.filter.Write(p)
+			k.fail(err)
 		}
 		return len(p), nil
 	}
@@ -94,9 +95,7 @@ func (k *Sink) Close() {
 	if k.relay != nil {
 		k.relay.rest()
 	}
-	if err := k.filter.Close(); k.failed == nil {
-		k.failed = err
-	}
+	k.fail(k.filter.Close())
 }
 
 // Waits reports whether Finish may wait.
@@ -112,14 +111,26 @@ func (k *Sink) Finish(deadline <-chan struct{}) error {
 	return k.relay.finish(deadline)
 }
 
-// Failed returns the filter's error.
-func (k *Sink) Failed() error { return k.failed }
+// Failed returns the filter's error. It may be called while the sink is written to.
+func (k *Sink) Failed() error {
+	k.keeping.Lock()
+	defer k.keeping.Unlock()
+	return k.failed
+}
+
+func (k *Sink) fail(err error) {
+	k.keeping.Lock()
+	defer k.keeping.Unlock()
+	if k.failed == nil {
+		k.failed = err
+	}
+}
 
 // Words closes in, through which the stream came, and returns what was kept of it as
 // text, or why none of it may be shown.
 func (k *Sink) Words(in *Sink) string {
-	if in.Close(); in.failed != nil {
-		return in.failed.Error()
+	if in.Close(); in.Failed() != nil {
+		return in.Failed().Error()
 	}
 	return strings.TrimSpace(string(k.Kept.Bytes()))
 }

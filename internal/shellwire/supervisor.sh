@@ -332,7 +332,7 @@ while IFS= read -r cf_op; do
 	# what removes it can be stopped.
 	d*) freeze
 		cf_op=${cf_op#d} cf_sizes=${cf_op#* } cf_num=0
-		[ ! -f "$cf_dir/$cf_upload" ] || try body 'rm -f "$cf_dir/$cf_upload"'
+		[ ! -f "$cf_dir/$cf_upload" ] || try body 'rm -f "$cf_dir/$cf_upload" 3<&-'
 		while [ -f "$cf_dir/$cf_upload" ] && [ $cf_num -lt 10000 ]; do
 			jobs >&2
 			cf_num=$((cf_num + 1))

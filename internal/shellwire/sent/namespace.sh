@@ -239,6 +239,7 @@ kills
 beside answer "$2" "$3" 0 ;;
 -*) release "${1#-}" ;;
 \?*)
+case " $cf_jobs" in *" ${1#?}:"*) ;; *) return ;; esac
 cf_job=" $cf_jobs" cf_job=${cf_job#*" ${1#?}:"} cf_job=${cf_job%% *}
 stat "${cf_job%:*}"
 case $cf_state:$cf_started in Z:* | X:*) ;; *:"${cf_job#*:}") return ;; esac
@@ -311,8 +312,10 @@ kill -STOP -1
 for cf_pid in [0-9] [0-9][0-9] [0-9][0-9][0-9] [0-9][0-9][0-9][0-9] \
 [0-9][0-9][0-9][0-9][0-9] [0-9][0-9][0-9][0-9][0-9][0-9] \
 [0-9][0-9][0-9][0-9][0-9][0-9][0-9]; do
+case $cf_pid in "["*) continue ;; esac
+! owned "$cf_pid" || continue
 stat "$cf_pid"
-[ "$cf_started" != 0 ] && ! owned "$cf_pid" || continue
+[ "$cf_started" != 0 ] || continue
 eval "cf_name=\${cf_of_$cf_parent:-\${cf_of_$cf_session-}}"
 [ -z "$cf_name" ] || claim "$cf_pid" "$cf_name"
 done
