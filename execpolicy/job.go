@@ -53,8 +53,10 @@ type Job struct {
 //
 // These fields of [Command] differ for a job:
 //
-//   - Stdin is copied to the job as it comes, and is not bounded. If nil, the job's stdin
-//     is [Job.Stdin], and does not end before that is closed.
+//   - Stdin is copied to the job as it comes, and is not bounded. If it fails, the job's
+//     stdin ends there, and Wait returns its error beside the result. A Read that waits
+//     may go on when the job has ended. If Stdin is nil, the job's stdin is [Job.Stdin],
+//     and does not end before that is closed.
 //   - Timeout has no default: if it is not positive, the job runs until it ends, or its
 //     session does.
 //   - Usage must not be set: the kernel counts for the whole container.
@@ -137,7 +139,7 @@ func (s *Session) startJob(ctx context.Context, c *conn, cmd Command, event *Eve
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	x := &jobRun{c: c, cmd: cmd, proc: proc, event: event, start: time.Now()}
+	x := &jobRun{c: c, cmd: cmd, proc: proc, event: event, start: time.Now(), fed: make(chan error, 1)}
 	j := &Job{stdin: proc.Stdin, done: make(chan struct{})}
 	x.Job = j
 	life, end := context.WithCancelCause(c.jobs.life)
@@ -152,10 +154,7 @@ func (s *Session) startJob(ctx context.Context, c *conn, cmd Command, event *Eve
 		return nil, errors.Join(x.jobError(ctx, err), x.abandon())
 	}
 	if cmd.Stdin != nil {
-		go func() {
-			io.Copy(proc.Stdin, cmd.Stdin)
-			proc.Stdin.Close()
-		}()
+		go x.feed()
 	}
 	go x.run(life)
 	return j, nil
@@ -237,8 +236,31 @@ type jobRun struct {
 	proc  *Process
 	event *Event
 	start time.Time
+	fed   chan error // the error of Command.Stdin, once that has ended
 
 	text *truncate.Transcript
+}
+
+// A source is a job's stdin. It keeps the error of its Reader.
+type source struct {
+	io.Reader
+	err error
+}
+
+func (s *source) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	if err != io.EOF {
+		s.err = err
+	}
+	return n, err
+}
+
+// feed copies the caller's Stdin to the job.
+func (x *jobRun) feed() {
+	from := source{Reader: x.cmd.Stdin}
+	io.Copy(x.proc.Stdin, &from)
+	x.fed <- from.err
+	x.proc.Stdin.Close()
 }
 
 // listen makes the sinks.
@@ -299,6 +321,13 @@ func (x *jobRun) run(ctx context.Context) {
 		errs = append(errs, r.EndErr)
 	}
 	errs = append(errs, x.abandon())
+	select {
+	case err := <-x.fed:
+		if err != nil {
+			errs = append(errs, fmt.Errorf("reading stdin: %w", err))
+		}
+	default:
+	}
 	end := ending{cause: r.Cause, lost: r.Lost, status: r.Mark.Status, signal: r.Mark.Signal}
 	switch {
 	case r.Cause != nil:

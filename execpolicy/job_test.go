@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"gotest.tools/v3/assert"
@@ -405,6 +406,20 @@ func TestJobOutputIsBlocked(t *testing.T) {
 		assert.ErrorIs(t, err, execpolicy.ErrBlocked)
 		out, _ := j.Output()
 		assert.Assert(t, out == nil)
+	})
+}
+
+// That a job's stdin has failed is not taken for its end.
+func TestJobStdinFails(t *testing.T) {
+	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+		s := open(t, policy, p.spec())
+		defer s.Close()
+		broken := errors.New("broken")
+		stdin := io.MultiReader(strings.NewReader("some"), iotest.ErrReader(broken))
+		r, err := s.result(s.job(execpolicy.Command{Script: "cat", Stdin: stdin}))
+		assert.ErrorIs(t, err, broken)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
+		assert.Equal(t, string(r.Stdout), "some")
 	})
 }
 

@@ -472,6 +472,11 @@ func TestExec(t *testing.T) {
 		assert.Equal(t, said, "1234 /tmp sh -c")
 		// In a user namespace it is only the container's process 1 that has a lower one.
 		assert.Assert(t, bound == "CapBnd:\t0000000000000000\n" || os.Geteuid() != 0, bound)
+		// The user may open its streams anew, and so may its other processes.
+		code, out, err = run("sh", "-c", "echo out >/proc/self/fd/1; echo err >/proc/self/fd/2")
+		assert.NilError(t, err)
+		assert.Equal(t, code, 0)
+		assert.Equal(t, out, "out\n")
 		_, _, err = run("no-such-command")
 		assert.ErrorIs(t, err, dockercli.ErrNoCommand)
 		_, _, err = e.Exec(ctxOf(t), dockercli.ExecOptions{Container: "nothing", Command: []string{"true"}})

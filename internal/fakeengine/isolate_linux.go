@@ -16,6 +16,7 @@ import (
 	"unsafe"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 )
 
 // isolation returns why no container can be had here, or nil. It is tried out once.
@@ -538,6 +539,12 @@ func enter(p process, s spec, stdin io.Reader, stdout, stderr io.Writer) (int, e
 	if err != nil {
 		return 126, err
 	}
+	streams, err := givenPipes(u)
+	if err != nil {
+		return 126, err
+	}
+	defer streams.CloseOutside()
+	defer streams.CloseInside()
 	var cmd *exec.Cmd
 	var code int
 	if os.Geteuid() == 0 {
@@ -549,27 +556,49 @@ func enter(p process, s spec, stdin io.Reader, stdout, stderr io.Writer) (int, e
 		return code, err
 	}
 	cmd.Env = withHome(s.Env, u)
-	// Pipes and copies, so that the command does not hold what the client was given.
-	cmd.Stdout, cmd.Stderr = struct{ io.Writer }{stdout}, struct{ io.Writer }{stderr}
-	cmd.WaitDelay = execDelay
 	if stdin != nil {
-		w, err := cmd.StdinPipe()
-		if err != nil {
-			return 126, err
-		}
-		go func() {
-			_, _ = io.Copy(w, stdin)
-			w.Close()
-		}()
+		cmd.Stdin = streams.Inside[0]
 	}
+	cmd.Stdout, cmd.Stderr = streams.Inside[1], streams.Inside[2]
 	if err := cmd.Start(); err != nil {
 		return 126, fmt.Errorf("exec: %q: %w", s.Argv[0], err)
+	}
+	streams.CloseInside()
+	if stdin != nil {
+		go func() {
+			_, _ = io.Copy(streams.Outside[0], stdin)
+			streams.Outside[0].Close()
+		}()
+	}
+	var copies sync.WaitGroup
+	for i, to := range []io.Writer{stdout, stderr} {
+		copies.Go(func() { _, _ = io.Copy(to, streams.Outside[1+i]) })
 	}
 	if os.Geteuid() != 0 {
 		defer resume(cmd.Process)()
 	}
 	_ = cmd.Wait()
+	late := time.AfterFunc(execDelay, streams.CloseOutside)
+	defer late.Stop()
+	copies.Wait()
 	return exitCode(cmd.ProcessState), nil
+}
+
+// givenPipes returns pipes of which the ends inside are the user's, as giveStdio has it.
+// The command must not hold what the client was given.
+func givenPipes(u user) (*procgroup.Pipes, error) {
+	p, err := procgroup.NewPipes()
+	if err != nil || os.Geteuid() != 0 {
+		return p, err
+	}
+	for _, f := range p.Inside {
+		if err := f.Chown(u.UID, u.GID); err != nil {
+			p.CloseInside()
+			p.CloseOutside()
+			return nil, err
+		}
+	}
+	return p, nil
 }
 
 // resume goes on resuming nsenter, until end is called: what stops all that is inside

@@ -92,6 +92,7 @@ type Conn struct {
 	starting, asking turn.Turn
 
 	ending    sync.Mutex
+	endBegun  chan struct{}           // closed when the end begins
 	ended     chan struct{}           // closed when the end was seen to
 	lastEnd   atomic.Pointer[attempt] // of those to end it, once one is over
 	diagnosis error                   // why it ended before anything was heard; set before lastEnd
@@ -103,11 +104,12 @@ type Conn struct {
 // have to be called next.
 func New(opts Options) *Conn {
 	c := &Conn{
-		opts:   opts,
-		over:   make(chan struct{}),
-		ended:  make(chan struct{}),
-		why:    cause{known: make(chan struct{})},
-		worker: 1, starting: turn.New(1), asking: turn.New(1),
+		opts:     opts,
+		over:     make(chan struct{}),
+		endBegun: make(chan struct{}),
+		ended:    make(chan struct{}),
+		why:      cause{known: make(chan struct{})},
+		worker:   1, starting: turn.New(1), asking: turn.New(1),
 		marks: marks{events: make(chan event, 8), enough: make(chan struct{}, 1)},
 		// Nobody receives from them before they are set.
 		deadline: time.NewTimer(math.MaxInt64),

@@ -34,6 +34,7 @@ func (c *Conn) End(within time.Duration) (err error) {
 	defer c.ending.Unlock()
 	c.why.asked.Store(true)
 	if last := c.lastEnd.Load(); last == nil {
+		close(c.endBegun)
 		defer close(c.ended)
 	} else if last.err == nil || last.at.After(begin) && until.Sub(last.until) < lifelineGrace {
 		// Another that had as much time is over by now.

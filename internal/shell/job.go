@@ -98,16 +98,11 @@ func (c *Conn) StartJob(ctx context.Context, opts JobOptions) (*Job, error) {
 }
 
 func (j *Job) start(ctx context.Context) error {
-	// A keeper that is not there reads nothing.
-	written := make(chan error, 1)
-	go func() {
-		_, err := j.opts.Stdin.Write(j.opts.Job.Keeper())
-		written <- err
-	}()
+	written := j.write(j.opts.Job.Keeper())
 	if err := j.begin(ctx); err != nil {
 		return err
 	}
-	if err := <-written; err != nil {
+	if err := j.wait(ctx, written); err != nil {
 		return err
 	}
 	// From now on what ends a command spares it.
@@ -116,10 +111,7 @@ func (j *Job) start(ctx context.Context) error {
 		return err
 	}
 	j.OOMsBefore = m.OOMKills
-	go func() {
-		_, err := j.opts.Stdin.Write(j.opts.Job.Line())
-		written <- err
-	}()
+	written = j.write(j.opts.Job.Line())
 	if err := j.await(ctx, nil, func() bool { return j.begun[0] && j.begun[1] || j.ended[0] }); err != nil {
 		return err
 	}
@@ -132,7 +124,30 @@ func (j *Job) start(ctx context.Context) error {
 	case mark.NoFile:
 		return ErrNoFile
 	}
-	return <-written
+	return j.wait(ctx, written)
+}
+
+// write writes to the keeper's stdin. A keeper that is not there reads nothing, and one
+// that was stopped no more: the channel's error may never come.
+func (j *Job) write(p []byte) <-chan error {
+	written := make(chan error, 1)
+	go func() {
+		_, err := j.opts.Stdin.Write(p)
+		written <- err
+	}()
+	return written
+}
+
+// wait waits for a write. A mark that was forged may have come before it.
+func (j *Job) wait(ctx context.Context, written <-chan error) error {
+	select {
+	case err := <-written:
+		return err
+	case <-j.c.over:
+		return ErrEarly
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // begin has the keeper started, and returns when it has said its number. Where there is no
@@ -371,6 +386,7 @@ func (j *Job) Run(ctx context.Context, deadline time.Time) (r Reply) {
 	}
 	tick := time.NewTicker(jobTick)
 	defer tick.Stop()
+	ending := c.endBegun
 	for {
 		over, changed := j.over()
 		if over {
@@ -391,6 +407,10 @@ func (j *Job) Run(ctx context.Context, deadline time.Time) (r Reply) {
 			if c.queue.idle() {
 				c.queue.sendUrgent(shellwire.Tick + shellwire.TendJob(j.name))
 			}
+		case <-ending:
+			// Podman removes no container whose output nobody takes.
+			j.free()
+			ending = nil
 		case <-c.over:
 			r.Cause = context.Cause(ctx)
 			j.lose(&r)
@@ -492,4 +512,7 @@ func (j *Job) lose(r *Reply) {
 
 // Drained returns when nothing is written to the sinks any more. The streams must have been
 // closed.
-func (j *Job) Drained() { j.reading.Wait() }
+func (j *Job) Drained() {
+	j.free()
+	j.reading.Wait()
+}

@@ -15,7 +15,9 @@ case $cf_status in
 	done <"$cf_err" ;;
 esac
 [ -z "$cf_remove" ] || rm -f $cf_remove
-printf '%se%s %s %s\n' "$cf_prefix" "$cf_tag" "$cf_status" "$cf_prefix"
+# While a shell prints to its stderr, its stdout is that, too. By its stdout process 1
+# answers the host, which asks when both marks have come: the one on stderr is the first.
 printf '%se%s\n' "$cf_prefix" "$cf_tag" >&2
-# By its stdout process 1 answers the host, until the host has done with the job.
+printf '%se%s %s %s\n' "$cf_prefix" "$cf_tag" "$cf_status" "$cf_prefix"
+# It stays until the host has done with the job.
 while :; do kill -STOP $$; done

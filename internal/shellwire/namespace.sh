@@ -359,9 +359,10 @@ keep() {
 	cf_jobs="$cf_jobs$1:$2:$cf_started "
 }
 # answer PID NONCE REACHED: tells the host by the keeper's stdout. Nobody can know the
-# nonce before.
+# nonce before. The host may have closed its end: then an open for writing would wait for
+# ever.
 answer() {
-	command exec >"$1/fd/1" && printf '%sj%s %s %s\n' "$cf_prefix" "$2" "$3" "$cf_killed"
+	command exec 9<>"$1/fd/1" >"$1/fd/1" 9>&- && printf '%sj%s %s %s\n' "$cf_prefix" "$2" "$3" "$cf_killed"
 }
 # release NAME: the host has done with the job.
 release() {

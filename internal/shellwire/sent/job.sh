@@ -10,6 +10,6 @@ case $cf_said in ?*) cf_status=s${cf_status#s} ;; esac
 done <"$cf_err" ;;
 esac
 [ -z "$cf_remove" ] || rm -f $cf_remove
-printf '%se%s %s %s\n' "$cf_prefix" "$cf_tag" "$cf_status" "$cf_prefix"
 printf '%se%s\n' "$cf_prefix" "$cf_tag" >&2
+printf '%se%s %s %s\n' "$cf_prefix" "$cf_tag" "$cf_status" "$cf_prefix"
 while :; do kill -STOP $$; done

@@ -279,7 +279,7 @@ stat "$2"
 cf_jobs="$cf_jobs$1:$2:$cf_started "
 }
 answer() {
-command exec >"$1/fd/1" && printf '%sj%s %s %s\n' "$cf_prefix" "$2" "$3" "$cf_killed"
+command exec 9<>"$1/fd/1" >"$1/fd/1" 9>&- && printf '%sj%s %s %s\n' "$cf_prefix" "$2" "$3" "$cf_killed"
 }
 release() {
 cf_rest=
