@@ -98,12 +98,7 @@ func (c *Conn) StartJob(ctx context.Context, opts JobOptions) (*Job, error) {
 
 func (j *Job) start(ctx context.Context) error {
 	c := j.c
-	// A keeper that is not there reads nothing.
-	written := make(chan error, 1)
-	go func() {
-		_, err := j.opts.Stdin.Write(j.opts.Job.Keeper())
-		written <- err
-	}()
+	written := j.write(j.opts.Job.Keeper())
 	begin := func() {
 		if len(j.opts.Inside) > 0 {
 			c.queue.sendUrgent(shellwire.StartJob(j.name, j.opts.Inside))
@@ -113,7 +108,7 @@ func (j *Job) start(ctx context.Context) error {
 	if err := j.await(ctx, begin, func() bool { return j.pid > 0 }); err != nil {
 		return err
 	}
-	if err := <-written; err != nil {
+	if err := j.wait(ctx, written); err != nil {
 		return err
 	}
 	// From now on what ends a command spares it.
@@ -122,10 +117,7 @@ func (j *Job) start(ctx context.Context) error {
 		return err
 	}
 	j.OOMsBefore = m.OOMKills
-	go func() {
-		_, err := j.opts.Stdin.Write(j.opts.Job.Line())
-		written <- err
-	}()
+	written = j.write(j.opts.Job.Line())
 	if err := j.await(ctx, nil, func() bool { return j.begun[0] && j.begun[1] || j.ended[0] }); err != nil {
 		return err
 	}
@@ -138,7 +130,30 @@ func (j *Job) start(ctx context.Context) error {
 	case mark.NoFile:
 		return ErrNoFile
 	}
-	return <-written
+	return j.wait(ctx, written)
+}
+
+// write writes to the keeper's stdin. A keeper that is not there reads nothing, and one
+// that was stopped no more: the channel's error may never come.
+func (j *Job) write(p []byte) <-chan error {
+	written := make(chan error, 1)
+	go func() {
+		_, err := j.opts.Stdin.Write(p)
+		written <- err
+	}()
+	return written
+}
+
+// wait waits for a write. A mark that was forged may have come before it.
+func (j *Job) wait(ctx context.Context, written <-chan error) error {
+	select {
+	case err := <-written:
+		return err
+	case <-j.c.over:
+		return ErrEarly
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // known reports whether process 1 may know the job.
@@ -393,10 +408,7 @@ func (j *Job) countOOMs() int {
 func (j *Job) end(r *Reply, cause error) {
 	c := j.c
 	r.Cause, r.EndBy = cause, time.Now().Add(c.opts.TerminationTimeout)
-	for _, k := range j.sinks {
-		// A stream that waits for a caller's writer would never come to the end mark.
-		k.free()
-	}
+	j.free()
 	if j.opts.Ending(cause) {
 		r.Step = StepContainer
 		j.lose(r)
@@ -438,6 +450,17 @@ func (j *Job) lose(r *Reply) {
 	r.Gone = r.EndErr == nil
 }
 
+// free makes the streams wait for the caller's writers no more: one that waits would never
+// come to its end.
+func (j *Job) free() {
+	for _, k := range j.sinks {
+		k.free()
+	}
+}
+
 // Drained returns when nothing is written to the sinks any more. The streams must have been
 // closed.
-func (j *Job) Drained() { j.reading.Wait() }
+func (j *Job) Drained() {
+	j.free()
+	j.reading.Wait()
+}
