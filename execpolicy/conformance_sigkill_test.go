@@ -3,10 +3,13 @@ package execpolicy_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -82,6 +85,14 @@ var holdings = map[string]holding{
 	},
 }
 
+// on returns the holding's policy on that engine.
+func (h holding) on(p place) execpolicy.DockerPolicy {
+	policy := h.policy
+	policy.Engine, policy.Image, policy.CPUs = p.engine, p.image, cmp.Or(policy.CPUs, "0.5")
+	policy.CommandTimeout = -1
+	return policy
+}
+
 var jobScripts = []string{
 	"echo busy; cat",
 	"trap '' HUP INT QUIT TERM; (setsid sh -c 'trap \"\" HUP TERM; while :; do sleep 4751; done' &); echo busy; sleep 4752",
@@ -98,9 +109,7 @@ func hold() {
 	if err != nil {
 		fail(err)
 	}
-	policy := h.policy
-	policy.Engine, policy.Image, policy.CPUs = e.Engine, e.Image, cmp.Or(policy.CPUs, "0.5")
-	policy.CommandTimeout = -1
+	policy := h.on(place{engine: e.Engine, image: e.Image})
 	spec := execpolicy.Spec{Labels: e.Labels}
 	starts := make(chan struct{}, 4)
 	var ready sync.WaitGroup
@@ -192,6 +201,16 @@ func (p place) killHolder(t *testing.T, name string, h holding) {
 	}
 	names := containers()
 	assert.Equal(t, len(names), h.sessions)
+	// Where the FIFOs of its jobs are, too.
+	var fifos []string
+	for _, name := range names {
+		if _, err := os.Lstat(fifosOf(name)); err == nil {
+			fifos = append(fifos, fifosOf(name))
+		}
+	}
+	if transport, _, err := h.on(p).FindTransport(t.Context()); err == nil {
+		assert.Equal(t, len(fifos) > 0, transport == execpolicy.TransportFIFO)
+	}
 	type process struct {
 		pid   int
 		start string
@@ -235,6 +254,13 @@ func (p place) killHolder(t *testing.T, name string, h holding) {
 		}
 		return poll.Continue("left: %q", left)
 	}, poll.WithTimeout(ample), poll.WithDelay(50*time.Millisecond))
+	wait(t, func() bool {
+		fifos = slices.DeleteFunc(fifos, func(dir string) bool {
+			_, err := os.Lstat(dir)
+			return errors.Is(err, fs.ErrNotExist)
+		})
+		return len(fifos) == 0
+	}, "directories of FIFOs are left")
 	t.Logf("%d containers had ended %v after the end of %s, and were gone after %v", h.sessions,
 		ended.Round(time.Millisecond),
 		filepath.Base(p.engine.Path), time.Since(start).Round(time.Millisecond))
@@ -251,7 +277,7 @@ func (p place) startHolder(t *testing.T, name string) (label string, kill func()
 	for key, value := range e.Labels {
 		label = key + "=" + value
 	}
-	said, kill := enginetest.Child(t, append(e.Environ(t), holderVar+"="+name))
+	said, kill := enginetest.Child(t, append(e.Environ(t), "TMPDIR="+os.TempDir(), holderVar+"="+name))
 	assert.Equal(t, said, "ready")
 	return label, kill
 }
