@@ -14,6 +14,12 @@ const testPrefix = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 // parse feeds a stream in pieces of the sizes given, over and over, and writes down what
 // comes out.
 func parse(stdout bool, stream []byte, sizes ...int) string {
+	return parseBy(Parser{Stdout: stdout}, stream, nil, sizes...)
+}
+
+// parseBy is parse by that parser, of which the prefix is testPrefix. Each mark is shown to
+// see, if that is not nil.
+func parseBy(p Parser, stream []byte, see func(Mark), sizes ...int) string {
 	var log strings.Builder
 	var out []byte
 	flush := func() {
@@ -22,10 +28,14 @@ func parse(stdout bool, stream []byte, sizes ...int) string {
 			out = nil
 		}
 	}
-	p := Parser{
-		Prefix: testPrefix, Stdout: stdout,
-		Output: func(b []byte) { out = append(out, b...) },
-		Mark:   func(m Mark) { flush(); fmt.Fprintf(&log, "%+v\n", m) },
+	p.Prefix = testPrefix
+	p.Output = func(b []byte) { out = append(out, b...) }
+	p.Mark = func(m Mark) {
+		flush()
+		fmt.Fprintf(&log, "%+v\n", m)
+		if see != nil {
+			see(m)
+		}
 	}
 	var buf []byte
 	for i := 0; len(stream) > 0; i++ {
@@ -125,6 +135,30 @@ func FuzzParser(f *testing.F) {
 		assert.Equal(t, parse(stdout, stream, a, b), parse(stdout, stream))
 		if !bytes.Contains(stream, []byte(p)) && len(stream) > 0 {
 			assert.Equal(t, parse(stdout, stream, a), fmt.Sprintf("out %q\n", stream))
+		}
+	})
+}
+
+// So it is with a job's streams, where answers are on stdout only. But for them, and for
+// files that could not be made, the marks are those of a unit.
+func FuzzParserOfJobs(f *testing.F) {
+	const p = testPrefix
+	f.Add(true, []byte("a"+p+"jN 1 7\n"+p+"jN 0 -\n"+p+"jN 2 0\nb"), 3, 30)
+	f.Add(true, []byte(p+"bT 12\n"+p+"bT\nout"+p+"eT s137 "+p+"\n"), 1, 40)
+	f.Add(true, []byte(p+"eT nofile "+p+"\n"+p+"eT nodir "+p+"\n"+p+"j"), 9, 60)
+	f.Add(false, []byte(p+"bT\nerr"+p+"jN 1 7\n"+p+"eT\n"), 20, 33)
+	f.Fuzz(func(t *testing.T, stdout bool, stream []byte, a, b int) {
+		stream = bytes.ReplaceAll(stream, []byte("~"), []byte(p))
+		job := Parser{Stdout: stdout, Job: true}
+		plain := true // no mark is a job's alone
+		whole := parseBy(job, stream, func(m Mark) {
+			plain = plain && m.Kind != Answer && !m.NoFile
+			assert.Assert(t, stdout || m.Kind != Answer && !m.NoFile, "%+v", m)
+			assert.Assert(t, m.Status >= -1 && m.Status <= 255 && m.OOMKills >= -1, "%+v", m)
+		})
+		assert.Equal(t, parseBy(job, stream, nil, a, b), whole)
+		if plain {
+			assert.Equal(t, parse(stdout, stream), whole)
 		}
 	})
 }
