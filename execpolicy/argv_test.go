@@ -17,6 +17,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
+	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
 // everyField has every field set that adds to an argument list.
@@ -89,7 +90,7 @@ func TestArgv(t *testing.T) {
 	}
 	here, err := os.Getwd()
 	assert.NilError(t, err)
-	seen := map[string]bool{}
+	seen := map[string]bool{"docker-job.txt": true, "podman-job.txt": true} // of TestArgvOfJob
 	for _, engine := range []struct {
 		name string
 		dockercli.Engine
@@ -130,6 +131,38 @@ func TestArgv(t *testing.T) {
 	assert.NilError(t, err)
 	for _, f := range files {
 		assert.Check(t, seen[f.Name()], "%s belongs to no case", f.Name())
+	}
+}
+
+// By the engine's client a job begins with an exec. What it runs, and with what, goes by its
+// stdin.
+func TestArgvOfJob(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	enginetest.Check(t)
+	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
+		t.Run(kind.String(), func(t *testing.T) {
+			e := fakeengine.New(t, kind, fakeengine.Faults{})
+			policy := execpolicy.DockerPolicy{Engine: e.Engine, Limits: hostLimits, Transport: execpolicy.TransportAttach}
+			s := open(t, policy, execpolicy.Spec{Env: map[string]string{"SESSION": "hunter1"}})
+			defer s.Close()
+			r, err := s.result(s.job(execpolicy.Command{
+				Argv: []string{"sh", "-c", `[ "$SESSION$TOKEN$SECRET" = hunter1hunter2hunter3 ]`}, Dir: "/tmp",
+				Env:     map[string]string{"TOKEN": "hunter2"},
+				Secrets: []execpolicy.Secret{{Name: "SECRET", Value: "hunter3"}},
+			}))
+			assert.NilError(t, err)
+			assert.Equal(t, r.ExitCode, 0)
+			var text strings.Builder
+			for _, call := range e.Calls() {
+				if call[0] != "exec" {
+					continue
+				}
+				for _, word := range call {
+					fmt.Fprintf(&text, "%q\n", strings.ReplaceAll(word, s.Name(), "cofferdam-name"))
+				}
+			}
+			golden.Assert(t, text.String(), "argv/"+kind.String()+"-job.txt")
+		})
 	}
 }
 
