@@ -82,10 +82,11 @@
 // session has.
 //
 // The FIFOs are in a directory below that for temporary files, which nobody else may
-// enter, and which is mounted read-only in the container. They are there only while the
-// session starts. They are removed when process 1 has opened them, before anything
-// untrusted runs, and nothing can be made in a directory that was removed. If this program
-// is killed meanwhile, a shell that was started for that removes them.
+// enter, and which is mounted read-only in the container. Their names are removed when
+// process 1 has opened them, before anything untrusted runs. The directory stays for the
+// FIFOs of jobs: nobody inside can list it, or make anything in it. It goes with the
+// session or, if this program is killed, by its guard. If the guard is killed too, an
+// empty directory stays.
 //
 // # What the image needs
 //

@@ -172,17 +172,17 @@ func TestRestartWithJobs(t *testing.T) {
 func TestJobWriterThatIsStuck(t *testing.T) {
 	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
 		s := open(t, policy, p.spec())
-		out := make(stuck)
+		out := make(stuckWriter)
 		defer close(out)
 		flood := execpolicy.Command{Script: "yes & yes >&2", Stdout: out, Stderr: out}
 		j := s.job(flood)
-		within(t, prompt, "Kill", func() { assert.NilError(t, j.Kill(t.Context())) })
+		within(t, 2*slack, "Kill", func() { assert.NilError(t, j.Kill(t.Context())) })
 		r, _ := s.result(j)
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeCanceled)
 		assert.Assert(t, r.Gone)
 
 		flood.Timeout = short
-		within(t, prompt, "a job with a deadline", func() {
+		within(t, 2*slack, "a job with a deadline", func() {
 			r, _ := s.result(s.job(flood))
 			assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 		})
@@ -192,12 +192,12 @@ func TestJobWriterThatIsStuck(t *testing.T) {
 		if p.engine.Kind == dockercli.Docker {
 			j = s.job(flood)
 			p.cli(t, "kill", s.Name())
-			within(t, prompt+policy.TerminationTimeout/4, "a job whose container is killed", func() { <-j.Done() })
+			within(t, 2*slack+policy.TerminationTimeout/4, "a job whose container is killed", func() { <-j.Done() })
 			s.restart()
 		}
 		j = s.job(flood)
-		within(t, prompt, "Close", func() { assert.NilError(t, s.Close()) })
-		within(t, prompt, "a job of a session that was closed", func() { <-j.Done() })
+		within(t, 2*slack, "Close", func() { assert.NilError(t, s.Close()) })
+		within(t, 2*slack, "a job of a session that was closed", func() { <-j.Done() })
 		r, err := s.result(j)
 		assert.ErrorIs(t, err, execpolicy.ErrClosed)
 		assert.Assert(t, r.Gone)
