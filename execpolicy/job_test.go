@@ -435,7 +435,7 @@ func TestJobOfALostSession(t *testing.T) {
 		}
 		s := open(t, policy, p.spec())
 		defer s.Close()
-		full := make(stuck)
+		full := make(stuckWriter)
 		defer close(full)
 		j := s.job(execpolicy.Command{Script: "yes", Stdout: full})
 		s.prints(j, "y\n")
