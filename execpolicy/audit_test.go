@@ -493,7 +493,7 @@ var auditCases = []placeCase{
 					want = []string{"failed" + full}
 				case execpolicy.EventStart:
 					lost(t, err)
-					want = []string{"spawn", "end gone", "failed error the session did not start: no record: the disk is full"}
+					want = []string{"spawn", "end gone", "failed error the session did not start: no record: the disk is full; the engine is " + p.engine.String()}
 				default:
 					assert.NilError(t, err)
 					c.do(t, session{s, t})

@@ -36,7 +36,7 @@ var rooms = map[string][]string{
 		"internal/problems", "internal/procgroup", "internal/shellwire",
 	},
 	"internal/delivery":   {},
-	"internal/fifo":       {"internal/procgroup"},
+	"internal/fifo":       {"internal/procgroup", "internal/random"},
 	"internal/filelock":   {},
 	"internal/hostproc":   {"internal/procgroup"},
 	"internal/mountguard": {"internal/mountinfo"},
@@ -54,6 +54,7 @@ var rooms = map[string][]string{
 	"internal/shared":     {},
 	"internal/shell": {
 		"truncate", "internal/policyerr", "internal/random", "internal/shellwire",
+		"internal/turn",
 	},
 	"internal/shellwire": {},
 	"internal/spool":     {},
@@ -216,8 +217,8 @@ func TestForbiddenPackages(t *testing.T) {
 // maxAdded is how many bytes the library may add to a stripped program that drove the
 // client with os/exec before. It is what was measured, rounded up to the next 50,000.
 //
-// Measured were 1,016,000: 480,000 of code, 390,000 of the runtime's tables for it, and
-// 150,000 of data, such as the scripts and the filter of system calls. Of the code a third
+// Measured were 1,053,000: 495,000 of code, 389,000 of the runtime's tables for it, and
+// 169,000 of data, such as the scripts and the filter of system calls. Of the code a third
 // is this package, a sixth package dockercli.
 //
 // What holds the bound is what is not imported: see banned. Package internal/random stands
@@ -225,7 +226,7 @@ func TestForbiddenPackages(t *testing.T) {
 // comments. Nothing else is done for it, for no bound is worth bending the code for: code
 // that is simple and needs more room raises it here, in internal/bench and in
 // CONTRIBUTING.md.
-const maxAdded = 1_050_000
+const maxAdded = 1_100_000
 
 func TestSizeAdded(t *testing.T) {
 	build := func(name string) int64 {

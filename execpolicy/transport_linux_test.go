@@ -15,6 +15,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
+	"github.com/seed-64a260eb/cofferdam/internal/fifo"
 )
 
 func init() {
@@ -156,20 +157,25 @@ func TestStartThatFailsByEitherWay(t *testing.T) {
 	})
 }
 
-// Nobody inside can open the FIFOs by their names, or make anything where they were, and
-// nothing of them is left on the host.
+// Nobody inside can open the FIFOs by their names, or make anything where they were. On the
+// host their directory is empty while the session lives, and gone when it has ended.
 func TestFIFOsAreGone(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		policy := p.policy()
 		policy.Transport = execpolicy.TransportFIFO
 		s := open(t, policy, p.spec())
-		_, err := os.Lstat(container.FIFODir(s.Name()))
-		assert.ErrorIs(t, err, os.ErrNotExist)
-		r := s.script(`for name in in out err; do [ -e /.cofferdam-io/$name ] && echo "$name is there"; done
+		dir := container.FIFODir(s.Name())
+		names, err := os.ReadDir(fifo.Source(dir))
+		assert.NilError(t, err)
+		assert.Equal(t, len(names), 0, "%v", names)
+		r := s.script(`for name in in out err ops; do [ -e /.cofferdam-io/$name ] && echo "$name is there"; done
 			mkdir /.cofferdam-io/made && echo made
 			: >/.cofferdam-io/made && echo made
 			ls -A /.cofferdam-io`)
 		assert.Equal(t, string(r.Stdout), "")
+		assert.NilError(t, s.Close())
+		_, err = os.Lstat(dir)
+		assert.ErrorIs(t, err, os.ErrNotExist)
 	})
 }
 

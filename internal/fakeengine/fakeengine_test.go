@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -253,7 +254,7 @@ func TestIsFoundLikeARealEngine(t *testing.T) {
 		assert.Assert(t, info.MemoryLimit && info.PidsLimit && !info.Rootless)
 		image, err := e.InspectImage(ctxOf(t), "alpine")
 		assert.NilError(t, err)
-		assert.DeepEqual(t, image, &dockercli.Image{ID: imageID, Command: []string{"sh"}})
+		assert.DeepEqual(t, image, &dockercli.Image{ID: imageID, Command: []string{"sh"}, Platform: "linux/" + runtime.GOARCH})
 		assert.DeepEqual(t, e.Calls()[0], []string{"--version"})
 	})
 }
