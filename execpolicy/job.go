@@ -78,7 +78,7 @@ type Job struct {
 //   - ErrClosed or ErrEnded: the session was closed, or has ended.
 //   - ErrNoDir: [Command.Dir] can't be entered.
 //   - ErrStart: it did not begin within [Limits.StartupTimeout], or what was to run it has
-//     ended.
+//     ended. What was started may take [Limits.TerminationTimeout] to end on top of that.
 //   - ErrAudit: [Spec.Audit] did not take its record.
 //   - ErrTransfer: a secret's file could not be made.
 //   - The error of a secret's Lookup, or the cause of ctx.

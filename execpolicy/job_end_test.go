@@ -16,6 +16,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
@@ -204,7 +205,7 @@ func TestJobWriterThatIsStuck(t *testing.T) {
 	})
 }
 
-// What a job has printed before its container ends is not lost.
+// What a job has printed before its container ends is not lost, and that end is told.
 func TestLastWordsOfJob(t *testing.T) {
 	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
 		s := open(t, policy, p.spec())
@@ -216,7 +217,9 @@ func TestLastWordsOfJob(t *testing.T) {
 			return string(errs) == "done\n"
 		}, "it is not done")
 		p.cli(t, "kill", s.Name())
-		r, _ := s.result(j)
+		r, err := s.result(j)
+		assert.ErrorIs(t, err, execpolicy.ErrEnded)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeSessionLost)
 		assert.Equal(t, r.StdoutInfo.Bytes, int64(size))
 	})
 }
@@ -228,7 +231,7 @@ func TestFIFOsOfJobs(t *testing.T) {
 		policy := p.policy()
 		policy.Transport = execpolicy.TransportFIFO
 		if _, _, err := policy.FindTransport(t.Context()); err != nil {
-			t.Skip(err)
+			leftout.Skip(t, "%v", err)
 		}
 		s := open(t, policy, p.spec())
 		defer s.Close()

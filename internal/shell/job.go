@@ -395,6 +395,11 @@ func (j *Job) Run(ctx context.Context, deadline time.Time) (r Reply) {
 				// The engine's client may have ended, and not the keeper: nobody could
 				// see or end the job any more.
 				c.queue.sendUrgent(shellwire.SignalJob(j.name, "KILL", random.Token()))
+				if j.lost() {
+					r.Cause = context.Cause(ctx)
+					j.lose(&r)
+					return r
+				}
 			}
 			if r.Died || r.Mark.Status == 128+9 {
 				r.OOMs = j.countOOMs()
@@ -441,6 +446,17 @@ func (j *Job) last() (m shellwire.Mark, killed bool) {
 		return shellwire.Mark{Status: -1}, true
 	}
 	return j.mark, false
+}
+
+// lost reports whether a job that has ended without a word has ended with its process,
+// whose end may show a little later.
+func (j *Job) lost() bool {
+	select {
+	case <-j.c.over:
+		return true
+	case <-time.After(min(workerGrace, j.c.opts.TerminationTimeout/8)):
+		return false
+	}
 }
 
 // countOOMs returns how many processes the kernel has killed for memory, -1 if nobody
