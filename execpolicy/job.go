@@ -9,14 +9,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
-	"github.com/seed-64a260eb/cofferdam/internal/secret"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
-	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
 // MaxJobs is how many jobs a session may have at once.
@@ -228,163 +225,6 @@ func isEnding(cause error) bool {
 	return cause == ErrClosed || cause == ErrExpired || cause == errRestart
 }
 
-// A jobRun is a job that is being run.
-type jobRun struct {
-	*Job
-	c     *conn
-	cmd   Command
-	proc  *Process
-	event *Event
-	start time.Time
-	fed   chan error // the error of Command.Stdin, once that has ended
-
-	text *truncate.Transcript
-}
-
-// A source is a job's stdin. It keeps the error of its Reader.
-type source struct {
-	io.Reader
-	err error
-}
-
-func (s *source) Read(p []byte) (int, error) {
-	n, err := s.Reader.Read(p)
-	if err != io.EOF {
-		s.err = err
-	}
-	return n, err
-}
-
-// feed copies the caller's Stdin to the job.
-func (x *jobRun) feed() {
-	from := source{Reader: x.cmd.Stdin}
-	io.Copy(x.proc.Stdin, &from)
-	x.fed <- from.err
-	x.proc.Stdin.Close()
-}
-
-// listen makes the sinks.
-func (x *jobRun) listen() {
-	c := x.c
-	x.text = &truncate.Transcript{MaxLines: c.limits.MaxOutputLines, MaxBytes: c.limits.MaxOutputBytes}
-	first, second := shell.Serial(x.cmd.Stdout, x.cmd.Stderr)
-	x.in, x.out = shell.NewSink(c.concealing, c.limits.MaxOutputBytes, x.text.Stdout(), first)
-	x.errIn, x.errOut = shell.NewSink(c.concealing, c.limits.MaxOutputBytes, x.text.Stderr(), second)
-	if x.cmd.OutputLimit > 0 {
-		room := new(atomic.Int64)
-		room.Store(x.cmd.OutputLimit)
-		full := func() { x.cancel(ErrOutputLimit) }
-		x.in.Limit(room, full)
-		x.errIn.Limit(room, full)
-	}
-}
-
-// jobError returns the error of a job that did not begin.
-func (x *jobRun) jobError(ctx context.Context, err error) error {
-	c := x.c
-	switch {
-	case errors.Is(err, shell.ErrNoDir):
-		return fmt.Errorf("%w: %q", ErrNoDir, c.conceal(x.cmd.Dir))
-	case errors.Is(err, shell.ErrNoFile):
-		return fmt.Errorf("%w: %w", ErrTransfer, err)
-	case errors.Is(err, shell.ErrEarly):
-		return c.lost()
-	case ctx.Err() != nil:
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrStart, err)
-}
-
-// abandon gives up what a job took.
-func (x *jobRun) abandon() error {
-	ctx, cancel := context.WithTimeout(context.Background(), x.c.limits.TerminationTimeout)
-	defer cancel()
-	err := x.proc.Kill(ctx)
-	x.job.Drained()
-	return err
-}
-
-// run sees to the end of the job.
-func (x *jobRun) run(ctx context.Context) {
-	c := x.c
-	defer close(x.done)
-	defer c.jobs.give()
-	defer x.cancel(nil)
-	deadline := after(x.cmd.Timeout)
-	r := x.job.Run(ctx, deadline)
-	res := &Result{
-		ExitCode: -1, Duration: time.Since(x.start), Timeout: x.cmd.Timeout, Cause: r.Cause, Escalation: Escalation(r.Step),
-		Gone: r.Gone, OOMBefore: x.job.OOMsBefore, OOMAfter: r.OOMs, text: x.text,
-	}
-	var errs []error
-	if r.EndErr != nil {
-		errs = append(errs, r.EndErr)
-	}
-	errs = append(errs, x.abandon())
-	select {
-	case err := <-x.fed:
-		if err != nil {
-			errs = append(errs, fmt.Errorf("reading stdin: %w", err))
-		}
-	default:
-	}
-	end := ending{cause: r.Cause, lost: r.Lost, status: r.Mark.Status, signal: r.Mark.Signal}
-	switch {
-	case r.Cause != nil:
-	case r.Lost:
-		end.oom = r.EndErr == nil && c.OOMKilled(r.EndBy)
-	default:
-		end.oom = res.OOMBefore >= 0 && res.OOMAfter > res.OOMBefore
-	}
-	res.ended = r.Lost
-	res.Outcome = end.outcome()
-	switch res.Outcome {
-	case OutcomeCanceled:
-		errs = append(errs, r.Cause)
-	case OutcomeSessionLost, OutcomeOOMKilled:
-		if r.Lost {
-			errs = append(errs, c.lost())
-		}
-	case OutcomeSignaled:
-		res.Signal = r.Mark.Signal
-		if res.Signal == 0 {
-			res.Signal = sigkill
-		}
-	case OutcomeExited:
-		res.ExitCode = r.Mark.Status
-	}
-	errs = append(errs, x.flush(res, r, deadline))
-	x.result = res
-	x.err = c.audit.finishJob(c, x.event, res, x.in.Came+x.errIn.Came, errors.Join(errs...))
-}
-
-// flush hands the rest of the output over.
-func (x *jobRun) flush(res *Result, r shell.Reply, deadline time.Time) error {
-	var errs []error
-	flush, done := context.WithDeadline(context.Background(), x.c.flushBy(r, deadline))
-	defer done()
-	for _, k := range []*shell.Sink{x.in, x.errIn} {
-		if err := k.Finish(flush.Done()); err != nil {
-			errs = append(errs, fmt.Errorf("writing the output: %w", err))
-		}
-		if res.blocked == nil {
-			res.blocked = k.Failed()
-		}
-	}
-	x.text.Close()
-	x.taking.Lock()
-	defer x.taking.Unlock()
-	x.took = true
-	if res.blocked != nil {
-		res.text = nil
-		return errors.Join(append(errs, fmt.Errorf("%w: %w", ErrBlocked, res.blocked))...)
-	}
-	res.Stdout, res.StdoutInfo = taken(x.out)
-	res.Stderr, res.StderrInfo = taken(x.errOut)
-	x.kept = [2][]byte{res.Stdout, res.Stderr}
-	return errors.Join(errs...)
-}
-
 // Stdin returns the job's live stdin. What is written to it waits for the job to read it, in
 // a buffer of the kernel's of 64 KiB or less; a Write waits while that is full. Close ends
 // the job's stdin, and a Write that waits. When the job has ended, a Write fails. If
@@ -528,39 +368,3 @@ func (l *jobs) wait(timeout time.Duration) {
 	case <-time.After(timeout):
 	}
 }
-
-// concealing makes a writer through which a job's output passes: it conceals the secrets
-// that the session was given, also those that come while the job runs, and behind them is
-// the caller's filter.
-func (c *conn) concealing(w io.Writer) io.WriteCloser {
-	l := &lateSecrets{c: c, w: keptOpen{w}}
-	if c.filter != nil {
-		l.w = c.filter(w)
-	}
-	return l
-}
-
-// A lateSecrets writer puts what conceals new values before what conceals the old ones,
-// which may hold back a part of the stream.
-type lateSecrets struct {
-	c     *conn
-	known *secret.Values
-	w     io.WriteCloser
-}
-
-func (l *lateSecrets) Write(p []byte) (int, error) {
-	if known := l.c.known.Load(); known != l.known {
-		if !known.Equal(l.known) {
-			l.w = known.Writer(l.w)
-		}
-		l.known = known
-	}
-	return l.w.Write(p)
-}
-
-func (l *lateSecrets) Close() error { return l.w.Close() }
-
-// keptOpen is a writer that nobody closes.
-type keptOpen struct{ io.Writer }
-
-func (keptOpen) Close() error { return nil }
