@@ -98,7 +98,7 @@ func TestZeroPolicyIsInForce(t *testing.T) {
 // fifos is what is asked for besides if the session has FIFOs.
 func fifos(r *attest.Report) string {
 	if r.Transport == "fifo" {
-		return ", /.cofferdam-io ro, which is gone from the host"
+		return ", /.cofferdam-io ro, which has only FIFOs in it"
 	}
 	return ""
 }
