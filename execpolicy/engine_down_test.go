@@ -87,6 +87,7 @@ func TestStartsWithoutASocket(t *testing.T) {
 // However slow an engine is, its answers are believed: that there is nothing, and how a
 // container has ended.
 func TestSlowEngine(t *testing.T) {
+	fakeengine.NeedIsolation(t)
 	enginetest.Check(t)
 	const second = time.Second
 	t.Run("all", func(t *testing.T) {

@@ -74,6 +74,7 @@ func TestEnsureImage(t *testing.T) {
 		assert.ErrorContains(t, err, "the engine is "+p.engine.String())
 	})
 	t.Run("pull", func(t *testing.T) {
+		fakeengine.NeedIsolation(t)
 		enginetest.Check(t)
 		e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{ImageMissing: true})
 		p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image:1", PullTimeout: -1}

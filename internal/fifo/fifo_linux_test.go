@@ -103,6 +103,7 @@ func TestHostThatHasGone(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "fifos")
 		e, err := New(dir)
 		assert.NilError(t, err)
+		t.Cleanup(e.Part)
 		// The names are still there, as after a SIGKILL.
 		for _, f := range append(slices.Clone(e.kept), e.Stdin, e.Ops, e.Client) {
 			f.Close()
