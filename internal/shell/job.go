@@ -401,6 +401,9 @@ func (j *Job) Run(ctx context.Context, deadline time.Time) (r Reply) {
 					return r
 				}
 			}
+			// A signal that has ended the job may not have been answered for yet.
+			j.asking.Lock()
+			j.asking.Unlock() //lint:ignore SA2001 it is waited for
 			if r.Died || r.Mark.Status == 128+9 {
 				r.OOMs = j.countOOMs()
 			}
