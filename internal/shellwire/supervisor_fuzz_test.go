@@ -97,6 +97,11 @@ func FuzzSupervisor(f *testing.F) {
 			Cloneflags:   syscall.CLONE_NEWPID | syscall.CLONE_NEWNS | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
 			Unshareflags: syscall.CLONE_NEWNS, Setpgid: true,
 		}
+		// A fuzzing process has a pipe as descriptor 3, from which a block would be read.
+		nothing, err := os.Open(os.DevNull)
+		assert.NilError(t, err)
+		defer nothing.Close()
+		cmd.ExtraFiles = []*os.File{nothing}
 		in, err := cmd.StdinPipe()
 		assert.NilError(t, err)
 		// It is a session's host that listens on both.
