@@ -94,10 +94,10 @@ var rooms = map[string][]string{
 var helpers = []string{"internal/attest", "internal/bench", "internal/bench/contend",
 	"internal/bench/contest", "internal/enginetest", "internal/enginetest/leftout",
 	"internal/enginetest/leftover",
-	"internal/enginetest/places", "internal/enginetest/private", "internal/enginetest/rootless",
-	"internal/enginetest/setup",
+	"internal/enginetest/places", "internal/enginetest/private", "internal/enginetest/remote",
+	"internal/enginetest/rootless", "internal/enginetest/setup",
 	"internal/fakeengine", "internal/fault", "internal/presets", "internal/programs", "internal/programs/try",
-	"internal/runargs/samples", "internal/tour", "testdata/image"}
+	"internal/remote", "internal/runargs/samples", "internal/tour", "testdata/image"}
 
 // banned are packages that a program must not get by importing the library, with the
 // reason. Sizes are those of a stripped program.

@@ -27,6 +27,7 @@ type handedOn struct {
 	Kind   dockercli.Kind
 	Client []string // the path and the global flags
 	Kernel string
+	Remote bool
 	Image  string
 	Labels map[string]string
 }
@@ -34,7 +35,7 @@ type handedOn struct {
 // Environ returns the environment of a [Child] that uses the engine.
 func (e Engine) Environ(t *testing.T) []string {
 	t.Helper()
-	text, err := json.Marshal(handedOn{e.Kind, append([]string{e.Path}, e.Global...), e.Kernel, e.Image, e.Labels})
+	text, err := json.Marshal(handedOn{e.Kind, append([]string{e.Path}, e.Global...), e.Kernel, e.Remote, e.Image, e.Labels})
 	assert.NilError(t, err)
 	env := e.Env
 	if env == nil {
@@ -49,7 +50,7 @@ func FromEnviron() (Engine, error) {
 	if err := json.Unmarshal([]byte(os.Getenv(engineVar)), &h); err != nil {
 		return Engine{}, err
 	}
-	e := &dockercli.Engine{Kind: h.Kind, Path: h.Client[0], Global: h.Client[1:], Kernel: h.Kernel}
+	e := &dockercli.Engine{Kind: h.Kind, Path: h.Client[0], Global: h.Client[1:], Kernel: h.Kernel, Remote: h.Remote}
 	return Engine{Engine: e, Image: h.Image, Labels: h.Labels}, nil
 }
 

@@ -184,8 +184,8 @@ func lookProcesses(seen map[string]string) {
 // library. They are children of process 1, and the ones of a client that was killed at
 // the wrong moment stay for ever while podman knows nothing of them.
 func podmanHelpers(e Engine) []Process {
-	if e.Kind != dockercli.Podman {
-		return nil
+	if e.Kind != dockercli.Podman || e.Remote {
+		return nil // none of this machine's
 	}
 	// A podman of the tests' own knows its own only, and nobody else knows them.
 	own := func(words ...string) bool {

@@ -8,9 +8,6 @@ import (
 	"os/exec"
 )
 
-// RemoveCgroups removes what is left of a daemon whose program was killed.
-func RemoveCgroups(dir string) error { return removeCgroups(cgroupOf(dir)) }
-
 // Cgroups returns those of the daemon.
 func (d *Daemon) Cgroups() []string { return cgroups(d.cgroup) }
 

@@ -1,10 +1,11 @@
-# Process 1 of the namespaces of a docker daemon of the tests' own: bash, which reaps orphans while it reads. It ends with its stdin,
+# Process 1 of the namespaces of a daemon of the tests' own: bash, which reaps orphans while it reads. It ends with its stdin,
 # and then the kernel ends everything that was ever started here and takes the mounts and the network away.
 #
-# $1 is the directory that the host sees; what follows is the daemon's command line.
+# $1 is the directory that the host sees, and $2 a script to run first; what follows is the daemon's command line.
 set -eu
 dir=$1
-shift
+beside=$2
+shift 2
 
 # No process can see another's here, and no signal can leave.
 mount -t proc proc /proc
@@ -22,6 +23,7 @@ mount -t tmpfs -o mode=755 tmpfs /run
 mkdir -p /etc/docker # as the daemon would
 mount -t tmpfs -o mode=755 tmpfs /etc/docker
 echo '{}' >/run/daemon.json
+bash -c "$beside" </dev/null >>"$dir/log" 2>&1
 
 # every_task_is_stopped: a signal may reach some threads later than others.
 every_task_is_stopped() {

@@ -1,5 +1,5 @@
-// Package private runs a docker daemon of the tests' own, which can be stopped, resumed,
-// killed and started again without touching the machine's engine.
+// Package private runs a daemon of the tests' own, docker's or podman's, which can be
+// stopped, resumed, killed and started again without touching the machine's engines.
 //
 // The daemon lives in namespaces of its own for processes, mounts, the network and IPC,
 // with a small process 1 that starts it and sends it signals. So a signal can reach
@@ -18,10 +18,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -46,9 +48,27 @@ const (
 	longestDir = 107 - len(socket) // which is as long as the name of a unix socket may be
 )
 
-// A Daemon is a docker engine. Its methods may be called at the same time, but for those
+// A Setup says what a daemon is, and what is beside it. The zero Setup is a dockerd that
+// is reached by its socket.
+type Setup struct {
+	// Podman says that it is podman's service.
+	Podman bool
+	// Args are the last words of the daemon's command line.
+	Args []string
+	// Beside is a script for bash that runs before the daemon starts, among its mounts.
+	// What it leaves running ends with the daemon.
+	Beside string
+	// Client is the command line of the daemon's client. If empty, it is docker's, by the
+	// daemon's socket.
+	Client string
+	// Env are more variables of the daemon's environment, each "key=value".
+	Env []string
+}
+
+// A Daemon is an engine. Its methods may be called at the same time, but for those
 // that start and end it.
 type Daemon struct {
+	setup  Setup
 	dir    string
 	cgroup string // of all its containers
 	engine *dockercli.Engine
@@ -63,22 +83,41 @@ type Daemon struct {
 	err     error // of Close
 }
 
-// Start starts a daemon that holds the tests' image; ctx bounds the start only. What
+// Start starts a dockerd that holds the tests' image; ctx bounds the start only. What
 // takes time is told to log. It takes Linux, root, bash, dockerd and the docker client:
 // where one of them is missing, the error wraps [errors.ErrUnsupported].
 func Start(ctx context.Context, log io.Writer) (*Daemon, error) {
-	d := &Daemon{over: make(chan struct{})}
-	err := d.boot()
-	if err == nil {
-		err = d.Start(ctx)
+	d, err := New(Setup{})
+	if err != nil {
+		return nil, err
 	}
+	if err := d.Fill(ctx, log); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// New makes what a daemon runs in, and nothing that answers yet. It takes what [Start]
+// takes, or podman in place of docker.
+func New(setup Setup) (*Daemon, error) {
+	d := &Daemon{setup: setup, over: make(chan struct{})}
+	if err := d.boot(); err != nil {
+		return nil, errors.Join(fmt.Errorf("an engine of the tests' own: %w", err), d.Close())
+	}
+	return d, nil
+}
+
+// Fill starts the daemon for the first time, and sees to it that it holds the tests'
+// image. What takes time is told to log.
+func (d *Daemon) Fill(ctx context.Context, log io.Writer) error {
+	err := d.Start(ctx)
 	if err == nil {
 		err = d.load(ctx, log)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("an engine of the tests' own: %w", err), d.Close())
+		return fmt.Errorf("an engine of the tests' own: %w", err)
 	}
-	return d, nil
+	return nil
 }
 
 // boot starts process 1.
@@ -87,6 +126,9 @@ func (d *Daemon) boot() (err error) {
 		return fmt.Errorf("%w: it takes Linux and root", errors.ErrUnsupported)
 	}
 	programs := map[string]string{"bash": "", "dockerd": "", "docker": ""}
+	if d.setup.Podman {
+		programs = map[string]string{"bash": "", "podman": ""}
+	}
 	for name := range programs {
 		if programs[name], err = exec.LookPath(name); err != nil {
 			return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
@@ -98,7 +140,7 @@ func (d *Daemon) boot() (err error) {
 	if len(d.dir) > longestDir || strings.HasPrefix(d.dir, "/run/") {
 		return fmt.Errorf("%s can't hold its socket: set TMPDIR to a short path that is not below /run", d.dir)
 	}
-	d.cgroup = cgroupOf(d.dir)
+	d.cgroup = CgroupOf(d.dir)
 	log, err := os.Create(filepath.Join(d.dir, "log"))
 	if err != nil {
 		return err
@@ -116,17 +158,21 @@ func (d *Daemon) boot() (err error) {
 	}
 	defer write.Close()
 	d.answers = answers
+	daemon := []string{programs["dockerd"],
+		"--config-file=/run/daemon.json", "--host=" + d.host(), "--data-root=/run/data", "--exec-root=/run/docker",
+		"--pidfile=/run/docker.pid",
+		"--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false",
+		// Another driver would ask systemd to keep the containers.
+		"--exec-opt=native.cgroupdriver=cgroupfs", "--cgroup-parent=/" + d.cgroup,
+	}
+	if d.setup.Podman {
+		daemon = []string{programs["podman"], "--root=/run/data", "--runroot=/run/containers"}
+	}
 	first := &exec.Cmd{
 		Path: programs["bash"],
-		Args: []string{Name, "-c", initScript, Name, d.dir, programs["dockerd"],
-			"--config-file=/run/daemon.json", "--host=" + d.host(), "--data-root=/run/data", "--exec-root=/run/docker",
-			"--pidfile=/run/docker.pid",
-			"--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false",
-			// Another driver would ask systemd to keep the containers.
-			"--exec-opt=native.cgroupdriver=cgroupfs", "--cgroup-parent=/" + d.cgroup,
-		},
+		Args: slices.Concat([]string{Name, "-c", initScript, Name, d.dir, d.setup.Beside}, daemon, d.setup.Args),
 		// Nothing of what the machine's engine was told.
-		Env:   []string{"PATH=" + os.Getenv("PATH"), "HOME=/run"},
+		Env:   append([]string{"PATH=" + os.Getenv("PATH"), "HOME=/run"}, d.setup.Env...),
 		Dir:   "/",
 		Stdin: read, Stdout: write, Stderr: log,
 	}
@@ -139,14 +185,36 @@ func (d *Daemon) boot() (err error) {
 		_ = first.Wait() // it is always ended
 		close(d.over)
 	}()
-	return nil
+	return d.inNetwork(loopback)
 }
 
-func cgroupOf(dir string) string { return "cofferdam-" + filepath.Base(dir) }
+// CgroupOf returns the name of the cgroup of a dockerd in that directory.
+func CgroupOf(dir string) string { return "cofferdam-" + filepath.Base(dir) }
 
 func (d *Daemon) host() string { return "unix://" + d.dir + socket }
 
-// Engine returns the docker client, set to this daemon.
+// client returns the command line of the daemon's client, and its kind.
+func (d *Daemon) client() (spec string, kind dockercli.Kind) {
+	if d.setup.Podman {
+		kind = dockercli.Podman
+	}
+	if spec = d.setup.Client; spec == "" {
+		spec = fmt.Sprintf("docker --host '%s'", d.host())
+	}
+	return spec, kind
+}
+
+// Dial connects to a port of the daemon's loopback, which only its own processes could
+// reach else.
+func (d *Daemon) Dial(ctx context.Context, port string) (conn net.Conn, err error) {
+	err = d.inNetwork(func() (err error) {
+		conn, err = new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort("127.0.0.1", port))
+		return err
+	})
+	return conn, err
+}
+
+// Engine returns the client, set to this daemon.
 func (d *Daemon) Engine() *dockercli.Engine { return d.engine }
 
 // Image returns the name of the tests' image, which the daemon holds.
@@ -164,10 +232,11 @@ func (d *Daemon) Start(ctx context.Context) error {
 	if _, err := d.tell("start"); err != nil {
 		return err
 	}
+	client, kind := d.client()
 	for {
-		e, err := dockercli.Lookup(ctx, fmt.Sprintf("docker --host '%s'", d.host()))
-		if err == nil && e.Kind != dockercli.Docker {
-			return fmt.Errorf("%s is no docker client", e.Path)
+		e, err := dockercli.Lookup(ctx, client)
+		if err == nil && e.Kind != kind {
+			return fmt.Errorf("%s is no client of %s", e.Path, kind)
 		}
 		if err == nil {
 			if d.engine == nil {
@@ -337,6 +406,7 @@ func (d *Daemon) Close() error {
 }
 
 func (d *Daemon) close() error {
+	groups := d.groups()
 	for _, pipe := range []*os.File{d.orders, d.answers} {
 		if pipe != nil {
 			pipe.Close() // process 1 reads to the end, and ends
@@ -351,21 +421,51 @@ func (d *Daemon) close() error {
 			return fmt.Errorf("process 1 does not end; %s is left behind", d.dir)
 		}
 	}
-	var err error
-	if d.cgroup != "" {
-		err = removeCgroups(d.cgroup)
-	}
+	err := RemoveCgroups(groups...)
 	if d.dir != "" {
 		err = errors.Join(err, os.RemoveAll(d.dir))
 	}
 	return err
 }
 
-// removeCgroups removes the cgroups of that name, and those below, which have no
-// processes any more: the kernel refuses to remove others.
-func removeCgroups(name string) error {
+// groups returns the names of the daemon's cgroups. Podman puts those of its containers
+// beside those of the machine's, under names that no other container has.
+func (d *Daemon) groups() (names []string) {
+	if d.first == nil {
+		return nil
+	}
+	if !d.setup.Podman {
+		return []string{d.cgroup}
+	}
+	others, err := d.Others()
+	if err != nil {
+		return nil // all has ended
+	}
+	return PodmanCgroups(others)
+}
+
+// PodmanCgroups returns the names of the cgroups of the containers that podman's helpers
+// are for, as their command lines say.
+func PodmanCgroups(lines []string) (names []string) {
+	for _, line := range lines {
+		words := strings.Fields(line)
+		if i := slices.Index(words, "-c"); i >= 0 && i+1 < len(words) && len(words[i+1]) == 64 {
+			names = append(names, "libpod_parent/libpod-"+words[i+1], "libpod_parent/libpod-conmon-"+words[i+1])
+		}
+	}
+	return names
+}
+
+// RemoveCgroups removes the cgroups of those names, and those below, which have no
+// processes any more: the kernel refuses to remove others. It is for the daemon of a
+// program that was killed.
+func RemoveCgroups(names ...string) error {
 	var err error
-	for _, root := range cgroups(name) {
+	var roots []string
+	for _, name := range names {
+		roots = append(roots, cgroups(name)...)
+	}
+	for _, root := range roots {
 		for end := time.Now().Add(closeTimeout); ; time.Sleep(pause) {
 			var dirs []string
 			_ = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {

@@ -302,7 +302,7 @@ func TestDaemonEndsWithItsProgram(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join(temp, "*"))
 	assert.NilError(t, err)
 	assert.Equal(t, len(dirs), 1)
-	assert.NilError(t, private.RemoveCgroups(dirs[0]))
+	assert.NilError(t, private.RemoveCgroups(private.CgroupOf(dirs[0])))
 }
 
 // childNamespace returns the process namespace of the child that is a daemon's process 1.
