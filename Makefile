@@ -8,7 +8,7 @@ PACKAGES ?= ./...
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.7.0
 
-.PHONY: demo attest test remote modules bench programs fault lint vuln fuzz
+.PHONY: demo attest doctor tested test remote modules bench programs fault lint vuln fuzz
 
 demo:
 	$(GO) run ./internal/tour
@@ -16,6 +16,14 @@ demo:
 # What isolates each preset on each engine: execpolicy/presets.md.
 attest:
 	$(GO) run ./internal/attest
+
+# What is missing on this machine, and what mends it. ENGINE names one engine, such as "docker --context ci".
+doctor:
+	@$(GO) run ./internal/doctor
+
+# The table of what the library is tested on, in README.md.
+tested:
+	$(GO) run ./internal/doctor -write
 
 # Two packages at a time: most tests wait most of their time, and more would measure each other where they have bounds in it.
 # What could not be tested here is told at the end.

@@ -135,6 +135,8 @@ func argvCases(name, image string) []argvCase {
 		{"settings", dockercli.ErrNoContainer, func(e *E) ([]string, error) { return dockercli.SettingsArgs(e, name) }},
 		{"components", nil, func(e *E) ([]string, error) { return dockercli.ComponentsArgs(e), nil }},
 		{"info", nil, func(e *E) ([]string, error) { return dockercli.InfoArgs(e), nil }},
+		{"images", nil, func(e *E) ([]string, error) { return dockercli.ImagesArgs(e), nil }},
+		{"contexts", nil, func(e *E) ([]string, error) { return dockercli.ContextsArgs(e) }},
 	}
 }
 
@@ -153,8 +155,8 @@ func TestArgv(t *testing.T) {
 		{Kind: dockercli.Podman, Path: "/usr/bin/podman", Global: []string{"--log-level=error"}},
 	} {
 		for _, c := range argvCases("cofferdam-1", "registry.example:5000/group/image:1.0") {
-			if strings.HasPrefix(c.name, "events") && e.Kind == dockercli.Podman {
-				continue // see TestRefused
+			if (strings.HasPrefix(c.name, "events") || c.name == "contexts") && e.Kind == dockercli.Podman {
+				continue // see TestRefused, and podman has no contexts
 			}
 			file := fmt.Sprintf("argv/%s-%s.txt", e.Kind, c.name)
 			used[filepath.Base(file)] = true

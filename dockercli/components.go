@@ -3,6 +3,7 @@ package dockercli
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 )
 
@@ -64,6 +65,10 @@ func (k Kind) parseComponents(text string) ([]Component, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if slices.ContainsFunc(parts, func(c Component) bool { return c.Name == "podman" }) {
+		// Podman's service also says that it is docker, of its own version.
+		parts = slices.DeleteFunc(parts, func(c Component) bool { return c.Name == "docker" })
 	}
 	if k == Docker {
 		parts = append([]Component{{Name: "docker client", Version: client}}, parts...)

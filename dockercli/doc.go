@@ -8,8 +8,8 @@
 // safe: that is for package execpolicy.
 //
 // Every method that runs the client takes a context that bounds it. None adds a bound of
-// its own, but for [Find] and [Lookup]. A client whose context ends is asked to end, and
-// killed half a second later.
+// its own, but for [Find], [Lookup] and [Engine.Probe]. A client whose context ends is
+// asked to end, and killed half a second later.
 //
 // # Errors
 //

@@ -85,7 +85,7 @@ func (e *Engine) String() string {
 	if e.ServerVersion != "" {
 		name += " " + e.ServerVersion
 	}
-	name += " (" + hidePasswords(Explain(e.argv())) + ")"
+	name += " (" + e.Client() + ")"
 	if e.ChosenBy != "" {
 		name += ", chosen by " + e.ChosenBy
 	}
@@ -94,6 +94,10 @@ func (e *Engine) String() string {
 	}
 	return name
 }
+
+// Client returns the client's program and flags as one line that a POSIX shell runs, with
+// the passwords in URLs hidden, as in "docker --context ci".
+func (e *Engine) Client() string { return hidePasswords(Explain(e.argv())) }
 
 // Resolve returns the engine with an absolute Path, so that later starts don't depend on
 // PATH or on the working directory. Its error matches [ErrNoEngine] if there is no such

@@ -26,6 +26,34 @@ func ExampleLookup() {
 	// Output: true
 }
 
+// A client with an environment of its own.
+func ExampleEngine_Probe() {
+	client := &dockercli.Engine{Path: "podman", Env: append(os.Environ(), "CONTAINERS_CONF=/etc/ci.conf")}
+	engine, err := client.Probe(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(engine.ServerVersion)
+}
+
+func ExampleParse() {
+	_, err := dockercli.Parse("nosuchclient --context ci")
+	fmt.Println(errors.Is(err, dockercli.ErrNoEngine))
+	// Output: true
+}
+
+func ExampleContext() {
+	contexts, err := new(dockercli.Engine).Contexts(context.Background())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, c := range contexts {
+		fmt.Println(c.Name, c.Endpoint) // such as "default unix:///var/run/docker.sock"
+	}
+}
+
 func ExampleKind() {
 	fmt.Println(dockercli.Docker, dockercli.Podman)
 	// Output: docker podman

@@ -20,6 +20,10 @@ var (
 	HidePassword   = hidePassword
 	NobodyListens  = func(stderr string) bool { return saysAny(stderr, nobodyListens) }
 
+	ContextsArgs    = (*Engine).contextsArgs
+	ImagesArgs      = (*Engine).imagesArgs
+	ParseContexts   = parseContexts
+	ParseImages     = parseImages
 	SettingsArgs    = (*Engine).settingsArgs
 	ComponentsArgs  = (*Engine).componentsArgs
 	ParseSettings   = parseSettings

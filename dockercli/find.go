@@ -126,6 +126,21 @@ func unusable(err error) bool {
 // answer within 5 s or none that can be read, or else what [Classify] returns for the
 // engine's message.
 func Lookup(ctx context.Context, spec string) (*Engine, error) {
+	client, err := Parse(spec)
+	if err != nil {
+		return nil, err
+	}
+	e, err := client.Probe(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", hidePasswords(spec), err)
+	}
+	return e, nil
+}
+
+// Parse returns the client that spec names, as [Lookup] takes it, without asking it
+// anything: of the engine only Path and Global are known. The error matches [ErrArgument]
+// if spec can't be parsed, and [ErrNoEngine] if there is no such program.
+func Parse(spec string) (*Engine, error) {
 	words := []string{spec}
 	path, err := lookPath(spec)
 	// A path may hold spaces and backslashes that the shell would read differently, so
@@ -138,13 +153,19 @@ func Lookup(ctx context.Context, spec string) (*Engine, error) {
 			return nil, err
 		}
 	}
-	e := &Engine{Path: path, Global: slices.Clip(words[1:])}
+	return &Engine{Path: path, Global: slices.Clip(words[1:])}, nil
+}
+
+// Probe returns a copy of the engine, of which it keeps Path, Global and Env, and fills
+// in the rest with what the client and its engine say. Its errors are those of [Lookup].
+func (e *Engine) Probe(ctx context.Context) (*Engine, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, errNoAnswer)
 	defer cancel()
-	if err := e.probe(ctx); err != nil {
-		return nil, fmt.Errorf("%s: %w", hidePasswords(spec), err)
+	probed := &Engine{Path: e.path(), Global: e.Global, Env: e.Env}
+	if err := probed.probe(ctx); err != nil {
+		return nil, err
 	}
-	return e, nil
+	return probed, nil
 }
 
 // errNoAnswer is a deadline to everyone who asks.
@@ -232,7 +253,7 @@ func (e *Engine) probeDocker(ctx context.Context) error {
 	// The client names the endpoint that its flags, DOCKER_HOST and the context come to;
 	// it reads that from its files alone.
 	out, err = e.do(ctx, call{verb: "context inspect", argv: e.argv("context", "inspect", "--format={{.Endpoints.docker.Host}}")})
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		return err
 	}
 	// A client that can't tell leaves it open where its engine is, and the answer that is

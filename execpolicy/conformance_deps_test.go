@@ -76,6 +76,7 @@ var rooms = map[string][]string{
 		"dockercli", "execpolicy", "internal/filelock", "internal/problems",
 		"internal/shellwire",
 	},
+	"execpolicy/doctor": {"dockercli", "execpolicy", "execpolicy/attest"},
 	"execpolicy/python": {
 		"execpolicy", "internal/ours", "internal/problems", "internal/scratch",
 		"internal/turn",
@@ -92,7 +93,7 @@ var rooms = map[string][]string{
 // helpers are packages of tests and demonstrations. What is in rooms must not import
 // them.
 var helpers = []string{"internal/attest", "internal/bench", "internal/bench/contend",
-	"internal/bench/contest", "internal/enginetest", "internal/enginetest/leftout",
+	"internal/bench/contest", "internal/doctor", "internal/enginetest", "internal/enginetest/leftout",
 	"internal/enginetest/leftover",
 	"internal/enginetest/places", "internal/enginetest/private", "internal/enginetest/remote",
 	"internal/enginetest/rootless", "internal/enginetest/setup",
@@ -133,6 +134,7 @@ var excepted = map[string]string{
 	"execpolicy/python encoding/json":    "values and exceptions come as JSON; it costs only who imports this package",
 	"execpolicy/tool encoding/json":      "what models are sent and send is JSON; it costs only who imports this package",
 	"execpolicy/attest text/tabwriter":   "a report prints as a table",
+	"execpolicy/doctor text/tabwriter":   "a report prints as a table",
 }
 
 // required are the modules of others that the library may use.

@@ -17,7 +17,7 @@ var layers = []struct {
 	{1, "execpolicy"},
 	{2, "execpolicy/... internal/scratch"},
 	// Programs, and helpers of tests.
-	{3, "internal/attest internal/bench/... internal/enginetest/... internal/fakeengine " +
+	{3, "internal/attest internal/bench/... internal/doctor internal/enginetest/... internal/fakeengine " +
 		"internal/fault internal/presets internal/programs/... internal/runargs/samples " +
 		"internal/tour testdata/..."},
 	{0, "truncate dockercli internal/..."},

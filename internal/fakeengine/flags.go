@@ -25,6 +25,7 @@ func init() {
 		"version":         {flags: "format,f", interspersed: true, do: (*client).version},
 		"info":            {flags: "format,f", interspersed: true, do: (*client).info},
 		"context inspect": {flags: "format,f", interspersed: true, do: (*client).contextInspect},
+		"images":          {flags: "format", interspersed: true, do: (*client).images},
 		"run": {
 			flags: "interactive,i! rm! detach,d! read-only! init! no-healthcheck! name label,l pull platform " +
 				"network,net hostname,h add-host dns tmpfs mount " +

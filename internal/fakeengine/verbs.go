@@ -102,6 +102,13 @@ func (c *client) imageInspect() *refusal {
 		"Config": object{"User": "", "Entrypoint": []string{}, "Cmd": imageCommand}})
 }
 
+func (c *client) images() *refusal {
+	if !c.hasImage("image:latest") {
+		return nil
+	}
+	return c.print(object{"Repository": "image", "Tag": "latest"})
+}
+
 func (c *client) inspect() *refusal {
 	found, r := c.container()
 	if r != nil {

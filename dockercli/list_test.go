@@ -1,0 +1,91 @@
+package dockercli_test
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+)
+
+func TestParseContexts(t *testing.T) {
+	got, err := dockercli.ParseContexts("context \"default\" false \"unix:///var/run/docker.sock\"\n" +
+		"context \"ci\" true \"tcp://user:secret@192.0.2.1:2376\"\n\n")
+	assert.NilError(t, err)
+	assert.DeepEqual(t, got, []dockercli.Context{
+		{Name: "default", Endpoint: "unix:///var/run/docker.sock"},
+		{Name: "ci", Current: true, Endpoint: "tcp://user:***@192.0.2.1:2376"},
+	})
+	for _, bad := range []string{"context \"a\" true\n", "NAME  DESCRIPTION\n", "context \"a\n"} {
+		_, err := dockercli.ParseContexts(bad)
+		assert.ErrorContains(t, err, "unexpected answer", bad)
+	}
+}
+
+func TestParseImages(t *testing.T) {
+	got, err := dockercli.ParseImages("image \"python\" \"3.12\"\nimage \"<none>\" \"<none>\"\nimage \"host:5000/a/b\" \"<none>\"\n" +
+		"image \"host:5000/a/b\" \"1\"\nimage \"\" \"\"\n")
+	assert.NilError(t, err)
+	assert.DeepEqual(t, got, []string{"python:3.12", "host:5000/a/b:1"})
+	_, err = dockercli.ParseImages("image \"a\"\n")
+	assert.ErrorContains(t, err, "unexpected answer")
+}
+
+func FuzzParseLists(f *testing.F) {
+	f.Add("context \"a\" true \"unix:///x\"\n")
+	f.Add("image \"a\" \"b\"\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if contexts, err := dockercli.ParseContexts(text); err == nil {
+			assert.Assert(t, len(contexts) <= strings.Count(text, "context"))
+		}
+		if images, err := dockercli.ParseImages(text); err == nil {
+			assert.Assert(t, len(images) <= strings.Count(text, "image"))
+		}
+	})
+}
+
+// What lists itself can be asked for by the same name.
+func TestEngineLists(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		images, err := e.Images(t.Context())
+		assert.NilError(t, err)
+		assert.Assert(t, slices.ContainsFunc(images, func(name string) bool { return strings.HasSuffix(name, e.Image) }), "%q", images)
+
+		contexts, err := e.Contexts(t.Context())
+		if e.Kind == dockercli.Podman {
+			assert.ErrorIs(t, err, errors.ErrUnsupported)
+			return
+		}
+		assert.NilError(t, err)
+		current := slices.IndexFunc(contexts, func(c dockercli.Context) bool { return c.Current })
+		assert.Assert(t, current >= 0, "%+v", contexts)
+		own, err := (&dockercli.Engine{Path: e.Path, Global: []string{"--context", contexts[current].Name}, Env: e.Env}).Probe(t.Context())
+		assert.NilError(t, err)
+		assert.Equal(t, own.ServerVersion, e.ServerVersion)
+	})
+}
+
+// Podman's service says of itself that it is also an engine of docker's, which has other
+// faults.
+func TestPodmansServiceIsNotDocker(t *testing.T) {
+	got, err := dockercli.ParseComponents(dockercli.Docker, "component \"Podman Engine\" \"4.3.1\"\ncomponent \"Engine\" \"4.3.1\"\nclient \"28.2.2\"\n")
+	assert.NilError(t, err)
+	assert.DeepEqual(t, got, []dockercli.Component{{Name: "docker client", Version: "28.2.2"}, {Name: "podman", Version: "4.3.1"}})
+}
+
+// A look keeps what it was given, and nothing that was known before.
+func TestProbe(t *testing.T) {
+	path := fake(t, "docker", "docker-local")
+	env := append(os.Environ(), "A=b")
+	e, err := (&dockercli.Engine{Path: path, Global: []string{}, Env: env, Kind: dockercli.Podman, Remote: true, ServerVersion: "0"}).Probe(t.Context())
+	assert.NilError(t, err)
+	known, err := dockercli.Lookup(t.Context(), path)
+	assert.NilError(t, err)
+	known.Env = env
+	assert.DeepEqual(t, e, known)
+}

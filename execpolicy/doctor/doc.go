@@ -1,0 +1,16 @@
+// Package doctor looks at the container engines of a machine: what each is, whether the
+// library works with it, what is missing, and which command mends that.
+//
+// [Examine] looks at each client that the machine has: what COFFERDAM_ENGINE names,
+// docker, each context of docker's client, and podman. It asks each about itself, and
+// then tries what a session needs: it starts one with the zero policy, runs a command,
+// lets another run into its deadline, closes the session, and looks whether the container
+// is gone. It pulls nothing. Where there is no image, it says so and starts nothing.
+//
+// Each engine has a time of its own, within which the rest of its examination is given
+// up. What a client prints is bounded. Nothing is left behind: what was started is
+// removed, or the report names it.
+//
+// What an engine says of itself is not always what a container has: package attest looks
+// inside.
+package doctor

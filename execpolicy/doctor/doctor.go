@@ -1,0 +1,301 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/execpolicy/attest"
+)
+
+const (
+	// defaultTimeout is for a machine under load: an engine takes some seconds.
+	defaultTimeout = time.Minute
+	// contextsTimeout is for a client that reads its files only.
+	contextsTimeout = 5 * time.Second
+	// maxEngines bounds how many engines are looked at, and maxAtOnce how many at a time.
+	maxEngines = 16
+	maxAtOnce  = 4
+	// maxImages bounds how many images are tried where the default one is not there.
+	maxImages = 3
+)
+
+// Options say what is looked at.
+type Options struct {
+	// Engines are the clients to look at, of which only Path, Global and Env count. If
+	// empty, they are those that the machine has, up to 16.
+	Engines []*dockercli.Engine
+	// Image is the image to try. If empty, it is [execpolicy.DefaultImage] or, if an engine
+	// does not have that, the first of three others in which a session starts.
+	Image string
+	// Timeout is how long one engine is looked at. What it has left behind may then take
+	// 10 s to be removed. If zero, it is a minute.
+	Timeout time.Duration
+}
+
+// Examine looks at the machine's engines, some at the same time. An engine that does not
+// work is no error, but a part of the report. The error wraps [execpolicy.ErrInvalid] if
+// an option is at fault, and the cause of ctx if that ends.
+func Examine(ctx context.Context, o Options) (*Report, error) {
+	if o.Timeout < 0 {
+		return nil, fmt.Errorf("%w: Timeout: %v is negative", execpolicy.ErrInvalid, o.Timeout)
+	}
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	return (&examiner{o, thisMachine(), try, transport}).examine(ctx)
+}
+
+// An examiner is an examination that is under way.
+type examiner struct {
+	Options
+	machine machine
+	// These depend on more than what a client answers.
+	try       func(ctx context.Context, e *dockercli.Engine, image string) ([]Step, error)
+	transport func(ctx context.Context, e *dockercli.Engine) (name, why string)
+}
+
+func (x *examiner) examine(ctx context.Context) (*Report, error) {
+	r := &Report{Engines: []Engine{}}
+	found, err := dockercli.Find(ctx)
+	if err != nil {
+		r.FindError = err.Error()
+	} else {
+		r.Found = found.String()
+	}
+	clients := x.Engines
+	if len(clients) == 0 {
+		clients = x.clients(ctx, r)
+	}
+	r.Engines = make([]Engine, len(clients))
+	var wg sync.WaitGroup
+	turns := make(chan struct{}, maxAtOnce)
+	for i, client := range clients {
+		wg.Go(func() {
+			turns <- struct{}{}
+			defer func() { <-turns }()
+			own, cancel := context.WithTimeoutCause(ctx, x.Timeout,
+				fmt.Errorf("not done within %v: %w", x.Timeout, context.DeadlineExceeded))
+			defer cancel()
+			e := &r.Engines[i]
+			probed := x.engine(own, client, e)
+			slices.SortStableFunc(e.Problems, blockingFirst)
+			e.Chosen = found != nil && probed != nil && found.Path == probed.Path && slices.Equal(found.Global, probed.Global)
+		})
+	}
+	wg.Wait()
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if len(clients) == 0 {
+		r.Problems = append(r.Problems, x.machine.noClient())
+	}
+	return r, nil
+}
+
+func blockingFirst(a, b Problem) int {
+	switch {
+	case a.Blocks == b.Blocks:
+		return 0
+	case a.Blocks:
+		return -1
+	}
+	return 1
+}
+
+// clients returns the clients that the machine has.
+func (x *examiner) clients(ctx context.Context, r *Report) []*dockercli.Engine {
+	var clients []*dockercli.Engine
+	add := func(e *dockercli.Engine) {
+		resolved, err := e.Resolve()
+		if err != nil {
+			return
+		}
+		if !slices.ContainsFunc(clients, func(c *dockercli.Engine) bool {
+			return c.Path == resolved.Path && slices.Equal(c.Global, resolved.Global)
+		}) {
+			clients = append(clients, resolved)
+		}
+	}
+	if spec := os.Getenv(dockercli.EngineVar); spec != "" {
+		e, err := dockercli.Parse(spec)
+		if err != nil {
+			r.Problems = append(r.Problems, Problem{
+				Missing: "the client that " + dockercli.EngineVar + " names", Blocks: true,
+				Means: err.Error(), Mend: "unset " + dockercli.EngineVar,
+			})
+		} else {
+			add(e)
+		}
+	}
+	docker := &dockercli.Engine{Kind: dockercli.Docker}
+	add(docker)
+	if _, err := docker.Resolve(); err == nil {
+		for _, name := range x.contexts(ctx, docker, r) {
+			add(&dockercli.Engine{Global: []string{"--context", name}})
+		}
+	}
+	add(&dockercli.Engine{Kind: dockercli.Podman})
+	if len(clients) > maxEngines {
+		r.Problems = append(r.Problems, Problem{
+			Missing: fmt.Sprintf("a look at %d more contexts of docker's client", len(clients)-maxEngines),
+			Means:   fmt.Sprintf("No more than %d engines are looked at.", maxEngines),
+			Mend:    "docker context ls\ndocker context rm NAME",
+		})
+		clients = clients[:maxEngines]
+	}
+	return clients
+}
+
+// contexts returns the names of docker's contexts but for the one that the client uses
+// anyway.
+func (x *examiner) contexts(ctx context.Context, docker *dockercli.Engine, r *Report) (names []string) {
+	ctx, cancel := context.WithTimeoutCause(ctx, contextsTimeout,
+		fmt.Errorf("no answer within %v: %w", contextsTimeout, context.DeadlineExceeded))
+	defer cancel()
+	contexts, err := docker.Contexts(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		r.Problems = append(r.Problems, Problem{
+			Missing: "an answer to docker context ls",
+			Means:   "The contexts of docker's client are not known, and were not looked at. The client asks no engine for them, so the fault is in it or its files.",
+			Mend:    "docker context ls\nls -l ~/.docker/contexts/meta",
+		})
+	}
+	// A podman under the name docker has none, and answers so.
+	for _, c := range contexts {
+		if !c.Current {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// engine looks at one engine, and returns it with what it says of itself, or nil if it
+// does not answer.
+func (x *examiner) engine(ctx context.Context, client *dockercli.Engine, r *Engine) *dockercli.Engine {
+	r.Name, r.Client = flags(client), client.Client()
+	start := time.Now()
+	e, err := client.Resolve()
+	if err == nil {
+		e, err = e.Probe(ctx)
+	}
+	if !r.step(StepAnswer, start, err) {
+		r.Problems = append(r.Problems, x.machine.noAnswer(client, err))
+		return nil
+	}
+	r.Name, r.Kind = name(e), e.Kind.String()
+	r.ServerVersion, r.ClientVersion = e.ServerVersion, e.ClientVersion
+	r.Rootless, r.Remote, r.PodmanService = e.Rootless, e.Remote, e.PodmanService
+
+	start = time.Now()
+	r.Info, err = e.Info(ctx)
+	if err == nil {
+		r.Versions, err = e.Components(ctx)
+	}
+	if r.step(StepInfo, start, err) {
+		r.Problems = append(r.Problems, x.machine.missing(e, r.Info, attest.Weaknesses(r.Versions))...)
+	} else {
+		r.Problems = append(r.Problems, x.machine.noAnswer(client, err))
+		return e
+	}
+	r.Transport, r.TransportWhy = x.transport(ctx, e)
+
+	start = time.Now()
+	images, err := x.images(ctx, e)
+	if !r.step(StepImage, start, err) {
+		r.Problems = append(r.Problems, x.machine.noImage(e, x.image(), err))
+		return e
+	}
+	before := len(r.Steps)
+	for i, image := range images {
+		var steps []Step
+		steps, err = x.try(ctx, e, image)
+		r.Image, r.Steps = image, append(r.Steps[:before], steps...)
+		if i == len(images)-1 || !errors.Is(err, dockercli.ErrNoCommand) {
+			break
+		}
+	}
+	if err != nil {
+		r.Problems = append(r.Problems, x.machine.failed(e, r.Steps, err))
+	}
+	return e
+}
+
+func (x *examiner) image() string {
+	if x.Image == "" {
+		return execpolicy.DefaultImage
+	}
+	return x.Image
+}
+
+// images returns the images to try, of which there is at least one without an error.
+func (x *examiner) images(ctx context.Context, e *dockercli.Engine) ([]string, error) {
+	_, err := e.InspectImage(ctx, x.image())
+	if err == nil {
+		return []string{x.image()}, nil
+	}
+	if x.Image != "" || !errors.Is(err, dockercli.ErrImageMissing) {
+		return nil, err
+	}
+	names, listed := e.Images(ctx)
+	if listed != nil {
+		return nil, listed
+	}
+	if len(names) == 0 {
+		return nil, err
+	}
+	return names[:min(maxImages, len(names))], nil
+}
+
+func transport(ctx context.Context, e *dockercli.Engine) (name, why string) {
+	// An error is that of a policy that names one.
+	t, why, _ := execpolicy.DockerPolicy{Engine: e}.FindTransport(ctx)
+	return t.String(), why
+}
+
+// name is what the engine is called in the report.
+func name(e *dockercli.Engine) string {
+	name := e.Kind.String()
+	if e.PodmanService {
+		name = "podman's service"
+	}
+	name = strings.TrimSpace(name + " " + e.ServerVersion)
+	if len(e.Global) > 0 {
+		name += " (" + flags(e) + ")"
+	}
+	return name
+}
+
+// flags is the client's command line without the program's directory.
+func flags(e *dockercli.Engine) string {
+	path := cmp.Or(e.Path, e.Kind.String())
+	return (&dockercli.Engine{Path: strings.TrimSuffix(filepath.Base(path), ".exe"), Global: e.Global}).Client()
+}
+
+// thisMachine looks what machine this is.
+func thisMachine() machine {
+	m := machine{goos: runtime.GOOS, root: os.Getuid() == 0}
+	if m.goos == "linux" {
+		if f, err := os.Open("/etc/os-release"); err == nil {
+			defer f.Close()
+			// It is some hundred bytes.
+			text, _ := io.ReadAll(io.LimitReader(f, 64<<10))
+			m.release = string(text)
+		}
+		_, err := exec.LookPath("systemctl")
+		m.systemd = err == nil
+	}
+	return m
+}

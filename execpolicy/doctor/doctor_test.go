@@ -1,0 +1,263 @@
+package doctor_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/execpolicy/doctor"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
+)
+
+// one examines one engine.
+func one(t *testing.T, e *dockercli.Engine, o doctor.Options) *doctor.Engine {
+	t.Helper()
+	o.Engines = []*dockercli.Engine{e}
+	r, err := doctor.Examine(t.Context(), o)
+	assert.NilError(t, err)
+	assert.Equal(t, len(r.Engines), 1)
+	t.Logf("\n%s", r)
+	return &r.Engines[0]
+}
+
+// problem returns the first problem whose name has the word.
+func problem(t *testing.T, all []doctor.Problem, word string) doctor.Problem {
+	t.Helper()
+	for _, p := range all {
+		if strings.Contains(p.Missing, word) {
+			return p
+		}
+	}
+	t.Fatalf("no problem names %q: %+v", word, all)
+	return doctor.Problem{}
+}
+
+func TestEngineWorks(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		got := one(t, e.Engine, doctor.Options{Image: e.Image})
+		assert.Assert(t, got.Works())
+		var names []string
+		for _, s := range got.Steps {
+			names = append(names, string(s.Name))
+		}
+		assert.DeepEqual(t, names, []string{"answer", "info", "image", "start", "command", "deadline", "removal"})
+		assert.Equal(t, got.Kind, e.Kind.String())
+		assert.Equal(t, got.ServerVersion, e.ServerVersion)
+		assert.Equal(t, got.Image, e.Image)
+		assert.Assert(t, got.Info != nil && got.Info.CgroupVersion != "")
+		assert.Assert(t, len(got.Versions) > 1, "%+v", got.Versions)
+		for _, p := range got.Problems {
+			assert.Check(t, !p.Blocks, "%+v", p)
+		}
+		// The image that is there is tried if the default one is not.
+		assert.Assert(t, one(t, e.Engine, doctor.Options{}).Works())
+	})
+}
+
+func TestEngineWithoutImage(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		const name = "localhost/cofferdam-nothing:1"
+		got := one(t, e.Engine, doctor.Options{Image: name})
+		assert.Assert(t, !got.Works())
+		last := got.Steps[len(got.Steps)-1]
+		assert.Equal(t, last.Name, doctor.StepImage)
+		assert.Assert(t, last.Error != "")
+		assert.Assert(t, cmp.Contains(problem(t, got.Problems, "image").Mend, " pull "+name))
+	})
+}
+
+func TestFaults(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	for name, c := range map[string]struct {
+		faults  fakeengine.Faults
+		step    doctor.StepName
+		missing string
+		blocks  bool
+	}{
+		"no image":         {fakeengine.Faults{ImageMissing: true}, doctor.StepImage, "an image", false},
+		"a hanging info":   {fakeengine.Faults{Hang: []string{"info"}}, doctor.StepInfo, "in time", true},
+		"a hanging client": {fakeengine.Faults{Hang: []string{fakeengine.Every}, IgnoreTerm: true}, doctor.StepAnswer, "in time", true},
+		"a hanging run":    {fakeengine.Faults{Hang: []string{"run"}}, doctor.StepStart, "a session that starts", true},
+		"a runtime that fails": {fakeengine.Faults{Fail: map[string]fakeengine.Failure{"run": {Exit: 125, Stderr: "docker: Error response from daemon: OCI runtime create failed"}}},
+			doctor.StepStart, "a session that starts", true},
+		"a removal that can't be seen": {fakeengine.Faults{Fail: map[string]fakeengine.Failure{"container inspect": {Exit: 1, Stderr: "sorry"}}},
+			doctor.StepRemoval, "the removal", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := fakeengine.New(t, dockercli.Docker, c.faults)
+			begun := time.Now()
+			got := one(t, e.Engine, doctor.Options{Timeout: 8 * time.Second})
+			assert.Assert(t, time.Since(begun) < 40*time.Second)
+			assert.Assert(t, !got.Works())
+			p := problem(t, got.Problems, c.missing)
+			assert.Equal(t, p.Blocks, c.blocks)
+			assert.Equal(t, got.Problems[0].Blocks, c.blocks)
+			assert.Assert(t, p.Means != "" && p.Mend != "", "%+v", p)
+			for _, s := range got.Steps {
+				assert.Equal(t, s.Error != "", s.Name == c.step, "%+v", s)
+			}
+			// Where nothing hangs on, fakeengine fails the test if anything is left.
+			e.Set(fakeengine.Faults{})
+		})
+	}
+}
+
+// A client may hang, or print without end, wherever it is asked.
+func TestClientsThatHang(t *testing.T) {
+	answers := "== --version\nDocker version 28.2.2, build e6534b4\n== probe\n28.2.2 6.1.0\n== context inspect\nunix:///var/run/docker.sock\n"
+	for name, c := range map[string]struct {
+		answers string
+		missing string
+	}{
+		"context ls hangs":  {answers + "== context ls hang\n== info hang\n", "docker context ls"},
+		"context ls floods": {answers + "== context ls flood\ncontext \"a\" true \"b\"\n== info hang\n", "docker context ls"},
+		"info floods":       {answers + "== context ls\n== info flood\nversion \"1\"\n", "in time"},
+		"a context hangs": {answers + "== context ls\ncontext \"far\" false \"tcp://192.0.2.1:2376\"\n== --context far --version hang\n== info hang\n",
+			"in time"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			assert.NilError(t, os.WriteFile(filepath.Join(dir, "docker.txt"), []byte(c.answers), 0o600))
+			onPath(t, dir, "docker")
+			begun := time.Now()
+			r, err := doctor.Examine(t.Context(), doctor.Options{Timeout: 3 * time.Second})
+			assert.NilError(t, err)
+			assert.Assert(t, time.Since(begun) < 30*time.Second)
+			all := r.Problems
+			for _, e := range r.Engines {
+				all = append(all, e.Problems...)
+			}
+			p := problem(t, all, c.missing)
+			assert.Assert(t, p.Mend != "")
+			text, err := json.Marshal(r)
+			assert.NilError(t, err)
+			assert.Assert(t, len(text) < 64<<10, "%d bytes", len(text))
+		})
+	}
+}
+
+// The report is given up with the context, and what it had started is gone.
+func TestContextEnds(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	e := fakeengine.New(t, dockercli.Podman, fakeengine.Faults{})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("enough")
+	go func() {
+		for len(e.Containers()) == 0 && t.Context().Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		cancel(why)
+	}()
+	r, err := doctor.Examine(ctx, doctor.Options{Engines: []*dockercli.Engine{e.Engine}})
+	assert.Assert(t, r == nil)
+	assert.ErrorIs(t, err, why)
+	assert.DeepEqual(t, e.Containers(), []string(nil))
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	_, err := doctor.Examine(t.Context(), doctor.Options{Timeout: -1})
+	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+}
+
+// COFFERDAM_ENGINE is looked at first, and one that can't be is named.
+func TestEngineOfTheEnvironment(t *testing.T) {
+	dir := t.TempDir()
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, "docker.txt"), []byte("== --version 1\nno\n== context ls 1\nno\n"), 0o600))
+	onPath(t, dir, "docker")
+	t.Setenv(dockercli.EngineVar, "docker --context ci")
+	r, err := doctor.Examine(t.Context(), doctor.Options{})
+	assert.NilError(t, err)
+	assert.Equal(t, len(r.Engines), 2)
+	assert.Assert(t, cmp.Contains(r.Engines[0].Client, "--context ci"))
+	assert.Assert(t, cmp.Contains(r.FindError, dockercli.EngineVar))
+
+	t.Setenv(dockercli.EngineVar, "nosuchclient")
+	r, err = doctor.Examine(t.Context(), doctor.Options{})
+	assert.NilError(t, err)
+	assert.Assert(t, problem(t, r.Problems, dockercli.EngineVar).Blocks)
+	assert.Equal(t, len(r.Engines), 1)
+}
+
+// No more engines are looked at than there may be, however many contexts there are.
+func TestManyContexts(t *testing.T) {
+	dir := t.TempDir()
+	answers := "== --version 1\nno\n== context ls\n"
+	for i := range 100 {
+		answers += fmt.Sprintf("context \"c%d\" false \"unix:///x\"\n", i)
+	}
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, "docker.txt"), []byte(answers), 0o600))
+	onPath(t, dir, "docker")
+	r, err := doctor.Examine(t.Context(), doctor.Options{})
+	assert.NilError(t, err)
+	assert.Equal(t, len(r.Engines), 16)
+	problem(t, r.Problems, "85 more contexts")
+}
+
+// What an engine says moves no cursor, ends no line and is bounded.
+func TestTextIsPrintable(t *testing.T) {
+	bad := "\x1b[2J\r\nroot#\u202e" + strings.Repeat("x", 5000)
+	r := doctor.Report{Found: bad, Problems: []doctor.Problem{{Missing: bad, Means: bad, Mend: bad}}, Engines: []doctor.Engine{{
+		Name: bad, Kind: bad, Client: bad, Transport: bad, TransportWhy: bad, Image: bad, Info: &dockercli.Info{CgroupVersion: bad, DefaultRuntime: bad},
+		Versions: []dockercli.Component{{Name: bad, Version: bad}}, Steps: []doctor.Step{{Name: doctor.StepStart, Error: bad}}}}}
+	for line := range strings.Lines(r.String()) {
+		assert.Check(t, !strings.HasPrefix(line, "root#"))
+		line = strings.TrimSuffix(line, "\n")
+		assert.Check(t, !strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }), "%.80q", line)
+		assert.Check(t, len(line) < 10_000)
+	}
+}
+
+func TestReportIsJSON(t *testing.T) {
+	r := &doctor.Report{Found: "docker", Engines: []doctor.Engine{{Name: "docker", Info: &dockercli.Info{Runtimes: []string{"runc"}},
+		Steps: []doctor.Step{{Name: doctor.StepRemoval, Took: time.Second}}, Problems: []doctor.Problem{{Missing: "a", Blocks: true}}}}}
+	text, err := json.Marshal(r)
+	assert.NilError(t, err)
+	back := new(doctor.Report)
+	assert.NilError(t, json.Unmarshal(text, back))
+	assert.DeepEqual(t, back, r)
+}
+
+func FuzzInstall(f *testing.F) {
+	f.Add("ID=debian\n")
+	f.Add("ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n")
+	f.Add("ID='")
+	f.Fuzz(func(t *testing.T, release string) {
+		got := doctor.Install("linux", release)
+		// Nothing of the file gets into a command.
+		known := []string{"# install podman", "sudo apt-get install -y podman", "sudo dnf install -y podman", "sudo apk add podman",
+			"sudo pacman -S --noconfirm podman", "sudo zypper install -y podman"}
+		for _, k := range known {
+			if got == k {
+				return
+			}
+		}
+		t.Errorf("%q", got)
+	})
+}
+
+func TestInstall(t *testing.T) {
+	for release, want := range map[string]string{
+		"ID=debian\n": "sudo apt-get install -y podman",
+		"NAME=x\nID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n": "sudo dnf install -y podman",
+		"ID=alpine": "sudo apk add podman",
+		"ID=plan9":  "# install podman",
+		"":          "# install podman",
+	} {
+		assert.Equal(t, doctor.Install("linux", release), want, release)
+	}
+	assert.Equal(t, doctor.Install("darwin", ""), "brew install podman")
+}
