@@ -95,7 +95,7 @@ var helpers = []string{"internal/attest", "internal/bench", "internal/bench/cont
 	"internal/bench/contest", "internal/enginetest", "internal/enginetest/leftout",
 	"internal/enginetest/leftover",
 	"internal/enginetest/places", "internal/enginetest/private", "internal/enginetest/rootless",
-	"internal/enginetest/setup",
+	"internal/enginetest/registry", "internal/enginetest/setup",
 	"internal/fakeengine", "internal/fault", "internal/presets", "internal/programs", "internal/programs/try",
 	"internal/runargs/samples", "internal/tour", "testdata/image"}
 

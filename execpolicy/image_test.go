@@ -59,7 +59,7 @@ func TestExecOfTheEngine(t *testing.T) {
 // enough for all who want it.
 func TestEnsureImage(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
-		image, err := p.policy().EnsureImage(t.Context(), dockercli.PullMissing)
+		image, err := p.policy().EnsureImage(t.Context())
 		assert.NilError(t, err)
 		policy := p.policy()
 		policy.Platform = image.Platform
@@ -68,8 +68,8 @@ func TestEnsureImage(t *testing.T) {
 		assert.Equal(t, strings.TrimSpace(id), image.ID)
 		assert.NilError(t, s.Close())
 
-		policy.Platform, policy.PullTimeout = "linux/s390x", -1
-		_, err = policy.EnsureImage(t.Context(), dockercli.PullAlways)
+		policy.Platform, policy.Pull = "linux/s390x", dockercli.PullNever
+		_, err = policy.EnsureImage(t.Context())
 		assert.ErrorIs(t, err, dockercli.ErrImageMissing)
 		assert.ErrorContains(t, err, "the engine is "+p.engine.String())
 	})
@@ -77,17 +77,60 @@ func TestEnsureImage(t *testing.T) {
 		fakeengine.NeedIsolation(t)
 		enginetest.Check(t)
 		e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{ImageMissing: true})
-		p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image:1", PullTimeout: -1}
-		_, err := p.EnsureImage(t.Context(), dockercli.PullMissing)
+		p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image:1", Pull: dockercli.PullNever}
+		_, err := p.EnsureImage(t.Context())
 		assert.ErrorIs(t, err, dockercli.ErrImageMissing)
 		var progress strings.Builder
-		p.PullTimeout, p.PullProgress = 0, &progress
-		_, err = p.EnsureImage(t.Context(), dockercli.PullMissing)
+		p.Pull, p.PullProgress = dockercli.PullMissing, &progress
+		_, err = p.EnsureImage(t.Context())
 		assert.NilError(t, err)
 		assert.Assert(t, progress.Len() > 0)
 		s := open(t, p, execpolicy.Spec{})
 		assert.NilError(t, s.Close())
 	})
+}
+
+// An image that is always pulled is, before each session, and without it there is none.
+func TestImageThatIsAlwaysPulled(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	enginetest.Check(t)
+	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{
+		Fail: map[string]fakeengine.Failure{"pull": {Exit: 1, Stderr: "manifest unknown\n", Times: 1}}})
+	p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image:1", Pull: dockercli.PullAlways}
+	verbs := func() (verbs []string) {
+		for _, call := range e.Calls() {
+			if call[0] == "run" || call[0] == "pull" {
+				verbs = append(verbs, call[0])
+			}
+		}
+		return verbs
+	}
+	_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{Env: map[string]string{"": ""}})
+	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+	p.CPUs = "many"
+	_, err = p.Spawn(t.Context(), execpolicy.Spec{})
+	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+	assert.Equal(t, len(verbs()), 0)
+	p.CPUs = ""
+	_, err = execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+	assert.ErrorIs(t, err, execpolicy.ErrStart)
+	assert.ErrorIs(t, err, dockercli.ErrPull)
+	assert.Equal(t, strings.Count(err.Error(), "the engine is "), 1, "%v", err)
+	for range 2 {
+		s := open(t, p, execpolicy.Spec{})
+		assert.NilError(t, s.Close())
+	}
+	assert.DeepEqual(t, verbs(), []string{"pull", "pull", "run", "pull", "run"})
+}
+
+func TestPullIsChecked(t *testing.T) {
+	p := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "true"}, Pull: 7, PullTimeout: -1}
+	_, ensured := p.EnsureImage(t.Context())
+	for _, err := range []error{p.Check(t.Context(), execpolicy.Spec{}), ensured} {
+		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+		assert.ErrorContains(t, err, "Pull is PullPolicy(7)")
+		assert.ErrorContains(t, err, "PullTimeout is -1ns")
+	}
 }
 
 func TestPlatformIsChecked(t *testing.T) {
