@@ -1,8 +1,11 @@
 package execpolicy_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -66,6 +69,7 @@ func TestEnsureImage(t *testing.T) {
 		s := open(t, policy, p.spec())
 		id := p.cli(t, "container", "inspect", "--format={{.Image}}", s.Name())
 		assert.Equal(t, strings.TrimSpace(id), image.ID)
+		assert.Equal(t, s.script("exit 3").ImageID, image.ID)
 		assert.NilError(t, s.Close())
 
 		policy.Platform, policy.Pull = "linux/s390x", dockercli.PullNever
@@ -88,6 +92,54 @@ func TestEnsureImage(t *testing.T) {
 		s := open(t, p, execpolicy.Spec{})
 		assert.NilError(t, s.Close())
 	})
+}
+
+// Every result names the image, whatever its outcome: of a session's first command, of one
+// that is refused, of a job, and of Run.
+func TestImageIDOfResults(t *testing.T) {
+	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+		image, err := policy.EnsureImage(t.Context())
+		assert.NilError(t, err)
+		spec := p.spec()
+		spec.Approve = func(_ context.Context, r execpolicy.Request) error {
+			if strings.Contains(r.String(), "forbidden") {
+				return errors.New("no")
+			}
+			return nil
+		}
+		s := open(t, policy, spec)
+		defer s.Close()
+		r, err := s.Run(t.Context(), execpolicy.Command{Script: "forbidden"})
+		assert.NilError(t, err)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeRefused)
+		assert.Equal(t, r.ImageID, image.ID)
+		assert.Equal(t, s.script("exit 3").ImageID, image.ID)
+		r, err = s.result(s.job(execpolicy.Command{Argv: []string{"true"}}))
+		assert.NilError(t, err)
+		assert.Equal(t, r.ImageID, image.ID)
+		assert.Equal(t, r.Engine, p.engine.String())
+		assert.NilError(t, s.Close())
+		r, err = execpolicy.Run(t.Context(), policy, p.spec(), execpolicy.Command{Script: ":"})
+		assert.NilError(t, err)
+		assert.Equal(t, r.ImageID, image.ID)
+	})
+}
+
+// An engine that hangs does not keep a result back beyond its time, and a record says that
+// the image is not known.
+func TestImageIDOfAnEngineThatHangs(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	enginetest.Check(t)
+	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{Hang: []string{"container inspect"}})
+	policy := execpolicy.DockerPolicy{Engine: e.Engine, Transport: execpolicy.TransportAttach,
+		Limits: execpolicy.Limits{TerminationTimeout: 4 * time.Second}}
+	s := open(t, policy, execpolicy.Spec{})
+	within(t, patience, "Run", func() {
+		r := s.script("echo hello")
+		assert.Equal(t, string(r.Stdout), "hello\n")
+		assert.Equal(t, r.ImageID, "")
+	})
+	assert.NilError(t, s.Close())
 }
 
 // An image that is always pulled is, before each session, and without it there is none.
