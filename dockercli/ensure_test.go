@@ -2,6 +2,7 @@ package dockercli_test
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/registry"
 )
 
 // imageEngine is a fake client for pulls, with the names of files beside its link.
@@ -94,6 +96,73 @@ func TestEnsureImageOnEngines(t *testing.T) {
 		assert.ErrorIs(t, err, dockercli.ErrImageMissing)
 		_, err = e.EnsureImage(ctx, dockercli.PullMissing, dockercli.PullOptions{Image: "cofferdam.invalid/none:1"})
 		assert.ErrorIs(t, err, dockercli.ErrPull)
+	})
+}
+
+// What a registry has changed comes when it is asked for, and else not. A digest stays, and
+// an image for another platform comes by its name.
+func TestPullOnEngines(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+		defer cancel()
+		r := registry.Start(t)
+		e = r.Engine(t, e)
+		here, there := "linux/"+runtime.GOARCH, "linux/s390x"
+		old := r.Add(t, "test:1", []string{here, there}, t.Name(), rand.Text(), rand.Text())
+		ensure := func(when dockercli.PullPolicy, name, platform string) string {
+			t.Helper()
+			image, err := e.EnsureImage(ctx, when, dockercli.PullOptions{Image: name, Platform: platform})
+			assert.NilError(t, err)
+			return "sha256:" + strings.TrimPrefix(image.ID, "sha256:")
+		}
+		_, err := e.EnsureImage(ctx, dockercli.PullNever, dockercli.PullOptions{Image: old.Ref})
+		assert.ErrorIs(t, err, dockercli.ErrImageMissing)
+		_, err = e.EnsureImage(ctx, dockercli.PullAlways, dockercli.PullOptions{Image: strings.Replace(old.Ref, ":1", ":2", 1)})
+		assert.ErrorIs(t, err, dockercli.ErrPull)
+		assert.Equal(t, ensure(dockercli.PullMissing, old.Ref, ""), old.IDs[here])
+		asked := len(r.Asked())
+		assert.Assert(t, asked > 0)
+
+		changed := r.Add(t, "test:1", []string{here}, t.Name(), rand.Text())
+		assert.Equal(t, ensure(dockercli.PullMissing, old.Ref, ""), old.IDs[here])
+		assert.Equal(t, ensure(dockercli.PullNever, old.Ref, ""), old.IDs[here])
+		assert.Equal(t, len(r.Asked()), asked)
+		assert.Equal(t, ensure(dockercli.PullAlways, old.Ref, ""), changed.IDs[here])
+		assert.Assert(t, len(r.Asked()) > asked)
+		assert.Equal(t, ensure(dockercli.PullMissing, old.Digest, ""), old.IDs[here])
+
+		_, err = e.EnsureImage(ctx, dockercli.PullNever, dockercli.PullOptions{Image: old.Ref, Platform: there})
+		assert.ErrorIs(t, err, dockercli.ErrImageMissing)
+		other := r.Add(t, "test:other", []string{here, there}, t.Name(), rand.Text())
+		assert.Equal(t, ensure(dockercli.PullMissing, other.Ref, there), other.IDs[there])
+		assert.Equal(t, ensure(dockercli.PullMissing, other.Ref, here), other.IDs[here])
+	})
+}
+
+// The engines of this machine print what PullEvents reads.
+func TestPullEventsOfEngines(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		r := registry.Start(t)
+		e = r.Engine(t, e)
+		image := r.Add(t, "test:1", nil, rand.Text(), rand.Text(), rand.Text())
+		r.Shut()
+		layers := map[string]dockercli.LayerState{}
+		var last dockercli.PullEvent
+		err := e.Pull(ctx, dockercli.PullOptions{Image: image.Ref, Progress: dockercli.PullEvents(func(event dockercli.PullEvent) {
+			last = event
+			layers[strings.TrimPrefix(event.Layer, "sha256:")[:12]] = event.State
+			if len(layers) == len(image.Layers) {
+				r.Open() // all were told before any has come
+			}
+		})})
+		assert.NilError(t, err)
+		assert.Equal(t, last.Done, len(image.Layers))
+		assert.Equal(t, last.Layers, len(image.Layers))
+		for _, digest := range image.Layers {
+			assert.Equal(t, layers[strings.TrimPrefix(digest, "sha256:")[:12]], dockercli.LayerDone, "%v", layers)
+		}
 	})
 }
 

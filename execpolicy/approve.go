@@ -137,6 +137,7 @@ func (c *conn) ask(ctx context.Context, cmd Command, stdin *spool.Spool) (*Resul
 	}
 	values := addValues(c.known.Load(), cmd.Secrets)
 	err = fmt.Errorf("%w: %s: %w", ErrRefused, values.Redact(what), err)
+	image, _ := c.imageID()
 	return &Result{Outcome: OutcomeRefused, ExitCode: -1, Cause: err, Dir: c.conceal(c.dir), OOMBefore: c.oomKills, OOMAfter: -1,
-		Engine: c.proc.Engine}, nil
+		Engine: c.proc.Engine, ImageID: image}, nil
 }

@@ -173,7 +173,7 @@ func TestArgvIsTakenByTheClients(t *testing.T) {
 		for _, c := range argvCases {
 			t.Run(c.name, func(t *testing.T) {
 				policy, spec := c.policy, c.spec
-				policy.Engine, policy.Image, policy.PullTimeout = e.Engine, "localhost/no-such-image:1", -1
+				policy.Engine, policy.Image, policy.Pull = e.Engine, "localhost/no-such-image:1", dockercli.PullNever
 				if e.Kind == dockercli.Podman {
 					// These are looked up before the image.
 					policy.GPUs, policy.Runtime = "", ""

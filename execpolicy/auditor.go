@@ -159,13 +159,9 @@ func (a *auditor) started(ctx context.Context, c *conn) error {
 	a.recorded = false
 	e := c.newEvent(EventStart)
 	e.Duration, e.Env, e.Secrets = e.Time.Sub(a.spawned), slices.Sorted(maps.Keys(c.env)), secretNames(c.secrets)
-	if c.proc.ImageID != nil {
-		ctx, cancel := context.WithTimeout(ctx, c.limits.TerminationTimeout)
-		defer cancel()
-		var err error
-		e.Image, err = c.proc.ImageID(ctx)
-		e.Error = text(err)
-	}
+	var err error
+	e.Image, err = c.imageID()
+	e.Error = text(err)
 	return a.before(ctx, c.concealed(e), c.limits.TerminationTimeout)
 }
 

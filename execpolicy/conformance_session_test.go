@@ -241,7 +241,7 @@ var sessionCases = []placeCase{
 	}},
 	{"D5 D36 an image that is missing", func(t *testing.T, p place) {
 		policy := p.policy()
-		policy.Image, policy.PullTimeout = "localhost/no-such-image:1", -1
+		policy.Image, policy.Pull = "localhost/no-such-image:1", dockercli.PullNever
 		_, err := execpolicy.Start(t.Context(), policy, p.spec())
 		assert.ErrorIs(t, err, execpolicy.ErrStart)
 		assert.ErrorIs(t, err, dockercli.ErrImageMissing)

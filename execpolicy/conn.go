@@ -38,6 +38,7 @@ type conn struct {
 	oomKills       int    // counted by the kernel so far, -1 if it does not tell
 
 	tally tally // of what is under way
+	image imageQuestion
 
 	at   atomic.Pointer[string] // dir, for those who have not the turn
 	jobs jobs
@@ -60,6 +61,8 @@ func connect(proc *Process, spec Spec) *conn {
 		needsStartup: true,
 		oomKills:     -1,
 	}
+	var over context.CancelFunc
+	c.image.over, over = context.WithCancel(context.Background())
 	c.observer.Store(c.audit)
 	maps.Copy(c.env, proc.Env)
 	maps.Copy(c.env, spec.Env)
@@ -90,7 +93,7 @@ func connect(proc *Process, spec Spec) *conn {
 		Conceal:            c.conceal,
 		Stepped:            func(step shell.Step, cause error) { c.observer.Load().killed(c, Escalation(step), cause) },
 		Ended:              func(err error) { c.observer.Load().ended(c, err) },
-		Finished:           func() { c.lifetime.Stop() },
+		Finished:           func() { c.lifetime.Stop(); over() },
 	})
 	c.filter = shell.Filter(spec.Filter).InTurn()
 	c.Filter = c.filter
@@ -142,7 +145,11 @@ func (c *conn) dial(ctx context.Context) error {
 	c.Supervise()
 	ctx, cancel := bound(ctx, c.life)
 	defer cancel(nil)
-	return c.handshake(ctx, after(c.limits.StartupTimeout), time.Time{})
+	err := c.handshake(ctx, after(c.limits.StartupTimeout), time.Time{})
+	if err == nil {
+		c.askImage()
+	}
+	return err
 }
 
 // expireAt ends the lifetime then; never if t is the zero time.

@@ -27,19 +27,24 @@ type DockerPolicy struct {
 	// docker that is only slow, is not remembered.
 	Engine *dockercli.Engine
 	// Image is the image's reference. If empty, it is [DefaultImage]. The image needs sh,
-	// mkfifo, cp, chmod, rm and dd. It is pulled if the engine does not have it. Its
-	// environment and its volumes are used. Its user, entry point, command, health check
-	// and working directory are not.
+	// mkfifo, cp, chmod, rm and dd. Its environment and its volumes are used. Its user,
+	// entry point, command, health check and working directory are not.
 	Image string
 	// Platform is the image's, such as "linux/arm64". A machine that is another needs an
 	// emulator that its kernel knows. If empty, it is the engine's own.
 	Platform string
-	// PullTimeout is how long a pull may take. If zero, 5 min; if negative, the image is
-	// never pulled.
+	// Pull says when the image is pulled. If zero, it is when the engine does not have
+	// it. With [dockercli.PullAlways] each Spawn asks the registry first, and fails if
+	// that does not answer. With [dockercli.PullNever] a missing image is an error that
+	// matches [dockercli.ErrImageMissing].
+	Pull dockercli.PullPolicy
+	// PullTimeout is how long a pull may take. If zero, it is 5 min. It must not be
+	// negative.
 	PullTimeout time.Duration
 	// PullProgress takes what the engine prints while it pulls. If nil, that is dropped.
-	// Sessions of this program that need the same image wait for one pull, and only the
-	// session that began it has the progress.
+	// [dockercli.PullEvents] makes a Writer that finds the layers in it. Sessions of this
+	// program that need the same image wait for one pull, and only the session that began
+	// it has the progress.
 	PullProgress io.Writer
 
 	// KeepContainer leaves the container in the engine when it has ended, for somebody to

@@ -39,7 +39,7 @@ func TestPassedOverIsTold(t *testing.T) {
 				Class: dockercli.ErrEngineDown}
 			p := execpolicy.DockerPolicy{Engine: fake.Engine}
 			if name == "missing" {
-				p.PullTimeout = -1
+				p.Pull = dockercli.PullNever
 			}
 			_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
 			assert.ErrorIs(t, err, dockercli.ErrImageMissing)
@@ -79,7 +79,7 @@ func TestEngineIsNamed(t *testing.T) {
 		assert.ErrorContains(t, err, "the engine is "+chosen.String())
 
 		policy := p.policy()
-		policy.Image, policy.PullTimeout = "cofferdam.invalid/no-such:image", -1
+		policy.Image, policy.Pull = "cofferdam.invalid/no-such:image", dockercli.PullNever
 		if p.fake != nil {
 			p.fake.Set(fakeengine.Faults{ImageMissing: true})
 		}

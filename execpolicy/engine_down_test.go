@@ -105,7 +105,7 @@ func TestSlowEngine(t *testing.T) {
 func testSlowEngine(t *testing.T, e *fakeengine.Engine, delay time.Duration) {
 	slow := fakeengine.Faults{Delay: map[string]time.Duration{fakeengine.Every: delay}}
 	e.Set(slow)
-	p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", PullTimeout: -1}
+	p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", Pull: dockercli.PullNever}
 	s := open(t, p, execpolicy.Spec{})
 	assert.Equal(t, s.ok("echo hello"), "hello")
 	signalChild("--name="+s.Name(), syscall.SIGKILL)

@@ -1,8 +1,11 @@
 package execpolicy_test
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -59,17 +62,18 @@ func TestExecOfTheEngine(t *testing.T) {
 // enough for all who want it.
 func TestEnsureImage(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
-		image, err := p.policy().EnsureImage(t.Context(), dockercli.PullMissing)
+		image, err := p.policy().EnsureImage(t.Context())
 		assert.NilError(t, err)
 		policy := p.policy()
 		policy.Platform = image.Platform
 		s := open(t, policy, p.spec())
 		id := p.cli(t, "container", "inspect", "--format={{.Image}}", s.Name())
 		assert.Equal(t, strings.TrimSpace(id), image.ID)
+		assert.Equal(t, s.script("exit 3").ImageID, image.ID)
 		assert.NilError(t, s.Close())
 
-		policy.Platform, policy.PullTimeout = "linux/s390x", -1
-		_, err = policy.EnsureImage(t.Context(), dockercli.PullAlways)
+		policy.Platform, policy.Pull = "linux/s390x", dockercli.PullNever
+		_, err = policy.EnsureImage(t.Context())
 		assert.ErrorIs(t, err, dockercli.ErrImageMissing)
 		assert.ErrorContains(t, err, "the engine is "+p.engine.String())
 	})
@@ -77,17 +81,108 @@ func TestEnsureImage(t *testing.T) {
 		fakeengine.NeedIsolation(t)
 		enginetest.Check(t)
 		e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{ImageMissing: true})
-		p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image:1", PullTimeout: -1}
-		_, err := p.EnsureImage(t.Context(), dockercli.PullMissing)
+		p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image:1", Pull: dockercli.PullNever}
+		_, err := p.EnsureImage(t.Context())
 		assert.ErrorIs(t, err, dockercli.ErrImageMissing)
 		var progress strings.Builder
-		p.PullTimeout, p.PullProgress = 0, &progress
-		_, err = p.EnsureImage(t.Context(), dockercli.PullMissing)
+		p.Pull, p.PullProgress = dockercli.PullMissing, &progress
+		_, err = p.EnsureImage(t.Context())
 		assert.NilError(t, err)
 		assert.Assert(t, progress.Len() > 0)
 		s := open(t, p, execpolicy.Spec{})
 		assert.NilError(t, s.Close())
 	})
+}
+
+// Every result names the image, whatever its outcome: of a session's first command, of one
+// that is refused, of a job, and of Run.
+func TestImageIDOfResults(t *testing.T) {
+	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+		image, err := policy.EnsureImage(t.Context())
+		assert.NilError(t, err)
+		spec := p.spec()
+		spec.Approve = func(_ context.Context, r execpolicy.Request) error {
+			if strings.Contains(r.String(), "forbidden") {
+				return errors.New("no")
+			}
+			return nil
+		}
+		s := open(t, policy, spec)
+		defer s.Close()
+		r, err := s.Run(t.Context(), execpolicy.Command{Script: "forbidden"})
+		assert.NilError(t, err)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeRefused)
+		assert.Equal(t, r.ImageID, image.ID)
+		assert.Equal(t, s.script("exit 3").ImageID, image.ID)
+		r, err = s.result(s.job(execpolicy.Command{Argv: []string{"true"}}))
+		assert.NilError(t, err)
+		assert.Equal(t, r.ImageID, image.ID)
+		assert.Equal(t, r.Engine, p.engine.String())
+		assert.NilError(t, s.Close())
+		r, err = execpolicy.Run(t.Context(), policy, p.spec(), execpolicy.Command{Script: ":"})
+		assert.NilError(t, err)
+		assert.Equal(t, r.ImageID, image.ID)
+	})
+}
+
+// An engine that hangs does not keep a result back beyond its time, and a record says that
+// the image is not known.
+func TestImageIDOfAnEngineThatHangs(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	enginetest.Check(t)
+	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{Hang: []string{"container inspect"}})
+	policy := execpolicy.DockerPolicy{Engine: e.Engine, Transport: execpolicy.TransportAttach,
+		Limits: execpolicy.Limits{TerminationTimeout: 4 * time.Second}}
+	s := open(t, policy, execpolicy.Spec{})
+	within(t, patience, "Run", func() {
+		r := s.script("echo hello")
+		assert.Equal(t, string(r.Stdout), "hello\n")
+		assert.Equal(t, r.ImageID, "")
+	})
+	assert.NilError(t, s.Close())
+}
+
+// An image that is always pulled is, before each session, and without it there is none.
+func TestImageThatIsAlwaysPulled(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	enginetest.Check(t)
+	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{
+		Fail: map[string]fakeengine.Failure{"pull": {Exit: 1, Stderr: "manifest unknown\n", Times: 1}}})
+	p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image:1", Pull: dockercli.PullAlways}
+	verbs := func() (verbs []string) {
+		for _, call := range e.Calls() {
+			if call[0] == "run" || call[0] == "pull" {
+				verbs = append(verbs, call[0])
+			}
+		}
+		return verbs
+	}
+	_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{Env: map[string]string{"": ""}})
+	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+	p.CPUs = "many"
+	_, err = p.Spawn(t.Context(), execpolicy.Spec{})
+	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+	assert.Equal(t, len(verbs()), 0)
+	p.CPUs = ""
+	_, err = execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+	assert.ErrorIs(t, err, execpolicy.ErrStart)
+	assert.ErrorIs(t, err, dockercli.ErrPull)
+	assert.Equal(t, strings.Count(err.Error(), "the engine is "), 1, "%v", err)
+	for range 2 {
+		s := open(t, p, execpolicy.Spec{})
+		assert.NilError(t, s.Close())
+	}
+	assert.DeepEqual(t, verbs(), []string{"pull", "pull", "run", "pull", "run"})
+}
+
+func TestPullIsChecked(t *testing.T) {
+	p := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "true"}, Pull: 7, PullTimeout: -1}
+	_, ensured := p.EnsureImage(t.Context())
+	for _, err := range []error{p.Check(t.Context(), execpolicy.Spec{}), ensured} {
+		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+		assert.ErrorContains(t, err, "Pull is PullPolicy(7)")
+		assert.ErrorContains(t, err, "PullTimeout is -1ns")
+	}
 }
 
 func TestPlatformIsChecked(t *testing.T) {

@@ -99,7 +99,7 @@ func (x *jobRun) run(ctx context.Context) {
 	r := x.job.Run(ctx, deadline)
 	res := &Result{
 		ExitCode: -1, Duration: time.Since(x.start), Timeout: x.cmd.Timeout, Cause: r.Cause, Escalation: Escalation(r.Step),
-		Gone: r.Gone, OOMBefore: x.job.OOMsBefore, OOMAfter: r.OOMs, text: x.text,
+		Gone: r.Gone, OOMBefore: x.job.OOMsBefore, OOMAfter: r.OOMs, Engine: c.proc.Engine, text: x.text,
 	}
 	var errs []error
 	if r.EndErr != nil {
@@ -139,6 +139,7 @@ func (x *jobRun) run(ctx context.Context) {
 		res.ExitCode = r.Mark.Status
 	}
 	errs = append(errs, x.flush(res, r, deadline))
+	res.ImageID, _ = c.imageID()
 	x.result = res
 	x.err = c.audit.finishJob(c, x.event, res, x.in.Came+x.errIn.Came, errors.Join(errs...))
 }

@@ -208,7 +208,7 @@ var langchainCases = []struct {
 			"EngineSeccomp":     "it is refused where it is false",
 			"AllowUnsafeArgs":   "it is about ExtraRunArgs",
 			"AllowUnsafeMounts": "it is about the workspace", "ProtectedPaths": "it is about the workspace",
-			"PullTimeout": "it is about the image", "PullProgress": "it is about the image",
+			"Pull": "it is about the image", "PullTimeout": "it is about the image", "PullProgress": "it is about the image",
 			"Transport": "TransportAttach is what it has, and TransportFIFO is refused",
 		}
 		langChains, err := os.ReadFile("compat.go") // the table in Compat's documentation
@@ -260,7 +260,7 @@ var langchainCases = []struct {
 		} {
 			e := fakeengine.New(t, dockercli.Docker,
 				fakeengine.Faults{Fail: map[string]fakeengine.Failure{"run": {Exit: 125, Stderr: words}}})
-			_, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: e.Engine, PullTimeout: -1},
+			_, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: e.Engine, Pull: dockercli.PullNever},
 				execpolicy.Spec{})
 			assert.ErrorIs(t, err, execpolicy.ErrStart)
 			assert.ErrorIs(t, err, class)

@@ -334,8 +334,9 @@ type Process struct {
 	// inside is, in a Process of Exec, what the session itself has to run inside so that
 	// the command begins. It is nil if Exec has started it.
 	inside []string
-	// ImageID returns the ID of the image in which the command runs, for a record. If
-	// nil, there is none.
+	// ImageID returns the ID of the image in which the command runs, for results and
+	// records. The session calls it once, when the command has answered. If nil, there is
+	// none.
 	ImageID func(ctx context.Context) (string, error)
 
 	blocks *os.File // for writing to the command's descriptor 3; nil if it has none

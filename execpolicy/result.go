@@ -166,6 +166,12 @@ type Result struct {
 	// what chose the engine if that was not the policy, or why docker was passed over, as
 	// [dockercli.Engine.String] has it. It is empty under a policy that has no engine.
 	Engine string
+	// ImageID is the ID of the image in which the command ran, as the engine has it. A tag
+	// may have moved on since. The library asks the engine once, when the session has
+	// started, and a result waits for the answer, at most for half of
+	// [Limits.TerminationTimeout] since then. It is empty if there was none by then, if
+	// the container ended before, and under a policy without images.
+	ImageID string
 	// Cause is why the library ended the command: ErrTimeout, ErrOutputLimit, ErrClosed,
 	// ErrExpired, or the cause of the context. If the command was refused, Cause wraps
 	// ErrRefused and the error of [Spec.Approve]. It is nil if the command ended by

@@ -261,6 +261,7 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 		res.Stdout, res.StdoutInfo = taken(x.outKept)
 		res.Stderr, res.StderrInfo = taken(x.errOutKept)
 	}
+	res.ImageID, _ = c.imageID()
 	res.BackgroundBytes, c.Background = c.Background, 0
 	res.Dir = c.conceal(res.Dir)
 	return res, errors.Join(errs...)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/clientfile"
@@ -37,13 +38,20 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.looksUp(e) {
+	if looksUp := p.looksUp(e); looksUp || p.Pull == dockercli.PullAlways {
 		// What is wrong is said before anything is started.
 		if _, err := p.argv(e, spec, newName()); err != nil {
 			return nil, err
 		}
-		if err := p.lookUp(ctx, e, spec); err != nil {
-			return nil, err
+		if p.Pull == dockercli.PullAlways {
+			if err := p.pull(ctx, e); err != nil {
+				return nil, fmt.Errorf("%w: %w; the engine is %v", ErrStart, err, e)
+			}
+		}
+		if looksUp {
+			if err := p.lookUp(ctx, e, spec); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return p.spawn(ctx, e, spec)
@@ -163,18 +171,15 @@ func diagnose(c *container.Container, exitCode int, stderr []byte) error {
 	return err
 }
 
-// pull mends a start that failed because the image is missing.
-func (p *DockerPolicy) pull(ctx context.Context, e *dockercli.Engine, cause error) error {
-	if !errors.Is(cause, dockercli.ErrImageMissing) || p.PullTimeout < 0 {
-		return cause
-	}
-	timeout := p.PullTimeout
-	if timeout == 0 {
-		timeout = defaultPullTimeout
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+// pull gets the image from its registry, within the policy's time for it.
+func (p *DockerPolicy) pull(ctx context.Context, e *dockercli.Engine) error {
+	ctx, cancel := context.WithTimeout(ctx, p.pullTimeout())
 	defer cancel()
 	return e.Pull(ctx, p.pullOptions())
+}
+
+func (p *DockerPolicy) pullTimeout() time.Duration {
+	return cmp.Or(p.PullTimeout, defaultPullTimeout)
 }
 
 func (p *DockerPolicy) pullOptions() dockercli.PullOptions {
@@ -182,24 +187,23 @@ func (p *DockerPolicy) pullOptions() dockercli.PullOptions {
 }
 
 // EnsureImage sees to it that the engine has the policy's image, so that no session has to
-// wait for a pull, and returns what the engine knows of it. It looks for the engine as
-// [DockerPolicy.FindEngine] does. It takes at most PullTimeout, and with a negative one it
-// never pulls. Its error is that of FindEngine or of [dockercli.Engine.EnsureImage].
-func (p DockerPolicy) EnsureImage(ctx context.Context, when dockercli.PullPolicy) (*dockercli.Image, error) {
+// wait for a pull, and returns what the engine knows of it. It pulls when Pull says so,
+// looks for the engine as [DockerPolicy.FindEngine] does, and takes at most PullTimeout
+// after that. Its error wraps [ErrInvalid], or is that of FindEngine or of
+// [dockercli.Engine.EnsureImage].
+func (p DockerPolicy) EnsureImage(ctx context.Context) (*dockercli.Image, error) {
+	v := validation{DockerPolicy: &p}
+	v.checkImage()
+	if err := problems.Join(v.List...); err != nil {
+		return nil, err
+	}
 	e, err := p.engine(ctx)
 	if err != nil {
 		return nil, err
 	}
-	timeout := p.PullTimeout
-	if timeout == 0 {
-		timeout = defaultPullTimeout
-	}
-	if timeout < 0 {
-		when, timeout = dockercli.PullNever, defaultPullTimeout
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, p.pullTimeout())
 	defer cancel()
-	image, err := e.EnsureImage(ctx, when, p.pullOptions())
+	image, err := e.EnsureImage(ctx, p.Pull, p.pullOptions())
 	if err != nil {
 		return nil, fmt.Errorf("%w; the engine is %v", err, e)
 	}

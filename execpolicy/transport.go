@@ -149,5 +149,8 @@ func (p *DockerPolicy) recover(ctx context.Context, c *container.Container, caus
 			}
 		}
 	}
-	return p.pull(ctx, c.Engine, cause)
+	if errors.Is(cause, dockercli.ErrImageMissing) && p.Pull != dockercli.PullNever {
+		return p.pull(ctx, c.Engine)
+	}
+	return cause
 }

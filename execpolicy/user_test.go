@@ -260,7 +260,7 @@ func TestNumbersOfANameAreLookedUpOnce(t *testing.T) {
 		_, err := execpolicy.Start(t.Context(), policy, p.spec())
 		assert.ErrorIs(t, err, dockercli.ErrArgument)
 		assert.ErrorContains(t, err, "unable to find user nosuchuser")
-		policy.Image, policy.PullTimeout = "localhost/no-such-image:1", -1
+		policy.Image, policy.Pull = "localhost/no-such-image:1", dockercli.PullNever
 		_, err = execpolicy.Start(t.Context(), policy, p.spec())
 		assert.ErrorIs(t, err, dockercli.ErrImageMissing)
 	})

@@ -21,6 +21,7 @@ func (p *DockerPolicy) validate(spec Spec) problems.List {
 	if len(spec.Secrets) > 0 {
 		v.List = append(v.List, errSecrets)
 	}
+	v.checkImage()
 	v.checkLimits()
 	v.checkUser()
 	v.checkPlaces()
@@ -40,6 +41,20 @@ func (v *validation) addAs(langChains, ours string, args ...any) {
 		ours, args = langChains, nil
 	}
 	v.Add(ours, args...)
+}
+
+// checkImage looks at which image there is to be, and how it comes.
+func (v *validation) checkImage() {
+	if v.Platform != "" && (slices.Contains(strings.Split(v.Platform, "/"), "") || !strings.Contains(v.Platform, "/") ||
+		strings.ContainsFunc(v.Platform, notPrinted)) {
+		v.Add("Platform is %q: it has to be like \"linux/arm64\"", v.Platform)
+	}
+	if v.Pull < dockercli.PullMissing || v.Pull > dockercli.PullNever {
+		v.Add("Pull is %v: it has to be PullMissing, PullAlways or PullNever", v.Pull)
+	}
+	if v.PullTimeout < 0 {
+		v.Add("PullTimeout is %v: it must not be negative; Pull says whether the image is pulled", v.PullTimeout)
+	}
 }
 
 func (v *validation) checkLimits() {
@@ -107,10 +122,6 @@ func (v *validation) checkTarget(what, target string) {
 
 // checkWords looks at what engines take as a word of its own.
 func (v *validation) checkWords() {
-	if v.Platform != "" && (slices.Contains(strings.Split(v.Platform, "/"), "") || !strings.Contains(v.Platform, "/") ||
-		strings.ContainsFunc(v.Platform, notPrinted)) {
-		v.Add("Platform is %q: it has to be like \"linux/arm64\"", v.Platform)
-	}
 	for _, c := range v.AddCapabilities {
 		if c == "" || strings.ContainsFunc(c, notPrinted) {
 			v.Add("AddCapabilities has %q: it has to be like \"NET_BIND_SERVICE\"", c)

@@ -285,7 +285,8 @@ func TestDigest(t *testing.T) {
 			// The library's own limits are no business of the engine.
 			unchanged := map[string]func(p *execpolicy.DockerPolicy){
 				"Limits":       func(p *execpolicy.DockerPolicy) { p.CommandTimeout, p.Lifetime = time.Hour, time.Minute },
-				"PullTimeout":  func(p *execpolicy.DockerPolicy) { p.PullTimeout = -1 },
+				"Pull":         func(p *execpolicy.DockerPolicy) { p.Pull = dockercli.PullNever },
+				"PullTimeout":  func(p *execpolicy.DockerPolicy) { p.PullTimeout = time.Hour },
 				"Transport":    func(p *execpolicy.DockerPolicy) { p.Transport = execpolicy.TransportAttach },
 				"PullProgress": func(p *execpolicy.DockerPolicy) { p.PullProgress = io.Discard },
 				// They decide what may be mounted, and what is mounted shows.

@@ -29,8 +29,11 @@ const (
 	// client may send maxLarge at once, on average.
 	smallBody = 64 << 10
 	maxLarge  = 2
-	// bodyTimeout is how long a request may take to come.
+	// bodyTimeout is how long a request's header may take to come, and then its body.
 	bodyTimeout = 30 * time.Second
+	// refusedTimeout is how long the connection of a request that is refused unread stays
+	// open, so that a client which still sends finds the answer first.
+	refusedTimeout = time.Second
 	// grace is how long answers may take when the server ends.
 	grace = 5 * time.Second
 
@@ -82,6 +85,7 @@ type server struct {
 	none     *mcp.Server // for requests that begin nothing
 	requests chan struct{}
 	large    chan struct{} // of requests that may be large
+	timeout  time.Duration // of a body
 
 	mu      sync.Mutex
 	clients map[string]*client
@@ -92,7 +96,8 @@ type server struct {
 func newServer(o *options) *server {
 	s := &server{
 		options: o, none: mcp.NewServer(&mcp.Implementation{Name: "cofferdam"}, &mcp.ServerOptions{SupportedProtocolVersions: versions}),
-		requests: make(chan struct{}, o.clients*maxRequests), large: make(chan struct{}, o.clients*maxLarge), clients: map[string]*client{},
+		requests: make(chan struct{}, o.clients*maxRequests), large: make(chan struct{}, o.clients*maxLarge), timeout: bodyTimeout,
+		clients: map[string]*client{},
 	}
 	s.mcp = mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server {
 		if c, ok := r.Context().Value(beginner{}).(*client); ok {
@@ -143,6 +148,9 @@ func serveHTTP(ctx context.Context, o *options) error {
 // ServeHTTP refuses what must not be served, and leaves the rest to the SDK.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if code, why := s.refuse(r); code != 0 {
+		// net/http reads a little of a body that nobody has read, and has no time for it.
+		w.Header().Set("Connection", "close")
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(refusedTimeout))
 		if code == http.StatusUnauthorized {
 			w.Header().Set("WWW-Authenticate", "Bearer")
 		}
@@ -153,10 +161,14 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case s.requests <- struct{}{}:
 		defer func() { <-s.requests }()
 	default:
-		busy(w)
+		s.busy(w, r)
 		return
 	}
 	if r.Method != http.MethodPost {
+		if _, err := s.read(w, r, smallBody); err != nil {
+			unread(w, err)
+			return
+		}
 		if c := s.client(r.Header.Get(sessionHeader)); c != nil && r.Method == http.MethodDelete {
 			// The SDK waits for the calls that are under way.
 			c.end()
@@ -169,18 +181,13 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		case s.large <- struct{}{}:
 			defer func() { <-s.large }()
 		default:
-			busy(w)
+			s.busy(w, r)
 			return
 		}
 	}
-	body, err := read(w, r)
+	body, err := s.read(w, r, maxBody)
 	if err != nil {
-		var tooLarge *http.MaxBytesError
-		code := http.StatusBadRequest
-		if errors.As(err, &tooLarge) {
-			code = http.StatusRequestEntityTooLarge
-		}
-		http.Error(w, err.Error(), code)
+		unread(w, err)
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
@@ -190,7 +197,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	c := s.begin()
 	if c == nil {
-		busy(w)
+		s.busy(w, r)
 		return
 	}
 	// What begins no session leaves none behind.
@@ -198,7 +205,13 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mcp.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), beginner{}, c)))
 }
 
-func busy(w http.ResponseWriter) {
+// busy refuses what may be sent again later. It has the body come first and keeps nothing
+// of it: a client that still sends when the connection is closed may not see the answer.
+func (s *server) busy(w http.ResponseWriter, r *http.Request) {
+	if err := s.receive(w, r, io.Discard, maxBody); err != nil {
+		unread(w, err)
+		return
+	}
 	w.Header().Set("Retry-After", "10")
 	http.Error(w, "too many clients, or too many requests at once", http.StatusServiceUnavailable)
 }
@@ -220,17 +233,33 @@ func (s *server) refuse(r *http.Request) (code int, why string) {
 	return 0, ""
 }
 
-// read reads a request's body, for which there is a time.
-func read(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+// unread refuses a request whose body did not come.
+func unread(w http.ResponseWriter, err error) {
+	var tooLarge *http.MaxBytesError
+	code := http.StatusBadRequest
+	if errors.As(err, &tooLarge) {
+		code = http.StatusRequestEntityTooLarge
+	}
+	http.Error(w, err.Error(), code)
+}
+
+// read returns a request's body.
+func (s *server) read(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+	var body bytes.Buffer
+	err := s.receive(w, r, &body, most)
+	return body.Bytes(), err
+}
+
+// receive copies a request's body, for which there is a time.
+func (s *server) receive(w http.ResponseWriter, r *http.Request, to io.Writer, most int64) error {
 	control := http.NewResponseController(w)
-	if err := control.SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil {
-		return nil, err
+	if err := control.SetReadDeadline(time.Now().Add(s.timeout)); err != nil {
+		return err
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err != nil {
-		return nil, err
+	if _, err := io.Copy(to, http.MaxBytesReader(w, r.Body, most)); err != nil {
+		return err
 	}
-	return body, control.SetReadDeadline(time.Time{})
+	return control.SetReadDeadline(time.Time{})
 }
 
 func (s *server) client(id string) *client {

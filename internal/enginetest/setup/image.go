@@ -92,6 +92,11 @@ func pull(ctx context.Context, e *dockercli.Engine, name string, progress io.Wri
 	silence := time.AfterFunc(answered, func() { give(fmt.Errorf("no registry answered within %v", answered)) })
 	defer silence.Stop()
 	fmt.Fprintf(progress, "pulling %s into %s\n", name, filepath.Base(e.Path))
+	if isTerminal(progress) {
+		terminal := progress
+		progress = bar(terminal)
+		defer fmt.Fprint(terminal, "\r\x1b[K")
+	}
 	return e.Pull(ctx, dockercli.PullOptions{Image: name, Progress: &answer{progress, silence}})
 }
 
