@@ -191,15 +191,20 @@ func (u Unit) Ops() []byte {
 	if u.Stdin != "" {
 		remove = `\command rm -f -- ` + Word(u.Stdin) + "; "
 	}
+	evaluate := `${BASH_VERSION+"command"} eval `
+	if len(u.Env) > 0 {
+		// What is set for an eval alone would stay set.
+		evaluate = `\command eval `
+	}
 	switch env := assignments(u.Env); {
 	case len(u.Argv) > 0 && u.Stdin != "":
-		text = `\exec <` + Word(u.Stdin) + "; " + remove + env + `\command exec ` + text
+		text = `\command exec <` + Word(u.Stdin) + ` || \command exit; ` + remove + env + `\command exec ` + text
 	case len(u.Argv) > 0:
 		text = env + `\command exec <&7 ` + text
 	case u.Stdin != "":
-		text = "{ " + remove + env + `\command eval ` + text + "; } <" + Quote(u.Stdin)
+		text = "{ " + remove + env + evaluate + text + "; } <" + Quote(u.Stdin)
 	default:
-		text = env + `\command eval ` + text + " <&2"
+		text = env + evaluate + text + " <&2"
 	}
 	ops := make([]byte, 0, len(text)+len(text)/64+64)
 	if u.Dir != "" {
@@ -207,9 +212,9 @@ func (u Unit) Ops() []byte {
 		if len(u.Dir) < maxPath {
 			enter = `CDPATH= \command cd -- ` + Word(u.Dir) + ` >/dev/null 2>&1`
 		}
-		ops = appendOp(ops, "y", enter+` || { cf_status=+`+noDir+`; \return; }`)
+		ops = appendOp(ops, "y", enter+` || { cf_status=+`+noDir+`; \command return; }`)
 		ops = appendOp(ops, "z", "case $cf_status in "+noDir+") ;; "+
-			`*) CDPATH= \command cd -- `+Quote(u.Back)+" >/dev/null 2>&1 || :;; esac")
+			`*) CDPATH= \command cd -- `+Quote(u.Back)+" >/dev/null 2>&1 || cf_said=;; esac")
 	}
 	ops = appendOp(ops, open)
 	for {

@@ -22,7 +22,7 @@ func text(t *testing.T, ops []byte) string {
 		rest := line[1:]
 		switch line[0] {
 		case 'e':
-			b.WriteString(`\command eval ` + rest + " <&2")
+			b.WriteString(`${BASH_VERSION+"command"} eval ` + rest + " <&2")
 		case 'a':
 			b.WriteString(`\command exec <&7 ` + rest)
 		case 'b', 'c', 'y', 'z':
@@ -43,19 +43,19 @@ func TestUnitOps(t *testing.T) {
 		unit Unit
 		want string
 	}{
-		{"short", Unit{Script: "true"}, `\command eval 'true' <&2`},
-		{"quotes", Unit{Script: "echo 'a'"}, `\command eval 'echo '\''a'\''' <&2`},
-		{"lines", Unit{Script: "a\nb\n\n"}, "\\command eval 'a\nb\n\n' <&2"},
-		{"long", Unit{Script: strings.Repeat("x", 5000)}, `\command eval '` + strings.Repeat("x", 5000) + `' <&2`},
+		{"short", Unit{Script: "true"}, `${BASH_VERSION+"command"} eval 'true' <&2`},
+		{"quotes", Unit{Script: "echo 'a'"}, `${BASH_VERSION+"command"} eval 'echo '\''a'\''' <&2`},
+		{"lines", Unit{Script: "a\nb\n\n"}, "${BASH_VERSION+\"command\"} eval 'a\nb\n\n' <&2"},
+		{"long", Unit{Script: strings.Repeat("x", 5000)}, `${BASH_VERSION+"command"} eval '` + strings.Repeat("x", 5000) + `' <&2`},
 		{"environment", Unit{Script: "a", Env: []string{"A=1", "B=x y"}}, `A='1' B='x y' \command eval 'a' <&2`},
-		{"stdin", Unit{Script: "a", Stdin: "/d/i"}, `{ \command rm -f -- '/d/i'; \command eval 'a'; } <'/d/i'`},
+		{"stdin", Unit{Script: "a", Stdin: "/d/i"}, `{ \command rm -f -- '/d/i'; ${BASH_VERSION+"command"} eval 'a'; } <'/d/i'`},
 		{"lines before a script", Unit{Script: "a", Env: []string{"A=1\n2"}}, `A='1'"$cf_nl"'2' \command eval 'a' <&2`},
 		{"program", Unit{Argv: []string{"a", "b 'c"}}, `\command exec <&7 'a' 'b '\''c'`},
 		{"program of lines", Unit{Argv: []string{"a", "b\n"}}, "\\command exec <&7 'a' 'b\n'"},
 		{"long program", Unit{Argv: []string{"a", strings.Repeat("x", 5000)}}, `\command exec <&7 'a' '` +
 			strings.Repeat("x", 5000) + `'`},
 		{"program with all", Unit{Argv: []string{"a"}, Stdin: "/d/i", Env: []string{"A=1"}, Dir: "/", Back: "/"},
-			`\exec <'/d/i'; \command rm -f -- '/d/i'; A='1' \command exec 'a'`},
+			`\command exec <'/d/i' || \command exit; \command rm -f -- '/d/i'; A='1' \command exec 'a'`},
 	} {
 		t.Run(c.name, func(t *testing.T) { assert.Equal(t, text(t, c.unit.Ops()), c.want) })
 	}
@@ -80,8 +80,8 @@ func FuzzUnitOps(f *testing.F) {
 		}
 		behind := ""
 		if dir != "" {
-			behind = `yCDPATH= \command cd -- ` + Word(dir) + " >/dev/null 2>&1 || { cf_status=+nodir; \\return; }\n" +
-				`zcase $cf_status in nodir) ;; *) CDPATH= \command cd -- ` + Quote(back) + " >/dev/null 2>&1 || :;; esac\n"
+			behind = `yCDPATH= \command cd -- ` + Word(dir) + " >/dev/null 2>&1 || { cf_status=+nodir; \\command return; }\n" +
+				`zcase $cf_status in nodir) ;; *) CDPATH= \command cd -- ` + Quote(back) + " >/dev/null 2>&1 || cf_said=;; esac\n"
 		}
 		ops := string(u.Ops())
 		assert.Assert(t, strings.HasPrefix(ops, behind+"b\n"), "%.1000q", ops)
@@ -92,7 +92,7 @@ func FuzzUnitOps(f *testing.F) {
 		ops = string(u.Ops())
 		assert.Assert(t, strings.HasPrefix(ops, behind+"c\n"), "%.1000q", ops)
 		assert.Assert(t, strings.HasSuffix(text(t, []byte(ops)), " "+Quote(script)+" "+Quote(value)))
-		assert.Equal(t, text(t, Unit{Script: script}.Ops()), `\command eval `+Quote(script)+" <&2")
+		assert.Equal(t, text(t, Unit{Script: script}.Ops()), `${BASH_VERSION+"command"} eval `+Quote(script)+" <&2")
 	})
 }
 

@@ -62,16 +62,25 @@ spawn() {
 # The worker opens a unit by its name, which bash puts before its messages. Hostile code
 # can replace the name: then the worker reads something else, or waits, until somebody
 # ends it. Without the name it reads descriptor 6. This shell never opens it.
+#
+# A function of the worker's may have any name, in bash also that of a special builtin. So
+# each command stands behind "command", and cf_plain takes away a function of that name.
+#
+# In busybox an error in a subshell makes that go on behind the nearest "command", or loop
+# where that is no line of this script: so a unit's own text has an eval without it, and
+# cf_again ends what is not the worker.
 script() {
-	cf_guard='case ${BASHPID-$$} in $$) ;; *) \exit;; esac'
-	cf_ending="case \${cf_tag-}x\${cf_status-} in x) $cf_guard; \\. /proc/self/fd/6;; x+) cf_status=+\$?; $cf_guard; \\. /proc/self/fd/6;; x?*) cf_status=+\${cf_status#+}; $cf_guard; \\. /proc/self/fd/6;; esac"
-	cf_ending="$cf_ending; case \${cf_status-} in ?*) $cf_guard; \\command printf '${cf_prefix}e%s %s %s$cf_prefix\\n' \"\${cf_tag-}\" \"\$cf_status\" \"\${PWD-}\" && \\command printf '${cf_prefix}e%s\\n' \"\${cf_tag-}\" >&5 || \\exit 98; cf_status=;; esac"
+	cf_guard='case ${BASHPID-$$} in $$) ;; *) \command exit;; esac'
+	cf_again="$cf_plain; case \${BASHPID-\$cf_status} in \$\$) ;; +*) \command read -r cf_said </proc/self/stat; case \$cf_said in \"\$\$ \"*) ;; *) \command exit \${cf_status#+};; esac;; *) \command exit;; esac; \\command . /proc/self/fd/6"
+	cf_ending="case \${cf_tag-}x\${cf_status-} in x) $cf_plain; $cf_guard; \\command . /proc/self/fd/6;; x+) cf_status=+\$?; $cf_again;; x?*) cf_status=+\${cf_status#+}; $cf_again;; esac"
+	cf_ending="$cf_ending; case \${cf_status-} in ?*) $cf_guard; \\command printf '${cf_prefix}e%s %s %s$cf_prefix\\n' \"\${cf_tag-}\" \"\$cf_status\" \"\${PWD-}\" && \\command printf '${cf_prefix}e%s\\n' \"\${cf_tag-}\" >&5 || \\command exit 98; cf_status=;; esac"
 	printf '%s\n' "cf_nl='$cf_nl'"
 	for cf_fd in 8 9 8 9 8 9 8 9; do
-		printf '%s\n' "\\exec 3>/proc/self/fd/1 4>/proc/self/fd/5; until 7</proc/self/fd/$cf_fd; do :; done; cf_status= cf_tag=; $cf_guard; \\command . $cf_script; $cf_ending" "$cf_ending"
+		printf '%s\n' "\\command exec 3>/proc/self/fd/1 4>/proc/self/fd/5 || \\command exit 98; until 7</proc/self/fd/$cf_fd; do cf_tag=; done; cf_status= cf_tag=; $cf_guard; \\command . $cf_script; $cf_ending" "$cf_ending"
 	done
-	printf '%s\n' '\exec </proc/self/fd/0'
+	printf '%s\n' '\command exec </proc/self/fd/0'
 }
+cf_plain='case ${BASH_VERSION+b} in b) \builtin unset -f command;; *) \unset -f command;; esac'
 
 # The worker's parent says how it ended. It may block where it writes; this shell never
 # does.
@@ -179,12 +188,12 @@ frame() {
 	cf_read="\\command read -r cf_said; do"
 	cf_open="case \$cf_status in +*) cf_status=\${cf_status#+};; *) $cf_head; "
 	cf_call="case \$cf_status in +*) cf_status=\${cf_status#+}; while IFS= $cf_read \\command printf '%s\\n' \"\$cf_said\"; done <\"\$cf_err\" >&4;; *) cf_err=; $cf_head; "
-	cf_call="${cf_call}for cf_err in $cf_died /dev/null; do { ( { \\set +x; } 2>&7; "
+	cf_call="${cf_call}for cf_err in $cf_died /dev/null; do { ( { \\command set +x; } 2>&7; "
 	cf_foot=";; esac
-${cf_after}cf_tag=$cf_tag; \\return"
+$cf_plain; ${cf_after}cf_tag=$cf_tag; \\command return"
 	cf_close=" $cf_redirect
 cf_status=\$?$cf_foot"
-	cf_called=" $cf_redirect 7>&- ) 2>&4 && cf_status=0 || cf_status=\$?; \\break; } 7<&2 2>\"\$cf_err\"; done
+	cf_called=" $cf_redirect 7>&- ) 2>&4 && cf_status=0 || cf_status=\$?; \\command break; } 7<&2 2>\"\$cf_err\"; done
 case \$cf_status in 129|1[3-8]?|19[0-2]) while $cf_read case \${BASH_VERSION+b}\$cf_said in *' 8>&- 9>&- 7>&- ) '*|[!b]*) cf_status=s\${cf_status#s};; esac; done <\"\$cf_err\";; esac$cf_foot"
 }
 
@@ -303,7 +312,7 @@ while IFS= read -r cf_op; do
 		go_on
 		frame ;;
 	# eWORD: evaluates a word. aWORDS: runs a program.
-	e*) unit "$cf_open\\command eval ${cf_op#e} <&2$cf_close" ;;
+	e*) unit "$cf_open\${BASH_VERSION+\"command\"} eval ${cf_op#e} <&2$cf_close" ;;
 	a*) unit "$cf_call\\command exec <&7 ${cf_op#a}$cf_called" ;;
 	# gPART: runs a longer unit.
 	g*) unit "$cf_text$cf_piece${cf_op#g}$cf_tail" ;;
