@@ -220,6 +220,9 @@ func (p place) killHolder(t *testing.T, name string, h holding) {
 		append([]string{"container", "inspect", "--format={{.State.Pid}}", "--"}, names...)...)) {
 		pid, err := strconv.Atoi(number)
 		assert.NilError(t, err)
+		if p.engine.Remote {
+			continue // its numbers are another machine's, and it tells the end
+		}
 		// An engine may run elsewhere where this is not Linux.
 		if start := leftover.StartOf(pid); start != "" || runtime.GOOS == "linux" {
 			assert.Assert(t, start != "", "there is no process %d", pid)

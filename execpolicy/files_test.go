@@ -20,6 +20,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 )
 
 // noise returns bytes that repeat nothing a transfer could lose or double without being
@@ -338,6 +339,9 @@ func TestFilesCutOff(t *testing.T) {
 		cut()
 	}
 	everywhere(t, func(t *testing.T, p place) {
+		if p.engine.Remote {
+			leftout.Skip(t, mountsNothing)
+		}
 		dir := newWorkspace(t, "workspace")
 		spec := p.spec()
 		spec.Workspace = dir
@@ -466,6 +470,9 @@ func TestFilesAtTheProcessLimit(t *testing.T) {
 // What is made in a workspace of the host's belongs to its owner.
 func TestFilesBelongToTheUser(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
+		if p.engine.Remote {
+			leftout.Skip(t, mountsNothing)
+		}
 		spec := p.spec()
 		spec.Workspace = newWorkspace(t, "workspace")
 		s := open(t, p.policy(), spec)

@@ -470,6 +470,9 @@ func TestReadOnlyTrees(t *testing.T) {
 func TestTreesCutOff(t *testing.T) {
 	large := fstest.MapFS{"a": {Data: noise(10 << 20), Mode: 0o644}, "b": {Data: noise(10 << 20), Mode: 0o644}}
 	everywhere(t, func(t *testing.T, p place) {
+		if p.engine.Remote {
+			leftout.Skip(t, mountsNothing)
+		}
 		spec := p.spec()
 		spec.Workspace = newWorkspace(t, "workspace")
 		policy := p.policy()

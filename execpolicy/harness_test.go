@@ -50,6 +50,9 @@ func onEngines(t *testing.T, f func(t *testing.T, p place)) {
 	places.OnEngines(t, hostLimits, func(t *testing.T, p places.Place) { f(t, placeOf(p)) })
 }
 
+// mountsNothing is why something is left out.
+const mountsNothing = "a remote engine can mount nothing of this machine"
+
 func placeOf(p places.Place) place {
 	return place{engine: p.Policy.Engine, image: p.Policy.Image, labels: p.Spec.Labels, fake: p.Fake}
 }
