@@ -25,10 +25,20 @@ func (c *conn) handshake(ctx context.Context, deadline, endBy time.Time) error {
 	return nil
 }
 
-// ready replaces a worker that has ended, and runs the startup scripts for a new one. A
+// ready replaces a worker that has ended, and runs the startup scripts for a new one, which
+// is itself replaced once if process 1 has given it up before one of these ran. A
 // worker that does not answer by the deadline has been ended by endBy. If endBy is zero,
 // each startup script has the time of its own; else all have to be done by the deadline.
 func (c *conn) ready(ctx context.Context, deadline, endBy time.Time) error {
+	err := c.begin(ctx, deadline, endBy)
+	if errors.Is(err, shell.ErrNotRun) {
+		err = c.begin(ctx, deadline, endBy)
+	}
+	return err
+}
+
+// begin is ready for one new worker.
+func (c *conn) begin(ctx context.Context, deadline, endBy time.Time) error {
 	if err := c.respawn(ctx, deadline, endBy); err != nil {
 		return err
 	}
@@ -154,6 +164,8 @@ func (c *conn) runScript(ctx context.Context, kind, script string, deadline, end
 		return fmt.Errorf("%s %w: %q: %w", kind, ErrScript, script, c.lost())
 	case r.Mark.Status == 0 && !r.Died:
 		return nil
+	case r.Died && r.Mark.NotRun:
+		return fmt.Errorf("%s %w: %q: %w", kind, ErrScript, script, shell.ErrNotRun)
 	case r.Mark.Status < 0:
 		how = "it was killed"
 	default:

@@ -15,6 +15,11 @@ import (
 // ErrEarly is wrapped by the error of a [Conn.SetUp] during which the process has ended.
 var ErrEarly = errors.New("the process ended before its shell answered")
 
+// ErrNotRun is wrapped by the error of a unit that was sent to a new worker, and of which
+// nothing ran: process 1 had given that worker up. On a machine with little to spare it may
+// be only late.
+var ErrNotRun = errors.New("the shell was given up before anything ran in it")
+
 // A Place is where a worker runs its commands.
 type Place struct {
 	Env map[string]string
@@ -40,6 +45,8 @@ func (c *Conn) SetUp(ctx context.Context, deadline, endBy time.Time, p Place) (R
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.LearnTime())
 		defer cancel()
 		return r, fmt.Errorf("%w, with status %d", ErrEarly, c.exitCode(ctx))
+	case r.Died && r.Mark.NotRun:
+		return r, ErrNotRun
 	case r.Died:
 		return r, fmt.Errorf("the worker shell ended with status %d (127: it is not there; 126: it can't be run) and said %q", r.Mark.Status, said)
 	case r.Mark.Status != 0:
