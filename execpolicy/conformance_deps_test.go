@@ -76,6 +76,7 @@ var rooms = map[string][]string{
 		"dockercli", "execpolicy", "internal/filelock", "internal/problems",
 		"internal/shellwire",
 	},
+	"execpolicy/egress": {"execpolicy", "internal/problems"},
 	"execpolicy/python": {
 		"execpolicy", "internal/ours", "internal/problems", "internal/scratch",
 		"internal/turn",
@@ -131,6 +132,7 @@ var excepted = map[string]string{
 	"execpolicy/audit log/slog":          "records are slog's; it costs only who imports this package",
 	"execpolicy/codeblock encoding/json": "Call is JSON; it costs only who imports this package, 0.2 MB",
 	"execpolicy/python encoding/json":    "values and exceptions come as JSON; it costs only who imports this package",
+	"execpolicy/egress net":              "it is a proxy, and costs only who imports this package",
 	"execpolicy/tool encoding/json":      "what models are sent and send is JSON; it costs only who imports this package",
 	"execpolicy/attest text/tabwriter":   "a report prints as a table",
 }

@@ -142,7 +142,10 @@ func (c *conn) dial(ctx context.Context) error {
 	c.Supervise()
 	ctx, cancel := bound(ctx, c.life)
 	defer cancel(nil)
-	return c.handshake(ctx, after(c.limits.StartupTimeout), time.Time{})
+	if err := c.handshake(ctx, after(c.limits.StartupTimeout), time.Time{}); err != nil || c.proc.openWay == nil {
+		return err
+	}
+	return c.proc.openWay(func(e Event) { c.observer.Load().connected(c, e) })
 }
 
 // expireAt ends the lifetime then; never if t is the zero time.
