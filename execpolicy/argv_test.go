@@ -47,6 +47,11 @@ func everyField() execpolicy.DockerPolicy {
 	}
 }
 
+// anEgress is of no use but for argument lists.
+type anEgress struct{ execpolicy.Egress }
+
+func (anEgress) Check() ([]string, error) { return []string{"files.example:443", "pypi.org:443"}, nil }
+
 var argvCases = []struct {
 	name   string
 	policy execpolicy.DockerPolicy
@@ -55,6 +60,8 @@ var argvCases = []struct {
 	{"zero", execpolicy.DockerPolicy{}, execpolicy.Spec{}},
 	{"zero-session", execpolicy.DockerPolicy{}, execpolicy.Spec{
 		Env: map[string]string{"TOKEN": "hunter2"}, Command: []string{"bash"},
+		Supervisor: []string{"sh", "-c", "supervisor"}}},
+	{"egress", execpolicy.DockerPolicy{Egress: anEgress{}}, execpolicy.Spec{
 		Supervisor: []string{"sh", "-c", "supervisor"}}},
 	{"every", everyField(), execpolicy.Spec{
 		Workspace: "testdata", Env: map[string]string{"TOKEN": "hunter2", "A": "\n"},

@@ -53,6 +53,7 @@ type auditor struct {
 	anew  bool   // what still comes before a spawn is of one that is to be no more
 	cause error  // why it is ended; nil if it is not
 	seq   int
+	ways  int // the connections through the policy's Egress
 }
 
 // newAuditor returns the auditor of one session; nil if f is nil.
@@ -68,7 +69,7 @@ func (a *auditor) post(e *Event) (n int, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if e.Kind == EventSpawn {
-		a.seq, a.cause, a.name, a.anew = 0, nil, "", false
+		a.seq, a.ways, a.cause, a.name, a.anew = 0, 0, nil, "", false
 	}
 	a.seq++
 	e.Seq = a.seq
@@ -247,6 +248,20 @@ func (a *auditor) ended(c *conn, err error) {
 	a.post(c.concealed(e))
 }
 
+// connected records a connection through the policy's Egress, and waits for nobody.
+func (a *auditor) connected(c *conn, e Event) {
+	if a == nil {
+		return
+	}
+	e.Name = c.proc.Name
+	c.concealed(&e)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.ways++
+	e.Seq = a.ways
+	a.records.PostAside(e)
+}
+
 // closed waits for all records of a session that is closed, and returns the error of
 // that with theirs.
 func (a *auditor) closed(c *conn, err error) error {
@@ -254,7 +269,12 @@ func (a *auditor) closed(c *conn, err error) error {
 		return err
 	}
 	timeout := c.auditTimeout(a.closing.Add(c.limits.TerminationTimeout))
-	return errors.Join(err, noRecord(a.records.Flush(context.Background(), timeout)))
+	by := time.Now().Add(timeout)
+	err = errors.Join(err, noRecord(a.records.Flush(context.Background(), timeout)))
+	if lost := a.records.FlushAside(context.Background(), time.Until(by)); lost != nil {
+		err = errors.Join(err, noRecord(fmt.Errorf("of connections through Egress: %w", lost)))
+	}
+	return err
 }
 
 // A tally counts what is under way, for its record.

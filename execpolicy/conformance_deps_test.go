@@ -77,6 +77,7 @@ var rooms = map[string][]string{
 		"internal/shellwire",
 	},
 	"execpolicy/doctor": {"dockercli", "execpolicy", "execpolicy/attest"},
+	"execpolicy/egress": {"execpolicy", "internal/problems"},
 	"execpolicy/python": {
 		"execpolicy", "internal/ours", "internal/problems", "internal/scratch",
 		"internal/turn",
@@ -132,6 +133,7 @@ var excepted = map[string]string{
 	"execpolicy/audit log/slog":          "records are slog's; it costs only who imports this package",
 	"execpolicy/codeblock encoding/json": "Call is JSON; it costs only who imports this package, 0.2 MB",
 	"execpolicy/python encoding/json":    "values and exceptions come as JSON; it costs only who imports this package",
+	"execpolicy/egress net":              "it is a proxy, and costs only who imports this package",
 	"execpolicy/tool encoding/json":      "what models are sent and send is JSON; it costs only who imports this package",
 	"execpolicy/attest text/tabwriter":   "a report prints as a table",
 	"execpolicy/doctor text/tabwriter":   "a report prints as a table",

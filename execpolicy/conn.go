@@ -145,11 +145,14 @@ func (c *conn) dial(ctx context.Context) error {
 	c.Supervise()
 	ctx, cancel := bound(ctx, c.life)
 	defer cancel(nil)
-	err := c.handshake(ctx, after(c.limits.StartupTimeout), time.Time{})
-	if err == nil {
-		c.askImage()
+	if err := c.handshake(ctx, after(c.limits.StartupTimeout), time.Time{}); err != nil {
+		return err
 	}
-	return err
+	c.askImage()
+	if c.proc.openWay == nil {
+		return nil
+	}
+	return c.proc.openWay(func(e Event) { c.observer.Load().connected(c, e) })
 }
 
 // expireAt ends the lifetime then; never if t is the zero time.

@@ -53,6 +53,14 @@ type DockerPolicy struct {
 	// NetworkEnabled gives the container the engine's default network. If false, it has
 	// only its own loopback.
 	NetworkEnabled bool
+	// Egress is a way out for a container that has only its own loopback: see package
+	// execpolicy/egress. Programs find it by the variables HTTPS_PROXY, HTTP_PROXY,
+	// ALL_PROXY and NO_PROXY, in large and in small letters, which a session sets unless
+	// [Spec.Env] does. It is open before anything is run in the session, or the start
+	// fails. It needs a session, an engine with root's rights on this machine, and a
+	// program with root's rights. The container's label cofferdam.egress has what may be
+	// reached. If nil, nothing may be.
+	Egress Egress
 	// WritableRootfs lets the command write to the container's root, on the engine's disk
 	// and without a limit in size. If false, it can write only to the workspace, the
 	// directories in Tmpfs, writable Mounts and the volumes that the image declares.

@@ -43,6 +43,13 @@ const (
 	// Escalation, Cause. It belongs to the latest event, of no job, that has no result
 	// yet. One of [EscalationRemoval] belongs to the session.
 	EventKill EventKind = "kill"
+	// EventEgress comes when a connection through [DockerPolicy.Egress] is over, or was
+	// refused: Target, Addr, Duration, In, Out, Error. There is none of a connection that
+	// the proxy has not taken. Its Seq counts these records alone, from 1 for each spawn.
+	// Programs inside can make any number of them. So they have room of their own, and
+	// wait for all others: if an Auditor is slower than they come, a number is missing for
+	// each that is lost.
+	EventEgress EventKind = "egress"
 	// EventEnd comes when the session has ended, for whatever reason: Duration of its
 	// life, Gone, Error and Cause. Error says what is not known to be gone. If there is
 	// such a thing, the library tries again to remove it, and another EventEnd follows.
@@ -61,7 +68,7 @@ type Event struct {
 	Kind EventKind
 	// Seq counts the records of a session. Number 1 is the record of its spawn or, for an
 	// Auditor that came with [Idle.Take], that of its start. If a number is missing, that
-	// record was lost.
+	// record was lost. An EventEgress is counted apart.
 	Seq int
 	// Of is the Seq of the record to which this one belongs.
 	Of int
@@ -80,6 +87,10 @@ type Event struct {
 	Op string
 	// Script, Dir and Path are as the caller gave them.
 	Script, Dir, Path string
+	// Target is the host and the port that a program inside has asked for, and Addr the
+	// address that was connected to. Target is empty if what was asked for can't be read,
+	// and Addr if there was no connection.
+	Target, Addr string
 	// Env are the names of the variables that are set, and Secrets those of the secrets
 	// that are given.
 	Env, Secrets []string
@@ -87,7 +98,8 @@ type Event struct {
 	Duration time.Duration
 	// In is how many bytes went in: of a command's stdin, or of a file. Out is how many
 	// came out: of a command's two streams together, before any Filter, of a script's
-	// stdout, or of a file. For a tree both count the bytes of its archive.
+	// stdout, or of a file. For a tree both count the bytes of its archive, and for an
+	// EventEgress those that the tunnel carried.
 	In, Out int64
 
 	// These fields are those of the [Result]. OOMBefore and OOMAfter are -1 if they are
@@ -106,7 +118,7 @@ type Event struct {
 // conceal puts what f returns for them in the place of the texts that come from the
 // caller or from inside.
 func (e *Event) conceal(f func(string) string) {
-	for _, text := range []*string{&e.Script, &e.Dir, &e.Path, &e.Cause, &e.Error} {
+	for _, text := range []*string{&e.Script, &e.Dir, &e.Path, &e.Target, &e.Cause, &e.Error} {
 		*text = f(*text)
 	}
 	e.Argv = slices.Clone(e.Argv)
@@ -122,7 +134,8 @@ func (e *Event) conceal(f func(string) string) {
 // If the Auditor returns an error for a record that comes before a call's work, the call
 // is refused. If it returns one for the record that comes after, that error is joined to
 // the error of the call. Both wrap [ErrAudit]. An error for the record of a kill, of an
-// end or of a refusal is returned by the next call that has a record, or by Close.
+// end or of a refusal is returned by the next call that has a record, or by Close. Those
+// for records of [EventEgress], and how many of these are lost, are returned by Close.
 //
 // The records of one session are handed over one at a time and in order, on a goroutine
 // of their own. Those of several sessions may be handed over at the same time. Ending a

@@ -23,6 +23,9 @@ func (p *DockerPolicy) labels(spec Spec, name string) map[string]string {
 		hash.Write([]byte(p.SeccompProfile))
 		l[labelSeccomp] = fmt.Sprintf("%x", hash.Sum(nil))
 	}
+	if text := p.egressText(); text != "" {
+		l[labelEgress] = text
+	}
 	return l
 }
 

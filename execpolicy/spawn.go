@@ -26,7 +26,7 @@ func (p DockerPolicy) Check(ctx context.Context, spec Spec) error {
 		return cmp.Or(problems.Join(p.validate(spec)...), err)
 	}
 	_, err = p.argv(e, spec, newName())
-	return err
+	return problems.Join(err, p.noEgress(e, spec))
 }
 
 // Spawn starts spec.Command, or sh if that is empty, in a container. The Process that it
@@ -40,7 +40,8 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	}
 	if looksUp := p.looksUp(e); looksUp || p.Pull == dockercli.PullAlways {
 		// What is wrong is said before anything is started.
-		if _, err := p.argv(e, spec, newName()); err != nil {
+		_, err := p.argv(e, spec, newName())
+		if err := problems.Join(err, p.noEgress(e, spec)); err != nil {
 			return nil, err
 		}
 		if p.Pull == dockercli.PullAlways {
@@ -63,7 +64,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 	name := newName()
 	fifos := p.fifos(e, spec, name)
 	argv, err := p.argvBy(e, spec, name, fifos)
-	if err != nil {
+	if err := problems.Join(err, p.noEgress(e, spec)); err != nil {
 		return nil, err
 	}
 	if err := spec.RecordSpawn(ctx, name, dockercli.Redact(argv)); err != nil {
@@ -93,6 +94,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 	if c.FIFOs != "" {
 		transport = TransportFIFO
 	}
+	way := p.newGate(c)
 	return &Process{
 		Name:      name,
 		Engine:    e.String(),
@@ -103,7 +105,8 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		Done:      c.Done(),
 		Kill: func(ctx context.Context) error {
 			doubt.Drop()
-			return c.Kill(ctx)
+			// Its sockets keep the container's network namespace.
+			return errors.Join(way.closeBy(ctx), c.Kill(ctx))
 		},
 		Answered: func() {
 			doubt.Confirm()
@@ -115,16 +118,15 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		Scratch:         scratchDir,
 		Dir:             p.sessionDir(),
 		DirWritable:     !p.compat && spec.Workspace == "",
-		// The root of a read-only container, which would be the home of a user without
-		// one, can't be written to.
-		Env:       map[string]string{"HOME": "/tmp"},
-		ExitCode:  c.ExitCode,
-		Diagnose:  func(exitCode int, stderr []byte) error { return diagnose(c, exitCode, stderr) },
-		Recover:   func(ctx context.Context, cause error) error { return p.recover(ctx, c, cause) },
-		OOMKilled: c.OOMKilled,
-		Exec:      func(_ context.Context, command []string) (*Process, error) { return second(c, command) },
-		ImageID:   c.ImageID,
-		blocks:    c.Ops,
+		Env:             p.sessionEnv(spec),
+		ExitCode:        c.ExitCode,
+		Diagnose:        func(exitCode int, stderr []byte) error { return diagnose(c, exitCode, stderr) },
+		Recover:         func(ctx context.Context, cause error) error { return p.recover(ctx, c, cause) },
+		OOMKilled:       c.OOMKilled,
+		Exec:            func(_ context.Context, command []string) (*Process, error) { return second(c, command) },
+		ImageID:         c.ImageID,
+		blocks:          c.Ops,
+		openWay:         way.open,
 	}, nil
 }
 

@@ -26,6 +26,7 @@ func (p *DockerPolicy) validate(spec Spec) problems.List {
 	v.checkUser()
 	v.checkPlaces()
 	v.checkWords()
+	v.checkEgress()
 	return v.List
 }
 

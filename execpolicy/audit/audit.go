@@ -43,10 +43,12 @@ func attributes(e execpolicy.Event) []slog.Attr {
 	a.text("script", e.Script)
 	a.text("dir", e.Dir)
 	a.text("path", e.Path)
+	a.text("target", e.Target)
+	a.text("addr", e.Addr)
 	a.words("env", e.Env)
 	a.words("secrets", e.Secrets)
 	switch e.Kind {
-	case execpolicy.EventStart, execpolicy.EventResult, execpolicy.EventTransferred, execpolicy.EventEnd:
+	case execpolicy.EventStart, execpolicy.EventResult, execpolicy.EventTransferred, execpolicy.EventEgress, execpolicy.EventEnd:
 		a.add(slog.Float64("seconds", e.Duration.Seconds()))
 	}
 	a.count("bytes_in", e.In)

@@ -15,7 +15,8 @@
 //	attribute            type      in                             what
 //	host, uid, pid       text, -   all                            the machine, the user (-1 on Windows) and the process of this program
 //	session              text      all                            the container's name, anew for each spawn
-//	seq                  integer   all                            counts a session's records from 1, the spawn or the taking; a gap is a loss
+//	seq                  integer   all                            counts a session's records from 1, the spawn or the taking; a gap is a loss.
+//	                                                              Those of egress are counted apart, and may come later than others
 //	of                   integer   result, transferred            the seq of the record to which it belongs
 //	policy               text      spawn                          the digest of what isolates: see below
 //	argv                 texts     spawn, command                 the engine's command line without values of variables; a program
@@ -23,11 +24,12 @@
 //	op                   text      command, transfer              startup, shutdown; that of a transfer: see [execpolicy.Event]
 //	script, dir          text      command                        as they were given
 //	path                 text      transfer                       as it was given
+//	target, addr         text      egress                         the host and port that a program inside asked for; where it was connected
 //	env                  texts     start, command                 the names of the variables that are set
 //	secrets              texts     start, command                 the names of the secrets that are given
 //	seconds              number    start, result, transferred,    how long it took; of an end, how long the session lived
-//	                               end
-//	bytes_in, bytes_out  integer   result, transferred            of stdin and of output, or of content
+//	                               egress, end
+//	bytes_in, bytes_out  integer   result, transferred, egress    of stdin and of output, of content, or of a tunnel
 //	outcome              text      result                         exited, signaled, timed out, canceled, out of memory, output limit,
 //	                                                              session lost, refused
 //	exit                 integer   result                         the exit code, if the outcome is exited

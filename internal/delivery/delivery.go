@@ -1,10 +1,14 @@
 // Package delivery hands items to a function, one at a time and in order, on a goroutine
 // of its own. Whoever posts an item may wait until it was delivered, as long as they like.
+//
+// Items that come from somebody who is not trusted are posted aside. They wait for all
+// others, have room of their own, and what becomes of them is told apart.
 package delivery
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -19,12 +23,17 @@ type Queue[T any] struct {
 	max     int
 
 	mu        sync.Mutex
-	items     []T // items[0] is being delivered
-	posted    int // how many items have come, without those that were lost
+	running   bool // an item is being delivered
+	items     []T  // items[0] is being delivered, unless one that was posted aside is
+	posted    int  // how many items have come, without those that were lost
 	delivered int
 	changed   chan struct{} // closed when an item was delivered
 	failed    error         // of items for which nobody has waited yet
-	abandoned error         // why somebody no longer waits, while items[0] is delivered
+	abandoned error         // why somebody no longer waits, while an item is delivered
+
+	aside                   []T // without the one that is being delivered
+	asideLost, asideRefused int
+	asideFailed             error // the first error of those
 }
 
 // New returns a queue of at most max items, with the one that is being delivered.
@@ -45,28 +54,65 @@ func (q *Queue[T]) Post(item T) (n int, err error) {
 	}
 	q.items = append(q.items, item)
 	q.posted++
-	if len(q.items) == 1 {
+	q.start()
+	return q.posted, nil
+}
+
+// PostAside hands an item over that waits for all others, without waiting. There may be
+// max of them beside the others. One more is lost, and counted.
+func (q *Queue[T]) PostAside(item T) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.aside) >= q.max {
+		q.asideLost++
+		return
+	}
+	q.aside = append(q.aside, item)
+	q.start()
+}
+
+// start has what was posted delivered.
+func (q *Queue[T]) start() {
+	if !q.running {
+		q.running = true
 		go q.run()
 	}
-	return q.posted, nil
 }
 
 // run delivers all items. It holds no lock while it delivers one, and defers nothing: a
 // panic of deliver is to end the program as itself.
 func (q *Queue[T]) run() {
 	q.mu.Lock()
-	for len(q.items) > 0 {
-		item := q.items[0]
-		q.mu.Unlock()
-		err := q.deliver(item)
-		q.mu.Lock()
-		q.items, q.abandoned = q.items[1:], nil
-		q.failed = errors.Join(q.failed, err)
-		q.delivered++
+	for len(q.items) > 0 || len(q.aside) > 0 {
+		if len(q.items) > 0 {
+			err := q.hand(q.items[0])
+			q.items = q.items[1:]
+			q.failed = errors.Join(q.failed, err)
+			q.delivered++
+		} else {
+			item := q.aside[0]
+			q.aside = q.aside[1:]
+			if err := q.hand(item); err != nil {
+				q.asideRefused++
+				if q.asideFailed == nil {
+					q.asideFailed = err
+				}
+			}
+		}
+		q.abandoned = nil
 		close(q.changed)
 		q.changed = make(chan struct{})
 	}
+	q.running = false
 	q.mu.Unlock()
+}
+
+// hand delivers an item without the lock.
+func (q *Queue[T]) hand(item T) error {
+	q.mu.Unlock()
+	err := q.deliver(item)
+	q.mu.Lock()
+	return err
 }
 
 // Wait waits until the item of that number was delivered, and all before it. It returns
@@ -77,7 +123,18 @@ func (q *Queue[T]) Wait(ctx context.Context, n int, timeout time.Duration) error
 	defer cancel()
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.delivered < n {
+	if err := q.await(ctx, func() bool { return q.delivered >= n }); err != nil {
+		return err
+	}
+	err := q.failed
+	q.failed = nil
+	return err
+}
+
+// await waits until something has come about by deliveries. It returns the cause of ctx if
+// that ends first.
+func (q *Queue[T]) await(ctx context.Context, done func() bool) error {
+	for !done() {
 		if ctx.Err() != nil {
 			if q.abandoned != ErrLate {
 				q.abandoned = context.Cause(ctx)
@@ -92,9 +149,7 @@ func (q *Queue[T]) Wait(ctx context.Context, n int, timeout time.Duration) error
 		}
 		q.mu.Lock()
 	}
-	err := q.failed
-	q.failed = nil
-	return err
+	return nil
 }
 
 // Flush waits, as [Queue.Wait] does, until all items so far were delivered.
@@ -103,6 +158,24 @@ func (q *Queue[T]) Flush(ctx context.Context, timeout time.Duration) error {
 	n := q.posted
 	q.mu.Unlock()
 	return q.Wait(ctx, n, timeout)
+}
+
+// FlushAside waits until all items were delivered that were posted aside. It returns the
+// first of their errors and how many were lost, once.
+func (q *Queue[T]) FlushAside(ctx context.Context, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, ErrLate)
+	defer cancel()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	err := q.await(ctx, func() bool { return !q.running })
+	if q.asideLost > 0 {
+		err = errors.Join(err, fmt.Errorf("%d more were lost: %w", q.asideLost, ErrLate))
+	}
+	if q.asideRefused > 0 {
+		err = errors.Join(err, fmt.Errorf("%d were not taken, the first because: %w", q.asideRefused, q.asideFailed))
+	}
+	q.asideLost, q.asideRefused, q.asideFailed = 0, 0, nil
+	return err
 }
 
 // Abandoned returns why somebody no longer waits, while the same item is still being

@@ -83,3 +83,50 @@ func TestStuck(t *testing.T) {
 		assert.NilError(t, q.Flush(t.Context(), time.Minute))
 	})
 }
+
+// What is posted aside waits for the others, takes none of their room, and its errors are
+// its own.
+func TestAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		next := make(chan error)
+		var got []int
+		q := delivery.New(3, func(n int) error {
+			got = append(got, n)
+			return <-next
+		})
+		q.PostAside(-1)
+		synctest.Wait() // it is being delivered
+		for n := range 3 {
+			q.PostAside(-2 - n)
+		}
+		for range 5 {
+			q.PostAside(-9) // there is no room
+		}
+		for n := range 3 {
+			_, err := q.Post(n + 1)
+			assert.NilError(t, err)
+		}
+		_, err := q.Post(9)
+		assert.Equal(t, err, delivery.ErrLate)
+		next <- errGone
+		next <- nil
+		next <- errTaken
+		next <- nil
+		err = q.Flush(t.Context(), time.Minute)
+		assert.ErrorIs(t, err, errTaken)
+		assert.ErrorIs(t, err, delivery.ErrLate)
+		assert.Assert(t, !errors.Is(err, errGone), err)
+
+		err = q.FlushAside(t.Context(), time.Minute)
+		assert.ErrorIs(t, err, delivery.ErrLate) // it is stuck
+		assert.ErrorIs(t, err, errGone)
+		assert.ErrorContains(t, err, "5 more were lost")
+		assert.ErrorContains(t, err, "1 were not taken")
+		for range 3 {
+			next <- nil
+		}
+		assert.NilError(t, q.FlushAside(t.Context(), time.Minute))
+		assert.NilError(t, q.Flush(t.Context(), time.Minute))
+		assert.DeepEqual(t, got, []int{-1, 1, 2, 3, -2, -3, -4})
+	})
+}

@@ -1,0 +1,191 @@
+package execpolicy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/container"
+)
+
+// An Egress is a way out of a container that has no network: to a list of hosts, through
+// a proxy in this program. Package execpolicy/egress has the one that there is. It is an
+// interface so that programs without one hold nothing of a network.
+type Egress interface {
+	// Check returns what may be reached, each as "host:port" and sorted, or one error that
+	// wraps [ErrInvalid] and says all that is wrong.
+	Check() ([]string, error)
+	// Serve answers what connects to a socket that listens in the container, and takes the
+	// socket over. It calls record for each connection, when that is over; record does not
+	// wait. When the container has ended, or is about to be, the library closes what Serve
+	// returns. That Close must return when nothing is left of all this, and may be called
+	// again.
+	Serve(listener *os.File, record func(Event)) (io.Closer, error)
+}
+
+const (
+	// egressPort is of the container's own 127.0.0.1, where nobody has listened before.
+	egressPort = 3128
+	// labelEgress has what may be reached. So it is in the records, and in what the engine
+	// tells of the container.
+	labelEgress = container.LabelPrefix + "egress"
+)
+
+// egressText returns what Egress allows as one text; empty if nothing.
+func (p *DockerPolicy) egressText() string {
+	if p.Egress == nil {
+		return ""
+	}
+	all, _ := p.Egress.Check()
+	return strings.Join(all, ",")
+}
+
+// checkEgress reports what is wrong with Egress on any engine.
+func (v *validation) checkEgress() {
+	if v.Egress == nil {
+		return
+	}
+	if _, err := v.Egress.Check(); err != nil {
+		v.List = append(v.List, err)
+	}
+	if v.NetworkEnabled {
+		v.Add("Egress and NetworkEnabled are both set: a network is a way out to everything")
+	}
+}
+
+// noEgress returns why a container of that engine can't have the Egress, or nil. It
+// depends on this program and its machine.
+func (p *DockerPolicy) noEgress(e *dockercli.Engine, spec Spec) error {
+	if p.Egress == nil {
+		return nil
+	}
+	why := ""
+	switch {
+	case len(spec.Supervisor) == 0:
+		why = "only a session has one"
+	case runtime.GOOS != "linux":
+		why = "containers don't share the kernel of this system"
+	case e.Remote:
+		why = "the engine may be on another machine"
+	case e.PodmanService:
+		why = "podman's service may be on another machine"
+	case e.Kernel == "":
+		why = "it is not known which kernel the engine has"
+	case e.Kernel != ownKernel():
+		why = "the engine has another kernel: " + e.Kernel
+	case e.Rootless:
+		why = "the engine is rootless, and its containers are in a user namespace that this program can't enter"
+	case p.Runtime != "" && p.Runtime != "runc" && p.Runtime != "crun":
+		why = fmt.Sprintf("the runtime %q may have a network of its own", p.Runtime)
+	}
+	for _, name := range []string{"network", "pid", "runtime", "userns"} {
+		if why == "" && p.extra(e, name) {
+			why = "ExtraRunArgs have --" + name
+		}
+	}
+	if why == "" {
+		err := container.MayListen()
+		if err == nil {
+			return nil
+		}
+		why = err.Error()
+	}
+	return fmt.Errorf("Egress: there is no way out: %s", why)
+}
+
+// sessionEnv returns the variables that a session has unless the spec sets them.
+func (p *DockerPolicy) sessionEnv(spec Spec) map[string]string {
+	// The root of a read-only container, which would be the home of a user without one,
+	// can't be written to.
+	env := map[string]string{"HOME": "/tmp"}
+	if p.Egress == nil {
+		return env
+	}
+	proxy := "http://127.0.0.1:" + strconv.Itoa(egressPort)
+	for name, value := range map[string]string{
+		"HTTPS_PROXY": proxy, "HTTP_PROXY": proxy, "ALL_PROXY": proxy, "NO_PROXY": "localhost,127.0.0.1,::1",
+	} {
+		// Programs differ in which of the two they read first.
+		small := strings.ToLower(name)
+		_, set := spec.Env[name]
+		_, smallSet := spec.Env[small]
+		if !set && !smallSet {
+			env[name], env[small] = value, value
+		}
+	}
+	return env
+}
+
+// A gate is the way out of one container. A nil gate is none.
+type gate struct {
+	egress    Egress
+	container *container.Container
+
+	mu     sync.Mutex
+	closed bool
+	proxy  io.Closer // nil if it is not open
+}
+
+var errGateClosed = errors.New("the container has ended")
+
+// newGate returns a gate that is not open.
+func (p *DockerPolicy) newGate(c *container.Container) *gate {
+	if p.Egress == nil {
+		return nil
+	}
+	return &gate{egress: p.Egress, container: c}
+}
+
+// open opens the gate, once the command inside was heard. It is closed when the container
+// has ended.
+func (g *gate) open(record func(Event)) error {
+	if g == nil {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return errGateClosed
+	}
+	listener, err := g.container.Listen(egressPort)
+	if err == nil {
+		g.proxy, err = g.egress.Serve(listener, record)
+	}
+	if err != nil {
+		return fmt.Errorf("Egress: the way out can't be opened: %w", err)
+	}
+	go func() {
+		<-g.container.Done()
+		g.close()
+	}()
+	return nil
+}
+
+// close closes the gate for good, and returns when nothing is left of it.
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+	if g.proxy != nil {
+		g.proxy.Close()
+		g.proxy = nil
+	}
+}
+
+// closeBy closes the gate, and waits for that until ctx ends.
+func (g *gate) closeBy(ctx context.Context) error {
+	if g == nil {
+		return nil
+	}
+	return abandonOnCancel(ctx, func() error {
+		g.close()
+		return nil
+	})
+}
