@@ -143,8 +143,8 @@ func (p *DockerPolicy) newGate(c *container.Container) *gate {
 	return &gate{egress: p.Egress, container: c}
 }
 
-// open opens the gate, once the command inside was heard. It is closed when the container
-// has ended.
+// open opens the gate, once the command inside was heard. [Process.Kill] closes it, which a
+// session calls also when the container has ended by itself.
 func (g *gate) open(record func(Event)) error {
 	if g == nil {
 		return nil
@@ -161,10 +161,6 @@ func (g *gate) open(record func(Event)) error {
 	if err != nil {
 		return fmt.Errorf("Egress: the way out can't be opened: %w", err)
 	}
-	go func() {
-		<-g.container.Done()
-		g.close()
-	}()
 	return nil
 }
 

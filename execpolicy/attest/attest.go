@@ -163,6 +163,7 @@ func (a *attestation) report() *Report {
 		Engine:     a.policy.Engine.Kind.String(),
 		Versions:   a.components,
 		Image:      image,
+		Egress:     a.want.egress,
 		Weaknesses: Weaknesses(a.components),
 	}
 }

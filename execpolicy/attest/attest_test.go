@@ -414,7 +414,7 @@ func TestReportRoundTrip(t *testing.T) {
 		`"versions":[{"name":"runc","version":"1.1.5"}]`, `"image":"alpine"`,
 		`"image_id":"sha256:0"`, `"container":"cofferdam-1"`, `"protection":"no swap"`, `"asked":"none"`,
 		`"in_force":"no"`, `"inside":"in"`, `"outside":"out"`,
-		`"note":"why"`, `"missing":["no swap"]`,
+		`"note":"why"`, `"missing":["no swap"]`, `"egress":["a.example:443","b.example:443"]`,
 		`"weaknesses":[{"component":"runc","version":"1.1.5","advisory":"CVE-1","summary":"escape","source":"https://example.org"}]`} {
 		assert.Check(t, cmp.Contains(string(text), tag))
 	}
@@ -429,6 +429,7 @@ var sample = attest.Report{
 		{Protection: attest.User, InForce: attest.Yes, Inside: "uid 1\n\x1b[2J"},
 	},
 	Missing: []attest.Protection{attest.NoSwap},
+	Egress:  []string{"a.example:443", "b.example:443"},
 	Weaknesses: []attest.Weakness{{Component: "runc", Version: "1.1.5", Advisory: "CVE-1", Summary: "escape",
 		Source: "https://example.org"}},
 }
@@ -447,6 +448,10 @@ required and not in force:
 
 notes:
   no swap: why
+
+what may be reached by Egress:
+  a.example:443
+  b.example:443
 
 published escapes of these versions (a distribution may have fixed them without another number):
   runc 1.1.5: CVE-1, escape (https://example.org)

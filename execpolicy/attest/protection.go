@@ -20,7 +20,8 @@ type Protection string
 // The protections of the zero policy.
 const (
 	// NoNetwork: there is no interface but the loopback, there is no route, and a
-	// datagram to an address outside can't be sent.
+	// datagram to an address outside can't be sent. An Egress of the policy is a way out
+	// all the same, which the Note says and Report.Egress lists.
 	NoNetwork Protection = "no network"
 	// ReadOnlyRoot: the root is mounted read-only, and only what the policy names can be
 	// written to.
@@ -188,6 +189,9 @@ func judge(w want, f *facts, s *dockercli.Settings) []Finding {
 		if root, _ := f.rooted(); p.name == Seccomp && root && !f.userNS && !f.cgroup2 && f.calls["user namespaces"] == "allowed" {
 			found.note("a weakness: as root, what runs inside can mount the control groups in a user namespace, and freeze the container, process 1 too; " +
 				"what is frozen ends only by a removal, or by the guard process on the host")
+		}
+		if n := len(w.egress); p.name == NoNetwork && n > 0 {
+			found.note(fmt.Sprintf("a weakness: through a proxy outside, what runs inside reaches %d destinations by the policy's Egress", n))
 		}
 		if p.name == NoUnsafeArgs {
 			for _, text := range w.unsafe {

@@ -63,6 +63,9 @@ type Report struct {
 	// Transport is "attach" or "fifo", as [execpolicy.Session.Transport] has it. It is
 	// empty if nothing was started.
 	Transport string `json:"transport"`
+	// Egress is what may be reached by [execpolicy.DockerPolicy.Egress], as the policy
+	// says. It is empty if that is nothing.
+	Egress []string `json:"egress,omitempty"`
 	// Findings has all protections, in the order of [Protections]. It is empty if nothing
 	// was started.
 	Findings []Finding `json:"findings"`
@@ -141,6 +144,7 @@ func (r *Report) String() string {
 	}
 	section("required and not in force", missing)
 	section("notes", notes)
+	section("what may be reached by Egress", r.Egress)
 	section("published escapes of these versions (a distribution may have fixed them without another number)", weak)
 	return b.String()
 }

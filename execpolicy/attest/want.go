@@ -29,6 +29,7 @@ type want struct {
 	filter                                     string   // whose the filter of system calls is
 	profile                                    string   // its text; empty if it is the engine's
 	docker                                     bool     // the engine is docker's own
+	egress                                     []string // what may be reached by the policy's Egress
 	unsafe                                     []string // arguments that only AllowUnsafeArgs lets in, and why
 }
 
@@ -66,6 +67,9 @@ func wanted(p execpolicy.DockerPolicy, spec execpolicy.Spec) want {
 	if e := p.Engine; e != nil {
 		w.docker = e.Kind == dockercli.Docker && !e.PodmanService
 		w.unsafe = p.UnsafeArgs(e.Kind)
+	}
+	if p.Egress != nil {
+		w.egress, _ = p.Egress.Check() // a policy with a wrong one does not start
 	}
 	for _, name := range p.AddCapabilities {
 		w.caps = append(w.caps, strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(name)), "CAP_"))

@@ -78,6 +78,8 @@ func events() []execpolicy.Event {
 		{Kind: execpolicy.EventTransferred, Of: 13, In: 2, Duration: time.Second},
 		{Kind: execpolicy.EventEnd, Cause: "the session is closed", Gone: true, Duration: time.Minute},
 		{Kind: execpolicy.EventEnd, Error: "not known to be gone"},
+		{Kind: execpolicy.EventEgress, Target: "pypi.org:443", Addr: "151.101.0.223:443", In: 7, Out: 5, Duration: time.Second},
+		{Kind: execpolicy.EventEgress, Target: "evil.example:443", Error: "not a destination"},
 		{Kind: execpolicy.EventCommand, Script: strings.Repeat("é", audit.MaxText), Dir: strings.Repeat("d", audit.MaxText)},
 		{Kind: execpolicy.EventCommand, Argv: []string{"printf", strings.Repeat("x", audit.MaxText), "more"}},
 	}

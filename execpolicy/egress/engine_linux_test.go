@@ -19,6 +19,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/execpolicy/attest"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/egress"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
@@ -387,6 +388,20 @@ func TestRefusedBeforeStart(t *testing.T) {
 		compat := execpolicy.Compat()
 		compat.Engine, compat.Egress = e.Engine, good
 		assert.ErrorContains(t, execpolicy.Check(t.Context(), compat, execpolicy.Spec{}), "Egress is not among the fields")
+	})
+}
+
+// A report names what may be reached, and says that there is no network.
+func TestAttested(t *testing.T) {
+	engines(t, func(t *testing.T, e enginetest.Engine) {
+		s, r, err := attest.Start(t.Context(), policyOf(e, egress.Allow("b.example:443", "a.example:443")),
+			execpolicy.Spec{Labels: e.Labels}, attest.Options{Require: []attest.Protection{attest.NoNetwork}})
+		assert.NilError(t, err)
+		assert.NilError(t, s.Close())
+		assert.DeepEqual(t, r.Egress, []string{"a.example:443", "b.example:443"})
+		found := r.Finding(attest.NoNetwork)
+		assert.Equal(t, found.InForce, attest.Yes)
+		assert.Assert(t, strings.Contains(found.Note, "reaches 2 destinations"), found.Note)
 	})
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"unsafe"
 )
 
 // setns is the number of the system call, which package syscall does not have everywhere.
@@ -67,18 +68,46 @@ func (p FirstProcess) network() (*os.File, error) {
 		namespace.Close()
 		return nil, errors.New("process 1 of the container has ended")
 	}
-	inside, err := namespace.Stat()
-	if err == nil {
-		var ours os.FileInfo
-		if ours, err = os.Stat("/proc/self/ns/net"); err == nil && os.SameFile(inside, ours) {
-			err = errors.New("the container has the network of this program")
-		}
-	}
-	if err != nil {
+	if err := checkNetwork(namespace); err != nil {
 		namespace.Close()
 		return nil, err
 	}
 	return namespace, nil
+}
+
+// checkNetwork refuses a namespace that is no container's of root's engine: this
+// program's own, and one that another user could make for a process that looks like
+// process 1.
+func checkNetwork(namespace *os.File) error {
+	inside, err := namespace.Stat()
+	if err != nil {
+		return err
+	}
+	ours, err := os.Stat("/proc/self/ns/net")
+	if err != nil {
+		return err
+	}
+	if os.SameFile(inside, ours) {
+		return errors.New("the container has the network of this program")
+	}
+	// NS_GET_USERNS and NS_GET_OWNER_UID.
+	getUserNS, getOwner := uintptr(0xb701), uintptr(0xb704)
+	if strings.HasPrefix(runtime.GOARCH, "mips") || strings.HasPrefix(runtime.GOARCH, "ppc64") {
+		getUserNS, getOwner = getUserNS|1<<29, getOwner|1<<29
+	}
+	users, _, errno := syscall.Syscall(syscall.SYS_IOCTL, namespace.Fd(), getUserNS, 0)
+	if errno != 0 {
+		return os.NewSyscallError("ioctl NS_GET_USERNS", errno)
+	}
+	defer syscall.Close(int(users))
+	var owner uint32
+	if _, _, errno := syscall.Syscall(syscall.SYS_IOCTL, users, getOwner, uintptr(unsafe.Pointer(&owner))); errno != 0 {
+		return os.NewSyscallError("ioctl NS_GET_OWNER_UID", errno)
+	}
+	if owner != 0 {
+		return fmt.Errorf("the container's network belongs to the user %d and not to root", owner)
+	}
+	return nil
 }
 
 // listenIn returns a socket of that namespace.

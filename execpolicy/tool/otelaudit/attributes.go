@@ -27,6 +27,9 @@ const (
 	oomKey        = attribute.Key("cofferdam.oom_kills")
 	cpuKey        = attribute.Key("cofferdam.cpu_seconds")
 	peakKey       = attribute.Key("cofferdam.peak_memory")
+	targetKey     = attribute.Key("cofferdam.target")
+	addrKey       = attribute.Key("cofferdam.addr")
+	refusedKey    = attribute.Key("cofferdam.refused")
 )
 
 // attributes are those of an event, in the order of the package's tables.
@@ -42,6 +45,9 @@ func attributes(e execpolicy.Event) (all []attribute.KeyValue) {
 	add(e.Dir != "", semconv.ProcessWorkingDirectory(text(e.Dir)))
 	add(e.Outcome == execpolicy.OutcomeExited, semconv.ProcessExitCode(e.ExitCode))
 	add(e.Path != "", semconv.FilePath(text(e.Path)))
+	add(e.Target != "", targetKey.String(text(e.Target)))
+	add(e.Addr != "", addrKey.String(text(e.Addr)))
+	add(e.Kind == execpolicy.EventEgress && e.Addr == "", refusedKey.String(text(e.Error)))
 	add(e.Outcome != 0, outcomeKey.String(e.Outcome.String()))
 	add(e.Outcome == execpolicy.OutcomeSignaled, signalKey.Int(e.Signal))
 	add(len(e.Env) > 0, envKey.StringSlice(words(e.Env)))

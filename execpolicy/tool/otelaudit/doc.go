@@ -12,8 +12,9 @@
 // Auditor was given. What is done in it are spans within that one: "command", "job",
 // "startup" and "shutdown" for scripts, and the operations of [execpolicy.Event] for
 // transfers. Each step by which something but a job is ended by force is an event "kill"
-// in its span. A start that fails with nothing spawned is a span "session" without a
-// length.
+// in its span. A connection through [execpolicy.DockerPolicy.Egress] is an event "egress"
+// in the session's span, unless its record comes after the session's end. A start that
+// fails with nothing spawned is a span "session" without a length.
 //
 // A span has the status Error if a command did not exit with 0, if the call had an error,
 // or if it is not known that nothing is left of a session. Every span is ended by the
@@ -40,6 +41,9 @@
 // The others are the library's own. What is said of a command holds for a job too:
 //
 //	attribute              of                what
+//	cofferdam.target       egress            the host and port that a program asked for
+//	cofferdam.addr         egress            the address that was connected to
+//	cofferdam.refused      egress            why there was no connection
 //	cofferdam.outcome      command           as execpolicy.Outcome says it
 //	cofferdam.signal       command           the number of the signal, if one ended it
 //	cofferdam.env          session, command  the names of the variables that are set

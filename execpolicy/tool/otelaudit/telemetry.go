@@ -89,6 +89,11 @@ func (a *auditor) take(e execpolicy.Event) {
 	if s == nil {
 		return
 	}
+	if e.Kind == execpolicy.EventEgress {
+		// Its Seq is none of the others'.
+		s.span.AddEvent("egress", trace.WithTimestamp(e.Time), trace.WithAttributes(attributes(e)...))
+		return
+	}
 	if e.Seq > s.seq+1 && s.seq > 0 {
 		// Records were lost, and with them perhaps the ends of what was under way.
 		s.abandon(e)

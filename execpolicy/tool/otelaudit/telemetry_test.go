@@ -150,6 +150,35 @@ func TestSessionLost(t *testing.T) {
 	assert.Assert(t, strings.HasPrefix(script, "a?x"))
 }
 
+// A connection is an event of its session, and no gap in the records.
+func TestEgress(t *testing.T) {
+	c := collect(t)
+	record := c.Auditor(t.Context())
+	for _, e := range []execpolicy.Event{
+		{Kind: execpolicy.EventSpawn, Seq: 1}, {Kind: execpolicy.EventStart, Seq: 2},
+		{Kind: execpolicy.EventCommand, Seq: 3},
+		{Kind: execpolicy.EventEgress, Seq: 7, Target: "a.example:443", Addr: "192.0.2.1:443", In: 5},
+		{Kind: execpolicy.EventEgress, Seq: 9, Target: "b.example:443", Error: "not listed"},
+		{Kind: execpolicy.EventResult, Seq: 4, Of: 3, Outcome: execpolicy.OutcomeExited},
+		{Kind: execpolicy.EventEnd, Seq: 5, Gone: true},
+		{Kind: execpolicy.EventEgress, Seq: 10},
+	} {
+		e.Name, e.Time = "cofferdam-1", time.Now()
+		assert.NilError(t, record(e))
+	}
+	c.allEnded(t)
+	command, session := c.spans.Ended()[0], c.spans.Ended()[1]
+	assert.Equal(t, command.Status().Code, codes.Unset)
+	assert.Equal(t, len(session.Events()), 2)
+	for i, want := range []string{"cofferdam.addr=192.0.2.1:443", "cofferdam.refused=not listed"} {
+		var all []string
+		for _, a := range session.Events()[i].Attributes {
+			all = append(all, string(a.Key)+"="+a.Value.Emit())
+		}
+		assert.Assert(t, slices.Contains(all, want), "%q", all)
+	}
+}
+
 // A gap in the records ends what they may have ended.
 func TestRecordsLost(t *testing.T) {
 	c := collect(t)
