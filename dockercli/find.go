@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -201,9 +202,13 @@ func (e *Engine) probe(ctx context.Context) error {
 	}
 	text := strings.TrimSpace(string(out))
 	e.ClientVersion = versionNumber(text)
-	if strings.Contains(strings.ToLower(text), "podman") {
+	switch lower := strings.ToLower(text); {
+	case strings.Contains(lower, "podman"):
 		e.Kind = Podman
 		return e.probePodman(ctx)
+	case strings.HasPrefix(lower, "nerdctl "):
+		e.Kind = Nerdctl
+		return e.probeNerdctl(ctx)
 	}
 	return e.probeDocker(ctx)
 }
@@ -229,6 +234,24 @@ func (e *Engine) probePodman(ctx context.Context) error {
 	if len(fields) > 3 {
 		e.Kernel = fields[3]
 	}
+	return nil
+}
+
+func (e *Engine) probeNerdctl(ctx context.Context) error {
+	out, err := e.do(ctx, call{verb: "info", argv: e.argv("info", "--format={{.ServerVersion}} {{.KernelVersion}}{{println}}{{range .SecurityOptions}}{{.}}{{println}}{{end}}")})
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(string(out), "\n")
+	fields := strings.Fields(lines[0])
+	if len(fields) != 2 {
+		return fmt.Errorf("%w: info: unexpected answer %.200q", ErrEngineDown, out)
+	}
+	e.ServerVersion, e.Kernel = fields[0], fields[1]
+	e.Rootless = slices.Contains(lines[1:], "name=rootless")
+	// Containerd listens on this machine only. Elsewhere than on Linux the client is a
+	// script that runs another in a virtual machine.
+	e.Remote = runtime.GOOS != "linux"
 	return nil
 }
 

@@ -96,6 +96,18 @@ func podmanThat(facts string) client {
 	}
 }
 
+func nerdctlThat(facts string) client {
+	return func(verb string, _ []string) int {
+		switch verb {
+		case "--version":
+			return say("nerdctl version 1.7.7")
+		case "info":
+			return say(facts)
+		}
+		return complain(`time="2026-11-26T04:26:26Z" level=fatal msg="unknown subcommand"`, 1)
+	}
+}
+
 // noting is a client that adds its arguments to a file beside its link, as goldens have
 // them.
 func noting(c client) client {
@@ -123,6 +135,9 @@ var clients = map[string]client{
 	"podman-rootless":   podmanThat("5.8.1 false true"),
 	"podman-remote":     podmanThat("5.8.1 true false"),
 	"podman-babble":     podmanThat("hello"),
+	"nerdctl-local":     nerdctlThat("1.6.20~ds1 6.1.0-25-amd64\nname=seccomp,profile=builtin"),
+	"nerdctl-rootless":  nerdctlThat("2.0.1 6.1.0-25-amd64\nname=seccomp,profile=builtin\nname=rootless"),
+	"nerdctl-babble":    nerdctlThat("hello"),
 	"babble": func(verb string, _ []string) int {
 		return say("")
 	},
@@ -174,8 +189,10 @@ var clients = map[string]client{
 		}
 		return dockerThat("Engine", "ssh://ci.example")(args[1], args[2:])
 	},
-	"podman-noted": noting(podmanThat("5.8.1 false false")),
-	"docker-noted": noting(dockerThat("Engine", "unix:///var/run/docker.sock")),
+	"podman-noted":  noting(podmanThat("5.8.1 false false")),
+	"says":          func(string, []string) int { return complain(os.Getenv("SAID"), 1) },
+	"nerdctl-noted": noting(nerdctlThat("2.0.1 6.1.0")),
+	"docker-noted":  noting(dockerThat("Engine", "unix:///var/run/docker.sock")),
 	"pull": func(verb string, _ []string) int {
 		fmt.Println("to stdout")
 		fmt.Fprintln(os.Stderr, "to stderr")
@@ -191,7 +208,7 @@ var clients = map[string]client{
 
 func TestMain(m *testing.M) {
 	switch strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") {
-	case "docker", "podman":
+	case "docker", "podman", "nerdctl":
 		client := clients[filepath.Base(filepath.Dir(os.Args[0]))]
 		os.Exit(client(os.Args[1], os.Args[2:]))
 	}
@@ -218,6 +235,7 @@ func fake(t testing.TB, name, client string) string {
 
 func TestLookup(t *testing.T) {
 	const client, server, kernel = "28.2.2", "27.1.0", "6.1.0-25-amd64"
+	const elsewhere = runtime.GOOS != "linux" // where it is a script for a virtual machine
 	for _, c := range []struct {
 		name, client string
 		want         dockercli.Engine
@@ -240,6 +258,10 @@ func TestLookup(t *testing.T) {
 			ServerVersion: "5.8.1", Rootless: true}},
 		{"podman", "podman-remote", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2",
 			ServerVersion: "5.8.1", Remote: true}},
+		{"nerdctl", "nerdctl-local", dockercli.Engine{Kind: dockercli.Nerdctl, ClientVersion: "1.7.7", ServerVersion: "1.6.20~ds1",
+			Kernel: kernel, Remote: elsewhere}},
+		{"docker", "nerdctl-rootless", dockercli.Engine{Kind: dockercli.Nerdctl, ClientVersion: "1.7.7", ServerVersion: "2.0.1",
+			Kernel: kernel, Rootless: true, Remote: elsewhere}},
 		// Podman under docker's name.
 		{"docker", "podman-local", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1",
 			Kernel: kernel}},
@@ -255,7 +277,7 @@ func TestLookup(t *testing.T) {
 }
 
 func TestProbeArgv(t *testing.T) {
-	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
+	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman, dockercli.Nerdctl} {
 		path := fake(t, kind.String(), kind.String()+"-noted")
 		_, err := dockercli.Lookup(context.Background(), path)
 		assert.NilError(t, err)
@@ -298,6 +320,7 @@ func TestLookupFails(t *testing.T) {
 	assert.ErrorIs(t, lookup("cofferdam-no-such-program"), exec.ErrNotFound)
 	assert.ErrorIs(t, lookup(fake(t, "docker", "down")), dockercli.ErrEngineDown)
 	assert.ErrorIs(t, lookup(fake(t, "docker", "babble")), dockercli.ErrEngineDown)
+	assert.ErrorIs(t, lookup(fake(t, "nerdctl", "nerdctl-babble")), dockercli.ErrEngineDown)
 	assert.ErrorIs(t, lookup(fake(t, "podman", "podman-babble")), dockercli.ErrEngineDown)
 }
 

@@ -88,6 +88,21 @@
 // session or, if this program is killed, by its guard. If the guard is killed too, an
 // empty directory stays.
 //
+// # Nerdctl
+//
+// A [DockerPolicy] also drives nerdctl, containerd's client, if Engine or the variable
+// COFFERDAM_ENGINE names it. The suites of sessions and of SIGKILL were run with nerdctl
+// 1.7 on containerd 1.6, as root and without a network. Beside what package dockercli says
+// of it, these do not hold:
+//
+//   - Sessions go by the client. A path with a colon is not mounted.
+//   - That memory ran out is known only where the kernel's counters can be read.
+//   - The client removes the container. If it is killed together with this program and its
+//     guard, the container ends, and is left for [Sweep].
+//   - A capability that containerd does not know is left out, and the start goes on.
+//   - The container has no /etc/hosts without a network, so localhost has no name.
+//   - Package attest fails with [errors.ErrUnsupported]: it can't look from outside.
+//
 // # What the image needs
 //
 // An image needs sh, mkfifo, cp, chmod, rm and dd. The methods for files also need mv and
