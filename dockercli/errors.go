@@ -180,7 +180,7 @@ func logged(line string) string {
 // classes says what the engines' messages mean. The first row all of whose words occur
 // counts, so what is definite stands before what can also be a part of another message.
 // Words are in lower case. The rows are checked against messages recorded from real
-// engines.
+// engines, and those of Docker Desktop against its documentation.
 var classes = []struct {
 	class error
 	words []string
@@ -188,6 +188,7 @@ var classes = []struct {
 	// The client can't reach its engine.
 	{ErrPermission, []string{"permission denied while trying to connect"}},
 	{ErrPermission, []string{"unable to connect to podman socket", "permission denied"}},
+	{ErrPermission, []string{"/pipe/", "access is denied"}},
 	{ErrEngineDown, []string{"cannot connect to the docker daemon"}},
 	{ErrEngineDown, []string{"failed to connect to the docker api"}},
 	{ErrEngineDown, []string{"error during connect"}},
@@ -227,6 +228,7 @@ var classes = []struct {
 	{ErrNoCommand, []string{"no command specified"}},
 	{ErrNoCommand, []string{"no command or entrypoint provided"}},
 	{ErrArgument, []string{"error mounting"}},
+	{ErrArgument, []string{"mounts denied"}},
 	{ErrArgument, []string{"sethostname"}},
 	{ErrArgument, []string{"no such network"}},
 	{ErrArgument, []string{"cwd must be an absolute path"}},

@@ -143,6 +143,29 @@
 // something is left all the same, because the engine did not answer or somebody killed
 // the guard too, [Sweep] removes it.
 //
+// # macOS and Windows
+//
+// Engines have a virtual machine there, such as that of Docker Desktop, Colima or podman
+// machine. The library compiles, and what depends on no engine is tested; no session has
+// been run there. This follows from the code:
+//
+//	                         macOS                  Windows
+//	a session's streams      by the client          by the client
+//	"gone" is                the engine's word      the engine's word
+//	this program is killed   stdin ends, and the    stdin ends; there is a guard
+//	                         guard removes          only if sh is on PATH
+//	a client is ended        with its group         alone: there is no job object,
+//	                                                and a helper of it may stay
+//	the filter is given      by a descriptor        in a temporary file
+//	a source of a mount      /Users/me/work         C:\Users\me\work
+//	who may use a mount      is not checked         is not checked
+//	[HostPolicy]             as on Linux            ends only the shell itself
+//
+// Docker Desktop shows a container only the directories that its settings share: on macOS
+// /Users, /Volumes, /private, /tmp and /var/folders. A mount of another makes the start
+// fail with [dockercli.ErrArgument]. Protected paths are recognized by their names, links
+// and identity, but not those of the virtual machine.
+//
 // # What is not promised
 //
 //   - A container shares the host's kernel. Code that exploits a bug in the kernel is
