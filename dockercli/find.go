@@ -55,7 +55,10 @@ func Find(ctx context.Context) (*Engine, error) {
 	}
 	program = hidePasswords(program)
 	if choice == "" && !errors.Is(err, ErrNoEngine) {
-		choice = currentContext(ctx)
+		var late error
+		if choice, late = currentContext(ctx); late != nil {
+			err = errors.Join(err, late) // so that it is not known that docker is unusable
+		}
 	}
 	switch {
 	case choice != "":
@@ -96,24 +99,31 @@ func chosen() (program, choice string) {
 }
 
 // currentContext says which context of its configuration docker's client uses, if that is
-// not its default. The client reads it from its files alone.
-func currentContext(ctx context.Context) string {
+// not its default. The client reads it from its files alone. It is an error if it does not
+// answer in time: a client that fails has none.
+func currentContext(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, errNoAnswer)
 	defer cancel()
 	e, err := new(Engine).Resolve()
 	if err != nil {
-		return ""
+		return "", nil
 	}
 	out, err := e.do(ctx, call{verb: "context inspect", argv: e.argv("context", "inspect", "--format={{.Name}}")})
 	if name := strings.TrimSpace(string(out)); err == nil && name != "" && name != "default" {
-		return fmt.Sprintf("the current context %q in the configuration of its client", name)
+		return fmt.Sprintf("the current context %q in the configuration of its client", name), nil
 	}
-	return ""
+	if err != nil && ctx.Err() != nil {
+		return "", err
+	}
+	return "", nil
 }
 
 // unusable reports whether an error of docker's says for certain that this user has no
 // use of it.
 func unusable(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return false
+	}
 	failed, ok := errors.Unwrap(err).(*Error) // Lookup wraps it once
 	return errors.Is(err, ErrNoEngine) || errors.Is(err, ErrPermission) ||
 		ok && failed.Cause == nil && saysAny(failed.Stderr, nobodyListens)

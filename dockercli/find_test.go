@@ -162,6 +162,16 @@ var clients = map[string]client{
 		}
 		return complain("Cannot connect to the Docker daemon at tcp://u:hush@192.0.2.1:2376. Is the docker daemon running?", 1)
 	},
+	"denied-late": func(verb string, _ []string) int {
+		switch verb {
+		case "--version":
+			return say("Docker version 28.2.2, build e6534b4")
+		case "version":
+			return complain("permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock", 1)
+		}
+		<-time.After(time.Hour)
+		return 0
+	},
 	"strange": func(verb string, _ []string) int {
 		if verb == "--version" {
 			return say("Docker version 28.2.2, build e6534b4")
@@ -413,6 +423,7 @@ func TestFindStaysWithDocker(t *testing.T) {
 		says   string
 	}{
 		{"late", context.DeadlineExceeded, "podman is not tried"},
+		{"denied-late", context.DeadlineExceeded, "podman is not tried"}, // whether it has a context is not known
 		{"strange", dockercli.ErrEngineDown, "EOF"},
 		{"babble", dockercli.ErrEngineDown, "podman is not tried"},
 		{"down-context", dockercli.ErrEngineDown,
