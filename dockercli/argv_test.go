@@ -1,6 +1,7 @@
 package dockercli_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -148,15 +149,27 @@ func lines(argv []string) string {
 	return b.String()
 }
 
+// unsupported are the cases that a kind of engine has no answer for.
+var unsupported = map[dockercli.Kind][]string{
+	dockercli.Podman:  {"events", "events-since", "contexts"},
+	dockercli.Nerdctl: {"events", "events-since", "exit-code", "contexts", "settings"},
+}
+
 func TestArgv(t *testing.T) {
 	used := map[string]bool{}
 	for _, e := range []*dockercli.Engine{
 		{Kind: dockercli.Docker},
 		{Kind: dockercli.Podman, Path: "/usr/bin/podman", Global: []string{"--log-level=error"}},
+		{Kind: dockercli.Nerdctl, Global: []string{"--namespace=ci"}},
 	} {
 		for _, c := range argvCases("cofferdam-1", "registry.example:5000/group/image:1.0") {
-			if (strings.HasPrefix(c.name, "events") || c.name == "contexts") && e.Kind == dockercli.Podman {
-				continue // see TestRefused, and podman has no contexts
+			if slices.Contains(unsupported[e.Kind], c.name) {
+				_, err := c.build(e)
+				assert.ErrorIs(t, err, errors.ErrUnsupported, "%v %s", e.Kind, c.name)
+				continue
+			}
+			if e.Kind == dockercli.Nerdctl && c.name == "run-every" {
+				continue // see TestNerdctlRefuses
 			}
 			file := fmt.Sprintf("argv/%s-%s.txt", e.Kind, c.name)
 			used[filepath.Base(file)] = true
@@ -170,11 +183,28 @@ func TestArgv(t *testing.T) {
 			})
 		}
 	}
+	used["nerdctl-run-every.txt"] = true // of TestNerdctlRefuses
 	entries, err := os.ReadDir("testdata/argv")
 	assert.NilError(t, err)
 	for _, entry := range entries {
 		assert.Check(t, used[entry.Name()], "testdata/argv/%s belongs to no case", entry.Name())
 	}
+}
+
+// What nerdctl has no flag for is refused, or is what it does anyway.
+func TestNerdctlRefuses(t *testing.T) {
+	e := &dockercli.Engine{Kind: dockercli.Nerdctl}
+	_, err := e.RunArgs(everyOption())
+	assert.ErrorIs(t, err, dockercli.ErrArgument)
+	for _, words := range []string{"can't detach", "no flag for it", "keeps the output", "with a colon"} {
+		assert.ErrorContains(t, err, words)
+	}
+	o := everyOption()
+	o.Detach, o.UserNS = false, ""
+	o.Mounts = o.Mounts[:1]
+	argv, err := e.RunArgs(o)
+	assert.NilError(t, err)
+	golden.Assert(t, lines(argv), "argv/nerdctl-run-every.txt")
 }
 
 func TestArgvSharesNothing(t *testing.T) {
@@ -310,7 +340,7 @@ func FuzzRunArgs(f *testing.F) {
 	f.Add("name", "key", "value", "ENV", "/dir", "image", "word")
 	f.Add("--x", "a=b", "--", "E*", "-v", "-image", "--rm")
 	f.Fuzz(func(t *testing.T, name, key, value, env, dir, image, word string) {
-		for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
+		for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman, dockercli.Nerdctl} {
 			argv, err := (&dockercli.Engine{Kind: kind}).RunArgs(dockercli.RunOptions{
 				Name: name, Labels: map[string]string{key: value}, Env: []string{env}, Workdir: dir, Image: image,
 				Command:  []string{word},

@@ -25,6 +25,9 @@ const podmanVersionTemplate = "component \"podman\" {{json .Version.Version}}{{p
 	"{{with .Host}}component {{json .OCIRuntime.Name}} {{json .OCIRuntime.Version}}{{println}}" +
 	"component \"conmon\" {{json .Conmon.Version}}{{println}}{{end}}"
 
+const nerdctlVersionTemplate = "component \"nerdctl\" {{json .Client.Version}}{{println}}" +
+	"{{with .Server}}{{range .Components}}component {{json .Name}} {{json .Version}}{{println}}{{end}}{{end}}"
+
 // Components asks the engine for the versions of its parts. The client's own comes first.
 func (e *Engine) Components(ctx context.Context) ([]Component, error) {
 	out, err := e.do(ctx, call{verb: e.componentsVerb(), argv: e.componentsArgs()})
@@ -43,8 +46,11 @@ func (e *Engine) componentsVerb() string {
 
 func (e *Engine) componentsArgs() []string {
 	template := dockerVersionTemplate
-	if e.Kind == Podman {
+	switch e.Kind {
+	case Podman:
 		template = podmanVersionTemplate
+	case Nerdctl:
+		template = nerdctlVersionTemplate
 	}
 	return e.argv(e.componentsVerb(), "--format="+template)
 }

@@ -48,6 +48,22 @@ type dialect struct {
 	runEnv []string
 	// info is the template of what the engine says of itself.
 	info string
+	// noHealthchecks says that there are none, and no flag against them.
+	noHealthchecks bool
+	// noLogs says that a container whose client stays has no log, and that no log driver
+	// is one that has none.
+	noLogs bool
+	// detachKeeps says that a container can't be both detached and removed at its end.
+	detachKeeps bool
+	// noUserNS says that no user namespace can be asked for.
+	noUserNS bool
+	// noColons says that no path with a colon can be mounted.
+	noColons bool
+	// execTells begins the words by which the client tells the exit code of a command that
+	// an exec has run. If empty, it exits with that code.
+	execTells string
+	// container is the template of its inspection.
+	container string
 }
 
 var dialects = [...]dialect{
@@ -63,6 +79,7 @@ var dialects = [...]dialect{
 		exitEvent:  "die",
 		exitFormat: "{{.Actor.Attributes.exitCode}}",
 		info:       dockerInfoTemplate,
+		container:  containerTemplate,
 	},
 	Podman: {
 		name:       "podman",
@@ -100,15 +117,28 @@ var dialects = [...]dialect{
 			"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "LD_LIBRARY_PATH", "DBUS_SESSION_BUS_ADDRESS", "SSH_AUTH_SOCK", "XDG_", "STORAGE_", "PODMAN_",
 			"CONTAINERS_", "_CONTAINERS_", "CONTAINER_HOST", "CONTAINER_CONNECTION", "CONTAINER_SSHKEY",
 		},
-		info: podmanInfoTemplate,
+		info:      podmanInfoTemplate,
+		container: containerTemplate,
+	},
+	Nerdctl: {
+		name:           "nerdctl",
+		noHealthchecks: true,
+		noLogs:         true,
+		detachKeeps:    true,
+		noUserNS:       true,
+		filterIsCSV:    true,
+		noColons:       true,
+		execTells:      "exec failed with exit code ",
+		info:           nerdctlInfoTemplate,
+		container:      nerdctlContainerTemplate,
 	},
 }
 
 func (k Kind) dialect() *dialect {
-	if k == Podman {
-		return &dialects[Podman]
+	if k < 0 || int(k) >= len(dialects) {
+		k = Docker
 	}
-	return &dialects[Docker]
+	return &dialects[k]
 }
 
 // RunEnv returns the environment for the client of a run: Env or, if that is nil, as much

@@ -11,6 +11,22 @@
 // its own, but for [Find], [Lookup] and [Engine.Probe]. A client whose context ends is
 // asked to end, and killed half a second later.
 //
+// # Nerdctl
+//
+// [Find] takes nerdctl, containerd's client, only by its name, or where it is installed
+// under the name docker. The package was tried with nerdctl 1.7.7 on containerd 1.6, as
+// root, without a network and with control groups of version 1. These do not hold there:
+//
+//   - A container can't be both detached and removed at its end, and a user namespace can't
+//     be asked for: such a run is refused. A container that is detached has a log on the
+//     engine's disk.
+//   - A client that is killed leaves its container in the engine, when that has ended.
+//   - There are no events of the past, so that [Engine.OOMKilled] and [Engine.ExitCode]
+//     fail with [errors.ErrUnsupported]. [Engine.InspectSettings] does too, and
+//     [Engine.Inspect] does not know whether the container has its own process namespace.
+//   - A capability that the engine does not know is left out with a warning.
+//   - Nerdctl before 2 has no import. [Engine.Info] knows no runtimes.
+//
 // # Errors
 //
 // The error of a client that ran and failed is an [*Error]. It matches one of the

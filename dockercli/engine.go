@@ -26,6 +26,9 @@ const (
 	Docker Kind = iota
 	// Podman is the podman client, also where it is installed under the name docker.
 	Podman
+	// Nerdctl is containerd's client, also where it is installed under the name docker.
+	// The package's documentation says what it can't do.
+	Nerdctl
 )
 
 // String returns the name of the program.
@@ -79,8 +82,11 @@ type Engine struct {
 // docker was passed over, as in "docker 28.2.2 (/usr/bin/docker --context ci)".
 func (e *Engine) String() string {
 	name := e.Kind.String()
-	if e.PodmanService {
+	switch {
+	case e.PodmanService:
 		name = "podman's service"
+	case e.Kind == Nerdctl && e.ServerVersion != "":
+		name = "containerd"
 	}
 	if e.ServerVersion != "" {
 		name += " " + e.ServerVersion

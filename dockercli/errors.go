@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -157,15 +158,29 @@ func message(stderr string) string {
 		for _, prefix := range []string{"docker: ", "Error: ", "Error response from daemon: "} {
 			line = strings.TrimPrefix(line, prefix)
 		}
-		kept = append(kept, line)
+		kept = append(kept, logged(line))
 	}
 	return strings.Join(kept, "; ")
+}
+
+// logged returns the words of a client that logs its errors, as nerdctl does:
+// time="…" level=fatal msg="…".
+func logged(line string) string {
+	_, quoted, ok := strings.Cut(line, " level=fatal msg=")
+	if !ok || !strings.HasPrefix(line, "time=") {
+		return line
+	}
+	words, err := strconv.Unquote(quoted)
+	if err != nil {
+		return line
+	}
+	return strings.Join(strings.Fields(words), " ")
 }
 
 // classes says what the engines' messages mean. The first row all of whose words occur
 // counts, so what is definite stands before what can also be a part of another message.
 // Words are in lower case. The rows are checked against messages recorded from real
-// engines.
+// engines, and those of Docker Desktop against its documentation.
 var classes = []struct {
 	class error
 	words []string
@@ -173,6 +188,7 @@ var classes = []struct {
 	// The client can't reach its engine.
 	{ErrPermission, []string{"permission denied while trying to connect"}},
 	{ErrPermission, []string{"unable to connect to podman socket", "permission denied"}},
+	{ErrPermission, []string{"/pipe/", "access is denied"}},
 	{ErrEngineDown, []string{"cannot connect to the docker daemon"}},
 	{ErrEngineDown, []string{"failed to connect to the docker api"}},
 	{ErrEngineDown, []string{"error during connect"}},
@@ -180,6 +196,9 @@ var classes = []struct {
 	{ErrEngineDown, []string{"unable to connect to podman socket"}},
 	{ErrEngineDown, []string{"failed to resolve active destination"}},
 	{ErrEngineDown, []string{"error waiting for container: unexpected eof"}},
+	{ErrPermission, []string{"cannot access containerd socket", "permission denied"}},
+	{ErrEngineDown, []string{"cannot access containerd socket"}},
+	{ErrEngineDown, []string{"rootless containerd not running"}},
 
 	// Containers.
 	{errRemoving, []string{"removal of container", "is already in progress"}},
@@ -187,24 +206,32 @@ var classes = []struct {
 	{ErrNameInUse, []string{"the container name", "is already in use by"}},
 	{ErrNotRunning, []string{"container", "is not running"}},
 	{ErrNotRunning, []string{"container state improper"}},
+	{ErrNotRunning, []string{"no running task found"}},
+	{ErrNameInUse, []string{"name ", "is already used by id"}},
 
 	// Images. Only a client that pulls looks for a registry.
 	{ErrImageMissing, []string{"no such image"}},
 	{ErrImageMissing, []string{"image not known"}},
 	{ErrImageMissing, []string{"does not match the specified platform"}},
+	{ErrImageMissing, []string{"image not available"}},
 	{ErrPull, []string{"initializing source docker://"}},
+	{ErrPull, []string{"failed to resolve reference"}},
 	{ErrPull, []string{"unable to find image", "error response from daemon"}},
 	{ErrPull, []string{"/v2/\": dial tcp"}},
 
 	// Starting. A mount that fails, or a working directory, is an argument's fault though
 	// the runtime tells of it.
+	{ErrRuntime, []string{"unable to retrieve oci runtime error", "executable file not found in $path"}},
 	{ErrNoCommand, []string{"executable file not found in $path"}},
 	{ErrNoCommand, []string{"unable to start container process: exec: "}},
 	{ErrNoCommand, []string{"exec format error"}},
 	{ErrNoCommand, []string{"no command specified"}},
 	{ErrNoCommand, []string{"no command or entrypoint provided"}},
 	{ErrArgument, []string{"error mounting"}},
+	{ErrArgument, []string{"mounts denied"}},
 	{ErrArgument, []string{"sethostname"}},
+	{ErrArgument, []string{"no such network"}},
+	{ErrArgument, []string{"cwd must be an absolute path"}},
 	{ErrArgument, []string{"unable to set memory limit"}},
 	{ErrArgument, []string{"is not a valid action for seccomp"}},
 	{ErrArgument, []string{"is not a valid arch for seccomp"}},
@@ -226,6 +253,9 @@ var classes = []struct {
 	{ErrArgument, []string{"needs to be an absolute path"}},
 	{ErrArgument, []string{"workdir", "does not exist on container"}},
 	{ErrArgument, []string{"unable to find user"}},
+	{ErrArgument, []string{"no users found"}},
+	{ErrArgument, []string{"failed to parse memory bytes"}},
+	{ErrArgument, []string{"unknown logging driver"}},
 	{ErrArgument, []string{"network", "not found"}},
 	{ErrArgument, []string{"unknown capability"}},
 	{ErrArgument, []string{"invalid signal"}},
@@ -246,6 +276,8 @@ var unreached = []string{
 	"/_ping\": ", // what a client asks first
 	"unable to resolve docker endpoint",
 	"failed to resolve active destination",
+	"cannot access containerd socket",
+	"rootless containerd not running",
 }
 
 // Unreached reports whether the client could not connect to its engine, by its own words.

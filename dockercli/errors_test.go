@@ -41,6 +41,8 @@ var recorded = map[string]error{
 	"run-connection-lost":         dockercli.ErrEngineDown,
 	"run-context-unknown":         dockercli.ErrEngineDown,
 	"run-exec-format":             dockercli.ErrNoCommand,
+	"run-log-driver":              dockercli.ErrArgument,
+	"run-rootless-down":           dockercli.ErrEngineDown,
 	"run-flag-unknown":            dockercli.ErrArgument,
 	"run-pid-mode-unknown":        dockercli.ErrArgument,
 	"run-flag-value":              dockercli.ErrArgument,
@@ -127,7 +129,7 @@ func TestUnreachedRecorded(t *testing.T) {
 	want := []string{
 		"remote-connection-unknown", "remote-no-socket", "remote-permission", "remote-refused",
 		"run-context-unknown", "run-host-unresolvable",
-		"run-no-socket", "run-permission", "run-ssh-refused", "run-tcp-refused", "version-no-socket", "version-permission",
+		"run-no-socket", "run-permission", "run-rootless-down", "run-ssh-refused", "run-tcp-refused", "version-no-socket", "version-permission",
 	}
 	for _, file := range recordings(t) {
 		exit, stderr := readRecorded(t, file)
@@ -169,7 +171,7 @@ func TestClassifyUnknown(t *testing.T) {
 }
 
 func TestErrorText(t *testing.T) {
-	for _, name := range []string{"docker-run-image-missing", "docker-run-permission", "docker-run-flag-unknown",
+	for _, name := range []string{"nerdctl-run-name-in-use", "docker-run-image-missing", "docker-run-permission", "docker-run-flag-unknown",
 		"podman-remote-no-socket", "podman-run-pull-unresolvable"} {
 		t.Run(name, func(t *testing.T) {
 			exit, stderr := readRecorded(t, "testdata/recorded/"+name+".txt")

@@ -30,7 +30,11 @@ func (e *Engine) OOMKilled(ctx context.Context, container string, since time.Tim
 
 func (e *Engine) oomArgs(container string, since, until time.Time) ([]string, error) {
 	if !e.Kind.dialect().oomEvent || e.PodmanService {
-		return nil, fmt.Errorf("events: %s has none for a container that is out of memory: %w", Podman, errors.ErrUnsupported)
+		name := e.Kind
+		if e.PodmanService {
+			name = Podman
+		}
+		return nil, fmt.Errorf("events: %s has none for a container that is out of memory: %w", name, errors.ErrUnsupported)
 	}
 	return e.eventArgs(container, since, until, "{{.Action}}", "oom", "kill")
 }
@@ -64,6 +68,9 @@ func (e *Engine) exitArgs(container string, since, until time.Time) ([]string, e
 		return nil, fmt.Errorf("events: podman's service tells docker's client of no exit status: %w", errors.ErrUnsupported)
 	}
 	d := e.Kind.dialect()
+	if d.exitEvent == "" {
+		return nil, fmt.Errorf("events: %s tells no exit status: %w", e.Kind, errors.ErrUnsupported)
+	}
 	return e.eventArgs(container, since, until, d.exitFormat, d.exitEvent)
 }
 

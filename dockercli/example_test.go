@@ -55,8 +55,8 @@ func ExampleContext() {
 }
 
 func ExampleKind() {
-	fmt.Println(dockercli.Docker, dockercli.Podman)
-	// Output: docker podman
+	fmt.Println(dockercli.Docker, dockercli.Podman, dockercli.Nerdctl)
+	// Output: docker podman nerdctl
 }
 
 func ExampleEngine_RunArgs() {

@@ -2,6 +2,7 @@ package dockercli
 
 import (
 	"context"
+	"strconv"
 	"strings"
 )
 
@@ -71,7 +72,25 @@ func (e *Engine) Exec(ctx context.Context, o ExecOptions) (exitCode int, stdout 
 		failed.Class = Classify(stdout)
 	}
 	if failed.Class == nil && failed.Cause == nil {
-		return failed.ExitCode, stdout, nil
+		return e.execCode(failed), stdout, nil
 	}
 	return failed.ExitCode, stdout, err
+}
+
+// execCode returns the exit code of a command that an exec has run.
+func (e *Engine) execCode(failed *Error) int {
+	tells := e.Kind.dialect().execTells
+	// The client's own words are the last.
+	at := strings.LastIndex(failed.Stderr, tells)
+	if tells == "" || at < 0 {
+		return failed.ExitCode
+	}
+	digits := failed.Stderr[at+len(tells):]
+	if end := strings.IndexFunc(digits, func(r rune) bool { return r < '0' || r > '9' }); end >= 0 {
+		digits = digits[:end]
+	}
+	if code, err := strconv.Atoi(digits); err == nil && code <= 255 {
+		return code
+	}
+	return failed.ExitCode
 }

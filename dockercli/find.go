@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -54,7 +55,10 @@ func Find(ctx context.Context) (*Engine, error) {
 	}
 	program = hidePasswords(program)
 	if choice == "" && !errors.Is(err, ErrNoEngine) {
-		choice = currentContext(ctx)
+		var late error
+		if choice, late = currentContext(ctx); late != nil {
+			err = errors.Join(err, late) // so that it is not known that docker is unusable
+		}
 	}
 	switch {
 	case choice != "":
@@ -95,24 +99,31 @@ func chosen() (program, choice string) {
 }
 
 // currentContext says which context of its configuration docker's client uses, if that is
-// not its default. The client reads it from its files alone.
-func currentContext(ctx context.Context) string {
+// not its default. The client reads it from its files alone. It is an error if it does not
+// answer in time: a client that fails has none.
+func currentContext(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, errNoAnswer)
 	defer cancel()
 	e, err := new(Engine).Resolve()
 	if err != nil {
-		return ""
+		return "", nil
 	}
 	out, err := e.do(ctx, call{verb: "context inspect", argv: e.argv("context", "inspect", "--format={{.Name}}")})
 	if name := strings.TrimSpace(string(out)); err == nil && name != "" && name != "default" {
-		return fmt.Sprintf("the current context %q in the configuration of its client", name)
+		return fmt.Sprintf("the current context %q in the configuration of its client", name), nil
 	}
-	return ""
+	if err != nil && ctx.Err() != nil {
+		return "", err
+	}
+	return "", nil
 }
 
 // unusable reports whether an error of docker's says for certain that this user has no
 // use of it.
 func unusable(err error) bool {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return false
+	}
 	failed, ok := errors.Unwrap(err).(*Error) // Lookup wraps it once
 	return errors.Is(err, ErrNoEngine) || errors.Is(err, ErrPermission) ||
 		ok && failed.Cause == nil && saysAny(failed.Stderr, nobodyListens)
@@ -201,9 +212,13 @@ func (e *Engine) probe(ctx context.Context) error {
 	}
 	text := strings.TrimSpace(string(out))
 	e.ClientVersion = versionNumber(text)
-	if strings.Contains(strings.ToLower(text), "podman") {
+	switch lower := strings.ToLower(text); {
+	case strings.Contains(lower, "podman"):
 		e.Kind = Podman
 		return e.probePodman(ctx)
+	case strings.HasPrefix(lower, "nerdctl "):
+		e.Kind = Nerdctl
+		return e.probeNerdctl(ctx)
 	}
 	return e.probeDocker(ctx)
 }
@@ -229,6 +244,24 @@ func (e *Engine) probePodman(ctx context.Context) error {
 	if len(fields) > 3 {
 		e.Kernel = fields[3]
 	}
+	return nil
+}
+
+func (e *Engine) probeNerdctl(ctx context.Context) error {
+	out, err := e.do(ctx, call{verb: "info", argv: e.argv("info", "--format={{.ServerVersion}} {{.KernelVersion}}{{println}}{{range .SecurityOptions}}{{.}}{{println}}{{end}}")})
+	if err != nil {
+		return err
+	}
+	lines := strings.Split(string(out), "\n")
+	fields := strings.Fields(lines[0])
+	if len(fields) != 2 {
+		return fmt.Errorf("%w: info: unexpected answer %.200q", ErrEngineDown, out)
+	}
+	e.ServerVersion, e.Kernel = fields[0], fields[1]
+	e.Rootless = slices.Contains(lines[1:], "name=rootless")
+	// Containerd listens on this machine only. Elsewhere than on Linux the client is a
+	// script that runs another in a virtual machine.
+	e.Remote = runtime.GOOS != "linux"
 	return nil
 }
 

@@ -96,6 +96,18 @@ func podmanThat(facts string) client {
 	}
 }
 
+func nerdctlThat(facts string) client {
+	return func(verb string, _ []string) int {
+		switch verb {
+		case "--version":
+			return say("nerdctl version 1.7.7")
+		case "info":
+			return say(facts)
+		}
+		return complain(`time="2026-11-26T04:26:26Z" level=fatal msg="unknown subcommand"`, 1)
+	}
+}
+
 // noting is a client that adds its arguments to a file beside its link, as goldens have
 // them.
 func noting(c client) client {
@@ -123,6 +135,9 @@ var clients = map[string]client{
 	"podman-rootless":   podmanThat("5.8.1 false true"),
 	"podman-remote":     podmanThat("5.8.1 true false"),
 	"podman-babble":     podmanThat("hello"),
+	"nerdctl-local":     nerdctlThat("1.6.20~ds1 6.1.0-25-amd64\nname=seccomp,profile=builtin"),
+	"nerdctl-rootless":  nerdctlThat("2.0.1 6.1.0-25-amd64\nname=seccomp,profile=builtin\nname=rootless"),
+	"nerdctl-babble":    nerdctlThat("hello"),
 	"babble": func(verb string, _ []string) int {
 		return say("")
 	},
@@ -146,6 +161,16 @@ var clients = map[string]client{
 			return say("ci")
 		}
 		return complain("Cannot connect to the Docker daemon at tcp://u:hush@192.0.2.1:2376. Is the docker daemon running?", 1)
+	},
+	"denied-late": func(verb string, _ []string) int {
+		switch verb {
+		case "--version":
+			return say("Docker version 28.2.2, build e6534b4")
+		case "version":
+			return complain("permission denied while trying to connect to the Docker daemon socket at unix:///var/run/docker.sock", 1)
+		}
+		<-time.After(time.Hour)
+		return 0
 	},
 	"strange": func(verb string, _ []string) int {
 		if verb == "--version" {
@@ -174,8 +199,10 @@ var clients = map[string]client{
 		}
 		return dockerThat("Engine", "ssh://ci.example")(args[1], args[2:])
 	},
-	"podman-noted": noting(podmanThat("5.8.1 false false")),
-	"docker-noted": noting(dockerThat("Engine", "unix:///var/run/docker.sock")),
+	"podman-noted":  noting(podmanThat("5.8.1 false false")),
+	"says":          func(string, []string) int { return complain(os.Getenv("SAID"), 1) },
+	"nerdctl-noted": noting(nerdctlThat("2.0.1 6.1.0")),
+	"docker-noted":  noting(dockerThat("Engine", "unix:///var/run/docker.sock")),
 	"pull": func(verb string, _ []string) int {
 		fmt.Println("to stdout")
 		fmt.Fprintln(os.Stderr, "to stderr")
@@ -191,7 +218,7 @@ var clients = map[string]client{
 
 func TestMain(m *testing.M) {
 	switch strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") {
-	case "docker", "podman":
+	case "docker", "podman", "nerdctl":
 		client := clients[filepath.Base(filepath.Dir(os.Args[0]))]
 		os.Exit(client(os.Args[1], os.Args[2:]))
 	}
@@ -218,6 +245,7 @@ func fake(t testing.TB, name, client string) string {
 
 func TestLookup(t *testing.T) {
 	const client, server, kernel = "28.2.2", "27.1.0", "6.1.0-25-amd64"
+	const elsewhere = runtime.GOOS != "linux" // where it is a script for a virtual machine
 	for _, c := range []struct {
 		name, client string
 		want         dockercli.Engine
@@ -240,6 +268,10 @@ func TestLookup(t *testing.T) {
 			ServerVersion: "5.8.1", Rootless: true}},
 		{"podman", "podman-remote", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2",
 			ServerVersion: "5.8.1", Remote: true}},
+		{"nerdctl", "nerdctl-local", dockercli.Engine{Kind: dockercli.Nerdctl, ClientVersion: "1.7.7", ServerVersion: "1.6.20~ds1",
+			Kernel: kernel, Remote: elsewhere}},
+		{"docker", "nerdctl-rootless", dockercli.Engine{Kind: dockercli.Nerdctl, ClientVersion: "1.7.7", ServerVersion: "2.0.1",
+			Kernel: kernel, Rootless: true, Remote: elsewhere}},
 		// Podman under docker's name.
 		{"docker", "podman-local", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1",
 			Kernel: kernel}},
@@ -255,7 +287,7 @@ func TestLookup(t *testing.T) {
 }
 
 func TestProbeArgv(t *testing.T) {
-	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
+	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman, dockercli.Nerdctl} {
 		path := fake(t, kind.String(), kind.String()+"-noted")
 		_, err := dockercli.Lookup(context.Background(), path)
 		assert.NilError(t, err)
@@ -298,6 +330,7 @@ func TestLookupFails(t *testing.T) {
 	assert.ErrorIs(t, lookup("cofferdam-no-such-program"), exec.ErrNotFound)
 	assert.ErrorIs(t, lookup(fake(t, "docker", "down")), dockercli.ErrEngineDown)
 	assert.ErrorIs(t, lookup(fake(t, "docker", "babble")), dockercli.ErrEngineDown)
+	assert.ErrorIs(t, lookup(fake(t, "nerdctl", "nerdctl-babble")), dockercli.ErrEngineDown)
 	assert.ErrorIs(t, lookup(fake(t, "podman", "podman-babble")), dockercli.ErrEngineDown)
 }
 
@@ -390,6 +423,7 @@ func TestFindStaysWithDocker(t *testing.T) {
 		says   string
 	}{
 		{"late", context.DeadlineExceeded, "podman is not tried"},
+		{"denied-late", context.DeadlineExceeded, "podman is not tried"}, // whether it has a context is not known
 		{"strange", dockercli.ErrEngineDown, "EOF"},
 		{"babble", dockercli.ErrEngineDown, "podman is not tried"},
 		{"down-context", dockercli.ErrEngineDown,

@@ -17,7 +17,7 @@ type Info struct {
 	Rootless bool
 	// Runtimes are the names of its runtimes, sorted. Podman tells only the default one.
 	Runtimes []string
-	// DefaultRuntime is the one that a run without its own gets.
+	// DefaultRuntime is the one that a run without its own gets. Nerdctl tells no runtimes.
 	DefaultRuntime string
 	// Seccomp, AppArmor and SELinux say which of them the engine uses.
 	Seccomp, AppArmor, SELinux bool
@@ -48,6 +48,15 @@ const podmanInfoTemplate = "version {{json .Version.Version}}{{println}}" +
 	"apparmor {{json .AppArmorEnabled}}{{println}}" +
 	"selinux {{json .SELinuxEnabled}}{{println}}" +
 	"{{end}}{{end}}"
+
+// Nerdctl tells of no runtimes.
+const nerdctlInfoTemplate = "version {{json .ServerVersion}}{{println}}" +
+	"cgroup {{json .CgroupVersion}}{{println}}" +
+	"{{range .SecurityOptions}}security {{json .}}{{println}}{{end}}" +
+	"memory {{json .MemoryLimit}}{{println}}" +
+	"swap {{json .SwapLimit}}{{println}}" +
+	"cpu {{json .CPUCfsQuota}}{{println}}" +
+	"pids {{json .PidsLimit}}{{println}}"
 
 // Info asks the engine what it is able to do.
 func (e *Engine) Info(ctx context.Context) (*Info, error) {

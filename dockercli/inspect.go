@@ -53,6 +53,20 @@ const containerTemplate = "id {{json .ID}}{{println}}" +
 	"pids {{json .HostConfig.PidMode}}{{println}}" +
 	"{{range $key, $value := .Config.Labels}}label {{json $key}} {{json $value}}{{println}}{{end}}"
 
+// Nerdctl tells only some of it. A container that was created and never started keeps that
+// status.
+const nerdctlContainerTemplate = "id {{json .ID}}{{println}}" +
+	"name {{json .Name}}{{println}}" +
+	"image {{json .Image}}{{println}}" +
+	"{{with .State}}" +
+	"status {{json .Status}}{{println}}" +
+	"running {{json .Running}}{{println}}" +
+	"started {{if ne .Status \"created\"}}\"yes\"{{else}}\"\"{{end}}{{println}}" +
+	"exit {{json .ExitCode}}{{println}}" +
+	"error {{json .Error}}{{println}}" +
+	"{{end}}" +
+	"{{range $key, $value := .Config.Labels}}label {{json $key}} {{json $value}}{{println}}{{end}}"
+
 // Inspect returns the state of a container. Its error matches [ErrNoContainer] if there
 // is none.
 func (e *Engine) Inspect(ctx context.Context, container string) (*Container, error) {
@@ -70,7 +84,7 @@ func (e *Engine) Inspect(ctx context.Context, container string) (*Container, err
 func (e *Engine) inspectArgs(container string) ([]string, error) {
 	var c checker
 	c.container(container)
-	return e.argv("container", "inspect", "--format="+containerTemplate, "--", container), c.err()
+	return e.argv("container", "inspect", "--format="+e.Kind.dialect().container, "--", container), c.err()
 }
 
 func parseContainer(text string) (*Container, error) {

@@ -89,3 +89,22 @@ func TestProbe(t *testing.T) {
 	known.Env = env
 	assert.DeepEqual(t, e, known)
 }
+
+// Nerdctl's client tells in words how a command has ended, and exits with 1.
+func TestNerdctlExec(t *testing.T) {
+	for said, want := range map[string]int{
+		"":        1,
+		"dying\n": 1,
+		`time="2026-11-26T04:26:26Z" level=fatal msg="exec failed with exit code 3"`:                                     3,
+		"exec failed with exit code 4\ntime=\"2026-11-26T04:26:26Z\" level=fatal msg=\"exec failed with exit code 137\"": 137,
+		"exec failed with exit code 99999999999999999999":                                                                1,
+		"exec failed with exit code 256":                                                                                 1,
+		"exec failed with exit code ":                                                                                    1,
+	} {
+		t.Setenv("SAID", said)
+		e := &dockercli.Engine{Path: fake(t, "nerdctl", "says"), Kind: dockercli.Nerdctl}
+		code, _, err := e.Exec(t.Context(), dockercli.ExecOptions{Container: "name", Command: []string{"false"}})
+		assert.NilError(t, err)
+		assert.Equal(t, code, want, said)
+	}
+}

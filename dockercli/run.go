@@ -163,6 +163,9 @@ func (o RunOptions) words(c *checker, d *dialect) []string {
 	f.bool("rm", o.Remove)
 	f.bool("interactive", o.Interactive)
 	f.bool("detach", o.Detach)
+	if d.detachKeeps && o.Detach && o.Remove {
+		c.refuse("%s can't detach a container that is removed at its end", d.name)
+	}
 	f.value("pull", o.Pull)
 	f.value("platform", o.Platform)
 
@@ -178,6 +181,9 @@ func (o RunOptions) words(c *checker, d *dialect) []string {
 		f.value("tmpfs", t.value(c, d))
 	}
 	for _, m := range o.Mounts {
+		if d.noColons && strings.Contains(m.Source+m.Target, ":") {
+			c.refuse("mount %q: %s can't mount a path with a colon", m.Source, d.name)
+		}
 		f.value("mount", m.value(c))
 	}
 	if o.Workdir != "" && !strings.HasPrefix(o.Workdir, "/") {
@@ -204,7 +210,7 @@ func (o RunOptions) words(c *checker, d *dialect) []string {
 	if o.StopTimeout > 0 {
 		f.value("stop-timeout", strconv.FormatInt(int64((o.StopTimeout+time.Second-1)/time.Second), 10))
 	}
-	f.bool("no-healthcheck", o.NoHealthcheck)
+	f.bool("no-healthcheck", o.NoHealthcheck && !d.noHealthchecks)
 
 	f.value("memory", o.Memory)
 	f.value("memory-swap", o.MemorySwap)
@@ -220,6 +226,9 @@ func (o RunOptions) words(c *checker, d *dialect) []string {
 	f.list("cap-add", o.CapAdd)
 	f.list("security-opt", o.SecurityOpt)
 	f.value("ipc", o.IPC)
+	if d.noUserNS && o.UserNS != "" {
+		c.refuse("user namespace %q: %s has no flag for it", o.UserNS, d.name)
+	}
 	f.value("userns", o.UserNS)
 	f.value("cgroupns", o.CgroupNS)
 	if !d.runtimeIsGlobal {
@@ -230,7 +239,12 @@ func (o RunOptions) words(c *checker, d *dialect) []string {
 	} else {
 		f.value("gpus", dockerGPUs(o.GPUs))
 	}
-	f.value("log-driver", o.LogDriver)
+	switch {
+	case d.noLogs && o.LogDriver == "none" && o.Detach:
+		c.refuse("log driver %q: %s keeps the output of a container that is detached", o.LogDriver, d.name)
+	case !d.noLogs || o.LogDriver != "none":
+		f.value("log-driver", o.LogDriver)
+	}
 
 	if slices.Contains(o.Extra, "--") {
 		c.refuse("extra arguments %q: \"--\" would end the flags", o.Extra)

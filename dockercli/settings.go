@@ -87,7 +87,8 @@ const dockerSettingsTemplate = "{{range .MaskedPaths}}masked {{json .}}{{println
 	"{{range .DeviceRequests}}device \"a request for devices\"{{println}}{{end}}"
 
 // InspectSettings returns what the engine says it has applied to a container. Its error
-// matches [ErrNoContainer] if there is none.
+// matches [ErrNoContainer] if there is none, and [errors.ErrUnsupported] for nerdctl, which
+// does not tell.
 func (e *Engine) InspectSettings(ctx context.Context, container string) (*Settings, error) {
 	argv, err := e.settingsArgs(container)
 	if err != nil {
@@ -101,6 +102,9 @@ func (e *Engine) InspectSettings(ctx context.Context, container string) (*Settin
 }
 
 func (e *Engine) settingsArgs(container string) ([]string, error) {
+	if e.Kind == Nerdctl {
+		return nil, fmt.Errorf("container inspect: %s does not tell what it has applied: %w", e.Kind, errors.ErrUnsupported)
+	}
 	var c checker
 	c.container(container)
 	template := settingsTemplate

@@ -105,10 +105,14 @@ func TestArgv(t *testing.T) {
 		{"docker", dockercli.Engine{Path: "/usr/bin/docker"}},
 		{"podman", dockercli.Engine{Path: "/usr/bin/podman", Kind: dockercli.Podman}},
 		{"service", dockercli.Engine{Path: "/usr/bin/docker", PodmanService: true}},
+		{"nerdctl", dockercli.Engine{Path: "/usr/bin/nerdctl", Kind: dockercli.Nerdctl}},
 	} {
 		for _, c := range argvCases {
 			if engine.PodmanService && c.name != "engine-seccomp" && c.name != "compat" {
 				continue // docker's say it
+			}
+			if engine.Kind == dockercli.Nerdctl && c.name != "zero" && c.name != "zero-session" && c.name != "compat" {
+				continue // dockercli's say it
 			}
 			name := engine.name + "-" + c.name
 			seen[name+".txt"] = true

@@ -88,6 +88,21 @@
 // session or, if this program is killed, by its guard. If the guard is killed too, an
 // empty directory stays.
 //
+// # Nerdctl
+//
+// A [DockerPolicy] also drives nerdctl, containerd's client, if Engine or the variable
+// COFFERDAM_ENGINE names it. The suites of sessions and of SIGKILL were run with nerdctl
+// 1.7 on containerd 1.6, as root and without a network. Beside what package dockercli says
+// of it, these do not hold:
+//
+//   - Sessions go by the client. A path with a colon is not mounted.
+//   - That memory ran out is known only where the kernel's counters can be read.
+//   - The client removes the container. If it is killed together with this program and its
+//     guard, the container ends, and is left for [Sweep].
+//   - A capability that containerd does not know is left out, and the start goes on.
+//   - The container has no /etc/hosts without a network, so localhost has no name.
+//   - Package attest fails with [errors.ErrUnsupported]: it can't look from outside.
+//
 // # What the image needs
 //
 // An image needs sh, mkfifo, cp, chmod, rm and dd. The methods for files also need mv and
@@ -127,6 +142,29 @@
 // what was left, for eight seconds, and kills what it sees to live on, for a minute. If
 // something is left all the same, because the engine did not answer or somebody killed
 // the guard too, [Sweep] removes it.
+//
+// # macOS and Windows
+//
+// Engines have a virtual machine there, such as that of Docker Desktop, Colima or podman
+// machine. The library compiles, and what depends on no engine is tested; no session has
+// been run there. This follows from the code:
+//
+//	                         macOS                  Windows
+//	a session's streams      by the client          by the client
+//	"gone" is                the engine's word      the engine's word
+//	this program is killed   stdin ends, and the    stdin ends; there is a guard
+//	                         guard removes          only if sh is on PATH
+//	a client is ended        with its group         alone: there is no job object,
+//	                                                and a helper of it may stay
+//	the filter is given      by a descriptor        in a temporary file
+//	a source of a mount      /Users/me/work         C:\Users\me\work
+//	who may use a mount      is not checked         is not checked
+//	[HostPolicy]             as on Linux            ends only the shell itself
+//
+// Docker Desktop shows a container only the directories that its settings share: on macOS
+// /Users, /Volumes, /private, /tmp and /var/folders. A mount of another makes the start
+// fail with [dockercli.ErrArgument]. Protected paths are recognized by their names, links
+// and identity, but not those of the virtual machine.
 //
 // # What is not promised
 //

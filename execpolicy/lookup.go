@@ -47,7 +47,7 @@ func (p *DockerPolicy) accountKey(e *dockercli.Engine) string {
 // looksUp reports whether the numbers of the policy's user have to be looked up in the
 // image, because the engine does not give a tmpfs to a user by name.
 func (p *DockerPolicy) looksUp(e *dockercli.Engine) bool {
-	if p.User == "" || p.compat || e.Kind != dockercli.Docker || e.PodmanService || p.extra(e, "user") {
+	if p.User == "" || p.compat || e.Kind == dockercli.Podman || e.PodmanService || p.extra(e, "user") {
 		return false
 	}
 	if _, ok := account.Named(p.User); ok {

@@ -98,6 +98,8 @@ func (p *DockerPolicy) noFIFOs(e *dockercli.Engine) string {
 		return "the engine may be on another machine"
 	case e.PodmanService:
 		return "podman's service may be on another machine"
+	case e.Kind == dockercli.Nerdctl:
+		return "nerdctl can't detach a container that it removes"
 	case e.Kernel == "":
 		return "it is not known which kernel the engine has"
 	case e.Kernel != ownKernel():

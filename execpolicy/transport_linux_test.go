@@ -222,6 +222,7 @@ func TestTransportByFacts(t *testing.T) {
 		{"gVisor", func(p *execpolicy.DockerPolicy) { p.Runtime = "runsc" }, `the runtime "runsc"`},
 		{"remote", func(p *execpolicy.DockerPolicy) { p.Engine.Remote = true }, "another machine"},
 		{"service", func(p *execpolicy.DockerPolicy) { p.Engine.PodmanService = true }, "another machine"},
+		{"nerdctl", func(p *execpolicy.DockerPolicy) { p.Engine.Kind = dockercli.Nerdctl }, "can't detach"},
 		{"unknown", func(p *execpolicy.DockerPolicy) { p.Engine.Kernel = "" }, "not known which kernel"},
 		{"another kernel", func(p *execpolicy.DockerPolicy) { p.Engine.Kernel = "1.0" }, "another kernel: 1.0"},
 		{"runtime by flag", func(p *execpolicy.DockerPolicy) { p.ExtraRunArgs = []string{"--runtime=kata"} }, "--runtime"},

@@ -14,9 +14,9 @@ func (p *DockerPolicy) caseOf(e *dockercli.Engine) account.Case {
 	return account.Case{
 		User:     p.User,
 		Rootless: e.Rootless,
-		// Docker without root's rights has this program's user as root, and others have
-		// other numbers.
-		OwnersToo:    e.Rootless && e.Kind == dockercli.Docker,
+		// Without root's rights docker and nerdctl have this program's user as root, and
+		// others have other numbers.
+		OwnersToo:    e.Rootless && e.Kind != dockercli.Podman,
 		Unjudged:     p.unjudged(e),
 		RootUnjudged: len(p.AddCapabilities) > 0,
 	}

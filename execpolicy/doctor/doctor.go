@@ -148,6 +148,7 @@ func (x *examiner) clients(ctx context.Context, r *Report) []*dockercli.Engine {
 		}
 	}
 	add(&dockercli.Engine{Kind: dockercli.Podman})
+	add(&dockercli.Engine{Kind: dockercli.Nerdctl})
 	if len(clients) > maxEngines {
 		r.Problems = append(r.Problems, Problem{
 			Missing: fmt.Sprintf("a look at %d more contexts of docker's client", len(clients)-maxEngines),
@@ -268,8 +269,11 @@ func transport(ctx context.Context, e *dockercli.Engine) (name, why string) {
 // name is what the engine is called in the report.
 func name(e *dockercli.Engine) string {
 	name := e.Kind.String()
-	if e.PodmanService {
+	switch {
+	case e.PodmanService:
 		name = "podman's service"
+	case e.Kind == dockercli.Nerdctl:
+		name = "containerd"
 	}
 	name = strings.TrimSpace(name + " " + e.ServerVersion)
 	if len(e.Global) > 0 {

@@ -86,7 +86,7 @@ func (m machine) noAnswer(e *dockercli.Engine, err error) Problem {
 	// Where the client looks stands in its message, if not in its flags.
 	called := flags(e)
 	where := strings.ToLower(fmt.Sprint(called, " ", err))
-	podman := strings.HasPrefix(called, "podman")
+	podman, nerdctl := strings.HasPrefix(called, "podman"), strings.HasPrefix(called, "nerdctl")
 	switch {
 	case errors.Is(err, dockercli.ErrPermission):
 		p.Missing = "the right to use the engine"
@@ -95,7 +95,7 @@ func (m machine) noAnswer(e *dockercli.Engine, err error) Problem {
 	case errors.Is(err, context.DeadlineExceeded):
 		p.Missing = "an answer of the engine in time"
 		p.Means = "Its client hangs. A session would fail after its StartupTimeout."
-		if !podman && m.systemd {
+		if !podman && !nerdctl && m.systemd {
 			p.Mend += "\n" + m.sudo("journalctl -u docker -n 50")
 		}
 	case errors.Is(err, dockercli.ErrEngineDown):
@@ -108,6 +108,10 @@ func (m machine) noAnswer(e *dockercli.Engine, err error) Problem {
 			p.Mend = "docker desktop start"
 		case podman && m.goos != "linux":
 			p.Mend = "podman machine start"
+		case nerdctl && strings.Contains(where, "rootless"):
+			p.Mend = "containerd-rootless-setuptool.sh install"
+		case nerdctl && m.systemd:
+			p.Mend = m.sudo("systemctl start containerd")
 		case podman:
 			p.Mend = "systemctl --user start podman.socket"
 		case m.systemd && len(e.Global) == 0:

@@ -103,7 +103,12 @@ func Limits(ctx context.Context, e *dockercli.Engine) error {
 func probe(ctx context.Context, e *dockercli.Engine, image string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	return run(ctx, e, "run", "--rm", "--pull=never", "--network=none", "--log-driver=none", "--", image, "true")
+	words, err := e.RunArgs(dockercli.RunOptions{Remove: true, Pull: "never", Network: "none", LogDriver: "none",
+		HTTPProxy: true, ImageEntrypoint: true, Image: image, Command: []string{"true"}})
+	if err != nil {
+		return err
+	}
+	return run(ctx, e, words[1+len(e.Global):]...)
 }
 
 // containersConf returns the settings that cure podman's complaint, or nothing where it
