@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
@@ -143,6 +144,15 @@ func ExamplePullOptions() {
 	if errors.Is(err, dockercli.ErrPull) {
 		fmt.Println("is there a network?")
 	}
+}
+
+func ExampleDevice() {
+	argv, err := new(dockercli.Engine).RunArgs(dockercli.RunOptions{
+		Devices: []dockercli.Device{{Source: "/dev/ttyUSB0", Target: "/dev/modem", Permissions: "r"}},
+		Image:   "alpine",
+	})
+	fmt.Println(slices.Contains(argv, "--device=/dev/ttyUSB0:/dev/modem:r"), err)
+	// Output: true <nil>
 }
 
 func ExampleContainer() {

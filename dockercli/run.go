@@ -103,6 +103,8 @@ type RunOptions struct {
 	// GPUs is "all", or what docker's --gpus takes. Podman knows only "all" and "device="
 	// with names or numbers.
 	GPUs string
+	// Devices are devices of the engine's host.
+	Devices []Device
 	// LogDriver is where the engine stores the output. "none" keeps it from the host's
 	// disk.
 	LogDriver string
@@ -233,6 +235,9 @@ func (o RunOptions) words(c *checker, d *dialect) []string {
 	f.value("cgroupns", o.CgroupNS)
 	if !d.runtimeIsGlobal {
 		f.value("runtime", o.Runtime)
+	}
+	for _, device := range o.Devices {
+		f.value("device", device.value(c))
 	}
 	if d.gpusAreDevices {
 		f.list("device", cdiDevices(c, o.GPUs))

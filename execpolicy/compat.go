@@ -153,6 +153,7 @@ func (p *DockerPolicy) notInCompat() problems.List {
 		{"AddCapabilities", p.AddCapabilities != nil},
 		{"AllowNewPrivileges", p.AllowNewPrivileges},
 		{"CPUShares", p.CPUShares != 0},
+		{"Devices", p.Devices != nil},
 		{"Egress", p.Egress != nil},
 		{"ExtraHosts", p.ExtraHosts != nil},
 		{"GPUs", p.GPUs != ""},

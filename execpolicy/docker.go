@@ -197,6 +197,22 @@ type DockerPolicy struct {
 	ExtraHosts []string
 	// GPUs names graphics processors, such as "all". If empty, there are none.
 	GPUs string
+	// Devices are devices of the engine's host that the command may use, as far as their
+	// own modes let its user. If empty, there are none but those of every container.
+	//
+	// One that may give the host away is refused. So none is taken but those that are made
+	// for programs: null, zero, full, random and urandom, cameras, sound, serial lines on
+	// USB, NVIDIA's processors and the render nodes of others. Disks are refused, and so
+	// are the kernel's memory and messages, terminals, input, loop devices, watchdogs,
+	// vfio, and kvm, whose guests use the host's processor as no other program can.
+	//
+	// If the engine is on this machine, the library follows the symbolic links in a path,
+	// and on Linux goes by the device's number, whatever its name. Elsewhere it goes by
+	// the name alone, which may be a link there.
+	Devices []dockercli.Device
+	// AllowUnsafeDevices are absolute paths of devices that Devices may have although they
+	// would be refused. Each allows that very device, and no link to it.
+	AllowUnsafeDevices []string
 	// Runtime is the name of the engine's runtime, such as "runsc" for gVisor. If empty,
 	// it is the engine's default.
 	Runtime string

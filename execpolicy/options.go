@@ -41,6 +41,7 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name, fifos st
 	}
 	o.Runtime = p.Runtime
 	o.GPUs = p.GPUs
+	found = append(found, p.setDevices(e, &o)...)
 	// They have been read and allowed, so they may count.
 	o.Extra = p.ExtraRunArgs
 
@@ -128,6 +129,23 @@ func (p *DockerPolicy) setFiles(
 		o.Workdir = "/"
 	}
 	return seen, append(found, sameTargets(o)...)
+}
+
+// setDevices gives the container devices of the host. Each error is about one that would
+// give the host away.
+func (p *DockerPolicy) setDevices(e *dockercli.Engine, o *dockercli.RunOptions) problems.List {
+	guard := &mountguard.Guard{Remote: e.Remote, Allowed: p.AllowUnsafeDevices}
+	var found problems.List
+	for _, d := range p.Devices {
+		source, err := guard.CheckDevice(d.Source)
+		found = append(found, err)
+		if d.Target == "" {
+			d.Target = d.Source
+		}
+		d.Source = source
+		o.Devices = append(o.Devices, d)
+	}
+	return found
 }
 
 // setUser says as whom the command runs, and which rights it has. Each error is about a

@@ -105,6 +105,14 @@ func (v *validation) checkPlaces() {
 	for _, m := range v.Mounts {
 		v.checkTarget("mount on", m.Target)
 	}
+	for _, d := range v.Devices {
+		v.checkTarget("device", d.Target)
+	}
+	for _, name := range v.AllowUnsafeDevices {
+		if !mountguard.IsAbs(name) {
+			v.Add("%q in AllowUnsafeDevices has to be an absolute path", name)
+		}
+	}
 	for _, name := range slices.Concat(v.ProtectedPaths, v.AllowUnsafeMounts) {
 		if !mountguard.IsAbs(name) {
 			v.Add("%q in ProtectedPaths or AllowUnsafeMounts has to be an absolute path", name)

@@ -213,6 +213,9 @@ var weakenings = []weakening{
 	{name: "an open /proc", off: attest.MaskedProc, flag: "security-opt=systempaths=unconfined",
 		podman: "security-opt=unmask=ALL"},
 	{name: "a device", off: attest.NoDevices, flag: "device=/dev/zero:/dev/another"},
+	{name: "a device of Devices", off: attest.NoDevices, change: func(p *execpolicy.DockerPolicy) {
+		p.Devices = []dockercli.Device{{Source: "/dev/zero", Target: "/dev/another"}}
+	}},
 	{name: "a device's rule", off: attest.NoDevices, flag: "device-cgroup-rule=c 1:11 r"},
 	{name: "a host's directory", off: attest.NoHostMounts, change: func(p *execpolicy.DockerPolicy) {
 		p.Mounts = []dockercli.Mount{{Source: "/usr/share", Target: "/opt/share"}}

@@ -130,7 +130,7 @@ var protections = []struct {
 	}},
 	{TmpfsFlags, askedTmpfs, insideTmpfs, outsideTmpfs},
 	{MaskedProc, always("masked"), insideMasks, outsideMasks},
-	{NoDevices, unless(func(w want) bool { return w.gpus }, "none"), insideDevices, func(_ want, s *dockercli.Settings) side {
+	{NoDevices, unless(func(w want) bool { return w.devices }, "none"), insideDevices, func(_ want, s *dockercli.Settings) side {
 		return either(len(s.Devices) == 0 && !s.Privileged, "%s", list(s.Devices))
 	}},
 	{NoHostMounts, askedMounts, insideMounts, outsideMounts},

@@ -16,21 +16,21 @@ import (
 // A want is what a policy and a spec ask for, with the defaults of the zero policy in
 // place of what is zero.
 type want struct {
-	network, writableRoot, newPrivileges, gpus bool
-	caps                                       []string // as the kernel names them, without "CAP_"
-	user                                       string   // as the engine is told; empty for that of owners
-	owners                                     string   // whose owner the user may be; empty for none
-	memory, pids                               int64
-	cpus                                       string
-	tmpfs                                      map[string]int64 // the sizes of clean paths
-	mounts                                     map[string]bool  // whether each clean path may be written to
-	fifos                                      bool             // the session's streams go by FIFOs
-	gvisor                                     bool
-	filter                                     string   // whose the filter of system calls is
-	profile                                    string   // its text; empty if it is the engine's
-	docker                                     bool     // the engine is docker's own
-	egress                                     []string // what may be reached by the policy's Egress
-	unsafe                                     []string // arguments that only AllowUnsafeArgs lets in, and why
+	network, writableRoot, newPrivileges, devices bool
+	caps                                          []string // as the kernel names them, without "CAP_"
+	user                                          string   // as the engine is told; empty for that of owners
+	owners                                        string   // whose owner the user may be; empty for none
+	memory, pids                                  int64
+	cpus                                          string
+	tmpfs                                         map[string]int64 // the sizes of clean paths
+	mounts                                        map[string]bool  // whether each clean path may be written to
+	fifos                                         bool             // the session's streams go by FIFOs
+	gvisor                                        bool
+	filter                                        string   // whose the filter of system calls is
+	profile                                       string   // its text; empty if it is the engine's
+	docker                                        bool     // the engine is docker's own
+	egress                                        []string // what may be reached by the policy's Egress
+	unsafe                                        []string // arguments that only AllowUnsafeArgs lets in, and why
 }
 
 // The zero policy's, and the directories that a session has of its own.
@@ -55,7 +55,7 @@ func wanted(p execpolicy.DockerPolicy, spec execpolicy.Spec) want {
 		network:       p.NetworkEnabled,
 		writableRoot:  p.WritableRootfs,
 		newPrivileges: p.AllowNewPrivileges,
-		gpus:          p.GPUs != "",
+		devices:       p.GPUs != "" || len(p.Devices) > 0,
 		user:          userOf(p.User),
 		memory:        p.MemoryBytes,
 		pids:          p.PidsLimit,

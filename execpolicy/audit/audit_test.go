@@ -277,6 +277,7 @@ func TestDigest(t *testing.T) {
 				"SeccompProfile":     func(p *execpolicy.DockerPolicy) { p.SeccompProfile = `{"defaultAction": "SCMP_ACT_ALLOW"}` },
 				"Mounts":             func(p *execpolicy.DockerPolicy) { p.Mounts = []dockercli.Mount{{Source: "/usr", Target: "/mnt"}} },
 				"ExtraHosts":         func(p *execpolicy.DockerPolicy) { p.ExtraHosts = []string{"a:192.0.2.1"} },
+				"Devices":            func(p *execpolicy.DockerPolicy) { p.Devices = []dockercli.Device{{Source: "/dev/zero"}} },
 				"GPUs":               func(p *execpolicy.DockerPolicy) { p.GPUs = "all" },
 				"Runtime":            func(p *execpolicy.DockerPolicy) { p.Runtime = "runsc" },
 				"ExtraRunArgs":       func(p *execpolicy.DockerPolicy) { p.ExtraRunArgs = []string{"--stop-timeout=1"} },
@@ -291,9 +292,10 @@ func TestDigest(t *testing.T) {
 				"PullTimeout":  func(p *execpolicy.DockerPolicy) { p.PullTimeout = time.Hour },
 				"Transport":    func(p *execpolicy.DockerPolicy) { p.Transport = execpolicy.TransportAttach },
 				"PullProgress": func(p *execpolicy.DockerPolicy) { p.PullProgress = io.Discard },
-				// They decide what may be mounted, and what is mounted shows.
-				"ProtectedPaths":    func(p *execpolicy.DockerPolicy) { p.ProtectedPaths = []string{"/srv"} },
-				"AllowUnsafeMounts": func(p *execpolicy.DockerPolicy) { p.AllowUnsafeMounts = []string{"/etc"} },
+				// They decide what may be mounted, and which devices there are, and that shows.
+				"ProtectedPaths":     func(p *execpolicy.DockerPolicy) { p.ProtectedPaths = []string{"/srv"} },
+				"AllowUnsafeDevices": func(p *execpolicy.DockerPolicy) { p.AllowUnsafeDevices = []string{"/dev/kvm"} },
+				"AllowUnsafeMounts":  func(p *execpolicy.DockerPolicy) { p.AllowUnsafeMounts = []string{"/etc"} },
 			}
 			// An Egress needs an engine that works. Its label, which changes the digest, is
 			// in a golden of package execpolicy.

@@ -80,6 +80,7 @@ var flagGroups = []flagGroup{
 	{verdict: weakening, Why: "is what CPUs is for", flags: "cpus= cpu-period= cpu-quota="},
 	{verdict: weakening, Why: "is what CPUShares is for", flags: "cpu-shares,-c="},
 	{verdict: weakening, Why: "is what Spec.Env is for", flags: "env,-e=", podman: "env-merge="},
+	{verdict: weakening, Why: "is what Devices is for", flags: "device="},
 	{verdict: weakening, Why: "is what GPUs is for", flags: "gpus="},
 	{verdict: weakening, Why: "is what MemoryBytes is for", flags: "memory,-m= memory-swap="},
 	{verdict: weakening, Why: "is what Spec.Workspace and Mounts are for", flags: "mount= volume,-v="},
@@ -95,7 +96,7 @@ var flagGroups = []flagGroup{
 
 	{
 		verdict: weakening, Why: "gives the container rights over the host",
-		flags:  "device= device-cgroup-rule= group-add= privileged",
+		flags:  "device-cgroup-rule= group-add= privileged",
 		docker: "use-api-socket",
 	},
 	{

@@ -395,16 +395,18 @@ func (j *Job) Run(ctx context.Context, deadline time.Time) (r Reply) {
 				// The engine's client may have ended, and not the keeper: nobody could
 				// see or end the job any more.
 				c.queue.sendUrgent(shellwire.SignalJob(j.name, "KILL", random.Token()))
-				if j.lost() {
+				there, ooms := j.askSession()
+				if !there {
 					r.Cause = context.Cause(ctx)
 					j.lose(&r)
 					return r
 				}
+				r.OOMs = ooms
 			}
 			// A signal that has ended the job may not have been answered for yet.
 			j.asking.Lock()
 			j.asking.Unlock() //lint:ignore SA2001 it is waited for
-			if r.Died || r.Mark.Status == 128+9 {
+			if r.Mark.Status == 128+9 {
 				r.OOMs = j.countOOMs()
 			}
 			return r
@@ -451,14 +453,33 @@ func (j *Job) last() (m shellwire.Mark, killed bool) {
 	return j.mark, false
 }
 
-// lost reports whether a job that has ended without a word has ended with its process,
-// whose end may show a little later.
-func (j *Job) lost() bool {
-	select {
-	case <-j.c.over:
-		return true
-	case <-time.After(min(workerGrace, j.c.opts.TerminationTimeout/8)):
-		return false
+// askSession finds out whether a job that has ended without a word has ended with its
+// process, whose end may show much later: process 1 answers, or its end shows. It takes the
+// process for one that is there if there is neither within the TerminationTimeout. ooms is
+// how many processes the kernel has killed for memory, -1 if nobody tells.
+func (j *Job) askSession() (there bool, ooms int) {
+	c := j.c
+	ctx, cancel := context.WithTimeout(context.Background(), c.opts.TerminationTimeout)
+	defer cancel()
+	if c.asking.Take(ctx) != nil {
+		return true, -1
+	}
+	defer c.asking.Give()
+	again := time.NewTicker(askAgain)
+	defer again.Stop()
+	nonce := random.Token()
+	answer := c.streams[0].expect(nonce)
+	for {
+		c.queue.sendUrgent(shellwire.Ask(nonce))
+		select {
+		case m := <-answer:
+			return true, m.OOMKills
+		case <-c.over:
+			return false, -1
+		case <-ctx.Done():
+			return true, -1
+		case <-again.C:
+		}
 	}
 }
 

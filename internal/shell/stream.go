@@ -40,6 +40,8 @@ type stream struct {
 	lastWords    string
 	idle         int // bytes since the last command
 	dropped      int64
+	nonce        string              // of the answer that is expected
+	answer       chan shellwire.Mark // takes it
 }
 
 // An event is a mark that ended a command, and where it was seen.
@@ -204,6 +206,9 @@ func (s *stream) mark(m shellwire.Mark) {
 			return
 		}
 		s.open = false
+	case shellwire.Answer:
+		s.answered(m)
+		return
 	case shellwire.Death:
 		// A worker that was replaced may be said to have ended once more.
 		if m.Generation != s.worker {
@@ -222,6 +227,21 @@ func (s *stream) mark(m shellwire.Mark) {
 	}
 	if s.marks.came.Add(1) > 1 || m.Kind == shellwire.Death {
 		poke(s.marks.enough)
+	}
+}
+
+// expect returns what takes the answer with that nonce. Only one is expected at a time.
+func (s *stream) expect(nonce string) <-chan shellwire.Mark {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.nonce, s.answer = nonce, make(chan shellwire.Mark, 1)
+	return s.answer
+}
+
+func (s *stream) answered(m shellwire.Mark) {
+	if m.Tag == s.nonce && s.nonce != "" {
+		s.nonce = ""
+		s.answer <- m
 	}
 }
 

@@ -131,6 +131,10 @@ func SignalJob(name, signal, nonce string) string {
 	return "j" + signal + " " + name + " " + nonce + "\n"
 }
 
+// Ask returns the operation that process 1 answers by an [Answer] on the session's stdout,
+// if it is there.
+func Ask(nonce string) string { return "j!" + nonce + "\n" }
+
 // TendJob returns the operation that ends what is left of a job whose keeper is gone.
 func TendJob(name string) string { return "j?" + name + "\n" }
 

@@ -309,6 +309,9 @@ job() {
 		kills
 		beside answer "$2" "$3" 0 ;;
 	-*) release "${1#-}" ;;
+	!*)
+		kills
+		beside here "${1#!}" ;;
 	\?*)
 		# Nobody would say how it ends: if the keeper is gone, so is the rest. A job that
 		# nobody knows has no number to look at, but a name that could be a fifo's.
@@ -364,6 +367,9 @@ keep() {
 answer() {
 	command exec 9<>"$1/fd/1" >"$1/fd/1" 9>&- && printf '%sj%s %s %s\n' "$cf_prefix" "$2" "$3" "$cf_killed"
 }
+# here NONCE: tells the host that this shell is there, by the session's stdout: a job whose
+# keeper is gone has none.
+here() { printf '%sj%s 0 %s\n' "$cf_prefix" "$1" "$cf_killed" >&4; }
 # release NAME: the host has done with the job.
 release() {
 	cf_rest=

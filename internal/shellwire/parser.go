@@ -26,7 +26,7 @@ const (
 	Begin  Kind = iota + 1 // a unit's output begins
 	End                    // a unit has ended
 	Death                  // the worker has ended
-	Answer                 // process 1 has obeyed an operation for a job
+	Answer                 // process 1 has obeyed an operation for a job, or is there
 )
 
 // A Mark is what the other end says between the output of commands. Whatever runs inside
@@ -168,7 +168,7 @@ func (p *Parser) mark(data []byte, searched int) (m Mark, n int) {
 	case 'x':
 		m.Kind = Death
 	case 'j':
-		if !p.Job || !p.Stdout {
+		if !p.Stdout {
 			return m, -1
 		}
 		m.Kind = Answer

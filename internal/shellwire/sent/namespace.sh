@@ -238,6 +238,9 @@ halt
 kills
 beside answer "$2" "$3" 0 ;;
 -*) release "${1#-}" ;;
+!*)
+kills
+beside here "${1#!}" ;;
 \?*)
 case " $cf_jobs" in *" ${1#?}:"*) ;; *) return ;; esac
 cf_job=" $cf_jobs" cf_job=${cf_job#*" ${1#?}:"} cf_job=${cf_job%% *}
@@ -281,6 +284,7 @@ cf_jobs="$cf_jobs$1:$2:$cf_started "
 answer() {
 command exec 9<>"$1/fd/1" >"$1/fd/1" 9>&- && printf '%sj%s %s %s\n' "$cf_prefix" "$2" "$3" "$cf_killed"
 }
+here() { printf '%sj%s 0 %s\n' "$cf_prefix" "$1" "$cf_killed" >&4; }
 release() {
 cf_rest=
 for cf_job in $cf_jobs; do
