@@ -338,5 +338,6 @@ type Process struct {
 	// nil, there is none.
 	ImageID func(ctx context.Context) (string, error)
 
-	blocks *os.File // for writing to the command's descriptor 3; nil if it has none
+	mounted mounted  // what a session sees to before anything else runs
+	blocks  *os.File // for writing to the command's descriptor 3; nil if it has none
 }
