@@ -134,6 +134,7 @@ func argvCases(name, image string) []argvCase {
 		}},
 		{"settings", dockercli.ErrNoContainer, func(e *E) ([]string, error) { return dockercli.SettingsArgs(e, name) }},
 		{"components", nil, func(e *E) ([]string, error) { return dockercli.ComponentsArgs(e), nil }},
+		{"time", nil, func(e *E) ([]string, error) { return dockercli.TimeArgs(e) }},
 		{"info", nil, func(e *E) ([]string, error) { return dockercli.InfoArgs(e), nil }},
 	}
 }
@@ -153,8 +154,8 @@ func TestArgv(t *testing.T) {
 		{Kind: dockercli.Podman, Path: "/usr/bin/podman", Global: []string{"--log-level=error"}},
 	} {
 		for _, c := range argvCases("cofferdam-1", "registry.example:5000/group/image:1.0") {
-			if strings.HasPrefix(c.name, "events") && e.Kind == dockercli.Podman {
-				continue // see TestRefused
+			if (strings.HasPrefix(c.name, "events") || c.name == "time") && e.Kind == dockercli.Podman {
+				continue // it has none: see TestRefused and TestTimeOfAnEngine
 			}
 			file := fmt.Sprintf("argv/%s-%s.txt", e.Kind, c.name)
 			used[filepath.Base(file)] = true
