@@ -137,6 +137,7 @@ func argvCases(name, image string) []argvCase {
 		}},
 		{"settings", dockercli.ErrNoContainer, func(e *E) ([]string, error) { return dockercli.SettingsArgs(e, name) }},
 		{"components", nil, func(e *E) ([]string, error) { return dockercli.ComponentsArgs(e), nil }},
+		{"time", nil, func(e *E) ([]string, error) { return dockercli.TimeArgs(e) }},
 		{"info", nil, func(e *E) ([]string, error) { return dockercli.InfoArgs(e), nil }},
 		{"images", nil, func(e *E) ([]string, error) { return dockercli.ImagesArgs(e), nil }},
 		{"contexts", nil, func(e *E) ([]string, error) { return dockercli.ContextsArgs(e) }},
@@ -153,8 +154,8 @@ func lines(argv []string) string {
 
 // unsupported are the cases that a kind of engine has no answer for.
 var unsupported = map[dockercli.Kind][]string{
-	dockercli.Podman:  {"events", "events-since", "contexts"},
-	dockercli.Nerdctl: {"events", "events-since", "exit-code", "contexts", "settings"},
+	dockercli.Podman:  {"events", "events-since", "contexts", "time"},
+	dockercli.Nerdctl: {"events", "events-since", "exit-code", "contexts", "settings", "time"},
 }
 
 func TestArgv(t *testing.T) {

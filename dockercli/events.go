@@ -12,11 +12,12 @@ import (
 // OOMKilled reports whether the engine has seen the kernel kill a process of the
 // container for memory since a time, and has not sent the container a signal after that.
 // The zero time means ever. It also works after the container was removed. Docker
-// remembers about the last 256 events of all its containers. It compares them with this
-// machine's clock. Podman and its service remember none: the error then matches
+// remembers about the last 256 events of all its containers. It compares them with its
+// own clock, which is another if it is remote: since has to be of that one, as
+// [Engine.Time] tells it. Podman and its service remember none: the error then matches
 // [errors.ErrUnsupported].
 func (e *Engine) OOMKilled(ctx context.Context, container string, since time.Time) (bool, error) {
-	argv, err := e.oomArgs(container, since, time.Now())
+	argv, err := e.oomArgs(container, since, e.until(ctx))
 	if err != nil {
 		return false, err
 	}
@@ -26,6 +27,14 @@ func (e *Engine) OOMKilled(ctx context.Context, container string, since time.Tim
 	}
 	// They come in their order.
 	return strings.HasSuffix(strings.TrimSpace(string(out)), "oom"), nil
+}
+
+// until returns the time up to which events have happened.
+func (e *Engine) until(ctx context.Context) time.Time {
+	if now, err := e.Time(ctx); err == nil {
+		return now
+	}
+	return time.Now() // of a client that tells no time, or whose events won't come either
 }
 
 func (e *Engine) oomArgs(container string, since, until time.Time) ([]string, error) {
@@ -44,7 +53,7 @@ func (e *Engine) oomArgs(container string, since, until time.Time) ([]string, er
 // the container was removed. What [Engine.OOMKilled] says of docker's memory and clock
 // holds here too. Podman tells only if its configuration has it keep events.
 func (e *Engine) ExitCode(ctx context.Context, container string, since time.Time) (int, error) {
-	argv, err := e.exitArgs(container, since, time.Now())
+	argv, err := e.exitArgs(container, since, e.until(ctx))
 	if err != nil {
 		return -1, err
 	}

@@ -11,6 +11,7 @@ var (
 	ExitArgs       = (*Engine).exitArgs
 	ImportArgs     = (*Engine).importArgs
 	InfoArgs       = (*Engine).infoArgs
+	TimeArgs       = (*Engine).timeArgs
 	ParseContainer = parseContainer
 	ParseImage     = parseImage
 	ParseInfo      = parseInfo

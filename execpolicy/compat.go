@@ -55,12 +55,17 @@ func Compat() DockerPolicy {
 	return DockerPolicy{WritableRootfs: true, EngineSeccomp: true, compat: true}
 }
 
+// compatWorkspace returns the workspace, unless LangChain would not mount it.
+func compatWorkspace(spec Spec) string {
+	if strings.HasPrefix(filepath.Base(spec.Workspace), "langchain-shell-") {
+		return ""
+	}
+	return spec.Workspace
+}
+
 // compatArgv returns LangChain's argument list.
 func (p *DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) ([]string, error) {
-	dir := spec.Workspace
-	if strings.HasPrefix(filepath.Base(dir), "langchain-shell-") {
-		dir = ""
-	}
+	dir := compatWorkspace(spec)
 	found := append(p.compatProblems(e, spec), p.checkCompatWorkspace(e, dir))
 	o := p.own(e, spec, name)
 	o.Remove, o.Interactive, o.HTTPProxy = false, false, true

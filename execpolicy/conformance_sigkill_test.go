@@ -22,6 +22,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 )
 
 // holderVar names the hold of a test binary that is started as a holder of sessions, which
@@ -89,7 +90,7 @@ var holdings = map[string]holding{
 func (h holding) on(p place) execpolicy.DockerPolicy {
 	policy := h.policy
 	policy.Engine, policy.Image, policy.CPUs = p.engine, p.image, cmp.Or(policy.CPUs, "0.5")
-	policy.CommandTimeout = -1
+	policy.CommandTimeout, policy.EngineSeccomp = -1, places.NoFilter(p.engine)
 	return policy
 }
 

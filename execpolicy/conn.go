@@ -178,6 +178,9 @@ func (c *conn) prepare(ctx context.Context, spec Spec, secrets []Secret, known *
 	c.secrets = secrets
 	err := c.audit.started(ctx, c)
 	if err == nil {
+		err = c.prove(ctx, c.proc.mounted)
+	}
+	if err == nil {
 		err = c.openSecrets(ctx)
 	}
 	if err == nil && spec.Prepare != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
@@ -211,7 +212,7 @@ func TestPodmanService(t *testing.T) {
 // with returns the policy on this place.
 func (p place) with(policy execpolicy.DockerPolicy) execpolicy.DockerPolicy {
 	policy.Engine, policy.Image, policy.Limits = p.engine, p.image, hostLimits
-	policy.EngineSeccomp = policy.EngineSeccomp || p.engine.PodmanService
+	policy.EngineSeccomp = policy.EngineSeccomp || places.NoFilter(p.engine)
 	return policy
 }
 

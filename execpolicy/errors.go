@@ -56,6 +56,11 @@ var (
 	// engine may run on another machine, to which the path means nothing. Or the user
 	// that the command would run as can't use the directory, for example because it is
 	// root's: see [DockerPolicy.User].
+	//
+	// An engine may look as if it were on this machine, and not be: its socket was
+	// forwarded by ssh, for example. On Linux a session sees to it that the container
+	// shows the directory itself, before anything of the caller's runs inside. If the
+	// container does not, ErrNoMount is wrapped beside ErrStart.
 	ErrNoMount = policyerr.ErrNoMount
 	// ErrNoJobs is returned by [Session.StartJob] if the session's policy has no jobs, as
 	// [HostPolicy], or gives its commands no process namespace of their own.

@@ -88,7 +88,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		}
 		return nil, fmt.Errorf("%w: %w; the engine is %v", ErrStart, err, e)
 	}
-	doubt := fifo.DoubtOf(engineKey(e))
+	doubt, dir := fifo.DoubtOf(engineKey(e)), p.shows(e, spec)
 	profile.Started(c.Started())
 	transport := TransportAttach
 	if c.FIFOs != "" {
@@ -120,11 +120,12 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		DirWritable:     !p.compat && spec.Workspace == "",
 		Env:             p.sessionEnv(spec),
 		ExitCode:        c.ExitCode,
-		Diagnose:        func(exitCode int, stderr []byte) error { return diagnose(c, exitCode, stderr) },
+		Diagnose:        func(exitCode int, stderr []byte) error { return diagnose(c, dir, exitCode, stderr) },
 		Recover:         func(ctx context.Context, cause error) error { return p.recover(ctx, c, cause) },
 		OOMKilled:       c.OOMKilled,
 		Exec:            func(_ context.Context, command []string) (*Process, error) { return second(c, command) },
 		ImageID:         c.ImageID,
+		mounted:         dir,
 		blocks:          c.Ops,
 		openWay:         way.open,
 	}, nil
@@ -161,7 +162,7 @@ func clientEnv(e *dockercli.Engine, spec Spec) []string {
 	return env
 }
 
-func diagnose(c *container.Container, exitCode int, stderr []byte) error {
+func diagnose(c *container.Container, dir mounted, exitCode int, stderr []byte) error {
 	err := c.Diagnose(exitCode, stderr)
 	if bytes.Contains(stderr, []byte("open "+clientfile.Path)) {
 		return fmt.Errorf("%w; the client reads the filter of system calls from descriptor 3, which a program in its place has to pass on, "+
@@ -169,6 +170,9 @@ func diagnose(c *container.Container, exitCode int, stderr []byte) error {
 	}
 	if c.FIFOs != "" && bytes.Contains(stderr, []byte(fifo.Source(c.FIFOs))) {
 		return fmt.Errorf("%w: %w", fifo.ErrNotSeen, err)
+	}
+	if dir.notThere(stderr) {
+		return fmt.Errorf("%w: %w", errUnseen, err)
 	}
 	return err
 }

@@ -21,7 +21,7 @@ type Mode int
 const (
 	// Auto mounts the directory if it can be mounted, and copies it if it can't, or if
 	// Options ask for something that only a copy has. It can't be mounted if the engine
-	// may run on another machine, or if the user inside can't use the directory, for
+	// is or may be on another machine, or if the user inside can't use the directory, for
 	// example because it is root's: see [execpolicy.DockerPolicy.User].
 	Auto Mode = iota
 	// Mounted mounts the directory. If it can't be mounted, the start fails with

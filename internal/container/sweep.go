@@ -24,13 +24,14 @@ func Sweep(ctx context.Context, e *dockercli.Engine) (removed []string, err erro
 	if err != nil {
 		return nil, err
 	}
+	now := earlier(ctx, e)
 	var errs []error
 	for i, name := range names {
 		if ctx.Err() != nil {
 			errs = append(errs, fmt.Errorf("%d containers were not looked at: %w", len(names)-i, context.Cause(ctx)))
 			break
 		}
-		ok, err := sweep(ctx, e, name)
+		ok, err := sweep(ctx, e, name, now)
 		if ok {
 			removed = append(removed, name)
 		}
@@ -41,8 +42,20 @@ func Sweep(ctx context.Context, e *dockercli.Engine) (removed []string, err erro
 	return removed, errors.Join(errs...)
 }
 
+// earlier returns the time by this machine's clock or, if that is behind, by the engine's:
+// what labels tell is another machine's, and both have to be past it.
+func earlier(ctx context.Context, e *dockercli.Engine) time.Time {
+	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
+	defer cancel()
+	now := time.Now()
+	if its, err := e.Time(ctx); err == nil && its.Before(now) {
+		now = its
+	}
+	return now
+}
+
 // sweep removes one container if nobody can be using it.
-func sweep(ctx context.Context, e *dockercli.Engine, name string) (removed bool, err error) {
+func sweep(ctx context.Context, e *dockercli.Engine, name string, now time.Time) (removed bool, err error) {
 	timeout := sweepTimeout
 	if end, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(end)/2)
@@ -56,7 +69,7 @@ func sweep(ctx context.Context, e *dockercli.Engine, name string) (removed bool,
 	if err != nil {
 		return false, err
 	}
-	if !abandoned(found, time.Now()) {
+	if !abandoned(found, now) {
 		return false, nil
 	}
 	var first FirstProcess

@@ -77,8 +77,7 @@ type place struct {
 func (p place) policy() execpolicy.DockerPolicy {
 	return execpolicy.DockerPolicy{
 		Engine: p.engine, Image: p.image,
-		// Its service can't be given a filter by a client.
-		EngineSeccomp: p.engine.Kind == dockercli.Podman,
+		EngineSeccomp: places.NoFilter(p.engine),
 		Limits:        execpolicy.Limits{CommandTimeout: patience, StartupTimeout: patience, TerminationTimeout: patience},
 		// A daemon that is started anew gives what it finds 10 s to obey a SIGTERM.
 		ExtraRunArgs: []string{"--stop-timeout=1"},
@@ -296,6 +295,66 @@ var cases = []struct {
 		mend()
 		p.gone(t, s.Name())
 	}},
+}
+
+// A socket that is forwarded looks like one of this machine, and its engine may see other
+// files under the same names.
+func TestForwardedSocket(t *testing.T) {
+	enginetest.Check(t)
+	const way = "docker-ssh"
+	e, err := remote.Start(t.Context(), way, os.Stderr)
+	if errors.Is(err, errors.ErrUnsupported) {
+		leftout.Skip(t, "%v", err)
+	}
+	assert.NilError(t, err)
+	t.Cleanup(func() { assert.Check(t, e.Close()) })
+	socket := filepath.Join(filepath.Dir(e.Elsewhere), "s")
+	ctx, cancel := context.WithCancel(t.Context())
+	forward := e.Forward(ctx, socket)
+	assert.NilError(t, forward.Start())
+	t.Cleanup(func() {
+		cancel()
+		forward.Wait()
+	})
+	var engine *dockercli.Engine
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		if engine, err = dockercli.Lookup(t.Context(), "docker --host unix://"+socket); err != nil {
+			return poll.Continue("%v", err)
+		}
+		return poll.Success()
+	}, poll.WithTimeout(patience))
+	assert.Assert(t, !engine.Remote)
+	p := place{e, engine, e.Image(), map[string]string{"cofferdam-test": "forwarded"}}
+
+	for name, dir := range map[string]string{"another directory": "there", "none": "here"} {
+		t.Run(name, func(t *testing.T) {
+			enginetest.Check(t, enginetest.Engine{Engine: e.Engine(), Name: way, Labels: p.labels})
+			dir := filepath.Join(e.Elsewhere, dir)
+			assert.NilError(t, os.MkdirAll(dir, 0o755))
+			enginetest.GiveAway(t, dir)
+			assert.NilError(t, os.WriteFile(filepath.Join(dir, "file"), []byte("of this machine"), 0o644))
+			spec := p.spec()
+			spec.Workspace, spec.Startup = dir, []string{"touch started"}
+			_, err := execpolicy.Start(t.Context(), p.policy(), spec)
+			assert.ErrorIs(t, err, execpolicy.ErrNoMount)
+			assert.ErrorIs(t, err, execpolicy.ErrStart)
+			s, err := workspace.Start(t.Context(), p.policy(), spec, workspace.Options{})
+			assert.NilError(t, err)
+			t.Cleanup(func() { s.Close() })
+			assert.Equal(t, places.OK(t, s.Session, "cat file"), "of this machine")
+			assert.NilError(t, s.Close())
+		})
+	}
+	t.Run("the same directory", func(t *testing.T) {
+		enginetest.Check(t, enginetest.Engine{Engine: e.Engine(), Name: way, Labels: p.labels})
+		spec := p.spec()
+		spec.Workspace = enginetest.OrdinaryDir(t)
+		s := places.Open(t, p.policy(), spec)
+		places.OK(t, s, "echo from there >file")
+		text, err := os.ReadFile(filepath.Join(spec.Workspace, "file"))
+		assert.NilError(t, err)
+		assert.Equal(t, string(text), "from there\n")
+	})
 }
 
 // lost sees that a command says that its session was lost, and what it has printed.

@@ -32,6 +32,12 @@ func Transport(e *dockercli.Engine) execpolicy.Transport {
 	return execpolicy.TransportAuto
 }
 
+// NoFilter reports whether sessions of an engine have its own filter of system calls,
+// because it can't be given the library's.
+func NoFilter(e *dockercli.Engine) bool {
+	return e.PodmanService || e.Kind == dockercli.Podman && e.Remote
+}
+
 func patient(limits execpolicy.Limits) execpolicy.Limits {
 	if limits.TerminationTimeout == 0 {
 		limits.TerminationTimeout = Patience
@@ -57,6 +63,7 @@ func OnEngines(t *testing.T, limits execpolicy.Limits, f func(t *testing.T, p Pl
 		f(t, Place{
 			Policy: execpolicy.DockerPolicy{
 				Engine: e.Engine, Image: e.Image, Limits: patient(limits), Transport: Transport(e.Engine),
+				EngineSeccomp: NoFilter(e.Engine),
 			},
 			Spec: execpolicy.Spec{Labels: maps.Clone(e.Labels)},
 		})

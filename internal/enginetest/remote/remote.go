@@ -30,6 +30,9 @@ const (
 	tcpPort = "2376"
 )
 
+// podmanSocket is where podman's service listens for ssh.
+const podmanSocket = "/run/podman/podman.sock"
+
 // An Engine is reached from afar.
 type Engine struct {
 	*private.Daemon
@@ -41,6 +44,9 @@ type Engine struct {
 	// Chosen are the environment variables, each "key=value", by which the machine's own
 	// client reaches the engine.
 	Chosen []string
+	// Elsewhere is a directory of this machine in whose place the engine has another one,
+	// as a machine elsewhere has. That one has the directory "there" in it.
+	Elsewhere string
 
 	dir string
 }
@@ -66,6 +72,11 @@ func (e *Engine) start(ctx context.Context, way string, log io.Writer) (err erro
 	if e.dir, err = os.MkdirTemp("", "remote-"); err != nil {
 		return err
 	}
+	e.Elsewhere = e.path("elsewhere")
+	// Everybody may come to what is there.
+	if err := errors.Join(os.Chmod(e.dir, 0o711), os.Mkdir(e.Elsewhere, 0o755)); err != nil {
+		return err
+	}
 	port := tcpPort
 	if line == "ssh" {
 		port = sshPort
@@ -73,7 +84,10 @@ func (e *Engine) start(ctx context.Context, way string, log io.Writer) (err erro
 	if e.Link, err = newLink(func(ctx context.Context) (io.ReadWriteCloser, error) { return e.Daemon.Dial(ctx, port) }); err != nil {
 		return err
 	}
-	setup := private.Setup{Podman: engine == "podman", Client: e.path(engine)}
+	setup := private.Setup{
+		Podman: engine == "podman", Client: e.path(engine),
+		Beside: "mount -t tmpfs -o mode=755 tmpfs " + quote(e.Elsewhere) + "\nmkdir -m 777 " + quote(e.Elsewhere+"/there") + "\n",
+	}
 	e.Client = setup.Client
 	address := "tcp://" + e.Link.Address()
 	switch way {
@@ -92,9 +106,8 @@ func (e *Engine) start(ctx context.Context, way string, log io.Writer) (err erro
 		setup.Args = []string{"system", "service", "--time=0", "tcp://127.0.0.1:" + tcpPort}
 		e.Chosen = []string{"CONTAINER_HOST=" + address}
 	case "podman-ssh":
-		const socket = "/run/podman/podman.sock"
-		setup.Args = []string{"system", "service", "--time=0", "unix://" + socket}
-		e.Chosen = []string{"CONTAINER_HOST=ssh://root@" + e.Link.Address() + socket, "CONTAINER_SSHKEY=" + e.path("ssh/key")}
+		setup.Args = []string{"system", "service", "--time=0", "unix://" + podmanSocket}
+		e.Chosen = []string{"CONTAINER_HOST=ssh://root@" + e.Link.Address() + podmanSocket, "CONTAINER_SSHKEY=" + e.path("ssh/key")}
 	}
 	if engine == "podman" {
 		if err := e.configurePodman(&setup); err != nil {
@@ -114,6 +127,17 @@ func (e *Engine) start(ctx context.Context, way string, log io.Writer) (err erro
 	}
 	e.Link.open()
 	return e.Fill(ctx, log)
+}
+
+// Forward returns a command that forwards a socket of this machine to the daemon's, by
+// ssh, until it is killed.
+func (e *Engine) Forward(ctx context.Context, socket string) *exec.Cmd {
+	far := "/run/docker.sock"
+	if filepath.Base(e.Client) == "podman" {
+		far = podmanSocket
+	}
+	host, port, _ := strings.Cut(e.Link.Address(), ":")
+	return exec.CommandContext(ctx, e.path("ssh/ssh"), "-N", "-o", "ExitOnForwardFailure=yes", "-p", port, "-L", socket+":"+far, "root@"+host)
 }
 
 func (e *Engine) path(name string) string { return filepath.Join(e.dir, name) }
