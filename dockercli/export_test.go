@@ -20,6 +20,13 @@ var (
 	HidePassword   = hidePassword
 	NobodyListens  = func(stderr string) bool { return saysAny(stderr, nobodyListens) }
 
+	CreateVolumeArgs  = (*Engine).createVolumeArgs
+	InspectVolumeArgs = (*Engine).inspectVolumeArgs
+	VolumesArgs       = (*Engine).volumesArgs
+	RemoveVolumeArgs  = (*Engine).removeVolumeArgs
+	ParseVolume       = parseVolume
+	ErrVolumeExists   = errVolumeExists
+
 	SettingsArgs    = (*Engine).settingsArgs
 	ComponentsArgs  = (*Engine).componentsArgs
 	ParseSettings   = parseSettings
@@ -29,7 +36,7 @@ var (
 // MountValue returns the value of --mount, and what was refused.
 func MountValue(m Mount) (string, error) {
 	var c checker
-	value := m.value(&c)
+	value := m.value(&c, Docker.dialect())
 	return value, c.err()
 }
 

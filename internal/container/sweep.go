@@ -20,7 +20,7 @@ const sweepTimeout = 30 * time.Second
 // can be using them any more, and returns their names. It goes on after an error. ctx
 // bounds the whole, and no container gets more than 30 s of it.
 func Sweep(ctx context.Context, e *dockercli.Engine) (removed []string, err error) {
-	names, err := e.PS(ctx, map[string]string{labelName: ""}) // any value
+	names, err := e.PS(ctx, map[string]string{LabelName: ""}) // any value
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func sweep(ctx context.Context, e *dockercli.Engine, name string) (removed bool,
 	if err != nil {
 		return false, err
 	}
-	if !abandoned(found, time.Now()) {
+	if !Abandoned(found.Name, found.Labels, time.Now()) {
 		return false, nil
 	}
 	var first FirstProcess

@@ -27,6 +27,17 @@ const (
 // homeDirs are the directories of home directories.
 var homeDirs = "/home /Users"
 
+// LayerPrefix begins the names of the volumes that package deps makes.
+const LayerPrefix = "cofferdam-layer-"
+
+// Volume returns why a container must not see the volume of that name, or nil.
+func Volume(name string) error {
+	if strings.HasPrefix(name, LayerPrefix) {
+		return nil
+	}
+	return fmt.Errorf("the volume %q may show any directory of the engine's host: only a layer of package deps can be mounted", name)
+}
+
 // A Guard refuses what would give the host away.
 type Guard struct {
 	// Remote says that the host is another machine, of which only names are known.
