@@ -41,6 +41,8 @@ var (
 	ErrNoVolume = errors.New("no such volume")
 	// ErrVolumeInUse means that a container has the volume.
 	ErrVolumeInUse = errors.New("the volume is in use")
+	// ErrNoRuntime means that the engine has no such runtime.
+	ErrNoRuntime = errors.New("the engine has no such runtime")
 	// ErrRuntime means that the engine's runtime could not start the container.
 	ErrRuntime = errors.New("the container could not be started")
 )

@@ -24,6 +24,7 @@ var (
 	InspectVolumeArgs = (*Engine).inspectVolumeArgs
 	VolumesArgs       = (*Engine).volumesArgs
 	RemoveVolumeArgs  = (*Engine).removeVolumeArgs
+	TryRuntimeArgs    = (*Engine).tryRuntimeArgs
 	ParseVolume       = parseVolume
 	ErrVolumeExists   = errVolumeExists
 

@@ -137,14 +137,16 @@ func (e *Engine) volumesArgs(labels map[string]string) ([]string, error) {
 	return argv, c.err()
 }
 
-// RemoveVolume removes the volume of that name if it has those labels, one of which no
-// other volume may have. It is not an error if there is no such volume. The error matches
-// [ErrVolumeInUse] if a container has it, running or not.
+// RemoveVolume removes the volume of that name if it has the label key with that value,
+// which no other volume may have. The value consists of letters, digits, "_", "." and "-".
+// It is not an error if there is no such volume. The error matches [ErrVolumeInUse] if a
+// container has it, running or not.
 //
 // Podman would take the name for the beginning of another's if the volume went away in the
-// meantime, and remove that. So it is told the labels in place of the name.
-func (e *Engine) RemoveVolume(ctx context.Context, name string, labels map[string]string) error {
-	argv, err := e.removeVolumeArgs(name, labels)
+// meantime, and remove that. So it is told the label in place of the name. It is told only
+// one: it removes what has any of them.
+func (e *Engine) RemoveVolume(ctx context.Context, name, key, value string) error {
+	argv, err := e.removeVolumeArgs(name, key, value)
 	if err != nil {
 		return err
 	}
@@ -155,10 +157,8 @@ func (e *Engine) RemoveVolume(ctx context.Context, name string, labels map[strin
 	if err != nil {
 		return err
 	}
-	for key, value := range labels {
-		if v.Labels[key] != value {
-			return fmt.Errorf("%w: volume rm: the volume %q has not the label %s=%q", ErrArgument, name, key, value)
-		}
+	if v.Labels[key] != value {
+		return fmt.Errorf("%w: volume rm: the volume %q has not the label %s=%q", ErrArgument, name, key, value)
 	}
 	_, err = e.do(ctx, call{verb: "volume rm", argv: argv})
 	if errors.Is(err, ErrNoVolume) {
@@ -177,19 +177,17 @@ func (e *Engine) RemoveVolume(ctx context.Context, name string, labels map[strin
 	return err
 }
 
-func (e *Engine) removeVolumeArgs(name string, labels map[string]string) ([]string, error) {
+func (e *Engine) removeVolumeArgs(name, key, value string) ([]string, error) {
 	var c checker
 	c.volume(name)
-	c.volumeLabels(labels)
-	filters := e.labelFilters(&c, labels)
-	for key, value := range labels {
-		if value == "" {
-			c.refuse("label %q: it has no value", key)
-		}
+	c.labelKey(key)
+	c.volumeLabels(map[string]string{key: value})
+	if !consists(value, isAlphanum, func(r byte) bool { return isAlphanum(r) || strings.IndexByte("_.-", r) >= 0 }) {
+		c.refuse("volume label %s=%q: its value has to match [a-zA-Z0-9][a-zA-Z0-9_.-]*", key, value)
 	}
 	argv := e.argv("volume", "rm", "--", name)
 	if e.Kind.dialect().removesByLabel {
-		argv = append(e.argv("volume", "prune", "--force"), filters...)
+		argv = e.argv("volume", "prune", "--force", "--filter=label="+key+"="+value)
 	}
 	c.words(argv)
 	return argv, c.err()

@@ -1,6 +1,7 @@
 package dockercli_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -32,8 +33,9 @@ func newVolume(t *testing.T, e enginetest.Engine) *dockercli.Volume {
 
 func TestVolume(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
-		v := newVolume(t, e)
-		label := map[string]string{"cofferdam-test.name": v.Name}
+		const key = "cofferdam-test.name"
+		v, other := newVolume(t, e), newVolume(t, e)
+		label := map[string]string{key: v.Name}
 
 		again, err := e.CreateVolume(t.Context(), v.Name, map[string]string{"other": "label"})
 		assert.NilError(t, err)
@@ -49,8 +51,8 @@ func TestVolume(t *testing.T) {
 		begin := v.Name[:len(v.Name)-1]
 		_, err = e.InspectVolume(t.Context(), begin)
 		assert.ErrorIs(t, err, dockercli.ErrNoVolume)
-		assert.NilError(t, e.RemoveVolume(t.Context(), begin, label))
-		err = e.RemoveVolume(t.Context(), v.Name, map[string]string{"cofferdam-test.name": begin})
+		assert.NilError(t, e.RemoveVolume(t.Context(), begin, key, begin))
+		err = e.RemoveVolume(t.Context(), v.Name, key, begin)
 		assert.ErrorIs(t, err, dockercli.ErrArgument)
 		_, err = e.InspectVolume(t.Context(), v.Name)
 		assert.NilError(t, err)
@@ -62,13 +64,15 @@ func TestVolume(t *testing.T) {
 		assert.NilError(t, err)
 		_, stderr, exit := runClient(t, e, created(argv))
 		assert.Equal(t, exit, 0, stderr)
-		assert.ErrorIs(t, e.RemoveVolume(t.Context(), v.Name, v.Labels), dockercli.ErrVolumeInUse)
+		assert.ErrorIs(t, e.RemoveVolume(t.Context(), v.Name, key, v.Name), dockercli.ErrVolumeInUse)
 		assert.NilError(t, e.Remove(t.Context(), o.Name))
 
-		assert.NilError(t, e.RemoveVolume(t.Context(), v.Name, v.Labels))
+		assert.NilError(t, e.RemoveVolume(t.Context(), v.Name, key, v.Name))
 		_, err = e.InspectVolume(t.Context(), v.Name)
 		assert.ErrorIs(t, err, dockercli.ErrNoVolume)
-		assert.NilError(t, e.RemoveVolume(t.Context(), v.Name, v.Labels))
+		assert.NilError(t, e.RemoveVolume(t.Context(), v.Name, key, v.Name))
+		_, err = e.InspectVolume(t.Context(), other.Name)
+		assert.NilError(t, err)
 	})
 }
 
@@ -99,6 +103,24 @@ func TestMountOfAVolume(t *testing.T) {
 		assert.Equal(t, dockercli.Classify([]byte(stderr)), dockercli.ErrNoVolume, stderr)
 		_, err := e.InspectVolume(t.Context(), none)
 		assert.ErrorIs(t, err, dockercli.ErrNoVolume)
+	})
+}
+
+func TestCheckRuntime(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		info, err := e.Info(t.Context())
+		assert.NilError(t, err)
+		assert.NilError(t, e.CheckRuntime(t.Context(), info.DefaultRuntime))
+		err = e.CheckRuntime(t.Context(), "cofferdam-none")
+		assert.ErrorIs(t, err, dockercli.ErrNoRuntime)
+		assert.ErrorContains(t, err, `"cofferdam-none"; it has [`)
+		assert.ErrorContains(t, err, `"`+info.DefaultRuntime+`"`)
+		assert.ErrorIs(t, (&dockercli.Engine{Kind: dockercli.Podman, Remote: true}).CheckRuntime(t.Context(), "runc"),
+			dockercli.ErrNoRuntime)
+
+		e.Engine = &dockercli.Engine{Kind: e.Kind, Path: "/bin/false"}
+		err = e.CheckRuntime(t.Context(), info.DefaultRuntime)
+		assert.Assert(t, err != nil && !errors.Is(err, dockercli.ErrNoRuntime), "%v", err)
 	})
 }
 

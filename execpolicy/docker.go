@@ -133,6 +133,9 @@ type DockerPolicy struct {
 	// machine, the library first follows the symbolic links in a source, and mounts what
 	// they lead to.
 	//
+	// Of an engine's volumes only the layers that package deps builds can be mounted. Any
+	// other volume may show a directory of the engine's host.
+	//
 	// A source that the user inside can't read, or can't write to although it is
 	// Writable, is refused. The comment of User says when that is checked. If User is
 	// empty, there is no workspace, and one ordinary user owns all the sources that
@@ -185,7 +188,9 @@ type DockerPolicy struct {
 	// GPUs names graphics processors, such as "all". If empty, there are none.
 	GPUs string
 	// Runtime is the name of the engine's runtime, such as "runsc" for gVisor. If empty,
-	// it is the engine's default.
+	// it is the engine's default. One that the engine does not have is refused before
+	// anything is started, with an error that wraps [dockercli.ErrNoRuntime] and lists
+	// those there are: see [dockercli.Engine.CheckRuntime].
 	Runtime string
 	// Transport says what carries a session's streams. If zero, FIFOs do where nothing is
 	// known to speak against them, else the engine's client: see

@@ -98,6 +98,11 @@ func (p *DockerPolicy) setFiles(
 	}
 	found := problems.List{err}
 	for _, m := range p.Mounts {
+		if m.Volume != "" {
+			found = append(found, p.checkVolume(e, m))
+			o.Mounts = append(o.Mounts, m)
+			continue
+		}
 		share := account.Share{Writable: m.Writable}
 		if share.Source, share.Info, err = guard.Check("the mount source", m.Source); err == nil {
 			seen.Mounts = append(seen.Mounts, share)

@@ -24,8 +24,13 @@ func (p DockerPolicy) Check(ctx context.Context, spec Spec) error {
 	if err != nil {
 		return cmp.Or(problems.Join(p.validate(spec)...), err)
 	}
-	_, err = p.argv(e, spec, newName())
-	return err
+	return p.checkAll(ctx, e, spec)
+}
+
+// checkAll returns all that is wrong, also what only the engine can tell.
+func (p *DockerPolicy) checkAll(ctx context.Context, e *dockercli.Engine, spec Spec) error {
+	_, err := p.argv(e, spec, newName())
+	return problems.Join(err, p.checkRuntime(ctx, e))
 }
 
 // Spawn starts spec.Command, or sh if that is empty, in a container. The Process that it
@@ -37,11 +42,14 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.looksUp(e) {
+	looksUp := p.looksUp(e)
+	if looksUp || p.Runtime != "" {
 		// What is wrong is said before anything is started.
-		if _, err := p.argv(e, spec, newName()); err != nil {
+		if err := p.checkAll(ctx, e, spec); err != nil {
 			return nil, err
 		}
+	}
+	if looksUp {
 		if err := p.lookUp(ctx, e, spec); err != nil {
 			return nil, err
 		}
