@@ -34,6 +34,8 @@ type dialect struct {
 	filterIsCSV bool
 	// volumeFields are fields of a mount of a volume.
 	volumeFields []string
+	// relabelsByVolume says that only --volume changes SELinux labels.
+	relabelsByVolume bool
 	// removesByLabel says that a volume is removed by its labels, because the engine takes
 	// the beginning of a name for the whole.
 	removesByLabel bool
@@ -65,7 +67,8 @@ var dialects = [...]dialect{
 			"--env=ALL_PROXY=", "--env=all_proxy=", "--env=NO_PROXY=", "--env=no_proxy=",
 		},
 		// What the image has in its place would be copied into an empty volume.
-		volumeFields: []string{"volume-nocopy"},
+		volumeFields:     []string{"volume-nocopy"},
+		relabelsByVolume: true,
 
 		oomEvent:   true,
 		exitEvent:  "die",

@@ -45,3 +45,11 @@ func MountValue(m Mount) (string, error) {
 // one.
 func ClassCount() int           { return len(classes) }
 func ClassWords(i int) []string { return classes[i].words }
+
+// SetSELinuxFile names another file that says that the kernel has SELinux, until the test
+// ends.
+func SetSELinuxFile(t interface{ Cleanup(func()) }, name string) {
+	was := selinuxFile
+	t.Cleanup(func() { selinuxFile = was })
+	selinuxFile = name
+}

@@ -144,8 +144,18 @@ func Lookup(ctx context.Context, spec string) (*Engine, error) {
 	if err := e.probe(ctx); err != nil {
 		return nil, fmt.Errorf("%s: %w", hidePasswords(spec), err)
 	}
+	if _, err := os.Stat(selinuxFile); err == nil && !e.Remote {
+		info, err := e.Info(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", hidePasswords(spec), err)
+		}
+		e.SELinux = info.SELinux
+	}
 	return e, nil
 }
+
+// selinuxFile is there if the kernel has SELinux. Others don't ask an engine for it.
+var selinuxFile = "/sys/fs/selinux/enforce"
 
 // errNoAnswer is a deadline to everyone who asks.
 var errNoAnswer = fmt.Errorf("no answer within %v: %w", probeTimeout, context.DeadlineExceeded)

@@ -20,7 +20,19 @@ type Mount struct {
 	Target string
 	// Writable lets the container change it.
 	Writable bool
+	// Relabel gives Source, and all that is in it, another SELinux label, with which
+	// containers may use it where the engine enforces SELinux: "private" is a label of this
+	// container alone, "shared" one of all containers. The label stays, and programs of the
+	// host may be refused what has it. If empty, nothing is changed. Engines that don't
+	// enforce SELinux ignore it. Docker has it only with a flag that makes a Source that
+	// does not exist, and in which neither path can have a colon.
+	Relabel string
 }
+
+const (
+	relabelPrivate = "private"
+	relabelShared  = "shared"
+)
 
 // A Tmpfs is a directory in memory, without set-uid programs and devices, that starts out
 // empty.
@@ -42,6 +54,25 @@ type Tmpfs struct {
 	Exec bool
 }
 
+// flag returns the flag of a mount, and its value.
+func (m Mount) flag(c *checker, d *dialect) (name, value string) {
+	if m.Relabel != "" && (m.Relabel != relabelPrivate && m.Relabel != relabelShared || m.Volume != "") {
+		c.refuse("mount on %q: Relabel is %q: it has to be \"private\" or \"shared\", and is not for a volume", m.Target, m.Relabel)
+	}
+	if m.Relabel != "" && d.relabelsByVolume {
+		value = m.value(c, d) // checks the rest
+		if strings.Contains(m.Source+m.Target, ":") {
+			c.refuse("mount of %q on %q: docker can't relabel a path with a colon", m.Source, m.Target)
+		}
+		options := map[string]string{relabelPrivate: "Z", relabelShared: "z"}[m.Relabel]
+		if !m.Writable {
+			options = "ro," + options
+		}
+		return "volume", m.Source + ":" + m.Target + ":" + options
+	}
+	return "mount", m.value(c, d)
+}
+
 // value returns the value of --mount: one record of comma-separated values, the only form
 // in which colons and commas of a path are no separators.
 func (m Mount) value(c *checker, d *dialect) string {
@@ -55,6 +86,9 @@ func (m Mount) value(c *checker, d *dialect) string {
 	fields := []string{"type=bind", csvField("source=" + m.Source), csvField("target=" + m.Target)}
 	if !m.Writable {
 		fields = append(fields, "readonly")
+	}
+	if m.Relabel != "" {
+		fields = append(fields, "relabel="+m.Relabel)
 	}
 	return strings.Join(fields, ",")
 }

@@ -178,7 +178,8 @@ func (o RunOptions) words(c *checker, d *dialect) []string {
 		f.value("tmpfs", t.value(c, d))
 	}
 	for _, m := range o.Mounts {
-		f.value("mount", m.value(c, d))
+		name, value := m.flag(c, d)
+		f.value(name, value)
 	}
 	if o.Workdir != "" && !strings.HasPrefix(o.Workdir, "/") {
 		c.refuse("working directory %q: it has to be an absolute path", o.Workdir)

@@ -133,6 +133,13 @@ type DockerPolicy struct {
 	// machine, the library first follows the symbolic links in a source, and mounts what
 	// they lead to.
 	//
+	// Where the engine enforces SELinux, the library relabels its own directories. It never
+	// relabels a source unless [dockercli.Mount.Relabel] asks for it, and never the
+	// workspace. A source that is or holds a home directory, a protected path or a
+	// directory of the system such as /usr or /tmp, or that is in /usr or another directory
+	// of programs, is not relabelled, whatever AllowUnsafeMounts has: the host's programs
+	// would be refused their files.
+	//
 	// Of an engine's volumes only the layers that package deps builds can be mounted. Any
 	// other volume may show a directory of the engine's host.
 	//

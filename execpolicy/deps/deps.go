@@ -149,6 +149,9 @@ func Build(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Recip
 	if remote {
 		return buildVolume(ctx, p, volumes{e, r.name(p.Image)}, r)
 	}
+	if err == nil {
+		p.Engine = e
+	}
 	return buildDirectory(ctx, p, cache, r)
 }
 
@@ -365,6 +368,9 @@ func build(ctx context.Context, p execpolicy.DockerPolicy, root *os.Root, name s
 		}
 	}
 	mount := dockercli.Mount{Source: filepath.Join(root.Name(), dir), Target: Target, Writable: true}
+	if p.Engine != nil && p.Engine.SELinux {
+		mount.Relabel = "shared" // by the sessions that have the layer
+	}
 	if err := r.run(ctx, p, mount); err != nil {
 		return err
 	}
