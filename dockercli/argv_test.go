@@ -37,7 +37,11 @@ func everyOption() dockercli.RunOptions {
 		Tmpfs: []dockercli.Tmpfs{{Target: "/tmp"},
 			{Target: "/scratch", SizeBytes: 64 << 20, Mode: 0o700, Exec: true, Chown: true}},
 		Mounts: []dockercli.Mount{{Source: "/srv/plain", Target: "/in"},
-			{Source: "/srv/a,b:c \"d\"\ne", Target: "/out", Writable: true}},
+			{Source: "/srv/a,b:c \"d\"\ne", Target: "/out", Writable: true},
+			{Source: "/srv/a,b", Target: "/private", Relabel: "private"},
+			{Source: "/srv/shared", Target: "/shared", Relabel: "shared", Writable: true},
+			{Volume: "cofferdam-layer", Target: "/a,b"},
+			{Volume: "cofferdam-layer", Target: "/layer", Writable: true}},
 		Workdir:       "/scratch",
 		ShmSize:       "16m",
 		Env:           []string{"PLAIN", "_under_score9"},
@@ -136,6 +140,18 @@ func argvCases(name, image string) []argvCase {
 			return dockercli.ImportArgs(e, image, []string{"ENV PATH=/bin", "WORKDIR /work"})
 		}},
 		{"settings", dockercli.ErrNoContainer, func(e *E) ([]string, error) { return dockercli.SettingsArgs(e, name) }},
+		{"volume-create", nil, func(e *E) ([]string, error) {
+			return dockercli.CreateVolumeArgs(e, name, map[string]string{"b": "x=y z", "a": ""})
+		}},
+		{"volume-inspect", dockercli.ErrNoVolume,
+			func(e *E) ([]string, error) { return dockercli.InspectVolumeArgs(e, name) }},
+		{"volume-ls", nil, func(e *E) ([]string, error) {
+			return dockercli.VolumesArgs(e, map[string]string{"b": "x=y z", "a": ""})
+		}},
+		{"volume-rm", dockercli.ErrNoVolume, func(e *E) ([]string, error) {
+			return dockercli.RemoveVolumeArgs(e, name, "cofferdam.name", name)
+		}},
+		{"runtime", dockercli.ErrRuntime, func(e *E) ([]string, error) { return dockercli.TryRuntimeArgs(e, name) }},
 		{"components", nil, func(e *E) ([]string, error) { return dockercli.ComponentsArgs(e), nil }},
 		{"time", nil, func(e *E) ([]string, error) { return dockercli.TimeArgs(e) }},
 		{"info", nil, func(e *E) ([]string, error) { return dockercli.InfoArgs(e), nil }},
@@ -173,6 +189,9 @@ func TestArgv(t *testing.T) {
 			}
 			if e.Kind == dockercli.Nerdctl && c.name == "run-every" {
 				continue // see TestNerdctlRefuses
+			}
+			if c.name == "runtime" && e.Kind == dockercli.Docker {
+				continue // which lists them
 			}
 			file := fmt.Sprintf("argv/%s-%s.txt", e.Kind, c.name)
 			used[filepath.Base(file)] = true
@@ -266,6 +285,16 @@ func TestRefused(t *testing.T) {
 		{0, "target", good(func(o *O) { o.Mounts = []dockercli.Mount{{Source: "/x", Target: "//"}} })},
 		{0, "white space", good(func(o *O) { o.Mounts = []dockercli.Mount{{Source: "/x ", Target: "/x"}} })},
 		{0, "carriage return", good(func(o *O) { o.Mounts = []dockercli.Mount{{Source: "/x\r\ny", Target: "/x"}} })},
+		{0, "a source and a volume",
+			good(func(o *O) { o.Mounts = []dockercli.Mount{{Source: "/x", Volume: "vv", Target: "/x"}} })},
+		{0, "Relabel", good(func(o *O) { o.Mounts = []dockercli.Mount{{Source: "/x", Target: "/x", Relabel: "Z"}} })},
+		{dockercli.Podman, "not for a volume",
+			good(func(o *O) { o.Mounts = []dockercli.Mount{{Volume: "vv", Target: "/x", Relabel: "shared"}} })},
+		{0, "colon", good(func(o *O) { o.Mounts = []dockercli.Mount{{Source: "/x:/etc", Target: "/x", Relabel: "shared"}} })},
+		{0, "absolute path", good(func(o *O) { o.Mounts = []dockercli.Mount{{Source: "x", Target: "/x", Relabel: "shared"}} })},
+		{0, "volume name", good(func(o *O) { o.Mounts = []dockercli.Mount{{Volume: "/etc", Target: "/x"}} })},
+		{0, "volume name", good(func(o *O) { o.Mounts = []dockercli.Mount{{Volume: "a,ro", Target: "/x"}} })},
+		{0, "target", good(func(o *O) { o.Mounts = []dockercli.Mount{{Volume: "vv", Target: "x"}} })},
 		{0, "tmpfs", good(func(o *O) { o.Tmpfs = []dockercli.Tmpfs{{Target: "/a:b"}} })},
 		{0, "tmpfs", good(func(o *O) { o.Tmpfs = []dockercli.Tmpfs{{Target: "/"}} })},
 		{0, "by their numbers", good(func(o *O) { o.Tmpfs = []dockercli.Tmpfs{{Target: "/a", UID: "me", GID: "1"}} })},
@@ -319,6 +348,17 @@ func TestOtherVerbsRefuse(t *testing.T) {
 		refused(dockercli.PullArgs(e, dockercli.PullOptions{Image: "--x"}))
 		refused(dockercli.PSArgs(e, nil))
 		refused(dockercli.PSArgs(e, map[string]string{"a": " x"}))
+		refused(dockercli.CreateVolumeArgs(e, "/etc", nil))
+		refused(dockercli.CreateVolumeArgs(e, "name", map[string]string{"a=b": ""}))
+		refused(dockercli.InspectVolumeArgs(e, "--all"))
+		refused(dockercli.CreateVolumeArgs(e, "name", map[string]string{"a": "b,c=d"}))
+		refused(dockercli.VolumesArgs(e, nil))
+		refused(dockercli.VolumesArgs(e, map[string]string{"a": "\"b"}))
+		refused(dockercli.RemoveVolumeArgs(e, "-f", "a", "1"))
+		refused(dockercli.RemoveVolumeArgs(e, "name", "", "1"))
+		refused(dockercli.RemoveVolumeArgs(e, "name", "a,b", "1"))
+		refused(dockercli.RemoveVolumeArgs(e, "name", "a", ""))
+		refused(dockercli.RemoveVolumeArgs(e, "name", "a", "x*"))
 		refused(dockercli.ImportArgs(e, "-", nil))
 		refused(e.ExecArgs(dockercli.ExecOptions{Container: "name"}))
 		refused(e.ExecArgs(dockercli.ExecOptions{Container: "-n", Command: []string{"true"}}))
@@ -356,7 +396,7 @@ func FuzzRunArgs(f *testing.F) {
 				Hostname: value, User: value, Entrypoint: value, Memory: value, CapAdd: []string{value},
 				SecurityOpt: []string{value}, Runtime: value,
 				ExtraHosts: []string{value}, Tmpfs: []dockercli.Tmpfs{{Target: dir}},
-				Mounts: []dockercli.Mount{{Source: dir, Target: dir}},
+				Mounts: []dockercli.Mount{{Source: dir, Target: dir}, {Volume: name, Target: dir}},
 			})
 			if err != nil {
 				assert.ErrorIs(t, err, dockercli.ErrArgument)

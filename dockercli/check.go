@@ -64,6 +64,14 @@ func (c *checker) container(name string) {
 	}
 }
 
+// volume checks a volume's name. A path in its place would be one of the host's.
+func (c *checker) volume(name string) {
+	rest := func(r byte) bool { return isAlphanum(r) || strings.IndexByte("_.-", r) >= 0 }
+	if len(name) < 2 || !consists(name, isAlphanum, rest) {
+		c.refuse("volume name %q: it has to match [a-zA-Z0-9][a-zA-Z0-9_.-]+", name)
+	}
+}
+
 // image checks what both engines agree a reference consists of; that it is a good one is
 // the engine's to say. Podman would take a transport such as oci-archive:/file for one
 // too, and read the host's files.

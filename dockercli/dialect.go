@@ -32,6 +32,13 @@ type dialect struct {
 	runtimeIsGlobal bool
 	// filterIsCSV says that the value of --filter is a record of comma-separated values.
 	filterIsCSV bool
+	// volumeFields are fields of a mount of a volume.
+	volumeFields []string
+	// relabelsByVolume says that only --volume changes SELinux labels.
+	relabelsByVolume bool
+	// removesByLabel says that a volume is removed by its labels, because the engine takes
+	// the beginning of a name for the whole.
+	removesByLabel bool
 	// gpusAreDevices says that GPUs are named as devices.
 	gpusAreDevices bool
 	// dnsNeedsNetwork says that name servers are refused where there is no network, and
@@ -75,6 +82,10 @@ var dialects = [...]dialect{
 			"--env=HTTP_PROXY=", "--env=http_proxy=", "--env=HTTPS_PROXY=", "--env=https_proxy=", "--env=FTP_PROXY=", "--env=ftp_proxy=",
 			"--env=ALL_PROXY=", "--env=all_proxy=", "--env=NO_PROXY=", "--env=no_proxy=",
 		},
+		// What the image has in its place would be copied into an empty volume.
+		volumeFields:     []string{"volume-nocopy"},
+		relabelsByVolume: true,
+
 		oomEvent:   true,
 		exitEvent:  "die",
 		exitFormat: "{{.Actor.Attributes.exitCode}}",
@@ -105,6 +116,7 @@ var dialects = [...]dialect{
 		remove:          []string{"--time=0"},
 		runtimeIsGlobal: true,
 		filterIsCSV:     true,
+		removesByLabel:  true,
 		dnsNeedsNetwork: true,
 		gpusAreDevices:  true,
 		exitEvent:       "died",

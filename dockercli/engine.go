@@ -70,6 +70,9 @@ type Engine struct {
 	// podman's own flags. So a container has the lines of the host's /etc/hosts, and one
 	// with a read-only root has a writable /run and /var/tmp, in its own memory.
 	PodmanService bool
+	// SELinux says that the engine confines its containers by SELinux. Find and Lookup ask
+	// only a local engine, and only if this host has SELinux.
+	SELinux bool
 	// ChosenBy is the environment variable, with its value, by which [Find] was told the
 	// engine. If empty, Find was free, or the engine does not come from Find.
 	ChosenBy string

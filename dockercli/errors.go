@@ -38,6 +38,12 @@ var (
 	ErrNotRunning = errors.New("the container does not run")
 	// ErrNameInUse means that another container has the name.
 	ErrNameInUse = errors.New("the container's name is in use")
+	// ErrNoVolume means that there is no such volume.
+	ErrNoVolume = errors.New("no such volume")
+	// ErrVolumeInUse means that a container has the volume.
+	ErrVolumeInUse = errors.New("the volume is in use")
+	// ErrNoRuntime means that the engine has no such runtime.
+	ErrNoRuntime = errors.New("the engine has no such runtime")
 	// ErrRuntime means that the engine's runtime could not start the container.
 	ErrRuntime = errors.New("the container could not be started")
 )
@@ -45,6 +51,10 @@ var (
 // errRemoving means that the container is being removed by somebody else, most often by
 // its own --rm.
 var errRemoving = errors.New("the container is being removed")
+
+// errVolumeExists means that a volume was not made, because there is one of that name.
+// Docker does not call that an error.
+var errVolumeExists = errors.New("the volume exists")
 
 // advice says what the user can do about an error of a class.
 var advice = []struct {
@@ -61,6 +71,8 @@ var advice = []struct {
 	{ErrNoContainer, "the container has ended, or was never created"},
 	{ErrNotRunning, "the container has ended, or was not started yet"},
 	{ErrNameInUse, "choose another name, or remove the container that has it"},
+	{ErrNoVolume, "the volume was removed, or was never created"},
+	{ErrVolumeInUse, "remove the containers that have it first"},
 	{ErrRuntime, "check the engine's runtime and the limits it can set"},
 }
 
@@ -208,6 +220,13 @@ var classes = []struct {
 	{ErrNotRunning, []string{"container state improper"}},
 	{ErrNotRunning, []string{"no running task found"}},
 	{ErrNameInUse, []string{"name ", "is already used by id"}},
+
+	// Volumes. One that is mounted must exist.
+	{ErrNoVolume, []string{mustExist}},
+	{ErrNoVolume, []string{"no such volume"}},
+	{ErrVolumeInUse, []string{"volume is in use"}},
+	{ErrVolumeInUse, []string{"volume is being used"}},
+	{errVolumeExists, []string{"volume already exists"}},
 
 	// Images. Only a client that pulls looks for a registry.
 	{ErrImageMissing, []string{"no such image"}},

@@ -80,6 +80,11 @@ var recorded = map[string]error{
 	"run-user-unknown":            dockercli.ErrArgument,
 	"run-workdir-missing":         dockercli.ErrArgument,
 	"run-workdir-relative":        dockercli.ErrArgument,
+	"run-volume-missing":          dockercli.ErrNoVolume,
+	"volume-create-exists":        dockercli.ErrVolumeExists,
+	"volume-inspect-missing":      dockercli.ErrNoVolume,
+	"volume-rm-in-use":            dockercli.ErrVolumeInUse,
+	"volume-rm-missing":           dockercli.ErrNoVolume,
 	"version-no-socket":           dockercli.ErrEngineDown,
 	"version-permission":          dockercli.ErrPermission,
 }

@@ -117,6 +117,31 @@ func ExampleMount() {
 	// Output: docker run '--mount=type=bind,"source=/data/a,b",target=/data,readonly' --entrypoint= -- alpine <nil>
 }
 
+// A volume that is mounted must exist.
+func ExampleVolume() {
+	ctx := context.Background()
+	engine, err := dockercli.Find(ctx)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	labels := map[string]string{"com.example.cache": "1"}
+	volume, err := engine.CreateVolume(ctx, "example-cache", labels)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if len(volume.Options) > 0 || volume.Labels["com.example.cache"] != "1" {
+		fmt.Println("somebody else's:", volume.Name)
+		return
+	}
+	_, err = engine.RunArgs(dockercli.RunOptions{
+		Mounts: []dockercli.Mount{{Volume: volume.Name, Target: "/cache"}},
+		Image:  "alpine",
+	})
+	fmt.Println(err)
+}
+
 func ExampleTmpfs() {
 	argv, err := new(dockercli.Engine).RunArgs(dockercli.RunOptions{
 		HTTPProxy: true,

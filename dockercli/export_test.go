@@ -21,10 +21,19 @@ var (
 	HidePassword   = hidePassword
 	NobodyListens  = func(stderr string) bool { return saysAny(stderr, nobodyListens) }
 
-	ContextsArgs    = (*Engine).contextsArgs
-	ImagesArgs      = (*Engine).imagesArgs
-	ParseContexts   = parseContexts
-	ParseImages     = parseImages
+	ContextsArgs  = (*Engine).contextsArgs
+	ImagesArgs    = (*Engine).imagesArgs
+	ParseContexts = parseContexts
+	ParseImages   = parseImages
+
+	CreateVolumeArgs  = (*Engine).createVolumeArgs
+	InspectVolumeArgs = (*Engine).inspectVolumeArgs
+	VolumesArgs       = (*Engine).volumesArgs
+	RemoveVolumeArgs  = (*Engine).removeVolumeArgs
+	TryRuntimeArgs    = (*Engine).tryRuntimeArgs
+	ParseVolume       = parseVolume
+	ErrVolumeExists   = errVolumeExists
+
 	SettingsArgs    = (*Engine).settingsArgs
 	ComponentsArgs  = (*Engine).componentsArgs
 	ParseSettings   = parseSettings
@@ -34,7 +43,7 @@ var (
 // MountValue returns the value of --mount, and what was refused.
 func MountValue(m Mount) (string, error) {
 	var c checker
-	value := m.value(&c)
+	value := m.value(&c, Docker.dialect())
 	return value, c.err()
 }
 
@@ -42,3 +51,11 @@ func MountValue(m Mount) (string, error) {
 // one.
 func ClassCount() int           { return len(classes) }
 func ClassWords(i int) []string { return classes[i].words }
+
+// SetSELinuxFile names another file that says that the kernel has SELinux, until the test
+// ends.
+func SetSELinuxFile(t interface{ Cleanup(func()) }, name string) {
+	was := selinuxFile
+	t.Cleanup(func() { selinuxFile = was })
+	selinuxFile = name
+}

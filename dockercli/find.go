@@ -176,8 +176,18 @@ func (e *Engine) Probe(ctx context.Context) (*Engine, error) {
 	if err := probed.probe(ctx); err != nil {
 		return nil, err
 	}
+	if _, err := os.Stat(selinuxFile); err == nil && !probed.Remote {
+		info, err := probed.Info(ctx)
+		if err != nil {
+			return nil, err
+		}
+		probed.SELinux = info.SELinux
+	}
 	return probed, nil
 }
+
+// selinuxFile is there if the kernel has SELinux. Others don't ask an engine for it.
+var selinuxFile = "/sys/fs/selinux/enforce"
 
 // errNoAnswer is a deadline to everyone who asks.
 var errNoAnswer = fmt.Errorf("no answer within %v: %w", probeTimeout, context.DeadlineExceeded)

@@ -122,6 +122,16 @@ func noting(c client) client {
 	}
 }
 
+// withSELinux is a client whose engine says that it uses SELinux.
+func withSELinux(c client) client {
+	return func(verb string, args []string) int {
+		if verb == "info" {
+			return say(`version "27.1.0"`, `security "name=seccomp,profile=builtin"`, `security "name=selinux"`)
+		}
+		return c(verb, args)
+	}
+}
+
 var clients = map[string]client{
 	"docker-local":      dockerThat("Engine\ncontainerd", "unix:///var/run/docker.sock"),
 	"docker-rootless":   dockerThat("Engine\nrootlesskit", "unix:///run/user/1000/docker.sock"),
@@ -199,10 +209,12 @@ var clients = map[string]client{
 		}
 		return dockerThat("Engine", "ssh://ci.example")(args[1], args[2:])
 	},
-	"podman-noted":  noting(podmanThat("5.8.1 false false")),
-	"says":          func(string, []string) int { return complain(os.Getenv("SAID"), 1) },
-	"nerdctl-noted": noting(nerdctlThat("2.0.1 6.1.0")),
-	"docker-noted":  noting(dockerThat("Engine", "unix:///var/run/docker.sock")),
+	"docker-selinux":     withSELinux(dockerThat("Engine", "unix:///var/run/docker.sock")),
+	"docker-far-selinux": withSELinux(dockerThat("Engine", "tcp://192.0.2.1:2376")),
+	"podman-noted":       noting(podmanThat("5.8.1 false false")),
+	"says":               func(string, []string) int { return complain(os.Getenv("SAID"), 1) },
+	"nerdctl-noted":      noting(nerdctlThat("2.0.1 6.1.0")),
+	"docker-noted":       noting(dockerThat("Engine", "unix:///var/run/docker.sock")),
 	"pull": func(verb string, _ []string) int {
 		fmt.Println("to stdout")
 		fmt.Fprintln(os.Stderr, "to stderr")
@@ -283,6 +295,23 @@ func TestLookup(t *testing.T) {
 			c.want.Path, c.want.Global = path, []string{}
 			assert.DeepEqual(t, *e, c.want)
 		})
+	}
+}
+
+// Only a local engine of a host that has SELinux is asked for it.
+func TestLookupAsksForSELinux(t *testing.T) {
+	there := filepath.Join(t.TempDir(), "enforce")
+	assert.NilError(t, os.WriteFile(there, []byte("1"), 0o600))
+	for _, c := range []struct {
+		client, file string
+		want         bool
+	}{
+		{"docker-selinux", there, true}, {"docker-selinux", there + "-none", false}, {"docker-far-selinux", there, false},
+	} {
+		dockercli.SetSELinuxFile(t, c.file)
+		e, err := dockercli.Lookup(t.Context(), fake(t, "docker", c.client))
+		assert.NilError(t, err)
+		assert.Equal(t, e.SELinux, c.want, "%+v", c)
 	}
 }
 

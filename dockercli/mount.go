@@ -6,15 +6,33 @@ import (
 	"unicode"
 )
 
-// A Mount is a directory or file of the engine's host that is visible in the container.
+// A Mount is a directory or file of the engine's host, or a volume of the engine, that is
+// visible in the container.
 type Mount struct {
 	// Source is its absolute path on the engine's host. It must exist.
 	Source string
+	// Volume is the name of a volume, in place of Source. It must exist: an engine that is
+	// asked for another would make an empty one. The error of a run that finds none
+	// matches [ErrNoVolume]. Only podman's service, if docker's client talks to it, makes
+	// one.
+	Volume string
 	// Target is where it appears, an absolute path below /.
 	Target string
 	// Writable lets the container change it.
 	Writable bool
+	// Relabel gives Source, and all that is in it, another SELinux label, with which
+	// containers may use it where the engine enforces SELinux: "private" is a label of this
+	// container alone, "shared" one of all containers. The label stays, and programs of the
+	// host may be refused what has it. If empty, nothing is changed. Engines that don't
+	// enforce SELinux ignore it. Docker has it only with a flag that makes a Source that
+	// does not exist, and in which neither path can have a colon.
+	Relabel string
 }
+
+const (
+	relabelPrivate = "private"
+	relabelShared  = "shared"
+)
 
 // A Tmpfs is a directory in memory, without set-uid programs and devices, that starts out
 // empty.
@@ -36,14 +54,67 @@ type Tmpfs struct {
 	Exec bool
 }
 
+// flag returns the flag of a mount, and its value.
+func (m Mount) flag(c *checker, d *dialect) (name, value string) {
+	if m.Relabel != "" && (m.Relabel != relabelPrivate && m.Relabel != relabelShared || m.Volume != "") {
+		c.refuse("mount on %q: Relabel is %q: it has to be \"private\" or \"shared\", and is not for a volume", m.Target, m.Relabel)
+	}
+	if m.Relabel != "" && d.relabelsByVolume {
+		value = m.value(c, d) // checks the rest
+		if strings.Contains(m.Source+m.Target, ":") {
+			c.refuse("mount of %q on %q: docker can't relabel a path with a colon", m.Source, m.Target)
+		}
+		options := map[string]string{relabelPrivate: "Z", relabelShared: "z"}[m.Relabel]
+		if !m.Writable {
+			options = "ro," + options
+		}
+		return "volume", m.Source + ":" + m.Target + ":" + options
+	}
+	return "mount", m.value(c, d)
+}
+
 // value returns the value of --mount: one record of comma-separated values, the only form
 // in which colons and commas of a path are no separators.
-func (m Mount) value(c *checker) string {
+func (m Mount) value(c *checker, d *dialect) string {
+	if m.Volume != "" {
+		return m.volume(c, d)
+	}
 	if !absolute(m.Source) {
 		c.refuse("mount source %q: it has to be an absolute path", m.Source)
 	}
-	c.target("mount target", m.Target)
-	for _, path := range []string{m.Source, m.Target} {
+	c.mountPaths(m.Source, m.Target)
+	fields := []string{"type=bind", csvField("source=" + m.Source), csvField("target=" + m.Target)}
+	if !m.Writable {
+		fields = append(fields, "readonly")
+	}
+	if m.Relabel != "" {
+		fields = append(fields, "relabel="+m.Relabel)
+	}
+	return strings.Join(fields, ",")
+}
+
+// mustExist is an option that no driver of a volume knows. An engine looks at the options
+// only when it makes a volume.
+const mustExist = "must-exist"
+
+func (m Mount) volume(c *checker, d *dialect) string {
+	if m.Source != "" {
+		c.refuse("mount on %q: it has a source and a volume", m.Target)
+	}
+	c.volume(m.Volume)
+	c.mountPaths(m.Target)
+	fields := []string{"type=volume", "source=" + m.Volume, csvField("target=" + m.Target)}
+	fields = append(append(fields, d.volumeFields...), "volume-opt="+mustExist+"=true")
+	if !m.Writable {
+		fields = append(fields, "ro")
+	}
+	return strings.Join(fields, ",")
+}
+
+// mountPaths checks the paths of a mount, of which the last is its target.
+func (c *checker) mountPaths(paths ...string) {
+	c.target("mount target", paths[len(paths)-1])
+	for _, path := range paths {
 		// The engines trim a value, and their parser makes a newline of a carriage return
 		// and a newline.
 		if strings.TrimFunc(path, unicode.IsSpace) != path {
@@ -53,11 +124,6 @@ func (m Mount) value(c *checker) string {
 			c.refuse("mount path %q: the engines would drop its carriage return", path)
 		}
 	}
-	fields := []string{"type=bind", csvField("source=" + m.Source), csvField("target=" + m.Target)}
-	if !m.Writable {
-		fields = append(fields, "readonly")
-	}
-	return strings.Join(fields, ",")
 }
 
 // absolute reports whether a path is absolute on any system: the engine's host need not

@@ -32,10 +32,16 @@ func (e *Engine) PS(ctx context.Context, labels map[string]string) ([]string, er
 
 func (e *Engine) psArgs(labels map[string]string) ([]string, error) {
 	var c checker
+	argv := append(e.argv("ps", "--all", "--no-trunc", "--format={{.Names}}"), e.labelFilters(&c, labels)...)
+	c.words(argv)
+	return argv, c.err()
+}
+
+// labelFilters returns the flags that leave only what has all of the labels.
+func (e *Engine) labelFilters(c *checker, labels map[string]string) (flags []string) {
 	if len(labels) == 0 {
 		c.refuse("labels: there must be at least one")
 	}
-	argv := e.argv("ps", "--all", "--no-trunc", "--format={{.Names}}")
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
 		value := labels[key]
 		c.labelKey(key)
@@ -49,8 +55,7 @@ func (e *Engine) psArgs(labels map[string]string) ([]string, error) {
 		if e.Kind.dialect().filterIsCSV {
 			filter = csvField(filter)
 		}
-		argv = append(argv, "--filter="+filter)
+		flags = append(flags, "--filter="+filter)
 	}
-	c.words(argv)
-	return argv, c.err()
+	return flags
 }

@@ -186,7 +186,8 @@ func (o RunOptions) words(c *checker, d *dialect) []string {
 		if d.noColons && strings.Contains(m.Source+m.Target, ":") {
 			c.refuse("mount %q: %s can't mount a path with a colon", m.Source, d.name)
 		}
-		f.value("mount", m.value(c))
+		name, value := m.flag(c, d)
+		f.value(name, value)
 	}
 	if o.Workdir != "" && !strings.HasPrefix(o.Workdir, "/") {
 		c.refuse("working directory %q: it has to be an absolute path", o.Workdir)

@@ -29,6 +29,9 @@ type Settings struct {
 	// SecurityOpt are the security options, such as "no-new-privileges" and
 	// "seccomp=unconfined".
 	SecurityOpt []string
+	// AppArmor is the profile by which AppArmor confines the container, and SELinux the
+	// label that its processes have. Each is empty where the engine uses none.
+	AppArmor, SELinux string
 	// Devices are the devices of the host that it has, and requests for more, such as
 	// GPUs.
 	Devices []string
@@ -60,6 +63,8 @@ type MountPoint struct {
 
 const settingsTemplate = "image {{json .Image}}{{println}}" +
 	"user {{json .Config.User}}{{println}}" +
+	"apparmor {{json .AppArmorProfile}}{{println}}" +
+	"selinux {{json .ProcessLabel}}{{println}}" +
 	"{{range .Mounts}}mount {{json .Type}} {{json .Source}} {{json .Destination}} {{json .RW}}{{println}}{{end}}" +
 	"{{with .HostConfig}}" +
 	"privileged {{json .Privileged}}{{println}}" +
@@ -130,6 +135,8 @@ func parseSettings(text string) (*Settings, error) {
 		"capadd":     addString(&s.CapAdd),
 		"capdrop":    addString(&s.CapDrop),
 		"security":   addString(&s.SecurityOpt),
+		"apparmor":   setString(&s.AppArmor),
+		"selinux":    setString(&s.SELinux),
 		"device":     addString(&s.Devices),
 		"masked":     addString(&s.MaskedPaths),
 		"memory":     setInt64(&s.Memory),

@@ -10,6 +10,8 @@ import (
 func TestParseSettings(t *testing.T) {
 	s, err := dockercli.ParseSettings(`image "sha256:0"
 user "65534:65534"
+apparmor "docker-default"
+selinux "system_u:system_r:container_t:s0:c1,c2"
 mount "bind" "/srv/a b" "/in" false
 mount "volume" "/var/lib/docker/volumes/x/_data" "/data" true
 privileged false
@@ -42,6 +44,7 @@ masked "/proc/kcore"
 			{Type: "bind", Source: "/srv/a b", Target: "/in"},
 			{Type: "volume", Source: "/var/lib/docker/volumes/x/_data", Target: "/data", Writable: true},
 		},
+		AppArmor: "docker-default", SELinux: "system_u:system_r:container_t:s0:c1,c2",
 		CapAdd: []string{"CHOWN"}, CapDrop: []string{"ALL"}, SecurityOpt: []string{"no-new-privileges", "seccomp=unconfined"},
 		Devices: []string{"/dev/kmsg"}, Tmpfs: map[string]string{"/tmp": "size=1m,nosuid"},
 		MaskedPaths: []string{"/proc/kcore"},

@@ -73,8 +73,8 @@ var rooms = map[string][]string{
 		"execpolicy", "internal/ours", "internal/problems", "internal/scratch",
 	},
 	"execpolicy/deps": {
-		"dockercli", "execpolicy", "internal/filelock", "internal/problems",
-		"internal/shellwire",
+		"dockercli", "execpolicy", "internal/container", "internal/filelock",
+		"internal/mountguard", "internal/problems", "internal/shellwire", "internal/turn",
 	},
 	"execpolicy/doctor": {"dockercli", "execpolicy", "execpolicy/attest"},
 	"execpolicy/egress": {"execpolicy", "internal/problems"},

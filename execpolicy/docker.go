@@ -146,6 +146,16 @@ type DockerPolicy struct {
 	// machine, the library first follows the symbolic links in a source, and mounts what
 	// they lead to.
 	//
+	// Where the engine enforces SELinux, the library relabels its own directories. It never
+	// relabels a source unless [dockercli.Mount.Relabel] asks for it, and never the
+	// workspace. A source that is or holds a home directory, a protected path or a
+	// directory of the system such as /usr or /tmp, or that is in /usr or another directory
+	// of programs, is not relabelled, whatever AllowUnsafeMounts has: the host's programs
+	// would be refused their files.
+	//
+	// Of an engine's volumes only the layers that package deps builds can be mounted. Any
+	// other volume may show a directory of the engine's host.
+	//
 	// A source that the user inside can't read, or can't write to although it is
 	// Writable, is refused. The comment of User says when that is checked. If User is
 	// empty, there is no workspace, and one ordinary user owns all the sources that
@@ -214,7 +224,9 @@ type DockerPolicy struct {
 	// would be refused. Each allows that very device, and no link to it.
 	AllowUnsafeDevices []string
 	// Runtime is the name of the engine's runtime, such as "runsc" for gVisor. If empty,
-	// it is the engine's default.
+	// it is the engine's default. One that the engine does not have is refused before
+	// anything is started, with an error that wraps [dockercli.ErrNoRuntime] and lists
+	// those there are: see [dockercli.Engine.CheckRuntime].
 	Runtime string
 	// Transport says what carries a session's streams. If zero, FIFOs do where nothing is
 	// known to speak against them, else the engine's client: see

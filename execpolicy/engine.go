@@ -2,6 +2,10 @@ package execpolicy
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/shared"
@@ -15,6 +19,35 @@ var found = shared.New("an engine", dockercli.Find)
 // of Find or wraps the cause of ctx.
 func (p DockerPolicy) FindEngine(ctx context.Context) (*dockercli.Engine, error) {
 	return p.engine(ctx)
+}
+
+// runtimes are the runtimes that engines are known to have. What an engine lacks may be
+// there the next time.
+var runtimes sync.Map
+
+// runtimeTimeout bounds the question for a runtime.
+const runtimeTimeout = 10 * time.Second
+
+// checkRuntime returns why the engine can't start the policy's runtime, or nil. An engine
+// that can't be asked fails to start anything, and says why itself.
+func (p *DockerPolicy) checkRuntime(ctx context.Context, e *dockercli.Engine) error {
+	if p.Runtime == "" || p.compat {
+		return nil
+	}
+	key := engineKey(e) + " " + p.Runtime
+	if _, ok := runtimes.Load(key); ok {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, runtimeTimeout)
+	defer cancel()
+	err := e.CheckRuntime(ctx, p.Runtime)
+	if err == nil {
+		runtimes.Store(key, nil)
+	}
+	if !errors.Is(err, dockercli.ErrNoRuntime) {
+		return nil
+	}
+	return fmt.Errorf("Runtime: %w", err)
 }
 
 // engine returns the engine to drive.

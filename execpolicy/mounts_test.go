@@ -156,6 +156,22 @@ func TestCheckWorkspace(t *testing.T) {
 	assert.ErrorContains(t, DockerPolicy{Engine: &dockercli.Engine{Socket: in("me/project/s")}}.CheckWorkspace(in("me/project")), "would show "+in("me/project/s"))
 }
 
+// A volume may show any directory of the host, but for those that package deps makes.
+func TestVolumesAreLayers(t *testing.T) {
+	p := DockerPolicy{Engine: &dockercli.Engine{Path: "/bin/true"}}
+	check := func(volume string) error {
+		p.Mounts = []dockercli.Mount{{Volume: volume, Target: "/deps"}}
+		return p.Check(t.Context(), Spec{})
+	}
+	assert.NilError(t, check("cofferdam-layer-x"))
+	for _, volume := range []string{"data", "cofferdam-layer", "/etc", "cofferdam-layer-x,ro", "Cofferdam-layer-x"} {
+		assert.ErrorIs(t, check(volume), ErrInvalid, volume)
+	}
+	p.Engine.PodmanService = true
+	assert.ErrorContains(t, check("cofferdam-layer-x"), "would make it")
+	assert.ErrorIs(t, check("cofferdam-layer-x"), ErrInvalid)
+}
+
 func TestNamesOfMountsAreAbsolute(t *testing.T) {
 	p := DockerPolicy{ProtectedPaths: []string{"keys", "/ok"}, AllowUnsafeMounts: []string{"", "./x", "/ok"}}
 	_, err := p.argv(&dockercli.Engine{}, Spec{}, "cofferdam-name")
@@ -197,5 +213,25 @@ func TestPlantedLinkToASocketIsNotMounted(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Equal(t, r.ExitCode, 0, r.Text())
 		assert.NilError(t, s.Close())
+	})
+}
+
+// A runtime that the engine does not have is refused before anything is started, with
+// those that it has, and with all else that is wrong.
+func TestRuntimeThatTheEngineLacks(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		info, err := e.Info(t.Context())
+		assert.NilError(t, err)
+		p := DockerPolicy{Engine: e.Engine, Image: e.Image, Runtime: "cofferdam-none", PidsLimit: 1}
+		_, started := Start(t.Context(), p, Spec{Labels: e.Labels})
+		for _, err := range []error{started, p.Check(t.Context(), Spec{})} {
+			assert.ErrorIs(t, err, ErrInvalid)
+			assert.ErrorIs(t, err, dockercli.ErrNoRuntime)
+			assert.ErrorContains(t, err, `"cofferdam-none"`)
+			assert.ErrorContains(t, err, `"`+info.DefaultRuntime+`"`)
+			assert.ErrorContains(t, err, "PidsLimit")
+		}
+		p.PidsLimit, p.Runtime = 0, info.DefaultRuntime
+		assert.NilError(t, p.Check(t.Context(), Spec{}))
 	})
 }

@@ -37,7 +37,11 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name, fifos st
 	if fifos != "" {
 		o.Interactive, o.Detach = false, true
 		o.Command = fifo.Command(o.Command)
-		o.Mounts = append(o.Mounts, dockercli.Mount{Source: fifo.Source(fifos), Target: fifo.Target})
+		m := dockercli.Mount{Source: fifo.Source(fifos), Target: fifo.Target}
+		if e.SELinux {
+			m.Relabel = "private" // it is this session's alone
+		}
+		o.Mounts = append(o.Mounts, m)
 	}
 	o.Runtime = p.Runtime
 	o.GPUs = p.GPUs
@@ -99,12 +103,20 @@ func (p *DockerPolicy) setFiles(
 	}
 	found := problems.List{err}
 	for _, m := range p.Mounts {
+		if m.Volume != "" {
+			found = append(found, p.checkVolume(e, m))
+			o.Mounts = append(o.Mounts, m)
+			continue
+		}
 		share := account.Share{Writable: m.Writable}
 		if share.Source, share.Info, err = guard.Check("the mount source", m.Source); err == nil {
 			seen.Mounts = append(seen.Mounts, share)
 		} else {
 			found = append(found, err)
 			share.Source = "/" // the rest of it may be wrong too
+		}
+		if m.Relabel != "" {
+			found = append(found, guard.CheckRelabel(m.Source))
 		}
 		m.Source = share.Source
 		o.Mounts = append(o.Mounts, m)

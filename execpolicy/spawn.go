@@ -25,8 +25,13 @@ func (p DockerPolicy) Check(ctx context.Context, spec Spec) error {
 	if err != nil {
 		return cmp.Or(problems.Join(p.validate(spec)...), err)
 	}
-	_, err = p.argv(e, spec, newName())
-	return problems.Join(err, p.noEgress(e, spec))
+	return p.checkAll(ctx, e, spec)
+}
+
+// checkAll returns all that is wrong, also what only the engine can tell.
+func (p *DockerPolicy) checkAll(ctx context.Context, e *dockercli.Engine, spec Spec) error {
+	_, err := p.argv(e, spec, newName())
+	return problems.Join(err, p.noEgress(e, spec), p.checkRuntime(ctx, e))
 }
 
 // Spawn starts spec.Command, or sh if that is empty, in a container. The Process that it
@@ -38,21 +43,21 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if looksUp := p.looksUp(e); looksUp || p.Pull == dockercli.PullAlways {
+	looksUp, pulls := p.looksUp(e), p.Pull == dockercli.PullAlways
+	if looksUp || pulls || p.Runtime != "" {
 		// What is wrong is said before anything is started.
-		_, err := p.argv(e, spec, newName())
-		if err := problems.Join(err, p.noEgress(e, spec)); err != nil {
+		if err := p.checkAll(ctx, e, spec); err != nil {
 			return nil, err
 		}
-		if p.Pull == dockercli.PullAlways {
-			if err := p.pull(ctx, e); err != nil {
-				return nil, fmt.Errorf("%w: %w; the engine is %v", ErrStart, err, e)
-			}
+	}
+	if pulls {
+		if err := p.pull(ctx, e); err != nil {
+			return nil, fmt.Errorf("%w: %w; the engine is %v", ErrStart, err, e)
 		}
-		if looksUp {
-			if err := p.lookUp(ctx, e, spec); err != nil {
-				return nil, err
-			}
+	}
+	if looksUp {
+		if err := p.lookUp(ctx, e, spec); err != nil {
+			return nil, err
 		}
 	}
 	return p.spawn(ctx, e, spec)

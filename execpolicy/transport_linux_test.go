@@ -265,3 +265,45 @@ func TestTransportByFacts(t *testing.T) {
 		assert.ErrorContains(t, p.Check(t.Context(), execpolicy.Spec{}), "Transport is not among the fields")
 	})
 }
+
+// Where SELinux is enforced, the library relabels what is its own, and nothing else unless
+// it is asked to.
+func TestRelabelling(t *testing.T) {
+	dir, workspace := t.TempDir(), t.TempDir()
+	spec := execpolicy.Spec{Workspace: workspace, Supervisor: []string{"sh"}}
+	for _, c := range []struct {
+		kind       dockercli.Kind
+		own, asked string
+	}{
+		{dockercli.Docker, ":/.cofferdam-io:ro,Z", "--volume=" + dir + ":/asked:z"},
+		{dockercli.Podman, "target=/.cofferdam-io,readonly,relabel=private",
+			"--mount=type=bind,source=" + dir + ",target=/asked,relabel=shared"},
+	} {
+		e := dockercli.Engine{Kind: c.kind, Path: "true", Kernel: ownKernel(t)}
+		p := execpolicy.DockerPolicy{Engine: &e, User: "0:0", Mounts: []dockercli.Mount{{Source: dir, Target: "/silent"}}}
+		words := func() string {
+			text, err := p.Explain(t.Context(), spec)
+			assert.NilError(t, err)
+			return text
+		}
+		relabels := func(text string) int {
+			return strings.Count(text, "relabel=") + strings.Count(text, ",Z") + strings.Count(text, ":z")
+		}
+		assert.Equal(t, relabels(words()), 0)
+		e.SELinux = true
+		assert.Equal(t, relabels(words()), 1)
+		assert.Assert(t, strings.Contains(words(), c.own), words())
+		// The caller's is relabelled where the caller says so, whatever is known of the engine.
+		p.Mounts = append(p.Mounts, dockercli.Mount{Source: dir, Target: "/asked", Writable: true, Relabel: "shared"})
+		assert.Equal(t, relabels(words()), 2)
+		assert.Assert(t, strings.Contains(words(), c.asked), words())
+
+		p.Mounts = []dockercli.Mount{{Source: "/usr/share", Target: "/asked"}}
+		p.AllowUnsafeMounts = []string{"/usr/share"}
+		words()
+		p.Mounts[0].Relabel = "shared"
+		_, err := p.Explain(t.Context(), spec)
+		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+		assert.ErrorContains(t, err, `"/usr/share" must not be relabelled: the host needs the label of /usr`)
+	}
+}

@@ -195,24 +195,23 @@ func (a *attestation) check(ctx context.Context, s *execpolicy.Session) (*Report
 	r.Transport = s.Transport().String()
 	want := a.want
 	want.fifos = s.Transport() == execpolicy.TransportFIFO
-	r.Findings = judge(want, parseFacts(answer.String()), settings)
-	a.explain(ctx, r)
+	info, err := a.policy.Engine.Info(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("what the engine can do: %w", err)
+	}
+	seen := parseFacts(answer.String())
+	r.Findings = judge(want, seen, settings)
+	r.Confinement = confinement(info, seen, settings)
+	a.explain(info, r)
 	return r, r.require(a.require)
 }
 
 // explain adds the engine's own reason to limits that are not in force, if it has one.
-func (a *attestation) explain(ctx context.Context, r *Report) {
-	var info *dockercli.Info
+func (a *attestation) explain(info *dockercli.Info, r *Report) {
 	for i := range r.Findings {
 		f := &r.Findings[i]
 		if !slices.Contains(limits, f.Protection) || f.InForce == Yes {
 			continue
-		}
-		if info == nil {
-			var err error
-			if info, err = a.policy.Engine.Info(ctx); err != nil {
-				return
-			}
 		}
 		able := map[Protection]bool{
 			MemoryLimit: info.MemoryLimit, CPULimit: info.CPULimit, PidsLimit: info.PidsLimit,

@@ -70,6 +70,13 @@
 // [Options] what is required. This is what is known of gVisor: attest itself has not been
 // tried on it, nor with control groups of version 2.
 //
+// # Security modules
+//
+// Where the host uses AppArmor or SELinux, engines confine containers by it. The report's
+// [Confinement] has the profile or the label of process 1, from inside and by the engine's
+// word, and names it as a weakness if process 1 is not confined. No policy asks for it, so
+// it makes no session fail.
+//
 // # Weak engines
 //
 // A report names published ways out of a container that the versions of the engine's

@@ -52,6 +52,14 @@ func ExampleOptions() {
 	s.Close()
 }
 
+// Somebody took the profile away from a container.
+func ExampleConfinement() {
+	r := attest.Report{Confinement: attest.Confinement{AppArmor: true, Inside: "unconfined",
+		Weaknesses: []string{"AppArmor does not confine process 1, although the host uses it"}}}
+	fmt.Println(r.Confinement.Inside, len(r.Confinement.Weaknesses))
+	// Output: unconfined 1
+}
+
 func ExampleReport() {
 	r := attest.Report{Engine: "podman", Findings: []attest.Finding{{
 		Protection: attest.MemoryLimit, Asked: "512 MiB", InForce: attest.No, Inside: "no limit (max)", Outside: "no limit",

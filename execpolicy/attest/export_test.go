@@ -35,6 +35,11 @@ func Judge(p execpolicy.DockerPolicy, spec execpolicy.Spec, answer string, s *do
 	return judge(wanted(p, spec), parseFacts(answer), s)
 }
 
+// Confine returns what was seen of the security modules.
+func Confine(info *dockercli.Info, answer string, s *dockercli.Settings) Confinement {
+	return confinement(info, parseFacts(answer), s)
+}
+
 // ZeroTmpfs returns the directories in memory.
 func ZeroTmpfs() map[string]int64 { return wanted(execpolicy.DockerPolicy{}, execpolicy.Spec{}).tmpfs }
 

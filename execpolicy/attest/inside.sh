@@ -59,6 +59,11 @@ for f in environ mem; do
 done
 if [ -e /proc/1/fd/0 ]; then printf 'open /proc/1/fd\n'; else printf 'refused /proc/1/fd\n'; fi
 
+# The label by which a security module confines process 1, and this shell.
+for f in 1 self; do
+	for d in apparmor/ ''; do value /proc/$f/attr/${d}current; done
+done
+
 # What engines hide, or make read-only.
 for f in /proc/acpi /proc/asound /proc/interrupts /proc/kcore /proc/keys /proc/latency_stats /proc/sched_debug /proc/scsi /proc/timer_list \
 	/proc/timer_stats /sys/devices/virtual/powercap /sys/firmware /proc/bus /proc/fs /proc/irq /proc/sys /proc/sysrq-trigger; do

@@ -69,6 +69,8 @@ type Report struct {
 	// Findings has all protections, in the order of [Protections]. It is empty if nothing
 	// was started.
 	Findings []Finding `json:"findings"`
+	// Confinement is what AppArmor or SELinux do. It is zero if nothing was started.
+	Confinement Confinement `json:"confinement"`
 	// Missing are the protections that are required and not in force.
 	Missing []Protection `json:"missing"`
 	// Weaknesses are those of the engine.
@@ -145,6 +147,7 @@ func (r *Report) String() string {
 	section("required and not in force", missing)
 	section("notes", notes)
 	section("what may be reached by Egress", r.Egress)
+	section("security modules", r.Confinement.lines())
 	section("published escapes of these versions (a distribution may have fixed them without another number)", weak)
 	return b.String()
 }

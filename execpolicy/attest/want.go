@@ -102,7 +102,7 @@ func wanted(p execpolicy.DockerPolicy, spec execpolicy.Spec) want {
 	case w.user != "":
 	case spec.Workspace != "":
 		w.owners = "the workspace's"
-	case len(p.Mounts) > 0:
+	case slices.ContainsFunc(p.Mounts, func(m dockercli.Mount) bool { return m.Volume == "" }):
 		w.owners = "the mounts'"
 	default:
 		w.user = zeroUser

@@ -1,6 +1,6 @@
 // Package deps installs packages once for many sessions. It runs set-up scripts, under a
-// policy of their own, that write to a directory of the host. Later sessions see that
-// directory read-only.
+// policy of their own, that write to a directory of the host or, if the engine is on
+// another machine, to a volume of the engine. Later sessions see that read-only.
 //
 //	build := execpolicy.DockerPolicy{NetworkEnabled: true}
 //	layer, err := deps.Build(ctx, build, cache, deps.Recipe{Scripts: []string{"python3 -m pip install --target . requests"}})
@@ -12,13 +12,29 @@
 //
 // Set-up scripts run code that nobody trusts, as every installation of packages does.
 // They run in a session like any other, with the network if the policy has it, and see
-// nothing of the host but the one directory. They can put anything there: links, set-uid
+// nothing of the host but the one directory or volume. They can put anything there: links, set-uid
 // files, directories that nobody may read. Nothing of it is opened, followed or run on
 // the host, where it lies in a directory that only the host's user can enter.
 //
 // A layer gets its name when all scripts have succeeded and their container is gone, so
 // nothing inside can change it any more. It can be as large as the host's disk allows. A
 // session that uses a layer runs the layer's code, with all that the session may do.
+//
+// # Remote engines
+//
+// An engine on another machine can't mount this host's directories, so there a layer is a
+// volume of the engine. The engine's own code makes and removes it, and this program never
+// sees what is in it. Anybody who may use the engine may use the layer.
+//
+// The volume's name is a new one for each build. A second volume, which stays empty, marks
+// the layer as finished when its scripts have succeeded: its name has the layer's digest,
+// and a label has the name of the first. Both have labels by which [Build], [Remove] and
+// the next sweep recognize them. A volume of that name that lacks the labels, or is not a
+// plain volume of the engine's, is never used and never removed.
+//
+// The set-up runs as the policy's User, or as 65534:65534. The root of the volume belongs
+// to root, and everybody may write to it until sessions see it read-only. Docker's client
+// can't be used with podman's service, which makes a volume that is missing.
 //
 // # Whose the files are
 //
@@ -45,11 +61,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/filelock"
+	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
+	"github.com/seed-64a260eb/cofferdam/internal/turn"
 )
 
 // Target is the directory inside where a layer is, while it is built and later.
@@ -75,7 +94,8 @@ type Recipe struct {
 
 // A Layer is a directory that was built from a [Recipe]. It does not change any more.
 type Layer struct {
-	// Mount shows the layer to a session, read-only, at Target.
+	// Mount shows the layer to a session, read-only, at Target. It is for the engine that
+	// the layer was built on, if that is on another machine.
 	Mount dockercli.Mount
 	// Env makes Python and Node.js find the packages in the layer: PYTHONPATH is Target,
 	// and NODE_PATH is the directory node_modules in it.
@@ -107,15 +127,65 @@ const (
 // ".cofferdam-layer-". Build removes its own and, on Linux and macOS, those of programs
 // that were killed.
 //
-// An error wraps [execpolicy.ErrInvalid] if nothing was started, for example because an
-// engine on another machine can't mount the host's directories. It wraps [ErrBuild] if a
-// script failed. Otherwise it is one of those of [execpolicy.Start],
-// [execpolicy.Session.Run] and [execpolicy.Session.Close]. There is no layer beside an
-// error.
+// If the engine is on another machine, the layer is a volume there, and the cache is not
+// used: it may be empty. Build removes the volumes of its own builds that fail. It also
+// removes those of unfinished layers that nobody can be building any more, by the rules
+// of [execpolicy.Sweep].
+//
+// Within a program, those who want the same layer wait for one build. Then they have the
+// layer or, if the build failed, build it themselves.
+//
+// An error wraps [execpolicy.ErrInvalid] if nothing was started, for example because the
+// engine has a volume of the layer's name that is not this library's. It wraps [ErrBuild]
+// if a script failed. Otherwise it is one of those of [execpolicy.Start],
+// [execpolicy.Session.Run] and [execpolicy.Session.Close], or of the engine's client. There
+// is no layer beside an error.
 func Build(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Recipe) (*Layer, error) {
-	if err := validate(ctx, p, cache, r); err != nil {
+	e, err := p.FindEngine(ctx)
+	remote := err == nil && e.Remote
+	if err := validate(ctx, p, cache, r, remote); err != nil {
 		return nil, err
 	}
+	if remote {
+		return buildVolume(ctx, p, volumes{e, r.name(p.Image)}, r)
+	}
+	if err == nil {
+		p.Engine = e
+	}
+	return buildDirectory(ctx, p, cache, r)
+}
+
+// turns are of those who want the same layer.
+var turns sync.Map
+
+// takeTurn waits until nobody else of this program builds the layer.
+func takeTurn(ctx context.Context, layer ...any) (give func(), err error) {
+	t, _ := turns.LoadOrStore(fmt.Sprintf("%q", layer), turn.New(1))
+	if err := t.(turn.Turn).Take(ctx); err != nil {
+		return nil, err
+	}
+	return t.(turn.Turn).Give, nil
+}
+
+func buildVolume(ctx context.Context, p execpolicy.DockerPolicy, v volumes, r Recipe) (*Layer, error) {
+	give, err := takeTurn(ctx, v.Path, v.Global, v.Env, v.digest)
+	if err != nil {
+		return nil, err
+	}
+	defer give()
+	name, err := v.find(ctx)
+	if err == nil && name == "" {
+		p.Engine = v.Engine
+		name, err = v.build(ctx, p, r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Layer{Mount: dockercli.Mount{Volume: name, Target: Target}, Env: environment()}, nil
+}
+
+// open opens the directory of a cache.
+func open(cache string) (*os.Root, error) {
 	// An engine wants a path without links, and a later change of the working directory
 	// is not to matter.
 	path, err := filepath.Abs(cache)
@@ -125,12 +195,21 @@ func Build(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Recip
 	if err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(path)
+	return os.OpenRoot(path)
+}
+
+func buildDirectory(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Recipe) (*Layer, error) {
+	root, err := open(cache)
 	if err != nil {
 		return nil, err
 	}
 	defer root.Close()
 	name := r.name(p.Image)
+	give, err := takeTurn(ctx, root.Name(), name)
+	if err != nil {
+		return nil, err
+	}
+	defer give()
 	if _, err := root.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		err = build(ctx, p, root, name, r)
 		if err != nil {
@@ -140,9 +219,38 @@ func Build(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Recip
 		return nil, err
 	}
 	return &Layer{
-		Mount: dockercli.Mount{Source: filepath.Join(path, name, tree), Target: Target},
+		Mount: dockercli.Mount{Source: filepath.Join(root.Name(), name, tree), Target: Target},
 		Env:   environment(),
 	}, nil
+}
+
+// Remove removes the layer that Build makes with these arguments, if there is one. A later
+// Build makes it anew. Sessions that have a layer of the cache see its files go away. A
+// volume that a container has stays, and the error wraps [dockercli.ErrVolumeInUse]. A
+// volume of that name that is not this library's stays too, and the error wraps
+// [execpolicy.ErrInvalid].
+func Remove(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Recipe) error {
+	e, err := p.FindEngine(ctx)
+	if err != nil {
+		return err
+	}
+	if e.Remote {
+		return volumes{e, r.name(p.Image)}.remove(ctx)
+	}
+	root, err := open(cache)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	// Under its new name it is nobody's layer any more, and a sweep may help.
+	stage := stagePrefix + rand.Text()
+	if err = root.Rename(r.name(p.Image), stage); err == nil {
+		err = remove(root, stage)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 func environment() map[string]string {
@@ -150,7 +258,7 @@ func environment() map[string]string {
 }
 
 // validate reports everything that is wrong before anything is made.
-func validate(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Recipe) error {
+func validate(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Recipe, remote bool) error {
 	var errs []error
 	refuse := func(text string) { errs = append(errs, errors.New(text)) }
 	if len(r.Scripts) == 0 {
@@ -167,24 +275,30 @@ func validate(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Re
 	if p.KeepContainer {
 		refuse("KeepContainer: what is kept could be started again, and change the layer")
 	}
-	if cache == "" {
+	if cache == "" && !remote {
 		refuse("the cache has no name")
 	}
 	spec := execpolicy.Spec{Env: r.Env, Labels: r.Labels}
 	broken := execpolicy.Check(ctx, p, spec)
 	rest := problems.Of(broken)
 	errs = append(errs, rest...)
-	spec.Workspace = cache
 	mounting := p
+	place := "with a volume"
+	if remote {
+		mounting.Mounts = append(slices.Clip(p.Mounts), dockercli.Mount{Volume: mountguard.LayerPrefix + "new", Target: Target})
+	} else {
+		spec.Workspace = cache
+		place = fmt.Sprintf("with the cache %q as the workspace", cache)
+	}
 	if _, _, ok := builder(p.User); ok || p.User == "" {
 		// Whose the layer is, and so whether that one can use it, is decided when it is
 		// made.
 		mounting.User = "nobody"
 	}
 	for _, err := range problems.Of(execpolicy.Check(ctx, mounting, spec)) {
-		// What comes with the cache is wrong with that.
+		// What comes with the place is wrong with that.
 		if !slices.ContainsFunc(rest, func(other error) bool { return other.Error() == err.Error() }) {
-			errs = append(errs, fmt.Errorf("with the cache %q as the workspace: %w", cache, err))
+			errs = append(errs, fmt.Errorf("%s: %w", place, err))
 		}
 	}
 	for _, m := range p.Mounts {
@@ -253,7 +367,11 @@ func build(ctx context.Context, p execpolicy.DockerPolicy, root *os.Root, name s
 			return err
 		}
 	}
-	if err := r.run(ctx, p, filepath.Join(root.Name(), dir)); err != nil {
+	mount := dockercli.Mount{Source: filepath.Join(root.Name(), dir), Target: Target, Writable: true}
+	if p.Engine != nil && p.Engine.SELinux {
+		mount.Relabel = "shared" // by the sessions that have the layer
+	}
+	if err := r.run(ctx, p, mount); err != nil {
 		return err
 	}
 	err = root.Rename(stage, name)
@@ -319,12 +437,12 @@ func sweep(root *os.Root) {
 	}
 }
 
-// run runs the scripts on a directory, and returns when their container is gone.
-func (r Recipe) run(ctx context.Context, p execpolicy.DockerPolicy, dir string) (err error) {
-	// The session's directory decides whose the container is. The scripts see it where it
-	// will be later.
-	p.Mounts = append(slices.Clip(p.Mounts), dockercli.Mount{Source: dir, Target: Target, Writable: true})
-	spec := execpolicy.Spec{Workspace: dir, Env: environment(), Labels: r.Labels}
+// run runs the scripts on a directory or a volume, which they see where it will be later.
+// It returns when their container is gone.
+func (r Recipe) run(ctx context.Context, p execpolicy.DockerPolicy, mount dockercli.Mount) (err error) {
+	p.Mounts = append(slices.Clip(p.Mounts), mount)
+	// The session's directory decides whose the container is.
+	spec := execpolicy.Spec{Workspace: mount.Source, Env: environment(), Labels: r.Labels}
 	maps.Copy(spec.Env, r.Env)
 	s, err := execpolicy.Start(ctx, p, spec)
 	if err != nil {

@@ -2,6 +2,7 @@ package deps_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -118,6 +119,21 @@ func ExampleBuild() {
 		return
 	}
 	fmt.Print(r.Render(execpolicy.RenderOptions{}))
+}
+
+// A layer that nobody needs any more is removed, also from an engine on another machine.
+func ExampleRemove() {
+	ctx := context.Background()
+	cache, err := cacheDir()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	old := deps.Recipe{Scripts: []string{"python3 -m pip install --no-cache-dir --target . requests==2.31.0"}}
+	err = deps.Remove(ctx, execpolicy.DockerPolicy{}, cache, old)
+	if errors.Is(err, dockercli.ErrVolumeInUse) {
+		fmt.Println("a session has it")
+	}
 }
 
 func ExampleRecipe() {

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
@@ -21,9 +20,9 @@ const LabelPrefix = "cofferdam."
 // them: one that it had not could come from its image, which may have been made of
 // another container of ours.
 const (
-	// labelName is the container's name. A container that has another has its labels from
+	// LabelName is the container's name. A container that has another has its labels from
 	// its image.
-	labelName = LabelPrefix + "name"
+	LabelName = LabelPrefix + "name"
 	labelHost = LabelPrefix + "host"
 	labelBoot = LabelPrefix + "boot"
 	// labelPIDNS is the process namespace that gives labelPID its meaning.
@@ -53,7 +52,7 @@ func Labels(name string, keep bool, seconds int64, others map[string]string) map
 	now := time.Now().Unix()
 	l := maps.Clone(owner())
 	maps.Copy(l, others)
-	l[labelName] = name
+	l[LabelName] = name
 	l[labelCreated] = strconv.FormatInt(now, 10)
 	l[labelExpires] = "never"
 	if seconds >= 0 {
@@ -105,13 +104,14 @@ func CheckLabels(labels map[string]string) problems.List {
 	return found
 }
 
-// abandoned reports whether a container's labels prove that nobody can be using it.
-func abandoned(c *dockercli.Container, now time.Time) bool {
-	if c.Labels[labelName] != c.Name {
+// Abandoned reports whether labels as those of [Labels] prove that nobody can be using
+// what has that name and them.
+func Abandoned(name string, labels map[string]string, now time.Time) bool {
+	if labels[LabelName] != name {
 		return false
 	}
-	expires, err := strconv.ParseUint(c.Labels[labelExpires], 10, 63)
-	return err == nil && now.Unix() > int64(expires) || ownerGone(c.Labels)
+	expires, err := strconv.ParseUint(labels[labelExpires], 10, 63)
+	return err == nil && now.Unix() > int64(expires) || ownerGone(labels)
 }
 
 // ownerGone reports whether labels prove that the program which started a container has

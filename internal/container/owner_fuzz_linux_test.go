@@ -12,7 +12,6 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 )
 
@@ -61,7 +60,7 @@ func FuzzAbandoned(f *testing.F) {
 			}
 		}
 		l["cofferdam.name"], l["cofferdam.expires"] = name, expires
-		got := abandoned(&dockercli.Container{Name: "name", Labels: l}, time.Unix(now, 0))
+		got := Abandoned("name", l, time.Unix(now, 0))
 		end := decimal(expires, 63)
 		switch {
 		case name != "name":

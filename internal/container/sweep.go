@@ -20,11 +20,11 @@ const sweepTimeout = 30 * time.Second
 // can be using them any more, and returns their names. It goes on after an error. ctx
 // bounds the whole, and no container gets more than 30 s of it.
 func Sweep(ctx context.Context, e *dockercli.Engine) (removed []string, err error) {
-	names, err := e.PS(ctx, map[string]string{labelName: ""}) // any value
+	names, err := e.PS(ctx, map[string]string{LabelName: ""}) // any value
 	if err != nil {
 		return nil, err
 	}
-	now := earlier(ctx, e)
+	now := Earlier(ctx, e)
 	var errs []error
 	for i, name := range names {
 		if ctx.Err() != nil {
@@ -42,9 +42,9 @@ func Sweep(ctx context.Context, e *dockercli.Engine) (removed []string, err erro
 	return removed, errors.Join(errs...)
 }
 
-// earlier returns the time by this machine's clock or, if that is behind, by the engine's:
+// Earlier returns the time by this machine's clock or, if that is behind, by the engine's:
 // what labels tell is another machine's, and both have to be past it.
-func earlier(ctx context.Context, e *dockercli.Engine) time.Time {
+func Earlier(ctx context.Context, e *dockercli.Engine) time.Time {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
 	now := time.Now()
@@ -69,7 +69,7 @@ func sweep(ctx context.Context, e *dockercli.Engine, name string, now time.Time)
 	if err != nil {
 		return false, err
 	}
-	if !abandoned(found, now) {
+	if !Abandoned(found.Name, found.Labels, now) {
 		return false, nil
 	}
 	var first FirstProcess

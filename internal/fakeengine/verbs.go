@@ -133,6 +133,7 @@ func (c *client) inspect() *refusal {
 			"FinishedAt": st.FinishedAt,
 			"ExitCode":   st.ExitCode, "OOMKilled": false, "Error": st.Error,
 		},
+		"AppArmorProfile": "", "ProcessLabel": "",
 		"HostConfig": found.hostConfig(c.kind, c.state.control().DropLimits),
 		"Mounts":     found.binds(),
 		"Config":     object{"Labels": found.Labels, "Env": found.Env, "Image": found.Image, "User": found.User},

@@ -27,6 +27,17 @@ const (
 // homeDirs are the directories of home directories.
 var homeDirs = "/home /Users"
 
+// LayerPrefix begins the names of the volumes that package deps makes.
+const LayerPrefix = "cofferdam-layer-"
+
+// Volume returns why a container must not see the volume of that name, or nil.
+func Volume(name string) error {
+	if strings.HasPrefix(name, LayerPrefix) {
+		return nil
+	}
+	return fmt.Errorf("the volume %q may show any directory of the engine's host: only a layer of package deps can be mounted", name)
+}
+
 // A Guard refuses what would give the host away.
 type Guard struct {
 	// Remote says that the host is another machine, of which only names are known.
@@ -70,10 +81,9 @@ func (g *Guard) Check(what, source string) (resolved string, info fs.FileInfo, e
 		source, found, resolved)
 }
 
-// find returns what a source, whose links lead to resolved, would show that is not for
-// containers, and what is known of the file there.
-func (g *Guard) find(source, resolved string) (found string, info fs.FileInfo) {
-	s := search{guard: g}
+// search begins to look for what a path would show, under each of its names.
+func (g *Guard) search(resolved string) *search {
+	s := &search{guard: g}
 	names, parts := g.mountNames(resolved)
 	for _, name := range names {
 		s.at = g.upwards(name, s.at)
@@ -81,6 +91,13 @@ func (g *Guard) find(source, resolved string) (found string, info fs.FileInfo) {
 	for _, name := range append(names, parts...) {
 		s.tops = append(s.tops, g.look(name))
 	}
+	return s
+}
+
+// find returns what a source, whose links lead to resolved, would show that is not for
+// containers, and what is known of the file there.
+func (g *Guard) find(source, resolved string) (found string, info fs.FileInfo) {
+	s := g.search(resolved)
 	s.protect("", g.Protected)
 	if filepath.VolumeName(resolved) == "" {
 		s.protect("", strings.Fields(guarded))
@@ -101,6 +118,41 @@ func (g *Guard) find(source, resolved string) (found string, info fs.FileInfo) {
 		}
 	}
 	return s.found, s.at[0].info
+}
+
+const (
+	// system are directories whose programs would be refused their files, were they
+	// relabelled, or anything in them.
+	system = "/usr /bin /sbin /lib /lib64 /opt /nix /snap"
+	// tops are those that hold what belongs to many.
+	tops = "/var /var/lib /var/log /var/tmp /run /tmp /srv /mnt /media"
+)
+
+// CheckRelabel returns why a source must not get another SELinux label, or nil. Allowed
+// does not help: it is not containers that would be harmed.
+func (g *Guard) CheckRelabel(source string) error {
+	resolved, err := g.follow(source)
+	if err != nil {
+		return fmt.Errorf("the mount source %q can't be relabelled: %w", source, err)
+	}
+	found, info := g.find(source, resolved)
+	s := g.search(resolved)
+	s.protect("", strings.Fields(system))
+	for _, name := range strings.Fields(tops) {
+		if holds, _ := s.meets(name); holds {
+			s.found = name
+		}
+	}
+	switch {
+	case s.found != "":
+		found = s.found
+	case found == "" && info == nil && !g.Remote:
+		return fmt.Errorf("the mount source %q can't be relabelled: it does not exist", source)
+	}
+	if found != "" {
+		return fmt.Errorf("the mount source %q must not be relabelled: the host needs the label of %s", source, found)
+	}
+	return nil
 }
 
 // allows reports whether Allowed has a path.

@@ -233,3 +233,29 @@ func TestMountsByDrive(t *testing.T) {
 	_, err := (&Guard{}).follow(`B:\no\such`)
 	assert.ErrorContains(t, err, "B:")
 }
+
+// Relabelling what the host needs would do it harm, which nothing allows.
+func TestCheckRelabel(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	fine := t.TempDir()
+	link := filepath.Join(t.TempDir(), "link")
+	assert.NilError(t, os.Symlink("/usr", link))
+	for _, remote := range []bool{false, true} {
+		g := &Guard{Remote: remote, Protected: []string{"/srv/keys"}}
+		refused := []string{"/", "/usr", "/usr/local/lib", "/bin", "/etc", "/etc/ssl", "/home", "/root", "/srv/keys", "/srv",
+			"/proc", "/sys/fs", "/dev", "/var", "/var/lib/docker", "/tmp", "/var/tmp", "/run", "/opt", home, home + "/.ssh"}
+		if !remote {
+			refused = append(refused, link, link+"/share", fine+"/none")
+		}
+		for _, path := range refused {
+			g.Allowed = append(g.Allowed, path)
+			assert.Check(t, g.CheckRelabel(path) != nil, path)
+		}
+		for _, path := range []string{fine, "/tmp/" + filepath.Base(fine)} {
+			if _, err := os.Stat(path); err == nil || remote {
+				assert.Check(t, g.CheckRelabel(path), path)
+			}
+		}
+	}
+}
