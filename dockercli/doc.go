@@ -1,4 +1,4 @@
-// Package dockercli drives the docker and podman programs.
+// Package dockercli drives the docker and podman programs, and nerdctl.
 //
 // [Find] and [Lookup] look for an engine, and ask it for what the rest needs to know.
 // Each verb, such as run or pull, has a file of its own, with a pure function that turns

@@ -100,8 +100,15 @@ func TestFaults(t *testing.T) {
 			t.Parallel()
 			e := fakeengine.New(t, dockercli.Docker, c.faults)
 			begun := time.Now()
-			got := one(t, e.Engine, doctor.Options{Timeout: 8 * time.Second})
-			assert.Assert(t, time.Since(begun) < 40*time.Second)
+			o := doctor.Options{Timeout: 2 * time.Minute}
+			if c.faults.Hang != nil {
+				o.Timeout = 12 * time.Second
+			}
+			got := one(t, e.Engine, o)
+			if c.faults.Hang != nil {
+				// What was started may take 10 s more to be removed, and clients to be killed.
+				assert.Assert(t, time.Since(begun) < time.Minute)
+			}
 			assert.Assert(t, !got.Works())
 			p := problem(t, got.Problems, c.missing)
 			assert.Equal(t, p.Blocks, c.blocks)
@@ -123,10 +130,10 @@ func TestClientsThatHang(t *testing.T) {
 		answers string
 		missing string
 	}{
-		"context ls hangs":  {answers + "== context ls hang\n== info hang\n", "docker context ls"},
-		"context ls floods": {answers + "== context ls flood\ncontext \"a\" true \"b\"\n== info hang\n", "docker context ls"},
+		"context ls hangs":  {answers + "== context ls hang\n== info 1\nno\n", "docker context ls"},
+		"context ls floods": {answers + "== context ls flood\ncontext \"a\" true \"b\"\n== info 1\nno\n", "docker context ls"},
 		"info floods":       {answers + "== context ls\n== info flood\nversion \"1\"\n", "in time"},
-		"a context hangs": {answers + "== context ls\ncontext \"far\" false \"tcp://192.0.2.1:2376\"\n== --context far --version hang\n== info hang\n",
+		"a context hangs": {answers + "== context ls\ncontext \"far\" false \"tcp://192.0.2.1:2376\"\n== --context far --version hang\n== info 1\nno\n",
 			"in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -134,9 +141,9 @@ func TestClientsThatHang(t *testing.T) {
 			assert.NilError(t, os.WriteFile(filepath.Join(dir, "docker.txt"), []byte(c.answers), 0o600))
 			onPath(t, dir, "docker")
 			begun := time.Now()
-			r, err := doctor.Examine(t.Context(), doctor.Options{Timeout: 3 * time.Second})
+			r, err := doctor.Examine(t.Context(), doctor.Options{Timeout: 7 * time.Second})
 			assert.NilError(t, err)
-			assert.Assert(t, time.Since(begun) < 30*time.Second)
+			assert.Assert(t, time.Since(begun) < 40*time.Second)
 			all := r.Problems
 			for _, e := range r.Engines {
 				all = append(all, e.Problems...)

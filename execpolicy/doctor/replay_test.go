@@ -184,6 +184,7 @@ func onPath(t *testing.T, dir string, names ...string) string {
 		t.Setenv(name, "") // which is put back
 		os.Unsetenv(name)  // podman's client takes an empty one for an address
 	}
+	t.Setenv("GORACE", "atexit_sleep_ms=0") // or a client takes a second to end under -race
 	t.Setenv(replayVar, dir)
 	t.Setenv("PATH", bin)
 	return bin
