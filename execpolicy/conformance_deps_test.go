@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -168,6 +169,24 @@ func TestImportsPointDownwards(t *testing.T) {
 				assert.Check(t, slices.Contains(allowed, ours), "%s must not import %s", name, ours)
 			}
 		}
+	}
+}
+
+// Whoever looks for something finds its file in the list of them.
+func TestFilesAreListed(t *testing.T) {
+	guide, err := os.ReadFile("../.github/CONTRIBUTING.md")
+	assert.NilError(t, err)
+	_, list, _ := strings.Cut(string(guide), "These are the files of execpolicy")
+	list, _, ok := strings.Cut(list, "A command goes this way")
+	assert.Assert(t, ok)
+	files, err := filepath.Glob("*.go")
+	assert.NilError(t, err)
+	listed := regexp.MustCompile(`[a-z]+\.go`).FindAllString(list, -1)
+	for _, name := range files {
+		assert.Check(t, strings.HasSuffix(name, "_test.go") || slices.Contains(listed, name), "%s is not listed", name)
+	}
+	for _, name := range listed {
+		assert.Check(t, slices.Contains(files, name), "%s is not there", name)
 	}
 }
 

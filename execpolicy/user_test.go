@@ -278,12 +278,31 @@ func TestLookForNumbersIsBounded(t *testing.T) {
 	assert.ErrorIs(t, err, execpolicy.ErrStart)
 	assert.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.ErrorContains(t, err, `the numbers of the user "daemon"`)
+	looks := func() (n int) {
+		for _, call := range e.Calls() {
+			if call[0] == "run" {
+				n++
+			}
+		}
+		return n
+	}
+	before := looks()
+	policy.StartupTimeout = ample
 	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := execpolicy.Start(ctx, policy, execpolicy.Spec{})
+		ended <- err
+	}()
+	wait(t, func() bool { return looks() > before }, "nobody looks")
 	cancel()
-	_, err = execpolicy.Start(ctx, policy, execpolicy.Spec{})
+	err = <-ended
 	assert.ErrorIs(t, err, context.Canceled)
+	assert.ErrorContains(t, err, `the numbers of the user "daemon"`)
 	e.Set(fakeengine.Faults{})
+	// On a busy machine it takes long until the container of a look is gone.
 	policy.Limits = hostLimits
+	policy.TerminationTimeout = patience
 	s := open(t, policy, execpolicy.Spec{})
 	assert.Equal(t, s.ok("id -un"), "daemon")
 }
