@@ -423,3 +423,13 @@ func TestFailsClosed(t *testing.T) {
 		assert.ErrorContains(t, err, "it is broken")
 	})
 }
+
+// A real engine without root's rights is known for one before anything is started.
+func TestRootless(t *testing.T) {
+	e := enginetest.Rootless(t)
+	p := policyOf(e, egress.Allow("example.com:443"))
+	p.User = "0:0" // there is no other
+	_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{Labels: e.Labels})
+	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+	assert.ErrorContains(t, err, "rootless")
+}

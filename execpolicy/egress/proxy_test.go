@@ -389,7 +389,13 @@ func TestSlowRequests(t *testing.T) {
 // Close ends connections in each of their states, and lookups.
 func TestClose(t *testing.T) {
 	enginetest.Check(t)
-	port := upstream(t, func(conn *net.TCPConn) { io.Copy(io.Discard, conn) })
+	hold, ended := make(chan struct{}), make(chan struct{}, 2)
+	port := upstream(t, func(conn *net.TCPConn) {
+		io.Copy(io.Discard, conn)
+		ended <- struct{}{}
+		<-hold
+	})
+	t.Cleanup(func() { close(hold) })
 	asked := make(chan struct{})
 	l := egress.Allow("127.0.0.1:"+port, "slow.example:1").WithLookup(func(ctx context.Context, _ string) ([]netip.Addr, error) {
 		close(asked)
@@ -399,12 +405,20 @@ func TestClose(t *testing.T) {
 	s := serve(t, l)
 	s.dial(t) // asks for nothing
 	io.WriteString(s.dial(t), connect("slow.example:1"))
-	status, _ := s.ask(t, connect("127.0.0.1:"+port))
-	assert.Equal(t, status, 200)
+	for _, half := range []bool{false, true} {
+		conn := s.dial(t)
+		io.WriteString(conn, connect("127.0.0.1:"+port))
+		status, _ := readAnswer(t, bufio.NewReader(conn))
+		assert.Equal(t, status, 200)
+		if half {
+			assert.NilError(t, conn.CloseWrite())
+			<-ended
+		}
+	}
 	<-asked
 	s.close()
 	s.close()
-	for range 3 {
+	for range 4 {
 		assert.Equal(t, s.record(t).Error, "the session's end")
 	}
 	_, err := net.Dial("tcp", s.addr)
