@@ -338,5 +338,7 @@ type Process struct {
 	// nil, there is none.
 	ImageID func(ctx context.Context) (string, error)
 
-	blocks *os.File // for writing to the command's descriptor 3; nil if it has none
+	// readable says that the kernel inside runs no program that can't be read.
+	readable bool
+	blocks   *os.File // for writing to the command's descriptor 3; nil if it has none
 }

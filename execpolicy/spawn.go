@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/clientfile"
@@ -124,6 +125,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		OOMKilled: c.OOMKilled,
 		Exec:      func(_ context.Context, command []string) (*Process, error) { return second(c, command) },
 		ImageID:   c.ImageID,
+		readable:  strings.Contains(p.Runtime, "runsc"),
 		blocks:    c.Ops,
 	}, nil
 }

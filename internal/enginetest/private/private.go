@@ -63,12 +63,12 @@ type Daemon struct {
 	err     error // of Close
 }
 
-// Start starts a daemon that holds the tests' image; ctx bounds the start only. What
-// takes time is told to log. It takes Linux, root, bash, dockerd and the docker client:
+// Start starts a daemon that holds the tests' image; ctx bounds the start only. The flags
+// are added to its command line. What takes time is told to log. It takes Linux, root, bash, dockerd and the docker client:
 // where one of them is missing, the error wraps [errors.ErrUnsupported].
-func Start(ctx context.Context, log io.Writer) (*Daemon, error) {
+func Start(ctx context.Context, log io.Writer, flags ...string) (*Daemon, error) {
 	d := &Daemon{over: make(chan struct{})}
-	err := d.boot()
+	err := d.boot(flags)
 	if err == nil {
 		err = d.Start(ctx)
 	}
@@ -82,7 +82,7 @@ func Start(ctx context.Context, log io.Writer) (*Daemon, error) {
 }
 
 // boot starts process 1.
-func (d *Daemon) boot() (err error) {
+func (d *Daemon) boot(flags []string) (err error) {
 	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
 		return fmt.Errorf("%w: it takes Linux and root", errors.ErrUnsupported)
 	}
@@ -130,6 +130,7 @@ func (d *Daemon) boot() (err error) {
 		Dir:   "/",
 		Stdin: read, Stdout: write, Stderr: log,
 	}
+	first.Args = append(first.Args, flags...)
 	isolate(first)
 	if err := first.Start(); err != nil {
 		return fmt.Errorf("%w: namespaces of its own: %w", errors.ErrUnsupported, err)
