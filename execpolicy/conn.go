@@ -87,6 +87,7 @@ func connect(proc *Process, spec Spec) *conn {
 		OOMKilled: proc.OOMKilled,
 		Setup: shellwire.Setup{
 			Dir: proc.Scratch, Namespace: proc.OwnPIDNamespace, Worker: proc.Worker, Name: proc.Name,
+			Readable: proc.readable,
 		},
 		TerminationTimeout: c.limits.TerminationTimeout,
 		Abrupt:             func(cause error) bool { return cause == ErrExpired || cause == ErrClosed && !c.endsInOrder },

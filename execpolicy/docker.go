@@ -227,6 +227,12 @@ type DockerPolicy struct {
 	// it is the engine's default. One that the engine does not have is refused before
 	// anything is started, with an error that wraps [dockercli.ErrNoRuntime] and lists
 	// those there are: see [dockercli.Engine.CheckRuntime].
+	//
+	// A name with "runsc" in it is taken for gVisor's. Its kernel runs no program that
+	// can't be read, so process 1 is readable there: code with the same user can open its
+	// streams, and may keep the container from ending with this program, after which the
+	// guard removes it. A filter of system calls has no effect. Sessions go by the engine's
+	// client. gVisor as the engine's default runtime starts no session: name it here.
 	Runtime string
 	// Transport says what carries a session's streams. If zero, FIFOs do where nothing is
 	// known to speak against them, else the engine's client: see

@@ -339,8 +339,10 @@ type Process struct {
 	// none.
 	ImageID func(ctx context.Context) (string, error)
 
-	mounted mounted  // what a session sees to before anything else runs
-	blocks  *os.File // for writing to the command's descriptor 3; nil if it has none
+	mounted mounted // what a session sees to before anything else runs
+	// readable says that the kernel inside runs no program that can't be read.
+	readable bool
+	blocks   *os.File // for writing to the command's descriptor 3; nil if it has none
 	// openWay opens the way out that the policy gives, when the command has answered and
 	// before anything is run. record takes each connection. If nil, there is no way out.
 	openWay func(record func(Event)) error

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
@@ -131,6 +132,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		Exec:            func(_ context.Context, command []string) (*Process, error) { return second(c, command) },
 		ImageID:         c.ImageID,
 		mounted:         dir,
+		readable:        strings.Contains(p.Runtime, "runsc"),
 		blocks:          c.Ops,
 		openWay:         way.open,
 	}, nil

@@ -64,11 +64,11 @@
 // And nothing here looks for bugs in the kernel.
 //
 // gVisor does not make process 1 unreadable, does not keep it from being stopped, shows
-// no limits, and ignores a filter of system calls. So there the lifeline, the limits and
+// no limits, and ignores a filter of system calls. It shows devices and mounts of its own
+// kernel, which the report names. So there the lifeline, the limits and
 // a filter that is not the engine's are not seen to be in force, and the report names the
 // guard process on the host as the second line of defence. To use gVisor, name in
-// [Options] what is required. This is what is known of gVisor: attest itself has not been
-// tried on it, nor with control groups of version 2.
+// [Options] what is required. Attest has not been tried with control groups of version 2.
 //
 // # Security modules
 //

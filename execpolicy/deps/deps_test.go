@@ -148,6 +148,18 @@ func TestRemove(t *testing.T) {
 	})
 }
 
+// An engine that has no SELinux takes what one that enforces it needs.
+func TestLayerIsRelabelled(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		e := *p.policy.Engine
+		e.SELinux = true
+		p.policy.Engine = &e
+		l := p.layer(scripts("echo there >file"))
+		assert.Equal(t, l.Mount.Relabel, "")
+		assert.Equal(t, p.run(l, "cat /deps/file").Text(), "there\n")
+	})
+}
+
 // upset is what a set-up can do to whoever removes what it made.
 const upset = `
 	ln -s %[1]s link; ln -s %[1]s/file filelink; ln -s / root; ln -s ../.. up

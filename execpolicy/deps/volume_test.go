@@ -1,7 +1,6 @@
 package deps_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -121,10 +120,9 @@ func podmanService(t *testing.T, e enginetest.Engine) *dockercli.Engine {
 	assert.NilError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket := filepath.Join(dir, "s")
-	var said bytes.Buffer
 	// Without a test, it ends after a minute in which nobody asks it for anything.
 	service := exec.Command(e.Path, slices.Concat(e.Global, []string{"system", "service", "--time=60", "unix://" + socket})...)
-	service.Env, service.Stderr, service.WaitDelay = e.Env, &said, time.Second
+	service.Env = e.Env
 	assert.NilError(t, service.Start())
 	t.Cleanup(func() {
 		service.Process.Signal(os.Interrupt)
@@ -132,7 +130,7 @@ func podmanService(t *testing.T, e enginetest.Engine) *dockercli.Engine {
 	})
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
 		if _, err := os.Stat(socket); err != nil {
-			return poll.Continue("%v: %s", err, &said)
+			return poll.Continue("%v", err)
 		}
 		return poll.Success()
 	}, poll.WithTimeout(time.Minute))

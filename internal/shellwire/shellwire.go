@@ -44,6 +44,9 @@ type Setup struct {
 	// Namespace says that the supervisor is process 1 of a process namespace that was
 	// made for it, so that it may signal all it sees.
 	Namespace bool
+	// Readable says that the kernel runs no program that is unreadable, as gVisor's does
+	// not. Then the supervisor's program is readable, and so is its process.
+	Readable bool
 	// Worker is the worker shell; if empty, bash where there is one, else sh.
 	Worker []string
 	// Name is the last word of the supervisor's command line in a namespace, by which it
@@ -74,9 +77,13 @@ func (s Setup) Text() []byte {
 		// The kernel lets nobody of the same user read, trace or open the descriptors of
 		// a process whose program is unreadable. So the shell goes on as an unreadable
 		// copy of itself, and nothing inside can hold its stdin open.
+		mask, mode := "666", "111"
+		if s.Readable {
+			mask, mode = "222", "555"
+		}
 		first = "[ $$ = 1 ] || exit 96; cf_dir=" + Quote(s.Dir) +
-			`; (umask 177; : >"$cf_dir/script"; : >"$cf_dir/died"; umask 666; ` +
-			`cp /proc/$$/exe "$cf_dir/sh") || exit 95; ` + reader + noExec +
+			`; (umask 177; : >"$cf_dir/script"; : >"$cf_dir/died"; umask ` + mask + `; ` +
+			`cp /proc/$$/exe "$cf_dir/sh") || exit 95; ` + reader + `chmod ` + mode + readerEnd + noExec +
 			`exec "$cf_dir/sh" -c ` + Quote(first) + ` "$cf_dir/sh" "$cf_dd" ` +
 			Quote(s.Name) + "; exit 94"
 	}
@@ -98,7 +105,10 @@ const reader = `cf_dd=$(command -v dd); ` +
 	`if [ "$cf_dd" -ef /proc/$$/exe ] && (exec -a true /proc/$$/exe) 2>/dev/null; then cf_dd="-a dd self/exe"; ` +
 	`elif [ -f "$cf_dd" ] && cp "$cf_dd" "$cf_dir/raw" && ` +
 	`(exec ${BASH_VERSION+-a dd} "$cf_dir/raw" count=0) </dev/null >/dev/null 2>&1 && ` +
-	`command exec 9<"$cf_dir/raw" && chmod 111 "$cf_dir/raw"; ` +
+	`command exec 9<"$cf_dir/raw" && `
+
+// readerEnd follows reader and the chmod that it ends with.
+const readerEnd = ` "$cf_dir/raw"; ` +
 	`then cf_dd="${BASH_VERSION+-a dd }self/fd/9"; else cf_dd=dd; fi; `
 
 // IsName reports whether s is a name as POSIX shells have them: letters, digits and "_",

@@ -200,3 +200,16 @@ func TestUploadCountsEveryByte(t *testing.T) {
 		assert.Equal(t, count*transferBlock+rest, size)
 	}
 }
+
+// Only where it is asked for can the supervisor's program be read.
+func TestReadableSupervisor(t *testing.T) {
+	for readable, words := range map[bool][]string{false: {"umask 666", "chmod 111"}, true: {"umask 222", "chmod 555"}} {
+		text := string(Setup{Prefix: "P", Dir: "/d", Namespace: true, Readable: readable}.Text())
+		first, _, _ := strings.Cut(text, "\n")
+		for _, word := range words {
+			assert.Equal(t, strings.Count(first, word), 1, "%v: %s", readable, word)
+		}
+		assert.Equal(t, strings.Count(first, "umask"), 2)
+		assert.Equal(t, strings.Count(first, "chmod"), 1)
+	}
+}

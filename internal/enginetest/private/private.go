@@ -83,11 +83,11 @@ type Daemon struct {
 	err     error // of Close
 }
 
-// Start starts a dockerd that holds the tests' image; ctx bounds the start only. What
-// takes time is told to log. It takes Linux, root, bash, dockerd and the docker client:
-// where one of them is missing, the error wraps [errors.ErrUnsupported].
-func Start(ctx context.Context, log io.Writer) (*Daemon, error) {
-	d, err := New(Setup{})
+// Start starts a dockerd that holds the tests' image, with these flags; ctx bounds the
+// start only. What takes time is told to log. It takes Linux, root, bash, dockerd and the
+// docker client: where one of them is missing, the error wraps [errors.ErrUnsupported].
+func Start(ctx context.Context, log io.Writer, flags ...string) (*Daemon, error) {
+	d, err := New(Setup{Args: flags})
 	if err != nil {
 		return nil, err
 	}
