@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
@@ -15,6 +16,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/fifo"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
+	"github.com/seed-64a260eb/cofferdam/internal/turn"
 )
 
 // Check returns the error with which Spawn would refuse the spec, or nil. It looks for
@@ -73,6 +75,16 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 	if err := problems.Join(err, p.noEgress(e, spec)); err != nil {
 		return nil, err
 	}
+	connected, err := p.connect(ctx, e, spec)
+	if err != nil {
+		return nil, err
+	}
+	started := false
+	defer func() {
+		if !started {
+			connected()
+		}
+	}()
 	if err := spec.RecordSpawn(ctx, name, dockercli.Redact(argv)); err != nil {
 		return nil, err
 	}
@@ -90,10 +102,11 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		if errors.Is(err, fifo.ErrNotMade) && p.Transport == TransportAuto {
 			// Nothing was started.
 			fifo.Suspect(engineKey(e), err)
-			return p.spawn(ctx, e, spec)
+			return p.spawn(ctx, e, spec) // which is not remote
 		}
 		return nil, fmt.Errorf("%w: %w; the engine is %v", ErrStart, err, e)
 	}
+	started = true
 	doubt, dir := fifo.DoubtOf(engineKey(e)), p.shows(e, spec)
 	profile.Started(c.Started())
 	transport := TransportAttach
@@ -110,11 +123,13 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		Stderr:    c.Stderr,
 		Done:      c.Done(),
 		Kill: func(ctx context.Context) error {
+			connected()
 			doubt.Drop()
 			// Its sockets keep the container's network namespace.
 			return errors.Join(way.closeBy(ctx), c.Kill(ctx))
 		},
 		Answered: func() {
+			connected()
 			doubt.Confirm()
 			c.Hear()
 		},
@@ -136,6 +151,23 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		blocks:          c.Ops,
 		openWay:         way.open,
 	}, nil
+}
+
+// connecting is the turn of the sessions whose client has yet to reach a remote engine. An
+// sshd refuses some of more than ten clients that it does not know yet, and others remove
+// containers meanwhile.
+var connecting = turn.New(4)
+
+// connect waits for the turn of a session to reach its engine, and returns what gives it
+// back.
+func (p *DockerPolicy) connect(ctx context.Context, e *dockercli.Engine, spec Spec) (connected func(), err error) {
+	if !e.Remote || len(spec.Supervisor) == 0 {
+		return func() {}, nil
+	}
+	if err := connecting.Take(ctx); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	}
+	return sync.OnceFunc(connecting.Give), nil
 }
 
 // second starts one more command in a container.

@@ -1,0 +1,58 @@
+package execpolicy_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+)
+
+// An sshd takes ten clients at once that have not come in yet, and refuses others at
+// random.
+func TestRemoteStartsAtOnce(t *testing.T) {
+	enginetest.Check(t)
+	dir := t.TempDir()
+	client := filepath.Join(dir, "docker")
+	script := `#!/bin/sh
+case $* in run*)
+	echo >"` + dir + `/client-$$"
+	set -- "` + dir + `"/client-*
+	echo >"` + dir + `/at-once-$#"
+	until [ -e "` + dir + `/go" ]; do sleep 0.05; done
+	rm "` + dir + `/client-$$"
+	echo 'docker: Error response from daemon: it does not want to.' >&2
+	exit 125 ;;
+esac
+echo 'Error: No such container: name' >&2
+exit 1
+`
+	assert.NilError(t, os.WriteFile(client, []byte(script), 0o700))
+	there := func(pattern string) bool {
+		found, _ := filepath.Glob(filepath.Join(dir, pattern))
+		return len(found) > 0
+	}
+	policy := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: client, Remote: true}, Limits: hostLimits}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Add(1)
+		go func() {
+			defer all.Done()
+			_, err := execpolicy.Start(t.Context(), policy, execpolicy.Spec{})
+			assert.Check(t, cmp.ErrorContains(err, "it does not want to"))
+		}()
+	}
+	wait(t, func() bool { return there("at-once-[4-8]") }, "there are fewer than four clients")
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
+	all.Wait()
+	for n := 5; n <= 8; n++ {
+		assert.Check(t, !there(fmt.Sprintf("at-once-%d", n)), "%d clients at once", n)
+	}
+}
