@@ -5,6 +5,7 @@ package shellwire
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -98,5 +99,22 @@ func TestKeeperThatSaysNothing(t *testing.T) {
 		w.run("until read -r x </proc/" + says("") + "/stat; case $x in *') T '*) ;; *) false ;; esac; do :; done")
 		w.send(job)
 		says("on")
+	})
+}
+
+// A keeper whose command never came does not stay for it.
+func TestKeeperWithoutACommand(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		job := Job{Prefix: testPrefix, Tag: "T", Scratch: t.TempDir(), Worker: []string{worker}, Script: "echo no"}
+		for _, line := range []string{"", string(job.Line()[:20])} {
+			cmd := exec.Command(shell, Boot()[1:]...)
+			cmd.Stdin = strings.NewReader(string(job.Keeper()) + line)
+			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+			late := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+			out, err := cmd.Output()
+			assert.Assert(t, late.Stop(), "the keeper stays: %q", out)
+			assert.ErrorContains(t, err, "killed")
+			assert.Assert(t, strings.HasPrefix(string(out), testPrefix+"bT ") && strings.Count(string(out), "\n") == 1, "%q", out)
+		}
 	})
 }
