@@ -144,6 +144,36 @@ func TestProcessesInsideAreCounted(t *testing.T) {
 	})
 }
 
+// A round ends its jobs, and tells of those that did not begin.
+func TestJobsOfARound(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		s := testSuite(t, e)
+		session, err := execpolicy.Start(t.Context(), s.policy(settings{}), execpolicy.Spec{Labels: e.Labels})
+		assert.NilError(t, err)
+		defer session.Close()
+		var deafs []*program
+		for _, prog := range programs {
+			if prog.name == "deaf job" {
+				deafs = append(deafs, prog, prog)
+			}
+		}
+		r := &round{suite: s, session: session, plan: plan{programs: deafs, ending: endings[0]}}
+		r.startJobs(t.Context())
+		jobs := r.jobs
+		assert.Equal(t, len(jobs), 2)
+		r.endJobs(t.Context())
+		assert.Equal(t, strings.Join(r.problems, "\n"), "")
+		for _, j := range jobs {
+			res, err := j.Wait(t.Context())
+			assert.ErrorIs(t, err, execpolicy.ErrKilled)
+			assert.Assert(t, res.Gone)
+		}
+		assert.NilError(t, session.Close())
+		r.startJobs(t.Context())
+		assert.Assert(t, len(r.jobs) == 0 && len(r.problems) == 2, "%q", r.problems)
+	})
+}
+
 func TestCanary(t *testing.T) {
 	enginetest.Check(t)
 	for name, c := range map[string]struct {
@@ -397,6 +427,10 @@ func TestPlans(t *testing.T) {
 		for _, prog := range p.programs {
 			seen[prog.name] = true
 		}
+		// What runs as a job runs nowhere else.
+		if worker := p.beside(false); len(worker) > 0 {
+			assert.Equal(t, p.script(), plan{programs: worker, ending: p.ending}.script())
+		}
 		seen[p.ending.name] = true
 	}
 	for _, prog := range programs {
@@ -417,8 +451,11 @@ func TestProgramsCanBeRead(t *testing.T) {
 		defer session.Close()
 		for _, prog := range programs {
 			for _, e := range []*ending{endings[0], endings[1], endings[3]} {
-				p := plan{programs: []*program{prog, prog}, ending: e}
-				r, err := session.Run(t.Context(), execpolicy.Command{Argv: []string{"sh", "-n", "-c", p.script()}})
+				text := prog.script
+				if !prog.job {
+					text = plan{programs: []*program{prog, prog}, ending: e}.script()
+				}
+				r, err := session.Run(t.Context(), execpolicy.Command{Argv: []string{"sh", "-n", "-c", text}})
 				assert.NilError(t, err)
 				assert.Equal(t, r.ExitCode, 0, "%s: %s", prog.name, r.Stderr)
 			}

@@ -60,6 +60,11 @@ func hold() error {
 		return err
 	}
 	fmt.Println(session.Name())
+	for _, prog := range p.beside(true) {
+		if _, err := session.StartJob(context.Background(), execpolicy.Command{Script: prog.script}); err != nil {
+			return err
+		}
+	}
 	c := execpolicy.Command{Script: p.script(), Timeout: -1}
 	if p.ending.own {
 		c.Timeout = readyTimeout

@@ -137,6 +137,11 @@ func (p plan) needs(name string) bool {
 		p.any(func(prog *program) bool { return prog.needs == name })
 }
 
+// beside returns the programs that run as jobs, or the others.
+func (p plan) beside(job bool) []*program {
+	return filter(p.programs, func(prog *program) bool { return prog.job == job })
+}
+
 // alone reports whether the programs are but one, that ends by itself and is waited for.
 func (p plan) alone() bool { return p.ending.own && len(p.programs) == 1 && p.programs[0].ends }
 
@@ -150,8 +155,12 @@ func (p plan) script() string {
 			b.WriteString("/bin/sleep 0.5\n") // until it is ready for a transfer
 		}
 	}
-	last := len(p.programs) - 1
-	for i, prog := range p.programs {
+	programs := p.beside(false)
+	if len(programs) == 0 {
+		programs = []*program{{script: "/bin/sleep 1000"}}
+	}
+	last := len(programs) - 1
+	for i, prog := range programs {
 		switch {
 		case prog.ends && i == last && p.ending.own:
 			b.WriteString(prog.script)
@@ -165,7 +174,7 @@ func (p plan) script() string {
 			b.WriteString(prog.script)
 		}
 	}
-	switch prog := p.programs[last]; {
+	switch prog := programs[last]; {
 	case prog.ends && p.ending.own:
 	case p.ending.own:
 		b.WriteString("/bin/sleep 0.1")

@@ -15,6 +15,7 @@ type program struct {
 	script string
 	needs  string // a program that the image must have; empty is none
 
+	job    bool // runs as a job, beside what the worker runs
 	ends   bool // by itself and at once: what it has done to the shell stays
 	obeys  bool // ends at a SIGTERM
 	floods bool // prints without end
@@ -46,6 +47,8 @@ var (
 	// included.
 	starves = []execpolicy.Outcome{execpolicy.OutcomeExited, execpolicy.OutcomeSignaled,
 		execpolicy.OutcomeOOMKilled, execpolicy.OutcomeSessionLost}
+	// crowds out the command, which can't fork then.
+	crowds = append([]execpolicy.Outcome{execpolicy.OutcomeTimedOut}, starves...)
 	// loses the container.
 	loses = []execpolicy.Outcome{execpolicy.OutcomeExited, execpolicy.OutcomeSignaled,
 		execpolicy.OutcomeTimedOut, execpolicy.OutcomeSessionLost}
@@ -163,6 +166,17 @@ deaf()
 while True:
     try: os.fork()
     except OSError: pass`), own: starves},
+	{name: "job that floods", job: true, script: `yes >&2 & yes`},
+	{name: "deaf job", job: true, script: deaf},
+	{name: "job that is stopped", job: true, script: `trap '' TERM; while :; do kill -STOP $$; done`},
+	{name: "job without a keeper", job: true, script: `trap '' TERM; kill -9 $PPID; while :; do sleep 1000; done`},
+	{name: "fork bomb in a job", job: true, script: `trap '' TERM; f() { f & f & sleep 1000; }; f`, own: crowds},
+	{name: "fork bomb of one program in a job", job: true, needs: "python3", script: python(`
+deaf()
+os.setpgid(0, 0)
+while True:
+    try: os.fork()
+    except OSError: pass`), own: crowds},
 	{name: "fork and exit", script: `while :; do (: &); done`, own: hangs},
 	{name: "threads", needs: "python3", script: python(`
 import threading

@@ -20,6 +20,7 @@ type round struct {
 	plan
 	suite      *suite
 	session    *execpolicy.Session // nil if the ending has none
+	jobs       []*execpolicy.Job   // that nobody has ended yet
 	problems   []string
 	containers []string // IDs of those that were not in the session
 
@@ -198,6 +199,48 @@ func (r *round) evidence(res *execpolicy.Result, err error, c execpolicy.Command
 	}
 }
 
+// startJobs starts the programs that are jobs.
+func (r *round) startJobs(ctx context.Context) {
+	for _, prog := range r.beside(true) {
+		var job *execpolicy.Job
+		var err error
+		r.suite.call(r.plan, "StartJob", shellTimeout+terminationTimeout, func() {
+			job, err = r.session.StartJob(ctx, execpolicy.Command{Script: prog.script})
+		})
+		switch {
+		case err == nil:
+			r.jobs = append(r.jobs, job)
+		case len(r.jobs) == 0 || !errors.Is(err, execpolicy.ErrStart):
+			// A fork bomb may leave no room for the next.
+			r.wrong("%s: %v", prog.name, err)
+		}
+	}
+}
+
+// endJobs ends the jobs, if the end of the session has not, and judges how they ended.
+func (r *round) endJobs(ctx context.Context) {
+	for _, job := range r.jobs {
+		var res *execpolicy.Result
+		var err error
+		r.suite.call(r.plan, "Kill", r.termination(), func() {
+			job.Kill(context.WithoutCancel(ctx))
+			res, err = job.Wait(context.WithoutCancel(ctx))
+		})
+		if res == nil {
+			r.wrong("a job that was killed: %v", err)
+			continue
+		}
+		r.evidence(res, err, execpolicy.Command{})
+		if res.Outcome == execpolicy.OutcomeTimedOut || res.Outcome == execpolicy.OutcomeOutputLimit {
+			r.wrong("the outcome of a job that was killed is %v", res.Outcome)
+		}
+		if res.Cause != nil && !res.Gone {
+			r.discard()
+		}
+	}
+	r.jobs = nil
+}
+
 func tail(b []byte) []byte { return b[max(0, len(b)-200):] }
 
 // echo runs a command that can only go well.
@@ -231,6 +274,7 @@ func (r *round) probe(ctx context.Context) {
 		r.discard()
 		return
 	}
+	r.endJobs(ctx)
 	step := r.result.Escalation
 	// What was not ended by the library may live on beside what comes next.
 	ended := slices.Contains(r.ending.outcomes, r.result.Outcome)

@@ -326,8 +326,10 @@ func (s *suite) round(ctx context.Context, p plan) *round {
 		s.open.starved = r.starved()
 		s.open.spent = s.open.spent || p.any(func(p *program) bool { return p.starves })
 		r.strike(os.Getpid(), !s.open.struck)
+		r.startJobs(ctx)
 	}
 	p.ending.do(r, ctx)
+	r.endJobs(ctx)
 	if s.open != nil && s.open.spent {
 		if err := s.end(); err != nil {
 			r.wrong("%v", err)

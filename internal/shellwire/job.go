@@ -56,10 +56,14 @@ func (j Job) Keeper() []byte {
 	for _, f := range j.Files {
 		remove.WriteString(f.Name + " ")
 	}
-	return []byte(newline + "cf_prefix=" + j.Prefix + " cf_tag=" + j.Tag + " cf_boot=" + Quote(Boot()[2]) +
+	return []byte(newline + "cf_prefix=" + j.Prefix + " cf_tag=" + j.Tag + " cf_boot=" + Quote(jobBoot) +
 		" cf_err=" + Quote(j.Scratch+"/e"+j.Tag) + " cf_remove=" + Quote(remove.String()) +
 		"; set --" + words.String() + "; eval " + Word(keeper) + "\n")
 }
+
+// jobBoot is for the shell below the keeper. If its line does not come the host has given
+// the job up, perhaps without a number to end the keeper by, which would stay.
+const jobBoot = `IFS= read -r cf_line || { kill -9 $PPID; exit; }; eval "$cf_line"`
 
 // newline sets cf_nl, for [Word].
 const newline = `cf_nl=$(printf '\n.'); cf_nl=${cf_nl%.}; `

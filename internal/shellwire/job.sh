@@ -14,7 +14,11 @@ case $cf_status in
 		case $cf_said in ?*) cf_status=s${cf_status#s} ;; esac
 	done <"$cf_err" ;;
 esac
-[ -z "$cf_remove" ] || rm -f $cf_remove
+# Where there is no room for a process, a shell would end here. Others are being ended then.
+cf_num=0
+until [ -z "$cf_remove" ] || command eval 'rm -f $cf_remove' || [ $? -lt 2 ] || [ $cf_num -ge 1000 ]; do
+	cf_num=$((cf_num + 1))
+done
 # While a shell prints to its stderr, its stdout is that, too. By its stdout process 1
 # answers the host, which asks when both marks have come: the one on stderr is the first.
 printf '%se%s\n' "$cf_prefix" "$cf_tag" >&2

@@ -40,13 +40,17 @@ for cf_group in /sys/fs/cgroup/pids/pids /sys/fs/cgroup/pids; do
 done
 # room makes sure that there is room for one more process, and calm undoes it. It is for
 # bash, which tries for a quarter of a minute to fork where there is none, and reads
-# nothing meanwhile. What fills the limit would take the room, if it were not stopped.
+# nothing meanwhile, and then ends. What fills the limit would take the room, if it were not
+# stopped. Each that was about to fork as it was stopped still does so first: they are
+# waited for where there may not be room for all.
 case ${BASH_VERSION+bash}$cf_limit in
 bash[1-9]*)
 	room() {
 		kill -STOP -1
 		cf_num=0 cf_crowded=1
-		while read -r cf_pids <$cf_processes && [ "$cf_pids" -ge "$cf_limit" ]; do
+		while read -r cf_pids <$cf_processes && [ $((2 * cf_pids)) -ge "$cf_limit" ]; do
+			still 100
+			read -r cf_pids <$cf_processes && [ "$cf_pids" -ge "$cf_limit" ] || return 0
 			crowded || return 1
 		done
 	}
@@ -110,12 +114,12 @@ stopped() {
 	done
 	case ${cf_child_stat##*")"} in " "[Tt]*) exit 97 ;; esac
 }
-# still waits until whatever was stopped has come to the end of its system call: it may be
+# still [ROUNDS]: waits until whatever was stopped has come to the end of its system call: it may be
 # writing. What sleeps on a disk, or for a child that was stopped, is not waited for.
 still() {
 	read -r cf_self cf_rest <self/stat
 	cf_rounds=0
-	while [ $cf_rounds -lt 1000 ]; do
+	while [ $cf_rounds -lt "${1-1000}" ]; do
 		cf_rounds=$((cf_rounds + 1))
 		for cf_task in [0-9]*/task/[0-9]*; do
 			case $cf_task in 1/* | "$cf_self"/*) continue ;; esac
@@ -172,6 +176,7 @@ born() {
 # then will do.
 begin() {
 	cf_help_tag= cf_pids=
+	case $cf_fresh in ?) cf_fresh=++ ;; *) cf_fresh= ;; esac
 	gather unrun
 	read -r cf_pids <$cf_processes
 	case $cf_pids$cf_quiet in
@@ -261,13 +266,18 @@ older() {
 	done
 	return 1
 }
+# Whatever is stopped beside a worker that has not answered yet goes on at a tick: that may
+# be the worker itself, which nothing else would wake.
+#
 # tend WHEN: the worker's parent may have been stopped or killed. The worker may live
 # then, but nobody would say how it ended: between commands everything but the jobs is
 # ended for a new one. An old parent's worker must not live on beside a new one.
 tend() {
 	case $1 in
 	old) [ "$cf_watch" = 1 ] || ! kill -CONT "$cf_watch" || end KILL worker ;;
-	tick) kill -CONT "$cf_watch" || { freeze; own; older || miss killed; disown; thaw; } ;;
+	tick)
+		[ -z "$cf_fresh" ] || [ -n "$cf_frozen" ] || kill -CONT -1
+		kill -CONT "$cf_watch" || { freeze; own; older || miss killed; disown; thaw; } ;;
 	*) kill -0 "$cf_watch" || miss "$1" ;;
 	esac
 }
@@ -296,9 +306,13 @@ job() {
 	# shellcheck disable=SC2086 # names, numbers and signals
 	case $1 in
 	+*)
-		# One that could not be forked is asked for again.
+		# One that could not be forked is asked for again, and so is one that has said
+		# nothing: it may have been killed, or stopped.
 		cf_name=${1%% *} cf_name=${cf_name#+}
-		case " $cf_jobs" in *" $cf_name:"*) return ;; esac
+		case " $cf_jobs" in *" $cf_name:"*)
+			! kept "$cf_name" || { [ -n "$cf_frozen" ] || kill -CONT "$cf_keeper"; return; }
+			release "$cf_name" ;;
+		esac
 		beside keeper "${1#* }" || return
 		keep "$cf_name" $!
 		halt ;;
@@ -316,16 +330,19 @@ job() {
 		# Nobody would say how it ends: if the keeper is gone, so is the rest. A job that
 		# nobody knows has no number to look at, but a name that could be a fifo's.
 		case " $cf_jobs" in *" ${1#?}:"*) ;; *) return ;; esac
-		cf_job=" $cf_jobs" cf_job=${cf_job#*" ${1#?}:"} cf_job=${cf_job%% *}
-		stat "${cf_job%:*}"
-		case $cf_state:$cf_started in Z:* | X:*) ;; *:"${cf_job#*:}") return ;; esac
-		signal KILL "${1#?}" ;;
+		kept "${1#?}" || signal KILL "${1#?}" ;;
 	*)
 		set -- $1
 		signal "$1" "$2"
 		kills
 		[ -z "$cf_keeper" ] || beside answer "$cf_keeper" "$3" $cf_reached ;;
 	esac
+}
+# kept NAME: does the keeper of a job that is known live? cf_keeper is its number.
+kept() {
+	cf_job=" $cf_jobs" cf_job=${cf_job#*" $1:"} cf_job=${cf_job%% *} cf_keeper=${cf_job%:*}
+	stat "$cf_keeper"
+	case $cf_state:$cf_started in [ZX]:*) return 1 ;; *:"${cf_job#*:}") ;; *) return 1 ;; esac
 }
 # halt stops what was begun while everything is stopped.
 halt() { [ -z "$cf_frozen" ] || kill -STOP -1; }

@@ -85,7 +85,7 @@ cf_plain='case ${BASH_VERSION+b} in b) \builtin unset -f command;; *) \unset -f 
 # The worker's parent says how it ended. It may block where it writes; this shell never
 # does.
 worker() {
-	cf_gen=$((cf_gen + 1)) cf_event=8 cf_quiet=
+	cf_gen=$((cf_gen + 1)) cf_event=8 cf_quiet= cf_fresh=+
 	try watch "$@" || exit 97
 	cf_watch=$!
 	born

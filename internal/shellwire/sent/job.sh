@@ -9,7 +9,10 @@ while IFS= read -r cf_said; do
 case $cf_said in ?*) cf_status=s${cf_status#s} ;; esac
 done <"$cf_err" ;;
 esac
-[ -z "$cf_remove" ] || rm -f $cf_remove
+cf_num=0
+until [ -z "$cf_remove" ] || command eval 'rm -f $cf_remove' || [ $? -lt 2 ] || [ $cf_num -ge 1000 ]; do
+cf_num=$((cf_num + 1))
+done
 printf '%se%s\n' "$cf_prefix" "$cf_tag" >&2
 printf '%se%s %s %s\n' "$cf_prefix" "$cf_tag" "$cf_status" "$cf_prefix"
 while :; do kill -STOP $$; done

@@ -31,7 +31,9 @@ bash[1-9]*)
 room() {
 kill -STOP -1
 cf_num=0 cf_crowded=1
-while read -r cf_pids <$cf_processes && [ "$cf_pids" -ge "$cf_limit" ]; do
+while read -r cf_pids <$cf_processes && [ $((2 * cf_pids)) -ge "$cf_limit" ]; do
+still 100
+read -r cf_pids <$cf_processes && [ "$cf_pids" -ge "$cf_limit" ] || return 0
 crowded || return 1
 done
 }
@@ -84,7 +86,7 @@ case ${cf_child_stat##*")"} in " "[Tt]*) exit 97 ;; esac
 still() {
 read -r cf_self cf_rest <self/stat
 cf_rounds=0
-while [ $cf_rounds -lt 1000 ]; do
+while [ $cf_rounds -lt "${1-1000}" ]; do
 cf_rounds=$((cf_rounds + 1))
 for cf_task in [0-9]*/task/[0-9]*; do
 case $cf_task in 1/* | "$cf_self"/*) continue ;; esac
@@ -128,6 +130,7 @@ cf_watch_start=$cf_started
 }
 begin() {
 cf_help_tag= cf_pids=
+case $cf_fresh in ?) cf_fresh=++ ;; *) cf_fresh= ;; esac
 gather unrun
 read -r cf_pids <$cf_processes
 case $cf_pids$cf_quiet in
@@ -202,7 +205,9 @@ return 1
 tend() {
 case $1 in
 old) [ "$cf_watch" = 1 ] || ! kill -CONT "$cf_watch" || end KILL worker ;;
-tick) kill -CONT "$cf_watch" || { freeze; own; older || miss killed; disown; thaw; } ;;
+tick)
+[ -z "$cf_fresh" ] || [ -n "$cf_frozen" ] || kill -CONT -1
+kill -CONT "$cf_watch" || { freeze; own; older || miss killed; disown; thaw; } ;;
 *) kill -0 "$cf_watch" || miss "$1" ;;
 esac
 }
@@ -227,7 +232,10 @@ job() {
 case $1 in
 +*)
 cf_name=${1%% *} cf_name=${cf_name#+}
-case " $cf_jobs" in *" $cf_name:"*) return ;; esac
+case " $cf_jobs" in *" $cf_name:"*)
+! kept "$cf_name" || { [ -n "$cf_frozen" ] || kill -CONT "$cf_keeper"; return; }
+release "$cf_name" ;;
+esac
 beside keeper "${1#* }" || return
 keep "$cf_name" $!
 halt ;;
@@ -243,16 +251,18 @@ kills
 beside here "${1#!}" ;;
 \?*)
 case " $cf_jobs" in *" ${1#?}:"*) ;; *) return ;; esac
-cf_job=" $cf_jobs" cf_job=${cf_job#*" ${1#?}:"} cf_job=${cf_job%% *}
-stat "${cf_job%:*}"
-case $cf_state:$cf_started in Z:* | X:*) ;; *:"${cf_job#*:}") return ;; esac
-signal KILL "${1#?}" ;;
+kept "${1#?}" || signal KILL "${1#?}" ;;
 *)
 set -- $1
 signal "$1" "$2"
 kills
 [ -z "$cf_keeper" ] || beside answer "$cf_keeper" "$3" $cf_reached ;;
 esac
+}
+kept() {
+cf_job=" $cf_jobs" cf_job=${cf_job#*" $1:"} cf_job=${cf_job%% *} cf_keeper=${cf_job%:*}
+stat "$cf_keeper"
+case $cf_state:$cf_started in [ZX]:*) return 1 ;; *:"${cf_job#*:}") ;; *) return 1 ;; esac
 }
 halt() { [ -z "$cf_frozen" ] || kill -STOP -1; }
 beside() {

@@ -43,7 +43,7 @@ printf '%s\n' '\command exec </proc/self/fd/0'
 cf_plain='case ${BASH_VERSION+b} in b) \builtin unset -f command;; *) \unset -f command;; esac'
 
 worker() {
-cf_gen=$((cf_gen + 1)) cf_event=8 cf_quiet=
+cf_gen=$((cf_gen + 1)) cf_event=8 cf_quiet= cf_fresh=+
 try watch "$@" || exit 97
 cf_watch=$!
 born
