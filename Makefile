@@ -8,7 +8,7 @@ PACKAGES ?= ./...
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.7.0
 
-.PHONY: demo attest test modules bench programs fault lint vuln fuzz
+.PHONY: demo attest test rootless modules bench programs fault lint vuln fuzz
 
 demo:
 	$(GO) run ./internal/tour
@@ -24,6 +24,10 @@ test:
 		COFFERDAM_LEFT_OUT=$$notes $(GO) test -p 2 -race -shuffle=on -timeout=80m $(TESTFLAGS) $(PACKAGES) || status=$$?; \
 	} && sort -u "$$notes" | awk -F '\t' \
 		'{ tests[$$1] = tests[$$1] " " $$2 } END { for (why in tests) print "left out: " why ":" tests[why] }' | sort && exit $$status
+
+# Suites as an ordinary user with a podman of their own. It needs root.
+rootless:
+	.ci/rootless
 
 # The modules below this one, whose requirements this one does not have.
 modules:

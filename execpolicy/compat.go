@@ -118,6 +118,7 @@ func (p *DockerPolicy) compatProblems(e *dockercli.Engine, spec Spec) problems.L
 		// Other policies name the limits themselves.
 		found.Add(`ExtraRunArgs: --ulimit makes podman drop the limits that it is configured with; add "ulimit" to AllowUnsafeArgs if you mean it`)
 	}
+	found = append(found, p.checkMissingLimits(e)...)
 	found = append(found, validateEnv(spec.Env)...)
 	return append(found, p.notInCompat()...)
 }

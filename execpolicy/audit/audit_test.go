@@ -284,10 +284,12 @@ func TestDigest(t *testing.T) {
 			}
 			// The library's own limits are no business of the engine.
 			unchanged := map[string]func(p *execpolicy.DockerPolicy){
-				"Limits":       func(p *execpolicy.DockerPolicy) { p.CommandTimeout, p.Lifetime = time.Hour, time.Minute },
-				"PullTimeout":  func(p *execpolicy.DockerPolicy) { p.PullTimeout = -1 },
-				"Transport":    func(p *execpolicy.DockerPolicy) { p.Transport = execpolicy.TransportAttach },
-				"PullProgress": func(p *execpolicy.DockerPolicy) { p.PullProgress = io.Discard },
+				"Limits":      func(p *execpolicy.DockerPolicy) { p.CommandTimeout, p.Lifetime = time.Hour, time.Minute },
+				"PullTimeout": func(p *execpolicy.DockerPolicy) { p.PullTimeout = -1 },
+				// What it lets pass is missing in the engine that it names.
+				"AllowMissingLimits": func(p *execpolicy.DockerPolicy) { p.AllowMissingLimits = true },
+				"Transport":          func(p *execpolicy.DockerPolicy) { p.Transport = execpolicy.TransportAttach },
+				"PullProgress":       func(p *execpolicy.DockerPolicy) { p.PullProgress = io.Discard },
 				// They decide what may be mounted, and what is mounted shows.
 				"ProtectedPaths":    func(p *execpolicy.DockerPolicy) { p.ProtectedPaths = []string{"/srv"} },
 				"AllowUnsafeMounts": func(p *execpolicy.DockerPolicy) { p.AllowUnsafeMounts = []string{"/etc"} },
