@@ -64,7 +64,7 @@ func (p *DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) (
 	found := append(p.compatProblems(e, spec), p.checkCompatWorkspace(e, dir))
 	o := p.own(e, spec, name)
 	o.Remove, o.Interactive, o.HTTPProxy = false, false, true
-	o.Image = p.image()
+	o.Image = p.image(e)
 	own, err := e.RunArgs(o)
 	if err := problems.Join(append(found, err)...); err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (p *DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) (
 		wordsIf(p.CPUs != "", "--cpus", p.CPUs),
 		wordsIf(p.User != "", "--user", p.User),
 		p.ExtraRunArgs,
-		[]string{p.image()},
+		[]string{p.image(e)},
 		command,
 	), nil
 }

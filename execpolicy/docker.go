@@ -26,7 +26,8 @@ type DockerPolicy struct {
 	// which is remembered for the program's life. An error of Find, such as that of a
 	// docker that is only slow, is not remembered.
 	Engine *dockercli.Engine
-	// Image is the image's reference. If empty, it is [DefaultImage]. The image needs sh,
+	// Image is the image's reference. If empty, it is [DefaultImage], with podman by its
+	// name in full, because podman may have no registry to look for a short one. The image needs sh,
 	// mkfifo, cp, chmod, rm and dd. It is pulled if the engine does not have it. Its
 	// environment and its volumes are used. Its user, entry point, command, health check
 	// and working directory are not.
@@ -242,11 +243,15 @@ const (
 	shmBytes     = "16m"
 )
 
-func (p *DockerPolicy) image() string {
-	if p.Image == "" {
-		return DefaultImage
+// image returns the image for an engine.
+func (p *DockerPolicy) image(e *dockercli.Engine) string {
+	switch {
+	case p.Image != "":
+		return p.Image
+	case e.Kind == dockercli.Podman && !p.compat:
+		return "docker.io/library/" + DefaultImage
 	}
-	return p.Image
+	return DefaultImage
 }
 
 // Explain returns the command line with which Spawn would start spec's command in a

@@ -41,7 +41,7 @@ var accounts = account.NewBook()
 
 // accountKey is what the numbers of the policy's user depend on.
 func (p *DockerPolicy) accountKey(e *dockercli.Engine) string {
-	return fmt.Sprintf("%q", []any{e.Path, e.Global, e.Env, p.image(), p.Platform, p.User})
+	return fmt.Sprintf("%q", []any{e.Path, e.Global, e.Env, p.image(e), p.Platform, p.User})
 }
 
 // looksUp reports whether the numbers of the policy's user have to be looked up in the

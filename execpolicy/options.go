@@ -28,7 +28,7 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name, fifos st
 	found = append(found, p.checkMissingLimits(e)...)
 
 	o := p.own(e, spec, name)
-	o.Image, o.Platform = p.image(), p.Platform
+	o.Image, o.Platform = p.image(e), p.Platform
 	o.Command = slices.Concat(spec.Command)
 	if len(spec.Supervisor) > 0 {
 		o.Command = spec.Supervisor

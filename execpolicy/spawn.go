@@ -174,11 +174,11 @@ func (p *DockerPolicy) pull(ctx context.Context, e *dockercli.Engine, cause erro
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return e.Pull(ctx, p.pullOptions())
+	return e.Pull(ctx, p.pullOptions(e))
 }
 
-func (p *DockerPolicy) pullOptions() dockercli.PullOptions {
-	return dockercli.PullOptions{Image: p.image(), Platform: p.Platform, Progress: p.PullProgress}
+func (p *DockerPolicy) pullOptions(e *dockercli.Engine) dockercli.PullOptions {
+	return dockercli.PullOptions{Image: p.image(e), Platform: p.Platform, Progress: p.PullProgress}
 }
 
 // EnsureImage sees to it that the engine has the policy's image, so that no session has to
@@ -199,7 +199,7 @@ func (p DockerPolicy) EnsureImage(ctx context.Context, when dockercli.PullPolicy
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	image, err := e.EnsureImage(ctx, when, p.pullOptions())
+	image, err := e.EnsureImage(ctx, when, p.pullOptions(e))
 	if err != nil {
 		return nil, fmt.Errorf("%w; the engine is %v", err, e)
 	}
