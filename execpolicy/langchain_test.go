@@ -204,10 +204,11 @@ var langchainCases = []struct {
 	}},
 	{"D38 every field is LangChain's, or is refused under Compat, or has a reason", func(t *testing.T) {
 		reasons := map[string]string{
-			"Limits":            "the library keeps them, whatever the engine is told",
-			"EngineSeccomp":     "it is refused where it is false",
-			"AllowUnsafeArgs":   "it is about ExtraRunArgs",
-			"AllowUnsafeMounts": "it is about the workspace", "ProtectedPaths": "it is about the workspace",
+			"Limits":             "the library keeps them, whatever the engine is told",
+			"EngineSeccomp":      "it is refused where it is false",
+			"AllowMissingLimits": "it is about MemoryBytes and CPUs",
+			"AllowUnsafeArgs":    "it is about ExtraRunArgs",
+			"AllowUnsafeMounts":  "it is about the workspace", "ProtectedPaths": "it is about the workspace",
 			"PullTimeout": "it is about the image", "PullProgress": "it is about the image",
 			"Transport": "TransportAttach is what it has, and TransportFIFO is refused",
 		}
