@@ -8,7 +8,7 @@ PACKAGES ?= ./...
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.7.0
 
-.PHONY: demo attest doctor tested test remote modules bench programs fault lint vuln fuzz
+.PHONY: demo attest doctor tested test remote rootless modules bench programs fault lint vuln fuzz
 
 demo:
 	$(GO) run ./internal/tour
@@ -37,6 +37,10 @@ test:
 # podman-tcp and podman-ssh. ARGS are arguments of go test, in place of those that choose the suites.
 remote:
 	$(GO) run ./internal/remote $(WAYS) $(if $(ARGS),-- $(ARGS))
+
+# Suites as an ordinary user with a podman of their own. It needs root.
+rootless:
+	.ci/rootless
 
 # The modules below this one, whose requirements this one does not have.
 modules:

@@ -63,9 +63,12 @@ type Engine struct {
 	// Socket is the path of the unix socket on which the engine listens. If empty, it is
 	// not known, or there is none.
 	Socket string
-	// Rootless says that the engine runs without root's rights. Such an engine may ignore
-	// some limits.
+	// Rootless says that the engine runs without root's rights.
 	Rootless bool
+	// MissingLimits names the limits that the engine can't set, of [LimitMemory],
+	// [LimitProcessors] and [LimitProcesses]. [Find] and [Lookup] learn that from an engine without root's
+	// rights, and ask no other. If nil, none is known to be missing.
+	MissingLimits []string
 	// PodmanService says that docker's client talks to podman. That client does not take
 	// podman's own flags. So a container has the lines of the host's /etc/hosts, and one
 	// with a read-only root has a writable /run and /var/tmp, in its own memory.
@@ -107,6 +110,16 @@ func (e *Engine) String() string {
 // Client returns the client's program and flags as one line that a POSIX shell runs, with
 // the passwords in URLs hidden, as in "docker --context ci".
 func (e *Engine) Client() string { return hidePasswords(Explain(e.argv())) }
+
+// The limits that [Engine.MissingLimits] may name.
+const (
+	LimitMemory     = "memory"
+	LimitProcessors = "processors"
+	LimitProcesses  = "processes"
+)
+
+// Lacks reports whether a limit is one of MissingLimits.
+func (e *Engine) Lacks(limit string) bool { return slices.Contains(e.MissingLimits, limit) }
 
 // Resolve returns the engine with an absolute Path, so that later starts don't depend on
 // PATH or on the working directory. Its error matches [ErrNoEngine] if there is no such

@@ -24,6 +24,9 @@ var (
 	ErrEngineDown = errors.New("the container engine does not answer")
 	// ErrPermission means that this user may not talk to the engine.
 	ErrPermission = errors.New("no permission to use the container engine")
+	// ErrUserRange means that an engine without root's rights has no user number for the
+	// container's user: it has no range of numbers, may not use it, or this is not in it.
+	ErrUserRange = errors.New("the engine lacks user numbers for its containers")
 	// ErrImageMissing means that the engine has no such image.
 	ErrImageMissing = errors.New("the image is missing")
 	// ErrPull means that an image could not be pulled.
@@ -64,8 +67,10 @@ var advice = []struct {
 	{ErrNoEngine, "install docker or podman, or name its program"},
 	{ErrEngineDown, "start the engine, or check DOCKER_HOST, CONTAINER_HOST and the context"},
 	{ErrPermission, "run as a user who may open the engine's socket, or use a rootless engine"},
+	{ErrUserRange, "choose a user within the engine's range, or install newuidmap and newgidmap, which have to be set-uid, and give the user a range in /etc/subuid and /etc/subgid, " +
+		"as with usermod --add-subuids 100000-165535 --add-subgids 100000-165535 NAME; then run podman system migrate"},
 	{ErrImageMissing, "pull or import the image, and check its name"},
-	{ErrPull, "check the image's name, the network, and that you are logged in to the registry"},
+	{ErrPull, "check the image's name, which podman may need in full, as in docker.io/library/alpine:3, the network, and that you are logged in to the registry"},
 	{ErrNoCommand, "use an image that has the command, or name its path inside the image"},
 	{ErrArgument, "correct the argument that the message names"},
 	{ErrNoContainer, "the container has ended, or was never created"},
@@ -212,6 +217,12 @@ var classes = []struct {
 	{ErrEngineDown, []string{"cannot access containerd socket"}},
 	{ErrEngineDown, []string{"rootless containerd not running"}},
 
+	// The client can't become the users of its containers.
+	{ErrUserRange, []string{"command required for rootless mode with multiple ids"}},
+	{ErrUserRange, []string{"cannot set up namespace using", "newuidmap"}},
+	{ErrUserRange, []string{"keep-id requires additional uids or gids"}},
+	{ErrUserRange, []string{"unable to setup user: invalid argument"}},
+
 	// Containers.
 	{errRemoving, []string{"removal of container", "is already in progress"}},
 	{ErrNoContainer, []string{"no such container"}},
@@ -235,6 +246,7 @@ var classes = []struct {
 	{ErrImageMissing, []string{"image not available"}},
 	{ErrPull, []string{"initializing source docker://"}},
 	{ErrPull, []string{"failed to resolve reference"}},
+	{ErrPull, []string{"short-name", "did not resolve to an alias"}},
 	{ErrPull, []string{"unable to find image", "error response from daemon"}},
 	{ErrPull, []string{"/v2/\": dial tcp"}},
 

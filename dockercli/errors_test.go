@@ -20,12 +20,15 @@ import (
 var recorded = map[string]error{
 	"exec-no-container":           dockercli.ErrNoContainer,
 	"exec-not-running":            dockercli.ErrNotRunning,
+	"info-newuidmap-missing":      dockercli.ErrUserRange,
+	"info-newuidmap-unprivileged": dockercli.ErrUserRange,
 	"inspect-image-missing":       dockercli.ErrImageMissing,
 	"inspect-no-container":        dockercli.ErrNoContainer,
 	"kill-no-container":           dockercli.ErrNoContainer,
 	"kill-not-running":            dockercli.ErrNotRunning,
 	"kill-signal-unknown":         dockercli.ErrArgument,
 	"pull-refused":                dockercli.ErrPull,
+	"pull-short-name":             dockercli.ErrPull,
 	"pull-unresolvable":           dockercli.ErrPull,
 	"remote-connection-unknown":   dockercli.ErrEngineDown,
 	"remote-no-socket":            dockercli.ErrEngineDown,
@@ -51,6 +54,7 @@ var recorded = map[string]error{
 	"run-hostname-long":           dockercli.ErrArgument,
 	"run-image-missing":           dockercli.ErrImageMissing,
 	"run-image-missing-short":     dockercli.ErrImageMissing,
+	"run-keep-id-without-range":   dockercli.ErrUserRange,
 	"run-memory-small":            dockercli.ErrArgument,
 	"run-memory-value":            dockercli.ErrArgument,
 	"run-mount-field":             dockercli.ErrArgument,
@@ -77,6 +81,7 @@ var recorded = map[string]error{
 	"run-tcp-refused":             dockercli.ErrEngineDown,
 	"run-ulimit":                  dockercli.ErrArgument,
 	"run-ulimit-unprivileged":     dockercli.ErrRuntime,
+	"run-user-out-of-range":       dockercli.ErrUserRange,
 	"run-user-unknown":            dockercli.ErrArgument,
 	"run-workdir-missing":         dockercli.ErrArgument,
 	"run-workdir-relative":        dockercli.ErrArgument,
@@ -177,7 +182,7 @@ func TestClassifyUnknown(t *testing.T) {
 
 func TestErrorText(t *testing.T) {
 	for _, name := range []string{"nerdctl-run-name-in-use", "docker-run-image-missing", "docker-run-permission", "docker-run-flag-unknown",
-		"podman-remote-no-socket", "podman-run-pull-unresolvable"} {
+		"podman-remote-no-socket", "podman-run-pull-unresolvable", "podman-info-newuidmap-missing"} {
 		t.Run(name, func(t *testing.T) {
 			exit, stderr := readRecorded(t, "testdata/recorded/"+name+".txt")
 			err := dockercli.NewRunError([]string{"docker", "run"}, exit, stderr, nil)

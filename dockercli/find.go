@@ -242,17 +242,24 @@ func versionNumber(text string) string {
 }
 
 func (e *Engine) probePodman(ctx context.Context) error {
-	out, err := e.do(ctx, call{verb: "info", argv: e.argv("info", "--format={{.Version.Version}} {{.Host.ServiceIsRemote}} {{.Host.Security.Rootless}} {{.Host.Kernel}}")})
+	out, err := e.do(ctx, call{verb: "info", argv: e.argv("info", "--format={{.Version.Version}} {{.Host.ServiceIsRemote}} "+
+		"{{.Host.Security.Rootless}} {{.Host.Kernel}}{{println}}{{.Host.CgroupsVersion}} {{range .Host.CgroupControllers}}{{.}} {{end}}")})
 	if err != nil {
 		return err
 	}
-	fields := strings.Fields(string(out))
+	first, groups, _ := strings.Cut(string(out), "\n")
+	fields := strings.Fields(first)
 	if len(fields) < 3 {
 		return fmt.Errorf("%w: info: unexpected answer %.200q", ErrEngineDown, out)
 	}
 	e.ServerVersion, e.Remote, e.Rootless = fields[0], fields[1] == "true", fields[2] == "true"
 	if len(fields) > 3 {
 		e.Kernel = fields[3]
+	}
+	if words := strings.Fields(groups); e.Rootless && len(words) > 0 {
+		info := Info{CgroupVersion: strings.TrimPrefix(words[0], "v"), Rootless: true}
+		info.setControllers(words[1:])
+		e.MissingLimits = info.missingLimits()
 	}
 	return nil
 }
@@ -310,5 +317,12 @@ func (e *Engine) probeDocker(ctx context.Context) error {
 	// Engines before 23 don't list this component, but a rootless engine's socket lies in
 	// its user's runtime directory.
 	e.Rootless = slices.Contains(components, "rootlesskit") || isSocket && strings.HasPrefix(socket, "/run/user/")
+	if e.Rootless && !e.PodmanService {
+		info, err := e.Info(ctx)
+		if err != nil {
+			return err
+		}
+		e.MissingLimits = info.missingLimits()
+	}
 	return nil
 }

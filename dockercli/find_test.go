@@ -42,6 +42,8 @@ func dockerThat(components, host string) client {
 			return say("Docker version 28.2.2, build e6534b4")
 		case "version":
 			return say("27.1.0 6.1.0-25-amd64", components)
+		case "info": // of one without root's rights only
+			return say(`cgroup "2"`, "memory true", "cpu false", "pids true")
 		case "context":
 			if host != "" {
 				return say(host)
@@ -143,6 +145,10 @@ var clients = map[string]client{
 	"docker-podman":     dockerThat("Podman Engine\nConmon\nEngine", "unix:///run/podman/podman.sock"),
 	"podman-local":      podmanThat("5.8.1 false false 6.1.0-25-amd64"),
 	"podman-rootless":   podmanThat("5.8.1 false true"),
+	"podman-v1":         podmanThat("4.3.1 false true 6.1.0-25-amd64\nv1 "),
+	"podman-v2":         podmanThat("5.8.1 false true 6.1.0-25-amd64\nv2 memory pids "),
+	"podman-v2-all":     podmanThat("5.8.1 false true 6.1.0-25-amd64\nv2 cpuset cpu io memory pids "),
+	"podman-root":       podmanThat("5.8.1 false false 6.1.0-25-amd64\nv1 "),
 	"podman-remote":     podmanThat("5.8.1 true false"),
 	"podman-babble":     podmanThat("hello"),
 	"nerdctl-local":     nerdctlThat("1.6.20~ds1 6.1.0-25-amd64\nname=seccomp,profile=builtin"),
@@ -265,9 +271,9 @@ func TestLookup(t *testing.T) {
 		{"docker", "docker-local", dockercli.Engine{ClientVersion: client, ServerVersion: server, Kernel: kernel,
 			Socket: "/var/run/docker.sock"}},
 		{"docker", "docker-rootless", dockercli.Engine{ClientVersion: client, ServerVersion: server, Kernel: kernel,
-			Socket: "/run/user/1000/docker.sock", Rootless: true}},
+			Socket: "/run/user/1000/docker.sock", Rootless: true, MissingLimits: []string{"processors"}}},
 		{"docker", "docker-old-less", dockercli.Engine{ClientVersion: client, ServerVersion: server, Kernel: kernel,
-			Socket: "/run/user/1000/docker.sock", Rootless: true}},
+			Socket: "/run/user/1000/docker.sock", Rootless: true, MissingLimits: []string{"processors"}}},
 		{"docker", "docker-ssh", dockercli.Engine{ClientVersion: client, ServerVersion: server, Kernel: kernel, Remote: true}},
 		{"docker", "docker-tcp", dockercli.Engine{ClientVersion: client, ServerVersion: server, Kernel: kernel, Remote: true}},
 		{"docker", "docker-windows", dockercli.Engine{ClientVersion: client, ServerVersion: server, Kernel: kernel}},
@@ -278,6 +284,14 @@ func TestLookup(t *testing.T) {
 			Kernel: kernel}},
 		{"podman", "podman-rootless", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2",
 			ServerVersion: "5.8.1", Rootless: true}},
+		{"podman", "podman-v1", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "4.3.1",
+			Kernel: kernel, Rootless: true, MissingLimits: []string{"memory", "processors", "processes"}}},
+		{"podman", "podman-v2", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1",
+			Kernel: kernel, Rootless: true, MissingLimits: []string{"processors"}}},
+		{"podman", "podman-v2-all", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1",
+			Kernel: kernel, Rootless: true}},
+		{"podman", "podman-root", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1",
+			Kernel: kernel}},
 		{"podman", "podman-remote", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2",
 			ServerVersion: "5.8.1", Remote: true}},
 		{"nerdctl", "nerdctl-local", dockercli.Engine{Kind: dockercli.Nerdctl, ClientVersion: "1.7.7", ServerVersion: "1.6.20~ds1",

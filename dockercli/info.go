@@ -108,20 +108,39 @@ func parseInfo(text string) (*Info, error) {
 			info.SELinux = true
 		}
 	}
-	for _, name := range controllers {
+	info.setControllers(controllers)
+	return info, nil
+}
+
+// setControllers says which limits podman can set with those controllers of cgroups.
+func (i *Info) setControllers(names []string) {
+	for _, name := range names {
 		switch name {
 		case "memory":
-			info.MemoryLimit = true
+			i.MemoryLimit = true
 		case "cpu":
-			info.CPULimit = true
+			i.CPULimit = true
 		case "pids":
-			info.PidsLimit = true
+			i.PidsLimit = true
 		}
 	}
-	// Podman ignores every limit without root's rights on the first version of cgroups,
-	// whatever the controllers.
-	if len(controllers) > 0 && info.Rootless && info.CgroupVersion == "1" {
-		info.MemoryLimit, info.CPULimit, info.PidsLimit = false, false, false
+	// Without root's rights it ignores every limit on the first version, whatever the
+	// controllers.
+	if len(names) > 0 && i.Rootless && i.CgroupVersion == "1" {
+		i.MemoryLimit, i.CPULimit, i.PidsLimit = false, false, false
 	}
-	return info, nil
+}
+
+// missingLimits is [Engine.MissingLimits].
+func (i *Info) missingLimits() (missing []string) {
+	if !i.MemoryLimit {
+		missing = append(missing, LimitMemory)
+	}
+	if !i.CPULimit {
+		missing = append(missing, LimitProcessors)
+	}
+	if !i.PidsLimit {
+		missing = append(missing, LimitProcesses)
+	}
+	return missing
 }

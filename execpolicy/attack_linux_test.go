@@ -12,7 +12,9 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
@@ -90,6 +92,8 @@ time.sleep(1000)'`})
 // make others beside them where the engine has a tmpfs for the first version of cgroups.
 func TestFilesOfCountsAreTheKernels(t *testing.T) {
 	withEachShell(t, func(t *testing.T, p place, _ string) {
+		// What sets no limit has no such files.
+		enginetest.NeedLimits(t, p.engine, dockercli.LimitMemory, dockercli.LimitProcessors)
 		policy := p.policy()
 		policy.User = "0:0"
 		for _, forge := range []string{"mkfifo $f", "echo oom_kill 4714 >$f"} {

@@ -69,7 +69,7 @@ func (p *DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) (
 	found := append(p.compatProblems(e, spec), p.checkCompatWorkspace(e, dir))
 	o := p.own(e, spec, name)
 	o.Remove, o.Interactive, o.HTTPProxy = false, false, true
-	o.Image = p.image()
+	o.Image = p.image(e)
 	own, err := e.RunArgs(o)
 	if err := problems.Join(append(found, err)...); err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (p *DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) (
 		wordsIf(p.CPUs != "", "--cpus", p.CPUs),
 		wordsIf(p.User != "", "--user", p.User),
 		p.ExtraRunArgs,
-		[]string{p.image()},
+		[]string{p.image(e)},
 		command,
 	), nil
 }
@@ -123,6 +123,7 @@ func (p *DockerPolicy) compatProblems(e *dockercli.Engine, spec Spec) problems.L
 		// Other policies name the limits themselves.
 		found.Add(`ExtraRunArgs: --ulimit makes podman drop the limits that it is configured with; add "ulimit" to AllowUnsafeArgs if you mean it`)
 	}
+	found = append(found, p.checkMissingLimits(e)...)
 	found = append(found, validateEnv(spec.Env)...)
 	return append(found, p.notInCompat()...)
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 )
 
@@ -350,6 +351,7 @@ var sessionCases = []placeCase{
 		assert.Assert(t, err == nil || errors.Is(err, execpolicy.ErrEnded), "%v", err)
 	}},
 	{"memory over the limit is told", func(t *testing.T, p place) {
+		enginetest.NeedLimits(t, p.engine, dockercli.LimitMemory)
 		policy := p.policy()
 		policy.MemoryBytes = 64 << 20
 		s := open(t, policy, p.spec())

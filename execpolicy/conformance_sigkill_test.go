@@ -19,6 +19,7 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/poll"
 
+	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
@@ -91,6 +92,7 @@ func (h holding) on(p place) execpolicy.DockerPolicy {
 	policy := h.policy
 	policy.Engine, policy.Image, policy.CPUs = p.engine, p.image, cmp.Or(policy.CPUs, "0.5")
 	policy.CommandTimeout, policy.EngineSeccomp = -1, places.NoFilter(p.engine)
+	policy.AllowMissingLimits = p.engine.MissingLimits != nil
 	return policy
 }
 
@@ -186,7 +188,13 @@ func TestSIGKILL(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		for name, h := range holdings {
 			if h.within > 0 {
-				t.Run(name, func(t *testing.T) { p.killHolder(t, name, h) })
+				t.Run(name, func(t *testing.T) {
+					if h.policy.ExtraRunArgs != nil {
+						// It is refused there.
+						enginetest.NeedLimits(t, p.engine, dockercli.LimitProcesses)
+					}
+					p.killHolder(t, name, h)
+				})
 			}
 		}
 	})

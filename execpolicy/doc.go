@@ -199,8 +199,9 @@
 //     them, for 5 to 15 seconds.
 //   - Sessions whose users have the same number share what the kernel counts for each
 //     number, such as 128 inotify instances: see [DockerPolicy.User].
-//   - Engines drop some limits in silence: a rootless one does on cgroup v1. Package
-//     attest finds what is not in force. [Start] does not look.
+//   - Engines drop some limits in silence. [Start] refuses an engine without root's rights
+//     that says it can't set them, unless [DockerPolicy.AllowMissingLimits] is set, and
+//     asks no other. Package attest finds what is not in force.
 //   - The library does not search files that it reads for secrets: [Session.Redact] does
 //     that.
 //   - If a client was cut off while it started a container, or its engine does not

@@ -26,9 +26,10 @@ type DockerPolicy struct {
 	// which is remembered for the program's life. An error of Find, such as that of a
 	// docker that is only slow, is not remembered.
 	Engine *dockercli.Engine
-	// Image is the image's reference. If empty, it is [DefaultImage]. The image needs sh,
-	// mkfifo, cp, chmod, rm and dd. Its environment and its volumes are used. Its user,
-	// entry point, command, health check and working directory are not.
+	// Image is the image's reference. If empty, it is [DefaultImage], with podman by its
+	// name in full, because podman may have no registry to look for a short one. The image
+	// needs sh, mkfifo, cp, chmod, rm and dd. Its environment and its volumes are used. Its
+	// user, entry point, command, health check and working directory are not.
 	Image string
 	// Platform is the image's, such as "linux/arm64". A machine that is another needs an
 	// emulator that its kernel knows. If empty, it is the engine's own.
@@ -81,6 +82,19 @@ type DockerPolicy struct {
 	// PidsLimit is how many processes and threads the container may have at once. It is
 	// at least 16. If zero, it is 256.
 	PidsLimit int64
+	// AllowMissingLimits lets sessions start on an engine that can't set some of the
+	// limits: [dockercli.Engine.MissingLimits] names them. A podman or docker without
+	// root's rights can set none where control groups are those of version 1, and with
+	// version 2 only those whose controllers its user was given. Then a command may take
+	// all of the host's memory or processors. The limits that are missing are not asked
+	// for. If false, Spawn refuses such an engine and names them, before it starts
+	// anything.
+	//
+	// If it is PidsLimit that podman can't set, the kernel's limit for each user number
+	// (RLIMIT_NPROC) takes its place. A session that runs as the default User, or as the
+	// owner of what it sees, has a user namespace of its own, in which Linux 5.14 and
+	// later counts only its own processes. Sessions with the same User share one count.
+	AllowMissingLimits bool
 	// Tmpfs maps directories in memory to their sizes in bytes, which must be positive.
 	// Programs can be run from them. If nil, there is /tmp with 64 MiB. Without a
 	// Spec.Workspace there is also /workspace, with 64 MiB unless Tmpfs has it.
@@ -276,11 +290,15 @@ const (
 	shmBytes     = "16m"
 )
 
-func (p *DockerPolicy) image() string {
-	if p.Image == "" {
-		return DefaultImage
+// image returns the image for an engine.
+func (p *DockerPolicy) image(e *dockercli.Engine) string {
+	switch {
+	case p.Image != "":
+		return p.Image
+	case e.Kind == dockercli.Podman && !p.compat:
+		return "docker.io/library/" + DefaultImage
 	}
-	return p.Image
+	return DefaultImage
 }
 
 // Explain returns the command line with which Spawn would start spec's command in a

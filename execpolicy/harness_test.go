@@ -62,7 +62,8 @@ var workers = map[string][]string{"sh": {"busybox", "sh"}, "dash": {"dash"}, "ba
 
 func (p place) policy() execpolicy.DockerPolicy {
 	return execpolicy.DockerPolicy{Engine: p.engine, Image: p.image, Limits: hostLimits,
-		EngineSeccomp: places.NoFilter(p.engine), Transport: places.Transport(p.engine)}
+		EngineSeccomp: places.NoFilter(p.engine), Transport: places.Transport(p.engine),
+		AllowMissingLimits: p.engine.MissingLimits != nil}
 }
 
 // hostLimits are those of sessions that are to be ended by what the test does, and never

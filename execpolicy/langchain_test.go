@@ -206,6 +206,7 @@ var langchainCases = []struct {
 		reasons := map[string]string{
 			"Limits":             "the library keeps them, whatever the engine is told",
 			"EngineSeccomp":      "it is refused where it is false",
+			"AllowMissingLimits": "it is about MemoryBytes and CPUs",
 			"AllowUnsafeArgs":    "it is about ExtraRunArgs",
 			"AllowUnsafeDevices": "it is about Devices",
 			"AllowUnsafeMounts":  "it is about the workspace", "ProtectedPaths": "it is about the workspace",

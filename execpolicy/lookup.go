@@ -41,7 +41,7 @@ var accounts = account.NewBook()
 
 // accountKey is what the numbers of the policy's user depend on.
 func (p *DockerPolicy) accountKey(e *dockercli.Engine) string {
-	return fmt.Sprintf("%q", []any{e.Path, e.Global, e.Env, p.image(), p.Platform, p.User})
+	return fmt.Sprintf("%q", []any{e.Path, e.Global, e.Env, p.image(e), p.Platform, p.User})
 }
 
 // looksUp reports whether the numbers of the policy's user have to be looked up in the
@@ -82,7 +82,7 @@ func (p *DockerPolicy) lookUp(ctx context.Context, e *dockercli.Engine, spec Spe
 		return nil // somebody else has done it
 	}
 	q := DockerPolicy{Engine: e, Image: p.Image, Platform: p.Platform, User: p.User, Runtime: p.Runtime, Limits: p.Limits,
-		Transport: TransportAttach}
+		Transport: TransportAttach, AllowMissingLimits: p.AllowMissingLimits}
 	look := Spec{Supervisor: []string{"sh", "-c", account.PrintScript}, Labels: spec.Labels, Audit: spec.Audit, auditor: spec.auditor}
 	proc, err := q.spawn(ctx, e, look)
 	if err != nil {

@@ -25,9 +25,10 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name, fifos st
 	found = append(found, runargs.Check(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)
 	found = append(found, p.checkSeccomp(e)...)
 	found = append(found, p.checkTransport(e))
+	found = append(found, p.checkMissingLimits(e)...)
 
 	o := p.own(e, spec, name)
-	o.Image, o.Platform = p.image(), p.Platform
+	o.Image, o.Platform = p.image(e), p.Platform
 	o.Command = slices.Concat(spec.Command)
 	if len(spec.Supervisor) > 0 {
 		o.Command = spec.Supervisor
@@ -165,8 +166,9 @@ func (p *DockerPolicy) setDevices(e *dockercli.Engine, o *dockercli.RunOptions) 
 func (p *DockerPolicy) setUser(e *dockercli.Engine, seen account.Case, o *dockercli.RunOptions) problems.List {
 	user, isOwner, refused := seen.Choose()
 	o.User = user
-	if isOwner && e.Rootless {
-		// The host's user keeps its number inside.
+	if e.Rootless && (isOwner || p.countsByUser(e) && p.User == "" && !p.hasUserNS(e)) {
+		// The host's user keeps its number inside. Nobody is somebody else in any case, and
+		// has a count of processes of its own there.
 		o.UserNS = "keep-id"
 	}
 	p.giveTmpfs(e, o)
@@ -210,12 +212,27 @@ func (p *DockerPolicy) setLimits(e *dockercli.Engine, o *dockercli.RunOptions) {
 		if !e.Remote {
 			n = nproc.Max()
 		}
+		// Where the owner's processes outside count too, it may have too many already.
+		outside := o.UserNS != "" && o.User != account.Nobody.String() && nproc.CountsOutside(e.Kernel)
+		if p.countsByUser(e) && !outside {
+			n = min(n, uint64(pids))
+		}
 		ulimits = append(ulimits, fmt.Sprintf("nproc=%d:%d", n, n))
 	}
 	o.Memory = strconv.FormatInt(memory, 10)
 	// The same for both means no swap; otherwise it would be as much again.
 	o.MemorySwap = o.Memory
 	o.CPUs, o.CPUShares, o.PidsLimit = cpus, p.CPUShares, pids
+	// What is missing would be dropped with a warning, or fail the start.
+	if e.Lacks(dockercli.LimitMemory) {
+		o.Memory, o.MemorySwap = "", ""
+	}
+	if e.Lacks(dockercli.LimitProcessors) {
+		o.CPUs, o.CPUShares = "", 0
+	}
+	if e.Lacks(dockercli.LimitProcesses) {
+		o.PidsLimit = 0
+	}
 	o.IPC, o.ShmSize, o.Ulimits = "private", shm, ulimits
 }
 

@@ -220,15 +220,15 @@ func diagnose(c *container.Container, dir mounted, exitCode int, stderr []byte) 
 func (p *DockerPolicy) pull(ctx context.Context, e *dockercli.Engine) error {
 	ctx, cancel := context.WithTimeout(ctx, p.pullTimeout())
 	defer cancel()
-	return e.Pull(ctx, p.pullOptions())
+	return e.Pull(ctx, p.pullOptions(e))
 }
 
 func (p *DockerPolicy) pullTimeout() time.Duration {
 	return cmp.Or(p.PullTimeout, defaultPullTimeout)
 }
 
-func (p *DockerPolicy) pullOptions() dockercli.PullOptions {
-	return dockercli.PullOptions{Image: p.image(), Platform: p.Platform, Progress: p.PullProgress}
+func (p *DockerPolicy) pullOptions(e *dockercli.Engine) dockercli.PullOptions {
+	return dockercli.PullOptions{Image: p.image(e), Platform: p.Platform, Progress: p.PullProgress}
 }
 
 // EnsureImage sees to it that the engine has the policy's image, so that no session has to
@@ -248,7 +248,7 @@ func (p DockerPolicy) EnsureImage(ctx context.Context) (*dockercli.Image, error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.pullTimeout())
 	defer cancel()
-	image, err := e.EnsureImage(ctx, p.Pull, p.pullOptions())
+	image, err := e.EnsureImage(ctx, p.Pull, p.pullOptions(e))
 	if err != nil {
 		return nil, fmt.Errorf("%w; the engine is %v", err, e)
 	}

@@ -578,7 +578,8 @@ func leave(r role) {
 				continue
 			}
 			name := fmt.Sprintf("cofferdam-sweep-%d-%d", os.Getpid(), time.Now().UnixNano())
-			policy := execpolicy.DockerPolicy{Engine: e, Image: r.Image, KeepContainer: kept, EngineSeccomp: true}
+			policy := execpolicy.DockerPolicy{Engine: e, Image: r.Image, KeepContainer: kept, EngineSeccomp: true,
+				AllowMissingLimits: r.Engine.MissingLimits != nil}
 			argv, err := policy.Argv(e, execpolicy.Spec{Labels: r.Labels, Command: []string{"sh", "-c", script}}, name)
 			if err != nil {
 				fail(err)
@@ -600,7 +601,8 @@ func leave(r role) {
 // stay opens a session, says its name, and runs in it what it reads.
 func stay(r role) {
 	ctx := context.Background()
-	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{Engine: r.Engine, Image: r.Image},
+	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{Engine: r.Engine, Image: r.Image,
+		AllowMissingLimits: r.Engine.MissingLimits != nil},
 		execpolicy.Spec{Labels: r.Labels})
 	if err != nil {
 		fail(err)

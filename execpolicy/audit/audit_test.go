@@ -292,6 +292,8 @@ func TestDigest(t *testing.T) {
 				"PullTimeout":  func(p *execpolicy.DockerPolicy) { p.PullTimeout = time.Hour },
 				"Transport":    func(p *execpolicy.DockerPolicy) { p.Transport = execpolicy.TransportAttach },
 				"PullProgress": func(p *execpolicy.DockerPolicy) { p.PullProgress = io.Discard },
+				// What it lets pass is missing in the engine that it names.
+				"AllowMissingLimits": func(p *execpolicy.DockerPolicy) { p.AllowMissingLimits = true },
 				// They decide what may be mounted, and which devices there are, and that shows.
 				"ProtectedPaths":     func(p *execpolicy.DockerPolicy) { p.ProtectedPaths = []string{"/srv"} },
 				"AllowUnsafeDevices": func(p *execpolicy.DockerPolicy) { p.AllowUnsafeDevices = []string{"/dev/kvm"} },

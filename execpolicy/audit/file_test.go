@@ -53,7 +53,8 @@ func work() *execpolicy.Session {
 	must(err)
 	_, record := openLog()
 	ctx := context.Background()
-	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image},
+	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image,
+		AllowMissingLimits: e.MissingLimits != nil},
 		execpolicy.Spec{Labels: e.Labels, Audit: record})
 	must(err)
 	_, err = s.Run(ctx, execpolicy.Command{Script: "echo one"})

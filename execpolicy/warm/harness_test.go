@@ -31,7 +31,8 @@ type place struct {
 func newPlace(e *dockercli.Engine, image string, labels map[string]string) place {
 	return place{
 		policy: execpolicy.DockerPolicy{
-			Engine: e, Image: image, EngineSeccomp: e.PodmanService,
+			AllowMissingLimits: e.MissingLimits != nil,
+			Engine:             e, Image: image, EngineSeccomp: e.PodmanService,
 			Limits: execpolicy.Limits{CommandTimeout: patience, StartupTimeout: patience, TerminationTimeout: patience},
 		},
 		spec: execpolicy.Spec{Labels: labels},

@@ -28,14 +28,18 @@ type handedOn struct {
 	Client []string // the path and the global flags
 	Kernel string
 	Remote bool
-	Image  string
-	Labels map[string]string
+	// Rootless and Missing are the engine's Rootless and MissingLimits.
+	Rootless bool
+	Missing  []string
+	Image    string
+	Labels   map[string]string
 }
 
 // Environ returns the environment of a [Child] that uses the engine.
 func (e Engine) Environ(t *testing.T) []string {
 	t.Helper()
-	text, err := json.Marshal(handedOn{e.Kind, append([]string{e.Path}, e.Global...), e.Kernel, e.Remote, e.Image, e.Labels})
+	text, err := json.Marshal(handedOn{e.Kind, append([]string{e.Path}, e.Global...), e.Kernel, e.Remote, e.Rootless,
+		e.MissingLimits, e.Image, e.Labels})
 	assert.NilError(t, err)
 	env := e.Env
 	if env == nil {
@@ -50,7 +54,8 @@ func FromEnviron() (Engine, error) {
 	if err := json.Unmarshal([]byte(os.Getenv(engineVar)), &h); err != nil {
 		return Engine{}, err
 	}
-	e := &dockercli.Engine{Kind: h.Kind, Path: h.Client[0], Global: h.Client[1:], Kernel: h.Kernel, Remote: h.Remote}
+	e := &dockercli.Engine{Kind: h.Kind, Path: h.Client[0], Global: h.Client[1:], Kernel: h.Kernel,
+		Remote: h.Remote, Rootless: h.Rootless, MissingLimits: h.Missing}
 	return Engine{Engine: e, Image: h.Image, Labels: h.Labels}, nil
 }
 

@@ -8,8 +8,8 @@
 //   - COFFERDAM_REQUIRE_ENGINES lists engines, with commas between them, that are also
 //     used, and whose absence is a failure and not a skip.
 //   - COFFERDAM_IMAGE and COFFERDAM_MAKE_IMAGE decide the image: see [setup.Image].
-//
-// An engine that sets no limits is one that does not work: see [setup.Limits].
+//   - COFFERDAM_WITHOUT_LIMITS, if not empty, says that the machine bears an engine that
+//     sets no limits. Without it, that is one that does not work: see [setup.Limits].
 package enginetest
 
 import (
@@ -114,8 +114,10 @@ func find(name string) (*dockercli.Engine, string, error) {
 		// Podman without root may look for its state below TMPDIR, which Check changes.
 		e.Env = os.Environ()
 	}
-	if err := setup.Limits(ctx, e); err != nil {
-		return nil, "", err
+	if !withoutLimits() {
+		if err := setup.Limits(ctx, e); err != nil {
+			return nil, "", err
+		}
 	}
 	image, err := setup.Ready(ctx, e, os.Stderr)
 	if err != nil {
@@ -130,4 +132,17 @@ func leaveOut(tb testing.TB, c candidate) {
 		tb.Fatalf("%s is required and does not work: %v", c.Name, c.err)
 	}
 	leftout.Skip(tb, "%s: %v", c.Name, c.err)
+}
+
+func withoutLimits() bool { return os.Getenv("COFFERDAM_WITHOUT_LIMITS") != "" }
+
+// NeedLimits leaves out a test, or a part of one, on an engine that can't set one of the
+// limits, as in MissingLimits.
+func NeedLimits(tb testing.TB, e *dockercli.Engine, limits ...string) {
+	tb.Helper()
+	for _, limit := range limits {
+		if e.Lacks(limit) {
+			leftout.Skip(tb, "%s sets no limit of %s here", filepath.Base(e.Path), limit)
+		}
+	}
 }

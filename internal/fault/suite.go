@@ -148,8 +148,9 @@ func (s *suite) policy(set settings) execpolicy.DockerPolicy {
 		transport = execpolicy.TransportAttach
 	}
 	return execpolicy.DockerPolicy{
-		Limits: execpolicy.Limits{StartupTimeout: shellTimeout},
-		Engine: s.engine, Image: s.image, MemoryBytes: set.memory, PidsLimit: set.pids, EngineSeccomp: set.engineSeccomp,
+		AllowMissingLimits: s.engine.MissingLimits != nil,
+		Limits:             execpolicy.Limits{StartupTimeout: shellTimeout},
+		Engine:             s.engine, Image: s.image, MemoryBytes: set.memory, PidsLimit: set.pids, EngineSeccomp: set.engineSeccomp,
 		Transport: transport,
 	}
 }
