@@ -286,6 +286,7 @@ func TestDigest(t *testing.T) {
 			unchanged := map[string]func(p *execpolicy.DockerPolicy){
 				"Limits":       func(p *execpolicy.DockerPolicy) { p.CommandTimeout, p.Lifetime = time.Hour, time.Minute },
 				"PullTimeout":  func(p *execpolicy.DockerPolicy) { p.PullTimeout = -1 },
+				"KeepAlive":    func(p *execpolicy.DockerPolicy) { p.KeepAlive = time.Minute },
 				"Transport":    func(p *execpolicy.DockerPolicy) { p.Transport = execpolicy.TransportAttach },
 				"PullProgress": func(p *execpolicy.DockerPolicy) { p.PullProgress = io.Discard },
 				// They decide what may be mounted, and what is mounted shows.

@@ -92,7 +92,7 @@ bash)
 	take() {
 		cf_heard= cf_again=1
 		while [ $cf_again != 0 ]; do
-			cf_again=0
+			cf_again=0 cf_op=
 			IFS= read -r -t $cf_alive cf_op || cf_again=$?
 			cf_heard=$cf_heard$cf_op
 			case $cf_again in 0) ;; [1-9] | [1-9][0-9]) return 1 ;; *) heed ;; esac
@@ -147,7 +147,8 @@ bash)
 		cf_heard=
 		trap 'cf_rang=1' CHLD
 		while :; do
-			cf_rang=
+			# Busybox leaves the variable alone if it is interrupted.
+			cf_rang= cf_op=
 			heed
 			if [ -z "$cf_rang" ]; then
 				! IFS= read -r cf_op || break

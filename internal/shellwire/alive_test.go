@@ -186,3 +186,23 @@ func TestEndIsSeenUnderSignals(t *testing.T) {
 		}
 	})
 }
+
+// Files go in beside the clock, whole.
+func TestUploadWithKeepAlive(t *testing.T) {
+	alone(t, func(t *testing.T, shell string) {
+		w := startAlive(t, patience, "", os.Geteuid(), shell, shell, true)
+		w.run("sleep 1000 &")
+		for n := range 30 {
+			data := strings.Repeat("0123456789abcdef", n<<9)
+			w.send(string(Upload("i", int64(len(data)))) + data + Thaw)
+			_, _, out := w.run("cat " + Quote(w.dir+"/i"))
+			assert.Assert(t, out[0] == data, "%d of %d bytes", len(out[0]), len(data))
+			file := filepath.Join(w.dir, "file")
+			// A signal between two operations leaves nothing of the first.
+			w.run("kill -CHLD 1; sleep 0.01; kill -CHLD 1")
+			status, _, _ := w.help(append(Put(Word(file+".new"), "END123", []byte("some"), 0o644),
+				Help("put "+Word(file)+" "+Word(file+".new")+" 644")...))
+			assert.Equal(t, status, 0)
+		}
+	})
+}
