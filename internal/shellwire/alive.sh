@@ -3,7 +3,7 @@
 # bash can wait for stdin and for a time at once. In the others a child waits for the time,
 # the alarm. When that ends, or when somebody stops or kills it, SIGCHLD interrupts the
 # read, and this shell looks at the clock by itself.
-cf_due=0 cf_rings_at=0 cf_signals=0 cf_second= cf_held=
+cf_due=0 cf_rings_at=0 cf_signals=0 cf_second= cf_held= cf_by=beside
 # 3 is what the alarm waits with, since there is no FIFO of blocks. Busybox and bash wait
 # for what never comes from a FIFO. Dash has to run a program, a copy that nobody can
 # read: whoever could trace it would hold it still.
@@ -62,7 +62,7 @@ quit() {
 ring() {
 	set -- "$1" $(((cf_due - cf_now) / 100 + 1))
 	if [ -p self/fd/1 ]; then
-		beside "$@" || return 1
+		$cf_by "$@" || return 1
 	else
 		# 1 may be the file of an upload.
 		room && spawn "$@"
@@ -102,7 +102,9 @@ bash)
 	}
 	brace() {
 		size "$@"
-		ring last
+		cf_by=try
+		ring last || return 1
+		cf_by=beside
 	}
 	relax() {
 		heed
@@ -170,7 +172,10 @@ bash)
 		size "$@"
 		quit "$cf_alarm"
 		cf_alarm=none:
+		# The event is not opened again: 8 is stdin now, and no unit is under way.
+		cf_by=try
 		heed
+		cf_by=beside
 	}
 	;;
 esac

@@ -206,3 +206,22 @@ func TestUploadWithKeepAlive(t *testing.T) {
 		}
 	})
 }
+
+// Only what process 1 says on stderr, and nothing else, is the answer to a beat.
+func TestBeating(t *testing.T) {
+	for stream, marks := range map[string]int{"i\n": 1, "i \n": 0, "i2\n": 0, "i": 0} {
+		for _, stdout := range []bool{true, false} {
+			got := 0
+			p := Parser{Prefix: testPrefix, Stdout: stdout, Output: func([]byte) {}, Mark: func(m Mark) {
+				assert.Equal(t, m.Kind, Beating)
+				got++
+			}}
+			p.Parse([]byte("a" + testPrefix + stream + "b"))
+			want := marks
+			if stdout {
+				want = 0
+			}
+			assert.Equal(t, got, want, "%q", stream)
+		}
+	}
+}

@@ -175,7 +175,7 @@ func (p *Parser) mark(data []byte, searched int) (m Mark, n int) {
 		m.Kind = Answer
 	case 'i':
 		// A longer mark on stdout could be torn by this one.
-		if p.Job || p.Stdout {
+		if p.Stdout {
 			return m, -1
 		}
 		m.Kind = Beating

@@ -1,4 +1,4 @@
-cf_due=0 cf_rings_at=0 cf_signals=0 cf_second= cf_held=
+cf_due=0 cf_rings_at=0 cf_signals=0 cf_second= cf_held= cf_by=beside
 ( IFS= read -r -t 1 cf_op ) </dev/null 2>/dev/null
 case $? in
 1)
@@ -47,7 +47,7 @@ stat "${1%:*}"
 ring() {
 set -- "$1" $(((cf_due - cf_now) / 100 + 1))
 if [ -p self/fd/1 ]; then
-beside "$@" || return 1
+$cf_by "$@" || return 1
 else
 room && spawn "$@"
 cf_num=$?
@@ -84,7 +84,9 @@ due 0
 }
 brace() {
 size "$@"
-ring last
+cf_by=try
+ring last || return 1
+cf_by=beside
 }
 relax() {
 heed
@@ -142,7 +144,9 @@ brace() {
 size "$@"
 quit "$cf_alarm"
 cf_alarm=none:
+cf_by=try
 heed
+cf_by=beside
 }
 ;;
 esac
