@@ -90,6 +90,7 @@ func connect(proc *Process, spec Spec) *conn {
 			Readable: proc.readable,
 		},
 		TerminationTimeout: c.limits.TerminationTimeout,
+		KeepAlive:          proc.keepAlive(),
 		Abrupt:             func(cause error) bool { return cause == ErrExpired || cause == ErrClosed && !c.endsInOrder },
 		Conceal:            c.conceal,
 		Stepped:            func(step shell.Step, cause error) { c.observer.Load().killed(c, Escalation(step), cause) },
@@ -120,6 +121,15 @@ func (c *conn) place() string {
 // limits returns those of a session in the process.
 func (p *Process) limits(spec Spec) Limits {
 	return p.Limits.withDefaults().with(spec.Limits).withDefaults()
+}
+
+// keepAlive returns after how long a silent link ends a session in the process, in whole
+// seconds; zero if it has no keep-alive.
+func (p *Process) keepAlive() time.Duration {
+	if p.KeepAlive <= 0 || !p.OwnPIDNamespace || p.blocks != nil {
+		return 0
+	}
+	return (p.KeepAlive + time.Second - 1).Truncate(time.Second)
 }
 
 // wait calls [Process.Ready], whose context also ends with the process.

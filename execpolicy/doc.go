@@ -81,6 +81,10 @@
 // [DockerPolicy.FindTransport] says what is used and why, and [Session.Transport] what a
 // session has.
 //
+// A link over a network can break in a way that nobody is told of. So with a remote engine
+// each end counts the time in which it hears nothing of the other, and ends the session
+// after a minute: see [DockerPolicy.KeepAlive].
+//
 // The FIFOs are in a directory below that for temporary files, which nobody else may
 // enter, and which is mounted read-only in the container. Their names are removed when
 // process 1 has opened them, before anything untrusted runs. The directory stays for the
@@ -210,6 +214,13 @@
 //   - Where the image's sh is dash or busybox, commands start with SIGINT and SIGQUIT
 //     ignored.
 //   - A command that kills everything it can ("kill -9 -1") costs the session its shell.
+//   - With a [DockerPolicy.KeepAlive], code inside can end its own session: by taking all
+//     of the process limit for that time without a word or, where the image's sh is bash,
+//     by SIGALRM to process 1. What stops, kills or floods with signals what measures the
+//     time is stopped with all else inside until the session's next word. Code that a
+//     timer of its own wakes then may hold that up, and the container may live on after
+//     its link has broken. Where sh is dash, and sleep is one of several names of a
+//     program, code that may trace others can do so too.
 //   - When a command is ended, its programs get the signals first, and the session's
 //     shell goes on with the rest of a Script for half a second. An Argv, as in {"sh",
 //     "-c", "make; git push"}, has no rest.

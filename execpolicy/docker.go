@@ -252,6 +252,21 @@ type DockerPolicy struct {
 	// known to speak against them, else the engine's client: see
 	// [DockerPolicy.FindTransport].
 	Transport Transport
+	// KeepAlive is how long the link with a session's container may be silent, from 1 s to
+	// 24 h; a fraction of a second is rounded up. A link over a network can break in a way
+	// that neither end is told of. So the session asks for an answer each third of this
+	// time. If the container has not heard the session for the whole of it, its process 1
+	// ends, and the container with it. If the session has not heard the container, it ends
+	// with an error that wraps [ErrSilent], and its commands have [OutcomeSessionLost].
+	//
+	// If zero, it is 1 min where the engine may be on another machine, and else there is
+	// none. If negative, there is none: then a container whose link has broken runs on
+	// until something else ends it, at the latest [Sweep]. By FIFOs, which are of this
+	// machine, there is never one. The image then needs the program sleep if its sh is
+	// dash.
+	//
+	// While a file or a command's stdin goes in, a link has a second more for each 64 KiB.
+	KeepAlive time.Duration
 	// ExtraRunArgs are more flags for the engine's run. A flag that weakens the policy,
 	// or that the library does not know, is refused.
 	ExtraRunArgs []string
@@ -272,8 +287,13 @@ const DefaultImage = "python:3.12-alpine3.19"
 // The defaults of a DockerPolicy.
 const (
 	defaultPullTimeout = 5 * time.Minute
-	defaultMemory      = 512 << 20
-	defaultCPUs        = "1"
+	// defaultKeepAlive outlasts what a link does not carry for half a minute: after that
+	// TCP may take as long again to send anew.
+	defaultKeepAlive = time.Minute
+	minKeepAlive     = time.Second
+	maxKeepAlive     = 24 * time.Hour
+	defaultMemory    = 512 << 20
+	defaultCPUs      = "1"
 	// defaultPids lets a build run in parallel, and a walk over that many processes take
 	// 60 ms.
 	defaultPids = 256

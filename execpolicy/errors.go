@@ -22,6 +22,11 @@ var (
 	// [Limits.Lifetime] was over, and is wrapped, beside ErrEnded, for those that come
 	// later.
 	ErrExpired = errors.New("the session's lifetime is over")
+	// ErrSilent is wrapped, beside ErrEnded, by the error of a session that has ended
+	// because nothing came over the link with its container, or the container heard
+	// nothing from the session, for the time that [DockerPolicy.KeepAlive] says. A
+	// computer that was suspended for that long finds its sessions so.
+	ErrSilent = shell.ErrSilent
 	// ErrTimeout is the cause of a command that was ended at its deadline. It is wrapped
 	// by the error of a command that did not run because its Stdin was not read, or its
 	// secrets were not looked up, by then. It matches [context.DeadlineExceeded] too.

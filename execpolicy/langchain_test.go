@@ -211,6 +211,7 @@ var langchainCases = []struct {
 			"AllowUnsafeDevices": "it is about Devices",
 			"AllowUnsafeMounts":  "it is about the workspace", "ProtectedPaths": "it is about the workspace",
 			"Pull": "it is about the image", "PullTimeout": "it is about the image", "PullProgress": "it is about the image",
+			"KeepAlive": "the library keeps it, whatever the engine is told",
 			"Transport": "TransportAttach is what it has, and TransportFIFO is refused",
 		}
 		langChains, err := os.ReadFile("compat.go") // the table in Compat's documentation

@@ -290,6 +290,11 @@ type Process struct {
 	// the policy puts before it. If empty, the session starts bash where there is one,
 	// else sh.
 	Worker []string
+	// KeepAlive is after how long without a word from the other end a session ends, from
+	// either end, as [DockerPolicy.KeepAlive] says. It is for streams that a network
+	// carries, and is used only if OwnPIDNamespace is set. If zero or negative, a session
+	// has no keep-alive.
+	KeepAlive time.Duration
 	// Scratch is the name of a directory inside, for the session alone. The command can
 	// write to it, and can run programs from it.
 	Scratch string

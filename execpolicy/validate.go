@@ -79,6 +79,9 @@ func (v *validation) checkLimits() {
 	if v.CPUShares < 0 || v.CPUShares == 1 {
 		v.Add("CPUShares is %d: it has to be at least 2", v.CPUShares)
 	}
+	if v.KeepAlive > 0 && (v.KeepAlive < minKeepAlive || v.KeepAlive > maxKeepAlive) {
+		v.Add("KeepAlive is %v: it has to be from %v to %v, or negative for none", v.KeepAlive, minKeepAlive, maxKeepAlive)
+	}
 	if v.PidsLimit != 0 && v.PidsLimit < minPids {
 		v.Add("PidsLimit is %d: it has to be at least %d", v.PidsLimit, minPids)
 	}

@@ -290,6 +290,7 @@ func TestDigest(t *testing.T) {
 				"Limits":       func(p *execpolicy.DockerPolicy) { p.CommandTimeout, p.Lifetime = time.Hour, time.Minute },
 				"Pull":         func(p *execpolicy.DockerPolicy) { p.Pull = dockercli.PullNever },
 				"PullTimeout":  func(p *execpolicy.DockerPolicy) { p.PullTimeout = time.Hour },
+				"KeepAlive":    func(p *execpolicy.DockerPolicy) { p.KeepAlive = time.Minute },
 				"Transport":    func(p *execpolicy.DockerPolicy) { p.Transport = execpolicy.TransportAttach },
 				"PullProgress": func(p *execpolicy.DockerPolicy) { p.PullProgress = io.Discard },
 				// What it lets pass is missing in the engine that it names.

@@ -100,6 +100,9 @@ func (c *Conn) learn(byItself bool) {
 		text += fmt.Sprintf("; the last words on its stderr: %q", words)
 	}
 	c.why.err = errors.New(c.opts.Conceal(text))
+	if code == silentStatus && c.opts.KeepAlive > 0 {
+		c.why.err = fmt.Errorf("%w for %v, seen from inside: %w", ErrSilent, c.opts.KeepAlive, c.why.err)
+	}
 }
 
 // OwnEnd returns why the process has ended, as far as it is known by the time; nil if it

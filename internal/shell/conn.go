@@ -8,6 +8,7 @@
 //   - queue.go writes operations. What is urgent overtakes what waits.
 //   - stream.go reads the two outputs, and hands what belongs to a unit to its sinks.
 //   - sink.go counts and keeps bytes, and relay.go passes them on to a caller's writer.
+//   - alive.go ends the process when the link with it is silent.
 //   - serial.go makes one caller at a time of two.
 //   - end.go ends the process, and cause.go finds out why it has ended.
 package shell
@@ -50,6 +51,9 @@ type Options struct {
 	Setup shellwire.Setup
 	// TerminationTimeout is how long it may take to end a unit or the process.
 	TerminationTimeout time.Duration
+	// KeepAlive is after how long a silent link ends the process, from either end of it, in
+	// whole seconds; if zero, never.
+	KeepAlive time.Duration
 
 	// Abrupt reports whether a cause that ends a unit ends the process at once.
 	Abrupt func(cause error) bool
@@ -86,7 +90,9 @@ type Conn struct {
 	marks   marks                     // of the exchange that is under way
 	// deadline and tick are timers of that exchange.
 	deadline, tick *time.Timer
-	worker         int // its generation
+	beating        *time.Timer   // sends beats
+	silent         chan struct{} // closed when the link was found silent
+	worker         int           // its generation
 	// One job at a time has its keeper started, and one asks for what process 1 has to look
 	// at each process for: all that stands before the end of its stdin.
 	starting, asking turn.Turn
@@ -108,6 +114,7 @@ func New(opts Options) *Conn {
 		over:     make(chan struct{}),
 		endBegun: make(chan struct{}),
 		ended:    make(chan struct{}),
+		silent:   make(chan struct{}),
 		why:      cause{known: make(chan struct{})},
 		worker:   1, starting: turn.New(1), asking: turn.New(1),
 		marks: marks{events: make(chan event, 8), enough: make(chan struct{}, 1)},
@@ -117,10 +124,11 @@ func New(opts Options) *Conn {
 	}
 	c.deadline.Stop()
 	c.tick.Stop()
+	c.beating = time.AfterFunc(math.MaxInt64, c.beat)
 	prefix := random.Token()
 	c.streams = [2]*stream{newStream(opts.Stdout, prefix, true), newStream(opts.Stderr, prefix, false)}
 	c.queue = newQueue(opts.Stdin, opts.Blocks, prefix)
-	c.opts.Setup.Prefix = prefix
+	c.opts.Setup.Prefix, c.opts.Setup.KeepAlive = prefix, c.opts.KeepAlive
 	return c
 }
 
@@ -132,6 +140,9 @@ func (c *Conn) Supervise() {
 	now := time.Now()
 	c.asked.Store(&now)
 	c.queue.send(Op{Data: c.opts.Setup.Text(), Raw: true}, c.name())
+	if c.opts.KeepAlive > 0 {
+		c.beating.Reset(c.opts.KeepAlive / 3)
+	}
 }
 
 // await sees to the end when the process has ended by itself.

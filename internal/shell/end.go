@@ -35,6 +35,7 @@ func (c *Conn) End(within time.Duration) (err error) {
 	c.why.asked.Store(true)
 	if last := c.lastEnd.Load(); last == nil {
 		close(c.endBegun)
+		c.beating.Stop()
 		defer close(c.ended)
 	} else if last.err == nil || last.at.After(begin) && until.Sub(last.until) < lifelineGrace {
 		// Another that had as much time is over by now.

@@ -155,6 +155,10 @@ func (x *exchange) await() {
 			x.bound()
 			x.lose(time.Until(x.mustEndBy))
 			return
+		case <-c.silent:
+			x.bound()
+			x.lose(time.Until(x.mustEndBy))
+			return
 		case <-x.timeout:
 			x.stop(ErrTimeout)
 		case <-x.canceled:

@@ -425,6 +425,9 @@ func (j *Job) Run(ctx context.Context, deadline time.Time) (r Reply) {
 			r.Cause = context.Cause(ctx)
 			j.lose(&r)
 			return r
+		case <-c.silent:
+			j.lose(&r)
+			return r
 		case <-timeout:
 			j.end(&r, ErrTimeout)
 			return r

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
@@ -22,6 +23,11 @@ type queue struct {
 	waiting []Op
 	sending bool
 	closed  bool
+
+	beat    bool      // one is to be written
+	beating bool      // one is being written
+	beatAt  time.Time // when the first arrives that has no answer; zero if there is none
+	carried time.Time // when what was written has arrived, over the slowest link
 }
 
 // An Op is a run of operations for the supervisor, or one operation with the raw bytes
@@ -101,6 +107,37 @@ func (q *queue) sendUrgent(op string) {
 	q.changed.Broadcast()
 }
 
+// sendBeat writes a beat in front of all that waits, unless one waits to be written.
+func (q *queue) sendBeat() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.beat = true
+	q.changed.Broadcast()
+}
+
+// unanswered returns since when a beat waits for its answer, the zero time if none does.
+// Whatever was heard later answers it.
+func (q *queue) unanswered(heard time.Time) time.Time {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if heard.After(q.beatAt) {
+		q.beatAt = time.Time{}
+	}
+	return q.beatAt
+}
+
+// wrote notes that so much was written.
+func (q *queue) wrote(n int) {
+	if now := time.Now(); q.carried.Before(now) {
+		q.carried = now
+	}
+	q.carried = q.carried.Add(time.Duration(n) * time.Second / slowest)
+	if q.beating && q.beatAt.IsZero() {
+		q.beatAt = q.carried
+	}
+	q.beating = false
+}
+
 // withdraw takes back what waits and reports whether there was any: then the last
 // operation was not sent.
 func (q *queue) withdraw() bool {
@@ -127,23 +164,26 @@ func (q *queue) close() {
 }
 
 func (q *queue) loop(w io.Writer) {
+	written := 0
 	for {
-		data, ok := q.next()
+		data, ok := q.next(written)
 		if !ok {
 			return
 		}
-		if _, err := w.Write(data); err != nil {
+		var err error
+		if written, err = w.Write(data); err != nil {
 			// The supervisor is gone, which its streams tell too.
 			q.close()
 		}
 	}
 }
 
-// next returns what to write now.
-func (q *queue) next() ([]byte, bool) {
+// next returns what to write now, after so many bytes were written.
+func (q *queue) next(written int) ([]byte, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.sending = false
+	q.wrote(written)
 	for {
 		switch {
 		case q.closed:
@@ -153,6 +193,10 @@ func (q *queue) next() ([]byte, bool) {
 			q.rest = nil
 			q.sending = true
 			return data, true
+		case q.beat:
+			q.beat, q.beating = false, true
+			q.sending = true
+			return []byte(shellwire.Beat), true
 		case len(q.urgent) > 0:
 			data := q.urgent
 			q.urgent = nil

@@ -19,6 +19,7 @@ type stream struct {
 	wake   chan struct{} // a command begins, or the end is near
 	eof    chan struct{} // closed at the end of the stream
 	free   atomic.Bool   // read at full speed, whatever comes
+	waits  atomic.Int64  // since when a read waits, from epoch; 0 if none does
 
 	mu     sync.Mutex
 	tag    string // of the command that is under way, if any
@@ -104,7 +105,9 @@ func (s *stream) loop() {
 	buf := make([]byte, readBuffer)
 	held := 0
 	for {
+		s.waits.Store(int64(time.Since(epoch)))
 		n, err := s.r.Read(buf[held:])
+		s.waits.Store(0)
 		s.mu.Lock()
 		data := buf[:held+n]
 		held = s.parser.Parse(data)
@@ -194,6 +197,9 @@ func (s *stream) output(b []byte) {
 }
 
 func (s *stream) mark(m shellwire.Mark) {
+	if m.Kind == shellwire.Beating {
+		return
+	}
 	s.marked = true
 	switch m.Kind {
 	case shellwire.Begin:

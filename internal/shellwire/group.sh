@@ -10,6 +10,8 @@ clock() { :; }
 born() { :; }
 job() { :; }
 attend() { ( "$@" ); }
+take() { IFS= read -r cf_op; }
+pulse() { :; }
 room() { :; }
 calm() { :; }
 crowded() {

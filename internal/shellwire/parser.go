@@ -23,10 +23,11 @@ const (
 type Kind int
 
 const (
-	Begin  Kind = iota + 1 // a unit's output begins
-	End                    // a unit has ended
-	Death                  // the worker has ended
-	Answer                 // process 1 has obeyed an operation for a job, or is there
+	Begin   Kind = iota + 1 // a unit's output begins
+	End                     // a unit has ended
+	Death                   // the worker has ended
+	Answer                  // process 1 has obeyed an operation for a job, or is there
+	Beating                 // process 1 has read a [Beat]
 )
 
 // A Mark is what the other end says between the output of commands. Whatever runs inside
@@ -172,6 +173,12 @@ func (p *Parser) mark(data []byte, searched int) (m Mark, n int) {
 			return m, -1
 		}
 		m.Kind = Answer
+	case 'i':
+		// A longer mark on stdout could be torn by this one.
+		if p.Stdout {
+			return m, -1
+		}
+		m.Kind = Beating
 	default:
 		return m, -1
 	}
@@ -230,6 +237,10 @@ func (p *Parser) mark(data []byte, searched int) (m Mark, n int) {
 			return m, -1
 		}
 		m.Generation, m.Status, m.NotRun = g, parseStatus(status), status == unrun
+	case m.Kind == Beating:
+		if text != "" {
+			return m, -1
+		}
 	case m.Kind == Answer:
 		nonce, rest, _ := strings.Cut(text, " ")
 		reached, kills, ok := strings.Cut(rest, " ")

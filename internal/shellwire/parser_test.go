@@ -129,6 +129,7 @@ func FuzzParser(f *testing.F) {
 	f.Add(true, []byte(p+"bT\n"+p+"x1 9\n"+p+p+"e"), 1, 1)
 	f.Add(true, []byte(p+"eT s139 /"+p+"\n"+p+"eT s99 /"+p+"\n"), 4, 9)
 	f.Add(false, []byte(p+"eT\nABCDEF"+p[:20]), 2, 30)
+	f.Add(false, []byte("a"+p+"i\n"+p+"ix\n"+p+"i"), 2, 30)
 	f.Fuzz(func(t *testing.T, stdout bool, stream []byte, a, b int) {
 		// A short way to write the prefix, which no fuzzer guesses.
 		stream = bytes.ReplaceAll(stream, []byte("~"), []byte(p))
@@ -147,6 +148,7 @@ func FuzzParserOfJobs(f *testing.F) {
 	f.Add(true, []byte(p+"bT 12\n"+p+"bT\nout"+p+"eT s137 "+p+"\n"), 1, 40)
 	f.Add(true, []byte(p+"eT nofile "+p+"\n"+p+"eT nodir "+p+"\n"+p+"j"), 9, 60)
 	f.Add(false, []byte(p+"bT\nerr"+p+"jN 1 7\n"+p+"eT\n"), 20, 33)
+	f.Add(false, []byte("a"+p+"i\nb"), 1, 30)
 	f.Fuzz(func(t *testing.T, stdout bool, stream []byte, a, b int) {
 		stream = bytes.ReplaceAll(stream, []byte("~"), []byte(p))
 		job := Parser{Stdout: stdout, Job: true}

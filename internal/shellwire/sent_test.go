@@ -12,7 +12,7 @@ import (
 
 // What is sent is what stands in the scripts, without the lines that are comments.
 func TestSent(t *testing.T) {
-	for _, name := range []string{"supervisor.sh", "namespace.sh", "group.sh", "job.sh"} {
+	for _, name := range []string{"supervisor.sh", "namespace.sh", "group.sh", "alive.sh", "job.sh"} {
 		script, err := os.ReadFile(name)
 		assert.NilError(t, err)
 		var sent strings.Builder

@@ -14,6 +14,7 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // What is sent has no comments and no indentation. It is made of supervisor.sh,
@@ -25,6 +26,8 @@ var (
 	namespace string
 	//go:embed sent/group.sh
 	group string
+	//go:embed sent/alive.sh
+	alive string
 )
 
 // Boot is the command that a policy is asked to spawn. It prints nothing and does nothing
@@ -52,6 +55,10 @@ type Setup struct {
 	// Name is the last word of the supervisor's command line in a namespace, by which it
 	// is found from outside. Everybody can see it.
 	Name string
+	// KeepAlive is how long the supervisor waits for anything from the host before it
+	// ends, in whole seconds; if zero, for ever. It is only for a namespace, and for a
+	// supervisor without blocks.
+	KeepAlive time.Duration
 }
 
 // Text returns what turns a command that Boot started into a supervisor.
@@ -66,6 +73,9 @@ func (s Setup) Text() []byte {
 	b.WriteString("\n")
 	if s.Namespace {
 		b.WriteString(namespace)
+		if s.KeepAlive > 0 {
+			b.WriteString("cf_alive=" + strconv.Itoa(int(s.KeepAlive/time.Second)) + "\n" + alive)
+		}
 	} else {
 		b.WriteString(group)
 	}
@@ -134,6 +144,7 @@ const (
 	KillWorker  = "w\n" // kills the worker too
 	StartWorker = "s\n" // after a worker has ended
 	Thaw        = "h\n" // lets everything run again
+	Beat        = "i\n" // says that the host is there, and asks for a [Beating]
 	ReadBlock   = "x\n" // reads a block, and does what it holds
 )
 

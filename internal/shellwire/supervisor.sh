@@ -304,7 +304,7 @@ kills() {
 worker "$@"
 # The names are gone before the first unit, and the worker starts meanwhile.
 rm -f "$cf_dir/sh" "$cf_dir/raw" "$cf_dir/s" "$cf_dir/a" "$cf_dir/b"
-while IFS= read -r cf_op; do
+while take; do
 	case $cf_op in x) block ;; esac
 	case $cf_op in
 	# nTAG: of the next unit. It is sent ahead, to be read while nobody waits.
@@ -361,7 +361,7 @@ while IFS= read -r cf_op; do
 		cf_end=${cf_op%% *} cf_name=${cf_op#* }
 		cf_ok=0
 		attend small 8<&0 || cf_ok=1
-		while IFS= read -r cf_op; do case $cf_op in *"$cf_end") break ;; esac; done ;;
+		while take; do case $cf_op in *"$cf_end") break ;; esac; done ;;
 	# fTEXT, rTEXT: evaluates it in a process of this shell's own, while nothing else
 	# runs until h; the second for what it prints.
 	f* | r*) freeze
@@ -373,6 +373,8 @@ while IFS= read -r cf_op; do
 		*) try help "${cf_op#r}" still && cf_help_pid=$! ;;
 		esac ;;
 	h) thaw ;;
+	# i: the host is there, and asks for an answer.
+	i) pulse ;;
 	# j: is about a job, while a unit may be under way.
 	j*) job "${cf_op#j}" ;;
 	*) shape "$cf_op" ;;

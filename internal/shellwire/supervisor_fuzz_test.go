@@ -67,6 +67,15 @@ func FuzzSupervisor(f *testing.F) {
 			f.Add(uint8(shell), []byte(ops))
 		}
 	}
+	// The same with a keep-alive.
+	for shell := range 3 {
+		for _, ops := range []string{
+			"i\ni\ni\n", "nT\ni\ne'kill -KILL -1'\ni\n", "i\np3 26 END '/d/f'\nabc\nEND\nfput '/d/g' '/d/f'\nh\ni\n",
+			"nT\nb\ni\n+:\ni\ng\n",
+		} {
+			f.Add(uint8(shell+3), []byte(ops))
+		}
+	}
 	f.Fuzz(func(t *testing.T, which uint8, ops []byte) {
 		shell := []string{"busybox", "dash", "bash"}[int(which)%3]
 		path, err := exec.LookPath(shell)
@@ -167,7 +176,8 @@ func FuzzSupervisor(f *testing.F) {
 				}
 			}
 		}
-		setup := Setup{Prefix: testPrefix, Dir: "/d", Namespace: true, Worker: boot[:len(boot)-2]}
+		setup := Setup{Prefix: testPrefix, Dir: "/d", Namespace: true, Worker: boot[:len(boot)-2],
+			KeepAlive: time.Duration(which/3%2) * 1000 * time.Second}
 		io.WriteString(in, string(setup.Text())+string(Next("first"))+string(Unit{Script: "echo begun"}.Ops()))
 		assert.Assert(t, answered("first"), "%s", output[1].String())
 		in.Write(ops)

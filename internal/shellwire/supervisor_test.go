@@ -35,6 +35,7 @@ type talk struct {
 	pid     int
 	process *os.Process
 	ended   chan struct{} // closed when process 1 has ended
+	status  int           // with which it has ended
 }
 
 // patience is for what takes a moment on an idle machine.
@@ -62,6 +63,12 @@ func startFor(t testing.TB, user int, shell, worker string, namespace bool) *tal
 // startSeeing is startFor where a directory has the place of /sys/fs/cgroup, unless it is
 // empty.
 func startSeeing(t testing.TB, cgroup string, user int, shell, worker string, namespace bool) *talk {
+	t.Helper()
+	return startAlive(t, 0, cgroup, user, shell, worker, namespace)
+}
+
+// startAlive is startSeeing with a keep-alive, unless that is zero.
+func startAlive(t testing.TB, keepAlive time.Duration, cgroup string, user int, shell, worker string, namespace bool) *talk {
 	t.Helper()
 	w := &talk{t: t, worker: 1, dir: t.TempDir(), first: 1, ended: make(chan struct{})}
 	by := ""
@@ -125,6 +132,7 @@ func startSeeing(t testing.TB, cgroup string, user int, shell, worker string, na
 	}
 	go func() {
 		cmd.Wait()
+		w.status = cmd.ProcessState.ExitCode()
 		close(w.ended)
 	}()
 	t.Cleanup(func() {
@@ -142,7 +150,8 @@ func startSeeing(t testing.TB, cgroup string, user int, shell, worker string, na
 			t.Error("process 1 outlives the end of its stdin")
 		}
 	})
-	w.send(string(Setup{Prefix: testPrefix, Dir: w.dir, Namespace: namespace, Worker: []string{worker}}.Text()))
+	w.send(string(Setup{Prefix: testPrefix, Dir: w.dir, Namespace: namespace, Worker: []string{worker},
+		KeepAlive: keepAlive}.Text()))
 	return w
 }
 

@@ -8,6 +8,8 @@ clock() { :; }
 born() { :; }
 job() { :; }
 attend() { ( "$@" ); }
+take() { IFS= read -r cf_op; }
+pulse() { :; }
 room() { :; }
 calm() { :; }
 crowded() {

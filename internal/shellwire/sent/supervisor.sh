@@ -205,7 +205,7 @@ done <"$cf_kills"
 
 worker "$@"
 rm -f "$cf_dir/sh" "$cf_dir/raw" "$cf_dir/s" "$cf_dir/a" "$cf_dir/b"
-while IFS= read -r cf_op; do
+while take; do
 case $cf_op in x) block ;; esac
 case $cf_op in
 n*) cf_tag=${cf_op#n} cf_mark= cf_before= cf_after=
@@ -245,7 +245,7 @@ cf_mask=${cf_op%% *} cf_op=${cf_op#* }
 cf_end=${cf_op%% *} cf_name=${cf_op#* }
 cf_ok=0
 attend small 8<&0 || cf_ok=1
-while IFS= read -r cf_op; do case $cf_op in *"$cf_end") break ;; esac; done ;;
+while take; do case $cf_op in *"$cf_end") break ;; esac; done ;;
 f* | r*) freeze
 jobs >&2
 clock
@@ -255,6 +255,7 @@ f*) try help "${cf_op#f}" && cf_help_pid=$! ;;
 *) try help "${cf_op#r}" still && cf_help_pid=$! ;;
 esac ;;
 h) thaw ;;
+i) pulse ;;
 j*) job "${cf_op#j}" ;;
 *) shape "$cf_op" ;;
 esac

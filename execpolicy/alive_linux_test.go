@@ -1,0 +1,308 @@
+package execpolicy_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/private"
+)
+
+// A link carries connections over TCP to a unix socket, unless it is frozen: then it holds
+// what comes, ends of streams included, and takes no connection.
+type link struct {
+	net.Listener
+	socket string
+
+	mu     sync.Mutex
+	thawed sync.Cond
+	frozen bool
+	ended  bool
+	held   int // chunks that have come towards the engine since it was frozen
+	conns  []net.Conn
+}
+
+func newLink(t *testing.T, socket string) *link {
+	t.Helper()
+	l := &link{socket: socket}
+	l.thawed.L = &l.mu
+	var err error
+	l.Listener, err = net.Listen("tcp", "127.0.0.1:0")
+	assert.NilError(t, err)
+	var carrying sync.WaitGroup
+	carrying.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			carrying.Go(func() { l.carry(client) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		l.mu.Lock()
+		l.ended = true
+		l.thawed.Broadcast()
+		for _, c := range l.conns {
+			c.Close()
+		}
+		l.mu.Unlock()
+		carrying.Wait()
+	})
+	return l
+}
+
+// pass returns when the link is not frozen, and reports whether the test goes on.
+func (l *link) pass(up bool, conns ...net.Conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.conns = append(l.conns, conns...)
+	if l.frozen && up {
+		l.held++
+	}
+	for l.frozen && !l.ended {
+		l.thawed.Wait()
+	}
+	return !l.ended
+}
+
+func (l *link) carry(client net.Conn) {
+	defer client.Close()
+	if !l.pass(false, client) {
+		return
+	}
+	engine, err := net.Dial("unix", l.socket)
+	if err != nil {
+		return
+	}
+	defer engine.Close()
+	var both sync.WaitGroup
+	for i, from := range []net.Conn{client, engine} {
+		to := []net.Conn{engine, client}[i]
+		both.Go(func() {
+			buf := make([]byte, 32<<10)
+			for {
+				n, err := from.Read(buf)
+				if !l.pass(i == 0, from) {
+					return
+				}
+				if n > 0 {
+					if _, err := to.Write(buf[:n]); err != nil {
+						return
+					}
+				}
+				if err != nil {
+					to.(interface{ CloseWrite() error }).CloseWrite()
+					return
+				}
+			}
+		})
+	}
+	both.Wait()
+}
+
+func (l *link) freeze() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.frozen, l.held = true, 0
+}
+
+func (l *link) thaw() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.frozen = false
+	l.thawed.Broadcast()
+}
+
+func (l *link) heldAny() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held > 0
+}
+
+// A link over TCP that breaks without a word ends the session at both ends, and one that
+// breaks for less than the keep-alive costs nothing.
+func TestSilentLink(t *testing.T) {
+	enginetest.Check(t)
+	d, err := private.Start(t.Context(), os.Stderr)
+	if errors.Is(err, errors.ErrUnsupported) {
+		leftout.Skip(t, "%v", err)
+	}
+	assert.NilError(t, err)
+	t.Cleanup(func() { assert.Check(t, d.Close()) })
+	near := ownEngine{d, place{engine: d.Engine(), image: d.Image(), labels: map[string]string{"cofferdam-test": "own"}}}
+
+	const keepAlive = 3 * time.Second
+	// dial returns the same engine over a link of the test's own.
+	dial := func(t *testing.T, keepAlive time.Duration) (*link, execpolicy.DockerPolicy) {
+		host := near.engine.Global[len(near.engine.Global)-1]
+		_, socket, ok := strings.Cut(host, "unix://")
+		assert.Assert(t, ok, "%q", near.engine.Global)
+		l := newLink(t, socket)
+		enginetest.Check(t) // before the link is closed
+		e, err := dockercli.Lookup(t.Context(), fmt.Sprintf("docker --host tcp://%s", l.Addr()))
+		assert.NilError(t, err)
+		assert.Assert(t, e.Remote)
+		p := near.answering()
+		p.Engine, p.KeepAlive, p.TerminationTimeout, p.Transport = e, keepAlive, stopping, execpolicy.TransportAuto
+		return l, p
+	}
+	spec := func() execpolicy.Spec { return near.spec() }
+	// lost checks why a session was lost.
+	lost := func(t *testing.T, err error) {
+		t.Helper()
+		assert.ErrorIs(t, err, execpolicy.ErrSilent)
+		assert.ErrorIs(t, err, execpolicy.ErrEnded)
+		t.Log(err)
+	}
+	gone := func(t *testing.T, since time.Time) {
+		t.Helper()
+		near.empty(t)
+		took := time.Since(since)
+		t.Logf("the container was gone after %v", took)
+		assert.Check(t, took < 2*keepAlive+slack)
+	}
+
+	t.Run("cut under a command", func(t *testing.T) {
+		l, p := dial(t, keepAlive)
+		s := open(t, p, spec())
+		job, err := s.StartJob(t.Context(), execpolicy.Command{Script: "sleep 1000"})
+		assert.NilError(t, err)
+		r := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 1000", Timeout: -1})
+		cut := time.Now()
+		l.freeze()
+		gone(t, cut)
+		within(t, 2*keepAlive+slack, "the command", func() { <-r.done })
+		lost(t, r.err)
+		assert.Equal(t, r.result.Outcome, execpolicy.OutcomeSessionLost)
+		assert.Equal(t, string(r.result.Stdout), "begun\n")
+		res, err := job.Wait(t.Context())
+		lost(t, err)
+		assert.Equal(t, res.Outcome, execpolicy.OutcomeSessionLost)
+		_, err = s.Run(t.Context(), execpolicy.Command{Script: ":"})
+		lost(t, err)
+		l.thaw()
+		s.Close()
+	})
+	t.Run("cut between commands", func(t *testing.T) {
+		l, p := dial(t, keepAlive)
+		s := open(t, p, spec())
+		assert.Equal(t, s.ok("echo begun"), "begun")
+		cut := time.Now()
+		l.freeze()
+		gone(t, cut)
+		<-s.Done()
+		_, err := s.Run(t.Context(), execpolicy.Command{Script: ":"})
+		lost(t, err)
+		l.thaw()
+		s.Close()
+	})
+	t.Run("cut under an upload", func(t *testing.T) {
+		l, p := dial(t, keepAlive)
+		s := open(t, p, spec())
+		assert.Equal(t, s.ok("echo begun"), "begun")
+		// The pipe of the client takes the beginning of it.
+		r, w := io.Pipe()
+		uploaded := make(chan error, 1)
+		go func() {
+			_, err := s.Run(t.Context(), execpolicy.Command{Script: "cat", Stdin: r})
+			uploaded <- err
+		}()
+		_, err := w.Write(make([]byte, 100<<10))
+		assert.NilError(t, err)
+		cut := time.Now()
+		l.freeze()
+		w.Close()
+		gone(t, cut)
+		lost(t, <-uploaded)
+		l.thaw()
+		s.Close()
+	})
+	t.Run("frozen for less", func(t *testing.T) {
+		l, p := dial(t, ample/2)
+		s := open(t, p, spec())
+		assert.Equal(t, s.ok("x=5; echo $x"), "5")
+		r := s.start(t.Context(), execpolicy.Command{Script: "echo begun; until [ -e go ]; do sleep 0.1; done; echo $x", Timeout: -1})
+		l.freeze()
+		// A beat or a tick waits in it, and whatever the session asks for next.
+		wait(t, l.heldAny, "something is held")
+		near.cli(t, "exec", s.Name(), "touch", "/workspace/go")
+		l.thaw()
+		<-r.done
+		assert.NilError(t, r.err)
+		assert.Equal(t, string(r.result.Stdout), "begun\n5\n")
+		l.freeze()
+		wait(t, l.heldAny, "a beat is held")
+		l.thaw()
+		assert.Equal(t, s.ok("echo $x"), "5")
+		assert.NilError(t, s.Close())
+	})
+	t.Run("frozen for longer", func(t *testing.T) {
+		l, p := dial(t, keepAlive)
+		s := open(t, p, spec())
+		r := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 1000", Timeout: -1})
+		cut := time.Now()
+		l.freeze()
+		gone(t, cut)
+		l.thaw()
+		<-r.done
+		lost(t, r.err)
+		assert.Equal(t, r.result.Outcome, execpolicy.OutcomeSessionLost)
+		s.restart()
+		assert.Equal(t, s.ok("echo on"), "on")
+		assert.NilError(t, s.Close())
+	})
+	t.Run("it would live on", func(t *testing.T) {
+		// Without a keep-alive nobody is told.
+		l, p := dial(t, -1)
+		s := open(t, p, spec())
+		r := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 1000", Timeout: 2 * keepAlive})
+		l.freeze()
+		<-r.done
+		assert.Equal(t, r.result.Outcome, execpolicy.OutcomeTimedOut)
+		assert.Assert(t, strings.Contains(near.cli(t, "ps"), s.Name()))
+		l.thaw()
+		s.Close()
+	})
+}
+
+// A session with a keep-alive outlives it, whatever it does meanwhile.
+func TestKeepAlive(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		const keepAlive = 5 * time.Second
+		policy := p.attached()
+		policy.KeepAlive = keepAlive
+		s := open(t, policy, p.spec())
+		begin := time.Now()
+		assert.Equal(t, s.ok("x=5; echo $x"), "5")
+		data := strings.Repeat("0123456789abcdef", 64<<10)
+		for n := 0; time.Since(begin) < 2*keepAlive; n++ {
+			assert.NilError(t, s.WriteFile(t.Context(), "file", []byte(data), 0o644))
+			got, err := s.ReadFile(t.Context(), "file", 4<<20)
+			assert.NilError(t, err)
+			assert.Assert(t, string(got) == data)
+			r := s.run(execpolicy.Command{Script: "cat; echo err >&2", Stdin: strings.NewReader(data[:n])})
+			assert.Equal(t, string(r.Stdout), data[:n])
+			assert.Equal(t, string(r.Stderr), "err\n")
+			s.ok("sleep 0.5")
+		}
+		r := s.run(execpolicy.Command{Script: "sleep 1000", Timeout: 2 * keepAlive})
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
+		assert.Assert(t, r.Gone)
+		assert.Equal(t, s.ok("echo $x"), "5")
+		assert.NilError(t, s.Close())
+	})
+}
