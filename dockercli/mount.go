@@ -60,7 +60,7 @@ func (m Mount) flag(c *checker, d *dialect) (name, value string) {
 		c.refuse("mount on %q: Relabel is %q: it has to be \"private\" or \"shared\", and is not for a volume", m.Target, m.Relabel)
 	}
 	if m.Relabel != "" && d.relabelsByVolume {
-		value = m.value(c, d) // checks the rest
+		m.value(c, d) // checks the rest
 		if strings.Contains(m.Source+m.Target, ":") {
 			c.refuse("mount of %q on %q: docker can't relabel a path with a colon", m.Source, m.Target)
 		}

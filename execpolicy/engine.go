@@ -3,11 +3,11 @@ package execpolicy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shared"
 )
 
@@ -47,7 +47,9 @@ func (p *DockerPolicy) checkRuntime(ctx context.Context, e *dockercli.Engine) er
 	if !errors.Is(err, dockercli.ErrNoRuntime) {
 		return nil
 	}
-	return fmt.Errorf("Runtime: %w", err)
+	var found problems.List
+	found.Add("Runtime: %w", err)
+	return problems.Join(found...)
 }
 
 // engine returns the engine to drive.
