@@ -14,9 +14,13 @@ import (
 //
 // Docker is not asked for a runtime with a path or with a name such as
 // "io.containerd.kata.v2", which need not be among those that it lists. Podman lists none:
-// it is asked for the usual ones by their names.
+// it is asked for the usual ones by their names. Nerdctl lists none either, and takes any
+// name until it starts a container.
 func (e *Engine) CheckRuntime(ctx context.Context, name string) error {
-	if e.Kind != Podman {
+	switch e.Kind {
+	case Nerdctl:
+		return nil
+	case Docker:
 		info, err := e.Info(ctx)
 		if err != nil || slices.Contains(info.Runtimes, name) || strings.Contains(name, "/") ||
 			strings.HasPrefix(name, "io.containerd.") {
