@@ -32,7 +32,7 @@ func try(ctx context.Context, e *dockercli.Engine, image string) (steps []Step, 
 	}
 	start := time.Now()
 	s, failed := execpolicy.Start(ctx, execpolicy.DockerPolicy{
-		Engine: e, Image: image, PullTimeout: -1,
+		Engine: e, Image: image, Pull: dockercli.PullNever,
 		// Podman's service takes no other filter.
 		EngineSeccomp: e.PodmanService,
 		Limits:        execpolicy.Limits{StartupTimeout: startTimeout},

@@ -18,6 +18,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/attest"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/egress"
@@ -67,7 +68,7 @@ func engines(t *testing.T, f func(t *testing.T, e enginetest.Engine)) {
 }
 
 func policyOf(e enginetest.Engine, l egress.List) execpolicy.DockerPolicy {
-	return execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image, PullTimeout: -1, Egress: l}
+	return execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image, Pull: dockercli.PullNever, Egress: l}
 }
 
 func start(t *testing.T, e enginetest.Engine, l egress.List, record execpolicy.Auditor) *execpolicy.Session {

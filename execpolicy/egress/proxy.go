@@ -171,7 +171,7 @@ func (p *proxy) open(inside *net.TCPConn, e *execpolicy.Event) (outside *net.TCP
 		}
 		err = cmp.Or(err, tried)
 	}
-	return nil, nil, refuse(502, "%s: %v", d, err)
+	return nil, nil, refuse(502, "%s can't be reached", d).because(err)
 }
 
 // readHead returns the head of a request, and what came after it.
@@ -206,23 +206,23 @@ func (p *proxy) addresses(ctx context.Context, d destination) ([]netip.Addr, err
 	}
 	all, err := p.lookup(ctx, d.name)
 	if err != nil {
-		return nil, refuse(502, "the name %s was not found: %v", d.name, err)
+		return nil, refuse(502, "the name %s was not found", d.name).because(err)
 	}
 	own, err := ownAddrs()
 	if err != nil {
-		return nil, refuse(502, "the addresses of this machine are not known: %v", err)
+		return nil, refuse(502, "the addresses of this machine are not known").because(err)
 	}
 	var good []netip.Addr
-	why := "it has none"
+	why := errors.New("it has none")
 	for _, addr := range all {
 		if bad := p.rules.refuses(addr, own); bad != "" {
-			why = fmt.Sprintf("%v %s", addr, bad)
+			why = fmt.Errorf("%v %s", addr, bad)
 			continue
 		}
 		good = append(good, addr.Unmap())
 	}
 	if len(good) == 0 {
-		return nil, refuse(403, "%s leads to no public address: %s", d.name, why)
+		return nil, refuse(403, "%s leads to no public address", d.name).because(why)
 	}
 	return good, nil
 }

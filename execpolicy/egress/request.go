@@ -10,12 +10,25 @@ import (
 type refusal struct {
 	status int
 	why    string
+	cause  error // for the record alone; may be nil
 }
 
-func (r *refusal) Error() string { return r.why }
+func (r *refusal) Error() string {
+	if r.cause == nil {
+		return r.why
+	}
+	return fmt.Sprintf("%s: %v", r.why, r.cause)
+}
+
+// because adds what the programs inside are not to learn, such as the address of a name
+// server.
+func (r *refusal) because(cause error) *refusal {
+	r.cause = cause
+	return r
+}
 
 func refuse(status int, format string, args ...any) *refusal {
-	return &refusal{status, fmt.Sprintf(format, args...)}
+	return &refusal{status: status, why: fmt.Sprintf(format, args...)}
 }
 
 // reasons are the words for statuses.
