@@ -10,7 +10,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy/attest"
 )
 
-// The answers are those of Debian 12 with AppArmor, and of Fedora 41 with SELinux.
+// The answers have the form in which kernels with AppArmor and with SELinux give them. They
+// were not recorded.
 func TestConfinement(t *testing.T) {
 	apparmor, selinux := &dockercli.Info{AppArmor: true}, &dockercli.Info{SELinux: true}
 	const (
