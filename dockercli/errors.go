@@ -213,7 +213,6 @@ var classes = []struct {
 	{ErrEngineDown, []string{"unable to connect to podman socket"}},
 	{ErrEngineDown, []string{"failed to resolve active destination"}},
 	{ErrEngineDown, []string{"error waiting for container: unexpected eof"}},
-	{ErrPermission, []string{"cannot access containerd socket", "permission denied"}},
 	{ErrEngineDown, []string{"cannot access containerd socket"}},
 	{ErrEngineDown, []string{"rootless containerd not running"}},
 

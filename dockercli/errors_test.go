@@ -3,6 +3,7 @@ package dockercli_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -157,6 +158,7 @@ func TestEveryRowIsNeeded(t *testing.T) {
 	texts := []string{"failed to connect to the docker API at unix:///run/docker.sock; check if the path is " +
 		"correct and if the daemon is running: " +
 		"dial unix /run/docker.sock: connect: no such file or directory"}
+	texts = slices.AppendSeq(texts, maps.Keys(desktops))
 	for _, file := range recordings(t) {
 		_, stderr := readRecorded(t, file)
 		texts = append(texts, string(stderr))

@@ -80,17 +80,19 @@ func TestClientOfWindows(t *testing.T) {
 		Endpoint: "npipe:////./pipe/dockerDesktopLinuxEngine"}})
 }
 
-// These are Docker Desktop's, from its documentation and its users' reports.
+// desktops are messages of Docker Desktop, from its documentation and its users' reports.
+var desktops = map[string]error{
+	"docker: Error response from daemon: Mounts denied: \nThe path /opt/data is not shared from the host and is not known to Docker.\n" +
+		"You can configure shared paths from Docker -> Preferences... -> Resources -> File Sharing.": dockercli.ErrArgument,
+	"error during connect: Get \"http://%2F%2F.%2Fpipe%2FdockerDesktopLinuxEngine/v1.50/version\": open //./pipe/dockerDesktopLinuxEngine: " +
+		"The system cannot find the file specified.": dockercli.ErrEngineDown,
+	"error during connect: In the default daemon configuration on Windows, the docker client must be run with elevated privileges to connect.: " +
+		"Get \"http://%2F%2F.%2Fpipe%2Fdocker_engine/v1.24/version\": open //./pipe/docker_engine: Access is denied.": dockercli.ErrPermission,
+	"Cannot connect to the Docker daemon at unix:///Users/me/.docker/run/docker.sock. Is the docker daemon running?": dockercli.ErrEngineDown,
+}
+
 func TestClassifyDesktops(t *testing.T) {
-	for said, want := range map[string]error{
-		"docker: Error response from daemon: Mounts denied: \nThe path /opt/data is not shared from the host and is not known to Docker.\n" +
-			"You can configure shared paths from Docker -> Preferences... -> Resources -> File Sharing.": dockercli.ErrArgument,
-		"error during connect: Get \"http://%2F%2F.%2Fpipe%2FdockerDesktopLinuxEngine/v1.50/version\": open //./pipe/dockerDesktopLinuxEngine: " +
-			"The system cannot find the file specified.": dockercli.ErrEngineDown,
-		"error during connect: In the default daemon configuration on Windows, the docker client must be run with elevated privileges to connect.: " +
-			"Get \"http://%2F%2F.%2Fpipe%2Fdocker_engine/v1.24/version\": open //./pipe/docker_engine: Access is denied.": dockercli.ErrPermission,
-		"Cannot connect to the Docker daemon at unix:///Users/me/.docker/run/docker.sock. Is the docker daemon running?": dockercli.ErrEngineDown,
-	} {
+	for said, want := range desktops {
 		assert.Check(t, dockercli.Classify([]byte(said)) == want, said)
 	}
 }
