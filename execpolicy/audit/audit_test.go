@@ -279,7 +279,7 @@ func TestDigest(t *testing.T) {
 				"ExtraHosts":         func(p *execpolicy.DockerPolicy) { p.ExtraHosts = []string{"a:192.0.2.1"} },
 				"Devices":            func(p *execpolicy.DockerPolicy) { p.Devices = []dockercli.Device{{Source: "/dev/zero"}} },
 				"GPUs":               func(p *execpolicy.DockerPolicy) { p.GPUs = "all" },
-				"Runtime":            func(p *execpolicy.DockerPolicy) { p.Runtime = "runsc" },
+				"Runtime":            func(p *execpolicy.DockerPolicy) { p.Runtime = "io.containerd.runsc.v1" },
 				"ExtraRunArgs":       func(p *execpolicy.DockerPolicy) { p.ExtraRunArgs = []string{"--stop-timeout=1"} },
 				"AllowUnsafeArgs": func(p *execpolicy.DockerPolicy) {
 					p.ExtraRunArgs, p.AllowUnsafeArgs = []string{"--privileged"}, []string{"privileged"}
