@@ -125,8 +125,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		Kill: func(ctx context.Context) error {
 			connected()
 			doubt.Drop()
-			// Its sockets keep the container's network namespace.
-			return errors.Join(way.closeBy(ctx), c.Kill(ctx))
+			return way.kill(ctx, c.Kill)
 		},
 		Answered: func() {
 			connected()
