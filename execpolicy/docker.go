@@ -36,7 +36,8 @@ type DockerPolicy struct {
 	Platform string
 	// Pull says when the image is pulled. If zero, it is when the engine does not have
 	// it. With [dockercli.PullAlways] each Spawn asks the registry first, and fails if
-	// that does not answer. With [dockercli.PullNever] a missing image is an error that
+	// that does not answer; while it pulls, it is one of those that [Start] starts at a
+	// time. With [dockercli.PullNever] a missing image is an error that
 	// matches [dockercli.ErrImageMissing].
 	Pull dockercli.PullPolicy
 	// PullTimeout is how long a pull may take. If zero, it is 5 min. It must not be

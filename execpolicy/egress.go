@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
@@ -85,7 +86,7 @@ func (p *DockerPolicy) noEgress(e *dockercli.Engine, spec Spec) error {
 	case p.Runtime != "" && p.Runtime != "runc" && p.Runtime != "crun":
 		why = fmt.Sprintf("the runtime %q may have a network of its own", p.Runtime)
 	}
-	for _, name := range []string{"network", "pid", "runtime", "userns"} {
+	for _, name := range []string{"network", "pid", "pod", "pod-id-file", "runtime", "userns"} {
 		if why == "" && p.extra(e, name) {
 			why = "ExtraRunArgs have --" + name
 		}
@@ -175,13 +176,31 @@ func (g *gate) close() {
 	}
 }
 
-// closeBy closes the gate, and waits for that until ctx ends.
-func (g *gate) closeBy(ctx context.Context) error {
+// kill closes the gate while kill ends the container, which is killed also if the gate does
+// not close in time.
+func (g *gate) kill(ctx context.Context, kill func(context.Context) error) error {
 	if g == nil {
-		return nil
+		return kill(ctx)
 	}
-	return abandonOnCancel(ctx, func() error {
+	closed := make(chan error, 1)
+	go func() { closed <- g.closeBy(ctx) }()
+	err := kill(ctx)
+	return errors.Join(err, <-closed)
+}
+
+// closeBy closes the gate, and waits for that most of the time until ctx ends.
+func (g *gate) closeBy(ctx context.Context) error {
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)*3/4)
+		defer cancel()
+	}
+	err := abandonOnCancel(ctx, func() error {
 		g.close()
 		return nil
 	})
+	if err != nil {
+		return fmt.Errorf("Egress: the way out is not closed: %w: %w", ErrStillThere, err)
+	}
+	return nil
 }

@@ -142,6 +142,32 @@ func TestImageIDOfAnEngineThatHangs(t *testing.T) {
 	assert.NilError(t, s.Close())
 }
 
+// A policy of somebody else's that does not tell the image holds nothing up either.
+func TestImageIDThatNeverComes(t *testing.T) {
+	enginetest.Check(t)
+	never := make(chan struct{})
+	defer close(never)
+	limits := hostLimits
+	limits.TerminationTimeout = 2 * time.Second
+	policy := policyFunc(func(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+		proc, err := execpolicy.HostPolicy{Limits: limits}.Spawn(ctx, spec)
+		if err == nil {
+			proc.ImageID = func(context.Context) (string, error) {
+				<-never
+				return "late", nil
+			}
+		}
+		return proc, err
+	})
+	s := open(t, policy, execpolicy.Spec{})
+	within(t, patience, "Run", func() {
+		r := s.script("echo hello")
+		assert.Equal(t, string(r.Stdout), "hello\n")
+		assert.Equal(t, r.ImageID, "")
+	})
+	assert.NilError(t, s.Close())
+}
+
 // An image that is always pulled is, before each session, and without it there is none.
 func TestImageThatIsAlwaysPulled(t *testing.T) {
 	fakeengine.NeedIsolation(t)

@@ -36,8 +36,9 @@ type Session struct {
 // Start opens a session. ctx bounds the start only.
 //
 // A program starts at most 8 sessions at a time, Restart included. More wait, and their
-// [Limits.StartupTimeout] begins when their turn has come. Neither a pull of the image,
-// nor [Process.Ready], nor a startup script holds up another's start.
+// [Limits.StartupTimeout] begins when their turn has come. Neither the pull of a missing
+// image, nor [Process.Ready], nor a startup script holds up another's start. A pull that
+// [dockercli.PullAlways] asks for is a part of the start.
 //
 // The error says how far the start came. It wraps one of these:
 //

@@ -125,8 +125,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		Kill: func(ctx context.Context) error {
 			connected()
 			doubt.Drop()
-			// Its sockets keep the container's network namespace.
-			return errors.Join(way.closeBy(ctx), c.Kill(ctx))
+			return way.kill(ctx, c.Kill)
 		},
 		Answered: func() {
 			connected()
@@ -159,6 +158,10 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 // containers meanwhile.
 var connecting = turn.New(4)
 
+// connectTime is how long one has the turn at most. An engine may not answer at all, and a
+// session may wait for its [Process.Ready] before it asks whether the engine does.
+const connectTime = 30 * time.Second
+
 // connect waits for the turn of a session to reach its engine, and returns what gives it
 // back.
 func (p *DockerPolicy) connect(ctx context.Context, e *dockercli.Engine, spec Spec) (connected func(), err error) {
@@ -168,7 +171,12 @@ func (p *DockerPolicy) connect(ctx context.Context, e *dockercli.Engine, spec Sp
 	if err := connecting.Take(ctx); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	return sync.OnceFunc(connecting.Give), nil
+	give := sync.OnceFunc(connecting.Give)
+	late := time.AfterFunc(connectTime, give)
+	return func() {
+		late.Stop()
+		give()
+	}, nil
 }
 
 // second starts one more command in a container.

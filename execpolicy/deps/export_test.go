@@ -6,7 +6,10 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 )
 
-var Reason = reason
+var (
+	Reason = reason
+	Opener = opener
+)
 
 // The names and labels of a layer's volumes.
 const (

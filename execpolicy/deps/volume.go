@@ -165,14 +165,22 @@ func seconds(p execpolicy.DockerPolicy) int64 {
 	return total
 }
 
+// opener returns the policy of a container that opens a volume: one that starts where a
+// container of p does, and has nothing else of it.
+func opener(p execpolicy.DockerPolicy) execpolicy.DockerPolicy {
+	return execpolicy.DockerPolicy{
+		Image: p.Image, Platform: p.Platform, Pull: p.Pull, PullTimeout: p.PullTimeout, PullProgress: p.PullProgress,
+		Runtime: p.Runtime, EngineSeccomp: p.EngineSeccomp, AllowMissingLimits: p.AllowMissingLimits,
+		Transport: p.Transport, KeepAlive: p.KeepAlive, Limits: p.Limits,
+		User: "0:0",
+	}
+}
+
 // open lets everybody write to a new volume, which is root's. Root of that container has
 // no capability, and nothing of the recipe runs in it.
 func (v volumes) open(ctx context.Context, p execpolicy.DockerPolicy, mount dockercli.Mount, labels map[string]string) error {
-	root := execpolicy.DockerPolicy{
-		Engine: v.Engine, Image: p.Image, Platform: p.Platform, Runtime: p.Runtime, PullTimeout: p.PullTimeout,
-		PullProgress: p.PullProgress, Transport: p.Transport, Limits: p.Limits, EngineSeccomp: p.EngineSeccomp,
-		User: "0:0", Mounts: []dockercli.Mount{mount},
-	}
+	root := opener(p)
+	root.Engine, root.Mounts = v.Engine, []dockercli.Mount{mount}
 	r, err := execpolicy.Run(ctx, root, execpolicy.Spec{Labels: labels}, execpolicy.Command{Script: "chmod 0777 " + Target})
 	if r == nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -489,4 +490,26 @@ func invalidVolume(t *testing.T, p far) {
 		assert.ErrorContains(t, err, words)
 	}
 	p.none(r)
+}
+
+// What a policy says of how a container starts goes for the one that opens a volume, too.
+func TestVolumeIsOpenedAsItsSetUpStarts(t *testing.T) {
+	p := execpolicy.DockerPolicy{
+		Image: "image", Platform: "linux/arm64", Pull: dockercli.PullNever, PullTimeout: time.Minute, PullProgress: io.Discard,
+		Runtime: "runsc", EngineSeccomp: true, AllowMissingLimits: true, Transport: execpolicy.TransportAttach,
+		KeepAlive: -1, Limits: execpolicy.Limits{Lifetime: time.Hour},
+	}
+	// It needs nothing of these, or has its own.
+	others := strings.Fields("Engine KeepContainer NetworkEnabled Egress WritableRootfs WorkspaceReadOnly MemoryBytes CPUs CPUShares " +
+		"PidsLimit Tmpfs User AddCapabilities AllowNewPrivileges SeccompProfile Mounts ProtectedPaths AllowUnsafeMounts " +
+		"ExtraHosts GPUs Devices AllowUnsafeDevices ExtraRunArgs AllowUnsafeArgs CPUTimeSeconds")
+	want, got := reflect.ValueOf(p), reflect.ValueOf(deps.Opener(p))
+	for i := range want.NumField() {
+		field := want.Type().Field(i)
+		if !field.IsExported() || slices.Contains(others, field.Name) {
+			continue
+		}
+		assert.Assert(t, !want.Field(i).IsZero(), "%s is a new field: does a container that opens a volume need it?", field.Name)
+		assert.Assert(t, reflect.DeepEqual(want.Field(i).Interface(), got.Field(i).Interface()), field.Name)
+	}
 }

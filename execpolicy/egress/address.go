@@ -58,16 +58,26 @@ func notPublic(addr netip.Addr) string {
 	if addr.Is4() {
 		return ""
 	}
-	b := addr.As16()
-	switch {
-	case nat64.Contains(addr):
-		return notPublic(netip.AddrFrom4([4]byte(b[12:])))
-	case sixTo4.Contains(addr):
-		return notPublic(netip.AddrFrom4([4]byte(b[2:6])))
-	case !public6.Contains(addr):
+	if inner := translated(addr); inner.IsValid() {
+		return notPublic(inner)
+	}
+	if !public6.Contains(addr) {
 		return "is not public"
 	}
 	return ""
+}
+
+// translated returns the address of version 4 that a gateway makes of one of version 6; the
+// zero address if none does.
+func translated(addr netip.Addr) netip.Addr {
+	b := addr.As16()
+	switch {
+	case nat64.Contains(addr):
+		return netip.AddrFrom4([4]byte(b[12:]))
+	case sixTo4.Contains(addr):
+		return netip.AddrFrom4([4]byte(b[2:6]))
+	}
+	return netip.Addr{}
 }
 
 // ownAddrs returns the addresses of this machine.

@@ -134,7 +134,7 @@ func (r *rules) refuses(addr netip.Addr, own []netip.Addr) string {
 	if why := notPublic(addr); why != "" {
 		return why
 	}
-	if slices.Contains(own, addr) {
+	if inner := translated(addr); slices.Contains(own, addr) || inner.IsValid() && slices.Contains(own, inner) {
 		return "is this machine's own"
 	}
 	return ""

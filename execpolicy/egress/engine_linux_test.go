@@ -360,6 +360,9 @@ func TestRefusedBeforeStart(t *testing.T) {
 			{"ExtraRunArgs have --network", func(p *execpolicy.DockerPolicy) {
 				p.ExtraRunArgs, p.AllowUnsafeArgs = []string{"--network=bridge"}, []string{"network"}
 			}},
+			{"ExtraRunArgs have --pod", func(p *execpolicy.DockerPolicy) {
+				p.ExtraRunArgs, p.AllowUnsafeArgs = []string{"--pod=other"}, []string{"pod"}
+			}},
 			{"on another machine", func(p *execpolicy.DockerPolicy) {
 				remote := *e.Engine
 				remote.Remote = true
@@ -376,6 +379,9 @@ func TestRefusedBeforeStart(t *testing.T) {
 				p.Engine = &other
 			}},
 		} {
+			if strings.HasSuffix(c.why, "--pod") && e.Kind != dockercli.Podman {
+				continue // no other engine has pods
+			}
 			p := policyOf(e, good)
 			c.change(&p)
 			err := execpolicy.Check(t.Context(), p, execpolicy.Spec{})
@@ -422,6 +428,40 @@ func TestFailsClosed(t *testing.T) {
 		_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{Labels: e.Labels})
 		assert.ErrorIs(t, err, execpolicy.ErrStart)
 		assert.ErrorContains(t, err, "it is broken")
+	})
+}
+
+// stuckEgress does not close in time.
+type stuckEgress struct {
+	egress.List
+	end chan struct{}
+}
+
+func (s stuckEgress) Serve(listener *os.File, _ func(execpolicy.Event)) (io.Closer, error) {
+	listener.Close()
+	return s, nil
+}
+
+func (s stuckEgress) Close() error {
+	<-s.end
+	return nil
+}
+
+// A way out that does not close is told of, and its container is removed all the same.
+func TestStuck(t *testing.T) {
+	engines(t, func(t *testing.T, e enginetest.Engine) {
+		stuck := stuckEgress{egress.Allow("example.com:443"), make(chan struct{})}
+		p := policyOf(e, egress.List{})
+		p.Egress = stuck
+		s, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{Labels: e.Labels})
+		assert.NilError(t, err)
+		err = s.Close()
+		close(stuck.end)
+		assert.ErrorIs(t, err, execpolicy.ErrStillThere)
+		assert.ErrorContains(t, err, "the way out is not closed")
+		assert.Assert(t, !strings.Contains(err.Error(), s.Name()), "the container is not gone: %v", err)
+		_, err = e.Inspect(t.Context(), s.Name())
+		assert.ErrorIs(t, err, dockercli.ErrNoContainer)
 	})
 }
 

@@ -110,6 +110,10 @@ func TestRefusesOwnAddresses(t *testing.T) {
 	assert.Equal(t, r.refuses(addr, nil), "")
 	assert.Equal(t, r.refuses(addr, []netip.Addr{addr}), "is this machine's own")
 	assert.Equal(t, r.refuses(netip.MustParseAddr("::ffff:151.101.0.223"), []netip.Addr{addr}), "is this machine's own")
+	for _, way := range []string{"64:ff9b::151.101.0.223", "2002:9765:df::1"} {
+		assert.Equal(t, r.refuses(netip.MustParseAddr(way), nil), "", way)
+		assert.Equal(t, r.refuses(netip.MustParseAddr(way), []netip.Addr{addr}), "is this machine's own", way)
+	}
 	r.private = []netip.Prefix{netip.MustParsePrefix("151.101.0.0/16"), netip.MustParsePrefix("127.0.0.0/8")}
 	assert.Equal(t, r.refuses(addr, []netip.Addr{addr}), "")
 	assert.Equal(t, r.refuses(netip.MustParseAddr("::ffff:127.0.0.1"), nil), "")

@@ -24,12 +24,16 @@ var harmless = []number{
 	{195, -1}, // NVIDIA's
 }
 
-// A render node of a graphics processor has a minor number of 128 or more. Those below can
-// take over the screen.
+// A render node of a graphics processor has a minor number from 128 to 191. Those below can
+// take over the screen, and newer kernels give those above to either.
 const (
-	graphics   = 226
-	renderNode = 128
+	graphics    = 226
+	renderNode  = 128
+	renderNodes = 64
 )
+
+// modeset is what takes over the screen of NVIDIA's.
+var modeset = number{195, 254}
 
 // names are those of the same devices, where the number is not known; "#" stands for one
 // digit or more.
@@ -75,8 +79,8 @@ func (g *Guard) CheckDevice(source string) (resolved string, err error) {
 }
 
 func (n number) isHarmless() bool {
-	return slices.Contains(harmless, n) || slices.Contains(harmless, number{n.major, -1}) ||
-		n.major == graphics && n.minor >= renderNode
+	return slices.Contains(harmless, n) || slices.Contains(harmless, number{n.major, -1}) && n != modeset ||
+		n.major == graphics && n.minor >= renderNode && n.minor < renderNode+renderNodes
 }
 
 // fits reports whether a name is what a pattern says, of which "#" is one digit or more.
