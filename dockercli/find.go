@@ -279,7 +279,7 @@ func (e *Engine) probeNerdctl(ctx context.Context) error {
 	// Containerd listens on this machine only. Elsewhere than on Linux the client is a
 	// script that runs another in a virtual machine.
 	e.Remote = runtime.GOOS != "linux"
-	return nil
+	return e.probeLimits(ctx)
 }
 
 func (e *Engine) probeDocker(ctx context.Context) error {
@@ -317,12 +317,23 @@ func (e *Engine) probeDocker(ctx context.Context) error {
 	// Engines before 23 don't list this component, but a rootless engine's socket lies in
 	// its user's runtime directory.
 	e.Rootless = slices.Contains(components, "rootlesskit") || isSocket && strings.HasPrefix(socket, "/run/user/")
-	if e.Rootless && !e.PodmanService {
-		info, err := e.Info(ctx)
-		if err != nil {
-			return err
-		}
+	return e.probeLimits(ctx)
+}
+
+// probeLimits asks an engine without root's rights for the limits that it can set.
+func (e *Engine) probeLimits(ctx context.Context) error {
+	if !e.Rootless {
+		return nil
+	}
+	info, err := e.Info(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !e.PodmanService:
 		e.MissingLimits = info.missingLimits()
+	case info.CgroupVersion == "1":
+		// It tells what the kernel has, and ignores all of them.
+		e.MissingLimits = new(Info).missingLimits()
 	}
 	return nil
 }

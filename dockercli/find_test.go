@@ -143,17 +143,28 @@ var clients = map[string]client{
 	"docker-windows":    dockerThat("Engine", "npipe:////./pipe/docker_engine"),
 	"docker-no-context": dockerThat("Engine", ""),
 	"docker-podman":     dockerThat("Podman Engine\nConmon\nEngine", "unix:///run/podman/podman.sock"),
-	"podman-local":      podmanThat("5.8.1 false false 6.1.0-25-amd64"),
-	"podman-rootless":   podmanThat("5.8.1 false true"),
-	"podman-v1":         podmanThat("4.3.1 false true 6.1.0-25-amd64\nv1 "),
-	"podman-v2":         podmanThat("5.8.1 false true 6.1.0-25-amd64\nv2 memory pids "),
-	"podman-v2-all":     podmanThat("5.8.1 false true 6.1.0-25-amd64\nv2 cpuset cpu io memory pids "),
-	"podman-root":       podmanThat("5.8.1 false false 6.1.0-25-amd64\nv1 "),
-	"podman-remote":     podmanThat("5.8.1 true false"),
-	"podman-babble":     podmanThat("hello"),
-	"nerdctl-local":     nerdctlThat("1.6.20~ds1 6.1.0-25-amd64\nname=seccomp,profile=builtin"),
-	"nerdctl-rootless":  nerdctlThat("2.0.1 6.1.0-25-amd64\nname=seccomp,profile=builtin\nname=rootless"),
-	"nerdctl-babble":    nerdctlThat("hello"),
+	"docker-podman-less": func(verb string, args []string) int {
+		if verb == "info" {
+			return say(`cgroup "1"`, "memory true", "cpu true", "pids true")
+		}
+		return dockerThat("Podman Engine\nEngine", "unix:///run/user/1000/podman/podman.sock")(verb, args)
+	},
+	"podman-local":    podmanThat("5.8.1 false false 6.1.0-25-amd64"),
+	"podman-rootless": podmanThat("5.8.1 false true"),
+	"podman-v1":       podmanThat("4.3.1 false true 6.1.0-25-amd64\nv1 "),
+	"podman-v2":       podmanThat("5.8.1 false true 6.1.0-25-amd64\nv2 memory pids "),
+	"podman-v2-all":   podmanThat("5.8.1 false true 6.1.0-25-amd64\nv2 cpuset cpu io memory pids "),
+	"podman-root":     podmanThat("5.8.1 false false 6.1.0-25-amd64\nv1 "),
+	"podman-remote":   podmanThat("5.8.1 true false"),
+	"podman-babble":   podmanThat("hello"),
+	"nerdctl-local":   nerdctlThat("1.6.20~ds1 6.1.0-25-amd64\nname=seccomp,profile=builtin"),
+	"nerdctl-rootless": func(verb string, args []string) int {
+		if verb == "info" && strings.Contains(args[0], "json") {
+			return say(`cgroup "2"`, "memory false", "cpu false", "pids true")
+		}
+		return nerdctlThat("2.0.1 6.1.0-25-amd64\nname=seccomp,profile=builtin\nname=rootless")(verb, args)
+	},
+	"nerdctl-babble": nerdctlThat("hello"),
 	"babble": func(verb string, _ []string) int {
 		return say("")
 	},
@@ -280,6 +291,9 @@ func TestLookup(t *testing.T) {
 		{"docker", "docker-no-context", dockercli.Engine{ClientVersion: client, ServerVersion: server, Kernel: kernel, Remote: true}},
 		{"docker", "docker-podman", dockercli.Engine{ClientVersion: client, ServerVersion: server, Kernel: kernel,
 			Socket: "/run/podman/podman.sock", PodmanService: true}},
+		{"docker", "docker-podman-less", dockercli.Engine{ClientVersion: client, ServerVersion: server, Kernel: kernel,
+			Socket: "/run/user/1000/podman/podman.sock", PodmanService: true, Rootless: true,
+			MissingLimits: []string{"memory", "processors", "processes"}}},
 		{"podman", "podman-local", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1",
 			Kernel: kernel}},
 		{"podman", "podman-rootless", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2",
@@ -297,7 +311,7 @@ func TestLookup(t *testing.T) {
 		{"nerdctl", "nerdctl-local", dockercli.Engine{Kind: dockercli.Nerdctl, ClientVersion: "1.7.7", ServerVersion: "1.6.20~ds1",
 			Kernel: kernel, Remote: elsewhere}},
 		{"docker", "nerdctl-rootless", dockercli.Engine{Kind: dockercli.Nerdctl, ClientVersion: "1.7.7", ServerVersion: "2.0.1",
-			Kernel: kernel, Rootless: true, Remote: elsewhere}},
+			Kernel: kernel, Rootless: true, Remote: elsewhere, MissingLimits: []string{"memory", "processors"}}},
 		// Podman under docker's name.
 		{"docker", "podman-local", dockercli.Engine{Kind: dockercli.Podman, ClientVersion: "5.8.2", ServerVersion: "5.8.1",
 			Kernel: kernel}},

@@ -161,6 +161,15 @@ func TestSilentLink(t *testing.T) {
 		return l, p
 	}
 	spec := func() execpolicy.Spec { return near.spec() }
+	// ended waits for what the end of a session ends.
+	ended := func(t *testing.T, done <-chan struct{}) {
+		t.Helper()
+		select {
+		case <-done:
+		case <-time.After(2*keepAlive + 2*patience):
+			t.Fatal("the session's end does not show")
+		}
+	}
 	// lost checks why a session was lost.
 	lost := func(t *testing.T, err error) {
 		t.Helper()
@@ -185,10 +194,11 @@ func TestSilentLink(t *testing.T) {
 		cut := time.Now()
 		l.freeze()
 		gone(t, cut)
-		within(t, 2*keepAlive+slack, "the command", func() { <-r.done })
+		within(t, 2*keepAlive+slack, "the command", func() { ended(t, r.done) })
 		lost(t, r.err)
 		assert.Equal(t, r.result.Outcome, execpolicy.OutcomeSessionLost)
 		assert.Equal(t, string(r.result.Stdout), "begun\n")
+		ended(t, job.Done())
 		res, err := job.Wait(t.Context())
 		lost(t, err)
 		assert.Equal(t, res.Outcome, execpolicy.OutcomeSessionLost)
@@ -204,7 +214,7 @@ func TestSilentLink(t *testing.T) {
 		cut := time.Now()
 		l.freeze()
 		gone(t, cut)
-		<-s.Done()
+		ended(t, s.Done())
 		_, err := s.Run(t.Context(), execpolicy.Command{Script: ":"})
 		lost(t, err)
 		l.thaw()
@@ -216,10 +226,12 @@ func TestSilentLink(t *testing.T) {
 		assert.Equal(t, s.ok("echo begun"), "begun")
 		// The pipe of the client takes the beginning of it.
 		r, w := io.Pipe()
-		uploaded := make(chan error, 1)
+		uploaded := make(chan struct{})
+		var upload error
 		go func() {
-			_, err := s.Run(t.Context(), execpolicy.Command{Script: "cat", Stdin: r})
-			uploaded <- err
+			defer close(uploaded)
+			_, upload = s.Run(t.Context(), execpolicy.Command{Script: "cat", Stdin: r})
+			r.Close() // who writes waits no more
 		}()
 		_, err := w.Write(make([]byte, 100<<10))
 		assert.NilError(t, err)
@@ -227,7 +239,8 @@ func TestSilentLink(t *testing.T) {
 		l.freeze()
 		w.Close()
 		gone(t, cut)
-		lost(t, <-uploaded)
+		ended(t, uploaded)
+		lost(t, upload)
 		l.thaw()
 		s.Close()
 	})
@@ -235,13 +248,13 @@ func TestSilentLink(t *testing.T) {
 		l, p := dial(t, ample/2)
 		s := open(t, p, spec())
 		assert.Equal(t, s.ok("x=5; echo $x"), "5")
-		r := s.start(t.Context(), execpolicy.Command{Script: "echo begun; until [ -e go ]; do sleep 0.1; done; echo $x", Timeout: -1})
+		r := s.start(t.Context(), execpolicy.Command{Script: "echo begun; until [ -e go ]; do sleep 0.1; done; echo $x"})
 		l.freeze()
 		// A beat or a tick waits in it, and whatever the session asks for next.
 		wait(t, l.heldAny, "something is held")
 		near.cli(t, "exec", s.Name(), "touch", "/workspace/go")
 		l.thaw()
-		<-r.done
+		ended(t, r.done)
 		assert.NilError(t, r.err)
 		assert.Equal(t, string(r.result.Stdout), "begun\n5\n")
 		l.freeze()
@@ -258,7 +271,7 @@ func TestSilentLink(t *testing.T) {
 		l.freeze()
 		gone(t, cut)
 		l.thaw()
-		<-r.done
+		ended(t, r.done)
 		lost(t, r.err)
 		assert.Equal(t, r.result.Outcome, execpolicy.OutcomeSessionLost)
 		s.restart()
@@ -271,7 +284,7 @@ func TestSilentLink(t *testing.T) {
 		s := open(t, p, spec())
 		r := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 1000", Timeout: 2 * keepAlive})
 		l.freeze()
-		<-r.done
+		ended(t, r.done)
 		assert.Equal(t, r.result.Outcome, execpolicy.OutcomeTimedOut)
 		assert.Assert(t, strings.Contains(near.cli(t, "ps"), s.Name()))
 		l.thaw()

@@ -84,17 +84,17 @@ type DockerPolicy struct {
 	// at least 16. If zero, it is 256.
 	PidsLimit int64
 	// AllowMissingLimits lets sessions start on an engine that can't set some of the
-	// limits: [dockercli.Engine.MissingLimits] names them. A podman or docker without
-	// root's rights can set none where control groups are those of version 1, and with
-	// version 2 only those whose controllers its user was given. Then a command may take
-	// all of the host's memory or processors. The limits that are missing are not asked
-	// for. If false, Spawn refuses such an engine and names them, before it starts
-	// anything.
+	// limits: [dockercli.Engine.MissingLimits] names them. An engine without root's
+	// rights can set none where control groups are those of version 1, and with version 2
+	// only those whose controllers its user was given. Then a command may take all of the
+	// host's memory or processors. The limits that are missing are not asked for. If
+	// false, Spawn refuses such an engine and names them, before it starts anything.
 	//
-	// If it is PidsLimit that podman can't set, the kernel's limit for each user number
-	// (RLIMIT_NPROC) takes its place. A session that runs as the default User, or as the
-	// owner of what it sees, has a user namespace of its own, in which Linux 5.14 and
-	// later counts only its own processes. Sessions with the same User share one count.
+	// If it is PidsLimit that podman can't set, and not podman's service behind docker's
+	// client, the kernel's limit for each user number (RLIMIT_NPROC) takes its place. A
+	// session that runs as the default User, or as the owner of what it sees, has a user
+	// namespace of its own, in which Linux 5.14 and later counts only its own processes.
+	// Sessions with the same User share one count.
 	AllowMissingLimits bool
 	// Tmpfs maps directories in memory to their sizes in bytes, which must be positive.
 	// Programs can be run from them. If nil, there is /tmp with 64 MiB. Without a

@@ -120,6 +120,9 @@ func (x *exchange) end() {
 	for _, s := range x.c.streams {
 		x.c.Background += s.end(x.c.Filter)
 	}
+	if !x.Lost && !x.Unsent && !x.Died {
+		x.c.queue.arrived()
+	}
 	if !x.Lost {
 		now := time.Now()
 		x.c.heard.Store(&now)

@@ -25,9 +25,8 @@ type queue struct {
 	closed  bool
 
 	beat    bool      // one is to be written
-	beating bool      // one is being written
 	beatAt  time.Time // when the first arrives that has no answer; zero if there is none
-	carried time.Time // when what was written has arrived, over the slowest link
+	carried time.Time // when what is written has arrived, over the slowest link
 }
 
 // An Op is a run of operations for the supervisor, or one operation with the raw bytes
@@ -107,11 +106,16 @@ func (q *queue) sendUrgent(op string) {
 	q.changed.Broadcast()
 }
 
-// sendBeat writes a beat in front of all that waits, unless one waits to be written.
+// sendBeat writes a beat in front of all that waits, unless one waits to be written. A link
+// that has broken under a large write never takes it: so it counts from now.
 func (q *queue) sendBeat() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.beat = true
+	if q.beatAt.IsZero() {
+		q.carry(0)
+		q.beatAt = q.carried
+	}
 	q.changed.Broadcast()
 }
 
@@ -126,16 +130,25 @@ func (q *queue) unanswered(heard time.Time) time.Time {
 	return q.beatAt
 }
 
-// wrote notes that so much was written.
-func (q *queue) wrote(n int) {
+// carry notes that so much is written from now on.
+func (q *queue) carry(n int) {
 	if now := time.Now(); q.carried.Before(now) {
 		q.carried = now
 	}
 	q.carried = q.carried.Add(time.Duration(n) * time.Second / slowest)
-	if q.beating && q.beatAt.IsZero() {
-		q.beatAt = q.carried
+}
+
+// arrived notes that what was written has arrived: the answer to the last of it has come.
+func (q *queue) arrived() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	if q.carried.After(now) {
+		q.carried = now
 	}
-	q.beating = false
+	if q.beatAt.After(now) {
+		q.beatAt = now
+	}
 }
 
 // withdraw takes back what waits and reports whether there was any: then the last
@@ -164,26 +177,24 @@ func (q *queue) close() {
 }
 
 func (q *queue) loop(w io.Writer) {
-	written := 0
 	for {
-		data, ok := q.next(written)
+		data, ok := q.next()
 		if !ok {
 			return
 		}
-		var err error
-		if written, err = w.Write(data); err != nil {
+		if _, err := w.Write(data); err != nil {
 			// The supervisor is gone, which its streams tell too.
 			q.close()
 		}
 	}
 }
 
-// next returns what to write now, after so many bytes were written.
-func (q *queue) next(written int) ([]byte, bool) {
+// next returns what to write now.
+func (q *queue) next() (data []byte, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	defer func() { q.carry(len(data)) }()
 	q.sending = false
-	q.wrote(written)
 	for {
 		switch {
 		case q.closed:
@@ -194,7 +205,7 @@ func (q *queue) next(written int) ([]byte, bool) {
 			q.sending = true
 			return data, true
 		case q.beat:
-			q.beat, q.beating = false, true
+			q.beat = false
 			q.sending = true
 			return []byte(shellwire.Beat), true
 		case len(q.urgent) > 0:

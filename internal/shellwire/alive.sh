@@ -123,7 +123,11 @@ bash)
 		cf_bell=${cf_alarm%:*}
 		stat "$cf_bell"
 		case $cf_bell:$cf_started:$cf_state in
-		"$cf_alarm":[!TtZX]) return ;;
+		"$cf_alarm":[!TtZX])
+			# One that was for a reader rings too late for what comes next.
+			[ $# = 1 ] || [ $cf_rings_at -le $cf_due ] && return
+			kill -KILL "$cf_bell"
+			cf_rings_at=0 ;;
 		"$cf_alarm":T)
 			[ -n "$cf_frozen" ] || hold
 			kill -CONT "$cf_bell"

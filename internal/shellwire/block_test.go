@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -38,12 +39,19 @@ func TestBlocks(t *testing.T) {
 				tag := fmt.Sprintf("B%d", w.n)
 				w.send(string(Next(tag)))
 				w.operate(u.Ops())
-				for ev := range w.events[0] {
-					if rest, end := strings.CutPrefix(ev, fmt.Sprintf("%d %s ", End, tag)); end {
-						seen[i] += " ended " + rest
-						break
+				late := time.After(patience)
+				for over := false; !over; {
+					select {
+					case ev, ok := <-w.events[0]:
+						assert.Assert(t, ok, "process 1 has ended: %.300q", seen)
+						rest, end := strings.CutPrefix(ev, fmt.Sprintf("%d %s ", End, tag))
+						if over = end; end {
+							rest = " ended " + rest
+						}
+						seen[i] += strings.TrimPrefix(rest, "=")
+					case <-late:
+						t.Fatalf("no end: %.300q", seen)
 					}
-					seen[i] += strings.TrimPrefix(ev, "=")
 				}
 			}
 			assert.Assert(t, len(seen[0]) > len(" ended ") && seen[0] == seen[1], "%.300q, by a block: %.300q", seen[0], seen[1])

@@ -4,13 +4,13 @@ package shellwire
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -380,7 +380,8 @@ func TestKilledReader(t *testing.T) {
 }
 
 // Whatever process 1 starts for a transfer is stopped as soon as it shows, whatever it is
-// about to be. Then the session ends, or the file is there.
+// about to be. Then the session ends, or the file is there. It may be there, and what has
+// written it be stopped before its end: then the session ends a little later.
 func TestReaderStoppedAtOnce(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {
 		data := strings.Repeat("x", transferBlock+1000)
@@ -389,43 +390,53 @@ func TestReaderStoppedAtOnce(t *testing.T) {
 			w.run(":")
 			before := w.children()
 			done := make(chan struct{})
-			stopped := make(chan bool)
-			go func() {
-				hit := false
+			var stopping sync.WaitGroup
+			stopping.Go(func() {
 				for {
+					select {
+					case <-done:
+						return
+					case <-w.ended:
+						return // its number may be another's by now
+					default:
+					}
 					now, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", w.pid))
 					for _, child := range strings.Fields(string(now)) {
 						if pid, err := strconv.Atoi(child); err == nil && !slices.Contains(before, child) {
-							hit = syscall.Kill(pid, syscall.SIGSTOP) == nil || hit
+							syscall.Kill(pid, syscall.SIGSTOP)
 						}
 					}
-					select {
-					case <-done:
-						stopped <- hit
-						return
-					default:
-					}
 				}
-			}()
+			})
 			name := fmt.Sprint("i", i)
-			w.send(string(Upload(name, int64(len(data)))))
-			io.WriteString(w.in, data)
-			wait(t, "the file is there, or the session has ended", func() bool {
+			// It may end meanwhile.
+			w.trySend(string(Upload(name, int64(len(data)))) + data)
+			over := func() bool {
 				select {
 				case <-w.ended:
 					return true
 				default:
+					return false
 				}
+			}
+			wait(t, "the file is there, or the session has ended", func() bool {
 				info, err := os.Stat(filepath.Join(w.dir, name))
-				return err == nil && info.Size() == int64(len(data))
+				return over() || err == nil && info.Size() == int64(len(data))
 			})
 			close(done)
-			<-stopped
-			select {
-			case <-w.ended:
+			stopping.Wait()
+			w.trySend(Thaw + string(Next("on")) + string(Unit{Script: "echo on"}.Ops()))
+			on := false
+			wait(t, "the session goes on, or has ended", func() bool {
+				select {
+				case ev := <-w.events[0]:
+					on = on || strings.HasPrefix(ev, fmt.Sprintf("%d on ", End))
+				default:
+				}
+				return on || over()
+			})
+			if !on {
 				w = start(t, shell, worker)
-			default:
-				w.send(Thaw)
 			}
 		}
 	})

@@ -110,6 +110,7 @@ func TestKeeperWithoutACommand(t *testing.T) {
 			cmd := exec.Command(shell, Boot()[1:]...)
 			cmd.Stdin = strings.NewReader(string(job.Keeper()) + line)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+			cmd.WaitDelay = time.Second // what is below the keeper may hold its output
 			late := time.AfterFunc(patience, func() { cmd.Process.Kill() })
 			out, err := cmd.Output()
 			assert.Assert(t, late.Stop(), "the keeper stays: %q", out)

@@ -24,7 +24,7 @@ import (
 // than it must.
 type talk struct {
 	t       testing.TB
-	in      io.WriteCloser
+	in      *os.File
 	ops     *os.File       // its descriptor 3
 	blocks  bool           // units go by that
 	events  [2]chan string // output, and marks as they are, of stdout and stderr
@@ -184,8 +184,18 @@ func (p *Parser) parseAll(r io.Reader) {
 }
 
 func (w *talk) send(ops string) {
+	w.t.Helper()
+	assert.NilError(w.t, w.trySend(ops))
+}
+
+// trySend is send to a process 1 that may have ended. It does not wait for ever for one
+// that reads no more.
+func (w *talk) trySend(ops string) error {
+	if err := w.in.SetWriteDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
 	_, err := io.WriteString(w.in, ops)
-	assert.NilError(w.t, err)
+	return err
 }
 
 // operate sends operations that may go by a block.

@@ -1,8 +1,11 @@
 package places
 
 import (
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -14,8 +17,31 @@ func Open(t *testing.T, p execpolicy.Policy, spec execpolicy.Spec) *execpolicy.S
 	t.Helper()
 	s, err := execpolicy.Start(t.Context(), p, spec)
 	assert.NilError(t, err)
+	t.Cleanup(bound(t, longest, longest/4, s.Close))
 	t.Cleanup(func() { s.Close() })
 	return s
+}
+
+// longest is more than any test has one session.
+const longest = 20 * time.Minute
+
+// bound fails a test that has not called stop in time, with the stacks that show what it
+// waits for, and closes what it may wait on. If stop is not called in the time after that,
+// the test program ends.
+func bound(t testing.TB, within, then time.Duration, close func() error) (stop func()) {
+	hung := time.AfterFunc(within+then, func() {
+		debug.SetTraceback("all")
+		panic(t.Name() + " hangs")
+	})
+	late := time.AfterFunc(within, func() {
+		stacks := make([]byte, 1<<20)
+		t.Errorf("the session is open for %v:\n%s", within, stacks[:runtime.Stack(stacks, true)])
+		close()
+	})
+	return func() {
+		late.Stop()
+		hung.Stop()
+	}
 }
 
 // OK runs a script that is expected to succeed and returns what it prints, without the
