@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -68,6 +69,9 @@ func (e *Engine) start(ctx context.Context, way string, log io.Writer) (err erro
 	engine, line, _ := strings.Cut(way, "-")
 	if !slices.Contains(Ways, way) {
 		return fmt.Errorf("there is no such way; there are %s", strings.Join(Ways, ", "))
+	}
+	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
+		return fmt.Errorf("%w: it takes Linux and root", errors.ErrUnsupported)
 	}
 	if e.dir, err = os.MkdirTemp("", "remote-"); err != nil {
 		return err
