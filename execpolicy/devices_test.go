@@ -41,3 +41,23 @@ func TestDevicesAreChecked(t *testing.T) {
 		assert.NilError(t, policy.Check(t.Context(), execpolicy.Spec{}))
 	}
 }
+
+// A device appears where nothing of the host is: engines would make it there.
+func TestDevicesStayInDev(t *testing.T) {
+	dir := t.TempDir()
+	policy := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "true"}, Mounts: []dockercli.Mount{{Source: dir, Target: "/dev/mount/"}}}
+	for target, want := range map[string]string{
+		"/dev/another": "", "/dev/deep/er": "", "/dev/mounted": "",
+		"/workspace/x": "outside /dev", "/dev/../workspace/x": "outside /dev", "/devil": "outside /dev", "/tmp/x": "outside /dev",
+		"/dev/mount": `in the mount on "/dev/mount/"`, "/dev/mount/x": `in the mount on "/dev/mount/"`,
+	} {
+		policy.Devices = []dockercli.Device{{Source: "/dev/null", Target: target}}
+		err := policy.Check(t.Context(), execpolicy.Spec{})
+		if want == "" {
+			assert.Check(t, err, target)
+			continue
+		}
+		assert.ErrorIs(t, err, execpolicy.ErrInvalid, target)
+		assert.ErrorContains(t, err, want, target)
+	}
+}

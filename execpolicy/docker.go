@@ -234,6 +234,9 @@ type DockerPolicy struct {
 	// If the engine is on this machine, the library follows the symbolic links in a path,
 	// and on Linux goes by the device's number, whatever its name. Elsewhere it goes by
 	// the name alone, which may be a link there.
+	//
+	// A Target has to be in /dev, and in no mount: elsewhere engines may leave the device
+	// in a directory of the host.
 	Devices []dockercli.Device
 	// AllowUnsafeDevices are absolute paths of devices that Devices may have although they
 	// would be refused. Each allows that very device, and no link to it.

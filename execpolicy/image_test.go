@@ -142,6 +142,23 @@ func TestImageIDOfAnEngineThatHangs(t *testing.T) {
 	assert.NilError(t, s.Close())
 }
 
+// A secretive policy does not tell the image while never is open.
+type secretive struct {
+	execpolicy.Policy
+	never chan struct{}
+}
+
+func (p secretive) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+	proc, err := p.Policy.Spawn(ctx, spec)
+	if err == nil {
+		proc.ImageID = func(context.Context) (string, error) {
+			<-p.never
+			return "late", nil
+		}
+	}
+	return proc, err
+}
+
 // A policy of somebody else's that does not tell the image holds nothing up either.
 func TestImageIDThatNeverComes(t *testing.T) {
 	enginetest.Check(t)
@@ -149,16 +166,7 @@ func TestImageIDThatNeverComes(t *testing.T) {
 	defer close(never)
 	limits := hostLimits
 	limits.TerminationTimeout = 2 * time.Second
-	policy := policyFunc(func(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
-		proc, err := execpolicy.HostPolicy{Limits: limits}.Spawn(ctx, spec)
-		if err == nil {
-			proc.ImageID = func(context.Context) (string, error) {
-				<-never
-				return "late", nil
-			}
-		}
-		return proc, err
-	})
+	policy := secretive{execpolicy.HostPolicy{Limits: limits}, never}
 	s := open(t, policy, execpolicy.Spec{})
 	within(t, patience, "Run", func() {
 		r := s.script("echo hello")

@@ -3,6 +3,7 @@ package execpolicy
 import (
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"time"
@@ -46,13 +47,13 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name, fifos st
 	}
 	o.Runtime = p.Runtime
 	o.GPUs = p.GPUs
-	found = append(found, p.setDevices(e, &o)...)
 	// They have been read and allowed, so they may count.
 	o.Extra = p.ExtraRunArgs
 
 	p.setNetwork(e, &o)
 	seen, refused := p.setFiles(e, spec, &o)
 	found = append(found, refused...)
+	found = append(found, p.setDevices(e, &o)...)
 	found = append(found, p.setUser(e, seen, &o)...)
 	p.setLimits(e, &o)
 	if len(spec.Supervisor) == 0 {
@@ -155,10 +156,28 @@ func (p *DockerPolicy) setDevices(e *dockercli.Engine, o *dockercli.RunOptions) 
 		if d.Target == "" {
 			d.Target = d.Source
 		}
+		if reason := outsideDev(d.Target, o.Mounts); reason != "" {
+			found.Add("the device target %q is %s, where the engine may leave a device on the host", d.Target, reason)
+		}
 		d.Source = source
 		o.Devices = append(o.Devices, d)
 	}
 	return found
+}
+
+// outsideDev returns why a device must not appear there, or the empty text. Engines make a
+// device in what is mounted at the place, or where a link of the image leads. The
+// directory /dev is a new one for each container.
+func outsideDev(target string, mounts []dockercli.Mount) string {
+	if !mountguard.Within(target, "/dev") {
+		return "outside /dev"
+	}
+	for _, m := range mounts {
+		if mountguard.Within(target, path.Clean(m.Target)) {
+			return fmt.Sprintf("in the mount on %q", m.Target)
+		}
+	}
+	return ""
 }
 
 // setUser says as whom the command runs, and which rights it has. Each error is about a
