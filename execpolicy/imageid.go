@@ -24,7 +24,14 @@ func (c *conn) askImage() {
 		defer close(q.done)
 		ctx, cancel := context.WithTimeout(q.over, c.limits.TerminationTimeout/2)
 		defer cancel()
-		q.id, q.err = c.proc.ImageID(ctx)
+		var id string
+		q.err = abandonOnCancel(ctx, func() (err error) {
+			id, err = c.proc.ImageID(ctx)
+			return err
+		})
+		if q.err == nil {
+			q.id = id
+		}
 	}()
 }
 
