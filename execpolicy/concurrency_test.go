@@ -39,6 +39,7 @@ func takeTurn(t *testing.T, s session) held {
 	h := held{s, w, make(chan error, 1)}
 	go func() {
 		_, err := s.Run(context.Background(), execpolicy.Command{Script: "cat", Stdin: r, Timeout: -1})
+		r.CloseWithError(err) // who writes waits no more
 		h.first <- err
 	}()
 	// It is read only by who has the turn.

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -66,6 +67,35 @@ func (p *callersPolicy) Spawn(_ context.Context, spec execpolicy.Spec) (*execpol
 		},
 		Limits: hostLimits, Scratch: p.scratch, Dir: p.scratch, ExitCode: func() int { return code }, Diagnose: p.diagnose,
 	}, nil
+}
+
+// A policy without an answer is a caller's whose ImageID never returns, until it is closed.
+type policyWithoutAnswer struct {
+	*callersPolicy
+	hangs chan struct{}
+}
+
+func (p policyWithoutAnswer) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+	proc, err := p.callersPolicy.Spawn(ctx, spec)
+	if err == nil {
+		proc.Limits.TerminationTimeout = 4 * time.Second
+		proc.ImageID = func(context.Context) (string, error) {
+			<-p.hangs
+			return "late", nil
+		}
+	}
+	return proc, err
+}
+
+// A caller's ImageID that never returns, whatever its context says, holds up no command for
+// ever.
+func TestImageIDOfTheCallersOwnThatHangs(t *testing.T) {
+	enginetest.Check(t)
+	p := policyWithoutAnswer{&callersPolicy{scratch: t.TempDir()}, make(chan struct{})}
+	defer close(p.hangs)
+	s := open(t, p, execpolicy.Spec{Env: sessionEnv})
+	within(t, patience, "Run", func() { assert.Equal(t, s.script(":").ImageID, "") })
+	assert.NilError(t, s.Close())
 }
 
 // Sessions work over a policy that is not the library's.

@@ -296,7 +296,11 @@ func TestLookForNumbersIsBounded(t *testing.T) {
 	}()
 	wait(t, func() bool { return looks() > before }, "nobody looks")
 	cancel()
-	err = <-ended
+	select {
+	case err = <-ended:
+	case <-time.After(patience):
+		t.Fatal("it waits on")
+	}
 	assert.ErrorIs(t, err, context.Canceled)
 	assert.ErrorContains(t, err, `the numbers of the user "daemon"`)
 	e.Set(fakeengine.Faults{})

@@ -75,17 +75,19 @@ func dockerByTCP(t *testing.T) (*dockercli.Engine, string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	assert.NilError(t, err)
 	var open sync.WaitGroup
+	over, end := context.WithCancel(context.Background())
 	open.Go(func() {
 		for {
 			client, err := l.Accept()
 			if err != nil {
 				return
 			}
-			open.Go(func() { forward(client.(*net.TCPConn), d.Engine().Socket) })
+			open.Go(func() { forward(over, client.(*net.TCPConn), d.Engine().Socket) })
 		}
 	})
 	t.Cleanup(func() {
 		l.Close()
+		end() // a container that is left would keep its connection
 		open.Wait()
 	})
 	e, err := dockercli.Lookup(t.Context(), fmt.Sprintf("'%s' --host tcp://%s", d.Engine().Path, l.Addr()))
@@ -96,14 +98,18 @@ func dockerByTCP(t *testing.T) (*dockercli.Engine, string) {
 // plain hides that the kernel could copy, for which pipes would be kept.
 type plain struct{ io.Writer }
 
-// forward passes on what both sides say, until neither says any more.
-func forward(client *net.TCPConn, socket string) {
+// forward passes on what both sides say, until neither says any more, or it is over.
+func forward(over context.Context, client *net.TCPConn, socket string) {
 	defer client.Close()
 	server, err := net.Dial("unix", socket)
 	if err != nil {
 		return
 	}
 	defer server.Close()
+	defer context.AfterFunc(over, func() {
+		client.Close()
+		server.Close()
+	})()
 	var both sync.WaitGroup
 	both.Go(func() {
 		io.Copy(plain{server}, client)
@@ -127,6 +133,7 @@ func podmanService(t *testing.T, e enginetest.Engine) *dockercli.Engine {
 	assert.NilError(t, service.Start())
 	t.Cleanup(func() {
 		service.Process.Signal(os.Interrupt)
+		defer time.AfterFunc(time.Minute, func() { service.Process.Kill() }).Stop()
 		service.Wait()
 	})
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
@@ -267,18 +274,24 @@ const slow = "/slow"
 
 const slowScript = "[ ! -d " + slow + " ] || sleep 600; cat /proc/sys/kernel/random/uuid >file"
 
-// child starts another program that builds a layer.
+// child starts another program that builds a layer. Its line is empty if it fails.
 func (p far) child(r deps.Recipe, slowly bool) (line func() string, kill func()) {
 	env := append(p.Environ(p.t), childVar+"="+r.Env["NONCE"]+" "+strconv.FormatBool(slowly)+" "+
 		strconv.FormatBool(p.policy.EngineSeccomp))
 	lines := make(chan string, 1)
 	kills := make(chan func(), 1)
 	go func() {
+		defer close(lines)
+		defer close(kills)
 		line, kill := enginetest.Child(p.t, env)
 		kills <- kill
 		lines <- line
 	}()
-	return func() string { return <-lines }, func() { (<-kills)() }
+	return func() string { return <-lines }, func() {
+		if kill := <-kills; kill != nil {
+			kill()
+		}
+	}
 }
 
 func TestMain(m *testing.M) {

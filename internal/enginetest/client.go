@@ -1,15 +1,23 @@
 package enginetest
 
 import (
+	"context"
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 )
 
-// Client runs the engine's client with those arguments, and returns what it prints.
+// clientTimeout bounds a run of an engine's client, and what the run leaves with its streams.
+const clientTimeout = 5 * time.Minute
+
+// Client runs the engine's client with those arguments, and returns what it prints. One
+// that hangs is killed in the end.
 func (e Engine) Client(args ...string) (stdout, stderr string, err error) {
-	cmd := exec.Command(e.Path, slices.Concat(e.Global, args)...)
-	cmd.Env = e.Env
+	ctx, cancel := context.WithTimeout(context.Background(), clientTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, e.Path, slices.Concat(e.Global, args)...)
+	cmd.Env, cmd.WaitDelay = e.Env, time.Minute
 	var out, errs strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()

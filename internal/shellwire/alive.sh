@@ -143,7 +143,7 @@ bash)
 	# all others, until there is an operation: a signal that comes between the last look at
 	# the alarm and the read would not interrupt that.
 	hold() {
-		kill -STOP -1
+		stop
 		cf_held=1
 		still
 	}

@@ -16,8 +16,12 @@ freeze() {
 }
 thaw() {
 	kill -CONT -1
-	cf_frozen=
+	cf_frozen= cf_help_pid=
 }
+# helping: is everything stopped but a helper? It would not go on before its end.
+helping() { [ -n "$cf_frozen" ] && [ -n "$cf_help_pid" ]; }
+# stop stops what is not stopped yet, but no helper.
+stop() { helping || kill -STOP -1; }
 cf_time=0 cf_newest=0 cf_frozen= cf_crowded= cf_limit= cf_pids=
 # The file that tells the newest process; if empty, loadavg does, which takes longer.
 cf_last=/proc/sys/kernel/ns_last_pid
@@ -46,7 +50,7 @@ done
 case ${BASH_VERSION+bash}$cf_limit in
 bash[1-9]*)
 	room() {
-		kill -STOP -1
+		stop
 		cf_num=0 cf_crowded=1
 		while read -r cf_pids <$cf_processes && [ $((2 * cf_pids)) -ge "$cf_limit" ]; do
 			still 100
@@ -68,7 +72,7 @@ calm() {
 # some may have sent SIGCONT to the others meanwhile. What was killed may take a moment to
 # die.
 crowded() {
-	kill -STOP -1
+	stop
 	jobs >&2
 	cf_num=$((cf_num + 1)) cf_crowded=1
 	now
@@ -356,8 +360,12 @@ kept() {
 	stat "$cf_keeper"
 	case $cf_state:$cf_started in [ZX]:*) return 1 ;; *:"${cf_job#*:}") ;; *) return 1 ;; esac
 }
-# halt stops what was begun while everything is stopped.
-halt() { [ -z "$cf_frozen" ] || kill -STOP -1; }
+# halt stops what was begun for a job while everything is stopped.
+halt() {
+	[ -n "$cf_frozen" ] || return 0
+	! helping || { own apart; disown; }
+	stop
+}
 # beside COMMAND: try, while a unit may be under way: the worker may not have seen the
 # event yet.
 beside() {
@@ -418,10 +426,10 @@ release() {
 # SIGTERM may have ended its parent since. The variables cf_of_PID have the job's name until
 # disown. cf_kin has NAME:PID:START of each. In the order of their numbers, parents come before
 # their children, unless the numbers began anew. What was being forked as the others were
-# stopped shows in the next round.
+# stopped shows in the next round. Beside a helper it stops only what it finds.
 own() {
 	disown
-	cf_new=
+	cf_new= cf_apart=${1-}
 	cf_known=$cf_kin cf_kin=
 	[ -n "$cf_jobs" ] || return 0
 	for cf_job in $cf_jobs $cf_known; do
@@ -433,7 +441,7 @@ own() {
 	cf_num=0 cf_new=1
 	while [ -n "$cf_new" ] && [ $cf_num -lt 20 ]; do
 		cf_num=$((cf_num + 1)) cf_new=
-		kill -STOP -1
+		[ -n "$cf_apart" ] || kill -STOP -1
 		for cf_pid in [0-9] [0-9][0-9] [0-9][0-9][0-9] [0-9][0-9][0-9][0-9] \
 			[0-9][0-9][0-9][0-9][0-9] [0-9][0-9][0-9][0-9][0-9][0-9] \
 			[0-9][0-9][0-9][0-9][0-9][0-9][0-9]; do
@@ -451,6 +459,7 @@ claim() {
 	eval "cf_of_$1=$2"
 	cf_owned="$cf_owned$1 " cf_new=1
 	[ "$cf_started" = 0 ] || cf_kin="$cf_kin$2:$1:$cf_started "
+	[ -z "$cf_apart" ] || kill -STOP "$1"
 }
 owned() {
 	[ -n "$cf_owned" ] && eval "[ -n \"\${cf_of_$1-}\" ]"
@@ -463,8 +472,10 @@ disown() {
 # with everything stopped.
 signal() {
 	cf_was=$cf_frozen
-	freeze
-	own
+	if helping; then own apart; else
+		freeze
+		own
+	fi
 	reach "$1" "$2"
 	disown
 	case $cf_was in '') thaw ;; *) cf_frozen=$cf_was ;; esac

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -117,5 +118,56 @@ func TestKeeperWithoutACommand(t *testing.T) {
 			assert.ErrorContains(t, err, "killed")
 			assert.Assert(t, strings.HasPrefix(string(out), testPrefix+"bT ") && strings.Count(string(out), "\n") == 1, "%q", out)
 		}
+	})
+}
+
+// What comes for a job, or for the keep-alive, while a helper is at work leaves that at work.
+func TestHelperBesideJobs(t *testing.T) {
+	alone(t, func(t *testing.T, shell string) {
+		// Bash looks for room before each fork if there is a limit.
+		group := t.TempDir()
+		for name, text := range map[string]string{"pids.current": "1\n", "pids.max": "64\n"} {
+			assert.NilError(t, os.WriteFile(filepath.Join(group, name), []byte(text), 0o644))
+		}
+		w := startAlive(t, 1000*time.Second, group, os.Geteuid(), shell, shell, true)
+		w.run(":")
+		for name, op := range map[string]string{
+			"signal": SignalJob("J", "KILL", "nonce"), "start": StartJob("J", []string{"sh", "-c", "exec sleep 1000"}),
+			"adopt": AdoptJob("J", 2, "nonce"), "ask": Ask("nonce"), "tend": TendJob("J"), "beat": Beat,
+		} {
+			status, told, _ := w.help(Help("sleep 0.5; cf_result=7"), op)
+			assert.Assert(t, status == 0 && told == "7", "%s: %d %q", name, status, told)
+		}
+	})
+}
+
+// A keeper that begins beside a helper is stopped until that has ended.
+func TestKeeperBesideHelper(t *testing.T) {
+	alone(t, func(t *testing.T, shell string) {
+		w := start(t, shell, shell)
+		w.run(":")
+		before := w.children()
+		stopped := func() (keeper string) {
+			for _, child := range w.children() {
+				stat, _ := os.ReadFile("/proc/" + child + "/stat")
+				if !slices.Contains(before, child) && strings.Contains(string(stat), ") T ") {
+					return child
+				}
+			}
+			return ""
+		}
+		goOn, sent := filepath.Join(w.dir, "go"), false
+		status, _, _ := w.helpReady(func() bool {
+			if !sent {
+				w.send(StartJob("J", []string{"sh", "-c", "sleep 1000; sleep 1000"}))
+				sent = true
+			}
+			if stopped() != "" {
+				assert.NilError(t, os.WriteFile(goOn, nil, 0o600))
+			}
+			return false
+		}, Help("until [ -e "+Quote(goOn)+" ]; do sleep 0.01; done"))
+		assert.Equal(t, status, 0)
+		wait(t, "the keeper goes on", func() bool { return stopped() == "" })
 	})
 }

@@ -40,9 +40,10 @@ var initScript string
 const Name = "cofferdam-private-engine"
 
 const (
-	startTimeout = time.Minute // for the daemon to answer, which it does after a fifth of a second on an idle machine
-	tellTimeout  = time.Minute // for process 1 to do as it is told, which takes milliseconds
-	closeTimeout = time.Minute // for the kernel to end everything
+	startTimeout = time.Minute      // for the daemon to answer, which it does after a fifth of a second on an idle machine
+	fillTimeout  = 10 * time.Minute // for the image, which may have to be made
+	tellTimeout  = time.Minute      // for process 1 to do as it is told, which takes milliseconds
+	closeTimeout = time.Minute      // for the kernel to end everything
 
 	socket     = "/docker.sock"
 	longestDir = 107 - len(socket) // which is as long as the name of a unix socket may be
@@ -110,6 +111,9 @@ func New(setup Setup) (*Daemon, error) {
 // Fill starts the daemon for the first time, and sees to it that it holds the tests'
 // image. What takes time is told to log.
 func (d *Daemon) Fill(ctx context.Context, log io.Writer) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, fillTimeout,
+		fmt.Errorf("the daemon does not hold the image after %v", fillTimeout))
+	defer cancel()
 	err := d.Start(ctx)
 	if err == nil {
 		err = d.load(ctx, log)
@@ -300,7 +304,7 @@ var copyImage = func(ctx context.Context, load *exec.Cmd, log io.Writer) {
 
 func command(ctx context.Context, e *dockercli.Engine, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, e.Path, append(e.Global[:len(e.Global):len(e.Global)], args...)...)
-	cmd.Env = e.Env
+	cmd.Env, cmd.WaitDelay = e.Env, startTimeout
 	return cmd
 }
 

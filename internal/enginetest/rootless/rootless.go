@@ -155,7 +155,9 @@ func (p *Podman) answer(ctx context.Context) error {
 }
 
 func (p *Podman) command(ctx context.Context, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, filepath.Join(p.dir, "podman"), args...)
+	cmd := exec.CommandContext(ctx, filepath.Join(p.dir, "podman"), args...)
+	cmd.WaitDelay = verbTimeout // what it leaves may hold its output
+	return cmd
 }
 
 // run runs one verb; what podman said is in the error.

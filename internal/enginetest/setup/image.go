@@ -125,6 +125,7 @@ func Copy(ctx context.Context, from *dockercli.Engine, image string, load *exec.
 		return err
 	}
 	load.Stdin = pipe
+	save.WaitDelay = time.Minute
 	if err := save.Start(); err != nil {
 		return err
 	}

@@ -118,7 +118,7 @@ ring alarm || { miss killed; ring alarm; } || exit 97
 cf_rings_at=$cf_due
 }
 hold() {
-kill -STOP -1
+stop
 cf_held=1
 still
 }

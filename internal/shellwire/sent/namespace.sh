@@ -10,8 +10,10 @@ cf_frozen=1
 }
 thaw() {
 kill -CONT -1
-cf_frozen=
+cf_frozen= cf_help_pid=
 }
+helping() { [ -n "$cf_frozen" ] && [ -n "$cf_help_pid" ]; }
+stop() { helping || kill -STOP -1; }
 cf_time=0 cf_newest=0 cf_frozen= cf_crowded= cf_limit= cf_pids=
 cf_last=/proc/sys/kernel/ns_last_pid
 { read -r cf_newest <$cf_last || cf_last=; } 2>/dev/null
@@ -29,7 +31,7 @@ done
 case ${BASH_VERSION+bash}$cf_limit in
 bash[1-9]*)
 room() {
-kill -STOP -1
+stop
 cf_num=0 cf_crowded=1
 while read -r cf_pids <$cf_processes && [ $((2 * cf_pids)) -ge "$cf_limit" ]; do
 still 100
@@ -46,7 +48,7 @@ cf_crowded=
 [ -n "$cf_frozen" ] || kill -CONT -1
 }
 crowded() {
-kill -STOP -1
+stop
 jobs >&2
 cf_num=$((cf_num + 1)) cf_crowded=1
 now
@@ -275,7 +277,11 @@ cf_job=" $cf_jobs" cf_job=${cf_job#*" $1:"} cf_job=${cf_job%% *} cf_keeper=${cf_
 stat "$cf_keeper"
 case $cf_state:$cf_started in [ZX]:*) return 1 ;; *:"${cf_job#*:}") ;; *) return 1 ;; esac
 }
-halt() { [ -z "$cf_frozen" ] || kill -STOP -1; }
+halt() {
+[ -n "$cf_frozen" ] || return 0
+! helping || { own apart; disown; }
+stop
+}
 beside() {
 cf_awake=
 [ ! -p self/fd/1 ] || case $cf_event in 8) cf_awake=9 ;; *) cf_awake=8 ;; esac
@@ -321,7 +327,7 @@ cf_jobs=$cf_rest
 }
 own() {
 disown
-cf_new=
+cf_new= cf_apart=${1-}
 cf_known=$cf_kin cf_kin=
 [ -n "$cf_jobs" ] || return 0
 for cf_job in $cf_jobs $cf_known; do
@@ -333,7 +339,7 @@ done
 cf_num=0 cf_new=1
 while [ -n "$cf_new" ] && [ $cf_num -lt 20 ]; do
 cf_num=$((cf_num + 1)) cf_new=
-kill -STOP -1
+[ -n "$cf_apart" ] || kill -STOP -1
 for cf_pid in [0-9] [0-9][0-9] [0-9][0-9][0-9] [0-9][0-9][0-9][0-9] \
 [0-9][0-9][0-9][0-9][0-9] [0-9][0-9][0-9][0-9][0-9][0-9] \
 [0-9][0-9][0-9][0-9][0-9][0-9][0-9]; do
@@ -350,6 +356,7 @@ claim() {
 eval "cf_of_$1=$2"
 cf_owned="$cf_owned$1 " cf_new=1
 [ "$cf_started" = 0 ] || cf_kin="$cf_kin$2:$1:$cf_started "
+[ -z "$cf_apart" ] || kill -STOP "$1"
 }
 owned() {
 [ -n "$cf_owned" ] && eval "[ -n \"\${cf_of_$1-}\" ]"
@@ -360,8 +367,10 @@ cf_owned=
 }
 signal() {
 cf_was=$cf_frozen
+if helping; then own apart; else
 freeze
 own
+fi
 reach "$1" "$2"
 disown
 case $cf_was in '') thaw ;; *) cf_frozen=$cf_was ;; esac
