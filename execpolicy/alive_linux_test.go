@@ -293,6 +293,29 @@ func TestSilentLink(t *testing.T) {
 }
 
 // A session with a keep-alive outlives it, whatever it does meanwhile.
+// While an alarm runs for the rest of the keep-alive, nothing waits for the next beat.
+func TestCommandsBesideAnAlarm(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		policy := p.attached()
+		policy.KeepAlive = time.Hour
+		for name, shell := range workers {
+			spec := p.spec()
+			spec.Command = shell
+			s := open(t, policy, spec)
+			for _, stdin := range []string{"abc", "", strings.Repeat("x", 100_000), ""} {
+				for _, c := range []execpolicy.Command{{Script: "cat"}, {Argv: []string{"cat"}}} {
+					if stdin != "" {
+						c.Stdin = strings.NewReader(stdin)
+					}
+					r := s.run(c)
+					assert.Assert(t, r.Outcome == execpolicy.OutcomeExited && string(r.Stdout) == stdin, "%s: %d bytes: %v", name, len(stdin), r.Outcome)
+				}
+			}
+			assert.NilError(t, s.Close())
+		}
+	})
+}
+
 func TestKeepAlive(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		const keepAlive = 5 * time.Second

@@ -20,9 +20,10 @@ func (c *conn) askImage() {
 		close(q.done)
 		return
 	}
+	timeout := c.limits.TerminationTimeout / 2
 	go func() {
 		defer close(q.done)
-		ctx, cancel := context.WithTimeout(q.over, c.limits.TerminationTimeout/2)
+		ctx, cancel := context.WithTimeout(q.over, timeout)
 		defer cancel()
 		var id string
 		q.err = abandonOnCancel(ctx, func() (err error) {

@@ -347,6 +347,9 @@ while take; do
 			cf_num=$((cf_num + 1))
 		done
 		cf_upload=${cf_op%% *}
+		# While 1 is another, a shell keeps what it was at a number that no redirection can
+		# name. An alarm that begins meanwhile must not have the event there.
+		exec 1>&-
 		{
 			[ "${cf_sizes% *}" = 0 ] || attend raw 65536 "${cf_sizes% *}" || exit 97
 			[ "${cf_sizes#* }" = 0 ] || attend raw "${cf_sizes#* }" 1 || exit 97

@@ -234,6 +234,7 @@ jobs >&2
 cf_num=$((cf_num + 1))
 done
 cf_upload=${cf_op%% *}
+exec 1>&-
 {
 [ "${cf_sizes% *}" = 0 ] || attend raw 65536 "${cf_sizes% *}" || exit 97
 [ "${cf_sizes#* }" = 0 ] || attend raw "${cf_sizes#* }" 1 || exit 97
