@@ -60,6 +60,8 @@ func setAny(t *testing.T, field reflect.Value) {
 		field.Set(reflect.MakeSlice(field.Type(), 1, 1))
 	case reflect.Map:
 		field.Set(reflect.MakeMap(field.Type()))
+	case reflect.Interface:
+		field.Set(reflect.ValueOf(anEgress{}))
 	default:
 		t.Fatalf("no value is known for a field of the type %v", field.Type())
 	}
