@@ -490,16 +490,19 @@ func TestFewAreRemovedAtATime(t *testing.T) {
 	for range 12 {
 		sessions = append(sessions, open(t, execpolicy.DockerPolicy{Engine: fake.Engine, Limits: limits}, execpolicy.Spec{}))
 	}
+	looks := func() int {
+		return len(slices.DeleteFunc(fake.Calls(),
+			func(call []string) bool { return call[0] != "container" || call[1] != "inspect" }))
+	}
+	// Each is asked for its image once.
+	wait(t, func() bool { return looks() == len(sessions) }, "nobody is asked")
 	fake.Set(fakeengine.Faults{Hang: []string{"run", "container inspect"}})
 	var calls sync.WaitGroup
 	for _, s := range sessions {
 		calls.Go(func() { assert.Check(t, s.Close()) })
 	}
 	// Each is looked at first, and not helped by a look.
-	removed := func() int {
-		return len(slices.DeleteFunc(fake.Calls(),
-			func(call []string) bool { return call[0] != "container" || call[1] != "inspect" }))
-	}
+	removed := func() int { return looks() - len(sessions) }
 	wait(t, func() bool { return removed() == 4 }, "nobody is removed")
 	time.Sleep(soon) // a fifth would have come
 	assert.Check(t, removed() == 4, "%d", removed())
