@@ -24,12 +24,15 @@ print("begun", flush=True)
 while True:
     try: os.fork()
     except OSError: pass`}},
-	// Each lives for a moment only, and is no longer its parent's when that has ended.
+	// Each lives for a moment only, and is no longer its parent's when that has ended. The
+	// first waits, or the job would end by itself.
 	"a chain": {Argv: []string{"python3", "-c", `
 import os, signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 print("begun", flush=True)
+first = os.getpid()
 for i in range(6): os.fork()
+while os.getpid() == first: signal.pause()
 while True:
     try:
         if os.fork(): os._exit(0)
