@@ -207,10 +207,16 @@ func TestEngineEndsWithItsProgram(t *testing.T) {
 			}
 			assert.Equal(t, said, "<nil>\n")
 			namespace := namespaceOf(t, owner.Process.Pid)
-			lines := within(namespace)
-			for _, what := range []string{"sshd", sleep} {
-				assert.Assert(t, slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, what) }), "%q", lines)
-			}
+			var lines []string
+			poll.WaitOn(t, func(poll.LogT) poll.Result {
+				lines = within(namespace)
+				for _, what := range []string{"sshd", sleep} {
+					if !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, what) }) {
+						return poll.Continue("there is no %s: %q", what, lines)
+					}
+				}
+				return poll.Success()
+			}, poll.WithTimeout(patience), poll.WithDelay(10*time.Millisecond))
 			kill()
 			poll.WaitOn(t, func(poll.LogT) poll.Result {
 				if left := within(namespace); len(left) > 0 {
