@@ -13,7 +13,7 @@ import (
 
 // lacking returns a podman without root's rights that can't set those limits.
 func lacking(kernel string, limits ...string) *dockercli.Engine {
-	return &dockercli.Engine{Path: "/usr/bin/podman", Kind: dockercli.Podman, Rootless: true, Kernel: kernel, MissingLimits: limits}
+	return &dockercli.Engine{Path: "true", Kind: dockercli.Podman, Rootless: true, Kernel: kernel, MissingLimits: limits}
 }
 
 // An engine that can't set the limits is refused, with all that are missing at once,
