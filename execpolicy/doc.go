@@ -81,9 +81,9 @@
 // [DockerPolicy.FindTransport] says what is used and why, and [Session.Transport] what a
 // session has.
 //
-// A link over a network can break in a way that nobody is told of. So with a remote engine
-// each end counts the time in which it hears nothing of the other, and ends the session
-// after a minute: see [DockerPolicy.KeepAlive].
+// A link over a network can break in a way that nobody is told of. With a
+// [DockerPolicy.KeepAlive] each end counts the time in which it hears nothing of the
+// other, and ends the session after that.
 //
 // The FIFOs are in a directory below that for temporary files, which nobody else may
 // enter, and which is mounted read-only in the container. Their names are removed when

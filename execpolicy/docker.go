@@ -263,11 +263,11 @@ type DockerPolicy struct {
 	// ends, and the container with it. If the session has not heard the container, it ends
 	// with an error that wraps [ErrSilent], and its commands have [OutcomeSessionLost].
 	//
-	// If zero, it is 1 min where the engine may be on another machine, and else there is
-	// none. If negative, there is none: then a container whose link has broken runs on
+	// If zero or negative, there is none: then a container whose link has broken runs on
 	// until something else ends it, at the latest [Sweep]. By FIFOs, which are of this
 	// machine, there is never one. The image then needs the program sleep if its sh is
-	// dash.
+	// dash. If its sh is busybox's, an operation that comes just as a child of process 1
+	// ends can be lost, and its command then runs into its deadline.
 	//
 	// While a file or a command's stdin goes in, a link has a second more for each 64 KiB.
 	KeepAlive time.Duration
@@ -291,13 +291,10 @@ const DefaultImage = "python:3.12-alpine3.19"
 // The defaults of a DockerPolicy.
 const (
 	defaultPullTimeout = 5 * time.Minute
-	// defaultKeepAlive outlasts what a link does not carry for half a minute: after that
-	// TCP may take as long again to send anew.
-	defaultKeepAlive = time.Minute
-	minKeepAlive     = time.Second
-	maxKeepAlive     = 24 * time.Hour
-	defaultMemory    = 512 << 20
-	defaultCPUs      = "1"
+	minKeepAlive       = time.Second
+	maxKeepAlive       = 24 * time.Hour
+	defaultMemory      = 512 << 20
+	defaultCPUs        = "1"
 	// defaultPids lets a build run in parallel, and a walk over that many processes take
 	// 60 ms.
 	defaultPids = 256

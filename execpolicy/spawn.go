@@ -134,7 +134,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		},
 		Limits:          p.Limits,
 		OwnPIDNamespace: c.OwnPIDs,
-		KeepAlive:       p.keepAlive(e),
+		KeepAlive:       p.KeepAlive,
 		Worker:          spec.Command,
 		Scratch:         scratchDir,
 		Dir:             p.sessionDir(),
@@ -186,14 +186,6 @@ func second(c *container.Container, command []string) (*Process, error) {
 		return nil, err
 	}
 	return &Process{Name: c.Name, Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Kill: s.End, inside: s.Inside}, nil
-}
-
-// keepAlive returns the keep-alive of a session whose streams go by the client.
-func (p *DockerPolicy) keepAlive(e *dockercli.Engine) time.Duration {
-	if p.KeepAlive == 0 && e.Remote {
-		return defaultKeepAlive
-	}
-	return p.KeepAlive
 }
 
 // sessionDir returns where a session works.

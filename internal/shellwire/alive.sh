@@ -56,7 +56,7 @@ size() {
 # quit PID:START: kills a child, unless its number is another's by now.
 quit() {
 	stat "${1%:*}"
-	[ "$cf_started" != "${1#*:}" ] || kill -KILL "${1%:*}"
+	[ "$cf_started" != "${1#*:}" ] || { kill -KILL "${1%:*}"; wait "${1%:*}"; }
 }
 # ring COMMAND: starts an alarm.
 ring() {
@@ -127,6 +127,7 @@ bash)
 			# One that was for a reader rings too late for what comes next.
 			[ $# = 1 ] || [ $cf_rings_at -le $cf_due ] && return
 			kill -KILL "$cf_bell"
+			wait "$cf_bell"
 			cf_rings_at=0 ;;
 		"$cf_alarm":T)
 			[ -n "$cf_frozen" ] || hold

@@ -42,7 +42,7 @@ esac
 }
 quit() {
 stat "${1%:*}"
-[ "$cf_started" != "${1#*:}" ] || kill -KILL "${1%:*}"
+[ "$cf_started" != "${1#*:}" ] || { kill -KILL "${1%:*}"; wait "${1%:*}"; }
 }
 ring() {
 set -- "$1" $(((cf_due - cf_now) / 100 + 1))
@@ -105,6 +105,7 @@ case $cf_bell:$cf_started:$cf_state in
 "$cf_alarm":[!TtZX])
 [ $# = 1 ] || [ $cf_rings_at -le $cf_due ] && return
 kill -KILL "$cf_bell"
+wait "$cf_bell"
 cf_rings_at=0 ;;
 "$cf_alarm":T)
 [ -n "$cf_frozen" ] || hold
