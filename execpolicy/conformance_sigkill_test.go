@@ -91,7 +91,7 @@ var holdings = map[string]holding{
 func (h holding) on(p place) execpolicy.DockerPolicy {
 	policy := h.policy
 	policy.Engine, policy.Image, policy.CPUs = p.engine, p.image, cmp.Or(policy.CPUs, "0.5")
-	policy.CommandTimeout, policy.EngineSeccomp = -1, places.NoFilter(p.engine)
+	policy.CommandTimeout, policy.EngineSeccomp = -1, policy.EngineSeccomp || places.NoFilter(p.engine)
 	policy.AllowMissingLimits = p.engine.MissingLimits != nil
 	return policy
 }
