@@ -74,10 +74,11 @@
 // --interactive"), or by four FIFOs of this machine, with nothing in between. By FIFOs a
 // command takes about half of the time, output comes several times as fast, and no client
 // stays. A session does without its engine then: an engine that hangs, or that is killed,
-// holds no command up, but for a first one that [Result.ImageID] waits for. The container has to share this machine's kernel and is not to be
-// kept; the engine has to see the directory for temporary files, whose name has nothing in
-// it but letters, digits, "/", ".", "_" and "-"; and ExtraRunArgs must not have --runtime,
-// --pid or --attach. Where that is not so the library goes by the client.
+// holds no command up. Only the first result waits for it, for [Result.ImageID]. The
+// container has to share this machine's kernel and is not to be kept; the engine has to
+// see the directory for temporary files, whose name has nothing in it but letters, digits,
+// "/", ".", "_" and "-"; and ExtraRunArgs must not have --runtime, --pid or --attach.
+// Where that is not so the library goes by the client.
 // [DockerPolicy.FindTransport] says what is used and why, and [Session.Transport] what a
 // session has.
 //

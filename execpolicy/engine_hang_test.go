@@ -218,6 +218,7 @@ var ownEngineCases = []struct {
 	}},
 	{"1 MiB of stdin while the engine hangs", func(t *testing.T, e ownEngine) {
 		s := open(t, e.answering(), e.spec())
+		s.ok(":") // with the ID of the image
 		e.pause(t)
 		within(t, short+prompt, "Run", func() {
 			r, err := s.Run(t.Context(),
@@ -339,6 +340,7 @@ var ownEngineCases = []struct {
 	// Over FIFOs a session does without its engine.
 	{"commands over FIFOs while the engine hangs", func(t *testing.T, e ownEngine) {
 		s := open(t, e.overFIFOs(), e.spec())
+		s.ok(":") // with the ID of the image
 		e.pause(t)
 		r := s.run(execpolicy.Command{Script: "echo begun; trap '' TERM; sleep 4766", Timeout: starting})
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)

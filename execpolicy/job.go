@@ -57,6 +57,9 @@ type Job struct {
 //   - Timeout has no default: if it is not positive, the job runs until it ends, or its
 //     session does.
 //   - Usage must not be set: the kernel counts for the whole container.
+//   - Over the engine's client, docker may not see that the container has ended as long as
+//     Stdout or Stderr takes nothing. Kill, a Timeout and the end of the session do not
+//     wait for them.
 //
 // A job ends with its session: when that is closed, restarted or expired, and when this
 // program ends, however it does. It is a command like any other for the container's

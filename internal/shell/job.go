@@ -523,13 +523,23 @@ func (j *Job) end(r *Reply, cause error) {
 		j.await(rest, nil, func() bool { return j.ended[0] && j.ended[1] })
 	}
 	r.Mark, r.Died = j.last()
+	j.mu.Lock()
+	deaf := j.eof[0] // no answer can come
+	j.mu.Unlock()
+	there := true
+	if deaf && !r.Gone {
+		there, _ = j.askSession()
+	}
 	select {
 	case <-c.over:
-		j.lose(r)
+		there = false
 	default:
-		if !r.Gone {
-			r.EndErr = j.stillThere()
-		}
+	}
+	switch {
+	case !there:
+		j.lose(r)
+	case !r.Gone:
+		r.EndErr = j.stillThere()
 	}
 }
 

@@ -85,11 +85,11 @@ func serve(contenders map[string]Contender, name string, r io.Reader, w io.Write
 
 func answer(c Contender, r Request) (a Response) {
 	for range max(1, r.Times) {
+		start := time.Now()
 		ctx, cancel := context.WithCancel(context.Background())
 		if r.Timeout > 0 {
 			ctx, cancel = context.WithTimeout(ctx, r.Timeout)
 		}
-		start := time.Now()
 		var err error
 		switch r.Op {
 		case Start:
