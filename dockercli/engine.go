@@ -66,8 +66,8 @@ type Engine struct {
 	// Rootless says that the engine runs without root's rights.
 	Rootless bool
 	// MissingLimits names the limits that the engine can't set, of [LimitMemory],
-	// [LimitProcessors] and [LimitProcesses]. [Find] and [Lookup] learn that from an engine without root's
-	// rights, and ask no other. If nil, none is known to be missing.
+	// [LimitProcessors] and [LimitProcesses]. [Find] and [Lookup] learn that from an engine
+	// without root's rights, and ask no other. If nil, none is known to be missing.
 	MissingLimits []string
 	// PodmanService says that docker's client talks to podman. That client does not take
 	// podman's own flags. So a container has the lines of the host's /etc/hosts, and one

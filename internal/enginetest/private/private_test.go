@@ -1,10 +1,8 @@
 package private_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -12,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -22,20 +19,15 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/owner"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/private"
 )
 
-// ownerVar makes the test binary a program that has a daemon, and is going to be killed.
-// It names the file with the image.
-const ownerVar = "COFFERDAM_TEST_OWNER"
-
-// image is that file.
+// image is the file with the image, also for an owner.
 var image string
 
 func TestMain(m *testing.M) {
-	if file := os.Getenv(ownerVar); file != "" {
-		own(file)
-	}
+	owner.Main(own)
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "image-")
 		if err != nil {
@@ -48,22 +40,15 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-func own(file string) {
+func own(file string) error {
 	private.KeepImage(file)
 	d, err := private.Start(context.Background(), io.Discard)
-	if err == nil {
-		run := append(d.Engine().Global, "run", "--detach", "--network=none", "--", d.Image(), "sleep", "4752")
-		err = exec.Command(d.Engine().Path, run...).Run()
+	if err != nil {
+		return err
 	}
-	if errors.Is(err, errors.ErrUnsupported) {
-		err = errors.New(unsupported)
-	}
-	fmt.Println(err)
-	select {}
+	run := append(d.Engine().Global, "run", "--detach", "--network=none", "--", d.Image(), "sleep", "4752")
+	return exec.Command(d.Engine().Path, run...).Run()
 }
-
-// unsupported is what the owner says where there can be no daemon.
-const unsupported = "unsupported"
 
 // patience is for what takes a moment on an idle machine.
 const patience = time.Minute
@@ -250,7 +235,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 			before := host(t)
 			d := start(t)
 			sleeper(t, d, "cofferdam-private-test")
-			namespace := childNamespace(t, os.Getpid())
+			namespace := owner.NamespaceOf(t, os.Getpid())
 			assert.Assert(t, len(processes(namespace)) >= 4,
 				"process 1, the daemon, its containerd and what looks after the container")
 			assert.Assert(t, len(d.Cgroups()) > 0)
@@ -272,23 +257,8 @@ func TestDaemonEndsWithItsProgram(t *testing.T) {
 	temp, err := os.MkdirTemp("", "owner-")
 	assert.NilError(t, err)
 	defer os.RemoveAll(temp)
-	owner := exec.Command(os.Args[0])
-	owner.Env = append(os.Environ(), ownerVar+"="+image, "TMPDIR="+temp)
-	stdout, err := owner.StdoutPipe()
-	assert.NilError(t, err)
-	assert.NilError(t, owner.Start())
-	kill := sync.OnceFunc(func() {
-		owner.Process.Kill()
-		owner.Wait()
-	})
+	namespace, kill := owner.Start(t, image, temp)
 	defer kill()
-	said, err := bufio.NewReader(stdout).ReadString('\n')
-	assert.NilError(t, err)
-	if said == unsupported+"\n" {
-		leftout.Skip(t, "there can be no daemon here")
-	}
-	assert.Equal(t, said, "<nil>\n")
-	namespace := childNamespace(t, owner.Process.Pid)
 	assert.Assert(t, len(processes(namespace)) >= 4)
 	kill()
 	begin := time.Now()
@@ -303,22 +273,4 @@ func TestDaemonEndsWithItsProgram(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, len(dirs), 1)
 	assert.NilError(t, private.RemoveCgroups(private.CgroupOf(dirs[0])))
-}
-
-// childNamespace returns the process namespace of the child that is a daemon's process 1.
-func childNamespace(t *testing.T, program int) string {
-	t.Helper()
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, path := range stats {
-		stat, _ := os.ReadFile(path)
-		cmdline, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
-		parent := fmt.Sprintf(" %d ", program)
-		if strings.HasPrefix(string(cmdline), private.Name) && strings.Contains(string(stat), parent) {
-			namespace, err := os.Readlink(filepath.Join(filepath.Dir(path), "ns/pid"))
-			assert.NilError(t, err)
-			return namespace
-		}
-	}
-	t.Fatal("no daemon of this program runs")
-	return ""
 }

@@ -4,14 +4,12 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,35 +19,23 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/owner"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/private"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/remote"
 )
 
-// ownerVar makes the test binary a program that has an engine, and is going to be killed.
-// It names the way to the engine.
-const ownerVar = "COFFERDAM_TEST_OWNER"
-
 func TestMain(m *testing.M) {
-	if way := os.Getenv(ownerVar); way != "" {
-		own(way)
-	}
+	owner.Main(own)
 	os.Exit(m.Run())
 }
 
-func own(way string) {
+func own(way string) error {
 	e, err := remote.Start(context.Background(), way, io.Discard)
-	if err == nil {
-		err = exec.Command(e.Client, "run", "--detach", "--network=none", "--", e.Image(), "sh", "-c", "exec "+sleep).Run()
+	if err != nil {
+		return err
 	}
-	if errors.Is(err, errors.ErrUnsupported) {
-		err = errors.New(unsupported)
-	}
-	fmt.Println(err)
-	select {}
+	return exec.Command(e.Client, "run", "--detach", "--network=none", "--", e.Image(), "sh", "-c", "exec "+sleep).Run()
 }
-
-// unsupported is what the owner says where there can be no engine.
-const unsupported = "unsupported"
 
 // patience is for what takes a moment on an idle machine.
 const patience = time.Minute
@@ -146,25 +132,6 @@ func TestLink(t *testing.T) {
 	run(t, e.Client, "ps")
 }
 
-// namespaceOf returns the process namespace of the child of a program that is an engine's
-// process 1.
-func namespaceOf(t *testing.T, program int) (namespace string) {
-	t.Helper()
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, path := range stats {
-		stat, _ := os.ReadFile(path)
-		dir := filepath.Dir(path)
-		cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-		if strings.HasPrefix(string(cmdline), private.Name) && strings.Contains(string(stat), fmt.Sprintf(" %d ", program)) {
-			namespace, err := os.Readlink(filepath.Join(dir, "ns/pid"))
-			assert.NilError(t, err)
-			return namespace
-		}
-	}
-	t.Fatal("no engine of this program runs")
-	return ""
-}
-
 // within returns the command lines of a process namespace, and of the owner's container,
 // which has one of its own.
 func within(namespace string) (lines []string) {
@@ -190,23 +157,8 @@ func TestEngineEndsWithItsProgram(t *testing.T) {
 			temp, err := os.MkdirTemp("", "o-")
 			assert.NilError(t, err)
 			defer os.RemoveAll(temp)
-			owner := exec.Command(os.Args[0])
-			owner.Env = append(os.Environ(), ownerVar+"="+way, "TMPDIR="+temp)
-			stdout, err := owner.StdoutPipe()
-			assert.NilError(t, err)
-			assert.NilError(t, owner.Start())
-			kill := sync.OnceFunc(func() {
-				owner.Process.Kill()
-				owner.Wait()
-			})
+			namespace, kill := owner.Start(t, way, temp)
 			defer kill()
-			said, err := bufio.NewReader(stdout).ReadString('\n')
-			assert.NilError(t, err)
-			if said == unsupported+"\n" {
-				leftout.Skip(t, "there can be no %s here", way)
-			}
-			assert.Equal(t, said, "<nil>\n")
-			namespace := namespaceOf(t, owner.Process.Pid)
 			var lines []string
 			poll.WaitOn(t, func(poll.LogT) poll.Result {
 				lines = within(namespace)
