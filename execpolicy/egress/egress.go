@@ -98,8 +98,9 @@ func (l List) rules() (*rules, error) {
 }
 
 // Serve answers what connects to a listening socket, which it takes over, until what it
-// returns is closed. That Close returns when no connection, no lookup and no goroutine is
-// left. record is called for each connection, when it is over.
+// returns is closed. That Close returns when no connection is left. Only a question to a
+// name server that was given up may wait for its answer longer, as a rule for 5 s. record
+// is called for each connection, when it is over.
 func (l List) Serve(listener *os.File, record func(execpolicy.Event)) (io.Closer, error) {
 	defer listener.Close()
 	r, err := l.rules()
