@@ -395,7 +395,7 @@ func (j *Job) Run(ctx context.Context, deadline time.Time) (r Reply) {
 				// The engine's client may have ended, and not the keeper: nobody could
 				// see or end the job any more.
 				c.queue.sendUrgent(shellwire.SignalJob(j.name, "KILL", random.Token()))
-				there, ooms := j.askSession()
+				there, ooms := j.askSession(time.Now().Add(c.opts.TerminationTimeout))
 				if !there {
 					r.Cause = context.Cause(ctx)
 					j.lose(&r)
@@ -458,11 +458,11 @@ func (j *Job) last() (m shellwire.Mark, killed bool) {
 
 // askSession finds out whether a job that has ended without a word has ended with its
 // process, whose end may show much later: process 1 answers, or its end shows. It takes the
-// process for one that is there if there is neither within the TerminationTimeout. ooms is
-// how many processes the kernel has killed for memory, -1 if nobody tells.
-func (j *Job) askSession() (there bool, ooms int) {
+// process for one that is there if there is neither by then. ooms is how many processes the
+// kernel has killed for memory, -1 if nobody tells.
+func (j *Job) askSession(until time.Time) (there bool, ooms int) {
 	c := j.c
-	ctx, cancel := context.WithTimeout(context.Background(), c.opts.TerminationTimeout)
+	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
 	if c.asking.Take(ctx) != nil {
 		return true, -1
@@ -528,7 +528,7 @@ func (j *Job) end(r *Reply, cause error) {
 	j.mu.Unlock()
 	there := true
 	if deaf && !r.Gone {
-		there, _ = j.askSession()
+		there, _ = j.askSession(r.EndBy)
 	}
 	select {
 	case <-c.over:
