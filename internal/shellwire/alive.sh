@@ -146,7 +146,7 @@ bash)
 	hold() {
 		stop
 		cf_held=1
-		still
+		still 50
 	}
 	# A read that SIGCHLD has interrupted ends like one at the end of stdin. Only what comes
 	# in between, or does not, tells one from the other.
@@ -170,7 +170,7 @@ bash)
 		trap - CHLD
 		cf_op=$cf_heard$cf_op
 		due 0
-		[ -z "$cf_held" ] || { cf_held=; [ -n "$cf_frozen" ] || kill -CONT -1; }
+		[ -z "$cf_held" ] || { cf_held=; [ -n "$cf_frozen" ] || wake; }
 	}
 	# The next alarm is for the whole time of the reader.
 	brace() {

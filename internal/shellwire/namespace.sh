@@ -15,14 +15,24 @@ freeze() {
 	cf_frozen=1
 }
 thaw() {
-	kill -CONT -1
+	case $cf_frozen in '') kill -CONT -1 ;; *) wake ;; esac
 	cf_frozen= cf_help_pid=
+}
+# wake [PID]: lets all that was stopped go on, once it is at rest. The kernel gives a child
+# that is being forked the SIGSTOP that comes meanwhile, but not the SIGCONT, unless its
+# parent handles that: the child would stay stopped. What is not at rest in time may be
+# such a parent, and the next tick lets its child go on. A process of this shell's with
+# that number was not stopped.
+wake() {
+	cf_forks=1
+	still 50 forks "$@" && cf_forks=
+	kill -CONT -1
 }
 # helping: is everything stopped but a helper? It would not go on before its end.
 helping() { [ -n "$cf_frozen" ] && [ -n "$cf_help_pid" ]; }
 # stop stops what is not stopped yet, but no helper.
 stop() { helping || kill -STOP -1; }
-cf_time=0 cf_newest=0 cf_frozen= cf_crowded= cf_limit= cf_pids=
+cf_time=0 cf_newest=0 cf_frozen= cf_forks= cf_crowded= cf_limit= cf_pids=
 # The file that tells the newest process; if empty, loadavg does, which takes longer.
 cf_last=/proc/sys/kernel/ns_last_pid
 { read -r cf_newest <$cf_last || cf_last=; } 2>/dev/null
@@ -53,7 +63,7 @@ bash[1-9]*)
 		stop
 		cf_num=0 cf_crowded=1
 		while read -r cf_pids <$cf_processes && [ $((2 * cf_pids)) -ge "$cf_limit" ]; do
-			still 100
+			still 20
 			read -r cf_pids <$cf_processes && [ "$cf_pids" -ge "$cf_limit" ] || return 0
 			crowded || return 1
 		done
@@ -64,7 +74,7 @@ esac
 calm() {
 	[ -n "$cf_crowded" ] || return 0
 	cf_crowded=
-	[ -n "$cf_frozen" ] || kill -CONT -1
+	[ -n "$cf_frozen" ] || wake "$!"
 }
 # crowded is called where there was no room for one more process, and tells whether to
 # try again. Those that fill the limit are stopped for that: they would take the
@@ -129,18 +139,28 @@ stopped() {
 	done
 	case ${cf_child_stat##*")"} in " "[Tt]*) exit 97 ;; esac
 }
-# still [ROUNDS]: waits until whatever was stopped has come to the end of its system call: it may be
-# writing. What sleeps on a disk, or for a child that was stopped, is not waited for.
+# still TICKS [forks [PID]]: waits until whatever was stopped has come to the end of its
+# system call: it may be writing. It fails if that takes longer: somebody may let it go on
+# without end. What sleeps on a disk, or for a child that was stopped, is not waited for; if
+# it may be forking, it is for a tenth of a second, and fails this, too.
 still() {
 	read -r cf_self cf_rest <self/stat
-	cf_rounds=0
-	while [ $cf_rounds -lt "${1-1000}" ]; do
-		cf_rounds=$((cf_rounds + 1))
+	now
+	cf_still=$((cf_now + $1)) cf_sleep=$((cf_now + 10))
+	while cf_sleeps=; do
 		for cf_task in [0-9]*/task/[0-9]*; do
-			case $cf_task in 1/* | "$cf_self"/*) continue ;; esac
+			case $cf_task in 1/* | "$cf_self"/* | "${3-}"/*) continue ;; esac
 			stat "$cf_task"
-			case $cf_state in [RS]) continue 2 ;; esac
+			case $cf_state:${2-} in
+			R:* | D:forks) now ;;
+			*) continue ;;
+			esac
+			[ "${cf_now:-$cf_still}" -lt $cf_still ] || return 1
+			case $cf_state in R) continue 2 ;; esac
+			[ "$cf_now" -ge $cf_sleep ] || continue 2
+			cf_sleeps=1
 		done
+		[ -z "$cf_sleeps" ]
 		return
 	done
 }
@@ -241,14 +261,31 @@ later() {
 	[ "$cf_started" -gt "$cf_time" ] ||
 		{ [ "$cf_started" -eq "$cf_time" ] && [ "$cf_pid" -gt "$cf_newest" ]; }
 }
+# bound limits how long this shell may look at processes, since it does not hear the end of
+# stdin meanwhile, and spent tells whether that time is over. Those that let themselves go
+# on, by a timer, take the processor, and a bomb of that kind forks faster than this shell
+# walks.
+bound() {
+	now
+	cf_until=$((cf_now + 150)) cf_steps=0 cf_spent=
+}
+spent() {
+	[ -z "$cf_spent" ] || return 0
+	cf_steps=$((cf_steps + 1))
+	case $cf_steps in *[!0]) return 1 ;; esac
+	now
+	[ "${cf_now:-$cf_until}" -ge $cf_until ] && cf_spent=1
+}
 # walk SIGNAL [worker]: signals what the command started, and tells whether there was
-# anything. It spares this shell, the worker's parent, what belongs to a job, and what
-# started before the command did: the worker, but no later child of that parent. The parent's number may be another's
-# by now. A process whose first thread has ended looks dead, and lives if it has more.
+# anything. If its time is spent it fails, and nobody can say. It spares this shell, the
+# worker's parent, what belongs to a job, and what started before the command did: the
+# worker, but no later child of that parent. The parent's number may be another's by now. A
+# process whose first thread has ended looks dead, and lives if it has more.
 walk() {
 	cf_none=1
 	for cf_pid in [0-9]*; do
 		[ "$cf_pid" != 1 ] || continue
+		! spent || { cf_none=0; return 1; }
 		stat "$cf_pid"
 		case $cf_pid:$cf_started:$cf_state$cf_threads in
 		$cf_watch:$cf_watch_start:* | "$cf_alarm":* | "$cf_pulse":* | *:Z[01]) continue ;;
@@ -261,8 +298,10 @@ walk() {
 }
 # end SIGNAL [worker]: nothing forks while it walks, and nothing that forks is needed. A
 # process that was being forked as the others were stopped may only show in a later walk.
+# Where there is no end to them everything is killed, the worker and the jobs too.
 end() {
 	freeze
+	bound
 	own
 	cf_num=0
 	while walk "$@" && [ "$1" = KILL ] && [ $cf_num -lt 50 ]; do
@@ -270,12 +309,15 @@ end() {
 		jobs >&2
 	done
 	disown
+	case $1$cf_spent in KILL1) kill -KILL -1 ;; esac
 	thaw
+	case $1$cf_spent in KILL1) lost killed ;; esac
 }
 # older: is there a process, but this one and those of jobs, that started before the
 # command did?
 older() {
 	for cf_pid in [0-9]*; do
+		! spent || return 1
 		stat "$cf_pid"
 		case $cf_pid:$cf_started in 1:* | *:0 | "$cf_alarm" | "$cf_pulse") continue ;; esac
 		later || owned "$cf_pid" || return 0
@@ -292,8 +334,8 @@ tend() {
 	case $1 in
 	old) [ "$cf_watch" = 1 ] || ! kill -CONT "$cf_watch" || end KILL worker ;;
 	tick)
-		[ -z "$cf_fresh" ] || [ -n "$cf_frozen" ] || kill -CONT -1
-		kill -CONT "$cf_watch" || { freeze; own; older || miss killed; disown; thaw; } ;;
+		[ -z "$cf_fresh$cf_forks" ] || [ -n "$cf_frozen" ] || { cf_forks=; kill -CONT -1; }
+		kill -CONT "$cf_watch" || { freeze; bound; own; older || miss killed; disown; thaw; } ;;
 	*) kill -0 "$cf_watch" || miss "$1" ;;
 	esac
 }
@@ -302,13 +344,19 @@ miss() {
 	'') kill -KILL -1 ;;
 	*)
 		freeze
+		bound
 		own
 		for cf_pid in [0-9]*; do
+			! spent || { kill -KILL -1; break; }
 			[ "$cf_pid" = 1 ] || owned "$cf_pid" || kill -KILL "$cf_pid"
 		done
 		disown
 		thaw ;;
 	esac
+	lost "$1"
+}
+# lost REASON: tells that the worker is gone.
+lost() {
 	try over "$1" || exit 97
 	cf_watch=1
 }
@@ -363,7 +411,7 @@ kept() {
 # halt stops what was begun for a job while everything is stopped.
 halt() {
 	[ -n "$cf_frozen" ] || return 0
-	! helping || { own apart; disown; }
+	! helping || { bound; own apart; disown; }
 	stop
 }
 # beside COMMAND: try, while a unit may be under way: the worker may not have seen the
@@ -447,6 +495,7 @@ own() {
 			[0-9][0-9][0-9][0-9][0-9][0-9][0-9]; do
 			# A pattern that fits nothing is no number.
 			case $cf_pid in "["*) continue ;; esac
+			! spent || return 0
 			! owned "$cf_pid" || continue
 			stat "$cf_pid"
 			[ "$cf_started" != 0 ] || continue
@@ -472,6 +521,7 @@ disown() {
 # with everything stopped.
 signal() {
 	cf_was=$cf_frozen
+	bound
 	if helping; then own apart; else
 		freeze
 		own

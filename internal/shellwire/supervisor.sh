@@ -114,7 +114,7 @@ help() {
 	export LC_ALL
 	cf_result=
 	exec >&4 2>&5 3<&- 6>&- 7>&- 8>&- 9>&-
-	[ $# = 1 ] || still
+	[ $# = 1 ] || still 100
 	opened
 	# A fork or a redirection that fails ends bash. It ends busybox without a word,
 	# unless command stands before it.

@@ -121,7 +121,7 @@ cf_rings_at=$cf_due
 hold() {
 stop
 cf_held=1
-still
+still 50
 }
 take() {
 cf_heard=
@@ -142,7 +142,7 @@ done
 trap - CHLD
 cf_op=$cf_heard$cf_op
 due 0
-[ -z "$cf_held" ] || { cf_held=; [ -n "$cf_frozen" ] || kill -CONT -1; }
+[ -z "$cf_held" ] || { cf_held=; [ -n "$cf_frozen" ] || wake; }
 }
 brace() {
 size "$@"

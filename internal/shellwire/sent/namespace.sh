@@ -9,12 +9,17 @@ kill -STOP -1
 cf_frozen=1
 }
 thaw() {
-kill -CONT -1
+case $cf_frozen in '') kill -CONT -1 ;; *) wake ;; esac
 cf_frozen= cf_help_pid=
+}
+wake() {
+cf_forks=1
+still 50 forks "$@" && cf_forks=
+kill -CONT -1
 }
 helping() { [ -n "$cf_frozen" ] && [ -n "$cf_help_pid" ]; }
 stop() { helping || kill -STOP -1; }
-cf_time=0 cf_newest=0 cf_frozen= cf_crowded= cf_limit= cf_pids=
+cf_time=0 cf_newest=0 cf_frozen= cf_forks= cf_crowded= cf_limit= cf_pids=
 cf_last=/proc/sys/kernel/ns_last_pid
 { read -r cf_newest <$cf_last || cf_last=; } 2>/dev/null
 cf_largest=
@@ -34,7 +39,7 @@ room() {
 stop
 cf_num=0 cf_crowded=1
 while read -r cf_pids <$cf_processes && [ $((2 * cf_pids)) -ge "$cf_limit" ]; do
-still 100
+still 20
 read -r cf_pids <$cf_processes && [ "$cf_pids" -ge "$cf_limit" ] || return 0
 crowded || return 1
 done
@@ -45,7 +50,7 @@ esac
 calm() {
 [ -n "$cf_crowded" ] || return 0
 cf_crowded=
-[ -n "$cf_frozen" ] || kill -CONT -1
+[ -n "$cf_frozen" ] || wake "$!"
 }
 crowded() {
 stop
@@ -97,14 +102,22 @@ case ${cf_child_stat##*")"} in " "[Tt]*) exit 97 ;; esac
 }
 still() {
 read -r cf_self cf_rest <self/stat
-cf_rounds=0
-while [ $cf_rounds -lt "${1-1000}" ]; do
-cf_rounds=$((cf_rounds + 1))
+now
+cf_still=$((cf_now + $1)) cf_sleep=$((cf_now + 10))
+while cf_sleeps=; do
 for cf_task in [0-9]*/task/[0-9]*; do
-case $cf_task in 1/* | "$cf_self"/*) continue ;; esac
+case $cf_task in 1/* | "$cf_self"/* | "${3-}"/*) continue ;; esac
 stat "$cf_task"
-case $cf_state in [RS]) continue 2 ;; esac
+case $cf_state:${2-} in
+R:* | D:forks) now ;;
+*) continue ;;
+esac
+[ "${cf_now:-$cf_still}" -lt $cf_still ] || return 1
+case $cf_state in R) continue 2 ;; esac
+[ "$cf_now" -ge $cf_sleep ] || continue 2
+cf_sleeps=1
 done
+[ -z "$cf_sleeps" ]
 return
 done
 }
@@ -182,10 +195,22 @@ later() {
 [ "$cf_started" -gt "$cf_time" ] ||
 { [ "$cf_started" -eq "$cf_time" ] && [ "$cf_pid" -gt "$cf_newest" ]; }
 }
+bound() {
+now
+cf_until=$((cf_now + 150)) cf_steps=0 cf_spent=
+}
+spent() {
+[ -z "$cf_spent" ] || return 0
+cf_steps=$((cf_steps + 1))
+case $cf_steps in *[!0]) return 1 ;; esac
+now
+[ "${cf_now:-$cf_until}" -ge $cf_until ] && cf_spent=1
+}
 walk() {
 cf_none=1
 for cf_pid in [0-9]*; do
 [ "$cf_pid" != 1 ] || continue
+! spent || { cf_none=0; return 1; }
 stat "$cf_pid"
 case $cf_pid:$cf_started:$cf_state$cf_threads in
 $cf_watch:$cf_watch_start:* | "$cf_alarm":* | "$cf_pulse":* | *:Z[01]) continue ;;
@@ -198,6 +223,7 @@ return $cf_none
 }
 end() {
 freeze
+bound
 own
 cf_num=0
 while walk "$@" && [ "$1" = KILL ] && [ $cf_num -lt 50 ]; do
@@ -205,10 +231,13 @@ cf_num=$((cf_num + 1))
 jobs >&2
 done
 disown
+case $1$cf_spent in KILL1) kill -KILL -1 ;; esac
 thaw
+case $1$cf_spent in KILL1) lost killed ;; esac
 }
 older() {
 for cf_pid in [0-9]*; do
+! spent || return 1
 stat "$cf_pid"
 case $cf_pid:$cf_started in 1:* | *:0 | "$cf_alarm" | "$cf_pulse") continue ;; esac
 later || owned "$cf_pid" || return 0
@@ -219,8 +248,8 @@ tend() {
 case $1 in
 old) [ "$cf_watch" = 1 ] || ! kill -CONT "$cf_watch" || end KILL worker ;;
 tick)
-[ -z "$cf_fresh" ] || [ -n "$cf_frozen" ] || kill -CONT -1
-kill -CONT "$cf_watch" || { freeze; own; older || miss killed; disown; thaw; } ;;
+[ -z "$cf_fresh$cf_forks" ] || [ -n "$cf_frozen" ] || { cf_forks=; kill -CONT -1; }
+kill -CONT "$cf_watch" || { freeze; bound; own; older || miss killed; disown; thaw; } ;;
 *) kill -0 "$cf_watch" || miss "$1" ;;
 esac
 }
@@ -229,13 +258,18 @@ case $cf_jobs in
 '') kill -KILL -1 ;;
 *)
 freeze
+bound
 own
 for cf_pid in [0-9]*; do
+! spent || { kill -KILL -1; break; }
 [ "$cf_pid" = 1 ] || owned "$cf_pid" || kill -KILL "$cf_pid"
 done
 disown
 thaw ;;
 esac
+lost "$1"
+}
+lost() {
 try over "$1" || exit 97
 cf_watch=1
 }
@@ -279,7 +313,7 @@ case $cf_state:$cf_started in [ZX]:*) return 1 ;; *:"${cf_job#*:}") ;; *) return
 }
 halt() {
 [ -n "$cf_frozen" ] || return 0
-! helping || { own apart; disown; }
+! helping || { bound; own apart; disown; }
 stop
 }
 beside() {
@@ -344,6 +378,7 @@ for cf_pid in [0-9] [0-9][0-9] [0-9][0-9][0-9] [0-9][0-9][0-9][0-9] \
 [0-9][0-9][0-9][0-9][0-9] [0-9][0-9][0-9][0-9][0-9][0-9] \
 [0-9][0-9][0-9][0-9][0-9][0-9][0-9]; do
 case $cf_pid in "["*) continue ;; esac
+! spent || return 0
 ! owned "$cf_pid" || continue
 stat "$cf_pid"
 [ "$cf_started" != 0 ] || continue
@@ -367,6 +402,7 @@ cf_owned=
 }
 signal() {
 cf_was=$cf_frozen
+bound
 if helping; then own apart; else
 freeze
 own

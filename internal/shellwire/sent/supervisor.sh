@@ -66,7 +66,7 @@ help() {
 export LC_ALL
 cf_result=
 exec >&4 2>&5 3<&- 6>&- 7>&- 8>&- 9>&-
-[ $# = 1 ] || still
+[ $# = 1 ] || still 100
 opened
 trap 'ended $? "$cf_result"' EXIT
 trap 'exit 143' TERM
