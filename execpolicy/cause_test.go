@@ -3,12 +3,14 @@
 package execpolicy_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -138,6 +140,49 @@ func TestWhyItEndedForMemory(t *testing.T) {
 				"} | tail -c 40000000 & done; wait) >/dev/null 2>&1 &")
 		}, "status 137", want)
 	})
+}
+
+// A lateWord is a policy whose engine has heard of the end, and not yet of the shortage of
+// memory that it came of, until it was asked for that several times. A removal that comes
+// before that hides it.
+type lateWord struct {
+	execpolicy.Policy
+	times   int32
+	asked   atomic.Int32
+	removed atomic.Bool
+}
+
+func (p *lateWord) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+	proc, err := p.Policy.Spawn(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	kill := proc.Kill
+	proc.ExitCode = func() int { return 137 }
+	proc.OOMKilled = func(context.Context, time.Time) (killed, known bool) {
+		return p.asked.Add(1) >= p.times && !p.removed.Load(), true
+	}
+	proc.Kill = func(ctx context.Context) error {
+		p.removed.Store(true)
+		return kill(ctx)
+	}
+	return proc, nil
+}
+
+// An engine that is late to tell of the shortage is asked again, and its container removed
+// only then.
+func TestWhyItEndedIsToldLate(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	enginetest.Check(t)
+	for _, times := range []int32{1, 2, 3} {
+		fake := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
+		p := place{engine: fake.Engine, fake: fake}
+		spec, log := p.audited()
+		policy := &lateWord{Policy: p.policy(), times: times}
+		endsIdle(t, policy, spec, log, func(s session) { p.cli(t, "kill", s.Name()) },
+			"status 137", "the kernel killed it for want of memory")
+		assert.Equal(t, policy.asked.Load(), times)
+	}
 }
 
 // What was killed for memory before did not end it.

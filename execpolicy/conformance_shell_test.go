@@ -193,6 +193,28 @@ var shellCases = []conformanceCase{
 		}
 		s.ok(":")
 	}},
+	{name: "an error in a subshell ends that, and not the command or its time", do: func(t *testing.T, s session) {
+		s.ok("OWN=own; export SENT=sent; unset NONE")
+		env := map[string]string{"OWN": "1", "SENT": "2 3", "NONE": "4\n5"}
+		for _, c := range []struct {
+			script, out string
+			code        int
+		}{
+			{"set -u; echo $missing | cat; set +u", "", 0},
+			{"set -u; echo $missing | cat; set +u; (exit 7)", "", 7},
+			{"(: ${missing?}); echo \"$OWN,$SENT\"; set +u", "1,2 3\n", 0},
+			{"x=$(set -u; echo $missing); sh -c 'echo \"$NONE\"'", "4\n5\n", 0},
+		} {
+			r := s.run(execpolicy.Command{Script: c.script, Env: env, Dir: "/"})
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeExited, "%s: %s", c.script, r.Text())
+			assert.Equal(t, r.ExitCode, c.code, c.script)
+			assert.Equal(t, string(r.Stdout), c.out, c.script)
+			assert.Assert(t, !r.StateLost, c.script)
+			assert.Equal(t, s.ok("echo $OWN,$SENT,${NONE-none}; sh -c 'echo ${OWN-none},$SENT,${NONE-none}'"),
+				"own,sent,none\nnone,sent,none")
+		}
+		s.ok("unset OWN SENT")
+	}},
 	{name: "the environment of a program is its own", do: func(t *testing.T, s session) {
 		s.ok("A=of_the_shell; readonly CF_FIXED=1; mkdir -p /tmp/cofferdam_bin; printf '#!/bin/sh\necho found' " +
 			">/tmp/cofferdam_bin/cofferdam_program; " +

@@ -42,6 +42,8 @@ type holding struct {
 	word    string
 	// jobs says that the scripts are run as jobs.
 	jobs bool
+	// unguarded says that the guards of the containers are killed first.
+	unguarded bool
 }
 
 var holdings = map[string]holding{
@@ -70,6 +72,8 @@ var holdings = map[string]holding{
 	"jobs": {sessions: 4, within: 2 * time.Second, word: "busy", jobs: true, scripts: jobScripts},
 	"jobs by the client": {sessions: 4, within: 2 * time.Second, word: "busy", jobs: true, scripts: jobScripts,
 		policy: execpolicy.DockerPolicy{Transport: execpolicy.TransportAttach}},
+	// What a guard would remove is not left if somebody has killed that, too.
+	"unguarded": {sessions: 4, within: 2 * time.Second, word: "busy", unguarded: true, scripts: []string{"echo busy; sleep 4741"}},
 	// In the host's process namespace the group is all that may be signalled, and the
 	// engine ends the rest.
 	"shared": {sessions: 4, within: patience, word: "busy",
@@ -238,6 +242,9 @@ func (p place) killHolder(t *testing.T, name string, h holding) {
 			first = append(first, process{pid, start})
 		}
 	}
+	if h.unguarded {
+		killGuards(t)
+	}
 	start := time.Now()
 	var left []process
 	took := awake(func() {
@@ -276,6 +283,28 @@ func (p place) killHolder(t *testing.T, name string, h holding) {
 	t.Logf("%d containers had ended %v after the end of %s, and were gone after %v", h.sessions,
 		ended.Round(time.Millisecond),
 		filepath.Base(p.engine.Path), time.Since(start).Round(time.Millisecond))
+}
+
+// killGuards kills the guards of the containers of this program's holders.
+func killGuards(t *testing.T) {
+	t.Helper()
+	all := leftover.Processes()
+	var holders []int
+	for _, p := range all {
+		if p.Parent == os.Getpid() {
+			holders = append(holders, p.PID)
+		}
+	}
+	killed := 0
+	for _, p := range all {
+		if slices.Contains(holders, p.Parent) && slices.Contains(p.Args, "cofferdam-guard") {
+			guard, err := os.FindProcess(p.PID)
+			assert.NilError(t, err)
+			assert.NilError(t, guard.Kill())
+			killed++
+		}
+	}
+	assert.Assert(t, killed > 0 || runtime.GOOS != "linux")
 }
 
 // startHolder starts a holder, and returns when it holds all of its sessions. The label

@@ -33,8 +33,9 @@ type detached struct {
 	begin time.Time
 	gone  chan struct{} // closed when the container is known to be gone
 
-	guarding        sync.Mutex // of what sees to the directory of the FIFOs
-	guarded, parted bool       // the guard does; it was removed
+	guarding sync.Mutex // of what sees to the directory of the FIFOs
+	guards   []*guard   // which have it
+	parted   bool       // it was removed
 	// exit is the status of the container's own end.
 	exit func() int
 }
@@ -87,6 +88,7 @@ func (c *Container) meet(over chan<- struct{}) {
 			select {
 			case <-d.Over():
 			case <-d.gone:
+				c.partFIFOs()
 			}
 			return
 		case <-d.Over():
@@ -107,14 +109,19 @@ func (c *Container) meet(over chan<- struct{}) {
 	}
 }
 
-// guardFIFOs has the guard see to the directory of the FIFOs in place of the janitor.
+// guardFIFOs has guards see to the directory of the FIFOs in place of the janitor.
 func (c *Container) guardFIFOs() {
 	d := c.detached
 	d.guarding.Lock()
 	defer d.guarding.Unlock()
-	if g := c.guard.Load(); g != nil && !d.parted {
+	if !d.parted {
+		d.guards = append(d.guards, fifoGuard)
+		if g := c.guard.Load(); g != nil {
+			d.guards = append(d.guards, g)
+		}
+	}
+	for _, g := range d.guards {
 		g.add(c.FIFOs)
-		d.guarded = true
 	}
 	d.Settle()
 }
@@ -132,10 +139,10 @@ func (c *Container) partFIFOs() {
 		defer d.guarding.Unlock()
 		d.parted = true
 		d.Part()
-		if g := c.guard.Load(); g != nil && d.guarded {
+		for _, g := range d.guards {
 			g.remove(c.FIFOs)
-			d.guarded = false
 		}
+		d.guards = nil
 	default:
 	}
 }

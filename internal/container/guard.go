@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"os"
@@ -45,6 +46,8 @@ var guardScript string
 // behind a container's own lifeline. There is one for all containers of an engine, as
 // long as there are any. A host without sh has none.
 type guard struct {
+	name string // of the process; if empty, "cofferdam-guard"
+
 	mu sync.Mutex
 	// What it is told to run, as words of a shell without the names: what removes
 	// containers, what kills process 1 of some, and what begins to run a command in one.
@@ -54,6 +57,10 @@ type guard struct {
 	pipe                *os.File
 	proc                *procgroup.Process
 }
+
+// fifoGuard has the directories of the FIFOs of all containers, and no container. Their
+// own guards have them, too: they are left only if somebody kills both with this program.
+var fifoGuard = &guard{name: "cofferdam-fifos", watched: map[string]string{}}
 
 var guards = struct {
 	sync.Mutex
@@ -170,7 +177,7 @@ func (g *guard) start() {
 	defer r.Close()
 	proc, err := procgroup.Start(procgroup.Cmd{
 		Path:       sh,
-		Args:       []string{"sh", "-c", guardScript, "cofferdam-guard", g.removal, g.kill, g.exec},
+		Args:       []string{"sh", "-c", guardScript, cmp.Or(g.name, "cofferdam-guard"), g.removal, g.kill, g.exec},
 		Env:        g.env,
 		Dir:        "/",
 		Stdin:      r,

@@ -13,7 +13,7 @@ import (
 const learnTime = time.Second
 
 // LearnTime returns how long the engine may take to tell how the process has ended, for
-// which it may be asked twice. One that was slow to start it is slow to tell, too.
+// which it may be asked again and again. One that was slow to start it is slow to tell, too.
 func (c *Conn) LearnTime() time.Duration {
 	timeout := c.opts.TerminationTimeout
 	return max(min(learnTime, timeout/8), min(3*c.startTook(), timeout/2))
@@ -75,13 +75,15 @@ func (c *Conn) learn(byItself bool) {
 			since = heard.Add(-shortageTime)
 		}
 		c.why.oom, known = c.opts.OOMKilled(ctx, since)
-		if known && !c.why.oom && code == 128+sigkill {
-			// Under load an engine hears of it later than of the end.
+		// Under load an engine hears of it later than of the end.
+		again := known && code == 128+sigkill
+		for until := time.Now().Add(c.LearnTime() / 2); again && !c.why.oom && time.Now().Before(until); {
 			select {
-			case <-time.After(lookAgain):
+			case <-time.After(lookAgain / 2):
+				c.why.oom, _ = c.opts.OOMKilled(ctx, since)
 			case <-ctx.Done():
+				again = false
 			}
-			c.why.oom, known = c.opts.OOMKilled(ctx, since)
 		}
 	}
 	text := fmt.Sprintf("its program exited with status %d", code)

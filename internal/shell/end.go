@@ -64,6 +64,8 @@ func (c *Conn) End(within time.Duration) (err error) {
 		c.opts.Stepped(StepRemoval, nil)
 	}
 	c.diagnose(ctx)
+	// An engine asked why it ended by itself must not find the signal of its removal.
+	c.OwnEnd(time.Now().Add(min(c.LearnTime(), within/2)))
 	if c.opts.Kill != nil {
 		err = c.opts.Kill(ctx)
 	}

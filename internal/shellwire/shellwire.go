@@ -212,10 +212,13 @@ func (u Unit) Ops() []byte {
 	if u.Stdin != "" {
 		remove = `\command rm -f -- ` + Word(u.Stdin) + "; "
 	}
-	evaluate := `${BASH_VERSION+"command"} eval `
-	if len(u.Env) > 0 {
-		// What is set for an eval alone would stay set.
-		evaluate = `\command eval `
+	// Where there is no command, what is set for the eval stays set.
+	const evaluate = `${BASH_VERSION+"command"} eval `
+	var keep string
+	own := len(u.Argv) == 0 && len(u.Env) > 0
+	if own {
+		keep = "cf_vars='" + names(u.Env) + `'; \command eval "$cf_keep" || { cf_vars=; ` +
+			`\command printf 'cannot fork\n' >&4; cf_status=+2; \command return; }; `
 	}
 	switch env := assignments(u.Env); {
 	case len(u.Argv) > 0 && u.Stdin != "":
@@ -223,9 +226,9 @@ func (u Unit) Ops() []byte {
 	case len(u.Argv) > 0:
 		text = env + `\command exec <&7 ` + text
 	case u.Stdin != "":
-		text = "{ " + remove + env + evaluate + text + "; } <" + Quote(u.Stdin)
+		text = keep + "{ " + remove + env + evaluate + text + "; } <" + Quote(u.Stdin)
 	default:
-		text = env + evaluate + text + " <&2"
+		text = keep + env + evaluate + text + " <&2"
 	}
 	ops := make([]byte, 0, len(text)+len(text)/64+64)
 	if u.Dir != "" {
@@ -236,6 +239,9 @@ func (u Unit) Ops() []byte {
 		ops = appendOp(ops, "y", enter+` || { cf_status=+`+noDir+`; \command return; }`)
 		ops = appendOp(ops, "z", "case $cf_status in "+noDir+") ;; "+
 			`*) CDPATH= \command cd -- `+Quote(u.Back)+" >/dev/null 2>&1 || cf_said=;; esac")
+	}
+	if own {
+		ops = appendOp(ops, "v")
 	}
 	ops = appendOp(ops, open)
 	for {
@@ -276,6 +282,16 @@ func Block(prefix string, ops []byte) []byte {
 		}
 		ops = rest
 	}
+}
+
+// names returns the names of variables, with a space after each.
+func names(env []string) string {
+	var b strings.Builder
+	for _, kv := range env {
+		name, _, _ := strings.Cut(kv, "=")
+		b.WriteString(name + " ")
+	}
+	return b.String()
 }
 
 // assignments returns the words that set variables for one command.

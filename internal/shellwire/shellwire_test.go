@@ -25,7 +25,7 @@ func text(t *testing.T, ops []byte) string {
 			b.WriteString(`${BASH_VERSION+"command"} eval ` + rest + " <&2")
 		case 'a':
 			b.WriteString(`\command exec <&7 ` + rest)
-		case 'b', 'c', 'y', 'z':
+		case 'b', 'c', 'v', 'y', 'z':
 		case '+':
 			b.WriteString(rest + "\n")
 		case '-', 'g':
@@ -35,6 +35,12 @@ func text(t *testing.T, ops []byte) string {
 		}
 	}
 	return b.String()
+}
+
+// keeping is what stands before a script with variables of those names.
+func keeping(names string) string {
+	return "cf_vars='" + names + `'; \command eval "$cf_keep" || { cf_vars=; \command printf 'cannot fork\n' >&4; ` +
+		`cf_status=+2; \command return; }; `
 }
 
 func TestUnitOps(t *testing.T) {
@@ -47,9 +53,9 @@ func TestUnitOps(t *testing.T) {
 		{"quotes", Unit{Script: "echo 'a'"}, `${BASH_VERSION+"command"} eval 'echo '\''a'\''' <&2`},
 		{"lines", Unit{Script: "a\nb\n\n"}, "${BASH_VERSION+\"command\"} eval 'a\nb\n\n' <&2"},
 		{"long", Unit{Script: strings.Repeat("x", 5000)}, `${BASH_VERSION+"command"} eval '` + strings.Repeat("x", 5000) + `' <&2`},
-		{"environment", Unit{Script: "a", Env: []string{"A=1", "B=x y"}}, `A='1' B='x y' \command eval 'a' <&2`},
+		{"environment", Unit{Script: "a", Env: []string{"A=1", "B=x y"}}, keeping("A B ") + `A='1' B='x y' ${BASH_VERSION+"command"} eval 'a' <&2`},
 		{"stdin", Unit{Script: "a", Stdin: "/d/i"}, `{ \command rm -f -- '/d/i'; ${BASH_VERSION+"command"} eval 'a'; } <'/d/i'`},
-		{"lines before a script", Unit{Script: "a", Env: []string{"A=1\n2"}}, `A='1'"$cf_nl"'2' \command eval 'a' <&2`},
+		{"lines before a script", Unit{Script: "a", Env: []string{"A=1\n2"}}, keeping("A ") + `A='1'"$cf_nl"'2' ${BASH_VERSION+"command"} eval 'a' <&2`},
 		{"program", Unit{Argv: []string{"a", "b 'c"}}, `\command exec <&7 'a' 'b '\''c'`},
 		{"program of lines", Unit{Argv: []string{"a", "b\n"}}, "\\command exec <&7 'a' 'b\n'"},
 		{"long program", Unit{Argv: []string{"a", strings.Repeat("x", 5000)}}, `\command exec <&7 'a' '` +
@@ -73,24 +79,24 @@ func FuzzUnitOps(f *testing.F) {
 			return // shell text holds no NUL; where the worker goes to, and back to, is one operation
 		}
 		u := Unit{Script: script, Env: []string{"A=" + value, "B="}, Stdin: stdin, Dir: dir, Back: back}
-		body := "A=" + Word(value) + ` B='' \command eval ` + Quote(script)
-		want := body + " <&2"
+		body := "A=" + Word(value) + ` B='' ${BASH_VERSION+"command"} eval ` + Quote(script)
+		want := keeping("A B ") + body + " <&2"
 		if stdin != "" {
-			want = `{ \command rm -f -- ` + Word(stdin) + "; " + body + "; } <" + Quote(stdin)
+			want = keeping("A B ") + `{ \command rm -f -- ` + Word(stdin) + "; " + body + "; } <" + Quote(stdin)
 		}
-		behind := ""
+		around := ""
 		if dir != "" {
-			behind = `yCDPATH= \command cd -- ` + Word(dir) + " >/dev/null 2>&1 || { cf_status=+nodir; \\command return; }\n" +
+			around = `yCDPATH= \command cd -- ` + Word(dir) + " >/dev/null 2>&1 || { cf_status=+nodir; \\command return; }\n" +
 				`zcase $cf_status in nodir) ;; *) CDPATH= \command cd -- ` + Quote(back) + " >/dev/null 2>&1 || cf_said=;; esac\n"
 		}
 		ops := string(u.Ops())
-		assert.Assert(t, strings.HasPrefix(ops, behind+"b\n"), "%.1000q", ops)
+		assert.Assert(t, strings.HasPrefix(ops, around+"v\nb\n"), "%.1000q", ops)
 		assert.Assert(t, text(t, []byte(ops)) == want, "%.1000q", ops)
 		// A script's first line is the unit's.
-		assert.Assert(t, !strings.Contains(want[:strings.Index(want, `\command eval `)], "\n"))
+		assert.Assert(t, !strings.Contains(want[:strings.Index(want, ` eval `+Quote(script))], "\n"))
 		u.Argv = []string{script, value}
 		ops = string(u.Ops())
-		assert.Assert(t, strings.HasPrefix(ops, behind+"c\n"), "%.1000q", ops)
+		assert.Assert(t, strings.HasPrefix(ops, around+"c\n"), "%.1000q", ops)
 		assert.Assert(t, strings.HasSuffix(text(t, []byte(ops)), " "+Quote(script)+" "+Quote(value)))
 		assert.Equal(t, text(t, Unit{Script: script}.Ops()), `${BASH_VERSION+"command"} eval `+Quote(script)+" <&2")
 	})

@@ -197,6 +197,17 @@ cf_status=\$?$cf_foot"
 case \$cf_status in 129|1[3-8]?|19[0-2]) while $cf_read case \${BASH_VERSION+b}\$cf_said in *' 8>&- 9>&- 7>&- ) '*|[!b]*) cf_status=s\${cf_status#s};; esac; done <\"\$cf_err\";; esac$cf_foot"
 }
 
+# cf_keep keeps the variables of cf_vars, a list of names with a space after each, and
+# exports them; cf_give gives them back. Bash needs neither. In busybox an error in a
+# subshell would loop for ever behind a command with variables of its own, so these are
+# set for good.
+#
+# No shell but bash tells without a list of all whether a variable is exported. A value
+# that no other variable has says that it is in the list.
+cf_each='case $cf_left in ?*) cf_var=${cf_left%% *} cf_left=${cf_left#* };; *) \command false;; esac'
+cf_keep="case \${BASH_VERSION+b} in b) ;; *) cf_sent=: cf_left=\$cf_vars; cf_said=\$(while $cf_each; do \\command eval \"\$cf_var=cf_kept_\$cf_var:\" || \\command :; done 2>/dev/null; \\command export -p); while $cf_each; do case \$cf_said in *cf_kept_\$cf_var:*) cf_sent=\$cf_sent\$cf_var:;; esac; \\command eval \"case \\\${\$cf_var+s} in s) cf_kept_\$cf_var=\\\$\$cf_var;; esac; \\command export \$cf_var\"; done; cf_said=;; esac"
+cf_give="case \${BASH_VERSION+b} in b) ;; *) cf_left=\${cf_vars-}; while $cf_each; do \\command eval \"\\command unset -v \$cf_var; case \\\${cf_kept_\$cf_var+s} in s) \$cf_var=\\\$cf_kept_\$cf_var;; esac; case \$cf_sent in *:\$cf_var:*) \\command export \$cf_var;; esac\" || \\command :; \\command unset -v cf_kept_\$cf_var; done; cf_vars=;; esac"
+
 # block reads the next operation in a block, as a script that sets cf_op, and not a byte at
 # a time. It waits for nothing: the whole block was there before the operation that calls
 # for it, and nobody else can read it. The script ends with a return, or the shell would
@@ -259,6 +270,9 @@ shape() {
 	y*) cf_before="; ${1#y}"
 		frame ;;
 	z*) cf_after="${1#z}; "
+		frame ;;
+	# v: and it is a script with variables of its own, which evaluates cf_keep.
+	v) cf_before="$cf_before; cf_keep='$cf_keep'" cf_after="$cf_give; $cf_after"
 		frame ;;
 	esac
 }

@@ -27,6 +27,7 @@ type talk struct {
 	in      *os.File
 	ops     *os.File       // its descriptor 3
 	blocks  bool           // units go by that
+	env     []string       // of each unit alone
 	events  [2]chan string // output, and marks as they are, of stdout and stderr
 	n       int
 	worker  int
@@ -239,7 +240,7 @@ func (w *talk) runReady(ready, script string, after ...string) (status int, died
 	w.n++
 	tag := fmt.Sprintf("T%d", w.n)
 	w.send(string(Next(tag)))
-	w.operate(Unit{Script: script}.Ops())
+	w.operate(Unit{Script: script, Env: w.env}.Ops())
 	status = silent
 	end := time.NewTimer(patience)
 	defer end.Stop()
