@@ -63,7 +63,7 @@ func marked(id string) []leftover.Process {
 	found := all(id)
 	guards := map[int]bool{}
 	for _, p := range found {
-		guards[p.PID] = slices.Contains(p.Args, "cofferdam-guard")
+		guards[p.PID] = slices.Contains(p.Args, "cofferdam-guard") || slices.Contains(p.Args, "cofferdam-fifos")
 	}
 	return slices.DeleteFunc(found, func(p leftover.Process) bool { return guards[p.PID] || guards[p.Parent] })
 }

@@ -166,6 +166,12 @@ deaf()
 while True:
     try: os.fork()
     except OSError: pass`), own: starves},
+	{name: "fork bomb that goes on", needs: "python3", script: python(unstoppable + `
+unstoppable()
+while True:
+    try:
+        if os.fork() == 0: unstoppable()
+    except OSError: pass`), own: crowds},
 	{name: "job that floods", job: true, script: `yes >&2 & yes`},
 	{name: "deaf job", job: true, script: deaf},
 	{name: "job that is stopped", job: true, script: `trap '' TERM; while :; do kill -STOP $$; done`},
