@@ -187,7 +187,8 @@ func (r *round) killClient(ctx context.Context) {
 func (r *round) killMonitor(ctx context.Context) {
 	id := r.suite.open.id()
 	r.killMeanwhile(ctx, ownTimeout, "the monitor", func(p leftover.Process) bool {
-		i := slices.Index(p.Args, "-c")
+		// Those of jobs have the name of the container, and one of their own.
+		i := slices.Index(p.Args, "-u")
 		return p.Name == "conmon" && i > 0 && i+1 < len(p.Args) && p.Args[i+1] == id
 	})
 }
