@@ -243,6 +243,11 @@ func (p *Policy) tmpfs() map[string]int64 {
 // labels returns the pod's labels: the library's own and the caller's.
 func (p *Policy) labels(spec execpolicy.Spec, name string) object {
 	labels := container.Labels(name, false, p.secondsInUse(spec), spec.Labels)
+	for key, value := range labels {
+		if !isLabel(value) {
+			labels[key] = "" // a host's name may be none, and then proves nothing
+		}
+	}
 	labels[labelNetwork] = networkNone
 	if p.NetworkEnabled {
 		labels[labelNetwork] = networkOpen

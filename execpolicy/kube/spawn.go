@@ -111,7 +111,7 @@ func (p Policy) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Pr
 
 // onCluster returns an error that also names the cluster.
 func onCluster(k *kubectl.Client, err error) error {
-	return fmt.Errorf("%w: %w; the cluster is that of %v", execpolicy.ErrStart, err, k)
+	return fmt.Errorf("%w: %w; the engine is %v", execpolicy.ErrStart, err, k)
 }
 
 // labelsOf returns the labels of a pod that is to be sent.

@@ -77,5 +77,11 @@ func (f *Failure) Error() string {
 
 // Unwrap returns the class and the cause, as far as they are known.
 func (f *Failure) Unwrap() []error {
-	return slices.DeleteFunc([]error{f.Class, f.Cause}, func(err error) bool { return err == nil })
+	var errs []error
+	for _, err := range []error{f.Class, f.Cause} {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
 }
