@@ -31,7 +31,8 @@ func (t Table) Classify(message []byte) error {
 
 // SaysAll reports whether all words occur in a text.
 func SaysAll(text string, words []string) bool {
-	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
+	return !slices.ContainsFunc(words,
+		func(w string) bool { return !strings.Contains(text, w) })
 }
 
 // A Failure is a failed run of a client.
