@@ -260,3 +260,50 @@ func TestClusterErrors(t *testing.T) {
 		}
 	}
 }
+
+// The Role in the package's documentation is enough for a session with jobs.
+func TestClusterRole(t *testing.T) {
+	p, k := real(t)
+	text, err := os.ReadFile("doc.go")
+	assert.NilError(t, err)
+	_, rules, _ := strings.Cut(string(text), "//\trules:\n")
+	rules, _, ok := strings.Cut(rules, "//\n")
+	assert.Assert(t, ok)
+	rules = strings.ReplaceAll(rules, "//\t", "")
+	name := newName()
+	ask := func(stdin string, words ...string) string {
+		t.Helper()
+		cmd := exec.Command(k.Path, append([]string{"--namespace=" + k.Namespace}, words...)...)
+		cmd.Stdin = strings.NewReader(stdin)
+		out, err := cmd.CombinedOutput()
+		assert.NilError(t, err, "%s", out)
+		return string(out)
+	}
+	defer ask("", "delete", "serviceaccount,role,rolebinding", name)
+	ask("", "create", "serviceaccount", name)
+	ask("apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: "+name+"}\nrules:\n"+
+		rules, "create", "-f", "-")
+	ask("", "create", "rolebinding", name, "--role="+name, "--serviceaccount="+k.Namespace+":"+name)
+	token := strings.TrimSpace(ask("", "create", "token", name))
+	// A user of its own beside the cluster that the configuration has.
+	var all map[string]any
+	config := ask("", "config", "view", "--minify", "--flatten", "--output=json")
+	assert.NilError(t, json.Unmarshal([]byte(config), &all))
+	all["users"].([]any)[0].(map[string]any)["user"] = map[string]any{"token": token}
+	text, err = json.Marshal(all)
+	assert.NilError(t, err)
+	p.Cluster.Kubeconfig = filepath.Join(t.TempDir(), "config")
+	assert.NilError(t, os.WriteFile(p.Cluster.Kubeconfig, text, 0o600))
+	s, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+	assert.NilError(t, err)
+	defer s.Close()
+	job, err := s.StartJob(t.Context(), execpolicy.Command{Script: "echo hi"})
+	assert.NilError(t, err)
+	r, err := job.Wait(t.Context())
+	assert.NilError(t, err)
+	assert.Equal(t, string(r.Stdout), "hi\n")
+	assert.NilError(t, s.Close())
+	gone(t, k, s.Name())
+	_, err = Sweep(t.Context(), p.Cluster)
+	assert.NilError(t, err)
+}
