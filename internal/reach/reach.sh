@@ -3,7 +3,7 @@ cf_untried() {
 	exit 83
 }
 cf_has() { command -v "$1" >/dev/null 2>&1; }
-if cf_has bash && timeout 2 true 2>/dev/null; then
+if cf_has bash && timeout 2 sh -c : 2>/dev/null; then
 	cf_try() { exec timeout 2 bash -c ': <>"/dev/tcp/$1/$2"' bash "$1" "$2"; }
 elif case $(nc --help 2>&1) in *BusyBox*) ;; *) false ;; esac then
 	cf_try() { exec nc -w 2 "$1" "$2" -e true; }
