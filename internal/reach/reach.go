@@ -13,6 +13,9 @@ import _ "embed"
 // connection that is refused counts as none: some of those who keep the network away
 // refuse.
 //
+// A program that does not work would reach nothing either, so it first has to show that it
+// would try. A bash that was built without networks takes the address for a file.
+//
 // Each attempt is a child that ends by itself, and its status tells. Then the script
 // takes the address out of the environment.
 //

@@ -29,6 +29,14 @@ time.sleep(60)' >"$LISTEN" &
 fi
 PATH=$ONLY KUBERNETES_SERVICE_HOST=192.0.2.1 KUBERNETES_SERVICE_PORT=443 COFFERDAM_NODE=127.0.0.1 sh -c "$TRIAL"`
 
+// python returns the program that the python3 on PATH starts, which may be a script.
+func python(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
+	assert.NilError(t, err)
+	return strings.TrimSpace(string(out))
+}
+
 // The trial tells an open network from one that is closed, with each of the programs that
 // it knows, and knows when it has none of them.
 func TestTrial(t *testing.T) {
@@ -36,7 +44,9 @@ func TestTrial(t *testing.T) {
 		leftout.Skip(t, "no network namespace can be made: %s", out)
 	}
 	for program, file := range map[string]string{
-		"bash": "bash", "nc": "busybox", "python3": "python3", "perl": "perl", "": "",
+		"bash": "bash", "nc": "busybox", "python3": python(t), "perl": "perl", "nothing": "",
+		// What they are links to fails.
+		"broken python3": "false", "broken perl": "false", "broken bash": "false",
 	} {
 		t.Run("with "+program, func(t *testing.T) {
 			t.Parallel()
@@ -54,8 +64,9 @@ func TestTrial(t *testing.T) {
 			for _, name := range []string{"sh", "sleep", "timeout"} {
 				link(name, name)
 			}
-			if program != "" {
-				link(program, file)
+			works := file != "" && file != "false"
+			if file != "" {
+				link(strings.TrimPrefix(program, "broken "), file)
 			}
 			for _, open := range []bool{false, true} {
 				message := filepath.Join(t.TempDir(), "message")
@@ -67,7 +78,7 @@ func TestTrial(t *testing.T) {
 				}
 				out, _ := cmd.CombinedOutput()
 				want := 0
-				if program == "" {
+				if !works {
 					want = reach.Untried
 				} else if open {
 					want = reach.Reached
