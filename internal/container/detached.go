@@ -34,7 +34,7 @@ type detached struct {
 	gone  chan struct{} // closed when the container is known to be gone
 
 	guarding sync.Mutex // of what sees to the directory of the FIFOs
-	guards   []*guard   // which have it
+	guards   []*Guard   // which have it
 	parted   bool       // it was removed
 	// exit is the status of the container's own end.
 	exit func() int
@@ -121,7 +121,7 @@ func (c *Container) guardFIFOs() {
 		}
 	}
 	for _, g := range d.guards {
-		g.add(c.FIFOs)
+		g.Add(c.FIFOs)
 	}
 	d.Settle()
 }
@@ -140,7 +140,7 @@ func (c *Container) partFIFOs() {
 		d.parted = true
 		d.Part()
 		for _, g := range d.guards {
-			g.remove(c.FIFOs)
+			g.Remove(c.FIFOs)
 		}
 		d.guards = nil
 	default:

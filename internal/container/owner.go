@@ -114,6 +114,17 @@ func Abandoned(name string, labels map[string]string, now time.Time) bool {
 	return err == nil && now.Unix() > int64(expires) || ownerGone(labels)
 }
 
+// AbandonedSince is Abandoned for what was created at a time that is known apart from the
+// labels: they tell the time of another clock.
+func AbandonedSince(name string, labels map[string]string, created, now time.Time) bool {
+	if told, err := strconv.ParseInt(labels[labelCreated], 10, 64); err == nil {
+		if ahead := created.Sub(time.Unix(told, 0)); ahead > 0 {
+			now = now.Add(-ahead)
+		}
+	}
+	return Abandoned(name, labels, now)
+}
+
 // ownerGone reports whether labels prove that the program which started a container has
 // ended.
 func ownerGone(labels map[string]string) bool {
