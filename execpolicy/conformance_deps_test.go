@@ -26,7 +26,7 @@ var rooms = map[string][]string{
 		"dockercli", "truncate", "internal/account", "internal/clientfile",
 		"internal/container", "internal/delivery", "internal/fifo", "internal/hostproc",
 		"internal/mountguard", "internal/nproc", "internal/ours", "internal/policyerr", "internal/problems",
-		"internal/random", "internal/render", "internal/runargs", "internal/secret",
+		"internal/outside", "internal/random", "internal/render", "internal/runargs", "internal/secret",
 		"internal/shared", "internal/shell", "internal/shellwire", "internal/spool",
 		"internal/tarball", "internal/transfer", "internal/turn",
 	},
@@ -44,6 +44,7 @@ var rooms = map[string][]string{
 	"internal/mountinfo":  {},
 	"internal/nproc":      {},
 	"internal/ours":       {},
+	"internal/outside":    {"dockercli"},
 	"internal/policyerr":  {},
 	"internal/problems":   {},
 	"internal/procgroup":  {},
@@ -67,7 +68,7 @@ var rooms = map[string][]string{
 	"internal/turn": {},
 	"execpolicy/attest": {
 		"dockercli", "execpolicy", "internal/fifo", "internal/mountinfo", "internal/ours",
-		"internal/problems",
+		"internal/outside", "internal/problems",
 	},
 	"execpolicy/audit": {"execpolicy", "internal/fifo", "internal/filelock"},
 	"execpolicy/codeblock": {
