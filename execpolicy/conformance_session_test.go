@@ -179,7 +179,7 @@ var sessionCases = []placeCase{
 	{"D23 a container that is gone, and Restart after it", func(t *testing.T, p place) {
 		s := open(t, p.policy(), p.spec())
 		c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 4723"})
-		assert.NilError(t, p.engine.Remove(t.Context(), s.Name()))
+		p.remove(t, s.Name())
 		<-c.done
 		assert.ErrorIs(t, c.err, execpolicy.ErrEnded, "%+v", c.result)
 		assert.Equal(t, c.result.Outcome, execpolicy.OutcomeSessionLost)

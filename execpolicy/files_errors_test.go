@@ -26,7 +26,7 @@ import (
 // supervisors runs f in sessions whose supervisor is one shell after another. Programs
 // are those of busybox on the engines, and of the machine, GNU's as a rule, on the fake
 // one.
-func supervisors(t *testing.T, f func(t *testing.T, p place, policy execpolicy.DockerPolicy)) {
+func supervisors(t *testing.T, f func(t *testing.T, p place, policy placePolicy)) {
 	everywhere(t, func(t *testing.T, p place) {
 		found := p.shells(t)
 		for _, name := range slices.Sorted(maps.Keys(workers)) {
@@ -100,7 +100,7 @@ var methods = map[string]func(ctx context.Context, s session, name string) error
 func TestErrorsOfFiles(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	assert.NilError(t, err)
-	supervisors(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	supervisors(t, func(t *testing.T, p place, policy placePolicy) {
 		for _, policy.User = range []string{"", "0:0"} {
 			spec := p.spec()
 			s := open(t, policy, spec)
