@@ -50,7 +50,7 @@ type Container struct {
 	client   *procgroup.Process    // nil if it is another program's
 	detached *detached             // nil if the client stays
 	done     <-chan struct{}       // closed when the client or, without one, the command has ended
-	guard    atomic.Pointer[guard] // nil once it does not watch any more
+	guard    atomic.Pointer[Guard] // nil once it does not watch any more
 
 	answered atomic.Bool // the command inside was heard
 	// unreached says that the client has ended, and said that it never reached its
@@ -72,7 +72,7 @@ func (c *Container) Start(env []string, extra *os.File) error {
 	}
 	// From here on a container may come into being.
 	g := guardOf(c.Engine, c.Keep)
-	g.add(c.Name)
+	g.Add(c.Name)
 	c.guard.Store(g)
 	err := start(env, extra)
 	if err != nil {

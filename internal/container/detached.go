@@ -113,7 +113,7 @@ func (c *Container) guardFIFOs() {
 	d.guarding.Lock()
 	defer d.guarding.Unlock()
 	if g := c.guard.Load(); g != nil && !d.parted {
-		g.add(c.FIFOs)
+		g.Add(c.FIFOs)
 		d.guarded = true
 	}
 	d.Settle()
@@ -133,7 +133,7 @@ func (c *Container) partFIFOs() {
 		d.parted = true
 		d.Part()
 		if g := c.guard.Load(); g != nil && d.guarded {
-			g.remove(c.FIFOs)
+			g.Remove(c.FIFOs)
 			d.guarded = false
 		}
 	default:

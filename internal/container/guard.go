@@ -40,11 +40,11 @@ import (
 //go:embed guard.sh
 var guardScript string
 
-// A guard is a small shell process on the host, in a session of its own, which outlives
+// A Guard is a small shell process on the host, in a session of its own, which outlives
 // this program by a minute at most and ends and removes what it left: the second line
 // behind a container's own lifeline. There is one for all containers of an engine, as
 // long as there are any. A host without sh has none.
-type guard struct {
+type Guard struct {
 	mu sync.Mutex
 	// What it is told to run, as words of a shell without the names: what removes
 	// containers, what kills process 1 of some, and what begins to run a command in one.
@@ -57,15 +57,15 @@ type guard struct {
 
 var guards = struct {
 	sync.Mutex
-	byCommand map[string]*guard
-}{byCommand: map[string]*guard{}}
+	byCommand map[string]*Guard
+}{byCommand: map[string]*Guard{}}
 
 // guardGrace is how long the guard has to read a line. It takes microseconds, and one
 // that somebody has stopped is replaced.
 const guardGrace = 100 * time.Millisecond
 
 // guardOf returns the guard of an engine's containers.
-func guardOf(e *dockercli.Engine, keep bool) *guard {
+func guardOf(e *dockercli.Engine, keep bool) *Guard {
 	// Without names there is nothing to refuse.
 	argv, _ := e.RemoveArgs()
 	killArgv, _ := e.KillArgs("KILL")
@@ -74,20 +74,26 @@ func guardOf(e *dockercli.Engine, keep bool) *guard {
 	}
 	execArgv, _ := e.ExecArgs(dockercli.ExecOptions{Container: "name", Command: []string{"command"}})
 	execArgv = execArgv[:len(execArgv)-2]
-	key := strings.Join(argv, "\x00") + "\x00\x00" + strings.Join(e.Env, "\x00")
+	return NewGuard(argv, killArgv, execArgv, e.Env)
+}
+
+// NewGuard returns the guard of all that is removed by that command line, in that
+// environment, with names behind it. The others kill process 1, and begin to run a
+// command inside; they are of no use before the guard is told of a process 1.
+func NewGuard(removal, kill, exec, env []string) *Guard {
+	key := strings.Join(removal, "\x00") + "\x00\x00" + strings.Join(env, "\x00")
 	guards.Lock()
 	defer guards.Unlock()
 	g := guards.byCommand[key]
 	if g == nil {
-		g = &guard{watched: map[string]string{}, removal: quoteAll(argv), kill: quoteAll(killArgv),
-			exec: quoteAll(execArgv), env: e.Env}
+		g = &Guard{watched: map[string]string{}, removal: quoteAll(removal), kill: quoteAll(kill), exec: quoteAll(exec), env: env}
 		guards.byCommand[key] = g
 	}
 	return g
 }
 
-// add makes the guard watch over a name.
-func (g *guard) add(name string) {
+// Add makes the guard watch over a name.
+func (g *Guard) Add(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.watched[name] = name
@@ -100,7 +106,7 @@ func (g *guard) add(name string) {
 
 // know makes the guard watch over a name in another way: what runs in the container may
 // be killed from inside, and its process 1 is that one.
-func (g *guard) know(name string, first FirstProcess) {
+func (g *Guard) know(name string, first FirstProcess) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	freezer := first.ownFreezer()
@@ -112,8 +118,8 @@ func (g *guard) know(name string, first FirstProcess) {
 	g.tell("+" + entry + "\n-" + name)
 }
 
-// remove takes a name from the guard, and ends the guard with the last one.
-func (g *guard) remove(name string) {
+// Remove takes a name from the guard, and ends the guard with the last one.
+func (g *Guard) Remove(name string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	entry := g.watched[name]
@@ -125,7 +131,7 @@ func (g *guard) remove(name string) {
 
 // tell sends lines to the guard, or replaces one that does not read them: a guard that
 // somebody has stopped holds up no start.
-func (g *guard) tell(lines string) {
+func (g *Guard) tell(lines string) {
 	if g.pipe == nil || g.send(lines) == nil {
 		return
 	}
@@ -133,7 +139,7 @@ func (g *guard) tell(lines string) {
 	g.start()
 }
 
-func (g *guard) send(lines string) error {
+func (g *Guard) send(lines string) error {
 	g.pipe.SetWriteDeadline(time.Now().Add(guardGrace))
 	_, err := g.pipe.WriteString(lines + "\n")
 	return err
@@ -141,7 +147,7 @@ func (g *guard) send(lines string) error {
 
 // stop ends the guard. One that may not have read all must not see the end of its pipe,
 // at which it would begin to remove.
-func (g *guard) stop() {
+func (g *Guard) stop() {
 	if g.pipe == nil {
 		return
 	}
@@ -158,7 +164,7 @@ func quoteAll(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
-func (g *guard) start() {
+func (g *Guard) start() {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
 		return

@@ -19,8 +19,8 @@ import (
 
 // newGuard returns a guard that is started with its first name; removal is words of a
 // shell.
-func newGuard(removal string) *guard {
-	return &guard{removal: removal, watched: map[string]string{}}
+func newGuard(removal string) *Guard {
+	return &Guard{removal: removal, watched: map[string]string{}}
 }
 
 // A guard that somebody has stopped or killed holds up nobody. Another takes its place,
@@ -32,19 +32,19 @@ func TestGuardIsReplaced(t *testing.T) {
 			enginetest.Check(t)
 			removed := filepath.Join(t.TempDir(), "removed")
 			g := newGuard(`sh -c 'for name; do echo "$name"; done >>"$0"' '` + removed + "'")
-			g.add("first")
+			g.Add("first")
 			first := g.proc.Pid()
 			assert.NilError(t, syscall.Kill(first, signal))
 			began := time.Now()
 			for i := range many {
 				name := fmt.Sprintf("cofferdam-%026d", i)
-				g.add(name)
-				g.remove(name)
+				g.Add(name)
+				g.Remove(name)
 			}
 			assert.Assert(t, time.Since(began) < prompt)
 			assert.Assert(t, g.proc.Pid() != first)
 			assert.Equal(t, syscall.Kill(first, 0), syscall.ESRCH)
-			g.add("last")
+			g.Add("last")
 			// As at the end of this program.
 			g.pipe.Close()
 			defer g.proc.Stop(context.Background(), 0) // before it has tried for long
@@ -61,12 +61,12 @@ func TestGuardIsReplaced(t *testing.T) {
 func TestGuardEnds(t *testing.T) {
 	enginetest.Check(t)
 	g := newGuard("false")
-	g.add("a")
-	g.add("b")
+	g.Add("a")
+	g.Add("b")
 	pid := g.proc.Pid()
-	g.remove("a")
+	g.Remove("a")
 	assert.Equal(t, g.proc.Pid(), pid)
-	g.remove("b")
+	g.Remove("b")
 	assert.Equal(t, syscall.Kill(pid, 0), syscall.ESRCH)
 }
 
@@ -75,8 +75,8 @@ func TestNoGuard(t *testing.T) {
 	enginetest.Check(t)
 	t.Setenv("PATH", t.TempDir())
 	g := newGuard("false")
-	g.add("a")
-	g.add("b")
-	g.remove("a")
-	g.remove("b")
+	g.Add("a")
+	g.Add("b")
+	g.Remove("a")
+	g.Remove("b")
 }

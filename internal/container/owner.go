@@ -1,6 +1,8 @@
 package container
 
 import (
+	"fmt"
+	"hash/fnv"
 	"maps"
 	"os"
 	"slices"
@@ -68,7 +70,7 @@ var owner = sync.OnceValue(func() map[string]string {
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	stat, _ := os.ReadFile("/proc/self/stat")
 	return map[string]string{
-		labelHost:     host,
+		labelHost:     labelValue(host),
 		labelBoot:     strings.TrimSpace(string(boot)),
 		labelPIDNS:    namespace("pid"),
 		labelPID:      strconv.Itoa(os.Getpid()),
@@ -76,6 +78,18 @@ var owner = sync.OnceValue(func() map[string]string {
 		labelPIDStart: statField(string(stat), 22),
 	}
 })
+
+// labelValue returns a text that is a label's value everywhere, and the same for the same
+// text. In a cluster a value has up to 63 letters, digits and "-_.".
+func labelValue(text string) string {
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
+	if len(text) <= 63 && strings.Trim(text, allowed) == "" && text == strings.Trim(text, "-_.") {
+		return text
+	}
+	hash := fnv.New128a()
+	hash.Write([]byte(text))
+	return fmt.Sprintf("%x", hash.Sum(nil))
+}
 
 // namespace returns the number of this program's namespace of that kind, or nothing.
 func namespace(kind string) string {
@@ -112,6 +126,17 @@ func Abandoned(name string, labels map[string]string, now time.Time) bool {
 	}
 	expires, err := strconv.ParseUint(labels[labelExpires], 10, 63)
 	return err == nil && now.Unix() > int64(expires) || ownerGone(labels)
+}
+
+// AbandonedSince is Abandoned for what was created at a time that is known apart from the
+// labels: they tell the time of another clock.
+func AbandonedSince(name string, labels map[string]string, created, now time.Time) bool {
+	if told, err := strconv.ParseInt(labels[labelCreated], 10, 64); err == nil {
+		if ahead := created.Sub(time.Unix(told, 0)); ahead > 0 {
+			now = now.Add(-ahead)
+		}
+	}
+	return Abandoned(name, labels, now)
 }
 
 // ownerGone reports whether labels prove that the program which started a container has

@@ -87,7 +87,7 @@ func removePending() {
 		if len(all) == 0 {
 			return
 		}
-		down := map[*guard]bool{} // that of the engine
+		down := map[*Guard]bool{} // that of the engine
 		for c, timeout := range all {
 			g := c.guard.Load()
 			if down[g] {

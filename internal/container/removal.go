@@ -85,7 +85,7 @@ func (c *Container) turn(ctx context.Context) (end func()) {
 func (c *Container) unguard() {
 	dropPending(c)
 	if g := c.guard.Swap(nil); g != nil {
-		g.remove(c.Name)
+		g.Remove(c.Name)
 		if c.detached != nil {
 			close(c.detached.gone)
 		}

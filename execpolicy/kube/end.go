@@ -1,0 +1,167 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/internal/kubectl"
+	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
+	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
+)
+
+const (
+	// ownEnd is how long the cluster may take to tell that a container has ended whose
+	// client has seen its end.
+	ownEnd = 5 * time.Second
+	// createGrace is for the cluster to create a pod of which it was asked by a kubectl
+	// that got no answer.
+	createGrace = 3 * time.Second
+	// clientGrace is for a kubectl to see that its pod is gone.
+	clientGrace = time.Second
+	// longestPause is between two attempts when nobody waits any more.
+	longestPause = time.Minute
+)
+
+// kill makes sure that nothing runs in the pod, and that the cluster has forgotten it.
+func (r *run) kill(ctx context.Context) error {
+	r.attached.Lock()
+	if !r.ended && r.client == nil {
+		r.pipes.CloseInside()
+		close(r.done)
+	}
+	r.ended = true
+	r.attached.Unlock()
+	left := remaining(ctx)
+	limited, cancel := context.WithTimeout(ctx, left-min(clientGrace, left/4))
+	defer cancel()
+	err := r.remove(limited)
+	if r.client != nil {
+		// Its pod is gone, or nobody knows.
+		err = errors.Join(err, stopClient(ctx, r.client, min(clientGrace, remaining(ctx)/2)))
+	}
+	if err != nil {
+		// The guard goes on watching for it, too, and takes over when this program ends.
+		go r.later()
+		return fmt.Errorf("pod %s of %v: %w: %w", r.name, &r.Client, policyerr.ErrStillThere, err)
+	}
+	r.guard.Remove(r.name)
+	return nil
+}
+
+// later removes the pod as soon as the cluster lets it.
+func (r *run) later() {
+	for pause := clientGrace; ; pause = min(2*pause, longestPause) {
+		time.Sleep(pause)
+		ctx, cancel := context.WithTimeout(context.Background(), longestPause)
+		err := r.remove(ctx)
+		cancel()
+		if err == nil {
+			r.guard.Remove(r.name)
+			return
+		}
+	}
+}
+
+// remaining returns how much time there is.
+func remaining(ctx context.Context) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		return time.Until(end)
+	}
+	return math.MaxInt64
+}
+
+// stopClient gives a kubectl so long to end by itself, and then ends it.
+func stopClient(ctx context.Context, client *procgroup.Process, grace time.Duration) error {
+	select {
+	case <-client.Done():
+		return nil
+	case <-ctx.Done():
+	case <-time.After(grace):
+	}
+	return client.Stop(context.WithoutCancel(ctx), clientGrace/4)
+}
+
+// remove removes the pod. A pod that has ended by itself is only forgotten. Another gets a
+// second to end, and then its node kills it: the cluster forgets it when the node says
+// that this is done.
+func (r *run) remove(ctx context.Context) error {
+	if r.client != nil {
+		select {
+		case <-r.done:
+			limited, cancel := context.WithTimeout(ctx, min(ownEnd, remaining(ctx)/3))
+			r.awaitOver(limited)
+			cancel()
+		default:
+		}
+	}
+	uid := r.uid
+	if uid == "" {
+		p, err := r.find(ctx)
+		if p == nil || err != nil {
+			return err
+		}
+		uid = p.Metadata.UID
+	}
+	return r.delete(ctx, uid)
+}
+
+// find looks for a pod of which it is not known whether it was created; nil if it was not.
+func (r *run) find(ctx context.Context) (*pod, error) {
+	for begin := time.Now(); ; {
+		p, _, err := r.get(ctx)
+		switch {
+		case p != nil:
+			return p, nil
+		case err == nil && time.Since(begin) >= createGrace:
+			return nil, nil
+		case ctx.Err() != nil:
+			return nil, errors.Join(err, fmt.Errorf("it may have been created: %w", r.unsure))
+		}
+		select {
+		case <-time.After(lookAgain):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// delete has the cluster delete the pod of that UID, and returns when it has no such pod
+// any more.
+func (r *run) delete(ctx context.Context, uid string) error {
+	asked := false
+	var refused error
+	err := r.follow(ctx, endWatch, func(p *pod, _ []byte) (bool, error) {
+		if p == nil || p.Metadata.UID != uid {
+			return true, nil
+		}
+		if asked && !p.over() {
+			return false, nil
+		}
+		grace := int64(1)
+		if p.over() {
+			grace = 0 // nothing runs in it any more
+		}
+		refused = r.DeletePod(ctx, r.name, uid, grace)
+		asked = refused == nil
+		if kubectl.IsGone(refused) {
+			return true, nil
+		}
+		return asked && grace == 0, nil
+	})
+	switch {
+	case err == nil:
+		return nil
+	case refused != nil:
+		return errors.Join(refused, err)
+	case asked:
+		node := ""
+		if p := r.lastKnown(); p != nil {
+			node = p.Spec.NodeName
+		}
+		return fmt.Errorf("the cluster was asked to end it, and its node %s has not said that it has ended: it may run on there "+
+			"if the node or its kubelet is down: %w", node, err)
+	}
+	return err
+}

@@ -1,0 +1,299 @@
+package kube
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/container"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
+	"github.com/seed-64a260eb/cofferdam/internal/random"
+	"github.com/seed-64a260eb/cofferdam/internal/reach"
+)
+
+// containerName is the name of the pod's one container.
+const containerName = "main"
+
+// The label by which a NetworkPolicy selects the pods that are to have no network.
+const (
+	labelNetwork = container.LabelPrefix + "network"
+	networkNone  = "none"
+	networkOpen  = "open"
+)
+
+// The numbers from which a pod's user is drawn. Systemd's list of users leaves them to
+// nobody.
+const (
+	firstUser = 0x70000000
+	lastUser  = 0x7ffffffe
+)
+
+// An object is a JSON object.
+type object = map[string]any
+
+// newName returns a name that no other pod has or will have.
+func newName() string { return "cofferdam-" + strings.ToLower(random.Token()) }
+
+// manifest returns the pod for spec as indented JSON.
+func (p *Policy) manifest(spec execpolicy.Spec, name string) ([]byte, error) {
+	pod, err := p.draft(spec, name)
+	if err != nil {
+		return nil, err
+	}
+	return json.MarshalIndent(pod, "", "  ")
+}
+
+// draft returns the pod for spec, or all that is wrong with the policy and the spec. It is
+// a pure function but for the user that is drawn.
+func (p *Policy) draft(spec execpolicy.Spec, name string) (object, error) {
+	v := validation{Policy: p}
+	v.checkSpec(spec)
+	v.checkPolicy()
+	user, group := v.user()
+	cpus, memory := v.cpus(), cmp.Or(p.MemoryBytes, defaultMemory)
+	if err := problems.Join(v.List...); err != nil {
+		return nil, err
+	}
+	resources := object{
+		"cpu": cpus, "memory": quantity(memory), "ephemeral-storage": quantity(cmp.Or(p.EphemeralBytes, defaultEphemeral)),
+	}
+	for device, n := range p.Devices {
+		resources[device] = strconv.Itoa(n)
+	}
+	capabilities := object{"drop": []any{"ALL"}}
+	if len(p.AddCapabilities) > 0 {
+		capabilities["add"] = list(p.AddCapabilities)
+	}
+	volumes, mounts := p.places()
+	argv, workdir := p.command(spec), workspaceDir
+	if len(spec.Supervisor) > 0 {
+		workdir = "/" // a session changes to its directory itself
+	}
+	one := object{
+		"name":            containerName,
+		"image":           cmp.Or(p.Image, execpolicy.DefaultImage),
+		"imagePullPolicy": cmp.Or(p.PullPolicy, "IfNotPresent"),
+		"command":         list(escaped(argv)),
+		"workingDir":      workdir,
+		"env":             p.env(spec),
+		"stdin":           true,
+		"stdinOnce":       true, // it ends with the first client that was attached
+		// Equal ones make the pod one of the class Guaranteed, which has no swap.
+		"resources":    object{"limits": resources, "requests": resources},
+		"volumeMounts": mounts,
+		"securityContext": object{
+			"readOnlyRootFilesystem":   !p.WritableRootfs,
+			"allowPrivilegeEscalation": p.AllowNewPrivileges,
+			"capabilities":             capabilities,
+		},
+		// What tries the network leaves its words there.
+		"terminationMessagePath":   reach.MessageFile,
+		"terminationMessagePolicy": "File",
+	}
+	body := object{
+		"containers":                    []any{one},
+		"volumes":                       volumes,
+		"restartPolicy":                 "Never",
+		"terminationGracePeriodSeconds": 1,
+		"hostname":                      "cofferdam",
+		"automountServiceAccountToken":  false,
+		"enableServiceLinks":            false,
+		"securityContext": object{
+			"runAsUser": user, "runAsGroup": group, "runAsNonRoot": user != 0,
+			"seccompProfile": object{"type": "RuntimeDefault"},
+		},
+	}
+	if p.NetworkEnabled {
+		body["dnsPolicy"] = "ClusterFirst"
+	} else {
+		// This address is nobody's (RFC 5737).
+		body["dnsPolicy"], body["dnsConfig"] = "None", object{"nameservers": []any{"192.0.2.1"}}
+	}
+	if seconds := p.secondsInUse(spec); seconds >= 0 {
+		body["activeDeadlineSeconds"] = seconds
+	}
+	p.place(body)
+	metadata := object{"name": name, "labels": p.labels(spec, name)}
+	if o := p.Owner; o != nil {
+		metadata["ownerReferences"] = []any{object{"apiVersion": o.APIVersion, "kind": o.Kind, "name": o.Name, "uid": o.UID}}
+	}
+	return object{"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}, nil
+}
+
+// place says where the pod may run, and what else only the cluster knows.
+func (p *Policy) place(body object) {
+	if p.UserNamespace {
+		body["hostUsers"] = false
+	}
+	for field, value := range map[string]string{
+		"runtimeClassName": p.RuntimeClass, "priorityClassName": p.PriorityClass, "schedulerName": p.Scheduler,
+	} {
+		if value != "" {
+			body[field] = value
+		}
+	}
+	if len(p.NodeSelector) > 0 {
+		body["nodeSelector"] = texts(p.NodeSelector)
+	}
+	var tolerations []any
+	for _, t := range p.Tolerations {
+		one := object{}
+		for field, value := range map[string]string{"key": t.Key, "operator": t.Operator, "value": t.Value, "effect": t.Effect} {
+			if value != "" {
+				one[field] = value
+			}
+		}
+		tolerations = append(tolerations, one)
+	}
+	if len(tolerations) > 0 {
+		body["tolerations"] = tolerations
+	}
+	var secrets []any
+	for _, name := range p.PullSecrets {
+		secrets = append(secrets, object{"name": name})
+	}
+	if len(secrets) > 0 {
+		body["imagePullSecrets"] = secrets
+	}
+	var aliases []any
+	for _, line := range p.ExtraHosts {
+		name, address, _ := strings.Cut(line, ":")
+		aliases = append(aliases, object{"ip": address, "hostnames": []any{name}})
+	}
+	if len(aliases) > 0 {
+		body["hostAliases"] = aliases
+	}
+}
+
+// command returns what the container runs: a shell that sets the limits and tries the
+// network, and then becomes the spec's command.
+func (p *Policy) command(spec execpolicy.Spec) []string {
+	argv := spec.Command
+	if len(spec.Supervisor) > 0 {
+		argv = spec.Supervisor
+	} else if len(argv) == 0 {
+		argv = []string{"sh"}
+	}
+	script := ""
+	if !p.NetworkEnabled {
+		script = reach.Script
+	}
+	return p.limited(script, argv)
+}
+
+// limited returns argv with a shell in front of it that sets the limits for which a pod has
+// no fields, runs the script and becomes argv. Shells name the limit of processes in two
+// ways. If it can't be set, nothing runs.
+func (p *Policy) limited(script string, argv []string) []string {
+	n := strconv.FormatInt(cmp.Or(p.PidsLimit, defaultPids), 10)
+	limits := "ulimit -c 0 && ulimit -n 1024 && { ulimit -u " + n + " 2>/dev/null || ulimit -p " + n + "; } || exit\n"
+	return append([]string{"sh", "-c", limits + script + `exec "$@"`, "cofferdam"}, argv...)
+}
+
+// env returns the container's environment. A session sends its own over stdin.
+func (p *Policy) env(spec execpolicy.Spec) []any {
+	values := map[string]string{"HOME": "/tmp"}
+	if len(spec.Supervisor) == 0 {
+		maps.Copy(values, spec.Env)
+	}
+	var env []any
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		env = append(env, object{"name": name, "value": escape(values[name])})
+	}
+	if !p.NetworkEnabled {
+		node := object{"fieldRef": object{"apiVersion": "v1", "fieldPath": "status.hostIP"}}
+		env = append(env, object{"name": reach.NodeVar, "valueFrom": node})
+	}
+	return env
+}
+
+// places returns the directories in memory, and where they are.
+func (p *Policy) places() (volumes, mounts []any) {
+	add := func(name, target string, size int64) {
+		volumes = append(volumes, object{"name": name, "emptyDir": object{"medium": "Memory", "sizeLimit": quantity(size)}})
+		mounts = append(mounts, object{"name": name, "mountPath": target})
+	}
+	add("scratch", scratchDir, scratchBytes)
+	add("shm", "/dev/shm", shmBytes)
+	tmpfs := p.tmpfs()
+	for i, target := range slices.Sorted(maps.Keys(tmpfs)) {
+		add("tmpfs-"+strconv.Itoa(i), target, tmpfs[target])
+	}
+	return volumes, mounts
+}
+
+// tmpfs returns the directories in memory that the command is to have.
+func (p *Policy) tmpfs() map[string]int64 {
+	tmpfs := maps.Clone(p.Tmpfs)
+	if tmpfs == nil {
+		tmpfs = map[string]int64{"/tmp": defaultTmpfs}
+	}
+	if _, ok := tmpfs[workspaceDir]; !ok {
+		tmpfs[workspaceDir] = defaultTmpfs
+	}
+	return tmpfs
+}
+
+// labels returns the pod's labels: the library's own and the caller's.
+func (p *Policy) labels(spec execpolicy.Spec, name string) object {
+	labels := container.Labels(name, false, p.secondsInUse(spec), spec.Labels)
+	labels[labelNetwork] = networkNone
+	if p.NetworkEnabled {
+		labels[labelNetwork] = networkOpen
+	}
+	return texts(labels)
+}
+
+// secondsInUse returns for how long the pod may be in use, or -1 if nobody ends it. The
+// kubelet ends it then, whatever has become of this program.
+func (p *Policy) secondsInUse(spec execpolicy.Spec) int64 {
+	l := p.limits()
+	if l.Lifetime < 0 || len(spec.Supervisor) == 0 {
+		return -1 // nobody ends what is no session
+	}
+	seconds := func(d, usual time.Duration) int64 { return int64(max(cmp.Or(d, usual), 0) / time.Second) }
+	// In seconds nothing overflows. A deadline may be 2^31-1 of them.
+	return min(seconds(p.readyTimeout(), 0)+seconds(l.StartupTimeout, 30*time.Second)+seconds(l.Lifetime, 24*time.Hour)+
+		seconds(l.TerminationTimeout, 0)+60, 1<<31-1)
+}
+
+// escape returns a text in which the cluster replaces no $(NAME).
+func escape(text string) string { return strings.ReplaceAll(text, "$", "$$") }
+
+func escaped(words []string) []string {
+	words = slices.Clone(words)
+	for i := range words {
+		words[i] = escape(words[i])
+	}
+	return words
+}
+
+// quantity returns a number of bytes as the cluster writes it.
+func quantity(n int64) string {
+	unit := 0
+	for ; n != 0 && n%1000 == 0 && unit < 6; unit++ {
+		n /= 1000
+	}
+	return strconv.FormatInt(n, 10) + strings.TrimSpace(" kMGTPE"[unit:unit+1])
+}
+
+func list(words []string) []any {
+	all := make([]any, len(words))
+	for i, w := range words {
+		all[i] = w
+	}
+	return all
+}
+
+func texts(m map[string]string) object {
+	all := object{}
+	for key, value := range m {
+		all[key] = value
+	}
+	return all
+}

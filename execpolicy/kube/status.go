@@ -1,0 +1,140 @@
+package kube
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/seed-64a260eb/cofferdam/internal/kubectl"
+	"github.com/seed-64a260eb/cofferdam/internal/reach"
+)
+
+// A pod is what the cluster knows of one.
+type pod struct {
+	Metadata struct {
+		Name, UID         string
+		CreationTimestamp time.Time
+		DeletionTimestamp *time.Time
+		Labels            map[string]string
+	}
+	Spec struct {
+		NodeName string
+	}
+	Status struct {
+		Phase, Reason, Message string
+		Conditions             []struct{ Type, Status, Reason, Message string }
+		ContainerStatuses      []containerStatus
+	}
+}
+
+type containerStatus struct {
+	Name, ImageID string
+	State         struct {
+		Waiting    *struct{ Reason, Message string }
+		Running    *struct{}
+		Terminated *terminated
+	}
+}
+
+// terminated is how a container has ended.
+type terminated struct {
+	ExitCode        int
+	Reason, Message string
+}
+
+func readPod(text []byte) (*pod, error) {
+	p := new(pod)
+	if err := json.Unmarshal(text, p); err != nil {
+		return nil, fmt.Errorf("the pod that the cluster tells of: %w", err)
+	}
+	return p, nil
+}
+
+// container returns what the cluster knows of the pod's container.
+func (p *pod) container() containerStatus {
+	for _, c := range p.Status.ContainerStatuses {
+		if c.Name == containerName {
+			return c
+		}
+	}
+	return containerStatus{}
+}
+
+// over reports whether nothing runs in the pod any more, by the kubelet's word.
+func (p *pod) over() bool {
+	// A phase alone may be that of a pod whose node nobody has heard of.
+	return p.container().State.Terminated != nil || p.Spec.NodeName == "" && p.Status.Phase == "Failed"
+}
+
+// end returns why a pod has ended, in the cluster's words.
+func (p *pod) end() error {
+	var class error
+	words := strings.TrimSuffix(p.Status.Reason+": "+p.Status.Message, ": ")
+	if t := p.container().State.Terminated; t != nil {
+		words = strings.Trim(words+"; "+t.Reason+": "+t.Message, ":; \n")
+		switch {
+		case t.ExitCode == reach.Reached || t.ExitCode == reach.Untried:
+			class = kubectl.ErrNetworkOpen
+		case t.ExitCode == 126 || t.ExitCode == 127,
+			t.Reason == "StartError" && (strings.Contains(t.Message, "executable file not found") || strings.Contains(t.Message, "no such file")):
+			class = kubectl.ErrNoCommand
+		case t.Reason == "StartError" || t.Reason == "ContainerCannotRun":
+			class = kubectl.ErrRuntime
+		}
+		words = fmt.Sprintf("the container exited with %d: %s", t.ExitCode, words)
+	}
+	if class == nil {
+		return errors.New(words)
+	}
+	return fmt.Errorf("%w: %s", class, words)
+}
+
+// hopeless are the reasons for which a container waits that do not pass. What else a
+// container waits for, such as ContainerCreating, may pass.
+var hopeless = map[string]error{
+	"ErrImagePull":               kubectl.ErrPull,
+	"ImagePullBackOff":           kubectl.ErrPull,
+	"RegistryUnavailable":        kubectl.ErrPull,
+	"SignatureValidationFailed":  kubectl.ErrPull,
+	"ErrImageNeverPull":          kubectl.ErrImageMissing,
+	"ImageInspectError":          kubectl.ErrRuntime,
+	"InvalidImageName":           kubectl.ErrArgument,
+	"CreateContainerConfigError": kubectl.ErrArgument,
+	"CreateContainerError":       kubectl.ErrRuntime,
+	"PreCreateHookError":         kubectl.ErrRuntime,
+	"RunContainerError":          kubectl.ErrRuntime,
+}
+
+// await returns whether a pod runs, or why it never will, and else what it waits for. It
+// wraps ErrNoRoom of a pod for which there is no room now.
+func (p *pod) await() (runs bool, state string, err error) {
+	c := p.container()
+	switch {
+	case p.Metadata.DeletionTimestamp != nil:
+		return false, "", errors.New("somebody has deleted the pod")
+	case p.over() || p.Status.Phase == "Failed" || p.Status.Phase == "Succeeded":
+		return false, "", p.end()
+	case c.State.Running != nil:
+		return true, "Running", nil
+	case c.State.Waiting != nil:
+		state = strings.TrimSuffix(c.State.Waiting.Reason+": "+c.State.Waiting.Message, ": ")
+		if class := hopeless[c.State.Waiting.Reason]; class != nil {
+			return false, state, fmt.Errorf("%w: %s", class, state)
+		}
+		return false, state, nil
+	}
+	for _, condition := range p.Status.Conditions {
+		if condition.Type == "PodScheduled" && condition.Status == "False" {
+			state = condition.Reason + ": " + condition.Message
+			if condition.Reason == "Unschedulable" {
+				return false, state, fmt.Errorf("%w: %s", kubectl.ErrNoRoom, condition.Message)
+			}
+		}
+	}
+	if state == "" {
+		state = p.Status.Phase
+	}
+	return false, state, nil
+}

@@ -1,0 +1,159 @@
+package kubectl
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/seed-64a260eb/cofferdam/internal/clierr"
+)
+
+// The sentinels are those of package kube, which says what they mean.
+var (
+	ErrNoProgram    = errors.New("no kubectl found")
+	ErrTooOld       = errors.New("kubectl is too old")
+	ErrNoCluster    = errors.New("kubectl is configured for no cluster")
+	ErrDown         = errors.New("the cluster does not answer")
+	ErrLoggedOut    = errors.New("not logged in to the cluster")
+	ErrPermission   = errors.New("no permission in the cluster")
+	ErrQuota        = errors.New("a quota of the namespace is used up")
+	ErrAdmission    = errors.New("the cluster refused or changed the pod")
+	ErrArgument     = errors.New("the cluster found the pod invalid")
+	ErrNameInUse    = errors.New("the pod's name is in use")
+	ErrNotFound     = errors.New("the cluster has no such object")
+	ErrNoRoom       = errors.New("no node has room for the pod")
+	ErrImageMissing = errors.New("the image is missing")
+	ErrPull         = errors.New("the image could not be pulled")
+	ErrNoCommand    = errors.New("the command can't be executed in the image")
+	ErrRuntime      = errors.New("the node could not start the container")
+	ErrNetworkOpen  = errors.New("the network is not known to be kept away")
+)
+
+// advice says what the user can do about an error of a class.
+var advice = map[error]string{
+	ErrTooOld:     "install a kubectl of 1.25 or later",
+	ErrNoCluster:  "set a current context, or name the configuration and the context",
+	ErrDown:       "check the cluster's address and that it runs",
+	ErrLoggedOut:  "log in again, as you do for kubectl",
+	ErrPermission: "the documentation of package kube has the Role that is needed",
+}
+
+// classes says what messages mean, as clierr.Classify does.
+var classes = []clierr.Row{
+	// Kubectl itself.
+	{Class: ErrTooOld, Words: []string{"unknown flag"}},
+	{Class: ErrTooOld, Words: []string{"unknown shorthand flag"}},
+	{Class: ErrTooOld, Words: []string{"unknown command"}},
+	{Class: ErrNoCluster, Words: []string{"current-context must exist"}},
+	{Class: ErrNoCluster, Words: []string{"cannot locate context"}},
+	{Class: ErrNoCluster, Words: []string{"context was not found"}},
+	{Class: ErrNoCluster, Words: []string{"context", "does not exist"}},
+	{Class: ErrNoCluster, Words: []string{"no configuration has been provided"}},
+	{Class: ErrNoCluster, Words: []string{"error loading config file"}},
+	{Class: ErrNoCluster, Words: []string{"no such file or directory", "stat "}},
+	{Class: ErrLoggedOut, Words: []string{"you must be logged in"}},
+	{Class: ErrLoggedOut, Words: []string{"getting credentials"}},
+	{Class: ErrLoggedOut, Words: []string{"(unauthorized)"}},
+	{Class: ErrLoggedOut, Words: []string{"the server has asked for the client to provide credentials"}},
+
+	// The API's answers.
+	{Class: ErrQuota, Words: []string{"exceeded quota"}},
+	{Class: ErrQuota, Words: []string{"failed quota"}},
+	{Class: ErrAdmission, Words: []string{"violates podsecurity"}},
+	{Class: ErrAdmission, Words: []string{"admission webhook"}},
+	{Class: ErrAdmission, Words: []string{"failed calling webhook"}},
+	{Class: ErrAdmission, Words: []string{"validatingadmissionpolicy"}},
+	{Class: ErrAdmission, Words: []string{"(forbidden)", "limitrange"}},
+	{Class: ErrAdmission, Words: []string{"(forbidden)", "usage per "}},
+	{Class: ErrPermission, Words: []string{"(forbidden)", " cannot "}},
+	{Class: ErrPermission, Words: []string{"is forbidden: user"}},
+	{Class: ErrAdmission, Words: []string{"(forbidden)"}},
+	{Class: ErrAdmission, Words: []string{"is forbidden: "}},
+	{Class: ErrPermission, Words: []string{"forbidden"}},
+	{Class: ErrNameInUse, Words: []string{"(alreadyexists)"}},
+	{Class: ErrNameInUse, Words: []string{"already exists"}},
+	{Class: ErrNotFound, Words: []string{"(notfound)"}},
+	{Class: ErrNotFound, Words: []string{"the server could not find the requested resource"}},
+	{Class: errConflict, Words: []string{"(conflict)"}},
+	{Class: errConflict, Words: []string{"precondition failed"}},
+	{Class: ErrArgument, Words: []string{"is invalid: "}},
+	{Class: ErrArgument, Words: []string{"(badrequest)"}},
+
+	// On the way to it.
+	{Class: ErrDown, Words: []string{"unable to connect to the server"}},
+	{Class: ErrDown, Words: []string{"was refused - did you specify the right host or port"}},
+	{Class: ErrDown, Words: []string{"connection refused"}},
+	{Class: ErrDown, Words: []string{"no such host"}},
+	{Class: ErrDown, Words: []string{"i/o timeout"}},
+	{Class: ErrDown, Words: []string{"tls handshake timeout"}},
+	{Class: ErrDown, Words: []string{"context deadline exceeded"}},
+	{Class: ErrDown, Words: []string{"(serviceunavailable)"}},
+	{Class: ErrDown, Words: []string{"(internalerror)"}},
+	{Class: ErrDown, Words: []string{"(timeout)"}},
+	{Class: ErrDown, Words: []string{"(toomanyrequests)"}},
+	{Class: ErrDown, Words: []string{"unexpected eof"}},
+	{Class: ErrDown, Words: []string{": eof"}},
+	{Class: ErrDown, Words: []string{"connection reset by peer"}},
+	{Class: ErrDown, Words: []string{"http2: client connection lost"}},
+	{Class: ErrDown, Words: []string{"apiserver not ready"}},
+}
+
+// errConflict means that a precondition was not met: what has the name is another.
+var errConflict = errors.New("the object is another one")
+
+// IsGone reports whether an error of DeletePod says that the pod of that UID is not there.
+func IsGone(err error) bool { return errors.Is(err, ErrNotFound) || errors.Is(err, errConflict) }
+
+// An Error is a failed run of kubectl.
+type Error struct {
+	clierr.Failure
+	// Command is the command line.
+	Command []string
+}
+
+// NewError returns the error of a run of kubectl. The exit code is -1 if it was ended, for
+// that cause.
+func NewError(verb string, argv []string, exit int, stderr []byte, cause error) *Error {
+	e := &Error{clierr.Failure{Verb: verb, Client: "kubectl", ExitCode: exit, Words: message(stderr), Cause: cause}, argv}
+	if cause == nil {
+		e.Class = Classify(stderr)
+	} else if errors.Is(cause, context.DeadlineExceeded) {
+		e.Class = ErrDown
+	}
+	e.Advice = advice[e.Class]
+	return e
+}
+
+// Classify returns the sentinel that says what kubectl's message means, or nil if that is
+// not known.
+func Classify(stderr []byte) error { return clierr.Classify(classes, stderr) }
+
+// maxWords is how much of kubectl's stderr an error has.
+const maxWords = 4 << 10
+
+// message returns kubectl's words as one line, without the log lines before them.
+func message(stderr []byte) string {
+	var kept []string
+	for line := range strings.Lines(string(stderr)) {
+		line = strings.TrimSpace(line)
+		if line == "" || isLog(line) || strings.HasPrefix(line, "See 'kubectl ") || slices.Contains(kept, line) {
+			continue
+		}
+		for _, prefix := range []string{"error: ", "Error from server "} {
+			line = strings.TrimPrefix(line, prefix)
+		}
+		kept = append(kept, line)
+	}
+	text := strings.Join(kept, "; ")
+	if len(text) > maxWords {
+		text = text[:maxWords/2] + text[len(text)-maxWords/2:]
+	}
+	return text
+}
+
+// isLog reports whether a line is one of kubectl's log, such as
+// "E1126 17:00:00.000000   12 memcache.go:265] …".
+func isLog(line string) bool {
+	return len(line) > 5 && strings.ContainsRune("EIWF", rune(line[0])) && strings.Trim(line[1:5], "0123456789") == "" && line[5] == ' '
+}

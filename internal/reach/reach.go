@@ -1,0 +1,30 @@
+// Package reach has what tries, from inside of a pod, whether the network can be reached.
+package reach
+
+import _ "embed"
+
+// Script is text for a POSIX shell. It goes on if it has tried the network and reached
+// nothing. Else it ends the shell, with the status Reached or Untried and with a line that
+// says why in MessageFile. Its comments stand here, so that no program carries them.
+//
+// It tries three addresses at once, for two seconds: the cluster's API, the kubelet of
+// the node, and the metadata service of a cloud. Who keeps the network away may take a
+// moment to learn of the pod, so if one was reached, it tries for ten seconds more. A
+// connection that is refused counts as none: some of those who keep the network away
+// refuse.
+//
+// Each attempt is a child that ends by itself, and its status tells. Then the script
+// takes the address out of the environment.
+//
+//go:embed reach.sh
+var Script string
+
+const (
+	// NodeVar is the variable with the node's address.
+	NodeVar = "COFFERDAM_NODE"
+	// MessageFile is where the node looks for a container's last words.
+	MessageFile = "/dev/termination-log"
+	// Reached is the status of a shell that has reached something, and Untried of one
+	// that had nothing to try with.
+	Reached, Untried = 82, 83
+)
