@@ -21,6 +21,10 @@ import (
 // onTransports runs f on each engine, over each transport.
 func onTransports(t *testing.T, f func(t *testing.T, p place, policy placePolicy)) {
 	onEngines(t, func(t *testing.T, p place) {
+		if p.engine == clusterEngine {
+			f(t, p, p.policy())
+			return
+		}
 		for _, transport := range []execpolicy.Transport{execpolicy.TransportAuto, execpolicy.TransportAttach} {
 			policy := p.policy()
 			policy.Transport = transport
