@@ -19,7 +19,8 @@ var filledIn = []string{
 	"metadata.managedFields", "metadata.deletionTimestamp", "metadata.deletionGracePeriodSeconds",
 	// Where it runs, copied from the node by Kubernetes 1.35.
 	"metadata.labels.topology.kubernetes.io/zone", "metadata.labels.topology.kubernetes.io/region",
-	"spec.nodeName", "spec.schedulerName", "spec.priority", "spec.preemptionPolicy", "spec.overhead",
+	// They say where it may run, and not how.
+	"spec.tolerations", "spec.nodeName", "spec.schedulerName", "spec.priority", "spec.preemptionPolicy", "spec.overhead",
 	// No token of it is mounted.
 	"spec.serviceAccountName", "spec.serviceAccount",
 	// Those of the service account, for the image alone.

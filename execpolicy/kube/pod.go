@@ -59,8 +59,9 @@ func (p *Policy) draft(spec execpolicy.Spec, name string) (object, error) {
 	if err := problems.Join(v.List...); err != nil {
 		return nil, err
 	}
-	resources := object{
-		"cpu": cpus, "memory": quantity(memory), "ephemeral-storage": quantity(cmp.Or(p.EphemeralBytes, defaultEphemeral)),
+	resources := object{"cpu": cpus, "memory": quantity(memory)}
+	if disk := cmp.Or(p.EphemeralBytes, defaultEphemeral); disk > 0 {
+		resources["ephemeral-storage"] = quantity(disk)
 	}
 	for device, n := range p.Devices {
 		resources[device] = strconv.Itoa(n)

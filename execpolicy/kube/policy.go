@@ -70,7 +70,8 @@ type Policy struct {
 	CPUs string
 	// EphemeralBytes is how much of the node's disk the pod may use, with the log of what
 	// the command prints. The kubelet evicts a pod that uses more. If zero, it is
-	// 128 MiB: more than a log has with the kubelet's own settings.
+	// 128 MiB: more than a log has with the kubelet's own settings. If negative, there is
+	// no limit, for nodes that can't count it.
 	EphemeralBytes int64
 	// PidsLimit is how many processes and threads the command's user may have at once
 	// (RLIMIT_NPROC). It is at least 16. If zero, it is 256.

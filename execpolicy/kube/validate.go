@@ -67,9 +67,6 @@ func (v *validation) checkPolicy() {
 	if v.MemoryBytes != 0 && v.MemoryBytes < minMemory {
 		v.Add("MemoryBytes is %d: it has to be at least %d", v.MemoryBytes, minMemory)
 	}
-	if v.EphemeralBytes < 0 {
-		v.Add("EphemeralBytes is %d: it must not be negative", v.EphemeralBytes)
-	}
 	if v.PidsLimit != 0 && v.PidsLimit < minPids {
 		v.Add("PidsLimit is %d: it has to be at least %d", v.PidsLimit, minPids)
 	}
