@@ -118,6 +118,7 @@ func over(p execpolicy.DockerPolicy) execpolicy.Policy {
 		PidsLimit: p.PidsLimit, Tmpfs: p.Tmpfs, User: p.User, WritableRootfs: p.WritableRootfs,
 		AddCapabilities: p.AddCapabilities, AllowNewPrivileges: p.AllowNewPrivileges,
 		NetworkEnabled: p.NetworkEnabled, KeepAlive: p.KeepAlive,
+		EphemeralBytes: -1, // its nodes count no disk
 	}
 	if !pod.NetworkEnabled {
 		pod.NetworkPolicy = os.Getenv(kubeplug.NetworkPolicyVar)
