@@ -29,8 +29,13 @@ var filledIn = []string{
 }
 
 // checkAdmitted returns an error that names the fields in which a pod is not what was sent,
-// or nil. AllowAdmitted and filledIn name fields in which it may differ.
-func (p *Policy) checkAdmitted(sent object, got []byte) error {
+// or nil. AllowAdmitted and filledIn name fields in which it may differ. One that runs may
+// have annotations of what made its network.
+func (p *Policy) checkAdmitted(sent object, got []byte, runs bool) error {
+	mayDiffer := filledIn
+	if runs {
+		mayDiffer = append(slices.Clip(filledIn), "metadata.annotations")
+	}
 	asked, err := json.Marshal(sent)
 	if err != nil {
 		return err
@@ -42,7 +47,7 @@ func (p *Policy) checkAdmitted(sent object, got []byte) error {
 		}
 	}
 	found := slices.DeleteFunc(differences("", want, have), func(d difference) bool {
-		return slices.ContainsFunc(p.AllowAdmitted, d.below) || d.added && slices.ContainsFunc(filledIn, d.below)
+		return slices.ContainsFunc(p.AllowAdmitted, d.below) || d.added && slices.ContainsFunc(mayDiffer, d.below)
 	})
 	if len(found) == 0 {
 		return nil

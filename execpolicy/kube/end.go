@@ -44,7 +44,9 @@ func (r *run) kill(ctx context.Context) error {
 	}
 	if err != nil {
 		// The guard goes on watching for it, too, and takes over when this program ends.
-		go r.later()
+		if r.pending.CompareAndSwap(false, true) {
+			go r.later()
+		}
 		return fmt.Errorf("pod %s of %v: %w: %w", r.name, &r.Client, policyerr.ErrStillThere, err)
 	}
 	r.guard.Remove(r.name)
@@ -53,6 +55,7 @@ func (r *run) kill(ctx context.Context) error {
 
 // later removes the pod as soon as the cluster lets it.
 func (r *run) later() {
+	defer r.pending.Store(false)
 	for pause := clientGrace; ; pause = min(2*pause, longestPause) {
 		time.Sleep(pause)
 		ctx, cancel := context.WithTimeout(context.Background(), longestPause)

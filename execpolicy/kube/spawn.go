@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
@@ -33,6 +34,8 @@ type run struct {
 	client   *procgroup.Process // that is attached; nil before
 	ended    bool               // nobody may attach any more
 	done     chan struct{}      // closed when the client has ended, or is not to be
+
+	pending atomic.Bool // later goes on
 
 	mu   sync.Mutex
 	last *pod // what the cluster said last, or how the container ended
@@ -145,6 +148,9 @@ func (p *Policy) record(ctx context.Context, k *kubectl.Client, spec execpolicy.
 func (r *run) create(ctx context.Context, body []byte) error {
 	made, err := r.Create(ctx, r.Pods(), body)
 	if err != nil {
+		if e, ok := err.(*kubectl.Error); ok && e.Unreached() {
+			return err
+		}
 		for _, refusal := range []error{
 			ErrNoKubectl, ErrTooOld, ErrNoCluster, ErrLoggedOut, ErrPermission, ErrQuota, ErrAdmission, ErrArgument, ErrNoPod,
 		} {
@@ -162,7 +168,7 @@ func (r *run) create(ctx context.Context, body []byte) error {
 	}
 	r.uid = pod.Metadata.UID
 	// What ready returns then ends the pod.
-	r.unsure = r.policy.checkAdmitted(r.sent, made)
+	r.unsure = r.policy.checkAdmitted(r.sent, made, false)
 	return nil
 }
 
@@ -172,39 +178,44 @@ func (r *run) ready(ctx context.Context) error {
 		return r.unsure
 	}
 	timeout := r.policy.readyTimeout()
-	limited, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the pod does not run after %v", timeout))
+	late := fmt.Errorf("the pod does not run after %v", timeout)
+	limited, cancel := context.WithTimeoutCause(ctx, timeout, late)
 	defer cancel()
-	var told string
-	var noRoom time.Time
+	limited, give := context.WithCancelCause(limited)
+	defer give(nil)
+	var room *time.Timer // gives up; nil unless there is no room
 	var state string
 	err := r.follow(limited, readyWatch, func(p *pod, text []byte) (bool, error) {
 		if p == nil {
 			return false, fmt.Errorf("%w: somebody has deleted the pod", kubectl.ErrNotFound)
 		}
 		runs, now, err := p.await()
-		if state = now; state != told && r.policy.Progress != nil {
-			told = state
-			r.policy.Progress(r.name, state)
+		if now != state && r.policy.Progress != nil {
+			r.policy.Progress(r.name, now)
 		}
-		if !errors.Is(err, kubectl.ErrNoRoom) {
-			noRoom = time.Time{}
-		} else if noRoom.IsZero() {
-			noRoom = time.Now()
-		}
-		switch {
-		case !noRoom.IsZero() && time.Since(noRoom) < r.policy.RoomTimeout:
+		state = now
+		if errors.Is(err, kubectl.ErrNoRoom) && r.policy.RoomTimeout > 0 {
+			if room == nil {
+				room = time.AfterFunc(r.policy.RoomTimeout, func() { give(err) })
+			}
 			return false, nil
-		case err != nil:
-			return false, err
-		case runs:
-			return true, r.policy.checkAdmitted(r.sent, text)
 		}
-		return false, nil
+		if room != nil {
+			room.Stop()
+			room = nil
+		}
+		if err == nil && runs {
+			err = r.policy.checkAdmitted(r.sent, text, true)
+		}
+		return runs, err
 	})
+	if room != nil {
+		room.Stop()
+	}
+	if errors.Is(err, late) && state != "" {
+		return fmt.Errorf("%w: %s", err, state)
+	}
 	if err != nil {
-		if limited.Err() != nil && ctx.Err() == nil && state != "" {
-			err = fmt.Errorf("%w: %s", err, state)
-		}
 		return err
 	}
 	return r.attach()
@@ -310,7 +321,11 @@ func (r *run) follow(ctx context.Context, watch time.Duration, each func(*pod, [
 		}
 		switch {
 		case ctx.Err() != nil:
-			return errors.Join(context.Cause(ctx), err)
+			cause := context.Cause(ctx)
+			if err == nil || errors.Is(err, cause) {
+				return cause
+			}
+			return fmt.Errorf("%w: %w", cause, err)
 		case errors.Is(err, ErrPermission) || errors.Is(err, ErrLoggedOut) || errors.Is(err, ErrNoKubectl):
 			return err
 		case err == nil:

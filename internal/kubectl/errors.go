@@ -125,6 +125,13 @@ func NewError(verb string, argv []string, exit int, stderr []byte, cause error) 
 	return e
 }
 
+// Unreached reports whether kubectl could not connect to the cluster, by its own words, so
+// that this was asked for nothing.
+func (e *Error) Unreached() bool {
+	return e.Cause == nil && slices.ContainsFunc([]string{"dial tcp", "was refused - did you specify", "x509: ", "TLS handshake"},
+		func(words string) bool { return strings.Contains(e.Words, words) })
+}
+
 // Classify returns the sentinel that says what kubectl's message means, or nil if that is
 // not known.
 func Classify(stderr []byte) error { return clierr.Classify(classes, stderr) }

@@ -16,7 +16,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -59,7 +58,12 @@ func Find(ctx context.Context, c Client) (*Client, error) {
 	if c.Env == nil {
 		c.Env = os.Environ()
 	}
-	c.Env = append(slices.Clip(c.Env), "KUBERC=off")
+	c.Env = append(absolute(c.Env), "KUBERC=off")
+	if c.Kubeconfig != "" {
+		if c.Kubeconfig, err = filepath.Abs(c.Kubeconfig); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrNoCluster, err)
+		}
+	}
 	out, err := c.run(ctx, "config", nil, "config", "view", "--minify", "--output=json")
 	var config struct {
 		CurrentContext string `json:"current-context"`
@@ -93,6 +97,26 @@ func Find(ctx context.Context, c Client) (*Client, error) {
 		c.Namespace = "default"
 	}
 	return &c, nil
+}
+
+// absolute returns an environment in which the files of KUBECONFIG have absolute names: the
+// guard works in another directory.
+func absolute(env []string) []string {
+	env = slices.Clone(env)
+	for i, e := range env {
+		value, ok := strings.CutPrefix(e, "KUBECONFIG=")
+		if !ok {
+			continue
+		}
+		files := filepath.SplitList(value)
+		for j, name := range files {
+			if path, err := filepath.Abs(name); err == nil && name != "" {
+				files[j] = path
+			}
+		}
+		env[i] = "KUBECONFIG=" + strings.Join(files, string(filepath.ListSeparator))
+	}
+	return env
 }
 
 func lookPath(name string) (string, error) {
@@ -189,9 +213,8 @@ func (c *Client) DeletePod(ctx context.Context, name, uid string, grace int64) e
 	return err
 }
 
-// callTimeout bounds a request of which nobody says how long it may take. The API server
-// itself gives one up after a minute.
-const callTimeout = time.Minute
+// callTimeout bounds a request of which nobody says how long it may take.
+const callTimeout = 30 * time.Second
 
 // run runs kubectl with that stdin and returns its stdout.
 func (c *Client) run(ctx context.Context, verb string, stdin []byte, words ...string) ([]byte, error) {
@@ -303,8 +326,7 @@ func (e *events) Write(p []byte) (int, error) {
 // Start starts kubectl with that command line and those streams.
 func (c *Client) Start(argv []string, stdin, stdout, stderr *os.File) (*procgroup.Process, error) {
 	p, err := procgroup.Start(procgroup.Cmd{
-		Path: c.Path, Args: argv, Env: c.Env, Stdin: stdin, Stdout: stdout, Stderr: stderr,
-		NewSession: runtime.GOOS != "windows",
+		Path: c.Path, Args: argv, Env: c.Env, Stdin: stdin, Stdout: stdout, Stderr: stderr, NewSession: true,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoProgram, err)
