@@ -190,8 +190,16 @@ const (
 func (a *attestation) check(ctx context.Context, s *execpolicy.Session) (*Report, error) {
 	r := a.report()
 	r.Container = s.Name()
+	script := insideScript
+	if a.view.Inside != nil {
+		more, err := a.view.Inside(ctx, s.Name())
+		if err != nil {
+			return nil, fmt.Errorf("looking from inside: %w", err)
+		}
+		script = more + script
+	}
 	var answer bytes.Buffer
-	_, err := s.Run(ours.Mark(ctx), execpolicy.Command{Script: a.view.Inside + insideScript, Stdout: &answer, Timeout: insideTimeout, OutputLimit: maxInside})
+	_, err := s.Run(ours.Mark(ctx), execpolicy.Command{Script: script, Stdout: &answer, Timeout: insideTimeout, OutputLimit: maxInside})
 	if err != nil {
 		return nil, fmt.Errorf("looking from inside: %w", err)
 	}

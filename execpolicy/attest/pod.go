@@ -77,7 +77,7 @@ func outsideInjected(w want, s *outside.Settings) side {
 	for _, name := range s.Pod.Injected {
 		within := func(field string) bool {
 			rest, ok := strings.CutPrefix(name, field)
-			return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+			return ok && (rest == "" || rest[0] == '.' || rest[0] == '=')
 		}
 		if !slices.ContainsFunc(w.Pod.Injected, within) {
 			bad = append(bad, name)

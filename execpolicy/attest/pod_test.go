@@ -48,7 +48,7 @@ func TestPod(t *testing.T) {
 			w.Pod.Injected, s.Pod.Injected = allowed, []string{seen}
 		}
 	}
-	const sidecar = "spec.containers[1]"
+	const sidecar = "spec.containers.1=proxy"
 	open := func(_ *outside.Wanted, s *outside.Settings) { s.Network = "some" }
 	private := func(_ *outside.Wanted, s *outside.Settings) { s.IPC = "private" }
 	token := func(_ *outside.Wanted, s *outside.Settings) { s.Pod.Token = true }

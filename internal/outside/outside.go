@@ -18,9 +18,9 @@ type View struct {
 	// Image is the image's name.
 	Image  string
 	Wanted Wanted
-	// Inside is a script that prints more of what is seen inside: lines "tried reached
-	// ADDRESS" and "tried silent ADDRESS". If empty, there is no more.
-	Inside string
+	// Inside returns a script that prints more of what is seen inside: lines "tried
+	// reached ADDRESS" and "tried silent ADDRESS". If nil, there is no more.
+	Inside func(ctx context.Context, name string) (string, error)
 	// Versions returns those of the client, the engine and its parts, as they report
 	// them.
 	Versions func(ctx context.Context) ([]dockercli.Component, error)
