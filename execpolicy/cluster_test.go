@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,25 +25,6 @@ const clusterTest = "TestCluster"
 
 // clusterEngine stands in a DockerPolicy for the cluster.
 var clusterEngine = &dockercli.Engine{Path: "kubernetes", Remote: true}
-
-// clusterSuites are tests of this package whose sessions are a cluster's as well. The
-// others need an engine's client, or a field that only a DockerPolicy has.
-var clusterSuites = map[string]func(*testing.T){
-	"Conformance":           TestConformance,
-	"ConformanceOfSessions": TestConformanceOfSessions,
-	"Files":                 TestFiles,
-	"LargeFile":             TestLargeFile,
-	"Trees":                 TestTrees,
-	"Directories":           TestDirectories,
-	"ErrorsOfFiles":         TestErrorsOfFiles,
-}
-
-// The suites of sessions, in pods.
-func TestClusterSuites(t *testing.T) {
-	for _, name := range slices.Sorted(maps.Keys(clusterSuites)) {
-		t.Run(name, clusterSuites[name])
-	}
-}
 
 // inCluster reports whether a test's sessions are to be a cluster's.
 func inCluster(t *testing.T) bool { return strings.HasPrefix(t.Name(), clusterTest) }
@@ -96,6 +75,24 @@ func (p place) kubectl(t *testing.T, args ...string) string {
 	}
 	assert.NilError(t, err, "%q: %s", args, out)
 	return string(out)
+}
+
+// names returns the names of all containers of the engine, or of the place's pods.
+func (p place) names(t *testing.T) []string {
+	t.Helper()
+	if p.engine == clusterEngine {
+		return p.pods(t)
+	}
+	return strings.Fields(p.cli(t, "ps", "--all", "--format={{.Names}}"))
+}
+
+// inspect returns what the engine says of a container, or the cluster of a pod.
+func (p place) inspect(t *testing.T, name string) string {
+	t.Helper()
+	if p.engine == clusterEngine {
+		return p.kubectl(t, "get", "pod", "--output=json", name)
+	}
+	return p.cli(t, "inspect", name)
 }
 
 // remove removes a session's container or pod, as somebody else would.

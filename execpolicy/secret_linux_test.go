@@ -36,7 +36,11 @@ type keeper struct {
 // keepers runs f under each kind of policy.
 func keepers(t *testing.T, f func(t *testing.T, k keeper)) {
 	everywhere(t, func(t *testing.T, p place) {
-		for name, policy := range map[string]execpolicy.Policy{"hardened": p.policy(), "compat": p.compat()} {
+		policies := map[string]execpolicy.Policy{"hardened": p.policy(), "compat": p.compat()}
+		if p.engine == clusterEngine {
+			delete(policies, "compat")
+		}
+		for name, policy := range policies {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				f(t, keeper{policy, p.spec()})

@@ -1,0 +1,101 @@
+package execpolicy_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+)
+
+// clusterSuites are tests of this package whose sessions are a cluster's as well. The
+// others need an engine's client, or a field that only a DockerPolicy has.
+var clusterSuites = map[string]func(*testing.T){
+	"Conformance":                           TestConformance,
+	"ConformanceOfSessions":                 TestConformanceOfSessions,
+	"Files":                                 TestFiles,
+	"LargeFile":                             TestLargeFile,
+	"Trees":                                 TestTrees,
+	"Directories":                           TestDirectories,
+	"ErrorsOfFiles":                         TestErrorsOfFiles,
+	"Approve":                               TestApprove,
+	"ApproveAndWhatIsNotACommand":           TestApproveAndWhatIsNotACommand,
+	"ApproveTakesItsTime":                   TestApproveTakesItsTime,
+	"ApproveInTurn":                         TestApproveInTurn,
+	"ApproveThatDoesNotReturn":              TestApproveThatDoesNotReturn,
+	"ApproveUsesSessions":                   TestApproveUsesSessions,
+	"ApproveWhileTheContainerEnds":          TestApproveWhileTheContainerEnds,
+	"Filter":                                TestFilter,
+	"FilterBlocks":                          TestFilterBlocks,
+	"FilterThatFails":                       TestFilterThatFails,
+	"FilterOfScripts":                       TestFilterOfScripts,
+	"FilterBeforeAWriterThatIsStuck":        TestFilterBeforeAWriterThatIsStuck,
+	"Hooks":                                 TestHooks,
+	"LateOutputIsCountedToTheByte":          TestLateOutputIsCountedToTheByte,
+	"LateOutputBelongsToTheCommandThatRuns": TestLateOutputBelongsToTheCommandThatRuns,
+	"LateOutputIsNeverLost":                 TestLateOutputIsNeverLost,
+	"FloodBetweenCommandsCostsTheHostNothing": TestFloodBetweenCommandsCostsTheHostNothing,
+	"JobEnds":                              TestJobEnds,
+	"JobBesideCommands":                    TestJobBesideCommands,
+	"JobIsKilled":                          TestJobIsKilled,
+	"JobSurvivesCommand":                   TestJobSurvivesCommand,
+	"JobEndsWithSession":                   TestJobEndsWithSession,
+	"ManyJobs":                             TestManyJobs,
+	"HostileJobs":                          TestHostileJobs,
+	"JobHooks":                             TestJobHooks,
+	"JobSignal":                            TestJobSignal,
+	"JobOutputIsBlocked":                   TestJobOutputIsBlocked,
+	"JobStdinFails":                        TestJobStdinFails,
+	"JobOfALostSession":                    TestJobOfALostSession,
+	"JobServesCommands":                    TestJobServesCommands,
+	"JobsExpire":                           TestJobsExpire,
+	"RestartWithJobs":                      TestRestartWithJobs,
+	"ForkBombInAJob":                       TestForkBombInAJob,
+	"CauseOfTheEndOfAJob":                  TestCauseOfTheEndOfAJob,
+	"StoppedJobsAndCommands":               TestStoppedJobsAndCommands,
+	"FilesCutOff":                          TestFilesCutOff,
+	"FilesAtTheProcessLimit":               TestFilesAtTheProcessLimit,
+	"FilesBelongToTheUser":                 TestFilesBelongToTheUser,
+	"ReadFileCutOff":                       TestReadFileCutOff,
+	"TreesCutOff":                          TestTreesCutOff,
+	"CopyFSOfAFileThatShrinks":             TestCopyFSOfAFileThatShrinks,
+	"DirectoriesAreRecorded":               TestDirectoriesAreRecorded,
+	"WriteFilesOnAFullDisk":                TestWriteFilesOnAFullDisk,
+	"IdleIsTakenOnce":                      TestIdleIsTakenOnce,
+	"IdleClose":                            TestIdleClose,
+	"IdleTakeFails":                        TestIdleTakeFails,
+	"SpecLimits":                           TestSpecLimits,
+	"ReadyHoldsUpNobody":                   TestReadyHoldsUpNobody,
+	"CommandsRunInTheOrderInWhichTheyCame": TestCommandsRunInTheOrderInWhichTheyCame,
+	"CloseWhileEverybodyWaits":             TestCloseWhileEverybodyWaits,
+	"RestartHasItsTurn":                    TestRestartHasItsTurn,
+	"CloseDuringRestart":                   TestCloseDuringRestart,
+	"EverythingAtTheSameTime":              TestEverythingAtTheSameTime,
+	"Evidence":                             TestEvidence,
+	"EvidenceUnderAFlood":                  TestEvidenceUnderAFlood,
+	"CauseOfACancel":                       TestCauseOfACancel,
+	"Request":                              TestRequest,
+	"RequestStdin":                         TestRequestStdin,
+	"EveryEnding":                          TestEveryEnding,
+	"StdinOfCommandsThatNeverRan":          TestStdinOfCommandsThatNeverRan,
+	"RestartIsEnded":                       TestRestartIsEnded,
+	"StartupCountsAsTheCommands":           TestStartupCountsAsTheCommands,
+	"PermissionsUnderAnAccessList":         TestPermissionsUnderAnAccessList,
+	"ProgramAtTheProcessLimit":             TestProgramAtTheProcessLimit,
+	"Audit":                                TestAudit,
+	"Usage":                                TestUsage,
+	"Secrets":                              TestSecrets,
+	"SecretsQuoted":                        TestSecretsQuoted,
+	"SecretsOfCommands":                    TestSecretsOfCommands,
+	"SecretsInMuchOutput":                  TestSecretsInMuchOutput,
+	"SecretsAndHooks":                      TestSecretsAndHooks,
+	"SecretsThatAreLookedUp":               TestSecretsThatAreLookedUp,
+	"WrappedPolicyIsAttested":              TestWrappedPolicyIsAttested,
+	"WrappedPolicyRefusesCode":             TestWrappedPolicyRefusesCode,
+	"WhyItEnded":                           TestWhyItEnded,
+}
+
+// The suites of sessions, in pods.
+func TestClusterSuites(t *testing.T) {
+	for _, name := range slices.Sorted(maps.Keys(clusterSuites)) {
+		t.Run(name, clusterSuites[name])
+	}
+}
