@@ -107,7 +107,8 @@ func ofPod(m mountinfo.Mount) bool {
 	ofUID := slices.ContainsFunc(dirs, isUID)
 	switch m.Target {
 	case "/etc/hosts":
-		return ofUID && path.Base(m.Root) == "etc-hosts" && m.Has("ro")
+		// The mount is writable also where the root is not, and the file is root's.
+		return ofUID && path.Base(m.Root) == "etc-hosts"
 	case terminationLog:
 		return ofUID && len(dirs) > 3 && dirs[len(dirs)-3] == "containers"
 	}
