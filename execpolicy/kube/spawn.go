@@ -296,6 +296,7 @@ func (r *run) read(text []byte) (*pod, error) {
 // until each returns true or an error, or until ctx ends. The pod is nil if there is none.
 // A question that the cluster does not answer is asked again.
 func (r *run) follow(ctx context.Context, watch time.Duration, each func(*pod, []byte) (bool, error)) error {
+	var failure error // of the last question
 	for {
 		p, text, err := r.get(ctx)
 		done := false
@@ -321,16 +322,17 @@ func (r *run) follow(ctx context.Context, watch time.Duration, each func(*pod, [
 		}
 		switch {
 		case ctx.Err() != nil:
-			cause := context.Cause(ctx)
-			if err == nil || errors.Is(err, cause) {
-				return cause
+			if failure == nil {
+				return context.Cause(ctx)
 			}
-			return fmt.Errorf("%w: %w", cause, err)
+			return fmt.Errorf("%w: %w", context.Cause(ctx), failure)
 		case errors.Is(err, ErrPermission) || errors.Is(err, ErrLoggedOut) || errors.Is(err, ErrNoKubectl):
 			return err
 		case err == nil:
+			failure = nil
 			continue
 		}
+		failure = err
 		select {
 		case <-time.After(lookAgain):
 		case <-ctx.Done():

@@ -3,6 +3,8 @@
 package leftout
 
 import (
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -21,25 +23,48 @@ func Skip(tb testing.TB, format string, args ...any) {
 	tb.SkipNow()
 }
 
+// Kubernetes is set, in the environment, where tests have a cluster.
+const Kubernetes = "COFFERDAM_KUBERNETES"
+
+// Tests leaves out the tests and examples whose names match a pattern, unless the
+// environment has Kubernetes. A TestMain calls it before [testing.M.Run].
+func Tests(pattern, reason string) {
+	if os.Getenv(Kubernetes) != "" {
+		return
+	}
+	flag.Parse()
+	skip := flag.Lookup("test.skip").Value
+	all := pattern
+	if skip.String() != "" {
+		all = skip.String() + "|" + pattern
+	}
+	if err := errors.Join(skip.Set(all), note(reason, "all of "+pattern)); err != nil {
+		panic(err)
+	}
+}
+
 // Note tells of a part of a test that can't run here. The rest of it goes on.
 func Note(tb testing.TB, format string, args ...any) {
 	tb.Helper()
 	reason := strings.Join(strings.Fields(fmt.Sprintf(format, args...)), " ")
 	tb.Log("left out: " + reason)
+	test, _, _ := strings.Cut(tb.Name(), "/")
+	if err := note(reason, test); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// note writes a line into the file.
+func note(reason, tests string) error {
 	name := os.Getenv(File)
 	if name == "" {
-		return
+		return nil
 	}
-	test, _, _ := strings.Cut(tb.Name(), "/")
 	// A line in one write, since the test binaries of several packages run at once.
 	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err == nil {
-		_, err = f.WriteString(reason + "\t" + test + "\n")
+		_, err = f.WriteString(reason + "\t" + tests + "\n")
+		err = errors.Join(err, f.Close())
 	}
-	if err != nil {
-		tb.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		tb.Fatal(err)
-	}
+	return err
 }

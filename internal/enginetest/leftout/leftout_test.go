@@ -1,6 +1,7 @@
 package leftout
 
 import (
+	"flag"
 	"os"
 	"path/filepath"
 	"testing"
@@ -43,4 +44,22 @@ func TestNothingIsWrittenUnasked(t *testing.T) {
 	made, err := os.ReadDir(".")
 	assert.NilError(t, err)
 	assert.Equal(t, len(made), 0)
+}
+
+func TestTestsOfAClusterAreLeftOut(t *testing.T) {
+	skip := flag.Lookup("test.skip").Value
+	before := skip.String()
+	defer skip.Set(before)
+	file := filepath.Join(t.TempDir(), "notes")
+	t.Setenv(File, file)
+	t.Setenv(Kubernetes, "/cluster")
+	Tests("^TestCluster", "no cluster")
+	assert.Equal(t, skip.String(), before)
+	t.Setenv(Kubernetes, "")
+	assert.NilError(t, skip.Set("TestSlow"))
+	Tests("^TestCluster", "no cluster")
+	assert.Equal(t, skip.String(), "TestSlow|^TestCluster")
+	said, err := os.ReadFile(file)
+	assert.NilError(t, err)
+	assert.Equal(t, string(said), "no cluster\tall of ^TestCluster\n")
 }

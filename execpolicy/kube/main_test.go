@@ -1,0 +1,15 @@
+package kube
+
+import (
+	"os"
+	"testing"
+
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
+	"github.com/seed-64a260eb/cofferdam/internal/fakekubectl"
+)
+
+func TestMain(m *testing.M) {
+	fakekubectl.Main()
+	leftout.Tests("^(TestCluster|ExampleCluster|ExamplePolicy$)", "no Kubernetes cluster: make test-kubernetes has one")
+	os.Exit(m.Run())
+}
