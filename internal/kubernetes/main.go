@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command kubernetes runs tests beside a real Kubernetes cluster of two nodes, which it
 // brings up on this machine and takes down afterwards. Its arguments are those of go test,
 // which runs in the main module; without one, the tests of execpolicy/kube are run:

@@ -126,7 +126,11 @@ func (o Order) Send(ctx context.Context, socket string) error {
 	case err != nil:
 		return fmt.Errorf("%v: %w", o, err)
 	case string(answer) != "done\n":
-		return fmt.Errorf("%v: %s", o, strings.TrimSpace(string(answer)))
+		said := strings.TrimSpace(string(answer))
+		if said == "" {
+			said = "the cluster has ended"
+		}
+		return fmt.Errorf("%v: %s", o, said)
 	}
 	return nil
 }
