@@ -42,8 +42,8 @@ type harness struct {
 	orders  net.Listener
 }
 
-// up brings up a cluster. It also returns a harness with an error if there is something to
-// take down.
+// up brings up a cluster. It also returns a harness with an error if there is something
+// to take down.
 func up(ctx context.Context, progress io.Writer) (*harness, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("a cluster takes root")
@@ -59,7 +59,8 @@ func up(ctx context.Context, progress io.Writer) (*harness, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, upTimeout, fmt.Errorf("the cluster is not up after %v", upTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, upTimeout,
+		fmt.Errorf("the cluster is not up after %v", upTimeout))
 	defer cancel()
 	if err := h.up(ctx); err != nil {
 		return h, fmt.Errorf("bringing up the cluster: %w\n%s", err, h.said())
@@ -67,8 +68,8 @@ func up(ctx context.Context, progress io.Writer) (*harness, error) {
 	return h, nil
 }
 
-// reserve makes a directory for a cluster, and removes those of programs that were killed.
-// The kernel has unlocked theirs.
+// reserve makes a directory for a cluster, and removes those of programs that were
+// killed. The kernel has unlocked theirs.
 func reserve(cache string) (*harness, error) {
 	unlock, err := setup.Lock("kubernetes", false)
 	if err != nil {
@@ -85,7 +86,7 @@ func reserve(cache string) (*harness, error) {
 	}
 	for _, entry := range entries {
 		left := &harness{cluster: cluster{filepath.Join(clusters, entry.Name()), cache}}
-		if left.lock, err = os.OpenFile(left.path("lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		if err := left.open(); err != nil {
 			return nil, err
 		}
 		if filelock.TryLock(left.lock) != nil {
@@ -102,10 +103,15 @@ func reserve(cache string) (*harness, error) {
 		return nil, err
 	}
 	h.cluster = cluster{dir, cache}
-	if h.lock, err = os.OpenFile(h.path("lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+	if err := h.open(); err != nil {
 		return nil, err
 	}
 	return h, filelock.TryLock(h.lock)
+}
+
+func (h *harness) open() (err error) {
+	h.lock, err = os.OpenFile(h.path("lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	return err
 }
 
 // remove removes what is left of a cluster that has ended.
@@ -143,7 +149,8 @@ func (h *harness) up(ctx context.Context) error {
 			if _, isNode := nodeOf(part); !isNode {
 				err = h.ready(ctx, "apiserver")
 			}
-			errs <- errors.Join(err, h.forward(ctx, kubeplug.Order{Verb: "start", Part: part}))
+			start := kubeplug.Order{Verb: "start", Part: part}
+			errs <- errors.Join(err, h.forward(ctx, start))
 		}()
 	}
 	for range rest {
@@ -171,8 +178,8 @@ func (h *harness) up(ctx context.Context) error {
 
 // prepare writes the cluster's files.
 func (h *harness) prepare() (err error) {
-	if len(h.path("machine.sock")) > 107 {
-		return fmt.Errorf("%s is too long for the name of a socket: set XDG_CACHE_HOME", h.path("machine.sock"))
+	if name := h.path(machineSocket); len(name) > 107 {
+		return fmt.Errorf("%s is too long for a socket: set XDG_CACHE_HOME", name)
 	}
 	// Nobody else on the machine is to know the credentials, which are in files.
 	if h.api, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
@@ -191,7 +198,8 @@ func (h *harness) prepare() (err error) {
 		}
 	}
 	for _, plugin := range []string{"ptp", "host-local", "loopback"} {
-		if err := os.Symlink(h.debian("usr/lib/cni/"+plugin), h.path("cni", plugin)); err != nil {
+		err := os.Symlink(h.debian("usr/lib/cni/"+plugin), h.path("cni", plugin))
+		if err != nil {
 			return err
 		}
 	}
@@ -227,7 +235,7 @@ func (h *harness) boot(ctx context.Context) error {
 	}()
 	h.listen(h.api)
 	return h.poll(ctx, func() error {
-		_, err := os.Stat(h.path("machine.sock"))
+		_, err := os.Stat(h.path(machineSocket))
 		return err
 	})
 }
@@ -235,7 +243,8 @@ func (h *harness) boot(ctx context.Context) error {
 // listen passes on connections to the API server, which is in another network.
 func (h *harness) listen(listener net.Listener) {
 	h.api = listener
-	go relay(listener, func() (net.Conn, error) { return net.Dial("unix", h.path("api.sock")) })
+	to := h.path("api.sock")
+	go relay(listener, func() (net.Conn, error) { return net.Dial("unix", to) })
 }
 
 // do carries out an order.
@@ -269,8 +278,8 @@ func (h *harness) forward(ctx context.Context, o kubeplug.Order) error {
 // ready waits until a part does its work.
 func (h *harness) ready(ctx context.Context, part string) error {
 	name := part
-	if kind, number, _ := strings.Cut(part, "-"); kind == "kubelet" || kind == "containerd" {
-		name = "node-" + number
+	if socket := filepath.Base(h.socket(part)); socket != machineSocket {
+		name = strings.TrimSuffix(socket, ".sock")
 	}
 	if _, isNode := nodeOf(name); !isNode {
 		return h.poll(ctx, func() error {
@@ -280,7 +289,8 @@ func (h *harness) ready(ctx context.Context, part string) error {
 	}
 	return h.poll(ctx, func() error {
 		// What the node's object says may be old, and is not enough.
-		if _, err := h.kubectl(ctx, "get", "--raw=/api/v1/nodes/"+name+"/proxy/healthz"); err != nil {
+		healthz := "/api/v1/nodes/" + name + "/proxy/healthz"
+		if _, err := h.kubectl(ctx, "get", "--raw="+healthz); err != nil {
 			return err
 		}
 		said, err := h.kubectl(ctx, "get", "node", name,
@@ -307,7 +317,8 @@ func (h *harness) knowsPods(ctx context.Context, node string) error {
 		err = json.Unmarshal(said, &list)
 		return len(list.Items), err
 	}
-	all, err := pods("pods", "--all-namespaces", "--field-selector=spec.nodeName="+node, "-o=json")
+	all, err := pods("pods", "--all-namespaces", "--output=json",
+		"--field-selector=spec.nodeName="+node)
 	if err != nil {
 		return err
 	}
@@ -361,12 +372,15 @@ func (h *harness) run(ctx context.Context, words []string) error {
 	if err != nil {
 		return err
 	}
-	program, err := exec.LookPath(words[0])
+	// It finds the command on the PATH that the command has.
+	env, err := exec.LookPath("env")
 	if err != nil {
 		return err
 	}
 	p, err := procgroup.Start(procgroup.Cmd{
-		Path: program, Args: words, Dir: string(bytes.TrimSpace(root)),
+		Path:   env,
+		Args:   append([]string{"env"}, words...),
+		Dir:    string(bytes.TrimSpace(root)),
 		Env:    append(os.Environ(), h.environ()...),
 		Stdout: os.Stdout, Stderr: os.Stderr,
 		KillRest: true,
@@ -423,4 +437,6 @@ func (h *harness) down() error {
 }
 
 // quote returns a word as a shell reads it.
-func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+func quote(word string) string {
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

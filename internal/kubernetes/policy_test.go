@@ -11,7 +11,10 @@ import (
 )
 
 func TestDenies(t *testing.T) {
-	const all = `"policyTypes": ["Ingress", "Egress"]`
+	const (
+		all = `"policyTypes": ["Ingress", "Egress"]`
+		one = `"podSelector": {"matchLabels": {"cofferdam.network": "none"}}, `
+	)
 	none := map[string]string{"cofferdam.network": "none", "other": "x"}
 	for name, test := range map[string]struct {
 		spec   string
@@ -19,26 +22,27 @@ func TestDenies(t *testing.T) {
 		denied bool
 	}{
 		"it is selected": {
-			spec:   `"podSelector": {"matchLabels": {"cofferdam.network": "none"}}, ` + all,
-			labels: none, denied: true,
+			spec: one + all, labels: none, denied: true,
 		},
 		"it has no such label": {
-			spec: `"podSelector": {"matchLabels": {"cofferdam.network": "none"}}, ` + all,
+			spec: one + all,
 		},
 		"it has another value": {
-			spec:   `"podSelector": {"matchLabels": {"cofferdam.network": "some"}}, ` + all,
-			labels: none,
+			spec: one + all, labels: map[string]string{"cofferdam.network": "some"},
 		},
-		"all pods are selected":     {spec: `"podSelector": {}, ` + all, denied: true},
-		"only what comes is denied": {spec: `"podSelector": {}, "policyTypes": ["Ingress"]`},
-		"something is allowed":      {spec: `"podSelector": {}, "egress": [{}], ` + all},
+		"all pods are selected": {spec: `"podSelector": {}, ` + all, denied: true},
+		"only what comes is denied": {
+			spec: `"podSelector": {}, "policyTypes": ["Ingress"]`,
+		},
+		"something is allowed": {spec: `"podSelector": {}, "egress": [{}], ` + all},
 		"the selector has expressions": {
-			spec: `"podSelector": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}, ` + all,
+			spec: `"podSelector": {"matchExpressions": [{"key": "a"}]}, ` + all,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var list policyList
-			assert.NilError(t, json.Unmarshal([]byte(`{"items": [{"spec": {`+test.spec+`}}]}`), &list))
+			text := `{"items": [{"spec": {` + test.spec + `}}]}`
+			assert.NilError(t, json.Unmarshal([]byte(text), &list))
 			assert.Equal(t, list.denies(test.labels), test.denied)
 		})
 	}
@@ -46,10 +50,11 @@ func TestDenies(t *testing.T) {
 }
 
 // What containerd gives to a plugin after ptp.
-const added = `{"cniVersion": "0.4.0", "dir": "/d", "name": "pods", "type": "cofferdam-policy", "prevResult": {
-	"cniVersion": "0.4.0", "dns": {}, "interfaces": [
-	{"mac": "aa", "name": "veth12ab"}, {"mac": "bb", "name": "eth0", "sandbox": "/var/run/netns/cni-1"}],
-	"ips": [{"address": "10.244.1.2/24", "gateway": "10.244.1.1", "interface": 1, "version": "4"}]}}`
+const added = `{"cniVersion": "0.4.0", "dir": "/d", "name": "pods",
+	"type": "cofferdam-policy", "prevResult": {"cniVersion": "0.4.0", "dns": {},
+	"interfaces": [{"mac": "aa", "name": "veth12ab"},
+	{"mac": "bb", "name": "eth0", "sandbox": "/var/run/netns/cni-1"}],
+	"ips": [{"address": "10.244.1.2/24", "gateway": "10.244.1.1", "version": "4"}]}}`
 
 func TestHostSide(t *testing.T) {
 	for name, test := range map[string]struct{ stdin, side, wrong string }{

@@ -25,7 +25,12 @@ func TestProcs(t *testing.T) {
 	assert.ErrorContains(t, p.run("sh", "-c", "kill -s KILL $$"), "killed")
 	assert.ErrorContains(t, p.run("/does/not/exist"), "no such file")
 
-	sleep := func() *exec.Cmd { return exec.Command("sh", "-c", "echo started; exec sleep 1000") }
+	sleep := func() *exec.Cmd {
+		return exec.Command("sh", "-c", "echo started; exec sleep 1000")
+	}
+	do := func(verb string) error {
+		return control(example, p, kubeplug.Order{Verb: verb, Part: "one"})
+	}
 	assert.NilError(t, p.startNamed("one", log, sleep()))
 	assert.ErrorContains(t, p.startNamed("one", log, sleep()), "runs already")
 	_, err := p.signal("two", syscall.SIGKILL)
@@ -38,16 +43,16 @@ func TestProcs(t *testing.T) {
 	assert.ErrorContains(t, p.kill("one"), "one does not run")
 
 	assert.NilError(t, p.startNamed("one", log, sleep()))
-	assert.NilError(t, control(example, p, kubeplug.Order{Verb: "pause", Part: "one"}))
-	assert.NilError(t, control(example, p, kubeplug.Order{Verb: "resume", Part: "one"}))
-	assert.NilError(t, control(example, p, kubeplug.Order{Verb: "kill", Part: "one"}))
-	assert.ErrorContains(t, control(example, p, kubeplug.Order{Verb: "pause", Part: "one"}), "does not run")
-	assert.ErrorContains(t, control(example, p, kubeplug.Order{Verb: "cut", Part: "one"}), "no cut for one")
+	assert.NilError(t, do("pause"))
+	assert.NilError(t, do("resume"))
+	assert.NilError(t, do("kill"))
+	assert.ErrorContains(t, do("pause"), "does not run")
+	assert.ErrorContains(t, do("cut"), "no cut for one")
 
-	// A killed shell has not said it each time.
+	// A shell that was killed early has said nothing.
 	said, err := os.ReadFile(log)
 	assert.NilError(t, err)
-	assert.Equal(t, strings.Trim(string(said), "started\n"), "")
+	assert.Equal(t, strings.ReplaceAll(string(said), "started\n", ""), "")
 }
 
 func TestServe(t *testing.T) {
@@ -80,7 +85,8 @@ func TestRelay(t *testing.T) {
 	defer outer.Close()
 	inner, err := net.Listen("unix", filepath.Join(dir, "inner"))
 	assert.NilError(t, err)
-	go relay(outer, func() (net.Conn, error) { return net.Dial("unix", inner.Addr().String()) })
+	address := inner.Addr().String()
+	go relay(outer, func() (net.Conn, error) { return net.Dial("unix", address) })
 	go accept(inner, func(conn net.Conn) {
 		content, _ := io.ReadAll(conn) // to its end, which has to be passed on
 		_, _ = conn.Write(append([]byte("got "), content...))
@@ -102,9 +108,9 @@ func TestRelay(t *testing.T) {
 	assert.Equal(t, talk(), "")
 }
 
-func TestWithin(t *testing.T) {
-	assert.Assert(t, within("/run", "/run"))
-	assert.Assert(t, within("/run/x", "/run"))
-	assert.Assert(t, !within("/running", "/run"))
-	assert.Assert(t, !within("/", "/run"))
+func TestIsHidden(t *testing.T) {
+	assert.Assert(t, isHidden("/run"))
+	assert.Assert(t, isHidden("/var/lib/x"))
+	assert.Assert(t, !isHidden("/running"))
+	assert.Assert(t, !isHidden("/"))
 }

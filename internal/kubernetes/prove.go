@@ -30,13 +30,14 @@ while True:
     server.accept()[0].close()
 `
 
-// prove returns an error unless the network of pods is as the tests need it. On each node,
-// a pod that the NetworkPolicy selects reaches nothing, and one that it does not select
-// reaches everything but the other. So a test that finds no network does so by the policy.
+// prove returns an error unless the network of pods is as the tests need it. On each
+// node, a pod that the NetworkPolicy selects reaches nothing, and one that it does not
+// select reaches everything but the other. So a test that finds no network finds the work
+// of the policy.
 func (h *harness) prove(ctx context.Context) error {
 	targets := []string{
 		net.JoinHostPort(serviceIP, "443"),
-		net.JoinHostPort(controlIP, apiPort),
+		apiHost,
 		net.JoinHostPort(outsideIP, "80"),
 	}
 	for _, n := range nodes() {
@@ -51,22 +52,24 @@ func (h *harness) prove(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.probes(ctx, "free", nodes(), false, slices.Concat(targets, denied), targets); err != nil {
+	all := slices.Concat(targets, denied)
+	if _, err := h.probes(ctx, "free", nodes(), false, all, targets); err != nil {
 		return err
 	}
 	_, err = h.kubectl(ctx, "delete", "pods", "--all", "--now", "--request-timeout=0")
 	return err
 }
 
-// probes runs a pod on each node, and returns the addresses at which they are, or an error
-// if what one reached is not what it should.
-func (h *harness) probes(ctx context.Context, name string, on []node, denied bool, targets,
-	reached []string) (addresses []string, err error) {
+// probes runs a pod on each node, and returns the addresses at which they are, or an
+// error if what one reached is not what it should.
+func (h *harness) probes(ctx context.Context, name string, on []node, denied bool,
+	targets, reached []string) (addresses []string, err error) {
 	var pods []object
 	for _, n := range on {
 		pods = append(pods, probePod(name, n, denied, targets))
 	}
-	manifest, err := json.Marshal(object{"apiVersion": "v1", "kind": "List", "items": pods})
+	list := object{"apiVersion": "v1", "kind": "List", "items": pods}
+	manifest, err := json.Marshal(list)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +93,7 @@ func (h *harness) probes(ctx context.Context, name string, on []node, denied boo
 			return nil, err
 		}
 		if got := strings.Fields(string(said))[1:]; !slices.Equal(got, reached) {
-			return nil, fmt.Errorf("%s reached %q, and should have reached %q", pod, got, reached)
+			return nil, fmt.Errorf("%s reached %q, and not %q", pod, got, reached)
 		}
 		ip, err := h.kubectl(ctx, "get", "pod", pod, "-o=jsonpath={.status.podIP}")
 		if err != nil {

@@ -25,8 +25,8 @@ const (
 )
 
 // namespaced returns this program in another role, as process 1 of namespaces of its own.
-// The mounts are unshared, and not cloned, because then package syscall makes them private
-// first.
+// The mounts are unshared, and not cloned, because then package syscall makes them
+// private first.
 func namespaced(role string, args ...string) *exec.Cmd {
 	return &exec.Cmd{
 		Path: "/proc/self/exe",
@@ -35,8 +35,8 @@ func namespaced(role string, args ...string) *exec.Cmd {
 		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/run"},
 		Dir: "/",
 		SysProcAttr: &syscall.SysProcAttr{
-			Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC |
-				syscall.CLONE_NEWUTS,
+			Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNET |
+				syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
 			Unshareflags: syscall.CLONE_NEWNS,
 			Setsid:       true,
 		},
@@ -158,8 +158,8 @@ func runMachine(c cluster) error {
 	if err != nil {
 		return err
 	}
-	go relay(api, func() (net.Conn, error) { return net.Dial("tcp", net.JoinHostPort(controlIP, apiPort)) })
-	if _, err := serve(c.path("machine.sock"), m.do); err != nil {
+	go relay(api, func() (net.Conn, error) { return net.Dial("tcp", apiHost) })
+	if _, err := serve(c.path(machineSocket), m.do); err != nil {
 		return err
 	}
 	select {}
@@ -210,7 +210,8 @@ func (m *machine) startNode(n node) error {
 	if err := makeCgroup(m.cgroup(n.String())); err != nil {
 		return err
 	}
-	_ = m.procs.run("ip", "link", "delete", "dev", n.String()) // it may be gone with the node's network
+	// It may be gone with the node's network.
+	_ = m.procs.run("ip", "link", "delete", "dev", n.String())
 	if err := os.RemoveAll(m.path(n.String() + ".sock")); err != nil {
 		return err
 	}
@@ -260,9 +261,9 @@ func runNode(c cluster, n node) error {
 	}); err != nil {
 		return err
 	}
-	for name, value := range map[string]string{"ipv4/ip_forward": "1", "ipv6/conf/all/disable_ipv6": "1"} {
+	for _, name := range []string{"ipv4/ip_forward", "ipv6/conf/all/disable_ipv6"} {
 		// There may be no IPv6.
-		err := os.WriteFile("/proc/sys/net/"+name, []byte(value), 0o644)
+		err := os.WriteFile("/proc/sys/net/"+name, []byte("1"), 0o644)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
@@ -275,13 +276,14 @@ func runNode(c cluster, n node) error {
 		// What kube-proxy would do for the one service that every cluster has.
 		[]string{"iptables", "-w", "-t", "nat", "-A", "PREROUTING", "-d", serviceIP,
 			"-p", "tcp", "--dport", "443", "-j", "DNAT",
-			"--to-destination", net.JoinHostPort(controlIP, apiPort)})
+			"--to-destination", apiHost})
 	if err != nil {
 		return err
 	}
 	for _, other := range nodes() {
 		if other != n {
-			if err := p.run("ip", "route", "add", other.podNet(), "via", other.address()); err != nil {
+			err := p.run("ip", "route", "add", other.podNet(), "via", other.address())
+			if err != nil {
 				return err
 			}
 		}
@@ -301,7 +303,8 @@ func runNode(c cluster, n node) error {
 		return err
 	}
 	for _, image := range c.images() {
-		if err := p.run(ctr, socket, "--namespace=k8s.io", "images", "import", image); err != nil {
+		err := p.run(ctr, socket, "--namespace=k8s.io", "images", "import", image)
+		if err != nil {
 			return err
 		}
 	}

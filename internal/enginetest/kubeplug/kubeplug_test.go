@@ -106,7 +106,8 @@ func TestOrders(t *testing.T) {
 			answer(t, "done\n")
 			assert.NilError(t, order(t.Context(), part))
 			answer(t, "got ORDER\n")
-			assert.Error(t, order(t.Context(), part), fmt.Sprintf("%s %s: got %[1]s %[2]s", verb, part))
+			said := fmt.Sprintf("%s %s: got %[1]s %[2]s", verb, part)
+			assert.Error(t, order(t.Context(), part), said)
 			// The cluster has ended meanwhile.
 			answer(t, "")
 			assert.ErrorContains(t, order(t.Context(), part), verb+" "+part)
