@@ -51,7 +51,7 @@ func TestArgv(t *testing.T) {
 func TestSocket(t *testing.T) {
 	for part, socket := range map[string]string{
 		"etcd": "machine.sock", "controller-manager": "machine.sock",
-		"node-2": "machine.sock",
+		"node-2":    "machine.sock",
 		"kubelet-1": "node-1.sock", "containerd-2": "node-2.sock",
 	} {
 		assert.Equal(t, example.socket(part), "/cache/clusters/1/"+socket)
