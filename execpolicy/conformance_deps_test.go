@@ -97,8 +97,9 @@ var rooms = map[string][]string{
 // them.
 var helpers = []string{"internal/attest", "internal/bench", "internal/bench/contend",
 	"internal/bench/contest", "internal/doctor", "internal/enginetest", "internal/enginetest/leftout",
-	"internal/enginetest/leftover", "internal/enginetest/owner",
-	"internal/enginetest/places", "internal/enginetest/pods", "internal/enginetest/private", "internal/enginetest/registry",
+	"internal/enginetest/kubeplug", "internal/enginetest/leftover",
+	"internal/enginetest/owner", "internal/enginetest/places", "internal/enginetest/pods",
+	"internal/enginetest/private", "internal/enginetest/registry",
 	"internal/enginetest/remote", "internal/enginetest/rootless", "internal/enginetest/setup",
 	"internal/fakeengine", "internal/fault", "internal/presets", "internal/programs", "internal/programs/try",
 	"internal/remote", "internal/runargs/samples", "internal/tour", "testdata/image"}

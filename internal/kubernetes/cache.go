@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -5,11 +7,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/setup"
+	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 	"github.com/seed-64a260eb/cofferdam/testdata/image"
 )
 
@@ -28,10 +30,15 @@ import (
 const version = "33.13"
 
 // programs are those of Kubernetes.
-var programs = []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl"}
+var programs = []string{
+	"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kubectl",
+}
 
-// packages are the distribution's, from which programs are taken without installing them.
-var packages = []string{"etcd-server", "containerd", "runc", "containernetworking-plugins"}
+// packages are the distribution's, from which programs are taken without installing
+// them.
+var packages = []string{
+	"etcd-server", "containerd", "runc", "containernetworking-plugins",
+}
 
 // cacheDir returns the directory for all that is built and downloaded.
 func cacheDir() (string, error) {
@@ -40,10 +47,8 @@ func cacheDir() (string, error) {
 		return "", err
 	}
 	dir = filepath.Join(dir, "cofferdam", "kubernetes-v1."+version)
-	for _, hidden := range []string{"/run", "/var/lib", "/var/log"} {
-		if within(dir, hidden) {
-			return "", fmt.Errorf("%s is hidden from the cluster: set XDG_CACHE_HOME", dir)
-		}
+	if isHidden(dir) {
+		return "", fmt.Errorf("the cluster can't see %s: set XDG_CACHE_HOME", dir)
 	}
 	return dir, os.MkdirAll(dir, 0o700)
 }
@@ -56,19 +61,19 @@ func fill(ctx context.Context, cache string, progress io.Writer) error {
 	}
 	defer unlock()
 	for _, thing := range []struct {
-		name, costs string
+		name, title string
 		make        func(ctx context.Context, to string) error
 	}{
-		{"bin", "Kubernetes, which takes five to fifteen minutes and 5 GB for that time", build},
-		{"debian", "etcd, containerd, runc and CNI plugins from the distribution's packages", download},
+		{"bin", "Kubernetes, in five to fifteen minutes and, meanwhile, 5 GB", build},
+		{"debian", "etcd, containerd, runc and CNI plugins, from packages", download},
 		{"pause.tar", "the image of pods' sandboxes", makePause},
-		{testImageFile(), "the tests' image from the distribution's packages", makeTestImage},
+		{testImageFile(), "the tests' image, from packages", makeTestImage},
 	} {
 		path := filepath.Join(cache, thing.name)
 		if _, err := os.Stat(path); err == nil {
 			continue
 		}
-		fmt.Fprintf(progress, "making %s\n", thing.costs)
+		fmt.Fprintf(progress, "making %s\n", thing.title)
 		begin := time.Now()
 		if err := keep(ctx, path, thing.make); err != nil {
 			return fmt.Errorf("making %s: %w", thing.name, err)
@@ -79,7 +84,8 @@ func fill(ctx context.Context, cache string, progress io.Writer) error {
 }
 
 // keep has something made at another place, and moves it when it is whole.
-func keep(ctx context.Context, path string, produce func(ctx context.Context, to string) error) error {
+func keep(ctx context.Context, path string,
+	produce func(ctx context.Context, to string) error) error {
 	temp := path + ".new"
 	// The lock of fill says that nobody else makes it: it is of one who was killed.
 	if err := os.RemoveAll(temp); err != nil {
@@ -100,16 +106,17 @@ func build(ctx context.Context, to string) error {
 		return err
 	}
 	defer os.RemoveAll(temp)
-	env := append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-p=2 -mod=mod -buildvcs=false -modcacherw",
-		"GOMODCACHE="+filepath.Join(temp, "modules"), "GOCACHE="+filepath.Join(temp, "cache"), "GOWORK=off")
+	env := append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off",
+		"GOFLAGS=-p=2 -mod=mod -buildvcs=false -modcacherw",
+		"GOMODCACHE="+filepath.Join(temp, "modules"),
+		"GOCACHE="+filepath.Join(temp, "cache"))
 	source := filepath.Join(temp, "source")
 	if err := os.Mkdir(source, 0o700); err != nil {
 		return err
 	}
 	run := func(words ...string) ([]byte, error) {
-		cmd := command(ctx, slices.Concat([]string{"nice", "-n", "19", "go"}, words)...)
-		cmd.Dir, cmd.Env = source, env
-		return output(cmd)
+		return output(ctx, procgroup.Cmd{Dir: source, Env: env},
+			slices.Concat([]string{"nice", "-n", "19", "go"}, words)...)
 	}
 	const module = "k8s.io/kubernetes"
 	said, err := run("mod", "download", "-json", module+"@v1."+version)
@@ -124,7 +131,8 @@ func build(ctx context.Context, to string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(source, "go.mod"), scratchModule(theirs), 0o600); err != nil {
+	err = os.WriteFile(filepath.Join(source, "go.mod"), scratchModule(theirs), 0o600)
+	if err != nil {
 		return err
 	}
 	if err := os.MkdirAll(to, 0o700); err != nil {
@@ -132,9 +140,10 @@ func build(ctx context.Context, to string) error {
 	}
 	const pkg = "k8s.io/component-base/version"
 	minor, _, _ := strings.Cut(version, ".")
-	words := []string{"build", "-trimpath", "-o", to + "/", "-ldflags", fmt.Sprintf("-s -w "+
-		"-X %[1]s.gitVersion=v1.%[2]s -X %[1]s.gitMajor=1 -X %[1]s.gitMinor=%[3]s "+
-		"-X %[1]s.gitTreeState=clean -X %[1]s.gitCommit=local", pkg, version, minor)}
+	flags := fmt.Sprintf("-s -w -X %[1]s.gitVersion=v1.%[2]s -X %[1]s.gitMajor=1 "+
+		"-X %[1]s.gitMinor=%[3]s -X %[1]s.gitTreeState=clean -X %[1]s.gitCommit=local",
+		pkg, version, minor)
+	words := []string{"build", "-trimpath", "-o", to + "/", "-ldflags", flags}
 	for _, program := range programs {
 		words = append(words, module+"/cmd/"+program)
 	}
@@ -144,7 +153,8 @@ func build(ctx context.Context, to string) error {
 
 // staged matches what Kubernetes replaces by a directory of its own repository. Those
 // modules are published too.
-var staged = regexp.MustCompile(`(?m)^\s*(?:replace\s+)?(k8s\.io/[a-z0-9-]+) => \./staging/`)
+var staged = regexp.MustCompile(
+	`(?m)^\s*(?:replace\s+)?(k8s\.io/[a-z0-9-]+) => \./staging/`)
 
 // scratchModule returns the go.mod of a module that can build Kubernetes, whose go.mod is
 // given.
@@ -167,15 +177,15 @@ func download(ctx context.Context, to string) error {
 	}
 	defer os.RemoveAll(temp)
 	get := func() error {
-		// Root's downloads would otherwise run as a user who may not enter this directory.
-		cmd := command(ctx, slices.Concat([]string{"apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download"}, packages)...)
-		cmd.Dir = temp
-		_, err := output(cmd)
+		// Root's downloads would otherwise run as a user who may not enter the directory.
+		words := []string{"apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download"}
+		_, err := output(ctx, procgroup.Cmd{Dir: temp}, append(words, packages...)...)
 		return err
 	}
 	if err := get(); err != nil {
 		// The machine's package lists may be missing or out of date.
-		if _, err := output(command(ctx, "apt-get", "-qq", "update")); err != nil {
+		_, err := output(ctx, procgroup.Cmd{}, "apt-get", "-qq", "update")
+		if err != nil {
 			return err
 		}
 		if err := get(); err != nil {
@@ -187,7 +197,7 @@ func download(ctx context.Context, to string) error {
 		return err
 	}
 	for _, file := range files {
-		if _, err := output(command(ctx, "dpkg", "-x", file, to)); err != nil {
+		if _, err := output(ctx, procgroup.Cmd{}, "dpkg", "-x", file, to); err != nil {
 			return err
 		}
 	}
@@ -201,15 +211,16 @@ func makePause(ctx context.Context, to string) error {
 	}
 	defer os.RemoveAll(temp)
 	program := filepath.Join(temp, "root", "pause")
-	cmd := command(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", program,
-		module+"/internal/kubernetes/pause")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if _, err := output(cmd); err != nil {
+	env := append(os.Environ(), "CGO_ENABLED=0")
+	_, err = output(ctx, procgroup.Cmd{Env: env}, "go", "build", "-trimpath",
+		"-ldflags=-s -w", "-o", program, module+"/internal/kubernetes/pause")
+	if err != nil {
 		return err
 	}
 	layer := filepath.Join(temp, "layer")
-	if _, err := output(command(ctx, "tar", "-cf", layer, "-C", filepath.Dir(program),
-		"--owner=0", "--group=0", "pause")); err != nil {
+	_, err = output(ctx, procgroup.Cmd{}, "tar", "-cf", layer, "--owner=0", "--group=0",
+		"-C", filepath.Dir(program), "pause")
+	if err != nil {
 		return err
 	}
 	return archive(to, layer, pauseImage, imageConfig{Entrypoint: []string{"/pause"}})
@@ -228,13 +239,16 @@ func imageName() string { return setup.OfflineName() }
 func makeTestImage(ctx context.Context, to string) error {
 	layer := to + ".layer"
 	defer os.Remove(layer)
-	if _, err := output(command(ctx, "sh", "-c", image.Recipe, "build.sh", imageName(),
-		"sh", "-c", `cat >"$0"`, layer)); err != nil {
+	_, err := output(ctx, procgroup.Cmd{}, "sh", "-c", image.Recipe, "build.sh",
+		imageName(), "sh", "-c", `cat >"$0"`, layer)
+	if err != nil {
 		return err
 	}
 	return archive(to, layer, imageName(), imageConfig{
 		Cmd: []string{"sh"},
-		Env: []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
+		Env: []string{
+			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+		},
 	})
 }
 
@@ -248,16 +262,18 @@ func archive(to, layer, name string, config imageConfig) error {
 	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256(content)
+	digest := fmt.Sprintf("sha256:%x", sha256.Sum256(content))
 	described, err := json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux", "config": config,
-		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{"sha256:" + hex.EncodeToString(sum[:])}},
+		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{digest}},
 	})
 	if err != nil {
 		return err
 	}
 	manifest, err := json.Marshal([]any{map[string]any{
-		"Config": "config.json", "RepoTags": []string{name}, "Layers": []string{"layer.tar"},
+		"Config":   "config.json",
+		"RepoTags": []string{name},
+		"Layers":   []string{"layer.tar"},
 	}})
 	if err != nil {
 		return err
@@ -268,8 +284,8 @@ func archive(to, layer, name string, config imageConfig) error {
 		name    string
 		content []byte
 	}{{"config.json", described}, {"layer.tar", content}, {"manifest.json", manifest}} {
-		header := &tar.Header{Name: file.name, Mode: 0o644, Size: int64(len(file.content))}
-		if err := w.WriteHeader(header); err != nil {
+		header := tar.Header{Name: file.name, Mode: 0o644, Size: int64(len(file.content))}
+		if err := w.WriteHeader(&header); err != nil {
 			return err
 		}
 		if _, err := w.Write(file.content); err != nil {
@@ -279,25 +295,24 @@ func archive(to, layer, name string, config imageConfig) error {
 	if err := w.Close(); err != nil {
 		return err
 	}
-	return os.WriteFile(to, all.Bytes(), fs.FileMode(0o600))
+	return os.WriteFile(to, all.Bytes(), 0o600)
 }
 
-// command returns a command that is asked to end when ctx does.
-func command(ctx context.Context, words ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = 10 * time.Second
-	return cmd
-}
-
-// output runs a command, and returns its stdout. Its stderr is in the error.
-func output(cmd *exec.Cmd) ([]byte, error) {
+// output runs a program to its end, and returns its stdout. Its stderr is in the error.
+func output(ctx context.Context, c procgroup.Cmd, words ...string) ([]byte, error) {
+	var err error
+	if c.Path, err = exec.LookPath(words[0]); err != nil {
+		return nil, err
+	}
+	c.Args = words
 	var out, said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &said
-	if err := cmd.Run(); err != nil {
-		text := said.Bytes()
-		return nil, fmt.Errorf("%s: %w: %s", filepath.Base(cmd.Path), err,
-			bytes.TrimSpace(text[max(0, len(text)-2000):]))
+	state, err := procgroup.Output(ctx, c, &out, &said)
+	if err == nil && !state.Success() {
+		err = errors.New(state.String())
+	}
+	if err != nil {
+		text := bytes.TrimSpace(said.Bytes())
+		return nil, fmt.Errorf("%s: %w: %s", words[0], err, text[max(0, len(text)-2000):])
 	}
 	return out.Bytes(), nil
 }

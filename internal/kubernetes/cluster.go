@@ -1,6 +1,9 @@
+//go:build linux
+
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,6 +18,7 @@ import (
 const (
 	controlIP  = "10.99.77.1" // of the machine with the control plane
 	apiPort    = "6443"
+	apiHost    = controlIP + ":" + apiPort
 	serviceIP  = "10.96.0.1" // by which pods know the API server
 	serviceNet = "10.96.0.0/24"
 	outsideIP  = "198.51.100.1" // what is outside of the cluster
@@ -39,22 +43,37 @@ func (c cluster) path(names ...string) string {
 	return filepath.Join(append([]string{c.dir}, names...)...)
 }
 
-func (c cluster) cert(name string) string       { return c.path("pki", name+".crt") }
-func (c cluster) key(name string) string        { return c.path("pki", name+".key") }
-func (c cluster) kubeconfig(name string) string { return c.path("pki", name+".kubeconfig") }
-func (c cluster) log(name string) string        { return c.path("log", name) }
-func (c cluster) kube(name string) string       { return filepath.Join(c.cache, "bin", name) }
-func (c cluster) images() []string {
-	return []string{filepath.Join(c.cache, "pause.tar"), filepath.Join(c.cache, testImageFile())}
+func (c cluster) cert(name string) string { return c.path("pki", name+".crt") }
+func (c cluster) key(name string) string  { return c.path("pki", name+".key") }
+func (c cluster) log(name string) string  { return c.path("log", name) }
+
+// kubeconfig returns the file by which a part of the cluster reaches the API server.
+func (c cluster) kubeconfig(name string) string {
+	return c.path("pki", name+".kubeconfig")
 }
 
+// images returns the archives of the images that each node holds.
+func (c cluster) images() []string {
+	return []string{
+		filepath.Join(c.cache, "pause.tar"), filepath.Join(c.cache, testImageFile()),
+	}
+}
+
+// kube returns a program of Kubernetes.
+func (c cluster) kube(name string) string { return filepath.Join(c.cache, "bin", name) }
+
 // debian returns a program of the distribution's packages.
-func (c cluster) debian(path string) string { return filepath.Join(c.cache, "debian", path) }
+func (c cluster) debian(path string) string {
+	return filepath.Join(c.cache, "debian", path)
+}
 
 // cgroup returns the name of the cgroup of a node, or of the cluster's, which holds it.
 func (c cluster) cgroup(node string) string {
 	return filepath.Join("cofferdam-kubernetes-"+filepath.Base(c.dir), node)
 }
+
+// machineSocket is the name of the socket of the machine's process 1.
+const machineSocket = "machine.sock"
 
 // socket returns the socket on which a process 1 takes orders for a part.
 func (c cluster) socket(part string) string {
@@ -62,7 +81,7 @@ func (c cluster) socket(part string) string {
 	if found && (kind == "kubelet" || kind == "containerd") {
 		return c.path("node-" + number + ".sock")
 	}
-	return c.path("machine.sock")
+	return c.path(machineSocket)
 }
 
 // A node has a number, from 1.
@@ -93,21 +112,24 @@ func (c cluster) argv(part string) []string {
 	as := func(user string) []string {
 		file := c.kubeconfig(user)
 		return []string{"--kubeconfig=" + file, "--authentication-kubeconfig=" + file,
-			"--authorization-kubeconfig=" + file, "--bind-address=127.0.0.1", "--leader-elect=false"}
+			"--authorization-kubeconfig=" + file, "--bind-address=127.0.0.1",
+			"--leader-elect=false"}
 	}
 	kind, number, _ := strings.Cut(part, "-")
 	switch kind {
 	case "etcd":
-		// Its data are in memory, of which it needs 100 MB, so that it never waits for a disk.
+		// Its data are in memory, of which it needs 100 MB, so that it waits for no disk.
 		return []string{c.debian("usr/bin/etcd"), "--name=etcd", "--data-dir=/run/etcd",
 			"--listen-client-urls=" + etcdURL, "--advertise-client-urls=" + etcdURL,
 			"--listen-peer-urls=" + peerURL, "--initial-advertise-peer-urls=" + peerURL,
 			"--initial-cluster=etcd=" + peerURL}
 	case "apiserver":
 		return []string{c.kube("kube-apiserver"), "--etcd-servers=" + etcdURL,
-			"--bind-address=" + controlIP, "--advertise-address=" + controlIP, "--secure-port=" + apiPort,
-			"--endpoint-reconciler-type=none", "--service-cluster-ip-range=" + serviceNet,
-			"--tls-cert-file=" + c.cert("apiserver"), "--tls-private-key-file=" + c.key("apiserver"),
+			"--bind-address=" + controlIP, "--advertise-address=" + controlIP,
+			"--secure-port=" + apiPort, "--endpoint-reconciler-type=none",
+			"--service-cluster-ip-range=" + serviceNet,
+			"--tls-cert-file=" + c.cert("apiserver"),
+			"--tls-private-key-file=" + c.key("apiserver"),
 			"--client-ca-file=" + c.cert("ca"),
 			"--kubelet-client-certificate=" + c.cert("kubelet-client"),
 			"--kubelet-client-key=" + c.key("kubelet-client"),
@@ -116,18 +138,20 @@ func (c cluster) argv(part string) []string {
 			"--service-account-issuer=https://kubernetes.default.svc",
 			"--service-account-key-file=" + c.path("pki", "tokens.pub"),
 			"--service-account-signing-key-file=" + c.key("tokens"),
-			"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
-			"--allow-privileged"}
+			"--authorization-mode=Node,RBAC",
+			"--enable-admission-plugins=NodeRestriction", "--allow-privileged"}
 	case "controller":
 		// A node that says nothing is lost after 20 s, and not after 50.
-		return slices.Concat([]string{c.kube("kube-controller-manager")}, as("controller-manager"),
-			[]string{"--service-account-private-key-file=" + c.key("tokens"),
+		return slices.Concat([]string{c.kube("kube-controller-manager")},
+			as("controller-manager"), []string{
+				"--service-account-private-key-file=" + c.key("tokens"),
 				"--root-ca-file=" + c.cert("ca"), "--use-service-account-credentials",
 				"--node-monitor-grace-period=20s", "--node-monitor-period=2s"})
 	case "scheduler":
 		return slices.Concat([]string{c.kube("kube-scheduler")}, as("scheduler"))
 	case "containerd":
-		return []string{c.debian("usr/bin/containerd"), "--config=" + c.path("node-"+number, "containerd.toml")}
+		return []string{c.debian("usr/bin/containerd"),
+			"--config=" + c.path("node-"+number, "containerd.toml")}
 	case "kubelet":
 		name := "node-" + number
 		n, _ := nodeOf(name)
@@ -141,30 +165,43 @@ func (c cluster) argv(part string) []string {
 // files returns the contents of the cluster's files, by their names in its directory.
 // The API server is at host:port for programs outside of the cluster.
 func (c cluster) files(host string) map[string]string {
-	files := map[string]string{"kubeconfig": c.kubeconfigText("admin", host)}
+	files := map[string]string{
+		"kubeconfig":   c.kubeconfigText("admin", host),
+		"objects.yaml": objects,
+	}
 	for _, user := range []string{"admin", "controller-manager", "scheduler"} {
-		files["pki/"+user+".kubeconfig"] = c.kubeconfigText(user, controlIP+":"+apiPort)
+		files["pki/"+user+".kubeconfig"] = c.kubeconfigText(user, apiHost)
 	}
 	for _, n := range nodes() {
-		files["pki/"+n.String()+".kubeconfig"] = c.kubeconfigText(n.String(), controlIP+":"+apiPort)
-		files[n.String()+"/containerd.toml"] = c.containerdText(n)
-		files[n.String()+"/kubelet.yaml"] = c.kubeletText(n)
-		files[n.String()+"/cni/10-pods.conflist"] = c.networkText(n)
+		name := n.String()
+		files["pki/"+name+".kubeconfig"] = c.kubeconfigText(name, apiHost)
+		files[name+"/containerd.toml"] = c.containerdText(n)
+		files[name+"/kubelet.yaml"] = c.kubeletText(n)
+		files[name+"/cni/10-pods.conflist"] = c.networkText(n)
 	}
 	return files
 }
 
+// objects are what the cluster has before the tests run.
+//
+//go:embed objects.yaml
+var objects string
+
 func (c cluster) write(host string) error {
 	for name, text := range c.files(host) {
-		file := c.path(name)
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			return err
-		}
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		if err := c.writeFile(name, text); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (c cluster) writeFile(name, text string) error {
+	file := c.path(name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(file, []byte(text), 0o600)
 }
 
 // certificates makes all of them.
@@ -176,11 +213,12 @@ func (c cluster) certificates() error {
 	if err != nil {
 		return err
 	}
-	const masters, members = "system:masters", "system:nodes"
-	for _, user := range []struct {
+	type user struct {
 		file, name, group string
 		addresses, names  []string
-	}{
+	}
+	const masters = "system:masters"
+	users := []user{
 		{file: "admin", name: "admin", group: masters},
 		{file: "kubelet-client", name: "apiserver-kubelet-client", group: masters},
 		{file: "controller-manager", name: "system:kube-controller-manager"},
@@ -188,10 +226,13 @@ func (c cluster) certificates() error {
 		{file: "apiserver", name: "kube-apiserver",
 			addresses: []string{"127.0.0.1", controlIP, serviceIP},
 			names:     []string{"kubernetes", "kubernetes.default.svc"}},
-		{file: "node-1", name: "system:node:node-1", group: members, addresses: []string{node(1).address()}},
-		{file: "node-2", name: "system:node:node-2", group: members, addresses: []string{node(2).address()}},
-	} {
-		if err := a.issue(user.file, user.name, user.group, user.addresses, user.names); err != nil {
+	}
+	for _, n := range nodes() {
+		users = append(users, user{file: n.String(), name: "system:node:" + n.String(),
+			group: "system:nodes", addresses: []string{n.address()}})
+	}
+	for _, u := range users {
+		if err := a.issue(u.file, u.name, u.group, u.addresses, u.names); err != nil {
 			return err
 		}
 	}

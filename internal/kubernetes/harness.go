@@ -1,9 +1,11 @@
+//go:build linux
+
 package main
 
 import (
 	"bytes"
 	"context"
-	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -20,14 +21,12 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/private"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/setup"
 	"github.com/seed-64a260eb/cofferdam/internal/filelock"
+	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 )
 
 // upTimeout bounds what takes ten seconds on an idle machine, without what the cache may
 // lack.
 const upTimeout = 5 * time.Minute
-
-//go:embed objects.yaml
-var objects string
 
 // A harness has a cluster that runs.
 type harness struct {
@@ -43,11 +42,11 @@ type harness struct {
 	orders  net.Listener
 }
 
-// up brings up a cluster. It also returns a harness with an error if there is something to
-// take down.
+// up brings up a cluster. It also returns a harness with an error if there is something
+// to take down.
 func up(ctx context.Context, progress io.Writer) (*harness, error) {
-	if runtime.GOOS != "linux" || os.Geteuid() != 0 {
-		return nil, errors.New("a cluster takes Linux and root")
+	if os.Geteuid() != 0 {
+		return nil, errors.New("a cluster takes root")
 	}
 	cache, err := cacheDir()
 	if err != nil {
@@ -60,7 +59,8 @@ func up(ctx context.Context, progress io.Writer) (*harness, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, upTimeout, fmt.Errorf("the cluster is not up after %v", upTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, upTimeout,
+		fmt.Errorf("the cluster is not up after %v", upTimeout))
 	defer cancel()
 	if err := h.up(ctx); err != nil {
 		return h, fmt.Errorf("bringing up the cluster: %w\n%s", err, h.said())
@@ -68,8 +68,8 @@ func up(ctx context.Context, progress io.Writer) (*harness, error) {
 	return h, nil
 }
 
-// reserve makes a directory for a cluster, and removes those of programs that were killed.
-// The kernel has unlocked theirs.
+// reserve makes a directory for a cluster, and removes those of programs that were
+// killed. The kernel has unlocked theirs.
 func reserve(cache string) (*harness, error) {
 	unlock, err := setup.Lock("kubernetes", false)
 	if err != nil {
@@ -86,7 +86,7 @@ func reserve(cache string) (*harness, error) {
 	}
 	for _, entry := range entries {
 		left := &harness{cluster: cluster{filepath.Join(clusters, entry.Name()), cache}}
-		if left.lock, err = os.OpenFile(left.path("lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		if err := left.open(); err != nil {
 			return nil, err
 		}
 		if filelock.TryLock(left.lock) != nil {
@@ -103,10 +103,15 @@ func reserve(cache string) (*harness, error) {
 		return nil, err
 	}
 	h.cluster = cluster{dir, cache}
-	if h.lock, err = os.OpenFile(h.path("lock"), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+	if err := h.open(); err != nil {
 		return nil, err
 	}
 	return h, filelock.TryLock(h.lock)
+}
+
+func (h *harness) open() (err error) {
+	h.lock, err = os.OpenFile(h.path("lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	return err
 }
 
 // remove removes what is left of a cluster that has ended.
@@ -144,7 +149,8 @@ func (h *harness) up(ctx context.Context) error {
 			if _, isNode := nodeOf(part); !isNode {
 				err = h.ready(ctx, "apiserver")
 			}
-			errs <- errors.Join(err, h.forward(ctx, kubeplug.Order{Verb: "start", Part: part}))
+			start := kubeplug.Order{Verb: "start", Part: part}
+			errs <- errors.Join(err, h.forward(ctx, start))
 		}()
 	}
 	for range rest {
@@ -153,7 +159,7 @@ func (h *harness) up(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, err := h.kubectl(ctx, objects, "create", "-f", "-"); err != nil {
+	if _, err := h.kubectl(ctx, "create", "-f", h.path("objects.yaml")); err != nil {
 		return err
 	}
 	for _, n := range nodes() {
@@ -161,16 +167,19 @@ func (h *harness) up(ctx context.Context) error {
 			return err
 		}
 	}
-	return h.poll(ctx, func() error {
-		_, err := h.kubectl(ctx, "", "get", "serviceaccount", "default")
+	if err := h.poll(ctx, func() error {
+		_, err := h.kubectl(ctx, "get", "serviceaccount", "default")
 		return err
-	})
+	}); err != nil {
+		return err
+	}
+	return h.prove(ctx)
 }
 
 // prepare writes the cluster's files.
 func (h *harness) prepare() (err error) {
-	if len(h.path("machine.sock")) > 107 {
-		return fmt.Errorf("%s is too long for the name of a socket: set XDG_CACHE_HOME", h.path("machine.sock"))
+	if name := h.path(machineSocket); len(name) > 107 {
+		return fmt.Errorf("%s is too long for a socket: set XDG_CACHE_HOME", name)
 	}
 	// Nobody else on the machine is to know the credentials, which are in files.
 	if h.api, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
@@ -189,7 +198,8 @@ func (h *harness) prepare() (err error) {
 		}
 	}
 	for _, plugin := range []string{"ptp", "host-local", "loopback"} {
-		if err := os.Symlink(h.debian("usr/lib/cni/"+plugin), h.path("cni", plugin)); err != nil {
+		err := os.Symlink(h.debian("usr/lib/cni/"+plugin), h.path("cni", plugin))
+		if err != nil {
 			return err
 		}
 	}
@@ -225,7 +235,7 @@ func (h *harness) boot(ctx context.Context) error {
 	}()
 	h.listen(h.api)
 	return h.poll(ctx, func() error {
-		_, err := os.Stat(h.path("machine.sock"))
+		_, err := os.Stat(h.path(machineSocket))
 		return err
 	})
 }
@@ -233,7 +243,8 @@ func (h *harness) boot(ctx context.Context) error {
 // listen passes on connections to the API server, which is in another network.
 func (h *harness) listen(listener net.Listener) {
 	h.api = listener
-	go relay(listener, func() (net.Conn, error) { return net.Dial("unix", h.path("api.sock")) })
+	to := h.path("api.sock")
+	go relay(listener, func() (net.Conn, error) { return net.Dial("unix", to) })
 }
 
 // do carries out an order.
@@ -267,27 +278,55 @@ func (h *harness) forward(ctx context.Context, o kubeplug.Order) error {
 // ready waits until a part does its work.
 func (h *harness) ready(ctx context.Context, part string) error {
 	name := part
-	if kind, number, _ := strings.Cut(part, "-"); kind == "kubelet" || kind == "containerd" {
-		name = "node-" + number
+	if socket := filepath.Base(h.socket(part)); socket != machineSocket {
+		name = strings.TrimSuffix(socket, ".sock")
 	}
 	if _, isNode := nodeOf(name); !isNode {
 		return h.poll(ctx, func() error {
-			_, err := h.kubectl(ctx, "", "get", "--raw=/readyz")
+			_, err := h.kubectl(ctx, "get", "--raw=/readyz")
 			return err
 		})
 	}
 	return h.poll(ctx, func() error {
 		// What the node's object says may be old, and is not enough.
-		if _, err := h.kubectl(ctx, "", "get", "--raw=/api/v1/nodes/"+name+"/proxy/healthz"); err != nil {
+		healthz := "/api/v1/nodes/" + name + "/proxy/healthz"
+		if _, err := h.kubectl(ctx, "get", "--raw="+healthz); err != nil {
 			return err
 		}
-		said, err := h.kubectl(ctx, "", "get", "node", name,
+		said, err := h.kubectl(ctx, "get", "node", name,
 			`-o=jsonpath={.status.conditions[?(@.type=="Ready")].status}{.spec.taints}`)
-		if err == nil && string(said) != "True" {
-			err = fmt.Errorf("%s is not ready: %s", name, said)
+		if err != nil {
+			return err
 		}
-		return err
+		if string(said) != "True" {
+			return fmt.Errorf("%s is not ready: %s", name, said)
+		}
+		return h.knowsPods(ctx, name)
 	})
+}
+
+// knowsPods returns an error if the kubelet of a node has not been told of all its pods
+// since it started: till then it says of them that they do not exist.
+func (h *harness) knowsPods(ctx context.Context, node string) error {
+	pods := func(args ...string) (int, error) {
+		said, err := h.kubectl(ctx, append([]string{"get"}, args...)...)
+		if err != nil {
+			return 0, err
+		}
+		var list struct{ Items []struct{} }
+		err = json.Unmarshal(said, &list)
+		return len(list.Items), err
+	}
+	all, err := pods("pods", "--all-namespaces", "--output=json",
+		"--field-selector=spec.nodeName="+node)
+	if err != nil {
+		return err
+	}
+	known, err := pods("--raw=/api/v1/nodes/" + node + "/proxy/pods")
+	if err == nil && known < all {
+		err = fmt.Errorf("the kubelet of %s knows %d of %d pods", node, known, all)
+	}
+	return err
 }
 
 // poll asks until the answer is no error, or the context or the machine has ended.
@@ -307,11 +346,10 @@ func (h *harness) poll(ctx context.Context, ask func() error) error {
 	}
 }
 
-func (h *harness) kubectl(ctx context.Context, stdin string, args ...string) ([]byte, error) {
-	cmd := command(ctx, append([]string{h.kube("kubectl"), "--request-timeout=5s"}, args...)...)
-	cmd.Env = h.environ()
-	cmd.Stdin = strings.NewReader(stdin)
-	return output(cmd)
+// kubectl runs kubectl, and returns its stdout.
+func (h *harness) kubectl(ctx context.Context, args ...string) ([]byte, error) {
+	return output(ctx, procgroup.Cmd{Env: h.environ()},
+		append([]string{h.kube("kubectl"), "--request-timeout=5s"}, args...)...)
 }
 
 // environ returns the variables by which programs know the cluster.
@@ -319,6 +357,7 @@ func (h *harness) environ() []string {
 	return []string{
 		"PATH=" + h.kube("") + string(os.PathListSeparator) + os.Getenv("PATH"),
 		"KUBECONFIG=" + h.path("kubeconfig"),
+		"KUBECACHEDIR=" + h.path("kubectl"), // else it is in the user's home
 		kubeplug.DirVar + "=" + h.dir,
 		kubeplug.NamespaceVar + "=" + namespace,
 		kubeplug.ImageVar + "=" + imageName(),
@@ -328,17 +367,39 @@ func (h *harness) environ() []string {
 }
 
 // run runs a command in the main module.
-func (h *harness) run(ctx context.Context, words []string, stdout, stderr io.Writer) error {
-	root, err := output(command(ctx, "go", "list", "-m", "-f={{.Dir}}", module))
+func (h *harness) run(ctx context.Context, words []string) error {
+	root, err := output(ctx, procgroup.Cmd{}, "go", "list", "-m", "-f={{.Dir}}", module)
 	if err != nil {
 		return err
 	}
-	cmd := command(ctx, words...)
-	cmd.Dir = string(bytes.TrimSpace(root))
-	cmd.Env = append(os.Environ(), h.environ()...)
-	cmd.Stdout, cmd.Stderr = stdout, stderr
-	cmd.WaitDelay = time.Minute
-	return cmd.Run()
+	// It finds the command on the PATH that the command has.
+	env, err := exec.LookPath("env")
+	if err != nil {
+		return err
+	}
+	p, err := procgroup.Start(procgroup.Cmd{
+		Path:   env,
+		Args:   append([]string{"env"}, words...),
+		Dir:    string(bytes.TrimSpace(root)),
+		Env:    append(os.Environ(), h.environ()...),
+		Stdout: os.Stdout, Stderr: os.Stderr,
+		KillRest: true,
+	})
+	if err != nil {
+		return err
+	}
+	select {
+	case <-p.Done():
+	case <-ctx.Done():
+		if err := p.Stop(context.WithoutCancel(ctx), 10*time.Second); err != nil {
+			return err
+		}
+		return context.Cause(ctx)
+	}
+	if !p.State().Success() {
+		return fmt.Errorf("%s: %v", words[0], p.State())
+	}
+	return nil
 }
 
 // said returns the last lines of the logs.
@@ -376,4 +437,6 @@ func (h *harness) down() error {
 }
 
 // quote returns a word as a shell reads it.
-func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+func quote(word string) string {
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}

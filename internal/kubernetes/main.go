@@ -1,12 +1,15 @@
+//go:build linux
+
 // Command kubernetes runs tests beside a real Kubernetes cluster of two nodes, which it
-// brings up on this machine and takes down afterwards. Its arguments are those of go test,
-// which runs in the main module; without one, the tests of execpolicy/kube are run:
+// brings up on this machine and takes down afterwards. Its arguments are those of
+// go test, which runs in the main module. Without one, the tests of execpolicy/kube are
+// run:
 //
 //	go -C internal/kubernetes run . [-keep | -exec] [-- ARGUMENTS]
 //
 // With -exec the arguments are a command, which is run in place of go test. With -keep
-// nothing is run: the cluster stays until a SIGINT or a SIGTERM, and what a shell needs to
-// use it is printed. Package kubeplug names the variables of the environment by which
+// nothing is run: the cluster stays until a SIGINT or a SIGTERM, and what a shell needs
+// to use it is printed. Package kubeplug names the variables of the environment by which
 // tests know the cluster.
 //
 // It takes Linux, root, and Debian's apt-get. Kubernetes is built from its Go module, and
@@ -46,10 +49,6 @@ func main() {
 		err = runNode(cluster{os.Args[1], os.Args[2]}, n)
 	case policyName:
 		err = runPolicy(os.Stdin, os.Stdout)
-		if err != nil {
-			// It is read from stdout there.
-			fmt.Printf(`{"cniVersion": "0.4.0", "code": 100, "msg": %q}`, err)
-		}
 	default:
 		err = run()
 	}
@@ -61,7 +60,7 @@ func main() {
 
 func run() (err error) {
 	keep := flag.Bool("keep", false, "run nothing, and keep the cluster until a signal")
-	command := flag.Bool("exec", false, "the arguments are a command, and not those of go test")
+	command := flag.Bool("exec", false, "the arguments are a command")
 	flag.Parse()
 	words := flag.Args()
 	switch {
@@ -85,13 +84,14 @@ func run() (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(os.Stderr, "the cluster is up after %v\n", time.Since(begin).Round(100*time.Millisecond))
+	took := time.Since(begin).Round(100 * time.Millisecond)
+	fmt.Fprintf(os.Stderr, "the cluster is up after %v\n", took)
 	if *keep {
 		h.export(os.Stdout)
 		<-ctx.Done()
 		return nil
 	}
-	return h.run(ctx, words, os.Stdout, os.Stderr)
+	return h.run(ctx, words)
 }
 
 // export prints the environment for a shell.

@@ -1,6 +1,9 @@
+//go:build linux
+
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -26,18 +29,17 @@ func privateMounts() error {
 	if err := syscall.Mount("proc", "/proc", "proc", 0, ""); err != nil {
 		return fmt.Errorf("mounting /proc: %w", err)
 	}
-	// A copy would hold what the machine's engines have mounted, and a node's what another
-	// has.
+	// A copy would hold what the machine's engines have mounted, and a node's what
+	// another has.
 	mounts, err := os.ReadFile("/proc/self/mounts")
 	if err != nil {
 		return err
 	}
-	hidden := []string{"/run", "/var/lib", "/var/log"}
 	lines := strings.Split(string(mounts), "\n")
 	slices.Reverse(lines)
 	for _, line := range lines {
 		words := strings.Fields(line)
-		if len(words) > 1 && slices.ContainsFunc(hidden, func(dir string) bool { return within(words[1], dir) }) {
+		if len(words) > 1 && isHidden(words[1]) {
 			_ = syscall.Unmount(words[1], syscall.MNT_DETACH)
 		}
 	}
@@ -55,16 +57,22 @@ func privateMounts() error {
 		if err := os.WriteFile(file, []byte(value+"\n"), 0o644); err != nil {
 			return err
 		}
-		if err := syscall.Mount(file, "/proc/sys/"+name, "", syscall.MS_BIND, ""); err != nil {
+		err := syscall.Mount(file, "/proc/sys/"+name, "", syscall.MS_BIND, "")
+		if err != nil {
 			return fmt.Errorf("covering %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// within reports whether a path is a directory or below it.
-func within(path, dir string) bool {
-	return path == dir || strings.HasPrefix(path, dir+"/")
+// hidden are the directories of which each process 1 has its own.
+var hidden = []string{"/run", "/var/lib", "/var/log"}
+
+// isHidden reports whether a path is one of them or below one.
+func isHidden(path string) bool {
+	return slices.ContainsFunc(hidden, func(dir string) bool {
+		return path == dir || strings.HasPrefix(path, dir+"/")
+	})
 }
 
 // processors is how many of them a node believes to have. Pods ask for whole ones, and
@@ -111,7 +119,8 @@ func makeCgroup(name string) error {
 				if err != nil || root == "/sys/fs/cgroup" {
 					continue
 				}
-				if err := os.WriteFile(filepath.Join(dir, file), value, 0o644); err != nil {
+				err = os.WriteFile(filepath.Join(dir, file), value, 0o644)
+				if err != nil {
 					return err
 				}
 			}
@@ -120,19 +129,17 @@ func makeCgroup(name string) error {
 	return nil
 }
 
-// await asks until the answer is no error, and returns the last one if it takes longer
-// than a minute or if over is closed.
-func await(over <-chan struct{}, ask func() error) error {
+// errEnded says that there is nothing to wait for.
+var errEnded = errors.New("it has ended")
+
+// await asks until the answer is no error or errEnded, or a minute has passed.
+func await(ask func() error) error {
 	deadline := time.Now().Add(time.Minute)
 	for {
 		err := ask()
-		if err == nil || time.Now().After(deadline) {
+		if err == nil || errors.Is(err, errEnded) || time.Now().After(deadline) {
 			return err
 		}
-		select {
-		case <-over:
-			return fmt.Errorf("it has ended: %w", err)
-		case <-time.After(20 * time.Millisecond):
-		}
+		time.Sleep(20 * time.Millisecond)
 	}
 }

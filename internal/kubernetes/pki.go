@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -22,8 +24,8 @@ type authority struct {
 	key  crypto.Signer
 }
 
-// newAuthority makes one with a certificate of its own, ca.crt, and a pair of keys for the
-// tokens of service accounts.
+// newAuthority makes one with a certificate of its own, ca.crt, and a pair of keys for
+// the tokens of service accounts.
 func newAuthority(dir string) (*authority, error) {
 	a := &authority{dir: dir, cert: template("cofferdam", "")}
 	a.cert.IsCA, a.cert.BasicConstraintsValid = true, true
@@ -55,15 +57,19 @@ func (a *authority) issue(file, user, group string, addresses, names []string) e
 	return err
 }
 
+// usages are what a certificate may be used for. A kubelet's is used for both.
+var usages = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}
+
 func template(user, group string) *x509.Certificate {
-	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120)) // it can't fail
+	serial := make([]byte, 16)
+	_, _ = rand.Read(serial) // it never fails
 	cert := &x509.Certificate{
-		SerialNumber: serial,
+		SerialNumber: new(big.Int).SetBytes(serial),
 		Subject:      pkix.Name{CommonName: user},
 		NotBefore:    time.Now().Add(-time.Hour),
 		NotAfter:     time.Now().Add(7 * 24 * time.Hour),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+		ExtKeyUsage:  usages,
 	}
 	if group != "" {
 		cert.Subject.Organization = []string{group}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -8,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"strings"
@@ -41,12 +42,23 @@ func (l link) hostSide() (string, error) {
 // are not enforced. It runs after the one that makes a pod's link, and before the pod's
 // first process. A pod that such a policy selects then can send nothing to the node, to
 // other pods and to what is beyond, and gets nothing from there: packets are dropped on
-// the node's end of the link, so what the pod says of its address does not matter. A later
-// change of policies or of the pod's labels changes nothing.
+// the node's end of the link, so what the pod says of its address does not matter.
+// A later change of policies or of the pod's labels changes nothing.
 func runPolicy(stdin io.Reader, stdout io.Writer) error {
+	err := plug(stdin, stdout)
+	if err == nil {
+		return nil
+	}
+	// Whoever runs a plugin reads there why it failed.
+	answer := object{"cniVersion": "0.4.0", "code": 100, "msg": err.Error()}
+	return errors.Join(err, json.NewEncoder(stdout).Encode(answer))
+}
+
+func plug(stdin io.Reader, stdout io.Writer) error {
 	verb := os.Getenv("CNI_COMMAND")
 	if verb == "VERSION" {
-		_, err := io.WriteString(stdout, `{"cniVersion": "0.4.0", "supportedVersions": ["0.4.0"]}`)
+		_, err := io.WriteString(stdout,
+			`{"cniVersion": "0.4.0", "supportedVersions": ["0.4.0"]}`)
 		return err
 	}
 	var l link
@@ -81,8 +93,11 @@ func runPolicy(stdin io.Reader, stdout io.Writer) error {
 
 // rules inserts or deletes those that drop everything at a link.
 func rules(verb, side string) (errs []error) {
-	for _, rule := range [][]string{{"INPUT", "-i"}, {"OUTPUT", "-o"}, {"FORWARD", "-i"}, {"FORWARD", "-o"}} {
-		said, err := exec.Command("iptables", "-w", verb, rule[0], rule[1], side, "-j", "DROP").CombinedOutput()
+	for _, rule := range [][]string{
+		{"INPUT", "-i"}, {"OUTPUT", "-o"}, {"FORWARD", "-i"}, {"FORWARD", "-o"},
+	} {
+		cmd := exec.Command("iptables", "-w", verb, rule[0], rule[1], side, "-j", "DROP")
+		said, err := cmd.CombinedOutput()
 		if err != nil {
 			errs = append(errs, fmt.Errorf("iptables: %w: %s", err, said))
 		}
@@ -107,10 +122,11 @@ func (l link) denied(args string) (bool, error) {
 	}
 	var list policyList
 	c := cluster{dir: l.Dir}
-	if err := c.get("/api/v1/namespaces/"+url.PathEscape(in)+"/pods/"+url.PathEscape(name), &pod); err != nil {
+	if err := c.get("/api/v1/namespaces/"+in+"/pods/"+name, &pod); err != nil {
 		return false, err
 	}
-	if err := c.get("/apis/networking.k8s.io/v1/namespaces/"+url.PathEscape(in)+"/networkpolicies", &list); err != nil {
+	err := c.get("/apis/networking.k8s.io/v1/namespaces/"+in+"/networkpolicies", &list)
+	if err != nil {
 		return false, err
 	}
 	return list.denies(pod.Metadata.Labels), nil
@@ -141,7 +157,8 @@ func (l policyList) denies(labels map[string]string) bool {
 				selects = false
 			}
 		}
-		if selects && len(s.PolicyTypes) == 2 && len(s.Ingress) == 0 && len(s.Egress) == 0 {
+		allows := len(s.PolicyTypes) < 2 || len(s.Ingress) > 0 || len(s.Egress) > 0
+		if selects && !allows {
 			return true
 		}
 	}
@@ -166,7 +183,7 @@ func (c cluster) get(path string, answer any) error {
 			RootCAs: roots, Certificates: []tls.Certificate{pair},
 		}},
 	}
-	response, err := client.Get("https://" + controlIP + ":" + apiPort + path)
+	response, err := client.Get("https://" + apiHost + path)
 	if err != nil {
 		return err
 	}

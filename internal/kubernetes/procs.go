@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -87,7 +89,8 @@ func (p *procs) run(words ...string) error {
 	said, _ := io.ReadAll(read)
 	<-child.over
 	if child.status != 0 {
-		return fmt.Errorf("%q: %v: %s", words, describe(child.status), bytes.TrimSpace(said))
+		return fmt.Errorf("%q: %s: %s", words, describe(child.status),
+			bytes.TrimSpace(said))
 	}
 	return nil
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -23,8 +25,8 @@ const (
 )
 
 // namespaced returns this program in another role, as process 1 of namespaces of its own.
-// The mounts are unshared, and not cloned, because then package syscall makes them private
-// first.
+// The mounts are unshared, and not cloned, because then package syscall makes them
+// private first.
 func namespaced(role string, args ...string) *exec.Cmd {
 	return &exec.Cmd{
 		Path: "/proc/self/exe",
@@ -33,8 +35,8 @@ func namespaced(role string, args ...string) *exec.Cmd {
 		Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=/run"},
 		Dir: "/",
 		SysProcAttr: &syscall.SysProcAttr{
-			Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNET | syscall.CLONE_NEWIPC |
-				syscall.CLONE_NEWUTS,
+			Cloneflags: syscall.CLONE_NEWPID | syscall.CLONE_NEWNET |
+				syscall.CLONE_NEWIPC | syscall.CLONE_NEWUTS,
 			Unshareflags: syscall.CLONE_NEWNS,
 			Setsid:       true,
 		},
@@ -156,8 +158,8 @@ func runMachine(c cluster) error {
 	if err != nil {
 		return err
 	}
-	go relay(api, func() (net.Conn, error) { return net.Dial("tcp", net.JoinHostPort(controlIP, apiPort)) })
-	if _, err := serve(c.path("machine.sock"), m.do); err != nil {
+	go relay(api, func() (net.Conn, error) { return net.Dial("tcp", apiHost) })
+	if _, err := serve(c.path(machineSocket), m.do); err != nil {
 		return err
 	}
 	select {}
@@ -208,7 +210,8 @@ func (m *machine) startNode(n node) error {
 	if err := makeCgroup(m.cgroup(n.String())); err != nil {
 		return err
 	}
-	_ = m.procs.run("ip", "link", "delete", "dev", n.String()) // it may be gone with the node's network
+	// It may be gone with the node's network.
+	_ = m.procs.run("ip", "link", "delete", "dev", n.String())
 	if err := os.RemoveAll(m.path(n.String() + ".sock")); err != nil {
 		return err
 	}
@@ -226,8 +229,11 @@ func (m *machine) startNode(n node) error {
 		[]string{"ip", "link", "set", "dev", n.String(), "master", "nodes"},
 		[]string{"ip", "link", "set", "dev", n.String(), "up"})
 	if err == nil {
-		err = await(child.over, func() error {
+		err = await(func() error {
 			_, err := os.Stat(m.path(n.String() + ".sock"))
+			if m.procs.get(n.String()) == nil {
+				return errEnded
+			}
 			return err
 		})
 	}
@@ -249,15 +255,15 @@ func runNode(c cluster, n node) error {
 		return err
 	}
 	p := newProcs()
-	if err := await(nil, func() error {
+	if err := await(func() error {
 		_, err := net.InterfaceByName("eth0")
 		return err
 	}); err != nil {
 		return err
 	}
-	for name, value := range map[string]string{"ipv4/ip_forward": "1", "ipv6/conf/all/disable_ipv6": "1"} {
+	for _, name := range []string{"ipv4/ip_forward", "ipv6/conf/all/disable_ipv6"} {
 		// There may be no IPv6.
-		err := os.WriteFile("/proc/sys/net/"+name, []byte(value), 0o644)
+		err := os.WriteFile("/proc/sys/net/"+name, []byte("1"), 0o644)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
@@ -270,30 +276,35 @@ func runNode(c cluster, n node) error {
 		// What kube-proxy would do for the one service that every cluster has.
 		[]string{"iptables", "-w", "-t", "nat", "-A", "PREROUTING", "-d", serviceIP,
 			"-p", "tcp", "--dport", "443", "-j", "DNAT",
-			"--to-destination", net.JoinHostPort(controlIP, apiPort)})
+			"--to-destination", apiHost})
 	if err != nil {
 		return err
 	}
 	for _, other := range nodes() {
 		if other != n {
-			if err := p.run("ip", "route", "add", other.podNet(), "via", other.address()); err != nil {
+			err := p.run("ip", "route", "add", other.podNet(), "via", other.address())
+			if err != nil {
 				return err
 			}
 		}
 	}
-	do := func(o kubeplug.Order) error { return control(c, p, o) }
+	const socket = "--address=/run/containerd/containerd.sock"
+	ctr := c.debian("usr/bin/ctr")
+	do := func(o kubeplug.Order) error {
+		if err := control(c, p, o); err != nil {
+			return err
+		}
+		if o.Verb == "start" && o.Part == n.part("containerd") {
+			return await(func() error { return p.run(ctr, socket, "version") })
+		}
+		return nil
+	}
 	if err := do(kubeplug.Order{Verb: "start", Part: n.part("containerd")}); err != nil {
 		return err
 	}
-	const socket = "--address=/run/containerd/containerd.sock"
-	ctr := c.debian("usr/bin/ctr")
-	if err := await(p.get(n.part("containerd")).over, func() error {
-		return p.run(ctr, socket, "version")
-	}); err != nil {
-		return err
-	}
 	for _, image := range c.images() {
-		if err := p.run(ctr, socket, "--namespace=k8s.io", "images", "import", image); err != nil {
+		err := p.run(ctr, socket, "--namespace=k8s.io", "images", "import", image)
+		if err != nil {
 			return err
 		}
 	}

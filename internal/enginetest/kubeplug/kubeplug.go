@@ -1,6 +1,6 @@
 // Package kubeplug tells tests of the cluster that they run beside, which is that of
-// internal/kubernetes, and pulls its plugs: it kills, pauses, starts and cuts off parts of
-// it.
+// internal/kubernetes, and pulls its plugs: it kills, pauses, starts and cuts off parts
+// of it.
 package kubeplug
 
 import (
@@ -100,7 +100,8 @@ func Parse(line string) (Order, error) {
 		return Order{}, fmt.Errorf("%q is not an order", line)
 	}
 	if !slices.Contains(parts, part) {
-		return Order{}, fmt.Errorf("%s %q: it is none of %s", verb, part, strings.Join(parts, ", "))
+		return Order{}, fmt.Errorf("%s %q: it is none of %s", verb, part,
+			strings.Join(parts, ", "))
 	}
 	return Order{verb, part}, nil
 }
@@ -126,7 +127,11 @@ func (o Order) Send(ctx context.Context, socket string) error {
 	case err != nil:
 		return fmt.Errorf("%v: %w", o, err)
 	case string(answer) != "done\n":
-		return fmt.Errorf("%v: %s", o, strings.TrimSpace(string(answer)))
+		said := strings.TrimSpace(string(answer))
+		if said == "" {
+			said = "the cluster has ended"
+		}
+		return fmt.Errorf("%v: %s", o, said)
 	}
 	return nil
 }

@@ -1,3 +1,5 @@
+//go:build linux
+
 // Command pause is process 1 of every pod's sandbox. It ends with a SIGTERM, and reaps
 // what becomes its child in pods that share their processes.
 package main
