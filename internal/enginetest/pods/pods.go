@@ -80,8 +80,13 @@ func (p Place) Open(t *testing.T) *execpolicy.Session {
 
 // Names returns the names of the place's pods.
 func (p Place) Names() ([]string, error) {
-	out, err := Kubectl("get", "pod", "--output=jsonpath={.items[*].metadata.name}", p.selector())
+	out, err := p.List("{.items[*].metadata.name}")
 	return strings.Fields(out), err
+}
+
+// List returns what a template of kubectl's JSONPath makes of the place's pods.
+func (p Place) List(template string) (string, error) {
+	return Kubectl("get", "pod", "--output=jsonpath="+template, p.selector())
 }
 
 // Remove asks the cluster to remove the place's pods.
