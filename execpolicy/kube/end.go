@@ -95,8 +95,13 @@ func (r *run) remove(ctx context.Context) error {
 		select {
 		case <-r.done:
 			limited, cancel := context.WithTimeout(ctx, min(ownEnd, remaining(ctx)/3))
-			r.awaitOver(limited)
+			over := r.awaitOver(limited) != nil
 			cancel()
+			if over {
+				if err := r.DeletePod(ctx, r.name, r.uid, 0); err == nil || kubectl.IsGone(err) {
+					return nil
+				}
+			}
 		default:
 		}
 	}
@@ -151,7 +156,12 @@ func (r *run) delete(ctx context.Context, uid string) error {
 		if kubectl.IsGone(refused) {
 			return true, nil
 		}
-		return asked && grace == 0, nil
+		if !asked || grace == 0 {
+			return asked, nil
+		}
+		// A watch says nothing of a pod that is gone already.
+		p, _, err := r.get(ctx)
+		return p == nil && err == nil, nil
 	})
 	switch {
 	case err == nil:
