@@ -44,7 +44,8 @@ rootless:
 	.ci/rootless
 
 # Tests beside a real cluster, which is brought up for them. The first time Kubernetes is
-# built. ARGS are arguments of go test, in place of those that choose execpolicy/kube.
+# built. ARGS are arguments of go test, in place of those that choose
+# what wants a cluster.
 test-kubernetes:
 	$(GO) -C internal/kubernetes run . $(if $(ARGS),-- $(ARGS))
 
