@@ -48,7 +48,9 @@ func TestPod(t *testing.T) {
 			w.Pod.Injected, s.Pod.Injected = allowed, []string{seen}
 		}
 	}
+	const admitted = attest.Admitted
 	const sidecar = "spec.containers.1=proxy"
+	writable := without("/etc/hosts ro", "/etc/hosts rw")
 	open := func(_ *outside.Wanted, s *outside.Settings) { s.Network = "some" }
 	private := func(_ *outside.Wanted, s *outside.Settings) { s.IPC = "private" }
 	token := func(_ *outside.Wanted, s *outside.Settings) { s.Pod.Token = true }
@@ -70,8 +72,8 @@ func TestPod(t *testing.T) {
 		{"no limit is seen", attest.PidsLimit, without("nproc", "x"), nil, attest.Unknown},
 		{"no nosuid", attest.PrivateIPC, podAnswer, private, attest.Yes},
 		{"the kubelet's files", attest.NoHostMounts, podAnswer, nil, attest.Yes},
-		{"a writable one", attest.NoHostMounts, without("/etc/hosts ro", "/etc/hosts rw"), nil, attest.Yes},
-		{"not the pod's", attest.NoHostMounts, without(podUID+"/etc-hosts", "/etc-hosts"), nil, attest.No},
+		{"a writable one", attest.NoHostMounts, writable, nil, attest.Yes},
+		{"not the pod's", attest.NoHostMounts, without(podUID+"/etc-hosts", "/hosts"), nil, attest.No},
 		{"another file", attest.NoHostMounts, otherFile + podAnswer, nil, attest.No},
 		{"no token", attest.NoToken, podAnswer, nil, attest.Yes},
 		{"one that only the pod sees", attest.NoToken, tokenSeen + podAnswer, nil, attest.No},
@@ -79,7 +81,7 @@ func TestPod(t *testing.T) {
 		{"the mounts can't be read", attest.NoToken, "end\n", nil, attest.Unknown},
 		{"nothing injected", attest.NothingInjected, podAnswer, nil, attest.Admitted},
 		{"a sidecar", attest.NothingInjected, podAnswer, injects(sidecar), attest.No},
-		{"allowed", attest.NothingInjected, podAnswer, injects(sidecar, "spec.containers"), attest.Admitted},
+		{"allowed", attest.NothingInjected, podAnswer, injects(sidecar, "spec.containers"), admitted},
 		{"alike", attest.NothingInjected, podAnswer, injects(sidecar, "spec.container"), attest.No},
 		{"the log", attest.NoContainerLog, podAnswer, nil, attest.No},
 		{"the node's file", attest.NoTerminationLog, podAnswer, nil, attest.No},
