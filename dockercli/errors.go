@@ -1,13 +1,13 @@
 package dockercli
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/seed-64a260eb/cofferdam/internal/clierr"
 )
 
 // maxStderr is how much of a client's stderr an Error keeps: half from its beginning,
@@ -125,39 +125,16 @@ func newError(verb string, argv []string, exit int, stderr []byte, cause error) 
 }
 
 // Error says what failed, quotes the engine, and says what can be done about it.
-func (e *Error) Error() string {
-	var b strings.Builder
-	b.WriteString(e.Verb)
-	b.WriteString(": ")
-	switch {
-	case e.Class != nil:
-		b.WriteString(e.Class.Error())
-	case e.Cause == nil:
-		fmt.Fprintf(&b, "the client exited with %d", e.ExitCode)
-	default:
-		b.WriteString("the client was ended")
-	}
-	if e.Cause != nil {
-		fmt.Fprintf(&b, ": %v", e.Cause)
-	}
-	if words := message(e.Stderr); words != "" {
-		fmt.Fprintf(&b, ": %s", words)
-	}
-	if words := advise(e.Class); words != "" {
-		fmt.Fprintf(&b, " (%s)", words)
-	}
-	return b.String()
-}
+func (e *Error) Error() string { return e.failure().Error() }
 
 // Unwrap returns the class and the cause, as far as they are known.
-func (e *Error) Unwrap() []error {
-	var errs []error
-	for _, err := range []error{e.Class, e.Cause} {
-		if err != nil {
-			errs = append(errs, err)
-		}
+func (e *Error) Unwrap() []error { return e.failure().Unwrap() }
+
+func (e *Error) failure() *clierr.Failure {
+	return &clierr.Failure{
+		Verb: e.Verb, Client: "the client", ExitCode: e.ExitCode, Words: message(e.Stderr), Advice: advise(e.Class),
+		Class: e.Class, Cause: e.Cause,
 	}
-	return errs
 }
 
 // noise begins the lines that say nothing of what went wrong.
@@ -198,10 +175,7 @@ func logged(line string) string {
 // counts, so what is definite stands before what can also be a part of another message.
 // Words are in lower case. The rows are checked against messages recorded from real
 // engines, and those of Docker Desktop against its documentation.
-var classes = []struct {
-	class error
-	words []string
-}{
+var classes = clierr.Table{
 	// The client can't reach its engine.
 	{ErrPermission, []string{"permission denied while trying to connect"}},
 	{ErrPermission, []string{"unable to connect to podman socket", "permission denied"}},
@@ -321,15 +295,7 @@ func (e *Error) Unreached() bool {
 // Classify returns the sentinel that says what an engine's message means, or nil if that
 // is not known. The output of a container can imitate a message. So classify only what a
 // client printed before its container started, or a client that runs no container.
-func Classify(stderr []byte) error {
-	text := string(bytes.ToLower(stderr))
-	for _, row := range classes {
-		if saysAll(text, row.words) {
-			return row.class
-		}
-	}
-	return nil
-}
+func Classify(stderr []byte) error { return classes.Classify(stderr) }
 
 // nobodyListens are docker's words, as in classes, for an address where nobody listens: a
 // connection that is refused, or no such socket.
@@ -343,11 +309,7 @@ var nobodyListens = [][]string{
 
 func saysAny(text string, rows [][]string) bool {
 	text = strings.ToLower(text)
-	return slices.ContainsFunc(rows, func(words []string) bool { return saysAll(text, words) })
-}
-
-func saysAll(text string, words []string) bool {
-	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
+	return slices.ContainsFunc(rows, func(words []string) bool { return clierr.SaysAll(text, words) })
 }
 
 // hidePasswords returns text with "***" in place of the password of each URL in it. The

@@ -50,7 +50,7 @@ func MountValue(m Mount) (string, error) {
 // ClassCount returns how many rows the table of messages has, and ClassWords the words of
 // one.
 func ClassCount() int           { return len(classes) }
-func ClassWords(i int) []string { return classes[i].words }
+func ClassWords(i int) []string { return classes[i].Words }
 
 // SetSELinuxFile names another file that says that the kernel has SELinux, until the test
 // ends.

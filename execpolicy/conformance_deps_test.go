@@ -21,7 +21,7 @@ const module = "github.com/seed-64a260eb/cofferdam"
 // rooms are the module's packages and what of the module each may import.
 var rooms = map[string][]string{
 	"truncate":  {},
-	"dockercli": {"truncate", "internal/procgroup"},
+	"dockercli": {"truncate", "internal/clierr", "internal/procgroup"},
 	"execpolicy": {
 		"dockercli", "truncate", "internal/account", "internal/clientfile",
 		"internal/container", "internal/delivery", "internal/fifo", "internal/hostproc",

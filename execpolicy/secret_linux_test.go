@@ -434,7 +434,7 @@ func TestSecretsInMuchOutput(t *testing.T) {
 	keepers(t, func(t *testing.T, k keeper) {
 		token := newValue()
 		switch p := k.Policy.(type) {
-		case execpolicy.DockerPolicy:
+		case placePolicy:
 			p.MaxOutputBytes = 4000
 			k.Policy = p
 		case execpolicy.HostPolicy:
@@ -585,7 +585,7 @@ func TestSecretsWhoseLookupHangs(t *testing.T) {
 		unhurried(t, first, func(limit time.Duration) error {
 			policy := k.Policy
 			switch p := policy.(type) {
-			case execpolicy.DockerPolicy:
+			case placePolicy:
 				p.StartupTimeout = limit
 				policy = p
 			case execpolicy.HostPolicy:

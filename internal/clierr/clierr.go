@@ -9,18 +9,19 @@ import (
 	"strings"
 )
 
-// A Row of a table says what a message means that has all of its words.
-type Row struct {
+// A Table says what messages mean. A row is about a message that has all of its words,
+// which are in lower case.
+type Table []struct {
 	Class error
-	Words []string // in lower case
+	Words []string
 }
 
 // Classify returns the class of the first row all of whose words occur in a message, or
 // nil if there is none. So what is definite stands in a table before what can also be a
 // part of another message.
-func Classify(rows []Row, message []byte) error {
+func (t Table) Classify(message []byte) error {
 	text := string(bytes.ToLower(message))
-	for _, row := range rows {
+	for _, row := range t {
 		if SaysAll(text, row.Words) {
 			return row.Class
 		}

@@ -39,71 +39,49 @@ var advice = map[error]string{
 	ErrPermission: "the documentation of package kube has the Role that is needed",
 }
 
-// classes says what messages mean, as clierr.Classify does.
-var classes = []clierr.Row{
+// classes says what messages mean. The first row counts all of whose words occur.
+var classes = clierr.Table{
 	// Kubectl itself.
-	{Class: ErrTooOld, Words: []string{"unknown flag"}},
-	{Class: ErrTooOld, Words: []string{"unknown shorthand flag"}},
-	{Class: ErrTooOld, Words: []string{"unknown command"}},
-	{Class: ErrNoCluster, Words: []string{"current-context must exist"}},
-	{Class: ErrNoCluster, Words: []string{"cannot locate context"}},
-	{Class: ErrNoCluster, Words: []string{"context was not found"}},
-	{Class: ErrNoCluster, Words: []string{"context", "does not exist"}},
-	{Class: ErrNoCluster, Words: []string{"no configuration has been provided"}},
-	{Class: ErrNoCluster, Words: []string{"error loading config file"}},
-	{Class: ErrNoCluster, Words: []string{"no such file or directory", "stat "}},
-	{Class: ErrLoggedOut, Words: []string{"you must be logged in"}},
-	{Class: ErrLoggedOut, Words: []string{"getting credentials"}},
-	{Class: ErrLoggedOut, Words: []string{"(unauthorized)"}},
-	{Class: ErrLoggedOut, Words: []string{"the server has asked for the client to provide credentials"}},
+	{ErrTooOld, []string{"unknown flag"}},
+	{ErrTooOld, []string{"unknown shorthand flag"}},
+	{ErrNoCluster, []string{"current-context must exist"}},
+	{ErrNoCluster, []string{"cannot locate context"}},
+	{ErrNoCluster, []string{"error: context", "does not exist"}},
+	{ErrNoCluster, []string{"error loading config file"}},
+	{ErrLoggedOut, []string{"you must be logged in"}},
+	{ErrLoggedOut, []string{"getting credentials"}},
 
-	// The API's answers.
-	{Class: ErrQuota, Words: []string{"exceeded quota"}},
-	{Class: ErrQuota, Words: []string{"failed quota"}},
-	{Class: ErrAdmission, Words: []string{"violates podsecurity"}},
-	{Class: ErrAdmission, Words: []string{"admission webhook"}},
-	{Class: ErrAdmission, Words: []string{"failed calling webhook"}},
-	{Class: ErrAdmission, Words: []string{"validatingadmissionpolicy"}},
-	{Class: ErrAdmission, Words: []string{"(forbidden)", "limitrange"}},
-	{Class: ErrAdmission, Words: []string{"(forbidden)", "usage per "}},
-	{Class: ErrPermission, Words: []string{"(forbidden)", " cannot "}},
-	{Class: ErrPermission, Words: []string{"is forbidden: user"}},
-	{Class: ErrAdmission, Words: []string{"(forbidden)"}},
-	{Class: ErrAdmission, Words: []string{"is forbidden: "}},
-	{Class: ErrPermission, Words: []string{"forbidden"}},
-	{Class: ErrNameInUse, Words: []string{"(alreadyexists)"}},
-	{Class: ErrNameInUse, Words: []string{"already exists"}},
-	{Class: ErrNotFound, Words: []string{"(notfound)"}},
-	{Class: ErrNotFound, Words: []string{"the server could not find the requested resource"}},
-	{Class: errConflict, Words: []string{"(conflict)"}},
-	{Class: errConflict, Words: []string{"precondition failed"}},
-	{Class: ErrArgument, Words: []string{"is invalid: "}},
-	{Class: ErrArgument, Words: []string{"(badrequest)"}},
+	// The API's answers. What it may say of a user comes last of what it forbids.
+	{ErrQuota, []string{"(forbidden)", "exceeded quota"}},
+	{ErrQuota, []string{"(forbidden)", "failed quota"}},
+	{ErrPermission, []string{"(forbidden)", "is forbidden: user", "cannot"}},
+	{ErrAdmission, []string{"(forbidden)"}},
+	{ErrAdmission, []string{"admission webhook", "denied the request"}},
+	{ErrAdmission, []string{"failed calling webhook"}},
+	{ErrNameInUse, []string{"(alreadyexists)"}},
+	// Something else than the API says (NotFound) too, in other words.
+	{ErrNotFound, []string{"(notfound)", "\" not found"}},
+	{errOther, []string{"(conflict)", "the uid in the precondition"}},
+	{ErrArgument, []string{"is invalid: "}},
+	{ErrArgument, []string{"(badrequest)"}},
 
 	// On the way to it.
-	{Class: ErrDown, Words: []string{"unable to connect to the server"}},
-	{Class: ErrDown, Words: []string{"was refused - did you specify the right host or port"}},
-	{Class: ErrDown, Words: []string{"connection refused"}},
-	{Class: ErrDown, Words: []string{"no such host"}},
-	{Class: ErrDown, Words: []string{"i/o timeout"}},
-	{Class: ErrDown, Words: []string{"tls handshake timeout"}},
-	{Class: ErrDown, Words: []string{"context deadline exceeded"}},
-	{Class: ErrDown, Words: []string{"(serviceunavailable)"}},
-	{Class: ErrDown, Words: []string{"(internalerror)"}},
-	{Class: ErrDown, Words: []string{"(timeout)"}},
-	{Class: ErrDown, Words: []string{"(toomanyrequests)"}},
-	{Class: ErrDown, Words: []string{"unexpected eof"}},
-	{Class: ErrDown, Words: []string{": eof"}},
-	{Class: ErrDown, Words: []string{"connection reset by peer"}},
-	{Class: ErrDown, Words: []string{"http2: client connection lost"}},
-	{Class: ErrDown, Words: []string{"apiserver not ready"}},
+	{ErrDown, []string{"unable to connect to the server"}},
+	{ErrDown, []string{"was refused - did you specify the right host or port"}},
+	{ErrDown, []string{"error dialing backend"}},
+	{ErrDown, []string{"(serviceunavailable)"}},
+	{ErrDown, []string{"(internalerror)"}},
+	{ErrDown, []string{"(timeout)"}},
+	{ErrDown, []string{"(toomanyrequests)"}},
+	{ErrDown, []string{"unexpected eof"}},
+	{ErrDown, []string{"connection reset by peer"}},
 }
 
-// errConflict means that a precondition was not met: what has the name is another.
-var errConflict = errors.New("the object is another one")
+// errOther means that what has the name is another object.
+var errOther = errors.New("the object is another one")
 
 // IsGone reports whether an error of DeletePod says that the pod of that UID is not there.
-func IsGone(err error) bool { return errors.Is(err, ErrNotFound) || errors.Is(err, errConflict) }
+func IsGone(err error) bool { return errors.Is(err, ErrNotFound) || errors.Is(err, errOther) }
 
 // An Error is a failed run of kubectl.
 type Error struct {
@@ -134,7 +112,7 @@ func (e *Error) Unreached() bool {
 
 // Classify returns the sentinel that says what kubectl's message means, or nil if that is
 // not known.
-func Classify(stderr []byte) error { return clierr.Classify(classes, stderr) }
+func Classify(stderr []byte) error { return classes.Classify(stderr) }
 
 // maxWords is how much of kubectl's stderr an error has.
 const maxWords = 4 << 10

@@ -70,7 +70,7 @@ func run() (err error) {
 		return errors.New("-exec needs a command")
 	case !*command && len(words) == 0:
 		// One package at a time: some pull plugs.
-		words = []string{"-p=1", "-timeout=80m", "-run=^(TestCluster|TestPlug|ExampleCluster|ExamplePolicy$)",
+		words = []string{"-p=1", "-timeout=80m", "-run=^(TestCluster|TestPlug|Example_cluster$)",
 			"./execpolicy", "./execpolicy/kube"}
 	}
 	if !*command {

@@ -19,7 +19,7 @@ while :; do
 	wait $cf_metadata && cf_reached="$cf_reached the metadata"
 	[ -n "$cf_reached" ] || break
 	cf_round=$((cf_round + 1))
-	if [ $cf_round -ge 10 ]; then
+	if [ $cf_round -ge 4 ]; then
 		echo "from inside of the pod a connection was made with:$cf_reached" >/dev/termination-log
 		exit 82
 	fi
