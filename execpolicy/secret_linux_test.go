@@ -53,10 +53,10 @@ func keepers(t *testing.T, f func(t *testing.T, k keeper)) {
 	})
 }
 
-func (p place) compat() execpolicy.DockerPolicy {
+func (p place) compat() placePolicy {
 	policy := execpolicy.Compat()
 	policy.Engine, policy.Image, policy.Limits = p.engine, p.image, p.policy().Limits
-	return policy
+	return placePolicy{policy}
 }
 
 func (k keeper) open(t *testing.T, secrets ...execpolicy.Secret) session {
