@@ -47,6 +47,9 @@ func keepers(t *testing.T, f func(t *testing.T, k keeper)) {
 			})
 		}
 	})
+	if inCluster(t) {
+		return
+	}
 	t.Run("host", func(t *testing.T) {
 		enginetest.Check(t)
 		f(t, keeper{execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{}})
