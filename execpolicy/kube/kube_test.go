@@ -148,32 +148,35 @@ func TestAllThatIsWrongIsReportedAtOnce(t *testing.T) {
 // Whatever the cluster changes in a pod fails the start, and nothing is left.
 func TestWhatAdmissionChanges(t *testing.T) {
 	for change, field := range map[string]string{
-		`{"spec":{"containers":[{"name":"main"},{"name":"sidecar"}]}}`:            "spec.containers.1 was added",
-		`{"spec":{"initContainers":[{"name":"init"}]}}`:                           "spec.initContainers was added",
-		`{"spec":{"hostNetwork":true}}`:                                           "spec.hostNetwork was added",
-		`{"spec":{"shareProcessNamespace":true}}`:                                 "spec.shareProcessNamespace was added",
-		`{"spec":{"automountServiceAccountToken":true}}`:                          "spec.automountServiceAccountToken was changed",
-		`{"spec":{"securityContext":{"seccompProfile":null}}}`:                    "spec.securityContext.seccompProfile was dropped",
-		`{"spec":{"volumes":[]}}`:                                                 "spec.volumes.0 was dropped",
-		`{"metadata":{"labels":{"cofferdam.network":"open"}}}`:                    "metadata.labels.cofferdam.network was changed",
-		`{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/networks":"open"}}}`:     "metadata.annotations was added",
-		`{"spec":{"ephemeralContainers":[{"name":"debugger"}]}}`:                  "spec.ephemeralContainers was added",
-		`{"metadata":{"ownerReferences":[{"name":"x"}]}}`:                         "metadata.ownerReferences was added",
-		`{"spec":{"securityContext":{"runAsUser":0}}}`:                            "spec.securityContext.runAsUser was changed",
-		`{"spec":{"nodeSelector":{"a":"b"}}}`:                                     "spec.nodeSelector was added",
+		`{"spec":{"containers":[{"name":"main"},{"name":"sidecar"}]}}`:           "spec.containers.1 was added",
+		`{"spec":{"initContainers":[{"name":"init"}]}}`:                          "spec.initContainers was added",
+		`{"spec":{"hostNetwork":true}}`:                                          "spec.hostNetwork was added",
+		`{"spec":{"shareProcessNamespace":true}}`:                                "spec.shareProcessNamespace was added",
+		`{"spec":{"automountServiceAccountToken":true}}`:                         "spec.automountServiceAccountToken was changed",
+		`{"spec":{"securityContext":{"seccompProfile":null}}}`:                   "spec.securityContext.seccompProfile was dropped",
+		`{"spec":{"volumes":[]}}`:                                                "spec.volumes.0 was dropped",
+		`{"metadata":{"labels":{"cofferdam.network":"open"}}}`:                   "metadata.labels.cofferdam.network was changed",
+		`{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/networks":"open"}}}`:    "metadata.annotations was added",
+		`{"spec":{"ephemeralContainers":[{"name":"debugger"}]}}`:                 "spec.ephemeralContainers was added",
+		`{"metadata":{"ownerReferences":[{"name":"x"}]}}`:                        "metadata.ownerReferences was added",
+		`{"spec":{"securityContext":{"runAsUser":0}}}`:                           "spec.securityContext.runAsUser was changed",
+		`{"spec":{"nodeSelector":{"a":"b"}}}`:                                    "spec.nodeSelector was added",
 		`{"spec":{"restartPolicy":"Always","activeDeadlineSeconds":1000000000}}`: "spec.restartPolicy was changed",
 	} {
 		for name, faults := range map[string]fakekubectl.Faults{"created": {Admit: []byte(change)}, "running": {AdmitLater: []byte(change)}} {
 			if name == "running" && strings.Contains(change, "annotations") {
 				continue
 			}
-			p, c := fake(t, faults)
-			_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
-			assert.ErrorIs(t, err, ErrAdmission, change)
-			assert.ErrorIs(t, err, execpolicy.ErrStart)
-			assert.ErrorContains(t, err, field)
-			assert.Equal(t, len(c.Pods()), 0)
-			assert.Assert(t, !strings.Contains(strings.Join(c.Calls(), "\n"), " attach "), change)
+			t.Run(field+" "+name, func(t *testing.T) {
+				t.Parallel()
+				p, c := fake(t, faults)
+				_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+				assert.ErrorIs(t, err, ErrAdmission)
+				assert.ErrorIs(t, err, execpolicy.ErrStart)
+				assert.ErrorContains(t, err, field)
+				assert.Equal(t, len(c.Pods()), 0)
+				assert.Assert(t, !strings.Contains(strings.Join(c.Calls(), "\n"), " attach "))
+			})
 		}
 	}
 }
@@ -223,12 +226,15 @@ func TestHopelessStates(t *testing.T) {
 		{terminatedStatus(83, "Error", "the image has no bash"), ErrNetworkOpen, "the image has no bash"},
 		{[]byte(`{"phase":"Failed","reason":"Evicted","message":"the node was low on memory"}`), execpolicy.ErrStart, "Evicted: the node was low on memory"},
 	} {
-		p, c := fake(t, fakekubectl.Faults{Status: test.status})
-		_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
-		assert.ErrorIs(t, err, test.class)
-		assert.ErrorIs(t, err, execpolicy.ErrStart)
-		assert.ErrorContains(t, err, test.words)
-		assert.Equal(t, len(c.Pods()), 0)
+		t.Run(test.words, func(t *testing.T) {
+			t.Parallel()
+			p, c := fake(t, fakekubectl.Faults{Status: test.status})
+			_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+			assert.ErrorIs(t, err, test.class)
+			assert.ErrorIs(t, err, execpolicy.ErrStart)
+			assert.ErrorContains(t, err, test.words)
+			assert.Equal(t, len(c.Pods()), 0)
+		})
 	}
 }
 
@@ -264,21 +270,24 @@ func TestErrorsOfKubectl(t *testing.T) {
 	for verb, messages := range map[string]map[string]error{
 		"config": {"error: current-context must exist in order to minify": ErrNoCluster, "Error: unknown flag: --output": ErrTooOld},
 		"get": {
-			"error: You must be logged in to the server (Unauthorized)":                                               ErrLoggedOut,
-			"Unable to connect to the server: dial tcp 192.0.2.1:443: i/o timeout":                                      ErrDown,
+			"error: You must be logged in to the server (Unauthorized)":                                                    ErrLoggedOut,
+			"Unable to connect to the server: dial tcp 192.0.2.1:443: i/o timeout":                                         ErrDown,
 			`Error from server (Forbidden): networkpolicies.networking.k8s.io is forbidden: User "u" cannot list resource`: ErrPermission,
 		},
 		"create": {
 			`Error from server (Forbidden): pods "x" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1`: ErrQuota,
-			`Error from server (Forbidden): pods "x" is forbidden: violates PodSecurity "restricted:latest": seccompProfile`:             ErrAdmission,
+			`Error from server (Forbidden): pods "x" is forbidden: violates PodSecurity "restricted:latest": seccompProfile`:            ErrAdmission,
 		},
 		"attach": {`Error from server (Forbidden): pods "x" is forbidden: User "u" cannot create resource "pods/attach"`: ErrPermission},
 	} {
 		for message, class := range messages {
-			p, c := fake(t, fakekubectl.Faults{Fail: map[string]fakekubectl.Failure{verb: {Stderr: message}}})
-			_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
-			assert.ErrorIs(t, err, class)
-			assert.Equal(t, len(c.Pods()), 0)
+			t.Run(verb+" "+class.Error(), func(t *testing.T) {
+				t.Parallel()
+				p, c := fake(t, fakekubectl.Faults{Fail: map[string]fakekubectl.Failure{verb: {Stderr: message}}})
+				_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+				assert.ErrorIs(t, err, class)
+				assert.Equal(t, len(c.Pods()), 0)
+			})
 		}
 	}
 	p := Policy{Cluster: Cluster{Path: "/no/kubectl"}, NetworkEnabled: true}
