@@ -83,7 +83,8 @@ func fill(ctx context.Context, cache string, progress io.Writer) error {
 	return nil
 }
 
-// keep has something made at another place, and moves it when it is whole.
+// keep has something made in a directory of its own, and moves it when it is whole.
+// What is beside it there is removed.
 func keep(ctx context.Context, path string,
 	produce func(ctx context.Context, to string) error) error {
 	temp := path + ".new"
@@ -92,20 +93,20 @@ func keep(ctx context.Context, path string,
 		return err
 	}
 	defer os.RemoveAll(temp)
-	if err := produce(ctx, temp); err != nil {
+	if err := os.Mkdir(temp, 0o700); err != nil {
 		return err
 	}
-	return os.Rename(temp, path)
+	made := filepath.Join(temp, "made")
+	if err := produce(ctx, made); err != nil {
+		return err
+	}
+	return os.Rename(made, path)
 }
 
 // build builds Kubernetes from its Go module, in a module of its own with the versions of
 // Kubernetes's go.mod. What is downloaded for that does not stay.
 func build(ctx context.Context, to string) error {
-	temp, err := os.MkdirTemp(filepath.Dir(to), "build-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(temp)
+	temp := filepath.Dir(to)
 	env := append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off",
 		"GOFLAGS=-p=2 -mod=mod -buildvcs=false -modcacherw",
 		"GOMODCACHE="+filepath.Join(temp, "modules"),
@@ -171,11 +172,7 @@ func scratchModule(theirs []byte) []byte {
 
 // download unpacks packages.
 func download(ctx context.Context, to string) error {
-	temp, err := os.MkdirTemp(filepath.Dir(to), "packages-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(temp)
+	temp := filepath.Dir(to)
 	get := func() error {
 		// Root's downloads would otherwise run as a user who may not enter the directory.
 		words := []string{"apt-get", "-qq", "-o", "APT::Sandbox::User=root", "download"}
@@ -205,21 +202,17 @@ func download(ctx context.Context, to string) error {
 }
 
 func makePause(ctx context.Context, to string) error {
-	temp, err := os.MkdirTemp(filepath.Dir(to), "pause-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(temp)
-	program := filepath.Join(temp, "root", "pause")
+	temp := filepath.Dir(to)
+	program := filepath.Join(temp, "pause")
 	env := append(os.Environ(), "CGO_ENABLED=0")
-	_, err = output(ctx, procgroup.Cmd{Env: env}, "go", "build", "-trimpath",
+	_, err := output(ctx, procgroup.Cmd{Env: env}, "go", "build", "-trimpath",
 		"-ldflags=-s -w", "-o", program, module+"/internal/kubernetes/pause")
 	if err != nil {
 		return err
 	}
 	layer := filepath.Join(temp, "layer")
 	_, err = output(ctx, procgroup.Cmd{}, "tar", "-cf", layer, "--owner=0", "--group=0",
-		"-C", filepath.Dir(program), "pause")
+		"-C", temp, "pause")
 	if err != nil {
 		return err
 	}
@@ -237,8 +230,7 @@ func imageName() string { return setup.OfflineName() }
 // makeTestImage follows the recipe, with a shell in the place of an engine that imports
 // the root file system.
 func makeTestImage(ctx context.Context, to string) error {
-	layer := to + ".layer"
-	defer os.Remove(layer)
+	layer := filepath.Join(filepath.Dir(to), "layer")
 	_, err := output(ctx, procgroup.Cmd{}, "sh", "-c", image.Recipe, "build.sh",
 		imageName(), "sh", "-c", `cat >"$0"`, layer)
 	if err != nil {

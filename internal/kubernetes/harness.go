@@ -68,10 +68,13 @@ func up(ctx context.Context, progress io.Writer) (*harness, error) {
 	return h, nil
 }
 
+// clustersLock is held by who makes or removes a cluster's directory.
+const clustersLock = "kubernetes-clusters"
+
 // reserve makes a directory for a cluster, and removes those of programs that were
 // killed. The kernel has unlocked theirs.
 func reserve(cache string) (*harness, error) {
-	unlock, err := setup.Lock("kubernetes", false)
+	unlock, err := setup.Lock(clustersLock, false)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +184,7 @@ func (h *harness) prepare() (err error) {
 	if name := h.path(machineSocket); len(name) > 107 {
 		return fmt.Errorf("%s is too long for a socket: set XDG_CACHE_HOME", name)
 	}
-	// Nobody else on the machine is to know the credentials, which are in files.
+	// Others on the machine may connect, and have no certificate.
 	if h.api, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		return err
 	}
@@ -249,6 +252,18 @@ func (h *harness) listen(listener net.Listener) {
 
 // do carries out an order.
 func (h *harness) do(ctx context.Context, o kubeplug.Order) error {
+	if err := h.change(ctx, o); err != nil {
+		return err
+	}
+	if o.Verb == "start" || o.Verb == "mend" {
+		return h.ready(ctx, o.Part)
+	}
+	return nil
+}
+
+// change changes a part, and does not wait for its effect: a part may need another that
+// is still to be started.
+func (h *harness) change(ctx context.Context, o kubeplug.Order) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if o == (kubeplug.Order{Verb: "kill", Part: "apiserver"}) {
@@ -264,9 +279,6 @@ func (h *harness) do(ctx context.Context, o kubeplug.Order) error {
 			return err
 		}
 		h.listen(listener)
-	}
-	if o.Verb == "start" || o.Verb == "mend" {
-		return h.ready(ctx, o.Part)
 	}
 	return nil
 }
@@ -418,6 +430,8 @@ func (h *harness) said() string {
 
 // down takes the cluster down, in whatever state it is.
 func (h *harness) down() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	for _, listener := range []net.Listener{h.api, h.orders} {
 		if listener != nil {
 			listener.Close()
@@ -433,6 +447,11 @@ func (h *harness) down() error {
 			return fmt.Errorf("process 1 does not end: %s is left behind", h.dir)
 		}
 	}
+	unlock, err := setup.Lock(clustersLock, false)
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	return h.remove()
 }
 

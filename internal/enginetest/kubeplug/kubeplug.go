@@ -51,7 +51,8 @@ func Parts() []string {
 // Kill kills a part, and returns when it has ended.
 func Kill(ctx context.Context, part string) error { return tell(ctx, "kill", part) }
 
-// Start starts a part that was killed, and returns when it works again.
+// Start starts a part that was killed, and returns when it works again, for which all
+// that it needs must work too.
 func Start(ctx context.Context, part string) error { return tell(ctx, "start", part) }
 
 // Pause stops a part, which keeps its connections and answers nothing. A node can't be
