@@ -142,13 +142,16 @@ func (s *suite) kind() string {
 	return s.engine.Kind.String()
 }
 
-// termination is the TerminationTimeout of sessions.
-func (s *suite) termination() time.Duration {
+// bounds are those of the engine.
+func (s *suite) bounds() bounds {
 	if s.pods != nil {
-		return podTermination
+		return podBounds
 	}
-	return terminationTimeout
+	return engineBounds
 }
+
+// termination is the TerminationTimeout of sessions.
+func (s *suite) termination() time.Duration { return s.bounds().all }
 
 // containerID returns the ID of a session's container.
 func (s *suite) containerID(ctx context.Context, name string) (string, error) {
