@@ -32,6 +32,7 @@ var rooms = map[string][]string{
 	},
 	"internal/account":    {"internal/policyerr", "internal/problems", "internal/turn"},
 	"internal/clientfile": {},
+	"internal/clierr":     {},
 	"internal/container": {
 		"dockercli", "internal/fifo", "internal/mountinfo", "internal/policyerr",
 		"internal/problems", "internal/procgroup", "internal/shellwire",
@@ -40,6 +41,7 @@ var rooms = map[string][]string{
 	"internal/fifo":       {"internal/procgroup", "internal/random"},
 	"internal/filelock":   {},
 	"internal/hostproc":   {"internal/procgroup"},
+	"internal/kubectl":    {"internal/clierr", "internal/procgroup"},
 	"internal/mountguard": {"internal/mountinfo"},
 	"internal/mountinfo":  {},
 	"internal/nproc":      {},
@@ -49,6 +51,7 @@ var rooms = map[string][]string{
 	"internal/problems":   {},
 	"internal/procgroup":  {},
 	"internal/random":     {},
+	"internal/reach":      {},
 	"internal/render":     {"truncate"},
 	"internal/runargs":    {"dockercli", "internal/container", "internal/problems"},
 	"internal/scratch":    {"execpolicy", "internal/ours"},
@@ -80,6 +83,11 @@ var rooms = map[string][]string{
 	},
 	"execpolicy/doctor": {"dockercli", "execpolicy", "execpolicy/attest"},
 	"execpolicy/egress": {"execpolicy", "internal/problems"},
+	"execpolicy/kube": {
+		"execpolicy", "internal/container", "internal/kubectl", "internal/mountguard",
+		"internal/policyerr", "internal/problems", "internal/procgroup", "internal/random",
+		"internal/reach", "internal/shellwire",
+	},
 	"execpolicy/python": {
 		"execpolicy", "internal/ours", "internal/problems", "internal/scratch",
 		"internal/turn",
@@ -101,7 +109,7 @@ var helpers = []string{"internal/attest", "internal/bench", "internal/bench/cont
 	"internal/enginetest/owner", "internal/enginetest/places", "internal/enginetest/pods",
 	"internal/enginetest/private", "internal/enginetest/registry",
 	"internal/enginetest/remote", "internal/enginetest/rootless", "internal/enginetest/setup",
-	"internal/fakeengine", "internal/fault", "internal/presets", "internal/programs", "internal/programs/try",
+	"internal/fakeengine", "internal/fakekubectl", "internal/fault", "internal/presets", "internal/programs", "internal/programs/try",
 	"internal/remote", "internal/runargs/samples", "internal/tour", "testdata/image"}
 
 // banned are packages that a program must not get by importing the library, with the
@@ -135,6 +143,8 @@ var excepted = map[string]string{
 	"execpolicy/audit log":               "log/slog holds it",
 	"execpolicy/audit log/slog":          "records are slog's; it costs only who imports this package",
 	"execpolicy/codeblock encoding/json": "Call is JSON; it costs only who imports this package, 0.2 MB",
+	"execpolicy/kube encoding/json":      "pods are JSON; it costs only who imports this package",
+	"internal/kubectl encoding/json":     "what the cluster says is JSON; only package kube has it",
 	"execpolicy/python encoding/json":    "values and exceptions come as JSON; it costs only who imports this package",
 	"execpolicy/egress net":              "it is a proxy, and costs only who imports this package",
 	"execpolicy/tool encoding/json":      "what models are sent and send is JSON; it costs only who imports this package",

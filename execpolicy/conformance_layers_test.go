@@ -18,7 +18,7 @@ var layers = []struct {
 	{2, "execpolicy/... internal/scratch"},
 	// Programs, and helpers of tests.
 	{3, "internal/attest internal/bench/... internal/doctor internal/enginetest/... internal/fakeengine " +
-		"internal/fault internal/presets internal/programs/... internal/remote internal/runargs/samples " +
+		"internal/fakekubectl internal/fault internal/presets internal/programs/... internal/remote internal/runargs/samples " +
 		"internal/tour testdata/..."},
 	{0, "truncate dockercli internal/..."},
 }

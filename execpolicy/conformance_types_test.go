@@ -142,7 +142,7 @@ func TestNoPackageAsksForTheTypeOfAPolicy(t *testing.T) {
 		}
 	}
 	slices.Sort(exported)
-	assert.DeepEqual(t, exported, []string{"DockerPolicy", "HostPolicy"}) // TestWrappedPolicyRefuses tries these
+	assert.DeepEqual(t, exported, []string{"DockerPolicy", "HostPolicy", "Policy"}) // TestWrappedPolicyRefuses tries these
 	for _, s := range sources {
 		for _, place := range s.asserted(fset, policies) {
 			t.Errorf("%s is asked for outside of its package", place)

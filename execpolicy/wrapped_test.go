@@ -13,6 +13,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/attest"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/codeblock"
+	"github.com/seed-64a260eb/cofferdam/execpolicy/kube"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/python"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/workspace"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
@@ -91,6 +92,19 @@ func TestWrappedPolicyRefuses(t *testing.T) {
 		refusedInEveryMode(t, execpolicy.HostPolicy{}, missing, "can't be used")
 		_, err := execpolicy.Start(t.Context(), wrapped{execpolicy.HostPolicy{MemoryBytes: -1}}, execpolicy.Spec{})
 		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+		assert.ErrorContains(t, err, "MemoryBytes is -1")
+	})
+	t.Run("kube", func(t *testing.T) {
+		// A kubectl that is asked anything would be missed.
+		policy := kube.Policy{Cluster: kube.Cluster{Path: missing}, NetworkPolicy: "deny-all"}
+		refusedInEveryMode(t, policy, "/etc", "would show /etc")
+		refusedInEveryMode(t, policy, missing, "can't be used")
+		policy.NetworkPolicy, policy.MemoryBytes = "", -1
+		_, bare := execpolicy.Start(t.Context(), policy, execpolicy.Spec{})
+		_, err := execpolicy.Start(t.Context(), wrapped{policy}, execpolicy.Spec{})
+		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+		assert.Error(t, err, bare.Error())
+		assert.ErrorContains(t, err, "NetworkPolicy is empty")
 		assert.ErrorContains(t, err, "MemoryBytes is -1")
 	})
 }

@@ -15,22 +15,35 @@ import (
 // was asked for. What is not of one word alone is below the path before it.
 var filledIn = []string{
 	"status",
-	"metadata.namespace", "metadata.uid", "metadata.resourceVersion", "metadata.generation", "metadata.creationTimestamp",
-	"metadata.managedFields", "metadata.deletionTimestamp", "metadata.deletionGracePeriodSeconds",
+	"metadata.namespace",
+	"metadata.uid",
+	"metadata.resourceVersion",
+	"metadata.generation",
+	"metadata.creationTimestamp",
+	"metadata.managedFields",
+	"metadata.deletionTimestamp",
+	"metadata.deletionGracePeriodSeconds",
 	// Where it runs, copied from the node by Kubernetes 1.35.
-	"metadata.labels.topology.kubernetes.io/zone", "metadata.labels.topology.kubernetes.io/region",
+	"metadata.labels.topology.kubernetes.io/zone",
+	"metadata.labels.topology.kubernetes.io/region",
 	// They say where it may run, and not how.
-	"spec.tolerations", "spec.nodeName", "spec.schedulerName", "spec.priority", "spec.preemptionPolicy", "spec.overhead",
+	"spec.tolerations",
+	"spec.nodeName",
+	"spec.schedulerName",
+	"spec.priority",
+	"spec.preemptionPolicy",
+	"spec.overhead",
 	// No token of it is mounted.
-	"spec.serviceAccountName", "spec.serviceAccount",
+	"spec.serviceAccountName",
+	"spec.serviceAccount",
 	// Those of the service account, for the image alone.
 	"spec.imagePullSecrets",
 	"spec.containers.0.resizePolicy",
 }
 
-// checkAdmitted returns an error that names the fields in which a pod is not what was sent,
-// or nil. AllowAdmitted and filledIn name fields in which it may differ. One that runs may
-// have annotations of what made its network.
+// checkAdmitted returns an error that names the fields in which a pod is not what was
+// sent, or nil. AllowAdmitted and filledIn name fields in which it may differ. One that
+// runs may have annotations of what made its network.
 func (p *Policy) checkAdmitted(sent object, got []byte, runs bool) error {
 	mayDiffer := filledIn
 	if runs {
@@ -47,7 +60,8 @@ func (p *Policy) checkAdmitted(sent object, got []byte, runs bool) error {
 		}
 	}
 	found := slices.DeleteFunc(differences("", want, have), func(d difference) bool {
-		return slices.ContainsFunc(p.AllowAdmitted, d.below) || d.added && slices.ContainsFunc(mayDiffer, d.below)
+		return slices.ContainsFunc(p.AllowAdmitted, d.below) ||
+			d.added && slices.ContainsFunc(mayDiffer, d.below)
 	})
 	if len(found) == 0 {
 		return nil
@@ -56,7 +70,8 @@ func (p *Policy) checkAdmitted(sent object, got []byte, runs bool) error {
 	for _, d := range found {
 		words = append(words, d.String())
 	}
-	return fmt.Errorf("%w: %s; AllowAdmitted can allow it", kubectl.ErrAdmission, strings.Join(words, ", "))
+	return fmt.Errorf("%w: %s; AllowAdmitted can allow it", kubectl.ErrAdmission,
+		strings.Join(words, ", "))
 }
 
 // A difference is a field in which a pod is not what was sent.

@@ -36,12 +36,20 @@ func (c Cluster) Find(ctx context.Context) (Cluster, error) {
 	if err != nil {
 		return Cluster{}, err
 	}
-	return Cluster{Path: k.Path, Kubeconfig: k.Kubeconfig, Context: k.Context, Namespace: k.Namespace, Env: k.Env}, nil
+	return Cluster{
+		Path:       k.Path,
+		Kubeconfig: k.Kubeconfig,
+		Context:    k.Context,
+		Namespace:  k.Namespace,
+		Env:        k.Env,
+	}, nil
 }
 
 // client returns what runs kubectl.
 func (c Cluster) client(ctx context.Context) (*kubectl.Client, error) {
-	key := strings.Join([]string{c.Path, c.Kubeconfig, c.Context, c.Namespace, strings.Join(c.Env, "\x00")}, "\x00\x00")
+	key := strings.Join(
+		[]string{c.Path, c.Kubeconfig, c.Context, c.Namespace, strings.Join(c.Env, "\x00")},
+		"\x00\x00")
 	if c.Env == nil {
 		key += "\x00\x00nil"
 	}

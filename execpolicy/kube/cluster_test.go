@@ -44,20 +44,27 @@ func gone(t *testing.T, k *kubectl.Client, name string) {
 
 func TestClusterSession(t *testing.T) {
 	p, k := real(t)
-	s, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{Labels: map[string]string{"team": "x"}})
+	s, err := execpolicy.Start(t.Context(), p,
+		execpolicy.Spec{Labels: map[string]string{"team": "x"}})
 	assert.NilError(t, err)
 	defer s.Close()
 	assert.Equal(t, string(runs(t, s, "echo hi").Stdout), "hi\n")
-	r := runs(t, s, `ulimit -u; ulimit -c; ulimit -n; [ -w / ] || echo read-only; env | grep COFFERDAM`)
+	r := runs(
+		t,
+		s,
+		`ulimit -u; ulimit -c; ulimit -n; [ -w / ] || echo read-only; env | grep COFFERDAM`,
+	)
 	assert.Equal(t, string(r.Stdout), "256\n0\n1024\nread-only\n")
 	assert.Assert(t, r.ImageID != "")
-	job, err := s.StartJob(t.Context(), execpolicy.Command{Script: "ulimit -u; cat", Stdin: strings.NewReader("in")})
+	job, err := s.StartJob(t.Context(),
+		execpolicy.Command{Script: "ulimit -u; cat", Stdin: strings.NewReader("in")})
 	assert.NilError(t, err)
 	r, err = job.Wait(t.Context())
 	assert.NilError(t, err)
 	assert.Equal(t, string(r.Stdout), "256\nin")
 	// What is to end ends, and costs the session nothing.
-	r, err = s.Run(t.Context(), execpolicy.Command{Script: "sleep 100", Timeout: 300 * time.Millisecond})
+	r, err = s.Run(t.Context(),
+		execpolicy.Command{Script: "sleep 100", Timeout: 300 * time.Millisecond})
 	assert.NilError(t, err)
 	assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 	assert.NilError(t, s.Close())

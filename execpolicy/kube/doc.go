@@ -1,2 +1,90 @@
-// Package kube runs sessions in the pods of a Kubernetes cluster.
+// Package kube runs sessions in the pods of a Kubernetes cluster, through the kubectl
+// program alone: nothing is installed in the cluster, and placement, queues, quotas and
+// lost nodes stay its business. A [Policy] is used as an [execpolicy.DockerPolicy] is:
+//
+//	p := kube.Policy{
+//		Cluster:       kube.Cluster{Context: "lab", Namespace: "sandboxes"},
+//		Image:         "registry.example/python:3.12",
+//		NetworkPolicy: "deny-all",
+//	}
+//	s, err := execpolicy.Start(ctx, p, execpolicy.Spec{})
+//
+// # What it needs
+//
+// It needs kubectl 1.25 or later, configured for the cluster, and a namespace. If there
+// is to be no network, the namespace needs a NetworkPolicy, and the cluster something
+// that enforces it:
+//
+//	apiVersion: networking.k8s.io/v1
+//	kind: NetworkPolicy
+//	metadata: {name: deny-all}
+//	spec:
+//	  podSelector: {matchLabels: {cofferdam.network: none}}
+//	  policyTypes: [Ingress, Egress]
+//
+// The user needs this Role in the namespace:
+//
+//	rules:
+//	- apiGroups: [""]
+//	  resources: [pods]
+//	  verbs: [create, get, list, watch, delete]
+//	- apiGroups: [""]
+//	  resources: [pods/attach, pods/exec] # pods/exec only for jobs
+//	  verbs: [get, create]
+//	- apiGroups: [networking.k8s.io]
+//	  resources: [networkpolicies]
+//	  verbs: [list]
+//
+// The namespace may enforce the Pod Security Standard "restricted": the zero Policy's
+// pods are within it.
+//
+// # How it works
+//
+// Spawn creates the pod and returns. Process.Ready, for which [execpolicy.Start] waits
+// while others start, follows the pod until it runs, and attaches to it. A state that
+// does not pass by itself fails the start at once, with the cluster's own words and an
+// error that wraps one of this package's.
+//
+// The cluster may change a pod that it admits, or drop fields that it does not know. So
+// the pod that came back is compared with what was sent, when it was created and again
+// when it runs: see [Policy.AllowAdmitted].
+//
+// A session ends when stdin of its process 1 ends, as everywhere. The library then has
+// the cluster delete the pod. It takes the pod for gone only by the word of the node's
+// kubelet: it never deletes by force. If the node does not answer, Close returns an error
+// that wraps [execpolicy.ErrStillThere], and the cluster goes on by itself when the node
+// is back. The kubelet ends every session's pod some time after its Lifetime, whatever
+// has become of this program and of the API. A guard process deletes what this program
+// leaves when it ends, and [Sweep] what that has left.
+//
+// # What is different from docker
+//
+//   - The node writes all that the command prints into a log, up to a limit of the
+//     kubelet's, until the pod is deleted. Whoever may read the logs of pods can read it,
+//     with secrets as they were printed, before [execpolicy.Spec.Filter].
+//   - Whoever may get pods sees the pod's object, but not what a session runs: its
+//     environment, secrets and scripts go by stdin. Whoever may exec or attach in the
+//     namespace can do in the pod what the command can.
+//   - With control groups of version 2, kubelets kill all of a container if it is short
+//     of memory, unless they are told otherwise (singleProcessOOMKill). So one such kill
+//     ends the session, where docker's costs the command.
+//   - The limit of processes is RLIMIT_NPROC of the pod's own user: see [Policy.User].
+//   - The command can write to /dev/termination-log, a file on the node's disk that no
+//     limit counts.
+//   - A NetworkPolicy may let a pod reach the node that it runs on: the standard allows
+//     that. Then no session starts, because the node was reached. Policies of the whole
+//     cluster, such as AdminNetworkPolicy, are not read: the pod's own trial is all that
+//     is known of them. Nobody looks again when a policy changes later.
+//   - The filter of system calls is the node's RuntimeDefault. There is none of the
+//     library's own.
+//   - A workspace is never mounted. Package execpolicy/workspace copies it.
+//   - A start takes one to three seconds, and a close about one, by the kubelet's pace. A
+//     kubectl takes about 50 MB of memory and a tenth of a second of a processor. One
+//     stays for each session. A start runs four more, one after the other, and a close
+//     two.
+//   - The link with a session is the cluster's network: see [Policy.KeepAlive].
+//
+// The names of the library's labels begin with "cofferdam.". [execpolicy.Spec.Labels]
+// become labels of the pod too, so they have to be such as a cluster takes. Services and
+// others select pods by labels: choose keys that nothing in the namespace selects.
 package kube

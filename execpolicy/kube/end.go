@@ -47,7 +47,8 @@ func (r *run) kill(ctx context.Context) error {
 		if r.pending.CompareAndSwap(false, true) {
 			go r.later()
 		}
-		return fmt.Errorf("pod %s of %v: %w: %w", r.name, &r.Client, policyerr.ErrStillThere, err)
+		return fmt.Errorf("pod %s of %v: %w: %w", r.name, &r.Client, policyerr.ErrStillThere,
+			err)
 	}
 	r.guard.Remove(r.name)
 	return nil
@@ -77,7 +78,9 @@ func remaining(ctx context.Context) time.Duration {
 }
 
 // stopClient gives a kubectl so long to end by itself, and then ends it.
-func stopClient(ctx context.Context, client *procgroup.Process, grace time.Duration) error {
+func stopClient(
+	ctx context.Context, client *procgroup.Process, grace time.Duration,
+) error {
 	select {
 	case <-client.Done():
 		return nil
@@ -87,8 +90,8 @@ func stopClient(ctx context.Context, client *procgroup.Process, grace time.Durat
 	return client.Stop(context.WithoutCancel(ctx), clientGrace/4)
 }
 
-// remove removes the pod. A pod that has ended by itself is only forgotten. Another gets a
-// second to end, and then its node kills it: the cluster forgets it when the node says
+// remove removes the pod. A pod that has ended by itself is only forgotten. Another gets
+// a second to end, and then its node kills it: the cluster forgets it when the node says
 // that this is done.
 func (r *run) remove(ctx context.Context) error {
 	if r.client != nil {
@@ -116,7 +119,8 @@ func (r *run) remove(ctx context.Context) error {
 	return r.delete(ctx, uid)
 }
 
-// find looks for a pod of which it is not known whether it was created; nil if it was not.
+// find looks for a pod of which it is not known whether it was created; nil if it was
+// not.
 func (r *run) find(ctx context.Context) (*pod, error) {
 	for begin := time.Now(); ; {
 		p, _, err := r.get(ctx)
@@ -173,8 +177,12 @@ func (r *run) delete(ctx context.Context, uid string) error {
 		if p := r.lastKnown(); p != nil {
 			node = p.Spec.NodeName
 		}
-		return fmt.Errorf("the cluster was asked to end it, and its node %s has not said that it has ended: it may run on there "+
-			"if the node or its kubelet is down: %w", node, err)
+		return fmt.Errorf(
+			"the cluster was asked to end it, and its node %s has not said that it has ended: it may run on there "+
+				"if the node or its kubelet is down: %w",
+			node,
+			err,
+		)
 	}
 	return err
 }

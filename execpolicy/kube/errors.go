@@ -2,8 +2,8 @@ package kube
 
 import "github.com/seed-64a260eb/cofferdam/internal/kubectl"
 
-// These errors say what a failure of kubectl or of the cluster means. The error that wraps
-// one also has their own words.
+// These errors say what a failure of kubectl or of the cluster means. The error that
+// wraps one also has their own words.
 var (
 	// ErrNoKubectl means that there is no kubectl program.
 	ErrNoKubectl = kubectl.ErrNoProgram

@@ -11,8 +11,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy/kube"
 )
 
-// A program that runs a script in a container of this machine. Example_cluster is the same
-// program after its move to a cluster: the policy is all that has changed.
+// A program that runs a script in a container of this machine. Example_cluster is the
+// same program after its move to a cluster: the policy is all that has changed.
 func Example_oneMachine() {
 	ctx := context.Background()
 	policy := execpolicy.DockerPolicy{
@@ -76,7 +76,8 @@ func ExamplePolicy_Manifest() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(pod.Spec.AutomountServiceAccountToken, pod.Spec.Containers[0].SecurityContext)
+	fmt.Println(pod.Spec.AutomountServiceAccountToken,
+		pod.Spec.Containers[0].SecurityContext)
 	// Output: false map[allowPrivilegeEscalation:false capabilities:map[drop:[ALL]] readOnlyRootFilesystem:true]
 }
 
@@ -91,7 +92,12 @@ func ExampleCluster() {
 func ExampleOwner() {
 	policy := kube.Policy{
 		NetworkPolicy: "deny-all",
-		Owner:         &kube.Owner{APIVersion: "v1", Kind: "Pod", Name: os.Getenv("POD_NAME"), UID: os.Getenv("POD_UID")},
+		Owner: &kube.Owner{
+			APIVersion: "v1",
+			Kind:       "Pod",
+			Name:       os.Getenv("POD_NAME"),
+			UID:        os.Getenv("POD_UID"),
+		},
 	}
 	removed, err := kube.Sweep(context.Background(), policy.Cluster)
 	fmt.Println(removed, err)
@@ -102,8 +108,10 @@ func ExampleToleration() {
 	policy := kube.Policy{
 		NetworkPolicy: "deny-all",
 		NodeSelector:  map[string]string{"pool": "sandboxes"},
-		Tolerations:   []kube.Toleration{{Key: "dedicated", Operator: "Equal", Value: "sandboxes", Effect: "NoSchedule"}},
-		RoomTimeout:   2 * time.Minute,
+		Tolerations: []kube.Toleration{
+			{Key: "dedicated", Operator: "Equal", Value: "sandboxes", Effect: "NoSchedule"},
+		},
+		RoomTimeout: 2 * time.Minute,
 	}
 	fmt.Println(policy.Check(context.Background(), execpolicy.Spec{}))
 	// Output: <nil>

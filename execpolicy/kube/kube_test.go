@@ -22,7 +22,11 @@ import (
 func fake(t *testing.T, faults fakekubectl.Faults) (Policy, *fakekubectl.Cluster) {
 	t.Helper()
 	c := fakekubectl.New(t, faults)
-	return Policy{Cluster: Cluster{Path: c.Path, Env: c.Env}, Image: "image", NetworkPolicy: fakekubectl.NetworkPolicy}, c
+	return Policy{
+		Cluster:       Cluster{Path: c.Path, Env: c.Env},
+		Image:         "image",
+		NetworkPolicy: fakekubectl.NetworkPolicy,
+	}, c
 }
 
 func runs(t *testing.T, s *execpolicy.Session, script string) *execpolicy.Result {
@@ -42,9 +46,14 @@ func TestSession(t *testing.T) {
 		defer mu.Unlock()
 		states = append(states, state)
 	}
-	s, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{Env: map[string]string{"SECRET": "hidden"}})
+	s, err := execpolicy.Start(t.Context(), p,
+		execpolicy.Spec{Env: map[string]string{"SECRET": "hidden"}})
 	assert.NilError(t, err)
-	assert.Equal(t, string(runs(t, s, `echo "$SECRET"; pwd; x=1`).Stdout), "hidden\n/workspace\n")
+	assert.Equal(
+		t,
+		string(runs(t, s, `echo "$SECRET"; pwd; x=1`).Stdout),
+		"hidden\n/workspace\n",
+	)
 	assert.Equal(t, runs(t, s, "[ $x = 1 ] && exit 3").ExitCode, 3)
 	assert.NilError(t, s.WriteFile(t.Context(), "file", []byte("text"), 0o600))
 	assert.Equal(t, string(runs(t, s, "cat file").Stdout), "text")
@@ -68,7 +77,8 @@ func TestJob(t *testing.T) {
 	s, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
 	assert.NilError(t, err)
 	defer s.Close()
-	job, err := s.StartJob(t.Context(), execpolicy.Command{Script: "ulimit -n; cat", Stdin: strings.NewReader("in")})
+	job, err := s.StartJob(t.Context(),
+		execpolicy.Command{Script: "ulimit -n; cat", Stdin: strings.NewReader("in")})
 	assert.NilError(t, err)
 	r, err := job.Wait(t.Context())
 	assert.NilError(t, err)
@@ -78,16 +88,38 @@ func TestJob(t *testing.T) {
 // Goldens are pods whose name and labels say nothing of this run.
 func TestManifest(t *testing.T) {
 	every := Policy{
-		NetworkEnabled: true, Image: "registry.example/tools:1", PullPolicy: "Always", PullSecrets: []string{"registry"},
-		WritableRootfs: true, MemoryBytes: 1e9, CPUs: "0.5", EphemeralBytes: -1, PidsLimit: 64, Tmpfs: map[string]int64{"/cache": 1 << 20},
-		User: "1000:2000", AddCapabilities: []string{"NET_BIND_SERVICE"}, AllowNewPrivileges: true, UserNamespace: true,
-		ExtraHosts: []string{"db:10.0.0.1"}, Devices: map[string]int{"nvidia.com/gpu": 1}, RuntimeClass: "gvisor", PriorityClass: "low",
-		Scheduler: "batch", NodeSelector: map[string]string{"disk": "ssd"},
-		Tolerations: []Toleration{{Key: "dedicated", Operator: "Equal", Value: "sandbox", Effect: "NoSchedule"}},
-		Owner:       &Owner{APIVersion: "v1", Kind: "Pod", Name: "agent-0", UID: "1b4e"},
-		Limits:      execpolicy.Limits{Lifetime: time.Hour},
+		NetworkEnabled:     true,
+		Image:              "registry.example/tools:1",
+		PullPolicy:         "Always",
+		PullSecrets:        []string{"registry"},
+		WritableRootfs:     true,
+		MemoryBytes:        1e9,
+		CPUs:               "0.5",
+		EphemeralBytes:     -1,
+		PidsLimit:          64,
+		Tmpfs:              map[string]int64{"/cache": 1 << 20},
+		User:               "1000:2000",
+		AddCapabilities:    []string{"NET_BIND_SERVICE"},
+		AllowNewPrivileges: true,
+		UserNamespace:      true,
+		ExtraHosts: []string{
+			"db:10.0.0.1",
+		},
+		Devices:       map[string]int{"nvidia.com/gpu": 1},
+		RuntimeClass:  "gvisor",
+		PriorityClass: "low",
+		Scheduler:     "batch",
+		NodeSelector:  map[string]string{"disk": "ssd"},
+		Tolerations: []Toleration{
+			{Key: "dedicated", Operator: "Equal", Value: "sandbox", Effect: "NoSchedule"},
+		},
+		Owner:  &Owner{APIVersion: "v1", Kind: "Pod", Name: "agent-0", UID: "1b4e"},
+		Limits: execpolicy.Limits{Lifetime: time.Hour},
 	}
-	session := execpolicy.Spec{Supervisor: []string{"supervisor"}, Env: map[string]string{"A": "not shown"}}
+	session := execpolicy.Spec{
+		Supervisor: []string{"supervisor"},
+		Env:        map[string]string{"A": "not shown"},
+	}
 	for name, test := range map[string]struct {
 		policy Policy
 		spec   execpolicy.Spec
@@ -126,14 +158,29 @@ func TestAUserIsDrawnForEachPod(t *testing.T) {
 
 func TestAllThatIsWrongIsReportedAtOnce(t *testing.T) {
 	p := Policy{
-		PullPolicy: "Sometimes", MemoryBytes: 1, PidsLimit: 1, ReadyTimeout: -1, KeepAlive: 1, CPUs: "many", User: "root",
-		Tmpfs:      map[string]int64{"tmp": 1, "/.cofferdam/x": 1, "/a": 0},
-		ExtraHosts: []string{"name"}, Devices: map[string]int{"gpu": 1}, Owner: &Owner{Name: "x"},
+		PullPolicy:   "Sometimes",
+		MemoryBytes:  1,
+		PidsLimit:    1,
+		ReadyTimeout: -1,
+		KeepAlive:    1,
+		CPUs:         "many",
+		User:         "root",
+		Tmpfs:        map[string]int64{"tmp": 1, "/.cofferdam/x": 1, "/a": 0},
+		ExtraHosts: []string{
+			"name",
+		},
+		Devices: map[string]int{"gpu": 1},
+		Owner:   &Owner{Name: "x"},
 	}
 	err := p.Check(t.Context(), execpolicy.Spec{
 		Workspace: t.TempDir(),
-		Labels:    map[string]string{"cofferdam.network": "open", "a b": "1", "ok": "not ok", "x/y": "fine"},
-		Env:       map[string]string{"A B": ""},
+		Labels: map[string]string{
+			"cofferdam.network": "open",
+			"a b":               "1",
+			"ok":                "not ok",
+			"x/y":               "fine",
+		},
+		Env: map[string]string{"A B": ""},
 	})
 	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 	assert.ErrorIs(t, err, execpolicy.ErrNoMount)
@@ -141,7 +188,8 @@ func TestAllThatIsWrongIsReportedAtOnce(t *testing.T) {
 	_, err = execpolicy.Start(t.Context(), Policy{}, execpolicy.Spec{})
 	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 	assert.ErrorContains(t, err, "NetworkPolicy is empty")
-	_, err = execpolicy.Start(t.Context(), Policy{NetworkPolicy: "x", NetworkEnabled: true}, execpolicy.Spec{})
+	_, err = execpolicy.Start(t.Context(), Policy{NetworkPolicy: "x", NetworkEnabled: true},
+		execpolicy.Spec{})
 	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 }
 
@@ -184,7 +232,9 @@ func TestWhatAdmissionChanges(t *testing.T) {
 func TestWhatAdmissionMayChange(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	p, _ := fake(t, fakekubectl.Faults{
-		Admit: []byte(`{"metadata":{"annotations":{"openshift.io/scc":"restricted"}},"spec":{"tolerations":[{"key":"node.kubernetes.io/not-ready"}],"priority":0}}`),
+		Admit: []byte(
+			`{"metadata":{"annotations":{"openshift.io/scc":"restricted"}},"spec":{"tolerations":[{"key":"node.kubernetes.io/not-ready"}],"priority":0}}`,
+		),
 	})
 	p.AllowAdmitted = []string{"metadata.annotations.openshift.io/scc"}
 	_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
@@ -196,12 +246,22 @@ func TestWhatAdmissionMayChange(t *testing.T) {
 }
 
 func waiting(reason, message string) json.RawMessage {
-	return fmt.Appendf(nil, `{"phase":"Waiting","containerStatuses":[{"name":"main","state":{"waiting":{"reason":%q,"message":%q}}}]}`, reason, message)
+	return fmt.Appendf(
+		nil,
+		`{"phase":"Waiting","containerStatuses":[{"name":"main","state":{"waiting":{"reason":%q,"message":%q}}}]}`,
+		reason,
+		message,
+	)
 }
 
 func terminatedStatus(code int, reason, message string) json.RawMessage {
-	return fmt.Appendf(nil, `{"phase":"Failed","containerStatuses":[{"name":"main","state":{"terminated":{"exitCode":%d,"reason":%q,"message":%q}}}]}`,
-		code, reason, message)
+	return fmt.Appendf(
+		nil,
+		`{"phase":"Failed","containerStatuses":[{"name":"main","state":{"terminated":{"exitCode":%d,"reason":%q,"message":%q}}}]}`,
+		code,
+		reason,
+		message,
+	)
 }
 
 const unschedulable = `{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable",` +
@@ -283,7 +343,12 @@ func TestErrorsOfKubectl(t *testing.T) {
 		for message, class := range messages {
 			t.Run(verb+" "+class.Error(), func(t *testing.T) {
 				t.Parallel()
-				p, c := fake(t, fakekubectl.Faults{Fail: map[string]fakekubectl.Failure{verb: {Stderr: message}}})
+				p, c := fake(
+					t,
+					fakekubectl.Faults{
+						Fail: map[string]fakekubectl.Failure{verb: {Stderr: message}},
+					},
+				)
 				_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
 				assert.ErrorIs(t, err, class)
 				assert.Equal(t, len(c.Pods()), 0)
@@ -298,7 +363,14 @@ func TestErrorsOfKubectl(t *testing.T) {
 // A create that was cut off may have created the pod.
 func TestCreateThatIsCutOff(t *testing.T) {
 	for _, done := range []bool{true, false} {
-		p, c := fake(t, fakekubectl.Faults{Fail: map[string]fakekubectl.Failure{"create": {Stderr: "error: unexpected EOF", Done: done}}})
+		p, c := fake(
+			t,
+			fakekubectl.Faults{
+				Fail: map[string]fakekubectl.Failure{
+					"create": {Stderr: "error: unexpected EOF", Done: done},
+				},
+			},
+		)
 		_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
 		assert.ErrorIs(t, err, ErrDown)
 		assert.Equal(t, len(c.Pods()), 0)
@@ -389,12 +461,28 @@ func TestSweep(t *testing.T) {
 	}
 	now := time.Now()
 	add("living", now, nil)
-	add("expired", now.Add(-time.Hour), map[string]any{"cofferdam.created": "1000", "cofferdam.expires": "2000"})
-	add("copied", now, map[string]any{"cofferdam.name": "other", "cofferdam.created": "1000", "cofferdam.expires": "2000"})
+	add("expired", now.Add(-time.Hour),
+		map[string]any{"cofferdam.created": "1000", "cofferdam.expires": "2000"})
+	add(
+		"copied",
+		now,
+		map[string]any{
+			"cofferdam.name":    "other",
+			"cofferdam.created": "1000",
+			"cofferdam.expires": "2000",
+		},
+	)
 	add("orphan", now, map[string]any{"cofferdam.pid": "4194303"})
 	// By the cluster's clock it was created just now, whatever its creator's was.
 	old := fmt.Sprint(now.Add(-48 * time.Hour).Unix())
-	add("young", now, map[string]any{"cofferdam.created": old, "cofferdam.expires": fmt.Sprint(now.Add(-time.Hour).Unix())})
+	add(
+		"young",
+		now,
+		map[string]any{
+			"cofferdam.created": old,
+			"cofferdam.expires": fmt.Sprint(now.Add(-time.Hour).Unix()),
+		},
+	)
 	removed, err := Sweep(t.Context(), p.Cluster)
 	assert.NilError(t, err)
 	if _, err := os.Stat("/proc/self/ns/pid"); err == nil {

@@ -21,7 +21,8 @@ func TestMoveTakesTwelveLines(t *testing.T) {
 	bodies := map[string][]string{}
 	for _, decl := range file.Decls {
 		if f, ok := decl.(*ast.FuncDecl); ok {
-			body := string(text[fset.Position(f.Body.Lbrace).Offset:fset.Position(f.Body.Rbrace).Offset])
+			body := string(
+				text[fset.Position(f.Body.Lbrace).Offset:fset.Position(f.Body.Rbrace).Offset])
 			bodies[f.Name.Name] = strings.Split(body, "\n")
 		}
 	}

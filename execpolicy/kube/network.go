@@ -39,7 +39,8 @@ func (s selector) selects(labels map[string]string) bool {
 	for _, e := range s.MatchExpressions {
 		value, ok := labels[e.Key]
 		in := ok && slices.Contains(e.Values, value)
-		if e.Operator == "In" && !in || e.Operator == "NotIn" && in || e.Operator == "Exists" && !ok ||
+		if e.Operator == "In" && !in || e.Operator == "NotIn" && in ||
+			e.Operator == "Exists" && !ok ||
 			e.Operator == "DoesNotExist" && ok {
 			return false
 		}
@@ -49,7 +50,8 @@ func (s selector) selects(labels map[string]string) bool {
 
 // networkPolicies returns those of the namespace.
 func networkPolicies(ctx context.Context, k *kubectl.Client) ([]networkPolicy, error) {
-	text, err := k.Get(ctx, "/apis/networking.k8s.io/v1/namespaces/"+k.Namespace+"/networkpolicies")
+	text, err := k.Get(ctx,
+		"/apis/networking.k8s.io/v1/namespaces/"+k.Namespace+"/networkpolicies")
 	if err != nil {
 		return nil, fmt.Errorf("the NetworkPolicies of the namespace: %w", err)
 	}
@@ -70,17 +72,22 @@ func checkNetwork(policies []networkPolicy, name string, labels map[string]strin
 			named = true
 			switch {
 			case !selects:
-				return fmt.Errorf("%w: NetworkPolicy %s does not select the pod", kubectl.ErrNetworkOpen, name)
+				return fmt.Errorf("%w: NetworkPolicy %s does not select the pod",
+					kubectl.ErrNetworkOpen, name)
 			case !slices.Contains(p.Spec.PolicyTypes, "Ingress") || !slices.Contains(p.Spec.PolicyTypes, "Egress"):
-				return fmt.Errorf("%w: NetworkPolicy %s is not about both what comes in and what goes out", kubectl.ErrNetworkOpen, name)
+				return fmt.Errorf(
+					"%w: NetworkPolicy %s is not about both what comes in and what goes out",
+					kubectl.ErrNetworkOpen, name)
 			}
 		}
 		if selects && len(p.Spec.Ingress)+len(p.Spec.Egress) > 0 {
-			return fmt.Errorf("%w: NetworkPolicy %s selects the pod and allows something", kubectl.ErrNetworkOpen, p.Metadata.Name)
+			return fmt.Errorf("%w: NetworkPolicy %s selects the pod and allows something",
+				kubectl.ErrNetworkOpen, p.Metadata.Name)
 		}
 	}
 	if !named {
-		return fmt.Errorf("%w: the namespace has no NetworkPolicy %s", kubectl.ErrNetworkOpen, name)
+		return fmt.Errorf("%w: the namespace has no NetworkPolicy %s", kubectl.ErrNetworkOpen,
+			name)
 	}
 	return nil
 }

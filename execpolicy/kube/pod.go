@@ -48,8 +48,8 @@ func (p *Policy) manifest(spec execpolicy.Spec, name string) ([]byte, error) {
 	return json.MarshalIndent(pod, "", "  ")
 }
 
-// draft returns the pod for spec, or all that is wrong with the policy and the spec. It is
-// a pure function but for the user that is drawn.
+// draft returns the pod for spec, or all that is wrong with the policy and the spec. It
+// is a pure function but for the user that is drawn.
 func (p *Policy) draft(spec execpolicy.Spec, name string) (object, error) {
 	v := validation{Policy: p}
 	v.checkSpec(spec)
@@ -113,7 +113,9 @@ func (p *Policy) draft(spec execpolicy.Spec, name string) (object, error) {
 		body["dnsPolicy"] = "ClusterFirst"
 	} else {
 		// This address is nobody's (RFC 5737).
-		body["dnsPolicy"], body["dnsConfig"] = "None", object{"nameservers": []any{"192.0.2.1"}}
+		body["dnsPolicy"], body["dnsConfig"] = "None", object{
+			"nameservers": []any{"192.0.2.1"},
+		}
 	}
 	if seconds := p.secondsInUse(spec); seconds >= 0 {
 		body["activeDeadlineSeconds"] = seconds
@@ -121,9 +123,16 @@ func (p *Policy) draft(spec execpolicy.Spec, name string) (object, error) {
 	p.place(body)
 	metadata := object{"name": name, "labels": p.labels(spec, name)}
 	if o := p.Owner; o != nil {
-		metadata["ownerReferences"] = []any{object{"apiVersion": o.APIVersion, "kind": o.Kind, "name": o.Name, "uid": o.UID}}
+		metadata["ownerReferences"] = []any{
+			object{"apiVersion": o.APIVersion, "kind": o.Kind, "name": o.Name, "uid": o.UID},
+		}
 	}
-	return object{"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}, nil
+	return object{
+		"apiVersion": "v1",
+		"kind":       "Pod",
+		"metadata":   metadata,
+		"spec":       body,
+	}, nil
 }
 
 // place says where the pod may run, and what else only the cluster knows.
@@ -187,9 +196,9 @@ func (p *Policy) command(spec execpolicy.Spec) []string {
 	return p.limited(script, argv)
 }
 
-// limited returns argv with a shell in front of it that sets the limits for which a pod has
-// no fields, runs the script and becomes argv. Shells name the limit of processes in two
-// ways. If it can't be set, nothing runs.
+// limited returns argv with a shell in front of it that sets the limits for which a pod
+// has no fields, runs the script and becomes argv. Shells name the limit of processes in
+// two ways. If it can't be set, nothing runs.
 func (p *Policy) limited(script string, argv []string) []string {
 	n := strconv.FormatInt(cmp.Or(p.PidsLimit, defaultPids), 10)
 	limits := "ulimit -c 0 && ulimit -n 1024 && { ulimit -u " + n + " 2>/dev/null || ulimit -p " + n + "; } || exit\n"
@@ -216,7 +225,13 @@ func (p *Policy) env(spec execpolicy.Spec) []any {
 // places returns the directories in memory, and where they are.
 func (p *Policy) places() (volumes, mounts []any) {
 	add := func(name, target string, size int64) {
-		volumes = append(volumes, object{"name": name, "emptyDir": object{"medium": "Memory", "sizeLimit": quantity(size)}})
+		volumes = append(
+			volumes,
+			object{
+				"name":     name,
+				"emptyDir": object{"medium": "Memory", "sizeLimit": quantity(size)},
+			},
+		)
 		mounts = append(mounts, object{"name": name, "mountPath": target})
 	}
 	add("scratch", scratchDir, scratchBytes)
@@ -243,6 +258,11 @@ func (p *Policy) tmpfs() map[string]int64 {
 // labels returns the pod's labels: the library's own and the caller's.
 func (p *Policy) labels(spec execpolicy.Spec, name string) object {
 	labels := container.Labels(name, false, p.secondsInUse(spec), spec.Labels)
+	for key, value := range labels {
+		if !isLabel(value) {
+			labels[key] = "" // a host's name may be none, and then proves nothing
+		}
+	}
 	labels[labelNetwork] = networkNone
 	if p.NetworkEnabled {
 		labels[labelNetwork] = networkOpen
@@ -259,8 +279,15 @@ func (p *Policy) secondsInUse(spec execpolicy.Spec) int64 {
 	}
 	seconds := func(d, usual time.Duration) int64 { return int64(max(cmp.Or(d, usual), 0) / time.Second) }
 	// In seconds nothing overflows. A deadline may be 2^31-1 of them.
-	return min(seconds(p.readyTimeout(), 0)+seconds(l.StartupTimeout, 30*time.Second)+seconds(l.Lifetime, 24*time.Hour)+
-		seconds(l.TerminationTimeout, 0)+60, 1<<31-1)
+	return min(
+		seconds(
+			p.readyTimeout(), 0)+seconds(
+			l.StartupTimeout,
+			30*time.Second,
+		)+seconds(l.Lifetime, 24*time.Hour)+
+			seconds(l.TerminationTimeout, 0)+60,
+		1<<31-1,
+	)
 }
 
 // escape returns a text in which the cluster replaces no $(NAME).

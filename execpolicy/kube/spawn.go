@@ -44,7 +44,9 @@ type run struct {
 // Spawn creates a pod for spec.Command, or sh if that is empty. The Process that it
 // returns is a kubectl that is attached to the pod once that runs, which [Process.Ready]
 // waits for. Most callers use [execpolicy.Start] or [execpolicy.Run].
-func (p Policy) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+func (p Policy) Spawn(
+	ctx context.Context, spec execpolicy.Spec,
+) (*execpolicy.Process, error) {
 	name := newName()
 	sent, err := p.draft(spec, name)
 	if err != nil {
@@ -111,7 +113,7 @@ func (p Policy) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Pr
 
 // onCluster returns an error that also names the cluster.
 func onCluster(k *kubectl.Client, err error) error {
-	return fmt.Errorf("%w: %w; the cluster is that of %v", execpolicy.ErrStart, err, k)
+	return fmt.Errorf("%w: %w; the engine is %v", execpolicy.ErrStart, err, k)
 }
 
 // labelsOf returns the labels of a pod that is to be sent.
@@ -125,7 +127,9 @@ func labelsOf(sent object) map[string]string {
 
 // record records the command line with the pod behind it, which kubectl reads from stdin,
 // without the values of variables.
-func (p *Policy) record(ctx context.Context, k *kubectl.Client, spec execpolicy.Spec, sent object) error {
+func (p *Policy) record(
+	ctx context.Context, k *kubectl.Client, spec execpolicy.Spec, sent object,
+) error {
 	shown := maps.Clone(spec.Env)
 	for name := range shown {
 		shown[name] = "…"
@@ -140,7 +144,8 @@ func (p *Policy) record(ctx context.Context, k *kubectl.Client, spec execpolicy.
 	if err != nil {
 		return err
 	}
-	return spec.RecordSpawn(ctx, sent["metadata"].(object)["name"].(string), append(k.CreateArgs(k.Pods()), string(text)))
+	return spec.RecordSpawn(ctx, sent["metadata"].(object)["name"].(string),
+		append(k.CreateArgs(k.Pods()), string(text)))
 }
 
 // create creates the pod. An error means that there is none. If it is not known whether
@@ -293,9 +298,11 @@ func (r *run) read(text []byte) (*pod, error) {
 }
 
 // follow calls each with what the cluster says of the pod, each time that this changes,
-// until each returns true or an error, or until ctx ends. The pod is nil if there is none.
-// A question that the cluster does not answer is asked again.
-func (r *run) follow(ctx context.Context, watch time.Duration, each func(*pod, []byte) (bool, error)) error {
+// until each returns true or an error, or until ctx ends. The pod is nil if there is
+// none. A question that the cluster does not answer is asked again.
+func (r *run) follow(
+	ctx context.Context, watch time.Duration, each func(*pod, []byte) (bool, error),
+) error {
 	var failure error // of the last question
 	for {
 		p, text, err := r.get(ctx)
@@ -392,7 +399,8 @@ func (r *run) diagnose(_ int, stderr []byte) error {
 		return p.end()
 	}
 	if len(stderr) > 0 {
-		return kubectl.NewError("attach", r.AttachArgs(r.name, containerName), r.client.State().ExitCode(), stderr, nil)
+		return kubectl.NewError("attach", r.AttachArgs(r.name, containerName),
+			r.client.State().ExitCode(), stderr, nil)
 	}
 	return nil
 }

@@ -65,7 +65,8 @@ func (p *pod) container() containerStatus {
 // over reports whether nothing runs in the pod any more, by the kubelet's word.
 func (p *pod) over() bool {
 	// A phase alone may be that of a pod whose node nobody has heard of.
-	return p.container().State.Terminated != nil || p.Spec.NodeName == "" && p.Status.Phase == "Failed"
+	return p.container().State.Terminated != nil ||
+		p.Spec.NodeName == "" && p.Status.Phase == "Failed"
 }
 
 // end returns why a pod has ended, in the cluster's words.

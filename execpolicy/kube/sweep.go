@@ -17,12 +17,13 @@ const sweepTimeout = 30 * time.Second
 
 // Sweep removes the pods of this library in the cluster's namespace that nobody can be
 // using any more, and returns their names. Its rules are those of [execpolicy.Sweep]: the
-// program that created a pod ran on this machine and has ended, or the pod's time was over
-// an hour ago. The time is that of this machine's clock or of the cluster's, whichever is
-// behind, and counts from the pod's creation by the cluster's clock if that is later.
+// program that created a pod ran on this machine and has ended, or the pod's time was
+// over an hour ago. The time is that of this machine's clock or of the cluster's,
+// whichever is behind, and counts from the pod's creation by the cluster's clock if that
+// is later.
 //
-// The kubelet ends a pod whose time is over by itself. Sweep is for what is left of it, and
-// for pods whose program was killed with its guard.
+// The kubelet ends a pod whose time is over by itself. Sweep is for what is left of it,
+// and for pods whose program was killed with its guard.
 //
 // Sweep goes on after an error. Its error names the pods that could not be removed, and
 // then wraps [execpolicy.ErrStillThere]. ctx bounds the whole, and each pod gets at most
@@ -44,10 +45,14 @@ func Sweep(ctx context.Context, c Cluster) (removed []string, err error) {
 	var errs []error
 	for i, p := range list.Items {
 		if ctx.Err() != nil {
-			errs = append(errs, fmt.Errorf("%d pods were not looked at: %w", len(list.Items)-i, context.Cause(ctx)))
+			errs = append(
+				errs,
+				fmt.Errorf("%d pods were not looked at: %w", len(list.Items)-i, context.Cause(ctx)),
+			)
 			break
 		}
-		if !container.AbandonedSince(p.Metadata.Name, p.Metadata.Labels, p.Metadata.CreationTimestamp, now) {
+		if !container.AbandonedSince(p.Metadata.Name, p.Metadata.Labels,
+			p.Metadata.CreationTimestamp, now) {
 			continue
 		}
 		r := &run{policy: &Policy{}, Client: *k, name: p.Metadata.Name, uid: p.Metadata.UID}
@@ -64,8 +69,8 @@ func Sweep(ctx context.Context, c Cluster) (removed []string, err error) {
 }
 
 // earlier returns the time by this machine's clock or, if that is behind, by the
-// cluster's. A cluster that does not tell it, as those before Kubernetes 1.28, is taken to
-// have this machine's.
+// cluster's. A cluster that does not tell it, as those before Kubernetes 1.28, is taken
+// to have this machine's.
 func earlier(ctx context.Context, k *kubectl.Client) time.Time {
 	now := time.Now()
 	text, err := k.Create(ctx, "/apis/authentication.k8s.io/v1/selfsubjectreviews",

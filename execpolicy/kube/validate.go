@@ -30,11 +30,15 @@ type validation struct {
 func (v *validation) checkSpec(spec execpolicy.Spec) {
 	v.List = append(v.List, container.CheckLabels(spec.Labels)...)
 	for _, key := range slices.Sorted(maps.Keys(spec.Labels)) {
-		if prefix, name, ok := strings.Cut(key, "/"); !isLabel(name) && ok || ok && prefix == "" || !ok && !isLabel(key) || !ok && key == "" {
+		if prefix, name, ok := strings.Cut(key,
+			"/"); !isLabel(name) && ok || ok && prefix == "" || !ok && !isLabel(key) ||
+			!ok && key == "" {
 			v.Add("the label %q: the cluster takes no such name", key)
 		}
 		if value := spec.Labels[key]; !isLabel(value) {
-			v.Add("the label %s=%q: a value has up to 63 letters, digits and \"-_.\", and begins and ends with a letter or a digit", key, value)
+			v.Add(
+				"the label %s=%q: a value has up to 63 letters, digits and \"-_.\", and begins and ends with a letter or a digit",
+				key, value)
 		}
 	}
 	if len(spec.Secrets) > 0 {
@@ -42,14 +46,17 @@ func (v *validation) checkSpec(spec execpolicy.Spec) {
 	}
 	for name, value := range spec.Env {
 		if !shellwire.IsName(name) || strings.Contains(value, "\x00") {
-			v.Add("the variable %q: its name or its value can't be that of an environment variable", name)
+			v.Add(
+				"the variable %q: its name or its value can't be that of an environment variable",
+				name)
 		}
 	}
 	if spec.Workspace != "" {
 		if err := v.CheckWorkspace(spec.Workspace); err != nil {
 			v.List = append(v.List, err)
 		} else {
-			v.List = append(v.List, fmt.Errorf("%w: a pod sees no directory of this machine", policyerr.ErrNoMount))
+			v.List = append(v.List,
+				fmt.Errorf("%w: a pod sees no directory of this machine", policyerr.ErrNoMount))
 		}
 	}
 }
@@ -57,12 +64,15 @@ func (v *validation) checkSpec(spec execpolicy.Spec) {
 func (v *validation) checkPolicy() {
 	switch {
 	case v.NetworkPolicy == "" && !v.NetworkEnabled:
-		v.Add("NetworkPolicy is empty: it has to name a NetworkPolicy that keeps the network from the pods, unless NetworkEnabled is set")
+		v.Add(
+			"NetworkPolicy is empty: it has to name a NetworkPolicy that keeps the network from the pods, unless NetworkEnabled is set")
 	case v.NetworkPolicy != "" && v.NetworkEnabled:
-		v.Add("NetworkPolicy is %q, and NetworkEnabled is set: only one of them can be", v.NetworkPolicy)
+		v.Add("NetworkPolicy is %q, and NetworkEnabled is set: only one of them can be",
+			v.NetworkPolicy)
 	}
 	if !slices.Contains([]string{"", "IfNotPresent", "Always", "Never"}, v.PullPolicy) {
-		v.Add("PullPolicy is %q: it has to be \"IfNotPresent\", \"Always\" or \"Never\"", v.PullPolicy)
+		v.Add("PullPolicy is %q: it has to be \"IfNotPresent\", \"Always\" or \"Never\"",
+			v.PullPolicy)
 	}
 	if v.MemoryBytes != 0 && v.MemoryBytes < minMemory {
 		v.Add("MemoryBytes is %d: it has to be at least %d", v.MemoryBytes, minMemory)
@@ -71,7 +81,8 @@ func (v *validation) checkPolicy() {
 		v.Add("PidsLimit is %d: it has to be at least %d", v.PidsLimit, minPids)
 	}
 	if v.ReadyTimeout < 0 || v.RoomTimeout < 0 {
-		v.Add("ReadyTimeout is %v and RoomTimeout is %v: they must not be negative", v.ReadyTimeout, v.RoomTimeout)
+		v.Add("ReadyTimeout is %v and RoomTimeout is %v: they must not be negative",
+			v.ReadyTimeout, v.RoomTimeout)
 	}
 	if v.KeepAlive != 0 && (v.KeepAlive < time.Second || v.KeepAlive > 24*time.Hour) {
 		v.Add("KeepAlive is %v: it has to be from 1s to 24h, or 0 for none", v.KeepAlive)
@@ -87,21 +98,26 @@ func (v *validation) checkPolicy() {
 		}
 	}
 	for _, line := range v.ExtraHosts {
-		if name, address, _ := strings.Cut(line, ":"); name == "" || address == "" || strings.ContainsAny(line, " \t\r\n") {
+		if name, address, _ := strings.Cut(line, ":"); name == "" || address == "" ||
+			strings.ContainsAny(line, " \t\r\n") {
 			v.Add("ExtraHosts has %q: it has to be like \"name:192.0.2.1\"", line)
 		}
 	}
 	for device, n := range v.Devices {
 		if !strings.Contains(device, "/") || n < 1 {
-			v.Add("Devices has %d of %q: it has to be at least one of a name with a domain, such as \"nvidia.com/gpu\"", n, device)
+			v.Add(
+				"Devices has %d of %q: it has to be at least one of a name with a domain, such as \"nvidia.com/gpu\"",
+				n, device)
 		}
 	}
-	if o := v.Owner; o != nil && (o.APIVersion == "" || o.Kind == "" || o.Name == "" || o.UID == "") {
+	if o := v.Owner; o != nil &&
+		(o.APIVersion == "" || o.Kind == "" || o.Name == "" || o.UID == "") {
 		v.Add("Owner is %+v: it needs all of its fields", *o)
 	}
 }
 
-// user returns the numbers of the user and of the group, or notes what is wrong with them.
+// user returns the numbers of the user and of the group, or notes what is wrong with
+// them.
 func (v *validation) user() (user, group int64) {
 	switch {
 	case v.User == "" && v.UserNamespace:
@@ -142,7 +158,8 @@ func (v *validation) cpus() string {
 func isLabel(text string) bool {
 	isEdge := func(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9' }
 	for i := range len(text) {
-		if c := text[i]; !isEdge(c) && (i == 0 || i == len(text)-1 || !strings.ContainsRune("-_.", rune(c))) {
+		if c := text[i]; !isEdge(c) &&
+			(i == 0 || i == len(text)-1 || !strings.ContainsRune("-_.", rune(c))) {
 			return false
 		}
 	}

@@ -31,7 +31,8 @@ func (t Table) Classify(message []byte) error {
 
 // SaysAll reports whether all words occur in a text.
 func SaysAll(text string, words []string) bool {
-	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) })
+	return !slices.ContainsFunc(words,
+		func(w string) bool { return !strings.Contains(text, w) })
 }
 
 // A Failure is a failed run of a client.
@@ -77,5 +78,11 @@ func (f *Failure) Error() string {
 
 // Unwrap returns the class and the cause, as far as they are known.
 func (f *Failure) Unwrap() []error {
-	return slices.DeleteFunc([]error{f.Class, f.Cause}, func(err error) bool { return err == nil })
+	var errs []error
+	for _, err := range []error{f.Class, f.Cause} {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
 }

@@ -1,8 +1,6 @@
 package container
 
 import (
-	"fmt"
-	"hash/fnv"
 	"maps"
 	"os"
 	"slices"
@@ -70,7 +68,7 @@ var owner = sync.OnceValue(func() map[string]string {
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	stat, _ := os.ReadFile("/proc/self/stat")
 	return map[string]string{
-		labelHost:     labelValue(host),
+		labelHost:     host,
 		labelBoot:     strings.TrimSpace(string(boot)),
 		labelPIDNS:    namespace("pid"),
 		labelPID:      strconv.Itoa(os.Getpid()),
@@ -78,18 +76,6 @@ var owner = sync.OnceValue(func() map[string]string {
 		labelPIDStart: statField(string(stat), 22),
 	}
 })
-
-// labelValue returns a text that is a label's value everywhere, and the same for the same
-// text. In a cluster a value has up to 63 letters, digits and "-_.".
-func labelValue(text string) string {
-	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_."
-	if len(text) <= 63 && strings.Trim(text, allowed) == "" && text == strings.Trim(text, "-_.") {
-		return text
-	}
-	hash := fnv.New128a()
-	hash.Write([]byte(text))
-	return fmt.Sprintf("%x", hash.Sum(nil))
-}
 
 // namespace returns the number of this program's namespace of that kind, or nothing.
 func namespace(kind string) string {

@@ -56,7 +56,7 @@ func (s state) pod(name string) (object, error) {
 	var pod object
 	err := s.read(filepath.Join("pods", name), &pod)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("Error from server (NotFound): pods %q not found", name)
+		return nil, refuse("Error from server (NotFound): pods %q not found", name)
 	}
 	return pod, err
 }
@@ -66,7 +66,8 @@ const poll = 10 * time.Millisecond
 // pose is the whole program. It returns its exit code.
 func pose(words []string) int {
 	s := state(os.Getenv(stateVar))
-	calls, err := os.OpenFile(filepath.Join(string(s), "calls"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	calls, err := os.OpenFile(filepath.Join(string(s), "calls"),
+		os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "fakekubectl: the environment has no state directory:", err)
 		return 1
@@ -133,14 +134,23 @@ func (s state) failure(verb string) *Failure {
 	return &f
 }
 
-func (s state) do(verb string, flags map[string]string, operands []string, out io.Writer) error {
+func (s state) do(
+	verb string, flags map[string]string, operands []string, out io.Writer,
+) error {
 	path, query, _ := strings.Cut(flags["--raw"], "?")
 	name := strings.TrimPrefix(path[strings.LastIndexByte(path, '/')+1:], "pods")
 	print := func(value any) error { return json.NewEncoder(out).Encode(value) }
 	switch {
 	case verb == "config":
-		return print(object{"current-context": "fake", "clusters": []any{object{"cluster": object{"server": "https://192.0.2.1"}}},
-			"contexts": []any{object{"context": object{"namespace": "sandboxes"}}}})
+		return print(
+			object{
+				"current-context": "fake",
+				"clusters": []any{
+					object{"cluster": object{"server": "https://192.0.2.1"}},
+				},
+				"contexts": []any{object{"context": object{"namespace": "sandboxes"}}},
+			},
+		)
 	case verb == "create" && strings.HasSuffix(path, "/selfsubjectreviews"):
 		return print(object{"metadata": object{"creationTimestamp": s.now()}})
 	case verb == "create":
@@ -158,8 +168,16 @@ func (s state) do(verb string, flags map[string]string, operands []string, out i
 		if text := s.faults().NetworkPolicies; len(text) > 0 {
 			return print(object{"items": text})
 		}
-		return print(object{"items": []any{object{"metadata": object{"name": NetworkPolicy}, "spec": object{
-			"podSelector": object{"matchLabels": object{"cofferdam.network": "none"}}, "policyTypes": []any{"Ingress", "Egress"}}}}})
+		return print(
+			object{
+				"items": []any{object{"metadata": object{"name": NetworkPolicy}, "spec": object{
+					"podSelector": object{
+						"matchLabels": object{"cofferdam.network": "none"},
+					},
+					"policyTypes": []any{"Ingress", "Egress"},
+				}}},
+			},
+		)
 	case verb == "get" && name == "":
 		items := []any{}
 		paths, _ := filepath.Glob(filepath.Join(string(s), "pods", "*"))
@@ -237,7 +255,7 @@ func (s state) create() (object, error) {
 		pod = merge(pod, change).(object)
 	}
 	if _, err := s.pod(name); err == nil {
-		return nil, fmt.Errorf("Error from server (AlreadyExists): pods %q already exists", name)
+		return nil, refuse("Error from server (AlreadyExists): pods %q already exists", name)
 	}
 	if err := s.write(filepath.Join("pods", name), pod); err != nil {
 		return nil, err
@@ -257,8 +275,11 @@ func (s state) seen(pod object) object {
 	if json.Unmarshal(f.Status, &other) == nil {
 		pod["status"] = other
 	} else {
-		pod["status"] = object{"phase": "Running", "containerStatuses": []any{object{"name": "main", "imageID": "sha256:fake",
-			"state": object{"running": object{}}}}}
+		pod["status"] = object{
+			"phase": "Running",
+			"containerStatuses": []any{object{"name": "main", "imageID": "sha256:fake",
+				"state": object{"running": object{}}}},
+		}
 	}
 	var change any
 	if json.Unmarshal(f.AdmitLater, &change) == nil {
@@ -286,7 +307,8 @@ func (s state) watch(name string, within time.Duration, print func(any) error) e
 		}
 		if !bytes.Equal(text, last) {
 			last = text
-			if err := print(object{"type": "MODIFIED", "object": json.RawMessage(text)}); err != nil {
+			if err := print(
+				object{"type": "MODIFIED", "object": json.RawMessage(text)}); err != nil {
 				return err
 			}
 		}
@@ -302,8 +324,24 @@ func (s state) attach(name string) error {
 	}
 	spec := pod["spec"].(object)
 	one := spec["containers"].([]any)[0].(object)
-	argv := []string{"run", "--rm", "-i", "--name", name, "--network", "none", "--read-only", "--env", "COFFERDAM_NODE=192.0.2.1", "--env", "HOME=/tmp",
-		"--user", fmt.Sprint(65534), "--workdir", one["workingDir"].(string)}
+	argv := []string{
+		"run",
+		"--rm",
+		"-i",
+		"--name",
+		name,
+		"--network",
+		"none",
+		"--read-only",
+		"--env",
+		"COFFERDAM_NODE=192.0.2.1",
+		"--env",
+		"HOME=/tmp",
+		"--user",
+		fmt.Sprint(65534),
+		"--workdir",
+		one["workingDir"].(string),
+	}
 	for _, m := range one["volumeMounts"].([]any) {
 		if path := m.(object)["mountPath"].(string); path != "/dev/shm" {
 			argv = append(argv, "--tmpfs", path+":rw,exec,mode=1777")
@@ -322,8 +360,11 @@ func (s state) attach(name string) error {
 	defer s.lock()()
 	// A pod that was deleted stays so.
 	if pod, podErr := s.pod(name); podErr == nil && !s.faults().NodeDown {
-		pod["status"] = object{"phase": "Failed", "containerStatuses": []any{object{"name": "main", "imageID": "sha256:fake",
-			"state": object{"terminated": object{"exitCode": code, "reason": "Error"}}}}}
+		pod["status"] = object{
+			"phase": "Failed",
+			"containerStatuses": []any{object{"name": "main", "imageID": "sha256:fake",
+				"state": object{"terminated": object{"exitCode": code, "reason": "Error"}}}},
+		}
 		s.write(filepath.Join("pods", name), pod)
 	}
 	return nil // whatever the container exited with
@@ -353,8 +394,13 @@ func (s state) delete(name, uid string, grace int) error {
 	}
 	metadata := pod["metadata"].(object)
 	if uid != "" && uid != metadata["uid"] {
-		return fmt.Errorf("Error from server (Conflict): Operation cannot be fulfilled on pods %q: the UID in the precondition (%s) "+
-			"does not match the UID in record (%v)", name, uid, metadata["uid"])
+		return refuse(
+			"Error from server (Conflict): Operation cannot be fulfilled on pods %q: the UID in the precondition (%s) "+
+				"does not match the UID in record (%v)",
+			name,
+			uid,
+			metadata["uid"],
+		)
 	}
 	if s.faults().NodeDown && grace > 0 {
 		metadata["deletionTimestamp"] = s.now()
@@ -364,4 +410,11 @@ func (s state) delete(name, uid string, grace int) error {
 	cmd.Run() // it may have ended
 	defer s.lock()()
 	return os.Remove(filepath.Join(string(s), "pods", name))
+}
+
+// refuse returns an error with words of kubectl.
+func refuse(
+	format string, args ...any,
+) error {
+	return errors.New(fmt.Sprintf(format, args...))
 }

@@ -80,8 +80,13 @@ var classes = clierr.Table{
 // errOther means that what has the name is another object.
 var errOther = errors.New("the object is another one")
 
-// IsGone reports whether an error of DeletePod says that the pod of that UID is not there.
-func IsGone(err error) bool { return errors.Is(err, ErrNotFound) || errors.Is(err, errOther) }
+// IsGone reports whether an error of DeletePod says that the pod of that UID is not
+// there.
+func IsGone(
+	err error,
+) bool {
+	return errors.Is(err, ErrNotFound) || errors.Is(err, errOther)
+}
 
 // An Error is a failed run of kubectl.
 type Error struct {
@@ -90,10 +95,19 @@ type Error struct {
 	Command []string
 }
 
-// NewError returns the error of a run of kubectl. The exit code is -1 if it was ended, for
-// that cause.
+// NewError returns the error of a run of kubectl. The exit code is -1 if it was ended,
+// for that cause.
 func NewError(verb string, argv []string, exit int, stderr []byte, cause error) *Error {
-	e := &Error{clierr.Failure{Verb: verb, Client: "kubectl", ExitCode: exit, Words: message(stderr), Cause: cause}, argv}
+	e := &Error{
+		clierr.Failure{
+			Verb:     verb,
+			Client:   "kubectl",
+			ExitCode: exit,
+			Words:    message(stderr),
+			Cause:    cause,
+		},
+		argv,
+	}
 	if cause == nil {
 		e.Class = Classify(stderr)
 	} else if errors.Is(cause, context.DeadlineExceeded) {
@@ -103,11 +117,13 @@ func NewError(verb string, argv []string, exit int, stderr []byte, cause error) 
 	return e
 }
 
-// Unreached reports whether kubectl could not connect to the cluster, by its own words, so
-// that this was asked for nothing.
+// Unreached reports whether kubectl could not connect to the cluster, by its own words,
+// so that this was asked for nothing.
 func (e *Error) Unreached() bool {
-	return e.Cause == nil && slices.ContainsFunc([]string{"dial tcp", "was refused - did you specify", "x509: ", "TLS handshake"},
-		func(words string) bool { return strings.Contains(e.Words, words) })
+	return e.Cause == nil &&
+		slices.ContainsFunc(
+			[]string{"dial tcp", "was refused - did you specify", "x509: ", "TLS handshake"},
+			func(words string) bool { return strings.Contains(e.Words, words) })
 }
 
 // Classify returns the sentinel that says what kubectl's message means, or nil if that is
@@ -122,7 +138,8 @@ func message(stderr []byte) string {
 	var kept []string
 	for line := range strings.Lines(string(stderr)) {
 		line = strings.TrimSpace(line)
-		if line == "" || isLog(line) || strings.HasPrefix(line, "See 'kubectl ") || slices.Contains(kept, line) {
+		if line == "" || isLog(line) || strings.HasPrefix(line, "See 'kubectl ") ||
+			slices.Contains(kept, line) {
 			continue
 		}
 		for _, prefix := range []string{"error: ", "Error from server "} {
@@ -140,5 +157,7 @@ func message(stderr []byte) string {
 // isLog reports whether a line is one of kubectl's log, such as
 // "E1126 17:00:00.000000   12 memcache.go:265] …".
 func isLog(line string) bool {
-	return len(line) > 5 && strings.ContainsRune("EIWF", rune(line[0])) && strings.Trim(line[1:5], "0123456789") == "" && line[5] == ' '
+	return len(line) > 5 && strings.ContainsRune("EIWF", rune(line[0])) &&
+		strings.Trim(line[1:5], "0123456789") == "" &&
+		line[5] == ' '
 }

@@ -89,15 +89,18 @@ func TestClassify(t *testing.T) {
 	var texts []string
 	for name, want := range recorded {
 		_, stderr := read(t, name)
-		assert.Check(t, kubectl.Classify(stderr) == want, "%s: %v", name, kubectl.Classify(stderr))
+		assert.Check(t, kubectl.Classify(stderr) == want, "%s: %v", name,
+			kubectl.Classify(stderr))
 		texts = append(texts, strings.ToLower(string(stderr)))
 	}
 	for text, want := range described {
-		assert.Check(t, kubectl.Classify([]byte(text)) == want, "%s: %v", text, kubectl.Classify([]byte(text)))
+		assert.Check(t, kubectl.Classify([]byte(text)) == want, "%s: %v", text,
+			kubectl.Classify([]byte(text)))
 		texts = append(texts, strings.ToLower(text))
 	}
 	for _, row := range kubectl.Classes {
-		needed := slices.ContainsFunc(texts, func(text string) bool { return clierr.SaysAll(text, row.Words) })
+		needed := slices.ContainsFunc(texts,
+			func(text string) bool { return clierr.SaysAll(text, row.Words) })
 		assert.Check(t, needed, "no message has %q", row.Words)
 	}
 }
@@ -108,14 +111,23 @@ func TestWhatErrorsProve(t *testing.T) {
 		exit, stderr := read(t, name)
 		err := kubectl.NewError("get", nil, exit, stderr, nil)
 		assert.Check(t, kubectl.IsGone(err) == slices.Contains([]string{
-			"attach-missing", "delete-conflict", "delete-missing", "get-missing", "get-namespace-missing"}, name), name)
+			"attach-missing",
+			"delete-conflict",
+			"delete-missing",
+			"get-missing",
+			"get-namespace-missing",
+		}, name), name)
 		assert.Check(t, err.Unreached() == slices.Contains([]string{
 			"get-bad-certificate", "get-no-host", "get-no-server", "get-refused"}, name), name)
 	}
 	cut := kubectl.NewError("create", nil, -1, []byte("dial tcp"), context.Canceled)
 	assert.Assert(t, !cut.Unreached())
 	assert.Assert(t, errors.Is(cut, context.Canceled))
-	assert.Assert(t, errors.Is(kubectl.NewError("get", nil, -1, nil, context.DeadlineExceeded), kubectl.ErrDown))
+	assert.Assert(
+		t,
+		errors.Is(kubectl.NewError("get", nil, -1, nil, context.DeadlineExceeded),
+			kubectl.ErrDown),
+	)
 }
 
 func TestErrorText(t *testing.T) {
@@ -123,7 +135,11 @@ func TestErrorText(t *testing.T) {
 	for _, name := range []string{"create-quota", "get-unauthorized", "get-plugin-missing", "config-no-context", "attach-pending"} {
 		exit, stderr := read(t, name)
 		verb, _, _ := strings.Cut(name, "-")
-		all.WriteString(kubectl.NewError(verb, nil, exit, append([]byte("E1126 17:00:00.000000   12 memcache.go:265] noise\n"), stderr...), nil).Error() + "\n")
+		all.WriteString(
+			kubectl.NewError(verb, nil, exit, append([]byte("E1126 17:00:00.000000   12 memcache.go:265] noise\n"), stderr...), nil).
+				Error() +
+				"\n",
+		)
 	}
 	golden.Assert(t, all.String(), "errors.golden")
 }
@@ -143,7 +159,12 @@ func FuzzNewError(f *testing.F) {
 
 // A watch is read alike however its lines come apart.
 func FuzzWatch(f *testing.F) {
-	f.Add([]byte(`{"type":"ADDED","object":{"a":1}}`+"\n"+`{"type":"DELETED","object":{}}`+"\n"), 3)
+	f.Add(
+		[]byte(
+			`{"type":"ADDED","object":{"a":1}}`+"\n"+`{"type":"DELETED","object":{}}`+"\n",
+		),
+		3,
+	)
 	f.Add([]byte("{}\n\n"), 1)
 	f.Add([]byte(`{"type":"ERROR"}`+"\nx"), 7)
 	f.Fuzz(func(t *testing.T, text []byte, n int) {

@@ -99,8 +99,8 @@ func Find(ctx context.Context, c Client) (*Client, error) {
 	return &c, nil
 }
 
-// absolute returns an environment in which the files of KUBECONFIG have absolute names: the
-// guard works in another directory.
+// absolute returns an environment in which the files of KUBECONFIG have absolute names:
+// the guard works in another directory.
 func absolute(env []string) []string {
 	env = slices.Clone(env)
 	for i, e := range env {
@@ -138,7 +138,8 @@ const accountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
 func inCluster(env []string) bool {
 	_, err := os.Stat(filepath.Join(accountDir, "token"))
 	has := func(name string) bool {
-		return slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, name+"=") && e != name+"=" })
+		return slices.ContainsFunc(env,
+			func(e string) bool { return strings.HasPrefix(e, name+"=") && e != name+"=" })
 	}
 	return err == nil && has("KUBERNETES_SERVICE_HOST") && has("KUBERNETES_SERVICE_PORT")
 }
@@ -179,14 +180,17 @@ func (c *Client) RemoveArgs() []string {
 	return c.argv("delete", "pod", "--now", "--wait=false", "--ignore-not-found")
 }
 
-// AttachArgs returns the command line that connects its streams with those of a container.
+// AttachArgs returns the command line that connects its streams with those of a
+// container.
 func (c *Client) AttachArgs(pod, container string) []string {
 	return c.argv("attach", "--stdin", "--quiet", "--container="+container, pod)
 }
 
 // ExecArgs returns the command line that runs a command in a container.
 func (c *Client) ExecArgs(pod, container string, command []string) []string {
-	return append(c.argv("exec", "--stdin", "--quiet", "--container="+container, pod, "--"), command...)
+	return append(
+		c.argv("exec", "--stdin", "--quiet", "--container="+container, pod, "--"),
+		command...)
 }
 
 // Create creates at a path what the body says, and returns what was made of it.
@@ -209,7 +213,11 @@ func (c *Client) DeletePod(ctx context.Context, name, uid string, grace int64) e
 	if err != nil {
 		return err
 	}
-	_, err = c.run(ctx, "delete", body, c.DeleteArgs(c.Pods() + "/" + name)[len(c.argv()):]...)
+	_, err = c.run(
+		ctx,
+		"delete",
+		body,
+		c.DeleteArgs(c.Pods() + "/" + name)[len(c.argv()):]...)
 	return err
 }
 
@@ -217,7 +225,9 @@ func (c *Client) DeletePod(ctx context.Context, name, uid string, grace int64) e
 const callTimeout = 30 * time.Second
 
 // run runs kubectl with that stdin and returns its stdout.
-func (c *Client) run(ctx context.Context, verb string, stdin []byte, words ...string) ([]byte, error) {
+func (c *Client) run(
+	ctx context.Context, verb string, stdin []byte, words ...string,
+) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	r, w, err := os.Pipe()
@@ -251,15 +261,20 @@ func (c *Client) run(ctx context.Context, verb string, stdin []byte, words ...st
 // or the cluster ends the watch, which it does after so long. It returns whether each has
 // returned true. A watch that says nothing may have lost its server, so the caller has to
 // ask again in another way.
-func (c *Client) Watch(ctx context.Context, name string, within time.Duration, each func(object []byte) bool) (bool, error) {
+func (c *Client) Watch(
+	ctx context.Context, name string, within time.Duration,
+	each func(object []byte) bool,
+) (bool, error) {
 	seconds := max(int(within/time.Second), 1)
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second+watchGrace)
 	defer cancel()
-	path := fmt.Sprintf("%s?watch=1&fieldSelector=metadata.name=%s&timeoutSeconds=%d", c.Pods(), name, seconds)
+	path := fmt.Sprintf("%s?watch=1&fieldSelector=metadata.name=%s&timeoutSeconds=%d",
+		c.Pods(), name, seconds)
 	events := &events{each: each, enough: cancel}
 	var errOut bytes.Buffer
 	argv := c.GetArgs(path)
-	state, err := procgroup.Output(ctx, procgroup.Cmd{Path: c.Path, Args: argv, Env: c.Env, NewSession: true}, events, &errOut)
+	state, err := procgroup.Output(ctx,
+		procgroup.Cmd{Path: c.Path, Args: argv, Env: c.Env, NewSession: true}, events, &errOut)
 	switch {
 	case events.done:
 		return true, nil
@@ -278,7 +293,8 @@ func (c *Client) Watch(ctx context.Context, name string, within time.Duration, e
 // watchGrace is how much later than the cluster the client ends a watch.
 const watchGrace = 2 * time.Second
 
-// maxEvent is how long an event may be: a pod's object has at most 1.5 MiB in the cluster.
+// maxEvent is how long an event may be: a pod's object has at most 1.5 MiB in the
+// cluster.
 const maxEvent = 4 << 20
 
 // events takes the lines of a watch.
@@ -324,9 +340,17 @@ func (e *events) Write(p []byte) (int, error) {
 }
 
 // Start starts kubectl with that command line and those streams.
-func (c *Client) Start(argv []string, stdin, stdout, stderr *os.File) (*procgroup.Process, error) {
+func (c *Client) Start(
+	argv []string, stdin, stdout, stderr *os.File,
+) (*procgroup.Process, error) {
 	p, err := procgroup.Start(procgroup.Cmd{
-		Path: c.Path, Args: argv, Env: c.Env, Stdin: stdin, Stdout: stdout, Stderr: stderr, NewSession: true,
+		Path:       c.Path,
+		Args:       argv,
+		Env:        c.Env,
+		Stdin:      stdin,
+		Stdout:     stdout,
+		Stderr:     stderr,
+		NewSession: true,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoProgram, err)

@@ -38,7 +38,10 @@ func program(t *testing.T, script string) kubectl.Client {
 }
 
 func TestFind(t *testing.T) {
-	c := program(t, `echo '{"current-context":"lab","clusters":[{"cluster":{"server":"https://192.0.2.1"}}],"contexts":[{"context":{}}]}'`)
+	c := program(
+		t,
+		`echo '{"current-context":"lab","clusters":[{"cluster":{"server":"https://192.0.2.1"}}],"contexts":[{"context":{}}]}'`,
+	)
 	c.Env = append(c.Env, "KUBECONFIG=a.yaml"+string(filepath.ListSeparator)+"/b.yaml")
 	found, err := kubectl.Find(t.Context(), c)
 	assert.NilError(t, err)
@@ -47,7 +50,12 @@ func TestFind(t *testing.T) {
 	dir, err := os.Getwd()
 	assert.NilError(t, err)
 	env := strings.Join(found.Env, "\n")
-	assert.Assert(t, strings.Contains(env, "KUBECONFIG="+filepath.Join(dir, "a.yaml")+string(filepath.ListSeparator)+"/b.yaml"), env)
+	assert.Assert(
+		t,
+		strings.Contains(env,
+			"KUBECONFIG="+filepath.Join(dir, "a.yaml")+string(filepath.ListSeparator)+"/b.yaml"),
+		env,
+	)
 	assert.Assert(t, strings.HasSuffix(env, "\nKUBERC=off"), env)
 
 	for script, class := range map[string]error{
@@ -60,12 +68,16 @@ func TestFind(t *testing.T) {
 	}
 	_, err = kubectl.Find(t.Context(), program(t, "echo x"))
 	assert.ErrorContains(t, err, "config: ")
-	_, err = kubectl.Find(t.Context(), kubectl.Client{Path: filepath.Join(t.TempDir(), "none")})
+	_, err = kubectl.Find(t.Context(),
+		kubectl.Client{Path: filepath.Join(t.TempDir(), "none")})
 	assert.ErrorIs(t, err, kubectl.ErrNoProgram)
 }
 
 func TestWatchThatIsCutOff(t *testing.T) {
-	c := program(t, `echo '{"type":"ADDED","object":{"a":1}}'; printf '{"type":"MOD'; exec sleep 60`)
+	c := program(
+		t,
+		`echo '{"type":"ADDED","object":{"a":1}}'; printf '{"type":"MOD'; exec sleep 60`,
+	)
 	var seen []string
 	begin := time.Now()
 	done, err := c.Watch(t.Context(), "name", time.Second, func(object []byte) bool {
@@ -78,7 +90,10 @@ func TestWatchThatIsCutOff(t *testing.T) {
 	done, err = c.Watch(t.Context(), "name", time.Minute, func([]byte) bool { return true })
 	assert.NilError(t, err)
 	assert.Assert(t, done)
-	c = program(t, `echo 'Error from server (Forbidden): pods is forbidden: User "u" cannot watch resource' >&2; exit 1`)
+	c = program(
+		t,
+		`echo 'Error from server (Forbidden): pods is forbidden: User "u" cannot watch resource' >&2; exit 1`,
+	)
 	_, err = c.Watch(t.Context(), "name", time.Minute, func([]byte) bool { return true })
 	assert.ErrorIs(t, err, kubectl.ErrPermission)
 	// A kubectl that reads nothing of what it is sent holds up nobody.

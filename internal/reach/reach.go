@@ -7,8 +7,8 @@ import (
 )
 
 // Script is text for a POSIX shell. It goes on if it has tried the network and reached
-// nothing. Else it ends the shell, with the status Reached or Untried and with a line that
-// says why in MessageFile. Its comments stand here, so that no program carries them.
+// nothing. Else it ends the shell, with the status Reached or Untried and with a line
+// that says why in MessageFile. Its comments stand here, so that no program carries them.
 //
 // It tries three addresses at once, for two seconds: the cluster's API, the kubelet of
 // the node, and the metadata service of a cloud. Who keeps the network away may take a
