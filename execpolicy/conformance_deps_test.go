@@ -85,8 +85,8 @@ var rooms = map[string][]string{
 	"execpolicy/egress": {"execpolicy", "internal/problems"},
 	"execpolicy/kube": {
 		"execpolicy", "internal/container", "internal/kubectl", "internal/mountguard",
-		"internal/policyerr", "internal/problems", "internal/procgroup", "internal/random",
-		"internal/reach", "internal/shellwire",
+		"internal/outside", "internal/policyerr", "internal/problems", "internal/procgroup",
+		"internal/random", "internal/reach", "internal/shellwire",
 	},
 	"execpolicy/python": {
 		"execpolicy", "internal/ours", "internal/problems", "internal/scratch",

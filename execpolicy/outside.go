@@ -32,7 +32,7 @@ func (p DockerPolicy) Outside(ctx context.Context, spec Spec) (*outside.View, er
 			if err != nil {
 				return nil, err
 			}
-			return &outside.Settings{Settings: *s}, nil
+			return &outside.Settings{Container: *s}, nil
 		},
 		Info: e.Info,
 	}, nil

@@ -44,7 +44,7 @@ func Inside(p execpolicy.DockerPolicy, spec execpolicy.Spec, name Protection, an
 func Outside(p execpolicy.DockerPolicy, spec execpolicy.Spec, name Protection, s *dockercli.Settings) State {
 	for _, known := range protections {
 		if known.name == name {
-			return known.outside(wanted(p, spec), &outside.Settings{Settings: *s}).state
+			return known.outside(wanted(p, spec), &outside.Settings{Container: *s}).state
 		}
 	}
 	return Unknown
@@ -52,7 +52,7 @@ func Outside(p execpolicy.DockerPolicy, spec execpolicy.Spec, name Protection, s
 
 // Judge compares what was seen with what is wanted.
 func Judge(p execpolicy.DockerPolicy, spec execpolicy.Spec, answer string, s *dockercli.Settings) []Finding {
-	return judge(wanted(p, spec), parseFacts(answer), &outside.Settings{Settings: *s})
+	return judge(wanted(p, spec), parseFacts(answer), &outside.Settings{Container: *s})
 }
 
 // JudgePod is Judge of a pod.
@@ -62,7 +62,7 @@ func JudgePod(w outside.Wanted, answer string, s *outside.Settings) []Finding {
 
 // Confine returns what was seen of the security modules.
 func Confine(info *dockercli.Info, answer string, s *dockercli.Settings) Confinement {
-	return confinement(info, parseFacts(answer), &outside.Settings{Settings: *s})
+	return confinement(info, parseFacts(answer), &outside.Settings{Container: *s})
 }
 
 // ZeroTmpfs returns the directories in memory.

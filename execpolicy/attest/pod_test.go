@@ -7,7 +7,6 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
 
-	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/attest"
 	"github.com/seed-64a260eb/cofferdam/internal/outside"
 )
@@ -29,7 +28,7 @@ func podWanted() outside.Wanted {
 }
 
 func podSettings() *outside.Settings {
-	return &outside.Settings{Settings: dockercli.Settings{Network: "none"},
+	return &outside.Settings{Container: outside.Container{Network: "none"},
 		Pod: &outside.Pod{ServiceAccount: "default", TerminationLog: "/dev/termination-log"}}
 }
 

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/kubectl"
 	"github.com/seed-64a260eb/cofferdam/internal/outside"
@@ -30,7 +29,7 @@ func (p Policy) Outside(ctx context.Context, spec execpolicy.Spec) (*outside.Vie
 		Image:    cmp.Or(p.Image, execpolicy.DefaultImage),
 		Wanted:   p.wanted(),
 		Inside:   func(ctx context.Context, name string) (string, error) { return p.attempts(ctx, k, name) },
-		Versions: func(ctx context.Context) ([]dockercli.Component, error) { return versions(ctx, k) },
+		Versions: func(ctx context.Context) ([]outside.Component, error) { return versions(ctx, k) },
 		Settings: func(ctx context.Context, name string) (*outside.Settings, error) {
 			return p.settings(ctx, k, name)
 		},
@@ -86,7 +85,7 @@ func (p *Policy) attempts(ctx context.Context, k *kubectl.Client, name string) (
 
 // versions returns those of the API server and, as far as the user may see them, of the
 // nodes.
-func versions(ctx context.Context, k *kubectl.Client) ([]dockercli.Component, error) {
+func versions(ctx context.Context, k *kubectl.Client) ([]outside.Component, error) {
 	text, err := k.Get(ctx, "/version")
 	if err != nil {
 		return nil, err
@@ -95,7 +94,7 @@ func versions(ctx context.Context, k *kubectl.Client) ([]dockercli.Component, er
 	if err := json.Unmarshal(text, &server); err != nil {
 		return nil, err
 	}
-	found := []dockercli.Component{{Name: "kubernetes", Version: server.GitVersion}}
+	found := []outside.Component{{Name: "kubernetes", Version: server.GitVersion}}
 	var nodes struct {
 		Items []struct {
 			Status struct {
@@ -110,7 +109,7 @@ func versions(ctx context.Context, k *kubectl.Client) ([]dockercli.Component, er
 	for _, node := range nodes.Items {
 		info := node.Status.NodeInfo
 		runtime, version, _ := strings.Cut(info.ContainerRuntimeVersion, "://")
-		for _, c := range []dockercli.Component{
+		for _, c := range []outside.Component{
 			{Name: "kubelet", Version: info.KubeletVersion}, {Name: runtime, Version: version},
 		} {
 			if c.Name != "" && !slices.Contains(found, c) {
@@ -210,7 +209,7 @@ func (pod *admitted) settings(network string) (*outside.Settings, error) {
 	c := pod.Spec.Containers[i]
 	own, all := c.SecurityContext, pod.Spec.SecurityContext
 	s := &outside.Settings{
-		Settings: dockercli.Settings{
+		Container: outside.Container{
 			Privileged:  own.Privileged,
 			ReadOnly:    own.ReadOnlyRootFilesystem,
 			Network:     network,
@@ -282,7 +281,7 @@ func (pod *admitted) volumes(c admittedContainer, s *outside.Settings) {
 			continue
 		}
 		s.Pod.Token = s.Pod.Token || strings.Contains(string(v["projected"]), "serviceAccountToken")
-		s.Mounts = append(s.Mounts, dockercli.MountPoint{Type: "volume", Source: v.kind(), Target: m.MountPath, Writable: !m.ReadOnly})
+		s.Mounts = append(s.Mounts, outside.MountPoint{Type: "volume", Source: v.kind(), Target: m.MountPath, Writable: !m.ReadOnly})
 	}
 }
 

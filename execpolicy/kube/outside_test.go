@@ -8,7 +8,6 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
 
-	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/outside"
 )
@@ -124,7 +123,7 @@ func TestSettingsOfChangedPods(t *testing.T) {
 			add(s, "volumes", object{"name": "t", "projected": object{"sources": sources}})
 			add(c, "volumeMounts", object{"name": "t", "mountPath": "/t", "readOnly": true})
 		}, func(s *outside.Settings) bool {
-			m := dockercli.MountPoint{Type: "volume", Source: "projected", Target: "/t"}
+			m := outside.MountPoint{Type: "volume", Source: "projected", Target: "/t"}
 			return s.Pod.Token && s.Mounts[0] == m && len(s.Pod.Injected) == 1
 		}},
 		"disk": {func(s, c object) {

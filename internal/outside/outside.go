@@ -23,7 +23,7 @@ type View struct {
 	Inside func(ctx context.Context, name string) (string, error)
 	// Versions returns those of the client, the engine and its parts, as they report
 	// them.
-	Versions func(ctx context.Context) ([]dockercli.Component, error)
+	Versions func(ctx context.Context) ([]Component, error)
 	// Settings returns what the engine says it has applied to a container.
 	Settings func(ctx context.Context, name string) (*Settings, error)
 	// Info returns what the engine can do. It is nil for one that does not tell.
@@ -70,11 +70,18 @@ type WantedPod struct {
 	Injected []string
 }
 
+// These are what policies fill in that know of no engine.
+type (
+	Component  = dockercli.Component
+	Container  = dockercli.Settings
+	MountPoint = dockercli.MountPoint
+)
+
 // Settings are what an engine says of a container. They are docker's, whose words other
 // engines use too: a pod that is not privileged has the network "none" if nothing is let
 // through, and "no-new-privileges" among its security options.
 type Settings struct {
-	dockercli.Settings
+	Container
 	// Pod is what the API server has admitted. It is nil for what is not a pod.
 	Pod *Pod
 }
