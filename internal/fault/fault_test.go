@@ -266,9 +266,9 @@ func TestBounds(t *testing.T) {
 		peak  int64
 		says  string
 	}{
-		"all well":    {stats{obeying: enough(engineBounds.obeying), others: enough(engineBounds.others)}, memoryBound, ""},
-		"obeying":     {stats{obeying: enough(engineBounds.obeying + 1)}, 0, "half of the programs that obey"},
-		"others":      {stats{others: enough(engineBounds.others + 1)}, 0, "half of the others"},
+		"all well":    {stats{obeying: enough(obeyingBound), others: enough(othersBound)}, memoryBound, ""},
+		"obeying":     {stats{obeying: enough(obeyingBound + 1)}, 0, "half of the programs that obey"},
+		"others":      {stats{others: enough(othersBound + 1)}, 0, "half of the others"},
 		"worst":       {stats{others: durations{terminationTimeout + 1}}, 0, "one took more"},
 		"a close":     {stats{closes: durations{terminationTimeout + 1}}, 0, "one took more"},
 		"not seen":    {stats{ended: 20, unseen: 3}, 0, "not seen to be gone"},
@@ -278,7 +278,7 @@ func TestBounds(t *testing.T) {
 		"a bad round": {stats{bad: 1}, 0, "not as they should be"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := c.stats.print(io.Discard, c.peak, engineBounds)
+			err := c.stats.print(io.Discard, c.peak, terminationTimeout)
 			if c.says == "" {
 				assert.NilError(t, err)
 			} else {

@@ -150,5 +150,5 @@ func (s *suite) attack(ctx context.Context, o options) error {
 	memory, err := peak()
 	fmt.Fprintf(s.out, "\n%s %s, seed %d, %.0f s\n", s.kind(), s.version, o.seed,
 		time.Since(began).Seconds())
-	return errors.Join(s.stats.print(s.out, memory, s.bounds()), err, context.Cause(ctx))
+	return errors.Join(s.stats.print(s.out, memory, s.termination()), err, context.Cause(ctx))
 }

@@ -10,26 +10,16 @@ import (
 	"time"
 )
 
-// memoryBound is on the suite's own memory.
-const memoryBound = 64 << 20
-
-// Bounds are on the time from a command's end, its deadline or its cancel, to the return
-// of Run.
-type bounds struct {
-	// obeying is for half of the programs that end at a SIGTERM.
-	obeying time.Duration
-	// others is for half of the others: the stated grace, which is 250 ms for SIGTERM and
-	// 100 ms for SIGKILL, and what comes on top.
-	others time.Duration
-	// all is the TerminationTimeout.
-	all time.Duration
-}
-
-var (
-	engineBounds = bounds{50 * time.Millisecond, 500 * time.Millisecond, terminationTimeout}
-	// podBounds are for a link by the API server and the kubelet, which share a machine
-	// with the nodes and with the suite.
-	podBounds = bounds{500 * time.Millisecond, time.Second, podTermination}
+// Bounds on the time from a command's end, its deadline or its cancel, to the return of
+// Run.
+const (
+	// obeyingBound is for programs that end at a SIGTERM.
+	obeyingBound = 50 * time.Millisecond
+	// othersBound is the stated grace, 250 ms for SIGTERM and 100 ms for SIGKILL, and 150
+	// ms.
+	othersBound = 500 * time.Millisecond
+	// memoryBound is on the suite's own memory.
+	memoryBound = 64 << 20
 )
 
 // stats are the numbers of all rounds.
@@ -74,8 +64,9 @@ func (d durations) String() string {
 	return fmt.Sprintf("median %d ms, worst %d ms, of %d", d.median().Milliseconds(), d.worst().Milliseconds(), len(d))
 }
 
-// print prints the numbers and returns what of them is out of its bounds.
-func (s *stats) print(w io.Writer, peak int64, b bounds) error {
+// print prints the numbers and returns what of them is out of its bounds, of which one is
+// the TerminationTimeout.
+func (s *stats) print(w io.Writer, peak int64, termination time.Duration) error {
 	fmt.Fprintf(w, "%d rounds, %d survivors, %d hangs, %d rounds that were not as they should be\n", s.rounds,
 		s.survivors, s.hangs, s.bad)
 	fmt.Fprintf(w, "%d commands were ended, of %d of them it was said not to be known whether anything was left\n",
@@ -91,17 +82,17 @@ func (s *stats) print(w io.Writer, peak int64, b bounds) error {
 	var errs []error
 	// The median of a few says nothing.
 	const enough, seldom = 5, 2
-	if len(s.obeying) >= enough && s.obeying.median() > b.obeying {
-		errs = append(errs, fmt.Errorf("half of the programs that obey took more than %v", b.obeying))
+	if len(s.obeying) >= enough && s.obeying.median() > obeyingBound {
+		errs = append(errs, fmt.Errorf("half of the programs that obey took more than %v", obeyingBound))
 	}
-	if len(s.others) >= enough && s.others.median() > b.others {
-		errs = append(errs, fmt.Errorf("half of the others took more than %v", b.others))
+	if len(s.others) >= enough && s.others.median() > othersBound {
+		errs = append(errs, fmt.Errorf("half of the others took more than %v", othersBound))
 	}
 	if s.unseen > seldom && s.unseen*20 > s.ended {
 		errs = append(errs, errors.New("more than a twentieth of the commands that were ended were not seen to be gone"))
 	}
-	if max(s.obeying.worst(), s.others.worst(), s.closes.worst()) > b.all {
-		errs = append(errs, fmt.Errorf("one took more than %v", b.all))
+	if max(s.obeying.worst(), s.others.worst(), s.closes.worst()) > termination {
+		errs = append(errs, fmt.Errorf("one took more than %v", termination))
 	}
 	if peak > memoryBound {
 		errs = append(errs, fmt.Errorf("the suite took more than %d MiB", memoryBound>>20))

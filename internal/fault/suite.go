@@ -142,16 +142,13 @@ func (s *suite) kind() string {
 	return s.engine.Kind.String()
 }
 
-// bounds are those of the engine.
-func (s *suite) bounds() bounds {
-	if s.pods != nil {
-		return podBounds
-	}
-	return engineBounds
-}
-
 // termination is the TerminationTimeout of sessions.
-func (s *suite) termination() time.Duration { return s.bounds().all }
+func (s *suite) termination() time.Duration {
+	if s.pods != nil {
+		return podTermination
+	}
+	return terminationTimeout
+}
 
 // containerID returns the ID of a session's container.
 func (s *suite) containerID(ctx context.Context, name string) (string, error) {
