@@ -73,7 +73,8 @@ func over(p execpolicy.DockerPolicy) execpolicy.Policy {
 	}
 	pod := pods.Policy()
 	pod.Limits, pod.Image, pod.User, pod.KeepAlive = p.Limits, p.Image, p.User, p.KeepAlive
-	pod.MemoryBytes, pod.CPUs, pod.PidsLimit, pod.Tmpfs = p.MemoryBytes, p.CPUs, p.PidsLimit, p.Tmpfs
+	pod.MemoryBytes, pod.CPUs, pod.PidsLimit = p.MemoryBytes, p.CPUs, p.PidsLimit
+	pod.Tmpfs = p.Tmpfs
 	pod.WritableRootfs, pod.AllowNewPrivileges = p.WritableRootfs, p.AllowNewPrivileges
 	pod.AddCapabilities = p.AddCapabilities
 	if pod.NetworkEnabled = p.NetworkEnabled; p.NetworkEnabled {

@@ -50,9 +50,9 @@ func (o Options) validate() error {
 	return nil
 }
 
-// A Subject is a policy whose sessions can be looked at: [execpolicy.DockerPolicy] is one,
-// and so is kube.Policy. A policy that embeds one is one, too. The method's result is this
-// module's own, so no other policy can be one.
+// A Subject is a policy whose sessions can be looked at: [execpolicy.DockerPolicy] is
+// one, and so is kube.Policy. A policy that embeds one is one, too. The method's result
+// is this module's own, so no other policy can be one.
 type Subject interface {
 	execpolicy.Policy
 	// Outside returns what the policy asks for with a spec, and how the engine is asked
@@ -148,7 +148,8 @@ func begin(ctx context.Context, p Subject, spec execpolicy.Spec, o Options) (*at
 	if err != nil {
 		return nil, fmt.Errorf("the engine's versions: %w", err)
 	}
-	return &attestation{policy: p, view: view, require: o.Require, refused: o.RefuseWeakEngine, components: components}, nil
+	return &attestation{policy: p, view: view, require: o.Require, refused: o.RefuseWeakEngine,
+		components: components}, nil
 }
 
 // refuse returns the error for a weak engine, if one is refused.
@@ -199,7 +200,8 @@ func (a *attestation) check(ctx context.Context, s *execpolicy.Session) (*Report
 		script = more + script
 	}
 	var answer bytes.Buffer
-	_, err := s.Run(ours.Mark(ctx), execpolicy.Command{Script: script, Stdout: &answer, Timeout: insideTimeout, OutputLimit: maxInside})
+	_, err := s.Run(ours.Mark(ctx), execpolicy.Command{Script: script, Stdout: &answer,
+		Timeout: insideTimeout, OutputLimit: maxInside})
 	if err != nil {
 		return nil, fmt.Errorf("looking from inside: %w", err)
 	}

@@ -19,17 +19,21 @@ import (
 
 // Outside is for package attest: it returns what the policy asks for, and how the cluster
 // is asked what it has admitted.
-func (p Policy) Outside(ctx context.Context, spec execpolicy.Spec) (*outside.View, error) {
+func (p Policy) Outside(ctx context.Context, _ execpolicy.Spec) (*outside.View, error) {
 	k, err := p.Cluster.client(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return &outside.View{
-		Engine:   "kubernetes",
-		Image:    cmp.Or(p.Image, execpolicy.DefaultImage),
-		Wanted:   p.wanted(),
-		Inside:   func(ctx context.Context, name string) (string, error) { return p.attempts(ctx, k, name) },
-		Versions: func(ctx context.Context) ([]outside.Component, error) { return versions(ctx, k) },
+		Engine: "kubernetes",
+		Image:  cmp.Or(p.Image, execpolicy.DefaultImage),
+		Wanted: p.wanted(),
+		Inside: func(ctx context.Context, name string) (string, error) {
+			return p.attempts(ctx, k, name)
+		},
+		Versions: func(ctx context.Context) ([]outside.Component, error) {
+			return versions(ctx, k)
+		},
 		Settings: func(ctx context.Context, name string) (*outside.Settings, error) {
 			return p.settings(ctx, k, name)
 		},
@@ -47,13 +51,18 @@ func (p *Policy) wanted() outside.Wanted {
 		CPUs:          cmp.Or(p.CPUs, defaultCPUs),
 		Tmpfs:         p.tmpfs(),
 		Shm:           shmBytes,
-		GVisor:        strings.Contains(p.RuntimeClass, "gvisor") || strings.Contains(p.RuntimeClass, "runsc"),
 		Filter:        "the node's",
-		Pod:           &outside.WantedPod{NetworkPolicy: p.NetworkPolicy, Injected: p.AllowAdmitted},
+		Pod: &outside.WantedPod{
+			NetworkPolicy: p.NetworkPolicy, Injected: p.AllowAdmitted,
+		},
+	}
+	for _, name := range []string{"gvisor", "runsc"} {
+		w.GVisor = w.GVisor || strings.Contains(p.RuntimeClass, name)
 	}
 	w.Tmpfs[scratchDir] = scratchBytes
 	for _, name := range p.AddCapabilities {
-		w.Caps = append(w.Caps, strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(name)), "CAP_"))
+		name = strings.ToUpper(strings.TrimSpace(name))
+		w.Caps = append(w.Caps, strings.TrimPrefix(name, "CAP_"))
 	}
 	slices.Sort(w.Caps)
 	switch user, group, _ := strings.Cut(p.User, ":"); {
@@ -76,7 +85,9 @@ func (p *Policy) attempts(ctx context.Context, k *kubectl.Client, name string) (
 	if err != nil {
 		return "", err
 	}
-	addresses := []string{"$KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT", "169.254.169.254 80"}
+	addresses := []string{
+		"$KUBERNETES_SERVICE_HOST $KUBERNETES_SERVICE_PORT", "169.254.169.254 80",
+	}
 	if pod.Status.HostIP != "" {
 		addresses = append(addresses, pod.Status.HostIP+" 10250")
 	}
@@ -181,7 +192,8 @@ func readAdmitted(text []byte) (*admitted, error) {
 }
 
 // settings returns what the API server has admitted.
-func (p *Policy) settings(ctx context.Context, k *kubectl.Client, name string) (*outside.Settings, error) {
+func (p *Policy) settings(ctx context.Context, k *kubectl.Client, name string) (
+	*outside.Settings, error) {
 	pod, err := admittedPod(ctx, k, name)
 	if err != nil {
 		return nil, err
@@ -202,12 +214,15 @@ func (p *Policy) settings(ctx context.Context, k *kubectl.Client, name string) (
 
 // settings returns what a pod says of itself, with the words for its network.
 func (pod *admitted) settings(network string) (*outside.Settings, error) {
-	i := slices.IndexFunc(pod.Spec.Containers, func(c admittedContainer) bool { return c.Name == containerName })
+	i := slices.IndexFunc(pod.Spec.Containers, func(c admittedContainer) bool {
+		return c.Name == containerName
+	})
 	if i < 0 {
 		return nil, fmt.Errorf("the pod has no container %s", containerName)
 	}
 	c := pod.Spec.Containers[i]
 	own, all := c.SecurityContext, pod.Spec.SecurityContext
+	user, group := cmp.Or(own.RunAsUser, all.RunAsUser), cmp.Or(own.RunAsGroup, all.RunAsGroup)
 	s := &outside.Settings{
 		Container: outside.Container{
 			Privileged:  own.Privileged,
@@ -215,7 +230,7 @@ func (pod *admitted) settings(network string) (*outside.Settings, error) {
 			Network:     network,
 			PID:         "private",
 			IPC:         "private",
-			User:        userText(cmp.Or(own.RunAsUser, all.RunAsUser), cmp.Or(own.RunAsGroup, all.RunAsGroup)),
+			User:        userText(user, group),
 			Runtime:     pod.Spec.RuntimeClassName,
 			CapAdd:      own.Capabilities.Add,
 			CapDrop:     own.Capabilities.Drop,
@@ -238,7 +253,9 @@ func (pod *admitted) settings(network string) (*outside.Settings, error) {
 		mode *string
 		name string
 	}{
-		{pod.Spec.HostNetwork, &s.Network, "host"}, {pod.Spec.HostPID, &s.PID, "host"}, {pod.Spec.HostIPC, &s.IPC, "host"},
+		{pod.Spec.HostNetwork, &s.Network, "host"},
+		{pod.Spec.HostPID, &s.PID, "host"},
+		{pod.Spec.HostIPC, &s.IPC, "host"},
 		{pod.Spec.ShareProcessNamespace, &s.PID, "shared by the pod's containers"},
 	} {
 		if namespace.is {
@@ -280,8 +297,12 @@ func (pod *admitted) volumes(c admittedContainer, s *outside.Settings) {
 			s.Tmpfs[m.MountPath] = size
 			continue
 		}
-		s.Pod.Token = s.Pod.Token || strings.Contains(string(v["projected"]), "serviceAccountToken")
-		s.Mounts = append(s.Mounts, outside.MountPoint{Type: "volume", Source: v.kind(), Target: m.MountPath, Writable: !m.ReadOnly})
+		if strings.Contains(string(v["projected"]), "serviceAccountToken") {
+			s.Pod.Token = true
+		}
+		s.Mounts = append(s.Mounts, outside.MountPoint{
+			Type: "volume", Source: v.kind(), Target: m.MountPath, Writable: !m.ReadOnly,
+		})
 	}
 }
 
@@ -347,7 +368,8 @@ func userText(user, group *int64) string {
 	return text + ":" + strconv.FormatInt(*group, 10)
 }
 
-// securityOptions returns what is set for the container, or for its pod, in docker's words.
+// securityOptions returns what is set for the container, or for its pod, in docker's
+// words.
 func securityOptions(own, all securityContext) []string {
 	var options []string
 	if own.AllowPrivilegeEscalation != nil && !*own.AllowPrivilegeEscalation {
@@ -360,7 +382,8 @@ func securityOptions(own, all securityContext) []string {
 	case seccomp.Type == "Localhost":
 		options = append(options, "seccomp="+seccomp.LocalhostProfile)
 	}
-	if armor := cmp.Or(own.AppArmorProfile, all.AppArmorProfile); armor != nil && armor.Type == "Unconfined" {
+	armor := cmp.Or(own.AppArmorProfile, all.AppArmorProfile)
+	if armor != nil && armor.Type == "Unconfined" {
 		options = append(options, "apparmor=unconfined")
 	}
 	if own.ProcMount != "" && own.ProcMount != "Default" {

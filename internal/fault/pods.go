@@ -28,9 +28,11 @@ func newPodSuite(id string, out io.Writer) (*suite, error) {
 		return nil, errors.New(kubeplug.DirVar + " names no cluster: make test-kubernetes has one")
 	}
 	place := pods.New(label, id)
-	s := &suite{spelled: kubernetes, id: id, out: out, pods: &place, image: place.Policy.Image}
+	s := &suite{spelled: kubernetes, id: id, out: out, pods: &place}
+	s.image = place.Policy.Image
 	var err error
-	s.version, err = pods.Kubectl("get", "node", "--output=jsonpath={.items[0].status.nodeInfo.kubeletVersion}")
+	s.version, err = pods.Kubectl("get", "node",
+		"--output=jsonpath={.items[0].status.nodeInfo.kubeletVersion}")
 	return s, err
 }
 
@@ -59,7 +61,8 @@ func (s *suite) lookPods(seen map[string]string) {
 
 // containerOf returns the ID of the container in a pod; it is empty if there is none.
 func (s *suite) containerOf(name string) (string, error) {
-	out, err := pods.Kubectl("get", "pod", "--ignore-not-found", "--output=jsonpath={.status.containerStatuses[0].containerID}", name)
+	out, err := pods.Kubectl("get", "pod", "--ignore-not-found",
+		"--output=jsonpath={.status.containerStatuses[0].containerID}", name)
 	_, id, _ := strings.Cut(out, "://")
 	return id, err
 }

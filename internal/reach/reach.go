@@ -27,10 +27,10 @@ var (
 	script string
 )
 
-// Attempts returns text for a POSIX shell that tries to connect to addresses, all at once,
-// for two seconds. An address is a host and a port with a space between them, and may have
-// variables. For each the text prints a line "tried reached ADDRESS" or "tried silent
-// ADDRESS", if there is something to try with, and changes nothing in the shell.
+// Attempts returns text for a POSIX shell that tries to connect to addresses, all at
+// once, for two seconds. An address is a host and a port with a space between them, and
+// may have variables. For each the text prints a line "tried reached ADDRESS" or "tried
+// silent ADDRESS", if there is something to try with, and changes nothing in the shell.
 func Attempts(addresses ...string) string {
 	var b strings.Builder
 	b.WriteString("(\nset +e +u +f +v +x\n" + try + `cf_has cf_try || exit

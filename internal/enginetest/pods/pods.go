@@ -1,5 +1,5 @@
-// Package pods runs tests of sessions in the pods of a real cluster, which is the one that
-// package kubeplug tells of.
+// Package pods runs tests of sessions in the pods of a real cluster, which is the one
+// that package kubeplug tells of.
 package pods
 
 import (
@@ -42,8 +42,8 @@ func Policy() kube.Policy {
 	}
 }
 
-// In returns a place for one test, which fails on what is left behind. It comes first in a
-// test, as [enginetest.Check] does.
+// In returns a place for one test, which fails on what is left behind. It comes first in
+// a test, as [enginetest.Check] does.
 func In(t *testing.T) Place {
 	t.Helper()
 	p := New("cofferdam-test", fmt.Sprintf("%d-%d", os.Getpid(), time.Now().UnixNano()))
@@ -67,7 +67,9 @@ func (p Place) Left() (left []string, err error) {
 }
 
 // Spec returns a spec whose pods are the place's.
-func (p Place) Spec() execpolicy.Spec { return execpolicy.Spec{Labels: maps.Clone(p.Labels)} }
+func (p Place) Spec() execpolicy.Spec {
+	return execpolicy.Spec{Labels: maps.Clone(p.Labels)}
+}
 
 // Open opens a session, which is closed with the test.
 func (p Place) Open(t *testing.T) *execpolicy.Session {
