@@ -41,6 +41,10 @@ var filledIn = []string{
 	"spec.containers.0.resizePolicy",
 }
 
+// neverAllowed are fields that AllowAdmitted does not allow: a session kills every process
+// that it sees, so it must see none but its own.
+var neverAllowed = []string{"spec.hostPID", "spec.shareProcessNamespace"}
+
 // checkAdmitted returns an error that names the fields in which a pod is not what was
 // sent, or nil. AllowAdmitted and filledIn name fields in which it may differ. One that
 // runs may have annotations of what made its network.
@@ -60,8 +64,9 @@ func (p *Policy) checkAdmitted(sent object, got []byte, runs bool) error {
 		}
 	}
 	found := slices.DeleteFunc(differences("", want, have), func(d difference) bool {
-		return slices.ContainsFunc(p.AllowAdmitted, d.below) ||
-			d.added && slices.ContainsFunc(mayDiffer, d.below)
+		allowed := slices.ContainsFunc(p.AllowAdmitted, d.below)
+		filled := d.added && slices.ContainsFunc(mayDiffer, d.below)
+		return (allowed || filled) && !slices.Contains(neverAllowed, d.path)
 	})
 	if len(found) == 0 {
 		return nil

@@ -5,8 +5,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -204,4 +206,104 @@ func TestClusterSweep(t *testing.T) {
 	assert.NilError(t, err)
 	t.Logf("%s", text)
 	assert.Assert(t, time.Since(earlier(t.Context(), k)).Abs() < time.Minute)
+}
+
+// A kubectl that points at nothing, or that the cluster does not know, fails at once.
+func TestClusterErrors(t *testing.T) {
+	p, k := real(t)
+	text, err := exec.Command(k.Path, "config", "view", "--minify", "--output=json").Output()
+	assert.NilError(t, err)
+	var config struct {
+		Clusters []struct{ Cluster map[string]any }
+	}
+	assert.NilError(t, json.Unmarshal(text, &config))
+	for name, test := range map[string]struct {
+		server string
+		user   map[string]any
+		class  error
+	}{
+		"nobody listens": {"https://127.0.0.1:1", map[string]any{"token": "x"}, ErrDown},
+		"no such host":   {"https://none.invalid", map[string]any{"token": "x"}, ErrDown},
+		"logged out":     {"", map[string]any{"token": "wrong"}, ErrLoggedOut},
+		"no plugin": {"", map[string]any{"exec": map[string]any{
+			"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-plugin",
+			"interactiveMode": "Never",
+		}}, ErrLoggedOut},
+	} {
+		cluster := maps.Clone(config.Clusters[0].Cluster)
+		if test.server != "" {
+			cluster["server"] = test.server
+		}
+		named := func(key string, value any) []any {
+			return []any{map[string]any{"name": "x", key: value}}
+		}
+		text, err := json.Marshal(map[string]any{
+			"apiVersion": "v1", "kind": "Config", "current-context": "x",
+			"clusters": named("cluster", cluster), "users": named("user", test.user),
+			"contexts": named("context", map[string]any{"cluster": "x", "user": "x"}),
+		})
+		assert.NilError(t, err)
+		file := filepath.Join(t.TempDir(), "config")
+		assert.NilError(t, os.WriteFile(file, text, 0o600))
+		for _, enabled := range []bool{false, true} {
+			q := p
+			q.Cluster.Kubeconfig, q.NetworkEnabled = file, enabled
+			if enabled {
+				q.NetworkPolicy = ""
+			}
+			begin := time.Now()
+			_, err := execpolicy.Start(t.Context(), q, execpolicy.Spec{})
+			assert.ErrorIs(t, err, test.class, name)
+			assert.Assert(t, !errors.Is(err, execpolicy.ErrStillThere), name)
+			assert.Assert(t, time.Since(begin) < 20*time.Second, "%s: %v", name, time.Since(begin))
+			t.Log(time.Since(begin), err)
+		}
+	}
+}
+
+// The Role in the package's documentation is enough for a session with jobs.
+func TestClusterRole(t *testing.T) {
+	p, k := real(t)
+	text, err := os.ReadFile("doc.go")
+	assert.NilError(t, err)
+	_, rules, _ := strings.Cut(string(text), "//\trules:\n")
+	rules, _, ok := strings.Cut(rules, "//\n")
+	assert.Assert(t, ok)
+	rules = strings.ReplaceAll(rules, "//\t", "")
+	name := newName()
+	ask := func(stdin string, words ...string) string {
+		t.Helper()
+		cmd := exec.Command(k.Path, append([]string{"--namespace=" + k.Namespace}, words...)...)
+		cmd.Stdin = strings.NewReader(stdin)
+		out, err := cmd.CombinedOutput()
+		assert.NilError(t, err, "%s", out)
+		return string(out)
+	}
+	defer ask("", "delete", "serviceaccount,role,rolebinding", name)
+	ask("", "create", "serviceaccount", name)
+	ask("apiVersion: rbac.authorization.k8s.io/v1\nkind: Role\nmetadata: {name: "+name+"}\nrules:\n"+
+		rules, "create", "-f", "-")
+	ask("", "create", "rolebinding", name, "--role="+name, "--serviceaccount="+k.Namespace+":"+name)
+	token := strings.TrimSpace(ask("", "create", "token", name))
+	// A user of its own beside the cluster that the configuration has.
+	var all map[string]any
+	config := ask("", "config", "view", "--minify", "--flatten", "--output=json")
+	assert.NilError(t, json.Unmarshal([]byte(config), &all))
+	all["users"].([]any)[0].(map[string]any)["user"] = map[string]any{"token": token}
+	text, err = json.Marshal(all)
+	assert.NilError(t, err)
+	p.Cluster.Kubeconfig = filepath.Join(t.TempDir(), "config")
+	assert.NilError(t, os.WriteFile(p.Cluster.Kubeconfig, text, 0o600))
+	s, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+	assert.NilError(t, err)
+	defer s.Close()
+	job, err := s.StartJob(t.Context(), execpolicy.Command{Script: "echo hi"})
+	assert.NilError(t, err)
+	r, err := job.Wait(t.Context())
+	assert.NilError(t, err)
+	assert.Equal(t, string(r.Stdout), "hi\n")
+	assert.NilError(t, s.Close())
+	gone(t, k, s.Name())
+	_, err = Sweep(t.Context(), p.Cluster)
+	assert.NilError(t, err)
 }

@@ -245,6 +245,25 @@ func TestWhatAdmissionMayChange(t *testing.T) {
 	assert.NilError(t, s.Close())
 }
 
+// A session kills all that it sees, whatever a caller allows the cluster.
+func TestSharedProcessesAreNeverAllowed(t *testing.T) {
+	for field, change := range map[string]string{
+		"spec.hostPID":               `{"spec":{"hostPID":true}}`,
+		"spec.shareProcessNamespace": `{"spec":{"shareProcessNamespace":true}}`,
+	} {
+		p, _ := fake(t, fakekubectl.Faults{Admit: []byte(change)})
+		p.AllowAdmitted = []string{"spec", field}
+		_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+		assert.ErrorIs(t, err, ErrAdmission)
+		assert.ErrorContains(t, err, field+" was added")
+	}
+	change := `{"metadata":{"labels":{"cofferdam.network":"open"}}}`
+	p, _ := fake(t, fakekubectl.Faults{Admit: []byte(change)})
+	p.AllowAdmitted = []string{"metadata.labels"}
+	_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+	assert.ErrorIs(t, err, ErrNetworkOpen)
+}
+
 func waiting(reason, message string) json.RawMessage {
 	return fmt.Appendf(
 		nil,

@@ -136,3 +136,19 @@ func TestSettingsOfChangedPods(t *testing.T) {
 		assert.Check(t, c.seen(edited(t, c.change)), name)
 	}
 }
+
+// Whatever the cluster says of a pod, it is an error or settings.
+func FuzzSettings(f *testing.F) {
+	f.Add([]byte(`{"spec":{"containers":[{"name":"main"}],"volumes":[{"name":1,"emptyDir":[]}]}}`))
+	f.Add([]byte(`{"spec":{"containers":[{"name":"main","volumeMounts":[{"name":"x"}]}]}}`))
+	f.Add([]byte(`{"spec":{"volumes":[null]}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		pod, err := readAdmitted(text)
+		if err != nil {
+			return
+		}
+		if s, err := pod.settings("none"); err == nil {
+			assert.Assert(t, s.Memory >= 0 && s.NanoCPUs >= 0 && s.Pod != nil)
+		}
+	})
+}

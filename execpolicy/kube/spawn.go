@@ -25,7 +25,7 @@ type run struct {
 	name string
 	sent object
 	uid  string // empty if it is not known whether the pod was created
-	// unsure is why that is not known.
+	// unsure is why that is not known, or why the pod that was created is not to be used.
 	unsure error
 	guard  *container.Guard
 
@@ -56,9 +56,9 @@ func (p Policy) Spawn(
 	if err != nil {
 		return nil, err
 	}
+	var policies []networkPolicy
 	if !p.NetworkEnabled {
-		policies, err := networkPolicies(ctx, k)
-		if err == nil {
+		if policies, err = networkPolicies(ctx, k); err == nil {
 			err = checkNetwork(policies, p.NetworkPolicy, labelsOf(sent))
 		}
 		if err != nil {
@@ -79,7 +79,7 @@ func (p Policy) Spawn(
 	// From here on a pod may come into being.
 	r.guard = container.NewGuard(k.RemoveArgs(), nil, nil, k.Env)
 	r.guard.Add(name)
-	if err := r.create(ctx, body); err != nil {
+	if err := r.create(ctx, body, policies); err != nil {
 		r.guard.Remove(name)
 		r.pipes.CloseInside()
 		r.pipes.CloseOutside()
@@ -149,15 +149,16 @@ func (p *Policy) record(
 }
 
 // create creates the pod. An error means that there is none. If it is not known whether
-// there is one, ready fails.
-func (r *run) create(ctx context.Context, body []byte) error {
+// there is one, or if it is not what it should be, ready fails.
+func (r *run) create(ctx context.Context, body []byte, policies []networkPolicy) error {
 	made, err := r.Create(ctx, r.Pods(), body)
 	if err != nil {
 		if e, ok := err.(*kubectl.Error); ok && e.Unreached() {
 			return err
 		}
 		for _, refusal := range []error{
-			ErrNoKubectl, ErrTooOld, ErrNoCluster, ErrLoggedOut, ErrPermission, ErrQuota, ErrAdmission, ErrArgument, ErrNoPod,
+			ErrNoKubectl, ErrTooOld, ErrNoCluster, ErrLoggedOut, ErrPermission, ErrQuota,
+			ErrAdmission, ErrArgument, ErrNoPod,
 		} {
 			if errors.Is(err, refusal) {
 				return err
@@ -172,8 +173,11 @@ func (r *run) create(ctx context.Context, body []byte) error {
 		return nil
 	}
 	r.uid = pod.Metadata.UID
-	// What ready returns then ends the pod.
 	r.unsure = r.policy.checkAdmitted(r.sent, made, false)
+	if r.unsure == nil && !r.policy.NetworkEnabled {
+		// AllowAdmitted may allow other labels.
+		r.unsure = checkNetwork(policies, r.policy.NetworkPolicy, pod.Metadata.Labels)
+	}
 	return nil
 }
 

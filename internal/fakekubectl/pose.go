@@ -324,6 +324,8 @@ func (s state) attach(name string) error {
 	}
 	spec := pod["spec"].(object)
 	one := spec["containers"].([]any)[0].(object)
+	// The kernel counts its processes: it must be nobody else's.
+	user := spec["securityContext"].(object)["runAsUser"]
 	argv := []string{
 		"run",
 		"--rm",
@@ -338,7 +340,7 @@ func (s state) attach(name string) error {
 		"--env",
 		"HOME=/tmp",
 		"--user",
-		fmt.Sprint(65534),
+		strconv.Itoa(int(user.(float64))),
 		"--workdir",
 		one["workingDir"].(string),
 	}

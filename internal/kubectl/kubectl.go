@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
@@ -275,8 +276,13 @@ func (c *Client) Watch(
 	argv := c.GetArgs(path)
 	state, err := procgroup.Output(ctx,
 		procgroup.Cmd{Path: c.Path, Args: argv, Env: c.Env, NewSession: true}, events, &errOut)
+	// It may still be in a call of each.
+	events.Lock()
+	done := events.done
+	events.done = true
+	events.Unlock()
 	switch {
-	case events.done:
+	case done:
 		return true, nil
 	case state == nil && ctx.Err() == nil:
 		return false, fmt.Errorf("%w: %w", ErrNoProgram, err)
@@ -299,6 +305,7 @@ const maxEvent = 4 << 20
 
 // events takes the lines of a watch.
 type events struct {
+	sync.Mutex
 	each   func([]byte) bool
 	enough context.CancelFunc
 	line   []byte
@@ -306,6 +313,8 @@ type events struct {
 }
 
 func (e *events) Write(p []byte) (int, error) {
+	e.Lock()
+	defer e.Unlock()
 	n := len(p)
 	for !e.done {
 		line, rest, whole := bytes.Cut(p, []byte("\n"))

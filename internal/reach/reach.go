@@ -16,6 +16,9 @@ import (
 // connection that is refused counts as none: some of those who keep the network away
 // refuse.
 //
+// A program that does not work would reach nothing either, so it first has to show that it
+// would try. A bash that was built without networks takes the address for a file.
+//
 // Each attempt is a child that ends by itself, and its status tells. Then the script
 // takes the address out of the environment.
 var Script = try + script
@@ -33,7 +36,7 @@ var (
 // silent ADDRESS", if there is something to try with, and changes nothing in the shell.
 func Attempts(addresses ...string) string {
 	var b strings.Builder
-	b.WriteString("(\nset +e +u +f +v +x\n" + try + `cf_has cf_try || exit
+	b.WriteString("(\nset +e +u +f +v +x\n" + try + `command -v cf_try >/dev/null || exit
 cf_tried() {
 	[ $# = 2 ] || exit
 	if (cf_try "$1" "$2") >/dev/null; then cf_how=reached; else cf_how=silent; fi

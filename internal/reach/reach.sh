@@ -2,7 +2,7 @@ cf_untried() {
 	echo "$1" >/dev/termination-log
 	exit 83
 }
-cf_has cf_try || cf_untried 'the image has no bash, busybox nc, python3 or perl to try the network with'
+command -v cf_try >/dev/null || cf_untried 'the image has no bash, busybox nc, python3 or perl that works to try the network with'
 [ -n "$COFFERDAM_NODE" ] || cf_untried 'the address of the node is not known'
 cf_round=0
 while :; do

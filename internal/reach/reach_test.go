@@ -1,0 +1,93 @@
+package reach_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
+	"github.com/seed-64a260eb/cofferdam/internal/reach"
+)
+
+// node lets something listen where a kubelet does, if $LISTEN is set, and becomes the shell
+// that tries the network.
+const node = `ip link set lo up 2>/dev/null || busybox ip link set lo up || exit 99
+if [ -n "$LISTEN" ]; then
+	python3 -c '
+import os, socket, time
+s = socket.socket()
+s.bind(("127.0.0.1", 10250))
+s.listen(50)
+os.write(1, b"listening")
+time.sleep(60)' >"$LISTEN" &
+	while [ ! -s "$LISTEN" ]; do sleep 0.1; done
+	trap "kill $!" EXIT
+fi
+PATH=$ONLY KUBERNETES_SERVICE_HOST=192.0.2.1 KUBERNETES_SERVICE_PORT=443 COFFERDAM_NODE=127.0.0.1 sh -c "$TRIAL"`
+
+// python returns the program that the python3 on PATH starts, which may be a script.
+func python(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
+	assert.NilError(t, err)
+	return strings.TrimSpace(string(out))
+}
+
+// The trial tells an open network from one that is closed, with each of the programs that
+// it knows, and knows when it has none of them.
+func TestTrial(t *testing.T) {
+	if out, err := exec.Command("unshare", "-n", "true").CombinedOutput(); err != nil {
+		leftout.Skip(t, "no network namespace can be made: %s", out)
+	}
+	for program, file := range map[string]string{
+		"bash": "bash", "nc": "busybox", "python3": python(t), "perl": "perl", "nothing": "",
+		// What they are links to fails.
+		"broken python3": "false", "broken perl": "false", "broken bash": "false",
+	} {
+		t.Run("with "+program, func(t *testing.T) {
+			t.Parallel()
+			path := t.TempDir()
+			link := func(name, file string) {
+				target, err := exec.LookPath(file)
+				if err != nil {
+					leftout.Skip(t, "%v", err)
+				}
+				// Another program may stand for it, and need its own name.
+				target, err = filepath.EvalSymlinks(target)
+				assert.NilError(t, err)
+				assert.NilError(t, os.Symlink(target, filepath.Join(path, name)))
+			}
+			for _, name := range []string{"sh", "sleep", "timeout"} {
+				link(name, name)
+			}
+			works := file != "" && file != "false"
+			if file != "" {
+				link(strings.TrimPrefix(program, "broken "), file)
+			}
+			for _, open := range []bool{false, true} {
+				message := filepath.Join(t.TempDir(), "message")
+				trial := strings.ReplaceAll(reach.Script, reach.MessageFile, message)
+				cmd := exec.Command("unshare", "-n", "sh", "-c", node)
+				cmd.Env = append(os.Environ(), "ONLY="+path, "TRIAL="+trial+"\necho passed")
+				if open {
+					cmd.Env = append(cmd.Env, "LISTEN="+filepath.Join(t.TempDir(), "listens"))
+				}
+				out, _ := cmd.CombinedOutput()
+				want := 0
+				if !works {
+					want = reach.Untried
+				} else if open {
+					want = reach.Reached
+				}
+				assert.Check(t, cmd.ProcessState.ExitCode() == want, "open %v: %s", open, out)
+				assert.Check(t, strings.Contains(string(out), "passed") == (want == 0), "%s", out)
+				words, _ := os.ReadFile(message)
+				assert.Check(t, (len(words) > 0) == (want != 0), "%s", words)
+			}
+		})
+	}
+}
