@@ -414,9 +414,9 @@ func (s state) delete(name, uid string, grace int) error {
 	return os.Remove(filepath.Join(string(s), "pods", name))
 }
 
-// refuse returns an error with words of kubectl.
-func refuse(
-	format string, args ...any,
-) error {
-	return errors.New(fmt.Sprintf(format, args...))
-}
+// A refusal has words of kubectl.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+func refuse(format string, args ...any) error { return refusal(fmt.Sprintf(format, args...)) }
