@@ -8,7 +8,8 @@ PACKAGES ?= ./...
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
 GOVULNCHECK = golang.org/x/vuln/cmd/govulncheck@v1.7.0
 
-.PHONY: demo attest doctor tested test remote rootless modules bench programs fault lint vuln fuzz
+.PHONY: demo attest doctor tested test remote rootless test-kubernetes \
+	fault-kubernetes modules bench programs fault lint vuln fuzz
 
 demo:
 	$(GO) run ./internal/tour
@@ -41,6 +42,16 @@ remote:
 # Suites as an ordinary user with a podman of their own. It needs root.
 rootless:
 	.ci/rootless
+
+# Tests beside a real cluster, which is brought up for them. The first time Kubernetes is
+# built. ARGS are arguments of go test, in place of those that choose
+# what wants a cluster.
+test-kubernetes:
+	$(GO) -C internal/kubernetes run . $(if $(ARGS),-- $(ARGS))
+
+# As fault, on such a cluster.
+fault-kubernetes:
+	ENGINE=kubernetes $(GO) -C internal/kubernetes run . -exec -- $(GO) run ./internal/fault
 
 # The modules below this one, whose requirements this one does not have.
 modules:

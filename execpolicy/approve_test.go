@@ -233,7 +233,7 @@ func TestApproveWhileTheContainerEnds(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		var s session
 		s = open(t, p.policy(), p.approving(func(context.Context, execpolicy.Request) error {
-			assert.Check(t, p.engine.Remove(t.Context(), s.Name()))
+			p.remove(t, s.Name())
 			select {
 			case <-s.Done():
 			case <-time.After(ample):

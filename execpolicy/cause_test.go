@@ -77,7 +77,7 @@ func TestWhyItEnded(t *testing.T) {
 				want = []string{"its program"}
 			}
 			endsIdle(t, p.policy(), spec, log,
-				func(s session) { assert.NilError(t, p.engine.Remove(t.Context(), s.Name())) }, want...)
+				func(s session) { p.remove(t, s.Name()) }, want...)
 		})
 		t.Run("client killed", func(t *testing.T) {
 			spec, log := p.audited()

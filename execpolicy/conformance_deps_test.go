@@ -26,7 +26,7 @@ var rooms = map[string][]string{
 		"dockercli", "truncate", "internal/account", "internal/clientfile",
 		"internal/container", "internal/delivery", "internal/fifo", "internal/hostproc",
 		"internal/mountguard", "internal/nproc", "internal/ours", "internal/policyerr", "internal/problems",
-		"internal/random", "internal/render", "internal/runargs", "internal/secret",
+		"internal/outside", "internal/random", "internal/render", "internal/runargs", "internal/secret",
 		"internal/shared", "internal/shell", "internal/shellwire", "internal/spool",
 		"internal/tarball", "internal/transfer", "internal/turn",
 	},
@@ -46,6 +46,7 @@ var rooms = map[string][]string{
 	"internal/mountinfo":  {},
 	"internal/nproc":      {},
 	"internal/ours":       {},
+	"internal/outside":    {"dockercli"},
 	"internal/policyerr":  {},
 	"internal/problems":   {},
 	"internal/procgroup":  {},
@@ -70,7 +71,7 @@ var rooms = map[string][]string{
 	"internal/turn": {},
 	"execpolicy/attest": {
 		"dockercli", "execpolicy", "internal/fifo", "internal/mountinfo", "internal/ours",
-		"internal/problems",
+		"internal/outside", "internal/problems",
 	},
 	"execpolicy/audit": {"execpolicy", "internal/fifo", "internal/filelock"},
 	"execpolicy/codeblock": {
@@ -84,8 +85,8 @@ var rooms = map[string][]string{
 	"execpolicy/egress": {"execpolicy", "internal/problems"},
 	"execpolicy/kube": {
 		"execpolicy", "internal/container", "internal/kubectl", "internal/mountguard",
-		"internal/policyerr", "internal/problems", "internal/procgroup", "internal/random",
-		"internal/reach", "internal/shellwire",
+		"internal/outside", "internal/policyerr", "internal/problems", "internal/procgroup",
+		"internal/random", "internal/reach", "internal/shellwire",
 	},
 	"execpolicy/python": {
 		"execpolicy", "internal/ours", "internal/problems", "internal/scratch",
@@ -104,8 +105,9 @@ var rooms = map[string][]string{
 // them.
 var helpers = []string{"internal/attest", "internal/bench", "internal/bench/contend",
 	"internal/bench/contest", "internal/doctor", "internal/enginetest", "internal/enginetest/leftout",
-	"internal/enginetest/leftover", "internal/enginetest/owner",
-	"internal/enginetest/places", "internal/enginetest/private", "internal/enginetest/registry",
+	"internal/enginetest/kubeplug", "internal/enginetest/leftover",
+	"internal/enginetest/owner", "internal/enginetest/places", "internal/enginetest/pods",
+	"internal/enginetest/private", "internal/enginetest/registry",
 	"internal/enginetest/remote", "internal/enginetest/rootless", "internal/enginetest/setup",
 	"internal/fakeengine", "internal/fakekubectl", "internal/fault", "internal/presets", "internal/programs", "internal/programs/try",
 	"internal/remote", "internal/runargs/samples", "internal/tour", "testdata/image"}

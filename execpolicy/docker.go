@@ -308,7 +308,9 @@ const (
 	scratchDir   = container.ScratchDir
 	// scratchBytes holds a copy of the shell, a command's text and its stdin.
 	scratchBytes = 4<<20 + 2*MaxStdin
-	shmBytes     = "16m"
+	// shmBytes is the size of /dev/shm, and defaultShm the same number.
+	shmBytes   = "16m"
+	defaultShm = 16 << 20
 )
 
 // image returns the image for an engine.

@@ -237,6 +237,6 @@ func TestScratchWithoutExec(t *testing.T) {
 		policy := p.policy()
 		policy.ExtraRunArgs = []string{"--tmpfs=/.cofferdam:rw,noexec,size=37748736,mode=1777"}
 		policy.AllowUnsafeArgs = []string{"tmpfs"}
-		check(t, policy, p.spec())
+		check(t, policy.DockerPolicy, p.spec())
 	})
 }

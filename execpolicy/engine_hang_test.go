@@ -54,7 +54,7 @@ func (e ownEngine) answering() execpolicy.DockerPolicy {
 	// An engine that is told to end gives its containers 10 s to obey a SIGTERM, and one
 	// that finds some of before, too.
 	p.ExtraRunArgs = []string{"--stop-timeout=1"}
-	return p
+	return p.DockerPolicy
 }
 
 // overFIFOs returns answering with FIFOs.

@@ -181,7 +181,7 @@ func TestStarvedFirstProcess(t *testing.T) {
 // for it to begin, and returns when it does.
 func (p place) starve(t *testing.T, limit time.Duration) (session, victim, *running) {
 	t.Helper()
-	s := open(t, starvable(p.policy()), p.spec())
+	s := open(t, starvable(p.policy().DockerPolicy), p.spec())
 	v := p.victim(t, s.Name())
 	return s, v, s.start(t.Context(), execpolicy.Command{Script: starve, Timeout: limit})
 }
@@ -202,7 +202,7 @@ func (v victim) check(t *testing.T, r *execpolicy.Result, err error) {
 // Nor does it wait for an engine that does nothing of what it is asked for.
 func TestStarvedFirstProcessWithoutTheEngine(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
-		s := open(t, starvable(p.policy()), p.spec())
+		s := open(t, starvable(p.policy().DockerPolicy), p.spec())
 		v := p.victim(t, s.Name())
 		command := s.start(t.Context(), execpolicy.Command{Script: starve, Timeout: ample})
 		wait(t, func() bool {

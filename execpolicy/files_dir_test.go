@@ -261,7 +261,7 @@ var dirCases = []conformanceCase{
 }
 
 func TestDirectories(t *testing.T) {
-	supervisors(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	supervisors(t, func(t *testing.T, p place, policy placePolicy) {
 		policy.Limits, policy.Tmpfs = treeLimits(policy.Limits), nil
 		runCases(t, policy, p.spec(), dirCases)
 	})
@@ -276,7 +276,7 @@ func TestHostDirectories(t *testing.T) {
 
 // All or nothing, also where a disk is full.
 func TestWriteFilesOnAFullDisk(t *testing.T) {
-	supervisors(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	supervisors(t, func(t *testing.T, p place, policy placePolicy) {
 		s := open(t, policy, p.spec())
 		s.ok("mkdir /full/there; echo old >/full/there/a")
 		for _, size := range []int{100000, 3 << 20} {

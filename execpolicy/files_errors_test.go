@@ -26,8 +26,16 @@ import (
 // supervisors runs f in sessions whose supervisor is one shell after another. Programs
 // are those of busybox on the engines, and of the machine, GNU's as a rule, on the fake
 // one.
-func supervisors(t *testing.T, f func(t *testing.T, p place, policy execpolicy.DockerPolicy)) {
+func supervisors(t *testing.T, f func(t *testing.T, p place, policy placePolicy)) {
+	tmpfs := map[string]int64{"/tmp": 4 << 20, "/full": 64 << 10}
 	everywhere(t, func(t *testing.T, p place) {
+		if p.engine == clusterEngine {
+			// Nothing can be put in the place of its sh.
+			policy := p.policy()
+			policy.Tmpfs = tmpfs
+			f(t, p, policy)
+			return
+		}
 		found := p.shells(t)
 		for _, name := range slices.Sorted(maps.Keys(workers)) {
 			t.Run(name, func(t *testing.T) {
@@ -40,7 +48,7 @@ func supervisors(t *testing.T, f func(t *testing.T, p place, policy execpolicy.D
 				policy.Mounts = []dockercli.Mount{{Source: dir, Target: "/shells"}}
 				policy.ExtraRunArgs = []string{"--env=PATH=/shells:/usr/local/bin:/usr/bin:/bin"}
 				policy.AllowUnsafeArgs = []string{"env"}
-				policy.Tmpfs = map[string]int64{"/tmp": 4 << 20, "/full": 64 << 10}
+				policy.Tmpfs = tmpfs
 				f(t, p, policy)
 			})
 		}
@@ -100,8 +108,12 @@ var methods = map[string]func(ctx context.Context, s session, name string) error
 func TestErrorsOfFiles(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	assert.NilError(t, err)
-	supervisors(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
-		for _, policy.User = range []string{"", "0:0"} {
+	supervisors(t, func(t *testing.T, p place, policy placePolicy) {
+		users := []string{"", "0:0"}
+		if p.engine == clusterEngine {
+			users = users[:1] // its namespace admits no root
+		}
+		for _, policy.User = range users {
 			spec := p.spec()
 			s := open(t, policy, spec)
 			var columns []string

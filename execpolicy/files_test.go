@@ -422,7 +422,7 @@ func TestFilesCutOff(t *testing.T) {
 		})
 		t.Run("the container is removed", func(t *testing.T) {
 			s := open(t, policy, spec)
-			assert.NilError(t, p.engine.Remove(t.Context(), s.Name()))
+			p.remove(t, s.Name())
 			err := s.WriteFile(t.Context(), "file", data, 0o644)
 			assert.ErrorIs(t, err, execpolicy.ErrEnded)
 			_, err = s.ReadFile(t.Context(), "file", 0)

@@ -65,7 +65,7 @@ func onFreezingEngines(t *testing.T, f func(t *testing.T, p place)) {
 			f(t, p)
 			return
 		}
-		r := open(t, freezable(p.policy()), p.spec()).script(freeze)
+		r := open(t, freezable(p.policy().DockerPolicy), p.spec()).script(freeze)
 		assert.Equal(t, string(r.Stderr), "refused\n")
 	})
 }
@@ -92,7 +92,7 @@ func (v victim) awaitFrozen(t *testing.T) {
 func TestFrozenContainer(t *testing.T) {
 	onFreezingEngines(t, func(t *testing.T, p place) {
 		t.Run("close", func(t *testing.T) {
-			s := open(t, freezable(p.policy()), p.spec())
+			s := open(t, freezable(p.policy().DockerPolicy), p.spec())
 			v := p.victim(t, s.Name())
 			c := s.start(t.Context(), execpolicy.Command{Script: freeze, Timeout: ample})
 			v.awaitFrozen(t)
@@ -104,7 +104,7 @@ func TestFrozenContainer(t *testing.T) {
 			v.awaitEnd(t)
 		})
 		t.Run("deadline", func(t *testing.T) {
-			s := open(t, freezable(p.policy()), p.spec())
+			s := open(t, freezable(p.policy().DockerPolicy), p.spec())
 			v := p.victim(t, s.Name())
 			c := s.start(t.Context(), execpolicy.Command{Script: freeze, Timeout: latest})
 			v.awaitFrozen(t)

@@ -39,14 +39,22 @@ type place struct {
 	fake   *fakeengine.Engine // nil if the engine is real
 }
 
-// everywhere runs f on the fake engine and on each real one, and fails on what is left
-// behind.
+// everywhere runs f on the fake engine and on each real one, or in the cluster, and fails
+// on what is left behind.
 func everywhere(t *testing.T, f func(t *testing.T, p place)) {
+	if inCluster(t) {
+		onCluster(t, f)
+		return
+	}
 	places.Everywhere(t, hostLimits, func(t *testing.T, p places.Place) { f(t, placeOf(p)) })
 }
 
-// onEngines runs f on each real engine.
+// onEngines runs f on each real engine, or in the cluster.
 func onEngines(t *testing.T, f func(t *testing.T, p place)) {
+	if inCluster(t) {
+		onCluster(t, f)
+		return
+	}
 	places.OnEngines(t, hostLimits, func(t *testing.T, p places.Place) { f(t, placeOf(p)) })
 }
 
@@ -60,10 +68,13 @@ func placeOf(p places.Place) place {
 // workers are the shells that a session can have, by their names in case names.
 var workers = map[string][]string{"sh": {"busybox", "sh"}, "dash": {"dash"}, "bash": {"bash"}}
 
-func (p place) policy() execpolicy.DockerPolicy {
-	return execpolicy.DockerPolicy{Engine: p.engine, Image: p.image, Limits: hostLimits,
+// A placePolicy is that of a place.
+type placePolicy struct{ execpolicy.DockerPolicy }
+
+func (p place) policy() placePolicy {
+	return placePolicy{execpolicy.DockerPolicy{Engine: p.engine, Image: p.image, Limits: hostLimits,
 		EngineSeccomp: places.NoFilter(p.engine), Transport: places.Transport(p.engine),
-		AllowMissingLimits: p.engine.MissingLimits != nil}
+		AllowMissingLimits: p.engine.MissingLimits != nil}}
 }
 
 // hostLimits are those of sessions that are to be ended by what the test does, and never
@@ -279,7 +290,7 @@ func readAll(t *testing.T, r io.Reader) string {
 }
 
 // attached is policy for sessions whose streams go by the engine's client.
-func (p place) attached() execpolicy.DockerPolicy {
+func (p place) attached() placePolicy {
 	policy := p.policy()
 	policy.Transport = execpolicy.TransportAttach
 	return policy

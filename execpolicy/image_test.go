@@ -97,7 +97,7 @@ func TestEnsureImage(t *testing.T) {
 // Every result names the image, whatever its outcome: of a session's first command, of one
 // that is refused, of a job, and of Run.
 func TestImageIDOfResults(t *testing.T) {
-	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		image, err := policy.EnsureImage(t.Context())
 		assert.NilError(t, err)
 		spec := p.spec()

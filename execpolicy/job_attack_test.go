@@ -78,7 +78,7 @@ func TestForkBombInAJob(t *testing.T) {
 
 // Why a job has ended is told by the first of what ends it, and not by a status.
 func TestCauseOfTheEndOfAJob(t *testing.T) {
-	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		const waits = "trap '' TERM; echo begun; while :; do sleep 1000; done"
 		for name, worker := range workers {
 			spec := p.spec()
@@ -125,7 +125,7 @@ func TestCauseOfTheEndOfAJob(t *testing.T) {
 // What has stopped itself, or all around it, is ended as anything else, also if it goes on
 // and does so again.
 func TestStoppedJobsAndCommands(t *testing.T) {
-	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		for name, worker := range workers {
 			spec := p.spec()
 			spec.Command = worker

@@ -44,7 +44,7 @@ func TestEndOfSessionShowsAfterThatOfJob(t *testing.T) {
 // A job whose keeper was killed has not ended with its session, which process 1 says at
 // once, whatever else the session does.
 func TestKeeperIsKilled(t *testing.T) {
-	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		policy.TerminationTimeout = patience
 		s := open(t, policy, p.spec())
 		defer s.Close()

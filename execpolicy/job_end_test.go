@@ -23,7 +23,7 @@ import (
 // A server runs beside the commands that are its clients, and a log is followed beside what
 // writes it.
 func TestJobServesCommands(t *testing.T) {
-	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		s := open(t, policy, p.spec())
 		defer s.Close()
 		s.ok("mkfifo ask answer")
@@ -56,7 +56,7 @@ func TestJobServesCommands(t *testing.T) {
 // Whether the kernel has killed a job for memory is learnt of each that SIGKILL ends, and
 // nothing is left of what tells it.
 func TestManyJobsThatAreKilled(t *testing.T) {
-	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		s := open(t, policy, p.spec())
 		defer s.Close()
 		const count = "set -- /proc/[0-9]*; echo $#"
@@ -76,7 +76,7 @@ func TestManyJobsThatAreKilled(t *testing.T) {
 // The kernel kills a job that takes too much memory, and the session and the other job go
 // on.
 func TestJobOutOfMemory(t *testing.T) {
-	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		policy.MemoryBytes = 64 << 20
 		s := open(t, policy, p.spec())
 		defer s.Close()
@@ -103,7 +103,7 @@ func TestJobOutOfMemory(t *testing.T) {
 }
 
 func TestJobsExpire(t *testing.T) {
-	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		policy.Lifetime = 3 * time.Second
 		s := open(t, policy, p.spec())
 		defer s.Close()
@@ -132,7 +132,7 @@ func TestJobsExpire(t *testing.T) {
 // Restart ends the jobs of before, and those that begin meanwhile do so in one session or
 // the other.
 func TestRestartWithJobs(t *testing.T) {
-	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		s := open(t, policy, p.spec())
 		defer s.Close()
 		var before []*execpolicy.Job
@@ -171,7 +171,7 @@ func TestRestartWithJobs(t *testing.T) {
 // Nothing waits for a caller's writer that takes nothing: Kill does not, nor does a
 // deadline, nor the end of the session.
 func TestJobWriterThatIsStuck(t *testing.T) {
-	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		s := open(t, policy, p.spec())
 		out := make(stuckWriter)
 		defer close(out)
@@ -213,7 +213,7 @@ func TestJobWriterThatIsStuck(t *testing.T) {
 
 // What a job has printed before its container ends is not lost, and that end is told.
 func TestLastWordsOfJob(t *testing.T) {
-	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		s := open(t, policy, p.spec())
 		defer s.Close()
 		const size = 1 << 20

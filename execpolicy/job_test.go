@@ -19,8 +19,12 @@ import (
 )
 
 // onTransports runs f on each engine, over each transport.
-func onTransports(t *testing.T, f func(t *testing.T, p place, policy execpolicy.DockerPolicy)) {
+func onTransports(t *testing.T, f func(t *testing.T, p place, policy placePolicy)) {
 	onEngines(t, func(t *testing.T, p place) {
+		if p.engine == clusterEngine {
+			f(t, p, p.policy())
+			return
+		}
 		for _, transport := range []execpolicy.Transport{execpolicy.TransportAuto, execpolicy.TransportAttach} {
 			policy := p.policy()
 			policy.Transport = transport
@@ -60,7 +64,7 @@ func (s session) prints(j *execpolicy.Job, text string) {
 }
 
 func TestJobEnds(t *testing.T) {
-	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		for name, worker := range workers {
 			t.Run(name, func(t *testing.T) {
 				spec := p.spec()
@@ -115,7 +119,7 @@ func TestJobEnds(t *testing.T) {
 
 // A job runs beside commands, and neither waits for the other.
 func TestJobBesideCommands(t *testing.T) {
-	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		s := open(t, policy, p.spec())
 		defer s.Close()
 		long := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 1000"})
@@ -141,7 +145,7 @@ func TestJobBesideCommands(t *testing.T) {
 }
 
 func TestJobIsKilled(t *testing.T) {
-	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		s := open(t, policy, p.spec())
 		defer s.Close()
 		s.ok("kept=1")
@@ -184,7 +188,7 @@ func TestJobIsKilled(t *testing.T) {
 
 // A command that is ended leaves jobs alone, and what they have begun meanwhile.
 func TestJobSurvivesCommand(t *testing.T) {
-	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		s := open(t, policy, p.spec())
 		defer s.Close()
 		before := s.job(execpolicy.Command{Script: "while read line; do (sleep 1001 & sleep 1002 & echo $line); done"})
@@ -215,7 +219,7 @@ func TestJobSurvivesCommand(t *testing.T) {
 }
 
 func TestJobEndsWithSession(t *testing.T) {
-	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		s := open(t, policy, p.spec())
 		j := s.job(execpolicy.Command{Script: "trap '' TERM; echo begun; sleep 1000; sleep 1000"})
 		s.prints(j, "begun")
@@ -241,7 +245,7 @@ func TestJobEndsWithSession(t *testing.T) {
 }
 
 func TestManyJobs(t *testing.T) {
-	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		s := open(t, policy, p.spec())
 		defer s.Close()
 		many := 8
@@ -274,7 +278,7 @@ func TestManyJobs(t *testing.T) {
 // Whatever a job does to its keeper and to the container, the host sees its end, and the
 // session and other jobs go on.
 func TestHostileJobs(t *testing.T) {
-	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		policy.PidsLimit = 64
 		s := open(t, policy, p.spec())
 		defer s.Close()
@@ -316,7 +320,7 @@ func TestHostileJobs(t *testing.T) {
 
 // A job is recorded, approved, filtered and concealed as a command is.
 func TestJobHooks(t *testing.T) {
-	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		spec := p.spec()
 		var mu sync.Mutex
 		var kinds []string
@@ -362,7 +366,7 @@ func TestJobHooks(t *testing.T) {
 }
 
 func TestJobSignal(t *testing.T) {
-	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		s := open(t, policy, p.spec())
 		defer s.Close()
 		j := s.job(execpolicy.Command{Script: "trap 'echo got' USR1; echo begun; while :; do sleep 0.1; done"})
@@ -390,7 +394,7 @@ func TestJobRefused(t *testing.T) {
 
 // What the filter blocks is shown no more, also while the job runs.
 func TestJobOutputIsBlocked(t *testing.T) {
-	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		s := open(t, policy, p.filtered(t, redact.Rule{Type: "email", Strategy: redact.Block}))
 		defer s.Close()
 		j := s.job(execpolicy.Command{Script: "echo before; read line; echo user@example.com; echo behind; sleep 1000"})
@@ -411,7 +415,7 @@ func TestJobOutputIsBlocked(t *testing.T) {
 
 // That a job's stdin has failed is not taken for its end.
 func TestJobStdinFails(t *testing.T) {
-	onTransports(t, func(t *testing.T, p place, policy execpolicy.DockerPolicy) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		s := open(t, policy, p.spec())
 		defer s.Close()
 		broken := errors.New("broken")
@@ -439,7 +443,7 @@ func TestJobOfALostSession(t *testing.T) {
 		defer close(full)
 		j := s.job(execpolicy.Command{Script: "yes", Stdout: full})
 		s.prints(j, "y\n")
-		assert.Check(t, p.engine.Remove(t.Context(), s.Name()))
+		p.remove(t, s.Name())
 		within(t, policy.TerminationTimeout+2*ample, "the end of the job", func() { <-j.Done() })
 		r, _ := s.result(j)
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeSessionLost)

@@ -4,6 +4,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
@@ -13,5 +14,6 @@ func TestMain(m *testing.M) {
 		hold()
 	}
 	playRole()
+	leftout.Tests("^"+clusterTest, "no Kubernetes cluster: make test-kubernetes has one")
 	os.Exit(m.Run())
 }

@@ -30,7 +30,7 @@ type raw struct {
 }
 
 // startRaw starts process 1 with its worker.
-func (p place) startRaw(t *testing.T, policy execpolicy.DockerPolicy) raw {
+func (p place) startRaw(t *testing.T, policy execpolicy.Policy) raw {
 	t.Helper()
 	spec := p.spec()
 	spec.Supervisor = shellwire.Boot()

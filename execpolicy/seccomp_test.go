@@ -240,7 +240,7 @@ func TestSeccompProfileOfTheCaller(t *testing.T) {
 			},
 		} {
 			policy := p.policy()
-			set(&policy)
+			set(&policy.DockerPolicy)
 			r := open(t, policy, p.spec()).script("mkdir d && chmod 4755 d && rmdir d")
 			assert.Check(t, r.ExitCode == 1 && strings.Contains(string(r.Stderr), "not empty"), "%s: %s", name, r.Text())
 		}

@@ -36,23 +36,30 @@ type keeper struct {
 // keepers runs f under each kind of policy.
 func keepers(t *testing.T, f func(t *testing.T, k keeper)) {
 	everywhere(t, func(t *testing.T, p place) {
-		for name, policy := range map[string]execpolicy.Policy{"hardened": p.policy(), "compat": p.compat()} {
+		policies := map[string]execpolicy.Policy{"hardened": p.policy(), "compat": p.compat()}
+		if p.engine == clusterEngine {
+			delete(policies, "compat")
+		}
+		for name, policy := range policies {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				f(t, keeper{policy, p.spec()})
 			})
 		}
 	})
+	if inCluster(t) {
+		return
+	}
 	t.Run("host", func(t *testing.T) {
 		enginetest.Check(t)
 		f(t, keeper{execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{}})
 	})
 }
 
-func (p place) compat() execpolicy.DockerPolicy {
+func (p place) compat() placePolicy {
 	policy := execpolicy.Compat()
 	policy.Engine, policy.Image, policy.Limits = p.engine, p.image, p.policy().Limits
-	return policy
+	return placePolicy{policy}
 }
 
 func (k keeper) open(t *testing.T, secrets ...execpolicy.Secret) session {
@@ -430,7 +437,7 @@ func TestSecretsInMuchOutput(t *testing.T) {
 	keepers(t, func(t *testing.T, k keeper) {
 		token := newValue()
 		switch p := k.Policy.(type) {
-		case execpolicy.DockerPolicy:
+		case placePolicy:
 			p.MaxOutputBytes = 4000
 			k.Policy = p
 		case execpolicy.HostPolicy:
@@ -581,7 +588,7 @@ func TestSecretsWhoseLookupHangs(t *testing.T) {
 		unhurried(t, first, func(limit time.Duration) error {
 			policy := k.Policy
 			switch p := policy.(type) {
-			case execpolicy.DockerPolicy:
+			case placePolicy:
 				p.StartupTimeout = limit
 				policy = p
 			case execpolicy.HostPolicy:

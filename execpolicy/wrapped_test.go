@@ -142,7 +142,7 @@ func TestWrappedPolicyIsAttested(t *testing.T) {
 			_, err := attest.Check(t.Context(), open(t, wrapped{strong}, p.spec()).Session, strong, p.spec(), o)
 			assert.NilError(t, err)
 			s := open(t, wrapped{weak}, p.spec())
-			for _, claimed := range []execpolicy.DockerPolicy{weak, strong} {
+			for _, claimed := range []placePolicy{weak, strong} {
 				_, err = attest.Check(t.Context(), s.Session, claimed, p.spec(), o)
 				assert.ErrorIs(t, err, attest.ErrNotInForce)
 				assert.ErrorContains(t, err, string(protection))

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
+	"github.com/seed-64a260eb/cofferdam/internal/outside"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
@@ -39,7 +40,7 @@ type Options struct {
 func (o Options) validate() error {
 	var unknown []string
 	for _, name := range o.Require {
-		if !slices.Contains(Protections(), name) {
+		if !slices.Contains(Protections(), name) && !slices.Contains(PodProtections(), name) {
 			unknown = append(unknown, fmt.Sprintf("%q is not a protection", name))
 		}
 	}
@@ -49,6 +50,16 @@ func (o Options) validate() error {
 	return nil
 }
 
+// A Subject is a policy whose sessions can be looked at: [execpolicy.DockerPolicy] is
+// one, and so is kube.Policy. A policy that embeds one is one, too. The method's result
+// is this module's own, so no other policy can be one.
+type Subject interface {
+	execpolicy.Policy
+	// Outside returns what the policy asks for with a spec, and how the engine is asked
+	// what it has applied. It may ask the engine.
+	Outside(ctx context.Context, spec execpolicy.Spec) (*outside.View, error)
+}
+
 // Start opens a session as [execpolicy.Start] does, and looks at it before the startup
 // scripts and any other command have run. [execpolicy.Session.Restart] looks again.
 //
@@ -56,7 +67,7 @@ func (o Options) validate() error {
 // protection and says what was seen, and the session is ended. If the engine is refused,
 // the error wraps [ErrWeakEngine]. Beside both there is a report. Other errors are those
 // of execpolicy.Start.
-func Start(ctx context.Context, p execpolicy.DockerPolicy, spec execpolicy.Spec, o Options) (*execpolicy.Session, *Report, error) {
+func Start(ctx context.Context, p Subject, spec execpolicy.Spec, o Options) (*execpolicy.Session, *Report, error) {
 	a, err := begin(ctx, p, spec, o)
 	if err != nil {
 		return nil, nil, err
@@ -87,7 +98,7 @@ func Start(ctx context.Context, p execpolicy.DockerPolicy, spec execpolicy.Spec,
 // If a required protection is not in force, the error wraps [ErrNotInForce] and names the
 // protection. If the engine is refused, the error wraps [ErrWeakEngine]. Beside both
 // there is a report.
-func Check(ctx context.Context, s *execpolicy.Session, p execpolicy.DockerPolicy, spec execpolicy.Spec, o Options) (*Report, error) {
+func Check(ctx context.Context, s *execpolicy.Session, p Subject, spec execpolicy.Spec, o Options) (*Report, error) {
 	a, err := begin(ctx, p, spec, o)
 	if err != nil {
 		return nil, err
@@ -100,7 +111,7 @@ func Check(ctx context.Context, s *execpolicy.Session, p execpolicy.DockerPolicy
 }
 
 // Policy opens a session with a policy, looks at it as [Start] does, and closes it.
-func Policy(ctx context.Context, p execpolicy.DockerPolicy, o Options) (*Report, error) {
+func Policy(ctx context.Context, p Subject, o Options) (*Report, error) {
 	s, r, err := Start(ctx, p, execpolicy.Spec{}, o)
 	if s != nil {
 		err = errors.Join(err, s.Close())
@@ -110,15 +121,15 @@ func Policy(ctx context.Context, p execpolicy.DockerPolicy, o Options) (*Report,
 
 // An attestation is what is known of a session before it is looked at.
 type attestation struct {
-	policy     execpolicy.DockerPolicy
-	want       want
+	policy     Subject
+	view       *outside.View
 	require    []Protection
 	refused    bool
 	components []dockercli.Component
 }
 
 // begin finds the engine and asks it for its versions.
-func begin(ctx context.Context, p execpolicy.DockerPolicy, spec execpolicy.Spec, o Options) (*attestation, error) {
+func begin(ctx context.Context, p Subject, spec execpolicy.Spec, o Options) (*attestation, error) {
 	if err := o.validate(); err != nil {
 		// With what is wrong with the rest.
 		if rest := execpolicy.Check(ctx, p, spec); errors.Is(rest, execpolicy.ErrInvalid) {
@@ -126,17 +137,19 @@ func begin(ctx context.Context, p execpolicy.DockerPolicy, spec execpolicy.Spec,
 		}
 		return nil, err
 	}
-	// Of two that could be found, it is the one that sessions use.
-	e, err := p.FindEngine(ctx)
+	if p == nil {
+		return nil, execpolicy.Check(ctx, nil, spec)
+	}
+	view, err := p.Outside(ctx, spec)
 	if err != nil {
 		return nil, err
 	}
-	p.Engine = e
-	components, err := p.Engine.Components(ctx)
+	components, err := view.Versions(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("the engine's versions: %w", err)
 	}
-	return &attestation{policy: p, want: wanted(p, spec), require: o.Require, refused: o.RefuseWeakEngine, components: components}, nil
+	return &attestation{policy: p, view: view, require: o.Require, refused: o.RefuseWeakEngine,
+		components: components}, nil
 }
 
 // refuse returns the error for a weak engine, if one is refused.
@@ -154,16 +167,12 @@ func (a *attestation) refuse() error {
 
 // report returns a report without findings.
 func (a *attestation) report() *Report {
-	image := a.policy.Image
-	if image == "" {
-		image = execpolicy.DefaultImage
-	}
 	return &Report{
 		Time:       time.Now().UTC(),
-		Engine:     a.policy.Engine.Kind.String(),
+		Engine:     a.view.Engine,
 		Versions:   a.components,
-		Image:      image,
-		Egress:     a.want.egress,
+		Image:      a.view.Image,
+		Egress:     a.view.Wanted.Egress,
 		Weaknesses: Weaknesses(a.components),
 	}
 }
@@ -182,27 +191,39 @@ const (
 func (a *attestation) check(ctx context.Context, s *execpolicy.Session) (*Report, error) {
 	r := a.report()
 	r.Container = s.Name()
+	script := insideScript
+	if a.view.Inside != nil {
+		more, err := a.view.Inside(ctx, s.Name())
+		if err != nil {
+			return nil, fmt.Errorf("looking from inside: %w", err)
+		}
+		script = more + script
+	}
 	var answer bytes.Buffer
-	_, err := s.Run(ours.Mark(ctx), execpolicy.Command{Script: insideScript, Stdout: &answer, Timeout: insideTimeout, OutputLimit: maxInside})
+	_, err := s.Run(ours.Mark(ctx), execpolicy.Command{Script: script, Stdout: &answer,
+		Timeout: insideTimeout, OutputLimit: maxInside})
 	if err != nil {
 		return nil, fmt.Errorf("looking from inside: %w", err)
 	}
-	settings, err := a.policy.Engine.InspectSettings(ctx, s.Name())
+	settings, err := a.view.Settings(ctx, s.Name())
 	if err != nil {
 		return nil, fmt.Errorf("looking from outside: %w", err)
 	}
 	r.ImageID = settings.ImageID
 	r.Transport = s.Transport().String()
-	want := a.want
-	want.fifos = s.Transport() == execpolicy.TransportFIFO
-	info, err := a.policy.Engine.Info(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("what the engine can do: %w", err)
+	want := want{a.view.Wanted, s.Transport() == execpolicy.TransportFIFO}
+	info := &dockercli.Info{}
+	if a.view.Info != nil {
+		if info, err = a.view.Info(ctx); err != nil {
+			return nil, fmt.Errorf("what the engine can do: %w", err)
+		}
 	}
 	seen := parseFacts(answer.String())
 	r.Findings = judge(want, seen, settings)
 	r.Confinement = confinement(info, seen, settings)
-	a.explain(info, r)
+	if a.view.Info != nil {
+		a.explain(info, r)
+	}
 	return r, r.require(a.require)
 }
 
@@ -216,7 +237,7 @@ func (a *attestation) explain(info *dockercli.Info, r *Report) {
 		able := map[Protection]bool{
 			MemoryLimit: info.MemoryLimit, CPULimit: info.CPULimit, PidsLimit: info.PidsLimit,
 			// Podman does not tell.
-			NoSwap: info.SwapLimit || info.MemoryLimit && a.policy.Engine.Kind == dockercli.Podman,
+			NoSwap: info.SwapLimit || info.MemoryLimit && a.view.Engine == dockercli.Podman.String(),
 		}
 		if !able[f.Protection] {
 			reason := "dropped in silence: the engine says of itself that it can't set this limit"

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/outside"
 )
 
 // A Confinement says by which security module of the kernel process 1 is confined, beside
@@ -32,7 +33,7 @@ var labelFiles = []string{"/proc/1/attr/apparmor/current", "/proc/1/attr/current
 var unconfinedTypes = []string{"unconfined_t", "spc_t", "container_runtime_t", "unconfined_service_t", "initrc_t"}
 
 // confinement compares what the host has with what was seen from both sides.
-func confinement(info *dockercli.Info, f *facts, s *dockercli.Settings) Confinement {
+func confinement(info *dockercli.Info, f *facts, s *outside.Settings) Confinement {
 	c := Confinement{AppArmor: info.AppArmor, SELinux: info.SELinux}
 	for _, file := range labelFiles {
 		if values := f.values[file]; f.whole && len(values) > 0 {

@@ -32,6 +32,20 @@
 // otherwise. A protection that can't be seen from inside is unknown. That is not enough
 // where it is required.
 //
+// # Pods
+//
+// Of a pod the outside is what the API server has admitted: what the node is told to do,
+// and not what it has done. The table calls that column ADMITTED. A pod has links and
+// routes in any case, so its network counts as none if addresses that answer in every
+// cluster were tried from inside and none has answered, and if no NetworkPolicy that
+// selects the pod allows anything. The limit of processes is that of the user. A pod's
+// directories in memory have no options, so nosuid and nodev are not asked for.
+//
+// A report of a pod also has [PodProtections]. That nothing was injected can't be seen
+// from inside, and is [Admitted] at best. Two of them no pod has, so that no policy asks
+// for them: a node keeps what the container prints until the pod is deleted, and
+// /dev/termination-log is a file of the node's disk that counts for no limit.
+//
 // # Flags that weaken a policy
 //
 // A flag that only AllowUnsafeArgs allows is a weakness. The report names it, without its

@@ -27,6 +27,31 @@ func ExampleStart() {
 	fmt.Print(report)
 }
 
+// A policy that embeds one can be looked at as well.
+func ExampleSubject() {
+	type policy struct{ execpolicy.DockerPolicy }
+	var p attest.Subject = policy{execpolicy.DockerPolicy{NetworkEnabled: true}}
+	s, report, err := attest.Start(context.Background(), p, execpolicy.Spec{}, attest.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
+	fmt.Println(report.Finding(attest.NoNetwork).InForce)
+}
+
+// A pod has more to be looked at than another container.
+func ExamplePodProtections() {
+	for _, p := range attest.PodProtections() {
+		fmt.Println(p)
+	}
+	// Output:
+	// no token
+	// nothing injected
+	// no container log
+	// no termination log
+}
+
 // The zero policy's own report is kept as a record.
 func ExamplePolicy() {
 	report, err := attest.Policy(context.Background(), execpolicy.DockerPolicy{}, attest.Options{})
@@ -115,11 +140,12 @@ func ExampleProtection() {
 }
 
 func ExampleState() {
-	for _, s := range []attest.State{attest.Yes, attest.No, attest.Unknown} {
+	for _, s := range []attest.State{attest.Yes, attest.No, attest.Unknown, attest.Admitted} {
 		fmt.Println(s)
 	}
 	// Output:
 	// yes
 	// no
 	// unknown
+	// admitted
 }

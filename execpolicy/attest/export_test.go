@@ -1,14 +1,34 @@
 package attest
 
 import (
+	"context"
 	"fmt"
+	"os"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/outside"
 )
 
 // What tests of this package need besides its public names.
 var InsideScript = insideScript
+
+// wanted returns what a policy asks for. Without an engine of its own it has one that is
+// never asked.
+func wanted(p execpolicy.DockerPolicy, spec execpolicy.Spec) want {
+	if p.Engine == nil {
+		self, err := os.Executable()
+		if err != nil {
+			panic(err)
+		}
+		p.Engine = &dockercli.Engine{Path: self, PodmanService: true}
+	}
+	view, err := p.Outside(context.Background(), spec)
+	if err != nil {
+		panic(err)
+	}
+	return want{Wanted: view.Wanted}
+}
 
 // Inside returns how a protection looks from inside alone.
 func Inside(p execpolicy.DockerPolicy, spec execpolicy.Spec, name Protection, answer string) State {
@@ -24,7 +44,7 @@ func Inside(p execpolicy.DockerPolicy, spec execpolicy.Spec, name Protection, an
 func Outside(p execpolicy.DockerPolicy, spec execpolicy.Spec, name Protection, s *dockercli.Settings) State {
 	for _, known := range protections {
 		if known.name == name {
-			return known.outside(wanted(p, spec), s).state
+			return known.outside(wanted(p, spec), &outside.Settings{Container: *s}).state
 		}
 	}
 	return Unknown
@@ -32,23 +52,29 @@ func Outside(p execpolicy.DockerPolicy, spec execpolicy.Spec, name Protection, s
 
 // Judge compares what was seen with what is wanted.
 func Judge(p execpolicy.DockerPolicy, spec execpolicy.Spec, answer string, s *dockercli.Settings) []Finding {
-	return judge(wanted(p, spec), parseFacts(answer), s)
+	return judge(wanted(p, spec), parseFacts(answer), &outside.Settings{Container: *s})
+}
+
+// JudgePod is Judge of a pod.
+func JudgePod(w outside.Wanted, answer string, s *outside.Settings) []Finding {
+	return judge(want{Wanted: w}, parseFacts(answer), s)
 }
 
 // Confine returns what was seen of the security modules.
 func Confine(info *dockercli.Info, answer string, s *dockercli.Settings) Confinement {
-	return confinement(info, parseFacts(answer), s)
+	return confinement(info, parseFacts(answer), &outside.Settings{Container: *s})
 }
 
 // ZeroTmpfs returns the directories in memory.
-func ZeroTmpfs() map[string]int64 { return wanted(execpolicy.DockerPolicy{}, execpolicy.Spec{}).tmpfs }
+func ZeroTmpfs() map[string]int64 { return wanted(execpolicy.DockerPolicy{}, execpolicy.Spec{}).Tmpfs }
 
 // ZeroFlags returns the defaults as an engine is given them.
 func ZeroFlags() []string {
+	w := wanted(execpolicy.DockerPolicy{}, execpolicy.Spec{})
 	return []string{
-		fmt.Sprintf("--memory=%d", zeroMemory), fmt.Sprintf("--memory-swap=%d", zeroMemory), "--cpus=" + zeroCPUs,
-		fmt.Sprintf("--pids-limit=%d", zeroPids),
-		"--user=" + zeroUser, fmt.Sprintf("--shm-size=%dm", zeroShm>>20),
+		fmt.Sprintf("--memory=%d", w.Memory), fmt.Sprintf("--memory-swap=%d", w.Memory), "--cpus=" + w.CPUs,
+		fmt.Sprintf("--pids-limit=%d", w.Pids),
+		"--user=" + w.User, fmt.Sprintf("--shm-size=%dm", w.Shm>>20),
 	}
 }
 

@@ -18,6 +18,7 @@ type facts struct {
 	links    []string // network interfaces
 	routes   []string // that lead out
 	swaps    int
+	nproc    []string // the soft and the hard limit of the user's processes, and their unit
 	core     []string // the soft and the hard limit of core dumps, and their unit
 	userNS   bool     // the users are others than the host's
 	parents  []string // the shell's parent and grandparent
@@ -29,6 +30,7 @@ type facts struct {
 	exists   map[string]bool
 	devices  []string // each with its class, as in "c /dev/null"
 	writable []string
+	tried    []string          // addresses, behind "reached" or "silent"
 	reach    string            // how the attempt ended to reach out
 	calls    map[string]string // "allowed" or "refused", by what a filter of system calls may refuse
 }
@@ -66,6 +68,8 @@ func (f *facts) add(kind, rest string) {
 		}
 	case "uidmap":
 		f.userNS = f.userNS || strings.Join(strings.Fields(rest), " ") != "0 0 4294967295"
+	case "nproc":
+		f.nproc = strings.Fields(rest)
 	case "core":
 		f.core = strings.Fields(rest)
 	case "swap":
@@ -110,6 +114,8 @@ func (f *facts) addListed(kind, rest string) {
 		f.parents = append(f.parents, rest)
 	case "open":
 		f.open = append(f.open, rest)
+	case "tried":
+		f.tried = append(f.tried, rest)
 	case "refused":
 		f.refused = append(f.refused, rest)
 	case "device":

@@ -27,7 +27,12 @@ lines route /proc/net/route
 lines route6 /proc/net/ipv6_route
 lines uidmap /proc/self/uid_map
 lines swap /proc/swaps
-while IFS= read -r l; do case $l in 'Max core file size '*) printf 'core %s\n' "${l#Max core file size }" ;; esac; done </proc/self/limits
+while IFS= read -r l; do
+	case $l in
+	'Max core file size '*) printf 'core %s\n' "${l#Max core file size }" ;;
+	'Max processes '*) printf 'nproc %s\n' "${l#Max processes }" ;;
+	esac
+done </proc/self/limits
 
 # The shell's parent and grandparent: one of them is process 1, unless the processes are those of others. A thread of the kernel is only
 # seen among the host's.
@@ -66,7 +71,8 @@ done
 
 # What engines hide, or make read-only.
 for f in /proc/acpi /proc/asound /proc/interrupts /proc/kcore /proc/keys /proc/latency_stats /proc/sched_debug /proc/scsi /proc/timer_list \
-	/proc/timer_stats /sys/devices/virtual/powercap /sys/firmware /proc/bus /proc/fs /proc/irq /proc/sys /proc/sysrq-trigger; do
+	/proc/timer_stats /sys/devices/virtual/powercap /sys/firmware /proc/bus /proc/fs /proc/irq /proc/sys /proc/sysrq-trigger \
+	/var/run/secrets/kubernetes.io/serviceaccount; do
 	[ ! -e $f ] || printf 'exists %s\n' $f
 done
 

@@ -10,8 +10,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/mountinfo"
+	"github.com/seed-64a260eb/cofferdam/internal/outside"
 )
 
 // A Protection is one of the things that keep a container apart from its host.
@@ -70,6 +70,21 @@ const (
 	NoUnsafeArgs Protection = "no unsafe arguments"
 )
 
+// The protections that only a pod has. Protections does not list them.
+const (
+	// NoToken: the container has no token for the API server.
+	NoToken Protection = "no token"
+	// NothingInjected: admission has added no container and no volume that the policy
+	// does not name. It is seen from outside alone.
+	NothingInjected Protection = "nothing injected"
+	// NoContainerLog: what the container prints is kept nowhere. No policy asks for it,
+	// because a node keeps it until the pod is deleted.
+	NoContainerLog Protection = "no container log"
+	// NoTerminationLog: there is no file of the node that the container can write to
+	// without a limit. No policy asks for it, because every pod has one.
+	NoTerminationLog Protection = "no termination log"
+)
+
 // limits are those that engines drop in silence.
 var limits = []Protection{MemoryLimit, NoSwap, CPULimit, PidsLimit}
 
@@ -91,69 +106,89 @@ func either(ok bool, format string, a ...any) side {
 	return no(format, a...)
 }
 
-// protections says of each what a policy asks for, and how it is seen. asked is empty if
-// it does not ask.
-var protections = []struct {
+// A row says what a policy asks for, and how that is seen. asked is empty if it does not
+// ask, and inside is nil if nothing can be seen from there.
+type row struct {
 	name    Protection
 	asked   func(want) string
 	inside  func(want, *facts) side
-	outside func(want, *dockercli.Settings) side
-}{
-	{NoNetwork, unless(func(w want) bool { return w.network }, "none"), insideNetwork, func(_ want, s *dockercli.Settings) side {
+	outside func(want, *outside.Settings) side
+}
+
+var protections = []row{
+	{NoNetwork, askedNetwork, insideNetwork, func(_ want, s *outside.Settings) side {
 		return either(s.Network == "none", "network %s", s.Network)
 	}},
-	{ReadOnlyRoot, unless(func(w want) bool { return w.writableRoot }, "read-only"), insideRoot, func(_ want, s *dockercli.Settings) side {
+	{ReadOnlyRoot, unless(func(w want) bool { return w.WritableRoot }, "read-only"), insideRoot, func(_ want, s *outside.Settings) side {
 		return either(s.ReadOnly, "read-only %v", s.ReadOnly)
 	}},
 	{NoCapabilities, askedCaps, insideCaps, outsideCaps},
-	{NoNewPrivileges, unless(func(w want) bool { return w.newPrivileges }, "set"), func(_ want, f *facts) side {
+	{NoNewPrivileges, unless(func(w want) bool { return w.NewPrivileges }, "set"), func(_ want, f *facts) side {
 		return f.flag("NoNewPrivs", "1")
 	}, outsideNewPrivileges},
-	{Seccomp, func(w want) string { return w.filter }, insideSeccomp, outsideSeccomp},
+	{Seccomp, func(w want) string { return w.Filter }, insideSeccomp, outsideSeccomp},
 	{User, askedUser, insideUser, outsideUser},
-	{MemoryLimit, func(w want) string { return bytesText(w.memory) }, insideMemory, func(w want, s *dockercli.Settings) side {
-		return either(s.Memory > 0 && s.Memory <= w.memory, "%s", limitText(s.Memory, bytesText))
+	{MemoryLimit, func(w want) string { return bytesText(w.Memory) }, insideMemory, func(w want, s *outside.Settings) side {
+		return either(s.Memory > 0 && s.Memory <= w.Memory, "%s", limitText(s.Memory, bytesText))
 	}},
-	{NoSwap, always("none"), insideSwap, func(_ want, s *dockercli.Settings) side {
+	{NoSwap, always("none"), insideSwap, func(_ want, s *outside.Settings) side {
 		return either(s.MemorySwap > 0 && s.MemorySwap <= s.Memory, "memory and swap %s", limitText(s.MemorySwap, bytesText))
 	}},
-	{CPULimit, func(w want) string { return w.cpus }, insideCPU, outsideCPU},
-	{PidsLimit, func(w want) string { return strconv.FormatInt(w.pids, 10) }, insidePids, func(w want, s *dockercli.Settings) side {
-		return either(s.PidsLimit > 0 && s.PidsLimit <= w.pids, "%s", limitText(s.PidsLimit, plain))
+	{CPULimit, func(w want) string { return w.CPUs }, insideCPU, outsideCPU},
+	{PidsLimit, func(w want) string { return strconv.FormatInt(w.Pids, 10) }, insidePids, func(w want, s *outside.Settings) side {
+		if s.Pod != nil {
+			return unknown("") // a pod has no such field
+		}
+		return either(s.PidsLimit > 0 && s.PidsLimit <= w.Pids, "%s", limitText(s.PidsLimit, plain))
 	}},
-	{PIDNamespace, always("its own"), insidePID, func(_ want, s *dockercli.Settings) side {
+	{PIDNamespace, always("its own"), insidePID, func(_ want, s *outside.Settings) side {
 		return either(s.PID == "" || s.PID == "private", "%s", cmp.Or(s.PID, "private"))
 	}},
-	{PrivateIPC, always("private, " + bytesText(zeroShm)), insideIPC, func(w want, s *dockercli.Settings) side {
+	{PrivateIPC, func(w want) string { return "private, " + bytesText(w.Shm) }, insideIPC, func(w want, s *outside.Settings) side {
 		// Podman says so of what is private, too.
-		return either(s.IPC == "private" || s.IPC == "none" || s.IPC == "shareable" && !w.docker, "%s", s.IPC)
+		return either(s.IPC == "private" || s.IPC == "none" || s.IPC == "shareable" && !w.DockerItself, "%s", s.IPC)
 	}},
 	{TmpfsFlags, askedTmpfs, insideTmpfs, outsideTmpfs},
 	{MaskedProc, always("masked"), insideMasks, outsideMasks},
-	{NoDevices, unless(func(w want) bool { return w.devices }, "none"), insideDevices, func(_ want, s *dockercli.Settings) side {
+	{NoDevices, unless(func(w want) bool { return w.Devices }, "none"), insideDevices, func(_ want, s *outside.Settings) side {
 		return either(len(s.Devices) == 0 && !s.Privileged, "%s", list(s.Devices))
 	}},
 	{NoHostMounts, askedMounts, insideMounts, outsideMounts},
-	{Lifeline, always("process 1 unreadable"), insideLifeline, func(want, *dockercli.Settings) side { return unknown("") }},
+	{Lifeline, always("process 1 unreadable"), insideLifeline, func(want, *outside.Settings) side { return unknown("") }},
 	{NoUnsafeArgs, always("none"), insideArgs, outsideArgs},
 }
 
-// Protections returns all protections, in the order of a report.
-func Protections() []Protection {
-	names := make([]Protection, len(protections))
-	for i, p := range protections {
-		names[i] = p.name
+// Protections returns the protections of every container, in the order of a report.
+func Protections() []Protection { return namesOf(protections) }
+
+// PodProtections returns those that a report of a pod has besides, in its order.
+func PodProtections() []Protection { return namesOf(podProtections) }
+
+func namesOf(rows []row) []Protection {
+	names := make([]Protection, len(rows))
+	for i, r := range rows {
+		names[i] = r.name
 	}
 	return names
 }
 
 // judge compares what is wanted with what was seen from both sides.
-func judge(w want, f *facts, s *dockercli.Settings) []Finding {
-	w.gvisor = w.gvisor || strings.Contains(s.Runtime, "runsc")
+func judge(w want, f *facts, s *outside.Settings) []Finding {
+	w.GVisor = w.GVisor || strings.Contains(s.Runtime, "runsc")
 	var findings []Finding
-	for _, p := range protections {
+	rows := protections
+	if s.Pod != nil {
+		rows = slices.Concat(protections, podProtections)
+	}
+	for _, p := range rows {
 		in, out := unknown("the shell's answer is not whole"), p.outside(w, s)
-		if f.whole {
+		switch {
+		case p.inside == nil:
+			in = unknown("")
+			if out.state == Yes {
+				in.state = Admitted
+			}
+		case f.whole:
 			in = p.inside(w, f)
 		}
 		if s.Privileged {
@@ -190,11 +225,11 @@ func judge(w want, f *facts, s *dockercli.Settings) []Finding {
 			found.note("a weakness: as root, what runs inside can mount the control groups in a user namespace, and freeze the container, process 1 too; " +
 				"what is frozen ends only by a removal, or by the guard process on the host")
 		}
-		if n := len(w.egress); p.name == NoNetwork && n > 0 {
+		if n := len(w.Egress); p.name == NoNetwork && n > 0 {
 			found.note(fmt.Sprintf("a weakness: through a proxy outside, what runs inside reaches %d destinations by the policy's Egress", n))
 		}
 		if p.name == NoUnsafeArgs {
-			for _, text := range w.unsafe {
+			for _, text := range w.Unsafe {
 				found.InForce = No
 				found.note("a weakness: " + text)
 			}
@@ -202,7 +237,7 @@ func judge(w want, f *facts, s *dockercli.Settings) []Finding {
 		if p.name == Lifeline && found.InForce != Yes {
 			found.note("what runs inside can keep the container from ending with this program; the second line is the guard process on the host, " +
 				"which then removes it")
-			if w.gvisor {
+			if w.GVisor {
 				found.note("gVisor keeps process 1 neither unreadable nor from being stopped")
 			}
 		}
@@ -252,7 +287,20 @@ func (f *facts) flag(name, good string) side {
 // are loaded. They are down.
 var fallback = []string{"lo", "sit0", "tunl0", "ip6tnl0", "ip_vti0", "ip6_vti0", "gre0", "gretap0", "erspan0", "ip6gre0", "teql0"}
 
-func insideNetwork(_ want, f *facts) side {
+func askedNetwork(w want) string {
+	switch {
+	case w.Network:
+		return ""
+	case w.Pod != nil:
+		return "none, by NetworkPolicy " + w.Pod.NetworkPolicy
+	}
+	return "none"
+}
+
+func insideNetwork(w want, f *facts) side {
+	if w.Pod != nil {
+		return insidePodNetwork(f)
+	}
 	if !f.read["/proc/net/dev"] || !f.read["/proc/net/route"] {
 		return unknown("/proc/net can't be read")
 	}
@@ -290,10 +338,10 @@ var capabilities = strings.Fields("CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSE
 	"BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE")
 
 func askedCaps(w want) string {
-	if len(w.caps) == 0 {
+	if len(w.Caps) == 0 {
 		return "none"
 	}
-	return "none but " + strings.Join(w.caps, " ")
+	return "none but " + strings.Join(w.Caps, " ")
 }
 
 // insideCaps takes all sets together: from some of them a program gets a capability only
@@ -323,18 +371,18 @@ func insideCaps(w want, f *facts) side {
 			name = capabilities[n]
 		}
 		names = append(names, name)
-		extra = extra || !slices.Contains(w.caps, name) && !slices.Contains(w.caps, "ALL")
+		extra = extra || !slices.Contains(w.Caps, name) && !slices.Contains(w.Caps, "ALL")
 	}
 	return either(!extra, "%016x %s", all, list(names))
 }
 
-func outsideCaps(w want, s *dockercli.Settings) side {
+func outsideCaps(w want, s *outside.Settings) side {
 	if s.Privileged {
 		return no("")
 	}
 	for _, name := range s.CapAdd {
 		name = strings.TrimPrefix(strings.ToUpper(name), "CAP_")
-		if !slices.Contains(w.caps, name) && !slices.Contains(w.caps, "ALL") {
+		if !slices.Contains(w.Caps, name) && !slices.Contains(w.Caps, "ALL") {
 			return no("%s added", name)
 		}
 	}
@@ -348,7 +396,7 @@ func outsideCaps(w want, s *dockercli.Settings) side {
 	return unknown("%d dropped, %s added", len(s.CapDrop), list(s.CapAdd))
 }
 
-func outsideNewPrivileges(_ want, s *dockercli.Settings) side {
+func outsideNewPrivileges(_ want, s *outside.Settings) side {
 	set := false
 	for _, option := range s.SecurityOpt {
 		name, value, ok := strings.Cut(strings.Replace(option, "=", ":", 1), ":")
@@ -368,9 +416,9 @@ var filtered = []string{"set-uid files", "user namespaces", "priorities", "io_ur
 func insideSeccomp(w want, f *facts) side {
 	s := f.flag("Seccomp", "2")
 	switch {
-	case w.gvisor && w.profile != "":
+	case w.GVisor && w.Profile != "":
 		s = unknown("gVisor answers the system calls, and reads no filter")
-	case w.gvisor:
+	case w.GVisor:
 		s = yes("gVisor answers the system calls")
 	}
 	how := map[string][]string{}
@@ -383,7 +431,7 @@ func insideSeccomp(w want, f *facts) side {
 			s.evidence += "; " + said + ": " + strings.Join(how[said], ", ")
 		}
 	}
-	if w.filter == libraryFilter && len(how["allowed"]) > 0 {
+	if w.Filter == outside.LibraryFilter && len(how["allowed"]) > 0 {
 		s.state = No
 	}
 	return s
@@ -391,7 +439,7 @@ func insideSeccomp(w want, f *facts) side {
 
 // outsideSeccomp compares the filter with what the client was given. Docker tells its
 // text; podman tells where its client has read it.
-func outsideSeccomp(w want, s *dockercli.Settings) side {
+func outsideSeccomp(w want, s *outside.Settings) side {
 	filter := ""
 	for _, option := range s.SecurityOpt {
 		// Podman writes it with a colon if the caller did.
@@ -406,11 +454,11 @@ func outsideSeccomp(w want, s *dockercli.Settings) side {
 	case s.Privileged, filter == "unconfined":
 		return no("unconfined")
 	case filter == "":
-		return either(w.profile == "", "the engine's own")
-	case w.profile == "":
+		return either(w.Profile == "", "the engine's own")
+	case w.Profile == "":
 		return yes("one that the client was given")
 	case strings.HasPrefix(filter, "{"):
-		if compact(filter) != compact(w.profile) {
+		if compact(filter) != compact(w.Profile) {
 			return no("another one than was sent")
 		}
 		return yes("the one that was sent")
@@ -440,12 +488,12 @@ func compact(text string) string {
 
 func askedUser(w want) string {
 	switch {
-	case w.user == "":
-		return w.owners + " owner, or " + zeroUser
+	case w.User == "":
+		return w.AnyUser
 	case w.root():
 		return ""
 	}
-	return w.user
+	return w.User
 }
 
 // rooted says which rights of root's the shell has.
@@ -463,21 +511,21 @@ func insideUser(w want, f *facts) side {
 	root, group := f.rooted()
 	ok := !root && (!group || w.rootGroup()) &&
 		len(slices.Compact(slices.Clone(uids))) == 1 && len(slices.Compact(slices.Clone(gids))) == 1
-	if uid, gid, hasGroup := strings.Cut(w.user, ":"); !w.root() {
+	if uid, gid, hasGroup := strings.Cut(w.User, ":"); !w.root() {
 		// Who a name is, or the owner, the engine was told; the other side compares.
 		ok = ok && (!isNumber(uid) || uids[0] == uid) && (!hasGroup || !isNumber(gid) || gids[0] == gid)
 	}
 	return either(ok, "%s", evidence)
 }
 
-func outsideUser(w want, s *dockercli.Settings) side {
+func outsideUser(w want, s *outside.Settings) side {
 	switch {
-	case w.user == "":
+	case w.User == "":
 		return either(s.User != "", "user %s", s.User)
 	case w.root():
 		return unknown("user %s", s.User)
 	}
-	return either(s.User == w.user, "user %s", cmp.Or(s.User, "the image's"))
+	return either(s.User == w.User, "user %s", cmp.Or(s.User, "the image's"))
 }
 
 func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
@@ -523,7 +571,7 @@ func insideMemory(w want, f *facts) side {
 	if values == nil {
 		return missing
 	}
-	return atMost(values, w.memory, bytesText)
+	return atMost(values, w.Memory, bytesText)
 }
 
 func insideSwap(w want, f *facts) side {
@@ -536,7 +584,7 @@ func insideSwap(w want, f *facts) side {
 		if err != nil {
 			return unknown("memory limit %s", limits[0])
 		}
-		most = min(n, w.memory)
+		most = min(n, w.Memory)
 	} else if !f.cgroup2 {
 		return unknown("the control group can't be read")
 	}
@@ -589,10 +637,10 @@ func insideCPU(w want, f *facts) side {
 // round.
 func cpuSide(w want, quota, period int64) side {
 	const slack = 1.00001
-	return either(float64(quota)*1e6 <= slack*float64(millionths(w.cpus))*float64(period), "%d of %d µs", quota, period)
+	return either(float64(quota)*1e6 <= slack*float64(millionths(w.CPUs))*float64(period), "%d of %d µs", quota, period)
 }
 
-func outsideCPU(w want, s *dockercli.Settings) side {
+func outsideCPU(w want, s *outside.Settings) side {
 	switch {
 	case s.NanoCPUs > 0:
 		return cpuSide(w, s.NanoCPUs/1000, 1e6)
@@ -603,11 +651,20 @@ func outsideCPU(w want, s *dockercli.Settings) side {
 }
 
 func insidePids(w want, f *facts) side {
+	if w.Pod != nil {
+		// It is the user's, because the control group of the pod can't be seen.
+		if len(f.nproc) == 0 {
+			return unknown("the limit of the user can't be read")
+		}
+		s := atMost(f.nproc[:1], w.Pids, plain)
+		s.evidence += " of the user"
+		return s
+	}
 	values, missing := f.limit([]string{"/sys/fs/cgroup/pids/pids.max"}, "pids.max", "limit of processes")
 	if values == nil {
 		return missing
 	}
-	return atMost(values, w.pids, plain)
+	return atMost(values, w.Pids, plain)
 }
 
 func insidePID(_ want, f *facts) side {
@@ -620,7 +677,7 @@ func insidePID(_ want, f *facts) side {
 	return either(slices.Contains(f.parents, "1"), "the shell's forebears are %s", list(f.parents))
 }
 
-func insideIPC(_ want, f *facts) side {
+func insideIPC(w want, f *facts) side {
 	m, ok := f.at("/dev/shm")
 	if !ok {
 		if f.read["/proc/self/mountinfo"] {
@@ -628,25 +685,29 @@ func insideIPC(_ want, f *facts) side {
 		}
 		return unknown("the mounts can't be read")
 	}
-	return sizedTmpfs(m, zeroShm)
+	return sizedTmpfs(w, m, w.Shm)
 }
 
 // sizedTmpfs judges a directory in memory.
-func sizedTmpfs(m mountinfo.Mount, most int64) side {
+func sizedTmpfs(w want, m mountinfo.Mount, most int64) side {
 	size, sized := tmpfsSize(m.SuperOptions)
 	text := "no size"
 	if sized {
 		text = bytesText(size)
 	}
 	// The kernel counts in pages, of which some machines have larger ones.
-	ok := m.Type == "tmpfs" && m.Root == "/" && sized && size > 0 && size <= most+64<<10 && m.Has("nosuid") && m.Has("nodev")
+	ok := m.Type == "tmpfs" && m.Root == "/" && sized && size > 0 && size <= most+64<<10 &&
+		(w.Pod != nil || m.Has("nosuid") && m.Has("nodev"))
 	return either(ok, "%s %s %s %s", m.Target, m.Type, text, m.Options)
 }
 
 func askedTmpfs(w want) string {
 	var words []string
-	for _, target := range slices.Sorted(maps.Keys(w.tmpfs)) {
-		words = append(words, target+" "+bytesText(w.tmpfs[target]))
+	for _, target := range slices.Sorted(maps.Keys(w.Tmpfs)) {
+		words = append(words, target+" "+bytesText(w.Tmpfs[target]))
+	}
+	if w.Pod != nil {
+		return strings.Join(words, ", ") // a pod can't ask for more
 	}
 	return strings.Join(words, ", ") + ", nosuid, nodev"
 }
@@ -655,32 +716,32 @@ func insideTmpfs(w want, f *facts) side {
 	if !f.read["/proc/self/mountinfo"] {
 		return unknown("the mounts can't be read")
 	}
-	for _, target := range slices.Sorted(maps.Keys(w.tmpfs)) {
+	for _, target := range slices.Sorted(maps.Keys(w.Tmpfs)) {
 		m, ok := f.at(target)
 		if !ok {
 			return no("%s is no mount", target)
 		}
-		if s := sizedTmpfs(m, w.tmpfs[target]); s.state != Yes {
+		if s := sizedTmpfs(w, m, w.Tmpfs[target]); s.state != Yes {
 			return s
 		}
 	}
-	return yes("%d as asked", len(w.tmpfs))
+	return yes("%d as asked", len(w.Tmpfs))
 }
 
-func outsideTmpfs(w want, s *dockercli.Settings) side {
+func outsideTmpfs(w want, s *outside.Settings) side {
 	applied := map[string]string{}
 	for target, options := range s.Tmpfs {
 		applied[path.Clean(target)] = options
 	}
-	for _, target := range slices.Sorted(maps.Keys(w.tmpfs)) {
+	for _, target := range slices.Sorted(maps.Keys(w.Tmpfs)) {
 		options, ok := applied[target]
 		words := strings.Split(options, ",")
 		size, sized := tmpfsSize(options)
-		if !ok || !sized || size > w.tmpfs[target] || slices.Contains(words, "suid") || slices.Contains(words, "dev") {
+		if !ok || !sized || size > w.Tmpfs[target] || slices.Contains(words, "suid") || slices.Contains(words, "dev") {
 			return no("%s %s", target, cmp.Or(options, "is none"))
 		}
 	}
-	return yes("%d as asked", len(w.tmpfs))
+	return yes("%d as asked", len(w.Tmpfs))
 }
 
 // hidden and frozen are what every engine hides, and makes read-only, as far as the
@@ -692,7 +753,7 @@ var (
 )
 
 func insideMasks(w want, f *facts) side {
-	if w.gvisor {
+	if w.GVisor {
 		return yes("gVisor has a /proc of its own")
 	}
 	if !f.read["/proc/self/mountinfo"] {
@@ -727,7 +788,7 @@ func insideMasks(w want, f *facts) side {
 	return yes("%d paths hidden or read-only, and no other is there", count)
 }
 
-func outsideMasks(_ want, s *dockercli.Settings) side {
+func outsideMasks(_ want, s *outside.Settings) side {
 	for _, option := range s.SecurityOpt {
 		if strings.HasPrefix(option, "systempaths") || strings.HasPrefix(option, "unmask") || strings.HasPrefix(option, "proc-opts") {
 			return no("%s", option)
@@ -777,9 +838,9 @@ func insideDevices(_ want, f *facts) side {
 
 func askedMounts(w want) string {
 	var words []string
-	for _, target := range slices.Sorted(maps.Keys(w.mounts)) {
+	for _, target := range slices.Sorted(maps.Keys(w.Mounts)) {
 		mode := "ro"
-		if w.mounts[target] {
+		if w.Mounts[target] {
 			mode = "rw"
 		}
 		words = append(words, target+" "+mode)
@@ -798,7 +859,7 @@ func insideMounts(w want, f *facts) side {
 		return unknown("the mounts can't be read")
 	}
 	var bad []string
-	for target, writable := range w.mounts {
+	for target, writable := range w.Mounts {
 		m, ok := f.at(target)
 		if !ok || !writable && !m.Has("ro") {
 			bad = append(bad, target+" is not as it was asked for")
@@ -808,7 +869,7 @@ func insideMounts(w want, f *facts) side {
 		bad = append(bad, fifoDir+" is not there")
 	}
 	for _, m := range f.mounts {
-		if !w.expects(m) {
+		if !w.expects(m) && (w.Pod == nil || !ofPod(m)) {
 			bad = append(bad, fmt.Sprintf("%s (%s %s)", m.Target, m.Type, m.Root))
 		}
 	}
@@ -820,10 +881,10 @@ func insideMounts(w want, f *facts) side {
 func (w want) expects(m mountinfo.Mount) bool {
 	is := func(types ...string) bool { return slices.Contains(types, m.Type) }
 	below := func(dir string) bool { return strings.HasPrefix(m.Target, dir+"/") }
-	if _, ok := w.mounts[m.Target]; ok {
+	if _, ok := w.Mounts[m.Target]; ok {
 		return true // insideMounts looks at the one that shows
 	}
-	for target := range w.tmpfs {
+	for target := range w.Tmpfs {
 		if m.Target == target {
 			return is("tmpfs")
 		}
@@ -834,7 +895,7 @@ func (w want) expects(m mountinfo.Mount) bool {
 	// What is mounted below a source comes along, and an engine may leave it writable
 	// where the source is not.
 	for dir := path.Dir(m.Target); len(dir) > 1; dir = path.Dir(dir) {
-		if writable, ok := w.mounts[dir]; ok {
+		if writable, ok := w.Mounts[dir]; ok {
 			if writable || m.Has("ro") {
 				return true
 			}
@@ -881,11 +942,11 @@ func ofContainer(name string) bool {
 	})
 }
 
-func outsideMounts(w want, s *dockercli.Settings) side {
+func outsideMounts(w want, s *outside.Settings) side {
 	var words []string
 	ok := true
 	for _, m := range s.Mounts {
-		writable, asked := w.mounts[path.Clean(m.Target)]
+		writable, asked := w.Mounts[path.Clean(m.Target)]
 		if w.fifos && m.Target == fifoDir {
 			// Its source has another name in each session.
 			asked, m.Source = true, "FIFOs"
@@ -919,7 +980,7 @@ func insideArgs(_ want, f *facts) side {
 }
 
 // outsideArgs judges what the engine says that it does, and never does unasked.
-func outsideArgs(_ want, s *dockercli.Settings) side {
+func outsideArgs(_ want, s *outside.Settings) side {
 	var bad []string
 	if s.UserNS == "host" {
 		bad = append(bad, "the host's users")

@@ -332,3 +332,25 @@ func TestDigest(t *testing.T) {
 	assert.Assert(t, mount("/tmp/a/io", "/io") != mount("/tmp/b/io", "/io"))
 	assert.Assert(t, audit.Digest([]string{"ab", "c"}) != audit.Digest([]string{"a", "bc"}))
 }
+
+// Two pods of one policy have the same digest, and one of another has another.
+func TestDigestOfPods(t *testing.T) {
+	pod := func(name string, user int, cpus, label string) string {
+		return audit.Digest([]string{"kubectl", "create", "--filename=-", fmt.Sprintf(
+			`{"metadata":{"labels":{"cofferdam.name":%[1]q,"cofferdam.created":%[1]q,"mine":%[4]q},"name":%[1]q},`+
+				`"spec":{"cpus":%[3]q,"securityContext":{"runAsGroup":%[2]d,"runAsUser":%[2]d}}}`, name, user, cpus, label)})
+	}
+	const drawn = 0x70000000
+	first := pod("a", drawn, "1", "x")
+	assert.Equal(t, pod("b", drawn+1, "1", "x"), first)
+	for what, other := range map[string]string{
+		"another limit": pod("a", drawn, "2", "x"), "another label": pod("a", drawn, "1", "y"),
+		"a user that was named": pod("a", 1000, "1", "x"),
+	} {
+		assert.Check(t, other != first, what)
+	}
+	assert.Check(t, pod("a", 1000, "1", "x") != pod("a", 1001, "1", "x"))
+	// What only looks like a pod counts as it is.
+	assert.Check(t, audit.Digest([]string{"echo", "{a"}) != audit.Digest([]string{"echo", "{b"}))
+	assert.Check(t, audit.Digest([]string{"{}", "a"}) != audit.Digest([]string{"{}", "b"}))
+}

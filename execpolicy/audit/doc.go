@@ -50,6 +50,8 @@
 // starts of one policy by one engine have the same digest. Whatever changes what the
 // engine is told changes the digest, also another directory of the host. The values of
 // variables are not in it, nor is what only the library knows, such as its time limits.
+// That of a pod is the digest of the command line with the pod that it is given, without
+// the pod's name, those labels and a number that was drawn for its user.
 // The digest of a HostPolicy is that of its shell's command line, which has its limits.
 //
 // A text, and the words of a list together, are kept up to [MaxText] bytes. If there are

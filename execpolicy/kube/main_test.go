@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) {
 	fakekubectl.Main()
-	leftout.Tests("^(TestCluster|Example_cluster$)",
+	leftout.Tests("^(TestCluster|TestPlug|Example_cluster$)",
 		"no Kubernetes cluster: make test-kubernetes has one")
 	os.Exit(m.Run())
 }

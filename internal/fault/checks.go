@@ -23,7 +23,14 @@ type scene map[string]string
 
 // look looks at everything that is the suite's.
 func (s *suite) look() scene {
-	seen := leftover.Look(s.temp, s.labeled)
+	var engines []leftover.Engine
+	if s.pods == nil {
+		engines = append(engines, s.labeled)
+	}
+	seen := leftover.Look(s.temp, engines...)
+	if s.pods != nil {
+		s.lookPods(seen)
+	}
 	for _, p := range marked(s.id) {
 		seen[p.Key()] = p.String()
 	}

@@ -29,6 +29,8 @@ type ending struct {
 	// loses says that the session is over, and that nobody can tell what ended the
 	// command.
 	loses bool
+	// starts says that a session may be in the middle of its start.
+	starts bool
 	// alone says that it needs no session of this program.
 	alone bool
 	// away says that the engine does not answer, so that nobody knows what is there.
@@ -58,7 +60,7 @@ var endings = []*ending{
 	{name: "restart", do: (*round).restart,
 		outcomes: []execpolicy.Outcome{execpolicy.OutcomeTimedOut, execpolicy.OutcomeCanceled}},
 	{name: "host killed", do: (*round).killHost, alone: true},
-	{name: "host killed at its start", do: (*round).killStartingHost, alone: true},
+	{name: "host killed at its start", do: (*round).killStartingHost, alone: true, starts: true},
 	{name: "transfer", do: (*round).transfer, own: true},
 	{name: "host killed in a transfer", do: (*round).killTransferringHost, own: true, alone: true},
 	{name: "client killed", do: (*round).killClient, loses: true, client: true,
@@ -141,7 +143,7 @@ func (r *round) meanwhile(ctx context.Context, timeout time.Duration, what strin
 
 func (r *round) close(ctx context.Context) {
 	s := r.session
-	r.meanwhile(ctx, farTimeout, "Close", terminationTimeout, func() error {
+	r.meanwhile(ctx, farTimeout, "Close", r.suite.termination(), func() error {
 		began := time.Now()
 		defer func() { r.suite.stats.closes.add(time.Since(began)) }()
 		return s.Close()
@@ -159,7 +161,7 @@ func (r *round) close(ctx context.Context) {
 func (r *round) restart(ctx context.Context) {
 	timeout := r.after + 200*time.Millisecond
 	var err error
-	r.meanwhile(ctx, timeout, "Restart", timeout+2*terminationTimeout, func() error {
+	r.meanwhile(ctx, timeout, "Restart", timeout+2*r.suite.termination(), func() error {
 		err = r.session.Restart(ctx)
 		return err
 	})
@@ -167,8 +169,8 @@ func (r *round) restart(ctx context.Context) {
 		r.discard()
 		return
 	}
-	if c, err := r.suite.engine.Inspect(ctx, r.session.Name()); err == nil {
-		r.suite.open.ids = append(r.suite.open.ids, c.ID)
+	if id, err := r.suite.containerID(ctx, r.session.Name()); err == nil {
+		r.suite.open.ids = append(r.suite.open.ids, id)
 	}
 	if out, err := r.echo(ctx, "restarted"); err != nil || out != "restarted\n" {
 		r.wrong("after a restart: %q, %v", out, err)
@@ -177,9 +179,10 @@ func (r *round) restart(ctx context.Context) {
 }
 
 func (r *round) killClient(ctx context.Context) {
-	flag := "--name=" + r.session.Name()
+	name := r.session.Name()
 	r.killMeanwhile(ctx, farTimeout, "the client", func(p leftover.Process) bool {
-		return p.Parent == syscall.Getpid() && slices.Contains(p.Args, flag)
+		return p.Parent == syscall.Getpid() && (slices.Contains(p.Args, "--name="+name) ||
+			slices.Contains(p.Args, "attach") && slices.Contains(p.Args, name))
 	})
 }
 
@@ -197,11 +200,11 @@ func (r *round) killMonitor(ctx context.Context) {
 func (r *round) killMeanwhile(ctx context.Context, timeout time.Duration, what string,
 	fits func(leftover.Process) bool) {
 	s := r.session
-	r.meanwhile(ctx, timeout, "the kill of "+what, terminationTimeout, func() error {
+	r.meanwhile(ctx, timeout, "the kill of "+what, r.suite.termination(), func() error {
 		found := slices.DeleteFunc(leftover.Processes(), func(p leftover.Process) bool { return !fits(p) })
 		if len(found) != 1 {
 			// The programs may have ended the container before.
-			if _, err := r.suite.engine.Inspect(ctx, s.Name()); errors.Is(err, dockercli.ErrNoContainer) {
+			if _, err := r.suite.containerID(ctx, s.Name()); errors.Is(err, dockercli.ErrNoContainer) {
 				return nil
 			}
 			return fmt.Errorf("there are %d that fit", len(found))
@@ -210,7 +213,7 @@ func (r *round) killMeanwhile(ctx context.Context, timeout time.Duration, what s
 		r.struck.Store(&now)
 		return syscall.Kill(found[0].PID, syscall.SIGKILL)
 	})
-	r.suite.call(r.plan, "Close", terminationTimeout, func() {
+	r.suite.call(r.plan, "Close", r.suite.termination(), func() {
 		if err := r.honest(s.Close()); err != nil {
 			r.wrong("Close: %v", err)
 		}

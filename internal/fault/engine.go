@@ -44,7 +44,7 @@ func (r *round) restartEngine(ctx context.Context) {
 // afterwards.
 func (r *round) withoutEngine(ctx context.Context, away, back func() error) {
 	d := r.suite.private
-	policy := r.suite.policy(r.settings)
+	policy := r.suite.enginePolicy(r.settings)
 	policy.Engine, policy.Image, policy.TerminationTimeout = d.Engine(), d.Image(), awayTermination
 	var err error
 	r.suite.call(r.plan, "Start", shellTimeout+awayTermination, func() {

@@ -278,7 +278,7 @@ func TestBounds(t *testing.T) {
 		"a bad round": {stats{bad: 1}, 0, "not as they should be"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := c.stats.print(io.Discard, c.peak)
+			err := c.stats.print(io.Discard, c.peak, terminationTimeout)
 			if c.says == "" {
 				assert.NilError(t, err)
 			} else {

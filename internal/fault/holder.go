@@ -48,12 +48,10 @@ func hold() error {
 	if err != nil {
 		return err
 	}
-	client := strings.Split(os.Getenv(engineVar), "\n")
-	e := &dockercli.Engine{Path: client[0], Global: client[1:], Kernel: os.Getenv(kernelVar)}
-	if os.Getenv(kindVar) == dockercli.Podman.String() {
-		e.Kind = dockercli.Podman
+	s, err := heldSuite()
+	if err != nil {
+		return err
 	}
-	s := &suite{engine: e, image: os.Getenv(imageVar), id: os.Getenv(markerVar)}
 	p := s.plan(seed)
 	session, err := execpolicy.Start(context.Background(), s.policy(p.settings), s.spec(p.settings))
 	if err != nil {
@@ -79,6 +77,20 @@ func hold() error {
 		upload(session)
 	}
 	select {}
+}
+
+// heldSuite returns the suite that a holder is told of.
+func heldSuite() (*suite, error) {
+	id := os.Getenv(markerVar)
+	if os.Getenv(kindVar) == kubernetes {
+		return newPodSuite(id, os.Stderr)
+	}
+	client := strings.Split(os.Getenv(engineVar), "\n")
+	e := &dockercli.Engine{Path: client[0], Global: client[1:], Kernel: os.Getenv(kernelVar)}
+	if os.Getenv(kindVar) == dockercli.Podman.String() {
+		e.Kind = dockercli.Podman
+	}
+	return &suite{engine: e, image: os.Getenv(imageVar), id: id}, nil
 }
 
 // upload writes files, small ones and large ones, until the session has ended.
@@ -107,9 +119,14 @@ func (s *suite) holder(seed uint64) (*holder, error) {
 		return nil, err
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(s.environ(), holderVar+"="+strconv.FormatUint(seed, 10), kindVar+"="+s.engine.Kind.String(),
-		imageVar+"="+s.image, kernelVar+"="+s.engine.Kernel,
-		engineVar+"="+strings.Join(append([]string{s.engine.Path}, s.engine.Global...), "\n"))
+	cmd.Env = append(s.environ(), holderVar+"="+strconv.FormatUint(seed, 10))
+	if s.pods != nil {
+		cmd.Env = append(cmd.Env, kindVar+"="+kubernetes)
+	} else {
+		cmd.Env = append(cmd.Env, kindVar+"="+s.engine.Kind.String(), imageVar+"="+s.image,
+			kernelVar+"="+s.engine.Kernel,
+			engineVar+"="+strings.Join(append([]string{s.engine.Path}, s.engine.Global...), "\n"))
+	}
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -151,7 +168,7 @@ func (r *round) killTransferringHost(ctx context.Context) {
 		return
 	}
 	defer h.release()
-	if _, err := r.line(h, "the command before the transfer", readyTimeout+terminationTimeout); err != nil {
+	if _, err := r.line(h, "the command before the transfer", readyTimeout+r.suite.termination()); err != nil {
 		return
 	}
 	time.Sleep(r.after)
@@ -177,13 +194,13 @@ func (r *round) hold(ctx context.Context) *holder {
 		r.wrong("%v", err)
 		return nil
 	}
-	name, err := r.line(h, "the start of another program", shellTimeout+terminationTimeout)
+	name, err := r.line(h, "the start of another program", shellTimeout+r.suite.termination())
 	if err != nil {
 		h.release()
 		return nil
 	}
-	if c, err := r.suite.engine.Inspect(ctx, name); err == nil {
-		r.containers = append(r.containers, c.ID)
+	if id, err := r.suite.containerID(ctx, name); err == nil {
+		r.containers = append(r.containers, id)
 	}
 	return h
 }
@@ -207,6 +224,8 @@ func (r *round) killHolder(h *holder) {
 		}
 		guarded := slices.ContainsFunc(r.containers, func(id string) bool { return len(processesIn(id)) > 0 })
 		r.strike(h.cmd.Process.Pid, guarded)
+		// Nobody is left who removes a pod that has ended.
+		r.suite.orphans = r.suite.pods != nil
 	}
 	h.release()
 }

@@ -11,7 +11,8 @@
 // The environment decides what is run:
 //
 //   - ENGINE names the one engine, as a command line; else docker and podman are used, as
-//     far as they work.
+//     far as they work. If it is "kubernetes", sessions are in pods of the cluster that
+//     make test-kubernetes brings up.
 //   - ROUNDS is the number of rounds for each engine; 20 if it is empty.
 //   - SEED is that of the first round, whose plan follows from it alone; the next round's
 //     is one more. If empty, it is drawn.
@@ -121,7 +122,7 @@ func (s *suite) attack(ctx context.Context, o options) error {
 	if err := s.take(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.out, "%s %s, %v, image %s, %d rounds from seed %d\n", s.engine.Kind, s.engine.ServerVersion,
+	fmt.Fprintf(s.out, "%s %s, %v, image %s, %d rounds from seed %d\n", s.kind(), s.version,
 		s.transport, s.image, o.rounds, o.seed)
 	s.idle = s.look()
 	for seed := o.seed; s.stats.rounds < o.rounds && ctx.Err() == nil; seed++ {
@@ -147,7 +148,7 @@ func (s *suite) attack(ctx context.Context, o options) error {
 		fmt.Fprintf(s.out, "FAIL at the end: %v\n", err)
 	}
 	memory, err := peak()
-	fmt.Fprintf(s.out, "\n%s %s, seed %d, %.0f s\n", s.engine.Kind, s.engine.ServerVersion, o.seed,
+	fmt.Fprintf(s.out, "\n%s %s, seed %d, %.0f s\n", s.kind(), s.version, o.seed,
 		time.Since(began).Seconds())
-	return errors.Join(s.stats.print(s.out, memory), err, context.Cause(ctx))
+	return errors.Join(s.stats.print(s.out, memory, s.termination()), err, context.Cause(ctx))
 }

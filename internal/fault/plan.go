@@ -67,9 +67,17 @@ func newSettings(seed uint64) settings {
 	return s
 }
 
-func newPlan(seed uint64, programs []*program, endings []*ending) plan {
+// nodesFilter takes the engine's filter, which is the only one that a pod can have.
+func (s *settings) nodesFilter() {
+	if !s.engineSeccomp {
+		s.engineSeccomp = true
+		s.description += ", the engine's filter"
+	}
+}
+
+func newPlan(seed uint64, set settings, programs []*program, endings []*ending) plan {
 	r := rand.New(rand.NewPCG(seed, 0))
-	p := plan{seed: seed, settings: newSettings(seed), ending: pick(r, endings), guard: newFate(seed)}
+	p := plan{seed: seed, settings: set, ending: pick(r, endings), guard: newFate(seed)}
 	if p.settings.engineSeccomp && p.guard != "" {
 		// A process 1 without time does not read the end of its stdin, and without the
 		// guard nothing is left that ends it: EngineSeccomp says so.

@@ -89,7 +89,7 @@ func (r *round) termination() time.Duration {
 	if r.ending.away {
 		return awayTermination
 	}
-	return terminationTimeout
+	return r.suite.termination()
 }
 
 // A blocked writer takes nothing until it is closed.
@@ -204,7 +204,7 @@ func (r *round) startJobs(ctx context.Context) {
 	for _, prog := range r.beside(true) {
 		var job *execpolicy.Job
 		var err error
-		r.suite.call(r.plan, "StartJob", shellTimeout+terminationTimeout, func() {
+		r.suite.call(r.plan, "StartJob", shellTimeout+r.suite.termination(), func() {
 			job, err = r.session.StartJob(ctx, execpolicy.Command{Script: prog.script})
 		})
 		switch {
@@ -257,7 +257,7 @@ func (r *round) echo(ctx context.Context, word string) (string, error) {
 
 func (r *round) tryEcho(ctx context.Context, word string, timeout time.Duration) (res *execpolicy.Result, err error) {
 	c := execpolicy.Command{Script: `\echo ` + word, Timeout: timeout}
-	r.suite.call(r.plan, "a probe", shellTimeout+c.Timeout+terminationTimeout, func() { res, err = r.session.Run(ctx, c) })
+	r.suite.call(r.plan, "a probe", shellTimeout+c.Timeout+r.suite.termination(), func() { res, err = r.session.Run(ctx, c) })
 	if res != nil {
 		r.evidence(res, err, c)
 	}

@@ -64,8 +64,9 @@ func (d durations) String() string {
 	return fmt.Sprintf("median %d ms, worst %d ms, of %d", d.median().Milliseconds(), d.worst().Milliseconds(), len(d))
 }
 
-// print prints the numbers and returns what of them is out of its bounds.
-func (s *stats) print(w io.Writer, peak int64) error {
+// print prints the numbers and returns what of them is out of its bounds, of which one is
+// the TerminationTimeout.
+func (s *stats) print(w io.Writer, peak int64, termination time.Duration) error {
 	fmt.Fprintf(w, "%d rounds, %d survivors, %d hangs, %d rounds that were not as they should be\n", s.rounds,
 		s.survivors, s.hangs, s.bad)
 	fmt.Fprintf(w, "%d commands were ended, of %d of them it was said not to be known whether anything was left\n",
@@ -90,8 +91,8 @@ func (s *stats) print(w io.Writer, peak int64) error {
 	if s.unseen > seldom && s.unseen*20 > s.ended {
 		errs = append(errs, errors.New("more than a twentieth of the commands that were ended were not seen to be gone"))
 	}
-	if max(s.obeying.worst(), s.others.worst(), s.closes.worst()) > terminationTimeout {
-		errs = append(errs, fmt.Errorf("one took more than %v", terminationTimeout))
+	if max(s.obeying.worst(), s.others.worst(), s.closes.worst()) > termination {
+		errs = append(errs, fmt.Errorf("one took more than %v", termination))
 	}
 	if peak > memoryBound {
 		errs = append(errs, fmt.Errorf("the suite took more than %d MiB", memoryBound>>20))

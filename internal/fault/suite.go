@@ -19,6 +19,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/pods"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/private"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/setup"
 )
@@ -43,10 +44,16 @@ const (
 // A suite is one engine under attack.
 type suite struct {
 	spelled string // how the engine was looked up
+	version string // its own
 	engine  *dockercli.Engine
 	image   string
 	id      string // the label's value, and the marker's
 	labeled leftover.Engine
+	// pods are where sessions run, in place of engine and labeled. It is nil for an engine.
+	pods *pods.Place
+	// orphans says that pods that have ended may be there, because their program and its
+	// guard were killed.
+	orphans bool
 	temp    string
 	canary  *canary
 	// private is an engine of the suite's own, nil if there is none here.
@@ -78,15 +85,24 @@ func (o *opened) id() string { return o.ids[len(o.ids)-1] }
 
 // newSuite gets an engine ready.
 func newSuite(ctx context.Context, spelled string, out io.Writer) (*suite, error) {
-	s := &suite{spelled: spelled, id: strings.ToLower(rand.Text()), out: out}
-	var err error
+	id := strings.ToLower(rand.Text())
 	// What is started from here on is known by it.
-	if err := os.Setenv(markerVar, s.id); err != nil {
+	if err := os.Setenv(markerVar, id); err != nil {
 		return nil, err
 	}
+	if spelled == kubernetes {
+		s, err := newPodSuite(id, out)
+		if err != nil {
+			return nil, err
+		}
+		return s, s.prepare()
+	}
+	s := &suite{spelled: spelled, id: id, out: out}
+	var err error
 	if s.engine, err = setup.Lookup(ctx, spelled); err != nil {
 		return nil, err
 	}
+	s.version = s.engine.ServerVersion
 	if s.engine.Kind == dockercli.Podman {
 		// Podman without root may look for its state below TMPDIR.
 		s.engine.Env = os.Environ()
@@ -104,13 +120,50 @@ func newSuite(ctx context.Context, spelled string, out io.Writer) (*suite, error
 			fmt.Fprintf(out, "endings of an engine are left out: %v\n", err)
 		}
 	}
+	return s, s.prepare()
+}
+
+// prepare makes what is the same for all engines.
+func (s *suite) prepare() (err error) {
 	if s.temp, err = os.MkdirTemp("", "cofferdam-fault-"); err != nil {
-		return nil, err
+		return err
 	}
 	if s.canary, err = newCanary(); err != nil {
-		return nil, err
+		return err
 	}
-	return s, os.Setenv("TMPDIR", s.temp)
+	return os.Setenv("TMPDIR", s.temp)
+}
+
+// kind names the engine.
+func (s *suite) kind() string {
+	if s.pods != nil {
+		return kubernetes
+	}
+	return s.engine.Kind.String()
+}
+
+// termination is the TerminationTimeout of sessions.
+func (s *suite) termination() time.Duration {
+	if s.pods != nil {
+		return podTermination
+	}
+	return terminationTimeout
+}
+
+// containerID returns the ID of a session's container.
+func (s *suite) containerID(ctx context.Context, name string) (string, error) {
+	if s.pods != nil {
+		id, err := s.containerOf(name)
+		if err == nil && id == "" {
+			err = dockercli.ErrNoContainer
+		}
+		return id, err
+	}
+	c, err := s.engine.Inspect(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	return c.ID, nil
 }
 
 func (s *suite) close() {
@@ -120,13 +173,17 @@ func (s *suite) close() {
 		}
 	}
 	s.canary.close()
-	s.labeled.Remove()
+	if s.pods == nil {
+		s.labeled.Remove()
+	} else if err := s.pods.Remove(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
 	os.RemoveAll(s.temp)
 	os.Setenv("TMPDIR", filepath.Dir(s.temp))
 }
 
 func (s *suite) environ() []string {
-	if s.engine.Env != nil {
+	if s.pods == nil && s.engine.Env != nil {
 		return slices.Clone(s.engine.Env)
 	}
 	return os.Environ()
@@ -136,13 +193,30 @@ func (s *suite) environ() []string {
 func (s *suite) plan(seed uint64) plan {
 	// What an engine takes is seldom, because it takes long.
 	ends := slices.Concat(endings, endings, dockerEndings)
-	if s.engine.Kind == dockercli.Podman {
+	set := newSettings(seed)
+	switch {
+	case s.pods != nil:
+		ends = endings
+		set.nodesFilter()
+	case s.engine.Kind == dockercli.Podman:
 		ends = slices.Concat(endings, podmanEndings)
 	}
-	return newPlan(seed, programs, ends)
+	p := newPlan(seed, set, programs, ends)
+	if s.pods != nil && p.ending.starts {
+		// A pod to which nobody has attached lives to its deadline if nobody removes it.
+		p.guard = ""
+	}
+	return p
 }
 
-func (s *suite) policy(set settings) execpolicy.DockerPolicy {
+func (s *suite) policy(set settings) execpolicy.Policy {
+	if s.pods != nil {
+		return s.podPolicy(set)
+	}
+	return s.enginePolicy(set)
+}
+
+func (s *suite) enginePolicy(set settings) execpolicy.DockerPolicy {
 	transport := execpolicy.TransportAuto
 	if setup.Attaches(s.engine) {
 		transport = execpolicy.TransportAttach
@@ -215,8 +289,10 @@ func (s *suite) take(ctx context.Context) error {
 		return err
 	}
 	s.missing = strings.Fields(string(r.Stdout))
-	if s.transport, _, err = s.policy(settings{}).FindTransport(ctx); err != nil {
-		return err
+	if s.transport = execpolicy.TransportAttach; s.pods == nil {
+		if s.transport, _, err = s.enginePolicy(settings{}).FindTransport(ctx); err != nil {
+			return err
+		}
 	}
 	if len(s.missing) > 0 {
 		fmt.Fprintf(s.out, "left out is what needs %s\n", strings.Join(s.missing, ", "))
@@ -240,17 +316,17 @@ func (s *suite) begin(ctx context.Context, p plan) error {
 	}
 	o := &opened{seed: p.seed / sameSettings, uses: 1}
 	var err error
-	s.call(p, "Start", shellTimeout+terminationTimeout, func() {
+	s.call(p, "Start", shellTimeout+s.termination(), func() {
 		o.session, err = execpolicy.Start(ctx, s.policy(p.settings), s.spec(p.settings))
 	})
 	if err != nil {
 		return err
 	}
-	c, err := s.engine.Inspect(ctx, o.session.Name())
+	id, err := s.containerID(ctx, o.session.Name())
 	if err != nil {
 		return err
 	}
-	o.ids = []string{c.ID}
+	o.ids = []string{id}
 	s.open, o.scene = o, s.look()
 	return nil
 }
@@ -280,6 +356,12 @@ func (s *suite) end() error {
 
 // remove removes containers that were left behind, so that they hold up nothing else.
 func (s *suite) remove(ids []string) {
+	if s.pods != nil {
+		if err := s.pods.Remove(); err != nil {
+			fmt.Fprintln(s.out, err)
+		}
+		return
+	}
 	for _, id := range ids {
 		s.labeled.List("rm", "--force", id)
 	}
@@ -349,6 +431,9 @@ func (s *suite) round(ctx context.Context, p plan) *round {
 	}
 	if p.ending.alone {
 		s.letGo()
+	}
+	if err := s.forget(); err != nil {
+		r.wrong("%v", err)
 	}
 	if err := s.canary.check(); err != nil {
 		r.wrong("%v", err)

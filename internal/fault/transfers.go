@@ -88,7 +88,7 @@ func (r *round) move(ctx context.Context, what string, do func(context.Context) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	r.suite.call(r.plan, what, timeout+terminationTimeout, func() { err = do(ctx) })
+	r.suite.call(r.plan, what, timeout+r.suite.termination(), func() { err = do(ctx) })
 	lost = errors.Is(err, execpolicy.ErrEnded)
 	switch {
 	case lost:

@@ -1,7 +1,10 @@
 // Package reach has what tries, from inside of a pod, whether the network can be reached.
 package reach
 
-import _ "embed"
+import (
+	_ "embed"
+	"strings"
+)
 
 // Script is text for a POSIX shell. It goes on if it has tried the network and reached
 // nothing. Else it ends the shell, with the status Reached or Untried and with a line
@@ -18,9 +21,34 @@ import _ "embed"
 //
 // Each attempt is a child that ends by itself, and its status tells. Then the script
 // takes the address out of the environment.
-//
-//go:embed reach.sh
-var Script string
+var Script = try + script
+
+var (
+	//go:embed try.sh
+	try string
+	//go:embed reach.sh
+	script string
+)
+
+// Attempts returns text for a POSIX shell that tries to connect to addresses, all at
+// once, for two seconds. An address is a host and a port with a space between them, and
+// may have variables. For each the text prints a line "tried reached ADDRESS" or "tried
+// silent ADDRESS", if there is something to try with, and changes nothing in the shell.
+func Attempts(addresses ...string) string {
+	var b strings.Builder
+	b.WriteString("(\nset +e +u +f +v +x\n" + try + `command -v cf_try >/dev/null || exit
+cf_tried() {
+	[ $# = 2 ] || exit
+	if (cf_try "$1" "$2") >/dev/null; then cf_how=reached; else cf_how=silent; fi
+	printf 'tried %s %s:%s\n' $cf_how "$1" "$2"
+}
+`)
+	for _, address := range addresses {
+		b.WriteString("(cf_tried " + address + ") &\n")
+	}
+	b.WriteString("wait\n) </dev/null 2>/dev/null\n")
+	return b.String()
+}
 
 const (
 	// NodeVar is the variable with the node's address.

@@ -40,7 +40,7 @@ func Image(ctx context.Context, e *dockercli.Engine, progress io.Writer) (string
 		}
 		return name, pull(ctx, e, name, progress, answerTimeout, pullTimeout)
 	}
-	made := offlineName()
+	made := OfflineName()
 	names := []string{made}
 	pulls := os.Getenv("COFFERDAM_MAKE_IMAGE") == ""
 	if pulls {
@@ -73,7 +73,8 @@ func Image(ctx context.Context, e *dockercli.Engine, progress io.Writer) (string
 	return made, build(ctx, e, made, progress)
 }
 
-func offlineName() string {
+// OfflineName returns the name of the image that is made from the distribution's packages.
+func OfflineName() string {
 	return fmt.Sprintf("localhost/cofferdam-test:%.6x", sha256.Sum256([]byte(image.Recipe)))
 }
 
