@@ -58,8 +58,9 @@ func hold() error {
 		return err
 	}
 	fmt.Println(session.Name())
-	for _, prog := range p.beside(true) {
-		if _, err := session.StartJob(context.Background(), execpolicy.Command{Script: prog.script}); err != nil {
+	for i, prog := range p.beside(true) {
+		// The jobs before it may leave no room for one more.
+		if _, err := session.StartJob(context.Background(), execpolicy.Command{Script: prog.script}); err != nil && i == 0 {
 			return err
 		}
 	}
