@@ -54,9 +54,10 @@
 // kubelet: it never deletes by force. If the node does not answer, Close returns an error
 // that wraps [execpolicy.ErrStillThere], and the cluster goes on by itself when the node
 // is back. (If somebody else deletes a pod by force, as the cluster does with those of a
-// node that was taken out of it, nobody knows whether it still runs there.) The kubelet ends every session's pod some time after its Lifetime, whatever
-// has become of this program and of the API. A guard process deletes what this program
-// leaves when it ends, and [Sweep] what that has left.
+// node that was taken out of it, nobody knows whether it still runs there.) The kubelet
+// ends every session's pod some time after its Lifetime, whatever has become of this
+// program and of the API. A guard process deletes what this program leaves when it ends,
+// and [Sweep] what that has left.
 //
 // # What is different from docker
 //
