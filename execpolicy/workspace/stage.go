@@ -37,7 +37,7 @@ func (g *stage) put(content io.Reader, perm fs.FileMode) (string, error) {
 		g.made = true
 	}
 	g.n++
-	name := filepath.Join(g.dir, strconv.Itoa(g.n))
+	name := g.name(g.n)
 	f, err := g.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return "", err
@@ -50,13 +50,19 @@ func (g *stage) put(content io.Reader, perm fs.FileMode) (string, error) {
 
 func (g *stage) drop(name string) error { return g.root.Remove(name) }
 
-// clean removes the stage with all that is left in it.
+// clean removes the stage with what is left of the files in it, and nothing else: whoever
+// may write to the root may have put another directory in its place.
 func (g *stage) clean() error {
 	if !g.made {
 		return nil
 	}
-	return g.root.RemoveAll(g.dir)
+	for n := range g.n {
+		g.root.Remove(g.name(n + 1))
+	}
+	return g.root.Remove(g.dir)
 }
+
+func (g *stage) name(n int) string { return filepath.Join(g.dir, strconv.Itoa(n)) }
 
 // A lease on a file is waited for so long, and looked at so often.
 const (

@@ -25,7 +25,7 @@ thaw() {
 # that number was not stopped.
 wake() {
 	cf_forks=1
-	still 50 forks "$@" && cf_forks=
+	still 30 forks "$@" && cf_forks=
 	kill -CONT -1
 }
 # helping: is everything stopped but a helper? It would not go on before its end.
@@ -264,10 +264,11 @@ later() {
 # bound limits how long this shell may look at processes, since it does not hear the end of
 # stdin meanwhile, and spent tells whether that time is over. Those that let themselves go
 # on, by a timer, take the processor, and a bomb of that kind forks faster than this shell
-# walks.
+# walks. The host ends the container if it has no answer a second and a half after it has
+# asked for a SIGTERM. So both walks and the waits behind them have to fit into that.
 bound() {
 	now
-	cf_until=$((cf_now + 150)) cf_steps=0 cf_spent=
+	cf_until=$((cf_now + 75)) cf_steps=0 cf_spent=
 }
 spent() {
 	[ -z "$cf_spent" ] || return 0

@@ -291,5 +291,14 @@ func (x *Extraction) place(ctx context.Context) error {
 	return nil
 }
 
-// Clean removes what was not put in its place.
-func (x *Extraction) Clean() { x.root.RemoveAll(x.stage) }
+// Clean removes what was not put in its place, and nothing else: whoever may write to the
+// root may have put another directory in the place of the stage.
+func (x *Extraction) Clean() {
+	for _, name := range x.files {
+		x.root.Remove(filepath.Join(x.stage, name))
+	}
+	for i := len(x.dirs) - 1; i >= 0; i-- {
+		x.root.Remove(filepath.Join(x.stage, x.dirs[i]))
+	}
+	x.root.Remove(x.stage)
+}

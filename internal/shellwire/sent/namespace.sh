@@ -14,7 +14,7 @@ cf_frozen= cf_help_pid=
 }
 wake() {
 cf_forks=1
-still 50 forks "$@" && cf_forks=
+still 30 forks "$@" && cf_forks=
 kill -CONT -1
 }
 helping() { [ -n "$cf_frozen" ] && [ -n "$cf_help_pid" ]; }
@@ -197,7 +197,7 @@ later() {
 }
 bound() {
 now
-cf_until=$((cf_now + 150)) cf_steps=0 cf_spent=
+cf_until=$((cf_now + 75)) cf_steps=0 cf_spent=
 }
 spent() {
 [ -z "$cf_spent" ] || return 0
