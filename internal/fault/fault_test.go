@@ -307,6 +307,7 @@ func TestJudgeTransfer(t *testing.T) {
 	killer := &program{name: "killer", own: kills}
 	hinders := &program{name: "hinders", hinders: true}
 	starves := &program{name: "starves", starves: true, own: loses}
+	idles := &program{name: "idles", idles: true, own: hangs}
 	lost := fmt.Errorf("%w: %w", context.DeadlineExceeded, execpolicy.ErrEnded)
 	unknown := errors.Join(lost, execpolicy.ErrStillThere)
 	for name, c := range map[string]struct {
@@ -320,6 +321,8 @@ func TestJudgeTransfer(t *testing.T) {
 		"late":            {program: hinders, err: context.DeadlineExceeded},
 		"lost":            {program: hinders, err: lost},
 		"starved":         {program: starves, err: unknown, settings: settings{engineSeccomp: true}},
+		"idle":            {program: idles, err: lost, settings: settings{engineSeccomp: true}},
+		"idle by none":    {program: idles, err: lost, wrong: "cost the session"},
 		"failed by none":  {program: plain, err: execpolicy.ErrTransfer, wrong: "the transfer failed"},
 		"late by none":    {program: plain, err: context.DeadlineExceeded, wrong: "deadline exceeded"},
 		"lost by a kill":  {program: killer, err: lost, wrong: "cost the session"},

@@ -76,6 +76,11 @@ func (r *round) starved() bool {
 	return r.settings.engineSeccomp && r.any(func(p *program) bool { return p.starves })
 }
 
+// idled reports whether process 1 may have to wait for all others.
+func (r *round) idled() bool {
+	return r.settings.engineSeccomp && r.any(func(p *program) bool { return p.idles })
+}
+
 // honest returns err, or nil if it is ErrStillThere of what may not be known in time.
 func (r *round) honest(err error) error {
 	if r.starved() && errors.Is(err, execpolicy.ErrStillThere) {

@@ -106,7 +106,7 @@ func (r *round) judgeTransfer(what string, err error) {
 	case err == nil:
 	case r.unhindered(), errors.Is(r.honest(err), execpolicy.ErrStillThere):
 		r.wrong("%s: %v", what, err)
-	case errors.Is(err, execpolicy.ErrEnded) && !r.any((*program).mayLoseIn):
+	case errors.Is(err, execpolicy.ErrEnded) && !r.any((*program).mayLoseIn) && !r.idled():
 		r.wrong("%s cost the session: %v", what, err)
 	}
 }

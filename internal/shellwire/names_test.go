@@ -170,5 +170,9 @@ func TestVariablesOfAUnit(t *testing.T) {
 			assert.Assert(t, status > 0 && !died && out[0] == "" && out[1] != "", "%d %v %q", status, died, out)
 			same()
 		}
+		// What a unit makes of the list is its own, and holds up nobody.
+		for _, script := range []string{"cf_vars=abc", "cf_vars='* *'"} {
+			run(script, "", 0)
+		}
 	})
 }
