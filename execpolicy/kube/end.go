@@ -98,9 +98,9 @@ func (r *run) remove(ctx context.Context) error {
 		select {
 		case <-r.done:
 			limited, cancel := context.WithTimeout(ctx, min(ownEnd, remaining(ctx)/3))
-			over := r.awaitOver(limited) != nil
+			p := r.awaitEnd(limited)
 			cancel()
-			if over {
+			if p != nil && p.over() {
 				if err := r.DeletePod(ctx, r.name, r.uid, 0); err == nil || kubectl.IsGone(err) {
 					return nil
 				}

@@ -434,6 +434,28 @@ func TestNodeThatIsDown(t *testing.T) {
 	c.Set(fakekubectl.Faults{}) // it goes without anybody who waits
 }
 
+// What others have added to a pod may run on when its own container has ended.
+func TestOthersInThePodMayRunOn(t *testing.T) {
+	for _, list := range []string{
+		"containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses",
+	} {
+		status := map[string][]any{"containerStatuses": {object{
+			"name": "main", "state": object{"terminated": object{"exitCode": 1}},
+		}}}
+		status[list] = append(status[list],
+			object{"name": "other", "state": object{"running": object{}}})
+		text, err := json.Marshal(status)
+		assert.NilError(t, err)
+		p, c := fake(t, fakekubectl.Faults{Status: text, NodeDown: true})
+		p.TerminationTimeout = time.Second
+		_, err = execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+		assert.ErrorIs(t, err, execpolicy.ErrStillThere)
+		assert.ErrorContains(t, err, "the container exited with 1")
+		assert.Equal(t, len(c.Pods()), 1)
+		c.Set(fakekubectl.Faults{}) // it goes without anybody who waits
+	}
+}
+
 func TestPodThatSomebodyDeletes(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	p, c := fake(t, fakekubectl.Faults{})

@@ -262,7 +262,7 @@ func (r *run) lastKnown() *pod {
 func (r *run) note(p *pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.last == nil || !r.last.over() {
+	if r.last == nil || !r.last.ended() {
 		r.last = p
 	}
 }
@@ -359,17 +359,17 @@ const exitTimeout = 5 * time.Second
 func (r *run) exitCode() int {
 	ctx, cancel := context.WithTimeout(context.Background(), exitTimeout)
 	defer cancel()
-	if p := r.awaitOver(ctx); p != nil {
+	if p := r.awaitEnd(ctx); p != nil {
 		return p.container().State.Terminated.ExitCode
 	}
 	return -1
 }
 
-// awaitOver waits until the container has ended, and returns what the cluster says then;
+// awaitEnd waits until the container has ended, and returns what the cluster says then;
 // nil if it does not end in time, or if the cluster does not know.
-func (r *run) awaitOver(ctx context.Context) *pod {
+func (r *run) awaitEnd(ctx context.Context) *pod {
 	known := func() *pod {
-		if p := r.lastKnown(); p != nil && p.container().State.Terminated != nil {
+		if p := r.lastKnown(); p != nil && p.ended() {
 			return p
 		}
 		return nil
@@ -387,7 +387,7 @@ func (r *run) awaitOver(ctx context.Context) *pod {
 // inside of one that lives is counted there.
 func (r *run) oomKilled(ctx context.Context, _ time.Time) (killed, known bool) {
 	p := r.lastKnown()
-	if p == nil || p.container().State.Terminated == nil {
+	if p == nil || !p.ended() {
 		var err error
 		if p, _, err = r.get(ctx); p == nil || err != nil {
 			return false, false
@@ -399,7 +399,7 @@ func (r *run) oomKilled(ctx context.Context, _ time.Time) (killed, known bool) {
 
 // diagnose returns why the pod ended before anything was heard of its command.
 func (r *run) diagnose(_ int, stderr []byte) error {
-	if p := r.lastKnown(); p != nil && p.over() {
+	if p := r.lastKnown(); p != nil && (p.ended() || p.over()) {
 		return p.end()
 	}
 	if len(stderr) > 0 {
