@@ -264,6 +264,21 @@ func TestSharedProcessesAreNeverAllowed(t *testing.T) {
 	assert.ErrorIs(t, err, ErrNetworkOpen)
 }
 
+// A pod has labels of its node once it is bound to one. A policy that selects it by them is
+// one of those that select it.
+func TestLabelsOfTheNode(t *testing.T) {
+	p, c := fake(t, fakekubectl.Faults{
+		AdmitLater: []byte(`{"metadata":{"labels":{"topology.kubernetes.io/zone":"a"}}}`),
+		NetworkPolicies: []byte(`[
+			{"metadata":{"name":"deny-all"},"spec":{"podSelector":{},"policyTypes":["Ingress","Egress"]}},
+			{"metadata":{"name":"zone"},"spec":{"podSelector":{"matchLabels":{"topology.kubernetes.io/zone":"a"}},"egress":[{}]}}]`),
+	})
+	_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+	assert.ErrorIs(t, err, ErrNetworkOpen)
+	assert.ErrorContains(t, err, "NetworkPolicy zone selects the pod")
+	assert.Equal(t, len(c.Pods()), 0)
+}
+
 func waiting(reason, message string) json.RawMessage {
 	return fmt.Appendf(
 		nil,

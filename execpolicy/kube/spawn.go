@@ -24,7 +24,9 @@ type run struct {
 	kubectl.Client
 	name string
 	sent object
-	uid  string // empty if it is not known whether the pod was created
+	// policies are the namespace's, when the pod was sent.
+	policies []networkPolicy
+	uid      string // empty if it is not known whether the pod was created
 	// unsure is why that is not known, or why the pod that was created is not to be used.
 	unsure error
 	guard  *container.Guard
@@ -72,14 +74,15 @@ func (p Policy) Spawn(
 	if err := p.record(ctx, k, spec, sent); err != nil {
 		return nil, err
 	}
-	r := &run{policy: &p, Client: *k, name: name, sent: sent, done: make(chan struct{})}
+	r := &run{policy: &p, Client: *k, name: name, sent: sent, policies: policies,
+		done: make(chan struct{})}
 	if r.pipes, err = procgroup.NewPipes(); err != nil {
 		return nil, fmt.Errorf("%w: %w", execpolicy.ErrStart, err)
 	}
 	// From here on a pod may come into being.
 	r.guard = container.NewGuard(k.RemoveArgs(), nil, nil, k.Env)
 	r.guard.Add(name)
-	if err := r.create(ctx, body, policies); err != nil {
+	if err := r.create(ctx, body); err != nil {
 		r.guard.Remove(name)
 		r.pipes.CloseInside()
 		r.pipes.CloseOutside()
@@ -150,7 +153,7 @@ func (p *Policy) record(
 
 // create creates the pod. An error means that there is none. If it is not known whether
 // there is one, or if it is not what it should be, ready fails.
-func (r *run) create(ctx context.Context, body []byte, policies []networkPolicy) error {
+func (r *run) create(ctx context.Context, body []byte) error {
 	made, err := r.Create(ctx, r.Pods(), body)
 	if err != nil {
 		if e, ok := err.(*kubectl.Error); ok && e.Unreached() {
@@ -173,12 +176,18 @@ func (r *run) create(ctx context.Context, body []byte, policies []networkPolicy)
 		return nil
 	}
 	r.uid = pod.Metadata.UID
-	r.unsure = r.policy.checkAdmitted(r.sent, made, false)
-	if r.unsure == nil && !r.policy.NetworkEnabled {
-		// AllowAdmitted may allow other labels.
-		r.unsure = checkNetwork(policies, r.policy.NetworkPolicy, pod.Metadata.Labels)
-	}
+	r.unsure = r.check(pod, made, false)
 	return nil
+}
+
+// check returns why a pod is not to be used, or nil.
+func (r *run) check(p *pod, text []byte, runs bool) error {
+	err := r.policy.checkAdmitted(r.sent, text, runs)
+	if err != nil || r.policy.NetworkEnabled {
+		return err
+	}
+	// It may have labels that were not sent: the node's, and what AllowAdmitted allows.
+	return checkNetwork(r.policies, r.policy.NetworkPolicy, p.Metadata.Labels)
 }
 
 // ready waits until the pod runs, and attaches a kubectl to it.
@@ -214,7 +223,7 @@ func (r *run) ready(ctx context.Context) error {
 			room = nil
 		}
 		if err == nil && runs {
-			err = r.policy.checkAdmitted(r.sent, text, true)
+			err = r.check(p, text, true)
 		}
 		return runs, err
 	})
