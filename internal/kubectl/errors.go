@@ -48,6 +48,7 @@ var classes = clierr.Table{
 	{ErrNoCluster, []string{"cannot locate context"}},
 	{ErrNoCluster, []string{"error: context", "does not exist"}},
 	{ErrNoCluster, []string{"error loading config file"}},
+	{ErrLoggedOut, []string{"please enter username"}},
 	{ErrLoggedOut, []string{"you must be logged in"}},
 	{ErrLoggedOut, []string{"getting credentials"}},
 

@@ -44,6 +44,7 @@ var recorded = map[string]error{
 	"get-forbidden":           kubectl.ErrPermission,
 	"get-missing":             kubectl.ErrNotFound,
 	"get-namespace-missing":   kubectl.ErrNotFound,
+	"get-no-credentials":      kubectl.ErrLoggedOut,
 	"get-no-host":             kubectl.ErrDown,
 	"get-no-server":           kubectl.ErrDown,
 	"get-plugin-failed":       kubectl.ErrLoggedOut,

@@ -253,6 +253,10 @@ func (c *Client) run(
 	case err != nil:
 		return nil, NewError(verb, argv, -1, errOut.Bytes(), err)
 	case state.ExitCode() != 0:
+		if bytes.HasPrefix(out.Bytes(), []byte("Please enter ")) {
+			// Kubectl asks for credentials on stdout.
+			errOut.Write(out.Bytes())
+		}
 		return nil, NewError(verb, argv, state.ExitCode(), errOut.Bytes(), nil)
 	}
 	return out.Bytes(), nil

@@ -101,3 +101,11 @@ func TestWatchThatIsCutOff(t *testing.T) {
 	_, err = c.Create(t.Context(), c.Pods(), make([]byte, 1<<20))
 	assert.NilError(t, err)
 }
+
+// A kubectl without credentials asks for them, and is given none.
+func TestKubectlThatAsks(t *testing.T) {
+	c := program(t, `printf 'Please enter Username: '; read -r name || { echo 'error: EOF' >&2; exit 1; }`)
+	_, err := c.Get(t.Context(), "/version")
+	assert.ErrorIs(t, err, kubectl.ErrLoggedOut)
+	assert.ErrorContains(t, err, "EOF; Please enter Username:")
+}
