@@ -160,8 +160,8 @@ func (r *run) create(ctx context.Context, body []byte) error {
 			return err
 		}
 		for _, refusal := range []error{
-			ErrNoKubectl, ErrTooOld, ErrNoCluster, ErrLoggedOut, ErrPermission, ErrQuota,
-			ErrAdmission, ErrArgument, ErrNoPod,
+			ErrNoKubectl, kubectl.ErrNotStarted, ErrTooOld, ErrNoCluster, ErrLoggedOut,
+			ErrPermission, ErrQuota, ErrAdmission, ErrArgument, ErrNoPod,
 		} {
 			if errors.Is(err, refusal) {
 				return err

@@ -30,6 +30,10 @@ var (
 	ErrNetworkOpen  = errors.New("the network is not known to be kept away")
 )
 
+// ErrNotStarted means that there is a kubectl that could not be started, so that the
+// cluster was asked for nothing.
+var ErrNotStarted = errors.New("kubectl could not be started")
+
 // advice says what the user can do about an error of a class.
 var advice = map[error]string{
 	ErrTooOld:     "install a kubectl of 1.25 or later",
