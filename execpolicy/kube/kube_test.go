@@ -78,11 +78,11 @@ func TestJob(t *testing.T) {
 	assert.NilError(t, err)
 	defer s.Close()
 	job, err := s.StartJob(t.Context(),
-		execpolicy.Command{Script: "ulimit -n; cat", Stdin: strings.NewReader("in")})
+		execpolicy.Command{Script: "ulimit -n; echo $COFFERDAM_NODE; cat", Stdin: strings.NewReader("in")})
 	assert.NilError(t, err)
 	r, err := job.Wait(t.Context())
 	assert.NilError(t, err)
-	assert.Equal(t, string(r.Stdout), "1024\nin")
+	assert.Equal(t, string(r.Stdout), "1024\n\nin")
 }
 
 // Goldens are pods whose name and labels say nothing of this run.

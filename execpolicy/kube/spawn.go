@@ -15,6 +15,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/kubectl"
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
+	"github.com/seed-64a260eb/cofferdam/internal/reach"
 )
 
 // A run is a pod that this program has created, or has tried to, with what carries its
@@ -439,7 +440,9 @@ func (r *run) exec(_ context.Context, command []string) (*execpolicy.Process, er
 	if err != nil {
 		return nil, err
 	}
-	argv := r.ExecArgs(r.name, containerName, r.policy.limited("", command))
+	// It has the container's environment, with what only the trial of the network needs.
+	argv := r.ExecArgs(r.name, containerName,
+		r.policy.limited("unset "+reach.NodeVar+"\n", command))
 	client, err := r.Start(argv, pipes.Inside[0], pipes.Inside[1], pipes.Inside[2])
 	pipes.CloseInside()
 	if err != nil {
