@@ -449,6 +449,23 @@ func TestNodeThatIsDown(t *testing.T) {
 	c.Set(fakekubectl.Faults{}) // it goes without anybody who waits
 }
 
+// It is said that it was the cluster which did not answer, and when its answer comes the
+// pod goes.
+func TestAPIThatStopsAnswering(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	for _, hang := range [][]string{{"delete"}, {"get", "watch", "delete"}} {
+		p, c := fake(t, fakekubectl.Faults{})
+		p.TerminationTimeout = 3 * time.Second
+		s, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+		assert.NilError(t, err)
+		c.Set(fakekubectl.Faults{Hang: hang})
+		err = s.Close()
+		assert.ErrorIs(t, err, execpolicy.ErrStillThere)
+		assert.ErrorIs(t, err, ErrDown, "%q", hang)
+		c.Set(fakekubectl.Faults{})
+	}
+}
+
 // What others have added to a pod may run on when its own container has ended.
 func TestOthersInThePodMayRunOn(t *testing.T) {
 	for _, list := range []string{

@@ -318,10 +318,12 @@ func (r *run) follow(
 	ctx context.Context, watch time.Duration, each func(*pod, []byte) (bool, error),
 ) error {
 	var failure error // of the last question
+	answered := false
 	for {
 		p, text, err := r.get(ctx)
 		done := false
 		if err == nil {
+			answered = true
 			done, err = each(p, text)
 			if done || err != nil {
 				return err
@@ -343,6 +345,9 @@ func (r *run) follow(
 		}
 		switch {
 		case ctx.Err() != nil:
+			if !answered && failure == nil {
+				failure = err // it says that the cluster does not answer
+			}
 			if failure == nil {
 				return context.Cause(ctx)
 			}
