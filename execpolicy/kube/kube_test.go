@@ -146,6 +146,18 @@ func TestManifest(t *testing.T) {
 	assert.Assert(t, json.Valid(text))
 }
 
+// An amount is written as the cluster writes it, which would else have changed it.
+func TestAmountsAsTheClusterWritesThem(t *testing.T) {
+	p := Policy{NetworkEnabled: true, Devices: map[string]int{"a.example/b": 2000}, MemoryBytes: 6e9, CPUs: "4000"}
+	pod, err := p.draft(execpolicy.Spec{}, "name")
+	assert.NilError(t, err)
+	one := pod["spec"].(object)["containers"].([]any)[0].(object)
+	limits := one["resources"].(object)["limits"].(object)
+	assert.Equal(t, limits["a.example/b"], "2k")
+	assert.Equal(t, limits["memory"], "6G")
+	assert.Equal(t, limits["cpu"], "4k")
+}
+
 func TestAUserIsDrawnForEachPod(t *testing.T) {
 	seen := map[int64]bool{}
 	for range 100 {
