@@ -115,7 +115,7 @@ func NewError(verb string, argv []string, exit int, stderr []byte, cause error) 
 	}
 	if cause == nil {
 		e.Class = Classify(stderr)
-	} else if errors.Is(cause, context.DeadlineExceeded) {
+	} else if errors.Is(cause, context.DeadlineExceeded) && verb != "config" {
 		e.Class = ErrDown
 	}
 	e.Advice = advice[e.Class]

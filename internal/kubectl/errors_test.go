@@ -129,6 +129,9 @@ func TestWhatErrorsProve(t *testing.T) {
 		errors.Is(kubectl.NewError("get", nil, -1, nil, context.DeadlineExceeded),
 			kubectl.ErrDown),
 	)
+	// That asks no cluster.
+	slow := kubectl.NewError("config", nil, -1, nil, context.DeadlineExceeded)
+	assert.Assert(t, !errors.Is(slow, kubectl.ErrDown))
 }
 
 func TestErrorText(t *testing.T) {
