@@ -96,7 +96,8 @@ func (p *pod) end() error {
 		case t.Reason == "StartError" || t.Reason == "ContainerCannotRun":
 			class = kubectl.ErrRuntime
 		}
-		words = fmt.Sprintf("the container exited with %d: %s", t.ExitCode, words)
+		words = strings.TrimSuffix(
+			fmt.Sprintf("the container exited with %d: %s", t.ExitCode, words), ": ")
 	}
 	if class == nil {
 		return errors.New(words)
