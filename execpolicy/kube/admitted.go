@@ -30,6 +30,7 @@ var filledIn = []string{
 	"spec.tolerations",
 	"spec.nodeName",
 	"spec.schedulerName",
+	"spec.priorityClassName", // one may be the cluster's default
 	"spec.priority",
 	"spec.preemptionPolicy",
 	"spec.overhead",

@@ -245,7 +245,7 @@ func TestWhatAdmissionMayChange(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	p, _ := fake(t, fakekubectl.Faults{
 		Admit: []byte(
-			`{"metadata":{"annotations":{"openshift.io/scc":"restricted"}},"spec":{"tolerations":[{"key":"node.kubernetes.io/not-ready"}],"priority":0}}`,
+			`{"metadata":{"annotations":{"openshift.io/scc":"restricted"}},"spec":{"tolerations":[{"key":"node.kubernetes.io/not-ready"}],"priority":1000,"priorityClassName":"usual","preemptionPolicy":"Never"}}`,
 		),
 	})
 	p.AllowAdmitted = []string{"metadata.annotations.openshift.io/scc"}
