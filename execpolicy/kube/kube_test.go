@@ -77,8 +77,9 @@ func TestJob(t *testing.T) {
 	s, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
 	assert.NilError(t, err)
 	defer s.Close()
-	job, err := s.StartJob(t.Context(),
-		execpolicy.Command{Script: "ulimit -n; echo $COFFERDAM_NODE; cat", Stdin: strings.NewReader("in")})
+	job, err := s.StartJob(t.Context(), execpolicy.Command{
+		Script: "ulimit -n; echo $COFFERDAM_NODE; cat", Stdin: strings.NewReader("in"),
+	})
 	assert.NilError(t, err)
 	r, err := job.Wait(t.Context())
 	assert.NilError(t, err)
@@ -148,7 +149,10 @@ func TestManifest(t *testing.T) {
 
 // An amount is written as the cluster writes it, which would else have changed it.
 func TestAmountsAsTheClusterWritesThem(t *testing.T) {
-	p := Policy{NetworkEnabled: true, Devices: map[string]int{"a.example/b": 2000}, MemoryBytes: 6e9, CPUs: "4000"}
+	p := Policy{
+		NetworkEnabled: true, Devices: map[string]int{"a.example/b": 2000}, MemoryBytes: 6e9,
+		CPUs: "4000",
+	}
 	pod, err := p.draft(execpolicy.Spec{}, "name")
 	assert.NilError(t, err)
 	one := pod["spec"].(object)["containers"].([]any)[0].(object)

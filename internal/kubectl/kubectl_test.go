@@ -106,7 +106,8 @@ func TestWatchThatIsCutOff(t *testing.T) {
 
 // A kubectl without credentials asks for them, and is given none.
 func TestKubectlThatAsks(t *testing.T) {
-	c := program(t, `printf 'Please enter Username: '; read -r name || { echo 'error: EOF' >&2; exit 1; }`)
+	c := program(t, `printf 'Please enter Username: '
+read -r name || { echo 'error: EOF' >&2; exit 1; }`)
 	_, err := c.Get(t.Context(), "/version")
 	assert.ErrorIs(t, err, kubectl.ErrLoggedOut)
 	assert.ErrorContains(t, err, "EOF; Please enter Username:")

@@ -108,7 +108,11 @@ func TestOnlyAShell(t *testing.T) {
 	assert.NilError(t, err)
 	assert.NilError(t, os.Symlink(sh, filepath.Join(path, "sh")))
 	// It reaches everything.
-	nc := "#!" + sh + "\n[ $# -gt 1 ] || { echo 'BusyBox: -e PROG'; exit; }\nshift 5\nexec \"$@\"\n"
+	nc := "#!" + sh + `
+[ $# -gt 1 ] || { echo 'BusyBox: -e PROG'; exit; }
+shift 5
+exec "$@"
+`
 	assert.NilError(t, os.WriteFile(filepath.Join(path, "nc"), []byte(nc), 0o700))
 	cmd := exec.Command(sh, "-c", reach.Attempts("192.0.2.1 443"))
 	cmd.Env = []string{"PATH=" + path}
