@@ -30,6 +30,7 @@ var filledIn = []string{
 	"spec.tolerations",
 	"spec.nodeName",
 	"spec.schedulerName",
+	"spec.priorityClassName", // one may be the cluster's default
 	"spec.priority",
 	"spec.preemptionPolicy",
 	"spec.overhead",
@@ -71,12 +72,15 @@ func (p *Policy) checkAdmitted(sent object, got []byte, runs bool) error {
 	if len(found) == 0 {
 		return nil
 	}
+	advice := "; AllowAdmitted can allow it"
 	var words []string
 	for _, d := range found {
 		words = append(words, d.String())
+		if slices.Contains(neverAllowed, d.path) {
+			advice = ""
+		}
 	}
-	return fmt.Errorf("%w: %s; AllowAdmitted can allow it", kubectl.ErrAdmission,
-		strings.Join(words, ", "))
+	return fmt.Errorf("%w: %s%s", kubectl.ErrAdmission, strings.Join(words, ", "), advice)
 }
 
 // A difference is a field in which a pod is not what was sent.

@@ -117,7 +117,7 @@ func TestClusterOpenNetwork(t *testing.T) {
 	defer r.delete(context.Background(), r.uid)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	over := r.awaitOver(ctx)
+	over := r.awaitEnd(ctx)
 	assert.Assert(t, over != nil)
 	assert.ErrorIs(t, over.end(), ErrNetworkOpen)
 }

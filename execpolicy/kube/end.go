@@ -98,9 +98,9 @@ func (r *run) remove(ctx context.Context) error {
 		select {
 		case <-r.done:
 			limited, cancel := context.WithTimeout(ctx, min(ownEnd, remaining(ctx)/3))
-			over := r.awaitOver(limited) != nil
+			p := r.awaitEnd(limited)
 			cancel()
-			if over {
+			if p != nil && p.over() {
 				if err := r.DeletePod(ctx, r.name, r.uid, 0); err == nil || kubectl.IsGone(err) {
 					return nil
 				}
@@ -173,14 +173,14 @@ func (r *run) delete(ctx context.Context, uid string) error {
 	case refused != nil:
 		return errors.Join(refused, err)
 	case asked:
-		node := ""
-		if p := r.lastKnown(); p != nil {
-			node = p.Spec.NodeName
+		p := r.lastKnown()
+		if p == nil || p.Spec.NodeName == "" {
+			return fmt.Errorf("the cluster was asked to end it, and has not forgotten it: %w", err)
 		}
 		return fmt.Errorf(
 			"the cluster was asked to end it, and its node %s has not said that it has ended: it may run on there "+
 				"if the node or its kubelet is down: %w",
-			node,
+			p.Spec.NodeName,
 			err,
 		)
 	}

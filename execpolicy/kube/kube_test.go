@@ -77,12 +77,13 @@ func TestJob(t *testing.T) {
 	s, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
 	assert.NilError(t, err)
 	defer s.Close()
-	job, err := s.StartJob(t.Context(),
-		execpolicy.Command{Script: "ulimit -n; cat", Stdin: strings.NewReader("in")})
+	job, err := s.StartJob(t.Context(), execpolicy.Command{
+		Script: "ulimit -n; echo $COFFERDAM_NODE; cat", Stdin: strings.NewReader("in"),
+	})
 	assert.NilError(t, err)
 	r, err := job.Wait(t.Context())
 	assert.NilError(t, err)
-	assert.Equal(t, string(r.Stdout), "1024\nin")
+	assert.Equal(t, string(r.Stdout), "1024\n\nin")
 }
 
 // Goldens are pods whose name and labels say nothing of this run.
@@ -144,6 +145,21 @@ func TestManifest(t *testing.T) {
 	text, err := every.Manifest(execpolicy.Spec{})
 	assert.NilError(t, err)
 	assert.Assert(t, json.Valid(text))
+}
+
+// An amount is written as the cluster writes it, which would else have changed it.
+func TestAmountsAsTheClusterWritesThem(t *testing.T) {
+	p := Policy{
+		NetworkEnabled: true, Devices: map[string]int{"a.example/b": 2000}, MemoryBytes: 6e9,
+		CPUs: "4000",
+	}
+	pod, err := p.draft(execpolicy.Spec{}, "name")
+	assert.NilError(t, err)
+	one := pod["spec"].(object)["containers"].([]any)[0].(object)
+	limits := one["resources"].(object)["limits"].(object)
+	assert.Equal(t, limits["a.example/b"], "2k")
+	assert.Equal(t, limits["memory"], "6G")
+	assert.Equal(t, limits["cpu"], "4k")
 }
 
 func TestAUserIsDrawnForEachPod(t *testing.T) {
@@ -233,7 +249,7 @@ func TestWhatAdmissionMayChange(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	p, _ := fake(t, fakekubectl.Faults{
 		Admit: []byte(
-			`{"metadata":{"annotations":{"openshift.io/scc":"restricted"}},"spec":{"tolerations":[{"key":"node.kubernetes.io/not-ready"}],"priority":0}}`,
+			`{"metadata":{"annotations":{"openshift.io/scc":"restricted"}},"spec":{"tolerations":[{"key":"node.kubernetes.io/not-ready"}],"priority":1000,"priorityClassName":"usual","preemptionPolicy":"Never"}}`,
 		),
 	})
 	p.AllowAdmitted = []string{"metadata.annotations.openshift.io/scc"}
@@ -255,13 +271,29 @@ func TestSharedProcessesAreNeverAllowed(t *testing.T) {
 		p.AllowAdmitted = []string{"spec", field}
 		_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
 		assert.ErrorIs(t, err, ErrAdmission)
-		assert.ErrorContains(t, err, field+" was added")
+		assert.ErrorContains(t, err, field+" was added;")
+		assert.Assert(t, !strings.Contains(err.Error(), "AllowAdmitted can"), "%v", err)
 	}
 	change := `{"metadata":{"labels":{"cofferdam.network":"open"}}}`
 	p, _ := fake(t, fakekubectl.Faults{Admit: []byte(change)})
 	p.AllowAdmitted = []string{"metadata.labels"}
 	_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
 	assert.ErrorIs(t, err, ErrNetworkOpen)
+}
+
+// A pod has labels of its node once it is bound to one. A policy that selects it by them is
+// one of those that select it.
+func TestLabelsOfTheNode(t *testing.T) {
+	p, c := fake(t, fakekubectl.Faults{
+		AdmitLater: []byte(`{"metadata":{"labels":{"topology.kubernetes.io/zone":"a"}}}`),
+		NetworkPolicies: []byte(`[
+			{"metadata":{"name":"deny-all"},"spec":{"podSelector":{},"policyTypes":["Ingress","Egress"]}},
+			{"metadata":{"name":"zone"},"spec":{"podSelector":{"matchLabels":{"topology.kubernetes.io/zone":"a"}},"egress":[{}]}}]`),
+	})
+	_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+	assert.ErrorIs(t, err, ErrNetworkOpen)
+	assert.ErrorContains(t, err, "NetworkPolicy zone selects the pod")
+	assert.Equal(t, len(c.Pods()), 0)
 }
 
 func waiting(reason, message string) json.RawMessage {
@@ -432,6 +464,45 @@ func TestNodeThatIsDown(t *testing.T) {
 	assert.ErrorContains(t, err, "its node node-1 has not said that it has ended")
 	assert.Equal(t, len(c.Pods()), 1)
 	c.Set(fakekubectl.Faults{}) // it goes without anybody who waits
+}
+
+// It is said that it was the cluster which did not answer, and when its answer comes the
+// pod goes.
+func TestAPIThatStopsAnswering(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	for _, hang := range [][]string{{"delete"}, {"get", "watch", "delete"}} {
+		p, c := fake(t, fakekubectl.Faults{})
+		p.TerminationTimeout = 3 * time.Second
+		s, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+		assert.NilError(t, err)
+		c.Set(fakekubectl.Faults{Hang: hang})
+		err = s.Close()
+		assert.ErrorIs(t, err, execpolicy.ErrStillThere)
+		assert.ErrorIs(t, err, ErrDown, "%q", hang)
+		c.Set(fakekubectl.Faults{})
+	}
+}
+
+// What others have added to a pod may run on when its own container has ended.
+func TestOthersInThePodMayRunOn(t *testing.T) {
+	for _, list := range []string{
+		"containerStatuses", "initContainerStatuses", "ephemeralContainerStatuses",
+	} {
+		status := map[string][]any{"containerStatuses": {object{
+			"name": "main", "state": object{"terminated": object{"exitCode": 1}},
+		}}}
+		status[list] = append(status[list],
+			object{"name": "other", "state": object{"running": object{}}})
+		text, err := json.Marshal(status)
+		assert.NilError(t, err)
+		p, c := fake(t, fakekubectl.Faults{Status: text, NodeDown: true})
+		p.TerminationTimeout = time.Second
+		_, err = execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+		assert.ErrorIs(t, err, execpolicy.ErrStillThere)
+		assert.ErrorContains(t, err, "the container exited with 1")
+		assert.Equal(t, len(c.Pods()), 1)
+		c.Set(fakekubectl.Faults{}) // it goes without anybody who waits
+	}
 }
 
 func TestPodThatSomebodyDeletes(t *testing.T) {

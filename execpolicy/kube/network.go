@@ -28,8 +28,18 @@ type selector struct {
 	}
 }
 
-// selects reports whether pods with those labels are meant. One that is not understood
-// means all.
+// isKnown reports whether selects understands all of the selector.
+func (s selector) isKnown() bool {
+	for _, e := range s.MatchExpressions {
+		if !slices.Contains([]string{"In", "NotIn", "Exists", "DoesNotExist"}, e.Operator) {
+			return false
+		}
+	}
+	return true
+}
+
+// selects reports whether pods with those labels are meant. What it does not understand
+// of the selector it takes to mean all.
 func (s selector) selects(labels map[string]string) bool {
 	for key, value := range s.MatchLabels {
 		if got, ok := labels[key]; !ok || got != value {
@@ -71,7 +81,7 @@ func checkNetwork(policies []networkPolicy, name string, labels map[string]strin
 		if p.Metadata.Name == name {
 			named = true
 			switch {
-			case !selects:
+			case !selects || !p.Spec.PodSelector.isKnown():
 				return fmt.Errorf("%w: NetworkPolicy %s does not select the pod",
 					kubectl.ErrNetworkOpen, name)
 			case !slices.Contains(p.Spec.PolicyTypes, "Ingress") || !slices.Contains(p.Spec.PolicyTypes, "Egress"):

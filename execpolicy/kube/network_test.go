@@ -25,6 +25,7 @@ func TestCheckNetwork(t *testing.T) {
 		`{"metadata":{"name":"deny"},"spec":{"podSelector":{},"policyTypes":["Ingress"]}}`:                                                               "not about both",
 		`{"metadata":{"name":"deny"},"spec":{"podSelector":{}}}`:                                                                                         "not about both",
 		`{"metadata":{"name":"deny"},"spec":{"podSelector":{"matchLabels":{"a":"b"}},"policyTypes":["Ingress","Egress"]}}`:                               "does not select",
+		`{"metadata":{"name":"deny"},"spec":{"podSelector":{"matchExpressions":[{"key":"team","operator":"Gt"}]},"policyTypes":["Ingress","Egress"]}}`:   "does not select",
 		`{"metadata":{"name":"deny"},"spec":{"podSelector":{},"policyTypes":["Ingress","Egress"],"egress":[{}]}}`:                                        "deny selects the pod and allows",
 		named + `,{"metadata":{"name":"dns"},"spec":{"podSelector":{},"policyTypes":["Egress"],"egress":[{"ports":[{"port":53}]}]}}`:                     "dns selects the pod and allows",
 		named + `,{"metadata":{"name":"in"},"spec":{"podSelector":{"matchLabels":{"team":"x"}},"policyTypes":["Ingress"],"ingress":[{}]}}`:               "in selects the pod and allows",

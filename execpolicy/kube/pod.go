@@ -64,7 +64,7 @@ func (p *Policy) draft(spec execpolicy.Spec, name string) (object, error) {
 		resources["ephemeral-storage"] = quantity(disk)
 	}
 	for device, n := range p.Devices {
-		resources[device] = strconv.Itoa(n)
+		resources[device] = quantity(int64(n))
 	}
 	capabilities := object{"drop": []any{"ALL"}}
 	if len(p.AddCapabilities) > 0 {

@@ -26,7 +26,8 @@ type Policy struct {
 	// Image is the image's reference. If empty, it is [execpolicy.DefaultImage]. The
 	// image needs what that of a DockerPolicy needs and, unless NetworkEnabled is set,
 	// something that can try the network: bash, python3, perl, or busybox's nc. Its
-	// environment is used. Its user, entry point, command and working directory are not.
+	// environment and, if the node makes them, its volumes are used. Its user, entry
+	// point, command and working directory are not.
 	Image string
 	// PullPolicy is "IfNotPresent", which is also meant by the empty text, "Always" or
 	// "Never".
@@ -52,15 +53,15 @@ type Policy struct {
 	// pod: none may allow anything. Before anything else runs, the pod tries to reach the
 	// cluster's API, its node and the address of a cloud's metadata. If it reaches one, or
 	// has no program to try with, the start fails with an error that wraps
-	// [ErrNetworkOpen].
+	// [ErrNetworkOpen]. The programs are the image's: one that is hostile proves nothing.
 	NetworkPolicy string
 	// NetworkEnabled lets the pod use the network of the cluster, as far as that lets it.
 	// Then NetworkPolicy must be empty.
 	NetworkEnabled bool
 
 	// WritableRootfs lets the command write to the container's root, on the node's disk
-	// within EphemeralBytes. If false, it can write only to the workspace and to the
-	// directories in Tmpfs.
+	// within EphemeralBytes. If false, it can write only to the workspace, to the
+	// directories in Tmpfs, and to the volumes that the image declares.
 	WritableRootfs bool
 	// MemoryBytes is how much memory the pod may use, files in Tmpfs included. It is at
 	// least 6 MiB. If zero, it is 512 MiB. The node reserves it.
@@ -74,7 +75,7 @@ type Policy struct {
 	// no limit, for nodes that can't count it.
 	EphemeralBytes int64
 	// PidsLimit is how many processes and threads the command's user may have at once
-	// (RLIMIT_NPROC). It is at least 16. If zero, it is 256.
+	// (RLIMIT_NPROC). It is at least 16. If zero, it is 256. The image's shell sets it.
 	PidsLimit int64
 	// Tmpfs maps directories in memory to their sizes in bytes, which must be positive.
 	// Programs can be run from them. If nil, there is /tmp with 64 MiB. There is also

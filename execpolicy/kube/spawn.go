@@ -15,6 +15,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/kubectl"
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
+	"github.com/seed-64a260eb/cofferdam/internal/reach"
 )
 
 // A run is a pod that this program has created, or has tried to, with what carries its
@@ -24,7 +25,9 @@ type run struct {
 	kubectl.Client
 	name string
 	sent object
-	uid  string // empty if it is not known whether the pod was created
+	// policies are the namespace's, when the pod was sent.
+	policies []networkPolicy
+	uid      string // empty if it is not known whether the pod was created
 	// unsure is why that is not known, or why the pod that was created is not to be used.
 	unsure error
 	guard  *container.Guard
@@ -72,14 +75,15 @@ func (p Policy) Spawn(
 	if err := p.record(ctx, k, spec, sent); err != nil {
 		return nil, err
 	}
-	r := &run{policy: &p, Client: *k, name: name, sent: sent, done: make(chan struct{})}
+	r := &run{policy: &p, Client: *k, name: name, sent: sent, policies: policies,
+		done: make(chan struct{})}
 	if r.pipes, err = procgroup.NewPipes(); err != nil {
 		return nil, fmt.Errorf("%w: %w", execpolicy.ErrStart, err)
 	}
 	// From here on a pod may come into being.
 	r.guard = container.NewGuard(k.RemoveArgs(), nil, nil, k.Env)
 	r.guard.Add(name)
-	if err := r.create(ctx, body, policies); err != nil {
+	if err := r.create(ctx, body); err != nil {
 		r.guard.Remove(name)
 		r.pipes.CloseInside()
 		r.pipes.CloseOutside()
@@ -150,15 +154,15 @@ func (p *Policy) record(
 
 // create creates the pod. An error means that there is none. If it is not known whether
 // there is one, or if it is not what it should be, ready fails.
-func (r *run) create(ctx context.Context, body []byte, policies []networkPolicy) error {
+func (r *run) create(ctx context.Context, body []byte) error {
 	made, err := r.Create(ctx, r.Pods(), body)
 	if err != nil {
 		if e, ok := err.(*kubectl.Error); ok && e.Unreached() {
 			return err
 		}
 		for _, refusal := range []error{
-			ErrNoKubectl, ErrTooOld, ErrNoCluster, ErrLoggedOut, ErrPermission, ErrQuota,
-			ErrAdmission, ErrArgument, ErrNoPod,
+			ErrNoKubectl, kubectl.ErrNotStarted, ErrTooOld, ErrNoCluster, ErrLoggedOut,
+			ErrPermission, ErrQuota, ErrAdmission, ErrArgument, ErrNoPod,
 		} {
 			if errors.Is(err, refusal) {
 				return err
@@ -173,12 +177,18 @@ func (r *run) create(ctx context.Context, body []byte, policies []networkPolicy)
 		return nil
 	}
 	r.uid = pod.Metadata.UID
-	r.unsure = r.policy.checkAdmitted(r.sent, made, false)
-	if r.unsure == nil && !r.policy.NetworkEnabled {
-		// AllowAdmitted may allow other labels.
-		r.unsure = checkNetwork(policies, r.policy.NetworkPolicy, pod.Metadata.Labels)
-	}
+	r.unsure = r.check(pod, made, false)
 	return nil
+}
+
+// check returns why a pod is not to be used, or nil.
+func (r *run) check(p *pod, text []byte, runs bool) error {
+	err := r.policy.checkAdmitted(r.sent, text, runs)
+	if err != nil || r.policy.NetworkEnabled {
+		return err
+	}
+	// It may have labels that were not sent: the node's, and what AllowAdmitted allows.
+	return checkNetwork(r.policies, r.policy.NetworkPolicy, p.Metadata.Labels)
 }
 
 // ready waits until the pod runs, and attaches a kubectl to it.
@@ -214,7 +224,7 @@ func (r *run) ready(ctx context.Context) error {
 			room = nil
 		}
 		if err == nil && runs {
-			err = r.policy.checkAdmitted(r.sent, text, true)
+			err = r.check(p, text, true)
 		}
 		return runs, err
 	})
@@ -262,7 +272,7 @@ func (r *run) lastKnown() *pod {
 func (r *run) note(p *pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.last == nil || !r.last.over() {
+	if r.last == nil || !r.last.ended() {
 		r.last = p
 	}
 }
@@ -308,10 +318,12 @@ func (r *run) follow(
 	ctx context.Context, watch time.Duration, each func(*pod, []byte) (bool, error),
 ) error {
 	var failure error // of the last question
+	answered := false
 	for {
 		p, text, err := r.get(ctx)
 		done := false
 		if err == nil {
+			answered = true
 			done, err = each(p, text)
 			if done || err != nil {
 				return err
@@ -333,6 +345,9 @@ func (r *run) follow(
 		}
 		switch {
 		case ctx.Err() != nil:
+			if !answered && failure == nil {
+				failure = err // it says that the cluster does not answer
+			}
 			if failure == nil {
 				return context.Cause(ctx)
 			}
@@ -359,17 +374,17 @@ const exitTimeout = 5 * time.Second
 func (r *run) exitCode() int {
 	ctx, cancel := context.WithTimeout(context.Background(), exitTimeout)
 	defer cancel()
-	if p := r.awaitOver(ctx); p != nil {
+	if p := r.awaitEnd(ctx); p != nil {
 		return p.container().State.Terminated.ExitCode
 	}
 	return -1
 }
 
-// awaitOver waits until the container has ended, and returns what the cluster says then;
+// awaitEnd waits until the container has ended, and returns what the cluster says then;
 // nil if it does not end in time, or if the cluster does not know.
-func (r *run) awaitOver(ctx context.Context) *pod {
+func (r *run) awaitEnd(ctx context.Context) *pod {
 	known := func() *pod {
-		if p := r.lastKnown(); p != nil && p.container().State.Terminated != nil {
+		if p := r.lastKnown(); p != nil && p.ended() {
 			return p
 		}
 		return nil
@@ -387,7 +402,7 @@ func (r *run) awaitOver(ctx context.Context) *pod {
 // inside of one that lives is counted there.
 func (r *run) oomKilled(ctx context.Context, _ time.Time) (killed, known bool) {
 	p := r.lastKnown()
-	if p == nil || p.container().State.Terminated == nil {
+	if p == nil || !p.ended() {
 		var err error
 		if p, _, err = r.get(ctx); p == nil || err != nil {
 			return false, false
@@ -399,7 +414,7 @@ func (r *run) oomKilled(ctx context.Context, _ time.Time) (killed, known bool) {
 
 // diagnose returns why the pod ended before anything was heard of its command.
 func (r *run) diagnose(_ int, stderr []byte) error {
-	if p := r.lastKnown(); p != nil && p.over() {
+	if p := r.lastKnown(); p != nil && (p.ended() || p.over()) {
 		return p.end()
 	}
 	if len(stderr) > 0 {
@@ -430,7 +445,9 @@ func (r *run) exec(_ context.Context, command []string) (*execpolicy.Process, er
 	if err != nil {
 		return nil, err
 	}
-	argv := r.ExecArgs(r.name, containerName, r.policy.limited("", command))
+	// It has the container's environment, with what only the trial of the network needs.
+	argv := r.ExecArgs(r.name, containerName,
+		r.policy.limited("unset "+reach.NodeVar+"\n", command))
 	client, err := r.Start(argv, pipes.Inside[0], pipes.Inside[1], pipes.Inside[2])
 	pipes.CloseInside()
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,9 +24,11 @@ type pod struct {
 		NodeName string
 	}
 	Status struct {
-		Phase, Reason, Message string
-		Conditions             []struct{ Type, Status, Reason, Message string }
-		ContainerStatuses      []containerStatus
+		Phase, Reason, Message     string
+		Conditions                 []struct{ Type, Status, Reason, Message string }
+		ContainerStatuses          []containerStatus
+		InitContainerStatuses      []containerStatus
+		EphemeralContainerStatuses []containerStatus
 	}
 }
 
@@ -62,11 +65,20 @@ func (p *pod) container() containerStatus {
 	return containerStatus{}
 }
 
-// over reports whether nothing runs in the pod any more, by the kubelet's word.
+// ended reports whether the pod's container has ended, by the kubelet's word.
+func (p *pod) ended() bool { return p.container().State.Terminated != nil }
+
+// over reports whether nothing runs in the pod any more, by the kubelet's word. Others may
+// have added containers to it.
 func (p *pod) over() bool {
 	// A phase alone may be that of a pod whose node nobody has heard of.
-	return p.container().State.Terminated != nil ||
-		p.Spec.NodeName == "" && p.Status.Phase == "Failed"
+	if p.Spec.NodeName == "" && p.Status.Phase == "Failed" {
+		return true
+	}
+	runs := func(c containerStatus) bool { return c.State.Terminated == nil }
+	return p.ended() && !slices.ContainsFunc(p.Status.ContainerStatuses, runs) &&
+		!slices.ContainsFunc(p.Status.InitContainerStatuses, runs) &&
+		!slices.ContainsFunc(p.Status.EphemeralContainerStatuses, runs)
 }
 
 // end returns why a pod has ended, in the cluster's words.
@@ -84,7 +96,8 @@ func (p *pod) end() error {
 		case t.Reason == "StartError" || t.Reason == "ContainerCannotRun":
 			class = kubectl.ErrRuntime
 		}
-		words = fmt.Sprintf("the container exited with %d: %s", t.ExitCode, words)
+		words = strings.TrimSuffix(
+			fmt.Sprintf("the container exited with %d: %s", t.ExitCode, words), ": ")
 	}
 	if class == nil {
 		return errors.New(words)
@@ -115,7 +128,7 @@ func (p *pod) await() (runs bool, state string, err error) {
 	switch {
 	case p.Metadata.DeletionTimestamp != nil:
 		return false, "", errors.New("somebody has deleted the pod")
-	case p.over() || p.Status.Phase == "Failed" || p.Status.Phase == "Succeeded":
+	case p.ended() || p.Status.Phase == "Failed" || p.Status.Phase == "Succeeded":
 		return false, "", p.end()
 	case c.State.Running != nil:
 		return true, "Running", nil

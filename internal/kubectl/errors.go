@@ -30,6 +30,10 @@ var (
 	ErrNetworkOpen  = errors.New("the network is not known to be kept away")
 )
 
+// ErrNotStarted means that there is a kubectl that could not be started, so that the
+// cluster was asked for nothing.
+var ErrNotStarted = errors.New("kubectl could not be started")
+
 // advice says what the user can do about an error of a class.
 var advice = map[error]string{
 	ErrTooOld:     "install a kubectl of 1.25 or later",
@@ -48,6 +52,7 @@ var classes = clierr.Table{
 	{ErrNoCluster, []string{"cannot locate context"}},
 	{ErrNoCluster, []string{"error: context", "does not exist"}},
 	{ErrNoCluster, []string{"error loading config file"}},
+	{ErrLoggedOut, []string{"please enter username"}},
 	{ErrLoggedOut, []string{"you must be logged in"}},
 	{ErrLoggedOut, []string{"getting credentials"}},
 
@@ -110,7 +115,7 @@ func NewError(verb string, argv []string, exit int, stderr []byte, cause error) 
 	}
 	if cause == nil {
 		e.Class = Classify(stderr)
-	} else if errors.Is(cause, context.DeadlineExceeded) {
+	} else if errors.Is(cause, context.DeadlineExceeded) && verb != "config" {
 		e.Class = ErrDown
 	}
 	e.Advice = advice[e.Class]

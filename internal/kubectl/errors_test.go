@@ -44,6 +44,7 @@ var recorded = map[string]error{
 	"get-forbidden":           kubectl.ErrPermission,
 	"get-missing":             kubectl.ErrNotFound,
 	"get-namespace-missing":   kubectl.ErrNotFound,
+	"get-no-credentials":      kubectl.ErrLoggedOut,
 	"get-no-host":             kubectl.ErrDown,
 	"get-no-server":           kubectl.ErrDown,
 	"get-plugin-failed":       kubectl.ErrLoggedOut,
@@ -128,6 +129,9 @@ func TestWhatErrorsProve(t *testing.T) {
 		errors.Is(kubectl.NewError("get", nil, -1, nil, context.DeadlineExceeded),
 			kubectl.ErrDown),
 	)
+	// That asks no cluster.
+	slow := kubectl.NewError("config", nil, -1, nil, context.DeadlineExceeded)
+	assert.Assert(t, !errors.Is(slow, kubectl.ErrDown))
 }
 
 func TestErrorText(t *testing.T) {

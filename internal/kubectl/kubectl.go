@@ -13,6 +13,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -176,9 +178,11 @@ func (c *Client) DeleteArgs(path string) []string {
 }
 
 // RemoveArgs returns the command line that removes pods, whose names are put behind it,
-// and does not wait for them to be gone.
+// and does not wait for them to be gone. Nobody ends it, so it gives up by itself: it asks
+// up to six times of a server that does not answer.
 func (c *Client) RemoveArgs() []string {
-	return c.argv("delete", "pod", "--now", "--wait=false", "--ignore-not-found")
+	return c.argv("delete", "pod", "--now", "--wait=false", "--ignore-not-found",
+		"--request-timeout=10s")
 }
 
 // AttachArgs returns the command line that connects its streams with those of a
@@ -242,20 +246,58 @@ func (c *Client) run(
 		w.Close()
 	}()
 	// What waits for kubectl to read can't outlive it.
-	var out, errOut bytes.Buffer
+	out, errOut := bounded{most: maxAnswer}, bounded{most: maxErrors}
 	argv := c.argv(words...)
 	state, err := procgroup.Output(ctx, procgroup.Cmd{
 		Path: c.Path, Args: argv, Env: c.Env, Stdin: r, NewSession: true,
 	}, &out, &errOut)
 	switch {
 	case state == nil && ctx.Err() == nil:
-		return nil, fmt.Errorf("%w: %w", ErrNoProgram, err)
+		return nil, notStarted(err)
 	case err != nil:
-		return nil, NewError(verb, argv, -1, errOut.Bytes(), err)
+		return nil, NewError(verb, argv, -1, errOut.text, err)
+	case out.full:
+		return nil, fmt.Errorf("%s: the answer has more than %d bytes", verb, out.most)
 	case state.ExitCode() != 0:
-		return nil, NewError(verb, argv, state.ExitCode(), errOut.Bytes(), nil)
+		if bytes.HasPrefix(out.text, []byte("Please enter ")) {
+			// Kubectl asks for credentials on stdout.
+			errOut.text = append(errOut.text, out.text...)
+		}
+		return nil, NewError(verb, argv, state.ExitCode(), errOut.text, nil)
 	}
-	return out.Bytes(), nil
+	return out.text, nil
+}
+
+const (
+	// maxAnswer is how long an answer may be. A list of pods has about 10 kB for each.
+	maxAnswer = 64 << 20
+	// maxErrors is how much is read of what kubectl says on stderr.
+	maxErrors = 64 << 10
+)
+
+// A bounded buffer takes no more than most bytes.
+type bounded struct {
+	text []byte
+	most int
+	full bool
+}
+
+func (b *bounded) Write(p []byte) (int, error) {
+	n := min(len(p), b.most-len(b.text))
+	b.text = append(b.text, p[:n]...)
+	if n < len(p) {
+		b.full = true
+		return n, io.ErrShortWrite
+	}
+	return n, nil
+}
+
+// notStarted returns the error of a kubectl that could not be started.
+func notStarted(err error) error {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w: %w", ErrNoProgram, err)
+	}
+	return fmt.Errorf("%w: %w", ErrNotStarted, err)
 }
 
 // Watch calls each with every version of the pod of that name, until each returns true,
@@ -272,7 +314,7 @@ func (c *Client) Watch(
 	path := fmt.Sprintf("%s?watch=1&fieldSelector=metadata.name=%s&timeoutSeconds=%d",
 		c.Pods(), name, seconds)
 	events := &events{each: each, enough: cancel}
-	var errOut bytes.Buffer
+	errOut := bounded{most: maxErrors}
 	argv := c.GetArgs(path)
 	state, err := procgroup.Output(ctx,
 		procgroup.Cmd{Path: c.Path, Args: argv, Env: c.Env, NewSession: true}, events, &errOut)
@@ -285,13 +327,13 @@ func (c *Client) Watch(
 	case done:
 		return true, nil
 	case state == nil && ctx.Err() == nil:
-		return false, fmt.Errorf("%w: %w", ErrNoProgram, err)
+		return false, notStarted(err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return false, nil // it was silent
 	case err != nil:
-		return false, NewError("watch", argv, -1, errOut.Bytes(), err)
+		return false, NewError("watch", argv, -1, errOut.text, err)
 	case state.ExitCode() != 0:
-		return false, NewError("watch", argv, state.ExitCode(), errOut.Bytes(), nil)
+		return false, NewError("watch", argv, state.ExitCode(), errOut.text, nil)
 	}
 	return false, nil
 }
@@ -362,7 +404,7 @@ func (c *Client) Start(
 		NewSession: true,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNoProgram, err)
+		return nil, notStarted(err)
 	}
 	return p, nil
 }

@@ -1,6 +1,8 @@
 package kubectl_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -100,4 +102,40 @@ func TestWatchThatIsCutOff(t *testing.T) {
 	c = program(t, `echo '{}'`)
 	_, err = c.Create(t.Context(), c.Pods(), make([]byte, 1<<20))
 	assert.NilError(t, err)
+}
+
+// A kubectl without credentials asks for them, and is given none.
+func TestKubectlThatAsks(t *testing.T) {
+	c := program(t, `printf 'Please enter Username: '
+read -r name || { echo 'error: EOF' >&2; exit 1; }`)
+	_, err := c.Get(t.Context(), "/version")
+	assert.ErrorIs(t, err, kubectl.ErrLoggedOut)
+	assert.ErrorContains(t, err, "EOF; Please enter Username:")
+}
+
+// An answer without an end takes no memory without one, and no longer than the context.
+func TestAnswersAreBounded(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	c := program(t, "head -c 70000000 /dev/zero")
+	_, err := c.Get(ctx, "/version")
+	assert.ErrorContains(t, err, "get: the answer has more than 67108864 bytes")
+	c = program(t, "echo 'error: first words' >&2; head -c 70000000 /dev/zero >&2; exit 1")
+	_, err = c.Get(ctx, "/version")
+	assert.ErrorContains(t, err, "first words")
+	var e *kubectl.Error
+	assert.Assert(t, errors.As(err, &e))
+	assert.Equal(t, e.ExitCode, 1)
+}
+
+// Only a program that is not there, or is none, is said to be none.
+func TestKubectlThatCanNotBeStarted(t *testing.T) {
+	c := program(t, "exit 0")
+	assert.NilError(t, os.WriteFile(c.Path, []byte("no program"), 0o700))
+	_, err := c.Get(t.Context(), "/version")
+	assert.ErrorIs(t, err, kubectl.ErrNotStarted)
+	assert.Assert(t, !errors.Is(err, kubectl.ErrNoProgram))
+	assert.NilError(t, os.Remove(c.Path))
+	_, err = c.Get(t.Context(), "/version")
+	assert.ErrorIs(t, err, kubectl.ErrNoProgram)
 }

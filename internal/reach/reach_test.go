@@ -29,6 +29,11 @@ time.sleep(60)' >"$LISTEN" &
 fi
 PATH=$ONLY KUBERNETES_SERVICE_HOST=192.0.2.1 KUBERNETES_SERVICE_PORT=443 COFFERDAM_NODE=127.0.0.1 sh -c "$TRIAL"`
 
+const plainNC = `#!/bin/sh
+echo "BusyBox v1.36.1 multi-call binary. Usage: nc [IPADDR PORT]"
+exit 1
+`
+
 // python returns the program that the python3 on PATH starts, which may be a script.
 func python(t *testing.T) string {
 	t.Helper()
@@ -43,10 +48,14 @@ func TestTrial(t *testing.T) {
 	if out, err := exec.Command("unshare", "-n", "true").CombinedOutput(); err != nil {
 		leftout.Skip(t, "no network namespace can be made: %s", out)
 	}
+	// It is a busybox's nc that was built without its extensions.
+	plain := filepath.Join(t.TempDir(), "nc")
+	assert.NilError(t, os.WriteFile(plain, []byte(plainNC), 0o700))
 	for program, file := range map[string]string{
 		"bash": "bash", "nc": "busybox", "python3": python(t), "perl": "perl", "nothing": "",
 		// What they are links to fails.
 		"broken python3": "false", "broken perl": "false", "broken bash": "false",
+		"broken nc": plain,
 	} {
 		t.Run("with "+program, func(t *testing.T) {
 			t.Parallel()
@@ -64,7 +73,7 @@ func TestTrial(t *testing.T) {
 			for _, name := range []string{"sh", "sleep", "timeout"} {
 				link(name, name)
 			}
-			works := file != "" && file != "false"
+			works := file != "" && !strings.HasPrefix(program, "broken ")
 			if file != "" {
 				link(strings.TrimPrefix(program, "broken "), file)
 			}
@@ -90,4 +99,24 @@ func TestTrial(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Nc may find no program of the image but its shell.
+func TestOnlyAShell(t *testing.T) {
+	path := t.TempDir()
+	sh, err := exec.LookPath("sh")
+	assert.NilError(t, err)
+	assert.NilError(t, os.Symlink(sh, filepath.Join(path, "sh")))
+	// It reaches everything.
+	nc := "#!" + sh + `
+[ $# -gt 1 ] || { echo 'BusyBox: -e PROG'; exit; }
+shift 5
+exec "$@"
+`
+	assert.NilError(t, os.WriteFile(filepath.Join(path, "nc"), []byte(nc), 0o700))
+	cmd := exec.Command(sh, "-c", reach.Attempts("192.0.2.1 443"))
+	cmd.Env = []string{"PATH=" + path}
+	out, err := cmd.CombinedOutput()
+	assert.NilError(t, err, "%s", out)
+	assert.Equal(t, string(out), "tried reached 192.0.2.1:443\n")
 }

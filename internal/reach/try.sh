@@ -4,8 +4,8 @@ cf_bash() {
 }
 if cf_bash; then
 	cf_try() { exec timeout 2 bash -c ': <>"/dev/tcp/$1/$2"' bash "$1" "$2"; }
-elif case $(nc --help 2>&1) in *BusyBox*) ;; *) false ;; esac then
-	cf_try() { exec nc -w 2 "$1" "$2" -e true; }
+elif case $(nc --help 2>&1) in *BusyBox*"-e PROG"*) ;; *) false ;; esac then
+	cf_try() { exec nc -w 2 "$1" "$2" -e sh -c :; }
 elif python3 -c 'import socket' 2>/dev/null; then
 	cf_try() { exec python3 -c 'import socket, sys; socket.create_connection(sys.argv[1:], 2)' "$1" "$2"; }
 elif perl -MIO::Socket::IP -e 1 2>/dev/null; then
