@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/seed-64a260eb/cofferdam/internal/kubectl"
 	"github.com/seed-64a260eb/cofferdam/internal/reach"
@@ -86,7 +87,14 @@ func (p *pod) end() error {
 	var class error
 	words := strings.TrimSuffix(p.Status.Reason+": "+p.Status.Message, ": ")
 	if t := p.container().State.Terminated; t != nil {
-		words = strings.Trim(words+"; "+t.Reason+": "+t.Message, ":; \n")
+		// The message may be the container's own.
+		message := strings.Map(func(r rune) rune {
+			if !unicode.IsPrint(r) {
+				return ' '
+			}
+			return r
+		}, t.Message)
+		words = strings.Trim(words+"; "+t.Reason+": "+message, ":; ")
 		switch {
 		case t.ExitCode == reach.Reached || t.ExitCode == reach.Untried:
 			class = kubectl.ErrNetworkOpen

@@ -99,6 +99,10 @@ func Find(ctx context.Context, c Client) (*Client, error) {
 	if c.Namespace == "" {
 		c.Namespace = "default"
 	}
+	// It becomes a part of paths.
+	if strings.Trim(c.Namespace, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		return nil, fmt.Errorf("%w: the namespace %q: its name has small letters, digits and \"-\"", ErrNoCluster, c.Namespace)
+	}
 	return &c, nil
 }
 

@@ -60,6 +60,12 @@ func TestFind(t *testing.T) {
 	)
 	assert.Assert(t, strings.HasSuffix(env, "\nKUBERC=off"), env)
 
+	for _, namespace := range []string{"..", "a/b", "a?b", "A"} {
+		c.Namespace = namespace
+		_, err := kubectl.Find(t.Context(), c)
+		assert.ErrorIs(t, err, kubectl.ErrNoCluster)
+	}
+
 	for script, class := range map[string]error{
 		"echo '{}'": kubectl.ErrNoCluster,
 		"echo 'error: current-context must exist in order to minify' >&2; exit 1": kubectl.ErrNoCluster,
