@@ -59,6 +59,10 @@
 // program and of the API. A guard process deletes what this program leaves when it ends,
 // and [Sweep] what that has left.
 //
+// A pod may come into being after the answer to its creation was lost. Kill looks for it
+// for three seconds, and the guard for about eight. One that comes later runs nothing but
+// a shell that waits, until its time is over, or until [Sweep].
+//
 // # What is different from docker
 //
 //   - The node writes all that the command prints into a log, up to a limit of the

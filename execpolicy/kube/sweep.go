@@ -22,6 +22,9 @@ const sweepTimeout = 30 * time.Second
 // whichever is behind, and counts from the pod's creation by the cluster's clock if that
 // is later.
 //
+// Machines that were resumed from one snapshot of memory are one machine to it: they must
+// not share a namespace.
+//
 // The kubelet ends a pod whose time is over by itself. Sweep is for what is left of it,
 // and for pods whose program was killed with its guard.
 //
