@@ -75,14 +75,17 @@ func (c *Conn) learn(byItself bool) {
 			since = heard.Add(-shortageTime)
 		}
 		c.why.oom, known = c.opts.OOMKilled(ctx, since)
-		// Under load an engine hears of it later than of the end.
-		again := known && code == 128+sigkill
-		for until := time.Now().Add(c.LearnTime() / 2); again && !c.why.oom && time.Now().Before(until); {
-			select {
-			case <-time.After(lookAgain / 2):
-				c.why.oom, _ = c.opts.OOMKilled(ctx, since)
-			case <-ctx.Done():
-				again = false
+		if known && !c.why.oom && code == 128+sigkill {
+			// Under load an engine hears of it later than of the end, so one answer is not
+			// enough.
+			known = false
+			for until := time.Now().Add(c.LearnTime() / 2); !c.why.oom && ctx.Err() == nil && time.Now().Before(until); {
+				select {
+				case <-time.After(lookAgain / 2):
+				case <-ctx.Done():
+				}
+				oom, answered := c.opts.OOMKilled(ctx, since)
+				c.why.oom, known = oom, known || answered
 			}
 		}
 	}
