@@ -73,7 +73,7 @@ var rooms = map[string][]string{
 		"dockercli", "execpolicy", "internal/fifo", "internal/mountinfo", "internal/ours",
 		"internal/outside", "internal/problems",
 	},
-	"execpolicy/audit": {"execpolicy", "internal/fifo", "internal/filelock"},
+	"execpolicy/audit": {"execpolicy", "internal/account", "internal/fifo", "internal/filelock"},
 	"execpolicy/codeblock": {
 		"execpolicy", "internal/ours", "internal/problems", "internal/scratch",
 	},
@@ -84,7 +84,7 @@ var rooms = map[string][]string{
 	"execpolicy/doctor": {"dockercli", "execpolicy", "execpolicy/attest"},
 	"execpolicy/egress": {"execpolicy", "internal/problems"},
 	"execpolicy/kube": {
-		"execpolicy", "internal/container", "internal/kubectl", "internal/mountguard",
+		"execpolicy", "internal/account", "internal/container", "internal/kubectl", "internal/mountguard",
 		"internal/outside", "internal/policyerr", "internal/problems", "internal/procgroup",
 		"internal/random", "internal/reach", "internal/shellwire",
 	},

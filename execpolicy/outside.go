@@ -3,10 +3,8 @@ package execpolicy
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
@@ -118,17 +116,8 @@ func isHostMount(m dockercli.Mount) bool { return m.Volume == "" }
 // userOf returns a policy's user as the engine is told of it: by numbers, if they are
 // known, and a number without a group has the group of that number.
 func userOf(user string) string {
-	name, group, _ := strings.Cut(user, ":")
-	id := func(name string) (int, error) {
-		if name == "root" {
-			return 0, nil
-		}
-		return strconv.Atoi(name)
+	if a, ok := account.Named(user); ok {
+		return a.String()
 	}
-	uid, err := id(name)
-	gid, groupErr := id(cmp.Or(group, name))
-	if err != nil || groupErr != nil {
-		return strings.TrimSuffix(user, ":")
-	}
-	return fmt.Sprintf("%d:%d", uid, gid)
+	return strings.TrimSuffix(user, ":")
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-64a260eb/cofferdam/internal/account"
 	"github.com/seed-64a260eb/cofferdam/internal/fifo"
 )
 
@@ -38,9 +39,6 @@ var drawnLabels = func() []string {
 	return keys
 }()
 
-// firstDrawnUser is the first of the numbers from which package kube draws a pod's user.
-const firstDrawnUser = 0x70000000
-
 // withoutDrawn returns a command line's word without what is another with each pod, if the
 // word is a pod.
 func withoutDrawn(word string) string {
@@ -59,7 +57,7 @@ func withoutDrawn(word string) string {
 	}
 	if security, ok := pod.Spec["securityContext"].(map[string]any); ok {
 		for _, field := range []string{"runAsUser", "runAsGroup"} {
-			if n, ok := security[field].(float64); ok && n >= firstDrawnUser {
+			if n, ok := security[field].(float64); ok && n >= account.FirstDrawn {
 				security[field] = "drawn"
 			}
 		}

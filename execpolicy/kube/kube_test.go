@@ -14,6 +14,7 @@ import (
 	"gotest.tools/v3/golden"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/account"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 	"github.com/seed-64a260eb/cofferdam/internal/fakekubectl"
 )
@@ -167,7 +168,7 @@ func TestAUserIsDrawnForEachPod(t *testing.T) {
 	for range 100 {
 		v := validation{Policy: &Policy{}}
 		user, group := v.user()
-		assert.Assert(t, firstUser <= user && user <= lastUser && user == group && !seen[user])
+		assert.Assert(t, account.FirstDrawn <= user && user <= account.LastDrawn && user == group && !seen[user])
 		seen[user] = true
 	}
 }

@@ -26,13 +26,6 @@ const (
 	networkOpen  = "open"
 )
 
-// The numbers from which a pod's user is drawn. Systemd's list of users leaves them to
-// nobody.
-const (
-	firstUser = 0x70000000
-	lastUser  = 0x7ffffffe
-)
-
 // An object is a JSON object.
 type object = map[string]any
 

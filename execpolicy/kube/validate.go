@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/account"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
 	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
@@ -125,7 +126,7 @@ func (v *validation) user() (user, group int64) {
 	case v.User == "":
 		hash := fnv.New64a()
 		hash.Write([]byte(random.Token()))
-		drawn := firstUser + int64(hash.Sum64()%(lastUser-firstUser+1))
+		drawn := account.FirstDrawn + int64(hash.Sum64()%(account.LastDrawn-account.FirstDrawn+1))
 		return drawn, drawn
 	}
 	first, second, both := strings.Cut(v.User, ":")

@@ -20,6 +20,13 @@ var (
 	Stranger = Account{-1, -1}
 )
 
+// The numbers from which a pod's user is drawn. Systemd's list of users leaves them to
+// nobody.
+const (
+	FirstDrawn = 0x70000000
+	LastDrawn  = 0x7ffffffe
+)
+
 // Named returns the account that a text such as "1000", "1000:1000" or "root" names,
 // unless the image has to say who that is. A number without a group has the group of that
 // number: the engines would give it root's.
