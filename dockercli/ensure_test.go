@@ -30,6 +30,7 @@ func imageEngine(t *testing.T, client string, files ...string) (e *dockercli.Eng
 	return &dockercli.Engine{Path: path}, file
 }
 
+// pulls returns the lines that the clients have written in full.
 func pulls(t *testing.T, file func(string) string) []string {
 	t.Helper()
 	text, err := os.ReadFile(file("pulls"))
@@ -37,7 +38,8 @@ func pulls(t *testing.T, file func(string) string) []string {
 		return nil
 	}
 	assert.NilError(t, err)
-	return strings.Split(strings.TrimSpace(string(text)), "\n")
+	lines := strings.Split(string(text), "\n")
+	return lines[:len(lines)-1]
 }
 
 func TestEnsureImage(t *testing.T) {
