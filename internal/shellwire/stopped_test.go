@@ -147,9 +147,12 @@ func TestKeeperBesideHelper(t *testing.T) {
 		w := start(t, shell, shell)
 		w.run(":")
 		before := w.children()
+		var seen []string
 		stopped := func() (keeper string) {
+			seen = nil
 			for _, child := range w.children() {
 				stat, _ := os.ReadFile("/proc/" + child + "/stat")
+				seen = append(seen, string(stat))
 				if !slices.Contains(before, child) && strings.Contains(string(stat), ") T ") {
 					return child
 				}
@@ -167,7 +170,7 @@ func TestKeeperBesideHelper(t *testing.T) {
 			}
 			return false
 		}, Help("until [ -e "+Quote(goOn)+" ]; do sleep 0.01; done"))
-		assert.Equal(t, status, 0)
+		assert.Equal(t, status, 0, "children: %q, before: %q", seen, before)
 		wait(t, "the keeper goes on", func() bool { return stopped() == "" })
 	})
 }

@@ -223,7 +223,11 @@ bash)
 		eval "$cf_text$cf_piece"
 	}
 	;;
-*) block() { command . self/fd/3; } ;;
+*) block() {
+	cf_much=65536
+	command . self/fd/3
+	cf_much=512
+} ;;
 esac
 
 # add TEXT: adds to the text of a longer unit, in two steps: a shell copies a variable
@@ -231,10 +235,12 @@ esac
 #
 # What is in the pipe is read before its end is seen, and to read it byte by byte takes
 # most of a minute beside a few hundred processes that want the processor. So all but a
-# short text is read while nothing else runs.
+# short text is read while nothing else runs. A block that is read in large pieces is never
+# that long.
+cf_much=512
 add() {
 	cf_piece=$cf_piece$1
-	[ ${#cf_piece} -ge 512 ] || return 0
+	[ ${#cf_piece} -ge $cf_much ] || return 0
 	[ -n "$cf_frozen" ] || { freeze; cf_frozen=unit; }
 	[ ${#cf_piece} -ge 65536 ] || return 0
 	cf_text=$cf_text$cf_piece cf_piece=

@@ -141,12 +141,17 @@ done
 eval "$cf_text$cf_piece"
 }
 ;;
-*) block() { command . self/fd/3; } ;;
+*) block() {
+cf_much=65536
+command . self/fd/3
+cf_much=512
+} ;;
 esac
 
+cf_much=512
 add() {
 cf_piece=$cf_piece$1
-[ ${#cf_piece} -ge 512 ] || return 0
+[ ${#cf_piece} -ge $cf_much ] || return 0
 [ -n "$cf_frozen" ] || { freeze; cf_frozen=unit; }
 [ ${#cf_piece} -ge 65536 ] || return 0
 cf_text=$cf_text$cf_piece cf_piece=
