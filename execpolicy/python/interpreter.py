@@ -101,6 +101,7 @@ def run(folder):
 
     def write(said):
         remove(reply)
+        said["tag"] = tag
         with open(reply, "x") as f:
             json.dump(said, f)
 

@@ -246,7 +246,8 @@ var errMissed = errors.New("it had ended before it got the snippet")
 
 // run runs a snippet for the holder of the turn.
 func (p *Interpreter) run(ctx context.Context, snippet Snippet) (*Result, error) {
-	argv := []string{"sh", "-c", same + runScript, "sh", p.dir, rand.Text(), strconv.Itoa(len(snippet.Code))}
+	tag := rand.Text()
+	argv := []string{"sh", "-c", same + runScript, "sh", p.dir, tag, strconv.Itoa(len(snippet.Code))}
 	var stdin io.Reader
 	if len(snippet.Code) <= maxWord && !strings.Contains(snippet.Code, "\x00") {
 		argv = append(argv, snippet.Code)
@@ -271,7 +272,7 @@ func (p *Interpreter) run(ctx context.Context, snippet Snippet) (*Result, error)
 		r.StateLost, p.lost = true, false
 		return r, err
 	}
-	problem := p.reply(ctx, r)
+	problem := p.reply(ctx, r, tag)
 	switch {
 	case errors.Is(problem, fs.ErrNotExist):
 		missed := p.missed(ctx)
@@ -302,8 +303,9 @@ const (
 	replyWait = time.Second
 )
 
-// reply fills in what the interpreter has said of a snippet.
-func (p *Interpreter) reply(ctx context.Context, r *Result) error {
+// reply fills in what the interpreter has said of the snippet with that tag. If it has said
+// nothing of it, the error matches fs.ErrNotExist.
+func (p *Interpreter) reply(ctx context.Context, r *Result, tag string) error {
 	if r.Cause != nil {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), replyWait)
@@ -318,7 +320,7 @@ func (p *Interpreter) reply(ctx context.Context, r *Result) error {
 	if err != nil {
 		return fmt.Errorf("reading the interpreter's reply: %w", err)
 	}
-	if err := r.decode(data); err != nil {
+	if err := r.decode(data, tag); err != nil {
 		return err
 	}
 	for _, text := range r.texts() {
@@ -345,14 +347,17 @@ func (p *Interpreter) missed(ctx context.Context) bool {
 	return err == nil
 }
 
-// decode fills in what the interpreter has said.
-func (r *Result) decode(data []byte) error {
+// decode fills in what the interpreter has said of the snippet with that tag.
+func (r *Result) decode(data []byte, tag string) error {
 	var said struct {
-		Value, JSON, Problem string
-		Exception            *Exception
+		Tag, Value, JSON, Problem string
+		Exception                 *Exception
 	}
 	if err := json.Unmarshal(data, &said); err != nil {
 		return fmt.Errorf("%w: %w", ErrReply, err)
+	}
+	if said.Tag != tag {
+		return fs.ErrNotExist // it is about a snippet before
 	}
 	if said.JSON != "" && !json.Valid([]byte(said.JSON)) {
 		return fmt.Errorf("%w: it holds what is not JSON", ErrReply)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -483,20 +484,21 @@ var ends = []runCase{
 import os, glob, sys
 d = glob.glob('/tmp/.cofferdam-*')[0]
 def fake(text):
-    f = open(d + '/reply', 'wb'); f.write(text); f.close()
     for p in os.listdir('/proc'):
         if p.isdigit():
             try: words = open('/proc/' + p + '/cmdline', 'rb').read().split(b'\0')
             except OSError: continue
-            if len(words) > 6 and words[3] == b'sh': os.write(os.open(d + '/answer', os.O_RDWR), words[5] + b' 0\n')
+            if len(words) > 6 and words[3] == b'sh':
+                f = open(d + '/reply', 'wb'); f.write(text.replace(b'TAG', words[5])); f.close()
+                os.write(os.open(d + '/answer', os.O_RDWR), words[5] + b' 0\n')
     # The true reply is not to come before the false one was read.
     import time
     while not os.path.exists('/tmp/go'): time.sleep(0.01)
 `
 		for text, words := range map[string]string{
-			`b'x'`:               "invalid character",
-			`b'{"json": "NaN"}'`: "not JSON",
-			`b' ' * (45 << 20)`:  "larger than the limit",
+			`b'x'`:                             "invalid character",
+			`b'{"tag": "TAG", "json": "NaN"}'`: "not JSON",
+			`b' ' * (45 << 20)`:                "larger than the limit",
 		} {
 			r, err := n.Run(t.Context(), python.Snippet{Code: fake + "fake(" + text + ")"})
 			assert.ErrorIs(t, err, python.ErrReply, text)
@@ -504,7 +506,7 @@ def fake(text):
 			assert.Assert(t, r.StateLost && r.Value == "" && r.JSON == nil)
 			assert.Equal(t, n.value("3"), "3")
 		}
-		r, err := n.Run(t.Context(), python.Snippet{Code: fake + "fake(b'{\"problem\": \"\\\\u001b[2J\"}')"})
+		r, err := n.Run(t.Context(), python.Snippet{Code: fake + "fake(b'{\"tag\": \"TAG\", \"problem\": \"\\\\u001b[2J\"}')"})
 		assert.ErrorIs(t, err, python.ErrNoRoom)
 		assert.ErrorContains(t, err, `\x1b`)
 		assert.Assert(t, !r.StateLost)
@@ -724,14 +726,15 @@ func TestExamples(t *testing.T) {
 
 func FuzzReply(f *testing.F) {
 	for _, seed := range []string{"", "{}", `{"value":"1","json":"1"}`, `{"json":"NaN"}`,
-		`{"exception":{"type":"E"}}`, `{"problem":"x"}`, "[]", "null"} {
+		`{"exception":{"type":"E"}}`, `{"problem":"x"}`, "[]", "null", `{"tag":"another","value":"1"}`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r := &python.Result{}
-		if err := python.Decode(r, data); err != nil {
+		if err := python.Decode(r, data, ""); err != nil {
 			assert.Assert(t, r.Value == "" && r.JSON == nil && r.Exception == nil)
-			assert.Assert(t, errors.Is(err, python.ErrReply) || errors.Is(err, python.ErrNoRoom))
+			assert.Assert(t, errors.Is(err, python.ErrReply) || errors.Is(err, python.ErrNoRoom) ||
+				errors.Is(err, fs.ErrNotExist))
 			return
 		}
 		assert.Assert(t, r.JSON == nil || json.Valid(r.JSON))

@@ -63,14 +63,16 @@ func (t *Transfer) ReadFile(name string, limit int64) ([]byte, error) {
 	content := &content{limit: limit}
 	source := t.word(name)
 	// What is told is counted apart from what is copied. All dd's tell the number of
-	// full blocks; few tell that of bytes. A file without a full block is short enough to
-	// be read whole once more.
+	// full blocks; most tell that of bytes in a last line. For the others what is left is
+	// read once more.
 	blocks := strconv.FormatInt(limit/(64<<10)+1, 10)
 	told, err := t.fetch(t.regular(source)+
 		"exec 3>&1; cf_result=$(dd bs=65536 iflag=fullblock count="+blocks+" <"+source+
 		` 2>&1 >&3) || { printf '%s' "$cf_result" >&2; return 1; }; `+
-		"cf_result=${cf_result%%+*}; case $cf_result in 0) cf_result=$(($(wc -c <"+source+"))) ;; "+
-		"*) cf_result=$((cf_result * 65536 + $(dd bs=65536 skip=$cf_result count=1 <"+source+" | wc -c))) ;; esac",
+		`cf_bytes=${cf_result%% byte*} cf_bytes=${cf_bytes##*"$cf_nl"} cf_result=${cf_result%%+*}; `+
+		`case $cf_bytes:$cf_result in *[!0-9]*:0) cf_result=$(($(wc -c <`+source+`))) ;; *[!0-9]*:*) `+
+		"cf_result=$((cf_result * 65536 + $(dd bs=65536 skip=$cf_result count=1 <"+source+" | wc -c))) ;; "+
+		"*) cf_result=$cf_bytes ;; esac",
 		&shell.Sink{Text: content})
 	switch {
 	case err != nil:
