@@ -1,12 +1,15 @@
 // Package container starts containers through an engine's client, and sees to it that
 // nothing is left of them, whatever becomes of the client, of the engine or of this
-// program. It knows nothing of what runs inside.
+// program. Of what runs inside it knows process 1 alone: its program, and that its command
+// line ends with the container's name.
 //
 //   - container.go starts one, and detached.go one without a client that stays.
 //   - second.go starts one more command in one.
-//   - removal.go removes one, and steps.go decides what a removal does next.
+//   - removal.go removes one, and force.go decides what a removal by force does next.
 //   - kill*.go and guard.sh kill what runs in one, so that it can be removed, and kill_linux.go
 //     favors its process 1.
+//   - freezer_linux.go thaws what code inside has frozen.
+//   - listen*.go listens inside a container's network.
 //   - evidence*.go finds a container's process 1 and proves that a process has ended.
 //   - owner.go has the labels by which the program that started a container is known.
 //   - guard.go starts the process that removes what this program leaves when it ends.

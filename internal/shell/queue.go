@@ -12,9 +12,9 @@ import (
 )
 
 // A queue writes operations to a supervisor. What is urgent overtakes what waits, but
-// never splits an operation.
+// never splits an operation. Only start and loop write, one at a time.
 type queue struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // of all of this
 	changed sync.Cond
 	now     func([]byte) int  // writes as much as it can without waiting
 	block   func([]byte) bool // makes a block of operations, if it can; nil if it never can
@@ -26,7 +26,7 @@ type queue struct {
 
 	beat    bool      // one is to be written
 	beatAt  time.Time // when the first arrives that has no answer; zero if there is none
-	carried time.Time // when what is written has arrived, over the slowest link
+	carried time.Time // when what loop has written has arrived, over the slowest link; start writes little
 }
 
 // An Op is a run of operations for the supervisor, or one operation with the raw bytes

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// What is sent has no comments and no indentation. It is made of supervisor.sh,
-// namespace.sh and group.sh by "go test ./internal/shellwire -run TestSent -update".
+// What is sent has no comments and no indentation. It is made of the scripts beside this
+// file by "go test ./internal/shellwire -run TestSent -update".
 var (
 	//go:embed sent/supervisor.sh
 	supervisor string
