@@ -186,8 +186,9 @@ func TestAllThatIsWrongIsReportedAtOnce(t *testing.T) {
 		ExtraHosts: []string{
 			"name",
 		},
-		Devices: map[string]int{"gpu": 1},
-		Owner:   &Owner{Name: "x"},
+		AddCapabilities: []string{"", "NET RAW"},
+		Devices:         map[string]int{"gpu": 1},
+		Owner:           &Owner{Name: "x"},
 	}
 	err := p.Check(t.Context(), execpolicy.Spec{
 		Workspace: t.TempDir(),
