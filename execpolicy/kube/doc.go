@@ -35,6 +35,9 @@
 //	  resources: [networkpolicies]
 //	  verbs: [list]
 //
+// A report of package attest has the versions of the nodes too, if the user may list the
+// cluster's nodes.
+//
 // The namespace may enforce the Pod Security Standard "restricted": the zero Policy's
 // pods are within it.
 //
