@@ -204,7 +204,7 @@ func (r *run) delete(ctx context.Context, uid string) error {
 		words := "it may run on there if the node or its kubelet is down"
 		if since, lost := p.nodeLost(); lost {
 			words = "the cluster takes that node for lost since " +
-				since.UTC().Format(time.RFC3339) + ", where it may run on"
+				since.UTC().Format(time.RFC3339) + ", and it may run on there"
 		}
 		return fmt.Errorf("the cluster was asked to end it, and its node %s has not said that "+
 			"it has ended: %s: %w", p.Spec.NodeName, words, err)
