@@ -99,6 +99,9 @@
 //     stays for each session. A start runs four more, one after the other, and a close
 //     two.
 //   - The link with a session is the cluster's network: see [Policy.KeepAlive].
+//   - The link holds megabytes. A command that is ended while a long script is on its way
+//     to the shell can't be taken back, and what ends it comes behind the script. So such
+//     an end may cost the session, where with docker the command does not run.
 //
 // The names of the library's labels begin with "cofferdam.". [execpolicy.Spec.Labels]
 // become labels of the pod too, so they have to be such as a cluster takes. Services and
