@@ -57,6 +57,7 @@ var clusterSuites = map[string]func(*testing.T){
 	"RestartHasItsTurn":                    TestRestartHasItsTurn,
 	"EverythingAtTheSameTime":              TestEverythingAtTheSameTime,
 	"Evidence":                             TestEvidence,
+	"EveryEnding":                          TestEveryEnding,
 	"EvidenceUnderAFlood":                  TestEvidenceUnderAFlood,
 	"CauseOfACancel":                       TestCauseOfACancel,
 	"Request":                              TestRequest,

@@ -86,7 +86,7 @@ var rooms = map[string][]string{
 	"execpolicy/kube": {
 		"execpolicy", "internal/account", "internal/container", "internal/kubectl", "internal/mountguard",
 		"internal/outside", "internal/policyerr", "internal/problems", "internal/procgroup",
-		"internal/random", "internal/reach", "internal/shellwire",
+		"internal/random", "internal/reach", "internal/shellwire", "internal/turn",
 	},
 	"execpolicy/python": {
 		"execpolicy", "internal/ours", "internal/problems", "internal/scratch",

@@ -23,6 +23,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
@@ -125,9 +126,12 @@ type obstacle struct {
 	stopped bool // the engine's client is
 }
 
+// longProgram is the obstacle of a program behind much that is sent before it.
+const longProgram = "a program after 1 MiB"
+
 var obstacles = map[string]obstacle{
 	"a program":                  {command: execpolicy.Command{Script: "sleep 4811"}},
-	"a program after 1 MiB":      {command: execpolicy.Command{Script: longScript("sleep 4812")}},
+	longProgram:                  {command: execpolicy.Command{Script: longScript("sleep 4812")}},
 	"a flood":                    {command: execpolicy.Command{Script: "yes & yes >&2"}},
 	"a flood and stuck writers":  {command: execpolicy.Command{Script: "yes & yes >&2"}, stuck: true},
 	"a stdin that does not come": {command: execpolicy.Command{Script: "cat"}, silent: true},
@@ -152,6 +156,10 @@ func TestEveryEnding(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		tests := map[string]func(t *testing.T){}
 		for name, o := range obstacles {
+			if name == longProgram && p.engine == clusterEngine {
+				leftout.Note(t, "in a cluster, %s: all of it is on its way at once, and what ends it comes behind", name)
+				continue
+			}
 			tests[name] = func(t *testing.T) {
 				policy := p.policy()
 				if o.stopped {

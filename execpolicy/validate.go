@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
@@ -47,7 +46,7 @@ func (v *validation) addAs(langChains, ours string, args ...any) {
 // checkImage looks at which image there is to be, and how it comes.
 func (v *validation) checkImage() {
 	if v.Platform != "" && (slices.Contains(strings.Split(v.Platform, "/"), "") || !strings.Contains(v.Platform, "/") ||
-		strings.ContainsFunc(v.Platform, notPrinted)) {
+		strings.ContainsFunc(v.Platform, container.NotPrinted)) {
 		v.Add("Platform is %q: it has to be like \"linux/arm64\"", v.Platform)
 	}
 	if v.Pull < dockercli.PullMissing || v.Pull > dockercli.PullNever {
@@ -90,7 +89,7 @@ func (v *validation) checkLimits() {
 func (v *validation) checkUser() {
 	if v.User != "" && strings.TrimSpace(v.User) == "" {
 		v.addAs("user must be a non-empty string when provided.", "User is %q: it has to be a name or a number", v.User)
-	} else if strings.Count(v.User, ":") > 1 || strings.ContainsFunc(v.User, notPrinted) {
+	} else if strings.Count(v.User, ":") > 1 || strings.ContainsFunc(v.User, container.NotPrinted) {
 		v.Add("User is %q: it has to be like \"name\", \"1000\" or \"1000:1000\"", v.User)
 	} else if strings.HasPrefix(v.User, ":") && !v.compat {
 		v.Add("User is %q: a group without a user would be root's; write \"0%s\" if it is to be", v.User, v.User)
@@ -134,22 +133,14 @@ func (v *validation) checkTarget(what, target string) {
 
 // checkWords looks at what engines take as a word of its own.
 func (v *validation) checkWords() {
-	for _, c := range v.AddCapabilities {
-		if c == "" || strings.ContainsFunc(c, notPrinted) {
-			v.Add("AddCapabilities has %q: it has to be like \"NET_BIND_SERVICE\"", c)
-		}
-	}
+	v.List = append(v.List, container.CheckCapabilities(v.AddCapabilities)...)
 	for _, line := range v.ExtraHosts {
 		// Docker takes a "=" too.
-		if i := strings.IndexAny(line, ":="); i <= 0 || i == len(line)-1 || strings.ContainsFunc(line, notPrinted) {
+		if i := strings.IndexAny(line, ":="); i <= 0 || i == len(line)-1 || strings.ContainsFunc(line, container.NotPrinted) {
 			v.Add("ExtraHosts has %q: it has to be like \"name:192.0.2.1\"", line)
 		}
 	}
 }
-
-// notPrinted reports whether a rune shows as nothing, such as a space: no name that an
-// engine takes has one.
-func notPrinted(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }
 
 // sameTargets reports the places in the container that are given to several.
 func sameTargets(o *dockercli.RunOptions) problems.List {

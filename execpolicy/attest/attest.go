@@ -212,7 +212,7 @@ func (a *attestation) check(ctx context.Context, s *execpolicy.Session) (*Report
 	r.ImageID = settings.ImageID
 	r.Transport = s.Transport().String()
 	want := want{a.view.Wanted, s.Transport() == execpolicy.TransportFIFO}
-	info := &dockercli.Info{}
+	var info *dockercli.Info
 	if a.view.Info != nil {
 		if info, err = a.view.Info(ctx); err != nil {
 			return nil, fmt.Errorf("what the engine can do: %w", err)
@@ -221,7 +221,7 @@ func (a *attestation) check(ctx context.Context, s *execpolicy.Session) (*Report
 	seen := parseFacts(answer.String())
 	r.Findings = judge(want, seen, settings)
 	r.Confinement = confinement(info, seen, settings)
-	if a.view.Info != nil {
+	if info != nil {
 		a.explain(info, r)
 	}
 	return r, r.require(a.require)

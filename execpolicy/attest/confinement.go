@@ -15,6 +15,9 @@ type Confinement struct {
 	// AppArmor and SELinux say whether the engine's host uses them.
 	AppArmor bool `json:"apparmor"`
 	SELinux  bool `json:"selinux"`
+	// Untold says that the engine does not tell, as no cluster does. AppArmor and SELinux
+	// then only say whether there is one's profile or label inside.
+	Untold bool `json:"untold,omitempty"`
 	// Inside is the profile or the label of process 1 as the kernel shows it inside.
 	// Outside is what the engine says it has applied. Either is empty if nothing is known
 	// from that side.
@@ -32,9 +35,10 @@ var labelFiles = []string{"/proc/1/attr/apparmor/current", "/proc/1/attr/current
 // unconfinedTypes are those of SELinux's labels that may do nearly all.
 var unconfinedTypes = []string{"unconfined_t", "spc_t", "container_runtime_t", "unconfined_service_t", "initrc_t"}
 
-// confinement compares what the host has with what was seen from both sides.
+// confinement compares what the host has with what was seen from both sides. Info is nil
+// if the engine does not tell.
 func confinement(info *dockercli.Info, f *facts, s *outside.Settings) Confinement {
-	c := Confinement{AppArmor: info.AppArmor, SELinux: info.SELinux}
+	var c Confinement
 	for _, file := range labelFiles {
 		if values := f.values[file]; f.whole && len(values) > 0 {
 			c.Inside = printable(strings.TrimRight(values[0], "\x00"))
@@ -49,16 +53,22 @@ func confinement(info *dockercli.Info, f *facts, s *outside.Settings) Confinemen
 	}
 	c.Outside = printable(strings.Join(outside, ", "))
 	profile, _, _ := strings.Cut(c.Inside, " ")
-	if info.AppArmor {
+	isProfile, isLabel := !strings.Contains(profile, ":"), strings.Count(c.Inside, ":") >= 2
+	if info != nil {
+		c.AppArmor, c.SELinux = info.AppArmor, info.SELinux
+	} else {
+		c.Untold, c.AppArmor, c.SELinux = true, isProfile && profile != "", isLabel
+	}
+	if c.AppArmor {
 		c.judge("AppArmor", profile, s.AppArmor, func(label string) bool {
 			return label == "unconfined"
-		}, !strings.Contains(profile, ":"))
+		}, isProfile)
 	}
-	if info.SELinux {
+	if c.SELinux {
 		c.judge("SELinux", c.Inside, s.SELinux, func(label string) bool {
 			fields := strings.Split(label, ":")
 			return len(fields) > 2 && slices.Contains(unconfinedTypes, fields[2])
-		}, strings.Count(c.Inside, ":") >= 2)
+		}, isLabel)
 	}
 	return c
 }
@@ -77,7 +87,7 @@ func (c *Confinement) judge(module, inside, outside string, unconfined func(stri
 
 // lines returns the confinement as lines of a report, if there is one to tell of.
 func (c Confinement) lines() []string {
-	if !c.AppArmor && !c.SELinux && c.Inside+c.Outside == "" {
+	if !c.Untold && !c.AppArmor && !c.SELinux && c.Inside+c.Outside == "" {
 		return nil
 	}
 	var used []string
@@ -87,7 +97,11 @@ func (c Confinement) lines() []string {
 	if c.SELinux {
 		used = append(used, "SELinux")
 	}
-	all := []string{fmt.Sprintf("the host uses %s; inside: %s; the engine says: %s", list(used), dash(c.Inside), dash(c.Outside))}
+	host := "the host uses " + list(used)
+	if c.Untold && len(used) == 0 {
+		host = "it is not known which one the node uses"
+	}
+	all := []string{fmt.Sprintf("%s; inside: %s; the engine says: %s", host, dash(c.Inside), dash(c.Outside))}
 	for _, text := range c.Weaknesses {
 		all = append(all, "a weakness: "+text)
 	}

@@ -21,7 +21,7 @@ func TestConfinement(t *testing.T) {
 		super = "value /proc/1/attr/current system_u:system_r:spc_t:s0\nend\n"
 	)
 	for _, c := range []struct {
-		info    *dockercli.Info
+		info    *dockercli.Info // nil if the engine does not tell
 		answer  string
 		s       dockercli.Settings
 		inside  string
@@ -42,6 +42,11 @@ func TestConfinement(t *testing.T) {
 		{selinux, "end\n", dockercli.Settings{SELinux: "system_u:system_r:spc_t:s0"}, "", "system_u:system_r:spc_t:s0",
 			"SELinux does not confine"},
 		{selinux, "end\n", dockercli.Settings{}, "", "", "SELinux is not known to confine"},
+		{nil, "end\n", dockercli.Settings{}, "", "", ""},
+		{nil, one, dockercli.Settings{}, "docker-default (enforce)", "", ""},
+		{nil, free, dockercli.Settings{}, "unconfined", "", "AppArmor does not confine"},
+		{nil, label, dockercli.Settings{}, "system_u:system_r:container_t:s0:c12,c345", "", ""},
+		{nil, super, dockercli.Settings{}, "system_u:system_r:spc_t:s0", "", "SELinux does not confine"},
 		// What runs inside can't say more than a label.
 		{selinux, "value /proc/1/attr/current \x1b[2J\nend\n", dockercli.Settings{}, "?[2J", "", "SELinux is not known to confine"},
 	} {
@@ -52,6 +57,7 @@ func TestConfinement(t *testing.T) {
 		text := (&attest.Report{Findings: []attest.Finding{{}}, Confinement: got}).String()
 		silent := c.inside+c.outside+c.weak == ""
 		assert.Check(t, strings.Contains(text, "security modules:\n  the host uses ") == !silent, text)
+		assert.Check(t, strings.Contains(text, "security modules:\n  it is not known which one ") == (silent && c.info == nil), text)
 		assert.Check(t, strings.Contains(text, "a weakness: ") == (c.weak != ""), text)
 	}
 }

@@ -46,6 +46,11 @@
 // for them: a node keeps what the container prints until the pod is deleted, and
 // /dev/termination-log is a file of the node's disk that counts for no limit.
 //
+// A cluster does not tell which security module a node uses, nor the version of what makes
+// the containers there, such as runc. The versions of kubelets, runtimes and kernels are
+// those of all nodes, or "unknown" to a user who may not list them, who is then not told
+// of their weaknesses either.
+//
 // # Flags that weaken a policy
 //
 // A flag that only AllowUnsafeArgs allows is a weakness. The report names it, without its

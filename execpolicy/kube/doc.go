@@ -35,6 +35,9 @@
 //	  resources: [networkpolicies]
 //	  verbs: [list]
 //
+// A report of package attest has the versions of the nodes too, if the user may list the
+// cluster's nodes.
+//
 // The namespace may enforce the Pod Security Standard "restricted": the zero Policy's
 // pods are within it.
 //
@@ -52,12 +55,13 @@
 // A session ends when stdin of its process 1 ends, as everywhere. The library then has
 // the cluster delete the pod. It takes the pod for gone only by the word of the node's
 // kubelet: it never deletes by force. If the node does not answer, Close returns an error
-// that wraps [execpolicy.ErrStillThere], and the cluster goes on by itself when the node
-// is back. (If somebody else deletes a pod by force, as the cluster does with those of a
-// node that was taken out of it, nobody knows whether it still runs there.) The kubelet
-// ends every session's pod some time after its Lifetime, whatever has become of this
-// program and of the API. A guard process deletes what this program leaves when it ends,
-// and [Sweep] what that has left.
+// that wraps [execpolicy.ErrStillThere] and says whether the cluster takes the node for
+// lost, and the cluster goes on by itself when the node is back. (If somebody else
+// deletes a pod by force, as the cluster does with those of a node that was taken out of
+// it, nobody knows whether it still runs there.) The kubelet ends every session's pod
+// some time after its Lifetime, whatever has become of this program and of the API. A
+// guard process deletes what this program leaves when it ends, and [Sweep] what that has
+// left.
 //
 // A pod may come into being after the answer to its creation was lost. Kill looks for it
 // for three seconds, and the guard for about eight. One that comes later runs nothing but
@@ -95,6 +99,9 @@
 //     stays for each session. A start runs four more, one after the other, and a close
 //     two.
 //   - The link with a session is the cluster's network: see [Policy.KeepAlive].
+//   - The link holds megabytes. A command that is ended while a long script is on its way
+//     to the shell can't be taken back, and what ends it comes behind the script. So such
+//     an end may cost the session, where with docker the command does not run.
 //
 // The names of the library's labels begin with "cofferdam.". [execpolicy.Spec.Labels]
 // become labels of the pod too, so they have to be such as a cluster takes. Services and

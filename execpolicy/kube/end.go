@@ -10,6 +10,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/kubectl"
 	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
+	"github.com/seed-64a260eb/cofferdam/internal/turn"
 )
 
 const (
@@ -21,8 +22,19 @@ const (
 	createGrace = 3 * time.Second
 	// clientGrace is for a kubectl to see that its pod is gone.
 	clientGrace = time.Second
-	// longestPause is between two attempts when nobody waits any more.
+	// laterTimeout is how long an attempt takes when nobody waits any more, and
+	// longestPause is between two of them.
+	laterTimeout = 30 * time.Second
 	longestPause = time.Minute
+)
+
+var (
+	// pending has a turn for each pod that is removed when nobody waits any more. The
+	// guard has the others, too, when this program ends.
+	pending = turn.New(1000)
+	// attempts has one for each of them that is tried at a time: a kubectl takes about
+	// 50 MB.
+	attempts = turn.New(4)
 )
 
 // kill makes sure that nothing runs in the pod, and that the cluster has forgotten it.
@@ -45,7 +57,11 @@ func (r *run) kill(ctx context.Context) error {
 	if err != nil {
 		// The guard goes on watching for it, too, and takes over when this program ends.
 		if r.pending.CompareAndSwap(false, true) {
-			go r.later()
+			if pending.TryTake() {
+				go r.later()
+			} else {
+				r.pending.Store(false)
+			}
 		}
 		return fmt.Errorf("pod %s of %v: %w: %w", r.name, &r.Client, policyerr.ErrStillThere,
 			err)
@@ -57,16 +73,24 @@ func (r *run) kill(ctx context.Context) error {
 // later removes the pod as soon as the cluster lets it.
 func (r *run) later() {
 	defer r.pending.Store(false)
+	defer pending.Give()
 	for pause := clientGrace; ; pause = min(2*pause, longestPause) {
 		time.Sleep(pause)
-		ctx, cancel := context.WithTimeout(context.Background(), longestPause)
-		err := r.remove(ctx)
-		cancel()
-		if err == nil {
+		if r.tryLater() == nil {
 			r.guard.Remove(r.name)
 			return
 		}
 	}
+}
+
+func (r *run) tryLater() error {
+	if err := attempts.Take(context.Background()); err != nil {
+		return err
+	}
+	defer attempts.Give()
+	ctx, cancel := context.WithTimeout(context.Background(), laterTimeout)
+	defer cancel()
+	return r.remove(ctx)
 }
 
 // remaining returns how much time there is.
@@ -177,12 +201,13 @@ func (r *run) delete(ctx context.Context, uid string) error {
 		if p == nil || p.Spec.NodeName == "" {
 			return fmt.Errorf("the cluster was asked to end it, and has not forgotten it: %w", err)
 		}
-		return fmt.Errorf(
-			"the cluster was asked to end it, and its node %s has not said that it has ended: it may run on there "+
-				"if the node or its kubelet is down: %w",
-			p.Spec.NodeName,
-			err,
-		)
+		words := "it may run on there if the node or its kubelet is down"
+		if since, lost := p.nodeLost(); lost {
+			words = "the cluster takes that node for lost since " +
+				since.UTC().Format(time.RFC3339) + ", and it may run on there"
+		}
+		return fmt.Errorf("the cluster was asked to end it, and its node %s has not said that "+
+			"it has ended: %s: %w", p.Spec.NodeName, words, err)
 	}
 	return err
 }

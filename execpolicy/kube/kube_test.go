@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/account"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 	"github.com/seed-64a260eb/cofferdam/internal/fakekubectl"
 )
@@ -186,8 +187,9 @@ func TestAllThatIsWrongIsReportedAtOnce(t *testing.T) {
 		ExtraHosts: []string{
 			"name",
 		},
-		Devices: map[string]int{"gpu": 1},
-		Owner:   &Owner{Name: "x"},
+		AddCapabilities: []string{"", "NET RAW"},
+		Devices:         map[string]int{"gpu": 1},
+		Owner:           &Owner{Name: "x"},
 	}
 	err := p.Check(t.Context(), execpolicy.Spec{
 		Workspace: t.TempDir(),
@@ -456,15 +458,51 @@ func TestWatchThatGoesSilent(t *testing.T) {
 // Without the word of the node nothing is known to be gone.
 func TestNodeThatIsDown(t *testing.T) {
 	fakeengine.NeedIsolation(t)
+	for condition, words := range map[string]string{
+		`"lastTransitionTime":"2026-01-02T03:04:05Z"`: "for lost since 2026-01-02T03:04:05Z",
+		`"reason":"ContainersNotReady"`:               "if the node or its kubelet is down",
+	} {
+		p, c := fake(t, fakekubectl.Faults{NodeDown: true, Status: fmt.Appendf(nil,
+			`{"phase":"Running","containerStatuses":[{"name":"main","state":{"running":{}}}],`+
+				`"conditions":[{"type":"Ready","status":"False",%s}]}`, condition)})
+		p.TerminationTimeout = 3 * time.Second
+		s, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+		assert.NilError(t, err)
+		err = s.Close()
+		assert.ErrorIs(t, err, execpolicy.ErrStillThere)
+		assert.ErrorContains(t, err, "its node node-1 has not said that it has ended")
+		assert.ErrorContains(t, err, words)
+		assert.Equal(t, len(c.Pods()), 1)
+		c.Set(fakekubectl.Faults{}) // it goes without anybody who waits
+	}
+}
+
+// Only so many pods are removed when nobody waits any more, and a second try is none more.
+func TestPodsThatAreRemovedLaterAreBounded(t *testing.T) {
+	fakeengine.NeedIsolation(t)
 	p, c := fake(t, fakekubectl.Faults{NodeDown: true})
-	p.TerminationTimeout = 3 * time.Second
-	s, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+	none := func() bool { return len(pending) == 0 }
+	assert.Assert(t, leftover.Patient.Until(none)) // those of other tests
+	for pending.TryTake() {
+	}
+	proc, err := p.Spawn(t.Context(), execpolicy.Spec{})
 	assert.NilError(t, err)
-	err = s.Close()
-	assert.ErrorIs(t, err, execpolicy.ErrStillThere)
-	assert.ErrorContains(t, err, "its node node-1 has not said that it has ended")
-	assert.Equal(t, len(c.Pods()), 1)
+	kill := func() {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		assert.ErrorIs(t, proc.Kill(ctx), execpolicy.ErrStillThere)
+	}
+	kill()
+	for range cap(pending) {
+		pending.Give()
+	}
+	assert.Assert(t, none())
+	kill()
+	kill()
+	assert.Equal(t, len(pending), 1)
 	c.Set(fakekubectl.Faults{}) // it goes without anybody who waits
+	assert.Assert(t, leftover.Patient.Until(none))
+	assert.Equal(t, len(c.Pods()), 0)
 }
 
 // It is said that it was the cluster which did not answer, and when its answer comes the

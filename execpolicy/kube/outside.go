@@ -94,8 +94,8 @@ func (p *Policy) attempts(ctx context.Context, k *kubectl.Client, name string) (
 	return reach.Attempts(addresses...), nil
 }
 
-// versions returns those of the API server and, as far as the user may see them, of the
-// nodes.
+// versions returns those of the API server and of the nodes. Few users may see these, and
+// the others get "unknown".
 func versions(ctx context.Context, k *kubectl.Client) ([]outside.Component, error) {
 	text, err := k.Get(ctx, "/version")
 	if err != nil {
@@ -106,6 +106,10 @@ func versions(ctx context.Context, k *kubectl.Client) ([]outside.Component, erro
 		return nil, err
 	}
 	found := []outside.Component{{Name: "kubernetes", Version: server.GitVersion}}
+	text, err = k.Get(ctx, "/api/v1/nodes")
+	if err != nil {
+		return append(found, ofNode("unknown", "runtime://unknown", "unknown")...), nil
+	}
 	var nodes struct {
 		Items []struct {
 			Status struct {
@@ -113,22 +117,26 @@ func versions(ctx context.Context, k *kubectl.Client) ([]outside.Component, erro
 			}
 		}
 	}
-	text, err = k.Get(ctx, "/api/v1/nodes")
-	if err != nil || json.Unmarshal(text, &nodes) != nil {
-		return found, nil
+	if err := json.Unmarshal(text, &nodes); err != nil {
+		return nil, err
 	}
 	for _, node := range nodes.Items {
 		info := node.Status.NodeInfo
-		runtime, version, _ := strings.Cut(info.ContainerRuntimeVersion, "://")
-		for _, c := range []outside.Component{
-			{Name: "kubelet", Version: info.KubeletVersion}, {Name: runtime, Version: version},
-		} {
-			if c.Name != "" && !slices.Contains(found, c) {
+		parts := ofNode(info.KubeletVersion, info.ContainerRuntimeVersion, info.KernelVersion)
+		for _, c := range parts {
+			if c.Version != "" && !slices.Contains(found, c) {
 				found = append(found, c)
 			}
 		}
 	}
 	return found, nil
+}
+
+// ofNode returns a node's versions. That of the runtime is like "containerd://1.6.20".
+func ofNode(kubelet, runtime, kernel string) []outside.Component {
+	name, version, _ := strings.Cut(runtime, "://")
+	return []outside.Component{{Name: "kubelet", Version: kubelet},
+		{Name: name, Version: version}, {Name: "kernel", Version: kernel}}
 }
 
 // An admitted is a pod as the API server has it.

@@ -9,6 +9,7 @@ import (
 	"gotest.tools/v3/assert/cmp"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/fakekubectl"
 	"github.com/seed-64a260eb/cofferdam/internal/outside"
 )
 
@@ -151,4 +152,28 @@ func FuzzSettings(f *testing.F) {
 			assert.Assert(t, s.Memory >= 0 && s.NanoCPUs >= 0 && s.Pod != nil)
 		}
 	})
+}
+
+// Who may not see the nodes is told so.
+func TestVersions(t *testing.T) {
+	server := outside.Component{Name: "kubernetes", Version: "v1.33.0"}
+	for nodes, want := range map[string][]outside.Component{
+		"": {
+			{Name: "kubelet", Version: "unknown"}, {Name: "runtime", Version: "unknown"},
+			{Name: "kernel", Version: "unknown"},
+		},
+		`[{"status":{"nodeInfo":{"kubeletVersion":"v1.32.1","kernelVersion":"6.1",
+		"containerRuntimeVersion":"containerd://1.7.1"}}},{"status":{"nodeInfo":{
+		"kubeletVersion":"v1.32.1","containerRuntimeVersion":"cri-o://1.33"}}}]`: {
+			{Name: "kubelet", Version: "v1.32.1"}, {Name: "containerd", Version: "1.7.1"},
+			{Name: "kernel", Version: "6.1"}, {Name: "cri-o", Version: "1.33"},
+		},
+	} {
+		p, _ := fake(t, fakekubectl.Faults{Nodes: json.RawMessage(nodes)})
+		view, err := p.Outside(t.Context(), execpolicy.Spec{})
+		assert.NilError(t, err)
+		got, err := view.Versions(t.Context())
+		assert.NilError(t, err)
+		assert.DeepEqual(t, got, append([]outside.Component{server}, want...))
+	}
 }

@@ -53,7 +53,7 @@ type busy struct {
 
 func startBusy(t *testing.T, p pods.Place, timeout time.Duration) *busy {
 	t.Helper()
-	p.Policy.TerminationTimeout, p.Policy.KeepAlive = termination, keepAlive
+	p.Policy.TerminationTimeout = termination
 	s, err := execpolicy.Start(t.Context(), p.Policy, p.Spec())
 	assert.NilError(t, err)
 	t.Cleanup(func() { s.Close() })
@@ -152,6 +152,7 @@ func TestPlug(t *testing.T) {
 	for _, c := range plugs {
 		t.Run(c.name, func(t *testing.T) {
 			p := pods.In(t)
+			p.Policy.KeepAlive = keepAlive
 			b := startBusy(t, p, c.by)
 			part := c.part(b.node)
 			order(t, c.pull, part)
@@ -170,6 +171,25 @@ func TestPlug(t *testing.T) {
 			assert.Equal(t, runs(t, p.Open(t), "echo again"), "again\n")
 		})
 	}
+}
+
+// Without a keep-alive a node that is cut off shows when a command's time is over. Then
+// the error has what the cluster says of the node.
+func TestPlugWithoutKeepAlive(t *testing.T) {
+	p := pods.In(t)
+	b := startBusy(t, p, patience)
+	order(t, kubeplug.Cut, b.node)
+	within(t, patience+termination+slack, "the command's end", func() { <-b.done })
+	t.Log(b.err)
+	assert.Assert(t, b.result != nil)
+	assert.Equal(t, b.result.Outcome, execpolicy.OutcomeTimedOut)
+	assert.ErrorIs(t, b.err, execpolicy.ErrStillThere)
+	assert.ErrorContains(t, b.err, b.node)
+	assert.ErrorContains(t, b.err, "takes that node for lost since")
+	order(t, kubeplug.Mend, b.node)
+	left, err := p.Left()
+	assert.NilError(t, err)
+	assert.Equal(t, len(left), 0, "%q", left)
 }
 
 // A client that is killed costs the session, and leaves nothing.

@@ -26,11 +26,16 @@ type pod struct {
 	}
 	Status struct {
 		Phase, Reason, Message     string
-		Conditions                 []struct{ Type, Status, Reason, Message string }
+		Conditions                 []condition
 		ContainerStatuses          []containerStatus
 		InitContainerStatuses      []containerStatus
 		EphemeralContainerStatuses []containerStatus
 	}
+}
+
+type condition struct {
+	Type, Status, Reason, Message string
+	LastTransitionTime            time.Time
 }
 
 type containerStatus struct {
@@ -80,6 +85,17 @@ func (p *pod) over() bool {
 	return p.ended() && !slices.ContainsFunc(p.Status.ContainerStatuses, runs) &&
 		!slices.ContainsFunc(p.Status.InitContainerStatuses, runs) &&
 		!slices.ContainsFunc(p.Status.EphemeralContainerStatuses, runs)
+}
+
+// nodeLost returns since when the cluster takes the pod's node for lost, if it does: then
+// it says that the pod is not ready. A kubelet that says so gives a reason.
+func (p *pod) nodeLost() (since time.Time, lost bool) {
+	for _, c := range p.Status.Conditions {
+		if c.Type == "Ready" && c.Status == "False" && c.Reason == "" {
+			return c.LastTransitionTime, true
+		}
+	}
+	return time.Time{}, false
 }
 
 // end returns why a pod has ended, in the cluster's words.

@@ -98,9 +98,10 @@ func (v *validation) checkPolicy() {
 			v.Add("the tmpfs %q: %s and /dev/shm are the library's own", dir, scratchDir)
 		}
 	}
+	v.List = append(v.List, container.CheckCapabilities(v.AddCapabilities)...)
 	for _, line := range v.ExtraHosts {
 		if name, address, _ := strings.Cut(line, ":"); name == "" || address == "" ||
-			strings.ContainsAny(line, " \t\r\n") {
+			strings.ContainsFunc(line, container.NotPrinted) {
 			v.Add("ExtraHosts has %q: it has to be like \"name:192.0.2.1\"", line)
 		}
 	}

@@ -63,6 +63,8 @@ type Faults struct {
 	NodeDown bool
 	// NetworkPolicies, if not empty, are those of the namespace.
 	NetworkPolicies json.RawMessage `json:",omitempty"`
+	// Nodes, if not empty, are the cluster's. Otherwise the user may not see them.
+	Nodes json.RawMessage `json:",omitempty"`
 	// Time, if not zero, is the cluster's.
 	Time time.Time
 }

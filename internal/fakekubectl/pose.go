@@ -178,6 +178,14 @@ func (s state) do(
 				}}},
 			},
 		)
+	case verb == "get" && path == "/version":
+		return print(object{"gitVersion": "v1.33.0"})
+	case verb == "get" && path == "/api/v1/nodes":
+		if text := s.faults().Nodes; len(text) > 0 {
+			return print(object{"items": text})
+		}
+		return refuse(`Error from server (Forbidden): nodes is forbidden: User "x" cannot list ` +
+			`resource "nodes" in API group "" at the cluster scope`)
 	case verb == "get" && name == "":
 		items := []any{}
 		paths, _ := filepath.Glob(filepath.Join(string(s), "pods", "*"))
