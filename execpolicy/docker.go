@@ -263,11 +263,15 @@ type DockerPolicy struct {
 	// ends, and the container with it. If the session has not heard the container, it ends
 	// with an error that wraps [ErrSilent], and its commands have [OutcomeSessionLost].
 	//
-	// If zero or negative, there is none: then a container whose link has broken runs on
-	// until something else ends it, at the latest [Sweep]. By FIFOs, which are of this
-	// machine, there is never one. The image then needs the program sleep if its sh is
-	// dash. If its sh is busybox's, an operation that comes just as a child of process 1
-	// ends can be lost, and its command then runs into its deadline.
+	// If zero, it is 2 minutes where the engine is Remote, and elsewhere there is none. If
+	// negative, there is none anywhere: then a container whose link has broken runs on until
+	// something else ends it, at the latest [Sweep]. By FIFOs, which are of this machine,
+	// there is never one.
+	//
+	// With a keep-alive, a session ends also if this program or its machine stands still for
+	// so long. The image needs the program sleep if its sh is dash. If its sh is busybox's,
+	// an operation that comes just as a child of process 1 ends can be lost, and its command
+	// then runs into its deadline.
 	//
 	// While a file or a command's stdin goes in, a link has a second more for each 64 KiB.
 	KeepAlive time.Duration
@@ -291,10 +295,13 @@ const DefaultImage = "python:3.12-alpine3.19"
 // The defaults of a DockerPolicy.
 const (
 	defaultPullTimeout = 5 * time.Minute
-	minKeepAlive       = time.Second
-	maxKeepAlive       = 24 * time.Hour
-	defaultMemory      = 512 << 20
-	defaultCPUs        = "1"
+	// defaultKeepAlive is for an engine on another machine. Docker's engine also gives up a
+	// connection over TCP after some two minutes, and sshd after two hours.
+	defaultKeepAlive = 2 * time.Minute
+	minKeepAlive     = time.Second
+	maxKeepAlive     = 24 * time.Hour
+	defaultMemory    = 512 << 20
+	defaultCPUs      = "1"
 	// defaultPids lets a build run in parallel, and a walk over that many processes take
 	// 60 ms.
 	defaultPids = 256

@@ -39,7 +39,8 @@ exit 1
 		found, _ := filepath.Glob(filepath.Join(dir, pattern))
 		return len(found) > 0
 	}
-	policy := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: client, Remote: true}, Limits: hostLimits}
+	policy := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: client, Remote: true, MissingLimits: []string{}},
+		Limits: hostLimits}
 	var all sync.WaitGroup
 	for range 8 {
 		all.Add(1)

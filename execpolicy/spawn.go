@@ -28,6 +28,10 @@ func (p DockerPolicy) Check(ctx context.Context, spec Spec) error {
 	if err != nil {
 		return cmp.Or(problems.Join(p.validate(spec)...), err)
 	}
+	if asked, err := askLimits(ctx, e); err == nil {
+		// An engine that can't be asked is refused for no limits.
+		e = asked
+	}
 	return p.checkAll(ctx, e, spec)
 }
 
@@ -45,6 +49,15 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	e, err := p.engine(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if e.MissingLimits == nil {
+		// What is wrong on any engine is said before this one is asked.
+		if _, err := p.argv(e, spec, newName()); err != nil {
+			return nil, err
+		}
+		if e, err = askLimits(ctx, e); err != nil {
+			return nil, err
+		}
 	}
 	looksUp, pulls := p.looksUp(e), p.Pull == dockercli.PullAlways
 	if looksUp || pulls || p.Runtime != "" {
@@ -134,7 +147,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		},
 		Limits:          p.Limits,
 		OwnPIDNamespace: c.OwnPIDs,
-		KeepAlive:       p.KeepAlive,
+		KeepAlive:       p.keepAlive(e),
 		Worker:          spec.Command,
 		Scratch:         scratchDir,
 		Dir:             p.sessionDir(),
@@ -151,6 +164,15 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		blocks:          c.Ops,
 		openWay:         way.open,
 	}, nil
+}
+
+// keepAlive returns after how long a silent link with that engine ends a session; zero or
+// less if there is no keep-alive.
+func (p *DockerPolicy) keepAlive(e *dockercli.Engine) time.Duration {
+	if p.KeepAlive == 0 && e.Remote {
+		return defaultKeepAlive
+	}
+	return p.KeepAlive
 }
 
 // connecting is the turn of the sessions whose client has yet to reach a remote engine. An
