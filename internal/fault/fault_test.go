@@ -426,19 +426,24 @@ func TestPlans(t *testing.T) {
 		p := s.plan(seed)
 		assert.Equal(t, p.String(), s.plan(seed).String())
 		assert.Equal(t, p.script(), s.plan(seed).script())
-		assert.Equal(t, p.settings, newSettings(seed-seed%sameSettings))
+		set := newSettings(seed - seed%sameSettings)
+		set.egress = set.egress && os.Geteuid() == 0
+		assert.Equal(t, p.settings, set)
+		assert.Equal(t, strings.HasPrefix(p.script(), callOut), set.egress)
+		seen["keep-alive"] = seen["keep-alive"] || set.keepAlive
 		for _, prog := range p.programs {
 			seen[prog.name] = true
 		}
 		// What runs as a job runs nowhere else.
 		if worker := p.beside(false); len(worker) > 0 {
-			assert.Equal(t, p.script(), plan{programs: worker, ending: p.ending}.script())
+			assert.Equal(t, p.script(), plan{settings: set, programs: worker, ending: p.ending}.script())
 		}
 		seen[p.ending.name] = true
 	}
 	for _, prog := range programs {
 		assert.Assert(t, seen[prog.name], prog.name)
 	}
+	assert.Assert(t, seen["keep-alive"])
 	for _, e := range slices.Concat(endings, dockerEndings) {
 		assert.Assert(t, seen[e.name], e.name)
 	}
