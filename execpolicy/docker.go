@@ -70,6 +70,11 @@ type DockerPolicy struct {
 	// WorkspaceReadOnly mounts Spec.Workspace read-only. If false, the command can write
 	// to it.
 	WorkspaceReadOnly bool
+	// WorkspaceRelabel gives Spec.Workspace, and all that is in it, another SELinux label,
+	// as [dockercli.Mount.Relabel] does: it is "private" or "shared". If empty, nothing is
+	// changed, and where the engine enforces SELinux a command may be refused the workspace.
+	// The comment of Mounts says which directories are not relabelled.
+	WorkspaceRelabel string
 	// MemoryBytes is how much memory the container may use, files in Tmpfs included. It
 	// is at least 6 MiB, docker's own minimum. If zero, it is 512 MiB. There is never any
 	// swap.
@@ -162,11 +167,11 @@ type DockerPolicy struct {
 	// they lead to.
 	//
 	// Where the engine enforces SELinux, the library relabels its own directories. It never
-	// relabels a source unless [dockercli.Mount.Relabel] asks for it, and never the
-	// workspace. A source that is or holds a home directory, a protected path or a
-	// directory of the system such as /usr or /tmp, or that is in /usr or another directory
-	// of programs, is not relabelled, whatever AllowUnsafeMounts has: the host's programs
-	// would be refused their files.
+	// relabels a source unless [dockercli.Mount.Relabel] asks for it, nor the workspace
+	// unless WorkspaceRelabel does. What is or holds a home directory, a protected path or a
+	// directory of the system such as /usr or /tmp, or is in /usr or another directory of
+	// programs, is not relabelled, whatever AllowUnsafeMounts has: the host's programs would
+	// be refused their files.
 	//
 	// Of an engine's volumes only the layers that package deps builds can be mounted. Any
 	// other volume may show a directory of the engine's host.
