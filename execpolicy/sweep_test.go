@@ -579,7 +579,7 @@ func leave(r role) {
 			}
 			name := fmt.Sprintf("cofferdam-sweep-%d-%d", os.Getpid(), time.Now().UnixNano())
 			policy := execpolicy.DockerPolicy{Engine: e, Image: r.Image, KeepContainer: kept, EngineSeccomp: true,
-				AllowMissingLimits: r.Engine.MissingLimits != nil}
+				AllowMissingLimits: len(r.Engine.MissingLimits) > 0}
 			argv, err := policy.Argv(e, execpolicy.Spec{Labels: r.Labels, Command: []string{"sh", "-c", script}}, name)
 			if err != nil {
 				fail(err)
@@ -602,7 +602,7 @@ func leave(r role) {
 func stay(r role) {
 	ctx := context.Background()
 	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{Engine: r.Engine, Image: r.Image,
-		AllowMissingLimits: r.Engine.MissingLimits != nil},
+		AllowMissingLimits: len(r.Engine.MissingLimits) > 0},
 		execpolicy.Spec{Labels: r.Labels})
 	if err != nil {
 		fail(err)

@@ -27,7 +27,7 @@ import (
 // hardened returns the zero policy on an engine, but with all the time to end, and a spec
 // by which a container that is left behind is found.
 func hardened(e enginetest.Engine) (execpolicy.DockerPolicy, execpolicy.Spec) {
-	return execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image, AllowMissingLimits: e.MissingLimits != nil,
+	return execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image, AllowMissingLimits: len(e.MissingLimits) > 0,
 			Limits: execpolicy.Limits{TerminationTimeout: places.Patience}},
 		execpolicy.Spec{Labels: maps.Clone(e.Labels)}
 }
