@@ -166,6 +166,9 @@ func (s *suite) containerID(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if s.engine.Lacks(dockercli.LimitProcesses) {
+		findNamespace(c.ID, name)
+	}
 	return c.ID, nil
 }
 
