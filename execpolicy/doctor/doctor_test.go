@@ -211,7 +211,7 @@ func TestManyContexts(t *testing.T) {
 	r, err := doctor.Examine(t.Context(), doctor.Options{})
 	assert.NilError(t, err)
 	assert.Equal(t, len(r.Engines), 16)
-	problem(t, r.Problems, "85 more contexts")
+	problem(t, r.Problems, "85 more contexts or connections")
 }
 
 // What an engine says moves no cursor, ends no line and is bounded.
