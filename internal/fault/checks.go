@@ -94,15 +94,20 @@ func processesIn(id string) []leftover.Process {
 var namespaces = map[string]string{}
 
 // findNamespace notes the process namespace of a running container without cgroups. Its
-// process 1 bears the container's name as its last word.
+// process 1 bears the container's name as its last word, and so may clients outside.
 func findNamespace(id, name string) {
+	outside := namespaceOf(leftover.Process{PID: os.Getpid()})
 	for _, p := range leftover.Processes() {
-		if n := len(p.Args); n > 0 && p.Args[n-1] == name {
-			namespaces[id] = namespaceOf(p)
+		if n := len(p.Args); n == 0 || p.Args[n-1] != name {
+			continue
+		}
+		if namespace := namespaceOf(p); namespace != outside {
+			namespaces[id] = namespace
 		}
 	}
 }
 
+// namespaceOf returns the process namespace of a process; empty if that is gone.
 func namespaceOf(p leftover.Process) string {
 	name, _ := os.Readlink("/proc/" + strconv.Itoa(p.PID) + "/ns/pid")
 	return name
