@@ -255,6 +255,9 @@ func diagnose(c *container.Container, dir mounted, exitCode int, stderr []byte) 
 	if dir.notThere(stderr) {
 		return fmt.Errorf("%w: %w", errUnseen, err)
 	}
+	if err.TurnedAway() {
+		return fmt.Errorf("%w: %w", errTurnedAway, err)
+	}
 	return err
 }
 

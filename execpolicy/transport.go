@@ -142,6 +142,9 @@ func (p *DockerPolicy) fifos(e *dockercli.Engine, spec Spec, name string) string
 	return container.FIFODir(name)
 }
 
+// errTurnedAway says why a remote engine was not reached.
+var errTurnedAway = errors.New("too many knock there at the same time")
+
 // turnedAwayPause is how long a start waits that an sshd has turned away. Others who knock
 // are let in meanwhile.
 const turnedAwayPause = time.Second
@@ -160,8 +163,7 @@ func (p *DockerPolicy) recover(ctx context.Context, c *container.Container, caus
 	if errors.Is(cause, dockercli.ErrImageMissing) && p.Pull != dockercli.PullNever {
 		return p.pull(ctx, c.Engine)
 	}
-	var failed *dockercli.Error
-	if c.Engine.Remote && errors.As(cause, &failed) && failed.TurnedAway() {
+	if c.Engine.Remote && errors.Is(cause, errTurnedAway) {
 		select {
 		case <-time.After(turnedAwayPause):
 			return nil
