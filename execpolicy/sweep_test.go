@@ -25,6 +25,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
@@ -601,7 +602,7 @@ func leave(r role) {
 // stay opens a session, says its name, and runs in it what it reads.
 func stay(r role) {
 	ctx := context.Background()
-	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{Engine: r.Engine, Image: r.Image,
+	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{Engine: r.Engine, Image: r.Image, EngineSeccomp: places.NoFilter(r.Engine),
 		AllowMissingLimits: len(r.Engine.MissingLimits) > 0},
 		execpolicy.Spec{Labels: r.Labels})
 	if err != nil {
