@@ -100,26 +100,26 @@ func TestSettle(t *testing.T) {
 		session, err := execpolicy.Start(t.Context(), s.policy(settings{}), execpolicy.Spec{Labels: e.Labels})
 		assert.NilError(t, err)
 		defer session.Close()
-		c, err := s.engine.Inspect(t.Context(), session.Name())
+		id, err := s.containerID(t.Context(), session.Name())
 		assert.NilError(t, err)
 		file := filepath.Join(s.temp, "planted")
 		assert.NilError(t, os.WriteFile(file, nil, 0o600))
 
-		left, _ = s.settle(soon, s.idle, c.ID)
+		left, _ = s.settle(soon, s.idle, id)
 		for _, kind := range []string{"container " + session.Name(), "file " + file, "descriptor ", "goroutine ",
 			"process "} {
 			found := slices.ContainsFunc(left, func(what string) bool { return strings.HasPrefix(what, kind) })
 			assert.Assert(t, found, "%s is not in %q", kind, left)
 		}
-		assert.Equal(t, len(processesIn(c.ID)) >= processesOfSession, true)
+		assert.Equal(t, len(processesIn(id)) >= processesOfSession, true)
 
 		go func() {
 			os.Remove(file)
 			session.Close()
 		}()
-		left, _ = s.settle(leftover.Patient, s.idle, c.ID)
+		left, _ = s.settle(leftover.Patient, s.idle, id)
 		assert.Equal(t, len(left), 0, "%q", left)
-		assert.Equal(t, len(processesIn(c.ID)), 0)
+		assert.Equal(t, len(processesIn(id)), 0)
 	})
 }
 
@@ -129,9 +129,9 @@ func TestProcessesInsideAreCounted(t *testing.T) {
 		session, err := execpolicy.Start(t.Context(), s.policy(settings{}), execpolicy.Spec{Labels: e.Labels})
 		assert.NilError(t, err)
 		defer session.Close()
-		c, err := s.engine.Inspect(t.Context(), session.Name())
+		id, err := s.containerID(t.Context(), session.Name())
 		assert.NilError(t, err)
-		s.open = &opened{session: session, ids: []string{c.ID}}
+		s.open = &opened{session: session, ids: []string{id}}
 		r := &round{suite: s, session: session}
 		r.inside(leftover.Patient)
 		assert.DeepEqual(t, r.problems, []string(nil))
