@@ -170,7 +170,7 @@ func lines(argv []string) string {
 
 // unsupported are the cases that a kind of engine has no answer for.
 var unsupported = map[dockercli.Kind][]string{
-	dockercli.Podman:  {"events", "events-since", "contexts", "time"},
+	dockercli.Podman:  {"events", "events-since", "time"},
 	dockercli.Nerdctl: {"events", "events-since", "exit-code", "contexts", "settings", "time"},
 }
 

@@ -6,27 +6,27 @@ import (
 	"fmt"
 )
 
-// A Context is an engine that docker's client has a name for.
+// A Context is an engine that a client has a name for: docker's client calls it a context,
+// and podman's a connection.
 type Context struct {
-	// Name is what --context takes.
+	// Name is what docker's --context takes, and podman's --connection.
 	Name string
-	// Current says that the client uses it if it is told no other.
+	// Current says that the client uses it if it is told no other. Podman's client on Linux
+	// uses none by itself, unless its configuration says that it is remote.
 	Current bool
 	// Endpoint is where the engine listens, such as "unix:///var/run/docker.sock".
 	Endpoint string
 }
 
-const contextTemplate = "context {{json .Name}} {{json .Current}} {{json .DockerEndpoint}}"
-
-// Contexts lists the contexts of docker's client. The client reads them from its files,
-// and asks no engine. Other clients have none: the error then matches
+// Contexts lists the contexts of docker's client, or the connections of podman's. The client
+// reads them from its files, and asks no engine. Nerdctl has none: the error then matches
 // [errors.ErrUnsupported].
 func (e *Engine) Contexts(ctx context.Context) ([]Context, error) {
 	argv, err := e.contextsArgs()
 	if err != nil {
 		return nil, err
 	}
-	out, err := e.do(ctx, call{verb: "context ls", argv: argv})
+	out, err := e.do(ctx, call{verb: "list of contexts", argv: argv})
 	if err != nil {
 		return nil, err
 	}
@@ -34,10 +34,11 @@ func (e *Engine) Contexts(ctx context.Context) ([]Context, error) {
 }
 
 func (e *Engine) contextsArgs() ([]string, error) {
-	if e.Kind != Docker {
-		return nil, fmt.Errorf("context ls: %s has no contexts: %w", e.Kind, errors.ErrUnsupported)
+	words := e.Kind.dialect().contexts
+	if words == nil {
+		return nil, fmt.Errorf("%s has no contexts: %w", e.Kind, errors.ErrUnsupported)
 	}
-	return e.argv("context", "ls", "--format="+contextTemplate), nil
+	return e.argv(words...), nil
 }
 
 func parseContexts(text string) (contexts []Context, err error) {

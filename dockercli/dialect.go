@@ -69,6 +69,8 @@ type dialect struct {
 	// execTells begins the words by which the client tells the exit code of a command that
 	// an exec has run. If empty, it exits with that code.
 	execTells string
+	// contexts is what lists the engines that the client has names for; nil if it has none.
+	contexts []string
 	// container is the template of its inspection.
 	container string
 }
@@ -90,6 +92,7 @@ var dialects = [...]dialect{
 		exitEvent:  "die",
 		exitFormat: "{{.Actor.Attributes.exitCode}}",
 		info:       dockerInfoTemplate,
+		contexts:   []string{"context", "ls", "--format=context {{json .Name}} {{json .Current}} {{json .DockerEndpoint}}"},
 		container:  containerTemplate,
 	},
 	Podman: {
@@ -130,6 +133,7 @@ var dialects = [...]dialect{
 			"CONTAINERS_", "_CONTAINERS_", "CONTAINER_HOST", "CONTAINER_CONNECTION", "CONTAINER_SSHKEY",
 		},
 		info:      podmanInfoTemplate,
+		contexts:  []string{"system", "connection", "list", "--format=context {{json .Name}} {{json .Default}} {{json .URI}}"},
 		container: containerTemplate,
 	},
 	Nerdctl: {

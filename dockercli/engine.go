@@ -67,7 +67,9 @@ type Engine struct {
 	Rootless bool
 	// MissingLimits names the limits that the engine can't set, of [LimitMemory],
 	// [LimitProcessors] and [LimitProcesses]. [Find] and [Lookup] learn that from an engine
-	// without root's rights, and ask no other. If nil, none is known to be missing.
+	// without root's rights, and ask no other, of which none is known to be missing. If nil,
+	// nobody has looked, and package execpolicy does before it starts anything. A caller who
+	// knows that none is missing sets it to an empty list.
 	MissingLimits []string
 	// PodmanService says that docker's client talks to podman. That client does not take
 	// podman's own flags. So a container has the lines of the host's /etc/hosts, and one

@@ -292,6 +292,13 @@ func (e *Error) Unreached() bool {
 	return e.Cause == nil && slices.ContainsFunc(unreached, func(words string) bool { return strings.Contains(text, words) })
 }
 
+// TurnedAway reports whether an ssh server closed the client's connection before they had
+// greeted each other, by the client's words. An sshd does that while more clients than its
+// MaxStartups have yet to say who they are. It may let the same client in a moment later.
+func (e *Error) TurnedAway() bool {
+	return strings.Contains(e.Stderr, "kex_exchange_identification: ") || strings.Contains(e.Stderr, "ssh: handshake failed: ")
+}
+
 // Classify returns the sentinel that says what an engine's message means, or nil if that
 // is not known. The output of a container can imitate a message. So classify only what a
 // client printed before its container started, or a client that runs no container.

@@ -172,7 +172,7 @@ func Parse(spec string) (*Engine, error) {
 func (e *Engine) Probe(ctx context.Context) (*Engine, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, errNoAnswer)
 	defer cancel()
-	probed := &Engine{Path: e.path(), Global: e.Global, Env: e.Env}
+	probed := &Engine{Path: e.path(), Global: e.Global, Env: e.Env, MissingLimits: []string{}}
 	if err := probed.probe(ctx); err != nil {
 		return nil, err
 	}

@@ -132,7 +132,8 @@ func (i *Info) setControllers(names []string) {
 }
 
 // missingLimits is [Engine.MissingLimits].
-func (i *Info) missingLimits() (missing []string) {
+func (i *Info) missingLimits() []string {
+	missing := []string{}
 	if !i.MemoryLimit {
 		missing = append(missing, LimitMemory)
 	}

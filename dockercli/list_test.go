@@ -1,8 +1,8 @@
 package dockercli_test
 
 import (
-	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -56,11 +56,11 @@ func TestEngineLists(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Assert(t, slices.ContainsFunc(images, func(name string) bool { return strings.HasSuffix(name, e.Image) }), "%q", images)
 
-		contexts, err := e.Contexts(t.Context())
 		if e.Kind == dockercli.Podman {
-			assert.ErrorIs(t, err, errors.ErrUnsupported)
+			connections(t, e)
 			return
 		}
+		contexts, err := e.Contexts(t.Context())
 		assert.NilError(t, err)
 		current := slices.IndexFunc(contexts, func(c dockercli.Context) bool { return c.Current })
 		assert.Assert(t, current >= 0, "%+v", contexts)
@@ -68,6 +68,31 @@ func TestEngineLists(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Equal(t, own.ServerVersion, e.ServerVersion)
 	})
+}
+
+// connections has podman list the connections of a configuration of the test's own.
+func connections(t *testing.T, e enginetest.Engine) {
+	own := *e.Engine
+	conf := filepath.Join(t.TempDir(), "containers.conf")
+	assert.NilError(t, os.WriteFile(conf, []byte(`[engine]
+active_service = "far"
+[engine.service_destinations.far]
+uri = "ssh://me:secret@192.0.2.1:22/run/podman/podman.sock"
+[engine.service_destinations.near]
+uri = "unix:///run/podman/podman.sock"
+`), 0o600))
+	own.Env = append(os.Environ(), "CONTAINERS_CONF="+conf)
+	got, err := own.Contexts(t.Context())
+	assert.NilError(t, err)
+	slices.SortFunc(got, func(a, b dockercli.Context) int { return strings.Compare(a.Name, b.Name) })
+	assert.DeepEqual(t, got, []dockercli.Context{
+		{Name: "far", Current: true, Endpoint: "ssh://me:***@192.0.2.1:22/run/podman/podman.sock"},
+		{Name: "near", Endpoint: "unix:///run/podman/podman.sock"},
+	})
+	assert.NilError(t, os.WriteFile(conf, nil, 0o600))
+	got, err = own.Contexts(t.Context())
+	assert.NilError(t, err)
+	assert.Equal(t, len(got), 0)
 }
 
 // Podman's service says of itself that it is also an engine of docker's, which has other

@@ -18,6 +18,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/private"
+	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
 // A link carries connections over TCP to a unix socket, unless it is frozen: then it holds
@@ -292,7 +293,32 @@ func TestSilentLink(t *testing.T) {
 	})
 }
 
-// A session with a keep-alive outlives it, whatever it does meanwhile.
+// An engine elsewhere gets a keep-alive without being asked, and one of this machine none.
+func TestKeepAliveOfZeroPolicy(t *testing.T) {
+	enginetest.Check(t)
+	fake := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
+	for _, c := range []struct {
+		remote      bool
+		asked, want time.Duration
+	}{
+		{true, 0, 2 * time.Minute},
+		{true, -1, -1},
+		{true, time.Hour, time.Hour},
+		{false, 0, 0},
+		{false, time.Hour, time.Hour},
+	} {
+		e := *fake.Engine
+		e.Remote = c.remote
+		proc, err := execpolicy.DockerPolicy{Engine: &e, KeepAlive: c.asked}.Spawn(t.Context(), execpolicy.Spec{})
+		assert.NilError(t, err)
+		assert.Check(t, proc.KeepAlive == c.want, "remote %v, asked %v: %v", c.remote, c.asked, proc.KeepAlive)
+		assert.NilError(t, proc.Kill(t.Context()))
+		proc.Stdin.Close()
+		proc.Stdout.Close()
+		proc.Stderr.Close()
+	}
+}
+
 // While an alarm runs for the rest of the keep-alive, nothing waits for the next beat.
 func TestCommandsBesideAnAlarm(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
@@ -316,6 +342,7 @@ func TestCommandsBesideAnAlarm(t *testing.T) {
 	})
 }
 
+// A session with a keep-alive outlives it, whatever it does meanwhile.
 func TestKeepAlive(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		const keepAlive = 5 * time.Second

@@ -171,6 +171,7 @@ func (p *DockerPolicy) notInCompat() problems.List {
 		{"Tmpfs", p.Tmpfs != nil},
 		{"Transport", p.Transport == TransportFIFO},
 		{"WorkspaceReadOnly", p.WorkspaceReadOnly},
+		{"WorkspaceRelabel", p.WorkspaceRelabel != ""},
 	} {
 		if field.set {
 			found.Add("%s is not among the fields of LangChain's policy; use DockerPolicy without Compat", field.name)

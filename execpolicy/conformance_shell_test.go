@@ -144,7 +144,9 @@ var shellCases = []conformanceCase{
 				{Argv: []string{"sh", "-c", "printf out; printf err >&2; sleep 4792"}, Timeout: short},
 				{Argv: []string{"sh", "-c", "printf out; printf err >&2; [ $(ls /proc/self/fd | wc -l) = 4 ]"}},
 			} {
-				r := s.until(func(r *execpolicy.Result) bool { return c.Timeout == 0 || len(r.Stderr) > 0 }, nil, s.command(c))
+				// On a busy machine a shell may not answer in time after the deadline.
+				r := s.until(func(r *execpolicy.Result) bool { return c.Timeout == 0 || len(r.Stderr) > 0 && !r.StateLost },
+					nil, s.command(c))
 				assert.Equal(t, string(r.Stdout), "out", "%s; %q: %+v", set, c.Argv[2], r)
 				assert.Equal(t, string(r.Stderr), "err", set)
 				assert.Assert(t, !r.StateLost, set)
@@ -185,8 +187,11 @@ var shellCases = []conformanceCase{
 			{execpolicy.Command{Script: "seq 1 2; echo err >&2; sleep 0.3; yes", OutputLimit: 10},
 				"Too much output: the command was ended."},
 		} {
-			r := s.until(func(r *execpolicy.Result) bool { return bytes.Contains(r.Stderr, []byte("err")) }, nil,
-				s.command(c.command))
+			// On a busy machine a shell that is ended with its command may not answer in time.
+			lost := strings.Contains(c.want, "The shell was replaced")
+			r := s.until(func(r *execpolicy.Result) bool {
+				return bytes.Contains(r.Stdout, []byte("2")) && bytes.Contains(r.Stderr, []byte("err")) && r.StateLost == lost
+			}, nil, s.command(c.command))
 			text := r.Render(execpolicy.RenderOptions{})
 			assert.Assert(t, strings.HasPrefix(text, "1\n2\n") && strings.Contains(text, "\n[stderr]\nerr\n") &&
 				strings.HasSuffix(text, "\n\n"+c.want), text)

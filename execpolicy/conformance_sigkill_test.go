@@ -96,7 +96,7 @@ func (h holding) on(p place) execpolicy.DockerPolicy {
 	policy := h.policy
 	policy.Engine, policy.Image, policy.CPUs = p.engine, p.image, cmp.Or(policy.CPUs, "0.5")
 	policy.CommandTimeout, policy.EngineSeccomp = -1, policy.EngineSeccomp || places.NoFilter(p.engine)
-	policy.AllowMissingLimits = p.engine.MissingLimits != nil
+	policy.AllowMissingLimits = len(p.engine.MissingLimits) > 0
 	return policy
 }
 

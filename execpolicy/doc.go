@@ -83,8 +83,9 @@
 // session has.
 //
 // A link over a network can break in a way that nobody is told of. With a
-// [DockerPolicy.KeepAlive] each end counts the time in which it hears nothing of the
-// other, and ends the session after that.
+// [DockerPolicy.KeepAlive], which sessions on a remote engine have unless it is negative,
+// each end counts the time in which it hears nothing of the other, and ends the session
+// after that.
 //
 // The FIFOs are in a directory below that for temporary files, which nobody else may
 // enter, and which is mounted read-only in the container. Their names are removed when

@@ -70,6 +70,11 @@ type DockerPolicy struct {
 	// WorkspaceReadOnly mounts Spec.Workspace read-only. If false, the command can write
 	// to it.
 	WorkspaceReadOnly bool
+	// WorkspaceRelabel gives Spec.Workspace, and all that is in it, another SELinux label,
+	// as [dockercli.Mount.Relabel] does: it is "private" or "shared". If empty, nothing is
+	// changed, and where the engine enforces SELinux a command may be refused the workspace.
+	// The comment of Mounts says which directories are not relabelled.
+	WorkspaceRelabel string
 	// MemoryBytes is how much memory the container may use, files in Tmpfs included. It
 	// is at least 6 MiB, docker's own minimum. If zero, it is 512 MiB. There is never any
 	// swap.
@@ -162,11 +167,11 @@ type DockerPolicy struct {
 	// they lead to.
 	//
 	// Where the engine enforces SELinux, the library relabels its own directories. It never
-	// relabels a source unless [dockercli.Mount.Relabel] asks for it, and never the
-	// workspace. A source that is or holds a home directory, a protected path or a
-	// directory of the system such as /usr or /tmp, or that is in /usr or another directory
-	// of programs, is not relabelled, whatever AllowUnsafeMounts has: the host's programs
-	// would be refused their files.
+	// relabels a source unless [dockercli.Mount.Relabel] asks for it, nor the workspace
+	// unless WorkspaceRelabel does. What is or holds a home directory, a protected path or a
+	// directory of the system such as /usr or /tmp, or is in /usr or another directory of
+	// programs, is not relabelled, whatever AllowUnsafeMounts has: the host's programs would
+	// be refused their files.
 	//
 	// Of an engine's volumes only the layers that package deps builds can be mounted. Any
 	// other volume may show a directory of the engine's host.
@@ -263,11 +268,15 @@ type DockerPolicy struct {
 	// ends, and the container with it. If the session has not heard the container, it ends
 	// with an error that wraps [ErrSilent], and its commands have [OutcomeSessionLost].
 	//
-	// If zero or negative, there is none: then a container whose link has broken runs on
-	// until something else ends it, at the latest [Sweep]. By FIFOs, which are of this
-	// machine, there is never one. The image then needs the program sleep if its sh is
-	// dash. If its sh is busybox's, an operation that comes just as a child of process 1
-	// ends can be lost, and its command then runs into its deadline.
+	// If zero, it is 2 minutes where the engine is Remote, and elsewhere there is none. If
+	// negative, there is none anywhere: then a container whose link has broken runs on until
+	// something else ends it, at the latest [Sweep]. By FIFOs, which are of this machine,
+	// there is never one.
+	//
+	// With a keep-alive, a session ends also if this program or its machine stands still for
+	// so long. The image needs the program sleep if its sh is dash. If its sh is busybox's,
+	// an operation that comes just as a child of process 1 ends can be lost, and its command
+	// then runs into its deadline.
 	//
 	// While a file or a command's stdin goes in, a link has a second more for each 64 KiB.
 	KeepAlive time.Duration
@@ -291,10 +300,13 @@ const DefaultImage = "python:3.12-alpine3.19"
 // The defaults of a DockerPolicy.
 const (
 	defaultPullTimeout = 5 * time.Minute
-	minKeepAlive       = time.Second
-	maxKeepAlive       = 24 * time.Hour
-	defaultMemory      = 512 << 20
-	defaultCPUs        = "1"
+	// defaultKeepAlive is for an engine on another machine. Docker's engine also gives up a
+	// connection over TCP after some two minutes, and sshd after two hours.
+	defaultKeepAlive = 2 * time.Minute
+	minKeepAlive     = time.Second
+	maxKeepAlive     = 24 * time.Hour
+	defaultMemory    = 512 << 20
+	defaultCPUs      = "1"
 	// defaultPids lets a build run in parallel, and a walk over that many processes take
 	// 60 ms.
 	defaultPids = 256

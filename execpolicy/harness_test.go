@@ -74,7 +74,7 @@ type placePolicy struct{ execpolicy.DockerPolicy }
 func (p place) policy() placePolicy {
 	return placePolicy{execpolicy.DockerPolicy{Engine: p.engine, Image: p.image, Limits: hostLimits,
 		EngineSeccomp: places.NoFilter(p.engine), Transport: places.Transport(p.engine),
-		AllowMissingLimits: p.engine.MissingLimits != nil}}
+		AllowMissingLimits: len(p.engine.MissingLimits) > 0}}
 }
 
 // hostLimits are those of sessions that are to be ended by what the test does, and never

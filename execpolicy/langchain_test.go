@@ -195,10 +195,11 @@ var langchainCases = []struct {
 		policy := execpolicy.Compat()
 		policy.PidsLimit, policy.GPUs, policy.Tmpfs = 64, "all", map[string]int64{"/a": 1}
 		policy.WorkspaceReadOnly, policy.Runtime, policy.CPUShares, policy.Platform = true, "runsc", 2, "linux/amd64"
+		policy.WorkspaceRelabel = "private"
 		policy.AddCapabilities, policy.AllowNewPrivileges = []string{"CHOWN"}, true
 		policy.Mounts, policy.ExtraHosts = []dockercli.Mount{{Source: "/a", Target: "/b"}}, []string{"a:1.1.1.1"}
 		var want []string
-		for _, name := range []string{"PidsLimit", "GPUs", "Tmpfs", "WorkspaceReadOnly", "Runtime", "CPUShares", "Platform",
+		for _, name := range []string{"PidsLimit", "GPUs", "Tmpfs", "WorkspaceReadOnly", "WorkspaceRelabel", "Runtime", "CPUShares", "Platform",
 			"AddCapabilities", "AllowNewPrivileges", "Mounts", "ExtraHosts"} {
 			want = append(want, name+" is not among the fields of LangChain's policy")
 		}

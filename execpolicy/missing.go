@@ -1,12 +1,39 @@
 package execpolicy
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
+
+// missingLimits are the MissingLimits of engines that callers have made themselves.
+var missingLimits sync.Map
+
+// askLimits returns the engine with its MissingLimits, for which it is asked if they are not
+// known. That takes a tenth of a second, once for each engine.
+func askLimits(ctx context.Context, e *dockercli.Engine) (*dockercli.Engine, error) {
+	if e.MissingLimits != nil {
+		return e, nil
+	}
+	key := engineKey(e)
+	missing, ok := missingLimits.Load(key)
+	if !ok {
+		probed, err := e.Probe(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("%w: it is not known which limits the engine can set: %w; the engine is %v", ErrStart, err, e)
+		}
+		missing = probed.MissingLimits
+		missingLimits.Store(key, missing)
+	}
+	asked := *e
+	asked.MissingLimits = missing.([]string)
+	return &asked, nil
+}
 
 // checkMissingLimits refuses an engine that can't set what the policy limits, unless
 // AllowMissingLimits is set, and what takes a control group even then.

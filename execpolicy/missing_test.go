@@ -104,8 +104,13 @@ func TestMissingLimitsOfProcesses(t *testing.T) {
 		assert.Equal(t, other.ok("for i in 1 2 3 4 5 6 7 8; do sleep 4720 & done; echo fine"), "fine")
 		assert.Equal(t, open(t, policy, p.spec()).ok("id -u"), "65534")
 		policy.AllowMissingLimits = false
-		_, err := execpolicy.Start(t.Context(), policy, p.spec())
-		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
-		assert.ErrorContains(t, err, "AllowMissingLimits")
+		made := *p.engine
+		made.MissingLimits = nil
+		for _, e := range []*dockercli.Engine{p.engine, &made} {
+			policy.Engine = e
+			_, err := execpolicy.Start(t.Context(), policy, p.spec())
+			assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+			assert.ErrorContains(t, err, "AllowMissingLimits")
+		}
 	})
 }

@@ -101,6 +101,9 @@ func (p *DockerPolicy) setFiles(
 			seen.Workspace = w
 		}
 		m := dockercli.Mount{Source: w.Source, Target: workspaceDir, Writable: w.Writable}
+		if err == nil && isRelabel(p.WorkspaceRelabel) {
+			m.Relabel, err = p.WorkspaceRelabel, guard.CheckRelabel("the workspace", dir)
+		}
 		o.Mounts = append(o.Mounts, m)
 	}
 	found := problems.List{err}
@@ -118,7 +121,7 @@ func (p *DockerPolicy) setFiles(
 			share.Source = "/" // the rest of it may be wrong too
 		}
 		if m.Relabel != "" {
-			found = append(found, guard.CheckRelabel(m.Source))
+			found = append(found, guard.CheckRelabel("the mount source", m.Source))
 		}
 		m.Source = share.Source
 		o.Mounts = append(o.Mounts, m)

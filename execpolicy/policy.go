@@ -333,7 +333,7 @@ type Process struct {
 	// Exec starts one more command beside the first, as the same user and in the same
 	// isolation, for [Session.StartJob]. Of what it returns Stdin, Stdout, Stderr and Kill
 	// have to be set. Kill gives up what Exec holds outside; what runs inside, the session
-	// ends. It is used only if OwnPIDNamespace is set, when the command has answered, and
+	// ends. Answered, if set, is called when the job has begun. Exec is used only if OwnPIDNamespace is set, when the command has answered, and
 	// at the same time. If nil, the session has no jobs.
 	Exec func(ctx context.Context, command []string) (*Process, error)
 	// inside is, in a Process of Exec, what the session itself has to run inside so that

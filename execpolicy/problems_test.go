@@ -54,8 +54,8 @@ func TestEveryProblemAtOnce(t *testing.T) {
 		"a directory's name can't hold a NUL", "OutputLimit", `"C D" is not the name`, "the value of C D", "the secret TINY"}
 	docker := execpolicy.DockerPolicy{
 		Image: "-x", MemoryBytes: 1, CPUTimeSeconds: 1, CPUs: "-1", User: " ", CPUShares: 1, PidsLimit: 1,
-		KeepAlive: time.Millisecond,
-		Tmpfs:     map[string]int64{"/a": -1, "relative": 1, "/.cofferdam/x": 1},
+		KeepAlive: time.Millisecond, WorkspaceRelabel: "Z",
+		Tmpfs: map[string]int64{"/a": -1, "relative": 1, "/.cofferdam/x": 1},
 		Mounts: []dockercli.Mount{{Source: "/", Target: "/data"}, {Source: "/usr", Target: "bad"},
 			{Source: "/usr", Target: "/.cofferdam"},
 			{Source: "/usr", Target: "/twice"}, {Source: "/usr", Target: "/twice/"}},
@@ -66,7 +66,7 @@ func TestEveryProblemAtOnce(t *testing.T) {
 	}
 	dockerProblems := []string{
 		`"-x": it has to be like`, "MemoryBytes is 1", "CPUTimeSeconds is 1", `CPUs is "-1"`, `User is " "`,
-		"CPUShares is 1", "PidsLimit is 1", "KeepAlive is 1ms",
+		"CPUShares is 1", "PidsLimit is 1", "KeepAlive is 1ms", `WorkspaceRelabel is "Z"`,
 		`tmpfs "/a"`, `"relative"`, `the tmpfs "/.cofferdam/x"`, `the mount source "/"`, `"bad"`,
 		`the mount on "/.cofferdam"`, `AddCapabilities has " "`,
 		`AddCapabilities has "CAP X"`, `at "/twice/"`, `ExtraHosts has "name"`, `ExtraHosts has ":192.0.2.1"`,

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
 // An sshd takes ten clients at once that have not come in yet, and refuses others at
@@ -39,7 +40,8 @@ exit 1
 		found, _ := filepath.Glob(filepath.Join(dir, pattern))
 		return len(found) > 0
 	}
-	policy := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: client, Remote: true}, Limits: hostLimits}
+	policy := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: client, Remote: true, MissingLimits: []string{}},
+		Limits: hostLimits}
 	var all sync.WaitGroup
 	for range 8 {
 		all.Add(1)
@@ -55,4 +57,51 @@ exit 1
 	for n := 5; n <= 8; n++ {
 		assert.Check(t, !there(fmt.Sprintf("at-once-%d", n)), "%d clients at once", n)
 	}
+}
+
+// A start that an sshd turns away, because others knock at the same time, is tried again.
+func TestTurnedAwayBySSH(t *testing.T) {
+	enginetest.Check(t)
+	const docker, podman = "kex_exchange_identification: Connection closed by remote host", "ssh: handshake failed: EOF"
+	for _, c := range []struct {
+		words  string
+		remote bool
+		runs   int
+	}{
+		{docker, true, 3},
+		{podman, true, 3},
+		{docker, false, 1},
+		{"it does not want to", true, 1},
+	} {
+		dir := t.TempDir()
+		client := filepath.Join(dir, "docker")
+		script := "#!/bin/sh\ncase $* in run*) echo >>'" + dir + "/runs'; echo 'docker: error during connect: " + c.words +
+			".' >&2; exit 125 ;; esac\necho 'Error: No such container: name' >&2\nexit 1\n"
+		assert.NilError(t, os.WriteFile(client, []byte(script), 0o700))
+		policy := execpolicy.DockerPolicy{Limits: hostLimits,
+			Engine: &dockercli.Engine{Path: client, Remote: c.remote, MissingLimits: []string{}}}
+		_, err := execpolicy.Start(t.Context(), policy, execpolicy.Spec{})
+		assert.ErrorIs(t, err, execpolicy.ErrStart)
+		assert.ErrorContains(t, err, c.words)
+		runs, err := os.ReadFile(filepath.Join(dir, "runs"))
+		assert.NilError(t, err)
+		assert.Equal(t, len(runs), c.runs, c.words)
+	}
+}
+
+// Jobs by the client take turns with sessions to reach an engine elsewhere, and give the turn
+// back when they have begun.
+func TestRemoteJobsTakeTurns(t *testing.T) {
+	fake := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
+	e := *fake.Engine
+	e.Remote = true
+	s, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: &e}, execpolicy.Spec{})
+	assert.NilError(t, err)
+	defer s.Close()
+	for range 6 { // more than there are turns
+		j, err := s.StartJob(t.Context(), execpolicy.Command{Script: "cat"})
+		assert.NilError(t, err)
+		defer j.Kill(t.Context())
+	}
+	assert.Equal(t, execpolicy.Connecting(), 0)
 }

@@ -158,7 +158,7 @@ func open(ctx context.Context, p Policy, spec Spec, known *secret.Values) (*conn
 	}
 }
 
-// maxRecoveries is how many causes a policy may mend in one start: an image that is
+// maxRecoveries is how many causes a policy may mend in one start, such as an image that is
 // missing, and a transport that does not carry.
 const maxRecoveries = 2
 

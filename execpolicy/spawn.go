@@ -28,6 +28,10 @@ func (p DockerPolicy) Check(ctx context.Context, spec Spec) error {
 	if err != nil {
 		return cmp.Or(problems.Join(p.validate(spec)...), err)
 	}
+	if asked, err := askLimits(ctx, e); err == nil {
+		// An engine that can't be asked is refused for no limits.
+		e = asked
+	}
 	return p.checkAll(ctx, e, spec)
 }
 
@@ -45,6 +49,15 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	e, err := p.engine(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if e.MissingLimits == nil {
+		// What is wrong on any engine is said before this one is asked.
+		if _, err := p.argv(e, spec, newName()); err != nil {
+			return nil, err
+		}
+		if e, err = askLimits(ctx, e); err != nil {
+			return nil, err
+		}
 	}
 	looksUp, pulls := p.looksUp(e), p.Pull == dockercli.PullAlways
 	if looksUp || pulls || p.Runtime != "" {
@@ -134,7 +147,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		},
 		Limits:          p.Limits,
 		OwnPIDNamespace: c.OwnPIDs,
-		KeepAlive:       p.KeepAlive,
+		KeepAlive:       p.keepAlive(e),
 		Worker:          spec.Command,
 		Scratch:         scratchDir,
 		Dir:             p.sessionDir(),
@@ -144,7 +157,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		Diagnose:        func(exitCode int, stderr []byte) error { return diagnose(c, dir, exitCode, stderr) },
 		Recover:         func(ctx context.Context, cause error) error { return p.recover(ctx, c, cause) },
 		OOMKilled:       c.OOMKilled,
-		Exec:            func(_ context.Context, command []string) (*Process, error) { return second(c, command) },
+		Exec:            func(ctx context.Context, command []string) (*Process, error) { return p.second(ctx, c, spec, command) },
 		ImageID:         c.ImageID,
 		mounted:         dir,
 		readable:        strings.Contains(p.Runtime, "runsc"),
@@ -153,8 +166,17 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 	}, nil
 }
 
-// connecting is the turn of the sessions whose client has yet to reach a remote engine. An
-// sshd refuses some of more than ten clients that it does not know yet, and others remove
+// keepAlive returns after how long a silent link with that engine ends a session; zero or
+// less if there is no keep-alive.
+func (p *DockerPolicy) keepAlive(e *dockercli.Engine) time.Duration {
+	if p.KeepAlive == 0 && e.Remote {
+		return defaultKeepAlive
+	}
+	return p.KeepAlive
+}
+
+// connecting is the turn of the sessions and jobs whose client has yet to reach a remote
+// engine. An sshd refuses some of more than ten clients that it does not know yet, and others remove
 // containers meanwhile.
 var connecting = turn.New(4)
 
@@ -162,8 +184,8 @@ var connecting = turn.New(4)
 // session may wait for its [Process.Ready] before it asks whether the engine does.
 const connectTime = 30 * time.Second
 
-// connect waits for the turn of a session to reach its engine, and returns what gives it
-// back.
+// connect waits for the turn of a session, or of its job, to reach its engine, and returns
+// what gives it back.
 func (p *DockerPolicy) connect(ctx context.Context, e *dockercli.Engine, spec Spec) (connected func(), err error) {
 	if !e.Remote || len(spec.Supervisor) == 0 {
 		return func() {}, nil
@@ -179,13 +201,24 @@ func (p *DockerPolicy) connect(ctx context.Context, e *dockercli.Engine, spec Sp
 	}, nil
 }
 
-// second starts one more command in a container.
-func second(c *container.Container, command []string) (*Process, error) {
-	s, err := c.Second(command)
+// second starts one more command in a container of a session.
+func (p *DockerPolicy) second(ctx context.Context, c *container.Container, spec Spec, command []string) (*Process, error) {
+	connected, err := p.connect(ctx, c.Engine, spec)
 	if err != nil {
 		return nil, err
 	}
-	return &Process{Name: c.Name, Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Kill: s.End, inside: s.Inside}, nil
+	s, err := c.Second(command)
+	if err != nil {
+		connected()
+		return nil, err
+	}
+	return &Process{
+		Name: c.Name, Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Answered: connected, inside: s.Inside,
+		Kill: func(ctx context.Context) error {
+			connected()
+			return s.End(ctx)
+		},
+	}, nil
 }
 
 // sessionDir returns where a session works.
@@ -221,6 +254,9 @@ func diagnose(c *container.Container, dir mounted, exitCode int, stderr []byte) 
 	}
 	if dir.notThere(stderr) {
 		return fmt.Errorf("%w: %w", errUnseen, err)
+	}
+	if err.TurnedAway() {
+		return fmt.Errorf("%w: %w", errTurnedAway, err)
 	}
 	return err
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
@@ -579,7 +580,7 @@ func leave(r role) {
 			}
 			name := fmt.Sprintf("cofferdam-sweep-%d-%d", os.Getpid(), time.Now().UnixNano())
 			policy := execpolicy.DockerPolicy{Engine: e, Image: r.Image, KeepContainer: kept, EngineSeccomp: true,
-				AllowMissingLimits: r.Engine.MissingLimits != nil}
+				AllowMissingLimits: len(r.Engine.MissingLimits) > 0}
 			argv, err := policy.Argv(e, execpolicy.Spec{Labels: r.Labels, Command: []string{"sh", "-c", script}}, name)
 			if err != nil {
 				fail(err)
@@ -601,8 +602,8 @@ func leave(r role) {
 // stay opens a session, says its name, and runs in it what it reads.
 func stay(r role) {
 	ctx := context.Background()
-	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{Engine: r.Engine, Image: r.Image,
-		AllowMissingLimits: r.Engine.MissingLimits != nil},
+	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{Engine: r.Engine, Image: r.Image, EngineSeccomp: places.NoFilter(r.Engine),
+		AllowMissingLimits: len(r.Engine.MissingLimits) > 0},
 		execpolicy.Spec{Labels: r.Labels})
 	if err != nil {
 		fail(err)

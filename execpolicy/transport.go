@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
@@ -141,7 +142,15 @@ func (p *DockerPolicy) fifos(e *dockercli.Engine, spec Spec, name string) string
 	return container.FIFODir(name)
 }
 
-// recover removes the cause of a failed start: FIFOs that don't carry, or a missing image.
+// errTurnedAway says why a remote engine was not reached.
+var errTurnedAway = errors.New("too many knock there at the same time")
+
+// turnedAwayPause is how long a start waits that an sshd has turned away. Others who knock
+// are let in meanwhile.
+const turnedAwayPause = time.Second
+
+// recover removes the cause of a failed start: FIFOs that don't carry, a missing image, or
+// an sshd that is busy.
 func (p *DockerPolicy) recover(ctx context.Context, c *container.Container, cause error) error {
 	if c.FIFOs != "" && p.Transport == TransportAuto {
 		for _, why := range []error{fifo.ErrNotMet, fifo.ErrNotSeen} {
@@ -153,6 +162,13 @@ func (p *DockerPolicy) recover(ctx context.Context, c *container.Container, caus
 	}
 	if errors.Is(cause, dockercli.ErrImageMissing) && p.Pull != dockercli.PullNever {
 		return p.pull(ctx, c.Engine)
+	}
+	if c.Engine.Remote && errors.Is(cause, errTurnedAway) {
+		select {
+		case <-time.After(turnedAwayPause):
+			return nil
+		case <-ctx.Done():
+		}
 	}
 	return cause
 }

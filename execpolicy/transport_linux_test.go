@@ -296,7 +296,7 @@ func TestRelabelling(t *testing.T) {
 			return text
 		}
 		relabels := func(text string) int {
-			return strings.Count(text, "relabel=") + strings.Count(text, ",Z") + strings.Count(text, ":z")
+			return strings.Count(text, "relabel=") + strings.Count(text, ",Z") + strings.Count(text, ":z") + strings.Count(text, ":Z")
 		}
 		assert.Equal(t, relabels(words()), 0)
 		e.SELinux = true
@@ -307,11 +307,22 @@ func TestRelabelling(t *testing.T) {
 		assert.Equal(t, relabels(words()), 2)
 		assert.Assert(t, strings.Contains(words(), c.asked), words())
 
+		// So is the workspace.
+		p.WorkspaceRelabel = "private"
+		assert.Equal(t, relabels(words()), 3)
+		assert.Assert(t, strings.Contains(words(), strings.NewReplacer(dir+":/asked:z", workspace+":/workspace:Z",
+			dir+",target=/asked,relabel=shared", workspace+",target=/workspace,relabel=private").Replace(c.asked)), words())
+		p.AllowUnsafeMounts, spec.Workspace = []string{"/usr/share"}, "/usr/share"
+		_, err := p.Explain(t.Context(), spec)
+		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+		assert.ErrorContains(t, err, `the workspace "/usr/share" must not be relabelled: the host needs the label of /usr`)
+		p.WorkspaceRelabel, spec.Workspace = "", workspace
+
 		p.Mounts = []dockercli.Mount{{Source: "/usr/share", Target: "/asked"}}
 		p.AllowUnsafeMounts = []string{"/usr/share"}
 		words()
 		p.Mounts[0].Relabel = "shared"
-		_, err := p.Explain(t.Context(), spec)
+		_, err = p.Explain(t.Context(), spec)
 		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 		assert.ErrorContains(t, err, `"/usr/share" must not be relabelled: the host needs the label of /usr`)
 	}

@@ -98,6 +98,9 @@ func (v *validation) checkUser() {
 
 // checkPlaces looks at directories of the host and of the container.
 func (v *validation) checkPlaces() {
+	if r := v.WorkspaceRelabel; r != "" && !isRelabel(r) {
+		v.Add("WorkspaceRelabel is %q: it has to be \"private\" or \"shared\", or empty for none", r)
+	}
 	for _, dir := range slices.Sorted(maps.Keys(v.Tmpfs)) {
 		if v.Tmpfs[dir] <= 0 {
 			v.Add("the size of the tmpfs %q has to be positive", dir)
@@ -121,6 +124,9 @@ func (v *validation) checkPlaces() {
 		}
 	}
 }
+
+// isRelabel reports whether a mount can have that Relabel.
+func isRelabel(s string) bool { return s == "private" || s == "shared" }
 
 // checkTarget refuses what would hide a directory of the library.
 func (v *validation) checkTarget(what, target string) {

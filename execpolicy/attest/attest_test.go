@@ -24,11 +24,12 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
-// hardened returns the zero policy on an engine, but with all the time to end, and a spec
-// by which a container that is left behind is found.
+// hardened returns the zero policy on an engine, but with all the time to end, and with the
+// engine's own filter where that takes no other, and a spec by which a container that is
+// left behind is found.
 func hardened(e enginetest.Engine) (execpolicy.DockerPolicy, execpolicy.Spec) {
-	return execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image, AllowMissingLimits: e.MissingLimits != nil,
-			Limits: execpolicy.Limits{TerminationTimeout: places.Patience}},
+	return execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image, AllowMissingLimits: len(e.MissingLimits) > 0,
+			EngineSeccomp: places.NoFilter(e.Engine), Limits: execpolicy.Limits{TerminationTimeout: places.Patience}},
 		execpolicy.Spec{Labels: maps.Clone(e.Labels)}
 }
 

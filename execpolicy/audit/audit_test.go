@@ -231,7 +231,7 @@ func TestDigest(t *testing.T) {
 				assert.NilError(t, os.Chmod(dir, 0o777)) // for every user that a policy may name
 			}
 			client, another := fakeClient(t, kind), fakeClient(t, kind)
-			zero := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: client, Kind: kind}}
+			zero := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: client, Kind: kind, MissingLimits: []string{}}}
 			of := func(p execpolicy.DockerPolicy, dir string) string {
 				return audit.Digest(argv(t, p, execpolicy.Spec{Workspace: dir, Env: map[string]string{"A": "b"}}))
 			}
@@ -250,7 +250,7 @@ func TestDigest(t *testing.T) {
 			same(zero, "another start")
 			differs(of(zero, other), "another workspace")
 			differs(of(zero, ""), "no workspace")
-			differs(of(execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: another, Kind: kind}}, one), "another engine")
+			differs(of(execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: another, Kind: kind, MissingLimits: []string{}}}, one), "another engine")
 			compat := execpolicy.Compat()
 			compat.Engine = zero.Engine
 			differs(of(compat, one), "Compat")
@@ -265,6 +265,7 @@ func TestDigest(t *testing.T) {
 				"NetworkEnabled":     func(p *execpolicy.DockerPolicy) { p.NetworkEnabled = true },
 				"WritableRootfs":     func(p *execpolicy.DockerPolicy) { p.WritableRootfs = true },
 				"WorkspaceReadOnly":  func(p *execpolicy.DockerPolicy) { p.WorkspaceReadOnly = true },
+				"WorkspaceRelabel":   func(p *execpolicy.DockerPolicy) { p.WorkspaceRelabel = "private" },
 				"MemoryBytes":        func(p *execpolicy.DockerPolicy) { p.MemoryBytes = 1 << 30 },
 				"CPUs":               func(p *execpolicy.DockerPolicy) { p.CPUs = "2" },
 				"CPUShares":          func(p *execpolicy.DockerPolicy) { p.CPUShares = 2048 },

@@ -54,7 +54,7 @@ func work() *execpolicy.Session {
 	_, record := openLog()
 	ctx := context.Background()
 	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image,
-		AllowMissingLimits: e.MissingLimits != nil},
+		AllowMissingLimits: len(e.MissingLimits) > 0},
 		execpolicy.Spec{Labels: e.Labels, Audit: record})
 	must(err)
 	_, err = s.Run(ctx, execpolicy.Command{Script: "echo one"})

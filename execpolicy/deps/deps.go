@@ -287,7 +287,7 @@ func validate(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Re
 	if remote {
 		mounting.Mounts = append(slices.Clip(p.Mounts), dockercli.Mount{Volume: mountguard.LayerPrefix + "new", Target: Target})
 	} else {
-		spec.Workspace = cache
+		spec.Workspace, mounting.WorkspaceRelabel = cache, ""
 		place = fmt.Sprintf("with the cache %q as the workspace", cache)
 	}
 	if _, _, ok := builder(p.User); ok || p.User == "" {
@@ -441,6 +441,7 @@ func sweep(root *os.Root) {
 // It returns when their container is gone.
 func (r Recipe) run(ctx context.Context, p execpolicy.DockerPolicy, mount dockercli.Mount) (err error) {
 	p.Mounts = append(slices.Clip(p.Mounts), mount)
+	p.WorkspaceRelabel = mount.Relabel // it is the same directory
 	// The session's directory decides whose the container is.
 	spec := execpolicy.Spec{Workspace: mount.Source, Env: environment(), Labels: r.Labels}
 	maps.Copy(spec.Env, r.Env)

@@ -513,7 +513,7 @@ func TestVolumeIsOpenedAsItsSetUpStarts(t *testing.T) {
 		KeepAlive: -1, Limits: execpolicy.Limits{Lifetime: time.Hour},
 	}
 	// It needs nothing of these, or has its own.
-	others := strings.Fields("Engine KeepContainer NetworkEnabled Egress WritableRootfs WorkspaceReadOnly MemoryBytes CPUs CPUShares " +
+	others := strings.Fields("Engine KeepContainer NetworkEnabled Egress WritableRootfs WorkspaceReadOnly WorkspaceRelabel MemoryBytes CPUs CPUShares " +
 		"PidsLimit Tmpfs User AddCapabilities AllowNewPrivileges SeccompProfile Mounts ProtectedPaths AllowUnsafeMounts " +
 		"ExtraHosts GPUs Devices AllowUnsafeDevices ExtraRunArgs AllowUnsafeArgs CPUTimeSeconds")
 	want, got := reflect.ValueOf(p), reflect.ValueOf(deps.Opener(p))

@@ -118,6 +118,7 @@ func blockingFirst(a, b Problem) int {
 // clients returns the clients that the machine has.
 func (x *examiner) clients(ctx context.Context, r *Report) []*dockercli.Engine {
 	var clients []*dockercli.Engine
+	var manage []string
 	add := func(e *dockercli.Engine) {
 		resolved, err := e.Resolve()
 		if err != nil {
@@ -140,47 +141,70 @@ func (x *examiner) clients(ctx context.Context, r *Report) []*dockercli.Engine {
 			add(e)
 		}
 	}
-	docker := &dockercli.Engine{Kind: dockercli.Docker}
-	add(docker)
-	if _, err := docker.Resolve(); err == nil {
-		for _, name := range x.contexts(ctx, docker, r) {
-			add(&dockercli.Engine{Global: []string{"--context", name}})
+	for _, names := range []names{
+		{dockercli.Docker, "--context", "docker context ls", "docker context rm NAME", "ls -l ~/.docker/contexts/meta"},
+		{dockercli.Podman, "--connection", "podman system connection list", "podman system connection remove NAME", "ls -l ~/.config/containers"},
+	} {
+		e := &dockercli.Engine{Kind: names.kind}
+		add(e)
+		if _, err := e.Resolve(); err == nil {
+			for _, name := range x.contexts(ctx, e, names, r) {
+				add(&dockercli.Engine{Kind: names.kind, Global: []string{names.flag, name}})
+			}
+			manage = append(manage, names.list, names.remove)
 		}
 	}
-	add(&dockercli.Engine{Kind: dockercli.Podman})
 	add(&dockercli.Engine{Kind: dockercli.Nerdctl})
 	if len(clients) > maxEngines {
 		r.Problems = append(r.Problems, Problem{
-			Missing: fmt.Sprintf("a look at %d more contexts of docker's client", len(clients)-maxEngines),
+			Missing: fmt.Sprintf("a look at %d more contexts or connections", len(clients)-maxEngines),
 			Means:   fmt.Sprintf("No more than %d engines are looked at.", maxEngines),
-			Mend:    "docker context ls\ndocker context rm NAME",
+			Mend:    strings.Join(manage, "\n"),
 		})
 		clients = clients[:maxEngines]
 	}
 	return clients
 }
 
-// contexts returns the names of docker's contexts but for the one that the client uses
+// names says how a client names engines, and what commands list, remove and show them.
+type names struct {
+	kind                     dockercli.Kind
+	flag, list, remove, file string
+}
+
+// contexts returns the engines that a client has names for but for the one that it uses
 // anyway.
-func (x *examiner) contexts(ctx context.Context, docker *dockercli.Engine, r *Report) (names []string) {
+func (x *examiner) contexts(ctx context.Context, client *dockercli.Engine, by names, r *Report) (found []string) {
 	ctx, cancel := context.WithTimeoutCause(ctx, contextsTimeout,
 		fmt.Errorf("no answer within %v: %w", contextsTimeout, context.DeadlineExceeded))
 	defer cancel()
-	contexts, err := docker.Contexts(ctx)
+	contexts, err := client.Contexts(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		r.Problems = append(r.Problems, Problem{
-			Missing: "an answer to docker context ls",
-			Means:   "The contexts of docker's client are not known, and were not looked at. The client asks no engine for them, so the fault is in it or its files.",
-			Mend:    "docker context ls\nls -l ~/.docker/contexts/meta",
+			Missing: "an answer to " + by.list,
+			Means: fmt.Sprintf("The engines that %s's client has names for are not known, and were not looked at. "+
+				"The client asks no engine for them, so the fault is in it or its files.", by.kind),
+			Mend: by.list + "\n" + by.file,
 		})
 	}
-	// A podman under the name docker has none, and answers so.
+	// A podman under the name docker has no contexts, and answers so.
 	for _, c := range contexts {
-		if !c.Current {
-			names = append(names, c.Name)
+		if !x.machine.uses(by.kind, c) {
+			found = append(found, c.Name)
 		}
 	}
-	return names
+	return found
+}
+
+// uses reports whether a client without flags uses a context.
+func (m machine) uses(kind dockercli.Kind, c dockercli.Context) bool {
+	if kind != dockercli.Podman {
+		return c.Current
+	}
+	if name := os.Getenv("CONTAINER_CONNECTION"); name != "" {
+		return c.Name == name
+	}
+	return c.Current && m.goos != "linux" && os.Getenv("CONTAINER_HOST") == ""
 }
 
 // engine looks at one engine, and returns it with what it says of itself, or nil if it

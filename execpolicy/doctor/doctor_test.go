@@ -211,7 +211,38 @@ func TestManyContexts(t *testing.T) {
 	r, err := doctor.Examine(t.Context(), doctor.Options{})
 	assert.NilError(t, err)
 	assert.Equal(t, len(r.Engines), 16)
-	problem(t, r.Problems, "85 more contexts")
+	problem(t, r.Problems, "85 more contexts or connections")
+}
+
+// A connection that podman's client uses anyway is looked at once, and each other one too.
+func TestConnectionsInUse(t *testing.T) {
+	dir := t.TempDir()
+	answers := "== --version 1\nno\n== system connection list\ncontext \"far\" true \"ssh://x\"\ncontext \"near\" false \"unix:///x\"\n"
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, "podman.txt"), []byte(answers), 0o600))
+	onPath(t, dir, "podman")
+	const far, near = "podman --connection far", "podman --connection near"
+	for _, c := range []struct {
+		goos, variable string
+		want           []string
+	}{
+		{"linux", "", []string{"podman", far, near}},
+		{"darwin", "", []string{"podman", near}},
+		{"linux", "CONTAINER_CONNECTION", []string{"podman", far}},
+		{"darwin", "CONTAINER_HOST", []string{"podman", far, near}},
+	} {
+		t.Run(c.goos+" "+c.variable, func(t *testing.T) {
+			if c.variable != "" {
+				t.Setenv(c.variable, "near")
+			}
+			r, err := doctor.ExamineMachine(t.Context(), doctor.Options{}, c.goos, "", false, false, nil, nil)
+			assert.NilError(t, err)
+			var names []string
+			for _, e := range r.Engines {
+				names = append(names, e.Name)
+			}
+			assert.DeepEqual(t, names, c.want)
+		})
+	}
 }
 
 // What an engine says moves no cursor, ends no line and is bounded.

@@ -108,6 +108,8 @@ func (m machine) noAnswer(e *dockercli.Engine, err error) Problem {
 			p.Mend = "docker desktop start"
 		case podman && m.goos != "linux":
 			p.Mend = "podman machine start"
+		case podman && len(e.Global) > 0:
+			p.Mend = "podman system connection list\n# start the engine there, or name another by CONTAINER_HOST or --connection"
 		case nerdctl && strings.Contains(where, "rootless"):
 			p.Mend = "containerd-rootless-setuptool.sh install"
 		case nerdctl && m.systemd:
@@ -179,6 +181,10 @@ func (m machine) missing(e *dockercli.Engine, info *dockercli.Info, weak []attes
 	if e.PodmanService {
 		add("podman's own flags", "Docker's client can't give them. A container has the lines of the host's /etc/hosts, a writable /run and /var/tmp, and needs EngineSeccomp.",
 			"export "+dockercli.EngineVar+"='podman --remote'")
+	}
+	if e.Kind == dockercli.Podman && e.Remote {
+		add("the library's filter of system calls", "Podman's service can't be given it. A policy needs EngineSeccomp, whose filter lets programs make user namespaces.",
+			"# set EngineSeccomp, or run the program on the engine's machine")
 	}
 	if len(weak) > 0 {
 		all = append(all, m.weak(e, weak))

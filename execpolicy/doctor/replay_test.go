@@ -70,7 +70,7 @@ func (r recording) find(asked string) (body, end string, ok bool) {
 // template or else the verb.
 func asked(words []string) string {
 	var flags []string
-	for len(words) > 1 && words[0] == "--context" {
+	for len(words) > 1 && (words[0] == "--context" || words[0] == "--connection") {
 		flags, words = append(flags, words[:2]...), words[2:]
 	}
 	all := strings.Join(words, " ")

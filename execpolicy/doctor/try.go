@@ -33,8 +33,8 @@ func try(ctx context.Context, e *dockercli.Engine, image string) (steps []Step, 
 	start := time.Now()
 	s, failed := execpolicy.Start(ctx, execpolicy.DockerPolicy{
 		Engine: e, Image: image, Pull: dockercli.PullNever,
-		// Podman's service takes no other filter.
-		EngineSeccomp: e.PodmanService,
+		// Podman's service takes no other filter, whichever client asks it.
+		EngineSeccomp: e.PodmanService || e.Kind == dockercli.Podman && e.Remote,
 		Limits:        execpolicy.Limits{StartupTimeout: startTimeout},
 	}, execpolicy.Spec{})
 	if !done(StepStart, start, failed) {

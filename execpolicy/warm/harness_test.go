@@ -31,7 +31,7 @@ type place struct {
 func newPlace(e *dockercli.Engine, image string, labels map[string]string) place {
 	return place{
 		policy: execpolicy.DockerPolicy{
-			AllowMissingLimits: e.MissingLimits != nil,
+			AllowMissingLimits: len(e.MissingLimits) > 0,
 			Engine:             e, Image: image, EngineSeccomp: e.PodmanService,
 			Limits: execpolicy.Limits{CommandTimeout: patience, StartupTimeout: patience, TerminationTimeout: patience},
 		},

@@ -56,7 +56,7 @@ func playRole() {
 func (r role) play() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	policy := execpolicy.DockerPolicy{Engine: r.Engine, Image: r.Image, AllowMissingLimits: r.Engine.MissingLimits != nil}
+	policy := execpolicy.DockerPolicy{Engine: r.Engine, Image: r.Image, AllowMissingLimits: len(r.Engine.MissingLimits) > 0}
 	w, err := warm.New(policy, execpolicy.Spec{Labels: r.Labels}, warm.Options{Size: 3})
 	if err != nil {
 		return err

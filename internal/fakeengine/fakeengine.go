@@ -105,6 +105,7 @@ func New(tb testing.TB, kind dockercli.Kind, faults Faults) *Engine {
 			ClientVersion: versions[kind].client,
 			ServerVersion: versions[kind].server,
 			Socket:        sockets[kind],
+			MissingLimits: []string{},
 		},
 		tb:       tb,
 		state:    state(dir),

@@ -60,7 +60,8 @@ func all(id string) []leftover.Process {
 	return slices.DeleteFunc(leftover.Processes(), func(p leftover.Process) bool {
 		environ, _ := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/environ")
 		marked := slices.ContainsFunc(bytes.Split(environ, []byte{0}), func(kv []byte) bool { return bytes.Equal(kv, mark) })
-		return !marked || p.PID == os.Getpid()
+		// Podman without root has one process of its own for all that it does.
+		return !marked || p.PID == os.Getpid() || p.Name == "podman pause"
 	})
 }
 
@@ -75,12 +76,41 @@ func marked(id string) []leftover.Process {
 	return slices.DeleteFunc(found, func(p leftover.Process) bool { return guards[p.PID] || guards[p.Parent] })
 }
 
-// processesIn returns the processes of the container with that ID, by their cgroups.
+// processesIn returns the processes of the container with that ID, by their cgroups or,
+// if its engine makes none, by its process namespace.
 func processesIn(id string) []leftover.Process {
+	namespace := namespaces[id]
 	return slices.DeleteFunc(leftover.Processes(), func(p leftover.Process) bool {
+		if namespace != "" {
+			return namespaceOf(p) != namespace
+		}
 		cgroups, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/cgroup")
 		return err != nil || !strings.Contains(string(cgroups), id)
 	})
+}
+
+// namespaces are the process namespaces of the containers that have no cgroups of their
+// own, by their IDs.
+var namespaces = map[string]string{}
+
+// findNamespace notes the process namespace of a running container without cgroups. Its
+// process 1 bears the container's name as its last word, and so may clients outside.
+func findNamespace(id, name string) {
+	outside := namespaceOf(leftover.Process{PID: os.Getpid()})
+	for _, p := range leftover.Processes() {
+		if n := len(p.Args); n == 0 || p.Args[n-1] != name {
+			continue
+		}
+		if namespace := namespaceOf(p); namespace != outside {
+			namespaces[id] = namespace
+		}
+	}
+}
+
+// namespaceOf returns the process namespace of a process; empty if that is gone.
+func namespaceOf(p leftover.Process) string {
+	name, _ := os.Readlink("/proc/" + strconv.Itoa(p.PID) + "/ns/pid")
+	return name
 }
 
 // peak returns the most memory that this process has had, in bytes.

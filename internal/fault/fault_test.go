@@ -100,26 +100,26 @@ func TestSettle(t *testing.T) {
 		session, err := execpolicy.Start(t.Context(), s.policy(settings{}), execpolicy.Spec{Labels: e.Labels})
 		assert.NilError(t, err)
 		defer session.Close()
-		c, err := s.engine.Inspect(t.Context(), session.Name())
+		id, err := s.containerID(t.Context(), session.Name())
 		assert.NilError(t, err)
 		file := filepath.Join(s.temp, "planted")
 		assert.NilError(t, os.WriteFile(file, nil, 0o600))
 
-		left, _ = s.settle(soon, s.idle, c.ID)
+		left, _ = s.settle(soon, s.idle, id)
 		for _, kind := range []string{"container " + session.Name(), "file " + file, "descriptor ", "goroutine ",
 			"process "} {
 			found := slices.ContainsFunc(left, func(what string) bool { return strings.HasPrefix(what, kind) })
 			assert.Assert(t, found, "%s is not in %q", kind, left)
 		}
-		assert.Equal(t, len(processesIn(c.ID)) >= processesOfSession, true)
+		assert.Equal(t, len(processesIn(id)) >= processesOfSession, true)
 
 		go func() {
 			os.Remove(file)
 			session.Close()
 		}()
-		left, _ = s.settle(leftover.Patient, s.idle, c.ID)
+		left, _ = s.settle(leftover.Patient, s.idle, id)
 		assert.Equal(t, len(left), 0, "%q", left)
-		assert.Equal(t, len(processesIn(c.ID)), 0)
+		assert.Equal(t, len(processesIn(id)), 0)
 	})
 }
 
@@ -129,9 +129,9 @@ func TestProcessesInsideAreCounted(t *testing.T) {
 		session, err := execpolicy.Start(t.Context(), s.policy(settings{}), execpolicy.Spec{Labels: e.Labels})
 		assert.NilError(t, err)
 		defer session.Close()
-		c, err := s.engine.Inspect(t.Context(), session.Name())
+		id, err := s.containerID(t.Context(), session.Name())
 		assert.NilError(t, err)
-		s.open = &opened{session: session, ids: []string{c.ID}}
+		s.open = &opened{session: session, ids: []string{id}}
 		r := &round{suite: s, session: session}
 		r.inside(leftover.Patient)
 		assert.DeepEqual(t, r.problems, []string(nil))
@@ -426,19 +426,24 @@ func TestPlans(t *testing.T) {
 		p := s.plan(seed)
 		assert.Equal(t, p.String(), s.plan(seed).String())
 		assert.Equal(t, p.script(), s.plan(seed).script())
-		assert.Equal(t, p.settings, newSettings(seed-seed%sameSettings))
+		set := newSettings(seed - seed%sameSettings)
+		set.egress = set.egress && os.Geteuid() == 0
+		assert.Equal(t, p.settings, set)
+		assert.Equal(t, strings.HasPrefix(p.script(), callOut), set.egress)
+		seen["keep-alive"] = seen["keep-alive"] || set.keepAlive
 		for _, prog := range p.programs {
 			seen[prog.name] = true
 		}
 		// What runs as a job runs nowhere else.
 		if worker := p.beside(false); len(worker) > 0 {
-			assert.Equal(t, p.script(), plan{programs: worker, ending: p.ending}.script())
+			assert.Equal(t, p.script(), plan{settings: set, programs: worker, ending: p.ending}.script())
 		}
 		seen[p.ending.name] = true
 	}
 	for _, prog := range programs {
 		assert.Assert(t, seen[prog.name], prog.name)
 	}
+	assert.Assert(t, seen["keep-alive"])
 	for _, e := range slices.Concat(endings, dockerEndings) {
 		assert.Assert(t, seen[e.name], e.name)
 	}

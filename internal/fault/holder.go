@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -26,9 +27,7 @@ import (
 // be killed.
 const (
 	holderVar = "COFFERDAM_FAULT_HOLDER" // the round's seed
-	engineVar = "COFFERDAM_FAULT_ENGINE" // the client's path and global flags, a line each
-	kindVar   = "COFFERDAM_FAULT_KIND"
-	kernelVar = "COFFERDAM_FAULT_KERNEL"
+	engineVar = "COFFERDAM_FAULT_ENGINE" // in JSON, or kubernetes
 	imageVar  = "COFFERDAM_FAULT_IMAGE"
 )
 
@@ -83,13 +82,12 @@ func hold() error {
 // heldSuite returns the suite that a holder is told of.
 func heldSuite() (*suite, error) {
 	id := os.Getenv(markerVar)
-	if os.Getenv(kindVar) == kubernetes {
+	if os.Getenv(engineVar) == kubernetes {
 		return newPodSuite(id, os.Stderr)
 	}
-	client := strings.Split(os.Getenv(engineVar), "\n")
-	e := &dockercli.Engine{Path: client[0], Global: client[1:], Kernel: os.Getenv(kernelVar)}
-	if os.Getenv(kindVar) == dockercli.Podman.String() {
-		e.Kind = dockercli.Podman
+	e := new(dockercli.Engine)
+	if err := json.Unmarshal([]byte(os.Getenv(engineVar)), e); err != nil {
+		return nil, err
 	}
 	return &suite{engine: e, image: os.Getenv(imageVar), id: id}, nil
 }
@@ -121,13 +119,17 @@ func (s *suite) holder(seed uint64) (*holder, error) {
 	}
 	cmd := exec.Command(self)
 	cmd.Env = append(s.environ(), holderVar+"="+strconv.FormatUint(seed, 10))
-	if s.pods != nil {
-		cmd.Env = append(cmd.Env, kindVar+"="+kubernetes)
-	} else {
-		cmd.Env = append(cmd.Env, kindVar+"="+s.engine.Kind.String(), imageVar+"="+s.image,
-			kernelVar+"="+s.engine.Kernel,
-			engineVar+"="+strings.Join(append([]string{s.engine.Path}, s.engine.Global...), "\n"))
+	engine := kubernetes
+	if s.pods == nil {
+		e := *s.engine
+		e.Env, e.PassedOver = nil, nil // the holder has its own, and names no choice
+		text, err := json.Marshal(e)
+		if err != nil {
+			return nil, err
+		}
+		engine = string(text)
 	}
+	cmd.Env = append(cmd.Env, engineVar+"="+engine, imageVar+"="+s.image)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -42,7 +43,11 @@ type settings struct {
 	// change the priority of process 1: what is left when the first line of defence does
 	// not hold.
 	engineSeccomp bool
-	description   string
+	// keepAlive takes the engine's client for the session, and a keep-alive that no round
+	// is long enough for.
+	keepAlive bool
+	// egress gives the session a way out. Each round's command calls it, again and again.
+	egress bool
 }
 
 // sameSettings is the number of rounds in a row that have the same settings.
@@ -56,23 +61,21 @@ func newSettings(seed uint64) settings {
 		pids:   pick(r, []int64{64, 128, 256, 256}),
 	}
 	s.engineSeccomp = r.IntN(2) == 0
-	shell := s.shell
-	if shell == "" {
-		shell = "bash"
-	}
-	s.description = fmt.Sprintf("%s, %d MiB, %d processes", shell, s.memory>>20, s.pids)
-	if s.engineSeccomp {
-		s.description += ", the engine's filter"
-	}
+	s.keepAlive, s.egress = r.IntN(4) == 0, r.IntN(4) == 0
 	return s
 }
 
-// nodesFilter takes the engine's filter, which is the only one that a pod can have.
-func (s *settings) nodesFilter() {
-	if !s.engineSeccomp {
-		s.engineSeccomp = true
-		s.description += ", the engine's filter"
+func (s settings) String() string {
+	text := fmt.Sprintf("%s, %d MiB, %d processes", cmp.Or(s.shell, "bash"), s.memory>>20, s.pids)
+	for _, more := range []struct {
+		set  bool
+		name string
+	}{{s.engineSeccomp, "the engine's filter"}, {s.keepAlive, "keep-alive"}, {s.egress, "egress"}} {
+		if more.set {
+			text += ", " + more.name
+		}
 	}
+	return text
 }
 
 func newPlan(seed uint64, set settings, programs []*program, endings []*ending) plan {
@@ -122,7 +125,7 @@ func (p plan) String() string {
 		names = append(names, prog.name)
 	}
 	text := fmt.Sprintf("%s / %s after %v (%s)", strings.Join(names, " + "), p.ending.name, p.after,
-		p.settings.description)
+		p.settings)
 	if p.guard != "" {
 		text += ", guard " + string(p.guard)
 	}
@@ -153,10 +156,16 @@ func (p plan) beside(job bool) []*program {
 // alone reports whether the programs are but one, that ends by itself and is waited for.
 func (p plan) alone() bool { return p.ending.own && len(p.programs) == 1 && p.programs[0].ends }
 
+// callOut asks the way out for what it refuses, until nobody listens there any more.
+const callOut = "(while echo 'CONNECT 192.0.2.2:443 HTTP/1.1' | /bin/busybox nc 127.0.0.1 3128; do :; done) >/dev/null 2>&1 &\n"
+
 // script returns what the session's worker runs: all but the last program in the
 // background, if they don't end by themselves, and the last one as the ending wants it.
 func (p plan) script() string {
 	var b strings.Builder
+	if p.settings.egress {
+		b.WriteString(callOut)
+	}
 	background := func(prog *program) {
 		b.WriteString("(" + prog.script + "\n) &\n")
 		if p.ending.own && prog.hinders {

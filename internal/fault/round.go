@@ -62,7 +62,7 @@ func (r *round) discard() { r.suite.open.spent = true }
 // late notes how long after its end the command returned.
 func (r *round) late(d time.Duration) {
 	class := &r.suite.stats.others
-	if !r.any(func(p *program) bool { return !p.obeys }) {
+	if !r.settings.egress && !r.any(func(p *program) bool { return !p.obeys }) { // what calls out forks without end
 		class = &r.suite.stats.obeying
 	}
 	class.add(d)
@@ -330,7 +330,8 @@ func (r *round) probe(ctx context.Context) {
 // processesOfSession are process 1, the worker and its parent.
 const processesOfSession = 3
 
-// inside counts the processes of the container.
+// inside counts the processes of the container. With a keep-alive process 1 may have a
+// child that tells it the time.
 func (r *round) inside(patience leftover.Patience) {
 	var of []string
 	ok := patience.Until(func() bool {
@@ -340,7 +341,7 @@ func (r *round) inside(patience leftover.Patience) {
 				of = append(of, p.String())
 			}
 		}
-		return len(of) == processesOfSession
+		return len(of) == processesOfSession || r.settings.keepAlive && len(of) == processesOfSession+1
 	})
 	if !ok {
 		r.suite.stats.survivors++

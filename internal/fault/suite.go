@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/execpolicy/egress"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/pods"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/private"
@@ -30,6 +31,8 @@ const (
 	// shellTimeout is the sessions' StartupTimeout, which a shell that is replaced has
 	// too.
 	shellTimeout = 15 * time.Second
+	// keepAlive is far from what a busy machine adds to an answer.
+	keepAlive = 15 * time.Second
 	// slack is for what a busy machine adds to a bound, beside the time for which it
 	// stands still.
 	slack = time.Second
@@ -163,6 +166,9 @@ func (s *suite) containerID(ctx context.Context, name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if s.engine.Lacks(dockercli.LimitProcesses) {
+		findNamespace(c.ID, name)
+	}
 	return c.ID, nil
 }
 
@@ -197,16 +203,22 @@ func (s *suite) plan(seed uint64) plan {
 	switch {
 	case s.pods != nil:
 		ends = endings
-		set.nodesFilter()
+		set.engineSeccomp = true // the only one that a pod can have
 	case s.engine.Kind == dockercli.Podman:
 		ends = slices.Concat(endings, podmanEndings)
 	}
+	set.egress = set.egress && s.mayEgress()
 	p := newPlan(seed, set, programs, ends)
 	if s.pods != nil && p.ending.starts {
 		// A pod to which nobody has attached lives to its deadline if nobody removes it.
 		p.guard = ""
 	}
 	return p
+}
+
+// mayEgress reports whether sessions here can have a way out.
+func (s *suite) mayEgress() bool {
+	return s.pods == nil && !s.engine.Rootless && s.engine.Kind != dockercli.Nerdctl && os.Geteuid() == 0
 }
 
 func (s *suite) policy(set settings) execpolicy.Policy {
@@ -218,15 +230,22 @@ func (s *suite) policy(set settings) execpolicy.Policy {
 
 func (s *suite) enginePolicy(set settings) execpolicy.DockerPolicy {
 	transport := execpolicy.TransportAuto
-	if setup.Attaches(s.engine) {
+	if setup.Attaches(s.engine) || set.keepAlive {
 		transport = execpolicy.TransportAttach
 	}
-	return execpolicy.DockerPolicy{
-		AllowMissingLimits: s.engine.MissingLimits != nil,
+	p := execpolicy.DockerPolicy{
+		AllowMissingLimits: len(s.engine.MissingLimits) > 0,
 		Limits:             execpolicy.Limits{StartupTimeout: shellTimeout},
 		Engine:             s.engine, Image: s.image, MemoryBytes: set.memory, PidsLimit: set.pids, EngineSeccomp: set.engineSeccomp,
 		Transport: transport,
 	}
+	if set.keepAlive {
+		p.KeepAlive = keepAlive
+	}
+	if set.egress {
+		p.Egress = egress.Allow("192.0.2.1:443") // where nobody is
+	}
+	return p
 }
 
 func (s *suite) spec(set settings) execpolicy.Spec {

@@ -128,12 +128,12 @@ const (
 	tops = "/var /var/lib /var/log /var/tmp /run /tmp /srv /mnt /media"
 )
 
-// CheckRelabel returns why a source must not get another SELinux label, or nil. Allowed
-// does not help: it is not containers that would be harmed.
-func (g *Guard) CheckRelabel(source string) error {
+// CheckRelabel returns why a source, which what names in the error, must not get another
+// SELinux label, or nil. Allowed does not help: it is not containers that would be harmed.
+func (g *Guard) CheckRelabel(what, source string) error {
 	resolved, err := g.follow(source)
 	if err != nil {
-		return fmt.Errorf("the mount source %q can't be relabelled: %w", source, err)
+		return fmt.Errorf("%s %q can't be relabelled: %w", what, source, err)
 	}
 	found, info := g.find(source, resolved)
 	s := g.search(resolved)
@@ -147,10 +147,10 @@ func (g *Guard) CheckRelabel(source string) error {
 	case s.found != "":
 		found = s.found
 	case found == "" && info == nil && !g.Remote:
-		return fmt.Errorf("the mount source %q can't be relabelled: it does not exist", source)
+		return fmt.Errorf("%s %q can't be relabelled: it does not exist", what, source)
 	}
 	if found != "" {
-		return fmt.Errorf("the mount source %q must not be relabelled: the host needs the label of %s", source, found)
+		return fmt.Errorf("%s %q must not be relabelled: the host needs the label of %s", what, source, found)
 	}
 	return nil
 }

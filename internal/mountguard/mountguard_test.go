@@ -250,11 +250,11 @@ func TestCheckRelabel(t *testing.T) {
 		}
 		for _, path := range refused {
 			g.Allowed = append(g.Allowed, path)
-			assert.Check(t, g.CheckRelabel(path) != nil, path)
+			assert.Check(t, g.CheckRelabel("the source", path) != nil, path)
 		}
 		for _, path := range []string{fine, "/tmp/" + filepath.Base(fine)} {
 			if _, err := os.Stat(path); err == nil || remote {
-				assert.Check(t, g.CheckRelabel(path), path)
+				assert.Check(t, g.CheckRelabel("the source", path), path)
 			}
 		}
 	}

@@ -26,7 +26,7 @@ func Examples(t *testing.T, sandbox *execpolicy.DockerPolicy, prepare func(t *te
 		old := *sandbox
 		defer func() { *sandbox = old }()
 		sandbox.Engine, sandbox.Image, sandbox.TerminationTimeout = e.Engine, e.Image, Patience
-		sandbox.Transport, sandbox.AllowMissingLimits = Transport(e.Engine), e.MissingLimits != nil
+		sandbox.Transport, sandbox.AllowMissingLimits = Transport(e.Engine), len(e.MissingLimits) > 0
 		for _, c := range examples {
 			t.Run(c.Name, func(t *testing.T) {
 				if prepare != nil {

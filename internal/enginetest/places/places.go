@@ -63,7 +63,7 @@ func OnEngines(t *testing.T, limits execpolicy.Limits, f func(t *testing.T, p Pl
 		f(t, Place{
 			Policy: execpolicy.DockerPolicy{
 				Engine: e.Engine, Image: e.Image, Limits: patient(limits), Transport: Transport(e.Engine),
-				EngineSeccomp: NoFilter(e.Engine), AllowMissingLimits: e.MissingLimits != nil,
+				EngineSeccomp: NoFilter(e.Engine), AllowMissingLimits: len(e.MissingLimits) > 0,
 			},
 			Spec: execpolicy.Spec{Labels: maps.Clone(e.Labels)},
 		})
