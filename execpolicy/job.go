@@ -1,6 +1,7 @@
 package execpolicy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,15 +23,14 @@ const MaxJobs = 32
 // A Job is a command that runs beside the commands of its session. [Session.StartJob]
 // starts one. Its methods may be called at the same time.
 type Job struct {
-	job         *shell.Job
-	stdin       io.WriteCloser
-	in, errIn   *shell.Sink // what its streams are written to
-	out, errOut *shell.Sink // what keeps them
-	cancel      context.CancelCauseFunc
-	done        chan struct{}
+	job    *shell.Job
+	stdin  io.WriteCloser
+	out    *shell.Output
+	cancel context.CancelCauseFunc
+	done   chan struct{}
 
 	taking sync.Mutex // of what is kept
-	took   bool       // the sinks keep nothing any more
+	took   bool       // out keeps nothing any more
 	kept   [2][]byte  // what they have kept, unless the filter has blocked it
 
 	// These are set before done is closed.
@@ -144,10 +144,10 @@ func (s *Session) startJob(ctx context.Context, c *conn, cmd Command, event *Eve
 	x.Job = j
 	life, end := context.WithCancelCause(c.jobs.life)
 	j.cancel = end
-	x.listen()
+	j.out = c.newOutput(cmd, c.concealing, func() { end(ErrOutputLimit) })
 	j.job, err = c.StartJob(ctx, shell.JobOptions{
 		Job: wire, Stdin: proc.Stdin, Stdout: proc.Stdout, Stderr: proc.Stderr, Inside: proc.inside,
-		Out: x.in, ErrOut: x.errIn, Ending: isEnding,
+		Out: j.out.Stdout, ErrOut: j.out.Stderr, Ending: isEnding,
 	})
 	if err != nil {
 		end(nil)
@@ -176,17 +176,8 @@ func (s *Session) approveJob(ctx context.Context, c *conn, cmd Command) error {
 	}
 	r := c.request(cmd, nil)
 	r.Job = true
-	what := r.String()
-	err := abandonOnCancel(ctx, func() error { return approve(ctx, r) })
-	switch {
-	case c.lives() != nil:
-		return c.lost()
-	case ctx.Err() != nil:
-		return fmt.Errorf("waiting for approval: %w", context.Cause(ctx))
-	case err == nil:
-		return nil
-	}
-	return fmt.Errorf("%w: %s: %w", ErrRefused, addValues(c.known.Load(), cmd.Secrets).Redact(what), err)
+	refused, err := c.answer(ctx, approve, r, cmd.Secrets, nil)
+	return cmp.Or(refused, err)
 }
 
 // jobText returns what a job's keeper is told.
@@ -239,13 +230,10 @@ func (j *Job) Stdin() io.WriteCloser { return j.stdin }
 func (j *Job) Output() (stdout, stderr []byte) {
 	j.taking.Lock()
 	defer j.taking.Unlock()
-	switch {
-	case j.took:
+	if j.took {
 		return slices.Clone(j.kept[0]), slices.Clone(j.kept[1])
-	case j.in.Failed() != nil || j.errIn.Failed() != nil:
-		return nil, nil
 	}
-	return j.out.Snapshot(), j.errOut.Snapshot()
+	return j.out.Snapshot()
 }
 
 // Done returns a channel that is closed when the job has ended and its Result is there.

@@ -46,20 +46,26 @@ func (c *conn) classify(ctx context.Context, res *Result, r shell.Reply, cmd Com
 	if cmd.Usage {
 		res.Usage = parseUsage(r.Counts)
 	}
+	return append(errs, c.conclude(res, end))
+}
+
+// conclude gives a result the outcome of an ending, with what belongs to that. It returns
+// the error that stands beside the outcome, if one does.
+func (c *conn) conclude(res *Result, end ending) error {
 	res.Outcome = end.outcome()
 	switch res.Outcome {
 	case OutcomeCanceled:
-		errs = append(errs, r.Cause)
+		return end.cause
 	case OutcomeSessionLost, OutcomeOOMKilled:
-		if r.Lost {
-			errs = append(errs, c.lost())
+		if end.lost {
+			return c.lost()
 		}
 	case OutcomeSignaled:
-		res.Signal = cmp.Or(r.Mark.Signal, sigkill)
+		res.Signal = cmp.Or(end.signal, sigkill)
 	case OutcomeExited:
-		res.ExitCode = r.Mark.Status
+		res.ExitCode = end.status
 	}
-	return errs
+	return nil
 }
 
 // noteState says what became of the shell, and where it is.
