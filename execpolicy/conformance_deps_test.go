@@ -25,7 +25,8 @@ var rooms = map[string][]string{
 	"execpolicy": {
 		"dockercli", "truncate", "internal/account", "internal/clientfile",
 		"internal/container", "internal/delivery", "internal/fifo", "internal/hostproc",
-		"internal/mountguard", "internal/nproc", "internal/ours", "internal/policyerr", "internal/problems",
+		"internal/mountguard", "internal/mountproof", "internal/nproc", "internal/ours",
+		"internal/policyerr", "internal/problems",
 		"internal/outside", "internal/random", "internal/render", "internal/runargs", "internal/secret",
 		"internal/shared", "internal/shell", "internal/shellwire", "internal/spool",
 		"internal/tarball", "internal/transfer", "internal/turn",
@@ -44,6 +45,7 @@ var rooms = map[string][]string{
 	"internal/kubectl":    {"internal/clierr", "internal/procgroup"},
 	"internal/mountguard": {"internal/mountinfo"},
 	"internal/mountinfo":  {},
+	"internal/mountproof": {"internal/mountguard", "internal/policyerr", "internal/shellwire"},
 	"internal/nproc":      {},
 	"internal/ours":       {},
 	"internal/outside":    {"dockercli"},

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/clientfile"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/fifo"
+	"github.com/seed-64a260eb/cofferdam/internal/mountproof"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/turn"
 )
@@ -210,7 +211,7 @@ func clientEnv(e *dockercli.Engine, spec Spec) []string {
 	return env
 }
 
-func diagnose(c *container.Container, dir mounted, exitCode int, stderr []byte) error {
+func diagnose(c *container.Container, dir mountproof.Dir, exitCode int, stderr []byte) error {
 	err := c.Diagnose(exitCode, stderr)
 	if bytes.Contains(stderr, []byte("open "+clientfile.Path)) {
 		return fmt.Errorf("%w; the client reads the filter of system calls from descriptor 3, which a program in its place has to pass on, "+
@@ -219,8 +220,8 @@ func diagnose(c *container.Container, dir mounted, exitCode int, stderr []byte) 
 	if c.FIFOs != "" && bytes.Contains(stderr, []byte(fifo.Source(c.FIFOs))) {
 		return fmt.Errorf("%w: %w", fifo.ErrNotSeen, err)
 	}
-	if dir.notThere(stderr) {
-		return fmt.Errorf("%w: %w", errUnseen, err)
+	if dir.Unseen(stderr) {
+		return fmt.Errorf("%w: %w", mountproof.ErrUnseen, err)
 	}
 	return err
 }
