@@ -28,7 +28,7 @@ var rooms = map[string][]string{
 		"internal/mountguard", "internal/mountproof", "internal/nproc", "internal/ours",
 		"internal/policyerr", "internal/problems",
 		"internal/outside", "internal/random", "internal/render", "internal/runargs", "internal/secret",
-		"internal/shared", "internal/shell", "internal/shellwire", "internal/spool",
+		"internal/shared", "internal/shares", "internal/shell", "internal/shellwire", "internal/spool",
 		"internal/tarball", "internal/transfer", "internal/turn",
 	},
 	"internal/account":    {"internal/policyerr", "internal/problems", "internal/turn"},
@@ -59,6 +59,7 @@ var rooms = map[string][]string{
 	"internal/scratch":    {"execpolicy", "internal/ours"},
 	"internal/secret":     {},
 	"internal/shared":     {},
+	"internal/shares":     {"dockercli", "internal/account", "internal/mountguard", "internal/problems"},
 	"internal/shell": {
 		"truncate", "internal/policyerr", "internal/random", "internal/shellwire",
 		"internal/turn",

@@ -3,7 +3,6 @@ package execpolicy
 import (
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strconv"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/nproc"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/runargs"
+	"github.com/seed-64a260eb/cofferdam/internal/shares"
 )
 
 // runOptions turns the policy into the engine's arguments, for a container of that name.
@@ -53,7 +53,8 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name, fifos st
 	p.setNetwork(e, &o)
 	seen, refused := p.setFiles(e, spec, &o)
 	found = append(found, refused...)
-	found = append(found, p.setDevices(e, &o)...)
+	guard := &mountguard.Guard{Remote: e.Remote, Allowed: p.AllowUnsafeDevices}
+	found = append(found, shares.SetDevices(&o, guard, p.Devices)...)
 	found = append(found, p.setUser(e, seen, &o)...)
 	p.setLimits(e, &o)
 	if len(spec.Supervisor) == 0 {
@@ -103,26 +104,7 @@ func (p *DockerPolicy) setFiles(
 		m := dockercli.Mount{Source: w.Source, Target: workspaceDir, Writable: w.Writable}
 		o.Mounts = append(o.Mounts, m)
 	}
-	found := problems.List{err}
-	for _, m := range p.Mounts {
-		if m.Volume != "" {
-			found = append(found, p.checkVolume(e, m))
-			o.Mounts = append(o.Mounts, m)
-			continue
-		}
-		share := account.Share{Writable: m.Writable}
-		if share.Source, share.Info, err = guard.Check("the mount source", m.Source); err == nil {
-			seen.Mounts = append(seen.Mounts, share)
-		} else {
-			found = append(found, err)
-			share.Source = "/" // the rest of it may be wrong too
-		}
-		if m.Relabel != "" {
-			found = append(found, guard.CheckRelabel(m.Source))
-		}
-		m.Source = share.Source
-		o.Mounts = append(o.Mounts, m)
-	}
+	found := append(problems.List{err}, shares.SetMounts(o, &seen, guard, e.PodmanService, p.Mounts)...)
 
 	tmpfs := maps.Clone(p.Tmpfs)
 	if tmpfs == nil {
@@ -142,42 +124,7 @@ func (p *DockerPolicy) setFiles(
 		// before it mounts it, with that effect.
 		o.Workdir = "/"
 	}
-	return seen, append(found, sameTargets(o)...)
-}
-
-// setDevices gives the container devices of the host. Each error is about one that would
-// give the host away.
-func (p *DockerPolicy) setDevices(e *dockercli.Engine, o *dockercli.RunOptions) problems.List {
-	guard := &mountguard.Guard{Remote: e.Remote, Allowed: p.AllowUnsafeDevices}
-	var found problems.List
-	for _, d := range p.Devices {
-		source, err := guard.CheckDevice(d.Source)
-		found = append(found, err)
-		if d.Target == "" {
-			d.Target = d.Source
-		}
-		if reason := outsideDev(d.Target, o.Mounts); reason != "" {
-			found.Add("the device target %q is %s, where the engine may leave a device on the host", d.Target, reason)
-		}
-		d.Source = source
-		o.Devices = append(o.Devices, d)
-	}
-	return found
-}
-
-// outsideDev returns why a device must not appear there, or the empty text. Engines make a
-// device in what is mounted at the place, or where a link of the image leads. The
-// directory /dev is a new one for each container.
-func outsideDev(target string, mounts []dockercli.Mount) string {
-	if !mountguard.Within(target, "/dev") {
-		return "outside /dev"
-	}
-	for _, m := range mounts {
-		if mountguard.Within(target, path.Clean(m.Target)) {
-			return fmt.Sprintf("in the mount on %q", m.Target)
-		}
-	}
-	return ""
+	return seen, append(found, shares.SameTargets(o)...)
 }
 
 // setUser says as whom the command runs, and which rights it has. Each error is about a

@@ -2,7 +2,6 @@ package execpolicy
 
 import (
 	"maps"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -150,25 +149,6 @@ func (v *validation) checkWords() {
 // notPrinted reports whether a rune shows as nothing, such as a space: no name that an
 // engine takes has one.
 func notPrinted(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }
-
-// sameTargets reports the places in the container that are given to several.
-func sameTargets(o *dockercli.RunOptions) problems.List {
-	var targets []string
-	for _, t := range o.Tmpfs {
-		targets = append(targets, t.Target)
-	}
-	for _, m := range o.Mounts {
-		targets = append(targets, m.Target)
-	}
-	var found problems.List
-	for i, target := range targets {
-		targets[i] = filepath.ToSlash(filepath.Clean(target))
-		if slices.Contains(targets[:i], targets[i]) {
-			found.Add("more than one of the workspace, Mounts and Tmpfs, which is /tmp if it is nil, is to be at %q", target)
-		}
-	}
-	return found
-}
 
 // isCPUs reports whether s is a decimal number from 0.01, below a million.
 func isCPUs(s string) bool {
