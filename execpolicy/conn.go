@@ -14,6 +14,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/secret"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+	"github.com/seed-64a260eb/cofferdam/internal/turn"
 )
 
 // A conn is a session's end of one process with a worker shell in it. Only the holder of
@@ -40,8 +41,11 @@ type conn struct {
 	tally tally // of what is under way
 	image imageQuestion
 
-	at   atomic.Pointer[string] // dir, for those who have not the turn
-	jobs jobs
+	at atomic.Pointer[string] // dir, for those who have not the turn
+
+	jobs    turn.Room       // those that run
+	jobLife context.Context // ends when the process is to
+	endJobs context.CancelCauseFunc
 
 	// known are the values of all secrets that the session was ever given; nil if there
 	// are none.
@@ -60,6 +64,7 @@ func connect(proc *Process, spec Spec) *conn {
 		endsInOrder:  len(spec.Shutdown) > 0 || spec.Finish != nil,
 		needsStartup: true,
 		oomKills:     -1,
+		jobs:         turn.Room{Places: MaxJobs},
 	}
 	var over context.CancelFunc
 	c.image.over, over = context.WithCancel(context.Background())
@@ -68,7 +73,7 @@ func connect(proc *Process, spec Spec) *conn {
 	maps.Copy(c.env, spec.Env)
 	var expire context.CancelCauseFunc
 	c.life, expire = context.WithCancelCause(context.Background())
-	c.jobs.life, c.jobs.end = context.WithCancelCause(c.life)
+	c.jobLife, c.endJobs = context.WithCancelCause(c.life)
 	timeout := c.limits.TerminationTimeout
 	c.lifetime = time.AfterFunc(math.MaxInt64, func() {
 		expire(ErrExpired)

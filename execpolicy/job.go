@@ -98,14 +98,14 @@ func (s *Session) StartJob(ctx context.Context, cmd Command) (*Job, error) {
 	if c.proc.Exec == nil || !c.proc.OwnPIDNamespace {
 		return nil, ErrNoJobs
 	}
-	if !c.jobs.take() {
+	if !c.jobs.Take() {
 		return nil, ErrTooManyJobs
 	}
 	cmd.Timeout = max(cmd.Timeout, 0)
 	if cmd.Timeout == 0 {
 		cmd.Timeout = -1
 	}
-	ctx, cancel := bound(ctx, s.life, c.jobs.life)
+	ctx, cancel := bound(ctx, s.life, c.jobLife)
 	defer cancel(nil)
 	event, err := c.audit.beginJob(ctx, c, cmd)
 	var j *Job
@@ -115,7 +115,7 @@ func (s *Session) StartJob(ctx context.Context, cmd Command) (*Job, error) {
 	if err == nil {
 		return j, nil
 	}
-	defer c.jobs.give()
+	defer c.jobs.Give()
 	if s.life.Err() != nil && errors.Is(err, ErrClosed) {
 		err = ErrClosed
 	}
@@ -142,7 +142,7 @@ func (s *Session) startJob(ctx context.Context, c *conn, cmd Command, event *Eve
 	x := &jobRun{c: c, cmd: cmd, proc: proc, event: event, start: time.Now(), fed: make(chan error, 1)}
 	j := &Job{stdin: proc.Stdin, done: make(chan struct{})}
 	x.Job = j
-	life, end := context.WithCancelCause(c.jobs.life)
+	life, end := context.WithCancelCause(c.jobLife)
 	j.cancel = end
 	j.out = c.newOutput(cmd, c.concealing, func() { end(ErrOutputLimit) })
 	j.job, err = c.StartJob(ctx, shell.JobOptions{
@@ -311,51 +311,4 @@ func (c Command) validateJob() error {
 		found.Add("a job's Usage can't be told from its session's")
 	}
 	return problems.Join(validateSecrets(found, c.Secrets, c.Env)...)
-}
-
-// jobs are those of a conn.
-type jobs struct {
-	life context.Context // ends when the process is to
-	end  context.CancelCauseFunc
-
-	mu      sync.Mutex
-	running int
-	idle    chan struct{} // closed when none runs any more; nil if nobody waits
-}
-
-func (l *jobs) take() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.running == MaxJobs {
-		return false
-	}
-	l.running++
-	return true
-}
-
-func (l *jobs) give() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.running--; l.running == 0 && l.idle != nil {
-		close(l.idle)
-		l.idle = nil
-	}
-}
-
-// wait waits until no job runs, or the time is over.
-func (l *jobs) wait(timeout time.Duration) {
-	l.mu.Lock()
-	if l.running == 0 {
-		l.mu.Unlock()
-		return
-	}
-	if l.idle == nil {
-		l.idle = make(chan struct{})
-	}
-	idle := l.idle
-	l.mu.Unlock()
-	select {
-	case <-idle:
-	case <-time.After(timeout):
-	}
 }

@@ -73,7 +73,7 @@ func (x *jobRun) abandon() error {
 func (x *jobRun) run(ctx context.Context) {
 	c := x.c
 	defer close(x.done)
-	defer c.jobs.give()
+	defer c.jobs.Give()
 	defer x.cancel(nil)
 	deadline := after(x.cmd.Timeout)
 	r := x.job.Run(ctx, deadline)

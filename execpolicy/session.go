@@ -276,7 +276,7 @@ func (s *Session) Restart(ctx context.Context) error {
 	defer cancel(nil)
 	c := s.current()
 	c.audit.ending(errRestart)
-	c.jobs.end(errRestart)
+	c.endJobs(errRestart)
 	if err := c.End(c.limits.TerminationTimeout); err != nil {
 		return err
 	}
@@ -318,9 +318,9 @@ func (s *Session) Close() error {
 		err = errors.Join(err, c.borrow(context.Background(), s.spec.Finish, c.closeTimeout()))
 	}
 	c.audit.ending(ErrClosed)
-	c.jobs.end(ErrClosed)
+	c.endJobs(ErrClosed)
 	err = errors.Join(err, c.EndSince(begin))
-	c.jobs.wait(c.limits.TerminationTimeout / 4)
+	c.jobs.Wait(c.limits.TerminationTimeout / 4)
 	s.closeErr = c.audit.closed(c, err)
 	return s.closeErr
 }

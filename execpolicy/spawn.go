@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
@@ -169,15 +168,11 @@ func (p *DockerPolicy) connect(ctx context.Context, e *dockercli.Engine, spec Sp
 	if !e.Remote || len(spec.Supervisor) == 0 {
 		return func() {}, nil
 	}
-	if err := connecting.Take(ctx); err != nil {
+	connected, err = connecting.Hold(ctx, connectTime)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	give := sync.OnceFunc(connecting.Give)
-	late := time.AfterFunc(connectTime, give)
-	return func() {
-		late.Stop()
-		give()
-	}, nil
+	return connected, nil
 }
 
 // second starts one more command in a container.
