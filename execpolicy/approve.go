@@ -148,5 +148,5 @@ func (c *conn) answer(
 	case err == nil:
 		return nil, nil
 	}
-	return fmt.Errorf("%w: %s: %w", ErrRefused, addValues(c.known.Load(), secrets).Redact(what), err), nil
+	return fmt.Errorf("%w: %s: %w", ErrRefused, addValues(c.known.Values(), secrets).Redact(what), err), nil
 }

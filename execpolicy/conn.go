@@ -47,9 +47,7 @@ type conn struct {
 	jobLife context.Context // ends when the process is to
 	endJobs context.CancelCauseFunc
 
-	// known are the values of all secrets that the session was ever given; nil if there
-	// are none.
-	known   atomic.Pointer[secret.Values]
+	known   secret.Known // the values of all secrets that the session was ever given
 	secrets []Secret     // the session's own, with their values once the shell has them
 	filter  shell.Filter // the caller's, behind which the values are hidden
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"time"
 
-	"github.com/seed-64a260eb/cofferdam/internal/secret"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 )
 
@@ -127,34 +126,8 @@ func (x *jobRun) flush(res *Result, r shell.Reply, deadline time.Time) []error {
 // that the session was given, also those that come while the job runs, and behind them is
 // the caller's filter.
 func (c *conn) concealing(w io.Writer) io.WriteCloser {
-	l := &lateSecrets{c: c, w: keptOpen{w}}
 	if c.filter != nil {
-		l.w = c.filter(w)
+		w = c.filter(w)
 	}
-	return l
+	return c.known.Writer(w)
 }
-
-// A lateSecrets writer puts what conceals new values before what conceals the old ones,
-// which may hold back a part of the stream.
-type lateSecrets struct {
-	c     *conn
-	known *secret.Values
-	w     io.WriteCloser
-}
-
-func (l *lateSecrets) Write(p []byte) (int, error) {
-	if known := l.c.known.Load(); known != l.known {
-		if !known.Equal(l.known) {
-			l.w = known.Writer(l.w)
-		}
-		l.known = known
-	}
-	return l.w.Write(p)
-}
-
-func (l *lateSecrets) Close() error { return l.w.Close() }
-
-// keptOpen is a writer that nobody closes.
-type keptOpen struct{ io.Writer }
-
-func (keptOpen) Close() error { return nil }

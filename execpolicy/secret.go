@@ -113,11 +113,11 @@ func addValues(v *secret.Values, secrets []Secret) *secret.Values {
 
 // conceal returns the text with something else in place of the values of all secrets that
 // the session was ever given.
-func (c *conn) conceal(text string) string { return c.known.Load().Redact(text) }
+func (c *conn) conceal(text string) string { return c.known.Values().Redact(text) }
 
 // hide returns what conceals the values in a stream; nil if there are none.
 func (c *conn) hide() shell.Filter {
-	if known := c.known.Load(); known != nil {
+	if known := c.known.Values(); known != nil {
 		return known.Writer
 	}
 	return nil
@@ -128,7 +128,7 @@ func (c *conn) know(values *secret.Values) {
 	if values == nil {
 		return
 	}
-	c.known.Store(values)
+	c.known.Set(values)
 	c.Filter = values.Writer
 	if filter := c.filter; filter != nil {
 		c.Filter = func(w io.Writer) io.WriteCloser { return values.Writer(filter(w)) }
@@ -155,7 +155,7 @@ func (c *conn) fetch(ctx context.Context, secrets []Secret, deadline time.Time, 
 			env[s.Name] = c.proc.Scratch + "/k" + random.Token()
 		}
 	}
-	c.know(addValues(c.known.Load(), secrets))
+	c.know(addValues(c.known.Values(), secrets))
 	return secrets, nil
 }
 

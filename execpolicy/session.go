@@ -280,7 +280,7 @@ func (s *Session) Restart(ctx context.Context) error {
 	if err := c.End(c.limits.TerminationTimeout); err != nil {
 		return err
 	}
-	c, err := open(ctx, s.policy, *s.spec, c.known.Load())
+	c, err := open(ctx, s.policy, *s.spec, c.known.Values())
 	if err != nil {
 		return err
 	}
