@@ -44,7 +44,7 @@ func (c *conn) classify(ctx context.Context, res *Result, r shell.Reply, cmd Com
 		c.oomKills = res.OOMAfter
 	}
 	if cmd.Usage {
-		res.Usage = parseUsage(r.Counts)
+		res.Usage = newUsage(r.Counts)
 	}
 	return append(errs, c.conclude(res, end))
 }
