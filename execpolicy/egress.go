@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -67,24 +66,9 @@ func (p *DockerPolicy) noEgress(e *dockercli.Engine, spec Spec) error {
 	if p.Egress == nil {
 		return nil
 	}
-	why := ""
-	switch {
-	case len(spec.Supervisor) == 0:
+	why := container.NoListening(e, p.Runtime)
+	if len(spec.Supervisor) == 0 {
 		why = "only a session has one"
-	case runtime.GOOS != "linux":
-		why = "containers don't share the kernel of this system"
-	case e.Remote:
-		why = "the engine may be on another machine"
-	case e.PodmanService:
-		why = "podman's service may be on another machine"
-	case e.Kernel == "":
-		why = "it is not known which kernel the engine has"
-	case e.Kernel != ownKernel():
-		why = "the engine has another kernel: " + e.Kernel
-	case e.Rootless:
-		why = "the engine is rootless, and its containers are in a user namespace that this program can't enter"
-	case p.Runtime != "" && p.Runtime != "runc" && p.Runtime != "crun":
-		why = fmt.Sprintf("the runtime %q may have a network of its own", p.Runtime)
 	}
 	for _, name := range []string{"network", "pid", "pod", "pod-id-file", "runtime", "userns"} {
 		if why == "" && p.extra(e, name) {
