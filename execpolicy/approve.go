@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/spool"
 )
 
@@ -138,7 +139,7 @@ func (c *conn) answer(
 	ctx context.Context, approve func(context.Context, Request) error, r Request, secrets []Secret, stdin *spool.Spool,
 ) (refused, err error) {
 	what := r.String()
-	err = abandonOnCancel(ctx, func() error { return approve(ctx, r) })
+	err = bound.Call(ctx, func() error { return approve(ctx, r) })
 	stdin.Close(min(readGrace, c.limits.TerminationTimeout/8))
 	switch {
 	case c.lives() != nil:

@@ -23,8 +23,8 @@ var rooms = map[string][]string{
 	"truncate":  {},
 	"dockercli": {"truncate", "internal/clierr", "internal/procgroup"},
 	"execpolicy": {
-		"dockercli", "truncate", "internal/account", "internal/clientfile",
-		"internal/container", "internal/delivery", "internal/fifo", "internal/hostproc",
+		"dockercli", "truncate", "internal/account", "internal/bound", "internal/clientfile",
+		"internal/container", "internal/delivery", "internal/fifo", "internal/gate", "internal/hostproc",
 		"internal/mountguard", "internal/mountproof", "internal/nproc", "internal/ours",
 		"internal/policyerr", "internal/problems",
 		"internal/outside", "internal/random", "internal/render", "internal/runargs", "internal/secret",
@@ -32,6 +32,7 @@ var rooms = map[string][]string{
 		"internal/tarball", "internal/transfer", "internal/turn",
 	},
 	"internal/account":    {"internal/policyerr", "internal/problems", "internal/turn"},
+	"internal/bound":      {},
 	"internal/clientfile": {},
 	"internal/clierr":     {},
 	"internal/container": {
@@ -41,6 +42,7 @@ var rooms = map[string][]string{
 	"internal/delivery":   {},
 	"internal/fifo":       {"internal/procgroup", "internal/random"},
 	"internal/filelock":   {},
+	"internal/gate":       {"internal/bound", "internal/policyerr"},
 	"internal/hostproc":   {"internal/procgroup"},
 	"internal/kubectl":    {"internal/clierr", "internal/procgroup"},
 	"internal/mountguard": {"internal/mountinfo"},

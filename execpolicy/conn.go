@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/secret"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
@@ -155,11 +156,11 @@ func (c *conn) wait(ctx context.Context) error {
 
 // dial makes a supervisor of the process. Its lifetime begins.
 func (c *conn) dial(ctx context.Context) error {
-	c.expireAt(after(c.limits.Lifetime))
+	c.expireAt(bound.After(c.limits.Lifetime))
 	c.Supervise()
-	ctx, cancel := bound(ctx, c.life)
+	ctx, cancel := bound.By(ctx, c.life)
 	defer cancel(nil)
-	if err := c.handshake(ctx, after(c.limits.StartupTimeout), time.Time{}); err != nil {
+	if err := c.handshake(ctx, bound.After(c.limits.StartupTimeout), time.Time{}); err != nil {
 		return err
 	}
 	c.askImage()
@@ -186,7 +187,7 @@ func (c *conn) expireAt(t time.Time) {
 // scripts, after those that have run ahead. What is known from before is hidden too. If
 // it fails, the process has been ended.
 func (c *conn) prepare(ctx context.Context, spec Spec, secrets []Secret, known *secret.Values) error {
-	ctx, cancel := bound(ctx, c.life)
+	ctx, cancel := bound.By(ctx, c.life)
 	defer cancel(nil)
 	c.know(known)
 	c.secrets = secrets
@@ -202,7 +203,7 @@ func (c *conn) prepare(ctx context.Context, spec Spec, secrets []Secret, known *
 	}
 	if err == nil {
 		c.approve = spec.Approve
-		err = c.ready(ctx, after(c.limits.StartupTimeout), time.Time{})
+		err = c.ready(ctx, bound.After(c.limits.StartupTimeout), time.Time{})
 	}
 	if ahead := c.startup; err == nil {
 		c.startup = spec.Startup
@@ -236,52 +237,6 @@ func (p *Process) onEngine(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w; the engine is %s", err, p.Engine)
-}
-
-// after returns when a time that is counted from now has passed; the zero time if it is
-// negative, for never.
-func after(d time.Duration) time.Time {
-	if d < 0 {
-		return time.Time{}
-	}
-	return time.Now().Add(d)
-}
-
-// earlier returns the earlier of two times, of which the zero time is never.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
-// bound returns a context that also ends, with the same cause, when one of the others
-// does.
-func bound(ctx context.Context, others ...context.Context) (context.Context, context.CancelCauseFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stops := make([]func() bool, len(others))
-	for i, other := range others {
-		stops[i] = context.AfterFunc(other, func() { cancel(context.Cause(other)) })
-	}
-	return ctx, func(cause error) {
-		for _, stop := range stops {
-			stop()
-		}
-		cancel(cause)
-	}
-}
-
-// abandonOnCancel returns what f does, or the cause of the context if that ends first. Then
-// f, which is the caller's own, goes on without anybody who waits.
-func abandonOnCancel(ctx context.Context, f func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // runUnit is [shell.Conn.Run]. It counts stdout and notes the end of an escalation, both

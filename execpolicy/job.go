@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
@@ -105,7 +106,7 @@ func (s *Session) StartJob(ctx context.Context, cmd Command) (*Job, error) {
 	if cmd.Timeout == 0 {
 		cmd.Timeout = -1
 	}
-	ctx, cancel := bound(ctx, s.life, c.jobLife)
+	ctx, cancel := bound.By(ctx, s.life, c.jobLife)
 	defer cancel(nil)
 	event, err := c.audit.beginJob(ctx, c, cmd)
 	var j *Job
@@ -197,7 +198,7 @@ func (s *Session) jobText(ctx context.Context, c *conn, cmd Command) (shellwire.
 		if err := s.acquire(ctx); err != nil {
 			return wire, err
 		}
-		secrets, err := c.fetch(ctx, cmd.Secrets, after(c.limits.StartupTimeout), env)
+		secrets, err := c.fetch(ctx, cmd.Secrets, bound.After(c.limits.StartupTimeout), env)
 		s.release()
 		if err != nil {
 			return wire, err

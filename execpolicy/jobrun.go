@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 )
 
@@ -74,7 +75,7 @@ func (x *jobRun) run(ctx context.Context) {
 	defer close(x.done)
 	defer c.jobs.Give()
 	defer x.cancel(nil)
-	deadline := after(x.cmd.Timeout)
+	deadline := bound.After(x.cmd.Timeout)
 	r := x.job.Run(ctx, deadline)
 	res := &Result{
 		ExitCode: -1, Duration: time.Since(x.start), Timeout: x.cmd.Timeout, Cause: r.Cause, Escalation: Escalation(r.Step),

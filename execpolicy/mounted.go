@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/mountproof"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/truncate"
@@ -28,7 +29,7 @@ func (p *DockerPolicy) shows(e *dockercli.Engine, spec Spec) mountproof.Dir {
 // prove returns an error that wraps ErrNoMount unless the container shows the directory
 // that it is to show.
 func (c *conn) prove(ctx context.Context, d mountproof.Dir) error {
-	deadline := after(c.limits.StartupTimeout)
+	deadline := bound.After(c.limits.StartupTimeout)
 	return d.Prove(func(script string, limit int) (string, bool, error) {
 		return c.inquire(ctx, deadline, script, limit)
 	})

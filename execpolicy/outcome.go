@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
@@ -30,7 +31,7 @@ func (c *conn) classify(ctx context.Context, res *Result, r shell.Reply, cmd Com
 		end.oom = r.EndErr == nil && c.OOMKilled(r.EndBy)
 	case !r.Mark.NoDir && (cmd.Usage || r.Mark.Status != 0 && c.oomKills >= 0):
 		var l shell.Reply
-		res.OOMAfter, _, l = c.lookNow(ctx, earlier(after(c.limits.TerminationTimeout), endBy))
+		res.OOMAfter, _, l = c.lookNow(ctx, bound.Earlier(bound.After(c.limits.TerminationTimeout), endBy))
 		if l.Lost || l.Died {
 			res.Dir, res.StateLost = "", true
 		}

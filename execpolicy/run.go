@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
@@ -73,7 +74,7 @@ func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
 	}
 	defer s.release()
 	c := s.current()
-	ctx, cancel := bound(ctx, s.life, c.life)
+	ctx, cancel := bound.By(ctx, s.life, c.life)
 	defer cancel(nil)
 	return c.runCommand(ctx, cancel, cmd)
 }
@@ -151,10 +152,10 @@ func (x *execution) stage() (err error) {
 		return err
 	}
 	x.start = time.Now()
-	x.deadline = after(x.timeout)
+	x.deadline = bound.After(x.timeout)
 	if !x.endBy.IsZero() {
 		// A shell that had to be replaced first counts too.
-		x.deadline = earlier(x.deadline, x.endBy.Add(-c.limits.TerminationTimeout/2))
+		x.deadline = bound.Earlier(x.deadline, x.endBy.Add(-c.limits.TerminationTimeout/2))
 	}
 	if x.cmd.Dir != "" && (c.dir == "" || strings.Contains(c.dir, "\n")) {
 		return fmt.Errorf("%w: %q: the shell's own, to which it would have to go back, has no name that can be sent", ErrNoDir, c.conceal(x.cmd.Dir))
@@ -254,9 +255,9 @@ func (c *conn) flushBy(r shell.Reply, deadline time.Time) time.Time {
 	const grace = 250 * time.Millisecond
 	switch {
 	case r.Cause != nil:
-		return after(min(grace, c.limits.TerminationTimeout/8))
+		return bound.After(min(grace, c.limits.TerminationTimeout/8))
 	case deadline.IsZero() || time.Until(deadline) > c.limits.TerminationTimeout:
-		return after(c.limits.TerminationTimeout)
+		return bound.After(c.limits.TerminationTimeout)
 	}
 	// At least a moment: it may have ended at its deadline.
 	return deadline.Add(min(grace, c.limits.TerminationTimeout/8))

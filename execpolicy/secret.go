@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/random"
 	"github.com/seed-64a260eb/cofferdam/internal/secret"
@@ -165,7 +166,7 @@ func (s *Secret) fetch(ctx context.Context) error {
 		return nil
 	}
 	lookup, name, got := s.Lookup, s.Name, make(chan string, 1)
-	err := abandonOnCancel(ctx, func() error {
+	err := bound.Call(ctx, func() error {
 		value, err := lookup(ctx, name)
 		got <- value
 		return err
@@ -224,10 +225,10 @@ func (c *conn) openSecrets(ctx context.Context) (err error) {
 	if len(c.secrets) == 0 {
 		return nil
 	}
-	if c.secrets, err = c.fetch(ctx, c.secrets, after(c.limits.StartupTimeout), c.env); err != nil {
+	if c.secrets, err = c.fetch(ctx, c.secrets, bound.After(c.limits.StartupTimeout), c.env); err != nil {
 		return err
 	}
-	deadline := after(c.limits.StartupTimeout)
+	deadline := bound.After(c.limits.StartupTimeout)
 	if err := c.renewSecrets(ctx, deadline, time.Time{}); err != nil {
 		return err
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/secret"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
@@ -237,7 +238,7 @@ func (s *Session) acquire(ctx context.Context) error {
 		}
 		return nil
 	}
-	ctx, cancel := bound(ctx, s.life)
+	ctx, cancel := bound.By(ctx, s.life)
 	defer cancel(nil)
 	err := s.turn.Take(ctx)
 	switch {
@@ -272,7 +273,7 @@ func (s *Session) Restart(ctx context.Context) error {
 		return err
 	}
 	defer s.release()
-	ctx, cancel := bound(ctx, s.life)
+	ctx, cancel := bound.By(ctx, s.life)
 	defer cancel(nil)
 	c := s.current()
 	c.audit.ending(errRestart)

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/clientfile"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/fifo"
+	"github.com/seed-64a260eb/cofferdam/internal/gate"
 	"github.com/seed-64a260eb/cofferdam/internal/mountproof"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/turn"
@@ -113,7 +114,12 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 	if c.FIFOs != "" {
 		transport = TransportFIFO
 	}
-	way := p.newGate(c)
+	var way *gate.Gate
+	var openWay func(record func(Event)) error
+	if p.Egress != nil {
+		way = new(gate.Gate)
+		openWay = opener(way, p.Egress, c)
+	}
 	return &Process{
 		Name:      name,
 		Engine:    e.String(),
@@ -125,7 +131,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		Kill: func(ctx context.Context) error {
 			connected()
 			doubt.Drop()
-			return way.kill(ctx, c.Kill)
+			return way.Kill(ctx, c.Kill)
 		},
 		Answered: func() {
 			connected()
@@ -149,7 +155,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		mounted:         dir,
 		readable:        strings.Contains(p.Runtime, "runsc"),
 		blocks:          c.Ops,
-		openWay:         way.open,
+		openWay:         openWay,
 	}, nil
 }
 
