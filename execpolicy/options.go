@@ -4,15 +4,14 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/account"
 	"github.com/seed-64a260eb/cofferdam/internal/clientfile"
 	"github.com/seed-64a260eb/cofferdam/internal/fifo"
+	"github.com/seed-64a260eb/cofferdam/internal/limits"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
-	"github.com/seed-64a260eb/cofferdam/internal/nproc"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/runargs"
 	"github.com/seed-64a260eb/cofferdam/internal/shares"
@@ -56,7 +55,9 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name, fifos st
 	guard := &mountguard.Guard{Remote: e.Remote, Allowed: p.AllowUnsafeDevices}
 	found = append(found, shares.SetDevices(&o, guard, p.Devices)...)
 	found = append(found, p.setUser(e, seen, &o)...)
-	p.setLimits(e, &o)
+	limits.Set(&o, e, limits.Wanted{
+		Memory: p.MemoryBytes, CPUs: p.CPUs, CPUShares: p.CPUShares, Pids: p.PidsLimit, HostShm: p.extra(e, "ipc"),
+	})
 	if len(spec.Supervisor) == 0 {
 		o.Env = slices.Sorted(maps.Keys(spec.Env))
 		for _, name := range o.Env {
@@ -132,7 +133,7 @@ func (p *DockerPolicy) setFiles(
 func (p *DockerPolicy) setUser(e *dockercli.Engine, seen account.Case, o *dockercli.RunOptions) problems.List {
 	user, isOwner, refused := seen.Choose()
 	o.User = user
-	if e.Rootless && (isOwner || p.countsByUser(e) && p.User == "" && !p.hasUserNS(e)) {
+	if e.Rootless && (isOwner || limits.CountsByUser(e) && p.User == "" && !p.hasUserNS(e)) {
 		// The host's user keeps its number inside. Nobody is somebody else in any case, and
 		// has a count of processes of its own there.
 		o.UserNS = "keep-id"
@@ -147,59 +148,6 @@ func (p *DockerPolicy) setUser(e *dockercli.Engine, seen account.Case, o *docker
 		o.SecurityOpt = append(o.SecurityOpt, seccompOption+clientfile.Path)
 	}
 	return refused
-}
-
-// setLimits bounds what the container takes of the host.
-func (p *DockerPolicy) setLimits(e *dockercli.Engine, o *dockercli.RunOptions) {
-	memory := p.MemoryBytes
-	if memory == 0 {
-		memory = defaultMemory
-	}
-	cpus := p.CPUs
-	if cpus == "" {
-		cpus = defaultCPUs
-	}
-	pids := p.PidsLimit
-	if pids == 0 {
-		pids = defaultPids
-	}
-	shm := shmBytes
-	// No core dumps, and a bound on descriptors.
-	ulimits := []string{"core=0:0", "nofile=1024:1024"}
-	if e.Kind == dockercli.Podman || e.PodmanService {
-		if p.extra(e, "ipc") {
-			// Podman takes no size for a /dev/shm that is the host's.
-			shm = ""
-		}
-		// Podman would raise what is not named to what not every host allows. This one is
-		// counted over all of a user's containers, so it is as high as it may be:
-		// PidsLimit is what bounds the container.
-		n := uint64(nproc.Everywhere)
-		if !e.Remote {
-			n = nproc.Max()
-		}
-		// Where the owner's processes outside count too, it may have too many already.
-		outside := o.UserNS != "" && o.User != account.Nobody.String() && nproc.CountsOutside(e.Kernel)
-		if p.countsByUser(e) && !outside {
-			n = min(n, uint64(pids))
-		}
-		ulimits = append(ulimits, fmt.Sprintf("nproc=%d:%d", n, n))
-	}
-	o.Memory = strconv.FormatInt(memory, 10)
-	// The same for both means no swap; otherwise it would be as much again.
-	o.MemorySwap = o.Memory
-	o.CPUs, o.CPUShares, o.PidsLimit = cpus, p.CPUShares, pids
-	// What is missing would be dropped with a warning, or fail the start.
-	if e.Lacks(dockercli.LimitMemory) {
-		o.Memory, o.MemorySwap = "", ""
-	}
-	if e.Lacks(dockercli.LimitProcessors) {
-		o.CPUs, o.CPUShares = "", 0
-	}
-	if e.Lacks(dockercli.LimitProcesses) {
-		o.PidsLimit = 0
-	}
-	o.IPC, o.ShmSize, o.Ulimits = "private", shm, ulimits
 }
 
 // own returns the arguments by which the library owns its container, whatever the policy.
