@@ -107,13 +107,7 @@ func (p *DockerPolicy) setFiles(
 	}
 	found := append(problems.List{err}, shares.SetMounts(o, &seen, guard, e.PodmanService, p.Mounts)...)
 
-	tmpfs := maps.Clone(p.Tmpfs)
-	if tmpfs == nil {
-		tmpfs = map[string]int64{"/tmp": defaultTmpfs}
-	}
-	if _, ok := tmpfs[workspaceDir]; !ok && dir == "" {
-		tmpfs[workspaceDir] = defaultTmpfs
-	}
+	tmpfs := p.tmpfs(dir)
 	for _, path := range slices.Sorted(maps.Keys(tmpfs)) {
 		t := dockercli.Tmpfs{Target: path, SizeBytes: tmpfs[path], Exec: true}
 		o.Tmpfs = append(o.Tmpfs, t)
@@ -126,6 +120,18 @@ func (p *DockerPolicy) setFiles(
 		o.Workdir = "/"
 	}
 	return seen, append(found, shares.SameTargets(o)...)
+}
+
+// tmpfs returns the sizes of the directories in memory, beside a workspace.
+func (p *DockerPolicy) tmpfs(workspace string) map[string]int64 {
+	sizes := maps.Clone(p.Tmpfs)
+	if sizes == nil {
+		sizes = map[string]int64{"/tmp": defaultTmpfs}
+	}
+	if _, ok := sizes[workspaceDir]; !ok && workspace == "" {
+		sizes[workspaceDir] = defaultTmpfs
+	}
+	return sizes
 }
 
 // setUser says as whom the command runs, and which rights it has. Each error is about a

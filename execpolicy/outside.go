@@ -73,11 +73,8 @@ func (p *DockerPolicy) wanted(spec Spec) outside.Wanted {
 		w.Filter, w.Profile = outside.LibraryFilter, DefaultSeccompProfile()
 	}
 	slices.Sort(w.Caps)
-	for dir, size := range p.Tmpfs {
+	for dir, size := range p.tmpfs(spec.Workspace) {
 		w.Tmpfs[path.Clean(dir)] = size
-	}
-	if p.Tmpfs == nil {
-		w.Tmpfs["/tmp"] = defaultTmpfs
 	}
 	nobody := account.Nobody.String()
 	switch {
@@ -91,10 +88,6 @@ func (p *DockerPolicy) wanted(spec Spec) outside.Wanted {
 	}
 	if spec.Workspace != "" {
 		w.Mounts[workspaceDir] = !p.WorkspaceReadOnly
-	} else {
-		if _, ok := w.Tmpfs[workspaceDir]; !ok {
-			w.Tmpfs[workspaceDir] = defaultTmpfs
-		}
 	}
 	w.Tmpfs[scratchDir] = scratchBytes
 	for _, m := range p.Mounts {
