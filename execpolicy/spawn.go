@@ -117,7 +117,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 	var way *gate.Gate
 	var openWay func(record func(Event)) error
 	if p.Egress != nil {
-		way = new(gate.Gate)
+		way = &gate.Gate{Field: "Egress"}
 		openWay = opener(way, p.Egress, c)
 	}
 	return &Process{

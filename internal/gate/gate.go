@@ -16,6 +16,9 @@ import (
 
 // A Gate is the way out of one container. A nil Gate is none.
 type Gate struct {
+	// Field is what the policy has it by, for errors.
+	Field string
+
 	mu     sync.Mutex
 	closed bool
 	way    io.Closer // nil if it is not open
@@ -32,7 +35,7 @@ func (g *Gate) Open(open func() (io.Closer, error)) error {
 	}
 	var err error
 	if g.way, err = open(); err != nil {
-		return fmt.Errorf("Egress: the way out can't be opened: %w", err)
+		return fmt.Errorf("%s: the way out can't be opened: %w", g.Field, err)
 	}
 	return nil
 }
@@ -72,7 +75,7 @@ func (g *Gate) closeBy(ctx context.Context) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("Egress: the way out is not closed: %w: %w", policyerr.ErrStillThere, err)
+		return fmt.Errorf("%s: the way out is not closed: %w: %w", g.Field, policyerr.ErrStillThere, err)
 	}
 	return nil
 }

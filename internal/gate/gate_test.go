@@ -47,7 +47,7 @@ func TestKillClosesTheWay(t *testing.T) {
 }
 
 func TestWayThatDoesNotOpen(t *testing.T) {
-	var g gate.Gate
+	g := gate.Gate{Field: "Egress"}
 	no := errors.New("no")
 	err := g.Open(func() (io.Closer, error) { return nil, no })
 	assert.ErrorIs(t, err, no)
