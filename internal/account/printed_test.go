@@ -3,28 +3,29 @@ package account
 import (
 	"context"
 	"errors"
-	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"gotest.tools/v3/assert"
 )
 
 // What prints is waited for too, up to its end.
 func TestReadPrinted(t *testing.T) {
-	r, w := io.Pipe()
+	synctest.Test(t, func(t *testing.T) {
+		done := make(chan struct{})
+		start := time.Now()
+		time.AfterFunc(time.Second, func() { close(done) })
+		a, ok, err := ReadPrinted(t.Context(), strings.NewReader("Uid:12\nGid:34\n"), done)
+		assert.NilError(t, err)
+		assert.Assert(t, ok)
+		assert.Equal(t, a, Account{12, 34})
+		assert.Equal(t, time.Since(start), time.Second)
+	})
 	done := make(chan struct{})
-	go func() {
-		io.WriteString(w, "Uid:12\nGid:34\n")
-		w.Close()
-		close(done)
-	}()
-	a, ok, err := ReadPrinted(t.Context(), r, done)
-	assert.NilError(t, err)
-	assert.Assert(t, ok)
-	assert.Equal(t, a, Account{12, 34})
-
-	_, ok, err = ReadPrinted(t.Context(), strings.NewReader("sh: no such file\n"), done)
+	close(done)
+	_, ok, err := ReadPrinted(t.Context(), strings.NewReader("sh: no such file\n"), done)
 	assert.NilError(t, err)
 	assert.Assert(t, !ok)
 }

@@ -12,16 +12,18 @@ import (
 )
 
 func TestOutputKeepsAndHandsOn(t *testing.T) {
-	var all bytes.Buffer
-	out := shell.NewOutput(shell.OutputOptions{MaxBytes: 8, MaxLines: 1, Stdout: &all, Stderr: &all})
+	var all, errAll bytes.Buffer
+	out := shell.NewOutput(shell.OutputOptions{MaxBytes: 8, MaxLines: 1, Stdout: &all, Stderr: &errAll})
 	assert.Assert(t, out.Waits())
 	out.Stdout.Write([]byte("0123456789\nmore\n"))
+	out.Stderr.Write([]byte("error\n"))
 	stdout, stderr := out.Snapshot()
 	assert.Equal(t, string(stdout), "0123ore\n")
-	assert.Equal(t, string(stderr), "")
+	assert.Equal(t, string(stderr), "error\n")
 	assert.Equal(t, len(out.Finish(nil)), 0)
 	assert.Equal(t, all.String(), "0123456789\nmore\n")
-	assert.Equal(t, out.Came(), int64(16))
+	assert.Equal(t, errAll.String(), "error\n")
+	assert.Equal(t, out.Came(), int64(22))
 	kept, _ := out.Kept()
 	assert.Equal(t, kept.Kept.Dropped(), int64(8))
 	assert.Equal(t, string(kept.Taken()), "0123ore\n")
