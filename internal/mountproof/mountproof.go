@@ -1,5 +1,5 @@
-// Package mountproof proves that a container shows a directory of this machine, and not one of
-// that name on another.
+// Package mountproof proves that a container shows a directory of this machine, and not one
+// of that name on another.
 package mountproof
 
 import (
