@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/spool"
 )
 
@@ -123,9 +124,22 @@ const readGrace = 250 * time.Millisecond
 // ask waits for the caller's word on a command. The result is that of one that is
 // refused.
 func (c *conn) ask(ctx context.Context, cmd Command, stdin *spool.Spool) (*Result, error) {
-	r := c.request(cmd, stdin)
+	refused, err := c.answer(ctx, c.approve, c.request(cmd, stdin), cmd.Secrets, stdin)
+	if refused == nil {
+		return nil, err
+	}
+	image, _ := c.imageID()
+	return &Result{Outcome: OutcomeRefused, ExitCode: -1, Cause: refused, Dir: c.conceal(c.dir), OOMBefore: c.oomKills, OOMAfter: -1,
+		Engine: c.proc.Engine, ImageID: image}, nil
+}
+
+// answer waits for the caller's word on a request, and closes its stdin, which may be nil.
+// It returns why what has these secrets is refused, or why there is no word.
+func (c *conn) answer(
+	ctx context.Context, approve func(context.Context, Request) error, r Request, secrets []Secret, stdin *spool.Spool,
+) (refused, err error) {
 	what := r.String()
-	err := abandonOnCancel(ctx, func() error { return c.approve(ctx, r) })
+	err = bound.Call(ctx, func() error { return approve(ctx, r) })
 	stdin.Close(min(readGrace, c.limits.TerminationTimeout/8))
 	switch {
 	case c.lives() != nil:
@@ -135,9 +149,5 @@ func (c *conn) ask(ctx context.Context, cmd Command, stdin *spool.Spool) (*Resul
 	case err == nil:
 		return nil, nil
 	}
-	values := addValues(c.known.Load(), cmd.Secrets)
-	err = fmt.Errorf("%w: %s: %w", ErrRefused, values.Redact(what), err)
-	image, _ := c.imageID()
-	return &Result{Outcome: OutcomeRefused, ExitCode: -1, Cause: err, Dir: c.conceal(c.dir), OOMBefore: c.oomKills, OOMAfter: -1,
-		Engine: c.proc.Engine, ImageID: image}, nil
+	return fmt.Errorf("%w: %s: %w", ErrRefused, addValues(c.known.Values(), secrets).Redact(what), err), nil
 }

@@ -11,9 +11,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/secret"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+	"github.com/seed-64a260eb/cofferdam/internal/turn"
 )
 
 // A conn is a session's end of one process with a worker shell in it. Only the holder of
@@ -40,12 +42,13 @@ type conn struct {
 	tally tally // of what is under way
 	image imageQuestion
 
-	at   atomic.Pointer[string] // dir, for those who have not the turn
-	jobs jobs
+	at atomic.Pointer[string] // dir, for those who have not the turn
 
-	// known are the values of all secrets that the session was ever given; nil if there
-	// are none.
-	known   atomic.Pointer[secret.Values]
+	jobs    turn.Room       // those that run
+	jobLife context.Context // ends when the process is to
+	endJobs context.CancelCauseFunc
+
+	known   secret.Known // the values of all secrets that the session was ever given
 	secrets []Secret     // the session's own, with their values once the shell has them
 	filter  shell.Filter // the caller's, behind which the values are hidden
 }
@@ -60,6 +63,7 @@ func connect(proc *Process, spec Spec) *conn {
 		endsInOrder:  len(spec.Shutdown) > 0 || spec.Finish != nil,
 		needsStartup: true,
 		oomKills:     -1,
+		jobs:         turn.Room{Places: MaxJobs},
 	}
 	var over context.CancelFunc
 	c.image.over, over = context.WithCancel(context.Background())
@@ -68,7 +72,7 @@ func connect(proc *Process, spec Spec) *conn {
 	maps.Copy(c.env, spec.Env)
 	var expire context.CancelCauseFunc
 	c.life, expire = context.WithCancelCause(context.Background())
-	c.jobs.life, c.jobs.end = context.WithCancelCause(c.life)
+	c.jobLife, c.endJobs = context.WithCancelCause(c.life)
 	timeout := c.limits.TerminationTimeout
 	c.lifetime = time.AfterFunc(math.MaxInt64, func() {
 		expire(ErrExpired)
@@ -152,11 +156,11 @@ func (c *conn) wait(ctx context.Context) error {
 
 // dial makes a supervisor of the process. Its lifetime begins.
 func (c *conn) dial(ctx context.Context) error {
-	c.expireAt(after(c.limits.Lifetime))
+	c.expireAt(bound.After(c.limits.Lifetime))
 	c.Supervise()
-	ctx, cancel := bound(ctx, c.life)
+	ctx, cancel := bound.By(ctx, c.life)
 	defer cancel(nil)
-	if err := c.handshake(ctx, after(c.limits.StartupTimeout), time.Time{}); err != nil {
+	if err := c.handshake(ctx, bound.After(c.limits.StartupTimeout), time.Time{}); err != nil {
 		return err
 	}
 	c.askImage()
@@ -183,7 +187,7 @@ func (c *conn) expireAt(t time.Time) {
 // scripts, after those that have run ahead. What is known from before is hidden too. If
 // it fails, the process has been ended.
 func (c *conn) prepare(ctx context.Context, spec Spec, secrets []Secret, known *secret.Values) error {
-	ctx, cancel := bound(ctx, c.life)
+	ctx, cancel := bound.By(ctx, c.life)
 	defer cancel(nil)
 	c.know(known)
 	c.secrets = secrets
@@ -199,7 +203,7 @@ func (c *conn) prepare(ctx context.Context, spec Spec, secrets []Secret, known *
 	}
 	if err == nil {
 		c.approve = spec.Approve
-		err = c.ready(ctx, after(c.limits.StartupTimeout), time.Time{})
+		err = c.ready(ctx, bound.After(c.limits.StartupTimeout), time.Time{})
 	}
 	if ahead := c.startup; err == nil {
 		c.startup = spec.Startup
@@ -233,52 +237,6 @@ func (p *Process) onEngine(err error) error {
 		return err
 	}
 	return fmt.Errorf("%w; the engine is %s", err, p.Engine)
-}
-
-// after returns when a time that is counted from now has passed; the zero time if it is
-// negative, for never.
-func after(d time.Duration) time.Time {
-	if d < 0 {
-		return time.Time{}
-	}
-	return time.Now().Add(d)
-}
-
-// earlier returns the earlier of two times, of which the zero time is never.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
-// bound returns a context that also ends, with the same cause, when one of the others
-// does.
-func bound(ctx context.Context, others ...context.Context) (context.Context, context.CancelCauseFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stops := make([]func() bool, len(others))
-	for i, other := range others {
-		stops[i] = context.AfterFunc(other, func() { cancel(context.Cause(other)) })
-	}
-	return ctx, func(cause error) {
-		for _, stop := range stops {
-			stop()
-		}
-		cancel(cause)
-	}
-}
-
-// abandonOnCancel returns what f does, or the cause of the context if that ends first. Then
-// f, which is the caller's own, goes on without anybody who waits.
-func abandonOnCancel(ctx context.Context, f func() error) error {
-	done := make(chan error, 1)
-	go func() { done <- f() }()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }
 
 // runUnit is [shell.Conn.Run]. It counts stdout and notes the end of an escalation, both

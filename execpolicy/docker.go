@@ -305,12 +305,7 @@ const (
 	defaultKeepAlive = 2 * time.Minute
 	minKeepAlive     = time.Second
 	maxKeepAlive     = 24 * time.Hour
-	defaultMemory    = 512 << 20
-	defaultCPUs      = "1"
-	// defaultPids lets a build run in parallel, and a walk over that many processes take
-	// 60 ms.
-	defaultPids = 256
-	minPids     = 16
+	minPids          = 16
 	// minMemory is docker's.
 	minMemory    = 6 << 20
 	defaultTmpfs = 64 << 20
@@ -320,9 +315,6 @@ const (
 	scratchDir   = container.ScratchDir
 	// scratchBytes holds a copy of the shell, a command's text and its stdin.
 	scratchBytes = 4<<20 + 2*MaxStdin
-	// shmBytes is the size of /dev/shm, and defaultShm the same number.
-	shmBytes   = "16m"
-	defaultShm = 16 << 20
 )
 
 // image returns the image for an engine.

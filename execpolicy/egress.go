@@ -1,19 +1,15 @@
 package execpolicy
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"strconv"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
+	"github.com/seed-64a260eb/cofferdam/internal/gate"
 )
 
 // An Egress is a way out of a container that has no network: to a list of hosts, through
@@ -67,24 +63,9 @@ func (p *DockerPolicy) noEgress(e *dockercli.Engine, spec Spec) error {
 	if p.Egress == nil {
 		return nil
 	}
-	why := ""
-	switch {
-	case len(spec.Supervisor) == 0:
+	why := container.NoListening(e, p.Runtime)
+	if len(spec.Supervisor) == 0 {
 		why = "only a session has one"
-	case runtime.GOOS != "linux":
-		why = "containers don't share the kernel of this system"
-	case e.Remote:
-		why = "the engine may be on another machine"
-	case e.PodmanService:
-		why = "podman's service may be on another machine"
-	case e.Kernel == "":
-		why = "it is not known which kernel the engine has"
-	case e.Kernel != ownKernel():
-		why = "the engine has another kernel: " + e.Kernel
-	case e.Rootless:
-		why = "the engine is rootless, and its containers are in a user namespace that this program can't enter"
-	case p.Runtime != "" && p.Runtime != "runc" && p.Runtime != "crun":
-		why = fmt.Sprintf("the runtime %q may have a network of its own", p.Runtime)
 	}
 	for _, name := range []string{"network", "pid", "pod", "pod-id-file", "runtime", "userns"} {
 		if why == "" && p.extra(e, name) {
@@ -124,83 +105,16 @@ func (p *DockerPolicy) sessionEnv(spec Spec) map[string]string {
 	return env
 }
 
-// A gate is the way out of one container. A nil gate is none.
-type gate struct {
-	egress    Egress
-	container *container.Container
-
-	mu     sync.Mutex
-	closed bool
-	proxy  io.Closer // nil if it is not open
-}
-
-var errGateClosed = errors.New("the container has ended")
-
-// newGate returns a gate that is not open.
-func (p *DockerPolicy) newGate(c *container.Container) *gate {
-	if p.Egress == nil {
-		return nil
+// opener returns what opens the gate, once the command inside was heard. [Process.Kill]
+// closes it, which a session calls also when the container has ended by itself.
+func opener(g *gate.Gate, egress Egress, c *container.Container) func(record func(Event)) error {
+	return func(record func(Event)) error {
+		return g.Open(func() (io.Closer, error) {
+			listener, err := c.Listen(egressPort)
+			if err != nil {
+				return nil, err
+			}
+			return egress.Serve(listener, record)
+		})
 	}
-	return &gate{egress: p.Egress, container: c}
-}
-
-// open opens the gate, once the command inside was heard. [Process.Kill] closes it, which a
-// session calls also when the container has ended by itself.
-func (g *gate) open(record func(Event)) error {
-	if g == nil {
-		return nil
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed {
-		return errGateClosed
-	}
-	listener, err := g.container.Listen(egressPort)
-	if err == nil {
-		g.proxy, err = g.egress.Serve(listener, record)
-	}
-	if err != nil {
-		return fmt.Errorf("Egress: the way out can't be opened: %w", err)
-	}
-	return nil
-}
-
-// close closes the gate for good, and returns when nothing is left of it.
-func (g *gate) close() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.closed = true
-	if g.proxy != nil {
-		g.proxy.Close()
-		g.proxy = nil
-	}
-}
-
-// kill closes the gate while kill ends the container, which is killed also if the gate does
-// not close in time.
-func (g *gate) kill(ctx context.Context, kill func(context.Context) error) error {
-	if g == nil {
-		return kill(ctx)
-	}
-	closed := make(chan error, 1)
-	go func() { closed <- g.closeBy(ctx) }()
-	err := kill(ctx)
-	return errors.Join(err, <-closed)
-}
-
-// closeBy closes the gate, and waits for that most of the time until ctx ends.
-func (g *gate) closeBy(ctx context.Context) error {
-	if end, ok := ctx.Deadline(); ok {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Until(end)*3/4)
-		defer cancel()
-	}
-	err := abandonOnCancel(ctx, func() error {
-		g.close()
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("Egress: the way out is not closed: %w: %w", ErrStillThere, err)
-	}
-	return nil
 }

@@ -29,8 +29,5 @@ const MaxStarts = maxStarts
 // Block makes a result that of a command whose output must not be seen.
 func Block(r *Result, err error) { r.blocked = err }
 
-// ParseUsage returns what a look has told.
-func ParseUsage(counts string) *Usage { return parseUsage(counts) }
-
 // Connecting is how many sessions and jobs have yet to reach a remote engine.
 func Connecting() int { return len(connecting) }

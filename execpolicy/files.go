@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/transfer"
 )
@@ -173,7 +174,7 @@ func (s *Session) transfer(ctx context.Context, op, name string, do func(*transf
 		if err := c.lives(); err != nil {
 			return err
 		}
-		ctx, cancel := bound(ctx, s.life, c.life)
+		ctx, cancel := bound.By(ctx, s.life, c.life)
 		defer cancel(nil)
 		if err := c.readyFor(ctx, c.latestEnd(c.limits.CommandTimeout)); err != nil {
 			return err
@@ -197,7 +198,7 @@ func (s *Session) transfer(ctx context.Context, op, name string, do func(*transf
 // transfer does what a transfer is, for the holder of the turn.
 func (c *conn) transfer(ctx context.Context, cancel context.CancelCauseFunc, do func(*transfer.Transfer) error) error {
 	t := c.newTransfer(ctx, cancel)
-	t.Deadline = after(c.limits.CommandTimeout)
+	t.Deadline = bound.After(c.limits.CommandTimeout)
 	err := do(t)
 	c.tally.in += t.Sent
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 )
@@ -149,7 +150,7 @@ func (c *conn) take(ctx context.Context, spec, all Spec) error {
 	c.observer.Store(c.audit)
 	c.limits = c.proc.limits(all)
 	if own := spec.Limits.Lifetime; own > 0 {
-		c.expireAt(earlier(after(own), c.expiry))
+		c.expireAt(bound.Earlier(bound.After(own), c.expiry))
 	}
 	c.endsInOrder = len(all.Shutdown) > 0 || all.Finish != nil
 	c.filter = shell.Filter(all.Filter).InTurn()
@@ -157,8 +158,8 @@ func (c *conn) take(ctx context.Context, spec, all Spec) error {
 	maps.Copy(c.env, spec.Env)
 	err := c.lives()
 	if err == nil && len(spec.Env) > 0 && len(spec.Secrets) == 0 {
-		ctx, cancel := bound(ctx, c.life)
-		err = c.handshake(ctx, after(c.limits.StartupTimeout), time.Time{})
+		ctx, cancel := bound.By(ctx, c.life)
+		err = c.handshake(ctx, bound.After(c.limits.StartupTimeout), time.Time{})
 		cancel(nil)
 	}
 	if err != nil {
@@ -187,7 +188,7 @@ func (i *Idle) Check(ctx context.Context) error {
 	if err := c.lives(); err != nil {
 		return err
 	}
-	ctx, cancel := bound(ctx, s.life, c.life)
+	ctx, cancel := bound.By(ctx, s.life, c.life)
 	defer cancel(nil)
 	var out, errOut shell.Sink
 	r := c.runUnit(ctx, time.Time{}, time.Time{}, shell.Unit(":"), &out, &errOut)

@@ -1,6 +1,10 @@
 package execpolicy
 
-import "context"
+import (
+	"context"
+
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
+)
 
 // An imageQuestion is put to the policy when the session has started, which does not wait
 // for the answer: its first result does.
@@ -26,7 +30,7 @@ func (c *conn) askImage() {
 		ctx, cancel := context.WithTimeout(q.over, timeout)
 		defer cancel()
 		var id string
-		q.err = abandonOnCancel(ctx, func() (err error) {
+		q.err = bound.Call(ctx, func() (err error) {
 			id, err = c.proc.ImageID(ctx)
 			return err
 		})

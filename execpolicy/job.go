@@ -1,6 +1,7 @@
 package execpolicy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
@@ -22,15 +24,14 @@ const MaxJobs = 32
 // A Job is a command that runs beside the commands of its session. [Session.StartJob]
 // starts one. Its methods may be called at the same time.
 type Job struct {
-	job         *shell.Job
-	stdin       io.WriteCloser
-	in, errIn   *shell.Sink // what its streams are written to
-	out, errOut *shell.Sink // what keeps them
-	cancel      context.CancelCauseFunc
-	done        chan struct{}
+	job    *shell.Job
+	stdin  io.WriteCloser
+	out    *shell.Output
+	cancel context.CancelCauseFunc
+	done   chan struct{}
 
 	taking sync.Mutex // of what is kept
-	took   bool       // the sinks keep nothing any more
+	took   bool       // out keeps nothing any more
 	kept   [2][]byte  // what they have kept, unless the filter has blocked it
 
 	// These are set before done is closed.
@@ -98,14 +99,14 @@ func (s *Session) StartJob(ctx context.Context, cmd Command) (*Job, error) {
 	if c.proc.Exec == nil || !c.proc.OwnPIDNamespace {
 		return nil, ErrNoJobs
 	}
-	if !c.jobs.take() {
+	if !c.jobs.Take() {
 		return nil, ErrTooManyJobs
 	}
 	cmd.Timeout = max(cmd.Timeout, 0)
 	if cmd.Timeout == 0 {
 		cmd.Timeout = -1
 	}
-	ctx, cancel := bound(ctx, s.life, c.jobs.life)
+	ctx, cancel := bound.By(ctx, s.life, c.jobLife)
 	defer cancel(nil)
 	event, err := c.audit.beginJob(ctx, c, cmd)
 	var j *Job
@@ -115,7 +116,7 @@ func (s *Session) StartJob(ctx context.Context, cmd Command) (*Job, error) {
 	if err == nil {
 		return j, nil
 	}
-	defer c.jobs.give()
+	defer c.jobs.Give()
 	if s.life.Err() != nil && errors.Is(err, ErrClosed) {
 		err = ErrClosed
 	}
@@ -142,12 +143,12 @@ func (s *Session) startJob(ctx context.Context, c *conn, cmd Command, event *Eve
 	x := &jobRun{c: c, cmd: cmd, proc: proc, event: event, start: time.Now(), fed: make(chan error, 1)}
 	j := &Job{stdin: proc.Stdin, done: make(chan struct{})}
 	x.Job = j
-	life, end := context.WithCancelCause(c.jobs.life)
+	life, end := context.WithCancelCause(c.jobLife)
 	j.cancel = end
-	x.listen()
+	j.out = c.newOutput(cmd, c.concealing, func() { end(ErrOutputLimit) })
 	j.job, err = c.StartJob(ctx, shell.JobOptions{
 		Job: wire, Stdin: proc.Stdin, Stdout: proc.Stdout, Stderr: proc.Stderr, Inside: proc.inside,
-		Out: x.in, ErrOut: x.errIn, Ending: isEnding,
+		Out: j.out.Stdout, ErrOut: j.out.Stderr, Ending: isEnding,
 	})
 	if err != nil {
 		end(nil)
@@ -179,17 +180,8 @@ func (s *Session) approveJob(ctx context.Context, c *conn, cmd Command) error {
 	}
 	r := c.request(cmd, nil)
 	r.Job = true
-	what := r.String()
-	err := abandonOnCancel(ctx, func() error { return approve(ctx, r) })
-	switch {
-	case c.lives() != nil:
-		return c.lost()
-	case ctx.Err() != nil:
-		return fmt.Errorf("waiting for approval: %w", context.Cause(ctx))
-	case err == nil:
-		return nil
-	}
-	return fmt.Errorf("%w: %s: %w", ErrRefused, addValues(c.known.Load(), cmd.Secrets).Redact(what), err)
+	refused, err := c.answer(ctx, approve, r, cmd.Secrets, nil)
+	return cmp.Or(refused, err)
 }
 
 // jobText returns what a job's keeper is told.
@@ -209,7 +201,7 @@ func (s *Session) jobText(ctx context.Context, c *conn, cmd Command) (shellwire.
 		if err := s.acquire(ctx); err != nil {
 			return wire, err
 		}
-		secrets, err := c.fetch(ctx, cmd.Secrets, after(c.limits.StartupTimeout), env)
+		secrets, err := c.fetch(ctx, cmd.Secrets, bound.After(c.limits.StartupTimeout), env)
 		s.release()
 		if err != nil {
 			return wire, err
@@ -242,13 +234,10 @@ func (j *Job) Stdin() io.WriteCloser { return j.stdin }
 func (j *Job) Output() (stdout, stderr []byte) {
 	j.taking.Lock()
 	defer j.taking.Unlock()
-	switch {
-	case j.took:
+	if j.took {
 		return slices.Clone(j.kept[0]), slices.Clone(j.kept[1])
-	case j.in.Failed() != nil || j.errIn.Failed() != nil:
-		return nil, nil
 	}
-	return j.out.Snapshot(), j.errOut.Snapshot()
+	return j.out.Snapshot()
 }
 
 // Done returns a channel that is closed when the job has ended and its Result is there.
@@ -326,51 +315,4 @@ func (c Command) validateJob() error {
 		found.Add("a job's Usage can't be told from its session's")
 	}
 	return problems.Join(validateSecrets(found, c.Secrets, c.Env)...)
-}
-
-// jobs are those of a conn.
-type jobs struct {
-	life context.Context // ends when the process is to
-	end  context.CancelCauseFunc
-
-	mu      sync.Mutex
-	running int
-	idle    chan struct{} // closed when none runs any more; nil if nobody waits
-}
-
-func (l *jobs) take() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.running == MaxJobs {
-		return false
-	}
-	l.running++
-	return true
-}
-
-func (l *jobs) give() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.running--; l.running == 0 && l.idle != nil {
-		close(l.idle)
-		l.idle = nil
-	}
-}
-
-// wait waits until no job runs, or the time is over.
-func (l *jobs) wait(timeout time.Duration) {
-	l.mu.Lock()
-	if l.running == 0 {
-		l.mu.Unlock()
-		return
-	}
-	if l.idle == nil {
-		l.idle = make(chan struct{})
-	}
-	idle := l.idle
-	l.mu.Unlock()
-	select {
-	case <-idle:
-	case <-time.After(timeout):
-	}
 }

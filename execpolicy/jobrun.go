@@ -5,12 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"sync/atomic"
 	"time"
 
-	"github.com/seed-64a260eb/cofferdam/internal/secret"
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
-	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
 // A jobRun is a job that is being run.
@@ -22,8 +20,6 @@ type jobRun struct {
 	event *Event
 	start time.Time
 	fed   chan error // the error of Command.Stdin, once that has ended
-
-	text *truncate.Transcript
 }
 
 // A source is a job's stdin. It keeps the error of its Reader.
@@ -46,22 +42,6 @@ func (x *jobRun) feed() {
 	io.Copy(x.proc.Stdin, &from)
 	x.fed <- from.err
 	x.proc.Stdin.Close()
-}
-
-// listen makes the sinks.
-func (x *jobRun) listen() {
-	c := x.c
-	x.text = &truncate.Transcript{MaxLines: c.limits.MaxOutputLines, MaxBytes: c.limits.MaxOutputBytes}
-	first, second := shell.Serial(x.cmd.Stdout, x.cmd.Stderr)
-	x.in, x.out = shell.NewSink(c.concealing, c.limits.MaxOutputBytes, x.text.Stdout(), first)
-	x.errIn, x.errOut = shell.NewSink(c.concealing, c.limits.MaxOutputBytes, x.text.Stderr(), second)
-	if x.cmd.OutputLimit > 0 {
-		room := new(atomic.Int64)
-		room.Store(x.cmd.OutputLimit)
-		full := func() { x.cancel(ErrOutputLimit) }
-		x.in.Limit(room, full)
-		x.errIn.Limit(room, full)
-	}
 }
 
 // jobError returns the error of a job that did not begin.
@@ -93,13 +73,14 @@ func (x *jobRun) abandon() error {
 func (x *jobRun) run(ctx context.Context) {
 	c := x.c
 	defer close(x.done)
-	defer c.jobs.give()
+	defer c.jobs.Give()
 	defer x.cancel(nil)
-	deadline := after(x.cmd.Timeout)
+	deadline := bound.After(x.cmd.Timeout)
 	r := x.job.Run(ctx, deadline)
 	res := &Result{
 		ExitCode: -1, Duration: time.Since(x.start), Timeout: x.cmd.Timeout, Cause: r.Cause, Escalation: Escalation(r.Step),
-		Gone: r.Gone, OOMBefore: x.job.OOMsBefore, OOMAfter: r.OOMs, Engine: c.proc.Engine, text: x.text,
+		Gone: r.Gone, OOMBefore: x.job.OOMsBefore, OOMAfter: r.OOMs, Engine: c.proc.Engine,
+		text: x.out.Text,
 	}
 	var errs []error
 	if r.EndErr != nil {
@@ -122,87 +103,32 @@ func (x *jobRun) run(ctx context.Context) {
 		end.oom = res.OOMBefore >= 0 && res.OOMAfter > res.OOMBefore
 	}
 	res.ended = r.Lost
-	res.Outcome = end.outcome()
-	switch res.Outcome {
-	case OutcomeCanceled:
-		errs = append(errs, r.Cause)
-	case OutcomeSessionLost, OutcomeOOMKilled:
-		if r.Lost {
-			errs = append(errs, c.lost())
-		}
-	case OutcomeSignaled:
-		res.Signal = r.Mark.Signal
-		if res.Signal == 0 {
-			res.Signal = sigkill
-		}
-	case OutcomeExited:
-		res.ExitCode = r.Mark.Status
-	}
-	errs = append(errs, x.flush(res, r, deadline))
+	errs = append(errs, c.conclude(res, end))
+	errs = append(errs, x.flush(res, r, deadline)...)
 	res.ImageID, _ = c.imageID()
 	x.result = res
-	x.err = c.audit.finishJob(c, x.event, res, x.in.Came+x.errIn.Came, errors.Join(errs...))
+	x.err = c.audit.finishJob(c, x.event, res, x.out.Came(), errors.Join(errs...))
 }
 
 // flush hands the rest of the output over.
-func (x *jobRun) flush(res *Result, r shell.Reply, deadline time.Time) error {
-	var errs []error
+func (x *jobRun) flush(res *Result, r shell.Reply, deadline time.Time) []error {
 	flush, done := context.WithDeadline(context.Background(), x.c.flushBy(r, deadline))
 	defer done()
-	for _, k := range []*shell.Sink{x.in, x.errIn} {
-		if err := k.Finish(flush.Done()); err != nil {
-			errs = append(errs, fmt.Errorf("writing the output: %w", err))
-		}
-		if res.blocked == nil {
-			res.blocked = k.Failed()
-		}
-	}
-	x.text.Close()
+	errs := x.out.Finish(flush.Done())
 	x.taking.Lock()
 	defer x.taking.Unlock()
 	x.took = true
-	if res.blocked != nil {
-		res.text = nil
-		return errors.Join(append(errs, fmt.Errorf("%w: %w", ErrBlocked, res.blocked))...)
-	}
-	res.Stdout, res.StdoutInfo = taken(x.out)
-	res.Stderr, res.StderrInfo = taken(x.errOut)
+	errs = append(errs, res.take(x.out))
 	x.kept = [2][]byte{res.Stdout, res.Stderr}
-	return errors.Join(errs...)
+	return errs
 }
 
 // concealing makes a writer through which a job's output passes: it conceals the secrets
 // that the session was given, also those that come while the job runs, and behind them is
 // the caller's filter.
 func (c *conn) concealing(w io.Writer) io.WriteCloser {
-	l := &lateSecrets{c: c, w: keptOpen{w}}
 	if c.filter != nil {
-		l.w = c.filter(w)
+		w = c.filter(w)
 	}
-	return l
+	return c.known.Writer(w)
 }
-
-// A lateSecrets writer puts what conceals new values before what conceals the old ones,
-// which may hold back a part of the stream.
-type lateSecrets struct {
-	c     *conn
-	known *secret.Values
-	w     io.WriteCloser
-}
-
-func (l *lateSecrets) Write(p []byte) (int, error) {
-	if known := l.c.known.Load(); known != l.known {
-		if !known.Equal(l.known) {
-			l.w = known.Writer(l.w)
-		}
-		l.known = known
-	}
-	return l.w.Write(p)
-}
-
-func (l *lateSecrets) Close() error { return l.w.Close() }
-
-// keptOpen is a writer that nobody closes.
-type keptOpen struct{ io.Writer }
-
-func (keptOpen) Close() error { return nil }

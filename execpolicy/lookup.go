@@ -92,19 +92,7 @@ func (p *DockerPolicy) lookUp(ctx context.Context, e *dockercli.Engine, spec Spe
 	defer proc.Stderr.Close()
 	proc.Stdin.Close()
 	go io.Copy(io.Discard, proc.Stderr)
-	printed := make(chan []byte, 1)
-	go func() {
-		text, _ := io.ReadAll(io.LimitReader(proc.Stdout, account.MaxPrinted))
-		<-proc.Done
-		printed <- text
-	}()
-	var text []byte
-	select {
-	case text = <-printed:
-	case <-ctx.Done():
-		err = context.Cause(ctx)
-	}
-	a, ok := account.ParsePrinted(string(text))
+	a, ok, err := account.ReadPrinted(ctx, proc.Stdout, proc.Done)
 	if ok {
 		proc.Answered()
 		accounts.Add(p.accountKey(e), a)

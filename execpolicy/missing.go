@@ -66,12 +66,6 @@ func (p *DockerPolicy) limits(limit string) bool {
 	return false
 }
 
-// countsByUser reports whether the kernel's limit for each user number takes the place of
-// PidsLimit.
-func (p *DockerPolicy) countsByUser(e *dockercli.Engine) bool {
-	return e.Lacks(dockercli.LimitProcesses) && e.Kind == dockercli.Podman && !e.Remote
-}
-
 // hasUserNS reports whether ExtraRunArgs say which user namespace the container has.
 func (p *DockerPolicy) hasUserNS(e *dockercli.Engine) bool {
 	return slices.ContainsFunc([]string{"userns", "uidmap", "gidmap", "subuidname", "subgidname", "pod", "user"},

@@ -43,13 +43,5 @@ func (p DockerPolicy) CheckWorkspace(dir string) error {
 // not with WorkspaceReadOnly.
 func (p DockerPolicy) SavesWorkspace() bool { return !p.WorkspaceReadOnly }
 
-// checkVolume returns why a container must not have a volume, or nil.
-func (p *DockerPolicy) checkVolume(e *dockercli.Engine, m dockercli.Mount) error {
-	if e.PodmanService {
-		return fmt.Errorf("the volume %q: podman's service would make it if it is missing; use podman's own client", m.Volume)
-	}
-	return mountguard.Volume(m.Volume)
-}
-
 // errElsewhere is why a remote engine mounts no workspace.
 var errElsewhere = errors.New("the engine may run on another machine, to which this path means nothing")

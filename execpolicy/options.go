@@ -3,19 +3,18 @@ package execpolicy
 import (
 	"fmt"
 	"maps"
-	"path"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/account"
 	"github.com/seed-64a260eb/cofferdam/internal/clientfile"
 	"github.com/seed-64a260eb/cofferdam/internal/fifo"
+	"github.com/seed-64a260eb/cofferdam/internal/limits"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
-	"github.com/seed-64a260eb/cofferdam/internal/nproc"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/runargs"
+	"github.com/seed-64a260eb/cofferdam/internal/shares"
 )
 
 // runOptions turns the policy into the engine's arguments, for a container of that name.
@@ -53,9 +52,12 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name, fifos st
 	p.setNetwork(e, &o)
 	seen, refused := p.setFiles(e, spec, &o)
 	found = append(found, refused...)
-	found = append(found, p.setDevices(e, &o)...)
+	guard := &mountguard.Guard{Remote: e.Remote, Allowed: p.AllowUnsafeDevices}
+	found = append(found, shares.SetDevices(&o, guard, p.Devices)...)
 	found = append(found, p.setUser(e, seen, &o)...)
-	p.setLimits(e, &o)
+	limits.Set(&o, e, limits.Wanted{
+		Memory: p.MemoryBytes, CPUs: p.CPUs, CPUShares: p.CPUShares, Pids: p.PidsLimit, HostShm: p.extra(e, "ipc"),
+	})
 	if len(spec.Supervisor) == 0 {
 		o.Env = slices.Sorted(maps.Keys(spec.Env))
 		for _, name := range o.Env {
@@ -106,34 +108,9 @@ func (p *DockerPolicy) setFiles(
 		}
 		o.Mounts = append(o.Mounts, m)
 	}
-	found := problems.List{err}
-	for _, m := range p.Mounts {
-		if m.Volume != "" {
-			found = append(found, p.checkVolume(e, m))
-			o.Mounts = append(o.Mounts, m)
-			continue
-		}
-		share := account.Share{Writable: m.Writable}
-		if share.Source, share.Info, err = guard.Check("the mount source", m.Source); err == nil {
-			seen.Mounts = append(seen.Mounts, share)
-		} else {
-			found = append(found, err)
-			share.Source = "/" // the rest of it may be wrong too
-		}
-		if m.Relabel != "" {
-			found = append(found, guard.CheckRelabel("the mount source", m.Source))
-		}
-		m.Source = share.Source
-		o.Mounts = append(o.Mounts, m)
-	}
+	found := append(problems.List{err}, shares.SetMounts(o, &seen, guard, e.PodmanService, p.Mounts)...)
 
-	tmpfs := maps.Clone(p.Tmpfs)
-	if tmpfs == nil {
-		tmpfs = map[string]int64{"/tmp": defaultTmpfs}
-	}
-	if _, ok := tmpfs[workspaceDir]; !ok && dir == "" {
-		tmpfs[workspaceDir] = defaultTmpfs
-	}
+	tmpfs := p.tmpfs(dir)
 	for _, path := range slices.Sorted(maps.Keys(tmpfs)) {
 		t := dockercli.Tmpfs{Target: path, SizeBytes: tmpfs[path], Exec: true}
 		o.Tmpfs = append(o.Tmpfs, t)
@@ -145,42 +122,19 @@ func (p *DockerPolicy) setFiles(
 		// before it mounts it, with that effect.
 		o.Workdir = "/"
 	}
-	return seen, append(found, sameTargets(o)...)
+	return seen, append(found, shares.SameTargets(o)...)
 }
 
-// setDevices gives the container devices of the host. Each error is about one that would
-// give the host away.
-func (p *DockerPolicy) setDevices(e *dockercli.Engine, o *dockercli.RunOptions) problems.List {
-	guard := &mountguard.Guard{Remote: e.Remote, Allowed: p.AllowUnsafeDevices}
-	var found problems.List
-	for _, d := range p.Devices {
-		source, err := guard.CheckDevice(d.Source)
-		found = append(found, err)
-		if d.Target == "" {
-			d.Target = d.Source
-		}
-		if reason := outsideDev(d.Target, o.Mounts); reason != "" {
-			found.Add("the device target %q is %s, where the engine may leave a device on the host", d.Target, reason)
-		}
-		d.Source = source
-		o.Devices = append(o.Devices, d)
+// tmpfs returns the sizes of the directories in memory, beside a workspace.
+func (p *DockerPolicy) tmpfs(workspace string) map[string]int64 {
+	sizes := maps.Clone(p.Tmpfs)
+	if sizes == nil {
+		sizes = map[string]int64{"/tmp": defaultTmpfs}
 	}
-	return found
-}
-
-// outsideDev returns why a device must not appear there, or the empty text. Engines make a
-// device in what is mounted at the place, or where a link of the image leads. The
-// directory /dev is a new one for each container.
-func outsideDev(target string, mounts []dockercli.Mount) string {
-	if !mountguard.Within(target, "/dev") {
-		return "outside /dev"
+	if _, ok := sizes[workspaceDir]; !ok && workspace == "" {
+		sizes[workspaceDir] = defaultTmpfs
 	}
-	for _, m := range mounts {
-		if mountguard.Within(target, path.Clean(m.Target)) {
-			return fmt.Sprintf("in the mount on %q", m.Target)
-		}
-	}
-	return ""
+	return sizes
 }
 
 // setUser says as whom the command runs, and which rights it has. Each error is about a
@@ -188,7 +142,7 @@ func outsideDev(target string, mounts []dockercli.Mount) string {
 func (p *DockerPolicy) setUser(e *dockercli.Engine, seen account.Case, o *dockercli.RunOptions) problems.List {
 	user, isOwner, refused := seen.Choose()
 	o.User = user
-	if e.Rootless && (isOwner || p.countsByUser(e) && p.User == "" && !p.hasUserNS(e)) {
+	if e.Rootless && (isOwner || limits.CountsByUser(e) && p.User == "" && !p.hasUserNS(e)) {
 		// The host's user keeps its number inside. Nobody is somebody else in any case, and
 		// has a count of processes of its own there.
 		o.UserNS = "keep-id"
@@ -203,59 +157,6 @@ func (p *DockerPolicy) setUser(e *dockercli.Engine, seen account.Case, o *docker
 		o.SecurityOpt = append(o.SecurityOpt, seccompOption+clientfile.Path)
 	}
 	return refused
-}
-
-// setLimits bounds what the container takes of the host.
-func (p *DockerPolicy) setLimits(e *dockercli.Engine, o *dockercli.RunOptions) {
-	memory := p.MemoryBytes
-	if memory == 0 {
-		memory = defaultMemory
-	}
-	cpus := p.CPUs
-	if cpus == "" {
-		cpus = defaultCPUs
-	}
-	pids := p.PidsLimit
-	if pids == 0 {
-		pids = defaultPids
-	}
-	shm := shmBytes
-	// No core dumps, and a bound on descriptors.
-	ulimits := []string{"core=0:0", "nofile=1024:1024"}
-	if e.Kind == dockercli.Podman || e.PodmanService {
-		if p.extra(e, "ipc") {
-			// Podman takes no size for a /dev/shm that is the host's.
-			shm = ""
-		}
-		// Podman would raise what is not named to what not every host allows. This one is
-		// counted over all of a user's containers, so it is as high as it may be:
-		// PidsLimit is what bounds the container.
-		n := uint64(nproc.Everywhere)
-		if !e.Remote {
-			n = nproc.Max()
-		}
-		// Where the owner's processes outside count too, it may have too many already.
-		outside := o.UserNS != "" && o.User != account.Nobody.String() && nproc.CountsOutside(e.Kernel)
-		if p.countsByUser(e) && !outside {
-			n = min(n, uint64(pids))
-		}
-		ulimits = append(ulimits, fmt.Sprintf("nproc=%d:%d", n, n))
-	}
-	o.Memory = strconv.FormatInt(memory, 10)
-	// The same for both means no swap; otherwise it would be as much again.
-	o.MemorySwap = o.Memory
-	o.CPUs, o.CPUShares, o.PidsLimit = cpus, p.CPUShares, pids
-	// What is missing would be dropped with a warning, or fail the start.
-	if e.Lacks(dockercli.LimitMemory) {
-		o.Memory, o.MemorySwap = "", ""
-	}
-	if e.Lacks(dockercli.LimitProcessors) {
-		o.CPUs, o.CPUShares = "", 0
-	}
-	if e.Lacks(dockercli.LimitProcesses) {
-		o.PidsLimit = 0
-	}
-	o.IPC, o.ShmSize, o.Ulimits = "private", shm, ulimits
 }
 
 // own returns the arguments by which the library owns its container, whatever the policy.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
@@ -30,7 +31,7 @@ func (c *conn) classify(ctx context.Context, res *Result, r shell.Reply, cmd Com
 		end.oom = r.EndErr == nil && c.OOMKilled(r.EndBy)
 	case !r.Mark.NoDir && (cmd.Usage || r.Mark.Status != 0 && c.oomKills >= 0):
 		var l shell.Reply
-		res.OOMAfter, _, l = c.lookNow(ctx, earlier(after(c.limits.TerminationTimeout), endBy))
+		res.OOMAfter, _, l = c.lookNow(ctx, bound.Earlier(bound.After(c.limits.TerminationTimeout), endBy))
 		if l.Lost || l.Died {
 			res.Dir, res.StateLost = "", true
 		}
@@ -44,22 +45,28 @@ func (c *conn) classify(ctx context.Context, res *Result, r shell.Reply, cmd Com
 		c.oomKills = res.OOMAfter
 	}
 	if cmd.Usage {
-		res.Usage = parseUsage(r.Counts)
+		res.Usage = newUsage(r.Counts)
 	}
+	return append(errs, c.conclude(res, end))
+}
+
+// conclude gives a result the outcome of an ending, with what belongs to that. It returns
+// the error that stands beside the outcome, if one does.
+func (c *conn) conclude(res *Result, end ending) error {
 	res.Outcome = end.outcome()
 	switch res.Outcome {
 	case OutcomeCanceled:
-		errs = append(errs, r.Cause)
+		return end.cause
 	case OutcomeSessionLost, OutcomeOOMKilled:
-		if r.Lost {
-			errs = append(errs, c.lost())
+		if end.lost {
+			return c.lost()
 		}
 	case OutcomeSignaled:
-		res.Signal = cmp.Or(r.Mark.Signal, sigkill)
+		res.Signal = cmp.Or(end.signal, sigkill)
 	case OutcomeExited:
-		res.ExitCode = r.Mark.Status
+		res.ExitCode = end.status
 	}
-	return errs
+	return nil
 }
 
 // noteState says what became of the shell, and where it is.

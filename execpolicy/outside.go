@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/account"
+	"github.com/seed-64a260eb/cofferdam/internal/limits"
 	"github.com/seed-64a260eb/cofferdam/internal/outside"
 )
 
@@ -44,12 +45,12 @@ func (p *DockerPolicy) wanted(spec Spec) outside.Wanted {
 		NewPrivileges: p.AllowNewPrivileges,
 		Devices:       p.GPUs != "" || len(p.Devices) > 0,
 		User:          userOf(p.User),
-		Memory:        p.MemoryBytes,
-		Pids:          p.PidsLimit,
-		CPUs:          p.CPUs,
+		Memory:        cmp.Or(p.MemoryBytes, limits.Memory),
+		Pids:          cmp.Or(p.PidsLimit, limits.Pids),
+		CPUs:          cmp.Or(p.CPUs, limits.CPUs),
 		Tmpfs:         map[string]int64{},
 		Mounts:        map[string]bool{},
-		Shm:           defaultShm,
+		Shm:           limits.Shm,
 		GVisor:        strings.Contains(p.Runtime, "runsc"),
 	}
 	if e := p.Engine; e != nil {
@@ -72,20 +73,8 @@ func (p *DockerPolicy) wanted(spec Spec) outside.Wanted {
 		w.Filter, w.Profile = outside.LibraryFilter, DefaultSeccompProfile()
 	}
 	slices.Sort(w.Caps)
-	if w.Memory == 0 {
-		w.Memory = defaultMemory
-	}
-	if w.Pids == 0 {
-		w.Pids = defaultPids
-	}
-	if w.CPUs == "" {
-		w.CPUs = defaultCPUs
-	}
-	for dir, size := range p.Tmpfs {
+	for dir, size := range p.tmpfs(spec.Workspace) {
 		w.Tmpfs[path.Clean(dir)] = size
-	}
-	if p.Tmpfs == nil {
-		w.Tmpfs["/tmp"] = defaultTmpfs
 	}
 	nobody := account.Nobody.String()
 	switch {
@@ -99,10 +88,6 @@ func (p *DockerPolicy) wanted(spec Spec) outside.Wanted {
 	}
 	if spec.Workspace != "" {
 		w.Mounts[workspaceDir] = !p.WorkspaceReadOnly
-	} else {
-		if _, ok := w.Tmpfs[workspaceDir]; !ok {
-			w.Tmpfs[workspaceDir] = defaultTmpfs
-		}
 	}
 	w.Tmpfs[scratchDir] = scratchBytes
 	for _, m := range p.Mounts {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/seed-64a260eb/cofferdam/internal/mountproof"
 )
 
 // A Policy knows how to spawn a command in isolation, and nothing else. Sessions,
@@ -344,7 +346,7 @@ type Process struct {
 	// none.
 	ImageID func(ctx context.Context) (string, error)
 
-	mounted mounted // what a session sees to before anything else runs
+	mounted mountproof.Dir // what a session sees to before anything else runs
 	// readable says that the kernel inside runs no program that can't be read.
 	readable bool
 	blocks   *os.File // for writing to the command's descriptor 3; nil if it has none

@@ -8,15 +8,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 	"github.com/seed-64a260eb/cofferdam/internal/spool"
-	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
 // Run runs one command in a session of its own, which is closed when Run returns. Its
@@ -75,7 +74,7 @@ func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
 	}
 	defer s.release()
 	c := s.current()
-	ctx, cancel := bound(ctx, s.life, c.life)
+	ctx, cancel := bound.By(ctx, s.life, c.life)
 	defer cancel(nil)
 	return c.runCommand(ctx, cancel, cmd)
 }
@@ -129,9 +128,7 @@ type execution struct {
 	file  string                // where stdin is then
 	clean func(endBy time.Time) // removes what its secrets take; nil if there is nothing
 
-	text               *truncate.Transcript
-	out, outKept       *shell.Sink // of stdout: what it is written to, and what keeps it
-	errOut, errOutKept *shell.Sink // of stderr
+	out *shell.Output
 }
 
 // admit waits for the caller's approval, if it takes one. The result is that of a command
@@ -155,10 +152,10 @@ func (x *execution) stage() (err error) {
 		return err
 	}
 	x.start = time.Now()
-	x.deadline = after(x.timeout)
+	x.deadline = bound.After(x.timeout)
 	if !x.endBy.IsZero() {
 		// A shell that had to be replaced first counts too.
-		x.deadline = earlier(x.deadline, x.endBy.Add(-c.limits.TerminationTimeout/2))
+		x.deadline = bound.Earlier(x.deadline, x.endBy.Add(-c.limits.TerminationTimeout/2))
 	}
 	if x.cmd.Dir != "" && (c.dir == "" || strings.Contains(c.dir, "\n")) {
 		return fmt.Errorf("%w: %q: the shell's own, to which it would have to go back, has no name that can be sent", ErrNoDir, c.conceal(x.cmd.Dir))
@@ -175,22 +172,20 @@ func (x *execution) stage() (err error) {
 // listen makes the sinks. cancel is called when they have taken more than the command's
 // limit.
 func (x *execution) listen(cancel context.CancelCauseFunc) {
-	c := x.c
-	x.text = &truncate.Transcript{MaxLines: c.limits.MaxOutputLines, MaxBytes: c.limits.MaxOutputBytes}
-	first, second := shell.Serial(x.cmd.Stdout, x.cmd.Stderr)
-	filter := c.Filter
+	filter := x.c.Filter
 	if x.own {
-		filter = c.hide()
+		filter = x.c.hide()
 	}
-	x.out, x.outKept = shell.NewSink(filter, c.limits.MaxOutputBytes, x.text.Stdout(), first)
-	x.errOut, x.errOutKept = shell.NewSink(filter, c.limits.MaxOutputBytes, x.text.Stderr(), second)
-	if x.cmd.OutputLimit > 0 {
-		room := new(atomic.Int64)
-		room.Store(x.cmd.OutputLimit)
-		full := func() { cancel(ErrOutputLimit) }
-		x.out.Limit(room, full)
-		x.errOut.Limit(room, full)
-	}
+	x.out = x.c.newOutput(x.cmd, filter, func() { cancel(ErrOutputLimit) })
+}
+
+// newOutput makes the sinks of a command. full is called when they have taken more than
+// its limit.
+func (c *conn) newOutput(cmd Command, filter shell.Filter, full func()) *shell.Output {
+	return shell.NewOutput(shell.OutputOptions{
+		Filter: filter, MaxBytes: c.limits.MaxOutputBytes, MaxLines: c.limits.MaxOutputLines,
+		Stdout: cmd.Stdout, Stderr: cmd.Stderr, Limit: cmd.OutputLimit, Full: full,
+	})
 }
 
 // execute runs the command to its end.
@@ -200,10 +195,11 @@ func (x *execution) execute() (shell.Reply, error) {
 		if x.cmd.Usage {
 			input = append(input, shell.Op{Data: []byte(shellwire.Note)})
 		}
-		return c.runUnit(x.ctx, x.deadline, x.endBy, append(input, shell.Op{Data: x.cmd.unit(c.dir, x.file).Ops(), Unit: true}), x.out, x.errOut)
+		return c.runUnit(x.ctx, x.deadline, x.endBy, append(input, shell.Op{Data: x.cmd.unit(c.dir, x.file).Ops(), Unit: true}),
+			x.out.Stdout, x.out.Stderr)
 	}
 	r := exchange(x.input)
-	if r.Cause != nil || !r.Mark.NotRun || x.out.Came+x.errOut.Came > 0 {
+	if r.Cause != nil || !r.Mark.NotRun || x.out.Came() > 0 {
 		return r, nil
 	}
 	// The command before this one had killed the shell as it ended, which shows only now.
@@ -212,7 +208,6 @@ func (x *execution) execute() (shell.Reply, error) {
 		done := make(chan struct{})
 		close(done)
 		x.out.Finish(done)
-		x.errOut.Finish(done)
 		if x.clean != nil {
 			x.clean(time.Time{})
 		}
@@ -226,9 +221,9 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 	c := x.c
 	res := &Result{
 		ExitCode: -1, Duration: time.Since(x.start), Timeout: x.timeout, Cause: r.Cause, Escalation: Escalation(r.Step), Gone: r.Gone,
-		OOMBefore: c.oomKills, OOMAfter: r.OOMs, Dir: c.dir, Engine: c.proc.Engine, text: x.text,
+		OOMBefore: c.oomKills, OOMAfter: r.OOMs, Dir: c.dir, Engine: c.proc.Engine, text: x.out.Text,
 	}
-	c.tally.out += x.errOut.Came
+	c.tally.out += x.out.Stderr.Came
 	errs := c.classify(x.ctx, res, r, x.cmd, x.endBy)
 	if x.clean != nil {
 		x.clean(r.EndBy)
@@ -236,30 +231,18 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 
 	// The writers have the rest of the time to take the rest.
 	flush := context.Background()
-	if x.out.Waits() || x.errOut.Waits() {
+	if x.out.Waits() {
 		var done context.CancelFunc
 		flush, done = context.WithDeadline(flush, c.flushBy(r, x.deadline))
 		defer done()
 	}
-	for _, k := range [...]*shell.Sink{x.out, x.errOut} {
-		if err := k.Finish(flush.Done()); err != nil {
-			errs = append(errs, fmt.Errorf("writing the output: %w", err))
-		}
-		if res.blocked == nil {
-			res.blocked = k.Failed()
-		}
-	}
+	errs = append(errs, x.out.Finish(flush.Done())...)
 	if r.Mark.NoDir {
-		c.Background += x.out.Came + x.errOut.Came
+		c.Background += x.out.Came()
 		return nil, fmt.Errorf("%w: %q", ErrNoDir, c.conceal(x.cmd.Dir))
 	}
-	x.text.Close()
-	if res.blocked != nil {
-		res.text = nil
-		errs = append(errs, fmt.Errorf("%w: %w", ErrBlocked, res.blocked))
-	} else {
-		res.Stdout, res.StdoutInfo = taken(x.outKept)
-		res.Stderr, res.StderrInfo = taken(x.errOutKept)
+	if err := res.take(x.out); err != nil {
+		errs = append(errs, err)
 	}
 	res.ImageID, _ = c.imageID()
 	res.BackgroundBytes, c.Background = c.Background, 0
@@ -272,23 +255,31 @@ func (c *conn) flushBy(r shell.Reply, deadline time.Time) time.Time {
 	const grace = 250 * time.Millisecond
 	switch {
 	case r.Cause != nil:
-		return after(min(grace, c.limits.TerminationTimeout/8))
+		return bound.After(min(grace, c.limits.TerminationTimeout/8))
 	case deadline.IsZero() || time.Until(deadline) > c.limits.TerminationTimeout:
-		return after(c.limits.TerminationTimeout)
+		return bound.After(c.limits.TerminationTimeout)
 	}
 	// At least a moment: it may have ended at its deadline.
 	return deadline.Add(min(grace, c.limits.TerminationTimeout/8))
+}
+
+// take gives the result an output that is finished. It returns why the filter has blocked
+// that.
+func (r *Result) take(out *shell.Output) error {
+	if r.blocked = out.Blocked(); r.blocked != nil {
+		r.text = nil
+		return fmt.Errorf("%w: %w", ErrBlocked, r.blocked)
+	}
+	stdout, stderr := out.Kept()
+	r.Stdout, r.StdoutInfo = taken(stdout)
+	r.Stderr, r.StderrInfo = taken(stderr)
+	return nil
 }
 
 // taken returns what a sink has kept and counted. Nothing may be written, nor taken once
 // more.
 func taken(k *shell.Sink) ([]byte, StreamInfo) {
 	b := &k.Kept
-	head, tail := b.Head(), b.Tail()
-	info := StreamInfo{Bytes: b.Total(), Lines: b.Lines(), DroppedBytes: b.Dropped(), DroppedLines: b.DroppedLines(), Cut: len(head)}
-	// A large output keeps the buffer's own memory, in which both lie.
-	if 2*(len(head)+len(tail)) > cap(head) {
-		return slices.Clip(append(head, tail...)), info
-	}
-	return b.Bytes(), info
+	info := StreamInfo{Bytes: b.Total(), Lines: b.Lines(), DroppedBytes: b.Dropped(), DroppedLines: b.DroppedLines(), Cut: len(b.Head())}
+	return k.Taken(), info
 }

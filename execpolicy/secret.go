@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/random"
 	"github.com/seed-64a260eb/cofferdam/internal/secret"
@@ -113,11 +114,11 @@ func addValues(v *secret.Values, secrets []Secret) *secret.Values {
 
 // conceal returns the text with something else in place of the values of all secrets that
 // the session was ever given.
-func (c *conn) conceal(text string) string { return c.known.Load().Redact(text) }
+func (c *conn) conceal(text string) string { return c.known.Values().Redact(text) }
 
 // hide returns what conceals the values in a stream; nil if there are none.
 func (c *conn) hide() shell.Filter {
-	if known := c.known.Load(); known != nil {
+	if known := c.known.Values(); known != nil {
 		return known.Writer
 	}
 	return nil
@@ -128,7 +129,7 @@ func (c *conn) know(values *secret.Values) {
 	if values == nil {
 		return
 	}
-	c.known.Store(values)
+	c.known.Set(values)
 	c.Filter = values.Writer
 	if filter := c.filter; filter != nil {
 		c.Filter = func(w io.Writer) io.WriteCloser { return values.Writer(filter(w)) }
@@ -155,7 +156,7 @@ func (c *conn) fetch(ctx context.Context, secrets []Secret, deadline time.Time, 
 			env[s.Name] = c.proc.Scratch + "/k" + random.Token()
 		}
 	}
-	c.know(addValues(c.known.Load(), secrets))
+	c.know(addValues(c.known.Values(), secrets))
 	return secrets, nil
 }
 
@@ -165,7 +166,7 @@ func (s *Secret) fetch(ctx context.Context) error {
 		return nil
 	}
 	lookup, name, got := s.Lookup, s.Name, make(chan string, 1)
-	err := abandonOnCancel(ctx, func() error {
+	err := bound.Call(ctx, func() error {
 		value, err := lookup(ctx, name)
 		got <- value
 		return err
@@ -224,10 +225,10 @@ func (c *conn) openSecrets(ctx context.Context) (err error) {
 	if len(c.secrets) == 0 {
 		return nil
 	}
-	if c.secrets, err = c.fetch(ctx, c.secrets, after(c.limits.StartupTimeout), c.env); err != nil {
+	if c.secrets, err = c.fetch(ctx, c.secrets, bound.After(c.limits.StartupTimeout), c.env); err != nil {
 		return err
 	}
-	deadline := after(c.limits.StartupTimeout)
+	deadline := bound.After(c.limits.StartupTimeout)
 	if err := c.renewSecrets(ctx, deadline, time.Time{}); err != nil {
 		return err
 	}

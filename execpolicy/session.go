@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/secret"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
@@ -237,7 +238,7 @@ func (s *Session) acquire(ctx context.Context) error {
 		}
 		return nil
 	}
-	ctx, cancel := bound(ctx, s.life)
+	ctx, cancel := bound.By(ctx, s.life)
 	defer cancel(nil)
 	err := s.turn.Take(ctx)
 	switch {
@@ -272,15 +273,15 @@ func (s *Session) Restart(ctx context.Context) error {
 		return err
 	}
 	defer s.release()
-	ctx, cancel := bound(ctx, s.life)
+	ctx, cancel := bound.By(ctx, s.life)
 	defer cancel(nil)
 	c := s.current()
 	c.audit.ending(errRestart)
-	c.jobs.end(errRestart)
+	c.endJobs(errRestart)
 	if err := c.End(c.limits.TerminationTimeout); err != nil {
 		return err
 	}
-	c, err := open(ctx, s.policy, *s.spec, c.known.Load())
+	c, err := open(ctx, s.policy, *s.spec, c.known.Values())
 	if err != nil {
 		return err
 	}
@@ -318,9 +319,9 @@ func (s *Session) Close() error {
 		err = errors.Join(err, c.borrow(context.Background(), s.spec.Finish, c.closeTimeout()))
 	}
 	c.audit.ending(ErrClosed)
-	c.jobs.end(ErrClosed)
+	c.endJobs(ErrClosed)
 	err = errors.Join(err, c.EndSince(begin))
-	c.jobs.wait(c.limits.TerminationTimeout / 4)
+	c.jobs.Wait(c.limits.TerminationTimeout / 4)
 	s.closeErr = c.audit.closed(c, err)
 	return s.closeErr
 }

@@ -8,13 +8,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/clientfile"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/fifo"
+	"github.com/seed-64a260eb/cofferdam/internal/gate"
+	"github.com/seed-64a260eb/cofferdam/internal/mountproof"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/turn"
 )
@@ -126,7 +127,12 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 	if c.FIFOs != "" {
 		transport = TransportFIFO
 	}
-	way := p.newGate(c)
+	var way *gate.Gate
+	var openWay func(record func(Event)) error
+	if p.Egress != nil {
+		way = &gate.Gate{Field: "Egress"}
+		openWay = opener(way, p.Egress, c)
+	}
 	return &Process{
 		Name:      name,
 		Engine:    e.String(),
@@ -138,7 +144,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		Kill: func(ctx context.Context) error {
 			connected()
 			doubt.Drop()
-			return way.kill(ctx, c.Kill)
+			return way.Kill(ctx, c.Kill)
 		},
 		Answered: func() {
 			connected()
@@ -162,7 +168,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		mounted:         dir,
 		readable:        strings.Contains(p.Runtime, "runsc"),
 		blocks:          c.Ops,
-		openWay:         way.open,
+		openWay:         openWay,
 	}, nil
 }
 
@@ -190,15 +196,11 @@ func (p *DockerPolicy) connect(ctx context.Context, e *dockercli.Engine, spec Sp
 	if !e.Remote || len(spec.Supervisor) == 0 {
 		return func() {}, nil
 	}
-	if err := connecting.Take(ctx); err != nil {
+	connected, err = connecting.Hold(ctx, connectTime)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
-	give := sync.OnceFunc(connecting.Give)
-	late := time.AfterFunc(connectTime, give)
-	return func() {
-		late.Stop()
-		give()
-	}, nil
+	return connected, nil
 }
 
 // second starts one more command in a container of a session.
@@ -243,7 +245,7 @@ func clientEnv(e *dockercli.Engine, spec Spec) []string {
 	return env
 }
 
-func diagnose(c *container.Container, dir mounted, exitCode int, stderr []byte) error {
+func diagnose(c *container.Container, dir mountproof.Dir, exitCode int, stderr []byte) error {
 	err := c.Diagnose(exitCode, stderr)
 	if bytes.Contains(stderr, []byte("open "+clientfile.Path)) {
 		return fmt.Errorf("%w; the client reads the filter of system calls from descriptor 3, which a program in its place has to pass on, "+
@@ -252,8 +254,8 @@ func diagnose(c *container.Container, dir mounted, exitCode int, stderr []byte) 
 	if c.FIFOs != "" && bytes.Contains(stderr, []byte(fifo.Source(c.FIFOs))) {
 		return fmt.Errorf("%w: %w", fifo.ErrNotSeen, err)
 	}
-	if dir.notThere(stderr) {
-		return fmt.Errorf("%w: %w", errUnseen, err)
+	if dir.Unseen(stderr) {
+		return fmt.Errorf("%w: %w", mountproof.ErrUnseen, err)
 	}
 	if err.TurnedAway() {
 		return fmt.Errorf("%w: %w", errTurnedAway, err)

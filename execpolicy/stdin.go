@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/random"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
@@ -25,7 +26,7 @@ func (c *conn) upload(ctx context.Context, stdin *spool.Spool, deadline time.Tim
 		defer cancel()
 	}
 	read := make(chan []byte, 1)
-	err := abandonOnCancel(ctx, func() error {
+	err := bound.Call(ctx, func() error {
 		data, err := stdin.All(ctx)
 		read <- data
 		return err

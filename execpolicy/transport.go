@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"runtime"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
@@ -90,23 +86,13 @@ func (p *DockerPolicy) checkTransport(e *dockercli.Engine) error {
 
 // noFIFOs returns why FIFOs would not carry, or the empty text.
 func (p *DockerPolicy) noFIFOs(e *dockercli.Engine) string {
-	switch {
-	case p.compat:
+	if p.compat {
 		return `LangChain's policy has "run -i"`
-	case runtime.GOOS != "linux":
-		return "containers don't share the kernel of this system"
-	case e.Remote:
-		return "the engine may be on another machine"
-	case e.PodmanService:
-		return "podman's service may be on another machine"
-	case e.Kind == dockercli.Nerdctl:
-		return "nerdctl can't detach a container that it removes"
-	case e.Kernel == "":
-		return "it is not known which kernel the engine has"
-	case e.Kernel != ownKernel():
-		return "the engine has another kernel: " + e.Kernel
-	case p.Runtime != "" && p.Runtime != "runc" && p.Runtime != "crun":
-		return fmt.Sprintf("the runtime %q may have a kernel of its own", p.Runtime)
+	}
+	if why := container.NoFIFOs(e, p.Runtime); why != "" {
+		return why
+	}
+	switch {
 	case p.KeepContainer:
 		return "the container would be kept with the name of a directory that is gone"
 	case !fifo.IsPlain(container.FIFODir("")):
@@ -119,11 +105,6 @@ func (p *DockerPolicy) noFIFOs(e *dockercli.Engine) string {
 	}
 	return fifo.DoubtOf(engineKey(e)).Why()
 }
-
-var ownKernel = sync.OnceValue(func() string {
-	release, _ := os.ReadFile("/proc/sys/kernel/osrelease")
-	return strings.TrimSpace(string(release))
-})
 
 // engineKey is what an engine is told from others by.
 func engineKey(e *dockercli.Engine) string {

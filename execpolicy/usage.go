@@ -1,9 +1,9 @@
 package execpolicy
 
 import (
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
 // A Usage is what a command has used of the processor and of memory, by the kernel's
@@ -37,25 +37,9 @@ type Usage struct {
 	PeakBefore, PeakAfter int64
 }
 
-// parseUsage returns what a look has told.
-func parseUsage(counts string) *Usage {
-	u := &Usage{CPU: -1, PeakBefore: -1, PeakAfter: -1}
-	words := strings.Fields(counts)
-	if len(words) != 4 {
-		return u
-	}
-	var n [4]int64
-	for i, word := range words {
-		var err error
-		if n[i], err = strconv.ParseInt(word, 10, 64); err != nil || n[i] < 0 {
-			n[i] = -1
-		}
-	}
-	if n[0] >= 0 && n[2] >= n[0] {
-		u.CPU = time.Duration(n[2] - n[0])
-	}
-	if n[1] < 0 || n[3] < 0 || n[3] >= n[1] {
-		u.PeakBefore, u.PeakAfter = n[1], n[3]
-	}
+// newUsage returns what a look has told.
+func newUsage(counts string) *Usage {
+	u := new(Usage)
+	u.CPU, u.PeakBefore, u.PeakAfter = shellwire.ParseCounts(counts)
 	return u
 }

@@ -2,10 +2,10 @@ package execpolicy
 
 import (
 	"maps"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
@@ -148,24 +148,9 @@ func (v *validation) checkWords() {
 	}
 }
 
-// sameTargets reports the places in the container that are given to several.
-func sameTargets(o *dockercli.RunOptions) problems.List {
-	var targets []string
-	for _, t := range o.Tmpfs {
-		targets = append(targets, t.Target)
-	}
-	for _, m := range o.Mounts {
-		targets = append(targets, m.Target)
-	}
-	var found problems.List
-	for i, target := range targets {
-		targets[i] = filepath.ToSlash(filepath.Clean(target))
-		if slices.Contains(targets[:i], targets[i]) {
-			found.Add("more than one of the workspace, Mounts and Tmpfs, which is /tmp if it is nil, is to be at %q", target)
-		}
-	}
-	return found
-}
+// notPrinted reports whether a rune shows as nothing, such as a space: no name that an
+// engine takes has one.
+func notPrinted(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }
 
 // isCPUs reports whether s is a decimal number from 0.01, below a million.
 func isCPUs(s string) bool {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 )
 
@@ -60,7 +61,7 @@ func (c *conn) begin(ctx context.Context, deadline, endBy time.Time) error {
 // is zero. A replacement shell gets at least half of TerminationTimeout.
 func (c *conn) readyFor(ctx context.Context, endBy time.Time) error {
 	if endBy.IsZero() {
-		return c.ready(ctx, after(c.limits.StartupTimeout), endBy)
+		return c.ready(ctx, bound.After(c.limits.StartupTimeout), endBy)
 	}
 	return c.ready(ctx, endBy.Add(-c.limits.TerminationTimeout/2), endBy)
 }
@@ -72,7 +73,7 @@ func (c *conn) latestEnd(timeout time.Duration) time.Time {
 		return time.Time{}
 	}
 	// The sum of the two durations could overflow.
-	return after(timeout).Add(c.limits.TerminationTimeout)
+	return bound.After(timeout).Add(c.limits.TerminationTimeout)
 }
 
 // respawn replaces a worker that has ended.
@@ -104,7 +105,7 @@ func (c *conn) runStartup(ctx context.Context, by, endBy time.Time) error {
 		if c.Dead {
 			return fmt.Errorf("startup %w: the shell has ended", ErrScript)
 		}
-		if err := c.script(ctx, "startup", script, earlier(after(c.limits.StartupTimeout), by), endBy); err != nil {
+		if err := c.script(ctx, "startup", script, bound.Earlier(bound.After(c.limits.StartupTimeout), by), endBy); err != nil {
 			return err
 		}
 	}
@@ -120,9 +121,9 @@ func (c *conn) shutdown(scripts []string) error {
 			return errors.Join(errs...)
 		default:
 		}
-		err := c.ready(context.Background(), after(c.limits.StartupTimeout), time.Time{})
+		err := c.ready(context.Background(), bound.After(c.limits.StartupTimeout), time.Time{})
 		if err == nil {
-			err = c.script(context.Background(), "shutdown", script, after(c.closeTimeout()), time.Time{})
+			err = c.script(context.Background(), "shutdown", script, bound.After(c.closeTimeout()), time.Time{})
 		}
 		errs = append(errs, err)
 	}

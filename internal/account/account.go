@@ -48,29 +48,6 @@ func idOf(name string) (id int, ok bool) {
 	return id, err == nil && id >= 0
 }
 
-// PrintScript prints the numbers of the user that it runs as, with builtins of the shell
-// only.
-const PrintScript = `while read -r k v rest; do case $k in Uid: | Gid:) echo "$k$v" ;; esac; done </proc/self/status`
-
-// MaxPrinted bounds what PrintScript prints.
-const MaxPrinted = 1 << 10
-
-// ParsePrinted reads what PrintScript prints.
-func ParsePrinted(text string) (a Account, ok bool) {
-	a = Stranger
-	for line := range strings.Lines(text) {
-		kind, number, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
-		switch id, err := strconv.Atoi(number); {
-		case err != nil || id < 0:
-		case kind == "Uid":
-			a.UID = id
-		case kind == "Gid":
-			a.GID = id
-		}
-	}
-	return a, a.UID >= 0 && a.GID >= 0
-}
-
 // A Share is a directory or a file of the host that a container sees.
 type Share struct {
 	Source   string

@@ -12,10 +12,10 @@ func FuzzParsePrinted(f *testing.F) {
 		"Uid:1\nGid:2\nUid:99999999999999999999\n", "\x00\n:\n"} {
 		f.Add(text)
 	}
-	a, ok := ParsePrinted("Uid:1234\nGid:1235\n")
+	a, ok := parsePrinted("Uid:1234\nGid:1235\n")
 	assert.Assert(f, ok && a == Account{1234, 1235})
 	f.Fuzz(func(t *testing.T, text string) {
-		a, ok := ParsePrinted(text)
+		a, ok := parsePrinted(text)
 		if ok != (a.UID >= 0 && a.GID >= 0) {
 			t.Errorf("%q: %v %v", text, a, ok)
 		}
@@ -23,7 +23,7 @@ func FuzzParsePrinted(f *testing.F) {
 			return
 		}
 		uid, gid, _ := strings.Cut(a.String(), ":")
-		if again, ok := ParsePrinted("Uid:" + uid + "\nGid:" + gid + "\n"); !ok || again != a {
+		if again, ok := parsePrinted("Uid:" + uid + "\nGid:" + gid + "\n"); !ok || again != a {
 			t.Errorf("%v is read as %v", a, again)
 		}
 	})

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -78,6 +79,17 @@ func (k *Sink) Write(p []byte) (int, error) {
 		k.relay.Write(p)
 	}
 	return len(p), nil
+}
+
+// Taken returns what is kept. Nothing may be written, nor taken once more.
+func (k *Sink) Taken() []byte {
+	b := &k.Kept
+	head, tail := b.Head(), b.Tail()
+	// A large output keeps the buffer's own memory, in which both lie.
+	if 2*(len(head)+len(tail)) > cap(head) {
+		return slices.Clip(append(head, tail...))
+	}
+	return b.Bytes()
 }
 
 // free makes the stream wait for the caller's writer no more.

@@ -1,7 +1,11 @@
-// Package turn lets only so many do something at a time, each for as long as it likes.
+// Package turn lets only so many do something at a time.
 package turn
 
-import "context"
+import (
+	"context"
+	"sync"
+	"time"
+)
 
 // A Turn is waited for, taken and given back. Those who wait get it in the order in which
 // they came.
@@ -33,6 +37,20 @@ func (t Turn) TryTake() bool {
 	default:
 		return false
 	}
+}
+
+// Hold is Take for a turn that is given back after limit at the latest. give does that
+// before, and may be called again.
+func (t Turn) Hold(ctx context.Context, limit time.Duration) (give func(), err error) {
+	if err := t.Take(ctx); err != nil {
+		return nil, err
+	}
+	once := sync.OnceFunc(t.Give)
+	late := time.AfterFunc(limit, once)
+	return func() {
+		late.Stop()
+		once()
+	}, nil
 }
 
 // Give gives the turn back.

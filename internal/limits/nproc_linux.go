@@ -1,4 +1,4 @@
-package nproc
+package limits
 
 import (
 	"os"
@@ -7,18 +7,18 @@ import (
 	"syscall"
 )
 
-// Max returns how many processes of one user podman may allow: it lowers its own
+// maxProcesses returns how many processes of one user podman may allow: it lowers its own
 // limit to the number of process ids there are.
-func Max() uint64 {
+func maxProcesses() uint64 {
 	const rlimitNproc = 6 // which package syscall does not name
 	var l syscall.Rlimit
 	text, err := os.ReadFile("/proc/sys/kernel/pid_max")
 	if err != nil || syscall.Getrlimit(rlimitNproc, &l) != nil {
-		return Everywhere
+		return everywhere
 	}
 	ids, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32)
 	if err != nil {
-		return Everywhere
+		return everywhere
 	}
 	return min(l.Max, ids)
 }

@@ -1,4 +1,4 @@
-package nproc
+package limits
 
 import (
 	"testing"
@@ -10,6 +10,6 @@ func TestCountsOutside(t *testing.T) {
 	for release, want := range map[string]bool{
 		"4.19.0-25-amd64": true, "5.13.19": true, "5.14.0-1": false, "6.1.0-25-amd64": false, "5.4": true, "": false, "unknown": false,
 	} {
-		assert.Equal(t, CountsOutside(release), want, release)
+		assert.Equal(t, countsOutside(release), want, release)
 	}
 }

@@ -1,0 +1,54 @@
+// Package bound bounds how long something takes, by a time, of which the zero time is
+// never, or by contexts.
+package bound
+
+import (
+	"context"
+	"time"
+)
+
+// After returns when a time that is counted from now has passed; the zero time if it is
+// negative, for never.
+func After(d time.Duration) time.Time {
+	if d < 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(d)
+}
+
+// Earlier returns the earlier of two times, of which the zero time is never.
+func Earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// By returns a context that also ends, with the same cause, when one of the others
+// does.
+func By(ctx context.Context, others ...context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stops := make([]func() bool, len(others))
+	for i, other := range others {
+		stops[i] = context.AfterFunc(other, func() { cancel(context.Cause(other)) })
+	}
+	return ctx, func(cause error) {
+		for _, stop := range stops {
+			stop()
+		}
+		cancel(cause)
+	}
+}
+
+// Call returns what f does, or the cause of the context if that ends first. Then
+// f, which is the caller's own, goes on without anybody who waits.
+func Call(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

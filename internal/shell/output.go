@@ -1,0 +1,90 @@
+package shell
+
+import (
+	"fmt"
+	"io"
+	"sync/atomic"
+
+	"github.com/seed-64a260eb/cofferdam/truncate"
+)
+
+// OutputOptions say what becomes of what a command prints.
+type OutputOptions struct {
+	// Filter is what each stream passes through. If nil, nothing is.
+	Filter Filter
+	// MaxBytes is how many bytes of a stream are kept, and of the text. MaxLines is how
+	// many lines of the text are.
+	MaxBytes, MaxLines int
+	// Stdout and Stderr take the streams as they come. If nil, nothing does.
+	Stdout, Stderr io.Writer
+	// Full is called when both streams together have more than Limit bytes, if that is
+	// positive.
+	Limit int64
+	Full  func()
+}
+
+// An Output takes what one command prints.
+type Output struct {
+	// Stdout and Stderr are what the streams are to be written to.
+	Stdout, Stderr *Sink
+	// Text has the first lines of both.
+	Text *truncate.Transcript
+
+	stdout, stderr *Sink // what keeps them
+}
+
+// NewOutput returns an output that has nothing yet.
+func NewOutput(o OutputOptions) *Output {
+	p := &Output{Text: &truncate.Transcript{MaxLines: o.MaxLines, MaxBytes: o.MaxBytes}}
+	first, second := Serial(o.Stdout, o.Stderr)
+	p.Stdout, p.stdout = NewSink(o.Filter, o.MaxBytes, p.Text.Stdout(), first)
+	p.Stderr, p.stderr = NewSink(o.Filter, o.MaxBytes, p.Text.Stderr(), second)
+	if o.Limit > 0 {
+		room := new(atomic.Int64)
+		room.Store(o.Limit)
+		p.Stdout.Limit(room, o.Full)
+		p.Stderr.Limit(room, o.Full)
+	}
+	return p
+}
+
+// Came returns the number of bytes that were written.
+func (p *Output) Came() int64 { return p.Stdout.Came + p.Stderr.Came }
+
+// Waits reports whether Finish may wait.
+func (p *Output) Waits() bool { return p.Stdout.Waits() || p.Stderr.Waits() }
+
+// Finish ends the output: nothing may be written any more. It waits until the caller's
+// writers have taken the rest or the deadline is closed, and returns their errors.
+func (p *Output) Finish(deadline <-chan struct{}) []error {
+	var errs []error
+	for _, k := range [...]*Sink{p.Stdout, p.Stderr} {
+		if err := k.Finish(deadline); err != nil {
+			errs = append(errs, fmt.Errorf("writing the output: %w", err))
+		}
+	}
+	p.Text.Close()
+	return errs
+}
+
+// Blocked returns why the filter has let the output not pass, or nil. It may be called
+// while the output is written to.
+func (p *Output) Blocked() error {
+	if err := p.Stdout.Failed(); err != nil {
+		return err
+	}
+	return p.Stderr.Failed()
+}
+
+// Snapshot returns what is kept so far, or nothing if the output is blocked. It may be
+// called while the output is written to.
+func (p *Output) Snapshot() (stdout, stderr []byte) {
+	if p.Blocked() != nil {
+		return nil, nil
+	}
+	return p.stdout.Snapshot(), p.stderr.Snapshot()
+}
+
+// Kept returns what counts and keeps each stream behind the filter, for [Sink.Taken] once
+// the output is finished.
+func (p *Output) Kept() (stdout, stderr *Sink) { return p.stdout, p.stderr }

@@ -1,0 +1,100 @@
+package shell_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/internal/shell"
+)
+
+func TestOutputKeepsAndHandsOn(t *testing.T) {
+	var all, errAll bytes.Buffer
+	out := shell.NewOutput(shell.OutputOptions{MaxBytes: 8, MaxLines: 1, Stdout: &all, Stderr: &errAll})
+	assert.Assert(t, out.Waits())
+	out.Stdout.Write([]byte("0123456789\nmore\n"))
+	out.Stderr.Write([]byte("error\n"))
+	stdout, stderr := out.Snapshot()
+	assert.Equal(t, string(stdout), "0123ore\n")
+	assert.Equal(t, string(stderr), "error\n")
+	assert.Equal(t, len(out.Finish(nil)), 0)
+	assert.Equal(t, all.String(), "0123456789\nmore\n")
+	assert.Equal(t, errAll.String(), "error\n")
+	assert.Equal(t, out.Came(), int64(22))
+	kept, _ := out.Kept()
+	assert.Equal(t, kept.Kept.Dropped(), int64(8))
+	assert.Equal(t, string(kept.Taken()), "0123ore\n")
+	assert.Assert(t, out.Text.TruncatedByLines())
+}
+
+// What a filter blocks on one stream is shown of neither.
+func TestOutputIsBlocked(t *testing.T) {
+	no := errors.New("no")
+	out := shell.NewOutput(shell.OutputOptions{
+		MaxBytes: 100,
+		Filter:   func(w io.Writer) io.WriteCloser { return refusing{w, no} },
+	})
+	assert.Assert(t, !out.Waits())
+	out.Stdout.Write([]byte("seen"))
+	assert.NilError(t, out.Blocked())
+	out.Stderr.Write([]byte("secret"))
+	assert.Equal(t, out.Blocked(), no)
+	stdout, stderr := out.Snapshot()
+	assert.Assert(t, stdout == nil && stderr == nil)
+}
+
+// Both streams together have the limit.
+func TestOutputIsFull(t *testing.T) {
+	full := 0
+	out := shell.NewOutput(shell.OutputOptions{MaxBytes: 100, Limit: 10, Full: func() { full++ }})
+	out.Stdout.Write([]byte("01234"))
+	out.Stderr.Write([]byte("56789"))
+	assert.Equal(t, full, 0)
+	out.Stdout.Write([]byte("."))
+	assert.Equal(t, full, 1)
+}
+
+// Each writer that takes nothing more is told of.
+func TestOutputTellsWhoseWriterFailed(t *testing.T) {
+	gone := errors.New("gone")
+	out := shell.NewOutput(shell.OutputOptions{
+		MaxBytes: 100, Stdout: failing{gone}, Stderr: new(bytes.Buffer),
+	})
+	out.Stdout.Write([]byte("a"))
+	out.Stderr.Write([]byte("b"))
+	errs := out.Finish(nil)
+	assert.Equal(t, len(errs), 1)
+	assert.ErrorIs(t, errs[0], gone)
+	assert.ErrorContains(t, errs[0], "writing the output: ")
+
+	// One that takes too long is left behind.
+	reader, stuck := io.Pipe()
+	defer reader.Close()
+	out = shell.NewOutput(shell.OutputOptions{MaxBytes: 100, Stdout: stuck})
+	out.Stdout.Write([]byte("a"))
+	over := make(chan struct{})
+	close(over)
+	assert.Equal(t, len(out.Finish(over)), 0)
+}
+
+// refusing passes on what holds no secret.
+type refusing struct {
+	io.Writer
+	err error
+}
+
+func (r refusing) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("secret")) {
+		return 0, r.err
+	}
+	return r.Writer.Write(p)
+}
+
+func (refusing) Close() error { return nil }
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
