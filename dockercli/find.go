@@ -19,7 +19,7 @@ import (
 // answers in a fifth of a second; one over ssh takes about a second.
 const probeTimeout = 5 * time.Second
 
-// EngineVar is the environment variable by which whoever runs a program chooses its
+// EngineVar is the environment variable by which the user of a program chooses the
 // engine: see [Find].
 const EngineVar = "COFFERDAM_ENGINE"
 
@@ -36,9 +36,9 @@ const EngineVar = "COFFERDAM_ENGINE"
 // An engine that was chosen is the only one that is tried, and ChosenBy says what chose
 // it, unless that was the client's configuration.
 //
-// If none is set, Find takes docker. If docker is certainly not usable, it takes podman:
-// there is no docker program, nobody listens on its socket, or this user may not open the
-// socket. Then PassedOver of the engine is the reason.
+// If none is set, Find takes docker. It takes podman only if docker is certainly not
+// usable: there is no docker program, nobody listens on its socket, or this user may not
+// open the socket. Then the engine's PassedOver is the reason.
 //
 // If docker does not answer within 5 s, or answers with another error, Find fails,
 // because docker may answer the next time. A slow moment must not move a program to
@@ -167,8 +167,9 @@ func Parse(spec string) (*Engine, error) {
 	return &Engine{Path: path, Global: slices.Clip(words[1:])}, nil
 }
 
-// Probe returns a copy of the engine, of which it keeps Path, Global and Env, and fills
-// in the rest with what the client and its engine say. Its errors are those of [Lookup].
+// Probe returns a copy of the engine with the same Path, Global and Env. It fills in the
+// rest with what the client and its engine say, if they answer within 5 s. Its errors are
+// those of [Lookup].
 func (e *Engine) Probe(ctx context.Context) (*Engine, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, errNoAnswer)
 	defer cancel()
@@ -186,7 +187,7 @@ func (e *Engine) Probe(ctx context.Context) (*Engine, error) {
 	return probed, nil
 }
 
-// selinuxFile is there if the kernel has SELinux. Others don't ask an engine for it.
+// selinuxFile is there if the kernel has SELinux. Without it no engine is asked.
 var selinuxFile = "/sys/fs/selinux/enforce"
 
 // errNoAnswer is a deadline to everyone who asks.

@@ -11,18 +11,18 @@ import (
 
 // A Container is what the engine says of a container.
 type Container struct {
-	// ID is the engine's own name for it.
+	// ID is the engine's own name for the container.
 	ID string
-	// Name is what it is called, without the slash that docker puts before it.
+	// Name is the container's name, without the slash that docker puts before it.
 	Name string
-	// ImageID is its image's, which stays when the image's reference moves on.
+	// ImageID is the image's ID, which stays when the image's reference moves on.
 	ImageID string
 	// Status is the engine's word, such as "created", "running" or "exited".
 	Status string
-	// Running says whether its command runs.
+	// Running says that the container's command runs.
 	Running bool
-	// Started says whether the container's command was ever started. If not, the exit
-	// code means nothing.
+	// Started says that the container's command was started. If false, ExitCode means
+	// nothing.
 	Started bool
 	// ExitCode is the exit code of the container's command, once that has ended.
 	ExitCode int
@@ -33,7 +33,7 @@ type Container struct {
 	Error string
 	// OwnPIDs says that the container has a process namespace of its own.
 	OwnPIDs bool
-	// Labels are its labels and those of its image.
+	// Labels are the container's labels and those of its image.
 	Labels map[string]string
 }
 
