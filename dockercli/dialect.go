@@ -101,7 +101,7 @@ var dialects = [...]dialect{
 			"--read-only-tmpfs=false",
 			// A command called systemd or init would get a different set of mounts.
 			"--systemd=false",
-			// Podman's configuration may put every container into the host's process
+			// Podman's configuration may put every container into the host's PID
 			// namespace.
 			"--pid=private",
 			// A supervising service's notification socket must not reach the container.

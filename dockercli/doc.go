@@ -13,7 +13,7 @@
 //
 // [Find] takes nerdctl, containerd's client, only by its name, or where it is installed
 // under the name docker. The package was tried with nerdctl 1.7.7 on containerd 1.6, as
-// root, without a network and with control groups of version 1. These do not hold there:
+// root, without a network and with cgroup v1. These do not hold there:
 //
 //   - A container can't be both detached and removed at its end, and a user namespace can't
 //     be asked for: such a run is refused. A container that is detached has a log on the
@@ -21,7 +21,7 @@
 //   - If a client is killed, its container stays in the engine after its end.
 //   - Past events are not kept. So [Engine.OOMKilled] and [Engine.ExitCode] fail with
 //     [errors.ErrUnsupported]. [Engine.InspectSettings] does too, and [Engine.Inspect]
-//     does not know whether the container has its own process namespace.
+//     does not know whether the container has its own PID namespace.
 //   - A capability that the engine does not know is left out with a warning.
 //   - Nerdctl before 2 has no import. [Engine.Info] knows no runtimes.
 //

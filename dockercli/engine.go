@@ -65,8 +65,8 @@ type Engine struct {
 	// Rootless says that the engine runs without root's rights.
 	Rootless bool
 	// MissingLimits names the limits that the engine can't set, of [LimitMemory],
-	// [LimitProcessors] and [LimitProcesses]. [Find] and [Lookup] ask only an engine
-	// without root's rights for them. If nil, none is known to be missing.
+	// [LimitProcessors] and [LimitProcesses]. [Find] and [Lookup] ask only a rootless
+	// engine for them. If nil, none is known to be missing.
 	MissingLimits []string
 	// PodmanService says that docker's client talks to podman. That client does not take
 	// podman's own flags. So a container has the lines of the host's /etc/hosts, and one

@@ -321,7 +321,7 @@ func (e *Engine) probeDocker(ctx context.Context) error {
 	return e.probeLimits(ctx)
 }
 
-// probeLimits asks an engine without root's rights for the limits that it can set.
+// probeLimits asks a rootless engine for the limits that it can set.
 func (e *Engine) probeLimits(ctx context.Context) error {
 	if !e.Rootless {
 		return nil

@@ -31,7 +31,7 @@ type Container struct {
 	OOMKilled bool
 	// Error is why the container could not be started, in the engine's words.
 	Error string
-	// OwnPIDs says that the container has a process namespace of its own.
+	// OwnPIDs says that the container has a PID namespace of its own.
 	OwnPIDs bool
 	// Labels are the container's labels and those of its image.
 	Labels map[string]string

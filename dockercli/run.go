@@ -52,7 +52,7 @@ type RunOptions struct {
 	ReadOnly bool
 	// Tmpfs are directories in memory.
 	Tmpfs []Tmpfs
-	// Mounts are paths of the engine's host.
+	// Mounts are paths of the engine's host, and volumes.
 	Mounts []Mount
 	// Workdir is where the command starts, an absolute path. Podman wants it to exist,
 	// docker creates it.

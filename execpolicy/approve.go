@@ -99,7 +99,7 @@ func (c *conn) request(cmd Command, stdin *spool.Spool) Request {
 const shortCode = 100
 
 // String returns the kind and the language, and the code, or the program and its
-// arguments. Of more than 100 bytes it returns only the number.
+// arguments. If these have more than 100 bytes, it returns only how many.
 func (r Request) String() string {
 	text, size := strconv.Quote(r.Code), len(r.Code)
 	if r.Kind == RequestArgv {

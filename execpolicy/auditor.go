@@ -23,8 +23,6 @@ var errNotRecorded = errors.New("the policy has not recorded its spawn")
 // returns an error, Spawn must start nothing, and return the error. argv is recorded as
 // it is: [dockercli.Redact] takes the values of variables out of an engine's command
 // line.
-//
-// The argv is not a field of [Process], because its record comes before there is one.
 func (s Spec) RecordSpawn(ctx context.Context, name string, argv []string) error {
 	if s.Audit == nil {
 		return nil

@@ -46,9 +46,9 @@ const (
 	// EventEgress comes when a connection through [DockerPolicy.Egress] is over, or was
 	// refused: Target, Addr, Duration, In, Out, Error. There is none of a connection that
 	// the proxy has not taken. Its Seq counts these records alone, from 1 for each spawn.
-	// Programs inside can make any number of them. So they have room of their own, and
-	// wait for all others: if an Auditor is slower than they come, a number is missing for
-	// each that is lost.
+	// Programs inside can make any number of them. So they are queued apart, behind all
+	// other records. If the Auditor is too slow, some are lost, and their numbers are
+	// missing.
 	EventEgress EventKind = "egress"
 	// EventEnd comes when the session has ended, for whatever reason: Duration of its
 	// life, Gone, Error and Cause. Error says what is not known to be gone. If there is

@@ -39,7 +39,7 @@ func (p *DockerPolicy) limits(limit string) bool {
 	return false
 }
 
-// countsByUser reports whether the kernel's limit for each user number takes the place of
+// countsByUser reports whether the kernel's limit for each user ID takes the place of
 // PidsLimit.
 func (p *DockerPolicy) countsByUser(e *dockercli.Engine) bool {
 	return e.Lacks(dockercli.LimitProcesses) && e.Kind == dockercli.Podman && !e.Remote

@@ -15,9 +15,9 @@ import (
 //go:embed seccomp.json
 var defaultSeccomp string
 
-// DefaultSeccompProfile returns the filter of system calls that a [DockerPolicy] uses by
-// default, in docker's format. It is the same for docker and podman. It allows what
-// docker's own filter allows to a container without capabilities, except for:
+// DefaultSeccompProfile returns the seccomp filter that a [DockerPolicy] uses by default,
+// in docker's format. It is the same for docker and podman. It allows what docker's own
+// filter allows to a container without capabilities, except for:
 //
 //   - Calls that change priorities: setpriority, those that set a scheduler, and
 //     ioprio_set. Otherwise any program could hold up the container's process 1, which

@@ -240,11 +240,10 @@ func (p *DockerPolicy) pullOptions(e *dockercli.Engine) dockercli.PullOptions {
 	return dockercli.PullOptions{Image: p.image(e), Platform: p.Platform, Progress: p.PullProgress}
 }
 
-// EnsureImage sees to it that the engine has the policy's image, so that no session has to
-// wait for a pull, and returns what the engine knows of it. It pulls when Pull says so,
-// looks for the engine as [DockerPolicy.FindEngine] does, and takes at most PullTimeout
-// after that. Its error wraps [ErrInvalid], or is that of FindEngine or of
-// [dockercli.Engine.EnsureImage].
+// EnsureImage pulls the policy's image as Pull says, so that no session has to wait for
+// that, and returns what the engine knows of it. It looks for the engine as
+// [DockerPolicy.FindEngine] does, and takes at most PullTimeout after that. Its error
+// wraps [ErrInvalid], or is that of FindEngine or of [dockercli.Engine.EnsureImage].
 func (p DockerPolicy) EnsureImage(ctx context.Context) (*dockercli.Image, error) {
 	v := validation{DockerPolicy: &p}
 	v.checkImage()

@@ -21,8 +21,8 @@ var (
 	// ErrNotInForce is wrapped by the error of a session in which a required protection
 	// is not in force, or can't be seen to be in force.
 	ErrNotInForce = errors.New("not in force")
-	// ErrWeakEngine is wrapped by the error of an engine with published ways out of a
-	// container, if [Options.RefuseWeakEngine] is set.
+	// ErrWeakEngine is wrapped by the error of an engine with published container
+	// escapes, if [Options.RefuseWeakEngine] is set.
 	ErrWeakEngine = errors.New("the engine has published escapes")
 )
 
@@ -33,7 +33,7 @@ type Options struct {
 	// that the policy asks for is required.
 	Require []Protection
 	// RefuseWeakEngine makes it an error, before anything is started, if the engine has
-	// published ways out of a container. If false, the report only names them.
+	// published container escapes. If false, the report only names them.
 	RefuseWeakEngine bool
 }
 

@@ -11,17 +11,17 @@
 // The package looks at each protection from both sides.
 //
 // From inside, it runs a script over the session's own pipes, mostly with builtins of the
-// shell. The script reads the capabilities, the flag against new privileges, the filter
-// of system calls, the user, the mounts and their flags, what can be written to, the
-// network's links and routes, the limits of the control group in version 1 or 2, the
-// processes, the devices, what is hidden in /proc, and whether process 1 can be opened.
-// If the shell is bash, or the image has Python, it also tries to send a datagram to
-// 192.0.2.1, an address that is reserved for documentation.
+// shell. The script reads the capabilities, the flag against new privileges, the seccomp
+// filter, the user, the mounts and their flags, what can be written to, the network's
+// links and routes, the limits of the cgroup, v1 or v2, the processes, the devices, what
+// is hidden in /proc, and whether process 1 can be opened. If the shell is bash, or the
+// image has Python, it also tries to send a datagram to 192.0.2.1, an address that is
+// reserved for documentation.
 //
-// The script tries the filter of system calls with the programs that the image has: chmod
-// makes a file of its own set-uid, unshare makes a user namespace, renice or nice lowers
-// a priority, and Python sets up io_uring. Each call is refused, allowed or not tried.
-// The library's own filter refuses all of them: if one is allowed, that filter is not in
+// The script tries the seccomp filter with the programs that the image has: chmod makes a
+// file of its own set-uid, unshare makes a user namespace, renice or nice lowers a
+// priority, and Python sets up io_uring. Each call is refused, allowed or not tried. The
+// library's own filter refuses all of them: if one is allowed, that filter is not in
 // force. For the engine's filter, or a caller's, the report only says what it allows.
 //
 // From outside, the package asks the engine, by inspect, what it says it has applied.
@@ -56,11 +56,10 @@
 //
 // Some effects of such flags are also seen, in that row or in another: core dumps, a
 // memory limit that kills nothing, the host's users, a switched off AppArmor or SELinux,
-// root's group, IPC that other containers may join, another filter of system calls. The
-// row goes by the policy that [Check] is given: with another policy than the session's it
-// has only the effects. A control group namespace shared with the host is the engines'
-// own choice on version 1 of control groups, and is a weakness there only if it was asked
-// for.
+// root's group, IPC that other containers may join, another seccomp filter. The row goes
+// by the policy that [Check] is given: with another policy than the session's it has only
+// the effects. A cgroup namespace shared with the host is the engines' own choice on
+// cgroup v1, and is a weakness there only if it was asked for.
 //
 // What is asked for follows from the policy's fields. So a protection that an extra
 // argument of the engine weakens is missing, and so are the parts of the zero policy that
@@ -78,11 +77,11 @@
 // And nothing here looks for bugs in the kernel.
 //
 // gVisor does not make process 1 unreadable, does not keep it from being stopped, shows
-// no limits, and ignores a filter of system calls. It shows devices and mounts of its own
-// kernel, which the report names. So there the lifeline, the limits and
-// a filter that is not the engine's are not seen to be in force, and the report names the
-// guard process on the host as the second line of defence. To use gVisor, name in
-// [Options] what is required. Attest has not been tried with control groups of version 2.
+// no limits, and ignores a seccomp filter. It shows devices and mounts of its own kernel,
+// which the report names. So there the lifeline, the limits and a filter that is not the
+// engine's are not seen to be in force, and the report names the guard process on the
+// host as the second line of defence. To use gVisor, name in [Options] what is required.
+// Attest has not been tried with cgroup v2.
 //
 // # Security modules
 //
@@ -93,7 +92,7 @@
 //
 // # Weak engines
 //
-// A report names published ways out of a container that the versions of the engine's
-// parts have: see [Weaknesses]. Distributions fix them without a new version number, so
-// these are warnings unless [Options.RefuseWeakEngine] is set.
+// A report names published container escapes that the versions of the engine's parts
+// have: see [Weaknesses]. Distributions fix them without a new version number, so these
+// are warnings unless [Options.RefuseWeakEngine] is set.
 package attest

@@ -186,7 +186,7 @@ func (m machine) missing(e *dockercli.Engine, info *dockercli.Info, weak []attes
 	return all
 }
 
-// weak is the problem of versions with published ways out of a container.
+// weak is the problem of versions with published container escapes.
 func (m machine) weak(e *dockercli.Engine, weak []attest.Weakness) Problem {
 	var parts, packages, ids []string
 	for _, w := range weak {

@@ -179,8 +179,8 @@ func yesNo(yes bool) string {
 	return "no"
 }
 
-// Cgroups says which version of control groups an engine has, and what it limits by them,
-// as in "2: memory swap cpu pids".
+// Cgroups says which version of cgroups an engine has, and what it limits by them, as in
+// "2: memory swap cpu pids".
 func Cgroups(info *dockercli.Info) string {
 	return cmp.Or(info.CgroupVersion, "?") + ": " + listed(
 		named{"memory", info.MemoryLimit}, named{"swap", info.SwapLimit}, named{"cpu", info.CPULimit}, named{"pids", info.PidsLimit})

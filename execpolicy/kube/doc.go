@@ -71,9 +71,9 @@
 //   - Whoever may get pods sees the pod's object, but not what a session runs: its
 //     environment, secrets and scripts go by stdin. Whoever may exec or attach in the
 //     namespace can do in the pod what the command can.
-//   - With control groups of version 2, kubelets kill all of a container if it is short
-//     of memory, unless they are told otherwise (singleProcessOOMKill). So one such kill
-//     ends the session, where docker's costs the command.
+//   - With cgroup v2, kubelets kill all of a container if it is short of memory, unless
+//     they are told otherwise (singleProcessOOMKill). So one such kill ends the session,
+//     where docker's costs the command.
 //   - The limit of processes is RLIMIT_NPROC of the pod's own user: see [Policy.User].
 //   - The image's own shell and programs set the limit of processes and try the network.
 //     So the trial tells whether the cluster does what the NetworkPolicy says, if the image
@@ -87,8 +87,8 @@
 //     that. Then no session starts, because the node was reached. Policies of the whole
 //     cluster, such as AdminNetworkPolicy, are not read: the pod's own trial is all that
 //     is known of them. Nobody looks again when a policy changes later.
-//   - The filter of system calls is the node's RuntimeDefault. There is none of the
-//     library's own.
+//   - The seccomp filter is the node's RuntimeDefault. There is none of the library's
+//     own.
 //   - A workspace is never mounted. Package execpolicy/workspace copies it.
 //   - A start takes one to three seconds, and a close about one, by the kubelet's pace. A
 //     kubectl takes about 50 MB of memory and a tenth of a second of a processor. One

@@ -122,7 +122,7 @@ type Policy struct {
 	// containers, volumes, labels or anything else that was not asked for, or without
 	// something that was, fails the start with an error that wraps [ErrAdmission] and
 	// names the fields. A field that the cluster fills in with its default needs no
-	// naming. A process namespace that is shared is never allowed.
+	// naming. A PID namespace that is shared is never allowed.
 	AllowAdmitted []string
 }
 
