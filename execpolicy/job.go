@@ -254,7 +254,8 @@ func (j *Job) Done() <-chan struct{} { return j.done }
 
 // Wait returns how the job has ended, once it has. ctx bounds the wait only: if it ends
 // first, there is no result, and the error is its cause. The result and the error are
-// those of [Session.Run], but that Dir and x
+// those of [Session.Run], except that Dir and StateLost mean nothing, and that OOMAfter
+// is known only if SIGKILL has ended the job.
 //
 // Gone has a narrower meaning for a job. It says that the supervisor has looked while
 // everything inside was stopped, and has found none of the job's processes. Those are the

@@ -51,7 +51,8 @@ func (o Options) validate() error {
 }
 
 // A Subject is a policy whose sessions can be looked at: [execpolicy.DockerPolicy] is
-// one, and so is kube.Policy. x
+// one, and so is kube.Policy. A policy that embeds one of them is one, too. No other
+// policy can be one, because the method's result is this module's own.
 type Subject interface {
 	execpolicy.Policy
 	// Outside returns what the policy asks for with a spec, and how the engine is asked

@@ -28,9 +28,8 @@ type Cluster struct {
 // found are the clusters that were found, by what they were made of.
 var found sync.Map
 
-// Find returns the cluster with the fields filled in that were left empty, if kubectl has
-// a cluster. It asks kubectl and not the cluster. What is found is remembered for the
-// program's life.
+// Find returns the cluster with its empty fields filled in. It asks kubectl and not the
+// cluster, and remembers the answer for the program's life.
 func (c Cluster) Find(ctx context.Context) (Cluster, error) {
 	k, err := c.client(ctx)
 	if err != nil {

@@ -1,6 +1,7 @@
 // Package kube runs sessions in the pods of a Kubernetes cluster, through the kubectl
 // program alone: nothing is installed in the cluster, and placement, queues, quotas and
-// lost nodes stay its business. A [Policy] is used as an [execpolicy.DockerPolicy] is:
+// lost nodes stay the cluster's business. A [Policy] is used as an
+// [execpolicy.DockerPolicy] is:
 //
 //	p := kube.Policy{
 //		Cluster:       kube.Cluster{Context: "lab", Namespace: "sandboxes"},
@@ -11,9 +12,9 @@
 //
 // # What it needs
 //
-// It needs kubectl 1.25 or later, configured for the cluster, and a namespace. If there
-// is to be no network, the namespace needs a NetworkPolicy, and the cluster something
-// that enforces it:
+// It needs kubectl 1.25 or later, configured for the cluster, and a namespace. To keep
+// the network away, the namespace needs a NetworkPolicy, and the cluster something that
+// enforces it:
 //
 //	apiVersion: networking.k8s.io/v1
 //	kind: NetworkPolicy
@@ -50,14 +51,14 @@
 // when it runs: see [Policy.AllowAdmitted].
 //
 // A session ends when stdin of its process 1 ends, as everywhere. The library then has
-// the cluster delete the pod. It takes the pod for gone only by the word of the node's
-// kubelet: it never deletes by force. If the node does not answer, Close returns an error
-// that wraps [execpolicy.ErrStillThere], and the cluster goes on by itself when the node
-// is back. (If somebody else deletes a pod by force, as the cluster does with those of a
-// node that was taken out of it, nobody knows whether it still runs there.) The kubelet
-// ends every session's pod some time after its Lifetime, whatever has become of this
-// program and of the API. A guard process deletes what this program leaves when it ends,
-// and [Sweep] what that has left.
+// the cluster delete the pod. It never deletes by force: a pod is gone only when the
+// node's kubelet says so. If the node does not answer, Close returns an error that wraps
+// [execpolicy.ErrStillThere], and the cluster goes on by itself when the node is back.
+// (If somebody else deletes a pod by force, as the cluster does with those of a node that
+// was taken out of it, nobody knows whether it still runs there.) The kubelet ends every
+// session's pod some time after its Lifetime, whatever has become of this program and of
+// the API. A guard process deletes what this program leaves when it ends, and [Sweep]
+// what the guard leaves.
 //
 // A pod may come into being after the answer to its creation was lost. Kill looks for it
 // for three seconds, and the guard for about eight. One that comes later runs nothing but
@@ -87,13 +88,12 @@
 //     that. Then no session starts, because the node was reached. Policies of the whole
 //     cluster, such as AdminNetworkPolicy, are not read: the pod's own trial is all that
 //     is known of them. Nobody looks again when a policy changes later.
-//   - The seccomp filter is the node's RuntimeDefault. There is none of the library's
-//     own.
+//   - The seccomp filter is the node's RuntimeDefault, and not the library's own.
 //   - A workspace is never mounted. Package execpolicy/workspace copies it.
 //   - A start takes one to three seconds, and a close about one, by the kubelet's pace. A
 //     kubectl takes about 50 MB of memory and a tenth of a second of a processor. One
-//     stays for each session. A start runs four more, one after the other, and a close
-//     two.
+//     runs for as long as the session. A start runs four more, one after the other, and a
+//     close two.
 //   - The link with a session is the cluster's network: see [Policy.KeepAlive].
 //
 // The names of the library's labels begin with "cofferdam.". [execpolicy.Spec.Labels]

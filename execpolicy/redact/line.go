@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// MaxLine is the length in bytes from which on a line is dealt with in pieces.
+	// MaxLine is the length in bytes from which a line is read in pieces.
 	MaxLine = 64 << 10
-	// MaxMatch is how long in bytes a match may be that is found in such a line wherever
-	// it lies.
+	// MaxMatch is the length in bytes up to which a match in such a line is found
+	// wherever it lies.
 	MaxMatch = 4 << 10
 )
 

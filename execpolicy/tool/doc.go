@@ -1,4 +1,5 @@
-// Package tool gives a model tools that work in a session: a shell, Python, files and background jobs.
+// Package tool gives a model tools that work in a session: a shell, Python, files and
+// background jobs.
 //
 // [Start] opens a session and returns a [Set] of tools over it, which is closed as one. A
 // [Tool] has a name, a description for the model, a JSON Schema of its input, and a
@@ -31,7 +32,7 @@
 //
 // # Secrets, filters and approval
 //
-// The values of the session's secrets stand in no reply, also where a file has them.
+// No reply has a value of the session's secrets, even if a file has it.
 // [execpolicy.Spec.Filter] filters what the tools read out of files and the values of
 // Python too, and not only what commands print. [execpolicy.Spec.Approve] is asked about
 // each command, job and snippet, about each file that write and edit are to change, in a

@@ -104,7 +104,7 @@ func open(ctx context.Context, p execpolicy.Policy, spec execpolicy.Spec, o work
 // whatever else runs.
 func (s *Set) Close() error { return s.Session.Close() }
 
-// Call calls the tool of that name. That there is none is told to the model, as a reply.
+// Call calls the tool of that name. If there is none, the reply says so.
 func (s *Set) Call(ctx context.Context, name string, input json.RawMessage) (Reply, error) {
 	i := slices.IndexFunc(s.Tools, func(t Tool) bool { return t.Name == name })
 	if i >= 0 {

@@ -10,9 +10,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
 
-// An API is one of the HTTP APIs by which models are asked. What a Set writes for one is
-// the JSON of that API, so it works with any client of it, and with whatever else speaks
-// the same API.
+// An API is one of the HTTP APIs of models. What a Set writes for one is the JSON of that
+// API, so it works with any client of it, and with whatever else speaks the same API.
 type API int
 
 const (

@@ -40,7 +40,7 @@
 // trying, after pauses of up to ten seconds.
 //
 // The pool does not limit how many sessions are in use. Each may use as much memory as
-// the policy allows, so the caller has to.
+// the policy allows, so the caller has to limit them.
 //
 // # What an idle session costs
 //
