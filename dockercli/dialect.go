@@ -36,8 +36,8 @@ type dialect struct {
 	volumeFields []string
 	// relabelsByVolume says that only --volume changes SELinux labels.
 	relabelsByVolume bool
-	// removesByLabel says that a volume is removed by its labels, because the engine takes
-	// the beginning of a name for the whole.
+	// removesByLabel says that a volume is removed by its labels, because the engine
+	// takes the beginning of a name for the whole.
 	removesByLabel bool
 	// gpusAreDevices says that GPUs are named as devices.
 	gpusAreDevices bool
@@ -66,8 +66,8 @@ type dialect struct {
 	noUserNS bool
 	// noColons says that no path with a colon can be mounted.
 	noColons bool
-	// execTells begins the words by which the client tells the exit code of a command that
-	// an exec has run. If empty, it exits with that code.
+	// execTells begins the words by which the client tells the exit code of a command
+	// that an exec has run. If empty, it exits with that code.
 	execTells string
 	// container is the template of its inspection.
 	container string

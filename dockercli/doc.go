@@ -15,9 +15,9 @@
 // under the name docker. The package was tried with nerdctl 1.7.7 on containerd 1.6, as
 // root, without a network and with cgroup v1. These do not hold there:
 //
-//   - A container can't be both detached and removed at its end, and a user namespace can't
-//     be asked for: such a run is refused. A container that is detached has a log on the
-//     engine's disk.
+//   - A container can't be both detached and removed at its end, and a user namespace
+//     can't be asked for: such a run is refused. A container that is detached has a log
+//     on the engine's disk.
 //   - If a client is killed, its container stays in the engine after its end.
 //   - Past events are not kept. So [Engine.OOMKilled] and [Engine.ExitCode] fail with
 //     [errors.ErrUnsupported]. [Engine.InspectSettings] does too, and [Engine.Inspect]

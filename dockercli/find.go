@@ -99,8 +99,8 @@ func chosen() (program, choice string) {
 }
 
 // currentContext says which context of its configuration docker's client uses, if that is
-// not its default. The client reads it from its files alone. It is an error if it does not
-// answer in time: a client that fails has none.
+// not its default. The client reads it from its files alone. It is an error if it does
+// not answer in time: a client that fails has none.
 func currentContext(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, errNoAnswer)
 	defer cancel()

@@ -53,8 +53,8 @@ const containerTemplate = "id {{json .ID}}{{println}}" +
 	"pids {{json .HostConfig.PidMode}}{{println}}" +
 	"{{range $key, $value := .Config.Labels}}label {{json $key}} {{json $value}}{{println}}{{end}}"
 
-// Nerdctl tells only some of it. A container that was created and never started keeps that
-// status.
+// Nerdctl tells only some of it. A container that was created and never started keeps
+// that status.
 const nerdctlContainerTemplate = "id {{json .ID}}{{println}}" +
 	"name {{json .Name}}{{println}}" +
 	"image {{json .Image}}{{println}}" +

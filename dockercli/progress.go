@@ -11,8 +11,8 @@ import (
 // A PullEvent is the progress of one layer of an image that is pulled. A client without a
 // terminal learns of layers only, and not of bytes.
 type PullEvent struct {
-	// Layer is the layer's ID as the engine prints it. Docker's has 12 hexadecimal digits.
-	// Podman's is the whole digest, such as "sha256:c5bd8755…".
+	// Layer is the layer's ID as the engine prints it. Docker's has 12 hexadecimal
+	// digits. Podman's is the whole digest, such as "sha256:c5bd8755…".
 	Layer string
 	// State is how far the layer has come. It never goes back.
 	State LayerState
@@ -46,7 +46,8 @@ func (s LayerState) String() string {
 }
 
 const (
-	// maxPullLine bounds how much is kept of a line. The longest that matters has a digest.
+	// maxPullLine bounds how much is kept of a line. The longest that matters has a
+	// digest.
 	maxPullLine = 256
 	// maxLayers bounds how many layers are told apart. Docker takes 127 of an image.
 	maxLayers = 1024

@@ -94,8 +94,8 @@ const dockerSettingsTemplate = "{{range .MaskedPaths}}masked {{json .}}{{println
 	"{{range .DeviceRequests}}device \"a request for devices\"{{println}}{{end}}"
 
 // InspectSettings returns what the engine says it has applied to a container. Its error
-// matches [ErrNoContainer] if there is none, and [errors.ErrUnsupported] for nerdctl, which
-// does not tell.
+// matches [ErrNoContainer] if there is none, and [errors.ErrUnsupported] for nerdctl,
+// which does not tell.
 func (e *Engine) InspectSettings(ctx context.Context, container string) (*Settings, error) {
 	argv, err := e.settingsArgs(container)
 	if err != nil {

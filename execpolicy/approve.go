@@ -65,8 +65,8 @@ type Request struct {
 	// has ended, a Read fails with [fs.ErrClosed]. Stdin is nil if the command has none,
 	// and for a block, a call and a snippet.
 	Stdin io.Reader
-	// Job says that the command is to run beside the others: [Session.StartJob] has asked.
-	// Then Stdin is nil.
+	// Job says that the command is to run beside the others: [Session.StartJob] has
+	// asked. Then Stdin is nil.
 	Job bool
 	// Timeout is how long the command may run. If negative, there is no limit. It is
 	// never zero.

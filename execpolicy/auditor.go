@@ -281,8 +281,8 @@ type tally struct {
 	endBy   time.Time // when the escalation must be done, if there was one
 }
 
-// auditTimeout returns how long a record may take after a call that must be over by endBy:
-// until then, and at least an eighth of TerminationTimeout.
+// auditTimeout returns how long a record may take after a call that must be over by
+// endBy: until then, and at least an eighth of TerminationTimeout.
 func (c *conn) auditTimeout(endBy time.Time) time.Duration {
 	if endBy.IsZero() {
 		return c.limits.TerminationTimeout

@@ -127,8 +127,8 @@ func validateEnv(env map[string]string) problems.List {
 	return found
 }
 
-// sortedNames returns the names of variables in order. Most commands set none, and take no
-// memory for that.
+// sortedNames returns the names of variables in order. Most commands set none, and take
+// no memory for that.
 func sortedNames(env map[string]string) []string {
 	if len(env) == 0 {
 		return nil

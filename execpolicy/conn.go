@@ -109,8 +109,8 @@ func (c *conn) moved(dir string) {
 	c.at.Store(&dir)
 }
 
-// place returns where the worker was when the last command had ended; empty if that is not
-// known.
+// place returns where the worker was when the last command had ended; empty if that is
+// not known.
 func (c *conn) place() string {
 	if at := c.at.Load(); at != nil {
 		return *at
@@ -268,8 +268,8 @@ func bound(ctx context.Context, others ...context.Context) (context.Context, con
 	}
 }
 
-// abandonOnCancel returns what f does, or the cause of the context if that ends first. Then
-// f, which is the caller's own, goes on without anybody who waits.
+// abandonOnCancel returns what f does, or the cause of the context if that ends first.
+// Then f, which is the caller's own, goes on without anybody who waits.
 func abandonOnCancel(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()

@@ -107,8 +107,8 @@
 //
 // An image needs sh, mkfifo, cp, chmod, rm and dd. The methods for files also need mv and
 // wc. Those for trees need tar, mkdir, rmdir and touch. ReadDir and Stat need stat, and
-// ReadDir needs find. A session with a KeepAlive needs sleep, if sh is dash. HOME is /tmp,
-// whatever the image says.
+// ReadDir needs find. A session with a KeepAlive needs sleep, if sh is dash. HOME is
+// /tmp, whatever the image says.
 //
 // # What is promised
 //

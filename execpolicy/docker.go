@@ -27,9 +27,9 @@ type DockerPolicy struct {
 	// docker that is only slow, is not remembered.
 	Engine *dockercli.Engine
 	// Image is the image's reference. If empty, it is [DefaultImage], with podman by its
-	// name in full, because podman may have no registry to look for a short one. The image
-	// needs sh, mkfifo, cp, chmod, rm and dd. Its environment and its volumes are used. Its
-	// user, entry point, command, health check and working directory are not.
+	// name in full, because podman may have no registry to look for a short one. The
+	// image needs sh, mkfifo, cp, chmod, rm and dd. Its environment and its volumes are
+	// used. Its user, entry point, command, health check and working directory are not.
 	Image string
 	// Platform is the image's, such as "linux/arm64". A platform that is not the engine's
 	// own needs an emulator that the kernel knows. If empty, it is the engine's own.
@@ -238,8 +238,8 @@ type DockerPolicy struct {
 	// A Target has to be in /dev, and in no mount: elsewhere engines may leave the device
 	// in a directory of the host.
 	Devices []dockercli.Device
-	// AllowUnsafeDevices are absolute paths of devices that Devices may have although they
-	// would be refused. Each allows that very device, and no link to it.
+	// AllowUnsafeDevices are absolute paths of devices that Devices may have although
+	// they would be refused. Each allows that very device, and no link to it.
 	AllowUnsafeDevices []string
 	// Runtime is the name of the engine's runtime, such as "runsc" for gVisor. If empty,
 	// it is the engine's default. A runtime that the engine does not have is refused
@@ -255,12 +255,13 @@ type DockerPolicy struct {
 	// Transport says what carries a session's streams. If zero, it is [TransportAuto]:
 	// see [DockerPolicy.FindTransport].
 	Transport Transport
-	// KeepAlive is how long the link with a session's container may be silent, from 1 s to
-	// 24 h; a fraction of a second is rounded up. A link over a network can break in a way
-	// that neither end is told of. So the session asks for an answer each third of this
-	// time. If the container has not heard the session for the whole of it, its process 1
-	// ends, and the container with it. If the session has not heard the container, it ends
-	// with an error that wraps [ErrSilent], and its commands have [OutcomeSessionLost].
+	// KeepAlive is how long the link with a session's container may be silent, from 1 s
+	// to 24 h; a fraction of a second is rounded up. A link over a network can break in a
+	// way that neither end is told of. So the session asks for an answer each third of
+	// this time. If the container has not heard the session for the whole of it, its
+	// process 1 ends, and the container with it. If the session has not heard the
+	// container, it ends with an error that wraps [ErrSilent], and its commands have
+	// [OutcomeSessionLost].
 	//
 	// If zero or negative, there is no such bound: a container whose link has broken runs
 	// on until something else ends it, at the latest [Sweep]. FIFOs never have one,

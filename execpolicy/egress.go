@@ -20,8 +20,8 @@ import (
 // a proxy in this program. Package execpolicy/egress has the one that there is. It is an
 // interface so that programs without one link no network code.
 type Egress interface {
-	// Check returns what may be reached, each as "host:port" and sorted, or one error that
-	// wraps [ErrInvalid] and says all that is wrong.
+	// Check returns what may be reached, each as "host:port" and sorted, or one error
+	// that wraps [ErrInvalid] and says all that is wrong.
 	Check() ([]string, error)
 	// Serve answers what connects to a socket that listens in the container, and takes
 	// the socket over. It calls record for each connection, when that is over; record
@@ -34,8 +34,8 @@ type Egress interface {
 const (
 	// egressPort is of the container's own 127.0.0.1, where nobody has listened before.
 	egressPort = 3128
-	// labelEgress has what may be reached. So it is in the records, and in what the engine
-	// tells of the container.
+	// labelEgress has what may be reached. So it is in the records, and in what the
+	// engine tells of the container.
 	labelEgress = container.LabelPrefix + "egress"
 )
 
@@ -144,8 +144,8 @@ func (p *DockerPolicy) newGate(c *container.Container) *gate {
 	return &gate{egress: p.Egress, container: c}
 }
 
-// open opens the gate, once the command inside was heard. [Process.Kill] closes it, which a
-// session calls also when the container has ended by itself.
+// open opens the gate, once the command inside was heard. [Process.Kill] closes it, which
+// a session calls also when the container has ended by itself.
 func (g *gate) open(record func(Event)) error {
 	if g == nil {
 		return nil
@@ -176,8 +176,8 @@ func (g *gate) close() {
 	}
 }
 
-// kill closes the gate while kill ends the container, which is killed also if the gate does
-// not close in time.
+// kill closes the gate while kill ends the container, which is killed also if the gate
+// does not close in time.
 func (g *gate) kill(ctx context.Context, kill func(context.Context) error) error {
 	if g == nil {
 		return kill(ctx)

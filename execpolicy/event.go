@@ -81,9 +81,9 @@ type Event struct {
 	Argv []string
 	// Image is the image's ID, from the engine.
 	Image string
-	// Op is "startup" or "shutdown" for a script, and "job" for a job. For a transfer it is
-	// "write", "read", "write files", "mkdir", "readdir", "stat", "remove", "copy to", or
-	// "copy from", which [Session.Walk] has too.
+	// Op is "startup" or "shutdown" for a script, and "job" for a job. For a transfer it
+	// is "write", "read", "write files", "mkdir", "readdir", "stat", "remove", "copy to",
+	// or "copy from", which [Session.Walk] has too.
 	Op string
 	// Script, Dir and Path are as the caller gave them.
 	Script, Dir, Path string

@@ -63,8 +63,8 @@ type Job struct {
 //
 // A job ends with its session: when that is closed, restarted or expired, and when this
 // program ends, however it does. It is a command like any other for the container's
-// limits. Jobs and commands are not isolated from each other: they run as one user, and can
-// read, signal and end each other. A session is one level of trust.
+// limits. Jobs and commands are not isolated from each other: they run as one user, and
+// can read, signal and end each other. A session is one level of trust.
 //
 // A command that is ended leaves jobs alone, and so does a shell that is replaced. A file
 // transfer, and the sending of a long command, stop jobs meanwhile, as they stop
@@ -78,8 +78,9 @@ type Job struct {
 //   - ErrRefused: [Spec.Approve] has refused it.
 //   - ErrClosed or ErrEnded: the session was closed, or has ended.
 //   - ErrNoDir: [Command.Dir] can't be entered.
-//   - ErrStart: it did not begin within [Limits.StartupTimeout], or what was to run it has
-//     ended. What was started may take [Limits.TerminationTimeout] to end on top of that.
+//   - ErrStart: it did not begin within [Limits.StartupTimeout], or what was to run it
+//     has ended. What was started may take [Limits.TerminationTimeout] to end on top of
+//     that.
 //   - ErrAudit: [Spec.Audit] did not take its record.
 //   - ErrTransfer: a secret's file could not be made.
 //   - The error of a secret's Lookup, or the cause of ctx.
@@ -277,10 +278,10 @@ func (j *Job) Wait(ctx context.Context) (*Result, error) {
 // stopped inside goes on whenever a command is ended.
 var jobSignals = []string{"SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGTERM", "SIGWINCH"}
 
-// Signal sends a signal to all processes of the job, and returns when it was sent. name is
-// SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM or SIGWINCH: the numbers
-// differ between systems. A program gets SIGINT and SIGQUIT only if it asks for them, since
-// a shell starts a job in the background.
+// Signal sends a signal to all processes of the job, and returns when it was sent. name
+// is SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM or SIGWINCH: the numbers
+// differ between systems. A program gets SIGINT and SIGQUIT only if it asks for them,
+// since a shell starts a job in the background.
 //
 // The error wraps ErrInvalid if the signal is none of these, and [ErrJobEnded] if the job
 // has ended. Any other error says that the signal is not known to have been sent.

@@ -85,8 +85,8 @@ func (p *DockerPolicy) setNetwork(e *dockercli.Engine, o *dockercli.RunOptions) 
 	}
 }
 
-// setFiles gives the container its file system. It returns what that says of the user, and
-// why the container must not see some of the host.
+// setFiles gives the container its file system. It returns what that says of the user,
+// and why the container must not see some of the host.
 func (p *DockerPolicy) setFiles(
 	e *dockercli.Engine, spec Spec, o *dockercli.RunOptions,
 ) (account.Case, problems.List) {
@@ -165,8 +165,8 @@ func (p *DockerPolicy) setDevices(e *dockercli.Engine, o *dockercli.RunOptions) 
 	return found
 }
 
-// outsideDev returns why a device must not appear there, or the empty text. Engines make a
-// device in what is mounted at the place, or where a link of the image leads. The
+// outsideDev returns why a device must not appear there, or the empty text. Engines make
+// a device in what is mounted at the place, or where a link of the image leads. The
 // directory /dev is a new one for each container.
 func outsideDev(target string, mounts []dockercli.Mount) string {
 	if !mountguard.Within(target, "/dev") {
@@ -186,8 +186,8 @@ func (p *DockerPolicy) setUser(e *dockercli.Engine, seen account.Case, o *docker
 	user, isOwner, refused := seen.Choose()
 	o.User = user
 	if e.Rootless && (isOwner || p.countsByUser(e) && p.User == "" && !p.hasUserNS(e)) {
-		// The host's user keeps its number inside. Nobody is somebody else in any case, and
-		// has a count of processes of its own there.
+		// The host's user keeps its number inside. Nobody is somebody else in any case,
+		// and has a count of processes of its own there.
 		o.UserNS = "keep-id"
 	}
 	p.giveTmpfs(e, o)

@@ -159,7 +159,8 @@ type Result struct {
 	// OOMBefore and OOMAfter are how many processes of the container the kernel had
 	// killed for memory when the library last looked before the command, and when the
 	// command had ended. They are -1 if that is not known. The library does not look
-	// after a command that exited with 0 without [Command.Usage]: then OOMAfter is -1 too.
+	// after a command that exited with 0 without [Command.Usage]: then OOMAfter is -1
+	// too.
 	OOMBefore, OOMAfter int
 	// Usage is what the command used of the processor and of memory, on every outcome but
 	// OutcomeRefused. It is nil unless [Command.Usage] has asked for it.
@@ -168,8 +169,8 @@ type Result struct {
 	// what chose the engine if that was not the policy, or why docker was passed over, as
 	// [dockercli.Engine.String] has it. It is empty under a policy that has no engine.
 	Engine string
-	// ImageID is the ID of the image in which the command ran, as the engine has it. A tag
-	// may have moved on since. The library asks the engine once, when the session has
+	// ImageID is the ID of the image in which the command ran, as the engine has it. A
+	// tag may have moved on since. The library asks the engine once, when the session has
 	// started, and a result waits for the answer, at most for half of
 	// [Limits.TerminationTimeout] since then. It is empty if there was none by then, if
 	// the container ended before, and under a policy without images.

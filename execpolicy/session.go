@@ -108,8 +108,8 @@ func (s Spec) forPolicy() Spec {
 	return s
 }
 
-// errBorrowed is returned where a session that is lent to Spec.Prepare or Spec.Finish is to
-// be ended.
+// errBorrowed is returned where a session that is lent to Spec.Prepare or Spec.Finish is
+// to be ended.
 var errBorrowed = fmt.Errorf("%w: the session is not yet or no more the caller's", ErrInvalid)
 
 // newSession makes a session, which without a policy is one that is lent.

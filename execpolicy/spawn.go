@@ -39,8 +39,8 @@ func (p *DockerPolicy) checkAll(ctx context.Context, e *dockercli.Engine, spec S
 
 // Spawn starts spec.Command, or sh if that is empty, in a container. The Process that it
 // returns is the engine's client, which is connected to the container, unless spec has a
-// Supervisor, as a session's does, and its streams go by FIFOs. Most callers use [Start] or
-// [Run].
+// Supervisor, as a session's does, and its streams go by FIFOs. Most callers use [Start]
+// or [Run].
 func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	e, err := p.engine(ctx)
 	if err != nil {
@@ -153,13 +153,13 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 	}, nil
 }
 
-// connecting is the turn of the sessions whose client has yet to reach a remote engine. An
-// sshd refuses some of more than ten clients that it does not know yet, and others remove
-// containers meanwhile.
+// connecting is the turn of the sessions whose client has yet to reach a remote engine.
+// An sshd refuses some of more than ten clients that it does not know yet, and others
+// remove containers meanwhile.
 var connecting = turn.New(4)
 
-// connectTime is how long one has the turn at most. An engine may not answer at all, and a
-// session may wait for its [Process.Ready] before it asks whether the engine does.
+// connectTime is how long one has the turn at most. An engine may not answer at all, and
+// a session may wait for its [Process.Ready] before it asks whether the engine does.
 const connectTime = 30 * time.Second
 
 // connect waits for the turn of a session to reach its engine, and returns what gives it

@@ -10,8 +10,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy/attest"
 )
 
-// The answers have the form in which kernels with AppArmor and with SELinux give them. They
-// were not recorded.
+// The answers have the form in which kernels with AppArmor and with SELinux give them.
+// They were not recorded.
 func TestConfinement(t *testing.T) {
 	apparmor, selinux := &dockercli.Info{AppArmor: true}, &dockercli.Info{SELinux: true}
 	const (

@@ -25,8 +25,8 @@
 // # Remote engines
 //
 // An engine on another machine can't mount this host's directories, so there a layer is a
-// volume of the engine. The engine's own code makes and removes it, and this program never
-// sees what is in it. Anybody who may use the engine may use the layer.
+// volume of the engine. The engine's own code makes and removes it, and this program
+// never sees what is in it. Anybody who may use the engine may use the layer.
 //
 // Each build gives its volume a new name. When the scripts have succeeded, a second,
 // empty volume marks the layer as finished: its name has the layer's digest, and a label
@@ -224,11 +224,11 @@ func buildDirectory(ctx context.Context, p execpolicy.DockerPolicy, cache string
 	}, nil
 }
 
-// Remove removes the layer that Build makes with these arguments, if there is one. A later
-// Build makes it anew. Sessions that have a layer of the cache see its files go away. A
-// volume that a container has stays, and the error wraps [dockercli.ErrVolumeInUse]. A
-// volume of that name that is not this library's stays too, and the error wraps
-// [execpolicy.ErrInvalid].
+// Remove removes the layer that Build makes with these arguments, if there is one. A
+// later Build makes it anew. Sessions that have a layer of the cache see its files go
+// away. A volume that a container has stays, and the error wraps
+// [dockercli.ErrVolumeInUse]. A volume of that name that is not this library's stays too,
+// and the error wraps [execpolicy.ErrInvalid].
 func Remove(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Recipe) error {
 	e, err := p.FindEngine(ctx)
 	if err != nil {

@@ -37,8 +37,8 @@ type Options struct {
 	// Engines are the clients to look at, of which only Path, Global and Env count. If
 	// empty, they are those that the machine has, up to 16.
 	Engines []*dockercli.Engine
-	// Image is the image to try. If empty, it is [execpolicy.DefaultImage] or, if an engine
-	// does not have that, the first of three others in which a session starts.
+	// Image is the image to try. If empty, it is [execpolicy.DefaultImage] or, if an
+	// engine does not have that, the first of three others in which a session starts.
 	Image string
 	// Timeout is how long one engine is looked at. The removal of what was started may
 	// then take 10 s. If zero, it is a minute. It must not be negative.

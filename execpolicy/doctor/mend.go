@@ -239,8 +239,8 @@ func (m machine) noImage(e *dockercli.Engine, image string, err error) Problem {
 	}
 }
 
-// causes say what a failed start means by its words, all of which occur, in lower case. In
-// what mends it CONF stands for a directory of podman's settings.
+// causes say what a failed start means by its words, all of which occur, in lower case.
+// In what mends it CONF stands for a directory of podman's settings.
 var causes = []struct {
 	words   []string
 	problem Problem

@@ -77,9 +77,9 @@
 //     where docker's costs the command.
 //   - The limit of processes is RLIMIT_NPROC of the pod's own user: see [Policy.User].
 //   - The image's own shell and programs set the limit of processes and try the network.
-//     So the trial tells whether the cluster does what the NetworkPolicy says, if the image
-//     is honest. An image that is hostile can skip both: then only the cluster keeps the
-//     network away, and only the kubelet's podPidsLimit bounds the processes.
+//     So the trial tells whether the cluster does what the NetworkPolicy says, if the
+//     image is honest. An image that is hostile can skip both: then only the cluster
+//     keeps the network away, and only the kubelet's podPidsLimit bounds the processes.
 //   - The command can write to the volumes that the image declares. Where containerd runs
 //     the pod they are directories on the node's disk that no limit counts.
 //   - The command can write to /dev/termination-log, a file on the node's disk that no

@@ -282,8 +282,8 @@ func TestSharedProcessesAreNeverAllowed(t *testing.T) {
 	assert.ErrorIs(t, err, ErrNetworkOpen)
 }
 
-// A pod has labels of its node once it is bound to one. A policy that selects it by them is
-// one of those that select it.
+// A pod has labels of its node once it is bound to one. A policy that selects it by them
+// is one of those that select it.
 func TestLabelsOfTheNode(t *testing.T) {
 	p, c := fake(t, fakekubectl.Faults{
 		AdmitLater: []byte(`{"metadata":{"labels":{"topology.kubernetes.io/zone":"a"}}}`),

@@ -47,13 +47,14 @@ type Policy struct {
 	// for each start, and holds up that start until it returns.
 	Progress func(pod, state string)
 
-	// NetworkPolicy is the name of a NetworkPolicy of the namespace that selects the pods,
-	// by their label cofferdam.network=none for example, and allows neither what comes in
-	// nor what goes out. Spawn reads it, and every other NetworkPolicy that selects the
-	// pod: none may allow anything. Before anything else runs, the pod tries to reach the
-	// cluster's API, its node and the address of a cloud's metadata. If it reaches one, or
-	// has no program to try with, the start fails with an error that wraps
-	// [ErrNetworkOpen]. The programs are the image's: one that is hostile proves nothing.
+	// NetworkPolicy is the name of a NetworkPolicy of the namespace that selects the
+	// pods, by their label cofferdam.network=none for example, and allows neither what
+	// comes in nor what goes out. Spawn reads it, and every other NetworkPolicy that
+	// selects the pod: none may allow anything. Before anything else runs, the pod tries
+	// to reach the cluster's API, its node and the address of a cloud's metadata. If it
+	// reaches one, or has no program to try with, the start fails with an error that
+	// wraps [ErrNetworkOpen]. The programs are the image's: one that is hostile proves
+	// nothing.
 	NetworkPolicy string
 	// NetworkEnabled lets the pod use the network, as far as the cluster allows. Then
 	// NetworkPolicy must be empty.

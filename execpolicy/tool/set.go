@@ -20,8 +20,8 @@ import (
 
 // Options are the options of [Start].
 type Options struct {
-	// Render bounds the text of each reply. KeepEscapes is for what commands print: a file
-	// is always read as it is.
+	// Render bounds the text of each reply. KeepEscapes is for what commands print: a
+	// file is always read as it is.
 	Render execpolicy.RenderOptions
 	// Python says how the interpreter is started, which happens with the first snippet.
 	Python python.Options
@@ -157,8 +157,8 @@ func (s *Set) unanswered(ctx context.Context, err error) (Reply, error) {
 	return failed("%s", excerpt(err.Error())), nil
 }
 
-// hosts reports whether an error is the host's to deal with: whether it is not known to be
-// one that the model's own doing brings about.
+// hosts reports whether an error is the host's to deal with: whether it is not known to
+// be one that the model's own doing brings about.
 func hosts(ctx context.Context, err error) bool {
 	if ctx.Err() != nil || isAny(err, execpolicy.ErrClosed, execpolicy.ErrExpired, execpolicy.ErrAudit, execpolicy.ErrStillThere) {
 		return true
@@ -210,8 +210,8 @@ func excerpt(said string) string {
 // blocked is the reply for output that Spec.Filter does not let pass.
 func blocked(err error) Reply { return failed("Output blocked: %v.", err) }
 
-// filtered returns a text without the session's secrets, and as Spec.Filter leaves it. Its
-// error is that of the filter.
+// filtered returns a text without the session's secrets, and as Spec.Filter leaves it.
+// Its error is that of the filter.
 func (s *Set) filtered(text string) (string, error) {
 	text = s.Session.Redact(text)
 	if s.spec.Filter == nil || text == "" {

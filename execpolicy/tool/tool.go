@@ -29,8 +29,8 @@ type Reply struct {
 	// Failed says that the call did not do what it was to do: the input was wrong, or the
 	// command did not exit with 0.
 	Failed bool
-	// Result is how a command or a snippet ended. It is nil if none ran, and for the other
-	// tools.
+	// Result is how a command or a snippet ended. It is nil if none ran, and for the
+	// other tools.
 	Result *execpolicy.Result
 	// Value is the value of a snippet's last statement as JSON, as in [python.Result].
 	Value json.RawMessage

@@ -40,8 +40,8 @@ func (a API) String() string {
 // and not made.
 const MaxCalls = 128
 
-// Declare returns the set's tools as the API wants them in the field "tools" of a request.
-// It panics if there is no such API.
+// Declare returns the set's tools as the API wants them in the field "tools" of a
+// request. It panics if there is no such API.
 func (s *Set) Declare(api API) json.RawMessage {
 	var tools []any
 	for _, t := range s.Tools {
@@ -63,8 +63,8 @@ func (s *Set) Declare(api API) json.RawMessage {
 }
 
 // Answer makes the calls that a model's message asks for, one after another, and returns
-// the messages to put after it in the next request. There are none if it asks for no call.
-// The message is, as it came in the response,
+// the messages to put after it in the next request. There are none if it asks for no
+// call. The message is, as it came in the response,
 //
 //   - of OpenAI, choices[0].message,
 //   - of Anthropic, the whole response or its field content,

@@ -23,8 +23,9 @@ var (
 
 // Options say how many sessions a [Pool] has, and how long anybody waits for one.
 type Options struct {
-	// Size is how many idle sessions the pool keeps. If callers gave up while sessions were
-	// started for them, up to MaxStarting more are kept until they are taken. If zero, 4.
+	// Size is how many idle sessions the pool keeps. If callers gave up while sessions
+	// were started for them, up to MaxStarting more are kept until they are taken. If
+	// zero, 4.
 	Size int
 	// MaxStarting is how many sessions are started at a time. More of them take longer
 	// each, and slow down the sessions in use. If zero, 2.
@@ -181,8 +182,8 @@ func New(policy execpolicy.Policy, spec execpolicy.Spec, o Options) (*Pool, erro
 //   - It is the cause of ctx, if that ended while Take waited.
 //   - It wraps the error of the latest start, if no session is idle and starts fail.
 //   - It wraps [execpolicy.ErrStart] if a session was there and could not be made the
-//     user's, because a secret's Lookup, Prepare, a startup script or Audit failed, or ctx
-//     ended. Only then is a session lost: it has ended.
+//     user's, because a secret's Lookup, Prepare, a startup script or Audit failed, or
+//     ctx ended. Only then is a session lost: it has ended.
 func (p *Pool) Take(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Session, error) {
 	if err := execpolicy.CheckTake(p.spec, spec); err != nil {
 		return nil, err

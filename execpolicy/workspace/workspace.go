@@ -136,8 +136,8 @@ func (o Options) validate(ctx context.Context, p execpolicy.Policy, spec execpol
 	if len(errs) == 0 {
 		return exclude, nil
 	}
-	// With what is wrong with the rest; whether it can be mounted matters only where it is
-	// to be.
+	// With what is wrong with the rest; whether it can be mounted matters only where it
+	// is to be.
 	if o.Mode != Mounted {
 		spec.Workspace = ""
 	}
