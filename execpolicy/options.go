@@ -19,8 +19,8 @@ import (
 )
 
 // runOptions turns the policy into the engine's arguments, for a container of that name.
-// The environment names are those that the client passes on from its own. The streams go
-// by FIFOs in that directory, unless it is empty.
+// The environment names are those that the client passes on from its own. The streams
+// pass through FIFOs in that directory, unless it is empty.
 func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name, fifos string) (dockercli.RunOptions, problems.List) {
 	found := p.validate(spec)
 	found = append(found, runargs.Check(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)

@@ -39,8 +39,8 @@ func (p *DockerPolicy) checkAll(ctx context.Context, e *dockercli.Engine, spec S
 
 // Spawn starts spec.Command, or sh if that is empty, in a container. The Process that it
 // returns is the engine's client, which is connected to the container, unless spec has a
-// Supervisor, as a session's does, and its streams go by FIFOs. Most callers use [Start]
-// or [Run].
+// Supervisor, as a session's does, and its streams pass through FIFOs. Most callers use
+// [Start] or [Run].
 func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	e, err := p.engine(ctx)
 	if err != nil {
