@@ -58,7 +58,8 @@ while True:
 const goesOn = `
 import ctypes, os, signal
 class Event(ctypes.Structure):
-    _fields_ = [("value", ctypes.c_void_p), ("signo", ctypes.c_int), ("notify", ctypes.c_int), ("pad", ctypes.c_char * 48)]
+    _fields_ = [("value", ctypes.c_void_p), ("signo", ctypes.c_int), ("notify", ctypes.c_int),
+                ("pad", ctypes.c_char * 48)]
 libc = ctypes.CDLL(None)
 def go_on():
     timer, each = ctypes.c_void_p(), (ctypes.c_long * 4)(0, 1000000, 0, 1000000)
