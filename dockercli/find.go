@@ -194,8 +194,8 @@ var selinuxFile = "/sys/fs/selinux/enforce"
 var errNoAnswer = fmt.Errorf("no answer within %v: %w", probeTimeout, context.DeadlineExceeded)
 
 // split returns the words of an operator's string. The shell's reader drops what follows
-// a "#", and returns words beside an error: either would leave a different command than
-// was written.
+// a "#", and returns words with an error: either would leave a different command than was
+// written.
 func split(spec string) ([]string, error) {
 	words, err := shlex.Split(spec)
 	shown := hidePasswords(spec)

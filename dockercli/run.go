@@ -12,8 +12,8 @@ import (
 // engine's default counts, unless its comment says otherwise. On podman a run also gets
 // the flags that make it do what docker does.
 type RunOptions struct {
-	// Name is the container's, at least two of a-z, A-Z, 0-9, "_", "." and "-", of which
-	// the first is a letter or a digit.
+	// Name is the container's, of at least two letters, digits, "_", "." and "-". The
+	// first is a letter or a digit.
 	Name string
 	// Labels are the container's labels. A key has no "=" and no white space; a value may
 	// have any text.

@@ -19,10 +19,10 @@ var (
 	// [Session.Restart] begins the session anew.
 	ErrEnded = errors.New("the session has ended; call Restart, or start another")
 	// ErrExpired is the cause of a command that was ended because its session's
-	// [Limits.Lifetime] was over, and is wrapped, beside ErrEnded, for those that come
-	// later.
+	// [Limits.Lifetime] was over, and is wrapped, along with ErrEnded, by the errors of
+	// later commands.
 	ErrExpired = errors.New("the session's lifetime is over")
-	// ErrSilent is wrapped, beside ErrEnded, by the error of a session that has ended
+	// ErrSilent is wrapped, along with ErrEnded, by the error of a session that has ended
 	// because nothing came over the link with its container, or the container heard
 	// nothing from the session, for the time that [DockerPolicy.KeepAlive] says. A
 	// suspended computer loses its sessions that way.
@@ -37,7 +37,7 @@ var (
 	// ErrBlocked is wrapped by the error of a command whose output [Spec.Filter] did not
 	// let pass. The command ran. Its result has none of the output.
 	ErrBlocked = errors.New("output blocked")
-	// ErrRefused is wrapped, beside the reason, by the cause of a command that
+	// ErrRefused is wrapped, along with the reason, by the cause of a command that
 	// [Spec.Approve] refused. The command did not run. The cause's text names the kind of
 	// [Request] and quotes its code if that is at most 100 bytes long.
 	ErrRefused = errors.New("the command was refused")
@@ -56,7 +56,7 @@ var (
 	// ErrStdinTooLong is wrapped by the error of a command whose Stdin has more than
 	// [MaxStdin] bytes. The command did not run.
 	ErrStdinTooLong = spool.ErrTooLong
-	// ErrNoMount is wrapped, beside ErrInvalid, by the error of a Spec.Workspace that
+	// ErrNoMount is wrapped, along with ErrInvalid, by the error of a Spec.Workspace that
 	// can't be mounted but can be copied, with package execpolicy/workspace: the engine
 	// may run on another machine, or the user that the command would run as can't use the
 	// directory, for example because it is root's (see [DockerPolicy.User]).
@@ -64,7 +64,7 @@ var (
 	// An engine may only look as if it were on this machine: its socket was forwarded by
 	// ssh, for example. On Linux a session checks that the container shows the directory
 	// itself, before anything of the caller's runs inside. If not, ErrNoMount is wrapped
-	// beside ErrStart.
+	// along with ErrStart.
 	ErrNoMount = policyerr.ErrNoMount
 	// ErrNoJobs is returned by [Session.StartJob] if the session's policy has no jobs, as
 	// [HostPolicy], or gives its commands no PID namespace of their own.

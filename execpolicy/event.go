@@ -12,7 +12,7 @@ import (
 var ErrAudit = errors.New("no record")
 
 // An EventKind is what happened. The comment of each constant says when the record is
-// made, and which fields it has beside Time, Kind, Seq and Name.
+// made, and which fields it has besides Time, Kind, Seq and Name.
 type EventKind string
 
 const (
@@ -44,8 +44,8 @@ const (
 	// yet. One of [EscalationRemoval] belongs to the session.
 	EventKill EventKind = "kill"
 	// EventEgress comes when a connection through [DockerPolicy.Egress] is over, or was
-	// refused: Target, Addr, Duration, In, Out, Error. There is none of a connection that
-	// the proxy has not taken. Its Seq counts these records alone, from 1 for each spawn.
+	// refused: Target, Addr, Duration, In, Out, Error. A connection that the proxy has
+	// not accepted has none. Its Seq counts these records alone, from 1 for each spawn.
 	// Programs inside can make any number of them. So they are queued apart, behind all
 	// other records. If the Auditor is too slow, some are lost, and their numbers are
 	// missing.

@@ -51,9 +51,9 @@ type Job struct {
 // These fields of [Command] differ for a job:
 //
 //   - Stdin is copied to the job as it comes, and is not bounded. If it fails, the job's
-//     stdin ends there, and Wait returns its error beside the result. A Read that waits
-//     may go on when the job has ended. If Stdin is nil, the job's stdin is [Job.Stdin],
-//     and does not end before that is closed.
+//     stdin ends there, and Wait returns its error with the result. A Read that waits may
+//     go on when the job has ended. If Stdin is nil, the job's stdin is [Job.Stdin], and
+//     does not end before that is closed.
 //   - Timeout has no default: if it is not positive, the job runs until it ends, or its
 //     session does.
 //   - Usage must not be set: the kernel counts for the whole container.

@@ -85,8 +85,8 @@ type Spec struct {
 	// commands of the session can use them, and so can Prepare, Finish and the scripts. A
 	// shell that replaces another gets them anew.
 	Secrets []Secret
-	// Labels are put on the container beside the library's own, whose names begin with
-	// "cofferdam.".
+	// Labels are put on the container in addition to the library's own, whose names begin
+	// with "cofferdam.".
 	Labels map[string]string
 	// Startup holds scripts that run, each within [Limits.StartupTimeout], before a
 	// session's first command, and again in each shell that replaces another. If one

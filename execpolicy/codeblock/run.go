@@ -70,7 +70,7 @@ type Step struct {
 	// its outcome is OutcomeRefused, and the block was neither stored nor run. Result is
 	// nil if no program was run for another reason.
 	Result *execpolicy.Result
-	// Err is why no program was run, or the error of [execpolicy.Session.Run] beside the
+	// Err is why no program was run, or the error of [execpolicy.Session.Run] with the
 	// result. If the block is at fault, it wraps ErrLanguage, ErrProgram, ErrFilename, or
 	// [execpolicy.ErrStdinTooLong] for code of more than [execpolicy.MaxStdin] bytes.
 	Err error

@@ -34,7 +34,7 @@ const (
 
 // Options say what is looked at.
 type Options struct {
-	// Engines are the clients to look at, of which only Path, Global and Env count. If
+	// Engines are the clients to look at. Only their Path, Global and Env are used. If
 	// empty, they are those that the machine has, up to 16.
 	Engines []*dockercli.Engine
 	// Image is the image to try. If empty, it is [execpolicy.DefaultImage] or, if an

@@ -13,8 +13,8 @@ import (
 type Cluster struct {
 	// Path is the kubectl program. If empty, it is looked for on PATH.
 	Path string
-	// Kubeconfig is the configuration file. If empty, it is kubectl's own choice, which
-	// goes by the variable KUBECONFIG.
+	// Kubeconfig is the configuration file. If empty, kubectl chooses it, by the variable
+	// KUBECONFIG.
 	Kubeconfig string
 	// Context is a name in the configuration. If empty, it is the current context.
 	Context string

@@ -70,8 +70,8 @@
 //     kubelet's, until the pod is deleted. Whoever may read the logs of pods can read it,
 //     with secrets as they were printed, before [execpolicy.Spec.Filter].
 //   - Whoever may get pods sees the pod's object, but not what a session runs: its
-//     environment, secrets and scripts go by stdin. Whoever may exec or attach in the
-//     namespace can do in the pod what the command can.
+//     environment, secrets and scripts are sent over stdin. Whoever may exec or attach in
+//     the namespace can do in the pod what the command can.
 //   - With cgroup v2, kubelets kill all of a container if it is short of memory, unless
 //     they are told otherwise (singleProcessOOMKill). So one such kill ends the session,
 //     where docker's costs the command.

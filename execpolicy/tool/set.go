@@ -141,7 +141,7 @@ const (
 	// ended is said of a session that the model can begin anew.
 	ended = `The session has ended, with all that was in it but a mounted workspace. ` +
 		`Call shell with {"restart": true} to begin a new one.`
-	// unusable is said beside an error that is the host's.
+	// unusable is said with an error that is the host's.
 	unusable = "The tool does not work now, whatever the input. Do not call it again."
 )
 
