@@ -76,7 +76,8 @@
 // Over FIFOs a command takes about half of the time, output comes several times as fast,
 // and no client stays. The session then works without its engine: an engine that hangs,
 // or that is killed, holds no command up. Only the first result waits for the engine, for
-// [Result.ImageID].
+// [Result.ImageID]. [TransportFIFO] says what FIFOs need, and
+// [DockerPolicy.FindTransport] what is used and why.
 //
 // A link over a network can break unnoticed. With a [DockerPolicy.KeepAlive] each end
 // ends the session if it has heard nothing from the other for that time.
@@ -160,7 +161,7 @@
 //	the filter is given      by a descriptor        in a temporary file
 //	a source of a mount      /Users/me/work         C:\Users\me\work
 //	who may use a mount      is not checked         is not checked
-//	[HostPolicy]             as on Linux            ends only the shell itself
+//	HostPolicy               as on Linux            ends only the shell itself
 //
 // Docker Desktop shows a container only the directories that its settings share: on macOS
 // /Users, /Volumes, /private, /tmp and /var/folders. A mount of another makes the start

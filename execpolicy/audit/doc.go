@@ -27,7 +27,7 @@
 //	                                            variables; a program
 //	image         text     start                the image's ID, from the engine
 //	op            text     command, transfer    startup, shutdown or job; the operation:
-//	                                            see [execpolicy.Event]
+//	                                            see execpolicy.Event
 //	script, dir   text     command              as they were given
 //	path          text     transfer             as it was given
 //	target        text     egress               the host and port that a program asked for
