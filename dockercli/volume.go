@@ -158,7 +158,7 @@ func (e *Engine) RemoveVolume(ctx context.Context, name, key, value string) erro
 		return err
 	}
 	if v.Labels[key] != value {
-		return fmt.Errorf("%w: volume rm: the volume %q has not the label %s=%q", ErrArgument, name, key, value)
+		return fmt.Errorf("%w: volume rm: the volume %q does not have the label %s=%q", ErrArgument, name, key, value)
 	}
 	_, err = e.do(ctx, call{verb: "volume rm", argv: argv})
 	if errors.Is(err, ErrNoVolume) {

@@ -110,7 +110,7 @@ func (s Spec) forPolicy() Spec {
 
 // errBorrowed is returned where a session that is lent to Spec.Prepare or Spec.Finish is
 // to be ended.
-var errBorrowed = fmt.Errorf("%w: the session is not yet or no more the caller's", ErrInvalid)
+var errBorrowed = fmt.Errorf("%w: Prepare and Finish only borrow the session, which they can neither close nor restart", ErrInvalid)
 
 // newSession makes a session, which without a policy is one that is lent.
 func newSession(p Policy, spec Spec, c *conn) *Session {

@@ -82,7 +82,7 @@ func (l List) rules() (*rules, error) {
 	}
 	for _, network := range l.AllowPrivate {
 		if !network.IsValid() || network.Addr().Is4In6() {
-			found.Add("Egress: AllowPrivate has %v, which is no network", network)
+			found.Add("Egress: AllowPrivate has %v, which is not a network of IPv4 or IPv6", network)
 		}
 	}
 	if l.MaxTunnels < 0 || l.MaxTunnels > maxMaxTunnels {

@@ -355,7 +355,7 @@ func (r *Result) decode(data []byte) error {
 		return fmt.Errorf("%w: %w", ErrReply, err)
 	}
 	if said.JSON != "" && !json.Valid([]byte(said.JSON)) {
-		return fmt.Errorf("%w: it holds what is not JSON", ErrReply)
+		return fmt.Errorf("%w: it holds something that is not JSON", ErrReply)
 	}
 	if said.Problem != "" {
 		return fmt.Errorf("%w: %q", ErrNoRoom, said.Problem)

@@ -123,7 +123,7 @@ func (s *lineStage) find(line []byte) ([][]int, error) {
 	}
 	for _, span := range spans {
 		if len(span) < 2 || span[0] < 0 || span[1] < span[0] || span[1] > len(line) {
-			return nil, fmt.Errorf("the detector of %s has found what is not in the line", s.rule.Type)
+			return nil, fmt.Errorf("the detector of %s has returned a match that is not in the line", s.rule.Type)
 		}
 	}
 	slices.SortStableFunc(spans, func(a, b []int) int { return a[0] - b[0] })
