@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Time returns what the engine's clock shows. That of an engine on this machine is this
-// machine's, and the engine is not asked. A remote podman, and its service, don't tell:
-// then the error matches [errors.ErrUnsupported].
+// Time returns what the engine's clock shows. An engine on this machine has this
+// machine's clock, and is not asked. If a remote engine is not docker's own, the error
+// matches [errors.ErrUnsupported].
 func (e *Engine) Time(ctx context.Context) (time.Time, error) {
 	if !e.Remote {
 		return time.Now(), nil

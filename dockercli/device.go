@@ -4,7 +4,7 @@ import "strings"
 
 // A Device is a device of the engine's host that the container has.
 type Device struct {
-	// Source is its absolute path on the engine's host.
+	// Source is the device's absolute path on the engine's host.
 	Source string
 	// Target is where it appears, an absolute path below /. If empty, it is Source.
 	Target string

@@ -36,8 +36,8 @@ type dialect struct {
 	volumeFields []string
 	// relabelsByVolume says that only --volume changes SELinux labels.
 	relabelsByVolume bool
-	// removesByLabel says that a volume is removed by its labels, because the engine takes
-	// the beginning of a name for the whole.
+	// removesByLabel says that a volume is removed by its labels, because the engine
+	// takes the beginning of a name for the whole.
 	removesByLabel bool
 	// gpusAreDevices says that GPUs are named as devices.
 	gpusAreDevices bool
@@ -66,8 +66,8 @@ type dialect struct {
 	noUserNS bool
 	// noColons says that no path with a colon can be mounted.
 	noColons bool
-	// execTells begins the words by which the client tells the exit code of a command that
-	// an exec has run. If empty, it exits with that code.
+	// execTells begins the words by which the client tells the exit code of a command
+	// that an exec has run. If empty, it exits with that code.
 	execTells string
 	// contexts is what lists the engines that the client has names for; nil if it has none.
 	contexts []string
@@ -104,7 +104,7 @@ var dialects = [...]dialect{
 			"--read-only-tmpfs=false",
 			// A command called systemd or init would get a different set of mounts.
 			"--systemd=false",
-			// Podman's configuration may put every container into the host's process
+			// Podman's configuration may put every container into the host's PID
 			// namespace.
 			"--pid=private",
 			// A supervising service's notification socket must not reach the container.

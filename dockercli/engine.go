@@ -46,8 +46,7 @@ type Engine struct {
 	Global []string
 	// Env is the client's environment, each entry "key=value". An image can read any of
 	// it through podman's client. If nil, the client has the environment of this process.
-	// But when podman's client runs a container, it then has only the variables that it
-	// needs.
+	// But podman's client has only the variables that it needs when it runs a container.
 	Env []string
 	// Kind says which flags the client understands.
 	Kind Kind
@@ -66,23 +65,23 @@ type Engine struct {
 	// Rootless says that the engine runs without root's rights.
 	Rootless bool
 	// MissingLimits names the limits that the engine can't set, of [LimitMemory],
-	// [LimitProcessors] and [LimitProcesses]. [Find] and [Lookup] learn that from an engine
-	// without root's rights, and ask no other, of which none is known to be missing. If nil,
-	// nobody has looked, and package execpolicy does before it starts anything. A caller who
-	// knows that none is missing sets it to an empty list.
+	// [LimitProcessors] and [LimitProcesses]. [Find] and [Lookup] ask only a rootless
+	// engine for them, since no other is known to lack any. If nil, nobody has asked, and
+	// package execpolicy does before it starts anything. A caller who knows that none is
+	// missing sets it to an empty list.
 	MissingLimits []string
 	// PodmanService says that docker's client talks to podman. That client does not take
 	// podman's own flags. So a container has the lines of the host's /etc/hosts, and one
 	// with a read-only root has a writable /run and /var/tmp, in its own memory.
 	PodmanService bool
-	// SELinux says that the engine confines its containers by SELinux. Find and Lookup ask
-	// only a local engine, and only if this host has SELinux.
+	// SELinux says that the engine confines its containers by SELinux. [Find] and
+	// [Lookup] ask only a local engine for that, and only if this host has SELinux.
 	SELinux bool
-	// ChosenBy is the environment variable, with its value, by which [Find] was told the
-	// engine. If empty, Find was free, or the engine does not come from Find.
+	// ChosenBy is the environment variable, with its value, that told [Find] which engine
+	// to return. If empty, no variable did, or the engine does not come from Find.
 	ChosenBy string
-	// PassedOver is why [Find] returned podman and not docker. It is nil if Find did not
-	// pass docker over.
+	// PassedOver is why [Find] returned podman and not docker. If nil, Find did not pass
+	// over docker.
 	PassedOver error
 }
 

@@ -412,7 +412,8 @@ func TestEngineKillAndRemove(t *testing.T) {
 		_, err = e.Inspect(ctx, name)
 		assert.ErrorIs(t, err, dockercli.ErrNoContainer)
 
-		// A sleeping first process does not obey TERM, for which podman would wait as long as it is told.
+		// A sleeping first process does not obey TERM, for which podman would wait as
+		// long as it is told.
 		name = detached(t, e, func(o *dockercli.RunOptions) { o.StopTimeout = 10 * time.Minute })
 		bounded, cancel := context.WithTimeout(ctx, 2*time.Minute)
 		defer cancel()

@@ -101,8 +101,8 @@ func TestEnsureImageOnEngines(t *testing.T) {
 	})
 }
 
-// What a registry has changed comes when it is asked for, and else not. A digest stays, and
-// an image for another platform comes by its name.
+// What a registry has changed comes when it is asked for, and else not. A digest stays,
+// and an image for another platform comes by its name.
 func TestPullOnEngines(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

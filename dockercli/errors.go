@@ -24,8 +24,8 @@ var (
 	ErrEngineDown = errors.New("the container engine does not answer")
 	// ErrPermission means that this user may not talk to the engine.
 	ErrPermission = errors.New("no permission to use the container engine")
-	// ErrUserRange means that an engine without root's rights has no user number for the
-	// container's user: it has no range of numbers, may not use it, or this is not in it.
+	// ErrUserRange means that a rootless engine has no user ID for the container's user:
+	// its owner has no range of subordinate IDs, may not use it, or the ID is not in it.
 	ErrUserRange = errors.New("the engine lacks user numbers for its containers")
 	// ErrImageMissing means that the engine has no such image.
 	ErrImageMissing = errors.New("the image is missing")

@@ -12,10 +12,9 @@ import (
 // OOMKilled reports whether the engine has seen the kernel kill a process of the
 // container for memory since a time, and has not sent the container a signal after that.
 // The zero time means ever. It also works after the container was removed. Docker
-// remembers about the last 256 events of all its containers. It compares them with its
-// own clock, which is another if it is remote: since has to be of that one, as
-// [Engine.Time] tells it. Podman and its service remember none: the error then matches
-// [errors.ErrUnsupported].
+// remembers about the last 256 events of all its containers. since is a time of the
+// engine's clock, which [Engine.Time] tells. Podman, its service and nerdctl remember no
+// such events: the error then matches [errors.ErrUnsupported].
 func (e *Engine) OOMKilled(ctx context.Context, container string, since time.Time) (bool, error) {
 	argv, err := e.oomArgs(container, since, e.until(ctx))
 	if err != nil {
@@ -25,7 +24,7 @@ func (e *Engine) OOMKilled(ctx context.Context, container string, since time.Tim
 	if err != nil {
 		return false, err
 	}
-	// They come in their order.
+	// The events come in their order.
 	return strings.HasSuffix(strings.TrimSpace(string(out)), "oom"), nil
 }
 
@@ -50,8 +49,9 @@ func (e *Engine) oomArgs(container string, since, until time.Time) ([]string, er
 
 // ExitCode returns the exit status of a container that has ended since a time, or -1 if
 // the engine does not know of an end yet. The zero time means ever. It also works after
-// the container was removed. What [Engine.OOMKilled] says of docker's memory and clock
-// holds here too. Podman tells only if its configuration has it keep events.
+// the container was removed. What [Engine.OOMKilled] says of docker's events and clock
+// holds here too. Podman tells only if its configuration has it keep events. Podman's
+// service and nerdctl don't tell: the error then matches [errors.ErrUnsupported].
 func (e *Engine) ExitCode(ctx context.Context, container string, since time.Time) (int, error) {
 	argv, err := e.exitArgs(container, since, e.until(ctx))
 	if err != nil {

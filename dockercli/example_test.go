@@ -265,7 +265,7 @@ func ExampleRedact() {
 	// Output: docker run -e 'TOKEN=***' -e NAME -- alpine
 }
 
-// A program that starts sees to its image first, so that nobody waits for it later.
+// A program pulls its image when it starts, so that no container waits for it later.
 func ExampleEngine_EnsureImage() {
 	ctx := context.Background()
 	engine, err := dockercli.Find(ctx)

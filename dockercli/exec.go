@@ -9,7 +9,7 @@ import (
 // ExecOptions are the arguments of exec, which runs one more command in a container. A
 // field that is zero gives no flag.
 type ExecOptions struct {
-	// Container is its name or ID.
+	// Container is the container's name or ID.
 	Container string
 	// Interactive connects the client's stdin to the command.
 	Interactive bool

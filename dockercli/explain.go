@@ -45,8 +45,8 @@ func singleQuote(word string) string {
 
 // Redact returns argv with the values of -e, --env, podman's --env-merge and their joined
 // forms, such as -qeNAME=VALUE, replaced by "***". A name without a value, and an empty
-// value, stay. A word that may be such a flag or the value of another is taken for both.
-// Words after "--" are the image and its command, and stay as they are.
+// value, stay. A word that may be such a flag or the value of another flag is treated as
+// both. The words after "--", the image and its command, stay.
 func Redact(argv []string) []string {
 	redacted := slices.Clone(argv)
 	before := ""

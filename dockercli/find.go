@@ -19,7 +19,7 @@ import (
 // answers in a fifth of a second; one over ssh takes about a second.
 const probeTimeout = 5 * time.Second
 
-// EngineVar is the environment variable by which whoever runs a program chooses its
+// EngineVar is the environment variable by which the user of a program chooses the
 // engine: see [Find].
 const EngineVar = "COFFERDAM_ENGINE"
 
@@ -36,9 +36,9 @@ const EngineVar = "COFFERDAM_ENGINE"
 // An engine that was chosen is the only one that is tried, and ChosenBy says what chose
 // it, unless that was the client's configuration.
 //
-// If none is set, Find takes docker. If docker is certainly not usable, it takes podman:
-// there is no docker program, nobody listens on its socket, or this user may not open the
-// socket. Then PassedOver of the engine is the reason.
+// If none is set, Find takes docker. It takes podman only if docker is certainly not
+// usable: there is no docker program, nobody listens on its socket, or this user may not
+// open the socket. Then the engine's PassedOver is the reason.
 //
 // If docker does not answer within 5 s, or answers with another error, Find fails,
 // because docker may answer the next time. A slow moment must not move a program to
@@ -99,8 +99,8 @@ func chosen() (program, choice string) {
 }
 
 // currentContext says which context of its configuration docker's client uses, if that is
-// not its default. The client reads it from its files alone. It is an error if it does not
-// answer in time: a client that fails has none.
+// not its default. The client reads it from its files alone. It is an error if it does
+// not answer in time: a client that fails has none.
 func currentContext(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, errNoAnswer)
 	defer cancel()
@@ -167,8 +167,9 @@ func Parse(spec string) (*Engine, error) {
 	return &Engine{Path: path, Global: slices.Clip(words[1:])}, nil
 }
 
-// Probe returns a copy of the engine, of which it keeps Path, Global and Env, and fills
-// in the rest with what the client and its engine say. Its errors are those of [Lookup].
+// Probe returns a copy of the engine with the same Path, Global and Env. It fills in the
+// rest with what the client and its engine say, if they answer within 5 s. Its errors are
+// those of [Lookup].
 func (e *Engine) Probe(ctx context.Context) (*Engine, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, errNoAnswer)
 	defer cancel()
@@ -186,15 +187,15 @@ func (e *Engine) Probe(ctx context.Context) (*Engine, error) {
 	return probed, nil
 }
 
-// selinuxFile is there if the kernel has SELinux. Others don't ask an engine for it.
+// selinuxFile is there if the kernel has SELinux. Without it no engine is asked.
 var selinuxFile = "/sys/fs/selinux/enforce"
 
 // errNoAnswer is a deadline to everyone who asks.
 var errNoAnswer = fmt.Errorf("no answer within %v: %w", probeTimeout, context.DeadlineExceeded)
 
 // split returns the words of an operator's string. The shell's reader drops what follows
-// a "#", and returns words beside an error: either would leave a different command than
-// was written.
+// a "#", and returns words with an error: either would leave a different command than was
+// written.
 func split(spec string) ([]string, error) {
 	words, err := shlex.Split(spec)
 	shown := hidePasswords(spec)
@@ -320,7 +321,7 @@ func (e *Engine) probeDocker(ctx context.Context) error {
 	return e.probeLimits(ctx)
 }
 
-// probeLimits asks an engine without root's rights for the limits that it can set.
+// probeLimits asks a rootless engine for the limits that it can set.
 func (e *Engine) probeLimits(ctx context.Context) error {
 	if !e.Rootless {
 		return nil

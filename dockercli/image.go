@@ -9,14 +9,13 @@ import (
 
 // An Image is what the engine knows of an image.
 type Image struct {
-	// ID is the engine's own name for it.
+	// ID is the engine's own name for the image.
 	ID string
-	// Entrypoint and Command are the words that a run without its own would execute, one
-	// after the other.
+	// Entrypoint, followed by Command, is what a run executes that names neither.
 	Entrypoint, Command []string
-	// User is whom it runs as. If empty, root.
+	// User is the user that the image runs as. If empty, it is root.
 	User string
-	// Platform is what it is made for, such as "linux/arm64", without a variant.
+	// Platform is what the image is made for, such as "linux/arm64", without a variant.
 	Platform string
 }
 
@@ -91,11 +90,11 @@ func (p PullPolicy) String() string {
 	return pullPolicies[p]
 }
 
-// EnsureImage sees to it that the engine has an image, and returns what it knows of it.
-// o.Image names it by a tag or by a digest, as in "alpine@sha256:…". With an o.Platform
-// an image that is made for another does not count, whatever its variant. The error
+// EnsureImage pulls an image as the policy says, and returns what the engine knows of it.
+// o.Image names it by a tag or by a digest, as in "alpine@sha256:…". If o.Platform is
+// set, an image for another platform does not count; variants are not compared. The error
 // matches [ErrImageMissing] if the engine does not have the image and nothing is to be
-// pulled, and else is that of [Engine.Pull] or [Engine.InspectImage].
+// pulled. Any other error is that of [Engine.Pull] or [Engine.InspectImage].
 func (e *Engine) EnsureImage(ctx context.Context, when PullPolicy, o PullOptions) (*Image, error) {
 	if when < 0 || int(when) >= len(pullPolicies) {
 		return nil, fmt.Errorf("%w: there is no %v", ErrArgument, when)

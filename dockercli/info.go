@@ -17,12 +17,12 @@ type Info struct {
 	Rootless bool
 	// Runtimes are the names of its runtimes, sorted. Podman tells only the default one.
 	Runtimes []string
-	// DefaultRuntime is the one that a run without its own gets. Nerdctl tells no runtimes.
+	// DefaultRuntime is the runtime of a run that names none. Nerdctl tells neither.
 	DefaultRuntime string
-	// Seccomp, AppArmor and SELinux say which of them the engine uses.
+	// Seccomp, AppArmor and SELinux say which of the three the engine uses.
 	Seccomp, AppArmor, SELinux bool
-	// MemoryLimit, SwapLimit, CPULimit and PidsLimit say which limits it can set. Podman
-	// is not asked for swap: it is false there.
+	// MemoryLimit, SwapLimit, CPULimit and PidsLimit say which limits the engine can set.
+	// Podman is not asked for swap: SwapLimit is false there.
 	MemoryLimit, SwapLimit, CPULimit, PidsLimit bool
 }
 

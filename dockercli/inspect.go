@@ -11,18 +11,18 @@ import (
 
 // A Container is what the engine says of a container.
 type Container struct {
-	// ID is the engine's own name for it.
+	// ID is the engine's own name for the container.
 	ID string
-	// Name is what it is called, without the slash that docker puts before it.
+	// Name is the container's name, without the slash that docker puts before it.
 	Name string
-	// ImageID is its image's, which stays when the image's reference moves on.
+	// ImageID is the image's ID, which stays when the image's reference moves on.
 	ImageID string
 	// Status is the engine's word, such as "created", "running" or "exited".
 	Status string
-	// Running says whether its command runs.
+	// Running says that the container's command runs.
 	Running bool
-	// Started says whether the container's command was ever started. If not, the exit
-	// code means nothing.
+	// Started says that the container's command was started. If false, ExitCode means
+	// nothing.
 	Started bool
 	// ExitCode is the exit code of the container's command, once that has ended.
 	ExitCode int
@@ -31,9 +31,9 @@ type Container struct {
 	OOMKilled bool
 	// Error is why the container could not be started, in the engine's words.
 	Error string
-	// OwnPIDs says that the container has a process namespace of its own.
+	// OwnPIDs says that the container has a PID namespace of its own.
 	OwnPIDs bool
-	// Labels are its labels and those of its image.
+	// Labels are the container's labels and those of its image.
 	Labels map[string]string
 }
 
@@ -53,8 +53,8 @@ const containerTemplate = "id {{json .ID}}{{println}}" +
 	"pids {{json .HostConfig.PidMode}}{{println}}" +
 	"{{range $key, $value := .Config.Labels}}label {{json $key}} {{json $value}}{{println}}{{end}}"
 
-// Nerdctl tells only some of it. A container that was created and never started keeps that
-// status.
+// Nerdctl tells only some of it. A container that was created and never started keeps
+// that status.
 const nerdctlContainerTemplate = "id {{json .ID}}{{println}}" +
 	"name {{json .Name}}{{println}}" +
 	"image {{json .Image}}{{println}}" +

@@ -9,23 +9,22 @@ import (
 // A Mount is a directory or file of the engine's host, or a volume of the engine, that is
 // visible in the container.
 type Mount struct {
-	// Source is its absolute path on the engine's host. It must exist.
+	// Source is the absolute path on the engine's host. It must exist.
 	Source string
-	// Volume is the name of a volume, in place of Source. It must exist: an engine that is
-	// asked for another would make an empty one. The error of a run that finds none
-	// matches [ErrNoVolume]. Only podman's service, if docker's client talks to it, makes
-	// one.
+	// Volume is the name of a volume, in place of Source. If there is no such volume, the
+	// error of a run matches [ErrNoVolume]. Only podman's service, if docker's client
+	// talks to it, makes an empty one.
 	Volume string
 	// Target is where it appears, an absolute path below /.
 	Target string
 	// Writable lets the container change it.
 	Writable bool
 	// Relabel gives Source, and all that is in it, another SELinux label, with which
-	// containers may use it where the engine enforces SELinux: "private" is a label of this
-	// container alone, "shared" one of all containers. The label stays, and programs of the
-	// host may be refused what has it. If empty, nothing is changed. Engines that don't
-	// enforce SELinux ignore it. Docker has it only with a flag that makes a Source that
-	// does not exist, and in which neither path can have a colon.
+	// containers may use it where the engine enforces SELinux: "private" is a label of
+	// this container alone, "shared" one of all containers. The label stays, and programs
+	// of the host may be refused what has it. If empty, nothing is changed. Engines that
+	// don't enforce SELinux ignore it. With docker neither path can then have a colon,
+	// and a Source that does not exist is made.
 	Relabel string
 }
 

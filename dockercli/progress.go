@@ -8,13 +8,13 @@ import (
 	"sync"
 )
 
-// A PullEvent is news of one layer of an image that is pulled. Engines tell a client
-// without a terminal of layers only, and not of bytes.
+// A PullEvent is the progress of one layer of an image that is pulled. A client without a
+// terminal learns of layers only, and not of bytes.
 type PullEvent struct {
-	// Layer is the layer's ID as the engine prints it. Docker's has 12 hexadecimal digits.
-	// Podman's is the whole digest, such as "sha256:c5bd8755…".
+	// Layer is the layer's ID as the engine prints it. Docker's has 12 hexadecimal
+	// digits. Podman's is the whole digest, such as "sha256:c5bd8755…".
 	Layer string
-	// State is what the layer has come to. A layer's State only ever grows.
+	// State is how far the layer has come. It never goes back.
 	State LayerState
 	// Done is how many of the Layers known so far are LayerDone. Layers grows while they
 	// become known.
@@ -27,11 +27,11 @@ type LayerState int
 const (
 	// LayerPulling is a layer that is still to come.
 	LayerPulling LayerState = iota
-	// LayerDownloaded is one that has come, and is still to be unpacked. Podman does not
-	// tell of it.
+	// LayerDownloaded is a layer that has come, and is still to be unpacked. Podman does
+	// not report it.
 	LayerDownloaded
-	// LayerDone is one that the engine has. Podman tells of all layers at once, when it
-	// has them.
+	// LayerDone is a layer that the engine has. Podman reports all layers at once, at the
+	// end.
 	LayerDone
 )
 
@@ -46,16 +46,17 @@ func (s LayerState) String() string {
 }
 
 const (
-	// maxPullLine bounds how much is kept of a line. The longest that matters has a digest.
+	// maxPullLine bounds how much is kept of a line. The longest that matters has a
+	// digest.
 	maxPullLine = 256
 	// maxLayers bounds how many layers are told apart. Docker takes 127 of an image.
 	maxLayers = 1024
 )
 
 // PullEvents returns a Writer for [PullOptions.Progress] that calls f for each change. It
-// reads what docker and podman print, and passes over what it does not know: if there are
-// no events, nothing is known of the pull. It tells of up to 1024 layers. Calls of f come
-// one after the other, and the pull waits for each.
+// reads what docker and podman print, and ignores what it does not know: a pull without
+// events says nothing. It reports up to 1024 layers. Calls of f come one after the other,
+// and the pull waits for each.
 //
 // The Writer may be used for several pulls in turn. Each counts its own layers.
 func PullEvents(f func(PullEvent)) io.Writer {

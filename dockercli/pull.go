@@ -9,14 +9,14 @@ import (
 
 // PullOptions are the arguments of pull.
 type PullOptions struct {
-	// Image is the image's reference. Podman may ask which registry is meant if it names
-	// none, and then fails.
+	// Image is the image's reference. If it names no registry, podman may ask which one
+	// is meant, and then fails.
 	Image string
 	// Platform is the image's, such as "linux/arm64". If empty, the engine's own.
 	Platform string
 	// Progress takes what the client prints, as it comes. If nil, that is dropped. An
 	// error of Progress is ignored. If a Write does not return, Pull fails when the
-	// client has ended. Nothing comes if another call pulls the image already.
+	// client has ended. Nothing is written if another call already pulls the image.
 	Progress io.Writer
 }
 

@@ -12,8 +12,8 @@ import (
 // engine's default counts, unless its comment says otherwise. On podman a run also gets
 // the flags that make it do what docker does.
 type RunOptions struct {
-	// Name is the container's, at least two of a-z, A-Z, 0-9, "_", "." and "-", of which
-	// the first is a letter or a digit.
+	// Name is the container's, of at least two letters, digits, "_", "." and "-". The
+	// first is a letter or a digit.
 	Name string
 	// Labels are the container's labels. A key has no "=" and no white space; a value may
 	// have any text.
@@ -33,15 +33,16 @@ type RunOptions struct {
 	Network string
 	// Hostname is the container's own.
 	Hostname string
-	// ExtraHosts are lines of /etc/hosts, each "name:address". Podman adds them to the
-	// host's own lines, which it shows no container that has none.
+	// ExtraHosts are lines of /etc/hosts, each "name:address". If there are any, podman
+	// adds the lines of the host's own /etc/hosts.
 	ExtraHosts []string
-	// HostsFile lets the lines of the host's own /etc/hosts into the container with
-	// podman, as ExtraHosts do. Extra words with --add-host need it. If false, podman is
-	// told to leave them out, unless there are ExtraHosts. Docker never shows them.
+	// HostsFile lets podman show the container the lines of the host's own /etc/hosts. It
+	// is needed for an --add-host in Extra. If false, podman shows them only with
+	// ExtraHosts. Docker never does.
 	HostsFile bool
-	// DNS are addresses of name servers. Without a network docker shows the container the
-	// host's own, which these replace; podman shows none, and they are left out.
+	// DNS are addresses of name servers. A docker container without a network sees the
+	// host's name servers unless DNS names others. Podman shows it none, and DNS is left
+	// out.
 	DNS []string
 	// HTTPProxy lets the client's proxy settings, and the credentials in them, into the
 	// container. If false, they are kept out.
@@ -51,7 +52,7 @@ type RunOptions struct {
 	ReadOnly bool
 	// Tmpfs are directories in memory.
 	Tmpfs []Tmpfs
-	// Mounts are paths of the engine's host.
+	// Mounts are paths of the engine's host, and volumes.
 	Mounts []Mount
 	// Workdir is where the command starts, an absolute path. Podman wants it to exist,
 	// docker creates it.
@@ -72,21 +73,20 @@ type RunOptions struct {
 	ImageEntrypoint bool
 	// Init puts a small init process in front of the command.
 	Init bool
-	// StopTimeout is what a later stop waits before it kills, in whole seconds, rounded
-	// up.
+	// StopTimeout is how long a later stop waits before it kills, rounded up to a second.
 	StopTimeout time.Duration
 	// NoHealthcheck disables the health check of the image, a command that runs now and
 	// then.
 	NoHealthcheck bool
 
-	// Memory and MemorySwap are sizes such as "512m". MemorySwap counts both, so that an
-	// equal one means no swap.
+	// Memory and MemorySwap are sizes such as "512m". MemorySwap counts memory and swap
+	// together: if it equals Memory, there is no swap.
 	Memory, MemorySwap string
 	// CPUs is a number of processors such as "1.5".
 	CPUs string
 	// CPUShares is a weight against other containers, 1024 being the default.
 	CPUShares int64
-	// PidsLimit is how many processes and threads it may have at once.
+	// PidsLimit is how many processes and threads the container may have at once.
 	PidsLimit int64
 	// Ulimits are limits such as "nofile=1024:1024".
 	Ulimits []string
@@ -109,10 +109,9 @@ type RunOptions struct {
 	// disk.
 	LogDriver string
 
-	// Extra are further words. They come after the flags of the other fields, so that
-	// they win where a flag counts once. The client would take the first word that is
-	// neither a flag nor the value of one for the image. So check words that come from
-	// others.
+	// Extra are further words, after the flags of the other fields. So they win where a
+	// flag counts once. The client takes the first word that is neither a flag nor the
+	// value of one for the image: check words that come from others.
 	Extra []string
 
 	// Image is the image's reference or ID.
@@ -122,8 +121,8 @@ type RunOptions struct {
 }
 
 // RunArgs returns the argument vector of a run, the client's program included. It depends
-// on nothing but o and e's Path, Global and Kind. Its error names everything that is
-// wrong, and matches [ErrArgument].
+// on nothing but o and e's Path, Remote, Global and Kind. Its error names everything that
+// is wrong, and matches [ErrArgument].
 func (e *Engine) RunArgs(o RunOptions) ([]string, error) {
 	var c checker
 	d := e.Kind.dialect()

@@ -13,9 +13,9 @@ import (
 // Another error is that of a client that could not ask.
 //
 // Docker is not asked for a runtime with a path or with a name such as
-// "io.containerd.kata.v2", which need not be among those that it lists. Podman lists none:
-// it is asked for the usual ones by their names. Nerdctl lists none either, and takes any
-// name until it starts a container.
+// "io.containerd.kata.v2", which need not be among those that it lists. Podman lists
+// none: it is asked for the usual ones by their names. Nerdctl lists none either, and
+// takes any name until it starts a container.
 func (e *Engine) CheckRuntime(ctx context.Context, name string) error {
 	switch e.Kind {
 	case Nerdctl:

@@ -10,18 +10,18 @@ import (
 // Settings are what an engine says it has applied to a container. A limit that the kernel
 // or the runtime dropped may still be among them.
 type Settings struct {
-	// ImageID is its image's, which stays when the image's reference moves on.
+	// ImageID is the image's ID, which stays when the image's reference moves on.
 	ImageID string
 	// Privileged says that the container has nearly all that the host has.
 	Privileged bool
-	// ReadOnly says that its root is read-only.
+	// ReadOnly says that the container's root is read-only.
 	ReadOnly bool
 	// Network, PID, IPC and UserNS are the modes of its namespaces in the engine's words;
 	// "host" is the host's own.
 	Network, PID, IPC, UserNS string
-	// User is as it was asked for.
+	// User is the user that was asked for.
 	User string
-	// Runtime is the runtime's name. Podman says "oci" for all that are.
+	// Runtime is the runtime's name. Podman says "oci" for every OCI runtime.
 	Runtime string
 	// CapAdd and CapDrop are capabilities in the engine's words. Podman lists those that
 	// are dropped one by one.
@@ -35,19 +35,21 @@ type Settings struct {
 	// Devices are the devices of the host that it has, and requests for more, such as
 	// GPUs.
 	Devices []string
-	// Mounts are the host's paths and volumes that it has, without the engine's own.
+	// Mounts are the host's paths and the volumes that the container has, without those
+	// that the engine gives every container.
 	Mounts []MountPoint
 	// Tmpfs maps directories in memory to their options.
 	Tmpfs map[string]string
 	// MaskedPaths are the paths that are hidden. Podman does not tell them.
 	MaskedPaths []string
-	// Memory, MemorySwap (memory and swap together), ShmSize are in bytes. Zero means no
-	// limit, and so does a MemorySwap of -1.
+	// Memory, MemorySwap (memory and swap together), ShmSize are in bytes. If zero, there
+	// is no limit. A MemorySwap of -1 means the same.
 	Memory, MemorySwap, ShmSize int64
 	// NanoCPUs is the limit in billionths of a processor's time; CPUQuota and CPUPeriod
-	// are the same in microseconds. Zero means none.
+	// are the same in microseconds. If zero, there is no limit.
 	NanoCPUs, CPUQuota, CPUPeriod int64
-	// PidsLimit is how many processes it may have. Zero and less mean no limit.
+	// PidsLimit is how many processes the container may have. If zero or negative, there
+	// is no limit.
 	PidsLimit int64
 }
 
@@ -92,8 +94,8 @@ const dockerSettingsTemplate = "{{range .MaskedPaths}}masked {{json .}}{{println
 	"{{range .DeviceRequests}}device \"a request for devices\"{{println}}{{end}}"
 
 // InspectSettings returns what the engine says it has applied to a container. Its error
-// matches [ErrNoContainer] if there is none, and [errors.ErrUnsupported] for nerdctl, which
-// does not tell.
+// matches [ErrNoContainer] if there is none, and [errors.ErrUnsupported] for nerdctl,
+// which does not tell.
 func (e *Engine) InspectSettings(ctx context.Context, container string) (*Settings, error) {
 	argv, err := e.settingsArgs(container)
 	if err != nil {

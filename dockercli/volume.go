@@ -16,7 +16,7 @@ type Volume struct {
 	Name string
 	// Driver is what stores it: "local" is the engine itself.
 	Driver string
-	// Labels are its labels.
+	// Labels are those of the volume.
 	Labels map[string]string
 	// Options are the driver's. With some of them a local volume shows another directory
 	// of the engine's host, or a file system of another machine.
@@ -29,9 +29,9 @@ const volumeTemplate = "name {{json .Name}}{{println}}" +
 	"{{range $key, $value := .Options}}option {{json $key}} {{json $value}}{{println}}{{end}}"
 
 // CreateVolume makes a local volume with those labels, which have no comma, quote or line
-// break. If there is a volume of that name,
-// it stays as it is. Either way CreateVolume returns what is there then. So of several who
-// create the same name, all learn whose labels it has.
+// break. If there is a volume of that name, it stays as it is. Either way CreateVolume
+// returns the volume that is there, so that several programs that create one name learn
+// whose labels it has.
 func (e *Engine) CreateVolume(ctx context.Context, name string, labels map[string]string) (*Volume, error) {
 	argv, err := e.createVolumeArgs(name, labels)
 	if err != nil {
@@ -138,13 +138,13 @@ func (e *Engine) volumesArgs(labels map[string]string) ([]string, error) {
 }
 
 // RemoveVolume removes the volume of that name if it has the label key with that value,
-// which no other volume may have. The value consists of letters, digits, "_", "." and "-".
-// It is not an error if there is no such volume. The error matches [ErrVolumeInUse] if a
-// container has it, running or not.
+// which no other volume may have. The value consists of letters, digits, "_", "." and
+// "-". It is not an error if there is no such volume. The error matches [ErrVolumeInUse]
+// if a container has it, running or not.
 //
-// Podman would take the name for the beginning of another's if the volume went away in the
-// meantime, and remove that. So it is told the label in place of the name. It is told only
-// one: it removes what has any of them.
+// Podman is told the label and not the name: if the volume went away in the meantime,
+// podman would take the name for the beginning of another's, and remove that. It is told
+// only one label, because it removes what has any of several.
 func (e *Engine) RemoveVolume(ctx context.Context, name, key, value string) error {
 	argv, err := e.removeVolumeArgs(name, key, value)
 	if err != nil {
@@ -158,14 +158,14 @@ func (e *Engine) RemoveVolume(ctx context.Context, name, key, value string) erro
 		return err
 	}
 	if v.Labels[key] != value {
-		return fmt.Errorf("%w: volume rm: the volume %q has not the label %s=%q", ErrArgument, name, key, value)
+		return fmt.Errorf("%w: volume rm: the volume %q does not have the label %s=%q", ErrArgument, name, key, value)
 	}
 	_, err = e.do(ctx, call{verb: "volume rm", argv: argv})
 	if errors.Is(err, ErrNoVolume) {
 		return nil
 	}
 	if err == nil && e.Kind.dialect().removesByLabel {
-		// It does not say what it has not removed.
+		// Podman does not say what it has not removed.
 		_, err = e.InspectVolume(ctx, name)
 		if errors.Is(err, ErrNoVolume) {
 			return nil

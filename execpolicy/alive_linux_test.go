@@ -21,8 +21,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
-// A link carries connections over TCP to a unix socket, unless it is frozen: then it holds
-// what comes, ends of streams included, and takes no connection.
+// A link carries connections over TCP to a unix socket, unless it is frozen: then it
+// holds what comes, ends of streams included, and takes no connection.
 type link struct {
 	net.Listener
 	socket string

@@ -66,8 +66,8 @@ type Request struct {
 	// has ended, a Read fails with [fs.ErrClosed]. Stdin is nil if the command has none,
 	// and for a block, a call and a snippet.
 	Stdin io.Reader
-	// Job says that the command is to run beside the others: [Session.StartJob] has asked.
-	// Then Stdin is nil.
+	// Job says that the command is to run beside the others: [Session.StartJob] has
+	// asked. Then Stdin is nil.
 	Job bool
 	// Timeout is how long the command may run. If negative, there is no limit. It is
 	// never zero.
@@ -100,7 +100,7 @@ func (c *conn) request(cmd Command, stdin *spool.Spool) Request {
 const shortCode = 100
 
 // String returns the kind and the language, and the code, or the program and its
-// arguments. Of more than 100 bytes it returns only the number.
+// arguments. If these have more than 100 bytes, it returns only how many.
 func (r Request) String() string {
 	text, size := strconv.Quote(r.Code), len(r.Code)
 	if r.Kind == RequestArgv {

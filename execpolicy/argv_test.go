@@ -149,8 +149,8 @@ func TestArgv(t *testing.T) {
 	}
 }
 
-// By the engine's client a job begins with an exec. What it runs, and with what, goes by its
-// stdin.
+// By the engine's client a job begins with an exec. What it runs, and with what, goes by
+// its stdin.
 func TestArgvOfJob(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	enginetest.Check(t)

@@ -22,7 +22,7 @@ func ExampleEvent() {
 	fmt.Println(r.Render(execpolicy.RenderOptions{}))
 }
 
-// Nothing is done of which there can be no record.
+// Nothing is done that can't be recorded.
 func ExampleAuditor() {
 	full := errors.New("the disk is full")
 	spec := execpolicy.Spec{Audit: func(execpolicy.Event) error { return full }}
@@ -30,7 +30,7 @@ func ExampleAuditor() {
 	fmt.Println(errors.Is(err, execpolicy.ErrAudit), errors.Is(err, full))
 }
 
-// The kinds are words that stay.
+// The kinds' words never change.
 func ExampleEventKind() {
 	fmt.Println(execpolicy.EventCommand, execpolicy.EventResult)
 	// Output: command result

@@ -23,8 +23,6 @@ var errNotRecorded = errors.New("the policy has not recorded its spawn")
 // returns an error, Spawn must start nothing, and return the error. argv is recorded as
 // it is: [dockercli.Redact] takes the values of variables out of an engine's command
 // line.
-//
-// The argv is not a field of [Process], because its record comes before there is one.
 func (s Spec) RecordSpawn(ctx context.Context, name string, argv []string) error {
 	if s.Audit == nil {
 		return nil
@@ -283,8 +281,8 @@ type tally struct {
 	endBy   time.Time // when the escalation must be done, if there was one
 }
 
-// auditTimeout returns how long a record may take after a call that must be over by endBy:
-// until then, and at least an eighth of TerminationTimeout.
+// auditTimeout returns how long a record may take after a call that must be over by
+// endBy: until then, and at least an eighth of TerminationTimeout.
 func (c *conn) auditTimeout(endBy time.Time) time.Duration {
 	if endBy.IsZero() {
 		return c.limits.TerminationTimeout

@@ -142,9 +142,9 @@ func TestWhyItEndedForMemory(t *testing.T) {
 	})
 }
 
-// A lateWord is a policy whose engine has heard of the end, and not yet of the shortage of
-// memory that it came of, until it was asked for that several times. A removal that comes
-// before that hides it.
+// A lateWord is a policy whose engine has heard of the end, and not yet of the shortage
+// of memory that it came of, until it was asked for that several times. A removal that
+// comes before that hides it.
 type lateWord struct {
 	execpolicy.Policy
 	times   int32
@@ -169,8 +169,8 @@ func (p *lateWord) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy
 	return proc, nil
 }
 
-// An engine that is late to tell of the shortage is asked again, and its container removed
-// only then.
+// An engine that is late to tell of the shortage is asked again, and its container
+// removed only then.
 func TestWhyItEndedIsToldLate(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	enginetest.Check(t)

@@ -29,10 +29,10 @@ type Command struct {
 	// builtin, a function or an alias. The first word must not be empty or begin with
 	// "-".
 	//
-	// The streams hold what the program prints and nothing else: what the shell says of a
-	// signal that killed it is in the result. If the program could not be run, the shell
-	// names it in a line or two on stderr, and the exit code is 127 if it is not there
-	// and 126 if it can't be executed.
+	// The streams hold what the program prints and nothing else: a signal that killed it
+	// is in the result. If the program could not be run, the shell names it in a line or
+	// two on stderr, and the exit code is 127 if it is not there and 126 if it can't be
+	// executed.
 	Argv []string
 	// Dir is the directory for this command only. If empty, it is the directory where the
 	// last command left the shell. A relative Dir is relative to that directory too,
@@ -63,14 +63,14 @@ type Command struct {
 	// shell has to be replaced first, with its startup scripts, up to half of
 	// [Limits.TerminationTimeout] of that does not count, and the rest does.
 	//
-	// A command that is ended ends from its programs up: they get the signals, and the
-	// session's shell last of all. So the shell goes on with the rest of a Script for
-	// half a second: in "make; git push", what ends make lets git begin. An Argv has no
-	// rest.
+	// When a command is ended, its programs get the signals first, and the session's
+	// shell last. So the shell goes on with the rest of a Script for half a second: in
+	// "make; git push", git begins when make is ended. An Argv, as in {"sh", "-c", "make;
+	// git push"}, has no rest.
 	Timeout time.Duration
 	// OutputLimit ends the command when it has printed more bytes than that on both
 	// streams together, counted before secrets are concealed and before [Spec.Filter]. If
-	// zero, there is no limit: the command goes on, and what is more than
+	// zero, there is no limit: the command goes on, and what exceeds
 	// [Limits.MaxOutputBytes] is dropped and counted.
 	OutputLimit int64
 	// Usage asks for [Result.Usage]. To learn it, the library looks into the container
@@ -127,8 +127,8 @@ func validateEnv(env map[string]string) problems.List {
 	return found
 }
 
-// sortedNames returns the names of variables in order. Most commands set none, and take no
-// memory for that.
+// sortedNames returns the names of variables in order. Most commands set none, and take
+// no memory for that.
 func sortedNames(env map[string]string) []string {
 	if len(env) == 0 {
 		return nil

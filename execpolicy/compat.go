@@ -16,11 +16,11 @@ import (
 
 // Compat returns the policy that isolates as LangChain's DockerExecutionPolicy does,
 // which is less than the zero [DockerPolicy]: a writable root, root as the user, all of
-// an engine's default capabilities, the engine's own filter of system calls, and no
-// limits. Its fields mean what LangChain's do: a zero field gives no flag. So unless User
-// is set, the user is the image's, which is root in most images, and then has root's
-// rights in the workspace too. With podman on a host with cgroup v1, root can freeze its
-// own container: see [DockerPolicy.EngineSeccomp].
+// an engine's default capabilities, the engine's own seccomp filter, and no limits. Its
+// fields mean what LangChain's do: a zero field gives no flag. So unless User is set, the
+// user is the image's, which is root in most images, and then has root's rights in the
+// workspace too. With podman on a host with cgroup v1, root can freeze its own container:
+// see [DockerPolicy.EngineSeccomp].
 //
 // These are LangChain's names of the fields:
 //
@@ -44,7 +44,7 @@ import (
 // the library needs for its own containers stand together right after "run -i". And the
 // environment is sorted. With podman there are also flags that make it do what docker
 // does by itself: a read-only root has no writable /tmp, and the container gets neither
-// the host's process namespace, nor its notification socket, nor its /etc/hosts, unless
+// the host's PID namespace, nor its notification socket, nor its /etc/hosts, unless
 // ExtraRunArgs have an --add-host that AllowUnsafeArgs allows.
 //
 // The workspace is mounted at its own path, unless its name begins with

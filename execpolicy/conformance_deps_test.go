@@ -261,10 +261,10 @@ func TestForbiddenPackages(t *testing.T) {
 // 205,000 of data, such as the scripts and the filter of system calls. Of the code a quarter
 // is this package, a sixth package dockercli.
 //
-// What holds the bound is what is not imported: see banned. Package internal/random stands
-// in for crypto/rand, which would add 160,000, and scripts are embedded without their
-// comments. Nothing else is done for it, for no bound is worth bending the code for: code
-// that is simple and needs more room raises it here, in internal/bench and in
+// What holds the bound is what is not imported: see banned. Package internal/random
+// stands in for crypto/rand, which would add 160,000, and scripts are embedded without
+// their comments. Nothing else is done for it, for no bound is worth bending the code
+// for: code that is simple and needs more room raises it here, in internal/bench and in
 // CONTRIBUTING.md.
 const maxAdded = 1_270_000
 

@@ -42,8 +42,8 @@ func ExampleRun() {
 	fmt.Printf("%s", r.Stdout)
 }
 
-// A program that starts removes what is left of those that were killed with everything
-// they had.
+// A program that starts removes what programs have left that were killed with their
+// guards.
 func ExampleSweep() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -190,8 +190,8 @@ func ExampleDockerPolicy_invalid() {
 	// User is " ": it has to be a name or a number
 }
 
-// A policy that wraps another passes the question on, so that its problems are still
-// reported with the rest.
+// A policy that wraps another passes Check on, so that its problems are still reported
+// with the rest.
 func ExampleChecker() {
 	var policy execpolicy.Policy = execpolicy.HostPolicy{MemoryBytes: -1}
 	if c, ok := policy.(execpolicy.Checker); ok {
@@ -237,7 +237,8 @@ func ExampleSpec() {
 	spec := execpolicy.Spec{
 		Command:   []string{"bash"},
 		Workspace: "/srv/agent",
-		Env:       map[string]string{"TOKEN": os.Getenv("TOKEN")}, // in no argument list, and nothing the engine knows
+		Env:       map[string]string{"CI": "1"},
+		Secrets:   []execpolicy.Secret{{Name: "TOKEN", Value: os.Getenv("TOKEN")}},
 		Startup:   []string{"set -o pipefail", ". venv/bin/activate"},
 		Shutdown:  []string{"tar -cf logs.tar logs"},
 	}
@@ -259,7 +260,7 @@ func ExampleLimits() {
 	// Output: 1m0s 500
 }
 
-// A loud policy says what it spawns. Whatever spawns a process can be a policy.
+// A loud policy prints what it spawns. Whatever spawns a process can be a policy.
 type loud struct{ execpolicy.Policy }
 
 func (p loud) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
@@ -339,7 +340,7 @@ func ExampleTransport() {
 	// invalid: Transport: no FIFOs can be used: the engine may be on another machine
 }
 
-// Containers that others start, by hand for one, can have the filter from a file.
+// A container that is started by hand can have the filter from a file.
 func ExampleDefaultSeccompProfile() {
 	if err := os.WriteFile("seccomp.json", []byte(execpolicy.DefaultSeccompProfile()), 0o644); err != nil {
 		fmt.Println(err)
@@ -348,7 +349,7 @@ func ExampleDefaultSeccompProfile() {
 	fmt.Println("docker run --security-opt=seccomp=seccomp.json …")
 }
 
-// A session is started before it is known for whom.
+// A session is started before its user is known.
 func ExampleIdle() {
 	ctx := context.Background()
 	idle, err := execpolicy.StartIdle(ctx, execpolicy.DockerPolicy{}, execpolicy.Spec{})

@@ -26,8 +26,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 )
 
-// holderVar names the hold of a test binary that is started as a holder of sessions, which
-// is going to be killed.
+// holderVar names the hold of a test binary that is started as a holder of sessions,
+// which is going to be killed.
 const holderVar = "COFFERDAM_TEST_HOLDER"
 
 // A holding is what a holder does until it is killed.

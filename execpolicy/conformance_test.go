@@ -279,7 +279,8 @@ var limitCases = []conformanceCase{
 		assert.Equal(t, string(r.Stderr), "e\n")
 		text, ok := strings.CutSuffix(r.Text(), "\n\n... Output truncated at 5 lines (observed 6).")
 		assert.Assert(t, ok, r.Text())
-		// The line of stderr stands where it came, or came last and is the one that was dropped.
+		// The line of stderr stands where it came, or came last and is the one that was
+		// dropped.
 		lines := strings.Split(text, "\n")
 		if i := slices.Index(lines, "[stderr] e"); i >= 0 {
 			lines = append(slices.Delete(lines, i, i+1), "5")
@@ -338,7 +339,8 @@ var commandCases = []conformanceCase{
 		assert.Equal(t, string(r.Stdout), "/\nx\n")
 	}},
 	{name: "a Dir that is not there", do: func(t *testing.T, s session) {
-		// A shell would shorten the second name to one that is there, but no system call takes it.
+		// A shell would shorten the second name to one that is there, but no system call
+		// takes it.
 		for _, dir := range []string{"/no/such", "/tmp" + strings.Repeat("/.", 2100) + "/.."} {
 			r, err := s.Run(t.Context(), execpolicy.Command{Script: "echo ran", Dir: dir})
 			assert.ErrorIs(t, err, execpolicy.ErrNoDir)

@@ -113,8 +113,8 @@ func (c *conn) moved(dir string) {
 	c.at.Store(&dir)
 }
 
-// place returns where the worker was when the last command had ended; empty if that is not
-// known.
+// place returns where the worker was when the last command had ended; empty if that is
+// not known.
 func (c *conn) place() string {
 	if at := c.at.Load(); at != nil {
 		return *at

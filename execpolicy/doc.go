@@ -23,7 +23,7 @@
 // 3", a new one takes its place in the same container, and [Result.StateLost] says so.
 //
 // [Result.Render] makes a text for a model. It has the head and the tail of the output
-// within a budget, on every outcome and without escape sequences. Last it says how the
+// within a budget, on every outcome and without escape sequences. It ends with how the
 // command ended and what was lost. [Result.Text] is what LangChain's shell tool returns,
 // to the byte.
 //
@@ -37,14 +37,15 @@
 // A job is a command that runs beside the others of its session, with live stdin: a
 // server, a build, an interpreter. [Session.StartJob] says what it shares with them.
 //
-//	server, err := s.StartJob(ctx, execpolicy.Command{Argv: []string{"python3", "-m", "http.server"}})
+//	serve := execpolicy.Command{Argv: []string{"python3", "-m", "http.server"}}
+//	server, err := s.StartJob(ctx, serve)
 //	r, err := s.Run(ctx, execpolicy.Command{Script: "wget -q -O - localhost:8000"})
 //	err = server.Kill(ctx)
 //
 // [Job.Kill] ends a job with all that is known to belong to it, and [Job.Wait] says what
 // is known. Jobs end with the session. They are not isolated from each other. A
-// [HostPolicy] has none: nothing would end a process group of its own when this program
-// is killed.
+// [HostPolicy] has no jobs: nothing would end a job's process group when this program is
+// killed.
 //
 // # Outcomes
 //
@@ -70,42 +71,37 @@
 //
 // # Transports
 //
-// A session's streams go by the engine's client, which stays connected ("docker run
-// --interactive"), or by four FIFOs of this machine, with nothing in between. By FIFOs a
-// command takes about half of the time, output comes several times as fast, and no client
-// stays. A session does without its engine then: an engine that hangs, or that is killed,
-// holds no command up. Only the first result waits for it, for [Result.ImageID]. The
-// container has to share this machine's kernel and is not to be kept; the engine has to
-// see the directory for temporary files, whose name has nothing in it but letters, digits,
-// "/", ".", "_" and "-"; and ExtraRunArgs must not have --runtime, --pid or --attach.
-// Where that is not so the library goes by the client.
-// [DockerPolicy.FindTransport] says what is used and why, and [Session.Transport] what a
-// session has.
+// A session's streams pass through the engine's client, which stays connected ("docker
+// run --interactive"), or through four FIFOs of this machine, with nothing in between.
+// Over FIFOs a command takes about half of the time, output comes several times as fast,
+// and no client stays. The session then works without its engine: an engine that hangs,
+// or that is killed, holds no command up. Only the first result waits for the engine, for
+// [Result.ImageID]. [TransportFIFO] says what FIFOs need, and
+// [DockerPolicy.FindTransport] what is used and why.
 //
-// A link over a network can break in a way that nobody is told of. With a
-// [DockerPolicy.KeepAlive], which sessions on a remote engine have unless it is negative,
-// each end counts the time in which it hears nothing of the other, and ends the session
-// after that.
+// A link over a network can break unnoticed. With a [DockerPolicy.KeepAlive], which
+// sessions on a remote engine have unless it is negative, each end ends the session if it
+// has heard nothing from the other for that time.
 //
-// The FIFOs are in a directory below that for temporary files, which nobody else may
-// enter, and which is mounted read-only in the container. Their names are removed when
-// process 1 has opened them, before anything untrusted runs. The directory stays for the
-// FIFOs of jobs: nobody inside can list it, or make anything in it. It goes with the
-// session or, if this program is killed, by its guard. If the guard is killed too, an
-// empty directory stays.
+// The FIFOs are in a directory of their own below that for temporary files. Nobody else
+// may enter it, and it is mounted read-only in the container. The names of the FIFOs are
+// removed when process 1 has opened them, before anything untrusted runs. The directory
+// stays for the FIFOs of jobs: nobody inside can list it, or make anything in it. It is
+// removed with the session or, if this program is killed, by its guard. If the guard is
+// killed too, an empty directory stays.
 //
 // # Nerdctl
 //
 // A [DockerPolicy] also drives nerdctl, containerd's client, if Engine or the variable
 // COFFERDAM_ENGINE names it. The suites of sessions and of SIGKILL were run with nerdctl
-// 1.7 on containerd 1.6, as root and without a network. Beside what package dockercli says
-// of it, these do not hold:
+// 1.7 on containerd 1.6, as root and without a network. Apart from what package dockercli
+// says of it, nerdctl differs in this:
 //
-//   - Sessions go by the client. A path with a colon is not mounted.
-//   - That memory ran out is known only where the kernel's counters can be read.
-//   - The client removes the container. If it is killed together with this program and its
-//     guard, the container ends, and is left for [Sweep].
-//   - A capability that containerd does not know is left out, and the start goes on.
+//   - Streams pass through the client. A path with a colon is not mounted.
+//   - An OutcomeOOMKilled needs the kernel's counters: there are no events of the engine.
+//   - The client removes the container. If the client is killed together with this
+//     program and its guard, the container ends, and is left for [Sweep].
+//   - A capability that containerd does not know is left out without an error.
 //   - The container has no /etc/hosts without a network, so localhost has no name.
 //   - Package attest fails with [errors.ErrUnsupported]: it can't look from outside.
 //
@@ -113,17 +109,17 @@
 //
 // An image needs sh, mkfifo, cp, chmod, rm and dd. The methods for files also need mv and
 // wc. Those for trees need tar, mkdir, rmdir and touch. ReadDir and Stat need stat, and
-// ReadDir needs find. A session with a KeepAlive needs sleep, if sh is dash. HOME is /tmp,
-// whatever the image says.
+// ReadDir needs find. A session with a KeepAlive needs sleep, if sh is dash. HOME is
+// /tmp, whatever the image says.
 //
 // # What is promised
 //
 // These promises hold under a policy that isolates, while the engine answers:
 //
 //  1. Nothing that was started survives Close, a deadline, a cancel, a panic or a SIGKILL
-//     of this program. Process 1 of the container reads its stdin, and ends when that
-//     ends. Then the kernel ends the rest. Nobody inside can stop process 1, trace it or
-//     hold its stdin open.
+//     of this program. Process 1 of the container reads its stdin, and ends when its
+//     stdin does. Then the kernel ends the rest. Nobody inside can stop process 1, trace
+//     it or hold its stdin open.
 //  2. Every call returns by its deadline plus [Limits.TerminationTimeout].
 //  3. Memory is bounded by the limits, whatever is printed. No output goes to the
 //     engine's disk.
@@ -132,7 +128,7 @@
 //     from a text.
 //  6. Nothing falls back to the host, or to less isolation.
 //  7. No secret is in an argument list, in what the engine knows, in an error, a record
-//     or a result; but see [Compat] for [Spec.Env].
+//     or a result. [Compat] makes an exception for [Spec.Env].
 //
 // If the engine runs on this machine, "gone" is the kernel's word. The library finds
 // process 1 of a container in /proc when its shell has answered, and does not say that
@@ -142,13 +138,13 @@
 // program may do that.
 //
 // The engine's word alone counts where process 1 can't be seen: on macOS and Windows,
-// with a remote engine, under gVisor or Kata, in another process namespace, where /proc
-// hides the processes of others, and with an allowed --pid=host.
+// with a remote engine, under gVisor or Kata, in another PID namespace, where /proc hides
+// the processes of others, and with an allowed --pid=host.
 //
 // If this program is killed, its guard goes on: a process on this machine that removes
 // what was left, for eight seconds, and kills what it sees to live on, for a minute. If
-// something is left all the same, because the engine did not answer or somebody killed
-// the guard too, [Sweep] removes it.
+// something is still left, because the engine did not answer or somebody killed the guard
+// too, [Sweep] removes it.
 //
 // # macOS and Windows
 //
@@ -166,7 +162,7 @@
 //	the filter is given      by a descriptor        in a temporary file
 //	a source of a mount      /Users/me/work         C:\Users\me\work
 //	who may use a mount      is not checked         is not checked
-//	[HostPolicy]             as on Linux            ends only the shell itself
+//	HostPolicy               as on Linux            ends only the shell itself
 //
 // Docker Desktop shows a container only the directories that its settings share: on macOS
 // /Users, /Volumes, /private, /tmp and /var/folders. A mount of another makes the start
@@ -182,33 +178,33 @@
 //   - One session is one level of trust: whatever ran in it can read, delay and fake what
 //     runs in it later, secrets included. Give work whose status or secrets matter a
 //     session of its own.
-//   - The library's filter of system calls refuses more than docker's:
-//     [DefaultSeccompProfile] has the list. It kills 32-bit programs on a 64-bit machine.
-//     Podman's service, and podman --remote, can't be given a filter: there the start
-//     fails unless [DockerPolicy.EngineSeccomp] is set.
+//   - The library's seccomp filter refuses more than docker's: [DefaultSeccompProfile]
+//     has the list. It kills 32-bit programs on a 64-bit machine. Podman's service, and
+//     podman --remote, can't be given a filter: there the start fails unless
+//     [DockerPolicy.EngineSeccomp] is set.
 //   - What a person runs by "docker exec NAME" in a session's container has the
 //     container's limits, and goes past Approve, Filter and Audit.
 //   - With Compat, or with capabilities added, code that runs as root can hold process
 //     1's stdin open. Then the guard removes the container.
-//   - While a file or a command's stdin goes in, everything else inside is stopped. Code
-//     that a timer of its own wakes can end the copying, and the session with it. If the
-//     image's sh is dash, and its dd is one of several names of a program, such code can
-//     also hold process 1's stdin open by way of dd. If this program is killed then, the
-//     guard removes the container.
-//   - The two seconds in which a container ends with this program, if its guard is killed
-//     too, are no hard limit. Where hundreds of processes want the processor, process 1
-//     waits for its turn, and it takes five seconds and more on a machine that is busy
-//     besides. If this program is root, and on the engine's machine, process 1 has a
-//     higher priority than they, and waits less. The kernel takes more than two to free
-//     the page tables of a file of 32 MB that each of a few processes has mapped 1300
-//     times, and no process is gone before that. To open a file for an upload waits for
-//     the lock of its directory: with 100,000 files in it, and 200 processes that list
-//     them, for 5 to 15 seconds.
-//   - Sessions whose users have the same number share what the kernel counts for each
-//     number, such as 128 inotify instances: see [DockerPolicy.User].
-//   - Engines drop some limits in silence. [Start] refuses an engine without root's rights
-//     that says it can't set them, unless [DockerPolicy.AllowMissingLimits] is set, and
-//     asks no other. Package attest finds what is not in force.
+//   - While a file or a command's stdin is copied in, everything else inside is stopped.
+//     Code that a timer of its own wakes can end the copying, and the session with it. If
+//     the image's sh is dash, and its dd is one of several names of a program, such code
+//     can also hold process 1's stdin open by way of dd. If this program is killed then,
+//     the guard removes the container.
+//   - A container ends within two seconds of this program, if its guard is killed too.
+//     That is no hard limit. If hundreds of processes want the processor, process 1 waits
+//     for its turn, for five seconds and more on a busy machine. If this program is root,
+//     and on the engine's machine, process 1 has a higher priority than they, and waits
+//     less. The kernel takes more than two seconds to free the page tables of a file of
+//     32 MB that each of a few processes has mapped 1300 times, and no process is gone
+//     before that. The opening of a file for an upload waits for the lock of its
+//     directory: with 100,000 files in it, and 200 processes that list them, for 5 to 15
+//     seconds.
+//   - Sessions whose users have the same ID share what the kernel counts for each ID,
+//     such as 128 inotify instances: see [DockerPolicy.User].
+//   - Engines drop some limits in silence. [Start] refuses a rootless engine that says it
+//     can't set them, unless [DockerPolicy.AllowMissingLimits] is set. It asks no other
+//     engine. Package attest finds what is not in force.
 //   - The library does not search files that it reads for secrets: [Session.Redact] does
 //     that.
 //   - If a client was cut off while it started a container, or its engine does not
@@ -219,14 +215,13 @@
 //   - A command that kills everything it can ("kill -9 -1") costs the session its shell.
 //   - With a [DockerPolicy.KeepAlive], code inside can end its own session: by taking all
 //     of the process limit for that time without a word or, where the image's sh is bash,
-//     by SIGALRM to process 1. What stops, kills or floods with signals what measures the
-//     time is stopped with all else inside until the session's next word. Code that a
-//     timer of its own wakes then may hold that up, and the container may live on after
-//     its link has broken. Where sh is dash, and sleep is one of several names of a
-//     program, code that may trace others can do so too.
-//   - When a command is ended, its programs get the signals first, and the session's
-//     shell goes on with the rest of a Script for half a second. An Argv, as in {"sh",
-//     "-c", "make; git push"}, has no rest.
+//     by SIGALRM to process 1. Code that stops, kills or floods with signals the process
+//     that measures the time is stopped, with everything else inside, until the session's
+//     next word. Code that a timer of its own wakes then may delay that, and the
+//     container may outlive its link. Where sh is dash, and sleep is one of several names
+//     of a program, code that may trace others can do so too.
+//   - When a command is ended, the session's shell goes on with the rest of a Script for
+//     half a second: see [Command.Timeout].
 //   - Under a [HostPolicy] no promise holds that needs isolation: a process that leaves
 //     its process group survives, a command that ignores SIGTERM costs the session, and a
 //     SIGKILL of this program leaves the session's directory.
@@ -234,9 +229,8 @@
 //     workspace, into a volume that an image declares, and into the root of a container
 //     with [DockerPolicy.WritableRootfs].
 //   - The library checks a mount's source before the engine mounts it. So nobody
-//     untrusted may be able to change a directory on the way to the source. That goes for
-//     the engine's directory for temporary files too, if that is another one than this
-//     program's.
+//     untrusted may be able to change a directory on the way to the source, or on the way
+//     to the engine's directory for temporary files, if that differs from this program's.
 //
 // # Secrets
 //
@@ -247,11 +241,11 @@
 //
 // In what commands print, and in results and errors, "[secret NAME]" takes the place of
 // the value, however the output was cut into pieces. This is done before a [Spec.Filter],
-// a caller's writer or a result gets the output. It is done for as long as the session is
-// used, Restart included, and for the secrets of single commands too.
+// a caller's writer or a result gets the output, for as long as the session is used,
+// Restart included. The secrets of single commands are included.
 //
 // The library looks for the value without the white space around it. If the value has
-// more than one line, it also looks for each line of at least 8 bytes. It finds them as
+// more than one line, it also looks for each line of at least 8 bytes. It finds both as
 // they are, and in these quotings:
 //
 //   - In a shell's single quotation marks. A mark in the value itself may be written with
@@ -275,8 +269,9 @@
 // the command writes into files stays there.
 //
 // The contents and the names of files that are read, and the names in archives, are not
-// searched. The caller has [Session.Redact] for them. Nor are the errors of the caller's
-// own functions. What packages codeblock and python return as a value is searched.
+// searched. The caller has [Session.Redact] for them. Neither are the errors of the
+// caller's own functions. What packages codeblock and python return as a value is
+// searched.
 //
 // # Files
 //
@@ -286,13 +281,13 @@
 //
 //   - Run as the session's user and beside its shell: its variables, functions, aliases
 //     and limits do not matter.
-//   - Return at the latest [Limits.TerminationTimeout] after ctx has ended, or after
-//     [Limits.CommandTimeout], which begins when the turn has come.
+//   - Return at the latest [Limits.TerminationTimeout] after ctx has ended or
+//     [Limits.CommandTimeout] has passed, which begins when their turn has come.
 //   - Take a relative name as relative to the directory in which the session began. A
 //     relative [Command.Dir] is relative to the directory where the shell is.
-//   - Stop everything else inside while they work, so that what they read or replace is
-//     of one moment. Under a [HostPolicy] they do not, and a ReadFile fails if a
-//     background job prints meanwhile.
+//   - Stop everything else inside while they work, so that nothing changes what they read
+//     or replace. Under a [HostPolicy] they do not, and a ReadFile fails if a background
+//     job prints meanwhile.
 //   - Leave no half file under its final name, and nothing else behind, if they fail
 //     while the container lives. If the container itself ends, unfinished files stay in a
 //     mounted directory, under names that begin with ".cofferdam-".
@@ -331,9 +326,9 @@
 //	a read-only file system      EROFS         EROFS         EROFS         EROFS         EROFS
 //	a disk that is full          ENOSPC        ENOSPC        ENOSPC        -             done
 //
-// An error with EISDIR also wraps [ErrNotRegular], which is the error for a FIFO or a
-// device that is to be read as a file, too. The error of a tree names the file in it that
-// failed. Other reasons of the kernel are other values of [syscall.Errno]. If a program
-// inside failed for a reason that is not known, the error wraps [ErrTransfer] and quotes
-// the program. If the image does not have a program, the error names it.
+// An error with EISDIR also wraps [ErrNotRegular], as does that of a FIFO or a device
+// that is to be read as a file. The error of a tree names the file in it that failed.
+// Other reasons of the kernel are other values of [syscall.Errno]. If a program inside
+// failed for a reason that is not known, the error wraps [ErrTransfer] and quotes the
+// program. If the image lacks a program, the error names it.
 package execpolicy

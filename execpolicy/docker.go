@@ -27,18 +27,18 @@ type DockerPolicy struct {
 	// docker that is only slow, is not remembered.
 	Engine *dockercli.Engine
 	// Image is the image's reference. If empty, it is [DefaultImage], with podman by its
-	// name in full, because podman may have no registry to look for a short one. The image
-	// needs sh, mkfifo, cp, chmod, rm and dd. Its environment and its volumes are used. Its
-	// user, entry point, command, health check and working directory are not.
+	// name in full, because podman may have no registry to look for a short one. The
+	// image needs sh, mkfifo, cp, chmod, rm and dd. Its environment and its volumes are
+	// used. Its user, entry point, command, health check and working directory are not.
 	Image string
-	// Platform is the image's, such as "linux/arm64". A machine that is another needs an
-	// emulator that its kernel knows. If empty, it is the engine's own.
+	// Platform is the image's, such as "linux/arm64". A platform that is not the engine's
+	// own needs an emulator that the kernel knows. If empty, it is the engine's own.
 	Platform string
 	// Pull says when the image is pulled. If zero, it is when the engine does not have
 	// it. With [dockercli.PullAlways] each Spawn asks the registry first, and fails if
-	// that does not answer; while it pulls, it is one of those that [Start] starts at a
-	// time. With [dockercli.PullNever] a missing image is an error that
-	// matches [dockercli.ErrImageMissing].
+	// that does not answer. Such a pull counts as one of the starts that [Start] makes at
+	// a time. With [dockercli.PullNever] a missing image is an error that matches
+	// [dockercli.ErrImageMissing].
 	Pull dockercli.PullPolicy
 	// PullTimeout is how long a pull may take. If zero, it is 5 min. It must not be
 	// negative.
@@ -57,11 +57,11 @@ type DockerPolicy struct {
 	NetworkEnabled bool
 	// Egress is a way out for a container that has only its own loopback: see package
 	// execpolicy/egress. Programs find it by the variables HTTPS_PROXY, HTTP_PROXY,
-	// ALL_PROXY and NO_PROXY, in large and in small letters, which a session sets unless
+	// ALL_PROXY and NO_PROXY, in upper and in lower case, which a session sets unless
 	// [Spec.Env] does. It is open before anything is run in the session, or the start
-	// fails. It needs a session, an engine with root's rights on this machine, and a
-	// program with root's rights. The container's label cofferdam.egress has what may be
-	// reached. If nil, nothing may be.
+	// fails. It needs a session, an engine on this machine that is not rootless, and a
+	// program that runs as root. The container's label cofferdam.egress has what may be
+	// reached. If nil, nothing can be reached.
 	Egress Egress
 	// WritableRootfs lets the command write to the container's root, on the engine's disk
 	// and without a limit in size. If false, it can write only to the workspace, the
@@ -89,17 +89,17 @@ type DockerPolicy struct {
 	// at least 16. If zero, it is 256.
 	PidsLimit int64
 	// AllowMissingLimits lets sessions start on an engine that can't set some of the
-	// limits: [dockercli.Engine.MissingLimits] names them. An engine without root's
-	// rights can set none where control groups are those of version 1, and with version 2
-	// only those whose controllers its user was given. Then a command may take all of the
-	// host's memory or processors. The limits that are missing are not asked for. If
-	// false, Spawn refuses such an engine and names them, before it starts anything.
+	// limits: [dockercli.Engine.MissingLimits] names them. A rootless engine can set none
+	// on cgroup v1, and on cgroup v2 only those whose controllers its user was given.
+	// Then a command may take all of the host's memory or processors. The limits that are
+	// missing are not asked for. If false, Spawn refuses such an engine and names them,
+	// before it starts anything.
 	//
-	// If it is PidsLimit that podman can't set, and not podman's service behind docker's
-	// client, the kernel's limit for each user number (RLIMIT_NPROC) takes its place. A
-	// session that runs as the default User, or as the owner of what it sees, has a user
-	// namespace of its own, in which Linux 5.14 and later counts only its own processes.
-	// Sessions with the same User share one count.
+	// If podman can't set PidsLimit, the kernel's limit for each user ID (RLIMIT_NPROC)
+	// takes its place, but not with podman's service behind docker's client. A session
+	// that runs as the default User, or as the owner of its workspace or mounts, has a
+	// user namespace of its own, in which Linux 5.14 and later counts only its own
+	// processes. Sessions with the same User share one count.
 	AllowMissingLimits bool
 	// Tmpfs maps directories in memory to their sizes in bytes, which must be positive.
 	// Programs can be run from them. If nil, there is /tmp with 64 MiB. Without a
@@ -107,19 +107,19 @@ type DockerPolicy struct {
 	Tmpfs map[string]int64
 	// User is the user that the command runs as: a name or a number, or two of them as in
 	// "user:group". A number without a group gets the group of that number. (The engines
-	// would take the image's group, or root's.)
+	// would choose the image's group, or root's.)
 	//
 	// If User is empty, the command runs as the owner of Spec.Workspace, so that the
-	// files it makes there belong to that owner. It runs as 65534:65534, which owns
-	// nothing, if there is no workspace or if the workspace belongs to root. An owner
+	// files it makes there belong to that owner. If there is no workspace, or the
+	// workspace belongs to root, it runs as 65534:65534, which owns nothing. An owner
 	// whose group is 0 gets the group 65534. So nothing inside is root, or in root's
 	// group, unless User says so: as "0:0", "0" or "root". Under rootless docker the user
 	// of this program is root inside, and so User must be "0:0" to use that user's files.
 	//
 	// If that user can't read and enter the workspace, or can't write to it although
 	// WorkspaceReadOnly is not set, Spawn refuses it before it starts anything, with an
-	// error that wraps [ErrNoMount]. It goes by the mode of the directory. It does not
-	// check on another machine, on systems other than Linux, for a User with a name in
+	// error that wraps [ErrNoMount]. It decides by the mode of the directory. It does not
+	// check with a remote engine, on systems other than Linux, for a User with a name in
 	// it, or where there is an access control list.
 	//
 	// Docker makes only a number the owner of a tmpfs. So the first session whose User
@@ -127,53 +127,53 @@ type DockerPolicy struct {
 	// removes it again. The number is remembered for the program's life.
 	//
 	// The kernel counts inotify instances and watches, the pages of pipes, keys and the
-	// processes of "ulimit -u" for each user number, over all containers. A session that
-	// takes all of them leaves nothing to others with its number. The default number is
-	// the same for all sessions, because most images name 65534: with docker another
-	// number has no name, and programs such as whoami and Python's getpass.getuser fail.
-	// Where an engine is in a user namespace, a number above 65535 does not even start.
+	// processes of "ulimit -u" for each user ID, over all containers. A session that
+	// takes all of them leaves nothing to others with its ID. The default ID is the same
+	// for all sessions, because most images have a name for 65534: with docker another ID
+	// has no name, and programs such as whoami and Python's getpass.getuser fail. Where
+	// an engine is in a user namespace, a session with an ID above 65535 does not start.
 	//
-	// If tenants that don't trust each other share a host, give each of their sessions a
-	// number of its own here. That does not help in a user namespace, where the kernel
-	// counts inotify instances and watches for its owner too.
+	// If tenants that don't trust each other share a host, give each of their sessions an
+	// ID of its own here. That does not help in a user namespace: the kernel counts
+	// inotify instances and watches for the namespace's owner too.
 	User string
 	// AddCapabilities are capabilities that the command has, such as "NET_BIND_SERVICE".
-	// If empty, it has none. System calls that the filter refuses stay refused: to mount,
+	// If empty, it has none. System calls that the filter refuses stay refused: mount,
 	// for example, also needs EngineSeccomp or a SeccompProfile.
 	AddCapabilities []string
 	// AllowNewPrivileges lets set-uid programs gain the rights of their owner. If false,
 	// they run with the rights of the command.
 	AllowNewPrivileges bool
-	// SeccompProfile is the filter of system calls, as the JSON text of a profile in
-	// docker's format. If empty, it is [DefaultSeccompProfile]. The engine's client reads
-	// it from a pipe. On Windows it is in a temporary file for as long as the client
-	// runs. Podman's service can't be given a profile, so EngineSeccomp has to be set for
-	// it. A runtime that handles system calls itself, such as gVisor, ignores it.
+	// SeccompProfile is the seccomp filter, as the JSON text of a profile in docker's
+	// format. If empty, it is [DefaultSeccompProfile]. The engine's client reads it from
+	// a pipe. On Windows it is in a temporary file for as long as the client runs.
+	// Podman's service can't be given a profile, so EngineSeccomp has to be set for it. A
+	// runtime that handles system calls itself, such as gVisor, ignores it.
 	SeccompProfile string
-	// EngineSeccomp uses the engine's own filter of system calls in place of the
-	// library's. It allows more. With both engines any program can then leave a set-uid
-	// file in a writable workspace, can lower the priority of process 1, can take from it
-	// the right to open files, and can hold the kernel's lock of a pipe that it uses. Then
-	// the container may no longer end with this program, and only the guard removes it, or
-	// nothing does while the lock is held. With podman a program can also make user
-	// namespaces. If its user has the number 0 it can then, on a host with cgroup v1,
-	// mount the control groups, freeze its own container, and perhaps raise its limits.
-	// Whoever removes the container thaws it, and so does the guard, if they are root; the
-	// end of this program alone does not end what is frozen. Package attest names this.
+	// EngineSeccomp uses the engine's own seccomp filter in place of the library's. The
+	// engine's allows more. With both engines any program can then leave a set-uid file
+	// in a writable workspace, lower the priority of process 1, take from it the right to
+	// open files, and hold the kernel's lock of a pipe that it uses. Then the container
+	// may no longer end with this program, and only the guard removes it, or nothing does
+	// while the lock is held. With podman a program can also make user namespaces. If its
+	// user has the number 0 it can then, on a host with cgroup v1, mount the control
+	// groups, freeze its own container, and perhaps raise its limits. The end of this
+	// program alone does not end what is frozen: it is thawed by a removal as root, which
+	// the guard of a program that is root does. Package attest names this.
 	EngineSeccomp bool
 	// Mounts are more directories and files of the engine's host, which is another
 	// machine if the engine is remote. If empty, there are none. If the engine is on this
 	// machine, the library first follows the symbolic links in a source, and mounts what
 	// they lead to.
 	//
-	// Where the engine enforces SELinux, the library relabels its own directories. It never
-	// relabels a source unless [dockercli.Mount.Relabel] asks for it, nor the workspace
-	// unless WorkspaceRelabel does. What is or holds a home directory, a protected path or a
+	// Where the engine enforces SELinux, the library relabels its own directories. It
+	// never relabels a source unless [dockercli.Mount.Relabel] asks for it, nor the
+	// workspace unless WorkspaceRelabel does. It refuses to relabel, whatever
+	// AllowUnsafeMounts has, what is or holds a home directory, a protected path or a
 	// directory of the system such as /usr or /tmp, or is in /usr or another directory of
-	// programs, is not relabelled, whatever AllowUnsafeMounts has: the host's programs would
-	// be refused their files.
+	// programs: the host's programs would be refused their files.
 	//
-	// Of an engine's volumes only the layers that package deps builds can be mounted. Any
+	// The only volumes that can be mounted are the layers that package deps builds. Any
 	// other volume may show a directory of the engine's host.
 	//
 	// A source that the user inside can't read, or can't write to although it is
@@ -188,7 +188,7 @@ type DockerPolicy struct {
 	// in a home directory, such as .ssh, and ProtectedPaths. A source, or a
 	// Spec.Workspace, is refused if it is a protected path, is inside one or holds one.
 	// It is also refused if it is or holds a home directory, and if it is a socket, a
-	// device or a link to nothing. On another machine only the names are checked. What
+	// device or a link to nothing. With a remote engine only the names are checked. What
 	// ExtraRunArgs mounts, because AllowUnsafeArgs allows it, is not checked.
 	//
 	// On this machine a protected directory is recognized under any name. On Linux the
@@ -201,15 +201,14 @@ type DockerPolicy struct {
 	// The library does not recognize a copy or a snapshot of a protected path, a hard
 	// link inside a directory that is mounted, a hard link to a file that is not root's,
 	// the layers of an overlay that a protected path shows, and a file system that was
-	// first mounted elsewhere and is now seen only below a protected path. If this
-	// program is in another mount namespace than the engine, it does not see the engine's
-	// mounts. If the table can't be read, only names, links and the identity of files are
-	// checked.
+	// first mounted elsewhere and is now seen only below a protected path. A program in
+	// another mount namespace than the engine's does not see the engine's mounts. If the
+	// table can't be read, only names, links and the identity of files are checked.
 	//
 	// The library checks a source before the engine mounts it. So nobody untrusted may be
 	// able to change a directory on the way to a source while sessions start. File
-	// systems that are mounted below a source come along. With podman, and with docker
-	// before 25, they can be written to even if the source is mounted read-only.
+	// systems that are mounted below a source are mounted with it. With podman, and with
+	// docker before 25, they can be written to even if the source is mounted read-only.
 	Mounts []dockercli.Mount
 	// ProtectedPaths are more absolute paths of the engine's host that Mounts and
 	// Spec.Workspace must not be, be inside of or hold.
@@ -217,8 +216,8 @@ type DockerPolicy struct {
 	// AllowUnsafeMounts are absolute paths that Mounts and Spec.Workspace may lead to
 	// although they would be refused. Each allows that very file or directory, and
 	// nothing inside it. A path with a symbolic link in it allows nothing, because the
-	// link may later lead elsewhere. A source that can't be followed, such as a link to
-	// nothing, is never allowed. A path that no mount needs does no harm.
+	// link may later lead elsewhere. A source whose links can't be followed is never
+	// allowed.
 	AllowUnsafeMounts []string
 	// ExtraHosts are lines of the container's /etc/hosts, each "name:address". Podman
 	// adds them to the lines of the host's own /etc/hosts, as it does for an --add-host
@@ -230,55 +229,57 @@ type DockerPolicy struct {
 	// Devices are devices of the engine's host that the command may use, as far as their
 	// own modes let its user. If empty, there are none but those of every container.
 	//
-	// One that may give the host away is refused. So none is taken but those that are made
+	// A device that may give the host away is refused. Allowed are those that are made
 	// for programs: null, zero, full, random and urandom, cameras, sound, serial lines on
-	// USB, NVIDIA's processors and the render nodes of others. Disks are refused, and so
-	// are the kernel's memory and messages, terminals, input, loop devices, watchdogs,
-	// vfio, and kvm, whose guests use the host's processor as no other program can.
+	// USB, NVIDIA's processors and the render nodes of others. All others are refused,
+	// such as disks, the kernel's memory and messages, terminals, input, loop devices,
+	// watchdogs, vfio, and kvm, whose guests use the host's processor as no other program
+	// can.
 	//
 	// If the engine is on this machine, the library follows the symbolic links in a path,
-	// and on Linux goes by the device's number, whatever its name. Elsewhere it goes by
-	// the name alone, which may be a link there.
+	// and on Linux decides by the device's number, whatever its name. Elsewhere it
+	// decides by the name alone, which may be a link there.
 	//
 	// A Target has to be in /dev, and in no mount: elsewhere engines may leave the device
 	// in a directory of the host.
 	Devices []dockercli.Device
-	// AllowUnsafeDevices are absolute paths of devices that Devices may have although they
-	// would be refused. Each allows that very device, and no link to it.
+	// AllowUnsafeDevices are absolute paths of devices that Devices may have although
+	// they would be refused. Each allows that very device, and no link to it.
 	AllowUnsafeDevices []string
 	// Runtime is the name of the engine's runtime, such as "runsc" for gVisor. If empty,
-	// it is the engine's default. One that the engine does not have is refused before
-	// anything is started, with an error that wraps [dockercli.ErrNoRuntime] and lists
-	// those there are: see [dockercli.Engine.CheckRuntime].
+	// it is the engine's default. A runtime that the engine does not have is refused
+	// before anything is started, with an error that wraps [dockercli.ErrNoRuntime] and
+	// lists those that it has: see [dockercli.Engine.CheckRuntime].
 	//
-	// A name with "runsc" in it is taken for gVisor's. Its kernel runs no program that
+	// The library takes a name with "runsc" in it for gVisor. gVisor runs no program that
 	// can't be read, so process 1 is readable there: code with the same user can open its
-	// streams, and may keep the container from ending with this program, after which the
-	// guard removes it. A filter of system calls has no effect. Sessions go by the engine's
-	// client. gVisor as the engine's default runtime starts no session: name it here.
+	// streams, and may keep the container from ending with this program. Then the guard
+	// removes it. A seccomp filter has no effect. Streams pass through the engine's
+	// client. If gVisor is the engine's default runtime, no session starts: name it here.
 	Runtime string
-	// Transport says what carries a session's streams. If zero, FIFOs do where nothing is
-	// known to speak against them, else the engine's client: see
-	// [DockerPolicy.FindTransport].
+	// Transport says what carries a session's streams. If zero, it is [TransportAuto]:
+	// see [DockerPolicy.FindTransport].
 	Transport Transport
-	// KeepAlive is how long the link with a session's container may be silent, from 1 s to
-	// 24 h; a fraction of a second is rounded up. A link over a network can break in a way
-	// that neither end is told of. So the session asks for an answer each third of this
-	// time. If the container has not heard the session for the whole of it, its process 1
-	// ends, and the container with it. If the session has not heard the container, it ends
-	// with an error that wraps [ErrSilent], and its commands have [OutcomeSessionLost].
+	// KeepAlive is how long the link with a session's container may be silent, from 1 s
+	// to 24 h; a fraction of a second is rounded up. A link over a network can break in a
+	// way that neither end is told of. So the session asks for an answer each third of
+	// this time. If the container has not heard the session for the whole of it, its
+	// process 1 ends, and the container with it. If the session has not heard the
+	// container, it ends with an error that wraps [ErrSilent], and its commands have
+	// [OutcomeSessionLost].
 	//
-	// If zero, it is 2 minutes where the engine is Remote, and elsewhere there is none. If
-	// negative, there is none anywhere: then a container whose link has broken runs on until
-	// something else ends it, at the latest [Sweep]. By FIFOs, which are of this machine,
-	// there is never one.
+	// If zero, it is 2 minutes if the engine is Remote, and there is none elsewhere. If
+	// negative, there is none anywhere: a container whose link has broken runs on until
+	// something else ends it, at the latest [Sweep]. FIFOs never have one, because they
+	// are this machine's.
 	//
-	// With a keep-alive, a session ends also if this program or its machine stands still for
-	// so long. The image needs the program sleep if its sh is dash. If its sh is busybox's,
-	// an operation that comes just as a child of process 1 ends can be lost, and its command
-	// then runs into its deadline.
+	// With a keep-alive a session also ends if this program or its machine stands still
+	// for that time. The image needs the program sleep if its sh is dash. If its sh is
+	// busybox's, an operation that comes just as a child of process 1 ends can be lost,
+	// and its command then runs into its deadline.
 	//
-	// While a file or a command's stdin goes in, a link has a second more for each 64 KiB.
+	// While a file or a command's stdin is copied in, a link may be silent for a second
+	// more for each 64 KiB.
 	KeepAlive time.Duration
 	// ExtraRunArgs are more flags for the engine's run. A flag that weakens the policy,
 	// or that the library does not know, is refused.
@@ -329,12 +330,12 @@ func (p *DockerPolicy) image(e *dockercli.Engine) string {
 }
 
 // Explain returns the command line with which Spawn would start spec's command in a
-// container, as text for a shell. The filter of system calls, which the client reads from
+// container, as text for a shell. The seccomp filter, which the client reads from
 // descriptor 3, follows as a here-document. The container's name is a new one each time.
-// A session whose streams go by FIFOs has --detach, a mount of them, and a shell in front
-// of the command that opens them, in place of --interactive. Explain starts nothing. So
-// with docker it leaves out the numbers of a User with a name, until a session of this
-// program has looked them up.
+// With FIFOs there are --detach, a mount of them, and a shell in front of the command
+// that opens them, in place of --interactive. Explain starts nothing. So with docker it
+// leaves out the IDs of a User with a name, until a session of this program has looked
+// them up.
 func (p DockerPolicy) Explain(ctx context.Context, spec Spec) (string, error) {
 	e, err := p.engine(ctx)
 	if err != nil {
@@ -359,8 +360,8 @@ func (p *DockerPolicy) argv(e *dockercli.Engine, spec Spec, name string) ([]stri
 	return p.argvBy(e, spec, name, p.fifos(e, spec, name))
 }
 
-// argvBy is argv for streams that go by FIFOs in that directory, or by the client if it
-// is empty.
+// argvBy is argv for streams that pass through FIFOs in that directory or, if it is
+// empty, through the client.
 func (p *DockerPolicy) argvBy(e *dockercli.Engine, spec Spec, name, fifos string) ([]string, error) {
 	if p.compat {
 		return p.compatArgv(e, spec, name)

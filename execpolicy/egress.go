@@ -14,24 +14,24 @@ import (
 
 // An Egress is a way out of a container that has no network: to a list of hosts, through
 // a proxy in this program. Package execpolicy/egress has the one that there is. It is an
-// interface so that programs without one hold nothing of a network.
+// interface so that programs without one link no network code.
 type Egress interface {
-	// Check returns what may be reached, each as "host:port" and sorted, or one error that
-	// wraps [ErrInvalid] and says all that is wrong.
+	// Check returns what may be reached, each as "host:port" and sorted, or one error
+	// that wraps [ErrInvalid] and says all that is wrong.
 	Check() ([]string, error)
-	// Serve answers what connects to a socket that listens in the container, and takes the
-	// socket over. It calls record for each connection, when that is over; record does not
-	// wait. When the container has ended, or is about to be, the library closes what Serve
-	// returns. That Close must return when nothing is left of all this, and may be called
-	// again.
+	// Serve answers what connects to a socket that listens in the container, and takes
+	// the socket over. It calls record for each connection, when that is over; record
+	// does not wait. The library closes what Serve returns when the container has ended
+	// or is being ended. That Close must return when no connection and no goroutine is
+	// left, and may be called again.
 	Serve(listener *os.File, record func(Event)) (io.Closer, error)
 }
 
 const (
 	// egressPort is of the container's own 127.0.0.1, where nobody has listened before.
 	egressPort = 3128
-	// labelEgress has what may be reached. So it is in the records, and in what the engine
-	// tells of the container.
+	// labelEgress has what may be reached. So it is in the records, and in what the
+	// engine tells of the container.
 	labelEgress = container.LabelPrefix + "egress"
 )
 

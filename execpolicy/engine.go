@@ -14,9 +14,9 @@ import (
 // found is the engine of policies that name none. It takes a tenth of a second to find.
 var found = shared.New("an engine", dockercli.Find)
 
-// FindEngine returns the engine that Spawn drives. That is Engine or, if it is nil, what
-// [dockercli.Find] returns, which is remembered for the program's life. Its error is that
-// of Find or wraps the cause of ctx.
+// FindEngine returns the engine that Spawn drives: Engine or, if that is nil, the engine
+// that [dockercli.Find] returned first in this program. Its error is that of Find or
+// wraps the cause of ctx.
 func (p DockerPolicy) FindEngine(ctx context.Context) (*dockercli.Engine, error) {
 	return p.engine(ctx)
 }

@@ -19,13 +19,13 @@ var (
 	// [Session.Restart] begins the session anew.
 	ErrEnded = errors.New("the session has ended; call Restart, or start another")
 	// ErrExpired is the cause of a command that was ended because its session's
-	// [Limits.Lifetime] was over, and is wrapped, beside ErrEnded, for those that come
-	// later.
+	// [Limits.Lifetime] was over, and is wrapped, along with ErrEnded, by the errors of
+	// later commands.
 	ErrExpired = errors.New("the session's lifetime is over")
-	// ErrSilent is wrapped, beside ErrEnded, by the error of a session that has ended
+	// ErrSilent is wrapped, along with ErrEnded, by the error of a session that has ended
 	// because nothing came over the link with its container, or the container heard
 	// nothing from the session, for the time that [DockerPolicy.KeepAlive] says. A
-	// computer that was suspended for that long finds its sessions so.
+	// suspended computer loses its sessions that way.
 	ErrSilent = shell.ErrSilent
 	// ErrTimeout is the cause of a command that was ended at its deadline. It is wrapped
 	// by the error of a command that did not run because its Stdin was not read, or its
@@ -37,7 +37,7 @@ var (
 	// ErrBlocked is wrapped by the error of a command whose output [Spec.Filter] did not
 	// let pass. The command ran. Its result has none of the output.
 	ErrBlocked = errors.New("output blocked")
-	// ErrRefused is wrapped, beside the reason, by the cause of a command that
+	// ErrRefused is wrapped, along with the reason, by the cause of a command that
 	// [Spec.Approve] refused. The command did not run. The cause's text names the kind of
 	// [Request] and quotes its code if that is at most 100 bytes long.
 	ErrRefused = errors.New("the command was refused")
@@ -56,19 +56,18 @@ var (
 	// ErrStdinTooLong is wrapped by the error of a command whose Stdin has more than
 	// [MaxStdin] bytes. The command did not run.
 	ErrStdinTooLong = spool.ErrTooLong
-	// ErrNoMount is wrapped, beside ErrInvalid, by the error of a Spec.Workspace that
-	// can't be mounted but can be copied, with package execpolicy/workspace. Either the
-	// engine may run on another machine, to which the path means nothing. Or the user
-	// that the command would run as can't use the directory, for example because it is
-	// root's: see [DockerPolicy.User].
+	// ErrNoMount is wrapped, along with ErrInvalid, by the error of a Spec.Workspace that
+	// can't be mounted but can be copied, with package execpolicy/workspace: the engine
+	// may run on another machine, or the user that the command would run as can't use the
+	// directory, for example because it is root's (see [DockerPolicy.User]).
 	//
-	// An engine may look as if it were on this machine, and not be: its socket was
-	// forwarded by ssh, for example. On Linux a session sees to it that the container
-	// shows the directory itself, before anything of the caller's runs inside. If the
-	// container does not, ErrNoMount is wrapped beside ErrStart.
+	// An engine may only look as if it were on this machine: its socket was forwarded by
+	// ssh, for example. On Linux a session checks that the container shows the directory
+	// itself, before anything of the caller's runs inside. If not, ErrNoMount is wrapped
+	// along with ErrStart.
 	ErrNoMount = policyerr.ErrNoMount
 	// ErrNoJobs is returned by [Session.StartJob] if the session's policy has no jobs, as
-	// [HostPolicy], or gives its commands no process namespace of their own.
+	// [HostPolicy], or gives its commands no PID namespace of their own.
 	ErrNoJobs = errors.New("the policy has no jobs")
 	// ErrTooManyJobs is returned by [Session.StartJob] if [MaxJobs] run.
 	ErrTooManyJobs = fmt.Errorf("the session has %d jobs already", MaxJobs)

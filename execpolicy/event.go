@@ -12,7 +12,7 @@ import (
 var ErrAudit = errors.New("no record")
 
 // An EventKind is what happened. The comment of each constant says when the record is
-// made, and which fields it has beside Time, Kind, Seq and Name.
+// made, and which fields it has besides Time, Kind, Seq and Name.
 type EventKind string
 
 const (
@@ -44,11 +44,11 @@ const (
 	// yet. One of [EscalationRemoval] belongs to the session.
 	EventKill EventKind = "kill"
 	// EventEgress comes when a connection through [DockerPolicy.Egress] is over, or was
-	// refused: Target, Addr, Duration, In, Out, Error. There is none of a connection that
-	// the proxy has not taken. Its Seq counts these records alone, from 1 for each spawn.
-	// Programs inside can make any number of them. So they have room of their own, and
-	// wait for all others: if an Auditor is slower than they come, a number is missing for
-	// each that is lost.
+	// refused: Target, Addr, Duration, In, Out, Error. A connection that the proxy has
+	// not accepted has none. Its Seq counts these records alone, from 1 for each spawn.
+	// Programs inside can make any number of them. So they are queued apart, behind all
+	// other records. If the Auditor is too slow, some are lost, and their numbers are
+	// missing.
 	EventEgress EventKind = "egress"
 	// EventEnd comes when the session has ended, for whatever reason: Duration of its
 	// life, Gone, Error and Cause. Error says what is not known to be gone. If there is
@@ -81,9 +81,9 @@ type Event struct {
 	Argv []string
 	// Image is the image's ID, from the engine.
 	Image string
-	// Op is "startup" or "shutdown" for a script, and "job" for a job. For a transfer it is
-	// "write", "read", "write files", "mkdir", "readdir", "stat", "remove", "copy to", or
-	// "copy from", which [Session.Walk] has too.
+	// Op is "startup" or "shutdown" for a script, and "job" for a job. For a transfer it
+	// is "write", "read", "write files", "mkdir", "readdir", "stat", "remove", "copy to",
+	// or "copy from", which [Session.Walk] has too.
 	Op string
 	// Script, Dir and Path are as the caller gave them.
 	Script, Dir, Path string

@@ -30,7 +30,7 @@ func ExampleSession_WriteFile() {
 	fmt.Printf("%s %v\n", out, err)
 }
 
-// Files go in with their directories, and what a command makes of them is looked through.
+// Files are written with their directories, and what a command makes of them is walked.
 func ExampleSession_WriteFiles() {
 	ctx := context.Background()
 	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{}, execpolicy.Spec{})

@@ -70,8 +70,8 @@ func onFreezingEngines(t *testing.T, f func(t *testing.T, p place)) {
 	})
 }
 
-// awaitFrozen waits until process 1 is frozen. What is frozen when the test ends is thawed,
-// so that it can be killed.
+// awaitFrozen waits until process 1 is frozen. What is frozen when the test ends is
+// thawed, so that it can be killed.
 func (v victim) awaitFrozen(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {

@@ -23,8 +23,8 @@ func (v victim) stopped() (count int) {
 	return count
 }
 
-// A command stops everything for a moment. What a process was forking at that time goes on
-// like its parent: the kernel gives it the SIGSTOP, but not the SIGCONT.
+// A command stops everything for a moment. What a process was forking at that time goes
+// on like its parent: the kernel gives it the SIGSTOP, but not the SIGCONT.
 func TestWhatWasBeingForkedGoesOn(t *testing.T) {
 	withEachShell(t, func(t *testing.T, p place, _ string) {
 		policy := p.policy()
@@ -41,8 +41,8 @@ while True:
     pid = os.fork()
     if pid == 0: os._exit(0)
     os.waitpid(pid, 0)' >/tmp/begun & until [ -s /tmp/begun ]; do sleep 0.1; done`)
-		// A longer unit is read while everything is stopped. Before a short one bash stops
-		// everything to fork.
+		// A longer unit is read while everything is stopped. Before a short one bash
+		// stops everything to fork.
 		long := "echo on #" + fmt.Sprintf("%01000d", 0)
 		for range 30 {
 			for _, script := range []string{"echo on", long} {
@@ -58,7 +58,8 @@ while True:
 const goesOn = `
 import ctypes, os, signal
 class Event(ctypes.Structure):
-    _fields_ = [("value", ctypes.c_void_p), ("signo", ctypes.c_int), ("notify", ctypes.c_int), ("pad", ctypes.c_char * 48)]
+    _fields_ = [("value", ctypes.c_void_p), ("signo", ctypes.c_int), ("notify", ctypes.c_int),
+                ("pad", ctypes.c_char * 48)]
 libc = ctypes.CDLL(None)
 def go_on():
     timer, each = ctypes.c_void_p(), (ctypes.c_long * 4)(0, 1000000, 0, 1000000)

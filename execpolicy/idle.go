@@ -31,8 +31,8 @@ const (
 )
 
 // StartIdle is [Start] for a session that belongs to nobody yet. The spec has what all
-// that could take it have in common: Command, Env, Labels, Startup, Limits and Audit. The
-// startup scripts run now. What belongs to one user is refused.
+// users have in common: Command, Env, Labels, Startup, Limits and Audit. The startup
+// scripts run now. What belongs to one user is refused.
 func StartIdle(ctx context.Context, p Policy, spec Spec) (*Idle, error) {
 	s, err := start(ctx, p, spec, spec.ahead())
 	if err != nil {
@@ -107,10 +107,10 @@ func (s Spec) with(use Spec) Spec {
 // errTaken is the error of a session that is taken again.
 var errTaken = fmt.Errorf("%w: it was taken before", ErrClosed)
 
-// Take makes it the session of a user, who brings in spec what goes in over its stdin:
-// Env, Secrets, Startup, Shutdown, Prepare, Finish, Filter, Approve, Audit and Limits.
-// Env is on top of that which the session was started with, and the startup scripts run
-// after its own. ctx bounds the taking only.
+// Take makes the session that of a user. spec has what belongs to that user: Env,
+// Secrets, Startup, Shutdown, Prepare, Finish, Filter, Approve, Audit and Limits. Env is
+// on top of the Env that the session was started with, and the startup scripts run after
+// those of StartIdle. ctx bounds the taking only.
 //
 // Command, Workspace, Labels and [Limits.TerminationTimeout] belong to the container.
 // With one of them, or another mistake in the spec, the error wraps [ErrInvalid] and says

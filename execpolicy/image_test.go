@@ -94,8 +94,8 @@ func TestEnsureImage(t *testing.T) {
 	})
 }
 
-// Every result names the image, whatever its outcome: of a session's first command, of one
-// that is refused, of a job, and of Run.
+// Every result names the image, whatever its outcome: of a session's first command, of
+// one that is refused, of a job, and of Run.
 func TestImageIDOfResults(t *testing.T) {
 	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		image, err := policy.EnsureImage(t.Context())
@@ -125,8 +125,8 @@ func TestImageIDOfResults(t *testing.T) {
 	})
 }
 
-// An engine that hangs does not keep a result back beyond its time, and a record says that
-// the image is not known.
+// An engine that hangs does not keep a result back beyond its time, and a record says
+// that the image is not known.
 func TestImageIDOfAnEngineThatHangs(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	enginetest.Check(t)

@@ -43,43 +43,45 @@ type Job struct {
 // returns when it begins. It does not wait for a command that runs, unless the job has
 // Secrets: those are given when the session's turn has come. ctx bounds the start only.
 //
-// A job has streams of its own. They are kept, counted, concealed, filtered and recorded
-// as a command's are, and [Spec.Approve] is asked about it. It has a shell of its own for a
-// Script, which begins with the session's environment, in the directory where the last
+// A job has streams of its own, which are kept, counted, concealed, filtered and recorded
+// as a command's are, and [Spec.Approve] is asked about it. It has a shell of its own for
+// a Script, which begins with the session's environment, in the directory where the last
 // command has left the session's shell. It knows no variable, function or export of that
 // shell, and leaves it none. No startup script runs for it.
 //
 // These fields of [Command] differ for a job:
 //
 //   - Stdin is copied to the job as it comes, and is not bounded. If it fails, the job's
-//     stdin ends there, and Wait returns its error beside the result. A Read that waits
-//     may go on when the job has ended. If Stdin is nil, the job's stdin is [Job.Stdin],
-//     and does not end before that is closed.
+//     stdin ends there, and Wait returns its error with the result. A Read that waits may
+//     go on when the job has ended. If Stdin is nil, the job's stdin is [Job.Stdin], and
+//     does not end before that is closed.
 //   - Timeout has no default: if it is not positive, the job runs until it ends, or its
 //     session does.
 //   - Usage must not be set: the kernel counts for the whole container.
-//   - Over the engine's client, docker may not see that the container has ended as long as
-//     Stdout or Stderr takes nothing. Kill, a Timeout and the end of the session do not
-//     wait for them.
+//   - Stdout and Stderr hold up neither Kill nor a Timeout nor the end of the session.
+//     But over the engine's client, docker may not see that the container has ended while
+//     a Write to one of them waits.
 //
 // A job ends with its session: when that is closed, restarted or expired, and when this
 // program ends, however it does. It is a command like any other for the container's
-// limits. Jobs and commands are not isolated from each other: they run as one user, and can
-// read, signal and end each other. A session is one level of trust.
+// limits. Jobs and commands are not isolated from each other: they run as one user, and
+// can read, signal and end each other. A session is one level of trust.
 //
 // A command that is ended leaves jobs alone, and so does a shell that is replaced. A file
-// transfer and the text of a long command stop jobs for their time, as all else.
+// transfer, and the sending of a long command, stop jobs meanwhile, as they stop
+// everything else.
 //
 // The error wraps one of these, and nothing of the job runs:
 //
 //   - ErrInvalid: the command is not a valid one for a job.
-//   - ErrNoJobs: the policy has none.
+//   - ErrNoJobs: the policy has no jobs.
 //   - ErrTooManyJobs: the session has [MaxJobs].
 //   - ErrRefused: [Spec.Approve] has refused it.
 //   - ErrClosed or ErrEnded: the session was closed, or has ended.
 //   - ErrNoDir: [Command.Dir] can't be entered.
-//   - ErrStart: it did not begin within [Limits.StartupTimeout], or what was to run it has
-//     ended. What was started may take [Limits.TerminationTimeout] to end on top of that.
+//   - ErrStart: it did not begin within [Limits.StartupTimeout], or what was to run it
+//     has ended. What was started may take [Limits.TerminationTimeout] to end on top of
+//     that.
 //   - ErrAudit: [Spec.Audit] did not take its record.
 //   - ErrTransfer: a secret's file could not be made.
 //   - The error of a secret's Lookup, or the cause of ctx.
@@ -184,7 +186,7 @@ func (s *Session) approveJob(ctx context.Context, c *conn, cmd Command) error {
 	return cmp.Or(refused, err)
 }
 
-// jobText returns what a job's keeper is told.
+// jobText returns what is sent to a job's keeper.
 func (s *Session) jobText(ctx context.Context, c *conn, cmd Command) (shellwire.Job, error) {
 	wire := shellwire.Job{Scratch: c.proc.Scratch, Worker: c.proc.Worker, Script: cmd.Script, Argv: cmd.Argv, Dir: cmd.Dir}
 	at := c.place()
@@ -223,10 +225,10 @@ func isEnding(cause error) bool {
 	return cause == ErrClosed || cause == ErrExpired || cause == errRestart
 }
 
-// Stdin returns the job's live stdin. What is written to it waits for the job to read it, in
-// a buffer of the kernel's of 64 KiB or less; a Write waits while that is full. Close ends
-// the job's stdin, and a Write that waits. When the job has ended, a Write fails. If
-// [Command.Stdin] was given, nothing else is to be written.
+// Stdin returns the job's live stdin. What is written to it waits for the job to read it,
+// in a buffer of the kernel's of 64 KiB or less; a Write waits while that is full. Close
+// ends the job's stdin, and a Write that waits. When the job has ended, a Write fails. If
+// [Command.Stdin] was given, nothing else may be written.
 func (j *Job) Stdin() io.WriteCloser { return j.stdin }
 
 // Output returns what is kept of the job's output so far, as [Result.Stdout] and Stderr
@@ -244,16 +246,17 @@ func (j *Job) Output() (stdout, stderr []byte) {
 func (j *Job) Done() <-chan struct{} { return j.done }
 
 // Wait returns how the job has ended, once it has. ctx bounds the wait only: if it ends
-// first, there is no result, and the error is its cause. The result and the error are those
-// of [Session.Run], but that Dir and StateLost mean nothing, and that OOMAfter is only known
-// of a job that SIGKILL has ended.
+// first, there is no result, and the error is its cause. The result and the error are
+// those of [Session.Run], except that Dir and StateLost mean nothing, and that OOMAfter
+// is known only if SIGKILL has ended the job.
 //
 // Gone has a narrower meaning for a job. It says that the supervisor has looked while
 // everything inside was stopped, and has found none of the job's processes. Those are the
 // ones whose chain of parents leads to the job or, where the image has setsid, that are
-// still in the session of one that does: daemons, too. A process that has made itself a
-// session and whose parent has ended can't be told from the session's others, and ends with
-// the session. A job that ends by itself leaves what it has started in the background.
+// in the same Unix session as such a process, as daemons are. A process that has made a
+// Unix session of its own and whose parent has ended can't be told from others, and ends
+// with the session. A job that ends by itself leaves what it has started in the
+// background.
 func (j *Job) Wait(ctx context.Context) (*Result, error) {
 	select {
 	case <-j.done:
@@ -267,10 +270,10 @@ func (j *Job) Wait(ctx context.Context) (*Result, error) {
 // stopped inside goes on whenever a command is ended.
 var jobSignals = []string{"SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGTERM", "SIGWINCH"}
 
-// Signal sends a signal to all processes of the job, and returns when it was sent. name is
-// SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM or SIGWINCH: the numbers
-// differ between systems. A program gets SIGINT and SIGQUIT only if it asks for them, since
-// a shell starts a job in the background.
+// Signal sends a signal to all processes of the job, and returns when it was sent. name
+// is SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGTERM or SIGWINCH: the numbers
+// differ between systems. A program gets SIGINT and SIGQUIT only if it asks for them,
+// since a shell starts a job in the background.
 //
 // The error wraps ErrInvalid if the signal is none of these, and [ErrJobEnded] if the job
 // has ended. Any other error says that the signal is not known to have been sent.
@@ -292,9 +295,9 @@ func (j *Job) Signal(ctx context.Context, name string) error {
 
 // Kill ends the job, unless it has ended: by SIGTERM, and after 250 ms by SIGKILL, to all
 // its processes. It returns when the job is over, at the latest
-// [Limits.TerminationTimeout] later, or when ctx ends, which the job does not wait for. The
+// [Limits.TerminationTimeout] later, or when ctx ends; the job ends all the same. The
 // outcome is then [OutcomeCanceled] with the cause [ErrKilled], and Gone says what was
-// proved. The error wraps ErrStillThere if it is not known that nothing is left.
+// proved. The error wraps ErrStillThere if something may be left.
 func (j *Job) Kill(ctx context.Context) error {
 	j.cancel(ErrKilled)
 	_, err := j.Wait(ctx)

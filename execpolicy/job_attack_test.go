@@ -24,8 +24,8 @@ print("begun", flush=True)
 while True:
     try: os.fork()
     except OSError: pass`}},
-	// Each lives for a moment only, and is no longer its parent's when that has ended. The
-	// first waits, or the job would end by itself.
+	// Each lives for a moment only, and is no longer its parent's when that has ended.
+	// The first waits, or the job would end by itself.
 	"a chain": {Argv: []string{"python3", "-c", `
 import os, signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -122,8 +122,8 @@ func TestCauseOfTheEndOfAJob(t *testing.T) {
 	})
 }
 
-// What has stopped itself, or all around it, is ended as anything else, also if it goes on
-// and does so again.
+// What has stopped itself, or all around it, is ended as anything else, also if it goes
+// on and does so again.
 func TestStoppedJobsAndCommands(t *testing.T) {
 	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		for name, worker := range workers {

@@ -20,8 +20,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
-// A server runs beside the commands that are its clients, and a log is followed beside what
-// writes it.
+// A server runs beside the commands that are its clients, and a log is followed beside
+// what writes it.
 func TestJobServesCommands(t *testing.T) {
 	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		s := open(t, policy, p.spec())
@@ -341,8 +341,8 @@ func (p unreadPolicy) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpol
 	return proc, err
 }
 
-// An unread writer passes everything on, and returns from its second Write only when it is
-// closed.
+// An unread writer passes everything on, and returns from its second Write only when it
+// is closed.
 type unread struct {
 	io.WriteCloser
 	writes int

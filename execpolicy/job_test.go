@@ -450,8 +450,8 @@ func TestJobOfALostSession(t *testing.T) {
 	})
 }
 
-// Process 1 looks at each process to end a job. Many that are ended at once get their turns
-// in time, and are all seen to be gone.
+// Process 1 looks at each process to end a job. Many that are ended at once get their
+// turns in time, and are all seen to be gone.
 func TestManyJobsAreKilled(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		policy := p.policy()

@@ -18,8 +18,8 @@ import (
 )
 
 // runOptions turns the policy into the engine's arguments, for a container of that name.
-// The environment names are those that the client passes on from its own. The streams go
-// by FIFOs in that directory, unless it is empty.
+// The environment names are those that the client passes on from its own. The streams
+// pass through FIFOs in that directory, unless it is empty.
 func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name, fifos string) (dockercli.RunOptions, problems.List) {
 	found := p.validate(spec)
 	found = append(found, runargs.Check(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)
@@ -87,8 +87,8 @@ func (p *DockerPolicy) setNetwork(e *dockercli.Engine, o *dockercli.RunOptions) 
 	}
 }
 
-// setFiles gives the container its file system. It returns what that says of the user, and
-// why the container must not see some of the host.
+// setFiles gives the container its file system. It returns what that says of the user,
+// and why the container must not see some of the host.
 func (p *DockerPolicy) setFiles(
 	e *dockercli.Engine, spec Spec, o *dockercli.RunOptions,
 ) (account.Case, problems.List) {

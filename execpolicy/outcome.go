@@ -94,7 +94,8 @@ type ending struct {
 	signal int   // what killed the program, 0 if it is not known that one did
 }
 
-// outcome returns the first Outcome, in the order that its documentation gives, that fits.
+// outcome returns the first Outcome, in the order that its documentation gives, that
+// fits.
 func (e ending) outcome() Outcome {
 	switch killed := e.lost || e.status < 0 || e.status == 128+sigkill; {
 	case e.cause == ErrTimeout:

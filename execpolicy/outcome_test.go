@@ -50,7 +50,7 @@ var precedence = []struct {
 		"the container's exit status in the error, Gone",
 		func(e end) bool { return e.lost }},
 	{execpolicy.OutcomeSignaled, "OutcomeSignaled",
-		"a signal killed its program, if it has an Argv, or its shell together with the process that watches that",
+		"a signal killed its program, if it has an Argv, or its shell together with the shell's watcher",
 		"Signal, OOMBefore, OOMAfter",
 		func(e end) bool { return e.status < 0 || e.signal > 0 }},
 	{execpolicy.OutcomeRefused, "OutcomeRefused", "the session's Approve refused it, and nothing of it ran",

@@ -21,15 +21,15 @@ type Policy interface {
 	//     [ErrInvalid], before it starts anything. It refuses a spec with Secrets.
 	//   - It fails if it can't give the isolation it promises, and never falls back to
 	//     less.
-	//   - It calls [Spec.RecordSpawn] before it starts anything, and returns an error of
-	//     that as its own.
+	//   - It calls [Spec.RecordSpawn] before it starts anything, and returns its error
+	//     unchanged.
 	//   - If spec.Supervisor is set, it runs that in place of spec.Command, sets
 	//     [Process.Worker], and puts spec.Env into no argument list: the session sends
 	//     it.
 	//   - It gives the program a stdin that ends when [Process.Stdin] is closed, and when
 	//     this program ends, however it does. That is what ends a session.
-	//   - It sets OwnPIDNamespace only if it made the process namespace: a session then
-	//     kills all that it sees.
+	//   - It sets OwnPIDNamespace only if it made the PID namespace: a session then kills
+	//     all that it sees.
 	//   - It returns a Process whose Kill works from then on, or an error and nothing
 	//     that still runs.
 	Spawn(ctx context.Context, spec Spec) (*Process, error)
@@ -37,8 +37,8 @@ type Policy interface {
 
 // A Checker is a [Policy] that can say beforehand what its Spawn would refuse. [Start]
 // calls Check, so that what is wrong with the policy is reported together with what is
-// wrong with the spec and the command. Of a Policy that is not a Checker, Start reports
-// alone what Spawn refuses.
+// wrong with the spec and the command. If a Policy is not a Checker, Start reports what
+// Spawn refuses once the rest is right.
 type Checker interface {
 	// Check returns the error with which Spawn would refuse the spec, or nil, without
 	// starting anything. The error wraps [ErrInvalid] and says all that is wrong, or it
@@ -66,29 +66,29 @@ type WorkspacePolicy interface {
 type Spec struct {
 	// Command is the program and its arguments. In a session it is the worker shell,
 	// which must read a POSIX shell script from its stdin: sh, bash, dash or busybox sh.
-	// If empty, a session takes bash where there is one, else sh. Without a session, a
-	// policy's own Spawn decides: [DockerPolicy] starts sh, and [HostPolicy] bash where
-	// there is one, else sh.
+	// If empty, a session starts bash where there is one, else sh. Without a session, the
+	// policy's Spawn decides: [DockerPolicy] starts sh, and [HostPolicy] bash where there
+	// is one, else sh.
 	Command []string
 	// Workspace is a directory of the host, which the command sees as its working
 	// directory and may change. If empty, the session is ephemeral: it works in a
 	// directory of its own that is gone with it, and nothing of the host is mounted.
 	// [DockerPolicy.Mounts] says which directories are refused, and [DockerPolicy.User]
-	// as whom the command runs.
+	// which user the command runs as.
 	Workspace string
 	// Env is the environment, on top of the image's. A session sends it over its stdin,
 	// so that no value is in an argument list or in what the engine knows of the
 	// container. Names must be those of shell variables. HOME is /tmp in a container,
-	// whatever the user's is in the image, unless it stands here.
+	// whatever the user's is in the image, unless Env has it.
 	Env map[string]string
-	// Secrets are values for the session's programs that nothing
-	// shows: not the argument list, the engine, an error, or what commands print. Only a
-	// session can have them: [Start] does not show them to the policy, and Spawn fails if
-	// there are any. Those of all its commands can use them, Prepare, Finish and the
-	// scripts included; and a shell that replaces another gets them anew.
+	// Secrets are values for the session's programs that nothing shows: not the argument
+	// list, the engine, an error, or what commands print. Only a session can have them:
+	// [Start] does not show them to the policy, and Spawn fails if there are any. All
+	// commands of the session can use them, and so can Prepare, Finish and the scripts. A
+	// shell that replaces another gets them anew.
 	Secrets []Secret
-	// Labels are put on the container beside the library's own, whose names begin with
-	// "cofferdam.".
+	// Labels are put on the container in addition to the library's own, whose names begin
+	// with "cofferdam.".
 	Labels map[string]string
 	// Startup holds scripts that run, each within [Limits.StartupTimeout], before a
 	// session's first command, and again in each shell that replaces another. If one
@@ -96,7 +96,7 @@ type Spec struct {
 	Startup []string
 	// Shutdown holds scripts that run, each within [Limits.CommandTimeout] (30 s if that
 	// is negative), when a session is closed while its container lives. All of them run,
-	// also if one fails.
+	// even if one fails.
 	Shutdown []string
 	// Prepare is called with a session when its shell answers, before its startup
 	// scripts, at Start and again at Restart. So what it does inside is done before
@@ -109,8 +109,8 @@ type Spec struct {
 	// before its container ends. Its context ends after [Limits.CommandTimeout] (30 s if
 	// that is negative), and then it must return. Its error is part of that of Close.
 	// Finish borrows the session, as Prepare does. If the container has ended by itself,
-	// Finish is called all the same, and the session's methods fail. Restart does not
-	// call it. If nil, nothing is called.
+	// Finish is still called, and the session's methods fail. Restart does not call it.
+	// If nil, nothing is called.
 	Finish func(ctx context.Context, s *Session) error
 	// Filter, if not nil, is called once for each stream of each command, and returns a
 	// writer for the stream. The library writes the stream to it, after secrets were
@@ -124,26 +124,27 @@ type Spec struct {
 	// for good: neither Run nor Close returns. One that panics ends the program.
 	//
 	// If the writer returns an error, the result has none of the command's output, and
-	// the error of Run wraps [ErrBlocked] and the writer's. What passed before is with
-	// the command's writers.
+	// the error of Run wraps [ErrBlocked] and the writer's. What passed before has
+	// reached the command's writers.
 	//
 	// Stderr that an error quotes is filtered too: that of startup and shutdown scripts,
-	// and what came while no command ran before a session ended. Not filtered is what is
-	// not output: files, [Result.Dir], what the engine says of a container that does not
-	// start, and what the library runs for itself, as package attest does.
+	// and what came while no command ran before a session ended. What is not a command's
+	// output is not filtered: files, [Result.Dir], what the engine says of a container
+	// that does not start, and what the library runs for itself, as package attest does.
 	Filter func(w io.Writer) io.WriteCloser
 	// Approve, if not nil, is asked before anything runs: once about each command of
-	// [Session.Run] when its turn has come, and once about each block, call and snippet
-	// of packages codeblock and python. A nil error lets it run. Any other error refuses
-	// it: it does not run, and the outcome is [OutcomeRefused], with a cause that quotes
-	// r. [Command.Timeout] begins when Approve has returned.
+	// [Session.Run] when its turn has come, about each job, and about each block, call
+	// and snippet of packages codeblock and python. A nil error lets it run. Any other
+	// error refuses it: it does not run, and the outcome is [OutcomeRefused], with a
+	// cause that quotes r. A job that is refused has no result. [Command.Timeout] begins
+	// when Approve has returned.
 	//
 	// Approve is not asked about startup and shutdown scripts, Prepare, Finish and the
 	// session's own methods for files, which are the caller's, nor about what the library
 	// runs for itself.
 	//
 	// Approve runs on a goroutine of its own; a panic there ends the program. It must not
-	// call a method of the same session that waits for its turn: that would wait for
+	// call a method of the same session that waits for its turn, which would wait for
 	// Approve. It may call Close, and may use other sessions. ctx ends with that of Run,
 	// and when the session is closed or its lifetime is over; an Approve that does not
 	// return then is left behind.
@@ -151,13 +152,13 @@ type Spec struct {
 	// Audit takes a record of all that happens in the session. Package execpolicy/audit
 	// writes it down. If nil, there are no records.
 	Audit Auditor
-	// Limits stand, where they are not zero, in place of the policy's for this session. A
-	// Lifetime can only be shorter than that, and is counted from [Idle.Take] in a
-	// session that was started ahead. Spawn does not read them.
+	// Limits, where they are not zero, replace the policy's for this session. A Lifetime
+	// can only shorten the policy's. In a session that was started ahead it begins with
+	// [Idle.Take]. Spawn does not read them.
 	Limits Limits
 
-	// Supervisor is set by [Start], and by nobody else. A policy that finds it set must
-	// run it in place of Command, and say in [Process.Worker] how to start the shell.
+	// Supervisor is set by [Start], and by nobody else. A policy must run it, if it is
+	// set, in place of Command, and say in [Process.Worker] how to start the shell.
 	Supervisor []string
 	// auditor makes the records of the session. It is nil if there are none, and outside
 	// of one.
@@ -170,8 +171,8 @@ type Limits struct {
 	// CommandTimeout is how long a command may run before it is ended. If zero, 30 s.
 	CommandTimeout time.Duration
 	// StartupTimeout is how long a session may take to answer, not counting a pull of the
-	// image. Prepare, the lookups of secrets and each startup script may take as long
-	// again. If zero, 30 s.
+	// image. Prepare, the lookups of secrets and each startup script may each take as
+	// long again. If zero, 30 s.
 	StartupTimeout time.Duration
 	// TerminationTimeout is how long the library may take to end a command or a session,
 	// on top of every other deadline. If zero or negative, 10 s: without a bound a call
@@ -273,8 +274,8 @@ type Process struct {
 	// end a Write to it that waits.
 	Stdin          io.WriteCloser
 	Stdout, Stderr io.ReadCloser
-	// Done is closed when the spawned program has ended or, if that leaves the command to
-	// itself, when the command has.
+	// Done is closed when the spawned program has ended or, if the command outlives that
+	// program, when the command has ended.
 	Done <-chan struct{}
 	// Kill ends the command and all that it started, from outside and by force, and frees
 	// what the policy holds. It returns when it has made sure that nothing is left, or
@@ -285,24 +286,23 @@ type Process struct {
 
 	// Limits are the policy's.
 	Limits Limits
-	// OwnPIDNamespace says that the command is process 1 of a process namespace that was
-	// made for it. Only then does a session signal every process that it sees.
+	// OwnPIDNamespace says that the command is process 1 of a PID namespace that was made
+	// for it. Only then does a session signal every process that it sees.
 	OwnPIDNamespace bool
 	// Worker is the command line of a session's shell: the spec's Command, with whatever
 	// the policy puts before it. If empty, the session starts bash where there is one,
 	// else sh.
 	Worker []string
-	// KeepAlive is after how long without a word from the other end a session ends, from
-	// either end, as [DockerPolicy.KeepAlive] says. It is for streams that a network
-	// carries, and is used only if OwnPIDNamespace is set. If zero or negative, a session
-	// has no keep-alive.
+	// KeepAlive is how long the link may be silent before either end ends the session, as
+	// [DockerPolicy.KeepAlive] says. It is for streams that a network carries, and is
+	// used only if OwnPIDNamespace is set. If zero or negative, there is no such bound.
 	KeepAlive time.Duration
 	// Scratch is the name of a directory inside, for the session alone. The command can
 	// write to it, and can run programs from it.
 	Scratch string
-	// Dir is where a session works. If empty, where the command was started.
+	// Dir is where a session works. If empty, it is where the command was started.
 	Dir string
-	// DirWritable says that Dir can be written to. A session that finds it can't be does
+	// DirWritable says that Dir can be written to. A session that can't write to it does
 	// not start.
 	DirWritable bool
 	// Env holds variables that a session sets unless Spec.Env does.
@@ -315,10 +315,12 @@ type Process struct {
 	// start.
 	Ready func(ctx context.Context) error
 	// Answered is called when the command has answered, and may be called again later.
-	// From the first call on, Done means that the command has ended. If nil, nothing is called.
+	// From the first call on, Done means that the command has ended. If nil, nothing is
+	// called.
 	Answered func()
-	// ExitCode returns the spawned program's exit status once Done is closed, or that of
-	// the command if Done waits for that, or -1 if there is none. If nil, the status is not known.
+	// ExitCode returns, once Done is closed, the exit status of the program or the
+	// command that Done waits for, or -1 if there is none. If nil, the status is not
+	// known.
 	ExitCode func() int
 	// Diagnose returns why the spawned program ended before its command answered, from
 	// its exit status and what it printed: up to 4 KiB of its stderr or, if there is
@@ -326,17 +328,18 @@ type Process struct {
 	// Diagnose is nil or returns nil, the error quotes what the program printed.
 	Diagnose func(exitCode int, stderr []byte) error
 	// Recover removes the cause of a failed start, for example by pulling an image. If it
-	// returns nil, the session calls Spawn once more, twice at the most. An error that is cause itself means
-	// that Recover can do nothing.
+	// returns nil, the session calls Spawn again, at most twice in one start. If Recover
+	// can do nothing, it returns cause itself.
 	Recover func(ctx context.Context, cause error) error
 	// OOMKilled reports whether the kernel has killed processes of the command for memory
-	// since a time, or ever if that is zero. known is false if that can't be learnt.
+	// since a time, or ever if that is zero. known is false if nobody knows.
 	OOMKilled func(ctx context.Context, since time.Time) (killed, known bool)
 	// Exec starts one more command beside the first, as the same user and in the same
-	// isolation, for [Session.StartJob]. Of what it returns Stdin, Stdout, Stderr and Kill
-	// have to be set. Kill gives up what Exec holds outside; what runs inside, the session
-	// ends. Answered, if set, is called when the job has begun. Exec is used only if OwnPIDNamespace is set, when the command has answered, and
-	// at the same time. If nil, the session has no jobs.
+	// isolation, for [Session.StartJob]. The Process that it returns needs Stdin, Stdout,
+	// Stderr and Kill. Its Kill frees what Exec holds outside, and the session ends what
+	// runs inside. Its Answered, if set, is called when the job has begun. Exec is called
+	// only if OwnPIDNamespace is set and the command has answered, and may be called at
+	// the same time. If nil, the session has no jobs.
 	Exec func(ctx context.Context, command []string) (*Process, error)
 	// inside is, in a Process of Exec, what the session itself has to run inside so that
 	// the command begins. It is nil if Exec has started it.

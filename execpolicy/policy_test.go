@@ -69,7 +69,8 @@ func (p *callersPolicy) Spawn(_ context.Context, spec execpolicy.Spec) (*execpol
 	}, nil
 }
 
-// A policy without an answer is a caller's whose ImageID never returns, until it is closed.
+// A policy without an answer is a caller's whose ImageID never returns, until it is
+// closed.
 type policyWithoutAnswer struct {
 	*callersPolicy
 	hangs chan struct{}
@@ -87,8 +88,8 @@ func (p policyWithoutAnswer) Spawn(ctx context.Context, spec execpolicy.Spec) (*
 	return proc, err
 }
 
-// A caller's ImageID that never returns, whatever its context says, holds up no command for
-// ever.
+// A caller's ImageID that never returns, whatever its context says, holds up no command
+// for ever.
 func TestImageIDOfTheCallersOwnThatHangs(t *testing.T) {
 	enginetest.Check(t)
 	p := policyWithoutAnswer{&callersPolicy{scratch: t.TempDir()}, make(chan struct{})}

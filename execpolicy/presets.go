@@ -46,8 +46,8 @@ func Notebook() DockerPolicy {
 //
 // Both are the zero [DockerPolicy] with these changes:
 //
-//   - NetworkEnabled, in fetch alone. If the hosts are known, set Egress in its place: see
-//     package execpolicy/egress.
+//   - NetworkEnabled, in fetch alone. If the hosts are known, set Egress in its place:
+//     see package execpolicy/egress.
 //   - MemoryBytes of 2 GiB, for compilers and linkers.
 //   - Tmpfs with 1 GiB in /tmp, for unpacked packages and the temporary files of
 //     compilers. It counts as memory.

@@ -23,7 +23,7 @@ import (
 //     the kernel killed for memory meanwhile.
 //   - OutcomeSessionLost: its container ended under it.
 //   - OutcomeSignaled: a signal killed its program, if it has an Argv, or its shell
-//     together with the process that watches that.
+//     together with the shell's watcher.
 //   - OutcomeRefused: the session's Approve refused it, and nothing of it ran.
 //   - OutcomeExited: it ended by itself, whatever its exit code (124 to 137 too) and
 //     whatever it printed.
@@ -80,6 +80,7 @@ const (
 
 var outcomes = [...]string{"unknown", "exited", "signaled", "timed out", "canceled", "out of memory", "output limit", "session lost", "refused"}
 
+// String returns the outcome in words, such as "timed out".
 func (o Outcome) String() string {
 	if o < 0 || int(o) >= len(outcomes) {
 		o = 0
@@ -110,19 +111,20 @@ const (
 
 var escalations = [...]string{"none", "SIGTERM", "SIGKILL", "shell", "container", "removal"}
 
-func (r Escalation) String() string {
-	if r < 0 || int(r) >= len(escalations) {
+// String returns the step in words, such as "SIGTERM", or "none".
+func (e Escalation) String() string {
+	if e < 0 || int(e) >= len(escalations) {
 		return "unknown"
 	}
-	return escalations[r]
+	return escalations[e]
 }
 
 // A StreamInfo counts what came on a stream, kept or not, after secrets were concealed
 // and after [Spec.Filter].
 type StreamInfo struct {
 	Bytes, Lines               int64 // all that came
-	DroppedBytes, DroppedLines int64 // what of it was not kept
-	Cut                        int   // where in the kept bytes it was dropped
+	DroppedBytes, DroppedLines int64 // what was not kept of them
+	Cut                        int   // how many of the kept bytes precede those dropped
 }
 
 // A Result is how a command ended, with the evidence.
@@ -157,7 +159,8 @@ type Result struct {
 	// OOMBefore and OOMAfter are how many processes of the container the kernel had
 	// killed for memory when the library last looked before the command, and when the
 	// command had ended. They are -1 if that is not known. The library does not look
-	// after a command that exited with 0 without [Command.Usage]: then OOMAfter is -1 too.
+	// after a command that exited with 0 without [Command.Usage]: then OOMAfter is -1
+	// too.
 	OOMBefore, OOMAfter int
 	// Usage is what the command used of the processor and of memory, on every outcome but
 	// OutcomeRefused. It is nil unless [Command.Usage] has asked for it.
@@ -166,8 +169,8 @@ type Result struct {
 	// what chose the engine if that was not the policy, or why docker was passed over, as
 	// [dockercli.Engine.String] has it. It is empty under a policy that has no engine.
 	Engine string
-	// ImageID is the ID of the image in which the command ran, as the engine has it. A tag
-	// may have moved on since. The library asks the engine once, when the session has
+	// ImageID is the ID of the image in which the command ran, as the engine has it. A
+	// tag may have moved on since. The library asks the engine once, when the session has
 	// started, and a result waits for the answer, at most for half of
 	// [Limits.TerminationTimeout] since then. It is empty if there was none by then, if
 	// the container ended before, and under a policy without images.

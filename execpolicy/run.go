@@ -21,7 +21,7 @@ import (
 // Run runs one command in a session of its own, which is closed when Run returns. Its
 // error is that of [Start], which here checks the command too, of [Session.Run], of
 // [Session.Close], or of the last two together. There is a result whenever Session.Run
-// has one, also beside an error of Close.
+// has one, also with an error of Close.
 func Run(ctx context.Context, p Policy, spec Spec, c Command) (*Result, error) {
 	s, err := start(ctx, p, spec, c.validate())
 	if err != nil {
@@ -42,8 +42,8 @@ func Run(ctx context.Context, p Policy, spec Spec, c Command) (*Result, error) {
 //
 //   - ErrInvalid: the command is not a valid one.
 //   - ErrClosed: the session was closed before the command began.
-//   - ErrEnded: the session had ended by itself, beside ErrExpired if its lifetime was
-//     over.
+//   - ErrEnded: the session had ended by itself, along with ErrExpired if its lifetime
+//     was over.
 //   - The cause of ctx: it ended before the command began.
 //   - ErrTimeout: the command's time was over before its Stdin was read, or its secrets
 //     were looked up.
@@ -55,7 +55,7 @@ func Run(ctx context.Context, p Policy, spec Spec, c Command) (*Result, error) {
 //   - ErrScript: it was replaced, and a startup script failed in the new one.
 //   - ErrAudit: [Spec.Audit] did not take the record that comes before the command.
 //
-// A result beside an error says what is known. The error wraps one or more of these:
+// A result with an error says what is known. The error wraps one or more of these:
 //
 //   - [Result.Cause], if the outcome is OutcomeCanceled.
 //   - ErrEnded, if the container ended by itself: the outcome is OutcomeSessionLost or

@@ -15,9 +15,9 @@ import (
 //go:embed seccomp.json
 var defaultSeccomp string
 
-// DefaultSeccompProfile returns the filter of system calls that a [DockerPolicy] uses by
-// default, in docker's format. It is the same for docker and podman. It allows what
-// docker's own filter allows to a container without capabilities, except for:
+// DefaultSeccompProfile returns the seccomp filter that a [DockerPolicy] uses by default,
+// in docker's format. It is the same for docker and podman. It allows what docker's own
+// filter allows to a container without capabilities, except for:
 //
 //   - Calls that change priorities: setpriority, those that set a scheduler, and
 //     ioprio_set. Otherwise any program could hold up the container's process 1, which
@@ -25,9 +25,9 @@ var defaultSeccomp string
 //   - Calls that make a file set-uid, so that no program leaves one in a mounted
 //     workspace: chmod and its variants, open, creat and mknod, with that bit in the
 //     mode. Set-gid is allowed, because directories use it.
-//   - Changes of another process's resource limits. Any program could otherwise take
-//     from process 1 the right to open a file. Reading them is allowed. A process that
-//     changes its own by its number, and not by setrlimit or as process 0, is refused too.
+//   - Changes of another process's resource limits. Any program could otherwise take from
+//     process 1 the right to open a file. Reading them is allowed. A process that changes
+//     its own by its number, and not by setrlimit or as process 0, is refused too.
 //   - splice and sendfile. Either can hold the kernel's lock of a pipe for as long as it
 //     likes, and the container's process 1 would wait for it.
 //   - io_uring, access to the memory of other processes (process_vm_readv and

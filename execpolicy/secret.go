@@ -34,10 +34,11 @@ type Secret struct {
 	// Lookup returns the value. For a session's secret it is called at Start, and again
 	// at Restart, when the shell has answered. Its context ends after
 	// [Limits.StartupTimeout]. For a command's secret it is called when the command's
-	// turn has come, and takes of the command's time, with which its context ends. A
-	// Lookup that does not return then is left behind. It runs on a goroutine of its own.
-	// A panic there ends the program. An error fails the start, or the command, which
-	// then does not run. The error must not hold the value. If nil, Value is the value.
+	// turn has come. It takes some of the command's time, and its context ends with that.
+	// A Lookup that does not return then is left behind. It runs on a goroutine of its
+	// own. A panic there ends the program. An error fails the start, or the command,
+	// which then does not run. The error must not hold the value. If nil, Value is the
+	// value.
 	Lookup func(ctx context.Context, name string) (string, error)
 	// File puts the value into a file that only the session's user may read, and the
 	// file's name into the variable. The file is in the container's memory, or under a

@@ -39,15 +39,15 @@ func ExampleSecret() {
 	fmt.Println(r.Render(execpolicy.RenderOptions{}))
 }
 
-// Whoever prints a secret, or what holds it, prints its name.
+// A secret, or what holds it, is printed as its name.
 func ExampleSecret_String() {
 	s := execpolicy.Secret{Name: "API_TOKEN", Value: "hunter2"}
 	fmt.Printf("%v %+v %#v\n", s, []execpolicy.Secret{s}, &s)
 	// Output: secret API_TOKEN [secret API_TOKEN] secret API_TOKEN
 }
 
-// All that is wrong with them is said at once, before anything is started, and no value
-// with it.
+// All that is wrong with secrets is reported at once, before anything is started, and
+// without a value.
 func ExampleSecret_invalid() {
 	_, err := execpolicy.Start(context.Background(), execpolicy.DockerPolicy{},
 		execpolicy.Spec{Secrets: []execpolicy.Secret{

@@ -109,9 +109,9 @@ func (s Spec) forPolicy() Spec {
 	return s
 }
 
-// errBorrowed is returned where a session that is lent to Spec.Prepare or Spec.Finish is to
-// be ended.
-var errBorrowed = fmt.Errorf("%w: the session is not yet or no more the caller's", ErrInvalid)
+// errBorrowed is returned where a session that is lent to Spec.Prepare or Spec.Finish is
+// to be ended.
+var errBorrowed = fmt.Errorf("%w: Prepare and Finish only borrow the session, which they can neither close nor restart", ErrInvalid)
 
 // newSession makes a session, which without a policy is one that is lent.
 func newSession(p Policy, spec Spec, c *conn) *Session {
@@ -202,11 +202,11 @@ func spawn(ctx context.Context, p Policy, spec Spec) (*Process, *conn, error) {
 // Name returns the name of the container, or of whatever the policy started.
 //
 // A person can look inside with "docker exec -it NAME sh", or with podman's exec. What
-// runs that way has the container's user, limits and filter of system calls. But it is
-// not a command of the session: [Spec.Approve], [Spec.Filter] and [Spec.Audit] do not see
-// it, its output is not searched for secrets, it does not have the session's environment,
-// and it begins in the root directory. When a command is ended, whatever a person has
-// started since it began is killed with it.
+// runs that way has the container's user, limits and seccomp filter. But it is not a
+// command of the session: [Spec.Approve], [Spec.Filter] and [Spec.Audit] do not see it,
+// its output is not searched for secrets, it does not have the session's environment, and
+// it begins in the root directory. When a command is ended, whatever a person has started
+// since it began is killed with it.
 func (s *Session) Name() string { return s.current().proc.Name }
 
 // Transport returns what carries the session's streams: TransportAttach or TransportFIFO
@@ -214,13 +214,12 @@ func (s *Session) Name() string { return s.current().proc.Name }
 func (s *Session) Transport() Transport { return s.current().proc.Transport }
 
 // Done returns a channel that is closed when the session has ended, for whatever reason,
-// and its container was removed, or could not be within [Limits.TerminationTimeout].
-// After Restart it returns another.
+// and its container was removed or could not be removed within
+// [Limits.TerminationTimeout]. After Restart it returns another.
 func (s *Session) Done() <-chan struct{} { return s.current().Ended() }
 
-// Redact returns a text with something else in place of the values of all secrets that
-// the session was ever given, as its output has it: for what the caller has read out of
-// files.
+// Redact returns the text with "[secret NAME]" in place of the values of all secrets that
+// the session was ever given. It is for what the caller has read out of files.
 func (s *Session) Redact(text string) string { return s.current().conceal(text) }
 
 func (s *Session) current() *conn {

@@ -12,7 +12,8 @@ import (
 )
 
 // A new shell that process 1 has given up before its first unit ran, as it does on a busy
-// machine, is replaced once more: for its set-up, for a startup script, and for a command.
+// machine, is replaced once more: for its set-up, for a startup script, and for a
+// command.
 func TestShellIsReplacedAgain(t *testing.T) {
 	enginetest.Check(t)
 	dir := t.TempDir()

@@ -44,8 +44,8 @@ func (p *DockerPolicy) checkAll(ctx context.Context, e *dockercli.Engine, spec S
 
 // Spawn starts spec.Command, or sh if that is empty, in a container. The Process that it
 // returns is the engine's client, which is connected to the container, unless spec has a
-// Supervisor, as a session's does, and its streams go by FIFOs. Most callers use [Start] or
-// [Run].
+// Supervisor, as a session's does, and its streams pass through FIFOs. Most callers use
+// [Start] or [Run].
 func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	e, err := p.engine(ctx)
 	if err != nil {
@@ -182,12 +182,12 @@ func (p *DockerPolicy) keepAlive(e *dockercli.Engine) time.Duration {
 }
 
 // connecting is the turn of the sessions and jobs whose client has yet to reach a remote
-// engine. An sshd refuses some of more than ten clients that it does not know yet, and others remove
-// containers meanwhile.
+// engine. An sshd refuses some of more than ten clients that it does not know yet, and
+// others remove containers meanwhile.
 var connecting = turn.New(4)
 
-// connectTime is how long one has the turn at most. An engine may not answer at all, and a
-// session may wait for its [Process.Ready] before it asks whether the engine does.
+// connectTime is how long one has the turn at most. An engine may not answer at all, and
+// a session may wait for its [Process.Ready] before it asks whether the engine does.
 const connectTime = 30 * time.Second
 
 // connect waits for the turn of a session, or of its job, to reach its engine, and returns
@@ -278,11 +278,10 @@ func (p *DockerPolicy) pullOptions(e *dockercli.Engine) dockercli.PullOptions {
 	return dockercli.PullOptions{Image: p.image(e), Platform: p.Platform, Progress: p.PullProgress}
 }
 
-// EnsureImage sees to it that the engine has the policy's image, so that no session has to
-// wait for a pull, and returns what the engine knows of it. It pulls when Pull says so,
-// looks for the engine as [DockerPolicy.FindEngine] does, and takes at most PullTimeout
-// after that. Its error wraps [ErrInvalid], or is that of FindEngine or of
-// [dockercli.Engine.EnsureImage].
+// EnsureImage pulls the policy's image as Pull says, so that no session has to wait for
+// that, and returns what the engine knows of it. It looks for the engine as
+// [DockerPolicy.FindEngine] does, and takes at most PullTimeout after that. Its error
+// wraps [ErrInvalid], or is that of FindEngine or of [dockercli.Engine.EnsureImage].
 func (p DockerPolicy) EnsureImage(ctx context.Context) (*dockercli.Image, error) {
 	v := validation{DockerPolicy: &p}
 	v.checkImage()

@@ -8,8 +8,8 @@ import (
 )
 
 // holders is a script whose background jobs hold the kernel's locks of all pipes that the
-// worker has, if they can: to copy from a socket to a pipe waits for the socket meanwhile.
-// The worker keeps its descriptors elsewhere while a unit runs.
+// worker has, if they can: to copy from a socket to a pipe waits for the socket
+// meanwhile. The worker keeps its descriptors elsewhere while a unit runs.
 func holders(call string) string {
 	return `( for f in /proc/self/fd/*; do
 	[ -p "$f" ] && exec 3<>"$f" && python3 -c '

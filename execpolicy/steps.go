@@ -37,7 +37,8 @@ func (s steps) Step(ctx context.Context, deadline, endBy time.Time, ops []shell.
 }
 
 // Undo first replaces a worker that has ended. That sends the files of the session's
-// secrets, which is a transfer of its own: its steps come to Step while Undo is under way.
+// secrets, which is a transfer of its own: its steps come to Step while Undo is under
+// way.
 func (s steps) Undo(ctx context.Context, endBy time.Time, script string) {
 	c := s.c
 	select {

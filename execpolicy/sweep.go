@@ -19,8 +19,7 @@ import (
 // Sweep removes a container only if its labels prove one of these:
 //
 //   - The program that started it has ended: it ran on this machine since the last boot,
-//     in the process namespace of this program, and its process is gone. Only Linux can
-//     tell.
+//     in the PID namespace of this program, and its process is gone. Only Linux can tell.
 //   - The [Limits.Lifetime] of its session was over an hour ago, by this machine's clock
 //     and, if the engine is remote and tells its time, by the engine's too. It does not
 //     matter where the container was started.

@@ -18,7 +18,7 @@ import (
 type Transport int
 
 const (
-	// TransportAuto is TransportFIFO where nothing is known to speak against FIFOs, else
+	// TransportAuto is TransportFIFO unless something is known to be against it, else
 	// TransportAttach.
 	TransportAuto Transport = iota
 	// TransportAttach is the engine's client. It runs for as long as the session lives,
@@ -27,8 +27,11 @@ const (
 	// TransportFIFO is four FIFOs of this machine, in a directory that is mounted
 	// read-only at /.cofferdam-io. The client ends when the container runs, and the names
 	// of the FIFOs are removed as soon as process 1 has opened them. The directory stays
-	// for the FIFOs of jobs: it can't be listed inside. The container has to share this
-	// machine's kernel.
+	// for the FIFOs of jobs: it can't be listed inside. It needs Linux, docker or podman
+	// on this machine, and a container that shares this machine's kernel and is not kept.
+	// The engine has to see the directory for temporary files, whose name may have
+	// letters, digits, "/", ".", "_" and "-" alone. ExtraRunArgs must not have --runtime,
+	// --pid or --attach.
 	TransportFIFO
 )
 
@@ -42,15 +45,15 @@ func (t Transport) String() string {
 	return transports[t]
 }
 
-// FindTransport returns what a session's streams go by under the policy, TransportAttach
-// or TransportFIFO, and why it is not the other one. It looks for the engine as
-// [DockerPolicy.FindEngine] does, and returns the error of that. If the policy wants
-// FIFOs where they don't carry, the error wraps [ErrInvalid].
+// FindTransport returns what carries a session's streams under the policy,
+// TransportAttach or TransportFIFO, and why it is not the other one. It looks for the
+// engine as [DockerPolicy.FindEngine] does, and returns the error of that. If the policy
+// wants FIFOs where they can't be used, the error wraps [ErrInvalid].
 //
-// An engine that can't see the directory of the FIFOs, or whose container does not open
-// them, is found out by the first start. If the policy leaves the choice, that start goes
-// on with TransportAttach, and if that answers this is remembered of the engine for the
-// program's life. With TransportFIFO the start fails with [ErrStart].
+// Only a start finds out that an engine can't see the directory of the FIFOs, or that its
+// container does not open them. With TransportAuto that start goes on with
+// TransportAttach. If the session then answers, the library uses TransportAttach with
+// that engine for the program's life. With TransportFIFO the start fails with [ErrStart].
 func (p DockerPolicy) FindTransport(ctx context.Context) (t Transport, why string, err error) {
 	e, err := p.engine(ctx)
 	if err != nil {
@@ -84,7 +87,7 @@ func (p *DockerPolicy) checkTransport(e *dockercli.Engine) error {
 	return nil
 }
 
-// noFIFOs returns why FIFOs would not carry, or the empty text.
+// noFIFOs returns why FIFOs can't be used, or the empty text.
 func (p *DockerPolicy) noFIFOs(e *dockercli.Engine) string {
 	if p.compat {
 		return `LangChain's policy has "run -i"`
@@ -106,13 +109,13 @@ func (p *DockerPolicy) noFIFOs(e *dockercli.Engine) string {
 	return fifo.DoubtOf(engineKey(e)).Why()
 }
 
-// engineKey is what an engine is told from others by.
+// engineKey tells engines apart.
 func engineKey(e *dockercli.Engine) string {
 	return fmt.Sprintf("%q", []any{e.Path, e.Global, e.Env})
 }
 
-// fifos returns the directory for the FIFOs of a session's container of that name; empty
-// if its streams go by the client.
+// fifos returns the directory for the FIFOs of a session's container of that name. It is
+// empty if the streams pass through the client.
 func (p *DockerPolicy) fifos(e *dockercli.Engine, spec Spec, name string) string {
 	if len(spec.Supervisor) == 0 {
 		return ""

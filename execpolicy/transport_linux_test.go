@@ -158,8 +158,8 @@ func TestStartThatFailsByEitherWay(t *testing.T) {
 	})
 }
 
-// Nobody inside can open the FIFOs by their names, or make anything where they were. On the
-// host their directory is empty while the session lives, and gone when it has ended.
+// Nobody inside can open the FIFOs by their names, or make anything where they were. On
+// the host their directory is empty while the session lives, and gone when it has ended.
 func TestFIFOsAreGone(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		policy := p.policy()
@@ -272,8 +272,8 @@ func TestTransportByFacts(t *testing.T) {
 	})
 }
 
-// Where SELinux is enforced, the library relabels what is its own, and nothing else unless
-// it is asked to.
+// Where SELinux is enforced, the library relabels what is its own, and nothing else
+// unless it is asked to.
 func TestRelabelling(t *testing.T) {
 	dir, workspace := t.TempDir(), t.TempDir()
 	for _, d := range []string{dir, workspace} {
@@ -302,7 +302,8 @@ func TestRelabelling(t *testing.T) {
 		e.SELinux = true
 		assert.Equal(t, relabels(words()), 1)
 		assert.Assert(t, strings.Contains(words(), c.own), words())
-		// The caller's is relabelled where the caller says so, whatever is known of the engine.
+		// The caller's is relabelled where the caller says so, whatever is known of the
+		// engine.
 		p.Mounts = append(p.Mounts, dockercli.Mount{Source: dir, Target: "/asked", Writable: true, Relabel: "shared"})
 		assert.Equal(t, relabels(words()), 2)
 		assert.Assert(t, strings.Contains(words(), c.asked), words())

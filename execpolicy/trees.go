@@ -121,8 +121,8 @@ type TreeEntry struct {
 }
 
 // Walk calls visit for each entry below a directory inside, or for one regular file, one
-// after another and in no order. Nothing else runs inside meanwhile. Links are not
-// followed, and sockets are left out. The content of a regular file can be read until
+// after another and in no particular order. Nothing else runs inside meanwhile. Links are
+// not followed, and sockets are left out. The content of a regular file can be read until
 // visit returns. An error that visit returns ends the walk, and is wrapped by that of
 // Walk. When ctx ends or the time is over, reading the content fails, and Walk waits for
 // visit to return. The image needs tar, which has the rights of the session's user: if

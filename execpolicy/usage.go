@@ -16,8 +16,8 @@ import (
 //
 // Nothing is known under a [HostPolicy], of a command that was not sent or with which the
 // container ended, and where the container does not see its own control group: with a
-// rootless engine on version 1 of cgroups, and with an allowed --pid=host. The memory is
-// not known on version 2 before Linux 5.19.
+// rootless engine on cgroup v1, and with an allowed --pid=host. The memory is not known
+// on version 2 before Linux 5.19.
 //
 // Code inside can't change the kernel's counts, nor what process 1 of the container reads
 // of them. But process 1 tells them on the streams on which commands print. Code that has

@@ -24,8 +24,8 @@ func (p *DockerPolicy) caseOf(e *dockercli.Engine) account.Case {
 
 // unjudged reports whether the modes of files do not tell what an account may do inside.
 // They don't on another machine, on systems where the engine has a virtual machine, for a
-// number that an engine without root's rights maps to another, and where extra arguments
-// say who is who.
+// number that a rootless engine maps to another, and where extra arguments say who is
+// who.
 func (p *DockerPolicy) unjudged(e *dockercli.Engine) bool {
 	return e.Remote || runtime.GOOS != "linux" || p.User != "" && e.Rootless || slices.ContainsFunc(
 		[]string{"user", "userns", "uidmap", "gidmap", "group-add", "cap-add", "privileged"},

@@ -92,7 +92,7 @@ func (v *validation) checkUser() {
 	} else if strings.Count(v.User, ":") > 1 || strings.ContainsFunc(v.User, container.NotPrinted) {
 		v.Add("User is %q: it has to be like \"name\", \"1000\" or \"1000:1000\"", v.User)
 	} else if strings.HasPrefix(v.User, ":") && !v.compat {
-		v.Add("User is %q: a group without a user would be root's; write \"0%s\" if it is to be", v.User, v.User)
+		v.Add("User is %q: a group without a user would be root's; write \"0%s\" if that is meant", v.User, v.User)
 	}
 }
 

@@ -26,8 +26,8 @@ func (c *conn) handshake(ctx context.Context, deadline, endBy time.Time) error {
 	return nil
 }
 
-// ready replaces a worker that has ended, and runs the startup scripts for a new one, which
-// is itself replaced once if process 1 has given it up before one of these ran. A
+// ready replaces a worker that has ended, and runs the startup scripts for a new one,
+// which is itself replaced once if process 1 has given it up before one of these ran. A
 // worker that does not answer by the deadline has been ended by endBy. If endBy is zero,
 // each startup script has the time of its own; else all have to be done by the deadline.
 func (c *conn) ready(ctx context.Context, deadline, endBy time.Time) error {

@@ -55,8 +55,8 @@ func (e Excerpt) Text(limit, maxLines int) string {
 }
 
 // Plain returns p as valid UTF-8 without escape sequences and control characters, except
-// for newlines and tabs. Of a line that carriage returns overwrite, as progress bars do,
-// it returns what comes after the last of them. Every newline stays.
+// for newlines and tabs. If carriage returns overwrite a line, as those of a progress bar
+// do, Plain returns only what follows the last of them. Every newline stays.
 func Plain(p []byte) []byte {
 	p = bytes.ToValidUTF8(p, []byte("\ufffd"))
 	if bytes.IndexFunc(p, acted) < 0 {

@@ -1,10 +1,10 @@
 package attest
 
-// advisories are published ways out of a container, or to what is the host's, that matter
-// to who runs containers: by a malicious image, by what runs inside, or by what a program
-// does to a container that runs. Ranges are those of the advisories, whose numbers are
-// the releases of the projects themselves. What takes a checkpoint to restore is not
-// here.
+// advisories are published escapes from a container, or to parts of the host, that matter
+// to those who run containers: by a malicious image, by what runs inside, or by what a
+// program does to a container that runs. Ranges are those of the advisories, whose
+// numbers are the releases of the projects themselves. What takes a checkpoint to restore
+// is not here.
 var advisories = []advisory{
 	{
 		"runc", "CVE-2019-5736", []versions{{"", "1.0.0-rc7"}},

@@ -21,19 +21,19 @@ var (
 	// ErrNotInForce is wrapped by the error of a session in which a required protection
 	// is not in force, or can't be seen to be in force.
 	ErrNotInForce = errors.New("not in force")
-	// ErrWeakEngine is wrapped by the error of an engine with published ways out of a
-	// container, if [Options.RefuseWeakEngine] is set.
+	// ErrWeakEngine is wrapped by the error of an engine with published container
+	// escapes, if [Options.RefuseWeakEngine] is set.
 	ErrWeakEngine = errors.New("the engine has published escapes")
 )
 
 // Options say what is required.
 type Options struct {
-	// Require names the protections that must be in force. One that the policy does not
-	// ask for is compared with what the zero policy asks for. If empty, every protection
-	// that the policy asks for is required.
+	// Require names the protections that must be in force. A protection that the policy
+	// does not ask for is compared with what the zero policy asks for. If empty, every
+	// protection that the policy asks for is required.
 	Require []Protection
-	// RefuseWeakEngine makes it an error, before anything is started, if the engine has
-	// published ways out of a container. If false, the report only names them.
+	// RefuseWeakEngine refuses an engine with published container escapes before anything
+	// is started. If false, the report only names them.
 	RefuseWeakEngine bool
 }
 
@@ -51,8 +51,8 @@ func (o Options) validate() error {
 }
 
 // A Subject is a policy whose sessions can be looked at: [execpolicy.DockerPolicy] is
-// one, and so is kube.Policy. A policy that embeds one is one, too. The method's result
-// is this module's own, so no other policy can be one.
+// one, and so is kube.Policy. A policy that embeds one of them is one, too. No other
+// policy can be one, because the method's result is this module's own.
 type Subject interface {
 	execpolicy.Policy
 	// Outside returns what the policy asks for with a spec, and how the engine is asked
@@ -65,7 +65,7 @@ type Subject interface {
 //
 // If a required protection is not in force, the error wraps [ErrNotInForce], names the
 // protection and says what was seen, and the session is ended. If the engine is refused,
-// the error wraps [ErrWeakEngine]. Beside both there is a report. Other errors are those
+// the error wraps [ErrWeakEngine]. Both errors come with a report. Other errors are those
 // of execpolicy.Start.
 func Start(ctx context.Context, p Subject, spec execpolicy.Spec, o Options) (*execpolicy.Session, *Report, error) {
 	a, err := begin(ctx, p, spec, o)
@@ -90,14 +90,14 @@ func Start(ctx context.Context, p Subject, spec execpolicy.Spec, o Options) (*ex
 }
 
 // Check looks at a session that is open. p and spec should be those that it was started
-// with: they say what is asked for. Check waits for its turn as a command does, but
-// Spec.Approve is not asked about it, and Spec.Filter does not change what it sees. What
-// ran in the session before may have changed its shell so that it lies. [Start] looks
-// before anything has run.
+// with, because they say what is asked for. Check waits for its turn as a command does,
+// but Spec.Approve is not asked about it, and Spec.Filter does not change what it sees.
+// What ran in the session before may have changed its shell so that it lies. [Start]
+// looks before anything has run.
 //
 // If a required protection is not in force, the error wraps [ErrNotInForce] and names the
-// protection. If the engine is refused, the error wraps [ErrWeakEngine]. Beside both
-// there is a report.
+// protection. If the engine is refused, the error wraps [ErrWeakEngine]. Both errors come
+// with a report.
 func Check(ctx context.Context, s *execpolicy.Session, p Subject, spec execpolicy.Spec, o Options) (*Report, error) {
 	a, err := begin(ctx, p, spec, o)
 	if err != nil {

@@ -150,7 +150,9 @@ func TestNotAsked(t *testing.T) {
 		}
 		assert.NilError(t, err)
 		defer s.Close()
-		for _, name := range []attest.Protection{attest.NoNetwork, attest.ReadOnlyRoot, attest.NoNewPrivileges, attest.User} {
+		for _, name := range []attest.Protection{
+			attest.NoNetwork, attest.ReadOnlyRoot, attest.NoNewPrivileges, attest.User,
+		} {
 			assert.Check(t, cmp.Equal(r.Finding(name).Asked, ""))
 			assert.Check(t, cmp.Equal(r.Finding(name).InForce, attest.No))
 		}
@@ -377,7 +379,8 @@ func TestDroppedInSilence(t *testing.T) {
 			e := fakeengine.New(t, kind, fakeengine.Faults{DropLimits: true})
 			p := execpolicy.DockerPolicy{Engine: e.Engine}
 			limits := []attest.Protection{attest.MemoryLimit, attest.NoSwap, attest.CPULimit, attest.PidsLimit}
-			s, r, err := attest.Start(t.Context(), p, execpolicy.Spec{}, attest.Options{Require: append(limits, attest.User)})
+			o := attest.Options{Require: append(limits, attest.User)}
+			s, r, err := attest.Start(t.Context(), p, execpolicy.Spec{}, o)
 			assert.Assert(t, s == nil)
 			assert.ErrorIs(t, err, attest.ErrNotInForce)
 			t.Logf("\n%s", r)
@@ -419,7 +422,8 @@ func TestReportRoundTrip(t *testing.T) {
 		`"image_id":"sha256:0"`, `"container":"cofferdam-1"`, `"protection":"no swap"`, `"asked":"none"`,
 		`"in_force":"no"`, `"inside":"in"`, `"outside":"out"`,
 		`"note":"why"`, `"missing":["no swap"]`, `"egress":["a.example:443","b.example:443"]`,
-		`"weaknesses":[{"component":"runc","version":"1.1.5","advisory":"CVE-1","summary":"escape","source":"https://example.org"}]`} {
+		`"weaknesses":[{"component":"runc","version":"1.1.5","advisory":"CVE-1",` +
+			`"summary":"escape","source":"https://example.org"}]`} {
 		assert.Check(t, cmp.Contains(string(text), tag))
 	}
 }

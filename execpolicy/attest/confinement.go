@@ -9,8 +9,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/outside"
 )
 
-// A Confinement says by which security module of the kernel process 1 is confined, beside
-// the protections. A policy asks for none: it is the host that has one.
+// A Confinement says which security module of the kernel confines process 1. No policy
+// asks for one, because the host has it or has not.
 type Confinement struct {
 	// AppArmor and SELinux say whether the engine's host uses them.
 	AppArmor bool `json:"apparmor"`
@@ -23,8 +23,8 @@ type Confinement struct {
 	// from that side.
 	Inside  string `json:"inside"`
 	Outside string `json:"outside"`
-	// Weaknesses say which module confines nothing although the host uses it, or is not
-	// known to confine.
+	// Weaknesses name each module that the host uses and that does not confine process 1,
+	// or is not known to.
 	Weaknesses []string `json:"weaknesses"`
 }
 

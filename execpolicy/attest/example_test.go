@@ -27,7 +27,7 @@ func ExampleStart() {
 	fmt.Print(report)
 }
 
-// A policy that embeds one can be looked at as well.
+// A policy that embeds a DockerPolicy can be attested too.
 func ExampleSubject() {
 	type policy struct{ execpolicy.DockerPolicy }
 	var p attest.Subject = policy{execpolicy.DockerPolicy{NetworkEnabled: true}}
@@ -40,7 +40,7 @@ func ExampleSubject() {
 	fmt.Println(report.Finding(attest.NoNetwork).InForce)
 }
 
-// A pod has more to be looked at than another container.
+// A report of a pod has protections that no other has.
 func ExamplePodProtections() {
 	for _, p := range attest.PodProtections() {
 		fmt.Println(p)
@@ -62,7 +62,7 @@ func ExamplePolicy() {
 	json.NewEncoder(os.Stdout).Encode(report)
 }
 
-// Where not everything can be had, who knows that says what has to be.
+// Where not every protection is possible, Require names those that must be in force.
 func ExampleOptions() {
 	ctx := context.Background()
 	s, _, err := attest.Start(ctx, execpolicy.DockerPolicy{Runtime: "runsc"}, execpolicy.Spec{}, attest.Options{

@@ -47,12 +47,14 @@ func TestInside(t *testing.T) {
 			"read /proc/net/dev\nread /proc/net/route\nnet lo: 1\nroute sit0 00000000 010011AC 0003\n", attest.No},
 		{"a route of version 6", attest.NoNetwork,
 			"read /proc/net/dev\nread /proc/net/route\nnet lo: 1\nroute6 00 00 00 00 00 ff 01 00 eth0\n", attest.No},
-		{"an answer", attest.NoNetwork, "read /proc/net/dev\nread /proc/net/route\nnet lo: 1\nreach bash: sent\n", attest.No},
+		{"an answer", attest.NoNetwork, "read /proc/net/dev\nread /proc/net/route\nnet lo: 1\nreach bash: sent\n",
+			attest.No},
 
 		{"no core dumps", attest.NoUnsafeArgs, "core 0 0 bytes\n", attest.Yes},
 		{"core dumps later", attest.NoUnsafeArgs, "core 0 unlimited bytes\n", attest.No},
 		{"core dumps", attest.NoUnsafeArgs, "core 4096 4096 bytes\n", attest.No},
-		{"no end", attest.NoUnsafeArgs, "value /sys/fs/cgroup/memory/memory.oom_control oom_kill_disable 1\n", attest.No},
+		{"no end", attest.NoUnsafeArgs, "value /sys/fs/cgroup/memory/memory.oom_control oom_kill_disable 1\n",
+			attest.No},
 
 		{"v1", attest.MemoryLimit, v1Memory + "536870912\n", attest.Yes},
 		{"v1 less than asked", attest.MemoryLimit, v1Memory + "1048576\n", attest.Yes},
@@ -118,9 +120,11 @@ func TestInside(t *testing.T) {
 		{"another file for its hosts", attest.NoHostMounts,
 			mounts + "mount 2 1 8:1 /run/" + strings.Repeat("0a", 32) + "/key /etc/hosts ro - ext4 x rw\n", attest.No},
 		{"a disk on /tmp", attest.NoHostMounts, mounts + "mount 2 1 8:1 /x /tmp rw - ext4 /dev/sda rw\n", attest.No},
-		{"the host's processes", attest.NoHostMounts, mounts + "mount 2 1 8:1 / /proc/x rw - ext4 /dev/sda rw\n", attest.No},
+		{"the host's processes", attest.NoHostMounts, mounts + "mount 2 1 8:1 / /proc/x rw - ext4 /dev/sda rw\n",
+			attest.No},
 
-		{"a mount over the root", attest.ReadOnlyRoot, mounts + "mount 2 1 0:1 / / rw - overlay overlay rw\n", attest.No},
+		{"a mount over the root", attest.ReadOnlyRoot, mounts + "mount 2 1 0:1 / / rw - overlay overlay rw\n",
+			attest.No},
 		{"a shell that goes by the mode", attest.ReadOnlyRoot, mounts + "writable /var/tmp\n", attest.Yes},
 		{"a writable mount", attest.ReadOnlyRoot,
 			mounts + "mount 2 1 0:2 / /var rw - ext4 /dev/sda rw\nwritable /var/tmp\n", attest.No},
@@ -176,14 +180,18 @@ func TestInsideAsAsked(t *testing.T) {
 		{attest.NoHostMounts, mounts +
 			"mount 2 1 8:1 /srv /srv rw - ext4 x rw\nmount 3 1 8:1 /home/me /workspace rw - ext4 x rw\n", attest.No},
 		{attest.NoHostMounts, mounts + "mount 3 1 8:1 /home/me /workspace rw - ext4 x rw\n", attest.No},
-		{attest.ReadOnlyRoot, mounts + "mount 3 1 8:1 /home/me /workspace rw - ext4 x rw\nwritable /workspace\n", attest.Yes},
+		{attest.ReadOnlyRoot, mounts + "mount 3 1 8:1 /home/me /workspace rw - ext4 x rw\nwritable /workspace\n",
+			attest.Yes},
 		{attest.TmpfsFlags, mounts + "mount 2 1 0:9 / /var/cache rw,nosuid,nodev - tmpfs tmpfs rw,size=1m\n" + scratch,
 			attest.Yes},
-		{attest.TmpfsFlags, mounts + "mount 2 1 0:9 / /var/cache rw,nosuid - tmpfs tmpfs rw,size=1m\n" + scratch, attest.No},
-		{attest.TmpfsFlags, mounts + "mount 2 1 0:9 / /var/cache rw,nodev - tmpfs tmpfs rw,size=1m\n" + scratch, attest.No},
+		{attest.TmpfsFlags, mounts + "mount 2 1 0:9 / /var/cache rw,nosuid - tmpfs tmpfs rw,size=1m\n" + scratch,
+			attest.No},
+		{attest.TmpfsFlags, mounts + "mount 2 1 0:9 / /var/cache rw,nodev - tmpfs tmpfs rw,size=1m\n" + scratch,
+			attest.No},
 		{attest.TmpfsFlags, mounts + "mount 2 1 0:9 / /var/cache rw,nosuid,nodev - tmpfs tmpfs rw,size=2m\n" + scratch,
 			attest.No},
-		{attest.TmpfsFlags, mounts + "mount 2 1 0:9 / /var/cache rw,nosuid,nodev - tmpfs tmpfs rw\n" + scratch, attest.No},
+		{attest.TmpfsFlags, mounts + "mount 2 1 0:9 / /var/cache rw,nosuid,nodev - tmpfs tmpfs rw\n" + scratch,
+			attest.No},
 		{attest.TmpfsFlags, mounts + "mount 2 1 0:9 / /var/cache rw,nosuid,nodev - ext4 tmpfs rw,size=1m\n" + scratch,
 			attest.No},
 	} {
@@ -408,7 +416,9 @@ func TestOutside(t *testing.T) {
 		{attest.NoCapabilities, func(s *dockercli.Settings) { s.Privileged = true }, attest.No},
 		{attest.NoCapabilities, func(s *dockercli.Settings) { s.CapDrop = []string{"CAP_CHOWN"} }, attest.Unknown},
 		{attest.NoNewPrivileges, func(s *dockercli.Settings) { s.SecurityOpt = nil }, attest.No},
-		{attest.NoNewPrivileges, func(s *dockercli.Settings) { s.SecurityOpt = []string{"no-new-privileges", "no-new-privileges=false"} }, attest.No},
+		{attest.NoNewPrivileges, func(s *dockercli.Settings) {
+			s.SecurityOpt = []string{"no-new-privileges", "no-new-privileges=false"}
+		}, attest.No},
 		{attest.Seccomp, func(s *dockercli.Settings) { s.SecurityOpt = []string{"seccomp=unconfined"} }, attest.No},
 		{attest.Seccomp, func(s *dockercli.Settings) { s.Privileged = true }, attest.No},
 		{attest.Seccomp, func(s *dockercli.Settings) { s.SecurityOpt = nil }, attest.No},
@@ -436,20 +446,30 @@ func TestOutside(t *testing.T) {
 		{attest.TmpfsFlags, func(s *dockercli.Settings) { delete(s.Tmpfs, "/tmp") }, attest.No},
 		{attest.TmpfsFlags, func(s *dockercli.Settings) { s.Tmpfs["/tmp"] = "nosuid,nodev" }, attest.No},
 		{attest.TmpfsFlags, func(s *dockercli.Settings) { s.Tmpfs["/tmp"] += ",suid" }, attest.No},
-		{attest.MaskedProc, func(s *dockercli.Settings) { s.SecurityOpt = append(s.SecurityOpt, "systempaths=unconfined") }, attest.No},
-		{attest.MaskedProc, func(s *dockercli.Settings) { s.SecurityOpt = append(s.SecurityOpt, "unmask=ALL") }, attest.No},
+		{attest.MaskedProc, func(s *dockercli.Settings) {
+			s.SecurityOpt = append(s.SecurityOpt, "systempaths=unconfined")
+		}, attest.No},
+		{attest.MaskedProc, func(s *dockercli.Settings) {
+			s.SecurityOpt = append(s.SecurityOpt, "unmask=ALL")
+		}, attest.No},
 		{attest.MaskedProc, func(s *dockercli.Settings) { s.Privileged = true }, attest.No},
 		{attest.NoDevices, func(s *dockercli.Settings) { s.Devices = []string{"/dev/kmsg"} }, attest.No},
 		{attest.NoDevices, func(s *dockercli.Settings) { s.Privileged = true }, attest.No},
 		{attest.NoHostMounts, func(s *dockercli.Settings) {
 			s.Mounts = []dockercli.MountPoint{{Type: "bind", Source: "/etc", Target: "/x"}}
 		}, attest.No},
-		{attest.NoHostMounts, func(s *dockercli.Settings) { s.Mounts = []dockercli.MountPoint{{Type: "volume", Target: "/data"}} }, attest.No},
+		{attest.NoHostMounts, func(s *dockercli.Settings) {
+			s.Mounts = []dockercli.MountPoint{{Type: "volume", Target: "/data"}}
+		}, attest.No},
 		{attest.NoUnsafeArgs, func(s *dockercli.Settings) { s.UserNS = "host" }, attest.No},
-		{attest.NoUnsafeArgs, func(s *dockercli.Settings) { s.SecurityOpt = append(s.SecurityOpt, "apparmor:unconfined") }, attest.No},
+		{attest.NoUnsafeArgs, func(s *dockercli.Settings) {
+			s.SecurityOpt = append(s.SecurityOpt, "apparmor:unconfined")
+		}, attest.No},
 		{attest.NoUnsafeArgs, func(s *dockercli.Settings) { s.SecurityOpt = append(s.SecurityOpt, "label=disable") },
 			attest.No},
-		{attest.NoUnsafeArgs, func(s *dockercli.Settings) { s.SecurityOpt = append(s.SecurityOpt, "label=type:x", "apparmor=mine") }, attest.Unknown},
+		{attest.NoUnsafeArgs, func(s *dockercli.Settings) {
+			s.SecurityOpt = append(s.SecurityOpt, "label=type:x", "apparmor=mine")
+		}, attest.Unknown},
 	} {
 		got := attest.Outside(execpolicy.DockerPolicy{}, execpolicy.Spec{}, c.about, settings(c.change))
 		assert.Check(t, got == c.want, "%s: it is %s, not %s", c.about, got, c.want)
@@ -494,14 +514,16 @@ func TestEngineContradicts(t *testing.T) {
 
 func FuzzFacts(f *testing.F) {
 	f.Add(v1Memory + "536870912\nend\n")
-	f.Add(mounts + "mount 2 1 8:1 /a\\040b /mnt rw master:1 - ext4 /dev/sda rw,size=99999999999g\nwritable relative\nend\n")
+	f.Add(mounts + "mount 2 1 8:1 /a\\040b /mnt rw master:1 - ext4 /dev/sda rw,size=99999999999g\n" +
+		"writable relative\nend\n")
 	f.Add(caps("0", "ffffffffffffffff", "", "x", "0") + "route6 a\nnet \nvalue cpu.max\nuidmap\nend\n")
 	f.Fuzz(func(t *testing.T, answer string) {
 		findings := attest.Judge(execpolicy.DockerPolicy{}, execpolicy.Spec{}, answer, &dockercli.Settings{})
 		assert.Equal(t, len(findings), len(attest.Protections()))
 		whole := strings.Contains("\n"+answer, "\nend\n") || strings.Contains("\n"+answer, "\nend ")
 		for _, finding := range findings {
-			assert.Assert(t, finding.InForce == attest.Yes || finding.InForce == attest.No || finding.InForce == attest.Unknown)
+			states := []attest.State{attest.Yes, attest.No, attest.Unknown}
+			assert.Assert(t, slices.Contains(states, finding.InForce), finding.InForce)
 			assert.Assert(t, whole || finding.InForce != attest.Yes)
 			assert.Assert(t, !strings.ContainsAny(finding.Inside+finding.Outside, "\n\x1b\x00"))
 		}

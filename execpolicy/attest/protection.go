@@ -36,8 +36,8 @@ const (
 	Seccomp Protection = "seccomp"
 	// User: the shell runs as the policy's user, which is neither root nor in root's
 	// group. A policy that names root does not ask for this protection, and one that
-	// names root's group does not ask for the part about the group. Either is a weakness,
-	// which the Note says.
+	// names root's group does not ask for the part about the group. The Note names either
+	// as a weakness.
 	User Protection = "user"
 	// MemoryLimit, NoSwap, CPULimit and PidsLimit: the limits of the control group are at
 	// most those that the policy names.
@@ -161,7 +161,7 @@ var protections = []row{
 // Protections returns the protections of every container, in the order of a report.
 func Protections() []Protection { return namesOf(protections) }
 
-// PodProtections returns those that a report of a pod has besides, in its order.
+// PodProtections returns the protections that only a report of a pod has, in its order.
 func PodProtections() []Protection { return namesOf(podProtections) }
 
 func namesOf(rows []row) []Protection {

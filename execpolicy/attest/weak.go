@@ -8,8 +8,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 )
 
-// A Weakness is a published way out of a container that the version of a part of the
-// engine has.
+// A Weakness is a published container escape that works with a version of a part of the
+// engine.
 type Weakness struct {
 	// Component is the name of the program, and Version the version that it reports.
 	Component string `json:"component"`
@@ -26,9 +26,9 @@ func (w Weakness) String() string {
 	return fmt.Sprintf("%s %s: %s, %s (%s)", printable(w.Component), printable(w.Version), w.Advisory, w.Summary, w.Source)
 }
 
-// Weaknesses returns the published ways out of a container that the versions of an
-// engine's parts have. Distributions fix them without a new version number, so a weakness
-// is a reason to look, and not a proof.
+// Weaknesses returns the published container escapes that work with the versions of an
+// engine's parts. Distributions fix them without a new version number, so a weakness is a
+// reason to look, and not a proof.
 func Weaknesses(components []dockercli.Component) []Weakness {
 	var found []Weakness
 	for _, c := range components {

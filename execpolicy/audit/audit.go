@@ -9,14 +9,13 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
 
-// MaxText is how many bytes of a text are kept.
+// MaxText is how many bytes of a text, or of the words of a list together, are kept.
 const MaxText = 4 << 10
 
-// To returns an auditor that gives a handler a record of each event.
-// The handler is not asked whether it is enabled: what is recorded has no level. Its
-// error is that of the record.
+// To returns an auditor that gives a handler a record of each event. It does not ask the
+// handler whether it is enabled. An error of the handler is that of the record.
 //
-// A handler's WithAttrs is the place for what the program knows of who runs what.
+// Use the handler's WithAttrs for what the program knows of who runs what.
 func To(h slog.Handler) execpolicy.Auditor {
 	host, _ := os.Hostname()
 	h = h.WithAttrs([]slog.Attr{slog.String("host", host), slog.Int("uid", os.Getuid()), slog.Int("pid", os.Getpid())})

@@ -211,8 +211,8 @@ func argv(t *testing.T, p execpolicy.Policy, spec execpolicy.Spec) []string {
 	return words
 }
 
-// fakeClient returns the path of a program with the name of an engine's client, which is never
-// started.
+// fakeClient returns the path of a program with the name of an engine's client, which is
+// never started.
 func fakeClient(t *testing.T, kind dockercli.Kind) string {
 	t.Helper()
 	harmless, err := exec.LookPath("true")
@@ -296,13 +296,14 @@ func TestDigest(t *testing.T) {
 				"PullProgress": func(p *execpolicy.DockerPolicy) { p.PullProgress = io.Discard },
 				// What it lets pass is missing in the engine that it names.
 				"AllowMissingLimits": func(p *execpolicy.DockerPolicy) { p.AllowMissingLimits = true },
-				// They decide what may be mounted, and which devices there are, and that shows.
+				// They decide what may be mounted, and which devices there are, and that
+				// shows.
 				"ProtectedPaths":     func(p *execpolicy.DockerPolicy) { p.ProtectedPaths = []string{"/srv"} },
 				"AllowUnsafeDevices": func(p *execpolicy.DockerPolicy) { p.AllowUnsafeDevices = []string{"/dev/kvm"} },
 				"AllowUnsafeMounts":  func(p *execpolicy.DockerPolicy) { p.AllowUnsafeMounts = []string{"/etc"} },
 			}
-			// An Egress needs an engine that works. Its label, which changes the digest, is
-			// in a golden of package execpolicy.
+			// An Egress needs an engine that works. Its label, which changes the digest,
+			// is in a golden of package execpolicy.
 			others := []string{"Engine", "CPUTimeSeconds", "Egress", "compat"}
 			for _, field := range reflect.VisibleFields(reflect.TypeFor[execpolicy.DockerPolicy]()) {
 				if len(field.Index) > 1 {

@@ -39,8 +39,8 @@ var drawnLabels = func() []string {
 	return keys
 }()
 
-// withoutDrawn returns a command line's word without what is another with each pod, if the
-// word is a pod.
+// withoutDrawn returns a command line's word without what is another with each pod, if
+// the word is a pod.
 func withoutDrawn(word string) string {
 	var pod struct {
 		Metadata map[string]any `json:"metadata"`

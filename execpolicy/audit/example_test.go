@@ -11,7 +11,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy/audit"
 )
 
-// Each thing that happens is a line in a file, of which it is known who had it done.
+// Each event is a line in a file, and says on whose behalf it happened.
 func Example() {
 	log, err := audit.File("audit.jsonl")
 	if err != nil {
@@ -66,8 +66,8 @@ func ExampleFile() {
 	fmt.Println(s.Close())
 }
 
-// Records may go to more than one place, as all of slog's do; here what is ended by force
-// is said aloud too.
+// Records may go to more than one place, as all of slog's do; here kills are also
+// printed.
 func ExampleLog() {
 	log, err := audit.File("audit.jsonl")
 	if err != nil {

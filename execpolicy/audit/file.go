@@ -14,16 +14,16 @@ import (
 // A Log is a file that is only appended to. Each Write is one record and one system call,
 // as slog's handlers make it. Several programs can share the file, and what was written
 // is there whatever becomes of the program, a SIGKILL included. Nothing is synced: a
-// machine that loses its power loses what it had not yet brought to its disk.
+// machine that loses power loses what was not yet on its disk.
 //
-// A program that is killed in the midst of a long record, or a disk that is full, can
-// leave a part of one. The next record, whichever program writes it, begins on a line of
-// its own. To see to that a Log holds the file's lock (flock) while it writes; the kernel
-// frees the lock of a program that ends. Where there are no such locks, as on Windows, a
-// Log mends only what it finds when it opens the file and what it left itself.
+// A program that is killed within a long record, or a full disk, can leave a part of one.
+// The next record, whichever program writes it, begins on a line of its own. For that a
+// Log holds the file's lock (flock) while it writes; the kernel frees the lock of a
+// program that ends. Where there are no such locks, as on Windows, a Log ends only a part
+// that it finds when it opens the file, or that it left itself.
 //
-// The file must be one that its user can read, and lie on a file system of the machine:
-// over a network two programs can write over each other.
+// The user must be able to read the file. It must be on a file system of the machine:
+// over a network two programs can overwrite each other's records.
 type Log struct {
 	mu   sync.Mutex
 	w    io.WriteCloser
@@ -31,9 +31,9 @@ type Log struct {
 	torn bool     // the last line is not whole
 }
 
-// File opens a file to append to, and makes it, for nobody but its user, if it is not
-// there. A symbolic link, and what is no regular file, is refused with an error that
-// wraps [execpolicy.ErrInvalid].
+// File opens a file to append to. If there is none, File makes it, with the mode 0600. A
+// symbolic link, and anything but a regular file, is refused with an error that wraps
+// [execpolicy.ErrInvalid].
 func File(path string) (*Log, error) {
 	irregular := fmt.Errorf("%w: %s is not a regular file", execpolicy.ErrInvalid, path)
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {

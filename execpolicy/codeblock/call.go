@@ -58,7 +58,7 @@ type Return struct {
 // so is a call that [execpolicy.Spec.Approve] refuses. There is a Value only if the
 // program exited with 0.
 //
-// An error beside a Return says why there is no Value although the program exited with 0,
+// An error with a Return says why there is no Value although the program exited with 0,
 // or is that of [execpolicy.Session.Run]. In the first case it wraps one of these:
 //
 //   - ErrNoResult, if the program left no result.
@@ -112,7 +112,7 @@ func Call(ctx context.Context, s *execpolicy.Session, b Block, input any, o Opti
 }
 
 // CallAs is [Call] with a result that [json.Unmarshal] decodes into a T. If a program
-// fails, CallAs also returns an error, which wraps ErrNoResult, beside the Return. So
+// fails, CallAs also returns an error, which wraps ErrNoResult, along with the Return. So
 // without an error there is a result.
 func CallAs[T any](ctx context.Context, s *execpolicy.Session, b Block, input any, o Options) (T, *Return, error) {
 	var value T

@@ -6,16 +6,17 @@
 //
 // [Parse] follows the rules of CommonMark 0.31. A fence has three or more backticks or
 // tildes. It is closed by a fence of the same kind that is at least as long, so a longer
-// fence may hold shorter ones. A fence of backticks has no backticks behind it on its
-// line. At most three spaces stand before a fence, and as many are removed from each line
-// of the code. A fence that is not closed goes on to the end of what it is in. Lines end
-// with LF, CRLF or CR. A tab stands for spaces up to the next multiple of four columns.
+// fence may hold shorter ones. The info string after a fence of backticks has no
+// backticks. At most three spaces stand before a fence, and as many are removed from each
+// line of the code. A fence that is not closed goes on to the end of its list item, block
+// quote or text. Lines end with LF, CRLF or CR. A tab stands for spaces up to the next
+// multiple of four columns.
 //
 // Fences in block quotes and list items are found, up to a depth of 100, without the
 // marks and the indentation around them. Indented code and inline code are not blocks.
 //
 // HTML differs from CommonMark in one point: a line that is a tag hides nothing, because
-// models put fences right behind tags of their own. A fence in a comment, a processing
+// models put fences right after tags of their own. A fence in a comment, a processing
 // instruction, a CDATA section, or a script, style, pre or textarea is not a block,
 // because whoever reads the rendered answer does not see a block there.
 //
@@ -37,12 +38,12 @@
 // # Where the code is
 //
 // A program reads its code from its stdin. [execpolicy.Session.Run] sends it in a file
-// with a random name, which is removed as the program starts. So there is no path at
-// which an earlier block could have put a link, a FIFO or a directory. A kill leaves
-// nothing behind, and no directory has to be writable. The program works in the session's
-// directory, where it finds the modules that earlier blocks have stored. When it runs,
-// its stdin is at its end. Python's tracebacks do not show the lines of such code, and it
-// has no __file__.
+// with a random name, which is removed as the program starts. So an earlier block could
+// not have put a link, a FIFO or a directory in its place. A kill leaves nothing behind,
+// and no directory has to be writable. The program works in the session's directory,
+// where it finds the modules that earlier blocks have stored. Its own reads of stdin find
+// the end. Python's tracebacks do not show the lines of such code, and it has no
+// __file__.
 //
 // A block whose first line is a comment such as
 //
@@ -52,15 +53,15 @@
 // directory that the blocks run in, and is run from there. It has a __file__, later
 // blocks can import it, and its stdin is empty. A name is refused if it is absolute, has
 // ".." in it, begins with "-", has control characters, leads through a link to elsewhere,
-// or is that of a link or of anything but a regular file. The file is a new one, and gets
-// the name when it is whole.
+// or names anything but a regular file. The file is a new one, and gets the name when it
+// is whole.
 //
 // If a language's program can't read code from its stdin, the code can be put into a
 // file: see [Language.Extension].
 //
 // All of this keeps what ran before from changing which code a block runs. It does not
 // keep a program from reading other files: Python imports a json.py from its directory,
-// even one that an earlier block has put there. One session is one level of trust.
+// even one that an earlier block has put there.
 //
 // # Values in and out
 //

@@ -15,7 +15,7 @@ import (
 const answer = "Let's see:\n\n```python\n# filename: shapes.py\ndef area(w, h):\n    return w * h\n```\n\n" +
 	"And now:\n\n```python\nfrom shapes import area\nprint(area(2, 3))\n```\n\nIt prints:\n\n```text\n6\n```\n"
 
-// What a model has answered is run, and what came of it goes back to the model.
+// The code in a model's answer is run, and the results go back to the model.
 func Example() {
 	ctx := context.Background()
 	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{}, execpolicy.Spec{})

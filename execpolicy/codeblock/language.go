@@ -12,11 +12,11 @@ import (
 // A Language says how to run the code of one language. Code of the zero Language, such as
 // HTML, is only stored, and its block must name the file.
 type Language struct {
-	// Programs are the names, or the paths, of the programs that can run the code. The
-	// first one that the container has runs it.
+	// Programs are the names, or the paths, of up to 100 programs that can run the code.
+	// The first one that the container has runs it.
 	Programs []string
-	// Stdin are the arguments with which the program runs the code that it reads from its
-	// stdin. It must read all of it before it begins. If empty, the argument is "-".
+	// Stdin are the arguments that make the program read all the code from its stdin and
+	// then run it. If empty, the argument is "-".
 	Stdin []string
 	// Args are the arguments before the name of a file that the program runs, such as
 	// "run" for go.
@@ -85,8 +85,8 @@ func (o Options) language(b Block) (string, Language, error) {
 }
 
 // Knows reports whether the table has the language of a block, so that [Run] can run it.
-// Answers often have blocks that are not meant to be run, such as sample output:
-// [slices.DeleteFunc] can remove them.
+// Answers often have blocks that are not meant to be run, such as sample output. Remove
+// them first.
 func (o Options) Knows(b Block) bool {
 	_, _, err := o.language(b)
 	return err == nil

@@ -49,9 +49,8 @@ func (b Block) String() string {
 	return fence + info + "\n" + code + fence + "\n"
 }
 
-// Parse returns the fenced code blocks of a Markdown text, in their order, by the rules
-// of CommonMark 0.31. The package's documentation says what that means and where Parse
-// differs. Parse never fails, because every text is Markdown.
+// Parse returns the fenced code blocks of a Markdown text, in their order. The package's
+// documentation has the rules. Parse never fails, because every text is Markdown.
 func Parse(text string) []Block {
 	var p parser
 	for text != "" {

@@ -27,12 +27,11 @@ var (
 	ErrFilename = errors.New("filename refused")
 )
 
-// Options say how blocks are run. With the zero value, blocks run that name one of the
-// built-in languages.
+// Options say how blocks are run. The zero value runs blocks of the built-in languages.
 type Options struct {
-	// Languages are added to the built-in ones, by their names in lower case, and stand
-	// in place of those of the same name. "py" and "python3.12" find "python", "shell"
-	// finds "sh", "js" and "node" find "javascript", unless they stand here themselves.
+	// Languages are added to the built-in ones by their names in lower case, and replace
+	// those of the same name. "py" and "python3.12" mean "python", "shell" means "sh",
+	// "js" and "node" mean "javascript", unless Languages has these names.
 	Languages map[string]Language
 	// Default is the language of blocks that name none. If empty, such a block fails with
 	// ErrLanguage.
@@ -71,7 +70,7 @@ type Step struct {
 	// its outcome is OutcomeRefused, and the block was neither stored nor run. Result is
 	// nil if no program was run for another reason.
 	Result *execpolicy.Result
-	// Err is why no program was run, or the error of [execpolicy.Session.Run] beside the
+	// Err is why no program was run, or the error of [execpolicy.Session.Run] with the
 	// result. If the block is at fault, it wraps ErrLanguage, ErrProgram, ErrFilename, or
 	// [execpolicy.ErrStdinTooLong] for code of more than [execpolicy.MaxStdin] bytes.
 	Err error

@@ -3,7 +3,8 @@
 // another machine, to a volume of the engine. Later sessions see that read-only.
 //
 //	build := execpolicy.DockerPolicy{NetworkEnabled: true}
-//	layer, err := deps.Build(ctx, build, cache, deps.Recipe{Scripts: []string{"python3 -m pip install --target . requests"}})
+//	install := []string{"python3 -m pip install --target . requests"}
+//	layer, err := deps.Build(ctx, build, cache, deps.Recipe{Scripts: install})
 //	...
 //	run := execpolicy.DockerPolicy{Mounts: []dockercli.Mount{layer.Mount}}
 //	s, err := execpolicy.Start(ctx, run, execpolicy.Spec{Env: layer.Env})
@@ -12,9 +13,10 @@
 //
 // Set-up scripts run code that nobody trusts, as every installation of packages does.
 // They run in a session like any other, with the network if the policy has it, and see
-// nothing of the host but the one directory or volume. They can put anything there: links, set-uid
-// files, directories that nobody may read. Nothing of it is opened, followed or run on
-// the host, where it lies in a directory that only the host's user can enter.
+// nothing of the host but the one directory or volume. They can put anything there:
+// links, set-uid files, directories that nobody may read. Nothing of it is opened,
+// followed or run on the host, where it is in a directory that only the host's user can
+// enter.
 //
 // A layer gets its name when all scripts have succeeded and their container is gone, so
 // nothing inside can change it any more. It can be as large as the host's disk allows. A
@@ -23,28 +25,27 @@
 // # Remote engines
 //
 // An engine on another machine can't mount this host's directories, so there a layer is a
-// volume of the engine. The engine's own code makes and removes it, and this program never
-// sees what is in it. Anybody who may use the engine may use the layer.
+// volume of the engine. The engine's own code makes and removes it, and this program
+// never sees what is in it. Anybody who may use the engine may use the layer.
 //
-// The volume's name is a new one for each build. A second volume, which stays empty, marks
-// the layer as finished when its scripts have succeeded: its name has the layer's digest,
-// and a label has the name of the first. Both have labels by which [Build], [Remove] and
-// the next sweep recognize them. A volume of that name that lacks the labels, or is not a
-// plain volume of the engine's, is never used and never removed.
+// Each build gives its volume a new name. When the scripts have succeeded, a second,
+// empty volume marks the layer as finished: its name has the layer's digest, and a label
+// names the first volume. [Build] and [Remove] recognize both by their labels. A volume
+// that lacks the labels, or is not a plain volume of the engine's, is never used and
+// never removed.
 //
 // The set-up runs as the policy's User, or as 65534:65534. The root of the volume belongs
-// to root, and everybody may write to it until sessions see it read-only. Docker's client
-// can't be used with podman's service, which makes a volume that is missing.
+// to root, and everybody may write to it until sessions see it read-only. Podman's
+// service is refused behind docker's client, because it makes a volume that is missing.
 //
 // # Whose the files are
 //
-// The directory belongs to the host's user, and so the set-up runs as that user (see
+// The directory belongs to the host's user, and the set-up runs as that user (see
 // [execpolicy.DockerPolicy.User]). If that user is root, the directory is given to the
-// policy's User, if that is a number, or to 65534:65534, as which sessions without a
-// workspace run too. So a container never runs as root because the program does. Sessions
-// that run as another user can read what the set-up lets everybody read, which is
-// everything with the usual umask. Rootless docker needs the User "0:0", which is the
-// host's user there.
+// policy's User, if that is a number, or to 65534:65534, the default user of sessions. So
+// a container never runs as root because the program does. Sessions that run as another
+// user can read what the set-up lets everybody read, which is everything with the usual
+// umask. Rootless docker needs the User "0:0", which is the host's user there.
 package deps
 
 import (
@@ -92,10 +93,10 @@ type Recipe struct {
 	Labels map[string]string
 }
 
-// A Layer is a directory that was built from a [Recipe]. It does not change any more.
+// A Layer is a directory or a volume that was built from a [Recipe]. It never changes.
 type Layer struct {
-	// Mount shows the layer to a session, read-only, at Target. It is for the engine that
-	// the layer was built on, if that is on another machine.
+	// Mount shows the layer to a session, read-only, at Target. If the engine is on
+	// another machine, Mount is for that engine only.
 	Mount dockercli.Mount
 	// Env makes Python and Node.js find the packages in the layer: PYTHONPATH is Target,
 	// and NODE_PATH is the directory node_modules in it.
@@ -132,14 +133,13 @@ const (
 // removes those of unfinished layers that nobody can be building any more, by the rules
 // of [execpolicy.Sweep].
 //
-// Within a program, those who want the same layer wait for one build. Then they have the
-// layer or, if the build failed, build it themselves.
+// Calls of one program for the same layer wait for one build. If that fails, the next of
+// them builds the layer itself.
 //
 // An error wraps [execpolicy.ErrInvalid] if nothing was started, for example because the
 // engine has a volume of the layer's name that is not this library's. It wraps [ErrBuild]
 // if a script failed. Otherwise it is one of those of [execpolicy.Start],
-// [execpolicy.Session.Run] and [execpolicy.Session.Close], or of the engine's client. There
-// is no layer beside an error.
+// [execpolicy.Session.Run] and [execpolicy.Session.Close], or of the engine's client.
 func Build(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Recipe) (*Layer, error) {
 	e, err := p.FindEngine(ctx)
 	remote := err == nil && e.Remote
@@ -224,11 +224,11 @@ func buildDirectory(ctx context.Context, p execpolicy.DockerPolicy, cache string
 	}, nil
 }
 
-// Remove removes the layer that Build makes with these arguments, if there is one. A later
-// Build makes it anew. Sessions that have a layer of the cache see its files go away. A
-// volume that a container has stays, and the error wraps [dockercli.ErrVolumeInUse]. A
-// volume of that name that is not this library's stays too, and the error wraps
-// [execpolicy.ErrInvalid].
+// Remove removes the layer that Build makes with these arguments, if there is one. A
+// later Build makes it anew. Sessions that have a layer of the cache see its files go
+// away. A volume that a container has stays, and the error wraps
+// [dockercli.ErrVolumeInUse]. A volume of that name that is not this library's stays too,
+// and the error wraps [execpolicy.ErrInvalid].
 func Remove(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Recipe) error {
 	e, err := p.FindEngine(ctx)
 	if err != nil {

@@ -48,8 +48,8 @@ func Example() {
 	fmt.Print(r.Render(execpolicy.RenderOptions{}))
 }
 
-// A program's own functions are told to a model as stubs, and are there for what it
-// writes.
+// A model is told a program's functions as stubs, and the code that it writes can import
+// them.
 func ExampleFunctions() {
 	ctx := context.Background()
 	functions := deps.Functions{
@@ -95,8 +95,8 @@ func ExampleFunctions() {
 	fmt.Print(r.Render(execpolicy.RenderOptions{}))
 }
 
-// The phases of a build: what the first one has brought, with the network, the second one
-// works with, without it.
+// A build in two phases: the first brings packages over the network, and the second uses
+// them without it.
 func ExampleBuild() {
 	ctx := context.Background()
 	cache, err := cacheDir()

@@ -35,10 +35,10 @@ else
 fi`
 
 // Recipe returns the recipe that installs the requirements, stores the module, and
-// imports it once. So it is an error of [Build], which quotes Python, if a package can't
-// be installed, if the module needs one that is not among the requirements, or if it has
-// a syntax error. The image needs python3, and pip if there are requirements. pip unpacks
-// in /tmp, which must be large enough: see [execpolicy.DockerPolicy.Tmpfs].
+// imports it once. So [Build] fails, and quotes Python, if a package can't be installed,
+// if the module needs one that is not among the requirements, or if it has a syntax
+// error. The image needs python3, and pip if there are requirements. pip unpacks in /tmp,
+// which must be large enough: see [execpolicy.DockerPolicy.Tmpfs].
 //
 // An error wraps [execpolicy.ErrInvalid].
 func (f Functions) Recipe() (Recipe, error) {
@@ -89,8 +89,8 @@ for f in ast.parse(sys.stdin.buffer.read()).body:
 // Stubs returns the signature and the docstring of each public function of the module,
 // with an ellipsis for its body, as text for a prompt. The session's python3, of version
 // 3.9 or later, parses the source and does not run it. Use a new session, because what
-// ran in it before could make it lie. An error is that of [execpolicy.Session.Run], or
-// wraps [ErrBuild] if the source is not valid Python.
+// ran in it before could make it lie. If the source is not valid Python, the error wraps
+// [ErrBuild]. Any other error is that of [execpolicy.Session.Run].
 func (f Functions) Stubs(ctx context.Context, s *execpolicy.Session) (string, error) {
 	r, err := s.Run(ctx, execpolicy.Command{Argv: []string{"python3", "-I", "-c", stubs}, Stdin: strings.NewReader(f.Source)})
 	if err != nil {

@@ -36,8 +36,8 @@ type far struct {
 	enginetest.Engine
 }
 
-// onRemotes runs each case on a docker daemon of the test's own, by TCP, and on podman, by
-// a service of the test's own.
+// onRemotes runs each case on a docker daemon of the test's own, by TCP, and on podman,
+// by a service of the test's own.
 func onRemotes(t *testing.T, cases map[string]func(t *testing.T, p far)) {
 	for _, e := range enginetest.Engines(t) {
 		t.Run(e.Kind.String(), func(t *testing.T) {
@@ -153,7 +153,8 @@ var nonce struct {
 	n int
 }
 
-// recipe returns one that no other test has built, whose volumes are removed with the test.
+// recipe returns one that no other test has built, whose volumes are removed with the
+// test.
 func (p far) recipe(scripts ...string) deps.Recipe {
 	nonce.Lock()
 	defer nonce.Unlock()

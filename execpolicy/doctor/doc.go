@@ -9,9 +9,8 @@
 // and looks whether the container is gone. It pulls nothing. Where there is no image, it
 // says so and starts nothing.
 //
-// Each engine has a time of its own, within which the rest of its examination is given
-// up. What a client prints is bounded. Nothing is left behind: what was started is
-// removed, or the report names it.
+// [Options.Timeout] bounds the examination of each engine. Nothing is left behind: what
+// was started is removed, or the report names it.
 //
 // What an engine says of itself is not always what a container has: package attest looks
 // inside.

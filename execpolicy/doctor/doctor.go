@@ -34,20 +34,20 @@ const (
 
 // Options say what is looked at.
 type Options struct {
-	// Engines are the clients to look at, of which only Path, Global and Env count. If
+	// Engines are the clients to look at. Only their Path, Global and Env are used. If
 	// empty, they are those that the machine has, up to 16.
 	Engines []*dockercli.Engine
-	// Image is the image to try. If empty, it is [execpolicy.DefaultImage] or, if an engine
-	// does not have that, the first of three others in which a session starts.
+	// Image is the image to try. If empty, it is [execpolicy.DefaultImage] or, if an
+	// engine does not have that, the first of three others in which a session starts.
 	Image string
-	// Timeout is how long one engine is looked at. What it has left behind may then take
-	// 10 s to be removed. If zero, it is a minute.
+	// Timeout is how long one engine is looked at. The removal of what was started may
+	// then take 10 s. If zero, it is a minute. It must not be negative.
 	Timeout time.Duration
 }
 
 // Examine looks at the machine's engines, some at the same time. An engine that does not
-// work is no error, but a part of the report. The error wraps [execpolicy.ErrInvalid] if
-// an option is at fault, and the cause of ctx if that ends.
+// work is not an error: the report says so. The error wraps [execpolicy.ErrInvalid] if an
+// option is at fault, and the cause of ctx if that ends.
 func Examine(ctx context.Context, o Options) (*Report, error) {
 	if o.Timeout < 0 {
 		return nil, fmt.Errorf("%w: Timeout: %v is negative", execpolicy.ErrInvalid, o.Timeout)

@@ -106,7 +106,8 @@ func TestFaults(t *testing.T) {
 			}
 			got := one(t, e.Engine, o)
 			if c.faults.Hang != nil {
-				// What was started may take 10 s more to be removed, and clients to be killed.
+				// What was started may take 10 s more to be removed, and clients to be
+				// killed.
 				assert.Assert(t, time.Since(begun) < time.Minute)
 			}
 			assert.Assert(t, !got.Works())

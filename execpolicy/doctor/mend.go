@@ -192,7 +192,7 @@ func (m machine) missing(e *dockercli.Engine, info *dockercli.Info, weak []attes
 	return all
 }
 
-// weak is the problem of versions with published ways out of a container.
+// weak is the problem of versions with published container escapes.
 func (m machine) weak(e *dockercli.Engine, weak []attest.Weakness) Problem {
 	var parts, packages, ids []string
 	for _, w := range weak {
@@ -245,8 +245,8 @@ func (m machine) noImage(e *dockercli.Engine, image string, err error) Problem {
 	}
 }
 
-// causes say what a failed start means by its words, all of which occur, in lower case. In
-// what mends it CONF stands for a directory of podman's settings.
+// causes say what a failed start means by its words, all of which occur, in lower case.
+// In what mends it CONF stands for a directory of podman's settings.
 var causes = []struct {
 	words   []string
 	problem Problem

@@ -37,8 +37,8 @@ func TestMain(m *testing.M) {
 }
 
 // A recording has the answers of a client, each in a section that begins with a line of
-// "== ", what was asked, and maybe how the client ended: its exit code, "hang" or "flood".
-// What it says if it fails goes to its stderr.
+// "== ", what was asked, and maybe how the client ended: its exit code, "hang" or
+// "flood". What it says if it fails goes to its stderr.
 type recording map[string]string
 
 func readRecording(file string) (recording, error) {

@@ -37,9 +37,9 @@ const (
 // A Step is one thing that was tried.
 type Step struct {
 	Name StepName `json:"name"`
-	// Error is why it failed. If empty, it did not.
+	// Error is why the step failed. If empty, it did not.
 	Error string `json:"error,omitempty"`
-	// Took is how long it took.
+	// Took is how long the step took.
 	Took time.Duration `json:"took_ns"`
 }
 
@@ -53,9 +53,9 @@ func newStep(name StepName, start time.Time, err error) Step {
 
 // A Problem is something that is missing.
 type Problem struct {
-	// Missing names it.
+	// Missing names what is missing.
 	Missing string `json:"missing"`
-	// Means is what that means for who uses the library.
+	// Means is what that means for those who use the library.
 	Means string `json:"means"`
 	// Mend has the commands that mend it, one on a line, for a POSIX shell. A line that
 	// begins with "#" is for a person.
@@ -67,13 +67,13 @@ type Problem struct {
 // An Engine is what is known of one engine, through one client.
 type Engine struct {
 	// Name is the engine's name and version, such as "podman 5.4.0", and the client's
-	// flags, if it has any. Kind is the client's name alone. If it gave no answer, Name is
-	// the client with its flags, and Kind is empty.
+	// flags, if it has any. Kind is the client's name alone. If the client gave no
+	// answer, Name is the client with its flags, and Kind is empty.
 	Name string `json:"name"`
 	Kind string `json:"kind"`
 	// Client is the client's program with its flags, as a shell would have them.
 	Client string `json:"client"`
-	// Chosen says that it is the engine of a policy that names none.
+	// Chosen says that a policy that names no engine uses this one.
 	Chosen bool `json:"chosen"`
 	// ClientVersion and ServerVersion are those of [dockercli.Engine], as are Rootless,
 	// Remote and PodmanService.
@@ -92,7 +92,7 @@ type Engine struct {
 	TransportWhy string `json:"transport_why"`
 	// Image is the image that was tried. If empty, none was.
 	Image string `json:"image"`
-	// Steps are what was tried.
+	// Steps are the steps that were tried.
 	Steps []Step `json:"steps"`
 	// Problems are what is missing. Those that block come first.
 	Problems []Problem `json:"problems"`
@@ -118,7 +118,7 @@ type Report struct {
 	FindError string `json:"find_error,omitempty"`
 	// Engines are those that were looked at.
 	Engines []Engine `json:"engines"`
-	// Problems are those of no engine.
+	// Problems are those of the machine, and not of one engine.
 	Problems []Problem `json:"problems"`
 }
 
@@ -179,8 +179,8 @@ func yesNo(yes bool) string {
 	return "no"
 }
 
-// Cgroups says which version of control groups an engine has, and what it limits by them,
-// as in "2: memory swap cpu pids".
+// Cgroups says which version of cgroups an engine has, and what it limits by them, as in
+// "2: memory swap cpu pids".
 func Cgroups(info *dockercli.Info) string {
 	return cmp.Or(info.CgroupVersion, "?") + ": " + listed(
 		named{"memory", info.MemoryLimit}, named{"swap", info.SwapLimit}, named{"cpu", info.CPULimit}, named{"pids", info.PidsLimit})

@@ -67,8 +67,8 @@ func notPublic(addr netip.Addr) string {
 	return ""
 }
 
-// translated returns the address of version 4 that a gateway makes of one of version 6; the
-// zero address if none does.
+// translated returns the address of version 4 that a gateway makes of one of version 6;
+// the zero address if none does.
 func translated(addr netip.Addr) netip.Addr {
 	b := addr.As16()
 	switch {

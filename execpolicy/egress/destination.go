@@ -88,8 +88,8 @@ func canonical(host string) (string, error) {
 			}
 		}
 	}
-	// Resolvers take 127.1, 0x7f000001 and 2130706433 for addresses, and browsers all that
-	// ends in such a number.
+	// Resolvers take 127.1, 0x7f000001 and 2130706433 for addresses, and browsers all
+	// that ends in such a number.
 	last := labels[len(labels)-1]
 	if digits := strings.TrimPrefix(last, "0x"); digits != last && strings.Trim(digits, "0123456789abcdef") == "" ||
 		strings.Trim(last, "0123456789") == "" {

@@ -18,9 +18,9 @@
 //   - connects to an address that is left, and looks up nothing again,
 //   - and passes on bytes both ways. It does not read them.
 //
-// A request for plain http, which has no CONNECT, is answered with status 405. What is not
-// in the list gets 403. The text of an answer says why. With [execpolicy.Spec.Audit] every
-// connection is in the records, as an [execpolicy.EventEgress].
+// A request for plain http, which has no CONNECT, is answered with status 405. What is
+// not in the list gets 403. The text of an answer says why. With [execpolicy.Spec.Audit]
+// every connection is in the records, as an [execpolicy.EventEgress].
 //
 // The list is about hosts and not about what is said to them. A program can send whatever
 // it has read to a host of the list, and can reach what that host reaches for it: other
@@ -29,7 +29,8 @@
 // list is not empty must be thought of as talking to these hosts in the name of this
 // machine.
 //
-// The proxy needs a docker or podman on this machine, under Linux, and a program that runs
-// as root on it: it enters the network namespace of the container once, to listen there.
-// Rootless engines, remote ones and other systems are refused before anything is started.
+// The proxy needs a docker or podman on this machine, under Linux, and a program that
+// runs as root on it: it enters the network namespace of the container once, to listen
+// there. Rootless engines, remote ones and other systems are refused before anything is
+// started.
 package egress

@@ -22,7 +22,7 @@ type List struct {
 	// name is a message to the name server of its domain.
 	//
 	// A host may be an address, as in "192.0.2.1:443" or "[2001:db8::1]:443". It is
-	// reached by that address only, and also if it is private.
+	// reached by that address only, even if that is private.
 	Destinations []string
 	// AllowPrivate are networks that a name in Destinations may lead to although their
 	// addresses are not public or belong to this machine. If empty, such an address is
@@ -32,8 +32,8 @@ type List struct {
 	// MaxTunnels is how many connections the proxy serves at a time. More wait. If zero,
 	// 32; at most 1024.
 	MaxTunnels int
-	// IdleTimeout is after what time without a byte a connection is ended. If zero, 5
-	// min.
+	// IdleTimeout is how long a connection may carry no byte before it is ended. If zero,
+	// 5 min.
 	IdleTimeout time.Duration
 	// MaxBytes is how many bytes all connections of one container may carry, both ways
 	// together. If zero, there is no limit.
@@ -82,7 +82,7 @@ func (l List) rules() (*rules, error) {
 	}
 	for _, network := range l.AllowPrivate {
 		if !network.IsValid() || network.Addr().Is4In6() {
-			found.Add("Egress: AllowPrivate has %v, which is no network", network)
+			found.Add("Egress: AllowPrivate has %v, which is not a network of IPv4 or IPv6", network)
 		}
 	}
 	if l.MaxTunnels < 0 || l.MaxTunnels > maxMaxTunnels {
@@ -98,9 +98,9 @@ func (l List) rules() (*rules, error) {
 }
 
 // Serve answers what connects to a listening socket, which it takes over, until what it
-// returns is closed. That Close returns when no connection is left. Only a question to a
-// name server that was given up may wait for its answer longer, as a rule for 5 s. record
-// is called for each connection, when it is over.
+// returns is closed. That Close returns when no connection is left. Only a lookup that
+// was given up may wait longer for its name server, as a rule for 5 s. record is called
+// for each connection, when it is over.
 func (l List) Serve(listener *os.File, record func(execpolicy.Event)) (io.Closer, error) {
 	defer listener.Close()
 	r, err := l.rules()

@@ -19,8 +19,8 @@ import (
 const (
 	// maxHead bounds a request.
 	maxHead = 8 << 10
-	// connectTimeout is for a lookup and all that is tried after it, and tryTimeout for one
-	// address of at most maxTries.
+	// connectTimeout is for a lookup and all that is tried after it, and tryTimeout for
+	// one address of at most maxTries.
 	connectTimeout = 30 * time.Second
 	tryTimeout     = 10 * time.Second
 	maxTries       = 8

@@ -253,7 +253,8 @@ func TestRefuses(t *testing.T) {
 	assert.Equal(t, s.record(t).Addr, "127.0.0.1:"+listed)
 }
 
-// The address that was judged is the one that is used, and each connection is judged anew.
+// The address that was judged is the one that is used, and each connection is judged
+// anew.
 func TestRebinding(t *testing.T) {
 	enginetest.Check(t)
 	port := upstream(t, echo)

@@ -54,8 +54,8 @@ func (r *refusal) response() []byte {
 }
 
 // headEnd returns how long the head is that data begins with, or 0 if it is not whole. A
-// head with bare newlines, which parseRequest refuses, is whole too: nobody is to wait for
-// it.
+// head with bare newlines, which parseRequest refuses, is whole too: nobody is to wait
+// for it.
 func headEnd(data []byte) int {
 	end := 0
 	for _, mark := range []string{"\n\r\n", "\n\n"} {

@@ -42,8 +42,8 @@ var filledIn = []string{
 	"spec.containers.0.resizePolicy",
 }
 
-// neverAllowed are fields that AllowAdmitted does not allow: a session kills every process
-// that it sees, so it must see none but its own.
+// neverAllowed are fields that AllowAdmitted does not allow: a session kills every
+// process that it sees, so it must see none but its own.
 var neverAllowed = []string{"spec.hostPID", "spec.shareProcessNamespace"}
 
 // checkAdmitted returns an error that names the fields in which a pod is not what was

@@ -13,8 +13,8 @@ import (
 type Cluster struct {
 	// Path is the kubectl program. If empty, it is looked for on PATH.
 	Path string
-	// Kubeconfig is the configuration file. If empty, it is kubectl's own choice, which
-	// goes by the variable KUBECONFIG.
+	// Kubeconfig is the configuration file. If empty, kubectl chooses it, by the variable
+	// KUBECONFIG.
 	Kubeconfig string
 	// Context is a name in the configuration. If empty, it is the current context.
 	Context string
@@ -28,9 +28,8 @@ type Cluster struct {
 // found are the clusters that were found, by what they were made of.
 var found sync.Map
 
-// Find returns the cluster with the fields filled in that were left empty, if kubectl has
-// a cluster. It asks kubectl and not the cluster. What is found is remembered for the
-// program's life.
+// Find returns the cluster with its empty fields filled in. It asks kubectl and not the
+// cluster, and remembers the answer for the program's life.
 func (c Cluster) Find(ctx context.Context) (Cluster, error) {
 	k, err := c.client(ctx)
 	if err != nil {

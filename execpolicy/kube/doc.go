@@ -1,6 +1,7 @@
 // Package kube runs sessions in the pods of a Kubernetes cluster, through the kubectl
 // program alone: nothing is installed in the cluster, and placement, queues, quotas and
-// lost nodes stay its business. A [Policy] is used as an [execpolicy.DockerPolicy] is:
+// lost nodes stay the cluster's business. A [Policy] is used as an
+// [execpolicy.DockerPolicy] is:
 //
 //	p := kube.Policy{
 //		Cluster:       kube.Cluster{Context: "lab", Namespace: "sandboxes"},
@@ -11,9 +12,9 @@
 //
 // # What it needs
 //
-// It needs kubectl 1.25 or later, configured for the cluster, and a namespace. If there
-// is to be no network, the namespace needs a NetworkPolicy, and the cluster something
-// that enforces it:
+// It needs kubectl 1.25 or later, configured for the cluster, and a namespace. To keep
+// the network away, the namespace needs a NetworkPolicy, and the cluster something that
+// enforces it:
 //
 //	apiVersion: networking.k8s.io/v1
 //	kind: NetworkPolicy
@@ -73,16 +74,16 @@
 //     kubelet's, until the pod is deleted. Whoever may read the logs of pods can read it,
 //     with secrets as they were printed, before [execpolicy.Spec.Filter].
 //   - Whoever may get pods sees the pod's object, but not what a session runs: its
-//     environment, secrets and scripts go by stdin. Whoever may exec or attach in the
-//     namespace can do in the pod what the command can.
-//   - With control groups of version 2, kubelets kill all of a container if it is short
-//     of memory, unless they are told otherwise (singleProcessOOMKill). So one such kill
-//     ends the session, where docker's costs the command.
+//     environment, secrets and scripts are sent over stdin. Whoever may exec or attach in
+//     the namespace can do in the pod what the command can.
+//   - With cgroup v2, kubelets kill all of a container if it is short of memory, unless
+//     they are told otherwise (singleProcessOOMKill). So one such kill ends the session,
+//     where docker's costs the command.
 //   - The limit of processes is RLIMIT_NPROC of the pod's own user: see [Policy.User].
 //   - The image's own shell and programs set the limit of processes and try the network.
-//     So the trial tells whether the cluster does what the NetworkPolicy says, if the image
-//     is honest. An image that is hostile can skip both: then only the cluster keeps the
-//     network away, and only the kubelet's podPidsLimit bounds the processes.
+//     So the trial tells whether the cluster does what the NetworkPolicy says, if the
+//     image is honest. An image that is hostile can skip both: then only the cluster
+//     keeps the network away, and only the kubelet's podPidsLimit bounds the processes.
 //   - The command can write to the volumes that the image declares. Where containerd runs
 //     the pod they are directories on the node's disk that no limit counts.
 //   - The command can write to /dev/termination-log, a file on the node's disk that no
@@ -91,13 +92,12 @@
 //     that. Then no session starts, because the node was reached. Policies of the whole
 //     cluster, such as AdminNetworkPolicy, are not read: the pod's own trial is all that
 //     is known of them. Nobody looks again when a policy changes later.
-//   - The filter of system calls is the node's RuntimeDefault. There is none of the
-//     library's own.
+//   - The seccomp filter is the node's RuntimeDefault, and not the library's own.
 //   - A workspace is never mounted. Package execpolicy/workspace copies it.
 //   - A start takes one to three seconds, and a close about one, by the kubelet's pace. A
 //     kubectl takes about 50 MB of memory and a tenth of a second of a processor. One
-//     stays for each session. A start runs four more, one after the other, and a close
-//     two.
+//     runs for as long as the session. A start runs four more, one after the other, and a
+//     close two.
 //   - The link with a session is the cluster's network: see [Policy.KeepAlive].
 //   - The link holds megabytes. A command that is ended while a long script is on its way
 //     to the shell can't be taken back, and what ends it comes behind the script. So such

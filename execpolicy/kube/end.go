@@ -199,7 +199,7 @@ func (r *run) delete(ctx context.Context, uid string) error {
 	case asked:
 		p := r.lastKnown()
 		if p == nil || p.Spec.NodeName == "" {
-			return fmt.Errorf("the cluster was asked to end it, and has not forgotten it: %w", err)
+			return fmt.Errorf("the cluster was asked to end it, and still has it: %w", err)
 		}
 		words := "it may run on there if the node or its kubelet is down"
 		if since, lost := p.nodeLost(); lost {

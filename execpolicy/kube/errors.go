@@ -9,8 +9,8 @@ var (
 	ErrNoKubectl = kubectl.ErrNoProgram
 	// ErrTooOld means that the kubectl program lacks what this package uses.
 	ErrTooOld = kubectl.ErrTooOld
-	// ErrNoCluster means that kubectl has no configuration that names a cluster, or one
-	// with a namespace that can be none.
+	// ErrNoCluster means that kubectl has no configuration that names a cluster, or that
+	// the namespace is not a valid one.
 	ErrNoCluster = kubectl.ErrNoCluster
 	// ErrDown means that the cluster's API does not answer, or not in time.
 	ErrDown = kubectl.ErrDown

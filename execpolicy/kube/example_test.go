@@ -59,7 +59,7 @@ func Example_cluster() {
 	// Output: exited 0 42
 }
 
-// What the pods of a policy are asked for can be looked at before anything is started.
+// Manifest shows what a policy asks of the cluster, before anything is started.
 func ExamplePolicy_Manifest() {
 	text, err := kube.Policy{NetworkPolicy: "deny-all"}.Manifest(execpolicy.Spec{})
 	if err != nil {
@@ -99,8 +99,12 @@ func ExampleOwner() {
 			UID:        os.Getenv("POD_UID"),
 		},
 	}
-	removed, err := kube.Sweep(context.Background(), policy.Cluster)
-	fmt.Println(removed, err)
+	s, err := execpolicy.Start(context.Background(), policy, execpolicy.Spec{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer s.Close()
 }
 
 // Sessions run on nodes that are set apart for them, and wait a while for room.

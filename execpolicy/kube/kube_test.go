@@ -127,9 +127,13 @@ func TestManifest(t *testing.T) {
 		policy Policy
 		spec   execpolicy.Spec
 	}{
-		"zero":    {Policy{NetworkPolicy: "deny-all", User: "2000000000"}, session},
-		"every":   {every, session},
-		"command": {Policy{NetworkPolicy: "deny-all", User: "2000000000"}, execpolicy.Spec{Command: []string{"echo", "$(HOME) $x"}, Env: map[string]string{"A": "$(B)"}, Labels: map[string]string{"team": "x"}}},
+		"zero":  {Policy{NetworkPolicy: "deny-all", User: "2000000000"}, session},
+		"every": {every, session},
+		"command": {Policy{NetworkPolicy: "deny-all", User: "2000000000"}, execpolicy.Spec{
+			Command: []string{"echo", "$(HOME) $x"},
+			Env:     map[string]string{"A": "$(B)"},
+			Labels:  map[string]string{"team": "x"},
+		}},
 	} {
 		pod, err := test.policy.draft(test.spec, "cofferdam-name")
 		assert.NilError(t, err)
@@ -214,35 +218,38 @@ func TestAllThatIsWrongIsReportedAtOnce(t *testing.T) {
 
 // Whatever the cluster changes in a pod fails the start, and nothing is left.
 func TestWhatAdmissionChanges(t *testing.T) {
-	for change, field := range map[string]string{
-		`{"spec":{"containers":[{"name":"main"},{"name":"sidecar"}]}}`:           "spec.containers.1 was added",
-		`{"spec":{"initContainers":[{"name":"init"}]}}`:                          "spec.initContainers was added",
-		`{"spec":{"hostNetwork":true}}`:                                          "spec.hostNetwork was added",
-		`{"spec":{"shareProcessNamespace":true}}`:                                "spec.shareProcessNamespace was added",
-		`{"spec":{"automountServiceAccountToken":true}}`:                         "spec.automountServiceAccountToken was changed",
-		`{"spec":{"securityContext":{"seccompProfile":null}}}`:                   "spec.securityContext.seccompProfile was dropped",
-		`{"spec":{"volumes":[]}}`:                                                "spec.volumes.0 was dropped",
-		`{"metadata":{"labels":{"cofferdam.network":"open"}}}`:                   "metadata.labels.cofferdam.network was changed",
-		`{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/networks":"open"}}}`:    "metadata.annotations was added",
-		`{"spec":{"ephemeralContainers":[{"name":"debugger"}]}}`:                 "spec.ephemeralContainers was added",
-		`{"metadata":{"ownerReferences":[{"name":"x"}]}}`:                        "metadata.ownerReferences was added",
-		`{"spec":{"securityContext":{"runAsUser":0}}}`:                           "spec.securityContext.runAsUser was changed",
-		`{"spec":{"nodeSelector":{"a":"b"}}}`:                                    "spec.nodeSelector was added",
-		`{"spec":{"restartPolicy":"Always","activeDeadlineSeconds":1000000000}}`: "spec.restartPolicy was changed",
+	for _, c := range []struct{ change, field string }{
+		{`{"spec":{"containers":[{"name":"main"},{"name":"sidecar"}]}}`, "spec.containers.1 was added"},
+		{`{"spec":{"initContainers":[{"name":"init"}]}}`, "spec.initContainers was added"},
+		{`{"spec":{"hostNetwork":true}}`, "spec.hostNetwork was added"},
+		{`{"spec":{"shareProcessNamespace":true}}`, "spec.shareProcessNamespace was added"},
+		{`{"spec":{"automountServiceAccountToken":true}}`, "spec.automountServiceAccountToken was changed"},
+		{`{"spec":{"securityContext":{"seccompProfile":null}}}`, "spec.securityContext.seccompProfile was dropped"},
+		{`{"spec":{"volumes":[]}}`, "spec.volumes.0 was dropped"},
+		{`{"metadata":{"labels":{"cofferdam.network":"open"}}}`, "metadata.labels.cofferdam.network was changed"},
+		{`{"metadata":{"annotations":{"k8s.v1.cni.cncf.io/networks":"open"}}}`, "metadata.annotations was added"},
+		{`{"spec":{"ephemeralContainers":[{"name":"debugger"}]}}`, "spec.ephemeralContainers was added"},
+		{`{"metadata":{"ownerReferences":[{"name":"x"}]}}`, "metadata.ownerReferences was added"},
+		{`{"spec":{"securityContext":{"runAsUser":0}}}`, "spec.securityContext.runAsUser was changed"},
+		{`{"spec":{"nodeSelector":{"a":"b"}}}`, "spec.nodeSelector was added"},
+		{`{"spec":{"restartPolicy":"Always","activeDeadlineSeconds":1000000000}}`, "spec.restartPolicy was changed"},
 	} {
-		for name, faults := range map[string]fakekubectl.Faults{"created": {Admit: []byte(change)}, "running": {AdmitLater: []byte(change)}} {
-			if name == "running" && strings.Contains(change, "annotations") {
+		for name, faults := range map[string]fakekubectl.Faults{
+			"created": {Admit: []byte(c.change)},
+			"running": {AdmitLater: []byte(c.change)},
+		} {
+			if name == "running" && strings.Contains(c.change, "annotations") {
 				continue
 			}
-			t.Run(field+" "+name, func(t *testing.T) {
+			t.Run(c.field+" "+name, func(t *testing.T) {
 				t.Parallel()
-				p, c := fake(t, faults)
+				p, k := fake(t, faults)
 				_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
 				assert.ErrorIs(t, err, ErrAdmission)
 				assert.ErrorIs(t, err, execpolicy.ErrStart)
-				assert.ErrorContains(t, err, field)
-				assert.Equal(t, len(c.Pods()), 0)
-				assert.Assert(t, !strings.Contains(strings.Join(c.Calls(), "\n"), " attach "))
+				assert.ErrorContains(t, err, c.field)
+				assert.Equal(t, len(k.Pods()), 0)
+				assert.Assert(t, !strings.Contains(strings.Join(k.Calls(), "\n"), " attach "))
 			})
 		}
 	}
@@ -252,7 +259,9 @@ func TestWhatAdmissionMayChange(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	p, _ := fake(t, fakekubectl.Faults{
 		Admit: []byte(
-			`{"metadata":{"annotations":{"openshift.io/scc":"restricted"}},"spec":{"tolerations":[{"key":"node.kubernetes.io/not-ready"}],"priority":1000,"priorityClassName":"usual","preemptionPolicy":"Never"}}`,
+			`{"metadata":{"annotations":{"openshift.io/scc":"restricted"}},"spec":{` +
+				`"tolerations":[{"key":"node.kubernetes.io/not-ready"}],"priority":1000,` +
+				`"priorityClassName":"usual","preemptionPolicy":"Never"}}`,
 		),
 	})
 	p.AllowAdmitted = []string{"metadata.annotations.openshift.io/scc"}
@@ -284,14 +293,15 @@ func TestSharedProcessesAreNeverAllowed(t *testing.T) {
 	assert.ErrorIs(t, err, ErrNetworkOpen)
 }
 
-// A pod has labels of its node once it is bound to one. A policy that selects it by them is
-// one of those that select it.
+// A pod has labels of its node once it is bound to one. A policy that selects it by them
+// is one of those that select it.
 func TestLabelsOfTheNode(t *testing.T) {
 	p, c := fake(t, fakekubectl.Faults{
 		AdmitLater: []byte(`{"metadata":{"labels":{"topology.kubernetes.io/zone":"a"}}}`),
 		NetworkPolicies: []byte(`[
 			{"metadata":{"name":"deny-all"},"spec":{"podSelector":{},"policyTypes":["Ingress","Egress"]}},
-			{"metadata":{"name":"zone"},"spec":{"podSelector":{"matchLabels":{"topology.kubernetes.io/zone":"a"}},"egress":[{}]}}]`),
+			{"metadata":{"name":"zone"},"spec":{"egress":[{}],
+				"podSelector":{"matchLabels":{"topology.kubernetes.io/zone":"a"}}}}]`),
 	})
 	_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
 	assert.ErrorIs(t, err, ErrNetworkOpen)
@@ -311,15 +321,16 @@ func waiting(reason, message string) json.RawMessage {
 func terminatedStatus(code int, reason, message string) json.RawMessage {
 	return fmt.Appendf(
 		nil,
-		`{"phase":"Failed","containerStatuses":[{"name":"main","state":{"terminated":{"exitCode":%d,"reason":%q,"message":%q}}}]}`,
+		`{"phase":"Failed","containerStatuses":[{"name":"main","state":{"terminated":{`+
+			`"exitCode":%d,"reason":%q,"message":%q}}}]}`,
 		code,
 		reason,
 		message,
 	)
 }
 
-const unschedulable = `{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable",` +
-	`"message":"0/2 nodes are available: 2 Insufficient memory."}]}`
+const unschedulable = `{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False",` +
+	`"reason":"Unschedulable","message":"0/2 nodes are available: 2 Insufficient memory."}]}`
 
 // A state that does not pass fails at once, in the cluster's words.
 func TestHopelessStates(t *testing.T) {
@@ -334,11 +345,13 @@ func TestHopelessStates(t *testing.T) {
 		{waiting("ErrImageNeverPull", "not present with pull policy of Never"), ErrImageMissing, "not present"},
 		{waiting("InvalidImageName", "couldn't parse"), ErrArgument, "couldn't parse"},
 		{waiting("CreateContainerError", "no space"), ErrRuntime, "no space"},
-		{terminatedStatus(128, "StartError", `exec: "sh": executable file not found in $PATH`), ErrNoCommand, "executable file"},
+		{terminatedStatus(128, "StartError", `exec: "sh": executable file not found in $PATH`),
+			ErrNoCommand, "executable file"},
 		{terminatedStatus(128, "StartError", "cgroup"), ErrRuntime, "cgroup"},
 		{terminatedStatus(82, "Error", "a connection was made with: the API"), ErrNetworkOpen, "the API"},
 		{terminatedStatus(83, "Error", "the image has no bash"), ErrNetworkOpen, "the image has no bash"},
-		{[]byte(`{"phase":"Failed","reason":"Evicted","message":"the node was low on memory"}`), execpolicy.ErrStart, "Evicted: the node was low on memory"},
+		{[]byte(`{"phase":"Failed","reason":"Evicted","message":"the node was low on memory"}`),
+			execpolicy.ErrStart, "Evicted: the node was low on memory"},
 	} {
 		t.Run(test.words, func(t *testing.T) {
 			t.Parallel()
@@ -381,33 +394,33 @@ func TestRoomThatComesIsTaken(t *testing.T) {
 
 // Errors of kubectl come before anything is started, or leave nothing.
 func TestErrorsOfKubectl(t *testing.T) {
-	for verb, messages := range map[string]map[string]error{
-		"config": {"error: current-context must exist in order to minify": ErrNoCluster, "Error: unknown flag: --output": ErrTooOld},
-		"get": {
-			"error: You must be logged in to the server (Unauthorized)":                                                    ErrLoggedOut,
-			"Unable to connect to the server: dial tcp 192.0.2.1:443: i/o timeout":                                         ErrDown,
-			`Error from server (Forbidden): networkpolicies.networking.k8s.io is forbidden: User "u" cannot list resource`: ErrPermission,
-		},
-		"create": {
-			`Error from server (Forbidden): pods "x" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1`: ErrQuota,
-			`Error from server (Forbidden): pods "x" is forbidden: violates PodSecurity "restricted:latest": seccompProfile`:            ErrAdmission,
-		},
-		"attach": {`Error from server (Forbidden): pods "x" is forbidden: User "u" cannot create resource "pods/attach"`: ErrPermission},
+	const forbidden = "Error from server (Forbidden): "
+	for _, c := range []struct {
+		verb, message string
+		class         error
+	}{
+		{"config", "error: current-context must exist in order to minify", ErrNoCluster},
+		{"config", "Error: unknown flag: --output", ErrTooOld},
+		{"get", "error: You must be logged in to the server (Unauthorized)", ErrLoggedOut},
+		{"get", "Unable to connect to the server: dial tcp 192.0.2.1:443: i/o timeout", ErrDown},
+		{"get", forbidden + `networkpolicies.networking.k8s.io is forbidden: User "u" cannot list resource`,
+			ErrPermission},
+		{"create", forbidden + `pods "x" is forbidden: exceeded quota: q, ` +
+			`requested: pods=1, used: pods=1, limited: pods=1`, ErrQuota},
+		{"create", forbidden + `pods "x" is forbidden: violates PodSecurity "restricted:latest": seccompProfile`,
+			ErrAdmission},
+		{"attach", forbidden + `pods "x" is forbidden: User "u" cannot create resource "pods/attach"`,
+			ErrPermission},
 	} {
-		for message, class := range messages {
-			t.Run(verb+" "+class.Error(), func(t *testing.T) {
-				t.Parallel()
-				p, c := fake(
-					t,
-					fakekubectl.Faults{
-						Fail: map[string]fakekubectl.Failure{verb: {Stderr: message}},
-					},
-				)
-				_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
-				assert.ErrorIs(t, err, class)
-				assert.Equal(t, len(c.Pods()), 0)
+		t.Run(c.verb+" "+c.class.Error(), func(t *testing.T) {
+			t.Parallel()
+			p, k := fake(t, fakekubectl.Faults{
+				Fail: map[string]fakekubectl.Failure{c.verb: {Stderr: c.message}},
 			})
-		}
+			_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+			assert.ErrorIs(t, err, c.class)
+			assert.Equal(t, len(k.Pods()), 0)
+		})
 	}
 	p := Policy{Cluster: Cluster{Path: "/no/kubectl"}, NetworkEnabled: true}
 	_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})

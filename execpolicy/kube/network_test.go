@@ -12,34 +12,44 @@ import (
 func TestCheckNetwork(t *testing.T) {
 	none := map[string]string{labelNetwork: networkNone, "team": "x"}
 	const (
-		named  = `{"metadata":{"name":"deny"},"spec":{"podSelector":{"matchLabels":{"cofferdam.network":"none"}},"policyTypes":["Ingress","Egress"]}}`
-		all    = `{"metadata":{"name":"deny"},"spec":{"podSelector":{},"policyTypes":["Ingress","Egress"],"ingress":[],"egress":null}}`
-		others = `{"metadata":{"name":"web"},"spec":{"podSelector":{"matchLabels":{"app":"web"}},"policyTypes":["Egress"],"egress":[{}]}}`
+		both  = `"policyTypes":["Ingress","Egress"]`
+		named = `{"metadata":{"name":"deny"},"spec":{` + both +
+			`,"podSelector":{"matchLabels":{"cofferdam.network":"none"}}}}`
+		all = `{"metadata":{"name":"deny"},"spec":{` + both +
+			`,"podSelector":{},"ingress":[],"egress":null}}`
+		others = `{"metadata":{"name":"web"},"spec":{"policyTypes":["Egress"],` +
+			`"podSelector":{"matchLabels":{"app":"web"}},"egress":[{}]}}`
 	)
-	for list, words := range map[string]string{
-		named:                "",
-		all:                  "",
-		named + "," + others: "",
-		others:               "has no NetworkPolicy deny",
-		``:                   "has no NetworkPolicy deny",
-		`{"metadata":{"name":"deny"},"spec":{"podSelector":{},"policyTypes":["Ingress"]}}`:                                                               "not about both",
-		`{"metadata":{"name":"deny"},"spec":{"podSelector":{}}}`:                                                                                         "not about both",
-		`{"metadata":{"name":"deny"},"spec":{"podSelector":{"matchLabels":{"a":"b"}},"policyTypes":["Ingress","Egress"]}}`:                               "does not select",
-		`{"metadata":{"name":"deny"},"spec":{"podSelector":{"matchExpressions":[{"key":"team","operator":"Gt"}]},"policyTypes":["Ingress","Egress"]}}`:   "does not select",
-		`{"metadata":{"name":"deny"},"spec":{"podSelector":{},"policyTypes":["Ingress","Egress"],"egress":[{}]}}`:                                        "deny selects the pod and allows",
-		named + `,{"metadata":{"name":"dns"},"spec":{"podSelector":{},"policyTypes":["Egress"],"egress":[{"ports":[{"port":53}]}]}}`:                     "dns selects the pod and allows",
-		named + `,{"metadata":{"name":"in"},"spec":{"podSelector":{"matchLabels":{"team":"x"}},"policyTypes":["Ingress"],"ingress":[{}]}}`:               "in selects the pod and allows",
-		named + `,{"metadata":{"name":"new"},"spec":{"podSelector":{"matchExpressions":[{"key":"team","operator":"Gt","values":["1"]}]},"egress":[{}]}}`: "new selects the pod and allows",
+	for _, c := range []struct{ list, words string }{
+		{named, ""},
+		{all, ""},
+		{named + "," + others, ""},
+		{others, "has no NetworkPolicy deny"},
+		{``, "has no NetworkPolicy deny"},
+		{`{"metadata":{"name":"deny"},"spec":{"podSelector":{},"policyTypes":["Ingress"]}}`, "not about both"},
+		{`{"metadata":{"name":"deny"},"spec":{"podSelector":{}}}`, "not about both"},
+		{`{"metadata":{"name":"deny"},"spec":{` + both + `,"podSelector":{"matchLabels":{"a":"b"}}}}`,
+			"does not select"},
+		{`{"metadata":{"name":"deny"},"spec":{` + both +
+			`,"podSelector":{"matchExpressions":[{"key":"team","operator":"Gt"}]}}}`, "does not select"},
+		{`{"metadata":{"name":"deny"},"spec":{` + both + `,"podSelector":{},"egress":[{}]}}`,
+			"deny selects the pod and allows"},
+		{named + `,{"metadata":{"name":"dns"},"spec":{"podSelector":{},"policyTypes":["Egress"],` +
+			`"egress":[{"ports":[{"port":53}]}]}}`, "dns selects the pod and allows"},
+		{named + `,{"metadata":{"name":"in"},"spec":{"podSelector":{"matchLabels":{"team":"x"}},` +
+			`"policyTypes":["Ingress"],"ingress":[{}]}}`, "in selects the pod and allows"},
+		{named + `,{"metadata":{"name":"new"},"spec":{"egress":[{}],"podSelector":` +
+			`{"matchExpressions":[{"key":"team","operator":"Gt","values":["1"]}]}}}`, "new selects the pod and allows"},
 	} {
 		var policies []networkPolicy
-		assert.NilError(t, json.Unmarshal([]byte("["+list+"]"), &policies), list)
+		assert.NilError(t, json.Unmarshal([]byte("["+c.list+"]"), &policies), c.list)
 		err := checkNetwork(policies, "deny", none)
-		if words == "" {
-			assert.NilError(t, err, list)
+		if c.words == "" {
+			assert.NilError(t, err, c.list)
 			continue
 		}
 		assert.ErrorIs(t, err, ErrNetworkOpen)
-		assert.ErrorContains(t, err, words)
+		assert.ErrorContains(t, err, c.words)
 	}
 }
 

@@ -166,7 +166,8 @@ func TestPlug(t *testing.T) {
 			left, err := p.Left()
 			assert.NilError(t, err)
 			assert.Equal(t, len(left), 0, "%q", left)
-			// The cluster is as good as before, as soon as it takes its nodes for ready again.
+			// The cluster is as good as before, as soon as it takes its nodes for ready
+			// again.
 			p.Policy.RoomTimeout = patience
 			assert.Equal(t, runs(t, p.Open(t), "echo again"), "again\n")
 		})

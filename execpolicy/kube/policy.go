@@ -29,10 +29,10 @@ type Policy struct {
 	// environment and, if the node makes them, its volumes are used. Its user, entry
 	// point, command and working directory are not.
 	Image string
-	// PullPolicy is "IfNotPresent", which is also meant by the empty text, "Always" or
-	// "Never".
+	// PullPolicy is "IfNotPresent", "Always" or "Never". If empty, it is "IfNotPresent".
 	PullPolicy string
-	// PullSecrets are the names of Secrets of the namespace with the registry's passwords.
+	// PullSecrets are the names of the namespace's Secrets that have the registry's
+	// passwords.
 	PullSecrets []string
 
 	// ReadyTimeout is how long a pod may take from its creation until it runs: to be
@@ -47,16 +47,17 @@ type Policy struct {
 	// for each start, and holds up that start until it returns.
 	Progress func(pod, state string)
 
-	// NetworkPolicy is the name of a NetworkPolicy of the namespace that selects the pods,
-	// by their label cofferdam.network=none for example, and allows neither what comes in
-	// nor what goes out. Spawn reads it, and every other NetworkPolicy that selects the
-	// pod: none may allow anything. Before anything else runs, the pod tries to reach the
-	// cluster's API, its node and the address of a cloud's metadata. If it reaches one, or
-	// has no program to try with, the start fails with an error that wraps
-	// [ErrNetworkOpen]. The programs are the image's: one that is hostile proves nothing.
+	// NetworkPolicy is the name of a NetworkPolicy of the namespace that selects the
+	// pods, by their label cofferdam.network=none for example, and allows neither what
+	// comes in nor what goes out. Spawn reads it, and every other NetworkPolicy that
+	// selects the pod: none may allow anything. Before anything else runs, the pod tries
+	// to reach the cluster's API, its node and the address of a cloud's metadata. If it
+	// reaches one, or has no program to try with, the start fails with an error that
+	// wraps [ErrNetworkOpen]. The programs are the image's: one that is hostile proves
+	// nothing.
 	NetworkPolicy string
-	// NetworkEnabled lets the pod use the network of the cluster, as far as that lets it.
-	// Then NetworkPolicy must be empty.
+	// NetworkEnabled lets the pod use the network, as far as the cluster allows. Then
+	// NetworkPolicy must be empty.
 	NetworkEnabled bool
 
 	// WritableRootfs lets the command write to the container's root, on the node's disk
@@ -107,10 +108,10 @@ type Policy struct {
 	RuntimeClass, PriorityClass, Scheduler string
 	// NodeSelector has the labels of the nodes that may run the pod. If empty, all may.
 	NodeSelector map[string]string
-	// Tolerations are taints that a node may have which runs the pod.
+	// Tolerations are taints that the pod's node may have.
 	Tolerations []Toleration
-	// Owner is an object of the namespace with which the cluster removes the pod, for
-	// example the pod that this program runs in. If nil, there is none.
+	// Owner is an object of the namespace, such as the pod that this program runs in:
+	// when the object is removed, the cluster removes the pod. If nil, there is none.
 	Owner *Owner
 	// KeepAlive is how long the link with the pod may be silent before the session ends,
 	// at either end, as [execpolicy.DockerPolicy.KeepAlive] says. Without it a node that
@@ -122,14 +123,14 @@ type Policy struct {
 	// containers, volumes, labels or anything else that was not asked for, or without
 	// something that was, fails the start with an error that wraps [ErrAdmission] and
 	// names the fields. A field that the cluster fills in with its default needs no
-	// naming. A process namespace that is shared is never allowed.
+	// naming. A PID namespace that is shared is never allowed.
 	AllowAdmitted []string
 }
 
 // A Toleration is a taint that a node may have, in Kubernetes's words.
 type Toleration struct{ Key, Operator, Value, Effect string }
 
-// An Owner is an object with which the cluster removes a pod.
+// An Owner is an object whose pods the cluster removes with it.
 type Owner struct{ APIVersion, Kind, Name, UID string }
 
 // The defaults of a Policy.

@@ -74,8 +74,8 @@ func (p *pod) container() containerStatus {
 // ended reports whether the pod's container has ended, by the kubelet's word.
 func (p *pod) ended() bool { return p.container().State.Terminated != nil }
 
-// over reports whether nothing runs in the pod any more, by the kubelet's word. Others may
-// have added containers to it.
+// over reports whether nothing runs in the pod any more, by the kubelet's word. Others
+// may have added containers to it.
 func (p *pod) over() bool {
 	// A phase alone may be that of a pod whose node nobody has heard of.
 	if p.Spec.NodeName == "" && p.Status.Phase == "Failed" {

@@ -22,15 +22,14 @@ const sweepTimeout = 30 * time.Second
 // whichever is behind, and counts from the pod's creation by the cluster's clock if that
 // is later.
 //
-// Machines that were resumed from one snapshot of memory are one machine to it: they must
-// not share a namespace.
+// Sweep can't tell machines apart that were resumed from one snapshot of memory: they
+// must not share a namespace.
 //
 // The kubelet ends a pod whose time is over by itself. Sweep is for what is left of it,
 // and for pods whose program was killed with its guard.
 //
-// Sweep goes on after an error. Its error names the pods that could not be removed, and
-// then wraps [execpolicy.ErrStillThere]. ctx bounds the whole, and each pod gets at most
-// 30 s.
+// Sweep goes on after an error. If pods could not be removed, its error names them and
+// wraps [execpolicy.ErrStillThere]. ctx bounds the whole, and each pod gets at most 30 s.
 func Sweep(ctx context.Context, c Cluster) (removed []string, err error) {
 	k, err := c.client(ctx)
 	if err != nil {

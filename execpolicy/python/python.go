@@ -26,12 +26,12 @@ var (
 	// ErrStart is wrapped by the error of an interpreter that did not start, or that
 	// could not be replaced after its end.
 	ErrStart = errors.New("the Python interpreter did not start")
-	// ErrReply is wrapped by the error beside a result whose value or exception is not
-	// known because the interpreter's reply is not valid: something inside has tampered
-	// with it. The interpreter has been ended.
+	// ErrReply is wrapped by the error that comes with a result whose value or exception
+	// is not known because the interpreter's reply is not valid: something inside has
+	// tampered with it. The interpreter has been ended.
 	ErrReply = errors.New("the Python interpreter's reply is not valid")
-	// ErrNoRoom is wrapped by the error beside a result whose value or exception is not
-	// known because the container has no room for it.
+	// ErrNoRoom is wrapped by the error that comes with a result whose value or exception
+	// is not known because the container has no room for it.
 	ErrNoRoom = errors.New("the Python interpreter's reply could not be stored")
 	// ErrClosed is returned by the methods of an interpreter that was closed.
 	ErrClosed = errors.New("the Python interpreter is closed")
@@ -126,7 +126,7 @@ var (
 
 // Start starts an interpreter in a session, in 30 s at most. An error wraps
 // [execpolicy.ErrInvalid] if the options are invalid. Any other error wraps ErrStart,
-// beside the error of [execpolicy.Session.Run] or the cause: [execpolicy.ErrTimeout]
+// along with the error of [execpolicy.Session.Run] or the cause: [execpolicy.ErrTimeout]
 // after the 30 s, for example. Then nothing of the interpreter is left.
 func Start(ctx context.Context, s *execpolicy.Session, o Options) (*Interpreter, error) {
 	_, badDir := scratch.Dir(o.Env)
@@ -199,7 +199,7 @@ func (p *Interpreter) start(ctx context.Context) error {
 // An error without a result says that the snippet did not run. It wraps ErrClosed,
 // ErrStart if another interpreter could not be started, the cause of ctx,
 // [execpolicy.ErrStdinTooLong] for a Code that is too long, or another error that
-// [execpolicy.Session.Run] returns without a result. An error beside a result is that of
+// [execpolicy.Session.Run] returns without a result. An error with a result is that of
 // Session.Run, with the same meaning, or says why the value or the exception is not
 // known: it wraps ErrReply, ErrNoRoom or the error of [execpolicy.Session.ReadFile].
 func (p *Interpreter) Run(ctx context.Context, snippet Snippet) (*Result, error) {
@@ -360,7 +360,7 @@ func (r *Result) decode(data []byte, tag string) error {
 		return fs.ErrNotExist // it is about a snippet before
 	}
 	if said.JSON != "" && !json.Valid([]byte(said.JSON)) {
-		return fmt.Errorf("%w: it holds what is not JSON", ErrReply)
+		return fmt.Errorf("%w: it holds something that is not JSON", ErrReply)
 	}
 	if said.Problem != "" {
 		return fmt.Errorf("%w: %q", ErrNoRoom, said.Problem)

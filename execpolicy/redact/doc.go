@@ -14,9 +14,10 @@
 // # How a stream is read
 //
 // A detector sees one line at a time, without its newline. So it finds nothing that goes
-// over the end of a line. Only [Secrets] do. A line is held back until it has ended, so a
-// prompt without a newline comes at the end of the stream. It does not matter how the
-// stream was cut into writes. What no rule finds passes unchanged, whatever bytes it has.
+// over the end of a line. Only [Secrets] finds that. A line is held back until it has
+// ended, so a prompt without a newline comes at the end of the stream. It does not matter
+// how the stream was cut into writes. What no rule finds passes unchanged, whatever bytes
+// it has.
 //
 // A line of [MaxLine] bytes or more is read in pieces that overlap, so that memory is
 // bounded: each rule holds at most MaxLine bytes. A match of up to [MaxMatch] bytes is
@@ -59,5 +60,5 @@
 //
 // It is for what programs print in good faith. A program that means to get a value out
 // can print it backwards, in base64, percent-encoded or one letter a line, and nothing
-// here finds that. The detectors also miss some values, and find some that are none.
+// here finds that. The detectors also miss some values, and find text that is none.
 package redact

@@ -45,7 +45,7 @@ func ExampleRedactor_Writer() {
 	// <nil>
 }
 
-// A rule of one's own has a pattern, or any other function.
+// A caller's own rule finds its matches by a pattern, or by any other function.
 func ExampleRule() {
 	key := regexp.MustCompile(`\bsk-[0-9a-z]{8,}`)
 	r, err := redact.New(redact.Rule{

@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// MaxLine is the length in bytes from which on a line is dealt with in pieces.
+	// MaxLine is the length in bytes from which a line is read in pieces.
 	MaxLine = 64 << 10
-	// MaxMatch is how long in bytes a match may be that is found in such a line wherever
-	// it lies.
+	// MaxMatch is the length in bytes up to which a match in such a line is found
+	// wherever it lies.
 	MaxMatch = 4 << 10
 )
 
@@ -123,7 +123,7 @@ func (s *lineStage) find(line []byte) ([][]int, error) {
 	}
 	for _, span := range spans {
 		if len(span) < 2 || span[0] < 0 || span[1] < span[0] || span[1] > len(line) {
-			return nil, fmt.Errorf("the detector of %s has found what is not in the line", s.rule.Type)
+			return nil, fmt.Errorf("the detector of %s has returned a match that is not in the line", s.rule.Type)
 		}
 	}
 	slices.SortStableFunc(spans, func(a, b []int) int { return a[0] - b[0] })

@@ -56,8 +56,8 @@ func (s *secrets) match(b []byte) (n int, more bool) {
 // secretPiece is as much as is looked at at once.
 const secretPiece = 32 << 10
 
-// A secretStage looks for values in a stream. Package internal/secret would find more than
-// [Secrets] documents: values that are quoted, and lines of a value; and it has one
+// A secretStage looks for values in a stream. Package internal/secret would find more
+// than [Secrets] documents: values that are quoted, and lines of a value; and it has one
 // placeholder for values that overlap.
 type secretStage struct {
 	rule *Rule

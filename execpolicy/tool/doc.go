@@ -1,4 +1,5 @@
-// Package tool gives a model tools that work in a session: a shell, Python, files and background jobs.
+// Package tool gives a model tools that work in a session: a shell, Python, files and
+// background jobs.
 //
 // [Start] opens a session and returns a [Set] of tools over it, which is closed as one. A
 // [Tool] has a name, a description for the model, a JSON Schema of its input, and a
@@ -16,22 +17,22 @@
 //
 // # Replies
 //
-// A [Reply] has a text for the model. Of a long output it has the head and the tail within
-// the bounds of [Options], with a line that counts what was left out; then it says how the
-// command ended, and what was lost. It has no escape sequences. What a model does wrong
-// gets a reply that says what is wrong and what would be right, and is never an error in
-// Go. An error is the host's to deal with: its context ended, the session was closed, or
-// the engine does not answer.
+// A [Reply] has a text for the model. Of a long output it has the head and the tail
+// within the bounds of [Options], with a line that counts what was left out; then it says
+// how the command ended, and what was lost. It has no escape sequences. What a model does
+// wrong gets a reply that says what is wrong and what would be right, and is never an
+// error in Go. An error is the host's to deal with: its context ended, the session was
+// closed, or the engine does not answer.
 //
-// The name of the tool shell, its description, its input and what it says of a restart and
-// of wrong input are those of LangChain's shell tool, to the letter, but for a word on a
-// workspace that is a copy. What it says of a command is not: [execpolicy.Result.Render]
-// shows a model more than [execpolicy.Result.Text], which is LangChain's and can be had
-// from [Reply].
+// The name of the tool shell, its description, its input and what it says of a restart
+// and of wrong input are those of LangChain's shell tool, to the letter, but for a word
+// on a workspace that is a copy. What it says of a command is not:
+// [execpolicy.Result.Render] shows a model more than [execpolicy.Result.Text], which is
+// LangChain's and can be had from [Reply].
 //
 // # Secrets, filters and approval
 //
-// The values of the session's secrets stand in no reply, also where a file has them.
+// No reply has a value of the session's secrets, even if a file has it.
 // [execpolicy.Spec.Filter] filters what the tools read out of files and the values of
 // Python too, and not only what commands print. [execpolicy.Spec.Approve] is asked about
 // each command, job and snippet, about each file that write and edit are to change, in a

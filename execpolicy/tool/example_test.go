@@ -54,7 +54,8 @@ func Example() {
 	}
 }
 
-// Who has a client of an API hands over the tools in its types, and calls them by name.
+// A program with a client of an API hands over the tools in the client's types, and calls
+// them by name.
 func ExampleSet() {
 	ctx := context.Background()
 	set, err := tool.Start(ctx, sandbox, execpolicy.Spec{}, tool.Options{})

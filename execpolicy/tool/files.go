@@ -101,8 +101,8 @@ type part struct {
 	cut  int // how many bytes of its only line are left out
 }
 
-// part returns the lines of a text from the one with that number, as many as there is room
-// for, and at most count of them unless that is negative.
+// part returns the lines of a text from the one with that number, as many as there is
+// room for, and at most count of them unless that is negative.
 func (s *Set) part(content string, offset, count int) part {
 	limit, lines := s.bounds()
 	limit, lines = max(1, limit-noticeRoom), max(1, lines-2)
@@ -342,8 +342,8 @@ func (s *Set) noFile(ctx context.Context, name string, err error) (Reply, error)
 // shown returns the name of a file as a reply may have it.
 func (s *Set) shown(name string) string { return short(s.Session.Redact(name)) }
 
-// approve asks Spec.Approve about what is not a command of the session's. If that refuses,
-// the reply says so.
+// approve asks Spec.Approve about what is not a command of the session's. If that
+// refuses, the reply says so.
 func (s *Set) approve(ctx context.Context, kind execpolicy.RequestKind, name, code string) (Reply, error) {
 	if s.spec.Approve == nil {
 		return Reply{}, nil

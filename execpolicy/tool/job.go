@@ -16,8 +16,8 @@ import (
 )
 
 // RequestInput is the kind of the request by which [execpolicy.Spec.Approve] is asked
-// about what the tool job is to write to the stdin of a job: Code. It may be a command, if
-// the job is a shell.
+// about what the tool job is to write to the stdin of a job: Code. It may be a command,
+// if the job is a shell.
 const RequestInput execpolicy.RequestKind = "input"
 
 const (
@@ -177,8 +177,8 @@ func (s *Set) status(ctx context.Context, j *job, wait int) (Reply, error) {
 	return reply, nil
 }
 
-// writeTo writes to the stdin of a job. What the job does not read at once goes on waiting
-// for it.
+// writeTo writes to the stdin of a job. What the job does not read at once goes on
+// waiting for it.
 func (s *Set) writeTo(ctx context.Context, j *job, text string, eof bool) (Reply, error) {
 	if j.ended() {
 		return failed("Job %d has ended.", j.id), nil

@@ -20,8 +20,8 @@ import (
 
 // Options are the options of [Start].
 type Options struct {
-	// Render bounds the text of each reply. KeepEscapes is for what commands print: a file
-	// is always read as it is.
+	// Render bounds the text of each reply. KeepEscapes is for what commands print: a
+	// file is always read as it is.
 	Render execpolicy.RenderOptions
 	// Python says how the interpreter is started, which happens with the first snippet.
 	Python python.Options
@@ -104,7 +104,7 @@ func open(ctx context.Context, p execpolicy.Policy, spec execpolicy.Spec, o work
 // whatever else runs.
 func (s *Set) Close() error { return s.Session.Close() }
 
-// Call calls the tool of that name. That there is none is told to the model, as a reply.
+// Call calls the tool of that name. If there is none, the reply says so.
 func (s *Set) Call(ctx context.Context, name string, input json.RawMessage) (Reply, error) {
 	i := slices.IndexFunc(s.Tools, func(t Tool) bool { return t.Name == name })
 	if i >= 0 {
@@ -141,7 +141,7 @@ const (
 	// ended is said of a session that the model can begin anew.
 	ended = `The session has ended, with all that was in it but a mounted workspace. ` +
 		`Call shell with {"restart": true} to begin a new one.`
-	// unusable is said beside an error that is the host's.
+	// unusable is said with an error that is the host's.
 	unusable = "The tool does not work now, whatever the input. Do not call it again."
 )
 
@@ -157,8 +157,8 @@ func (s *Set) unanswered(ctx context.Context, err error) (Reply, error) {
 	return failed("%s", excerpt(err.Error())), nil
 }
 
-// hosts reports whether an error is the host's to deal with: whether it is not known to be
-// one that the model's own doing brings about.
+// hosts reports whether an error is the host's to deal with: whether it is not known to
+// be one that the model's own doing brings about.
 func hosts(ctx context.Context, err error) bool {
 	if ctx.Err() != nil || isAny(err, execpolicy.ErrClosed, execpolicy.ErrExpired, execpolicy.ErrAudit, execpolicy.ErrStillThere) {
 		return true
@@ -210,8 +210,8 @@ func excerpt(said string) string {
 // blocked is the reply for output that Spec.Filter does not let pass.
 func blocked(err error) Reply { return failed("Output blocked: %v.", err) }
 
-// filtered returns a text without the session's secrets, and as Spec.Filter leaves it. Its
-// error is that of the filter.
+// filtered returns a text without the session's secrets, and as Spec.Filter leaves it.
+// Its error is that of the filter.
 func (s *Set) filtered(text string) (string, error) {
 	text = s.Session.Redact(text)
 	if s.spec.Filter == nil || text == "" {

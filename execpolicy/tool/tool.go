@@ -17,7 +17,7 @@ type Tool struct {
 	// properties of simple types, which the APIs of all models take.
 	Schema json.RawMessage
 	// Call does what the input asks for. An input that is empty or null is an object
-	// without properties. The reply has a text for the model, also beside an error. An
+	// without properties. The reply has a text for the model, also with an error. An
 	// error is not the model's fault: it says that the host can't go on as before.
 	Call func(ctx context.Context, input json.RawMessage) (Reply, error)
 }
@@ -29,8 +29,8 @@ type Reply struct {
 	// Failed says that the call did not do what it was to do: the input was wrong, or the
 	// command did not exit with 0.
 	Failed bool
-	// Result is how a command or a snippet ended. It is nil if none ran, and for the other
-	// tools.
+	// Result is how a command or a snippet ended. It is nil if none ran, and for the
+	// other tools.
 	Result *execpolicy.Result
 	// Value is the value of a snippet's last statement as JSON, as in [python.Result].
 	Value json.RawMessage

@@ -10,9 +10,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
 
-// An API is one of the HTTP APIs by which models are asked. What a Set writes for one is
-// the JSON of that API, so it works with any client of it, and with whatever else speaks
-// the same API.
+// An API is one of the HTTP APIs of models. What a Set writes for one is the JSON of that
+// API, so it works with any client of it, and with whatever else speaks the same API.
 type API int
 
 const (
@@ -41,8 +40,8 @@ func (a API) String() string {
 // and not made.
 const MaxCalls = 128
 
-// Declare returns the set's tools as the API wants them in the field "tools" of a request.
-// It panics if there is no such API.
+// Declare returns the set's tools as the API wants them in the field "tools" of a
+// request. It panics if there is no such API.
 func (s *Set) Declare(api API) json.RawMessage {
 	var tools []any
 	for _, t := range s.Tools {
@@ -64,8 +63,8 @@ func (s *Set) Declare(api API) json.RawMessage {
 }
 
 // Answer makes the calls that a model's message asks for, one after another, and returns
-// the messages to put after it in the next request. There are none if it asks for no call.
-// The message is, as it came in the response,
+// the messages to put after it in the next request. There are none if it asks for no
+// call. The message is, as it came in the response,
 //
 //   - of OpenAI, choices[0].message,
 //   - of Anthropic, the whole response or its field content,

@@ -40,17 +40,17 @@
 // trying, after pauses of up to ten seconds.
 //
 // The pool does not limit how many sessions are in use. Each may use as much memory as
-// the policy allows, so the caller has to.
+// the policy allows, so the caller has to limit them.
 //
 // # What an idle session costs
 //
-// It is a running container whose shell reads. It takes no processor time. Its shells take
-// 5 MB, and the engine's process beside the container 12 MB with docker and 1 MB with
-// podman. If its streams go by the engine's client, the client takes 25 MB more with docker
-// and 34 MB more with podman: see [execpolicy.Transport].
-// Other ways were measured, and are no substitute. A container that is created ahead and
-// started later takes more than two thirds of the time of a start. One that is paused
-// takes the same memory, and 40 ms to go on.
+// It is a running container whose shell reads. It takes no processor time. Its shells
+// take 5 MB, and the engine's process beside the container 12 MB with docker and 1 MB
+// with podman. If its streams pass through the engine's client, the client takes 25 MB
+// more with docker and 34 MB more with podman: see [execpolicy.Transport]. Other ways
+// were measured, and are no substitute. A container that is created ahead and started
+// later takes more than two thirds of the time of a start. One that is paused takes the
+// same memory, and 40 ms to go on.
 //
 // # The end
 //

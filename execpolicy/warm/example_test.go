@@ -43,7 +43,7 @@ func Example() {
 	}
 }
 
-// What takes long and is nobody's is done ahead.
+// What takes long and belongs to no user is done ahead.
 func ExampleNew() {
 	spec := execpolicy.Spec{Startup: []string{"mkdir /tmp/tools && echo 'echo ready' >/tmp/tools/check"}}
 	pool, err := warm.New(sandbox, spec, warm.Options{})
@@ -90,7 +90,7 @@ func ExamplePool_Take_workspace() {
 	fmt.Print(r.Render(execpolicy.RenderOptions{}))
 }
 
-// Nobody waits for long, and who would have to is told so.
+// Nobody waits for long: a call of Take that would have to fails with ErrBusy.
 func ExampleOptions() {
 	pool, err := warm.New(sandbox, execpolicy.Spec{}, warm.Options{
 		Size:    8,

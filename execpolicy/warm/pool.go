@@ -23,11 +23,12 @@ var (
 
 // Options say how many sessions a [Pool] has, and how long anybody waits for one.
 type Options struct {
-	// Size is how many idle sessions the pool keeps. If callers gave up while sessions were
-	// started for them, up to MaxStarting more are kept until they are taken. If zero, 4.
+	// Size is how many idle sessions the pool keeps. If callers gave up while sessions
+	// were started for them, up to MaxStarting more are kept until they are taken. If
+	// zero, 4.
 	Size int
-	// MaxStarting is how many are started at a time. More of them take longer each, and
-	// take the machine from the sessions that are used. If zero, 2.
+	// MaxStarting is how many sessions are started at a time. More of them take longer
+	// each, and slow down the sessions in use. If zero, 2.
 	MaxStarting int
 	// MaxWaiting is how many calls of Take may wait at a time; more fail at once. If
 	// zero, 100; if negative, any number may.
@@ -69,14 +70,13 @@ type Stats struct {
 	// together.
 	Started   int64
 	StartTime time.Duration
-	// StartFailures is how many were not, and StartError why the latest start failed; nil
-	// if it did not.
+	// StartFailures is how many starts failed, and StartError why the latest start did;
+	// nil if it did not.
 	StartFailures int64
 	StartError    error
 
-	// Taken is how many sessions were handed out, and TakeTime how long those who have
-	// them waited together, until the session was theirs. What then was done for the user
-	// does not count.
+	// Taken is how many sessions were handed out, and TakeTime how long their callers
+	// waited for them together. What was then done for the user does not count.
 	Taken    int64
 	TakeTime time.Duration
 	// Busy is how many calls of Take failed with ErrBusy.
@@ -171,19 +171,19 @@ func New(policy execpolicy.Policy, spec execpolicy.Spec, o Options) (*Pool, erro
 }
 
 // Take hands out a session that nobody else has had or will have, and makes it the user's
-// with what spec brings, as [execpolicy.Idle.Take] does. The caller must close it.
-// Without an idle one Take waits.
+// with what spec brings, as [execpolicy.Idle.Take] does. The caller must close it. If no
+// session is idle, Take waits.
 //
 // The error is one of these:
 //
-//   - It wraps [execpolicy.ErrInvalid], and says all that is wrong with the spec. This is
-//     looked at first.
+//   - It wraps [execpolicy.ErrInvalid], and says all that is wrong with the spec. The
+//     spec is checked first.
 //   - It wraps [ErrBusy] if there was no session in time, or is [ErrClosed].
 //   - It is the cause of ctx, if that ended while Take waited.
-//   - It wraps that of the latest start, if none is idle and starts fail.
+//   - It wraps the error of the latest start, if no session is idle and starts fail.
 //   - It wraps [execpolicy.ErrStart] if a session was there and could not be made the
-//     user's, because a secret's Lookup, Prepare, a startup script or Audit failed, or ctx
-//     ended. Only then is a session lost: it has ended.
+//     user's, because a secret's Lookup, Prepare, a startup script or Audit failed, or
+//     ctx ended. Only then is a session lost: it has ended.
 func (p *Pool) Take(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Session, error) {
 	if err := execpolicy.CheckTake(p.spec, spec); err != nil {
 		return nil, err
@@ -483,10 +483,10 @@ func (p *Pool) Stats() Stats {
 
 // Close hands out nothing more, ends the sessions that are idle or being started, and
 // returns when they are gone, at the latest after [execpolicy.Limits.TerminationTimeout].
-// Calls of Take that wait fail with [ErrClosed]. Sessions that were taken go on, and one
-// that is being made a user's is taken. The error says what of all that the pool has
-// started, and that was not taken, is not known to be gone. Closing again waits for the
-// same end and returns the same error.
+// Calls of Take that wait fail with [ErrClosed]. Sessions that were taken, or are being
+// handed out, go on. The error says which of the other sessions that the pool has started
+// are not known to be gone. Closing again waits for the same end and returns the same
+// error.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	if p.open {

@@ -16,8 +16,8 @@ import (
 // TestExamples runs the examples below under it, on each engine.
 var sandbox = execpolicy.DockerPolicy{}
 
-// A project is copied in, whichever engine it is, and what a command has made of it is
-// looked at before it is copied out.
+// A project is copied in, and what a command has changed is looked at before it is copied
+// out.
 func Example() {
 	ctx := context.Background()
 	spec := execpolicy.Spec{Workspace: "project"}
@@ -68,7 +68,7 @@ func ExampleCollect() {
 	fmt.Println(os.CopyFS("results", files))
 }
 
-// One link among the artifacts, or one that is too large, does not cost the others.
+// A link among the artifacts, or a file that is too large, does not cost the others.
 func ExampleCollectOptions_skip() {
 	ctx := context.Background()
 	s, err := execpolicy.Start(ctx, sandbox, execpolicy.Spec{})
@@ -96,7 +96,7 @@ func ExampleCollectOptions_skip() {
 	fmt.Printf("%s%v\n", text, err)
 }
 
-// Of what a session leaves, only so much is taken as was meant.
+// Patterns and limits say which files are collected.
 func ExampleCollectOptions() {
 	ctx := context.Background()
 	s, err := execpolicy.Start(ctx, sandbox, execpolicy.Spec{})
@@ -140,7 +140,7 @@ func ExampleSession() {
 	fmt.Println(err)
 }
 
-// What a model is not to see stays out, and what it makes stays inside.
+// What Exclude names stays out, and with Discard nothing that is made inside is saved.
 func ExampleOptions() {
 	ctx := context.Background()
 	s, err := workspace.Start(ctx, sandbox, execpolicy.Spec{Workspace: "project"}, workspace.Options{
@@ -160,8 +160,8 @@ func ExampleOptions() {
 	fmt.Print(r.Render(execpolicy.RenderOptions{}))
 }
 
-// A program that wants the directory itself, and no copy of it, is told where the engine
-// can't mount it.
+// A program that wants the directory itself, and no copy of it, gets an error if it can't
+// be mounted.
 func ExampleMode() {
 	remote := execpolicy.DockerPolicy{Engine: &dockercli.Engine{Path: "true", Remote: true}} // no engine is asked
 	_, err := workspace.Start(context.Background(), remote, execpolicy.Spec{Workspace: "."},

@@ -17,8 +17,8 @@ import (
 // and each file as a whole. It returns what it saved, and what was deleted inside, which
 // it leaves on the host. What is saved counts as copied in from then on.
 //
-// Save leaves out what it can't save, and names it in an error beside the changes that it
-// did save. The error wraps one or more of these:
+// Save leaves out what it can't save, and names it in an error along with the changes
+// that it did save. The error wraps one or more of these:
 //
 //   - [execpolicy.ErrUnsafeType], for a link or a special file.
 //   - [execpolicy.ErrUnsafeName], for a name that the host can't have.

@@ -11,9 +11,9 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/turn"
 )
 
-// ErrConflict is wrapped by the error of a file that was not saved because the host has
-// something else in its place than what was copied in.
-var ErrConflict = errors.New("the host's is not as it was")
+// ErrConflict is wrapped by the error of a file that was not saved because the host's
+// directory has something else there than what was copied in.
+var ErrConflict = errors.New("conflict with the host's directory")
 
 // A Mode says how a session gets its workspace.
 type Mode int
@@ -136,8 +136,8 @@ func (o Options) validate(ctx context.Context, p execpolicy.Policy, spec execpol
 	if len(errs) == 0 {
 		return exclude, nil
 	}
-	// With what is wrong with the rest; whether it can be mounted matters only where it is
-	// to be.
+	// With what is wrong with the rest; whether it can be mounted matters only where it
+	// is to be.
 	if o.Mode != Mounted {
 		spec.Workspace = ""
 	}

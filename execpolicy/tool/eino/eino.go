@@ -29,8 +29,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy/tool"
 )
 
-// Tools returns the tools as eino's, each an [einotool.InvokableTool]. Its error says which
-// tool's Schema is not a JSON Schema. Those of a [tool.Set] are.
+// Tools returns the tools as eino's, each an [einotool.InvokableTool]. Its error says
+// which tool's Schema is not a JSON Schema. Those of a [tool.Set] are.
 func Tools(tools []tool.Tool) ([]einotool.BaseTool, error) {
 	made := make([]einotool.BaseTool, len(tools))
 	for i, t := range tools {

@@ -26,9 +26,9 @@ type artifact struct {
 	time time.Time
 }
 
-// artifacts makes resources of the files in the directory for artifacts, and returns links
-// to those that are new or have changed. What of it fails is left out: the directory need
-// not exist.
+// artifacts makes resources of the files in the directory for artifacts, and returns
+// links to those that are new or have changed. What of it fails is left out: the
+// directory need not exist.
 func (c *client) artifacts(ctx context.Context, set *tool.Set) (links []mcp.Content) {
 	if c.options.artifacts == "" || c.turn.Take(ctx) != nil {
 		return nil

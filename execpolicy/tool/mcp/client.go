@@ -20,7 +20,8 @@ import (
 )
 
 const (
-	// maxPending is how many calls of a client may be under way. They wait for each other.
+	// maxPending is how many calls of a client may be under way. They wait for each
+	// other.
 	maxPending = 32
 	// maxShown is how many bytes a user can be expected to look at.
 	maxShown = 32 << 10
@@ -166,8 +167,8 @@ func report(ctx context.Context, name string, err error) {
 	}
 }
 
-// tell sends the progress of a call whose client has asked for it, until the function that
-// it returns has been called.
+// tell sends the progress of a call whose client has asked for it, until the function
+// that it returns has been called.
 func tell(ctx context.Context, r *mcp.CallToolRequest) (stop func()) {
 	token := r.Params.GetProgressToken()
 	if token == nil {

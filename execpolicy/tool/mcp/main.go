@@ -11,14 +11,14 @@
 //
 // # Files
 //
-// Without -workspace or -roots a session begins with no files of this machine, and what is
-// in it ends with it. Files that are put into the directory that -artifacts names are
-// resources of the protocol, which the client can fetch. With -workspace all sessions have
-// that directory of this machine, mounted or, where it can't be, copied in and at the end
-// out. With -roots a session has a copy of the first root that the client names, whose
-// changes are copied back when the client disconnects. A restart by the tool shell begins
-// with a new copy, and drops the changes. Roots are for a client on this
-// machine, so -http has none.
+// Without -workspace or -roots a session begins with no files of this machine, and what
+// is in it ends with it. Files that are put into the directory that -artifacts names are
+// resources of the protocol, which the client can fetch. With -workspace all sessions
+// have that directory of this machine, mounted or, where it can't be, copied in and at
+// the end out. With -roots a session has a copy of the first root that the client names,
+// whose changes are copied back when the client disconnects. A restart by the tool shell
+// begins with a new copy, and drops the changes. Roots are for a client on this machine,
+// so -http has none.
 //
 // # HTTP
 //

@@ -25,8 +25,8 @@ const (
 	maxBody = 16 << 20
 	// maxRequests is how many requests of HTTP each client may have at once, on average.
 	maxRequests = maxPending + 8
-	// smallBody is how many bytes a message has as a rule. Of those that may have more, each
-	// client may send maxLarge at once, on average.
+	// smallBody is how many bytes a message has as a rule. Of those that may have more,
+	// each client may send maxLarge at once, on average.
 	smallBody = 64 << 10
 	maxLarge  = 2
 	// bodyTimeout is how long a request's header may take to come, and then its body.

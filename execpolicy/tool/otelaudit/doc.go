@@ -82,6 +82,6 @@
 // not UTF-8 become question marks. Values of [execpolicy.Secret] and of variables are
 // shown nowhere, nor is stdin, the output or a file, but for what an error quotes of a
 // script's stderr or of the engine's: see [execpolicy.Event]. A script and a program's
-// arguments are shown. A caller whose traces may not have them removes them on their way:
-// the Collector can.
+// arguments are shown. If traces must not have them, remove them on the way, as the
+// Collector can.
 package otelaudit

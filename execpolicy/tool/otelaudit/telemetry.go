@@ -41,7 +41,7 @@ func New(t trace.TracerProvider, m metric.MeterProvider) (*Telemetry, error) {
 }
 
 // Auditor returns an auditor of any number of sessions, whose spans are within the span
-// that ctx has, if it has one. That ctx ends changes nothing. The auditor's error is
+// that ctx has, if it has one. The end of ctx changes nothing. The auditor's error is
 // always nil.
 func (t *Telemetry) Auditor(ctx context.Context) execpolicy.Auditor {
 	a := &auditor{Telemetry: t, ctx: context.WithoutCancel(ctx), sessions: map[string]*session{}}

@@ -264,7 +264,7 @@ func TestStartFails(t *testing.T) {
 // sandbox is the policy of the example. TestExample runs it under it, on each engine.
 var sandbox = execpolicy.DockerPolicy{}
 
-// A program gives its providers, and the context of what it does.
+// A program passes its providers, and the context whose span the sessions are in.
 func Example() {
 	ctx := context.Background()
 	spans := tracetest.NewSpanRecorder()
