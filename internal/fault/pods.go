@@ -67,10 +67,14 @@ func (s *suite) containerOf(name string) (string, error) {
 	return id, err
 }
 
-// forget removes the pods of programs that were killed with their guards.
+// forget removes the pods of programs that were killed with their guards. They have the
+// labels of the open session's, which is ended first.
 func (s *suite) forget() error {
 	if !s.orphans {
 		return nil
+	}
+	if err := s.end(); err != nil {
+		return err
 	}
 	s.orphans = false
 	if err := s.pods.Remove(); err != nil {
