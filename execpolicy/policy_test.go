@@ -20,7 +20,8 @@ import (
 )
 
 // A callersPolicy is one as others write it, which has nothing but what the package
-// exports: it runs what it is given on this machine.
+// exports: it runs what it is given on this machine. It leaves out what its tests don't
+// need: the check of the spec, the refusal of Secrets, RecordSpawn and Worker.
 type callersPolicy struct {
 	scratch  string
 	argv     []string // in place of the session's, if there is any

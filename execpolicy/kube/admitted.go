@@ -39,6 +39,7 @@ var filledIn = []string{
 	"spec.serviceAccount",
 	// Those of the service account, for the image alone.
 	"spec.imagePullSecrets",
+	// What a resize would do, which nobody asks for.
 	"spec.containers.0.resizePolicy",
 }
 
