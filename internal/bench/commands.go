@@ -35,12 +35,12 @@ var commandLengths = []int{1, 500, 4 << 10}
 // process 1 once, the worker twice. Over the client process 1 reads it a byte at a time.
 var (
 	fifoMost = map[string]map[int]float64{
-		"sh":   {1: 2.5, 500: 3, 4 << 10: 6},
-		"bash": {1: 3.2, 500: 4, 4 << 10: 10},
+		"sh":   {1: 1.2, 500: 1.4, 4 << 10: 2.5},
+		"bash": {1: 1.7, 500: 1.8, 4 << 10: 3},
 	}
 	attachMost = map[string]map[int]float64{
-		"sh":   {1: 4.5, 500: 10},
-		"bash": {1: 5.2, 500: 11},
+		"sh":   {1: 2.6, 500: 4},
+		"bash": {1: 3.2, 500: 4.7},
 	}
 )
 

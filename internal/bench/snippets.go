@@ -52,7 +52,7 @@ func snippets(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err err
 		all[1].over(all[0]))
 	// A shell of its own talks with the interpreter, and the reply is read from a file by
 	// programs.
-	t.atMost("Python snippet", all[0].String(), all[2].String()+", a command that does nothing", 25, all[0].over(all[2]))
+	t.atMost("Python snippet", all[0].String(), all[2].String()+", a command that does nothing", 12, all[0].over(all[2]))
 	return nil
 }
 

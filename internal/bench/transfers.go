@@ -102,7 +102,7 @@ func transfers(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err er
 	}
 
 	small := bytes.Repeat([]byte("print('a line of a program')\n"), smallFile)[:smallFile]
-	if err := os.WriteFile(source, small, 0o600); err != nil {
+	if err := errors.Join(os.WriteFile(source, small, 0o600), write(small)()); err != nil {
 		return err
 	}
 	readSmall := func() error {
@@ -121,7 +121,7 @@ func transfers(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err er
 		all[2].over(all[0]))
 	// Most of it is the programs that the image has for it.
 	for i, name := range []string{"1 KiB into a session", "1 KiB out of a session"} {
-		t.atMost(name, all[i].String(), all[3].String()+", a command that does nothing", 15, all[i].over(all[3]))
+		t.atMost(name, all[i].String(), all[3].String()+", a command that does nothing", 8, all[i].over(all[3]))
 	}
 	return nil
 }
