@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
@@ -147,10 +146,6 @@ func (v *validation) checkWords() {
 		}
 	}
 }
-
-// notPrinted reports whether a rune shows as nothing, such as a space: no name that an
-// engine takes has one.
-func notPrinted(r rune) bool { return unicode.IsControl(r) || unicode.IsSpace(r) }
 
 // isCPUs reports whether s is a decimal number from 0.01, below a million.
 func isCPUs(s string) bool {
