@@ -295,8 +295,15 @@ func (e *Error) Unreached() bool {
 // TurnedAway reports whether an ssh server closed the client's connection before they had
 // greeted each other, by the client's words. An sshd does that while more clients than its
 // MaxStartups have yet to say who they are. It may let the same client in a moment later.
-func (e *Error) TurnedAway() bool {
-	return strings.Contains(e.Stderr, "kex_exchange_identification: ") || strings.Contains(e.Stderr, "ssh: handshake failed: ")
+func (e *Error) TurnedAway() bool { return saysAny(e.Stderr, turnedAway) }
+
+// turnedAway are the words of OpenSSH's client, and of Go's, which podman has. Behind the
+// same beginnings they say other things too, such as that the host's key is another.
+var turnedAway = [][]string{
+	{"kex_exchange_identification: connection closed by"},
+	{"kex_exchange_identification: read: connection reset by"},
+	{"ssh: handshake failed: eof"},
+	{"ssh: handshake failed: read tcp", "connection reset by peer"},
 }
 
 // Classify returns the sentinel that says what an engine's message means, or nil if that

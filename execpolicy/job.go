@@ -156,9 +156,6 @@ func (s *Session) startJob(ctx context.Context, c *conn, cmd Command, event *Eve
 		end(nil)
 		return nil, errors.Join(x.jobError(ctx, err), x.abandon())
 	}
-	if proc.Answered != nil {
-		proc.Answered()
-	}
 	if cmd.Stdin != nil {
 		go x.feed()
 	}

@@ -337,9 +337,8 @@ type Process struct {
 	// Exec starts one more command beside the first, as the same user and in the same
 	// isolation, for [Session.StartJob]. The Process that it returns needs Stdin, Stdout,
 	// Stderr and Kill. Its Kill frees what Exec holds outside, and the session ends what
-	// runs inside. Its Answered, if set, is called when the job has begun. Exec is called
-	// only if OwnPIDNamespace is set and the command has answered, and may be called at
-	// the same time. If nil, the session has no jobs.
+	// runs inside. Exec is called only if OwnPIDNamespace is set and the command has
+	// answered, and may be called at the same time. If nil, the session has no jobs.
 	Exec func(ctx context.Context, command []string) (*Process, error)
 	// inside is, in a Process of Exec, what the session itself has to run inside so that
 	// the command begins. It is nil if Exec has started it.

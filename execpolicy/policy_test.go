@@ -144,3 +144,25 @@ func TestPolicyOfTheCallersOwnThatFails(t *testing.T) {
 	assert.Equal(t, p.spawned, 2)
 	assert.Assert(t, int(p.killed.Load()) >= p.spawned, "%d are killed of %d", p.killed.Load(), p.spawned)
 }
+
+// A stayingPolicy starts what ends at once and may still be there, and mends every cause.
+type stayingPolicy struct{ callersPolicy }
+
+func (p *stayingPolicy) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+	proc, err := p.callersPolicy.Spawn(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	kill := proc.Kill
+	proc.Kill = func(ctx context.Context) error { return errors.Join(kill(ctx), execpolicy.ErrStillThere) }
+	proc.Recover = func(context.Context, error) error { return nil }
+	return proc, nil
+}
+
+// A start is not tried again if it may have left something: another try would hide that.
+func TestStillThereIsNotTriedAgain(t *testing.T) {
+	p := &stayingPolicy{callersPolicy{scratch: t.TempDir(), argv: []string{"false"}}}
+	_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+	assert.ErrorIs(t, err, execpolicy.ErrStillThere)
+	assert.Equal(t, p.spawned, 1)
+}

@@ -69,9 +69,13 @@ func TestTurnedAwayBySSH(t *testing.T) {
 		runs   int
 	}{
 		{docker, true, 3},
+		{"kex_exchange_identification: read: Connection reset by peer", true, 3},
 		{podman, true, 3},
+		{"ssh: handshake failed: read tcp 192.0.2.1:4->192.0.2.2:22: read: connection reset by peer", true, 3},
 		{docker, false, 1},
 		{"it does not want to", true, 1},
+		{"ssh: handshake failed: knownhosts: key mismatch", true, 1},
+		{"ssh: handshake failed: ssh: unable to authenticate, attempted methods [none publickey]", true, 1},
 	} {
 		dir := t.TempDir()
 		client := filepath.Join(dir, "docker")

@@ -148,8 +148,8 @@ func open(ctx context.Context, p Policy, spec Spec, known *secret.Values) (*conn
 			}
 		}
 		err = spec.auditor.failed(c, err)
-		if proc == nil || try == maxRecoveries || proc.Recover == nil {
-			return nil, err
+		if proc == nil || try == maxRecoveries || proc.Recover == nil || errors.Is(err, ErrStillThere) {
+			return nil, err // what may still be there is told, whatever another try brings
 		}
 		if mend := proc.Recover(ctx, err); mend == err {
 			return nil, err

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -215,12 +216,27 @@ func (p *DockerPolicy) second(ctx context.Context, c *container.Container, spec 
 		return nil, err
 	}
 	return &Process{
-		Name: c.Name, Stdin: s.Stdin, Stdout: s.Stdout, Stderr: s.Stderr, Answered: connected, inside: s.Inside,
+		Name: c.Name, Stdin: s.Stdin, Stdout: &heard{s.Stdout, connected}, Stderr: s.Stderr, inside: s.Inside,
 		Kill: func(ctx context.Context) error {
 			connected()
 			return s.End(ctx)
 		},
 	}, nil
+}
+
+// heard calls first when its first byte comes. Code inside can hold up what comes then, but
+// not that.
+type heard struct {
+	io.ReadCloser
+	first func()
+}
+
+func (h *heard) Read(b []byte) (int, error) {
+	n, err := h.ReadCloser.Read(b)
+	if n > 0 {
+		h.first()
+	}
+	return n, err
 }
 
 // sessionDir returns where a session works.

@@ -149,6 +149,7 @@ def run(folder):
     number = 0
     while True:
         tag, size = line()
+        remove(reply)  # it may be large
         pending = False
         code = read(int(size))
         arm()

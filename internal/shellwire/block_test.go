@@ -77,6 +77,24 @@ func TestBlockBesideLines(t *testing.T) {
 	})
 }
 
+// A block of many lines takes process 1 as long as lines do, so it is read while nothing
+// else runs. For one of few lines nothing is stopped.
+func TestBlockOfManyLinesIsReadAlone(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		w.blocks = true
+		w.tellsOfCont()
+		_, _, out := w.run(strings.Repeat(": 0123456789\n", 200))
+		if !strings.Contains(out[0], "continued") {
+			w.awaitOutput("continued")
+		}
+	})
+	few := Block(testPrefix, Unit{Script: ": " + strings.Repeat("0123456789", 1000)}.Ops())
+	assert.Assert(t, strings.HasPrefix(string(few), "cf_much="), "%.80q", few)
+	many := Block(testPrefix, Unit{Script: strings.Repeat(":\n", quickLines)}.Ops())
+	assert.Assert(t, !strings.Contains(string(many), "cf_much="), "%.80q", many)
+}
+
 // Nobody inside can open the FIFO of blocks: whoever reads from it could make process 1
 // wait for a block, and miss the end of stdin.
 func TestBlocksAreOutOfReach(t *testing.T) {

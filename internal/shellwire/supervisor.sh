@@ -223,11 +223,7 @@ bash)
 		eval "$cf_text$cf_piece"
 	}
 	;;
-*) block() {
-	cf_much=65536
-	command . self/fd/3
-	cf_much=512
-} ;;
+*) block() { command . self/fd/3; } ;;
 esac
 
 # add TEXT: adds to the text of a longer unit, in two steps: a shell copies a variable
@@ -235,8 +231,7 @@ esac
 #
 # What is in the pipe is read before its end is seen, and to read it byte by byte takes
 # most of a minute beside a few hundred processes that want the processor. So all but a
-# short text is read while nothing else runs. A block that is read in large pieces is never
-# that long.
+# short text is read while nothing else runs, unless a block of few lines sets cf_much.
 cf_much=512
 add() {
 	cf_piece=$cf_piece$1
@@ -325,7 +320,7 @@ worker "$@"
 # The names are gone before the first unit, and the worker starts meanwhile.
 rm -f "$cf_dir/sh" "$cf_dir/raw" "$cf_dir/s" "$cf_dir/a" "$cf_dir/b"
 while take; do
-	case $cf_op in x) block ;; esac
+	case $cf_op in x) block; cf_much=512 ;; esac
 	case $cf_op in
 	# nTAG: of the next unit. It is sent ahead, to be read while nobody waits.
 	n*) cf_tag=${cf_op#n} cf_mark= cf_before= cf_after=

@@ -141,11 +141,7 @@ done
 eval "$cf_text$cf_piece"
 }
 ;;
-*) block() {
-cf_much=65536
-command . self/fd/3
-cf_much=512
-} ;;
+*) block() { command . self/fd/3; } ;;
 esac
 
 cf_much=512
@@ -217,7 +213,7 @@ done <"$cf_kills"
 worker "$@"
 rm -f "$cf_dir/sh" "$cf_dir/raw" "$cf_dir/s" "$cf_dir/a" "$cf_dir/b"
 while take; do
-case $cf_op in x) block ;; esac
+case $cf_op in x) block; cf_much=512 ;; esac
 case $cf_op in
 n*) cf_tag=${cf_op#n} cf_mark= cf_before= cf_after=
 go_on
