@@ -48,8 +48,8 @@
 //
 // A cluster does not tell which security module a node uses, nor the version of what makes
 // the containers there, such as runc. The versions of kubelets, runtimes and kernels are
-// those of all nodes, or "unknown" to a user who may not list them, who is then not told
-// of their weaknesses either.
+// those of all nodes, or "unknown" if these can't be listed, as few users may. Then
+// nothing is told of their weaknesses either.
 //
 // # Flags that weaken a policy
 //

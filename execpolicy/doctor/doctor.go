@@ -35,7 +35,9 @@ const (
 // Options say what is looked at.
 type Options struct {
 	// Engines are the clients to look at. Only their Path, Global and Env are used. If
-	// empty, they are those that the machine has, up to 16.
+	// empty, they are those that the machine has, up to 16. The engines behind podman's
+	// connections are then asked without CONTAINER_HOST and CONTAINER_CONNECTION, which
+	// podman's client heeds before its flags.
 	Engines []*dockercli.Engine
 	// Image is the image to try. If empty, it is [execpolicy.DefaultImage] or, if an
 	// engine does not have that, the first of three others in which a session starts.
@@ -149,7 +151,7 @@ func (x *examiner) clients(ctx context.Context, r *Report) []*dockercli.Engine {
 		add(e)
 		if _, err := e.Resolve(); err == nil {
 			for _, name := range x.contexts(ctx, e, names, r) {
-				add(&dockercli.Engine{Kind: names.kind, Global: []string{names.flag, name}})
+				add(&dockercli.Engine{Kind: names.kind, Global: []string{names.flag, name}, Env: envOf(names.kind)})
 			}
 			manage = append(manage, names.list, names.remove)
 		}
@@ -201,10 +203,30 @@ func (m machine) uses(kind dockercli.Kind, c dockercli.Context) bool {
 	if kind != dockercli.Podman {
 		return c.Current
 	}
+	if _, set := os.LookupEnv("CONTAINER_HOST"); set {
+		return false
+	}
 	if name := os.Getenv("CONTAINER_CONNECTION"); name != "" {
 		return c.Name == name
 	}
-	return c.Current && m.goos != "linux" && os.Getenv("CONTAINER_HOST") == ""
+	return c.Current && m.goos != "linux"
+}
+
+// envOf returns the environment of a client that has a flag for its engine; nil is this
+// process's. Podman's client heeds two variables before the flag.
+func envOf(kind dockercli.Kind) []string {
+	if kind != dockercli.Podman {
+		return nil
+	}
+	// An image can read what is in Env.
+	all := (&dockercli.Engine{Kind: kind}).RunEnv()
+	env := slices.DeleteFunc(slices.Clone(all), func(entry string) bool {
+		return strings.HasPrefix(entry, "CONTAINER_HOST=") || strings.HasPrefix(entry, "CONTAINER_CONNECTION=")
+	})
+	if len(env) == len(all) {
+		return nil
+	}
+	return env
 }
 
 // engine looks at one engine, and returns it with what it says of itself, or nil if it

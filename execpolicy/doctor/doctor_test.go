@@ -223,17 +223,18 @@ func TestConnectionsInUse(t *testing.T) {
 	onPath(t, dir, "podman")
 	const far, near = "podman --connection far", "podman --connection near"
 	for _, c := range []struct {
-		goos, variable string
-		want           []string
+		goos, variables string
+		want            []string
 	}{
 		{"linux", "", []string{"podman", far, near}},
 		{"darwin", "", []string{"podman", near}},
 		{"linux", "CONTAINER_CONNECTION", []string{"podman", far}},
 		{"darwin", "CONTAINER_HOST", []string{"podman", far, near}},
+		{"linux", "CONTAINER_HOST CONTAINER_CONNECTION", []string{"podman", far, near}},
 	} {
-		t.Run(c.goos+" "+c.variable, func(t *testing.T) {
-			if c.variable != "" {
-				t.Setenv(c.variable, "near")
+		t.Run(c.goos+" "+c.variables, func(t *testing.T) {
+			for _, name := range strings.Fields(c.variables) {
+				t.Setenv(name, "near")
 			}
 			r, err := doctor.ExamineMachine(t.Context(), doctor.Options{}, c.goos, "", false, false, nil, nil)
 			assert.NilError(t, err)
@@ -242,6 +243,42 @@ func TestConnectionsInUse(t *testing.T) {
 				names = append(names, e.Name)
 			}
 			assert.DeepEqual(t, names, c.want)
+		})
+	}
+}
+
+// A connection's engine is the one that is asked, whatever the environment names.
+func TestConnectionsAreAsked(t *testing.T) {
+	dir := t.TempDir()
+	answers := "== system connection list\ncontext \"far\" false \"ssh://x\"\ncontext \"near\" false \"unix:///x\"\n"
+	for version, flag := range []string{"", "--connection far ", "--connection near "} {
+		answers += fmt.Sprintf("== %s--version\npodman version 4.3.1\n== %[1]sprobe\n%d true false 6.1.0\nv2 \n== %[1]sinfo 1\nno\n", flag, version)
+	}
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, "podman.txt"), []byte(answers), 0o600))
+	onPath(t, dir, "podman")
+	for _, c := range []struct {
+		host, connection string
+		want             []string
+	}{
+		{"", "", []string{"0", "1", "2"}},
+		{"unix:///y", "", []string{"0", "1", "2"}},
+		{"", "near", []string{"0", "1"}},
+		{"unix:///y", "near", []string{"0", "1", "2"}},
+	} {
+		t.Run(c.host+" "+c.connection, func(t *testing.T) {
+			if c.host != "" {
+				t.Setenv("CONTAINER_HOST", c.host)
+			}
+			if c.connection != "" {
+				t.Setenv("CONTAINER_CONNECTION", c.connection)
+			}
+			r, err := doctor.Examine(t.Context(), doctor.Options{})
+			assert.NilError(t, err)
+			var versions []string
+			for _, e := range r.Engines {
+				versions = append(versions, e.ServerVersion)
+			}
+			assert.DeepEqual(t, versions, c.want)
 		})
 	}
 }

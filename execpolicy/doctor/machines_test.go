@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -133,7 +134,10 @@ func recorded(t *testing.T, dir string) (
 		real := *e
 		// The guard and the rest are no answers of a client.
 		real.Path = clientOn(t, path, filepath.Base(e.Path))
-		real.Env = append(os.Environ(), "PATH="+path, recordVar+"=", replayVar+"=")
+		if real.Env == nil {
+			real.Env = os.Environ()
+		}
+		real.Env = append(slices.Clone(real.Env), "PATH="+path, recordVar+"=", replayVar+"=")
 		steps, err = doctor.Try(ctx, &real, image)
 		for _, s := range steps {
 			line := string(s.Name)

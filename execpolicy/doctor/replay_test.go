@@ -18,11 +18,12 @@ import (
 
 const (
 	// replayVar names a directory of recorded answers. The test binary, called as docker
-	// or podman, then answers from the file of that name in it.
-	replayVar = "DOCTOR_REPLAY"
+	// or podman, then answers from the file of that name in it. Podman's client always has
+	// the variables of this prefix.
+	replayVar = "PODMAN_REPLAY"
 	// recordVar is a PATH. The client of that name on it is then asked, and its answer is
 	// put into the file.
-	recordVar = "DOCTOR_RECORD"
+	recordVar = "PODMAN_RECORD"
 )
 
 func TestMain(m *testing.M) {
@@ -101,6 +102,13 @@ func answer(file, name string, words []string) int {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
+	}
+	if name == "podman" && len(words) > 2 && words[0] == "--connection" {
+		// Podman heeds these before the flag.
+		_, host := os.LookupEnv("CONTAINER_HOST")
+		if host || os.Getenv("CONTAINER_CONNECTION") != "" {
+			words = words[2:]
+		}
 	}
 	body, end, ok := r.find(asked(words))
 	if !ok {

@@ -22,9 +22,9 @@ const (
 	createGrace = 3 * time.Second
 	// clientGrace is for a kubectl to see that its pod is gone.
 	clientGrace = time.Second
-	// laterTimeout is how long an attempt takes when nobody waits any more, and
+	// laterTimeout is how long an attempt may take when nobody waits any more, and
 	// longestPause is between two of them.
-	laterTimeout = 30 * time.Second
+	laterTimeout = 10 * time.Second
 	longestPause = time.Minute
 )
 
@@ -74,23 +74,35 @@ func (r *run) kill(ctx context.Context) error {
 func (r *run) later() {
 	defer r.pending.Store(false)
 	defer pending.Give()
-	for pause := clientGrace; ; pause = min(2*pause, longestPause) {
+	// By the first attempt a pod that may have been created is there, or never will be.
+	for pause := createGrace; ; pause = min(2*pause, longestPause) {
 		time.Sleep(pause)
-		if r.tryLater() == nil {
+		if r.tryLater() {
 			r.guard.Remove(r.name)
 			return
 		}
 	}
 }
 
-func (r *run) tryLater() error {
-	if err := attempts.Take(context.Background()); err != nil {
-		return err
+// tryLater asks the cluster once to delete the pod, and reports whether it has no such
+// pod any more. It does not wait for the node: the pods of one that is lost would keep
+// all others from their turn.
+func (r *run) tryLater() (gone bool) {
+	if attempts.Take(context.Background()) != nil {
+		return false
 	}
 	defer attempts.Give()
 	ctx, cancel := context.WithTimeout(context.Background(), laterTimeout)
 	defer cancel()
-	return r.remove(ctx)
+	p, _, err := r.get(ctx)
+	if err != nil {
+		return false
+	}
+	if p == nil {
+		return true
+	}
+	gone, _ = r.ask(ctx, p)
+	return gone
 }
 
 // remaining returns how much time there is.
@@ -163,33 +175,40 @@ func (r *run) find(ctx context.Context) (*pod, error) {
 	}
 }
 
+// ask asks the cluster to delete a pod, and reports whether it has no such pod any more.
+// The error is that of a request that was not taken.
+func (r *run) ask(ctx context.Context, p *pod) (gone bool, err error) {
+	grace := int64(1)
+	if p.over() {
+		grace = 0 // nothing runs in it any more
+	}
+	err = r.DeletePod(ctx, r.name, p.Metadata.UID, grace)
+	if kubectl.IsGone(err) {
+		return true, nil
+	}
+	if err != nil || grace == 0 {
+		return err == nil, err
+	}
+	// A watch says nothing of a pod that is gone already.
+	p, _, err = r.get(ctx)
+	return p == nil && err == nil, nil
+}
+
 // delete has the cluster delete the pod of that UID, and returns when it has no such pod
 // any more.
 func (r *run) delete(ctx context.Context, uid string) error {
 	asked := false
 	var refused error
-	err := r.follow(ctx, endWatch, func(p *pod, _ []byte) (bool, error) {
+	err := r.follow(ctx, endWatch, func(p *pod, _ []byte) (gone bool, _ error) {
 		if p == nil || p.Metadata.UID != uid {
 			return true, nil
 		}
 		if asked && !p.over() {
 			return false, nil
 		}
-		grace := int64(1)
-		if p.over() {
-			grace = 0 // nothing runs in it any more
-		}
-		refused = r.DeletePod(ctx, r.name, uid, grace)
+		gone, refused = r.ask(ctx, p)
 		asked = refused == nil
-		if kubectl.IsGone(refused) {
-			return true, nil
-		}
-		if !asked || grace == 0 {
-			return asked, nil
-		}
-		// A watch says nothing of a pod that is gone already.
-		p, _, err := r.get(ctx)
-		return p == nil && err == nil, nil
+		return gone, nil
 	})
 	switch {
 	case err == nil:

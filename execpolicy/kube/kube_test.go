@@ -518,6 +518,33 @@ func TestPodsThatAreRemovedLaterAreBounded(t *testing.T) {
 	assert.Equal(t, len(c.Pods()), 0)
 }
 
+// What removes a pod when nobody waits any more asks, and waits for no node: only so many
+// may ask at a time.
+func TestRemovalLaterWaitsForNoNode(t *testing.T) {
+	p, c := fake(t, fakekubectl.Faults{NodeDown: true})
+	k, err := p.Cluster.client(t.Context())
+	assert.NilError(t, err)
+	pod, err := p.draft(execpolicy.Spec{}, "lost")
+	assert.NilError(t, err)
+	pod["metadata"].(object)["uid"] = "uid-of-lost"
+	pod["status"] = object{"phase": "Pending"}
+	c.Add(pod)
+	for _, uid := range []string{"uid-of-lost", ""} {
+		r := &run{policy: &p, Client: *k, name: "lost", uid: uid}
+		assert.Assert(t, !r.tryLater())
+	}
+	calls := strings.Join(c.Calls(), "\n")
+	assert.Equal(t, strings.Count(calls, "delete "), 2, calls)
+	assert.Assert(t, !strings.Contains(calls, "watch=1"), calls)
+	r := &run{policy: &p, Client: *k, name: "lost"}
+	c.Set(fakekubectl.Faults{Fail: map[string]fakekubectl.Failure{"get": {Stderr: "no"}}})
+	assert.Assert(t, !r.tryLater()) // nobody knows
+	c.Set(fakekubectl.Faults{})
+	assert.Assert(t, r.tryLater())
+	assert.Equal(t, len(c.Pods()), 0)
+	assert.Assert(t, r.tryLater()) // there is none
+}
+
 // It is said that it was the cluster which did not answer, and when its answer comes the
 // pod goes.
 func TestAPIThatStopsAnswering(t *testing.T) {

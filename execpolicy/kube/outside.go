@@ -94,8 +94,8 @@ func (p *Policy) attempts(ctx context.Context, k *kubectl.Client, name string) (
 	return reach.Attempts(addresses...), nil
 }
 
-// versions returns those of the API server and of the nodes. Few users may see these, and
-// the others get "unknown".
+// versions returns those of the API server and of the nodes. Few users may see these.
+// What can't be read of them is "unknown".
 func versions(ctx context.Context, k *kubectl.Client) ([]outside.Component, error) {
 	text, err := k.Get(ctx, "/version")
 	if err != nil {
@@ -106,10 +106,6 @@ func versions(ctx context.Context, k *kubectl.Client) ([]outside.Component, erro
 		return nil, err
 	}
 	found := []outside.Component{{Name: "kubernetes", Version: server.GitVersion}}
-	text, err = k.Get(ctx, "/api/v1/nodes")
-	if err != nil {
-		return append(found, ofNode("unknown", "runtime://unknown", "unknown")...), nil
-	}
 	var nodes struct {
 		Items []struct {
 			Status struct {
@@ -117,8 +113,14 @@ func versions(ctx context.Context, k *kubectl.Client) ([]outside.Component, erro
 			}
 		}
 	}
-	if err := json.Unmarshal(text, &nodes); err != nil {
-		return nil, err
+	if text, err = k.Get(ctx, "/api/v1/nodes"); err == nil {
+		err = json.Unmarshal(text, &nodes)
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		return append(found, ofNode("unknown", "runtime://unknown", "unknown")...), nil
 	}
 	for _, node := range nodes.Items {
 		info := node.Status.NodeInfo

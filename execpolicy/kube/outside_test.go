@@ -1,14 +1,18 @@
 package kube
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"math"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 	"github.com/seed-64a260eb/cofferdam/internal/fakekubectl"
 	"github.com/seed-64a260eb/cofferdam/internal/outside"
 )
@@ -154,14 +158,16 @@ func FuzzSettings(f *testing.F) {
 	})
 }
 
-// Who may not see the nodes is told so.
+// Who may not see the nodes, or can't read what the cluster says of them, is told so.
 func TestVersions(t *testing.T) {
 	server := outside.Component{Name: "kubernetes", Version: "v1.33.0"}
+	unknown := []outside.Component{
+		{Name: "kubelet", Version: "unknown"}, {Name: "runtime", Version: "unknown"},
+		{Name: "kernel", Version: "unknown"},
+	}
 	for nodes, want := range map[string][]outside.Component{
-		"": {
-			{Name: "kubelet", Version: "unknown"}, {Name: "runtime", Version: "unknown"},
-			{Name: "kernel", Version: "unknown"},
-		},
+		"": unknown,
+		`[{"status":{"nodeInfo":{"kubeletVersion":"v1.32.1"}}},{"status":1}]`: unknown,
 		`[{"status":{"nodeInfo":{"kubeletVersion":"v1.32.1","kernelVersion":"6.1",
 		"containerRuntimeVersion":"containerd://1.7.1"}}},{"status":{"nodeInfo":{
 		"kubeletVersion":"v1.32.1","containerRuntimeVersion":"cri-o://1.33"}}}]`: {
@@ -176,4 +182,24 @@ func TestVersions(t *testing.T) {
 		assert.NilError(t, err)
 		assert.DeepEqual(t, got, append([]outside.Component{server}, want...))
 	}
+}
+
+// Whoever gives up gets no versions, and not the word that they are unknown.
+func TestVersionsThatNobodyWaitsFor(t *testing.T) {
+	p, c := fake(t, fakekubectl.Faults{})
+	view, err := p.Outside(t.Context(), execpolicy.Spec{})
+	assert.NilError(t, err)
+	c.Set(fakekubectl.Faults{Hang: []string{"/api/v1/nodes"}})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	why := errors.New("enough")
+	go func() {
+		leftover.Patient.Until(func() bool {
+			return strings.Contains(strings.Join(c.Calls(), "\n"), "/api/v1/nodes")
+		})
+		cancel(why)
+	}()
+	_, err = view.Versions(ctx)
+	assert.ErrorIs(t, err, why)
+	c.Set(fakekubectl.Faults{})
 }

@@ -46,7 +46,8 @@ type Faults struct {
 	// Delay is how long every call takes before anything else happens, as with a slow
 	// credential plugin.
 	Delay time.Duration
-	// Hang are verbs that do not answer: config, create, get, watch, delete, attach.
+	// Hang are verbs that do not answer: config, create, get, watch, delete, attach. A
+	// path in it is that of requests which get no answer, such as "/api/v1/nodes".
 	Hang []string
 	// Fail is how the calls of a verb fail.
 	Fail map[string]Failure

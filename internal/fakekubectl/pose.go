@@ -88,11 +88,13 @@ func pose(words []string) int {
 		}
 	}
 	verb := operands[0]
-	if strings.Contains(flags["--raw"], "watch=1") {
+	path, query, _ := strings.Cut(flags["--raw"], "?")
+	if strings.Contains(query, "watch=1") {
 		verb = "watch"
 	}
 	time.Sleep(s.faults().Delay)
-	for slices.Contains(s.faults().Hang, verb) {
+	hangs := func(what string) bool { return what == verb || what == path }
+	for slices.ContainsFunc(s.faults().Hang, hangs) {
 		time.Sleep(poll)
 	}
 	failure := s.failure(verb)
