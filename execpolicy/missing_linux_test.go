@@ -49,7 +49,8 @@ func TestLimitsOfHandMadeEngine(t *testing.T) {
 	t.Run("it has none", func(t *testing.T) {
 		e, verbs := handMade(t, "echo '4.3.1 false true 6.1.0'; echo 'v1 cpu memory pids'")
 		p := execpolicy.DockerPolicy{Engine: e}
-		for _, err := range []error{p.Check(t.Context(), spec), startError(t, p, spec), spawnError(t, p, spec)} {
+		_, explained := p.Explain(t.Context(), spec)
+		for _, err := range []error{explained, p.Check(t.Context(), spec), startError(t, p, spec), spawnError(t, p, spec)} {
 			assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 			assert.ErrorContains(t, err, "limits of memory, processors, processes")
 		}
@@ -57,6 +58,9 @@ func TestLimitsOfHandMadeEngine(t *testing.T) {
 		assert.Assert(t, e.MissingLimits == nil) // it is the caller's
 		p.AllowMissingLimits = true
 		assert.NilError(t, p.Check(t.Context(), spec))
+		line, err := p.Explain(t.Context(), spec)
+		assert.NilError(t, err)
+		assert.Assert(t, !strings.Contains(line, "--memory"), line)
 		assert.ErrorContains(t, startError(t, p, spec), "it does not want to")
 	})
 	t.Run("it has some", func(t *testing.T) {
@@ -72,6 +76,9 @@ func TestLimitsOfHandMadeEngine(t *testing.T) {
 		e, verbs := handMade(t, "echo 'Error: it is not there' >&2; exit 125")
 		p := execpolicy.DockerPolicy{Engine: e}
 		assert.NilError(t, p.Check(t.Context(), spec))
+		line, err := p.Explain(t.Context(), spec)
+		assert.NilError(t, err)
+		assert.Assert(t, strings.Contains(line, "--memory"), line)
 		for _, err := range []error{startError(t, p, spec), spawnError(t, p, spec)} {
 			assert.ErrorIs(t, err, execpolicy.ErrStart)
 			assert.ErrorContains(t, err, "which limits the engine can set")
