@@ -1,6 +1,7 @@
 package execpolicy
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -39,6 +40,36 @@ func TestConnectingEnds(t *testing.T) {
 		take()()
 		synctest.Wait()
 		time.Sleep(2 * connectTime)
+		assert.Equal(t, len(connecting), 0)
+	})
+}
+
+// The question for a remote engine's limits waits for the turn too, and whoever needs the
+// answer waits no longer than its session may take to start.
+func TestLimitsAreAskedInTurn(t *testing.T) {
+	was := connecting
+	defer func() { connecting = was }()
+	synctest.Test(t, func(t *testing.T) {
+		connecting = turn.New(1)
+		p := DockerPolicy{Limits: Limits{StartupTimeout: 7 * time.Second}}
+		e := dockercli.Engine{Path: "/no such client"}
+		_, err := p.askLimits(t.Context(), &e)
+		assert.ErrorIs(t, err, dockercli.ErrNoEngine)
+
+		assert.Assert(t, connecting.TryTake())
+		_, err = p.askLimits(t.Context(), &e)
+		assert.ErrorIs(t, err, dockercli.ErrNoEngine) // it is not remote
+
+		e.Path, e.Remote = "/no such client either", true
+		start := time.Now()
+		_, err = p.askLimits(t.Context(), &e)
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.ErrorIs(t, err, ErrStart)
+		assert.Equal(t, time.Since(start), p.StartupTimeout)
+
+		connecting.Give()
+		_, err = p.askLimits(t.Context(), &e)
+		assert.ErrorIs(t, err, dockercli.ErrNoEngine)
 		assert.Equal(t, len(connecting), 0)
 	})
 }

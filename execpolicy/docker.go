@@ -335,11 +335,15 @@ func (p *DockerPolicy) image(e *dockercli.Engine) string {
 // With FIFOs there are --detach, a mount of them, and a shell in front of the command
 // that opens them, in place of --interactive. Explain starts nothing. So with docker it
 // leaves out the IDs of a User with a name, until a session of this program has looked
-// them up.
+// them up. It asks the engine for its MissingLimits if they are not known. If that does
+// not answer, none counts as missing.
 func (p DockerPolicy) Explain(ctx context.Context, spec Spec) (string, error) {
 	e, err := p.engine(ctx)
 	if err != nil {
 		return "", err
+	}
+	if asked, err := p.askLimits(ctx, e); err == nil {
+		e = asked
 	}
 	spec.Secrets = nil // Start sends them over the session's stdin
 	argv, err := p.argv(e, spec, newName())

@@ -6,33 +6,54 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
+	"github.com/seed-64a260eb/cofferdam/internal/shared"
 )
 
-// missingLimits are the MissingLimits of engines that callers have made themselves.
-var missingLimits sync.Map
+// probed has, by engineKey, what engines that callers have made themselves say of
+// themselves, as a *shared.Value[*dockercli.Engine] each.
+var probed sync.Map
 
 // askLimits returns the engine with its MissingLimits, for which it is asked if they are not
-// known. That takes a tenth of a second, once for each engine.
-func askLimits(ctx context.Context, e *dockercli.Engine) (*dockercli.Engine, error) {
+// known. That takes a tenth of a second, once for each engine, and StartupTimeout at most.
+func (p *DockerPolicy) askLimits(ctx context.Context, e *dockercli.Engine) (*dockercli.Engine, error) {
 	if e.MissingLimits != nil {
 		return e, nil
 	}
-	key := engineKey(e)
-	missing, ok := missingLimits.Load(key)
-	if !ok {
-		probed, err := e.Probe(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("%w: it is not known which limits the engine can set: %w; the engine is %v", ErrStart, err, e)
-		}
-		missing = probed.MissingLimits
-		missingLimits.Store(key, missing)
+	ctx, cancel := context.WithTimeout(ctx, positive(p.Limits.withDefaults().StartupTimeout))
+	defer cancel()
+	value, _ := probed.LoadOrStore(engineKey(e), shared.New("the engine's limits",
+		func(ctx context.Context) (*dockercli.Engine, error) { return probe(ctx, e) }))
+	known, err := value.(*shared.Value[*dockercli.Engine]).Get(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: it is not known which limits the engine can set: %w; the engine is %v", ErrStart, err, e)
 	}
 	asked := *e
-	asked.MissingLimits = missing.([]string)
+	asked.MissingLimits = known.MissingLimits
 	return &asked, nil
+}
+
+// probe is Probe, in the turn of those who have yet to reach a remote engine. An sshd that
+// turns the client away is tried as often as by a start.
+func probe(ctx context.Context, e *dockercli.Engine) (*dockercli.Engine, error) {
+	if !e.Remote {
+		return e.Probe(ctx)
+	}
+	for try := 0; ; try++ {
+		if err := connecting.Take(ctx); err != nil {
+			return nil, err
+		}
+		known, err := e.Probe(ctx)
+		connecting.Give()
+		failed, ok := err.(*dockercli.Error)
+		if !ok || !failed.TurnedAway() || try == maxRecoveries {
+			return known, err
+		}
+		time.Sleep(turnedAwayPause)
+	}
 }
 
 // checkMissingLimits refuses an engine that can't set what the policy limits, unless

@@ -5,9 +5,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
@@ -47,7 +49,8 @@ func TestLimitsOfHandMadeEngine(t *testing.T) {
 	t.Run("it has none", func(t *testing.T) {
 		e, verbs := handMade(t, "echo '4.3.1 false true 6.1.0'; echo 'v1 cpu memory pids'")
 		p := execpolicy.DockerPolicy{Engine: e}
-		for _, err := range []error{p.Check(t.Context(), spec), startError(t, p, spec), spawnError(t, p, spec)} {
+		_, explained := p.Explain(t.Context(), spec)
+		for _, err := range []error{explained, p.Check(t.Context(), spec), startError(t, p, spec), spawnError(t, p, spec)} {
 			assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 			assert.ErrorContains(t, err, "limits of memory, processors, processes")
 		}
@@ -55,6 +58,9 @@ func TestLimitsOfHandMadeEngine(t *testing.T) {
 		assert.Assert(t, e.MissingLimits == nil) // it is the caller's
 		p.AllowMissingLimits = true
 		assert.NilError(t, p.Check(t.Context(), spec))
+		line, err := p.Explain(t.Context(), spec)
+		assert.NilError(t, err)
+		assert.Assert(t, !strings.Contains(line, "--memory"), line)
 		assert.ErrorContains(t, startError(t, p, spec), "it does not want to")
 	})
 	t.Run("it has some", func(t *testing.T) {
@@ -70,6 +76,9 @@ func TestLimitsOfHandMadeEngine(t *testing.T) {
 		e, verbs := handMade(t, "echo 'Error: it is not there' >&2; exit 125")
 		p := execpolicy.DockerPolicy{Engine: e}
 		assert.NilError(t, p.Check(t.Context(), spec))
+		line, err := p.Explain(t.Context(), spec)
+		assert.NilError(t, err)
+		assert.Assert(t, strings.Contains(line, "--memory"), line)
 		for _, err := range []error{startError(t, p, spec), spawnError(t, p, spec)} {
 			assert.ErrorIs(t, err, execpolicy.ErrStart)
 			assert.ErrorContains(t, err, "which limits the engine can set")
@@ -86,6 +95,48 @@ func TestLimitsOfHandMadeEngine(t *testing.T) {
 		assert.ErrorContains(t, startError(t, execpolicy.DockerPolicy{Engine: e}, spec), "it does not want to")
 		assert.Assert(t, strings.HasPrefix(verbs(), "run"), verbs())
 	})
+}
+
+// Starts that come at once ask an engine once for its limits.
+func TestLimitsAreAskedOnce(t *testing.T) {
+	enginetest.Check(t)
+	e, verbs := handMade(t, "echo '4.3.1 false true 6.1.0'; echo 'v1 cpu memory pids'")
+	var all sync.WaitGroup
+	for range 40 {
+		all.Go(func() {
+			_, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: e}, execpolicy.Spec{})
+			assert.Check(t, cmp.ErrorIs(err, execpolicy.ErrInvalid))
+		})
+	}
+	all.Wait()
+	assert.Equal(t, verbs(), "--version info")
+}
+
+// An sshd that turns away the question for the limits is asked again, as one that turns
+// away a start.
+func TestLimitsAreAskedAgain(t *testing.T) {
+	enginetest.Check(t)
+	const turnedAway = "kex_exchange_identification: Connection closed by remote host"
+	for _, c := range []struct {
+		remote   bool
+		refusals int
+		want     string
+		asked    int
+	}{
+		{true, 2, "limits of memory, processors, processes", 3},
+		{true, 9, turnedAway, 3},
+		{false, 9, turnedAway, 1},
+	} {
+		count := filepath.Join(t.TempDir(), "count")
+		e, _ := handMade(t, fmt.Sprintf(`echo >>'%[1]s'
+	if [ $(wc -l <'%[1]s') -le %[2]d ]; then echo '%[3]s' >&2; exit 125; fi
+	echo '4.3.1 true true 6.1.0'; echo 'v1 cpu memory pids'`, count, c.refusals, turnedAway))
+		e.Remote = c.remote
+		assert.ErrorContains(t, spawnError(t, execpolicy.DockerPolicy{Engine: e, EngineSeccomp: true}, execpolicy.Spec{}), c.want)
+		asked, err := os.ReadFile(count)
+		assert.NilError(t, err)
+		assert.Equal(t, len(asked), c.asked, c.want)
+	}
 }
 
 // startError returns why no session starts, and spawnError why no container does.

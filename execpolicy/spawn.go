@@ -30,7 +30,7 @@ func (p DockerPolicy) Check(ctx context.Context, spec Spec) error {
 	if err != nil {
 		return cmp.Or(problems.Join(p.validate(spec)...), err)
 	}
-	if asked, err := askLimits(ctx, e); err == nil {
+	if asked, err := p.askLimits(ctx, e); err == nil {
 		// An engine that can't be asked is refused for no limits.
 		e = asked
 	}
@@ -57,7 +57,7 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 		if _, err := p.argv(e, spec, newName()); err != nil {
 			return nil, err
 		}
-		if e, err = askLimits(ctx, e); err != nil {
+		if e, err = p.askLimits(ctx, e); err != nil {
 			return nil, err
 		}
 	}
@@ -182,9 +182,9 @@ func (p *DockerPolicy) keepAlive(e *dockercli.Engine) time.Duration {
 	return p.KeepAlive
 }
 
-// connecting is the turn of the sessions and jobs whose client has yet to reach a remote
-// engine. An sshd refuses some of more than ten clients that it does not know yet, and
-// others remove containers meanwhile.
+// connecting is the turn of those whose client has yet to reach a remote engine: sessions,
+// jobs, and the questions of askLimits. An sshd refuses some of more than ten clients that
+// it does not know yet, and others remove containers meanwhile.
 var connecting = turn.New(4)
 
 // connectTime is how long one has the turn at most. An engine may not answer at all, and
