@@ -26,7 +26,7 @@ const MaxJobs = 32
 type Job struct {
 	job    *shell.Job
 	stdin  io.WriteCloser
-	out    *shell.Output
+	out    shell.Output
 	cancel context.CancelCauseFunc
 	done   chan struct{}
 
@@ -147,7 +147,7 @@ func (s *Session) startJob(ctx context.Context, c *conn, cmd Command, event *Eve
 	x.Job = j
 	life, end := context.WithCancelCause(c.jobLife)
 	j.cancel = end
-	j.out = c.newOutput(cmd, c.concealing, func() { end(ErrOutputLimit) })
+	j.out = c.newOutput(cmd, c.concealing, end)
 	j.job, err = c.StartJob(ctx, shell.JobOptions{
 		Job: wire, Stdin: proc.Stdin, Stdout: proc.Stdout, Stderr: proc.Stderr, Inside: proc.inside,
 		Out: j.out.Stdout, ErrOut: j.out.Stderr, Ending: isEnding,

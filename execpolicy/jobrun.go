@@ -118,7 +118,7 @@ func (x *jobRun) flush(res *Result, r shell.Reply, deadline time.Time) []error {
 	x.taking.Lock()
 	defer x.taking.Unlock()
 	x.took = true
-	errs = append(errs, res.take(x.out))
+	errs = append(errs, res.take(&x.out))
 	x.kept = [2][]byte{res.Stdout, res.Stderr}
 	return errs
 }

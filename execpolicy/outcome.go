@@ -47,7 +47,10 @@ func (c *conn) classify(ctx context.Context, res *Result, r shell.Reply, cmd Com
 	if cmd.Usage {
 		res.Usage = newUsage(r.Counts)
 	}
-	return append(errs, c.conclude(res, end))
+	if err := c.conclude(res, end); err != nil {
+		errs = append(errs, err)
+	}
+	return errs
 }
 
 // conclude gives a result the outcome of an ending, with what belongs to that. It returns

@@ -96,6 +96,7 @@ func TestTurnedAwayBySSH(t *testing.T) {
 // Jobs by the client take turns with sessions to reach an engine elsewhere, and give the turn
 // back when they have begun.
 func TestRemoteJobsTakeTurns(t *testing.T) {
+	fakeengine.NeedIsolation(t)
 	fake := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
 	e := *fake.Engine
 	e.Remote = true

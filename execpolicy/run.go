@@ -128,7 +128,7 @@ type execution struct {
 	file  string                // where stdin is then
 	clean func(endBy time.Time) // removes what its secrets take; nil if there is nothing
 
-	out *shell.Output
+	out shell.Output
 }
 
 // admit waits for the caller's approval, if it takes one. The result is that of a command
@@ -176,16 +176,20 @@ func (x *execution) listen(cancel context.CancelCauseFunc) {
 	if x.own {
 		filter = x.c.hide()
 	}
-	x.out = x.c.newOutput(x.cmd, filter, func() { cancel(ErrOutputLimit) })
+	x.out = x.c.newOutput(x.cmd, filter, cancel)
 }
 
-// newOutput makes the sinks of a command. full is called when they have taken more than
+// newOutput makes the sinks of a command. cancel is called when they have taken more than
 // its limit.
-func (c *conn) newOutput(cmd Command, filter shell.Filter, full func()) *shell.Output {
-	return shell.NewOutput(shell.OutputOptions{
+func (c *conn) newOutput(cmd Command, filter shell.Filter, cancel context.CancelCauseFunc) shell.Output {
+	o := shell.OutputOptions{
 		Filter: filter, MaxBytes: c.limits.MaxOutputBytes, MaxLines: c.limits.MaxOutputLines,
-		Stdout: cmd.Stdout, Stderr: cmd.Stderr, Limit: cmd.OutputLimit, Full: full,
-	})
+		Stdout: cmd.Stdout, Stderr: cmd.Stderr,
+	}
+	if cmd.OutputLimit > 0 {
+		o.Limit, o.Full = cmd.OutputLimit, func() { cancel(ErrOutputLimit) }
+	}
+	return shell.NewOutput(o)
 }
 
 // execute runs the command to its end.
@@ -241,7 +245,7 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 		c.Background += x.out.Came()
 		return nil, fmt.Errorf("%w: %q", ErrNoDir, c.conceal(x.cmd.Dir))
 	}
-	if err := res.take(x.out); err != nil {
+	if err := res.take(&x.out); err != nil {
 		errs = append(errs, err)
 	}
 	res.ImageID, _ = c.imageID()

@@ -34,8 +34,8 @@ type Output struct {
 }
 
 // NewOutput returns an output that has nothing yet.
-func NewOutput(o OutputOptions) *Output {
-	p := &Output{Text: &truncate.Transcript{MaxLines: o.MaxLines, MaxBytes: o.MaxBytes}}
+func NewOutput(o OutputOptions) Output {
+	p := Output{Text: &truncate.Transcript{MaxLines: o.MaxLines, MaxBytes: o.MaxBytes}}
 	first, second := Serial(o.Stdout, o.Stderr)
 	p.Stdout, p.stdout = NewSink(o.Filter, o.MaxBytes, p.Text.Stdout(), first)
 	p.Stderr, p.stderr = NewSink(o.Filter, o.MaxBytes, p.Text.Stderr(), second)
