@@ -89,8 +89,8 @@ var rooms = map[string][]string{
 	"execpolicy/doctor": {"dockercli", "execpolicy", "execpolicy/attest"},
 	"execpolicy/egress": {"execpolicy", "internal/problems"},
 	"execpolicy/kube": {
-		"execpolicy", "internal/account", "internal/container", "internal/kubectl", "internal/mountguard",
-		"internal/outside", "internal/policyerr", "internal/problems", "internal/procgroup",
+		"execpolicy", "internal/account", "internal/container", "internal/kubectl", "internal/limits",
+		"internal/mountguard", "internal/outside", "internal/policyerr", "internal/problems", "internal/procgroup",
 		"internal/random", "internal/reach", "internal/shellwire", "internal/turn",
 	},
 	"execpolicy/python": {

@@ -88,9 +88,7 @@ func (r *run) later() {
 // pod any more. It does not wait for the node: the pods of one that is lost would keep
 // all others from their turn.
 func (r *run) tryLater() (gone bool) {
-	if attempts.Take(context.Background()) != nil {
-		return false
-	}
+	attempts.Take(context.Background())
 	defer attempts.Give()
 	ctx, cancel := context.WithTimeout(context.Background(), laterTimeout)
 	defer cancel()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/kubectl"
+	"github.com/seed-64a260eb/cofferdam/internal/limits"
 	"github.com/seed-64a260eb/cofferdam/internal/outside"
 	"github.com/seed-64a260eb/cofferdam/internal/reach"
 )
@@ -46,11 +47,11 @@ func (p *Policy) wanted() outside.Wanted {
 		WritableRoot:  p.WritableRootfs,
 		NewPrivileges: p.AllowNewPrivileges,
 		Devices:       len(p.Devices) > 0,
-		Memory:        cmp.Or(p.MemoryBytes, defaultMemory),
-		Pids:          cmp.Or(p.PidsLimit, defaultPids),
-		CPUs:          cmp.Or(p.CPUs, defaultCPUs),
+		Memory:        cmp.Or(p.MemoryBytes, limits.Memory),
+		Pids:          cmp.Or(p.PidsLimit, limits.Pids),
+		CPUs:          cmp.Or(p.CPUs, limits.CPUs),
 		Tmpfs:         p.tmpfs(),
-		Shm:           shmBytes,
+		Shm:           limits.Shm,
 		Filter:        "the node's",
 		Pod: &outside.WantedPod{
 			NetworkPolicy: p.NetworkPolicy, Injected: p.AllowAdmitted,

@@ -11,6 +11,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
+	"github.com/seed-64a260eb/cofferdam/internal/limits"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/random"
 	"github.com/seed-64a260eb/cofferdam/internal/reach"
@@ -48,7 +49,7 @@ func (p *Policy) draft(spec execpolicy.Spec, name string) (object, error) {
 	v.checkSpec(spec)
 	v.checkPolicy()
 	user, group := v.user()
-	cpus, memory := v.cpus(), cmp.Or(p.MemoryBytes, defaultMemory)
+	cpus, memory := v.cpus(), cmp.Or(p.MemoryBytes, limits.Memory)
 	if err := problems.Join(v.List...); err != nil {
 		return nil, err
 	}
@@ -193,7 +194,7 @@ func (p *Policy) command(spec execpolicy.Spec) []string {
 // has no fields, runs the script and becomes argv. Shells name the limit of processes in
 // two ways. If it can't be set, nothing runs.
 func (p *Policy) limited(script string, argv []string) []string {
-	n := strconv.FormatInt(cmp.Or(p.PidsLimit, defaultPids), 10)
+	n := strconv.FormatInt(cmp.Or(p.PidsLimit, limits.Pids), 10)
 	limits := "ulimit -c 0 && ulimit -n 1024 && { ulimit -u " + n + " 2>/dev/null || ulimit -p " + n + "; } || exit\n"
 	return append([]string{"sh", "-c", limits + script + `exec "$@"`, "cofferdam"}, argv...)
 }
@@ -228,7 +229,7 @@ func (p *Policy) places() (volumes, mounts []any) {
 		mounts = append(mounts, object{"name": name, "mountPath": target})
 	}
 	add("scratch", scratchDir, scratchBytes)
-	add("shm", "/dev/shm", shmBytes)
+	add("shm", "/dev/shm", limits.Shm)
 	tmpfs := p.tmpfs()
 	for i, target := range slices.Sorted(maps.Keys(tmpfs)) {
 		add("tmpfs-"+strconv.Itoa(i), target, tmpfs[target])

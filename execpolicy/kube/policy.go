@@ -133,14 +133,11 @@ type Toleration struct{ Key, Operator, Value, Effect string }
 // An Owner is an object whose pods the cluster removes with it.
 type Owner struct{ APIVersion, Kind, Name, UID string }
 
-// The defaults of a Policy.
+// The defaults of a Policy, beside those of package limits.
 const (
 	defaultReadyTimeout       = 5 * time.Minute
 	defaultTerminationTimeout = 30 * time.Second
-	defaultMemory             = 512 << 20
-	defaultCPUs               = "1"
 	defaultEphemeral          = 128 << 20
-	defaultPids               = 256
 	minPids                   = 16
 	minMemory                 = 6 << 20
 	defaultTmpfs              = 64 << 20
@@ -148,7 +145,6 @@ const (
 	scratchDir                = container.ScratchDir
 	// scratchBytes holds a copy of the shell, a command's text and its stdin.
 	scratchBytes = 4<<20 + 2*execpolicy.MaxStdin
-	shmBytes     = 16 << 20
 )
 
 // limits returns the policy's, with its own default for the end.

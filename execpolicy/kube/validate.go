@@ -15,6 +15,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/account"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
+	"github.com/seed-64a260eb/cofferdam/internal/limits"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
 	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
@@ -144,7 +145,7 @@ func (v *validation) user() (user, group int64) {
 
 // cpus returns the processors as the cluster writes them, or notes what is wrong.
 func (v *validation) cpus() string {
-	text := cmp.Or(v.CPUs, defaultCPUs)
+	text := cmp.Or(v.CPUs, limits.CPUs)
 	whole, fraction, _ := strings.Cut(text, ".")
 	n, err := strconv.ParseUint("0"+whole+(fraction + "000")[:3], 10, 64)
 	if err != nil || n < 10 || n >= 1e9 || strings.Trim(fraction, "0123456789") != "" {
