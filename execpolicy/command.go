@@ -139,7 +139,7 @@ func sortedNames(env map[string]string) []string {
 // unit returns what the worker runs. stdin is the file that holds the command's stdin; if
 // empty, there is none.
 func (c Command) unit(back, stdin string) shellwire.Unit {
-	u := shellwire.Unit{Script: c.Script, Argv: c.Argv, Dir: c.Dir, Back: back, Stdin: stdin}
+	u := shellwire.Unit{Script: c.Script, Argv: c.Argv, Dir: c.Dir, Back: back, Stdin: stdin, Fork: c.code != nil && c.code.Fork}
 	for _, name := range sortedNames(c.Env) {
 		u.Env = append(u.Env, name+"="+c.Env[name])
 	}

@@ -189,7 +189,11 @@ func (c *conn) newOutput(cmd Command, filter shell.Filter, cancel context.Cancel
 	if cmd.OutputLimit > 0 {
 		o.Limit, o.Full = cmd.OutputLimit, func() { cancel(ErrOutputLimit) }
 	}
-	return shell.NewOutput(o)
+	out := shell.NewOutput(o)
+	if code := cmd.code; code != nil && code.Reply != nil {
+		out.Stdout.TakeOut(code.Tag, code.Reply)
+	}
+	return out
 }
 
 // execute runs the command to its end.

@@ -5,9 +5,10 @@
 // The interpreter is a background job of the session. Each snippet is a command of the
 // session: it has a command's deadline, limits and outcomes, and the output of the
 // snippet, and the processes that it starts, are the command's. The library talks to the
-// interpreter through two FIFOs and a file in a private directory of the container.
-// Nothing is installed in the image. Besides Python it needs sh, mkdir, mkfifo, cat and
-// rm.
+// interpreter by a copy of the session's shell, through two FIFOs in a private directory
+// of the container. The interpreter writes a short reply to the snippet's stdout, from
+// which the library takes it out, and a longer one to a file. Nothing is installed in the
+// image. Besides Python it needs sh, mkdir, mkfifo, cat and rm.
 //
 // The stdin of a snippet is empty: input() raises EOFError. Threads and processes that a
 // snippet leaves behind go on. A copy of the interpreter that a snippet has forked ends

@@ -16,7 +16,8 @@ def run(folder):
     ask = os.open(folder + "/ask", os.O_RDWR)
     answer = os.open(folder + "/answer", os.O_RDWR)
     reply, spare = folder + "/reply", folder + "/spare"
-    armed = pending = False
+    out = os.dup(1)
+    armed = pending = stored = False
 
     def interrupt(*_):
         nonlocal armed, pending
@@ -93,6 +94,16 @@ def run(folder):
             e.__context__ = None
             return raised(e)
 
+    def tell(said, failed):
+        # What a pipe takes whole goes to stdout, in a mark that the library takes out of it.
+        text = "{0}e {1:d} {2}{0}\n".format(tag, failed, json.dumps(said))
+        if len(text) > 4096 or text.count(tag) > 2:
+            return False
+        try:
+            return os.write(out, text.encode()) == len(text)
+        except OSError:
+            return False
+
     def remove(name):
         try:
             os.unlink(name)
@@ -106,6 +117,8 @@ def run(folder):
             json.dump(said, f)
 
     def store(said):
+        nonlocal stored
+        stored = True
         try:
             write(said)
         except OSError as e:
@@ -122,18 +135,17 @@ def run(folder):
         except OSError:
             pass
 
-    def line():
+    def request():
         data = b""
-        while not data.endswith(b"\n"):
-            data += os.read(ask, 1)
-        return data.decode().split()
-
-    def read(size):
-        parts = []
-        while size:
-            parts.append(os.read(ask, min(size, 1 << 16)))
+        while b"\n" not in data:
+            data += os.read(ask, 1 << 16)
+        head, _, code = data.partition(b"\n")
+        tag, size = head.decode().split()
+        parts, size = [code], int(size) - len(code)
+        while size > 0:
+            parts.append(os.read(ask, 1 << 16))
             size -= len(parts[-1])
-        return b"".join(parts)
+        return tag, b"".join(parts)
 
     def arm():
         for number in signal.SIGINT, signal.SIGTERM:
@@ -148,10 +160,11 @@ def run(folder):
     os.write(answer, b"ready 0\n")
     number = 0
     while True:
-        tag, size = line()
-        remove(reply)  # it may be large
+        tag, code = request()
+        if stored:
+            remove(reply)  # it may be large
+            stored = False
         pending = False
-        code = read(int(size))
         arm()
         number += 1
         said = snippet(code, "<snippet {}>".format(number))
@@ -162,7 +175,8 @@ def run(folder):
                 sys.stderr.write(said["exception"]["traceback"])
                 sys.stderr.flush()
             os._exit(failed)
-        store(said)
+        if not tell(said, failed):
+            store(said)
         os.write(answer, "{} {:d}\n".format(tag, failed).encode())
 
 

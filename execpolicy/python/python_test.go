@@ -135,6 +135,9 @@ func (n notebook) shell(script string) string {
 	return strings.TrimSuffix(string(r.Stdout), "\n")
 }
 
+// killRun kills what waits for the snippet, which is the newest process.
+const killRun = "import os\nos.kill(max(int(p) for p in os.listdir('/proc') if p.isdigit() and int(p) != os.getpid()), 9)"
+
 // A runCase is run in an interpreter that it may share with others.
 type runCase struct {
 	name string
@@ -457,8 +460,7 @@ var ends = []runCase{
 			"import os, sys\nos.kill(-1, 9)",
 			"import json; json.dump = json.dumps = None",
 			"import sys, builtins; sys.modules.clear(); builtins.__dict__.clear()",
-			"import os\nfor p in os.listdir('/proc'):\n    try:\n        if p.isdigit() and p != str(os.getpid()) " +
-				"and b'tag=$2' in open('/proc/' + p + '/cmdline', 'rb').read(): os.kill(int(p), 9)\n    except OSError: pass",
+			killRun,
 		} {
 			snippet := python.Snippet{Code: code}
 			for _, silent := range []string{"rename", "rmtree", "kill(-1"} {
@@ -479,18 +481,60 @@ var ends = []runCase{
 			assert.Equal(t, n.shell("ls -d /tmp/.cofferdam-* | wc -l"), "1", code)
 		}
 	}},
+	{"what runs a snippet is replaced", func(t *testing.T, n notebook) {
+		const at = "import os, glob\nf = glob.glob('/tmp/.cofferdam-*')[0] + '/run'\nos.unlink(f)\n"
+		for code, want := range map[string]execpolicy.Outcome{
+			at: execpolicy.OutcomeExited, at + "open(f, 'w').write('exit 3')": execpolicy.OutcomeExited,
+			at + "os.mkfifo(f)": execpolicy.OutcomeTimedOut, at + "os.mkdir(f)": execpolicy.OutcomeExited,
+			at + "open(f, 'w').write('while :; do :; done')": execpolicy.OutcomeTimedOut,
+		} {
+			n.ok(code)
+			timeout := time.Duration(0)
+			if want == execpolicy.OutcomeTimedOut {
+				timeout = short
+			}
+			r := n.ended(python.Snippet{Code: "1", Timeout: timeout}, want)
+			assert.Assert(t, r.StateLost && r.Value == "" && r.Exception == nil, code)
+			assert.Assert(t, !r.Result.StateLost, code)
+			assert.Equal(t, n.value("2"), "2")
+		}
+		n.left("1")
+	}},
+	{"marks that are faked", func(t *testing.T, n notebook) {
+		const tag = "import os, sys\nf = sys._getframe()\nwhile 'answer' not in f.f_locals: f = f.f_back\n" +
+			"tag, out = f.f_locals['tag'], f.f_locals['out']\n"
+		// What a snippet says of itself in this way is not longer than a mark, and what
+		// is no mark is output.
+		r := n.ok(tag + "tag")
+		assert.Equal(t, len(r.Value), 15)
+		r = n.ok(tag + "s = tag + 'e 0 ' + 'x' * 40000 + tag + '\\n'\nprint(s, end='')\nlen(s)")
+		assert.Equal(t, fmt.Sprint(len(r.Stdout)), r.Value)
+		r = n.ok(tag + "print(tag[:9], end='')\n'x' * 5000")
+		assert.Equal(t, len(r.Stdout), 9)
+		assert.Equal(t, len(r.Value), 5002)
+		r = n.ok(tag + "os.set_blocking(1, False)\nprint('x', end='')\n7")
+		assert.Equal(t, string(r.Stdout)+r.Value, "x7")
+		r, err := n.Run(t.Context(), python.Snippet{Code: tag + "print(tag + 'e 0 x' + tag)\nos.close(out)"})
+		assert.ErrorIs(t, err, python.ErrReply)
+		assert.Assert(t, r.StateLost && r.Value == "")
+		assert.Equal(t, string(r.Stdout), "")
+		assert.Equal(t, string(n.ok("import os; os.dup2(os.open('/dev/null', os.O_WRONLY), 1); print(5)").Stdout), "")
+		assert.Equal(t, n.value("9"), "9")
+		// One that can't reach the stdout any more stores its reply.
+		r = n.ok(tag + "os.close(out)\n7")
+		assert.Equal(t, r.Value, "7")
+		assert.Equal(t, n.value("8"), "8")
+	}},
 	{"replies that are faked", func(t *testing.T, n notebook) {
 		const fake = `
 import os, glob, sys
 d = glob.glob('/tmp/.cofferdam-*')[0]
 def fake(text):
-    for p in os.listdir('/proc'):
-        if p.isdigit():
-            try: words = open('/proc/' + p + '/cmdline', 'rb').read().split(b'\0')
-            except OSError: continue
-            if len(words) > 6 and words[3] == b'sh':
-                f = open(d + '/reply', 'wb'); f.write(text.replace(b'TAG', words[5])); f.close()
-                os.write(os.open(d + '/answer', os.O_RDWR), words[5] + b' 0\n')
+    f = sys._getframe()
+    while 'answer' not in f.f_locals: f = f.f_back
+    tag = f.f_locals['tag'].encode()
+    f = open(d + '/reply', 'wb'); f.write(text.replace(b'TAG', tag)); f.close()
+    os.write(os.open(d + '/answer', os.O_RDWR), tag + b' 0\n')
     # The true reply is not to come before the false one was read.
     import time
     while not os.path.exists('/tmp/go'): time.sleep(0.01)
@@ -544,6 +588,51 @@ def fake(text):
 		n.shell("rm /tmp/full")
 		assert.Equal(t, n.value("kept"), "1")
 	}},
+}
+
+// A copy of the session's shell talks with the interpreter, whatever was done to the shell.
+func TestUnusualShells(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		s := places.Open(t, p.Policy, p.Spec)
+		for _, shell := range []string{"sh", "bash", "dash", "busybox sh"} {
+			words := strings.Fields(shell)
+			if (notebook{session: s, t: t}).shell("command -v "+words[0]) == "" {
+				continue
+			}
+			t.Run(shell, func(t *testing.T) {
+				t.Parallel()
+				p := p
+				p.Spec.Command = words
+				n := p.open(t)
+				for _, script := range []string{
+					"read() { :; }; exit() { :; }; trap() { :; }; printf() { :; }; kill() { :; }; same() { :; }",
+					"alias read=false printf=false exit=true set=false trap=false kill=false same=false",
+					"readonly dir=1 tag=1 word=1 status=1 pid=1 line=1 stat=1 start=1 failed=1",
+					"IFS=0123456789; set -eu; set -f", "set +e; set -C", "trap '' TERM INT; trap 'echo left' EXIT", "set -xv", "exec 3<&0 4<&0",
+				} {
+					n.shell(script)
+					for _, code := range []string{
+						"6 * 7", "4811\n" + strings.Repeat("#é'\"$x\\\n", 50) + "6 * 7", "6 * 7" + strings.Repeat("\n#", 5000),
+					} {
+						r := n.ok(code)
+						assert.Equal(t, r.Value, "42", script)
+						assert.Equal(t, string(r.Stdout)+string(r.Stderr), "", script)
+					}
+				}
+				places.Eventually(t, func() string {
+					n.ok("kept = 1")
+					if again := slow(t, n.interrupt(begun+"\nwhile True: pass")); again != "" {
+						return again
+					}
+					assert.Equal(t, n.value("kept"), "1")
+					return ""
+				})
+				n.lost(python.Snippet{Code: "import os; os._exit(9)"}, execpolicy.OutcomeExited)
+				r := n.run(python.Snippet{Code: killRun})
+				assert.Equal(t, r.Outcome, execpolicy.OutcomeSignaled, r.Text())
+			})
+		}
+	})
 }
 
 func TestSessions(t *testing.T) {

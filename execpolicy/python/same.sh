@@ -1,8 +1,8 @@
-# same: is the interpreter in "$dir" still the process that it was? If so, its number is in pid.
+# same: is the interpreter in "$cf_dir" still the process that it was? If so, its number is in cf_pid.
 same() {
-	read -r pid start <"$dir/pid" || return
-	stat=
-	while IFS= read -r line; do stat=$stat$line; done <"/proc/$pid/stat"
-	set -- ${stat##*") "}
-	[ "${20-}" = "$start" ]
+	\command read -r cf_pid cf_start <"$cf_dir/pid" || \command return
+	cf_stat=
+	while IFS= \command read -r cf_line; do cf_stat=$cf_stat$cf_line; done <"/proc/$cf_pid/stat"
+	\command set -- ${cf_stat##*") "}
+	\command [ "${20-}" = "$cf_start" ]
 } 2>/dev/null

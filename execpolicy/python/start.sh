@@ -1,13 +1,13 @@
-# Arguments: a directory to be made, the interpreter's text, and the names that its program may have. It is put to work in the background.
-dir=$1 text=$2
-shift 2
+# Arguments: a directory to be made, the interpreter's text, what runs a snippet, and the names that its program may have. It is put to work in the background.
+dir=$1 text=$2 run=$3
+shift 3
 program=
 for p; do
 	command -v "$p" >/dev/null 2>&1 && program=$p && break
 done
 [ -n "$program" ] || exit 127
 umask 77
-mkdir "$dir" && mkfifo "$dir/ask" "$dir/answer" || exit 1
+mkdir "$dir" && mkfifo "$dir/ask" "$dir/answer" && printf '%s' "$run" >"$dir/run" || exit 1
 # Opened for both, a fifo makes nobody wait, and keeps what is in it while one of both sides is there.
 exec 4<>"$dir/answer" || exit 1
 keep() {

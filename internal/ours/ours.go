@@ -26,6 +26,14 @@ type Code struct {
 	Timeout                    time.Duration
 	// Approved says that it was asked about with an earlier command.
 	Approved bool
+	// Fork says that the first word of the command's Argv is no program but the name of a
+	// script, with a slash in it. A copy of the session's shell reads it, with the other
+	// words as its arguments.
+	Fork bool
+	// Reply, if not nil, is handed what stands in end marks of the session protocol, on
+	// stdout, that have the prefix Tag. They are no output.
+	Tag   string
+	Reply func(text string)
 }
 
 // WithCode returns a context whose next command is made of code.

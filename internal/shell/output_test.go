@@ -30,6 +30,30 @@ func TestOutputKeepsAndHandsOn(t *testing.T) {
 	assert.Assert(t, out.Text.TruncatedByLines())
 }
 
+// However the stream is cut, marks that are taken out are in nothing that is counted, kept
+// or handed on, and all else is.
+func TestOutputTakesMarksOut(t *testing.T) {
+	const stream = "beforeKEYe 0 one\nKEY\nKEbetweenKEYb\nKEYe 0 KEYe 1 twoKEY\nKEYe no afterK"
+	for cut := 1; cut <= len(stream); cut++ {
+		var all bytes.Buffer
+		var taken []string
+		full := false
+		out := shell.NewOutput(shell.OutputOptions{MaxBytes: 100, Stdout: &all, Limit: 44, Full: func() { full = true }})
+		out.Stdout.TakeOut("KEY", func(text string) { taken = append(taken, text) })
+		for rest := []byte(stream); len(rest) > 0; rest = rest[min(cut, len(rest)):] {
+			out.Stdout.Write(bytes.Clone(rest[:min(cut, len(rest))]))
+		}
+		assert.Equal(t, len(out.Finish(nil)), 0)
+		assert.DeepEqual(t, taken, []string{"one\n", "two"})
+		const want = "beforeKEbetweenKEYe 0 KEYe no afterK"
+		assert.Equal(t, all.String(), want, "by %d", cut)
+		kept, _ := out.Kept()
+		assert.Equal(t, string(kept.Taken()), want)
+		assert.Equal(t, out.Came(), int64(len(want)))
+		assert.Equal(t, full, false)
+	}
+}
+
 // What a filter blocks on one stream is shown of neither.
 func TestOutputIsBlocked(t *testing.T) {
 	no := errors.New("no")

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
@@ -28,6 +29,9 @@ type Sink struct {
 	// does not matter.
 	room *atomic.Int64
 	full func()
+
+	marks *shellwire.Parser // takes marks out of what comes; nil if there are none
+	held  []byte            // the end of what came, where a mark may begin
 
 	keeping sync.Mutex // of Kept and failed
 }
@@ -57,7 +61,41 @@ func NewSink(filter Filter, limit int, text, w io.Writer) (in, out *Sink) {
 // the room.
 func (k *Sink) Limit(room *atomic.Int64, full func()) { k.room, k.full = room, full }
 
+// TakeOut makes the sink take marks with that prefix out of what comes, and hand take what
+// stands in an end mark in place of a directory. Marks are neither counted nor kept. What
+// may begin one is held back until more comes, at the latest until the exchange is over.
+func (k *Sink) TakeOut(prefix string, take func(text string)) {
+	k.marks = &shellwire.Parser{Prefix: prefix, Stdout: true, Output: k.write, Mark: func(m shellwire.Mark) {
+		if m.Kind == shellwire.End {
+			take(m.Dir)
+		}
+	}}
+}
+
 func (k *Sink) Write(p []byte) (int, error) {
+	if k.marks == nil {
+		k.write(p)
+		return len(p), nil
+	}
+	data := p
+	if len(k.held) > 0 {
+		data = append(k.held, p...)
+	}
+	// What is held is at the end of data, which may be its own memory.
+	n := k.marks.Parse(data)
+	k.held = append(k.held[:0], data[len(data)-n:]...)
+	return len(p), nil
+}
+
+// flush takes what is held as output.
+func (k *Sink) flush() {
+	if len(k.held) > 0 {
+		k.marks.Flush(k.held)
+		k.held = nil
+	}
+}
+
+func (k *Sink) write(p []byte) {
 	k.Came += int64(len(p))
 	if k.full != nil && k.room.Add(-int64(len(p))) < 0 {
 		k.full()
@@ -67,7 +105,7 @@ func (k *Sink) Write(p []byte) (int, error) {
 			_, err := k.filter.Write(p)
 			k.fail(err)
 		}
-		return len(p), nil
+		return
 	}
 	k.keeping.Lock()
 	k.Kept.Write(p)
@@ -78,7 +116,6 @@ func (k *Sink) Write(p []byte) (int, error) {
 	if k.relay != nil {
 		k.relay.Write(p)
 	}
-	return len(p), nil
 }
 
 // Taken returns what is kept. Nothing may be written, nor taken once more.
@@ -101,6 +138,7 @@ func (k *Sink) free() {
 
 // Close makes the filter pass on what it holds. Nothing may be written any more.
 func (k *Sink) Close() {
+	k.flush()
 	if k.filter == nil {
 		return
 	}

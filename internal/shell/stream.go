@@ -166,6 +166,9 @@ func (s *stream) end(filter Filter) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.filter = filter
+	if s.sink != nil {
+		s.sink.flush()
+	}
 	s.tag, s.open, s.sink, s.marks = "", false, nil, nil
 	n := s.dropped
 	s.dropped = 0

@@ -174,6 +174,10 @@ type Unit struct {
 	Script string
 	// Argv is, if not empty, what runs in place of a script.
 	Argv []string
+	// Fork says that the first word of Argv is no program but the name of a script, with a
+	// slash in it. A copy of the worker reads it, with the other words as its arguments and
+	// without the worker's options e, u, v and x.
+	Fork bool
 	// Dir, if not empty, is where the script runs. The worker goes back to Back
 	// afterwards.
 	Dir, Back string
@@ -197,16 +201,20 @@ func (u Unit) Ops() []byte {
 	var open, word, text, remove string
 	if len(u.Argv) > 0 {
 		open, word = "c", "a"
-		var words strings.Builder
-		for _, arg := range u.Argv {
-			words.WriteString(" " + Quote(arg))
+		args, quote := u.Argv, Quote
+		if u.Fork {
+			args, quote = args[1:], Word
 		}
-		text = words.String()[1:]
+		var words strings.Builder
+		for _, arg := range args {
+			words.WriteString(" " + quote(arg))
+		}
+		text = strings.TrimPrefix(words.String(), " ")
 	} else {
 		open, word = "b", "e"
 		text = Quote(u.Script)
 	}
-	if u.Dir == "" && u.Stdin == "" && len(u.Env) == 0 && len(text) <= maxLine && !strings.Contains(text, "\n") {
+	if !u.Fork && u.Dir == "" && u.Stdin == "" && len(u.Env) == 0 && len(text) <= maxLine && !strings.Contains(text, "\n") {
 		return appendOp(make([]byte, 0, len(text)+2), word, text)
 	}
 	if u.Stdin != "" {
@@ -221,10 +229,16 @@ func (u Unit) Ops() []byte {
 			`\command printf 'cannot fork\n' >&4; cf_status=+2; \command return; }; `
 	}
 	switch env := assignments(u.Env); {
-	case len(u.Argv) > 0 && u.Stdin != "":
-		text = `\command exec <` + Word(u.Stdin) + ` || \command exit; ` + remove + env + `\command exec ` + text
 	case len(u.Argv) > 0:
-		text = env + `\command exec <&7 ` + text
+		run := env + `\command exec `
+		if u.Fork {
+			run, text = `\command set +euv -- `+text+"; "+env+`\command . `, Word(u.Argv[0])
+		}
+		if u.Stdin != "" {
+			text = `\command exec <` + Word(u.Stdin) + ` || \command exit; ` + remove + run + text
+		} else {
+			text = run + "<&7 " + text
+		}
 	case u.Stdin != "":
 		text = keep + "{ " + remove + env + evaluate + text + "; } <" + Quote(u.Stdin)
 	default:

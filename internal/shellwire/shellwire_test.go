@@ -62,6 +62,9 @@ func TestUnitOps(t *testing.T) {
 			strings.Repeat("x", 5000) + `'`},
 		{"program with all", Unit{Argv: []string{"a"}, Stdin: "/d/i", Env: []string{"A=1"}, Dir: "/", Back: "/"},
 			`\command exec <'/d/i' || \command exit; \command rm -f -- '/d/i'; A='1' \command exec 'a'`},
+		{"fork", Unit{Argv: []string{"/a", "b\n'c"}, Fork: true}, `\command set +euv -- 'b'"$cf_nl"''\''c'; \command . <&7 '/a'`},
+		{"fork with all", Unit{Argv: []string{"/a"}, Fork: true, Stdin: "/d/i", Env: []string{"A=1"}},
+			`\command exec <'/d/i' || \command exit; \command rm -f -- '/d/i'; \command set +euv -- ; A='1' \command . '/a'`},
 	} {
 		t.Run(c.name, func(t *testing.T) { assert.Equal(t, text(t, c.unit.Ops()), c.want) })
 	}

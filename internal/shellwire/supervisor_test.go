@@ -237,10 +237,16 @@ func (w *talk) run(script string, after ...string) (status int, died bool, out [
 // runReady is run, but nothing is sent before the script has said that it is ready.
 func (w *talk) runReady(ready, script string, after ...string) (status int, died bool, out [2]string) {
 	w.t.Helper()
+	return w.runUnit(ready, Unit{Script: script, Env: w.env}, after...)
+}
+
+// runUnit is runReady for any unit.
+func (w *talk) runUnit(ready string, unit Unit, after ...string) (status int, died bool, out [2]string) {
+	w.t.Helper()
 	w.n++
 	tag := fmt.Sprintf("T%d", w.n)
 	w.send(string(Next(tag)))
-	w.operate(Unit{Script: script, Env: w.env}.Ops())
+	w.operate(unit.Ops())
 	status = silent
 	end := time.NewTimer(patience)
 	defer end.Stop()
@@ -319,6 +325,41 @@ func every() string {
 		}
 	}
 	return b.String()
+}
+
+// A copy of the worker reads a script, and what happens to it there is told of as of a
+// program: the worker lives and learns nothing.
+func TestForks(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		name := filepath.Join(t.TempDir(), "script")
+		if status, _, out := w.run("set -uvx; alias .=false; command() { :; }; x=1"); status != 0 {
+			t.Fatal(status, out)
+		}
+		for _, c := range []struct {
+			script, out string
+			status      int
+		}{
+			{`\command printf '%s.' "$@"; x=2; \command exit 3`, "a\nb'.c " + strings.Repeat("d\n", 5000) + ".", 3},
+			{`cat; echo "$not_set $x"; (exit 4); exit`, " 1\n", 4},
+			{"sh -c 'kill -9 $PPID'", "", 128 + 9},
+			{"trap 'echo ended; exit 5' TERM; sh -c 'kill -TERM $PPID'; sleep 4811", "ended\n", 5},
+			{"", "", 0},
+		} {
+			assert.NilError(t, os.WriteFile(name, []byte(c.script+"\n"), 0o644))
+			status, died, out := w.runUnit("", Unit{Argv: []string{name, "a\nb'", "c " + strings.Repeat("d\n", 5000)}, Fork: true})
+			assert.Equal(t, status, c.status, c.script)
+			assert.Assert(t, !died, c.script)
+			assert.Equal(t, out[0], c.out, c.script)
+			assert.Equal(t, out[1], "", c.script)
+		}
+		assert.NilError(t, os.Remove(name))
+		status, died, _ := w.runUnit("", Unit{Argv: []string{name}, Fork: true})
+		assert.Assert(t, status > 0 && !died, "%d", status)
+		status, _, out := w.run("set +uvx; echo $x")
+		assert.Equal(t, status, 0)
+		assert.Equal(t, out[0], "1\n")
+	})
 }
 
 func TestUnits(t *testing.T) {
