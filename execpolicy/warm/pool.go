@@ -128,7 +128,7 @@ const (
 	// lull is the pause before the start that replaces an idle session which was taken. A
 	// start keeps a processor busy for half a second, and the user's first command, or
 	// those of others who come at the same time, would wait for it.
-	lull       = 50 * time.Millisecond
+	lull       = 100 * time.Millisecond
 	firstPause = 100 * time.Millisecond
 	lastPause  = 10 * time.Second
 	// enoughFailures in a row are no accident.

@@ -242,7 +242,7 @@ func (p timed) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Pro
 
 // A session that was idle is replaced a moment after it was taken, however many are taken.
 func TestReplacedLater(t *testing.T) {
-	const size, lull = 3, 50 * time.Millisecond
+	const size, lull = 3, 100 * time.Millisecond
 	p := onFake(t, fakeengine.Faults{})
 	spawned := make(chan time.Time, 2*size)
 	pl, err := warm.New(timed{p.policy, spawned}, p.spec, warm.Options{Size: size, MaxStarting: size})
