@@ -101,7 +101,7 @@ type Pool struct {
 	idle      []*idle         // the oldest first; none while somebody waits
 	waiters   []chan<- answer // the first first
 	failures  int             // of starts in a row
-	retry     *time.Timer     // the pause after a failure; nil if there is none
+	pause     *time.Timer     // until the next start; nil if there is none
 	closeErrs []error         // what is not known to be gone
 	stats     Stats
 }
@@ -125,6 +125,10 @@ const (
 	// checkTime bounds the look at the policy before the first start.
 	checkTime = 10 * time.Second
 
+	// lull is the pause before the start that replaces an idle session which was taken. A
+	// start keeps a processor busy for half a second, and the user's first command, or
+	// those of others who come at the same time, would wait for it.
+	lull       = 100 * time.Millisecond
 	firstPause = 100 * time.Millisecond
 	lastPause  = 10 * time.Second
 	// enoughFailures in a row are no accident.
@@ -258,7 +262,9 @@ func (p *Pool) next(ctx context.Context, first bool) (*idle, error) {
 	case len(p.idle) > 0:
 		i := p.idle[0]
 		p.remove(i)
-		p.refill()
+		if p.pause == nil && p.failures == 0 {
+			p.rest(lull)
+		}
 		return i, nil
 	case p.failures >= enoughFailures:
 		return nil, p.failed()
@@ -328,11 +334,24 @@ func (p *Pool) refill() {
 	if p.failures > 0 {
 		most = 1
 	}
-	for p.open && p.retry == nil && p.stats.Starting < most &&
+	for p.open && p.pause == nil && p.stats.Starting < most &&
 		len(p.idle)+p.stats.Starting < p.o.Size+len(p.waiters) {
 		p.stats.Starting++
 		p.work.Go(p.start)
 	}
+}
+
+// rest has the next start wait.
+func (p *Pool) rest(d time.Duration) {
+	if p.pause != nil {
+		p.pause.Stop()
+	}
+	p.pause = time.AfterFunc(d, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.pause = nil
+		p.refill()
+	})
 }
 
 // put hands a session to who waits first, or keeps it.
@@ -394,11 +413,11 @@ func (p *Pool) start() {
 		p.startFailed(err)
 		return
 	}
-	p.failures, p.stats.StartError = 0, nil
-	if p.retry != nil {
-		p.retry.Stop()
-		p.retry = nil
+	if p.failures > 0 && p.pause != nil {
+		p.pause.Stop()
+		p.pause = nil
 	}
+	p.failures, p.stats.StartError = 0, nil
 	p.stats.Started++
 	p.stats.StartTime += time.Since(begin)
 	p.put(&idle{Idle: s, start: begin})
@@ -419,16 +438,9 @@ func (p *Pool) startFailed(err error) {
 	if p.failures >= enoughFailures && p.stats.Starting == 0 {
 		p.failWaiters(p.failed())
 	}
-	if p.retry != nil {
-		return
+	if p.pause == nil || p.failures == 1 {
+		p.rest(min(lastPause, firstPause<<min(p.failures-1, 10)))
 	}
-	pause := min(lastPause, firstPause<<min(p.failures-1, 10))
-	p.retry = time.AfterFunc(pause, func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.retry = nil
-		p.refill()
-	})
 }
 
 // failWaiters makes everybody who waits fail.
@@ -492,8 +504,8 @@ func (p *Pool) Close() error {
 	if p.open {
 		p.open = false
 		p.cancel()
-		if p.retry != nil {
-			p.retry.Stop()
+		if p.pause != nil {
+			p.pause.Stop()
 		}
 		p.failWaiters(ErrClosed)
 		for len(p.idle) > 0 {

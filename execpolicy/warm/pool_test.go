@@ -229,6 +229,41 @@ func TestReplaced(t *testing.T) {
 	w.until("replaced", func(s warm.Stats) bool { return s.Died == 1 && s.Idle == 1 && s.Started == 2 })
 }
 
+// timed is a policy that tells when it starts something.
+type timed struct {
+	execpolicy.Policy
+	spawned chan<- time.Time
+}
+
+func (p timed) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+	p.spawned <- time.Now()
+	return p.Policy.Spawn(ctx, spec)
+}
+
+// A session that was idle is replaced a moment after it was taken, however many are taken.
+func TestReplacedLater(t *testing.T) {
+	const size, lull = 3, 100 * time.Millisecond
+	p := onFake(t, fakeengine.Faults{})
+	spawned := make(chan time.Time, 2*size)
+	pl, err := warm.New(timed{p.policy, spawned}, p.spec, warm.Options{Size: size, MaxStarting: size})
+	assert.NilError(t, err)
+	defer func() { assert.Check(t, pl.Close()) }()
+	w := pool{pl, t}
+	w.full(size)
+	for range size {
+		<-spawned
+	}
+	begin := time.Now()
+	for range size {
+		w.take(execpolicy.Spec{})
+	}
+	for range size {
+		after := (<-spawned).Sub(begin)
+		assert.Assert(t, after >= lull, "%v", after)
+	}
+	w.full(size)
+}
+
 func TestMaxAge(t *testing.T) {
 	p := onFake(t, fakeengine.Faults{})
 	w := p.pool(t, warm.Options{Size: 1, MaxAge: time.Second})
