@@ -43,6 +43,9 @@ type Op struct {
 	stays bool // also if others are withdrawn
 }
 
+// minBlock is the number of bytes for which the supervisor takes as long as for a block.
+const minBlock = 32
+
 // maxWrite is how much is written at a time, so that what is urgent waits for no more
 // than that.
 const maxWrite = 4 << 10
@@ -88,8 +91,16 @@ func (q *queue) start() {
 func (q *queue) batch() (data []byte, n int, blocked bool) {
 	for ; n < len(q.waiting); n++ {
 		next := q.waiting[n].Data
-		if !blocked && q.waiting[n].Unit && len(data)+len(shellwire.ReadBlock) <= maxWrite && q.block != nil && q.block(next) {
-			next, blocked = []byte(shellwire.ReadBlock), true
+		if !blocked && q.waiting[n].Unit && len(next) >= minBlock &&
+			len(data)+len(shellwire.ReadBlock) <= maxWrite && q.block != nil {
+			ops, last := next, n
+			// The name of the next unit saves process 1 most if it is in the block, too.
+			if n+1 < len(q.waiting) && q.waiting[n+1].stays {
+				ops, last = slices.Concat(next, q.waiting[n+1].Data), n+1
+			}
+			if q.block(ops) {
+				next, n, blocked = []byte(shellwire.ReadBlock), last, true
+			}
 		}
 		if len(data)+len(next) > maxWrite {
 			break
