@@ -21,6 +21,7 @@ type queue struct {
 	rest    []byte            // of what was written in part
 	urgent  []byte
 	waiting []Op
+	batched []byte // has no use, and room for what a batch is written as
 	sending bool
 	closed  bool
 
@@ -78,8 +79,10 @@ func (q *queue) start() {
 		if written == 0 && !blocked {
 			break
 		}
-		q.waiting = q.waiting[n:]
-		q.rest = data[written:]
+		q.waiting = slices.Delete(q.waiting, 0, n)
+		if q.rest = data[written:]; len(q.rest) == 0 {
+			q.batched = data[:0]
+		}
 	}
 	if len(q.rest) > 0 || len(q.waiting) > 0 {
 		q.changed.Broadcast()
@@ -89,6 +92,7 @@ func (q *queue) start() {
 // batch returns what the first n that wait are written as, at most maxWrite bytes, and
 // whether one of them is in a block by now: then they have to be written.
 func (q *queue) batch() (data []byte, n int, blocked bool) {
+	data, q.batched = q.batched, nil
 	for ; n < len(q.waiting); n++ {
 		next := q.waiting[n].Data
 		if !blocked && q.waiting[n].Unit && len(next) >= minBlock &&
