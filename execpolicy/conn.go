@@ -109,8 +109,10 @@ func connect(proc *Process, spec Spec) *conn {
 
 // moved notes where the worker is.
 func (c *conn) moved(dir string) {
-	c.dir = dir
-	c.at.Store(&dir)
+	if c.dir = dir; dir != c.place() {
+		at := dir
+		c.at.Store(&at)
+	}
 }
 
 // place returns where the worker was when the last command had ended; empty if that is

@@ -29,11 +29,17 @@ type joined struct{ problems []error }
 // nil if there are none. What is nil is no problem, and what holds several, such as an
 // error of Join, of [errors.Join] or of multierror, is as many.
 func Join(errs ...error) error {
-	j := new(joined)
+	var j *joined
 	for _, err := range errs {
+		if err == nil {
+			continue
+		}
+		if j == nil {
+			j = new(joined)
+		}
 		j.add(err)
 	}
-	if len(j.problems) == 0 {
+	if j == nil || len(j.problems) == 0 {
 		return nil
 	}
 	return j

@@ -88,6 +88,7 @@ type Conn struct {
 	took    atomic.Int64              // how long its first answer took, once that has come
 	tag     string                    // of the next unit
 	marks   marks                     // of the exchange that is under way
+	ops     []Op                      // room for what that sends
 	// deadline and tick are timers of that exchange.
 	deadline, tick *time.Timer
 	beating        *time.Timer   // sends beats

@@ -103,7 +103,7 @@ type exchange struct {
 // begin sends the unit.
 func (x *exchange) begin(unit []Op) {
 	c := x.c
-	ops := make([]Op, 0, len(unit)+2)
+	ops := c.ops[:0]
 	marked := len(unit) > 0 && unit[0].Marked
 	fromMark := marked || c.streams[0].unclear() || c.streams[1].unclear()
 	if fromMark && !marked {
@@ -112,7 +112,9 @@ func (x *exchange) begin(unit []Op) {
 	ops = append(ops, unit...)
 	c.streams[0].begin(c.tag, c.worker, fromMark, x.out, x.marks)
 	c.streams[1].begin(c.tag, c.worker, fromMark, x.errOut, x.marks)
-	c.queue.send(append(ops, c.name())...)
+	c.ops = append(ops, c.name())
+	c.queue.send(c.ops...)
+	clear(c.ops)
 }
 
 // end makes what comes from now on nobody's.

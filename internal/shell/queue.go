@@ -21,6 +21,7 @@ type queue struct {
 	rest    []byte            // of what was written in part
 	urgent  []byte
 	waiting []Op
+	batched []byte // has no use, and room for what a batch is written as
 	sending bool
 	closed  bool
 
@@ -42,6 +43,9 @@ type Op struct {
 
 	stays bool // also if others are withdrawn
 }
+
+// minBlock is the number of bytes for which the supervisor takes as long as for a block.
+const minBlock = 32
 
 // maxWrite is how much is written at a time, so that what is urgent waits for no more
 // than that.
@@ -75,8 +79,10 @@ func (q *queue) start() {
 		if written == 0 && !blocked {
 			break
 		}
-		q.waiting = q.waiting[n:]
-		q.rest = data[written:]
+		q.waiting = slices.Delete(q.waiting, 0, n)
+		if q.rest = data[written:]; len(q.rest) == 0 {
+			q.batched = data[:0]
+		}
 	}
 	if len(q.rest) > 0 || len(q.waiting) > 0 {
 		q.changed.Broadcast()
@@ -86,10 +92,19 @@ func (q *queue) start() {
 // batch returns what the first n that wait are written as, at most maxWrite bytes, and
 // whether one of them is in a block by now: then they have to be written.
 func (q *queue) batch() (data []byte, n int, blocked bool) {
+	data, q.batched = q.batched, nil
 	for ; n < len(q.waiting); n++ {
 		next := q.waiting[n].Data
-		if !blocked && q.waiting[n].Unit && len(data)+len(shellwire.ReadBlock) <= maxWrite && q.block != nil && q.block(next) {
-			next, blocked = []byte(shellwire.ReadBlock), true
+		if !blocked && q.waiting[n].Unit && len(next) >= minBlock &&
+			len(data)+len(shellwire.ReadBlock) <= maxWrite && q.block != nil {
+			ops, last := next, n
+			// The name of the next unit saves process 1 most if it is in the block, too.
+			if n+1 < len(q.waiting) && q.waiting[n+1].stays {
+				ops, last = slices.Concat(next, q.waiting[n+1].Data), n+1
+			}
+			if q.block(ops) {
+				next, n, blocked = []byte(shellwire.ReadBlock), last, true
+			}
 		}
 		if len(data)+len(next) > maxWrite {
 			break

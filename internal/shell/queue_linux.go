@@ -9,9 +9,6 @@ import (
 )
 
 const (
-	// minBlock is the number of bytes for which the supervisor takes as long as for a
-	// block.
-	minBlock = 32
 	// maxBlock is half of what a FIFO usually holds.
 	maxBlock = 32 << 10
 	// getPipeSize is F_GETPIPE_SZ, which package syscall does not have.
@@ -37,11 +34,11 @@ func blockNow(f *os.File, prefix string) func(ops []byte) bool {
 		}
 	})
 	return func(ops []byte) (whole bool) {
-		if len(ops) < minBlock || len(ops) > most {
+		if len(ops) > most {
 			return false
 		}
 		block := shellwire.Block(prefix, ops)
-		if len(block) > most {
+		if block == nil || len(block) > most {
 			return false
 		}
 		raw.Control(func(fd uintptr) {

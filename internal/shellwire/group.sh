@@ -23,7 +23,7 @@ begin() {
 	cf_help_tag=
 	gather unrun
 }
-hand() { write "$1" || exit 97; }
+hand() { write || exit 97; }
 # What a helper has begun writes until it is gone, and its mark must come last. A helper
 # that is stopped would not end, and it may be stopped as the signal comes, or later. A
 # wait that the signal interrupts is repeated.

@@ -221,7 +221,7 @@ begin() {
 	esac
 	clock
 }
-# hand TEXT: writes the unit. To write to a file waits for the kernel's lock of it, and
+# hand writes the unit. To write to a file waits for the kernel's lock of it, and
 # whoever else can open the file can hold up that wait, many one after another. So while
 # others live, a process of its own writes. What holds that one up for a second, or ends
 # it, is ended for a new worker. A processor that is shared with many is no reason: then
@@ -229,15 +229,15 @@ begin() {
 # everything is stopped instead, until the unit begins: to let it run in between could
 # cost a second.
 hand() {
-	case $cf_pids in 3) write "$1" || exit 97; return ;; esac
+	case $cf_pids in 3) write || exit 97; return ;; esac
 	exec 1>&-
-	if room && spawn write "$1"; then
+	if room && spawn write; then
 		calm
 		written || { miss unrun; return 1; }
 	else
 		freeze
 		cf_frozen=unit cf_crowded=
-		write "$1" || exit 97
+		write || exit 97
 	fi
 }
 # written waits for the process that writes, from when begin has noted the time. What has

@@ -196,6 +196,13 @@ const maxLine = 2 << 10
 // but a shell may shorten it before it asks.
 const maxPath = 4 << 10
 
+// What stands before a script's word, and before a program's. Where there is no command,
+// what is set for the eval stays set.
+const (
+	evaluate = `${BASH_VERSION+"command"} eval `
+	execute  = `\command exec <&7 `
+)
+
 // Ops returns the operations that run the unit, whose tag was named before.
 func (u Unit) Ops() []byte {
 	var open, word, text, remove string
@@ -220,8 +227,6 @@ func (u Unit) Ops() []byte {
 	if u.Stdin != "" {
 		remove = `\command rm -f -- ` + Word(u.Stdin) + "; "
 	}
-	// Where there is no command, what is set for the eval stays set.
-	const evaluate = `${BASH_VERSION+"command"} eval `
 	var keep string
 	own := len(u.Argv) == 0 && len(u.Env) > 0
 	if own {
@@ -272,38 +277,58 @@ func (u Unit) Ops() []byte {
 	}
 }
 
-// Block returns a block that holds operations, the last of which must be one that runs a
-// unit or a helper, and the others those that [Unit.Ops] makes before it. It is for the
-// supervisor's descriptor 3, where there is one, and must be there, with nothing else,
-// before [ReadBlock] is sent. prefix is that of the [Setup].
+// Block returns a block that holds operations: those that [Unit.Ops] makes, or one of
+// [Help] or [HelpStill], and [Next] after them. It is for the supervisor's descriptor 3,
+// where there is one, and must be there, with nothing else, before [ReadBlock] is sent.
+// prefix is that of the [Setup]. It is nil if the operations hold its last line.
 func Block(prefix string, ops []byte) []byte {
-	ops = ops[:len(ops)-1]
-	b := make([]byte, 0, len(ops)+len(ops)/8+128)
-	if bytes.Count(ops, []byte("\n")) < quickLines {
-		b = append(b, "cf_much=65536\n"...)
+	end := "return 0 #" + prefix + "\n"
+	if bytes.Contains(ops, []byte(end)) {
+		return nil
 	}
-	for {
-		line, rest, more := bytes.Cut(ops, []byte("\n"))
-		word := "shape '"
-		if !more {
-			word = "cf_op='"
-		}
-		b = append(b, word...)
-		for i := bytes.IndexByte(line, '\''); i >= 0; i = bytes.IndexByte(line, '\'') {
-			b = append(append(b, line[:i]...), `'\''`...)
-			line = line[i+1:]
-		}
-		b = append(append(b, line...), "'\n"...)
-		if !more {
-			return append(append(append(b, "return #"...), prefix...), '\n')
-		}
+	b := make([]byte, 0, len(ops)+len(ops)/8+256)
+	tail := ""
+	for len(ops) > 0 {
+		line, rest, _ := bytes.Cut(ops, []byte("\n"))
 		ops = rest
+		switch op, arg := line[0], line[1:]; op {
+		case 'b':
+			b, tail = append(b, "cf_unit=$cf_open'"...), "'$cf_close\nunit\n"
+		case 'c':
+			b, tail = append(b, "cf_unit=$cf_call'"...), "'$cf_called\nunit\n"
+		case '+':
+			b = appendQuoted(b, "", arg, "\n")
+		case '-':
+			b = appendQuoted(b, "", arg, "")
+		case 'g':
+			b = appendQuoted(b, "", arg, tail)
+		case 'e':
+			b = appendQuoted(b, "cf_unit=$cf_open'"+evaluate, arg, " <&2'$cf_close\nunit\n")
+		case 'a':
+			b = appendQuoted(b, "cf_unit=$cf_call'"+execute, arg, "'$cf_called\nunit\n")
+		case 'f':
+			b = appendQuoted(b, "assist '", arg, "'\n")
+		case 'r':
+			b = appendQuoted(b, "assist '", arg, "' still\n")
+		case 'n':
+			b = appendQuoted(b, "name '", arg, "'\n")
+		default:
+			b = appendQuoted(b, "shape '", line, "'\n")
+		}
 	}
+	return append(b, end...)
 }
 
-// quickLines bounds the operations of a block for which nothing is stopped. Each takes a
-// shell some 15 µs, in which others who want the processor must not take it away.
-const quickLines = 16
+// appendQuoted appends text as it stands between single quotes, and what stands before
+// and after it.
+func appendQuoted(b []byte, before string, text []byte, after string) []byte {
+	b = append(b, before...)
+	for i := bytes.IndexByte(text, '\''); i >= 0; i = bytes.IndexByte(text, '\'') {
+		b = append(append(b, text[:i]...), `'\''`...)
+		text = text[i+1:]
+	}
+	return append(append(b, text...), after...)
+}
 
 // names returns the names of variables, with a space after each.
 func names(env []string) string {

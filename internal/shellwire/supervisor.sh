@@ -208,22 +208,23 @@ cf_each='case $cf_left in ?*) cf_var=${cf_left%% *} cf_left=${cf_left#"$cf_var"}
 cf_keep="case \${BASH_VERSION+b} in b) ;; *) cf_sent=: cf_left=\$cf_vars; cf_said=\$(while $cf_each; do \\command eval \"\$cf_var=cf_kept_\$cf_var:\" || \\command :; done 2>/dev/null; \\command export -p); while $cf_each; do case \$cf_said in *cf_kept_\$cf_var:*) cf_sent=\$cf_sent\$cf_var:;; esac; \\command eval \"case \\\${\$cf_var+s} in s) cf_kept_\$cf_var=\\\$\$cf_var;; esac; \\command export \$cf_var\"; done; cf_said=;; esac"
 cf_give="case \${BASH_VERSION+b} in b) ;; *) cf_left=\${cf_vars-}; while $cf_each; do \\command eval \"\\command unset -v \$cf_var; case \\\${cf_kept_\$cf_var+s} in s) \$cf_var=\\\$cf_kept_\$cf_var;; esac; case \$cf_sent in *:\$cf_var:*) \\command export \$cf_var;; esac\" || \\command :; \\command unset -v cf_kept_\$cf_var; done; cf_vars=;; esac"
 
-# block reads the next operation in a block, as a script that sets cf_op, and not a byte at
-# a time. It waits for nothing: the whole block was there before the operation that calls
-# for it, and nobody else can read it. The script ends with a return, or the shell would
-# read on. Bash reads a script to the end of its file, which this one has not.
+# block does the operations in a block, which come as a script: shells read that in large
+# pieces, and a text in it is copied once. It waits for nothing: the whole block was there
+# before the operation that calls for it, and nobody else can read it. The script ends with
+# a return, or the shell would read on. Bash reads a script to the end of its file, which
+# this one has not.
 case ${BASH_VERSION+bash} in
 bash)
 	block() {
 		cf_text= cf_piece=
 		while IFS= read -r -u 3 cf_op; do
-			case $cf_op in "return #$cf_prefix") break ;; esac
+			case $cf_op in "return 0 #$cf_prefix") break ;; esac
 			add "$cf_op$cf_nl"
 		done
 		eval "$cf_text$cf_piece"
 	}
 	;;
-*) block() { command . self/fd/3; } ;;
+*) block() { command . self/fd/3 || exit 97; } ;;
 esac
 
 # add TEXT: adds to the text of a longer unit, in two steps: a shell copies a variable
@@ -231,11 +232,10 @@ esac
 #
 # What is in the pipe is read before its end is seen, and to read it byte by byte takes
 # most of a minute beside a few hundred processes that want the processor. So all but a
-# short text is read while nothing else runs, unless a block of few lines sets cf_much.
-cf_much=512
+# short text is read while nothing else runs.
 add() {
 	cf_piece=$cf_piece$1
-	[ ${#cf_piece} -ge $cf_much ] || return 0
+	[ ${#cf_piece} -ge 512 ] || return 0
 	[ -n "$cf_frozen" ] || { freeze; cf_frozen=unit; }
 	[ ${#cf_piece} -ge 65536 ] || return 0
 	cf_text=$cf_text$cf_piece cf_piece=
@@ -243,16 +243,34 @@ add() {
 # go_on lets run what was stopped for a unit: it was begun, or does not come, since the
 # host has taken back what was left of it.
 go_on() { case $cf_frozen in unit) thaw ;; esac; }
-# write TEXT: puts the unit where the worker reads it. The event is closed then.
-write() { exec 1>self/fd/6 && printf '%s\n' "$1"; }
-# unit TEXT: runs the unit.
+# write puts the unit, which is in cf_unit, where the worker reads it: an argument would be
+# copied once more for each function that passes it on. The event is closed then.
+write() { exec 1>self/fd/6 && printf '%s\n' "$cf_unit"; }
+# unit runs the unit.
 unit() {
 	begin
-	hand "$1" && case $cf_event in
+	hand && case $cf_event in
 	8) cf_event=9; exec 1<>self/fd/8 ;;
 	*) cf_event=8; exec 1<>self/fd/9 ;;
 	esac
 	go_on
+}
+
+# name TAG: of the next unit. It is sent ahead, to be read while nobody waits.
+name() {
+	cf_tag=$1 cf_mark= cf_before= cf_after=
+	go_on
+	frame
+}
+
+# assist TEXT [still]: evaluates it in a process of this shell's own, while nothing else
+# runs until h; with still, for what it prints.
+assist() {
+	freeze
+	jobs >&2
+	clock
+	cf_help_tag=$cf_tag cf_help_pid=
+	try help "$@" && cf_help_pid=$!
 }
 
 # shape OPERATION: changes what the next unit is.
@@ -320,17 +338,17 @@ worker "$@"
 # The names are gone before the first unit, and the worker starts meanwhile.
 rm -f "$cf_dir/sh" "$cf_dir/raw" "$cf_dir/s" "$cf_dir/a" "$cf_dir/b"
 while take; do
-	case $cf_op in x) block; cf_much=512 ;; esac
 	case $cf_op in
-	# nTAG: of the next unit. It is sent ahead, to be read while nobody waits.
-	n*) cf_tag=${cf_op#n} cf_mark= cf_before= cf_after=
-		go_on
-		frame ;;
+	x) block ;;
+	n*) name "${cf_op#n}" ;;
 	# eWORD: evaluates a word. aWORDS: runs a program.
-	e*) unit "$cf_open\${BASH_VERSION+\"command\"} eval ${cf_op#e} <&2$cf_close" ;;
-	a*) unit "$cf_call\\command exec <&7 ${cf_op#a}$cf_called" ;;
+	e*) cf_unit="$cf_open\${BASH_VERSION+\"command\"} eval ${cf_op#e} <&2$cf_close"
+		unit ;;
+	a*) cf_unit="$cf_call\\command exec <&7 ${cf_op#a}$cf_called"
+		unit ;;
 	# gPART: runs a longer unit.
-	g*) unit "$cf_text$cf_piece${cf_op#g}$cf_tail" ;;
+	g*) cf_unit=$cf_text$cf_piece${cf_op#g}$cf_tail
+		unit ;;
 	# u: notes the counts.
 	u) count
 		cf_noted=$cf_counts ;;
@@ -380,16 +398,9 @@ while take; do
 		cf_ok=0
 		attend small 8<&0 || cf_ok=1
 		while take; do case $cf_op in *"$cf_end") break ;; esac; done ;;
-	# fTEXT, rTEXT: evaluates it in a process of this shell's own, while nothing else
-	# runs until h; the second for what it prints.
-	f* | r*) freeze
-		jobs >&2
-		clock
-		cf_help_tag=$cf_tag cf_help_pid=
-		case $cf_op in
-		f*) try help "${cf_op#f}" && cf_help_pid=$! ;;
-		*) try help "${cf_op#r}" still && cf_help_pid=$! ;;
-		esac ;;
+	# fTEXT: evaluates it in a helper. rTEXT: does so for what it prints.
+	f*) assist "${cf_op#f}" ;;
+	r*) assist "${cf_op#r}" still ;;
 	h) thaw ;;
 	# i: the host is there, and asks for an answer.
 	i) pulse ;;

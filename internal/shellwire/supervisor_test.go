@@ -202,7 +202,7 @@ func (w *talk) trySend(ops string) error {
 // operate sends operations that may go by a block.
 func (w *talk) operate(ops []byte) {
 	block := Block(testPrefix, ops)
-	if !w.blocks || len(block) > 32<<10 {
+	if !w.blocks || block == nil || len(block) > 32<<10 {
 		w.send(string(ops))
 		return
 	}

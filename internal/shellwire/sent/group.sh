@@ -21,7 +21,7 @@ begin() {
 cf_help_tag=
 gather unrun
 }
-hand() { write "$1" || exit 97; }
+hand() { write || exit 97; }
 end() {
 [ "$# $1" = "1 TERM" ] || return 0
 kill -TERM 0

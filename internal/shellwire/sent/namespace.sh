@@ -166,15 +166,15 @@ esac
 clock
 }
 hand() {
-case $cf_pids in 3) write "$1" || exit 97; return ;; esac
+case $cf_pids in 3) write || exit 97; return ;; esac
 exec 1>&-
-if room && spawn write "$1"; then
+if room && spawn write; then
 calm
 written || { miss unrun; return 1; }
 else
 freeze
 cf_frozen=unit cf_crowded=
-write "$1" || exit 97
+write || exit 97
 fi
 }
 written() {

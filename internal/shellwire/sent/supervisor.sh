@@ -135,32 +135,45 @@ bash)
 block() {
 cf_text= cf_piece=
 while IFS= read -r -u 3 cf_op; do
-case $cf_op in "return #$cf_prefix") break ;; esac
+case $cf_op in "return 0 #$cf_prefix") break ;; esac
 add "$cf_op$cf_nl"
 done
 eval "$cf_text$cf_piece"
 }
 ;;
-*) block() { command . self/fd/3; } ;;
+*) block() { command . self/fd/3 || exit 97; } ;;
 esac
 
-cf_much=512
 add() {
 cf_piece=$cf_piece$1
-[ ${#cf_piece} -ge $cf_much ] || return 0
+[ ${#cf_piece} -ge 512 ] || return 0
 [ -n "$cf_frozen" ] || { freeze; cf_frozen=unit; }
 [ ${#cf_piece} -ge 65536 ] || return 0
 cf_text=$cf_text$cf_piece cf_piece=
 }
 go_on() { case $cf_frozen in unit) thaw ;; esac; }
-write() { exec 1>self/fd/6 && printf '%s\n' "$1"; }
+write() { exec 1>self/fd/6 && printf '%s\n' "$cf_unit"; }
 unit() {
 begin
-hand "$1" && case $cf_event in
+hand && case $cf_event in
 8) cf_event=9; exec 1<>self/fd/8 ;;
 *) cf_event=8; exec 1<>self/fd/9 ;;
 esac
 go_on
+}
+
+name() {
+cf_tag=$1 cf_mark= cf_before= cf_after=
+go_on
+frame
+}
+
+assist() {
+freeze
+jobs >&2
+clock
+cf_help_tag=$cf_tag cf_help_pid=
+try help "$@" && cf_help_pid=$!
 }
 
 shape() {
@@ -213,14 +226,15 @@ done <"$cf_kills"
 worker "$@"
 rm -f "$cf_dir/sh" "$cf_dir/raw" "$cf_dir/s" "$cf_dir/a" "$cf_dir/b"
 while take; do
-case $cf_op in x) block; cf_much=512 ;; esac
 case $cf_op in
-n*) cf_tag=${cf_op#n} cf_mark= cf_before= cf_after=
-go_on
-frame ;;
-e*) unit "$cf_open\${BASH_VERSION+\"command\"} eval ${cf_op#e} <&2$cf_close" ;;
-a*) unit "$cf_call\\command exec <&7 ${cf_op#a}$cf_called" ;;
-g*) unit "$cf_text$cf_piece${cf_op#g}$cf_tail" ;;
+x) block ;;
+n*) name "${cf_op#n}" ;;
+e*) cf_unit="$cf_open\${BASH_VERSION+\"command\"} eval ${cf_op#e} <&2$cf_close"
+unit ;;
+a*) cf_unit="$cf_call\\command exec <&7 ${cf_op#a}$cf_called"
+unit ;;
+g*) cf_unit=$cf_text$cf_piece${cf_op#g}$cf_tail
+unit ;;
 u) count
 cf_noted=$cf_counts ;;
 o) kills
@@ -254,14 +268,8 @@ cf_end=${cf_op%% *} cf_name=${cf_op#* }
 cf_ok=0
 attend small 8<&0 || cf_ok=1
 while take; do case $cf_op in *"$cf_end") break ;; esac; done ;;
-f* | r*) freeze
-jobs >&2
-clock
-cf_help_tag=$cf_tag cf_help_pid=
-case $cf_op in
-f*) try help "${cf_op#f}" && cf_help_pid=$! ;;
-*) try help "${cf_op#r}" still && cf_help_pid=$! ;;
-esac ;;
+f*) assist "${cf_op#f}" ;;
+r*) assist "${cf_op#r}" still ;;
 h) thaw ;;
 i) pulse ;;
 j*) job "${cf_op#j}" ;;
