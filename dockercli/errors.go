@@ -297,6 +297,15 @@ func (e *Error) Unreached() bool {
 // MaxStartups have yet to say who they are. It may let the same client in a moment later.
 func (e *Error) TurnedAway() bool { return saysAny(e.Stderr, turnedAway) }
 
+// Unnegotiated reports whether docker's engine refused the version of its API that the
+// client spoke. A client first asks its engine which one to speak, and speaks its own
+// newest if that question is not answered, as when an ssh server turns it away. The engine
+// has then done nothing. It is the answer to every client whose DOCKER_API_VERSION is too
+// high, too.
+func (e *Error) Unnegotiated() bool { return saysAny(e.Stderr, unnegotiated) }
+
+var unnegotiated = [][]string{{"client version", "is too new. maximum supported api version is"}}
+
 // turnedAway are the words of OpenSSH's client, and of Go's, which podman has. Behind the
 // same beginnings they say other things too, such as that the host's key is another.
 var turnedAway = [][]string{

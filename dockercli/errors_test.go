@@ -21,6 +21,8 @@ import (
 var recorded = map[string]error{
 	"exec-no-container":           dockercli.ErrNoContainer,
 	"exec-not-running":            dockercli.ErrNotRunning,
+	"exec-turned-away":            nil,
+	"exec-unnegotiated":           nil,
 	"info-newuidmap-missing":      dockercli.ErrUserRange,
 	"info-newuidmap-unprivileged": dockercli.ErrUserRange,
 	"inspect-image-missing":       dockercli.ErrImageMissing,
@@ -150,6 +152,16 @@ func TestUnreachedRecorded(t *testing.T) {
 	cut := dockercli.NewRunError([]string{"docker", "run"}, -1, []byte("Cannot connect to the Docker daemon"),
 		context.Canceled)
 	assert.Assert(t, !cut.Unreached())
+}
+
+// An ssh server that turns docker's client away shows in one of two ways.
+func TestTurnedAwayRecorded(t *testing.T) {
+	for _, file := range recordings(t) {
+		exit, stderr := readRecorded(t, file)
+		err := dockercli.NewRunError([]string{"docker", "exec"}, exit, stderr, nil)
+		assert.Check(t, err.TurnedAway() == (caseOf(file) == "exec-turned-away"), "%s", file)
+		assert.Check(t, err.Unnegotiated() == (caseOf(file) == "exec-unnegotiated"), "%s", file)
+	}
 }
 
 // A row that no message needs would only get in the way of the others.

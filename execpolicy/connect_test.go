@@ -2,6 +2,8 @@ package execpolicy
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,4 +74,25 @@ func TestLimitsAreAskedInTurn(t *testing.T) {
 		assert.ErrorIs(t, err, dockercli.ErrNoEngine)
 		assert.Equal(t, len(connecting), 0)
 	})
+}
+
+// So does the question for a remote engine's runtime. Whoever does not get the turn in time
+// leaves it to the start to say what is missing.
+func TestRuntimeIsAskedInTurn(t *testing.T) {
+	was := connecting
+	defer func() { connecting = was }()
+	connecting = turn.New(1)
+	client := filepath.Join(t.TempDir(), "docker")
+	assert.NilError(t, os.WriteFile(client, []byte("#!/bin/sh\necho 'version \"1\"'\n"), 0o700))
+	p := DockerPolicy{Runtime: "none"}
+	here, there := dockercli.Engine{Path: client}, dockercli.Engine{Path: client, Remote: true}
+
+	assert.Assert(t, connecting.TryTake())
+	assert.ErrorIs(t, p.checkRuntime(t.Context(), &here), dockercli.ErrNoRuntime)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	assert.NilError(t, p.checkRuntime(ctx, &there))
+	connecting.Give()
+	assert.ErrorIs(t, p.checkRuntime(t.Context(), &there), dockercli.ErrNoRuntime)
+	assert.Equal(t, len(connecting), 0)
 }

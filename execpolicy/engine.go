@@ -40,7 +40,7 @@ func (p *DockerPolicy) checkRuntime(ctx context.Context, e *dockercli.Engine) er
 	}
 	ctx, cancel := context.WithTimeout(ctx, runtimeTimeout)
 	defer cancel()
-	err := e.CheckRuntime(ctx, p.Runtime)
+	err := inTurn(ctx, e, func() error { return e.CheckRuntime(ctx, p.Runtime) })
 	if err == nil {
 		runtimes.Store(key, nil)
 	}

@@ -138,29 +138,22 @@ func (s *Session) startJob(ctx context.Context, c *conn, cmd Command, event *Eve
 	if err != nil {
 		return nil, err
 	}
-	proc, err := c.proc.Exec(ctx, shellwire.Boot())
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrStart, err)
+	for try := 0; ; try++ {
+		proc, err := c.proc.Exec(ctx, shellwire.Boot())
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrStart, err)
+		}
+		x := &jobRun{c: c, cmd: cmd, proc: proc, event: event, start: time.Now(), fed: make(chan error, 1)}
+		err = x.begin(ctx, wire)
+		if err == nil {
+			return x.Job, nil
+		}
+		// A shell that was never heard was told no command.
+		again := try < maxRecoveries && proc.Recover != nil && errors.Is(err, shell.ErrUnheard) && !errors.Is(err, ErrStillThere)
+		if !again || proc.Recover(ctx, err) != nil {
+			return nil, err
+		}
 	}
-	x := &jobRun{c: c, cmd: cmd, proc: proc, event: event, start: time.Now(), fed: make(chan error, 1)}
-	j := &Job{stdin: proc.Stdin, done: make(chan struct{})}
-	x.Job = j
-	life, end := context.WithCancelCause(c.jobLife)
-	j.cancel = end
-	j.out = c.newOutput(cmd, c.concealing, end)
-	j.job, err = c.StartJob(ctx, shell.JobOptions{
-		Job: wire, Stdin: proc.Stdin, Stdout: proc.Stdout, Stderr: proc.Stderr, Inside: proc.inside,
-		Out: j.out.Stdout, ErrOut: j.out.Stderr, Ending: isEnding,
-	})
-	if err != nil {
-		end(nil)
-		return nil, errors.Join(x.jobError(ctx, err), x.abandon())
-	}
-	if cmd.Stdin != nil {
-		go x.feed()
-	}
-	go x.run(life)
-	return j, nil
 }
 
 // positive returns a time that a start may take.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
 // A jobRun is a job that is being run.
@@ -42,6 +43,28 @@ func (x *jobRun) feed() {
 	io.Copy(x.proc.Stdin, &from)
 	x.fed <- from.err
 	x.proc.Stdin.Close()
+}
+
+// begin returns when the command begins, or when nothing is left of it.
+func (x *jobRun) begin(ctx context.Context, wire shellwire.Job) (err error) {
+	c := x.c
+	x.Job = &Job{stdin: x.proc.Stdin, done: make(chan struct{})}
+	life, end := context.WithCancelCause(c.jobLife)
+	x.cancel = end
+	x.out = c.newOutput(x.cmd, c.concealing, end)
+	x.job, err = c.StartJob(ctx, shell.JobOptions{
+		Job: wire, Stdin: x.proc.Stdin, Stdout: x.proc.Stdout, Stderr: x.proc.Stderr, Inside: x.proc.inside,
+		Out: x.out.Stdout, ErrOut: x.out.Stderr, Ending: isEnding,
+	})
+	if err != nil {
+		end(nil)
+		return errors.Join(x.jobError(ctx, err), x.abandon())
+	}
+	if x.cmd.Stdin != nil {
+		go x.feed()
+	}
+	go x.run(life)
+	return nil
 }
 
 // jobError returns the error of a job that did not begin.

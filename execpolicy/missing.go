@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
@@ -36,24 +35,13 @@ func (p *DockerPolicy) askLimits(ctx context.Context, e *dockercli.Engine) (*doc
 	return &asked, nil
 }
 
-// probe is Probe, in the turn of those who have yet to reach a remote engine. An sshd that
-// turns the client away is tried as often as by a start.
-func probe(ctx context.Context, e *dockercli.Engine) (*dockercli.Engine, error) {
-	if !e.Remote {
-		return e.Probe(ctx)
-	}
-	for try := 0; ; try++ {
-		if err := connecting.Take(ctx); err != nil {
-			return nil, err
-		}
-		known, err := e.Probe(ctx)
-		connecting.Give()
-		failed, ok := err.(*dockercli.Error)
-		if !ok || !failed.TurnedAway() || try == maxRecoveries {
-			return known, err
-		}
-		time.Sleep(turnedAwayPause)
-	}
+// probe is Probe, in the engine's turn.
+func probe(ctx context.Context, e *dockercli.Engine) (known *dockercli.Engine, err error) {
+	err = inTurn(ctx, e, func() error {
+		known, err = e.Probe(ctx)
+		return err
+	})
+	return known, err
 }
 
 // checkMissingLimits refuses an engine that can't set what the policy limits, unless

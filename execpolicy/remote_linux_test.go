@@ -1,9 +1,12 @@
 package execpolicy_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -63,33 +66,77 @@ exit 1
 func TestTurnedAwayBySSH(t *testing.T) {
 	enginetest.Check(t)
 	const docker, podman = "kex_exchange_identification: Connection closed by remote host", "ssh: handshake failed: EOF"
+	const unnegotiated = "client version 1.50 is too new. Maximum supported API version is 1.41"
+	remote := dockercli.Engine{Remote: true}
+	known := dockercli.Engine{Remote: true, ServerVersion: "20.10"}
 	for _, c := range []struct {
 		words  string
-		remote bool
+		engine dockercli.Engine
 		runs   int
 	}{
-		{docker, true, 3},
-		{"kex_exchange_identification: read: Connection reset by peer", true, 3},
-		{podman, true, 3},
-		{"ssh: handshake failed: read tcp 192.0.2.1:4->192.0.2.2:22: read: connection reset by peer", true, 3},
-		{docker, false, 1},
-		{"it does not want to", true, 1},
-		{"ssh: handshake failed: knownhosts: key mismatch", true, 1},
-		{"ssh: handshake failed: ssh: unable to authenticate, attempted methods [none publickey]", true, 1},
+		{unnegotiated, known, 3},
+		{unnegotiated, remote, 1},
+		{unnegotiated, dockercli.Engine{ServerVersion: "20.10"}, 1},
+		{docker, remote, 3},
+		{"kex_exchange_identification: read: Connection reset by peer", remote, 3},
+		{podman, remote, 3},
+		{"ssh: handshake failed: read tcp 192.0.2.1:4->192.0.2.2:22: read: connection reset by peer", remote, 3},
+		{docker, dockercli.Engine{}, 1},
+		{"it does not want to", remote, 1},
+		{"ssh: handshake failed: knownhosts: key mismatch", remote, 1},
+		{"ssh: handshake failed: ssh: unable to authenticate, attempted methods [none publickey]", remote, 1},
 	} {
 		dir := t.TempDir()
 		client := filepath.Join(dir, "docker")
 		script := "#!/bin/sh\ncase $* in run*) echo >>'" + dir + "/runs'; echo 'docker: error during connect: " + c.words +
 			".' >&2; exit 125 ;; esac\necho 'Error: No such container: name' >&2\nexit 1\n"
 		assert.NilError(t, os.WriteFile(client, []byte(script), 0o700))
-		policy := execpolicy.DockerPolicy{Limits: hostLimits,
-			Engine: &dockercli.Engine{Path: client, Remote: c.remote, MissingLimits: []string{}}}
+		c.engine.Path, c.engine.MissingLimits = client, []string{}
+		policy := execpolicy.DockerPolicy{Limits: hostLimits, Engine: &c.engine}
 		_, err := execpolicy.Start(t.Context(), policy, execpolicy.Spec{})
 		assert.ErrorIs(t, err, execpolicy.ErrStart)
 		assert.ErrorContains(t, err, c.words)
 		runs, err := os.ReadFile(filepath.Join(dir, "runs"))
 		assert.NilError(t, err)
 		assert.Equal(t, len(runs), c.runs, c.words)
+	}
+}
+
+// A job's start that an sshd turns away is tried again as a session's is. Nothing has come
+// into being by it.
+func TestJobTurnedAwayBySSH(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	fake := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
+	e := *fake.Engine
+	e.Remote = true
+	s, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: &e}, execpolicy.Spec{})
+	assert.NilError(t, err)
+	defer s.Close()
+	for _, c := range []struct {
+		words       string
+		times, runs int
+	}{
+		{"kex_exchange_identification: Connection closed by remote host", 2, 3},
+		{"client version 1.50 is too new. Maximum supported API version is 1.41", 1, 2},
+		{"kex_exchange_identification: read: Connection reset by peer", 3, 3},
+		{"Error response from daemon: it does not want to", 1, 1},
+	} {
+		fake.Set(fakeengine.Faults{Fail: map[string]fakeengine.Failure{"exec": {Exit: 1, Stderr: c.words, Times: c.times}}})
+		before := len(fake.Calls())
+		var out bytes.Buffer
+		j, err := s.StartJob(t.Context(), execpolicy.Command{Script: "cat", Stdin: strings.NewReader("once"), Stdout: &out})
+		if c.runs > c.times {
+			assert.NilError(t, err)
+			_, err = j.Wait(t.Context())
+			assert.NilError(t, err)
+			assert.Equal(t, out.String(), "once")
+		} else {
+			assert.ErrorIs(t, err, execpolicy.ErrStart)
+			assert.ErrorContains(t, err, c.words)
+		}
+		runs := slices.DeleteFunc(fake.Calls()[before:], func(call []string) bool { return call[0] != "exec" })
+		assert.Equal(t, len(runs), c.runs, "%q", runs)
+		assert.Equal(t, execpolicy.Connecting(), 0)
 	}
 }
 

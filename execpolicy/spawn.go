@@ -183,7 +183,7 @@ func (p *DockerPolicy) keepAlive(e *dockercli.Engine) time.Duration {
 }
 
 // connecting is the turn of those whose client has yet to reach a remote engine: sessions,
-// jobs, and the questions of askLimits. An sshd refuses some of more than ten clients that
+// jobs, and the questions before a start. An sshd refuses some of more than ten clients that
 // it does not know yet, and others remove containers meanwhile.
 var connecting = turn.New(4)
 
@@ -204,6 +204,25 @@ func (p *DockerPolicy) connect(ctx context.Context, e *dockercli.Engine, spec Sp
 	return connected, nil
 }
 
+// inTurn calls ask, which asks an engine something, in the turn of those who have yet to
+// reach a remote one. If the client was not let in, it asks as often as a start is tried.
+func inTurn(ctx context.Context, e *dockercli.Engine, ask func() error) error {
+	if !e.Remote {
+		return ask()
+	}
+	for try := 0; ; try++ {
+		if err := connecting.Take(ctx); err != nil {
+			return err
+		}
+		err := ask()
+		connecting.Give()
+		failed, ok := err.(*dockercli.Error)
+		if !ok || !notLetIn(failed) || try == maxRecoveries || pause(ctx, err) != nil {
+			return err
+		}
+	}
+}
+
 // second starts one more command in a container of a session.
 func (p *DockerPolicy) second(ctx context.Context, c *container.Container, spec Spec, command []string) (*Process, error) {
 	connected, err := p.connect(ctx, c.Engine, spec)
@@ -220,6 +239,12 @@ func (p *DockerPolicy) second(ctx context.Context, c *container.Container, spec 
 		Kill: func(ctx context.Context) error {
 			connected()
 			return s.End(ctx)
+		},
+		Recover: func(ctx context.Context, cause error) error {
+			if c.Engine.Remote && notLetIn(&dockercli.Error{Stderr: cause.Error()}) {
+				return pause(ctx, cause)
+			}
+			return cause
 		},
 	}, nil
 }
@@ -273,7 +298,8 @@ func diagnose(c *container.Container, dir mountproof.Dir, exitCode int, stderr [
 	if dir.Unseen(stderr) {
 		return fmt.Errorf("%w: %w", mountproof.ErrUnseen, err)
 	}
-	if err.TurnedAway() {
+	// An engine whose version is known has spoken with this client before.
+	if err.TurnedAway() || c.Engine.Remote && c.Engine.ServerVersion != "" && err.Unnegotiated() {
 		return fmt.Errorf("%w: %w", errTurnedAway, err)
 	}
 	return err

@@ -148,11 +148,22 @@ func (p *DockerPolicy) recover(ctx context.Context, c *container.Container, caus
 		return p.pull(ctx, c.Engine)
 	}
 	if c.Engine.Remote && errors.Is(cause, errTurnedAway) {
-		select {
-		case <-time.After(turnedAwayPause):
-			return nil
-		case <-ctx.Done():
-		}
+		return pause(ctx, cause)
 	}
 	return cause
+}
+
+// notLetIn reports whether a remote engine's client was turned away by the sshd, at once or
+// when it asked for the version of the engine's API.
+func notLetIn(err *dockercli.Error) bool { return err.TurnedAway() || err.Unnegotiated() }
+
+// pause waits until an sshd may let in whom it has turned away. It returns cause if ctx
+// ends first.
+func pause(ctx context.Context, cause error) error {
+	select {
+	case <-time.After(turnedAwayPause):
+		return nil
+	case <-ctx.Done():
+		return cause
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -355,6 +356,64 @@ func TestForwardedSocket(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Equal(t, string(text), "from there\n")
 	})
+}
+
+// An sshd that is busy with clients that it does not know yet turns others away. A job
+// begins when it is busy no more.
+func TestBusySSHD(t *testing.T) {
+	enginetest.Check(t)
+	e, err := remote.Start(t.Context(), "docker-ssh", os.Stderr)
+	if errors.Is(err, errors.ErrUnsupported) {
+		leftout.Skip(t, "%v", err)
+	}
+	assert.NilError(t, err)
+	t.Cleanup(func() { assert.Check(t, e.Close()) })
+	ended := filepath.Join(t.TempDir(), "ended")
+	engine := *e.Engine()
+	engine.Path = filepath.Join(t.TempDir(), "docker")
+	script := "#!/bin/sh\n" + e.Client + ` "$@"` + "\nstatus=$?\ncase $1 in exec) echo >>" + ended + " ;; esac\nexit $status\n"
+	assert.NilError(t, os.WriteFile(engine.Path, []byte(script), 0o700))
+	p := place{e, &engine, e.Image(), map[string]string{"cofferdam-test": "busy"}}
+	enginetest.Check(t, enginetest.Engine{Engine: e.Engine(), Name: "docker-ssh", Labels: p.labels})
+	s := places.Open(t, p.policy(), p.spec())
+
+	var knocking []net.Conn
+	leave := func() {
+		for _, c := range knocking {
+			c.Close()
+		}
+	}
+	defer leave()
+	// From ten on some are turned away, and with a hundred everybody is.
+	for len(knocking) < 100 {
+		c, err := net.Dial("tcp", e.Link.Address())
+		assert.NilError(t, err)
+		greeting := make([]byte, 4)
+		if _, err := io.ReadFull(c, greeting); err != nil || string(greeting) != "SSH-" {
+			c.Close()
+			continue
+		}
+		knocking = append(knocking, c)
+	}
+	turnedAway := make(chan struct{})
+	go func() {
+		defer close(turnedAway)
+		for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+			if _, err := os.Stat(ended); err == nil {
+				break
+			}
+		}
+		leave()
+	}()
+	j, err := s.StartJob(t.Context(), execpolicy.Command{Script: "echo begun"})
+	<-turnedAway
+	assert.NilError(t, err)
+	result, err := j.Wait(t.Context())
+	assert.NilError(t, err)
+	assert.Equal(t, string(result.Stdout), "begun\n")
+	clients, err := os.ReadFile(ended)
+	assert.NilError(t, err)
+	assert.Assert(t, len(clients) > 1, "no client was turned away")
 }
 
 // lost sees that a command says that its session was lost, and what it has printed.

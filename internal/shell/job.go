@@ -63,6 +63,9 @@ var (
 	ErrNoFile = errors.New("a file for a job can't be made")
 	// ErrNoKeeper says that the shell which was to run a job has ended.
 	ErrNoKeeper = errors.New("the shell for a job has ended")
+	// ErrUnheard is ErrNoKeeper for a shell that had said nothing, and that the supervisor
+	// had not been asked to start. It was told no command.
+	ErrUnheard = fmt.Errorf("%w before it was heard", ErrNoKeeper)
 )
 
 const (
@@ -167,7 +170,27 @@ func (j *Job) begin(ctx context.Context) error {
 		start = func() { c.queue.sendUrgent(shellwire.StartJob(j.name, j.opts.Inside)) }
 	}
 	start()
-	return j.await(ctx, start, func() bool { return j.pid > 0 })
+	err := j.await(ctx, start, func() bool { return j.pid > 0 })
+	if !errors.Is(err, ErrUnheard) {
+		return err
+	}
+	// Why stands on stderr, which may be read later than the end of stdout.
+	late := time.After(askAgain)
+	for {
+		j.mu.Lock()
+		over, changed := j.eof[1], j.changed
+		j.mu.Unlock()
+		if over {
+			return j.early()
+		}
+		select {
+		case <-changed:
+		case <-late:
+			return j.early()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // known reports whether process 1 may know the job.
@@ -280,14 +303,18 @@ func (j *Job) await(ctx context.Context, again func(), met func() bool) error {
 func (j *Job) early() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	why := ErrNoKeeper
+	if j.pid == 0 && !j.sent {
+		why = ErrUnheard
+	}
 	words := j.words[1].Bytes()
 	if len(words) == 0 {
 		words = j.words[0].Bytes()
 	}
 	if text := strings.TrimSpace(string(words)); text != "" {
-		return fmt.Errorf("%w: %s", ErrNoKeeper, j.c.opts.Conceal(text))
+		return fmt.Errorf("%w: %s", why, j.c.opts.Conceal(text))
 	}
-	return ErrNoKeeper
+	return why
 }
 
 // ask sends an operation, and again, until its answer comes.
