@@ -257,8 +257,8 @@ func TestForbiddenPackages(t *testing.T) {
 // maxAdded is how many bytes the library may add to a stripped program that drove the
 // client with os/exec before. It is what was measured, rounded up to the next 10,000.
 //
-// Measured were 1,282,000: 599,000 of code, 466,000 of the runtime's tables for it, and
-// 205,000 of data, such as the scripts and the filter of system calls. Of the code a quarter
+// Measured were 1,294,000: 612,000 of code, 475,000 of the runtime's tables for it, and
+// 207,000 of data, such as the scripts and the filter of system calls. Of the code a quarter
 // is this package, a sixth package dockercli.
 //
 // What holds the bound is what is not imported: see banned. Package internal/random
@@ -266,7 +266,7 @@ func TestForbiddenPackages(t *testing.T) {
 // their comments. Nothing else is done for it, for no bound is worth bending the code
 // for: code that is simple and needs more room raises it here, in internal/bench and in
 // CONTRIBUTING.md.
-const maxAdded = 1_290_000
+const maxAdded = 1_300_000
 
 func TestSizeAdded(t *testing.T) {
 	build := func(name string) int64 {

@@ -336,10 +336,11 @@ type Process struct {
 	OOMKilled func(ctx context.Context, since time.Time) (killed, known bool)
 	// Exec starts one more command beside the first, as the same user and in the same
 	// isolation, for [Session.StartJob]. The Process that it returns needs Stdin, Stdout,
-	// Stderr and Kill. If it has a Recover, and has ended before anything was heard of the
-	// command, Exec may be called again as Spawn is. Its Kill frees what Exec holds outside, and the session ends what
-	// runs inside. Exec is called only if OwnPIDNamespace is set and the command has
-	// answered, and may be called at the same time. If nil, the session has no jobs.
+	// Stderr and Kill. Its Kill frees what Exec holds outside, and the session ends what
+	// runs inside. If the Process has ended before anything was heard of the command, and
+	// has a Recover that returns nil, Exec is called again. Exec is called only if
+	// OwnPIDNamespace is set and the command has answered, and may be called at the same
+	// time. If nil, the session has no jobs.
 	Exec func(ctx context.Context, command []string) (*Process, error)
 	// inside is, in a Process of Exec, what the session itself has to run inside so that
 	// the command begins. It is nil if Exec has started it.

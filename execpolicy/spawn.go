@@ -183,8 +183,8 @@ func (p *DockerPolicy) keepAlive(e *dockercli.Engine) time.Duration {
 }
 
 // connecting is the turn of those whose client has yet to reach a remote engine: sessions,
-// jobs, and the questions before a start. An sshd refuses some of more than ten clients that
-// it does not know yet, and others remove containers meanwhile.
+// jobs, and the questions before a start. An sshd refuses some of more than ten clients
+// that it does not know yet, and others remove containers meanwhile.
 var connecting = turn.New(4)
 
 // connectTime is how long one has the turn at most. An engine may not answer at all, and
