@@ -193,7 +193,7 @@ frame() {
 $cf_plain; ${cf_after}cf_tag=$cf_tag; \\command return"
 	cf_close=" $cf_redirect
 cf_status=\$?$cf_foot"
-	cf_called=" $cf_redirect 7>&- ) 2>&4 && cf_status=0 || cf_status=\$?; \\command break; } 7<&2 2>\"\$cf_err\"; done
+	cf_called=" $cf_redirect 7>&- ) 2>&4 && cf_status=0 || cf_status=\$?; \\command break; } 7<&2 2>|\"\$cf_err\"; done
 case \$cf_status in 129|1[3-8]?|19[0-2]) while $cf_read case \${BASH_VERSION+b}\$cf_said in *' 8>&- 9>&- 7>&- ) '*|[!b]*) cf_status=s\${cf_status#s};; esac; done <\"\$cf_err\";; esac$cf_foot"
 }
 

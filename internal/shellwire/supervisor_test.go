@@ -333,7 +333,7 @@ func TestForks(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {
 		w := start(t, shell, worker)
 		name := filepath.Join(t.TempDir(), "script")
-		if status, _, out := w.run("set -uvx; alias .=false; command() { :; }; x=1"); status != 0 {
+		if status, _, out := w.run("set -Ceuvx; alias .=false; command() { :; }; x=1"); status != 0 {
 			t.Fatal(status, out)
 		}
 		for _, c := range []struct {
@@ -356,7 +356,7 @@ func TestForks(t *testing.T) {
 		assert.NilError(t, os.Remove(name))
 		status, died, _ := w.runUnit("", Unit{Argv: []string{name}, Fork: true})
 		assert.Assert(t, status > 0 && !died, "%d", status)
-		status, _, out := w.run("set +uvx; echo $x")
+		status, _, out := w.run("set +Ceuvx; echo $x")
 		assert.Equal(t, status, 0)
 		assert.Equal(t, out[0], "1\n")
 	})
