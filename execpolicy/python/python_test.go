@@ -520,6 +520,12 @@ var ends = []runCase{
 		assert.Equal(t, string(r.Stdout), "")
 		assert.Equal(t, string(n.ok("import os; os.dup2(os.open('/dev/null', os.O_WRONLY), 1); print(5)").Stdout), "")
 		assert.Equal(t, n.value("9"), "9")
+		// Marks without an end are ended by the limit of the output.
+		n.ended(python.Snippet{
+			Code:        tag + "while True: os.write(out, (tag + 'b' + 'x' * 200 + '\\n').encode() * 15)",
+			OutputLimit: 100_000, Timeout: time.Hour,
+		}, execpolicy.OutcomeOutputLimit)
+		n.ok("import os")
 		// One that can't reach the stdout any more stores its reply.
 		r = n.ok(tag + "os.close(out)\n7")
 		assert.Equal(t, r.Value, "7")
@@ -608,7 +614,11 @@ func TestUnusualShells(t *testing.T) {
 					"read() { :; }; exit() { :; }; trap() { :; }; printf() { :; }; kill() { :; }; same() { :; }",
 					"alias read=false printf=false exit=true set=false trap=false kill=false same=false",
 					"readonly dir=1 tag=1 word=1 status=1 pid=1 line=1 stat=1 start=1 failed=1",
-					"IFS=0123456789; set -eu; set -f", "set +e; set -C", "trap '' TERM INT; trap 'echo left' EXIT", "set -xv", "exec 3<&0 4<&0",
+					"IFS=0123456789; \\command set -eu; \\command set -f", "\\command set +e; \\command set -C",
+					"\\command trap '' TERM INT; \\command trap 'echo left' EXIT",
+					`case ${BASH_VERSION+b} in b) \command set -ET; \command trap '[ -z "${cf_dir-}" ] || echo trapped >&3' DEBUG RETURN ERR ;; esac`,
+					`case ${BASH_VERSION+b} in b) \command trap - DEBUG RETURN ERR; shopt -s expand_aliases ;; esac; alias same='echo x'`,
+					"\\command set -xv", "exec 3<&0 4<&0", "unset IFS; readonly IFS",
 				} {
 					n.shell(script)
 					for _, code := range []string{

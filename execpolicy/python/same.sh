@@ -1,8 +1,11 @@
-# same: is the interpreter in "$cf_dir" still the process that it was? If so, its number is in cf_pid.
-same() {
-	\command read -r cf_pid cf_start <"$cf_dir/pid" || \command return
+# cf_same: is the interpreter in "$cf_dir" still the process that it was? If so, its number is in cf_pid.
+cf_same() {
+	\command read -r cf_line <"$cf_dir/pid" || \command return
+	cf_pid=${cf_line%% *}
+	cf_start=${cf_line#* }
 	cf_stat=
-	while IFS= \command read -r cf_line; do cf_stat=$cf_stat$cf_line; done <"/proc/$cf_pid/stat"
-	\command set -- ${cf_stat##*") "}
-	\command [ "${20-}" = "$cf_start" ]
+	while \command read -r cf_line; do cf_stat=$cf_stat$cf_line; done <"/proc/$cf_pid/stat"
+	cf_stat=${cf_stat##*") "}
+	for cf_field in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19; do cf_stat=${cf_stat#* }; done
+	\command [ "${cf_stat%% *}" = "${cf_start%% *}" ]
 } 2>/dev/null

@@ -17,7 +17,7 @@ keep() {
 	"$program" -u -c "$text" "$dir" 2>&3 3>&- 4>&-
 	status=$?
 	: >"$dir/dead"
-	echo "dead $status" >&4
+	echo "dead $status ." >&4
 }
 keep </dev/null &
 read -r word status <&4

@@ -1,5 +1,5 @@
 # Argument: the interpreter's directory.
 cf_dir=$1
-same && kill -KILL "$cf_pid"
+cf_same && kill -KILL "$cf_pid"
 # Whoever waits for the interpreter may put one more file there.
 rm -rf "$cf_dir" || rm -rf "$cf_dir"

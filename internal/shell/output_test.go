@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -52,6 +53,22 @@ func TestOutputTakesMarksOut(t *testing.T) {
 		assert.Equal(t, out.Came(), int64(len(want)))
 		assert.Equal(t, full, false)
 	}
+}
+
+// A command can't print marks without a limit.
+func TestOutputCountsMarks(t *testing.T) {
+	full := false
+	out := shell.NewOutput(shell.OutputOptions{MaxBytes: 100, Limit: 1000, Full: func() { full = true }})
+	out.Stdout.TakeOut("KEY", func(string) {})
+	mark := []byte("KEYb" + strings.Repeat("x", 195) + "\n")
+	for printed := len(mark); printed <= 5000; printed += len(mark) {
+		out.Stdout.Write(mark)
+		assert.Equal(t, out.Came(), int64(max(0, printed-4096)))
+	}
+	assert.Assert(t, !full)
+	out.Stdout.Write(mark)
+	assert.Assert(t, full)
+	out.Finish(nil)
 }
 
 // What a filter blocks on one stream is shown of neither.

@@ -30,8 +30,9 @@ type Sink struct {
 	room *atomic.Int64
 	full func()
 
-	marks *shellwire.Parser // takes marks out of what comes; nil if there are none
-	held  []byte            // the end of what came, where a mark may begin
+	marks     *shellwire.Parser // takes marks out of what comes; nil if there are none
+	held      []byte            // the end of what came, where a mark may begin
+	uncounted int64             // how many bytes of marks do not count yet
 
 	keeping sync.Mutex // of Kept and failed
 }
@@ -61,10 +62,15 @@ func NewSink(filter Filter, limit int, text, w io.Writer) (in, out *Sink) {
 // the room.
 func (k *Sink) Limit(room *atomic.Int64, full func()) { k.room, k.full = room, full }
 
+// freeMarks is how many bytes of marks count as no output: one that a pipe takes whole.
+const freeMarks = 4 << 10
+
 // TakeOut makes the sink take marks with that prefix out of what comes, and hand take what
-// stands in an end mark in place of a directory. Marks are neither counted nor kept. What
-// may begin one is held back until more comes, at the latest until the exchange is over.
+// stands in an end mark in place of a directory. Marks are not kept. More than one needs
+// are counted as output, or a command could print marks without a limit. What may begin a
+// mark is held back until more comes, at the latest until the exchange is over.
 func (k *Sink) TakeOut(prefix string, take func(text string)) {
+	k.uncounted = freeMarks
 	k.marks = &shellwire.Parser{Prefix: prefix, Stdout: true, Output: k.write, Mark: func(m shellwire.Mark) {
 		if m.Kind == shellwire.End {
 			take(m.Dir)
@@ -81,9 +87,15 @@ func (k *Sink) Write(p []byte) (int, error) {
 	if len(k.held) > 0 {
 		data = append(k.held, p...)
 	}
+	before := k.Came
 	// What is held is at the end of data, which may be its own memory.
 	n := k.marks.Parse(data)
 	k.held = append(k.held[:0], data[len(data)-n:]...)
+	marks := int64(len(data)-n) - (k.Came - before)
+	if k.uncounted -= marks; k.uncounted < 0 {
+		k.count(-k.uncounted)
+		k.uncounted = 0
+	}
 	return len(p), nil
 }
 
@@ -95,11 +107,16 @@ func (k *Sink) flush() {
 	}
 }
 
-func (k *Sink) write(p []byte) {
-	k.Came += int64(len(p))
-	if k.full != nil && k.room.Add(-int64(len(p))) < 0 {
+// count counts so many bytes as output.
+func (k *Sink) count(n int64) {
+	k.Came += n
+	if k.full != nil && k.room.Add(-n) < 0 {
 		k.full()
 	}
+}
+
+func (k *Sink) write(p []byte) {
+	k.count(int64(len(p)))
 	if k.filter != nil {
 		if k.Failed() == nil {
 			_, err := k.filter.Write(p)
