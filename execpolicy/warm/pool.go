@@ -125,16 +125,17 @@ const (
 	// checkTime bounds the look at the policy before the first start.
 	checkTime = 10 * time.Second
 
-	// lull is the pause before the start that replaces an idle session which was taken. A
-	// start keeps a processor busy for half a second, and the user's first command, or
-	// those of others who come at the same time, would wait for it.
-	lull       = 100 * time.Millisecond
 	firstPause = 100 * time.Millisecond
 	lastPause  = 10 * time.Second
 	// enoughFailures in a row are no accident.
 	enoughFailures = 2
 	maxCloseErrs   = 100
 )
+
+// lull is the pause before the start that replaces an idle session which was taken. A
+// start keeps a processor busy for half a second, and the user's first command, or those
+// of others who come at the same time, would wait for it.
+var lull = 100 * time.Millisecond
 
 // New returns a pool of sessions that are started with the policy and the spec, which is
 // one for [execpolicy.StartIdle]: it has what all users have in common. New begins to
@@ -277,6 +278,9 @@ func (p *Pool) next(ctx context.Context, first bool) (*idle, error) {
 		place = len(p.waiters)
 	}
 	p.waiters = slices.Insert(p.waiters, place, chan<- answer(waiter))
+	if p.failures == 0 {
+		p.goOn() // who waits needs a start now
+	}
 	p.refill()
 	p.mu.Unlock()
 	select {
@@ -343,15 +347,25 @@ func (p *Pool) refill() {
 
 // rest has the next start wait.
 func (p *Pool) rest(d time.Duration) {
-	if p.pause != nil {
-		p.pause.Stop()
-	}
-	p.pause = time.AfterFunc(d, func() {
+	p.goOn()
+	var pause *time.Timer
+	pause = time.AfterFunc(d, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.pause = nil
-		p.refill()
+		if p.pause == pause { // another may have taken its place
+			p.pause = nil
+			p.refill()
+		}
 	})
+	p.pause = pause
+}
+
+// goOn ends the pause, if there is one.
+func (p *Pool) goOn() {
+	if p.pause != nil {
+		p.pause.Stop()
+		p.pause = nil
+	}
 }
 
 // put hands a session to who waits first, or keeps it.
@@ -413,9 +427,8 @@ func (p *Pool) start() {
 		p.startFailed(err)
 		return
 	}
-	if p.failures > 0 && p.pause != nil {
-		p.pause.Stop()
-		p.pause = nil
+	if p.failures > 0 {
+		p.goOn()
 	}
 	p.failures, p.stats.StartError = 0, nil
 	p.stats.Started++

@@ -264,6 +264,16 @@ func TestReplacedLater(t *testing.T) {
 	w.full(size)
 }
 
+// Nobody who waits has to wait for that moment.
+func TestWaiterEndsTheLull(t *testing.T) {
+	warm.Lull(t, time.Hour)
+	p := onFake(t, fakeengine.Faults{})
+	w := p.pool(t, warm.Options{Size: 1})
+	w.full(1)
+	w.take(execpolicy.Spec{})
+	w.take(execpolicy.Spec{})
+}
+
 func TestMaxAge(t *testing.T) {
 	p := onFake(t, fakeengine.Faults{})
 	w := p.pool(t, warm.Options{Size: 1, MaxAge: time.Second})
