@@ -102,15 +102,22 @@ func TestTurnedAwayBySSH(t *testing.T) {
 	}
 }
 
-// A job's start that an sshd turns away is tried again as a session's is. Nothing has come
-// into being by it.
-func TestJobTurnedAwayBySSH(t *testing.T) {
+// startRemote opens a session on a fake engine that is said to be elsewhere.
+func startRemote(t *testing.T) (*execpolicy.Session, *fakeengine.Engine) {
+	t.Helper()
 	fakeengine.NeedIsolation(t)
 	fake := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
 	e := *fake.Engine
 	e.Remote = true
 	s, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: &e}, execpolicy.Spec{})
 	assert.NilError(t, err)
+	return s, fake
+}
+
+// A job's start that an sshd turns away is tried again as a session's is. Nothing has come
+// into being by it.
+func TestJobTurnedAwayBySSH(t *testing.T) {
+	s, fake := startRemote(t)
 	defer s.Close()
 	for _, c := range []struct {
 		words       string
@@ -143,12 +150,7 @@ func TestJobTurnedAwayBySSH(t *testing.T) {
 // Jobs by the client take turns with sessions to reach an engine elsewhere, and give the turn
 // back when they have begun.
 func TestRemoteJobsTakeTurns(t *testing.T) {
-	fakeengine.NeedIsolation(t)
-	fake := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
-	e := *fake.Engine
-	e.Remote = true
-	s, err := execpolicy.Start(t.Context(), execpolicy.DockerPolicy{Engine: &e}, execpolicy.Spec{})
-	assert.NilError(t, err)
+	s, _ := startRemote(t)
 	defer s.Close()
 	for range 6 { // more than there are turns
 		j, err := s.StartJob(t.Context(), execpolicy.Command{Script: "cat"})

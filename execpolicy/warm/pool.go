@@ -517,9 +517,7 @@ func (p *Pool) Close() error {
 	if p.open {
 		p.open = false
 		p.cancel()
-		if p.pause != nil {
-			p.pause.Stop()
-		}
+		p.goOn()
 		p.failWaiters(ErrClosed)
 		for len(p.idle) > 0 {
 			i := p.idle[0]
