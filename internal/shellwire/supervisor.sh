@@ -213,7 +213,10 @@ cf_give="case \${BASH_VERSION+b} in b) ;; *) cf_left=\${cf_vars-}; while $cf_eac
 # before the operation that calls for it, and nobody else can read it. The script ends with
 # a return, or the shell would read on. Bash reads a script to the end of its file, which
 # this one has not.
-case ${BASH_VERSION+bash} in
+#
+# Where there is a keep-alive there is no such FIFO, and what 3 is instead may never end.
+case ${cf_alive+none}${BASH_VERSION+bash} in
+none*) block() { exit 97; } ;;
 bash)
 	block() {
 		cf_text= cf_piece=

@@ -71,7 +71,7 @@ func FuzzSupervisor(f *testing.F) {
 	for shell := range 3 {
 		for _, ops := range []string{
 			"i\ni\ni\n", "nT\ni\ne'kill -KILL -1'\ni\n", "i\np3 26 END '/d/f'\nabc\nEND\nfput '/d/g' '/d/f'\nh\ni\n",
-			"nT\nb\ni\n+:\ni\ng\n",
+			"nT\nb\ni\n+:\ni\ng\n", "x",
 		} {
 			f.Add(uint8(shell+3), []byte(ops))
 		}
