@@ -88,13 +88,11 @@ func (c *Container) meet(over chan<- struct{}) {
 			select {
 			case <-d.Over():
 			case <-d.gone:
-				c.partFIFOs()
 			}
 			return
 		case <-d.Over():
 			return
 		case <-d.gone:
-			d.Part()
 			return
 		case <-late.C:
 			d.Part()
@@ -134,17 +132,22 @@ func (c *Container) partFIFOs() {
 	}
 	select {
 	case <-c.detached.Met():
-		d := c.detached
-		d.guarding.Lock()
-		defer d.guarding.Unlock()
-		d.parted = true
-		d.Part()
-		for _, g := range d.guards {
-			g.Remove(c.FIFOs)
-		}
-		d.guards = nil
+		c.dropFIFOs()
 	default:
 	}
+}
+
+// dropFIFOs removes the directory of the FIFOs for good.
+func (c *Container) dropFIFOs() {
+	d := c.detached
+	d.guarding.Lock()
+	defer d.guarding.Unlock()
+	d.parted = true
+	d.Part()
+	for _, g := range d.guards {
+		g.Remove(c.FIFOs)
+	}
+	d.guards = nil
 }
 
 // metNobody reports whether the client has left a running container whose command did not

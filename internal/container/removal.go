@@ -81,12 +81,14 @@ func (c *Container) turn(ctx context.Context) (end func()) {
 	return func() {}
 }
 
-// unguard ends what would remove the container later.
+// unguard ends what would remove the container later, which is known to be gone. The
+// command may have been met since it was to be killed.
 func (c *Container) unguard() {
 	dropPending(c)
 	if g := c.guard.Swap(nil); g != nil {
 		g.Remove(c.Name)
 		if c.detached != nil {
+			c.dropFIFOs()
 			close(c.detached.gone)
 		}
 	}
