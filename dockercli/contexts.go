@@ -6,21 +6,21 @@ import (
 	"fmt"
 )
 
-// A Context is an engine that a client has a name for: docker's client calls it a context,
-// and podman's a connection.
+// A Context is an engine that a client has a name for: docker's client calls it a
+// context, and podman's a connection.
 type Context struct {
 	// Name is what docker's --context takes, and podman's --connection.
 	Name string
-	// Current says that the client uses it if it is told no other. Podman's client on Linux
-	// uses none by itself, unless its configuration says that it is remote.
+	// Current says that the client uses it if it is told no other. Podman's client on
+	// Linux uses none by itself, unless its configuration says that it is remote.
 	Current bool
 	// Endpoint is where the engine listens, such as "unix:///var/run/docker.sock".
 	Endpoint string
 }
 
-// Contexts lists the contexts of docker's client, or the connections of podman's. The client
-// reads them from its files, and asks no engine. Nerdctl has none: the error then matches
-// [errors.ErrUnsupported].
+// Contexts lists the contexts of docker's client, or the connections of podman's. The
+// client reads them from its files, and asks no engine. Nerdctl has none: the error then
+// matches [errors.ErrUnsupported].
 func (e *Engine) Contexts(ctx context.Context) ([]Context, error) {
 	argv, err := e.contextsArgs()
 	if err != nil {

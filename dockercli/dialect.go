@@ -69,7 +69,8 @@ type dialect struct {
 	// execTells begins the words by which the client tells the exit code of a command
 	// that an exec has run. If empty, it exits with that code.
 	execTells string
-	// contexts is what lists the engines that the client has names for; nil if it has none.
+	// contexts is what lists the engines that the client has names for; nil if it has
+	// none.
 	contexts []string
 	// container is the template of its inspection.
 	container string

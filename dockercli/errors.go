@@ -293,15 +293,16 @@ func (e *Error) Unreached() bool {
 }
 
 // TurnedAway reports whether an ssh server closed the client's connection before they had
-// greeted each other, by the client's words. An sshd does that while more clients than its
-// MaxStartups have yet to say who they are. It may let the same client in a moment later.
+// greeted each other, by the client's words. An sshd does that while more clients than
+// its MaxStartups have yet to say who they are. It may let the same client in a moment
+// later.
 func (e *Error) TurnedAway() bool { return saysAny(e.Stderr, turnedAway) }
 
 // Unnegotiated reports whether docker's engine refused the version of its API that the
 // client spoke. A client first asks its engine which one to speak, and speaks its own
-// newest if that question is not answered, as when an ssh server turns it away. The engine
-// has then done nothing. It is the answer to every client whose DOCKER_API_VERSION is too
-// high, too.
+// newest if that question is not answered, as when an ssh server turns it away. The
+// engine has then done nothing. It is the answer to every client whose DOCKER_API_VERSION
+// is too high, too.
 func (e *Error) Unnegotiated() bool { return saysAny(e.Stderr, unnegotiated) }
 
 var unnegotiated = [][]string{{"client version", "is too new. maximum supported api version is"}}

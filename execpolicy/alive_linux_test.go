@@ -293,7 +293,8 @@ func TestSilentLink(t *testing.T) {
 	})
 }
 
-// An engine elsewhere gets a keep-alive without being asked, and one of this machine none.
+// An engine elsewhere gets a keep-alive without being asked, and one of this machine
+// none.
 func TestKeepAliveOfZeroPolicy(t *testing.T) {
 	enginetest.Check(t)
 	fake := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})

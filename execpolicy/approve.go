@@ -133,8 +133,8 @@ func (c *conn) ask(ctx context.Context, cmd Command, stdin *spool.Spool) (*Resul
 		Engine: c.proc.Engine, ImageID: image}, nil
 }
 
-// answer waits for the caller's word on a request, and closes its stdin, which may be nil.
-// It returns why what has these secrets is refused, or why there is no word.
+// answer waits for the caller's word on a request, and closes its stdin, which may be
+// nil. It returns why what has these secrets is refused, or why there is no word.
 func (c *conn) answer(
 	ctx context.Context, approve func(context.Context, Request) error, r Request, secrets []Secret, stdin *spool.Spool,
 ) (refused, err error) {

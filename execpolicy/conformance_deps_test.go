@@ -258,8 +258,8 @@ func TestForbiddenPackages(t *testing.T) {
 // client with os/exec before. It is what was measured, rounded up to the next 10,000.
 //
 // Measured were 1,294,000: 612,000 of code, 475,000 of the runtime's tables for it, and
-// 207,000 of data, such as the scripts and the filter of system calls. Of the code a quarter
-// is this package, a sixth package dockercli.
+// 207,000 of data, such as the scripts and the filter of system calls. Of the code a
+// quarter is this package, a sixth package dockercli.
 //
 // What holds the bound is what is not imported: see banned. Package internal/random
 // stands in for crypto/rand, which would add 160,000, and scripts are embedded without

@@ -187,7 +187,8 @@ var shellCases = []conformanceCase{
 			{execpolicy.Command{Script: "seq 1 2; echo err >&2; sleep 0.3; yes", OutputLimit: 10},
 				"Too much output: the command was ended."},
 		} {
-			// On a busy machine a shell that is ended with its command may not answer in time.
+			// On a busy machine a shell that is ended with its command may not answer in
+			// time.
 			lost := strings.Contains(c.want, "The shell was replaced")
 			r := s.until(func(r *execpolicy.Result) bool {
 				return bytes.Contains(r.Stdout, []byte("2")) && bytes.Contains(r.Stderr, []byte("err")) && r.StateLost == lost

@@ -76,8 +76,8 @@ func TestLimitsAreAskedInTurn(t *testing.T) {
 	})
 }
 
-// So does the question for a remote engine's runtime. Whoever does not get the turn in time
-// leaves it to the start to say what is missing.
+// So does the question for a remote engine's runtime. Whoever does not get the turn in
+// time leaves it to the start to say what is missing.
 func TestRuntimeIsAskedInTurn(t *testing.T) {
 	was := connecting
 	defer func() { connecting = was }()

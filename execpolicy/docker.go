@@ -70,10 +70,10 @@ type DockerPolicy struct {
 	// WorkspaceReadOnly mounts Spec.Workspace read-only. If false, the command can write
 	// to it.
 	WorkspaceReadOnly bool
-	// WorkspaceRelabel gives Spec.Workspace, and all that is in it, another SELinux label,
-	// as [dockercli.Mount.Relabel] does: it is "private" or "shared". If empty, nothing is
-	// changed, and where the engine enforces SELinux a command may be refused the workspace.
-	// The comment of Mounts says which directories are not relabelled.
+	// WorkspaceRelabel gives Spec.Workspace, and all that is in it, another SELinux
+	// label, as [dockercli.Mount.Relabel] does: it is "private" or "shared". If empty,
+	// nothing is changed, and where the engine enforces SELinux a command may be refused
+	// the workspace. The comment of Mounts says which directories are not relabelled.
 	WorkspaceRelabel string
 	// MemoryBytes is how much memory the container may use, files in Tmpfs included. It
 	// is at least 6 MiB, docker's own minimum. If zero, it is 512 MiB. There is never any
@@ -301,8 +301,8 @@ const DefaultImage = "python:3.12-alpine3.19"
 // The defaults of a DockerPolicy.
 const (
 	defaultPullTimeout = 5 * time.Minute
-	// defaultKeepAlive is for an engine on another machine. Docker's engine also gives up a
-	// connection over TCP after some two minutes, and sshd after two hours.
+	// defaultKeepAlive is for an engine on another machine. Docker's engine also gives up
+	// a connection over TCP after some two minutes, and sshd after two hours.
 	defaultKeepAlive = 2 * time.Minute
 	minKeepAlive     = time.Second
 	maxKeepAlive     = 24 * time.Hour

@@ -16,8 +16,9 @@ import (
 // themselves, as a *shared.Value[*dockercli.Engine] each.
 var probed sync.Map
 
-// askLimits returns the engine with its MissingLimits, for which it is asked if they are not
-// known. That takes a tenth of a second, once for each engine, and StartupTimeout at most.
+// askLimits returns the engine with its MissingLimits, for which it is asked if they are
+// not known. That takes a tenth of a second, once for each engine, and StartupTimeout at
+// most.
 func (p *DockerPolicy) askLimits(ctx context.Context, e *dockercli.Engine) (*dockercli.Engine, error) {
 	if e.MissingLimits != nil {
 		return e, nil

@@ -143,8 +143,8 @@ func (p *DockerPolicy) setUser(e *dockercli.Engine, seen account.Case, o *docker
 	user, isOwner, refused := seen.Choose()
 	o.User = user
 	if e.Rootless && (isOwner || limits.CountsByUser(e) && p.User == "" && !p.hasUserNS(e)) {
-		// The host's user keeps its number inside. Nobody is somebody else in any case, and
-		// has a count of processes of its own there.
+		// The host's user keeps its number inside. Nobody is somebody else in any case,
+		// and has a count of processes of its own there.
 		o.UserNS = "keep-id"
 	}
 	p.giveTmpfs(e, o)

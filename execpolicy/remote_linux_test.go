@@ -114,8 +114,8 @@ func startRemote(t *testing.T) (*execpolicy.Session, *fakeengine.Engine) {
 	return s, fake
 }
 
-// A job's start that an sshd turns away is tried again as a session's is. Nothing has come
-// into being by it.
+// A job's start that an sshd turns away is tried again as a session's is. Nothing has
+// come into being by it.
 func TestJobTurnedAwayBySSH(t *testing.T) {
 	s, fake := startRemote(t)
 	defer s.Close()
@@ -147,8 +147,8 @@ func TestJobTurnedAwayBySSH(t *testing.T) {
 	}
 }
 
-// Jobs by the client take turns with sessions to reach an engine elsewhere, and give the turn
-// back when they have begun.
+// Jobs by the client take turns with sessions to reach an engine elsewhere, and give the
+// turn back when they have begun.
 func TestRemoteJobsTakeTurns(t *testing.T) {
 	s, _ := startRemote(t)
 	defer s.Close()

@@ -159,8 +159,8 @@ func open(ctx context.Context, p Policy, spec Spec, known *secret.Values) (*conn
 	}
 }
 
-// maxRecoveries is how many causes a policy may mend in one start, such as an image that is
-// missing, and a transport that does not carry.
+// maxRecoveries is how many causes a policy may mend in one start, such as an image that
+// is missing, and a transport that does not carry.
 const maxRecoveries = 2
 
 // maxStarts is how many sessions are started at a time. More would only make each of them

@@ -182,17 +182,17 @@ func (p *DockerPolicy) keepAlive(e *dockercli.Engine) time.Duration {
 	return p.KeepAlive
 }
 
-// connecting is the turn of those whose client has yet to reach a remote engine: sessions,
-// jobs, and the questions before a start. An sshd refuses some of more than ten clients
-// that it does not know yet, and others remove containers meanwhile.
+// connecting is the turn of those whose client has yet to reach a remote engine:
+// sessions, jobs, and the questions before a start. An sshd refuses some of more than ten
+// clients that it does not know yet, and others remove containers meanwhile.
 var connecting = turn.New(4)
 
 // connectTime is how long one has the turn at most. An engine may not answer at all, and
 // a session may wait for its [Process.Ready] before it asks whether the engine does.
 const connectTime = 30 * time.Second
 
-// connect waits for the turn of a session, or of its job, to reach its engine, and returns
-// what gives it back.
+// connect waits for the turn of a session, or of its job, to reach its engine, and
+// returns what gives it back.
 func (p *DockerPolicy) connect(ctx context.Context, e *dockercli.Engine, spec Spec) (connected func(), err error) {
 	if !e.Remote || len(spec.Supervisor) == 0 {
 		return func() {}, nil
@@ -249,8 +249,8 @@ func (p *DockerPolicy) second(ctx context.Context, c *container.Container, spec 
 	}, nil
 }
 
-// heard calls first when its first byte comes. Code inside can hold up what comes then, but
-// not that.
+// heard calls first when its first byte comes. Code inside can hold up what comes then,
+// but not that.
 type heard struct {
 	io.ReadCloser
 	first func()

@@ -129,12 +129,12 @@ func (p *DockerPolicy) fifos(e *dockercli.Engine, spec Spec, name string) string
 // errTurnedAway says why a remote engine was not reached.
 var errTurnedAway = errors.New("too many knock there at the same time")
 
-// turnedAwayPause is how long a start waits that an sshd has turned away. Others who knock
-// are let in meanwhile.
+// turnedAwayPause is how long a start waits that an sshd has turned away. Others who
+// knock are let in meanwhile.
 const turnedAwayPause = time.Second
 
-// recover removes the cause of a failed start: FIFOs that don't carry, a missing image, or
-// an sshd that is busy.
+// recover removes the cause of a failed start: FIFOs that don't carry, a missing image,
+// or an sshd that is busy.
 func (p *DockerPolicy) recover(ctx context.Context, c *container.Container, cause error) error {
 	if c.FIFOs != "" && p.Transport == TransportAuto {
 		for _, why := range []error{fifo.ErrNotMet, fifo.ErrNotSeen} {
@@ -153,8 +153,8 @@ func (p *DockerPolicy) recover(ctx context.Context, c *container.Container, caus
 	return cause
 }
 
-// notLetIn reports whether a remote engine's client was turned away by the sshd, at once or
-// when it asked for the version of the engine's API.
+// notLetIn reports whether a remote engine's client was turned away by the sshd, at once
+// or when it asked for the version of the engine's API.
 func notLetIn(err *dockercli.Error) bool { return err.TurnedAway() || err.Unnegotiated() }
 
 // pause waits until an sshd may let in whom it has turned away. It returns cause if ctx

@@ -24,9 +24,9 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
-// hardened returns the zero policy on an engine, but with all the time to end, and with the
-// engine's own filter where that takes no other, and a spec by which a container that is
-// left behind is found.
+// hardened returns the zero policy on an engine, but with all the time to end, and with
+// the engine's own filter where that takes no other, and a spec by which a container that
+// is left behind is found.
 func hardened(e enginetest.Engine) (execpolicy.DockerPolicy, execpolicy.Spec) {
 	return execpolicy.DockerPolicy{Engine: e.Engine, Image: e.Image, AllowMissingLimits: len(e.MissingLimits) > 0,
 			EngineSeccomp: places.NoFilter(e.Engine), Limits: execpolicy.Limits{TerminationTimeout: places.Patience}},

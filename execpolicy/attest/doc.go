@@ -46,10 +46,10 @@
 // a node keeps what the container prints until the pod is deleted, and
 // /dev/termination-log is a file of the node's disk that counts for no limit.
 //
-// A cluster does not tell which security module a node uses, nor the version of what makes
-// the containers there, such as runc. The versions of kubelets, runtimes and kernels are
-// those of all nodes, or "unknown" if these can't be listed, as few users may. Then
-// nothing is told of their weaknesses either.
+// A cluster does not tell which security module a node uses, nor the version of what
+// makes the containers there, such as runc. The versions of kubelets, runtimes and
+// kernels are those of all nodes, or "unknown" if these can't be listed, as few users
+// may. Then nothing is told of their weaknesses either.
 //
 // # Flags that weaken a policy
 //

@@ -1,5 +1,6 @@
-# What a container shows of itself, with builtins of the shell as far as they can tell: each line is the kind of a fact and the fact. Nothing
-# stays changed, not even in this shell.
+# What a container shows of itself, with builtins of the shell as far as they can tell:
+# each line is the kind of a fact and the fact. Nothing stays changed, not even in this
+# shell.
 (
 set +e +u +f +v +x
 LC_ALL=C
@@ -34,13 +35,14 @@ while IFS= read -r l; do
 	esac
 done </proc/self/limits
 
-# The shell's parent and grandparent: one of them is process 1, unless the processes are those of others. A thread of the kernel is only
-# seen among the host's.
+# The shell's parent and grandparent: one of them is process 1, unless the processes are
+# those of others. A thread of the kernel is only seen among the host's.
 while read -r k v; do case $k in PPid:) printf 'parent %s\n' "$v" ;; esac; done </proc/$PPID/status
 printf 'parent %s\n' $PPID
 while read -r k v; do case $k in Name:) printf 'second %s\n' "$v" ;; esac; done </proc/2/status
 
-# Limits: the first version of cgroups, and the second, of which the container may see all.
+# Limits: the first version of cgroups, and the second, of which the container may see
+# all.
 for d in /sys/fs/cgroup/memory /sys/fs/cgroup/cpu /sys/fs/cgroup/cpu,cpuacct /sys/fs/cgroup/cpuacct,cpu /sys/fs/cgroup/pids /sys/fs/cgroup/devices; do
 	for f in memory.limit_in_bytes memory.memsw.limit_in_bytes memory.oom_control cpu.cfs_quota_us cpu.cfs_period_us pids.max devices.list; do value $d/$f; done
 done
@@ -93,7 +95,8 @@ while read -r l; do
 	[ ! -w "$5" ] || printf 'writable %s\n' "$5"
 done </proc/self/mountinfo
 
-# A datagram to an address that is nobody's (RFC 5737). Without a route it fails at once, and no answer is waited for.
+# A datagram to an address that is nobody's (RFC 5737). Without a route it fails at once,
+# and no answer is waited for.
 if [ -n "${BASH_VERSION-}" ]; then
 	r=$({ printf x >/dev/udp/192.0.2.1/9; } 2>&1) && r=sent
 	r=${r%%

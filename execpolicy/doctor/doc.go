@@ -2,12 +2,12 @@
 // library works with it, what is missing, and which command mends that.
 //
 // [Examine] looks at each client that the machine has: what COFFERDAM_ENGINE names,
-// docker, each context of docker's client, podman, each connection of podman's client, and
-// nerdctl, which is used only if it is named. It asks each about itself, and then tries
-// what a session needs: it starts one with the zero policy, or with EngineSeccomp for
-// podman's service, runs a command, lets another run into its deadline, closes the session,
-// and looks whether the container is gone. It pulls nothing. Where there is no image, it
-// says so and starts nothing.
+// docker, each context of docker's client, podman, each connection of podman's client,
+// and nerdctl, which is used only if it is named. It asks each about itself, and then
+// tries what a session needs: it starts one with the zero policy, or with EngineSeccomp
+// for podman's service, runs a command, lets another run into its deadline, closes the
+// session, and looks whether the container is gone. It pulls nothing. Where there is no
+// image, it says so and starts nothing.
 //
 // [Options.Timeout] bounds the examination of each engine. Nothing is left behind: what
 // was started is removed, or the report names it.

@@ -215,7 +215,8 @@ func TestManyContexts(t *testing.T) {
 	problem(t, r.Problems, "85 more contexts or connections")
 }
 
-// A connection that podman's client uses anyway is looked at once, and each other one too.
+// A connection that podman's client uses anyway is looked at once, and each other one
+// too.
 func TestConnectionsInUse(t *testing.T) {
 	dir := t.TempDir()
 	answers := "== --version 1\nno\n== system connection list\ncontext \"far\" true \"ssh://x\"\ncontext \"near\" false \"unix:///x\"\n"

@@ -18,8 +18,8 @@ import (
 
 const (
 	// replayVar names a directory of recorded answers. The test binary, called as docker
-	// or podman, then answers from the file of that name in it. Podman's client always has
-	// the variables of this prefix.
+	// or podman, then answers from the file of that name in it. Podman's client always
+	// has the variables of this prefix.
 	replayVar = "PODMAN_REPLAY"
 	// recordVar is a PATH. The client of that name on it is then asked, and its answer is
 	// put into the file.

@@ -490,7 +490,8 @@ func TestNodeThatIsDown(t *testing.T) {
 	}
 }
 
-// Only so many pods are removed when nobody waits any more, and a second try is none more.
+// Only so many pods are removed when nobody waits any more, and a second try is none
+// more.
 func TestPodsThatAreRemovedLaterAreBounded(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	p, c := fake(t, fakekubectl.Faults{NodeDown: true})

@@ -312,8 +312,8 @@ const (
 	replyWait = time.Second
 )
 
-// stored fills in what the interpreter has stored of the snippet with that tag. If that is
-// nothing, the error matches fs.ErrNotExist.
+// stored fills in what the interpreter has stored of the snippet with that tag. If that
+// is nothing, the error matches fs.ErrNotExist.
 func (p *Interpreter) stored(ctx context.Context, r *Result, tag string) error {
 	if r.Cause != nil {
 		var cancel context.CancelFunc

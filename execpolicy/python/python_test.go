@@ -596,7 +596,8 @@ def fake(text):
 	}},
 }
 
-// A copy of the session's shell talks with the interpreter, whatever was done to the shell.
+// A copy of the session's shell talks with the interpreter, whatever was done to the
+// shell.
 func TestUnusualShells(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		s := places.Open(t, p.Policy, p.Spec)

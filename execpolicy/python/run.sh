@@ -1,5 +1,7 @@
-# For a copy of the session's shell, with whatever aliases, functions and options that has. Arguments: the interpreter's directory, a word that marks the answer, how many bytes of code there are, and the code, if stdin has none.
-# IFS may be readonly, so nothing here is split by it.
+# For a copy of the session's shell, with whatever aliases, functions and options that
+# has. Arguments: the interpreter's directory, a word that marks the answer, how many
+# bytes of code there are, and the code, if stdin has none. IFS may be readonly, so
+# nothing here is split by it.
 case ${BASH_VERSION+b} in b) \command set +ET; \command trap - DEBUG ERR RETURN ;; esac
 cf_dir=$1 cf_tag=$2 cf_failed=0
 \command [ -p "$cf_dir/ask" ] && \command [ -p "$cf_dir/answer" ] || \command exit 1

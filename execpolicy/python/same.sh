@@ -1,4 +1,5 @@
-# cf_same: is the interpreter in "$cf_dir" still the process that it was? If so, its number is in cf_pid.
+# cf_same: is the interpreter in "$cf_dir" still the process that it was? If so, its
+# number is in cf_pid.
 cf_same() {
 	\command read -r cf_line <"$cf_dir/pid" || \command return
 	cf_pid=${cf_line%% *}

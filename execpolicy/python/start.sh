@@ -1,4 +1,5 @@
-# Arguments: a directory to be made, the interpreter's text, what runs a snippet, and the names that its program may have. It is put to work in the background.
+# Arguments: a directory to be made, the interpreter's text, what runs a snippet, and the
+# names that its program may have. It is put to work in the background.
 dir=$1 text=$2 run=$3
 shift 3
 program=
@@ -8,7 +9,8 @@ done
 [ -n "$program" ] || exit 127
 umask 77
 mkdir "$dir" && mkfifo "$dir/ask" "$dir/answer" && printf '%s' "$run" >"$dir/run" || exit 1
-# Opened for both, a fifo makes nobody wait, and keeps what is in it while one of both sides is there.
+# Opened for both, a fifo makes nobody wait, and keeps what is in it while one of both
+# sides is there.
 exec 4<>"$dir/answer" || exit 1
 keep() {
 	trap : HUP INT TERM

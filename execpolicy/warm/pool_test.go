@@ -240,7 +240,8 @@ func (p timed) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Pro
 	return p.Policy.Spawn(ctx, spec)
 }
 
-// A session that was idle is replaced a moment after it was taken, however many are taken.
+// A session that was idle is replaced a moment after it was taken, however many are
+// taken.
 func TestReplacedLater(t *testing.T) {
 	const size, lull = 3, 100 * time.Millisecond
 	p := onFake(t, fakeengine.Faults{})

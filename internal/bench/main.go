@@ -11,18 +11,18 @@
 //
 // A ratio of times has a noise. It is twice the standard error of the ratios of the
 // eighths of the run, and with few rounds it is larger. A bound that is missed by less is
-// marked and not broken. So -short, which does a quarter of the rounds, loosens the bounds
-// by what it can't tell.
+// marked and not broken. So -short, which does a quarter of the rounds, loosens the
+// bounds by what it can't tell.
 //
 // # The scoreboard
 //
-// The argument scoreboard holds the library against what else a user would pick, on docker
-// and on podman, in the one run. It must be run in the module's root, and writes
-// testdata/scoreboard.txt, which benchstat reads, testdata/scoreboard.svg, and a section of
-// README.md; a test checks that the three agree. The libraries of others are in the module
-// peers. Openblox is not among them: it needs gVisor's runtime, and its module is not on
-// every proxy. Testcontainers-go runs without its reaper, which is a container of an image
-// that has to be pulled.
+// The argument scoreboard holds the library against what else a user would pick, on
+// docker and on podman, in the one run. It must be run in the module's root, and writes
+// testdata/scoreboard.txt, which benchstat reads, testdata/scoreboard.svg, and a section
+// of README.md; a test checks that the three agree. The libraries of others are in the
+// module peers. Openblox is not among them: it needs gVisor's runtime, and its module is
+// not on every proxy. Testcontainers-go runs without its reaper, which is a container of
+// an image that has to be pulled.
 //
 // # What many sessions cost
 //

@@ -57,8 +57,9 @@ var contenders = []contender{
 }
 
 // scoreboard holds this library against what else a user would pick, and writes the
-// results into the module, which must be the working directory: see [record.write]. Each contender is a process of its own, and they
-// take turns. All but LangChain's have the flags of the zero policy, or their like.
+// results into the module, which must be the working directory: see [record.write]. Each
+// contender is a process of its own, and they take turns. All but LangChain's have the
+// flags of the zero policy, or their like.
 //
 //   - A warm command is one that does nothing, in a container that has run others.
 //   - A first command lasts from the start of a container to the result of a command.

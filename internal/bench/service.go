@@ -23,19 +23,19 @@ const (
 	serviceClients = 20
 	requests       = 100
 	shortRequests  = 40
-	// minRefilled is the least part of the client's rate at which a pool is filled again. A
-	// session has an engine's question and a removal with proof beside its start.
+	// minRefilled is the least part of the client's rate at which a pool is filled again.
+	// A session has an engine's question and a removal with proof beside its start.
 	minRefilled = 0.7
 	// maxWarmRequest is the longest that a request to a warm session may take, of most.
 	maxWarmRequest = 30 * time.Millisecond
 )
 
 // services holds an HTTP service over a pool of warm sessions, one session a request,
-// against containers that the engine's client runs and removes, as many at a time as there
-// are clients. The first request of each client finds a session that is idle, so requests
-// are answered faster than the pool can go on answering them. How fast that is, is told by
-// the time until the pool is as full as before: both have then started the same number of
-// containers.
+// against containers that the engine's client runs and removes, as many at a time as
+// there are clients. The first request of each client finds a session that is idle, so
+// requests are answered faster than the pool can go on answering them. How fast that is,
+// is told by the time until the pool is as full as before: both have then started the
+// same number of containers.
 func services(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err error) {
 	dir, err := os.MkdirTemp("", "cofferdam-bench-")
 	if err != nil {

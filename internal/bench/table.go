@@ -100,9 +100,9 @@ func (t times) meanOver(other times) ratio { return ratioOf(times.mean, t, other
 // noiseParts are as many as a run is cut into for its noise.
 const noiseParts = 8
 
-// ratioOf returns the ratio of what f makes of a and of b. Its noise is twice the standard
-// error of the same ratio of each eighth of the run, so that no more is asked of sets
-// that differ than they can say.
+// ratioOf returns the ratio of what f makes of a and of b. Its noise is twice the
+// standard error of the same ratio of each eighth of the run, so that no more is asked of
+// sets that differ than they can say.
 func ratioOf(f func(times) time.Duration, a, b times) ratio {
 	of := func(a, b times) float64 { return float64(f(a)) / float64(f(b)) }
 	n := min(noiseParts, len(a), len(b))

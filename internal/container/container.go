@@ -1,7 +1,7 @@
 // Package container starts containers through an engine's client, and sees to it that
 // nothing is left of them, whatever becomes of the client, of the engine or of this
-// program. Of what runs inside it knows process 1 alone: its program, and that its command
-// line ends with the container's name.
+// program. Of what runs inside it knows process 1 alone: its program, and that its
+// command line ends with the container's name.
 //
 //   - container.go starts one, and detached.go one without a client that stays.
 //   - second.go starts one more command in one.
@@ -40,8 +40,8 @@ type Container struct {
 	// OwnPIDs says that the container is known to have a process namespace of its own.
 	OwnPIDs bool
 
-	// FIFOs is [FIFODir] of its name if Argv detaches the client and mounts what is there.
-	// If empty, the client stays and carries the streams.
+	// FIFOs is [FIFODir] of its name if Argv detaches the client and mounts what is
+	// there. If empty, the client stays and carries the streams.
 	FIFOs string
 
 	// Stdin, Stdout and Stderr are our ends of the command's streams.

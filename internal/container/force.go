@@ -171,8 +171,8 @@ func (r *removal) next(o observation) step {
 	return stepLook
 }
 
-// pause returns how long to wait from now until the next look. One that comes too early to
-// tell anything would cost a slow engine the time in which another could.
+// pause returns how long to wait from now until the next look. One that comes too early
+// to tell anything would cost a slow engine the time in which another could.
 func (r *removal) pause(now time.Time) time.Duration {
 	if r.hung && !r.none.IsZero() {
 		return max(lookAgain, r.none.Add(clientGrace).Sub(now))

@@ -53,8 +53,9 @@ func freezerGroup(pid string, buf []byte) string {
 
 // thaw lets run what code inside has frozen, if this program may: it would not die. Where
 // that code can make user namespaces, and its user is root's number, it can mount the
-// control groups, and make others in that of its container. Their number has no bound, and
-// their names may be longer than a path, so that find goes there. ctx bounds the search.
+// control groups, and make others in that of its container. Their number has no bound,
+// and their names may be longer than a path, so that find goes there. ctx bounds the
+// search.
 func (p FirstProcess) thaw(ctx context.Context) {
 	own := p.ownFreezer()
 	if own == "" {

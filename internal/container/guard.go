@@ -21,15 +21,15 @@ import (
 //
 // Its arguments are what removes containers, what kills process 1 of one, and what begins
 // to run a command in one; the names are put behind them. It reads lines that add a name
-// (+) or take one away (-) until its stdin ends. A name is NAME, or NAME:PID:START:FREEZER
-// once the container may be killed from inside: PID and START are those of its process 1,
-// or 0, and FREEZER is the control group that can freeze it, or nothing. lives PID START
-// reports whether that process lives. thaw FREEZER lets run what code inside has frozen,
-// which would not die.
+// (+) or take one away (-) until its stdin ends. A name is NAME, or
+// NAME:PID:START:FREEZER once the container may be killed from inside: PID and START are
+// those of its process 1, or 0, and FREEZER is the control group that can freeze it, or
+// nothing. lives PID START reports whether that process lives. thaw FREEZER lets run what
+// code inside has frozen, which would not die.
 //
-// A name that begins with / is that of a directory of FIFOs, which is removed first. It is
-// this user's and nobody else can enter it; what others may have put in its place is left
-// alone.
+// A name that begins with / is that of a directory of FIFOs, which is removed first. It
+// is this user's and nobody else can enter it; what others may have put in its place is
+// left alone.
 //
 // Then it tries for a minute, since a container may still come into being after a removal
 // that found none, and does not wait for one that hangs before the next. It does not

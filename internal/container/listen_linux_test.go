@@ -19,8 +19,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 )
 
-// networkOf returns the network namespace that a user's "unshare" makes with these flags. It
-// stays until the test or this program ends.
+// networkOf returns the network namespace that a user's "unshare" makes with these flags.
+// It stays until the test or this program ends.
 func networkOf(t *testing.T, uid uint32, flags ...string) *os.File {
 	t.Helper()
 	cmd := exec.Command("unshare", append(flags, "sh", "-c", "echo ready; read x")...)

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// pendingTimeout is how long the first attempt waits that is made when nobody waits any
-	// more. The next have twice as long each, up to longestAttempt, for an engine that is
-	// only slow. longestPause is between two rounds of them.
+	// pendingTimeout is how long the first attempt waits that is made when nobody waits
+	// any more. The next have twice as long each, up to longestAttempt, for an engine
+	// that is only slow. longestPause is between two rounds of them.
 	pendingTimeout = 10 * time.Second
 	longestAttempt = 30 * time.Second
 	longestPause   = time.Minute

@@ -96,8 +96,8 @@ func (c *Container) unguard() {
 
 // mayBeLeft reports whether the client's own end leaves it open if the container has
 // ended too: a client that was told to end while the container started may have lost it,
-// and say 0. A supervisor may exit with some of the others, which costs one look. A client
-// that has left its container says nothing of the end.
+// and say 0. A supervisor may exit with some of the others, which costs one look. A
+// client that has left its container says nothing of the end.
 func (c *Container) mayBeLeft() bool {
 	if c.detached != nil || !c.answered.Load() || c.found().evidence() == lives {
 		return true

@@ -23,8 +23,8 @@ type Second struct {
 	client *procgroup.Process // nil if there is none
 }
 
-// Second starts one more command in the container, whose first was heard: by FIFOs if that
-// has them, else by the engine's client. It has to be ended.
+// Second starts one more command in the container, whose first was heard: by FIFOs if
+// that has them, else by the engine's client. It has to be ended.
 func (c *Container) Second(command []string) (*Second, error) {
 	if c.detached != nil {
 		ends, err := c.detached.More()
@@ -59,7 +59,8 @@ func (c *Container) Second(command []string) (*Second, error) {
 }
 
 // End gives up the streams, and the client, if there is one, which has a second to end by
-// itself. That does not end the command: what runs in the container has to be ended there.
+// itself. That does not end the command: what runs in the container has to be ended
+// there.
 func (s *Second) End(ctx context.Context) error {
 	s.Stdin.Close()
 	s.part()

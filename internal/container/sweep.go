@@ -42,8 +42,8 @@ func Sweep(ctx context.Context, e *dockercli.Engine) (removed []string, err erro
 	return removed, errors.Join(errs...)
 }
 
-// Earlier returns the time by this machine's clock or, if that is behind, by the engine's:
-// what labels tell is another machine's, and both have to be past it.
+// Earlier returns the time by this machine's clock or, if that is behind, by the
+// engine's: what labels tell is another machine's, and both have to be past it.
 func Earlier(ctx context.Context, e *dockercli.Engine) time.Time {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()

@@ -1,5 +1,6 @@
 // Package delivery hands items to a function, one at a time and in order, on a goroutine
-// of its own. Whoever posts an item may wait until it was delivered, as long as they like.
+// of its own. Whoever posts an item may wait until it was delivered, as long as they
+// like.
 //
 // Items that come from somebody who is not trusted are posted aside. They wait for all
 // others, have room of their own, and what becomes of them is told apart.
@@ -131,8 +132,8 @@ func (q *Queue[T]) Wait(ctx context.Context, n int, timeout time.Duration) error
 	return err
 }
 
-// await waits until something has come about by deliveries. It returns the cause of ctx if
-// that ends first.
+// await waits until something has come about by deliveries. It returns the cause of ctx
+// if that ends first.
 func (q *Queue[T]) await(ctx context.Context, done func() bool) error {
 	for !done() {
 		if ctx.Err() != nil {

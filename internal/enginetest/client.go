@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// clientTimeout bounds a run of an engine's client, and what the run leaves with its streams.
+// clientTimeout bounds a run of an engine's client, and what the run leaves with its
+// streams.
 const clientTimeout = 5 * time.Minute
 
 // Client runs the engine's client with those arguments, and returns what it prints. One

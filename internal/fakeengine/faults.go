@@ -33,8 +33,8 @@ type Faults struct {
 	// Fail is how a verb's calls fail. A verb's own entry counts before that of [Every].
 	Fail map[string]Failure
 	// Delay is how long a verb's calls take before anything else happens. The client can
-	// be killed meanwhile, and nothing happens then. A verb's own entry counts before that
-	// of [Every].
+	// be killed meanwhile, and nothing happens then. A verb's own entry counts before
+	// that of [Every].
 	Delay map[string]time.Duration
 
 	// ImageMissing says that the engine has no image that was not pulled.

@@ -6,8 +6,8 @@
 // if a bound on time or memory is broken.
 //
 // In half of the rounds the guard of the library, which removes what a program that died
-// has left, is killed or stopped before the end. In a quarter the session has a keep-alive,
-// and in a quarter a way out, where the engine can have one.
+// has left, is killed or stopped before the end. In a quarter the session has a
+// keep-alive, and in a quarter a way out, where the engine can have one.
 //
 // The environment decides what is run:
 //

@@ -26,8 +26,9 @@ type program struct {
 	// starves says that process 1 gets next to no time: what ends it from outside may
 	// take longer than it may.
 	starves bool
-	// idles says that, where the filter of system calls allows it, process 1 gets time only
-	// when nobody else on the machine wants any: a transfer may then cost the session.
+	// idles says that, where the filter of system calls allows it, process 1 gets time
+	// only when nobody else on the machine wants any: a transfer may then cost the
+	// session.
 	idles bool
 	// hinders says that it may keep a transfer from its end, which then costs the
 	// session.
@@ -453,8 +454,8 @@ forever()`), own: exits, lies: true},
 	{name: "marks in the background", needs: "python3", script: `(` + python(marks+`
 deaf()
 while True: replay()`) + ` &); sleep 1000`, own: hangs, lies: true},
-	// These want the processor beside process 1, which has to fork for the next command, or
-	// to look at each of them.
+	// These want the processor beside process 1, which has to fork for the next command,
+	// or to look at each of them.
 	{name: "no process but spinners", needs: "python3", script: `(` + python(crowd+`
 crowd(1000)
 ready()

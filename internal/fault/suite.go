@@ -52,7 +52,8 @@ type suite struct {
 	image   string
 	id      string // the label's value, and the marker's
 	labeled leftover.Engine
-	// pods are where sessions run, in place of engine and labeled. It is nil for an engine.
+	// pods are where sessions run, in place of engine and labeled. It is nil for an
+	// engine.
 	pods *pods.Place
 	// orphans says that pods that have ended may be there, because their program and its
 	// guard were killed.

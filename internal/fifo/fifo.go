@@ -1,7 +1,8 @@
 // Package fifo connects this program to the command of a container by four FIFOs of the
 // host, with nothing in between: for its three streams, and for descriptor 3, which is to
-// be read without a wait for what comes. They are in a directory that is mounted read-only
-// in the container: a FIFO can be opened for writing there, and nothing can be made.
+// be read without a wait for what comes. They are in a directory that is mounted
+// read-only in the container: a FIFO can be opened for writing there, and nothing can be
+// made.
 //
 // No open ever waits. Each side opens a FIFO for both directions first, then for its own,
 // and gives up the first end. So the end of the host's side is an end of the file for the

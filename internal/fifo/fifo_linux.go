@@ -25,9 +25,9 @@ type Ends struct {
 	// closed once the client has it.
 	Client *os.File
 	// Janitor is for the engine's client to keep open, and for nothing else: while the
-	// client lives, the directory has to stay. Docker's client waits for ever for a container
-	// whose mount went between its creation and its start. It is nil if there is no
-	// janitor.
+	// client lives, the directory has to stay. Docker's client waits for ever for a
+	// container whose mount went between its creation and its start. It is nil if there
+	// is no janitor.
 	Janitor *os.File
 
 	dir   string   // which Part removes; empty if it is another's
@@ -133,7 +133,8 @@ func closeAll(files []*os.File) (err error) {
 	return err
 }
 
-// makeExactly makes something with exactly those permissions, whatever the process's mask.
+// makeExactly makes something with exactly those permissions, whatever the process's
+// mask.
 func makeExactly(f func(string, os.FileMode) error, path string, perm os.FileMode) error {
 	if err := f(path, perm); err != nil {
 		return err

@@ -179,7 +179,8 @@ func TestPart(t *testing.T) {
 	assert.ErrorIs(t, err, syscall.EPIPE)
 }
 
-// A second command meets its own FIFOs in the same directory, whose names can't be listed.
+// A second command meets its own FIFOs in the same directory, whose names can't be
+// listed.
 func TestMore(t *testing.T) {
 	e, dir := newEnds(t)
 	info, err := os.Stat(Source(dir))
@@ -240,7 +241,8 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// A reader may end before the writer: then the writer gets an error, and waits for nobody.
+// A reader may end before the writer: then the writer gets an error, and waits for
+// nobody.
 func TestStdoutThatIsClosed(t *testing.T) {
 	e, dir := newEnds(t)
 	e.Client.Close()

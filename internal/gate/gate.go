@@ -51,8 +51,8 @@ func (g *Gate) close() {
 	}
 }
 
-// Kill closes the gate while kill ends the container, which is killed also if the gate does
-// not close in time.
+// Kill closes the gate while kill ends the container, which is killed also if the gate
+// does not close in time.
 func (g *Gate) Kill(ctx context.Context, kill func(context.Context) error) error {
 	if g == nil {
 		return kill(ctx)

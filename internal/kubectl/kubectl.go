@@ -182,8 +182,8 @@ func (c *Client) DeleteArgs(path string) []string {
 }
 
 // RemoveArgs returns the command line that removes pods, whose names are put behind it,
-// and does not wait for them to be gone. Nobody ends it, so it gives up by itself: it asks
-// up to six times of a server that does not answer.
+// and does not wait for them to be gone. Nobody ends it, so it gives up by itself: it
+// asks up to six times of a server that does not answer.
 func (c *Client) RemoveArgs() []string {
 	return c.argv("delete", "pod", "--now", "--wait=false", "--ignore-not-found",
 		"--request-timeout=10s")

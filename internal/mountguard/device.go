@@ -12,9 +12,9 @@ import (
 // A number is that of a character device. A negative minor is any.
 type number struct{ major, minor int }
 
-// harmless are the character devices that are made for programs to use, and give nothing of
-// the host away but what they are for. What is not here is refused: the kernel gives most
-// drivers a number of its own choice, and so a list of the others would have gaps.
+// harmless are the character devices that are made for programs to use, and give nothing
+// of the host away but what they are for. What is not here is refused: the kernel gives
+// most drivers a number of its own choice, and so a list of the others would have gaps.
 var harmless = []number{
 	{1, 3}, {1, 5}, {1, 7}, {1, 8}, {1, 9}, // null, zero, full, random, urandom
 	{81, -1},  // video
@@ -24,8 +24,8 @@ var harmless = []number{
 	{195, -1}, // NVIDIA's
 }
 
-// A render node of a graphics processor has a minor number from 128 to 191. Those below can
-// take over the screen, and newer kernels give those above to either.
+// A render node of a graphics processor has a minor number from 128 to 191. Those below
+// can take over the screen, and newer kernels give those above to either.
 const (
 	graphics    = 226
 	renderNode  = 128
@@ -41,8 +41,9 @@ var names = strings.Fields("/dev/null /dev/zero /dev/full /dev/random /dev/urand
 	"/dev/ttyUSB# /dev/nvidia# /dev/dri/renderD# " +
 	"/dev/snd/seq /dev/snd/timer /dev/snd/controlC# /dev/snd/pcmC#D#c /dev/snd/pcmC#D#p")
 
-// CheckDevice returns where the links in a device's path lead, if the host is this machine.
-// That is what to give to the container. Its error is why a container must not have it.
+// CheckDevice returns where the links in a device's path lead, if the host is this
+// machine. That is what to give to the container. Its error is why a container must not
+// have it.
 func (g *Guard) CheckDevice(source string) (resolved string, err error) {
 	why := "that of a device which is not known to be harmless"
 	resolved = source

@@ -129,7 +129,8 @@ const (
 )
 
 // CheckRelabel returns why a source, which what names in the error, must not get another
-// SELinux label, or nil. Allowed does not help: it is not containers that would be harmed.
+// SELinux label, or nil. Allowed does not help: it is not containers that would be
+// harmed.
 func (g *Guard) CheckRelabel(what, source string) error {
 	resolved, err := g.follow(source)
 	if err != nil {

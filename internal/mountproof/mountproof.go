@@ -1,5 +1,5 @@
-// Package mountproof proves that a container shows a directory of this machine, and not one
-// of that name on another.
+// Package mountproof proves that a container shows a directory of this machine, and not
+// one of that name on another.
 package mountproof
 
 import (
@@ -46,10 +46,10 @@ const (
 var errOther = errors.New("the engine has mounted another directory of that name: it is on another machine, or does not see this one's files")
 
 // Prove returns an error that wraps [policyerr.ErrNoMount] unless the container shows the
-// directory that it is to show: the kernel says so or, if the container does not have this
-// machine's kernel, a file does that is made in the directory for a moment. ask runs a
-// script inside, where nothing of the caller's has run yet. It returns at most limit bytes
-// of what that prints, and whether it succeeds.
+// directory that it is to show: the kernel says so or, if the container does not have
+// this machine's kernel, a file does that is made in the directory for a moment. ask runs
+// a script inside, where nothing of the caller's has run yet. It returns at most limit
+// bytes of what that prints, and whether it succeeds.
 func (d Dir) Prove(ask func(script string, limit int) (said string, ok bool, err error)) error {
 	if d.source == "" {
 		return nil

@@ -1,9 +1,10 @@
 // Package problems makes one error of all that is wrong with what a caller has given.
 //
-// The module has one rule for several errors. What is wrong with input goes into a [List],
-// and all of it is reported at once. Failures that happened together at run time, such as
-// those of a command and of the end of its session, are joined by [errors.Join]. Package
-// dockercli, which others use without this one, lists refused arguments by multierror.
+// The module has one rule for several errors. What is wrong with input goes into a
+// [List], and all of it is reported at once. Failures that happened together at run time,
+// such as those of a command and of the end of its session, are joined by [errors.Join].
+// Package dockercli, which others use without this one, lists refused arguments by
+// multierror.
 package problems
 
 import (

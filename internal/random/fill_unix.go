@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// unused is what was read of the system's randomness and not handed out: to open its source
-// takes a tenth of the time of a short command.
+// unused is what was read of the system's randomness and not handed out: to open its
+// source takes a tenth of the time of a short command.
 var unused struct {
 	sync.Mutex
 	all  [512]byte

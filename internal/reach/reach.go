@@ -16,9 +16,10 @@ import (
 // connection that is refused counts as none: some of those who keep the network away
 // refuse.
 //
-// A program that does not work would reach nothing either, so it first has to show that it
-// would try. A bash that was built without networks takes the address for a file, and a
-// busybox's nc may have neither -w nor -e. Of a shell it is known that it can be executed.
+// A program that does not work would reach nothing either, so it first has to show that
+// it would try. A bash that was built without networks takes the address for a file, and
+// a busybox's nc may have neither -w nor -e. Of a shell it is known that it can be
+// executed.
 //
 // Each attempt is a child that ends by itself, and its status tells. Then the script
 // takes the address out of the environment.

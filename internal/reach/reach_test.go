@@ -13,8 +13,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/reach"
 )
 
-// node lets something listen where a kubelet does, if $LISTEN is set, and becomes the shell
-// that tries the network.
+// node lets something listen where a kubelet does, if $LISTEN is set, and becomes the
+// shell that tries the network.
 const node = `ip link set lo up 2>/dev/null || busybox ip link set lo up || exit 99
 if [ -n "$LISTEN" ]; then
 	python3 -c '

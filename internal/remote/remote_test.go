@@ -40,8 +40,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// hold opens a session, says its container's name when a command runs in it, and waits for
-// the end.
+// hold opens a session, says its container's name when a command runs in it, and waits
+// for the end.
 func hold() {
 	e, err := enginetest.FromEnviron()
 	if err != nil {

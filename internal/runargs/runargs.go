@@ -40,8 +40,8 @@ func Check(kind dockercli.Kind, args, allowed []string) problems.List {
 	return found
 }
 
-// Unsafe returns what can be used only because AllowUnsafeArgs lets it in: each flag once,
-// by its long name, with what is wrong with it, and without its value.
+// Unsafe returns what can be used only because AllowUnsafeArgs lets it in: each flag
+// once, by its long name, with what is wrong with it, and without its value.
 func Unsafe(kind dockercli.Kind, args []string) []string {
 	var unsafe []string
 	for _, a := range Read(kind, args) {

@@ -8,8 +8,8 @@ import (
 )
 
 // A Value is what a function finds. Whoever asks first has it looked for, and the others
-// wait for the same search. What is found is remembered; an error is not, so that the next
-// who asks starts another search. The methods may be called at the same time.
+// wait for the same search. What is found is remembered; an error is not, so that the
+// next who asks starts another search. The methods may be called at the same time.
 type Value[T any] struct {
 	what string
 	find func(context.Context) (T, error)

@@ -71,8 +71,8 @@ func SetDevices(o *dockercli.RunOptions, guard *mountguard.Guard, wanted []docke
 	return found
 }
 
-// outsideDev returns why a device must not appear there, or the empty text. Engines make a
-// device in what is mounted at the place, or where a link of the image leads. The
+// outsideDev returns why a device must not appear there, or the empty text. Engines make
+// a device in what is mounted at the place, or where a link of the image leads. The
 // directory /dev is a new one for each container.
 func outsideDev(target string, mounts []dockercli.Mount) string {
 	if !mountguard.Within(target, "/dev") {

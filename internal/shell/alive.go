@@ -13,8 +13,8 @@ var ErrSilent = errors.New("the link with the engine was silent")
 // silentStatus is that of a supervisor that has not heard its host.
 const silentStatus = 93
 
-// slowest is what a link carries at least, in bytes a second, or it counts as silent while
-// something goes in.
+// slowest is what a link carries at least, in bytes a second, or it counts as silent
+// while something goes in.
 const slowest = 64 << 10
 
 // epoch is when times as numbers begin.
@@ -39,8 +39,8 @@ func (c *Conn) beat() {
 	c.beating.Reset(c.opts.KeepAlive / 3)
 }
 
-// quietSince returns since when a beat waits for an answer while the streams are read, the
-// zero time if none does. Whatever comes is an answer.
+// quietSince returns since when a beat waits for an answer while the streams are read,
+// the zero time if none does. Whatever comes is an answer.
 func (c *Conn) quietSince() time.Time {
 	if c.heard.Load() == nil {
 		return time.Time{} // it has a deadline of its own for its start

@@ -13,7 +13,8 @@ import (
 const learnTime = time.Second
 
 // LearnTime returns how long the engine may take to tell how the process has ended, for
-// which it may be asked again and again. One that was slow to start it is slow to tell, too.
+// which it may be asked again and again. One that was slow to start it is slow to tell,
+// too.
 func (c *Conn) LearnTime() time.Duration {
 	timeout := c.opts.TerminationTimeout
 	return max(min(learnTime, timeout/8), min(3*c.startTook(), timeout/2))
@@ -76,8 +77,8 @@ func (c *Conn) learn(byItself bool) {
 		}
 		c.why.oom, known = c.opts.OOMKilled(ctx, since)
 		if known && !c.why.oom && code == 128+sigkill {
-			// Under load an engine hears of it later than of the end, so one answer is not
-			// enough.
+			// Under load an engine hears of it later than of the end, so one answer is
+			// not enough.
 			known = false
 			for until := time.Now().Add(c.LearnTime() / 2); !c.why.oom && ctx.Err() == nil && time.Now().Before(until); {
 				select {

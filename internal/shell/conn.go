@@ -51,8 +51,8 @@ type Options struct {
 	Setup shellwire.Setup
 	// TerminationTimeout is how long it may take to end a unit or the process.
 	TerminationTimeout time.Duration
-	// KeepAlive is after how long a silent link ends the process, from either end of it, in
-	// whole seconds; if zero, never.
+	// KeepAlive is after how long a silent link ends the process, from either end of it,
+	// in whole seconds; if zero, never.
 	KeepAlive time.Duration
 
 	// Abrupt reports whether a cause that ends a unit ends the process at once.
@@ -94,8 +94,8 @@ type Conn struct {
 	beating        *time.Timer   // sends beats
 	silent         chan struct{} // closed when the link was found silent
 	worker         int           // its generation
-	// One job at a time has its keeper started, and one asks for what process 1 has to look
-	// at each process for: all that stands before the end of its stdin.
+	// One job at a time has its keeper started, and one asks for what process 1 has to
+	// look at each process for: all that stands before the end of its stdin.
 	starting, asking turn.Turn
 
 	ending    sync.Mutex
@@ -207,8 +207,8 @@ func (c *Conn) name() Op {
 
 // Look returns how many processes inside the kernel has killed for memory, or -1 if that
 // can't be learnt, and whether the last kill left nothing behind. The reply also has the
-// counts of what the container has used. The answer comes behind all that was sent before.
-// If none comes, the container has been ended by endBy, unless that is zero.
+// counts of what the container has used. The answer comes behind all that was sent
+// before. If none comes, the container has been ended by endBy, unless that is zero.
 func (c *Conn) Look(ctx context.Context, endBy time.Time) (oomKills int, gone bool, r Reply) {
 	var out, errOut Sink // of background jobs
 	r = c.Exchange(ctx, time.Now().Add(workerGrace), endBy, []Op{{Data: []byte(shellwire.Look)}}, &out, &errOut)

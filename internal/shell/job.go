@@ -63,8 +63,8 @@ var (
 	ErrNoFile = errors.New("a file for a job can't be made")
 	// ErrNoKeeper says that the shell which was to run a job has ended.
 	ErrNoKeeper = errors.New("the shell for a job has ended")
-	// ErrUnheard is ErrNoKeeper for a shell that had said nothing, and that the supervisor
-	// had not been asked to start. It was told no command.
+	// ErrUnheard is ErrNoKeeper for a shell that had said nothing, and that the
+	// supervisor had not been asked to start. It was told no command.
 	ErrUnheard = fmt.Errorf("%w before it was heard", ErrNoKeeper)
 )
 
@@ -75,9 +75,9 @@ const (
 	jobTick  = time.Second
 )
 
-// StartJob starts a job, and returns when its command begins, or an error that says why it
-// did not. Then nothing of it is left, unless the error says so; what is returned is only
-// good for Drained. ctx bounds the start.
+// StartJob starts a job, and returns when its command begins, or an error that says why
+// it did not. Then nothing of it is left, unless the error says so; what is returned is
+// only good for Drained. ctx bounds the start.
 func (c *Conn) StartJob(ctx context.Context, opts JobOptions) (*Job, error) {
 	j := &Job{
 		OOMsBefore: -1, c: c, opts: opts, name: random.Token()[:13],
@@ -153,9 +153,9 @@ func (j *Job) wait(ctx context.Context, written <-chan error) error {
 	}
 }
 
-// begin has the keeper started, and returns when it has said its number. Where there is no
-// room for a process, process 1 tries for a while each time: so it is asked for one keeper
-// at a time.
+// begin has the keeper started, and returns when it has said its number. Where there is
+// no room for a process, process 1 tries for a while each time: so it is asked for one
+// keeper at a time.
 func (j *Job) begin(ctx context.Context) error {
 	c := j.c
 	start := func() {}
@@ -358,8 +358,8 @@ func (j *Job) Signal(ctx context.Context, name string) error {
 	return err
 }
 
-// terminate sends SIGTERM. It does not wait long for the answer, for which there may be no
-// room.
+// terminate sends SIGTERM. It does not wait long for the answer, for which there may be
+// no room.
 func (j *Job) terminate(until time.Time) {
 	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
@@ -465,8 +465,8 @@ func (j *Job) Run(ctx context.Context, deadline time.Time) (r Reply) {
 	}
 }
 
-// over reports whether the command has ended, or nobody is left to say so; else it returns
-// what is closed when that may have changed.
+// over reports whether the command has ended, or nobody is left to say so; else it
+// returns what is closed when that may have changed.
 func (j *Job) over() (over bool, changed <-chan struct{}) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -484,9 +484,9 @@ func (j *Job) last() (m shellwire.Mark, killed bool) {
 }
 
 // askSession finds out whether a job that has ended without a word has ended with its
-// process, whose end may show much later: process 1 answers, or its end shows. It takes the
-// process for one that is there if there is neither by then. ooms is how many processes the
-// kernel has killed for memory, -1 if nobody tells.
+// process, whose end may show much later: process 1 answers, or its end shows. It takes
+// the process for one that is there if there is neither by then. ooms is how many
+// processes the kernel has killed for memory, -1 if nobody tells.
 func (j *Job) askSession(until time.Time) (there bool, ooms int) {
 	c := j.c
 	ctx, cancel := context.WithDeadline(context.Background(), until)
@@ -590,8 +590,8 @@ func (j *Job) lose(r *Reply) {
 	r.Gone = r.EndErr == nil
 }
 
-// Drained returns when nothing is written to the sinks any more. The streams must have been
-// closed.
+// Drained returns when nothing is written to the sinks any more. The streams must have
+// been closed.
 func (j *Job) Drained() {
 	j.free()
 	j.reading.Wait()

@@ -31,8 +31,8 @@ func TestOutputKeepsAndHandsOn(t *testing.T) {
 	assert.Assert(t, out.Text.TruncatedByLines())
 }
 
-// However the stream is cut, marks that are taken out are in nothing that is counted, kept
-// or handed on, and all else is.
+// However the stream is cut, marks that are taken out are in nothing that is counted,
+// kept or handed on, and all else is.
 func TestOutputTakesMarksOut(t *testing.T) {
 	const stream = "beforeKEYe 0 one\nKEY\nKEbetweenKEYb\nKEYe 0 KEYe 1 twoKEY\nKEYe no afterK"
 	for cut := 1; cut <= len(stream); cut++ {

@@ -121,8 +121,8 @@ func (q *queue) sendUrgent(op string) {
 	q.changed.Broadcast()
 }
 
-// sendBeat writes a beat in front of all that waits, unless one waits to be written. A link
-// that has broken under a large write never takes it: so it counts from now.
+// sendBeat writes a beat in front of all that waits, unless one waits to be written. A
+// link that has broken under a large write never takes it: so it counts from now.
 func (q *queue) sendBeat() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

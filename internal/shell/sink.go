@@ -65,10 +65,10 @@ func (k *Sink) Limit(room *atomic.Int64, full func()) { k.room, k.full = room, f
 // freeMarks is how many bytes of marks count as no output: one that a pipe takes whole.
 const freeMarks = 4 << 10
 
-// TakeOut makes the sink take marks with that prefix out of what comes, and hand take what
-// stands in an end mark in place of a directory. Marks are not kept. More than one needs
-// are counted as output, or a command could print marks without a limit. What may begin a
-// mark is held back until more comes, at the latest until the exchange is over.
+// TakeOut makes the sink take marks with that prefix out of what comes, and hand take
+// what stands in an end mark in place of a directory. Marks are not kept. More than one
+// needs are counted as output, or a command could print marks without a limit. What may
+// begin a mark is held back until more comes, at the latest until the exchange is over.
 func (k *Sink) TakeOut(prefix string, take func(text string)) {
 	k.uncounted = freeMarks
 	k.marks = &shellwire.Parser{Prefix: prefix, Stdout: true, Output: k.write, Mark: func(m shellwire.Mark) {

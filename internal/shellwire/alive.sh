@@ -1,8 +1,8 @@
 # For a session with a keep-alive, in a namespace. The text before this one has set
 # cf_alive: if nothing comes from the host for that many seconds, this shell ends. Only
-# bash can wait for stdin and for a time at once. In the others a child waits for the time,
-# the alarm. When that ends, or when somebody stops or kills it, SIGCHLD interrupts the
-# read, and this shell looks at the clock by itself.
+# bash can wait for stdin and for a time at once. In the others a child waits for the
+# time, the alarm. When that ends, or when somebody stops or kills it, SIGCHLD interrupts
+# the read, and this shell looks at the clock by itself.
 cf_due=0 cf_rings_at=0 cf_signals=0 cf_second= cf_held= cf_by=beside
 # 3 is what the alarm waits with, since there is no FIFO of blocks. Busybox and bash wait
 # for what never comes from a FIFO. Dash has to run a program, a copy that nobody can
@@ -112,8 +112,8 @@ bash)
 	}
 	;;
 *)
-	# heed [reader]: looks at the clock and at the alarm, before this shell waits. While it
-	# waits for a reader it starts nothing: where there is no room that would stop the
+	# heed [reader]: looks at the clock and at the alarm, before this shell waits. While
+	# it waits for a reader it starts nothing: where there is no room that would stop the
 	# reader.
 	heed() {
 		now
@@ -140,16 +140,16 @@ bash)
 		ring alarm || { miss killed; ring alarm; } || exit 97
 		cf_rings_at=$cf_due
 	}
-	# hold stops whoever has stopped or killed the alarm, or sends signals without end, with
-	# all others, until there is an operation: a signal that comes between the last look at
-	# the alarm and the read would not interrupt that.
+	# hold stops whoever has stopped or killed the alarm, or sends signals without end,
+	# with all others, until there is an operation: a signal that comes between the last
+	# look at the alarm and the read would not interrupt that.
 	hold() {
 		stop
 		cf_held=1
 		still 50
 	}
-	# A read that SIGCHLD has interrupted ends like one at the end of stdin. Only what comes
-	# in between, or does not, tells one from the other.
+	# A read that SIGCHLD has interrupted ends like one at the end of stdin. Only what
+	# comes in between, or does not, tells one from the other.
 	take() {
 		cf_heard=
 		trap 'cf_rang=1' CHLD

@@ -78,8 +78,8 @@ func TestBlockBesideLines(t *testing.T) {
 	})
 }
 
-// Bash reads a block a byte at a time, so it does that while nothing else runs. Others read
-// it in large pieces, and do no more for a text of many lines than for one line.
+// Bash reads a block a byte at a time, so it does that while nothing else runs. Others
+// read it in large pieces, and do no more for a text of many lines than for one line.
 func TestBlockOfManyLines(t *testing.T) {
 	script := strings.Repeat(": 0123456789\n", 200)
 	shells(t, func(t *testing.T, shell, worker string) {

@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// ParseCounts returns what a look has told of the use of the container since a [Note]: the
-// processor time between the two, and the peak of memory at each. What is not known is -1.
+// ParseCounts returns what a look has told of the use of the container since a [Note]:
+// the processor time between the two, and the peak of memory at each. What is not known
+// is -1.
 func ParseCounts(counts string) (cpu time.Duration, before, after int64) {
 	cpu, before, after = -1, -1, -1
 	words := strings.Fields(counts)

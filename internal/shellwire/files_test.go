@@ -348,8 +348,8 @@ func TestStoppedReader(t *testing.T) {
 	})
 }
 
-// Nor is a reader waited for that a signal has ended: the kernel ends one that may write no
-// files. An upload ends the session then, and of a small file it is told.
+// Nor is a reader waited for that a signal has ended: the kernel ends one that may write
+// no files. An upload ends the session then, and of a small file it is told.
 func TestKilledReader(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {
 		data := strings.Repeat("x", 1000)

@@ -11,21 +11,21 @@ import (
 //go:embed sent/job.sh
 var keeper string
 
-// A Job is a command beside the worker, on streams of its own. Its keeper is [Boot], which
-// the supervisor starts on FIFOs, or the engine does. The keeper is told [Job.Keeper] and,
-// behind it, [Job.Line]; what comes then is the command's stdin.
+// A Job is a command beside the worker, on streams of its own. Its keeper is [Boot],
+// which the supervisor starts on FIFOs, or the engine does. The keeper is told
+// [Job.Keeper] and, behind it, [Job.Line]; what comes then is the command's stdin.
 //
-// The marks are those of a unit. The first on stdout has, behind the tag, the number of the
-// keeper's process. The command begins with a mark on both streams. At its end the keeper
-// marks both.
+// The marks are those of a unit. The first on stdout has, behind the tag, the number of
+// the keeper's process. The command begins with a mark on both streams. At its end the
+// keeper marks both.
 type Job struct {
 	// Prefix is the session's, and Tag the job's: fresh and unpredictable, of letters and
 	// digits only.
 	Prefix, Tag string
 	// Scratch is [Setup.Dir].
 	Scratch string
-	// Worker is the shell for a script; if empty, bash where there is one, else sh. It has
-	// to take a script behind -c.
+	// Worker is the shell for a script; if empty, bash where there is one, else sh. It
+	// has to take a script behind -c.
 	Worker []string
 	// Script is what the worker evaluates.
 	Script string
@@ -35,8 +35,8 @@ type Job struct {
 	Dir string
 	// Env holds NAME=value.
 	Env []string
-	// Files are made, for nobody else to read, before the command begins. They are removed
-	// when it has ended.
+	// Files are made, for nobody else to read, before the command begins. They are
+	// removed when it has ended.
 	Files []File
 }
 
@@ -113,8 +113,9 @@ func (j Job) end(status string) string {
 // which must be fresh and unpredictable, are followed by an [Answer] on the job's stdout,
 // if the keeper still has that.
 
-// StartJob returns the operation that starts a keeper with that command line, which begins
-// with sh. It does nothing if the job has one. It is to be repeated, since there may be no room for one.
+// StartJob returns the operation that starts a keeper with that command line, which
+// begins with sh. It does nothing if the job has one. It is to be repeated, since there
+// may be no room for one.
 func StartJob(name string, command []string) string {
 	var words strings.Builder
 	for _, w := range command {
@@ -135,8 +136,8 @@ func SignalJob(name, signal, nonce string) string {
 	return "j" + signal + " " + name + " " + nonce + "\n"
 }
 
-// Ask returns the operation that process 1 answers by an [Answer] on the session's stdout,
-// if it is there.
+// Ask returns the operation that process 1 answers by an [Answer] on the session's
+// stdout, if it is there.
 func Ask(nonce string) string { return "j!" + nonce + "\n" }
 
 // TendJob returns the operation that ends what is left of a job whose keeper is gone.

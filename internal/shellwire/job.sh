@@ -1,7 +1,7 @@
-# For the keeper of a job. The text before this one has set cf_prefix; cf_tag, of the job's
-# marks; cf_boot, with which a shell reads a line and evaluates it; cf_err, a new file in
-# the supervisor's directory; cf_remove, the files to remove when the command has ended; and
-# "$@", the worker shell or nothing.
+# For the keeper of a job. The text before this one has set cf_prefix; cf_tag, of the
+# job's marks; cf_boot, with which a shell reads a line and evaluates it; cf_err, a new
+# file in the supervisor's directory; cf_remove, the files to remove when the command has
+# ended; and "$@", the worker shell or nothing.
 trap : HUP INT QUIT USR1 USR2 PIPE ALRM TERM
 [ $# -gt 0 ] || if command -v bash >/dev/null 2>&1; then set -- bash; else set -- sh; fi
 command : 2>/dev/null >"$cf_err" && cf_remove="$cf_err $cf_remove" || cf_err=/dev/null
@@ -14,7 +14,8 @@ case $cf_status in
 		case $cf_said in ?*) cf_status=s${cf_status#s} ;; esac
 	done <"$cf_err" ;;
 esac
-# Where there is no room for a process, a shell would end here. Others are being ended then.
+# Where there is no room for a process, a shell would end here. Others are being ended
+# then.
 cf_num=0
 until [ -z "$cf_remove" ] || command eval 'rm -f $cf_remove' || [ $? -lt 2 ] || [ $cf_num -ge 1000 ]; do
 	cf_num=$((cf_num + 1))

@@ -14,8 +14,8 @@ import (
 )
 
 // What a command names its functions and aliases costs neither the worker nor a later
-// command, is not run for either, and changes no status. Each of the names takes as long as
-// a fork bomb would, so that a deadline would pass.
+// command, is not run for either, and changes no status. Each of the names takes as long
+// as a fork bomb would, so that a deadline would pass.
 func TestNamesOfFunctions(t *testing.T) {
 	names := strings.Fields("command eval exec exit return . source : read printf test [ set unset export " +
 		"readonly trap kill wait break continue shift times cat rm cd pwd true false echo umask alias unalias local " +
@@ -111,8 +111,8 @@ func TestErrorsInSubshells(t *testing.T) {
 	})
 }
 
-// After a unit with variables of its own they have what they had before, whatever the unit
-// did with them and however it ended.
+// After a unit with variables of its own they have what they had before, whatever the
+// unit did with them and however it ended.
 func TestVariablesOfAUnit(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {
 		if shell != worker {

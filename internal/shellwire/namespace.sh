@@ -4,8 +4,8 @@
 # Process 1 gets no signal from inside but those it handles. Busybox ash handles this one,
 # by ending.
 trap '' INT
-# To exit closes the event, which waits for the kernel's lock of it. Whoever holds the lock
-# would be ended only after that.
+# To exit closes the event, which waits for the kernel's lock of it. Whoever holds the
+# lock would be ended only after that.
 finish() {
 	kill -KILL -1
 	exit 0
@@ -18,10 +18,10 @@ thaw() {
 	case $cf_frozen in '') kill -CONT -1 ;; *) wake ;; esac
 	cf_frozen= cf_help_pid=
 }
-# wake [PID]: lets all that was stopped go on, once it is at rest. The kernel gives a child
-# that is being forked the SIGSTOP that comes meanwhile, but not the SIGCONT, unless its
-# parent handles that: the child would stay stopped. What is not at rest in time may be
-# such a parent, and the next tick lets its child go on. A process of this shell's with
+# wake [PID]: lets all that was stopped go on, once it is at rest. The kernel gives a
+# child that is being forked the SIGSTOP that comes meanwhile, but not the SIGCONT, unless
+# its parent handles that: the child would stay stopped. What is not at rest in time may
+# be such a parent, and the next tick lets its child go on. A process of this shell's with
 # that number was not stopped.
 wake() {
 	cf_forks=1
@@ -54,8 +54,8 @@ for cf_group in /sys/fs/cgroup/pids/pids /sys/fs/cgroup/pids; do
 done
 # room makes sure that there is room for one more process, and calm undoes it. It is for
 # bash, which tries for a quarter of a minute to fork where there is none, and reads
-# nothing meanwhile, and then ends. What fills the limit would take the room, if it were not
-# stopped. Each that was about to fork as it was stopped still does so first: they are
+# nothing meanwhile, and then ends. What fills the limit would take the room, if it were
+# not stopped. Each that was about to fork as it was stopped still does so first: they are
 # waited for where there may not be room for all.
 case ${BASH_VERSION+bash}$cf_limit in
 bash[1-9]*)
@@ -141,8 +141,8 @@ stopped() {
 }
 # still TICKS [forks [PID]]: waits until whatever was stopped has come to the end of its
 # system call: it may be writing. It fails if that takes longer: somebody may let it go on
-# without end. What sleeps on a disk, or for a child that was stopped, is not waited for; if
-# it may be forking, it is for a tenth of a second, and fails this, too.
+# without end. What sleeps on a disk, or for a child that was stopped, is not waited for;
+# if it may be forking, it is for a tenth of a second, and fails this, too.
 still() {
 	read -r cf_self cf_rest <self/stat
 	now
@@ -165,8 +165,8 @@ still() {
 	done
 }
 # stat PID: reads the state, the parent, the session and the start time of a process, and
-# how many threads it has. A process may be named "x) S 9 ": the fields begin after the last
-# parenthesis.
+# how many threads it has. A process may be named "x) S 9 ": the fields begin after the
+# last parenthesis.
 stat() {
 	cf_fields=
 	while IFS= read -r cf_line; do cf_fields="$cf_fields$cf_line "; done <"$1/stat"
@@ -261,11 +261,12 @@ later() {
 	[ "$cf_started" -gt "$cf_time" ] ||
 		{ [ "$cf_started" -eq "$cf_time" ] && [ "$cf_pid" -gt "$cf_newest" ]; }
 }
-# bound limits how long this shell may look at processes, since it does not hear the end of
-# stdin meanwhile, and spent tells whether that time is over. Those that let themselves go
-# on, by a timer, take the processor, and a bomb of that kind forks faster than this shell
-# walks. The host ends the container if it has no answer a second and a half after it has
-# asked for a SIGTERM. So both walks and the waits behind them have to fit into that.
+# bound limits how long this shell may look at processes, since it does not hear the end
+# of stdin meanwhile, and spent tells whether that time is over. Those that let themselves
+# go on, by a timer, take the processor, and a bomb of that kind forks faster than this
+# shell walks. The host ends the container if it has no answer a second and a half after
+# it has asked for a SIGTERM. So both walks and the waits behind them have to fit into
+# that.
 bound() {
 	now
 	cf_until=$((cf_now + 75)) cf_steps=0 cf_spent=
@@ -280,8 +281,8 @@ spent() {
 # walk SIGNAL [worker]: signals what the command started, and tells whether there was
 # anything. If its time is spent it fails, and nobody can say. It spares this shell, the
 # worker's parent, what belongs to a job, and what started before the command did: the
-# worker, but no later child of that parent. The parent's number may be another's by now. A
-# process whose first thread has ended looks dead, and lives if it has more.
+# worker, but no later child of that parent. The parent's number may be another's by now.
+# A process whose first thread has ended looks dead, and lives if it has more.
 walk() {
 	cf_none=1
 	for cf_pid in [0-9]*; do
@@ -325,8 +326,8 @@ older() {
 	done
 	return 1
 }
-# Whatever is stopped beside a worker that has not answered yet goes on at a tick: that may
-# be the worker itself, which nothing else would wake.
+# Whatever is stopped beside a worker that has not answered yet goes on at a tick: that
+# may be the worker itself, which nothing else would wake.
 #
 # tend WHEN: the worker's parent may have been stopped or killed. The worker may live
 # then, but nobody would say how it ended: between commands everything but the jobs is
@@ -362,8 +363,8 @@ lost() {
 	cf_watch=1
 }
 
-# A job is a command beside the worker. It runs below a keeper, which says how it ended and
-# then stays until the host has done with the job. cf_jobs has NAME:PID:START of each
+# A job is a command beside the worker. It runs below a keeper, which says how it ended
+# and then stays until the host has done with the job. cf_jobs has NAME:PID:START of each
 # keeper, with a blank behind it.
 cf_jobs= cf_kin= cf_owned=
 # job OPERATION: one of those that begin with j, without that letter.
@@ -425,10 +426,10 @@ beside() {
 	case $cf_awake in ?) exec 1<>self/fd/$cf_awake ;; esac
 	return $cf_num
 }
-# keeper WORDS: becomes a job's keeper, in a session of its own if the image has what makes
-# one: a process whose parent has ended is known by its session. Busybox would run its own
-# program for a name without a directory, which nobody may look into: then answer could
-# not, either.
+# keeper WORDS: becomes a job's keeper, in a session of its own if the image has what
+# makes one: a process whose parent has ended is known by its session. Busybox would run
+# its own program for a name without a directory, which nobody may look into: then answer
+# could not, either.
 keeper() {
 	exec 1<>/dev/null 3<&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 	eval "${cf_locale:-unset LC_ALL}"
@@ -453,8 +454,8 @@ keep() {
 answer() {
 	command exec 9<>"$1/fd/1" >"$1/fd/1" 9>&- && printf '%sj%s %s %s\n' "$cf_prefix" "$2" "$3" "$cf_killed"
 }
-# here NONCE: tells the host that this shell is there, by the session's stdout: a job whose
-# keeper is gone has none.
+# here NONCE: tells the host that this shell is there, by the session's stdout: a job
+# whose keeper is gone has none.
 here() { printf '%sj%s 0 %s\n' "$cf_prefix" "$1" "$cf_killed" >&4; }
 # release NAME: the host has done with the job.
 release() {
@@ -472,10 +473,11 @@ release() {
 }
 # own finds what belongs to a job, while everything is stopped: the keeper, and each
 # process whose parent or whose session's leader belongs to it, or that was found before:
-# SIGTERM may have ended its parent since. The variables cf_of_PID have the job's name until
-# disown. cf_kin has NAME:PID:START of each. In the order of their numbers, parents come before
-# their children, unless the numbers began anew. What was being forked as the others were
-# stopped shows in the next round. Beside a helper it stops only what it finds.
+# SIGTERM may have ended its parent since. The variables cf_of_PID have the job's name
+# until disown. cf_kin has NAME:PID:START of each. In the order of their numbers, parents
+# come before their children, unless the numbers began anew. What was being forked as the
+# others were stopped shows in the next round. Beside a helper it stops only what it
+# finds.
 own() {
 	disown
 	cf_new= cf_apart=${1-}
@@ -531,8 +533,8 @@ signal() {
 	disown
 	case $cf_was in '') thaw ;; *) cf_frozen=$cf_was ;; esac
 }
-# reach SIGNAL NAME: signals what belongs to the job, but not its keeper. cf_reached is 1 if
-# there was anything, or if own has come to no end. cf_keeper is the keeper's number.
+# reach SIGNAL NAME: signals what belongs to the job, but not its keeper. cf_reached is 1
+# if there was anything, or if own has come to no end. cf_keeper is the keeper's number.
 reach() {
 	cf_keeper= cf_reached=0
 	[ -z "$cf_new" ] || cf_reached=1

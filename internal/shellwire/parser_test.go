@@ -17,8 +17,8 @@ func parse(stdout bool, stream []byte, sizes ...int) string {
 	return parseBy(Parser{Stdout: stdout}, stream, nil, sizes...)
 }
 
-// parseBy is parse by that parser, of which the prefix is testPrefix. Each mark is shown to
-// see, if that is not nil.
+// parseBy is parse by that parser, of which the prefix is testPrefix. Each mark is shown
+// to see, if that is not nil.
 func parseBy(p Parser, stream []byte, see func(Mark), sizes ...int) string {
 	var log strings.Builder
 	var out []byte

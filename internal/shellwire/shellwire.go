@@ -160,11 +160,11 @@ const (
 	BeginMark = "m\n"
 	// Note notes what the container has used so far, for the looks that follow.
 	Note = "u\n"
-	// Look is a unit whose end mark has six words in place of a directory, "-" for what is
-	// not known: how many processes the kernel has killed for memory; 1 if the last [Kill]
-	// or [KillWorker] left nothing of what it was to end, 0 if it did; and two counts as
-	// they were at the last Note, and as they are: the processor time that the container
-	// has used, in nanoseconds, and its peak of memory, in bytes.
+	// Look is a unit whose end mark has six words in place of a directory, "-" for what
+	// is not known: how many processes the kernel has killed for memory; 1 if the last
+	// [Kill] or [KillWorker] left nothing of what it was to end, 0 if it did; and two
+	// counts as they were at the last Note, and as they are: the processor time that the
+	// container has used, in nanoseconds, and its peak of memory, in bytes.
 	Look = "o\n"
 )
 
@@ -174,9 +174,9 @@ type Unit struct {
 	Script string
 	// Argv is, if not empty, what runs in place of a script.
 	Argv []string
-	// Fork says that the first word of Argv is no program but the name of a script, with a
-	// slash in it. A copy of the worker reads it, with the other words as its arguments and
-	// without the worker's options e, u, v and x.
+	// Fork says that the first word of Argv is no program but the name of a script, with
+	// a slash in it. A copy of the worker reads it, with the other words as its arguments
+	// and without the worker's options e, u, v and x.
 	Fork bool
 	// Dir, if not empty, is where the script runs. The worker goes back to Back
 	// afterwards.

@@ -66,8 +66,8 @@ func TestWorkerThatIsStoppedAtTheStart(t *testing.T) {
 	})
 }
 
-// A keeper that has been killed before it has said anything is started again, and one that
-// was stopped goes on.
+// A keeper that has been killed before it has said anything is started again, and one
+// that was stopped goes on.
 func TestKeeperThatSaysNothing(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {
 		if shell != worker {
@@ -121,7 +121,8 @@ func TestKeeperWithoutACommand(t *testing.T) {
 	})
 }
 
-// What comes for a job, or for the keep-alive, while a helper is at work leaves that at work.
+// What comes for a job, or for the keep-alive, while a helper is at work leaves that at
+// work.
 func TestHelperBesideJobs(t *testing.T) {
 	alone(t, func(t *testing.T, shell string) {
 		// Bash looks for room before each fork if there is a limit.

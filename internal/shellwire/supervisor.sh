@@ -210,9 +210,9 @@ cf_give="case \${BASH_VERSION+b} in b) ;; *) cf_left=\${cf_vars-}; while $cf_eac
 
 # block does the operations in a block, which come as a script: shells read that in large
 # pieces, and a text in it is copied once. It waits for nothing: the whole block was there
-# before the operation that calls for it, and nobody else can read it. The script ends with
-# a return, or the shell would read on. Bash reads a script to the end of its file, which
-# this one has not.
+# before the operation that calls for it, and nobody else can read it. The script ends
+# with a return, or the shell would read on. Bash reads a script to the end of its file,
+# which this one has not.
 #
 # Where there is a keep-alive there is no such FIFO, and what 3 is instead may never end.
 case ${cf_alive+none}${BASH_VERSION+bash} in
@@ -246,8 +246,8 @@ add() {
 # go_on lets run what was stopped for a unit: it was begun, or does not come, since the
 # host has taken back what was left of it.
 go_on() { case $cf_frozen in unit) thaw ;; esac; }
-# write puts the unit, which is in cf_unit, where the worker reads it: an argument would be
-# copied once more for each function that passes it on. The event is closed then.
+# write puts the unit, which is in cf_unit, where the worker reads it: an argument would
+# be copied once more for each function that passes it on. The event is closed then.
 write() { exec 1>self/fd/6 && printf '%s\n' "$cf_unit"; }
 # unit runs the unit.
 unit() {
@@ -318,8 +318,8 @@ case $cf_pids in 1)
 	cf_memory=$cf_picked
 	;;
 esac
-# count sets cf_counts to the processor time that was used, in nanoseconds, and the peak of
-# memory, in bytes, with "-" for what is not known.
+# count sets cf_counts to the processor time that was used, in nanoseconds, and the peak
+# of memory, in bytes, with "-" for what is not known.
 count() {
 	cf_used=- cf_peak=-
 	[ -z "$cf_cpu" ] || read -r cf_used cf_part <"$cf_cpu"
@@ -328,8 +328,8 @@ count() {
 	cf_counts="${cf_used:--} ${cf_peak:--}"
 }
 cf_noted='- -'
-# kills sets cf_killed to how many processes the kernel has killed for memory, or to "-" if
-# it does not say.
+# kills sets cf_killed to how many processes the kernel has killed for memory, or to "-"
+# if it does not say.
 kills() {
 	cf_killed=-
 	[ -z "$cf_kills" ] || while read -r cf_key cf_value; do
@@ -383,8 +383,8 @@ while take; do
 			cf_num=$((cf_num + 1))
 		done
 		cf_upload=${cf_op%% *}
-		# While 1 is another, a shell keeps what it was at a number that no redirection can
-		# name. An alarm that begins meanwhile must not have the event there.
+		# While 1 is another, a shell keeps what it was at a number that no redirection
+		# can name. An alarm that begins meanwhile must not have the event there.
 		exec 1>&-
 		{
 			[ "${cf_sizes% *}" = 0 ] || attend raw 65536 "${cf_sizes% *}" || exit 97

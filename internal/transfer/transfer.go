@@ -57,8 +57,8 @@ const (
 
 // A Conn is what a transfer needs of its session.
 type Conn interface {
-	// Step sends operations, which make a unit, and returns how it ended and what it said on
-	// stderr. What it prints goes to out.
+	// Step sends operations, which make a unit, and returns how it ended and what it said
+	// on stderr. What it prints goes to out.
 	Step(ctx context.Context, deadline, endBy time.Time, ops []shell.Op, out *shell.Sink) (r shell.Reply, words string)
 	// Undo runs a script, if the session lives, and returns by endBy.
 	Undo(ctx context.Context, endBy time.Time, script string)

@@ -1,10 +1,13 @@
 #!/bin/sh
-# Makes a small Linux image out of the distribution's own packages and imports it, so that no registry is needed:
+# Makes a small Linux image out of the distribution's own packages and imports it, so that
+# no registry is needed:
 #
 #	sh build.sh TAG ENGINE [ARG...]
 #
-# ENGINE is the docker or podman program, ARG its global options. The image has busybox for sh and all small tools, dash, bash,
-# and Python 3 with its standard library, and what the environment's PACKAGES names besides. Any user who may use the engine can run it; nothing is installed on the machine.
+# ENGINE is the docker or podman program, ARG its global options. The image has busybox
+# for sh and all small tools, dash, bash, and Python 3 with its standard library, and what
+# the environment's PACKAGES names besides. Any user who may use the engine can run it;
+# nothing is installed on the machine.
 set -eu
 
 fail() {
@@ -29,8 +32,9 @@ umask 022
 root=$dir/root
 mkdir -p "$dir/deb" "$dir/lists/partial" "$dir/cache/archives/partial" "$root"
 
-# With an empty status file apt takes nothing for installed, so it names everything that the four packages need. Root's downloads
-# would otherwise run as a user who may not enter the private directory.
+# With an empty status file apt takes nothing for installed, so it names everything that
+# the four packages need. Root's downloads would otherwise run as a user who may not enter
+# the private directory.
 : >"$dir/status"
 apt() {
 	apt-get -qq -o "Dir::State::status=$dir/status" -o APT::Sandbox::User=root -o APT::Update::Error-Mode=any \
@@ -47,13 +51,15 @@ download() {
 		}' "$dir/plan") >/dev/null)
 }
 
-# The machine's package lists may be missing or out of date: private ones need no root and leave the machine as it is.
+# The machine's package lists may be missing or out of date: private ones need no root and
+# leave the machine as it is.
 lists=Dir::State::lists=$dir/lists
 cache=Dir::Cache=$dir/cache
 download || { apt -o "$lists" -o "$cache" update >/dev/null && download -o "$lists" -o "$cache"; } ||
 	fail "the packages cannot be downloaded: $(cat "$dir/err")"
 
-# Packages ship files under /bin as well as under /usr/bin; the links have to stand before the first of them is unpacked.
+# Packages ship files under /bin as well as under /usr/bin; the links have to stand before
+# the first of them is unpacked.
 for name in bin sbin lib lib64; do
 	mkdir -p "$root/usr/$name"
 	ln -s "usr/$name" "$root/$name"

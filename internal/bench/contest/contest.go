@@ -25,8 +25,8 @@ type Container struct {
 type Contender interface {
 	// Start makes ready for commands.
 	Start(ctx context.Context, c Container) error
-	// Run runs a shell script until ctx ends, and returns how much of what it prints a user
-	// would have.
+	// Run runs a shell script until ctx ends, and returns how much of what it prints a
+	// user would have.
 	Run(ctx context.Context, script string) (int, error)
 	// Close ends what Start has started.
 	Close() error

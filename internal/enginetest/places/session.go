@@ -26,8 +26,8 @@ func Open(t *testing.T, p execpolicy.Policy, spec execpolicy.Spec) *execpolicy.S
 const longest = 20 * time.Minute
 
 // bound fails a test that has not called stop in time, with the stacks that show what it
-// waits for, and closes what it may wait on. If stop is not called in the time after that,
-// the test program ends.
+// waits for, and closes what it may wait on. If stop is not called in the time after
+// that, the test program ends.
 func bound(t testing.TB, within, then time.Duration, close func() error) (stop func()) {
 	hung := time.AfterFunc(within+then, func() {
 		debug.SetTraceback("all")

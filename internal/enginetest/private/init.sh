@@ -1,7 +1,9 @@
-# Process 1 of the namespaces of a daemon of the tests' own: bash, which reaps orphans while it reads. It ends with its stdin,
-# and then the kernel ends everything that was ever started here and takes the mounts and the network away.
+# Process 1 of the namespaces of a daemon of the tests' own: bash, which reaps orphans
+# while it reads. It ends with its stdin, and then the kernel ends everything that was
+# ever started here and takes the mounts and the network away.
 #
-# $1 is the directory that the host sees, and $2 a script to run first; what follows is the daemon's command line.
+# $1 is the directory that the host sees, and $2 a script to run first; what follows is
+# the daemon's command line.
 set -eu
 dir=$1
 beside=$2
@@ -18,7 +20,8 @@ while read -r _ target _; do
 	esac
 done <<<"$(</proc/self/mounts)"
 
-# Engines leave sockets and state at places that no flag changes, and look there for a containerd that runs already.
+# Engines leave sockets and state at places that no flag changes, and look there for a
+# containerd that runs already.
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir -p /etc/docker # as the daemon would
 mount -t tmpfs -o mode=755 tmpfs /etc/docker

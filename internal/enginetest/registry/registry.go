@@ -70,8 +70,8 @@ func Start(t testing.TB) *Registry {
 	return r
 }
 
-// Engine returns the engine with the settings that it needs for this registry. What it has
-// pulled is removed with the test.
+// Engine returns the engine with the settings that it needs for this registry. What it
+// has pulled is removed with the test.
 func (r *Registry) Engine(t testing.TB, e enginetest.Engine) enginetest.Engine {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "registries.conf")

@@ -158,7 +158,8 @@ func (e *Engine) install(name string) error {
 		script += "export " + name + "=" + quote(value) + "\n"
 	}
 	if name == "docker" {
-		// Nothing of the user's settings. Podman reads the same file, if it is told its name.
+		// Nothing of the user's settings. Podman reads the same file, if it is told its
+		// name.
 		script += "export DOCKER_CONFIG=" + quote(e.path("docker-config")) + "\n"
 	}
 	script += "exec " + quote(client) + " \"$@\"\n"

@@ -73,7 +73,8 @@ func Image(ctx context.Context, e *dockercli.Engine, progress io.Writer) (string
 	return made, build(ctx, e, made, progress)
 }
 
-// OfflineName returns the name of the image that is made from the distribution's packages.
+// OfflineName returns the name of the image that is made from the distribution's
+// packages.
 func OfflineName() string {
 	return fmt.Sprintf("localhost/cofferdam-test:%.6x", sha256.Sum256([]byte(image.Recipe)))
 }

@@ -1,5 +1,5 @@
-// Command service answers requests with what their scripts print, each in a sandbox of its
-// own, as a program does whose author has read the documentation of package warm. It
+// Command service answers requests with what their scripts print, each in a sandbox of
+// its own, as a program does whose author has read the documentation of package warm. It
 // prints its address, and ends with its stdin.
 package main
 
