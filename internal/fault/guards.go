@@ -18,7 +18,8 @@ func guardsOf(pid int) []leftover.Process {
 }
 
 // strike kills or stops the guards of a program as the plan says, and returns once they
-// are dead or stopped. If guarded, the program must have one.
+// are dead or stopped. If guarded, the program must have one. A session that has just
+// begun may start another in the place of one that was killed, which is struck, too.
 func (r *round) strike(pid int, guarded bool) {
 	if r.guard == "" {
 		return
@@ -27,22 +28,28 @@ func (r *round) strike(pid int, guarded bool) {
 	if o := r.suite.open; o != nil && pid == os.Getpid() {
 		o.struck = true
 	}
-	found := guardsOf(pid)
-	if guarded && len(found) == 0 {
+	if guarded && len(guardsOf(pid)) == 0 {
 		r.wrong("the program has no guard to be %s", r.guard)
 	}
 	signal := syscall.SIGKILL
 	if r.guard == stopped {
 		signal = syscall.SIGSTOP
-		r.suite.stopped = append(r.suite.stopped, found...)
-	}
-	for _, g := range found {
-		if err := syscall.Kill(g.PID, signal); err != nil {
-			r.wrong("the guard could not be %s: %v", r.guard, err)
-		}
 	}
 	if !leftover.Patient.Until(func() bool {
-		return !slices.ContainsFunc(guardsOf(pid), func(g leftover.Process) bool { return g.State != "T" })
+		goesOn := false
+		for _, g := range guardsOf(pid) {
+			if g.State == "T" {
+				continue
+			}
+			goesOn = true
+			if r.guard == stopped {
+				r.suite.stopped = append(r.suite.stopped, g)
+			}
+			if err := syscall.Kill(g.PID, signal); err != nil && err != syscall.ESRCH {
+				r.wrong("the guard could not be %s: %v", r.guard, err)
+			}
+		}
+		return !goesOn
 	}) {
 		r.wrong("a guard goes on that was to be %s", r.guard)
 	}
