@@ -93,7 +93,7 @@ func startAtOnce(t testing.TB) *execpolicy.Session {
 
 // maxAllocs bounds how often a command allocates. About half of that is the context that
 // ends with the caller's, the session's and the container's.
-const maxAllocs = 22
+const maxAllocs = 24
 
 func TestRunAllocates(t *testing.T) {
 	s := startAtOnce(t)

@@ -19,21 +19,6 @@ type streamWriter struct {
 	s *stream
 }
 
-// A stdoutWriter and a stderrWriter are the two writers of a transcript. As pointers to
-// it they cost no memory of their own.
-type (
-	stdoutWriter Transcript
-	stderrWriter Transcript
-)
-
-func (t *stdoutWriter) Write(p []byte) (int, error) { return t.stream().Write(p) }
-func (t *stdoutWriter) Close() error                { return t.stream().Close() }
-func (t *stdoutWriter) stream() streamWriter        { return streamWriter{(*Transcript)(t), &t.out} }
-
-func (t *stderrWriter) Write(p []byte) (int, error) { return t.stream().Write(p) }
-func (t *stderrWriter) Close() error                { return t.stream().Close() }
-func (t *stderrWriter) stream() streamWriter        { return streamWriter{(*Transcript)(t), &t.err} }
-
 // block is what Write looks at in one go: small enough to stay in the processor's cache
 // while it is looked at again.
 const block = 16 << 10

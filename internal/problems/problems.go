@@ -30,20 +30,14 @@ type joined struct{ problems []error }
 // nil if there are none. What is nil is no problem, and what holds several, such as an
 // error of Join, of [errors.Join] or of multierror, is as many.
 func Join(errs ...error) error {
-	var j *joined
+	var found []error
 	for _, err := range errs {
-		if err == nil {
-			continue
-		}
-		if j == nil {
-			j = new(joined)
-		}
-		j.add(err)
+		found = add(found, err)
 	}
-	if j == nil || len(j.problems) == 0 {
+	if len(found) == 0 {
 		return nil
 	}
-	return j
+	return &joined{found}
 }
 
 // Of returns the problems of an error of Join; none of another.
@@ -59,22 +53,24 @@ func (j *joined) Error() string { return Err.Error() + ": " + strings.Join(texts
 // Unwrap returns Err and the problems.
 func (j *joined) Unwrap() []error { return append([]error{Err}, j.problems...) }
 
-func (j *joined) add(err error) {
+// add adds an error to problems that were found.
+func add(found []error, err error) []error {
 	if err == nil {
-		return
+		return found
 	}
 	if inner, ok := parts(err); ok {
 		for _, part := range inner {
-			j.add(part)
+			found = add(found, part)
 		}
-		return
+		return found
 	}
 	if text, ok := strings.CutPrefix(err.Error(), Err.Error()+": "); ok && errors.Is(err, Err) {
 		err = &bare{err, text}
 	}
-	if !slices.Contains(texts(j.problems), err.Error()) {
-		j.problems = append(j.problems, err)
+	if slices.Contains(texts(found), err.Error()) {
+		return found
 	}
+	return append(found, err)
 }
 
 // bare is an error that leaves it to those that it is joined with to say that it is one
