@@ -127,36 +127,38 @@ func TestCauseOfTheEndOfAJob(t *testing.T) {
 func TestStoppedJobsAndCommands(t *testing.T) {
 	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		for name, worker := range workers {
-			spec := p.spec()
-			spec.Command = worker
-			s := open(t, policy, spec)
-			defer s.Close()
-			for _, stops := range []string{
-				"kill -STOP $$",
-				"kill -STOP 0",
-				"kill -STOP -1; kill -STOP $$",
-				"while :; do kill -STOP $$; done",
-				"(while :; do sleep 0.01; kill -CONT -1; done) & while :; do kill -STOP $$; done",
-			} {
-				what := name + ": " + stops
-				script := "trap '' TERM; echo begun; " + stops + "; while :; do sleep 1000; done"
-				j := s.job(execpolicy.Command{Script: script})
-				s.prints(j, "begun")
-				assert.NilError(t, j.Kill(t.Context()), what)
-				r, _ := s.result(j)
-				assert.Assert(t, r.Gone && r.Outcome == execpolicy.OutcomeCanceled, "%s: %+v", what, r)
-				r, _ = s.result(s.job(execpolicy.Command{Script: script, Timeout: short}))
-				assert.Assert(t, r.Gone && r.Outcome == execpolicy.OutcomeTimedOut, "%s: %+v", what, r)
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				spec := p.spec()
+				spec.Command = worker
+				s := open(t, policy, spec)
+				defer s.Close()
+				for _, stops := range []string{
+					"kill -STOP $$",
+					"kill -STOP 0",
+					"kill -STOP -1; kill -STOP $$",
+					"while :; do kill -STOP $$; done",
+					"(while :; do sleep 0.01; kill -CONT -1; done) & while :; do kill -STOP $$; done",
+				} {
+					script := "trap '' TERM; echo begun; " + stops + "; while :; do sleep 1000; done"
+					j := s.job(execpolicy.Command{Script: script})
+					s.prints(j, "begun")
+					assert.NilError(t, j.Kill(t.Context()), stops)
+					r, _ := s.result(j)
+					assert.Assert(t, r.Gone && r.Outcome == execpolicy.OutcomeCanceled, "%s: %+v", stops, r)
+					r, _ = s.result(s.job(execpolicy.Command{Script: script, Timeout: short}))
+					assert.Assert(t, r.Gone && r.Outcome == execpolicy.OutcomeTimedOut, "%s: %+v", stops, r)
 
-				r = s.run(execpolicy.Command{Script: script, Timeout: short})
-				assert.Assert(t, r.Gone && r.Outcome == execpolicy.OutcomeTimedOut, "%s: %+v", what, r)
-				ctx, cancel := context.WithCancel(t.Context())
-				long := s.start(ctx, execpolicy.Command{Script: script})
-				cancel()
-				<-long.done
-				assert.Assert(t, long.result.Gone && long.result.Outcome == execpolicy.OutcomeCanceled, "%s: %+v", what, long.result)
-				assert.Equal(t, s.ok("echo on"), "on", what)
-			}
+					r = s.run(execpolicy.Command{Script: script, Timeout: short})
+					assert.Assert(t, r.Gone && r.Outcome == execpolicy.OutcomeTimedOut, "%s: %+v", stops, r)
+					ctx, cancel := context.WithCancel(t.Context())
+					long := s.start(ctx, execpolicy.Command{Script: script})
+					cancel()
+					<-long.done
+					assert.Assert(t, long.result.Gone && long.result.Outcome == execpolicy.OutcomeCanceled, "%s: %+v", stops, long.result)
+					assert.Equal(t, s.ok("echo on"), "on", stops)
+				}
+			})
 		}
 	})
 }
