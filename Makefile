@@ -77,7 +77,7 @@ fault:
 
 # Other systems' test binaries are linked too, for one architecture each, from what vet has compiled.
 lint:
-	test -z "$$(gofmt -s -l . | tee /dev/stderr)"
+	@files=$$(gofmt -s -l .) && test -z "$$files" || { echo "gofmt -s would change: $$files"; exit 1; }
 	$(GO) vet ./...
 	@for target in darwin/arm64 windows/amd64; do \
 		export GOOS=$${target%/*} GOARCH=$${target#*/}; echo "$$target: vet, and link the tests"; \
