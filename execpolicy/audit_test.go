@@ -969,7 +969,7 @@ func TestAuditOfNamesAnew(t *testing.T) {
 		if dies {
 			assert.NilError(t, p.engine.Remove(t.Context(), name))
 			<-s.Done()
-			cause = " because its program exited with status 137: it was killed, and not for want of memory"
+			cause = " because its program exited with status 137: it was killed, and the engine tells of no want of memory"
 		}
 		refused = errPolicy
 		assert.ErrorIs(t, s.Restart(t.Context()), errPolicy)

@@ -60,7 +60,7 @@ func endsIdle(t *testing.T, p execpolicy.Policy, spec execpolicy.Spec, log *trai
 // A session that ended with nothing to do says why.
 func TestWhyItEnded(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		killed := "it was killed, and not for want of memory"
+		killed := "it was killed, and the engine tells of no want of memory"
 		if p.engine.Kind == dockercli.Podman {
 			killed = "it was killed, perhaps for want of memory"
 		}

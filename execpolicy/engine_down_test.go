@@ -113,7 +113,7 @@ func testSlowEngine(t *testing.T, e *fakeengine.Engine, delay time.Duration) {
 	assert.NilError(t, s.Close())
 
 	s = open(t, p, execpolicy.Spec{})
-	why := "it was killed, and not for want of memory"
+	why := "it was killed, and the engine tells of no want of memory"
 	if e.Kind == dockercli.Podman || delay > 2*time.Second {
 		// Podman can't tell, and of the slowest there is no time to ask twice.
 		why = "it was killed, perhaps for want of memory"

@@ -98,7 +98,7 @@ func (c *Conn) learn(byItself bool) {
 	case c.why.oom:
 		text += ": the kernel killed it for want of memory"
 	case code == 128+sigkill && known:
-		text += ": it was killed, and not for want of memory"
+		text += ": it was killed, and the engine tells of no want of memory"
 	case code == 128+sigkill:
 		text += ": it was killed, perhaps for want of memory"
 	}

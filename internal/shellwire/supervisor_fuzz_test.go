@@ -216,6 +216,7 @@ func FuzzSession(f *testing.F) {
 	f.Add(uint8(0), "u data", "a'b\n", "f")
 	f.Add(uint8(1), "\x00\xff", "kKILL\nw\n", "a file\n'")
 	f.Add(uint8(2), strings.Repeat("é\n'", 2000), "", "-f")
+	f.Add(uint8(0), "two\n\nlines", "", "f")
 	f.Fuzz(func(t *testing.T, which uint8, data, value, name string) {
 		path, err := exec.LookPath([]string{"dash", "bash"}[int(which)%2])
 		if err != nil {

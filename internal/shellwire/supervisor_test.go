@@ -199,10 +199,13 @@ func (w *talk) trySend(ops string) error {
 	return err
 }
 
-// operate sends operations that may go by a block.
+// operate sends operations, which may go by a block where there are blocks.
 func (w *talk) operate(ops []byte) {
-	block := Block(testPrefix, ops)
-	if !w.blocks || block == nil || len(block) > 32<<10 {
+	var block []byte
+	if w.blocks {
+		block = Block(testPrefix, ops)
+	}
+	if block == nil || len(block) > 32<<10 {
 		w.send(string(ops))
 		return
 	}
