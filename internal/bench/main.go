@@ -12,8 +12,8 @@
 // A ratio of times has a noise. It is twice the standard error of the ratios of the
 // eighths of the run, and with few rounds it is larger. A bound that is missed by less is
 // marked and not broken. So -short, which does a quarter of the rounds, loosens the
-// bounds by what it can't tell. For a machine that others use too, -slack 2 lets each
-// bound be missed by twice.
+// bounds by what it can't tell. For a machine that others use too, -slack 2 lets
+// each bound of commands, snippets and transfers be missed by twice.
 //
 // # The scoreboard
 //

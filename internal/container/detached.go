@@ -76,7 +76,7 @@ func (c *Container) meet(over chan<- struct{}) {
 	d := c.detached
 	<-c.client.Done()
 	if c.client.State().ExitCode() != 0 {
-		d.Part()
+		c.dropFIFOs()
 		return
 	}
 	late := time.NewTimer(meetTimeout)
@@ -95,13 +95,13 @@ func (c *Container) meet(over chan<- struct{}) {
 		case <-d.gone:
 			return
 		case <-late.C:
-			d.Part()
+			c.dropFIFOs()
 		case <-time.After(meetPoll):
 			ctx, cancel := context.WithTimeout(context.Background(), meetTimeout)
 			state, err := c.Engine.Inspect(ctx, c.Name)
 			cancel()
 			if errors.Is(err, dockercli.ErrNoContainer) || err == nil && !state.Running {
-				d.Part()
+				c.dropFIFOs()
 			}
 		}
 	}

@@ -112,10 +112,14 @@ func (g *Guard) Add(name string) {
 }
 
 // know makes the guard watch over a name in another way: what runs in the container may
-// be killed from inside, and its process 1 is that one.
+// be killed from inside, and its process 1 is that one. A name that was taken away stays
+// away: its container may be gone by the time that it is heard.
 func (g *Guard) know(name string, first FirstProcess) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.watched[name] == "" {
+		return
+	}
 	freezer := first.ownFreezer()
 	if strings.ContainsAny(freezer, " \t\n*?[\\") {
 		freezer = "" // the names are words of a shell

@@ -70,6 +70,20 @@ func TestGuardEnds(t *testing.T) {
 	assert.Equal(t, syscall.Kill(pid, 0), syscall.ESRCH)
 }
 
+// A container may be heard while it is being forgotten. The guard does not take its name
+// up again, and ends with the last one.
+func TestGuardKnowsNoneThatIsGone(t *testing.T) {
+	enginetest.Check(t)
+	g := newGuard("false")
+	g.Add("other")
+	g.Add("gone")
+	g.Remove("gone")
+	g.know("gone", FirstProcess{Name: "gone", PID: 4711, Start: 1})
+	pid := g.proc.Pid()
+	g.Remove("other")
+	assert.Equal(t, syscall.Kill(pid, 0), syscall.ESRCH)
+}
+
 // Where no guard can be started there is none, and nothing else is different.
 func TestNoGuard(t *testing.T) {
 	enginetest.Check(t)

@@ -81,16 +81,22 @@ func (c *Container) turn(ctx context.Context) (end func()) {
 	return func() {}
 }
 
-// unguard ends what would remove the container later, which is known to be gone. The
-// command may have been met since it was to be killed.
+// unguard ends what would remove the container later, which is known to be gone, and
+// returns once nothing of it is left. The command may have been met since it was to be
+// killed.
 func (c *Container) unguard() {
 	dropPending(c)
-	if g := c.guard.Swap(nil); g != nil {
+	g := c.guard.Swap(nil)
+	if g != nil {
 		g.Remove(c.Name)
-		if c.detached != nil {
-			c.dropFIFOs()
-			close(c.detached.gone)
-		}
+	}
+	switch {
+	case c.detached == nil:
+	case g != nil:
+		c.dropFIFOs()
+		close(c.detached.gone)
+	default:
+		<-c.detached.gone
 	}
 }
 

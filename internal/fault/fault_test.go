@@ -341,6 +341,21 @@ func TestJudgeTransfer(t *testing.T) {
 	}
 }
 
+// A guard that an earlier round has stopped can be killed.
+func TestStrikeOfAStoppedGuard(t *testing.T) {
+	s := engineless(t)
+	guard, stdin := reader(t, "read x; :", "cofferdam-guard")
+	assert.Assert(t, leftover.Patient.Until(func() bool { return len(guardsOf(os.Getpid())) == 1 }))
+	for _, fate := range []fate{stopped, killed} {
+		r := &round{suite: s, plan: plan{guard: fate}}
+		r.strike(os.Getpid(), true)
+		assert.DeepEqual(t, r.problems, []string(nil))
+	}
+	assert.Equal(t, len(guardsOf(os.Getpid())), 0)
+	assert.NilError(t, stdin.Close())
+	assert.ErrorContains(t, guard.Wait(), "killed")
+}
+
 // The guard that is struck is the program's own, and one that was stopped goes on
 // afterwards.
 func TestStrike(t *testing.T) {

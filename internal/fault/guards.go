@@ -38,7 +38,7 @@ func (r *round) strike(pid int, guarded bool) {
 	if !leftover.Patient.Until(func() bool {
 		goesOn := false
 		for _, g := range guardsOf(pid) {
-			if g.State == "T" {
+			if g.State == "T" && r.guard == stopped {
 				continue
 			}
 			goesOn = true

@@ -78,6 +78,18 @@ func TestBlockBesideLines(t *testing.T) {
 	})
 }
 
+// Whatever variables the image has, blocks are read where there is no keep-alive.
+func TestBlockWithAVariableOfTheImage(t *testing.T) {
+	t.Setenv("cf_alive", "1")
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		w.blocks = true
+		status, died, out := w.run("echo on")
+		assert.Assert(t, !died && status == 0, "%d %v", status, died)
+		assert.Equal(t, out[0], "on\n")
+	})
+}
+
 // Bash reads a block a byte at a time, so it does that while nothing else runs. Others
 // read it in large pieces, and do no more for a text of many lines than for one line.
 func TestBlockOfManyLines(t *testing.T) {

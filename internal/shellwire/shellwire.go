@@ -66,7 +66,7 @@ func (s Setup) Text() []byte {
 	var b strings.Builder
 	b.WriteString("cf_prefix=" + s.Prefix + "\ncf_dd=${1-dd}\ncf_dir=" + Quote(s.Dir) +
 		"\ncf_script=" + Quote(Quote(s.Dir+"/script")) +
-		"\ncf_died=" + Quote(Quote(s.Dir+"/died")) + "\nset --")
+		"\ncf_died=" + Quote(Quote(s.Dir+"/died")) + "\ncf_alive=\nset --")
 	for _, w := range s.Worker {
 		b.WriteString(" " + Quote(w))
 	}

@@ -215,7 +215,7 @@ cf_give="case \${BASH_VERSION+b} in b) ;; *) cf_left=\${cf_vars-}; while $cf_eac
 # which this one has not.
 #
 # Where there is a keep-alive there is no such FIFO, and what 3 is instead may never end.
-case ${cf_alive+none}${BASH_VERSION+bash} in
+case ${cf_alive:+none}${BASH_VERSION+bash} in
 none*) block() { exit 97; } ;;
 bash)
 	block() {

@@ -130,7 +130,7 @@ cf_each='case $cf_left in ?*) cf_var=${cf_left%% *} cf_left=${cf_left#"$cf_var"}
 cf_keep="case \${BASH_VERSION+b} in b) ;; *) cf_sent=: cf_left=\$cf_vars; cf_said=\$(while $cf_each; do \\command eval \"\$cf_var=cf_kept_\$cf_var:\" || \\command :; done 2>/dev/null; \\command export -p); while $cf_each; do case \$cf_said in *cf_kept_\$cf_var:*) cf_sent=\$cf_sent\$cf_var:;; esac; \\command eval \"case \\\${\$cf_var+s} in s) cf_kept_\$cf_var=\\\$\$cf_var;; esac; \\command export \$cf_var\"; done; cf_said=;; esac"
 cf_give="case \${BASH_VERSION+b} in b) ;; *) cf_left=\${cf_vars-}; while $cf_each; do \\command eval \"\\command unset -v \$cf_var; case \\\${cf_kept_\$cf_var+s} in s) \$cf_var=\\\$cf_kept_\$cf_var;; esac; case \$cf_sent in *:\$cf_var:*) \\command export \$cf_var;; esac\" || \\command :; \\command unset -v cf_kept_\$cf_var; done; cf_vars=;; esac"
 
-case ${cf_alive+none}${BASH_VERSION+bash} in
+case ${cf_alive:+none}${BASH_VERSION+bash} in
 none*) block() { exit 97; } ;;
 bash)
 block() {
