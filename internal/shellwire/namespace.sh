@@ -188,18 +188,29 @@ clock() {
 	'') read -r cf_skip cf_skip cf_skip cf_skip cf_newest <loadavg ;;
 	*) read -r cf_newest <$cf_last ;;
 	esac
+	case $cf_newest in
+	'' | 0)
+		# GVisor does not tell the newest, and rounds the time, but not that of a start:
+		# what the command starts must be later by more than that.
+		cf_newest=$cf_largest
+		pass 2 ;;
+	esac
 	[ "$cf_newest" -lt 30000 ] || next
+}
+# pass TICKS: waits until it is that much later than was noted.
+pass() {
+	cf_num=0
+	while [ "${cf_now:-0}" -lt $((cf_time + $1)) ] && [ $cf_num -lt 10000 ]; do
+		cf_num=$((cf_num + 1))
+		now
+	done
 }
 # next waits for the next tick if the numbers could begin anew before that: what the
 # command starts is later by its time then. More than a few hundred can't be made in a
 # tick of 10 ms. The largest number may be made smaller later, to the usual 32768.
 next() {
 	[ $((cf_largest - cf_newest)) -lt 2000 ] || [ "$cf_newest" -lt 32768 ] || return 0
-	cf_num=0 cf_now=$cf_time
-	while [ "$cf_now" = "$cf_time" ] && [ $cf_num -lt 10000 ]; do
-		cf_num=$((cf_num + 1))
-		now
-	done
+	pass 1
 }
 # born notes when the worker's parent started.
 born() {

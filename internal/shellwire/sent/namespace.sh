@@ -139,15 +139,23 @@ case $cf_last in
 '') read -r cf_skip cf_skip cf_skip cf_skip cf_newest <loadavg ;;
 *) read -r cf_newest <$cf_last ;;
 esac
+case $cf_newest in
+'' | 0)
+cf_newest=$cf_largest
+pass 2 ;;
+esac
 [ "$cf_newest" -lt 30000 ] || next
 }
-next() {
-[ $((cf_largest - cf_newest)) -lt 2000 ] || [ "$cf_newest" -lt 32768 ] || return 0
-cf_num=0 cf_now=$cf_time
-while [ "$cf_now" = "$cf_time" ] && [ $cf_num -lt 10000 ]; do
+pass() {
+cf_num=0
+while [ "${cf_now:-0}" -lt $((cf_time + $1)) ] && [ $cf_num -lt 10000 ]; do
 cf_num=$((cf_num + 1))
 now
 done
+}
+next() {
+[ $((cf_largest - cf_newest)) -lt 2000 ] || [ "$cf_newest" -lt 32768 ] || return 0
+pass 1
 }
 born() {
 stat "$cf_watch"
