@@ -62,7 +62,7 @@ modules:
 		cd "$(CURDIR)" || exit 1; \
 	done
 
-# ONLY names the measurements to make, such as "transfers snippets". SHORT=1 does fewer rounds, and SLACK=2 lets each bound be missed by twice.
+# ONLY names the measurements to make, such as "transfers snippets". SHORT=1 does fewer rounds, and SLACK=2 lets most bounds be missed by twice.
 # ONLY=scoreboard compares with other libraries, and writes a section of README.md.
 bench:
 	$(GO) run ./internal/bench $(if $(SHORT),-short) $(if $(SLACK),-slack $(SLACK)) $(ONLY)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +15,7 @@ import (
 // is missed by no more than the noise is marked, and is not broken.
 type table struct {
 	w      io.Writer
-	slack  float64 // the factor by which a bound may be missed; if zero, 1
+	slack  float64 // the factor by which a bound may be missed, at least 1
 	broken int
 }
 
@@ -40,12 +39,12 @@ func (t *table) print(name, ours, theirs, bound, mark string, r ratio) {
 }
 
 func (t *table) atMost(name, ours, theirs string, bound float64, r ratio) {
-	bound *= cmp.Or(t.slack, 1)
+	bound *= t.slack
 	t.hold(name, ours, theirs, fmt.Sprintf("at most %.4g", bound), bound-r.value, r)
 }
 
 func (t *table) atLeast(name, ours, theirs string, bound float64, r ratio) {
-	bound /= cmp.Or(t.slack, 1)
+	bound /= t.slack
 	t.hold(name, ours, theirs, fmt.Sprintf("at least %.4g", bound), r.value-bound, r)
 }
 

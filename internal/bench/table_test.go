@@ -30,13 +30,13 @@ func TestBoundBreaksBeyondNoise(t *testing.T) {
 		slack  float64
 		mark   string
 	}{
-		{true, 1.1, ratio{1.1, 0}, 0, "ok"},
-		{true, 1.1, ratio{1.15, 0}, 0, "BROKEN"},
-		{true, 1.1, ratio{1.15, 0.1}, 0, "noise"},
-		{true, 1.1, ratio{1.25, 0.1}, 0, "BROKEN"},
-		{false, 20, ratio{20, 0}, 0, "ok"},
-		{false, 20, ratio{19, 0.5}, 0, "BROKEN"},
-		{false, 20, ratio{19, 2}, 0, "noise"},
+		{true, 1.1, ratio{1.1, 0}, 1, "ok"},
+		{true, 1.1, ratio{1.15, 0}, 1, "BROKEN"},
+		{true, 1.1, ratio{1.15, 0.1}, 1, "noise"},
+		{true, 1.1, ratio{1.25, 0.1}, 1, "BROKEN"},
+		{false, 20, ratio{20, 0}, 1, "ok"},
+		{false, 20, ratio{19, 0.5}, 1, "BROKEN"},
+		{false, 20, ratio{19, 2}, 1, "noise"},
 		{true, 1.1, ratio{2.2, 0}, 2, "ok"},
 		{true, 1.1, ratio{2.3, 0}, 2, "BROKEN"},
 		{false, 20, ratio{10, 0}, 2, "ok"},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -95,8 +94,7 @@ func transfers(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err er
 	}
 	mbs := func(taken times) float64 { return largeFile / 1e6 / taken.median().Seconds() }
 	rate := func(taken times) string { return fmt.Sprintf("%.0f MB/s", mbs(taken)) }
-	slack := cmp.Or(t.slack, 1)
-	least, slowest := 0.4/slack, minRate/slack
+	least, slowest := 0.4/t.slack, minRate/t.slack
 	bound := fmt.Sprintf("at least %.4g, %.4g MB/s", least, slowest)
 	for i, name := range []string{"64 MiB into a session", "64 MiB out of a session"} {
 		ours, theirs := all[i], all[2+i]
