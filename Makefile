@@ -97,7 +97,17 @@ vuln:
 		cat "$$log"; exit 1; \
 	fi
 
+# The targets of a package share one program. What they find worth keeping is kept where
+# go test -fuzz keeps it.
 fuzz:
-	@grep -ro --include='*_test.go' '^func Fuzz[^(]*' . | sort | while IFS=: read -r file target; do \
-		$(GO) -C "$${file%/*}" test -run='^$$' -fuzz="^$${target#func }$$" -fuzztime=$(FUZZTIME) || exit 1; \
+	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && cache=$$($(GO) env GOCACHE)/fuzz && \
+	grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u | \
+	while read -r package; do \
+		cd "$$package" && $(GO) test -c -fuzz=. -o "$$dir/fuzz.test" . && path=$$($(GO) list .) || exit 1; \
+		for target in $$(grep -ho '^func Fuzz[^(]*' *_test.go | cut -d ' ' -f 2); do \
+			echo "== $$package $$target"; \
+			"$$dir/fuzz.test" -test.run='^$$' -test.fuzz="^$$target\$$" -test.fuzztime=$(FUZZTIME) \
+				-test.fuzzcachedir="$$cache/$$path" || exit 1; \
+		done; \
+		cd "$(CURDIR)"; \
 	done

@@ -39,7 +39,7 @@ func refused(t *testing.T, e enginetest.Engine, o dockercli.RunOptions) string {
 // Docker has no such flags. What they are for on podman is each shown by a test of its
 // own.
 func TestEngineDockerLacksPodmansFlags(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		for _, flag := range []string{"--systemd=false", "--pid=private", "--sdnotify=ignore", "--no-hosts",
 			"--read-only-tmpfs=false"} {
 			o := options(e)
@@ -57,7 +57,7 @@ func TestEngineDockerLacksPodmansFlags(t *testing.T) {
 
 // A command has the same mounts and the same environment, whatever it is called.
 func TestEngineCommandCalledSystemd(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		dir := t.TempDir()
 		const script = "#!/bin/sh\n{ cut -d' ' -f2,3 /proc/mounts; env | grep -v ^HOSTNAME=; } | sort"
 		for _, name := range []string{"systemd", "init", "plain"} {
@@ -84,7 +84,7 @@ func TestEngineCommandCalledSystemd(t *testing.T) {
 // The socket on which a supervising service is told of the client's state is out of the
 // container's reach, and nobody is told anything.
 func TestEngineKeepsTheNotificationSocketOut(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		path := filepath.Join(t.TempDir(), "s")
 		service, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 		assert.NilError(t, err)
@@ -121,7 +121,7 @@ func TestEngineKeepsTheNotificationSocketOut(t *testing.T) {
 
 // What the host calls other machines is nothing that the container gets to know.
 func TestEngineKeepsTheHostsNamesOut(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		const secret = "cofferdam-secret.example"
 		if e.Kind == dockercli.Podman {
 			e = withEnv(e, "CONTAINERS_CONF="+hostNames(t, e, "192.0.2.7 "+secret+"\n"))
@@ -180,7 +180,7 @@ func hostNames(t *testing.T, e enginetest.Engine, text string) string {
 // Without a network docker shows the host's name servers, which others replace; podman
 // shows none and refuses any.
 func TestEngineNameServersWithoutANetwork(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		servers := func(dns ...string) string {
 			o := options(e)
 			o.DNS = dns

@@ -76,7 +76,7 @@ func detached(t *testing.T, e enginetest.Engine, change func(o *dockercli.RunOpt
 
 // The engine answers what the goldens of a lookup ask.
 func TestEngineAnswersTheProbe(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		calls := strings.TrimSpace(string(golden.Get(t, "probe/"+e.Kind.String()+".txt")))
 		for call := range strings.SplitSeq(calls, "\n\n") {
 			argv := append([]string{e.Path}, e.Global...)
@@ -94,7 +94,7 @@ func TestEngineAnswersTheProbe(t *testing.T) {
 
 // A remote podman client reads the keys that it gets, and passes on what is written.
 func TestEngineDetachKeysOfARemoteClient(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		if e.Kind != dockercli.Podman {
 			return // docker's client has them with a terminal only
 		}
@@ -163,7 +163,7 @@ func created(argv []string) []string {
 // Every vector of the goldens is read by the engine's own client, and what it names is
 // missing: that is all there is to say of it.
 func TestEngineReadsEveryVector(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		own := *e.Engine
 		own.Global = append(slices.Clip(own.Global), "--log-level=error")
 		e.Engine = &own
@@ -199,7 +199,7 @@ func TestEngineReadsEveryVector(t *testing.T) {
 }
 
 func TestEngineTakesEveryOption(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		dir := t.TempDir()
 		all := everyOption()
 		all.Name, all.Image = uniqueName(), e.Image
@@ -244,7 +244,7 @@ func TestEngineTakesEveryOption(t *testing.T) {
 // Both engines take the names for those of processors, each of which they look for: these
 // nobody has.
 func TestEngineTakesGPUs(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		o := options(e)
 		o.GPUs = "device=cofferdam-1,cofferdam-2"
 		o.Command = []string{"true"}
@@ -266,7 +266,7 @@ func TestEngineTakesGPUs(t *testing.T) {
 }
 
 func TestEngineMountsAnyPath(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		dir := t.TempDir()
 		names := []string{"plain", "a,b", "a:b", `"quoted"`, `q"u,o`, "two words", "new\nline", "equal=sign",
 			"ümlaut", `back\slash`, "cr\rx", "tab\tx", "'", "$x", "readonly,ro"}
@@ -287,7 +287,7 @@ func TestEngineMountsAnyPath(t *testing.T) {
 }
 
 func TestEngineMountIsReadOnlyUnlessWritable(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		o := options(e)
 		o.Mounts = []dockercli.Mount{{Source: t.TempDir(), Target: "/in"},
 			{Source: t.TempDir(), Target: "/out", Writable: true}}
@@ -297,7 +297,7 @@ func TestEngineMountIsReadOnlyUnlessWritable(t *testing.T) {
 }
 
 func TestEngineTmpfs(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		o := options(e)
 		o.ReadOnly = true
 		o.User = "65534:65534"
@@ -319,7 +319,7 @@ func TestEngineTmpfs(t *testing.T) {
 }
 
 func TestEngineKeepsProxiesOut(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		config := t.TempDir()
 		assert.NilError(t, os.WriteFile(filepath.Join(config, "config.json"),
 			[]byte(`{"proxies":{"default":{"httpProxy":"http://secret.example","httpsProxy":"http://secret.example","noProxy":"secret.example","allProxy":"http://secret.example"}}}`), 0o600))
@@ -344,7 +344,7 @@ func TestEngineKeepsProxiesOut(t *testing.T) {
 }
 
 func TestEnginePassesEnvironmentAndWordsExactly(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		own := *e.Engine
 		if own.Env == nil {
 			own.Env = os.Environ()
@@ -361,7 +361,7 @@ func TestEnginePassesEnvironmentAndWordsExactly(t *testing.T) {
 }
 
 func TestEngineInspect(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		o := options(e)
 		o.Remove = false
 		o.Command = []string{"sh", "-c", "exit 7"}
@@ -383,7 +383,7 @@ func TestEngineInspect(t *testing.T) {
 }
 
 func TestEnginePS(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		key, value := "cofferdam.cli", rand.Text()+`,"quoted" a=b`
 		name := detached(t, e, func(o *dockercli.RunOptions) { o.Labels[key] = value })
 		other := detached(t, e, func(o *dockercli.RunOptions) { o.Labels[key] = value + "x" })
@@ -399,7 +399,7 @@ func TestEnginePS(t *testing.T) {
 }
 
 func TestEngineKillAndRemove(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		ctx := t.Context()
 		name := detached(t, e, func(o *dockercli.RunOptions) { o.Remove = false })
 		assert.NilError(t, e.Kill(ctx, name, "KILL"))
@@ -423,7 +423,7 @@ func TestEngineKillAndRemove(t *testing.T) {
 
 // A signal arrives as what it is, in every way to say it.
 func TestEngineKillsWithAnySignal(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		for signal, number := range map[string]int{"TERM": 15, "SIGINT": 2, "10": 10, "RTMIN+3": 37, "SIGRTMIN+3": 37} {
 			name := detached(t, e, func(o *dockercli.RunOptions) {
 				o.Remove = false
@@ -454,7 +454,7 @@ func TestEngineKillsWithAnySignal(t *testing.T) {
 
 // The engine removes the container at the same time, because it has ended.
 func TestEngineRemovesWhatIsBeingRemoved(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		for range 4 {
 			name := detached(t, e, nil)
 			assert.NilError(t, e.Kill(t.Context(), name, "KILL"))
@@ -466,7 +466,7 @@ func TestEngineRemovesWhatIsBeingRemoved(t *testing.T) {
 }
 
 func TestEngineExec(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		ctx := t.Context()
 		name := detached(t, e, nil)
 		exit, out, err := e.Exec(ctx,
@@ -487,7 +487,7 @@ func TestEngineExec(t *testing.T) {
 }
 
 func TestEngineOOM(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		o := options(e)
 		o.Memory, o.MemorySwap = "16m", "16m"
 		o.Command = []string{"sh", "-c", "x=0123456789abcdef; while :; do x=$x$x; done"}
@@ -524,7 +524,7 @@ func TestEngineOOM(t *testing.T) {
 
 // The engine tells how a container has ended that is gone.
 func TestEngineExitCode(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		o := options(e)
 		o.Detach, o.Remove = true, true
 		o.Command = []string{"sh", "-c", "exit 96"}
@@ -551,7 +551,7 @@ func TestEngineExitCode(t *testing.T) {
 }
 
 func TestEngineImport(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		ctx := t.Context()
 		path := filepath.Join(t.TempDir(), "root.tar")
 		file, err := os.Create(path)
@@ -584,7 +584,7 @@ func TestEngineImport(t *testing.T) {
 }
 
 func TestEnginePullFails(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		var progress strings.Builder
@@ -595,7 +595,7 @@ func TestEnginePullFails(t *testing.T) {
 }
 
 func TestEngineInfo(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		info, err := e.Info(t.Context())
 		assert.NilError(t, err)
 		assert.Equal(t, info.ServerVersion, e.ServerVersion)
@@ -606,7 +606,7 @@ func TestEngineInfo(t *testing.T) {
 }
 
 func TestEngineSettings(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		dir := t.TempDir()
 		name := detached(t, e, func(o *dockercli.RunOptions) {
 			o.Mounts = []dockercli.Mount{{Source: dir, Target: "/in"}}
@@ -637,7 +637,7 @@ func TestEngineSettings(t *testing.T) {
 }
 
 func TestEngineComponents(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		parts, err := e.Components(t.Context())
 		assert.NilError(t, err)
 		t.Log(parts)
@@ -652,7 +652,7 @@ func TestEngineComponents(t *testing.T) {
 }
 
 func TestEngineRefusals(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		for _, c := range []struct {
 			want   error
 			change func(o *dockercli.RunOptions)

@@ -86,7 +86,7 @@ func TestEnsureImage(t *testing.T) {
 }
 
 func TestEnsureImageOnEngines(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		ctx := t.Context()
 		image, err := e.EnsureImage(ctx, dockercli.PullMissing, dockercli.PullOptions{Image: e.Image})
 		assert.NilError(t, err)
@@ -104,7 +104,7 @@ func TestEnsureImageOnEngines(t *testing.T) {
 // What a registry has changed comes when it is asked for, and else not. A digest stays,
 // and an image for another platform comes by its name.
 func TestPullOnEngines(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		r := registry.Start(t)
@@ -143,7 +143,7 @@ func TestPullOnEngines(t *testing.T) {
 
 // The engines of this machine print what PullEvents reads.
 func TestPullEventsOfEngines(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		r := registry.Start(t)

@@ -51,7 +51,7 @@ func FuzzParseLists(f *testing.F) {
 
 // What lists itself can be asked for by the same name.
 func TestEngineLists(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		images, err := e.Images(t.Context())
 		assert.NilError(t, err)
 		assert.Assert(t, slices.ContainsFunc(images, func(name string) bool { return strings.HasSuffix(name, e.Image) }), "%q", images)

@@ -32,7 +32,7 @@ func newVolume(t *testing.T, e enginetest.Engine) *dockercli.Volume {
 }
 
 func TestVolume(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		const key = "cofferdam-test.name"
 		v, other := newVolume(t, e), newVolume(t, e)
 		label := map[string]string{key: v.Name}
@@ -78,7 +78,7 @@ func TestVolume(t *testing.T) {
 
 // A run makes no volume, but fails without it.
 func TestMountOfAVolume(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		v := newVolume(t, e)
 		run := func(m dockercli.Mount, script string) (stdout, stderr string, exit int) {
 			o := options(e)
@@ -107,7 +107,7 @@ func TestMountOfAVolume(t *testing.T) {
 }
 
 func TestCheckRuntime(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		info, err := e.Info(t.Context())
 		assert.NilError(t, err)
 		assert.NilError(t, e.CheckRuntime(t.Context(), info.DefaultRuntime))

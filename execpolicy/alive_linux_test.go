@@ -137,6 +137,10 @@ func (l *link) heldAny() bool {
 // A link over TCP that breaks without a word ends the session at both ends, and one that
 // breaks for less than the keep-alive costs nothing.
 func TestSilentLink(t *testing.T) {
+	if testing.Short() {
+		leftout.Note(t, "it is measured against the clock")
+		return
+	}
 	enginetest.Check(t)
 	d, err := private.Start(t.Context(), os.Stderr)
 	if errors.Is(err, errors.ErrUnsupported) {
@@ -325,7 +329,7 @@ func TestCommandsBesideAnAlarm(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		policy := p.attached()
 		policy.KeepAlive = time.Hour
-		for name, shell := range workers {
+		for name, shell := range workersAt(t, p) {
 			spec := p.spec()
 			spec.Command = shell
 			s := open(t, policy, spec)

@@ -185,7 +185,7 @@ func TestArgvOfJob(t *testing.T) {
 // The real clients must take every flag. That the image is missing is what they find out
 // last, before anything is made.
 func TestArgvIsTakenByTheClients(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		for _, c := range argvCases {
 			t.Run(c.name, func(t *testing.T) {
 				policy, spec := c.policy, c.spec

@@ -23,6 +23,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
@@ -464,6 +465,7 @@ func TestStartupScriptsHoldUpNoOtherStart(t *testing.T) {
 		slow.Workspace, slow.Startup = spec.Workspace, []string{"until [ -e go ]; do sleep 0.05; done"}
 		policy := p.policy()
 		policy.StartupTimeout, policy.CPUs = time.Minute, "0.2"
+		policy.TerminationTimeout = places.Patience
 		var starts sync.WaitGroup
 		for range execpolicy.MaxStarts {
 			starts.Go(func() {

@@ -67,7 +67,7 @@ var sessionEnv = map[string]string{"NUM": "42", "BOOL": "true", "LINES2": "a\nb\
 func TestConformance(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		shells := p.shells(t)
-		for _, name := range slices.Sorted(maps.Keys(workers)) {
+		for _, name := range slices.Sorted(maps.Keys(workersAt(t, p))) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				spec := p.spec()

@@ -20,7 +20,9 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
@@ -87,6 +89,10 @@ func TestStartsWithoutASocket(t *testing.T) {
 // However slow an engine is, its answers are believed: that there is nothing, and how a
 // container has ended.
 func TestSlowEngine(t *testing.T) {
+	if testing.Short() {
+		leftout.Note(t, "it is measured against the clock")
+		return
+	}
 	fakeengine.NeedIsolation(t)
 	enginetest.Check(t)
 	const second = time.Second
@@ -105,7 +111,8 @@ func TestSlowEngine(t *testing.T) {
 func testSlowEngine(t *testing.T, e *fakeengine.Engine, delay time.Duration) {
 	slow := fakeengine.Faults{Delay: map[string]time.Duration{fakeengine.Every: delay}}
 	e.Set(slow)
-	p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", Pull: dockercli.PullNever}
+	p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", Pull: dockercli.PullNever,
+		Limits: execpolicy.Limits{TerminationTimeout: places.Patience}}
 	s := open(t, p, execpolicy.Spec{})
 	assert.Equal(t, s.ok("echo hello"), "hello")
 	signalChild("--name="+s.Name(), syscall.SIGKILL)

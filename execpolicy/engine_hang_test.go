@@ -101,6 +101,10 @@ func (e ownEngine) empty(t *testing.T) {
 // An engine that stops answering, or ends, holds no call up; and when it answers again
 // nothing is left.
 func TestEngineOfItsOwn(t *testing.T) {
+	if testing.Short() {
+		leftout.Note(t, "it is measured against the clock")
+		return
+	}
 	enginetest.Check(t)
 	d, err := private.Start(t.Context(), os.Stderr)
 	if errors.Is(err, errors.ErrUnsupported) {

@@ -37,7 +37,7 @@ func supervisors(t *testing.T, f func(t *testing.T, p place, policy placePolicy)
 			return
 		}
 		found := p.shells(t)
-		for _, name := range slices.Sorted(maps.Keys(workers)) {
+		for _, name := range slices.Sorted(maps.Keys(workersAt(t, p))) {
 			t.Run(name, func(t *testing.T) {
 				i := slices.IndexFunc(found, func(path string) bool { return filepath.Base(path) == workers[name][0] })
 				assert.Assert(t, i >= 0, found)

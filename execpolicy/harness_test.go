@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
@@ -67,6 +68,15 @@ func placeOf(p places.Place) place {
 
 // workers are the shells that a session can have, by their names in case names.
 var workers = map[string][]string{"sh": {"busybox", "sh"}, "dash": {"dash"}, "bash": {"bash"}}
+
+// workersAt returns the workers to try in a place: on a real engine with -short, one.
+func workersAt(t *testing.T, p place) map[string][]string {
+	if !testing.Short() || p.fake != nil {
+		return workers
+	}
+	name := enginetest.Pick(t, slices.Sorted(maps.Keys(workers)))
+	return map[string][]string{name: workers[name]}
+}
 
 // A placePolicy is that of a place.
 type placePolicy struct{ execpolicy.DockerPolicy }

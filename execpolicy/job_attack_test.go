@@ -80,7 +80,7 @@ func TestForkBombInAJob(t *testing.T) {
 func TestCauseOfTheEndOfAJob(t *testing.T) {
 	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		const waits = "trap '' TERM; echo begun; while :; do sleep 1000; done"
-		for name, worker := range workers {
+		for name, worker := range workersAt(t, p) {
 			spec := p.spec()
 			spec.Command = worker
 			s := open(t, policy, spec)
@@ -126,7 +126,7 @@ func TestCauseOfTheEndOfAJob(t *testing.T) {
 // on and does so again.
 func TestStoppedJobsAndCommands(t *testing.T) {
 	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
-		for name, worker := range workers {
+		for name, worker := range workersAt(t, p) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				spec := p.spec()

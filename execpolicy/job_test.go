@@ -15,23 +15,31 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/redact"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 )
 
-// onTransports runs f on each engine, over each transport.
+// onTransports runs f on each engine, over each transport or, with -short, over one.
 func onTransports(t *testing.T, f func(t *testing.T, p place, policy placePolicy)) {
 	onEngines(t, func(t *testing.T, p place) {
 		if p.engine == clusterEngine {
 			f(t, p, p.policy())
 			return
 		}
+		var policies []placePolicy
 		for _, transport := range []execpolicy.Transport{execpolicy.TransportAuto, execpolicy.TransportAttach} {
 			policy := p.policy()
 			policy.Transport = transport
-			if found, _, err := policy.FindTransport(t.Context()); err != nil || transport == execpolicy.TransportAuto && found == execpolicy.TransportAttach {
-				continue
+			found, _, err := policy.FindTransport(t.Context())
+			if err == nil && (transport == execpolicy.TransportAttach || found != execpolicy.TransportAttach) {
+				policies = append(policies, policy)
 			}
-			t.Run(transport.String(), func(t *testing.T) { f(t, p, policy) })
+		}
+		if testing.Short() {
+			policies = []placePolicy{enginetest.Pick(t, policies)}
+		}
+		for _, policy := range policies {
+			t.Run(policy.Transport.String(), func(t *testing.T) { f(t, p, policy) })
 		}
 	})
 }
@@ -65,7 +73,7 @@ func (s session) prints(j *execpolicy.Job, text string) {
 
 func TestJobEnds(t *testing.T) {
 	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
-		for name, worker := range workers {
+		for name, worker := range workersAt(t, p) {
 			t.Run(name, func(t *testing.T) {
 				spec := p.spec()
 				spec.Command, spec.Env = worker, map[string]string{"SESSION": "it's\n\"two\" lines"}

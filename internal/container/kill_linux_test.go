@@ -55,7 +55,7 @@ func TestOnlyWhatIsInsideIsKilledFromInside(t *testing.T) {
 	if os.Getuid() != 0 {
 		leftout.Skip(t, "only root can start a process of another user")
 	}
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		cli := func(args ...string) string {
 			t.Helper()
 			// The deferred ones come when the test's own context may have ended.

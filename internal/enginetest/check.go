@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -28,15 +29,37 @@ func Check(t testing.TB, engines ...Engine) {
 	for _, e := range engines {
 		places = append(places, e.labeled())
 	}
-	before := leftover.Look(temp, places...)
+	look := func() map[string]string {
+		seen := leftover.LookHere(temp)
+		for _, e := range places {
+			maps.Copy(seen, e.Helpers())
+		}
+		return seen
+	}
+	// No container carries the labels yet, so no engine is asked for them.
+	before := look()
 	t.Cleanup(func() {
 		defer os.RemoveAll(temp)
 		defer func() {
-			for _, e := range places {
-				e.Remove()
+			if t.Failed() {
+				for _, e := range places {
+					e.Remove()
+				}
 			}
 		}()
-		left := leftover.Patient.Settle(before, func() map[string]string { return leftover.Look(temp, places...) })
+		left := leftover.Patient.Settle(before, func() map[string]string {
+			seen := look()
+			// An engine's answer takes long. Containers are asked for when the rest is gone.
+			for what := range seen {
+				if _, ok := before[what]; !ok {
+					return seen
+				}
+			}
+			for _, e := range places {
+				maps.Copy(seen, e.Look())
+			}
+			return seen
+		})
 		if len(left) > 0 {
 			t.Errorf("left behind:\n%s", strings.Join(left, "\n"))
 		}

@@ -10,11 +10,14 @@
 //   - COFFERDAM_IMAGE and COFFERDAM_MAKE_IMAGE decide the image: see [setup.Image].
 //   - COFFERDAM_WITHOUT_LIMITS, if not empty, says that the machine bears an engine that
 //     sets no limits. Without it, that is one that does not work: see [setup.Limits].
+//
+// With -short, a test runs on one of the engines, unless it uses [RunOnAll].
 package enginetest
 
 import (
 	"context"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,7 +52,19 @@ var labels = map[string]string{"cofferdam-test": fmt.Sprintf("%d-%d", os.Getpid(
 // does not work is skipped, or fails if the engine is required.
 func Run(t *testing.T, f func(t *testing.T, e Engine)) {
 	t.Helper()
-	for _, c := range candidates() {
+	run(t, chosen(t), f)
+}
+
+// RunOnAll is [Run] on each engine with -short, too. It is for tests of what an engine
+// itself says or does.
+func RunOnAll(t *testing.T, f func(t *testing.T, e Engine)) {
+	t.Helper()
+	run(t, candidates(), f)
+}
+
+func run(t *testing.T, on []candidate, f func(t *testing.T, e Engine)) {
+	t.Helper()
+	for _, c := range on {
 		t.Run(filepath.Base(c.Name), func(t *testing.T) {
 			if c.err != nil {
 				leaveOut(t, c)
@@ -66,7 +81,7 @@ func Engines(tb testing.TB) []Engine {
 	tb.Helper()
 	var engines []Engine
 	var missing []string
-	for _, c := range candidates() {
+	for _, c := range chosen(tb) {
 		switch {
 		case c.err == nil:
 			engines = append(engines, c.Engine)
@@ -83,6 +98,23 @@ func Engines(tb testing.TB) []Engine {
 		leftout.Note(tb, "%s", strings.Join(missing, "; "))
 	}
 	return engines
+}
+
+// chosen returns all candidates or, with -short, one of those that work. A required one
+// that does not work is returned, too, and fails the test.
+func chosen(tb testing.TB) []candidate {
+	all := candidates()
+	if !testing.Short() || slices.ContainsFunc(all, func(c candidate) bool { return c.err != nil }) {
+		return all // one at most works, and the others are told
+	}
+	return []candidate{Pick(tb, all)}
+}
+
+// Pick returns one of all, always the same one for a test of this name.
+func Pick[T any](tb testing.TB, all []T) T {
+	h := fnv.New32a()
+	h.Write([]byte(tb.Name()))
+	return all[h.Sum32()%uint32(len(all))]
 }
 
 type candidate struct {

@@ -9,7 +9,7 @@ import (
 )
 
 func TestContainersOfThisTestAreSeenAndRemoved(t *testing.T) {
-	Run(t, func(t *testing.T, e Engine) {
+	RunOnAll(t, func(t *testing.T, e Engine) {
 		args := []string{"create", "--network=none", "--name=cofferdam-enginetest-" + filepath.Base(os.Getenv("TMPDIR"))}
 		for k, v := range e.Labels {
 			args = append(args, "--label="+k+"="+v)
@@ -24,7 +24,7 @@ func TestContainersOfThisTestAreSeenAndRemoved(t *testing.T) {
 // The library's tests and its demonstration rest on these tools, whichever image was
 // found.
 func TestImageHoldsWhatSessionsNeed(t *testing.T) {
-	Run(t, func(t *testing.T, e Engine) {
+	RunOnAll(t, func(t *testing.T, e Engine) {
 		const script = `
 			for tool in mkfifo cp chmod rm dd python3; do command -v "$tool" >/dev/null || echo "no $tool"; done
 			[ ! -e /workspace ] || echo "/workspace exists"

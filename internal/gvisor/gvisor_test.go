@@ -44,6 +44,10 @@ func policy(t *testing.T) (execpolicy.DockerPolicy, *private.Daemon) {
 }
 
 func TestGVisor(t *testing.T) {
+	if testing.Short() {
+		leftout.Note(t, "gVisor would have to be compiled")
+		return
+	}
 	p, d := policy(t)
 	s, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
 	assert.NilError(t, err)

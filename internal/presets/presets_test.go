@@ -57,7 +57,7 @@ func TestStable(t *testing.T) {
 // is what its name says.
 func TestInForce(t *testing.T) {
 	notAsked := [][]attest.Protection{nil, {attest.ReadOnlyRoot}, {attest.NoNetwork}, nil, {attest.ReadOnlyRoot}}
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		for i, p := range presets.All() {
 			t.Run(p.Name, func(t *testing.T) {
 				t.Parallel()

@@ -48,7 +48,7 @@ func TestExtraArgsAreReadInEverySpelling(t *testing.T) {
 // and an image that is named by mistake is never pulled, nor is it the begin of an
 // image's number.
 func TestClientsReadExtraArgsTheSame(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		const end = "--no-such-flag"
 		for _, tt := range samples.Readings {
 			args := slices.Concat([]string{"create", "--pull=never"}, tt.Args, []string{end})
@@ -61,7 +61,7 @@ func TestClientsReadExtraArgsTheSame(t *testing.T) {
 }
 
 func TestEnginesUnderstandExtraArgsTheSame(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		args := []string{
 			"-lla=1", "-l=lb=2=2", "--label", "lc=3", "--label=ld=--init", "-il", "le=5", "-l", "lf=6",
 			"-hone", "--hostname", "two", "-h=three", "--stop-timeout=7", "--stop-timeout", "9",

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,8 +43,16 @@ func Look(temp string, engines ...Engine) map[string]string {
 	seen := map[string]string{}
 	// The engines come first: asking them takes processes, descriptors and goroutines.
 	for _, e := range engines {
-		lookContainers(seen, e)
+		maps.Copy(seen, e.Look())
+		maps.Copy(seen, e.Helpers())
 	}
+	maps.Copy(seen, LookHere(temp))
+	return seen
+}
+
+// LookHere is Look at what no engine has to be asked for.
+func LookHere(temp string) map[string]string {
+	seen := map[string]string{}
 	lookProcesses(seen)
 	lookDescriptors(seen)
 	lookFiles(seen, temp)
@@ -51,23 +60,33 @@ func Look(temp string, engines ...Engine) map[string]string {
 	return seen
 }
 
-// helper begins the description of a podman's helper.
-const helper = "helper"
-
-func lookContainers(seen map[string]string, e Engine) {
-	helpers := podmanHelpers(e)
+// Look describes the containers with the engine's labels.
+func (e Engine) Look() map[string]string {
+	seen := map[string]string{}
 	for _, name := range e.Containers() {
 		seen["container "+name] = fmt.Sprintf("container %s of %s", name, e.Kind)
 	}
+	return seen
+}
+
+// helper begins the description of a podman's helper.
+const helper = "helper"
+
+// Helpers describes the helpers of podman whose containers are gone. The engine is asked
+// only if there are helpers.
+func (e Engine) Helpers() map[string]string {
+	helpers := podmanHelpers(e)
 	if len(helpers) == 0 {
-		return
+		return nil
 	}
+	seen := map[string]string{}
 	known := e.List("ps", "--all", "--quiet", "--no-trunc")
 	for _, h := range helpers {
 		if id := option(h.Args, "-c"); !slices.Contains(known, id) {
 			seen[h.Key()] = fmt.Sprintf("%s without a container: %s", helper, h)
 		}
 	}
+	return seen
 }
 
 // Containers returns the names of the containers with the engine's labels, and a line

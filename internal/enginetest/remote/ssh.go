@@ -13,7 +13,8 @@ import (
 )
 
 // sshdConfig lets nobody in but root with our key. MaxStartups and MaxSessions are the
-// defaults, which a machine has whose owner did not think of them.
+// defaults, which a machine has whose owner did not think of them. HOME keeps the shell
+// from what root's own startup files do.
 const sshdConfig = `Port %[2]s
 ListenAddress 127.0.0.1
 HostKey %[1]s/host
@@ -29,7 +30,7 @@ PrintLastLog no
 AllowStreamLocalForwarding yes
 MaxStartups 10:30:100
 MaxSessions 10
-SetEnv PATH="%[3]s"
+SetEnv PATH="%[3]s" HOME=%[1]s
 `
 
 const sshConfig = `IdentityFile %[1]s/key
