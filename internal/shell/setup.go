@@ -42,9 +42,7 @@ func (c *Conn) SetUp(ctx context.Context, deadline, endBy time.Time, p Place) (R
 	case r.Cause != nil:
 		return r, r.Cause
 	case r.Lost:
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.LearnTime())
-		defer cancel()
-		return r, fmt.Errorf("%w, with status %d", ErrEarly, c.exitCode(ctx))
+		return r, c.early(ctx)
 	case r.Died && r.Mark.NotRun:
 		return r, ErrNotRun
 	case r.Died:
@@ -59,13 +57,29 @@ func (c *Conn) SetUp(ctx context.Context, deadline, endBy time.Time, p Place) (R
 	}
 	// Earlier commands may have left jobs that print.
 	c.Background += out.Came + in.Came
-	if c.opts.Setup.Namespace {
-		var l Reply
-		if r.OOMs, _, l = c.Look(context.WithoutCancel(ctx), time.Time{}); !l.EndBy.IsZero() {
-			r.EndBy = l.EndBy
-		}
+	if !c.opts.Setup.Namespace {
+		return r, nil
+	}
+	oomKills, _, l := c.Look(context.WithoutCancel(ctx), endBy)
+	r.OOMs = oomKills
+	if !l.EndBy.IsZero() {
+		r.EndBy = l.EndBy
+	}
+	switch {
+	case l.Lost:
+		return r, c.early(ctx)
+	case l.Died:
+		// Something inside has ended it since.
+		return r, ErrNotRun
 	}
 	return r, nil
+}
+
+// early returns the error of a process that has ended.
+func (c *Conn) early(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.LearnTime())
+	defer cancel()
+	return fmt.Errorf("%w, with status %d", ErrEarly, c.exitCode(ctx))
 }
 
 // setUpScript returns what the worker runs. The first worker prints how many processes

@@ -1,0 +1,133 @@
+package shell
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"regexp"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+)
+
+// A peer answers in place of process 1, without running anything.
+type peer struct {
+	t              *testing.T
+	stdin          io.ReadCloser
+	stdout, stderr io.WriteCloser
+	// look is called for each look, in place of an answer.
+	look func(*peer)
+
+	prefix, tag string
+	begin       bool // the next unit begins with a mark
+	worker      int
+}
+
+var (
+	prefixes = regexp.MustCompile(`\b[A-Z2-7]{26}\b`)
+	names    = regexp.MustCompile(`^n([A-Z2-7]{13})\n$`)
+)
+
+// serve answers until stdin ends.
+func (p *peer) serve() {
+	defer p.stdout.Close()
+	defer p.stderr.Close()
+	p.worker = 1
+	operations := bufio.NewReader(p.stdin)
+	for {
+		op, err := operations.ReadString('\n')
+		if err != nil {
+			return
+		}
+		name := names.FindStringSubmatch(op)
+		switch {
+		case p.tag == "" && name == nil:
+			if p.prefix == "" {
+				p.prefix = prefixes.FindString(op)
+			}
+		case name != nil:
+			p.tag = name[1]
+		case op == shellwire.BeginMark:
+			p.begin = true
+		case op == shellwire.StartWorker:
+			p.worker++
+		case op == shellwire.Look:
+			p.look(p)
+		case op[0] == 'e' || op[0] == 'g':
+			p.answer("7")
+		}
+	}
+}
+
+// answer marks the end of a unit.
+func (p *peer) answer(dir string) {
+	if p.begin {
+		fmt.Fprintf(p.stdout, "%sb%s\n", p.prefix, p.tag)
+		fmt.Fprintf(p.stderr, "%sb%s\n", p.prefix, p.tag)
+		p.begin = false
+	}
+	fmt.Fprintf(p.stdout, "%se%s 0 %s%s\n", p.prefix, p.tag, dir, p.prefix)
+	fmt.Fprintf(p.stderr, "%se%s\n", p.prefix, p.tag)
+}
+
+// connect returns a Conn to a peer that answers looks so.
+func connect(t *testing.T, look func(*peer)) *Conn {
+	stdin, in := io.Pipe()
+	out, stdout := io.Pipe()
+	errOut, stderr := io.Pipe()
+	done := make(chan struct{})
+	c := New(Options{
+		Name: "peer", Stdin: in, Stdout: out, Stderr: errOut, Done: done,
+		ExitCode:           func() int { return 5 },
+		Setup:              shellwire.Setup{Namespace: true},
+		TerminationTimeout: time.Minute,
+		Abrupt:             func(error) bool { return false },
+		Conceal:            func(text string) string { return text },
+		Stepped:            func(Step, error) {},
+		Ended:              func(error) {},
+		Finished:           func() {},
+	})
+	p := &peer{t: t, stdin: stdin, stdout: stdout, stderr: stderr, look: look}
+	go func() {
+		defer close(done)
+		p.serve()
+	}()
+	c.Start()
+	c.Supervise()
+	t.Cleanup(func() {
+		assert.Check(t, c.End(time.Minute))
+		<-c.Ended()
+	})
+	return c
+}
+
+// A worker that ends right behind its setup, or takes the process with it, is not one
+// that is ready.
+func TestWorkerThatEndsBehindItsSetup(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		look func(*peer)
+		err  error
+		oom  int
+	}{
+		{"it lives", func(p *peer) { p.answer("3 1 - -") }, nil, 3},
+		{"it died", func(p *peer) {
+			fmt.Fprintf(p.stdout, "%sx%d 137\n", p.prefix, p.worker)
+			fmt.Fprintf(p.stderr, "%sx%d\n", p.prefix, p.worker)
+		}, ErrNotRun, -1},
+		{"the process ended", func(p *peer) { p.stdin.Close(); p.stdout.Close(); p.stderr.Close() }, ErrEarly, -1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			c := connect(t, test.look)
+			_, err := c.SetUp(t.Context(), time.Time{}, time.Time{}, Place{})
+			assert.NilError(t, err)
+			c.Replace()
+			r, err := c.SetUp(t.Context(), time.Time{}, time.Time{}, Place{})
+			assert.ErrorIs(t, err, test.err)
+			assert.Equal(t, r.OOMs, test.oom)
+		})
+	}
+}
