@@ -269,7 +269,7 @@ func TestDirectories(t *testing.T) {
 
 func TestHostDirectories(t *testing.T) {
 	hostWorkers(t, func(t *testing.T, command []string) {
-		canary(t)
+		bystander(t)
 		runCases(t, execpolicy.HostPolicy{Limits: treeLimits(hostLimits)}, execpolicy.Spec{Command: command}, dirCases)
 	})
 }

@@ -549,7 +549,7 @@ func TestReadFileTellsWhatDoesNotAgree(t *testing.T) {
 
 func TestHostFiles(t *testing.T) {
 	hostWorkers(t, func(t *testing.T, command []string) {
-		canary(t)
+		bystander(t)
 		runCases(t, execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{Command: command}, fileCases)
 	})
 }

@@ -427,7 +427,7 @@ func TestTrees(t *testing.T) {
 
 func TestHostTrees(t *testing.T) {
 	enginetest.Check(t)
-	canary(t)
+	bystander(t)
 	runCases(t, execpolicy.HostPolicy{Limits: treeLimits(hostLimits)}, execpolicy.Spec{}, treeCases)
 }
 

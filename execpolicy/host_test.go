@@ -38,9 +38,9 @@ func hostWorkers(t *testing.T, f func(t *testing.T, command []string)) {
 	}
 }
 
-// canary starts a process of the same user that nothing may signal, and whose end fails
+// bystander starts a process of the same user that nothing may signal, and whose end fails
 // the test.
-func canary(t *testing.T) {
+func bystander(t *testing.T) {
 	t.Helper()
 	in, out, err := os.Pipe()
 	assert.NilError(t, err)
@@ -61,7 +61,7 @@ func canary(t *testing.T) {
 
 func TestHost(t *testing.T) {
 	hostWorkers(t, func(t *testing.T, command []string) {
-		canary(t)
+		bystander(t)
 		runCases(t, execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{Command: command, Env: sessionEnv},
 			hostCases())
 	})
@@ -186,7 +186,7 @@ func TestHostLimitThatCannotBeSetFailsTheCommand(t *testing.T) {
 // else of the user is.
 func TestHostSignalsItsGroupAndNothingElse(t *testing.T) {
 	enginetest.Check(t)
-	canary(t)
+	bystander(t)
 	s := open(t, execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{})
 	s.ok("(setsid sleep 4733 >/dev/null 2>&1 &); sleep 4734 >/dev/null 2>&1 & :")
 	wait(t, func() bool { return len(pids("sleep 4733")) == 1 }, "the daemon has not started")
@@ -203,7 +203,7 @@ func TestHostSignalsItsGroupAndNothingElse(t *testing.T) {
 
 func TestHostCommandThatIgnoresTermEndsWithItsSession(t *testing.T) {
 	enginetest.Check(t)
-	canary(t)
+	bystander(t)
 	policy := execpolicy.HostPolicy{Limits: hostLimits}
 	s := open(t, policy, execpolicy.Spec{})
 	r := s.byStep(execpolicy.EscalationContainer, ":", "sh -c 'trap \"\" TERM; echo begun; while :; do sleep 4736; done'")
@@ -301,7 +301,7 @@ func (r *recorder) signalsItsGroupOnly(t *testing.T) {
 // nothing of the host's is signalled from inside.
 func TestContainerInTheHostsNamespaceSignalsItsGroupOnly(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
-		canary(t)
+		bystander(t)
 		policy := p.policy()
 		policy.ExtraRunArgs, policy.AllowUnsafeArgs = []string{"--pid=host"}, []string{"pid"}
 		r := &recorder{Policy: policy}

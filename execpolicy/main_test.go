@@ -13,7 +13,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(holderVar) != "" {
 		hold()
 	}
-	playRole()
+	runProgram()
 	leftout.Tests("^"+clusterTest, "no Kubernetes cluster: make test-kubernetes has one")
 	os.Exit(m.Run())
 }

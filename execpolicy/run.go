@@ -97,7 +97,7 @@ func (c *conn) runRecorded(ctx context.Context, cancel context.CancelCauseFunc, 
 	if err := c.lives(); err != nil {
 		return nil, err
 	}
-	x := &execution{c: c, ctx: ctx, cmd: cmd, own: ours.Marked(ctx), stdin: spool.New(cmd.Stdin, MaxStdin)}
+	x := &execution{c: c, ctx: ctx, cmd: cmd, own: ours.HooksSkipped(ctx), stdin: spool.New(cmd.Stdin, MaxStdin)}
 	if refused, err := x.admit(); refused != nil || err != nil {
 		return refused, err
 	}

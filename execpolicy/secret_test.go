@@ -20,13 +20,13 @@ import (
 )
 
 // newValue returns a value that stands nowhere on this machine.
-func newValue() string { return "canary-" + rand.Text() }
+func newValue() string { return "secret-value-" + rand.Text() }
 
 // shows reports whether a text has a part of a value.
 func shows(text, value string) bool {
 	const part = 6
 	for i := 0; i+part <= len(value); i++ {
-		if strings.Contains(text, value[i:i+part]) && !strings.Contains("canary-", value[i:i+part]) {
+		if strings.Contains(text, value[i:i+part]) && !strings.Contains("secret-value-", value[i:i+part]) {
 			return true
 		}
 	}

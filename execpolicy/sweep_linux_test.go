@@ -13,15 +13,15 @@ import (
 )
 
 func init() {
-	roles["headless"] = loseHead
-	if strings.Contains(os.Getenv(roleVar), `"headless"`) {
+	programs["headless"] = loseHead
+	if strings.Contains(os.Getenv(programVar), `"headless"`) {
 		runtime.LockOSThread() // main runs on the process's first thread
 	}
 }
 
 // systemCases are processes that take system calls to make.
 func systemCases(t *testing.T) []sweepCase {
-	headless := play(t, role{Name: "headless"}, nil)
+	headless := startProgram(t, program{Name: "headless"}, nil)
 	wait(t, func() bool { return leftover.StatOf(headless.Process.Pid)[2] == "Z" }, "its first thread lives")
 	pid, start := strconv.Itoa(headless.Process.Pid), leftover.StartOf(headless.Process.Pid)
 	return []sweepCase{{name: "only the first thread is dead", change: func(l map[string]string) {
@@ -31,7 +31,7 @@ func systemCases(t *testing.T) []sweepCase {
 
 // loseHead ends the process's first thread, so that the process looks like a zombie, and
 // lives on in the others.
-func loseHead(role) {
+func loseHead(program) {
 	go func() {
 		io.Copy(io.Discard, os.Stdin)
 		os.Exit(0)

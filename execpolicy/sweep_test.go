@@ -29,8 +29,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
-// A role is what the test binary does when a test starts it as another program.
-type role struct {
+// A program is what the test binary does when a test starts it as another program.
+type program struct {
 	Name   string
 	Engine *dockercli.Engine
 	Image  string
@@ -38,27 +38,27 @@ type role struct {
 }
 
 const (
-	roleVar = "COFFERDAM_TEST_ROLE" // a role in JSON
+	programVar = "COFFERDAM_TEST_PROGRAM" // a program in JSON
 
 	// promptExit lets a program that was built with the race detector end when it has
 	// ended. It would wait for a second otherwise.
 	promptExit = "GORACE=atexit_sleep_ms=0"
 )
 
-// roles are the main functions. Each ends by itself when its stdin does.
-var roles = map[string]func(role){"leaver": leave, "sibling": stay, "client": passOn, "finder": find}
+// programs are the main functions. Each ends by itself when its stdin does.
+var programs = map[string]func(program){"leaver": leave, "sibling": stay, "client": passOn, "finder": find}
 
-func playRole() {
-	text, ok := os.LookupEnv(roleVar)
+func runProgram() {
+	text, ok := os.LookupEnv(programVar)
 	if !ok {
 		return
 	}
-	os.Unsetenv(roleVar)
-	var r role
+	os.Unsetenv(programVar)
+	var r program
 	if err := json.Unmarshal([]byte(text), &r); err != nil {
 		fail(err)
 	}
-	roles[r.Name](r)
+	programs[r.Name](r)
 	os.Exit(0)
 }
 
@@ -67,65 +67,65 @@ func fail(err error) {
 	os.Exit(1)
 }
 
-func (r role) variable(t *testing.T) string {
+func (r program) variable(t *testing.T) string {
 	t.Helper()
 	text, err := json.Marshal(r)
 	assert.NilError(t, err)
-	return roleVar + "=" + string(text)
+	return programVar + "=" + string(text)
 }
 
-// An actor is another program that plays a role.
-type actor struct {
+// A process is a program that was started.
+type process struct {
 	*exec.Cmd
 	stdin  io.WriteCloser
 	stdout *bufio.Reader
 }
 
-// play starts another program.
-func play(t *testing.T, r role, change func(cmd *exec.Cmd)) *actor {
+// startProgram starts another program.
+func startProgram(t *testing.T, r program, change func(cmd *exec.Cmd)) *process {
 	t.Helper()
-	a := &actor{Cmd: exec.Command(os.Args[0], "-test.run=^$")}
-	a.Env = append(os.Environ(), promptExit, r.variable(t))
-	a.Stderr = os.Stderr
+	p := &process{Cmd: exec.Command(os.Args[0], "-test.run=^$")}
+	p.Env = append(os.Environ(), promptExit, r.variable(t))
+	p.Stderr = os.Stderr
 	if change != nil {
-		change(a.Cmd)
+		change(p.Cmd)
 	}
-	return a.begin(t)
+	return p.begin(t)
 }
 
-func (a *actor) begin(t *testing.T) *actor {
+func (p *process) begin(t *testing.T) *process {
 	t.Helper()
 	var err error
-	a.stdin, err = a.StdinPipe()
+	p.stdin, err = p.StdinPipe()
 	assert.NilError(t, err)
-	stdout, err := a.StdoutPipe()
+	stdout, err := p.StdoutPipe()
 	assert.NilError(t, err)
-	a.stdout = bufio.NewReader(stdout)
-	assert.NilError(t, a.Start())
-	t.Cleanup(a.kill)
-	return a
+	p.stdout = bufio.NewReader(stdout)
+	assert.NilError(t, p.Start())
+	t.Cleanup(p.kill)
+	return p
 }
 
 // kill kills the program, once, and waits for it.
-func (a *actor) kill() {
-	if a.ProcessState == nil {
-		a.Process.Kill()
-		a.Wait()
+func (p *process) kill() {
+	if p.ProcessState == nil {
+		p.Process.Kill()
+		p.Wait()
 	}
 }
 
 // line returns the next line that the program prints.
-func (a *actor) line(t *testing.T) string {
+func (p *process) line(t *testing.T) string {
 	t.Helper()
-	text, err := a.stdout.ReadString('\n')
+	text, err := p.stdout.ReadString('\n')
 	assert.NilError(t, err, text)
 	return strings.TrimSuffix(text, "\n")
 }
 
 // newCat starts a process that lives until its stdin ends.
-func newCat(t *testing.T) *actor {
+func newCat(t *testing.T) *process {
 	t.Helper()
-	return (&actor{Cmd: exec.Command("cat")}).begin(t)
+	return (&process{Cmd: exec.Command("cat")}).begin(t)
 }
 
 // labelsOf returns the labels of a container that this program would start.
@@ -541,14 +541,14 @@ func TestSweepFindsTheEngine(t *testing.T) {
 	fake := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
 	names := expired(t, fake, 1)
 	// In a program of its own: what was found is remembered.
-	finder := play(t, role{Name: "finder"}, func(cmd *exec.Cmd) {
+	finder := startProgram(t, program{Name: "finder"}, func(cmd *exec.Cmd) {
 		cmd.Env = slices.Concat(fake.Env, []string{cmd.Env[len(cmd.Env)-1], "PATH=" + filepath.Dir(fake.Path)})
 	})
 	assert.Equal(t, finder.line(t), fmt.Sprint(names, nil))
 }
 
 // find sweeps the engine that is found.
-func find(role) {
+func find(program) {
 	fmt.Println(execpolicy.Sweep(context.Background(), nil))
 }
 
@@ -571,7 +571,7 @@ func TestSweepIsNotInEveryProgram(t *testing.T) {
 }
 
 // leave starts containers that have no lifeline, says their names, and does nothing more.
-func leave(r role) {
+func leave(r program) {
 	e := r.Engine
 	for _, kept := range []bool{false, true} {
 		for _, script := range []string{"exec sleep 600", "exec true"} {
@@ -600,7 +600,7 @@ func leave(r role) {
 }
 
 // stay opens a session, says its name, and runs in it what it reads.
-func stay(r role) {
+func stay(r program) {
 	ctx := context.Background()
 	s, err := execpolicy.Start(ctx, execpolicy.DockerPolicy{Engine: r.Engine, Image: r.Image, EngineSeccomp: places.NoFilter(r.Engine),
 		AllowMissingLimits: len(r.Engine.MissingLimits) > 0},
@@ -623,9 +623,9 @@ func stay(r role) {
 	fmt.Println("closed")
 }
 
-// passOn is an engine's client that shows of all containers only those of the role's
+// passOn is an engine's client that shows of all containers only those of its own
 // labels.
-func passOn(r role) {
+func passOn(r program) {
 	words := slices.Clone(os.Args[1:])
 	if i := slices.Index(words, "ps"); i >= 0 {
 		for key, value := range r.Labels {
@@ -646,15 +646,15 @@ func (p place) ours(t *testing.T) *dockercli.Engine {
 	if p.fake != nil {
 		return p.engine
 	}
-	program, err := os.Executable()
+	self, err := os.Executable()
 	assert.NilError(t, err)
 	e := *p.engine
-	e.Path = program
+	e.Path = self
 	e.Env = e.Env[:len(e.Env):len(e.Env)]
 	if e.Env == nil {
 		e.Env = os.Environ()
 	}
-	e.Env = append(e.Env, promptExit, role{Name: "client", Engine: &dockercli.Engine{Path: p.engine.Path},
+	e.Env = append(e.Env, promptExit, program{Name: "client", Engine: &dockercli.Engine{Path: p.engine.Path},
 		Labels: p.labels}.variable(t))
 	return &e
 }
@@ -684,7 +684,7 @@ func TestSweep(t *testing.T) {
 
 		own := open(t, p.policy(), execpolicy.Spec{Labels: labels})
 		own.ok("kept=own")
-		sibling := play(t, role{Name: "sibling", Engine: p.engine, Image: p.image, Labels: labels}, nil)
+		sibling := startProgram(t, program{Name: "sibling", Engine: p.engine, Image: p.image, Labels: labels}, nil)
 		siblings := sibling.line(t)
 		ask := func(script string) string {
 			t.Helper()
@@ -694,7 +694,7 @@ func TestSweep(t *testing.T) {
 		}
 		assert.Equal(t, ask("kept=sibling; echo $kept"), "sibling")
 
-		leaver := play(t, role{Name: "leaver", Engine: p.engine, Image: p.image, Labels: labels}, nil)
+		leaver := startProgram(t, program{Name: "leaver", Engine: p.engine, Image: p.image, Labels: labels}, nil)
 		names := strings.Fields(leaver.line(t))
 		t.Cleanup(func() {
 			for _, name := range names {

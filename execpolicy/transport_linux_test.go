@@ -20,22 +20,22 @@ import (
 )
 
 func init() {
-	roles["blind"] = func(r role) { spoil(r, func(dir string) error { return os.RemoveAll(dir) }) }
-	roles["elsewhere"] = func(r role) { spoil(r, replaceFIFOs) }
+	programs["blind"] = func(r program) { spoil(r, func(dir string) error { return os.RemoveAll(dir) }) }
+	programs["elsewhere"] = func(r program) { spoil(r, replaceFIFOs) }
 	// The command of its containers ends at once.
-	roles["headless shell"] = func(r role) {
+	programs["headless shell"] = func(r program) {
 		words := slices.Clone(os.Args[1:])
 		if i := slices.Index(words, "sh"); i >= 0 {
 			words[i] = "true"
 		}
 		become(r, words)
 	}
-	roles["shut"] = func(r role) { spoil(r, func(dir string) error { return os.Chmod(dir, 0o700) }) }
+	programs["shut"] = func(r program) { spoil(r, func(dir string) error { return os.Chmod(dir, 0o700) }) }
 }
 
 // spoil is a client that does something to the directory of the FIFOs before its
 // container starts.
-func spoil(r role, change func(dir string) error) {
+func spoil(r program, change func(dir string) error) {
 	for _, word := range os.Args[1:] {
 		if source, ok := strings.CutPrefix(word, "--mount=type=bind,source="); ok {
 			dir, _, _ := strings.Cut(source, ",")
@@ -48,7 +48,7 @@ func spoil(r role, change func(dir string) error) {
 }
 
 // become goes on as the engine's own client.
-func become(r role, words []string) {
+func become(r program, words []string) {
 	argv := append([]string{r.Engine.Path}, words...)
 	fail(syscall.Exec(argv[0], argv, os.Environ()))
 }
@@ -74,14 +74,14 @@ func replaceFIFOs(dir string) error {
 func (p place) through(t *testing.T, name string) *dockercli.Engine {
 	t.Helper()
 	e := *p.engine
-	program, err := exec.LookPath(e.Path)
+	real, err := exec.LookPath(e.Path)
 	assert.NilError(t, err)
 	e.Path, err = os.Executable()
 	assert.NilError(t, err)
 	if e.Env == nil {
 		e.Env = os.Environ()
 	}
-	client := role{Name: name, Engine: &dockercli.Engine{Path: program}}
+	client := program{Name: name, Engine: &dockercli.Engine{Path: real}}
 	e.Env = append(slices.Clip(e.Env), promptExit, client.variable(t))
 	return &e
 }

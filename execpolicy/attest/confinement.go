@@ -60,12 +60,12 @@ func confinement(info *dockercli.Info, f *facts, s *outside.Settings) Confinemen
 		c.Untold, c.AppArmor, c.SELinux = true, isProfile && profile != "", isLabel
 	}
 	if c.AppArmor {
-		c.judge("AppArmor", profile, s.AppArmor, func(label string) bool {
+		c.classify("AppArmor", profile, s.AppArmor, func(label string) bool {
 			return label == "unconfined"
 		}, isProfile)
 	}
 	if c.SELinux {
-		c.judge("SELinux", c.Inside, s.SELinux, func(label string) bool {
+		c.classify("SELinux", c.Inside, s.SELinux, func(label string) bool {
 			fields := strings.Split(label, ":")
 			return len(fields) > 2 && slices.Contains(unconfinedTypes, fields[2])
 		}, isLabel)
@@ -73,9 +73,9 @@ func confinement(info *dockercli.Info, f *facts, s *outside.Settings) Confinemen
 	return c
 }
 
-// judge adds a weakness if either side says that a module does not confine, or if neither
+// classify adds a weakness if either side says that a module does not confine, or if neither
 // says that it does. ofModule says whether what is seen inside is a label of that module.
-func (c *Confinement) judge(module, inside, outside string, unconfined func(string) bool, ofModule bool) {
+func (c *Confinement) classify(module, inside, outside string, unconfined func(string) bool, ofModule bool) {
 	known := inside != "" && ofModule
 	switch {
 	case known && unconfined(inside) || outside != "" && unconfined(outside):

@@ -50,14 +50,14 @@ func Outside(p execpolicy.DockerPolicy, spec execpolicy.Spec, name Protection, s
 	return Unknown
 }
 
-// Judge compares what was seen with what is wanted.
-func Judge(p execpolicy.DockerPolicy, spec execpolicy.Spec, answer string, s *dockercli.Settings) []Finding {
-	return judge(wanted(p, spec), parseFacts(answer), &outside.Settings{Container: *s})
+// Classify compares what was seen with what is wanted.
+func Classify(p execpolicy.DockerPolicy, spec execpolicy.Spec, answer string, s *dockercli.Settings) []Finding {
+	return classify(wanted(p, spec), parseFacts(answer), &outside.Settings{Container: *s})
 }
 
-// JudgePod is Judge of a pod.
-func JudgePod(w outside.Wanted, answer string, s *outside.Settings) []Finding {
-	return judge(want{Wanted: w}, parseFacts(answer), s)
+// ClassifyPod is Classify of a pod.
+func ClassifyPod(w outside.Wanted, answer string, s *outside.Settings) []Finding {
+	return classify(want{Wanted: w}, parseFacts(answer), s)
 }
 
 // Confine returns what was seen of the security modules.

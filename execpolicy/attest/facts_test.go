@@ -257,7 +257,7 @@ func TestSeccompAsAsked(t *testing.T) {
 		assert.Check(t, cmp.Equal(attest.Outside(c.policy, execpolicy.Spec{}, attest.Seccomp, s), c.want), "%s %s",
 			c.asked, c.option)
 		answer := "status Seccomp:\t2\ncall allowed priorities\nend\n"
-		for _, f := range attest.Judge(c.policy, execpolicy.Spec{}, answer, s) {
+		for _, f := range attest.Classify(c.policy, execpolicy.Spec{}, answer, s) {
 			if f.Protection == attest.Seccomp {
 				assert.Check(t, cmp.Equal(f.Asked, c.asked))
 				assert.Check(t, strings.Contains(f.Inside, "allowed: priorities"), f.Inside)
@@ -286,7 +286,7 @@ func TestSeccompUnderGVisor(t *testing.T) {
 		if c.option != "" {
 			s.SecurityOpt = []string{c.option}
 		}
-		for _, f := range attest.Judge(c.policy, execpolicy.Spec{}, c.answer, s) {
+		for _, f := range attest.Classify(c.policy, execpolicy.Spec{}, c.answer, s) {
 			if f.Protection == attest.Seccomp {
 				assert.Check(t, cmp.Equal(f.InForce, c.want), "%+v", f)
 			}
@@ -326,7 +326,7 @@ func TestUserIsNotRoot(t *testing.T) {
 	} {
 		answer := "status Uid:" + strings.Repeat(" "+c.uid, 4) + "\nstatus Gid:" + strings.Repeat(" "+c.gid, 4) +
 			"\nstatus Groups: " + c.groups + "\nend\n"
-		r := attest.Report{Findings: attest.Judge(c.policy, c.spec, answer, &dockercli.Settings{User: "1"})}
+		r := attest.Report{Findings: attest.Classify(c.policy, c.spec, answer, &dockercli.Settings{User: "1"})}
 		f := r.Finding(attest.User)
 		assert.Check(t, cmp.Equal(attest.Inside(c.policy, c.spec, attest.User, answer), c.want), "%q %s",
 			c.policy.User, answer)
@@ -349,7 +349,7 @@ func TestFreezingIsNamed(t *testing.T) {
 		initial + "status Uid: 0 0 0 0\ncall allowed user namespaces\ncgroup2\n":    false,
 		mapped + "status Uid: 0 0 0 0\ncall allowed user namespaces\n":              false,
 	} {
-		r := attest.Report{Findings: attest.Judge(p, execpolicy.Spec{}, answer+"end\n", &dockercli.Settings{})}
+		r := attest.Report{Findings: attest.Classify(p, execpolicy.Spec{}, answer+"end\n", &dockercli.Settings{})}
 		f := r.Finding(attest.Seccomp)
 		assert.Check(t, cmp.Equal(strings.Contains(f.Note, "freeze the container"), noted), "%s%+v", answer, f)
 	}
@@ -360,7 +360,7 @@ func TestAnswerIsWhole(t *testing.T) {
 	good := "status NoNewPrivs:\t1\n"
 	for answer, want := range map[string]attest.State{good + "end\n": attest.Yes, good: attest.Unknown,
 		good + "end": attest.Unknown, "": attest.Unknown} {
-		findings := attest.Judge(execpolicy.DockerPolicy{}, execpolicy.Spec{}, answer,
+		findings := attest.Classify(execpolicy.DockerPolicy{}, execpolicy.Spec{}, answer,
 			&dockercli.Settings{SecurityOpt: []string{"no-new-privileges"}})
 		for _, f := range findings {
 			if f.Protection == attest.NoNewPrivileges {
@@ -483,7 +483,7 @@ func TestOutside(t *testing.T) {
 // Where the kernel is gVisor's, the report says what holds in place of the lifeline.
 func TestLifelineOfGVisor(t *testing.T) {
 	answer := "open /proc/1/environ\nstatus Seccomp:\t0\nend\n"
-	for _, f := range attest.Judge(execpolicy.DockerPolicy{Runtime: "runsc"}, execpolicy.Spec{}, answer,
+	for _, f := range attest.Classify(execpolicy.DockerPolicy{Runtime: "runsc"}, execpolicy.Spec{}, answer,
 		settings(func(*dockercli.Settings) {})) {
 		switch f.Protection {
 		case attest.Lifeline:
@@ -503,7 +503,7 @@ func TestEngineContradicts(t *testing.T) {
 		{}, {SecurityOpt: []string{"no-new-privileges:false"}}, {SecurityOpt: []string{"no-new-privileges=false"}},
 		{SecurityOpt: []string{"seccomp=unconfined"}},
 	} {
-		findings := attest.Judge(execpolicy.DockerPolicy{}, execpolicy.Spec{}, answer, s)
+		findings := attest.Classify(execpolicy.DockerPolicy{}, execpolicy.Spec{}, answer, s)
 		for _, f := range findings {
 			if f.Protection == attest.NoNewPrivileges {
 				assert.Equal(t, f.InForce, attest.No)
@@ -518,7 +518,7 @@ func FuzzFacts(f *testing.F) {
 		"writable relative\nend\n")
 	f.Add(caps("0", "ffffffffffffffff", "", "x", "0") + "route6 a\nnet \nvalue cpu.max\nuidmap\nend\n")
 	f.Fuzz(func(t *testing.T, answer string) {
-		findings := attest.Judge(execpolicy.DockerPolicy{}, execpolicy.Spec{}, answer, &dockercli.Settings{})
+		findings := attest.Classify(execpolicy.DockerPolicy{}, execpolicy.Spec{}, answer, &dockercli.Settings{})
 		assert.Equal(t, len(findings), len(attest.Protections()))
 		whole := strings.Contains("\n"+answer, "\nend\n") || strings.Contains("\n"+answer, "\nend ")
 		for _, finding := range findings {

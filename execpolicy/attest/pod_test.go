@@ -34,7 +34,7 @@ func podSettings() *outside.Settings {
 
 func podReport(answer string, w outside.Wanted, s *outside.Settings) *attest.Report {
 	return &attest.Report{Engine: "kubernetes", Container: "cofferdam-1",
-		Findings: attest.JudgePod(w, answer, s)}
+		Findings: attest.ClassifyPod(w, answer, s)}
 }
 
 func TestPod(t *testing.T) {

@@ -172,8 +172,8 @@ func namesOf(rows []row) []Protection {
 	return names
 }
 
-// judge compares what is wanted with what was seen from both sides.
-func judge(w want, f *facts, s *outside.Settings) []Finding {
+// classify compares what is wanted with what was seen from both sides.
+func classify(w want, f *facts, s *outside.Settings) []Finding {
 	w.GVisor = w.GVisor || strings.Contains(s.Runtime, "runsc")
 	var findings []Finding
 	rows := protections

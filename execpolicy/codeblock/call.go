@@ -89,7 +89,7 @@ func Call(ctx context.Context, s *execpolicy.Session, b Block, input any, o Opti
 		return nil, err
 	}
 	defer scratch.Clean(ctx, s, "rm", "-rf", c.dir)
-	if r, err := o.prepare(ours.Mark(ctx), s, `umask 77; mkdir "$1"`, []string{c.dir}, ""); err != nil {
+	if r, err := o.prepare(ours.SkipHooks(ctx), s, `umask 77; mkdir "$1"`, []string{c.dir}, ""); err != nil {
 		return nil, err
 	} else if r.ExitCode != 0 {
 		return nil, fmt.Errorf("preparing the call: %s can't be made: %s", c.dir, printable(r.Stderr))

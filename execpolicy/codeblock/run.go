@@ -278,7 +278,7 @@ exit 127`
 
 // find returns the program that runs a language.
 func (o Options) find(ctx context.Context, s *execpolicy.Session, name string, l Language) (string, error) {
-	r, err := o.prepare(ours.Mark(ctx), s, lookup, l.Programs, "")
+	r, err := o.prepare(ours.SkipHooks(ctx), s, lookup, l.Programs, "")
 	switch {
 	case err != nil:
 		return "", err

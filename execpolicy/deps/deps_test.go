@@ -171,18 +171,18 @@ const upset = `
 
 func TestFailedBuildLeavesNothing(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		canary := t.TempDir()
-		assert.NilError(t, os.WriteFile(filepath.Join(canary, "file"), []byte("canary"), 0o600))
+		elsewhere := t.TempDir()
+		assert.NilError(t, os.WriteFile(filepath.Join(elsewhere, "file"), []byte("untouched"), 0o600))
 		p.policy.EngineSeccomp = true // or there would be no set-uid file
 		_, err := p.build(t.Context(),
-			scripts("echo well >file", strings.ReplaceAll(upset, "%[1]s", canary)+"; echo said >&2; (exit 3)",
+			scripts("echo well >file", strings.ReplaceAll(upset, "%[1]s", elsewhere)+"; echo said >&2; (exit 3)",
 				"echo not me >&2"))
 		assert.ErrorIs(t, err, deps.ErrBuild)
 		assert.ErrorContains(t, err, "script 2 of 3: exit code 3: said")
 		p.empty()
-		data, err := os.ReadFile(filepath.Join(canary, "file"))
+		data, err := os.ReadFile(filepath.Join(elsewhere, "file"))
 		assert.NilError(t, err)
-		assert.Equal(t, string(data), "canary")
+		assert.Equal(t, string(data), "untouched")
 	})
 }
 

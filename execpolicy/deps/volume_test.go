@@ -250,20 +250,20 @@ func failedVolumeLeavesNothing(t *testing.T, p far) {
 
 // What a set-up has made is seen by sessions, and by nobody on this machine.
 func hostileVolume(t *testing.T, p far) {
-	canary := t.TempDir()
-	assert.NilError(t, os.WriteFile(filepath.Join(canary, "file"), []byte("canary"), 0o600))
+	elsewhere := t.TempDir()
+	assert.NilError(t, os.WriteFile(filepath.Join(elsewhere, "file"), []byte("untouched"), 0o600))
 	p.policy.EngineSeccomp = true
-	r := p.recipe(strings.ReplaceAll(upset, "%[1]s", canary) + "; cd /; true")
+	r := p.recipe(strings.ReplaceAll(upset, "%[1]s", elsewhere) + "; cd /; true")
 	l := p.layer(r)
 	result := p.run(l, "cat /deps/filelink; [ -u /deps/suid ] && echo suid; ls /deps/root/workspace; ls /deps/closed/below")
-	assert.Assert(t, !strings.Contains(result.Text(), "canary"), result.Text())
+	assert.Assert(t, !strings.Contains(result.Text(), "untouched"), result.Text())
 	assert.Assert(t, strings.HasPrefix(string(result.Stdout), "suid\n"), result.Text())
 	assert.Assert(t, strings.Contains(string(result.Stderr), "Permission denied"), result.Text())
 	assert.NilError(t, p.remove(r))
 	p.none(r)
-	data, err := os.ReadFile(filepath.Join(canary, "file"))
+	data, err := os.ReadFile(filepath.Join(elsewhere, "file"))
 	assert.NilError(t, err)
-	assert.Equal(t, string(data), "canary")
+	assert.Equal(t, string(data), "untouched")
 }
 
 // childVar has what a program that builds a layer is to build.

@@ -156,7 +156,7 @@ func (p *Interpreter) start(ctx context.Context) error {
 	if p.options.Program != "" {
 		programs = []string{p.options.Program}
 	}
-	r, err := p.session.Run(ours.Mark(ctx), execpolicy.Command{
+	r, err := p.session.Run(ours.SkipHooks(ctx), execpolicy.Command{
 		Argv: slices.Concat([]string{"sh", "-c", startScript, "sh", p.dir, interpreter, same + runScript}, programs),
 		Dir:  p.options.Dir, Env: p.options.Env, Timeout: scratch.Timeout,
 	})

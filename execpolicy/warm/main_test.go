@@ -9,6 +9,6 @@ import (
 
 func TestMain(m *testing.M) {
 	fakeengine.Main()
-	playRole()
+	runProgram()
 	os.Exit(m.Run())
 }

@@ -209,7 +209,7 @@ esac
 // What can't be saved or collected is named without the secrets in its name.
 func TestSecretInTheNameOfAFile(t *testing.T) {
 	enginetest.Check(t)
-	const secret = "canary-name-3917"
+	const secret = "secret-name-3917"
 	spec := execpolicy.Spec{Workspace: t.TempDir(), Secrets: []execpolicy.Secret{{Name: "TOKEN", Value: secret}}}
 	s, err := workspace.Start(t.Context(), execpolicy.HostPolicy{Limits: limits}, spec,
 		workspace.Options{Mode: workspace.Copied, Discard: true})

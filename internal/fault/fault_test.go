@@ -25,11 +25,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(canaryVar) != "" {
-		sing()
+	if os.Getenv(bystanderVar) != "" {
+		tellSignals()
 		return
 	}
-	os.Setenv("GORACE", "atexit_sleep_ms=0") // or every canary takes a second to end under -race
+	os.Setenv("GORACE", "atexit_sleep_ms=0") // or every bystander takes a second to end under -race
 	os.Exit(m.Run())
 }
 
@@ -180,20 +180,20 @@ func TestCanary(t *testing.T) {
 		signal syscall.Signal
 		says   string
 	}{
-		"told to end": {syscall.SIGTERM, "the canary got the signal terminated"},
-		"looked for":  {syscall.SIGCONT, "the canary got the signal continued"},
-		"stopped":     {syscall.SIGSTOP, "the canary is stopped"},
-		"killed":      {syscall.SIGKILL, "the canary is dead"},
+		"told to end": {syscall.SIGTERM, "the bystander got the signal terminated"},
+		"looked for":  {syscall.SIGCONT, "the bystander got the signal continued"},
+		"stopped":     {syscall.SIGSTOP, "the bystander is stopped"},
+		"killed":      {syscall.SIGKILL, "the bystander is dead"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			canary, err := newCanary()
+			bystander, err := newBystander()
 			assert.NilError(t, err)
-			defer canary.close()
-			assert.NilError(t, canary.check())
-			defer canary.cmd.Process.Signal(syscall.SIGCONT)
-			assert.NilError(t, canary.cmd.Process.Signal(c.signal))
-			assert.Assert(t, leftover.Patient.Until(func() bool { return canary.check() != nil }))
-			assert.ErrorContains(t, canary.check(), c.says)
+			defer bystander.close()
+			assert.NilError(t, bystander.check())
+			defer bystander.cmd.Process.Signal(syscall.SIGCONT)
+			assert.NilError(t, bystander.cmd.Process.Signal(c.signal))
+			assert.Assert(t, leftover.Patient.Until(func() bool { return bystander.check() != nil }))
+			assert.ErrorContains(t, bystander.check(), c.says)
 		})
 	}
 }
@@ -249,7 +249,7 @@ func TestJudge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := &round{suite: &suite{}, plan: plan{programs: []*program{c.program}, ending: byName[c.ending]},
 				result: &c.result, err: c.err}
-			r.judge(execpolicy.Command{Timeout: second})
+			r.check(execpolicy.Command{Timeout: second})
 			if c.wrong == "" {
 				assert.DeepEqual(t, r.problems, []string(nil))
 				return

@@ -49,8 +49,8 @@ import (
 
 func main() {
 	switch {
-	case os.Getenv(canaryVar) != "":
-		sing()
+	case os.Getenv(bystanderVar) != "":
+		tellSignals()
 		return
 	case os.Getenv(holderVar) != "":
 		if err := hold(); err != nil {

@@ -119,7 +119,7 @@ func (r *round) run(ctx context.Context, c execpolicy.Command) {
 		r.wrong("the command did not run: %v", r.err)
 		return
 	}
-	r.judge(c)
+	r.check(c)
 }
 
 // own returns the outcomes to which the programs may come without help.
@@ -131,8 +131,8 @@ func (r *round) own() []execpolicy.Outcome {
 	return own
 }
 
-// judge compares the result with what is honest.
-func (r *round) judge(c execpolicy.Command) {
+// check compares the result with what is honest.
+func (r *round) check(c execpolicy.Command) {
 	res := r.result
 	honest := slices.Concat(r.own(), r.ending.outcomes)
 	if r.ending.own {

@@ -57,9 +57,9 @@ type suite struct {
 	pods *pods.Place
 	// orphans says that pods that have ended may be there, because their program and its
 	// guard were killed.
-	orphans bool
-	temp    string
-	canary  *canary
+	orphans   bool
+	temp      string
+	bystander *bystander
 	// private is an engine of the suite's own, nil if there is none here.
 	private *private.Daemon
 	out     io.Writer
@@ -132,7 +132,7 @@ func (s *suite) prepare() (err error) {
 	if s.temp, err = os.MkdirTemp("", "cofferdam-fault-"); err != nil {
 		return err
 	}
-	if s.canary, err = newCanary(); err != nil {
+	if s.bystander, err = newBystander(); err != nil {
 		return err
 	}
 	return os.Setenv("TMPDIR", s.temp)
@@ -179,7 +179,7 @@ func (s *suite) close() {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}
-	s.canary.close()
+	s.bystander.close()
 	if s.pods == nil {
 		s.labeled.Remove()
 	} else if err := s.pods.Remove(); err != nil {
@@ -397,7 +397,7 @@ func (s *suite) finish() error {
 	if !leftover.Patient.Until(func() bool {
 		left = left[:0]
 		for _, p := range all(s.id) {
-			if p.PID != s.canary.cmd.Process.Pid {
+			if p.PID != s.bystander.cmd.Process.Pid {
 				left = append(left, p.String())
 			}
 		}
@@ -455,7 +455,7 @@ func (s *suite) round(ctx context.Context, p plan) *round {
 	if err := s.forget(); err != nil {
 		r.wrong("%v", err)
 	}
-	if err := s.canary.check(); err != nil {
+	if err := s.bystander.check(); err != nil {
 		r.wrong("%v", err)
 	}
 	return r

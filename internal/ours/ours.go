@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// mark and what are keys by their addresses.
-var mark, what bool
+// skip and what are keys by their addresses.
+var skip, what bool
 
-// Mark returns a context whose commands are the library's own: they are not asked about,
+// SkipHooks returns a context whose commands are the library's own: they are not asked about,
 // and what they print is not filtered.
-func Mark(ctx context.Context) context.Context { return context.WithValue(ctx, &mark, true) }
+func SkipHooks(ctx context.Context) context.Context { return context.WithValue(ctx, &skip, true) }
 
-// Marked reports whether a context is one of Mark.
-func Marked(ctx context.Context) bool { return ctx.Value(&mark) != nil }
+// HooksSkipped reports whether a context is one of SkipHooks.
+func HooksSkipped(ctx context.Context) bool { return ctx.Value(&skip) != nil }
 
 // A Code is what a caller has asked for where a package has made a command of it. The
 // fields are those of an execpolicy.Request; zero means the same.

@@ -36,7 +36,7 @@ func Clean(ctx context.Context, s *execpolicy.Session, argv ...string) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.Run(ours.Mark(context.WithoutCancel(ctx)), execpolicy.Command{Argv: argv, Timeout: Timeout})
+		s.Run(ours.SkipHooks(context.WithoutCancel(ctx)), execpolicy.Command{Argv: argv, Timeout: Timeout})
 	}()
 	select {
 	case <-done:

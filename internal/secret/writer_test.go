@@ -55,7 +55,7 @@ func named(texts ...string) []secret.Value {
 }
 
 // newValue returns a value that stands nowhere else.
-func newValue() string { return "canary-" + rand.Text() }
+func newValue() string { return "secret-value-" + rand.Text() }
 
 var quotedValues = []string{
 	"it's", `a "quoted\" word`, "tab\tand\x01bell", "ümläut's", "'''' '", `\''\''`,
@@ -254,7 +254,7 @@ func FuzzWriter(f *testing.F) {
 
 // plain has nothing to be found, and what comes near it.
 var plain = []byte(strings.Repeat("2024-01-02 12:30:45.123 INFO main.go:42 request 12345 took 17 ms, hunter "+
-	"and canary-ABC\n", 1500))
+	"and secret-value-ABC\n", 1500))
 
 func TestWriterAllocatesNothingWhereNothingIsFound(t *testing.T) {
 	w := newWriter(io.Discard, named("hunter2", newValue(), aKey)...)
@@ -302,9 +302,9 @@ var hostile = map[string]string{
 	"dollars":                `'$'\x`,
 	"numbers":                `\u00\x2\1`,
 	"surrogates":             `\ud83d`,
-	"values cut off":         "canary-it's\\t",
-	"values cut off, quoted": `canary-it'\''`,
-	"values":                 `canary-it'\''s a\ttab`,
+	"values cut off":         "secret-value-it's\\t",
+	"values cut off, quoted": `secret-value-it'\''`,
+	"values":                 `secret-value-it'\''s a\ttab`,
 }
 
 // repeated is a long value most of which may begin anywhere in it.
@@ -330,7 +330,7 @@ func BenchmarkWriterHostile(b *testing.B) {
 		})
 	}
 	for name, text := range hostile {
-		run(name, "canary-it's\ttab", text)
+		run(name, "secret-value-it's\ttab", text)
 	}
 	for _, part := range []string{"a", "'", `\`, `\'`, "a'"} {
 		run("a long value of "+part, repeated(part), part)

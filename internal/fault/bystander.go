@@ -15,25 +15,25 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 )
 
-// canaryVar makes the suite's program a canary.
-const canaryVar = "COFFERDAM_FAULT_CANARY"
+// bystanderVar makes the suite's program a bystander.
+const bystanderVar = "COFFERDAM_FAULT_BYSTANDER"
 
-// A canary is a process of the same user that has no part in anything. It must live on
+// A bystander is a process of the same user that has no part in anything. It must live on
 // and get no signal.
-type canary struct {
+type bystander struct {
 	cmd   *exec.Cmd
 	stdin io.Closer
 	start string // of the process: another may get its number
 	heard atomic.Pointer[string]
 }
 
-func newCanary() (*canary, error) {
+func newBystander() (*bystander, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	c := &canary{cmd: exec.Command(self)}
-	c.cmd.Env = append(os.Environ(), canaryVar+"=1")
+	c := &bystander{cmd: exec.Command(self)}
+	c.cmd.Env = append(os.Environ(), bystanderVar+"=1")
 	c.cmd.Stderr = os.Stderr
 	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C is not what it is to hear
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
@@ -58,7 +58,7 @@ func newCanary() (*canary, error) {
 	return c, nil
 }
 
-func (c *canary) look() leftover.Process {
+func (c *bystander) look() leftover.Process {
 	for _, p := range leftover.Processes() {
 		if p.PID == c.cmd.Process.Pid {
 			return p
@@ -67,28 +67,28 @@ func (c *canary) look() leftover.Process {
 	return leftover.Process{}
 }
 
-// check returns an error if anything has happened to the canary.
-func (c *canary) check() error {
+// check returns an error if anything has happened to the bystander.
+func (c *bystander) check() error {
 	if line := c.heard.Load(); line != nil {
-		return fmt.Errorf("the canary got the signal %s", *line)
+		return fmt.Errorf("the bystander got the signal %s", *line)
 	}
 	switch p := c.look(); {
 	case p.Start != c.start, p.State == "Z", p.State == "X":
-		return fmt.Errorf("the canary is dead: %v", p)
+		return fmt.Errorf("the bystander is dead: %v", p)
 	case p.State == "T", p.State == "t":
-		return fmt.Errorf("the canary is stopped")
+		return fmt.Errorf("the bystander is stopped")
 	}
 	return nil
 }
 
-func (c *canary) close() {
+func (c *bystander) close() {
 	c.stdin.Close()
 	c.cmd.Wait()
 }
 
-// sing is the canary's main function: it says which signals it gets, until its stdin
+// tellSignals is the bystander's main function: it says which signals it gets, until its stdin
 // ends.
-func sing() {
+func tellSignals() {
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals)
 	fmt.Println("listening")

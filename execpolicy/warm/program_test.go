@@ -24,26 +24,26 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy/warm"
 )
 
-// roleVar tells this binary that it is a program of a test, and which.
-const roleVar = "COFFERDAM_TEST_WARM"
+// programVar tells this binary that it is a program of a test, and which.
+const programVar = "COFFERDAM_TEST_WARM"
 
-// A role is a program that holds a pool until it is ended.
-type role struct {
+// A program is a program that holds a pool until it is ended.
+type program struct {
 	Name   string
 	Engine *dockercli.Engine
 	Image  string
 	Labels map[string]string
 }
 
-func playRole() {
-	text := os.Getenv(roleVar)
+func runProgram() {
+	text := os.Getenv(programVar)
 	if text == "" {
 		return
 	}
-	var r role
+	var r program
 	err := json.Unmarshal([]byte(text), &r)
 	if err == nil {
-		err = r.play()
+		err = r.run()
 	}
 	if err != nil {
 		fmt.Println(err)
@@ -52,8 +52,8 @@ func playRole() {
 	os.Exit(0)
 }
 
-// play prints a line when there is something to see.
-func (r role) play() error {
+// run prints a line when there is something to see.
+func (r program) run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	policy := execpolicy.DockerPolicy{Engine: r.Engine, Image: r.Image, AllowMissingLimits: len(r.Engine.MissingLimits) > 0}
@@ -91,14 +91,14 @@ func (r role) play() error {
 func (p place) start(t *testing.T, name string) (cmd *exec.Cmd, line string, wait func() error) {
 	t.Helper()
 	e := p.policy.Engine
-	text, err := json.Marshal(role{Name: name, Engine: e, Image: p.policy.Image, Labels: p.spec.Labels})
+	text, err := json.Marshal(program{Name: name, Engine: e, Image: p.policy.Image, Labels: p.spec.Labels})
 	assert.NilError(t, err)
 	cmd = exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Env = e.Env
 	if cmd.Env == nil {
 		cmd.Env = os.Environ()
 	}
-	cmd.Env = append(slices.Clip(cmd.Env), roleVar+"="+string(text))
+	cmd.Env = append(slices.Clip(cmd.Env), programVar+"="+string(text))
 	stdout, err := cmd.StdoutPipe()
 	assert.NilError(t, err)
 	cmd.Stderr = os.Stderr
