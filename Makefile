@@ -75,14 +75,11 @@ programs:
 fault:
 	$(GO) run ./internal/fault
 
-# Other systems' test binaries are linked too, for one architecture each, from what vet has compiled.
 lint:
 	@files=$$(gofmt -s -l .) && test -z "$$files" || { echo "gofmt -s would change: $$files"; exit 1; }
 	$(GO) vet ./...
-	@for target in darwin/arm64 windows/amd64; do \
-		export GOOS=$${target%/*} GOARCH=$${target#*/}; echo "$$target: vet, and link the tests"; \
-		$(GO) vet ./... && $(GO) test -c -o /dev/null ./... >/dev/null || exit 1; \
-	done
+	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
+	GOOS=windows GOARCH=amd64 $(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) mod tidy -diff
 
