@@ -17,6 +17,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 )
@@ -162,6 +163,7 @@ func TestFirstProcessIsFound(t *testing.T) {
 // What starves process 1 does not outlive the word that it is gone, whatever the engine
 // says; and does not live on for long.
 func TestStarvedFirstProcess(t *testing.T) {
+	enginetest.Alone(t)
 	onEngines(t, func(t *testing.T, p place) {
 		t.Run("close", func(t *testing.T) {
 			s, v, c := p.starve(t, ample)
@@ -201,6 +203,7 @@ func (v victim) check(t *testing.T, r *execpolicy.Result, err error) {
 
 // Nor does it wait for an engine that does nothing of what it is asked for.
 func TestStarvedFirstProcessWithoutTheEngine(t *testing.T) {
+	enginetest.Alone(t)
 	onEngines(t, func(t *testing.T, p place) {
 		s := open(t, starvable(p.policy().DockerPolicy), p.spec())
 		v := p.victim(t, s.Name())
@@ -229,6 +232,7 @@ func TestStarvedFirstProcessWithoutTheEngine(t *testing.T) {
 
 // Nor does it outlive the program for long.
 func TestStarvedFirstProcessOfAKilledProgram(t *testing.T) {
+	enginetest.Alone(t)
 	onEngines(t, func(t *testing.T, p place) {
 		label, kill := p.startHolder(t, "starved")
 		names := strings.Fields(p.cli(t, "ps", "--all", "--filter=label="+label, "--format={{.Names}}"))

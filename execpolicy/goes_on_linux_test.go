@@ -10,6 +10,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 )
 
@@ -26,6 +27,7 @@ func (v victim) stopped() (count int) {
 // A command stops everything for a moment. What a process was forking at that time goes
 // on like its parent: the kernel gives it the SIGSTOP, but not the SIGCONT.
 func TestWhatWasBeingForkedGoesOn(t *testing.T) {
+	enginetest.Alone(t)
 	withEachShell(t, func(t *testing.T, p place, _ string) {
 		policy := p.policy()
 		policy.MemoryBytes = 1 << 30
@@ -71,6 +73,7 @@ signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 // What can't be stopped holds up neither the next commands nor the end of the session.
 func TestWhatIsNeverAtRest(t *testing.T) {
+	enginetest.Alone(t)
 	withEachShell(t, func(t *testing.T, p place, _ string) {
 		policy := p.policy()
 		policy.PidsLimit, policy.TerminationTimeout = 128, ample
@@ -100,6 +103,7 @@ while True: pass') &`)
 // A fork bomb that can't be stopped forks faster than process 1 looks at it. It ends all
 // the same, if need be with the worker.
 func TestForkBombThatGoesOn(t *testing.T) {
+	enginetest.Alone(t)
 	withEachShell(t, func(t *testing.T, p place, _ string) {
 		policy := p.policy()
 		policy.PidsLimit, policy.TerminationTimeout = 128, ample

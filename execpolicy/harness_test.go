@@ -69,7 +69,7 @@ func placeOf(p places.Place) place {
 // workers are the shells that a session can have, by their names in case names.
 var workers = map[string][]string{"sh": {"busybox", "sh"}, "dash": {"dash"}, "bash": {"bash"}}
 
-// workersAt returns the workers to try in a place: on a real engine with -short, one.
+// workersAt returns the workers to try in a place: on a real engine, with -short, one.
 func workersAt(t *testing.T, p place) map[string][]string {
 	if !testing.Short() || p.fake != nil {
 		return workers

@@ -11,6 +11,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 )
 
 // forkBombs are jobs that fork as fast as they can, within the process limit, and print
@@ -51,6 +52,7 @@ while True:
 // A job that forks as fast as it can is ended with proof, and the session's shell and its
 // other jobs go on.
 func TestForkBombInAJob(t *testing.T) {
+	enginetest.Alone(t)
 	withEachShell(t, func(t *testing.T, p place, _ string) {
 		policy := p.policy()
 		policy.PidsLimit, policy.TerminationTimeout = 128, ample

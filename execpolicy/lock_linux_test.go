@@ -9,6 +9,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
@@ -16,6 +17,7 @@ import (
 // beside others that take the processor from whoever has it, hold up a writer for most of
 // a minute: that must not be process 1, which would miss the end of its stdin.
 func TestLockOfTheWorkersScript(t *testing.T) {
+	enginetest.Alone(t)
 	withEachShell(t, func(t *testing.T, p place, _ string) {
 		policy := p.policy()
 		policy.PidsLimit = 256
@@ -49,6 +51,7 @@ while True: pass') &`)
 // What writes a unit in the place of process 1 can be stopped or killed. Then everything
 // is ended for a new worker, which can be given the unit.
 func TestWriterOfAUnit(t *testing.T) {
+	enginetest.Alone(t)
 	withEachShell(t, func(t *testing.T, p place, shell string) {
 		for _, signal := range []string{"SIGSTOP", "SIGKILL"} {
 			w := p.startRaw(t, p.policy())

@@ -56,7 +56,9 @@ func onEngines(t *testing.T, f func(t *testing.T, p place)) {
 
 // everywhere runs f on the fake engine too.
 func everywhere(t *testing.T, f func(t *testing.T, p place)) {
-	t.Run("fake", func(t *testing.T) { f(t, onFake(t, fakeengine.Faults{})) })
+	if enginetest.Fake() {
+		t.Run("fake", func(t *testing.T) { f(t, onFake(t, fakeengine.Faults{})) })
+	}
 	onEngines(t, f)
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/warm"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/workspace"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
@@ -333,6 +334,7 @@ func TestTakeCanceledAtHandOut(t *testing.T) {
 }
 
 func TestBurst(t *testing.T) {
+	enginetest.Alone(t)
 	everywhere(t, func(t *testing.T, p place) {
 		w := p.pool(t, warm.Options{Size: 4, MaxWait: -1})
 		w.full(4)

@@ -8,7 +8,8 @@ import (
 )
 
 // Alone keeps tests of other packages from running at the same time as this one, for what
-// is measured against the clock. It comes first in a test, before [Check].
+// is measured against the clock, or takes the processors from all others. It comes first
+// in a test, before [Check].
 func Alone(t testing.TB) {
 	t.Helper()
 	if running.tests > 0 {

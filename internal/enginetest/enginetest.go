@@ -11,7 +11,8 @@
 //   - COFFERDAM_WITHOUT_LIMITS, if not empty, says that the machine bears an engine that
 //     sets no limits. Without it, that is one that does not work: see [setup.Limits].
 //
-// With -short, a test runs on one of the engines, unless it uses [RunOnAll].
+// With -short, a test runs on one of the engines, unless it uses [RunOnAll], and on the
+// fake one only where no other works.
 package enginetest
 
 import (
@@ -108,6 +109,11 @@ func chosen(tb testing.TB) []candidate {
 		return all // one at most works, and the others are told
 	}
 	return []candidate{Pick(tb, all)}
+}
+
+// Fake reports whether a test that runs on real engines runs on the fake one, too.
+func Fake() bool {
+	return !testing.Short() || !slices.ContainsFunc(candidates(), func(c candidate) bool { return c.err == nil })
 }
 
 // Pick returns one of all, always the same one for a test of this name.

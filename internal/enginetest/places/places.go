@@ -48,12 +48,14 @@ func patient(limits execpolicy.Limits) execpolicy.Limits {
 // Everywhere runs f on the fake engine and on each real one, and fails on what is left
 // behind. Without a TerminationTimeout, it is Patience.
 func Everywhere(t *testing.T, limits execpolicy.Limits, f func(t *testing.T, p Place)) {
-	t.Run("fake", func(t *testing.T) {
-		fakeengine.NeedIsolation(t)
-		enginetest.Check(t)
-		e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
-		f(t, Place{Policy: execpolicy.DockerPolicy{Engine: e.Engine, Limits: patient(limits)}, Fake: e})
-	})
+	if enginetest.Fake() {
+		t.Run("fake", func(t *testing.T) {
+			fakeengine.NeedIsolation(t)
+			enginetest.Check(t)
+			e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
+			f(t, Place{Policy: execpolicy.DockerPolicy{Engine: e.Engine, Limits: patient(limits)}, Fake: e})
+		})
+	}
 	OnEngines(t, limits, f)
 }
 
