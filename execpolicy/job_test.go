@@ -35,7 +35,7 @@ func onTransports(t *testing.T, f func(t *testing.T, p place, policy placePolicy
 				policies = append(policies, policy)
 			}
 		}
-		if testing.Short() {
+		if testing.Short() && len(policies) > 1 {
 			policies = []placePolicy{enginetest.Pick(t, policies)}
 		}
 		for _, policy := range policies {
@@ -463,7 +463,7 @@ func TestJobOfALostSession(t *testing.T) {
 func TestManyJobsAreKilled(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		policy := p.policy()
-		policy.PidsLimit = 512
+		policy.PidsLimit, policy.TerminationTimeout = 512, ample
 		s := open(t, policy, p.spec())
 		defer s.Close()
 		var jobs []*execpolicy.Job

@@ -11,8 +11,8 @@
 //   - COFFERDAM_WITHOUT_LIMITS, if not empty, says that the machine bears an engine that
 //     sets no limits. Without it, that is one that does not work: see [setup.Limits].
 //
-// With -short, a test runs on one of the engines, unless it uses [RunOnAll], and on the
-// fake one only where no other works.
+// With -short, a test that uses [Run] runs on one of the engines, and on the fake one only
+// where no other works.
 package enginetest
 
 import (
@@ -53,7 +53,14 @@ var labels = map[string]string{"cofferdam-test": fmt.Sprintf("%d-%d", os.Getpid(
 // does not work is skipped, or fails if the engine is required.
 func Run(t *testing.T, f func(t *testing.T, e Engine)) {
 	t.Helper()
-	run(t, chosen(t), f)
+	on := candidates()
+	works := func(c candidate) bool { return c.err == nil }
+	if testing.Short() && slices.ContainsFunc(on, works) {
+		// Those that do not work are told.
+		chosen := Pick(t, slices.DeleteFunc(slices.Clone(on), func(c candidate) bool { return !works(c) }))
+		on = slices.DeleteFunc(slices.Clone(on), func(c candidate) bool { return works(c) && c.Name != chosen.Name })
+	}
+	run(t, on, f)
 }
 
 // RunOnAll is [Run] on each engine with -short, too. It is for tests of what an engine
@@ -82,7 +89,7 @@ func Engines(tb testing.TB) []Engine {
 	tb.Helper()
 	var engines []Engine
 	var missing []string
-	for _, c := range chosen(tb) {
+	for _, c := range candidates() {
 		switch {
 		case c.err == nil:
 			engines = append(engines, c.Engine)
@@ -99,16 +106,6 @@ func Engines(tb testing.TB) []Engine {
 		leftout.Note(tb, "%s", strings.Join(missing, "; "))
 	}
 	return engines
-}
-
-// chosen returns all candidates or, with -short, one of those that work. A required one
-// that does not work is returned, too, and fails the test.
-func chosen(tb testing.TB) []candidate {
-	all := candidates()
-	if !testing.Short() || slices.ContainsFunc(all, func(c candidate) bool { return c.err != nil }) {
-		return all // one at most works, and the others are told
-	}
-	return []candidate{Pick(tb, all)}
 }
 
 // Fake reports whether a test that runs on real engines runs on the fake one, too.

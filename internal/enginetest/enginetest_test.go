@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -33,4 +34,18 @@ func TestImageHoldsWhatSessionsNeed(t *testing.T) {
 		args := []string{"run", "--rm", "--pull=never", "--network=none", "--", e.Image, "sh", "-c", script}
 		assert.DeepEqual(t, e.labeled().List(args...), []string{"done"})
 	})
+}
+
+// A test always gets the same one of all, and not every test the same.
+func TestPick(t *testing.T) {
+	all := []string{"docker", "podman", "another"}
+	found := map[string]bool{}
+	for i := range 100 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			one := Pick(t, all)
+			assert.Equal(t, Pick(t, all), one)
+			found[one] = true
+		})
+	}
+	assert.Equal(t, len(found), len(all))
 }
