@@ -35,10 +35,7 @@ func onTransports(t *testing.T, f func(t *testing.T, p place, policy placePolicy
 				policies = append(policies, policy)
 			}
 		}
-		if testing.Short() && len(policies) > 1 {
-			policies = []placePolicy{enginetest.Pick(t, policies)}
-		}
-		for _, policy := range policies {
+		for _, policy := range enginetest.Chosen(t, policies) {
 			t.Run(policy.Transport.String(), func(t *testing.T) { f(t, p, policy) })
 		}
 	})

@@ -97,11 +97,7 @@ func (w raw) inside(script string) string {
 // withEachShell runs f with images whose sh is each of the shells.
 func withEachShell(t *testing.T, f func(t *testing.T, p place, shell string)) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
-		shells := []string{"busybox", "dash", "bash"}
-		if testing.Short() {
-			shells = []string{enginetest.Pick(t, shells)}
-		}
-		for _, shell := range shells {
+		for _, shell := range enginetest.Chosen(t, []string{"busybox", "dash", "bash"}) {
 			t.Run(shell, func(t *testing.T) {
 				f(t, place{engine: e.Engine, labels: e.Labels, image: e.Derive(t, "ln -sf $(command -v "+shell+") /bin/sh")}, shell)
 			})

@@ -274,11 +274,7 @@ func TestSecretsQuoted(t *testing.T) {
 				assert.Check(t, host || program == "node", program)
 				continue
 			}
-			locales := []string{"C", "C.UTF-8"}
-			if testing.Short() {
-				locales = []string{enginetest.Pick(t, locales)}
-			}
-			for _, locale := range locales {
+			for _, locale := range enginetest.Chosen(t, []string{"C", "C.UTF-8"}) {
 				t.Run(program+" "+locale, func(t *testing.T) {
 					s := session{s.Session, t}
 					script := "export LC_ALL=" + locale + "; for name in " + names + "; do eval V=\\$$name\n"

@@ -39,11 +39,7 @@ type far struct {
 // onRemotes runs each case on a docker daemon of the test's own, by TCP, and on podman,
 // by a service of the test's own; with -short, on one of them.
 func onRemotes(t *testing.T, cases map[string]func(t *testing.T, p far)) {
-	engines := enginetest.Engines(t)
-	if testing.Short() {
-		engines = []enginetest.Engine{enginetest.Pick(t, engines)}
-	}
-	for _, e := range engines {
+	for _, e := range enginetest.Chosen(t, enginetest.Engines(t)) {
 		t.Run(e.Kind.String(), func(t *testing.T) {
 			far := far{Engine: e}
 			if e.Kind == dockercli.Podman {

@@ -27,7 +27,7 @@ import (
 // programVar tells this binary that it is a program of a test, and which.
 const programVar = "COFFERDAM_TEST_WARM"
 
-// A program is a program that holds a pool until it is ended.
+// A program holds a pool until it is ended.
 type program struct {
 	Name   string
 	Engine *dockercli.Engine

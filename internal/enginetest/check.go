@@ -3,7 +3,6 @@ package enginetest
 import (
 	"maps"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -48,21 +47,21 @@ func Check(t testing.TB, engines ...Engine) {
 				}
 			}
 		}()
-		left := leftover.Patient.Settle(before, func() map[string]string {
-			seen := look()
-			more := slices.ContainsFunc(slices.Collect(maps.Keys(seen)), func(what string) bool {
-				_, ok := before[what]
-				return !ok
-			})
+		left := leftover.Patient.Settle(nil, func() map[string]string {
+			more := look()
+			for what := range before {
+				delete(more, what)
+			}
+			settled := len(more) == 0
 			for _, e := range places {
 				// An answer takes long, so containers are asked for when the rest is gone. But
 				// docker's daemon lets go of some connections over TLS only when it collects
 				// garbage, which answers make it do.
-				if !more || e.Remote {
-					maps.Copy(seen, e.Look())
+				if settled || e.Remote {
+					maps.Copy(more, e.Look())
 				}
 			}
-			return seen
+			return more
 		})
 		if len(left) > 0 {
 			t.Errorf("left behind:\n%s", strings.Join(left, "\n"))

@@ -53,14 +53,8 @@ var labels = map[string]string{"cofferdam-test": fmt.Sprintf("%d-%d", os.Getpid(
 // does not work is skipped, or fails if the engine is required.
 func Run(t *testing.T, f func(t *testing.T, e Engine)) {
 	t.Helper()
-	on := candidates()
-	works := func(c candidate) bool { return c.err == nil }
-	if testing.Short() && slices.ContainsFunc(on, works) {
-		// Those that do not work are told.
-		chosen := Pick(t, slices.DeleteFunc(slices.Clone(on), func(c candidate) bool { return !works(c) }))
-		on = slices.DeleteFunc(slices.Clone(on), func(c candidate) bool { return works(c) && c.Name != chosen.Name })
-	}
-	run(t, on, f)
+	works, not := apart()
+	run(t, append(Chosen(t, works), not...), f)
 }
 
 // RunOnAll is [Run] on each engine with -short, too. It is for tests of what an engine
@@ -110,14 +104,25 @@ func Engines(tb testing.TB) []Engine {
 
 // Fake reports whether a test that runs on real engines runs on the fake one, too.
 func Fake() bool {
-	return !testing.Short() || !slices.ContainsFunc(candidates(), func(c candidate) bool { return c.err == nil })
+	works, _ := apart()
+	return !testing.Short() || len(works) == 0
 }
 
-// Pick returns one of all, always the same one for a test of this name.
-func Pick[T any](tb testing.TB, all []T) T {
+// Chosen returns all or, with -short, one of them, always the same one for a test of this
+// name.
+func Chosen[T any](tb testing.TB, all []T) []T {
+	if !testing.Short() || len(all) == 0 {
+		return all
+	}
+	i := pick(tb.Name(), len(all))
+	return all[i : i+1 : i+1]
+}
+
+// pick returns one of n numbers from 0.
+func pick(name string, n int) int {
 	h := fnv.New32a()
-	h.Write([]byte(tb.Name()))
-	return all[h.Sum32()%uint32(len(all))]
+	h.Write([]byte(name))
+	return int(h.Sum32() % uint32(n))
 }
 
 type candidate struct {
@@ -137,6 +142,18 @@ var candidates = sync.OnceValue(func() []candidate {
 	}
 	return all
 })
+
+// apart returns the candidates that work and those that do not.
+func apart() (works, not []candidate) {
+	for _, c := range candidates() {
+		if c.err == nil {
+			works = append(works, c)
+		} else {
+			not = append(not, c)
+		}
+	}
+	return works, not
+}
 
 func find(name string) (*dockercli.Engine, string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), setupTimeout)

@@ -86,8 +86,8 @@ func (c *bystander) close() {
 	c.cmd.Wait()
 }
 
-// tellSignals is the bystander's main function: it says which signals it gets, until its stdin
-// ends.
+// tellSignals is the bystander's main function: it says which signals it gets, until its
+// stdin ends.
 func tellSignals() {
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals)

@@ -174,7 +174,7 @@ func TestJobsOfARound(t *testing.T) {
 	})
 }
 
-func TestCanary(t *testing.T) {
+func TestBystander(t *testing.T) {
 	enginetest.Check(t)
 	for name, c := range map[string]struct {
 		signal syscall.Signal
@@ -198,7 +198,7 @@ func TestCanary(t *testing.T) {
 	}
 }
 
-func TestJudge(t *testing.T) {
+func TestCheck(t *testing.T) {
 	endless := &program{name: "endless", script: "sleep 1000"}
 	says := &program{name: "says", script: "echo said; (exit 3)", ends: true, exit: 3, says: "said\n"}
 	byName := map[string]*ending{}
@@ -302,7 +302,7 @@ func TestLateCallsAreHangs(t *testing.T) {
 
 // A transfer may fail for what the programs do, and may cost the session only for some of
 // that.
-func TestJudgeTransfer(t *testing.T) {
+func TestCheckTransfer(t *testing.T) {
 	plain := &program{name: "plain"}
 	killer := &program{name: "killer", own: kills}
 	hinders := &program{name: "hinders", hinders: true}
@@ -331,7 +331,7 @@ func TestJudgeTransfer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &round{suite: &suite{}, plan: plan{programs: []*program{c.program}, settings: c.settings}}
-			r.judgeTransfer("a transfer", c.err)
+			r.checkTransfer("a transfer", c.err)
 			if c.wrong == "" {
 				assert.DeepEqual(t, r.problems, []string(nil))
 				return

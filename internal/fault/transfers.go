@@ -96,12 +96,12 @@ func (r *round) move(ctx context.Context, what string, do func(context.Context) 
 	case err != nil:
 		r.failed = ", " + what + " failed"
 	}
-	r.judgeTransfer(what, err)
+	r.checkTransfer(what, err)
 	return lost, err
 }
 
-// judgeTransfer compares the error of a transfer with what is honest.
-func (r *round) judgeTransfer(what string, err error) {
+// checkTransfer compares the error of a transfer with what is honest.
+func (r *round) checkTransfer(what string, err error) {
 	switch {
 	case err == nil:
 	case r.unhindered(), errors.Is(r.honest(err), execpolicy.ErrStillThere):

@@ -10,8 +10,8 @@ import (
 // skip and what are keys by their addresses.
 var skip, what bool
 
-// SkipHooks returns a context whose commands are the library's own: they are not asked about,
-// and what they print is not filtered.
+// SkipHooks returns a context whose commands are the library's own: they are not asked
+// about, and what they print is not filtered.
 func SkipHooks(ctx context.Context) context.Context { return context.WithValue(ctx, &skip, true) }
 
 // HooksSkipped reports whether a context is one of SkipHooks.

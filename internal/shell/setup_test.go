@@ -15,7 +15,6 @@ import (
 
 // A peer answers in place of process 1, without running anything.
 type peer struct {
-	t              *testing.T
 	stdin          io.ReadCloser
 	stdout, stderr io.WriteCloser
 	// look is called for each look, in place of an answer.
@@ -90,7 +89,7 @@ func connect(t *testing.T, look func(*peer)) *Conn {
 		Ended:              func(error) {},
 		Finished:           func() {},
 	})
-	p := &peer{t: t, stdin: stdin, stdout: stdout, stderr: stderr, look: look}
+	p := &peer{stdin: stdin, stdout: stdout, stderr: stderr, look: look}
 	go func() {
 		defer close(done)
 		p.serve()

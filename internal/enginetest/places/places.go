@@ -45,8 +45,8 @@ func patient(limits execpolicy.Limits) execpolicy.Limits {
 	return limits
 }
 
-// Everywhere runs f on the fake engine and on each real one, and fails on what is left
-// behind. Without a TerminationTimeout, it is Patience.
+// Everywhere runs f on the fake engine, if [enginetest.Fake] says so, and on the real ones,
+// as [enginetest.Run] does. It fails on what is left behind. Without a TerminationTimeout, it is Patience.
 func Everywhere(t *testing.T, limits execpolicy.Limits, f func(t *testing.T, p Place)) {
 	if enginetest.Fake() {
 		t.Run("fake", func(t *testing.T) {
