@@ -169,7 +169,11 @@ func TestClient(t *testing.T) {
 	e := s.record(t)
 	assert.Equal(t, e.Target, "example.com:"+port)
 	assert.Equal(t, e.Addr, "127.0.0.1:"+port)
-	assert.Equal(t, e.Error, "")
+	// The client closes without reading what the server says to that, and what lies
+	// unread by then makes the end a reset.
+	if !strings.HasSuffix(e.Error, ": connection reset by peer") {
+		assert.Equal(t, e.Error, "")
+	}
 	assert.Assert(t, e.In > 100 && e.Out > 100 && e.Duration > 0 && !e.Time.IsZero(), "%+v", e)
 
 	answer, err = client.Get("http://example.com:" + port)
