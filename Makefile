@@ -18,7 +18,8 @@ demo:
 attest:
 	$(GO) run ./internal/attest
 
-# What is missing on this machine, and what mends it. ENGINE names one engine, such as "docker --context ci".
+# What is missing on this machine, and what mends it. ENGINE names one engine, such as
+# "docker --context ci".
 doctor:
 	@$(GO) run ./internal/doctor
 
@@ -26,16 +27,17 @@ doctor:
 tested:
 	$(GO) run ./internal/doctor -write
 
-# Two packages at a time: most tests wait most of their time, and more would measure each other where they have bounds in it.
-# What could not be tested here is told at the end.
+# Two packages at a time: most tests wait most of their time, and more would measure each
+# other where they have bounds in it. What could not be tested here is told at the end.
 test:
 	@notes=$$(mktemp) && trap 'rm -f "$$notes"' EXIT && trap 'exit 130' INT TERM && status=0 && { \
 		COFFERDAM_LEFT_OUT=$$notes $(GO) test -p 2 -race -shuffle=on -timeout=80m $(TESTFLAGS) $(PACKAGES) || status=$$?; \
 	} && sort -u "$$notes" | awk -F '\t' \
 		'{ tests[$$1] = tests[$$1] " " $$2 } END { for (why in tests) print "left out: " why ":" tests[why] }' | sort && exit $$status
 
-# The suites of sessions on engines that are reached as those on other machines are. WAYS names them: docker-tls, docker-ssh,
-# podman-tcp and podman-ssh. ARGS are arguments of go test, in place of those that choose the suites.
+# The suites of sessions on engines that are reached as those on other machines are. WAYS
+# names them: docker-tls, docker-ssh, podman-tcp and podman-ssh. ARGS are arguments of go
+# test, in place of those that choose the suites.
 remote:
 	$(GO) run ./internal/remote $(WAYS) $(if $(ARGS),-- $(ARGS))
 
@@ -44,8 +46,7 @@ rootless:
 	.ci/rootless
 
 # Tests beside a real cluster, which is brought up for them. The first time Kubernetes is
-# built. ARGS are arguments of go test, in place of those that choose
-# what wants a cluster.
+# built. ARGS are arguments of go test, in place of those that choose what wants a cluster.
 test-kubernetes:
 	$(GO) -C internal/kubernetes run . $(if $(ARGS),-- $(ARGS))
 
@@ -62,12 +63,14 @@ modules:
 		cd "$(CURDIR)" || exit 1; \
 	done
 
-# ONLY names the measurements to make, such as "transfers snippets". SHORT=1 does fewer rounds, and SLACK=2 lets most bounds be missed by twice.
-# ONLY=scoreboard compares with other libraries, and writes a section of README.md.
+# ONLY names the measurements to make, such as "transfers snippets". SHORT=1 does fewer
+# rounds, and SLACK=2 lets most bounds be missed by twice. ONLY=scoreboard compares with
+# other libraries, and writes a section of README.md.
 bench:
 	$(GO) run ./internal/bench $(if $(SHORT),-short) $(if $(SLACK),-slack $(SLACK)) $(ONLY)
 
-# What ordinary programs do under the filter of system calls, in an image of its own with compilers, node and numpy.
+# What ordinary programs do under the filter of system calls, in an image of its own with
+# compilers, node and numpy.
 programs:
 	$(GO) run ./internal/programs/try
 
@@ -100,11 +103,12 @@ fuzz:
 	@dir=$$(mktemp -d) && trap 'rm -rf "$$dir"' EXIT && cache=$$($(GO) env GOCACHE)/fuzz && \
 	grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n 1 dirname | sort -u | \
 	while read -r package; do \
-		cd "$$package" && $(GO) test -c -fuzz=. -o "$$dir/fuzz.test" . && path=$$($(GO) list .) || exit 1; \
+		cd "$$package" && $(GO) test -c -fuzz=. -o "$$dir/fuzz.test" . </dev/null && \
+			path=$$($(GO) list .) || exit 1; \
 		for target in $$(grep -ho '^func Fuzz[^(]*' *_test.go | cut -d ' ' -f 2); do \
 			echo "== $$package $$target"; \
 			"$$dir/fuzz.test" -test.run='^$$' -test.fuzz="^$$target\$$" -test.fuzztime=$(FUZZTIME) \
-				-test.fuzzcachedir="$$cache/$$path" || exit 1; \
+				-test.fuzzcachedir="$$cache/$$path" </dev/null || exit 1; \
 		done; \
 		cd "$(CURDIR)"; \
 	done

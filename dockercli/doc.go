@@ -3,7 +3,7 @@
 // [Find] and [Lookup] look for an engine, and ask it for what the rest needs to know.
 // Each verb, such as run or pull, is a method of [Engine]. Typed arguments become an
 // argument vector, and an engine's error message becomes one of the errors below. The
-// package knows flags. Which container is safe is for package execpolicy to know.
+// package builds command lines. Package execpolicy decides what is safe.
 //
 // Every method that runs the client takes a context that bounds it. No bound comes on top
 // of that, except in [Find], [Lookup] and [Engine.Probe]. A client whose context ends is
@@ -13,7 +13,7 @@
 //
 // [Find] takes nerdctl, containerd's client, only by its name, or where it is installed
 // under the name docker. The package was tried with nerdctl 1.7.7 on containerd 1.6, as
-// root, without a network and with cgroup v1. These do not hold there:
+// root, without a network and with cgroup v1. It differs in this:
 //
 //   - A container can't be both detached and removed at its end, and a user namespace
 //     can't be asked for: such a run is refused. A container that is detached has a log

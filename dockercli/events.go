@@ -42,7 +42,7 @@ func (e *Engine) oomArgs(container string, since, until time.Time) ([]string, er
 		if e.PodmanService {
 			name = Podman
 		}
-		return nil, fmt.Errorf("events: %s has none for a container that is out of memory: %w", name, errors.ErrUnsupported)
+		return nil, fmt.Errorf("events: %s does not report that a container is out of memory: %w", name, errors.ErrUnsupported)
 	}
 	return e.eventArgs(container, since, until, "{{.Action}}", "oom", "kill")
 }

@@ -45,8 +45,9 @@ type Settings struct {
 	// Memory, MemorySwap (memory and swap together), ShmSize are in bytes. If zero, there
 	// is no limit. A MemorySwap of -1 means the same.
 	Memory, MemorySwap, ShmSize int64
-	// NanoCPUs is the limit in billionths of a processor's time; CPUQuota and CPUPeriod
-	// are the same in microseconds. If zero, there is no limit.
+	// NanoCPUs is how much processor time the container may use, in billionths of a
+	// processor. If it is zero, the limit is CPUQuota/CPUPeriod processors, both in
+	// microseconds. If all three are zero, there is no limit.
 	NanoCPUs, CPUQuota, CPUPeriod int64
 	// PidsLimit is how many processes the container may have. If zero or negative, there
 	// is no limit.

@@ -129,7 +129,7 @@ func (c *conn) ask(ctx context.Context, cmd Command, stdin *spool.Spool) (*Resul
 		return nil, err
 	}
 	image, _ := c.imageID()
-	return &Result{Outcome: OutcomeRefused, ExitCode: -1, Cause: refused, Dir: c.conceal(c.dir), OOMBefore: c.oomKills, OOMAfter: -1,
+	return &Result{Outcome: OutcomeRefused, ExitCode: -1, Cause: refused, Dir: c.redact(c.dir), OOMBefore: c.oomKills, OOMAfter: -1,
 		Engine: c.proc.Engine, ImageID: image}, nil
 }
 
@@ -149,5 +149,5 @@ func (c *conn) answer(
 	case err == nil:
 		return nil, nil
 	}
-	return fmt.Errorf("%w: %s: %w", ErrRefused, addValues(c.known.Values(), secrets).Redact(what), err), nil
+	return fmt.Errorf("%w: %s: %w", ErrRefused, addValues(c.redactor.Values(), secrets).Redact(what), err), nil
 }

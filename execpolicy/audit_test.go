@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -19,172 +17,27 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
-	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
-	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
-
-var errTrail = errors.New("the disk is full")
-
-// A trail keeps events.
-type trail struct {
-	mu     sync.Mutex
-	events []execpolicy.Event
-	// on, if not nil, is called with each before it is kept. One on which it returns an
-	// error is not.
-	on func(execpolicy.Event) error
-}
-
-func (l *trail) audit(e execpolicy.Event) error {
-	if l.on != nil {
-		if err := l.on(e); err != nil {
-			return err
-		}
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.events = append(l.events, e)
-	return nil
-}
-
-func (l *trail) all() []execpolicy.Event {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.events)
-}
-
-// told returns the events in short, without what is another in each run: on a busy
-// machine a command may be ended by a later step, for which the first stands, and a
-// container may have to be removed, which is left out.
-func (l *trail) told() []string {
-	var lines []string
-	step := execpolicy.Escalation(0)
-	for _, e := range l.all() {
-		if e.Kind == execpolicy.EventKill && e.Escalation == execpolicy.EscalationRemoval {
-			continue
-		}
-		if e.Kind == execpolicy.EventKill && e.Escalation == step+1 && step > 0 {
-			step++
-			continue
-		}
-		step = e.Escalation
-		line := string(e.Kind)
-		add := func(format string, args ...any) { line += " " + fmt.Sprintf(format, args...) }
-		if e.Op != "" {
-			add("%s", e.Op)
-		}
-		if text := e.Script + e.Path; text != "" {
-			add("%q", text)
-		}
-		if e.Kind == execpolicy.EventCommand && e.Argv != nil {
-			add("%q", e.Argv)
-		}
-		if e.Dir != "" {
-			add("in %s", e.Dir)
-		}
-		if e.Kind == execpolicy.EventCommand && len(e.Env) > 0 {
-			add("with %q", e.Env)
-		}
-		if e.Of != 0 {
-			add("of %d", e.Of)
-		}
-		if e.Outcome != 0 {
-			add("%v", e.Outcome)
-		}
-		if e.Outcome == execpolicy.OutcomeExited {
-			add("%d", e.ExitCode)
-		}
-		if e.Kind == execpolicy.EventKill {
-			add("by %v", e.Escalation)
-		}
-		// A shell may say what it was that was terminated.
-		if e.In+e.Out > 0 && e.Escalation == 0 {
-			add("in %d out %d", e.In, e.Out)
-		}
-		if e.Gone {
-			add("gone")
-		}
-		if e.Cause != "" {
-			add("because %s", e.Cause)
-		}
-		if e.Error != "" {
-			add("error %s", e.Error)
-		}
-		lines = append(lines, line)
-	}
-	return lines
-}
-
-// is checks what was told, and that nothing of it is missing.
-func (l *trail) is(t *testing.T, want ...string) {
-	t.Helper()
-	assert.DeepEqual(t, l.told(), want)
-	l.whole(t)
-}
-
-// whole checks that no event is missing, that each has its time in order, and that a
-// result's step is the last that was taken.
-func (l *trail) whole(t *testing.T) {
-	t.Helper()
-	last := execpolicy.Event{}
-	for i, e := range l.all() {
-		if e.Kind == execpolicy.EventSpawn {
-			last.Seq = 0
-		}
-		assert.Equal(t, e.Seq, last.Seq+1, "event %d: %+v", i, e)
-		assert.Assert(t, !e.Time.Before(last.Time.Add(-time.Millisecond)), "event %d: %+v", i, e)
-		if e.Outcome != 0 && last.Kind != execpolicy.EventEnd {
-			assert.Equal(t, e.Escalation, last.Escalation, "event %d: %+v", i, e)
-		}
-		last = e
-	}
-}
-
-// audited is a spec with a trail.
-func (p place) audited() (execpolicy.Spec, *trail) {
-	spec, l := p.spec(), &trail{}
-	spec.Audit = l.audit
-	return spec, l
-}
-
-// trailOf returns what a session has told with which do has done something. do returns
-// false if a busy machine has spoilt it, and gets another session with a trail of its
-// own. on is the trail's.
-func trailOf(t *testing.T, policy execpolicy.Policy, spec execpolicy.Spec, on func(execpolicy.Event) error,
-	do func(s session) bool) *trail {
-	t.Helper()
-	for range tries {
-		l := &trail{on: on}
-		spec.Audit = l.audit
-		s := open(t, policy, spec)
-		if do(s) {
-			return l
-		}
-		s.Close()
-	}
-	t.Fatal("no command has ended as it should")
-	return nil
-}
 
 const sessionClosed = "end gone because the session is closed"
 
 // What is a value, a content or an output is in no event.
-const auditCanary = "kept-from-the-trail"
+const auditSecret = "kept-from-the-trail"
 
 var auditCases = []placeCase{
 	{"a session", func(t *testing.T, p place) {
 		spec, l := p.audited()
-		spec.Env = map[string]string{"TOKEN": auditCanary}
+		spec.Env = map[string]string{"TOKEN": auditSecret}
 		spec.Startup, spec.Shutdown = []string{"x=1"}, []string{"echo bye"}
 		begin := time.Now()
 		s := open(t, p.policy(), spec)
 		s.ok("echo $TOKEN")
 		r := s.run(execpolicy.Command{
-			Argv: []string{"sh", "-c", "cat; exit 3"}, Dir: "/tmp", Env: map[string]string{"B": auditCanary, "A": "x"},
-			Stdin: strings.NewReader(auditCanary),
+			Argv: []string{"sh", "-c", "cat; exit 3"}, Dir: "/tmp", Env: map[string]string{"B": auditSecret, "A": "x"},
+			Stdin: strings.NewReader(auditSecret),
 		})
-		assert.Equal(t, string(r.Stdout), auditCanary)
+		assert.Equal(t, string(r.Stdout), auditSecret)
 		name := s.Name()
 		state, err := p.engine.Inspect(t.Context(), name)
 		assert.NilError(t, err)
@@ -199,7 +52,7 @@ var auditCases = []placeCase{
 		for _, e := range events {
 			assert.Equal(t, e.Name, name)
 			assert.Assert(t, e.Time.After(begin) && e.Time.Before(time.Now()))
-			assert.Assert(t, !strings.Contains(fmt.Sprintf("%+v", e), auditCanary), "%+v", e)
+			assert.Assert(t, !strings.Contains(fmt.Sprintf("%+v", e), auditSecret), "%+v", e)
 		}
 		spawn, start, result := events[0], events[1], events[7]
 		assert.Assert(t, slices.Contains(spawn.Argv, "--name="+name), "%q", spawn.Argv)
@@ -337,8 +190,8 @@ var auditCases = []placeCase{
 		spec, l := p.audited()
 		s := open(t, p.policy(), spec)
 		ctx := t.Context()
-		large := bytes.Repeat([]byte(auditCanary), 20_000)
-		assert.NilError(t, s.WriteFile(ctx, "small", []byte(auditCanary), 0o600))
+		large := bytes.Repeat([]byte(auditSecret), 20_000)
+		assert.NilError(t, s.WriteFile(ctx, "small", []byte(auditSecret), 0o600))
 		assert.NilError(t, s.WriteFile(ctx, "large", large, 0o600))
 		got, err := s.ReadFile(ctx, "large", 0)
 		assert.NilError(t, err)
@@ -347,7 +200,7 @@ var auditCases = []placeCase{
 		assert.Assert(t, err != nil)
 		_, err = s.ReadFile(ctx, "", 0)
 		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
-		assert.NilError(t, s.CopyFS(ctx, "tree", fstest.MapFS{"a": {Data: []byte(auditCanary), Mode: 0o600}}))
+		assert.NilError(t, s.CopyFS(ctx, "tree", fstest.MapFS{"a": {Data: []byte(auditSecret), Mode: 0o600}}))
 		var archive bytes.Buffer
 		assert.NilError(t, s.CopyOut(ctx, "tree", &archive))
 		assert.NilError(t, s.CopyIn(ctx, "again", &archive))
@@ -359,7 +212,7 @@ var auditCases = []placeCase{
 			if e.Kind == execpolicy.EventKill {
 				continue // of a container that has to be removed
 			}
-			assert.Assert(t, !strings.Contains(fmt.Sprintf("%+v", e), auditCanary), "%+v", e)
+			assert.Assert(t, !strings.Contains(fmt.Sprintf("%+v", e), auditSecret), "%+v", e)
 			if e.Kind == execpolicy.EventTransfer {
 				told = append(told, e.Op+" "+e.Path)
 				continue
@@ -374,7 +227,7 @@ var auditCases = []placeCase{
 			"read none false false no such file or directory",
 			"copy to tree true false ", "copy from tree false true ", "copy to again true false ", "copy from tree false true ",
 		})
-		assert.Equal(t, events[3].In, int64(len(auditCanary)))
+		assert.Equal(t, events[3].In, int64(len(auditSecret)))
 		assert.Equal(t, events[5].In, int64(len(large)))
 		assert.Equal(t, events[7].Out, int64(len(large)))
 		l.whole(t)
@@ -639,7 +492,7 @@ var auditCases = []placeCase{
 	}},
 	{"values of variables on a command line", func(t *testing.T, p place) {
 		spec, l := p.audited()
-		spec.Env = map[string]string{"TOKEN": auditCanary}
+		spec.Env = map[string]string{"TOKEN": auditSecret}
 		l.on = func(e execpolicy.Event) error {
 			assert.Check(t, slices.Contains(e.Argv, "TOKEN=***"), "%q", e.Argv)
 			return errTrail
@@ -732,308 +585,4 @@ func TestAudit(t *testing.T) {
 			})
 		}
 	})
-}
-
-// A container that its lifeline does not end is removed, and that is told.
-func TestAuditOfARemoval(t *testing.T) {
-	fakeengine.NeedIsolation(t)
-	enginetest.Check(t)
-	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
-	spec, l := place{}.audited()
-	s := open(t, place{engine: e.Engine, fake: e}.policy(), spec)
-	e.Set(fakeengine.Faults{Hang: []string{"run"}})
-	assert.NilError(t, s.Close())
-	l.is(t, "spawn", "start", sessionClosed)
-	kill := l.all()[2]
-	assert.Assert(t, kill.Kind == execpolicy.EventKill && kill.Escalation == execpolicy.EscalationRemoval, "%+v", kill)
-	assert.Equal(t, kill.Cause, "the session is closed")
-
-	unhurried(t, time.Second, func(lifetime time.Duration) error {
-		e.Set(fakeengine.Faults{})
-		spec, l = place{}.audited()
-		s, err := place{engine: e.Engine, fake: e}.living(t, lifetime, spec)
-		if err != nil {
-			return err
-		}
-		e.Set(fakeengine.Faults{Hang: []string{"run"}})
-		<-s.Done()
-		assert.NilError(t, s.Close())
-		if ended := l.all()[1].Error; ended != "" {
-			return errors.New(ended) // it ended while the engine was asked for the image
-		}
-		l.is(t, "spawn", "start", "end gone because the session's lifetime is over")
-		if kill = l.all()[2]; kill.Kind == execpolicy.EventEnd {
-			return errors.New("the session has ended before its client hung")
-		}
-		return nil
-	})
-	assert.Assert(t, kill.Kind == execpolicy.EventKill && kill.Escalation == execpolicy.EscalationRemoval, "%+v", kill)
-	assert.Equal(t, kill.Cause, "the session's lifetime is over")
-}
-
-// A start that is tried again has a spawn of its own.
-func TestAuditOfAPull(t *testing.T) {
-	fakeengine.NeedIsolation(t)
-	enginetest.Check(t)
-	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{ImageMissing: true})
-	spec, l := place{}.audited()
-	s := open(t, place{engine: e.Engine, fake: e}.policy(), spec)
-	assert.NilError(t, s.Close())
-	told := l.told()
-	assert.Assert(t, strings.HasPrefix(told[2], "failed error the session did not start: "), told[2])
-	assert.DeepEqual(t, slices.Delete(told, 2, 3), []string{"spawn", "end gone", "spawn", "start", sessionClosed})
-	events := l.all()
-	assert.Assert(t, events[2].Name == events[0].Name && events[3].Name != events[0].Name)
-	l.whole(t)
-}
-
-func TestAuditOfMemory(t *testing.T) {
-	onEngines(t, func(t *testing.T, p place) {
-		spec, l := p.audited()
-		policy := p.policy()
-		policy.MemoryBytes = 64 << 20
-		s := open(t, policy, spec)
-		r := s.run(execpolicy.Command{Script: "exec 2>/dev/null; dd if=/dev/zero of=/dev/null bs=150M count=1",
-			Timeout: time.Minute})
-		assert.Equal(t, r.Outcome, execpolicy.OutcomeOOMKilled)
-		e := l.all()[3]
-		assert.Equal(t, e.Outcome, execpolicy.OutcomeOOMKilled)
-		assert.Assert(t, e.OOMBefore == 0 && e.OOMAfter > 0, "%+v", e)
-	})
-}
-
-func TestAuditOfTheHost(t *testing.T) {
-	enginetest.Check(t)
-	policy := execpolicy.HostPolicy{Limits: hostLimits, CPUTimeSeconds: 9}
-	var name string
-	l := trailOf(t, policy, execpolicy.Spec{Command: []string{"sh"}}, nil, func(s session) bool {
-		s.ok("echo hi")
-		r, err := s.shortly("sleep 4856")()
-		if err != nil || r.Escalation != execpolicy.EscalationTerm {
-			return false
-		}
-		assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
-		name = s.Name()
-		assert.NilError(t, s.Close())
-		return true
-	})
-	late := " because the deadline has passed: context deadline exceeded"
-	l.is(t, "spawn", "start", `command "echo hi"`, "result of 3 exited 0 in 0 out 3",
-		`command "sleep 4856"`, "kill by SIGTERM"+late, "result of 5 timed out"+late, sessionClosed)
-	events := l.all()
-	assert.Assert(t, events[0].Name == "" && events[1].Name == name && events[1].Image == "")
-	assert.Assert(t, strings.Contains(strings.Join(events[0].Argv, " "), "ulimit -t 9"), "%q", events[0].Argv)
-	l.on = func(execpolicy.Event) error { return errTrail }
-	_, err := execpolicy.Start(t.Context(), policy, execpolicy.Spec{Audit: l.audit})
-	lost(t, err)
-}
-
-// A policyFunc is a policy.
-type policyFunc func(context.Context, execpolicy.Spec) (*execpolicy.Process, error)
-
-func (f policyFunc) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
-	return f(ctx, spec)
-}
-
-// Nothing is run where the policy has not recorded its spawn, at first or anew.
-func TestAuditWithoutASpawn(t *testing.T) {
-	enginetest.Check(t)
-	l, quiet := &trail{}, true
-	policy := policyFunc(func(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
-		if quiet {
-			spec.Audit = nil
-		}
-		return execpolicy.HostPolicy{Limits: hostLimits}.Spawn(ctx, spec)
-	})
-	spec := execpolicy.Spec{Audit: l.audit, Command: []string{"sh"}, Startup: []string{"true"}}
-	_, err := execpolicy.Start(t.Context(), policy, spec)
-	assert.ErrorIs(t, err, execpolicy.ErrAudit)
-	l.is(t, "end gone", "failed error "+err.Error())
-	assert.Assert(t, l.all()[0].Duration < patience, "%v", l.all()[0].Duration)
-	l.events, quiet = nil, false
-	s := open(t, policy, spec)
-	quiet = true
-	err = s.Restart(t.Context())
-	assert.ErrorIs(t, err, execpolicy.ErrAudit)
-	quiet = false
-	assert.NilError(t, s.Restart(t.Context()))
-	assert.NilError(t, s.Close())
-	const startup, result = `command startup "true"`, "result of 3 exited 0"
-	l.is(t, "spawn", "start", startup, result, "end gone because the session is begun anew",
-		"end gone because the session is begun anew",
-		"failed error "+err.Error(), "spawn", "start", startup, result, sessionClosed)
-}
-
-// The error of a record is not lost, whatever else ends the waiting for it.
-func TestAuditErrorOfWhatIsCanceled(t *testing.T) {
-	enginetest.Check(t)
-	l := &trail{}
-	s := open(t, execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{Audit: l.audit, Command: []string{"sh"}})
-	for range 200 {
-		ctx, cancel := context.WithCancelCause(t.Context())
-		l.on = func(e execpolicy.Event) error {
-			if e.Kind == execpolicy.EventCommand && e.Script == ":" {
-				cancel(errGone)
-				return errTrail
-			}
-			return nil
-		}
-		_, err := s.Run(ctx, execpolicy.Command{Script: ":"})
-		assert.ErrorIs(t, err, execpolicy.ErrAudit)
-		_, next := s.Run(t.Context(), execpolicy.Command{Script: "true"})
-		lost(t, errors.Join(err, next))
-	}
-}
-
-// Whatever ended a session, its end has its record when Close returns, even one that
-// takes long to be made fit.
-func TestAuditOfAnEndWhileClosing(t *testing.T) {
-	enginetest.Check(t)
-	l, killed := &trail{}, make(chan struct{})
-	var stdin io.Closer
-	policy := spawning{execpolicy.HostPolicy{Limits: hostLimits}, func(proc *execpolicy.Process) {
-		stdin = proc.Stdin
-		kill, once := proc.Kill, sync.OnceFunc(func() { close(killed) })
-		proc.Kill = func(ctx context.Context) error {
-			defer once()
-			return errors.Join(kill(ctx), errors.New(strings.Repeat(auditCanary, 1<<20)))
-		}
-	}}
-	s := open(t, policy, execpolicy.Spec{
-		Audit: l.audit, Command: []string{"sh"},
-		Secrets: []execpolicy.Secret{{Name: "TOKEN", Value: auditCanary}},
-		Finish: func(context.Context, *execpolicy.Session) error {
-			assert.Check(t, stdin.Close())
-			<-killed
-			return nil
-		},
-	})
-	assert.Assert(t, s.Close() != nil)
-	last := l.all()[len(l.all())-1]
-	assert.Equal(t, last.Kind, execpolicy.EventEnd)
-	assert.Assert(t, !strings.Contains(last.Error, auditCanary))
-}
-
-// An error that quotes a secret is in no record as it is.
-func TestAuditOfAStartThatTellsASecret(t *testing.T) {
-	enginetest.Check(t)
-	l := &trail{}
-	_, err := execpolicy.Start(t.Context(), execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{
-		Audit: l.audit, Command: []string{"sh"},
-		Secrets: []execpolicy.Secret{{Name: "TOKEN", Value: auditCanary}},
-		Prepare: func(context.Context, *execpolicy.Session) error { return errors.New("no such user: " + auditCanary) },
-	})
-	assert.ErrorIs(t, err, execpolicy.ErrStart)
-	l.is(t, "spawn", "start", "end gone", "failed error the session did not start: no such user: [secret TOKEN]")
-}
-
-// What is begun anew has nothing of the name of one before, which had ended by itself.
-func TestAuditOfNamesAnew(t *testing.T) {
-	enginetest.Check(t)
-	l := &trail{}
-	var stdin io.Closer
-	policy := spawning{execpolicy.HostPolicy{Limits: hostLimits}, func(proc *execpolicy.Process) { stdin = proc.Stdin }}
-	s := open(t, policy, execpolicy.Spec{Audit: l.audit, Command: []string{"sh"}})
-	names := []string{"", s.Name(), s.Name()}
-	assert.NilError(t, stdin.Close())
-	<-s.Done()
-	assert.NilError(t, s.Restart(t.Context()))
-	names = append(names, "", s.Name(), s.Name())
-	assert.NilError(t, s.Restart(t.Context()))
-	names = append(names, "", s.Name(), s.Name())
-	assert.NilError(t, s.Close())
-	l.is(t, "spawn", "start", "end gone because its program ended without an exit status", "spawn", "start",
-		"end gone because the session is begun anew", "spawn", "start", sessionClosed)
-	for _, e := range l.all() {
-		if e.Escalation == execpolicy.EscalationRemoval {
-			continue // as in what was told
-		}
-		assert.Equal(t, e.Name, names[0], "%+v", e)
-		names = names[1:]
-	}
-
-	fakeengine.NeedIsolation(t)
-	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
-	p := place{engine: e.Engine, fake: e}
-	for _, dies := range []bool{true, false} {
-		spec, l := p.audited()
-		var refused error
-		policy := policyFunc(func(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
-			if refused != nil {
-				return nil, refused
-			}
-			return p.policy().Spawn(ctx, spec)
-		})
-		s := open(t, policy, spec)
-		name, cause := s.Name(), " because the session is begun anew"
-		if dies {
-			assert.NilError(t, p.engine.Remove(t.Context(), name))
-			<-s.Done()
-			cause = " because its program exited with status 137: it was killed, and the engine tells of no want of memory"
-		}
-		refused = errPolicy
-		assert.ErrorIs(t, s.Restart(t.Context()), errPolicy)
-		l.is(t, "spawn", "start", "end gone"+cause, "failed error "+errPolicy.Error())
-		for i, e := range l.all() {
-			if i == len(l.all())-1 {
-				name = ""
-			}
-			assert.Equal(t, e.Name, name, "%d", i)
-		}
-	}
-}
-
-// A panic of what takes records ends the program, which says so.
-func TestAuditPanic(t *testing.T) {
-	const panics = "COFFERDAM_TEST_PANIC"
-	if os.Getenv(panics) != "" {
-		l := &trail{on: func(execpolicy.Event) error { panic("the trail is gone") }}
-		execpolicy.Start(t.Context(), execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{Audit: l.audit})
-		return
-	}
-	enginetest.Check(t)
-	cmd := exec.Command(os.Args[0], "-test.run=^TestAuditPanic$")
-	cmd.Env = append(os.Environ(), panics+"=1")
-	out, err := cmd.CombinedOutput()
-	assert.Assert(t, err != nil)
-	assert.Assert(t, strings.Contains(string(out), "panic: the trail is gone"), "%s", out)
-	assert.Assert(t, !strings.Contains(string(out), "fatal error"), "%s", out)
-}
-
-// A record behind a session that was lost has the time that its end has left, and no
-// more.
-func TestAuditOfALossThatTakesLong(t *testing.T) {
-	enginetest.Check(t)
-	const stopping = 2 * time.Second
-	l, release := &trail{}, make(chan struct{})
-	l.on = func(e execpolicy.Event) error {
-		if e.Kind == execpolicy.EventResult {
-			<-release
-		}
-		return nil
-	}
-	limits := hostLimits
-	limits.TerminationTimeout = stopping
-	var stdin io.Closer
-	killed := make(chan struct{})
-	policy := spawning{execpolicy.HostPolicy{Limits: limits}, func(proc *execpolicy.Process) {
-		stdin = proc.Stdin
-		kill, once := proc.Kill, sync.OnceFunc(func() { close(killed) })
-		proc.Kill = func(ctx context.Context) error {
-			defer once()
-			err := kill(ctx)
-			<-time.After(stopping - 2*short)
-			return err
-		}
-	}}
-	s := open(t, policy, execpolicy.Spec{Audit: l.audit, Command: []string{"sh"}})
-	c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 4762"})
-	assert.NilError(t, stdin.Close())
-	<-killed
-	// A moment is left of the time, of which another would be as long as the whole.
-	within(t, stopping*3/4, "the record", func() { <-c.done })
-	close(release)
-	assert.ErrorIs(t, c.err, execpolicy.ErrEnded)
-	assert.ErrorIs(t, c.err, execpolicy.ErrAudit)
-	assert.NilError(t, s.Close())
 }

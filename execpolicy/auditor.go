@@ -124,9 +124,9 @@ func (c *conn) newEvent(kind EventKind) *Event {
 	return &Event{Kind: kind, Time: time.Now(), Name: c.proc.Name}
 }
 
-// concealed makes the texts of a record fit to be kept.
-func (c *conn) concealed(e *Event) *Event {
-	e.conceal(c.conceal)
+// redactEvent makes the texts of a record fit to be kept.
+func (c *conn) redactEvent(e *Event) *Event {
+	e.redact(c.redact)
 	return e
 }
 
@@ -161,11 +161,11 @@ func (a *auditor) started(ctx context.Context, c *conn) error {
 	var err error
 	e.Image, err = c.imageID()
 	e.Error = text(err)
-	return a.before(ctx, c.concealed(e), c.limits.TerminationTimeout)
+	return a.before(ctx, c.redactEvent(e), c.limits.TerminationTimeout)
 }
 
-// taken is called before the start of a session that was spawned ahead.
-func (a *auditor) taken() {
+// startedAhead is called before the start of a session that was spawned ahead.
+func (a *auditor) startedAhead() {
 	if a == nil {
 		return
 	}
@@ -182,7 +182,7 @@ func (a *auditor) failed(c *conn, err error) error {
 	}
 	e := &Event{Kind: EventFailed, Time: time.Now(), Error: err.Error()}
 	if c != nil {
-		c.concealed(e)
+		c.redactEvent(e)
 	}
 	return a.after(e, defaultTerminationTimeout, err)
 }
@@ -224,7 +224,7 @@ func (a *auditor) killed(c *conn, step Escalation, cause error) {
 	}
 	e := c.newEvent(EventKill)
 	e.Escalation, e.Cause = step, text(cause)
-	a.post(c.concealed(e))
+	a.post(c.redactEvent(e))
 }
 
 // ended records that the session has ended, with what is not known to be gone, and waits
@@ -243,7 +243,7 @@ func (a *auditor) ended(c *conn, err error) {
 		cause = c.OwnEnd(time.Now())
 	}
 	e.Cause = text(cause)
-	a.post(c.concealed(e))
+	a.post(c.redactEvent(e))
 }
 
 // connected records a connection through the policy's Egress, and waits for nobody.
@@ -252,7 +252,7 @@ func (a *auditor) connected(c *conn, e Event) {
 		return
 	}
 	e.Name = c.proc.Name
-	c.concealed(&e)
+	c.redactEvent(&e)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ways++
@@ -304,7 +304,7 @@ func (c *conn) commandEvent(cmd Command) *Event {
 	e := c.newEvent(EventCommand)
 	e.Script, e.Argv, e.Dir = cmd.Script, cmd.Argv, cmd.Dir
 	e.Env, e.Secrets = slices.Sorted(maps.Keys(cmd.Env)), secretNames(cmd.Secrets)
-	e.conceal(addValues(nil, cmd.Secrets).Redact)
+	e.redact(addValues(nil, cmd.Secrets).Redact)
 	return e
 }
 
@@ -335,7 +335,7 @@ func (a *auditor) beginJob(ctx context.Context, c *conn, cmd Command) (*Event, e
 	}
 	e := c.commandEvent(cmd)
 	e.Op = "job"
-	return e, a.before(ctx, c.concealed(e), c.limits.TerminationTimeout)
+	return e, a.before(ctx, c.redactEvent(e), c.limits.TerminationTimeout)
 }
 
 // finishJob is finish for a job, or for one that did not begin.
@@ -348,7 +348,7 @@ func (a *auditor) finishJob(c *conn, of *Event, res *Result, out int64, err erro
 
 func (a *auditor) begin(ctx context.Context, c *conn, e *Event) error {
 	c.tally = tally{}
-	return a.before(ctx, c.concealed(e), c.limits.TerminationTimeout)
+	return a.before(ctx, c.redactEvent(e), c.limits.TerminationTimeout)
 }
 
 // finish records what has become of what was begun, with its result if it has one, and
@@ -376,5 +376,5 @@ func (c *conn) resultEvent(of *Event, res *Result, t tally, err error) *Event {
 		}
 		e.Escalation, e.Cause, e.OOMBefore, e.OOMAfter, e.Gone = res.Escalation, text(res.Cause), res.OOMBefore, res.OOMAfter, res.Gone
 	}
-	return c.concealed(e)
+	return c.redactEvent(e)
 }

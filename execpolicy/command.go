@@ -64,14 +64,14 @@ type Command struct {
 	// [Limits.TerminationTimeout] of that does not count, and the rest does.
 	//
 	// When a command is ended, its programs get the signals first, and the session's
-	// shell last. So the shell goes on with the rest of a Script for half a second: in
+	// shell last. So the shell may go on with the rest of a Script for half a second: in
 	// "make; git push", git begins when make is ended. An Argv, as in {"sh", "-c", "make;
 	// git push"}, has no rest.
 	Timeout time.Duration
 	// OutputLimit ends the command when it has printed more bytes than that on both
-	// streams together, counted before secrets are concealed and before [Spec.Filter]. If
+	// streams together, counted before secrets are redacted and before [Spec.Filter]. If
 	// zero, there is no limit: the command goes on, and what exceeds
-	// [Limits.MaxOutputBytes] is dropped and counted.
+	// [Limits.MaxOutputBytes] is dropped and counted. It must not be negative.
 	OutputLimit int64
 	// Usage asks for [Result.Usage]. To learn it, the library looks into the container
 	// when the command has ended, which takes about a millisecond. If false, what the

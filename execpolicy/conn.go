@@ -48,9 +48,9 @@ type conn struct {
 	jobLife context.Context // ends when the process is to
 	endJobs context.CancelCauseFunc
 
-	known   secret.Known // the values of all secrets that the session was ever given
-	secrets []Secret     // the session's own, with their values once the shell has them
-	filter  shell.Filter // the caller's, behind which the values are hidden
+	redactor secret.Redactor // the values of all secrets that the session was ever given
+	secrets  []Secret        // the session's own, with their values once the shell has them
+	filter   shell.Filter    // the caller's, behind which the values are hidden
 }
 
 // connect makes a session's end of a process.
@@ -96,7 +96,7 @@ func connect(proc *Process, spec Spec) *conn {
 		TerminationTimeout: c.limits.TerminationTimeout,
 		KeepAlive:          proc.keepAlive(),
 		Abrupt:             func(cause error) bool { return cause == ErrExpired || cause == ErrClosed && !c.endsInOrder },
-		Conceal:            c.conceal,
+		Redact:             c.redact,
 		Stepped:            func(step shell.Step, cause error) { c.observer.Load().killed(c, Escalation(step), cause) },
 		Ended:              func(err error) { c.observer.Load().ended(c, err) },
 		Finished:           func() { c.lifetime.Stop(); over() },
@@ -144,7 +144,7 @@ func (c *conn) wait(ctx context.Context) error {
 	defer cancel(nil)
 	go func() {
 		select {
-		case <-c.Over():
+		case <-c.Exited():
 			cancel(shell.ErrEarly)
 		case <-ctx.Done():
 		}
@@ -179,7 +179,7 @@ func (c *conn) expireAt(t time.Time) {
 	}
 	c.lifetime.Reset(time.Until(t))
 	select {
-	case <-c.Over():
+	case <-c.Exited():
 		c.lifetime.Stop()
 	default:
 	}
@@ -188,10 +188,10 @@ func (c *conn) expireAt(t time.Time) {
 // prepare makes what answers a session's: with its secrets, Spec.Prepare, and startup
 // scripts, after those that have run ahead. What is known from before is hidden too. If
 // it fails, the process has been ended.
-func (c *conn) prepare(ctx context.Context, spec Spec, secrets []Secret, known *secret.Values) error {
+func (c *conn) prepare(ctx context.Context, spec Spec, secrets []Secret, values *secret.Values) error {
 	ctx, cancel := bound.By(ctx, c.life)
 	defer cancel(nil)
-	c.know(known)
+	c.setValues(values)
 	c.secrets = secrets
 	err := c.audit.started(ctx, c)
 	if err == nil {
@@ -220,14 +220,14 @@ func (c *conn) prepare(ctx context.Context, spec Spec, secrets []Secret, known *
 
 // failed ends a process that did not come up, and joins what is known of why.
 func (c *conn) failed(err error) error {
-	said := c.Words()
+	stderrText := c.Words()
 	// An end that has had its time is tried again when the program has ended.
 	endErr := c.EndSince(time.Time{})
 	// A program that ended by itself says why; one that was ended does not.
 	if errors.Is(err, shell.ErrEarly) && c.Diagnosis() != nil {
 		err = c.Diagnosis()
-	} else if len(said) > 0 {
-		err = fmt.Errorf("%w; it said: %s", err, strings.TrimSpace(string(said)))
+	} else if len(stderrText) > 0 {
+		err = fmt.Errorf("%w; it said: %s", err, strings.TrimSpace(string(stderrText)))
 	}
 	return errors.Join(c.proc.onEngine(fmt.Errorf("%w: %w", ErrStart, err)), endErr)
 }
@@ -267,9 +267,9 @@ func (c *conn) escalated(r shell.Reply) {
 // lives returns the error for a container that has ended, if it has.
 func (c *conn) lives() error {
 	select {
-	case <-c.Over():
+	case <-c.Exited():
 		return c.lost()
-	case <-c.Ended():
+	case <-c.CleanedUp():
 		return c.lost()
 	default:
 		return nil

@@ -18,9 +18,10 @@
 //	_, err = s.Run(ctx, execpolicy.Command{Script: "cd /tmp; x=$(python3 -c 'print(2 + 2)')"})
 //	r, err := s.Run(ctx, execpolicy.Command{Script: `echo "Hello from $x in $PWD!"`})
 //
-// Ending a command at its deadline costs the session nothing else. If the shell itself
-// has ended, because it had to be killed in a loop of its own or the command was "exit
-// 3", a new one takes its place in the same container, and [Result.StateLost] says so.
+// A command that reaches its deadline is ended, and the session goes on. If the shell
+// itself has ended, because it had to be killed in a loop of its own or the command was
+// "exit 3", a new one takes its place in the same container, and [Result.StateLost] says
+// so.
 //
 // [Result.Render] makes a text for a model. It has the head and the tail of the output
 // within a budget, on every outcome and without escape sequences. It ends with how the
@@ -120,7 +121,8 @@
 //     of this program. Process 1 of the container reads its stdin, and ends when its
 //     stdin does. Then the kernel ends the rest. Nobody inside can stop process 1, trace
 //     it or hold its stdin open.
-//  2. Every call returns by its deadline plus [Limits.TerminationTimeout].
+//  2. Every call returns by its deadline plus [Limits.TerminationTimeout], if the
+//     functions that the caller has given return when they have to: see [Spec].
 //  3. Memory is bounded by the limits, whatever is printed. No output goes to the
 //     engine's disk.
 //  4. Streams are exact and apart, and are kept on every outcome.
@@ -130,7 +132,8 @@
 //  7. No secret is in an argument list, in what the engine knows, in an error, a record
 //     or a result. [Compat] makes an exception for [Spec.Env].
 //
-// If the engine runs on this machine, "gone" is the kernel's word. The library finds
+// If the engine runs on this machine, "gone" means that the kernel no longer has the
+// processes. The library finds
 // process 1 of a container in /proc when its shell has answered, and does not say that
 // the container is gone while that process lives, whatever the engine says. It kills what
 // lives on from inside before it asks the engine to remove the container. If the engine

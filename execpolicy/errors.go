@@ -11,11 +11,11 @@ import (
 )
 
 var (
-	// ErrClosed is returned by the methods of a session that was closed.
+	// ErrClosed is wrapped by the errors of a session that was closed.
 	ErrClosed = errors.New("the session is closed")
 	// ErrEnded is wrapped by the error of a session whose container has ended although
-	// nobody closed the session. Beside it stands what is known of why: the exit status
-	// of what the policy started, whether memory ran out, and the last words on stderr.
+	// nobody closed the session. The error also has what is known of the reason: the exit
+	// status of what the policy started, whether memory ran out, and the end of stderr.
 	// [Session.Restart] begins the session anew.
 	ErrEnded = errors.New("the session has ended; call Restart, or start another")
 	// ErrExpired is the cause of a command that was ended because its session's

@@ -115,9 +115,9 @@ type Event struct {
 	Error string
 }
 
-// conceal puts what f returns for them in the place of the texts that come from the
+// redact puts what f returns for them in the place of the texts that come from the
 // caller or from inside.
-func (e *Event) conceal(f func(string) string) {
+func (e *Event) redact(f func(string) string) {
 	for _, text := range []*string{&e.Script, &e.Dir, &e.Path, &e.Target, &e.Cause, &e.Error} {
 		*text = f(*text)
 	}

@@ -38,23 +38,23 @@ const DefaultReadLimit = 16 << 20
 // without a result.
 func (s *Session) WriteFile(ctx context.Context, name string, data []byte, perm fs.FileMode) error {
 	if err := onlyPermissions(perm); err != nil {
-		return &fs.PathError{Op: "write", Path: s.current().conceal(name), Err: err}
+		return &fs.PathError{Op: "write", Path: s.current().redact(name), Err: err}
 	}
 	return s.transfer(ctx, "write", name, func(t *transfer.Transfer) error { return t.WriteFile(name, data, perm) })
 }
 
 // ReadFile returns the content of a regular file inside, of at most limit bytes. If limit
-// is zero, it is [DefaultReadLimit]. A link is followed. A file of the kernel's whose
-// content changes with each read, such as /proc/self/status, may fail to be read, because
-// its size is checked against a second read. A relative name is relative to the directory
-// in which the session began.
+// is zero, it is [DefaultReadLimit]. It must not be negative. A link is followed. A file
+// of the kernel's whose content changes with each read, such as /proc/self/status, may
+// fail to be read, because its size is checked against a second read. A relative name is
+// relative to the directory in which the session began.
 //
 // An error is a [*fs.PathError]. It wraps [ErrInvalid], [ErrNotRegular], [ErrTooLarge],
 // one of those in the package's documentation, or one that [Session.Run] has without a
 // result.
 func (s *Session) ReadFile(ctx context.Context, name string, limit int64) (data []byte, err error) {
 	if limit < 0 {
-		return nil, &fs.PathError{Op: "read", Path: s.current().conceal(name), Err: fmt.Errorf("%w: the limit is negative", ErrInvalid)}
+		return nil, &fs.PathError{Op: "read", Path: s.current().redact(name), Err: fmt.Errorf("%w: the limit is negative", ErrInvalid)}
 	}
 	if limit == 0 {
 		limit = DefaultReadLimit
@@ -96,7 +96,7 @@ func (s *Session) WriteFiles(ctx context.Context, dir string, files map[string][
 // has the others. After an error the directories that MkdirAll made are removed again.
 func (s *Session) MkdirAll(ctx context.Context, name string, perm fs.FileMode) error {
 	if err := onlyPermissions(perm); err != nil {
-		return &fs.PathError{Op: "mkdir", Path: s.current().conceal(name), Err: err}
+		return &fs.PathError{Op: "mkdir", Path: s.current().redact(name), Err: err}
 	}
 	return s.transfer(ctx, "mkdir", name, func(t *transfer.Transfer) error { return t.MkdirAll(name, perm) })
 }
@@ -189,8 +189,8 @@ func (s *Session) transfer(ctx context.Context, op, name string, do func(*transf
 		return c.audit.finish(c, event, nil, err)
 	}()
 	if err != nil {
-		conceal := s.current().conceal
-		return &fs.PathError{Op: op, Path: conceal(name), Err: problems.Conceal(err, conceal)}
+		redact := s.current().redact
+		return &fs.PathError{Op: op, Path: redact(name), Err: problems.Redact(err, redact)}
 	}
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
 // noise returns bytes that repeat nothing a transfer could lose or double without being
@@ -89,7 +90,7 @@ var fileCases = []conformanceCase{
 			assert.Equal(t, string(s.read("./sub/../sub/"+name)), "below")
 			assert.Equal(t, string(s.read(s.ok("pwd")+"/"+name)), "below")
 			s.ok("cd ..; rm -rf sub")
-			assert.Equal(t, s.ok("cat <"+quote("./"+name)), strings.TrimSuffix(name, "\n"))
+			assert.Equal(t, s.ok("cat <"+shellwire.Quote("./"+name)), strings.TrimSuffix(name, "\n"))
 		}
 		s.ok("rm -f ./* ./.x")
 	}},
@@ -289,8 +290,6 @@ func TestLargeFile(t *testing.T) {
 		s.empty()
 	})
 }
-
-func quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // oldMark returns what a mark looks like.
 func oldMark(t *testing.T, s session) []byte {

@@ -14,6 +14,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 )
 
 // freeze freezes everything in the container, process 1 deep below the container's own
@@ -60,7 +61,8 @@ func onFreezingEngines(t *testing.T, f func(t *testing.T, p place)) {
 	if _, err := os.Stat(freezers); err != nil || os.Geteuid() != 0 {
 		leftout.Skip(t, "control groups freeze nothing here, or this user thaws nothing: %v", err)
 	}
-	onEngines(t, func(t *testing.T, p place) {
+	places.OnAllEngines(t, hostLimits, func(t *testing.T, at places.Place) {
+		p := placeOf(at)
 		if p.engine.Kind == dockercli.Podman {
 			f(t, p)
 			return

@@ -59,6 +59,15 @@ func onEngines(t *testing.T, f func(t *testing.T, p place)) {
 	places.OnEngines(t, hostLimits, func(t *testing.T, p places.Place) { f(t, placeOf(p)) })
 }
 
+// onPodman runs f on podman, for what only that does.
+func onPodman(t *testing.T, f func(t *testing.T, p place)) {
+	places.OnAllEngines(t, hostLimits, func(t *testing.T, p places.Place) {
+		if p.Policy.Engine.Kind == dockercli.Podman {
+			f(t, placeOf(p))
+		}
+	})
+}
+
 // mountsNothing is why something is left out.
 const mountsNothing = "a remote engine can mount nothing of this machine"
 

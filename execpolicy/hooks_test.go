@@ -25,9 +25,9 @@ func put(name, text string) func(context.Context, *execpolicy.Session) error {
 var hookCases = []placeCase{
 	{"Prepare comes before the startup scripts, at each start", func(t *testing.T, p place) {
 		spec := p.spec()
-		var lent []*execpolicy.Session
+		var borrowed []*execpolicy.Session
 		spec.Prepare = func(ctx context.Context, s *execpolicy.Session) error {
-			lent = append(lent, s)
+			borrowed = append(borrowed, s)
 			// A shell that is lost meanwhile is replaced, and what is to run in it comes
 			// later all the same.
 			r, err := s.Run(ctx, execpolicy.Command{Script: "ls; exit 3"})
@@ -42,11 +42,11 @@ var hookCases = []placeCase{
 		// The files stay if only the shell is lost.
 		assert.Assert(t, s.script("exit 3").StateLost)
 		assert.Equal(t, s.ok("cat made"), "prepared and started and started")
-		assert.Equal(t, len(lent), 1)
+		assert.Equal(t, len(borrowed), 1)
 		assert.NilError(t, s.Restart(t.Context()))
 		assert.Equal(t, s.ok("echo $x; cat made"), "prepared\nprepared and started")
-		assert.Equal(t, len(lent), 2)
-		for _, l := range lent {
+		assert.Equal(t, len(borrowed), 2)
+		for _, l := range borrowed {
 			_, err := l.Run(t.Context(), execpolicy.Command{Script: ":"})
 			assert.ErrorIs(t, err, execpolicy.ErrClosed)
 		}
@@ -68,10 +68,10 @@ var hookCases = []placeCase{
 			f()
 		}
 		spec := p.spec()
-		var lent *execpolicy.Session
-		spec.Prepare = func(_ context.Context, s *execpolicy.Session) error { lent = s; panic(errHook) }
+		var borrowed *execpolicy.Session
+		spec.Prepare = func(_ context.Context, s *execpolicy.Session) error { borrowed = s; panic(errHook) }
 		recovered(func() { execpolicy.Start(t.Context(), p.policy(), spec) })
-		<-lent.Done()
+		<-borrowed.Done()
 		spec.Prepare, spec.Finish = nil, spec.Prepare
 		s := open(t, p.policy(), spec)
 		recovered(func() { s.Close() })
@@ -102,7 +102,7 @@ var hookCases = []placeCase{
 		_, err = execpolicy.Start(t.Context(), policy, spec)
 		assert.ErrorIs(t, err, execpolicy.ErrExpired)
 	}},
-	{"a session that is lent is not the borrower's to end", func(t *testing.T, p place) {
+	{"a session that is borrowed is not the borrower's to end", func(t *testing.T, p place) {
 		spec := p.spec()
 		end := func(ctx context.Context, s *execpolicy.Session) error {
 			assert.Check(t, errors.Is(s.Restart(ctx), execpolicy.ErrInvalid))

@@ -19,9 +19,10 @@ import (
 // The library signals the process group and nothing else. A process that leaves the
 // group, as setsid does, survives.
 //
-// A command that is ended gets a SIGTERM. The library can kill one that ignores it only
-// together with the session's shell, a second later, so such a command costs the session:
-// the outcome stands, and the next command fails with [ErrEnded] until [Session.Restart].
+// A command that is ended gets a SIGTERM. One that ignores it is killed together with the
+// session's shell after a second, or after an eighth of [Limits.TerminationTimeout] if
+// that is shorter. So such a command costs the session: the outcome stands, and the next
+// command fails with [ErrEnded] until [Session.Restart].
 type HostPolicy struct {
 	Limits
 

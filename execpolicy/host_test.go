@@ -38,8 +38,8 @@ func hostWorkers(t *testing.T, f func(t *testing.T, command []string)) {
 	}
 }
 
-// bystander starts a process of the same user that nothing may signal, and whose end fails
-// the test.
+// bystander starts a process of the same user that nothing may signal, and whose end
+// fails the test.
 func bystander(t *testing.T) {
 	t.Helper()
 	in, out, err := os.Pipe()

@@ -145,7 +145,7 @@ func (i *Idle) Take(ctx context.Context, spec Spec) (*Session, error) {
 // take makes an idle conn that of a session with that spec, which with what it was
 // started with is all. If it fails, the process has been ended.
 func (c *conn) take(ctx context.Context, spec, all Spec) error {
-	all.auditor.taken()
+	all.auditor.startedAhead()
 	c.audit = all.auditor
 	c.observer.Store(c.audit)
 	c.limits = c.proc.limits(all)

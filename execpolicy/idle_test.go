@@ -98,11 +98,11 @@ func TestSpecLimits(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		policy, spec := p.policy(), p.spec()
 		policy.Lifetime = ample
-		spec.Limits = execpolicy.Limits{CommandTimeout: 300 * time.Millisecond, MaxOutputBytes: 4, Lifetime: 10 * ample}
+		spec.Limits = execpolicy.Limits{CommandTimeout: 2 * time.Second, MaxOutputBytes: 4, Lifetime: 10 * ample}
 		s := open(t, policy, spec)
 		r := s.script("echo 123456789; sleep 1000")
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
-		assert.Equal(t, r.Timeout, 300*time.Millisecond)
+		assert.Equal(t, r.Timeout, 2*time.Second)
 		assert.Equal(t, len(r.Stdout), 4)
 		spec.Limits = execpolicy.Limits{Lifetime: 5 * time.Second, CommandTimeout: -1}
 		s = open(t, policy, spec)

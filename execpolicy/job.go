@@ -43,7 +43,7 @@ type Job struct {
 // returns when it begins. It does not wait for a command that runs, unless the job has
 // Secrets: those are given when the session's turn has come. ctx bounds the start only.
 //
-// A job has streams of its own, which are kept, counted, concealed, filtered and recorded
+// A job has streams of its own, which are kept, counted, redacted, filtered and recorded
 // as a command's are, and [Spec.Approve] is asked about it. It has a shell of its own for
 // a Script, which begins with the session's environment, in the directory where the last
 // command has left the session's shell. It knows no variable, function or export of that
@@ -89,7 +89,7 @@ type Job struct {
 // It wraps ErrStillThere too if it is not known that all that was started is gone.
 func (s *Session) StartJob(ctx context.Context, cmd Command) (*Job, error) {
 	if err := cmd.validateJob(); err != nil {
-		return nil, problems.Conceal(err, s.Redact)
+		return nil, problems.Redact(err, s.Redact)
 	}
 	if s.life.Err() != nil {
 		return nil, ErrClosed
@@ -238,9 +238,9 @@ func (j *Job) Done() <-chan struct{} { return j.done }
 // Wait returns how the job has ended, once it has. ctx bounds the wait only: if it ends
 // first, there is no result, and the error is its cause. The result and the error are
 // those of [Session.Run], except that Dir and StateLost mean nothing, and that OOMAfter
-// is known only if SIGKILL has ended the job.
+// is known only if the job has ended with status 137.
 //
-// Gone has a narrower meaning for a job. It says that the supervisor has looked while
+// Gone has a narrower meaning for a job. It says that process 1 has looked while
 // everything inside was stopped, and has found none of the job's processes. Those are the
 // ones whose chain of parents leads to the job or, where the image has setsid, that are
 // in the same Unix session as such a process, as daemons are. A process that has made a
@@ -283,11 +283,13 @@ func (j *Job) Signal(ctx context.Context, name string) error {
 	return nil
 }
 
-// Kill ends the job, unless it has ended: by SIGTERM, and after 250 ms by SIGKILL, to all
-// its processes. It returns when the job is over, at the latest
-// [Limits.TerminationTimeout] later, or when ctx ends; the job ends all the same. The
-// outcome is then [OutcomeCanceled] with the cause [ErrKilled], and Gone says what was
-// proved. The error wraps ErrStillThere if something may be left.
+// Kill ends the job, unless it has ended: it sends SIGTERM to all processes of the job,
+// and SIGKILL to what is left of them after 250 ms, or after an eighth of
+// [Limits.TerminationTimeout] if that is shorter. Kill returns when the job is over, at
+// the latest TerminationTimeout later. If ctx ends first, Kill returns its cause, and the
+// job is ended all the same. The outcome is then [OutcomeCanceled] with the cause
+// [ErrKilled], and Gone says what was proved. The error wraps ErrStillThere if something
+// may be left.
 func (j *Job) Kill(ctx context.Context) error {
 	j.cancel(ErrKilled)
 	_, err := j.Wait(ctx)

@@ -323,7 +323,7 @@ func TestHostileJobs(t *testing.T) {
 	})
 }
 
-// A job is recorded, approved, filtered and concealed as a command is.
+// A job is recorded, approved, filtered and redacted as a command is.
 func TestJobHooks(t *testing.T) {
 	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		spec := p.spec()
@@ -352,7 +352,7 @@ func TestJobHooks(t *testing.T) {
 			Script:  `printf '%s %s %s' "$SESSION" "$MINE" "$(cat "$FILE")"; stat -c %a "$FILE"; read line; echo $line`,
 			Secrets: []execpolicy.Secret{{Name: "MINE", Value: "my-secret"}, {Name: "FILE", Value: "file-secret\n", File: true}},
 		})
-		// A secret that is given later is concealed in what comes later.
+		// A secret that is given later is redacted in what comes later.
 		s.run(execpolicy.Command{Script: ":", Secrets: []execpolicy.Secret{{Name: "LATE", Value: "late-secret"}}})
 		_, err := io.WriteString(j.Stdin(), "late-secret\n")
 		assert.NilError(t, err)

@@ -49,15 +49,15 @@ func (x *jobRun) feed() {
 func (x *jobRun) begin(ctx context.Context, wire shellwire.Job) (err error) {
 	c := x.c
 	x.Job = &Job{stdin: x.proc.Stdin, done: make(chan struct{})}
-	life, end := context.WithCancelCause(c.jobLife)
-	x.cancel = end
-	x.out = c.newOutput(x.cmd, c.concealing, end)
+	life, cancel := context.WithCancelCause(c.jobLife)
+	x.cancel = cancel
+	x.out = c.newOutput(x.cmd, c.jobFilter, cancel)
 	x.job, err = c.StartJob(ctx, shell.JobOptions{
 		Job: wire, Stdin: x.proc.Stdin, Stdout: x.proc.Stdout, Stderr: x.proc.Stderr, Inside: x.proc.inside,
 		Out: x.out.Stdout, ErrOut: x.out.Stderr, Ending: isEnding,
 	})
 	if err != nil {
-		end(nil)
+		cancel(nil)
 		return errors.Join(x.jobError(ctx, err), x.abandon())
 	}
 	if x.cmd.Stdin != nil {
@@ -72,7 +72,7 @@ func (x *jobRun) jobError(ctx context.Context, err error) error {
 	c := x.c
 	switch {
 	case errors.Is(err, shell.ErrNoDir):
-		return fmt.Errorf("%w: %q", ErrNoDir, c.conceal(x.cmd.Dir))
+		return fmt.Errorf("%w: %q", ErrNoDir, c.redact(x.cmd.Dir))
 	case errors.Is(err, shell.ErrNoFile):
 		return fmt.Errorf("%w: %w", ErrTransfer, err)
 	case errors.Is(err, shell.ErrEarly):
@@ -117,16 +117,16 @@ func (x *jobRun) run(ctx context.Context) {
 		}
 	default:
 	}
-	end := ending{cause: r.Cause, lost: r.Lost, status: r.Mark.Status, signal: r.Mark.Signal}
+	evidence := ending{cause: r.Cause, lost: r.Lost, status: r.Mark.Status, signal: r.Mark.Signal}
 	switch {
 	case r.Cause != nil:
 	case r.Lost:
-		end.oom = r.EndErr == nil && c.OOMKilled(r.EndBy)
+		evidence.oom = r.EndErr == nil && c.OOMKilled(r.EndBy)
 	default:
-		end.oom = res.OOMBefore >= 0 && res.OOMAfter > res.OOMBefore
+		evidence.oom = res.OOMBefore >= 0 && res.OOMAfter > res.OOMBefore
 	}
 	res.ended = r.Lost
-	errs = append(errs, c.conclude(res, end))
+	errs = append(errs, c.conclude(res, evidence))
 	errs = append(errs, x.flush(res, r, deadline)...)
 	res.ImageID, _ = c.imageID()
 	x.result = res
@@ -146,12 +146,12 @@ func (x *jobRun) flush(res *Result, r shell.Reply, deadline time.Time) []error {
 	return errs
 }
 
-// concealing makes a writer through which a job's output passes: it conceals the secrets
-// that the session was given, also those that come while the job runs, and behind them is
-// the caller's filter.
-func (c *conn) concealing(w io.Writer) io.WriteCloser {
+// jobFilter makes a writer through which a job's output passes: it redacts the secrets
+// that the session was given, also those that come while the job runs. After that
+// comes the caller's filter.
+func (c *conn) jobFilter(w io.Writer) io.WriteCloser {
 	if c.filter != nil {
 		w = c.filter(w)
 	}
-	return c.known.Writer(w)
+	return c.redactor.Writer(w)
 }

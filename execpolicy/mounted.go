@@ -37,7 +37,7 @@ func (c *conn) prove(ctx context.Context, d mountproof.Dir) error {
 
 // inquire runs a script of the library's own, and returns what it prints, and whether it
 // succeeds.
-func (c *conn) inquire(ctx context.Context, deadline time.Time, script string, limit int) (said string, ok bool, err error) {
+func (c *conn) inquire(ctx context.Context, deadline time.Time, script string, limit int) (answer string, ok bool, err error) {
 	out := &shell.Sink{Kept: truncate.Buffer{Limit: limit}}
 	r := c.Run(ctx, deadline, time.Time{}, shell.Unit(script), out, &shell.Sink{})
 	c.escalated(r)

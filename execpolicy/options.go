@@ -61,7 +61,7 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name, fifos st
 	if len(spec.Supervisor) == 0 {
 		o.Env = slices.Sorted(maps.Keys(spec.Env))
 		for _, name := range o.Env {
-			if runargs.SteersClient(name) {
+			if runargs.IsClientVar(name) {
 				found.Add("the variable %s would direct the engine's client too; set it in a session", name)
 			}
 		}

@@ -19,7 +19,7 @@ func (c *conn) classify(ctx context.Context, res *Result, r shell.Reply, cmd Com
 	if r.EndErr != nil {
 		errs = append(errs, r.EndErr)
 	}
-	end := ending{cause: r.Cause, lost: r.Lost, status: r.Mark.Status, signal: r.Mark.Signal}
+	evidence := ending{cause: r.Cause, lost: r.Lost, status: r.Mark.Status, signal: r.Mark.Signal}
 	switch {
 	case r.Cause != nil:
 		if !r.Gone && !r.Unsent && c.proc.OwnPIDNamespace && r.EndErr == nil {
@@ -28,7 +28,7 @@ func (c *conn) classify(ctx context.Context, res *Result, r shell.Reply, cmd Com
 	case r.Lost:
 		// What could not say whether the container is there knows nothing of its end
 		// either.
-		end.oom = r.EndErr == nil && c.OOMKilled(r.EndBy)
+		evidence.oom = r.EndErr == nil && c.OOMKilled(r.EndBy)
 	case !r.Mark.NoDir && (cmd.Usage || r.Mark.Status != 0 && c.oomKills >= 0):
 		var l shell.Reply
 		res.OOMAfter, _, l = c.lookNow(ctx, bound.Earlier(bound.After(c.limits.TerminationTimeout), endBy))
@@ -36,7 +36,7 @@ func (c *conn) classify(ctx context.Context, res *Result, r shell.Reply, cmd Com
 			res.Dir, res.StateLost = "", true
 		}
 		res.ended, r.Counts = l.Lost, l.Counts
-		end.oom = res.OOMBefore >= 0 && res.OOMAfter > res.OOMBefore || l.Lost && l.EndErr == nil && c.OOMKilled(l.EndBy)
+		evidence.oom = res.OOMBefore >= 0 && res.OOMAfter > res.OOMBefore || l.Lost && l.EndErr == nil && c.OOMKilled(l.EndBy)
 		if l.EndErr != nil {
 			errs = append(errs, l.EndErr)
 		}
@@ -47,7 +47,7 @@ func (c *conn) classify(ctx context.Context, res *Result, r shell.Reply, cmd Com
 	if cmd.Usage {
 		res.Usage = newUsage(r.Counts)
 	}
-	if err := c.conclude(res, end); err != nil {
+	if err := c.conclude(res, evidence); err != nil {
 		errs = append(errs, err)
 	}
 	return errs

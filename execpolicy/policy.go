@@ -30,8 +30,8 @@ type Policy interface {
 	//     this program ends, however it does. That is what ends a session.
 	//   - It sets OwnPIDNamespace only if it made the PID namespace: a session then kills
 	//     all that it sees.
-	//   - It returns a Process whose Kill works from then on, or an error and nothing
-	//     that still runs.
+	//   - It returns a Process whose Kill works from then on, or an error. If it returns
+	//     an error, nothing that it has started is left.
 	Spawn(ctx context.Context, spec Spec) (*Process, error)
 }
 
@@ -114,7 +114,7 @@ type Spec struct {
 	Finish func(ctx context.Context, s *Session) error
 	// Filter, if not nil, is called once for each stream of each command, and returns a
 	// writer for the stream. The library writes the stream to it, after secrets were
-	// concealed. What the writer passes on to w is what is kept, rendered and given to
+	// redacted. What the writer passes on to w is what is kept, rendered and given to
 	// [Command.Stdout] and Stderr. It is closed when the command has ended; what it
 	// writes to w then still counts as output of that command. The method Writer of a
 	// redact.Redactor is such a function.
@@ -170,8 +170,8 @@ type Spec struct {
 type Limits struct {
 	// CommandTimeout is how long a command may run before it is ended. If zero, 30 s.
 	CommandTimeout time.Duration
-	// StartupTimeout is how long a session may take to answer, not counting a pull of the
-	// image. Prepare, the lookups of secrets and each startup script may each take as
+	// StartupTimeout is how long a session's shell may take to run the library's first
+	// script, with which it answers, not counting a pull of the image. Prepare, the lookups of secrets and each startup script may each take as
 	// long again. If zero, 30 s.
 	StartupTimeout time.Duration
 	// TerminationTimeout is how long the library may take to end a command or a session,
@@ -257,20 +257,21 @@ func (l Limits) with(own Limits) Limits {
 }
 
 // A Process is a spawned command, with all that a session needs to know of its policy. A
-// policy sets Name, Stdin, Stdout, Stderr, Done, Kill, Limits and Scratch. The other
-// fields may be zero.
+// policy sets Name, Stdin, Stdout, Stderr, Done, Kill, Limits and Scratch, and Worker if
+// the spec has a Supervisor. The other fields may be zero. A policy that isolates also
+// sets OwnPIDNamespace, without which a session has no jobs, and ends only the process
+// group of a command.
 //
 // A caller of Spawn must read Stdout and Stderr to their ends, and must call Kill, also
 // after a normal end.
 type Process struct {
-	// Name names what was started, as the engine does.
+	// Name is the name of what was started, such as that of a container.
 	Name string
-	// Engine says what runs the command, for results and errors. If empty, they name
-	// nothing.
+	// Engine says what runs the command, for results and errors. It may be empty.
 	Engine string
 	// Transport is what carries the streams of a container, for [Session.Transport].
 	Transport Transport
-	// Stdin, Stdout and Stderr are our ends of the command's streams. Closing Stdin must
+	// Stdin, Stdout and Stderr are this program's ends of the command's streams. Closing Stdin must
 	// end a Write to it that waits.
 	Stdin          io.WriteCloser
 	Stdout, Stderr io.ReadCloser
@@ -302,8 +303,7 @@ type Process struct {
 	Scratch string
 	// Dir is where a session works. If empty, it is where the command was started.
 	Dir string
-	// DirWritable says that Dir can be written to. A session that can't write to it does
-	// not start.
+	// DirWritable asks that the shell can write to Dir: if it can't, the start fails.
 	DirWritable bool
 	// Env holds variables that a session sets unless Spec.Env does.
 	Env map[string]string

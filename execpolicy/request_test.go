@@ -61,7 +61,7 @@ func TestRequest(t *testing.T) {
 	})
 }
 
-// What a refusal quotes is concealed as all else is.
+// What a refusal quotes is redacted as all else is.
 func TestRefusalShowsNoSecret(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		sessions, value := newValue(), newValue()

@@ -10,10 +10,10 @@ import (
 )
 
 // An Outcome is how a command ended. It rests on what the library and the kernel know,
-// never on an exit code alone or on printed text. Where more than one fits, the first in
-// this list stands: what ended the command from outside comes before what it did itself.
-// Among the first three, whichever happened first stands, also if the command then ends
-// by itself.
+// never on an exit code alone or on printed text. If more than one fits, the first in
+// this list is the outcome: what ended the command from outside comes before what it did
+// itself. Of the first three it is the one that happened first, even if the command then
+// ends by itself. The zero Outcome is none of these.
 //
 //   - OutcomeTimedOut: the library ended the command at its deadline.
 //   - OutcomeOutputLimit: the library ended it because it had printed too much.
@@ -57,9 +57,9 @@ const (
 	// OutcomeCanceled says that the library ended the command because its context ended,
 	// its session was closed, or the session's Lifetime was over: Cause says which.
 	OutcomeCanceled
-	// OutcomeOOMKilled says that the kernel killed for memory while the command ran, and
-	// that the command ended in one of three ways: with status 137, with its shell, or
-	// with the container. A command that went on after the kernel had killed a part of
+	// OutcomeOOMKilled says that the kernel killed a process of the container for memory
+	// while the command ran, and that the command ended in one of three ways: with status
+	// 137, with its shell, or with the container. A command that went on after the kernel had killed a part of
 	// it, and ended with another status, has OutcomeExited and a higher count in
 	// OOMAfter.
 	//
@@ -88,8 +88,9 @@ func (o Outcome) String() string {
 	return outcomes[o]
 }
 
-// An Escalation is the last step that the library had to take to end a command. The zero
-// Escalation means that it took none.
+// An Escalation is the last step that the library had to take until a command ended. The
+// zero Escalation means that it took none. What the command has left running is then
+// killed, whatever the Escalation.
 type Escalation int
 
 const (
@@ -105,7 +106,8 @@ const (
 	// its process 1, which then ends.
 	EscalationContainer = Escalation(shell.StepContainer)
 	// EscalationRemoval is the removal of the container by the engine, by force, because
-	// process 1 did not end within a second.
+	// process 1 did not end within a second, or within a quarter of the time that is left
+	// to end it, if that is shorter.
 	EscalationRemoval = Escalation(shell.StepRemoval)
 )
 
@@ -119,12 +121,12 @@ func (e Escalation) String() string {
 	return escalations[e]
 }
 
-// A StreamInfo counts what came on a stream, kept or not, after secrets were concealed
+// A StreamInfo counts what came on a stream, kept or not, after secrets were redacted
 // and after [Spec.Filter].
 type StreamInfo struct {
 	Bytes, Lines               int64 // all that came
 	DroppedBytes, DroppedLines int64 // what was not kept of them
-	Cut                        int   // how many of the kept bytes precede those dropped
+	Cut                        int   // how many of the kept bytes precede those dropped, or all of them
 }
 
 // A Result is how a command ended, with the evidence.
@@ -140,9 +142,10 @@ type Result struct {
 	// outcome, unless [Spec.Filter] has blocked them.
 	Stdout, Stderr         []byte
 	StdoutInfo, StderrInfo StreamInfo
-	// BackgroundBytes is how many bytes background jobs printed between the last result
-	// and this one while no command ran. These bytes were dropped. What a background job
-	// prints while a command runs is part of the output of that command.
+	// BackgroundBytes is how many bytes came between the last result and this one, while
+	// no command ran, from what earlier commands left in the background. These bytes were
+	// dropped. What such a process prints while a command runs is part of the output of
+	// that command. What a [Job] prints does not count.
 	BackgroundBytes int64
 	// Duration is how long the command took. It begins where the time of
 	// [Command.Timeout] does, but after the shell was replaced, if it had to be. It is 0
@@ -153,7 +156,7 @@ type Result struct {
 	// ended.
 	StateLost bool
 	// Dir is the shell's directory after the command, with the values of secrets
-	// concealed. It is empty if the shell was lost, or does not know the name of its
+	// redacted. It is empty if the shell was lost, or does not know the name of its
 	// directory.
 	Dir string
 	// OOMBefore and OOMAfter are how many processes of the container the kernel had
@@ -230,7 +233,9 @@ func (r *Result) Text() string {
 		return text + "\n\nCanceled."
 	case OutcomeOutputLimit:
 		return text + "\n\nEnded: too much output."
-	default:
+	case OutcomeSessionLost:
 		return text + "\n\nThe session was lost."
+	default:
+		return text + "\n\nEnded: " + r.Outcome.String() + "."
 	}
 }

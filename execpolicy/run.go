@@ -67,7 +67,7 @@ func Run(ctx context.Context, p Policy, spec Spec, c Command) (*Result, error) {
 func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
 	ctx, cmd.code = ours.TakeCode(ctx)
 	if err := cmd.validate(); err != nil {
-		return nil, problems.Conceal(err, s.Redact)
+		return nil, problems.Redact(err, s.Redact)
 	}
 	if err := s.acquire(ctx); err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func (x *execution) stage() (err error) {
 		x.deadline = bound.Earlier(x.deadline, x.endBy.Add(-c.limits.TerminationTimeout/2))
 	}
 	if x.cmd.Dir != "" && (c.dir == "" || strings.Contains(c.dir, "\n")) {
-		return fmt.Errorf("%w: %q: the shell's own, to which it would have to go back, has no name that can be sent", ErrNoDir, c.conceal(x.cmd.Dir))
+		return fmt.Errorf("%w: %q: the shell's own, to which it would have to go back, has no name that can be sent", ErrNoDir, c.redact(x.cmd.Dir))
 	}
 	if x.input, x.file, err = c.upload(x.ctx, x.stdin, x.deadline); err != nil {
 		return err
@@ -174,7 +174,7 @@ func (x *execution) stage() (err error) {
 func (x *execution) listen(cancel context.CancelCauseFunc) {
 	filter := x.c.Filter
 	if x.own {
-		filter = x.c.hide()
+		filter = x.c.secretFilter()
 	}
 	x.out = x.c.newOutput(x.cmd, filter, cancel)
 }
@@ -199,14 +199,14 @@ func (c *conn) newOutput(cmd Command, filter shell.Filter, cancel context.Cancel
 // execute runs the command to its end.
 func (x *execution) execute() (shell.Reply, error) {
 	c := x.c
-	exchange := func(input []shell.Op) shell.Reply {
+	try := func(input []shell.Op) shell.Reply {
 		if x.cmd.Usage {
 			input = append(input, shell.Op{Data: []byte(shellwire.Note)})
 		}
 		return c.runUnit(x.ctx, x.deadline, x.endBy, append(input, shell.Op{Data: x.cmd.unit(c.dir, x.file).Ops(), Unit: true}),
 			x.out.Stdout, x.out.Stderr)
 	}
-	r := exchange(x.input)
+	r := try(x.input)
 	if r.Cause != nil || !r.Mark.NotRun || x.out.Came() > 0 {
 		return r, nil
 	}
@@ -221,7 +221,7 @@ func (x *execution) execute() (shell.Reply, error) {
 		}
 		return r, err
 	}
-	return exchange(nil), nil
+	return try(nil), nil
 }
 
 // finish says how the command ended, and hands the rest of its output over.
@@ -247,14 +247,14 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 	errs = append(errs, x.out.Finish(flush.Done())...)
 	if r.Mark.NoDir {
 		c.Background += x.out.Came()
-		return nil, fmt.Errorf("%w: %q", ErrNoDir, c.conceal(x.cmd.Dir))
+		return nil, fmt.Errorf("%w: %q", ErrNoDir, c.redact(x.cmd.Dir))
 	}
 	if err := res.take(&x.out); err != nil {
 		errs = append(errs, err)
 	}
 	res.ImageID, _ = c.imageID()
 	res.BackgroundBytes, c.Background = c.Background, 0
-	res.Dir = c.conceal(res.Dir)
+	res.Dir = c.redact(res.Dir)
 	return res, errors.Join(errs...)
 }
 
@@ -279,14 +279,14 @@ func (r *Result) take(out *shell.Output) error {
 		return fmt.Errorf("%w: %w", ErrBlocked, r.blocked)
 	}
 	stdout, stderr := out.Kept()
-	r.Stdout, r.StdoutInfo = taken(stdout)
-	r.Stderr, r.StderrInfo = taken(stderr)
+	r.Stdout, r.StdoutInfo = keptOutput(stdout)
+	r.Stderr, r.StderrInfo = keptOutput(stderr)
 	return nil
 }
 
-// taken returns what a sink has kept and counted. Nothing may be written, nor taken once
+// keptOutput returns what a sink has kept and counted. Nothing may be written, nor taken once
 // more.
-func taken(k *shell.Sink) ([]byte, StreamInfo) {
+func keptOutput(k *shell.Sink) ([]byte, StreamInfo) {
 	b := &k.Kept
 	info := StreamInfo{Bytes: b.Total(), Lines: b.Lines(), DroppedBytes: b.Dropped(), DroppedLines: b.DroppedLines(), Cut: len(b.Head())}
 	return k.Taken(), info

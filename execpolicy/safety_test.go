@@ -24,9 +24,9 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
-// canaryScript says that it is there, then which signals it gets, of those that can be
+// bystanderScript says that it is there, then which signals it gets, of those that can be
 // caught, and at the end of its stdin that it lives.
-const canaryScript = `for s in HUP INT QUIT USR1 USR2 PIPE ALRM TERM CONT; do trap "echo $0 got $s" $s; done
+const bystanderScript = `for s in HUP INT QUIT USR1 USR2 PIPE ALRM TERM CONT; do trap "echo $0 got $s" $s; done
 	echo "$0 is $$"; while read line; do :; done; echo "$0 lives"`
 
 // nobody is the user of the containers.
@@ -50,7 +50,7 @@ func flock(t *testing.T, as *syscall.Credential, groups ...int) {
 	var want []string
 	add := func(name string, attributes syscall.SysProcAttr, script string) {
 		attributes.Credential = as
-		cmd := exec.Command("sh", "-c", script, name, canaryScript)
+		cmd := exec.Command("sh", "-c", script, name, bystanderScript)
 		cmd.Stdin, cmd.Stdout, cmd.SysProcAttr = in, tell, &attributes
 		assert.NilError(t, cmd.Start())
 		want = append(want, name+" lives")
@@ -62,7 +62,7 @@ func flock(t *testing.T, as *syscall.Credential, groups ...int) {
 		kinds["group "+strconv.Itoa(pgid)] = syscall.SysProcAttr{Setpgid: true, Pgid: pgid}
 	}
 	for kind, attributes := range kinds {
-		add("a child in "+kind, attributes, canaryScript)
+		add("a child in "+kind, attributes, bystanderScript)
 		add("an orphan in "+kind, attributes, `exec 3<&0; sh -c "$1" "$0" <&3 &`)
 	}
 	in.Close()
@@ -242,10 +242,7 @@ func TestContainerInTheHostsNamespaceSignalsNobody(t *testing.T) {
 
 // Podman's configuration can put every container into the host's process namespace.
 func TestPodmansConfigurationGivesNoHostsProcesses(t *testing.T) {
-	onEngines(t, func(t *testing.T, p place) {
-		if p.engine.Kind != dockercli.Podman {
-			return
-		}
+	onPodman(t, func(t *testing.T, p place) {
 		conf := filepath.Join(t.TempDir(), "containers.conf")
 		assert.NilError(t, os.WriteFile(conf, []byte("[containers]\npidns = \"host\"\n"), 0o644))
 		e := *p.engine

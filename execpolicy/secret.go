@@ -87,7 +87,7 @@ func validateSecrets(found problems.List, secrets []Secret, env map[string]strin
 	}
 	values := addValues(nil, secrets)
 	for i, err := range found {
-		found[i] = problems.Conceal(err, values.Redact)
+		found[i] = problems.Redact(err, values.Redact)
 	}
 	return found
 }
@@ -113,24 +113,24 @@ func addValues(v *secret.Values, secrets []Secret) *secret.Values {
 	return v.With(more...)
 }
 
-// conceal returns the text with something else in place of the values of all secrets that
+// redact returns the text with something else in place of the values of all secrets that
 // the session was ever given.
-func (c *conn) conceal(text string) string { return c.known.Values().Redact(text) }
+func (c *conn) redact(text string) string { return c.redactor.Values().Redact(text) }
 
-// hide returns what conceals the values in a stream; nil if there are none.
-func (c *conn) hide() shell.Filter {
-	if known := c.known.Values(); known != nil {
-		return known.Writer
+// secretFilter returns what redacts the values in a stream; nil if there are none.
+func (c *conn) secretFilter() shell.Filter {
+	if values := c.redactor.Values(); values != nil {
+		return values.Writer
 	}
 	return nil
 }
 
-// know makes the session hide the values, which are all that it is to hide.
-func (c *conn) know(values *secret.Values) {
+// setValues makes the values all that the session redacts.
+func (c *conn) setValues(values *secret.Values) {
 	if values == nil {
 		return
 	}
-	c.known.Set(values)
+	c.redactor.Set(values)
 	c.Filter = values.Writer
 	if filter := c.filter; filter != nil {
 		c.Filter = func(w io.Writer) io.WriteCloser { return values.Writer(filter(w)) }
@@ -157,7 +157,7 @@ func (c *conn) fetch(ctx context.Context, secrets []Secret, deadline time.Time, 
 			env[s.Name] = c.proc.Scratch + "/k" + random.Token()
 		}
 	}
-	c.know(addValues(c.known.Values(), secrets))
+	c.setValues(addValues(c.redactor.Values(), secrets))
 	return secrets, nil
 }
 
@@ -199,10 +199,10 @@ func putSecrets(t *transfer.Transfer, secrets []Secret, env map[string]string) e
 // take inside, by endBy if that is not zero. After an error that has been done.
 func (c *conn) giveSecrets(
 	ctx context.Context, secrets []Secret, env map[string]string, deadline, endBy time.Time,
-) (all map[string]string, end func(endBy time.Time), err error) {
+) (all map[string]string, remove func(endBy time.Time), err error) {
 	t := c.newTransfer(ctx, nil)
 	t.Deadline, t.EndBy = deadline, endBy
-	end = func(endBy time.Time) {
+	remove = func(endBy time.Time) {
 		if !endBy.IsZero() {
 			t.EndBy = endBy
 		}
@@ -215,9 +215,9 @@ func (c *conn) giveSecrets(
 		err = putSecrets(t, secrets, all)
 	}
 	if err != nil {
-		end(time.Time{})
+		remove(time.Time{})
 	}
-	return all, end, err
+	return all, remove, err
 }
 
 // openSecrets gives the session's secrets to the shell. It is called only when the shell

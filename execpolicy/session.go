@@ -17,9 +17,9 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/turn"
 )
 
-// A Session is a shell in isolation that stays: a command finds what the commands before
-// it left behind. Its methods may be called at the same time. Commands run one at a time,
-// in the order in which Run was called.
+// A Session is a shell in isolation that keeps its state: a command finds what the
+// commands before it left behind. Its methods may be called at the same time. Commands
+// run one at a time, in the order in which Run was called.
 type Session struct {
 	policy Policy
 	spec   *Spec     // which fmt does not follow: it may hold secrets
@@ -73,7 +73,7 @@ func Check(ctx context.Context, p Policy, spec Spec) error {
 func check(ctx context.Context, p Policy, spec Spec, command error) (invalid, refused error) {
 	invalid = spec.validate()
 	if command != nil {
-		invalid = problems.Join(invalid, problems.Conceal(command, addValues(nil, spec.Secrets).Redact))
+		invalid = problems.Join(invalid, problems.Redact(command, addValues(nil, spec.Secrets).Redact))
 	}
 	if c, ok := p.(Checker); ok {
 		refused = c.Check(ctx, spec.forPolicy())
@@ -109,11 +109,11 @@ func (s Spec) forPolicy() Spec {
 	return s
 }
 
-// errBorrowed is returned where a session that is lent to Spec.Prepare or Spec.Finish is
-// to be ended.
+// errBorrowed is returned where a session that is borrowed by Spec.Prepare or Spec.Finish
+// is to be ended.
 var errBorrowed = fmt.Errorf("%w: Prepare and Finish only borrow the session, which they can neither close nor restart", ErrInvalid)
 
-// newSession makes a session, which without a policy is one that is lent.
+// newSession makes a session, which without a policy is one that is borrowed.
 func newSession(p Policy, spec Spec, c *conn) *Session {
 	s := &Session{policy: p, spec: &spec, turn: turn.New(1), conn: c, closed: make(chan struct{})}
 	s.life, s.close = context.WithCancelCause(context.Background())
@@ -137,13 +137,13 @@ func (s Spec) validate() error {
 
 // open spawns a process and makes a session's end of it. A cause that the policy can mend
 // costs a second try. What is known from before is hidden too.
-func open(ctx context.Context, p Policy, spec Spec, known *secret.Values) (*conn, error) {
+func open(ctx context.Context, p Policy, spec Spec, values *secret.Values) (*conn, error) {
 	secrets := spec.Secrets
 	spec = spec.forPolicy()
 	for try := 0; ; try++ {
 		proc, c, err := spawn(ctx, p, spec)
 		if err == nil {
-			if err = c.prepare(ctx, spec, secrets, known); err == nil {
+			if err = c.prepare(ctx, spec, secrets, values); err == nil {
 				return c, nil
 			}
 		}
@@ -216,11 +216,11 @@ func (s *Session) Transport() Transport { return s.current().proc.Transport }
 // Done returns a channel that is closed when the session has ended, for whatever reason,
 // and its container was removed or could not be removed within
 // [Limits.TerminationTimeout]. After Restart it returns another.
-func (s *Session) Done() <-chan struct{} { return s.current().Ended() }
+func (s *Session) Done() <-chan struct{} { return s.current().CleanedUp() }
 
 // Redact returns the text with "[secret NAME]" in place of the values of all secrets that
 // the session was ever given. It is for what the caller has read out of files.
-func (s *Session) Redact(text string) string { return s.current().conceal(text) }
+func (s *Session) Redact(text string) string { return s.current().redact(text) }
 
 func (s *Session) current() *conn {
 	s.mu.Lock()
@@ -280,7 +280,7 @@ func (s *Session) Restart(ctx context.Context) error {
 	if err := c.End(c.limits.TerminationTimeout); err != nil {
 		return err
 	}
-	c, err := open(ctx, s.policy, *s.spec, c.known.Values())
+	c, err := open(ctx, s.policy, *s.spec, c.redactor.Values())
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func (c *conn) newTransfer(ctx context.Context, cancel context.CancelCauseFunc) 
 		Limits:             tarball.Limits{Entries: c.limits.MaxTreeEntries, Bytes: c.limits.MaxTreeBytes},
 		TerminationTimeout: c.limits.TerminationTimeout,
 		Cancel:             cancel,
-		Conceal:            c.conceal,
+		Redact:             c.redact,
 	})
 }
 
@@ -29,7 +29,7 @@ type steps struct{ c *conn }
 
 func (s steps) Step(ctx context.Context, deadline, endBy time.Time, ops []shell.Op, out *shell.Sink) (shell.Reply, string) {
 	c := s.c
-	in, errOut := shell.NewSink(c.hide(), shell.WordsKept, nil, nil)
+	in, errOut := shell.NewSink(c.secretFilter(), shell.WordsKept, nil, nil)
 	r := c.runUnit(ctx, deadline, endBy, ops, out, in)
 	in.Close()
 	s.end(r)
@@ -42,7 +42,7 @@ func (s steps) Step(ctx context.Context, deadline, endBy time.Time, ops []shell.
 func (s steps) Undo(ctx context.Context, endBy time.Time, script string) {
 	c := s.c
 	select {
-	case <-c.Over():
+	case <-c.Exited():
 		return
 	default:
 	}

@@ -74,15 +74,15 @@ func replaceFIFOs(dir string) error {
 func (p place) through(t *testing.T, name string) *dockercli.Engine {
 	t.Helper()
 	e := *p.engine
-	real, err := exec.LookPath(e.Path)
+	client, err := exec.LookPath(e.Path)
 	assert.NilError(t, err)
 	e.Path, err = os.Executable()
 	assert.NilError(t, err)
 	if e.Env == nil {
 		e.Env = os.Environ()
 	}
-	client := program{Name: name, Engine: &dockercli.Engine{Path: real}}
-	e.Env = append(slices.Clip(e.Env), promptExit, client.variable(t))
+	front := program{Name: name, Engine: &dockercli.Engine{Path: client}}
+	e.Env = append(slices.Clip(e.Env), promptExit, front.variable(t))
 	return &e
 }
 

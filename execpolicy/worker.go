@@ -117,7 +117,7 @@ func (c *conn) shutdown(scripts []string) error {
 	var errs []error
 	for _, script := range scripts {
 		select {
-		case <-c.Over():
+		case <-c.Exited():
 			return errors.Join(errs...)
 		default:
 		}
@@ -144,7 +144,7 @@ func (c *conn) script(ctx context.Context, kind, script string, deadline, endBy 
 	start := time.Now()
 	event, err := c.audit.beginScript(ctx, c, kind, script)
 	if err != nil {
-		err = fmt.Errorf("%s %w: %q: %w", kind, ErrScript, c.conceal(script), err)
+		err = fmt.Errorf("%s %w: %q: %w", kind, ErrScript, c.redact(script), err)
 	} else if err = c.runScript(ctx, kind, script, deadline, endBy); err == nil {
 		res = &Result{Outcome: OutcomeExited, Duration: time.Since(start), OOMBefore: -1, OOMAfter: -1}
 	}
@@ -155,9 +155,9 @@ func (c *conn) script(ctx context.Context, kind, script string, deadline, endBy 
 func (c *conn) runScript(ctx context.Context, kind, script string, deadline, endBy time.Time) error {
 	in, errOut := shell.NewSink(c.Filter, shell.WordsKept, nil, nil)
 	r := c.runUnit(ctx, deadline, endBy, shell.Unit(script), &shell.Sink{}, in)
-	said := errOut.Words(in)
+	stderrText := errOut.Words(in)
 	var how string
-	script = c.conceal(script)
+	script = c.redact(script)
 	switch {
 	case r.Cause != nil:
 		return fmt.Errorf("%s %w: %q: %w", kind, ErrScript, script, r.Cause)
@@ -172,5 +172,5 @@ func (c *conn) runScript(ctx context.Context, kind, script string, deadline, end
 	default:
 		how = "exit code " + strconv.Itoa(r.Mark.Status)
 	}
-	return fmt.Errorf("%s %w: %q: %s: %s", kind, ErrScript, script, how, said)
+	return fmt.Errorf("%s %w: %q: %s: %s", kind, ErrScript, script, how, stderrText)
 }

@@ -247,7 +247,7 @@ func (w weakening) apply(p execpolicy.DockerPolicy) execpolicy.DockerPolicy {
 
 // What a filter lets root do with podman is a weakness that the report names.
 func TestFreezingIsSeen(t *testing.T) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		p, spec := hardened(e)
 		p.EngineSeccomp, p.User = true, "0:0"
 		s, r, err := attest.Start(t.Context(), p, spec, attest.Options{Require: []attest.Protection{attest.NoNetwork}})

@@ -74,7 +74,8 @@ func confinement(info *dockercli.Info, f *facts, s *outside.Settings) Confinemen
 }
 
 // classify adds a weakness if either side says that a module does not confine, or if
-// neither says that it does. ofModule says whether what is seen inside is a label of that module.
+// neither says that it does. ofModule says whether what is seen inside is a label of that
+// module.
 func (c *Confinement) classify(module, inside, outside string, unconfined func(string) bool, ofModule bool) {
 	known := inside != "" && ofModule
 	switch {

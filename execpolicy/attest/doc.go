@@ -83,7 +83,9 @@
 // no limits, and ignores a seccomp filter. It shows devices and mounts of its own kernel,
 // which the report names. So the lifeline, the limits and a filter that is not the
 // engine's are not seen to be in force there. To use gVisor, name in [Options] what is
-// required. Attest has not been tried with cgroup v2.
+// required.
+//
+// The package was tried with cgroup v1 only.
 //
 // # Security modules
 //

@@ -11,9 +11,9 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/fifo"
 )
 
-// drawn are the flags whose values are another with each container, and say nothing of
-// how it is isolated.
-var drawn = func() []string {
+// volatileFlags are the flags whose values are another with each container, and say
+// nothing of how it is isolated.
+var volatileFlags = func() []string {
 	flags := []string{"--name="}
 	for _, label := range []string{"name", "host", "boot", "pidns", "pid", "timens", "pid-start", "created", "expires"} {
 		flags = append(flags, "--label=cofferdam."+label+"=")
@@ -21,17 +21,17 @@ var drawn = func() []string {
 	return flags
 }()
 
-// isDrawn reports whether a word is one of those flags, or mounts the FIFOs of one
+// isVolatile reports whether a word is one of those flags, or mounts the FIFOs of one
 // container.
-func isDrawn(word string) bool {
+func isVolatile(word string) bool {
 	return strings.HasPrefix(word, "--mount=type=bind,source=") && strings.HasSuffix(word, ",target="+fifo.Target+",readonly") ||
-		slices.ContainsFunc(drawn, func(flag string) bool { return strings.HasPrefix(word, flag) })
+		slices.ContainsFunc(volatileFlags, func(flag string) bool { return strings.HasPrefix(word, flag) })
 }
 
-// drawnLabels are the keys of those labels.
-var drawnLabels = func() []string {
+// volatileLabels are the keys of those labels.
+var volatileLabels = func() []string {
 	var keys []string
-	for _, flag := range drawn {
+	for _, flag := range volatileFlags {
 		if key, ok := strings.CutPrefix(flag, "--label="); ok {
 			keys = append(keys, strings.TrimSuffix(key, "="))
 		}
@@ -39,9 +39,9 @@ var drawnLabels = func() []string {
 	return keys
 }()
 
-// withoutDrawn returns a command line's word without what is another with each pod, if
+// withoutVolatile returns a command line's word without what is another with each pod, if
 // the word is a pod.
-func withoutDrawn(word string) string {
+func withoutVolatile(word string) string {
 	var pod struct {
 		Metadata map[string]any `json:"metadata"`
 		Spec     map[string]any `json:"spec"`
@@ -51,7 +51,7 @@ func withoutDrawn(word string) string {
 	}
 	delete(pod.Metadata, "name")
 	if labels, ok := pod.Metadata["labels"].(map[string]any); ok {
-		for _, key := range drawnLabels {
+		for _, key := range volatileLabels {
 			delete(labels, key)
 		}
 	}
@@ -75,10 +75,10 @@ func digest(argv []string) string {
 	operands := false
 	for i, word := range argv {
 		if i == len(argv)-1 {
-			word = withoutDrawn(word)
+			word = withoutVolatile(word)
 		}
 		operands = operands || word == "--"
-		if operands || !isDrawn(word) {
+		if operands || !isVolatile(word) {
 			// No argument holds a NUL byte.
 			h.Write([]byte(word + "\x00"))
 		}

@@ -221,7 +221,7 @@ func (o Options) collect(ctx context.Context, s *execpolicy.Session, dir string)
 	}
 	if shown := s.Redact(string(value)); shown != string(value) {
 		if value, err = checkResult([]byte(shown)); err != nil {
-			return nil, fmt.Errorf("%w: a secret stands in it, and in no text", ErrBadResult)
+			return nil, fmt.Errorf("%w: it contains a secret that is not within a text", ErrBadResult)
 		}
 	}
 	return value, nil

@@ -328,7 +328,7 @@ func (o Options) store(ctx context.Context, s *execpolicy.Session, name, code st
 	case 104:
 		return nil, fmt.Errorf("%w: %q is a link", ErrFilename, name)
 	case 105:
-		return nil, fmt.Errorf("%w: %q is there and no regular file", ErrFilename, name)
+		return nil, fmt.Errorf("%w: %q exists and is not a regular file", ErrFilename, name)
 	}
 	return nil, fmt.Errorf("%w: %q can't be stored: %s", ErrFilename, name, strings.TrimSpace(string(r.Stderr)))
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // A secret is in no result, however JSON has it.
-func TestCallConcealsSecrets(t *testing.T) {
+func TestCallRedactsSecrets(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		p.Spec.Secrets = []execpolicy.Secret{
 			{Name: "TEXT", Value: "geh\"eim\\nis\té-\U0001f600"},

@@ -302,12 +302,12 @@ func validate(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Re
 		}
 	}
 	for _, m := range p.Mounts {
-		if within(m.Target) {
+		if mountguard.Within(m.Target, Target) {
 			refuse(fmt.Sprintf("the mount on %q: %s is the layer's", m.Target, Target))
 		}
 	}
 	for _, dir := range slices.Sorted(maps.Keys(p.Tmpfs)) {
-		if within(dir) {
+		if mountguard.Within(dir, Target) {
 			refuse(fmt.Sprintf("the tmpfs %q: %s is the layer's", dir, Target))
 		}
 	}
@@ -315,12 +315,6 @@ func validate(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Re
 		return err
 	}
 	return broken
-}
-
-// within reports whether the container's path is Target or inside it.
-func within(path string) bool {
-	path = filepath.ToSlash(filepath.Clean(path))
-	return path == Target || strings.HasPrefix(path, Target+"/")
 }
 
 // name returns the name of the layer that the recipe makes in an image.

@@ -42,8 +42,8 @@ type Options struct {
 	// Image is the image to try. If empty, it is [execpolicy.DefaultImage] or, if an
 	// engine does not have that, the first of three others in which a session starts.
 	Image string
-	// Timeout is how long one engine is looked at. The removal of what was started may
-	// then take 10 s. If zero, it is a minute. It must not be negative.
+	// Timeout is how long one engine is looked at. If zero, it is a minute. It must not
+	// be negative. The removal of what was started may take 10 s more.
 	Timeout time.Duration
 }
 

@@ -30,13 +30,13 @@ type List struct {
 	// this machine, of its network or of its cloud.
 	AllowPrivate []netip.Prefix
 	// MaxTunnels is how many connections the proxy serves at a time. More wait. If zero,
-	// 32; at most 1024.
+	// 32. It is from 0 to 1024.
 	MaxTunnels int
 	// IdleTimeout is how long a connection may carry no byte before it is ended. If zero,
-	// 5 min.
+	// 5 min. It must not be negative.
 	IdleTimeout time.Duration
 	// MaxBytes is how many bytes all connections of one container may carry, both ways
-	// together. If zero, there is no limit.
+	// together. If zero, there is no limit. It must not be negative.
 	MaxBytes int64
 
 	// lookup returns the addresses of a name. If nil, the system's resolver does.

@@ -213,7 +213,7 @@ func (p *proxy) addresses(ctx context.Context, d destination) ([]netip.Addr, err
 		return nil, refuse(502, "the addresses of this machine are not known").because(err)
 	}
 	var good []netip.Addr
-	why := errors.New("it has none")
+	why := errors.New("it has no address")
 	for _, addr := range all {
 		if bad := p.rules.refuses(addr, own); bad != "" {
 			why = fmt.Errorf("%v %s", addr, bad)

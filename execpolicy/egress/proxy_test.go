@@ -381,7 +381,7 @@ func TestMaxBytes(t *testing.T) {
 func TestSlowRequests(t *testing.T) {
 	enginetest.Check(t)
 	port := upstream(t, echo)
-	l := egress.Allow("127.0.0.1:" + port).WithHeadTimeout(200 * time.Millisecond)
+	l := egress.Allow("127.0.0.1:" + port).WithHeadTimeout(time.Second)
 	l.MaxTunnels = 2
 	s := serve(t, l)
 	for range 4 {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/account"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 	"github.com/seed-64a260eb/cofferdam/internal/fakekubectl"
@@ -23,6 +24,7 @@ import (
 // fake returns a policy for a fake cluster.
 func fake(t *testing.T, faults fakekubectl.Faults) (Policy, *fakekubectl.Cluster) {
 	t.Helper()
+	enginetest.Beside(t)
 	c := fakekubectl.New(t, faults)
 	return Policy{
 		Cluster:       Cluster{Path: c.Path, Env: c.Env},
@@ -367,9 +369,9 @@ func TestHopelessStates(t *testing.T) {
 
 func TestWaitingIsBounded(t *testing.T) {
 	p, _ := fake(t, fakekubectl.Faults{Status: waiting("ContainerCreating", "")})
-	p.ReadyTimeout = 300 * time.Millisecond
+	p.ReadyTimeout = 3 * time.Second
 	_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
-	assert.ErrorContains(t, err, "the pod does not run after 300ms: ContainerCreating")
+	assert.ErrorContains(t, err, "the pod does not run after 3s: ContainerCreating")
 	p, _ = fake(t, fakekubectl.Faults{Status: []byte(unschedulable)})
 	p.RoomTimeout = 300 * time.Millisecond
 	begin := time.Now()
@@ -478,7 +480,7 @@ func TestNodeThatIsDown(t *testing.T) {
 		p, c := fake(t, fakekubectl.Faults{NodeDown: true, Status: fmt.Appendf(nil,
 			`{"phase":"Running","containerStatuses":[{"name":"main","state":{"running":{}}}],`+
 				`"conditions":[{"type":"Ready","status":"False",%s}]}`, condition)})
-		p.TerminationTimeout = 3 * time.Second
+		p.TerminationTimeout = 10 * time.Second
 		s, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
 		assert.NilError(t, err)
 		err = s.Close()

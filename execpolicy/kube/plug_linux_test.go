@@ -257,8 +257,8 @@ func TestPlugHost(t *testing.T) {
 	for name, guarded := range map[string]bool{"with its guard": true, "and its guard": false} {
 		t.Run(name, func(t *testing.T) {
 			p := pods.In(t)
-			role := hostVar + "=" + p.Labels["cofferdam-test"]
-			said, kill := enginetest.Child(t, append(os.Environ(), role))
+			variable := hostVar + "=" + p.Labels["cofferdam-test"]
+			said, kill := enginetest.Child(t, append(os.Environ(), variable))
 			names, err := p.Names()
 			assert.NilError(t, err)
 			assert.DeepEqual(t, names, []string{said})

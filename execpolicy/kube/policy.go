@@ -11,7 +11,7 @@ import (
 
 // A Policy spawns commands in pods. The zero Policy asks for the protections of the zero
 // [execpolicy.DockerPolicy], and is refused until NetworkPolicy or NetworkEnabled is set.
-// Every field that weakens it is named for what it allows.
+// The comment of each field says what a value other than zero allows.
 //
 // Everything is checked before anything is started, and every problem is reported at
 // once.
@@ -36,11 +36,13 @@ type Policy struct {
 	PullSecrets []string
 
 	// ReadyTimeout is how long a pod may take from its creation until it runs: to be
-	// scheduled, to have its image pulled and to be started. If zero, it is 5 min.
+	// scheduled, to have its image pulled and to be started. If zero, it is 5 min. It
+	// must not be negative.
 	ReadyTimeout time.Duration
 	// RoomTimeout is how long a pod may wait, within ReadyTimeout, while no node has room
 	// for it, for example until the cluster has got itself another node. If zero, the
-	// start fails as soon as the scheduler says that there is no room.
+	// start fails as soon as the scheduler says that there is no room. It must not be
+	// negative.
 	RoomTimeout time.Duration
 	// Progress, if not nil, is called with the name of a pod and what the cluster says of
 	// it, each time that this changes while a start waits. It is called by one goroutine
@@ -130,7 +132,7 @@ type Policy struct {
 // A Toleration is a taint that a node may have, in Kubernetes's words.
 type Toleration struct{ Key, Operator, Value, Effect string }
 
-// An Owner is an object whose pods the cluster removes with it.
+// An Owner is an object whose pods the cluster removes with it. All fields are required.
 type Owner struct{ APIVersion, Kind, Name, UID string }
 
 // The defaults of a Policy, beside those of package limits.

@@ -361,7 +361,7 @@ func (p *Interpreter) missed(ctx context.Context) bool {
 	return err == nil
 }
 
-// decode is take without the secrets concealed.
+// decode is take without the secrets redacted.
 func (r *Result) decode(data []byte, tag string) error {
 	var said struct {
 		Tag, Value, JSON, Problem string

@@ -10,7 +10,7 @@ import (
 )
 
 // A secret is in no value and in no exception.
-func TestSecretsAreConcealed(t *testing.T) {
+func TestSecretsAreRedacted(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		p.Spec.Secrets = []execpolicy.Secret{{Name: "TEXT", Value: "geheimé-\U0001f600"},
 			{Name: "NUMBER", Value: "4815162342"}}

@@ -33,6 +33,7 @@ const (
 
 var strategies = [...]string{"redact", "mask", "hash", "block"}
 
+// String returns the strategy in words, such as "redact".
 func (s Strategy) String() string {
 	if s < 0 || int(s) >= len(strategies) {
 		return "unknown"
@@ -74,6 +75,7 @@ type BlockedError struct {
 	Type string
 }
 
+// Error says what was detected.
 func (e *BlockedError) Error() string { return "detected " + e.Type }
 
 // Unwrap returns [execpolicy.ErrBlocked].

@@ -67,7 +67,7 @@ func TestHTTP(t *testing.T) {
 		})
 	}
 	all.Wait()
-	code, _, _, err := post(t.Context(), url, strings.Repeat("#", 2<<20))
+	code, _, _, err := post(t.Context(), url, strings.Repeat("#", 1<<20+1))
 	assert.NilError(t, err)
 	assert.Equal(t, code, http.StatusRequestEntityTooLarge)
 	assert.Equal(t, w.Stats().Taken, int64(8))

@@ -25,10 +25,10 @@ var (
 type Options struct {
 	// Size is how many idle sessions the pool keeps. If callers gave up while sessions
 	// were started for them, up to MaxStarting more are kept until they are taken. If
-	// zero, 4.
+	// zero, 4. It must not be negative.
 	Size int
 	// MaxStarting is how many sessions are started at a time. More of them take longer
-	// each, and slow down the sessions in use. If zero, 2.
+	// each, and slow down the sessions in use. If zero, 2. It must not be negative.
 	MaxStarting int
 	// MaxWaiting is how many calls of Take may wait at a time; more fail at once. If
 	// zero, 100; if negative, any number may.
@@ -70,8 +70,8 @@ type Stats struct {
 	// together.
 	Started   int64
 	StartTime time.Duration
-	// StartFailures is how many starts failed, and StartError why the latest start did;
-	// nil if it did not.
+	// StartFailures is how many starts failed. StartError is the error of the latest
+	// start, or nil if that succeeded.
 	StartFailures int64
 	StartError    error
 

@@ -26,6 +26,7 @@ const (
 
 var kinds = [...]string{"unknown", "added", "changed", "deleted"}
 
+// String returns "added", "changed" or "deleted".
 func (k Kind) String() string {
 	if k < 0 || int(k) >= len(kinds) {
 		k = 0

@@ -33,9 +33,11 @@ type CollectOptions struct {
 	// be at least one pattern. A directory is collected only as part of the name of a
 	// file.
 	Patterns []string
-	// MaxFiles is how many files may be collected. If zero, it is DefaultMaxFiles.
+	// MaxFiles is how many files may be collected. If zero, it is DefaultMaxFiles. It
+	// must not be negative.
 	MaxFiles int
-	// MaxBytes is how many bytes they may have together. If zero, it is DefaultMaxBytes.
+	// MaxBytes is how many bytes they may have together. If zero, it is
+	// DefaultMaxBytes. It must not be negative.
 	MaxBytes int64
 	// Skip, if not nil, is called for each match that can't be collected. If it returns
 	// nil, the match is left out, and the others are collected. If it returns an error,
@@ -83,7 +85,7 @@ func Collect(ctx context.Context, s *execpolicy.Session, dir string, o CollectOp
 		return err
 	})
 	if err != nil {
-		return nil, problems.Conceal(err, s.Redact)
+		return nil, problems.Redact(err, s.Redact)
 	}
 	files.sort()
 	return files, nil
@@ -97,7 +99,7 @@ func Collect(ctx context.Context, s *execpolicy.Session, dir string, o CollectOp
 // ".cofferdam-".
 func CollectTo(ctx context.Context, s *execpolicy.Session, dir string, root *os.Root, o CollectOptions) (names []string, err error) {
 	g := newStage(root)
-	defer func() { err = problems.Conceal(errors.Join(err, g.clean()), s.Redact) }()
+	defer func() { err = problems.Redact(errors.Join(err, g.clean()), s.Redact) }()
 	staged := map[string]string{}
 	err = collect(ctx, s, dir, o, func(e execpolicy.TreeEntry, content io.Reader) error {
 		if _, err := filepath.Localize(e.Name); err != nil {

@@ -81,7 +81,7 @@ func (c *copied) save(ctx context.Context, s *execpolicy.Session) (saved []Chang
 		p.errs = append(p.errs, fmt.Errorf("and %d more", p.more))
 	}
 	if len(p.errs) > 0 {
-		err = problems.Conceal(fmt.Errorf("not saved: %w", errors.Join(p.errs...)), s.Redact)
+		err = problems.Redact(fmt.Errorf("not saved: %w", errors.Join(p.errs...)), s.Redact)
 	}
 	return saved, err
 }

@@ -30,11 +30,13 @@ const title = `<!-- Made by: make -s attest >execpolicy/presets.md -->
 
 # Presets
 
-Each of these is a ` + "`DockerPolicy`" + `, whose fields can be set as those of the zero one. Below each stand the command line by which an engine starts
-its container (for the command ` + "`sh`" + `; the labels that say who started it are left out, NAME is drawn, N is the host's, and the filter of system
-calls, which ` + "`Explain`" + ` writes out, is [seccomp.json](seccomp.json)) and what
-` + "`execpolicy/attest`" + ` saw of a session on one machine. A session that goes by FIFOs is started with ` + "`--detach`" + `, and a mount of
-them, in place of ` + "`--interactive`" + `. What a preset does not ask for is not protected.
+Each of these is a ` + "`DockerPolicy`" + `, whose fields can be set as those of the zero one. Below
+each are two things: the command line with which an engine starts its container for the
+command ` + "`sh`" + `, and what ` + "`execpolicy/attest`" + ` saw of a session on one machine. The labels
+that say who started the container are left out. NAME is drawn, and N is the host's. The
+filter of system calls, which ` + "`Explain`" + ` writes out, is [seccomp.json](seccomp.json). A
+session that goes by FIFOs is started with ` + "`--detach`" + `, and a mount of them, in place of
+` + "`--interactive`" + `. What a preset does not ask for is not protected.
 `
 
 // A machine is an engine that works, with an image.

@@ -6,8 +6,8 @@
 //   - container.go starts one, and detached.go one without a client that stays.
 //   - second.go starts one more command in one.
 //   - removal.go removes one, and force.go decides what a removal by force does next.
-//   - kill*.go and guard.sh kill what runs in one, so that it can be removed, and kill_linux.go
-//     favors its process 1.
+//   - kill*.go and guard.sh kill what runs in one, so that it can be removed, and
+//     kill_linux.go favors its process 1.
 //   - freezer_linux.go thaws what code inside has frozen.
 //   - listen*.go listens inside a container's network.
 //   - evidence*.go finds a container's process 1 and proves that a process has ended.

@@ -18,6 +18,13 @@ func Alone(t testing.TB) {
 	beside(t, false)
 }
 
+// Beside has the test run beside others, and not beside one that runs [Alone]. [Check]
+// does so, too: this is for tests that use no engine, and have bounds in time.
+func Beside(t testing.TB) {
+	t.Helper()
+	beside(t, true)
+}
+
 // running are the tests of this process that count on each other's being there.
 var running struct {
 	sync.Mutex

@@ -11,14 +11,15 @@
 //   - COFFERDAM_WITHOUT_LIMITS, if not empty, says that the machine bears an engine that
 //     sets no limits. Without it, that is one that does not work: see [setup.Limits].
 //
-// With -short, a test that uses [Run] runs on one of the engines, and on the fake one only
-// where no other works.
+// With -short, a test that uses [Run] runs on one of the engines. One that would also run
+// on the fake engine does so only where no other works: see [Fake].
 package enginetest
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
-	"hash/fnv"
 	"os"
 	"path/filepath"
 	"slices"
@@ -102,7 +103,8 @@ func Engines(tb testing.TB) []Engine {
 	return engines
 }
 
-// Fake reports whether a test that runs on real engines runs on the fake one, too.
+// Fake reports whether a test that runs on the fake engine and on real ones, as that of
+// package places, runs on the fake one.
 func Fake() bool {
 	works, _ := apart()
 	return !testing.Short() || len(works) == 0
@@ -118,11 +120,11 @@ func Chosen[T any](tb testing.TB, all []T) []T {
 	return all[i : i+1 : i+1]
 }
 
-// pick returns one of n numbers from 0.
+// pick returns one of n numbers from 0. With a sum that mixes less, what is chosen for a
+// subtest would follow from what was chosen for its test.
 func pick(name string, n int) int {
-	h := fnv.New32a()
-	h.Write([]byte(name))
-	return int(h.Sum32() % uint32(n))
+	sum := sha256.Sum256([]byte(name))
+	return int(binary.BigEndian.Uint32(sum[:]) % uint32(n))
 }
 
 type candidate struct {

@@ -48,3 +48,15 @@ func TestPick(t *testing.T) {
 	}
 	assert.Equal(t, len(found), all)
 }
+
+// What is chosen in a subtest does not follow from what its test has chosen.
+func TestPickInSubtests(t *testing.T) {
+	engines := []string{"docker", "podman"}
+	found := map[[2]int]bool{}
+	for i := range 100 {
+		name := fmt.Sprint("Test", i)
+		engine := pick(name, len(engines))
+		found[[2]int{engine, pick(name+"/"+engines[engine], 2)}] = true
+	}
+	assert.Equal(t, len(found), 4)
+}

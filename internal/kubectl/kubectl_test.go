@@ -88,7 +88,7 @@ func TestWatchThatIsCutOff(t *testing.T) {
 	)
 	var seen []string
 	begin := time.Now()
-	done, err := c.Watch(t.Context(), "name", time.Second, func(object []byte) bool {
+	done, err := c.Watch(t.Context(), "name", 5*time.Second, func(object []byte) bool {
 		seen = append(seen, string(object))
 		return false
 	})

@@ -58,7 +58,7 @@ func (g *Guard) CheckDevice(source string) (resolved string, err error) {
 		case err != nil:
 			return source, fmt.Errorf("the device %q can't be looked at: %w", source, err)
 		case info.Mode()&fs.ModeDevice == 0:
-			return source, fmt.Errorf("%q is no device", source)
+			return source, fmt.Errorf("%q is not a device", source)
 		case info.Mode()&fs.ModeCharDevice == 0:
 			why = "that of a disk, or of what holds files as one does"
 			numbered = true

@@ -110,25 +110,25 @@ func texts(errs []error) []string {
 	return texts
 }
 
-// Conceal returns an error whose text is what conceal makes of err's: err itself, if that
+// Redact returns an error whose text is what redact makes of err's: err itself, if that
 // is the same. Of another, only [errors.Is] knows what it was.
-func Conceal(err error, conceal func(string) string) error {
+func Redact(err error, redact func(string) string) error {
 	if err == nil {
 		return nil
 	}
-	if text := conceal(err.Error()); text != err.Error() {
-		return &concealed{text, err}
+	if text := redact(err.Error()); text != err.Error() {
+		return &redacted{text, err}
 	}
 	return err
 }
 
-type concealed struct {
+type redacted struct {
 	text string
 	err  error
 }
 
-func (c *concealed) Error() string { return c.text }
+func (c *redacted) Error() string { return c.text }
 
 // Is reports whether the error is the target. There is no Unwrap, which would show the
 // text.
-func (c *concealed) Is(target error) bool { return errors.Is(c.err, target) }
+func (c *redacted) Is(target error) bool { return errors.Is(c.err, target) }

@@ -14,11 +14,11 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
-func TestConceal(t *testing.T) {
-	conceal := func(text string) string { return strings.ReplaceAll(text, "hunter2", "***") }
-	assert.NilError(t, problems.Conceal(nil, conceal))
-	assert.Equal(t, problems.Conceal(fs.ErrExist, conceal), fs.ErrExist)
-	err := problems.Conceal(&fs.PathError{Op: "open", Path: "hunter2", Err: fs.ErrNotExist}, conceal)
+func TestRedact(t *testing.T) {
+	redact := func(text string) string { return strings.ReplaceAll(text, "hunter2", "***") }
+	assert.NilError(t, problems.Redact(nil, redact))
+	assert.Equal(t, problems.Redact(fs.ErrExist, redact), fs.ErrExist)
+	err := problems.Redact(&fs.PathError{Op: "open", Path: "hunter2", Err: fs.ErrNotExist}, redact)
 	assert.Error(t, err, "open ***: file does not exist")
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 	assert.Assert(t, !errors.Is(err, fs.ErrExist))

@@ -8,11 +8,13 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/reach"
 )
 
 // What listens is reached, and what does not is silent. The shell stays as it was.
 func TestAttempts(t *testing.T) {
+	enginetest.Beside(t)
 	open, err := net.Listen("tcp", "127.0.0.1:0")
 	assert.NilError(t, err)
 	defer open.Close()

@@ -9,6 +9,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/reach"
 )
@@ -45,6 +46,7 @@ func python(t *testing.T) string {
 // The trial tells an open network from one that is closed, with each of the programs that
 // it knows, and knows when it has none of them.
 func TestTrial(t *testing.T) {
+	enginetest.Beside(t)
 	if out, err := exec.Command("unshare", "-n", "true").CombinedOutput(); err != nil {
 		leftout.Skip(t, "no network namespace can be made: %s", out)
 	}

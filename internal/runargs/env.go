@@ -2,9 +2,9 @@ package runargs
 
 import "strings"
 
-// SteersClient reports whether a variable of the environment means something to an
+// IsClientVar reports whether a variable of the environment means something to an
 // engine's client itself, or to what loads it.
-func SteersClient(name string) bool {
+func IsClientVar(name string) bool {
 	switch upper := strings.ToUpper(name); upper {
 	case "PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "PWD", "SHELL", "NOTIFY_SOCKET", "LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES":
 		return true

@@ -105,7 +105,7 @@ func (c *Conn) learn(byItself bool) {
 	if words := c.streams[1].lastWords; words != "" {
 		text += fmt.Sprintf("; the last words on its stderr: %q", words)
 	}
-	c.why.err = errors.New(c.opts.Conceal(text))
+	c.why.err = errors.New(c.opts.Redact(text))
 	if code == silentStatus && c.opts.KeepAlive > 0 {
 		c.why.err = fmt.Errorf("%w for %v, seen from inside: %w", ErrSilent, c.opts.KeepAlive, c.why.err)
 	}
@@ -127,7 +127,7 @@ func (c *Conn) OwnEnd(by time.Time) error {
 // has not ended, nothing is known.
 func (c *Conn) learnt(by time.Time) bool {
 	select {
-	case <-c.over:
+	case <-c.exited:
 	default:
 		return false
 	}

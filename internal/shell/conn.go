@@ -57,8 +57,8 @@ type Options struct {
 
 	// Abrupt reports whether a cause that ends a unit ends the process at once.
 	Abrupt func(cause error) bool
-	// Conceal returns a text fit to be shown.
-	Conceal func(text string) string
+	// Redact returns a text that has no secrets.
+	Redact func(text string) string
 	// Stepped is told each step of an escalation, with the cause. It must not wait.
 	Stepped func(step Step, cause error)
 	// Ended is told how each attempt to end the process has ended. It must not wait.
@@ -82,7 +82,7 @@ type Conn struct {
 	opts    Options
 	queue   *queue
 	streams [2]*stream                // stdout and stderr
-	over    chan struct{}             // closed when the process and its streams have ended
+	exited  chan struct{}             // closed when the process and its streams have ended
 	heard   atomic.Pointer[time.Time] // when the last exchange ended; nil before the first
 	asked   atomic.Pointer[time.Time] // when the supervisor was sent
 	took    atomic.Int64              // how long its first answer took, once that has come
@@ -100,7 +100,7 @@ type Conn struct {
 
 	ending    sync.Mutex
 	endBegun  chan struct{}           // closed when the end begins
-	ended     chan struct{}           // closed when the end was seen to
+	cleanedUp chan struct{}           // closed when the end was seen to
 	lastEnd   atomic.Pointer[attempt] // of those to end it, once one is over
 	diagnosis error                   // why it ended before anything was heard; set before lastEnd
 	forced    bool                    // its lifeline did not end it
@@ -111,13 +111,13 @@ type Conn struct {
 // have to be called next.
 func New(opts Options) *Conn {
 	c := &Conn{
-		opts:     opts,
-		over:     make(chan struct{}),
-		endBegun: make(chan struct{}),
-		ended:    make(chan struct{}),
-		silent:   make(chan struct{}),
-		why:      cause{known: make(chan struct{})},
-		worker:   1, starting: turn.New(1), asking: turn.New(1),
+		opts:      opts,
+		exited:    make(chan struct{}),
+		endBegun:  make(chan struct{}),
+		cleanedUp: make(chan struct{}),
+		silent:    make(chan struct{}),
+		why:       cause{known: make(chan struct{})},
+		worker:    1, starting: turn.New(1), asking: turn.New(1),
 		marks: marks{events: make(chan event, 8), enough: make(chan struct{}, 1)},
 		// Nobody receives from them before they are set.
 		deadline: time.NewTimer(math.MaxInt64),
@@ -161,24 +161,24 @@ func (c *Conn) await() {
 	}
 	late.Stop()
 	byItself := !c.why.asked.Load()
-	close(c.over)
+	close(c.exited)
 	go c.learn(byItself)
 	c.End(c.opts.TerminationTimeout)
 	c.opts.Finished()
 }
 
-// Over returns a channel that is closed when the process and its streams have ended.
-func (c *Conn) Over() <-chan struct{} { return c.over }
+// Exited returns a channel that is closed when the process and its streams have ended.
+func (c *Conn) Exited() <-chan struct{} { return c.exited }
 
-// Ended returns a channel that is closed when the end of the process was seen to.
-func (c *Conn) Ended() <-chan struct{} { return c.ended }
+// CleanedUp returns a channel that is closed when the end of the process was seen to.
+func (c *Conn) CleanedUp() <-chan struct{} { return c.cleanedUp }
 
 // Words returns what the process said before anything was heard of its supervisor.
 func (c *Conn) Words() []byte {
-	if words := c.streams[1].said(); len(words) > 0 {
+	if words := c.streams[1].firstWords(); len(words) > 0 {
 		return words
 	}
-	return c.streams[0].said()
+	return c.streams[0].firstWords()
 }
 
 // Died reports whether the worker has ended while it had nothing to do.

@@ -36,7 +36,7 @@ func (c *Conn) End(within time.Duration) (err error) {
 	if last := c.lastEnd.Load(); last == nil {
 		close(c.endBegun)
 		c.beating.Stop()
-		defer close(c.ended)
+		defer close(c.cleanedUp)
 	} else if last.err == nil || last.at.After(begin) && until.Sub(last.until) < lifelineGrace {
 		// Another that had as much time is over by now.
 		return last.err
@@ -58,7 +58,7 @@ func (c *Conn) End(within time.Duration) (err error) {
 		c.opts.Blocks.Close()
 	}
 	select {
-	case <-c.over:
+	case <-c.exited:
 	case <-time.After(min(lifelineGrace, within/4)):
 		c.forced = true
 		c.opts.Stepped(StepRemoval, nil)
@@ -70,7 +70,7 @@ func (c *Conn) End(within time.Duration) (err error) {
 		err = c.opts.Kill(ctx)
 	}
 	select {
-	case <-c.over:
+	case <-c.exited:
 		// Its record has it.
 		c.OwnEnd(time.Now().Add(min(c.LearnTime(), within)))
 	case <-ctx.Done():
@@ -83,7 +83,7 @@ func (c *Conn) End(within time.Duration) (err error) {
 // it the sooner for what it learns.
 func (c *Conn) diagnose(ctx context.Context) {
 	select {
-	case <-c.over:
+	case <-c.exited:
 		if c.diagnosis == nil && !c.streams[0].begun() && c.opts.Diagnose != nil {
 			limit, cancel := context.WithTimeout(ctx, c.LearnTime())
 			defer cancel()

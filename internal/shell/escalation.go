@@ -21,14 +21,18 @@ const (
 	// killGrace is for the walk over the processes: 512 of them take an eighth of a
 	// second.
 	killGrace = 250 * time.Millisecond
-	// workerGrace and lifelineGrace are for a machine under load.
+	// shellGrace is for a machine under load, on which process 1 may still be busy with
+	// the steps before: it looks at the processes for three quarters of a second at most
+	// for each. The next step costs the session.
+	shellGrace = 2500 * time.Millisecond
+	// workerGrace and lifelineGrace are for a machine under load, too.
 	workerGrace   = time.Second
 	lifelineGrace = time.Second
 )
 
-// next returns the step behind one that has not ended a command. Without a process
+// next returns the step after one that has not ended a command. Without a process
 // namespace of its own there is nothing between a SIGTERM to the group and the end of
-// all.
+// all. StepRemoval is never next: [Conn.End] takes it if the container does not end.
 func (s Step) next(ownPIDNamespace bool) Step {
 	switch {
 	case s < StepTerm:
@@ -44,10 +48,12 @@ func (s Step) grace(ownPIDNamespace bool) time.Duration {
 	switch {
 	case s == StepTerm && ownPIDNamespace:
 		return termGrace
-	case s == StepTerm, s == StepShell:
+	case s == StepTerm:
 		return workerGrace
 	case s == StepKill:
 		return killGrace
+	case s == StepShell:
+		return shellGrace
 	}
 	return 0
 }

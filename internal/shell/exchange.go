@@ -149,7 +149,7 @@ func (x *exchange) await() {
 				c.Dead = c.Dead || x.Died
 				return
 			}
-		case <-c.over:
+		case <-c.exited:
 			if x.done() && !x.Died {
 				return
 			}
@@ -239,7 +239,7 @@ func (x *exchange) stop(cause error) {
 	}
 }
 
-// escalate takes the next step.
+// escalate takes the next step. StepContainer sends nothing: await then ends the container.
 func (x *exchange) escalate() {
 	c := x.c
 	x.Step = x.Step.next(c.opts.Setup.Namespace)
@@ -252,8 +252,12 @@ func (x *exchange) escalate() {
 		c.queue.sendUrgent(shellwire.KillWorker)
 	}
 	x.stepEnd = nil
+	most := c.opts.TerminationTimeout / 8
+	if x.Step == StepShell {
+		most *= 2
+	}
 	if grace := x.Step.grace(c.opts.Setup.Namespace); grace > 0 {
-		x.stepEnd = time.After(min(grace, c.opts.TerminationTimeout/8))
+		x.stepEnd = time.After(min(grace, most))
 	}
 	c.opts.Stepped(x.Step, x.Cause)
 }

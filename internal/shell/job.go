@@ -146,7 +146,7 @@ func (j *Job) wait(ctx context.Context, written <-chan error) error {
 	select {
 	case err := <-written:
 		return err
-	case <-j.c.over:
+	case <-j.c.exited:
 		return ErrEarly
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -291,7 +291,7 @@ func (j *Job) await(ctx context.Context, again func(), met func() bool) error {
 			if again != nil {
 				again()
 			}
-		case <-j.c.over:
+		case <-j.c.exited:
 			return ErrEarly
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -312,7 +312,7 @@ func (j *Job) early() error {
 		words = j.words[0].Bytes()
 	}
 	if text := strings.TrimSpace(string(words)); text != "" {
-		return fmt.Errorf("%w: %s", why, j.c.opts.Conceal(text))
+		return fmt.Errorf("%w: %s", why, j.c.opts.Redact(text))
 	}
 	return why
 }
@@ -448,7 +448,7 @@ func (j *Job) Run(ctx context.Context, deadline time.Time) (r Reply) {
 			// Podman removes no container whose output nobody takes.
 			j.free()
 			ending = nil
-		case <-c.over:
+		case <-c.exited:
 			r.Cause = context.Cause(ctx)
 			j.lose(&r)
 			return r
@@ -504,7 +504,7 @@ func (j *Job) askSession(until time.Time) (there bool, ooms int) {
 		select {
 		case m := <-answer:
 			return true, m.OOMKills
-		case <-c.over:
+		case <-c.exited:
 			return false, -1
 		case <-ctx.Done():
 			return true, -1
@@ -558,7 +558,7 @@ func (j *Job) end(r *Reply, cause error) {
 		there, _ = j.askSession(r.EndBy)
 	}
 	select {
-	case <-c.over:
+	case <-c.exited:
 		there = false
 	default:
 	}

@@ -30,15 +30,15 @@ type Output struct {
 	// Text has the first lines of both.
 	Text *truncate.Transcript
 
-	stdout, stderr *Sink // what keeps them
+	keptStdout, keptStderr *Sink // what has passed the filter
 }
 
 // NewOutput returns an output that has nothing yet.
 func NewOutput(o OutputOptions) Output {
 	p := Output{Text: &truncate.Transcript{MaxLines: o.MaxLines, MaxBytes: o.MaxBytes}}
 	first, second := Serial(o.Stdout, o.Stderr)
-	p.Stdout, p.stdout = NewSink(o.Filter, o.MaxBytes, p.Text.Stdout(), first)
-	p.Stderr, p.stderr = NewSink(o.Filter, o.MaxBytes, p.Text.Stderr(), second)
+	p.Stdout, p.keptStdout = NewSink(o.Filter, o.MaxBytes, p.Text.Stdout(), first)
+	p.Stderr, p.keptStderr = NewSink(o.Filter, o.MaxBytes, p.Text.Stderr(), second)
 	if o.Limit > 0 {
 		room := new(atomic.Int64)
 		room.Store(o.Limit)
@@ -82,9 +82,9 @@ func (p *Output) Snapshot() (stdout, stderr []byte) {
 	if p.Blocked() != nil {
 		return nil, nil
 	}
-	return p.stdout.Snapshot(), p.stderr.Snapshot()
+	return p.keptStdout.Snapshot(), p.keptStderr.Snapshot()
 }
 
-// Kept returns what counts and keeps each stream behind the filter, for [Sink.Taken] once
+// Kept returns what counts and keeps each stream after the filter, for [Sink.Taken] once
 // the output is finished.
-func (p *Output) Kept() (stdout, stderr *Sink) { return p.stdout, p.stderr }
+func (p *Output) Kept() (stdout, stderr *Sink) { return p.keptStdout, p.keptStderr }

@@ -35,20 +35,20 @@ func (c *Conn) SetUp(ctx context.Context, deadline, endBy time.Time, p Place) (R
 	out := &Sink{Kept: truncate.Buffer{Limit: WordsKept}}
 	in, errOut := NewSink(c.Filter, WordsKept, nil, nil)
 	r := c.Run(ctx, deadline, endBy, Unit(c.setUpScript(p)), out, in)
-	said := errOut.Words(in)
+	stderrText := errOut.Words(in)
 	switch {
 	case r.Cause == ErrTimeout:
 		return r, fmt.Errorf("the worker shell did not answer in time; if the command is not a shell, it can't be a session's: %w", context.DeadlineExceeded)
 	case r.Cause != nil:
 		return r, r.Cause
 	case r.Lost:
-		return r, c.early(ctx)
+		return r, c.early(ctx, endBy)
 	case r.Died && r.Mark.NotRun:
 		return r, ErrNotRun
 	case r.Died:
-		return r, fmt.Errorf("the worker shell ended with status %d (127: it is not there; 126: it can't be run) and said %q", r.Mark.Status, said)
+		return r, fmt.Errorf("the worker shell ended with status %d (127: it is not there; 126: it can't be run) and said %q", r.Mark.Status, stderrText)
 	case r.Mark.Status != 0:
-		return r, fmt.Errorf("the worker shell could not be set up: %s", said)
+		return r, fmt.Errorf("the worker shell could not be set up: %s", stderrText)
 	}
 	r.OOMs = -1
 	if c.worker == 1 {
@@ -67,17 +67,21 @@ func (c *Conn) SetUp(ctx context.Context, deadline, endBy time.Time, p Place) (R
 	}
 	switch {
 	case l.Lost:
-		return r, c.early(ctx)
+		return r, c.early(ctx, endBy)
 	case l.Died:
-		// Something inside has ended it since.
+		// Something inside has ended it since, or it did not answer in time.
 		return r, ErrNotRun
 	}
 	return r, nil
 }
 
-// early returns the error of a process that has ended.
-func (c *Conn) early(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), c.LearnTime())
+// early returns the error of a process that has ended, by endBy if that is not zero.
+func (c *Conn) early(ctx context.Context, endBy time.Time) error {
+	by := time.Now().Add(c.LearnTime())
+	if !endBy.IsZero() && endBy.Before(by) {
+		by = endBy
+	}
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), by)
 	defer cancel()
 	return fmt.Errorf("%w, with status %d", ErrEarly, c.exitCode(ctx))
 }

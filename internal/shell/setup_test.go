@@ -10,6 +10,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
@@ -84,7 +85,7 @@ func connect(t *testing.T, look func(*peer)) *Conn {
 		Setup:              shellwire.Setup{Namespace: true},
 		TerminationTimeout: time.Minute,
 		Abrupt:             func(error) bool { return false },
-		Conceal:            func(text string) string { return text },
+		Redact:             func(text string) string { return text },
 		Stepped:            func(Step, error) {},
 		Ended:              func(error) {},
 		Finished:           func() {},
@@ -98,7 +99,7 @@ func connect(t *testing.T, look func(*peer)) *Conn {
 	c.Supervise()
 	t.Cleanup(func() {
 		assert.Check(t, c.End(time.Minute))
-		<-c.Ended()
+		<-c.CleanedUp()
 	})
 	return c
 }
@@ -106,6 +107,7 @@ func connect(t *testing.T, look func(*peer)) *Conn {
 // A worker that ends right behind its setup, or takes the process with it, is not one
 // that is ready.
 func TestWorkerThatEndsBehindItsSetup(t *testing.T) {
+	enginetest.Beside(t)
 	for _, test := range []struct {
 		name string
 		look func(*peer)

@@ -254,8 +254,8 @@ func (s *stream) answered(m shellwire.Mark) {
 	}
 }
 
-// said returns what came before any mark.
-func (s *stream) said() []byte {
+// firstWords returns what came before any mark.
+func (s *stream) firstWords() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.words.Bytes()

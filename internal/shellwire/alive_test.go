@@ -20,11 +20,9 @@ const silence = 93
 
 // alone runs a test with each shell as process 1, and as the worker too.
 func alone(t *testing.T, f func(t *testing.T, shell string)) {
-	shells(t, func(t *testing.T, shell, worker string) {
-		if shell == worker {
-			f(t, shell)
-		}
-	})
+	for _, shell := range installed(t) {
+		t.Run(filepath.Base(shell), func(t *testing.T) { f(t, shell) })
+	}
 }
 
 // beats sends a beat again and again until the function that it returns is called.

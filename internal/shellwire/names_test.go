@@ -20,11 +20,8 @@ func TestNamesOfFunctions(t *testing.T) {
 	names := strings.Fields("command eval exec exit return . source : read printf test [ set unset export " +
 		"readonly trap kill wait break continue shift times cat rm cd pwd true false echo umask alias unalias local " +
 		"declare shopt enable type hash jobs getopts")
-	shells(t, func(t *testing.T, shell, worker string) {
-		if shell != worker {
-			return
-		}
-		w := start(t, shell, worker)
+	alone(t, func(t *testing.T, shell string) {
+		w := start(t, shell, shell)
 		// What needs an end is ended, but not what is only slow.
 		w.first = 50
 		run := func(what, script string) (int, string) {
@@ -54,7 +51,7 @@ func TestNamesOfFunctions(t *testing.T) {
 						all += "\n" + define
 					}
 				}
-				if form == "alias" && filepath.Base(worker) == "bash" {
+				if form == "alias" && filepath.Base(shell) == "bash" {
 					run(what, "shopt -s expand_aliases")
 				}
 				_, out := run(what, define)
@@ -75,11 +72,8 @@ func TestNamesOfFunctions(t *testing.T) {
 // shell: also where the shell's own way of that leads a fork back to where it came from.
 // So it is with variables for one unit, which have then their values of before.
 func TestErrorsInSubshells(t *testing.T) {
-	shells(t, func(t *testing.T, shell, worker string) {
-		if shell != worker {
-			return
-		}
-		w := start(t, shell, worker)
+	alone(t, func(t *testing.T, shell string) {
+		w := start(t, shell, shell)
 		run := func(script, want string, code int) {
 			t.Helper()
 			status, died, out := w.run(script)
@@ -114,11 +108,8 @@ func TestErrorsInSubshells(t *testing.T) {
 // After a unit with variables of its own they have what they had before, whatever the
 // unit did with them and however it ended.
 func TestVariablesOfAUnit(t *testing.T) {
-	shells(t, func(t *testing.T, shell, worker string) {
-		if shell != worker {
-			return
-		}
-		w := start(t, shell, worker)
+	alone(t, func(t *testing.T, shell string) {
+		w := start(t, shell, shell)
 		run := func(script, want string, code int) {
 			t.Helper()
 			status, died, out := w.run(script)
@@ -157,7 +148,7 @@ func TestVariablesOfAUnit(t *testing.T) {
 			same()
 		}
 		// An error ends the unit in shells that don't go on behind it, and bash.
-		if filepath.Base(worker) != "bash" {
+		if filepath.Base(shell) != "bash" {
 			status, died, _ := w.run("set -u; echo $nope")
 			assert.Assert(t, status > 0 && !died, status)
 			w.env = nil

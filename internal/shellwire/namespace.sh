@@ -275,9 +275,8 @@ later() {
 # bound limits how long this shell may look at processes, since it does not hear the end
 # of stdin meanwhile, and spent tells whether that time is over. Those that let themselves
 # go on, by a timer, take the processor, and a bomb of that kind forks faster than this
-# shell walks. The host ends the container if it has no answer a second and a half after
-# it has asked for a SIGTERM. So both walks and the waits behind them have to fit into
-# that.
+# shell walks. The host ends the container if it has no answer three seconds after it has
+# asked for a SIGTERM. So both walks and the waits behind them have to fit into that.
 bound() {
 	now
 	cf_until=$((cf_now + 75)) cf_steps=0 cf_spent=

@@ -206,11 +206,8 @@ func TestNumbersBeginAnew(t *testing.T) {
 // If they may begin anew in the tick in which a command begins, its processes are of a
 // later tick.
 func TestCommandBeginsInALaterTick(t *testing.T) {
-	shells(t, func(t *testing.T, shell, worker string) {
-		if worker != shell {
-			return
-		}
-		w := start(t, shell, worker)
+	alone(t, func(t *testing.T, shell string) {
+		w := start(t, shell, shell)
 		for range 20 {
 			w.lastNumber()
 			status, told, _ := w.help(Help(`now; cf_result="$cf_time $cf_now"`))

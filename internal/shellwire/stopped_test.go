@@ -48,12 +48,9 @@ func grandchild(t *testing.T, of int, program string) int {
 
 // A worker that was stopped before it has answered is woken by a tick.
 func TestWorkerThatIsStoppedAtTheStart(t *testing.T) {
-	shells(t, func(t *testing.T, shell, worker string) {
-		if shell != worker {
-			return
-		}
-		w := start(t, shell, worker)
-		pid := grandchild(t, w.pid, filepath.Base(worker))
+	alone(t, func(t *testing.T, shell string) {
+		w := start(t, shell, shell)
+		pid := grandchild(t, w.pid, filepath.Base(shell))
 		assert.NilError(t, syscall.Kill(pid, syscall.SIGSTOP)) // a child of ours
 		status, died, out := w.run("echo on")
 		assert.Assert(t, status == 0 && !died && out[0] == "on\n", "%d %v %q", status, died, out)
@@ -69,11 +66,8 @@ func TestWorkerThatIsStoppedAtTheStart(t *testing.T) {
 // A keeper that has been killed before it has said anything is started again, and one
 // that was stopped goes on.
 func TestKeeperThatSaysNothing(t *testing.T) {
-	shells(t, func(t *testing.T, shell, worker string) {
-		if shell != worker {
-			return
-		}
-		w := start(t, shell, worker)
+	alone(t, func(t *testing.T, shell string) {
+		w := start(t, shell, shell)
 		w.run(":")
 		began := w.dir + "/began"
 		job := StartJob("J", []string{"sh", "-c", "echo $$ >>" + began + "; kill -STOP $$; echo on >>" + began + "; exec sleep 1000"})

@@ -18,6 +18,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 )
 
@@ -72,6 +73,7 @@ func startSeeing(t testing.TB, cgroup string, user int, shell, worker string, na
 // startAlive is startSeeing with a keep-alive, unless that is zero.
 func startAlive(t testing.TB, keepAlive time.Duration, cgroup string, user int, shell, worker string, namespace bool) *talk {
 	t.Helper()
+	enginetest.Beside(t)
 	w := &talk{t: t, worker: 1, dir: t.TempDir(), first: 1, ended: make(chan struct{})}
 	by := ""
 	if user != os.Geteuid() {
@@ -296,9 +298,22 @@ func (w *talk) runUnit(ready string, unit Unit, after ...string) (status int, di
 	return status, died, out
 }
 
-// shells runs a test with each shell as process 1 and each as the worker. With -short each
-// has one worker, and the length of the test's name says which.
+// shells runs a test with each shell as process 1 and each as the worker. With -short
+// each has one worker, and the length of the test's name says which.
 func shells(t *testing.T, f func(t *testing.T, shell, worker string)) {
+	paths := installed(t)
+	for i, shell := range paths {
+		for k, worker := range paths {
+			if testing.Short() && (i+k+len(t.Name()))%len(paths) != 0 {
+				continue
+			}
+			t.Run(filepath.Base(shell)+" runs "+filepath.Base(worker), func(t *testing.T) { f(t, shell, worker) })
+		}
+	}
+}
+
+// installed returns links to the shells that there are, each with its name.
+func installed(t *testing.T) []string {
 	paths := []string{}
 	dir := t.TempDir()
 	// Another user's process 1 runs them too.
@@ -314,14 +329,7 @@ func shells(t *testing.T, f func(t *testing.T, shell, worker string)) {
 		paths = append(paths, link)
 	}
 	slices.Sort(paths)
-	for i, shell := range paths {
-		for k, worker := range paths {
-			if testing.Short() && (i+k+len(t.Name()))%len(paths) != 0 {
-				continue
-			}
-			t.Run(filepath.Base(shell)+" runs "+filepath.Base(worker), func(t *testing.T) { f(t, shell, worker) })
-		}
-	}
+	return paths
 }
 
 // every holds all bytes that shell text can hold, in an order in which no two make a
@@ -642,10 +650,7 @@ func TestCounts(t *testing.T) {
 		{"half a line", with(v2, tree{"cpu.stat": "usage_usec"}), nil, "", "3 - - 10018816 - 10018816"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			shells(t, func(t *testing.T, shell, worker string) {
-				if shell != worker {
-					return
-				}
+			alone(t, func(t *testing.T, shell string) {
 				dir := t.TempDir()
 				write := func(files tree) {
 					for name, text := range files {
@@ -658,7 +663,7 @@ func TestCounts(t *testing.T) {
 				if c.link != "" {
 					assert.NilError(t, os.Symlink(c.link, filepath.Join(dir, "cpuacct")))
 				}
-				w := startSeeing(t, dir, os.Geteuid(), shell, worker, true)
+				w := startSeeing(t, dir, os.Geteuid(), shell, shell, true)
 				assert.Equal(t, w.look(func() { write(c.later) }), c.want)
 			})
 		})

@@ -61,15 +61,15 @@ func (t *Transfer) WriteFiles(dir string, files map[string][]byte) error {
 func (t *Transfer) ReadDir(name string) ([]Entry, error) {
 	dir := t.word(name + "/.")
 	out := &listing{limit: t.opts.Limits.Entries, stop: t.opts.Cancel}
-	told, err := t.fetch("[ -d "+dir+" ] || "+why(dir)+"; cd "+dir+" || return 1; "+
+	answer, err := t.fetch("[ -d "+dir+" ] || "+why(dir)+"; cd "+dir+" || return 1; "+
 		"list() { find . -mindepth 1 -maxdepth 1 -exec stat -c '%f %s %Y %n' {} +; }; "+
 		"list || return 1; cf_result=$(list | wc -c)", &shell.Sink{Text: out})
 	if err != nil {
 		return nil, err
 	}
 	// In a process group of the host's, background jobs print meanwhile.
-	if told = strings.TrimSpace(told); told != strconv.FormatInt(out.total, 10) {
-		return nil, fmt.Errorf("%w: %d bytes came, and %q were told", ErrTransfer, out.total, told)
+	if answer = strings.TrimSpace(answer); answer != strconv.FormatInt(out.total, 10) {
+		return nil, fmt.Errorf("%w: %d bytes came, and not %q", ErrTransfer, out.total, answer)
 	}
 	return parseListing(string(out.data))
 }
@@ -77,12 +77,12 @@ func (t *Transfer) ReadDir(name string) ([]Entry, error) {
 // Stat describes a file, a directory or a special file. A link is followed.
 func (t *Transfer) Stat(name string) (Entry, error) {
 	// The supervisor has a function of that name.
-	told, err := t.run("cf_result=$(command stat -L -c '%f %s %Y' " + t.word(name) +
+	answer, err := t.run("cf_result=$(command stat -L -c '%f %s %Y' " + t.word(name) +
 		") || return 1")
 	if err != nil {
 		return Entry{}, err
 	}
-	e, err := parseStat(told)
+	e, err := parseStat(answer)
 	e.Name = path.Base(name)
 	return e, err
 }
@@ -123,11 +123,11 @@ func (t *Transfer) descend(name string) (script string, elements []string) {
 // not itself, is the cause.
 func (t *Transfer) noDir(dir string) error {
 	script, elements := t.descend(dir)
-	told, err := t.run(script + `[ -d "$cf_path/." ] || ` + why(`"$cf_path/."`))
+	answer, err := t.run(script + `[ -d "$cf_path/." ] || ` + why(`"$cf_path/."`))
 	if err == nil {
 		return fmt.Errorf("%w: the directory was not there, and now it is", ErrTransfer)
 	}
-	n, convErr := strconv.Atoi(told)
+	n, convErr := strconv.Atoi(answer)
 	if convErr != nil || n < 0 || n > len(elements) {
 		return err
 	}
@@ -137,7 +137,7 @@ func (t *Transfer) noDir(dir string) error {
 	} else if n == 0 {
 		at = "."
 	}
-	at = t.opts.Conceal(at)
+	at = t.opts.Redact(at)
 	if errors.Is(err, syscall.ENOENT) {
 		return fmt.Errorf("%w: the directory %q is missing; MkdirAll makes it", err, at)
 	}
@@ -148,13 +148,13 @@ func (t *Transfer) noDir(dir string) error {
 func (t *Transfer) MkdirAll(name string, perm fs.FileMode) error {
 	script, elements := t.descend(name)
 	// Of a link that leads nowhere, GNU's mkdir -p says other things than busybox's.
-	told, err := t.run(script + `if [ -e "$cf_path" ]; then cf_result=; ` +
+	answer, err := t.run(script + `if [ -e "$cf_path" ]; then cf_result=; ` +
 		`elif [ -L "$cf_path" ]; then mkdir "$cf_path" || return 1; fi`)
 	if err != nil {
 		return err
 	}
 	// Behind ".." there may be what was not made here.
-	if n, err := strconv.Atoi(told); err == nil && 0 < n && n <= len(elements) && !slices.Contains(elements, "..") {
+	if n, err := strconv.Atoi(answer); err == nil && 0 < n && n <= len(elements) && !slices.Contains(elements, "..") {
 		t.Undo = "cf_path=" + t.word(strings.TrimRight(name, "/")) +
 			"; cf_result=" + strconv.Itoa(len(elements)-n+1) +
 			`; while [ $cf_result -gt 0 ]; do rmdir "$cf_path"; cf_path=${cf_path%/*}; ` +

@@ -66,7 +66,7 @@ func (t *Transfer) ReadFile(name string, limit int64) ([]byte, error) {
 	// full blocks; most tell that of bytes in a last line. For the others what is left is
 	// read once more.
 	blocks := strconv.FormatInt(limit/(64<<10)+1, 10)
-	told, err := t.fetch(t.regular(source)+
+	answer, err := t.fetch(t.regular(source)+
 		"exec 3>&1; cf_result=$(dd bs=65536 iflag=fullblock count="+blocks+" <"+source+
 		` 2>&1 >&3) || { printf '%s' "$cf_result" >&2; return 1; }; `+
 		`cf_bytes=${cf_result%% byte*} cf_bytes=${cf_bytes##*"$cf_nl"} cf_result=${cf_result%%+*}; `+
@@ -79,8 +79,8 @@ func (t *Transfer) ReadFile(name string, limit int64) ([]byte, error) {
 		return nil, err
 	case content.total > limit:
 		return nil, fmt.Errorf("%w of %d bytes", ErrTooLarge, limit)
-	case told != strconv.FormatInt(content.total, 10):
-		return nil, fmt.Errorf("%w: %d bytes came, and %q were told", ErrTransfer, content.total, told)
+	case answer != strconv.FormatInt(content.total, 10):
+		return nil, fmt.Errorf("%w: %d bytes came, and not %q", ErrTransfer, content.total, answer)
 	}
 	return content.data, nil
 }

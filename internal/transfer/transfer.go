@@ -77,8 +77,8 @@ type Options struct {
 	TerminationTimeout time.Duration
 	// Cancel ends the transfer's context.
 	Cancel context.CancelCauseFunc
-	// Conceal returns a text fit to be shown.
-	Conceal func(string) string
+	// Redact returns a text that has no secrets.
+	Redact func(string) string
 }
 
 // A Transfer is a run of steps, each a script that runs inside in a shell of the
@@ -149,14 +149,14 @@ func (t *Transfer) take(command string) string {
 func (t *Transfer) send(script string, piece []byte) (string, error) {
 	began := time.Now()
 	t.Sent += int64(len(piece))
-	told, err := t.step(shellwire.Help(script), &shell.Sink{}, shellwire.Upload(t.sent, int64(len(piece))), piece)
+	answer, err := t.step(shellwire.Help(script), &shell.Sink{}, shellwire.Upload(t.sent, int64(len(piece))), piece)
 	switch took := time.Since(began); {
 	case took < pieceTime:
 		t.piece.Store(min(4*t.piece.Load(), maxPiece))
 	case took > 2*pieceTime:
 		t.piece.Store(max(t.piece.Load()/2, minPiece))
 	}
-	return told, err
+	return answer, err
 }
 
 // run runs a script and returns what it tells.

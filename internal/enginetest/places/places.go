@@ -45,8 +45,9 @@ func patient(limits execpolicy.Limits) execpolicy.Limits {
 	return limits
 }
 
-// Everywhere runs f on the fake engine, if [enginetest.Fake] says so, and on the real ones,
-// as [enginetest.Run] does. It fails on what is left behind. Without a TerminationTimeout, it is Patience.
+// Everywhere runs f on the fake engine, if [enginetest.Fake] says so, and on the real
+// ones, as [enginetest.Run] does. It fails on what is left behind. Without a
+// TerminationTimeout, it is Patience.
 func Everywhere(t *testing.T, limits execpolicy.Limits, f func(t *testing.T, p Place)) {
 	if enginetest.Fake() {
 		t.Run("fake", func(t *testing.T) {
@@ -59,9 +60,19 @@ func Everywhere(t *testing.T, limits execpolicy.Limits, f func(t *testing.T, p P
 	OnEngines(t, limits, f)
 }
 
-// OnEngines runs f on each real engine. Without a TerminationTimeout, it is Patience.
+// OnEngines runs f on the real engines, as [enginetest.Run] does. Without a
+// TerminationTimeout, it is Patience.
 func OnEngines(t *testing.T, limits execpolicy.Limits, f func(t *testing.T, p Place)) {
-	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+	enginetest.Run(t, at(limits, f))
+}
+
+// OnAllEngines is OnEngines on each engine with -short, too.
+func OnAllEngines(t *testing.T, limits execpolicy.Limits, f func(t *testing.T, p Place)) {
+	enginetest.RunOnAll(t, at(limits, f))
+}
+
+func at(limits execpolicy.Limits, f func(t *testing.T, p Place)) func(*testing.T, enginetest.Engine) {
+	return func(t *testing.T, e enginetest.Engine) {
 		f(t, Place{
 			Policy: execpolicy.DockerPolicy{
 				Engine: e.Engine, Image: e.Image, Limits: patient(limits), Transport: Transport(e.Engine),
@@ -69,7 +80,7 @@ func OnEngines(t *testing.T, limits execpolicy.Limits, f func(t *testing.T, p Pl
 			},
 			Spec: execpolicy.Spec{Labels: maps.Clone(e.Labels)},
 		})
-	})
+	}
 }
 
 // Eventually calls f, which begins in a state that it makes anew, until it returns "",

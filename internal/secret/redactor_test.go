@@ -12,7 +12,7 @@ import (
 
 // A value is hidden from when it is known, also if the stream began before.
 func TestKnownLate(t *testing.T) {
-	var known secret.Known
+	var known secret.Redactor
 	var out closed
 	w := known.Writer(&out)
 	write := func(text string) {
@@ -38,7 +38,7 @@ func TestKnownLate(t *testing.T) {
 
 // What nobody closes is not closed.
 func TestKnownNothing(t *testing.T) {
-	var known secret.Known
+	var known secret.Redactor
 	assert.Assert(t, known.Values() == nil)
 	var out bytes.Buffer
 	w := known.Writer(&out)
