@@ -36,7 +36,7 @@ var rooms = map[string][]string{
 	"internal/clientfile": {},
 	"internal/clierr":     {},
 	"internal/container": {
-		"dockercli", "internal/fifo", "internal/mountinfo", "internal/policyerr",
+		"dockercli", "internal/bound", "internal/fifo", "internal/mountinfo", "internal/policyerr",
 		"internal/problems", "internal/procgroup", "internal/shellwire",
 	},
 	"internal/delivery":   {},
@@ -70,13 +70,13 @@ var rooms = map[string][]string{
 	"internal/spool":     {},
 	"internal/tarball":   {},
 	"internal/transfer": {
-		"internal/problems", "internal/random", "internal/shell", "internal/shellwire",
+		"internal/bound", "internal/problems", "internal/random", "internal/shell", "internal/shellwire",
 		"internal/tarball",
 	},
 	"internal/turn": {},
 	"execpolicy/attest": {
 		"dockercli", "execpolicy", "internal/fifo", "internal/mountinfo", "internal/ours",
-		"internal/outside", "internal/problems",
+		"internal/outside", "internal/problems", "internal/render",
 	},
 	"execpolicy/audit": {"execpolicy", "internal/account", "internal/fifo", "internal/filelock"},
 	"execpolicy/codeblock": {
@@ -86,10 +86,10 @@ var rooms = map[string][]string{
 		"dockercli", "execpolicy", "internal/container", "internal/filelock",
 		"internal/mountguard", "internal/problems", "internal/shellwire", "internal/turn",
 	},
-	"execpolicy/doctor": {"dockercli", "execpolicy", "execpolicy/attest"},
+	"execpolicy/doctor": {"dockercli", "execpolicy", "execpolicy/attest", "internal/render"},
 	"execpolicy/egress": {"execpolicy", "internal/problems"},
 	"execpolicy/kube": {
-		"execpolicy", "internal/account", "internal/container", "internal/kubectl", "internal/limits",
+		"execpolicy", "internal/account", "internal/bound", "internal/container", "internal/kubectl", "internal/limits",
 		"internal/mountguard", "internal/outside", "internal/policyerr", "internal/problems", "internal/procgroup",
 		"internal/random", "internal/reach", "internal/shellwire", "internal/turn",
 	},

@@ -135,7 +135,7 @@ func (x *jobRun) run(ctx context.Context) {
 
 // flush hands the rest of the output over.
 func (x *jobRun) flush(res *Result, r shell.Reply, deadline time.Time) []error {
-	flush, done := context.WithDeadline(context.Background(), x.c.flushBy(r, deadline))
+	flush, done := context.WithDeadline(context.Background(), bound.Flush(r.Cause != nil, deadline, x.c.limits.TerminationTimeout))
 	defer done()
 	errs := x.out.Finish(flush.Done())
 	x.taking.Lock()

@@ -241,7 +241,7 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 	flush := context.Background()
 	if x.out.Waits() {
 		var done context.CancelFunc
-		flush, done = context.WithDeadline(flush, c.flushBy(r, x.deadline))
+		flush, done = context.WithDeadline(flush, bound.Flush(r.Cause != nil, x.deadline, c.limits.TerminationTimeout))
 		defer done()
 	}
 	errs = append(errs, x.out.Finish(flush.Done())...)
@@ -256,19 +256,6 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 	res.BackgroundBytes, c.Background = c.Background, 0
 	res.Dir = c.redact(res.Dir)
 	return res, errors.Join(errs...)
-}
-
-// flushBy returns how long a command's writers may take.
-func (c *conn) flushBy(r shell.Reply, deadline time.Time) time.Time {
-	const grace = 250 * time.Millisecond
-	switch {
-	case r.Cause != nil:
-		return bound.After(min(grace, c.limits.TerminationTimeout/8))
-	case deadline.IsZero() || time.Until(deadline) > c.limits.TerminationTimeout:
-		return bound.After(c.limits.TerminationTimeout)
-	}
-	// At least a moment: it may have ended at its deadline.
-	return deadline.Add(min(grace, c.limits.TerminationTimeout/8))
 }
 
 // take gives the result an output that is finished. It returns why the filter has blocked

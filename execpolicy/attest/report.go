@@ -7,9 +7,9 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/render"
 )
 
 // A State says whether a protection is in force.
@@ -184,16 +184,5 @@ func dash(s string) string {
 // maxEvidence bounds a column.
 const maxEvidence = 160
 
-// printable returns text that moves no cursor and ends no line: it may come from inside.
-func printable(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, s)
-	if runes := []rune(s); len(runes) > maxEvidence {
-		s = string(runes[:maxEvidence]) + "…"
-	}
-	return s
-}
+// printable is [render.Line] for text that others may have written.
+func printable(s string) string { return render.Line(s, maxEvidence) }

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/render"
 )
 
 // A StepName says what was tried.
@@ -260,17 +260,5 @@ func problems(b *strings.Builder, all []Problem) {
 // maxText bounds a line of the report that quotes others.
 const maxText = 1000
 
-// printable returns text that moves no cursor and ends no line: an engine may have
-// written it.
-func printable(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, strings.Join(strings.Fields(s), " "))
-	if runes := []rune(s); len(runes) > maxText {
-		s = string(runes[:maxText]) + "…"
-	}
-	return s
-}
+// printable is [render.Line] for text that others may have written.
+func printable(s string) string { return render.Line(strings.Join(strings.Fields(s), " "), maxText) }

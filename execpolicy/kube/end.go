@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/kubectl"
 	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
@@ -46,13 +46,13 @@ func (r *run) kill(ctx context.Context) error {
 	}
 	r.ended = true
 	r.attached.Unlock()
-	left := remaining(ctx)
+	left := bound.Left(ctx)
 	limited, cancel := context.WithTimeout(ctx, left-min(clientGrace, left/4))
 	defer cancel()
 	err := r.remove(limited)
 	if r.client != nil {
 		// Its pod is gone, or nobody knows.
-		err = errors.Join(err, stopClient(ctx, r.client, min(clientGrace, remaining(ctx)/2)))
+		err = errors.Join(err, stopClient(ctx, r.client, min(clientGrace, bound.Left(ctx)/2)))
 	}
 	if err != nil {
 		// The guard goes on watching for it, too, and takes over when this program ends.
@@ -103,14 +103,6 @@ func (r *run) tryLater() (gone bool) {
 	return gone
 }
 
-// remaining returns how much time there is.
-func remaining(ctx context.Context) time.Duration {
-	if end, ok := ctx.Deadline(); ok {
-		return time.Until(end)
-	}
-	return math.MaxInt64
-}
-
 // stopClient gives a kubectl so long to end by itself, and then ends it.
 func stopClient(
 	ctx context.Context, client *procgroup.Process, grace time.Duration,
@@ -131,7 +123,7 @@ func (r *run) remove(ctx context.Context) error {
 	if r.client != nil {
 		select {
 		case <-r.done:
-			limited, cancel := context.WithTimeout(ctx, min(ownEnd, remaining(ctx)/3))
+			limited, cancel := context.WithTimeout(ctx, min(ownEnd, bound.Left(ctx)/3))
 			p := r.awaitEnd(limited)
 			cancel()
 			if p != nil && p.over() {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/kubectl"
 	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
@@ -58,7 +59,7 @@ func Sweep(ctx context.Context, c Cluster) (removed []string, err error) {
 			continue
 		}
 		r := &run{policy: &Policy{}, Client: *k, name: p.Metadata.Name, uid: p.Metadata.UID}
-		limited, cancel := context.WithTimeout(ctx, min(sweepTimeout, remaining(ctx)/2))
+		limited, cancel := context.WithTimeout(ctx, min(sweepTimeout, bound.Left(ctx)/2))
 		err := r.delete(limited, r.uid)
 		cancel()
 		if err != nil {

@@ -4,6 +4,7 @@ package bound
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -14,6 +15,28 @@ func After(d time.Duration) time.Time {
 		return time.Time{}
 	}
 	return time.Now().Add(d)
+}
+
+// Left returns how much time a context has left; next to for ever if it has no end.
+func Left(ctx context.Context) time.Duration {
+	if end, ok := ctx.Deadline(); ok {
+		return time.Until(end)
+	}
+	return math.MaxInt64
+}
+
+// Flush returns until when a caller's writers may take the rest of what came within a
+// deadline, of which the zero time is never. They get a moment if they were cut off, and
+// also after the deadline: it may have ended what came. Else they get limit.
+func Flush(cutOff bool, deadline time.Time, limit time.Duration) time.Time {
+	moment := min(250*time.Millisecond, limit/8)
+	switch {
+	case cutOff:
+		return time.Now().Add(moment)
+	case deadline.IsZero() || time.Until(deadline) > limit:
+		return time.Now().Add(limit)
+	}
+	return deadline.Add(moment)
 }
 
 // Earlier returns the earlier of two times, of which the zero time is never.

@@ -11,6 +11,8 @@
 //   - freezer_linux.go thaws what code inside has frozen.
 //   - listen*.go listens inside a container's network.
 //   - evidence*.go finds a container's process 1 and proves that a process has ended.
+//   - facts.go says on which engines FIFOs work, and words.go checks words of the command
+//     line.
 //   - owner.go has the labels by which the program that started a container is known.
 //   - guard.go starts the process that removes what this program leaves when it ends.
 //   - pending.go goes on with removals for which nobody waits any more.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/fifo"
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 )
@@ -188,7 +189,7 @@ func (c *Container) forget(ctx context.Context) bool {
 	if !c.answered.Load() || c.Keep || !c.sawEnd(ctx) {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, remaining(ctx)/2)
+	ctx, cancel := context.WithTimeout(ctx, bound.Left(ctx)/2)
 	defer cancel()
 	select {
 	case removals <- struct{}{}:

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
 )
 
@@ -30,9 +30,9 @@ func (c *Container) Kill(ctx context.Context) error {
 	case <-c.client.Done():
 	default:
 		// The engine does not answer, or the client does not see the end.
-		if stopErr := c.client.Stop(context.WithoutCancel(ctx), min(clientGrace, remaining(ctx)/2)/4); stopErr != nil {
+		if stopErr := c.client.Stop(context.WithoutCancel(ctx), min(clientGrace, bound.Left(ctx)/2)/4); stopErr != nil {
 			err = errors.Join(err, stopErr)
-		} else if err != nil && remaining(ctx) > clientGrace {
+		} else if err != nil && bound.Left(ctx) > clientGrace {
 			// Without it nothing can come into being any more.
 			err = c.Force(ctx)
 		}
@@ -48,14 +48,6 @@ func (c *Container) Kill(ctx context.Context) error {
 		return nil
 	}
 	return fmt.Errorf("container %s of %v: %w: %w", c.Name, c.Engine, policyerr.ErrStillThere, err)
-}
-
-// remaining returns how much time there is.
-func remaining(ctx context.Context) time.Duration {
-	if end, ok := ctx.Deadline(); ok {
-		return time.Until(end)
-	}
-	return math.MaxInt64
 }
 
 // removals holds those that are removed by force.
@@ -76,7 +68,7 @@ func (c *Container) turn(ctx context.Context) (end func()) {
 		return func() { <-removals }
 	case <-c.done:
 	case <-ctx.Done():
-	case <-time.After(remaining(ctx) / 3):
+	case <-time.After(bound.Left(ctx) / 3):
 	}
 	return func() {}
 }
@@ -119,7 +111,7 @@ func (c *Container) mayBeLeft() bool {
 // which could still create it, has ended.
 func (c *Container) Force(ctx context.Context) error {
 	// A client that hangs has half a second to end when its time is over.
-	left := remaining(ctx)
+	left := bound.Left(ctx)
 	ctx, cancel := context.WithTimeout(ctx, left-min(2*clientGrace, left/2))
 	defer cancel()
 	kill, help := c.killLater(ctx)

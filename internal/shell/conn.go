@@ -10,6 +10,7 @@
 //   - sink.go counts and keeps bytes, and relay.go passes them on to a caller's writer.
 //   - alive.go ends the process when the link with it is silent.
 //   - serial.go makes one caller at a time of two.
+//   - output.go takes what one command prints, and job.go runs a command beside units.
 //   - end.go ends the process, and cause.go finds out why it has ended.
 package shell
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/random"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
@@ -129,7 +130,7 @@ func (t *Transfer) copyOut(name string, take func(*tarball.Reader) error, then f
 	_, err := t.fetch(script, out)
 
 	// Whoever takes it has the rest of the time to take the rest.
-	flush, done := context.WithDeadline(context.Background(), t.flushBy(err))
+	flush, done := context.WithDeadline(context.Background(), bound.Flush(err != nil, t.Deadline, t.opts.TerminationTimeout))
 	defer done()
 	out.Finish(flush.Done())
 	if err != nil {

@@ -196,17 +196,6 @@ func (t *Transfer) step(help []byte, out *shell.Sink, raw ...[]byte) (string, er
 	return r.Mark.Dir, t.failure(r.Mark.Status, words)
 }
 
-// flushBy returns how long who takes what came may take.
-func (t *Transfer) flushBy(err error) time.Time {
-	switch {
-	case err != nil:
-		return time.Now().Add(min(time.Second/4, t.opts.TerminationTimeout/8))
-	case t.Deadline.IsZero() || time.Until(t.Deadline) > t.opts.TerminationTimeout:
-		return time.Now().Add(t.opts.TerminationTimeout)
-	}
-	return t.Deadline.Add(min(time.Second/4, t.opts.TerminationTimeout/8))
-}
-
 // Clean removes what a transfer that failed has left inside.
 func (t *Transfer) Clean() {
 	script := t.Undo
