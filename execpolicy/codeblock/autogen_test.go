@@ -273,7 +273,7 @@ time.sleep(4803)
 			ln -s /tmp dir; ln -s / root; ln -s /tmp/none nodir; mkdir is.py; mkfifo fifo.py
 			echo kept >other; ln other hard.py; mkdir inner; ln -s inner same`)
 		for name, why := range map[string]string{
-			"link.py": "is a link", "dangling.py": "is a link", "is.py": "no regular file", "fifo.py": "no regular file",
+			"link.py": "is a link", "dangling.py": "is a link", "is.py": "not a regular file", "fifo.py": "not a regular file",
 			"dir/x.py": "leads out", "dir/sub/x.py": "leads out", "root/tmp/x.py": "leads out",
 			"nodir/x.py": "can't be stored", "link.py/x.py": "can't be stored",
 		} {
