@@ -31,6 +31,6 @@ func TestCallRedactsSecrets(t *testing.T) {
 		assert.Equal(t, string(r.Value), `"[secret NUMBER]"`)
 		_, err = run("import os\nresult = int(os.environ['NUMBER'])")
 		assert.ErrorIs(t, err, codeblock.ErrBadResult)
-		assert.ErrorContains(t, err, "a secret stands in it")
+		assert.ErrorContains(t, err, "it contains a secret")
 	})
 }
