@@ -3,6 +3,8 @@ package dockercli
 import (
 	"slices"
 	"strings"
+
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
 // Explain returns argv as one line that a POSIX shell runs as it is. Newlines in a word
@@ -39,8 +41,7 @@ func quote(word string) string {
 }
 
 func singleQuote(word string) string {
-	word = strings.ReplaceAll(word, "'", `'\''`)
-	return "'" + strings.ReplaceAll(word, "\n", `'"$nl"'`) + "'"
+	return strings.ReplaceAll(shellquote.Quote(word), "\n", `'"$nl"'`)
 }
 
 // Redact returns argv with the values of -e, --env, podman's --env-merge and their joined

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
@@ -113,7 +114,7 @@ func (c Command) problems() problems.List {
 func validateEnv(env map[string]string) problems.List {
 	var found problems.List
 	for _, name := range sortedNames(env) {
-		if !shellwire.IsName(name) {
+		if !shellquote.IsName(name) {
 			found.Add("%q is not the name of an environment variable: letters, digits and \"_\", not beginning with a digit", name)
 		}
 		switch name {

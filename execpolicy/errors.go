@@ -80,5 +80,8 @@ var (
 	ErrStillThere = policyerr.ErrStillThere
 )
 
+// MaxJobs is how many jobs a session may have at once.
+const MaxJobs = 32
+
 // errRestart is why a session that is begun anew is ended.
 var errRestart = errors.New("the session is begun anew")

@@ -22,7 +22,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
-	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
 // entryNames are awkward names, and some that look like what stat prints.
@@ -171,7 +171,7 @@ var dirCases = []conformanceCase{
 		s.ok("rm -rf dir; mkdir dir")
 		assert.Equal(t, len(s.list("dir")), 0)
 		for _, name := range entryNames {
-			s.ok(">" + shellwire.Quote("dir/"+name))
+			s.ok(">" + shellquote.Quote("dir/"+name))
 		}
 		assert.DeepEqual(t, s.list("dir"), slices.Sorted(slices.Values(entryNames)))
 		s.ok("rm -rf dir; mkdir dir; cd dir; i=0; while [ $i -lt 251 ]; do >$i; i=$((i + 1)); done; cd ..")
@@ -202,7 +202,7 @@ var dirCases = []conformanceCase{
 		_, err := s.Stat(ctx, "dir/dangling")
 		assert.ErrorIs(t, err, fs.ErrNotExist)
 		for _, name := range entryNames {
-			s.ok(">" + shellwire.Quote("dir/"+name))
+			s.ok(">" + shellquote.Quote("dir/"+name))
 			e, err := s.Stat(ctx, "dir/"+name)
 			assert.NilError(t, err)
 			assert.Equal(t, e.Name, name)
@@ -220,7 +220,7 @@ var dirCases = []conformanceCase{
 		assert.ErrorIs(t, s.Remove(ctx, "full"), fs.ErrExist)
 		assert.DeepEqual(t, s.list("."), []string{"file", "full"})
 		for _, name := range entryNames {
-			s.ok(">" + shellwire.Quote("full/"+name))
+			s.ok(">" + shellquote.Quote("full/"+name))
 			assert.NilError(t, s.Remove(ctx, "full/"+name))
 		}
 		assert.DeepEqual(t, s.list("full"), []string{"x"})

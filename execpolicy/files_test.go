@@ -21,7 +21,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
-	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
 // noise returns bytes that repeat nothing a transfer could lose or double without being
@@ -90,7 +90,7 @@ var fileCases = []conformanceCase{
 			assert.Equal(t, string(s.read("./sub/../sub/"+name)), "below")
 			assert.Equal(t, string(s.read(s.ok("pwd")+"/"+name)), "below")
 			s.ok("cd ..; rm -rf sub")
-			assert.Equal(t, s.ok("cat <"+shellwire.Quote("./"+name)), strings.TrimSuffix(name, "\n"))
+			assert.Equal(t, s.ok("cat <"+shellquote.Quote("./"+name)), strings.TrimSuffix(name, "\n"))
 		}
 		s.ok("rm -f ./* ./.x")
 	}},

@@ -21,14 +21,14 @@ const module = "github.com/seed-64a260eb/cofferdam"
 // rooms are the module's packages and what of the module each may import.
 var rooms = map[string][]string{
 	"truncate":  {},
-	"dockercli": {"truncate", "internal/clierr", "internal/procgroup"},
+	"dockercli": {"truncate", "internal/clierr", "internal/procgroup", "internal/shellquote"},
 	"execpolicy": {
 		"dockercli", "truncate", "internal/account", "internal/bound", "internal/clientfile",
 		"internal/container", "internal/delivery", "internal/fifo", "internal/gate", "internal/hostproc", "internal/limits",
 		"internal/mountguard", "internal/mountproof", "internal/ours",
 		"internal/policyerr", "internal/problems",
 		"internal/outside", "internal/random", "internal/render", "internal/runargs", "internal/secret",
-		"internal/shared", "internal/shares", "internal/shell", "internal/shellwire", "internal/spool",
+		"internal/shared", "internal/shares", "internal/shell", "internal/shellquote", "internal/shellwire", "internal/spool",
 		"internal/tarball", "internal/transfer", "internal/turn",
 	},
 	"internal/account":    {"internal/policyerr", "internal/problems", "internal/turn"},
@@ -37,7 +37,7 @@ var rooms = map[string][]string{
 	"internal/clierr":     {},
 	"internal/container": {
 		"dockercli", "internal/bound", "internal/fifo", "internal/mountinfo", "internal/policyerr",
-		"internal/problems", "internal/procgroup", "internal/shellwire",
+		"internal/problems", "internal/procgroup", "internal/shellquote",
 	},
 	"internal/delivery":   {},
 	"internal/fifo":       {"internal/procgroup", "internal/random"},
@@ -48,7 +48,7 @@ var rooms = map[string][]string{
 	"internal/limits":     {"dockercli", "internal/account"},
 	"internal/mountguard": {"internal/mountinfo"},
 	"internal/mountinfo":  {},
-	"internal/mountproof": {"internal/mountguard", "internal/policyerr", "internal/shellwire"},
+	"internal/mountproof": {"internal/mountguard", "internal/policyerr", "internal/shellquote"},
 	"internal/ours":       {},
 	"internal/outside":    {"dockercli"},
 	"internal/policyerr":  {},
@@ -63,12 +63,13 @@ var rooms = map[string][]string{
 	"internal/shared":     {},
 	"internal/shares":     {"dockercli", "internal/account", "internal/mountguard", "internal/problems"},
 	"internal/shell": {
-		"truncate", "internal/policyerr", "internal/random", "internal/shellwire",
-		"internal/turn",
+		"truncate", "internal/policyerr", "internal/random", "internal/shellquote",
+		"internal/shellwire", "internal/turn",
 	},
-	"internal/shellwire": {},
-	"internal/spool":     {},
-	"internal/tarball":   {},
+	"internal/shellquote": {},
+	"internal/shellwire":  {"internal/shellquote"},
+	"internal/spool":      {},
+	"internal/tarball":    {},
 	"internal/transfer": {
 		"internal/bound", "internal/problems", "internal/random", "internal/shell", "internal/shellwire",
 		"internal/tarball",
@@ -84,14 +85,14 @@ var rooms = map[string][]string{
 	},
 	"execpolicy/deps": {
 		"dockercli", "execpolicy", "internal/container", "internal/filelock",
-		"internal/mountguard", "internal/problems", "internal/shellwire", "internal/turn",
+		"internal/mountguard", "internal/problems", "internal/shellquote", "internal/turn",
 	},
 	"execpolicy/doctor": {"dockercli", "execpolicy", "execpolicy/attest", "internal/render"},
 	"execpolicy/egress": {"execpolicy", "internal/problems"},
 	"execpolicy/kube": {
 		"execpolicy", "internal/account", "internal/bound", "internal/container", "internal/kubectl", "internal/limits",
 		"internal/mountguard", "internal/outside", "internal/policyerr", "internal/problems", "internal/procgroup",
-		"internal/random", "internal/reach", "internal/shellwire", "internal/turn",
+		"internal/random", "internal/reach", "internal/shellquote", "internal/shellwire", "internal/turn",
 	},
 	"execpolicy/python": {
 		"execpolicy", "internal/ours", "internal/problems", "internal/scratch",

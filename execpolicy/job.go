@@ -18,9 +18,6 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
-// MaxJobs is how many jobs a session may have at once.
-const MaxJobs = 32
-
 // A Job is a command that runs beside the commands of its session. [Session.StartJob]
 // starts one. Its methods may be called at the same time.
 type Job struct {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
-	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
 // Functions is a Python module that later sessions can import, with the packages that it
@@ -47,7 +47,7 @@ func (f Functions) Recipe() (Recipe, error) {
 	}
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if !shellwire.IsName(f.Module) {
+	if !shellquote.IsName(f.Module) {
 		refuse("the module's name %q is not an identifier", f.Module)
 	} else if slices.Contains(keywords, f.Module) {
 		refuse("the module's name %q is a keyword of Python", f.Module)
@@ -60,7 +60,7 @@ func (f Functions) Recipe() (Recipe, error) {
 		if strings.TrimSpace(r) == "" || strings.HasPrefix(strings.TrimSpace(r), "-") || strings.ContainsAny(r, "\x00\r\n") {
 			refuse("%q is not a requirement", r)
 		}
-		install += " " + shellwire.Quote(r)
+		install += " " + shellquote.Quote(r)
 	}
 	if err := problems.Join(errs...); err != nil {
 		return Recipe{}, err
@@ -69,7 +69,7 @@ func (f Functions) Recipe() (Recipe, error) {
 	if len(f.Requirements) > 0 {
 		r.Scripts = append(r.Scripts, install)
 	}
-	r.Scripts = append(r.Scripts, fmt.Sprintf(store, f.Module, shellwire.Quote(f.Source)), "python3 -c 'import "+f.Module+"'")
+	r.Scripts = append(r.Scripts, fmt.Sprintf(store, f.Module, shellquote.Quote(f.Source)), "python3 -c 'import "+f.Module+"'")
 	return r, nil
 }
 

@@ -118,7 +118,8 @@ func stopClient(
 
 // remove removes the pod. A pod that has ended by itself is only forgotten. Another gets
 // a second to end, and then its node kills it: the cluster forgets it when the node says
-// that this is done.
+// that this is done. Package container removes in another way, because an engine can be
+// asked whether it is down, and a node can't.
 func (r *run) remove(ctx context.Context) error {
 	if r.client != nil {
 		select {

@@ -20,7 +20,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/random"
-	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
 // A validation is what was found wrong with a policy so far.
@@ -47,7 +47,7 @@ func (v *validation) checkSpec(spec execpolicy.Spec) {
 		v.List = append(v.List, errors.New("only a session has Secrets"))
 	}
 	for name, value := range spec.Env {
-		if !shellwire.IsName(name) || strings.Contains(value, "\x00") {
+		if !shellquote.IsName(name) || strings.Contains(value, "\x00") {
 			v.Add(
 				"the variable %q: its name or its value can't be that of an environment variable",
 				name)

@@ -209,7 +209,7 @@ func (p *Interpreter) Run(ctx context.Context, snippet Snippet) (*Result, error)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(p.life, func() { cancel(ErrClosed) })()
-	if err := p.acquire(ctx); err != nil {
+	if err := p.turn.TakeOf(ctx, "interpreter"); err != nil {
 		return nil, err
 	}
 	defer p.turn.Give()
@@ -230,13 +230,6 @@ func (p *Interpreter) Run(ctx context.Context, snippet Snippet) (*Result, error)
 			return nil, fmt.Errorf("%w: %w twice", ErrStart, errMissed)
 		}
 	}
-}
-
-func (p *Interpreter) acquire(ctx context.Context) error {
-	if err := p.turn.Take(ctx); err != nil {
-		return fmt.Errorf("waiting for the interpreter's turn: %w", err)
-	}
-	return nil
 }
 
 // errMissed says that a snippet was not run because the interpreter had ended before.

@@ -61,7 +61,7 @@ func (s *Session) Changes(ctx context.Context) ([]Change, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.acquire(ctx); err != nil {
+	if err := c.turn.TakeOf(ctx, "workspace"); err != nil {
 		return nil, err
 	}
 	defer c.release()

@@ -45,7 +45,7 @@ func (c *copied) save(ctx context.Context, s *execpolicy.Session) (saved []Chang
 	if c.readOnly {
 		return nil, fmt.Errorf("%w: the policy says that the workspace is read-only", execpolicy.ErrInvalid)
 	}
-	if err := c.acquire(ctx); err != nil {
+	if err := c.turn.TakeOf(ctx, "workspace"); err != nil {
 		return nil, err
 	}
 	defer c.release()

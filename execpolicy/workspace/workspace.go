@@ -203,19 +203,12 @@ func (s *Session) Copied() bool { return s.copy != nil }
 // as it is on the host then: what was not saved is lost.
 func (s *Session) Restart(ctx context.Context) error {
 	if s.copy != nil {
-		if err := s.copy.acquire(ctx); err != nil {
+		if err := s.copy.turn.TakeOf(ctx, "workspace"); err != nil {
 			return err
 		}
 		defer s.copy.release()
 	}
 	return s.Session.Restart(ctx)
-}
-
-func (c *copied) acquire(ctx context.Context) error {
-	if err := c.turn.Take(ctx); err != nil {
-		return fmt.Errorf("waiting for the workspace's turn: %w", err)
-	}
-	return nil
 }
 
 func (c *copied) release() { c.turn.Give() }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
-	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
 // guardScript is what the guard runs. Its comments stand here, so that no program carries
@@ -170,7 +170,7 @@ func (g *Guard) stop() {
 func quoteAll(words []string) string {
 	var quoted []string
 	for _, w := range words {
-		quoted = append(quoted, shellwire.Quote(w))
+		quoted = append(quoted, shellquote.Quote(w))
 	}
 	return strings.Join(quoted, " ")
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
 	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
-	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
 // A Dir is a directory of this machine that an engine was told to mount. An engine
@@ -72,7 +72,7 @@ func (d Dir) Prove(ask func(script string, limit int) (said string, ok bool, err
 	}
 	defer os.Remove(f.Name())
 	f.Close()
-	_, seen, err := ask("[ -e "+shellwire.Quote(path.Join(d.target, filepath.Base(f.Name())))+" ]", 0)
+	_, seen, err := ask("[ -e "+shellquote.Quote(path.Join(d.target, filepath.Base(f.Name())))+" ]", 0)
 	if err == nil && !seen {
 		err = fmt.Errorf("%w: %w", policyerr.ErrNoMount, errOther)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
@@ -108,11 +109,11 @@ func (c *Conn) setUpScript(p Place) string {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
-		script += "export " + name + "=" + shellwire.Quote(p.Env[name]) + "\n"
+		script += "export " + name + "=" + shellquote.Quote(p.Env[name]) + "\n"
 	}
 	script += ":"
 	if p.Dir != "" {
-		script += "\ncd -- " + shellwire.Quote(p.Dir)
+		script += "\ncd -- " + shellquote.Quote(p.Dir)
 		if p.DirWritable {
 			script += " && { [ -w . ] || { echo 'the workspace can not be written to; if the image has a directory of its name, " +
 				"runc before 1.1.8 gives it the mode of that' >&2; false; }; }"

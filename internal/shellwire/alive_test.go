@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
 // silence is the status with which process 1 ends when it has not heard its host.
@@ -81,7 +83,7 @@ func (w *talk) begin(tamper string) {
 	}
 	begun := filepath.Join(w.dir, "begun")
 	w.send(string(Next("T")))
-	w.operate(Unit{Script: "sh -c " + Quote(": >"+begun+"; exec 2>/dev/null; "+tamper) + " &"}.Ops())
+	w.operate(Unit{Script: "sh -c " + shellquote.Quote(": >"+begun+"; exec 2>/dev/null; "+tamper) + " &"}.Ops())
 	wait(w.t, "it has begun", func() bool {
 		_, err := os.Stat(begun)
 		return err == nil
@@ -218,7 +220,7 @@ func TestUploadWithKeepAlive(t *testing.T) {
 		for n := range 30 {
 			data := strings.Repeat("0123456789abcdef", n<<9)
 			w.send(string(Upload("i", int64(len(data)))) + data + Thaw)
-			_, _, out := w.run("cat " + Quote(w.dir+"/i"))
+			_, _, out := w.run("cat " + shellquote.Quote(w.dir+"/i"))
 			assert.Assert(t, out[0] == data, "%d of %d bytes", len(out[0]), len(data))
 			file := filepath.Join(w.dir, "file")
 			// A signal between two operations leaves nothing of the first.

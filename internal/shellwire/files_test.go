@@ -15,10 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
-	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/poll"
+
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
 // help runs a helper and returns its status, or silent, what it told, and what was
@@ -476,7 +478,7 @@ func TestFloodOfSignalsDuringTransfers(t *testing.T) {
 			assert.NilError(t, err)
 			assert.Equal(t, info.Mode().Perm(), os.FileMode(0o600))
 			assert.Equal(t, info.Size(), int64(100))
-			status, _, out := w.run("wc -c <" + Quote(filepath.Join(w.dir, name)))
+			status, _, out := w.run("wc -c <" + shellquote.Quote(filepath.Join(w.dir, name)))
 			assert.Equal(t, status, 0)
 			assert.Equal(t, strings.TrimSpace(out[0]), fmt.Sprint(len(data)))
 		}

@@ -4,6 +4,8 @@ import (
 	_ "embed"
 	"strconv"
 	"strings"
+
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
 // keeper is what is sent of job.sh.
@@ -56,8 +58,8 @@ func (j Job) Keeper() []byte {
 	for _, f := range j.Files {
 		remove.WriteString(f.Name + " ")
 	}
-	return []byte(newline + "cf_prefix=" + j.Prefix + " cf_tag=" + j.Tag + " cf_boot=" + Quote(jobBoot) +
-		" cf_err=" + Quote(j.Scratch+"/e"+j.Tag) + " cf_remove=" + Quote(remove.String()) +
+	return []byte(newline + "cf_prefix=" + j.Prefix + " cf_tag=" + j.Tag + " cf_boot=" + shellquote.Quote(jobBoot) +
+		" cf_err=" + shellquote.Quote(j.Scratch+"/e"+j.Tag) + " cf_remove=" + shellquote.Quote(remove.String()) +
 		"; set --" + words.String() + "; eval " + Word(keeper) + "\n")
 }
 
@@ -72,7 +74,7 @@ const newline = `cf_nl=$(printf '\n.'); cf_nl=${cf_nl%.}; `
 func (j Job) Line() []byte {
 	var b strings.Builder
 	for _, f := range j.Files {
-		b.WriteString("(umask 377; printf %s " + Word(f.Text) + " >" + Quote(f.Name) + ") 2>/dev/null || { " +
+		b.WriteString("(umask 377; printf %s " + Word(f.Text) + " >" + shellquote.Quote(f.Name) + ") 2>/dev/null || { " +
 			j.end(noFile) + "; exit; }; ")
 	}
 	for _, kv := range j.Env {
@@ -119,7 +121,7 @@ func (j Job) end(status string) string {
 func StartJob(name string, command []string) string {
 	var words strings.Builder
 	for _, w := range command {
-		words.WriteString(" " + Quote(w))
+		words.WriteString(" " + shellquote.Quote(w))
 	}
 	return "j+" + name + words.String() + "\n"
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
 // What a command names its functions and aliases costs neither the worker nor a later
@@ -38,7 +40,7 @@ func TestNamesOfFunctions(t *testing.T) {
 					define = "alias '" + name + "=/bin/sleep 100; /bin/echo forged'"
 				}
 				// Not every shell takes every name, and an error may end it.
-				switch probe := "(\\eval " + Quote(define) + ") 2>/dev/null"; {
+				switch probe := "(\\eval " + shellquote.Quote(define) + ") 2>/dev/null"; {
 				case name == "":
 					what = "all"
 					define = all

@@ -15,6 +15,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
 // What is sent has no comments and no indentation. It is made of the scripts beside this
@@ -64,11 +66,11 @@ type Setup struct {
 // Text returns what turns a command that Boot started into a supervisor.
 func (s Setup) Text() []byte {
 	var b strings.Builder
-	b.WriteString("cf_prefix=" + s.Prefix + "\ncf_dd=${1-dd}\ncf_dir=" + Quote(s.Dir) +
-		"\ncf_script=" + Quote(Quote(s.Dir+"/script")) +
-		"\ncf_died=" + Quote(Quote(s.Dir+"/died")) + "\ncf_alive=\nset --")
+	b.WriteString("cf_prefix=" + s.Prefix + "\ncf_dd=${1-dd}\ncf_dir=" + shellquote.Quote(s.Dir) +
+		"\ncf_script=" + shellquote.Quote(shellquote.Quote(s.Dir+"/script")) +
+		"\ncf_died=" + shellquote.Quote(shellquote.Quote(s.Dir+"/died")) + "\ncf_alive=\nset --")
 	for _, w := range s.Worker {
-		b.WriteString(" " + Quote(w))
+		b.WriteString(" " + shellquote.Quote(w))
 	}
 	b.WriteString("\n")
 	if s.Namespace {
@@ -91,11 +93,11 @@ func (s Setup) Text() []byte {
 		if s.Readable {
 			mask, mode = "222", "555"
 		}
-		first = "[ $$ = 1 ] || exit 96; cf_dir=" + Quote(s.Dir) +
+		first = "[ $$ = 1 ] || exit 96; cf_dir=" + shellquote.Quote(s.Dir) +
 			`; (umask 177; : >"$cf_dir/script"; : >"$cf_dir/died"; umask ` + mask + `; ` +
 			`cp /proc/$$/exe "$cf_dir/sh") || exit 95; ` + reader + `chmod ` + mode + readerEnd + noExec +
-			`exec "$cf_dir/sh" -c ` + Quote(first) + ` "$cf_dir/sh" "$cf_dd" ` +
-			Quote(s.Name) + "; exit 94"
+			`exec "$cf_dir/sh" -c ` + shellquote.Quote(first) + ` "$cf_dir/sh" "$cf_dd" ` +
+			shellquote.Quote(s.Name) + "; exit 94"
 	}
 	return []byte(first + "\n" + text)
 }
@@ -120,21 +122,6 @@ const reader = `cf_dd=$(command -v dd); ` +
 // readerEnd follows reader and the chmod that it ends with.
 const readerEnd = ` "$cf_dir/raw"; ` +
 	`then cf_dd="${BASH_VERSION+-a dd }self/fd/9"; else cf_dd=dd; fi; `
-
-// IsName reports whether s is a name as POSIX shells have them: letters, digits and "_",
-// not beginning with a digit.
-func IsName(s string) bool {
-	for i, r := range s {
-		letter := r == '_' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
-		if !letter && (i == 0 || r < '0' || r > '9') {
-			return false
-		}
-	}
-	return s != ""
-}
-
-// Quote returns s as one word of a POSIX shell.
-func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // Operations without arguments.
 const (
@@ -208,7 +195,7 @@ func (u Unit) Ops() []byte {
 	var open, word, text, remove string
 	if len(u.Argv) > 0 {
 		open, word = "c", "a"
-		args, quote := u.Argv, Quote
+		args, quote := u.Argv, shellquote.Quote
 		if u.Fork {
 			args, quote = args[1:], Word
 		}
@@ -219,7 +206,7 @@ func (u Unit) Ops() []byte {
 		text = strings.TrimPrefix(words.String(), " ")
 	} else {
 		open, word = "b", "e"
-		text = Quote(u.Script)
+		text = shellquote.Quote(u.Script)
 	}
 	if !u.Fork && u.Dir == "" && u.Stdin == "" && len(u.Env) == 0 && len(text) <= maxLine && !strings.Contains(text, "\n") {
 		return appendOp(make([]byte, 0, len(text)+2), word, text)
@@ -245,7 +232,7 @@ func (u Unit) Ops() []byte {
 			text = run + "<&7 " + text
 		}
 	case u.Stdin != "":
-		text = keep + "{ " + remove + env + evaluate + text + "; } <" + Quote(u.Stdin)
+		text = keep + "{ " + remove + env + evaluate + text + "; } <" + shellquote.Quote(u.Stdin)
 	default:
 		text = keep + env + evaluate + text + " <&2"
 	}
@@ -257,7 +244,7 @@ func (u Unit) Ops() []byte {
 		}
 		ops = appendOp(ops, "y", enter+` || { cf_status=+`+noDir+`; \command return; }`)
 		ops = appendOp(ops, "z", "case $cf_status in "+noDir+") ;; "+
-			`*) CDPATH= \command cd -- `+Quote(u.Back)+" >/dev/null 2>&1 || cf_said=;; esac")
+			`*) CDPATH= \command cd -- `+shellquote.Quote(u.Back)+" >/dev/null 2>&1 || cf_said=;; esac")
 	}
 	if own {
 		ops = appendOp(ops, "v")
@@ -390,4 +377,4 @@ func HelpStill(script string) []byte { return []byte("r" + script + "\n") }
 
 // Word is [Quote] on one line, for a script of [Help] or what stands before a unit's
 // first line.
-func Word(s string) string { return strings.ReplaceAll(Quote(s), "\n", `'"$cf_nl"'`) }
+func Word(s string) string { return strings.ReplaceAll(shellquote.Quote(s), "\n", `'"$cf_nl"'`) }

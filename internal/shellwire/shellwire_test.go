@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
 // text puts the operations of a unit together as the supervisor does.
@@ -82,26 +84,26 @@ func FuzzUnitOps(f *testing.F) {
 			return // shell text holds no NUL; where the worker goes to, and back to, is one operation
 		}
 		u := Unit{Script: script, Env: []string{"A=" + value, "B="}, Stdin: stdin, Dir: dir, Back: back}
-		body := "A=" + Word(value) + ` B='' ${BASH_VERSION+"command"} eval ` + Quote(script)
+		body := "A=" + Word(value) + ` B='' ${BASH_VERSION+"command"} eval ` + shellquote.Quote(script)
 		want := keeping("A B ") + body + " <&2"
 		if stdin != "" {
-			want = keeping("A B ") + `{ \command rm -f -- ` + Word(stdin) + "; " + body + "; } <" + Quote(stdin)
+			want = keeping("A B ") + `{ \command rm -f -- ` + Word(stdin) + "; " + body + "; } <" + shellquote.Quote(stdin)
 		}
 		around := ""
 		if dir != "" {
 			around = `yCDPATH= \command cd -- ` + Word(dir) + " >/dev/null 2>&1 || { cf_status=+nodir; \\command return; }\n" +
-				`zcase $cf_status in nodir) ;; *) CDPATH= \command cd -- ` + Quote(back) + " >/dev/null 2>&1 || cf_said=;; esac\n"
+				`zcase $cf_status in nodir) ;; *) CDPATH= \command cd -- ` + shellquote.Quote(back) + " >/dev/null 2>&1 || cf_said=;; esac\n"
 		}
 		ops := string(u.Ops())
 		assert.Assert(t, strings.HasPrefix(ops, around+"v\nb\n"), "%.1000q", ops)
 		assert.Assert(t, text(t, []byte(ops)) == want, "%.1000q", ops)
 		// A script's first line is the unit's.
-		assert.Assert(t, !strings.Contains(want[:strings.Index(want, ` eval `+Quote(script))], "\n"))
+		assert.Assert(t, !strings.Contains(want[:strings.Index(want, ` eval `+shellquote.Quote(script))], "\n"))
 		u.Argv = []string{script, value}
 		ops = string(u.Ops())
 		assert.Assert(t, strings.HasPrefix(ops, around+"c\n"), "%.1000q", ops)
-		assert.Assert(t, strings.HasSuffix(text(t, []byte(ops)), " "+Quote(script)+" "+Quote(value)))
-		assert.Equal(t, text(t, Unit{Script: script}.Ops()), `${BASH_VERSION+"command"} eval `+Quote(script)+" <&2")
+		assert.Assert(t, strings.HasSuffix(text(t, []byte(ops)), " "+shellquote.Quote(script)+" "+shellquote.Quote(value)))
+		assert.Equal(t, text(t, Unit{Script: script}.Ops()), `${BASH_VERSION+"command"} eval `+shellquote.Quote(script)+" <&2")
 	})
 }
 
@@ -150,19 +152,6 @@ func FuzzPut(f *testing.F) {
 	})
 }
 
-// A shell reads a quoted word as what it was.
-func FuzzQuote(f *testing.F) {
-	f.Add("a'b\n\\ $x `y` \"")
-	f.Fuzz(func(t *testing.T, s string) {
-		if strings.Contains(s, "\x00") || len(s) > 1<<16 {
-			return // no argument of a program
-		}
-		out, err := exec.Command("/bin/sh", "-c", "printf %s "+Quote(s)).Output()
-		assert.NilError(t, err)
-		assert.Equal(t, string(out), s)
-	})
-}
-
 // The text for a session on the host signals nothing but its own process group, by the
 // number that means it.
 func TestGroupTextSignalsItsOwnGroupOnly(t *testing.T) {
@@ -193,7 +182,7 @@ func TestShellThatCanNotBeCopied(t *testing.T) {
 		words := strings.Fields(name)
 		if path, err := exec.LookPath(words[0]); err == nil {
 			words[0] = path
-			cmd := exec.Command(words[0], append(words[1:], "-c", "cf_dir=/d; "+noExec+"exec "+Quote(shell)+"; exit 1")...)
+			cmd := exec.Command(words[0], append(words[1:], "-c", "cf_dir=/d; "+noExec+"exec "+shellquote.Quote(shell)+"; exit 1")...)
 			out, _ := cmd.CombinedOutput()
 			assert.Check(t, strings.Contains(string(out), "no program can be run from /d"), "%s: %s", name, out)
 			assert.Check(t, cmd.ProcessState.ExitCode() == 94, "%s: %v", name, cmd.ProcessState)

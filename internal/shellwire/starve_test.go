@@ -14,6 +14,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
 // awaitOutput reads what is printed up to a text.
@@ -104,7 +105,7 @@ func TestTextIsReadAlone(t *testing.T) {
 // tellsOfCont starts a job that prints when it is let run again, and that is older than
 // the next command.
 func (w *talk) tellsOfCont() {
-	begun := Quote(filepath.Join(w.dir, "begun"))
+	begun := shellquote.Quote(filepath.Join(w.dir, "begun"))
 	w.run("(trap 'echo continued' CONT; >" + begun + "; while :; do :; done) & " +
 		"until [ -e " + begun + " ]; do :; done")
 	for range 2 {

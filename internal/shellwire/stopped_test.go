@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
 // grandchild waits for a process that a child of another has started, and that runs a
@@ -164,7 +166,7 @@ func TestKeeperBesideHelper(t *testing.T) {
 				assert.NilError(t, os.WriteFile(goOn, nil, 0o600))
 			}
 			return false
-		}, Help("until [ -e "+Quote(goOn)+" ]; do sleep 0.01; done"))
+		}, Help("until [ -e "+shellquote.Quote(goOn)+" ]; do sleep 0.01; done"))
 		assert.Equal(t, status, 0, "children: %q, before: %q", seen, before)
 		wait(t, "the keeper goes on", func() bool { return stopped() == "" })
 	})

@@ -19,6 +19,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
 // cell runs a command as process 1 of namespaces of its own, as a user that nobody else
@@ -238,7 +239,7 @@ func FuzzSession(f *testing.F) {
 		assert.Equal(t, string(got), data)
 
 		w.send(string(Upload("i", int64(len(data)))) + data + Thaw + Tick)
-		status, died, out := w.run("printf %s " + Quote(value) + "; cat " + Quote(w.dir+"/i") + "; rm " + Quote(w.dir+"/i"))
+		status, died, out := w.run("printf %s " + shellquote.Quote(value) + "; cat " + shellquote.Quote(w.dir+"/i") + "; rm " + shellquote.Quote(w.dir+"/i"))
 		assert.Equal(t, status, 0)
 		assert.Assert(t, !died)
 		assert.DeepEqual(t, out, [2]string{value + data, ""})

@@ -20,6 +20,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
 // A talk is a supervisor in a process namespace of its own, and a host that does no more
@@ -86,7 +87,7 @@ func startAlive(t testing.TB, keepAlive time.Duration, cgroup string, user int, 
 	// Its own mount namespace, for a /proc that shows the new processes.
 	see := ""
 	if cgroup != "" {
-		see = "mount --bind " + Quote(cgroup) + " /sys/fs/cgroup && "
+		see = "mount --bind " + shellquote.Quote(cgroup) + " /sys/fs/cgroup && "
 	}
 	cmd.Args = append([]string{"sh", "-c", see + `mount -t proc proc /proc && exec ` + by + ` "$@"`, "sh", shell}, Boot()[1:]...)
 	cmd.Path = "/bin/sh"
@@ -582,7 +583,7 @@ func TestUpload(t *testing.T) {
 		w := start(t, shell, worker)
 		data := strings.Repeat("kKILL\nw\n\x00\xff"+every(), 1000)
 		w.send(string(Upload("i", int64(len(data)))) + data + Thaw)
-		status, _, out := w.run("cat " + Quote(w.dir+"/i"))
+		status, _, out := w.run("cat " + shellquote.Quote(w.dir+"/i"))
 		assert.Equal(t, status, 0)
 		assert.Assert(t, out[0] == data)
 	})

@@ -3,6 +3,7 @@ package turn
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -27,6 +28,14 @@ func (t Turn) Take(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	return context.Cause(ctx)
+}
+
+// TakeOf is Take, with an error that says whose turn was waited for.
+func (t Turn) TakeOf(ctx context.Context, whose string) error {
+	if err := t.Take(ctx); err != nil {
+		return fmt.Errorf("waiting for the %s's turn: %w", whose, err)
+	}
+	return nil
 }
 
 // TryTake takes the turn if nobody has to be waited for, and reports whether it did.

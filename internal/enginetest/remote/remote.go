@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/private"
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
 // Ways are the ways to reach an engine.
@@ -90,7 +91,7 @@ func (e *Engine) start(ctx context.Context, way string, log io.Writer) (err erro
 	}
 	setup := private.Setup{
 		Podman: engine == "podman", Client: e.path(engine),
-		Beside: "mount -t tmpfs -o mode=755 tmpfs " + quote(e.Elsewhere) + "\nmkdir -m 777 " + quote(e.Elsewhere+"/there") + "\n",
+		Beside: "mount -t tmpfs -o mode=755 tmpfs " + shellquote.Quote(e.Elsewhere) + "\nmkdir -m 777 " + shellquote.Quote(e.Elsewhere+"/there") + "\n",
 	}
 	e.Client = setup.Client
 	address := "tcp://" + e.Link.Address()
@@ -155,18 +156,16 @@ func (e *Engine) install(name string) error {
 	script := "#!/bin/sh\n"
 	for _, v := range e.Chosen {
 		name, value, _ := strings.Cut(v, "=")
-		script += "export " + name + "=" + quote(value) + "\n"
+		script += "export " + name + "=" + shellquote.Quote(value) + "\n"
 	}
 	if name == "docker" {
 		// Nothing of the user's settings. Podman reads the same file, if it is told its
 		// name.
-		script += "export DOCKER_CONFIG=" + quote(e.path("docker-config")) + "\n"
+		script += "export DOCKER_CONFIG=" + shellquote.Quote(e.path("docker-config")) + "\n"
 	}
-	script += "exec " + quote(client) + " \"$@\"\n"
+	script += "exec " + shellquote.Quote(client) + " \"$@\"\n"
 	return os.WriteFile(e.path(name), []byte(script), 0o755)
 }
-
-func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 // configurePodman sets up a podman whose service needs nothing of the machine's podman.
 func (e *Engine) configurePodman(setup *private.Setup) error {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/private"
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
 // sshdConfig lets nobody in but root with our key. MaxStartups and MaxSessions are the
@@ -79,7 +80,7 @@ func (e *Engine) configureSSH(ctx context.Context, setup *private.Setup) error {
 		// Where podman looks.
 		".ssh/known_hosts": fmt.Sprintf("[%s]:%s %s", name, port, host),
 		// It reads the configuration of the user whom the system knows, whatever HOME is.
-		"ssh": "#!/bin/sh\nexec " + quote(programs["ssh"]) + " -F " + quote(filepath.Join(dir, "ssh_config")) + " \"$@\"\n",
+		"ssh": "#!/bin/sh\nexec " + shellquote.Quote(programs["ssh"]) + " -F " + shellquote.Quote(filepath.Join(dir, "ssh_config")) + " \"$@\"\n",
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
@@ -91,6 +92,6 @@ func (e *Engine) configureSSH(ctx context.Context, setup *private.Setup) error {
 		// Its client has no use of ssh, and would write into the user's own list.
 		e.Chosen = append(e.Chosen, "HOME="+dir)
 	}
-	setup.Beside += "mkdir -p /run/sshd\n" + quote(programs["sshd"]) + " -f " + quote(filepath.Join(dir, "sshd_config")) + "\n"
+	setup.Beside += "mkdir -p /run/sshd\n" + shellquote.Quote(programs["sshd"]) + " -f " + shellquote.Quote(filepath.Join(dir, "sshd_config")) + "\n"
 	return nil
 }

@@ -16,12 +16,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/setup"
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
 // Prefix begins the name of the directory, which is among the arguments of all that
@@ -100,9 +100,9 @@ func (p *Podman) install() (err error) {
 		// The driver that works everywhere. Where only one user is there, all files are
 		// that user's.
 		"--storage-driver=vfs", "--storage-opt=vfs.ignore_chown_errors=true")
-	script := "#!/bin/sh\ncd " + quote(p.own) + " && exec"
+	script := "#!/bin/sh\ncd " + shellquote.Quote(p.own) + " && exec"
 	for _, word := range words {
-		script += " " + quote(word)
+		script += " " + shellquote.Quote(word)
 	}
 	err = errors.Join(
 		os.Chmod(p.dir, 0o711),
@@ -136,8 +136,6 @@ lock_type = "file"
 	}
 	return text
 }
-
-func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 // answer finds the client out.
 func (p *Podman) answer(ctx context.Context) error {
