@@ -207,6 +207,7 @@ func TestEndIsSeenUnderSignals(t *testing.T) {
 	}
 }
 
+
 func endIsSeen(t *testing.T, shell string) {
 	w := startAlive(t, 1000*time.Second, "", os.Geteuid(), shell, shell, true)
 	stop := w.beats()
