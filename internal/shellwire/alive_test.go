@@ -207,7 +207,6 @@ func TestEndIsSeenUnderSignals(t *testing.T) {
 	}
 }
 
-
 func endIsSeen(t *testing.T, shell string) {
 	w := startAlive(t, 1000*time.Second, "", os.Geteuid(), shell, shell, true)
 	stop := w.beats()
