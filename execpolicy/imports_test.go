@@ -63,7 +63,7 @@ var rooms = map[string][]string{
 	"internal/shared":     {},
 	"internal/shares":     {"dockercli", "internal/account", "internal/mountguard", "internal/problems"},
 	"internal/shell": {
-		"truncate", "internal/policyerr", "internal/random", "internal/shellquote",
+		"truncate", "internal/bound", "internal/policyerr", "internal/random", "internal/shellquote",
 		"internal/shellwire", "internal/turn",
 	},
 	"internal/shellquote": {},

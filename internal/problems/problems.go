@@ -127,8 +127,8 @@ type redacted struct {
 	err  error
 }
 
-func (c *redacted) Error() string { return c.text }
+func (r *redacted) Error() string { return r.text }
 
 // Is reports whether the error is the target. There is no Unwrap, which would show the
 // text.
-func (c *redacted) Is(target error) bool { return errors.Is(c.err, target) }
+func (r *redacted) Is(target error) bool { return errors.Is(r.err, target) }

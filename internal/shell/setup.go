@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 	"github.com/seed-64a260eb/cofferdam/truncate"
@@ -78,10 +79,7 @@ func (c *Conn) SetUp(ctx context.Context, deadline, endBy time.Time, p Place) (R
 
 // early returns the error of a process that has ended, by endBy if that is not zero.
 func (c *Conn) early(ctx context.Context, endBy time.Time) error {
-	by := time.Now().Add(c.LearnTime())
-	if !endBy.IsZero() && endBy.Before(by) {
-		by = endBy
-	}
+	by := bound.Earlier(time.Now().Add(c.LearnTime()), endBy)
 	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), by)
 	defer cancel()
 	return fmt.Errorf("%w, with status %d", ErrEarly, c.exitCode(ctx))

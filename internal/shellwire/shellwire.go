@@ -375,6 +375,6 @@ func Help(script string) []byte { return []byte("f" + script + "\n") }
 // begin mark.
 func HelpStill(script string) []byte { return []byte("r" + script + "\n") }
 
-// Word is [Quote] on one line, for a script of [Help] or what stands before a unit's
-// first line.
+// Word is [shellquote.Quote] on one line, for a script of [Help] or what stands before a
+// unit's first line.
 func Word(s string) string { return strings.ReplaceAll(shellquote.Quote(s), "\n", `'"$cf_nl"'`) }

@@ -25,6 +25,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/random"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
@@ -205,9 +206,6 @@ func (t *Transfer) Clean() {
 	if script == "" {
 		return
 	}
-	endBy := time.Now().Add(t.opts.TerminationTimeout)
-	if !t.EndBy.IsZero() && t.EndBy.Before(endBy) {
-		endBy = t.EndBy
-	}
+	endBy := bound.Earlier(time.Now().Add(t.opts.TerminationTimeout), t.EndBy)
 	t.opts.Conn.Undo(context.WithoutCancel(t.ctx), endBy, script)
 }
