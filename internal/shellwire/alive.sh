@@ -3,7 +3,7 @@
 # bash can wait for stdin and for a time at once. In the others a child waits for the
 # time, the alarm. When that ends, or when somebody stops or kills it, SIGCHLD interrupts
 # the read, and this shell looks at the clock by itself.
-cf_due=0 cf_rings_at=0 cf_signals=0 cf_second= cf_held= cf_by=beside
+cf_due=0 cf_rings_at=0 cf_held= cf_by=beside
 # 3 is what the alarm waits with, since there is no FIFO of blocks. Busybox and bash wait
 # for what never comes from a FIFO. Dash has to run a program, a copy that nobody can
 # read: whoever could trace it would hold it still.
@@ -140,37 +140,36 @@ bash)
 		ring alarm || { miss killed; ring alarm; } || exit 97
 		cf_rings_at=$cf_due
 	}
-	# hold stops whoever has stopped or killed the alarm, or sends signals without end,
-	# with all others, until there is an operation: a signal that comes between the last
-	# look at the alarm and the read would not interrupt that.
+	# hold stops whoever has stopped or killed the alarm, with all others, until an
+	# operation is done: a signal that comes between the last look at the alarm and the
+	# read would not interrupt that.
 	hold() {
 		stop
 		cf_held=1
 		still 50
 	}
 	# A read that SIGCHLD has interrupted ends like one at the end of stdin. Only what
-	# comes in between, or does not, tells one from the other.
+	# comes in between, or does not, tells one from the other. If signals come without
+	# end there is one before each read, and this shell gets nowhere: as long as the
+	# kernel has the next one it runs no other line. So the trap itself stops who sends
+	# them, in few steps. Children that end by themselves leave a gap before a read.
 	take() {
-		cf_heard=
-		trap 'cf_rang=1' CHLD
+		[ -z "$cf_held" ] || { cf_held=; [ -n "$cf_frozen" ] || wake; }
+		cf_heard= cf_stop='kill -STOP -1'
+		! helping || cf_stop=:
+		trap '[ $((cf_rang += 1)) -lt 30 ] || { cf_held=1; $cf_stop; }' CHLD
 		while :; do
+			cf_rang=0
+			until cf_seen=$cf_rang; heed; [ $cf_rang = $cf_seen ]; do :; done
 			# Busybox leaves the variable alone if it is interrupted.
-			cf_rang= cf_op=
-			heed
-			if [ -z "$cf_rang" ]; then
-				! IFS= read -r cf_op || break
-				cf_heard=$cf_heard$cf_op
-				[ -n "$cf_rang" ] || return 1
-			fi
-			cf_num=$((cf_now / 100))
-			[ "$cf_num" = "$cf_second" ] || cf_signals=0
-			cf_second=$cf_num cf_signals=$((cf_signals + 1))
-			[ $cf_signals -lt 500 ] || hold
+			cf_op=
+			! IFS= read -r cf_op || break
+			cf_heard=$cf_heard$cf_op
+			[ $cf_rang != $cf_seen ] || return 1
 		done
 		trap - CHLD
 		cf_op=$cf_heard$cf_op
 		due 0
-		[ -z "$cf_held" ] || { cf_held=; [ -n "$cf_frozen" ] || wake; }
 	}
 	# The next alarm is for the whole time of the reader.
 	brace() {

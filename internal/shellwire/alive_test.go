@@ -15,7 +15,6 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
-	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
@@ -199,10 +198,6 @@ func TestEndIsSeenUnderSignals(t *testing.T) {
 	// Four processes want all of the processor.
 	enginetest.Alone(t)
 	for _, shell := range installed(t) {
-		if testing.Short() && filepath.Base(shell) != "bash" {
-			leftout.Note(t, "dash and busybox may take minutes under such signals, which make test tries")
-			continue
-		}
 		t.Run(filepath.Base(shell), func(t *testing.T) { endIsSeen(t, shell) })
 	}
 }

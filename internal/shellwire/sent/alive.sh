@@ -1,4 +1,4 @@
-cf_due=0 cf_rings_at=0 cf_signals=0 cf_second= cf_held= cf_by=beside
+cf_due=0 cf_rings_at=0 cf_held= cf_by=beside
 ( IFS= read -r -t 1 cf_op ) </dev/null 2>/dev/null
 case $? in
 1)
@@ -124,25 +124,21 @@ cf_held=1
 still 50
 }
 take() {
-cf_heard=
-trap 'cf_rang=1' CHLD
+[ -z "$cf_held" ] || { cf_held=; [ -n "$cf_frozen" ] || wake; }
+cf_heard= cf_stop='kill -STOP -1'
+! helping || cf_stop=:
+trap '[ $((cf_rang += 1)) -lt 30 ] || { cf_held=1; $cf_stop; }' CHLD
 while :; do
-cf_rang= cf_op=
-heed
-if [ -z "$cf_rang" ]; then
+cf_rang=0
+until cf_seen=$cf_rang; heed; [ $cf_rang = $cf_seen ]; do :; done
+cf_op=
 ! IFS= read -r cf_op || break
 cf_heard=$cf_heard$cf_op
-[ -n "$cf_rang" ] || return 1
-fi
-cf_num=$((cf_now / 100))
-[ "$cf_num" = "$cf_second" ] || cf_signals=0
-cf_second=$cf_num cf_signals=$((cf_signals + 1))
-[ $cf_signals -lt 500 ] || hold
+[ $cf_rang != $cf_seen ] || return 1
 done
 trap - CHLD
 cf_op=$cf_heard$cf_op
 due 0
-[ -z "$cf_held" ] || { cf_held=; [ -n "$cf_frozen" ] || wake; }
 }
 brace() {
 size "$@"
