@@ -14,7 +14,7 @@ const (
 	StepRemoval                   // its removal by force
 )
 
-// The steps wait this long for what they do, or less if the time to end is short.
+// The steps wait this long for what they do, or for a share of a short timeout.
 const (
 	// termGrace is for a program that cleans up on SIGTERM.
 	termGrace = 250 * time.Millisecond
@@ -43,17 +43,19 @@ func (s Step) next(ownPIDNamespace bool) Step {
 	return StepContainer
 }
 
-// grace returns how long the step waits before the next; 0 of one that is the last.
-func (s Step) grace(ownPIDNamespace bool) time.Duration {
+// grace returns how long the step waits before the next, if all of them together have that
+// timeout; 0 of one that is the last.
+func (s Step) grace(ownPIDNamespace bool, timeout time.Duration) time.Duration {
+	share := timeout / 8
 	switch {
 	case s == StepTerm && ownPIDNamespace:
-		return termGrace
+		return min(termGrace, share)
 	case s == StepTerm:
-		return workerGrace
+		return min(workerGrace, share)
 	case s == StepKill:
-		return killGrace
+		return min(killGrace, share)
 	case s == StepShell:
-		return shellGrace
+		return min(shellGrace, 2*share)
 	}
 	return 0
 }

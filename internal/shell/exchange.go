@@ -252,12 +252,8 @@ func (x *exchange) escalate() {
 		c.queue.sendUrgent(shellwire.KillWorker)
 	}
 	x.stepEnd = nil
-	most := c.opts.TerminationTimeout / 8
-	if x.Step == StepShell {
-		most *= 2
-	}
-	if grace := x.Step.grace(c.opts.Setup.Namespace); grace > 0 {
-		x.stepEnd = time.After(min(grace, most))
+	if grace := x.Step.grace(c.opts.Setup.Namespace, c.opts.TerminationTimeout); grace > 0 {
+		x.stepEnd = time.After(grace)
 	}
 	c.opts.Stepped(x.Step, x.Cause)
 }

@@ -364,7 +364,7 @@ func (j *Job) terminate(until time.Time) {
 	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
 	j.ask(ctx, func(nonce string) string {
-		time.AfterFunc(StepTerm.grace(true), cancel)
+		time.AfterFunc(StepTerm.grace(true, j.c.opts.TerminationTimeout), cancel)
 		return shellwire.SignalJob(j.name, "TERM", nonce)
 	})
 }
@@ -537,7 +537,7 @@ func (j *Job) end(r *Reply, cause error) {
 	}
 	r.Step = StepTerm
 	j.terminate(r.EndBy)
-	grace, cancel := context.WithTimeout(context.Background(), min(StepTerm.grace(true), c.opts.TerminationTimeout/8))
+	grace, cancel := context.WithTimeout(context.Background(), StepTerm.grace(true, c.opts.TerminationTimeout))
 	defer cancel()
 	if j.await(grace, nil, func() bool { return j.ended[0] && j.ended[1] }) != nil {
 		r.Step = StepKill
