@@ -12,9 +12,9 @@ import (
 
 // A value is hidden from when it is known, also if the stream began before.
 func TestKnownLate(t *testing.T) {
-	var known secret.Redactor
+	var redactor secret.Redactor
 	var out closed
-	w := known.Writer(&out)
+	w := redactor.Writer(&out)
 	write := func(text string) {
 		t.Helper()
 		n, err := w.Write([]byte(text))
@@ -23,11 +23,11 @@ func TestKnownLate(t *testing.T) {
 	}
 	write("first-value second-value\n")
 	first := newValues(secret.Value{Text: "first-value", Placeholder: "[1]"})
-	known.Set(first)
+	redactor.Set(first)
 	write("first-value second-value fir")
-	known.Set(first.With(secret.Value{Text: "second-value", Placeholder: "[2]"}))
+	redactor.Set(first.With(secret.Value{Text: "second-value", Placeholder: "[2]"}))
 	write("st-value second-value\n")
-	known.Set(first.With(secret.Value{Text: "second-value", Placeholder: "[2]"})) // the same ones
+	redactor.Set(first.With(secret.Value{Text: "second-value", Placeholder: "[2]"})) // the same ones
 	write("first-value second-val")
 	assert.Equal(t, out.err, nil)
 	gone := errors.New("gone")
@@ -38,10 +38,10 @@ func TestKnownLate(t *testing.T) {
 
 // What nobody closes is not closed.
 func TestKnownNothing(t *testing.T) {
-	var known secret.Redactor
-	assert.Assert(t, known.Values() == nil)
+	var redactor secret.Redactor
+	assert.Assert(t, redactor.Values() == nil)
 	var out bytes.Buffer
-	w := known.Writer(&out)
+	w := redactor.Writer(&out)
 	_, err := w.Write([]byte("text"))
 	assert.NilError(t, err)
 	assert.NilError(t, w.Close())
