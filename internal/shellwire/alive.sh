@@ -58,9 +58,9 @@ quit() {
 	stat "${1%:*}"
 	[ "$cf_started" != "${1#*:}" ] || { kill -KILL "${1%:*}"; wait "${1%:*}"; }
 }
-# ring COMMAND: starts an alarm.
+# ring COMMAND TIME: starts an alarm for then.
 ring() {
-	set -- "$1" $(((cf_due - cf_now) / 100 + 1))
+	set -- "$1" $((($2 - cf_now) / 100 + 1))
 	if [ -p self/fd/1 ]; then
 		$cf_by "$@" || return 1
 	else
@@ -103,7 +103,7 @@ bash)
 	brace() {
 		size "$@"
 		cf_by=try
-		ring last || return 1
+		ring last $cf_due || return 1
 		cf_by=beside
 	}
 	relax() {
@@ -130,42 +130,63 @@ bash)
 			wait "$cf_bell"
 			cf_rings_at=0 ;;
 		"$cf_alarm":T)
-			[ -n "$cf_frozen" ] || hold
-			kill -CONT "$cf_bell"
-			return ;;
+			if [ -n "$cf_frozen" ]; then
+				kill -CONT "$cf_bell"
+				return
+			fi
+			cf_rings_at=$((cf_now + 1)) ;;
 		"$cf_alarm":*) kill -KILL "$cf_bell" ;;
 		esac
 		[ $# = 0 ] || exit 97
-		[ -n "$cf_frozen" ] || [ "$cf_now" -ge $cf_rings_at ] || hold
-		ring alarm || { miss killed; ring alarm; } || exit 97
+		# One that did not ring was stopped or killed. For one that did, what was stopped
+		# has waited.
+		if [ -n "$cf_frozen" ]; then
+			:
+		elif [ "$cf_now" -lt $cf_rings_at ]; then
+			hold
+		elif [ -n "$cf_held" ]; then
+			cf_held=
+			wake
+		fi
 		cf_rings_at=$cf_due
+		[ -z "$cf_held" ] || cf_rings_at=$((cf_now + 99))
+		ring alarm $cf_rings_at || { miss killed; ring alarm $cf_rings_at; } || exit 97
 	}
-	# hold stops whoever has stopped or killed the alarm, with all others, until an
-	# operation is done: a signal that comes between the last look at the alarm and the
-	# read would not interrupt that.
+	# hold stops whoever has stopped or killed the alarm, or sends signals again and
+	# again, with all others, until an operation is done or an alarm of a second has rung:
+	# a signal that comes between the last look at the alarm and the read would not
+	# interrupt that.
 	hold() {
 		stop
-		cf_held=1
+		cf_held=1 cf_rounds=0
 		still 50
+		quit "$cf_alarm"
+		now
 	}
 	# A read that SIGCHLD has interrupted ends like one at the end of stdin. Only what
 	# comes in between, or does not, tells one from the other. If signals come without
 	# end there is one before each read, and this shell gets nowhere: as long as the
 	# kernel has the next one it runs no other line. So the trap itself stops who sends
-	# them, in few steps. Children that end by themselves leave a gap before a read.
+	# them, in few steps. Children that end by themselves, even many, are fewer than ten
+	# in a look at the clock.
 	take() {
 		[ -z "$cf_held" ] || { cf_held=; [ -n "$cf_frozen" ] || wake; }
-		cf_heard= cf_stop='kill -STOP -1'
+		cf_heard= cf_rounds=0 cf_stop='kill -STOP -1'
 		! helping || cf_stop=:
-		trap '[ $((cf_rang += 1)) -lt 30 ] || { cf_held=1; $cf_stop; }' CHLD
+		trap '[ $((cf_rang += 1)) -lt 10 ] || { cf_held=1; $cf_stop; }' CHLD
 		while :; do
-			cf_rang=0
-			until cf_seen=$cf_rang; heed; [ $cf_rang = $cf_seen ]; do :; done
 			# Busybox leaves the variable alone if it is interrupted.
-			cf_op=
+			cf_rang=0 cf_op=
+			heed
+			if [ $cf_rang != 0 ]; then
+				cf_rounds=$((cf_rounds + 1))
+				[ $cf_rounds -lt 200 ] || hold
+				continue
+			fi
+			cf_rounds=0
 			! IFS= read -r cf_op || break
 			cf_heard=$cf_heard$cf_op
-			[ $cf_rang != $cf_seen ] || return 1
+			[ $cf_rang != 0 ] || return 1
 		done
 		trap - CHLD
 		cf_op=$cf_heard$cf_op

@@ -220,6 +220,17 @@ func endIsSeen(t *testing.T, shell string) {
 	}
 }
 
+// Children that end by themselves, however many, may be stopped, but not until the next
+// operation: here none comes.
+func TestOrphansAreLetGo(t *testing.T) {
+	alone(t, func(t *testing.T, shell string) {
+		w := startAlive(t, 1000*time.Second, "", os.Geteuid(), shell, shell, true)
+		status, _, out := w.run("i=0; while [ $i -lt 1500 ]; do (sleep 0.01 &); i=$((i+1)); done; echo $i")
+		assert.Equal(t, status, 0)
+		assert.Equal(t, out[0], "1500\n")
+	})
+}
+
 // Files go in beside the clock, whole.
 func TestUploadWithKeepAlive(t *testing.T) {
 	alone(t, func(t *testing.T, shell string) {

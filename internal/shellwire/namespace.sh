@@ -16,7 +16,7 @@ freeze() {
 }
 thaw() {
 	case $cf_frozen in '') kill -CONT -1 ;; *) wake ;; esac
-	cf_frozen= cf_help_pid=
+	cf_frozen= cf_held= cf_help_pid=
 }
 # wake [PID]: lets all that was stopped go on, once it is at rest. The kernel gives a
 # child that is being forked the SIGSTOP that comes meanwhile, but not the SIGCONT, unless

@@ -10,7 +10,7 @@ cf_frozen=1
 }
 thaw() {
 case $cf_frozen in '') kill -CONT -1 ;; *) wake ;; esac
-cf_frozen= cf_help_pid=
+cf_frozen= cf_held= cf_help_pid=
 }
 wake() {
 cf_forks=1
