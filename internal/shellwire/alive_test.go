@@ -226,7 +226,7 @@ func TestOrphansAreLetGo(t *testing.T) {
 	alone(t, func(t *testing.T, shell string) {
 		w := startAlive(t, 1000*time.Second, "", os.Geteuid(), shell, shell, true)
 		through := filepath.Join(w.dir, "through")
-		w.begin("i=0; while [ $i -lt 3000 ]; do (sleep 0.01 &); i=$((i+1)); done; : >" + through)
+		w.begin("i=0; while [ $i -lt 1500 ]; do (sleep 0.01 &); i=$((i+1)); done; : >" + through)
 		wait(t, "all have ended", func() bool {
 			_, err := os.Stat(through)
 			return err == nil
