@@ -152,13 +152,12 @@ bash)
 		[ -z "$cf_held" ] || cf_rings_at=$((cf_now + 99))
 		ring alarm $cf_rings_at || { miss killed; ring alarm $cf_rings_at; } || exit 97
 	}
-	# hold stops whoever has stopped or killed the alarm, or sends signals again and
-	# again, with all others, until an operation is done or an alarm of a second has rung:
-	# a signal that comes between the last look at the alarm and the read would not
-	# interrupt that.
+	# hold stops whoever has stopped or killed the alarm, with all others, until an
+	# operation is done or an alarm of a second has rung: a signal that comes between the
+	# last look at the alarm and the read would not interrupt that.
 	hold() {
 		stop
-		cf_held=1 cf_rounds=0
+		cf_held=1
 		still 50
 		quit "$cf_alarm"
 		now
@@ -167,8 +166,8 @@ bash)
 	# comes in between, or does not, tells one from the other. If signals come without
 	# end there is one before each read, and this shell gets nowhere: as long as the
 	# kernel has the next one it runs no other line. So the trap itself stops who sends
-	# them, in few steps. Children that end by themselves, even many, are fewer than ten
-	# in a look at the clock.
+	# them, the alarm too, so that the next look at that holds all. Children that end by
+	# themselves, even many, are fewer than ten in a look.
 	take() {
 		[ -z "$cf_held" ] || { cf_held=; [ -n "$cf_frozen" ] || wake; }
 		cf_heard= cf_rounds=0 cf_stop='kill -STOP -1'
@@ -180,7 +179,7 @@ bash)
 			heed
 			if [ $cf_rang != 0 ]; then
 				cf_rounds=$((cf_rounds + 1))
-				[ $cf_rounds -lt 200 ] || hold
+				[ $cf_rounds -lt 200 ] || { cf_held=1 cf_rounds=0; $cf_stop; }
 				continue
 			fi
 			cf_rounds=0

@@ -130,7 +130,7 @@ ring alarm $cf_rings_at || { miss killed; ring alarm $cf_rings_at; } || exit 97
 }
 hold() {
 stop
-cf_held=1 cf_rounds=0
+cf_held=1
 still 50
 quit "$cf_alarm"
 now
@@ -145,7 +145,7 @@ cf_rang=0 cf_op=
 heed
 if [ $cf_rang != 0 ]; then
 cf_rounds=$((cf_rounds + 1))
-[ $cf_rounds -lt 200 ] || hold
+[ $cf_rounds -lt 200 ] || { cf_held=1 cf_rounds=0; $cf_stop; }
 continue
 fi
 cf_rounds=0
