@@ -303,8 +303,9 @@ func (r *round) probe(ctx context.Context) {
 		}
 		step = max(step, res.Escalation)
 		out := string(res.Stdout)
+		// What lives on may print, too, and more than is kept.
 		if res.Outcome == execpolicy.OutcomeExited && res.ExitCode == 0 &&
-			(out == word+"\n" || !ended && strings.Contains(out, word+"\n")) {
+			(out == word+"\n" || !ended && (strings.Contains(out, word+"\n") || res.StdoutInfo.DroppedBytes > 0)) {
 			if ended {
 				r.inside(leftover.Patient)
 			}
