@@ -43,8 +43,11 @@ func TestWriters(t *testing.T) {
 	both := make(stuck)
 	for limit := time.Second; ; limit *= 2 {
 		var r *execpolicy.Result
-		within(t, limit+slack, "a command with two stuck writers", func() {
-			r = s.run(execpolicy.Command{Script: "echo a; echo b >&2", Stdout: both, Stderr: both, Timeout: limit})
+		enginetest.Within(t, limit+slack, "a command with two stuck writers", func() {
+			var err error
+			r, err = s.Run(t.Context(), execpolicy.Command{Script: "echo a; echo b >&2", Stdout: both, Stderr: both, Timeout: limit})
+			assert.Assert(t, r != nil, "%v", err)
+			assert.Equal(t, errors.Is(err, os.ErrDeadlineExceeded), r.Outcome == execpolicy.OutcomeExited, "%v", err)
 		})
 		// On a busy machine it may not have come to its end in that time.
 		if r.Outcome == execpolicy.OutcomeExited || limit > slack {
@@ -54,7 +57,7 @@ func TestWriters(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	within(t, slack, "a cancel", func() {
+	enginetest.Within(t, slack, "a cancel", func() {
 		r, err := s.Run(ctx, execpolicy.Command{Script: "echo a; sleep 30", Timeout: time.Minute,
 			Stdout: writerFunc(func(p []byte) (int, error) {
 				cancel()
@@ -163,12 +166,12 @@ func TestEngineThatHangs(t *testing.T) {
 		Limits: execpolicy.Limits{TerminationTimeout: 2 * time.Second}}
 	s := open(t, p, execpolicy.Spec{})
 	e.Set(fakeengine.Faults{Hang: []string{fakeengine.Every}})
-	within(t, p.TerminationTimeout+slack, "a command", func() {
+	enginetest.Within(t, p.TerminationTimeout+slack, "a command", func() {
 		r, err := s.Run(t.Context(), execpolicy.Command{Script: "sleep 30", Timeout: 500 * time.Millisecond})
 		assert.ErrorIs(t, err, execpolicy.ErrStillThere)
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 	})
-	within(t, p.TerminationTimeout+slack, "a start", func() {
+	enginetest.Within(t, p.TerminationTimeout+slack, "a start", func() {
 		p := p
 		p.StartupTimeout = time.Second
 		_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
@@ -191,7 +194,7 @@ func TestSessionLostWhileEngineHangs(t *testing.T) {
 	s := open(t, execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", Limits: limits}, execpolicy.Spec{})
 	c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 30"})
 	e.Set(fakeengine.Faults{Hang: []string{fakeengine.Every}})
-	within(t, 7*time.Second, "a command whose client was lost", func() {
+	enginetest.Within(t, 7*time.Second, "a command whose client was lost", func() {
 		signalChild("--name="+s.Name(), syscall.SIGKILL)
 		<-c.done
 	})

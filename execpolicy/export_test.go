@@ -31,3 +31,6 @@ func Block(r *Result, err error) { r.blocked = err }
 
 // Connecting is how many sessions and jobs have yet to reach a remote engine.
 func Connecting() int { return len(connecting) }
+
+// Asked reports whether somebody has the turn of an idle session.
+func (i *Idle) Asked() bool { return len(i.s.turn) > 0 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -218,13 +219,15 @@ func TestFilterBeforeAWriterThatIsStuck(t *testing.T) {
 				assert.NilError(t, s.Restart(t.Context()))
 			}
 			r, err := s.Run(t.Context(), execpolicy.Command{Script: "head -c 300000 /dev/zero", Stdout: stuck, Timeout: limit})
-			if err == nil && r.Outcome != execpolicy.OutcomeExited {
-				err = errors.New(r.Text())
+			if r == nil {
+				return err
 			}
-			if err == nil {
-				assert.Equal(t, len(r.Stdout), 300000)
+			if r.Outcome != execpolicy.OutcomeExited {
+				return errors.New(r.Text())
 			}
-			return err
+			assert.ErrorIs(t, err, os.ErrDeadlineExceeded)
+			assert.Equal(t, len(r.Stdout), 300000)
+			return nil
 		})
 		if s.over() {
 			assert.NilError(t, s.Restart(t.Context()))

@@ -130,7 +130,9 @@ func (i *Idle) Take(ctx context.Context, spec Spec) (*Session, error) {
 	}
 	s := i.s
 	// Check may have the turn.
-	s.turn.Take(context.Background())
+	if err := s.turn.Take(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: waiting for the session's turn: %w", ErrStart, err), s.Close())
+	}
 	defer s.release()
 	spec.auditor = newAuditor(spec.Audit)
 	all := i.ahead.with(spec)

@@ -11,6 +11,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 )
 
 func (p place) startIdle(t *testing.T) *execpolicy.Idle {
@@ -94,6 +95,30 @@ func TestIdleTakeFails(t *testing.T) {
 }
 
 // A session's own limits stand in place of the policy's, but for a longer lifetime.
+// Who takes a session while a Check of it hangs waits no longer than its context.
+func TestIdleTakeBesideCheck(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		policy, spec := p.policy(), p.spec()
+		spec.Startup = []string{"echo $$ >/tmp/worker"}
+		i, err := execpolicy.StartIdle(t.Context(), policy, spec)
+		assert.NilError(t, err)
+		defer i.Close()
+		p.cli(t, "exec", i.Name(), "sh", "-c", "kill -STOP $(cat /tmp/worker)")
+		checked := make(chan error, 1)
+		go func() { checked <- i.Check(context.Background()) }()
+		wait(t, i.Asked, "Check has not begun")
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		enginetest.Within(t, policy.TerminationTimeout+slack, "Take", func() {
+			_, err := i.Take(ctx, execpolicy.Spec{})
+			assert.ErrorIs(t, err, execpolicy.ErrStart)
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+		})
+		assert.Assert(t, <-checked != nil)
+		<-i.Done()
+	})
+}
+
 func TestSpecLimits(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		policy, spec := p.policy(), p.spec()

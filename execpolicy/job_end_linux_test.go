@@ -1,6 +1,8 @@
 package execpolicy_test
 
 import (
+	"context"
+	"errors"
 	"syscall"
 	"testing"
 	"time"
@@ -8,6 +10,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 )
 
 // The end of a session's container may show long after that of a job in it, whose client
@@ -41,6 +44,31 @@ func TestEndOfSessionShowsAfterThatOfJob(t *testing.T) {
 	})
 }
 
+// Where the session's own output is not taken, process 1 can't say what is left of such a
+// job. Then the job ends all the same, in time, and says that it does not know.
+func TestKeeperIsKilledWhereNothingIsTaken(t *testing.T) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
+		s := open(t, policy, p.spec())
+		defer s.Close()
+		out := make(stuckWriter)
+		defer close(out)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		c := s.start(ctx, execpolicy.Command{Script: "echo begun; exec cat /dev/zero", Stdout: out, Timeout: -1})
+		j := s.job(execpolicy.Command{Script: "kill -9 $PPID; sleep 1000"})
+		enginetest.Within(t, policy.TerminationTimeout+slack, "the job", func() {
+			r, err := s.result(j)
+			assert.Assert(t, r.Gone != errors.Is(err, execpolicy.ErrStillThere), "%v", err)
+		})
+		r, err := s.result(s.job(execpolicy.Command{Script: "echo beside"}))
+		assert.NilError(t, err)
+		assert.Equal(t, string(r.Stdout), "beside\n")
+		cancel()
+		<-c.done
+		assert.Equal(t, c.result.Outcome, execpolicy.OutcomeCanceled)
+	})
+}
+
 // A job whose keeper was killed has not ended with its session, which process 1 says at
 // once, whatever else the session does.
 func TestKeeperIsKilled(t *testing.T) {
@@ -53,6 +81,7 @@ func TestKeeperIsKilled(t *testing.T) {
 		r, err := s.result(s.job(execpolicy.Command{Script: "kill -9 $PPID; sleep 1000"}))
 		assert.NilError(t, err)
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeSignaled)
+		assert.Assert(t, r.Gone)
 		_, err = s.result(s.job(execpolicy.Command{Script: "echo ended >end"}))
 		assert.NilError(t, err)
 		<-c.done

@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -304,7 +305,7 @@ func TestHostileJobs(t *testing.T) {
 				if c.outcome == 0 {
 					s.prints(j, "begun")
 					go j.Stdin().Write(make([]byte, 4<<20))
-					within(t, policy.TerminationTimeout+2*ample, "Kill", func() { assert.NilError(t, j.Kill(t.Context())) })
+					enginetest.Within(t, policy.TerminationTimeout+2*ample, "Kill", func() { assert.NilError(t, j.Kill(t.Context())) })
 					r, _ := s.result(j)
 					assert.Assert(t, r.Gone)
 					assert.Assert(t, len(r.Stdout) <= 1<<20)
@@ -386,6 +387,68 @@ func TestJobSignal(t *testing.T) {
 	})
 }
 
+// A signal whose answer can't come is sent once all the same, and does not make another
+// wait for longer than its context.
+func TestJobSignalIsSentOnce(t *testing.T) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
+		s := open(t, policy, p.spec())
+		defer s.Close()
+		out := make(stuckWriter)
+		defer close(out)
+		j := s.job(execpolicy.Command{
+			Script: "(trap '' HUP; exec cat /dev/zero) & echo $! >/tmp/cat; trap 'echo got >>/tmp/signals' HUP; while :; do sleep 0.1; done",
+			Stdout: out,
+		})
+		until := func(script, what string) {
+			t.Helper()
+			wait(t, func() bool { return s.script(script).ExitCode == 0 }, "%s", what)
+		}
+		until(`p=$(cat /tmp/cat) && for i in 1 2 3 4 5 6 7 8 9 10; do grep -q '^State:.S' "/proc/$p/status" && sleep 0.05 || break; done && [ "$i" = 10 ]`,
+			"there is room for more")
+		first, cancel := context.WithTimeout(t.Context(), 3500*time.Millisecond)
+		defer cancel()
+		sent := make(chan error, 1)
+		go func() { sent <- j.Signal(first, "SIGHUP") }()
+		until("[ -s /tmp/signals ]", "the signal was not sent")
+		second, cancelSecond := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancelSecond()
+		assert.ErrorIs(t, j.Signal(second, "SIGHUP"), context.DeadlineExceeded)
+		assert.Equal(t, len(sent), 0, "the second has waited for the first")
+		assert.ErrorContains(t, <-sent, "not known to have been sent")
+		assert.Equal(t, s.ok("cat /tmp/signals"), "got")
+		assert.NilError(t, j.Kill(t.Context()))
+	})
+}
+
+// A job that does not begin leaves nothing of this program's behind either.
+func TestJobThatDoesNotBeginIsForgotten(t *testing.T) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
+		spec := p.spec()
+		var opened atomic.Int64
+		spec.Filter = func(w io.Writer) io.WriteCloser {
+			opened.Add(1)
+			return countedCloser{w, &opened}
+		}
+		s := open(t, policy, spec)
+		defer s.Close()
+		before := opened.Load()
+		_, err := s.StartJob(t.Context(), execpolicy.Command{Script: "echo a", Dir: "/nowhere", Stdout: io.Discard, Stderr: io.Discard})
+		assert.ErrorIs(t, err, execpolicy.ErrNoDir)
+		assert.Equal(t, opened.Load(), before)
+	})
+}
+
+// A countedCloser is one of those that are open.
+type countedCloser struct {
+	io.Writer
+	open *atomic.Int64
+}
+
+func (c countedCloser) Close() error {
+	c.open.Add(-1)
+	return nil
+}
+
 func TestJobRefused(t *testing.T) {
 	s := open(t, execpolicy.HostPolicy{}, execpolicy.Spec{})
 	defer s.Close()
@@ -449,7 +512,7 @@ func TestJobOfALostSession(t *testing.T) {
 		j := s.job(execpolicy.Command{Script: "yes", Stdout: full})
 		s.prints(j, "y\n")
 		p.remove(t, s.Name())
-		within(t, policy.TerminationTimeout+2*ample, "the end of the job", func() { <-j.Done() })
+		enginetest.Within(t, policy.TerminationTimeout+2*ample, "the end of the job", func() { <-j.Done() })
 		r, _ := s.result(j)
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeSessionLost)
 	})

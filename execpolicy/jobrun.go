@@ -58,7 +58,9 @@ func (x *jobRun) begin(ctx context.Context, wire shellwire.Job) (err error) {
 	})
 	if err != nil {
 		cancel(nil)
-		return errors.Join(x.jobError(ctx, err), x.abandon())
+		err = errors.Join(x.jobError(ctx, err), x.abandon())
+		x.out.Drop()
+		return err
 	}
 	if x.cmd.Stdin != nil {
 		go x.feed()

@@ -158,7 +158,7 @@ func (x *execution) stage() (err error) {
 		x.deadline = bound.Earlier(x.deadline, x.endBy.Add(-c.limits.TerminationTimeout/2))
 	}
 	if x.cmd.Dir != "" && (c.dir == "" || strings.Contains(c.dir, "\n")) {
-		return fmt.Errorf("%w: %q: the shell's own, to which it would have to go back, has no name that can be sent", ErrNoDir, c.redact(x.cmd.Dir))
+		return fmt.Errorf("%w: %q: the shell could not go back to its own directory, whose name is not known or holds a newline", ErrNoDir, c.redact(x.cmd.Dir))
 	}
 	if x.input, x.file, err = c.upload(x.ctx, x.stdin, x.deadline); err != nil {
 		return err
@@ -213,9 +213,7 @@ func (x *execution) execute() (shell.Reply, error) {
 	// The command before this one had killed the shell as it ended, which shows only now.
 	c.unreportedLoss = true
 	if err := c.readyFor(x.ctx, x.endBy); err != nil {
-		done := make(chan struct{})
-		close(done)
-		x.out.Finish(done)
+		x.out.Drop()
 		if x.clean != nil {
 			x.clean(time.Time{})
 		}
@@ -271,8 +269,8 @@ func (r *Result) take(out *shell.Output) error {
 	return nil
 }
 
-// keptOutput returns what a sink has kept and counted. Nothing may be written, nor taken once
-// more.
+// keptOutput returns the bytes that a sink kept, and their counts. It is called once,
+// after the last Write.
 func keptOutput(k *shell.Sink) ([]byte, StreamInfo) {
 	b := &k.Kept
 	info := StreamInfo{Bytes: b.Total(), Lines: b.Lines(), DroppedBytes: b.Dropped(), DroppedLines: b.DroppedLines(), Cut: len(b.Head())}

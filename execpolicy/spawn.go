@@ -115,15 +115,23 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 	if err := c.Start(clientEnv(e, spec), profile.Pipe); err != nil {
 		profile.Abandon()
 		if errors.Is(err, fifo.ErrNotMade) && p.Transport == TransportAuto {
-			// Nothing was started.
-			fifo.Suspect(engineKey(e), err)
-			return p.spawn(ctx, e, spec) // which is not remote
+			// Nothing was started. The next start may find room for them.
+			q := *p
+			q.Transport = TransportAttach
+			return q.spawn(ctx, e, spec) // which is not remote
 		}
 		return nil, fmt.Errorf("%w: %w; the engine is %v", ErrStart, err, e)
 	}
 	started = true
-	doubt, dir := fifo.DoubtOf(engineKey(e)), p.shows(e, spec)
 	profile.Started(c.Started())
+	return p.process(c, spec, connected), nil
+}
+
+// process returns the process of a container that was started. connected is called when
+// its client has reached the engine.
+func (p *DockerPolicy) process(c *container.Container, spec Spec, connected func()) *Process {
+	e := c.Engine
+	doubt, dir := fifo.DoubtOf(engineKey(e)), p.shows(e, spec)
 	transport := TransportAttach
 	if c.FIFOs != "" {
 		transport = TransportFIFO
@@ -135,7 +143,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		openWay = opener(way, p.Egress, c)
 	}
 	return &Process{
-		Name:      name,
+		Name:      c.Name,
 		Engine:    e.String(),
 		Transport: transport,
 		Stdin:     c.Stdin,
@@ -170,7 +178,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		readable:        strings.Contains(p.Runtime, "runsc"),
 		blocks:          c.Ops,
 		openWay:         openWay,
-	}, nil
+	}
 }
 
 // keepAlive returns after how long a silent link with that engine ends a session; zero or

@@ -53,7 +53,9 @@ func (t Transport) String() string {
 // Only a start finds out that an engine can't see the directory of the FIFOs, or that its
 // container does not open them. With TransportAuto that start goes on with
 // TransportAttach. If the session then answers, the library uses TransportAttach with
-// that engine for the program's life. With TransportFIFO the start fails with [ErrStart].
+// that engine for the program's life. Where the FIFOs can't even be made, the start goes
+// on with TransportAttach too, and the next one tries to make them again. With
+// TransportFIFO the start fails with [ErrStart].
 func (p DockerPolicy) FindTransport(ctx context.Context) (t Transport, why string, err error) {
 	e, err := p.engine(ctx)
 	if err != nil {
@@ -127,10 +129,10 @@ func (p *DockerPolicy) fifos(e *dockercli.Engine, spec Spec, name string) string
 }
 
 // errTurnedAway says why a remote engine was not reached.
-var errTurnedAway = errors.New("too many knock there at the same time")
+var errTurnedAway = errors.New("the SSH server refused the connection, as it does if too many are being opened at the same time")
 
-// turnedAwayPause is how long a start waits that an sshd has turned away. Others who
-// knock are let in meanwhile.
+// turnedAwayPause is how long a start waits after an sshd has refused its connection.
+// Others connect meanwhile.
 const turnedAwayPause = time.Second
 
 // recover removes the cause of a failed start: FIFOs that don't carry, a missing image,
@@ -157,8 +159,8 @@ func (p *DockerPolicy) recover(ctx context.Context, c *container.Container, caus
 // or when it asked for the version of the engine's API.
 func notLetIn(err *dockercli.Error) bool { return err.TurnedAway() || err.Unnegotiated() }
 
-// pause waits until an sshd may let in whom it has turned away. It returns cause if ctx
-// ends first.
+// pause waits until an sshd may accept a connection that it has refused. It returns cause
+// if ctx ends first.
 func pause(ctx context.Context, cause error) error {
 	select {
 	case <-time.After(turnedAwayPause):

@@ -10,7 +10,7 @@ import (
 // keep-alive.
 var ErrSilent = errors.New("the link with the engine was silent")
 
-// silentStatus is that of a supervisor that has not heard its host.
+// silentStatus is the exit status of a supervisor that has not heard its host.
 const silentStatus = 93
 
 // slowest is what a link carries at least, in bytes a second, or it counts as silent

@@ -35,8 +35,8 @@ func (c *Conn) startTook() time.Duration {
 // same memory.
 const shortageTime = 250 * time.Millisecond
 
-// lookAgain is the longest pause between two looks at what tells nobody that it has
-// changed.
+// lookAgain is the longest pause between two looks at something that gives no notice of
+// a change.
 const lookAgain = 200 * time.Millisecond
 
 // A cause is why a process has ended.

@@ -208,8 +208,9 @@ func (c *Conn) name() Op {
 
 // Look returns how many processes inside the kernel has killed for memory, or -1 if that
 // can't be learnt, and whether the last kill left nothing behind. The reply also has the
-// counts of what the container has used. The answer comes behind all that was sent
-// before. If none comes, the container has been ended by endBy, unless that is zero.
+// counts of what the container has used. The answer comes after all that was sent
+// before has had its effect. If none comes, the container has been ended by endBy, unless
+// that is zero.
 func (c *Conn) Look(ctx context.Context, endBy time.Time) (oomKills int, gone bool, r Reply) {
 	var out, errOut Sink // of background jobs
 	r = c.Exchange(ctx, time.Now().Add(workerGrace), endBy, []Op{{Data: []byte(shellwire.Look)}}, &out, &errOut)

@@ -74,7 +74,7 @@ func (c *Conn) End(within time.Duration) (err error) {
 		// Its record has it.
 		c.OwnEnd(time.Now().Add(min(c.LearnTime(), within)))
 	case <-ctx.Done():
-		err = errors.Join(err, fmt.Errorf("%s: %w: its program does not end", c.opts.Name, policyerr.ErrStillThere))
+		err = errors.Join(err, fmt.Errorf("%s: %w: the program that carries its streams does not exit", c.opts.Name, policyerr.ErrStillThere))
 	}
 	return err
 }

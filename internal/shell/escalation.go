@@ -2,8 +2,8 @@ package shell
 
 import "time"
 
-// A Step is how far an escalation has gone that ends a command. The zero Step is not at
-// all. execpolicy.Escalation has the same values.
+// A Step is how far the escalation that ends a command has gone. The zero Step means that
+// it has not begun. execpolicy.Escalation has the same values.
 type Step int
 
 const (
@@ -43,8 +43,8 @@ func (s Step) next(ownPIDNamespace bool) Step {
 	return StepContainer
 }
 
-// grace returns how long the step waits before the next, if all of them together have that
-// timeout; 0 of one that is the last.
+// grace returns how long to wait after the step before the next one, if the whole
+// escalation may take timeout. It returns 0 for a step with no next one.
 func (s Step) grace(ownPIDNamespace bool, timeout time.Duration) time.Duration {
 	share := timeout / 8
 	switch {

@@ -96,7 +96,7 @@ type exchange struct {
 	timeout   <-chan time.Time // nil once it is to be ended
 	canceled  <-chan struct{}  // nil once it is to be ended
 	stepEnd   <-chan time.Time // the step has had its time
-	// Until read, what was sent to end it may wait behind what was sent before.
+	// Until read, an operation that ends it may wait in the pipe after earlier ones.
 	read time.Time
 }
 
@@ -117,7 +117,7 @@ func (x *exchange) begin(unit []Op) {
 	clear(c.ops)
 }
 
-// end makes what comes from now on nobody's.
+// end stops the exchange from taking output and marks.
 func (x *exchange) end() {
 	for _, s := range x.c.streams {
 		x.c.Background += s.end(x.c.Filter)
@@ -239,7 +239,8 @@ func (x *exchange) stop(cause error) {
 	}
 }
 
-// escalate takes the next step. StepContainer sends nothing: await then ends the container.
+// escalate takes the next step. It sends nothing for StepContainer: await then ends the
+// container.
 func (x *exchange) escalate() {
 	c := x.c
 	x.Step = x.Step.next(c.opts.Setup.Namespace)
@@ -262,6 +263,8 @@ func (x *exchange) escalate() {
 func (x *exchange) lose(within time.Duration) {
 	c := x.c
 	x.Lost, c.Dead = true, true
+	x.out.free()
+	x.errOut.free()
 	c.why.by(x.Cause)
 	x.EndErr = c.End(within)
 	x.Gone = x.EndErr == nil

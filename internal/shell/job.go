@@ -12,6 +12,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
 	"github.com/seed-64a260eb/cofferdam/internal/random"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+	"github.com/seed-64a260eb/cofferdam/internal/turn"
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
@@ -53,7 +54,7 @@ type Job struct {
 	answer  shellwire.Mark // the one with that nonce, if its Kind is set
 	words   [2]truncate.Buffer
 
-	asking  sync.Mutex     // one operation at a time
+	asking  turn.Turn      // one operation at a time
 	reading sync.WaitGroup // of the streams
 }
 
@@ -81,7 +82,7 @@ const (
 func (c *Conn) StartJob(ctx context.Context, opts JobOptions) (*Job, error) {
 	j := &Job{
 		OOMsBefore: -1, c: c, opts: opts, name: random.Token()[:13],
-		sinks: [2]*Sink{opts.Out, opts.ErrOut}, changed: make(chan struct{}),
+		sinks: [2]*Sink{opts.Out, opts.ErrOut}, changed: make(chan struct{}), asking: turn.New(1),
 	}
 	j.reading.Add(2)
 	j.opts.Job.Prefix, j.opts.Job.Tag = c.opts.Setup.Prefix, random.Token()[:13]
@@ -319,8 +320,10 @@ func (j *Job) early() error {
 
 // ask sends an operation, and again, until its answer comes.
 func (j *Job) ask(ctx context.Context, op func(nonce string) string) (shellwire.Mark, error) {
-	j.asking.Lock()
-	defer j.asking.Unlock()
+	if err := j.asking.Take(ctx); err != nil {
+		return shellwire.Mark{}, err
+	}
+	defer j.asking.Give()
 	nonce := random.Token()
 	j.mu.Lock()
 	j.nonce, j.answer = nonce, shellwire.Mark{}
@@ -354,7 +357,11 @@ func (j *Job) askOnce(ctx context.Context, op string) (shellwire.Mark, error) {
 func (j *Job) Signal(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, j.c.opts.TerminationTimeout)
 	defer cancel()
-	_, err := j.ask(ctx, func(nonce string) string { return shellwire.SignalJob(j.name, name, nonce) })
+	_, err := j.ask(ctx, func(nonce string) string {
+		op := shellwire.SignalJob(j.name, name, nonce)
+		name = "0" // only the answer may be missing, and a program counts its signals
+		return op
+	})
 	return err
 }
 
@@ -421,18 +428,19 @@ func (j *Job) Run(ctx context.Context, deadline time.Time) (r Reply) {
 			if r.Died {
 				// The engine's client may have ended, and not the keeper: nobody could
 				// see or end the job any more.
-				c.queue.sendUrgent(shellwire.SignalJob(j.name, "KILL", random.Token()))
-				there, ooms := j.askSession(time.Now().Add(c.opts.TerminationTimeout))
-				if !there {
+				var there bool
+				if there, r.Gone, r.OOMs = j.killRest(time.Now().Add(c.opts.TerminationTimeout)); !there {
 					r.Cause = context.Cause(ctx)
 					j.lose(&r)
-					return r
+				} else if !r.Gone {
+					r.EndErr = j.stillThere()
 				}
-				r.OOMs = ooms
+				return r
 			}
 			// A signal that has ended the job may not have been answered for yet.
-			j.asking.Lock()
-			j.asking.Unlock() //lint:ignore SA2001 it is waited for
+			if j.asking.Take(ctx) == nil {
+				j.asking.Give()
+			}
 			if r.Mark.Status == 128+9 {
 				r.OOMs = j.countOOMs()
 			}
@@ -483,33 +491,54 @@ func (j *Job) last() (m shellwire.Mark, killed bool) {
 	return j.mark, false
 }
 
-// askSession finds out whether a job that has ended without a word has ended with its
-// process, whose end may show much later: process 1 answers, or its end shows. It takes
-// the process for one that is there if there is neither by then. ooms is how many
-// processes the kernel has killed for memory, -1 if nobody tells.
-func (j *Job) askSession(until time.Time) (there bool, ooms int) {
-	c := j.c
+// killRest kills what is left of a job that has ended without a word, again and again,
+// and reports whether process 1 has then found nothing of it. The job may have ended with
+// the process, whose end may show much later: then there is false. If by then process 1
+// has not answered, and has not ended either, the process counts as one that is there.
+// ooms is how many processes the kernel has killed for memory, -1 if nobody tells.
+func (j *Job) killRest(until time.Time) (there, gone bool, ooms int) {
 	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
-	if c.asking.Take(ctx) != nil {
-		return true, -1
+	for pause := time.Millisecond; ; pause = min(2*pause, lookAgain) {
+		m, err := j.killOnce(ctx)
+		switch {
+		case err == ErrEarly:
+			return false, false, -1
+		case ctx.Err() != nil:
+			return true, false, -1
+		case err != nil:
+			continue // that was a second
+		case !m.Reached:
+			return true, true, m.OOMKills
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// killOnce kills what is left of the job when the turn has come, and returns what process
+// 1 says of it on the session's stdout. Its error is DeadlineExceeded if the answer takes
+// long.
+func (j *Job) killOnce(ctx context.Context) (m shellwire.Mark, err error) {
+	c := j.c
+	if err := c.asking.Take(ctx); err != nil {
+		return m, err
 	}
 	defer c.asking.Give()
-	again := time.NewTicker(askAgain)
-	defer again.Stop()
+	ctx, cancel := context.WithTimeout(ctx, askAgain)
+	defer cancel()
 	nonce := random.Token()
 	answer := c.streams[0].expect(nonce)
-	for {
-		c.queue.sendUrgent(shellwire.Ask(nonce))
-		select {
-		case m := <-answer:
-			return true, m.OOMKills
-		case <-c.exited:
-			return false, -1
-		case <-ctx.Done():
-			return true, -1
-		case <-again.C:
-		}
+	c.queue.sendUrgent(shellwire.SignalJob(j.name, "KILL", random.Token()) + shellwire.Ask(nonce))
+	select {
+	case m := <-answer:
+		return m, nil
+	case <-c.exited:
+		return m, ErrEarly
+	case <-ctx.Done():
+		return m, ctx.Err()
 	}
 }
 
@@ -555,7 +584,7 @@ func (j *Job) end(r *Reply, cause error) {
 	j.mu.Unlock()
 	there := true
 	if deaf && !r.Gone {
-		there, _ = j.askSession(r.EndBy)
+		there, r.Gone, _ = j.killRest(r.EndBy)
 	}
 	select {
 	case <-c.exited:

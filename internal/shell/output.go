@@ -67,6 +67,14 @@ func (p *Output) Finish(deadline <-chan struct{}) []error {
 	return errs
 }
 
+// Drop ends the output without waiting for the caller's writers: nothing may be written
+// any more.
+func (p *Output) Drop() {
+	over := make(chan struct{})
+	close(over)
+	p.Finish(over)
+}
+
 // Blocked returns why the filter has let the output not pass, or nil. It may be called
 // while the output is written to.
 func (p *Output) Blocked() error {

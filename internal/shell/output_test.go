@@ -118,7 +118,9 @@ func TestOutputTellsWhoseWriterFailed(t *testing.T) {
 	out.Stdout.Write([]byte("a"))
 	over := make(chan struct{})
 	close(over)
-	assert.Equal(t, len(out.Finish(over)), 0)
+	errs = out.Finish(over)
+	assert.Equal(t, len(errs), 1)
+	assert.ErrorContains(t, errs[0], "in time")
 }
 
 // refusing passes on what holds no secret.

@@ -1,7 +1,9 @@
 package shell
 
 import (
+	"fmt"
 	"io"
+	"os"
 	"sync"
 )
 
@@ -14,7 +16,8 @@ type relay struct {
 	buf     []byte
 	last    bool // what a filter held comes, and is taken whole
 	ended   bool // nothing more comes
-	freed   bool // the stream waits for room no more; what does not fit is dropped
+	freed   bool // the stream waits for room no more
+	cut     bool // something did not fit; all that comes later is dropped too
 	gaveUp  bool // the writer is given up
 	err     error
 	done    chan struct{}
@@ -39,7 +42,8 @@ func (r *relay) Write(p []byte) (int, error) {
 		for len(r.buf) >= relayBuffer && !r.gaveUp && !r.freed && !r.last {
 			r.changed.Wait()
 		}
-		if r.gaveUp || len(r.buf) >= relayBuffer && !r.last {
+		r.cut = r.cut || len(r.buf) >= relayBuffer && !r.last
+		if r.gaveUp || r.cut {
 			break
 		}
 		part := p
@@ -54,7 +58,7 @@ func (r *relay) Write(p []byte) (int, error) {
 }
 
 // free makes the stream wait for the writer no more: its end has to be seen. What the
-// relay holds still goes to the writer.
+// relay holds still goes to the writer, up to the first byte that finds no room.
 func (r *relay) free() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,6 +74,10 @@ func (r *relay) rest() {
 	r.mu.Unlock()
 }
 
+// errGivenUp is the error of a writer that was too slow for a command that has ended by
+// itself.
+var errGivenUp = fmt.Errorf("the writer did not take it in time: %w", os.ErrDeadlineExceeded)
+
 // finish waits until the writer has taken everything, and returns its error. At the
 // deadline the writer is given up.
 func (r *relay) finish(deadline <-chan struct{}) error {
@@ -77,12 +85,17 @@ func (r *relay) finish(deadline <-chan struct{}) error {
 	r.ended = true
 	r.changed.Broadcast()
 	r.mu.Unlock()
+	late := false
 	select {
 	case <-r.done:
 	case <-deadline:
+		late = true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if late && r.err == nil && !r.freed {
+		r.err = errGivenUp
+	}
 	r.gaveUp = true
 	r.changed.Broadcast()
 	return r.err

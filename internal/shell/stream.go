@@ -41,8 +41,10 @@ type stream struct {
 	lastWords    string
 	idle         int // bytes since the last command
 	dropped      int64
-	nonce        string              // of the answer that is expected
-	answer       chan shellwire.Mark // takes it
+
+	answers sync.Mutex          // of what is below: mu is held while a caller's writer is waited for
+	nonce   string              // of the answer that is expected
+	answer  chan shellwire.Mark // takes it
 }
 
 // An event is a mark that ended a command, and where it was seen.
@@ -51,9 +53,9 @@ type event struct {
 	stdout bool
 }
 
-// marks takes the events of one command from both streams. Who waits for enough of them
-// is not woken for the first, unless the worker has died: it would only hold up the
-// second.
+// marks takes the events of one command from both streams. An exchange that waits for
+// both marks of a unit is not woken for the first, unless the worker has died: that would
+// only hold up the second.
 type marks struct {
 	events chan event
 	came   atomic.Int32
@@ -241,13 +243,15 @@ func (s *stream) mark(m shellwire.Mark) {
 
 // expect returns what takes the answer with that nonce. Only one is expected at a time.
 func (s *stream) expect(nonce string) <-chan shellwire.Mark {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	s.answers.Lock()
+	defer s.answers.Unlock()
 	s.nonce, s.answer = nonce, make(chan shellwire.Mark, 1)
 	return s.answer
 }
 
 func (s *stream) answered(m shellwire.Mark) {
+	s.answers.Lock()
+	defer s.answers.Unlock()
 	if m.Tag == s.nonce && s.nonce != "" {
 		s.nonce = ""
 		s.answer <- m

@@ -15,9 +15,9 @@ var keeper string
 
 // A Job is a command beside the worker, on streams of its own. Its keeper is [Boot],
 // which the supervisor starts on FIFOs, or the engine does. The keeper is told
-// [Job.Keeper] and, behind it, [Job.Line]; what comes then is the command's stdin.
+// [Job.Keeper] and, after it, [Job.Line]; what comes then is the command's stdin.
 //
-// The marks are those of a unit. The first on stdout has, behind the tag, the number of
+// The marks are those of a unit. The first on stdout has, after the tag, the number of
 // the keeper's process. The command begins with a mark on both streams. At its end the
 // keeper marks both.
 type Job struct {
@@ -27,7 +27,7 @@ type Job struct {
 	// Scratch is [Setup.Dir].
 	Scratch string
 	// Worker is the shell for a script; if empty, bash where there is one, else sh. It
-	// has to take a script behind -c.
+	// has to take a script after -c.
 	Worker []string
 	// Script is what the worker evaluates.
 	Script string
@@ -139,7 +139,7 @@ func SignalJob(name, signal, nonce string) string {
 }
 
 // Ask returns the operation that process 1 answers by an [Answer] on the session's
-// stdout, if it is there.
+// stdout, which tells whether the [SignalJob] before it has reached anything.
 func Ask(nonce string) string { return "j!" + nonce + "\n" }
 
 // TendJob returns the operation that ends what is left of a job whose keeper is gone.

@@ -120,7 +120,7 @@ attend() {
 	heed reader
 	until wait $cf_child; do
 		# SIGCHLD ends a wait, and is 17 where engines run. Any other status is
-		# the reader's own, and would be told for ever.
+		# the reader's own, and would come again for ever.
 		[ $? = 145 ] || { trap - CHLD; return 1; }
 		heed reader
 	done
@@ -276,7 +276,7 @@ later() {
 # of stdin meanwhile, and spent tells whether that time is over. Those that let themselves
 # go on, by a timer, take the processor, and a bomb of that kind forks faster than this
 # shell walks. The host ends the container if it has no answer three seconds after it has
-# asked for a SIGTERM. So both walks and the waits behind them have to fit into that.
+# asked for a SIGTERM. So both walks and the waits after them have to fit into that.
 bound() {
 	now
 	cf_until=$((cf_now + 75)) cf_steps=0 cf_spent=
@@ -369,14 +369,14 @@ miss() {
 }
 # lost REASON: tells that the worker is gone.
 lost() {
-	try over "$1" || exit 97
+	try worker_ended "$1" || exit 97
 	cf_watch=1
 }
 
 # A job is a command beside the worker. It runs below a keeper, which says how it ended
 # and then stays until the host has done with the job. cf_jobs has NAME:PID:START of each
-# keeper, with a blank behind it.
-cf_jobs= cf_kin= cf_owned=
+# keeper, each followed by a space.
+cf_jobs= cf_kin= cf_owned= cf_reached=0
 # job OPERATION: one of those that begin with j, without that letter.
 job() {
 	# shellcheck disable=SC2086 # names, numbers and signals
@@ -464,9 +464,9 @@ keep() {
 answer() {
 	command exec 9<>"$1/fd/1" >"$1/fd/1" 9>&- && printf '%sj%s %s %s\n' "$cf_prefix" "$2" "$3" "$cf_killed"
 }
-# here NONCE: tells the host that this shell is there, by the session's stdout: a job
-# whose keeper is gone has none.
-here() { printf '%sj%s 0 %s\n' "$cf_prefix" "$1" "$cf_killed" >&4; }
+# here NONCE: tells the host by the session's stdout whether the last signal for a job has
+# reached anything: a job whose keeper is gone has none.
+here() { printf '%sj%s %s %s\n' "$cf_prefix" "$1" "$cf_reached" "$cf_killed" >&4; }
 # release NAME: the host has done with the job.
 release() {
 	cf_rest=

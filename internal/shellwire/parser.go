@@ -51,7 +51,7 @@ type Mark struct {
 	NoFile bool
 	// NotRun says that the worker was gone before the unit came, of Death.
 	NotRun bool
-	// Dir is the worker's directory behind the unit, of End on stdout.
+	// Dir is the worker's directory after the unit, of End on stdout.
 	Dir string
 	// Reached says that there was something to signal, of Answer, and OOMKills is how
 	// many processes the kernel has killed for memory, -1 if that is not known.
@@ -150,37 +150,20 @@ func (p *Parser) partial(data []byte) int {
 	return 0
 }
 
-// mark reads the mark at the start of data, of which so much behind the prefix was
-// searched before. n is its length, 0 if more data is needed, negative if there is none.
+// mark reads the mark at the start of data, of which the first searched bytes after the
+// prefix are known to begin no prefix. n is the mark's length, 0 if more data is needed,
+// negative if it is no mark.
 func (p *Parser) mark(data []byte, searched int) (m Mark, n int) {
 	body := data[len(p.prefix):]
 	if len(body) == 0 {
 		return m, 0
 	}
-	limit, withDir := maxTag, false
-	switch body[0] {
-	case 'b':
-		m.Kind = Begin
-	case 'e':
-		m.Kind = End
-		if p.Stdout {
-			limit, withDir = maxMark, true
-		}
-	case 'x':
-		m.Kind = Death
-	case 'j':
-		if !p.Stdout {
-			return m, -1
-		}
-		m.Kind = Answer
-	case 'i':
-		// A longer mark on stdout could be torn by this one.
-		if p.Stdout {
-			return m, -1
-		}
-		m.Kind = Beating
-	default:
+	if m.Kind = p.kind(body[0]); m.Kind == 0 {
 		return m, -1
+	}
+	limit, withDir := maxTag, m.Kind == End && p.Stdout
+	if withDir {
+		limit = maxMark
 	}
 	// The next prefix is the mark's end, or begins another: then this is none. So each
 	// byte is searched once.
@@ -190,18 +173,18 @@ func (p *Parser) mark(data []byte, searched int) (m Mark, n int) {
 		next = searched + i
 	}
 	n = len(p.prefix)
-	switch behind := next + len(p.prefix); {
+	switch after := next + len(p.prefix); {
 	case !withDir:
 		end = bytes.IndexByte(within[:next], '\n')
 		n += end + 1
 		if end < 0 && next < len(within) {
 			return m, -1
 		}
-	case behind < len(within) && within[behind] != '\n':
+	case after < len(within) && within[after] != '\n':
 		return m, -1
-	case behind < len(within):
+	case after < len(within):
 		end = next
-		n += behind + 1
+		n += after + 1
 	}
 	if end < 0 {
 		if len(data) < limit {
@@ -210,7 +193,33 @@ func (p *Parser) mark(data []byte, searched int) (m Mark, n int) {
 		}
 		return m, -1
 	}
-	text := string(body[1:end])
+	if !p.read(&m, string(body[1:end])) {
+		return m, -1
+	}
+	return m, n
+}
+
+// kind returns the kind of the marks that begin with that letter, or 0 if the stream has
+// none.
+func (p *Parser) kind(letter byte) Kind {
+	switch {
+	case letter == 'b':
+		return Begin
+	case letter == 'e':
+		return End
+	case letter == 'x':
+		return Death
+	case letter == 'j' && p.Stdout:
+		return Answer
+	case letter == 'i' && !p.Stdout: // it could tear a longer mark on stdout
+		return Beating
+	}
+	return 0
+}
+
+// read reads the text of a mark, which is what follows its letter, and reports whether
+// that is one of its kind.
+func (p *Parser) read(m *Mark, text string) bool {
 	m.Status = -1
 	switch {
 	case m.Kind == Begin:
@@ -228,31 +237,29 @@ func (p *Parser) mark(data []byte, searched int) (m Mark, n int) {
 			m.Signal = m.Status - 128
 		}
 		if !ok || m.Status < 0 && !m.NoDir && !m.NoFile || killed && (m.Signal < 1 || m.Signal > maxSignal) {
-			return m, -1
+			return false
 		}
 	case m.Kind == Death:
 		gen, status, _ := strings.Cut(text, " ")
 		g, err := strconv.Atoi(gen)
 		if err != nil || g < 1 {
-			return m, -1
+			return false
 		}
 		m.Generation, m.Status, m.NotRun = g, parseStatus(status), status == unrun
 	case m.Kind == Beating:
-		if text != "" {
-			return m, -1
-		}
+		return text == ""
 	case m.Kind == Answer:
 		nonce, rest, _ := strings.Cut(text, " ")
 		reached, kills, ok := strings.Cut(rest, " ")
 		if !ok || reached != "0" && reached != "1" {
-			return m, -1
+			return false
 		}
 		m.Tag, m.Reached, m.OOMKills = nonce, reached == "1", ParseCount(kills)
 	}
-	return m, n
+	return true
 }
 
-// ParseCount returns a number that a supervisor tells, or -1 if it is none.
+// ParseCount parses a count that a supervisor printed. It returns -1 if text is none.
 func ParseCount(text string) int {
 	n, err := strconv.Atoi(strings.TrimSpace(text))
 	if err != nil || n < 0 {

@@ -135,7 +135,7 @@ const (
 	ReadBlock   = "x\n" // reads a block, and does what it holds
 )
 
-// Next returns the operation that names the next unit. It should be sent right behind the
+// Next returns the operation that names the next unit. It should be sent right after the
 // last one: the supervisor reads a byte at a time, and so it reads the name while that
 // unit runs.
 func Next(tag string) []byte { return []byte("n" + tag + "\n") }
@@ -371,7 +371,7 @@ func Put(word, end string, data []byte, perm fs.FileMode) []byte {
 // cf_result. Such a script holds no newline but in words that [Word] made.
 func Help(script string) []byte { return []byte("f" + script + "\n") }
 
-// HelpStill is Help for a script whose output matters: nothing else is printed behind the
+// HelpStill is Help for a script whose output matters: nothing else is printed after the
 // begin mark.
 func HelpStill(script string) []byte { return []byte("r" + script + "\n") }
 

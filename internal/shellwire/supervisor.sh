@@ -64,9 +64,9 @@ spawn() {
 # ends it. Without the name it reads descriptor 6. This shell never opens it.
 #
 # A function of the worker's may have any name, in bash also that of a special builtin. So
-# each command stands behind "command", and cf_plain takes away a function of that name.
+# each command stands after "command", and cf_plain takes away a function of that name.
 #
-# In busybox an error in a subshell makes that go on behind the nearest "command", or loop
+# In busybox an error in a subshell makes that go on after the nearest "command", or loop
 # where that is no line of this script: so a unit's own text has an eval without it, and
 # cf_again ends what is not the worker.
 script() {
@@ -97,10 +97,10 @@ watch() {
 	cf_exit=0
 	eval "${cf_locale:-unset LC_ALL}"
 	cd -- "$cf_workdir" && "$@" </proc/self/fd/7 3<&- 7>&- >&4 4>&- || cf_exit=$?
-	over $cf_exit
+	worker_ended $cf_exit
 }
-# over STATUS: says that the worker has ended.
-over() {
+# worker_ended STATUS: says that the worker has ended.
+worker_ended() {
 	printf '%sx%s %s\n' $cf_prefix $cf_gen "$1" >&4
 	printf '%sx%s\n' $cf_prefix $cf_gen >&5
 }
@@ -122,9 +122,9 @@ help() {
 	trap 'exit 143' TERM
 	body "$1"
 }
-# told marks the end of a helper, which was ended. The next signal may end what marks it,
-# and is followed by a mark of its own.
-told() { [ -z "$cf_help_tag" ] || try killed; }
+# helper_killed marks the end of a helper, which was ended. The next signal may end what
+# marks it, and is followed by a mark of its own.
+helper_killed() { [ -z "$cf_help_tag" ] || try killed; }
 killed() {
 	exec >&4 2>&5
 	cf_tag=$cf_help_tag
@@ -199,7 +199,7 @@ case \$cf_status in 129|1[3-8]?|19[0-2]) while $cf_read case \${BASH_VERSION+b}\
 
 # cf_keep keeps the variables of cf_vars, a list of names with a space after each, and
 # exports them; cf_give gives them back. Bash needs neither. In busybox an error in a
-# subshell would loop for ever behind a command with variables of its own, so these are
+# subshell would loop for ever after a command with variables of its own, so these are
 # set for good.
 #
 # No shell but bash tells without a list of all whether a variable is exported. A value
@@ -365,7 +365,7 @@ while take; do
 	# kSIG: signals what the command started. w: kills the worker with it. s: starts a
 	# new worker.
 	k*) end "${cf_op#k}"
-		told ;;
+		helper_killed ;;
 	w) end KILL worker
 		gather killed ;;
 	s) gather old

@@ -278,11 +278,11 @@ esac
 lost "$1"
 }
 lost() {
-try over "$1" || exit 97
+try worker_ended "$1" || exit 97
 cf_watch=1
 }
 
-cf_jobs= cf_kin= cf_owned=
+cf_jobs= cf_kin= cf_owned= cf_reached=0
 job() {
 case $1 in
 +*)
@@ -353,7 +353,7 @@ cf_jobs="$cf_jobs$1:$2:$cf_started "
 answer() {
 command exec 9<>"$1/fd/1" >"$1/fd/1" 9>&- && printf '%sj%s %s %s\n' "$cf_prefix" "$2" "$3" "$cf_killed"
 }
-here() { printf '%sj%s 0 %s\n' "$cf_prefix" "$1" "$cf_killed" >&4; }
+here() { printf '%sj%s %s %s\n' "$cf_prefix" "$1" "$cf_reached" "$cf_killed" >&4; }
 release() {
 cf_rest=
 for cf_job in $cf_jobs; do

@@ -55,9 +55,9 @@ trap : HUP INT QUIT USR1 USR2 PIPE ALRM TERM
 cf_exit=0
 eval "${cf_locale:-unset LC_ALL}"
 cd -- "$cf_workdir" && "$@" </proc/self/fd/7 3<&- 7>&- >&4 4>&- || cf_exit=$?
-over $cf_exit
+worker_ended $cf_exit
 }
-over() {
+worker_ended() {
 printf '%sx%s %s\n' $cf_prefix $cf_gen "$1" >&4
 printf '%sx%s\n' $cf_prefix $cf_gen >&5
 }
@@ -72,7 +72,7 @@ trap 'ended $? "$cf_result"' EXIT
 trap 'exit 143' TERM
 body "$1"
 }
-told() { [ -z "$cf_help_tag" ] || try killed; }
+helper_killed() { [ -z "$cf_help_tag" ] || try killed; }
 killed() {
 exec >&4 2>&5
 cf_tag=$cf_help_tag
@@ -243,7 +243,7 @@ count
 try help "cf_result='$cf_killed ${cf_none--} $cf_noted $cf_counts'" ;;
 t) gather tick ;;
 k*) end "${cf_op#k}"
-told ;;
+helper_killed ;;
 w) end KILL worker
 gather killed ;;
 s) gather old

@@ -1,0 +1,59 @@
+package enginetest
+
+import (
+	"runtime/debug"
+	"testing"
+	"time"
+)
+
+// hangTime is how much longer than its bound a call may take before it counts as one that
+// hangs.
+const hangTime = 5 * time.Minute
+
+// Within fails the test if f takes longer than bound. Time in which this program stood
+// still does not count: then nothing could be done in time.
+func Within(t *testing.T, bound time.Duration, what string, f func()) {
+	t.Helper()
+	// A call that is late is seen here; one that hangs ends all with the stacks that show
+	// where.
+	hung := time.AfterFunc(bound+hangTime, func() {
+		debug.SetTraceback("all")
+		panic(what + " hangs")
+	})
+	defer hung.Stop()
+	if took := Awake(f); took > bound {
+		t.Errorf("%s took %v, allowed are %v", what, took, bound)
+	}
+}
+
+// Awake returns how long f takes, without the time in which this program stood still.
+func Awake(f func()) (took time.Duration) {
+	const (
+		tick = 10 * time.Millisecond
+		most = 50 * time.Millisecond // that one tick counts for, however late it comes
+	)
+	done, total := make(chan struct{}), make(chan time.Duration)
+	go func() {
+		ticker := time.NewTicker(tick)
+		defer ticker.Stop()
+		var sum time.Duration
+		for last, over := time.Now(), false; !over; {
+			select {
+			case <-ticker.C:
+			case <-done:
+				over = true
+			}
+			now := time.Now()
+			sum += min(now.Sub(last), most)
+			last = now
+		}
+		total <- sum
+	}()
+	// Also if the test ends in f.
+	defer func() {
+		close(done)
+		took = <-total
+	}()
+	f()
+	return 0
+}
