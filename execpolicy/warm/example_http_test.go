@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -21,9 +22,10 @@ import (
 //
 //	curl --data-binary 'python3 -c "print(2 + 2)"' localhost:8080/run
 //
-// With more requests than sandboxes some wait, and who would wait for too long is told to
-// come back: 429. The command of a client that goes away is ended. After a SIGTERM the
-// requests that are under way are answered, and then no container is left.
+// With more requests than sandboxes some wait. A request that would wait for too long, or
+// comes while 32 others have a sandbox or wait for one, is told to come back: 429. The
+// command of a client that goes away is ended. After a SIGTERM the requests that are under
+// way are answered, and then no container is left.
 func Example_http() {
 	// Before anything is started, so that a signal is never missed.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -39,15 +41,30 @@ func Example_http() {
 	}
 	l, err := net.Listen("tcp", "localhost:8080")
 	if err == nil {
-		err = serve(ctx, l, pool)
+		// A pool does not limit how many sandboxes are in use, but memory does.
+		err = serve(ctx, l, pool, 32)
 	}
 	fmt.Println(errors.Join(err, pool.Close()))
 }
 
-// serve answers requests until ctx ends, and those that have come by then.
-func serve(ctx context.Context, l net.Listener, pool *warm.Pool) error {
+// serve answers requests until ctx ends, and those that have come by then, at most so many
+// at a time.
+func serve(ctx context.Context, l net.Listener, pool *warm.Pool, most int) error {
+	places := make(chan struct{}, most)
+	var handlers sync.WaitGroup
+	defer handlers.Wait()
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /run", func(w http.ResponseWriter, r *http.Request) { run(w, r, pool) })
+	mux.HandleFunc("POST /run", func(w http.ResponseWriter, r *http.Request) {
+		handlers.Add(1)
+		defer handlers.Done()
+		select {
+		case places <- struct{}{}:
+			defer func() { <-places }()
+			run(w, r, pool)
+		default:
+			busy(w)
+		}
+	})
 	server := &http.Server{Handler: mux, ReadTimeout: 10 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
@@ -63,6 +80,12 @@ func serve(ctx context.Context, l net.Listener, pool *warm.Pool) error {
 	return errors.Join(err, server.Close())
 }
 
+// busy tells a client to come back.
+func busy(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "1")
+	http.Error(w, "all sandboxes are busy", http.StatusTooManyRequests)
+}
+
 // run runs the script that is the request's body. The request's context ends when the
 // client goes away, whether that waits for a sandbox or for its command.
 func run(w http.ResponseWriter, r *http.Request, pool *warm.Pool) {
@@ -74,8 +97,7 @@ func run(w http.ResponseWriter, r *http.Request, pool *warm.Pool) {
 	s, err := pool.Take(r.Context(), execpolicy.Spec{Limits: execpolicy.Limits{CommandTimeout: 10 * time.Second}})
 	switch {
 	case errors.Is(err, warm.ErrBusy):
-		w.Header().Set("Retry-After", "1")
-		http.Error(w, "all sandboxes are busy", http.StatusTooManyRequests)
+		busy(w)
 		return
 	case err != nil:
 		// Why is the operator's to know.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -88,6 +89,33 @@ func TestHTTPBusy(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, code, http.StatusTooManyRequests)
 	all.Wait()
+}
+
+// So many sandboxes are in use at a time, and no more.
+func TestHTTPIsFull(t *testing.T) {
+	p := onFake(t, fakeengine.Faults{})
+	w := p.pool(t, warm.Options{Size: 2})
+	l, err := net.Listen("tcp", "localhost:0")
+	assert.NilError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- serve(ctx, l, w.Pool, 1) }()
+	url := "http://" + l.Addr().String()
+	first, leave := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	all.Go(func() {
+		_, _, _, err := post(first, url, "while :; do :; done")
+		assert.Check(t, errors.Is(err, context.Canceled), "%v", err)
+	})
+	w.until("taken", func(s warm.Stats) bool { return s.Taken == 1 })
+	code, _, _, err := post(t.Context(), url, "echo hello")
+	assert.NilError(t, err)
+	assert.Equal(t, code, http.StatusTooManyRequests)
+	leave()
+	all.Wait()
+	stop()
+	assert.NilError(t, <-served)
+	assert.Equal(t, w.Stats().Taken, int64(1))
 }
 
 // The command of a client that goes away ends, and its container with it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -36,8 +37,9 @@ type Options struct {
 	// MaxWait is how long a Take waits for a session. If zero, a minute; if negative,
 	// until its context ends.
 	MaxWait time.Duration
-	// MaxAge is how long after its start an idle session is replaced. If zero, an hour;
-	// if negative, never.
+	// MaxAge is how long after its start an idle session is replaced at the latest. It is
+	// replaced up to an eighth of that earlier, so that those which were started together
+	// are not replaced together. If zero, an hour; if negative, never.
 	MaxAge time.Duration
 }
 
@@ -101,6 +103,7 @@ type Pool struct {
 	idle      []*idle         // the oldest first; none while somebody waits
 	waiters   []chan<- answer // the first first
 	failures  int             // of starts in a row
+	ends      int             // of idle sessions in a row, none of which was taken
 	pause     *time.Timer     // until the next start; nil if there is none
 	closeErrs []error         // what is not known to be gone
 	stats     Stats
@@ -113,7 +116,7 @@ type idle struct {
 	out   chan struct{} // closed when it is in the pool no more
 }
 
-// An answer is what somebody gets who waits.
+// An answer is what a Take receives that waits.
 type answer struct {
 	session *idle
 	err     error
@@ -231,6 +234,7 @@ func (p *Pool) take(ctx context.Context) (*idle, error) {
 			p.end(i)
 			err = ErrClosed
 		case err == nil:
+			p.ends = 0
 			p.stats.Taken++
 			p.stats.TakeTime += time.Since(start)
 			return i, nil
@@ -263,9 +267,7 @@ func (p *Pool) next(ctx context.Context, first bool) (*idle, error) {
 	case len(p.idle) > 0:
 		i := p.idle[0]
 		p.remove(i)
-		if p.pause == nil && p.failures == 0 {
-			p.rest(lull)
-		}
+		p.replaceAfter(lull)
 		return i, nil
 	case p.failures >= enoughFailures:
 		return nil, p.failed()
@@ -279,7 +281,7 @@ func (p *Pool) next(ctx context.Context, first bool) (*idle, error) {
 	}
 	p.waiters = slices.Insert(p.waiters, place, chan<- answer(waiter))
 	if p.failures == 0 {
-		p.goOn() // who waits needs a start now
+		p.goOn() // a waiter needs a start now
 	}
 	p.refill()
 	p.mu.Unlock()
@@ -299,7 +301,7 @@ func (p *Pool) next(ctx context.Context, first bool) (*idle, error) {
 	return nil, context.Cause(ctx)
 }
 
-// failed returns the error for who has no session because starts fail.
+// failed returns the error of a Take that gets no session because starts fail.
 func (p *Pool) failed() error {
 	return fmt.Errorf("no session is idle, and none can be started: %w", p.stats.StartError)
 }
@@ -329,7 +331,7 @@ func (p *Pool) check(i *idle) (why *int64) {
 	return &p.stats.Unhealthy
 }
 
-// The methods below are for the holder of mu.
+// The methods below are called with mu held.
 
 // refill starts as many sessions as are missing and may be started at a time; one at a
 // time once a start has failed.
@@ -345,7 +347,7 @@ func (p *Pool) refill() {
 	}
 }
 
-// rest has the next start wait.
+// rest delays the next start.
 func (p *Pool) rest(d time.Duration) {
 	p.goOn()
 	var pause *time.Timer
@@ -360,6 +362,13 @@ func (p *Pool) rest(d time.Duration) {
 	p.pause = pause
 }
 
+// replaceAfter has the start that replaces a session wait, unless starts wait anyway.
+func (p *Pool) replaceAfter(d time.Duration) {
+	if p.pause == nil && p.failures == 0 {
+		p.rest(d)
+	}
+}
+
 // goOn ends the pause, if there is one.
 func (p *Pool) goOn() {
 	if p.pause != nil {
@@ -368,7 +377,7 @@ func (p *Pool) goOn() {
 	}
 }
 
-// put hands a session to who waits first, or keeps it.
+// put hands a session to the first waiter, or keeps it.
 func (p *Pool) put(i *idle) {
 	switch {
 	case !p.open:
@@ -376,6 +385,8 @@ func (p *Pool) put(i *idle) {
 	case len(p.waiters) > 0:
 		p.waiters[0] <- answer{session: i}
 		p.waiters = slices.Delete(p.waiters, 0, 1)
+	case len(p.idle) >= p.o.Size+p.o.MaxStarting:
+		p.end(i) // its place was filled while somebody had it
 	default:
 		out := make(chan struct{})
 		i.out = out
@@ -414,7 +425,7 @@ func (p *Pool) keepErr(err error) {
 	p.closeErrs = append(p.closeErrs, err)
 }
 
-// The methods below are for who does not hold mu.
+// The methods below are called without mu.
 
 // start starts a session.
 func (p *Pool) start() {
@@ -433,11 +444,11 @@ func (p *Pool) start() {
 	p.failures, p.stats.StartError = 0, nil
 	p.stats.Started++
 	p.stats.StartTime += time.Since(begin)
-	p.put(&idle{Idle: s, start: begin})
+	p.put(&idle{Idle: s, start: time.Now()})
 	p.refill()
 }
 
-// startFailed tells those who wait, and has the next start wait.
+// startFailed tells the waiters, and delays the next start.
 func (p *Pool) startFailed(err error) {
 	if errors.Is(err, execpolicy.ErrStillThere) {
 		p.keepErr(err)
@@ -452,11 +463,15 @@ func (p *Pool) startFailed(err error) {
 		p.failWaiters(p.failed())
 	}
 	if p.pause == nil || p.failures == 1 {
-		p.rest(min(lastPause, firstPause<<min(p.failures-1, 10)))
+		p.rest(pauseAfter(p.failures))
 	}
 }
 
-// failWaiters makes everybody who waits fail.
+// pauseAfter returns the pause before the next start, after so many things in a row that
+// went wrong.
+func pauseAfter(n int) time.Duration { return min(lastPause, firstPause<<min(n-1, 10)) }
+
+// failWaiters makes all waiters fail.
 func (p *Pool) failWaiters(err error) {
 	for _, waiter := range p.waiters {
 		waiter <- answer{err: err}
@@ -468,7 +483,7 @@ func (p *Pool) failWaiters(err error) {
 func (p *Pool) watch(i *idle, out <-chan struct{}) {
 	var old <-chan time.Time
 	if p.o.MaxAge >= 0 {
-		t := time.NewTimer(time.Until(i.start.Add(p.o.MaxAge)))
+		t := time.NewTimer(time.Until(i.start.Add(p.o.MaxAge - rand.N(p.o.MaxAge/8+1))))
 		defer t.Stop()
 		old = t.C
 	}
@@ -488,12 +503,16 @@ func (p *Pool) watch(i *idle, out <-chan struct{}) {
 	}
 }
 
-// discard ends a session that can't be handed out, and counts it.
+// discard ends a session that can't be handed out, and counts it. If one after the other
+// ends, whatever ends them must not have the pool start containers without end.
 func (p *Pool) discard(i *idle, why *int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	*why++
 	p.end(i)
+	if p.ends++; p.ends > 1 {
+		p.replaceAfter(pauseAfter(p.ends - 1))
+	}
 	p.refill()
 }
 

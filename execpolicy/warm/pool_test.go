@@ -230,6 +230,32 @@ func TestReplaced(t *testing.T) {
 	w.until("replaced", func(s warm.Stats) bool { return s.Died == 1 && s.Idle == 1 && s.Started == 2 })
 }
 
+// Sessions that end one after the other are not replaced without end.
+func TestPausesBetweenEnds(t *testing.T) {
+	p := onFake(t, fakeengine.Faults{})
+	w := p.pool(t, warm.Options{Size: 1})
+	begin := time.Now()
+	for died := range 5 {
+		w.until("replaced", func(s warm.Stats) bool { return s.Died == int64(died) && s.Idle == 1 })
+		p.cli(t, "rm", "--force", p.containers(t)[0])
+	}
+	w.until("replaced", func(s warm.Stats) bool { return s.Died == 5 && s.Idle == 1 })
+	pauses := (100 + 200 + 400 + 800) * time.Millisecond
+	assert.Assert(t, time.Since(begin) >= pauses, "%v", time.Since(begin))
+
+	// One that was taken shows that they don't all end.
+	taken := w.take(execpolicy.Spec{}).Name()
+	w.full(1)
+	begin = time.Now()
+	for _, name := range p.containers(t) {
+		if name != taken {
+			p.cli(t, "rm", "--force", name)
+		}
+	}
+	w.until("replaced", func(s warm.Stats) bool { return s.Died == 6 && s.Started == 8 })
+	assert.Assert(t, time.Since(begin) < 10*time.Second, "%v", time.Since(begin))
+}
+
 // timed is a policy that tells when it starts something.
 type timed struct {
 	execpolicy.Policy

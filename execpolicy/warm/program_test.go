@@ -81,7 +81,7 @@ func (r program) run() error {
 		return err
 	}
 	fmt.Println(l.Addr())
-	if err := serve(ctx, l, w); err != nil {
+	if err := serve(ctx, l, w, 32); err != nil {
 		return err
 	}
 	return w.Close()

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
@@ -12,6 +13,10 @@ import (
 const (
 	takeRounds = 100
 	takeSize   = 4
+	// maxTake and maxSlowTake are the longest that most takes of a warm session may take,
+	// and that 99 of 100 may.
+	maxTake     = 5 * time.Millisecond
+	maxSlowTake = 20 * time.Millisecond
 )
 
 // takes holds the taking of a session that was started ahead against the start of one,
@@ -55,6 +60,9 @@ func takes(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err error)
 	ours, cold := all[0], all[1]
 	slow := times{ours.percentile(99)}
 	theirs := cold.String() + ", a session's start"
+	t.line("warm take", ours.String(), theirs, fmt.Sprintf("at most %v", maxTake), ours.median() <= maxTake, cold.over(ours))
+	t.line("warm take, 99th of 100", slow.String(), theirs, fmt.Sprintf("at most %v", maxSlowTake), slow.median() <= maxSlowTake,
+		cold.over(slow))
 	t.atLeast("warm take, times faster", ours.String(), theirs, 20, cold.over(ours))
 	t.atLeast("warm take, 99th of 100, times faster", slow.String(), theirs, 5, cold.over(slow))
 	return nil
