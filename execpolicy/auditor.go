@@ -160,7 +160,7 @@ func (a *auditor) started(ctx context.Context, c *conn) error {
 	e.Duration, e.Env, e.Secrets = e.Time.Sub(a.spawned), slices.Sorted(maps.Keys(c.env)), secretNames(c.secrets)
 	var err error
 	e.Image, err = c.imageID()
-	e.Error = text(err)
+	e.Transport, e.Error = c.proc.Transport, text(err)
 	return a.before(ctx, c.redactEvent(e), c.limits.TerminationTimeout)
 }
 

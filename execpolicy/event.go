@@ -20,8 +20,8 @@ const (
 	// again makes another one, and so does Restart.
 	EventSpawn EventKind = "spawn"
 	// EventStart comes when the session has answered, before anything is run in it:
-	// Image, Env, Secrets, Duration since the spawn, and Error if the engine did not tell
-	// the image. [Idle.Take] makes one of its own.
+	// Image, Transport, Env, Secrets, Duration since the spawn, and Error if the engine
+	// did not tell the image. [Idle.Take] makes one of its own.
 	EventStart EventKind = "start"
 	// EventFailed comes after a start has failed, and what it started was ended: Error.
 	// It has no Name if nothing was started.
@@ -40,15 +40,15 @@ const (
 	// EventTransferred comes after each EventTransfer: Of, Duration, In, Out, Error.
 	EventTransferred EventKind = "transferred"
 	// EventKill comes with each step of the escalation that ends a command or a transfer:
-	// Escalation, Cause. It belongs to the latest event, of no job, that has no result
-	// yet. One of [EscalationRemoval] belongs to the session.
+	// Escalation, Cause. It belongs to the latest command, script or transfer that has no
+	// result yet, jobs excluded. One with [EscalationRemoval] belongs to the session.
 	EventKill EventKind = "kill"
 	// EventEgress comes when a connection through [DockerPolicy.Egress] is over, or was
 	// refused: Target, Addr, Duration, In, Out, Error. A connection that the proxy has
 	// not accepted has none. Its Seq counts these records alone, from 1 for each spawn.
-	// Programs inside can make any number of them. So they are queued apart, behind all
-	// other records. If the Auditor is too slow, some are lost, and their numbers are
-	// missing.
+	// Programs inside can make any number of them. So they wait in a queue of their own,
+	// which is delivered after all other records. If the Auditor is too slow, some are
+	// lost, and their numbers are missing.
 	EventEgress EventKind = "egress"
 	// EventEnd comes when the session has ended, for whatever reason: Duration of its
 	// life, Gone, Error and Cause. Error says what is not known to be gone. If there is
@@ -81,6 +81,8 @@ type Event struct {
 	Argv []string
 	// Image is the image's ID, from the engine.
 	Image string
+	// Transport is what carries the session's streams, as [Session.Transport] has it.
+	Transport Transport
 	// Op is "startup" or "shutdown" for a script, and "job" for a job. For a transfer it
 	// is "write", "read", "write files", "mkdir", "readdir", "stat", "remove", "copy to",
 	// or "copy from", which [Session.Walk] has too.
@@ -91,8 +93,8 @@ type Event struct {
 	// address that was connected to. Target is empty if what was asked for can't be read,
 	// and Addr if there was no connection.
 	Target, Addr string
-	// Env are the names of the variables that are set, and Secrets those of the secrets
-	// that are given.
+	// Env holds the names of the variables that are set. Secrets holds the names of the
+	// secrets that are given.
 	Env, Secrets []string
 	// Duration is how long it took. That of a result is [Result.Duration].
 	Duration time.Duration

@@ -38,6 +38,9 @@ func attributes(e execpolicy.Event) []slog.Attr {
 		a.words("argv", e.Argv)
 	}
 	a.text("image", e.Image)
+	if e.Transport != execpolicy.TransportAuto {
+		a.add(slog.String("transport", e.Transport.String()))
+	}
 	a.text("op", e.Op)
 	a.text("script", e.Script)
 	a.text("dir", e.Dir)

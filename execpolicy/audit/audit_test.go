@@ -59,7 +59,7 @@ func events() []execpolicy.Event {
 	list := []execpolicy.Event{
 		{Kind: execpolicy.EventSpawn, Argv: []string{"docker", "run", "--env=A=***", "--name=" + name, "--",
 			"image", "sh", "-c", "a && b"}},
-		{Kind: execpolicy.EventStart, Image: "sha256:fa4e", Env: []string{"HOME", "TOKEN"}, Duration: 312 * time.Millisecond},
+		{Kind: execpolicy.EventStart, Image: "sha256:fa4e", Transport: execpolicy.TransportFIFO, Env: []string{"HOME", "TOKEN"}, Duration: 312 * time.Millisecond},
 		{Kind: execpolicy.EventFailed, Error: "the session did not start: no image"},
 		{Kind: execpolicy.EventCommand, Op: "startup", Script: "x=1"},
 		{Kind: execpolicy.EventResult, Of: 4, Outcome: execpolicy.OutcomeExited, OOMAfter: -1, Duration: time.Millisecond},

@@ -26,6 +26,7 @@
 //	argv          texts    spawn, command       the engine's command line without values of
 //	                                            variables; a program
 //	image         text     start                the image's ID, from the engine
+//	transport     text     start                what carries the streams: attach or fifo
 //	op            text     command, transfer    startup, shutdown or job; the operation:
 //	                                            see execpolicy.Event
 //	script, dir   text     command              as they were given

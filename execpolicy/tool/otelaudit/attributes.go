@@ -27,6 +27,7 @@ const (
 	oomKey        = attribute.Key("cofferdam.oom_kills")
 	cpuKey        = attribute.Key("cofferdam.cpu_seconds")
 	peakKey       = attribute.Key("cofferdam.peak_memory")
+	transportKey  = attribute.Key("cofferdam.transport")
 	targetKey     = attribute.Key("cofferdam.target")
 	addrKey       = attribute.Key("cofferdam.addr")
 	refusedKey    = attribute.Key("cofferdam.refused")
@@ -40,6 +41,7 @@ func attributes(e execpolicy.Event) (all []attribute.KeyValue) {
 		}
 	}
 	add(e.Image != "", semconv.ContainerImageID(text(e.Image)))
+	add(e.Transport != execpolicy.TransportAuto, transportKey.String(e.Transport.String()))
 	add(len(e.Argv) > 0, semconv.ProcessCommandArgs(words(e.Argv)...))
 	add(e.Script != "", semconv.ProcessCommandLine(text(e.Script)))
 	add(e.Dir != "", semconv.ProcessWorkingDirectory(text(e.Dir)))

@@ -41,6 +41,7 @@
 // The others are the library's own. What is said of a command holds for a job too:
 //
 //	attribute              of                what
+//	cofferdam.transport    session           what carries the streams: attach or fifo
 //	cofferdam.target       egress            the host and port that a program asked for
 //	cofferdam.addr         egress            the address that was connected to
 //	cofferdam.refused      egress            why there was no connection
