@@ -18,7 +18,7 @@ demo:
 attest:
 	$(GO) run ./internal/attest
 
-# What is missing on this machine, and what mends it. ENGINE names one engine, such as
+# What is missing on this machine, and what fixes it. ENGINE names one engine, such as
 # "docker --context ci".
 doctor:
 	@$(GO) run ./internal/doctor
@@ -80,6 +80,9 @@ fault:
 
 lint:
 	@files=$$(gofmt -s -l .) && test -z "$$files" || { echo "gofmt -s would change: $$files"; exit 1; }
+	@find . -name '*.go' ! -name '*_test.go' | xargs awk '{ text = $$0; gsub(/\t/, "    ", text) } \
+		text ~ /^ *\/\/ [^ ]/ && length(text) > 90 && text !~ /:\/\// { print FILENAME ":" FNR ": a comment over 90 columns"; bad = 1 } \
+		END { exit bad }'
 	$(GO) vet ./...
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./...
 	GOOS=windows GOARCH=amd64 $(GO) vet ./...

@@ -42,8 +42,8 @@ func isLetter(r byte) bool   { return 'a' <= r && r <= 'z' || 'A' <= r && r <= '
 func isDigit(r byte) bool    { return '0' <= r && r <= '9' }
 func isAlphanum(r byte) bool { return isLetter(r) || isDigit(r) }
 
-// consists reports whether s is one byte of which first is true and any number of which
-// rest is.
+// consists reports whether s is one byte that satisfies first, followed by any number of
+// bytes that satisfy rest.
 func consists(s string, first, rest func(byte) bool) bool {
 	if s == "" || !first(s[0]) {
 		return false

@@ -80,7 +80,7 @@ var dialects = [...]dialect{
 	Docker: {
 		name: "docker",
 		// Proxies of the client's configuration reach every container that does not set
-		// them itself. An empty proxy is none.
+		// them itself. An empty value means no proxy.
 		noProxy: []string{
 			"--env=HTTP_PROXY=", "--env=http_proxy=", "--env=HTTPS_PROXY=", "--env=https_proxy=", "--env=FTP_PROXY=", "--env=ftp_proxy=",
 			"--env=ALL_PROXY=", "--env=all_proxy=", "--env=NO_PROXY=", "--env=no_proxy=",

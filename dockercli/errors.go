@@ -362,7 +362,7 @@ func hidePassword(address string) string {
 	return scheme + "://" + maskPassword(rest)
 }
 
-// maskPassword returns what stands behind a URL's "://" with "***" in place of the
+// maskPassword returns what follows a URL's "://" with "***" in place of the
 // password, if there is one.
 func maskPassword(authority string) string {
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {

@@ -96,7 +96,7 @@ func environment(word string) (flag, value string) {
 }
 
 // shortValued are the letters of run's and exec's other flags whose value may follow in
-// the same word. The l of a label is none of them: it is a switch of podman exec.
+// the same word. The l of a label is not one of them: it is a switch of podman exec.
 const shortValued = "achmpuvw"
 
 func hide(assignment string) string {

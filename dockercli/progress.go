@@ -60,12 +60,12 @@ const (
 //
 // The Writer may be used for several pulls in turn. Each counts its own layers.
 func PullEvents(f func(PullEvent)) io.Writer {
-	return &pullParser{tell: f, layers: map[string]LayerState{}}
+	return &pullParser{emit: f, layers: map[string]LayerState{}}
 }
 
 // A pullParser finds events in what is written to it.
 type pullParser struct {
-	tell func(PullEvent)
+	emit func(PullEvent)
 
 	mu     sync.Mutex
 	line   []byte // the line that has begun, as much as is kept of it
@@ -134,7 +134,7 @@ func (p *pullParser) layer(name string, state LayerState) {
 	if state == LayerDone {
 		p.done++
 	}
-	p.tell(PullEvent{Layer: name, State: state, Done: p.done, Layers: len(p.order)})
+	p.emit(PullEvent{Layer: name, State: state, Done: p.done, Layers: len(p.order)})
 }
 
 // isLayer reports whether a name is a digest, or the first digits of one.

@@ -9,7 +9,7 @@ import (
 
 // PS returns the names of all containers, running or not, that have all of the labels. A
 // label with an empty value matches any value. There must be at least one label, so that
-// nobody gets a list of everybody's containers by mistake.
+// a caller can't list all containers by mistake.
 func (e *Engine) PS(ctx context.Context, labels map[string]string) ([]string, error) {
 	argv, err := e.psArgs(labels)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 // CheckRuntime returns nil if a run may name that runtime. Its error matches
 // [ErrNoRuntime], and lists the runtimes that there are, if the engine does not have it.
-// Another error is that of a client that could not ask.
+// Any other error means that the client could not ask.
 //
 // Docker is not asked for a runtime with a path or with a name such as
 // "io.containerd.kata.v2", which need not be among those that it lists. Podman lists

@@ -319,7 +319,7 @@ func TestAuditOfALossThatTakesLong(t *testing.T) {
 	assert.NilError(t, stdin.Close())
 	<-killed
 	// A moment is left of the time, of which another would be as long as the whole.
-	within(t, stopping*3/4, "the record", func() { <-c.done })
+	enginetest.Within(t, stopping*3/4, "the record", func() { <-c.done })
 	close(release)
 	assert.ErrorIs(t, c.err, execpolicy.ErrEnded)
 	assert.ErrorIs(t, c.err, execpolicy.ErrAudit)

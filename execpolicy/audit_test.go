@@ -18,6 +18,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 )
 
 const sessionClosed = "end gone because the session is closed"
@@ -400,7 +401,7 @@ var auditCases = []placeCase{
 				begin()
 				if kind == execpolicy.EventStart {
 					var err error
-					within(t, bound, "the start", func() { _, err = execpolicy.Start(t.Context(), policy, spec) })
+					enginetest.Within(t, bound, "the start", func() { _, err = execpolicy.Start(t.Context(), policy, spec) })
 					assert.ErrorIs(t, err, execpolicy.ErrAudit)
 					free()
 					wait(t, func() bool {
@@ -419,7 +420,7 @@ var auditCases = []placeCase{
 				for try := 1; ; try++ {
 					var r *execpolicy.Result
 					var err error
-					within(t, bound, "a command", func() {
+					enginetest.Within(t, bound, "a command", func() {
 						r, err = s.Run(t.Context(), execpolicy.Command{Script: "trap '' TERM; while :; do :; done", Timeout: short})
 					})
 					assert.ErrorIs(t, err, execpolicy.ErrAudit)
@@ -439,14 +440,14 @@ var auditCases = []placeCase{
 					s = open(t, policy, spec)
 				}
 				// Nobody waits for it again: each of these would for the whole time.
-				within(t, 3*policy.TerminationTimeout, "what has no record", func() {
+				enginetest.Within(t, 3*policy.TerminationTimeout, "what has no record", func() {
 					for range 5 {
 						_, err := s.Run(t.Context(), execpolicy.Command{Script: "true"})
 						assert.ErrorIs(t, err, execpolicy.ErrAudit)
 						assert.ErrorIs(t, s.WriteFile(t.Context(), "made", nil, 0o600), execpolicy.ErrAudit)
 					}
 				})
-				within(t, bound, "Close", func() { assert.ErrorIs(t, s.Close(), execpolicy.ErrAudit) })
+				enginetest.Within(t, bound, "Close", func() { assert.ErrorIs(t, s.Close(), execpolicy.ErrAudit) })
 				<-s.Done()
 				// What was handed over is told when it can be, whole and in order.
 				free()

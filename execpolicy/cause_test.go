@@ -134,8 +134,8 @@ func TestWhyItEndedForMemory(t *testing.T) {
 		leftout.Skip(t, "to have the kernel choose a container's process 1 takes Linux and root")
 	}
 	onEngines(t, func(t *testing.T, p place) {
-		// Containerd drops the event if the control group is gone before it looks, as on a
-		// busy machine.
+		// Containerd drops the event if the control group is gone before it looks, as on
+		// a busy machine.
 		want, again := "the kernel killed it for want of memory", "it was killed, and the engine tells of no want of memory"
 		if p.engine.Kind == dockercli.Podman {
 			want, again = "it was killed, perhaps for want of memory", ""

@@ -247,7 +247,7 @@ func (p place) killHolder(t *testing.T, name string, h holding) {
 	}
 	start := time.Now()
 	var left []process
-	took := awake(func() {
+	took := enginetest.Awake(func() {
 		kill()
 		poll.WaitOn(t, func(poll.LogT) poll.Result {
 			left = nil

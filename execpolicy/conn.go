@@ -50,7 +50,7 @@ type conn struct {
 
 	redactor secret.Redactor // the values of all secrets that the session was ever given
 	secrets  []Secret        // the session's own, with their values once the shell has them
-	filter   shell.Filter    // the caller's, behind which the values are hidden
+	filter   shell.Filter    // the caller's; what it gets has no values of secrets any more
 }
 
 // connect makes a session's end of a process.

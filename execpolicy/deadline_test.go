@@ -216,7 +216,7 @@ func (o obstacle) end(s session, p place, e ending, after time.Duration) (sent b
 	}
 	var r *execpolicy.Result
 	var err error
-	within(t, after+prompt, "the command", func() { r, err = s.Run(e.begin(s, after), c) })
+	enginetest.Within(t, after+prompt, "the command", func() { r, err = s.Run(e.begin(s, after), c) })
 	sent = r != nil || o.silent
 	if !sent && after > latest {
 		t.Fatal(err)
@@ -237,7 +237,7 @@ func (o obstacle) end(s session, p place, e ending, after time.Duration) (sent b
 		assert.Equal(t, r.Outcome, e.outcome)
 	}
 	if e.name == "close" {
-		within(t, prompt, "Close", func() { assert.NilError(t, s.Close()) })
+		enginetest.Within(t, prompt, "Close", func() { assert.NilError(t, s.Close()) })
 		return sent
 	}
 	if client != nil {
@@ -277,7 +277,7 @@ func (p place) standStill(t *testing.T, e ending, after time.Duration) (sent boo
 	defer client.Signal(syscall.SIGCONT)
 	var r *execpolicy.Result
 	var err error
-	within(t, after+prompt, "the command", func() {
+	enginetest.Within(t, after+prompt, "the command", func() {
 		r, err = s.Run(e.begin(s, after), execpolicy.Command{Script: "echo out", Timeout: e.timeout(after)})
 	})
 	if r == nil && e.err != nil && errors.Is(err, e.err) && after < latest {
@@ -363,7 +363,7 @@ func TestStartBehindASlowClient(t *testing.T) {
 					limits.StartupTimeout, e.err = soon, context.DeadlineExceeded
 				}
 				p := execpolicy.DockerPolicy{Engine: fake.Engine, Limits: limits}
-				within(t, soon+limits.TerminationTimeout+slack, "the start", func() {
+				enginetest.Within(t, soon+limits.TerminationTimeout+slack, "the start", func() {
 					_, err := execpolicy.Start(e.begin(session{t: t}, soon), p, execpolicy.Spec{})
 					assert.ErrorIs(t, err, execpolicy.ErrStart)
 					assert.ErrorIs(t, err, e.err)
@@ -404,7 +404,7 @@ func TestStartOfAClientThatIsStopped(t *testing.T) {
 				cancel(errGone)
 			}}
 			var err error
-			within(t, policy.TerminationTimeout+slack, "the start",
+			enginetest.Within(t, policy.TerminationTimeout+slack, "the start",
 				func() { _, err = execpolicy.Start(ctx, stopping, p.spec()) })
 			assert.ErrorIs(t, err, execpolicy.ErrStart)
 			assert.ErrorIs(t, err, errGone)
@@ -447,7 +447,7 @@ func TestPull(t *testing.T) {
 				p.PullTimeout, e.err = soon, context.DeadlineExceeded
 			}
 			// What the start itself needs comes before the pull.
-			within(t, soon+prompt, "the start", func() {
+			enginetest.Within(t, soon+prompt, "the start", func() {
 				_, err := execpolicy.Start(e.begin(session{t: t}, soon), p, execpolicy.Spec{})
 				assert.ErrorIs(t, err, execpolicy.ErrStart)
 				assert.ErrorIs(t, err, e.err)
@@ -518,7 +518,7 @@ func TestStartupCountsAsTheCommands(t *testing.T) {
 		assert.NilError(t, os.WriteFile(hang, nil, 0o666))
 		assert.Assert(t, s.script("exit 3").StateLost)
 		const timeout = 3 * time.Second
-		within(t, timeout+policy.TerminationTimeout+slack, "the command", func() {
+		enginetest.Within(t, timeout+policy.TerminationTimeout+slack, "the command", func() {
 			_, err := s.Run(t.Context(), execpolicy.Command{Script: ":", Timeout: timeout})
 			assert.ErrorIs(t, err, execpolicy.ErrScript)
 			assert.ErrorIs(t, err, execpolicy.ErrTimeout)
@@ -568,14 +568,14 @@ func TestRestartAndCloseOfAnEngineThatHangs(t *testing.T) {
 			s := open(t, execpolicy.DockerPolicy{Engine: fake.Engine, Limits: limits}, execpolicy.Spec{})
 			hung := fakeengine.Faults{Hang: []string{fakeengine.Every}}
 			fake.Set(hung)
-			within(t, limits.TerminationTimeout+slack, "Restart", func() {
+			enginetest.Within(t, limits.TerminationTimeout+slack, "Restart", func() {
 				assert.ErrorIs(t, s.Restart(t.Context()), execpolicy.ErrStillThere)
 			})
 			fake.Set(fakeengine.Faults{})
 			s.restart()
 			assert.Equal(t, s.ok("echo again"), "again")
 			fake.Set(hung)
-			within(t, limits.TerminationTimeout+slack, "Close", func() {
+			enginetest.Within(t, limits.TerminationTimeout+slack, "Close", func() {
 				assert.ErrorIs(t, s.Close(), execpolicy.ErrStillThere)
 			})
 			// The guard removes what Close could not.

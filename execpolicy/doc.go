@@ -133,12 +133,11 @@
 //     or a result. [Compat] makes an exception for [Spec.Env].
 //
 // If the engine runs on this machine, "gone" means that the kernel no longer has the
-// processes. The library finds
-// process 1 of a container in /proc when its shell has answered, and does not say that
-// the container is gone while that process lives, whatever the engine says. It kills what
-// lives on from inside before it asks the engine to remove the container. If the engine
-// has forgotten a container that lives, the library kills process 1 directly, if this
-// program may do that.
+// processes. The library finds process 1 of a container in /proc when its shell has
+// answered. While that process lives, the library does not say that the container is
+// gone, whatever the engine says. It kills what lives on from inside before it asks the
+// engine to remove the container. If the engine has forgotten a container that lives, the
+// library kills process 1 directly, if this program may do that.
 //
 // The engine's word alone counts where process 1 can't be seen: on macOS and Windows,
 // with a remote engine, under gVisor or Kata, in another PID namespace, where /proc hides

@@ -202,7 +202,7 @@ func TestPodmanService(t *testing.T) {
 			go io.Copy(io.Discard, proc.Stdout)
 			go io.Copy(io.Discard, proc.Stderr)
 			proc.Answered()
-			took := awake(func() { err = proc.Kill(t.Context()) })
+			took := enginetest.Awake(func() { err = proc.Kill(t.Context()) })
 			assert.NilError(t, err)
 			assert.Assert(t, took < 9*time.Second, "%v", took)
 		})

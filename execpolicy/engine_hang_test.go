@@ -130,7 +130,7 @@ var ownEngineCases = []struct {
 		e.pause(t)
 		policy := e.policy()
 		policy.StartupTimeout = starting
-		within(t, starting+stopping+slack, "Start", func() {
+		enginetest.Within(t, starting+stopping+slack, "Start", func() {
 			_, err := execpolicy.Start(t.Context(), policy, e.spec())
 			assert.ErrorIs(t, err, execpolicy.ErrStart)
 			assert.ErrorIs(t, err, execpolicy.ErrStillThere)
@@ -144,7 +144,7 @@ var ownEngineCases = []struct {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cause := errors.New("the user has gone")
 		time.AfterFunc(short, func() { cancel(cause) })
-		within(t, short+stopping+slack, "Start", func() {
+		enginetest.Within(t, short+stopping+slack, "Start", func() {
 			_, err := execpolicy.Start(ctx, e.policy(), e.spec())
 			assert.ErrorIs(t, err, execpolicy.ErrStart)
 			assert.ErrorIs(t, err, cause)
@@ -158,7 +158,7 @@ var ownEngineCases = []struct {
 		var starts sync.WaitGroup
 		for range 12 {
 			starts.Go(func() {
-				within(t, starting+stopping+slack, "Start", func() {
+				enginetest.Within(t, starting+stopping+slack, "Start", func() {
 					if s, err := execpolicy.Start(t.Context(), policy, e.spec()); err == nil {
 						s.Close()
 					}
@@ -180,7 +180,7 @@ var ownEngineCases = []struct {
 			var begun bool
 			c, begun = s.tryStart(t.Context(), execpolicy.Command{Script: "echo begun; sleep 4761", Timeout: limit})
 			e.pause(t)
-			within(t, limit+stopping+slack, "Run", func() { <-c.done })
+			enginetest.Within(t, limit+stopping+slack, "Run", func() { <-c.done })
 			// On a busy machine the deadline may come before the command or before the
 			// pause.
 			if begun && c.err != nil || limit > latest {
@@ -192,11 +192,11 @@ var ownEngineCases = []struct {
 		assert.Equal(t, c.result.Outcome, execpolicy.OutcomeTimedOut)
 		assert.Equal(t, string(c.result.Stdout), "begun\n")
 		assert.Assert(t, c.result.StateLost && !c.result.Gone)
-		within(t, slack, "Run", func() {
+		enginetest.Within(t, slack, "Run", func() {
 			_, err := s.Run(t.Context(), execpolicy.Command{Script: "echo next"})
 			assert.ErrorIs(t, err, execpolicy.ErrEnded)
 		})
-		within(t, stopping+slack, "Close", func() { assert.ErrorIs(t, s.Close(), execpolicy.ErrStillThere) })
+		enginetest.Within(t, stopping+slack, "Close", func() { assert.ErrorIs(t, s.Close(), execpolicy.ErrStillThere) })
 		e.resume(t)
 	}},
 	{"commands that are canceled while the engine hangs", func(t *testing.T, e ownEngine) {
@@ -205,13 +205,13 @@ var ownEngineCases = []struct {
 		cause := errors.New("the user has gone")
 		c := s.start(ctx, execpolicy.Command{Script: "echo begun; sleep 4762"})
 		e.pause(t)
-		within(t, short+slack, "a Run that waits for its turn", func() {
+		enginetest.Within(t, short+slack, "a Run that waits for its turn", func() {
 			ctx, cancel := context.WithTimeout(t.Context(), short)
 			defer cancel()
 			_, err := s.Run(ctx, execpolicy.Command{Script: "echo never"})
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 		})
-		within(t, stopping+slack, "Run", func() {
+		enginetest.Within(t, stopping+slack, "Run", func() {
 			cancel(cause)
 			<-c.done
 		})
@@ -224,7 +224,7 @@ var ownEngineCases = []struct {
 		s := open(t, e.answering(), e.spec())
 		s.ok(":") // with the ID of the image
 		e.pause(t)
-		within(t, short+prompt, "Run", func() {
+		enginetest.Within(t, short+prompt, "Run", func() {
 			r, err := s.Run(t.Context(),
 				execpolicy.Command{Script: "wc -c", Stdin: strings.NewReader(strings.Repeat("x", 1<<20)), Timeout: short})
 			assert.NilError(t, err)
@@ -249,8 +249,8 @@ var ownEngineCases = []struct {
 	{"Close while the engine hangs", func(t *testing.T, e ownEngine) {
 		s := open(t, e.policy(), e.spec())
 		e.pause(t)
-		within(t, stopping+slack, "Close", func() { assert.ErrorIs(t, s.Close(), execpolicy.ErrStillThere) })
-		within(t, stopping+slack, "a second Close", func() { s.Close() })
+		enginetest.Within(t, stopping+slack, "Close", func() { assert.ErrorIs(t, s.Close(), execpolicy.ErrStillThere) })
+		enginetest.Within(t, stopping+slack, "a second Close", func() { s.Close() })
 		<-s.Done()
 		e.resume(t)
 	}},
@@ -258,7 +258,7 @@ var ownEngineCases = []struct {
 		s := open(t, e.policy(), e.spec())
 		c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; trap '' TERM; sleep 4763"})
 		e.pause(t)
-		within(t, stopping+slack, "Close", func() { assert.ErrorIs(t, s.Close(), execpolicy.ErrStillThere) })
+		enginetest.Within(t, stopping+slack, "Close", func() { assert.ErrorIs(t, s.Close(), execpolicy.ErrStillThere) })
 		<-c.done
 		assert.ErrorIs(t, c.err, execpolicy.ErrClosed)
 		assert.Equal(t, c.result.Outcome, execpolicy.OutcomeCanceled)
@@ -267,7 +267,7 @@ var ownEngineCases = []struct {
 	{"a pull that hangs", func(t *testing.T, e ownEngine) {
 		policy := e.policy()
 		policy.Image, policy.PullTimeout = "localhost/no-such-image:1", starting
-		within(t, starting+stopping+slack, "Start", func() {
+		enginetest.Within(t, starting+stopping+slack, "Start", func() {
 			_, err := execpolicy.Start(t.Context(), pausedPull{policy, func() { e.pause(t) }}, e.spec())
 			assert.ErrorIs(t, err, dockercli.ErrPull)
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
@@ -275,7 +275,7 @@ var ownEngineCases = []struct {
 		e.resume(t)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cause := errors.New("the user has gone")
-		within(t, stopping+slack, "Start", func() {
+		enginetest.Within(t, stopping+slack, "Start", func() {
 			policy.PullTimeout = 0
 			_, err := execpolicy.Start(ctx, pausedPull{policy, func() {
 				e.pause(t)
@@ -289,13 +289,13 @@ var ownEngineCases = []struct {
 		s := open(t, e.policy(), e.spec())
 		c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; trap '' TERM; sleep 4764"})
 		assert.NilError(t, e.Kill())
-		within(t, stopping+slack, "Run", func() { <-c.done })
+		enginetest.Within(t, stopping+slack, "Run", func() { <-c.done })
 		assert.ErrorIs(t, c.err, execpolicy.ErrEnded)
 		assert.ErrorIs(t, c.err, execpolicy.ErrStillThere)
 		assert.Equal(t, c.result.Outcome, execpolicy.OutcomeSessionLost)
 		assert.Equal(t, string(c.result.Stdout), "begun\n")
 		assert.Assert(t, !c.result.Gone)
-		within(t, stopping+slack, "Start", func() {
+		enginetest.Within(t, stopping+slack, "Start", func() {
 			_, err := execpolicy.Start(t.Context(), e.policy(), e.spec())
 			assert.ErrorIs(t, err, dockercli.ErrEngineDown)
 		})
@@ -315,10 +315,10 @@ var ownEngineCases = []struct {
 	{"an engine that is killed between commands", func(t *testing.T, e ownEngine) {
 		s := open(t, e.answering(), e.spec())
 		assert.NilError(t, e.Kill())
-		within(t, prompt, "Done", func() { <-s.Done() })
+		enginetest.Within(t, prompt, "Done", func() { <-s.Done() })
 		assert.NilError(t, e.Daemon.Start(t.Context()))
 		e.empty(t)
-		within(t, prompt, "Close", func() { assert.NilError(t, s.Close()) })
+		enginetest.Within(t, prompt, "Close", func() { assert.NilError(t, s.Close()) })
 	}},
 	{"an engine that is restarted between commands", func(t *testing.T, e ownEngine) {
 		s := open(t, e.answering(), e.spec())
@@ -386,10 +386,10 @@ type pausedPull struct {
 func (p pausedPull) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
 	proc, err := p.Policy.Spawn(ctx, spec)
 	if err == nil {
-		mend := proc.Recover
+		recovers := proc.Recover
 		proc.Recover = func(ctx context.Context, cause error) error {
 			p.before()
-			return mend(ctx, cause)
+			return recovers(ctx, cause)
 		}
 	}
 	return proc, err
@@ -401,7 +401,7 @@ func TestPullThatHangs(t *testing.T) {
 	enginetest.Check(t)
 	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{ImageMissing: true, Hang: []string{"pull"}})
 	p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", PullTimeout: short}
-	within(t, patience, "Start", func() {
+	enginetest.Within(t, patience, "Start", func() {
 		_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
 		assert.ErrorIs(t, err, execpolicy.ErrStart)
 		assert.ErrorIs(t, err, dockercli.ErrPull)
@@ -410,7 +410,7 @@ func TestPullThatHangs(t *testing.T) {
 	p.PullTimeout = 0
 	cause := errors.New("the user has gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	within(t, patience, "Start", func() {
+	enginetest.Within(t, patience, "Start", func() {
 		p := pausedPull{p, func() { time.AfterFunc(short, func() { cancel(cause) }) }}
 		_, err := execpolicy.Start(ctx, p, execpolicy.Spec{})
 		assert.ErrorIs(t, err, cause)

@@ -445,7 +445,7 @@ func TestFilesAtTheProcessLimit(t *testing.T) {
 			Timeout: time.Minute})
 		assert.Equal(t, r.ExitCode, 0, r.Text())
 		s.run(execpolicy.Command{Script: "while :; do sleep 4742 & done 2>/dev/null", Timeout: short})
-		within(t, 20*time.Second, "a write", func() {
+		enginetest.Within(t, 20*time.Second, "a write", func() {
 			if err := s.WriteFile(t.Context(), "file", noise(100000), 0o644); err != nil {
 				t.Log(err)
 			}

@@ -566,7 +566,7 @@ func TestTreesCutOff(t *testing.T) {
 				defer close(free)
 				ctx, cancel := context.WithTimeout(ctx, short)
 				defer cancel()
-				within(t, patience, "a copy", func() {
+				enginetest.Within(t, patience, "a copy", func() {
 					assert.ErrorIs(t, s.CopyOut(ctx, "tree", free), context.DeadlineExceeded)
 				})
 			})

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -188,54 +187,6 @@ func (s session) lives(words string) bool {
 func (s session) gone(words string) {
 	s.t.Helper()
 	wait(s.t, func() bool { return !s.lives(words) }, "%q lives on", words)
-}
-
-// within fails the test if f takes longer. Time in which this program stood still does
-// not count: then nothing could be done in time.
-func within(t *testing.T, bound time.Duration, what string, f func()) {
-	t.Helper()
-	// A call that is late is seen here; one that hangs ends all with the stacks that show
-	// where.
-	hung := time.AfterFunc(bound+5*ample, func() {
-		debug.SetTraceback("all")
-		panic(what + " hangs")
-	})
-	defer hung.Stop()
-	if took := awake(f); took > bound {
-		t.Errorf("%s took %v, allowed are %v", what, took, bound)
-	}
-}
-
-// awake returns how long f takes, without the time in which this program stood still.
-func awake(f func()) (took time.Duration) {
-	const (
-		tick = 10 * time.Millisecond
-		most = 50 * time.Millisecond // that one tick counts for, however late it comes
-	)
-	done, total := make(chan struct{}), make(chan time.Duration)
-	go func() {
-		ticker := time.NewTicker(tick)
-		defer ticker.Stop()
-		var sum time.Duration
-		for last, over := time.Now(), false; !over; {
-			select {
-			case <-ticker.C:
-			case <-done:
-				over = true
-			}
-			now := time.Now()
-			sum += min(now.Sub(last), most)
-			last = now
-		}
-		total <- sum
-	}()
-	// Also if the test ends in f.
-	defer func() {
-		close(done)
-		took = <-total
-	}()
-	f()
-	return 0
 }
 
 // wait waits for a condition.

@@ -134,7 +134,7 @@ func TestImageIDOfAnEngineThatHangs(t *testing.T) {
 	policy := execpolicy.DockerPolicy{Engine: e.Engine, Transport: execpolicy.TransportAttach,
 		Limits: execpolicy.Limits{TerminationTimeout: 4 * time.Second}}
 	s := open(t, policy, execpolicy.Spec{})
-	within(t, patience, "Run", func() {
+	enginetest.Within(t, patience, "Run", func() {
 		r := s.script("echo hello")
 		assert.Equal(t, string(r.Stdout), "hello\n")
 		assert.Equal(t, r.ImageID, "")
@@ -168,7 +168,7 @@ func TestImageIDThatNeverComes(t *testing.T) {
 	limits.TerminationTimeout = 2 * time.Second
 	policy := secretive{execpolicy.HostPolicy{Limits: limits}, never}
 	s := open(t, policy, execpolicy.Spec{})
-	within(t, patience, "Run", func() {
+	enginetest.Within(t, patience, "Run", func() {
 		r := s.script("echo hello")
 		assert.Equal(t, string(r.Stdout), "hello\n")
 		assert.Equal(t, r.ImageID, "")

@@ -66,7 +66,7 @@ func TestForkBombInAJob(t *testing.T) {
 			j := s.job(bomb)
 			s.prints(j, "begun")
 			wait(t, func() bool { return len(v.left()) > 30 }, "%s: it does not fork", name)
-			within(t, policy.TerminationTimeout+slack, name, func() { assert.NilError(t, j.Kill(t.Context()), name) })
+			enginetest.Within(t, policy.TerminationTimeout+slack, name, func() { assert.NilError(t, j.Kill(t.Context()), name) })
 			r, _ := s.result(j)
 			assert.Assert(t, r.Gone && r.Outcome == execpolicy.OutcomeCanceled && errors.Is(r.Cause, execpolicy.ErrKilled), "%s: %+v", name, r)
 			wait(t, func() bool { return len(v.left()) < 10 }, "%s: %d processes are left", name, len(v.left()))

@@ -177,13 +177,13 @@ func TestJobWriterThatIsStuck(t *testing.T) {
 		defer close(out)
 		flood := execpolicy.Command{Script: "yes & yes >&2", Stdout: out, Stderr: out}
 		j := s.job(flood)
-		within(t, 2*slack, "Kill", func() { assert.NilError(t, j.Kill(t.Context())) })
+		enginetest.Within(t, 2*slack, "Kill", func() { assert.NilError(t, j.Kill(t.Context())) })
 		r, _ := s.result(j)
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeCanceled)
 		assert.Assert(t, r.Gone)
 
 		flood.Timeout = short
-		within(t, 2*slack, "a job with a deadline", func() {
+		enginetest.Within(t, 2*slack, "a job with a deadline", func() {
 			r, _ := s.result(s.job(flood))
 			assert.Equal(t, r.Outcome, execpolicy.OutcomeTimedOut)
 		})
@@ -193,7 +193,7 @@ func TestJobWriterThatIsStuck(t *testing.T) {
 		if p.engine.Kind == dockercli.Docker {
 			j = s.job(flood)
 			p.cli(t, "kill", s.Name())
-			within(t, 2*slack+policy.TerminationTimeout/4, "a job whose container is killed", func() {
+			enginetest.Within(t, 2*slack+policy.TerminationTimeout/4, "a job whose container is killed", func() {
 				if policy.Transport == execpolicy.TransportAttach {
 					// Docker may not see that end while an exec's client is stuck.
 					assert.NilError(t, j.Kill(t.Context()))
@@ -203,8 +203,8 @@ func TestJobWriterThatIsStuck(t *testing.T) {
 			s.restart()
 		}
 		j = s.job(flood)
-		within(t, 2*slack, "Close", func() { assert.NilError(t, s.Close()) })
-		within(t, 2*slack, "a job of a session that was closed", func() { <-j.Done() })
+		enginetest.Within(t, 2*slack, "Close", func() { assert.NilError(t, s.Close()) })
+		enginetest.Within(t, 2*slack, "a job of a session that was closed", func() { <-j.Done() })
 		r, err := s.result(j)
 		assert.ErrorIs(t, err, execpolicy.ErrClosed)
 		assert.Assert(t, r.Gone)
@@ -276,12 +276,12 @@ func TestJobOfEngineThatHangs(t *testing.T) {
 			s := open(t, policy, execpolicy.Spec{})
 			defer s.Close()
 			e.Set(faults)
-			within(t, policy.StartupTimeout+slack, "StartJob", func() {
+			enginetest.Within(t, policy.StartupTimeout+slack, "StartJob", func() {
 				_, err := s.StartJob(t.Context(), execpolicy.Command{Script: "true"})
 				assert.ErrorIs(t, err, execpolicy.ErrStart)
 				assert.ErrorIs(t, err, context.DeadlineExceeded)
 			})
-			within(t, short+slack, "a StartJob that is canceled", func() {
+			enginetest.Within(t, short+slack, "a StartJob that is canceled", func() {
 				ctx, cancel := context.WithTimeout(t.Context(), short)
 				defer cancel()
 				_, err := s.StartJob(ctx, execpolicy.Command{Script: "true"})
@@ -311,7 +311,7 @@ func TestJobThatIsNotRead(t *testing.T) {
 	policy := beginsLate(fakeengine.New(t, dockercli.Docker, fakeengine.Faults{}))
 	s := open(t, unreadPolicy{policy}, execpolicy.Spec{})
 	defer s.Close()
-	within(t, policy.StartupTimeout+slack, "StartJob", func() {
+	enginetest.Within(t, policy.StartupTimeout+slack, "StartJob", func() {
 		_, err := s.StartJob(t.Context(), execpolicy.Command{Script: "sleep 1000"})
 		assert.ErrorIs(t, err, execpolicy.ErrStart)
 	})

@@ -29,11 +29,11 @@ func (p *DockerPolicy) labels(spec Spec, name string) map[string]string {
 	return l
 }
 
-// secondsInUse returns for how long a container may be in use, or -1 if nobody ends it.
+// secondsInUse returns for how long a container may be in use, or -1 if nothing ends it.
 func (l Limits) secondsInUse(spec Spec) int64 {
 	l = l.withDefaults()
 	if l.Lifetime < 0 || len(spec.Supervisor) == 0 {
-		return -1 // nobody ends what is no session
+		return -1 // only a session has a lifetime
 	}
 	// In seconds nothing overflows, however long a caller lets things take.
 	return int64(max(l.StartupTimeout, 0)/time.Second) + int64(l.Lifetime/time.Second) + int64(l.TerminationTimeout/time.Second)

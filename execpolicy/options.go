@@ -72,12 +72,12 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name, fifos st
 // setNetwork gives the container no network but its loopback, unless NetworkEnabled or
 // ExtraRunArgs say otherwise.
 func (p *DockerPolicy) setNetwork(e *dockercli.Engine, o *dockercli.RunOptions) {
-	// The engines take no two networks of which one is none.
+	// The engines refuse "none" beside another network.
 	if !p.NetworkEnabled && !p.extra(e, "network") {
 		o.Network = "none"
 		// The host's name servers would show in resolv.conf, also without a network. This
-		// address is nobody's (RFC 5737); docker's client warns of one of the container's
-		// own.
+		// address is reserved for documentation (RFC 5737); docker's client warns of one
+		// of the container's own.
 		o.DNS = []string{"192.0.2.1"}
 	}
 	o.ExtraHosts = p.ExtraHosts

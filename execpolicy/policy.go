@@ -171,8 +171,9 @@ type Limits struct {
 	// CommandTimeout is how long a command may run before it is ended. If zero, 30 s.
 	CommandTimeout time.Duration
 	// StartupTimeout is how long a session's shell may take to run the library's first
-	// script, with which it answers, not counting a pull of the image. Prepare, the lookups of secrets and each startup script may each take as
-	// long again. If zero, 30 s.
+	// script, with which it answers, not counting a pull of the image. Prepare, the
+	// lookups of secrets and each startup script may each take as long again. If zero,
+	// 30 s.
 	StartupTimeout time.Duration
 	// TerminationTimeout is how long the library may take to end a command or a session,
 	// on top of every other deadline. If zero or negative, 10 s: without a bound a call
@@ -271,8 +272,8 @@ type Process struct {
 	Engine string
 	// Transport is what carries the streams of a container, for [Session.Transport].
 	Transport Transport
-	// Stdin, Stdout and Stderr are this program's ends of the command's streams. Closing Stdin must
-	// end a Write to it that waits.
+	// Stdin, Stdout and Stderr are this program's ends of the command's streams. Closing
+	// Stdin must end a Write to it that waits.
 	Stdin          io.WriteCloser
 	Stdout, Stderr io.ReadCloser
 	// Done is closed when the spawned program has ended or, if the command outlives that

@@ -96,7 +96,7 @@ func TestImageIDOfTheCallersOwnThatHangs(t *testing.T) {
 	p := policyWithoutAnswer{&callersPolicy{scratch: t.TempDir()}, make(chan struct{})}
 	defer close(p.hangs)
 	s := open(t, p, execpolicy.Spec{Env: sessionEnv})
-	within(t, patience, "Run", func() { assert.Equal(t, s.script(":").ImageID, "") })
+	enginetest.Within(t, patience, "Run", func() { assert.Equal(t, s.script(":").ImageID, "") })
 	assert.NilError(t, s.Close())
 }
 
@@ -145,7 +145,7 @@ func TestPolicyOfTheCallersOwnThatFails(t *testing.T) {
 	assert.Assert(t, int(p.killed.Load()) >= p.spawned, "%d are killed of %d", p.killed.Load(), p.spawned)
 }
 
-// A stayingPolicy starts what ends at once and may still be there, and mends every cause.
+// A stayingPolicy starts what ends at once and may still be there, and recovers from every cause.
 type stayingPolicy struct{ callersPolicy }
 
 func (p *stayingPolicy) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {

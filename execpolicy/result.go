@@ -59,9 +59,9 @@ const (
 	OutcomeCanceled
 	// OutcomeOOMKilled says that the kernel killed a process of the container for memory
 	// while the command ran, and that the command ended in one of three ways: with status
-	// 137, with its shell, or with the container. A command that went on after the kernel had killed a part of
-	// it, and ended with another status, has OutcomeExited and a higher count in
-	// OOMAfter.
+	// 137, with its shell, or with the container. If the kernel killed only a part of a
+	// command, and the command ended with another status, the outcome is OutcomeExited,
+	// and OOMAfter is higher than OOMBefore.
 	//
 	// The kernel does not say which process it killed, nor when. So a command that kills
 	// itself with SIGKILL has this outcome too if a background job was killed for memory
@@ -126,7 +126,7 @@ func (e Escalation) String() string {
 type StreamInfo struct {
 	Bytes, Lines               int64 // all that came
 	DroppedBytes, DroppedLines int64 // what was not kept of them
-	Cut                        int   // how many of the kept bytes precede those dropped, or all of them
+	Cut                        int   // how many of the kept bytes precede the dropped ones; all of them if none were dropped
 }
 
 // A Result is how a command ended, with the evidence.

@@ -188,7 +188,7 @@ func TestHostDaemonThatHoldsTheStreams(t *testing.T) {
 	assert.NilError(t, err)
 	// It is this test's own, so it can be ended here.
 	defer syscall.Kill(daemon, syscall.SIGKILL)
-	within(t, prompt, "Close", func() { assert.NilError(t, s.Close()) })
+	enginetest.Within(t, prompt, "Close", func() { assert.NilError(t, s.Close()) })
 	<-s.Done()
 	assert.DeepEqual(t, pids("sleep 4846"), []int{daemon})
 }

@@ -220,8 +220,8 @@ func (c *conn) giveSecrets(
 	return all, remove, err
 }
 
-// openSecrets gives the session's secrets to the shell. It is called only when the shell
-// has answered, so that they come into nobody's hands who has not.
+// openSecrets gives the session's secrets to the shell. It is called only after the shell
+// has answered, so that no other process receives them.
 func (c *conn) openSecrets(ctx context.Context) (err error) {
 	if len(c.secrets) == 0 {
 		return nil

@@ -68,8 +68,8 @@ func Check(ctx context.Context, p Policy, spec Spec) error {
 	return cmp.Or(invalid, refused)
 }
 
-// check is Check, with what is wrong with the first command. If nothing is wrong with
-// that or the spec, the policy's own error is apart.
+// check is Check for a session whose first command may be known; command is what is wrong
+// with it. If the spec and the command are valid, the policy's own error is refused.
 func check(ctx context.Context, p Policy, spec Spec, command error) (invalid, refused error) {
 	invalid = spec.validate()
 	if command != nil {
@@ -78,15 +78,15 @@ func check(ctx context.Context, p Policy, spec Spec, command error) (invalid, re
 	if c, ok := p.(Checker); ok {
 		refused = c.Check(ctx, spec.forPolicy())
 	}
-	// What has kept the policy from an answer is no problem of the spec.
+	// An error that kept the policy from answering is not a problem of the spec.
 	if invalid != nil && errors.Is(refused, ErrInvalid) {
 		invalid = problems.Join(invalid, refused)
 	}
 	return invalid, refused
 }
 
-// start is Start for a session whose first command may be known, with what is wrong with
-// that.
+// start is Start for a session whose first command may be known; command is what is wrong
+// with it.
 func start(ctx context.Context, p Policy, spec Spec, command error) (*Session, error) {
 	invalid, refused := check(ctx, p, spec, command)
 	if invalid != nil {
@@ -113,7 +113,7 @@ func (s Spec) forPolicy() Spec {
 // is to be ended.
 var errBorrowed = fmt.Errorf("%w: Prepare and Finish only borrow the session, which they can neither close nor restart", ErrInvalid)
 
-// newSession makes a session, which without a policy is one that is borrowed.
+// newSession makes a session around a conn. Without a policy it is a borrowed one.
 func newSession(p Policy, spec Spec, c *conn) *Session {
 	s := &Session{policy: p, spec: &spec, turn: turn.New(1), conn: c, closed: make(chan struct{})}
 	s.life, s.close = context.WithCancelCause(context.Background())
@@ -135,8 +135,8 @@ func (s Spec) validate() error {
 	return problems.Join(validateSecrets(found, s.Secrets, s.Env)...)
 }
 
-// open spawns a process and makes a session's end of it. A cause that the policy can mend
-// costs a second try. What is known from before is hidden too.
+// open spawns a process and connects a session to it. If that fails for a cause that
+// [Process.Recover] removes, it tries again. The values are redacted from the start.
 func open(ctx context.Context, p Policy, spec Spec, values *secret.Values) (*conn, error) {
 	secrets := spec.Secrets
 	spec = spec.forPolicy()
@@ -151,16 +151,16 @@ func open(ctx context.Context, p Policy, spec Spec, values *secret.Values) (*con
 		if proc == nil || try == maxRecoveries || proc.Recover == nil || errors.Is(err, ErrStillThere) {
 			return nil, err // what may still be there is told, whatever another try brings
 		}
-		if mend := proc.Recover(ctx, err); mend == err {
+		if recoverErr := proc.Recover(ctx, err); recoverErr == err {
 			return nil, err
-		} else if mend != nil {
-			return nil, errors.Join(err, mend)
+		} else if recoverErr != nil {
+			return nil, errors.Join(err, recoverErr)
 		}
 	}
 }
 
-// maxRecoveries is how many causes a policy may mend in one start, such as an image that
-// is missing, and a transport that does not carry.
+// maxRecoveries is how many times Process.Recover is called in one start: for an image
+// that is missing, for example, and for a transport that does not carry.
 const maxRecoveries = 2
 
 // maxStarts is how many sessions are started at a time. More would only make each of them

@@ -462,7 +462,7 @@ func TestSweepIsBoundByItsContext(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), bound)
 				var removed []string
 				var err error
-				within(t, bound+slack, "Sweep", func() { removed, err = execpolicy.Sweep(ctx, fake.Engine) })
+				enginetest.Within(t, bound+slack, "Sweep", func() { removed, err = execpolicy.Sweep(ctx, fake.Engine) })
 				cancel()
 				assert.ErrorIs(t, err, context.DeadlineExceeded)
 				assert.Equal(t, len(removed), 0)

@@ -19,54 +19,55 @@ type Protection string
 
 // The protections of the zero policy.
 const (
-	// NoNetwork means that there is no interface but the loopback, there is no route, and a
-	// datagram to an address outside can't be sent. An Egress of the policy is a way out
-	// all the same, which the Note says and Report.Egress lists.
+	// NoNetwork means that there is no interface but the loopback, there is no route, and
+	// a datagram to an address outside can't be sent. An Egress of the policy is a way
+	// out all the same, which the Note says and Report.Egress lists.
 	NoNetwork Protection = "no network"
-	// ReadOnlyRoot means that the root is mounted read-only, and only what the policy names can be
-	// written to.
+	// ReadOnlyRoot means that the root is mounted read-only, and only what the policy
+	// names can be written to.
 	ReadOnlyRoot Protection = "read-only root"
-	// NoCapabilities means that none of the five sets has a capability that the policy does not
-	// name.
+	// NoCapabilities means that none of the five sets has a capability that the policy
+	// does not name.
 	NoCapabilities Protection = "no capabilities"
 	// NoNewPrivileges means that set-uid programs have no effect.
 	NoNewPrivileges Protection = "no new privileges"
-	// Seccomp means that system calls are filtered, by the filter that the policy names. If that is
-	// the library's own, it refused every call that was tried.
+	// Seccomp means that system calls are filtered, by the filter that the policy names.
+	// If that is the library's own, it refused every call that was tried.
 	Seccomp Protection = "seccomp"
-	// User means that the shell runs as the policy's user, which is neither root nor in root's
-	// group. A policy that names root does not ask for this protection, and one that
-	// names root's group does not ask for the part about the group. The Note names either
-	// as a weakness.
+	// User means that the shell runs as the policy's user, which is neither root nor in
+	// root's group. A policy that names root does not ask for this protection, and one
+	// that names root's group does not ask for the part about the group. The Note names
+	// either as a weakness.
 	User Protection = "user"
-	// MemoryLimit, NoSwap, CPULimit and PidsLimit mean that the limits of the control group are at
-	// most those that the policy names.
+	// MemoryLimit, NoSwap, CPULimit and PidsLimit mean that the limits of the control
+	// group are at most those that the policy names.
 	MemoryLimit Protection = "memory limit"
 	NoSwap      Protection = "no swap"
 	CPULimit    Protection = "cpu limit"
 	PidsLimit   Protection = "pids limit"
-	// PIDNamespace means that process 1 is the session's own, and it sees no process of the host.
+	// PIDNamespace means that process 1 is the session's own, and it sees no process of
+	// the host.
 	PIDNamespace Protection = "pid namespace"
 	// PrivateIPC means that shared memory is the container's own, and bounded.
 	PrivateIPC Protection = "private ipc"
-	// TmpfsFlags means that directories in memory have the size that was asked for, and allow no
-	// set-uid programs and no devices.
+	// TmpfsFlags means that directories in memory have the size that was asked for, and
+	// allow no set-uid programs and no devices.
 	TmpfsFlags Protection = "tmpfs flags"
-	// MaskedProc means that the files in /proc and /sys that tell of the host's kernel are hidden,
-	// and its settings are read-only.
+	// MaskedProc means that the files in /proc and /sys that tell of the host's kernel
+	// are hidden, and its settings are read-only.
 	MaskedProc Protection = "masked /proc"
 	// NoDevices means that there is no device but those that every container has.
 	NoDevices Protection = "no devices"
-	// NoHostMounts means that only the host's directories and files that the policy names are
-	// mounted, and read-only where it says so.
+	// NoHostMounts means that only the host's directories and files that the policy names
+	// are mounted, and read-only where it says so.
 	NoHostMounts Protection = "no host mounts"
-	// Lifeline means that nobody inside can open the memory, the environment or the pipes of
-	// process 1, with which the container ends.
+	// Lifeline means that nobody inside can open the memory, the environment or the pipes
+	// of process 1, with which the container ends.
 	Lifeline Protection = "lifeline"
-	// NoUnsafeArgs means that the engine has no argument that only AllowUnsafeArgs allows, and no
-	// effect of one is seen that no other protection is about. Core dumps, for example,
-	// are such an effect, and Compat has them too. The Note names each argument, whether
-	// or not its effect is seen.
+	// NoUnsafeArgs means that the engine has no argument that only AllowUnsafeArgs
+	// allows, and no effect of one is seen that no other protection is about. Core dumps,
+	// for example, are such an effect, and Compat has them too. The Note names each
+	// argument, whether or not its effect is seen.
 	NoUnsafeArgs Protection = "no unsafe arguments"
 )
 
@@ -74,14 +75,14 @@ const (
 const (
 	// NoToken means that the container has no token for the API server.
 	NoToken Protection = "no token"
-	// NothingInjected means that admission has added no container and no volume that the policy
-	// does not name. It is seen from outside alone.
+	// NothingInjected means that admission has added no container and no volume that the
+	// policy does not name. It is seen from outside alone.
 	NothingInjected Protection = "nothing injected"
-	// NoContainerLog means that what the container prints is kept nowhere. No policy asks for it,
-	// because a node keeps it until the pod is deleted.
+	// NoContainerLog means that what the container prints is kept nowhere. No policy asks
+	// for it, because a node keeps it until the pod is deleted.
 	NoContainerLog Protection = "no container log"
-	// NoTerminationLog means that there is no file of the node that the container can write to
-	// without a limit. No policy asks for it, because every pod has one.
+	// NoTerminationLog means that there is no file of the node that the container can
+	// write to without a limit. No policy asks for it, because every pod has one.
 	NoTerminationLog Protection = "no termination log"
 )
 

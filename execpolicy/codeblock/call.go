@@ -92,7 +92,7 @@ func Call(ctx context.Context, s *execpolicy.Session, b Block, input any, o Opti
 	if r, err := o.prepare(ours.SkipHooks(ctx), s, `umask 77; mkdir "$1"`, []string{c.dir}, ""); err != nil {
 		return nil, err
 	} else if r.ExitCode != 0 {
-		return nil, fmt.Errorf("preparing the call: %s can't be made: %s", c.dir, printable(r.Stderr))
+		return nil, fmt.Errorf("preparing the call: %s can't be made: %s", c.dir, blankControls(r.Stderr))
 	}
 	if err := s.WriteFile(ctx, c.dir+"/input", c.input, 0o600); err != nil {
 		return nil, fmt.Errorf("sending the input: %w", err)
@@ -205,7 +205,7 @@ func (o Options) collect(ctx context.Context, s *execpolicy.Session, dir string)
 		why, err := s.ReadFile(ctx, dir+"/why", maxWhy)
 		switch {
 		case err == nil:
-			return nil, fmt.Errorf("%w: %s", ErrBadResult, printable([]byte(s.Redact(string(why)))))
+			return nil, fmt.Errorf("%w: %s", ErrBadResult, blankControls([]byte(s.Redact(string(why)))))
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, fmt.Errorf("%w: the program exited with 0 and left none", ErrNoResult)
 		}
@@ -243,8 +243,8 @@ func checkResult(data []byte) (json.RawMessage, error) {
 	return value, nil
 }
 
-// printable returns what a program said, as part of an error.
-func printable(said []byte) string {
+// blankControls returns what a program said, as part of an error.
+func blankControls(said []byte) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r

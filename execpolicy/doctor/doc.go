@@ -1,5 +1,5 @@
 // Package doctor looks at the container engines of a machine: what each is, whether the
-// library works with it, what is missing, and which command mends that.
+// library works with it, what is missing, and which command fixes that.
 //
 // [Examine] looks at each client that the machine has: what COFFERDAM_ENGINE names,
 // docker, each context of docker's client, podman, each connection of podman's client,

@@ -137,7 +137,7 @@ func (x *examiner) clients(ctx context.Context, r *Report) []*dockercli.Engine {
 		if err != nil {
 			r.Problems = append(r.Problems, Problem{
 				Missing: "the client that " + dockercli.EngineVar + " names", Blocks: true,
-				Means: err.Error(), Mend: "unset " + dockercli.EngineVar,
+				Means: err.Error(), Fix: "unset " + dockercli.EngineVar,
 			})
 		} else {
 			add(e)
@@ -161,7 +161,7 @@ func (x *examiner) clients(ctx context.Context, r *Report) []*dockercli.Engine {
 		r.Problems = append(r.Problems, Problem{
 			Missing: fmt.Sprintf("a look at %d more contexts or connections", len(clients)-maxEngines),
 			Means:   fmt.Sprintf("No more than %d engines are looked at.", maxEngines),
-			Mend:    strings.Join(manage, "\n"),
+			Fix:     strings.Join(manage, "\n"),
 		})
 		clients = clients[:maxEngines]
 	}
@@ -186,7 +186,7 @@ func (x *examiner) contexts(ctx context.Context, client *dockercli.Engine, by na
 			Missing: "an answer to " + by.list,
 			Means: fmt.Sprintf("The engines that %s's client has names for are not known, and were not looked at. "+
 				"The client asks no engine for them, so the fault is in it or its files.", by.kind),
-			Mend: by.list + "\n" + by.file,
+			Fix: by.list + "\n" + by.file,
 		})
 	}
 	// A podman under the name docker has no contexts, and answers so.

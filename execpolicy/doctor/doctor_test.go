@@ -75,7 +75,7 @@ func TestEngineWithoutImage(t *testing.T) {
 		last := got.Steps[len(got.Steps)-1]
 		assert.Equal(t, last.Name, doctor.StepImage)
 		assert.Assert(t, last.Error != "")
-		assert.Assert(t, cmp.Contains(problem(t, got.Problems, "image").Mend, " pull "+name))
+		assert.Assert(t, cmp.Contains(problem(t, got.Problems, "image").Fix, " pull "+name))
 	})
 }
 
@@ -114,7 +114,7 @@ func TestFaults(t *testing.T) {
 			p := problem(t, got.Problems, c.missing)
 			assert.Equal(t, p.Blocks, c.blocks)
 			assert.Equal(t, got.Problems[0].Blocks, c.blocks)
-			assert.Assert(t, p.Means != "" && p.Mend != "", "%+v", p)
+			assert.Assert(t, p.Means != "" && p.Fix != "", "%+v", p)
 			for _, s := range got.Steps {
 				assert.Equal(t, s.Error != "", s.Name == c.step, "%+v", s)
 			}
@@ -150,7 +150,7 @@ func TestClientsThatHang(t *testing.T) {
 				all = append(all, e.Problems...)
 			}
 			p := problem(t, all, c.missing)
-			assert.Assert(t, p.Mend != "")
+			assert.Assert(t, p.Fix != "")
 			text, err := json.Marshal(r)
 			assert.NilError(t, err)
 			assert.Assert(t, len(text) < 64<<10, "%d bytes", len(text))
@@ -287,7 +287,7 @@ func TestConnectionsAreAsked(t *testing.T) {
 // What an engine says moves no cursor, ends no line and is bounded.
 func TestTextIsPrintable(t *testing.T) {
 	bad := "\x1b[2J\r\nroot#\u202e" + strings.Repeat("x", 5000)
-	r := doctor.Report{Found: bad, Problems: []doctor.Problem{{Missing: bad, Means: bad, Mend: bad}}, Engines: []doctor.Engine{{
+	r := doctor.Report{Found: bad, Problems: []doctor.Problem{{Missing: bad, Means: bad, Fix: bad}}, Engines: []doctor.Engine{{
 		Name: bad, Kind: bad, Client: bad, Transport: bad, TransportWhy: bad, Image: bad, Info: &dockercli.Info{CgroupVersion: bad, DefaultRuntime: bad},
 		Versions: []dockercli.Component{{Name: bad, Version: bad}}, Steps: []doctor.Step{{Name: doctor.StepStart, Error: bad}}}}}
 	for line := range strings.Lines(r.String()) {

@@ -32,7 +32,7 @@ func ExampleOptions() {
 		return
 	}
 	for _, p := range report.Engines[0].Problems {
-		fmt.Println(p.Missing, p.Means, p.Mend)
+		fmt.Println(p.Missing, p.Means, p.Fix)
 	}
 }
 
@@ -40,7 +40,7 @@ func ExampleReport() {
 	r := doctor.Report{
 		FindError: "no container engine found",
 		Problems: []doctor.Problem{{Missing: "an engine", Means: "Nothing can be run.",
-			Mend: "sudo apt-get install -y podman", Blocks: true}},
+			Fix: "sudo apt-get install -y podman", Blocks: true}},
 	}
 	fmt.Print(&r)
 	// Output:
@@ -68,8 +68,8 @@ func ExampleStepName() {
 }
 
 func ExampleProblem() {
-	p := doctor.Problem{Missing: "an image", Mend: "docker pull python:3.12-alpine3.19"}
-	fmt.Println(p.Missing, p.Mend)
+	p := doctor.Problem{Missing: "an image", Fix: "docker pull python:3.12-alpine3.19"}
+	fmt.Println(p.Missing, p.Fix)
 	// Output: an image docker pull python:3.12-alpine3.19
 }
 

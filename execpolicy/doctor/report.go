@@ -57,10 +57,10 @@ type Problem struct {
 	Missing string `json:"missing"`
 	// Means is what that means for those who use the library.
 	Means string `json:"means"`
-	// Mend has the commands that mend it, one on a line, for a POSIX shell. A line that
+	// Fix has the commands that fix it, one on a line, for a POSIX shell. A line that
 	// begins with "#" is for a person.
-	Mend string `json:"mend"`
-	// Blocks says that the library can't use the engine until it is mended.
+	Fix string `json:"fix"`
+	// Blocks says that the library can't use the engine until it is fixed.
 	Blocks bool `json:"blocks"`
 }
 
@@ -247,7 +247,7 @@ func problems(b *strings.Builder, all []Problem) {
 			title = "MISSING"
 		}
 		fmt.Fprintf(b, "  %s: %s\n      %s\n", title, printable(p.Missing), printable(p.Means))
-		for line := range strings.Lines(p.Mend) {
+		for line := range strings.Lines(p.Fix) {
 			line = strings.TrimSpace(line)
 			if !strings.HasPrefix(line, "#") {
 				line = "$ " + line

@@ -76,30 +76,18 @@ func startBusy(t *testing.T, p pods.Place, timeout time.Duration) *busy {
 	return b
 }
 
-// within fails the test if f takes longer than that.
-func within(t *testing.T, bound time.Duration, what string, f func()) {
-	t.Helper()
-	begin := time.Now()
-	f()
-	if took := time.Since(begin); took > bound {
-		t.Errorf("%s took %v, allowed are %v", what, took, bound)
-	} else {
-		t.Logf("%s took %v", what, took.Round(10*time.Millisecond))
-	}
-}
-
 // ends waits for the command's end, closes the session, and returns whether the cluster
 // has said that nothing is left.
 func (b *busy) ends(t *testing.T, by time.Duration, honest ...execpolicy.Outcome) (gone bool) {
 	t.Helper()
-	within(t, by+termination+slack, "the command's end", func() { <-b.done })
+	enginetest.Within(t, by+termination+slack, "the command's end", func() { <-b.done })
 	assert.Assert(t, b.result != nil, "%v", b.err)
 	t.Logf("%v, %v", b.result.Outcome, b.err)
 	assert.Assert(t, slices.Contains(honest, b.result.Outcome), "%v", b.result.Outcome)
 	lost := b.result.Outcome == execpolicy.OutcomeSessionLost
 	assert.Equal(t, errors.Is(b.err, execpolicy.ErrEnded), lost, "%v", b.err)
 	var err error
-	within(t, termination+slack, "Close", func() { err = b.Close() })
+	enginetest.Within(t, termination+slack, "Close", func() { err = b.Close() })
 	t.Logf("Close: %v", err)
 	if err != nil {
 		assert.ErrorIs(t, err, execpolicy.ErrStillThere)
@@ -180,7 +168,7 @@ func TestPlugWithoutKeepAlive(t *testing.T) {
 	p := pods.In(t)
 	b := startBusy(t, p, patience)
 	order(t, kubeplug.Cut, b.node)
-	within(t, patience+termination+slack, "the command's end", func() { <-b.done })
+	enginetest.Within(t, patience+termination+slack, "the command's end", func() { <-b.done })
 	t.Log(b.err)
 	assert.Assert(t, b.result != nil)
 	assert.Equal(t, b.result.Outcome, execpolicy.OutcomeTimedOut)
@@ -272,7 +260,7 @@ func TestPlugHost(t *testing.T) {
 				phases, err := p.List("{.items[*].status.phase}")
 				return err == nil && (phases == "" || phases == "Succeeded" || phases == "Failed")
 			}
-			within(t, 5*time.Second+slack, "the pod's end", func() {
+			enginetest.Within(t, 5*time.Second+slack, "the pod's end", func() {
 				assert.Assert(t, leftover.Patient.Until(ended))
 			})
 			if !guarded {

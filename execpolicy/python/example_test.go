@@ -146,7 +146,7 @@ func ExampleResult() {
 	fmt.Println(r.Value, stats.Mean, err)
 }
 
-// A model that gets the traceback of its code can mend it.
+// A model that gets the traceback of its code can fix it.
 func ExampleException() {
 	ctx := context.Background()
 	s, err := execpolicy.Start(ctx, sandbox, execpolicy.Spec{})
@@ -167,6 +167,6 @@ func ExampleException() {
 		return
 	}
 	if e := r.Exception; e != nil {
-		fmt.Printf("Mend this %s, please:\n%s", e.Type, e.Traceback)
+		fmt.Printf("Fix this %s, please:\n%s", e.Type, e.Traceback)
 	}
 }

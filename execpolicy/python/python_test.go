@@ -818,7 +818,7 @@ func TestExamples(t *testing.T) {
 		{Name: "Snippet", Run: ExampleSnippet, Want: "epoch 0\nepoch 1\nepoch 2\nexited\n"},
 		{Name: "Result", Run: ExampleResult, Want: "{'mean': 2.5, 'outliers': None} 2.5 <nil>\n"},
 		{Name: "Exception", Run: ExampleException,
-			Want: "Mend this ValueError, please:\nTraceback (most recent call last):\n  File \"<snippet 1>\", line " +
+			Want: "Fix this ValueError, please:\nTraceback (most recent call last):\n  File \"<snippet 1>\", line " +
 				"2, in <module>\n" +
 				"    int(price)\nValueError: invalid literal for int() with base 10: 'three'\n"},
 	})

@@ -17,7 +17,7 @@ import (
 var sandbox = execpolicy.DockerPolicy{}
 
 // ask stands for a POST to a model's API, and returns choices[0].message. Its model first
-// makes a mistake, then mends it.
+// makes a mistake, then fixes it.
 func ask(tools json.RawMessage, messages []json.RawMessage) json.RawMessage {
 	script := []string{
 		`{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"python","arguments":"{\"code\":\"sum(rang(11))\"}"}}]}`,

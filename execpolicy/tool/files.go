@@ -295,7 +295,7 @@ func (s *Set) list(ctx context.Context, in input) (Reply, error) {
 
 // line describes an entry of a directory.
 func line(e execpolicy.TreeEntry) string {
-	switch name := printable(e.Name); e.Mode.Type() {
+	switch name := quoteIfNeeded(e.Name); e.Mode.Type() {
 	case 0:
 		return fmt.Sprintf("%s  %d bytes", name, e.Size)
 	case fs.ModeDir:
@@ -307,8 +307,8 @@ func line(e execpolicy.TreeEntry) string {
 	}
 }
 
-// printable returns a name as it is or, if it is not one line of plain text, quoted.
-func printable(name string) string {
+// quoteIfNeeded returns a name as it is or, if it is not one line of plain text, quoted.
+func quoteIfNeeded(name string) string {
 	if quoted := fmt.Sprintf("%q", name); quoted[1:len(quoted)-1] != name {
 		return quoted
 	}

@@ -32,7 +32,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 )
 
-// A Container is one run of the engine's client, with what runs behind it.
+// A Container is one run of the engine's client, and the container that it started.
 type Container struct {
 	Engine *dockercli.Engine
 	Name   string

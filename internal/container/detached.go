@@ -20,8 +20,8 @@ const (
 	meetTimeout = 10 * time.Second
 	// meetPoll is the pause between two questions to the engine whether it still does.
 	meetPoll = time.Second
-	// exitTimeout is for an engine to tell how a container has ended. Who asks waits for
-	// as long as suits him.
+	// exitTimeout is for an engine to tell how a container has ended. Each caller may
+	// stop waiting earlier.
 	exitTimeout = 5 * time.Second
 )
 

@@ -20,7 +20,7 @@ import (
 // them.
 //
 // Its arguments are what removes containers, what kills process 1 of one, and what begins
-// to run a command in one; the names are put behind them. It reads lines that add a name
+// to run a command in one; the names are appended. It reads lines that add a name
 // (+) or take one away (-) until its stdin ends. A name is NAME, or
 // NAME:PID:START:FREEZER once the container may be killed from inside: PID and START are
 // those of its process 1, or 0, and FREEZER is the control group that can freeze it, or
@@ -31,20 +31,21 @@ import (
 // is this user's and nobody else can enter it; what others may have put in its place is
 // left alone.
 //
-// Then it tries for a minute, since a container may still come into being after a removal
-// that found none, and does not wait for one that hangs before the next. It does not
-// remove what lives: the engine could forget what it can't end. Nor does it kill process
-// 1 before what else is inside: podman takes no command for a container any more whose
-// process 1 takes long to obey. Where none can be run inside, as in a container that is
-// paused, there is nothing to lose.
+// Then it tries for eight seconds, since a container may still come into being after a
+// removal that found none, and for a minute while it sees a process 1 alive. It does not
+// wait for a removal that hangs before it starts the next. It does not remove a container
+// that lives: the engine could forget what it can't end. Nor does it kill process 1
+// before the other processes inside: podman takes no more commands for a container whose
+// process 1 takes long to obey. Where no command can be run inside, as in a container
+// that is paused, there is nothing to lose.
 //
 //go:embed guard.sh
 var guardScript string
 
 // A Guard is a small shell process on the host, in a session of its own, which outlives
-// this program by a minute at most and ends and removes what it left: the second line
-// behind a container's own lifeline. There is one for all containers of an engine, as
-// long as there are any. A host without sh has none.
+// this program by a minute at most and ends and removes what it left: the second line of
+// defence after a container's own lifeline. There is one for all containers of an engine,
+// as long as there are any. A host without sh has none.
 type Guard struct {
 	name string // of the process; if empty, "cofferdam-guard"
 
@@ -85,7 +86,7 @@ func guardOf(e *dockercli.Engine, keep bool) *Guard {
 }
 
 // NewGuard returns the guard of all that is removed by that command line, in that
-// environment, with names behind it. The others kill process 1, and begin to run a
+// environment, with names appended. The others kill process 1, and begin to run a
 // command inside; they are of no use before the guard is told of a process 1.
 func NewGuard(removal, kill, exec, env []string) *Guard {
 	key := strings.Join(removal, "\x00") + "\x00\x00" + strings.Join(env, "\x00")

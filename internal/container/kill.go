@@ -18,7 +18,7 @@ const (
 )
 
 // errNotInside says that nothing is to be run in the container to kill what is there.
-var errNotInside = errors.New("nothing is killed from inside")
+var errNotInside = errors.New("processes can't be killed from inside")
 
 // killLater returns what begins to kill all that runs in the container, if that has not
 // begun yet, and a timer that does so if a removal takes long. The channel is that of

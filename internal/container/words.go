@@ -7,8 +7,8 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
-// CheckCapabilities reports what is no name of a capability. Which names there are is the
-// engine's business.
+// CheckCapabilities reports words that can't be names of capabilities. The engine decides
+// which names exist.
 func CheckCapabilities(names []string) problems.List {
 	var found problems.List
 	for _, name := range names {

@@ -54,9 +54,9 @@ func Check(t testing.TB, engines ...Engine) {
 			}
 			settled := len(more) == 0
 			for _, e := range places {
-				// An answer takes long, so containers are asked for when the rest is gone. But
-				// docker's daemon lets go of some connections over TLS only when it collects
-				// garbage, which answers make it do.
+				// An answer takes long, so containers are asked for when the rest is
+				// gone. But docker's daemon lets go of some connections over TLS only
+				// when it collects garbage, which answers make it do.
 				if settled || e.Remote {
 					maps.Copy(more, e.Look())
 				}

@@ -97,9 +97,9 @@ def files():
 `
 
 // unstoppable lets a Python program go on whenever it was stopped: timers send it
-// SIGCONT, one every 200 µs, and so does each change to a directory that files go to. The
-// handler is one of C and costs next to nothing. A SIGSTOP takes what is pending, and the
-// timers that sent it with it: whoever runs has to call rearm.
+// SIGCONT, one every 200 µs, and so does each change to a directory that files go to.
+// The handler is one of C and costs next to nothing. A SIGSTOP takes what is pending, and
+// the timers that sent it with it: whoever runs has to call rearm.
 const unstoppable = `
 import fcntl
 timers = []

@@ -454,8 +454,3 @@ func (h *harness) down() error {
 	defer unlock()
 	return h.remove()
 }
-
-// quote returns a word as a shell reads it.
-func quote(word string) string {
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}

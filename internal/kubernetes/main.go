@@ -34,6 +34,8 @@ import (
 	"slices"
 	"syscall"
 	"time"
+
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
 // module is the main module.
@@ -99,6 +101,6 @@ func run() (err error) {
 // export prints the environment for a shell.
 func (h *harness) export(w io.Writer) {
 	for _, variable := range h.environ() {
-		fmt.Fprintf(w, "export %s\n", quote(variable))
+		fmt.Fprintf(w, "export %s\n", shellquote.Quote(variable))
 	}
 }

@@ -122,16 +122,6 @@ func (p place) gone(t *testing.T, name string) {
 	}, poll.WithTimeout(2*patience), poll.WithDelay(100*time.Millisecond))
 }
 
-// within fails the test if f takes longer.
-func within(t *testing.T, bound time.Duration, what string, f func()) {
-	t.Helper()
-	begin := time.Now()
-	f()
-	if took := time.Since(begin); took > bound {
-		t.Errorf("%s took %v, allowed are %v", what, took, bound)
-	}
-}
-
 // A running command is one that was started and has printed something.
 type running struct {
 	result *execpolicy.Result
@@ -259,13 +249,13 @@ var cases = []struct {
 		s := places.Open(t, p.cutOff(), p.spec())
 		c := start(t, s, execpolicy.Command{Script: "echo begun; trap '' TERM; sleep 4773"})
 		assert.NilError(t, p.Kill())
-		within(t, stopping+slack, "Run", func() { <-c.done })
+		enginetest.Within(t, stopping+slack, "Run", func() { <-c.done })
 		lost(t, c)
-		within(t, stopping+slack, "Start", func() {
+		enginetest.Within(t, stopping+slack, "Start", func() {
 			_, err := execpolicy.Start(t.Context(), p.cutOff(), p.spec())
 			assert.ErrorIs(t, err, dockercli.ErrEngineDown)
 		})
-		within(t, stopping+slack, "Close", func() { s.Close() })
+		enginetest.Within(t, stopping+slack, "Close", func() { s.Close() })
 		assert.NilError(t, p.Daemon.Start(t.Context()))
 		p.gone(t, s.Name())
 		assert.Equal(t, places.OK(t, places.Open(t, p.policy(), p.spec()), "echo again"), "again")
@@ -274,7 +264,7 @@ var cases = []struct {
 		s := places.Open(t, p.policy(), p.spec())
 		c := start(t, s, execpolicy.Command{Script: "echo begun; trap '' TERM; sleep 4774"})
 		p.Link.Break()
-		within(t, patience, "Run", func() { <-c.done })
+		enginetest.Within(t, patience, "Run", func() { <-c.done })
 		lost(t, c)
 		p.gone(t, s.Name())
 		assert.NilError(t, s.Restart(t.Context()))
@@ -287,12 +277,12 @@ var cases = []struct {
 		p.Link.Cut()
 		mend := func() { p.Link.Mend() }
 		defer mend()
-		within(t, 2*time.Second+stopping+slack, "Run", func() { <-c.done })
+		enginetest.Within(t, 2*time.Second+stopping+slack, "Run", func() { <-c.done })
 		assert.Equal(t, c.result.Outcome, execpolicy.OutcomeTimedOut)
 		assert.ErrorIs(t, c.err, execpolicy.ErrStillThere)
 		assert.Assert(t, !c.result.Gone)
 		assert.Equal(t, string(c.result.Stdout), "begun\n")
-		within(t, stopping+slack, "Close", func() { assert.ErrorIs(t, s.Close(), execpolicy.ErrStillThere) })
+		enginetest.Within(t, stopping+slack, "Close", func() { assert.ErrorIs(t, s.Close(), execpolicy.ErrStillThere) })
 		mend()
 		p.gone(t, s.Name())
 	}},

@@ -206,7 +206,7 @@ func pax(t *testing.T, key, value string) []byte {
 	return append(data, archive(t, tar.Header{Typeflag: tar.TypeReg, Name: "x", ModTime: then})...)
 }
 
-// reseal changes an archive's first header and mends its sum.
+// reseal changes an archive's first header and corrects its sum.
 func reseal(data []byte, change func([]byte)) []byte {
 	change(data)
 	copy(data[148:156], "        ")

@@ -29,7 +29,7 @@ func installCommand() (string, error) {
 			os.Getenv("ENGINE"))
 	}
 	if _, err := exec.LookPath("podman"); err == nil {
-		return "", errors.New("podman is installed: what it says above has to be mended first")
+		return "", errors.New("podman is installed: what it says above has to be fixed first")
 	}
 	for _, m := range managers {
 		if _, err := exec.LookPath(m.program); err != nil {

@@ -69,7 +69,7 @@ func (t *Transfer) ReadDir(name string) ([]Entry, error) {
 	}
 	// In a process group of the host's, background jobs print meanwhile.
 	if answer = strings.TrimSpace(answer); answer != strconv.FormatInt(out.total, 10) {
-		return nil, fmt.Errorf("%w: %d bytes came, and not %q", ErrTransfer, out.total, answer)
+		return nil, fmt.Errorf("%w: %d bytes came, and it said %q", ErrTransfer, out.total, answer)
 	}
 	return parseListing(string(out.data))
 }
@@ -191,9 +191,9 @@ func (l *listing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-var errListing = fmt.Errorf("%w: what the image's stat says makes no sense", ErrTransfer)
+var errListing = fmt.Errorf("%w: the image's stat printed an unexpected line", ErrTransfer)
 
-// parseListing reads lines of what parseStat reads, each with " ./" and a name behind it,
+// parseListing reads lines of what parseStat reads, each with " ./" and a name after it,
 // and sorts them. A name may hold newlines, and what looks like a line, but no slash.
 func parseListing(text string) ([]Entry, error) {
 	entries := make([]Entry, 0, strings.Count(text, "/"))

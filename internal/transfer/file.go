@@ -80,7 +80,7 @@ func (t *Transfer) ReadFile(name string, limit int64) ([]byte, error) {
 	case content.total > limit:
 		return nil, fmt.Errorf("%w of %d bytes", ErrTooLarge, limit)
 	case answer != strconv.FormatInt(content.total, 10):
-		return nil, fmt.Errorf("%w: %d bytes came, and not %q", ErrTransfer, content.total, answer)
+		return nil, fmt.Errorf("%w: %d bytes came, and it said %q", ErrTransfer, content.total, answer)
 	}
 	return content.data, nil
 }

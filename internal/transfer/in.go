@@ -98,7 +98,7 @@ type packer struct {
 	send  func(part) error
 
 	batch []byte
-	after string // the script behind it
+	after string // the script that follows it
 	dirs  []tarball.Header
 	made  map[string]bool
 }
@@ -271,28 +271,9 @@ func (t *Transfer) copyIn(dir string, pack func(*packer) error) error {
 	}
 	t.tree = true
 
-	parts, packed := make(chan part), make(chan error, 1)
-	give, stop := context.WithCancel(t.ctx)
+	ctx, stop := context.WithCancel(t.ctx)
 	defer stop()
-	p := &packer{
-		check: tarball.Checker{Limits: t.opts.Limits},
-		size:  t.piece.Load,
-		send: func(next part) error {
-			select {
-			case parts <- next:
-				return nil
-			case <-give.Done():
-				return context.Cause(give)
-			}
-		},
-	}
-	go func() {
-		err := pack(p)
-		if err == nil {
-			err = p.finish()
-		}
-		packed <- tooLarge(err)
-	}()
+	parts, packed := t.pack(ctx, pack)
 	inPlace := false
 	place := func() error {
 		if inPlace {
@@ -329,6 +310,32 @@ func (t *Transfer) copyIn(dir string, pack func(*packer) error) error {
 			return shell.ErrTimeout
 		}
 	}
+}
+
+// pack has pack add entries to a packer, in a goroutine of its own, until ctx ends. It
+// returns what has the parts that the packer makes, and what then has the error.
+func (t *Transfer) pack(ctx context.Context, pack func(*packer) error) (<-chan part, <-chan error) {
+	parts, packed := make(chan part), make(chan error, 1)
+	p := &packer{
+		check: tarball.Checker{Limits: t.opts.Limits},
+		size:  t.piece.Load,
+		send: func(next part) error {
+			select {
+			case parts <- next:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		},
+	}
+	go func() {
+		err := pack(p)
+		if err == nil {
+			err = p.finish()
+		}
+		packed <- tooLarge(err)
+	}()
+	return parts, packed
 }
 
 // timeout returns a channel that tells when the deadline has passed; nil if there is

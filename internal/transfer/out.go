@@ -99,8 +99,8 @@ func (p *portion) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// copyOut has take read the archive of a tree inside. If then is not nil, take is waited
-// for, and then is called behind it.
+// copyOut calls take with a reader of the archive of a tree inside. If then is not nil,
+// copyOut calls it after take has returned.
 func (t *Transfer) copyOut(name string, take func(*tarball.Reader) error, then func() error) error {
 	source := t.word(name)
 	dir, base := path.Split(name)

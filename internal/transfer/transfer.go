@@ -170,7 +170,7 @@ func (t *Transfer) fetch(script string, out *shell.Sink) (string, error) {
 	return t.step(shellwire.HelpStill(script), out)
 }
 
-// step runs a helper, behind operations with raw bytes, and returns what it tells.
+// step runs a helper, after operations with raw bytes, and returns what it tells.
 func (t *Transfer) step(help []byte, out *shell.Sink, raw ...[]byte) (string, error) {
 	var ops []shell.Op
 	if len(raw) > 0 {

@@ -26,10 +26,9 @@
 // Host header is not a loopback name is refused there, so that no web page can get in by
 // a name that it makes resolve to this machine. A request with an Origin header, as
 // browsers send it, is refused unless the origin is the server itself, or -origin names
-// it. If the environment has
-// COFFERDAM_MCP_TOKEN, each request needs it as a bearer token. On an address that is not
-// a loopback one it must be set, as everybody who reaches the server can run commands in
-// it.
+// it. If the environment has COFFERDAM_MCP_TOKEN, each request needs it as a bearer
+// token. On an address that is not a loopback one it must be set, as everybody who
+// reaches the server can run commands in it.
 //
 // # Approval
 //

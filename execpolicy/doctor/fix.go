@@ -68,13 +68,13 @@ func (m machine) noClient() Problem {
 	p := Problem{
 		Missing: "an engine", Blocks: true,
 		Means: "No docker and no podman program is on PATH, so nothing can be run.",
-		Mend:  m.install("podman"),
+		Fix:   m.install("podman"),
 	}
 	switch m.goos {
 	case "darwin":
-		p.Mend += "\npodman machine init\npodman machine start"
+		p.Fix += "\npodman machine init\npodman machine start"
 	case "windows":
-		p.Mend = "winget install RedHat.Podman\npodman machine init\npodman machine start"
+		p.Fix = "winget install RedHat.Podman\npodman machine init\npodman machine start"
 	}
 	return p
 }
@@ -82,7 +82,7 @@ func (m machine) noClient() Problem {
 // noAnswer is the problem of an engine that can't be asked.
 func (m machine) noAnswer(e *dockercli.Engine, err error) Problem {
 	p := Problem{Missing: "an answer of the engine", Blocks: true, Means: "Its client fails, so the library can't start anything with it.",
-		Mend: e.Client() + " info"}
+		Fix: e.Client() + " info"}
 	// Where the client looks stands in its message, if not in its flags.
 	called := flags(e)
 	where := strings.ToLower(fmt.Sprint(called, " ", err))
@@ -91,35 +91,35 @@ func (m machine) noAnswer(e *dockercli.Engine, err error) Problem {
 	case errors.Is(err, dockercli.ErrPermission):
 		p.Missing = "the right to use the engine"
 		p.Means = "This user may not open the engine's socket. Who may is as good as root, so a rootless engine is the safer way."
-		p.Mend = m.install("podman") + "\n# or:\nsudo usermod -aG docker \"$USER\"\n# and log in again"
+		p.Fix = m.install("podman") + "\n# or:\nsudo usermod -aG docker \"$USER\"\n# and log in again"
 	case errors.Is(err, context.DeadlineExceeded):
 		p.Missing = "an answer of the engine in time"
 		p.Means = "Its client hangs. A session would fail after its StartupTimeout."
 		if !podman && !nerdctl && m.systemd {
-			p.Mend += "\n" + m.sudo("journalctl -u docker -n 50")
+			p.Fix += "\n" + m.sudo("journalctl -u docker -n 50")
 		}
 	case errors.Is(err, dockercli.ErrEngineDown):
 		p.Missing = "an engine that runs"
 		p.Means = "Nobody answers where the client looks for its engine."
 		switch {
 		case strings.Contains(where, "colima"):
-			p.Mend = "colima start"
+			p.Fix = "colima start"
 		case strings.Contains(where, "desktop") || strings.Contains(where, ".docker/run"):
-			p.Mend = "docker desktop start"
+			p.Fix = "docker desktop start"
 		case podman && m.goos != "linux":
-			p.Mend = "podman machine start"
+			p.Fix = "podman machine start"
 		case podman && len(e.Global) > 0:
-			p.Mend = "podman system connection list\n# start the engine there, or name another by CONTAINER_HOST or --connection"
+			p.Fix = "podman system connection list\n# start the engine there, or name another by CONTAINER_HOST or --connection"
 		case nerdctl && strings.Contains(where, "rootless"):
-			p.Mend = "containerd-rootless-setuptool.sh install"
+			p.Fix = "containerd-rootless-setuptool.sh install"
 		case nerdctl && m.systemd:
-			p.Mend = m.sudo("systemctl start containerd")
+			p.Fix = m.sudo("systemctl start containerd")
 		case podman:
-			p.Mend = "systemctl --user start podman.socket"
+			p.Fix = "systemctl --user start podman.socket"
 		case m.systemd && len(e.Global) == 0:
-			p.Mend = m.sudo("systemctl start docker")
+			p.Fix = m.sudo("systemctl start docker")
 		default:
-			p.Mend = "docker context ls\n# start the engine there, or name another by DOCKER_HOST or --context"
+			p.Fix = "docker context ls\n# start the engine there, or name another by DOCKER_HOST or --context"
 		}
 	}
 	return p
@@ -130,8 +130,8 @@ func (m machine) missing(e *dockercli.Engine, info *dockercli.Info, weak []attes
 	var all []Problem
 	// Elsewhere the engine's machine is a virtual one.
 	here := !e.Remote && m.goos == "linux"
-	add := func(missing, means, mend string) {
-		all = append(all, Problem{Missing: missing, Means: means, Mend: mend})
+	add := func(missing, means, fix string) {
+		all = append(all, Problem{Missing: missing, Means: means, Fix: fix})
 	}
 	var limits []string
 	for _, l := range []named{{"memory", info.MemoryLimit}, {"processors", info.CPULimit}, {"processes", info.PidsLimit}} {
@@ -141,42 +141,42 @@ func (m machine) missing(e *dockercli.Engine, info *dockercli.Info, weak []attes
 	}
 	if len(limits) > 0 {
 		means := "The engine drops these limits with a warning at most, so that one command can take all of the machine's."
-		mend := "# give the engine's control groups the controllers memory, cpu and pids"
+		fix := "# give the engine's control groups the controllers memory, cpu and pids"
 		switch {
 		case info.Rootless && info.CgroupVersion == "1":
 			means += " Without root's rights it can't set them on version 1 of control groups."
-			mend = "# boot the engine's machine with the kernel's parameter systemd.unified_cgroup_hierarchy=1, or use the engine as root"
+			fix = "# boot the engine's machine with the kernel's parameter systemd.unified_cgroup_hierarchy=1, or use the engine as root"
 			if strings.Contains(m.release, "fedora") || strings.Contains(m.release, "rhel") {
-				mend = m.sudo("grubby --update-kernel=ALL --args=systemd.unified_cgroup_hierarchy=1") + "\n" + m.sudo("reboot")
+				fix = m.sudo("grubby --update-kernel=ALL --args=systemd.unified_cgroup_hierarchy=1") + "\n" + m.sudo("reboot")
 			}
 		case info.Rootless:
 			means += " Its user's session has no such controllers."
-			mend = m.sudo("mkdir -p /etc/systemd/system/user@.service.d") +
+			fix = m.sudo("mkdir -p /etc/systemd/system/user@.service.d") +
 				"\nprintf '[Service]\\nDelegate=cpu cpuset io memory pids\\n' | " + m.sudo("tee /etc/systemd/system/user@.service.d/delegate.conf") +
 				"\n" + m.sudo("systemctl daemon-reload") + "\n# and log in again"
 		case slices.Contains(limits, "memory"):
-			mend = "# boot the engine's machine with the kernel's parameters cgroup_enable=memory swapaccount=1"
+			fix = "# boot the engine's machine with the kernel's parameters cgroup_enable=memory swapaccount=1"
 		}
-		add("limits of "+strings.Join(limits, ", "), means, mend)
+		add("limits of "+strings.Join(limits, ", "), means, fix)
 	}
 	if e.Kind == dockercli.Docker && !e.PodmanService && info.MemoryLimit && !info.SwapLimit {
 		add("a limit of swap", "A command can use as much swap as memory, on top of its limit.",
 			"# boot the engine's machine with the kernel's parameter swapaccount=1, or without swap")
 	}
 	if !info.Seccomp {
-		mend := "# use an engine and a kernel with seccomp"
+		fix := "# use an engine and a kernel with seccomp"
 		if e.Kind == dockercli.Docker && here {
-			mend = "grep seccomp-profile /etc/docker/daemon.json\n# remove that line and restart the engine, or use a kernel with seccomp"
+			fix = "grep seccomp-profile /etc/docker/daemon.json\n# remove that line and restart the engine, or use a kernel with seccomp"
 		}
 		add("the engine's filter of system calls",
-			"Sessions ask for the library's own filter. If the engine can't set that either, they fail, or have none: package attest tells.", mend)
+			"Sessions ask for the library's own filter. If the engine can't set that either, they fail, or have none: package attest tells.", fix)
 	}
 	if !info.AppArmor && !info.SELinux {
-		mend := "# enable AppArmor or SELinux on the engine's machine"
+		fix := "# enable AppArmor or SELinux on the engine's machine"
 		if here && (strings.Contains(m.release, "debian") || strings.Contains(m.release, "ubuntu")) {
-			mend = m.install("apparmor") + "\n" + mend
+			fix = m.install("apparmor") + "\n" + fix
 		}
-		add("AppArmor or SELinux", "A second wall is missing. What gets out of a container by a fault of the engine or the kernel meets no other.", mend)
+		add("AppArmor or SELinux", "A second wall is missing. What gets out of a container by a fault of the engine or the kernel meets no other.", fix)
 	}
 	if e.PodmanService {
 		add("podman's own flags", "Docker's client can't give them. A container has the lines of the host's /etc/hosts, a writable /run and /var/tmp, and needs EngineSeccomp.",
@@ -208,10 +208,10 @@ func (m machine) weak(e *dockercli.Engine, weak []attest.Weakness) Problem {
 		Missing: "fixes in " + strings.Join(parts, ", "),
 		Means: "Ways out of a container are published: " + strings.Join(ids, ", ") +
 			". A distribution may have fixed them without another number. Package attest says what each is.",
-		Mend: "# upgrade " + strings.Join(packages, ", ") + " on the engine's machine",
+		Fix: "# upgrade " + strings.Join(packages, ", ") + " on the engine's machine",
 	}
 	if !e.Remote && m.goos == "linux" {
-		p.Mend = m.install(packages...)
+		p.Fix = m.install(packages...)
 	}
 	return p
 }
@@ -241,12 +241,12 @@ func (m machine) noImage(e *dockercli.Engine, image string, err error) Problem {
 	return Problem{
 		Missing: "an image",
 		Means:   "No session was tried. The first one pulls the image, which fails without a network.",
-		Mend:    e.Client() + " pull " + image,
+		Fix:     e.Client() + " pull " + image,
 	}
 }
 
 // causes say what a failed start means by its words, all of which occur, in lower case.
-// In what mends it CONF stands for a directory of podman's settings.
+// In what fixes it CONF stands for a directory of podman's settings.
 var causes = []struct {
 	words   []string
 	problem Problem
@@ -254,12 +254,12 @@ var causes = []struct {
 	{[]string{"hybrid mode"}, Problem{
 		Missing: "a runtime for this machine's control groups",
 		Means:   "crun refuses a machine that has both versions of control groups. runc does not.",
-		Mend:    "mkdir -p CONF\nprintf '[engine]\\nruntime = \"runc\"\\n' >CONF/runc.conf",
+		Fix:     "mkdir -p CONF\nprintf '[engine]\\nruntime = \"runc\"\\n' >CONF/runc.conf",
 	}},
 	{[]string{"rlimit", "not permitted"}, Problem{
 		Missing: "the right to raise limits",
 		Means:   "Podman's default limits lie above those of this user, who may not raise them.",
-		Mend:    "mkdir -p CONF\nprintf '[containers]\\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=4096:4096\"]\\n' >CONF/ulimits.conf",
+		Fix:     "mkdir -p CONF\nprintf '[containers]\\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=4096:4096\"]\\n' >CONF/ulimits.conf",
 	}},
 	{[]string{"tmpfs", "uid=65534", "invalid argument"}, noUsers},
 	{[]string{"no subuid ranges"}, noUsers},
@@ -277,7 +277,7 @@ func (m machine) podmanConf() string {
 var noUsers = Problem{
 	Missing: "more users for the engine",
 	Means:   `The engine has only its own user inside containers, so a command can't be an ordinary one. Sessions start with User "0:0".`,
-	Mend:    "sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 \"$USER\"\npodman system migrate",
+	Fix:     "sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 \"$USER\"\npodman system migrate",
 }
 
 // failed is the problem of an engine with which a step fails.
@@ -288,24 +288,24 @@ func (m machine) failed(e *dockercli.Engine, steps []Step, err error) Problem {
 		if failed.Name == StepStart && !slices.ContainsFunc(c.words, func(w string) bool { return !strings.Contains(text, w) }) {
 			p := c.problem
 			p.Blocks = true
-			p.Mend = strings.ReplaceAll(p.Mend, "CONF", m.podmanConf())
+			p.Fix = strings.ReplaceAll(p.Fix, "CONF", m.podmanConf())
 			return p
 		}
 	}
 	switch failed.Name {
 	case StepStart:
 		p := Problem{Missing: "a session that starts", Blocks: true, Means: "The library can't use the engine.",
-			Mend: e.Client() + " run --rm --network=none IMAGE true\n# and mend what that says"}
+			Fix: e.Client() + " run --rm --network=none IMAGE true\n# and fix what that says"}
 		if errors.Is(err, dockercli.ErrNoCommand) {
 			p.Missing, p.Means = "an image with sh, mkfifo, cp, chmod, rm and dd", "The images that are there have no shell that the library needs."
-			p.Mend = e.Client() + " pull " + execpolicy.DefaultImage
+			p.Fix = e.Client() + " pull " + execpolicy.DefaultImage
 		}
 		return p
 	case StepRemoval:
 		return Problem{Missing: "the removal of the container", Means: "Containers may be left after sessions.",
-			Mend: e.Client() + " ps --all --filter label=cofferdam.name"}
+			Fix: e.Client() + " ps --all --filter label=cofferdam.name"}
 	}
 	return Problem{Missing: fmt.Sprintf("a session whose step %q goes well", failed.Name), Blocks: true,
 		Means: "The library starts sessions with the engine, which then fail. Load of the machine can be the cause.",
-		Mend:  "# look again when the machine has less to do"}
+		Fix:   "# look again when the machine has less to do"}
 }

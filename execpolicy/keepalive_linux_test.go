@@ -199,7 +199,7 @@ func TestSilentLink(t *testing.T) {
 		cut := time.Now()
 		l.freeze()
 		gone(t, cut)
-		within(t, 2*keepAlive+slack, "the command", func() { ended(t, r.done) })
+		enginetest.Within(t, 2*keepAlive+slack, "the command", func() { ended(t, r.done) })
 		lost(t, r.err)
 		assert.Equal(t, r.result.Outcome, execpolicy.OutcomeSessionLost)
 		assert.Equal(t, string(r.result.Stdout), "begun\n")
