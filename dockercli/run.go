@@ -140,7 +140,26 @@ func (e *Engine) RunArgs(o RunOptions) ([]string, error) {
 
 // words returns what follows the verb.
 func (o RunOptions) words(c *checker, d *dialect) []string {
-	f := flags{words: slices.Clone(d.run)}
+	f := &flags{words: slices.Clone(d.run)}
+	o.addDefaults(f, d)
+	o.addIdentity(f, c, d)
+	o.addNetwork(f, d)
+	o.addFiles(f, c, d)
+	o.addProcess(f, c, d)
+	o.addLimits(f, c)
+	o.addIsolation(f, c, d)
+	o.addLog(f, c, d)
+	if slices.Contains(o.Extra, "--") {
+		c.refuse("extra arguments %q: \"--\" would end the flags", o.Extra)
+	}
+	f.words = append(f.words, o.Extra...)
+	c.image(o.Image)
+	f.words = append(f.words, "--", o.Image)
+	return append(f.words, o.Command...)
+}
+
+// addDefaults adds what takes back what the client or its configuration would give.
+func (o RunOptions) addDefaults(f *flags, d *dialect) {
 	if len(o.ExtraHosts) == 0 && !o.HostsFile {
 		f.words = append(f.words, d.noHosts...)
 	}
@@ -152,7 +171,10 @@ func (o RunOptions) words(c *checker, d *dialect) []string {
 			}
 		}
 	}
+}
 
+// addIdentity adds what the container is called, and how it is run.
+func (o RunOptions) addIdentity(f *flags, c *checker, d *dialect) {
 	if o.Name != "" {
 		c.container(o.Name)
 		f.value("name", o.Name)
@@ -169,14 +191,18 @@ func (o RunOptions) words(c *checker, d *dialect) []string {
 	}
 	f.value("pull", o.Pull)
 	f.value("platform", o.Platform)
+}
 
+func (o RunOptions) addNetwork(f *flags, d *dialect) {
 	f.value("network", o.Network)
 	f.value("hostname", o.Hostname)
 	f.list("add-host", o.ExtraHosts)
 	if o.Network != "none" || !d.dnsNeedsNetwork {
 		f.list("dns", o.DNS)
 	}
+}
 
+func (o RunOptions) addFiles(f *flags, c *checker, d *dialect) {
 	f.bool("read-only", o.ReadOnly)
 	for _, t := range o.Tmpfs {
 		f.value("tmpfs", t.value(c, d))
@@ -193,7 +219,10 @@ func (o RunOptions) words(c *checker, d *dialect) []string {
 	}
 	f.value("workdir", o.Workdir)
 	f.value("shm-size", o.ShmSize)
+}
 
+// addProcess adds what the container's first process is.
+func (o RunOptions) addProcess(f *flags, c *checker, d *dialect) {
 	for _, name := range o.Env {
 		c.envName(name)
 		f.value("env", name)
@@ -213,7 +242,9 @@ func (o RunOptions) words(c *checker, d *dialect) []string {
 		f.value("stop-timeout", strconv.FormatInt(int64((o.StopTimeout+time.Second-1)/time.Second), 10))
 	}
 	f.bool("no-healthcheck", o.NoHealthcheck && !d.noHealthchecks)
+}
 
+func (o RunOptions) addLimits(f *flags, c *checker) {
 	f.value("memory", o.Memory)
 	f.value("memory-swap", o.MemorySwap)
 	f.value("cpus", o.CPUs)
@@ -221,7 +252,10 @@ func (o RunOptions) words(c *checker, d *dialect) []string {
 	f.number("pids-limit", o.PidsLimit)
 	c.noComma("ulimit", o.Ulimits)
 	f.list("ulimit", o.Ulimits)
+}
 
+// addIsolation adds the rights of the container's processes, and its devices.
+func (o RunOptions) addIsolation(f *flags, c *checker, d *dialect) {
 	c.noComma("capability", o.CapDrop)
 	f.list("cap-drop", o.CapDrop)
 	c.noComma("capability", o.CapAdd)
@@ -244,20 +278,15 @@ func (o RunOptions) words(c *checker, d *dialect) []string {
 	} else {
 		f.value("gpus", dockerGPUs(o.GPUs))
 	}
+}
+
+func (o RunOptions) addLog(f *flags, c *checker, d *dialect) {
 	switch {
 	case d.noLogs && o.LogDriver == "none" && o.Detach:
 		c.refuse("log driver %q: %s keeps the output of a container that is detached", o.LogDriver, d.name)
 	case !d.noLogs || o.LogDriver != "none":
 		f.value("log-driver", o.LogDriver)
 	}
-
-	if slices.Contains(o.Extra, "--") {
-		c.refuse("extra arguments %q: \"--\" would end the flags", o.Extra)
-	}
-	f.words = append(f.words, o.Extra...)
-	c.image(o.Image)
-	f.words = append(f.words, "--", o.Image)
-	return append(f.words, o.Command...)
 }
 
 // dockerGPUs returns the value of --gpus, a record of comma-separated values, of which

@@ -53,45 +53,9 @@ func (p *Policy) draft(spec execpolicy.Spec, name string) (object, error) {
 	if err := problems.Join(v.List...); err != nil {
 		return nil, err
 	}
-	resources := object{"cpu": cpus, "memory": quantity(memory)}
-	if disk := cmp.Or(p.EphemeralBytes, defaultEphemeral); disk > 0 {
-		resources["ephemeral-storage"] = quantity(disk)
-	}
-	for device, n := range p.Devices {
-		resources[device] = quantity(int64(n))
-	}
-	capabilities := object{"drop": []any{"ALL"}}
-	if len(p.AddCapabilities) > 0 {
-		capabilities["add"] = list(p.AddCapabilities)
-	}
 	volumes, mounts := p.places()
-	argv, workdir := p.command(spec), workspaceDir
-	if len(spec.Supervisor) > 0 {
-		workdir = "/" // a session changes to its directory itself
-	}
-	one := object{
-		"name":            containerName,
-		"image":           cmp.Or(p.Image, execpolicy.DefaultImage),
-		"imagePullPolicy": cmp.Or(p.PullPolicy, "IfNotPresent"),
-		"command":         list(escaped(argv)),
-		"workingDir":      workdir,
-		"env":             p.env(spec),
-		"stdin":           true,
-		"stdinOnce":       true, // it ends with the first client that was attached
-		// Equal ones make the pod one of the class Guaranteed, which has no swap.
-		"resources":    object{"limits": resources, "requests": resources},
-		"volumeMounts": mounts,
-		"securityContext": object{
-			"readOnlyRootFilesystem":   !p.WritableRootfs,
-			"allowPrivilegeEscalation": p.AllowNewPrivileges,
-			"capabilities":             capabilities,
-		},
-		// What tries the network leaves its words there.
-		"terminationMessagePath":   reach.MessageFile,
-		"terminationMessagePolicy": "File",
-	}
 	body := object{
-		"containers":                    []any{one},
+		"containers":                    []any{p.container(spec, cpus, memory, mounts)},
 		"volumes":                       volumes,
 		"restartPolicy":                 "Never",
 		"terminationGracePeriodSeconds": 1,
@@ -106,7 +70,7 @@ func (p *Policy) draft(spec execpolicy.Spec, name string) (object, error) {
 	if p.NetworkEnabled {
 		body["dnsPolicy"] = "ClusterFirst"
 	} else {
-		// This address is nobody's (RFC 5737).
+		// This address is reserved for documentation (RFC 5737).
 		body["dnsPolicy"], body["dnsConfig"] = "None", object{
 			"nameservers": []any{"192.0.2.1"},
 		}
@@ -127,6 +91,46 @@ func (p *Policy) draft(spec execpolicy.Spec, name string) (object, error) {
 		"metadata":   metadata,
 		"spec":       body,
 	}, nil
+}
+
+// container returns the pod's only container.
+func (p *Policy) container(spec execpolicy.Spec, cpus string, memory int64, mounts []any) object {
+	resources := object{"cpu": cpus, "memory": quantity(memory)}
+	if disk := cmp.Or(p.EphemeralBytes, defaultEphemeral); disk > 0 {
+		resources["ephemeral-storage"] = quantity(disk)
+	}
+	for device, n := range p.Devices {
+		resources[device] = quantity(int64(n))
+	}
+	capabilities := object{"drop": []any{"ALL"}}
+	if len(p.AddCapabilities) > 0 {
+		capabilities["add"] = list(p.AddCapabilities)
+	}
+	argv, workdir := p.command(spec), workspaceDir
+	if len(spec.Supervisor) > 0 {
+		workdir = "/" // a session changes to its directory itself
+	}
+	return object{
+		"name":            containerName,
+		"image":           cmp.Or(p.Image, execpolicy.DefaultImage),
+		"imagePullPolicy": cmp.Or(p.PullPolicy, "IfNotPresent"),
+		"command":         list(escaped(argv)),
+		"workingDir":      workdir,
+		"env":             p.env(spec),
+		"stdin":           true,
+		"stdinOnce":       true, // it ends with the first client that was attached
+		// Equal ones make the pod one of the class Guaranteed, which has no swap.
+		"resources":    object{"limits": resources, "requests": resources},
+		"volumeMounts": mounts,
+		"securityContext": object{
+			"readOnlyRootFilesystem":   !p.WritableRootfs,
+			"allowPrivilegeEscalation": p.AllowNewPrivileges,
+			"capabilities":             capabilities,
+		},
+		// What tries the network leaves its words there.
+		"terminationMessagePath":   reach.MessageFile,
+		"terminationMessagePolicy": "File",
+	}
 }
 
 // place says where the pod may run, and what else only the cluster knows.
