@@ -8,7 +8,7 @@
 //   - removal.go removes one, and force.go decides what a removal by force does next.
 //   - kill*.go and guard.sh kill what runs in one, so that it can be removed, and
 //     kill_linux.go favors its process 1.
-//   - freezer_linux.go thaws what code inside has frozen.
+//   - groups_linux.go lets run what its control groups keep from dying.
 //   - listen*.go listens inside a container's network.
 //   - evidence*.go finds a container's process 1 and proves that a process has ended.
 //   - facts.go says on which engines FIFOs work, and words.go checks words of the command

@@ -33,16 +33,18 @@ type FirstProcess struct {
 	// Freezer is the directory of the control group that can freeze it, as it was when
 	// the process was found, if there is one.
 	Freezer string
+	// Quota is likewise that of the control group which bounds its use of the processors.
+	Quota string
 }
 
-// ownFreezer returns Freezer if it is that of the container alone: engines put the
-// container's ID into the last name.
-func (p FirstProcess) ownFreezer() string {
-	for id := range strings.FieldsFuncSeq(filepath.Base(p.Freezer), func(c rune) bool {
+// ownGroup returns the directory of a control group if it is that of a container alone:
+// engines put the container's ID into the last name.
+func ownGroup(dir string) string {
+	for id := range strings.FieldsFuncSeq(filepath.Base(dir), func(c rune) bool {
 		return !strings.ContainsRune("0123456789abcdef", c)
 	}) {
 		if len(id) == 64 {
-			return p.Freezer
+			return dir
 		}
 	}
 	return ""

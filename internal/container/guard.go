@@ -121,7 +121,7 @@ func (g *Guard) know(name string, first FirstProcess) {
 	if g.watched[name] == "" {
 		return
 	}
-	freezer := first.ownFreezer()
+	freezer := ownGroup(first.Freezer)
 	if strings.ContainsAny(freezer, " \t\n*?[\\") {
 		freezer = "" // the names are words of a shell
 	}

@@ -27,6 +27,7 @@ func (p FirstProcess) kill(ctx context.Context) {
 			p.raise()
 		}
 		syscall.Syscall6(pidfdSendSignal, fd, uintptr(syscall.SIGKILL), 0, 0, 0, 0)
+		p.lift()
 		p.thaw(ctx)
 	})
 }
