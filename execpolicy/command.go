@@ -51,11 +51,12 @@ type Command struct {
 	// deadline is left behind, and the command does not run.
 	Stdin io.Reader
 	// Stdout and Stderr take the whole streams as they come. A slow writer makes the
-	// command wait. When the command is ended, nothing waits for the writer any more:
-	// it may get the beginning of its stream only, and never a part after a gap. A Write
-	// that does not return by then is left behind, and so is one that does not return
-	// within [Limits.TerminationTimeout] after a command has ended by itself, which is an
-	// error. If nil, only the result has the output.
+	// command wait. When the command is ended, nothing waits for the writer any more: it
+	// may get the beginning of its stream only, and never a part after a gap, and a Write
+	// that has not returned 250 ms later is left behind. When the command has ended by
+	// itself, the writer may take the rest until the command's deadline and a moment
+	// longer, but no longer than [Limits.TerminationTimeout]. If it does not, it is left
+	// behind, and Run returns an error. If nil, only the result has the output.
 	Stdout, Stderr io.Writer
 	// Timeout is how long the command may run. If zero, it is [Limits.CommandTimeout]; if
 	// negative, there is no limit. The outcome of a command that reaches it is

@@ -129,13 +129,14 @@ func (i *Idle) Take(ctx context.Context, spec Spec) (*Session, error) {
 		return nil, errTaken
 	}
 	s := i.s
-	// Check may have the turn.
-	if err := s.turn.Take(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("%w: waiting for the session's turn: %w", ErrStart, err), s.Close())
-	}
-	defer s.release()
 	spec.auditor = newAuditor(spec.Audit)
 	all := i.ahead.with(spec)
+	// Check may have the turn.
+	if err := s.turn.TakeOf(ctx, "session"); err != nil {
+		err = errors.Join(fmt.Errorf("%w: %w", ErrStart, err), s.Close())
+		return nil, all.auditor.failed(s.current(), err)
+	}
+	defer s.release()
 	s.spec = &all
 	err := s.conn.take(ctx, spec, all)
 	if err == nil {

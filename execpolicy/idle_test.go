@@ -94,7 +94,6 @@ func TestIdleTakeFails(t *testing.T) {
 	})
 }
 
-// A session's own limits stand in place of the policy's, but for a longer lifetime.
 // Who takes a session while a Check of it hangs waits no longer than its context.
 func TestIdleTakeBesideCheck(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
@@ -119,6 +118,7 @@ func TestIdleTakeBesideCheck(t *testing.T) {
 	})
 }
 
+// A session's own limits stand in place of the policy's, but for a longer lifetime.
 func TestSpecLimits(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		policy, spec := p.policy(), p.spec()

@@ -243,7 +243,8 @@ func (j *Job) Done() <-chan struct{} { return j.done }
 // in the same Unix session as such a process, as daemons are. A process that has made a
 // Unix session of its own and whose parent has ended can't be told from others, and ends
 // with the session. A job that ends by itself leaves what it has started in the
-// background.
+// background. If the shell that sees to the job is killed, the library kills what is left
+// of the job, and Gone says what was seen of that.
 func (j *Job) Wait(ctx context.Context) (*Result, error) {
 	select {
 	case <-j.done:

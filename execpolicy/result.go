@@ -191,7 +191,8 @@ type Result struct {
 	// Gone says that the library looked, and saw that nothing is left of what it ended:
 	// of the processes that the command had started or, if the container has ended, of
 	// the container. It is false if the command ended by itself in a session that goes
-	// on, because its background jobs go on too. It is false under a [HostPolicy] whose
+	// on, because its background jobs go on too; for a job see [Job.Wait]. It is false
+	// under a [HostPolicy] whose
 	// shell goes on, because there the library sees only a process group.
 	Gone bool
 

@@ -115,7 +115,10 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 	if err := c.Start(clientEnv(e, spec), profile.Pipe); err != nil {
 		profile.Abandon()
 		if errors.Is(err, fifo.ErrNotMade) && p.Transport == TransportAuto {
-			// Nothing was started. The next start may find room for them.
+			// Nothing was started.
+			if !fifo.IsShortage(err) {
+				fifo.Suspect(engineKey(e), err)
+			}
 			q := *p
 			q.Transport = TransportAttach
 			return q.spawn(ctx, e, spec) // which is not remote

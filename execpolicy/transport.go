@@ -53,9 +53,9 @@ func (t Transport) String() string {
 // Only a start finds out that an engine can't see the directory of the FIFOs, or that its
 // container does not open them. With TransportAuto that start goes on with
 // TransportAttach. If the session then answers, the library uses TransportAttach with
-// that engine for the program's life. Where the FIFOs can't even be made, the start goes
-// on with TransportAttach too, and the next one tries to make them again. With
-// TransportFIFO the start fails with [ErrStart].
+// that engine for the program's life. The same holds where the FIFOs can't be made, but
+// if only room for files or descriptors was missing, the next start tries to make them
+// again. With TransportFIFO the start fails with [ErrStart].
 func (p DockerPolicy) FindTransport(ctx context.Context) (t Transport, why string, err error) {
 	e, err := p.engine(ctx)
 	if err != nil {

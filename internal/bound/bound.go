@@ -36,6 +36,9 @@ func Flush(cutOff bool, deadline time.Time, limit time.Duration) time.Time {
 	case deadline.IsZero() || time.Until(deadline) > limit:
 		return time.Now().Add(limit)
 	}
+	if now := time.Now(); deadline.Before(now) {
+		deadline = now
+	}
 	return deadline.Add(moment)
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -199,6 +200,7 @@ func (r *round) evidence(res *execpolicy.Result, err error, c execpolicy.Command
 	case res.Outcome == execpolicy.OutcomeSessionLost && !lost:
 		r.wrong("the error of a lost session is %v", err)
 	case res.Outcome == execpolicy.OutcomeCanceled, lost, err == nil, blind:
+	case errors.Is(err, os.ErrDeadlineExceeded) && r.any(func(p *program) bool { return p.stuck }):
 	case !r.any((*program).mayLose) && !r.ending.loses:
 		r.wrong("%v with the error %v", res.Outcome, err)
 	}

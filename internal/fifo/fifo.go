@@ -16,6 +16,7 @@ import (
 	"errors"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // Target is where the FIFOs are in the container.
@@ -57,4 +58,15 @@ func opening(names, command []string) []string {
 	}
 	script += ` 9>&-; echo && exec "$@"`
 	return append([]string{"sh", "-c", script, "sh"}, command...)
+}
+
+// IsShortage reports whether an error that wraps [ErrNotMade] says that room for files or
+// descriptors was missing, which may pass.
+func IsShortage(err error) bool {
+	for _, errno := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
 }

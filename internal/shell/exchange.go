@@ -161,6 +161,9 @@ func (x *exchange) await() {
 			x.lose(time.Until(x.mustEndBy))
 			return
 		case <-c.silent:
+			// What comes late may wait for a writer.
+			x.out.free()
+			x.errOut.free()
 			x.bound()
 			x.lose(time.Until(x.mustEndBy))
 			return
@@ -263,8 +266,6 @@ func (x *exchange) escalate() {
 func (x *exchange) lose(within time.Duration) {
 	c := x.c
 	x.Lost, c.Dead = true, true
-	x.out.free()
-	x.errOut.free()
 	c.why.by(x.Cause)
 	x.EndErr = c.End(within)
 	x.Gone = x.EndErr == nil

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
 	"github.com/seed-64a260eb/cofferdam/internal/random"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
@@ -54,7 +55,9 @@ type Job struct {
 	answer  shellwire.Mark // the one with that nonce, if its Kind is set
 	words   [2]truncate.Buffer
 
-	asking  turn.Turn      // one operation at a time
+	asking  turn.Turn       // one operation at a time
+	dying   context.Context // ends when the job is to be ended
+	die     context.CancelCauseFunc
 	reading sync.WaitGroup // of the streams
 }
 
@@ -84,6 +87,7 @@ func (c *Conn) StartJob(ctx context.Context, opts JobOptions) (*Job, error) {
 		OOMsBefore: -1, c: c, opts: opts, name: random.Token()[:13],
 		sinks: [2]*Sink{opts.Out, opts.ErrOut}, changed: make(chan struct{}), asking: turn.New(1),
 	}
+	j.dying, j.die = context.WithCancelCause(context.Background())
 	j.reading.Add(2)
 	j.opts.Job.Prefix, j.opts.Job.Tag = c.opts.Setup.Prefix, random.Token()[:13]
 	for i, r := range []io.ReadCloser{opts.Stdout, opts.Stderr} {
@@ -94,8 +98,10 @@ func (c *Conn) StartJob(ctx context.Context, opts JobOptions) (*Job, error) {
 	if err == nil {
 		return j, nil
 	}
-	if j.known() && !errors.Is(err, ErrNoDir) && !errors.Is(err, ErrNoFile) && !j.kill(time.Now().Add(c.opts.TerminationTimeout)) {
-		err = errors.Join(err, j.stillThere())
+	if j.known() && !errors.Is(err, ErrNoDir) && !errors.Is(err, ErrNoFile) {
+		if there, gone := j.killAll(time.Now().Add(c.opts.TerminationTimeout)); there && !gone {
+			err = errors.Join(err, j.stillThere())
+		}
 	}
 	j.release()
 	return j, err
@@ -329,34 +335,39 @@ func (j *Job) ask(ctx context.Context, op func(nonce string) string) (shellwire.
 	j.nonce, j.answer = nonce, shellwire.Mark{}
 	j.mu.Unlock()
 	for {
-		m, err := j.askOnce(ctx, op(nonce))
+		m, err := j.askOnce(ctx, func() string { return op(nonce) })
 		if m.Kind != 0 || err != context.DeadlineExceeded || ctx.Err() != nil {
 			return m, err
 		}
 	}
 }
 
-// askOnce sends an operation when the turn has come. Its error is DeadlineExceeded if the
-// answer takes long.
-func (j *Job) askOnce(ctx context.Context, op string) (shellwire.Mark, error) {
+// askOnce makes an operation and sends it, when the turn has come. Its error is
+// DeadlineExceeded if the answer takes long.
+func (j *Job) askOnce(ctx context.Context, op func() string) (shellwire.Mark, error) {
 	if err := j.c.asking.Take(ctx); err != nil {
 		return shellwire.Mark{}, err
 	}
 	defer j.c.asking.Give()
 	ctx, cancel := context.WithTimeout(ctx, askAgain)
 	defer cancel()
-	j.c.queue.sendUrgent(op)
+	j.c.queue.sendUrgent(op())
 	err := j.await(ctx, nil, func() bool { return j.answer.Kind != 0 })
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.answer, err
 }
 
+// errEnding is why a signal is not waited for any more.
+var errEnding = errors.New("the job is being ended")
+
 // Signal sends a signal, a name without SIG, to all that belongs to the job, and returns
-// when that is done.
+// when that is done. What ends the job does not wait for it.
 func (j *Job) Signal(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, j.c.opts.TerminationTimeout)
 	defer cancel()
+	ctx, stop := bound.By(ctx, j.dying)
+	defer stop(nil)
 	_, err := j.ask(ctx, func(nonce string) string {
 		op := shellwire.SignalJob(j.name, name, nonce)
 		name = "0" // only the answer may be missing, and a program counts its signals
@@ -403,6 +414,7 @@ func (j *Job) stillThere() error {
 
 // release gives the job up. Its streams are left to whoever has opened them.
 func (j *Job) release() {
+	j.die(errEnding)
 	j.c.queue.sendUrgent(shellwire.TendJob(j.name) + shellwire.EndJob(j.name))
 }
 
@@ -491,6 +503,21 @@ func (j *Job) last() (m shellwire.Mark, killed bool) {
 	return j.mark, false
 }
 
+// killAll is kill, and killRest for a job on whose stdout no answer can come.
+func (j *Job) killAll(until time.Time) (there, gone bool) {
+	if j.kill(until) {
+		return true, true
+	}
+	j.mu.Lock()
+	deaf := j.eof[0]
+	j.mu.Unlock()
+	if !deaf {
+		return true, false
+	}
+	there, gone, _ = j.killRest(until)
+	return there, gone
+}
+
 // killRest kills what is left of a job that has ended without a word, again and again,
 // and reports whether process 1 has then found nothing of it. The job may have ended with
 // the process, whose end may show much later: then there is false. If by then process 1
@@ -499,35 +526,35 @@ func (j *Job) last() (m shellwire.Mark, killed bool) {
 func (j *Job) killRest(until time.Time) (there, gone bool, ooms int) {
 	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
-	for pause := time.Millisecond; ; pause = min(2*pause, lookAgain) {
-		m, err := j.killOnce(ctx)
+	ooms = -1
+	for pause, wait := time.Millisecond, askAgain/4; ; pause, wait = min(2*pause, lookAgain), min(2*wait, askAgain) {
+		m, err := j.killOnce(ctx, wait)
 		switch {
 		case err == ErrEarly:
-			return false, false, -1
-		case ctx.Err() != nil:
-			return true, false, -1
-		case err != nil:
-			continue // that was a second
-		case !m.Reached:
+			return false, false, ooms
+		case err == nil && !m.Reached:
 			return true, true, m.OOMKills
+		case err == nil:
+			ooms = m.OOMKills
 		}
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
+			return true, false, ooms
 		}
 	}
 }
 
 // killOnce kills what is left of the job when the turn has come, and returns what process
 // 1 says of it on the session's stdout. Its error is DeadlineExceeded if the answer takes
-// long.
-func (j *Job) killOnce(ctx context.Context) (m shellwire.Mark, err error) {
+// longer than wait: other jobs have questions, too.
+func (j *Job) killOnce(ctx context.Context, wait time.Duration) (m shellwire.Mark, err error) {
 	c := j.c
 	if err := c.asking.Take(ctx); err != nil {
 		return m, err
 	}
 	defer c.asking.Give()
-	ctx, cancel := context.WithTimeout(ctx, askAgain)
+	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	nonce := random.Token()
 	answer := c.streams[0].expect(nonce)
@@ -558,6 +585,7 @@ func (j *Job) countOOMs() int {
 func (j *Job) end(r *Reply, cause error) {
 	c := j.c
 	r.Cause, r.EndBy = cause, time.Now().Add(c.opts.TerminationTimeout)
+	j.die(errEnding)
 	j.free()
 	if j.opts.Ending(cause) {
 		r.Step = StepContainer
@@ -571,7 +599,8 @@ func (j *Job) end(r *Reply, cause error) {
 	if j.await(grace, nil, func() bool { return j.ended[0] && j.ended[1] }) != nil {
 		r.Step = StepKill
 	}
-	r.Gone = j.kill(r.EndBy)
+	there, gone := j.killAll(r.EndBy)
+	r.Gone = gone
 	rest, cancelRest := context.WithDeadline(context.Background(), r.EndBy)
 	defer cancelRest()
 	if r.Gone {
@@ -579,13 +608,6 @@ func (j *Job) end(r *Reply, cause error) {
 		j.await(rest, nil, func() bool { return j.ended[0] && j.ended[1] })
 	}
 	r.Mark, r.Died = j.last()
-	j.mu.Lock()
-	deaf := j.eof[0] // no answer can come
-	j.mu.Unlock()
-	there := true
-	if deaf && !r.Gone {
-		there, r.Gone, _ = j.killRest(r.EndBy)
-	}
 	select {
 	case <-c.exited:
 		there = false
@@ -622,6 +644,8 @@ func (j *Job) lose(r *Reply) {
 // Drained returns when nothing is written to the sinks any more. The streams must have
 // been closed.
 func (j *Job) Drained() {
-	j.free()
+	if over, _ := j.over(); !over {
+		j.free() // what waits for a writer would not come to the end
+	}
 	j.reading.Wait()
 }

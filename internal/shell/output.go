@@ -58,8 +58,12 @@ func (p *Output) Waits() bool { return p.Stdout.Waits() || p.Stderr.Waits() }
 // writers have taken the rest or the deadline is closed, and returns their errors.
 func (p *Output) Finish(deadline <-chan struct{}) []error {
 	var errs []error
-	for _, k := range [...]*Sink{p.Stdout, p.Stderr} {
-		if err := k.Finish(deadline); err != nil {
+	sinks := [...]*Sink{p.Stdout, p.Stderr}
+	for _, k := range sinks {
+		k.Close()
+	}
+	for _, k := range sinks {
+		if err := k.finish(deadline); err != nil {
 			errs = append(errs, fmt.Errorf("writing the output: %w", err))
 		}
 	}

@@ -18,6 +18,7 @@ type relay struct {
 	ended   bool // nothing more comes
 	freed   bool // the stream waits for room no more
 	cut     bool // something did not fit; all that comes later is dropped too
+	writing bool // the writer has what was taken out of buf
 	gaveUp  bool // the writer is given up
 	err     error
 	done    chan struct{}
@@ -74,8 +75,8 @@ func (r *relay) rest() {
 	r.mu.Unlock()
 }
 
-// errGivenUp is the error of a writer that was too slow for a command that has ended by
-// itself.
+// errGivenUp is the error of a writer that had not taken everything some time after its
+// command had ended by itself.
 var errGivenUp = fmt.Errorf("the writer did not take it in time: %w", os.ErrDeadlineExceeded)
 
 // finish waits until the writer has taken everything, and returns its error. At the
@@ -93,7 +94,7 @@ func (r *relay) finish(deadline <-chan struct{}) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if late && r.err == nil && !r.freed {
+	if late && r.err == nil && !r.freed && (len(r.buf) > 0 || r.writing) {
 		r.err = errGivenUp
 	}
 	r.gaveUp = true
@@ -114,7 +115,7 @@ func (r *relay) loop(w io.Writer) {
 			return
 		}
 		data := r.buf
-		r.buf = spare[:0]
+		r.buf, r.writing = spare[:0], true
 		r.changed.Broadcast()
 		r.mu.Unlock()
 
@@ -123,12 +124,13 @@ func (r *relay) loop(w io.Writer) {
 			err = io.ErrShortWrite
 		}
 		spare = data
-		if err != nil {
-			r.mu.Lock()
+		r.mu.Lock()
+		if r.writing = false; err != nil {
 			r.err, r.gaveUp = err, true
 			r.changed.Broadcast()
 			r.mu.Unlock()
 			return
 		}
+		r.mu.Unlock()
 	}
 }

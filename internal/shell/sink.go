@@ -168,10 +168,15 @@ func (k *Sink) Close() {
 // Waits reports whether Finish may wait.
 func (k *Sink) Waits() bool { return k.relay != nil }
 
-// Finish closes the sink, and waits until the caller's writer has taken the rest or the
-// deadline is closed. It returns the writer's error.
+// Finish closes the sink, and finishes it.
 func (k *Sink) Finish(deadline <-chan struct{}) error {
 	k.Close()
+	return k.finish(deadline)
+}
+
+// finish waits until the caller's writer has taken the rest or the deadline is closed. It
+// returns the writer's error. The sink must be closed.
+func (k *Sink) finish(deadline <-chan struct{}) error {
 	if k.relay == nil {
 		return nil
 	}

@@ -544,10 +544,11 @@ signal() {
 	case $cf_was in '') thaw ;; *) cf_frozen=$cf_was ;; esac
 }
 # reach SIGNAL NAME: signals what belongs to the job, but not its keeper. cf_reached is 1
-# if there was anything, or if own has come to no end. cf_keeper is the keeper's number.
+# if there was anything, or if own has come to no end, for want of rounds or of time.
+# cf_keeper is the keeper's number.
 reach() {
 	cf_keeper= cf_reached=0
-	[ -z "$cf_new" ] || cf_reached=1
+	case $cf_new$cf_spent in ?*) cf_reached=1 ;; esac
 	case " $cf_jobs" in *" $2:"*) ;; *) return ;; esac
 	cf_job=" $cf_jobs" cf_job=${cf_job#*" $2:"} cf_job=${cf_job%% *}
 	cf_keeper=${cf_job%:*}

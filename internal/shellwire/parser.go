@@ -26,7 +26,7 @@ const (
 	Begin   Kind = iota + 1 // a unit's output begins
 	End                     // a unit has ended
 	Death                   // the worker has ended
-	Answer                  // process 1 has obeyed an operation for a job, or is there
+	Answer                  // process 1 has obeyed an operation for a job
 	Beating                 // process 1 has read a [Beat]
 )
 

@@ -421,7 +421,7 @@ case $cf_was in '') thaw ;; *) cf_frozen=$cf_was ;; esac
 }
 reach() {
 cf_keeper= cf_reached=0
-[ -z "$cf_new" ] || cf_reached=1
+case $cf_new$cf_spent in ?*) cf_reached=1 ;; esac
 case " $cf_jobs" in *" $2:"*) ;; *) return ;; esac
 cf_job=" $cf_jobs" cf_job=${cf_job#*" $2:"} cf_job=${cf_job%% *}
 cf_keeper=${cf_job%:*}
