@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/signal"
 	"strconv"
-	"sync"
 	"syscall"
 	"time"
 
@@ -23,9 +22,9 @@ import (
 //	curl --data-binary 'python3 -c "print(2 + 2)"' localhost:8080/run
 //
 // With more requests than sandboxes some wait. A request that would wait for too long, or
-// comes while 32 others have a sandbox or wait for one, is told to come back: 429. The
-// command of a client that goes away is ended. After a SIGTERM the requests that are under
-// way are answered, and then no container is left.
+// comes while 32 others have a sandbox or wait for one, is told to try again later: 429.
+// The command of a client that goes away is ended. After a SIGTERM the requests that are
+// under way are answered, and then no container is left.
 func Example_http() {
 	// Before anything is started, so that a signal is never missed.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -48,53 +47,58 @@ func Example_http() {
 }
 
 // serve answers requests until ctx ends, and those that have come by then, at most so many
-// at a time.
+// of them at a time.
 func serve(ctx context.Context, l net.Listener, pool *warm.Pool, most int) error {
-	places := make(chan struct{}, most)
-	var handlers sync.WaitGroup
-	defer handlers.Wait()
+	h := handler{pool, make(chan struct{}, most)}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /run", func(w http.ResponseWriter, r *http.Request) {
-		handlers.Add(1)
-		defer handlers.Done()
-		select {
-		case places <- struct{}{}:
-			defer func() { <-places }()
-			run(w, r, pool)
-		default:
-			busy(w)
-		}
-	})
+	mux.Handle("POST /run", h)
 	server := &http.Server{Handler: mux, ReadTimeout: 10 * time.Second}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
+	var err error
 	select {
-	case err := <-served:
-		return err
+	case err = <-served:
 	case <-ctx.Done():
+		grace, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+		defer cancel()
+		err = server.Shutdown(grace)
 	}
 	// The commands of those that take longer are ended with their connections.
-	grace, cancel := context.WithTimeout(context.Background(), 15*time.Second)
-	defer cancel()
-	err := server.Shutdown(grace)
-	return errors.Join(err, server.Close())
+	err = errors.Join(err, server.Close())
+	for range most {
+		h.places <- struct{}{} // nobody else has it any more
+	}
+	return err
 }
 
-// busy tells a client to come back.
+// A handler runs the scripts of requests. Each takes a place, because memory is bounded.
+type handler struct {
+	pool   *warm.Pool
+	places chan struct{}
+}
+
+// busy tells a client to try again later.
 func busy(w http.ResponseWriter) {
 	w.Header().Set("Retry-After", "1")
 	http.Error(w, "all sandboxes are busy", http.StatusTooManyRequests)
 }
 
-// run runs the script that is the request's body. The request's context ends when the
-// client goes away, whether that waits for a sandbox or for its command.
-func run(w http.ResponseWriter, r *http.Request, pool *warm.Pool) {
+// ServeHTTP runs the script that is the request's body. The request's context ends when
+// the client goes away, whether that waits for a sandbox or for its command.
+func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	script, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 		return
 	}
-	s, err := pool.Take(r.Context(), execpolicy.Spec{Limits: execpolicy.Limits{CommandTimeout: 10 * time.Second}})
+	select {
+	case h.places <- struct{}{}:
+		defer func() { <-h.places }()
+	default:
+		busy(w)
+		return
+	}
+	s, err := h.pool.Take(r.Context(), execpolicy.Spec{Limits: execpolicy.Limits{CommandTimeout: 10 * time.Second}})
 	switch {
 	case errors.Is(err, warm.ErrBusy):
 		busy(w)

@@ -50,7 +50,7 @@ func post(ctx context.Context, url, script string) (code int, outcome, body stri
 }
 
 func (p pool) server() *httptest.Server {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { run(w, r, p.Pool) }))
+	server := httptest.NewServer(handler{p.Pool, make(chan struct{}, 32)})
 	p.t.Cleanup(server.Close)
 	return server
 }

@@ -39,7 +39,8 @@ type Options struct {
 	MaxWait time.Duration
 	// MaxAge is how long after its start an idle session is replaced at the latest. It is
 	// replaced up to an eighth of that earlier, so that those which were started together
-	// are not replaced together. If zero, an hour; if negative, never.
+	// are not replaced together. If zero, an hour; if negative, never. Else it is at
+	// least a second.
 	MaxAge time.Duration
 }
 
@@ -103,7 +104,7 @@ type Pool struct {
 	idle      []*idle         // the oldest first; none while somebody waits
 	waiters   []chan<- answer // the first first
 	failures  int             // of starts in a row
-	ends      int             // of idle sessions in a row, none of which was taken
+	early     int             // how many sessions in a row ended soon after their starts
 	pause     *time.Timer     // until the next start; nil if there is none
 	closeErrs []error         // what is not known to be gone
 	stats     Stats
@@ -157,6 +158,9 @@ func New(policy execpolicy.Policy, spec execpolicy.Spec, o Options) (*Pool, erro
 	}
 	if o.MaxStarting < 0 {
 		found.Add("MaxStarting is %d: it must not be negative", o.MaxStarting)
+	}
+	if o.MaxAge > 0 && o.MaxAge < time.Second {
+		found.Add("MaxAge is %v: it has to be at least 1 s", o.MaxAge)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), checkTime)
 	defer cancel()
@@ -234,7 +238,7 @@ func (p *Pool) take(ctx context.Context) (*idle, error) {
 			p.end(i)
 			err = ErrClosed
 		case err == nil:
-			p.ends = 0
+			p.early = 0
 			p.stats.Taken++
 			p.stats.TakeTime += time.Since(start)
 			return i, nil
@@ -267,7 +271,9 @@ func (p *Pool) next(ctx context.Context, first bool) (*idle, error) {
 	case len(p.idle) > 0:
 		i := p.idle[0]
 		p.remove(i)
-		p.replaceAfter(lull)
+		if p.pause == nil && p.failures == 0 {
+			p.rest(lull)
+		}
 		return i, nil
 	case p.failures >= enoughFailures:
 		return nil, p.failed()
@@ -280,7 +286,7 @@ func (p *Pool) next(ctx context.Context, first bool) (*idle, error) {
 		place = len(p.waiters)
 	}
 	p.waiters = slices.Insert(p.waiters, place, chan<- answer(waiter))
-	if p.failures == 0 {
+	if p.failures == 0 && p.early <= 1 {
 		p.goOn() // a waiter needs a start now
 	}
 	p.refill()
@@ -360,13 +366,6 @@ func (p *Pool) rest(d time.Duration) {
 		}
 	})
 	p.pause = pause
-}
-
-// replaceAfter has the start that replaces a session wait, unless starts wait anyway.
-func (p *Pool) replaceAfter(d time.Duration) {
-	if p.pause == nil && p.failures == 0 {
-		p.rest(d)
-	}
 }
 
 // goOn ends the pause, if there is one.
@@ -503,15 +502,18 @@ func (p *Pool) watch(i *idle, out <-chan struct{}) {
 	}
 }
 
-// discard ends a session that can't be handed out, and counts it. If one after the other
-// ends, whatever ends them must not have the pool start containers without end.
+// discard ends a session that can't be handed out, and counts it. What ends one session
+// after the other soon after their starts must not make the pool start containers without
+// end.
 func (p *Pool) discard(i *idle, why *int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	*why++
 	p.end(i)
-	if p.ends++; p.ends > 1 {
-		p.replaceAfter(pauseAfter(p.ends - 1))
+	if why == &p.stats.Aged || time.Since(i.start) > lastPause {
+		p.early = 0
+	} else if p.early++; p.early > 1 && p.failures == 0 && p.open {
+		p.rest(pauseAfter(p.early - 1))
 	}
 	p.refill()
 }
