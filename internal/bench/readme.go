@@ -28,13 +28,17 @@ func (r *record) markdown() string {
 	fmt.Fprintf(&b, "A warm command takes %v, %.0f times less than by `docker exec`.\n\n",
 		figures(ours.median()), theirs.over(ours).value)
 	fmt.Fprintf(&b, "![Times of commands](%s)\n\n", plotFile)
-	b.WriteString("|medians|warm (95th)|first|256MiB|host memory|left: deadline|left: SIGKILL|binary|\n")
-	b.WriteString("|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("|medians|warm (95th)|times ours|first (95th)|256MiB|host memory|left: deadline|left: SIGKILL|binary|\n")
+	b.WriteString("|---|---|---|---|---|---|---|---|---|\n")
 	for _, c := range contenders {
-		warm := r.times("Command", c.name)
-		fmt.Fprintf(&b, "|%s|%v (%v)|%v|%v|%.0fMB|%.0f|%.0f|%s|\n", labels[c.name],
-			figures(warm.median()), figures(warm.percentile(95)),
-			figures(r.times("First", c.name).median()), figures(r.times("Output", c.name).median()),
+		warm, first := r.times("Command", c.name), r.times("First", c.name)
+		onEngine := "cofferdam"
+		if strings.Contains(c.name, "podman") {
+			onEngine = "cofferdam-podman"
+		}
+		fmt.Fprintf(&b, "|%s|%v (%v)|%.3g|%v (%v)|%v|%.0fMB|%.0f|%.0f|%s|\n", labels[c.name],
+			figures(warm.median()), figures(warm.percentile(95)), warm.over(r.times("Command", onEngine)).value,
+			figures(first.median()), figures(first.percentile(95)), figures(r.times("Output", c.name).median()),
 			r.median("Output", c.name, "peak-B")/1e6,
 			r.median("Deadline", c.name, "left"), r.median("Kill", c.name, "left"), r.added(c.name))
 	}

@@ -88,6 +88,6 @@ func TestRecordReadsWhatItWrites(t *testing.T) {
 	assert.Equal(t, c.String(), b.String())
 	got, err := again.section("before\n" + sectionBegin + "old\n" + sectionEnd + "after\n")
 	assert.NilError(t, err)
-	assert.Assert(t, strings.Contains(got, "|cofferdam|3ms (4ms)|200ms|3s|5MB|2|1|+1.0MB|\n"), got)
+	assert.Assert(t, strings.Contains(got, "|cofferdam|3ms (4ms)|1|200ms (200ms)|3s|5MB|2|1|+1.0MB|\n"), got)
 	assert.Assert(t, strings.HasPrefix(got, "before\n") && strings.HasSuffix(got, "after\n") && !strings.Contains(got, "old"))
 }
