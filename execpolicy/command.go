@@ -53,9 +53,10 @@ type Command struct {
 	// Stdout and Stderr take the whole streams as they come. A slow writer makes the
 	// command wait. When the command is ended, nothing waits for the writer any more: it
 	// may get the beginning of its stream only, and never a part after a gap, and a Write
-	// that has not returned 250 ms later is left behind. When the command has ended by
-	// itself, the writer may take the rest until the command's deadline and a moment
-	// longer, but no longer than [Limits.TerminationTimeout]. If it does not, it is left
+	// that has not returned a moment later is left behind. The moment is 250 ms, or an
+	// eighth of [Limits.TerminationTimeout] if that is shorter. When the command has
+	// ended by itself, the writer may take the rest for as long as that limit, or until a
+	// moment after the command's deadline if that comes first. If it does not, it is left
 	// behind, and Run returns an error. If nil, only the result has the output.
 	Stdout, Stderr io.Writer
 	// Timeout is how long the command may run. If zero, it is [Limits.CommandTimeout]; if

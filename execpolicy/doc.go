@@ -200,11 +200,11 @@
 //     less. Where hundreds of processes are at the container's limit of memory, what the
 //     kernel does for them uses up the container's share of the processors, and nothing
 //     in it runs for ten seconds and more. If this program is root, it takes that bound
-//     away when it kills a container. The kernel takes more than two seconds to free the page tables of a file of
-//     32 MB that each of a few processes has mapped 1300 times, and no process is gone
-//     before that. The opening of a file for an upload waits for the lock of its
-//     directory: with 100,000 files in it, and 200 processes that list them, for 5 to 15
-//     seconds.
+//     away when it kills a container. The guard does not. The kernel takes more than two
+//     seconds to free the page tables of a file of 32 MB that each of a few processes has
+//     mapped 1300 times, and no process is gone before that. The opening of a file for an
+//     upload waits for the lock of its directory: with 100,000 files in it, and 200
+//     processes that list them, for 5 to 15 seconds.
 //   - Sessions whose users have the same ID share what the kernel counts for each ID,
 //     such as 128 inotify instances: see [DockerPolicy.User].
 //   - Engines drop some limits in silence. [Start] refuses a rootless engine that says it

@@ -244,7 +244,8 @@ func (j *Job) Done() <-chan struct{} { return j.done }
 // Unix session of its own and whose parent has ended can't be told from others, and ends
 // with the session. A job that ends by itself leaves what it has started in the
 // background. If the shell that sees to the job is killed, the library kills what is left
-// of the job, and Gone says what was seen of that.
+// of the job, and Gone says what was seen of that. A slow [Command.Stdout] of the
+// session's own command may keep it from being seen.
 func (j *Job) Wait(ctx context.Context) (*Result, error) {
 	select {
 	case <-j.done:
@@ -275,6 +276,9 @@ func (j *Job) Signal(ctx context.Context, name string) error {
 	default:
 	}
 	err := j.job.Signal(ctx, strings.TrimPrefix(name, "SIG"))
+	if errors.Is(err, shell.ErrNoKeeper) {
+		return ErrJobEnded
+	}
 	if err != nil {
 		return fmt.Errorf("%s is not known to have been sent: %w", name, err)
 	}

@@ -77,6 +77,8 @@ func (x *jobRun) jobError(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %q", ErrNoDir, c.redact(x.cmd.Dir))
 	case errors.Is(err, shell.ErrNoFile):
 		return fmt.Errorf("%w: %w", ErrTransfer, err)
+	case errors.Is(err, shell.ErrEarly) && errors.Is(err, ErrStillThere):
+		return errors.Join(c.lost(), err)
 	case errors.Is(err, shell.ErrEarly):
 		return c.lost()
 	case ctx.Err() != nil:

@@ -26,14 +26,15 @@
 //
 // Take hands out a session whose container lives and whose shell answers. It ends any
 // other in the background, and tries the next. The pool replaces a session that ends
-// while it is idle, or that was started [Options.MaxAge] ago. If
-// sessions end one after another within ten seconds of their starts, it pauses before
-// each start, for up to ten seconds. A session that was taken is replaced 100 ms later, or as soon as somebody waits: a start would
-// take the processors from the user's first command.
+// while it is idle, or that was started [Options.MaxAge] ago. If sessions end one after
+// another within ten seconds of their starts, the pool pauses before each start, for up
+// to ten seconds, also if somebody waits. Otherwise a session that was taken is replaced
+// 100 ms later, or as soon as somebody waits: a start would take the processors from the
+// user's first command.
 //
 // The [execpolicy.Limits.Lifetime] of the policy begins with the container. It has to be
-// longer than a start, MaxAge and the longest use together. A Lifetime of a user begins with Take,
-// and can only end the session earlier.
+// longer than a start, MaxAge and the longest use together. A Lifetime of a user begins
+// with Take, and can only end the session earlier.
 //
 // # When no session is idle
 //

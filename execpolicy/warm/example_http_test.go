@@ -71,7 +71,7 @@ func serve(ctx context.Context, l net.Listener, pool *warm.Pool, most int) error
 	return err
 }
 
-// A handler runs the scripts of requests. Each takes a place, because memory is bounded.
+// A handler runs the scripts of requests, each of which takes a place.
 type handler struct {
 	pool   *warm.Pool
 	places chan struct{}

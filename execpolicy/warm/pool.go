@@ -105,6 +105,7 @@ type Pool struct {
 	waiters   []chan<- answer // the first first
 	failures  int             // of starts in a row
 	early     int             // how many sessions in a row ended soon after their starts
+	lastEarly time.Time       // when the last of them did
 	pause     *time.Timer     // until the next start; nil if there is none
 	closeErrs []error         // what is not known to be gone
 	stats     Stats
@@ -437,7 +438,7 @@ func (p *Pool) start() {
 		p.startFailed(err)
 		return
 	}
-	if p.failures > 0 {
+	if p.failures > 0 && p.early <= 1 {
 		p.goOn()
 	}
 	p.failures, p.stats.StartError = 0, nil
@@ -462,7 +463,7 @@ func (p *Pool) startFailed(err error) {
 		p.failWaiters(p.failed())
 	}
 	if p.pause == nil || p.failures == 1 {
-		p.rest(pauseAfter(p.failures))
+		p.rest(pauseAfter(max(p.failures, p.early-1)))
 	}
 }
 
@@ -512,8 +513,12 @@ func (p *Pool) discard(i *idle, why *int64) {
 	p.end(i)
 	if why == &p.stats.Aged || time.Since(i.start) > lastPause {
 		p.early = 0
-	} else if p.early++; p.early > 1 && p.failures == 0 && p.open {
-		p.rest(pauseAfter(p.early - 1))
+	} else if i.start.After(p.lastEarly) { // else it is one of those that ended together
+		p.early++
+		p.lastEarly = time.Now()
+		if p.early > 1 && p.failures == 0 && p.open {
+			p.rest(pauseAfter(p.early - 1))
+		}
 	}
 	p.refill()
 }

@@ -36,7 +36,7 @@ func (r *record) markdown() string {
 		if strings.Contains(c.name, "podman") {
 			onEngine = "cofferdam-podman"
 		}
-		fmt.Fprintf(&b, "|%s|%v (%v)|%.3g|%v (%v)|%v|%.0fMB|%.0f|%.0f|%s|\n", labels[c.name],
+		fmt.Fprintf(&b, "|%s|%v (%v)|%.0f|%v (%v)|%v|%.0fMB|%.0f|%.0f|%s|\n", labels[c.name],
 			figures(warm.median()), figures(warm.percentile(95)), warm.over(r.times("Command", onEngine)).value,
 			figures(first.median()), figures(first.percentile(95)), figures(r.times("Output", c.name).median()),
 			r.median("Output", c.name, "peak-B")/1e6,

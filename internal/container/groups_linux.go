@@ -38,8 +38,8 @@ func hierarchy(version, controller string) string {
 // nothing if that could freeze this program too.
 func freezerOf(pid string, buf []byte) string { return groupApart(pid, freezers(), "freezer", buf) }
 
-// quotaOf returns the directory of the control group that bounds a process's use of the
-// processors, or nothing if this program is in it too.
+// quotaOf returns the directory of the control group that bounds a container's use of the
+// processors, of which the process is the first, or nothing if this program is in it too.
 func quotaOf(pid string, buf []byte) string {
 	if dir := groupApart(pid, quotas(), "cpu", buf); dir != "" {
 		return dir
@@ -48,12 +48,16 @@ func quotaOf(pid string, buf []byte) string {
 }
 
 func groupApart(pid, hierarchy, controller string, buf []byte) string {
-	dir := groupOf(pid, hierarchy, controller, buf)
+	dir := strings.TrimSuffix(groupOf(pid, hierarchy, controller, buf), crunGroup)
 	if dir == "" || strings.HasPrefix(groupOf("self", hierarchy, controller, buf)+"/", dir+"/") {
 		return ""
 	}
 	return dir
 }
+
+// crunGroup is the group below the container's own into which crun puts its processes,
+// where groups are of the second version.
+const crunGroup = "/container"
 
 // groupOf returns the directory of a process's control group. Those of the second version
 // name no controller.
@@ -77,9 +81,6 @@ func groupOf(pid, hierarchy, controller string, buf []byte) string {
 // without a turn for many periods, in which nothing in it can die.
 func (p FirstProcess) lift() {
 	dir := ownGroup(p.Quota)
-	if dir == "" {
-		dir = ownGroup(filepath.Dir(p.Quota)) // crun has a group below the container's
-	}
 	if dir == "" {
 		return
 	}

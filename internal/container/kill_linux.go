@@ -26,8 +26,10 @@ func (p FirstProcess) kill(ctx context.Context) {
 		if policy != "0" || nice != "0" && !strings.HasPrefix(nice, "-") {
 			p.raise()
 		}
-		syscall.Syscall6(pidfdSendSignal, fd, uintptr(syscall.SIGKILL), 0, 0, 0, 0)
-		p.lift()
+		_, _, errno := syscall.Syscall6(pidfdSendSignal, fd, uintptr(syscall.SIGKILL), 0, 0, 0, 0)
+		if errno == 0 {
+			p.lift()
+		}
 		p.thaw(ctx)
 	})
 }

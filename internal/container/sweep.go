@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -79,6 +80,9 @@ func sweep(ctx context.Context, e *dockercli.Engine, name string, now time.Time)
 		if above, below, ok := strings.Cut(first.Freezer, found.ID); ok {
 			rest, _, _ := strings.Cut(below, "/")
 			first.Freezer = above + found.ID + rest
+		}
+		if !strings.Contains(filepath.Base(first.Quota), found.ID) {
+			first.Quota = ""
 		}
 	}
 	// The name may be another's by now; the ID never is.

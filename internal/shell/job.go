@@ -99,7 +99,12 @@ func (c *Conn) StartJob(ctx context.Context, opts JobOptions) (*Job, error) {
 		return j, nil
 	}
 	if j.known() && !errors.Is(err, ErrNoDir) && !errors.Is(err, ErrNoFile) {
-		if there, gone := j.killAll(time.Now().Add(c.opts.TerminationTimeout)); there && !gone {
+		until := time.Now().Add(c.opts.TerminationTimeout)
+		there, gone := j.killAll(until)
+		switch {
+		case !there:
+			err = errors.Join(ErrEarly, err, c.End(time.Until(until)))
+		case !gone:
 			err = errors.Join(err, j.stillThere())
 		}
 	}
@@ -377,9 +382,9 @@ func (j *Job) Signal(ctx context.Context, name string) error {
 }
 
 // terminate sends SIGTERM. It does not wait long for the answer, for which there may be
-// no room.
-func (j *Job) terminate(until time.Time) {
-	ctx, cancel := context.WithDeadline(context.Background(), until)
+// no room, nor for other jobs that are being ended: it must leave time to kill.
+func (j *Job) terminate() {
+	ctx, cancel := context.WithTimeout(context.Background(), j.c.opts.TerminationTimeout/4)
 	defer cancel()
 	j.ask(ctx, func(nonce string) string {
 		time.AfterFunc(StepTerm.grace(true, j.c.opts.TerminationTimeout), cancel)
@@ -414,7 +419,7 @@ func (j *Job) stillThere() error {
 
 // release gives the job up. Its streams are left to whoever has opened them.
 func (j *Job) release() {
-	j.die(errEnding)
+	j.die(ErrNoKeeper)
 	j.c.queue.sendUrgent(shellwire.TendJob(j.name) + shellwire.EndJob(j.name))
 }
 
@@ -503,7 +508,8 @@ func (j *Job) last() (m shellwire.Mark, killed bool) {
 	return j.mark, false
 }
 
-// killAll is kill, and killRest for a job on whose stdout no answer can come.
+// killAll is kill, and killRest for a job on whose stdout no answer can come. If nothing
+// has answered by then, all that is left is sent a SIGKILL all the same.
 func (j *Job) killAll(until time.Time) (there, gone bool) {
 	if j.kill(until) {
 		return true, true
@@ -511,10 +517,13 @@ func (j *Job) killAll(until time.Time) (there, gone bool) {
 	j.mu.Lock()
 	deaf := j.eof[0]
 	j.mu.Unlock()
-	if !deaf {
-		return true, false
+	there = true
+	if deaf {
+		there, gone, _ = j.killRest(until)
 	}
-	there, gone, _ = j.killRest(until)
+	if there && !gone {
+		j.c.queue.sendUrgent(shellwire.SignalJob(j.name, "KILL", random.Token()))
+	}
 	return there, gone
 }
 
@@ -593,7 +602,7 @@ func (j *Job) end(r *Reply, cause error) {
 		return
 	}
 	r.Step = StepTerm
-	j.terminate(r.EndBy)
+	j.terminate()
 	grace, cancel := context.WithTimeout(context.Background(), StepTerm.grace(true, c.opts.TerminationTimeout))
 	defer cancel()
 	if j.await(grace, nil, func() bool { return j.ended[0] && j.ended[1] }) != nil {
