@@ -258,8 +258,8 @@ func TestForbiddenPackages(t *testing.T) {
 // maxAdded is how many bytes the library may add to a stripped program that drove the
 // client with os/exec before. It is what was measured, rounded up to the next 10,000.
 //
-// Measured were 1,294,000: 612,000 of code, 475,000 of the runtime's tables for it, and
-// 207,000 of data, such as the scripts and the filter of system calls. Of the code a
+// Measured were 1,311,000: 620,000 of code, 483,000 of the runtime's tables for it, and
+// 208,000 of data, such as the scripts and the filter of system calls. Of the code a
 // quarter is this package, a sixth package dockercli.
 //
 // What holds the bound is what is not imported: see banned. Package internal/random
@@ -267,7 +267,7 @@ func TestForbiddenPackages(t *testing.T) {
 // their comments. Nothing else is done for it, for no bound is worth bending the code
 // for: code that is simple and needs more room raises it here, in internal/bench and in
 // CONTRIBUTING.md.
-const maxAdded = 1_300_000
+const maxAdded = 1_320_000
 
 func TestSizeAdded(t *testing.T) {
 	build := func(name string) int64 {
