@@ -33,7 +33,7 @@ func (r *record) markdown() string {
 	for _, c := range contenders {
 		warm, first := r.times("Command", c.name), r.times("First", c.name)
 		onEngine := "cofferdam"
-		if strings.Contains(c.name, "podman") {
+		if c.engine == "podman" {
 			onEngine = "cofferdam-podman"
 		}
 		fmt.Fprintf(&b, "|%s|%v (%v)|%.0f|%v (%v)|%v|%.0fMB|%.0f|%.0f|%s|\n", labels[c.name],

@@ -31,7 +31,7 @@ func FindFirst(name string, client int) FirstProcess {
 				continue
 			}
 			if p, ok := readFirst(pid, name, buf); ok {
-				p.Freezer, p.Quota = freezerOf(entry, buf), quotaOf(entry, buf)
+				p.Freezer, p.Quota = groups(entry, buf)
 				return p
 			}
 		}

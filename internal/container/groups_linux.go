@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -34,38 +35,33 @@ func hierarchy(version, controller string) string {
 	return ""
 }
 
-// freezerOf returns the directory of the control group that can freeze a process, or
-// nothing if that could freeze this program too.
-func freezerOf(pid string, buf []byte) string { return groupApart(pid, freezers(), "freezer", buf) }
-
-// quotaOf returns the directory of the control group that bounds a container's use of the
-// processors, of which the process is the first, or nothing if this program is in it too.
-func quotaOf(pid string, buf []byte) string {
-	if dir := groupApart(pid, quotas(), "cpu", buf); dir != "" {
+// groups returns the directories of the control groups that can freeze a container, and
+// that bound its use of the processors, of which the process is the first; nothing in
+// place of one that this program is in too.
+func groups(pid string, buf []byte) (freezer, quota string) {
+	theirs := string(readInto(buf, "/proc/"+pid+"/cgroup"))
+	ours := string(readInto(buf, "/proc/self/cgroup"))
+	apart := func(hierarchy, controller string) string {
+		dir := strings.TrimSuffix(groupOf(theirs, hierarchy, controller), crunGroup)
+		if dir == "" || strings.HasPrefix(groupOf(ours, hierarchy, controller)+"/", dir+"/") {
+			return ""
+		}
 		return dir
 	}
-	return groupApart(pid, unified(), "", buf)
-}
-
-func groupApart(pid, hierarchy, controller string, buf []byte) string {
-	dir := strings.TrimSuffix(groupOf(pid, hierarchy, controller, buf), crunGroup)
-	if dir == "" || strings.HasPrefix(groupOf("self", hierarchy, controller, buf)+"/", dir+"/") {
-		return ""
-	}
-	return dir
+	return apart(freezers(), "freezer"), cmp.Or(apart(quotas(), "cpu"), apart(unified(), ""))
 }
 
 // crunGroup is the group below the container's own into which crun puts its processes,
 // where groups are of the second version.
 const crunGroup = "/container"
 
-// groupOf returns the directory of a process's control group. Those of the second version
-// name no controller.
-func groupOf(pid, hierarchy, controller string, buf []byte) string {
+// groupOf returns the directory of a process's control group, from its /proc/PID/cgroup.
+// Those of the second version name no controller.
+func groupOf(text, hierarchy, controller string) string {
 	if hierarchy == "" {
 		return ""
 	}
-	for line := range strings.Lines(string(readInto(buf, "/proc/"+pid+"/cgroup"))) {
+	for line := range strings.Lines(text) {
 		// A path may hold a colon.
 		f := strings.SplitN(strings.TrimSuffix(line, "\n"), ":", 3)
 		if len(f) == 3 && slices.Contains(strings.Split(f[1], ","), controller) {

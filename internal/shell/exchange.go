@@ -162,8 +162,7 @@ func (x *exchange) await() {
 			return
 		case <-c.silent:
 			// What comes late may wait for a writer.
-			x.out.free()
-			x.errOut.free()
+			x.free()
 			x.bound()
 			x.lose(time.Until(x.mustEndBy))
 			return
@@ -229,8 +228,7 @@ func (x *exchange) stop(cause error) {
 	x.read = time.Now().Add(min(workerGrace, c.opts.TerminationTimeout/8))
 	x.timeout, x.canceled = nil, nil
 	// A stream that waits for a caller's writer would never come to the end mark.
-	x.out.free()
-	x.errOut.free()
+	x.free()
 	switch {
 	case c.queue.withdraw():
 		x.Unsent, x.Gone = true, true
@@ -240,6 +238,12 @@ func (x *exchange) stop(cause error) {
 	default:
 		x.escalate()
 	}
+}
+
+// free makes the streams wait for the caller's writers no more.
+func (x *exchange) free() {
+	x.out.free()
+	x.errOut.free()
 }
 
 // escalate takes the next step. It sends nothing for StepContainer: await then ends the
