@@ -38,7 +38,7 @@ given_up() {
 	read -r worker <$cf_watch/task/$cf_watch/children
 	kill -KILL $cf_watch $worker
 	wait $cf_watch
-	try over unrun
+	try worker_ended unrun
 }
 eval "$(printf '%s\n' "$text" | sed 's/^hand() { /&! given_up || return 1; /')"`}}
 	s := open(t, p, execpolicy.Spec{Env: sessionEnv, Startup: []string{"kept=5", "kept=$((kept + 1))"}})
