@@ -6,7 +6,7 @@
 #
 # ENGINE is the docker or podman program, ARG its global options. The image has busybox
 # for sh and all small tools, dash, bash, and Python 3 with its standard library, and what
-# the environment's PACKAGES names besides. Any user who may use the engine can run it;
+# the environment's IMAGE_PACKAGES names besides. Any user who may use the engine can run it;
 # nothing is installed on the machine.
 set -eu
 
@@ -43,7 +43,7 @@ apt() {
 
 # What is only needed to install and configure the packages stays out.
 download() {
-	apt "$@" -s --no-install-recommends install busybox-static dash bash python3 ${PACKAGES-} >"$dir/plan" || return
+	apt "$@" -s --no-install-recommends install busybox-static dash bash python3 ${IMAGE_PACKAGES-} >"$dir/plan" || return
 	# shellcheck disable=SC2046 # one word a package
 	(cd "$dir/deb" && apt "$@" download $(awk '
 		$1 == "Inst" && $2 !~ /^(dpkg|tar|mawk|debianutils|debconf|perl-base|readline-common|install-info)$/ {

@@ -62,7 +62,7 @@ func try(name string) (err error) {
 	}
 	recipe := exec.CommandContext(ctx, "sh", slices.Concat([]string{"-c", image.Recipe, "build.sh", tag, e.Path},
 		e.Global)...)
-	recipe.Env = append(slices.Clip(env), "PACKAGES="+packages)
+	recipe.Env = append(slices.Clip(env), "IMAGE_PACKAGES="+packages)
 	if said, err := recipe.CombinedOutput(); err != nil {
 		return fmt.Errorf("making the image: %w: %s", err, said)
 	}
