@@ -6,8 +6,8 @@
 #
 # ENGINE is the docker or podman program, ARG its global options. The image has busybox
 # for sh and all small tools, dash, bash, and Python 3 with its standard library, and what
-# the environment's IMAGE_PACKAGES names besides. Any user who may use the engine can run it;
-# nothing is installed on the machine.
+# the environment's IMAGE_PACKAGES names besides. Any user who may use the engine can run
+# it; nothing is installed on the machine.
 set -eu
 
 fail() {

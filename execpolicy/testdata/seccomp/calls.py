@@ -6,11 +6,11 @@ nr = {
     "x86_64": {"keyctl": 250, "add_key": 248, "ioprio_set": 251, "setpriority": 141, "sched_setscheduler": 144,
                "sched_setparam": 142, "sched_setattr": 314, "bpf": 321, "perf_event_open": 298, "userfaultfd": 323,
                "unshare": 272, "setns": 308, "clone": 56, "mount": 165, "chroot": 161, "pivot_root": 155,
-               "process_vm_readv": 310, "kcmp": 312, "name_to_handle_at": 303, "personality": 135},
+               "process_vm_readv": 310, "kcmp": 312, "name_to_handle_at": 303, "personality": 135, "socket": 41},
     "aarch64": {"keyctl": 219, "add_key": 217, "ioprio_set": 30, "setpriority": 140, "sched_setscheduler": 119,
                 "sched_setparam": 118, "sched_setattr": 274, "bpf": 280, "perf_event_open": 241, "userfaultfd": 282,
                 "unshare": 97, "setns": 268, "clone": 220, "mount": 40, "chroot": 51, "pivot_root": 41,
-                "process_vm_readv": 270, "kcmp": 272, "name_to_handle_at": 264, "personality": 92},
+                "process_vm_readv": 270, "kcmp": 272, "name_to_handle_at": 264, "personality": 92, "socket": 198},
 }[platform.machine()]
 # These have one number everywhere.
 nr |= {"io_uring_setup": 425, "open_tree": 428, "fsopen": 430, "clone3": 435, "openat2": 437, "unknown": 4000}
@@ -28,7 +28,7 @@ def call(name, *args):
 
 def tell(name, r, e):
     word = "allowed"
-    if r == -1 and e == errno.EPERM:
+    if r == -1 and e in (errno.EPERM, errno.EAFNOSUPPORT):
         word = "refused"
     elif r == -1 and e == errno.ENOSYS:
         word = "missing"
@@ -47,6 +47,14 @@ for name, args in [
     ("unknown", ()), ("personality", (0x0040000,)),
 ]:
     tell(name, *call(name, *args))
+
+# The kernel refuses the type, whether it has the family or not, and does not look at the
+# high half of either.
+for name, family in [("unix", 1), ("inet", 2), ("inet6", 10), ("netlink", 16), ("xdp", 44), ("alg", 38), ("vsock", 40)]:
+    tell("socket " + name, *call("socket", family, 1 << 20, 0))
+for name, family in [("alg", 38), ("vsock", 40)]:
+    for bit in 32, 33, 62, 63:
+        tell("socket %s with bit %d" % (name, bit), *call("socket", family | 1 << bit, 1 << 20, 0))
 
 r, e = call("clone", CLONE_NEWUSER | signal.SIGCHLD, 0, 0, 0, 0)
 if r == 0:
