@@ -33,7 +33,8 @@ type List struct {
 	// 32. It is from 0 to 1024.
 	MaxTunnels int
 	// IdleTimeout is how long a connection may carry no byte before it is ended. If zero,
-	// 5 min. It must not be negative.
+	// 5 min. It must not be negative. A program that reads less than 128 KiB in that time
+	// may be taken for one that reads nothing, because the kernel tells no more.
 	IdleTimeout time.Duration
 	// MaxBytes is how many bytes all connections of one container may carry, both ways
 	// together. If zero, there is no limit. It must not be negative.

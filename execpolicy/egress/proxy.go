@@ -125,6 +125,9 @@ func (p *proxy) attempt(inside *net.TCPConn, e *execpolicy.Event) error {
 		return err
 	}
 	inside.SetDeadline(time.Time{})
+	// A socket takes more only when a part of its buffer is free again, for which a
+	// reader that is slow would need longer than it has, if the buffer could grow.
+	inside.SetWriteBuffer(2 * copyBytes)
 	t := &tunnel{proxy: p, inside: inside, outside: outside}
 	err = t.carry(early)
 	e.In, e.Out = t.in.Load(), t.out.Load()
@@ -184,7 +187,7 @@ func readHead(r io.Reader) (head, early []byte, err error) {
 			return buf[:end], buf[end:n], nil
 		}
 		if n > 0 && (buf[0] < 'A' || buf[0] > 'Z') {
-			return nil, nil, refuse(400, "what begins with %.16q is not HTTP", buf[:n])
+			return nil, nil, refuse(400, "what does not begin with a capital letter is not HTTP")
 		}
 		switch {
 		case errors.Is(err, os.ErrDeadlineExceeded):
@@ -275,6 +278,27 @@ func (t *tunnel) carry(early []byte) error {
 	}
 }
 
+// write writes all of b, as long as some of it is taken within the time that a connection
+// may be idle.
+func (t *tunnel) write(to *net.TCPConn, b []byte, count *atomic.Int64) error {
+	for {
+		to.SetWriteDeadline(time.Now().Add(t.idle))
+		n, err := to.Write(b)
+		count.Add(int64(n))
+		if n > 0 {
+			t.last.Store(time.Now().UnixNano())
+		}
+		switch b = b[n:]; {
+		case err == nil:
+			return nil
+		case !errors.Is(err, os.ErrDeadlineExceeded):
+			return err
+		case n == 0:
+			return errIdle
+		}
+	}
+}
+
 // pass copies one way, and hands on its end.
 func (t *tunnel) pass(to, from *net.TCPConn, count *atomic.Int64, early []byte) error {
 	buf := make([]byte, copyBytes)
@@ -283,13 +307,9 @@ func (t *tunnel) pass(to, from *net.TCPConn, count *atomic.Int64, early []byte) 
 			if !t.take(n) {
 				return errBytes
 			}
-			to.SetWriteDeadline(time.Now().Add(t.idle))
-			wrote, failed := to.Write(buf[:n])
-			count.Add(int64(wrote))
-			if failed != nil {
-				return failed
+			if err := t.write(to, buf[:n], count); err != nil {
+				return err
 			}
-			t.last.Store(time.Now().UnixNano())
 		}
 		// The other way may have carried something meanwhile.
 		until := time.Unix(0, t.last.Load()).Add(t.idle)

@@ -351,6 +351,52 @@ func TestIdleTimeout(t *testing.T) {
 	assert.Assert(t, e.Duration >= l.IdleTimeout)
 }
 
+// A reader that is slow takes something within the time all the same.
+func TestSlowReader(t *testing.T) {
+	enginetest.Check(t)
+	const size = 8 << 20
+	port := upstream(t, func(conn *net.TCPConn) { conn.Write(make([]byte, size)) })
+	l := egress.Allow("127.0.0.1:" + port)
+	l.IdleTimeout = time.Second
+	s := serve(t, l)
+	conn := s.dial(t)
+	io.WriteString(conn, connect("127.0.0.1:"+port))
+	status, _ := readAnswer(t, bufio.NewReaderSize(conn, 16))
+	assert.Equal(t, status, 200)
+	for begin, read := time.Now(), 0; time.Since(begin) < 3*l.IdleTimeout; time.Sleep(20 * time.Millisecond) {
+		n, err := conn.Read(make([]byte, 8<<10))
+		read += n
+		assert.NilError(t, err, "after %d bytes", read)
+	}
+	conn.Close()
+	e := s.record(t)
+	assert.Assert(t, !strings.Contains(e.Error, "idle") && !strings.Contains(e.Error, "timeout"), e.Error)
+	assert.Assert(t, e.Duration >= 3*l.IdleTimeout)
+}
+
+// What is quoted of a request is whole, so that a secret in it is found.
+func TestRefusalsAreWhole(t *testing.T) {
+	enginetest.Check(t)
+	s := serve(t, egress.Allow("example.com:443"))
+	secret := strings.Repeat("secret", 100)
+	for request, want := range map[string]int{
+		"GET http://example.com/?key=" + secret + " HTTP/1.1\r\n\r\n":     405,
+		"CONNECT " + secret + " HTTP/3\r\n\r\n":                           505,
+		"CONNECT " + secret + ":443 HTTP/1.1\r\n\r\n":                     400,
+		"CONNECT example.com:443 HTTP/1.1\r\nX (: " + secret + "\r\n\r\n": 400,
+		"A B C D " + secret + "\r\n\r\n":                                  400,
+	} {
+		status, text := s.ask(t, request)
+		assert.Equal(t, status, want, request)
+		assert.Assert(t, strings.Contains(text, secret), text)
+		assert.Assert(t, strings.Contains(s.record(t).Error, secret))
+	}
+	// Nothing is quoted of what may be anything.
+	status, text := s.ask(t, secret)
+	assert.Equal(t, status, 400)
+	assert.Assert(t, !strings.Contains(text, "secret"), text)
+}
+
 func TestMaxBytes(t *testing.T) {
 	enginetest.Check(t)
 	port := upstream(t, echo)

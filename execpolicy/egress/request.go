@@ -27,6 +27,8 @@ func (r *refusal) because(cause error) *refusal {
 	return r
 }
 
+// refuse returns a refusal. What it quotes of a request has to be whole: a secret that is
+// cut would not be found.
 func refuse(status int, format string, args ...any) *refusal {
 	return &refusal{status: status, why: fmt.Sprintf(format, args...)}
 }
@@ -77,19 +79,19 @@ func parseRequest(head []byte) (destination, *refusal) {
 	lines := strings.Split(text, "\r\n")
 	words := strings.Split(lines[0], " ")
 	if len(words) != 3 || strings.ContainsFunc(lines[0], notGraphic) {
-		return destination{}, refuse(400, "the request %.100q is not HTTP", lines[0])
+		return destination{}, refuse(400, "the request %q is not HTTP", lines[0])
 	}
 	method, target, version := words[0], words[1], words[2]
 	switch {
 	case version != "HTTP/1.1" && version != "HTTP/1.0":
-		return destination{}, refuse(505, "the request is of another version than HTTP/1.1: %.100q", lines[0])
+		return destination{}, refuse(505, "the request is of another version than HTTP/1.1: %q", lines[0])
 	case method != "CONNECT":
-		return destination{}, refuse(405, "this way out has only CONNECT, which https uses; %.100q is plain http", lines[0])
+		return destination{}, refuse(405, "this way out has only CONNECT, which https uses; %q is plain http", lines[0])
 	}
 	for _, line := range lines[1:] {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok || name == "" || strings.ContainsFunc(name, notToken) || strings.ContainsFunc(value, notFieldText) {
-			return destination{}, refuse(400, "the request has %.100q for a field", line)
+			return destination{}, refuse(400, "the request has %q for a field", line)
 		}
 		switch strings.ToLower(name) {
 		case "content-length":
@@ -103,7 +105,7 @@ func parseRequest(head []byte) (destination, *refusal) {
 	}
 	d, err := parse(target)
 	if err != nil {
-		return destination{}, refuse(400, "the destination %.300q: %v", target, err)
+		return destination{}, refuse(400, "the destination %q: %v", target, err)
 	}
 	return d, nil
 }

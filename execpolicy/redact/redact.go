@@ -18,10 +18,10 @@ const (
 	// case.
 	Redact Strategy = iota
 	// Mask leaves a part of the match: "user@****.com" of an email, "****-****-****-1234"
-	// of a credit_card or a payment_card, with the separators as they were, "*.*.*.4" of
-	// an ip, and "**:**:**:**:**:5e" of a mac_address. A url becomes "[MASKED_URL]". Of
-	// every other type Mask leaves "****" and the last four characters or, if the match
-	// has no more than four, "****" alone.
+	// of a credit_card or a payment_card, with dashes or spaces between the groups if the
+	// match has them, "*.*.*.4" of an ip, and "**:**:**:**:**:5e" of a mac_address. A url
+	// becomes "[MASKED_URL]". Of every other type Mask leaves "****" and the last four
+	// characters or, if the match has no more than four, "****" alone.
 	Mask
 	// Hash replaces the match by "<email_hash:1f2e3d4c>", with the rule's type and the
 	// first four bytes of the SHA-256 in hexadecimal, so that the same value can be

@@ -19,30 +19,37 @@ func (r *Redactor) Set(v *Values) { r.values.Store(v) }
 
 // Writer is [Values.Writer] for the values that it has at each Write.
 func (r *Redactor) Writer(dst io.Writer) io.WriteCloser {
-	return &lateWriter{redactor: r, w: dst}
+	return &lateWriter{redactor: r, dst: dst}
 }
 
-// A lateWriter puts what redacts new values before what redacts the old ones,
-// which may hold back a part of the stream.
+// A lateWriter is what [Redactor.Writer] returns.
 type lateWriter struct {
 	redactor *Redactor
-	values   *Values // at the last Write
-	w        io.Writer
+	dst      io.Writer
+	w        *writer // for the values at the last Write; nil if there were none
 }
 
 func (l *lateWriter) Write(p []byte) (int, error) {
-	if values := l.redactor.Values(); values != l.values {
-		if !values.Equal(l.values) {
-			l.w = values.Writer(l.w)
+	if values := l.redactor.Values(); values != nil && (l.w == nil || l.w.values != values) {
+		next := &writer{values: values, dst: l.dst}
+		if l.w != nil {
+			// What is held may be the beginning of a value that is still one.
+			next.held, next.done = l.w.held, max(0, l.w.done-l.w.base)
 		}
-		l.values = values
+		l.w = next
+	}
+	if l.w == nil {
+		return l.dst.Write(p)
 	}
 	return l.w.Write(p)
 }
 
 func (l *lateWriter) Close() error {
-	if w, ok := l.w.(io.Closer); ok {
-		return w.Close()
+	if l.w != nil {
+		return l.w.Close()
+	}
+	if dst, ok := l.dst.(io.Closer); ok {
+		return dst.Close()
 	}
 	return nil
 }

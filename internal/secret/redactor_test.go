@@ -3,6 +3,9 @@ package secret_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"io"
+	"runtime"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -34,6 +37,45 @@ func TestKnownLate(t *testing.T) {
 	out.err = gone
 	assert.ErrorIs(t, w.Close(), gone)
 	assert.Equal(t, out.String(), "first-value second-value\n[1] second-value [1] [2]\n[1] second-val")
+}
+
+// What was held when the values changed is still looked at, and what something else has
+// taken the place of is not passed on.
+func TestKnownLateWhileHeld(t *testing.T) {
+	values := []secret.Value{{Text: "first-second", Placeholder: "[1]"}, {Text: "second-third", Placeholder: "[2]"}}
+	const stream = "a first-second-third b first-second c second-third d first-secon"
+	for cut := range len(stream) {
+		var redactor secret.Redactor
+		all := newValues(values...)
+		redactor.Set(all)
+		var out bytes.Buffer
+		w := redactor.Writer(&out)
+		w.Write([]byte(stream[:cut]))
+		redactor.Set(all.With(secret.Value{Text: "something-else", Placeholder: "[3]"}))
+		w.Write([]byte(stream[cut:]))
+		assert.NilError(t, w.Close())
+		assert.Equal(t, out.String(), "a [1] b [1] c [2] d first-secon", "cut at %d", cut)
+	}
+}
+
+// The memory of a stream does not grow with how often the values have changed.
+func TestKnownLateOften(t *testing.T) {
+	var redactor secret.Redactor
+	w := redactor.Writer(io.Discard)
+	used := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := used()
+	for i := range 200 {
+		redactor.Set(redactor.Values().With(secret.Value{Text: fmt.Sprintf("%01000d", i), Placeholder: "[x]"}))
+		w.Write([]byte("line 0000\n"))
+	}
+	// The last values have some 8 MB.
+	assert.Assert(t, used() < before+64<<20)
+	assert.NilError(t, w.Close())
 }
 
 // What nobody closes is not closed.

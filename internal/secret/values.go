@@ -80,14 +80,6 @@ func (v *Values) With(more ...Value) *Values {
 	return all
 }
 
-// Equal reports whether v and other, of which each may be nil, hide the same.
-func (v *Values) Equal(other *Values) bool {
-	if v == nil || other == nil {
-		return v == other
-	}
-	return slices.Equal(v.nodes, other.nodes)
-}
-
 // add adds a text, unless it is too short.
 func (v *Values) add(text, placeholder string, least int) {
 	if text = strings.TrimSpace(text); len(text) < least {
