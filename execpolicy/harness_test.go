@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
-	"gotest.tools/v3/poll"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
@@ -189,16 +188,7 @@ func (s session) gone(words string) {
 	wait(s.t, func() bool { return !s.lives(words) }, "%q lives on", words)
 }
 
-// wait waits for a condition.
-func wait(t *testing.T, met func() bool, format string, args ...any) {
-	t.Helper()
-	poll.WaitOn(t, func(poll.LogT) poll.Result {
-		if met() {
-			return poll.Success()
-		}
-		return poll.Continue(format, args...)
-	}, poll.WithTimeout(patience), poll.WithDelay(10*time.Millisecond))
-}
+var wait = enginetest.Wait
 
 // A signal is a writer that says when something has been printed.
 type signal chan struct{}

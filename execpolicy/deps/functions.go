@@ -34,10 +34,17 @@ else
 	printf %%s %[2]s >%[1]s.py
 fi`
 
+// tryImport imports a module. One of Python's own, such as sys or os, comes before what
+// is in a directory.
+const tryImport = `python3 -c 'import importlib.util, os
+if importlib.util.find_spec("%[1]s").origin != os.path.abspath("%[1]s.py"):
+    raise SystemExit("%[1]s is a module of Python itself")
+import %[1]s'`
+
 // Recipe returns the recipe that installs the requirements, stores the module, and
 // imports it once. So [Build] fails, and quotes Python, if a package can't be installed,
-// if the module needs one that is not among the requirements, or if it has a syntax
-// error. The image needs python3, and pip if there are requirements. pip unpacks in /tmp,
+// if the module needs one that is not among the requirements, if it has a syntax error, or
+// if Python has a module of that name that comes first. The image needs python3, and pip if there are requirements. pip unpacks in /tmp,
 // which must be large enough: see [execpolicy.DockerPolicy.Tmpfs].
 //
 // An error wraps [execpolicy.ErrInvalid].
@@ -69,7 +76,7 @@ func (f Functions) Recipe() (Recipe, error) {
 	if len(f.Requirements) > 0 {
 		r.Scripts = append(r.Scripts, install)
 	}
-	r.Scripts = append(r.Scripts, fmt.Sprintf(store, f.Module, shellquote.Quote(f.Source)), "python3 -c 'import "+f.Module+"'")
+	r.Scripts = append(r.Scripts, fmt.Sprintf(store, f.Module, shellquote.Quote(f.Source)), fmt.Sprintf(tryImport, f.Module))
 	return r, nil
 }
 

@@ -108,6 +108,17 @@ func TestFunctionsThatDoNotWorkAreNoLayer(t *testing.T) {
 	})
 }
 
+// A module of a name that Python has for its own would never be imported.
+func TestFunctionsOfPythonsName(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		for _, name := range []string{"sys", "os", "__main__"} {
+			_, err := p.functions(deps.Functions{Module: name, Source: "def total(): return 5"})
+			assert.ErrorIs(t, err, deps.ErrBuild, name)
+			assert.ErrorContains(t, err, name)
+		}
+	})
+}
+
 func TestFunctionsWithoutPip(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		if p.run(p.layer(scripts(":")), "python3 -c 'import pip'").ExitCode == 0 {

@@ -114,9 +114,6 @@ func (v volumes) build(ctx context.Context, p execpolicy.DockerPolicy, r Recipe)
 	v.sweep(ctx)
 	stage := mountguard.LayerPrefix + strings.ToLower(rand.Text())
 	labels := container.Labels(stage, false, seconds(p), v.labels(stage))
-	if _, err := v.CreateVolume(ctx, stage, labels); err != nil {
-		return "", err
-	}
 	// What is whole gets its mark, and what is not is removed, whoever has given up.
 	settle := func(f func(context.Context) error) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
@@ -124,6 +121,10 @@ func (v volumes) build(ctx context.Context, p execpolicy.DockerPolicy, r Recipe)
 		return f(ctx)
 	}
 	discard := func(ctx context.Context) error { return v.discard(ctx, stage) }
+	if _, err := v.CreateVolume(ctx, stage, labels); err != nil {
+		// It may be there all the same.
+		return "", errors.Join(err, settle(discard))
+	}
 	mount := dockercli.Mount{Volume: stage, Target: Target, Writable: true}
 	if err = v.open(ctx, p, mount, r.Labels); err == nil {
 		err = r.run(ctx, p, mount)

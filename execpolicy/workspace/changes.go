@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -75,6 +76,7 @@ func (s *Session) Changes(ctx context.Context) ([]Change, error) {
 // changes lists the changes. It has sum read each regular file, whose state was old if it
 // is not Added.
 func (c *copied) changes(ctx context.Context, s *execpolicy.Session, sum func(now Change, old state, content io.Reader) ([sha256.Size]byte, error)) ([]Change, error) {
+	c.forget()
 	var all []Change
 	seen := map[string]bool{}
 	err := s.Walk(ctx, ".", func(e execpolicy.TreeEntry, content io.Reader) error {
@@ -109,6 +111,21 @@ func (c *copied) changes(ctx context.Context, s *execpolicy.Session, sum func(no
 	}
 	slices.SortFunc(all, func(a, b Change) int { return strings.Compare(a.Name, b.Name) })
 	return all, nil
+}
+
+// forget forgets what was copied in, deleted inside and, when Save had told so, on the
+// host too. If it is made again inside, it is new.
+func (c *copied) forget() {
+	for name := range c.deleted {
+		local, err := filepath.Localize(name)
+		if err != nil {
+			continue
+		}
+		if _, there, err := lstat(c.root, local); err == nil && !there {
+			delete(c.base, name)
+			delete(c.deleted, name)
+		}
+	}
 }
 
 // maxHeld is the size up to which a file is held in memory until it is known whether it

@@ -79,9 +79,11 @@ type CollectOptions struct {
 func Collect(ctx context.Context, s *execpolicy.Session, dir string, o CollectOptions) (fs.FS, error) {
 	files := newMemory()
 	err := collect(ctx, s, dir, o, func(e execpolicy.TreeEntry, content io.Reader) error {
-		data := make([]byte, e.Size)
-		_, err := io.ReadFull(content, data)
-		files.add(e, data)
+		// The size is what code inside says.
+		var data bytes.Buffer
+		data.Grow(int(min(e.Size, 1<<20)) + bytes.MinRead)
+		_, err := data.ReadFrom(content)
+		files.add(e, data.Bytes())
 		return err
 	})
 	if err != nil {
@@ -179,7 +181,7 @@ func collect(ctx context.Context, s *execpolicy.Session, dir string, o CollectOp
 	if o.MaxBytes == 0 {
 		o.MaxBytes = DefaultMaxBytes
 	}
-	c := collection{wanted: wanted, o: o, add: add, met: map[string]bool{}}
+	c := collection{wanted: wanted, o: o, add: add, met: map[string]bool{}, taken: map[string]bool{}}
 	err := s.Walk(ctx, dir, c.visit)
 	if c.ended != nil && c.ended != errPassed || c.ended == nil && !errors.Is(err, fs.ErrPermission) {
 		return err
@@ -209,6 +211,7 @@ type collection struct {
 	files         int
 	bytes, passed int64
 	met           map[string]bool // the matches that were come to
+	taken         map[string]bool // the names so far; true for a file's, false for those of the directories that it is in
 	ended         error           // why the walk was ended
 }
 
@@ -230,6 +233,9 @@ func (c *collection) visit(e execpolicy.TreeEntry, content io.Reader) error {
 // take collects a match, or leaves it out.
 func (c *collection) take(e execpolicy.TreeEntry, content io.Reader) error {
 	err := c.fits(e)
+	if err == nil {
+		err = c.name(e.Name)
+	}
 	if err == nil {
 		err = c.add(e, content)
 	}
@@ -255,6 +261,21 @@ func (c *collection) fits(e execpolicy.TreeEntry) error {
 	case e.Size > c.o.MaxBytes-c.bytes:
 		return fmt.Errorf("%w: what matches has more than %d bytes, with the %d of %q", execpolicy.ErrTooLarge, c.o.MaxBytes, e.Size, e.Name)
 	}
+	return nil
+}
+
+// name takes a name for a file. Code inside may have made a file of a directory, or a
+// directory of a file, between the walk and what comes after it.
+func (c *collection) name(name string) error {
+	_, again := c.taken[name]
+	for _, dir := range parents(name) {
+		again = again || c.taken[dir]
+		c.taken[dir] = false
+	}
+	if again {
+		return fmt.Errorf("%w: %q", execpolicy.ErrDuplicateName, name)
+	}
+	c.taken[name] = true
 	return nil
 }
 

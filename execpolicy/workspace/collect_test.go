@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -243,6 +244,7 @@ func TestCollectSkips(t *testing.T) {
 // not.
 func TestCollectBesideSparseFiles(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
+		p.Policy.MaxTreeBytes = 5 << 20
 		s := p.ephemeral(t)
 		s.ok("mkdir -p a/b; echo 1 >1; echo 2 >a/b/2; ln -s 1 link; for f in sparse a/sparse; do dd if=/dev/zero " +
 			"of=$f bs=1 count=1 seek=1000000000000 2>/dev/null; done")
@@ -267,6 +269,10 @@ func TestCollectBesideSparseFiles(t *testing.T) {
 		}
 		_, err := workspace.Collect(t.Context(), s.Session.Session, ".",
 			workspace.CollectOptions{Patterns: []string{"sparse"}})
+		assert.ErrorIs(t, err, execpolicy.ErrTooLarge)
+		// Nothing on the host is made as large as a file says to be.
+		_, err = workspace.Collect(t.Context(), s.Session.Session, ".",
+			workspace.CollectOptions{Patterns: []string{"sparse"}, MaxBytes: math.MaxInt64})
 		assert.ErrorIs(t, err, execpolicy.ErrTooLarge)
 		files, err := workspace.Collect(t.Context(), s.Session.Session, "sparse", workspace.CollectOptions{
 			Patterns: []string{"**"}, Skip: func(execpolicy.TreeEntry, error) error { return nil },

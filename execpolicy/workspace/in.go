@@ -33,7 +33,7 @@ func (c *copied) in(ctx context.Context, s *execpolicy.Session) error {
 	if err != nil {
 		return fmt.Errorf("copying the workspace in: %w", err)
 	}
-	c.base = from.base
+	c.base, c.deleted = from.base, map[string]bool{}
 	return nil
 }
 
@@ -56,7 +56,7 @@ func (s *source) ReadDir(dir string) ([]fs.DirEntry, error) {
 	kept := all[:0]
 	for _, d := range all {
 		name := path.Join(dir, d.Name())
-		if s.exclude.match(name) {
+		if s.exclude.match(name) || isStage(name) {
 			continue
 		}
 		info, err := d.Info()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
@@ -15,7 +16,8 @@ import (
 
 // Save copies what was added and changed to the host's directory, with its permissions
 // and each file as a whole. It returns what it saved, and what was deleted inside, which
-// it leaves on the host. What is saved counts as copied in from then on.
+// it leaves on the host. What is saved counts as copied in from then on. What is deleted
+// on the host too does not count any more.
 //
 // Save leaves out what it can't save, and names it in an error along with the changes
 // that it did save. The error wraps one or more of these:
@@ -32,7 +34,7 @@ import (
 // [execpolicy.DockerPolicy.WorkspaceReadOnly], the error wraps [execpolicy.ErrInvalid].
 //
 // Until the files are whole, they lie in a directory of the workspace whose name begins
-// with ".cofferdam-".
+// with ".cofferdam-". It stays if this program is killed meanwhile. It is never copied in.
 func (s *Session) Save(ctx context.Context) ([]Change, error) {
 	c, err := s.copyOf()
 	if err != nil {
@@ -67,6 +69,7 @@ func (c *copied) save(ctx context.Context, s *execpolicy.Session) (saved []Chang
 			break
 		}
 		if change.Kind == Deleted {
+			c.deleted[change.Name] = true
 			saved = append(saved, change)
 			continue
 		}
@@ -95,9 +98,15 @@ type placing struct {
 	*copied
 	*staging
 	dirs map[string]bool // those that are known to be there
-	made []Change        // directories that get their permissions when all is in them
+	made []madeDir       // they get their permissions when all is in them
 	errs []error
 	more int
+}
+
+// A madeDir is a directory that was made or changed.
+type madeDir struct {
+	Change
+	info fs.FileInfo // the host's
 }
 
 // place gives a change its place on the host. Those of the directories that it is in have
@@ -154,7 +163,11 @@ func (p *placing) placeDir(change Change, name string, there bool) error {
 		}
 	}
 	if !there || change.Kind == Changed {
-		p.made = append(p.made, change)
+		info, err := p.copied.root.Lstat(name)
+		if err != nil {
+			return err
+		}
+		p.made = append(p.made, madeDir{change, info})
 	}
 	p.dirs[change.Name] = true
 	p.base[change.Name] = state{mode: change.Mode}
@@ -209,27 +222,41 @@ func (p *placing) mkdir(name string) error {
 	if err := p.copied.root.Mkdir(name, 0o700); err != nil || p.own == nil {
 		return err
 	}
-	f, mode, err := open(p.copied.root, name)
+	info, err := p.copied.root.Lstat(name)
 	if err != nil {
 		return err
 	}
-	if mode.IsDir() {
-		err = p.own(f)
-	} else {
-		err = fmt.Errorf("%w: somebody has put %v in its place", ErrConflict, mode)
+	return p.withDir(name, info, p.own)
+}
+
+// withDir calls f with the directory of that name, if it is the one that info is of.
+// Somebody may have put a link in its place, which a root follows.
+func (p *placing) withDir(name string, info fs.FileInfo, f func(*os.File) error) error {
+	dir, mode, err := open(p.copied.root, name)
+	if err != nil {
+		return err
 	}
-	return errors.Join(err, f.Close())
+	now, err := dir.Stat()
+	switch {
+	case err != nil:
+	case !mode.IsDir() || !os.SameFile(now, info):
+		err = fmt.Errorf("%w: somebody has put %v in its place", ErrConflict, mode)
+	default:
+		err = f(dir)
+	}
+	return errors.Join(err, dir.Close())
 }
 
 // stamp gives the directories their permissions, those within others first.
 func (p *placing) stamp() {
 	for i := len(p.made) - 1; i >= 0; i-- {
-		name, err := filepath.Localize(p.made[i].Name)
+		made := p.made[i]
+		name, err := filepath.Localize(made.Name)
 		if err == nil {
-			err = p.copied.root.Chmod(name, p.made[i].Mode.Perm())
+			err = p.withDir(name, made.info, func(dir *os.File) error { return dir.Chmod(made.Mode.Perm()) })
 		}
 		if err != nil {
-			p.fail(p.made[i], err)
+			p.fail(made.Change, err)
 		}
 	}
 }

@@ -24,8 +24,17 @@ type stage struct {
 	own  func(f *os.File) error // gives a file to whom it is to belong to; nil if that is who makes it
 }
 
+const stagePrefix = ".cofferdam-"
+
 func newStage(root *os.Root) *stage {
-	return &stage{root: root, dir: ".cofferdam-" + strings.ToLower(rand.Text())}
+	return &stage{root: root, dir: stagePrefix + strings.ToLower(rand.Text())}
+}
+
+// isStage reports whether a name is that of a stage: another session may save to the same
+// workspace.
+func isStage(name string) bool {
+	token, ok := strings.CutPrefix(name, stagePrefix)
+	return ok && len(token) == len(rand.Text()) && strings.Trim(token, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
 // put makes a file in the stage, and returns its name.

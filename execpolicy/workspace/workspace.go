@@ -70,6 +70,7 @@ type copied struct {
 	own      func(*os.File) error // gives a file to the owner of the workspace; nil if that is not to be done
 	turn     turn.Turn            // of whoever uses base
 	base     map[string]state
+	deleted  map[string]bool // what of base Save has told to be deleted
 }
 
 // Start opens a session with spec.Workspace in it. spec.Prepare is called when the

@@ -216,6 +216,21 @@ func TestCopies(t *testing.T) {
 			s.ok("printf x | dd of=large bs=1 seek=3145727 conv=notrunc")
 			s.changed(`changed "file" -rw-r--r-- 4`, `changed "large" -rw------- 3145728`)
 		}},
+		{"what is deleted on both sides can be made again", func(t *testing.T, s session) {
+			s.ok("mv sub gone; rm file")
+			s.ok("rm -r gone")
+			want := []string{`deleted "file" -rw-r--r-- 0`, `deleted "sub" drwxr-xr-x 0`, `deleted "sub/deep" drwxr-xr-x 0`,
+				`deleted "sub/deep/file" -rw-r--r-- 0`, `deleted "sub/none" -rw-r--r-- 0`}
+			assert.DeepEqual(t, s.save(nil), want)
+			s.changed(want...)
+			assert.NilError(t, os.RemoveAll(filepath.Join(s.dir, "sub")))
+			assert.NilError(t, os.Remove(filepath.Join(s.dir, "file")))
+			s.changed()
+			// With what it was, and with something else.
+			s.ok("umask 22; echo old >file; mkdir sub; echo other >sub/none")
+			assert.DeepEqual(t, s.save(nil), []string{`added "file" -rw-r--r-- 4`, `added "sub" drwxr-xr-x 0`, `added "sub/none" -rw-r--r-- 6`})
+			assert.Equal(t, s.host("file")+s.host("sub/none"), "old\nother\n")
+		}},
 		{"what was added and changed is saved, and nothing deleted", func(t *testing.T, s session) {
 			s.ok(`umask 27; echo new >file; chmod 750 run; mkdir -p 'a/b c'; echo 1 >'a/b c/-x'; >a/none; mkdir a/empty; chmod 555 a; rm sub/none
 				printf x | dd of=large bs=1 seek=3145727 conv=notrunc; dd if=/dev/zero of=huge bs=65536 count=40; chmod 700 sub`)

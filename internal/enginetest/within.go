@@ -4,6 +4,8 @@ import (
 	"runtime/debug"
 	"testing"
 	"time"
+
+	"gotest.tools/v3/poll"
 )
 
 // hangTime is how much longer than its bound a call may take before it counts as one that
@@ -24,6 +26,18 @@ func Within(t *testing.T, bound time.Duration, what string, f func()) {
 	if took := Awake(f); took > bound {
 		t.Errorf("%s took %v, allowed are %v", what, took, bound)
 	}
+}
+
+// Wait waits up to a minute for a condition, and fails the test with what is formatted if
+// that is not met.
+func Wait(t *testing.T, met func() bool, format string, args ...any) {
+	t.Helper()
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		if met() {
+			return poll.Success()
+		}
+		return poll.Continue(format, args...)
+	}, poll.WithTimeout(time.Minute), poll.WithDelay(10*time.Millisecond))
 }
 
 // Awake returns how long f takes, without the time in which this program stood still.
