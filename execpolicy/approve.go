@@ -48,7 +48,8 @@ type Request struct {
 	Input []byte
 	// Path is the file in which a block that names one is stored, and from which it runs.
 	// It is relative to Dir. Whatever else runs in the session can change the file before
-	// the block runs. Path is empty for anything else.
+	// the block runs. Package tool has the file here that it is to write, relative to
+	// where the session began. Path is empty for anything else.
 	Path string
 	// Dir is [Command.Dir], or the Dir of the options of package codeblock. If empty, the
 	// command runs where the shell is. For a snippet it is empty, and the interpreter
@@ -69,8 +70,9 @@ type Request struct {
 	// Job says that the command is to run beside the others: [Session.StartJob] has
 	// asked. Then Stdin is nil.
 	Job bool
-	// Timeout is how long the command may run. If negative, there is no limit. It is
-	// never zero.
+	// Timeout is how long the command may run. If negative, there is no limit. It is zero
+	// only in a request that is about no command, such as that of package tool to write a
+	// file.
 	Timeout time.Duration
 }
 

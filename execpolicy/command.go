@@ -87,7 +87,9 @@ type Command struct {
 	code *ours.Code // what it was made of; nil if it is the caller's own
 }
 
-func (c Command) validate() error {
+// Check returns the error with which [Session.Run] would refuse the command, or nil. It
+// wraps [ErrInvalid], and says all that is wrong.
+func (c Command) Check() error {
 	return problems.Join(validateSecrets(c.problems(), c.Secrets, c.Env)...)
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/fifo"
 )
 
 var errHook = errors.New("the hook has failed")
@@ -61,6 +62,19 @@ var hookCases = []placeCase{
 		_, err := execpolicy.Start(t.Context(), p.policy(), spec)
 		assert.ErrorIs(t, err, execpolicy.ErrStart)
 		assert.ErrorIs(t, err, errHook)
+	}},
+	{"an error of Prepare's own is not taken for the start's", func(t *testing.T, p place) {
+		for _, nested := range []error{dockercli.ErrImageMissing, fifo.ErrNotMet, fifo.ErrNotSeen} {
+			spec, prepared := p.spec(), 0
+			spec.Prepare = func(context.Context, *execpolicy.Session) error {
+				prepared++
+				return nested
+			}
+			_, err := execpolicy.Start(t.Context(), p.policy(), spec)
+			assert.ErrorIs(t, err, execpolicy.ErrStart)
+			assert.ErrorIs(t, err, nested)
+			assert.Equal(t, prepared, 1)
+		}
 	}},
 	{"a hook that panics leaves nothing", func(t *testing.T, p place) {
 		recovered := func(f func()) {

@@ -176,8 +176,8 @@ var errNoAnswer = errors.New("the idle session's shell does not answer")
 
 // Check asks the shell for an answer, and reports whether the session can be taken. An
 // error wraps [ErrEnded] if the container has ended, and [ErrClosed] if the session was
-// taken or closed. If ctx ends before there is an answer, the session is ended, which may
-// take [Limits.TerminationTimeout].
+// taken or closed. If ctx ends before there is an answer, Check fails, and may have ended
+// the session, which takes [Limits.TerminationTimeout] at most. Close it then.
 func (i *Idle) Check(ctx context.Context) error {
 	s := i.s
 	if err := s.acquire(ctx); err != nil {

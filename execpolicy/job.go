@@ -16,6 +16,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
 // A Job is a command that runs beside the commands of its session. [Session.StartJob]
@@ -28,8 +29,7 @@ type Job struct {
 	done   chan struct{}
 
 	taking sync.Mutex // of what is kept
-	took   bool       // out keeps nothing any more
-	kept   [2][]byte  // what they have kept, unless the filter has blocked it
+	kept   *Result    // what out has kept, which it has no more; nil before
 
 	// These are set before done is closed.
 	result *Result
@@ -107,15 +107,20 @@ func (s *Session) StartJob(ctx context.Context, cmd Command) (*Job, error) {
 	}
 	ctx, cancel := bound.By(ctx, s.life, c.jobLife)
 	defer cancel(nil)
-	event, err := c.audit.beginJob(ctx, c, cmd)
 	var j *Job
+	// A caller's Audit or Approve may panic.
+	defer func() {
+		if j == nil {
+			c.jobs.Give()
+		}
+	}()
+	event, err := c.audit.beginJob(ctx, c, cmd)
 	if err == nil {
 		j, err = s.startJob(ctx, c, cmd, event)
 	}
 	if err == nil {
 		return j, nil
 	}
-	defer c.jobs.Give()
 	if s.life.Err() != nil && errors.Is(err, ErrClosed) {
 		err = ErrClosed
 	}
@@ -218,15 +223,22 @@ func isEnding(cause error) bool {
 // [Command.Stdin] was given, nothing else may be written.
 func (j *Job) Stdin() io.WriteCloser { return j.stdin }
 
-// Output returns what is kept of the job's output so far, as [Result.Stdout] and Stderr
-// have it at the end. It is nil if [Spec.Filter] has blocked it.
-func (j *Job) Output() (stdout, stderr []byte) {
+// Output returns what is kept of the job's output so far. Of the Result only Stdout,
+// Stderr and what counts them are set, and nothing if [Spec.Filter] has blocked them.
+func (j *Job) Output() *Result {
 	j.taking.Lock()
 	defer j.taking.Unlock()
-	if j.took {
-		return slices.Clone(j.kept[0]), slices.Clone(j.kept[1])
+	r := &Result{}
+	switch {
+	case j.kept != nil:
+		r.Stdout, r.StdoutInfo = slices.Clone(j.kept.Stdout), j.kept.StdoutInfo
+		r.Stderr, r.StderrInfo = slices.Clone(j.kept.Stderr), j.kept.StderrInfo
+	case j.out.Blocked() == nil:
+		stdout, stderr := j.out.Kept()
+		stdout.Look(func(b *truncate.Buffer) { r.Stdout, r.StdoutInfo = b.Bytes(), streamInfo(b) })
+		stderr.Look(func(b *truncate.Buffer) { r.Stderr, r.StderrInfo = b.Bytes(), streamInfo(b) })
 	}
-	return j.out.Snapshot()
+	return r
 }
 
 // Done returns a channel that is closed when the job has ended and its Result is there.

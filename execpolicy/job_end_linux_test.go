@@ -24,8 +24,7 @@ func TestEndOfSessionShowsAfterThatOfJob(t *testing.T) {
 		defer s.Close()
 		j := s.job(execpolicy.Command{Script: "echo begun; sleep 1000"})
 		wait(t, func() bool {
-			out, _ := j.Output()
-			return string(out) == "begun\n"
+			return string(j.Output().Stdout) == "begun\n"
 		}, "it has not begun")
 		client := "--name=" + s.Name()
 		signalChild(client, syscall.SIGSTOP)

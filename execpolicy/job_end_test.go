@@ -219,11 +219,12 @@ func TestLastWordsOfJob(t *testing.T) {
 		const size = 1 << 20
 		j := s.job(execpolicy.Command{Script: "head -c 1048576 /dev/zero; echo done >&2; sleep 1000"})
 		wait(t, func() bool {
-			_, errs := j.Output()
-			return string(errs) == "done\n"
+			return string(j.Output().Stderr) == "done\n"
 		}, "it is not done")
+		assert.Equal(t, j.Output().StdoutInfo.Bytes, int64(size))
 		p.cli(t, "kill", s.Name())
 		r, err := s.result(j)
+		assert.Equal(t, j.Output().StdoutInfo, r.StdoutInfo)
 		assert.ErrorIs(t, err, execpolicy.ErrEnded)
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeSessionLost)
 		assert.Equal(t, r.StdoutInfo.Bytes, int64(size))

@@ -64,8 +64,7 @@ func (s session) result(j *execpolicy.Job) (*execpolicy.Result, error) {
 func (s session) prints(j *execpolicy.Job, text string) {
 	s.t.Helper()
 	wait(s.t, func() bool {
-		out, _ := j.Output()
-		return strings.Contains(string(out), text)
+		return strings.Contains(string(j.Output().Stdout), text)
 	}, "no %q", text)
 }
 
@@ -470,14 +469,13 @@ func TestJobOutputIsBlocked(t *testing.T) {
 		_, err := io.WriteString(j.Stdin(), "\n")
 		assert.NilError(t, err)
 		wait(t, func() bool {
-			out, errOut := j.Output()
-			return out == nil && errOut == nil
+			r := j.Output()
+			return r.Stdout == nil && r.Stderr == nil && r.StdoutInfo == execpolicy.StreamInfo{}
 		}, "the output is shown")
 		assert.NilError(t, j.Kill(t.Context()))
 		_, err = s.result(j)
 		assert.ErrorIs(t, err, execpolicy.ErrBlocked)
-		out, _ := j.Output()
-		assert.Assert(t, out == nil)
+		assert.Assert(t, j.Output().Stdout == nil)
 	})
 }
 

@@ -144,9 +144,8 @@ func (x *jobRun) flush(res *Result, r shell.Reply, deadline time.Time) []error {
 	errs := x.out.Finish(flush.Done())
 	x.taking.Lock()
 	defer x.taking.Unlock()
-	x.took = true
 	errs = append(errs, res.take(&x.out))
-	x.kept = [2][]byte{res.Stdout, res.Stderr}
+	x.kept = res
 	return errs
 }
 

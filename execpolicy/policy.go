@@ -328,9 +328,9 @@ type Process struct {
 	// nothing, of its stdout. It is not called if the program had to be killed. If
 	// Diagnose is nil or returns nil, the error quotes what the program printed.
 	Diagnose func(exitCode int, stderr []byte) error
-	// Recover removes the cause of a failed start, for example by pulling an image. If it
-	// returns nil, the session calls Spawn again, at most twice in one start. If Recover
-	// can do nothing, it returns cause itself.
+	// Recover removes the cause of a start that failed before the command answered, for
+	// example by pulling an image. If it returns nil, the session calls Spawn again, at
+	// most twice in one start. If Recover can do nothing, it returns cause itself.
 	Recover func(ctx context.Context, cause error) error
 	// OOMKilled reports whether the kernel has killed processes of the command for memory
 	// since a time, or ever if that is zero. known is false if nobody knows.

@@ -159,6 +159,81 @@ func (p *stayingPolicy) Spawn(ctx context.Context, spec execpolicy.Spec) (*execp
 	return proc, nil
 }
 
+// A panicking policy is one that panics as often as it says.
+type panickingPolicy struct {
+	callersPolicy
+	times int
+}
+
+func (p *panickingPolicy) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+	if p.times--; p.times >= 0 {
+		panic("no")
+	}
+	return p.callersPolicy.Spawn(ctx, spec)
+}
+
+// A policy that panics takes no start's turn away, of which a program has eight.
+func TestPolicyThatPanics(t *testing.T) {
+	enginetest.Check(t)
+	const times = 20
+	p := &panickingPolicy{callersPolicy{scratch: t.TempDir()}, times}
+	for range times {
+		func() {
+			defer func() { assert.Equal(t, recover(), "no") }()
+			execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+		}()
+	}
+	enginetest.Within(t, patience, "Start", func() { assert.NilError(t, open(t, p, execpolicy.Spec{Env: sessionEnv}).Close()) })
+}
+
+// A leaving policy is one whose processes do not end as long as it says so, and do not
+// answer then.
+type leavingPolicy struct {
+	callersPolicy
+	leaves atomic.Bool
+}
+
+func (p *leavingPolicy) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+	left := p.leaves.Load()
+	if left {
+		spec.Supervisor = []string{"false"}
+	}
+	proc, err := p.callersPolicy.Spawn(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	kill := proc.Kill
+	proc.Kill = func(ctx context.Context) error {
+		if left && p.leaves.Load() {
+			return execpolicy.ErrStillThere
+		}
+		return kill(ctx)
+	}
+	return proc, nil
+}
+
+// What a restart that has failed may have left is tried again, and told.
+func TestRestartLeavesSomething(t *testing.T) {
+	enginetest.Check(t)
+	p := &leavingPolicy{callersPolicy: callersPolicy{scratch: t.TempDir()}}
+	restart := func(s session) {
+		p.leaves.Store(true)
+		assert.ErrorIs(t, s.Restart(t.Context()), execpolicy.ErrStillThere)
+		_, err := s.Run(t.Context(), execpolicy.Command{Script: ":"})
+		assert.ErrorIs(t, err, execpolicy.ErrEnded)
+	}
+	s := open(t, p, execpolicy.Spec{Env: sessionEnv})
+	restart(s)
+	assert.ErrorIs(t, s.Close(), execpolicy.ErrStillThere)
+	p.leaves.Store(false)
+	s = open(t, p, execpolicy.Spec{Env: sessionEnv})
+	restart(s)
+	p.leaves.Store(false)
+	assert.NilError(t, s.Restart(t.Context()))
+	s.ok(":")
+	assert.NilError(t, s.Close())
+}
+
 // A start is not tried again if it may have left something: another try would hide that.
 func TestStillThereIsNotTriedAgain(t *testing.T) {
 	p := &stayingPolicy{callersPolicy{scratch: t.TempDir(), argv: []string{"false"}}}

@@ -16,6 +16,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 	"github.com/seed-64a260eb/cofferdam/internal/spool"
+	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
 // Run runs one command in a session of its own, which is closed when Run returns. Its
@@ -23,7 +24,7 @@ import (
 // [Session.Close], or of the last two together. There is a result whenever Session.Run
 // has one, also with an error of Close.
 func Run(ctx context.Context, p Policy, spec Spec, c Command) (*Result, error) {
-	s, err := start(ctx, p, spec, c.validate())
+	s, err := start(ctx, p, spec, c.Check())
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +67,7 @@ func Run(ctx context.Context, p Policy, spec Spec, c Command) (*Result, error) {
 //   - ErrAudit: there is no record of how the command ended.
 func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
 	ctx, cmd.code = ours.TakeCode(ctx)
-	if err := cmd.validate(); err != nil {
+	if err := cmd.Check(); err != nil {
 		return nil, problems.Redact(err, s.Redact)
 	}
 	if err := s.acquire(ctx); err != nil {
@@ -97,7 +98,7 @@ func (c *conn) runRecorded(ctx context.Context, cancel context.CancelCauseFunc, 
 	if err := c.lives(); err != nil {
 		return nil, err
 	}
-	x := &execution{c: c, ctx: ctx, cmd: cmd, own: ours.HooksSkipped(ctx), stdin: spool.New(cmd.Stdin, MaxStdin)}
+	x := &execution{c: c, ctx: ctx, cmd: cmd, own: ours.HooksSkipped(ctx), unseen: ours.IsUnseen(ctx), stdin: spool.New(cmd.Stdin, MaxStdin)}
 	if refused, err := x.admit(); refused != nil || err != nil {
 		return refused, err
 	}
@@ -118,6 +119,8 @@ type execution struct {
 	ctx context.Context
 	cmd Command
 	own bool // it is the library's own
+	// unseen says that no caller sees the result.
+	unseen bool
 
 	timeout         time.Duration
 	start           time.Time
@@ -251,7 +254,12 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 		errs = append(errs, err)
 	}
 	res.ImageID, _ = c.imageID()
-	res.BackgroundBytes, c.Background = c.Background, 0
+	if x.unseen {
+		// The caller never sees this result. The next one tells it.
+		c.unreportedLoss = c.unreportedLoss || res.StateLost
+	} else {
+		res.BackgroundBytes, c.Background = c.Background, 0
+	}
 	res.Dir = c.redact(res.Dir)
 	return res, errors.Join(errs...)
 }
@@ -272,7 +280,10 @@ func (r *Result) take(out *shell.Output) error {
 // keptOutput returns the bytes that a sink kept, and their counts. It is called once,
 // after the last Write.
 func keptOutput(k *shell.Sink) ([]byte, StreamInfo) {
-	b := &k.Kept
-	info := StreamInfo{Bytes: b.Total(), Lines: b.Lines(), DroppedBytes: b.Dropped(), DroppedLines: b.DroppedLines(), Cut: len(b.Head())}
+	info := streamInfo(&k.Kept)
 	return k.Taken(), info
+}
+
+func streamInfo(b *truncate.Buffer) StreamInfo {
+	return StreamInfo{Bytes: b.Total(), Lines: b.Lines(), DroppedBytes: b.Dropped(), DroppedLines: b.DroppedLines(), Cut: len(b.Head())}
 }

@@ -82,8 +82,8 @@ func TestDefaultSeccompProfileAllowsAtMostDockers(t *testing.T) {
 		"socket": {"0 SCMP_CMP_MASKED_EQ ffffffe0 0", "0 SCMP_CMP_MASKED_EQ fffffffc 20", "0 SCMP_CMP_MASKED_EQ fffffffe 24",
 			"0 SCMP_CMP_MASKED_EQ ffffffff 27", "0 SCMP_CMP_MASKED_EQ ffffffff 29", "0 SCMP_CMP_MASKED_EQ fffffffe 2a",
 			"0 SCMP_CMP_MASKED_EQ fffffffc 2c"},
-		"open":      {"1 SCMP_CMP_MASKED_EQ 400040 0", "2 SCMP_CMP_MASKED_EQ 800 0"},
-		"openat":    {"2 SCMP_CMP_MASKED_EQ 400040 0", "3 SCMP_CMP_MASKED_EQ 800 0"},
+		"open":   {"1 SCMP_CMP_MASKED_EQ 400040 0", "2 SCMP_CMP_MASKED_EQ 800 0"},
+		"openat": {"2 SCMP_CMP_MASKED_EQ 400040 0", "3 SCMP_CMP_MASKED_EQ 800 0"},
 	}
 	for _, name := range []string{"chmod", "creat", "fchmod", "mknod"} {
 		conditions[name] = []string{"1 SCMP_CMP_MASKED_EQ 800 0"}

@@ -136,22 +136,33 @@ func (s Spec) validate() error {
 }
 
 // open spawns a process and connects a session to it. If that fails for a cause that
-// [Process.Recover] removes, it tries again. The values are redacted from the start.
+// [Process.Recover] removes, it tries again. The values are redacted from the start. With
+// an error that wraps ErrStillThere comes the conn of what may still be there.
 func open(ctx context.Context, p Policy, spec Spec, values *secret.Values) (*conn, error) {
 	secrets := spec.Secrets
 	spec = spec.forPolicy()
 	for try := 0; ; try++ {
-		proc, c, err := spawn(ctx, p, spec)
-		if err == nil {
+		c, err := spawn(ctx, p, spec)
+		answered := err == nil
+		if answered {
 			if err = c.prepare(ctx, spec, secrets, values); err == nil {
 				return c, nil
 			}
 		}
 		err = spec.auditor.failed(c, err)
-		if proc == nil || try == maxRecoveries || proc.Recover == nil || errors.Is(err, ErrStillThere) {
-			return nil, err // what may still be there is told, whatever another try brings
+		if c == nil {
+			return nil, err
 		}
-		if recoverErr := proc.Recover(ctx, err); recoverErr == err {
+		c.setValues(values)
+		// What may still be there is told, whatever another try brings. What has answered
+		// has failed for a cause of the caller's own.
+		if errors.Is(err, ErrStillThere) {
+			return c, err
+		}
+		if answered || try == maxRecoveries || c.proc.Recover == nil {
+			return nil, err
+		}
+		if recoverErr := c.proc.Recover(ctx, err); recoverErr == err {
 			return nil, err
 		} else if recoverErr != nil {
 			return nil, errors.Join(err, recoverErr)
@@ -171,32 +182,39 @@ const maxStarts = 8
 var starts = turn.New(maxStarts)
 
 // spawn spawns a process and makes it answer, in its turn. If that fails, the process has
-// been ended; without a process, nothing was spawned.
-func spawn(ctx context.Context, p Policy, spec Spec) (*Process, *conn, error) {
+// been ended; without a conn, nothing was spawned.
+func spawn(ctx context.Context, p Policy, spec Spec) (*conn, error) {
 	if err := starts.Take(ctx); err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", ErrStart, err)
+		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
+	inTurn := true
+	// A policy may panic, and its caller may recover.
+	defer func() {
+		if inTurn {
+			starts.Give()
+		}
+	}()
 	proc, err := p.Spawn(ctx, spec)
 	if err != nil {
-		starts.Give()
-		return nil, nil, err
+		return nil, err
 	}
 	c := connect(proc, spec)
 	if proc.Ready != nil {
 		starts.Give()
+		inTurn = false
 		err := c.wait(ctx)
 		if err == nil {
 			err = starts.Take(ctx)
 		}
 		if err != nil {
-			return proc, nil, c.failed(err)
+			return c, c.failed(err)
 		}
+		inTurn = true
 	}
-	defer starts.Give()
 	if err := c.dial(ctx); err != nil {
-		return proc, nil, c.failed(err)
+		return c, c.failed(err)
 	}
-	return proc, c, nil
+	return c, nil
 }
 
 // Name returns the name of the container, or of whatever the policy started.
@@ -263,7 +281,8 @@ func (s *Session) release() { s.turn.Give() }
 // If ctx ends before the turn of Restart has come, the session goes on, and the error is
 // the cause of ctx. After any other error the session has ended, and Restart may be tried
 // again. Such an error wraps ErrClosed if the session was closed, ErrStillThere if the
-// old container is not known to be gone, or is one of those of [Start].
+// old container is not known to be gone, or is one of those of [Start]. If the new
+// container is not known to be gone, the session has its name.
 func (s *Session) Restart(ctx context.Context) error {
 	if s.policy == nil {
 		return errBorrowed
@@ -281,13 +300,13 @@ func (s *Session) Restart(ctx context.Context) error {
 		return err
 	}
 	c, err := open(ctx, s.policy, *s.spec, c.redactor.Values())
-	if err != nil {
-		return err
+	if c != nil {
+		// If it has failed, Close and another Restart try again to end it.
+		s.mu.Lock()
+		s.conn = c
+		s.mu.Unlock()
 	}
-	s.mu.Lock()
-	s.conn = c
-	s.mu.Unlock()
-	return nil
+	return err
 }
 
 // Close ends the command that runs, if any, runs the shutdown scripts, calls

@@ -46,7 +46,7 @@ type Return struct {
 // Call runs the code of a block as a program, with an input value, and returns its result
 // value. Both are JSON, and neither is on stdin, stdout or in an argument list: whatever
 // the program prints is output and nothing else. The input is what [json.Marshal] makes
-// of it, so a [json.RawMessage] is sent as it is.
+// of it. A [json.RawMessage] is sent as that value, without its spaces.
 //
 // In Python and JavaScript, whichever program runs them, the variable INPUT_DATA holds
 // the input. The result is what the variable result of the main module or script holds

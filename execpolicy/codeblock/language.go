@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
@@ -98,8 +99,17 @@ const maxPrograms = 100
 func (o Options) validate() error {
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	check := func(argv ...string) error {
+		return execpolicy.Command{Argv: argv, Dir: o.Dir, Env: o.Env, OutputLimit: o.OutputLimit}.Check()
+	}
+	if err := check("sh"); err != nil {
+		errs = append(errs, err)
+	}
 	for _, name := range slices.Sorted(maps.Keys(o.Languages)) {
 		l := o.Languages[name]
+		if strings.Contains(strings.Join(slices.Concat(l.Args, l.Stdin), ""), "\x00") {
+			refuse("the language %q: an argument can't hold a NUL byte", name)
+		}
 		bad := func(p string) bool { return p == "" || p[0] == '-' || strings.Contains(p, "\x00") }
 		if name == "" || name != strings.ToLower(name) || strings.ContainsAny(name, " \t\r\n") {
 			refuse("the language %q: a name is one word in lower case", name)

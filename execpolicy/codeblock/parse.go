@@ -339,6 +339,15 @@ var markups = []*markupKind{
 	{[]string{"<!--"}, []string{"-->"}, false},
 	{[]string{"<?"}, []string{"?>"}, false},
 	{[]string{"<![cdata["}, []string{"]]>"}, false},
+	{declarations(), []string{">"}, false},
+}
+
+// declarations returns how each declaration begins: with <! and a letter.
+func declarations() (all []string) {
+	for c := 'a'; c <= 'z'; c++ {
+		all = append(all, "<!"+string(c))
+	}
+	return all
 }
 
 func (m *markupKind) begins(rest string) bool {

@@ -38,7 +38,8 @@ type Options struct {
 	Default string
 	// Timeout is how long each block may run. If zero, it is
 	// [execpolicy.Limits.CommandTimeout]; if negative, there is no limit. Looking for the
-	// program and storing the file may take 30 s each on top.
+	// program and storing the file may take 30 s each on top; for a call, so may each
+	// step of preparing it, of reading its result and of removing its directory.
 	Timeout time.Duration
 	// Dir is the directory where the blocks run and their files are stored. If empty, it
 	// is the directory where the session's shell is.
@@ -91,7 +92,7 @@ type Report struct {
 }
 
 // ExitCode returns the exit code of the last step: 0 if all went well, 1 if the block
-// could not be run, -1 if its program did not exit by itself.
+// could not be run, -1 if its program did not exit by itself or was refused.
 func (r *Report) ExitCode() int {
 	if len(r.Steps) == 0 {
 		return 0
@@ -313,7 +314,7 @@ cat >"$new" && chmod 644 "$new" && mv -f "$new" "./$1" || { rm -f "$new"; exit 1
 // store stores code under a name that was checked. It returns a result if that was
 // refused.
 func (o Options) store(ctx context.Context, s *execpolicy.Session, name, code string) (*execpolicy.Result, error) {
-	r, err := o.prepare(ctx, s, put, strings.Split(name, "/"), code)
+	r, err := o.prepare(ours.Unseen(ctx), s, put, strings.Split(name, "/"), code)
 	if err != nil {
 		return nil, err
 	}

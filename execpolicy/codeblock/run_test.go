@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/codeblock"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 )
 
@@ -304,13 +305,33 @@ except EOFError:
 			"a program's name":          {Languages: map[string]codeblock.Language{"x": {Programs: []string{"-x"}}}},
 			"more than 100 programs":    {Languages: map[string]codeblock.Language{"x": {Programs: strings.Fields(strings.Repeat("x ", 101))}}},
 			`"go" is not an extension`:  {Languages: map[string]codeblock.Language{"x": {Extension: "go"}}},
+			"an argument can't hold":    {Languages: map[string]codeblock.Language{"x": {Args: []string{"a\x00"}}}},
+			"OutputLimit":               {OutputLimit: -1},
+			`"A B" is not the name of`:  {Env: map[string]string{"A B": "x"}},
+			"a directory's name":        {Dir: "a\x00"},
 		} {
-			r, err := codeblock.Run(t.Context(), s.Session, []codeblock.Block{sh("echo ran >ran")}, o)
+			r, err := codeblock.Run(t.Context(), s.Session, []codeblock.Block{sh("# filename: ran\necho ran >ran")}, o)
 			assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 			assert.ErrorContains(t, err, want)
 			assert.Assert(t, r == nil)
+			_, err = codeblock.Call(t.Context(), s.Session, sh("echo ran >ran"), nil, o)
+			assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+			assert.ErrorContains(t, err, want)
 		}
 		assert.Equal(t, s.ok("ls -A"), "")
+	}},
+	{"what was lost before is told", func(t *testing.T, s session) {
+		s.ok("x=1")
+		s.ok("(until [ -e go ]; do sleep 0.01; done; seq 100; kill -9 $$; >done) >&2 &")
+		assert.NilError(t, s.Session.WriteFile(t.Context(), "go", nil, 0o600))
+		enginetest.Wait(t, func() bool {
+			_, err := s.Session.Stat(t.Context(), "done")
+			return err == nil
+		}, "the shell lives")
+		r := s.blocks(codeblock.Options{}, python("# filename: a.py\nprint(1)"), sh("echo $x"))
+		assert.Equal(t, r.Output(), "1\n\n")
+		assert.Assert(t, r.Steps[0].Result.StateLost && !r.Steps[1].Result.StateLost)
+		assert.Assert(t, r.Steps[0].Result.BackgroundBytes >= 292)
 	}},
 	{"both streams as they come", func(t *testing.T, s session) {
 		var out, errOut strings.Builder

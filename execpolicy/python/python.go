@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
@@ -263,7 +264,7 @@ func (p *Interpreter) run(ctx context.Context, snippet Snippet, approved bool) (
 		return &Result{Result: res}, err
 	}
 	r := &Result{Result: res, StateLost: p.lost}
-	if res.Escalation > execpolicy.EscalationTerm || res.StateLost || res.Outcome == execpolicy.OutcomeSessionLost {
+	if res.Escalation > execpolicy.EscalationTerm || res.Outcome == execpolicy.OutcomeSessionLost {
 		// It did not obey, or is gone with what else there was.
 		p.discard(ctx)
 		r.StateLost, p.lost = true, false
@@ -314,15 +315,15 @@ func (p *Interpreter) stored(ctx context.Context, r *Result, tag string) error {
 		defer cancel()
 	}
 	data, err := p.session.ReadFile(ctx, p.dir+"/reply", maxReply)
-	for _, bad := range []error{execpolicy.ErrNotRegular, execpolicy.ErrTooLarge, fs.ErrPermission} {
-		if errors.Is(err, bad) {
-			return fmt.Errorf("%w: %w", ErrReply, err)
-		}
+	var errno syscall.Errno // what else stands in its place
+	switch {
+	case err == nil:
+		return p.take(r, data, tag)
+	case errors.Is(err, execpolicy.ErrNotRegular), errors.Is(err, execpolicy.ErrTooLarge),
+		errors.As(err, &errno) && errno != syscall.ENOENT:
+		return fmt.Errorf("%w: %w", ErrReply, err)
 	}
-	if err != nil {
-		return fmt.Errorf("reading the interpreter's reply: %w", err)
-	}
-	return p.take(r, data, tag)
+	return fmt.Errorf("reading the interpreter's reply: %w", err)
 }
 
 // take fills in what the interpreter has said, which must bear that tag.

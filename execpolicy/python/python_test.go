@@ -455,6 +455,7 @@ var ends = []runCase{
 			dir + "os.mkfifo(d + '/reply')", dir + "os.mkdir(d + '/reply')", dir + "os.symlink('/dev/zero', d + '/reply')",
 			dir + "os.symlink('/etc/passwd', d + '/reply')", dir + "os.rename(d, d + '-moved')",
 			dir + "import shutil; shutil.rmtree(d)",
+			dir + "import shutil; shutil.rmtree(d); open(d, 'w')", dir + "import shutil; shutil.rmtree(d); os.symlink(d, d)",
 			dir + "os.unlink(d + '/answer'); open(d + '/answer', 'w')", dir + "os.truncate(d + '/ask', 0)",
 			dir + "open(d + '/answer', 'wb').write(b'x 0\\n' * 100)",
 			"import os, sys\nos.kill(-1, 9)",
@@ -480,6 +481,19 @@ var ends = []runCase{
 			n.shell("rm -rf /tmp/.cofferdam-*-moved")
 			assert.Equal(t, n.shell("ls -d /tmp/.cofferdam-* | wc -l"), "1", code)
 		}
+	}},
+	{"the shell is lost between two snippets", func(t *testing.T, n notebook) {
+		n.ok("x = 5")
+		n.shell("(until [ -e /tmp/go ]; do sleep 0.01; done; kill -9 $$; >/tmp/done) >/dev/null 2>&1 &")
+		assert.NilError(t, n.session.WriteFile(t.Context(), "/tmp/go", nil, 0o600))
+		enginetest.Wait(t, func() bool {
+			_, err := n.session.Stat(t.Context(), "/tmp/done")
+			return err == nil
+		}, "the shell lives")
+		r := n.run(python.Snippet{Code: "x / 0"})
+		assert.Assert(t, r.Exception != nil && r.Exception.Type == "ZeroDivisionError")
+		assert.Assert(t, r.Result.StateLost && !r.StateLost)
+		assert.Equal(t, n.value("x"), "5")
 	}},
 	{"what runs a snippet is replaced", func(t *testing.T, n notebook) {
 		const at = "import os, glob\nf = glob.glob('/tmp/.cofferdam-*')[0] + '/run'\nos.unlink(f)\n"

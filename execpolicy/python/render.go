@@ -19,9 +19,9 @@ const lost = "The interpreter has ended: its variables and imports are gone.\n"
 // all of the text. If it is too long, the last line stays.
 func (r *Result) Render(o execpolicy.RenderOptions) string {
 	res := *r.Result
-	res.Stdout = below(res.Stdout, r.Value)
+	res.Stdout = below(res.Stdout, &res.StdoutInfo, r.Value)
 	if r.Exception != nil {
-		res.Stderr = below(res.Stderr, r.Exception.Traceback)
+		res.Stderr = below(res.Stderr, &res.StderrInfo, r.Exception.Traceback)
 		res.ExitCode = 0 // the traceback says more
 	}
 	if !r.StateLost {
@@ -47,12 +47,14 @@ func (r *Result) Render(o execpolicy.RenderOptions) string {
 	return text + lost
 }
 
-// below returns a stream with a text on lines of its own behind it.
-func below(stream []byte, text string) []byte {
+// below returns a stream with a text on lines of its own after it, and counts those.
+func below(stream []byte, info *execpolicy.StreamInfo, text string) []byte {
 	if text == "" {
 		return stream
 	}
 	text = strings.TrimSuffix(text, "\n") + "\n"
+	info.Lines += int64(strings.Count(text, "\n"))
+	info.Bytes += int64(len(text))
 	if len(stream) > 0 && !bytes.HasSuffix(stream, []byte("\n")) {
 		text = "\n" + text
 	}

@@ -19,10 +19,11 @@
 //
 // A [Reply] has a text for the model. Of a long output it has the head and the tail
 // within the bounds of [Options], with a line that counts what was left out; then it says
-// how the command ended, and what was lost. It has no escape sequences. What a model does
-// wrong gets a reply that says what is wrong and what would be right, and is never an
-// error in Go. An error is the host's to deal with: its context ended, the session was
-// closed, or the engine does not answer.
+// how the command ended, and what was lost. What commands print is shown without escape
+// sequences; a file is shown as it is. What a model does wrong gets a reply that says
+// what is wrong and what would be right, and is never an error in Go. An error is the
+// host's to deal with: its context ended, the session was closed, or the engine does not
+// answer.
 //
 // The name of the tool shell, its description, its input and what it says of a restart
 // and of wrong input are those of LangChain's shell tool, to the letter, but for a word

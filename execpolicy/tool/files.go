@@ -348,9 +348,11 @@ func (s *Set) approve(ctx context.Context, kind execpolicy.RequestKind, name, co
 	if s.spec.Approve == nil {
 		return Reply{}, nil
 	}
+	living, cancel := s.whileItLives(ctx)
+	defer cancel(nil)
 	answer := make(chan error, 1)
 	go func() {
-		answer <- s.spec.Approve(ctx, execpolicy.Request{Kind: kind, Path: name, Code: code})
+		answer <- s.spec.Approve(living, execpolicy.Request{Kind: kind, Path: name, Code: code})
 	}()
 	select {
 	case err := <-answer:
@@ -358,7 +360,26 @@ func (s *Set) approve(ctx context.Context, kind execpolicy.RequestKind, name, co
 			return Reply{}, nil
 		}
 		return failed("Error: %v: %s: %s.", execpolicy.ErrRefused, kind, excerpt(err.Error())), nil
-	case <-ctx.Done():
-		return failed(unusable), context.Cause(ctx)
+	case <-living.Done():
+		return s.unanswered(ctx, context.Cause(living))
 	}
+}
+
+// whileItLives returns a context that also ends when the session has ended for good, with
+// the error that it has then.
+func (s *Set) whileItLives(ctx context.Context) (context.Context, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		for ctx.Err() == nil {
+			select {
+			case <-s.Session.Done():
+				// It may be one that is restarted.
+				if _, err := s.Session.Stat(ctx, "."); err != nil {
+					cancel(err)
+				}
+			case <-ctx.Done():
+			}
+		}
+	}()
+	return ctx, cancel
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -153,7 +154,7 @@ func (f field) decode(value json.RawMessage, in input) bool {
 	case flag:
 		return put[bool](in, f.name, value)
 	default:
-		return put[int](in, f.name, value)
+		return put[int](in, f.name, value) || putWhole(in, f.name, value)
 	}
 }
 
@@ -168,6 +169,17 @@ func put[T any](in input, name string, value json.RawMessage) bool {
 		return false
 	}
 	in[name] = v
+	return true
+}
+
+// putWhole puts a number such as 2.0, which a JSON schema takes for an integer too.
+func putWhole(in input, name string, value json.RawMessage) bool {
+	const exact = 1 << 53
+	var v float64
+	if json.Unmarshal(value, &v) != nil || v != math.Trunc(v) || math.Abs(v) > exact {
+		return false
+	}
+	in[name] = int(v)
 	return true
 }
 

@@ -162,8 +162,8 @@ func (s *Set) status(ctx context.Context, j *job, wait int) (Reply, error) {
 		return failed(unusable), context.Cause(ctx)
 	}
 	if !j.ended() {
-		stdout, stderr := j.Output()
-		r := execpolicy.Result{Outcome: execpolicy.OutcomeExited, Stdout: stdout, Stderr: stderr}
+		r := j.Output()
+		r.Outcome = execpolicy.OutcomeExited // the note says what there is to say
 		return Reply{Text: s.noted(r.Render, fmt.Sprintf("Job %d runs, for %.0f s so far.", j.id, time.Since(j.begun).Seconds()))}, nil
 	}
 	r, err := j.Wait(ctx)
@@ -171,7 +171,7 @@ func (s *Set) status(ctx context.Context, j *job, wait int) (Reply, error) {
 		return s.unanswered(ctx, err)
 	}
 	reply := Reply{Text: s.noted(r.Render, fmt.Sprintf("Job %d has ended after %.0f s.", j.id, r.Duration.Seconds())), Result: r}
-	if errors.Is(err, execpolicy.ErrStillThere) {
+	if errors.Is(err, execpolicy.ErrStillThere) || errors.Is(err, execpolicy.ErrAudit) {
 		return reply, err
 	}
 	return reply, nil

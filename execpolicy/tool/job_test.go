@@ -38,6 +38,10 @@ func TestJobs(t *testing.T) {
 		s.until("ready\n", "job", "action", "status", "job", 3)
 		assert.Equal(t, s.ok("job", "action", "signal", "job", 3, "signal", "SIGHUP"), "Sent SIGHUP to job 3.")
 		s.until("hup\n", "job", "action", "status", "job", 3)
+		// What is left out is counted while a job runs, too.
+		assert.Equal(t, s.ok("job", "action", "start", "command", "seq 1000000; sleep 600"), "Job 4 has started.")
+		s.until("\n1000000\n", "job", "action", "status", "job", 4)
+		assert.Assert(t, cmp.Regexp(`\n\.\.\. 68\d{5} bytes \(99\d{4} lines\) dropped \.\.\.\n`, s.ok("job", "action", "status", "job", 4)))
 		// They end with the session that they are in.
 		s.ok("shell", "restart", true)
 		assert.Assert(t, cmp.Contains(s.ok("job", "action", "status", "job", 3), "Job 3 has ended after "))

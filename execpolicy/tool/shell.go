@@ -3,6 +3,7 @@ package tool
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
@@ -39,7 +40,7 @@ func (s *Set) shell(ctx context.Context, in input) (Reply, error) {
 		return failed(shellBoth), nil
 	case in.flag("restart"):
 		return s.restart(ctx)
-	case in.text("command") == "":
+	case strings.TrimSpace(in.text("command")) == "":
 		return failed(shellNoString), nil
 	}
 	r, err := s.Session.Run(ctx, execpolicy.Command{Script: in.text("command")})

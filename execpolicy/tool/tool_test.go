@@ -298,6 +298,37 @@ func TestApprove(t *testing.T) {
 	})
 }
 
+// A question that nobody answers ends with the session, and not with a restart.
+func TestApproveThatIsNotAnswered(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		asked := make(chan struct{}, 1)
+		p.Spec.Approve = func(ctx context.Context, r execpolicy.Request) error {
+			if r.Kind != tool.RequestWrite {
+				return nil
+			}
+			asked <- struct{}{}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.Call(context.Background(), "write", object("path", "f", "content", "x"))
+			done <- err
+		}()
+		<-asked
+		s.ok("shell", "restart", true)
+		assert.Equal(t, s.ok("shell", "command", "echo on"), "on\n")
+		select {
+		case err := <-done:
+			t.Fatal(err)
+		default:
+		}
+		assert.NilError(t, s.Close())
+		enginetest.Within(t, time.Minute, "the call", func() { assert.ErrorIs(t, <-done, execpolicy.ErrClosed) })
+	})
+}
+
 // Edits of one file that are made at the same time are all made.
 func TestEditsAtTheSameTime(t *testing.T) {
 	everywhere(t, func(t *testing.T, p places.Place) {
@@ -328,7 +359,10 @@ func TestBadInput(t *testing.T) {
 			{"read", `{"path":"f","offset":1.5}`, `"offset" must be of the type integer`},
 			{"read", `{"file":"f","Path":"f"}`, `"path" is missing; there is no "Path"; there is no "file".`},
 			{"shell", `{"restart":"yes"}`, `"restart" must be of the type boolean`},
+			{"read", `{"path":"f","offset":1e300}`, `"offset" must be of the type integer`},
+			{"read", `{"path":"f","offset":2.0,"limit":1e3}`, "f does not exist"},
 			{"shell", `{"command":"a\u0000b"}`, "NUL"},
+			{"shell", `{"command":" \n"}`, "Shell tool expects a 'command' string when restart is not requested."},
 			{"write", `{"path":"f","content":"` + strings.Repeat("x", tool.MaxInput) + `"}`, "which is too much: it may have 4194304."},
 		} {
 			r, err := s.Call(t.Context(), c.name, json.RawMessage(c.input))

@@ -316,7 +316,7 @@ func (p *Pool) failed() error {
 // check returns nil if a session can be handed out, and else what counts those that
 // can't.
 func (p *Pool) check(i *idle) (why *int64) {
-	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	ctx, cancel := context.WithTimeout(p.ctx, answerTime)
 	checked := make(chan error, 1)
 	// A session that does not answer takes its time to end.
 	p.work.Go(func() {
@@ -332,6 +332,8 @@ func (p *Pool) check(i *idle) (why *int64) {
 	switch {
 	case err == nil:
 		return nil
+	case p.ctx.Err() != nil:
+		return new(int64) // Close ends it, whatever it is like
 	case errors.Is(err, execpolicy.ErrEnded):
 		return &p.stats.Died
 	}

@@ -16,14 +16,11 @@ import (
 // are lost.
 func (c *Container) Kill(ctx context.Context) error {
 	c.partFIFOs()
-	defer c.turn(ctx)()
-	select {
-	case <-c.done:
-		if !c.mayBeLeft() || c.detached != nil && c.forget(ctx) {
-			c.unguard()
-			return nil
-		}
-	default:
+	ended, end := c.turn(ctx)
+	defer end()
+	if ended && (!c.mayBeLeft() || c.detached != nil && c.forget(ctx)) {
+		c.unguard()
+		return nil
 	}
 	err := c.Force(ctx)
 	select {
@@ -53,24 +50,32 @@ func (c *Container) Kill(ctx context.Context) error {
 // removals holds those that are removed by force.
 var removals = make(chan struct{}, 4)
 
-// turn waits for the container's own end, or for its turn to be removed, and returns what
-// ends the turn. A hundred that are closed at once only need time, of which a hundred
-// clients that remove them would leave none. A removal that hangs does not hold up the
-// others for long.
-func (c *Container) turn(ctx context.Context) (end func()) {
+// turn waits for the container's own end, or for its turn to be removed. It reports
+// whether the container has ended, for which it holds no turn, and returns what ends the
+// turn. A hundred that are closed at once only need time, of which a hundred clients that
+// remove them would leave none. A removal that hangs does not hold up the others for
+// long.
+func (c *Container) turn(ctx context.Context) (ended bool, end func()) {
 	select {
 	case <-c.done:
-		return func() {}
+		return true, func() {}
 	default:
 	}
 	select {
-	case removals <- struct{}{}:
-		return func() { <-removals }
 	case <-c.done:
+		return true, func() {}
 	case <-ctx.Done():
 	case <-time.After(bound.Left(ctx) / 3):
+	case removals <- struct{}{}:
+		select {
+		case <-c.done:
+			<-removals
+			return true, func() {}
+		default:
+			return false, func() { <-removals }
+		}
 	}
-	return func() {}
+	return false, func() {}
 }
 
 // unguard ends what would remove the container later, which is known to be gone, and

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// skip and what are keys by their addresses.
-var skip, what bool
+// skip, unseen and what are keys by their addresses.
+var skip, unseen, what bool
 
 // SkipHooks returns a context whose commands are the library's own: they are not asked
 // about, and what they print is not filtered.
@@ -16,6 +16,13 @@ func SkipHooks(ctx context.Context) context.Context { return context.WithValue(c
 
 // HooksSkipped reports whether a context is one of SkipHooks.
 func HooksSkipped(ctx context.Context) bool { return ctx.Value(&skip) != nil }
+
+// Unseen returns a context for commands whose results no caller sees. What they would
+// tell of what was before them, the next result tells.
+func Unseen(ctx context.Context) context.Context { return context.WithValue(ctx, &unseen, true) }
+
+// IsUnseen reports whether a context is one of Unseen or of SkipHooks.
+func IsUnseen(ctx context.Context) bool { return ctx.Value(&unseen) != nil || HooksSkipped(ctx) }
 
 // A Code is what a caller has asked for where a package has made a command of it. The
 // fields are those of an execpolicy.Request; zero means the same.

@@ -4,16 +4,22 @@ package random
 
 import (
 	"io"
+	"math/rand/v2"
 	"os"
 	"sync"
 )
 
-// unused is what was read of the system's randomness and not handed out: to open its
-// source takes a tenth of the time of a short command.
+// source is the system's randomness.
+var source = "/dev/urandom"
+
+// unused is what was read of the source and not handed out: to open it takes a tenth of
+// the time of a short command.
 var unused struct {
 	sync.Mutex
-	all  [512]byte
-	left []byte
+	all    [512]byte
+	left   []byte
+	seed   [32]byte // what was read with it, and is never handed out
+	seeded bool
 }
 
 // fill fills b, which must be shorter than what is read at a time. Package crypto/rand
@@ -22,17 +28,27 @@ func fill(b []byte) {
 	unused.Lock()
 	defer unused.Unlock()
 	if len(unused.left) < len(b) {
-		f, err := os.Open("/dev/urandom")
-		if err == nil {
-			defer f.Close()
-			_, err = io.ReadFull(f, unused.all[:])
+		if err := read(unused.all[:]); err != nil {
+			// A program may have no descriptor left to open it with.
+			if !unused.seeded {
+				panic("cofferdam: the system has no source of randomness: " + err.Error())
+			}
+			rand.NewChaCha8(unused.seed).Read(unused.all[:])
 		}
-		if err != nil {
-			panic("cofferdam: the system has no source of randomness: " + err.Error())
-		}
-		unused.left = unused.all[:]
+		n := copy(unused.seed[:], unused.all[:])
+		unused.left, unused.seeded = unused.all[n:], true
 	}
 	n := copy(b, unused.left)
 	clear(unused.left[:n])
 	unused.left = unused.left[n:]
+}
+
+func read(b []byte) error {
+	f, err := os.Open(source)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = io.ReadFull(f, b)
+	return err
 }

@@ -88,15 +88,6 @@ func (p *Output) Blocked() error {
 	return p.Stderr.Failed()
 }
 
-// Snapshot returns what is kept so far, or nothing if the output is blocked. It may be
-// called while the output is written to.
-func (p *Output) Snapshot() (stdout, stderr []byte) {
-	if p.Blocked() != nil {
-		return nil, nil
-	}
-	return p.keptStdout.Snapshot(), p.keptStderr.Snapshot()
-}
-
 // Kept returns what counts and keeps each stream after the filter, for [Sink.Taken] once
 // the output is finished.
 func (p *Output) Kept() (stdout, stderr *Sink) { return p.keptStdout, p.keptStderr }

@@ -18,7 +18,7 @@ type Filter func(w io.Writer) io.WriteCloser
 // A Sink takes what a command prints to one stream.
 type Sink struct {
 	Came int64           // the number of bytes that were written to this sink
-	Kept truncate.Buffer // the head and the tail; while it is written to, see Snapshot
+	Kept truncate.Buffer // the head and the tail; while it is written to, see Look
 	// Text takes what is kept too, whole. If nil, nothing does.
 	Text io.Writer
 
@@ -37,11 +37,12 @@ type Sink struct {
 	keeping sync.Mutex // of Kept and failed
 }
 
-// Snapshot returns what is kept so far. It may be called while the sink is written to.
-func (k *Sink) Snapshot() []byte {
+// Look calls look with what is kept so far. It may be called while the sink is written
+// to.
+func (k *Sink) Look(look func(kept *truncate.Buffer)) {
 	k.keeping.Lock()
 	defer k.keeping.Unlock()
-	return k.Kept.Bytes()
+	look(&k.Kept)
 }
 
 // NewSink returns a sink that keeps limit bytes, and hands the stream on to text and w if
