@@ -67,8 +67,8 @@ var advice = []struct {
 	{ErrNoEngine, "install docker or podman, or name its program"},
 	{ErrEngineDown, "start the engine, or check DOCKER_HOST, CONTAINER_HOST and the context"},
 	{ErrPermission, "run as a user who may open the engine's socket, or use a rootless engine"},
-	{ErrUserRange, "choose a user within the engine's range, or install newuidmap and newgidmap, which have to be set-uid, and give the user a range in /etc/subuid and /etc/subgid, " +
-		"as with usermod --add-subuids 100000-165535 --add-subgids 100000-165535 NAME; then run podman system migrate"},
+	{ErrUserRange, "choose a user within the engine's range, or install newuidmap and newgidmap, which have to be set-uid, and give the user a range in /etc/subuid and /etc/subgid that nobody else has, " +
+		"as with usermod --add-subuids FIRST-LAST --add-subgids FIRST-LAST NAME; then run podman system migrate"},
 	{ErrImageMissing, "pull or import the image, and check its name"},
 	{ErrPull, "check the image's name, which podman may need in full, as in docker.io/library/alpine:3, the network, and that you are logged in to the registry"},
 	{ErrNoCommand, "use an image that has the command, or name its path inside the image"},

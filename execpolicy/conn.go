@@ -89,9 +89,10 @@ func connect(proc *Process, spec Spec) *conn {
 		ExitCode:  proc.ExitCode,
 		Diagnose:  proc.Diagnose,
 		OOMKilled: proc.OOMKilled,
+		EndTold:   proc.EndTold,
 		Setup: shellwire.Setup{
 			Dir: proc.Scratch, Namespace: proc.OwnPIDNamespace, Worker: proc.Worker, Name: proc.Name,
-			Readable: proc.readable,
+			Readable: proc.ReadableShell,
 		},
 		TerminationTimeout: c.limits.TerminationTimeout,
 		KeepAlive:          proc.keepAlive(),

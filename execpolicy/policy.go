@@ -335,6 +335,14 @@ type Process struct {
 	// OOMKilled reports whether the kernel has killed processes of the command for memory
 	// since a time, or ever if that is zero. known is false if nobody knows.
 	OOMKilled func(ctx context.Context, since time.Time) (killed, known bool)
+	// EndTold is how long after the end ExitCode and OOMKilled may need to tell how the
+	// command has ended. A session that has ended by itself waits that long for them, and
+	// half of [Limits.TerminationTimeout] at most. If zero, it is a second.
+	EndTold time.Duration
+	// ReadableShell says that the kernel inside runs no program that can't be read, as
+	// gVisor does. Then process 1 of a session can be read by code with the same user,
+	// which can open its descriptors.
+	ReadableShell bool
 	// Exec starts one more command beside the first, as the same user and in the same
 	// isolation, for [Session.StartJob]. The Process that it returns needs Stdin, Stdout,
 	// Stderr and Kill. Its Kill frees what Exec holds outside, and the session ends what
@@ -352,9 +360,7 @@ type Process struct {
 	ImageID func(ctx context.Context) (string, error)
 
 	mounted mountproof.Dir // what a session sees to before anything else runs
-	// readable says that the kernel inside runs no program that can't be read.
-	readable bool
-	blocks   *os.File // for writing to the command's descriptor 3; nil if it has none
+	blocks  *os.File       // for writing to the command's descriptor 3; nil if it has none
 	// openWay opens the way out that the policy gives, when the command has answered and
 	// before anything is run. record takes each connection. If nil, there is no way out.
 	openWay func(record func(Event)) error

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -157,6 +158,54 @@ func (p *stayingPolicy) Spawn(ctx context.Context, spec execpolicy.Spec) (*execp
 	proc.Kill = func(ctx context.Context) error { return errors.Join(kill(ctx), execpolicy.ErrStillThere) }
 	proc.Recover = func(context.Context, error) error { return nil }
 	return proc, nil
+}
+
+// A tellingPolicy is one whose word about the end comes late.
+type tellingPolicy struct {
+	callersPolicy
+	endTold time.Duration
+	kill    func(context.Context) error // ends the last process behind the session's back
+}
+
+func (p *tellingPolicy) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+	proc, err := p.callersPolicy.Spawn(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	p.kill = proc.Kill
+	told := make(chan struct{})
+	proc.ExitCode = sync.OnceValue(func() int {
+		// Longer than a session waits unless it is told to.
+		time.Sleep(1500 * time.Millisecond)
+		close(told)
+		return 137
+	})
+	proc.OOMKilled = func(ctx context.Context, _ time.Time) (killed, known bool) {
+		select {
+		case <-told:
+			return true, true
+		case <-ctx.Done():
+			return false, false
+		}
+	}
+	proc.EndTold = p.endTold
+	proc.Limits.TerminationTimeout = ample
+	return proc, nil
+}
+
+// A policy says how long it may need to tell of the end.
+func TestEndThatIsToldLate(t *testing.T) {
+	enginetest.Check(t)
+	for endTold, want := range map[time.Duration]execpolicy.Outcome{0: execpolicy.OutcomeSessionLost, ample / 2: execpolicy.OutcomeOOMKilled} {
+		p := &tellingPolicy{callersPolicy: callersPolicy{scratch: t.TempDir()}, endTold: endTold}
+		s := open(t, p, execpolicy.Spec{Env: sessionEnv})
+		c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; read line; sleep 4788"})
+		assert.NilError(t, p.kill(t.Context()))
+		<-c.done
+		assert.ErrorIs(t, c.err, execpolicy.ErrEnded)
+		assert.Equal(t, c.result.Outcome, want)
+		assert.NilError(t, s.Close())
+	}
 }
 
 // A panicking policy is one that panics as often as it says.

@@ -171,6 +171,7 @@ func (p *DockerPolicy) process(c *container.Container, spec Spec, connected func
 		Dir:             p.sessionDir(),
 		DirWritable:     !p.compat && spec.Workspace == "",
 		Env:             p.sessionEnv(spec),
+		ReadableShell:   strings.Contains(p.Runtime, "runsc"),
 		ExitCode:        c.ExitCode,
 		Diagnose:        func(exitCode int, stderr []byte) error { return diagnose(c, dir, exitCode, stderr) },
 		Recover:         func(ctx context.Context, cause error) error { return p.recover(ctx, c, cause) },
@@ -178,7 +179,6 @@ func (p *DockerPolicy) process(c *container.Container, spec Spec, connected func
 		Exec:            func(ctx context.Context, command []string) (*Process, error) { return p.second(ctx, c, spec, command) },
 		ImageID:         c.ImageID,
 		mounted:         dir,
-		readable:        strings.Contains(p.Runtime, "runsc"),
 		blocks:          c.Ops,
 		openWay:         openWay,
 	}

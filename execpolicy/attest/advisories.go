@@ -103,6 +103,13 @@ var advisories = []advisory{
 		"an image changes the host's file system while it is pulled",
 		"https://github.com/containerd/containerd/security/advisories/GHSA-cm76-qm8v-3j95",
 	},
+	{
+		"containerd", "CVE-2026-53488", []versions{
+			{"", "1.7.33"}, {"2.0.0-beta.0", "2.0.10"}, {"2.1.0-beta.0", "2.1.9"}, {"2.2.0-beta.0", "2.2.5"}, {"2.3.0-beta.0", "2.3.2"},
+		},
+		"an image's labels start a program of the host as root, in containers that are started through the CRI",
+		"https://github.com/containerd/containerd/security/advisories/GHSA-xhf5-7wjv-pqxp",
+	},
 
 	{
 		"docker", "CVE-2019-14271", []versions{{"19.03.0", "19.03.1"}},

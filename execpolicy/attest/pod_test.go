@@ -54,6 +54,7 @@ func TestPod(t *testing.T) {
 	private := func(_ *outside.Wanted, s *outside.Settings) { s.IPC = "private" }
 	token := func(_ *outside.Wanted, s *outside.Settings) { s.Pod.Token = true }
 	noLog := func(_ *outside.Wanted, s *outside.Settings) { s.Pod.TerminationLog = "" }
+	const asRoot = "status Uid:\t0\t0\t0\t0\n" + podAnswer
 	const noMounts = "read /proc/self/mountinfo\nend\n"
 	for _, c := range []struct {
 		name   string
@@ -68,6 +69,8 @@ func TestPod(t *testing.T) {
 		{"a policy lets through", attest.NoNetwork, podAnswer, open, attest.No},
 		{"the user's limit", attest.PidsLimit, podAnswer, nil, attest.Yes},
 		{"no limit", attest.PidsLimit, without("nproc 256", "nproc unlimited"), nil, attest.No},
+		{"a limit of root's", attest.PidsLimit, asRoot, nil, attest.No},
+		{"a limit of root's in a namespace of its own", attest.PidsLimit, "uidmap 0 1000 65536\n" + asRoot, nil, attest.Yes},
 		{"no limit is seen", attest.PidsLimit, without("nproc", "x"), nil, attest.Unknown},
 		{"no nosuid", attest.PrivateIPC, podAnswer, private, attest.Yes},
 		{"the kubelet's files", attest.NoHostMounts, podAnswer, nil, attest.Yes},

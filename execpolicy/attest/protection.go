@@ -40,7 +40,8 @@ const (
 	// either as a weakness.
 	User Protection = "user"
 	// MemoryLimit, NoSwap, CPULimit and PidsLimit mean that the limits of the control
-	// group are at most those that the policy names.
+	// group are at most those that the policy names. A pod's PidsLimit is that of its
+	// user, whom the kernel has to bind.
 	MemoryLimit Protection = "memory limit"
 	NoSwap      Protection = "no swap"
 	CPULimit    Protection = "cpu limit"
@@ -656,6 +657,9 @@ func insidePids(w want, f *facts) side {
 		// It is the user's, because the control group of the pod can't be seen.
 		if len(f.nproc) == 0 {
 			return unknown("the limit of the user can't be read")
+		}
+		if uids := f.status["Uid"]; len(uids) > 0 && uids[0] == "0" && !f.userNS {
+			return no("the limit of the user does not bind root")
 		}
 		s := atMost(f.nproc[:1], w.Pids, plain)
 		s.evidence += " of the user"

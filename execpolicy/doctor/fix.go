@@ -194,39 +194,28 @@ func (m machine) missing(e *dockercli.Engine, info *dockercli.Info, weak []attes
 
 // weak is the problem of versions with published container escapes.
 func (m machine) weak(e *dockercli.Engine, weak []attest.Weakness) Problem {
-	var parts, packages, ids []string
+	var parts, components, ids []string
+	packaged := true
 	for _, w := range weak {
 		if part := w.Component + " " + w.Version; !slices.Contains(parts, part) {
 			parts = append(parts, part)
+			components = append(components, w.Component)
 		}
-		if name := packageOf(w.Component); !slices.Contains(packages, name) {
-			packages = append(packages, name)
-		}
+		// These have one name everywhere. Docker's parts have others in docker's own
+		// packages, which a distribution's would remove.
+		packaged = packaged && (w.Component == "podman" || w.Component == "crun")
 		ids = append(ids, w.Advisory)
 	}
 	p := Problem{
 		Missing: "fixes in " + strings.Join(parts, ", "),
 		Means: "Ways out of a container are published: " + strings.Join(ids, ", ") +
 			". A distribution may have fixed them without another number. Package attest says what each is.",
-		Fix: "# upgrade " + strings.Join(packages, ", ") + " on the engine's machine",
+		Fix: "# upgrade " + strings.Join(components, ", ") + " on the engine's machine with what installed them there",
 	}
-	if !e.Remote && m.goos == "linux" {
-		p.Fix = m.install(packages...)
+	if packaged && !e.Remote && m.goos == "linux" {
+		p.Fix = m.install(components...)
 	}
 	return p
-}
-
-// packageOf returns the package that a part of an engine is in, as Debian calls it.
-func packageOf(component string) string {
-	switch component {
-	case "docker":
-		return "docker.io"
-	case "docker client":
-		return "docker-cli"
-	case "docker desktop":
-		return "docker-desktop"
-	}
-	return component
 }
 
 // noImage is the problem of an engine without an image, or that does not say.
@@ -277,7 +266,8 @@ func (m machine) podmanConf() string {
 var noUsers = Problem{
 	Missing: "more users for the engine",
 	Means:   `The engine has only its own user inside containers, so a command can't be an ordinary one. Sessions start with User "0:0".`,
-	Fix:     "sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 \"$USER\"\npodman system migrate",
+	Fix: "# FIRST to LAST are 65536 numbers that no line of /etc/subuid and /etc/subgid has\n" +
+		"sudo usermod --add-subuids FIRST-LAST --add-subgids FIRST-LAST \"$USER\"\npodman system migrate",
 }
 
 // failed is the problem of an engine with which a step fails.

@@ -65,8 +65,8 @@
 // left.
 //
 // A pod may come into being after the answer to its creation was lost. Kill looks for it
-// for three seconds, and the guard for about eight. One that comes later runs nothing but
-// a shell that waits, until its time is over, or until [Sweep].
+// for three seconds, and the guard for about eight. A session's that comes later
+// runs nothing but a shell that waits, until its time is over, or until [Sweep].
 //
 // # What is different from docker
 //
@@ -79,7 +79,8 @@
 //   - With cgroup v2, kubelets kill all of a container if it is short of memory, unless
 //     they are told otherwise (singleProcessOOMKill). So one such kill ends the session,
 //     where docker's costs the command.
-//   - The limit of processes is RLIMIT_NPROC of the pod's own user: see [Policy.User].
+//   - The limit of processes is RLIMIT_NPROC of the pod's own user, which does not bind
+//     root: see [Policy.User].
 //   - The image's own shell and programs set the limit of processes and try the network.
 //     So the trial tells whether the cluster does what the NetworkPolicy says, if the
 //     image is honest. An image that is hostile can skip both: then only the cluster

@@ -104,7 +104,7 @@ func TestManifest(t *testing.T) {
 		PidsLimit:          64,
 		Tmpfs:              map[string]int64{"/cache": 1 << 20},
 		User:               "1000:2000",
-		AddCapabilities:    []string{"NET_BIND_SERVICE"},
+		AddCapabilities:    []string{"cap_net_bind_service"},
 		AllowNewPrivileges: true,
 		UserNamespace:      true,
 		ExtraHosts: []string{
@@ -193,7 +193,7 @@ func TestAllThatIsWrongIsReportedAtOnce(t *testing.T) {
 		ExtraHosts: []string{
 			"name",
 		},
-		AddCapabilities: []string{"", "NET RAW"},
+		AddCapabilities: []string{"", "NET RAW", "cap_all"},
 		Devices:         map[string]int{"gpu": 1},
 		Owner:           &Owner{Name: "x"},
 	}
@@ -364,6 +364,50 @@ func TestHopelessStates(t *testing.T) {
 			assert.ErrorContains(t, err, test.words)
 			assert.Equal(t, len(c.Pods()), 0)
 		})
+	}
+}
+
+// What the kernel has killed inside of a container stays the reason of its end, whatever
+// that is.
+func TestOOMKilled(t *testing.T) {
+	const deleted = `"metadata":{"deletionTimestamp":"2026-01-02T03:04:05Z"},`
+	for _, c := range []struct {
+		name, pod     string
+		killed, known bool
+	}{
+		{"killed", string(terminatedStatus(137, "OOMKilled", "")), true, true},
+		{"something in it was", string(terminatedStatus(93, "OOMKilled", "")), false, true},
+		{"it exited", string(terminatedStatus(0, "Completed", "")), false, true},
+		{"something else has killed it", string(terminatedStatus(137, "Error", "")), false, true},
+		{"it was evicted", strings.Replace(string(terminatedStatus(137, "OOMKilled", "")), `"Failed"`, `"Failed","reason":"Evicted"`, 1), false, false},
+		{"it was deleted", string(terminatedStatus(137, "OOMKilled", "")), false, false},
+	} {
+		prefix := ""
+		if c.name == "it was deleted" {
+			prefix = deleted
+		}
+		p, err := readPod([]byte("{" + prefix + `"status":` + c.pod + "}"))
+		assert.NilError(t, err)
+		killed, known := p.oomKilled()
+		assert.Equal(t, killed, c.killed, c.name)
+		assert.Equal(t, known, c.known, c.name)
+	}
+}
+
+// What something between this program and the API says is not taken for the pod's end.
+func TestAnswerThatIsNoPod(t *testing.T) {
+	r := &run{name: "cofferdam-1", uid: "u1"}
+	for text, there := range map[string]bool{
+		`{"metadata":{"name":"cofferdam-1","uid":"u1"}}`: true,
+		`{"metadata":{"name":"cofferdam-1","uid":"u2"}}`: false,
+	} {
+		p, err := r.read([]byte(text))
+		assert.NilError(t, err)
+		assert.Equal(t, p != nil, there)
+	}
+	for _, text := range []string{`{}`, `{"message":"session expired"}`, `{"metadata":{"name":"cofferdam-1"}}`, `{"metadata":{"uid":"u1"}}`} {
+		_, err := r.read([]byte(text))
+		assert.ErrorContains(t, err, "is not the pod cofferdam-1")
 	}
 }
 

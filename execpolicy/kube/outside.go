@@ -57,13 +57,10 @@ func (p *Policy) wanted() outside.Wanted {
 			NetworkPolicy: p.NetworkPolicy, Injected: p.AllowAdmitted,
 		},
 	}
-	for _, name := range []string{"gvisor", "runsc"} {
-		w.GVisor = w.GVisor || strings.Contains(p.RuntimeClass, name)
-	}
+	w.GVisor = p.gVisor()
 	w.Tmpfs[scratchDir] = scratchBytes
 	for _, name := range p.AddCapabilities {
-		name = strings.ToUpper(strings.TrimSpace(name))
-		w.Caps = append(w.Caps, strings.TrimPrefix(name, "CAP_"))
+		w.Caps = append(w.Caps, capability(name))
 	}
 	slices.Sort(w.Caps)
 	switch user, group, _ := strings.Cut(p.User, ":"); {

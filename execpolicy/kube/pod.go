@@ -104,7 +104,11 @@ func (p *Policy) container(spec execpolicy.Spec, cpus string, memory int64, moun
 	}
 	capabilities := object{"drop": []any{"ALL"}}
 	if len(p.AddCapabilities) > 0 {
-		capabilities["add"] = list(p.AddCapabilities)
+		names := make([]string, len(p.AddCapabilities))
+		for i, name := range p.AddCapabilities {
+			names[i] = capability(name)
+		}
+		capabilities["add"] = list(names)
 	}
 	argv, workdir := p.command(spec), workspaceDir
 	if len(spec.Supervisor) > 0 {
@@ -132,6 +136,9 @@ func (p *Policy) container(spec execpolicy.Spec, cpus string, memory int64, moun
 		"terminationMessagePolicy": "File",
 	}
 }
+
+// capability returns a capability's name as Kubernetes has it.
+func capability(name string) string { return strings.TrimPrefix(strings.ToUpper(name), "CAP_") }
 
 // place says where the pod may run, and what else only the cluster knows.
 func (p *Policy) place(body object) {

@@ -3,6 +3,7 @@ package kube
 import (
 	"cmp"
 	"context"
+	"strings"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
@@ -45,8 +46,8 @@ type Policy struct {
 	// negative.
 	RoomTimeout time.Duration
 	// Progress, if not nil, is called with the name of a pod and what the cluster says of
-	// it, each time that this changes while a start waits. It is called by one goroutine
-	// for each start, and holds up that start until it returns.
+	// it, each time that this changes while a start waits. For one start it is called
+	// once at a time, and it holds up that start until it returns.
 	Progress func(pod, state string)
 
 	// NetworkPolicy is the name of a NetworkPolicy of the namespace that selects the
@@ -79,6 +80,7 @@ type Policy struct {
 	EphemeralBytes int64
 	// PidsLimit is how many processes and threads the command's user may have at once
 	// (RLIMIT_NPROC). It is at least 16. If zero, it is 256. The image's shell sets it.
+	// The kernel does not count root's: see User.
 	PidsLimit int64
 	// Tmpfs maps directories in memory to their sizes in bytes, which must be positive.
 	// Programs can be run from them. If nil, there is /tmp with 64 MiB. There is also
@@ -88,10 +90,12 @@ type Policy struct {
 	// and a group, as in "1000:1000". If empty, a number is drawn for each pod, from
 	// 1879048192 to 2147483646, and its group is the same: so no other pod of the node
 	// has processes that count for PidsLimit. With UserNamespace it is 65534. Pods of one
-	// node that have the same User share one count.
+	// node that have the same User share one count. For "0" without UserNamespace there
+	// is no limit of processes but the kubelet's.
 	User string
-	// AddCapabilities are capabilities that the command has, such as "NET_BIND_SERVICE".
-	// If empty, it has none.
+	// AddCapabilities are capabilities that the command may have, such as
+	// "NET_BIND_SERVICE": one that runs as root has them, any other only by a program
+	// that has them in its file, with AllowNewPrivileges. If empty, there are none.
 	AddCapabilities []string
 	// AllowNewPrivileges lets set-uid programs gain the rights of their owner. If false,
 	// they run with the rights of the command.
@@ -106,7 +110,10 @@ type Policy struct {
 	Devices map[string]int
 
 	// RuntimeClass, PriorityClass and Scheduler are the names of the cluster's. If empty,
-	// they are its defaults.
+	// they are its defaults. A RuntimeClass with "gvisor" or "runsc" in its name is taken
+	// for gVisor, which runs no program that can't be read: so code with the same user
+	// can open the descriptors of process 1. If gVisor is the cluster's default, no
+	// session starts: name it here.
 	RuntimeClass, PriorityClass, Scheduler string
 	// NodeSelector has the labels of the nodes that may run the pod. If empty, all may.
 	NodeSelector map[string]string
@@ -156,6 +163,11 @@ func (p *Policy) limits() execpolicy.Limits {
 		l.TerminationTimeout = defaultTerminationTimeout
 	}
 	return l
+}
+
+// gVisor reports whether the pod's kernel is gVisor.
+func (p *Policy) gVisor() bool {
+	return strings.Contains(p.RuntimeClass, "gvisor") || strings.Contains(p.RuntimeClass, "runsc")
 }
 
 func (p *Policy) readyTimeout() time.Duration { return cmp.Or(p.ReadyTimeout, defaultReadyTimeout) }

@@ -106,6 +106,8 @@ func (p Policy) Spawn(
 		Dir:             workspaceDir,
 		DirWritable:     true,
 		Env:             map[string]string{"HOME": "/tmp"},
+		ReadableShell:   p.gVisor(),
+		EndTold:         exitTimeout,
 		Ready:           r.ready,
 		ExitCode:        sync.OnceValue(r.exitCode),
 		Diagnose:        r.diagnose,
@@ -304,6 +306,10 @@ func (r *run) read(text []byte) (*pod, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.Metadata.Name != r.name || p.Metadata.UID == "" {
+		// Something between may answer in the API's place.
+		return nil, fmt.Errorf("the cluster's answer is not the pod %s: %.200q", r.name, text)
+	}
 	if r.uid != "" && p.Metadata.UID != r.uid {
 		return nil, nil
 	}
@@ -408,8 +414,7 @@ func (r *run) oomKilled(ctx context.Context, _ time.Time) (killed, known bool) {
 			return false, false
 		}
 	}
-	t := p.container().State.Terminated
-	return t != nil && t.Reason == "OOMKilled", true
+	return p.oomKilled()
 }
 
 // diagnose returns why the pod ended before anything was heard of its command.

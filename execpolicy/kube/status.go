@@ -74,6 +74,17 @@ func (p *pod) container() containerStatus {
 // ended reports whether the pod's container has ended, by the kubelet's word.
 func (p *pod) ended() bool { return p.container().State.Terminated != nil }
 
+// oomKilled tells whether the kernel has killed the container for memory. The reason
+// alone may be that of a process inside that it has killed before.
+func (p *pod) oomKilled() (killed, known bool) {
+	if p.Status.Reason != "" || p.Metadata.DeletionTimestamp != nil {
+		// It was evicted, perhaps for memory, or somebody has deleted it.
+		return false, false
+	}
+	t := p.container().State.Terminated
+	return t != nil && t.Reason == "OOMKilled" && t.ExitCode == 128+9, true
+}
+
 // over reports whether nothing runs in the pod any more, by the kubelet's word. Others
 // may have added containers to it.
 func (p *pod) over() bool {

@@ -100,6 +100,9 @@ func (v *validation) checkPolicy() {
 		}
 	}
 	v.List = append(v.List, container.CheckCapabilities(v.AddCapabilities)...)
+	if slices.ContainsFunc(v.AddCapabilities, func(name string) bool { return capability(name) == "ALL" }) {
+		v.Add("AddCapabilities has ALL, which a pod that drops all of them would not get: name each")
+	}
 	for _, line := range v.ExtraHosts {
 		if name, address, _ := strings.Cut(line, ":"); name == "" || address == "" ||
 			strings.ContainsFunc(line, container.NotPrinted) {

@@ -161,6 +161,21 @@ func FuzzNewError(f *testing.F) {
 	})
 }
 
+// What is about the watch itself is no word about a pod.
+func TestWatchSaysSomethingElse(t *testing.T) {
+	var objects []string
+	e := kubectl.NewEvents(func(object []byte) bool {
+		objects = append(objects, string(object))
+		return false
+	})
+	for _, line := range []string{`{"type":"BOOKMARK","object":{"a":0}}`, `{"kind":"Status"}`, `{"type":"ERROR","object":{}}`,
+		`{"type":"MODIFIED","object":{"a":1}}`, `{"type":"DELETED","object":{"a":1}}`} {
+		_, err := e.Write([]byte(line + "\n"))
+		assert.NilError(t, err)
+	}
+	assert.DeepEqual(t, objects, []string{`{"a":1}`, ""})
+}
+
 // A watch is read alike however its lines come apart.
 func FuzzWatch(f *testing.F) {
 	f.Add(

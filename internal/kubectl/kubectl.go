@@ -379,12 +379,13 @@ func (e *events) Write(p []byte) (int, error) {
 			return 0, fmt.Errorf("an event of a watch: %w", err)
 		}
 		e.line, p = e.line[:0], rest
-		if event.Type == "ERROR" {
-			continue // what follows is its end
-		}
 		object := event.Object
-		if event.Type == "DELETED" {
+		switch event.Type {
+		case "ADDED", "MODIFIED":
+		case "DELETED":
 			object = nil
+		default:
+			continue // it is about the watch, whose end follows
 		}
 		if e.each(object) {
 			e.done = true

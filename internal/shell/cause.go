@@ -17,7 +17,7 @@ const learnTime = time.Second
 // too.
 func (c *Conn) LearnTime() time.Duration {
 	timeout := c.opts.TerminationTimeout
-	return max(min(learnTime, timeout/8), min(3*c.startTook(), timeout/2))
+	return max(min(learnTime, timeout/8), min(c.opts.EndTold, timeout/2), min(3*c.startTook(), timeout/2))
 }
 
 // startTook returns how long the supervisor took to answer, so far if it has not.

@@ -45,6 +45,9 @@ type Options struct {
 	ExitCode func() int
 	// Diagnose says why a process ended of which nothing was heard. It may be nil.
 	Diagnose func(exitCode int, stderr []byte) error
+	// EndTold is how long the exit status and OOMKilled may need, if that is more than it
+	// seems.
+	EndTold time.Duration
 	// OOMKilled tells whether the kernel has ended processes for memory since then. It
 	// may be nil.
 	OOMKilled func(ctx context.Context, since time.Time) (killed, known bool)
