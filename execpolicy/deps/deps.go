@@ -14,9 +14,9 @@
 // Set-up scripts run code that nobody trusts, as every installation of packages does.
 // They run in a session like any other, with the network if the policy has it, and see
 // nothing of the host but the one directory or volume. They can put anything there:
-// links, set-uid files, directories that nobody may read. Nothing of it is opened,
-// followed or run on the host, where it is in a directory that only the host's user can
-// enter.
+// links, set-uid files, directories that nobody may read. On the host, where it is in a
+// directory that only the host's user can enter, no file of it is opened, no link is
+// followed and nothing is run.
 //
 // A layer gets its name when all scripts have succeeded and their container is gone, so
 // nothing inside can change it any more. It can be as large as the host's disk allows. A
@@ -86,7 +86,8 @@ type Recipe struct {
 	// up to the first that fails. There must be at least one.
 	Scripts []string
 	// Env is the environment of the scripts. Put secrets here and not into Scripts: only
-	// a hash of them is part of the layer's name.
+	// a hash of them is part of the layer's name. What the scripts print is not searched
+	// for them, and an error may quote its end.
 	Env map[string]string
 	// Labels are put on the container that runs the scripts. They are not part of the
 	// layer's name.

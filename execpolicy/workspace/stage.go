@@ -3,6 +3,7 @@ package workspace
 import (
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -19,7 +20,7 @@ import (
 type stage struct {
 	root *os.Root
 	dir  string
-	made bool
+	in   *os.Root // the directory, whatever somebody makes of its name; nil until it is made
 	n    int
 	own  func(f *os.File) error // gives a file to whom it is to belong to; nil if that is who makes it
 }
@@ -39,15 +40,18 @@ func isStage(name string) bool {
 
 // put makes a file in the stage, and returns its name.
 func (g *stage) put(content io.Reader, perm fs.FileMode) (string, error) {
-	if !g.made {
-		if err := g.root.Mkdir(g.dir, 0o700); err != nil {
+	if g.in == nil {
+		err := g.root.Mkdir(g.dir, 0o700)
+		if err == nil {
+			g.in, err = g.root.OpenRoot(g.dir)
+		}
+		if err != nil {
 			return "", err
 		}
-		g.made = true
 	}
 	g.n++
 	name := g.name(g.n)
-	f, err := g.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := g.in.OpenFile(filepath.Base(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return "", err
 	}
@@ -57,16 +61,28 @@ func (g *stage) put(content io.Reader, perm fs.FileMode) (string, error) {
 	return name, errors.Join(err, f.Chmod(perm), f.Close())
 }
 
-func (g *stage) drop(name string) error { return g.root.Remove(name) }
+func (g *stage) drop(name string) error { return g.in.Remove(filepath.Base(name)) }
 
 // clean removes the stage with what is left of the files in it, and nothing else: whoever
-// may write to the root may have put another directory in its place.
+// may write to the root may have put another directory, or a link, in its place.
 func (g *stage) clean() error {
-	if !g.made {
+	if g.in == nil {
 		return nil
 	}
 	for n := range g.n {
-		g.root.Remove(g.name(n + 1))
+		g.in.Remove(filepath.Base(g.name(n + 1)))
+	}
+	was, err := g.in.Stat(".")
+	g.in.Close()
+	if err != nil {
+		return err
+	}
+	now, err := g.root.Lstat(g.dir)
+	if err == nil && !os.SameFile(was, now) {
+		err = fmt.Errorf("%w: somebody has put %v in the place of %s", ErrConflict, now.Mode(), g.dir)
+	}
+	if err != nil {
+		return err
 	}
 	return g.root.Remove(g.dir)
 }

@@ -10,25 +10,48 @@ import (
 )
 
 // Whoever may write to the directory can put another one of it in the place of a stage,
-// whose files may be none of theirs. It stays.
+// or a link, whose files may be none of theirs. They stay.
 func TestStageInWhosePlaceAnotherIs(t *testing.T) {
+	for name, put := range map[string]func(stage string) error{
+		"a directory": func(stage string) error { return os.Mkdir(stage, 0o755) },
+		"a link":      func(stage string) error { return os.Symlink(".", stage) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			root, err := os.OpenRoot(dir)
+			assert.NilError(t, err)
+			defer root.Close()
+			g := newStage(root)
+			_, err = g.put(strings.NewReader("mine"), 0o644)
+			assert.NilError(t, err)
+			stage, away := filepath.Join(dir, g.dir), filepath.Join(dir, "away")
+			assert.NilError(t, os.Rename(stage, away))
+			assert.NilError(t, put(stage))
+			theirs := filepath.Join(stage, "1")
+			assert.NilError(t, os.WriteFile(theirs, nil, 0o600))
+			_, err = g.put(strings.NewReader("mine too"), 0o644)
+			assert.NilError(t, err)
+			assert.ErrorIs(t, g.clean(), ErrConflict)
+			_, err = os.Lstat(theirs)
+			assert.NilError(t, err)
+			// What was the stage's is gone.
+			left, err := os.ReadDir(away)
+			assert.NilError(t, err)
+			assert.Equal(t, len(left), 0)
+		})
+	}
+}
+
+func TestStageGoes(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
 	assert.NilError(t, err)
 	defer root.Close()
 	g := newStage(root)
+	assert.NilError(t, g.clean())
 	_, err = g.put(strings.NewReader("mine"), 0o644)
 	assert.NilError(t, err)
-	stage, kept := filepath.Join(dir, g.dir), filepath.Join(g.dir, "kept")
-	assert.NilError(t, os.Rename(stage, filepath.Join(dir, "away")))
-	assert.NilError(t, os.MkdirAll(filepath.Join(dir, kept), 0o755))
-	assert.Assert(t, g.clean() != nil)
-	_, err = root.Lstat(kept)
-	assert.NilError(t, err)
-	// The stage itself goes.
-	assert.NilError(t, root.Remove(kept))
-	assert.NilError(t, os.Remove(stage))
-	assert.NilError(t, os.Rename(filepath.Join(dir, "away"), stage))
+	assert.Assert(t, isStage(g.dir) && !isStage(g.dir+"x") && !isStage(".cofferdam-") && !isStage("sub/"+g.dir))
 	assert.NilError(t, g.clean())
 	left, err := os.ReadDir(dir)
 	assert.NilError(t, err)

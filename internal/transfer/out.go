@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -163,7 +164,8 @@ func (t *Transfer) copyOut(name string, take func(*tarball.Reader) error, then f
 // An Extraction is a tree on its way into a directory of the host.
 type Extraction struct {
 	root  *os.Root
-	stage string // a directory in root that holds it until it is whole
+	stage string   // a directory in root that holds it until it is whole
+	in    *os.Root // the stage, whatever somebody makes of its name; nil if there is none
 
 	files []string // with the separators of this system
 	dirs  []string // parents first, also those that only show in the names of others
@@ -179,7 +181,7 @@ func NewExtraction(root *os.Root) *Extraction {
 // extract makes the tree in its stage.
 func (x *Extraction) extract(r *tarball.Reader) error {
 	x.made, x.stamp = map[string]bool{}, map[string]tarball.Header{}
-	if err := x.root.Mkdir(x.stage, 0o700); err != nil {
+	if err := x.open(); err != nil {
 		return err
 	}
 	for {
@@ -196,6 +198,14 @@ func (x *Extraction) extract(r *tarball.Reader) error {
 	}
 }
 
+// open makes the stage.
+func (x *Extraction) open() (err error) {
+	if err = x.root.Mkdir(x.stage, 0o700); err == nil {
+		x.in, err = x.root.OpenRoot(x.stage)
+	}
+	return err
+}
+
 func (x *Extraction) entry(h tarball.Header, content io.Reader) error {
 	name, err := filepath.Localize(h.Name)
 	if err != nil {
@@ -208,15 +218,14 @@ func (x *Extraction) entry(h tarball.Header, content io.Reader) error {
 	if err := x.dir(filepath.Dir(name)); err != nil {
 		return err
 	}
-	at := filepath.Join(x.stage, name)
-	f, err := x.root.OpenFile(at, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := x.in.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = io.Copy(f, content)
 	err = errors.Join(err, f.Chmod(h.Perm), f.Close())
 	if err == nil {
-		err = x.root.Chtimes(at, time.Time{}, h.ModTime)
+		err = x.in.Chtimes(name, time.Time{}, h.ModTime)
 	}
 	x.files = append(x.files, name)
 	return err
@@ -232,7 +241,7 @@ func (x *Extraction) dir(name string) error {
 	}
 	x.made[name] = true
 	x.dirs = append(x.dirs, name)
-	return x.root.Mkdir(filepath.Join(x.stage, name), 0o700)
+	return x.in.Mkdir(name, 0o755)
 }
 
 // place moves the tree from its stage to where it belongs, if nothing is in its way and
@@ -265,26 +274,24 @@ func (x *Extraction) place(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, name := range x.dirs {
-		if !there[name] {
-			if err := x.root.Mkdir(name, 0o755); err != nil {
-				return err
-			}
-		}
-	}
-	for _, name := range x.files {
-		if err := x.root.Rename(filepath.Join(x.stage, name), name); err != nil {
-			return err
-		}
-	}
-	for i := len(x.dirs) - 1; i >= 0; i-- {
-		name := x.dirs[i]
+	// In the stage, which nobody else may enter: where they belong somebody may put a link
+	// in the place of a directory.
+	for _, name := range slices.Backward(x.dirs) {
 		if h, ok := x.stamp[name]; ok && !there[name] {
-			if err := x.root.Chtimes(name, time.Time{}, h.ModTime); err != nil {
+			if err := x.in.Chtimes(name, time.Time{}, h.ModTime); err != nil {
 				return err
 			}
 			// Else only root could remove what is in it.
-			if err := x.root.Chmod(name, h.Perm|0o700); err != nil {
+			if err := x.in.Chmod(name, h.Perm|0o700); err != nil {
+				return err
+			}
+		}
+	}
+	// What is in a directory that is new moves with it.
+	there["."] = true
+	for _, name := range slices.Concat(x.dirs, x.files) {
+		if there[filepath.Dir(name)] && !there[name] {
+			if err := x.root.Rename(filepath.Join(x.stage, name), name); err != nil {
 				return err
 			}
 		}
@@ -293,13 +300,21 @@ func (x *Extraction) place(ctx context.Context) error {
 }
 
 // Clean removes what was not put in its place, and nothing else: whoever may write to the
-// root may have put another directory in the place of the stage.
+// root may have put another directory, or a link, in the place of the stage.
 func (x *Extraction) Clean() {
+	if x.in == nil {
+		return
+	}
 	for _, name := range x.files {
-		x.root.Remove(filepath.Join(x.stage, name))
+		x.in.Remove(name)
 	}
-	for i := len(x.dirs) - 1; i >= 0; i-- {
-		x.root.Remove(filepath.Join(x.stage, x.dirs[i]))
+	for _, name := range slices.Backward(x.dirs) {
+		x.in.Remove(name)
 	}
-	x.root.Remove(x.stage)
+	stage, err := x.in.Stat(".")
+	x.in.Close()
+	now, err2 := x.root.Lstat(x.stage)
+	if err == nil && err2 == nil && os.SameFile(stage, now) {
+		x.root.Remove(x.stage)
+	}
 }
