@@ -59,10 +59,10 @@ const (
 )
 
 // An Event is a record for an [Auditor]. It holds no value of a variable, no content of a
-// file, and nothing of stdin or of the output. There are exceptions: an Error may quote the
-// stderr of a script or of the engine, and that of an EventEgress the head of a request.
-// A Cause, and the Error of a command that it ended, may quote the last words on the
-// container's stderr, or short code that [Spec.Approve] has refused.
+// file, and nothing of stdin or of the output. There are exceptions: an Error may quote
+// the stderr of a script or of the engine, and that of an EventEgress the head of a
+// request. A Cause, and the Error of a command that it ended, may quote the last words on
+// the container's stderr, or short code that [Spec.Approve] has refused.
 type Event struct {
 	// Time is when it happened.
 	Time time.Time

@@ -43,9 +43,10 @@ import %[1]s'`
 
 // Recipe returns the recipe that installs the requirements, stores the module, and
 // imports it once. So [Build] fails, and quotes Python, if a package can't be installed,
-// if the module needs one that is not among the requirements, if it has a syntax error, or
-// if Python has a module of that name that comes first. The image needs python3, and pip if there are requirements. pip unpacks in /tmp,
-// which must be large enough: see [execpolicy.DockerPolicy.Tmpfs].
+// if the module needs one that is not among the requirements, if it has a syntax error,
+// or if Python has a module of that name that comes first. The image needs python3, and
+// pip if there are requirements. pip unpacks in /tmp, which must be large enough: see
+// [execpolicy.DockerPolicy.Tmpfs].
 //
 // An error wraps [execpolicy.ErrInvalid].
 func (f Functions) Recipe() (Recipe, error) {

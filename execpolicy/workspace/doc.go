@@ -28,6 +28,6 @@
 // A copy in memory counts against [execpolicy.DockerPolicy.MemoryBytes]. It can be as
 // large as Tmpfs says for /workspace, which is 64 MiB by default. [execpolicy.Limits]
 // bounds the entries and the bytes of a tree, and the time: the shorter of StartupTimeout
-// and CommandTimeout for the copy in, CommandTimeout for a copy out. While a tree is read nothing else runs inside, so
-// that all of it is of one moment.
+// and CommandTimeout for the copy in, CommandTimeout for a copy out. While a tree is read
+// nothing else runs inside, so that all of it is of one moment.
 package workspace

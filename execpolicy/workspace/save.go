@@ -34,7 +34,8 @@ import (
 // [execpolicy.DockerPolicy.WorkspaceReadOnly], the error wraps [execpolicy.ErrInvalid].
 //
 // Until the files are whole, they lie in a directory of the workspace whose name begins
-// with ".cofferdam-". It stays if this program is killed meanwhile. It is never copied in.
+// with ".cofferdam-". It stays if this program is killed meanwhile. It is never copied
+// in.
 func (s *Session) Save(ctx context.Context) ([]Change, error) {
 	c, err := s.copyOf()
 	if err != nil {

@@ -274,8 +274,8 @@ func (x *Extraction) place(ctx context.Context) error {
 			return err
 		}
 	}
-	// In the stage, which nobody else may enter: where they belong somebody may put a link
-	// in the place of a directory.
+	// In the stage, which nobody else may enter: where they belong somebody may put a
+	// link in the place of a directory.
 	for _, name := range slices.Backward(x.dirs) {
 		if h, ok := x.stamp[name]; ok && !there[name] {
 			if err := x.in.Chtimes(name, time.Time{}, h.ModTime); err != nil {
