@@ -84,7 +84,8 @@ type Command struct {
 	// command uses is not measured.
 	Usage bool
 
-	code *ours.Code // what it was made of; nil if it is the caller's own
+	code   *ours.Code // what it was made of; nil if it is the caller's own
+	unseen bool       // no caller sees the result
 }
 
 // Check returns the error with which [Session.Run] would refuse the command, or nil. It

@@ -167,6 +167,11 @@ func (c *conn) dial(ctx context.Context) error {
 		return err
 	}
 	c.askImage()
+	return nil
+}
+
+// openWay opens the way out that the policy gives, if it gives one.
+func (c *conn) openWay() error {
 	if c.proc.openWay == nil {
 		return nil
 	}

@@ -290,9 +290,9 @@
 //     [Limits.CommandTimeout] has passed, which begins when their turn has come.
 //   - Take a relative name as relative to the directory in which the session began. A
 //     relative [Command.Dir] is relative to the directory where the shell is.
-//   - Stop everything else inside while a step of theirs is done. What takes one step,
-//     such as a ReadFile or a small WriteFile, has nothing change what it reads or
-//     replaces; between the steps of what is larger, background jobs go on. Under a
+//   - Stop everything else inside while a step of theirs is done. While a call of one step
+//     works, such as a ReadFile or a small WriteFile, nothing changes what it reads or
+//     replaces. Between the steps of a larger one, background jobs go on. Under a
 //     [HostPolicy] nothing is stopped, and a ReadFile fails if a background job prints
 //     meanwhile.
 //   - Leave no half file under its final name, and nothing else behind, if they fail

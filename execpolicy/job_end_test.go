@@ -219,9 +219,9 @@ func TestLastWordsOfJob(t *testing.T) {
 		const size = 1 << 20
 		j := s.job(execpolicy.Command{Script: "head -c 1048576 /dev/zero; echo done >&2; sleep 1000"})
 		wait(t, func() bool {
-			return string(j.Output().Stderr) == "done\n"
+			r := j.Output()
+			return string(r.Stderr) == "done\n" && r.StdoutInfo.Bytes == size
 		}, "it is not done")
-		assert.Equal(t, j.Output().StdoutInfo.Bytes, int64(size))
 		p.cli(t, "kill", s.Name())
 		r, err := s.result(j)
 		assert.Equal(t, j.Output().StdoutInfo, r.StdoutInfo)

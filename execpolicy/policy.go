@@ -336,8 +336,9 @@ type Process struct {
 	// since a time, or ever if that is zero. known is false if nobody knows.
 	OOMKilled func(ctx context.Context, since time.Time) (killed, known bool)
 	// EndTold is how long after the end ExitCode and OOMKilled may need to tell how the
-	// command has ended. A session that has ended by itself waits that long for them, and
-	// half of [Limits.TerminationTimeout] at most. If zero, it is a second.
+	// command has ended. A session that has ended by itself waits at least that long for
+	// them, but no longer than half of [Limits.TerminationTimeout]. If zero, the session
+	// chooses: a second, or less for a short TerminationTimeout.
 	EndTold time.Duration
 	// ReadableShell says that the kernel inside runs no program that can't be read, as
 	// gVisor does. Then process 1 of a session can be read by code with the same user,

@@ -175,8 +175,8 @@ func (p *tellingPolicy) Spawn(ctx context.Context, spec execpolicy.Spec) (*execp
 	p.kill = proc.Kill
 	told := make(chan struct{})
 	proc.ExitCode = sync.OnceValue(func() int {
-		// Longer than a session waits unless it is told to.
-		time.Sleep(1500 * time.Millisecond)
+		// Longer than a session waits unless it is told to, or was slow to start.
+		time.Sleep(5 * time.Second)
 		close(told)
 		return 137
 	})

@@ -66,6 +66,7 @@ func Run(ctx context.Context, p Policy, spec Spec, c Command) (*Result, error) {
 //   - The error of [Command.Stdout] or Stderr.
 //   - ErrAudit: there is no record of how the command ended.
 func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
+	ctx, cmd.unseen = ours.TakeUnseen(ctx)
 	ctx, cmd.code = ours.TakeCode(ctx)
 	if err := cmd.Check(); err != nil {
 		return nil, problems.Redact(err, s.Redact)
@@ -98,7 +99,7 @@ func (c *conn) runRecorded(ctx context.Context, cancel context.CancelCauseFunc, 
 	if err := c.lives(); err != nil {
 		return nil, err
 	}
-	x := &execution{c: c, ctx: ctx, cmd: cmd, own: ours.HooksSkipped(ctx), unseen: ours.IsUnseen(ctx), stdin: spool.New(cmd.Stdin, MaxStdin)}
+	x := &execution{c: c, ctx: ctx, cmd: cmd, own: ours.HooksSkipped(ctx), stdin: spool.New(cmd.Stdin, MaxStdin)}
 	if refused, err := x.admit(); refused != nil || err != nil {
 		return refused, err
 	}
@@ -118,9 +119,7 @@ type execution struct {
 	c   *conn
 	ctx context.Context
 	cmd Command
-	own bool // it is the library's own
-	// unseen says that no caller sees the result.
-	unseen bool
+	own bool // it is the library's own, and no caller sees the result
 
 	timeout         time.Duration
 	start           time.Time
@@ -248,13 +247,14 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 	errs = append(errs, x.out.Finish(flush.Done())...)
 	if r.Mark.NoDir {
 		c.Background += x.out.Came()
+		c.unreportedLoss = c.unreportedLoss || res.StateLost
 		return nil, fmt.Errorf("%w: %q", ErrNoDir, c.redact(x.cmd.Dir))
 	}
 	if err := res.take(&x.out); err != nil {
 		errs = append(errs, err)
 	}
 	res.ImageID, _ = c.imageID()
-	if x.unseen {
+	if x.own || x.cmd.unseen {
 		// The caller never sees this result. The next one tells it.
 		c.unreportedLoss = c.unreportedLoss || res.StateLost
 	} else {

@@ -145,15 +145,18 @@ func open(ctx context.Context, p Policy, spec Spec, values *secret.Values) (*con
 		c, err := spawn(ctx, p, spec)
 		answered := err == nil
 		if answered {
-			if err = c.prepare(ctx, spec, secrets, values); err == nil {
+			if err = c.openWay(); err != nil {
+				err = c.failed(err)
+			} else if err = c.prepare(ctx, spec, secrets, values); err == nil {
 				return c, nil
 			}
+		} else if c != nil {
+			c.setValues(values)
 		}
 		err = spec.auditor.failed(c, err)
 		if c == nil {
 			return nil, err
 		}
-		c.setValues(values)
 		// What may still be there is told, whatever another try brings. What has answered
 		// has failed for a cause of the caller's own.
 		if errors.Is(err, ErrStillThere) {

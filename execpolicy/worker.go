@@ -119,6 +119,8 @@ func (c *conn) shutdown(scripts []string) error {
 		select {
 		case <-c.Exited():
 			return errors.Join(errs...)
+		case <-c.CleanedUp():
+			return errors.Join(errs...)
 		default:
 		}
 		err := c.ready(context.Background(), bound.After(c.limits.StartupTimeout), time.Time{})

@@ -40,8 +40,8 @@ const (
 	// either as a weakness.
 	User Protection = "user"
 	// MemoryLimit, NoSwap, CPULimit and PidsLimit mean that the limits of the control
-	// group are at most those that the policy names. A pod's PidsLimit is that of its
-	// user, whom the kernel has to bind.
+	// group are at most those that the policy names. A pod's PidsLimit is the limit of
+	// its user's processes (RLIMIT_NPROC), which does not bind root.
 	MemoryLimit Protection = "memory limit"
 	NoSwap      Protection = "no swap"
 	CPULimit    Protection = "cpu limit"

@@ -322,10 +322,10 @@ except EOFError:
 	}},
 	{"what was lost before is told", func(t *testing.T, s session) {
 		s.ok("x=1")
-		s.ok("(until [ -e go ]; do sleep 0.01; done; seq 100; kill -9 $$; >done) >&2 &")
-		assert.NilError(t, s.Session.WriteFile(t.Context(), "go", nil, 0o600))
+		s.ok("(until [ -e /tmp/go ]; do sleep 0.01; done; seq 100; kill -9 $$; >/tmp/done) >&2 &")
+		assert.NilError(t, s.Session.WriteFile(t.Context(), "/tmp/go", nil, 0o600))
 		enginetest.Wait(t, func() bool {
-			_, err := s.Session.Stat(t.Context(), "done")
+			_, err := s.Session.Stat(t.Context(), "/tmp/done")
 			return err == nil
 		}, "the shell lives")
 		r := s.blocks(codeblock.Options{}, python("# filename: a.py\nprint(1)"), sh("echo $x"))

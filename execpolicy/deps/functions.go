@@ -36,10 +36,11 @@ fi`
 
 // tryImport imports a module. One of Python's own, such as sys or os, comes before what
 // is in a directory.
-const tryImport = `python3 -c 'import importlib.util, os
-if importlib.util.find_spec("%[1]s").origin != os.path.abspath("%[1]s.py"):
-    raise SystemExit("%[1]s is a module of Python itself")
-import %[1]s'`
+const tryImport = `python3 -c 'import os
+ours = os.path.abspath("%[1]s.py")
+import %[1]s as module
+if getattr(module, "__file__", None) != ours:
+    raise SystemExit("Python has another module %[1]s, which comes first")'`
 
 // Recipe returns the recipe that installs the requirements, stores the module, and
 // imports it once. So [Build] fails, and quotes Python, if a package can't be installed,

@@ -210,7 +210,7 @@ func (m machine) weak(e *dockercli.Engine, weak []attest.Weakness) Problem {
 		Missing: "fixes in " + strings.Join(parts, ", "),
 		Means: "Ways out of a container are published: " + strings.Join(ids, ", ") +
 			". A distribution may have fixed them without another number. Package attest says what each is.",
-		Fix: "# upgrade " + strings.Join(components, ", ") + " on the engine's machine with what installed them there",
+		Fix: "# upgrade " + strings.Join(components, ", ") + " with what installed them",
 	}
 	if packaged && !e.Remote && m.goos == "linux" {
 		p.Fix = m.install(components...)

@@ -65,8 +65,9 @@
 // left.
 //
 // A pod may come into being after the answer to its creation was lost. Kill looks for it
-// for three seconds, and the guard for about eight. A session's that comes later
-// runs nothing but a shell that waits, until its time is over, or until [Sweep].
+// for three seconds, and the guard for about eight. If it is a session's and comes
+// later, it runs nothing but a shell that waits, until its time is over, or until
+// [Sweep].
 //
 // # What is different from docker
 //

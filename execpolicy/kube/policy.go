@@ -80,7 +80,7 @@ type Policy struct {
 	EphemeralBytes int64
 	// PidsLimit is how many processes and threads the command's user may have at once
 	// (RLIMIT_NPROC). It is at least 16. If zero, it is 256. The image's shell sets it.
-	// The kernel does not count root's: see User.
+	// It does not bind root without UserNamespace: see User.
 	PidsLimit int64
 	// Tmpfs maps directories in memory to their sizes in bytes, which must be positive.
 	// Programs can be run from them. If nil, there is /tmp with 64 MiB. There is also

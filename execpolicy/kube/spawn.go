@@ -325,6 +325,7 @@ func (r *run) follow(
 ) error {
 	var failure error // of the last question
 	answered := false
+	var begun time.Time // the last watch
 	for {
 		p, text, err := r.get(ctx)
 		done := false
@@ -334,6 +335,7 @@ func (r *run) follow(
 			if done || err != nil {
 				return err
 			}
+			begun = time.Now()
 			_, watchErr := r.Watch(ctx, r.name, watch, func(text []byte) bool {
 				var p *pod
 				if text != nil {
@@ -360,7 +362,7 @@ func (r *run) follow(
 			return fmt.Errorf("%w: %w", context.Cause(ctx), failure)
 		case errors.Is(err, ErrPermission) || errors.Is(err, ErrLoggedOut) || errors.Is(err, ErrNoKubectl):
 			return err
-		case err == nil:
+		case err == nil && time.Since(begun) > lookAgain:
 			failure = nil
 			continue
 		}

@@ -214,6 +214,7 @@ func (p *Interpreter) Run(ctx context.Context, snippet Snippet) (*Result, error)
 		return nil, err
 	}
 	defer p.turn.Give()
+	var missed *execpolicy.Result // what was before it, this one has to tell
 	for try := 0; ; try++ {
 		if p.dir != "" && p.name != p.session.Name() {
 			p.dir, p.lost = "", true
@@ -225,11 +226,16 @@ func (p *Interpreter) Run(ctx context.Context, snippet Snippet) (*Result, error)
 		}
 		r, err := p.run(ctx, snippet, try > 0)
 		switch {
-		case err != errMissed:
-			return r, err
-		case try > 0:
+		case err == errMissed && try > 0:
 			return nil, fmt.Errorf("%w: %w twice", ErrStart, errMissed)
+		case err == errMissed:
+			missed = r.Result
+			continue
+		case r != nil && missed != nil:
+			r.Result.StateLost = r.Result.StateLost || missed.StateLost
+			r.BackgroundBytes += missed.BackgroundBytes
 		}
+		return r, err
 	}
 }
 
@@ -237,6 +243,7 @@ func (p *Interpreter) Run(ctx context.Context, snippet Snippet) (*Result, error)
 var errMissed = errors.New("it had ended before it got the snippet")
 
 // run runs a snippet, which may have been approved before, for the holder of the turn.
+// With errMissed comes a result of what has not run it.
 func (p *Interpreter) run(ctx context.Context, snippet Snippet, approved bool) (*Result, error) {
 	// A shell reads it a byte at a time. Of 65 bits nobody guesses one in time.
 	tag := rand.Text()[:13]
@@ -281,11 +288,15 @@ func (p *Interpreter) run(ctx context.Context, snippet Snippet, approved bool) (
 		missed := p.missed(ctx)
 		p.discard(ctx)
 		if missed {
-			return nil, errMissed
+			return r, errMissed
 		}
 		problem = nil
 	case errors.Is(problem, ErrReply):
 		p.discard(ctx)
+	case errors.Is(problem, execpolicy.ErrEnded):
+		// The container has ended with the snippet, which err says if it counts.
+		p.discard(ctx)
+		problem = nil
 	case res.Cause != nil:
 		// What matters is known: it was ended, and its interpreter was not.
 		problem = nil

@@ -491,9 +491,24 @@ var ends = []runCase{
 			return err == nil
 		}, "the shell lives")
 		r := n.run(python.Snippet{Code: "x / 0"})
-		assert.Assert(t, r.Exception != nil && r.Exception.Type == "ZeroDivisionError")
+		assert.Assert(t, r.Exception != nil && r.Exception.Type == "ZeroDivisionError", "%+v %+v", r.Result, r.Exception)
 		assert.Assert(t, r.Result.StateLost && !r.StateLost)
 		assert.Equal(t, n.value("x"), "5")
+		n.shell("rm /tmp/go")
+	}},
+	{"the interpreter and the shell are lost between two snippets", func(t *testing.T, n notebook) {
+		pid := n.pid()
+		n.shell("(until [ -e /tmp/go ]; do sleep 0.01; done; seq 100 >&2; kill -9 " + pid + " $$; >/tmp/both) &")
+		assert.NilError(t, n.session.WriteFile(t.Context(), "/tmp/go", nil, 0o600))
+		enginetest.Wait(t, func() bool {
+			_, err := n.session.Stat(t.Context(), "/tmp/both")
+			return err == nil
+		}, "they live")
+		r := n.run(python.Snippet{Code: "6 * 7"})
+		assert.Equal(t, r.Value, "42")
+		assert.Assert(t, r.Result.StateLost && r.StateLost)
+		assert.Assert(t, r.BackgroundBytes >= 292)
+		n.shell("rm /tmp/go")
 	}},
 	{"what runs a snippet is replaced", func(t *testing.T, n notebook) {
 		const at = "import os, glob\nf = glob.glob('/tmp/.cofferdam-*')[0] + '/run'\nos.unlink(f)\n"

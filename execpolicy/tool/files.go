@@ -374,7 +374,7 @@ func (s *Set) whileItLives(ctx context.Context) (context.Context, context.Cancel
 			select {
 			case <-s.Session.Done():
 				// It may be one that is restarted.
-				if _, err := s.Session.Stat(ctx, "."); err != nil {
+				if _, err := s.Session.Stat(ctx, "."); isAny(err, execpolicy.ErrEnded, execpolicy.ErrClosed) {
 					cancel(err)
 				}
 			case <-ctx.Done():

@@ -83,7 +83,9 @@ func Collect(ctx context.Context, s *execpolicy.Session, dir string, o CollectOp
 		var data bytes.Buffer
 		data.Grow(int(min(e.Size, 1<<20)) + bytes.MinRead)
 		_, err := data.ReadFrom(content)
-		files.add(e, data.Bytes())
+		if err == nil {
+			files.add(e, data.Bytes())
+		}
 		return err
 	})
 	if err != nil {
@@ -111,7 +113,7 @@ func CollectTo(ctx context.Context, s *execpolicy.Session, dir string, root *os.
 		if err == nil {
 			names = append(names, e.Name)
 			staged[e.Name] = name
-			err = root.Chtimes(name, e.ModTime, e.ModTime)
+			err = g.in.Chtimes(filepath.Base(name), e.ModTime, e.ModTime)
 		}
 		return err
 	})
@@ -145,6 +147,9 @@ func CollectTo(ctx context.Context, s *execpolicy.Session, dir string, root *os.
 				missing = append(missing, local)
 			}
 		}
+	}
+	if err := g.check(); err != nil {
+		return nil, err
 	}
 	for _, dir := range missing {
 		if err := root.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {

@@ -228,11 +228,13 @@ func TestCollectSkips(t *testing.T) {
 		assert.ErrorIs(t, err, enough)
 		// The session's limits are those of the whole.
 		s.ok("dd if=/dev/zero of=out/larger bs=65536 count=64")
-		skipped := map[string]error{}
-		_, names := s.collect(true,
-			workspace.CollectOptions{Patterns: []string{"out/*"},
-				Skip: func(e execpolicy.TreeEntry, reason error) error { skipped[e.Name] = reason; return nil }})
-		assert.Assert(t, len(names) >= 1 && len(names)+len(skipped) == 7, "%v %v", names, skipped)
+		for _, to := range []bool{false, true} {
+			skipped := map[string]error{}
+			_, names := s.collect(to,
+				workspace.CollectOptions{Patterns: []string{"out/*"},
+					Skip: func(e execpolicy.TreeEntry, reason error) error { skipped[e.Name] = reason; return nil }})
+			assert.Assert(t, len(names) >= 1 && len(names)+len(skipped) == 7, "%v %v", names, skipped)
+		}
 		s.ok("i=0; while [ $i -lt 300 ]; do >out/x$i; i=$((i + 1)); done")
 		_, err = workspace.Collect(t.Context(), s.Session.Session, ".",
 			workspace.CollectOptions{Patterns: []string{"**"}, Skip: func(execpolicy.TreeEntry, error) error { return nil }})

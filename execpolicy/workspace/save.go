@@ -16,8 +16,8 @@ import (
 
 // Save copies what was added and changed to the host's directory, with its permissions
 // and each file as a whole. It returns what it saved, and what was deleted inside, which
-// it leaves on the host. What is saved counts as copied in from then on. What is deleted
-// on the host too does not count any more.
+// it leaves on the host. What is saved counts as copied in from then on. What is then
+// deleted on the host too is forgotten: made again inside, it is new.
 //
 // Save leaves out what it can't save, and names it in an error along with the changes
 // that it did save. The error wraps one or more of these:
@@ -63,14 +63,20 @@ func (c *copied) save(ctx context.Context, s *execpolicy.Session) (saved []Chang
 	if err != nil {
 		return nil, fmt.Errorf("saving the workspace: %w", err)
 	}
+	if err := g.check(); err != nil {
+		return nil, fmt.Errorf("saving the workspace: %w", err)
+	}
 	p := placing{copied: c, staging: g, dirs: map[string]bool{}}
 	for _, change := range changes {
 		if err := context.Cause(ctx); err != nil {
 			p.errs = append(p.errs, fmt.Errorf("%q and what comes after it: %w", change.Name, err))
 			break
 		}
-		if change.Kind == Deleted {
+		if change.Kind == Deleted || change.Kind == Changed && change.Mode.Type() != c.base[change.Name].mode.Type() {
+			// The caller may delete it on the host, and then it is to be forgotten.
 			c.deleted[change.Name] = true
+		}
+		if change.Kind == Deleted {
 			saved = append(saved, change)
 			continue
 		}
@@ -227,25 +233,32 @@ func (p *placing) mkdir(name string) error {
 	if err != nil {
 		return err
 	}
-	return p.withDir(name, info, p.own)
+	return p.withDir(name, info, func(dir *os.Root) error {
+		f, err := dir.Open(".")
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		return p.own(f)
+	})
 }
 
 // withDir calls f with the directory of that name, if it is the one that info is of.
 // Somebody may have put a link in its place, which a root follows.
-func (p *placing) withDir(name string, info fs.FileInfo, f func(*os.File) error) error {
-	dir, mode, err := open(p.copied.root, name)
+func (p *placing) withDir(name string, info fs.FileInfo, f func(*os.Root) error) error {
+	dir, err := p.copied.root.OpenRoot(name)
 	if err != nil {
 		return err
 	}
-	now, err := dir.Stat()
+	defer dir.Close()
+	now, err := dir.Stat(".")
 	switch {
 	case err != nil:
-	case !mode.IsDir() || !os.SameFile(now, info):
-		err = fmt.Errorf("%w: somebody has put %v in its place", ErrConflict, mode)
-	default:
-		err = f(dir)
+		return err
+	case !os.SameFile(now, info):
+		return fmt.Errorf("%w: somebody has put something else in its place", ErrConflict)
 	}
-	return errors.Join(err, dir.Close())
+	return f(dir)
 }
 
 // stamp gives the directories their permissions, those within others first.
@@ -254,7 +267,7 @@ func (p *placing) stamp() {
 		made := p.made[i]
 		name, err := filepath.Localize(made.Name)
 		if err == nil {
-			err = p.withDir(name, made.info, func(dir *os.File) error { return dir.Chmod(made.Mode.Perm()) })
+			err = p.withDir(name, made.info, func(dir *os.Root) error { return dir.Chmod(".", made.Mode.Perm()) })
 		}
 		if err != nil {
 			p.fail(made.Change, err)

@@ -32,9 +32,9 @@ func newStage(root *os.Root) *stage {
 }
 
 // isStage reports whether a name is that of a stage: another session may save to the same
-// workspace.
+// workspace, or to a part of it.
 func isStage(name string) bool {
-	token, ok := strings.CutPrefix(name, stagePrefix)
+	token, ok := strings.CutPrefix(path.Base(name), stagePrefix)
 	return ok && len(token) == len(rand.Text()) && strings.Trim(token, "abcdefghijklmnopqrstuvwxyz234567") == ""
 }
 
@@ -43,7 +43,9 @@ func (g *stage) put(content io.Reader, perm fs.FileMode) (string, error) {
 	if g.in == nil {
 		err := g.root.Mkdir(g.dir, 0o700)
 		if err == nil {
-			g.in, err = g.root.OpenRoot(g.dir)
+			if g.in, err = g.root.OpenRoot(g.dir); err != nil {
+				g.root.Remove(g.dir)
+			}
 		}
 		if err != nil {
 			return "", err
@@ -72,8 +74,20 @@ func (g *stage) clean() error {
 	for n := range g.n {
 		g.in.Remove(filepath.Base(g.name(n + 1)))
 	}
-	was, err := g.in.Stat(".")
+	err := g.check()
 	g.in.Close()
+	if err != nil {
+		return err
+	}
+	return g.root.Remove(g.dir)
+}
+
+// check returns an error if something else is in the place of the stage.
+func (g *stage) check() error {
+	if g.in == nil {
+		return nil
+	}
+	was, err := g.in.Stat(".")
 	if err != nil {
 		return err
 	}
@@ -81,10 +95,7 @@ func (g *stage) clean() error {
 	if err == nil && !os.SameFile(was, now) {
 		err = fmt.Errorf("%w: somebody has put %v in the place of %s", ErrConflict, now.Mode(), g.dir)
 	}
-	if err != nil {
-		return err
-	}
-	return g.root.Remove(g.dir)
+	return err
 }
 
 func (g *stage) name(n int) string { return filepath.Join(g.dir, strconv.Itoa(n)) }

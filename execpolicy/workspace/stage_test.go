@@ -42,6 +42,29 @@ func TestStageInWhosePlaceAnotherIs(t *testing.T) {
 	}
 }
 
+// A link in the place of a directory that was made is not followed.
+func TestDirInWhosePlaceALinkIs(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	assert.NilError(t, err)
+	defer root.Close()
+	p := placing{copied: &copied{root: root}}
+	assert.NilError(t, p.mkdir("made"))
+	info, err := root.Lstat("made")
+	assert.NilError(t, err)
+	p.made = []madeDir{{Change{Name: "made", Mode: 0o777}, info}}
+	assert.NilError(t, os.Rename(filepath.Join(dir, "made"), filepath.Join(dir, "away")))
+	assert.NilError(t, os.Mkdir(filepath.Join(dir, "theirs"), 0o700))
+	assert.NilError(t, os.Symlink("theirs", filepath.Join(dir, "made")))
+	p.staging = &staging{stage: newStage(root)}
+	p.stamp()
+	assert.Equal(t, len(p.errs), 1)
+	assert.ErrorIs(t, p.errs[0], ErrConflict)
+	now, err := root.Stat("theirs")
+	assert.NilError(t, err)
+	assert.Equal(t, now.Mode().Perm(), os.FileMode(0o700))
+}
+
 func TestStageGoes(t *testing.T) {
 	dir := t.TempDir()
 	root, err := os.OpenRoot(dir)
@@ -51,7 +74,7 @@ func TestStageGoes(t *testing.T) {
 	assert.NilError(t, g.clean())
 	_, err = g.put(strings.NewReader("mine"), 0o644)
 	assert.NilError(t, err)
-	assert.Assert(t, isStage(g.dir) && !isStage(g.dir+"x") && !isStage(".cofferdam-") && !isStage("sub/"+g.dir))
+	assert.Assert(t, isStage(g.dir) && !isStage(g.dir+"x") && !isStage(".cofferdam-") && isStage("sub/"+g.dir))
 	assert.NilError(t, g.clean())
 	left, err := os.ReadDir(dir)
 	assert.NilError(t, err)

@@ -231,6 +231,26 @@ func TestCopies(t *testing.T) {
 			assert.DeepEqual(t, s.save(nil), []string{`added "file" -rw-r--r-- 4`, `added "sub" drwxr-xr-x 0`, `added "sub/none" -rw-r--r-- 6`})
 			assert.Equal(t, s.host("file")+s.host("sub/none"), "old\nother\n")
 		}},
+		{"what was made again inside is the host's to delete", func(t *testing.T, s session) {
+			s.ok("cp -p file x; rm file")
+			assert.DeepEqual(t, s.save(nil), []string{`deleted "file" -rw-r--r-- 0`, `added "x" -rw-r--r-- 4`})
+			s.ok("cp -p x file")
+			s.changed()
+			assert.NilError(t, os.Remove(filepath.Join(s.dir, "file")))
+			assert.Equal(t, len(s.save(nil)), 0)
+			_, err := os.Lstat(filepath.Join(s.dir, "file"))
+			assert.ErrorIs(t, err, fs.ErrNotExist)
+			s.ok("echo new >file")
+			assert.Equal(t, len(s.save(workspace.ErrConflict)), 0)
+		}},
+		{"what has become something else is saved when the host's is gone", func(t *testing.T, s session) {
+			s.ok("umask 22; rm file; mkdir file; echo 1 >file/x; rm -r sub; echo 2 >sub")
+			s.save(workspace.ErrConflict)
+			assert.NilError(t, os.Remove(filepath.Join(s.dir, "file")))
+			assert.NilError(t, os.RemoveAll(filepath.Join(s.dir, "sub")))
+			assert.DeepEqual(t, s.save(nil), []string{`added "file" drwxr-xr-x 0`, `added "file/x" -rw-r--r-- 2`, `added "sub" -rw-r--r-- 2`})
+			assert.Equal(t, s.host("file/x")+s.host("sub"), "1\n2\n")
+		}},
 		{"what was added and changed is saved, and nothing deleted", func(t *testing.T, s session) {
 			s.ok(`umask 27; echo new >file; chmod 750 run; mkdir -p 'a/b c'; echo 1 >'a/b c/-x'; >a/none; mkdir a/empty; chmod 555 a; rm sub/none
 				printf x | dd of=large bs=1 seek=3145727 conv=notrunc; dd if=/dev/zero of=huge bs=65536 count=40; chmod 700 sub`)

@@ -385,7 +385,7 @@ func (e *events) Write(p []byte) (int, error) {
 		case "DELETED":
 			object = nil
 		default:
-			continue // it is about the watch, whose end follows
+			continue // it is about the watch itself
 		}
 		if e.each(object) {
 			e.done = true

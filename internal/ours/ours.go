@@ -17,12 +17,18 @@ func SkipHooks(ctx context.Context) context.Context { return context.WithValue(c
 // HooksSkipped reports whether a context is one of SkipHooks.
 func HooksSkipped(ctx context.Context) bool { return ctx.Value(&skip) != nil }
 
-// Unseen returns a context for commands whose results no caller sees. What they would
-// tell of what was before them, the next result tells.
+// Unseen returns a context whose next command has a result that no caller sees. What that
+// would tell of what was before, the next result tells. So it is with SkipHooks.
 func Unseen(ctx context.Context) context.Context { return context.WithValue(ctx, &unseen, true) }
 
-// IsUnseen reports whether a context is one of Unseen or of SkipHooks.
-func IsUnseen(ctx context.Context) bool { return ctx.Value(&unseen) != nil || HooksSkipped(ctx) }
+// TakeUnseen reports whether the next command is one of Unseen, and returns a context
+// that no longer says so.
+func TakeUnseen(ctx context.Context) (context.Context, bool) {
+	if is, _ := ctx.Value(&unseen).(bool); !is {
+		return ctx, false
+	}
+	return context.WithValue(ctx, &unseen, false), true
+}
 
 // A Code is what a caller has asked for where a package has made a command of it. The
 // fields are those of an execpolicy.Request; zero means the same.

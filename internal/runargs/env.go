@@ -10,7 +10,7 @@ func IsClientVar(name string) bool {
 		"NETCONFPATH":
 		return true
 	default:
-		for _, prefix := range []string{"DOCKER_", "BUILDKIT_", "CONTAINER", "_CONTAINER", "PODMAN_", "NERDCTL_", "CNI_", "CDI_", "REGISTRY_", "STORAGE_", "XDG_", "SSH_", "SSL_", "LD_", "DYLD_", "GO", "DBUS_", "TMP"} {
+		for _, prefix := range []string{"DOCKER_", "BUILDKIT_", "CONTAINER", "_CONTAINER", "PODMAN_", "NERDCTL_", "ROOTLESSKIT_", "CNI_", "CDI_", "REGISTRY_", "STORAGE_", "XDG_", "SSH_", "SSL_", "LD_", "DYLD_", "GO", "DBUS_", "TMP"} {
 			if strings.HasPrefix(upper, prefix) {
 				return true
 			}

@@ -16,8 +16,13 @@ const learnTime = time.Second
 // which it may be asked again and again. One that was slow to start it is slow to tell,
 // too.
 func (c *Conn) LearnTime() time.Duration {
+	return max(c.usualLearnTime(), min(c.opts.EndTold, c.opts.TerminationTimeout/2))
+}
+
+// usualLearnTime is LearnTime for an engine that does not say that it is slow to tell.
+func (c *Conn) usualLearnTime() time.Duration {
 	timeout := c.opts.TerminationTimeout
-	return max(min(learnTime, timeout/8), min(c.opts.EndTold, timeout/2), min(3*c.startTook(), timeout/2))
+	return max(min(learnTime, timeout/8), min(3*c.startTook(), timeout/2))
 }
 
 // startTook returns how long the supervisor took to answer, so far if it has not.
@@ -80,7 +85,7 @@ func (c *Conn) learn(byItself bool) {
 			// Under load an engine hears of it later than of the end, so one answer is
 			// not enough.
 			known = false
-			for until := time.Now().Add(c.LearnTime() / 2); !c.why.oom && ctx.Err() == nil && time.Now().Before(until); {
+			for until := time.Now().Add(c.usualLearnTime() / 2); !c.why.oom && ctx.Err() == nil && time.Now().Before(until); {
 				select {
 				case <-time.After(lookAgain / 2):
 				case <-ctx.Done():

@@ -200,10 +200,23 @@ func (x *Extraction) extract(r *tarball.Reader) error {
 
 // open makes the stage.
 func (x *Extraction) open() (err error) {
-	if err = x.root.Mkdir(x.stage, 0o700); err == nil {
-		x.in, err = x.root.OpenRoot(x.stage)
+	if err = x.root.Mkdir(x.stage, 0o700); err != nil {
+		return err
+	}
+	if x.in, err = x.root.OpenRoot(x.stage); err != nil {
+		x.root.Remove(x.stage)
 	}
 	return err
+}
+
+// inPlace reports whether the stage still has its name.
+func (x *Extraction) inPlace() bool {
+	was, err := x.in.Stat(".")
+	if err != nil {
+		return false
+	}
+	now, err := x.root.Lstat(x.stage)
+	return err == nil && os.SameFile(was, now)
 }
 
 func (x *Extraction) entry(h tarball.Header, content io.Reader) error {
@@ -239,9 +252,12 @@ func (x *Extraction) dir(name string) error {
 	if err := x.dir(filepath.Dir(name)); err != nil {
 		return err
 	}
-	x.made[name] = true
-	x.dirs = append(x.dirs, name)
-	return x.in.Mkdir(name, 0o755)
+	err := x.in.Mkdir(name, 0o700)
+	if err == nil {
+		x.made[name] = true
+		x.dirs = append(x.dirs, name)
+	}
+	return err
 }
 
 // place moves the tree from its stage to where it belongs, if nothing is in its way and
@@ -274,29 +290,57 @@ func (x *Extraction) place(ctx context.Context) error {
 			return err
 		}
 	}
-	// In the stage, which nobody else may enter: where they belong somebody may put a
-	// link in the place of a directory.
-	for _, name := range slices.Backward(x.dirs) {
-		if h, ok := x.stamp[name]; ok && !there[name] {
-			if err := x.in.Chtimes(name, time.Time{}, h.ModTime); err != nil {
-				return err
-			}
-			// Else only root could remove what is in it.
-			if err := x.in.Chmod(name, h.Perm|0o700); err != nil {
-				return err
-			}
+	if !x.inPlace() {
+		return fmt.Errorf("%w: somebody has put something else in the place of %q", tarball.ErrType, x.stage)
+	}
+	made := map[string]fs.FileInfo{}
+	for _, name := range x.dirs {
+		if there[name] {
+			continue
+		}
+		err := x.root.Mkdir(name, 0o755)
+		if err == nil {
+			made[name], err = x.root.Lstat(name)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	// What is in a directory that is new moves with it.
-	there["."] = true
-	for _, name := range slices.Concat(x.dirs, x.files) {
-		if there[filepath.Dir(name)] && !there[name] {
-			if err := x.root.Rename(filepath.Join(x.stage, name), name); err != nil {
+	for _, name := range x.files {
+		if err := x.root.Rename(filepath.Join(x.stage, name), name); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Backward(x.dirs) {
+		if h, ok := x.stamp[name]; ok && made[name] != nil {
+			if err := x.stampDir(name, made[name], h); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// stampDir gives a directory that was made its time and its permissions. Somebody may
+// have put a link in its place, which a root follows.
+func (x *Extraction) stampDir(name string, made fs.FileInfo, h tarball.Header) error {
+	dir, err := x.root.OpenRoot(name)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	now, err := dir.Stat(".")
+	switch {
+	case err != nil:
+		return err
+	case !os.SameFile(now, made):
+		return fmt.Errorf("%w: somebody has put something else in the place of %q", tarball.ErrType, name)
+	}
+	if err := dir.Chtimes(".", time.Time{}, h.ModTime); err != nil {
+		return err
+	}
+	// Else only root could remove what is in it.
+	return dir.Chmod(".", h.Perm|0o700)
 }
 
 // Clean removes what was not put in its place, and nothing else: whoever may write to the
@@ -311,10 +355,9 @@ func (x *Extraction) Clean() {
 	for _, name := range slices.Backward(x.dirs) {
 		x.in.Remove(name)
 	}
-	stage, err := x.in.Stat(".")
+	inPlace := x.inPlace()
 	x.in.Close()
-	now, err2 := x.root.Lstat(x.stage)
-	if err == nil && err2 == nil && os.SameFile(stage, now) {
+	if inPlace {
 		x.root.Remove(x.stage)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/internal/tarball"
 )
 
 var stagedFiles = []string{"file", filepath.Join("in", "dir", "file")}
@@ -60,6 +62,39 @@ func TestExtractionInWhosePlaceAnotherIs(t *testing.T) {
 			assertEmpty(t, away)
 		})
 	}
+}
+
+// A link in the place of a directory that was made is not followed.
+func TestStampOfADirInWhosePlaceALinkIs(t *testing.T) {
+	x, dir := newStaged(t)
+	made, theirs := filepath.Join(dir, "made"), filepath.Join(dir, "theirs")
+	assert.NilError(t, os.Mkdir(made, 0o700))
+	info, err := os.Lstat(made)
+	assert.NilError(t, err)
+	assert.NilError(t, x.stampDir("made", info, tarball.Header{Perm: 0o750}))
+	now, err := os.Stat(made)
+	assert.NilError(t, err)
+	assert.Equal(t, now.Mode().Perm(), os.FileMode(0o750))
+	assert.NilError(t, os.Rename(made, filepath.Join(dir, "away")))
+	assert.NilError(t, os.Mkdir(theirs, 0o700))
+	assert.NilError(t, os.Symlink("theirs", made))
+	assert.ErrorIs(t, x.stampDir("made", info, tarball.Header{Perm: 0o777}), tarball.ErrType)
+	now, err = os.Stat(theirs)
+	assert.NilError(t, err)
+	assert.Equal(t, now.Mode().Perm(), os.FileMode(0o700))
+	x.Clean()
+}
+
+// Nothing is moved out of what stands in the place of the stage.
+func TestPlaceOutOfAnotherStage(t *testing.T) {
+	x, dir := newStaged(t)
+	stage := filepath.Join(dir, x.stage)
+	assert.NilError(t, os.Rename(stage, filepath.Join(dir, "away")))
+	fill(t, stage)
+	assert.ErrorIs(t, x.place(t.Context()), tarball.ErrType)
+	_, err := os.Lstat(filepath.Join(dir, "file"))
+	assert.ErrorIs(t, err, os.ErrNotExist)
+	x.Clean()
 }
 
 func TestExtractionGoes(t *testing.T) {
