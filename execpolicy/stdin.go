@@ -43,6 +43,6 @@ func (c *conn) upload(ctx context.Context, stdin *spool.Spool, deadline time.Tim
 		return nil, "", nil
 	}
 	name := "i" + random.Token()
-	data := slices.Concat(shellwire.Upload(name, int64(len(got))), got, []byte(shellwire.Thaw))
-	return []shell.Op{{Data: data, Raw: true}}, c.proc.Scratch + "/" + name, nil
+	data := slices.Concat(shellwire.Upload(name, int64(len(got))), got)
+	return []shell.Op{{Data: data, Raw: true, Tail: shellwire.Thaw}}, c.proc.Scratch + "/" + name, nil
 }

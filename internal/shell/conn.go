@@ -130,10 +130,10 @@ func New(opts Options) *Conn {
 	c.deadline.Stop()
 	c.tick.Stop()
 	c.beating = time.AfterFunc(math.MaxInt64, c.beat)
-	prefix := random.Token()
+	prefix, lead := random.Token(), random.Token()[:4]
 	c.streams = [2]*stream{newStream(opts.Stdout, prefix, true), newStream(opts.Stderr, prefix, false)}
-	c.queue = newQueue(opts.Stdin, opts.Blocks, prefix)
-	c.opts.Setup.Prefix, c.opts.Setup.KeepAlive = prefix, c.opts.KeepAlive
+	c.queue = newQueue(opts.Stdin, opts.Blocks, prefix, lead)
+	c.opts.Setup.Prefix, c.opts.Setup.Lead, c.opts.Setup.KeepAlive = prefix, lead, c.opts.KeepAlive
 	return c
 }
 
@@ -144,7 +144,7 @@ func (c *Conn) Start() { go c.await() }
 func (c *Conn) Supervise() {
 	now := time.Now()
 	c.asked.Store(&now)
-	c.queue.send(Op{Data: c.opts.Setup.Text(), Raw: true}, c.name())
+	c.queue.send(Op{Data: c.opts.Setup.Text(), Raw: true, bare: true}, c.name())
 	if c.opts.KeepAlive > 0 {
 		c.beating.Reset(c.opts.KeepAlive / 3)
 	}

@@ -18,6 +18,7 @@ type queue struct {
 	changed sync.Cond
 	now     func([]byte) int  // writes as much as it can without waiting
 	block   func([]byte) bool // makes a block of operations, if it can; nil if it never can
+	lead    string            // begins each line that has an operation
 	rest    []byte            // of what was written in part
 	urgent  []byte
 	waiting []Op
@@ -34,14 +35,18 @@ type queue struct {
 // that belong to it.
 type Op struct {
 	Data []byte
-	// Raw says that the data must not be split.
+	// Raw says that the data must not be split: its first line has an operation, and what
+	// comes after it is raw.
 	Raw bool
+	// Tail is what comes after the raw data, and must come: more operations.
+	Tail string
 	// Marked says that the unit marks its own begin.
 	Marked bool
 	// Unit says that the data may go by a block: see [shellwire.Block].
 	Unit bool
 
 	stays bool // also if others are withdrawn
+	bare  bool // it is not for the supervisor's loop, and has no lead
 }
 
 // minBlock is the number of bytes for which the supervisor takes as long as for a block.
@@ -51,10 +56,10 @@ const minBlock = 32
 // than that.
 const maxWrite = 4 << 10
 
-// newQueue returns the queue of a supervisor that has w for its stdin. Blocks go to
-// blocks, unless that is nil.
-func newQueue(w io.Writer, blocks *os.File, prefix string) *queue {
-	q := &queue{now: writeNow(w), block: blockNow(blocks, prefix)}
+// newQueue returns the queue of a supervisor that has w for its stdin. Each operation has
+// the lead before it. Blocks go to blocks, unless that is nil.
+func newQueue(w io.Writer, blocks *os.File, prefix, lead string) *queue {
+	q := &queue{now: writeNow(w), block: blockNow(blocks, prefix), lead: lead}
 	q.changed.L = &q.mu
 	go q.loop(w)
 	return q
@@ -109,15 +114,33 @@ func (q *queue) batch() (data []byte, n int, blocked bool) {
 		if len(data)+len(next) > maxWrite {
 			break
 		}
-		data = append(data, next...)
+		if q.waiting[n].bare {
+			data = append(data, next...)
+			continue
+		}
+		data = q.append(data, next, q.waiting[n].Raw)
+		data = q.append(data, []byte(q.waiting[n].Tail), false)
 	}
 	return data, n, blocked
+}
+
+// append appends operations as they are written.
+func (q *queue) append(data, ops []byte, raw bool) []byte {
+	for len(ops) > 0 {
+		n := len(ops)
+		if i := bytes.IndexByte(ops, '\n'); i >= 0 && !raw {
+			n = i + 1
+		}
+		data = append(append(data, q.lead...), ops[:n]...)
+		ops = ops[n:]
+	}
+	return data
 }
 
 func (q *queue) sendUrgent(op string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.urgent = append(q.urgent, op...)
+	q.urgent = q.append(q.urgent, []byte(op), false)
 	q.changed.Broadcast()
 }
 
@@ -222,7 +245,7 @@ func (q *queue) next() (data []byte, ok bool) {
 		case q.beat:
 			q.beat = false
 			q.sending = true
-			return []byte(shellwire.Beat), true
+			return q.append(nil, []byte(shellwire.Beat), false), true
 		case len(q.urgent) > 0:
 			data := q.urgent
 			q.urgent = nil
@@ -239,7 +262,10 @@ func (q *queue) next() (data []byte, ok bool) {
 				}
 				data = data[:n+1]
 				first.Data = first.Data[len(data):]
-				return data, true
+				return q.append(nil, data, false), true
+			}
+			if !first.bare {
+				data = q.append(q.append(nil, data, first.Raw), []byte(first.Tail), false)
 			}
 			q.waiting = q.waiting[1:]
 			return data, true

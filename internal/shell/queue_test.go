@@ -16,7 +16,7 @@ func TestBeatBehindALargeWrite(t *testing.T) {
 	assert.NilError(t, err)
 	defer r.Close()
 	defer w.Close()
-	q := newQueue(w, nil, "")
+	q := newQueue(w, nil, "", "")
 	defer q.close()
 	begin := time.Now()
 	const seconds = 100

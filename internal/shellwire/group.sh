@@ -1,8 +1,9 @@
 # For a session that shares its process namespace with others: its only signals go to its
 # own process group, which needs no number that another process could have by now.
-trap : TERM
+trap cf_rang=1 TERM
 cf_pids= cf_frozen=
 freeze() { :; }
+settle() { :; }
 thaw() { :; }
 still() { :; }
 tend() { :; }
@@ -10,7 +11,15 @@ clock() { :; }
 born() { :; }
 job() { :; }
 attend() { ( "$@" ); }
-take() { IFS= read -r cf_op; }
+# A read that a signal has interrupted ends like one at the end of stdin.
+take() {
+	cf_heard=
+	while cf_rang= cf_op=; ! IFS= read -r cf_op; do
+		[ -n "$cf_rang" ] || return 1
+		cf_heard=$cf_heard$cf_op
+	done
+	cf_op=$cf_heard$cf_op
+}
 pulse() { :; }
 room() { :; }
 calm() { :; }

@@ -72,6 +72,9 @@ const newline = `cf_nl=$(printf '\n.'); cf_nl=${cf_nl%.}; `
 
 // Line returns the line for the shell below the keeper.
 func (j Job) Line() []byte {
+	if j.Dir == "-" {
+		j.Dir = "./-"
+	}
 	var b strings.Builder
 	for _, f := range j.Files {
 		b.WriteString("(umask 377; printf %s " + Word(f.Text) + " >" + shellquote.Quote(f.Name) + ") 2>/dev/null || { " +

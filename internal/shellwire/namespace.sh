@@ -14,6 +14,17 @@ freeze() {
 	kill -STOP -1
 	cf_frozen=1
 }
+# settle waits until this shell's own children have stopped, after freeze. Each tells it
+# so by a SIGCHLD. Busybox forgets then what it has read of a line.
+settle() {
+	cf_num=0
+	for cf_task in "$cf_watch" "${cf_alarm%:*}" "${cf_pulse%:*}"; do
+		while stat "$cf_task" && [ $cf_num -lt 500 ]; do
+			case $cf_state in [TtZX]) break ;; esac
+			cf_num=$((cf_num + 1))
+		done
+	done 2>/dev/null
+}
 thaw() {
 	case $cf_frozen in '') kill -CONT -1 ;; *) wake ;; esac
 	cf_frozen= cf_held= cf_help_pid=
@@ -114,7 +125,7 @@ attend() {
 	fi
 	cf_child=
 	trap stopped CHLD
-	command eval '( "$@" ) &' || return 1
+	command eval '( "$@" ) &' || { trap - CHLD; return 1; }
 	cf_child=$!
 	stopped
 	heed reader
@@ -347,7 +358,7 @@ tend() {
 	old) [ "$cf_watch" = 1 ] || ! kill -CONT "$cf_watch" || end KILL worker ;;
 	tick)
 		[ -z "$cf_fresh$cf_forks" ] || [ -n "$cf_frozen" ] || { cf_forks=; kill -CONT -1; }
-		kill -CONT "$cf_watch" || { freeze; bound; own; older || miss killed; disown; thaw; } ;;
+		kill -CONT "$cf_watch" || [ -n "$cf_frozen" ] || { freeze; bound; own; older || miss killed; disown; thaw; } ;;
 	*) kill -0 "$cf_watch" || miss "$1" ;;
 	esac
 }

@@ -43,6 +43,9 @@ type Setup struct {
 	// Prefix begins every mark. It must be fresh and unpredictable, of letters and digits
 	// only.
 	Prefix string
+	// Lead is what each line begins with that has an operation, other than in a block. It
+	// must be unpredictable, of letters and digits only. If empty, lines are not checked.
+	Lead string
 	// Dir is a directory inside, writable and meant for the supervisor alone. In a
 	// namespace programs must be able to run from it.
 	Dir string
@@ -66,7 +69,7 @@ type Setup struct {
 // Text returns what turns a command that Boot started into a supervisor.
 func (s Setup) Text() []byte {
 	var b strings.Builder
-	b.WriteString("cf_prefix=" + s.Prefix + "\ncf_dd=${1-dd}\ncf_dir=" + shellquote.Quote(s.Dir) +
+	b.WriteString("cf_prefix=" + s.Prefix + "\ncf_lead=" + s.Lead + "\ncf_dd=${1-dd}\ncf_dir=" + shellquote.Quote(s.Dir) +
 		"\ncf_script=" + shellquote.Quote(shellquote.Quote(s.Dir+"/script")) +
 		"\ncf_died=" + shellquote.Quote(shellquote.Quote(s.Dir+"/died")) + "\ncf_alive=\nset --")
 	for _, w := range s.Worker {
@@ -207,6 +210,9 @@ func (u Unit) Ops() []byte {
 	} else {
 		open, word = "b", "e"
 		text = shellquote.Quote(u.Script)
+	}
+	if u.Dir == "-" {
+		u.Dir = "./-" // not the directory before
 	}
 	if !u.Fork && u.Dir == "" && u.Stdin == "" && len(u.Env) == 0 && len(text) <= maxLine && !strings.Contains(text, "\n") {
 		return appendOp(make([]byte, 0, len(text)+2), word, text)

@@ -239,7 +239,7 @@ esac
 add() {
 	cf_piece=$cf_piece$1
 	[ ${#cf_piece} -ge 512 ] || return 0
-	[ -n "$cf_frozen" ] || { freeze; cf_frozen=unit; }
+	[ -n "$cf_frozen" ] || { freeze; cf_frozen=unit; settle; }
 	[ ${#cf_piece} -ge 65536 ] || return 0
 	cf_text=$cf_text$cf_piece cf_piece=
 }
@@ -341,6 +341,9 @@ worker "$@"
 # The names are gone before the first unit, and the worker starts meanwhile.
 rm -f "$cf_dir/sh" "$cf_dir/raw" "$cf_dir/s" "$cf_dir/a" "$cf_dir/b"
 while take; do
+	# Each operation begins with cf_lead. What does not is the rest of a line whose
+	# beginning was lost: see settle.
+	case $cf_op in "$cf_lead"*) cf_op=${cf_op#"$cf_lead"} ;; *) exit 97 ;; esac
 	case $cf_op in
 	x) block ;;
 	n*) name "${cf_op#n}" ;;

@@ -1,6 +1,7 @@
-trap : TERM
+trap cf_rang=1 TERM
 cf_pids= cf_frozen=
 freeze() { :; }
+settle() { :; }
 thaw() { :; }
 still() { :; }
 tend() { :; }
@@ -8,7 +9,14 @@ clock() { :; }
 born() { :; }
 job() { :; }
 attend() { ( "$@" ); }
-take() { IFS= read -r cf_op; }
+take() {
+cf_heard=
+while cf_rang= cf_op=; ! IFS= read -r cf_op; do
+[ -n "$cf_rang" ] || return 1
+cf_heard=$cf_heard$cf_op
+done
+cf_op=$cf_heard$cf_op
+}
 pulse() { :; }
 room() { :; }
 calm() { :; }

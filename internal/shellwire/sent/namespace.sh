@@ -8,6 +8,15 @@ freeze() {
 kill -STOP -1
 cf_frozen=1
 }
+settle() {
+cf_num=0
+for cf_task in "$cf_watch" "${cf_alarm%:*}" "${cf_pulse%:*}"; do
+while stat "$cf_task" && [ $cf_num -lt 500 ]; do
+case $cf_state in [TtZX]) break ;; esac
+cf_num=$((cf_num + 1))
+done
+done 2>/dev/null
+}
 thaw() {
 case $cf_frozen in '') kill -CONT -1 ;; *) wake ;; esac
 cf_frozen= cf_held= cf_help_pid=
@@ -80,7 +89,7 @@ return $cf_code
 fi
 cf_child=
 trap stopped CHLD
-command eval '( "$@" ) &' || return 1
+command eval '( "$@" ) &' || { trap - CHLD; return 1; }
 cf_child=$!
 stopped
 heed reader
@@ -257,7 +266,7 @@ case $1 in
 old) [ "$cf_watch" = 1 ] || ! kill -CONT "$cf_watch" || end KILL worker ;;
 tick)
 [ -z "$cf_fresh$cf_forks" ] || [ -n "$cf_frozen" ] || { cf_forks=; kill -CONT -1; }
-kill -CONT "$cf_watch" || { freeze; bound; own; older || miss killed; disown; thaw; } ;;
+kill -CONT "$cf_watch" || [ -n "$cf_frozen" ] || { freeze; bound; own; older || miss killed; disown; thaw; } ;;
 *) kill -0 "$cf_watch" || miss "$1" ;;
 esac
 }
