@@ -22,7 +22,9 @@ const (
 	// TransportAttach.
 	TransportAuto Transport = iota
 	// TransportAttach is the engine's client. It runs for as long as the session lives,
-	// and takes 25 MB of memory with docker and 34 MB with podman.
+	// and takes 25 MB of memory with docker and 34 MB with podman. Where sh is busybox's,
+	// a signal that comes to process 1 while it waits for the rest of a line, as it may
+	// over a network, can end the session.
 	TransportAttach
 	// TransportFIFO is four FIFOs of this machine, in a directory that is mounted
 	// read-only at /.cofferdam-io. The client ends when the container runs, and the names
