@@ -43,7 +43,7 @@ func (atOnce) Spawn(context.Context, execpolicy.Spec) (*execpolicy.Process, erro
 // answer answers each unit with marks, and allocates nothing while it does.
 func answer(in io.ReadCloser, out, errOut io.Writer) {
 	defer in.Close()
-	var prefix, tag []byte
+	var prefix, lead, tag []byte
 	line, reply := make([]byte, 0, 1<<16), make([]byte, 0, 1<<10)
 	buf := make([]byte, 1<<16)
 	named, setUp := false, false
@@ -60,18 +60,24 @@ func answer(in io.ReadCloser, out, errOut io.Writer) {
 			}
 			line = append(line, rest[:i]...)
 			rest = rest[i+1:]
+			op := line
+			if setUp {
+				op = line[len(lead):]
+			}
 			switch {
 			case !setUp && bytes.HasPrefix(line, []byte("cf_prefix=")):
 				prefix = append(prefix, line[len("cf_prefix="):]...)
+			case !setUp && bytes.HasPrefix(line, []byte("cf_lead=")):
+				lead = append(lead, line[len("cf_lead="):]...)
 			case bytes.Equal(line, []byte("finish")):
 				setUp = true
-			case setUp && line[0] == 'n':
-				tag, named = append(tag[:0], line[1:]...), true
-			case setUp && line[0] == 'm':
+			case setUp && op[0] == 'n':
+				tag, named = append(tag[:0], op[1:]...), true
+			case setUp && op[0] == 'm':
 				reply = append(append(append(append(reply[:0], prefix...), 'b'), tag...), '\n')
 				out.Write(reply)
 				errOut.Write(reply)
-			case setUp && named && (line[0] == 'e' || line[0] == 'g'):
+			case setUp && named && (op[0] == 'e' || op[0] == 'g'):
 				named = false
 				reply = append(append(append(append(reply[:0], prefix...), 'e'), tag...), '\n')
 				errOut.Write(reply)

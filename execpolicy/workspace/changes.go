@@ -84,11 +84,13 @@ func (c *copied) changes(ctx context.Context, s *execpolicy.Session, sum func(no
 			return nil
 		}
 		seen[e.Name] = true
-		delete(c.deleted, e.Name)
 		change := Change{Name: e.Name, Kind: Added, Mode: e.Mode, Size: e.Size}
 		old, there := c.base[e.Name]
 		if there {
 			change.Kind = Changed
+		}
+		if old.mode.Type() == e.Mode.Type() {
+			delete(c.deleted, e.Name)
 		}
 		now := state{mode: e.Mode, size: e.Size}
 		if e.Mode.IsRegular() {

@@ -111,7 +111,7 @@ func (q *queue) batch() (data []byte, n int, blocked bool) {
 				next, n, blocked = []byte(shellwire.ReadBlock), last, true
 			}
 		}
-		if len(data)+len(next) > maxWrite {
+		if len(data)+q.size(next) > maxWrite {
 			break
 		}
 		if q.waiting[n].bare {
@@ -122,6 +122,23 @@ func (q *queue) batch() (data []byte, n int, blocked bool) {
 		data = q.append(data, []byte(q.waiting[n].Tail), false)
 	}
 	return data, n, blocked
+}
+
+// size returns how much operations are as they are written.
+func (q *queue) size(ops []byte) int { return len(ops) + bytes.Count(ops, []byte("\n"))*len(q.lead) }
+
+// portion returns how many bytes of operations are written at a time: whole lines, of
+// which the first may be longer than maxWrite.
+func (q *queue) portion(ops []byte) int {
+	n := bytes.IndexByte(ops, '\n') + 1
+	for size := q.size(ops[:n]); n < len(ops); {
+		next := bytes.IndexByte(ops[n:], '\n') + 1
+		if size += next + len(q.lead); size > maxWrite {
+			break
+		}
+		n += next
+	}
+	return n
 }
 
 // append appends operations as they are written.
@@ -255,14 +272,11 @@ func (q *queue) next() (data []byte, ok bool) {
 			q.sending = true
 			first := &q.waiting[0]
 			data := first.Data
-			if !first.Raw && len(data) > maxWrite {
-				n := bytes.LastIndexByte(data[:maxWrite], '\n')
-				if n < 0 {
-					n = bytes.IndexByte(data, '\n')
+			if !first.Raw && q.size(data) > maxWrite {
+				if n := q.portion(data); n < len(data) {
+					first.Data = data[n:]
+					return q.append(nil, data[:n], false), true
 				}
-				data = data[:n+1]
-				first.Data = first.Data[len(data):]
-				return q.append(nil, data, false), true
 			}
 			if !first.bare {
 				data = q.append(q.append(nil, data, first.Raw), []byte(first.Tail), false)

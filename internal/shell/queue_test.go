@@ -2,6 +2,8 @@ package shell
 
 import (
 	"os"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -41,4 +43,53 @@ func TestBeatBehindALargeWrite(t *testing.T) {
 	assert.Assert(t, q.unanswered(time.Now().Add(1)).IsZero())
 	q.sendBeat()
 	assert.Assert(t, !q.unanswered(begin).After(time.Now()))
+}
+
+// A writes keeps each Write.
+type writes struct {
+	sync.Mutex
+	all []string
+}
+
+func (w *writes) Write(b []byte) (int, error) {
+	w.Lock()
+	defer w.Unlock()
+	w.all = append(w.all, string(b))
+	return len(b), nil
+}
+
+// Each line that has an operation begins with the lead, and nothing else does.
+func TestLead(t *testing.T) {
+	w := new(writes)
+	q := newQueue(w, nil, "", "LEAD")
+	defer q.close()
+	idle := func() {
+		poll.WaitOn(t, func(poll.LogT) poll.Result {
+			if q.idle() {
+				return poll.Success()
+			}
+			return poll.Continue("it is being written")
+		})
+	}
+	long := strings.Repeat("x", 2*maxWrite)
+	q.send(Op{Data: []byte("set\nup\n"), Raw: true, bare: true}, Op{Data: []byte(strings.Repeat("+\n", maxWrite))},
+		Op{Data: []byte("d 0 4\na\nb\n"), Raw: true, Tail: "h\n"}, Op{Data: []byte("n\ny" + long + "\ng\n")})
+	idle()
+	for _, written := range w.all {
+		assert.Assert(t, len(written) <= maxWrite || strings.Contains(written, long), "%d", len(written))
+	}
+	q.sendUrgent("kTERM\nw\n")
+	idle()
+	q.sendBeat()
+	idle()
+	poll.WaitOn(t, func(poll.LogT) poll.Result {
+		w.Lock()
+		defer w.Unlock()
+		if strings.HasSuffix(w.all[len(w.all)-1], "i\n") {
+			return poll.Success()
+		}
+		return poll.Continue("the beat is being written")
+	})
+	assert.Equal(t, strings.Join(w.all, ""), "set\nup\n"+strings.Repeat("LEAD+\n", maxWrite)+"LEADd 0 4\na\nb\nLEADh\n"+
+		"LEADn\nLEADy"+long+"\nLEADg\n"+"LEADkTERM\nLEADw\n"+"LEADi\n")
 }

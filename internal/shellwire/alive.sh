@@ -132,6 +132,11 @@ bash)
 		"$cf_alarm":T)
 			if [ -n "$cf_frozen" ]; then
 				kill -CONT "$cf_bell"
+				# It tells so by a signal, which is to come before the read.
+				cf_num=0
+				while stat "$cf_bell" && [ $cf_num -lt 500 ]; do
+					case $cf_state in T) cf_num=$((cf_num + 1)) ;; *) break ;; esac
+				done
 				return
 			fi
 			cf_rings_at=$((cf_now + 1)) ;;

@@ -17,13 +17,14 @@ freeze() {
 # settle waits until this shell's own children have stopped, after freeze. Each tells it
 # so by a SIGCHLD. Busybox forgets then what it has read of a line.
 settle() {
-	cf_num=0
-	for cf_task in "$cf_watch" "${cf_alarm%:*}" "${cf_pulse%:*}"; do
+	cf_num=0 cf_kids=
+	read -r cf_kids <self/task/1/children
+	for cf_task in $cf_kids; do
 		while stat "$cf_task" && [ $cf_num -lt 500 ]; do
 			case $cf_state in [TtZX]) break ;; esac
 			cf_num=$((cf_num + 1))
 		done
-	done 2>/dev/null
+	done
 }
 thaw() {
 	case $cf_frozen in '') kill -CONT -1 ;; *) wake ;; esac
@@ -358,7 +359,7 @@ tend() {
 	old) [ "$cf_watch" = 1 ] || ! kill -CONT "$cf_watch" || end KILL worker ;;
 	tick)
 		[ -z "$cf_fresh$cf_forks" ] || [ -n "$cf_frozen" ] || { cf_forks=; kill -CONT -1; }
-		kill -CONT "$cf_watch" || [ -n "$cf_frozen" ] || { freeze; bound; own; older || miss killed; disown; thaw; } ;;
+		[ -n "$cf_frozen" ] || kill -CONT "$cf_watch" || { freeze; bound; own; older || miss killed; disown; thaw; } ;;
 	*) kill -0 "$cf_watch" || miss "$1" ;;
 	esac
 }

@@ -403,7 +403,11 @@ while take; do
 		cf_end=${cf_op%% *} cf_name=${cf_op#* }
 		cf_ok=0
 		attend small 8<&0 || cf_ok=1
-		while take; do case $cf_op in *"$cf_end") break ;; esac; done ;;
+		while take; do case $cf_op in
+			*"$cf_end") break ;;
+			# The line was lost in part, and this is the next operation.
+			"${cf_lead:-$cf_end}"*) exit 97 ;;
+			esac; done ;;
 	# fTEXT: evaluates it in a helper. rTEXT: does so for what it prints.
 	f*) assist "${cf_op#f}" ;;
 	r*) assist "${cf_op#r}" still ;;

@@ -110,6 +110,10 @@ cf_rings_at=0 ;;
 "$cf_alarm":T)
 if [ -n "$cf_frozen" ]; then
 kill -CONT "$cf_bell"
+cf_num=0
+while stat "$cf_bell" && [ $cf_num -lt 500 ]; do
+case $cf_state in T) cf_num=$((cf_num + 1)) ;; *) break ;; esac
+done
 return
 fi
 cf_rings_at=$((cf_now + 1)) ;;

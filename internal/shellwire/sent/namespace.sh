@@ -9,13 +9,14 @@ kill -STOP -1
 cf_frozen=1
 }
 settle() {
-cf_num=0
-for cf_task in "$cf_watch" "${cf_alarm%:*}" "${cf_pulse%:*}"; do
+cf_num=0 cf_kids=
+read -r cf_kids <self/task/1/children
+for cf_task in $cf_kids; do
 while stat "$cf_task" && [ $cf_num -lt 500 ]; do
 case $cf_state in [TtZX]) break ;; esac
 cf_num=$((cf_num + 1))
 done
-done 2>/dev/null
+done
 }
 thaw() {
 case $cf_frozen in '') kill -CONT -1 ;; *) wake ;; esac
@@ -266,7 +267,7 @@ case $1 in
 old) [ "$cf_watch" = 1 ] || ! kill -CONT "$cf_watch" || end KILL worker ;;
 tick)
 [ -z "$cf_fresh$cf_forks" ] || [ -n "$cf_frozen" ] || { cf_forks=; kill -CONT -1; }
-kill -CONT "$cf_watch" || [ -n "$cf_frozen" ] || { freeze; bound; own; older || miss killed; disown; thaw; } ;;
+[ -n "$cf_frozen" ] || kill -CONT "$cf_watch" || { freeze; bound; own; older || miss killed; disown; thaw; } ;;
 *) kill -0 "$cf_watch" || miss "$1" ;;
 esac
 }

@@ -269,7 +269,10 @@ cf_mask=${cf_op%% *} cf_op=${cf_op#* }
 cf_end=${cf_op%% *} cf_name=${cf_op#* }
 cf_ok=0
 attend small 8<&0 || cf_ok=1
-while take; do case $cf_op in *"$cf_end") break ;; esac; done ;;
+while take; do case $cf_op in
+*"$cf_end") break ;;
+"${cf_lead:-$cf_end}"*) exit 97 ;;
+esac; done ;;
 f*) assist "${cf_op#f}" ;;
 r*) assist "${cf_op#r}" still ;;
 h) thaw ;;
