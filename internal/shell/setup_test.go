@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,12 +23,14 @@ type peer struct {
 	look func(*peer)
 
 	prefix, tag string
+	lead        string
 	begin       bool // the next unit begins with a mark
 	worker      int
 }
 
 var (
 	prefixes = regexp.MustCompile(`\b[A-Z2-7]{26}\b`)
+	leads    = regexp.MustCompile(`^cf_lead=([A-Z2-7]{4})\n$`)
 	names    = regexp.MustCompile(`^n([A-Z2-7]{13})\n$`)
 )
 
@@ -41,6 +44,12 @@ func (p *peer) serve() {
 		op, err := operations.ReadString('\n')
 		if err != nil {
 			return
+		}
+		if lead := leads.FindStringSubmatch(op); lead != nil && p.lead == "" {
+			p.lead = lead[1]
+		}
+		if p.lead != "" {
+			op = strings.TrimPrefix(op, p.lead)
 		}
 		name := names.FindStringSubmatch(op)
 		switch {
