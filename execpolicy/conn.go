@@ -272,13 +272,21 @@ func (c *conn) escalated(r shell.Reply) {
 
 // lives returns the error for a container that has ended, if it has.
 func (c *conn) lives() error {
+	if c.hasEnded() {
+		return c.lost()
+	}
+	return nil
+}
+
+// hasEnded reports whether the container has ended, or was given up.
+func (c *conn) hasEnded() bool {
 	select {
 	case <-c.Exited():
-		return c.lost()
+		return true
 	case <-c.CleanedUp():
-		return c.lost()
+		return true
 	default:
-		return nil
+		return false
 	}
 }
 

@@ -116,12 +116,8 @@ func (c *conn) runStartup(ctx context.Context, by, endBy time.Time) error {
 func (c *conn) shutdown(scripts []string) error {
 	var errs []error
 	for _, script := range scripts {
-		select {
-		case <-c.Exited():
+		if c.hasEnded() {
 			return errors.Join(errs...)
-		case <-c.CleanedUp():
-			return errors.Join(errs...)
-		default:
 		}
 		err := c.ready(context.Background(), bound.After(c.limits.StartupTimeout), time.Time{})
 		if err == nil {

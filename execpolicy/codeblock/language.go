@@ -99,10 +99,7 @@ const maxPrograms = 100
 func (o Options) validate() error {
 	var errs []error
 	refuse := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	check := func(argv ...string) error {
-		return execpolicy.Command{Argv: argv, Dir: o.Dir, Env: o.Env, OutputLimit: o.OutputLimit}.Check()
-	}
-	if err := check("sh"); err != nil {
+	if err := (execpolicy.Command{Argv: []string{"sh"}, Dir: o.Dir, Env: o.Env, OutputLimit: o.OutputLimit}).Check(); err != nil {
 		errs = append(errs, err)
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.Languages)) {

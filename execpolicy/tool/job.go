@@ -171,7 +171,7 @@ func (s *Set) status(ctx context.Context, j *job, wait int) (Reply, error) {
 		return s.unanswered(ctx, err)
 	}
 	reply := Reply{Text: s.noted(r.Render, fmt.Sprintf("Job %d has ended after %.0f s.", j.id, r.Duration.Seconds())), Result: r}
-	if errors.Is(err, execpolicy.ErrStillThere) || errors.Is(err, execpolicy.ErrAudit) {
+	if isAny(err, execpolicy.ErrStillThere, execpolicy.ErrAudit) {
 		return reply, err
 	}
 	return reply, nil

@@ -99,27 +99,22 @@ func (q *queue) start() {
 func (q *queue) batch() (data []byte, n int, blocked bool) {
 	data, q.batched = q.batched, nil
 	for ; n < len(q.waiting); n++ {
-		next := q.waiting[n].Data
-		if !blocked && q.waiting[n].Unit && len(next) >= minBlock &&
+		op := q.waiting[n]
+		if !blocked && op.Unit && len(op.Data) >= minBlock &&
 			len(data)+len(shellwire.ReadBlock) <= maxWrite && q.block != nil {
-			ops, last := next, n
+			ops, last := op.Data, n
 			// The name of the next unit saves process 1 most if it is in the block, too.
 			if n+1 < len(q.waiting) && q.waiting[n+1].stays {
-				ops, last = slices.Concat(next, q.waiting[n+1].Data), n+1
+				ops, last = slices.Concat(op.Data, q.waiting[n+1].Data), n+1
 			}
 			if q.block(ops) {
-				next, n, blocked = []byte(shellwire.ReadBlock), last, true
+				op, n, blocked = Op{Data: []byte(shellwire.ReadBlock)}, last, true
 			}
 		}
-		if len(data)+q.size(next) > maxWrite {
+		if len(data)+q.size(op.Data) > maxWrite {
 			break
 		}
-		if q.waiting[n].bare {
-			data = append(data, next...)
-			continue
-		}
-		data = q.append(data, next, q.waiting[n].Raw)
-		data = q.append(data, []byte(q.waiting[n].Tail), false)
+		data = q.append(data, op)
 	}
 	return data, n, blocked
 }
@@ -141,15 +136,21 @@ func (q *queue) portion(ops []byte) int {
 	return n
 }
 
-// append appends operations as they are written.
-func (q *queue) append(data, ops []byte, raw bool) []byte {
-	for len(ops) > 0 {
-		n := len(ops)
-		if i := bytes.IndexByte(ops, '\n'); i >= 0 && !raw {
-			n = i + 1
-		}
-		data = append(append(data, q.lead...), ops[:n]...)
-		ops = ops[n:]
+// append appends an operation, or a run of them, as it is written.
+func (q *queue) append(data []byte, op Op) []byte {
+	switch {
+	case op.bare:
+		return append(data, op.Data...)
+	case op.Raw:
+		data = append(append(data, q.lead...), op.Data...)
+		return q.appendLines(data, []byte(op.Tail))
+	}
+	return q.appendLines(data, op.Data)
+}
+
+func (q *queue) appendLines(data, ops []byte) []byte {
+	for line := range bytes.Lines(ops) {
+		data = append(append(data, q.lead...), line...)
 	}
 	return data
 }
@@ -157,7 +158,7 @@ func (q *queue) append(data, ops []byte, raw bool) []byte {
 func (q *queue) sendUrgent(op string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.urgent = q.append(q.urgent, []byte(op), false)
+	q.urgent = q.appendLines(q.urgent, []byte(op))
 	q.changed.Broadcast()
 }
 
@@ -262,7 +263,7 @@ func (q *queue) next() (data []byte, ok bool) {
 		case q.beat:
 			q.beat = false
 			q.sending = true
-			return q.append(nil, []byte(shellwire.Beat), false), true
+			return q.appendLines(nil, []byte(shellwire.Beat)), true
 		case len(q.urgent) > 0:
 			data := q.urgent
 			q.urgent = nil
@@ -271,16 +272,13 @@ func (q *queue) next() (data []byte, ok bool) {
 		case len(q.waiting) > 0:
 			q.sending = true
 			first := &q.waiting[0]
-			data := first.Data
-			if !first.Raw && q.size(data) > maxWrite {
-				if n := q.portion(data); n < len(data) {
-					first.Data = data[n:]
-					return q.append(nil, data[:n], false), true
+			if ops := first.Data; !first.Raw && q.size(ops) > maxWrite {
+				if n := q.portion(ops); n < len(ops) {
+					first.Data = ops[n:]
+					return q.appendLines(nil, ops[:n]), true
 				}
 			}
-			if !first.bare {
-				data = q.append(q.append(nil, data, first.Raw), []byte(first.Tail), false)
-			}
+			data := q.append(nil, *first)
 			q.waiting = q.waiting[1:]
 			return data, true
 		}

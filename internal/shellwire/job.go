@@ -72,9 +72,6 @@ const newline = `cf_nl=$(printf '\n.'); cf_nl=${cf_nl%.}; `
 
 // Line returns the line for the shell below the keeper.
 func (j Job) Line() []byte {
-	if j.Dir == "-" {
-		j.Dir = "./-"
-	}
 	var b strings.Builder
 	for _, f := range j.Files {
 		b.WriteString("(umask 377; printf %s " + Word(f.Text) + " >" + shellquote.Quote(f.Name) + ") 2>/dev/null || { " +
@@ -87,7 +84,7 @@ func (j Job) Line() []byte {
 	if j.Dir != "" {
 		enter := "false"
 		if len(j.Dir) < maxPath {
-			enter = "CDPATH= cd -- " + Word(j.Dir) + " >/dev/null 2>&1"
+			enter = "CDPATH= cd -- " + dirWord(j.Dir) + " >/dev/null 2>&1"
 		}
 		b.WriteString(enter + " || { " + j.end(noDir) + "; exit; }; ")
 	}

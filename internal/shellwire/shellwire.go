@@ -211,9 +211,6 @@ func (u Unit) Ops() []byte {
 		open, word = "b", "e"
 		text = shellquote.Quote(u.Script)
 	}
-	if u.Dir == "-" {
-		u.Dir = "./-" // not the directory before
-	}
 	if !u.Fork && u.Dir == "" && u.Stdin == "" && len(u.Env) == 0 && len(text) <= maxLine && !strings.Contains(text, "\n") {
 		return appendOp(make([]byte, 0, len(text)+2), word, text)
 	}
@@ -246,7 +243,7 @@ func (u Unit) Ops() []byte {
 	if u.Dir != "" {
 		enter := `\command false`
 		if len(u.Dir) < maxPath {
-			enter = `CDPATH= \command cd -- ` + Word(u.Dir) + ` >/dev/null 2>&1`
+			enter = `CDPATH= \command cd -- ` + dirWord(u.Dir) + ` >/dev/null 2>&1`
 		}
 		ops = appendOp(ops, "y", enter+` || { cf_status=+`+noDir+`; \command return; }`)
 		ops = appendOp(ops, "z", "case $cf_status in "+noDir+") ;; "+
@@ -341,6 +338,14 @@ func assignments(env []string) string {
 		b.WriteString(name + "=" + Word(value) + " ")
 	}
 	return b.String()
+}
+
+// dirWord is [Word] for a directory that cd gets, for which - is the one before.
+func dirWord(dir string) string {
+	if dir == "-" {
+		dir = "./-"
+	}
+	return Word(dir)
 }
 
 func appendOp(ops []byte, parts ...string) []byte {
