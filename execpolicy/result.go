@@ -156,8 +156,8 @@ type Result struct {
 	// ended.
 	StateLost bool
 	// Dir is the shell's directory after the command, with the values of secrets
-	// redacted. It is empty if the shell was lost, or does not know the name of its
-	// directory.
+	// redacted. It is empty if the shell was lost, does not know the name of its
+	// directory, or has one of 4,000 characters or more.
 	Dir string
 	// OOMBefore and OOMAfter are how many processes of the container the kernel had
 	// killed for memory when the library last looked before the command, and when the
@@ -192,8 +192,8 @@ type Result struct {
 	// of the processes that the command had started or, if the container has ended, of
 	// the container. It is false if the command ended by itself in a session that goes
 	// on, because its background jobs go on too; for a job see [Job.Wait]. It is false
-	// under a [HostPolicy] whose
-	// shell goes on, because there the library sees only a process group.
+	// under a [HostPolicy] whose shell goes on, because there the library sees only a
+	// process group.
 	Gone bool
 
 	text    *truncate.Transcript
@@ -216,15 +216,19 @@ func (r *Result) Text() string {
 	if r.blocked != nil {
 		return "Output blocked: " + r.blocked.Error() + "."
 	}
+	output := r.text
+	if output == nil {
+		output = new(truncate.Transcript) // it is no command's
+	}
 	switch r.Outcome {
 	case OutcomeTimedOut:
 		return fmt.Sprintf("Error: Command timed out after %.1f seconds.", r.Timeout.Seconds())
 	case OutcomeExited:
-		return r.text.Text(r.ExitCode, true)
+		return output.Text(r.ExitCode, true)
 	case OutcomeRefused:
 		return "Error: " + r.Cause.Error() + "."
 	}
-	text := strings.TrimRight(r.text.Text(0, true), "\n")
+	text := strings.TrimRight(output.Text(0, true), "\n")
 	switch r.Outcome {
 	case OutcomeSignaled:
 		return fmt.Sprintf("%s\n\nKilled by signal %d.", text, r.Signal)

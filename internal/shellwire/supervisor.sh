@@ -54,6 +54,10 @@ spawn() {
 #
 # An open of a fifo for reading waits for a writer, which is the event. There are two
 # fifos, or one unit would run twice. The loops repeat an open that a signal interrupted.
+# A trap may leave such a loop by a break: then no unit has come, and the last one must
+# not run again. It may leave that of a program, too: then nobody knows its status. The
+# worker ends in either case.
+#
 # A shell that falls out of a unit, to the next command or to the next line, goes into it
 # once more, for its tag. Each command opens the two pipes anew, while nobody waits: what
 # it sets on them (O_NONBLOCK) is gone with it. A forked copy of the worker that fell back
@@ -73,10 +77,10 @@ script() {
 	cf_guard='case ${BASHPID-$$} in $$) ;; *) \command exit;; esac'
 	cf_again="$cf_plain; case \${BASHPID-\$cf_status} in \$\$) ;; +*) \command read -r cf_said </proc/self/stat; case \$cf_said in \"\$\$ \"*) ;; *) \command exit \${cf_status#+};; esac;; *) \command exit;; esac; \\command . /proc/self/fd/6"
 	cf_ending="case \${cf_tag-}x\${cf_status-} in x) $cf_plain; $cf_guard; \\command . /proc/self/fd/6;; x+) cf_status=+\$?; $cf_again;; x?*) cf_status=+\${cf_status#+}; $cf_again;; esac"
-	cf_ending="$cf_ending; case \${cf_status-} in ?*) $cf_guard; \\command printf '${cf_prefix}e%s %s %s$cf_prefix\\n' \"\${cf_tag-}\" \"\$cf_status\" \"\${PWD-}\" && \\command printf '${cf_prefix}e%s\\n' \"\${cf_tag-}\" >&5 || \\command exit 98; cf_status=;; esac"
+	cf_ending="$cf_ending; case \${cf_status-} in +*) \\command exit 98;; ?*) $cf_guard; cf_said=\${PWD-}; case \${#cf_said} in [4-9]???|?????*) cf_said=;; esac; \\command printf '${cf_prefix}e%s %s %s$cf_prefix\\n' \"\${cf_tag-}\" \"\$cf_status\" \"\$cf_said\" && \\command printf '${cf_prefix}e%s\\n' \"\${cf_tag-}\" >&5 || \\command exit 98; cf_status=;; esac"
 	printf '%s\n' "cf_nl='$cf_nl'"
 	for cf_fd in 8 9 8 9 8 9 8 9; do
-		printf '%s\n' "\\command exec 3>/proc/self/fd/1 4>/proc/self/fd/5 || \\command exit 98; until 7</proc/self/fd/$cf_fd; do cf_tag=; done; cf_status= cf_tag=; $cf_guard; \\command . $cf_script; $cf_ending" "$cf_ending"
+		printf '%s\n' "\\command exec 3>/proc/self/fd/1 4>/proc/self/fd/5 || \\command exit 98; until 7</proc/self/fd/$cf_fd && cf_status=o; do cf_tag=; done; case \${cf_status-} in o) ;; *) \\command exit 98;; esac; cf_status= cf_tag=; $cf_guard; \\command . $cf_script; $cf_ending" "$cf_ending"
 	done
 	printf '%s\n' '\command exec </proc/self/fd/0'
 }

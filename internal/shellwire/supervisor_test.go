@@ -693,3 +693,52 @@ func BenchmarkRoundTrip(b *testing.B) {
 		})
 	}
 }
+
+// A trap that leaves the wait for the next unit does not run the last one again.
+func TestTrapThatBreaks(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		units := filepath.Join(w.dir, "units")
+		status, _, _ := w.run("trap break USR1; echo unit >>" + units)
+		assert.Equal(t, status, 0)
+		status, _, out := w.run("echo unit >>" + units + "; { sleep 0.1; kill -USR1 $$; echo sent >>" + units + "; } &")
+		assert.Equal(t, status, 0, "%q", out)
+		wait(t, "the worker is told", func() bool {
+			text, _ := os.ReadFile(units)
+			return strings.HasSuffix(string(text), "sent\n")
+		})
+		// If the worker has ended, this is what finds out.
+		for died := true; died; {
+			status, died, out = w.run("echo next")
+		}
+		assert.Assert(t, status == 0 && out[0] == "next\n", "%d %q", status, out)
+		text, err := os.ReadFile(units)
+		assert.NilError(t, err)
+		assert.Equal(t, string(text), "unit\nunit\nsent\n")
+	})
+}
+
+// A trap that leaves the loop in which a program runs does not hide how that ended, or
+// ends the worker.
+func TestTrapThatBreaksAProgram(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		status, _, _ := w.run("trap break USR1")
+		assert.Equal(t, status, 0)
+		status, died, out := w.runUnit("", Unit{Argv: []string{"sh", "-c", "kill -USR1 $PPID; exit 7"}})
+		assert.Assert(t, status == 7 && !died || status == 98 && died, "%d %v %q", status, died, out)
+		status, died, out = w.run("echo next")
+		assert.Assert(t, status == 0 && !died && out[0] == "next\n", "%d %v %q", status, died, out)
+	})
+}
+
+// A directory that is too long for a mark does not hide it.
+func TestLongDir(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		for _, size := range []int{3999, 4000, 9999, 10000, 100000} {
+			status, died, out := w.run(fmt.Sprintf("PWD=$(printf %%0%dd 0); echo ${#PWD}", size))
+			assert.Assert(t, status == 0 && !died, "%d: %d %v %q", size, status, died, out)
+		}
+	})
+}

@@ -306,10 +306,15 @@ keep "$cf_name" $!
 halt ;;
 =*)
 set -- $1
-case " $cf_jobs" in *" ${1#=}:"*) ;; *) keep "${1#=}" "$2" ;; esac
+case " $cf_jobs" in
+*" ${1#=}:"*) ;;
+*)
+stat "$2"
+case $2:$cf_parent in 1:*) return ;; *:0) keep "${1#=}" "$2" ;; *) return ;; esac ;;
+esac
 halt
 kills
-beside answer "$2" "$3" 0 ;;
+! kept "${1#=}" || beside answer "$cf_keeper" "$3" 0 ;;
 -*) release "${1#-}" ;;
 !*)
 kills

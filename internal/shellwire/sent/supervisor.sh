@@ -33,10 +33,10 @@ script() {
 cf_guard='case ${BASHPID-$$} in $$) ;; *) \command exit;; esac'
 cf_again="$cf_plain; case \${BASHPID-\$cf_status} in \$\$) ;; +*) \command read -r cf_said </proc/self/stat; case \$cf_said in \"\$\$ \"*) ;; *) \command exit \${cf_status#+};; esac;; *) \command exit;; esac; \\command . /proc/self/fd/6"
 cf_ending="case \${cf_tag-}x\${cf_status-} in x) $cf_plain; $cf_guard; \\command . /proc/self/fd/6;; x+) cf_status=+\$?; $cf_again;; x?*) cf_status=+\${cf_status#+}; $cf_again;; esac"
-cf_ending="$cf_ending; case \${cf_status-} in ?*) $cf_guard; \\command printf '${cf_prefix}e%s %s %s$cf_prefix\\n' \"\${cf_tag-}\" \"\$cf_status\" \"\${PWD-}\" && \\command printf '${cf_prefix}e%s\\n' \"\${cf_tag-}\" >&5 || \\command exit 98; cf_status=;; esac"
+cf_ending="$cf_ending; case \${cf_status-} in +*) \\command exit 98;; ?*) $cf_guard; cf_said=\${PWD-}; case \${#cf_said} in [4-9]???|?????*) cf_said=;; esac; \\command printf '${cf_prefix}e%s %s %s$cf_prefix\\n' \"\${cf_tag-}\" \"\$cf_status\" \"\$cf_said\" && \\command printf '${cf_prefix}e%s\\n' \"\${cf_tag-}\" >&5 || \\command exit 98; cf_status=;; esac"
 printf '%s\n' "cf_nl='$cf_nl'"
 for cf_fd in 8 9 8 9 8 9 8 9; do
-printf '%s\n' "\\command exec 3>/proc/self/fd/1 4>/proc/self/fd/5 || \\command exit 98; until 7</proc/self/fd/$cf_fd; do cf_tag=; done; cf_status= cf_tag=; $cf_guard; \\command . $cf_script; $cf_ending" "$cf_ending"
+printf '%s\n' "\\command exec 3>/proc/self/fd/1 4>/proc/self/fd/5 || \\command exit 98; until 7</proc/self/fd/$cf_fd && cf_status=o; do cf_tag=; done; case \${cf_status-} in o) ;; *) \\command exit 98;; esac; cf_status= cf_tag=; $cf_guard; \\command . $cf_script; $cf_ending" "$cf_ending"
 done
 printf '%s\n' '\command exec </proc/self/fd/0'
 }
