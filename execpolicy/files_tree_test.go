@@ -172,6 +172,12 @@ var treeCases = []conformanceCase{
 		e, err := s.Stat(t.Context(), "tree/ro")
 		assert.NilError(t, err)
 		assert.Equal(t, e.Mode, fs.ModeDir|0o555)
+		// What is closed may be in what is closed.
+		closed := archiveOf(t, tar.Header{Typeflag: tar.TypeDir, Name: "closed/", Mode: 0o040, ModTime: then},
+			tar.Header{Typeflag: tar.TypeDir, Name: "closed/sub/", Mode: 0o050, ModTime: then})
+		assert.NilError(t, s.CopyIn(t.Context(), "tree", bytes.NewReader(closed)))
+		assert.Equal(t, s.ok("chmod u+rx tree/closed; ls -ld tree/closed tree/closed/sub | cut -c1-10"), "dr-xr-----\nd---r-x---")
+		s.ok("chmod 700 tree/closed tree/closed/sub; rm -rf tree/closed")
 		if s.ok("id -u") != "0" {
 			err := s.CopyIn(t.Context(), "tree", bytes.NewReader(archive))
 			assert.ErrorIs(t, err, fs.ErrPermission)

@@ -29,7 +29,7 @@ var rooms = map[string][]string{
 		"internal/policyerr", "internal/problems",
 		"internal/outside", "internal/random", "internal/render", "internal/runargs", "internal/secret",
 		"internal/shared", "internal/shares", "internal/shell", "internal/shellquote", "internal/shellwire", "internal/spool",
-		"internal/tarball", "internal/transfer", "internal/turn",
+		"internal/stage", "internal/tarball", "internal/transfer", "internal/turn",
 	},
 	"internal/account":    {"internal/policyerr", "internal/problems", "internal/turn"},
 	"internal/bound":      {},
@@ -69,10 +69,11 @@ var rooms = map[string][]string{
 	"internal/shellquote": {},
 	"internal/shellwire":  {"internal/shellquote"},
 	"internal/spool":      {},
+	"internal/stage":      {"internal/random", "internal/tarball"},
 	"internal/tarball":    {},
 	"internal/transfer": {
 		"internal/bound", "internal/problems", "internal/random", "internal/shell", "internal/shellwire",
-		"internal/tarball",
+		"internal/stage", "internal/tarball",
 	},
 	"internal/turn": {},
 	"execpolicy/attest": {
@@ -104,7 +105,7 @@ var rooms = map[string][]string{
 		"internal/turn", "truncate",
 	},
 	"execpolicy/warm":      {"execpolicy", "internal/problems"},
-	"execpolicy/workspace": {"execpolicy", "internal/problems", "internal/turn"},
+	"execpolicy/workspace": {"execpolicy", "internal/problems", "internal/stage", "internal/tarball", "internal/turn"},
 }
 
 // helpers are packages of tests and demonstrations. What is in rooms must not import
@@ -171,6 +172,42 @@ func goList(t *testing.T, goos string, args ...string) []string {
 	out, err := cmd.Output()
 	assert.NilError(t, err, stderr.String())
 	return strings.Split(strings.TrimSpace(string(out)), "\n")
+}
+
+// touched are the packages that change what the host has or signal a process, and what
+// that is. Whatever else does so uses what they have opened, or was given.
+var touched = map[string]string{
+	"execpolicy/audit":     "the file of the records",
+	"execpolicy/deps":      "the caller's directory of layers",
+	"execpolicy/workspace": "the caller's workspace",
+	"internal/clientfile":  "a file for the engine's client, on Windows",
+	"internal/container":   "the control group and the priority of a container's process 1",
+	"internal/fifo":        "the FIFOs of a session",
+	"internal/hostproc":    "the directory of a session without a container",
+	"internal/mountproof":  "a file that is to be seen in a mount",
+	"internal/procgroup":   "a process group that it has started",
+}
+
+// touching are the functions of packages os and syscall that do so.
+var touching = regexp.MustCompile(`\b(os|syscall)\.(Create|CreateTemp|Mkdir\w*|OpenFile|OpenRoot|Remove\w*|Rename|WriteFile|` +
+	`L?[Cc]hown|Chmod|Chtimes|Symlink|Link|Truncate|FindProcess|StartProcess|Mkfifo|Mknod|Unlink\w*|Rmdir|Kill|Setpriority)\(`)
+
+// What the library touches on the host is in few places.
+func TestHostIsTouchedByFew(t *testing.T) {
+	for name := range rooms {
+		paths, err := filepath.Glob("../" + name + "/*.go")
+		assert.NilError(t, err)
+		var found []string
+		for _, path := range paths {
+			if strings.HasSuffix(path, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(path)
+			assert.NilError(t, err)
+			found = append(found, touching.FindAllString(string(text), -1)...)
+		}
+		assert.Check(t, (len(found) > 0) == (touched[name] != ""), "%s: %q", name, found)
+	}
 }
 
 func TestImportsPointDownwards(t *testing.T) {
@@ -258,8 +295,8 @@ func TestForbiddenPackages(t *testing.T) {
 // maxAdded is how many bytes the library may add to a stripped program that drove the
 // client with os/exec before. It is what was measured, rounded up to the next 10,000.
 //
-// Measured were 1,311,000: 620,000 of code, 483,000 of the runtime's tables for it, and
-// 208,000 of data, such as the scripts and the filter of system calls. Of the code a
+// Measured were 1,323,000: 625,000 of code, 489,000 of the runtime's tables for it, and
+// 209,000 of data, such as the scripts and the filter of system calls. Of the code a
 // quarter is this package, a sixth package dockercli.
 //
 // What holds the bound is what is not imported: see banned. Package internal/random
@@ -267,7 +304,7 @@ func TestForbiddenPackages(t *testing.T) {
 // their comments. Nothing else is done for it, for no bound is worth bending the code
 // for: code that is simple and needs more room raises it here, in internal/bench and in
 // CONTRIBUTING.md.
-const maxAdded = 1_320_000
+const maxAdded = 1_330_000
 
 func TestSizeAdded(t *testing.T) {
 	build := func(name string) int64 {

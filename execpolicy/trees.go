@@ -7,13 +7,15 @@ import (
 	"os"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/stage"
 	"github.com/seed-64a260eb/cofferdam/internal/tarball"
 	"github.com/seed-64a260eb/cofferdam/internal/transfer"
 )
 
 // These errors say why a tree is refused, on its way in or out. [ErrTooLarge] is another:
-// the limits are [Limits.MaxTreeEntries] and [Limits.MaxTreeBytes]. There is no limit for
-// a ratio of compression, because an archive that is compressed or has holes is refused.
+// the limits are [Limits.MaxTreeEntries] and [Limits.MaxTreeBytes], and 32 MiB for all
+// names of a tree together, or of a [Session.ReadDir]. There is no limit for a ratio of
+// compression, because an archive that is compressed or has holes is refused.
 var (
 	// ErrArchive says that the data is not a tar archive, or ends before the archive
 	// does.
@@ -98,9 +100,9 @@ func (s *Session) CopyOut(ctx context.Context, name string, w io.Writer) error {
 // [ErrUnsafeType] if a directory would take the place of a file or a link, or a file that
 // of a directory.
 func (s *Session) CopyOutTo(ctx context.Context, name string, root *os.Root) error {
-	x := transfer.NewExtraction(root)
-	defer x.Clean()
-	return s.transfer(ctx, "copy from", name, func(t *transfer.Transfer) error { return t.CopyOutTo(ctx, name, x) })
+	tree := stage.NewTree(root)
+	defer tree.Clean()
+	return s.transfer(ctx, "copy from", name, func(t *transfer.Transfer) error { return t.CopyOutTo(ctx, name, tree) })
 }
 
 // A TreeEntry is something in a tree inside: a file, a directory, a link or a special

@@ -6,11 +6,14 @@ import (
 	"crypto/sha256"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/stage"
 )
 
 // A Kind says how a name has changed.
@@ -137,7 +140,8 @@ const maxHeld = 1 << 20
 
 // A staging puts those regular files that have changed into a stage.
 type staging struct {
-	*stage
+	*stage.Stage
+	own    func(f *os.File) error // gives a file to whom it is to belong to; nil if that is who makes it
 	held   []byte
 	staged map[string]string // the names in the stage
 	now    map[string]state
@@ -152,9 +156,9 @@ func (g *staging) sum(change Change, old state, content io.Reader) (sum [sha256.
 		return change.Kind == Added || now != old
 	}
 	put := func(r io.Reader) error {
-		name, err := g.put(r, change.Mode.Perm())
+		name := strconv.Itoa(len(g.staged))
 		g.staged[change.Name] = name
-		return err
+		return g.Put(name, r, change.Mode.Perm(), g.own)
 	}
 	if change.Size <= maxHeld {
 		if g.held == nil {
@@ -165,7 +169,7 @@ func (g *staging) sum(change Change, old state, content io.Reader) (sum [sha256.
 			err = put(bytes.NewReader(data))
 		}
 	} else if err = put(content); err == nil && !changed() {
-		err = g.drop(g.staged[change.Name])
+		err = g.Drop(g.staged[change.Name])
 	}
 	g.now[change.Name] = now
 	return now.sum, err

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"syscall"
 	"time"
@@ -17,6 +16,8 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
+	"github.com/seed-64a260eb/cofferdam/internal/stage"
+	"github.com/seed-64a260eb/cofferdam/internal/tarball"
 )
 
 // The defaults of [CollectOptions].
@@ -102,69 +103,27 @@ func Collect(ctx context.Context, s *execpolicy.Session, dir string, o CollectOp
 // the files are whole, they lie in a directory of root whose name begins with
 // ".cofferdam-".
 func CollectTo(ctx context.Context, s *execpolicy.Session, dir string, root *os.Root, o CollectOptions) (names []string, err error) {
-	g := newStage(root)
-	defer func() { err = problems.Redact(errors.Join(err, g.clean()), s.Redact) }()
-	staged := map[string]string{}
-	err = collect(ctx, s, dir, o, func(e execpolicy.TreeEntry, content io.Reader) error {
-		if _, err := filepath.Localize(e.Name); err != nil {
-			return fmt.Errorf("%w: %q", execpolicy.ErrUnsafeName, e.Name)
+	tree := stage.NewTree(root)
+	defer func() {
+		if e := tree.Clean(); err == nil {
+			err = e
 		}
-		name, err := g.put(content, e.Mode.Perm())
+		err = problems.Redact(err, s.Redact)
+	}()
+	err = collect(ctx, s, dir, o, func(e execpolicy.TreeEntry, content io.Reader) error {
+		err := tree.Add(tarball.Header{Name: e.Name, Perm: e.Mode.Perm(), ModTime: e.ModTime}, content)
 		if err == nil {
 			names = append(names, e.Name)
-			staged[e.Name] = name
-			err = g.in.Chtimes(filepath.Base(name), e.ModTime, e.ModTime)
 		}
 		return err
 	})
+	if err == nil {
+		err = tree.Place(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
 	slices.Sort(names)
-	var missing []string
-	looked := map[string]bool{}
-	for _, name := range names {
-		if err := context.Cause(ctx); err != nil {
-			return nil, err
-		}
-		for _, part := range append(parents(name), name) {
-			if looked[part] {
-				continue
-			}
-			looked[part] = true
-			local, err := filepath.Localize(part)
-			if err != nil {
-				return nil, fmt.Errorf("%w: %q", execpolicy.ErrUnsafeName, part)
-			}
-			mode, there, err := lstat(root, local)
-			isFile := part == name
-			switch {
-			case err != nil:
-				return nil, err
-			case there && mode.IsDir() == isFile:
-				return nil, fmt.Errorf("%w: %q: a file and a directory of the same name", execpolicy.ErrUnsafeType, part)
-			case !there && !isFile:
-				missing = append(missing, local)
-			}
-		}
-	}
-	if err := g.check(); err != nil {
-		return nil, err
-	}
-	for _, dir := range missing {
-		if err := root.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, err
-		}
-	}
-	for _, name := range names {
-		local, err := filepath.Localize(name)
-		if err == nil {
-			err = root.Rename(staged[name], local)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
 	return names, nil
 }
 

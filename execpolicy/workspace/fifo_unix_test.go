@@ -22,7 +22,7 @@ func TestFifoInThePlaceOfAFile(t *testing.T) {
 	assert.NilError(t, syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600))
 	assert.NilError(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
 
-	p := placing{copied: &copied{root: root}, staging: &staging{stage: newStage(root)}}
+	p := placing{copied: &copied{root: root}}
 	same, err := p.same("fifo", 0, state{})
 	assert.NilError(t, err)
 	assert.Assert(t, !same)

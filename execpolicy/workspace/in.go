@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/stage"
 )
 
 // A state is all that counts of a file or a directory.
@@ -56,7 +57,7 @@ func (s *source) ReadDir(dir string) ([]fs.DirEntry, error) {
 	kept := all[:0]
 	for _, d := range all {
 		name := path.Join(dir, d.Name())
-		if s.exclude.match(name) || isStage(name) {
+		if s.exclude.match(name) || stage.Is(name) {
 			continue
 		}
 		info, err := d.Info()

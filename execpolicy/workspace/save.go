@@ -12,6 +12,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
+	"github.com/seed-64a260eb/cofferdam/internal/stage"
 )
 
 // Save copies what was added and changed to the host's directory, with its permissions
@@ -52,19 +53,18 @@ func (c *copied) save(ctx context.Context, s *execpolicy.Session) (saved []Chang
 		return nil, err
 	}
 	defer c.release()
-	g := &staging{stage: newStage(c.root), staged: map[string]string{}, now: map[string]state{}}
-	g.own = c.own
+	g := &staging{Stage: stage.New(c.root), own: c.own, staged: map[string]string{}, now: map[string]state{}}
 	defer func() {
-		if e := g.clean(); e != nil {
-			err = errors.Join(err, fmt.Errorf("saving the workspace: %w", e))
+		if e := g.Clean(); e != nil {
+			err = errors.Join(err, fmt.Errorf("saving the workspace: %w", conflict(e)))
 		}
 	}()
 	changes, err := c.changes(ctx, s, g.sum)
 	if err != nil {
 		return nil, fmt.Errorf("saving the workspace: %w", err)
 	}
-	if err := g.check(); err != nil {
-		return nil, fmt.Errorf("saving the workspace: %w", err)
+	if err := g.Check(); err != nil {
+		return nil, fmt.Errorf("saving the workspace: %w", conflict(err))
 	}
 	p := placing{copied: c, staging: g, dirs: map[string]bool{}}
 	for _, change := range changes {
@@ -132,7 +132,7 @@ func (p *placing) place(change Change) error {
 			return err
 		}
 	}
-	mode, there, err := lstat(p.copied.root, name)
+	mode, there, err := lstat(p.root, name)
 	switch {
 	case err != nil:
 		return err
@@ -155,7 +155,7 @@ func (p *placing) place(change Change) error {
 			return fmt.Errorf("%w: somebody has changed it", ErrConflict)
 		}
 	}
-	if err := p.copied.root.Rename(p.staged[change.Name], name); err != nil {
+	if err := p.Rename(p.staged[change.Name], name); err != nil {
 		return err
 	}
 	p.base[change.Name] = p.now[change.Name]
@@ -170,7 +170,7 @@ func (p *placing) placeDir(change Change, name string, there bool) error {
 		}
 	}
 	if !there || change.Kind == Changed {
-		info, err := p.copied.root.Lstat(name)
+		info, err := p.root.Lstat(name)
 		if err != nil {
 			return err
 		}
@@ -192,7 +192,7 @@ func (p *placing) within(dir string) error {
 	if err != nil {
 		return execpolicy.ErrUnsafeName
 	}
-	mode, there, err := lstat(p.copied.root, name)
+	mode, there, err := lstat(p.root, name)
 	switch {
 	case err != nil:
 		return err
@@ -210,7 +210,7 @@ func (p *placing) same(name string, mode fs.FileMode, old state) (bool, error) {
 	if !mode.IsRegular() || !old.mode.IsRegular() {
 		return false, nil
 	}
-	f, mode, err := open(p.copied.root, name)
+	f, mode, err := open(p.root, name)
 	if err != nil {
 		return false, err
 	}
@@ -226,39 +226,29 @@ func (p *placing) same(name string, mode fs.FileMode, old state) (bool, error) {
 
 // mkdir makes a directory, for now only for this program.
 func (p *placing) mkdir(name string) error {
-	if err := p.copied.root.Mkdir(name, 0o700); err != nil || p.own == nil {
+	if err := p.root.Mkdir(name, 0o700); err != nil || p.copied.own == nil {
 		return err
 	}
-	info, err := p.copied.root.Lstat(name)
+	info, err := p.root.Lstat(name)
 	if err != nil {
 		return err
 	}
-	return p.withDir(name, info, func(dir *os.Root) error {
+	return conflict(stage.WithDir(p.root, name, info, func(dir *os.Root) error {
 		f, err := dir.Open(".")
 		if err != nil {
 			return err
 		}
 		defer f.Close()
-		return p.own(f)
-	})
+		return p.copied.own(f)
+	}))
 }
 
-// withDir calls f with the directory of that name, if it is the one that info is of.
-// Somebody may have put a link in its place, which a root follows.
-func (p *placing) withDir(name string, info fs.FileInfo, f func(*os.Root) error) error {
-	dir, err := p.copied.root.OpenRoot(name)
-	if err != nil {
-		return err
+// conflict makes a conflict of what somebody has replaced.
+func conflict(err error) error {
+	if errors.Is(err, stage.ErrReplaced) {
+		err = fmt.Errorf("%w: %w", ErrConflict, err)
 	}
-	defer dir.Close()
-	now, err := dir.Stat(".")
-	switch {
-	case err != nil:
-		return err
-	case !os.SameFile(now, info):
-		return fmt.Errorf("%w: somebody has put something else in its place", ErrConflict)
-	}
-	return f(dir)
+	return err
 }
 
 // stamp gives the directories their permissions, those within others first.
@@ -267,7 +257,7 @@ func (p *placing) stamp() {
 		made := p.made[i]
 		name, err := filepath.Localize(made.Name)
 		if err == nil {
-			err = p.withDir(name, made.info, func(dir *os.Root) error { return dir.Chmod(".", made.Mode.Perm()) })
+			err = conflict(stage.WithDir(p.root, name, made.info, func(dir *os.Root) error { return dir.Chmod(".", made.Mode.Perm()) }))
 		}
 		if err != nil {
 			p.fail(made.Change, err)

@@ -35,6 +35,8 @@ const (
 // Options are the options of [Start]. With the zero value, the workspace is mounted if it
 // can be, and copied in and out as a whole if it can't.
 type Options struct {
+	// Mode says whether the directory is mounted or copied. Mounted does not go with
+	// Exclude or Discard: the error wraps [execpolicy.ErrInvalid].
 	Mode Mode
 	// Exclude holds patterns for files, and for directories with all that is in them,
 	// that are not copied in, and that are neither listed nor saved if they are made
@@ -217,7 +219,7 @@ func (c *copied) release() { c.turn.Give() }
 // copyOf returns the session's copy, or the error for one that has none.
 func (s *Session) copyOf() (*copied, error) {
 	if s.copy == nil {
-		return nil, fmt.Errorf("%w: the workspace is mounted, so what is changed inside is changed on the host", execpolicy.ErrInvalid)
+		return nil, fmt.Errorf("%w: the session has no copy of a workspace; what is mounted is changed on the host at once", execpolicy.ErrInvalid)
 	}
 	return s.copy, nil
 }

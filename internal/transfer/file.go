@@ -6,7 +6,6 @@ import (
 	"path"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/random"
@@ -20,7 +19,7 @@ func (t *Transfer) WriteFile(name string, data []byte, perm fs.FileMode) error {
 	if base == "" || base == "." || base == ".." {
 		return fmt.Errorf("%w: it is not the name of a file", problems.Err)
 	}
-	temp := t.word(dir + tempPrefix + strings.ToLower(random.Token()))
+	temp := t.word(dir + tempName())
 	target := t.word(name)
 	t.Undo = "rm -f " + temp
 	if len(data) > 0 && len(data) <= minPiece {

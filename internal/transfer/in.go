@@ -227,11 +227,13 @@ func (p *packer) finish() error {
 				return err
 			}
 		}
-		p.batch = tarball.Append(p.batch, h)
 		if h.Perm&0o700 != 0o700 {
-			// Some tars leave a directory's owner all rights.
+			// Some tars leave a directory's owner all rights, and the others would close
+			// it before what is in it is closed.
 			p.after += fmt.Sprintf("chmod %o %s || return 1; ", h.Perm, shellwire.Word("./"+h.Name))
+			h.Perm |= 0o700
 		}
+		p.batch = tarball.Append(p.batch, h)
 	}
 	return p.flush(true)
 }
@@ -252,7 +254,7 @@ const merge = `fits() ( s=$1 d=$2; for f in "$s"/* "$s"/.[!.]* "$s"/..?*; do g=$
 // copyIn makes a tree inside of the entries that pack adds to a packer.
 func (t *Transfer) copyIn(dir string, pack func(*packer) error) error {
 	target := t.word(dir)
-	stage := t.word(dir + "/" + tempPrefix + strings.ToLower(random.Token()))
+	stage := t.word(dir + "/" + tempName())
 	parent, _ := path.Split(strings.TrimRight(dir, "/"))
 	// Where the first step is cut off, only a file can tell that the directory is made
 	// here.

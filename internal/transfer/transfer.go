@@ -29,6 +29,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/random"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
+	"github.com/seed-64a260eb/cofferdam/internal/stage"
 	"github.com/seed-64a260eb/cofferdam/internal/tarball"
 )
 
@@ -42,8 +43,8 @@ var (
 	ErrTransfer = errors.New("the transfer failed")
 )
 
-// tempPrefix begins the names of files that are not finished.
-const tempPrefix = ".cofferdam-"
+// tempName returns a name for what is not finished.
+func tempName() string { return stage.Prefix + strings.ToLower(random.Token()) }
 
 // MaxPath is the most that a system call takes for a name.
 const MaxPath = 4096
