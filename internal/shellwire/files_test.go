@@ -540,3 +540,25 @@ func TestSignalsDuringAnUpload(t *testing.T) {
 		assert.Equal(t, status, 3)
 	})
 }
+
+// Who reads the pipe of the output takes no mark of a helper's away: it was stopped before
+// that, and has come to rest.
+func TestHelperBesideReaders(t *testing.T) {
+	alone(t, func(t *testing.T, shell string) {
+		w := start(t, shell, shell)
+		reading := filepath.Join(w.dir, "reading")
+		// They get so little time that a signal reaches them late.
+		reader := "exec </proc/self/fd/1 >/dev/null; while :; do :; done & >" + reading + "; while :; do read -r x; done"
+		status, _, _ := w.run("for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16; do (sleep 0.2; exec nice -n 19 " + shell +
+			" -c " + shellquote.Quote(reader) + ") & done")
+		assert.Equal(t, status, 0)
+		wait(t, "the readers are there", func() bool {
+			_, err := os.Stat(reading)
+			return err == nil
+		})
+		for i := range 100 {
+			status, told, _ := w.help(Help("cf_result=7"))
+			assert.Assert(t, status == 0 && told == "7", "%d: %d %q", i, status, told)
+		}
+	})
+}

@@ -6,6 +6,7 @@ freeze() { :; }
 settle() { :; }
 thaw() { :; }
 still() { :; }
+few() { :; }
 tend() { :; }
 clock() { :; }
 born() { :; }

@@ -111,14 +111,18 @@ worker_ended() {
 
 # help TEXT [still]: evaluates it, and marks the begin and the end of what it prints, in
 # place of the worker, which may be gone or lie. What it leaves in cf_result stands in the
-# mark, where the directory would: no output can come between. With still, nobody else
-# prints after the begin. The host reads the programs' messages: they must not be
-# translated.
+# mark, where the directory would: no output can come between. With few or still,
+# everything else was stopped, but who reads the output's pipe may have been woken before
+# that, and take a mark away. With still, nobody else prints after the begin. The host
+# reads the programs' messages: they must not be translated.
 help() {
 	export LC_ALL
 	cf_result=
 	exec >&4 2>&5 3<&- 6>&- 7>&- 8>&- 9>&-
-	[ $# = 1 ] || still 100
+	case ${2-} in
+	few) few || still 100 ;;
+	still) still 100 ;;
+	esac
 	opened
 	# A fork or a redirection that fails ends bash. It ends busybox without a word,
 	# unless command stands before it.
@@ -277,7 +281,7 @@ assist() {
 	jobs >&2
 	clock
 	cf_help_tag=$cf_tag cf_help_pid=
-	try help "$@" && cf_help_pid=$!
+	try help "$1" "${2-few}" && cf_help_pid=$!
 }
 
 # shape OPERATION: changes what the next unit is.

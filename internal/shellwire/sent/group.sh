@@ -4,6 +4,7 @@ freeze() { :; }
 settle() { :; }
 thaw() { :; }
 still() { :; }
+few() { :; }
 tend() { :; }
 clock() { :; }
 born() { :; }

@@ -66,7 +66,10 @@ help() {
 export LC_ALL
 cf_result=
 exec >&4 2>&5 3<&- 6>&- 7>&- 8>&- 9>&-
-[ $# = 1 ] || still 100
+case ${2-} in
+few) few || still 100 ;;
+still) still 100 ;;
+esac
 opened
 trap 'ended $? "$cf_result"' EXIT
 trap 'exit 143' TERM
@@ -174,7 +177,7 @@ freeze
 jobs >&2
 clock
 cf_help_tag=$cf_tag cf_help_pid=
-try help "$@" && cf_help_pid=$!
+try help "$1" "${2-few}" && cf_help_pid=$!
 }
 
 shape() {
