@@ -30,10 +30,10 @@ type artifact struct {
 // links to those that are new or have changed. What of it fails is left out: the
 // directory need not exist.
 func (c *client) artifacts(ctx context.Context, set *tool.Set) (links []mcp.Content) {
-	if c.options.artifacts == "" || c.turn.Take(ctx) != nil {
+	if c.options.artifacts == "" || c.looking.Take(ctx) != nil {
 		return nil
 	}
-	defer c.turn.Give()
+	defer c.looking.Give()
 	entries, err := set.Session.ReadDir(ctx, c.options.artifacts)
 	if err != nil && ctx.Err() != nil {
 		return nil
@@ -82,10 +82,26 @@ func (c *client) fetch(ctx context.Context, set *tool.Set, name, uri, kind strin
 		return nil, err
 	}
 	content := &mcp.ResourceContents{URI: uri, MIMEType: kind}
+	text := ""
 	if utf8.Valid(data) {
-		content.Text = set.Session.Redact(string(data))
+		text = set.Session.Redact(string(data))
+		data = []byte(text)
+	}
+	// JSON takes six bytes for a control character, and four for three bytes of a blob.
+	if text != "" && 8*controls(text) < len(text) {
+		content.Text = text
 	} else {
 		content.Blob = data
 	}
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{content}}, nil
+}
+
+// controls counts the characters of a text that texts do not have.
+func controls(text string) (n int) {
+	for _, r := range text {
+		if r < ' ' && r != '\n' && r != '\t' && r != '\r' {
+			n++
+		}
+	}
+	return n
 }

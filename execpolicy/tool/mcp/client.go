@@ -44,13 +44,14 @@ type client struct {
 	pending chan struct{}
 	life    context.Context // ends when the client has gone
 	end     context.CancelFunc
-	turn    turn.Turn // of whoever starts or closes the set, or looks for artifacts
+	turn    turn.Turn // of whoever starts or closes the set
 	set     *tool.Set // nil until the first call
+	looking turn.Turn // of whoever looks for artifacts
 	shown   map[string]artifact
 }
 
 func newClient(o *options, id string) *client {
-	c := &client{id: id, options: o, pending: make(chan struct{}, maxPending), turn: turn.New(1), shown: map[string]artifact{}}
+	c := &client{id: id, options: o, pending: make(chan struct{}, maxPending), turn: turn.New(1), looking: turn.New(1), shown: map[string]artifact{}}
 	c.life, c.end = context.WithCancel(context.Background())
 	about := instructions
 	if o.artifacts != "" {
@@ -99,7 +100,7 @@ var outputSchema = json.RawMessage(`{
 		"seconds": {"type": "number", "description": "How long it took."},
 		"dropped_bytes": {"type": "integer", "description": "How much of the output was not kept."},
 		"state_lost": {"type": "boolean", "description": "Whether the shell was replaced, and its variables are gone."},
-		"value": {"description": "The value of the last Python expression, if it can be JSON."}
+		"value": {"description": "The value of the last Python expression, if it can be JSON and is not too long."}
 	},
 	"required": ["outcome", "exit_code", "seconds", "dropped_bytes", "state_lost"]
 }`)
@@ -126,7 +127,7 @@ func (c *client) call(ctx context.Context, name string, r *mcp.CallToolRequest) 
 	defer cancel()
 	defer context.AfterFunc(c.life, cancel)()
 	defer tell(ctx, r)()
-	set, err := c.open(ctx, r.Session)
+	set, again, err := c.open(ctx, r.Session)
 	if err != nil {
 		report(ctx, name, err)
 		return failed("The session did not start: %v.", err)
@@ -138,11 +139,19 @@ func (c *client) call(ctx context.Context, name string, r *mcp.CallToolRequest) 
 	result := &mcp.CallToolResult{IsError: reply.Failed, Content: []mcp.Content{&mcp.TextContent{Text: reply.Text}}}
 	switch {
 	case reply.Result != nil:
+		if len(reply.Value) > c.options.tool.Render.MaxBytes {
+			reply.Value = nil
+		}
 		result.StructuredContent = describe(reply)
 	case name == "shell" && !reply.Failed:
 		result.StructuredContent = structured{Outcome: "restarted", ExitCode: -1}
 	}
-	if name != "read" && name != "list" {
+	if again {
+		result.Content = append([]mcp.Content{&mcp.TextContent{Text: renewed}}, result.Content...)
+	}
+	switch name {
+	case "shell", "python", "write", "edit":
+		// A call about a job does not wait for what uses the session meanwhile.
 		result.Content = append(result.Content, c.artifacts(ctx, set)...)
 	}
 	return result
@@ -199,34 +208,54 @@ func tell(ctx context.Context, r *mcp.CallToolRequest) (stop func()) {
 	}
 }
 
-// open returns the client's set, which the first call starts.
-func (c *client) open(ctx context.Context, s *mcp.ServerSession) (*tool.Set, error) {
+// renewed is said of a session that has taken the place of one whose lifetime was over.
+const renewed = "The session was older than it may be, and has ended. This is a new one: what was in the old one, " +
+	"but for a mounted workspace, is gone."
+
+// open returns the client's set, which the first call starts. again says that it is a new
+// one, in the place of one whose lifetime was over.
+func (c *client) open(ctx context.Context, s *mcp.ServerSession) (set *tool.Set, again bool, err error) {
 	if err := c.turn.Take(ctx); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer c.turn.Give()
 	if c.set != nil {
-		return c.set, nil
+		if !expired(ctx, c.set) {
+			return c.set, false, nil
+		}
+		if err := c.set.Close(); err != nil {
+			log.Print(err)
+		}
+		c.set, again = nil, true
 	}
 	if c.life.Err() != nil {
-		return nil, execpolicy.ErrClosed
+		return nil, false, execpolicy.ErrClosed
 	}
 	spec := c.options.spec
 	if c.options.approve {
 		spec.Approve = func(ctx context.Context, r execpolicy.Request) error { return approve(ctx, s, r) }
 	}
 	if c.options.roots {
-		dir, err := root(ctx, s)
-		if err != nil {
-			return nil, err
+		if spec.Workspace, err = root(ctx, s); err != nil {
+			return nil, false, err
 		}
-		spec.Workspace = dir
 	}
-	set, err := tool.Start(ctx, c.options.policy, spec, c.options.tool)
+	set, err = tool.Start(ctx, c.options.policy, spec, c.options.tool)
 	if err == nil {
 		c.set = set
 	}
-	return set, err
+	return set, again, err
+}
+
+// expired reports whether a set's session has ended because its lifetime was over.
+func expired(ctx context.Context, set *tool.Set) bool {
+	select {
+	case <-set.Session.Done():
+		_, err := set.Session.Stat(ctx, ".")
+		return errors.Is(err, execpolicy.ErrExpired)
+	default:
+		return false
+	}
 }
 
 // close ends what the client has. It waits for the calls that are under way to end.
@@ -242,10 +271,25 @@ func (c *client) close() error {
 
 // root returns the first of the client's roots.
 func root(ctx context.Context, s *mcp.ServerSession) (string, error) {
-	//lint:ignore SA1019 the versions of the protocol that have sessions have roots
-	roots, err := s.ListRoots(ctx, nil)
-	if err != nil {
-		return "", fmt.Errorf("the client does not tell its roots: %w", err)
+	type answer struct {
+		*mcp.ListRootsResult
+		error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		//lint:ignore SA1019 the versions of the protocol that have sessions have roots
+		roots, err := s.ListRoots(ctx, nil)
+		answered <- answer{roots, err}
+	}()
+	var roots answer
+	select {
+	case roots = <-answered:
+	case <-ctx.Done():
+		// The SDK writes to a client that may not read, for as long as that takes.
+		roots.error = context.Cause(ctx)
+	}
+	if roots.error != nil {
+		return "", fmt.Errorf("the client does not tell its roots: %w", roots.error)
 	}
 	for _, r := range roots.Roots {
 		u, err := url.Parse(r.URI)
@@ -282,16 +326,34 @@ func approve(ctx context.Context, s *mcp.ServerSession, r execpolicy.Request) er
 	return nil
 }
 
-// visible returns a text in which nothing can be hidden from who reads it: control
-// characters, and those that change the direction of others, are written out.
+// maxEmpty is how many empty lines in a row are shown as such: more could push what comes
+// after them out of sight.
+const maxEmpty = 3
+
+// visible returns a text in which what can't be seen is written out: control characters,
+// those that change the direction of others, and those that have no shape. Letters of a
+// script that is written from right to left stay, with what they do to their neighbours.
 func visible(text string) string {
 	var b strings.Builder
+	empty := 0
 	for _, r := range text {
-		if unicode.IsPrint(r) || r == '\n' || r == '\t' {
-			b.WriteRune(r)
+		if r == '\n' {
+			empty++
 		} else {
+			empty = 0
+		}
+		switch {
+		case r == '\n' && empty <= maxEmpty+1, r == '\t', unicode.IsPrint(r) && !shapeless(r):
+			b.WriteRune(r)
+		default:
 			fmt.Fprintf(&b, "\\u{%x}", r)
 		}
 	}
 	return b.String()
+}
+
+// shapeless reports whether a character that counts as printed may show nothing.
+func shapeless(r rune) bool {
+	const brailleBlank = '\u2800'
+	return r == brailleBlank || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }

@@ -16,9 +16,10 @@
 // resources of the protocol, which the client can fetch. With -workspace all sessions
 // have that directory of this machine, mounted or, where it can't be, copied in and at
 // the end out. With -roots a session has a copy of the first root that the client names,
-// whose changes are copied back when the client disconnects. A restart by the tool shell
-// begins with a new copy, and drops the changes. Roots are for a client on this machine,
-// so -http has none.
+// whose changes are copied back when the client disconnects. They are lost if the session
+// ends before that: by itself, when its -lifetime is over, or at a restart by the tool
+// shell, which begins with a new copy. Roots are for a client on this machine, so -http
+// has none. After its -lifetime a session is replaced by a new one with the next call.
 //
 // # HTTP
 //
@@ -68,6 +69,8 @@ func main() {
 	log.SetPrefix("mcp: ")
 	// Before anything is started, so that a signal is never missed.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// A second one ends the program at once.
+	context.AfterFunc(ctx, stop)
 	err := run(ctx, os.Args[1:])
 	stop()
 	if err != nil && !errors.Is(err, flag.ErrHelp) {

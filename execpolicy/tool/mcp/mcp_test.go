@@ -123,6 +123,37 @@ func TestProgressAndCancellation(t *testing.T) {
 	})
 }
 
+// What is asked about a job waits for no command of the shell's.
+func TestJobsBesideTheShell(t *testing.T) {
+	byBoth(t, plain, func(t *testing.T, p place, s session) {
+		s.ok("job", args{"action": "start", "command": "until [ -e /tmp/runs ]; do sleep 0.1; done; echo up; sleep 600"})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.CallTool(ctx, &mcp.CallToolParams{Name: "shell", Arguments: args{"command": "touch /tmp/runs; sleep 600"}})
+			done <- err
+		}()
+		p.until("the shell is busy", func() bool {
+			return strings.Contains(s.ok("job", args{"action": "status", "job": 1}), "up")
+		})
+		s.ok("job", args{"action": "kill", "job": 1})
+		cancel()
+		assert.ErrorIs(t, <-done, context.Canceled)
+	})
+}
+
+// A session whose lifetime is over is replaced, and the client is told.
+func TestLifetimeIsOver(t *testing.T) {
+	byBoth(t, plain, func(t *testing.T, p place, s session) {
+		s.call("shell", args{"command": "x=old"})
+		p.until("the session's lifetime is over", func() bool { return p.containers() == 0 })
+		r, text := s.call("shell", args{"command": "echo ${x-new}"})
+		assert.Equal(t, text, renewed)
+		assert.Equal(t, r.Content[1].(*mcp.TextContent).Text, "new\n")
+	}, "-lifetime=5s")
+}
+
 func TestApproval(t *testing.T) {
 	var asked journal
 	asking := func() *mcp.ClientOptions {
@@ -641,7 +672,7 @@ func TestServeHTTPEndsWithoutReaders(t *testing.T) {
 		address, s, served := p.serve(ctx)
 		defer s.Close()
 		_, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: "shell", Arguments: args{
-			"command": "mkdir artifacts; head -c 6000000 /dev/zero >artifacts/f"}})
+			"command": "mkdir artifacts; head -c 16000000 /dev/zero >artifacts/f"}})
 		assert.NilError(t, err)
 		body := `{"jsonrpc":"2.0","id":9,"method":"resources/read","params":{"uri":"cofferdam:///artifacts/f"}}`
 		conn, err := net.Dial("tcp", address)
@@ -661,6 +692,8 @@ func TestServeHTTPEndsWithoutReaders(t *testing.T) {
 
 func TestVisible(t *testing.T) {
 	assert.Equal(t, visible("a\n\té\x1b[0m\u202e\u200b\r\x7f\xff"), "a\n\té\\u{1b}[0m\\u{202e}\\u{200b}\\u{d}\\u{7f}\ufffd")
+	assert.Equal(t, visible("a\u3164\u2800b\ufe0f\U000e0101"), "a\\u{3164}\\u{2800}b\\u{fe0f}\\u{e0101}")
+	assert.Equal(t, visible("a"+strings.Repeat("\n", 6)+"b\n"), "a\n\n\n\n\\u{a}\\u{a}b\n")
 }
 
 // The output schema is JSON Schema that fits what is sent.

@@ -285,6 +285,8 @@ func (s *server) begin() *client {
 func (s *server) watch(c *client) {
 	go func() {
 		defer s.running.Done()
+		// One that began while the server ended is not among those that close has seen.
+		defer context.AfterFunc(c.life, c.disconnect)()
 		for session := range c.Sessions() {
 			session.Wait()
 		}
@@ -310,9 +312,14 @@ func (s *server) close() {
 		c.end()
 	}
 	for _, c := range clients {
-		for session := range c.Sessions() {
-			session.Close()
-		}
+		c.disconnect()
 	}
 	s.running.Wait()
+}
+
+// disconnect closes what the client talks by.
+func (c *client) disconnect() {
+	for session := range c.Sessions() {
+		session.Close()
+	}
 }
