@@ -318,7 +318,7 @@ func (p place) startHolder(t *testing.T, name string) (label string, kill func()
 	for key, value := range e.Labels {
 		label = key + "=" + value
 	}
-	said, kill := enginetest.Child(t, append(e.Environ(t), "TMPDIR="+os.TempDir(), holderVar+"="+name))
+	said, kill := enginetest.Child(t, append(e.Environ(t), holderVar+"="+name))
 	assert.Equal(t, said, "ready")
 	return label, kill
 }

@@ -26,6 +26,7 @@ const childTimeout = 5 * time.Minute
 type handedOn struct {
 	Kind   dockercli.Kind
 	Client []string // the path and the global flags
+	Env    []string // the client's; nil if it is the child's
 	Kernel string
 	Remote bool
 	// Rootless and Missing are the engine's Rootless and MissingLimits.
@@ -38,14 +39,15 @@ type handedOn struct {
 // Environ returns the environment of a [Child] that uses the engine.
 func (e Engine) Environ(t *testing.T) []string {
 	t.Helper()
-	text, err := json.Marshal(handedOn{e.Kind, append([]string{e.Path}, e.Global...), e.Kernel, e.Remote, e.Rootless,
+	text, err := json.Marshal(handedOn{e.Kind, append([]string{e.Path}, e.Global...), e.Env, e.Kernel, e.Remote, e.Rootless,
 		e.MissingLimits, e.Image, e.Labels})
 	assert.NilError(t, err)
 	env := e.Env
 	if env == nil {
 		env = os.Environ()
 	}
-	return append(slices.Clip(env), engineVar+"="+string(text))
+	// What the child makes for temporary files is looked for where this test's are.
+	return append(slices.Clip(env), "TMPDIR="+os.TempDir(), engineVar+"="+string(text))
 }
 
 // FromEnviron returns in a [Child] the engine whose Environ it was started with.
@@ -54,7 +56,7 @@ func FromEnviron() (Engine, error) {
 	if err := json.Unmarshal([]byte(os.Getenv(engineVar)), &h); err != nil {
 		return Engine{}, err
 	}
-	e := &dockercli.Engine{Kind: h.Kind, Path: h.Client[0], Global: h.Client[1:], Kernel: h.Kernel,
+	e := &dockercli.Engine{Kind: h.Kind, Path: h.Client[0], Global: h.Client[1:], Env: h.Env, Kernel: h.Kernel,
 		Remote: h.Remote, Rootless: h.Rootless, MissingLimits: h.Missing}
 	return Engine{Engine: e, Image: h.Image, Labels: h.Labels}, nil
 }

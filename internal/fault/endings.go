@@ -110,7 +110,7 @@ func (r *round) cancel(ctx context.Context) {
 	})
 	defer timer.Stop()
 	r.run(ctx, execpolicy.Command{Timeout: farTimeout})
-	if r.result != nil && r.result.Outcome == execpolicy.OutcomeCanceled {
+	if r.result != nil && r.result.Outcome == execpolicy.OutcomeCanceled && at.Load() != nil {
 		r.late(time.Since(*at.Load()))
 		if !errors.Is(r.err, errCanceled) {
 			r.wrong("the error of a canceled command is %v", r.err)
@@ -169,9 +169,7 @@ func (r *round) restart(ctx context.Context) {
 		r.discard()
 		return
 	}
-	if id, err := r.suite.containerID(ctx, r.session.Name()); err == nil {
-		r.suite.open.ids = append(r.suite.open.ids, id)
-	}
+	r.see(ctx, r.session.Name(), &r.suite.open.ids)
 	if out, err := r.echo(ctx, "restarted"); err != nil || out != "restarted\n" {
 		r.wrong("after a restart: %q, %v", out, err)
 	}

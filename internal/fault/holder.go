@@ -118,11 +118,12 @@ func (s *suite) holder(seed uint64) (*holder, error) {
 		return nil, err
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(s.environ(), holderVar+"="+strconv.FormatUint(seed, 10))
+	// What it makes for temporary files has to be where this program looks.
+	cmd.Env = append(s.environ(), "TMPDIR="+s.temp, holderVar+"="+strconv.FormatUint(seed, 10))
 	engine := kubernetes
 	if s.pods == nil {
 		e := *s.engine
-		e.Env, e.PassedOver = nil, nil // the holder has its own, and names no choice
+		e.PassedOver = nil // the holder names no choice
 		text, err := json.Marshal(e)
 		if err != nil {
 			return nil, err
@@ -202,9 +203,7 @@ func (r *round) hold(ctx context.Context) *holder {
 		h.release()
 		return nil
 	}
-	if id, err := r.suite.containerID(ctx, name); err == nil {
-		r.containers = append(r.containers, id)
-	}
+	r.see(ctx, name, &r.containers)
 	return h
 }
 

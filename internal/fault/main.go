@@ -86,6 +86,9 @@ func readOptions() (options, error) {
 	o.rounds, found[0] = strconv.Atoi(cmp.Or(os.Getenv("ROUNDS"), "20"))
 	o.seed, found[1] = strconv.ParseUint(cmp.Or(os.Getenv("SEED"), strconv.FormatUint(uint64(rand.Uint32()), 10)), 10, 64)
 	o.only, found[2] = regexp.Compile(os.Getenv("ONLY"))
+	if found[0] == nil && o.rounds < 1 {
+		found[0] = fmt.Errorf("ROUNDS is %d: it must be 1 or more", o.rounds)
+	}
 	return o, problems.Join(found[:]...)
 }
 
@@ -117,6 +120,10 @@ func everywhere(ctx context.Context, o options) error {
 // required reports whether an engine must be there, and all that is tried on it.
 func required(spelled string) bool { return slices.Contains(setup.Required(), spelled) }
 
+// mostPassed is how many plans may be passed over in a row: the rarest ending comes once
+// in a few hundred.
+const mostPassed = 100_000
+
 // attack does the rounds.
 func (s *suite) attack(ctx context.Context, o options) error {
 	began := time.Now()
@@ -126,11 +133,16 @@ func (s *suite) attack(ctx context.Context, o options) error {
 	fmt.Fprintf(s.out, "%s %s, %v, image %s, %d rounds from seed %d\n", s.kind(), s.version,
 		s.transport, s.image, o.rounds, o.seed)
 	s.idle = s.look()
+	passed := 0
 	for seed := o.seed; s.stats.rounds < o.rounds && ctx.Err() == nil; seed++ {
 		p := s.plan(seed)
 		if !o.only.MatchString(p.String()) || !s.can(p) {
+			if passed++; passed == mostPassed {
+				return fmt.Errorf("ONLY matches none of %d plans in a row", passed)
+			}
 			continue
 		}
+		passed = 0
 		start := time.Now()
 		r := s.round(ctx, p)
 		s.stats.rounds++

@@ -9,9 +9,11 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 )
@@ -22,6 +24,7 @@ type round struct {
 	suite      *suite
 	session    *execpolicy.Session // nil if the ending has none
 	jobs       []*execpolicy.Job   // that nobody has ended yet
+	mu         sync.Mutex          // of problems: a command runs beside what ends it
 	problems   []string
 	containers []string // IDs of those that were not in the session
 
@@ -36,7 +39,20 @@ type round struct {
 }
 
 func (r *round) wrong(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.problems = append(r.problems, fmt.Sprintf(format, args...))
+}
+
+// see adds the ID of a container whose processes are to be looked for, if it is there.
+func (r *round) see(ctx context.Context, name string, to *[]string) {
+	id, err := r.suite.containerID(ctx, name)
+	switch {
+	case err == nil:
+		*to = append(*to, id)
+	case !errors.Is(err, dockercli.ErrNoContainer):
+		r.wrong("the ID of a container: %v", err)
+	}
 }
 
 // String says how the command ended.

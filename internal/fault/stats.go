@@ -15,8 +15,7 @@ import (
 const (
 	// obeyingBound is for programs that end at a SIGTERM.
 	obeyingBound = 50 * time.Millisecond
-	// othersBound is the stated grace, 250 ms for SIGTERM and 100 ms for SIGKILL, and 150
-	// ms.
+	// othersBound is the stated grace: 250 ms for SIGTERM and as much for SIGKILL.
 	othersBound = 500 * time.Millisecond
 	// memoryBound is on the suite's own memory.
 	memoryBound = 64 << 20

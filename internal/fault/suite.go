@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
@@ -70,6 +71,7 @@ type suite struct {
 	stopped   []leftover.Process   // guards
 	open      *opened              // the session that rounds share, if any
 	stats     stats
+	hanging   sync.Mutex // of stats.hangs
 }
 
 // opened is a session with what there is beside it.
@@ -267,6 +269,8 @@ func (s *suite) call(p plan, what string, bound time.Duration, f func()) {
 	f()
 	timer.Stop()
 	if took := time.Since(began); took > bound+slack+stood() {
+		s.hanging.Lock()
+		defer s.hanging.Unlock()
 		s.stats.hangs++
 		fmt.Fprintf(s.out, "%s took %v, allowed are %v, in the round of seed %d: %v\n", what, took, bound, p.seed, p)
 	}
@@ -405,6 +409,11 @@ func (s *suite) finish() error {
 	}) {
 		s.stats.survivors += len(left)
 		return fmt.Errorf("left behind:\n\t\t%s", strings.Join(left, "\n\t\t"))
+	}
+	// A container may come into being after its client was killed.
+	if left, _ = s.settle(leftover.Patient, s.idle); len(left) > 0 {
+		s.stats.survivors += len(left)
+		return fmt.Errorf("left behind when all guards had ended:\n\t\t%s", strings.Join(left, "\n\t\t"))
 	}
 	return nil
 }

@@ -92,6 +92,9 @@ func (e Engine) Helpers() map[string]string {
 // Containers returns the names of the containers with the engine's labels, and a line
 // that says so if the engine fails.
 func (e Engine) Containers() []string {
+	if len(e.Labels) == 0 {
+		panic("leftover: without a label these would be all containers of the machine")
+	}
 	args := []string{"ps", "--all", "--format={{.Names}}"}
 	for k, v := range e.Labels {
 		args = append(args, "--filter=label="+k+"="+v)

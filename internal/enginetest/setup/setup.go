@@ -161,8 +161,8 @@ func cacheDir() (string, error) {
 		return "", err
 	}
 	// Somebody else could have made it first, and then own what podman reads there.
-	if info, err := os.Lstat(dir); err != nil || info.Mode() != fs.ModeDir|0o700 {
-		return "", fmt.Errorf("%s is not a private directory: remove it, or set HOME", dir)
+	if info, err := os.Lstat(dir); err != nil || info.Mode() != fs.ModeDir|0o700 || !mine(info) {
+		return "", fmt.Errorf("%s is not a private directory of this user's: remove it, or set HOME", dir)
 	}
 	return dir, nil
 }
