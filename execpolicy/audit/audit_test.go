@@ -336,6 +336,22 @@ func TestDigest(t *testing.T) {
 }
 
 // Two pods of one policy have the same digest, and one of another has another.
+// The FIFOs of a session are its own, however they are mounted.
+func TestDigestOfFIFOs(t *testing.T) {
+	for _, mount := range []string{
+		"--mount=type=bind,source=%s,target=/.cofferdam-io,readonly",
+		"--mount=type=bind,source=%s,target=/.cofferdam-io,readonly,relabel=private",
+		"--volume=%s:/.cofferdam-io:ro,Z",
+	} {
+		of := func(mount, dir string) string {
+			return audit.Digest([]string{"docker", "run", fmt.Sprintf(mount, dir), "--", "image"})
+		}
+		assert.Equal(t, of(mount, "/tmp/one"), of(mount, "/tmp/other"))
+		other := strings.Replace(mount, "/.cofferdam-io", "/other", 1)
+		assert.Check(t, of(other, "/tmp/one") != of(other, "/tmp/other"))
+	}
+}
+
 func TestDigestOfPods(t *testing.T) {
 	pod := func(name string, user int, cpus, label string) string {
 		return audit.Digest([]string{"kubectl", "create", "--filename=-", fmt.Sprintf(

@@ -24,8 +24,16 @@ var volatileFlags = func() []string {
 // isVolatile reports whether a word is one of those flags, or mounts the FIFOs of one
 // container.
 func isVolatile(word string) bool {
-	return strings.HasPrefix(word, "--mount=type=bind,source=") && strings.HasSuffix(word, ",target="+fifo.Target+",readonly") ||
-		slices.ContainsFunc(volatileFlags, func(flag string) bool { return strings.HasPrefix(word, flag) })
+	return mountsFIFOs(word) || slices.ContainsFunc(volatileFlags, func(flag string) bool { return strings.HasPrefix(word, flag) })
+}
+
+// mountsFIFOs reports whether a word mounts the FIFOs of a container. Where SELinux is
+// enforced they get a label, for which docker has another flag.
+func mountsFIFOs(word string) bool {
+	if mount, ok := strings.CutPrefix(word, "--mount=type=bind,source="); ok {
+		return strings.HasSuffix(strings.TrimSuffix(mount, ",relabel=private"), ",target="+fifo.Target+",readonly")
+	}
+	return strings.HasPrefix(word, "--volume=") && strings.HasSuffix(word, ":"+fifo.Target+":ro,Z")
 }
 
 // volatileLabels are the keys of those labels.
