@@ -31,7 +31,8 @@
 // sentinels, such as [ErrImageMissing], if the engine's message is known. These errors
 // are not of that type:
 //
-//   - Arguments that this package refuses match [ErrArgument]. The client was not run.
+//   - Arguments that this package refuses match [ErrArgument]. The client was not run, or
+//     was only asked a question.
 //   - The error of a client program that is missing matches [ErrNoEngine]. What an engine
 //     can't tell is an error that matches [errors.ErrUnsupported].
 //   - An answer that can't be read is an error with a text of its own.

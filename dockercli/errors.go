@@ -78,6 +78,7 @@ var advice = []struct {
 	{ErrNameInUse, "choose another name, or remove the container that has it"},
 	{ErrNoVolume, "the volume was removed, or was never created"},
 	{ErrVolumeInUse, "remove the containers that have it first"},
+	{ErrNoRuntime, "install the runtime and name it in the engine's configuration, or name one that the engine has"},
 	{ErrRuntime, "check the engine's runtime and the limits it can set"},
 }
 

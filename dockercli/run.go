@@ -116,7 +116,8 @@ type RunOptions struct {
 
 	// Image is the image's reference or ID.
 	Image string
-	// Command is the argument vector in the container. If empty, the image's command.
+	// Command is the argument vector in the container. If empty, it is the image's
+	// command, for which docker needs ImageEntrypoint.
 	Command []string
 }
 

@@ -12,8 +12,8 @@ import (
 // [ErrNoRuntime], and lists the runtimes that there are, if the engine does not have it.
 // Any other error means that the client could not ask.
 //
-// Docker is not asked for a runtime with a path or with a name such as
-// "io.containerd.kata.v2", which need not be among those that it lists. Podman lists
+// With docker a runtime with a path, or with a name such as "io.containerd.kata.v2", is
+// never refused, because it need not be among those that docker lists. Podman lists
 // none: it is asked for the usual ones by their names. Nerdctl lists none either, and
 // takes any name until it starts a container.
 func (e *Engine) CheckRuntime(ctx context.Context, name string) error {

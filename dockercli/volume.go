@@ -140,7 +140,7 @@ func (e *Engine) volumesArgs(labels map[string]string) ([]string, error) {
 // RemoveVolume removes the volume of that name if it has the label key with that value,
 // which no other volume may have. The value consists of letters, digits, "_", "." and
 // "-". It is not an error if there is no such volume. The error matches [ErrVolumeInUse]
-// if a container has it, running or not.
+// if a container has it, running or not, and [ErrArgument] if it does not have the label.
 //
 // Podman is told the label and not the name: if the volume went away in the meantime,
 // podman would take the name for the beginning of another's, and remove that. It is told

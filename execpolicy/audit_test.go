@@ -289,7 +289,7 @@ var auditCases = []placeCase{
 		l.whole(t)
 	}},
 	{"no record, nothing done", func(t *testing.T, p place) {
-		const full = " error no record: the disk is full"
+		const full = " error no record was made: the disk is full"
 		for _, c := range []struct {
 			kind execpolicy.EventKind
 			do   func(t *testing.T, s session)
@@ -347,7 +347,7 @@ var auditCases = []placeCase{
 					want = []string{"failed" + full}
 				case execpolicy.EventStart:
 					lost(t, err)
-					want = []string{"spawn", "end gone", "failed error the session did not start: no record: the disk is full; the engine is " + p.engine.String()}
+					want = []string{"spawn", "end gone", "failed error the session did not start: no record was made: the disk is full; the engine is " + p.engine.String()}
 				default:
 					assert.NilError(t, err)
 					c.do(t, session{s, t})
@@ -555,7 +555,7 @@ var auditCases = []placeCase{
 		time.AfterFunc(short, func() { close(release) })
 		assert.Equal(t, s.ok("ls"), "")
 		assert.NilError(t, s.Close())
-		l.is(t, "spawn", "start", `command ">made"`, "result of 3 error no record: the user has gone",
+		l.is(t, "spawn", "start", `command ">made"`, "result of 3 error no record was made: the user has gone",
 			`command "ls"`, "result of 5 exited 0", sessionClosed)
 	}},
 }

@@ -22,7 +22,7 @@ var errNotRecorded = errors.New("the policy has not recorded its spawn")
 // Spawn, on the spec that it was given or on a copy, before it starts anything. If it
 // returns an error, Spawn must start nothing, and return the error. argv is recorded as
 // it is: [dockercli.Redact] takes the values of variables out of an engine's command
-// line. There is no Process yet that could tell it.
+// line. Both are arguments because there is no Process yet.
 func (s Spec) RecordSpawn(ctx context.Context, name string, argv []string) error {
 	if s.Audit == nil {
 		return nil

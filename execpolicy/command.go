@@ -38,9 +38,12 @@ type Command struct {
 	// Dir is the directory for this command only. If empty, it is the directory where the
 	// last command left the shell. A relative Dir is relative to that directory too,
 	// while the names of [Session.ReadFile] and the other methods for files are relative
-	// to where the session began.
+	// to where the session began. Where the name of the shell's own directory is not
+	// known, or has a newline in it, the shell could not go back to it, and Dir is
+	// refused with ErrNoDir.
 	Dir string
-	// Env is set for this command only, on top of the session's.
+	// Env is set for this command only, on top of the session's. The names are as in
+	// [Spec.Env].
 	Env map[string]string
 	// Secrets are the command's, on top of the session's. Later commands don't get them;
 	// but a secret given to a command is given to its session, as the package's

@@ -17,10 +17,12 @@ import (
 // Compat returns the policy that isolates as LangChain's DockerExecutionPolicy does,
 // which is less than the zero [DockerPolicy]: a writable root, root as the user, all of
 // an engine's default capabilities, the engine's own seccomp filter, and no limits. Its
-// fields mean what LangChain's do: a zero field gives no flag. So unless User is set, the
-// user is the image's, which is root in most images, and then has root's rights in the
-// workspace too. With podman on a host with cgroup v1, root can freeze its own container:
-// see [DockerPolicy.EngineSeccomp].
+// fields mean what LangChain's do: a zero field gives no flag, but for --rm and --network
+// none. So unless User is set, the user is the image's, which is root in most images, and
+// then has root's rights in the workspace too. A field that LangChain's policy does not
+// have must be zero, and EngineSeccomp must stay set. Without a Command, Spawn starts
+// /bin/bash. Streams never pass through FIFOs. With podman on a host with cgroup v1, root
+// can freeze its own container: see [DockerPolicy.EngineSeccomp].
 //
 // These are LangChain's names of the fields:
 //
@@ -47,10 +49,11 @@ import (
 // the host's PID namespace, nor its notification socket, nor its /etc/hosts, unless
 // ExtraRunArgs have an --add-host that AllowUnsafeArgs allows.
 //
-// The workspace is mounted at its own path, unless its name begins with
-// "langchain-shell-". Links in the path are followed when it is checked, and again by the
-// engine. The environment is passed as "-e NAME=value", where everybody on the host can
-// read it. This is the one exception from the rule that no secret is in an argument list.
+// The workspace is mounted at its own path, which must have no colon, unless its name
+// begins with "langchain-shell-". Links in the path are followed when it is checked, and
+// again by the engine. The environment is passed as "-e NAME=value", where everybody on
+// the host can read it. This is the one exception from the rule that no secret is in an
+// argument list.
 func Compat() DockerPolicy {
 	return DockerPolicy{WritableRootfs: true, EngineSeccomp: true, compat: true}
 }

@@ -33,6 +33,11 @@
 // what package attest saw to be in force. [DockerPolicy.Explain] returns the command line
 // of any policy.
 //
+// Inside means in the container. Process 1 is the container's first process, which the
+// library starts. It starts the session's shell, and ends when its stdin does. A call
+// takes its turn: it waits until the calls before it are over. The guard is a small
+// process on this machine that removes what a killed program has left.
+//
 // # Jobs
 //
 // A job is a command that runs beside the others of its session, with live stdin: a
@@ -50,9 +55,10 @@
 //
 // # Outcomes
 //
-// An [Outcome] rests on what the library and the kernel know. If more than one fits, the
-// first in this list stands. Beside each outcome are the fields of [Result] that are the
-// evidence for it.
+// An [Outcome] rests on what the library and the kernel know. Of the first three in this
+// list it is the one that happened first. Otherwise, if more than one fits, the first in
+// the list stands. Beside each outcome are the fields of [Result] that are the evidence
+// for it.
 //
 //	OutcomeTimedOut     Cause, Timeout, Escalation, Gone
 //	OutcomeOutputLimit  Cause, the streams' counts, Escalation, Gone
@@ -63,9 +69,9 @@
 //	OutcomeRefused      Cause (the reason)
 //	OutcomeExited       ExitCode, OOMBefore, OOMAfter
 //
-// What can't be known is -1 or false. A shell reports the same status for a program of a
-// script that signal 9 killed and for one that exits with 137. The kernel does not say
-// which process it killed for memory.
+// A number that is not known is -1, and a boolean is false. A shell reports the same
+// status for a program of a script that signal 9 killed and for one that exits with 137.
+// The kernel does not say which process it killed for memory.
 //
 // [Command.Usage] asks for what a command uses of the processor and of memory: see
 // [Usage].
@@ -164,7 +170,7 @@
 //	the filter is given      by a descriptor        in a temporary file
 //	a source of a mount      /Users/me/work         C:\Users\me\work
 //	who may use a mount      is not checked         is not checked
-//	HostPolicy               as on Linux            ends only the shell itself
+//	HostPolicy               is refused             is refused
 //
 // Docker Desktop shows a container only the directories that its settings share: on macOS
 // /Users, /Volumes, /private, /tmp and /var/folders. A mount of another makes the start
@@ -207,7 +213,7 @@
 //     processes that list them, for 5 to 15 seconds.
 //   - Sessions whose users have the same ID share what the kernel counts for each ID,
 //     such as 128 inotify instances: see [DockerPolicy.User].
-//   - Engines drop some limits in silence. [Start] refuses a rootless engine that says it
+//   - Engines drop some limits with a warning at most. [Start] refuses a rootless engine that says it
 //     can't set them, unless [DockerPolicy.AllowMissingLimits] is set. It asks no other
 //     engine. Package attest finds what is not in force.
 //   - The library does not search files that it reads for secrets: [Session.Redact] does
@@ -236,6 +242,27 @@
 //   - The library checks a mount's source before the engine mounts it. So nobody
 //     untrusted may be able to change a directory on the way to the source, or on the way
 //     to the engine's directory for temporary files, if that differs from this program's.
+//
+// # What it touches on this machine
+//
+// The library itself writes these and nothing else. Engines, and the caller's own
+// functions, write what they like.
+//
+//	what                                  for                       until
+//	TMPDIR/cofferdam-NAME, for FIFOs      a session on FIFOs        it ends, or its guard saw to it
+//	TMPDIR/cofferdam-NUMBER               a HostPolicy's session    it ends
+//	TMPDIR/cofferdam-seccomp-NUMBER.json  a start, on Windows       the engine's client has read it
+//	.cofferdam-NUMBER in a mount          a start                   the container has seen it
+//	.cofferdam-NAME in a directory        CopyOutTo, Save, Collect  the files have their names
+//	the files that CopyOutTo, packages workspace and audit name     they are the caller's
+//	the control group of a container      a kill, by root           the container is gone
+//
+// It signals the clients that it starts, each in a process group of its own, and process
+// 1 of a container, which it knows by its number and the time of its start. As root it
+// raises the priority of that process. The guard, a shell, does the same for a program
+// that has ended. It removes containers by names that were drawn for them, and those of
+// [Sweep] by their labels. It reads /proc and the control groups, and the names and
+// identity of what is mounted.
 //
 // # Secrets
 //
@@ -305,8 +332,10 @@
 // the error wraps the kernel's reason as a [syscall.Errno], so that [fs.ErrPermission],
 // [fs.ErrNotExist] and [fs.ErrExist] match as they do for errors of package os. The
 // reason is the one that the attempt itself got, and not a guess from the user's number
-// or the permissions. In these tables CopyIn stands for CopyFS too, and CopyOut for
-// CopyOutTo and Walk. "done" means that there is no error.
+// or the permissions. A name that is empty, has a NUL byte or has more than 3,996 bytes
+// is refused with [ErrInvalid] before that; "." is where the session began. In these
+// tables CopyIn stands for CopyFS too, and CopyOut for CopyOutTo and Walk. "done" means
+// that there is no error.
 //
 //	                              ReadFile      ReadDir       Stat          CopyOut
 //	nothing of that name          ENOENT        ENOENT        ENOENT        ENOENT

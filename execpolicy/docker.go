@@ -60,8 +60,10 @@ type DockerPolicy struct {
 	// ALL_PROXY and NO_PROXY, in upper and in lower case, which a session sets unless
 	// [Spec.Env] does. It is open before anything is run in the session, or the start
 	// fails. It needs a session, an engine on this machine that is not rootless, and that
-	// this program runs as root. The container's label cofferdam.egress has what may be
-	// reached. If nil, nothing can be reached.
+	// this program runs as root. Runtime must be empty, "runc" or "crun", NetworkEnabled
+	// must not be set, and ExtraRunArgs must not have --network, --pid, --pod,
+	// --pod-id-file, --runtime or --userns. The container's label cofferdam.egress has
+	// what may be reached. If nil, nothing can be reached.
 	Egress Egress
 	// WritableRootfs lets the command write to the container's root, on the engine's disk
 	// and without a limit in size. If false, it can write only to the workspace, the
@@ -287,9 +289,11 @@ type DockerPolicy struct {
 	ExtraRunArgs []string
 	// AllowUnsafeArgs are the long names, without dashes, of flags that ExtraRunArgs may
 	// have although they weaken the policy, such as "ipc". A report of package attest
-	// names each that ExtraRunArgs has.
+	// names each that ExtraRunArgs has. A flag by which the library itself runs its
+	// containers, such as --name, --rm, --entrypoint or --tty, is refused even so.
 	AllowUnsafeArgs []string
-	// CPUTimeSeconds must be zero, because engines have no such limit.
+	// CPUTimeSeconds must be zero, because engines have no such limit. "--ulimit=cpu=10"
+	// in ExtraRunArgs limits each process.
 	CPUTimeSeconds int
 
 	// compat gives LangChain's argument list.
@@ -333,11 +337,11 @@ func (p *DockerPolicy) image(e *dockercli.Engine) string {
 // Explain returns the command line with which Spawn would start spec's command in a
 // container, as text for a shell. The seccomp filter, which the client reads from
 // descriptor 3, follows as a here-document. The container's name is a new one each time.
-// With FIFOs there are --detach, a mount of them, and a shell in front of the command
-// that opens them, in place of --interactive. Explain starts nothing. So with docker it
-// leaves out the IDs of a User with a name, until a session of this program has looked
-// them up. It asks the engine for its MissingLimits if they are not known. If that does
-// not answer, none counts as missing.
+// It is the line of a run without a session. A session's line has another command, no Env
+// and, with FIFOs, --detach and a mount in place of --interactive. Explain starts
+// nothing. So with docker it leaves out the IDs of a User with a name, until a session of
+// this program has looked them up. It asks the engine for its MissingLimits if they are
+// not known. If that does not answer, none counts as missing.
 func (p DockerPolicy) Explain(ctx context.Context, spec Spec) (string, error) {
 	e, err := p.engine(ctx)
 	if err != nil {

@@ -70,7 +70,7 @@ var (
 	// [HostPolicy], or gives its commands no PID namespace of their own.
 	ErrNoJobs = errors.New("the policy has no jobs")
 	// ErrTooManyJobs is returned by [Session.StartJob] if [MaxJobs] run.
-	ErrTooManyJobs = fmt.Errorf("the session has %d jobs already", MaxJobs)
+	ErrTooManyJobs = fmt.Errorf("the session has %d jobs already; wait for one to end, or kill one", MaxJobs)
 	// ErrKilled is the cause of a job that [Job.Kill] has ended.
 	ErrKilled = errors.New("the job was killed")
 	// ErrJobEnded is returned by [Job.Signal] if the job has ended.

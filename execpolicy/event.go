@@ -9,7 +9,7 @@ import (
 // ErrAudit is wrapped by the error of a call if [Spec.Audit] did not take one of its
 // records. If that is the record that comes before the call's work, nothing was done: a
 // command has no result then. If it is the one that comes after, the work was done.
-var ErrAudit = errors.New("no record")
+var ErrAudit = errors.New("no record was made")
 
 // An EventKind is what happened. The comment of each constant says when the record is
 // made, and which fields it has besides Time, Kind, Seq and Name.
@@ -17,7 +17,8 @@ type EventKind string
 
 const (
 	// EventSpawn comes before the engine's client is started: Argv. A start that is tried
-	// again makes another one, and so does Restart.
+	// again makes another one, and so does Restart. The container in which docker looks
+	// up the numbers of a [DockerPolicy.User] with a name has one, and no other record.
 	EventSpawn EventKind = "spawn"
 	// EventStart comes when the session has answered, before anything is run in it:
 	// Image, Transport, Env, Secrets, Duration since the spawn, and Error if the engine
@@ -105,8 +106,10 @@ type Event struct {
 	// EventEgress those that the tunnel carried.
 	In, Out int64
 
-	// These fields are those of the [Result]. OOMBefore and OOMAfter are -1 if they are
-	// not known, and Usage is nil if [Command.Usage] was false.
+	// These fields are those of the [Result], and all are zero if Outcome is, but for the
+	// Escalation of an EventKill, a Cause and the Gone of an EventEnd. OOMBefore and
+	// OOMAfter are -1 if they are not known, and Usage is nil if [Command.Usage] was
+	// false.
 	Outcome             Outcome
 	ExitCode, Signal    int
 	Escalation          Escalation
@@ -145,9 +148,9 @@ func (e *Event) redact(f func(string) string) {
 // command or a session never waits for a record. Any other call waits for its first
 // record at most [Limits.TerminationTimeout] (10 s for a spawn), before its own time
 // begins, and for its last one as long. If the command was ended, the last record gets
-// what is left of TerminationTimeout. A record that was not taken by then may still be
-// taken later. While one is stuck, a call that needs a record before it is refused at
-// once, and up to 64 other records are kept.
+// what is left of TerminationTimeout, and at least an eighth of it. A record that was not
+// taken by then may still be taken later. While one is stuck, a call that needs a record
+// before it is refused at once, and up to 64 other records are kept.
 //
 // An Auditor must not call the same session and wait. If it panics, the program ends.
 type Auditor func(Event) error

@@ -4,10 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"strings"
 
-	"github.com/seed-64a260eb/cofferdam/internal/bound"
-	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/transfer"
 )
 
@@ -93,7 +90,8 @@ func (s *Session) WriteFiles(ctx context.Context, dir string, files map[string][
 //
 // An error is a [*fs.PathError]. It wraps [fs.ErrExist] if name exists and is not a
 // directory, and ENOTDIR if a parent exists and is not one. The package's documentation
-// has the others. After an error the directories that MkdirAll made are removed again.
+// has the others. After an error the directories that MkdirAll made are removed again,
+// unless name has ".." in it.
 func (s *Session) MkdirAll(ctx context.Context, name string, perm fs.FileMode) error {
 	if err := onlyPermissions(perm); err != nil {
 		return &fs.PathError{Op: "mkdir", Path: s.current().redact(name), Err: err}
@@ -157,52 +155,4 @@ func onlyPermissions(perm fs.FileMode) error {
 		return fmt.Errorf("%w: %v has more than permissions", ErrInvalid, perm)
 	}
 	return nil
-}
-
-// transfer runs do in the session's turn, and sees to it that nothing is left behind if
-// that fails.
-func (s *Session) transfer(ctx context.Context, op, name string, do func(*transfer.Transfer) error) error {
-	err := func() error {
-		if name == "" || len(name) > transfer.MaxPath-100 || strings.Contains(name, "\x00") {
-			return fmt.Errorf("%w: it is not the name of a file", ErrInvalid)
-		}
-		if err := s.acquire(ctx); err != nil {
-			return err
-		}
-		defer s.release()
-		c := s.current()
-		if err := c.lives(); err != nil {
-			return err
-		}
-		ctx, cancel := bound.By(ctx, s.life, c.life)
-		defer cancel(nil)
-		if err := c.readyFor(ctx, c.latestEnd(c.limits.CommandTimeout)); err != nil {
-			return err
-		}
-		// A close is to leave the time to remove what was begun.
-		defer func(orderly bool) { c.endsInOrder = orderly }(c.endsInOrder)
-		c.endsInOrder = true
-		event, err := c.audit.beginTransfer(ctx, c, op, name)
-		if err == nil {
-			err = c.transfer(ctx, cancel, do)
-		}
-		return c.audit.finish(c, event, nil, err)
-	}()
-	if err != nil {
-		redact := s.current().redact
-		return &fs.PathError{Op: op, Path: redact(name), Err: problems.Redact(err, redact)}
-	}
-	return nil
-}
-
-// transfer does what a transfer is, for the holder of the turn.
-func (c *conn) transfer(ctx context.Context, cancel context.CancelCauseFunc, do func(*transfer.Transfer) error) error {
-	t := c.newTransfer(ctx, cancel)
-	t.Deadline = bound.After(c.limits.CommandTimeout)
-	err := do(t)
-	c.tally.in += t.Sent
-	if err != nil {
-		t.Clean()
-	}
-	return err
 }

@@ -213,8 +213,8 @@ func (i *Idle) Name() string { return i.s.Name() }
 // does.
 func (i *Idle) Done() <-chan struct{} { return i.s.Done() }
 
-// Close ends the session as [Session.Close] does, unless it was taken. Then it does
-// nothing.
+// Close ends the session as [Session.Close] does. If the session was taken, Close does
+// nothing and returns nil.
 func (i *Idle) Close() error {
 	i.state.CompareAndSwap(idleFree, idleClosed)
 	if i.state.Load() == idleTaken {

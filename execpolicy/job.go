@@ -20,7 +20,7 @@ import (
 )
 
 // A Job is a command that runs beside the commands of its session. [Session.StartJob]
-// starts one. Its methods may be called at the same time.
+// starts one. Its methods are safe for concurrent use.
 type Job struct {
 	job    *shell.Job
 	stdin  io.WriteCloser
@@ -225,6 +225,7 @@ func (j *Job) Stdin() io.WriteCloser { return j.stdin }
 
 // Output returns what is kept of the job's output so far. Of the Result only Stdout,
 // Stderr and what counts them are set, and nothing if [Spec.Filter] has blocked them.
+// [Result.Render] shows it; [Result.Text] has no output.
 func (j *Job) Output() *Result {
 	j.taking.Lock()
 	defer j.taking.Unlock()
@@ -280,7 +281,7 @@ var jobSignals = []string{"SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "
 // has ended. Any other error says that the signal is not known to have been sent.
 func (j *Job) Signal(ctx context.Context, name string) error {
 	if !slices.Contains(jobSignals, name) {
-		return fmt.Errorf("%w: %q is not one of the signals %s", ErrInvalid, name, strings.Join(jobSignals, ", "))
+		return fmt.Errorf("%w: %q is not one of the signals %s; Job.Kill sends SIGKILL", ErrInvalid, name, strings.Join(jobSignals, ", "))
 	}
 	select {
 	case <-j.done:
@@ -301,9 +302,9 @@ func (j *Job) Signal(ctx context.Context, name string) error {
 // and SIGKILL to what is left of them after 250 ms, or after an eighth of
 // [Limits.TerminationTimeout] if that is shorter. Kill returns when the job is over, at
 // the latest TerminationTimeout later. If ctx ends first, Kill returns its cause, and the
-// job is ended all the same. The outcome is then [OutcomeCanceled] with the cause
-// [ErrKilled], and Gone says what was proved. The error wraps ErrStillThere if something
-// may be left.
+// job is ended all the same. The outcome of a job that Kill has ended is
+// [OutcomeCanceled] with the cause [ErrKilled], and Gone says what was proved. The error
+// wraps ErrStillThere if something may be left.
 func (j *Job) Kill(ctx context.Context) error {
 	j.cancel(ErrKilled)
 	_, err := j.Wait(ctx)

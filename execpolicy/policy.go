@@ -67,8 +67,8 @@ type Spec struct {
 	// Command is the program and its arguments. In a session it is the worker shell,
 	// which must read a POSIX shell script from its stdin: sh, bash, dash or busybox sh.
 	// If empty, a session starts bash where there is one, else sh. Without a session, the
-	// policy's Spawn decides: [DockerPolicy] starts sh, and [HostPolicy] bash where there
-	// is one, else sh.
+	// policy's Spawn decides: [DockerPolicy] starts sh or, with [Compat], /bin/bash, and
+	// [HostPolicy] bash where there is one, else sh.
 	Command []string
 	// Workspace is a directory of the host, which the command sees as its working
 	// directory and may change. If empty, the session is ephemeral: it works in a
@@ -78,8 +78,9 @@ type Spec struct {
 	Workspace string
 	// Env is the environment, on top of the image's. A session sends it over its stdin,
 	// so that no value is in an argument list or in what the engine knows of the
-	// container. Names must be those of shell variables. HOME is /tmp in a container,
-	// whatever the user's is in the image, unless Env has it.
+	// container. A name is that of a shell variable, and none of those that bash does not
+	// let be set: UID, EUID, PPID, BASHOPTS, SHELLOPTS and BASH_VERSINFO. HOME is /tmp in
+	// a container, whatever the user's is in the image, unless Env has it.
 	Env map[string]string
 	// Secrets are values for the session's programs that nothing shows: not the argument
 	// list, the engine, an error, or what commands print. Only a session can have them:
@@ -136,12 +137,13 @@ type Spec struct {
 	// [Session.Run] when its turn has come, about each job, and about each block, call
 	// and snippet of packages codeblock and python. A nil error lets it run. Any other
 	// error refuses it: it does not run, and the outcome is [OutcomeRefused], with a
-	// cause that quotes r. A job that is refused has no result. [Command.Timeout] begins
-	// when Approve has returned.
+	// cause that names r, and quotes its code if that has at most 100 bytes. A job that
+	// is refused has no result. [Command.Timeout] begins when Approve has returned.
 	//
-	// Approve is not asked about startup and shutdown scripts, Prepare, Finish and the
-	// session's own methods for files, which are the caller's, nor about what the library
-	// runs for itself.
+	// Package tool also asks about files and about the input of jobs. Approve is not
+	// asked about startup and shutdown scripts, Prepare, Finish and the session's own
+	// methods for files, which are the caller's, nor about what the library runs for
+	// itself, as before a block or a call.
 	//
 	// Approve runs on a goroutine of its own; a panic there ends the program. It must not
 	// call a method of the same session that waits for its turn, which would wait for
@@ -181,7 +183,7 @@ type Limits struct {
 	TerminationTimeout time.Duration
 	// Lifetime is how long a session may live from the start of its container, or from
 	// the end of [Process.Ready]; then the library ends it. If zero, 24 h. [Sweep]
-	// removes a container one hour past its Lifetime, wherever it was started.
+	// removes a container some time after that, wherever it was started.
 	Lifetime time.Duration
 	// MaxOutputLines is the number of lines of output in [Result.Text], of both streams
 	// together. If zero, 100.

@@ -18,7 +18,7 @@ import (
 )
 
 // A Session is a shell in isolation that keeps its state: a command finds what the
-// commands before it left behind. Its methods may be called at the same time. Commands
+// commands before it left behind. Its methods are safe for concurrent use. Commands
 // run one at a time, in the order in which Run was called.
 type Session struct {
 	policy Policy
@@ -281,10 +281,11 @@ func (s *Session) release() { s.turn.Give() }
 // [Spec.Prepare] is called again, and the startup scripts run again. [Spec.Finish] is not
 // called, and the shutdown scripts do not run.
 //
-// If ctx ends before the turn of Restart has come, the session goes on, and the error is
-// the cause of ctx. After any other error the session has ended, and Restart may be tried
-// again. Such an error wraps ErrClosed if the session was closed, ErrStillThere if the
-// old container is not known to be gone, or is one of those of [Start]. If the new
+// If ctx ends before the turn of Restart has come, the session goes on, and the error
+// wraps the cause of ctx. A session that Prepare or Finish borrows goes on, too: the
+// error wraps ErrInvalid. After any other error the session has ended. It wraps ErrClosed
+// if the session was closed; else Restart may be tried again. It wraps ErrStillThere if
+// the old container is not known to be gone, or is one of those of [Start]. If the new
 // container is not known to be gone, the session has its name.
 func (s *Session) Restart(ctx context.Context) error {
 	if s.policy == nil {

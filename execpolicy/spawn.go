@@ -21,10 +21,12 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/turn"
 )
 
-// Check returns the error with which Spawn would refuse the spec, or nil. It looks for
-// the engine as [DockerPolicy.FindEngine] does, because what is refused depends on it.
-// Without an engine it returns what is wrong on any engine or, if nothing is, the error
-// of FindEngine.
+// Check returns the error with which Spawn would refuse the spec, or nil. To check the
+// spec of a session, call the function [Check]: without a session Egress is refused, and
+// so are variables such as PATH. The method looks for the engine as
+// [DockerPolicy.FindEngine] does, because what is refused depends on it. Without an
+// engine it returns what is wrong on any engine or, if nothing is, the error of
+// FindEngine.
 func (p DockerPolicy) Check(ctx context.Context, spec Spec) error {
 	e, err := p.engine(ctx)
 	if err != nil {

@@ -20,9 +20,11 @@ import (
 //
 //   - The program that started it has ended: it ran on this machine since the last boot,
 //     in the PID namespace of this program, and its process is gone. Only Linux can tell.
-//   - The [Limits.Lifetime] of its session was over an hour ago, by this machine's clock
-//     and, if the engine tells its time, by the engine's too. It does not matter where
-//     the container was started.
+//   - The time that its policy gave it was over an hour ago, by this machine's clock and,
+//     if the engine tells its time, by the engine's too. That is StartupTimeout, Lifetime
+//     and TerminationTimeout of [Limits] together. A shorter Lifetime in [Spec.Limits]
+//     does not count. A container with a negative Lifetime, or of a Spawn without a
+//     session, has no such time. It does not matter where the container was started.
 //
 // Sweep leaves every other container alone, whatever its name, also if it can't find out
 // about its owner. A container that is to be kept ([DockerPolicy.KeepContainer]) is

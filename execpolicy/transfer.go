@@ -2,13 +2,66 @@ package execpolicy
 
 import (
 	"context"
+	"fmt"
+	"io/fs"
+	"strings"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 	"github.com/seed-64a260eb/cofferdam/internal/tarball"
 	"github.com/seed-64a260eb/cofferdam/internal/transfer"
 )
+
+// transfer runs do in the session's turn, and sees to it that nothing is left behind if
+// that fails.
+func (s *Session) transfer(ctx context.Context, op, name string, do func(*transfer.Transfer) error) error {
+	err := func() error {
+		if name == "" || len(name) > transfer.MaxPath-100 || strings.Contains(name, "\x00") {
+			return fmt.Errorf("%w: the name is empty, too long or has a NUL byte; \".\" is where the session began", ErrInvalid)
+		}
+		if err := s.acquire(ctx); err != nil {
+			return err
+		}
+		defer s.release()
+		c := s.current()
+		if err := c.lives(); err != nil {
+			return err
+		}
+		ctx, cancel := bound.By(ctx, s.life, c.life)
+		defer cancel(nil)
+		if err := c.readyFor(ctx, c.latestEnd(c.limits.CommandTimeout)); err != nil {
+			return err
+		}
+		// A close is to leave the time to remove what was begun.
+		defer func(orderly bool) { c.endsInOrder = orderly }(c.endsInOrder)
+		c.endsInOrder = true
+		event, err := c.audit.beginTransfer(ctx, c, op, name)
+		if err == nil {
+			err = c.transfer(ctx, cancel, do)
+		}
+		return c.audit.finish(c, event, nil, err)
+	}()
+	if err != nil {
+		redact := s.current().redact
+		return &fs.PathError{Op: op, Path: redact(name), Err: problems.Redact(err, redact)}
+	}
+	return nil
+}
+
+// transfer does what a transfer is, for the holder of the turn.
+func (c *conn) transfer(ctx context.Context, cancel context.CancelCauseFunc, do func(*transfer.Transfer) error) error {
+	t := c.newTransfer(ctx, cancel)
+	t.Deadline = bound.After(c.limits.CommandTimeout)
+	err := do(t)
+	c.tally.in += t.Sent
+	if err != nil {
+		t.Clean()
+	}
+	return err
+}
 
 // newTransfer returns a transfer of the session's, for the holder of the turn. cancel is
 // what a reader of its output calls to end ctx, or nil if nobody reads any.

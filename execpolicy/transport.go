@@ -33,7 +33,7 @@ const (
 	// on this machine, and a container that shares this machine's kernel and is not kept.
 	// The engine has to see the directory for temporary files, whose name may have
 	// letters, digits, "/", ".", "_" and "-" alone. ExtraRunArgs must not have --runtime,
-	// --pid or --attach.
+	// --pid or --attach. Runtime must be empty, "runc" or "crun". [Compat] has no FIFOs.
 	TransportFIFO
 )
 

@@ -78,7 +78,7 @@ func (v *validation) checkLimits() {
 		v.Add("CPUShares is %d: it has to be at least 2", v.CPUShares)
 	}
 	if v.KeepAlive > 0 && (v.KeepAlive < minKeepAlive || v.KeepAlive > maxKeepAlive) {
-		v.Add("KeepAlive is %v: it has to be from %v to %v, or 0 for none", v.KeepAlive, minKeepAlive, maxKeepAlive)
+		v.Add("KeepAlive is %v: it has to be from %v to %v, 0 for the default or negative for none", v.KeepAlive, minKeepAlive, maxKeepAlive)
 	}
 	if v.PidsLimit != 0 && v.PidsLimit < minPids {
 		v.Add("PidsLimit is %d: it has to be at least %d", v.PidsLimit, minPids)

@@ -28,9 +28,10 @@ var (
 
 // Options say what is required.
 type Options struct {
-	// Require names the protections that must be in force. A protection that the policy
-	// does not ask for is compared with what the zero policy asks for. If empty, every
-	// protection that the policy asks for is required.
+	// Require names the protections that must be in force: those of Protections or, for a
+	// pod, of PodProtections. Another name makes the error wrap [execpolicy.ErrInvalid].
+	// A protection that the policy does not ask for is compared with what the zero policy
+	// asks for. If empty, every protection that the policy asks for is required.
 	Require []Protection
 	// RefuseWeakEngine refuses an engine with published container escapes before anything
 	// is started. If false, the report only names them.
@@ -41,7 +42,7 @@ func (o Options) validate() error {
 	var unknown []string
 	for _, name := range o.Require {
 		if !slices.Contains(Protections(), name) && !slices.Contains(PodProtections(), name) {
-			unknown = append(unknown, fmt.Sprintf("%q is not a protection", name))
+			unknown = append(unknown, fmt.Sprintf("%q is not a protection; Protections and PodProtections have their names", name))
 		}
 	}
 	if len(unknown) > 0 {
@@ -61,7 +62,8 @@ type Subject interface {
 }
 
 // Start opens a session as [execpolicy.Start] does, and looks at it before the startup
-// scripts and any other command have run. [execpolicy.Session.Restart] looks again.
+// scripts and any other command have run. [execpolicy.Session.Restart] looks again. Its
+// error then wraps [ErrNotInForce] too, and there is no new report.
 //
 // If a required protection is not in force, the error wraps [ErrNotInForce], names the
 // protection and says what was seen, and the session is ended. If the engine is refused,
@@ -97,7 +99,8 @@ func Start(ctx context.Context, p Subject, spec execpolicy.Spec, o Options) (*ex
 //
 // If a required protection is not in force, the error wraps [ErrNotInForce] and names the
 // protection. If the engine is refused, the error wraps [ErrWeakEngine]. Both errors come
-// with a report.
+// with a report. Other errors are those of [execpolicy.Session.Run] and of the engine's
+// client.
 func Check(ctx context.Context, s *execpolicy.Session, p Subject, spec execpolicy.Spec, o Options) (*Report, error) {
 	a, err := begin(ctx, p, spec, o)
 	if err != nil {

@@ -92,13 +92,14 @@ type Report struct {
 }
 
 // ExitCode returns the exit code of the last step: 0 if all went well, 1 if the block
-// could not be run, -1 if its program did not exit by itself or was refused.
+// could not be run or its program exited with 0 and there is an error, -1 if its program
+// did not exit by itself or was refused.
 func (r *Report) ExitCode() int {
 	if len(r.Steps) == 0 {
 		return 0
 	}
 	switch last := &r.Steps[len(r.Steps)-1]; {
-	case last.Result != nil:
+	case last.Result != nil && (last.Err == nil || last.Result.ExitCode != 0):
 		return last.Result.ExitCode
 	case last.Err != nil:
 		return 1

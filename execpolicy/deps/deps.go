@@ -76,8 +76,8 @@ import (
 const Target = "/deps"
 
 // ErrBuild is wrapped by the error of a set-up with a script that failed. The error also
-// wraps the reason, such as [execpolicy.ErrTimeout], and quotes the end of what the
-// script has printed.
+// wraps the reason, such as [execpolicy.ErrTimeout], and quotes up to 4 KiB from the end
+// of the script's stderr or, if there is none, of its stdout.
 var ErrBuild = errors.New("the set-up failed")
 
 // A Recipe says how to build a layer.
@@ -137,10 +137,11 @@ const (
 // Calls of one program for the same layer wait for one build. If that fails, the next of
 // them builds the layer itself.
 //
-// An error wraps [execpolicy.ErrInvalid] if nothing was started, for example because the
-// engine has a volume of the layer's name that is not this library's. It wraps [ErrBuild]
-// if a script failed. Otherwise it is one of those of [execpolicy.Start],
-// [execpolicy.Session.Run] and [execpolicy.Session.Close], or of the engine's client.
+// An error wraps [execpolicy.ErrInvalid] if nothing was started, for example because p
+// has WorkspaceReadOnly or KeepContainer, or the engine has a volume of the layer's name
+// that is not this library's. It wraps [ErrBuild] if a script failed. Otherwise it is one
+// of those of [execpolicy.Start], [execpolicy.Session.Run] and
+// [execpolicy.Session.Close], or of the engine's client.
 func Build(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Recipe) (*Layer, error) {
 	e, err := p.FindEngine(ctx)
 	remote := err == nil && e.Remote

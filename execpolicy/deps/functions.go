@@ -98,8 +98,10 @@ for f in ast.parse(sys.stdin.buffer.read()).body:
 // Stubs returns the signature and the docstring of each public function of the module,
 // with an ellipsis for its body, as text for a prompt. The session's python3, of version
 // 3.9 or later, parses the source and does not run it. Use a new session, because what
-// ran in it before could make it lie. If the source is not valid Python, the error wraps
-// [ErrBuild]. Any other error is that of [execpolicy.Session.Run].
+// ran in it before could make it lie. The error wraps [ErrBuild] if the source is not
+// valid Python, if python3 is missing, too old or takes too long, or if the text has more
+// than [execpolicy.Limits.MaxOutputBytes]. Any other error is that of
+// [execpolicy.Session.Run].
 func (f Functions) Stubs(ctx context.Context, s *execpolicy.Session) (string, error) {
 	r, err := s.Run(ctx, execpolicy.Command{Argv: []string{"python3", "-I", "-c", stubs}, Stdin: strings.NewReader(f.Source)})
 	if err != nil {

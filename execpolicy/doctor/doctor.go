@@ -34,10 +34,10 @@ const (
 
 // Options say what is looked at.
 type Options struct {
-	// Engines are the clients to look at. Only their Path, Global and Env are used. If
-	// empty, they are those that the machine has, up to 16. The engines behind podman's
-	// connections are then asked without CONTAINER_HOST and CONTAINER_CONNECTION, which
-	// podman's client heeds before its flags.
+	// Engines are the clients to look at. Only their Path, Global and Env are used, and
+	// their Kind if Path is empty. If empty, they are those that the machine has, up to
+	// 16. The engines behind podman's connections are then asked without CONTAINER_HOST
+	// and CONTAINER_CONNECTION, which podman's client heeds before its flags.
 	Engines []*dockercli.Engine
 	// Image is the image to try. If empty, it is [execpolicy.DefaultImage] or, if an
 	// engine does not have that, the first of three others in which a session starts.

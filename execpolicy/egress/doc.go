@@ -14,7 +14,9 @@
 //
 //   - compares the host and the port that it is asked for with the list,
 //   - looks up the host's name itself, outside,
-//   - refuses every address that is not public, and every one of this machine,
+//   - refuses for a name every address that is not public, or is one of this machine,
+//     unless AllowPrivate has it; an address that is itself in the list is reached as it
+//     is,
 //   - connects to an address that is left, and looks up nothing again,
 //   - and passes on bytes both ways. It does not read them.
 //

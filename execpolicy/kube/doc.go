@@ -59,8 +59,9 @@
 // that wraps [execpolicy.ErrStillThere] and says whether the cluster takes the node for
 // lost, and the cluster goes on by itself when the node is back. (If somebody else
 // deletes a pod by force, as the cluster does with those of a node that was taken out of
-// it, nobody knows whether it still runs there.) The kubelet ends every session's pod
-// some time after its Lifetime, whatever has become of this program and of the API. A
+// it, nobody knows whether it still runs there.) The kubelet ends a session's pod some
+// time after the policy's Lifetime, unless that is negative, whatever has become of this
+// program and of the API. A
 // guard process deletes what this program leaves when it ends, and [Sweep] what that has
 // left.
 //

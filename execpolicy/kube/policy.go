@@ -17,8 +17,8 @@ import (
 // Everything is checked before anything is started, and every problem is reported at
 // once.
 type Policy struct {
-	// Limits bound the session. If TerminationTimeout is zero, it is 30 s: a pod takes
-	// seconds to end by the kubelet's word.
+	// Limits bound the session. If TerminationTimeout is zero or negative, it is 30 s: a
+	// pod takes seconds to end by the kubelet's word.
 	execpolicy.Limits
 
 	// Cluster is where the pods run. The zero Cluster is that of kubectl's own

@@ -19,5 +19,5 @@
 // of later snippets, and can end the interpreter. Calls still return in time, and memory
 // stays within the limits.
 //
-// Under an [execpolicy.HostPolicy] on a system without /proc no interpreter starts.
+// Under an [execpolicy.HostPolicy] on a Linux without /proc no interpreter starts.
 package python

@@ -96,7 +96,7 @@ type Result struct {
 }
 
 // An Interpreter is a Python interpreter in a session that stays: a snippet finds what
-// the snippets before it left behind. Its methods may be called at the same time.
+// the snippets before it left behind. Its methods are safe for concurrent use.
 // Snippets run one at a time, in the order in which Run was called.
 type Interpreter struct {
 	session *execpolicy.Session

@@ -140,8 +140,8 @@ func (r *Rule) resolve() error {
 // Writer returns a writer that applies the rules to what is written to it, and passes the
 // rest on to w. Close passes on what the writer still holds, and does not close w. After
 // the first error, of w, of a Find or a [BlockedError], every Write and Close return that
-// error, and nothing passes any more. The writer must not be used by two goroutines at
-// the same time.
+// error, and nothing passes any more. After Close, Write returns [io.ErrClosedPipe]. The
+// writer must not be used by two goroutines at the same time.
 func (r *Redactor) Writer(w io.Writer) io.WriteCloser {
 	head := &filter{stage: end{w}}
 	for i := len(r.rules) - 1; i >= 0; i-- {

@@ -130,7 +130,7 @@ func TestRulesAreChecked(t *testing.T) {
 	for _, want := range []string{"rule 1: Unknown PII type: phone. Must be one of email, credit_card, " +
 		"payment_card, ip, mac_address, url",
 		"rule 3: a rule needs a type", "rule 4: unknown redaction strategy: 4", "rule 5: ",
-		"rule 6: a secret must not be empty", "rule 7: ", "rule 8: "} {
+		"rule 6: there must be a secret, and none may be empty", "rule 7: ", "rule 8: "} {
 		assert.ErrorContains(t, err, want)
 	}
 	assert.Assert(t, !strings.Contains(err.Error(), "rule 2") && !strings.Contains(err.Error(), "hidden"))

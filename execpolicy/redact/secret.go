@@ -12,8 +12,8 @@ import (
 // what may be the beginning of a value, which is at most the longest value less one byte.
 //
 // The rule does not find other forms of a value: not its base64, not its
-// percent-encoding, and not a part of it. A value must not be empty. A value of a few
-// letters is found inside many words.
+// percent-encoding, and not a part of it. There must be a value, and none may be empty:
+// else [New] fails. A value of a few letters is found inside many words.
 func Secrets(values ...string) Rule {
 	s := &secrets{values: slices.Clone(values)}
 	slices.SortStableFunc(s.values, func(a, b string) int { return len(b) - len(a) })
@@ -33,7 +33,7 @@ type secrets struct {
 
 func (s *secrets) validate() error {
 	if len(s.values) == 0 || slices.Contains(s.values, "") {
-		return errors.New("a secret must not be empty")
+		return errors.New("there must be a secret, and none may be empty")
 	}
 	return nil
 }

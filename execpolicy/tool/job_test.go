@@ -88,7 +88,7 @@ func TestJobsBadInput(t *testing.T) {
 		for i := 2; i <= execpolicy.MaxJobs; i++ {
 			s.ok("job", "action", "start", "command", "sleep 600")
 		}
-		assert.Equal(t, s.fails("job", "action", "start", "command", "true"), fmt.Sprintf("the session has %d jobs already", execpolicy.MaxJobs))
+		assert.Equal(t, s.fails("job", "action", "start", "command", "true"), fmt.Sprintf("the session has %d jobs already; wait for one to end, or kill one", execpolicy.MaxJobs))
 	})
 }
 

@@ -40,8 +40,8 @@
 //
 // Take waits, first come, first served. The pool starts sessions for those who wait,
 // beyond its Size. If too many wait, or one waits too long, the error wraps [ErrBusy]. If
-// starts fail, Take returns the error of the latest and does not wait. The pool goes on
-// trying, after pauses of up to ten seconds.
+// two starts in a row have failed, Take returns the error of the latest and does not
+// wait. The pool goes on trying, after pauses of up to ten seconds.
 //
 // The pool does not limit how many sessions are in use. Each may use as much memory as
 // the policy allows, so the caller has to limit them.

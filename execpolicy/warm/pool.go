@@ -89,8 +89,8 @@ type Stats struct {
 	Died, Unhealthy, Aged int64
 }
 
-// A Pool keeps sessions that were started ahead. Its methods may be called at the same
-// time. [New] makes one; the zero Pool is closed.
+// A Pool keeps sessions that were started ahead. Its methods are safe for concurrent use.
+// [New] makes one; the zero Pool is closed.
 type Pool struct {
 	policy execpolicy.Policy
 	spec   execpolicy.Spec
@@ -193,7 +193,8 @@ func New(policy execpolicy.Policy, spec execpolicy.Spec, o Options) (*Pool, erro
 //     spec is checked first.
 //   - It wraps [ErrBusy] if there was no session in time, or is [ErrClosed].
 //   - It is the cause of ctx, if that ended while Take waited.
-//   - It wraps the error of the latest start, if no session is idle and starts fail.
+//   - It wraps the error of the latest start, if no session is idle and the last two
+//     starts have failed.
 //   - It wraps [execpolicy.ErrStart] if a session was there and could not be made the
 //     user's, because a secret's Lookup, Prepare, a startup script or Audit failed, or
 //     ctx ended. Only then is a session lost: it has ended.
@@ -214,7 +215,7 @@ func (p *Pool) take(ctx context.Context) (*idle, error) {
 	wait := ctx
 	if p.o.MaxWait >= 0 {
 		var cancel context.CancelFunc
-		wait, cancel = context.WithTimeoutCause(ctx, p.o.MaxWait, fmt.Errorf("%w: none came within %v", ErrBusy, p.o.MaxWait))
+		wait, cancel = context.WithTimeoutCause(ctx, p.o.MaxWait, fmt.Errorf("%w: none came within %v; close sessions sooner, or raise Size or MaxWait", ErrBusy, p.o.MaxWait))
 		defer cancel()
 	}
 	if !p.enter() {
