@@ -125,12 +125,10 @@ func TestHelp(t *testing.T) {
 			{"(exit 9)", "", "", "", 9},
 			{"cf_result=$(echo a b)", "a b", "", "", 0},
 		} {
-			for _, op := range []func(string) []byte{Help, HelpStill} {
-				status, told, out := w.help(op(c.script))
-				assert.Equal(t, status, c.status, c.script)
-				assert.Equal(t, told, c.told, c.script)
-				assert.DeepEqual(t, out, [2]string{c.out, c.err})
-			}
+			status, told, out := w.help(Help(c.script))
+			assert.Equal(t, status, c.status, c.script)
+			assert.Equal(t, told, c.told, c.script)
+			assert.DeepEqual(t, out, [2]string{c.out, c.err})
 		}
 		// Errors that end some shells.
 		for _, script := range []string{"exec 3</no/such/file", "set -u; : $unset", ". /no/such/file", "readonly r; r=1"} {
@@ -201,7 +199,7 @@ func TestHelperIsAlone(t *testing.T) {
 		w := start(t, shell, worker)
 		w.run("yes & a=$!; yes >&2 & b=$!")
 		for range 20 {
-			_, _, out := w.help(HelpStill("echo begin; sleep 0.005; echo end"))
+			_, _, out := w.help(Help("echo begin; sleep 0.005; echo end"))
 			assert.DeepEqual(t, out, [2]string{"begin\nend\n", ""})
 		}
 		w.run("kill $a $b; wait $a $b")

@@ -6,7 +6,6 @@ freeze() { :; }
 settle() { :; }
 thaw() { :; }
 still() { :; }
-few() { :; }
 tend() { :; }
 clock() { :; }
 born() { :; }

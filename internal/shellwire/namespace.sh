@@ -176,12 +176,6 @@ still() {
 		return
 	done
 }
-# few tells, for a helper, whether there are but this shell, the worker and its parent.
-few() {
-	cf_pids=
-	read -r cf_pids <$cf_processes
-	case $cf_pids in [1-4]) ;; *) return 1 ;; esac
-}
 # stat PID: reads the state, the parent, the session and the start time of a process, and
 # how many threads it has. A process may be named "x) S 9 ": the fields begin after the
 # last parenthesis.

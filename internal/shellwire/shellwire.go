@@ -268,7 +268,7 @@ func (u Unit) Ops() []byte {
 }
 
 // Block returns a block that holds operations: those that [Unit.Ops] makes, or one of
-// [Help] or [HelpStill], and [Next] after them. It is for the supervisor's descriptor 3,
+// [Help], and [Next] after them. It is for the supervisor's descriptor 3,
 // where there is one, and must be there, with nothing else, before [ReadBlock] is sent.
 // prefix is that of the [Setup]. It is nil if the operations hold its last line.
 func Block(prefix string, ops []byte) []byte {
@@ -298,8 +298,6 @@ func Block(prefix string, ops []byte) []byte {
 			b = appendQuoted(b, "cf_unit=$cf_call'"+execute, arg, "'$cf_called\nunit\n")
 		case 'f':
 			b = appendQuoted(b, "assist '", arg, "'\n")
-		case 'r':
-			b = appendQuoted(b, "assist '", arg, "' still\n")
 		case 'n':
 			b = appendQuoted(b, "name '", arg, "'\n")
 		default:
@@ -378,13 +376,10 @@ func Put(word, end string, data []byte, perm fs.FileMode) []byte {
 
 // Help returns the operation that evaluates a script beside the worker, in a shell of the
 // supervisor's own, while nothing else runs inside until [Thaw]. Its begin is always
-// marked. Its end mark has its status and, in place of a directory, what it leaves in
-// cf_result. Such a script holds no newline but in words that [Word] made.
+// marked, and nothing else is printed after that. Its end mark has its status and, in
+// place of a directory, what it leaves in cf_result. Such a script holds no newline but
+// in words that [Word] made.
 func Help(script string) []byte { return []byte("f" + script + "\n") }
-
-// HelpStill is Help for a script whose output matters: nothing else is printed after the
-// begin mark.
-func HelpStill(script string) []byte { return []byte("r" + script + "\n") }
 
 // Word is [shellquote.Quote] on one line, for a script of [Help] or what stands before a
 // unit's first line.

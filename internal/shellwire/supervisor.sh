@@ -77,7 +77,7 @@ script() {
 	cf_guard='case ${BASHPID-$$} in $$) ;; *) \command exit;; esac'
 	cf_again="$cf_plain; case \${BASHPID-\$cf_status} in \$\$) ;; +*) \command read -r cf_said </proc/self/stat; case \$cf_said in \"\$\$ \"*) ;; *) \command exit \${cf_status#+};; esac;; *) \command exit;; esac; \\command . /proc/self/fd/6"
 	cf_ending="case \${cf_tag-}x\${cf_status-} in x) $cf_plain; $cf_guard; \\command . /proc/self/fd/6;; x+) cf_status=+\$?; $cf_again;; x?*) cf_status=+\${cf_status#+}; $cf_again;; esac"
-	cf_ending="$cf_ending; case \${cf_status-} in +*) \\command exit 98;; ?*) $cf_guard; cf_said=\${PWD-}; case \${#cf_said} in [4-9]???|?????*) cf_said=;; esac; \\command printf '${cf_prefix}e%s %s %s$cf_prefix\\n' \"\${cf_tag-}\" \"\$cf_status\" \"\$cf_said\" && \\command printf '${cf_prefix}e%s\\n' \"\${cf_tag-}\" >&5 || \\command exit 98; cf_status=;; esac"
+	cf_ending="$cf_ending; case \${cf_status-} in +*) \\command exit 98;; ?*) $cf_guard; cf_status=\"\$cf_status \${PWD-}\"; case \${#cf_status} in [4-9]???|?????*) cf_status=\"\${cf_status%% *} \";; esac; \\command printf '${cf_prefix}e%s %s$cf_prefix\\n' \"\${cf_tag-}\" \"\$cf_status\" && \\command printf '${cf_prefix}e%s\\n' \"\${cf_tag-}\" >&5 || \\command exit 98; cf_status=;; esac"
 	printf '%s\n' "cf_nl='$cf_nl'"
 	for cf_fd in 8 9 8 9 8 9 8 9; do
 		printf '%s\n' "\\command exec 3>/proc/self/fd/1 4>/proc/self/fd/5 || \\command exit 98; until 7</proc/self/fd/$cf_fd && cf_status=o; do cf_tag=; done; case \${cf_status-} in o) ;; *) \\command exit 98;; esac; cf_status= cf_tag=; $cf_guard; \\command . $cf_script; $cf_ending" "$cf_ending"
@@ -111,18 +111,15 @@ worker_ended() {
 
 # help TEXT [still]: evaluates it, and marks the begin and the end of what it prints, in
 # place of the worker, which may be gone or lie. What it leaves in cf_result stands in the
-# mark, where the directory would: no output can come between. With few or still,
-# everything else was stopped, but who reads the output's pipe may have been woken before
-# that, and take a mark away. With still, nobody else prints after the begin. The host
-# reads the programs' messages: they must not be translated.
+# mark, where the directory would: no output can come between. With still, everything
+# else was stopped. Who writes to the output's pipe may do so until it is at rest, and who
+# reads it may take a mark away. The host reads the programs' messages: they must not be
+# translated.
 help() {
 	export LC_ALL
 	cf_result=
+	[ $# = 1 ] || still 100
 	exec >&4 2>&5 3<&- 6>&- 7>&- 8>&- 9>&-
-	case ${2-} in
-	few) few || still 100 ;;
-	still) still 100 ;;
-	esac
 	opened
 	# A fork or a redirection that fails ends bash. It ends busybox without a word,
 	# unless command stands before it.
@@ -274,14 +271,14 @@ name() {
 	frame
 }
 
-# assist TEXT [still]: evaluates it in a process of this shell's own, while nothing else
-# runs until h; with still, for what it prints.
+# assist TEXT: evaluates it in a process of this shell's own, while nothing else runs
+# until h.
 assist() {
 	freeze
 	jobs >&2
 	clock
 	cf_help_tag=$cf_tag cf_help_pid=
-	try help "$1" "${2-few}" && cf_help_pid=$!
+	try help "$1" still && cf_help_pid=$!
 }
 
 # shape OPERATION: changes what the next unit is.
@@ -416,9 +413,8 @@ while take; do
 			# The line was lost in part, and this is the next operation.
 			"${cf_lead:-$cf_end}"*) exit 97 ;;
 			esac; done ;;
-	# fTEXT: evaluates it in a helper. rTEXT: does so for what it prints.
+	# fTEXT: evaluates it in a helper.
 	f*) assist "${cf_op#f}" ;;
-	r*) assist "${cf_op#r}" still ;;
 	h) thaw ;;
 	# i: the host is there, and asks for an answer.
 	i) pulse ;;

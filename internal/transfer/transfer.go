@@ -168,7 +168,7 @@ func (t *Transfer) run(script string) (string, error) {
 
 // fetch runs a script whose output goes to out, and returns what it tells.
 func (t *Transfer) fetch(script string, out *shell.Sink) (string, error) {
-	return t.step(shellwire.HelpStill(script), out)
+	return t.step(shellwire.Help(script), out)
 }
 
 // step runs a helper, after operations with raw bytes, and returns what it tells.

@@ -4,7 +4,6 @@ freeze() { :; }
 settle() { :; }
 thaw() { :; }
 still() { :; }
-few() { :; }
 tend() { :; }
 clock() { :; }
 born() { :; }

@@ -131,11 +131,6 @@ done
 return
 done
 }
-few() {
-cf_pids=
-read -r cf_pids <$cf_processes
-case $cf_pids in [1-4]) ;; *) return 1 ;; esac
-}
 stat() {
 cf_fields=
 while IFS= read -r cf_line; do cf_fields="$cf_fields$cf_line "; done <"$1/stat"
