@@ -46,6 +46,7 @@ type client struct {
 	end     context.CancelFunc
 	turn    turn.Turn // of whoever starts or closes the set
 	set     *tool.Set // nil until the first call
+	renewed bool      // a set has taken the place of another, and nobody was told
 	looking turn.Turn // of whoever looks for artifacts
 	shown   map[string]artifact
 }
@@ -136,6 +137,9 @@ func (c *client) call(ctx context.Context, name string, r *mcp.CallToolRequest) 
 	if err != nil {
 		report(ctx, name, err)
 	}
+	if errors.Is(err, execpolicy.ErrExpired) {
+		reply = tool.Reply{Text: old, Failed: true}
+	}
 	result := &mcp.CallToolResult{IsError: reply.Failed, Content: []mcp.Content{&mcp.TextContent{Text: reply.Text}}}
 	switch {
 	case reply.Result != nil:
@@ -208,9 +212,13 @@ func tell(ctx context.Context, r *mcp.CallToolRequest) (stop func()) {
 	}
 }
 
-// renewed is said of a session that has taken the place of one whose lifetime was over.
-const renewed = "The session was older than it may be, and has ended. This is a new one: what was in the old one, " +
-	"but for a mounted workspace, is gone."
+const (
+	// old is said of a session whose lifetime is over.
+	old = "The session is older than it may be, and ends. Call again for a new one."
+	// renewed is said of one that has taken its place.
+	renewed = "The session was older than it may be, and has ended. This is a new one: what was in the old one, " +
+		"but for a mounted workspace, is gone."
+)
 
 // open returns the client's set, which the first call starts. again says that it is a new
 // one, in the place of one whose lifetime was over.
@@ -221,12 +229,20 @@ func (c *client) open(ctx context.Context, s *mcp.ServerSession) (set *tool.Set,
 	defer c.turn.Give()
 	if c.set != nil {
 		if !expired(ctx, c.set) {
-			return c.set, false, nil
+			again, c.renewed = c.renewed, false
+			return c.set, again, nil
 		}
+		if err := c.looking.Take(ctx); err != nil {
+			return nil, false, err
+		}
+		for uri := range c.shown {
+			c.shown[uri] = artifact{size: -1} // what is there by now is in the new set
+		}
+		c.looking.Give()
 		if err := c.set.Close(); err != nil {
 			log.Print(err)
 		}
-		c.set, again = nil, true
+		c.set, c.renewed = nil, true
 	}
 	if c.life.Err() != nil {
 		return nil, false, execpolicy.ErrClosed
@@ -243,6 +259,7 @@ func (c *client) open(ctx context.Context, s *mcp.ServerSession) (set *tool.Set,
 	set, err = tool.Start(ctx, c.options.policy, spec, c.options.tool)
 	if err == nil {
 		c.set = set
+		again, c.renewed = c.renewed, false
 	}
 	return set, again, err
 }
@@ -326,24 +343,31 @@ func approve(ctx context.Context, s *mcp.ServerSession, r execpolicy.Request) er
 	return nil
 }
 
-// maxEmpty is how many empty lines in a row are shown as such: more could push what comes
-// after them out of sight.
-const maxEmpty = 3
+// maxEmpty is how many empty lines in a row are shown as such, and maxBlank how many
+// spaces: more could push what comes after them out of sight.
+const (
+	maxEmpty = 3
+	maxBlank = 100
+)
 
 // visible returns a text in which what can't be seen is written out: control characters,
 // those that change the direction of others, and those that have no shape. Letters of a
 // script that is written from right to left stay, with what they do to their neighbours.
 func visible(text string) string {
 	var b strings.Builder
-	empty := 0
+	empty, blank := 0, 0
 	for _, r := range text {
-		if r == '\n' {
+		switch r {
+		case '\n':
 			empty++
-		} else {
-			empty = 0
+			blank = 0
+		case ' ', '\t':
+			blank++
+		default:
+			empty, blank = 0, 0
 		}
 		switch {
-		case r == '\n' && empty <= maxEmpty+1, r == '\t', unicode.IsPrint(r) && !shapeless(r):
+		case empty <= maxEmpty+1 && blank <= maxBlank && (r == '\n' || r == '\t' || unicode.IsPrint(r) && !shapeless(r)):
 			b.WriteRune(r)
 		default:
 			fmt.Fprintf(&b, "\\u{%x}", r)

@@ -148,7 +148,12 @@ func TestLifetimeIsOver(t *testing.T) {
 	byBoth(t, plain, func(t *testing.T, p place, s session) {
 		s.call("shell", args{"command": "x=old"})
 		p.until("the session's lifetime is over", func() bool { return p.containers() == 0 })
-		r, text := s.call("shell", args{"command": "echo ${x-new}"})
+		var r *mcp.CallToolResult
+		var text string
+		p.until("another takes its place", func() bool {
+			r, text = s.call("shell", args{"command": "echo ${x-new}"})
+			return text != old
+		})
 		assert.Equal(t, text, renewed)
 		assert.Equal(t, r.Content[1].(*mcp.TextContent).Text, "new\n")
 	}, "-lifetime=5s")
@@ -694,6 +699,8 @@ func TestVisible(t *testing.T) {
 	assert.Equal(t, visible("a\n\té\x1b[0m\u202e\u200b\r\x7f\xff"), "a\n\té\\u{1b}[0m\\u{202e}\\u{200b}\\u{d}\\u{7f}\ufffd")
 	assert.Equal(t, visible("a\u3164\u2800b\ufe0f\U000e0101"), "a\\u{3164}\\u{2800}b\\u{fe0f}\\u{e0101}")
 	assert.Equal(t, visible("a"+strings.Repeat("\n", 6)+"b\n"), "a\n\n\n\n\\u{a}\\u{a}b\n")
+	assert.Equal(t, visible("a"+strings.Repeat("\n ", 6)+"b"), "a\n \n \n \n \\u{a}\\u{20}\\u{a}\\u{20}b")
+	assert.Equal(t, visible(strings.Repeat(" ", maxBlank+1)+"b"), strings.Repeat(" ", maxBlank)+"\\u{20}b")
 }
 
 // The output schema is JSON Schema that fits what is sent.
