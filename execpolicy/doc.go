@@ -253,8 +253,9 @@
 //	TMPDIR/cofferdam-NUMBER               a HostPolicy's session    it ends
 //	TMPDIR/cofferdam-seccomp-NUMBER.json  a start, on Windows       the engine's client has read it
 //	.cofferdam-NUMBER in a mount          a start                   the container has seen it
-//	.cofferdam-NAME in a directory        CopyOutTo, Save, Collect  the files have their names
-//	the files that CopyOutTo, packages workspace and audit name     they are the caller's
+//	.cofferdam-NAME in a directory        CopyOutTo, Save, ...      the files have their names
+//	the files that these make, and audit  the caller                -
+//	a directory of layers                 package deps              -
 //	the control group of a container      a kill, by root           the container is gone
 //
 // It signals the clients that it starts, each in a process group of its own, and process

@@ -352,7 +352,8 @@ type Process struct {
 	// runs inside. If the Process has ended before anything was heard of the command, and
 	// has a Recover that returns nil, Exec is called again. Exec is called only if
 	// OwnPIDNamespace is set and the command has answered, and may be called at the same
-	// time. If nil, the session has no jobs.
+	// time. What it starts must have no parent inside, as what an engine's exec starts
+	// has none. If nil, the session has no jobs.
 	Exec func(ctx context.Context, command []string) (*Process, error)
 	// inside is, in a Process of Exec, what the session itself has to run inside so that
 	// the command begins. It is nil if Exec has started it.

@@ -335,7 +335,6 @@ func TestDigest(t *testing.T) {
 	assert.Assert(t, audit.Digest([]string{"ab", "c"}) != audit.Digest([]string{"a", "bc"}))
 }
 
-// Two pods of one policy have the same digest, and one of another has another.
 // The FIFOs of a session are its own, however they are mounted.
 func TestDigestOfFIFOs(t *testing.T) {
 	for _, mount := range []string{
@@ -352,6 +351,7 @@ func TestDigestOfFIFOs(t *testing.T) {
 	}
 }
 
+// Two pods of one policy have the same digest, and one of another has another.
 func TestDigestOfPods(t *testing.T) {
 	pod := func(name string, user int, cpus, label string) string {
 		return audit.Digest([]string{"kubectl", "create", "--filename=-", fmt.Sprintf(

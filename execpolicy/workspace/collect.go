@@ -104,12 +104,7 @@ func Collect(ctx context.Context, s *execpolicy.Session, dir string, o CollectOp
 // ".cofferdam-".
 func CollectTo(ctx context.Context, s *execpolicy.Session, dir string, root *os.Root, o CollectOptions) (names []string, err error) {
 	tree := stage.NewTree(root)
-	defer func() {
-		if e := tree.Clean(); err == nil {
-			err = e
-		}
-		err = problems.Redact(err, s.Redact)
-	}()
+	defer func() { err = problems.Redact(errors.Join(err, tree.Clean()), s.Redact) }()
 	err = collect(ctx, s, dir, o, func(e execpolicy.TreeEntry, content io.Reader) error {
 		err := tree.Add(tarball.Header{Name: e.Name, Perm: e.Mode.Perm(), ModTime: e.ModTime}, content)
 		if err == nil {

@@ -29,8 +29,8 @@ func NewTree(root *os.Root) *Tree {
 }
 
 // Add adds a directory, or a file with that content. A [tarball.Checker] must have let it
-// through. The error wraps [tarball.ErrName] if the host can't have its name. What Add
-// returned an error for is left out.
+// through. The error wraps [tarball.ErrName] if the host can't have its name, or takes it
+// for another's. What Add returned an error for is left out.
 func (t *Tree) Add(h tarball.Header, content io.Reader) error {
 	name, err := filepath.Localize(h.Name)
 	if err != nil {
@@ -47,7 +47,11 @@ func (t *Tree) Add(h tarball.Header, content io.Reader) error {
 	if err := t.mkdir(filepath.Dir(name)); err != nil {
 		return err
 	}
-	if err := t.stage.Put(name, content, h.Perm, nil); err != nil {
+	err = t.stage.Put(name, content, h.Perm, nil)
+	if errors.Is(err, fs.ErrExist) {
+		err = fmt.Errorf("%w: %q is the name of another on this system", tarball.ErrName, h.Name)
+	}
+	if err != nil {
 		return err
 	}
 	if err := t.stage.in.Chtimes(name, time.Time{}, h.ModTime); err != nil {
@@ -67,6 +71,12 @@ func (t *Tree) mkdir(name string) error {
 		return err
 	}
 	err := t.stage.mkdir(name)
+	if errors.Is(err, fs.ErrExist) {
+		// Some systems know a directory by several names.
+		if is, e := isDir(t.stage.in, name); e == nil && is {
+			err = nil
+		}
+	}
 	if err == nil {
 		t.made[name] = false
 	}
@@ -176,4 +186,4 @@ func unsafe(err error) error {
 }
 
 // Clean removes what was not placed.
-func (t *Tree) Clean() error { return t.stage.Clean() }
+func (t *Tree) Clean() error { return unsafe(t.stage.Clean()) }
