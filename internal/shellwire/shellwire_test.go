@@ -77,6 +77,7 @@ func FuzzUnitOps(f *testing.F) {
 	f.Add("echo 'hi'\n", "", "/in", "", "")
 	f.Add(strings.Repeat("é'\n", 3000), "v'\n", "", "/a 'b'", "/back")
 	f.Add("true", "", "", "/\n", "")
+	f.Add("true", "", "", "-", "/back")
 	f.Add(strings.Repeat("x", 2*maxLine)+"\n'", "", "", "", "")
 	f.Fuzz(func(t *testing.T, script, value, stdin, dir, back string) {
 		if strings.Contains(script+value+stdin+dir+back, "\x00") || strings.Contains(back, "\n") ||
@@ -91,7 +92,7 @@ func FuzzUnitOps(f *testing.F) {
 		}
 		around := ""
 		if dir != "" {
-			around = `yCDPATH= \command cd -- ` + Word(dir) + " >/dev/null 2>&1 || { cf_status=+nodir; \\command return; }\n" +
+			around = `yCDPATH= \command cd -- ` + dirWord(dir) + " >/dev/null 2>&1 || { cf_status=+nodir; \\command return; }\n" +
 				`zcase $cf_status in nodir) ;; *) CDPATH= \command cd -- ` + shellquote.Quote(back) + " >/dev/null 2>&1 || cf_said=;; esac\n"
 		}
 		ops := string(u.Ops())
