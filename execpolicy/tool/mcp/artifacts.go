@@ -82,16 +82,13 @@ func (c *client) fetch(ctx context.Context, set *tool.Set, name, uri, kind strin
 		return nil, err
 	}
 	content := &mcp.ResourceContents{URI: uri, MIMEType: kind}
-	text := ""
-	if utf8.Valid(data) {
-		text = set.Session.Redact(string(data))
-		data = []byte(text)
-	}
-	// JSON takes six bytes for a control character, and four for three bytes of a blob.
-	if text != "" && 8*controls(text) < len(text) {
+	if !utf8.Valid(data) {
+		content.Blob = data
+	} else if text := set.Session.Redact(string(data)); 8*controls(text) <= len(text) {
 		content.Text = text
 	} else {
-		content.Blob = data
+		// JSON takes six bytes for a control character, and four for three of a blob.
+		content.Blob = []byte(text)
 	}
 	return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{content}}, nil
 }

@@ -366,10 +366,10 @@ func visible(text string) string {
 		default:
 			empty, blank = 0, 0
 		}
-		switch {
-		case empty <= maxEmpty+1 && blank <= maxBlank && (r == '\n' || r == '\t' || unicode.IsPrint(r) && !shapeless(r)):
+		seen := r == '\n' || r == '\t' || unicode.IsPrint(r) && !shapeless(r)
+		if seen && empty <= maxEmpty+1 && blank <= maxBlank {
 			b.WriteRune(r)
-		default:
+		} else {
 			fmt.Fprintf(&b, "\\u{%x}", r)
 		}
 	}

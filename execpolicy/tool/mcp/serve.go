@@ -285,8 +285,13 @@ func (s *server) begin() *client {
 func (s *server) watch(c *client) {
 	go func() {
 		defer s.running.Done()
-		// One that began while the server ended is not among those that close has seen.
-		defer context.AfterFunc(c.life, c.disconnect)()
+		s.mu.Lock()
+		closed := s.closed
+		s.mu.Unlock()
+		if closed {
+			// It may have connected after close had looked.
+			c.disconnect()
+		}
 		for session := range c.Sessions() {
 			session.Wait()
 		}
