@@ -116,7 +116,7 @@
 //
 // An image needs sh, mkfifo, cp, chmod, rm and dd. The methods for files also need mv and
 // wc. Those for trees need tar, mkdir, rmdir and touch. ReadDir and Stat need stat, and
-// ReadDir needs find. A session with a KeepAlive needs sleep, if sh is dash. HOME is
+// ReadDir needs find. A session with a KeepAlive needs bash, if sh is dash. HOME is
 // /tmp, whatever the image says.
 //
 // # What is promised
@@ -225,12 +225,10 @@
 //     ignored.
 //   - A command that kills everything it can ("kill -9 -1") costs the session its shell.
 //   - With a [DockerPolicy.KeepAlive], code inside can end its own session: by taking all
-//     of the process limit for that time without a word or, where the image's sh is bash,
-//     by SIGALRM to process 1. Code that stops, kills or floods with signals the process
-//     that measures the time is stopped, with everything else inside, until the session's
-//     next word. Code that a timer of its own wakes then may delay that, and the
-//     container may outlive its link. Where sh is dash, and sleep is one of several names
-//     of a program, code that may trace others can do so too.
+//     of the process limit for that time without a word or, where process 1 is bash, by
+//     SIGALRM to that. Where it is busybox's sh, code that floods it with signals is
+//     stopped, with everything else inside, for a second at a time. What a timer of its own
+//     wakes then may go on, and the container may outlive its link.
 //   - When a command is ended, the session's shell goes on with the rest of a Script for
 //     half a second: see [Command.Timeout].
 //   - Under a [HostPolicy] no promise holds that needs isolation: a process that leaves

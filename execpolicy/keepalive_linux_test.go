@@ -324,8 +324,8 @@ func TestKeepAliveOfZeroPolicy(t *testing.T) {
 	}
 }
 
-// While an alarm runs for the rest of the keep-alive, nothing waits for the next beat.
-func TestCommandsBesideAnAlarm(t *testing.T) {
+// Beside a clock that runs for an hour nothing waits for the next beat.
+func TestCommandsBesideAClock(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		policy := p.attached()
 		policy.KeepAlive = time.Hour

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
@@ -27,6 +30,18 @@ func alone(t *testing.T, f func(t *testing.T, shell string)) {
 	for _, shell := range enginetest.Chosen(t, installed(t)) {
 		t.Run(filepath.Base(shell), func(t *testing.T) { f(t, shell) })
 	}
+}
+
+// timed is alone with the shells that can be a process 1 with a keep-alive.
+func timed(t *testing.T, f func(t *testing.T, shell string)) {
+	for _, shell := range enginetest.Chosen(t, timers(t)) {
+		t.Run(filepath.Base(shell), func(t *testing.T) { f(t, shell) })
+	}
+}
+
+// timers returns the shells that can wait for a time.
+func timers(t *testing.T) []string {
+	return slices.DeleteFunc(installed(t), func(shell string) bool { return filepath.Base(shell) == "dash" })
 }
 
 // beats sends a beat again and again until the function that it returns is called.
@@ -67,14 +82,15 @@ func (w *talk) endsSilent() {
 
 // tampers are what code inside may do to process 1's clock, for as long as it lives.
 var tampers = map[string]string{
-	"nothing":      "",
-	"stop all":     "while :; do kill -STOP -1; done",
-	"kill all":     "while :; do kill -KILL -1; done",
-	"wake":         "while :; do kill -CHLD 1; done",
-	"alarm":        "while :; do kill -ALRM 1; done",
-	"continue":     "while :; do kill -CONT -1; done",
-	"stop others":  "while :; do for p in /proc/[0-9]*; do case ${p#/proc/} in 1|$$) ;; *) kill -STOP ${p#/proc/} ;; esac; done; done",
-	"make orphans": "while :; do (sleep 0.01 &) ; done",
+	"nothing":       "",
+	"stop all":      "while :; do kill -STOP -1; done",
+	"kill all":      "while :; do kill -KILL -1; done",
+	"wake":          "while :; do kill -CHLD 1; done",
+	"alarm":         "while :; do kill -ALRM 1; done",
+	"continue":      "while :; do kill -CONT -1; done",
+	"stop others":   "while :; do for p in /proc/[0-9]*; do case ${p#/proc/} in 1|$$) ;; *) kill -STOP ${p#/proc/} ;; esac; done; done",
+	"wake and stop": "while :; do kill -CHLD 1; for p in /proc/[0-9]*; do case ${p#/proc/} in 1|$$) ;; *) kill -STOP ${p#/proc/} ;; esac; done; done",
+	"make orphans":  "while :; do (sleep 0.01 &) ; done",
 }
 
 // begin starts what tampers beside the worker, as a process that has the number that $$
@@ -95,7 +111,7 @@ func (w *talk) begin(tamper string) {
 // A process 1 that does not hear its host ends, whatever runs inside, and whatever it
 // waits for.
 func TestSilenceEndsIt(t *testing.T) {
-	alone(t, func(t *testing.T, shell string) {
+	timed(t, func(t *testing.T, shell string) {
 		for name, tamper := range tampers {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -132,7 +148,7 @@ func TestSilenceEndsIt(t *testing.T) {
 
 // The time that a process 1 gives to what goes in is over when that is there.
 func TestSilenceAfterAnUpload(t *testing.T) {
-	alone(t, func(t *testing.T, shell string) {
+	timed(t, func(t *testing.T, shell string) {
 		w := startAlive(t, 2*time.Second, "", os.Geteuid(), shell, shell, true)
 		stop := w.beats()
 		w.run(":")
@@ -149,7 +165,7 @@ func TestSilenceAfterAnUpload(t *testing.T) {
 // As long as the host is heard, the session goes on, whatever tampers with the clock, and
 // beats are answered where nothing ends what answers.
 func TestBeatsKeepItAlive(t *testing.T) {
-	alone(t, func(t *testing.T, shell string) {
+	timed(t, func(t *testing.T, shell string) {
 		for name, tamper := range tampers {
 			if name == "alarm" && filepath.Base(shell) == "bash" {
 				continue // it handles SIGALRM, by ending
@@ -197,7 +213,7 @@ func TestBeatsKeepItAlive(t *testing.T) {
 func TestEndIsSeenUnderSignals(t *testing.T) {
 	// Four processes want all of the processor.
 	enginetest.Alone(t)
-	for _, shell := range installed(t) {
+	for _, shell := range timers(t) {
 		t.Run(filepath.Base(shell), func(t *testing.T) { endIsSeen(t, shell) })
 	}
 }
@@ -223,7 +239,7 @@ func endIsSeen(t *testing.T, shell string) {
 // Children that end by themselves, however many, may be stopped, but not until the next
 // operation: here none comes.
 func TestOrphansAreLetGo(t *testing.T) {
-	alone(t, func(t *testing.T, shell string) {
+	timed(t, func(t *testing.T, shell string) {
 		w := startAlive(t, 1000*time.Second, "", os.Geteuid(), shell, shell, true)
 		through := filepath.Join(w.dir, "through")
 		w.begin("i=0; while [ $i -lt 1500 ]; do (sleep 0.01 &); i=$((i+1)); done; : >" + through)
@@ -234,9 +250,31 @@ func TestOrphansAreLetGo(t *testing.T) {
 	})
 }
 
+// Dash, which can't wait for a time, makes way for bash, or says what is missing.
+func TestKeepAliveBesideDash(t *testing.T) {
+	shells := installed(t)
+	dash, bash := filepath.Join(filepath.Dir(shells[0]), "dash"), filepath.Join(filepath.Dir(shells[0]), "bash")
+	if !slices.Contains(shells, dash) || !slices.Contains(shells, bash) {
+		leftout.Skip(t, "dash and bash are needed")
+	}
+	w := startAlive(t, 2*time.Second, "", os.Geteuid(), dash, dash, true)
+	stop := w.beats()
+	_, _, out := w.run(`echo "${BASH_VERSION-none}"`)
+	assert.Equal(t, out[0], "none\n", "the worker is dash")
+	stop()
+	w.endsSilent()
+
+	first, _, _ := strings.Cut(string(Setup{Prefix: testPrefix, Dir: "/none", Namespace: true, KeepAlive: time.Second}.Text()), "\n")
+	cmd := exec.Command(dash, Boot()[1:]...)
+	cmd.Env, cmd.Stdin = []string{"PATH=/none"}, strings.NewReader(first+"\n")
+	said, err := cmd.CombinedOutput()
+	assert.Equal(t, cmd.ProcessState.ExitCode(), 97, "%v", err)
+	assert.Equal(t, string(said), "a keep-alive needs bash, or an sh whose read has the option -t\n")
+}
+
 // Files go in beside the clock, whole.
 func TestUploadWithKeepAlive(t *testing.T) {
-	alone(t, func(t *testing.T, shell string) {
+	timed(t, func(t *testing.T, shell string) {
 		w := startAlive(t, patience, "", os.Geteuid(), shell, shell, true)
 		w.run("sleep 1000 &")
 		for n := range 30 {

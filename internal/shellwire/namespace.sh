@@ -101,26 +101,22 @@ crowded() {
 	case $cf_num in 1) cf_since=$cf_now ;; esac
 	[ $cf_num -lt 3 ] || [ "$cf_now" -lt $((cf_since + 25)) ]
 }
-# With a keep-alive these do more: see alive.sh. Its children are known by PID:START.
-cf_alarm=none: cf_pulse=none:
+# With a keep-alive these do more: see alive.sh. What answers the host is known by
+# PID:START.
+cf_pulse=none:
 take() { IFS= read -r cf_op; }
-heed() { :; }
-brace() { :; }
-relax() { :; }
 pulse() { :; }
 # attend COMMAND: runs it in a process of its own, as which it must end, and waits. If
 # somebody stops that process the session ends: this shell would wait for ever, and miss
 # the end of its stdin. Bash tells a stop like an end if it has job control; the others
 # are woken by it.
 attend() {
-	brace "$@" || return 1
 	if [ -n "$cf_once" ]; then
 		room || return 1
 		set -m
 		( "$@" )
 		cf_code=$?
 		set +m
-		relax
 		case $cf_code in 14[789] | 150) exit 97 ;; esac
 		return $cf_code
 	fi
@@ -129,12 +125,10 @@ attend() {
 	command eval '( "$@" ) &' || { trap - CHLD; return 1; }
 	cf_child=$!
 	stopped
-	heed reader
 	until wait $cf_child; do
 		# SIGCHLD ends a wait, and is 17 where engines run. Any other status is
 		# the reader's own, and would come again for ever.
 		[ $? = 145 ] || { trap - CHLD; return 1; }
-		heed reader
 	done
 	trap - CHLD
 }
@@ -312,7 +306,7 @@ walk() {
 		! spent || { cf_none=0; return 1; }
 		stat "$cf_pid"
 		case $cf_pid:$cf_started:$cf_state$cf_threads in
-		$cf_watch:$cf_watch_start:* | "$cf_alarm":* | "$cf_pulse":* | *:Z[01]) continue ;;
+		$cf_watch:$cf_watch_start:* | "$cf_pulse":* | *:Z[01]) continue ;;
 		esac
 		[ "$cf_parent" = "$cf_watch" ] && [ $# = 2 ] || later || continue
 		! owned "$cf_pid" || continue
@@ -343,7 +337,7 @@ older() {
 	for cf_pid in [0-9]*; do
 		! spent || return 1
 		stat "$cf_pid"
-		case $cf_pid:$cf_started in 1:* | *:0 | "$cf_alarm" | "$cf_pulse") continue ;; esac
+		case $cf_pid:$cf_started in 1:* | *:0 | "$cf_pulse") continue ;; esac
 		later || owned "$cf_pid" || return 0
 	done
 	return 1

@@ -61,8 +61,8 @@ type Setup struct {
 	// is found from outside. Everybody can see it.
 	Name string
 	// KeepAlive is how long the supervisor waits for anything from the host before it
-	// ends, in whole seconds; if zero, for ever. It is only for a namespace, and for a
-	// supervisor without blocks.
+	// ends, in whole seconds; if zero, for ever. It is only for a namespace, for a
+	// supervisor that [Boot] began, and for one without blocks.
 	KeepAlive time.Duration
 }
 
@@ -96,13 +96,24 @@ func (s Setup) Text() []byte {
 		if s.Readable {
 			mask, mode = "222", "555"
 		}
-		first = "[ $$ = 1 ] || exit 96; cf_dir=" + shellquote.Quote(s.Dir) +
+		first = s.shell() + "[ $$ = 1 ] || exit 96; cf_dir=" + shellquote.Quote(s.Dir) +
 			`; (umask 177; : >"$cf_dir/script"; : >"$cf_dir/died"; umask ` + mask + `; ` +
 			`cp /proc/$$/exe "$cf_dir/sh") || exit 95; ` + reader + `chmod ` + mode + readerEnd + noExec +
 			`exec "$cf_dir/sh" -c ` + shellquote.Quote(first) + ` "$cf_dir/sh" "$cf_dd" ` +
 			shellquote.Quote(s.Name) + "; exit 94"
 	}
 	return []byte(first + "\n" + text)
+}
+
+// shell returns what makes bash read the first line again, if there is a keep-alive and
+// sh can't wait for a time. Dash can't.
+func (s Setup) shell() string {
+	if s.KeepAlive <= 0 {
+		return ""
+	}
+	return `( IFS= read -r -t 1 cf_skip ) </dev/null 2>/dev/null; [ $? = 1 ] || ` +
+		`if command -v bash >/dev/null; then exec bash -c "$cf_line" sh; else ` +
+		`echo "a keep-alive needs bash, or an sh whose read has the option -t" >&2; exit 97; fi; `
 }
 
 // noExec makes a shell say what it means that it can't exec the copy. Bash would end

@@ -392,7 +392,7 @@ while take; do
 		done
 		cf_upload=${cf_op%% *}
 		# While 1 is another, a shell keeps what it was at a number that no redirection
-		# can name. An alarm that begins meanwhile must not have the event there.
+		# can name. What is forked meanwhile must not have the event there.
 		exec 1>&-
 		{
 			[ "${cf_sizes% *}" = 0 ] || attend raw 65536 "${cf_sizes% *}" || exit 97

@@ -1,30 +1,6 @@
-cf_due=0 cf_rings_at=0 cf_held= cf_by=beside
-( IFS= read -r -t 1 cf_op ) </dev/null 2>/dev/null
-case $? in
-1)
-cf_wait=
+cf_due=0 cf_held=
 mkfifo "$cf_dir/k" && command exec 3<>"$cf_dir/k" || exit 97
-rm -f "$cf_dir/k" ;;
-*)
-cf_wait=$(command -v sleep) || {
-echo 'a keep-alive needs the program sleep where sh is dash' >&2
-exit 97
-}
-if cp "$cf_wait" "$cf_dir/k" && command exec 3<"$cf_dir/k" && chmod 111 "$cf_dir/k" &&
-(exec /proc/self/fd/3 0) >/dev/null; then
-cf_wait=/proc/self/fd/3
-fi 2>/dev/null
-rm -f "$cf_dir/k" ;;
-esac
-alarm() {
-exec 1<>/dev/null 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
-[ -z "$cf_wait" ] || command exec "$cf_wait" "$1"
-IFS= read -r -t "$1" cf_op <&3
-}
-last() {
-alarm "$1"
-kill -KILL -1
-}
+rm -f "$cf_dir/k"
 silent() {
 kill -KILL -1
 exit 93
@@ -34,116 +10,17 @@ now
 [ -n "$cf_now" ] || exit 97
 cf_due=$((cf_now + (cf_alive + $1) * 100))
 }
-size() {
-case $# in
-3) due $(($2 * $3 / 65536)) ;;
-*) due 0 ;;
-esac
-}
-quit() {
-stat "${1%:*}"
-[ "$cf_started" != "${1#*:}" ] || { kill -KILL "${1%:*}"; wait "${1%:*}"; }
-}
-ring() {
-set -- "$1" $((($2 - cf_now) / 100 + 1))
-if [ -p self/fd/1 ]; then
-$cf_by "$@" || return 1
-else
-room && spawn "$@"
-cf_num=$?
-calm
-[ $cf_num = 0 ] || return 1
-fi
-stat $!
-cf_alarm=$!:$cf_started
-}
-pulse() {
-quit "$cf_pulse"
-beside beat || return
-stat $!
-cf_pulse=$!:$cf_started
-}
-beat() { printf '%si\n' "$cf_prefix" >&5; }
-case ${BASH_VERSION+bash} in
-bash)
-heed() {
-now
-[ $cf_due != 0 ] || due 0
-[ "${cf_now:-$cf_due}" -lt $cf_due ] || silent
-}
-take() {
-cf_heard= cf_again=1
-while [ $cf_again != 0 ]; do
-cf_again=0 cf_op=
-IFS= read -r -t $cf_alive cf_op || cf_again=$?
-cf_heard=$cf_heard$cf_op
-case $cf_again in 0) ;; [1-9] | [1-9][0-9]) return 1 ;; *) heed ;; esac
-done
-cf_op=$cf_heard
-due 0
-}
-brace() {
-size "$@"
-cf_by=try
-ring last $cf_due || return 1
-cf_by=beside
-}
-relax() {
-heed
-quit "$cf_alarm"
-}
-;;
-*)
 heed() {
 now
 [ -n "$cf_now" ] || exit 97
 [ $cf_due != 0 ] || due 0
 [ "$cf_now" -lt $cf_due ] || silent
-cf_bell=${cf_alarm%:*}
-stat "$cf_bell"
-case $cf_bell:$cf_started:$cf_state in
-"$cf_alarm":[!TtZX])
-[ $# = 1 ] || [ $cf_rings_at -le $cf_due ] && return
-kill -KILL "$cf_bell"
-wait "$cf_bell"
-cf_rings_at=0 ;;
-"$cf_alarm":T)
-if [ -n "$cf_frozen" ]; then
-kill -CONT "$cf_bell"
-cf_num=0
-while stat "$cf_bell" && [ $cf_num -lt 500 ]; do
-case $cf_state in T) cf_num=$((cf_num + 1)) ;; *) break ;; esac
-done
-return
-fi
-cf_rings_at=$((cf_now + 1)) ;;
-"$cf_alarm":*) kill -KILL "$cf_bell" ;;
-esac
-[ $# = 0 ] || exit 97
-if [ -n "$cf_frozen" ]; then
-:
-elif [ "$cf_now" -lt $cf_rings_at ]; then
-hold
-elif [ -n "$cf_held" ]; then
-cf_held=
-wake
-fi
-cf_rings_at=$cf_due
-[ -z "$cf_held" ] || cf_rings_at=$((cf_now + 99))
-ring alarm $cf_rings_at || { miss killed; ring alarm $cf_rings_at; } || exit 97
-}
-hold() {
-stop
-cf_held=1
-still 50
-quit "$cf_alarm"
-now
 }
 take() {
-[ -z "$cf_held" ] || { cf_held=; [ -n "$cf_frozen" ] || wake; }
+[ -z "$cf_held" ] || let_go
 cf_heard= cf_rounds=0 cf_stop='kill -STOP -1'
 ! helping || cf_stop=:
-trap '[ $((cf_rang += 1)) -lt 10 ] || { cf_held=1; $cf_stop; }' CHLD
+[ -n "$cf_once" ] || trap '[ $((cf_rang += 1)) -lt 10 ] || { cf_held=1; $cf_stop; }' CHLD
 while :; do
 cf_rang=0 cf_op=
 heed
@@ -152,22 +29,53 @@ cf_rounds=$((cf_rounds + 1))
 [ $cf_rounds -lt 200 ] || { cf_held=1 cf_rounds=0; $cf_stop; }
 continue
 fi
-cf_rounds=0
-! IFS= read -r cf_op || break
-cf_heard=$cf_heard$cf_op
-[ $cf_rang != 0 ] || return 1
+cf_rounds=0 cf_until=$cf_due
+[ -z "$cf_held" ] || cf_until=$((cf_now + 99))
+IFS= read -r -t $(((cf_until - cf_now) / 100 + 1)) cf_op && break
+cf_code=$? cf_heard=$cf_heard$cf_op
+[ $cf_code -le 128 ] && [ $cf_rang = 0 ] || continue
+now
+[ "${cf_now:-0}" -ge $cf_until ] || return 1
+[ -z "$cf_held" ] || let_go
 done
-trap - CHLD
+[ -n "$cf_once" ] || trap - CHLD
 cf_op=$cf_heard$cf_op
 due 0
 }
-brace() {
-size "$@"
-quit "$cf_alarm"
-cf_alarm=none:
-cf_by=try
-heed
-cf_by=beside
+let_go() {
+cf_held=
+[ -n "$cf_frozen" ] || wake
 }
-;;
+attend() {
+case $# in
+3) due $(($2 * $3 / 65536)) ;;
+*) due 0 ;;
 esac
+room && command eval '( "$@" ) </dev/null &' || return 1
+cf_child=$!
+until read_out; do
+heed
+IFS= read -r -t 0.01 cf_skip <&3
+done
+wait $cf_child
+}
+read_out() {
+stat $cf_child
+case $cf_started:$cf_state in
+0:*) ! kill -0 $cf_child ;;
+*:[ZX]) ;;
+*:[Tt]) exit 97 ;;
+*) return 1 ;;
+esac
+}
+pulse() {
+quit "$cf_pulse"
+beside beat || return
+stat $!
+cf_pulse=$!:$cf_started
+}
+quit() {
+stat "${1%:*}"
+[ "$cf_started" != "${1#*:}" ] || { kill -KILL "${1%:*}"; wait "${1%:*}"; }
+}
+beat() { printf '%si\n' "$cf_prefix" >&5; }

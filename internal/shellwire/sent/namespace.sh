@@ -70,21 +70,16 @@ now
 case $cf_num in 1) cf_since=$cf_now ;; esac
 [ $cf_num -lt 3 ] || [ "$cf_now" -lt $((cf_since + 25)) ]
 }
-cf_alarm=none: cf_pulse=none:
+cf_pulse=none:
 take() { IFS= read -r cf_op; }
-heed() { :; }
-brace() { :; }
-relax() { :; }
 pulse() { :; }
 attend() {
-brace "$@" || return 1
 if [ -n "$cf_once" ]; then
 room || return 1
 set -m
 ( "$@" )
 cf_code=$?
 set +m
-relax
 case $cf_code in 14[789] | 150) exit 97 ;; esac
 return $cf_code
 fi
@@ -93,10 +88,8 @@ trap stopped CHLD
 command eval '( "$@" ) &' || { trap - CHLD; return 1; }
 cf_child=$!
 stopped
-heed reader
 until wait $cf_child; do
 [ $? = 145 ] || { trap - CHLD; return 1; }
-heed reader
 done
 trap - CHLD
 }
@@ -231,7 +224,7 @@ for cf_pid in [0-9]*; do
 ! spent || { cf_none=0; return 1; }
 stat "$cf_pid"
 case $cf_pid:$cf_started:$cf_state$cf_threads in
-$cf_watch:$cf_watch_start:* | "$cf_alarm":* | "$cf_pulse":* | *:Z[01]) continue ;;
+$cf_watch:$cf_watch_start:* | "$cf_pulse":* | *:Z[01]) continue ;;
 esac
 [ "$cf_parent" = "$cf_watch" ] && [ $# = 2 ] || later || continue
 ! owned "$cf_pid" || continue
@@ -257,7 +250,7 @@ older() {
 for cf_pid in [0-9]*; do
 ! spent || return 1
 stat "$cf_pid"
-case $cf_pid:$cf_started in 1:* | *:0 | "$cf_alarm" | "$cf_pulse") continue ;; esac
+case $cf_pid:$cf_started in 1:* | *:0 | "$cf_pulse") continue ;; esac
 later || owned "$cf_pid" || return 0
 done
 return 1
