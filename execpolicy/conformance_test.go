@@ -368,6 +368,13 @@ var commandCases = []conformanceCase{
 			Stdin: strings.NewReader("abc")}).Stdout), "3\n")
 		assert.Equal(t, s.ok("cat"), "")
 	}},
+	{name: "stdin of any length about a page", do: func(t *testing.T, s session) {
+		for n := 4020; n <= 4110; n++ {
+			r := s.run(execpolicy.Command{Script: "wc -c; echo behind a long enough command",
+				Stdin: strings.NewReader(strings.Repeat("x", n)), Timeout: -1})
+			assert.Equal(t, string(r.Stdout), fmt.Sprintf("%d\nbehind a long enough command\n", n))
+		}
+	}},
 	{name: "3.4.18 D18 a command of 200 KB", do: func(t *testing.T, s session) {
 		long := strings.Repeat("it's 0123456789\n", 12800)
 		r := s.script("printf %s '" + strings.ReplaceAll(long, "'", `'\''`) + "' | wc -c")

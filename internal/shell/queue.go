@@ -101,7 +101,7 @@ func (q *queue) batch() (data []byte, n int, blocked bool) {
 	for ; n < len(q.waiting); n++ {
 		op := q.waiting[n]
 		if !blocked && op.Unit && len(op.Data) >= minBlock &&
-			len(data)+len(shellwire.ReadBlock) <= maxWrite && q.block != nil {
+			len(data)+q.size([]byte(shellwire.ReadBlock)) <= maxWrite && q.block != nil {
 			ops, last := op.Data, n
 			// The name of the next unit saves process 1 most if it is in the block, too.
 			if n+1 < len(q.waiting) && q.waiting[n+1].stays {
@@ -279,6 +279,7 @@ func (q *queue) next() (data []byte, ok bool) {
 				}
 			}
 			data := q.append(nil, *first)
+			*first = Op{} // it may be large
 			q.waiting = q.waiting[1:]
 			return data, true
 		}

@@ -58,6 +58,30 @@ func (w *writes) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// What went into a block is read, however full the write is that says so.
+func TestBlockIsRead(t *testing.T) {
+	for size := maxWrite - 100; size <= maxWrite; size++ {
+		for _, tail := range []string{"", "h\n"} {
+			var written []byte
+			var blocks []string
+			q := &queue{lead: "LEAD",
+				now:   func(b []byte) int { written = append(written, b...); return len(b) },
+				block: func(ops []byte) bool { blocks = append(blocks, string(ops)); return true },
+			}
+			q.changed.L = &q.mu
+			unit := Op{Data: []byte("e'" + strings.Repeat(":", minBlock) + "'\n"), Unit: true}
+			q.send(Op{Data: []byte(strings.Repeat("x", size)), Raw: true, Tail: tail}, unit, Op{Data: []byte("ntag\n"), stays: true})
+			if len(blocks) == 0 {
+				assert.Assert(t, len(q.waiting) > 0, "%d bytes: the unit is gone", size)
+				continue
+			}
+			assert.DeepEqual(t, blocks, []string{string(unit.Data) + "ntag\n"})
+			assert.Equal(t, strings.Count(string(written), "LEADx\n"), 1, "%d bytes", size)
+			assert.Equal(t, len(q.waiting), 0)
+		}
+	}
+}
+
 // Each line that has an operation begins with the lead, and nothing else does.
 func TestLead(t *testing.T) {
 	w := new(writes)
