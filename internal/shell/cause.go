@@ -131,9 +131,7 @@ func (c *Conn) OwnEnd(by time.Time) error {
 // learnt waits until it is known why the process has ended, or the time has come. If it
 // has not ended, nothing is known.
 func (c *Conn) learnt(by time.Time) bool {
-	select {
-	case <-c.exited:
-	default:
+	if !c.hasExited() {
 		return false
 	}
 	select {

@@ -174,6 +174,15 @@ func (c *Conn) await() {
 // Exited returns a channel that is closed when the process and its streams have ended.
 func (c *Conn) Exited() <-chan struct{} { return c.exited }
 
+func (c *Conn) hasExited() bool {
+	select {
+	case <-c.exited:
+		return true
+	default:
+		return false
+	}
+}
+
 // CleanedUp returns a channel that is closed when the end of the process was seen to.
 func (c *Conn) CleanedUp() <-chan struct{} { return c.cleanedUp }
 
@@ -192,7 +201,9 @@ func (c *Conn) Died() bool { return c.streams[0].died(c.worker) }
 func (c *Conn) Replace() {
 	c.worker++
 	c.Dead = false
-	c.queue.send(Op{Data: []byte(shellwire.StartWorker)})
+	// The supervisor counts those that it starts: one that is taken back would count here
+	// alone.
+	c.queue.send(Op{Data: []byte(shellwire.StartWorker), stays: true})
 }
 
 // Thaw lets go on what was stopped for a unit. It is sent also if units are withdrawn.

@@ -100,6 +100,7 @@ func (c *Conn) StartJob(ctx context.Context, opts JobOptions) (*Job, error) {
 	}
 	if j.known() && !errors.Is(err, ErrNoDir) && !errors.Is(err, ErrNoFile) {
 		until := time.Now().Add(c.opts.TerminationTimeout)
+		j.free()
 		there, gone := j.killAll(until)
 		switch {
 		case !there:
@@ -509,7 +510,8 @@ func (j *Job) last() (m shellwire.Mark, killed bool) {
 }
 
 // killAll is kill, and killRest for a job on whose stdout no answer can come. If nothing
-// has answered by then, all that is left is sent a SIGKILL all the same.
+// has answered by then, all that is left is sent a SIGKILL all the same. there is false if
+// the process has ended.
 func (j *Job) killAll(until time.Time) (there, gone bool) {
 	if j.kill(until) {
 		return true, true
@@ -524,7 +526,8 @@ func (j *Job) killAll(until time.Time) (there, gone bool) {
 	if there && !gone {
 		j.c.queue.sendUrgent(shellwire.SignalJob(j.name, "KILL", random.Token()))
 	}
-	return there, gone
+	// Over FIFOs the streams do not end with the process before it is cleared up.
+	return there && !j.c.hasExited(), gone
 }
 
 // killRest kills what is left of a job that has ended without a word, again and again,
@@ -617,13 +620,8 @@ func (j *Job) end(r *Reply, cause error) {
 		j.await(rest, nil, func() bool { return j.ended[0] && j.ended[1] })
 	}
 	r.Mark, r.Died = j.last()
-	select {
-	case <-c.exited:
-		there = false
-	default:
-	}
 	switch {
-	case !there:
+	case !there || c.hasExited():
 		j.lose(r)
 	case !r.Gone:
 		r.EndErr = j.stillThere()
