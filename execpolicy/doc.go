@@ -225,8 +225,8 @@
 //     ignored.
 //   - A command that kills everything it can ("kill -9 -1") costs the session its shell.
 //   - With a [DockerPolicy.KeepAlive], code inside can end its own session: by taking all
-//     of the process limit for that time without a word or, where process 1 is bash, by
-//     SIGALRM to that. Where it is busybox's sh, code that floods it with signals is
+//     of the process limit for that time without a word or, where process 1 is bash, by a
+//     signal to that. Where it is busybox's sh, code that floods it with signals is
 //     stopped, with everything else inside, for a second at a time. What a timer of its own
 //     wakes then may go on, and the container may outlive its link.
 //   - When a command is ended, the session's shell goes on with the rest of a Script for

@@ -349,8 +349,7 @@ func (r *round) probe(ctx context.Context) {
 // processesOfSession are process 1, the worker and its parent.
 const processesOfSession = 3
 
-// inside counts the processes of the container. With a keep-alive process 1 may have a
-// child that tells it the time.
+// inside counts the processes of the container, of which there may be more for a moment.
 func (r *round) inside(patience leftover.Patience) {
 	var of []string
 	ok := patience.Until(func() bool {
@@ -360,7 +359,7 @@ func (r *round) inside(patience leftover.Patience) {
 				of = append(of, p.String())
 			}
 		}
-		return len(of) == processesOfSession || r.settings.keepAlive && len(of) == processesOfSession+1
+		return len(of) == processesOfSession
 	})
 	if !ok {
 		r.suite.stats.survivors++

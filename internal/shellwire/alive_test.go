@@ -9,8 +9,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -270,6 +272,54 @@ func TestKeepAliveBesideDash(t *testing.T) {
 	said, err := cmd.CombinedOutput()
 	assert.Equal(t, cmd.ProcessState.ExitCode(), 97, "%v", err)
 	assert.Equal(t, string(said), "a keep-alive needs bash, or an sh whose read has the option -t\n")
+}
+
+// What goes on beside a reader, although everything was stopped, and has process 1 wake
+// without end, keeps it neither from the clock nor from a reader that is stopped.
+func TestReaderBesideSignals(t *testing.T) {
+	timed(t, func(t *testing.T, shell string) {
+		for _, stopped := range []bool{false, true} {
+			t.Run(fmt.Sprint("stopped ", stopped), func(t *testing.T) {
+				w := startAlive(t, 2*time.Second, "", os.Geteuid(), shell, shell, true)
+				stop := w.beats()
+				w.run(":")
+				stop()
+				w.send(string(Upload("i", 100)) + "some")
+				var reader *os.Process
+				wait(t, "there is a reader", func() bool {
+					reader = w.reader()
+					return reader != nil
+				})
+				for ended, late := false, time.After(patience); !ended; {
+					w.process.Signal(syscall.SIGCHLD)
+					if stopped {
+						reader.Signal(syscall.SIGSTOP)
+					}
+					select {
+					case <-w.ended:
+						ended = true
+					case <-late:
+						w.t.Fatal("process 1 waits on")
+					case <-time.After(100 * time.Microsecond):
+					}
+				}
+				assert.Assert(t, w.status == silence || stopped && w.status == 97, "it has ended with %d", w.status)
+			})
+		}
+	})
+}
+
+// reader returns the reader, beside which process 1 has no child but the worker's parent;
+// nil if there is none yet.
+func (w *talk) reader() *os.Process {
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", w.pid))
+	pids := strings.Fields(string(children))
+	if len(pids) != 2 {
+		return nil
+	}
+	pid, _ := strconv.Atoi(pids[1])
+	p, _ := os.FindProcess(pid)
+	return p
 }
 
 // Files go in beside the clock, whole.

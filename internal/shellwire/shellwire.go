@@ -106,13 +106,14 @@ func (s Setup) Text() []byte {
 }
 
 // shell returns what makes bash read the first line again, if there is a keep-alive and
-// sh can't wait for a time. Dash can't.
+// sh can't wait for a time. Dash can't. Where sh is bash it obeys POSIX, too, and reads
+// no file that BASH_ENV names.
 func (s Setup) shell() string {
 	if s.KeepAlive <= 0 {
 		return ""
 	}
 	return `( IFS= read -r -t 1 cf_skip ) </dev/null 2>/dev/null; [ $? = 1 ] || ` +
-		`if command -v bash >/dev/null; then exec bash -c "$cf_line" sh; else ` +
+		`if command -v bash >/dev/null; then exec bash --posix -c "$cf_line" sh; else ` +
 		`echo "a keep-alive needs bash, or an sh whose read has the option -t" >&2; exit 97; fi; `
 }
 

@@ -1,5 +1,5 @@
-cf_due=0 cf_held=
-mkfifo "$cf_dir/k" && command exec 3<>"$cf_dir/k" || exit 97
+cf_due=0 cf_held= cf_begun=
+mkfifo "$cf_dir/k" && command exec 3<>"$cf_dir/k" && command exec 3<"$cf_dir/k" || exit 97
 rm -f "$cf_dir/k"
 silent() {
 kill -KILL -1
@@ -33,10 +33,12 @@ cf_rounds=0 cf_until=$cf_due
 [ -z "$cf_held" ] || cf_until=$((cf_now + 99))
 IFS= read -r -t $(((cf_until - cf_now) / 100 + 1)) cf_op && break
 cf_code=$? cf_heard=$cf_heard$cf_op
-[ $cf_code -le 128 ] && [ $cf_rang = 0 ] || continue
 now
-[ "${cf_now:-0}" -ge $cf_until ] || return 1
+if [ "${cf_now:-0}" -ge $cf_until ]; then
 [ -z "$cf_held" ] || let_go
+elif [ $cf_code -le 128 ] && [ $cf_rang = 0 ]; then
+return 1
+fi
 done
 [ -n "$cf_once" ] || trap - CHLD
 cf_op=$cf_heard$cf_op
@@ -51,21 +53,28 @@ case $# in
 3) due $(($2 * $3 / 65536)) ;;
 *) due 0 ;;
 esac
-room && command eval '( "$@" ) </dev/null &' || return 1
+room && command eval '( "$@" ) 3>self/fd/3 </dev/null &' || return 1
 cf_child=$!
+stat $cf_child
+cf_begun=$cf_started
+[ $cf_begun != 0 ] || ! kill -0 $cf_child || exit 97
+[ -n "$cf_once" ] ||
+trap '[ $((cf_rang += 1)) -lt 10 ] || { cf_rang=0; kill -STOP -1; kill -CONT $cf_child; }' CHLD
 until read_out; do
 heed
-IFS= read -r -t 0.01 cf_skip <&3
+cf_rang=0
+IFS= read -r -t 1 cf_skip <&3
 done
+[ -n "$cf_once" ] || trap - CHLD
 wait $cf_child
 }
 read_out() {
 stat $cf_child
-case $cf_started:$cf_state in
+case $cf_started:$cf_state$cf_threads in
 0:*) ! kill -0 $cf_child ;;
-*:[ZX]) ;;
-*:[Tt]) exit 97 ;;
-*) return 1 ;;
+"$cf_begun":Z[01] | "$cf_begun":X*) ;;
+"$cf_begun":[Tt]*) exit 97 ;;
+"$cf_begun":*) return 1 ;;
 esac
 }
 pulse() {
