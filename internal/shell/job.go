@@ -510,8 +510,8 @@ func (j *Job) last() (m shellwire.Mark, killed bool) {
 }
 
 // killAll is kill, and killRest for a job on whose stdout no answer can come. If nothing
-// has answered by then, all that is left is sent a SIGKILL all the same. there is false if
-// the process has ended.
+// has answered by then, all that is left is sent a SIGKILL all the same. there is false
+// if the process has ended.
 func (j *Job) killAll(until time.Time) (there, gone bool) {
 	if j.kill(until) {
 		return true, true

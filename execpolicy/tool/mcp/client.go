@@ -227,41 +227,53 @@ func (c *client) open(ctx context.Context, s *mcp.ServerSession) (set *tool.Set,
 		return nil, false, err
 	}
 	defer c.turn.Give()
-	if c.set != nil {
-		if !expired(ctx, c.set) {
-			again, c.renewed = c.renewed, false
-			return c.set, again, nil
-		}
-		if err := c.looking.Take(ctx); err != nil {
+	if c.set != nil && expired(ctx, c.set) {
+		if err := c.retire(ctx); err != nil {
 			return nil, false, err
 		}
-		for uri := range c.shown {
-			c.shown[uri] = artifact{size: -1} // what is there by now is in the new set
-		}
-		c.looking.Give()
-		if err := c.set.Close(); err != nil {
-			log.Print(err)
-		}
-		c.set, c.renewed = nil, true
 	}
+	if c.set == nil {
+		if err := c.start(ctx, s); err != nil {
+			return nil, false, err
+		}
+	}
+	again, c.renewed = c.renewed, false
+	return c.set, again, nil
+}
+
+// retire closes a set whose session has expired, for the holder of the turn.
+func (c *client) retire(ctx context.Context) error {
+	if err := c.looking.Take(ctx); err != nil {
+		return err
+	}
+	for uri := range c.shown {
+		c.shown[uri] = artifact{size: -1} // what is there by now is in the new set
+	}
+	c.looking.Give()
+	if err := c.set.Close(); err != nil {
+		log.Print(err)
+	}
+	c.set, c.renewed = nil, true
+	return nil
+}
+
+// start starts a set, for the holder of the turn.
+func (c *client) start(ctx context.Context, s *mcp.ServerSession) error {
 	if c.life.Err() != nil {
-		return nil, false, execpolicy.ErrClosed
+		return execpolicy.ErrClosed
 	}
 	spec := c.options.spec
 	if c.options.approve {
 		spec.Approve = func(ctx context.Context, r execpolicy.Request) error { return approve(ctx, s, r) }
 	}
+	var err error
 	if c.options.roots {
 		if spec.Workspace, err = root(ctx, s); err != nil {
-			return nil, false, err
+			return err
 		}
 	}
-	set, err = tool.Start(ctx, c.options.policy, spec, c.options.tool)
-	if err == nil {
-		c.set = set
-		again, c.renewed = c.renewed, false
-	}
-	return set, again, err
+	c.set, err = tool.Start(ctx, c.options.policy, spec, c.options.tool)
+	return err
 }
 
 // expired reports whether a set's session has ended because its lifetime was over.
