@@ -190,11 +190,11 @@ func TestSessionLostWhileEngineHangs(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
 	enginetest.Check(t) // behind the engine, which what goes on trying needs to the end
-	limits := execpolicy.Limits{TerminationTimeout: 4 * time.Second}
+	limits := execpolicy.Limits{TerminationTimeout: 12 * time.Second}
 	s := open(t, execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", Limits: limits}, execpolicy.Spec{})
-	c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 30"})
+	c := s.start(t.Context(), execpolicy.Command{Script: "echo begun; sleep 1000"})
 	e.Set(fakeengine.Faults{Hang: []string{fakeengine.Every}})
-	enginetest.Within(t, 7*time.Second, "a command whose client was lost", func() {
+	enginetest.Within(t, limits.TerminationTimeout+slack, "a command whose client was lost", func() {
 		signalChild("--name="+s.Name(), syscall.SIGKILL)
 		<-c.done
 	})

@@ -292,7 +292,7 @@ func TestAuditPanic(t *testing.T) {
 // more.
 func TestAuditOfALossThatTakesLong(t *testing.T) {
 	enginetest.Check(t)
-	const stopping = 2 * time.Second
+	const stopping = 12 * time.Second
 	l, release := &trail{}, make(chan struct{})
 	l.on = func(e execpolicy.Event) error {
 		if e.Kind == execpolicy.EventResult {

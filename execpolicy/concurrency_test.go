@@ -462,7 +462,7 @@ func TestStartupScriptsHoldUpNoOtherStart(t *testing.T) {
 		spec := p.spec()
 		spec.Workspace = newWorkspace(t, "workspace")
 		slow := p.spec()
-		slow.Workspace, slow.Startup = spec.Workspace, []string{"until [ -e go ]; do sleep 0.05; done"}
+		slow.Workspace, slow.Startup = spec.Workspace, []string{"echo >>begun; until [ -e go ]; do sleep 0.05; done"}
 		policy := p.policy()
 		policy.StartupTimeout, policy.CPUs = time.Minute, "0.2"
 		policy.TerminationTimeout = places.Patience
@@ -475,6 +475,10 @@ func TestStartupScriptsHoldUpNoOtherStart(t *testing.T) {
 				}
 			})
 		}
+		wait(t, func() bool {
+			begun, _ := os.ReadFile(filepath.Join(spec.Workspace, "begun"))
+			return len(begun) == execpolicy.MaxStarts
+		}, "not all are in their scripts")
 		s := open(t, p.policy(), spec)
 		s.ok(">go")
 		starts.Wait()

@@ -222,7 +222,11 @@ func (s session) start(ctx context.Context, c execpolicy.Command) *running {
 // that it has not begun.
 func (s session) tryStart(ctx context.Context, c execpolicy.Command) (r *running, begun bool) {
 	printed := make(signal, 1)
-	c.Stdout = printed
+	if c.Stdout == nil {
+		c.Stdout = printed
+	} else {
+		c.Stdout = io.MultiWriter(printed, c.Stdout)
+	}
 	r = &running{done: make(chan struct{})}
 	go func() {
 		defer close(r.done)

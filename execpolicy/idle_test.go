@@ -98,6 +98,7 @@ func TestIdleTakeFails(t *testing.T) {
 func TestIdleTakeBesideCheck(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		policy, spec := p.policy(), p.spec()
+		policy.TerminationTimeout = 4 * time.Second
 		spec.Startup = []string{"echo $$ >/tmp/worker"}
 		i, err := execpolicy.StartIdle(t.Context(), policy, spec)
 		assert.NilError(t, err)

@@ -47,6 +47,7 @@ func TestEndOfSessionShowsAfterThatOfJob(t *testing.T) {
 // job. Then the job ends all the same, in time, and says that it does not know.
 func TestKeeperIsKilledWhereNothingIsTaken(t *testing.T) {
 	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
+		policy.TerminationTimeout = 4 * time.Second
 		s := open(t, policy, p.spec())
 		defer s.Close()
 		out := make(stuckWriter)

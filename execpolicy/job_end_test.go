@@ -193,7 +193,7 @@ func TestJobWriterThatIsStuck(t *testing.T) {
 		if p.engine.Kind == dockercli.Docker {
 			j = s.job(flood)
 			p.cli(t, "kill", s.Name())
-			enginetest.Within(t, 2*slack+policy.TerminationTimeout/4, "a job whose container is killed", func() {
+			enginetest.Within(t, 2*slack, "a job whose container is killed", func() {
 				if policy.Transport == execpolicy.TransportAttach {
 					// Docker may not see that end while an exec's client is stuck.
 					assert.NilError(t, j.Kill(t.Context()))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 )
 
 // lacking returns a podman without root's rights that can't set those limits.
@@ -94,6 +95,7 @@ func TestMissingLimitsInArgv(t *testing.T) {
 func TestMissingLimitsOfProcesses(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		if !p.engine.Lacks(dockercli.LimitProcesses) {
+			leftout.Note(t, "%s limits processes", p.engine.Kind)
 			return
 		}
 		policy := p.policy()

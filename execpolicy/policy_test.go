@@ -190,6 +190,9 @@ func (p *tellingPolicy) Spawn(ctx context.Context, spec execpolicy.Spec) (*execp
 	}
 	proc.EndTold = p.endTold
 	proc.Limits.TerminationTimeout = ample
+	if p.endTold == 0 {
+		proc.Limits.TerminationTimeout = 8 * time.Second // half of which is the most, however slow the start was
+	}
 	return proc, nil
 }
 

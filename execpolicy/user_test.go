@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -245,16 +246,29 @@ func TestNumbersOfANameAreLookedUpOnce(t *testing.T) {
 		// Many at once wait for the one that looks.
 		again := policy
 		again.Image = e.Derive(t, makeSandbox)
+		var spawns atomic.Int32
+		spec := p.spec()
+		spec.Audit = func(e execpolicy.Event) error {
+			if e.Kind == execpolicy.EventSpawn {
+				spawns.Add(1)
+			}
+			return nil
+		}
 		var wg sync.WaitGroup
 		for range 4 {
 			wg.Go(func() {
-				s, err := execpolicy.Start(t.Context(), again, p.spec())
+				s, err := execpolicy.Start(t.Context(), again, spec)
 				if assert.Check(t, err) {
 					assert.Check(t, s.Close())
 				}
 			})
 		}
 		wg.Wait()
+		want := 4
+		if looks {
+			want = 5
+		}
+		assert.Equal(t, int(spawns.Load()), want)
 		// What is wrong is said by the container that was asked for.
 		policy.User = "nosuchuser"
 		_, err := execpolicy.Start(t.Context(), policy, p.spec())

@@ -5,6 +5,13 @@ import (
 	"time"
 )
 
+// Early returns how many idle sessions have ended one after the other.
+func Early(p *Pool) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.early
+}
+
 // Lull makes the pause before an idle session is replaced last so long during a test.
 func Lull(t *testing.T, d time.Duration) {
 	was := lull

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
+	"gotest.tools/v3/poll"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy/warm"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
@@ -147,12 +148,18 @@ func TestHTTPSIGTERM(t *testing.T) {
 		cmd, address, wait := p.start(t, "server")
 		answered := make(chan string, 1)
 		go func() {
-			code, _, body, err := post(t.Context(), "http://"+address, "echo begun; sleep 2; echo done")
+			code, _, body, err := post(t.Context(), "http://"+address, "echo begun; sleep 5; echo done")
 			assert.Check(t, err)
 			assert.Check(t, code == http.StatusOK, "%d", code)
 			answered <- body
 		}()
-		time.Sleep(time.Second)
+		// One is taken, and another takes its place.
+		poll.WaitOn(t, func(poll.LogT) poll.Result {
+			if n := len(p.containers(t)); n < 4 {
+				return poll.Continue("there are %d containers", n)
+			}
+			return poll.Success()
+		})
 		assert.NilError(t, cmd.Process.Signal(syscall.SIGTERM))
 		assert.Equal(t, <-answered, "begun\ndone\n")
 		assert.NilError(t, wait())
