@@ -43,7 +43,7 @@ func captures(ctx context.Context, p execpolicy.DockerPolicy, t *table) error {
 
 func capture(ctx context.Context, p execpolicy.DockerPolicy, t *table, name, format string) error {
 	script := func(size int) string { return fmt.Sprintf(format, pipeBytes, size/pipeBytes) }
-	all, err := anew(captureSets, func() ([]times, error) { return captureSet(ctx, p, script(partBytes)) })
+	all, err := anew(captureSets, times.mean, func() ([]times, error) { return captureSet(ctx, p, script(partBytes)) })
 	if err != nil {
 		return err
 	}

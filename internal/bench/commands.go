@@ -63,7 +63,7 @@ func commands(ctx context.Context, p execpolicy.DockerPolicy, t *table) error {
 		}
 		ways = append(ways, way{execpolicy.TransportAttach, shell, attachMost[shell]})
 	}
-	all, err := anew(commandSets, func() ([]times, error) { return commandSet(ctx, p, ways) })
+	all, err := anew(commandSets, times.median, func() ([]times, error) { return commandSet(ctx, p, ways) })
 	if err != nil {
 		return err
 	}

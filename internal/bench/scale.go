@@ -23,27 +23,24 @@ const (
 	// minFree is the memory that scale leaves to the machine, in bytes.
 	minFree = 4 << 30
 	// busyBytes is what a busy session has printed: more than it keeps.
-	busyBytes    = 4 << 20
-	starters     = 2 // at a time, as a pool does
-	scaleRounds  = 4
-	scaleStarts  = 6
-	bareSessions = 10
+	busyBytes   = 4 << 20
+	starters    = 2 // at a time, as a pool does
+	scaleRounds = 4
+	scaleStarts = 6
+	// roughly is the memory that a session takes for all that is known before the first.
+	roughly = 16 << 20
 )
 
 // scale holds the cost of many sessions against that of as many containers that the
-// engine's client runs: memory, processes, and what they take of this program. Memory is
-// what the kernel tells as proportional, of this program and its clients, of the shims
-// and of what runs inside; it needs root. An idle session waits for a command, and a busy
-// one runs a command that has printed more than is kept. The daemons of the engine are
-// counted too, whose memory is what they happen to have.
+// engine's client runs beforehand: memory, processes, and what they take of this program.
+// Memory is what the kernel tells as proportional, of this program and its clients, of
+// the shims and of what runs inside; it needs root. An idle session waits for a command,
+// and a busy one runs a command that has printed more than is kept. The daemons of the
+// engine are counted too, whose memory is what they happen to have.
 //
 // Starts are counted per second, two at a time, until each could run a command, and with
 // their ends; beside them are those of the client until the first byte.
 func scale(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err error) {
-	bare, err := bareCost(ctx, p)
-	if err != nil {
-		return err
-	}
 	none, err := takeCensus(p, nil)
 	if err != nil {
 		return err
@@ -56,15 +53,23 @@ func scale(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err error)
 	if short {
 		levels = levels[:2]
 	}
-	each := bare.memory
+	each := int64(roughly)
 	for _, n := range levels {
-		n = min(n, len(sessions)+max(0, int((freeMemory()-minFree)/max(each, 1))))
-		if n == len(sessions) {
+		n = min(n, int((freeMemory()-minFree)/each))
+		if n <= len(sessions) && n < 1 {
+			return fmt.Errorf("less than %s of memory is free", mib(minFree+each))
+		}
+		if n <= len(sessions) {
+			fmt.Fprintf(t.w, "    there is memory for no more than %d\n", n)
 			break
+		}
+		bare, err := bareCost(ctx, p, n)
+		if err != nil {
+			return err
 		}
 		more := make([]*execpolicy.Session, n-len(sessions))
 		begin := time.Now()
-		err := inParallel(len(more), starters, func(i int) (err error) {
+		err = inParallel(len(more), starters, func(i int) (err error) {
 			more[i], err = execpolicy.Start(ctx, p, execpolicy.Spec{})
 			return err
 		})
@@ -109,7 +114,11 @@ func reportCensus(t *table, n int, state string, each, bare census) {
 	ours := fmt.Sprintf("%s, %.1f processes", mib(each.memory), each.processes)
 	theirs := fmt.Sprintf("%s, %.1f processes, run -i", mib(bare.memory), bare.processes)
 	r := ratio{value: float64(each.memory) / float64(bare.memory)}
-	t.line(name, ours, theirs, "at most 1", n == 1 || r.value <= 1, r)
+	if n == 1 {
+		t.print(name, ours, theirs, "", "", r)
+	} else {
+		t.line(name, ours, theirs, "at most 1", r.value <= 1, r)
+	}
 	programs := slices.SortedFunc(maps.Keys(each.byProgram), func(a, b string) int {
 		return int(each.byProgram[b] - each.byProgram[a])
 	})
@@ -234,30 +243,37 @@ func busyCensus(ctx context.Context, p execpolicy.DockerPolicy, sessions []*exec
 	return c, err
 }
 
-// bareCost returns what each of some containers takes that the client runs.
-func bareCost(ctx context.Context, p execpolicy.DockerPolicy) (each census, err error) {
+// bareCost returns what each of n containers takes that the client runs.
+func bareCost(ctx context.Context, p execpolicy.DockerPolicy, n int) (each census, err error) {
 	none, err := censusOf(p, nil)
 	if err != nil {
 		return census{}, err
 	}
-	var names []string
-	for range bareSessions {
+	clients, names := make([]*client, n), make([]string, n)
+	defer func() {
+		err = errors.Join(err, inParallel(n, starters, func(i int) error {
+			if clients[i] == nil {
+				return nil
+			}
+			return clients[i].close()
+		}))
+	}()
+	err = inParallel(n, starters, func(i int) error {
 		argv, err := runArgs(ctx, p, "sh", "-c", "echo; read x || exit 0")
 		if err != nil {
-			return census{}, err
+			return err
 		}
-		c, err := startClient(p, argv)
-		if err != nil {
-			return census{}, err
+		if clients[i], err = startClient(p, argv); err != nil {
+			return err
 		}
-		defer func() { err = errors.Join(err, c.close()) }()
-		if err := c.discard(1); err != nil {
-			return census{}, err
-		}
-		names = append(names, nameOf(argv))
+		names[i] = nameOf(argv)
+		return clients[i].discard(1)
+	})
+	if err != nil {
+		return census{}, err
 	}
 	all, err := censusOf(p, names)
-	return all.less(none).per(bareSessions), err
+	return all.less(none).per(n), err
 }
 
 // nameOf returns the name that the command line gives a container.

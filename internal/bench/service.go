@@ -87,9 +87,7 @@ func services(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err err
 		t.atLeast("HTTP requests, 20 clients", rate(answered), bare, 1, all[1].over(answered))
 	}
 	t.atLeast("HTTP requests, to a full pool again", rate(all[0]), bare, minRefilled, all[1].over(all[0]))
-	each := times{all[1].median() / time.Duration(n)}
-	t.line("HTTP request to a warm session", warm.String(), each.String()+", a container of those",
-		fmt.Sprintf("at most %v", maxWarmRequest), warm.median() <= maxWarmRequest, warm.over(each))
+	t.within("HTTP request to a warm session", bare, maxWarmRequest, times.median, warm)
 	return nil
 }
 

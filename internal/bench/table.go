@@ -48,6 +48,14 @@ func (t *table) atLeast(name, ours, theirs string, bound float64, r ratio) {
 	t.hold(name, ours, theirs, fmt.Sprintf("at least %.4g", bound), r.value-bound, r)
 }
 
+// within prints a line for what f makes of times, which may be most at most. Its ratio is
+// that to most.
+func (t *table) within(name, theirs string, most time.Duration, f func(times) time.Duration, ours times) {
+	r := ratioOf(f, times.median, ours, slices.Repeat(times{most}, len(ours)))
+	bound := time.Duration(float64(most) * t.slack)
+	t.hold(name, times{f(ours)}.String(), theirs, fmt.Sprintf("at most %v", bound), t.slack-r.value, r)
+}
+
 // hold prints a line whose ratio is on the right side of its bound by margin.
 func (t *table) hold(name, ours, theirs, bound string, margin float64, r ratio) {
 	if margin < 0 && margin >= -r.noise {
@@ -95,19 +103,23 @@ func (t times) String() string {
 }
 
 // over returns the ratio of the medians.
-func (t times) over(other times) ratio { return ratioOf(times.median, t, other) }
+func (t times) over(other times) ratio { return ratioOf(times.median, times.median, t, other) }
 
 // meanOver returns the ratio of the means.
-func (t times) meanOver(other times) ratio { return ratioOf(times.mean, t, other) }
+func (t times) meanOver(other times) ratio { return ratioOf(times.mean, times.mean, t, other) }
 
 // noiseParts are as many as a run is cut into for its noise.
 const noiseParts = 8
 
-// ratioOf returns the ratio of what f makes of a and of b. Its noise is twice the
-// standard error of the same ratio of each eighth of the run, so that no more is asked of
-// sets that differ than they can say.
-func ratioOf(f func(times) time.Duration, a, b times) ratio {
-	of := func(a, b times) float64 { return float64(f(a)) / float64(f(b)) }
+// student has what the standard error of a mean of so many values is multiplied with for
+// an interval of 95 of 100, by Student's distribution.
+var student = [noiseParts + 1]float64{2: 12.7, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36}
+
+// ratioOf returns the ratio of what f makes of a to what g makes of b. Its noise is an
+// interval about the mean of the same ratio of each part of the run, of which there are
+// eight, or as many as there are rounds.
+func ratioOf(f, g func(times) time.Duration, a, b times) ratio {
+	of := func(a, b times) float64 { return float64(f(a)) / float64(g(b)) }
 	n := min(noiseParts, len(a), len(b))
 	part := func(t times, i int) times { return t[i*len(t)/n : (i+1)*len(t)/n] }
 	r := ratio{value: of(a, b)}
@@ -123,7 +135,7 @@ func ratioOf(f func(times) time.Duration, a, b times) ratio {
 	for _, p := range parts {
 		square += (p - mean) * (p - mean)
 	}
-	r.noise = 2 * math.Sqrt(square/float64(n-1)/float64(n))
+	r.noise = student[n] * math.Sqrt(square/float64(n-1)/float64(n))
 	return r
 }
 
@@ -154,10 +166,11 @@ func takeTurns(rounds int, subjects ...func() (time.Duration, error)) ([]times, 
 	return all, nil
 }
 
-// anew measures in several sets of containers, and returns the times of all. Where the
-// kernel puts a container's processes stays much the same while it runs, and makes a
-// byte's way longer by half, or not.
-func anew(sets int, measure func() ([]times, error)) (all []times, err error) {
+// anew measures in several sets of containers, and returns what middle makes of each.
+// Where the kernel puts a container's processes stays much the same while it runs, and
+// makes a byte's way longer by half, or not. So the rounds of a set are no more than one
+// to the noise.
+func anew(sets int, middle func(times) time.Duration, measure func() ([]times, error)) (all []times, err error) {
 	for range fewer(sets) {
 		set, err := measure()
 		if err != nil {
@@ -167,7 +180,7 @@ func anew(sets int, measure func() ([]times, error)) (all []times, err error) {
 			all = make([]times, len(set))
 		}
 		for i := range set {
-			all[i] = append(all[i], set[i]...)
+			all[i] = append(all[i], middle(set[i]))
 		}
 	}
 	return all, nil

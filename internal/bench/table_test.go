@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ func TestRatioNoise(t *testing.T) {
 	assert.Equal(t, steady.over(steady), ratio{value: 1})
 	r := shaky.over(steady)
 	// Eight parts, of 2 and 2.5 in turn.
-	assert.Equal(t, r.String(), "2.25 ± 0.19")
+	assert.Equal(t, r.String(), "2.25 ± 0.22")
 	assert.Equal(t, steady[:1].over(shaky[:1]), ratio{value: 0.5})
 	assert.Equal(t, steady.meanOver(steady).String(), "1.00")
 }
@@ -52,6 +53,27 @@ func TestBoundBreaksBeyondNoise(t *testing.T) {
 		assert.Check(t, strings.Contains(out.String(), test.mark), out.String())
 		assert.Equal(t, table.broken > 0, test.mark == "BROKEN", out.String())
 	}
+}
+
+// The rounds of a set are one to the noise, and few sets tell little.
+func TestSetsAreOneRound(t *testing.T) {
+	n := 0
+	all, err := anew(3, times.median, func() ([]times, error) {
+		n++
+		return []times{slices.Repeat(times{time.Duration(n) * time.Millisecond}, 100), slices.Repeat(times{time.Millisecond}, 100)}, nil
+	})
+	assert.NilError(t, err)
+	assert.DeepEqual(t, all[0], times{1e6, 2e6, 3e6})
+	assert.Equal(t, all[0].over(all[1]).String(), "2.00 ± 2.48")
+}
+
+func TestWithin(t *testing.T) {
+	var out strings.Builder
+	table := table{w: &out, slack: 2}
+	table.within("what", "theirs", time.Millisecond, times.median, slices.Repeat(times{1900 * time.Microsecond}, 8))
+	assert.Assert(t, strings.Contains(out.String(), "at most 2ms            ok      1.90"), out.String())
+	table.within("what", "theirs", time.Millisecond, times.median, slices.Repeat(times{2100 * time.Microsecond}, 8))
+	assert.Equal(t, table.broken, 1, out.String())
 }
 
 func TestPercentile(t *testing.T) {

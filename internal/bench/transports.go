@@ -43,7 +43,7 @@ func transports(ctx context.Context, p execpolicy.DockerPolicy, t *table) error 
 
 // transportSet returns the times of a command in sessions of each policy.
 func transportSet(ctx context.Context, policies []execpolicy.DockerPolicy, c execpolicy.Command) ([]times, error) {
-	return anew(transportSets, func() (set []times, err error) {
+	return anew(transportSets, times.mean, func() (set []times, err error) {
 		var subjects []func() (time.Duration, error)
 		for _, p := range policies {
 			s, startErr := execpolicy.Start(ctx, p, execpolicy.Spec{Command: []string{"sh"}})
