@@ -66,7 +66,9 @@ type Job struct {
 //
 // A command that is ended leaves jobs alone, and so does a shell that is replaced. A file
 // transfer, and the sending of a long command, stop jobs meanwhile, as they stop
-// everything else.
+// everything else. Podman's client hands the session nothing while a Write to a command's
+// Stdout or Stderr waits: then no job can start, be signaled or be ended, and what is to
+// do that fails in time.
 //
 // The error wraps one of these, and nothing of the job runs:
 //

@@ -9,6 +9,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 )
@@ -48,6 +49,10 @@ func TestEndOfSessionShowsAfterThatOfJob(t *testing.T) {
 func TestKeeperIsKilledWhereNothingIsTaken(t *testing.T) {
 	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
 		policy.TerminationTimeout = 4 * time.Second
+		podmans := p.engine.Kind == dockercli.Podman && policy.Transport == execpolicy.TransportAttach
+		if podmans {
+			policy.StartupTimeout = 10 * time.Second
+		}
 		s := open(t, policy, p.spec())
 		defer s.Close()
 		out := make(stuckWriter)
@@ -55,6 +60,15 @@ func TestKeeperIsKilledWhereNothingIsTaken(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		c := s.start(ctx, execpolicy.Command{Script: "echo begun; exec cat /dev/zero", Stdout: out, Timeout: -1})
+		if podmans {
+			// Its client hands the session nothing meanwhile.
+			_, err := s.StartJob(t.Context(), execpolicy.Command{Script: ":"})
+			assert.ErrorIs(t, err, execpolicy.ErrStart)
+			cancel()
+			<-c.done
+			assert.Equal(t, s.ok("echo on"), "on")
+			return
+		}
 		j := s.job(execpolicy.Command{Script: "kill -9 $PPID; sleep 1000"})
 		enginetest.Within(t, policy.TerminationTimeout+slack, "the job", func() {
 			r, err := s.result(j)
