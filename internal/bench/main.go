@@ -9,21 +9,21 @@
 // otherwise. The exit status is 1 if a bound is broken or something could not be
 // measured. Arguments name the measurements to make; without any, all are made.
 //
-// A ratio of times has a noise. It is twice the standard error of the ratios of the
-// eighths of the run, and with few rounds it is larger. A bound that is missed by less is
-// marked and not broken. So -short, which does a quarter of the rounds, loosens the
-// bounds by what it can't tell. For a machine that others use too, -slack 2 lets
-// each bound of commands, snippets and transfers be missed by twice.
+// A ratio of times has a noise: the interval in which 95 of 100 such runs have it, by the
+// ratios of the eighths of the run. Containers of one set count as one round. A bound that
+// is missed by less is marked and not broken. So -short, which does a quarter of the
+// rounds, loosens the bounds by what it can't tell. For a machine that others use too,
+// -slack 2 lets each bound of a time be missed by twice.
 //
 // # The scoreboard
 //
 // The argument scoreboard holds the library against what else a user would pick, on
 // docker and on podman, in the one run. It must be run in the module's root, and writes
 // testdata/scoreboard.txt, which benchstat reads, testdata/scoreboard.svg, and a section
-// of README.md; a test checks that the three agree. The libraries of others are in the
-// module peers. Openblox is not among them: it needs gVisor's runtime, and its module is
-// not on every proxy. Testcontainers-go runs without its reaper, which is a container of
-// an image that has to be pulled.
+// of README.md; a test checks that the three agree. With -short it writes nothing. The
+// libraries of others are in the module peers. Openblox is not among them: it needs
+// gVisor's runtime, and its module is not on every proxy. Testcontainers-go runs without
+// its reaper, which is a container of an image that has to be pulled.
 //
 // # What many sessions cost
 //

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,6 +87,15 @@ func proportional(pid int) (int64, error) {
 	}
 	kb, err := strconv.ParseInt(fields[0], 10, 64)
 	return kb << 10, err
+}
+
+// processor returns what the kernel calls the machine's processors, and how many there
+// are.
+func processor() string {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	_, rest, _ := strings.Cut(string(text), "model name")
+	name, _, _ := strings.Cut(rest, "\n")
+	return fmt.Sprintf("%d x %s", runtime.NumCPU(), strings.Trim(name, "\t: "))
 }
 
 // ownSleep returns a number of seconds for which nobody else sleeps.

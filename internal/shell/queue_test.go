@@ -9,6 +9,8 @@ import (
 
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/poll"
+
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
 // A beat is to be answered in time also if it can't be written, since the link has broken
@@ -80,6 +82,18 @@ func TestBlockIsRead(t *testing.T) {
 			assert.Equal(t, len(q.waiting), 0)
 		}
 	}
+}
+
+// The supervisor counts the workers that it starts, and so does the host.
+func TestNewWorkerIsNotTakenBack(t *testing.T) {
+	q := &queue{sending: true}
+	q.changed.L = &q.mu
+	c := &Conn{queue: q}
+	c.Replace()
+	q.send(Op{Data: []byte("e':'\n"), Unit: true})
+	assert.Assert(t, q.withdraw())
+	assert.Equal(t, len(q.waiting), 1)
+	assert.Equal(t, string(q.waiting[0].Data), shellwire.StartWorker)
 }
 
 // Each line that has an operation begins with the lead, and nothing else does.

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os/exec"
 	"slices"
@@ -48,8 +47,8 @@ func (s *session) Run(ctx context.Context, script string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if r.Outcome != execpolicy.OutcomeExited {
-		err = errors.New(r.Outcome.String())
+	if r.Outcome != execpolicy.OutcomeExited || r.ExitCode != 0 {
+		err = fmt.Errorf("%v, exit code %d", r.Outcome, r.ExitCode)
 	}
 	return len(r.Stdout), err
 }
@@ -85,8 +84,8 @@ type execs struct{ container }
 
 func (e *execs) Start(ctx context.Context, c contest.Container) error {
 	e.Container = c
-	args := append(e.run("--detach", "--rm"), c.Flags...)
-	start := e.client(ctx, append(args, c.Image, "sleep", "1000000000")...)
+	args := append(e.run("--detach"), c.Flags...)
+	start := e.client(ctx, append(args, c.Image, "sleep", "7200")...)
 	var stderr bytes.Buffer
 	start.Stderr = &stderr
 	out, err := start.Output()
@@ -102,7 +101,7 @@ func (e *execs) Run(ctx context.Context, script string) (int, error) {
 }
 
 func (e *execs) Close() error {
-	return e.client(context.Background(), "kill", e.name).Run()
+	return e.client(context.Background(), "rm", "--force", e.name).Run()
 }
 
 // A runs runs a container for each command.

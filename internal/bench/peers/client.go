@@ -20,9 +20,11 @@ type client struct {
 }
 
 func (c *client) Start(ctx context.Context, in contest.Container) (err error) {
-	c.Client, err = dockerclient.NewClientWithOpts(dockerclient.FromEnv, dockerclient.WithAPIVersionNegotiation())
-	if err != nil {
-		return err
+	if c.Client == nil {
+		c.Client, err = dockerclient.NewClientWithOpts(dockerclient.FromEnv, dockerclient.WithAPIVersionNegotiation())
+		if err != nil {
+			return err
+		}
 	}
 	host := &container.HostConfig{AutoRemove: true}
 	harden(host)
@@ -61,6 +63,5 @@ func (c *client) Run(ctx context.Context, script string) (int, error) {
 }
 
 func (c *client) Close() error {
-	err := c.ContainerRemove(context.Background(), c.id, container.RemoveOptions{Force: true})
-	return errors.Join(err, c.Client.Close())
+	return c.ContainerRemove(context.Background(), c.id, container.RemoveOptions{Force: true})
 }

@@ -29,4 +29,4 @@ func harden(c *container.HostConfig) {
 }
 
 // idle is what a container runs while it waits for commands.
-var idle = []string{"sleep", "1000000000"}
+var idle = []string{"sleep", "7200"}
