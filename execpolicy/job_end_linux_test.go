@@ -103,3 +103,28 @@ func TestKeeperIsKilled(t *testing.T) {
 		assert.Equal(t, string(c.result.Stdout), "begun\nended\n")
 	})
 }
+
+// What is told of a job that a restart ends comes before the new container.
+func TestRestartWaitsForJobs(t *testing.T) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
+		l, spec := &trail{}, p.spec()
+		spec.Audit = l.audit
+		s := open(t, policy, spec)
+		old := s.Name()
+		out := make(stuckWriter)
+		defer close(out)
+		j := s.job(execpolicy.Command{Script: "echo begun; sleep 1000", Stdout: out})
+		s.prints(j, "begun")
+		s.restart()
+		<-j.Done()
+		assert.NilError(t, s.Close())
+		spawned := 0
+		for _, e := range l.all() {
+			if e.Kind == execpolicy.EventSpawn {
+				spawned++
+			}
+			assert.Assert(t, spawned < 2 || e.Name != old, "%s of the old container", e.Kind)
+		}
+		assert.Equal(t, spawned, 2)
+	})
+}

@@ -10,8 +10,8 @@
 // measured. Arguments name the measurements to make; without any, all are made.
 //
 // A ratio of times has a noise: the interval in which 95 of 100 such runs have it, by the
-// ratios of the eighths of the run. Containers of one set count as one round. A bound that
-// is missed by less is marked and not broken. So -short, which does a quarter of the
+// ratios of the eighths of the run. Containers of one set count as one round. A bound
+// that is missed by less is marked and not broken. So -short, which does a quarter of the
 // rounds, loosens the bounds by what it can't tell. For a machine that others use too,
 // -slack 2 lets each bound of a time be missed by twice.
 //

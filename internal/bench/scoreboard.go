@@ -48,8 +48,8 @@ type contender struct {
 	program string // that takes part
 	as      string // its first argument
 	engine  string
-	slow    bool   // runs as few commands as it can
-	bounds  bool   // keeps no more than a part of an output
+	slow    bool // runs as few commands as it can
+	bounds  bool // keeps no more than a part of an output
 }
 
 var contenders = []contender{
@@ -92,7 +92,7 @@ func scoreboard(ctx context.Context, _ execpolicy.DockerPolicy, t *table) (err e
 			return err
 		}
 	}
-	b := board{ctx: ctx, programs: programs, label: "cofferdam-bench=" + random.Token(), 
+	b := board{ctx: ctx, programs: programs, label: "cofferdam-bench=" + random.Token(),
 		engines: map[string]*dockercli.Engine{}, containers: map[string]contest.Container{}}
 	defer func() { err = errors.Join(err, b.removeAll()) }()
 	for _, name := range []string{"docker", "podman"} {

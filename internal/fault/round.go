@@ -26,6 +26,7 @@ type round struct {
 	jobs       []*execpolicy.Job   // that nobody has ended yet
 	mu         sync.Mutex          // of problems: a command runs beside what ends it
 	problems   []string
+	left       bool     // a job has ended, or may have, with processes behind it
 	containers []string // IDs of those that were not in the session
 
 	began  time.Time                 // the command
@@ -257,7 +258,8 @@ func (r *round) endJobs(ctx context.Context) {
 		if res.Outcome == execpolicy.OutcomeTimedOut || res.Outcome == execpolicy.OutcomeOutputLimit {
 			r.wrong("the outcome of a job that was killed is %v", res.Outcome)
 		}
-		if res.Cause != nil && !res.Gone {
+		if !res.Gone {
+			r.left = true
 			r.discard()
 		}
 	}
@@ -324,7 +326,7 @@ func (r *round) probe(ctx context.Context) {
 		// What lives on may print, too, and more than is kept.
 		if res.Outcome == execpolicy.OutcomeExited && res.ExitCode == 0 &&
 			(out == word+"\n" || !ended && (strings.Contains(out, word+"\n") || res.StdoutInfo.DroppedBytes > 0)) {
-			if ended {
+			if ended && !r.left {
 				r.inside(leftover.Patient)
 			}
 			if !ended || r.any(func(p *program) bool { return p.ends || p.lies || len(p.own) > 0 }) {

@@ -349,13 +349,21 @@ older() {
 # then, but nobody would say how it ended: between commands everything but the jobs is
 # ended for a new one. An old parent's worker must not live on beside a new one.
 tend() {
+	[ -z "$cf_forks" ] || [ -n "$cf_frozen" ] || { cf_forks=; kill -CONT -1; }
 	case $1 in
 	old) [ "$cf_watch" = 1 ] || ! kill -CONT "$cf_watch" || end KILL worker ;;
 	tick)
-		[ -z "$cf_fresh$cf_forks" ] || [ -n "$cf_frozen" ] || { cf_forks=; kill -CONT -1; }
+		[ -z "$cf_fresh" ] || [ -n "$cf_frozen" ] || kill -CONT -1
+		helped
 		[ -n "$cf_frozen" ] || kill -CONT "$cf_watch" || { freeze; bound; own; older || miss killed; disown; thaw; } ;;
-	*) kill -0 "$cf_watch" || miss "$1" ;;
+	*) [ "$cf_watch" != 1 ] && kill -0 "$cf_watch" || miss "$1" ;;
 	esac
+}
+# helped tells the end of a helper that has ended without a word, or could not begin.
+# Everything would stay stopped, and the host would wait.
+helped() {
+	case $cf_help_pid in '') return ;; none) ;; *) ! kill -0 "$cf_help_pid" || return ;; esac
+	helper_killed && cf_help_pid=
 }
 miss() {
 	case $cf_jobs in
@@ -373,7 +381,8 @@ miss() {
 	esac
 	lost "$1"
 }
-# lost REASON: tells that the worker is gone.
+# lost REASON: tells that the worker is gone. Whoever tells it may be stopped or killed, or
+# the host may not wait for it: then it is told again before the next unit.
 lost() {
 	try worker_ended "$1" || exit 97
 	cf_watch=1

@@ -3,10 +3,12 @@
 package shellwire
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +32,22 @@ func (w *talk) awaitOutput(text string) {
 			}
 		case <-late:
 			w.t.Fatalf("%q was not printed, but %q", text, got)
+		}
+	}
+}
+
+// awaitEnd waits until a unit or a helper has ended with that status on stdout.
+func (w *talk) awaitEnd(tag string, status int) {
+	w.t.Helper()
+	for late := time.After(patience); ; {
+		select {
+		case ev, ok := <-w.events[0]:
+			assert.Assert(w.t, ok, "process 1 has ended")
+			if strings.HasPrefix(ev, fmt.Sprintf("%d %s 0 %d ", End, tag, status)) {
+				return
+			}
+		case <-late:
+			w.t.Fatalf("%s has not ended", tag)
 		}
 	}
 }
@@ -146,6 +164,18 @@ func TestNoRoomForAProcess(t *testing.T) {
 			return w.stopped()
 		})
 		w.awaitOutput("continued")
+		// A helper lets all go on, and is told of when there is room.
+		w.send(string(Next("none")) + string(Help("echo helped")))
+		w.awaitOutput("continued")
+		assert.NilError(t, exec.Command("setpriv", fmt.Sprintf("--reuid=%d", user), fmt.Sprintf("--regid=%d", user), "--clear-groups",
+			"prlimit", "--pid", strconv.Itoa(w.pid), "--nproc=4096:4096").Run())
+		write("pids.current", "1\n")
+		w.send(Tick)
+		w.awaitEnd("none", 137)
+		w.send(Thaw)
+		status, _, out = w.run("prlimit --pid 1 --nproc=1:4096")
+		assert.Equal(t, status, 0, out[1])
+		write("pids.current", "16\n")
 		// A unit is run all the same.
 		status, _, out = w.run("prlimit --pid 1 --nproc=4096:4096; echo on")
 		assert.Equal(t, status, 0, out[1])
@@ -177,6 +207,41 @@ func TestLookForOlderProcesses(t *testing.T) {
 			}
 		}()
 		w.awaitOutput("continued")
+	})
+}
+
+// That the worker is lost is told again to a unit that comes when nobody has heard it, and
+// to what kills a worker.
+func TestLossIsToldAgain(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		w.send(string(Next("kill")) + string(Unit{Script: "kill -9 $PPID $$"}.Ops()))
+		told := func(what, ops string) {
+			t.Helper()
+			late, tick := time.After(patience), time.NewTicker(100*time.Millisecond)
+			defer tick.Stop()
+			for w.send(ops); ; {
+				select {
+				case ev, ok := <-w.events[0]:
+					assert.Assert(t, ok, "process 1 has ended")
+					if strings.HasPrefix(ev, fmt.Sprintf("%d ", Death)) {
+						return
+					}
+				case <-tick.C:
+					w.send(Tick)
+				case <-late:
+					t.Fatalf("%s: nothing is told", what)
+				}
+			}
+		}
+		told("a tick", "")
+		told("a unit", string(Next("unit"))+string(Unit{Script: ":"}.Ops()))
+		told("a kill", KillWorker)
+		w.send(StartWorker)
+		w.worker++
+		status, _, out := w.run("echo on")
+		assert.Equal(t, status, 0)
+		assert.Equal(t, out[0], "on\n")
 	})
 }
 

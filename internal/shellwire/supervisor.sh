@@ -278,7 +278,7 @@ assist() {
 	jobs >&2
 	clock
 	cf_help_tag=$cf_tag cf_help_pid=
-	try help "$1" still && cf_help_pid=$!
+	try help "$1" still && cf_help_pid=$! || { thaw; cf_help_pid=none; }
 }
 
 # shape OPERATION: changes what the next unit is.

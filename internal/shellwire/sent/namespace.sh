@@ -256,13 +256,19 @@ done
 return 1
 }
 tend() {
+[ -z "$cf_forks" ] || [ -n "$cf_frozen" ] || { cf_forks=; kill -CONT -1; }
 case $1 in
 old) [ "$cf_watch" = 1 ] || ! kill -CONT "$cf_watch" || end KILL worker ;;
 tick)
-[ -z "$cf_fresh$cf_forks" ] || [ -n "$cf_frozen" ] || { cf_forks=; kill -CONT -1; }
+[ -z "$cf_fresh" ] || [ -n "$cf_frozen" ] || kill -CONT -1
+helped
 [ -n "$cf_frozen" ] || kill -CONT "$cf_watch" || { freeze; bound; own; older || miss killed; disown; thaw; } ;;
-*) kill -0 "$cf_watch" || miss "$1" ;;
+*) [ "$cf_watch" != 1 ] && kill -0 "$cf_watch" || miss "$1" ;;
 esac
+}
+helped() {
+case $cf_help_pid in '') return ;; none) ;; *) ! kill -0 "$cf_help_pid" || return ;; esac
+helper_killed && cf_help_pid=
 }
 miss() {
 case $cf_jobs in

@@ -174,7 +174,7 @@ freeze
 jobs >&2
 clock
 cf_help_tag=$cf_tag cf_help_pid=
-try help "$1" still && cf_help_pid=$!
+try help "$1" still && cf_help_pid=$! || { thaw; cf_help_pid=none; }
 }
 
 shape() {
