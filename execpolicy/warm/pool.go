@@ -273,11 +273,15 @@ func (p *Pool) next(ctx context.Context, first bool) (*idle, error) {
 	case len(p.idle) > 0:
 		i := p.idle[0]
 		p.remove(i)
-		if p.pause == nil && p.failures == 0 {
+		switch {
+		case p.failures > 0:
+			p.refill() // the pause may have ended when none was missing
+		case p.pause == nil:
 			p.rest(lull)
 		}
 		return i, nil
 	case p.failures >= enoughFailures:
+		p.refill()
 		return nil, p.failed()
 	case first && p.o.MaxWaiting >= 0 && len(p.waiters) >= p.o.MaxWaiting:
 		return nil, fmt.Errorf("%w: %d others wait", ErrBusy, len(p.waiters))

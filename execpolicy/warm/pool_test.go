@@ -457,6 +457,58 @@ func TestIdleWhileStartsFail(t *testing.T) {
 	assert.ErrorContains(t, err, "no room today")
 }
 
+// gated is a policy whose starts wait for what is to become of them.
+type gated struct {
+	execpolicy.Policy
+	fate <-chan error
+}
+
+func (p gated) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+	select {
+	case err := <-p.fate:
+		if err != nil {
+			return nil, err
+		}
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	return p.Policy.Spawn(ctx, spec)
+}
+
+// Starts that failed when none was missing don't keep the pool from starting more.
+func TestTakenAfterStartsFailed(t *testing.T) {
+	p := onFake(t, fakeengine.Faults{})
+	fate := make(chan error)
+	pl, err := warm.New(gated{p.policy, fate}, p.spec, warm.Options{Size: 1, MaxStarting: 3})
+	assert.NilError(t, err)
+	defer func() { assert.Check(t, pl.Close()) }()
+	w := pool{pl, t}
+	fate <- nil
+	w.full(1)
+	w.take(execpolicy.Spec{})
+	ctx, cancel := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for range 2 {
+		all.Go(func() {
+			_, err := w.Take(ctx, execpolicy.Spec{})
+			assert.Check(t, errors.Is(err, context.Canceled), "%v", err)
+		})
+	}
+	w.until("starts", func(s warm.Stats) bool { return s.Starting == 3 })
+	cancel()
+	all.Wait()
+	fate <- nil
+	w.until("idle", func(s warm.Stats) bool { return s.Idle == 1 })
+	for range 2 {
+		fate <- errors.New("no room today")
+	}
+	w.until("at rest", func(s warm.Stats) bool { return s.StartFailures == 2 && !warm.Paused(pl) })
+	assert.Equal(t, w.Stats().Starting, 0)
+	close(fate)
+	w.take(execpolicy.Spec{})
+	w.full(1)
+}
+
 func TestClose(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		w := p.pool(t, warm.Options{Size: 3})
