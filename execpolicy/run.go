@@ -76,6 +76,9 @@ func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
 	}
 	defer s.release()
 	c := s.current()
+	if cmd.code != nil && cmd.code.In != "" && cmd.code.In != c.proc.Name {
+		return nil, ours.ErrElsewhere
+	}
 	ctx, cancel := bound.By(ctx, s.life, c.life)
 	defer cancel(nil)
 	return c.runCommand(ctx, cancel, cmd)

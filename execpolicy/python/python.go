@@ -106,7 +106,7 @@ type Interpreter struct {
 	end     context.CancelCauseFunc
 
 	dir  string // of the one that runs; if empty, none does
-	name string // the session's when it was started
+	name string // of the container that it is in
 	lost bool   // one was lost, and no result has said so
 
 	once sync.Once
@@ -157,13 +157,15 @@ func (p *Interpreter) start(ctx context.Context) error {
 	if p.options.Program != "" {
 		programs = []string{p.options.Program}
 	}
-	r, err := p.session.Run(ours.SkipHooks(ctx), execpolicy.Command{
+	r, err := p.session.Run(ours.WithCode(ours.SkipHooks(ctx), ours.Code{In: p.name}), execpolicy.Command{
 		Argv: slices.Concat([]string{"sh", "-c", startScript, "sh", p.dir, interpreter, same + runScript}, programs),
 		Dir:  p.options.Dir, Env: p.options.Env, Timeout: scratch.Timeout,
 	})
 	switch {
 	case err == nil && r.Outcome == execpolicy.OutcomeExited && r.ExitCode == 0:
 		return nil
+	case errors.Is(err, ours.ErrElsewhere):
+		return p.start(ctx)
 	case r != nil:
 		lost := p.lost
 		p.discard(ctx)
@@ -215,18 +217,18 @@ func (p *Interpreter) Run(ctx context.Context, snippet Snippet) (*Result, error)
 	}
 	defer p.turn.Give()
 	var missed *execpolicy.Result // what was before it, this one has to tell
-	for try := 0; ; try++ {
-		if p.dir != "" && p.name != p.session.Name() {
-			p.dir, p.lost = "", true
-		}
+	for {
 		if p.dir == "" {
 			if err := p.start(ctx); err != nil {
 				return nil, err
 			}
 		}
-		r, err := p.run(ctx, snippet, try > 0)
+		r, err := p.run(ctx, snippet, missed != nil)
 		switch {
-		case err == errMissed && try > 0:
+		case errors.Is(err, ours.ErrElsewhere):
+			p.dir, p.lost = "", true // it ended with its container
+			continue
+		case err == errMissed && missed != nil:
 			return nil, fmt.Errorf("%w: %w twice", ErrStart, errMissed)
 		case err == errMissed:
 			missed = r.Result
@@ -250,7 +252,7 @@ func (p *Interpreter) run(ctx context.Context, snippet Snippet, approved bool) (
 	var said []byte
 	asked := ours.WithCode(ctx, ours.Code{
 		Kind: string(execpolicy.RequestSnippet), Language: "python", Text: snippet.Code, Timeout: snippet.Timeout,
-		Approved: approved, Fork: true, Tag: tag, Reply: func(text string) { said = []byte(text) },
+		In: p.name, Approved: approved, Fork: true, Tag: tag, Reply: func(text string) { said = []byte(text) },
 	})
 	argv := []string{p.dir + "/run", p.dir, tag, strconv.Itoa(len(snippet.Code))}
 	var stdin io.Reader

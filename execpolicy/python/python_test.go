@@ -675,6 +675,20 @@ func TestUnusualShells(t *testing.T) {
 	})
 }
 
+// A told context tells that a command of the session was asked for, whose turn may not
+// have come.
+type told struct {
+	context.Context
+	tell func()
+}
+
+func (c told) Value(key any) any {
+	if _, ok := key.(*bool); ok { // package ours has such keys
+		c.tell()
+	}
+	return c.Context.Value(key)
+}
+
 func TestSessions(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		t.Run("many at once, in order", func(t *testing.T) {
@@ -706,6 +720,37 @@ func TestSessions(t *testing.T) {
 			assert.Equal(t, r.Value, "False")
 			assert.Assert(t, r.StateLost)
 			n.ok("1")
+		})
+		t.Run("a restart that is waited for", func(t *testing.T) {
+			t.Parallel()
+			p := p
+			restarts, goOn := make(chan struct{}), make(chan struct{})
+			first := true
+			p.Spec.Prepare = func(context.Context, *execpolicy.Session) error {
+				if !first {
+					restarts <- struct{}{}
+					<-goOn
+				}
+				first = false
+				return nil
+			}
+			n := p.open(t)
+			for _, lives := range []bool{true, false} {
+				n.ok("kept = 1; import os")
+				if !lives {
+					assert.Assert(t, n.run(python.Snippet{Code: "os._exit(1)"}).StateLost)
+				}
+				var all sync.WaitGroup
+				all.Go(func() { assert.Check(t, n.session.Restart(t.Context())) })
+				<-restarts
+				ctx := told{t.Context(), sync.OnceFunc(func() { goOn <- struct{}{} })}
+				r, err := n.Run(ctx, python.Snippet{Code: "print('kept' in globals())\n7"})
+				all.Wait()
+				assert.NilError(t, err)
+				assert.Equal(t, string(r.Stdout)+r.Value, "False\n7", r.Text())
+				assert.Equal(t, r.StateLost, lives)
+				n.ok("1")
+			}
 		})
 		t.Run("closed", func(t *testing.T) {
 			t.Parallel()

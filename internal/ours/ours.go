@@ -4,8 +4,13 @@ package ours
 
 import (
 	"context"
+	"errors"
 	"time"
 )
+
+// ErrElsewhere is the error of a command that was not run because the session is in
+// another container than the one that the command is for.
+var ErrElsewhere = errors.New("the session is in another container")
 
 // skip, unseen and what are keys by their addresses.
 var skip, unseen, what bool
@@ -37,6 +42,9 @@ type Code struct {
 	Argv                       []string
 	Input                      []byte
 	Timeout                    time.Duration
+	// In, if not empty, is the name of the container that the command is for. In another
+	// one the command is not run, and the error is ErrElsewhere.
+	In string
 	// Approved says that it was asked about with an earlier command.
 	Approved bool
 	// Fork says that the first word of the command's Argv is no program but the name of a
