@@ -83,8 +83,8 @@ type Result struct {
 	// out.
 	Value string
 	// JSON is the same value as JSON. It is nil if json.dumps can't encode the value, if
-	// the JSON is longer than 1<<20 bytes, or if a number in it is one of the session's
-	// secrets.
+	// the JSON is longer than 1<<20 bytes, if it is nested deeper than package
+	// encoding/json decodes, or if a number in it is one of the session's secrets.
 	JSON json.RawMessage
 	// Exception is the exception that the snippet raised. It is nil if there was none, or
 	// if it is not known because the interpreter has ended.
@@ -380,16 +380,18 @@ func (r *Result) decode(data []byte, tag string) error {
 	if said.Tag != tag {
 		return fs.ErrNotExist // it is about a snippet before
 	}
-	if said.JSON != "" && !json.Valid([]byte(said.JSON)) {
-		return fmt.Errorf("%w: it holds something that is not JSON", ErrReply)
+	var value json.RawMessage
+	if said.JSON != "" {
+		// Python's encoder may go deeper than Go's decoder.
+		err := json.Unmarshal([]byte(said.JSON), &value)
+		if err != nil && !strings.Contains(err.Error(), "exceeded max depth") {
+			return fmt.Errorf("%w: it holds something that is not JSON", ErrReply)
+		}
 	}
 	if said.Problem != "" {
 		return fmt.Errorf("%w: %q", ErrNoRoom, said.Problem)
 	}
-	if said.JSON != "" {
-		r.JSON = json.RawMessage(said.JSON)
-	}
-	r.Value, r.Exception = said.Value, said.Exception
+	r.Value, r.JSON, r.Exception = said.Value, value, said.Exception
 	return nil
 }
 

@@ -898,6 +898,18 @@ func TestExamples(t *testing.T) {
 	})
 }
 
+// A value that Go can't decode costs no interpreter.
+func TestDeepJSON(t *testing.T) {
+	const most = 10_000
+	for depth, want := range map[int]int{most: 2 * most, most + 1: 0} {
+		text := strings.Repeat("[", depth) + strings.Repeat("]", depth)
+		r := &python.Result{}
+		assert.NilError(t, python.Decode(r, []byte(`{"value":"x","json":"`+text+`"}`), ""))
+		assert.Equal(t, r.Value, "x")
+		assert.Equal(t, len(r.JSON), want)
+	}
+}
+
 func FuzzReply(f *testing.F) {
 	for _, seed := range []string{"", "{}", `{"value":"1","json":"1"}`, `{"json":"NaN"}`,
 		`{"exception":{"type":"E"}}`, `{"problem":"x"}`, "[]", "null", `{"tag":"another","value":"1"}`} {
