@@ -116,17 +116,19 @@ def run(folder):
         with open(reply, "x") as f:
             json.dump(said, f)
 
-    def store(said):
+    def store(said, failed):
         nonlocal stored
         stored = True
         try:
             write(said)
         except OSError as e:
-            # There is room for a short one.
             remove(reply)
-            remove(spare)
-            write({"problem": str(e)})
-            keep()
+            said = {"problem": str(e)}
+            if not tell(said, failed):
+                # There is room for a short one.
+                remove(spare)
+                write(said)
+                keep()
 
     def keep():
         try:
@@ -176,7 +178,7 @@ def run(folder):
                 sys.stderr.flush()
             os._exit(failed)
         if not tell(said, failed):
-            store(said)
+            store(said, failed)
         os.write(answer, "{} {:d} .\n".format(tag, failed).encode())
 
 

@@ -613,7 +613,7 @@ def fake(text):
 	}},
 	{"no room is left", func(t *testing.T, n notebook) {
 		n.ok("kept = 1")
-		n.shell("dd if=/dev/zero of=/tmp/full bs=65536; dd if=/dev/zero of=/tmp/full bs=1 oflag=append conv=notrunc; :")
+		n.shell("rm /tmp/.cofferdam-*/spare; dd if=/dev/zero of=/tmp/full bs=65536; dd if=/dev/zero of=/tmp/full bs=1 oflag=append conv=notrunc; :")
 		r, err := n.Run(t.Context(), python.Snippet{Code: "'x' * 100000"})
 		if n.shell("df -P /tmp | tail -1 | grep -q 100% && echo full") == "full" {
 			assert.ErrorIs(t, err, python.ErrNoRoom)
