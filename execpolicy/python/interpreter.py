@@ -60,17 +60,20 @@ def run(folder):
             if step.tb_next and step.tb_next.tb_frame.f_code is interrupt.__code__:
                 step.tb_next = None
             step = step.tb_next
+        interruptible = armed
         try:
             message = str(e)
-        except Exception:
+        except BaseException as why:
+            if interruptible and isinstance(why, KeyboardInterrupt):
+                raise
             message = "<exception str() failed>"
         text = "".join(traceback.format_exception(type(e), e, trace))
         return {"exception": {"type": type(e).__qualname__, "message": cut(message), "traceback": cut(text)}}
 
     def flush():
-        for stream in sys.stdout, sys.stderr:
+        for name in "stdout", "stderr":
             try:
-                stream.flush()
+                getattr(sys, name).flush()
             except Exception:
                 pass
 

@@ -208,6 +208,7 @@ var cases = []runCase{
 		n.fails("print('\\ud800')", "UnicodeEncodeError")
 		assert.Equal(t, string(n.ok("sys.stdout.buffer.write(b'\\xff\\0')").Stdout), "\xff\x00")
 		n.ok("old = sys.stdout\nsys.stdout = None")
+		n.ok("del sys.stdout")
 		n.ok("import io; sys.stdout = io.StringIO(); print('no')")
 		r = n.ok("sys.stdout = old; print('yes')")
 		assert.Equal(t, string(r.Stdout), "yes\n")
@@ -241,6 +242,10 @@ $`, e.Traceback))
 		n.fails("raise KeyboardInterrupt", "KeyboardInterrupt")
 		n.fails("raise GeneratorExit", "GeneratorExit")
 		n.fails("class E(BaseException):\n    def __str__(self): raise ValueError\nraise E", "E")
+		for _, base := range []string{"BaseException", "KeyboardInterrupt"} {
+			e := n.fails("class E("+base+"):\n    def __str__(self): raise self\nraise E", "E")
+			assert.Equal(t, e.Message, "<exception str() failed>")
+		}
 		n.fails("class R:\n    def __repr__(self): raise ValueError('r')\nR()", "ValueError")
 		n.fails("import no_such_module", "ModuleNotFoundError")
 		n.fails("def g(): g()\ng()", "RecursionError")

@@ -18,7 +18,8 @@ keep() {
 	# What was printed must be there when the interpreter is killed.
 	"$program" -u -c "$text" "$dir" 2>&3 3>&- 4>&-
 	status=$?
-	: >"$dir/dead"
+	# Without command, a redirection that fails would end the shell.
+	command : >"$dir/dead"
 	echo "dead $status ." >&4
 }
 keep </dev/null &
