@@ -17,24 +17,30 @@ def run(folder):
     answer = os.open(folder + "/answer", os.O_RDWR)
     reply, spare = folder + "/reply", folder + "/spare"
     out = os.dup(1)
-    armed = pending = stored = False
+    armed = evaluating = pending = stored = False
 
     def interrupt(*_):
         nonlocal armed, pending
         if armed:
-            armed = False
+            # A snippet may catch one that it sends itself, and its deadline still comes.
+            armed = evaluating
             raise KeyboardInterrupt
         pending = True
 
     def evaluate(code, name):
-        lines = code.decode("utf-8", "replace").splitlines(True)
-        linecache.cache[name] = len(code), None, lines, name
-        tree = compile(code, name, "exec", ast.PyCF_ONLY_AST, True)
-        last = None
-        if tree.body and isinstance(tree.body[-1], ast.Expr):
-            last = ast.Expression(tree.body.pop().value)
-        exec(compile(tree, name, "exec", 0, True), scope)
-        return last and eval(compile(last, name, "eval", 0, True), scope)
+        nonlocal evaluating
+        try:
+            evaluating = True
+            lines = code.decode("utf-8", "replace").splitlines(True)
+            linecache.cache[name] = len(code), None, lines, name
+            tree = compile(code, name, "exec", ast.PyCF_ONLY_AST, True)
+            last = None
+            if tree.body and isinstance(tree.body[-1], ast.Expr):
+                last = ast.Expression(tree.body.pop().value)
+            exec(compile(tree, name, "exec", 0, True), scope)
+            return last and eval(compile(last, name, "eval", 0, True), scope)
+        finally:
+            evaluating = False
 
     def cut(text):
         return text if len(text) <= most else text[: most // 2] + "\n...\n" + text[-most // 2 :]

@@ -329,6 +329,8 @@ var ends = []runCase{
 			"try:\n    " + begun + "\n    while True: pass\nfinally: kept = 2",
 			"class R:\n    def __repr__(self):\n        " + begun + "\n        while True: pass\nR()",
 			"class E(Exception):\n    def __str__(self):\n        " + begun + "\n        while True: pass\nraise E",
+			"import os\ntry:\n    os.kill(os.getpid(), 2)\n    while True: pass\nexcept KeyboardInterrupt: kept = 2\n" +
+				begun + "\nwhile True: pass",
 			"import signal; signal.signal(signal.SIGCHLD, lambda *_: 0); " + begun + "\nwhile True: pass",
 		} {
 			places.Eventually(t, func() string {
