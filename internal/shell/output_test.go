@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -53,6 +54,33 @@ func TestOutputTakesMarksOut(t *testing.T) {
 		assert.Equal(t, string(kept.Taken()), want)
 		assert.Equal(t, out.Came(), int64(len(want)))
 		assert.Equal(t, full, false)
+	}
+}
+
+// What may begin a mark at the end of a stream waits for no writer.
+func TestOutputEndsWithAStuckWriter(t *testing.T) {
+	reader, stuck := io.Pipe()
+	defer reader.Close()
+	out := shell.NewOutput(shell.OutputOptions{MaxBytes: 100, Stdout: stuck})
+	out.Stdout.TakeOut("KEY", func(string) {})
+	out.Stdout.Write([]byte("ab"))
+	_, err := reader.Read(make([]byte, 1)) // the writer waits with the b
+	assert.NilError(t, err)
+	out.Stdout.Write(bytes.Repeat([]byte("."), 64<<10)) // nothing more finds room
+	out.Stdout.Write([]byte("K"))
+	finished := make(chan []error)
+	go func() {
+		over := make(chan struct{})
+		close(over)
+		finished <- out.Finish(over)
+	}()
+	select {
+	case errs := <-finished:
+		assert.Equal(t, len(errs), 1)
+		assert.ErrorContains(t, errs[0], "in time")
+		assert.Equal(t, out.Came(), int64(2+64<<10+1))
+	case <-time.After(10 * time.Second):
+		t.Fatal("Finish waits for the writer")
 	}
 }
 

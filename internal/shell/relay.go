@@ -14,7 +14,7 @@ type relay struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	buf     []byte
-	last    bool // what a filter held comes, and is taken whole
+	last    bool // what a sink or a filter held comes, and is taken whole
 	ended   bool // nothing more comes
 	freed   bool // the stream waits for room no more
 	cut     bool // something did not fit; all that comes later is dropped too
@@ -67,8 +67,8 @@ func (r *relay) free() {
 	r.changed.Broadcast()
 }
 
-// rest makes the relay take what comes now whole: what a filter holds is bounded, and
-// nobody is to wait for the writer to take it.
+// rest makes the relay take what comes now whole: what a sink or a filter holds is
+// bounded, and nobody is to wait for the writer to take it.
 func (r *relay) rest() {
 	r.mu.Lock()
 	r.last = true

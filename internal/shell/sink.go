@@ -100,12 +100,16 @@ func (k *Sink) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush takes what is held as output.
+// flush takes what is held as output, without waiting for the caller's writer.
 func (k *Sink) flush() {
-	if len(k.held) > 0 {
-		k.marks.Flush(k.held)
-		k.held = nil
+	if len(k.held) == 0 {
+		return
 	}
+	if k.relay != nil {
+		k.relay.rest()
+	}
+	k.marks.Flush(k.held)
+	k.held = nil
 }
 
 // count counts so many bytes as output.
