@@ -489,7 +489,7 @@ var auditCases = []placeCase{
 		}
 		close(release)
 		assert.ErrorIs(t, s.Close(), execpolicy.ErrAudit)
-		assert.Equal(t, len(l.all()), 2+64)
+		assert.Equal(t, len(l.all()), 2+1+64)
 	}},
 	{"values of variables on a command line", func(t *testing.T, p place) {
 		spec, l := p.audited()

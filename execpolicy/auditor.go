@@ -12,7 +12,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/delivery"
 )
 
-// maxRecords is how many records wait at most for one that is stuck; more are lost, and
+// maxRecords is how many records wait at most for one that is stuck. More are lost, and
 // make a gap.
 const maxRecords = 64
 
@@ -62,10 +62,9 @@ func newAuditor(f Auditor) *auditor {
 	return &auditor{records: delivery.New(maxRecords, f)}
 }
 
-// post numbers a record and hands it over without waiting.
-func (a *auditor) post(e *Event) (n int, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
+// number gives a record its place. It is called with the lock, under which the record is
+// handed over too.
+func (a *auditor) number(e *Event) {
 	if e.Kind == EventSpawn {
 		a.seq, a.ways, a.cause, a.name, a.anew = 0, 0, nil, "", false
 	}
@@ -76,15 +75,25 @@ func (a *auditor) post(e *Event) (n int, err error) {
 	} else if !a.anew {
 		a.name = e.Name
 	}
-	return a.records.Post(*e)
+}
+
+// post hands a record over for which nobody waits.
+func (a *auditor) post(e *Event) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.number(e)
+	a.records.Post(*e)
 }
 
 // take hands a record over and waits until it and all before were taken, or the time is
 // over.
 func (a *auditor) take(ctx context.Context, e *Event, timeout time.Duration) error {
-	n, err := a.post(e)
+	a.mu.Lock()
+	a.number(e)
+	receipt, err := a.records.Submit(*e)
+	a.mu.Unlock()
 	if err == nil {
-		err = a.records.Wait(ctx, n, timeout)
+		err = receipt.Wait(ctx, timeout)
 	}
 	return noRecord(err)
 }

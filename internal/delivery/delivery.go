@@ -1,6 +1,6 @@
 // Package delivery hands items to a function, one at a time and in order, on a goroutine
-// of its own. Whoever posts an item may wait until it was delivered, as long as they
-// like.
+// of its own. Whoever submits an item waits until it was delivered, as long as they like,
+// and is told its error. Nobody waits for an item that is posted.
 //
 // Items that come from somebody who is not trusted are posted aside. They wait for all
 // others, have room of their own, and what becomes of them is told apart.
@@ -24,12 +24,12 @@ type Queue[T any] struct {
 	max     int
 
 	mu        sync.Mutex
-	running   bool // an item is being delivered
-	items     []T  // items[0] is being delivered, unless one that was posted aside is
-	posted    int  // how many items have come, without those that were lost
+	running   bool       // an item is being delivered
+	items     []entry[T] // without the one that is being delivered
+	came      int        // how many items have come, without those that were lost
 	delivered int
 	changed   chan struct{} // closed when an item was delivered
-	failed    error         // of items for which nobody has waited yet
+	failed    error         // of items for which nobody waits, until it is told
 	abandoned error         // why somebody no longer waits, while an item is delivered
 
 	aside                   []T // without the one that is being delivered
@@ -37,26 +37,53 @@ type Queue[T any] struct {
 	asideFailed             error // the first error of those
 }
 
-// New returns a queue of at most max items, with the one that is being delivered.
+// An entry is an item that waits.
+type entry[T any] struct {
+	item    T
+	receipt *Receipt[T] // nil if nobody waits for the item
+}
+
+// A Receipt is for whoever waits for an item.
+type Receipt[T any] struct {
+	q    *Queue[T]
+	n    int   // the item's number
+	left bool  // nobody waits any more
+	err  error // the item's
+}
+
+// New returns a queue in which at most max items wait while one is being delivered.
 func New[T any](max int, deliver func(T) error) *Queue[T] {
 	return &Queue[T]{deliver: deliver, max: max, changed: make(chan struct{})}
 }
 
-// Post hands an item over without waiting, and returns its number. If the queue is full
-// the item is lost, with [ErrLate], which the next that waits is told too.
-func (q *Queue[T]) Post(item T) (n int, err error) {
+// Post hands an item over for which nobody waits. Its error is told to the next that
+// waits. If the queue is full the item is lost, with [ErrLate], which the next that waits
+// is told too.
+func (q *Queue[T]) Post(item T) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	return q.add(entry[T]{item: item})
+}
+
+// Submit is Post for an item for which its caller is to wait next, by [Receipt.Wait].
+func (q *Queue[T]) Submit(item T) (*Receipt[T], error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	r := &Receipt[T]{q: q, n: q.came + 1}
+	return r, q.add(entry[T]{item, r})
+}
+
+func (q *Queue[T]) add(e entry[T]) error {
 	if len(q.items) >= q.max {
 		if !errors.Is(q.failed, ErrLate) {
 			q.failed = errors.Join(q.failed, ErrLate)
 		}
-		return 0, ErrLate
+		return ErrLate
 	}
-	q.items = append(q.items, item)
-	q.posted++
+	q.items = append(q.items, e)
+	q.came++
 	q.start()
-	return q.posted, nil
+	return nil
 }
 
 // PostAside hands an item over that waits for all others, without waiting. There may be
@@ -86,10 +113,15 @@ func (q *Queue[T]) run() {
 	q.mu.Lock()
 	for len(q.items) > 0 || len(q.aside) > 0 {
 		if len(q.items) > 0 {
-			err := q.hand(q.items[0])
+			e := q.items[0]
 			q.items = q.items[1:]
-			q.failed = errors.Join(q.failed, err)
+			err := q.hand(e.item)
 			q.delivered++
+			if r := e.receipt; r != nil && !r.left {
+				r.err = err
+			} else {
+				q.failed = errors.Join(q.failed, err)
+			}
 		} else {
 			item := q.aside[0]
 			q.aside = q.aside[1:]
@@ -116,17 +148,40 @@ func (q *Queue[T]) hand(item T) error {
 	return err
 }
 
-// Wait waits until the item of that number was delivered, and all before it. It returns
-// the errors of all items of which nobody was told yet; or [ErrLate] after that time, or
-// the cause of ctx.
-func (q *Queue[T]) Wait(ctx context.Context, n int, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, ErrLate)
-	defer cancel()
+// Wait waits until the item was delivered, and all before it. It returns the item's error
+// and those of which nobody was told yet; or [ErrLate] after that time, or the cause of
+// ctx. Then the item's error is told to the next that waits.
+func (r *Receipt[T]) Wait(ctx context.Context, timeout time.Duration) error {
+	q := r.q
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if err := q.await(ctx, func() bool { return q.delivered >= n }); err != nil {
+	if err := q.wait(ctx, r.n, timeout); err != nil {
+		r.left = true
 		return err
 	}
+	return errors.Join(r.err, q.told())
+}
+
+// Flush waits, as [Receipt.Wait] does, until all items so far were delivered. It returns
+// the errors of those for which nobody waits.
+func (q *Queue[T]) Flush(ctx context.Context, timeout time.Duration) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err := q.wait(ctx, q.came, timeout); err != nil {
+		return err
+	}
+	return q.told()
+}
+
+// wait waits until n items were delivered.
+func (q *Queue[T]) wait(ctx context.Context, n int, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, ErrLate)
+	defer cancel()
+	return q.await(ctx, func() bool { return q.delivered >= n })
+}
+
+// told returns the errors of which nobody was told yet.
+func (q *Queue[T]) told() error {
 	err := q.failed
 	q.failed = nil
 	return err
@@ -151,14 +206,6 @@ func (q *Queue[T]) await(ctx context.Context, done func() bool) error {
 		q.mu.Lock()
 	}
 	return nil
-}
-
-// Flush waits, as [Queue.Wait] does, until all items so far were delivered.
-func (q *Queue[T]) Flush(ctx context.Context, timeout time.Duration) error {
-	q.mu.Lock()
-	n := q.posted
-	q.mu.Unlock()
-	return q.Wait(ctx, n, timeout)
 }
 
 // FlushAside waits until all items were delivered that were posted aside. It returns the

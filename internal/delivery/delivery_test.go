@@ -24,9 +24,7 @@ func TestInOrder(t *testing.T) {
 		return nil
 	})
 	for i := range 100 {
-		n, err := q.Post(i)
-		assert.NilError(t, err)
-		assert.Equal(t, n, i+1)
+		assert.NilError(t, q.Post(i))
 	}
 	assert.NilError(t, q.Flush(t.Context(), time.Minute))
 	for i, n := range got {
@@ -35,48 +33,83 @@ func TestInOrder(t *testing.T) {
 	assert.Equal(t, len(got), 100)
 }
 
-// An error is told once: to the first that waits.
+// The error of an item for which nobody waits is told once: to the first that waits.
 func TestErrors(t *testing.T) {
 	q := delivery.New(10, func(err error) error { return err })
 	assert.NilError(t, q.Flush(t.Context(), time.Minute))
-	first, _ := q.Post(errTaken)
-	second, _ := q.Post(errGone)
-	err := q.Wait(t.Context(), second, time.Minute)
+	q.Post(errTaken)
+	second, _ := q.Submit(errGone)
+	err := second.Wait(t.Context(), time.Minute)
 	assert.ErrorIs(t, err, errTaken)
 	assert.ErrorIs(t, err, errGone)
-	assert.NilError(t, q.Wait(t.Context(), first, time.Minute))
+	assert.NilError(t, q.Flush(t.Context(), time.Minute))
+	q.Post(errTaken)
+	assert.ErrorIs(t, q.Flush(t.Context(), time.Minute), errTaken)
+	assert.NilError(t, q.Flush(t.Context(), time.Minute))
+}
+
+// Of two that wait, each is told the error of its own item, whoever comes first.
+func TestErrorsOfTwo(t *testing.T) {
+	for _, errs := range [][2]error{{errTaken, nil}, {nil, errTaken}} {
+		for _, first := range []int{0, 1} {
+			synctest.Test(t, func(t *testing.T) {
+				deliver := make(chan struct{})
+				q := delivery.New(10, func(err error) error {
+					<-deliver
+					return err
+				})
+				var receipts [2]*delivery.Receipt[error]
+				for i, err := range errs {
+					receipts[i], _ = q.Submit(err)
+				}
+				got := [2]error{errGone, errGone}
+				for _, i := range []int{first, 1 - first} {
+					go func() { got[i] = receipts[i].Wait(t.Context(), time.Minute) }()
+					synctest.Wait()
+				}
+				close(deliver)
+				synctest.Wait()
+				assert.NilError(t, q.Flush(t.Context(), time.Minute))
+				for i, err := range errs {
+					assert.Assert(t, errors.Is(got[i], err), "%v, %v", got, errs)
+				}
+			})
+		}
+	}
 }
 
 func TestStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		next := make(chan error)
 		q := delivery.New(3, func(int) error { return <-next })
-		n, err := q.Post(1)
+		r, err := q.Submit(1)
 		assert.NilError(t, err)
 		assert.NilError(t, q.Abandoned())
 
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(errGone)
-		assert.Equal(t, q.Wait(ctx, n, time.Minute), errGone)
+		assert.Equal(t, r.Wait(ctx, time.Minute), errGone)
 		assert.Equal(t, q.Abandoned(), errGone)
 		start := time.Now()
-		assert.Equal(t, q.Wait(t.Context(), n, time.Minute), delivery.ErrLate)
+		assert.Equal(t, r.Wait(t.Context(), time.Minute), delivery.ErrLate)
 		assert.Equal(t, time.Since(start), time.Minute)
 		assert.Equal(t, q.Abandoned(), delivery.ErrLate)
 		// That it takes too long is not forgotten while it does.
-		assert.Equal(t, q.Wait(ctx, n, time.Minute), errGone)
+		assert.Equal(t, r.Wait(ctx, time.Minute), errGone)
 		assert.Equal(t, q.Abandoned(), delivery.ErrLate)
 
-		// The queue is full: the item is lost, and the next that waits is told.
-		q.Post(2)
-		q.Post(3)
-		_, err = q.Post(4)
-		assert.Equal(t, err, delivery.ErrLate)
-		next <- nil
+		// The queue is full: the item is lost. The next that waits is told, and told the
+		// error of the item for which nobody waits any more.
+		for n := range 3 {
+			assert.NilError(t, q.Post(2+n))
+		}
+		assert.Equal(t, q.Post(9), delivery.ErrLate)
+		next <- errTaken
 		synctest.Wait()
 		assert.NilError(t, q.Abandoned())
-		next <- errTaken
-		next <- nil
+		for range 3 {
+			next <- nil
+		}
 		err = q.Flush(t.Context(), time.Minute)
 		assert.ErrorIs(t, err, delivery.ErrLate)
 		assert.ErrorIs(t, err, errTaken)
@@ -103,16 +136,14 @@ func TestAside(t *testing.T) {
 			q.PostAside(-9) // there is no room
 		}
 		for n := range 3 {
-			_, err := q.Post(n + 1)
-			assert.NilError(t, err)
+			assert.NilError(t, q.Post(n+1))
 		}
-		_, err := q.Post(9)
-		assert.Equal(t, err, delivery.ErrLate)
+		assert.Equal(t, q.Post(9), delivery.ErrLate)
 		next <- errGone
 		next <- nil
 		next <- errTaken
 		next <- nil
-		err = q.Flush(t.Context(), time.Minute)
+		err := q.Flush(t.Context(), time.Minute)
 		assert.ErrorIs(t, err, errTaken)
 		assert.ErrorIs(t, err, delivery.ErrLate)
 		assert.Assert(t, !errors.Is(err, errGone), err)
