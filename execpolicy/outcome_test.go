@@ -153,6 +153,28 @@ func TestEvidence(t *testing.T) {
 	})
 }
 
+// The limit was passed before the command ended by itself, whichever is looked at first.
+func TestOutputLimitAtTheEnd(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		s := open(t, p.policy(), p.spec())
+		c := execpolicy.Command{Script: "printf 12345678901", OutputLimit: 10}
+		check := func(i int, r *execpolicy.Result) {
+			t.Helper()
+			assert.Assert(t, r.Outcome == execpolicy.OutcomeOutputLimit && r.Gone, "%d: %+v", i, r)
+			assert.Equal(t, r.Cause, execpolicy.ErrOutputLimit)
+			assert.Equal(t, string(r.Stdout), "12345678901")
+		}
+		for i := range 200 {
+			check(i, s.run(c))
+		}
+		for i := range 20 {
+			r, err := s.result(s.job(c))
+			assert.NilError(t, err)
+			check(i, r)
+		}
+	})
+}
+
 // What a background job prints while the library looks is not taken for what it sees.
 func TestEvidenceUnderAFlood(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {

@@ -78,8 +78,13 @@ func (c *Conn) Exchange(ctx context.Context, deadline, endBy time.Time, ops []Op
 		x.timeout = c.deadline.C
 	}
 	x.begin(ops)
-	defer x.end()
 	x.await()
+	x.end()
+	if x.Cause == nil && (out.passed() || errOut.passed()) {
+		// Select picks either of two that are ready, and what is held counts at the end.
+		x.Cause = context.Cause(ctx)
+		x.bound()
+	}
 	return x.Reply
 }
 

@@ -441,6 +441,11 @@ func (j *Job) Run(ctx context.Context, deadline time.Time) (r Reply) {
 	ending := c.endBegun
 	for {
 		over, changed := j.over()
+		if over && (j.sinks[0].passed() || j.sinks[1].passed()) {
+			// Select picks either of two that are ready.
+			j.end(&r, context.Cause(ctx))
+			return r
+		}
 		if over {
 			r.Mark, r.Died = j.last()
 			if r.Died {

@@ -63,6 +63,10 @@ func NewSink(filter Filter, limit int, text, w io.Writer) (in, out *Sink) {
 // the room.
 func (k *Sink) Limit(room *atomic.Int64, full func()) { k.room, k.full = room, full }
 
+// passed reports whether more came than the limit. Then full was called, if nothing is
+// being written.
+func (k *Sink) passed() bool { return k.room != nil && k.room.Load() < 0 }
+
 // freeMarks is how many bytes of marks count as no output: one that a pipe takes whole.
 const freeMarks = 4 << 10
 
