@@ -54,7 +54,7 @@ func (x *jobRun) begin(ctx context.Context, wire shellwire.Job) (err error) {
 	x.out = c.newOutput(x.cmd, c.jobFilter, cancel)
 	x.job, err = c.StartJob(ctx, shell.JobOptions{
 		Job: wire, Stdin: x.proc.Stdin, Stdout: x.proc.Stdout, Stderr: x.proc.Stderr, Inside: x.proc.inside,
-		Out: x.out.Stdout, ErrOut: x.out.Stderr, Ending: isEnding,
+		Out: x.out.Stdout, ErrOut: x.out.Stderr, Ending: isEnding, Filter: c.redactor.Writer,
 	})
 	if err != nil {
 		cancel(nil)

@@ -14,7 +14,6 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/random"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 	"github.com/seed-64a260eb/cofferdam/internal/turn"
-	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
 // JobOptions say what a job is.
@@ -26,6 +25,9 @@ type JobOptions struct {
 	Stdout, Stderr io.ReadCloser
 	// Inside is the keeper's command line, if the supervisor has to start it.
 	Inside []string
+	// Filter is what the keeper's words pass on their way into an error; nil if there is
+	// none.
+	Filter Filter
 	// Out and ErrOut take what the job prints.
 	Out, ErrOut *Sink
 	// Ending reports whether a cause that ends a job ends the process too.
@@ -53,7 +55,9 @@ type Job struct {
 	mark    shellwire.Mark // that of the end on stdout
 	nonce   string         // of the operation that is waited for
 	answer  shellwire.Mark // the one with that nonce, if its Kind is set
-	words   [2]truncate.Buffer
+	// words have what came before the command began, and wordsIn are where that passes
+	// the filter first.
+	words, wordsIn [2]*Sink
 
 	asking  turn.Turn       // one operation at a time
 	dying   context.Context // ends when the job is to be ended
@@ -91,7 +95,7 @@ func (c *Conn) StartJob(ctx context.Context, opts JobOptions) (*Job, error) {
 	j.reading.Add(2)
 	j.opts.Job.Prefix, j.opts.Job.Tag = c.opts.Setup.Prefix, random.Token()[:13]
 	for i, r := range []io.ReadCloser{opts.Stdout, opts.Stderr} {
-		j.words[i].Limit = WordsKept
+		j.wordsIn[i], j.words[i] = NewSink(opts.Filter, WordsKept, nil, nil)
 		go j.read(i, r)
 	}
 	err := j.start(ctx)
@@ -234,6 +238,7 @@ func (j *Job) read(i int, r io.ReadCloser) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.wordsIn[i].Close()
 	j.eof[i] = true
 	j.wake()
 }
@@ -248,7 +253,7 @@ func (j *Job) output(i int, b []byte) {
 	j.mu.Lock()
 	open := j.begun[i] && !j.ended[i]
 	if !j.begun[i] {
-		j.words[i].Write(b)
+		j.wordsIn[i].Write(b)
 	}
 	j.mu.Unlock()
 	if open {
@@ -320,12 +325,12 @@ func (j *Job) early() error {
 	if j.pid == 0 && !j.sent {
 		why = ErrUnheard
 	}
-	words := j.words[1].Bytes()
+	words := j.words[1].Kept.Bytes()
 	if len(words) == 0 {
-		words = j.words[0].Bytes()
+		words = j.words[0].Kept.Bytes()
 	}
 	if text := strings.TrimSpace(string(words)); text != "" {
-		return fmt.Errorf("%w: %s", why, j.c.opts.Redact(text))
+		return fmt.Errorf("%w: %s", why, text)
 	}
 	return why
 }

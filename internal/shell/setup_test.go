@@ -12,6 +12,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/secret"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
@@ -140,4 +141,24 @@ func TestWorkerThatEndsBehindItsSetup(t *testing.T) {
 			assert.Equal(t, r.OOMs, test.oom)
 		})
 	}
+}
+
+// The words of a job's keeper have no part of a value, wherever they are cut.
+func TestWordsOfAKeeperAreRedacted(t *testing.T) {
+	enginetest.Beside(t)
+	const value = "hunter2-hunter3-hunter4"
+	var redactor secret.Redactor
+	redactor.Set(redactor.Values().With(secret.Value{Text: value, Placeholder: "***"}))
+	c := connect(t, nil)
+	stdin, in := io.Pipe()
+	stdin.Close()
+	said := "sh: " + strings.Repeat(value+" ", WordsKept)
+	j, err := c.StartJob(t.Context(), JobOptions{
+		Stdin: in, Stdout: io.NopCloser(strings.NewReader("")), Stderr: io.NopCloser(strings.NewReader(said)),
+		Filter: redactor.Writer, Out: &Sink{}, ErrOut: &Sink{},
+	})
+	j.Drained()
+	assert.ErrorIs(t, err, ErrUnheard)
+	assert.ErrorContains(t, err, ": sh: ")
+	assert.Assert(t, !strings.Contains(err.Error(), "hunter"), "%v", err)
 }
