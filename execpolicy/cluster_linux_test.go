@@ -46,7 +46,7 @@ var clusterSuites = map[string]func(*testing.T){
 	"CauseOfTheEndOfAJob":                  TestCauseOfTheEndOfAJob,
 	"StoppedJobsAndCommands":               TestStoppedJobsAndCommands,
 	"ReadFileCutOff":                       TestReadFileCutOff,
-	"CopyFSOfAFileThatShrinks":             TestCopyFSOfAFileThatShrinks,
+	"CopyFSOfAFileThatIsNotWhatItSays":     TestCopyFSOfAFileThatIsNotWhatItSays,
 	"DirectoriesAreRecorded":               TestDirectoriesAreRecorded,
 	"WriteFilesOnAFullDisk":                TestWriteFilesOnAFullDisk,
 	"IdleIsTakenOnce":                      TestIdleIsTakenOnce,

@@ -587,34 +587,51 @@ func TestTreesCutOff(t *testing.T) {
 	})
 }
 
-// A shrinking file is one that has less in it than was seen in its directory.
-type shrinking struct{ fstest.MapFS }
+// An untrue file system has a file that says of itself that it has so many bytes more.
+type untrue struct {
+	fstest.MapFS
+	more int64
+}
 
-type shrunken struct{ fs.File }
+type untrueFile struct {
+	fs.File
+	more int64
+}
 
-type larger struct{ fs.FileInfo }
+type untrueInfo struct {
+	fs.FileInfo
+	more int64
+}
 
-func (s shrinking) Open(name string) (fs.File, error) {
-	f, err := s.MapFS.Open(name)
+func (u untrue) Open(name string) (fs.File, error) {
+	f, err := u.MapFS.Open(name)
 	if err == nil && name == "file" {
-		f = shrunken{f}
+		f = untrueFile{f, u.more}
 	}
 	return f, err
 }
 
-func (f shrunken) Stat() (fs.FileInfo, error) {
+func (f untrueFile) Stat() (fs.FileInfo, error) {
 	info, err := f.File.Stat()
-	return larger{info}, err
+	return untrueInfo{info, f.more}, err
 }
 
-func (i larger) Size() int64 { return i.FileInfo.Size() + 1 }
+func (i untrueInfo) Size() int64 { return i.FileInfo.Size() + i.more }
 
-func TestCopyFSOfAFileThatShrinks(t *testing.T) {
+func TestCopyFSOfAFileThatIsNotWhatItSays(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		s := open(t, p.policy(), p.spec())
 		for _, size := range []int{3, 5 << 20} {
-			err := s.CopyFS(t.Context(), "tree", shrinking{fstest.MapFS{"file": {Data: noise(size), Mode: 0o644}}})
-			assert.ErrorIs(t, err, io.ErrUnexpectedEOF)
+			for _, c := range []struct {
+				more int64
+				want error
+			}{
+				{1, io.ErrUnexpectedEOF},
+				{-1 - int64(size), execpolicy.ErrArchive},
+			} {
+				tree := untrue{fstest.MapFS{"file": {Data: noise(size), Mode: 0o644}}, c.more}
+				assert.ErrorIs(t, s.CopyFS(t.Context(), "tree", tree), c.want)
+			}
 		}
 		assert.Equal(t, s.ok("ls -A"), "")
 	})

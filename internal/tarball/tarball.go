@@ -102,6 +102,9 @@ func (c *Checker) Check(h *Header) error {
 	if c.names += int64(len(name)); c.names > maxNames {
 		return fmt.Errorf("%w: the names alone have more than %d bytes", ErrLimit, maxNames)
 	}
+	if h.Size < 0 {
+		return fmt.Errorf("%w: %.200q has a negative size", ErrFormat, name)
+	}
 	if n := c.Limits.Bytes; n >= 0 && h.Size > n-c.content {
 		return fmt.Errorf("%w of %d bytes", ErrLimit, n)
 	}

@@ -310,6 +310,14 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
+// Not all that is checked comes from an archive, which has no negative sizes.
+func TestNegativeSize(t *testing.T) {
+	for _, limits := range []Limits{none, {Entries: 3, Bytes: 100}} {
+		c := Checker{Limits: limits}
+		assert.ErrorIs(t, c.Check(&Header{Name: "a", Size: -1}), ErrFormat)
+	}
+}
+
 // Names have to be kept, and so they are bounded where nothing else is.
 func TestNamesAreBounded(t *testing.T) {
 	c := Checker{Limits: none}
