@@ -212,7 +212,9 @@ var treeCases = []conformanceCase{
 		}
 		assert.ErrorIs(t, s.CopyFS(t.Context(), "no/such", sample()), fs.ErrNotExist)
 		if s.ok("id -u") != "0" {
-			assert.ErrorIs(t, s.CopyOut(t.Context(), "closed", io.Discard), fs.ErrPermission)
+			var archive bytes.Buffer
+			assert.ErrorIs(t, s.CopyOut(t.Context(), "closed", &archive), fs.ErrPermission)
+			assert.Assert(t, !bytes.HasSuffix(archive.Bytes(), make([]byte, 1024)))
 			assert.ErrorIs(t, s.CopyFS(t.Context(), "closed", fstest.MapFS{"y": {}}), fs.ErrPermission)
 		}
 		s.ok("chmod 700 closed; rm -rf closed fifo")

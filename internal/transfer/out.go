@@ -23,7 +23,10 @@ func (t *Transfer) CopyOut(name string, w io.Writer) error {
 		for {
 			h, err := r.Next()
 			if err == io.EOF {
-				_, err = w.Write(tarball.End())
+				// Only what comes after the padding tells whether tar has succeeded.
+				if _, err = io.Copy(io.Discard, r.R); err == nil {
+					_, err = w.Write(tarball.End())
+				}
 				return err
 			}
 			if err != nil {
