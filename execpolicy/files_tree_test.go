@@ -589,15 +589,17 @@ func TestTreesCutOff(t *testing.T) {
 	})
 }
 
-// An untrue file system has a file that says of itself that it has so many bytes more.
+// An untrue file system has a file that says of itself that it has so many bytes more,
+// and that ends with an error, if that is not nil.
 type untrue struct {
 	fstest.MapFS
 	more int64
+	end  error
 }
 
 type untrueFile struct {
 	fs.File
-	more int64
+	untrue
 }
 
 type untrueInfo struct {
@@ -608,7 +610,7 @@ type untrueInfo struct {
 func (u untrue) Open(name string) (fs.File, error) {
 	f, err := u.MapFS.Open(name)
 	if err == nil && name == "file" {
-		f = untrueFile{f, u.more}
+		f = untrueFile{f, u}
 	}
 	return f, err
 }
@@ -618,23 +620,40 @@ func (f untrueFile) Stat() (fs.FileInfo, error) {
 	return untrueInfo{info, f.more}, err
 }
 
+func (f untrueFile) Read(b []byte) (int, error) {
+	n, err := f.File.Read(b)
+	if err == io.EOF && f.end != nil {
+		err = f.end
+	}
+	return n, err
+}
+
 func (i untrueInfo) Size() int64 { return i.FileInfo.Size() + i.more }
 
 func TestCopyFSOfAFileThatIsNotWhatItSays(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		s := open(t, p.policy(), p.spec())
+		broken := errors.New("broken")
 		for _, size := range []int{3, 5 << 20} {
+			tree := untrue{MapFS: fstest.MapFS{"file": {Data: noise(size), Mode: 0o644}}}
 			for _, c := range []struct {
-				more int64
-				want error
+				more      int64
+				end, want error
 			}{
-				{1, io.ErrUnexpectedEOF},
-				{-1 - int64(size), execpolicy.ErrArchive},
+				{1, nil, io.ErrUnexpectedEOF},
+				{-1 - int64(size), nil, execpolicy.ErrArchive},
+				{0, broken, broken},
+				{1, broken, broken},
 			} {
-				tree := untrue{fstest.MapFS{"file": {Data: noise(size), Mode: 0o644}}, c.more}
+				tree.more, tree.end = c.more, c.end
 				assert.ErrorIs(t, s.CopyFS(t.Context(), "tree", tree), c.want)
+				assert.Equal(t, s.ok("ls -A"), "")
 			}
+			// Of one that has grown that goes in which was told.
+			tree.more, tree.end = -1, nil
+			assert.NilError(t, s.CopyFS(t.Context(), "tree", tree))
+			assert.Assert(t, bytes.Equal(s.read("tree/file"), noise(size)[:size-1]))
+			s.ok("rm -r tree")
 		}
-		assert.Equal(t, s.ok("ls -A"), "")
 	})
 }

@@ -3,6 +3,8 @@
 package workspace
 
 import (
+	"crypto/sha256"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -65,4 +67,25 @@ func TestSource(t *testing.T) {
 	assert.ErrorIs(t, err, fs.ErrInvalid)
 	_, err = s.ReadDir("no")
 	assert.ErrorIs(t, err, fs.ErrNotExist)
+}
+
+// What is noted of a file that grows while it is copied is what goes in.
+func TestFileThatGrows(t *testing.T) {
+	dir := t.TempDir()
+	root, err := os.OpenRoot(dir)
+	assert.NilError(t, err)
+	defer root.Close()
+	name := filepath.Join(dir, "file")
+	assert.NilError(t, os.WriteFile(name, []byte("old"), 0o600))
+	s := &source{root: root, base: map[string]state{}}
+	f, err := s.Open("file")
+	assert.NilError(t, err)
+	_, err = f.Stat()
+	assert.NilError(t, err)
+	assert.NilError(t, os.WriteFile(name, []byte("older"), 0o600))
+	data, err := io.ReadAll(f)
+	assert.NilError(t, err)
+	assert.Equal(t, string(data), "older")
+	assert.NilError(t, f.Close())
+	assert.Equal(t, s.base["file"], state{size: 3, sum: sha256.Sum256([]byte("old"))})
 }

@@ -107,14 +107,24 @@ type noted struct {
 	fs.File
 	source *source
 	name   string
+	told   int64 // by Stat: no more goes in, also of a file that has grown
 	size   int64
 	hash   hash.Hash
 }
 
+func (f *noted) Stat() (fs.FileInfo, error) {
+	info, err := f.File.Stat()
+	if err == nil {
+		f.told = info.Size()
+	}
+	return info, err
+}
+
 func (f *noted) Read(b []byte) (int, error) {
 	n, err := f.File.Read(b)
-	f.hash.Write(b[:n])
-	f.size += int64(n)
+	in := min(int64(n), f.told-f.size)
+	f.hash.Write(b[:in])
+	f.size += in
 	return n, err
 }
 

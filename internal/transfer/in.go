@@ -77,9 +77,21 @@ func (t *Transfer) CopyFS(dir string, fsys fs.FS) error {
 			if err == nil {
 				err = p.add(h, f)
 			}
+			if err == nil {
+				err = atEnd(f)
+			}
 			return err
 		})
 	})
+}
+
+// atEnd returns the error that a file has in place of an end. A file that has grown since
+// it told its size has none.
+func atEnd(f io.Reader) error {
+	if _, err := io.ReadFull(f, make([]byte, 1)); err != io.EOF {
+		return err
+	}
+	return nil
 }
 
 // A part is what goes inside in one step.
