@@ -153,6 +153,19 @@ var treeCases = []conformanceCase{
 		}
 		s.ok("rm -rf tree other")
 	}},
+	{name: "a name as long as a system call takes is replaced", do: func(t *testing.T, s session) {
+		for _, length := range []int{4058, 4095} {
+			whole := s.ok("pwd") + "/tree/"
+			dir := strings.Repeat(strings.Repeat("d", 199)+"/", 21)[:length-len(whole)-len("/f")]
+			// It must not end with a slash.
+			name := dir[:len(dir)-1] + "d/f"
+			for _, text := range []string{"old", "new"} {
+				assert.NilError(t, s.CopyFS(t.Context(), "tree", fstest.MapFS{name: {Data: []byte(text), Mode: 0o644}}))
+				assert.Equal(t, s.ok("cat "+whole+name+"; ls -A tree | grep cofferdam; :"), text)
+			}
+		}
+		s.ok("rm -rf tree")
+	}},
 	{name: "directories of a file system can be written to and removed", do: func(t *testing.T, s session) {
 		// Those that show only in names have the mode 0555 here, as all of an embed.FS
 		// have.

@@ -250,18 +250,20 @@ func (p *packer) finish() error {
 	return p.flush(true)
 }
 
-// merge is the part of a script that moves what is in the directory $1 to the directory
-// $2. Nothing is moved before it is known that no directory is in the way of a file, nor
-// anything else in that of a directory.
-const merge = `fits() ( s=$1 d=$2; for f in "$s"/* "$s"/.[!.]* "$s"/..?*; do g=$d/${f##*/}; ` +
+// merge is the part of a script that moves what is in its own directory to the directory
+// $2; of what is in one below it, $1 is the name with a slash. These names are shorter
+// than those at the target, so no test takes one that is too long for one that is not
+// there. Nothing is moved before it is known that no directory is in the way of a file,
+// nor anything else in that of a directory.
+const merge = `fits() ( s=$1 d=$2; for f in "$s"* "$s".[!.]* "$s"..?*; do g=$d/${f##*/}; ` +
 	`if [ ! -e "$f" ]; then continue; elif [ ! -d "$f" ]; then if [ -d "$g" ] && [ ! -L "$g" ]; then exit ` +
 	isDirectory + `; fi; ` +
 	`elif [ -L "$g" ]; then exit ` + isInTheWay +
-	`; elif [ -d "$g" ]; then fits "$f" "$g" || exit; elif [ -e "$g" ]; then exit ` + isInTheWay + `; fi; done ); ` +
-	`merge() ( s=$1 d=$2; set --; for f in "$s"/* "$s"/.[!.]* "$s"/..?*; do g=$d/${f##*/}; ` +
-	`if [ ! -e "$f" ]; then continue; elif [ -d "$f" ] && [ -d "$g" ]; then merge "$f" "$g" || exit; else set ` +
+	`; elif [ -d "$g" ]; then fits "$f/" "$g" || exit; elif [ -e "$g" ]; then exit ` + isInTheWay + `; fi; done ); ` +
+	`merge() ( s=$1 d=$2; set --; for f in "$s"* "$s".[!.]* "$s"..?*; do g=$d/${f##*/}; ` +
+	`if [ ! -e "$f" ]; then continue; elif [ -d "$f" ] && [ -d "$g" ]; then merge "$f/" "$g" || exit; else set ` +
 	`-- "$@" "$f"; fi; ` +
-	`[ $# -lt 100 ] || { mv -f "$@" "$d/" || exit 1; set --; }; done; [ $# = 0 ] || mv -f "$@" "$d/" || exit 1 ); `
+	`[ $# -lt 100 ] || { mv -f -- "$@" "$d/" || exit 1; set --; }; done; [ $# = 0 ] || mv -f -- "$@" "$d/" || exit 1 ); `
 
 // copyIn makes a tree inside of the entries that pack adds to a packer.
 func (t *Transfer) copyIn(dir string, pack func(*packer) error) error {
@@ -271,7 +273,9 @@ func (t *Transfer) copyIn(dir string, pack func(*packer) error) error {
 	// Where the first step is cut off, only a file can tell that the directory is made
 	// here.
 	made := `"$cf_dir"/i` + random.Token()
-	undo := "rm -rf " + stage + "; if [ -e " + made + " ]; then rmdir " + target + "; rm -f " + made + "; fi"
+	// From elsewhere, what is in it may have a longer name than a system call takes.
+	remove := "rm -rf " + stage + " || { cd " + stage + " && rm -rf -- * .[!.]* ..?*; rm -rf " + stage + "; }"
+	undo := remove + "; if [ -e " + made + " ]; then rmdir " + target + "; rm -f " + made + "; fi"
 	if t.Undo != "" {
 		undo += "; " + t.Undo
 	}
@@ -294,8 +298,8 @@ func (t *Transfer) copyIn(dir string, pack func(*packer) error) error {
 			return nil
 		}
 		inPlace = true
-		_, err := t.run(merge + "fits " + stage + " " + target + " && merge " + stage + " " + target +
-			" || return; rm -rf " + stage + " " + made + " || return 1")
+		_, err := t.run("cd " + stage + " || return " + isTampered + "; " + merge +
+			"fits '' " + target + " && merge '' " + target + " || return; " + remove + " && rm -f " + made + " || return 1")
 		return err
 	}
 	timeout := t.timeout()
