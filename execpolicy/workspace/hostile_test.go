@@ -49,7 +49,7 @@ func TestTarThatLies(t *testing.T) {
 	evil, endless := filepath.Join(bin, "evil"), filepath.Join(bin, "endless")
 	assert.NilError(t, os.WriteFile(filepath.Join(bin, "tar"), fmt.Appendf(nil, `#!/bin/sh
 case $1 in
--cf) cat %[1]s; [ ! -e %[2]s ] || exec $(cat %[2]s) ;;
+-cf | -hcf) cat %[1]s; [ ! -e %[2]s ] || exec $(cat %[2]s) ;;
 *) exec %[3]s "$@" ;;
 esac
 `, evil, endless, real), 0o755))
@@ -147,6 +147,11 @@ esac
 		assert.NilError(t, os.Remove(filepath.Join(s.dir, "others")))
 		assert.NilError(t, s.Restart(t.Context()))
 	}
+	// In place of one file no other is taken.
+	assert.NilError(t, os.WriteFile(evil, good, 0o644))
+	var archive bytes.Buffer
+	assert.ErrorIs(t, s.CopyOut(t.Context(), "file", &archive), execpolicy.ErrTransfer)
+	assert.Equal(t, archive.Len(), 0)
 	// One without an end is bounded by the limits, and in time. Here it has a quarter of
 	// a second to end before the session does.
 	assert.NilError(t, os.WriteFile(endless, []byte("cat /dev/zero"), 0o644))

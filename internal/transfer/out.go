@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/bound"
@@ -18,7 +19,7 @@ import (
 
 // CopyOut writes a tree, or one regular file, to w as a tar archive.
 func (t *Transfer) CopyOut(name string, w io.Writer) error {
-	return t.copyOut(name, func(r *tarball.Reader) error {
+	return t.copyOut(name, func(r *reader) error {
 		var block []byte
 		for {
 			h, err := r.Next()
@@ -49,7 +50,7 @@ func (t *Transfer) CopyOut(name string, w io.Writer) error {
 // CopyOutTo copies a tree, or one regular file, to where the host wants it, unless ctx
 // has ended before the first file is in its place.
 func (t *Transfer) CopyOutTo(ctx context.Context, name string, to *stage.Tree) error {
-	return t.copyOut(name, func(r *tarball.Reader) error {
+	return t.copyOut(name, func(r *reader) error {
 		for {
 			h, err := r.Next()
 			if err == io.EOF {
@@ -76,7 +77,7 @@ type Entry struct {
 
 // Walk calls visit for all that is below a directory, or for one regular file.
 func (t *Transfer) Walk(name string, visit func(e Entry, content io.Reader) error) error {
-	return t.copyOut(name, func(r *tarball.Reader) error {
+	return t.copyOut(name, func(r *reader) error {
 		content := &portion{r: r, limit: r.Limits.Bytes}
 		r.Limits.Bytes, r.All = -1, true
 		for {
@@ -112,22 +113,48 @@ func (p *portion) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// A reader reads the archive of a tree, or of the file of that name, if it is not empty.
+type reader struct {
+	tarball.Reader
+	file string
+}
+
+// Next refuses what comes in place of the file.
+func (r *reader) Next() (tarball.Header, error) {
+	h, err := r.Reader.Next()
+	if err == nil && r.file != "" && h.Name != r.file {
+		err = fmt.Errorf("%w: %.200q came in place of %q", ErrTransfer, h.Name, r.file)
+	}
+	return h, err
+}
+
 // copyOut calls take with a reader of the archive of a tree inside. If then is not nil,
 // copyOut calls it after take has returned.
-func (t *Transfer) copyOut(name string, take func(*tarball.Reader) error, then func() error) error {
+func (t *Transfer) copyOut(name string, take func(*reader) error, then func() error) error {
 	source := t.word(name)
 	dir, base := path.Split(name)
 	within := t.word(name + "/.")
+	verbatim := ""
+	if strings.Contains(base, `\`) {
+		// GNU's tar takes that for the start of an escape. No other has the option.
+		verbatim = "$(tar --no-unquote --version >/dev/null 2>&1 && echo --no-unquote) "
+	}
 	script := "[ -e " + source + " ] || " + why(source) + "; if [ -d " + source + " ]; then [ -d " + within +
 		" ] || " + why(within) +
-		"; cd " + source + " && tar -cf - . || return 1; " +
-		"elif [ -f " + source + " ]; then cd " + t.word(dir+".") + " && tar -hcf - " + shellwire.Word("./"+base) +
+		"; cd " + source + " && printf d && tar -cf - . || return 1; " +
+		"elif [ -f " + source + " ]; then cd " + t.word(dir+".") + " && printf f && tar -hcf - " + verbatim + shellwire.Word("./"+base) +
 		" || return 1; else return " + isIrregular + "; fi"
 	t.tree = true
 	from, to := io.Pipe()
 	taken := make(chan error, 1)
 	go func() {
-		err := take(&tarball.Reader{R: from, Checker: tarball.Checker{Limits: t.opts.Limits}})
+		r := &reader{Reader: tarball.Reader{R: from, Checker: tarball.Checker{Limits: t.opts.Limits}}}
+		var kind [1]byte
+		// Where that fails, so does what is read next.
+		if io.ReadFull(from, kind[:]); kind[0] == 'f' {
+			r.file = base
+		}
+		err := take(r)
 		if err != nil {
 			err = tooLarge(err)
 			// What is inside is told to stop.
