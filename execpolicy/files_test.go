@@ -253,6 +253,18 @@ var onlyInside = []conformanceCase{
 		assert.Equal(t, s.script(":").BackgroundBytes, int64(len("LATE\n")))
 		assert.Equal(t, s.script("rm -f go printed").BackgroundBytes, int64(0))
 	}},
+	{name: "a directory that is made meanwhile", do: func(t *testing.T, s session) {
+		data := noise(24 << 20)
+		var err error
+		wait(t, func() bool {
+			s.ok("rm -rf made; (until [ -e made ] || ls -A | grep -q '^.cofferdam-'; do :; done; mkdir made) & :")
+			err = s.WriteFile(t.Context(), "made", data, 0o644)
+			return s.ok("wait; [ ! -d made ] || echo yes") == "yes"
+		}, "the file is there before the directory")
+		assert.ErrorIs(t, err, execpolicy.ErrNotRegular)
+		assert.Equal(t, s.ok("ls -A made; rm -rf made"), "")
+		s.empty()
+	}},
 	{name: "jobs that plant fifos, links and directories wherever they can", do: func(t *testing.T, s session) {
 		s.ok(`>other; for dir in /.cofferdam "$PWD"; do (while :; do for f in "$dir"/i[A-Z2-7]* "$dir"/.cofferdam-*; do
 			[ -f "$f" ] && rm -f "$f" && case $RANDOM in *[0-4]) mkfifo "$f" ;; *) ln -s "$PWD/other" "$f" ;; esac; done; done) & done`)

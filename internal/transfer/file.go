@@ -27,17 +27,18 @@ func (t *Transfer) WriteFile(name string, data []byte, perm fs.FileMode) error {
 			return err
 		}
 	}
-	begin := "[ -d " + t.word(dir+".") + " ] || return " + isNoDir +
-		"; if [ -d " + target + " ]; then [ -L " + target + " ] || return " + isDirectory + "; fi; umask 77; "
+	noDirectory := "[ ! -d " + target + " ] || [ -L " + target + " ] || return " + isDirectory + "; "
+	begin := "[ -d " + t.word(dir+".") + " ] || return " + isNoDir + "; " + noDirectory + "umask 77; "
 	for {
 		piece := data[:min(len(data), int(t.piece.Load()))]
 		data = data[len(piece):]
 		script := begin + t.append(temp)
 		if len(data) == 0 {
-			// A link to a directory would be followed, and busybox's mv takes none
-			// that leads in a circle.
-			script += fmt.Sprintf("if [ -L %s ]; then rm -f %s; fi; chmod %o %s && mv -f %s %s || return 1; ", target,
-				target, perm, temp, temp, target)
+			// A directory may have been made meanwhile, and mv would move the file into
+			// it. A link to one would be followed, and busybox's mv takes none that
+			// leads in a circle.
+			script += noDirectory + fmt.Sprintf("if [ -L %s ]; then rm -f %s; fi; chmod %o %s && mv -f %s %s || return 1; ",
+				target, target, perm, temp, temp, target)
 		}
 		if _, err := t.send(script, piece); err == errNoDir {
 			return t.noDir(dir)
