@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"slices"
 	"strings"
 	"sync"
@@ -197,6 +198,7 @@ var auditCases = []placeCase{
 		got, err := s.ReadFile(ctx, "large", 0)
 		assert.NilError(t, err)
 		assert.Equal(t, len(got), len(large))
+		assert.ErrorIs(t, s.WriteFile(ctx, "none/small", []byte(auditSecret), 0o600), fs.ErrNotExist)
 		_, err = s.ReadFile(ctx, "none", 0)
 		assert.Assert(t, err != nil)
 		_, err = s.ReadFile(ctx, "", 0)
@@ -225,12 +227,15 @@ var auditCases = []placeCase{
 		}
 		assert.DeepEqual(t, told, []string{
 			"write small true false ", "write large true false ", "read large false true ",
+			"write none/small true false no such file or directory: the directory \"none\" is missing; MkdirAll makes it",
 			"read none false false no such file or directory",
 			"copy to tree true false ", "copy from tree false true ", "copy to again true false ", "copy from tree false true ",
 		})
 		assert.Equal(t, events[3].In, int64(len(auditSecret)))
 		assert.Equal(t, events[5].In, int64(len(large)))
 		assert.Equal(t, events[7].Out, int64(len(large)))
+		// It was tried in two ways.
+		assert.Equal(t, events[9].In, int64(len(auditSecret)))
 		l.whole(t)
 	}},
 	{"what the library's own parts do", func(t *testing.T, p place) {

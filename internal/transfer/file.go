@@ -26,6 +26,7 @@ func (t *Transfer) WriteFile(name string, data []byte, perm fs.FileMode) error {
 		if err := t.Put(target, temp, data, perm); err != errNotPut {
 			return err
 		}
+		t.Sent -= int64(len(data)) // it goes in once more
 	}
 	noDirectory := "[ ! -d " + target + " ] || [ -L " + target + " ] || return " + isDirectory + "; "
 	begin := "[ -d " + t.word(dir+".") + " ] || return " + isNoDir + "; " + noDirectory + "umask 77; "
