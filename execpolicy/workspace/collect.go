@@ -51,8 +51,9 @@ type CollectOptions struct {
 	// host can't have, [execpolicy.ErrTooLarge] for a file for which MaxFiles or MaxBytes
 	// leave no room, or [fs.ErrPermission] for a file that the session's user can't read.
 	// It also wraps fs.ErrPermission for a directory that the user can't list, where
-	// there may be matches. Which files find room depends on their order in the image's
-	// tar.
+	// there may be matches, and ErrUnsafeName for a file or such a directory that has to
+	// be looked at by itself and whose name is too long for that. Which files find room
+	// depends on their order in the image's tar.
 	Skip func(e execpolicy.TreeEntry, reason error) error
 }
 
@@ -72,7 +73,8 @@ type CollectOptions struct {
 //
 //   - [execpolicy.ErrInvalid], if a pattern or a limit is invalid.
 //   - [execpolicy.ErrUnsafeType], if a link or a special file matches.
-//   - [execpolicy.ErrUnsafeName], if a name that is not UTF-8 matches.
+//   - [execpolicy.ErrUnsafeName], if a name that is not UTF-8 matches, or one that has to
+//     be looked at by itself is too long for that.
 //   - [execpolicy.ErrTooLarge], if there is more than the options, or the session's
 //     [execpolicy.Limits], allow.
 //   - [fs.ErrPermission], if a match can't be read.
@@ -270,6 +272,11 @@ func (c *collection) rest(ctx context.Context, s *execpolicy.Session, dir string
 				return err
 			}
 			continue
+		case tooLong(err):
+			if err := c.refuse(within, fmt.Errorf("%w: %w", execpolicy.ErrUnsafeName, err)); err != nil {
+				return err
+			}
+			continue
 		case err != nil:
 			return err
 		}
@@ -303,11 +310,19 @@ func (c *collection) fetch(ctx context.Context, s *execpolicy.Session, dir strin
 		return c.refuse(e, fmt.Errorf("%w: %w", execpolicy.ErrUnsafeType, err))
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, execpolicy.ErrTooLarge):
 		return c.refuse(e, err)
+	case tooLong(err):
+		return c.refuse(e, fmt.Errorf("%w: %w", execpolicy.ErrUnsafeName, err))
 	case err != nil:
 		return err
 	}
 	e.Size = int64(len(data))
 	return c.take(e, bytes.NewReader(data))
+}
+
+// tooLong reports whether err says that a name in a tree, in which none is empty, is
+// longer than a method or a system call takes.
+func tooLong(err error) bool {
+	return errors.Is(err, execpolicy.ErrInvalid) || errors.Is(err, syscall.ENAMETOOLONG)
 }
 
 // typeName says what it is that is no regular file.

@@ -353,6 +353,26 @@ func TestCollectWhatCannotBeRead(t *testing.T) {
 	})
 }
 
+// Beside a file that can't be read, what has too long a name costs no other one.
+func TestCollectBesideLongNames(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		s := p.ephemeral(t)
+		dir, file := strings.Repeat("d", 199), strings.Repeat("f", 200)
+		s.ok("home=$PWD; echo 1 >1; i=0; while [ $i -lt 20 ]; do mkdir " + dir + " && cd " + dir +
+			" || exit 1; i=$((i + 1)); done; >../" + file + "; chmod 0 ../" + file + "; cd \"$home\"")
+		within := strings.Repeat(dir+"/", 19)
+		for _, to := range []bool{false, true} {
+			skipped := map[string]error{}
+			_, names := s.collect(to, workspace.CollectOptions{Patterns: []string{"**"},
+				Skip: func(e execpolicy.TreeEntry, reason error) error { skipped[e.Name] = reason; return nil }})
+			assert.DeepEqual(t, names, []string{"1"})
+			assert.Equal(t, len(skipped), 2, "%v", skipped)
+			assert.ErrorIs(t, skipped[within+dir], execpolicy.ErrUnsafeName)
+			assert.ErrorIs(t, skipped[within+file], execpolicy.ErrUnsafeName)
+		}
+	})
+}
+
 // collect collects, into a directory of the host or not.
 func (s session) collect(to bool, o workspace.CollectOptions) (files fs.FS, names []string) {
 	s.t.Helper()
