@@ -295,7 +295,7 @@ func TestForbiddenPackages(t *testing.T) {
 // maxAdded is how many bytes the library may add to a stripped program that drove the
 // client with os/exec before. It is what was measured, rounded up to the next 10,000.
 //
-// Measured were 1,323,000: 625,000 of code, 489,000 of the runtime's tables for it, and
+// Measured were 1,331,000: 633,000 of code, 489,000 of the runtime's tables for it, and
 // 209,000 of data, such as the scripts and the filter of system calls. Of the code a
 // quarter is this package, a sixth package dockercli.
 //
@@ -304,7 +304,7 @@ func TestForbiddenPackages(t *testing.T) {
 // their comments. Nothing else is done for it, for no bound is worth bending the code
 // for: code that is simple and needs more room raises it here, in internal/bench and in
 // CONTRIBUTING.md.
-const maxAdded = 1_330_000
+const maxAdded = 1_340_000
 
 func TestSizeAdded(t *testing.T) {
 	build := func(name string) int64 {
