@@ -303,7 +303,7 @@ func (s *Session) Restart(ctx context.Context) error {
 	if err := c.End(c.limits.TerminationTimeout); err != nil {
 		return err
 	}
-	c.jobs.Wait(c.limits.TerminationTimeout / 4) // or their results would be the next container's
+	c.jobs.Wait(c.limits.TerminationTimeout / 4) // whose results would be the next container's
 	c, err := open(ctx, s.policy, *s.spec, c.redactor.Values())
 	if c != nil {
 		// If it has failed, Close and another Restart try again to end it.

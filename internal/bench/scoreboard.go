@@ -293,6 +293,9 @@ func (b *board) deadline(c contender) error {
 		}
 		samples = append(samples, sample{float64(time.Since(begin)), "ns/op"})
 	case <-time.After(boardDeadline + overdue):
+		if c.as == "cofferdam" {
+			return fmt.Errorf("%s: no answer %v after the deadline", c.name, overdue)
+		}
 	}
 	left, err := runningSleeps(seconds)
 	b.add("Deadline", c.name, append(samples, sample{float64(left), "left"})...)

@@ -360,10 +360,11 @@ tend() {
 	esac
 }
 # helped tells the end of a helper that has ended without a word, or could not begin.
-# Everything would stay stopped, and the host would wait.
+# Everything would stay stopped, and the host would wait. Who tells it may be stopped, so
+# it is told until h comes: a mark that the host does not wait for is no mark.
 helped() {
-	case $cf_help_pid in '') return ;; none) ;; *) ! kill -0 "$cf_help_pid" || return ;; esac
-	helper_killed && cf_help_pid=
+	case $cf_helper in '') return ;; none) ;; *) ! kill -0 "$cf_helper" || return ;; esac
+	helper_killed
 }
 miss() {
 	case $cf_jobs in

@@ -170,6 +170,7 @@ func TestNoRoomForAProcess(t *testing.T) {
 		assert.NilError(t, exec.Command("setpriv", fmt.Sprintf("--reuid=%d", user), fmt.Sprintf("--regid=%d", user), "--clear-groups",
 			"prlimit", "--pid", strconv.Itoa(w.pid), "--nproc=4096:4096").Run())
 		write("pids.current", "1\n")
+		w.send(SignalJob("J", "KILL", "nonce")) // which thaws, too
 		w.send(Tick)
 		w.awaitEnd("none", 137)
 		w.send(Thaw)

@@ -23,7 +23,7 @@ mkfifo "$cf_dir/a" "$cf_dir/b" && exec 8<>"$cf_dir/a" 9<>"$cf_dir/b" &&
 exec 2<&1 1>&-
 
 cf_redirect='>&3 2>&4 3>&- 4>&- 5>&- 6>&- 8>&- 9>&-'
-cf_gen=0 cf_upload= cf_help_tag= cf_help_pid= cf_once=${BASH_VERSION+once}
+cf_gen=0 cf_upload= cf_help_tag= cf_help_pid= cf_helper= cf_once=${BASH_VERSION+once}
 # A newline, which no operation can hold.
 cf_nl='
 '
@@ -277,8 +277,8 @@ assist() {
 	freeze
 	jobs >&2
 	clock
-	cf_help_tag=$cf_tag cf_help_pid=
-	try help "$1" still && cf_help_pid=$! || { thaw; cf_help_pid=none; }
+	cf_help_tag=$cf_tag cf_help_pid= cf_helper=
+	try help "$1" still && cf_help_pid=$! cf_helper=$! || { thaw; cf_helper=none; }
 }
 
 # shape OPERATION: changes what the next unit is.
@@ -415,7 +415,8 @@ while take; do
 			esac; done ;;
 	# fTEXT: evaluates it in a helper.
 	f*) assist "${cf_op#f}" ;;
-	h) thaw ;;
+	h) thaw
+		cf_helper= ;;
 	# i: the host is there, and asks for an answer.
 	i) pulse ;;
 	# j: is about a job, while a unit may be under way.

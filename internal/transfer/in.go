@@ -268,13 +268,17 @@ const merge = `fits() ( s=$1 d=$2; for f in "$s"* "$s".[!.]* "$s"..?*; do g=$d/$
 // copyIn makes a tree inside of the entries that pack adds to a packer.
 func (t *Transfer) copyIn(dir string, pack func(*packer) error) error {
 	target := t.word(dir)
-	stage := t.word(dir + "/" + tempName())
+	name := tempName()
+	stage := t.word(dir + "/" + name)
+	// Somebody who is not stopped, because the directory is theirs too, may put a link in
+	// the stage's place.
+	enter := "cd -P " + stage + " && case $PWD in */" + name + ") ;; *) false ;; esac"
 	parent, _ := path.Split(strings.TrimRight(dir, "/"))
 	// Where the first step is cut off, only a file can tell that the directory is made
 	// here.
 	made := `"$cf_dir"/i` + random.Token()
 	// From elsewhere, what is in it may have a longer name than a system call takes.
-	remove := "rm -rf " + stage + " || { cd " + stage + " && rm -rf -- * .[!.]* ..?*; rm -rf " + stage + "; }"
+	remove := "rm -rf " + stage + " || { " + enter + " && rm -rf -- * .[!.]* ..?*; rm -rf " + stage + "; }"
 	undo := remove + "; if [ -e " + made + " ]; then rmdir " + target + "; rm -f " + made + "; fi"
 	if t.Undo != "" {
 		undo += "; " + t.Undo
@@ -298,7 +302,7 @@ func (t *Transfer) copyIn(dir string, pack func(*packer) error) error {
 			return nil
 		}
 		inPlace = true
-		_, err := t.run("cd " + stage + " || return " + isTampered + "; " + merge +
+		_, err := t.run(enter + " || return " + isTampered + "; " + merge +
 			"fits '' " + target + " && merge '' " + target + " || return; " + remove + " && rm -f " + made + " || return 1")
 		return err
 	}
@@ -306,14 +310,14 @@ func (t *Transfer) copyIn(dir string, pack func(*packer) error) error {
 	for {
 		select {
 		case next := <-parts:
-			where := stage
+			to := enter
 			if next.late {
 				if err := place(); err != nil {
 					return err
 				}
-				where = target
+				to = "cd " + target
 			}
-			if _, err := t.send("cd "+where+" || return "+isTampered+"; "+t.take(next.command)+next.after,
+			if _, err := t.send(to+" || return "+isTampered+"; "+t.take(next.command)+next.after,
 				next.data); err != nil {
 				return err
 			}

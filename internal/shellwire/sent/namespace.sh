@@ -267,8 +267,8 @@ helped
 esac
 }
 helped() {
-case $cf_help_pid in '') return ;; none) ;; *) ! kill -0 "$cf_help_pid" || return ;; esac
-helper_killed && cf_help_pid=
+case $cf_helper in '') return ;; none) ;; *) ! kill -0 "$cf_helper" || return ;; esac
+helper_killed
 }
 miss() {
 case $cf_jobs in

@@ -11,7 +11,7 @@ exec 8<"$cf_dir/a" 9<"$cf_dir/b" || exit 97
 exec 2<&1 1>&-
 
 cf_redirect='>&3 2>&4 3>&- 4>&- 5>&- 6>&- 8>&- 9>&-'
-cf_gen=0 cf_upload= cf_help_tag= cf_help_pid= cf_once=${BASH_VERSION+once}
+cf_gen=0 cf_upload= cf_help_tag= cf_help_pid= cf_helper= cf_once=${BASH_VERSION+once}
 cf_nl='
 '
 
@@ -173,8 +173,8 @@ assist() {
 freeze
 jobs >&2
 clock
-cf_help_tag=$cf_tag cf_help_pid=
-try help "$1" still && cf_help_pid=$! || { thaw; cf_help_pid=none; }
+cf_help_tag=$cf_tag cf_help_pid= cf_helper=
+try help "$1" still && cf_help_pid=$! cf_helper=$! || { thaw; cf_helper=none; }
 }
 
 shape() {
@@ -274,7 +274,8 @@ while take; do case $cf_op in
 "${cf_lead:-$cf_end}"*) exit 97 ;;
 esac; done ;;
 f*) assist "${cf_op#f}" ;;
-h) thaw ;;
+h) thaw
+cf_helper= ;;
 i) pulse ;;
 j*) job "${cf_op#j}" ;;
 *) shape "$cf_op" ;;
