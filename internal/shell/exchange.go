@@ -205,7 +205,8 @@ func (x *exchange) done() bool {
 			if i == 0 && !x.seen[0] {
 				x.Mark = ev.mark
 			}
-		case i == 0:
+		case i == 0 && !x.seen[0]:
+			// The end of a helper may be told twice, and then not as it was.
 			x.Mark = ev.mark
 		}
 		x.seen[i] = true

@@ -131,3 +131,17 @@ func TestLead(t *testing.T) {
 	assert.Equal(t, strings.Join(w.all, ""), "set\nup\n"+strings.Repeat("LEAD+\n", maxWrite)+"LEADd 0 4\na\nb\nLEADh\n"+
 		"LEADn\nLEADy"+long+"\nLEADg\n"+"LEADkTERM\nLEADw\n"+"LEADi\n")
 }
+
+// What is told twice of an end is what was told first.
+func TestFirstEndCounts(t *testing.T) {
+	x := &exchange{marks: &marks{events: make(chan event, 3)}}
+	end := func(status int, stdout bool) {
+		x.marks.events <- event{shellwire.Mark{Kind: shellwire.End, Status: status}, stdout}
+	}
+	end(0, true)
+	end(137, true)
+	assert.Assert(t, !x.done())
+	end(137, false)
+	assert.Assert(t, x.done())
+	assert.Equal(t, x.Mark.Status, 0)
+}
