@@ -52,7 +52,7 @@ func (t *table) atLeast(name, ours, theirs string, bound float64, r ratio) {
 // that to most.
 func (t *table) within(name, theirs string, most time.Duration, f func(times) time.Duration, ours times) {
 	r := ratioOf(f, times.median, ours, slices.Repeat(times{most}, len(ours)))
-	bound := time.Duration(float64(most) * t.slack)
+	bound := time.Duration(float64(most) * t.slack).Round(time.Millisecond)
 	t.hold(name, times{f(ours)}.String(), theirs, fmt.Sprintf("at most %v", bound), t.slack-r.value, r)
 }
 
