@@ -276,10 +276,10 @@ type DockerPolicy struct {
 	// are this machine's.
 	//
 	// With a keep-alive a session also ends if this program or its machine stands still
-	// for that time. The image needs bash if its sh is dash. If its sh is
-	// busybox's, an operation that comes just as a child of process 1 ends can be lost.
-	// Then the session ends or, if all of the operation was lost, its command runs into
-	// its deadline.
+	// for that time. The image needs bash if its sh is dash. If its sh is busybox's, an
+	// operation that comes just as a child of process 1 ends can be lost. Then the
+	// session ends or, if all of the operation was lost, its command runs into its
+	// deadline.
 	//
 	// While a file or a command's stdin is copied in, a link may be silent for a second
 	// more for each 64 KiB.

@@ -253,7 +253,10 @@ func (b *board) outputs() error {
 func (b *board) endings() error {
 	for range fewer(endingRounds) {
 		for _, c := range contenders {
-			if err := errors.Join(b.deadline(c), b.kill(c)); err != nil {
+			if err := b.deadline(c); err != nil {
+				return err
+			}
+			if err := b.kill(c); err != nil {
 				return err
 			}
 		}

@@ -199,14 +199,9 @@ func (x *exchange) done() bool {
 		if ev.stdout {
 			i = 0
 		}
-		switch {
-		case ev.mark.Kind == shellwire.Death:
-			x.Died = true
-			if i == 0 && !x.seen[0] {
-				x.Mark = ev.mark
-			}
-		case i == 0 && !x.seen[0]:
-			// The end of a helper may be told twice, and then not as it was.
+		x.Died = x.Died || ev.mark.Kind == shellwire.Death
+		// The end of a helper may be told twice, and then not as it was.
+		if i == 0 && !x.seen[0] {
 			x.Mark = ev.mark
 		}
 		x.seen[i] = true

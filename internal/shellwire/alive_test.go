@@ -28,15 +28,13 @@ const silence = 93
 
 // alone runs a test with each shell as process 1, and as the worker too; with -short with
 // one of them.
-func alone(t *testing.T, f func(t *testing.T, shell string)) {
-	for _, shell := range enginetest.Chosen(t, installed(t)) {
-		t.Run(filepath.Base(shell), func(t *testing.T) { f(t, shell) })
-	}
-}
+func alone(t *testing.T, f func(t *testing.T, shell string)) { among(t, installed(t), f) }
 
 // timed is alone with the shells that can be a process 1 with a keep-alive.
-func timed(t *testing.T, f func(t *testing.T, shell string)) {
-	for _, shell := range enginetest.Chosen(t, timers(t)) {
+func timed(t *testing.T, f func(t *testing.T, shell string)) { among(t, timers(t), f) }
+
+func among(t *testing.T, shells []string, f func(t *testing.T, shell string)) {
+	for _, shell := range enginetest.Chosen(t, shells) {
 		t.Run(filepath.Base(shell), func(t *testing.T) { f(t, shell) })
 	}
 }
