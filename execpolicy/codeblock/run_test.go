@@ -322,7 +322,7 @@ except EOFError:
 	}},
 	{"what was lost before is told", func(t *testing.T, s session) {
 		s.ok("x=1")
-		s.ok("(until [ -e /tmp/go ]; do sleep 0.01; done; seq 100; kill -9 $$; >/tmp/done) >&2 &")
+		s.ok("(until [ -e /tmp/go ]; do sleep 0.01; done; seq 100; kill -9 $$; " + enginetest.LossTold + "; >/tmp/done) >&2 &")
 		assert.NilError(t, s.Session.WriteFile(t.Context(), "/tmp/go", nil, 0o600))
 		enginetest.Wait(t, func() bool {
 			_, err := s.Session.Stat(t.Context(), "/tmp/done")

@@ -491,7 +491,7 @@ var ends = []runCase{
 	}},
 	{"the shell is lost between two snippets", func(t *testing.T, n notebook) {
 		n.ok("x = 5")
-		n.shell("(until [ -e /tmp/go ]; do sleep 0.01; done; kill -9 $$; >/tmp/done) >/dev/null 2>&1 &")
+		n.shell("(until [ -e /tmp/go ]; do sleep 0.01; done; kill -9 $$; " + enginetest.LossTold + "; >/tmp/done) >/dev/null 2>&1 &")
 		assert.NilError(t, n.session.WriteFile(t.Context(), "/tmp/go", nil, 0o600))
 		enginetest.Wait(t, func() bool {
 			_, err := n.session.Stat(t.Context(), "/tmp/done")
@@ -505,7 +505,7 @@ var ends = []runCase{
 	}},
 	{"the interpreter and the shell are lost between two snippets", func(t *testing.T, n notebook) {
 		pid := n.pid()
-		n.shell("(until [ -e /tmp/go ]; do sleep 0.01; done; seq 100 >&2; kill -9 " + pid + " $$; >/tmp/both) &")
+		n.shell("(until [ -e /tmp/go ]; do sleep 0.01; done; seq 100 >&2; kill -9 " + pid + " $$; " + enginetest.LossTold + "; >/tmp/both) &")
 		assert.NilError(t, n.session.WriteFile(t.Context(), "/tmp/go", nil, 0o600))
 		enginetest.Wait(t, func() bool {
 			_, err := n.session.Stat(t.Context(), "/tmp/both")

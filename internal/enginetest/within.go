@@ -40,6 +40,11 @@ func Wait(t *testing.T, met func() bool, format string, args ...any) {
 	}, poll.WithTimeout(time.Minute), poll.WithDelay(10*time.Millisecond))
 }
 
+// LossTold is a command for a background process of a session's shell that has killed it.
+// It waits until the shell's parent has told the host and ended: a command that comes
+// before that is given to the dying shell.
+const LossTold = `while read -r parent </proc/$PPID/stat && case $parent in *") Z "*) false ;; esac; do sleep 0.01; done 2>/dev/null`
+
 // Awake returns how long f takes, without the time in which this program stood still.
 func Awake(f func()) (took time.Duration) {
 	const (
