@@ -17,10 +17,16 @@ import (
 // are sent, and in the container's memory after that.
 const MaxStdin = 16 << 20
 
-// A Command is what a session runs. It has either a Script or an Argv.
+// MaxText is how many bytes the Script, Argv, Env and Dir of a [Command] may have
+// together: as much as fits into the container's memory for it beside a whole Stdin, also
+// if each is to be quoted.
+const MaxText = 4 << 20
+
+// A Command is what a session runs. It has either a Script or an Argv. Its text may have
+// at most [MaxText] bytes.
 type Command struct {
-	// Script is shell text of any length. Variables, functions, the directory and
-	// background jobs are kept for the next command. Redirections of the shell itself
+	// Script is shell text. Variables, functions, the directory and background jobs are
+	// kept for the next command. Redirections of the shell itself
 	// (exec >file) last for one command, and so does a function named "command". The
 	// shell's error messages are on stderr, with the number of the line in Script. Bash
 	// also names the file that the library put Script into: "/.cofferdam/script: line 3:
@@ -60,7 +66,8 @@ type Command struct {
 	// eighth of [Limits.TerminationTimeout] if that is shorter. When the command has
 	// ended by itself, the writer may take the rest for as long as that limit, or until a
 	// moment after the command's deadline if that comes first. If it does not, it is left
-	// behind, and Run returns an error. If nil, only the result has the output.
+	// behind, and Run returns an error. If nil, only the result has the output. If both
+	// are the same writer, and can be compared with ==, one Write at a time is called.
 	Stdout, Stderr io.Writer
 	// Timeout is how long the command may run. If zero, it is [Limits.CommandTimeout]; if
 	// negative, there is no limit. The outcome of a command that reaches it is
@@ -116,10 +123,25 @@ func (c Command) problems() problems.List {
 	if holdsNUL(c.Script) || slices.ContainsFunc(c.Argv, holdsNUL) {
 		found.Add("a command can't hold a NUL byte; send it through Stdin")
 	}
+	if n := c.length(); n > MaxText {
+		found.Add("the command's text has %d bytes, and may have %d: put what is longer into Stdin, or into a file with Session.WriteFile", n, MaxText)
+	}
 	if c.OutputLimit < 0 {
 		found.Add("OutputLimit must not be negative")
 	}
 	return append(found, validateEnv(c.Env)...)
+}
+
+// length is how many bytes its text has.
+func (c Command) length() int {
+	n := len(c.Script) + len(c.Dir)
+	for _, word := range c.Argv {
+		n += len(word)
+	}
+	for name, value := range c.Env {
+		n += len(name) + len(value)
+	}
+	return n
 }
 
 func validateEnv(env map[string]string) problems.List {

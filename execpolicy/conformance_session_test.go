@@ -159,7 +159,7 @@ var sessionCases = []placeCase{
 		_, err := execpolicy.Start(t.Context(), p.policy(),
 			execpolicy.Spec{Startup: []string{""}, Shutdown: []string{"\x00"}, Command: []string{"a\nb"}})
 		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
-		for _, want := range []string{`script ""`, `script "\x00"`, "NUL byte or a newline"} {
+		for _, want := range []string{"Startup[0]", "Shutdown[0]", "NUL byte or a newline"} {
 			assert.ErrorContains(t, err, want)
 		}
 	}},

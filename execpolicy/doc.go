@@ -21,7 +21,8 @@
 // A command that reaches its deadline is ended, and the session goes on. If the shell
 // itself has ended, because it had to be killed in a loop of its own or the command was
 // "exit 3", a new one takes its place in the same container, and [Result.StateLost] says
-// so.
+// so. If only the end of the container could end the command, [Result.Escalation] says
+// so, and Run fails with ErrEnded until [Session.Restart].
 //
 // [Result.Render] makes a text for a model. It has the head and the tail of the output
 // within a budget, on every outcome and without escape sequences. It ends with how the
@@ -31,7 +32,7 @@
 // The zero [DockerPolicy] is the hardened one. [Notebook], [BuildPolicies] and [Compat]
 // return others. The file presets.md in this directory has the command line of each, and
 // what package attest saw to be in force. [DockerPolicy.Explain] returns the command line
-// of any policy.
+// of any DockerPolicy.
 //
 // Inside means in the container. Process 1 is the container's first process, which the
 // library starts. It starts the session's shell, and ends when its stdin does. A call
@@ -45,7 +46,8 @@
 //
 //	serve := execpolicy.Command{Argv: []string{"python3", "-m", "http.server"}}
 //	server, err := s.StartJob(ctx, serve)
-//	r, err := s.Run(ctx, execpolicy.Command{Script: "wget -q -O - localhost:8000"})
+//	fetch := execpolicy.Command{Script: "until wget -q -O - localhost:8000; do sleep 0.1; done"}
+//	r, err := s.Run(ctx, fetch)
 //	err = server.Kill(ctx)
 //
 // [Job.Kill] ends a job with all that is known to belong to it, and [Job.Wait] says what
@@ -82,9 +84,9 @@
 // run --interactive"), or through four FIFOs of this machine, with nothing in between.
 // Over FIFOs a command takes about half of the time, output comes several times as fast,
 // and no client stays. The session then works without its engine: an engine that hangs,
-// or that is killed, holds no command up. Only the first result waits for the engine, for
-// [Result.ImageID]. [TransportFIFO] says what FIFOs need, and
-// [DockerPolicy.FindTransport] what is used and why.
+// or that is killed, holds no command up. Only the first result, or with a [Spec.Audit]
+// the start, waits for the engine, for [Result.ImageID]. [TransportFIFO] says what FIFOs
+// need, and [DockerPolicy.FindTransport] what is used and why.
 //
 // A link over a network can break unnoticed. With a [DockerPolicy.KeepAlive], which
 // sessions on a remote engine have unless it is negative, each end ends the session if it
@@ -95,7 +97,7 @@
 // removed when process 1 has opened them, before anything untrusted runs. The directory
 // stays for the FIFOs of jobs: nobody inside can list it, or make anything in it. It is
 // removed with the session or, if this program is killed, by its guard. If the guard is
-// killed too, an empty directory stays.
+// killed too, the directory stays, without data.
 //
 // # Nerdctl
 //
@@ -115,28 +117,29 @@
 // # What the image needs
 //
 // An image needs sh, mkfifo, cp, chmod, rm and dd. The methods for files also need mv and
-// wc. Those for trees need tar, mkdir, rmdir and touch. ReadDir and Stat need stat, and
-// ReadDir needs find. A session with a KeepAlive needs bash, if sh is dash. HOME is
-// /tmp, whatever the image says.
+// wc. MkdirAll needs mkdir, and Remove rmdir. Those for trees need all of these, tar and
+// touch. ReadDir and Stat need stat, and ReadDir needs find. A session with a KeepAlive
+// needs bash, if sh is dash. HOME is /tmp, whatever the image says.
 //
 // # What is promised
 //
 // These promises hold under a policy that isolates, while the engine answers:
 //
-//  1. Nothing that was started survives Close, a deadline, a cancel, a panic or a SIGKILL
-//     of this program. Process 1 of the container reads its stdin, and ends when its
-//     stdin does. Then the kernel ends the rest. Nobody inside can stop process 1, trace
-//     it or hold its stdin open.
+//  1. Nothing that a command started survives its deadline or its cancel. Nothing of a
+//     session survives Close, a panic or a SIGKILL of this program. Process 1 of the
+//     container reads its stdin, and ends when its stdin does. Then the kernel ends the
+//     rest. Nobody inside can stop process 1, trace it or hold its stdin open.
 //  2. Every call returns by its deadline plus [Limits.TerminationTimeout], if the
 //     functions that the caller has given return when they have to: see [Spec].
 //  3. Memory is bounded by the limits, whatever is printed. No output goes to the
-//     engine's disk.
+//     engine's disk. Package kube makes an exception: a node logs what is printed.
 //  4. Streams are exact and apart, and are kept on every outcome.
 //  5. What ended a command is told from evidence, and never from an exit code alone or
 //     from a text.
 //  6. Nothing falls back to the host, or to less isolation.
 //  7. No secret is in an argument list, in what the engine knows, in an error, a record
-//     or a result. [Compat] makes an exception for [Spec.Env].
+//     or a result. [Compat] makes an exception for [Spec.Env], and package kube for what
+//     is printed.
 //
 // If the engine runs on this machine, "gone" means that the kernel no longer has the
 // processes. The library finds process 1 of a container in /proc when its shell has
@@ -213,9 +216,9 @@
 //     processes that list them, for 5 to 15 seconds.
 //   - Sessions whose users have the same ID share what the kernel counts for each ID,
 //     such as 128 inotify instances: see [DockerPolicy.User].
-//   - Engines drop some limits with a warning at most. [Start] refuses a rootless engine that says it
-//     can't set them, unless [DockerPolicy.AllowMissingLimits] is set. It asks no other
-//     engine. Package attest finds what is not in force.
+//   - Engines drop some limits with a warning at most. [Start] refuses a rootless engine
+//     that says it can't set them, unless [DockerPolicy.AllowMissingLimits] is set. It
+//     asks no other engine. Package attest finds what is not in force.
 //   - The library does not search files that it reads for secrets: [Session.Redact] does
 //     that.
 //   - If a client was cut off while it started a container, or its engine does not

@@ -19,6 +19,10 @@ import (
 //
 // Everything is checked before anything is started, and every problem is reported at
 // once.
+//
+// Some limits have no field. A process may have 1024 files open, /dev/shm has 16 MiB, and
+// there are no core dumps. ExtraRunArgs with --ulimit or --shm-size and AllowUnsafeArgs
+// change that.
 type DockerPolicy struct {
 	Limits
 

@@ -71,7 +71,7 @@ func (s *Session) ReadFile(ctx context.Context, name string, limit int64) (data 
 // gets the permissions 0644 and a new directory 0755, whatever the session's umask. An
 // existing directory keeps its own permissions. Existing files and links are replaced. A
 // relative dir is relative to the directory in which the session began. The image needs
-// tar, touch and mkdir.
+// tar, touch, mkdir, rmdir and mv.
 //
 // The names are relative to dir, with slashes. They are checked as those of an archive
 // are: an unsafe one is [ErrUnsafeName], and one that is also the directory of another is

@@ -300,6 +300,20 @@ func TestEvidenceOfTheContainersEnd(t *testing.T) {
 			assert.Equal(t, r.Escalation, execpolicy.EscalationRemoval)
 			assert.Assert(t, r.Gone && r.StateLost)
 		})
+		t.Run("held by force with a job", func(t *testing.T) {
+			t.Parallel()
+			policy := p.policy()
+			policy.TerminationTimeout = 20 * time.Second
+			s := open(t, policy, p.spec())
+			j := s.job(execpolicy.Command{Script: "sleep 4815"})
+			p.cli(t, "pause", s.Name())
+			assert.NilError(t, s.Close())
+			r, err := s.result(j)
+			assert.ErrorIs(t, err, execpolicy.ErrClosed)
+			assert.Equal(t, r.Cause, execpolicy.ErrClosed)
+			assert.Equal(t, r.Escalation, execpolicy.EscalationRemoval)
+			assert.Assert(t, r.Gone)
+		})
 	})
 }
 

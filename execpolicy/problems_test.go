@@ -42,7 +42,7 @@ func TestEveryProblemAtOnce(t *testing.T) {
 		Secrets: []execpolicy.Secret{{Name: "1X", Value: "hunter2"}, {Name: "SHORT", Value: "x"}},
 	}
 	specProblems := []string{
-		`the shell "a\nb"`, `"A-B" is not the name`, "UID can't be set", `script ""`, `script "\x00"`, `"1X" is not the name`,
+		`the shell "a\nb"`, `"A-B" is not the name`, "UID can't be set", "Startup[0]", "Shutdown[0]", `"1X" is not the name`,
 		"the secret SHORT",
 		`the workspace can't be used`,
 	}
@@ -52,6 +52,10 @@ func TestEveryProblemAtOnce(t *testing.T) {
 	}
 	commandProblems := []string{`"-x" is not the name of a program`, "; a command can't hold a NUL",
 		"a directory's name can't hold a NUL", "OutputLimit", `"C D" is not the name`, "the value of C D", "the secret TINY"}
+	long := execpolicy.Command{Argv: []string{"printf", strings.Repeat("x", execpolicy.MaxText-7)}, Env: map[string]string{"A": ""}}
+	assert.NilError(t, long.Check())
+	long.Env["A"] = "1"
+	assert.ErrorContains(t, long.Check(), "has 4194305 bytes, and may have 4194304")
 	docker := execpolicy.DockerPolicy{
 		Image: "-x", MemoryBytes: 1, CPUTimeSeconds: 1, CPUs: "-1", User: " ", CPUShares: 1, PidsLimit: 1,
 		KeepAlive: time.Millisecond, WorkspaceRelabel: "Z",

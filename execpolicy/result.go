@@ -179,7 +179,8 @@ type Result struct {
 	// the container ended before, and under a policy without images.
 	ImageID string
 	// Cause is why the library ended the command: ErrTimeout, ErrOutputLimit, ErrClosed,
-	// ErrExpired, or the cause of the context. If the command was refused, Cause wraps
+	// ErrExpired, of a job ErrKilled, or the cause of the context. What [Session.Restart]
+	// ended has a cause without a name. If the command was refused, Cause wraps
 	// ErrRefused and the error of [Spec.Approve]. It is nil if the command ended by
 	// itself.
 	Cause error

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -127,11 +126,15 @@ func (s Spec) validate() error {
 			found.Add("the shell %q holds a NUL byte or a newline", w)
 		}
 	}
-	for _, script := range slices.Concat(s.Startup, s.Shutdown) {
-		for _, err := range (Command{Script: script}).problems() {
-			found.Add("script %q: %w", script, err)
+	scripts := func(name string, all []string) {
+		for i, script := range all {
+			for _, err := range (Command{Script: script}).problems() {
+				found.Add("%s[%d]: %w", name, i, err)
+			}
 		}
 	}
+	scripts("Startup", s.Startup)
+	scripts("Shutdown", s.Shutdown)
 	return problems.Join(validateSecrets(found, s.Secrets, s.Env)...)
 }
 

@@ -37,7 +37,7 @@ var (
 // their permissions and with their times to the second. They belong to the session's
 // user. If dir does not exist and its parent does, CopyIn makes it. A dir that exists
 // keeps its own permissions. A relative dir is relative to the directory in which the
-// session began. The image needs tar and touch.
+// session began. The image needs tar, touch, mkdir, rmdir and mv.
 //
 // An existing file is replaced as a whole, and so is a link in place of a file. A
 // directory is merged with an existing one, which gets the permissions and the time of

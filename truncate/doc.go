@@ -6,7 +6,7 @@
 // does. An [Excerpt] shortens the head and the tail of an output further, for a reader
 // with less room.
 //
-// The first three are writers that never fail and never write short, so that capturing
-// the output of a command can't disturb it. It does not matter how the output was cut
-// into writes.
+// A Buffer and a Copier are writers, and a Transcript has one for each stream. They never
+// fail and never write short, so that capturing the output of a command can't disturb it.
+// It does not matter how the output was cut into writes.
 package truncate

@@ -38,8 +38,8 @@
 // Python too, and not only what commands print. [execpolicy.Spec.Approve] is asked about
 // each command, job and snippet, about each file that write and edit are to change, in a
 // request of the kind [RequestWrite], and about what is to be written to a job, in one of
-// the kind [RequestInput]. It is not asked about a restart, about a signal to a job, nor
-// about read and list, which change nothing.
+// the kind [RequestInput]. It is not asked about a restart, about a signal to a job or
+// its kill, nor about read and list, which change nothing.
 //
 // # One level of trust
 //

@@ -17,7 +17,7 @@ import (
 var (
 	// ErrBusy is wrapped by the error of a Take for which there is no session in time:
 	// [Options.MaxWait] has passed, or [Options.MaxWaiting] others wait.
-	ErrBusy = errors.New("no session is free")
+	ErrBusy = errors.New("no session is ready")
 	// ErrClosed is returned by Take when the pool is closed.
 	ErrClosed = errors.New("the pool is closed")
 )
@@ -147,8 +147,9 @@ var lull = 100 * time.Millisecond
 // start them, and does not wait for them.
 //
 // The error wraps [execpolicy.ErrInvalid] and says all that is wrong with the options,
-// the spec and, if that is an [execpolicy.Checker], the policy. Without an engine New
-// succeeds, and Take fails.
+// the spec and, if that is an [execpolicy.Checker], the policy. For that New may ask the
+// engine, and wait up to 10 s for its answer. Without an engine New succeeds, and Take
+// fails.
 func New(policy execpolicy.Policy, spec execpolicy.Spec, o Options) (*Pool, error) {
 	var found problems.List
 	if policy == nil {
@@ -215,7 +216,7 @@ func (p *Pool) take(ctx context.Context) (*idle, error) {
 	wait := ctx
 	if p.o.MaxWait >= 0 {
 		var cancel context.CancelFunc
-		wait, cancel = context.WithTimeoutCause(ctx, p.o.MaxWait, fmt.Errorf("%w: none came within %v; close sessions sooner, or raise Size or MaxWait", ErrBusy, p.o.MaxWait))
+		wait, cancel = context.WithTimeoutCause(ctx, p.o.MaxWait, fmt.Errorf("%w: none came within %v: starts are slower than callers come; raise Size, MaxStarting or MaxWait, or let fewer in", ErrBusy, p.o.MaxWait))
 		defer cancel()
 	}
 	if !p.enter() {
@@ -284,7 +285,7 @@ func (p *Pool) next(ctx context.Context, first bool) (*idle, error) {
 		p.refill()
 		return nil, p.failed()
 	case first && p.o.MaxWaiting >= 0 && len(p.waiters) >= p.o.MaxWaiting:
-		return nil, fmt.Errorf("%w: %d others wait", ErrBusy, len(p.waiters))
+		return nil, fmt.Errorf("%w: %d others wait; raise MaxWaiting, or let fewer in", ErrBusy, len(p.waiters))
 	}
 	waiter := make(chan answer, 1)
 	place := 0

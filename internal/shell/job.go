@@ -656,6 +656,9 @@ func (j *Job) lose(r *Reply) {
 	}
 	r.EndErr = c.End(time.Until(r.EndBy))
 	r.Gone = r.EndErr == nil
+	if r.Step == StepContainer && c.forced {
+		r.Step = StepRemoval
+	}
 }
 
 // Drained returns when nothing is written to the sinks any more. The streams must have

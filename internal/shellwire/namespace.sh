@@ -238,13 +238,13 @@ begin() {
 	esac
 	clock
 }
-# hand writes the unit. To write to a file waits for the kernel's lock of it, and
-# whoever else can open the file can hold up that wait, many one after another. So while
-# others live, a process of its own writes. What holds that one up for a second, or ends
-# it, is ended for a new worker. A processor that is shared with many is no reason: then
-# this shell does not look so often either. Where there is no room for that process
-# everything is stopped instead, until the unit begins: to let it run in between could
-# cost a second.
+# hand writes the unit. To write to a file waits for the kernel's lock of it, and whoever
+# else can open the file can hold up that wait, many one after another. So while others
+# live, a process of its own writes. What holds that one up for a second, and 10 ms for
+# each KiB, or ends it, is ended for a new worker. A processor that is shared with many is
+# no reason: then this shell does not look so often either. Where there is no room for
+# that process everything is stopped instead, until the unit begins: to let it run in
+# between could cost a second.
 hand() {
 	case $cf_pids in 3) write || exit 97; return ;; esac
 	exec 1>&-
@@ -268,7 +268,7 @@ written() {
 		now
 		case $cf_now in
 		'') [ $cf_num -lt 1000 ] || return 1 ;;
-		*) [ $cf_now -lt $((cf_time + 100)) ] || return 1 ;;
+		*) [ $cf_now -lt $((cf_time + 100 + ${#cf_unit} / 1024)) ] || return 1 ;;
 		esac
 	done
 	wait $cf_child

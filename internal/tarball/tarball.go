@@ -62,7 +62,9 @@ const (
 // Limits bound a tree; negative means none. What is not in the archive byte by byte is
 // refused, so a tree takes as many bytes as its archive: no other ratio can be had.
 type Limits struct {
-	Entries int64 // directories, also those that only show in others' names, and files
+	// Entries counts files, and directories, also those that only show in others' names.
+	// The tree itself does not count.
+	Entries int64
 	Bytes   int64 // of content
 }
 
@@ -162,7 +164,11 @@ func (c *Checker) enter(h *Header) error {
 		case is == 0:
 			c.seen[name[:end]] = implicit
 		}
-		if n := c.Limits.Entries; n >= 0 && int64(len(c.seen)) > n {
+		entries := len(c.seen)
+		if c.seen["."] != 0 {
+			entries--
+		}
+		if n := c.Limits.Entries; n >= 0 && int64(entries) > n {
 			return fmt.Errorf("%w of %d entries", ErrLimit, n)
 		}
 	}

@@ -79,7 +79,7 @@ func TestReadsAllFormats(t *testing.T) {
 			tar.Header{Typeflag: tar.TypeDir, Name: "./", Mode: 0o700, ModTime: then, Format: format},
 			tar.Header{Typeflag: tar.TypeDir, Name: "./d/", Mode: 0o755, ModTime: then, Format: format},
 			tar.Header{Typeflag: tar.TypeReg, Name: "./d/f", ModTime: then, Format: format},
-		), none)
+		), Limits{Entries: 2})
 		assert.NilError(t, err)
 		assert.DeepEqual(t, all, []Header{{Name: ".", Dir: true, Perm: 0o700, ModTime: then},
 			{Name: "d", Dir: true, Perm: 0o755, ModTime: then}, {Name: "d/f", ModTime: then}})
@@ -132,6 +132,7 @@ func TestRefuses(t *testing.T) {
 		{"the largest size", ErrFormat,
 			reseal(archive(t, reg("a", 1)),
 				func(b []byte) { copy(b[124:], "\x80\x00\x00\x00\xff\xff\xff\xff\xff\xff\xff\xff") })},
+		{"too many in the tree", ErrLimit, archive(t, dirOf("."), reg("a", 0), reg("b", 0), reg("c", 0), reg("d", 0))},
 		{"a wrong sum", ErrFormat, append([]byte("b"), archive(t, reg("a", 0))[1:]...)},
 		{"no archive", ErrFormat, []byte("hello")},
 		{"nothing", ErrFormat, nil},
@@ -277,7 +278,7 @@ func FuzzReader(f *testing.F) {
 			known = known || errors.Is(err, want)
 		}
 		assert.Assert(t, known, "%v", err)
-		assert.Assert(t, len(all) <= 20 && len(content) <= 10000)
+		assert.Assert(t, len(all) <= 20+1 && len(content) <= 10000) // 1 is the tree itself
 		seen := map[string]bool{}
 		for _, h := range all {
 			assert.Assert(t, fs.ValidPath(h.Name) && !seen[h.Name] && h.Perm&^0o777 == 0 && h.Size >= 0)

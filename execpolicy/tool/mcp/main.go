@@ -23,13 +23,14 @@
 //
 // # HTTP
 //
-// The server listens on a loopback address unless -http names another. A request whose
-// Host header is not a loopback name is refused there, so that no web page can get in by
-// a name that it makes resolve to this machine. A request with an Origin header, as
-// browsers send it, is refused unless the origin is the server itself, or -origin names
-// it. If the environment has COFFERDAM_MCP_TOKEN, each request needs it as a bearer
-// token. On an address that is not a loopback one it must be set, as everybody who
-// reaches the server can run commands in it.
+// With -http=localhost:8080 only this machine reaches the server. An address without a
+// name, such as :8080, is reached from everywhere. On a loopback address a request whose
+// Host header is not a loopback name is refused, so that no web page can get in by a name
+// that it makes resolve to this machine. A request with an Origin header, as browsers
+// send it, is refused unless the origin is the server itself, or -origin names it. If the
+// environment has COFFERDAM_MCP_TOKEN, each request needs it as a bearer token. On an
+// address that is not a loopback one it must be set, as everybody who reaches the server
+// can run commands in it.
 //
 // # Approval
 //

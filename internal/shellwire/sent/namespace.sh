@@ -197,7 +197,7 @@ cf_num=$((cf_num + 1))
 now
 case $cf_now in
 '') [ $cf_num -lt 1000 ] || return 1 ;;
-*) [ $cf_now -lt $((cf_time + 100)) ] || return 1 ;;
+*) [ $cf_now -lt $((cf_time + 100 + ${#cf_unit} / 1024)) ] || return 1 ;;
 esac
 done
 wait $cf_child
