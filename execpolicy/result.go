@@ -157,7 +157,7 @@ type Result struct {
 	StateLost bool
 	// Dir is the shell's directory after the command, with the values of secrets
 	// redacted. It is empty if the shell was lost, does not know the name of its
-	// directory, or has one of almost 4,000 characters or more.
+	// directory, or has one of almost 1,000 characters or more.
 	Dir string
 	// OOMBefore and OOMAfter are how many processes of the container the kernel had
 	// killed for memory when the library last looked before the command, and when the

@@ -223,6 +223,11 @@ born() {
 	stat "$cf_watch"
 	cf_watch_start=$cf_started
 }
+# watched: does the worker's parent live? Its number may be another's by now.
+watched() {
+	stat "$cf_watch"
+	case $cf_started:$cf_state in "$cf_watch_start":[!ZX]) ;; *) return 1 ;; esac
+}
 # begin makes ready for a unit: what starts from now on belongs to it. If there is only
 # this shell, the worker and its parent, as when the last two units began, what was noted
 # then will do.
@@ -237,6 +242,7 @@ begin() {
 	*) cf_quiet= ;;
 	esac
 	clock
+	[ -n "$cf_fresh$cf_first" ] || cf_first=$cf_time
 }
 # hand writes the unit. To write to a file waits for the kernel's lock of it, and whoever
 # else can open the file can hold up that wait, many one after another. So while others
@@ -331,14 +337,15 @@ end() {
 	thaw
 	case $1$cf_spent in KILL1) lost killed ;; esac
 }
-# older: is there a process, but this one and those of jobs, that started before the
-# command did?
-older() {
+# orphaned: is there a process that may be the worker, whose parent is gone? It started
+# after its parent did and before its second unit: the first may come while it starts.
+orphaned() {
 	for cf_pid in [0-9]*; do
 		! spent || return 1
 		stat "$cf_pid"
-		case $cf_pid:$cf_started in 1:* | *:0 | "$cf_pulse") continue ;; esac
-		later || owned "$cf_pid" || return 0
+		case $cf_pid:$cf_started:$cf_state in 1:* | *:0:* | *:[ZX] | "$cf_pulse":*) continue ;; esac
+		[ "$cf_started" -ge "$cf_watch_start" ] && [ "$cf_started" -le "${cf_first:-$cf_started}" ] || continue
+		owned "$cf_pid" || return 0
 	done
 	return 1
 }
@@ -347,16 +354,24 @@ older() {
 #
 # tend WHEN: the worker's parent may have been stopped or killed. The worker may live
 # then, but nobody would say how it ended: between commands everything but the jobs is
-# ended for a new one. An old parent's worker must not live on beside a new one.
+# ended for a new one.
 tend() {
 	[ -z "$cf_forks" ] || [ -n "$cf_frozen" ] || { cf_forks=; kill -CONT -1; }
 	case $1 in
-	old) [ "$cf_watch" = 1 ] || ! kill -CONT "$cf_watch" || end KILL worker ;;
 	tick)
 		[ -z "$cf_fresh" ] || [ -n "$cf_frozen" ] || kill -CONT -1
 		helped
-		[ -n "$cf_frozen" ] || kill -CONT "$cf_watch" || { freeze; bound; own; older || miss killed; disown; thaw; } ;;
-	*) [ "$cf_watch" != 1 ] && kill -0 "$cf_watch" || miss "$1" ;;
+		[ -z "$cf_frozen" ] && [ "$cf_watch" != 1 ] || return 0
+		if watched; then kill -CONT "$cf_watch"; else
+			freeze
+			bound
+			own
+			orphaned || miss killed
+			disown
+			thaw
+		fi ;;
+	killed) watched || miss killed ;;
+	unrun) [ "$cf_watch" != 1 ] && kill -0 "$cf_watch" || miss unrun ;;
 	esac
 }
 # helped tells the end of a helper that has ended without a word, or could not begin.
@@ -386,7 +401,7 @@ miss() {
 # the host may not wait for it: then it is told again before the next unit.
 lost() {
 	try worker_ended "$1" || exit 97
-	cf_watch=1
+	cf_watch=1 cf_watch_start=
 }
 
 # A job is a command beside the worker. It runs below a keeper, which says how it ended

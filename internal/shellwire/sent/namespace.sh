@@ -164,6 +164,10 @@ born() {
 stat "$cf_watch"
 cf_watch_start=$cf_started
 }
+watched() {
+stat "$cf_watch"
+case $cf_started:$cf_state in "$cf_watch_start":[!ZX]) ;; *) return 1 ;; esac
+}
 begin() {
 cf_help_tag= cf_pids=
 case $cf_fresh in ?) cf_fresh=++ ;; *) cf_fresh= ;; esac
@@ -175,6 +179,7 @@ case $cf_pids$cf_quiet in
 *) cf_quiet= ;;
 esac
 clock
+[ -n "$cf_fresh$cf_first" ] || cf_first=$cf_time
 }
 hand() {
 case $cf_pids in 3) write || exit 97; return ;; esac
@@ -246,24 +251,33 @@ case $1$cf_spent in KILL1) kill -KILL -1 ;; esac
 thaw
 case $1$cf_spent in KILL1) lost killed ;; esac
 }
-older() {
+orphaned() {
 for cf_pid in [0-9]*; do
 ! spent || return 1
 stat "$cf_pid"
-case $cf_pid:$cf_started in 1:* | *:0 | "$cf_pulse") continue ;; esac
-later || owned "$cf_pid" || return 0
+case $cf_pid:$cf_started:$cf_state in 1:* | *:0:* | *:[ZX] | "$cf_pulse":*) continue ;; esac
+[ "$cf_started" -ge "$cf_watch_start" ] && [ "$cf_started" -le "${cf_first:-$cf_started}" ] || continue
+owned "$cf_pid" || return 0
 done
 return 1
 }
 tend() {
 [ -z "$cf_forks" ] || [ -n "$cf_frozen" ] || { cf_forks=; kill -CONT -1; }
 case $1 in
-old) [ "$cf_watch" = 1 ] || ! kill -CONT "$cf_watch" || end KILL worker ;;
 tick)
 [ -z "$cf_fresh" ] || [ -n "$cf_frozen" ] || kill -CONT -1
 helped
-[ -n "$cf_frozen" ] || kill -CONT "$cf_watch" || { freeze; bound; own; older || miss killed; disown; thaw; } ;;
-*) [ "$cf_watch" != 1 ] && kill -0 "$cf_watch" || miss "$1" ;;
+[ -z "$cf_frozen" ] && [ "$cf_watch" != 1 ] || return 0
+if watched; then kill -CONT "$cf_watch"; else
+freeze
+bound
+own
+orphaned || miss killed
+disown
+thaw
+fi ;;
+killed) watched || miss killed ;;
+unrun) [ "$cf_watch" != 1 ] && kill -0 "$cf_watch" || miss unrun ;;
 esac
 }
 helped() {
@@ -288,7 +302,7 @@ lost "$1"
 }
 lost() {
 try worker_ended "$1" || exit 97
-cf_watch=1
+cf_watch=1 cf_watch_start=
 }
 
 cf_jobs= cf_kin= cf_owned= cf_reached=0

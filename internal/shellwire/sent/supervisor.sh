@@ -33,8 +33,8 @@ script() {
 cf_guard='case ${BASHPID-$$} in $$) ;; *) \command exit;; esac'
 cf_again="$cf_plain; case \${BASHPID-\$cf_status} in \$\$) ;; +*) \command read -r cf_said </proc/self/stat; case \$cf_said in \"\$\$ \"*) ;; *) \command exit \${cf_status#+};; esac;; *) \command exit;; esac; \\command . /proc/self/fd/6"
 cf_ending="case \${cf_tag-}x\${cf_status-} in x) $cf_plain; $cf_guard; \\command . /proc/self/fd/6;; x+) cf_status=+\$?; $cf_again;; x?*) cf_status=+\${cf_status#+}; $cf_again;; esac"
-cf_ending="$cf_ending; case \${cf_status-} in +*) \\command exit 98;; ?*) $cf_guard; cf_status=\"\$cf_status \${PWD-}\"; case \${#cf_status} in [4-9]???|?????*) cf_status=\"\${cf_status%% *} \";; esac; \\command printf '${cf_prefix}e%s %s$cf_prefix\\n' \"\${cf_tag-}\" \"\$cf_status\" && \\command printf '${cf_prefix}e%s\\n' \"\${cf_tag-}\" >&5 || \\command exit 98; cf_status=;; esac"
-printf '%s\n' "cf_nl='$cf_nl'"
+cf_ending="$cf_ending; case \${cf_status-} in +*) \\command exit 98;; ?*) $cf_guard; cf_status=\"\$cf_status \${PWD-}\"; case \${#cf_status} in ????*) cf_status=\"\${cf_status%% *} \";; esac; \\command printf '${cf_prefix}e%s %s$cf_prefix\\n' \"\${cf_tag-}\" \"\$cf_status\" && \\command printf '${cf_prefix}e%s\\n' \"\${cf_tag-}\" >&5 || \\command exit 98; cf_status=;; esac"
+printf '%s\n' "cf_said=\${cf_worker-}; \\command unset -v cf_worker; cf_worker=\$cf_said cf_nl='$cf_nl'"
 for cf_fd in 8 9 8 9 8 9 8 9; do
 printf '%s\n' "\\command exec 3>/proc/self/fd/1 4>/proc/self/fd/5 || \\command exit 98; until 7</proc/self/fd/$cf_fd && cf_status=o; do cf_tag=; done; case \${cf_status-} in o) ;; *) \\command exit 98;; esac; cf_status= cf_tag=; $cf_guard; \\command . $cf_script; $cf_ending" "$cf_ending"
 done
@@ -43,7 +43,7 @@ printf '%s\n' '\command exec </proc/self/fd/0'
 cf_plain='case ${BASH_VERSION+b} in b) \builtin unset -f command;; *) \unset -f command;; esac'
 
 worker() {
-cf_gen=$((cf_gen + 1)) cf_event=8 cf_quiet= cf_fresh=+
+cf_gen=$((cf_gen + 1)) cf_event=8 cf_quiet= cf_fresh=+ cf_first=
 try watch "$@" || exit 97
 cf_watch=$!
 born
@@ -54,6 +54,8 @@ script >self/fd/7 || exit
 trap : HUP INT QUIT USR1 USR2 PIPE ALRM TERM
 cf_exit=0
 eval "${cf_locale:-unset LC_ALL}"
+cf_worker=$cf_gen
+export cf_worker
 cd -- "$cf_workdir" && "$@" </proc/self/fd/7 3<&- 7>&- >&4 4>&- || cf_exit=$?
 worker_ended $cf_exit
 }
@@ -153,7 +155,9 @@ cf_piece=$cf_piece$1
 cf_text=$cf_text$cf_piece cf_piece=
 }
 go_on() { case $cf_frozen in unit) thaw ;; esac; }
-write() { exec 1>self/fd/6 && printf '%s\n' "$cf_unit"; }
+write() {
+exec 1>self/fd/6 && printf '%s%s\n' "case \${cf_worker:-$cf_gen} in $cf_gen) ;; *) \\command exit 98;; esac; " "$cf_unit"
+}
 unit() {
 begin
 hand && case $cf_event in
@@ -247,7 +251,7 @@ k*) end "${cf_op#k}"
 helper_killed ;;
 w) end KILL worker
 gather killed ;;
-s) gather old
+s) jobs >&2
 worker "$@" ;;
 d*) freeze
 cf_op=${cf_op#d} cf_sizes=${cf_op#* } cf_num=0

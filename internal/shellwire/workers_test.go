@@ -1,0 +1,115 @@
+//go:build linux
+
+package shellwire
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
+	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
+)
+
+// A unit is run once, whatever workers there are.
+func TestOneWorkerRunsAUnit(t *testing.T) {
+	for name, lose := range map[string]func(w *talk){
+		"started twice": func(w *talk) {
+			w.send(StartWorker + StartWorker)
+			w.worker += 2
+		},
+		"the parent was killed": func(w *talk) {
+			w.ok("kill -9 $PPID")
+			w.send(StartWorker)
+			w.worker++
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			shells(t, func(t *testing.T, shell, worker string) {
+				w := start(t, shell, worker)
+				ran := filepath.Join(w.dir, "ran")
+				w.ok("first=$$; echo $$ >" + shellquote.Quote(filepath.Join(w.dir, "first")))
+				lose(w)
+				want := ""
+				for i, also := range []string{"kill -STOP $(cat first)", "", "", "kill -CONT $(cat first)", "", "", ""} {
+					w.ok(fmt.Sprintf("cd %s; echo %d >>ran; %s 2>/dev/null; :", shellquote.Quote(w.dir), i, also))
+					want += fmt.Sprintln(i)
+				}
+				got, err := os.ReadFile(ran)
+				assert.NilError(t, err)
+				assert.Equal(t, string(got), want)
+			})
+		})
+	}
+}
+
+// ok runs a script that must succeed, and returns what it has printed.
+func (w *talk) ok(script string) string {
+	w.t.Helper()
+	status, died, out := w.run(script)
+	assert.Assert(w.t, status == 0 && !died, "%s: %d %v %q", script, status, died, out)
+	return out[0]
+}
+
+// What the last command has left in the background lives when its shell has ended, however
+// soon the next one is started.
+func TestShellThatEndsLeavesTheOthers(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		pids := shellquote.Quote(filepath.Join(w.dir, "pids"))
+		for range 20 {
+			_, died, _ := w.run("sleep 1000 & echo $! >>" + pids + "; exit 3")
+			assert.Assert(t, died)
+		}
+		assert.Equal(t, w.ok("while read -r pid; do kill -0 $pid || echo $pid; done <"+pids), "")
+	})
+}
+
+// A process that has the number of the worker's parent does not hide the loss of both.
+func TestNumberOfTheParent(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		in := func(name string) string { return filepath.Join(w.dir, name) }
+		w.ok(":")
+		w.ok("cd " + shellquote.Quote(w.dir) + `
+			( until [ -e go ]; do sleep 0.01; done
+			kill -9 $PPID $$
+			while [ -d /proc/$PPID ]; do sleep 0.01; done
+			echo $((PPID - 1)) >/proc/sys/kernel/ns_last_pid || >refused
+			until sleep 1000 & [ $! = $PPID ] || [ -e refused ]; do kill $!; done
+			>taken ) >/dev/null 2>&1 &`)
+		assert.NilError(t, os.WriteFile(in("go"), nil, 0o666))
+		enginetest.Wait(t, func() bool {
+			w.help(Help("cf_result="))
+			_, err := os.Stat(in("taken"))
+			return err == nil
+		}, "the number is not taken")
+		if _, err := os.Stat(in("refused")); err == nil {
+			leftout.Skip(t, "process numbers can't be set here")
+		}
+		status, died, out := w.run("echo on", Terminate, Kill, KillWorker)
+		assert.Assert(t, died && status != silent, "%d %v %q", status, died, out)
+		assert.Equal(t, w.ok("echo on"), "on\n")
+	})
+}
+
+// An end mark is one write, whatever a character has of bytes.
+func TestLongDirOfLongCharacters(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		w.ok(`LC_ALL=C.UTF-8; PWD=; while [ ${#PWD} -lt 3000 ]; do PWD=éééééééééé$PWD; done; PWD=/${PWD%"${PWD#?????????????????????????????????????????}"}$PWD`)
+		w.send(string(Next("long")) + string(Unit{Script: ":"}.Ops()))
+		for ev := range w.events[0] {
+			if strings.HasPrefix(ev, fmt.Sprintf("%d long ", End)) {
+				assert.Assert(t, len(ev)+2*len(testPrefix) < 4096, "%d", len(ev))
+				return
+			}
+		}
+		t.Error("process 1 has ended")
+	})
+}
