@@ -194,6 +194,44 @@ func TestFloodBetweenCommandsCostsTheHostNothing(t *testing.T) {
 	})
 }
 
+// So it is with a flood of marks, which are no output.
+func TestFloodOfMarksBetweenCommandsIsHeldBack(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		j := newJob(t, p, p.policy())
+		j.ok(readMarks + `mark=${prefix}bX; yes $mark & yes $mark >&2 &`)
+		wait(t, func() bool {
+			before := j.tap.seen.Load()
+			j.script(":")
+			return j.tap.seen.Load() >= before+32<<10
+		}, "there is no flood")
+		before, began := j.tap.seen.Load(), time.Now()
+		time.Sleep(time.Second) // what a flood does in a time can't be seen without letting it pass
+		seen, took := j.tap.seen.Load()-before, time.Since(began)
+		bound := 2 * int64(took/(100*time.Millisecond)+1) * (192 << 10)
+		assert.Assert(t, seen < bound, "%d bytes in %v", seen, took)
+		assert.NilError(t, j.Close())
+	})
+}
+
+// What prints nothing but marks passes its limit, too.
+func TestMarksPassTheOutputLimit(t *testing.T) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
+		s := open(t, policy, p.spec())
+		defer s.Close()
+		mark := s.ok(readMarks + "printf %s ${prefix}bX")
+		for _, to := range []string{"", " >&2"} {
+			c := execpolicy.Command{Script: "yes " + mark + to, OutputLimit: 64 << 10, Timeout: time.Minute}
+			r := s.run(c)
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeOutputLimit)
+			assert.Assert(t, printed(r) < 1000, "%d bytes", printed(r)) // a part of the last mark
+			r, err := s.result(s.job(c))
+			assert.NilError(t, err)
+			assert.Equal(t, r.Outcome, execpolicy.OutcomeOutputLimit)
+			assert.Assert(t, printed(r) < 1000, "%d bytes", printed(r))
+		}
+	})
+}
+
 // tapped is a policy that counts what the host has read.
 type tapped struct {
 	execpolicy.Policy

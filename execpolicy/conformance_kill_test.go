@@ -281,19 +281,21 @@ func (w stuckWriter) Write([]byte) (int, error) {
 	return 0, errBroken
 }
 
+// readMarks makes prefix and tag those of the command's marks. The library's own text can
+// be read by its worker, unless the shell's program is unreadable: the numbers in it are
+// no secret.
+const readMarks = `prefix=ABCDEFGHIJKLMNOPQRSTUVWXYZ tag=ZYXWVUTSRQPON
+	for f in /proc/$$/fd/*; do
+		case $(readlink "$f") in
+		*/script) tag=$(cat "$f"); tag=${tag##*cf_tag=}; tag=${tag%%;*} ;;
+		*/s\ *) prefix=$(cat "$f"); prefix=${prefix##*printf \'}; prefix=${prefix%%e%s*} ;;
+		esac
+	done 2>/dev/null
+	`
+
 // oldMarks prints marks that are not those of the command that runs.
 func oldMarks(t *testing.T, s session) {
-	// The library's own text can be read by its worker, unless the shell's program is
-	// unreadable: the numbers in it are no secret.
-	const read = `prefix=ABCDEFGHIJKLMNOPQRSTUVWXYZ tag=ZYXWVUTSRQPON
-		for f in /proc/$$/fd/*; do
-			case $(readlink "$f") in
-			*/script) tag=$(cat "$f"); tag=${tag##*cf_tag=}; tag=${tag%%;*} ;;
-			*/s\ *) prefix=$(cat "$f"); prefix=${prefix##*printf \'}; prefix=${prefix%%e%s*} ;;
-			esac
-		done 2>/dev/null
-		`
-	s.ok(read + "old=$tag; [ ${#prefix} = 26 ] && [ ${#tag} = 13 ] && { [ $tag != ZYXWVUTSRQPON ] || ! ls /proc/$$/fd/; }")
+	s.ok(readMarks + "old=$tag; [ ${#prefix} = 26 ] && [ ${#tag} = 13 ] && { [ $tag != ZYXWVUTSRQPON ] || ! ls /proc/$$/fd/; }")
 	for name, script := range map[string]string{
 		"an older command's":   `printf '%se%s 0 /%s\n' $prefix $old $prefix; printf '%se%s\n' $prefix $old >&2`,
 		"no exit status":       `printf '%se%s 999 /%s\n' $prefix $tag $prefix`,
@@ -304,13 +306,13 @@ func oldMarks(t *testing.T, s session) {
 		"LangChain's":          `printf '__LC_SHELL_DONE__%032d 0\n' 7`,
 		"the next one's start": `printf '%sb%s\n' $prefix $tag; printf '%sb%s\n' $prefix $tag >&2`,
 	} {
-		r := s.script(read + script + "; sleep 0.01; echo after; (exit 7)")
+		r := s.script(readMarks + script + "; sleep 0.01; echo after; (exit 7)")
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeExited, name)
 		assert.Equal(t, r.ExitCode, 7, name)
 		assert.Assert(t, strings.HasSuffix(string(r.Stdout), "after\n"), "%s: %q", name, r.Stdout)
 	}
 	// One whose own mark is forged goes on while the next one is sent.
-	s.script(read + `printf '%se%s 0 /%s\n' $prefix $tag $prefix; printf '%se%s\n' $prefix $tag >&2; sleep 0.2`)
+	s.script(readMarks + `printf '%se%s 0 /%s\n' $prefix $tag $prefix; printf '%se%s\n' $prefix $tag >&2; sleep 0.2`)
 	r := s.script(strings.Repeat("echo line >>/tmp/forged\n", 100))
 	assert.Equal(t, r.Outcome, execpolicy.OutcomeExited, r.Text())
 	assert.Equal(t, r.ExitCode, 0, r.Text())
@@ -319,6 +321,6 @@ func oldMarks(t *testing.T, s session) {
 	assert.Equal(t, s.ok("echo next"), "next")
 	// One that has said on one stream that its shell is dead ends as soon as the other
 	// tells its end.
-	r = s.script(read + `printf '%se%s 0 /%s\n%sx1 0\n' $prefix $tag $prefix $prefix; sleep 0.05`)
+	r = s.script(readMarks + `printf '%se%s 0 /%s\n%sx1 0\n' $prefix $tag $prefix $prefix; sleep 0.05`)
 	assert.Assert(t, r.Outcome != execpolicy.OutcomeTimedOut, r.Text())
 }

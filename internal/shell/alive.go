@@ -35,6 +35,7 @@ func (c *Conn) beat() {
 		c.End(c.opts.TerminationTimeout)
 		return
 	}
+	c.streams[1].spare.Add(askedMark)
 	c.queue.sendBeat()
 	c.beating.Reset(c.opts.KeepAlive / 3)
 }

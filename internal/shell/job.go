@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/bound"
@@ -58,6 +59,8 @@ type Job struct {
 	// words have what came before the command began, and wordsIn are where that passes
 	// the filter first.
 	words, wordsIn [2]*Sink
+	// spare is how many bytes of marks may come that are no output.
+	spare [2]atomic.Int64
 
 	asking  turn.Turn       // one operation at a time
 	dying   context.Context // ends when the job is to be ended
@@ -95,6 +98,7 @@ func (c *Conn) StartJob(ctx context.Context, opts JobOptions) (*Job, error) {
 	j.reading.Add(2)
 	j.opts.Job.Prefix, j.opts.Job.Tag = c.opts.Setup.Prefix, random.Token()[:13]
 	for i, r := range []io.ReadCloser{opts.Stdout, opts.Stderr} {
+		j.spare[i].Store(ownMarks)
 		j.wordsIn[i], j.words[i] = NewSink(opts.Filter, WordsKept, nil, nil)
 		go j.read(i, r)
 	}
@@ -221,7 +225,11 @@ func (j *Job) read(i int, r io.ReadCloser) {
 	p := shellwire.Parser{
 		Prefix: j.c.opts.Setup.Prefix, Stdout: i == 0, Job: true,
 		Output: func(b []byte) { j.output(i, b) },
-		Mark:   func(m shellwire.Mark) { j.marked(i, m) },
+	}
+	p.Mark = func(m shellwire.Mark) {
+		if j.marked(i, m) {
+			j.sinks[i].countMark(p.Size, &j.spare[i])
+		}
 	}
 	defer j.reading.Done()
 	buf := make([]byte, readBuffer)
@@ -261,30 +269,30 @@ func (j *Job) output(i int, b []byte) {
 	}
 }
 
-func (j *Job) marked(i int, m shellwire.Mark) {
+// marked takes a mark, and reports whether it came while the command ran.
+func (j *Job) marked(i int, m shellwire.Mark) (open bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	open = j.begun[i] && !j.ended[i]
 	tag := j.opts.Job.Tag
-	switch m.Kind {
-	case shellwire.Begin:
-		if m.Tag == tag {
-			j.begun[i] = true
-		} else if pid, ok := strings.CutPrefix(m.Tag, tag+" "); ok && j.pid == 0 {
-			j.pid = max(0, shellwire.ParseCount(pid))
+	pid, hasPID := strings.CutPrefix(m.Tag, tag+" ")
+	switch {
+	case m.Kind == shellwire.Begin && m.Tag == tag && !j.begun[i]:
+		j.begun[i] = true
+	case m.Kind == shellwire.Begin && hasPID && j.pid == 0:
+		j.pid = max(0, shellwire.ParseCount(pid))
+	case m.Kind == shellwire.End && m.Tag == tag && !j.ended[i]:
+		j.ended[i] = true
+		if i == 0 {
+			j.mark = m
 		}
-	case shellwire.End:
-		if m.Tag == tag && !j.ended[i] {
-			j.ended[i] = true
-			if i == 0 {
-				j.mark = m
-			}
-		}
-	case shellwire.Answer:
-		if m.Tag == j.nonce {
-			j.answer = m
-		}
+	case m.Kind == shellwire.Answer && m.Tag == j.nonce && j.answer.Kind == 0:
+		j.answer = m
+	default:
+		return open
 	}
 	j.wake()
+	return open
 }
 
 // await waits until met is true, which is called with the lock, and calls again in
@@ -362,6 +370,7 @@ func (j *Job) askOnce(ctx context.Context, op func() string) (shellwire.Mark, er
 	defer j.c.asking.Give()
 	ctx, cancel := context.WithTimeout(ctx, askAgain)
 	defer cancel()
+	j.spare[0].Add(askedMark)
 	j.c.queue.sendUrgent(op())
 	err := j.await(ctx, nil, func() bool { return j.answer.Kind != 0 })
 	j.mu.Lock()

@@ -30,9 +30,9 @@ type Sink struct {
 	room *atomic.Int64
 	full func()
 
-	marks     *shellwire.Parser // takes marks out of what comes; nil if there are none
-	held      []byte            // the end of what came, where a mark may begin
-	uncounted int64             // how many bytes of marks do not count yet
+	marks *shellwire.Parser // takes marks out of what comes; nil if there are none
+	held  []byte            // the end of what came, where a mark may begin
+	spare atomic.Int64      // how many bytes of those marks may come that do not count
 
 	keeping sync.Mutex // of Kept and failed
 }
@@ -75,8 +75,9 @@ const freeMarks = 4 << 10
 // needs are counted as output, or a command could print marks without a limit. What may
 // begin a mark is held back until more comes, at the latest until the exchange is over.
 func (k *Sink) TakeOut(prefix string, take func(text string)) {
-	k.uncounted = freeMarks
+	k.spare.Store(freeMarks)
 	k.marks = &shellwire.Parser{Prefix: prefix, Stdout: true, Output: k.write, Mark: func(m shellwire.Mark) {
+		k.countMark(k.marks.Size, &k.spare)
 		if m.Kind == shellwire.End {
 			take(m.Dir)
 		}
@@ -92,15 +93,9 @@ func (k *Sink) Write(p []byte) (int, error) {
 	if len(k.held) > 0 {
 		data = append(k.held, p...)
 	}
-	before := k.Came
 	// What is held is at the end of data, which may be its own memory.
 	n := k.marks.Parse(data)
 	k.held = append(k.held[:0], data[len(data)-n:]...)
-	marks := int64(len(data)-n) - (k.Came - before)
-	if k.uncounted -= marks; k.uncounted < 0 {
-		k.count(-k.uncounted)
-		k.uncounted = 0
-	}
 	return len(p), nil
 }
 
@@ -121,6 +116,14 @@ func (k *Sink) count(n int64) {
 	k.Came += n
 	if k.full != nil && k.room.Add(-n) < 0 {
 		k.full()
+	}
+}
+
+// countMark counts a mark of n bytes as output, but for what is left to spare.
+func (k *Sink) countMark(n int, spare *atomic.Int64) {
+	if left := spare.Add(-int64(n)); left < 0 {
+		spare.Add(-left)
+		k.count(-left)
 	}
 }
 

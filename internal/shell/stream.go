@@ -20,6 +20,7 @@ type stream struct {
 	eof    chan struct{} // closed at the end of the stream
 	free   atomic.Bool   // read at full speed, whatever comes
 	waits  atomic.Int64  // since when a read waits, from epoch; 0 if none does
+	spare  atomic.Int64  // how many bytes of marks may come that are no output
 
 	mu     sync.Mutex
 	tag    string // of the command that is under way, if any
@@ -39,8 +40,8 @@ type stream struct {
 	last, lastIn *Sink
 	filter       Filter
 	lastWords    string
-	idle         int // bytes since the last command
-	dropped      int64
+	idle         int   // bytes since the last command, also of marks
+	dropped      int64 // bytes of output since the last command
 
 	answers sync.Mutex          // of what is below: mu is held while a caller's writer is waited for
 	nonce   string              // of the answer that is expected
@@ -84,6 +85,12 @@ const (
 	// of the session is still seen.
 	idleBytes = 64 << 10
 	idlePause = 100 * time.Millisecond
+	// A command may print marks as it may print all else, so those that exceed ownMarks
+	// count as output. That is one of the longest, and some that are short: those of a
+	// command, and what comes late of the one before. What the host asks for while a
+	// command runs adds askedMark.
+	ownMarks  = 20 << 10
+	askedMark = 256
 	// WordsKept is how many bytes an error shows of what a program said.
 	WordsKept = 4 << 10
 )
@@ -118,9 +125,11 @@ func (s *stream) loop() {
 			s.parser.Flush(buf[:held])
 			s.lastWords = s.endLast()
 		}
-		pause := s.idle > idleBytes && s.tag == ""
-		if pause {
-			s.idle = 0
+		pause := false
+		if s.tag == "" {
+			if s.idle += n; s.idle > idleBytes {
+				pause, s.idle = true, 0
+			}
 		}
 		s.mu.Unlock()
 		if err != nil {
@@ -156,6 +165,7 @@ func (s *stream) unclear() bool {
 func (s *stream) begin(tag string, worker int, fromMark bool, sink *Sink, marks *marks) {
 	s.mu.Lock()
 	s.tag, s.worker, s.open, s.behind, s.sink, s.marks, s.idle = tag, worker, !fromMark, fromMark, sink, marks, 0
+	s.spare.Store(ownMarks)
 	s.endLast()
 	s.mu.Unlock()
 	poke(s.wake)
@@ -191,7 +201,6 @@ func (s *stream) output(b []byte) {
 		s.words.Write(b)
 	default:
 		s.dropped += int64(len(b))
-		s.idle += len(b)
 		if !s.stdout {
 			if s.last == nil {
 				s.lastIn, s.last = NewSink(s.filter, WordsKept, nil, nil)
@@ -202,6 +211,9 @@ func (s *stream) output(b []byte) {
 }
 
 func (s *stream) mark(m shellwire.Mark) {
+	if s.open {
+		s.sink.countMark(s.parser.Size, &s.spare)
+	}
 	if m.Kind == shellwire.Beating {
 		return
 	}
@@ -246,6 +258,7 @@ func (s *stream) expect(nonce string) <-chan shellwire.Mark {
 	s.answers.Lock()
 	defer s.answers.Unlock()
 	s.nonce, s.answer = nonce, make(chan shellwire.Mark, 1)
+	s.spare.Add(askedMark)
 	return s.answer
 }
 

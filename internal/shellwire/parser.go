@@ -81,6 +81,8 @@ type Parser struct {
 	// the order of the stream.
 	Output func([]byte)
 	Mark   func(Mark)
+	// Size is how many bytes the mark has that Mark is called with.
+	Size int
 
 	prefix []byte
 	// searched is how much behind the prefix that is held back is known to begin no
@@ -116,6 +118,7 @@ func (p *Parser) Parse(data []byte) (held int) {
 		if n == 0 {
 			return len(data)
 		}
+		p.Size = n
 		p.Mark(mark)
 		data = data[n:]
 		none = 0
