@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
@@ -178,16 +179,19 @@ func parseCalls(api API, message json.RawMessage) (calls []call, err error) {
 			calls = append(calls, call{id: c.ID, name: c.Function.Name, input: json.RawMessage(c.Function.Arguments)})
 		}
 	case Anthropic:
-		var m struct {
-			Content json.RawMessage `json:"content"`
-		}
-		m.Content = message
+		content := message
 		if !bytes.HasPrefix(bytes.TrimSpace(message), []byte("[")) {
-			err = json.Unmarshal(message, &m)
+			var m struct {
+				Content json.RawMessage `json:"content"`
+			}
+			if err = json.Unmarshal(message, &m); err == nil && m.Content == nil {
+				err = errors.New("it has no content")
+			}
+			content = m.Content
 		}
 		var blocks []anthropicBlock
-		if err == nil && !bytes.HasPrefix(bytes.TrimSpace(m.Content), []byte(`"`)) {
-			err = json.Unmarshal(m.Content, &blocks)
+		if err == nil && !bytes.HasPrefix(content, []byte(`"`)) {
+			err = json.Unmarshal(content, &blocks)
 		}
 		for _, b := range blocks {
 			if b.Type == "tool_use" {

@@ -48,8 +48,10 @@ func TestWireForms(t *testing.T) {
 			golden.Assert(t, indented(t, s.Declare(api)), file(api, "tools"))
 			message, err := os.ReadFile(filepath.Join("testdata", file(api, "message")))
 			assert.NilError(t, err)
+			given := bytes.Clone(message)
 			answers, err := s.Answer(t.Context(), api, message)
 			assert.NilError(t, err)
+			assert.Assert(t, bytes.Equal(message, given), "%s", message)
 			golden.Assert(t, indented(t, answers), file(api, "answers"))
 			done, err := os.ReadFile(filepath.Join("testdata", file(api, "done")))
 			assert.NilError(t, err)
@@ -162,7 +164,9 @@ func FuzzAnswer(f *testing.F) {
 			made++
 			return tool.Reply{Text: fmt.Sprint(made)}, nil
 		})
+		given := bytes.Clone(message)
 		answers, err := s.Answer(t.Context(), tool.API(api), message)
+		assert.Assert(t, bytes.Equal(message, given), "%q", message)
 		if err != nil {
 			assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 			assert.Equal(t, made, 0)
