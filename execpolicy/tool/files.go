@@ -345,14 +345,14 @@ func (s *Set) shown(name string) string { return short(s.Session.Redact(name)) }
 // approve asks Spec.Approve about what is not a command of the session's. If that
 // refuses, the reply says so.
 func (s *Set) approve(ctx context.Context, kind execpolicy.RequestKind, name, code string) (Reply, error) {
-	if s.spec.Approve == nil {
+	if s.ask == nil {
 		return Reply{}, nil
 	}
 	living, cancel := s.whileItLives(ctx)
 	defer cancel(nil)
 	answer := make(chan error, 1)
 	go func() {
-		answer <- s.spec.Approve(living, execpolicy.Request{Kind: kind, Path: name, Code: code})
+		answer <- s.ask(living, execpolicy.Request{Kind: kind, Path: name, Code: code})
 	}()
 	select {
 	case err := <-answer:

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"syscall"
@@ -40,8 +41,11 @@ type Set struct {
 	Session *workspace.Session
 
 	options Options
-	spec    execpolicy.Spec
-	python  *python.Interpreter // nil until it is called; with interpreting
+	// ask and filter are Spec.Approve and Spec.Filter. The whole spec, with the values of
+	// secrets, would be printed by fmt.
+	ask    func(context.Context, execpolicy.Request) error
+	filter func(io.Writer) io.WriteCloser
+	python *python.Interpreter // nil until it is called; with interpreting
 	// interpreting is the turn of whoever starts the interpreter, and changing of whoever
 	// changes a file.
 	interpreting, changing turn.Turn
@@ -56,7 +60,8 @@ func Start(ctx context.Context, p execpolicy.Policy, spec execpolicy.Spec, o Opt
 	if err != nil {
 		return nil, err
 	}
-	s := &Set{Session: session, options: o, spec: spec, interpreting: turn.New(1), changing: turn.New(1)}
+	s := &Set{Session: session, options: o, ask: spec.Approve, filter: spec.Filter,
+		interpreting: turn.New(1), changing: turn.New(1)}
 	s.Tools = s.tools()
 	return s, nil
 }
@@ -214,11 +219,11 @@ func blocked(err error) Reply { return failed("Output blocked: %v.", err) }
 // Its error is that of the filter.
 func (s *Set) filtered(text string) (string, error) {
 	text = s.Session.Redact(text)
-	if s.spec.Filter == nil || text == "" {
+	if s.filter == nil || text == "" {
 		return text, nil
 	}
 	var b strings.Builder
-	w := s.spec.Filter(&b)
+	w := s.filter(&b)
 	_, err := w.Write([]byte(text))
 	if e := w.Close(); err == nil {
 		err = e

@@ -2,9 +2,11 @@ package tool_test
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -250,6 +252,22 @@ func TestSecrets(t *testing.T) {
 			assert.Check(t, !strings.Contains(r.Text+string(r.Value), secret), r.Text)
 		}
 		assert.Equal(t, s.ok("read", "path", "f"), "[secret TOKEN]\n")
+	})
+}
+
+// Who prints a set prints no secret.
+func TestSetPrinted(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		const secret = "hunter2-hunter2"
+		p.Spec.Secrets = []execpolicy.Secret{{Name: "TOKEN", Value: secret}}
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		s.ok("shell", "command", "true")
+		for _, what := range []any{s.Set, reflect.ValueOf(s.Set).Elem()} {
+			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
+				text := fmt.Sprintf(verb, what)
+				assert.Check(t, !strings.Contains(text, secret) && !strings.Contains(text, hex.EncodeToString([]byte(secret))), verb)
+			}
+		}
 	})
 }
 
