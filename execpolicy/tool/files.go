@@ -339,8 +339,14 @@ func (s *Set) noFile(ctx context.Context, name string, err error) (Reply, error)
 	return failed("%s: %s", name, excerpt(err.Error())), nil
 }
 
-// shown returns the name of a file as a reply may have it.
-func (s *Set) shown(name string) string { return short(s.Session.Redact(name)) }
+// shown returns a name as a reply may have it. A set that has only tools of its caller's
+// may have no session.
+func (s *Set) shown(name string) string {
+	if s.Session != nil {
+		name = s.Session.Redact(name)
+	}
+	return short(name)
+}
 
 // approve asks Spec.Approve about what is not a command of the session's. If that
 // refuses, the reply says so.
@@ -359,7 +365,7 @@ func (s *Set) approve(ctx context.Context, kind execpolicy.RequestKind, name, co
 		if err == nil {
 			return Reply{}, nil
 		}
-		return failed("Error: %v: %s: %s.", execpolicy.ErrRefused, kind, excerpt(err.Error())), nil
+		return failed("Error: %v: %s: %s.", execpolicy.ErrRefused, kind, excerpt(s.Session.Redact(err.Error()))), nil
 	case <-living.Done():
 		return s.unanswered(ctx, context.Cause(living))
 	}

@@ -92,7 +92,8 @@ func (in input) number(name string, otherwise int) int {
 }
 
 // parse reads an input. If it is not right, wrong says all that is wrong, for the model.
-func (f form) parse(tool string, data json.RawMessage) (in input, wrong string) {
+// shown returns a name as a reply may have it.
+func (f form) parse(tool string, data json.RawMessage, shown func(string) string) (in input, wrong string) {
 	if len(data) > MaxInput {
 		return nil, fmt.Sprintf("The input of %s has %d bytes, which is too much: it may have %d.", tool, len(data), MaxInput)
 	}
@@ -135,7 +136,7 @@ func (f form) parse(tool string, data json.RawMessage) (in input, wrong string) 
 			problems = append(problems, fmt.Sprintf("and %d more", len(unknown)-i))
 			break
 		}
-		problems = append(problems, fmt.Sprintf("there is no %q", short(name)))
+		problems = append(problems, fmt.Sprintf("there is no %q", shown(name)))
 	}
 	if len(problems) > 0 {
 		return nil, fmt.Sprintf("The input of %s is not right: %s.%s", tool, strings.Join(problems, "; "), f.usage())

@@ -22,7 +22,7 @@ func FuzzInput(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, i int, data []byte) {
 		form := forms[uint(i)%uint(len(forms))]
-		in, wrong := form.parse("t", data)
+		in, wrong := form.parse("t", data, short)
 		if wrong != "" {
 			assert.Assert(t, in == nil)
 			assert.Assert(t, len(wrong) < 4000 && utf8.ValidString(wrong), "%q", wrong)

@@ -119,7 +119,7 @@ func (s *Set) Call(ctx context.Context, name string, input json.RawMessage) (Rep
 	for i, t := range s.Tools {
 		names[i] = t.Name
 	}
-	return failed("There is no tool %q. The tools are %s.", short(name), strings.Join(names, ", ")), nil
+	return failed("There is no tool %q. The tools are %s.", s.shown(name), strings.Join(names, ", ")), nil
 }
 
 // tool returns a tool that do works for. Its input is checked before.
@@ -127,7 +127,7 @@ func (s *Set) tool(name, about string, f form, do func(context.Context, input) (
 	return Tool{
 		Name: name, Description: about, Schema: f.schema(),
 		Call: func(ctx context.Context, data json.RawMessage) (Reply, error) {
-			in, wrong := f.parse(name, data)
+			in, wrong := f.parse(name, data, s.shown)
 			if wrong != "" {
 				return Reply{Text: wrong, Failed: true}, nil
 			}

@@ -241,14 +241,23 @@ func TestSecrets(t *testing.T) {
 	everywhere(t, func(t *testing.T, p places.Place) {
 		const secret = "hunter2-hunter2"
 		p.Spec.Secrets = []execpolicy.Secret{{Name: "TOKEN", Value: secret}}
+		p.Spec.Approve = func(_ context.Context, r execpolicy.Request) error {
+			if r.Kind == tool.RequestWrite {
+				return errors.New("not into " + secret)
+			}
+			return nil
+		}
 		s := open(t, p.Policy, p.Spec, tool.Options{})
 		s.ok("shell", "command", `echo "$TOKEN" >f; mkdir d; touch "d/$TOKEN"`)
 		for _, c := range [][]any{
 			{"shell", "command", "cat f"}, {"read", "path", "f"}, {"list", "path", "d"},
 			{"python", "code", "open('f').read()"}, {"read", "path", "d/" + secret + "/none"},
 			{"python", "code", "raise ValueError(open('f').read())"},
+			{secret}, {"list", secret, ""}, {"list", strings.Repeat("x", 195) + secret, ""},
+			{"write", "path", "f", "content", ""},
 		} {
 			r := s.call(c[0].(string), c[1:]...)
+			assert.Check(t, !strings.Contains(r.Text, "xhunt"), r.Text) // it is not cut in two
 			assert.Check(t, !strings.Contains(r.Text+string(r.Value), secret), r.Text)
 		}
 		assert.Equal(t, s.ok("read", "path", "f"), "[secret TOKEN]\n")
