@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/bound"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/spool"
 )
 
@@ -151,5 +152,6 @@ func (c *conn) answer(
 	case err == nil:
 		return nil, nil
 	}
-	return fmt.Errorf("%w: %s: %w", ErrRefused, addValues(c.redactor.Values(), secrets).Redact(what), err), nil
+	redact := addValues(c.redactor.Values(), secrets).Redact
+	return fmt.Errorf("%w: %s: %w", ErrRefused, redact(what), problems.Redact(err, redact)), nil
 }

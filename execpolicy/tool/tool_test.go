@@ -242,7 +242,7 @@ func TestSecrets(t *testing.T) {
 		const secret = "hunter2-hunter2"
 		p.Spec.Secrets = []execpolicy.Secret{{Name: "TOKEN", Value: secret}}
 		p.Spec.Approve = func(_ context.Context, r execpolicy.Request) error {
-			if r.Kind == tool.RequestWrite {
+			if r.Kind == tool.RequestWrite || strings.Contains(r.Code, "refuse") {
 				return errors.New("not into " + secret)
 			}
 			return nil
@@ -255,6 +255,7 @@ func TestSecrets(t *testing.T) {
 			{"python", "code", "raise ValueError(open('f').read())"},
 			{secret}, {"list", secret, ""}, {"list", strings.Repeat("x", 195) + secret, ""},
 			{"write", "path", "f", "content", ""},
+			{"shell", "command", "refuse"}, {"python", "code", "refuse"}, {"job", "action", "start", "command", "refuse"},
 		} {
 			r := s.call(c[0].(string), c[1:]...)
 			assert.Check(t, !strings.Contains(r.Text, "xhunt"), r.Text) // it is not cut in two
