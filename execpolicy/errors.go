@@ -73,7 +73,7 @@ var (
 	ErrTooManyJobs = fmt.Errorf("the session has %d jobs already; wait for one to end, or kill one", MaxJobs)
 	// ErrKilled is the cause of a job that [Job.Kill] has ended.
 	ErrKilled = errors.New("the job was killed")
-	// ErrJobEnded is returned by [Job.Signal] if the job has ended.
+	// ErrJobEnded is returned by [Job.Signal] if the job has ended or is being ended.
 	ErrJobEnded = errors.New("the job has ended")
 	// ErrStillThere is wrapped by an error if the library could not make sure that
 	// nothing is left: of a session, of a command, or of a container for [Sweep].

@@ -280,7 +280,8 @@ var jobSignals = []string{"SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "
 // since a shell starts a job in the background.
 //
 // The error wraps ErrInvalid if the signal is none of these, and [ErrJobEnded] if the job
-// has ended. Any other error says that the signal is not known to have been sent.
+// has ended or is being ended. Any other error says that the signal is not known to have
+// been sent.
 func (j *Job) Signal(ctx context.Context, name string) error {
 	if !slices.Contains(jobSignals, name) {
 		return fmt.Errorf("%w: %q is not one of the signals %s; Job.Kill sends SIGKILL", ErrInvalid, name, strings.Join(jobSignals, ", "))

@@ -418,7 +418,12 @@ func TestJobSignalIsSentOnce(t *testing.T) {
 		time.AfterFunc(3500*time.Millisecond, cancel)
 		assert.ErrorContains(t, <-sent, "not known to have been sent")
 		assert.Equal(t, s.ok("cat /tmp/signals"), "got")
+		// The kill of the job ends the wait, unless it has let the answer come.
+		go func() { sent <- j.Signal(t.Context(), "SIGHUP") }()
+		until("[ $(wc -l </tmp/signals) = 2 ]", "the signal was not sent")
 		assert.NilError(t, j.Kill(t.Context()))
+		err := <-sent
+		assert.Assert(t, err == nil || errors.Is(err, execpolicy.ErrJobEnded), "%v", err)
 	})
 }
 

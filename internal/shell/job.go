@@ -72,7 +72,7 @@ var (
 	// ErrNoDir and ErrNoFile say why a job did not begin.
 	ErrNoDir  = errors.New("the directory of a job can't be entered")
 	ErrNoFile = errors.New("a file for a job can't be made")
-	// ErrNoKeeper says that the shell which was to run a job has ended.
+	// ErrNoKeeper says that the shell which was to run a job has ended, or is being ended.
 	ErrNoKeeper = errors.New("the shell for a job has ended")
 	// ErrUnheard is ErrNoKeeper for a shell that had said nothing, and that the
 	// supervisor had not been asked to start. It was told no command.
@@ -378,11 +378,8 @@ func (j *Job) askOnce(ctx context.Context, op func() string) (shellwire.Mark, er
 	return j.answer, err
 }
 
-// errEnding is why a signal is not waited for any more.
-var errEnding = errors.New("the job is being ended")
-
 // Signal sends a signal, a name without SIG, to all that belongs to the job, and returns
-// when that is done. What ends the job does not wait for it.
+// when that is done. What ends the job does not wait for it: then it is ErrNoKeeper.
 func (j *Job) Signal(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, j.c.opts.TerminationTimeout)
 	defer cancel()
@@ -616,7 +613,7 @@ func (j *Job) countOOMs() int {
 func (j *Job) end(r *Reply, cause error) {
 	c := j.c
 	r.Cause, r.EndBy = cause, time.Now().Add(c.opts.TerminationTimeout)
-	j.die(errEnding)
+	j.die(ErrNoKeeper)
 	j.free()
 	if j.opts.Ending(cause) {
 		r.Step = StepContainer
