@@ -25,7 +25,8 @@ const (
 	// did not tell the image. [Idle.Take] makes one of its own.
 	EventStart EventKind = "start"
 	// EventFailed comes after a start has failed, and what it started was ended: Error.
-	// It has no Name if nothing was started.
+	// It has no Name if there was no EventSpawn. If nothing was started after that one,
+	// it has no EventEnd.
 	EventFailed EventKind = "failed"
 	// EventCommand comes before anything of a command is sent, and before [Spec.Approve]
 	// is asked: Script or Argv, Dir, Env, Secrets; or before a startup or shutdown

@@ -172,7 +172,14 @@ func (s *session) abandon(e execpolicy.Event) {
 func (a *auditor) failed(e execpolicy.Event) {
 	a.startFailures.Add(a.ctx, 1)
 	if e.Name != "" {
-		// The span of what was spawned has ended.
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if s := a.sessions[e.Name]; s != nil && !s.ended {
+			// Nothing was started after the record of its spawn.
+			s.abandon(e)
+			a.end(s, execpolicy.Event{Time: e.Time, Duration: e.Time.Sub(s.from), Cause: e.Error, Gone: true})
+			delete(a.sessions, e.Name)
+		}
 		return
 	}
 	_, span := a.tracer.Start(a.ctx, "session", trace.WithTimestamp(e.Time), trace.WithAttributes(semconv.ErrorTypeOther))

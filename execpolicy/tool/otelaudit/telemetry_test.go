@@ -2,6 +2,7 @@ package otelaudit_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -259,6 +260,31 @@ func TestStartFails(t *testing.T) {
 	c := collect(t)
 	assert.NilError(t, c.Auditor(t.Context())(execpolicy.Event{Kind: execpolicy.EventFailed, Error: "no engine", Time: time.Now()}))
 	assert.Equal(t, c.spans.Ended()[0].Status().Description, "no engine")
+}
+
+// A start may fail after the record of its spawn, with nothing that could end.
+func TestStartFailsAfterItsRecord(t *testing.T) {
+	c := collect(t)
+	spec := execpolicy.Spec{Audit: c.Auditor(t.Context())}
+	_, err := execpolicy.Start(t.Context(), recorded{}, spec)
+	assert.ErrorIs(t, err, errQuota)
+	c.allEnded(t)
+	session := c.spans.Ended()[0]
+	assert.Equal(t, len(c.spans.Ended()), 1)
+	assert.Equal(t, session.Status().Code, codes.Error)
+	assert.Equal(t, session.Status().Description, "no room")
+}
+
+var errQuota = errors.New("no room")
+
+// A recorded policy records its spawns, and starts nothing.
+type recorded struct{}
+
+func (recorded) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+	if err := spec.RecordSpawn(ctx, "pod-1", []string{"run"}); err != nil {
+		return nil, err
+	}
+	return nil, errQuota
 }
 
 // sandbox is the policy of the example. TestExample runs it under it, on each engine.
