@@ -1,6 +1,6 @@
 // Doctor prints what it finds of this machine's engines: see package execpolicy/doctor.
-// It exits with 1 if the engine of a policy that names none does not work. With -json it
-// prints the report as JSON.
+// It exits with 1 if the engine of a policy that names none does not work, or that which
+// ENGINE names. With -json it prints the report as JSON.
 //
 // With -write it looks at docker and podman as the tests use them, with an image and
 // settings that work, and writes the table of what the library is tested on into
@@ -39,7 +39,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, asJSON, write bool) (works bool, err error) {
+func run(ctx context.Context, asJSON, write bool) (bool, error) {
 	if write {
 		return true, writeTable(ctx)
 	}
@@ -58,13 +58,19 @@ func run(ctx context.Context, asJSON, write bool) (works bool, err error) {
 	if asJSON {
 		text, err := json.MarshalIndent(r, "", "  ")
 		fmt.Printf("%s\n", text)
-		return r.Works(), err
+		return works(r, o.Engines != nil), err
 	}
 	fmt.Print(r)
-	if o.Engines != nil {
-		return r.Engines[0].Works(), nil
+	return works(r, o.Engines != nil), nil
+}
+
+// works reports whether the one engine that was named works or, if none was, that of a
+// policy that names none.
+func works(r *doctor.Report, named bool) bool {
+	if named {
+		return r.Engines[0].Works()
 	}
-	return r.Works(), nil
+	return r.Works()
 }
 
 // writeTable looks at the engines of the tests, and writes what they are.

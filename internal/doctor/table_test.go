@@ -41,3 +41,21 @@ func TestReadmeHasTheTable(t *testing.T) {
 	head, _, _ := strings.Cut(table(nil), "\n")
 	assert.Assert(t, strings.Contains(section, head), "run make tested")
 }
+
+// An engine that was named may be none that a policy chooses by itself.
+func TestWorks(t *testing.T) {
+	good := []doctor.Step{{Name: doctor.StepRemoval}}
+	for _, c := range []struct {
+		engine      doctor.Engine
+		named, want bool
+	}{
+		{doctor.Engine{Chosen: true, Steps: good}, false, true},
+		{doctor.Engine{Chosen: true}, false, false},
+		{doctor.Engine{Steps: good}, false, false},
+		{doctor.Engine{Steps: good}, true, true},
+		{doctor.Engine{Chosen: true}, true, false},
+	} {
+		got := works(&doctor.Report{Engines: []doctor.Engine{c.engine}}, c.named)
+		assert.Check(t, got == c.want, "%+v", c)
+	}
+}
