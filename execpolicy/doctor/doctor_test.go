@@ -315,7 +315,7 @@ func FuzzInstall(f *testing.F) {
 	f.Fuzz(func(t *testing.T, release string) {
 		got := doctor.Install("linux", release)
 		// Nothing of the file gets into a command.
-		known := []string{"# install podman", "sudo apt-get install -y podman", "sudo dnf install -y podman", "sudo apk add podman",
+		known := []string{"# install podman", "sudo apt-get install -y podman", "sudo dnf install -y podman", "sudo apk add -u podman",
 			"sudo pacman -S --noconfirm podman", "sudo zypper install -y podman"}
 		for _, k := range known {
 			if got == k {
@@ -330,7 +330,7 @@ func TestInstall(t *testing.T) {
 	for release, want := range map[string]string{
 		"ID=debian\n": "sudo apt-get install -y podman",
 		"NAME=x\nID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n": "sudo dnf install -y podman",
-		"ID=alpine": "sudo apk add podman",
+		"ID=alpine": "sudo apk add -u podman",
 		"ID=plan9":  "# install podman",
 		"":          "# install podman",
 	} {

@@ -20,14 +20,14 @@ type machine struct {
 	systemd bool
 }
 
-// installers are the commands that install packages, by the names that distributions have
-// for themselves in ID and ID_LIKE of os-release.
+// installers are the commands that install packages, or upgrade those that are there, by
+// the names that distributions have for themselves in ID and ID_LIKE of os-release.
 var installers = []struct{ id, command string }{
 	{"debian", "apt-get install -y"},
 	{"ubuntu", "apt-get install -y"},
 	{"fedora", "dnf install -y"},
 	{"rhel", "dnf install -y"},
-	{"alpine", "apk add"},
+	{"alpine", "apk add -u"},
 	{"arch", "pacman -S --noconfirm"},
 	{"suse", "zypper install -y"},
 	{"opensuse", "zypper install -y"},
