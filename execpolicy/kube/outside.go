@@ -63,13 +63,11 @@ func (p *Policy) wanted() outside.Wanted {
 		w.Caps = append(w.Caps, capability(name))
 	}
 	slices.Sort(w.Caps)
-	switch user, group, _ := strings.Cut(p.User, ":"); {
-	case p.User != "":
-		w.User = user + ":" + cmp.Or(group, user)
-	case p.UserNamespace:
-		w.User = "65534:65534"
-	default:
+	if p.User == "" && !p.UserNamespace {
 		w.AnyUser = "one that no other pod has"
+	} else {
+		user, group := (&validation{Policy: p}).user()
+		w.User = userText(&user, &group)
 	}
 	return w
 }

@@ -82,6 +82,21 @@ func TestSettings(t *testing.T) {
 	assert.Equal(t, s.Pod.TerminationLog, "/dev/termination-log")
 }
 
+// The user is wanted as the numbers that a pod has.
+func TestWantedUser(t *testing.T) {
+	for _, c := range []struct {
+		policy Policy
+		want   string
+	}{
+		{Policy{}, ""}, {Policy{UserNamespace: true}, "65534:65534"}, {Policy{User: "1000"}, "1000:1000"},
+		{Policy{User: "01000"}, "1000:1000"}, {Policy{User: "007:010"}, "7:10"},
+	} {
+		w := c.policy.wanted()
+		assert.Check(t, cmp.Equal(w.User, c.want), "%+v", c.policy)
+		assert.Check(t, (w.AnyUser == "") == (c.want != ""), "%+v", c.policy)
+	}
+}
+
 func TestSettingsOfChangedPods(t *testing.T) {
 	security := func(c object) object { return c["securityContext"].(object) }
 	add := func(in object, field string, value any) {
