@@ -19,10 +19,11 @@ import (
 // an engine's default capabilities, the engine's own seccomp filter, and no limits. Its
 // fields mean what LangChain's do: a zero field gives no flag, but for --rm and --network
 // none. So unless User is set, the user is the image's, which is root in most images, and
-// then has root's rights in the workspace too. A field that LangChain's policy does not
-// have must be zero, and EngineSeccomp must stay set. Without a Command, Spawn starts
-// /bin/bash. Streams never pass through FIFOs. With podman on a host with cgroup v1, root
-// can freeze its own container: see [DockerPolicy.EngineSeccomp].
+// then has root's rights in the workspace too. A field that would add a flag or a mount
+// which LangChain's policy does not have must be zero, and EngineSeccomp must stay set.
+// Without a Command, Spawn starts /bin/bash. Streams never pass through FIFOs. With
+// podman on a host with cgroup v1, root can freeze its own container: see
+// [DockerPolicy.EngineSeccomp].
 //
 // These are LangChain's names of the fields:
 //
@@ -151,8 +152,8 @@ func (p *DockerPolicy) checkCompatWorkspace(e *dockercli.Engine, dir string) err
 	return err
 }
 
-// notInCompat reports the fields that LangChain's policy does not have. To ignore them
-// would be worse.
+// notInCompat reports the fields that would add to LangChain's argument list. To ignore
+// them would be worse.
 func (p *DockerPolicy) notInCompat() problems.List {
 	var found problems.List
 	for _, field := range []struct {
