@@ -80,7 +80,8 @@ type Result struct {
 	*execpolicy.Result
 	// Value is the repr of the value of the snippet's last statement. It is empty if that
 	// is not an expression, or is None. Of more than 1<<20 characters the middle is left
-	// out.
+	// out. That is done before secrets are redacted, so that one which stands at the cut
+	// shows in part.
 	Value string
 	// JSON is the same value as JSON. It is nil if json.dumps can't encode the value, if
 	// the JSON is longer than 1<<20 bytes, if it is nested deeper than package
