@@ -48,3 +48,17 @@ func TestCompatKeepsPodmansLimits(t *testing.T) {
 		assert.NilError(t, argv(e))
 	}
 }
+
+// On podman's service each removal waits for the container's own stop timeout.
+func TestStopTimeoutIsTheLibrarysOnPodmansService(t *testing.T) {
+	for _, p := range []DockerPolicy{{EngineSeccomp: true}, Compat()} {
+		for _, args := range [][]string{{"--stop-timeout=600"}, {"-q", "--stop-timeout", "600"}} {
+			p.ExtraRunArgs = args
+			_, err := p.argv(&dockercli.Engine{PodmanService: true}, Spec{}, "cofferdam-name")
+			assert.ErrorIs(t, err, ErrInvalid)
+			assert.ErrorContains(t, err, "ExtraRunArgs have --stop-timeout")
+			_, err = p.argv(&dockercli.Engine{}, Spec{}, "cofferdam-name")
+			assert.NilError(t, err)
+		}
+	}
+}

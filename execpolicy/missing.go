@@ -46,7 +46,8 @@ func probe(ctx context.Context, e *dockercli.Engine) (known *dockercli.Engine, e
 }
 
 // checkMissingLimits refuses an engine that can't set what the policy limits, unless
-// AllowMissingLimits is set, and what takes a control group even then.
+// AllowMissingLimits is set, and extra flags with which a removal would not do its work in
+// time on that engine.
 func (p *DockerPolicy) checkMissingLimits(e *dockercli.Engine) problems.List {
 	var found problems.List
 	missing := slices.DeleteFunc(slices.Clone(e.MissingLimits), func(limit string) bool { return !p.limits(limit) })
@@ -59,6 +60,10 @@ func (p *DockerPolicy) checkMissingLimits(e *dockercli.Engine) problems.List {
 	if e.Lacks(dockercli.LimitProcesses) && p.extra(e, "pid") {
 		found.Add("ExtraRunArgs have --pid: without control groups the engine can't find what a container has started " +
 			"in another process namespace, and would leave it running")
+	}
+	if e.PodmanService && p.extra(e, "stop-timeout") {
+		found.Add("ExtraRunArgs have --stop-timeout: each removal by docker's client would wait for podman that long; " +
+			"leave it out, and it is one second")
 	}
 	return found
 }
