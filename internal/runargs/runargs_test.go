@@ -31,6 +31,18 @@ func reading(kind dockercli.Kind, args []string) string {
 	return strings.Join(all, " ")
 }
 
+func TestVariablesOfTheClient(t *testing.T) {
+	for _, name := range []string{
+		"PATH", "Path", "DOCKER_HOST", "https_proxy", "BASH_ENV", "USERPROFILE", "HOMEDRIVE", "HOMEPATH", "APPDATA",
+		"LOCALAPPDATA", "ProgramData", "ProgramFiles", "SystemRoot", "PATHEXT", "ComSpec", "TEMP", "TMP",
+	} {
+		assert.Check(t, runargs.IsClientVar(name), name)
+	}
+	for _, name := range []string{"ENV", "TEMPERATURE", "APPDATA_DIR", "LANG", "TOKEN"} {
+		assert.Check(t, !runargs.IsClientVar(name), name)
+	}
+}
+
 func TestExtraArgsAreReadInEverySpelling(t *testing.T) {
 	for _, tt := range samples.Readings {
 		for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
