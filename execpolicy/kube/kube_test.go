@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"strings"
 	"sync"
@@ -153,6 +154,25 @@ func TestManifest(t *testing.T) {
 	text, err := every.Manifest(execpolicy.Spec{})
 	assert.NilError(t, err)
 	assert.Assert(t, json.Valid(text))
+}
+
+// The cluster leaves out a value that is empty, and that is no change.
+func TestEmptyVariableIsAdmitted(t *testing.T) {
+	p := Policy{NetworkEnabled: true}
+	pod, err := p.draft(execpolicy.Spec{Env: map[string]string{"FOO": ""}}, "name")
+	assert.NilError(t, err)
+	sent, err := json.Marshal(pod)
+	assert.NilError(t, err)
+	var admitted object
+	assert.NilError(t, json.Unmarshal(sent, &admitted))
+	env := admitted["spec"].(object)["containers"].([]any)[0].(object)["env"].([]any)
+	assert.Equal(t, env[0].(object)["name"], "FOO")
+	for _, one := range env {
+		maps.DeleteFunc(one.(object), func(key string, value any) bool { return key == "value" && value == "" })
+	}
+	got, err := json.Marshal(admitted)
+	assert.NilError(t, err)
+	assert.NilError(t, p.checkAdmitted(pod, got, false))
 }
 
 // An amount is written as the cluster writes it, which would else have changed it.

@@ -218,7 +218,11 @@ func (p *Policy) env(spec execpolicy.Spec) []any {
 	}
 	var env []any
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		env = append(env, object{"name": name, "value": escape(values[name])})
+		one := object{"name": name}
+		if values[name] != "" { // the cluster drops an empty one, which would be a difference
+			one["value"] = escape(values[name])
+		}
+		env = append(env, one)
 	}
 	if !p.NetworkEnabled {
 		node := object{"fieldRef": object{"apiVersion": "v1", "fieldPath": "status.hostIP"}}
