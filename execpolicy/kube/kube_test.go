@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -197,6 +198,17 @@ func TestAUserIsDrawnForEachPod(t *testing.T) {
 		user, group := v.user()
 		assert.Assert(t, account.FirstDrawn <= user && user <= account.LastDrawn && user == group && !seen[user])
 		seen[user] = true
+	}
+}
+
+func TestNamesOfLabels(t *testing.T) {
+	for key, ok := range map[string]bool{
+		"team": true, "example.com/team": true, "": false, "/": false, "/team": false, "example.com/": false,
+		"a/b/c": false, "a b": false, "example.com/a b": false,
+	} {
+		err := Policy{NetworkEnabled: true}.Check(t.Context(), execpolicy.Spec{Labels: map[string]string{key: "x"}})
+		assert.Check(t, (err == nil) == ok, "%q: %v", key, err)
+		assert.Check(t, err == nil || errors.Is(err, execpolicy.ErrInvalid), "%q: %v", key, err)
 	}
 }
 

@@ -32,9 +32,11 @@ type validation struct {
 func (v *validation) checkSpec(spec execpolicy.Spec) {
 	v.List = append(v.List, container.CheckLabels(spec.Labels)...)
 	for _, key := range slices.Sorted(maps.Keys(spec.Labels)) {
-		if prefix, name, ok := strings.Cut(key,
-			"/"); !isLabel(name) && ok || ok && prefix == "" || !ok && !isLabel(key) ||
-			!ok && key == "" {
+		prefix, name, ok := strings.Cut(key, "/")
+		if !ok {
+			name = key
+		}
+		if prefix == "" || name == "" || !isLabel(name) {
 			v.Add("the label %q: the cluster takes no such name", key)
 		}
 		if value := spec.Labels[key]; !isLabel(value) {
