@@ -212,6 +212,28 @@ func TestNamesOfLabels(t *testing.T) {
 	}
 }
 
+// JSON would have other words in their place.
+func TestWordsAreUTF8(t *testing.T) {
+	const word = "a\xff"
+	for want, test := range map[string]struct {
+		policy Policy
+		spec   execpolicy.Spec
+	}{
+		"Command[1] is not":                  {spec: execpolicy.Spec{Command: []string{"echo", word}}},
+		"the value of the variable A is not": {spec: execpolicy.Spec{Env: map[string]string{"A": word}}},
+		`the tmpfs "/a\xff" is not`:          {policy: Policy{Tmpfs: map[string]int64{"/" + word: 1}}},
+	} {
+		test.policy.NetworkEnabled = true
+		err := test.policy.Check(t.Context(), test.spec)
+		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+		assert.ErrorContains(t, err, want)
+	}
+	// A session sends its own over stdin.
+	assert.NilError(t, Policy{NetworkEnabled: true}.Check(t.Context(), execpolicy.Spec{
+		Supervisor: []string{"supervisor"}, Command: []string{word}, Env: map[string]string{"A": word},
+	}))
+}
+
 func TestAllThatIsWrongIsReportedAtOnce(t *testing.T) {
 	p := Policy{
 		PullPolicy:   "Sometimes",

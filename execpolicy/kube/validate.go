@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/account"
@@ -55,6 +56,14 @@ func (v *validation) checkSpec(spec execpolicy.Spec) {
 				name)
 		}
 	}
+	if len(spec.Supervisor) == 0 {
+		for i, word := range spec.Command {
+			v.checkText(fmt.Sprintf("Command[%d]", i), word)
+		}
+		for name, value := range spec.Env {
+			v.checkText("the value of the variable "+name, value)
+		}
+	}
 	if spec.Workspace != "" {
 		if err := v.CheckWorkspace(spec.Workspace); err != nil {
 			v.List = append(v.List, err)
@@ -62,6 +71,13 @@ func (v *validation) checkSpec(spec execpolicy.Spec) {
 			v.List = append(v.List,
 				fmt.Errorf("%w: a pod sees no directory of this machine", policyerr.ErrNoMount))
 		}
+	}
+}
+
+// checkText notes a text that would be another one in the pod.
+func (v *validation) checkText(what, text string) {
+	if !utf8.ValidString(text) {
+		v.Add("%s is not valid UTF-8, and the cluster would get another text", what)
 	}
 }
 
@@ -92,6 +108,7 @@ func (v *validation) checkPolicy() {
 		v.Add("KeepAlive is %v: it has to be from 1s to 24h, or 0 for none", v.KeepAlive)
 	}
 	for _, dir := range slices.Sorted(maps.Keys(v.Tmpfs)) {
+		v.checkText(fmt.Sprintf("the tmpfs %q", dir), dir)
 		switch {
 		case v.Tmpfs[dir] <= 0:
 			v.Add("the size of the tmpfs %q has to be positive", dir)
