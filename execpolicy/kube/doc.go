@@ -101,6 +101,8 @@
 //     kubectl takes about 50 MB of memory and a tenth of a second of a processor. One
 //     runs for as long as the session. A start runs four more, one after the other, and a
 //     close two.
+//   - The command of a Spawn without a session has to read from its stdin before it
+//     prints or ends: see [Policy.Spawn].
 //   - The link with a session is the cluster's network: see [Policy.KeepAlive].
 //   - The link holds megabytes. A command that is ended while a long script is on its way
 //     to the shell can't be taken back, and what ends it comes behind the script. So such

@@ -45,8 +45,11 @@ type run struct {
 }
 
 // Spawn creates a pod for spec.Command, or sh if that is empty. The Process that it
-// returns is a kubectl that is attached to the pod once that runs, which [Process.Ready]
-// waits for. Most callers use [execpolicy.Start] or [execpolicy.Run].
+// returns is a kubectl that is attached to the pod once that runs, which
+// [execpolicy.Process.Ready] waits for. What the command prints before kubectl is
+// attached is lost, and if it has ended by then, Ready fails. So a command that is no
+// session has to read from its stdin before it prints or ends. Most callers use
+// [execpolicy.Start] or [execpolicy.Run].
 func (p Policy) Spawn(
 	ctx context.Context, spec execpolicy.Spec,
 ) (*execpolicy.Process, error) {
