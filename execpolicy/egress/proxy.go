@@ -128,7 +128,7 @@ func (p *proxy) attempt(inside *net.TCPConn, e *execpolicy.Event) error {
 	// A socket takes more only when a part of its buffer is free again, for which a
 	// reader that is slow would need longer than it has, if the buffer could grow.
 	inside.SetWriteBuffer(2 * copyBytes)
-	t := &tunnel{proxy: p, inside: inside, outside: outside}
+	t := &tunnel{proxy: p, inside: inside, outside: outside, start: time.Now()}
 	err = t.carry(early)
 	e.In, e.Out = t.in.Load(), t.out.Load()
 	return err
@@ -248,12 +248,16 @@ type tunnel struct {
 	*proxy
 	inside, outside *net.TCPConn
 	in, out         atomic.Int64 // bytes
-	last            atomic.Int64 // when the last byte came, in nanoseconds
+	start           time.Time
+	last            atomic.Int64 // when the last byte came, in nanoseconds after start
 }
+
+// until returns when the tunnel has been idle for too long, whatever becomes of the
+// machine's clock meanwhile.
+func (t *tunnel) until() time.Time { return t.start.Add(time.Duration(t.last.Load())).Add(t.idle) }
 
 // carry returns when both ways have come to their ends, or one has failed.
 func (t *tunnel) carry(early []byte) error {
-	t.last.Store(time.Now().UnixNano())
 	first := make(chan error, 1)
 	fail := func(err error) {
 		if err == nil {
@@ -286,7 +290,7 @@ func (t *tunnel) write(to *net.TCPConn, b []byte, count *atomic.Int64) error {
 		n, err := to.Write(b)
 		count.Add(int64(n))
 		if n > 0 {
-			t.last.Store(time.Now().UnixNano())
+			t.last.Store(int64(time.Since(t.start)))
 		}
 		switch b = b[n:]; {
 		case err == nil:
@@ -312,7 +316,7 @@ func (t *tunnel) pass(to, from *net.TCPConn, count *atomic.Int64, early []byte) 
 			}
 		}
 		// The other way may have carried something meanwhile.
-		until := time.Unix(0, t.last.Load()).Add(t.idle)
+		until := t.until()
 		switch {
 		case err == io.EOF:
 			to.CloseWrite()
