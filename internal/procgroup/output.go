@@ -65,11 +65,8 @@ func Output(ctx context.Context, c Cmd, stdout, stderr io.Writer) (*os.ProcessSt
 			err = fmt.Errorf("%w (%w)", err, stopErr)
 		}
 	}
-	looks := drainLooks
-	for _, pump := range []*pump{out, errs} {
-		if pumpErr := pump.finish(&looks); pumpErr != nil {
-			err = errors.Join(err, pumpErr)
-		}
+	if drainErr := drain(out, errs); drainErr != nil {
+		err = errors.Join(err, drainErr)
 	}
 	return p.State(), err
 }
@@ -111,19 +108,23 @@ func (p *pump) start() {
 	}()
 }
 
-// finish waits for the pipe's end for so many looks, then ends the copying itself by
-// closing the end it reads from.
-func (p *pump) finish(looks *int) error {
-	defer p.read.Close()
-	if p.ends(looks) {
-		return nil
+// drain waits for the pipes' ends, then ends the copying itself by closing the ends it
+// reads from. It waits for all pumps together: one whose writer is stuck may use up all
+// looks.
+func drain(pumps ...*pump) (err error) {
+	looks, more := drainLooks, drainLooks
+	for _, p := range pumps {
+		p.ends(&looks)
 	}
-	p.read.Close()
-	more := drainLooks
-	if p.ends(&more) {
-		return nil
+	for _, p := range pumps {
+		p.read.Close()
 	}
-	return ErrWriterStuck
+	for _, p := range pumps {
+		if !p.ends(&more) {
+			err = ErrWriterStuck
+		}
+	}
+	return err
 }
 
 // ends reports whether the copying ends within so many looks, which it uses up. While
@@ -139,5 +140,10 @@ func (p *pump) ends(looks *int) bool {
 		case <-tick.C:
 		}
 	}
-	return false
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
 }

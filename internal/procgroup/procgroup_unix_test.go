@@ -18,6 +18,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gotest.tools/v3/assert"
@@ -480,6 +481,26 @@ func TestOutputWriterStuck(t *testing.T) {
 	assert.Equal(t, state.ExitCode(), 0)
 }
 
+// Two writers that are stuck are waited for no longer than one.
+func TestOutputBothWritersStuck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out, err := newPump(nil)
+		assert.NilError(t, err)
+		defer out.abandon()
+		errs, err := newPump(nil)
+		assert.NilError(t, err)
+		defer errs.abandon()
+		began := time.Now()
+		assert.ErrorIs(t, drain(out, errs), ErrWriterStuck)
+		assert.Equal(t, time.Since(began), time.Second)
+
+		// One that has returned by then is not taken for the other.
+		close(errs.done)
+		assert.ErrorIs(t, drain(out, errs), ErrWriterStuck)
+		assert.NilError(t, drain(errs))
+	})
+}
+
 // What was printed while this process stood still is read, although the time for it is
 // over by then.
 func TestOutputOfATimeInWhichThisProcessStoodStill(t *testing.T) {
@@ -495,8 +516,7 @@ func TestOutputOfATimeInWhichThisProcessStoodStill(t *testing.T) {
 	assert.NilError(t, err)
 	p.start()
 	<-w
-	looks := drainLooks
-	assert.NilError(t, p.finish(&looks))
+	assert.NilError(t, drain(p))
 	<-sh.Done()
 	assert.Equal(t, out.String(), "ready\nlate\n")
 }
