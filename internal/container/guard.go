@@ -29,7 +29,7 @@ import (
 //
 // A name that begins with / is that of a directory of FIFOs, which is removed first. It
 // is this user's and nobody else can enter it; what others may have put in its place is
-// left alone.
+// left alone. This program may have ended in the middle of removing it.
 //
 // Then it tries for eight seconds, since a container may still come into being after a
 // removal that found none, and for a minute while it sees a process 1 alive. It does not

@@ -13,7 +13,8 @@ names=
 for name; do
 	case $name in
 	/*)
-		[ -O "$name" ] && [ ! -L "$name" ] && chmod 700 "$name/io" || continue
+		[ -O "$name" ] && [ ! -L "$name" ] || continue
+		chmod 700 "$name/io"
 		rm -f "$name"/io/*
 		rmdir "$name/io" "$name" ;;
 	*) names="$names $name" ;;

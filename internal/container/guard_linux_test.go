@@ -84,6 +84,24 @@ func TestGuardKnowsNoneThatIsGone(t *testing.T) {
 	assert.Equal(t, syscall.Kill(pid, 0), syscall.ESRCH)
 }
 
+// A directory of FIFOs is removed, also if this program ended in the middle of that.
+func TestGuardRemovesDirectory(t *testing.T) {
+	for _, left := range []string{"io", ""} {
+		t.Run("with "+left, func(t *testing.T) {
+			enginetest.Check(t)
+			dir := filepath.Join(t.TempDir(), "cofferdam-name")
+			assert.NilError(t, os.MkdirAll(filepath.Join(dir, left), 0o700))
+			g := newGuard("false")
+			g.Add(dir)
+			// As at the end of this program.
+			g.pipe.Close()
+			<-g.proc.Done()
+			_, err := os.Lstat(dir)
+			assert.ErrorIs(t, err, os.ErrNotExist)
+		})
+	}
+}
+
 // Where no guard can be started there is none, and nothing else is different.
 func TestNoGuard(t *testing.T) {
 	enginetest.Check(t)
