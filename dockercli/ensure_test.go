@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -218,6 +219,24 @@ func TestPullIsTakenOver(t *testing.T) {
 	assert.NilError(t, <-second)
 	assert.NilError(t, <-other)
 	assert.Equal(t, progress.String(), "pulling\n")
+}
+
+// A caller's writer that does not return is no failure of another's pull.
+func TestPullWithAStuckWriter(t *testing.T) {
+	e, file := imageEngine(t, "image-pulled")
+	first, second := make(chan error, 1), make(chan error, 1)
+	r, w := io.Pipe() // from which nobody reads
+	defer r.Close()
+	go func() { first <- e.Pull(t.Context(), dockercli.PullOptions{Image: "alpine", Progress: w}) }()
+	awaitPulls(t, file, 1)
+	go func() { second <- e.Pull(t.Context(), dockercli.PullOptions{Image: "alpine"}) }()
+	awaitWaiting(t, 1)
+	assert.NilError(t, os.WriteFile(file("go"), nil, 0o600))
+	err := <-first
+	assert.ErrorIs(t, err, dockercli.ErrPull)
+	assert.ErrorContains(t, err, "does not return")
+	assert.NilError(t, <-second)
+	assert.Equal(t, len(pulls(t, file)), 2)
 }
 
 func awaitPulls(t *testing.T, file func(string) string, n int) {

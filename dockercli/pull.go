@@ -2,9 +2,12 @@ package dockercli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
+
+	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 )
 
 // PullOptions are the arguments of pull.
@@ -22,8 +25,9 @@ type PullOptions struct {
 
 // Pull gets an image from its registry. Calls of this program that come while the same
 // client already pulls the same image wait for that pull, and return its error. If the
-// context of the call that began it ends, one of them begins another. The error matches
-// [ErrPull], unless the client could not reach the engine or refused an argument.
+// context of the call that began it ends, or its Progress is stuck, one of them begins
+// another. The error matches [ErrPull], unless the client could not reach the engine or
+// refused an argument.
 func (e *Engine) Pull(ctx context.Context, o PullOptions) error {
 	argv, err := e.pullArgs(o)
 	if err != nil {
@@ -35,7 +39,7 @@ func (e *Engine) Pull(ctx context.Context, o PullOptions) error {
 		other, begun := pulls.LoadOrStore(key, own)
 		if !begun {
 			own.err = e.pull(ctx, argv, o.Progress)
-			own.abandoned = ctx.Err() != nil
+			own.abandoned = ctx.Err() != nil || errors.Is(own.err, procgroup.ErrWriterStuck)
 			pulls.Delete(key)
 			close(own.done)
 			return own.err
@@ -61,7 +65,7 @@ var pulls sync.Map
 type pull struct {
 	done      chan struct{} // closed when the rest is known
 	err       error
-	abandoned bool // whoever began it did not wait for its end
+	abandoned bool // its error is that of whoever began it, and not the pull's
 }
 
 // pull runs the client.
@@ -74,6 +78,8 @@ func (e *Engine) pull(ctx context.Context, argv []string, progress io.Writer) er
 	_, err := e.do(ctx, c)
 	if failed, ok := err.(*Error); ok && (failed.Class == nil || failed.Class == ErrImageMissing || failed.Cause != nil) {
 		failed.Class = ErrPull
+	} else if errors.Is(err, procgroup.ErrWriterStuck) {
+		err = fmt.Errorf("pull: %w: %w", ErrPull, err)
 	}
 	return err
 }
