@@ -203,7 +203,7 @@ func (e *Engine) do(ctx context.Context, c call) ([]byte, error) {
 	if state != nil {
 		exit = state.ExitCode()
 	}
-	if err == nil && exit == 0 && stdout.Dropped() > 0 {
+	if err == nil && stdout.Dropped() > 0 {
 		err = fmt.Errorf("it printed more than %d bytes", maxStdout)
 	}
 	if err != nil || exit != 0 {

@@ -478,6 +478,13 @@ func TestEngineExec(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Equal(t, exit, 0)
 		assert.Equal(t, string(out), "hello\n")
+		for _, said := range []string{"dd: Invalid argument", "Error: no such container"} {
+			exit, out, err = e.Exec(ctx, dockercli.ExecOptions{Container: name,
+				Command: []string{"sh", "-c", "echo \"$0\"; echo \"$0\" >&2; exit 1", said}})
+			assert.NilError(t, err)
+			assert.Equal(t, exit, 1)
+			assert.Equal(t, string(out), said+"\n")
+		}
 		_, _, err = e.Exec(ctx, dockercli.ExecOptions{Container: name, Command: []string{"cofferdam-no-such-command"}})
 		assert.ErrorIs(t, err, dockercli.ErrNoCommand)
 		assert.NilError(t, e.Remove(ctx, name))

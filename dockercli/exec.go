@@ -2,6 +2,7 @@ package dockercli
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -54,9 +55,10 @@ func (e *Engine) ExecArgs(o ExecOptions) ([]string, error) {
 }
 
 // Exec runs a command in a container, with an empty stdin, and returns its exit code and
-// up to 1 MiB of what it printed to stdout. An exit code other than 0 is not an error,
-// unless the client says that the command was never started. When ctx ends, only the
-// client ends: the command goes on as long as its container.
+// what it printed to stdout. More than 1 MiB of that is an error. An exit code other than
+// 0 is not an error, unless the client says that the command was never started: a command
+// that imitates the client's words is taken for that. When ctx ends, only the client
+// ends: the command goes on as long as its container.
 func (e *Engine) Exec(ctx context.Context, o ExecOptions) (exitCode int, stdout []byte, err error) {
 	argv, err := e.ExecArgs(o)
 	if err != nil {
@@ -67,14 +69,65 @@ func (e *Engine) Exec(ctx context.Context, o ExecOptions) (exitCode int, stdout 
 	if !ok {
 		return 0, stdout, err
 	}
-	if failed.Class == nil && failed.Cause == nil {
-		// Docker prints to stdout why a command could not be started.
-		failed.Class = Classify(stdout)
-	}
-	if failed.Class == nil && failed.Cause == nil {
-		return e.execCode(failed), stdout, nil
+	if failed.Cause == nil {
+		refusal := e.refusal(failed, stdout)
+		if refusal == "" {
+			return e.execCode(failed), stdout, nil
+		}
+		failed.Class = Classify([]byte(refusal))
 	}
 	return failed.ExitCode, stdout, err
+}
+
+// refusal returns the words by which the client of an exec says that it could not have
+// the command started. It returns "" if the command was started: then all words are the
+// command's.
+func (e *Engine) refusal(failed *Error, stdout []byte) string {
+	if tells := e.Kind.dialect().execTells; tells != "" && strings.Contains(failed.Stderr, tells) {
+		return ""
+	}
+	for said := failed.Stderr; said != ""; _, said, _ = strings.Cut(said, "\n") {
+		if line, _, _ := strings.Cut(said, "\n"); e.refuses(failed.ExitCode, line) {
+			return said
+		}
+	}
+	// Docker prints to stdout what its runtime says, and then nothing else.
+	if e.Kind == Docker && (failed.ExitCode == 126 || failed.ExitCode == 127) && e.refuses(failed.ExitCode, string(stdout)) {
+		return string(stdout)
+	}
+	return ""
+}
+
+// refuses reports whether a line is one by which the client of an exec says that it could
+// not have the command started.
+func (e *Engine) refuses(exitCode int, line string) bool {
+	if e.Kind == Nerdctl {
+		return logged(line) != line
+	}
+	// Many programs begin a line as podman does, so its exit codes have to tell too.
+	podman := e.Kind == Podman || e.PodmanService
+	if podman && strings.HasPrefix(line, "Error: ") && slices.Contains([]int{125, 126, 127, 255}, exitCode) {
+		return true
+	}
+	return e.Kind == Docker && slices.ContainsFunc(dockerRefuses, func(words string) bool { return strings.HasPrefix(line, words) })
+}
+
+// dockerRefuses begin the lines by which docker's client says that it could not have a
+// command started.
+var dockerRefuses = []string{
+	"Error response from daemon: ",
+	"Error: No such container: ", // of older clients
+	"OCI runtime exec failed: ",
+	"unable to find user ",
+	"unable to upgrade to tcp, ",
+	"Cannot connect to the Docker daemon",
+	"failed to connect to the docker API",
+	"error during connect: ",
+	"command [ssh ",
+	"permission denied while trying to connect",
+	"Got permission denied while trying to connect",
+	"Failed to initialize: unable to resolve docker endpoint",
+	"unable to resolve docker endpoint",
 }
 
 // execCode returns the exit code of a command that an exec has run.

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -229,9 +230,13 @@ var clients = map[string]client{
 	"docker-selinux":     withSELinux(dockerThat("Engine", "unix:///var/run/docker.sock")),
 	"docker-far-selinux": withSELinux(dockerThat("Engine", "tcp://192.0.2.1:2376")),
 	"podman-noted":       noting(podmanThat("5.8.1 false false")),
-	"says":               func(string, []string) int { return complain(os.Getenv("SAID"), 1) },
-	"nerdctl-noted":      noting(nerdctlThat("2.0.1 6.1.0")),
-	"docker-noted":       noting(dockerThat("Engine", "unix:///var/run/docker.sock")),
+	"says": func(string, []string) int {
+		fmt.Print(os.Getenv("PRINTED"))
+		exit, _ := strconv.Atoi(os.Getenv("EXIT"))
+		return complain(os.Getenv("SAID"), exit)
+	},
+	"nerdctl-noted": noting(nerdctlThat("2.0.1 6.1.0")),
+	"docker-noted":  noting(dockerThat("Engine", "unix:///var/run/docker.sock")),
 	"pull": func(verb string, _ []string) int {
 		fmt.Println("to stdout")
 		fmt.Fprintln(os.Stderr, "to stderr")
@@ -241,7 +246,8 @@ var clients = map[string]client{
 	"image-changed": hasImage(true),
 	"flood": func(verb string, _ []string) int {
 		fmt.Print(strings.Repeat("x", 2<<20))
-		return 0
+		exit, _ := strconv.Atoi(os.Getenv("EXIT"))
+		return exit
 	},
 }
 
@@ -674,6 +680,13 @@ func TestResolve(t *testing.T) {
 func TestOutputIsBounded(t *testing.T) {
 	_, err := (&dockercli.Engine{Path: fake(t, "docker", "flood")}).InspectImage(context.Background(), "image")
 	assert.ErrorContains(t, err, "more than")
+	// An exec's exit code makes no difference.
+	for _, exit := range []string{"0", "1"} {
+		t.Setenv("EXIT", exit)
+		_, _, err := (&dockercli.Engine{Path: fake(t, "docker", "flood")}).Exec(context.Background(),
+			dockercli.ExecOptions{Container: "name", Command: []string{"true"}})
+		assert.ErrorContains(t, err, "more than")
+	}
 }
 
 func TestPullProgress(t *testing.T) {

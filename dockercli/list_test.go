@@ -1,9 +1,11 @@
 package dockercli_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -127,9 +129,72 @@ func TestNerdctlExec(t *testing.T) {
 		"exec failed with exit code ":                                                                                    1,
 	} {
 		t.Setenv("SAID", said)
+		t.Setenv("EXIT", "1")
 		e := &dockercli.Engine{Path: fake(t, "nerdctl", "says"), Kind: dockercli.Nerdctl}
 		code, _, err := e.Exec(t.Context(), dockercli.ExecOptions{Container: "name", Command: []string{"false"}})
 		assert.NilError(t, err)
 		assert.Equal(t, code, want, said)
+	}
+}
+
+// An exec's client tells that a command was not started in words of its own. The words of
+// the command are none of them, whatever they mean elsewhere.
+func TestExecRefusal(t *testing.T) {
+	const notStarted = "OCI runtime exec failed: exec failed: unable to start container process: exec: \"x\": executable file not found in $PATH: unknown"
+	for _, c := range []struct {
+		kind          dockercli.Kind
+		exit          int
+		printed, said string
+		refused       bool
+		class         error
+	}{
+		{dockercli.Docker, 1, "", "dd: Invalid argument", false, nil},
+		{dockercli.Docker, 1, "no such container", "no such container", false, nil},
+		{dockercli.Docker, 127, "", "sh: 1: network: not found", false, nil},
+		{dockercli.Docker, 1, notStarted, "", false, nil},
+		{dockercli.Docker, 126, "x\n" + notStarted, "", false, nil},
+		{dockercli.Docker, 126, notStarted, "", true, dockercli.ErrNoCommand},
+		{dockercli.Docker, 127, notStarted, "", true, dockercli.ErrNoCommand},
+		{dockercli.Docker, 126, "unable to find user x: no matching entries in passwd file", "", true, dockercli.ErrArgument},
+		{dockercli.Docker, 1, "", "Error: No such container: x", true, dockercli.ErrNoContainer},
+		{dockercli.Docker, 1, "", "Error response from daemon: Container x is paused, unpause the container before exec", true, nil},
+		{dockercli.Podman, 1, "", "Error: invalid argument", false, nil},
+		{dockercli.Podman, 127, "", "sh: 1: network: not found", false, nil},
+		{dockercli.Podman, 127, "Error: no such container", "", false, nil},
+		{dockercli.Podman, 127, "", "Error: runc: " + notStarted, true, dockercli.ErrNoCommand},
+		{dockercli.Podman, 255, "", "Error: unable to find user x: no matching entries in passwd file", true, dockercli.ErrArgument},
+		{dockercli.Nerdctl, 1, "", "dd: Invalid argument", false, nil},
+		{dockercli.Nerdctl, 1, "", "time=\"x\" level=fatal msg=\"no such container x\"\ntime=\"x\" level=fatal msg=\"exec failed with exit code 1\"", false, nil},
+		{dockercli.Nerdctl, 1, "", "time=\"x\" level=fatal msg=\"no such container x\"", true, dockercli.ErrNoContainer},
+	} {
+		t.Setenv("EXIT", strconv.Itoa(c.exit))
+		t.Setenv("PRINTED", c.printed)
+		t.Setenv("SAID", c.said)
+		e := &dockercli.Engine{Path: fake(t, c.kind.String(), "says"), Kind: c.kind}
+		exit, out, err := e.Exec(t.Context(), dockercli.ExecOptions{Container: "name", Command: []string{"x"}})
+		assert.Equal(t, exit, c.exit)
+		assert.Equal(t, string(out), c.printed)
+		var failed *dockercli.Error
+		assert.Equal(t, errors.As(err, &failed), c.refused, "%+v: %v", c, err)
+		assert.Assert(t, !c.refused || failed.Class == c.class, "%+v: %v", c, err)
+	}
+	// What real clients have said of what they could not have started.
+	for _, file := range recordings(t) {
+		kind, name, _ := strings.Cut(filepath.Base(file), "-")
+		if !strings.HasPrefix(name, "exec-") && !strings.HasPrefix(name, "version-") && !strings.HasPrefix(name, "remote-") {
+			continue
+		}
+		exit, stderr := readRecorded(t, file)
+		t.Setenv("EXIT", strconv.Itoa(exit))
+		t.Setenv("PRINTED", "")
+		t.Setenv("SAID", string(stderr))
+		e := &dockercli.Engine{Path: fake(t, kind, "says")}
+		for e.Kind.String() != kind {
+			e.Kind++
+		}
+		_, _, err := e.Exec(t.Context(), dockercli.ExecOptions{Container: "name", Command: []string{"x"}})
+		var failed *dockercli.Error
+		assert.Assert(t, errors.As(err, &failed), file)
+		assert.Equal(t, failed.Class, recorded[caseOf(file)], file)
 	}
 }
