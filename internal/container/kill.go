@@ -13,6 +13,9 @@ const (
 	// After helpAfter a removal that hangs is helped: code that spins at a priority above
 	// its process 1 can hold it up for minutes.
 	helpAfter = time.Second
+	// execGrace is for a command that kills what is inside. Code inside can put one in
+	// its place that does not end.
+	execGrace = 2 * helpAfter
 	// endPoll is the pause between two looks at a process.
 	endPoll = 20 * time.Millisecond
 )
@@ -101,7 +104,15 @@ func (c *Container) killInside(ctx context.Context) error {
 			return errNotInside
 		}
 	}
-	_, _, err := c.Engine.Exec(ctx, dockercli.ExecOptions{Container: c.Name, Command: []string{"sh", "-c", "kill -9 -1"}})
+	execCtx, cancel := context.WithTimeout(ctx, execGrace)
+	defer cancel()
+	_, _, err := c.Engine.Exec(execCtx, dockercli.ExecOptions{Container: c.Name, Command: []string{"sh", "-c", "kill -9 -1"}})
+	if errors.Is(err, dockercli.ErrNoContainer) {
+		// A program inside that has taken the place of sh can say so too.
+		if _, err := c.Engine.Inspect(ctx, c.Name); !errors.Is(err, dockercli.ErrNoContainer) {
+			return errThere
+		}
+	}
 	return err
 }
 

@@ -49,6 +49,52 @@ func TestForgottenAndNotToBeKilled(t *testing.T) {
 	}
 }
 
+// A container is removed by the engine although its process 1 lives on, if what is run
+// inside is a program that lies or hangs.
+func TestRemovedInSpiteOfWhatIsInside(t *testing.T) {
+	lie := func(words string) fakeengine.Faults {
+		return fakeengine.Faults{Fail: map[string]fakeengine.Failure{"exec": {Exit: 125, Stderr: words}}}
+	}
+	for _, c := range []struct {
+		name   string
+		kind   dockercli.Kind
+		faults fakeengine.Faults
+	}{
+		{"docker lies", dockercli.Docker, lie("Error response from daemon: No such container: NAME\n")},
+		{"podman lies", dockercli.Podman, lie("Error: no container with name or ID \"NAME\" found: no such container\n")},
+		{"hangs", dockercli.Docker, fakeengine.Faults{Hang: []string{"exec"}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			e := fakeengine.New(t, c.kind, c.faults)
+			enginetest.Check(t)
+			// It stands for a process 1 that can't be killed.
+			stranger := exec.Command("sleep", "4849")
+			assert.NilError(t, stranger.Start())
+			defer stranger.Wait()
+			defer stranger.Process.Kill()
+			start, err := strconv.ParseUint(leftover.StartOf(stranger.Process.Pid), 10, 64)
+			assert.NilError(t, err)
+			client, err := procgroup.Start(procgroup.Cmd{Path: "/bin/true", Args: []string{"true"}})
+			assert.NilError(t, err)
+			<-client.Done()
+			const name = "cofferdam-name"
+			e.Add(name, nil)
+			container := &Container{Engine: e.Engine, Name: name, OwnPIDs: true}
+			container.Adopt(client, true, FirstProcess{Name: name, PID: stranger.Process.Pid, Start: start})
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			forced := make(chan error, 1)
+			go func() { forced <- container.Force(ctx) }()
+			removed := leftover.Patient.Until(func() bool { return len(e.Containers()) == 0 })
+			assert.NilError(t, stranger.Process.Kill())
+			stranger.Wait()
+			err = <-forced
+			assert.Assert(t, removed, "it is not removed while its process 1 lives")
+			assert.NilError(t, err)
+		})
+	}
+}
+
 // What runs in a container is killed from inside only where the kernel or the engine says
 // that nothing of the host's is there.
 func TestOnlyWhatIsInsideIsKilledFromInside(t *testing.T) {
