@@ -259,6 +259,10 @@
 //	a directory of layers                 package deps              -
 //	the control group of a container      a kill, by root           the container is gone
 //
+// If commands have mounted something in the directory of a HostPolicy's session, nothing
+// in the mount is removed. That directory stays, and the error of [Session.Close] names
+// the mount.
+//
 // It signals the clients that it starts, each in a process group of its own, and process
 // 1 of a container, which it knows by its number and the time of its start. As root it
 // raises the priority of that process. The guard, a shell, does the same for a program

@@ -31,7 +31,7 @@ func Start(path string, argv, env []string, dir string) (_ *Proc, err error) {
 	}
 	defer func() {
 		if err != nil {
-			os.RemoveAll(p.own)
+			removeAll(p.own)
 		}
 	}()
 	if dir == "" {
@@ -80,7 +80,7 @@ func (p *Proc) ExitCode() int { return p.proc.State().ExitCode() }
 // Kill kills the process group, and removes the directories that were made for it.
 func (p *Proc) Kill(ctx context.Context) error {
 	err := p.proc.Stop(ctx, 0)
-	return errors.Join(err, os.RemoveAll(p.own))
+	return errors.Join(err, removeAll(p.own))
 }
 
 // Limited returns argv with a shell in front of it that sets the limits, so that they are

@@ -3,8 +3,9 @@ package mountguard
 import (
 	"fmt"
 	"os"
-	"strings"
 	"syscall"
+
+	"github.com/seed-64a260eb/cofferdam/internal/mountinfo"
 )
 
 // oPath opens a file for its place alone, which takes no right to read it. Package
@@ -25,8 +26,7 @@ func Origin(dir string) string {
 	}
 	info, _ := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", fd))
 	table, _ := os.ReadFile("/proc/self/mountinfo")
-	_, id, _ := strings.Cut(string(info), "mnt_id:")
-	id, _, _ = strings.Cut(strings.TrimSpace(id), "\n")
+	id := mountinfo.ID(string(info))
 	if id == "" {
 		return ""
 	}

@@ -51,6 +51,15 @@ func Parse(line string) (m Mount, ok bool) {
 	}, true
 }
 
+// ID returns the number of the mount that an open file is on, with which its line of the
+// table begins. info is what /proc/self/fdinfo has of the file. If that does not say, ID
+// returns nothing.
+func ID(info string) string {
+	_, id, _ := strings.Cut(info, "mnt_id:")
+	id, _, _ = strings.Cut(strings.TrimSpace(id), "\n")
+	return id
+}
+
 // Unescape undoes the octal escapes of the kernel, which writes a space as "\040". It
 // keeps a backslash that begins no escape.
 func Unescape(s string) string {

@@ -1,0 +1,132 @@
+package hostproc
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
+)
+
+// ownMountsVar is set in a test binary that has a mount namespace of its own.
+const ownMountsVar = "COFFERDAM_OWN_MOUNTS"
+
+// What a command has mounted is not the session's, and nothing looks into it: the server
+// of a file system may be dead.
+func TestWhatIsMountedIsNotRemoved(t *testing.T) {
+	if os.Getenv(ownMountsVar) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		cmd.Env = append(os.Environ(), ownMountsVar+"=1")
+		// What is mounted there is seen by nobody else, and ends with it.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+		out, err := cmd.CombinedOutput()
+		if os.Geteuid() != 0 && err != nil {
+			leftout.Skip(t, "only root mounts")
+		}
+		assert.NilError(t, err, "%s", out)
+		assert.Assert(t, strings.Contains(string(out), "--- PASS: "+t.Name()), "%s", out)
+		return
+	}
+
+	outside := t.TempDir()
+	kept := filepath.Join(outside, "kept", "file")
+	assert.NilError(t, os.Mkdir(filepath.Dir(kept), 0o755))
+	assert.NilError(t, os.WriteFile(kept, []byte("text"), 0o644))
+	bind := func(t *testing.T, from, to string) {
+		assert.NilError(t, syscall.Mount(from, to, "", syscall.MS_BIND, ""))
+	}
+	for name, mount := range map[string]func(t *testing.T, own string) (at string){
+		"below": func(t *testing.T, own string) string {
+			at := filepath.Join(own, "workspace", "m")
+			assert.NilError(t, os.Mkdir(at, 0o755))
+			bind(t, outside, at)
+			return at
+		},
+		"a file": func(t *testing.T, own string) string {
+			at := filepath.Join(own, "scratch", "f")
+			assert.NilError(t, os.WriteFile(at, nil, 0o644))
+			bind(t, kept, at)
+			return at
+		},
+		"the workspace": func(t *testing.T, own string) string {
+			bind(t, outside, filepath.Join(own, "workspace"))
+			return filepath.Join(own, "workspace")
+		},
+		"all": func(t *testing.T, own string) string {
+			bind(t, outside, own)
+			return own
+		},
+		"a dead server": func(t *testing.T, own string) string {
+			at := filepath.Join(own, "workspace", "m")
+			assert.NilError(t, os.Mkdir(at, 0o755))
+			fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)
+			if err != nil {
+				leftout.Skip(t, "no FUSE: %v", err)
+			}
+			t.Cleanup(func() { fuse.Close() })
+			options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=0,group_id=0", fuse.Fd())
+			assert.NilError(t, syscall.Mount("none", at, "fuse", 0, options))
+			return at
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("TMPDIR", t.TempDir())
+			p, err := Start("/bin/sh", []string{"sh", "-c", "read line"}, nil, "")
+			assert.NilError(t, err)
+			defer p.Stdin.Close()
+			defer p.Stdout.Close()
+			defer p.Stderr.Close()
+			at := mount(t, p.own)
+			err = p.Kill(t.Context())
+			assert.ErrorContains(t, err, p.own+" is left: something is mounted at "+at+": unmount it")
+			text, err := os.ReadFile(kept)
+			assert.NilError(t, err)
+			assert.Equal(t, string(text), "text")
+			assert.NilError(t, syscall.Unmount(at, syscall.MNT_DETACH))
+			assert.NilError(t, p.Kill(t.Context()))
+			_, err = os.Lstat(p.own)
+			assert.ErrorIs(t, err, os.ErrNotExist)
+		})
+	}
+	t.Run("after the look at it", func(t *testing.T) {
+		dir := t.TempDir()
+		at := filepath.Join(dir, "m")
+		assert.NilError(t, os.Mkdir(at, 0o755))
+		f, err := os.Open(dir)
+		assert.NilError(t, err)
+		defer f.Close()
+		mount, err := mountOf(f)
+		assert.NilError(t, err)
+		bind(t, outside, at)
+		assert.ErrorContains(t, directory{f, dir, mount}.empty("m"), "something is mounted at "+at)
+		_, err = os.Lstat(kept)
+		assert.NilError(t, err)
+		assert.NilError(t, syscall.Unmount(at, 0))
+	})
+}
+
+// Links are removed and not followed, and no number of files is too large.
+func TestAllIsRemoved(t *testing.T) {
+	outside := filepath.Join(t.TempDir(), "kept")
+	assert.NilError(t, os.Mkdir(outside, 0o755))
+	own := filepath.Join(t.TempDir(), "own")
+	for i := range 2500 {
+		assert.NilError(t, os.MkdirAll(filepath.Join(own, "many", fmt.Sprint(i)), 0o755))
+	}
+	assert.NilError(t, os.MkdirAll(filepath.Join(own, strings.Repeat("d/", 500)), 0o755))
+	assert.NilError(t, os.Symlink(filepath.Dir(outside), filepath.Join(own, "many", "link")))
+	assert.NilError(t, os.WriteFile(filepath.Join(own, "file"), nil, 0))
+	assert.NilError(t, removeAll(own))
+	_, err := os.Lstat(own)
+	assert.ErrorIs(t, err, os.ErrNotExist)
+	_, err = os.Lstat(outside)
+	assert.NilError(t, err)
+	assert.NilError(t, removeAll(own))
+	assert.NilError(t, removeAll(filepath.Join(own, "none")))
+}
