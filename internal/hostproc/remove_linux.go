@@ -123,6 +123,9 @@ func (d directory) enter(name string) (directory, error) {
 	if mount != d.mount {
 		return directory{}, errMounted(path)
 	}
+	// A command may have left it without any rights. If they can't be changed, what comes
+	// next says why.
+	_ = os.Chmod(self(f), 0o700)
 	f, err = os.Open(self(f))
 	return directory{f, path, mount}, d.named(name, err)
 }

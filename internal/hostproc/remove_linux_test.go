@@ -1,10 +1,12 @@
 package hostproc
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -109,6 +111,47 @@ func TestWhatIsMountedIsNotRemoved(t *testing.T) {
 		assert.NilError(t, err)
 		assert.NilError(t, syscall.Unmount(at, 0))
 	})
+}
+
+// An ordinary user can't remove what is in a directory that he has no rights to, without
+// seeing to it first. What links lead to keeps its rights.
+func TestWhatHasNoRightsIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	if os.Getuid() == 0 {
+		for _, d := range []string{filepath.Dir(dir), dir} {
+			assert.NilError(t, os.Chmod(d, 0o777))
+		}
+	}
+	own, outside := filepath.Join(dir, "own"), filepath.Join(dir, "outside")
+	done := make(chan error)
+	go func() {
+		// The thread ends with the goroutine, and so does what it gives up.
+		runtime.LockOSThread()
+		if os.Getuid() == 0 {
+			if err := syscall.Setfsuid(65534); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- func() error {
+			err := errors.Join(os.Mkdir(outside, 0o555), os.MkdirAll(own+"/a/b/c", 0o700),
+				os.WriteFile(own+"/a/b/file", nil, 0), os.Symlink(outside, own+"/a/link"),
+				os.Chmod(own+"/a/b", 0o555), os.Chmod(own+"/a", 0))
+			if err != nil {
+				return err
+			}
+			if os.RemoveAll(own) == nil {
+				return errors.New("it can be removed without seeing to its rights")
+			}
+			return removeAll(own)
+		}()
+	}()
+	assert.NilError(t, <-done)
+	_, err := os.Lstat(own)
+	assert.ErrorIs(t, err, os.ErrNotExist)
+	info, err := os.Stat(outside)
+	assert.NilError(t, err)
+	assert.Equal(t, info.Mode().Perm(), os.FileMode(0o555))
 }
 
 // Links are removed and not followed, and no number of files is too large.
