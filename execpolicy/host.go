@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/internal/hostproc"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
@@ -86,7 +88,11 @@ func (p HostPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	if len(spec.Supervisor) > 0 {
 		argv = spec.Supervisor
 	}
-	path, err := exec.LookPath(argv[0])
+	path := argv[0]
+	if strings.Contains(path, "/") && !filepath.IsAbs(path) {
+		path = filepath.Join(dir, path) // it is relative to where the command works
+	}
+	path, err = exec.LookPath(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}

@@ -170,6 +170,26 @@ func TestHostSpawnSetsLimits(t *testing.T) {
 	assert.Assert(t, regexp.MustCompile(`(?m)^Max address space +67108864 +67108864 `).MatchString(text), text)
 }
 
+// A relative name of a program is one in the workspace, with limits and without.
+func TestHostSpawnsAProgramOfTheWorkspace(t *testing.T) {
+	enginetest.Check(t)
+	t.Chdir(t.TempDir())
+	dir := t.TempDir()
+	assert.NilError(t, os.Mkdir(filepath.Join(dir, "bin"), 0o755))
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, "bin", "run"), []byte("#!/bin/sh\necho ran\n"), 0o755))
+	for _, policy := range []execpolicy.HostPolicy{{}, {CPUTimeSeconds: 7}} {
+		for _, name := range []string{"./bin/run", "bin/run"} {
+			p, err := policy.Spawn(t.Context(), execpolicy.Spec{Workspace: dir, Command: []string{name}})
+			assert.NilError(t, err)
+			assert.NilError(t, p.Stdin.Close())
+			assert.Equal(t, readAll(t, p.Stdout), "ran\n")
+			assert.Equal(t, readAll(t, p.Stderr), "")
+			<-p.Done
+			assert.NilError(t, p.Kill(t.Context()))
+		}
+	}
+}
+
 func TestHostLimitThatCannotBeSetFailsTheCommand(t *testing.T) {
 	enginetest.Check(t)
 	// Each limited command sets the limits of the one behind it, which can't be raised by
