@@ -183,7 +183,8 @@ type Limits struct {
 	TerminationTimeout time.Duration
 	// Lifetime is how long a session may live from the start of its container, or from
 	// the end of [Process.Ready]; then the library ends it. If zero, 24 h. [Sweep]
-	// removes a container some time after that, wherever it was started.
+	// removes a container some time after that, wherever it was started. Time in which
+	// this machine sleeps does not count for a Lifetime on Linux, but for Sweep it does.
 	Lifetime time.Duration
 	// MaxOutputLines is the number of lines of output in [Result.Text], of both streams
 	// together. If zero, 100.

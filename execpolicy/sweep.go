@@ -25,6 +25,9 @@ import (
 //     and TerminationTimeout of [Limits] together. A shorter Lifetime in [Spec.Limits]
 //     does not count. A container with a negative Lifetime, or of a Spawn without a
 //     session, has no such time. It does not matter where the container was started.
+//     Clocks count the time in which a machine sleeps, and a Lifetime on Linux does not:
+//     the container of a program that lives can be removed if its machine has slept for
+//     more than that hour, or if these clocks were set forward by more.
 //
 // Sweep leaves every other container alone, whatever its name, also if it can't find out
 // about its owner. A container that is to be kept ([DockerPolicy.KeepContainer]) is
