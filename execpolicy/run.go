@@ -165,7 +165,9 @@ func (x *execution) stage() (err error) {
 		x.deadline = bound.Earlier(x.deadline, x.endBy.Add(-c.limits.TerminationTimeout/2))
 	}
 	if x.cmd.Dir != "" && (c.dir == "" || strings.Contains(c.dir, "\n")) {
-		return fmt.Errorf("%w: %q: the shell could not go back to its own directory, whose name is not known or holds a newline; run cd without a Dir first", ErrNoDir, c.redact(x.cmd.Dir))
+		// The shell does not have the command's own yet.
+		dir := addValues(c.redactor.Values(), x.cmd.Secrets).Redact(x.cmd.Dir)
+		return fmt.Errorf("%w: %q: the shell could not go back to its own directory, whose name is not known or holds a newline; run cd without a Dir first", ErrNoDir, dir)
 	}
 	if x.input, x.file, err = c.upload(x.ctx, x.stdin, x.deadline); err != nil {
 		return err

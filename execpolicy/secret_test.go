@@ -189,3 +189,24 @@ func TestSecretsAreInNoRecord(t *testing.T) {
 	}
 	assert.DeepEqual(t, given, [][]string{{"TOKEN"}, {"KEY"}})
 }
+
+// A command that fails before the shell has its secrets does not show them either.
+func TestSecretsThatAreNotGivenYet(t *testing.T) {
+	enginetest.Check(t)
+	var results []string
+	s, err := execpolicy.Start(t.Context(), execpolicy.HostPolicy{}, execpolicy.Spec{Audit: func(e execpolicy.Event) error {
+		if e.Kind == execpolicy.EventResult {
+			results = append(results, e.Error)
+		}
+		return nil
+	}})
+	assert.NilError(t, err)
+	_, err = s.Run(t.Context(), execpolicy.Command{Script: "unset PWD"})
+	assert.NilError(t, err)
+	_, err = s.Run(t.Context(), execpolicy.Command{Script: ":", Dir: "/hunter2",
+		Secrets: []execpolicy.Secret{{Name: "TOKEN", Value: "hunter2"}}})
+	assert.ErrorIs(t, err, execpolicy.ErrNoDir)
+	assert.ErrorContains(t, err, `"/[secret TOKEN]": the shell could not go back`)
+	assert.NilError(t, s.Close())
+	assert.DeepEqual(t, results, []string{"", err.Error()})
+}
