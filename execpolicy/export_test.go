@@ -34,3 +34,10 @@ func Connecting() int { return len(connecting) }
 
 // Asked reports whether somebody has the turn of an idle session.
 func (i *Idle) Asked() bool { return len(i.s.turn) > 0 }
+
+// EndedJob returns a job that has ended with that error.
+func EndedJob(err error) *Job {
+	j := &Job{cancel: func(error) {}, done: make(chan struct{}), err: err}
+	close(j.done)
+	return j
+}

@@ -313,7 +313,8 @@ func (j *Job) Kill(ctx context.Context) error {
 	_, err := j.Wait(ctx)
 	select {
 	case <-j.done:
-		if !errors.Is(err, ErrStillThere) {
+		// Wait may have seen the end of ctx all the same.
+		if err = j.err; !errors.Is(err, ErrStillThere) {
 			return nil
 		}
 	default:

@@ -3,6 +3,7 @@ package execpolicy_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -375,4 +376,15 @@ func TestJobThatTheEngineRefuses(t *testing.T) {
 	assert.ErrorIs(t, err, execpolicy.ErrStart)
 	assert.ErrorContains(t, err, "no room for "+s.Name())
 	assert.Equal(t, s.ok("echo on"), "on")
+}
+
+// Kill tells what may be left of a job that has ended, also when its context has.
+func TestKillOfAJobThatHasEnded(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 100 {
+		left := execpolicy.EndedJob(fmt.Errorf("processes of the job: %w", execpolicy.ErrStillThere))
+		assert.ErrorIs(t, left.Kill(ctx), execpolicy.ErrStillThere)
+		assert.NilError(t, execpolicy.EndedJob(execpolicy.ErrBlocked).Kill(ctx))
+	}
 }
