@@ -104,11 +104,18 @@ const shortCode = 100
 
 // String returns the kind and the language, and the code, or the program and its
 // arguments. If these have more than 100 bytes, it returns only how many.
-func (r Request) String() string {
-	text, size := strconv.Quote(r.Code), len(r.Code)
+func (r Request) String() string { return r.text(func(text string) string { return text }) }
+
+// text is String with what redact returns for the code, or for the program and its
+// arguments. What is quoted twice would hide a value from it.
+func (r Request) text(redact func(string) string) string {
+	text, size := strconv.Quote(redact(r.Code)), len(r.Code)
 	if r.Kind == RequestArgv {
-		text = fmt.Sprintf("%q", r.Argv)
-		size = len(text)
+		argv := make([]string, len(r.Argv))
+		for i, arg := range r.Argv {
+			argv[i] = redact(arg)
+		}
+		text, size = fmt.Sprintf("%q", argv), len(fmt.Sprintf("%q", r.Argv))
 	}
 	if size > shortCode {
 		text = fmt.Sprintf("of %d bytes", size)
@@ -141,7 +148,8 @@ func (c *conn) ask(ctx context.Context, cmd Command, stdin *spool.Spool) (*Resul
 func (c *conn) answer(
 	ctx context.Context, approve func(context.Context, Request) error, r Request, secrets []Secret, stdin *spool.Spool,
 ) (refused, err error) {
-	what := r.String()
+	asked := r
+	asked.Argv = slices.Clone(r.Argv)
 	err = bound.Call(ctx, func() error { return approve(ctx, r) })
 	stdin.Close(min(readGrace, c.limits.TerminationTimeout/8))
 	switch {
@@ -153,5 +161,5 @@ func (c *conn) answer(
 		return nil, nil
 	}
 	redact := addValues(c.redactor.Values(), secrets).Redact
-	return fmt.Errorf("%w: %s: %w", ErrRefused, redact(what), problems.Redact(err, redact)), nil
+	return fmt.Errorf("%w: %s: %w", ErrRefused, asked.text(redact), problems.Redact(err, redact)), nil
 }

@@ -210,3 +210,35 @@ func TestSecretsThatAreNotGivenYet(t *testing.T) {
 	assert.NilError(t, s.Close())
 	assert.DeepEqual(t, results, []string{"", err.Error()})
 }
+
+// A refusal quotes the code, in which a value may be quoted already.
+func TestSecretsInARefusal(t *testing.T) {
+	enginetest.Check(t)
+	s, err := execpolicy.Start(t.Context(), execpolicy.HostPolicy{}, execpolicy.Spec{
+		Approve: func(_ context.Context, r execpolicy.Request) error {
+			clear(r.Argv)
+			return errPolicy
+		},
+	})
+	assert.NilError(t, err)
+	secrets := []execpolicy.Secret{{Name: "A_LONG_NAME_OF_A_SHORT_VALUE", Value: "pa$$word"}}
+	const hidden = `\"[secret A_LONG_NAME_OF_A_SHORT_VALUE]\"`
+	for _, c := range []struct {
+		command execpolicy.Command
+		want    string
+	}{
+		{execpolicy.Command{Script: `login "pa\$\$word"`}, `script "login ` + hidden + `"`},
+		{execpolicy.Command{Argv: []string{"login", `"pa\$\$word"`}}, `argv ["login" "` + hidden + `"]`},
+		// Whether it is quoted is decided by the code, and not by what takes the place of
+		// a value.
+		{execpolicy.Command{Script: `login "pa\$\$word"` + strings.Repeat(" ", 82)},
+			`script "login ` + hidden + strings.Repeat(" ", 82) + `"`},
+		{execpolicy.Command{Script: `login "pa\$\$word"` + strings.Repeat(" ", 83)}, "script of 101 bytes"},
+	} {
+		c.command.Secrets = secrets
+		r, err := s.Run(t.Context(), c.command)
+		assert.NilError(t, err)
+		assert.Error(t, r.Cause, "the command was refused: "+c.want+": no deletions today")
+	}
+	assert.NilError(t, s.Close())
+}
