@@ -347,12 +347,14 @@ func (a *auditor) beginJob(ctx context.Context, c *conn, cmd Command) (*Event, e
 	return e, a.before(ctx, c.redactEvent(e), c.limits.TerminationTimeout)
 }
 
-// finishJob is finish for a job, or for one that did not begin.
-func (a *auditor) finishJob(c *conn, of *Event, res *Result, out int64, err error) error {
+// finishJob is finish for a job, which has a tally of its own, or for one that did not
+// begin.
+func (a *auditor) finishJob(c *conn, of *Event, res *Result, t tally, err error) error {
 	if a == nil || of.Seq == 0 {
+		// If it has no number, it was refused at once without a record.
 		return err
 	}
-	return a.after(c.resultEvent(of, res, tally{out: out}, err), c.auditTimeout(time.Time{}), err)
+	return a.after(c.resultEvent(of, res, t, err), c.auditTimeout(t.endBy), err)
 }
 
 func (a *auditor) begin(ctx context.Context, c *conn, e *Event) error {
@@ -363,11 +365,7 @@ func (a *auditor) begin(ctx context.Context, c *conn, e *Event) error {
 // finish records what has become of what was begun, with its result if it has one, and
 // returns its error.
 func (a *auditor) finish(c *conn, of *Event, res *Result, err error) error {
-	if a == nil || of.Seq == 0 {
-		// If it has no number, it was refused at once without a record.
-		return err
-	}
-	return a.after(c.resultEvent(of, res, c.tally, err), c.auditTimeout(c.tally.endBy), err)
+	return a.finishJob(c, of, res, c.tally, err)
 }
 
 // resultEvent returns the record of what has become of what was begun.

@@ -126,7 +126,7 @@ func (s *Session) StartJob(ctx context.Context, cmd Command) (*Job, error) {
 	if s.life.Err() != nil && errors.Is(err, ErrClosed) {
 		err = ErrClosed
 	}
-	return nil, c.audit.finishJob(c, event, nil, 0, err)
+	return nil, c.audit.finishJob(c, event, nil, tally{}, err)
 }
 
 // startJob starts a job that has its record.

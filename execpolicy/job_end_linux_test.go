@@ -3,6 +3,7 @@ package execpolicy_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -126,5 +127,52 @@ func TestRestartWaitsForJobs(t *testing.T) {
 			assert.Assert(t, spawned < 2 || e.Name != old, "%s of the old container", e.Kind)
 		}
 		assert.Equal(t, spawned, 2)
+	})
+}
+
+// A record that is not taken holds a job's end up no longer than until its deadline.
+func TestAuditOfAJobWhoseEndTakesLong(t *testing.T) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
+		const stopping = 12 * time.Second
+		policy.TerminationTimeout = stopping
+		killed := make(chan struct{})
+		once := sync.OnceFunc(func() { close(killed) })
+		slow := spawning{policy, func(proc *execpolicy.Process) {
+			exec := proc.Exec
+			proc.Exec = func(ctx context.Context, command []string) (*execpolicy.Process, error) {
+				keeper, err := exec(ctx, command)
+				if err == nil {
+					kill := keeper.Kill
+					keeper.Kill = func(ctx context.Context) error {
+						defer once()
+						err := kill(ctx)
+						<-time.After(stopping - 2*short)
+						return err
+					}
+				}
+				return keeper, err
+			}
+		}}
+		spec, l := p.audited()
+		release := make(chan struct{})
+		l.on = func(e execpolicy.Event) error {
+			if e.Kind == execpolicy.EventResult {
+				<-release
+			}
+			return nil
+		}
+		s := open(t, slow, spec)
+		j := s.job(execpolicy.Command{Argv: []string{"cat"}})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		assert.ErrorIs(t, j.Kill(ctx), context.Canceled)
+		<-killed
+		// A moment is left of the time, of which another would be as long as the whole.
+		enginetest.Within(t, stopping*3/4, "the record", func() { <-j.Done() })
+		close(release)
+		r, err := s.result(j)
+		assert.ErrorIs(t, err, execpolicy.ErrAudit)
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeCanceled)
+		assert.NilError(t, s.Close())
 	})
 }

@@ -134,7 +134,7 @@ func (x *jobRun) run(ctx context.Context) {
 	errs = append(errs, x.flush(res, r, deadline)...)
 	res.ImageID, _ = c.imageID()
 	x.result = res
-	x.err = c.audit.finishJob(c, x.event, res, x.out.Came(), errors.Join(errs...))
+	x.err = c.audit.finishJob(c, x.event, res, tally{out: x.out.Came(), endBy: r.EndBy}, errors.Join(errs...))
 }
 
 // flush hands the rest of the output over.
