@@ -23,7 +23,7 @@ import (
 // starts one. Its methods are safe for concurrent use.
 type Job struct {
 	job    *shell.Job
-	stdin  io.WriteCloser
+	stdin  *countedStdin
 	out    shell.Output
 	cancel context.CancelCauseFunc
 	done   chan struct{}

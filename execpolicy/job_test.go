@@ -334,7 +334,7 @@ func TestJobHooks(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if e.Op == "job" || e.Kind == execpolicy.EventResult {
-				kinds = append(kinds, fmt.Sprint(e.Kind, e.Outcome, e.Secrets))
+				kinds = append(kinds, fmt.Sprint(e.Kind, e.Outcome, e.In, e.Secrets))
 			}
 			return nil
 		}
@@ -350,24 +350,29 @@ func TestJobHooks(t *testing.T) {
 		s := open(t, policy, spec)
 		defer s.Close()
 		j := s.job(execpolicy.Command{
-			Script:  `printf '%s %s %s' "$SESSION" "$MINE" "$(cat "$FILE")"; stat -c %a "$FILE"; read line; echo $line`,
+			Script:  `printf '%s %s %s' "$SESSION" "$MINE" "$(cat "$FILE")"; stat -c %a "$FILE"; cat`,
 			Secrets: []execpolicy.Secret{{Name: "MINE", Value: "my-secret"}, {Name: "FILE", Value: "file-secret\n", File: true}},
 		})
 		// A secret that is given later is redacted in what comes later.
 		s.run(execpolicy.Command{Script: ":", Secrets: []execpolicy.Secret{{Name: "LATE", Value: "late-secret"}}})
 		_, err := io.WriteString(j.Stdin(), "late-secret\n")
 		assert.NilError(t, err)
+		assert.NilError(t, j.Stdin().Close())
 		r, err := s.result(j)
 		assert.NilError(t, err)
 		assert.Equal(t, string(r.Stdout), "[secret SESSION] [secret MINE] [secret FILE]400\n[secret LATE]\n")
-		assert.Equal(t, len(asked), 2)
-		assert.Assert(t, asked[0].Job && asked[0].Timeout < 0 && !asked[1].Job)
+		r, err = s.result(s.job(execpolicy.Command{Argv: []string{"cat"}, Stdin: strings.NewReader("fed")}))
+		assert.NilError(t, err)
+		assert.Equal(t, string(r.Stdout), "fed")
+		assert.Equal(t, len(asked), 3)
+		assert.Assert(t, asked[0].Job && asked[0].Timeout < 0 && !asked[1].Job && asked[2].Job)
 		_, err = s.StartJob(t.Context(), execpolicy.Command{Script: "refuse"})
 		assert.ErrorIs(t, err, execpolicy.ErrRefused)
 		assert.NilError(t, s.Close())
 		mu.Lock()
 		defer mu.Unlock()
-		assert.DeepEqual(t, kinds, []string{"commandunknown [MINE FILE]", "resultexited []", "resultexited []", "commandunknown []", "resultunknown []"})
+		assert.DeepEqual(t, kinds, []string{"commandunknown 0 [MINE FILE]", "resultexited 0 []", "resultexited 12 []",
+			"commandunknown 0 []", "resultexited 3 []", "commandunknown 0 []", "resultunknown 0 []"})
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/bound"
@@ -40,15 +41,27 @@ func (s *source) Read(p []byte) (int, error) {
 // feed copies the caller's Stdin to the job.
 func (x *jobRun) feed() {
 	from := source{Reader: x.cmd.Stdin}
-	io.Copy(x.proc.Stdin, &from)
+	io.Copy(x.stdin, &from)
 	x.fed <- from.err
-	x.proc.Stdin.Close()
+	x.stdin.Close()
+}
+
+// A countedStdin counts what was written to a job's stdin.
+type countedStdin struct {
+	io.WriteCloser
+	n atomic.Int64
+}
+
+func (s *countedStdin) Write(p []byte) (int, error) {
+	n, err := s.WriteCloser.Write(p)
+	s.n.Add(int64(n))
+	return n, err
 }
 
 // begin returns when the command begins, or when nothing is left of it.
 func (x *jobRun) begin(ctx context.Context, wire shellwire.Job) (err error) {
 	c := x.c
-	x.Job = &Job{stdin: x.proc.Stdin, done: make(chan struct{})}
+	x.Job = &Job{stdin: &countedStdin{WriteCloser: x.proc.Stdin}, done: make(chan struct{})}
 	life, cancel := context.WithCancelCause(c.jobLife)
 	x.cancel = cancel
 	x.out = c.newOutput(x.cmd, c.jobFilter, cancel)
@@ -134,7 +147,8 @@ func (x *jobRun) run(ctx context.Context) {
 	errs = append(errs, x.flush(res, r, deadline)...)
 	res.ImageID, _ = c.imageID()
 	x.result = res
-	x.err = c.audit.finishJob(c, x.event, res, tally{out: x.out.Came(), endBy: r.EndBy}, errors.Join(errs...))
+	t := tally{in: x.stdin.n.Load(), out: x.out.Came(), endBy: r.EndBy}
+	x.err = c.audit.finishJob(c, x.event, res, t, errors.Join(errs...))
 }
 
 // flush hands the rest of the output over.
