@@ -53,8 +53,8 @@ type conn struct {
 	filter   shell.Filter    // the caller's; what it gets has no values of secrets any more
 }
 
-// connect makes a session's end of a process.
-func connect(proc *Process, spec Spec) *conn {
+// connect makes a session's end of a process, which redacts the values.
+func connect(proc *Process, spec Spec, values *secret.Values) *conn {
 	c := &conn{
 		proc:         proc,
 		limits:       proc.limits(spec),
@@ -104,6 +104,7 @@ func connect(proc *Process, spec Spec) *conn {
 	})
 	c.filter = shell.Filter(spec.Filter).InTurn()
 	c.Filter = c.filter
+	c.setValues(values)
 	c.Start()
 	return c
 }
@@ -170,12 +171,16 @@ func (c *conn) dial(ctx context.Context) error {
 	return nil
 }
 
-// openWay opens the way out that the policy gives, if it gives one.
+// openWay opens the way out that the policy gives, if it gives one. If it fails, the
+// process has been ended.
 func (c *conn) openWay() error {
 	if c.proc.openWay == nil {
 		return nil
 	}
-	return c.proc.openWay(func(e Event) { c.observer.Load().connected(c, e) })
+	if err := c.proc.openWay(func(e Event) { c.observer.Load().connected(c, e) }); err != nil {
+		return c.failed(err)
+	}
+	return nil
 }
 
 // expireAt ends the lifetime then; never if t is the zero time.
@@ -192,12 +197,10 @@ func (c *conn) expireAt(t time.Time) {
 }
 
 // prepare makes what answers a session's: with its secrets, Spec.Prepare, and startup
-// scripts, after those that have run ahead. What is known from before is hidden too. If
-// it fails, the process has been ended.
-func (c *conn) prepare(ctx context.Context, spec Spec, secrets []Secret, values *secret.Values) error {
+// scripts, after those that have run ahead. If it fails, the process has been ended.
+func (c *conn) prepare(ctx context.Context, spec Spec, secrets []Secret) error {
 	ctx, cancel := bound.By(ctx, c.life)
 	defer cancel(nil)
-	c.setValues(values)
 	c.secrets = secrets
 	err := c.audit.started(ctx, c)
 	if err == nil {

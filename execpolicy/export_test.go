@@ -41,3 +41,8 @@ func EndedJob(err error) *Job {
 	close(j.done)
 	return j
 }
+
+// SetWay gives a process a way out that is opened by open.
+func SetWay(p *Process, open func() error) {
+	p.openWay = func(func(Event)) error { return open() }
+}

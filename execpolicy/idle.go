@@ -158,6 +158,7 @@ func (c *conn) take(ctx context.Context, spec, all Spec) error {
 	c.endsInOrder = len(all.Shutdown) > 0 || all.Finish != nil
 	c.filter = shell.Filter(all.Filter).InTurn()
 	c.Filter = c.filter
+	c.setValues(addValues(nil, spec.Secrets))
 	maps.Copy(c.env, spec.Env)
 	err := c.lives()
 	if err == nil && len(spec.Env) > 0 && len(spec.Secrets) == 0 {
@@ -168,7 +169,7 @@ func (c *conn) take(ctx context.Context, spec, all Spec) error {
 	if err != nil {
 		return c.failed(err)
 	}
-	return c.prepare(ctx, spec, spec.Secrets, nil)
+	return c.prepare(ctx, spec, spec.Secrets)
 }
 
 // errNoAnswer is why an idle session is of no use.

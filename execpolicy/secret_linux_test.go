@@ -752,3 +752,40 @@ func TestSecretsAreNowhere(t *testing.T) {
 		assert.Assert(t, !shows(c.result.Text(), env) && !shows(c.result.Text(), commandFile), c.result.Text())
 	})
 }
+
+// A restart that fails once its container has answered forgets no secret.
+func TestSecretsOfARestartThatFails(t *testing.T) {
+	enginetest.Check(t)
+	var fails, ends atomic.Bool
+	ends.Store(true)
+	policy := spawning{execpolicy.HostPolicy{Limits: hostLimits}, func(proc *execpolicy.Process) {
+		kill := proc.Kill
+		proc.Kill = func(ctx context.Context) error {
+			if err := kill(ctx); err != nil || ends.Load() {
+				return err
+			}
+			return execpolicy.ErrStillThere
+		}
+		execpolicy.SetWay(proc, func() error {
+			if fails.Load() {
+				ends.Store(false)
+				return errors.New("nothing listens for hunter2")
+			}
+			return nil
+		})
+	}}
+	log := &trail{}
+	s := open(t, policy, execpolicy.Spec{Audit: log.audit})
+	s.run(execpolicy.Command{Script: ":", Secrets: []execpolicy.Secret{{Name: "TOKEN", Value: "hunter2"}}})
+	fails.Store(true)
+	err := s.Restart(t.Context())
+	assert.ErrorIs(t, err, execpolicy.ErrStillThere)
+	assert.ErrorContains(t, err, "nothing listens for [secret TOKEN]")
+	assert.Equal(t, s.Redact("hunter2"), "[secret TOKEN]")
+	fails.Store(false)
+	ends.Store(true)
+	s.restart()
+	assert.Equal(t, s.ok("echo hunter2"), "[secret TOKEN]")
+	assert.NilError(t, s.Close())
+	assert.Assert(t, !strings.Contains(fmt.Sprint(log.all()), "hunter2"))
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -241,4 +242,52 @@ func TestSecretsInARefusal(t *testing.T) {
 		assert.Error(t, r.Cause, "the command was refused: "+c.want+": no deletions today")
 	}
 	assert.NilError(t, s.Close())
+}
+
+// A quoting is a policy that fails with what it was given, at one of two times.
+type quoting struct {
+	execpolicy.HostPolicy
+	checks bool
+}
+
+var errNoDisk = errors.New("no disk")
+
+func (q quoting) Check(_ context.Context, spec execpolicy.Spec) error {
+	if q.checks {
+		return fmt.Errorf("%s: %w", spec.Workspace, errNoDisk)
+	}
+	return nil
+}
+
+func (q quoting) Spawn(_ context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+	return nil, fmt.Errorf("%s: %w", spec.Workspace, errNoDisk)
+}
+
+// A policy, which is not told what is secret, does not tell.
+func TestSecretsInWhatAPolicySays(t *testing.T) {
+	for _, c := range []struct {
+		policy execpolicy.Policy
+		want   error
+	}{
+		{execpolicy.HostPolicy{}, execpolicy.ErrInvalid},
+		{quoting{checks: true}, errNoDisk},
+		{quoting{}, errNoDisk},
+	} {
+		var told []string
+		_, err := execpolicy.Start(t.Context(), c.policy, execpolicy.Spec{
+			Workspace: "/nonexistent-hunter2",
+			Secrets:   []execpolicy.Secret{{Name: "TOKEN", Value: "hunter2"}},
+			Audit: func(e execpolicy.Event) error {
+				told = append(told, e.Error)
+				return nil
+			},
+		})
+		assert.ErrorIs(t, err, c.want)
+		assert.ErrorContains(t, err, "/nonexistent-[secret TOKEN]")
+		assert.Assert(t, c.want != errNoDisk || len(told) == 1)
+		told = append(told, err.Error())
+		for _, text := range told {
+			assert.Assert(t, !strings.Contains(text, "hunter2"), text)
+		}
+	}
 }

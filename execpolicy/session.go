@@ -71,11 +71,12 @@ func Check(ctx context.Context, p Policy, spec Spec) error {
 // with it. If the spec and the command are valid, the policy's own error is refused.
 func check(ctx context.Context, p Policy, spec Spec, command error) (invalid, refused error) {
 	invalid = spec.validate()
+	hide := addValues(nil, spec.Secrets).Redact
 	if command != nil {
-		invalid = problems.Join(invalid, problems.Redact(command, addValues(nil, spec.Secrets).Redact))
+		invalid = problems.Join(invalid, problems.Redact(command, hide))
 	}
 	if c, ok := p.(Checker); ok {
-		refused = c.Check(ctx, spec.forPolicy())
+		refused = problems.Redact(c.Check(ctx, spec.forPolicy()), hide)
 	}
 	// An error that kept the policy from answering is not a problem of the spec.
 	if invalid != nil && errors.Is(refused, ErrInvalid) {
@@ -139,22 +140,25 @@ func (s Spec) validate() error {
 }
 
 // open spawns a process and connects a session to it. If that fails for a cause that
-// [Process.Recover] removes, it tries again. The values are redacted from the start. With
-// an error that wraps ErrStillThere comes the conn of what may still be there.
+// [Process.Recover] removes, it tries again. The values, and those of the spec's secrets,
+// are redacted from the start. With an error that wraps ErrStillThere comes the conn of
+// what may still be there.
 func open(ctx context.Context, p Policy, spec Spec, values *secret.Values) (*conn, error) {
 	secrets := spec.Secrets
+	values = addValues(values, secrets)
 	spec = spec.forPolicy()
 	for try := 0; ; try++ {
-		c, err := spawn(ctx, p, spec)
+		c, err := spawn(ctx, p, spec, values)
 		answered := err == nil
 		if answered {
-			if err = c.openWay(); err != nil {
-				err = c.failed(err)
-			} else if err = c.prepare(ctx, spec, secrets, values); err == nil {
-				return c, nil
-			}
-		} else if c != nil {
-			c.setValues(values)
+			err = c.openWay()
+		}
+		// A policy is not told what is secret.
+		if err = problems.Redact(err, values.Redact); err == nil {
+			err = c.prepare(ctx, spec, secrets)
+		}
+		if err == nil {
+			return c, nil
 		}
 		err = spec.auditor.failed(c, err)
 		if c == nil {
@@ -171,7 +175,7 @@ func open(ctx context.Context, p Policy, spec Spec, values *secret.Values) (*con
 		if recoverErr := c.proc.Recover(ctx, err); recoverErr == err {
 			return nil, err
 		} else if recoverErr != nil {
-			return nil, errors.Join(err, recoverErr)
+			return nil, errors.Join(err, problems.Redact(recoverErr, values.Redact))
 		}
 	}
 }
@@ -189,7 +193,7 @@ var starts = turn.New(maxStarts)
 
 // spawn spawns a process and makes it answer, in its turn. If that fails, the process has
 // been ended; without a conn, nothing was spawned.
-func spawn(ctx context.Context, p Policy, spec Spec) (*conn, error) {
+func spawn(ctx context.Context, p Policy, spec Spec, values *secret.Values) (*conn, error) {
 	if err := starts.Take(ctx); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
@@ -204,7 +208,7 @@ func spawn(ctx context.Context, p Policy, spec Spec) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := connect(proc, spec)
+	c := connect(proc, spec, values)
 	if proc.Ready != nil {
 		starts.Give()
 		inTurn = false
