@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/execpolicy/redact"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
@@ -254,12 +255,39 @@ func TestWhyItEndedOnTheHost(t *testing.T) {
 	enginetest.Check(t)
 	log := &trail{}
 	spec := execpolicy.Spec{Audit: log.audit}
-	endsIdle(t, execpolicy.HostPolicy{Limits: hostLimits}, spec, log, func(s session) {
-		// The supervisor, which this test has started.
-		pid, err := strconv.Atoi(strings.TrimPrefix(s.Name(), "process "))
-		assert.NilError(t, err)
-		process, err := os.FindProcess(pid)
-		assert.NilError(t, err)
-		assert.NilError(t, process.Kill())
-	}, "its program ended without an exit status")
+	endsIdle(t, execpolicy.HostPolicy{Limits: hostLimits}, spec, log, func(s session) { killSupervisor(t, s.Name()) },
+		"its program ended without an exit status")
+}
+
+// What an idle session says after it was taken passes the filter of who has taken it.
+func TestFilterOfTheLastWordsOfATakenSession(t *testing.T) {
+	enginetest.Check(t)
+	dir := t.TempDir()
+	i, err := execpolicy.StartIdle(t.Context(), execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{
+		Startup: []string{"cd " + dir + `
+			(until [ -e go ]; do sleep 0.05; done; echo a@b.example >&2; echo >said) &`},
+	})
+	assert.NilError(t, err)
+	spec := place{}.filtered(t, redact.Rule{Type: "email"})
+	s, err := i.Take(t.Context(), spec)
+	assert.NilError(t, err)
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o644))
+	wait(t, func() bool { _, err := os.Stat(filepath.Join(dir, "said")); return err == nil }, "the job says nothing")
+	killSupervisor(t, s.Name())
+	<-s.Done()
+	_, err = s.Run(t.Context(), execpolicy.Command{Script: ":"})
+	assert.ErrorIs(t, err, execpolicy.ErrEnded)
+	assert.ErrorContains(t, err, `the last words on its stderr: "[REDACTED_EMAIL]"`)
+	assert.NilError(t, s.Close())
+}
+
+// killSupervisor kills the supervisor of a session on the host, which this test has
+// started.
+func killSupervisor(t *testing.T, name string) {
+	t.Helper()
+	pid, err := strconv.Atoi(strings.TrimPrefix(name, "process "))
+	assert.NilError(t, err)
+	process, err := os.FindProcess(pid)
+	assert.NilError(t, err)
+	assert.NilError(t, process.Kill())
 }

@@ -103,7 +103,7 @@ func connect(proc *Process, spec Spec, values *secret.Values) *conn {
 		Finished:           func() { c.lifetime.Stop(); over() },
 	})
 	c.filter = shell.Filter(spec.Filter).InTurn()
-	c.Filter = c.filter
+	c.SetFilter(c.filter)
 	c.setValues(values)
 	c.Start()
 	return c

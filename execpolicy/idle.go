@@ -157,7 +157,7 @@ func (c *conn) take(ctx context.Context, spec, all Spec) error {
 	}
 	c.endsInOrder = len(all.Shutdown) > 0 || all.Finish != nil
 	c.filter = shell.Filter(all.Filter).InTurn()
-	c.Filter = c.filter
+	c.SetFilter(c.filter)
 	c.setValues(addValues(nil, spec.Secrets))
 	maps.Copy(c.env, spec.Env)
 	err := c.lives()

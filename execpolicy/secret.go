@@ -131,10 +131,11 @@ func (c *conn) setValues(values *secret.Values) {
 		return
 	}
 	c.redactor.Set(values)
-	c.Filter = values.Writer
+	all := shell.Filter(values.Writer)
 	if filter := c.filter; filter != nil {
-		c.Filter = func(w io.Writer) io.WriteCloser { return values.Writer(filter(w)) }
+		all = func(w io.Writer) io.WriteCloser { return values.Writer(filter(w)) }
 	}
+	c.SetFilter(all)
 }
 
 // fetch returns the secrets with their values, which the conn hides from then on, and

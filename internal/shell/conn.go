@@ -76,7 +76,7 @@ type Options struct {
 // has the session's turn.
 type Conn struct {
 	// Filter is what words between units pass on their way into an error; nil if there is
-	// none.
+	// none. SetFilter sets it.
 	Filter Filter
 	// Dead says that the worker has ended and was not replaced.
 	Dead bool
@@ -135,6 +135,16 @@ func New(opts Options) *Conn {
 	c.queue = newQueue(opts.Stdin, opts.Blocks, prefix, lead)
 	c.opts.Setup.Prefix, c.opts.Setup.Lead, c.opts.Setup.KeepAlive = prefix, lead, c.opts.KeepAlive
 	return c
+}
+
+// SetFilter sets the Filter for the words that come from now on. Those that came since
+// the last unit have not passed it, and are forgotten, as they are when the next one
+// begins.
+func (c *Conn) SetFilter(filter Filter) {
+	c.Filter = filter
+	for _, s := range c.streams {
+		s.setFilter(filter)
+	}
 }
 
 // Start begins to read what the process says, and sees to its end.

@@ -187,6 +187,14 @@ func (s *stream) end(filter Filter) int64 {
 	return n
 }
 
+// setFilter forgets the words between commands, and sets what those that come next pass.
+func (s *stream) setFilter(filter Filter) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endLast()
+	s.filter = filter
+}
+
 // flow makes the stream read to its end at full speed.
 func (s *stream) flow() {
 	s.free.Store(true)
