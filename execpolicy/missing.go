@@ -46,8 +46,8 @@ func probe(ctx context.Context, e *dockercli.Engine) (known *dockercli.Engine, e
 }
 
 // checkMissingLimits refuses an engine that can't set what the policy limits, unless
-// AllowMissingLimits is set, and extra flags with which a removal would not do its work in
-// time on that engine.
+// AllowMissingLimits is set, and extra flags with which that engine would not remove all,
+// or not in time.
 func (p *DockerPolicy) checkMissingLimits(e *dockercli.Engine) problems.List {
 	var found problems.List
 	missing := slices.DeleteFunc(slices.Clone(e.MissingLimits), func(limit string) bool { return !p.limits(limit) })

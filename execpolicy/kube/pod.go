@@ -219,7 +219,7 @@ func (p *Policy) env(spec execpolicy.Spec) []any {
 	var env []any
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		one := object{"name": name}
-		if values[name] != "" { // the cluster drops an empty one, which would be a difference
+		if values[name] != "" { // the cluster leaves out an empty one
 			one["value"] = escape(values[name])
 		}
 		env = append(env, one)
