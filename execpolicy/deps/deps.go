@@ -244,15 +244,26 @@ func Remove(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Reci
 		return err
 	}
 	defer root.Close()
-	// Under its new name it is nobody's layer any more, and a sweep may help.
-	stage := stagePrefix + rand.Text()
-	if err = root.Rename(r.name(p.Image), stage); err == nil {
-		err = remove(root, stage)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
+	if err = removeLayer(root, r.name(p.Image)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
+}
+
+func removeLayer(root *os.Root, name string) error {
+	// Under its new name it is nobody's layer any more, and a sweep may come first.
+	stage := stagePrefix + rand.Text()
+	if err := root.Rename(name, stage); err != nil {
+		return err
+	}
+	held, err := root.Open(stage)
+	if err != nil {
+		return err
+	}
+	defer held.Close()
+	// Two that remove at once would fail. Where there are no locks, nothing is swept.
+	filelock.Lock(held)
+	return remove(root, stage)
 }
 
 func environment() map[string]string {

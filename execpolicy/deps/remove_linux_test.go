@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -95,4 +96,32 @@ func TestSweep(t *testing.T) {
 	assert.NilError(t, held.Close())
 	sweep(root)
 	assert.DeepEqual(t, names(), []string{stagePrefix + "link", ".cofferdam-other", "mine"})
+}
+
+// Who builds another layer sweeps the cache, and leaves alone what is being removed.
+func TestSweepBesideRemove(t *testing.T) {
+	root, err := os.OpenRoot(t.TempDir())
+	assert.NilError(t, err)
+	defer root.Close()
+	for range 3 {
+		for i := range 300 {
+			assert.NilError(t, root.MkdirAll(filepath.Join("layer", tree, strconv.Itoa(i)), 0o700))
+		}
+		done := make(chan error)
+		go func() { done <- removeLayer(root, "layer") }()
+		for removed := false; !removed; {
+			select {
+			case err := <-done:
+				if !errors.Is(err, fs.ErrNotExist) { // a sweep came first
+					assert.NilError(t, err)
+				}
+				removed = true
+			default:
+				sweep(root)
+			}
+		}
+		entries, err := fs.ReadDir(root.FS(), ".")
+		assert.NilError(t, err)
+		assert.Equal(t, len(entries), 0)
+	}
 }
