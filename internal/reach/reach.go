@@ -12,9 +12,9 @@ import (
 //
 // It tries three addresses at once, for two seconds: the cluster's API, the kubelet of
 // the node, and the metadata service of a cloud. Who keeps the network away may take a
-// moment to learn of the pod, so if one was reached, it tries for ten seconds more. A
-// connection that is refused counts as none: some of those who keep the network away
-// refuse.
+// moment to learn of the pod, so if one was reached, it tries three times more, and waits
+// three seconds before each. A connection that is refused counts as none: some of those
+// who keep the network away refuse.
 //
 // A program that does not work would reach nothing either, so it first has to show that
 // it would try. A bash that was built without networks takes the address for a file, and

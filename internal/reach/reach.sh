@@ -23,6 +23,6 @@ while :; do
 		echo "from inside of the pod a connection was made with:$cf_reached" >/dev/termination-log
 		exit 82
 	fi
-	sleep 1 || cf_untried 'the image has no sleep'
+	sleep 3 || cf_untried 'the image has no sleep'
 done
 unset COFFERDAM_NODE

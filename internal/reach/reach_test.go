@@ -35,6 +35,11 @@ echo "BusyBox v1.36.1 multi-call binary. Usage: nc [IPADDR PORT]"
 exit 1
 `
 
+// noSleep is a sleep that only notes for how long it was to be.
+const noSleep = `#!/bin/sh
+echo "$1" >>"$SLEPT"
+`
+
 // python returns the program that the python3 on PATH starts, which may be a script.
 func python(t *testing.T) string {
 	t.Helper()
@@ -53,6 +58,8 @@ func TestTrial(t *testing.T) {
 	// It is a busybox's nc that was built without its extensions.
 	plain := filepath.Join(t.TempDir(), "nc")
 	assert.NilError(t, os.WriteFile(plain, []byte(plainNC), 0o700))
+	sleep := filepath.Join(t.TempDir(), "sleep")
+	assert.NilError(t, os.WriteFile(sleep, []byte(noSleep), 0o700))
 	for program, file := range map[string]string{
 		"bash": "bash", "nc": "busybox", "python3": python(t), "perl": "perl", "nothing": "",
 		// What they are links to fails.
@@ -72,8 +79,8 @@ func TestTrial(t *testing.T) {
 				assert.NilError(t, err)
 				assert.NilError(t, os.Symlink(target, filepath.Join(path, name)))
 			}
-			for _, name := range []string{"sh", "sleep", "timeout"} {
-				link(name, name)
+			for name, file := range map[string]string{"sh": "sh", "sleep": sleep, "timeout": "timeout"} {
+				link(name, file)
 			}
 			works := file != "" && !strings.HasPrefix(program, "broken ")
 			if file != "" {
@@ -83,7 +90,8 @@ func TestTrial(t *testing.T) {
 				message := filepath.Join(t.TempDir(), "message")
 				trial := strings.ReplaceAll(reach.Script, reach.MessageFile, message)
 				cmd := exec.Command("unshare", "-n", "sh", "-c", node)
-				cmd.Env = append(os.Environ(), "ONLY="+path, "TRIAL="+trial+"\necho passed")
+				slept := filepath.Join(t.TempDir(), "slept")
+				cmd.Env = append(os.Environ(), "ONLY="+path, "TRIAL="+trial+"\necho passed", "SLEPT="+slept)
 				if open {
 					cmd.Env = append(cmd.Env, "LISTEN="+filepath.Join(t.TempDir(), "listens"))
 				}
@@ -98,6 +106,12 @@ func TestTrial(t *testing.T) {
 				assert.Check(t, strings.Contains(string(out), "passed") == (want == 0), "%s", out)
 				words, _ := os.ReadFile(message)
 				assert.Check(t, (len(words) > 0) == (want != 0), "%s", words)
+				pauses, _ := os.ReadFile(slept)
+				again := ""
+				if want == reach.Reached {
+					again = "3\n3\n3\n"
+				}
+				assert.Check(t, string(pauses) == again, "%s", pauses)
 			}
 		})
 	}
