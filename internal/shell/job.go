@@ -72,7 +72,8 @@ var (
 	// ErrNoDir and ErrNoFile say why a job did not begin.
 	ErrNoDir  = errors.New("the directory of a job can't be entered")
 	ErrNoFile = errors.New("a file for a job can't be made")
-	// ErrNoKeeper says that the shell which was to run a job has ended, or is being ended.
+	// ErrNoKeeper says that the shell which was to run a job has ended, or is being
+	// ended.
 	ErrNoKeeper = errors.New("the shell for a job has ended")
 	// ErrUnheard is ErrNoKeeper for a shell that had said nothing, and that the
 	// supervisor had not been asked to start. It was told no command.

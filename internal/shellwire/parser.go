@@ -52,8 +52,8 @@ type Mark struct {
 	// NotRun says that the worker was gone before the unit came, of Death.
 	NotRun bool
 	// Dir is the worker's directory after the unit, of End on stdout. It is empty if it
-	// has almost 1,000 characters or more: in bash these may have four bytes each, and the
-	// kernel keeps 4,096 bytes of one write together.
+	// has almost 1,000 characters or more: in bash these may have four bytes each, and
+	// the kernel keeps 4,096 bytes of one write together.
 	Dir string
 	// Reached says that there was something to signal, of Answer, and OOMKills is how
 	// many processes the kernel has killed for memory, -1 if that is not known.
