@@ -246,15 +246,15 @@ begin() {
 }
 # hand writes the unit. To write to a file waits for the kernel's lock of it, and whoever
 # else can open the file can hold up that wait, many one after another. So while others
-# live, a process of its own writes. What holds that one up for a second, and 10 ms for
-# each KiB, or ends it, is ended for a new worker. A processor that is shared with many is
-# no reason: then this shell does not look so often either. Where there is no room for
-# that process everything is stopped instead, until the unit begins: to let it run in
-# between could cost a second.
+# live, a process of its own writes. What holds that one up for a second, or ends it, is
+# ended for a new worker. A processor that is shared with many is no reason: then this
+# shell does not look so often either. Where there is no room for that process, or a long
+# unit would take it longer, everything is stopped instead, until the unit begins: to let
+# it run in between could cost a second.
 hand() {
 	case $cf_pids in 3) write || exit 97; return ;; esac
 	exec 1>&-
-	if room && spawn write; then
+	if [ ${#cf_unit} -lt 65536 ] && room && spawn write; then
 		calm
 		written || { miss unrun; return 1; }
 	else
@@ -274,7 +274,7 @@ written() {
 		now
 		case $cf_now in
 		'') [ $cf_num -lt 1000 ] || return 1 ;;
-		*) [ $cf_now -lt $((cf_time + 100 + ${#cf_unit} / 1024)) ] || return 1 ;;
+		*) [ $cf_now -lt $((cf_time + 100)) ] || return 1 ;;
 		esac
 	done
 	wait $cf_child
@@ -340,21 +340,29 @@ end() {
 # orphaned: is there a process that may be the worker, whose parent is gone? It started
 # after its parent did and before its second unit: the first may come while it starts.
 orphaned() {
+	[ -n "$cf_watch_start" ] || return 1
+	freeze
+	bound
+	own
+	cf_orphan=
 	for cf_pid in [0-9]*; do
-		! spent || return 1
+		! spent || break
 		stat "$cf_pid"
 		case $cf_pid:$cf_started:$cf_state in 1:* | *:0:* | *:[ZX] | "$cf_pulse":*) continue ;; esac
 		[ "$cf_started" -ge "$cf_watch_start" ] && [ "$cf_started" -le "${cf_first:-$cf_started}" ] || continue
-		owned "$cf_pid" || return 0
+		owned "$cf_pid" || { cf_orphan=1; break; }
 	done
-	return 1
+	disown
+	thaw
+	[ -n "$cf_orphan" ]
 }
 # Whatever is stopped beside a worker that has not answered yet goes on at a tick: that
 # may be the worker itself, which nothing else would wake.
 #
 # tend WHEN: the worker's parent may have been stopped or killed. The worker may live
-# then, but nobody would say how it ended: between commands everything but the jobs is
-# ended for a new one.
+# then, and tell the end of its unit, but nobody would say how it ended: if it is to end,
+# everything but the jobs is ended. A parent that has ended in order has told the host:
+# what the worker has left goes on.
 tend() {
 	[ -z "$cf_forks" ] || [ -n "$cf_frozen" ] || { cf_forks=; kill -CONT -1; }
 	case $1 in
@@ -362,16 +370,9 @@ tend() {
 		[ -z "$cf_fresh" ] || [ -n "$cf_frozen" ] || kill -CONT -1
 		helped
 		[ -z "$cf_frozen" ] && [ "$cf_watch" != 1 ] || return 0
-		if watched; then kill -CONT "$cf_watch"; else
-			freeze
-			bound
-			own
-			orphaned || miss killed
-			disown
-			thaw
-		fi ;;
-	killed) watched || miss killed ;;
-	unrun) [ "$cf_watch" != 1 ] && kill -0 "$cf_watch" || miss unrun ;;
+		if watched; then kill -CONT "$cf_watch"; else orphaned || lost killed; fi ;;
+	killed) watched || { if orphaned; then miss killed; else lost killed; fi; } ;;
+	unrun) [ "$cf_watch" != 1 ] && kill -0 "$cf_watch" || lost unrun ;;
 	esac
 }
 # helped tells the end of a helper that has ended without a word, or could not begin.

@@ -258,7 +258,7 @@ go_on() { case $cf_frozen in unit) thaw ;; esac; }
 #
 # A worker that was lost may live: its parent was killed, or somebody has faked its end. It
 # must run no unit beside the new one. So each knows its generation, from its environment,
-# and a unit runs in that of its own alone.
+# and a unit ends a worker of another. One whose environment was cleared runs it, too.
 write() {
 	exec 1>self/fd/6 && printf '%s%s\n' "case \${cf_worker:-$cf_gen} in $cf_gen) ;; *) \\command exit 98;; esac; " "$cf_unit"
 }

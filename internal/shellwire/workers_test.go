@@ -113,3 +113,25 @@ func TestLongDirOfLongCharacters(t *testing.T) {
 		t.Error("process 1 has ended")
 	})
 }
+
+// What a shell that has ended has left in the background lives on at a tick.
+func TestTickAfterTheEndOfAShell(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		w.ok(":")
+		w.ok(":")
+		pids := shellquote.Quote(filepath.Join(w.dir, "pids"))
+		for range 5 {
+			w.ok("sleep 1000 & echo $! >>" + pids)
+			w.send(string(Next("end")) + string(Unit{Script: "sleep 1000 & echo $! >>" + pids + "; exit 3"}.Ops()))
+			for ev := range w.events[0] {
+				if strings.HasPrefix(ev, fmt.Sprintf("%d ", Death)) {
+					break
+				}
+			}
+			w.send(strings.Repeat(Tick, 50) + StartWorker)
+			w.worker++
+		}
+		assert.Equal(t, w.ok("while read -r pid; do kill -0 $pid || echo $pid; done <"+pids), "")
+	})
+}

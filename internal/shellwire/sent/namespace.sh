@@ -184,7 +184,7 @@ clock
 hand() {
 case $cf_pids in 3) write || exit 97; return ;; esac
 exec 1>&-
-if room && spawn write; then
+if [ ${#cf_unit} -lt 65536 ] && room && spawn write; then
 calm
 written || { miss unrun; return 1; }
 else
@@ -202,7 +202,7 @@ cf_num=$((cf_num + 1))
 now
 case $cf_now in
 '') [ $cf_num -lt 1000 ] || return 1 ;;
-*) [ $cf_now -lt $((cf_time + 100 + ${#cf_unit} / 1024)) ] || return 1 ;;
+*) [ $cf_now -lt $((cf_time + 100)) ] || return 1 ;;
 esac
 done
 wait $cf_child
@@ -252,14 +252,21 @@ thaw
 case $1$cf_spent in KILL1) lost killed ;; esac
 }
 orphaned() {
+[ -n "$cf_watch_start" ] || return 1
+freeze
+bound
+own
+cf_orphan=
 for cf_pid in [0-9]*; do
-! spent || return 1
+! spent || break
 stat "$cf_pid"
 case $cf_pid:$cf_started:$cf_state in 1:* | *:0:* | *:[ZX] | "$cf_pulse":*) continue ;; esac
 [ "$cf_started" -ge "$cf_watch_start" ] && [ "$cf_started" -le "${cf_first:-$cf_started}" ] || continue
-owned "$cf_pid" || return 0
+owned "$cf_pid" || { cf_orphan=1; break; }
 done
-return 1
+disown
+thaw
+[ -n "$cf_orphan" ]
 }
 tend() {
 [ -z "$cf_forks" ] || [ -n "$cf_frozen" ] || { cf_forks=; kill -CONT -1; }
@@ -268,16 +275,9 @@ tick)
 [ -z "$cf_fresh" ] || [ -n "$cf_frozen" ] || kill -CONT -1
 helped
 [ -z "$cf_frozen" ] && [ "$cf_watch" != 1 ] || return 0
-if watched; then kill -CONT "$cf_watch"; else
-freeze
-bound
-own
-orphaned || miss killed
-disown
-thaw
-fi ;;
-killed) watched || miss killed ;;
-unrun) [ "$cf_watch" != 1 ] && kill -0 "$cf_watch" || miss unrun ;;
+if watched; then kill -CONT "$cf_watch"; else orphaned || lost killed; fi ;;
+killed) watched || { if orphaned; then miss killed; else lost killed; fi; } ;;
+unrun) [ "$cf_watch" != 1 ] && kill -0 "$cf_watch" || lost unrun ;;
 esac
 }
 helped() {
