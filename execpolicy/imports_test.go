@@ -43,7 +43,7 @@ var rooms = map[string][]string{
 	"internal/fifo":       {"internal/procgroup", "internal/random"},
 	"internal/filelock":   {},
 	"internal/gate":       {"internal/bound", "internal/policyerr"},
-	"internal/hostproc":   {"internal/mountinfo", "internal/procgroup"},
+	"internal/hostproc":   {"internal/mountinfo", "internal/procgroup", "internal/random"},
 	"internal/kubectl":    {"internal/clierr", "internal/procgroup"},
 	"internal/limits":     {"dockercli", "internal/account"},
 	"internal/mountguard": {"internal/mountinfo"},

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 )
@@ -18,8 +19,9 @@ type Proc struct {
 	// Scratch is a directory that nothing else uses.
 	Scratch string
 
-	proc *procgroup.Process
-	own  string // the directory that holds those made for it
+	proc     *procgroup.Process
+	removing sync.Mutex
+	own      string // the directory that holds those made for it
 }
 
 // Start starts the program at path, with those arguments, in a process group of its own,
@@ -80,6 +82,8 @@ func (p *Proc) ExitCode() int { return p.proc.State().ExitCode() }
 // Kill kills the process group, and removes the directories that were made for it.
 func (p *Proc) Kill(ctx context.Context) error {
 	err := p.proc.Stop(ctx, 0)
+	p.removing.Lock()
+	defer p.removing.Unlock()
 	return errors.Join(err, removeAll(p.own))
 }
 

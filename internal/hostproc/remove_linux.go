@@ -8,9 +8,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"github.com/seed-64a260eb/cofferdam/internal/mountinfo"
+	"github.com/seed-64a260eb/cofferdam/internal/random"
 )
 
 // oPath opens a file for its place alone, which takes no right to read it. Package
@@ -62,37 +64,75 @@ func mountOf(f *os.File) (string, error) {
 func self(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
 
 // remove removes what has that name, with all that is in it.
-func (d directory) remove(name string) error {
+func (d directory) remove(name string) error { return d.removeBy(name, directory.empty) }
+
+// removeBy removes what has that name, and has empty remove what is in it.
+func (d directory) removeBy(name string, empty func(directory) error) error {
 	err := d.unlink(name)
 	if !errors.Is(err, syscall.ENOTEMPTY) {
 		return err
 	}
+	sub, err := d.enter(name)
+	if err == nil {
+		err = empty(sub)
+		sub.file.Close()
+	}
 	// A program that lives on may remove it meanwhile.
-	if err := d.empty(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return d.unlink(name)
 }
 
-// empty removes what is in the directory of that name.
-func (d directory) empty(name string) error {
-	sub, err := d.enter(name)
-	if err != nil {
-		return err
+// empty removes all that is in a directory. What is in a directory below is moved up here
+// and emptied later, under a number: so depth costs no memory, and no open files.
+func (d directory) empty() error {
+	prefix, moved := random.Token(), 0
+	up := func(sub directory) error {
+		return sub.each(func(name string) error {
+			err := sub.unlink(name)
+			if !errors.Is(err, syscall.ENOTEMPTY) {
+				return err
+			}
+			if !sub.move(name, d, prefix+strconv.Itoa(moved)) {
+				// It may be a file system's limit, or the border of a subvolume.
+				return sub.remove(name)
+			}
+			moved++
+			return nil
+		})
 	}
-	defer sub.file.Close()
-	var failed error
+	err := d.each(func(name string) error { return d.removeBy(name, up) })
+	for i := 0; i < moved; i++ {
+		err = cmp.Or(err, d.removeBy(prefix+strconv.Itoa(i), up))
+	}
+	return err
+}
+
+// each calls f with each name in a directory, and returns the first error.
+func (d directory) each(f func(name string) error) (failed error) {
+	var err error
 	for err == nil {
 		var names []string
-		names, err = sub.file.Readdirnames(1000)
+		names, err = d.file.Readdirnames(100)
 		for _, name := range names {
-			failed = cmp.Or(failed, sub.remove(name))
+			failed = cmp.Or(failed, f(name))
 		}
 	}
 	if err == io.EOF {
 		return failed
 	}
-	return cmp.Or(failed, d.named(name, err))
+	return cmp.Or(failed, d.named("", err))
+}
+
+// move moves a directory, and reports whether it could.
+func (d directory) move(name string, to directory, as string) bool {
+	f, err := d.look(name)
+	if err != nil {
+		return false
+	}
+	f.Close()
+	return os.Rename(filepath.Join(self(d.file), name), filepath.Join(self(to.file), as)) == nil
 }
 
 // unlink removes a file, a link or an empty directory. It does not look into what is
@@ -110,24 +150,34 @@ func (d directory) unlink(name string) error {
 
 // enter opens the directory of that name, if nothing is mounted there.
 func (d directory) enter(name string) (directory, error) {
-	path := filepath.Join(d.path, name)
-	f, err := os.OpenFile(filepath.Join(self(d.file), name), oPath|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
-	if err != nil {
-		return directory{}, d.named(name, err)
-	}
-	defer f.Close()
-	mount, err := mountOf(f)
+	f, err := d.look(name)
 	if err != nil {
 		return directory{}, err
 	}
-	if mount != d.mount {
-		return directory{}, errMounted(path)
+	defer f.Close()
+	f, err = os.Open(self(f))
+	return directory{f, filepath.Join(d.path, name), d.mount}, d.named(name, err)
+}
+
+// look opens the directory of that name for its place alone, if nothing is mounted there,
+// and takes all rights to it: to move it is to write to it.
+func (d directory) look(name string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(self(d.file), name), oPath|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, d.named(name, err)
+	}
+	mount, err := mountOf(f)
+	if err == nil && mount != d.mount {
+		err = errMounted(filepath.Join(d.path, name))
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
 	}
 	// A command may have left it without any rights. If they can't be changed, what comes
 	// next says why.
 	_ = os.Chmod(self(f), 0o700)
-	f, err = os.Open(self(f))
-	return directory{f, path, mount}, d.named(name, err)
+	return f, nil
 }
 
 // named returns an error of package os with a path that means something to a reader.

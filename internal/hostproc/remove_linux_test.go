@@ -96,6 +96,25 @@ func TestWhatIsMountedIsNotRemoved(t *testing.T) {
 			assert.ErrorIs(t, err, os.ErrNotExist)
 		})
 	}
+	t.Run("where no directory can be moved", func(t *testing.T) {
+		base := t.TempDir()
+		assert.NilError(t, syscall.Mount("none", base, "tmpfs", 0, ""))
+		defer syscall.Unmount(base, syscall.MNT_DETACH)
+		at := filepath.Join(base, "merged")
+		for _, dir := range []string{at, base + "/lower/own/a/b/c/d", base + "/upper", base + "/work"} {
+			assert.NilError(t, os.MkdirAll(dir, 0o755))
+		}
+		// What is in its lower layer can't be moved, only copied.
+		options := fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work,redirect_dir=off", base)
+		if err := syscall.Mount("none", at, "overlay", 0, options); err != nil {
+			leftout.Skip(t, "no overlay: %v", err)
+		}
+		defer syscall.Unmount(at, syscall.MNT_DETACH)
+		assert.ErrorIs(t, syscall.Rename(at+"/own/a/b", at+"/b"), syscall.EXDEV)
+		assert.NilError(t, removeAll(at+"/own"))
+		_, err := os.Lstat(at + "/own")
+		assert.ErrorIs(t, err, os.ErrNotExist)
+	})
 	t.Run("after the look at it", func(t *testing.T) {
 		dir := t.TempDir()
 		at := filepath.Join(dir, "m")
@@ -106,7 +125,8 @@ func TestWhatIsMountedIsNotRemoved(t *testing.T) {
 		mount, err := mountOf(f)
 		assert.NilError(t, err)
 		bind(t, outside, at)
-		assert.ErrorContains(t, directory{f, dir, mount}.empty("m"), "something is mounted at "+at)
+		_, err = directory{f, dir, mount}.enter("m")
+		assert.ErrorContains(t, err, "something is mounted at "+at)
 		_, err = os.Lstat(kept)
 		assert.NilError(t, err)
 		assert.NilError(t, syscall.Unmount(at, 0))
@@ -172,4 +192,55 @@ func TestAllIsRemoved(t *testing.T) {
 	assert.NilError(t, err)
 	assert.NilError(t, removeAll(own))
 	assert.NilError(t, removeAll(filepath.Join(own, "none")))
+}
+
+// Depth costs neither memory nor open files, or a command could end the host's program.
+func TestADeepTreeIsRemoved(t *testing.T) {
+	own := filepath.Join(t.TempDir(), "own")
+	assert.NilError(t, os.Mkdir(own, 0o755))
+	f, err := os.Open(own)
+	assert.NilError(t, err)
+	name := strings.Repeat("d", 255)
+	for range 3000 {
+		assert.NilError(t, os.WriteFile(filepath.Join(self(f), "file"), nil, 0o644))
+		assert.NilError(t, os.Mkdir(filepath.Join(self(f), name), 0o755))
+		sub, err := os.Open(filepath.Join(self(f), name))
+		assert.NilError(t, err)
+		assert.NilError(t, f.Close())
+		f = sub
+	}
+	assert.NilError(t, f.Close())
+
+	var limit syscall.Rlimit
+	assert.NilError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit))
+	defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
+	assert.NilError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 64, Max: limit.Max}))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	assert.NilError(t, removeAll(own))
+	runtime.ReadMemStats(&after)
+	_, err = os.Lstat(own)
+	assert.ErrorIs(t, err, os.ErrNotExist)
+	used := after.TotalAlloc - before.TotalAlloc
+	assert.Assert(t, used < 100<<20, "%d bytes", used)
+}
+
+// Who ends it twice at a time has removed everything twice.
+func TestKillAtTheSameTime(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	p, err := Start("/bin/sh", []string{"sh", "-c", "read line"}, nil, "")
+	assert.NilError(t, err)
+	defer p.Stdin.Close()
+	defer p.Stdout.Close()
+	defer p.Stderr.Close()
+	for i := range 200 {
+		assert.NilError(t, os.MkdirAll(filepath.Join(p.Scratch, fmt.Sprint(i), "a/b/c/d/e"), 0o755))
+	}
+	done := make(chan error)
+	for range 4 {
+		go func() { done <- p.Kill(t.Context()) }()
+	}
+	for range 4 {
+		assert.Check(t, <-done)
+	}
 }
