@@ -24,13 +24,13 @@ const oPath = 0x200000
 type directory struct {
 	file  *os.File
 	path  string // for errors
-	mount string // the number of its mount
+	mount string // the number of its mount; empty if the kernel does not tell
 }
 
 // removeAll removes a directory with all that is in it. It does not enter a directory
 // that is on another mount than the one above it: a program may have mounted any part of
-// the host, and a mount outlives the program. Device numbers would not tell, for a bind
-// mount has the same. It removes what it can, and returns its first error.
+// the host, and a mount outlives the program. It removes what it can, and returns its
+// first error.
 func removeAll(name string) error {
 	above, err := os.OpenFile(filepath.Dir(name), oPath|syscall.O_DIRECTORY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -40,24 +40,35 @@ func removeAll(name string) error {
 		return err
 	}
 	defer above.Close()
-	mount, err := mountOf(above)
-	if err == nil {
-		err = directory{above, filepath.Dir(name), mount}.remove(filepath.Base(name))
-	}
-	if err != nil {
+	d := directory{above, filepath.Dir(name), mountOf(above)}
+	if err := d.remove(filepath.Base(name)); err != nil {
 		return fmt.Errorf("%s is left: %w", name, err)
 	}
 	return nil
 }
 
-// mountOf returns the number of the mount that an open file is on.
-func mountOf(f *os.File) (string, error) {
-	info, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", f.Fd()))
-	id := mountinfo.ID(string(info))
-	if err == nil && id == "" {
-		err = errors.New("the kernel does not tell what is mounted")
+// readInfo reads what /proc tells of an open file. A test replaces it.
+var readInfo = func(f *os.File) ([]byte, error) {
+	return os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", f.Fd()))
+}
+
+// mountOf returns the number of the mount that an open file is on, or nothing where the
+// kernel does not tell: gVisor does not.
+func mountOf(f *os.File) string {
+	info, _ := readInfo(f)
+	return mountinfo.ID(string(info))
+}
+
+// onMountOf reports whether f is on the mount that d is on. Without their numbers it
+// compares devices, of which a bind mount may have the same. That leaves only what was
+// mounted a moment ago: before, the directory could not be removed for being busy.
+func (d directory) onMountOf(f *os.File) (bool, error) {
+	if mount := mountOf(f); mount != "" && d.mount != "" {
+		return mount == d.mount, nil
 	}
-	return id, err
+	var ours, its syscall.Stat_t
+	err := cmp.Or(syscall.Fstat(int(d.file.Fd()), &ours), syscall.Fstat(int(f.Fd()), &its))
+	return ours.Dev == its.Dev, err
 }
 
 // self returns a name of an open file that leads nowhere else.
@@ -166,8 +177,8 @@ func (d directory) look(name string) (*os.File, error) {
 	if err != nil {
 		return nil, d.named(name, err)
 	}
-	mount, err := mountOf(f)
-	if err == nil && mount != d.mount {
+	same, err := d.onMountOf(f)
+	if err == nil && !same {
 		err = errMounted(filepath.Join(d.path, name))
 	}
 	if err != nil {

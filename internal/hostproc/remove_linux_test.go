@@ -14,6 +14,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
+	"github.com/seed-64a260eb/cofferdam/internal/mountinfo"
 )
 
 // ownMountsVar is set in a test binary that has a mount namespace of its own.
@@ -115,6 +116,39 @@ func TestWhatIsMountedIsNotRemoved(t *testing.T) {
 		_, err := os.Lstat(at + "/own")
 		assert.ErrorIs(t, err, os.ErrNotExist)
 	})
+	t.Run("of no known number", func(t *testing.T) {
+		for _, err := range []error{nil, syscall.EACCES} {
+			withoutMountNumbers(t, err)
+			own := filepath.Join(t.TempDir(), "own")
+			at := filepath.Join(own, "a", "m")
+			assert.NilError(t, os.MkdirAll(at, 0o755))
+			bind(t, outside, at)
+			err := removeAll(own)
+			assert.Check(t, err != nil && strings.Contains(err.Error(), "is mounted"), err)
+			_, err = os.Lstat(kept)
+			assert.NilError(t, err)
+
+			// What is on another device is told from what is not, also a moment later.
+			dir := t.TempDir()
+			f, err := os.Open(dir)
+			assert.NilError(t, err)
+			defer f.Close()
+			assert.NilError(t, os.Mkdir(dir+"/m", 0o755))
+			assert.NilError(t, syscall.Mount("none", dir+"/m", "tmpfs", 0, ""))
+			_, err = directory{f, dir, mountOf(f)}.enter("m")
+			assert.ErrorContains(t, err, "is mounted")
+			assert.NilError(t, syscall.Unmount(dir+"/m", 0))
+			// The directory above it may have moved.
+			table, err := os.ReadFile("/proc/self/mountinfo")
+			assert.NilError(t, err)
+			for line := range strings.Lines(string(table)) {
+				if m, ok := mountinfo.Parse(strings.TrimSpace(line)); ok && strings.HasPrefix(m.Target, own) {
+					assert.NilError(t, syscall.Unmount(m.Target, 0))
+				}
+			}
+			assert.NilError(t, removeAll(own))
+		}
+	})
 	t.Run("after the look at it", func(t *testing.T) {
 		dir := t.TempDir()
 		at := filepath.Join(dir, "m")
@@ -122,10 +156,8 @@ func TestWhatIsMountedIsNotRemoved(t *testing.T) {
 		f, err := os.Open(dir)
 		assert.NilError(t, err)
 		defer f.Close()
-		mount, err := mountOf(f)
-		assert.NilError(t, err)
 		bind(t, outside, at)
-		_, err = directory{f, dir, mount}.enter("m")
+		_, err = directory{f, dir, mountOf(f)}.enter("m")
 		assert.ErrorContains(t, err, "something is mounted at "+at)
 		_, err = os.Lstat(kept)
 		assert.NilError(t, err)
@@ -172,6 +204,25 @@ func TestWhatHasNoRightsIsRemoved(t *testing.T) {
 	info, err := os.Stat(outside)
 	assert.NilError(t, err)
 	assert.Equal(t, info.Mode().Perm(), os.FileMode(0o555))
+}
+
+// withoutMountNumbers lets /proc tell nothing of an open file, until the test ends.
+func withoutMountNumbers(t *testing.T, err error) {
+	old := readInfo
+	t.Cleanup(func() { readInfo = old })
+	readInfo = func(*os.File) ([]byte, error) { return nil, err }
+}
+
+// Not every kernel tells the numbers of mounts.
+func TestAllIsRemovedWithoutNumbersOfMounts(t *testing.T) {
+	for _, err := range []error{nil, syscall.EACCES} {
+		withoutMountNumbers(t, err)
+		own := filepath.Join(t.TempDir(), "own")
+		assert.NilError(t, os.MkdirAll(filepath.Join(own, "a/b/c"), 0o755))
+		assert.NilError(t, removeAll(own))
+		_, err := os.Lstat(own)
+		assert.ErrorIs(t, err, os.ErrNotExist)
+	}
 }
 
 // Links are removed and not followed, and no number of files is too large.
