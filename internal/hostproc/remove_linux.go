@@ -80,7 +80,7 @@ func (d directory) remove(name string) error { return d.removeBy(name, directory
 // removeBy removes what has that name, and has empty remove what is in it.
 func (d directory) removeBy(name string, empty func(directory) error) error {
 	err := d.unlink(name)
-	if !errors.Is(err, syscall.ENOTEMPTY) {
+	if !notEmpty(err) {
 		return err
 	}
 	sub, err := d.enter(name)
@@ -102,7 +102,7 @@ func (d directory) empty() error {
 	up := func(sub directory) error {
 		return sub.each(func(name string) error {
 			err := sub.unlink(name)
-			if !errors.Is(err, syscall.ENOTEMPTY) {
+			if !notEmpty(err) {
 				return err
 			}
 			if !sub.move(name, d, prefix+strconv.Itoa(moved)) {
@@ -151,7 +151,7 @@ func (d directory) move(name string, to directory, as string) bool {
 func (d directory) unlink(name string) error {
 	err := os.Remove(filepath.Join(self(d.file), name))
 	if errors.Is(err, syscall.EBUSY) {
-		return errMounted(filepath.Join(d.path, name))
+		return errBusy(filepath.Join(d.path, name))
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -179,7 +179,7 @@ func (d directory) look(name string) (*os.File, error) {
 	}
 	same, err := d.onMountOf(f)
 	if err == nil && !same {
-		err = errMounted(filepath.Join(d.path, name))
+		err = errBusy(filepath.Join(d.path, name))
 	}
 	if err != nil {
 		f.Close()
@@ -200,6 +200,13 @@ func (d directory) named(name string, err error) error {
 	return err
 }
 
-func errMounted(path string) error {
-	return fmt.Errorf("something is mounted at %s: unmount it, and remove the directory", path)
+// errBusy is the error of what can't be removed for being busy. Something may be mounted
+// there. On NFS it may be a file that was removed while a program has it open.
+func errBusy(path string) error {
+	return fmt.Errorf("%s is in use, or something is mounted there: end what uses it or unmount it, "+
+		"and remove the directory", path)
 }
+
+// notEmpty reports whether a directory could not be removed for what is in it. Of the two
+// numbers for that, EEXIST is some servers'.
+func notEmpty(err error) bool { return errors.Is(err, fs.ErrExist) }

@@ -87,7 +87,7 @@ func TestWhatIsMountedIsNotRemoved(t *testing.T) {
 			defer p.Stderr.Close()
 			at := mount(t, p.own)
 			err = p.Kill(t.Context())
-			assert.ErrorContains(t, err, p.own+" is left: something is mounted at "+at+": unmount it")
+			assert.ErrorContains(t, err, p.own+" is left: "+at+" is in use, or something is mounted there: ")
 			text, err := os.ReadFile(kept)
 			assert.NilError(t, err)
 			assert.Equal(t, string(text), "text")
@@ -158,7 +158,7 @@ func TestWhatIsMountedIsNotRemoved(t *testing.T) {
 		defer f.Close()
 		bind(t, outside, at)
 		_, err = directory{f, dir, mountOf(f)}.enter("m")
-		assert.ErrorContains(t, err, "something is mounted at "+at)
+		assert.ErrorContains(t, err, at+" is in use, or something is mounted there: ")
 		_, err = os.Lstat(kept)
 		assert.NilError(t, err)
 		assert.NilError(t, syscall.Unmount(at, 0))
@@ -293,5 +293,15 @@ func TestKillAtTheSameTime(t *testing.T) {
 	}
 	for range 4 {
 		assert.Check(t, <-done)
+	}
+}
+
+// Servers of files have either number for it.
+func TestNotEmpty(t *testing.T) {
+	for _, number := range []syscall.Errno{syscall.ENOTEMPTY, syscall.EEXIST} {
+		assert.Check(t, notEmpty(&os.PathError{Op: "remove", Path: "d", Err: number}), number)
+	}
+	for _, number := range []syscall.Errno{0, syscall.EBUSY, syscall.ENOENT, syscall.EACCES} {
+		assert.Check(t, !notEmpty(&os.PathError{Op: "remove", Path: "d", Err: number}), number)
 	}
 }
