@@ -88,9 +88,15 @@ func (p HostPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	if len(spec.Supervisor) > 0 {
 		argv = spec.Supervisor
 	}
+	// Such a name is relative to where the command works.
+	relative := func(name string) bool { return strings.Contains(name, "/") && !filepath.IsAbs(name) }
+	if dir == "" && (relative(shell[0]) || relative(argv[0])) {
+		return nil, fmt.Errorf("%w: without a Workspace the directory is new and has no programs: "+
+			"set one, or give the program's absolute path", ErrStart)
+	}
 	path := argv[0]
-	if strings.Contains(path, "/") && !filepath.IsAbs(path) {
-		path = filepath.Join(dir, path) // it is relative to where the command works
+	if relative(path) {
+		path = filepath.Join(dir, path)
 	}
 	path, err = exec.LookPath(path)
 	if err != nil {

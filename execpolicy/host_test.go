@@ -4,6 +4,7 @@ package execpolicy_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -186,6 +187,35 @@ func TestHostSpawnsAProgramOfTheWorkspace(t *testing.T) {
 			assert.Equal(t, readAll(t, p.Stderr), "")
 			<-p.Done
 			assert.NilError(t, p.Kill(t.Context()))
+		}
+	}
+}
+
+// Without a workspace there is no program of such a name, but PATH may have one.
+func TestHostSpawnsNoRelativeNameWithoutAWorkspace(t *testing.T) {
+	enginetest.Check(t)
+	dir := t.TempDir()
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, "run"), []byte("#!/bin/sh\n>"+dir+"/ran\n"), 0o755))
+	t.Chdir(dir)
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	for _, policy := range []execpolicy.HostPolicy{{}, {CPUTimeSeconds: 7}} {
+		for _, spec := range []execpolicy.Spec{
+			{Command: []string{"./run"}},
+			{Command: []string{"../run"}},
+			{Command: []string{"sh"}, Supervisor: []string{"./run"}},
+			{Command: []string{"./run"}, Supervisor: []string{"sh", "-c", `"$@"`, "sh", "./run"}},
+		} {
+			p, err := policy.Spawn(t.Context(), spec)
+			if err == nil {
+				p.Stdin.Close()
+				readAll(t, p.Stdout)
+				readAll(t, p.Stderr)
+				<-p.Done
+				assert.Check(t, p.Kill(t.Context()))
+			}
+			assert.Check(t, errors.Is(err, execpolicy.ErrStart), "%q, %v", spec.Command, err)
+			_, err = os.Lstat(filepath.Join(dir, "ran"))
+			assert.Check(t, errors.Is(err, os.ErrNotExist), "%q ran", spec.Command)
 		}
 	}
 }
