@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/bound"
+	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/secret"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
@@ -238,7 +239,8 @@ func (c *conn) failed(err error) error {
 	} else if len(stderrText) > 0 {
 		err = fmt.Errorf("%w; it said: %s", err, strings.TrimSpace(string(stderrText)))
 	}
-	return errors.Join(c.proc.onEngine(fmt.Errorf("%w: %w", ErrStart, err)), endErr)
+	// A policy is not told what is secret.
+	return problems.Redact(errors.Join(c.proc.onEngine(fmt.Errorf("%w: %w", ErrStart, err)), endErr), c.redact)
 }
 
 // onEngine returns an error that also names what has run the command. Another engine,

@@ -101,6 +101,31 @@ func TestImageIDOfTheCallersOwnThatHangs(t *testing.T) {
 	assert.NilError(t, s.Close())
 }
 
+// What a policy's process has printed before it answers is a part of the error, without
+// the values of secrets, also if what fails is what comes after.
+func TestSecretsInWhatAProcessSaid(t *testing.T) {
+	enginetest.Check(t)
+	p := &callersPolicy{scratch: t.TempDir(), argv: []string{"sh", "-c",
+		`echo "warning: /data/hunter2" >&2; IFS= read -r cf_line && eval "$cf_line"`}}
+	failed := errors.New("not today")
+	spec := execpolicy.Spec{
+		Secrets: []execpolicy.Secret{{Name: "TOKEN", Value: "hunter2"}},
+		Prepare: func(context.Context, *execpolicy.Session) error { return failed },
+	}
+	said := func(err error) {
+		assert.ErrorIs(t, err, execpolicy.ErrStart)
+		assert.ErrorIs(t, err, failed)
+		assert.ErrorContains(t, err, "it said: warning: /data/[secret TOKEN]")
+		assert.Assert(t, !strings.Contains(err.Error(), "hunter2"), "%v", err)
+	}
+	_, err := execpolicy.Start(t.Context(), p, spec)
+	said(err)
+	idle, err := execpolicy.StartIdle(t.Context(), p, execpolicy.Spec{})
+	assert.NilError(t, err)
+	_, err = idle.Take(t.Context(), spec)
+	said(err)
+}
+
 // Sessions work over a policy that is not the library's.
 func TestPolicyOfTheCallersOwn(t *testing.T) {
 	enginetest.Check(t)
