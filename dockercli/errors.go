@@ -204,6 +204,8 @@ var classes = clierr.Table{
 	{ErrNotRunning, []string{"container", "is not running"}},
 	{ErrNotRunning, []string{"container state improper"}},
 	{ErrNotRunning, []string{"no running task found"}},
+	{ErrNotRunning, []string{"cannot exec in a stopped state"}},
+	{ErrNotRunning, []string{"cannot exec in a deleted state"}},
 	{ErrNameInUse, []string{"name ", "is already used by id"}},
 
 	// Volumes. One that is mounted must exist.

@@ -118,6 +118,7 @@ var dockerRefuses = []string{
 	"Error response from daemon: ",
 	"Error: No such container: ", // of older clients
 	"OCI runtime exec failed: ",
+	"cannot exec in a ", // of containerd's, for a container that has just ended
 	"unable to find user ",
 	"unable to upgrade to tcp, ",
 	"Cannot connect to the Docker daemon",
