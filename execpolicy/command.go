@@ -19,7 +19,8 @@ const MaxStdin = 16 << 20
 
 // MaxText is how many bytes the Script, Argv, Env and Dir of a [Command] may have
 // together: as much as fits into the container's memory for it beside a whole Stdin, also
-// if each is to be quoted.
+// if each is to be quoted. Each word of Argv and each variable of Env counts one more,
+// and each newline in a value of Env two more.
 const MaxText = 4 << 20
 
 // A Command is what a session runs. It has either a Script or an Argv. Its text may have
@@ -124,7 +125,7 @@ func (c Command) problems() problems.List {
 		found.Add("a command can't hold a NUL byte; send it through Stdin")
 	}
 	if n := c.length(); n > MaxText {
-		found.Add("the command's text has %d bytes, and may have %d: put what is longer into Stdin, or into a file with Session.WriteFile", n, MaxText)
+		found.Add("the command's text counts %d bytes, and may have %d: put what is longer into a file with Session.WriteFile, which Spec.Prepare can call too", n, MaxText)
 	}
 	if c.OutputLimit < 0 {
 		found.Add("OutputLimit must not be negative")
@@ -132,14 +133,15 @@ func (c Command) problems() problems.List {
 	return append(found, validateEnv(c.Env)...)
 }
 
-// length is how many bytes its text has.
+// length is how many bytes its text counts. The worker gets four times as many at most:
+// a single quote takes four, a newline in Env ten, and an empty word three.
 func (c Command) length() int {
 	n := len(c.Script) + len(c.Dir)
 	for _, word := range c.Argv {
-		n += len(word)
+		n += len(word) + 1
 	}
 	for name, value := range c.Env {
-		n += len(name) + len(value)
+		n += len(name) + len(value) + 2*strings.Count(value, "\n") + 1
 	}
 	return n
 }

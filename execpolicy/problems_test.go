@@ -34,6 +34,19 @@ func allOnce(t *testing.T, err error, want ...string) {
 	}
 }
 
+// What takes more than four bytes when it is quoted counts more.
+func TestLengthOfWhatIsQuoted(t *testing.T) {
+	newlines := strings.Repeat("\n", execpolicy.MaxText-100)
+	assert.NilError(t, execpolicy.Command{Script: ":" + newlines}.Check())
+	assert.NilError(t, execpolicy.Command{Argv: []string{"true", newlines}}.Check())
+	for _, c := range []execpolicy.Command{
+		{Script: ":", Env: map[string]string{"A": newlines}},
+		{Argv: append([]string{"true"}, make([]string, execpolicy.MaxText)...)},
+	} {
+		assert.ErrorContains(t, c.Check(), "the command's text counts")
+	}
+}
+
 // What is wrong with the spec, the policy and the command is one error.
 func TestEveryProblemAtOnce(t *testing.T) {
 	spec := execpolicy.Spec{
@@ -52,10 +65,10 @@ func TestEveryProblemAtOnce(t *testing.T) {
 	}
 	commandProblems := []string{`"-x" is not the name of a program`, "; a command can't hold a NUL",
 		"a directory's name can't hold a NUL", "OutputLimit", `"C D" is not the name`, "the value of C D", "the secret TINY"}
-	long := execpolicy.Command{Argv: []string{"printf", strings.Repeat("x", execpolicy.MaxText-7)}, Env: map[string]string{"A": ""}}
+	long := execpolicy.Command{Argv: []string{"printf", strings.Repeat("x", execpolicy.MaxText-10)}, Env: map[string]string{"A": ""}}
 	assert.NilError(t, long.Check())
 	long.Env["A"] = "1"
-	assert.ErrorContains(t, long.Check(), "has 4194305 bytes, and may have 4194304")
+	assert.ErrorContains(t, long.Check(), "counts 4194305 bytes, and may have 4194304")
 	docker := execpolicy.DockerPolicy{
 		Image: "-x", MemoryBytes: 1, CPUTimeSeconds: 1, CPUs: "-1", User: " ", CPUShares: 1, PidsLimit: 1,
 		KeepAlive: time.Millisecond, WorkspaceRelabel: "Z",
