@@ -83,7 +83,8 @@ var ErrBuild = errors.New("the set-up failed")
 // A Recipe says how to build a layer.
 type Recipe struct {
 	// Scripts run in order, each in Target and within [execpolicy.Limits.CommandTimeout],
-	// up to the first that fails. There must be at least one.
+	// up to the first that fails. There must be at least one. Each may have as many bytes
+	// as [execpolicy.MaxText], less those of Target.
 	Scripts []string
 	// Env is the environment of the scripts. Put secrets here and not into Scripts: only
 	// a hash of them is part of the layer's name. What the scripts print is not searched
@@ -114,6 +115,8 @@ const (
 	nobody = 65534
 	// maxSaid is as much as an error shows of what a script has printed.
 	maxSaid = 4 << 10
+	// maxScript is how long a script may be that runs in Target.
+	maxScript = execpolicy.MaxText - len(Target)
 )
 
 // Build returns the layer of a recipe. If the cache does not have it, Build runs the
@@ -280,6 +283,9 @@ func validate(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Re
 	for i, script := range r.Scripts {
 		if strings.TrimSpace(script) == "" || strings.Contains(script, "\x00") {
 			refuse(fmt.Sprintf("script %d is empty or holds a NUL byte", i+1))
+		}
+		if len(script) > maxScript {
+			refuse(fmt.Sprintf("script %d has %d bytes, and may have %d: make several of it", i+1, len(script), maxScript))
 		}
 	}
 	if p.WorkspaceReadOnly {

@@ -246,6 +246,10 @@ func TestInvalidBuildStartsNothing(t *testing.T) {
 		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 		_, err = p.build(t.Context(), deps.Recipe{Scripts: []string{":"}, Env: map[string]string{"A-B": ""}})
 		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+		// A script shares the bound with the name of its directory.
+		_, err = p.build(t.Context(), scripts(":", strings.Repeat(":", execpolicy.MaxText-len(deps.Target)+1)))
+		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+		assert.ErrorContains(t, err, "script 2 has 4194300 bytes, and may have 4194299")
 		p.empty()
 
 		p.policy.WorkspaceReadOnly, p.policy.KeepContainer, p.policy.MemoryBytes = true, true, -1

@@ -17,7 +17,8 @@ type Functions struct {
 	// Module is the name of the module: an identifier of ASCII letters, digits and
 	// underscores that is not a keyword. If empty, it is "functions".
 	Module string
-	// Source is the text of the module.
+	// Source is the text of the module. Where each single quote counts four, it may have
+	// somewhat less than [execpolicy.MaxText] bytes.
 	Source string
 	// Requirements are the packages that pip installs, such as "numpy>=2". If empty, pip
 	// is not needed. A requirement must not begin with "-". To name an index, set
@@ -64,6 +65,11 @@ func (f Functions) Recipe() (Recipe, error) {
 	if strings.Contains(f.Source, "\x00") {
 		refuse("the source holds a NUL byte")
 	}
+	source := shellquote.Quote(f.Source)
+	write := fmt.Sprintf(store, f.Module, source)
+	if excess := len(write) - maxScript; excess > 0 {
+		refuse("the source has %d bytes, where each single quote counts four, and may have %d: make two modules of it", len(source)-2, len(source)-2-excess)
+	}
 	install := "python3 -m pip install --no-input --no-cache-dir --disable-pip-version-check --target ."
 	for _, r := range f.Requirements {
 		if strings.TrimSpace(r) == "" || strings.HasPrefix(strings.TrimSpace(r), "-") || strings.ContainsAny(r, "\x00\r\n") {
@@ -78,7 +84,7 @@ func (f Functions) Recipe() (Recipe, error) {
 	if len(f.Requirements) > 0 {
 		r.Scripts = append(r.Scripts, install)
 	}
-	r.Scripts = append(r.Scripts, fmt.Sprintf(store, f.Module, shellquote.Quote(f.Source)), fmt.Sprintf(tryImport, f.Module))
+	r.Scripts = append(r.Scripts, write, fmt.Sprintf(tryImport, f.Module))
 	return r, nil
 }
 

@@ -1,9 +1,11 @@
 package deps_test
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -146,6 +148,24 @@ func TestFunctionsNames(t *testing.T) {
 	_, err := deps.Functions{Module: "a b", Source: "\x00", Requirements: []string{"-"}}.Recipe()
 	for _, words := range []string{"identifier", "NUL", "requirement"} {
 		assert.ErrorContains(t, err, words)
+	}
+}
+
+// What is too long for a script is refused before a requirement is installed.
+func TestFunctionsLength(t *testing.T) {
+	_, err := deps.Functions{Source: strings.Repeat("'", execpolicy.MaxText/4)}.Recipe()
+	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+	assert.ErrorContains(t, err, "the source has 4194304 bytes, where each single quote counts four, and may have 419")
+	var may int
+	_, rest, _ := strings.Cut(err.Error(), "may have ")
+	_, scanErr := fmt.Sscanf(rest, "%d", &may)
+	assert.NilError(t, scanErr)
+	_, err = deps.Functions{Source: strings.Repeat("x", may+1)}.Recipe()
+	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+	r, err := deps.Functions{Source: strings.Repeat("x", may)}.Recipe()
+	assert.NilError(t, err)
+	for _, script := range r.Scripts {
+		assert.NilError(t, execpolicy.Command{Script: script, Dir: deps.Target}.Check())
 	}
 }
 
