@@ -517,6 +517,13 @@ var ends = []runCase{
 		assert.Assert(t, r.BackgroundBytes >= 292)
 		n.shell("rm /tmp/go")
 	}},
+	{"the interpreter, who waits for it and the shell are lost between two snippets", func(t *testing.T, n notebook) {
+		_, err := n.session.Run(t.Context(), execpolicy.Command{Argv: []string{"sh", "-c", "kill -9 -1"}})
+		assert.NilError(t, err)
+		r := n.run(python.Snippet{Code: "6 * 7"})
+		assert.Equal(t, r.Value, "42", r.Text())
+		assert.Assert(t, r.StateLost)
+	}},
 	{"what runs a snippet is replaced", func(t *testing.T, n notebook) {
 		const at = "import os, glob\nf = glob.glob('/tmp/.cofferdam-*')[0] + '/run'\nos.unlink(f)\n"
 		for code, want := range map[string]execpolicy.Outcome{

@@ -6,7 +6,8 @@ case ${BASH_VERSION+b} in b) \command set +ET; \command trap - DEBUG ERR RETURN 
 cf_dir=$1 cf_tag=$2 cf_failed=0
 \command [ -p "$cf_dir/ask" ] && \command [ -p "$cf_dir/answer" ] || \command exit 1
 \command exec 3<>"$cf_dir/ask" 4<>"$cf_dir/answer" || \command exit 1
-\command [ ! -e "$cf_dir/dead" ] || { \command : >"$cf_dir/missed"; \command exit 1; }
+# If who waits for the interpreter was killed too, nobody has said that it is dead.
+\command [ ! -e "$cf_dir/dead" ] && cf_same || { \command : >"$cf_dir/missed"; \command exit 1; }
 \command trap 'cf_same && \command kill -INT "$cf_pid"' TERM
 if \command [ "$#" = 4 ]; then \command printf '%s %s\n%s' "$cf_tag" "$3" "$4"; else \command printf '%s %s\n' "$cf_tag" "$3" && \command cat; fi >&3
 # A signal may end a read; so may, for ever, what has taken the place of a fifo.
