@@ -524,6 +524,13 @@ var ends = []runCase{
 		assert.Equal(t, r.Value, "42", r.Text())
 		assert.Assert(t, r.StateLost)
 	}},
+	{"the interpreter's number is replaced", func(t *testing.T, n notebook) {
+		n.shell("sleep 4815 & echo $! >/tmp/bystander")
+		r := n.ended(python.Snippet{Code: "import glob, signal\nwith open(glob.glob('/tmp/.cofferdam-*/pid')[0], 'w') as f: f.write('-1  .\\n')\n" +
+			"signal.signal(2, signal.SIG_IGN)\nsignal.signal(15, signal.SIG_IGN)\nwhile True: pass", Timeout: short}, execpolicy.OutcomeTimedOut)
+		assert.Assert(t, r.StateLost)
+		assert.Equal(t, n.shell("kill -9 $(cat /tmp/bystander) && echo it lived; rm /tmp/bystander"), "it lived")
+	}},
 	{"what runs a snippet is replaced", func(t *testing.T, n notebook) {
 		const at = "import os, glob\nf = glob.glob('/tmp/.cofferdam-*')[0] + '/run'\nos.unlink(f)\n"
 		for code, want := range map[string]execpolicy.Outcome{
