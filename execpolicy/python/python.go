@@ -210,6 +210,9 @@ func (p *Interpreter) Run(ctx context.Context, snippet Snippet) (*Result, error)
 	if len(snippet.Code) > execpolicy.MaxStdin {
 		return nil, fmt.Errorf("%w: more than %d bytes", execpolicy.ErrStdinTooLong, execpolicy.MaxStdin)
 	}
+	if err := context.Cause(p.life); err != nil {
+		return nil, err // AfterFunc may be late
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(p.life, func() { cancel(ErrClosed) })()

@@ -785,12 +785,15 @@ func TestSessions(t *testing.T) {
 			}()
 			assert.ErrorIs(t, <-done, python.ErrClosed)
 			n.Close()
-			_, err := n.Run(t.Context(), python.Snippet{Code: "1"})
-			assert.ErrorIs(t, err, python.ErrClosed)
+			for range 50 {
+				_, err := n.Run(t.Context(), python.Snippet{Code: "1"})
+				assert.ErrorIs(t, err, python.ErrClosed)
+				assert.Assert(t, !errors.Is(err, python.ErrStart), "%v", err)
+			}
 			n.dead(pid)
 			n.left("0")
 			n.session.Close()
-			_, err = python.Start(t.Context(), n.session, python.Options{})
+			_, err := python.Start(t.Context(), n.session, python.Options{})
 			assert.ErrorIs(t, err, python.ErrStart)
 			assert.ErrorIs(t, err, execpolicy.ErrClosed)
 		})
