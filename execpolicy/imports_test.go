@@ -102,7 +102,7 @@ var rooms = map[string][]string{
 	"execpolicy/redact": {"execpolicy", "internal/problems"},
 	"execpolicy/tool": {
 		"execpolicy", "execpolicy/python", "execpolicy/workspace", "internal/render",
-		"internal/turn", "truncate",
+		"internal/shell", "internal/turn", "truncate",
 	},
 	"execpolicy/warm":      {"execpolicy", "internal/problems"},
 	"execpolicy/workspace": {"execpolicy", "internal/problems", "internal/stage", "internal/tarball", "internal/turn"},

@@ -15,6 +15,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy/python"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/workspace"
 	"github.com/seed-64a260eb/cofferdam/internal/render"
+	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/turn"
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
@@ -56,6 +57,8 @@ type Set struct {
 // are those of [execpolicy.Start], or those of [workspace.Start] if the spec has a
 // Workspace.
 func Start(ctx context.Context, p execpolicy.Policy, spec execpolicy.Spec, o Options) (*Set, error) {
+	// The tools call it on goroutines of their own, beside the session.
+	spec.Filter = shell.Filter(spec.Filter).InTurn()
 	session, err := open(ctx, p, spec, o.Workspace)
 	if err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"reflect"
 	"strings"
 	"sync"
@@ -358,6 +359,37 @@ func TestApproveThatIsNotAnswered(t *testing.T) {
 }
 
 // Edits of one file that are made at the same time are all made.
+// One filter is asked for a writer by what runs and by what is read, but not by both at
+// the same time.
+func TestFilterInTurn(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		asked := 0
+		p.Spec.Filter = func(w io.Writer) io.WriteCloser {
+			asked++
+			return unfiltered{w}
+		}
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		s.ok("write", "path", "f", "content", "a\n")
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				_, err := s.Call(t.Context(), "read", object("path", "f"))
+				assert.Check(t, err)
+			})
+			all.Go(func() {
+				_, err := s.Call(t.Context(), "shell", object("command", "echo b"))
+				assert.Check(t, err)
+			})
+		}
+		all.Wait()
+		assert.Assert(t, asked >= 40)
+	})
+}
+
+type unfiltered struct{ io.Writer }
+
+func (unfiltered) Close() error { return nil }
+
 func TestEditsAtTheSameTime(t *testing.T) {
 	everywhere(t, func(t *testing.T, p places.Place) {
 		s := open(t, p.Policy, p.Spec, tool.Options{})
