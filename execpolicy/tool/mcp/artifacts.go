@@ -18,6 +18,8 @@ const (
 	maxArtifacts = 100
 	// maxArtifact is how many bytes an artifact may have: it is sent as one message.
 	maxArtifact = 16 << 20
+	// lookWait is how long a call that has ended may wait to look for artifacts.
+	lookWait = 5 * time.Second
 )
 
 // An artifact is a file that the client can fetch, as it was when it was last looked at.
@@ -30,7 +32,13 @@ type artifact struct {
 // links to those that are new or have changed. What of it fails is left out: the
 // directory need not exist.
 func (c *client) artifacts(ctx context.Context, set *tool.Set) (links []mcp.Content) {
-	if c.options.artifacts == "" || c.looking.Take(ctx) != nil {
+	if c.options.artifacts == "" {
+		return nil
+	}
+	// Another command may use the session. A later call tells what this one does not.
+	ctx, cancel := context.WithTimeout(ctx, lookWait)
+	defer cancel()
+	if c.looking.Take(ctx) != nil {
 		return nil
 	}
 	defer c.looking.Give()
