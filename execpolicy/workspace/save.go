@@ -174,6 +174,13 @@ func (p *placing) placeDir(change Change, name string, there bool) error {
 		if err != nil {
 			return err
 		}
+		if there {
+			// Without root's rights nothing could be put into it otherwise.
+			err := conflict(stage.WithDir(p.root, name, info, func(dir *os.Root) error { return dir.Chmod(".", change.Mode.Perm()|0o700) }))
+			if err != nil {
+				return err
+			}
+		}
 		p.made = append(p.made, madeDir{change, info})
 	}
 	p.dirs[change.Name] = true
