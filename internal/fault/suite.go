@@ -76,6 +76,7 @@ type suite struct {
 
 // opened is a session with what there is beside it.
 type opened struct {
+	plan    plan // of the round that has opened it
 	session *execpolicy.Session
 	ids     []string // the containers', the present one's last
 	seed    uint64   // of its settings
@@ -338,7 +339,7 @@ func (s *suite) begin(ctx context.Context, p plan) error {
 	if err := s.end(); err != nil {
 		return err
 	}
-	o := &opened{seed: p.seed / sameSettings, uses: 1}
+	o := &opened{plan: p, seed: p.seed / sameSettings, uses: 1}
 	var err error
 	s.call(p, "Start", shellTimeout+s.termination(), func() {
 		o.session, err = execpolicy.Start(ctx, s.policy(p.settings), s.spec(p.settings))
@@ -362,7 +363,8 @@ func (s *suite) end() error {
 		return nil
 	}
 	s.open = nil
-	err := o.session.Close()
+	var err error
+	s.call(o.plan, "Close", s.termination(), func() { err = o.session.Close() })
 	if o.starved && errors.Is(err, execpolicy.ErrStillThere) {
 		err = nil
 	}
