@@ -18,9 +18,9 @@ import (
 // once.
 type Policy struct {
 	// Limits bound the session. If TerminationTimeout is zero or negative, it is 30 s: a
-	// pod takes seconds to end by the kubelet's word. The trial of the network takes up to
-	// 17 s of StartupTimeout: one of less than 20 s may end a start before the trial can
-	// say what it has reached.
+	// pod takes seconds to end by the kubelet's word. The trial of the network takes up
+	// to 17 s of StartupTimeout: one of less than 20 s may end a start before the trial
+	// can say what it has reached.
 	execpolicy.Limits
 
 	// Cluster is where the pods run. The zero Cluster is that of kubectl's own
