@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -13,27 +12,15 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/mountinfo"
 )
 
-// ownMountsVar is set in a test binary that has a mount namespace of its own.
-const ownMountsVar = "COFFERDAM_OWN_MOUNTS"
-
 // What a command has mounted is not the session's, and nothing looks into it: the server
 // of a file system may be dead.
 func TestWhatIsMountedIsNotRemoved(t *testing.T) {
-	if os.Getenv(ownMountsVar) == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-		cmd.Env = append(os.Environ(), ownMountsVar+"=1")
-		// What is mounted there is seen by nobody else, and ends with it.
-		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
-		out, err := cmd.CombinedOutput()
-		if os.Geteuid() != 0 && err != nil {
-			leftout.Skip(t, "only root mounts")
-		}
-		assert.NilError(t, err, "%s", out)
-		assert.Assert(t, strings.Contains(string(out), "--- PASS: "+t.Name()), "%s", out)
+	if !enginetest.OwnMounts(t) {
 		return
 	}
 

@@ -2,33 +2,18 @@ package mountguard
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 
 	"gotest.tools/v3/assert"
 
-	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 )
-
-// ownMountsVar is set in a test binary that has a mount namespace of its own.
-const ownMountsVar = "COFFERDAM_OWN_MOUNTS"
 
 // What is mounted, under any name, is what the kernel says it is.
 func TestMountsByAnotherName(t *testing.T) {
-	if os.Getenv(ownMountsVar) == "" {
-		cmd := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-		cmd.Env = append(os.Environ(), ownMountsVar+"=1")
-		// What is mounted there is seen by nobody else, and ends with it.
-		cmd.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
-		out, err := cmd.CombinedOutput()
-		if os.Geteuid() != 0 && err != nil {
-			leftout.Skip(t, "only root mounts")
-		}
-		assert.NilError(t, err, "%s", out)
-		assert.Assert(t, strings.Contains(string(out), "--- PASS: "+t.Name()), "%s", out)
+	if !enginetest.OwnMounts(t) {
 		return
 	}
 
