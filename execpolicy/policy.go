@@ -113,12 +113,12 @@ type Spec struct {
 	// Finish is still called, and the session's methods fail. Restart does not call it.
 	// If nil, nothing is called.
 	Finish func(ctx context.Context, s *Session) error
-	// Filter, if not nil, is called once for each stream of each command, and returns a
-	// writer for the stream. The library writes the stream to it, after secrets were
-	// redacted. What the writer passes on to w is what is kept, rendered and given to
-	// [Command.Stdout] and Stderr. It is closed when the command has ended; what it
-	// writes to w then still counts as output of that command. The method Writer of a
-	// redact.Redactor is such a function.
+	// Filter, if not nil, is called once for each stream of each command, one call at a
+	// time, and returns a writer for the stream. The library writes the stream to it,
+	// after secrets were redacted. What the writer passes on to w is what is kept,
+	// rendered and given to [Command.Stdout] and Stderr. It is closed when the command
+	// has ended; what it writes to w then still counts as output of that command. The
+	// method Writer of a redact.Redactor is such a function.
 	//
 	// The writer is used by one goroutine at a time. It must not wait for anything but w,
 	// and must not use w after Close has returned. A writer that hangs blocks its session

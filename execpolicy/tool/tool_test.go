@@ -358,7 +358,6 @@ func TestApproveThatIsNotAnswered(t *testing.T) {
 	})
 }
 
-// Edits of one file that are made at the same time are all made.
 // One filter is asked for a writer by what runs and by what is read, but not by both at
 // the same time.
 func TestFilterInTurn(t *testing.T) {
@@ -390,6 +389,7 @@ type unfiltered struct{ io.Writer }
 
 func (unfiltered) Close() error { return nil }
 
+// Edits of one file that are made at the same time are all made.
 func TestEditsAtTheSameTime(t *testing.T) {
 	everywhere(t, func(t *testing.T, p places.Place) {
 		s := open(t, p.Policy, p.Spec, tool.Options{})

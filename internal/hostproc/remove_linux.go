@@ -40,8 +40,11 @@ func removeAll(name string) error {
 		return err
 	}
 	defer above.Close()
-	d := directory{above, filepath.Dir(name), mountOf(above)}
-	if err := d.remove(filepath.Base(name)); err != nil {
+	d := directory{file: above, path: filepath.Dir(name)}
+	if d.mount, err = mountOf(above); err == nil {
+		err = d.remove(filepath.Base(name))
+	}
+	if err != nil {
 		return fmt.Errorf("%s is left: %w", name, err)
 	}
 	return nil
@@ -53,21 +56,26 @@ var readInfo = func(f *os.File) ([]byte, error) {
 }
 
 // mountOf returns the number of the mount that an open file is on, or nothing where the
-// kernel does not tell: gVisor does not.
-func mountOf(f *os.File) string {
-	info, _ := readInfo(f)
-	return mountinfo.ID(string(info))
+// kernel does not tell: gVisor does not, and some keep it from an ordinary user. Any
+// other error says nothing of the kernel, as that of a program without a free descriptor.
+func mountOf(f *os.File) (string, error) {
+	info, err := readInfo(f)
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return mountinfo.ID(string(info)), err
 }
 
 // onMountOf reports whether f is on the mount that d is on. Without their numbers it
 // compares devices, of which a bind mount may have the same. That leaves only what was
 // mounted a moment ago: before, the directory could not be removed for being busy.
 func (d directory) onMountOf(f *os.File) (bool, error) {
-	if mount := mountOf(f); mount != "" && d.mount != "" {
-		return mount == d.mount, nil
+	mount, err := mountOf(f)
+	if err != nil || mount != "" && d.mount != "" {
+		return mount == d.mount, err
 	}
 	var ours, its syscall.Stat_t
-	err := cmp.Or(syscall.Fstat(int(d.file.Fd()), &ours), syscall.Fstat(int(f.Fd()), &its))
+	err = cmp.Or(syscall.Fstat(int(d.file.Fd()), &ours), syscall.Fstat(int(f.Fd()), &its))
 	return ours.Dev == its.Dev, err
 }
 

@@ -122,7 +122,9 @@ func TestWhatIsMountedIsNotRemoved(t *testing.T) {
 			defer f.Close()
 			assert.NilError(t, os.Mkdir(dir+"/m", 0o755))
 			assert.NilError(t, syscall.Mount("none", dir+"/m", "tmpfs", 0, ""))
-			_, err = directory{f, dir, mountOf(f)}.enter("m")
+			mount, err := mountOf(f)
+			assert.NilError(t, err)
+			_, err = directory{f, dir, mount}.enter("m")
 			assert.ErrorContains(t, err, "is mounted")
 			assert.NilError(t, syscall.Unmount(dir+"/m", 0))
 			// The directory above it may have moved.
@@ -144,7 +146,9 @@ func TestWhatIsMountedIsNotRemoved(t *testing.T) {
 		assert.NilError(t, err)
 		defer f.Close()
 		bind(t, outside, at)
-		_, err = directory{f, dir, mountOf(f)}.enter("m")
+		mount, err := mountOf(f)
+		assert.NilError(t, err)
+		_, err = directory{f, dir, mount}.enter("m")
 		assert.ErrorContains(t, err, at+" is in use, or something is mounted there: ")
 		_, err = os.Lstat(kept)
 		assert.NilError(t, err)
@@ -210,6 +214,15 @@ func TestAllIsRemovedWithoutNumbersOfMounts(t *testing.T) {
 		_, err := os.Lstat(own)
 		assert.ErrorIs(t, err, os.ErrNotExist)
 	}
+}
+
+// A program that can't ask does not do without the answer.
+func TestNothingIsRemovedWithoutADescriptor(t *testing.T) {
+	withoutMountNumbers(t, syscall.EMFILE)
+	own := t.TempDir()
+	assert.ErrorIs(t, removeAll(own), syscall.EMFILE)
+	_, err := os.Lstat(own)
+	assert.NilError(t, err)
 }
 
 // Links are removed and not followed, and no number of files is too large.

@@ -7,6 +7,7 @@ settle() { :; }
 thaw() { :; }
 still() { :; }
 tend() { :; }
+told() { :; }
 clock() { :; }
 born() { :; }
 job() { :; }

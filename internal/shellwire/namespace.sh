@@ -223,10 +223,21 @@ born() {
 	stat "$cf_watch"
 	cf_watch_start=$cf_started
 }
-# watched: does the worker's parent live? Its number may be another's by now.
+# watched: does the worker's parent live? Its number may be another's by now. Anybody can
+# take from this shell the right to open a file: what it can't look at then may live.
 watched() {
 	stat "$cf_watch"
-	case $cf_started:$cf_state in "$cf_watch_start":[!ZX]) ;; *) return 1 ;; esac
+	case $cf_started:$cf_state in
+	"$cf_watch_start":[ZX]) return 1 ;;
+	"$cf_watch_start":*) ;;
+	0:*) kill -0 "$cf_watch" ;;
+	*) return 1 ;;
+	esac
+}
+# told notes that the worker's parent has ended in order: then it has told the host, and
+# what the worker has left goes on. Nobody knows it any more once jobs has shown it.
+told() {
+	[ "$cf_watch" = 1 ] || watched || ! wait "$cf_watch" || cf_watch=1
 }
 # begin makes ready for a unit: what starts from now on belongs to it. If there is only
 # this shell, the worker and its parent, as when the last two units began, what was noted
@@ -242,7 +253,7 @@ begin() {
 	*) cf_quiet= ;;
 	esac
 	clock
-	[ -n "$cf_fresh$cf_first" ] || cf_first=$cf_time
+	[ -n "$cf_fresh$cf_first" ] || cf_first=$cf_time cf_last_pid=$cf_newest
 }
 # hand writes the unit. To write to a file waits for the kernel's lock of it, and whoever
 # else can open the file can hold up that wait, many one after another. So while others
@@ -340,7 +351,6 @@ end() {
 # orphaned: is there a process that may be the worker, whose parent is gone? It started
 # after its parent did and before its second unit: the first may come while it starts.
 orphaned() {
-	[ -n "$cf_watch_start" ] || return 1
 	freeze
 	bound
 	own
@@ -349,7 +359,9 @@ orphaned() {
 		! spent || break
 		stat "$cf_pid"
 		case $cf_pid:$cf_started:$cf_state in 1:* | *:0:* | *:[ZX] | "$cf_pulse":*) continue ;; esac
-		[ "$cf_started" -ge "$cf_watch_start" ] && [ "$cf_started" -le "${cf_first:-$cf_started}" ] || continue
+		[ "$cf_started" -ge "$cf_watch_start" ] || continue
+		case $cf_started in "$cf_first") [ "$cf_pid" -le "$cf_last_pid" ] || continue ;; esac
+		[ "$cf_started" -le "${cf_first:-$cf_started}" ] || continue
 		owned "$cf_pid" || { cf_orphan=1; break; }
 	done
 	disown
@@ -360,9 +372,8 @@ orphaned() {
 # may be the worker itself, which nothing else would wake.
 #
 # tend WHEN: the worker's parent may have been stopped or killed. The worker may live
-# then, and tell the end of its unit, but nobody would say how it ended: if it is to end,
-# everything but the jobs is ended. A parent that has ended in order has told the host:
-# what the worker has left goes on.
+# then, and tell the end of its unit, but nobody would say how it ended: between commands
+# everything but the jobs is ended for a new one.
 tend() {
 	[ -z "$cf_forks" ] || [ -n "$cf_frozen" ] || { cf_forks=; kill -CONT -1; }
 	case $1 in
@@ -370,9 +381,9 @@ tend() {
 		[ -z "$cf_fresh" ] || [ -n "$cf_frozen" ] || kill -CONT -1
 		helped
 		[ -z "$cf_frozen" ] && [ "$cf_watch" != 1 ] || return 0
-		if watched; then kill -CONT "$cf_watch"; else orphaned || lost killed; fi ;;
-	killed) watched || { if orphaned; then miss killed; else lost killed; fi; } ;;
-	unrun) [ "$cf_watch" != 1 ] && kill -0 "$cf_watch" || lost unrun ;;
+		if watched; then kill -CONT "$cf_watch"; else orphaned || miss killed; fi ;;
+	killed) watched || miss killed ;;
+	unrun) [ "$cf_watch" != 1 ] && kill -0 "$cf_watch" || miss unrun ;;
 	esac
 }
 # helped tells the end of a helper that has ended without a word, or could not begin.
@@ -402,7 +413,7 @@ miss() {
 # the host may not wait for it: then it is told again before the next unit.
 lost() {
 	try worker_ended "$1" || exit 97
-	cf_watch=1 cf_watch_start=
+	cf_watch=1
 }
 
 # A job is a command beside the worker. It runs below a keeper, which says how it ended

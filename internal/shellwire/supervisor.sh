@@ -177,6 +177,7 @@ small() {
 # gather WHEN: reaps orphans, which would fill the process limit, and sees to the worker's
 # parent.
 gather() {
+	case $1 in unrun) ;; *) told ;; esac
 	jobs >&2
 	tend "$1"
 }
@@ -282,6 +283,7 @@ name() {
 # assist TEXT: evaluates it in a process of this shell's own, while nothing else runs
 # until h.
 assist() {
+	[ -z "$cf_jobs" ] || told
 	freeze
 	jobs >&2
 	clock

@@ -48,6 +48,40 @@ func TestOneWorkerRunsAUnit(t *testing.T) {
 	}
 }
 
+// A unit that comes when the worker's parent was killed is run once: it is said not to
+// have run, or it has.
+func TestUnitBehindTheLossOfTheParent(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		w.ok(":")
+		for range 5 {
+			w.run("kill -9 $PPID")
+			file := filepath.Join(w.dir, "ran")
+			if _, died, _ := w.run("sleep 0.1; echo x >>" + shellquote.Quote(file)); died {
+				w.ok("echo x >>" + shellquote.Quote(file))
+			}
+			ran, err := os.ReadFile(file)
+			assert.NilError(t, err)
+			assert.Equal(t, string(ran), "x\n")
+			assert.NilError(t, os.Remove(file))
+		}
+	})
+}
+
+// What kills everything, over and over, is killed, and the host is told.
+func TestKillsOverAndOver(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		w.ok(":")
+		w.ok(":")
+		for range 3 {
+			status, died, _ := w.run("(while :; do kill -9 -1; done)")
+			assert.Assert(t, died && status != silent, "%d %v", status, died)
+			assert.Equal(t, w.ok("echo on"), "on\n")
+		}
+	})
+}
+
 // ok runs a script that must succeed, and returns what it has printed.
 func (w *talk) ok(script string) string {
 	w.t.Helper()

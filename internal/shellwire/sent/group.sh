@@ -5,6 +5,7 @@ settle() { :; }
 thaw() { :; }
 still() { :; }
 tend() { :; }
+told() { :; }
 clock() { :; }
 born() { :; }
 job() { :; }

@@ -166,7 +166,15 @@ cf_watch_start=$cf_started
 }
 watched() {
 stat "$cf_watch"
-case $cf_started:$cf_state in "$cf_watch_start":[!ZX]) ;; *) return 1 ;; esac
+case $cf_started:$cf_state in
+"$cf_watch_start":[ZX]) return 1 ;;
+"$cf_watch_start":*) ;;
+0:*) kill -0 "$cf_watch" ;;
+*) return 1 ;;
+esac
+}
+told() {
+[ "$cf_watch" = 1 ] || watched || ! wait "$cf_watch" || cf_watch=1
 }
 begin() {
 cf_help_tag= cf_pids=
@@ -179,7 +187,7 @@ case $cf_pids$cf_quiet in
 *) cf_quiet= ;;
 esac
 clock
-[ -n "$cf_fresh$cf_first" ] || cf_first=$cf_time
+[ -n "$cf_fresh$cf_first" ] || cf_first=$cf_time cf_last_pid=$cf_newest
 }
 hand() {
 case $cf_pids in 3) write || exit 97; return ;; esac
@@ -252,7 +260,6 @@ thaw
 case $1$cf_spent in KILL1) lost killed ;; esac
 }
 orphaned() {
-[ -n "$cf_watch_start" ] || return 1
 freeze
 bound
 own
@@ -261,7 +268,9 @@ for cf_pid in [0-9]*; do
 ! spent || break
 stat "$cf_pid"
 case $cf_pid:$cf_started:$cf_state in 1:* | *:0:* | *:[ZX] | "$cf_pulse":*) continue ;; esac
-[ "$cf_started" -ge "$cf_watch_start" ] && [ "$cf_started" -le "${cf_first:-$cf_started}" ] || continue
+[ "$cf_started" -ge "$cf_watch_start" ] || continue
+case $cf_started in "$cf_first") [ "$cf_pid" -le "$cf_last_pid" ] || continue ;; esac
+[ "$cf_started" -le "${cf_first:-$cf_started}" ] || continue
 owned "$cf_pid" || { cf_orphan=1; break; }
 done
 disown
@@ -275,9 +284,9 @@ tick)
 [ -z "$cf_fresh" ] || [ -n "$cf_frozen" ] || kill -CONT -1
 helped
 [ -z "$cf_frozen" ] && [ "$cf_watch" != 1 ] || return 0
-if watched; then kill -CONT "$cf_watch"; else orphaned || lost killed; fi ;;
-killed) watched || { if orphaned; then miss killed; else lost killed; fi; } ;;
-unrun) [ "$cf_watch" != 1 ] && kill -0 "$cf_watch" || lost unrun ;;
+if watched; then kill -CONT "$cf_watch"; else orphaned || miss killed; fi ;;
+killed) watched || miss killed ;;
+unrun) [ "$cf_watch" != 1 ] && kill -0 "$cf_watch" || miss unrun ;;
 esac
 }
 helped() {
@@ -302,7 +311,7 @@ lost "$1"
 }
 lost() {
 try worker_ended "$1" || exit 97
-cf_watch=1 cf_watch_start=
+cf_watch=1
 }
 
 cf_jobs= cf_kin= cf_owned= cf_reached=0

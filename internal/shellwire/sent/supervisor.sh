@@ -110,6 +110,7 @@ body "exec >$cf_name" && raw "$cf_size" 1
 }
 
 gather() {
+case $1 in unrun) ;; *) told ;; esac
 jobs >&2
 tend "$1"
 }
@@ -174,6 +175,7 @@ frame
 }
 
 assist() {
+[ -z "$cf_jobs" ] || told
 freeze
 jobs >&2
 clock
