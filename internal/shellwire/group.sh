@@ -7,7 +7,6 @@ settle() { :; }
 thaw() { :; }
 still() { :; }
 tend() { :; }
-told() { :; }
 clock() { :; }
 born() { :; }
 job() { :; }

@@ -223,22 +223,6 @@ born() {
 	stat "$cf_watch"
 	cf_watch_start=$cf_started
 }
-# watched: does the worker's parent live? Its number may be another's by now. Anybody can
-# take from this shell the right to open a file: what it can't look at then may live.
-watched() {
-	stat "$cf_watch"
-	case $cf_started:$cf_state in
-	"$cf_watch_start":[ZX]) return 1 ;;
-	"$cf_watch_start":*) ;;
-	0:*) kill -0 "$cf_watch" ;;
-	*) return 1 ;;
-	esac
-}
-# told notes that the worker's parent has ended in order: then it has told the host, and
-# what the worker has left goes on. Nobody knows it any more once jobs has shown it.
-told() {
-	[ "$cf_watch" = 1 ] || watched || ! wait "$cf_watch" || cf_watch=1
-}
 # begin makes ready for a unit: what starts from now on belongs to it. If there is only
 # this shell, the worker and its parent, as when the last two units began, what was noted
 # then will do.
@@ -253,7 +237,6 @@ begin() {
 	*) cf_quiet= ;;
 	esac
 	clock
-	[ -n "$cf_fresh$cf_first" ] || cf_first=$cf_time cf_last_pid=$cf_newest
 }
 # hand writes the unit. To write to a file waits for the kernel's lock of it, and whoever
 # else can open the file can hold up that wait, many one after another. So while others
@@ -348,42 +331,31 @@ end() {
 	thaw
 	case $1$cf_spent in KILL1) lost killed ;; esac
 }
-# orphaned: is there a process that may be the worker, whose parent is gone? It started
-# after its parent did and before its second unit: the first may come while it starts.
-orphaned() {
-	freeze
-	bound
-	own
-	cf_orphan=
+# older: is there a process, but this one and those of jobs, that started before the
+# command did?
+older() {
 	for cf_pid in [0-9]*; do
-		! spent || break
+		! spent || return 1
 		stat "$cf_pid"
-		case $cf_pid:$cf_started:$cf_state in 1:* | *:0:* | *:[ZX] | "$cf_pulse":*) continue ;; esac
-		[ "$cf_started" -ge "$cf_watch_start" ] || continue
-		case $cf_started in "$cf_first") [ "$cf_pid" -le "$cf_last_pid" ] || continue ;; esac
-		[ "$cf_started" -le "${cf_first:-$cf_started}" ] || continue
-		owned "$cf_pid" || { cf_orphan=1; break; }
+		case $cf_pid:$cf_started in 1:* | *:0 | "$cf_pulse") continue ;; esac
+		later || owned "$cf_pid" || return 0
 	done
-	disown
-	thaw
-	[ -n "$cf_orphan" ]
+	return 1
 }
 # Whatever is stopped beside a worker that has not answered yet goes on at a tick: that
 # may be the worker itself, which nothing else would wake.
 #
 # tend WHEN: the worker's parent may have been stopped or killed. The worker may live
-# then, and tell the end of its unit, but nobody would say how it ended: between commands
-# everything but the jobs is ended for a new one.
+# then, but nobody would say how it ended: between commands everything but the jobs is
+# ended for a new one.
 tend() {
 	[ -z "$cf_forks" ] || [ -n "$cf_frozen" ] || { cf_forks=; kill -CONT -1; }
 	case $1 in
 	tick)
 		[ -z "$cf_fresh" ] || [ -n "$cf_frozen" ] || kill -CONT -1
 		helped
-		[ -z "$cf_frozen" ] && [ "$cf_watch" != 1 ] || return 0
-		if watched; then kill -CONT "$cf_watch"; else orphaned || miss killed; fi ;;
-	killed) watched || miss killed ;;
-	unrun) [ "$cf_watch" != 1 ] && kill -0 "$cf_watch" || miss unrun ;;
+		[ -n "$cf_frozen" ] || kill -CONT "$cf_watch" || { freeze; bound; own; older || miss killed; disown; thaw; } ;;
+	*) [ "$cf_watch" != 1 ] && kill -0 "$cf_watch" || miss "$1" ;;
 	esac
 }
 # helped tells the end of a helper that has ended without a word, or could not begin.

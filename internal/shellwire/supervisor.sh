@@ -89,7 +89,7 @@ cf_plain='case ${BASH_VERSION+b} in b) \builtin unset -f command;; *) \unset -f 
 # The worker's parent says how it ended. It may block where it writes; this shell never
 # does.
 worker() {
-	cf_gen=$((cf_gen + 1)) cf_event=8 cf_quiet= cf_fresh=+ cf_first=
+	cf_gen=$((cf_gen + 1)) cf_event=8 cf_quiet= cf_fresh=+
 	try watch "$@" || exit 97
 	cf_watch=$!
 	born
@@ -177,7 +177,6 @@ small() {
 # gather WHEN: reaps orphans, which would fill the process limit, and sees to the worker's
 # parent.
 gather() {
-	case $1 in unrun) ;; *) told ;; esac
 	jobs >&2
 	tend "$1"
 }
@@ -283,7 +282,6 @@ name() {
 # assist TEXT: evaluates it in a process of this shell's own, while nothing else runs
 # until h.
 assist() {
-	[ -z "$cf_jobs" ] || told
 	freeze
 	jobs >&2
 	clock

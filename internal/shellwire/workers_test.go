@@ -11,8 +11,6 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
-	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
@@ -101,34 +99,6 @@ func TestShellThatEndsLeavesTheOthers(t *testing.T) {
 			assert.Assert(t, died)
 		}
 		assert.Equal(t, w.ok("while read -r pid; do kill -0 $pid || echo $pid; done <"+pids), "")
-	})
-}
-
-// A process that has the number of the worker's parent does not hide the loss of both.
-func TestNumberOfTheParent(t *testing.T) {
-	shells(t, func(t *testing.T, shell, worker string) {
-		w := start(t, shell, worker)
-		in := func(name string) string { return filepath.Join(w.dir, name) }
-		w.ok(":")
-		w.ok("cd " + shellquote.Quote(w.dir) + `
-			( until [ -e go ]; do sleep 0.01; done
-			kill -9 $PPID $$
-			while [ -d /proc/$PPID ]; do sleep 0.01; done
-			echo $((PPID - 1)) >/proc/sys/kernel/ns_last_pid || >refused
-			until sleep 1000 & [ $! = $PPID ] || [ -e refused ]; do kill $!; done
-			>taken ) >/dev/null 2>&1 &`)
-		assert.NilError(t, os.WriteFile(in("go"), nil, 0o666))
-		enginetest.Wait(t, func() bool {
-			w.help(Help("cf_result="))
-			_, err := os.Stat(in("taken"))
-			return err == nil
-		}, "the number is not taken")
-		if _, err := os.Stat(in("refused")); err == nil {
-			leftout.Skip(t, "process numbers can't be set here")
-		}
-		status, died, out := w.run("echo on", Terminate, Kill, KillWorker)
-		assert.Assert(t, died && status != silent, "%d %v %q", status, died, out)
-		assert.Equal(t, w.ok("echo on"), "on\n")
 	})
 }
 

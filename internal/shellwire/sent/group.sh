@@ -5,7 +5,6 @@ settle() { :; }
 thaw() { :; }
 still() { :; }
 tend() { :; }
-told() { :; }
 clock() { :; }
 born() { :; }
 job() { :; }

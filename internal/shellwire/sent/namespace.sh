@@ -164,18 +164,6 @@ born() {
 stat "$cf_watch"
 cf_watch_start=$cf_started
 }
-watched() {
-stat "$cf_watch"
-case $cf_started:$cf_state in
-"$cf_watch_start":[ZX]) return 1 ;;
-"$cf_watch_start":*) ;;
-0:*) kill -0 "$cf_watch" ;;
-*) return 1 ;;
-esac
-}
-told() {
-[ "$cf_watch" = 1 ] || watched || ! wait "$cf_watch" || cf_watch=1
-}
 begin() {
 cf_help_tag= cf_pids=
 case $cf_fresh in ?) cf_fresh=++ ;; *) cf_fresh= ;; esac
@@ -187,7 +175,6 @@ case $cf_pids$cf_quiet in
 *) cf_quiet= ;;
 esac
 clock
-[ -n "$cf_fresh$cf_first" ] || cf_first=$cf_time cf_last_pid=$cf_newest
 }
 hand() {
 case $cf_pids in 3) write || exit 97; return ;; esac
@@ -259,23 +246,14 @@ case $1$cf_spent in KILL1) kill -KILL -1 ;; esac
 thaw
 case $1$cf_spent in KILL1) lost killed ;; esac
 }
-orphaned() {
-freeze
-bound
-own
-cf_orphan=
+older() {
 for cf_pid in [0-9]*; do
-! spent || break
+! spent || return 1
 stat "$cf_pid"
-case $cf_pid:$cf_started:$cf_state in 1:* | *:0:* | *:[ZX] | "$cf_pulse":*) continue ;; esac
-[ "$cf_started" -ge "$cf_watch_start" ] || continue
-case $cf_started in "$cf_first") [ "$cf_pid" -le "$cf_last_pid" ] || continue ;; esac
-[ "$cf_started" -le "${cf_first:-$cf_started}" ] || continue
-owned "$cf_pid" || { cf_orphan=1; break; }
+case $cf_pid:$cf_started in 1:* | *:0 | "$cf_pulse") continue ;; esac
+later || owned "$cf_pid" || return 0
 done
-disown
-thaw
-[ -n "$cf_orphan" ]
+return 1
 }
 tend() {
 [ -z "$cf_forks" ] || [ -n "$cf_frozen" ] || { cf_forks=; kill -CONT -1; }
@@ -283,10 +261,8 @@ case $1 in
 tick)
 [ -z "$cf_fresh" ] || [ -n "$cf_frozen" ] || kill -CONT -1
 helped
-[ -z "$cf_frozen" ] && [ "$cf_watch" != 1 ] || return 0
-if watched; then kill -CONT "$cf_watch"; else orphaned || miss killed; fi ;;
-killed) watched || miss killed ;;
-unrun) [ "$cf_watch" != 1 ] && kill -0 "$cf_watch" || miss unrun ;;
+[ -n "$cf_frozen" ] || kill -CONT "$cf_watch" || { freeze; bound; own; older || miss killed; disown; thaw; } ;;
+*) [ "$cf_watch" != 1 ] && kill -0 "$cf_watch" || miss "$1" ;;
 esac
 }
 helped() {

@@ -43,7 +43,7 @@ printf '%s\n' '\command exec </proc/self/fd/0'
 cf_plain='case ${BASH_VERSION+b} in b) \builtin unset -f command;; *) \unset -f command;; esac'
 
 worker() {
-cf_gen=$((cf_gen + 1)) cf_event=8 cf_quiet= cf_fresh=+ cf_first=
+cf_gen=$((cf_gen + 1)) cf_event=8 cf_quiet= cf_fresh=+
 try watch "$@" || exit 97
 cf_watch=$!
 born
@@ -110,7 +110,6 @@ body "exec >$cf_name" && raw "$cf_size" 1
 }
 
 gather() {
-case $1 in unrun) ;; *) told ;; esac
 jobs >&2
 tend "$1"
 }
@@ -175,7 +174,6 @@ frame
 }
 
 assist() {
-[ -z "$cf_jobs" ] || told
 freeze
 jobs >&2
 clock
