@@ -153,7 +153,7 @@ func TestRefuses(t *testing.T) {
 	})
 	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
 	assert.ErrorIs(t, err, execpolicy.ErrNoMount)
-	for _, what := range []string{"Command", "mounted", "Labels", "Supervisor", "TerminationTimeout", "secret KEY is set twice", "script"} {
+	for _, what := range []string{"Command", "mounted", "Labels", "Supervisor", "TerminationTimeout", "secret KEY is set twice", "Startup[0]"} {
 		assert.Check(t, strings.Count(err.Error(), what) == 1, "%s: %v", what, err)
 	}
 	assert.Assert(t, !strings.Contains(err.Error(), "hush"))
