@@ -27,11 +27,10 @@ const MaxText = 4 << 20
 // at most [MaxText] bytes.
 type Command struct {
 	// Script is shell text. Variables, functions, the directory and background jobs are
-	// kept for the next command. Redirections of the shell itself
-	// (exec >file) last for one command, and so does a function named "command". The
-	// shell's error messages are on stderr, with the number of the line in Script. Bash
-	// also names the file that the library put Script into: "/.cofferdam/script: line 3:
-	// nosuch: command not found".
+	// kept for the next command. Redirections of the shell itself (exec >file) last for
+	// one command, and so does a function named "command". The shell's error messages are
+	// on stderr, with the number of the line in Script. Bash also names the file that the
+	// library put Script into: "/.cofferdam/script: line 3: nosuch: command not found".
 	Script string
 	// Argv is one program and its arguments, which no shell interprets. It is never a
 	// builtin, a function or an alias. The first word must not be empty or begin with
