@@ -57,8 +57,9 @@ func (e *Engine) ExecArgs(o ExecOptions) ([]string, error) {
 // Exec runs a command in a container, with an empty stdin, and returns its exit code and
 // what it printed to stdout. More than 1 MiB of that is an error. An exit code other than
 // 0 is not an error, unless the client says that the command was never started: a command
-// that imitates the client's words is taken for that. When ctx ends, only the client
-// ends: the command goes on as long as its container.
+// that imitates the client's words is taken for that. Only without an error is exitCode
+// the command's. When ctx ends, only the client ends: the command goes on as long as its
+// container.
 func (e *Engine) Exec(ctx context.Context, o ExecOptions) (exitCode int, stdout []byte, err error) {
 	argv, err := e.ExecArgs(o)
 	if err != nil {
@@ -109,8 +110,16 @@ func (e *Engine) refuses(exitCode int, line string) bool {
 	if podman && strings.HasPrefix(line, "Error: ") && slices.Contains([]int{125, 126, 127, 255}, exitCode) {
 		return true
 	}
-	return e.Kind == Docker && slices.ContainsFunc(dockerRefuses, func(words string) bool { return strings.HasPrefix(line, words) })
+	begins := func(words string) bool { return strings.HasPrefix(line, words) }
+	// Many programs say this of their flags, too.
+	if e.Kind == Docker && exitCode == 125 && slices.ContainsFunc(dockerFlags, begins) {
+		return true
+	}
+	return e.Kind == Docker && slices.ContainsFunc(dockerRefuses, begins)
 }
+
+// dockerFlags begin the lines by which docker's client refuses a flag.
+var dockerFlags = []string{"unknown flag: ", "unknown shorthand flag: ", "flag needs an argument: ", "invalid argument "}
 
 // dockerRefuses begin the lines by which docker's client says that it could not have a
 // command started.

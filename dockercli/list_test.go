@@ -161,6 +161,8 @@ func TestExecRefusal(t *testing.T) {
 		{dockercli.Docker, 1, "cannot exec in a deleted state: unknown", "", false, nil},
 		{dockercli.Docker, 1, "", "Error: No such container: x", true, dockercli.ErrNoContainer},
 		{dockercli.Docker, 1, "", "Error response from daemon: Container x is paused, unpause the container before exec", true, nil},
+		{dockercli.Docker, 125, "", "unknown flag: --x\nSee 'docker exec --help'.", true, dockercli.ErrArgument},
+		{dockercli.Docker, 1, "", "unknown flag: --x", false, nil},
 		{dockercli.Podman, 1, "", "Error: invalid argument", false, nil},
 		{dockercli.Podman, 127, "", "sh: 1: network: not found", false, nil},
 		{dockercli.Podman, 127, "Error: no such container", "", false, nil},
