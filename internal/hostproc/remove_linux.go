@@ -40,6 +40,10 @@ func removeAll(name string) error {
 		return err
 	}
 	defer above.Close()
+	// Without /proc every name below would look as if it were gone.
+	if _, err := os.Stat(self(above)); err != nil {
+		return fmt.Errorf("%s is left: %w", name, err)
+	}
 	d := directory{file: above, path: filepath.Dir(name)}
 	if d.mount, err = mountOf(above); err == nil {
 		err = d.remove(filepath.Base(name))

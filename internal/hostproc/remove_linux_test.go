@@ -3,6 +3,7 @@ package hostproc
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,6 +17,21 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/mountinfo"
 )
+
+// Without /proc nothing can be removed, and that is told.
+func TestRemovalWithoutProc(t *testing.T) {
+	if !enginetest.OwnMounts(t) {
+		return
+	}
+	assert.NilError(t, syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""))
+	own := t.TempDir()
+	assert.NilError(t, syscall.Mount("tmpfs", "/proc", "tmpfs", 0, ""))
+	assert.ErrorContains(t, removeAll(own), own+" is left: ")
+	assert.NilError(t, syscall.Unmount("/proc", 0))
+	assert.NilError(t, removeAll(own))
+	_, err := os.Lstat(own)
+	assert.ErrorIs(t, err, fs.ErrNotExist)
+}
 
 // What a command has mounted is not the session's, and nothing looks into it: the server
 // of a file system may be dead.
