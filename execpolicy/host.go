@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -65,12 +66,20 @@ func (p HostPolicy) check(spec Spec) (dir string, err error) {
 	if spec.Workspace != "" {
 		dir, err = mountguard.Workspace(spec.Workspace)
 		found = append(found, err)
+	} else if slices.ContainsFunc([][]string{spec.Command, spec.Supervisor}, func(words []string) bool {
+		return len(words) > 0 && relative(words[0])
+	}) {
+		found.Add("without a Workspace the directory is new and has no programs: set one, or give the program's absolute path")
 	}
 	return dir, problems.Join(found...)
 }
 
+// relative reports whether a program's name is relative to where it works.
+func relative(name string) bool { return strings.Contains(name, "/") && !filepath.IsAbs(name) }
+
 // Spawn starts spec.Command on the host. The command gets PATH, HOME, USER, LANG, TZ and
-// TMPDIR of this program's environment, and spec.Env.
+// TMPDIR of this program's environment, and spec.Env. The error wraps [ErrInvalid], or
+// says why the program could not be started.
 func (p HostPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	dir, err := p.check(spec)
 	if err != nil {
@@ -87,12 +96,6 @@ func (p HostPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	argv := worker
 	if len(spec.Supervisor) > 0 {
 		argv = spec.Supervisor
-	}
-	// Such a name is relative to where the command works.
-	relative := func(name string) bool { return strings.Contains(name, "/") && !filepath.IsAbs(name) }
-	if dir == "" && (relative(shell[0]) || relative(argv[0])) {
-		return nil, fmt.Errorf("%w: without a Workspace the directory is new and has no programs: "+
-			"set one, or give the program's absolute path", ErrStart)
 	}
 	path := argv[0]
 	if relative(path) {
