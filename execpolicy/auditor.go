@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/delivery"
+	"github.com/seed-64a260eb/cofferdam/internal/secret"
 )
 
 // maxRecords is how many records wait at most for one that is stuck. More are lost, and
@@ -42,9 +43,10 @@ func (s Spec) RecordSpawn(ctx context.Context, name string, argv []string) error
 type auditor struct {
 	records *delivery.Queue[Event]
 
-	spawned  time.Time // the last
-	recorded bool      // the policy has recorded the spawn of what is being started
-	closing  time.Time // when its end was asked for
+	values   *secret.Values // what a policy is not told is secret
+	spawned  time.Time      // the last
+	recorded bool           // the policy has recorded the spawn of what is being started
+	closing  time.Time      // when its end was asked for
 
 	mu    sync.Mutex
 	name  string // of the container that is being started
@@ -150,6 +152,7 @@ func text(err error) string {
 // spawning records that a process is about to be started.
 func (a *auditor) spawning(ctx context.Context, name string, argv []string) error {
 	e := &Event{Kind: EventSpawn, Time: time.Now(), Name: name, Argv: argv}
+	e.redact(a.values.Redact)
 	a.spawned = e.Time
 	err := a.before(ctx, e, defaultTerminationTimeout)
 	a.recorded = err == nil

@@ -259,32 +259,36 @@ func (q quoting) Check(_ context.Context, spec execpolicy.Spec) error {
 	return nil
 }
 
-func (q quoting) Spawn(_ context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+func (q quoting) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+	if err := spec.RecordSpawn(ctx, "", []string{"-v", spec.Workspace}); err != nil {
+		return nil, err
+	}
 	return nil, fmt.Errorf("%s: %w", spec.Workspace, errNoDisk)
 }
 
 // A policy, which is not told what is secret, does not tell.
 func TestSecretsInWhatAPolicySays(t *testing.T) {
 	for _, c := range []struct {
-		policy execpolicy.Policy
-		want   error
+		policy  execpolicy.Policy
+		want    error
+		records int
 	}{
-		{execpolicy.HostPolicy{}, execpolicy.ErrInvalid},
-		{quoting{checks: true}, errNoDisk},
-		{quoting{}, errNoDisk},
+		{execpolicy.HostPolicy{}, execpolicy.ErrInvalid, 1},
+		{quoting{checks: true}, errNoDisk, 1},
+		{quoting{}, errNoDisk, 2},
 	} {
 		var told []string
 		_, err := execpolicy.Start(t.Context(), c.policy, execpolicy.Spec{
 			Workspace: "/nonexistent-hunter2",
 			Secrets:   []execpolicy.Secret{{Name: "TOKEN", Value: "hunter2"}},
 			Audit: func(e execpolicy.Event) error {
-				told = append(told, e.Error)
+				told = append(told, fmt.Sprint(e.Argv, e.Error))
 				return nil
 			},
 		})
 		assert.ErrorIs(t, err, c.want)
 		assert.ErrorContains(t, err, "/nonexistent-[secret TOKEN]")
-		assert.Assert(t, c.want != errNoDisk || len(told) == 1)
+		assert.Equal(t, len(told), c.records)
 		told = append(told, err.Error())
 		for _, text := range told {
 			assert.Assert(t, !strings.Contains(text, "hunter2"), text)

@@ -147,6 +147,9 @@ func open(ctx context.Context, p Policy, spec Spec, values *secret.Values) (*con
 	secrets := spec.Secrets
 	values = addValues(values, secrets)
 	spec = spec.forPolicy()
+	if spec.auditor != nil {
+		spec.auditor.values = values
+	}
 	for try := 0; ; try++ {
 		c, err := spawn(ctx, p, spec, values)
 		answered := err == nil
