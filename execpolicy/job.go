@@ -77,7 +77,8 @@ type Job struct {
 //   - ErrTooManyJobs: the session has [MaxJobs].
 //   - ErrRefused: [Spec.Approve] has refused it.
 //   - ErrClosed or ErrEnded: the session was closed, or has ended.
-//   - ErrNoDir: [Command.Dir] can't be entered.
+//   - ErrNoDir: [Command.Dir] can't be entered, or is not absolute while the name of the
+//     shell's own directory is not known: see [Result.Dir].
 //   - ErrStart: it did not begin within [Limits.StartupTimeout], or what was to run it
 //     has ended. What was started may take [Limits.TerminationTimeout] to end on top of
 //     that.
@@ -183,12 +184,16 @@ func (s *Session) approveJob(ctx context.Context, c *conn, cmd Command) error {
 // jobText returns what is sent to a job's keeper.
 func (s *Session) jobText(ctx context.Context, c *conn, cmd Command) (shellwire.Job, error) {
 	wire := shellwire.Job{Scratch: c.proc.Scratch, Worker: c.proc.Worker, Script: cmd.Script, Argv: cmd.Argv, Dir: cmd.Dir}
-	at := c.place()
-	if !strings.HasPrefix(wire.Dir, "/") && at != "" {
-		if wire.Dir != "" {
-			at += "/" + wire.Dir
+	// The keeper begins where the shell did.
+	if at := c.at.Load(); at != nil && !strings.HasPrefix(wire.Dir, "/") {
+		switch {
+		case *at == "":
+			return wire, fmt.Errorf("%w: the name of the shell's own directory is not known; set Dir to an absolute path", ErrNoDir)
+		case wire.Dir == "":
+			wire.Dir = *at
+		default:
+			wire.Dir = *at + "/" + wire.Dir
 		}
-		wire.Dir = at
 	}
 	env := maps.Clone(c.env)
 	maps.Copy(env, cmd.Env)

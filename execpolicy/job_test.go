@@ -117,6 +117,16 @@ func TestJobEnds(t *testing.T) {
 				_, err = s.StartJob(t.Context(), execpolicy.Command{Script: "true", Dir: "/nowhere"})
 				assert.ErrorIs(t, err, execpolicy.ErrNoDir)
 				assert.Equal(t, s.ok("pwd"), "/workspace/d")
+				// A job does not start elsewhere in silence.
+				s.ok("for i in 1 2 3 4 5; do mkdir -p $(printf %0250d $i) && cd $(printf %0250d $i) || exit; done")
+				for _, dir := range []string{"", "sub"} {
+					_, err = s.StartJob(t.Context(), execpolicy.Command{Script: "true", Dir: dir})
+					assert.ErrorIs(t, err, execpolicy.ErrNoDir)
+					assert.ErrorContains(t, err, "not known")
+				}
+				_, err = s.result(s.job(execpolicy.Command{Script: "true", Dir: "/"}))
+				assert.NilError(t, err)
+				s.ok("cd /workspace/d")
 				wait(t, func() bool { return s.ok(count) == before }, "processes of jobs live on")
 			})
 		}
