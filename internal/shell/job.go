@@ -228,9 +228,12 @@ func (j *Job) read(i int, r io.ReadCloser) {
 		Output: func(b []byte) { j.output(i, b) },
 	}
 	p.Mark = func(m shellwire.Mark) {
-		if j.marked(i, m) {
+		// Before anybody hears of the job's end, who then asks whether it has printed too
+		// much.
+		if j.open(i) {
 			j.sinks[i].countMark(p.Size, &j.spare[i])
 		}
+		j.marked(i, m)
 	}
 	defer j.reading.Done()
 	buf := make([]byte, readBuffer)
@@ -271,10 +274,9 @@ func (j *Job) output(i int, b []byte) {
 }
 
 // marked takes a mark, and reports whether it came while the command ran.
-func (j *Job) marked(i int, m shellwire.Mark) (open bool) {
+func (j *Job) marked(i int, m shellwire.Mark) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	open = j.begun[i] && !j.ended[i]
 	tag := j.opts.Job.Tag
 	pid, hasPID := strings.CutPrefix(m.Tag, tag+" ")
 	switch {
@@ -290,10 +292,16 @@ func (j *Job) marked(i int, m shellwire.Mark) (open bool) {
 	case m.Kind == shellwire.Answer && m.Tag == j.nonce && j.answer.Kind == 0:
 		j.answer = m
 	default:
-		return open
+		return
 	}
 	j.wake()
-	return open
+}
+
+// open reports whether a stream is at the command's own output.
+func (j *Job) open(i int) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.begun[i] && !j.ended[i]
 }
 
 // await waits until met is true, which is called with the lock, and calls again in
