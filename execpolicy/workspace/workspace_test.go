@@ -857,9 +857,9 @@ func TestReadOnlyDirectories(t *testing.T) {
 		assert.Equal(t, len(s.save(nil)), 0)
 		assert.DeepEqual(t, tree(t, dir, ""), before)
 
-		s.ok("echo new >sub/deep/new; rm sub/none; chmod 750 empty")
-		want := []string{`changed "empty" drwxr-x--- 0`, `added "sub/deep/new" -rw-r--r-- 4`,
-			`deleted "sub/none" -rw-r--r-- 0`}
+		s.ok("echo new >sub/deep/new; rm sub/none; chmod 750 empty; echo x >empty/new")
+		want := []string{`changed "empty" drwxr-x--- 0`, `added "empty/new" -rw-r--r-- 2`,
+			`added "sub/deep/new" -rw-r--r-- 4`, `deleted "sub/none" -rw-r--r-- 0`}
 		s.changed(want...)
 		assert.DeepEqual(t, s.save(nil), want)
 		for name, mode := range map[string]fs.FileMode{"sub": 0o555, "empty": 0o750} {
@@ -868,7 +868,7 @@ func TestReadOnlyDirectories(t *testing.T) {
 			assert.Equal(t, info.Mode().Perm(), mode, name)
 		}
 		assert.Equal(t, s.host("sub/deep/new"), "new\n")
-		s.changed(want[2])
+		s.changed(want[3])
 		assert.NilError(t, os.Chmod(filepath.Join(dir, "sub"), 0o755))
 	})
 }
