@@ -119,7 +119,7 @@ func TestWhyItEndedWithACommand(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		spec, log := p.audited()
 		policy := p.policy()
-		policy.TerminationTimeout = slack
+		policy.TerminationTimeout = patience
 		endsIdle(t, policy, spec, log, func(s session) {
 			p.cli(t, "pause", s.Name())
 			r, err := s.Run(t.Context(), execpolicy.Command{Script: "sleep 4831", Timeout: short})

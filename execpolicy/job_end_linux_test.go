@@ -53,6 +53,7 @@ func TestKeeperIsKilledWhereNothingIsTaken(t *testing.T) {
 		podmans := p.engine.Kind == dockercli.Podman && policy.Transport == execpolicy.TransportAttach
 		if podmans {
 			policy.StartupTimeout = 10 * time.Second
+			policy.TerminationTimeout = ample
 		}
 		s := open(t, policy, p.spec())
 		defer s.Close()

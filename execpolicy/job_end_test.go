@@ -105,7 +105,7 @@ func TestJobOutOfMemory(t *testing.T) {
 
 func TestJobsExpire(t *testing.T) {
 	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
-		policy.Lifetime = 3 * time.Second
+		policy.Lifetime = slack // with the container's start
 		s := open(t, policy, p.spec())
 		defer s.Close()
 		var begun []*execpolicy.Job

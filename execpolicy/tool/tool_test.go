@@ -494,7 +494,7 @@ func TestHostsErrors(t *testing.T) {
 // A model can't prolong a session's lifetime.
 func TestLifetime(t *testing.T) {
 	everywhere(t, func(t *testing.T, p places.Place) {
-		p.Spec.Limits.Lifetime = 5 * time.Second
+		p.Spec.Limits.Lifetime = 10 * time.Second // with the container's start
 		s, err := tool.Start(t.Context(), p.Policy, p.Spec, tool.Options{})
 		assert.NilError(t, err)
 		defer s.Close()

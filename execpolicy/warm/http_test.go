@@ -148,7 +148,7 @@ func TestHTTPSIGTERM(t *testing.T) {
 		cmd, address, wait := p.start(t, "server")
 		answered := make(chan string, 1)
 		go func() {
-			code, _, body, err := post(t.Context(), "http://"+address, "echo begun; sleep 5; echo done")
+			code, _, body, err := post(t.Context(), "http://"+address, "echo begun; sleep 9; echo done")
 			assert.Check(t, err)
 			assert.Check(t, code == http.StatusOK, "%d", code)
 			answered <- body
@@ -159,7 +159,7 @@ func TestHTTPSIGTERM(t *testing.T) {
 				return poll.Continue("there are %d containers", n)
 			}
 			return poll.Success()
-		})
+		}, poll.WithTimeout(patience))
 		assert.NilError(t, cmd.Process.Signal(syscall.SIGTERM))
 		assert.Equal(t, <-answered, "begun\ndone\n")
 		assert.NilError(t, wait())

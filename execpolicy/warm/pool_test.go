@@ -86,7 +86,7 @@ func TestUse(t *testing.T) {
 func TestEachSessionIsTakenOnce(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		const users = 12
-		w := p.pool(t, warm.Options{Size: 3})
+		w := p.pool(t, warm.Options{Size: 3, MaxWait: -1})
 		var mu sync.Mutex
 		names := map[string]int{}
 		var all sync.WaitGroup

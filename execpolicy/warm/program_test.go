@@ -56,7 +56,10 @@ func runProgram() {
 func (r program) run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	policy := execpolicy.DockerPolicy{Engine: r.Engine, Image: r.Image, AllowMissingLimits: len(r.Engine.MissingLimits) > 0}
+	policy := execpolicy.DockerPolicy{
+		Engine: r.Engine, Image: r.Image, AllowMissingLimits: len(r.Engine.MissingLimits) > 0,
+		Limits: execpolicy.Limits{StartupTimeout: patience, TerminationTimeout: patience},
+	}
 	w, err := warm.New(policy, execpolicy.Spec{Labels: r.Labels}, warm.Options{Size: 3})
 	if err != nil {
 		return err

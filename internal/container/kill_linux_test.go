@@ -29,8 +29,8 @@ func TestForgottenAndNotToBeKilled(t *testing.T) {
 	for _, kind := range []dockercli.Kind{dockercli.Docker, dockercli.Podman} {
 		t.Run(kind.String(), func(t *testing.T) {
 			e := fakeengine.New(t, kind, fakeengine.Faults{})
-			enginetest.Check(t) // behind the engine, which what goes on trying needs to the end
-			stranger := exec.Command("sleep", "4846")
+			enginetest.Check(t)                         // behind the engine, which what goes on trying needs to the end
+			stranger := exec.Command("sleep", "4846.5") // the tests of execpolicy look for theirs on the host
 			assert.NilError(t, stranger.Start())
 			defer stranger.Wait()
 			defer stranger.Process.Kill()

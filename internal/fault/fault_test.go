@@ -374,7 +374,6 @@ func TestStrike(t *testing.T) {
 			other, otherStdin := reader(t, waits, "other")
 			// Another's: its parent is not this process.
 			parent, parentStdin := reader(t, "sh -c 'read x; :' cofferdam-guard; :", "parent")
-			assert.Assert(t, leftover.Patient.Until(func() bool { return len(all(s.id)) == 4 && len(guardsOf(os.Getpid())) == 1 }))
 			state := func(pid int) string {
 				for _, p := range leftover.Processes() {
 					if p.PID == pid && p.State != "Z" {
@@ -383,6 +382,11 @@ func TestStrike(t *testing.T) {
 				}
 				return ""
 			}
+			assert.Assert(t, leftover.Patient.Until(func() bool {
+				theirs := guardsOf(parent.Process.Pid)
+				return len(all(s.id)) == 4 && len(guardsOf(os.Getpid())) == 1 && state(other.Process.Pid) == "S" &&
+					len(theirs) == 1 && theirs[0].State == "S"
+			}))
 			r = &round{suite: s, plan: plan{guard: fate}}
 			r.strike(os.Getpid(), true)
 			assert.DeepEqual(t, r.problems, []string(nil))

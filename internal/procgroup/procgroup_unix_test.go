@@ -509,7 +509,7 @@ func TestOutputOfATimeInWhichThisProcessStoodStill(t *testing.T) {
 	p, err := newPump(io.MultiWriter(w, &out))
 	assert.NilError(t, err)
 	c := Cmd{Path: "/bin/sh",
-		Args: []string{"sh", "-c", `echo ready; kill -STOP $1; sleep 0.7; echo late; kill -CONT $1`, "sh",
+		Args: []string{"sh", "-c", `trap "" PIPE; echo ready; kill -STOP $1; sleep 0.7; echo late; kill -CONT $1`, "sh",
 			strconv.Itoa(os.Getpid())}}
 	c.Stdout = p.write
 	sh, err := Start(c)

@@ -167,7 +167,8 @@ func TestEndOfHelperIsMarkedAgain(t *testing.T) {
 		w := start(t, shell, worker)
 		for range 10 {
 			status, _, _ := w.help(Help("trap '' TERM; sleep 1001"), Terminate+Kill+Kill)
-			assert.Equal(t, status, 128+9)
+			// The helper obeys a SIGTERM that comes before its own trap.
+			assert.Assert(t, status == 128+9 || status == 128+15, "%d", status)
 		}
 	})
 }

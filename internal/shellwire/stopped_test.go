@@ -57,7 +57,8 @@ func TestWorkerThatIsStoppedAtTheStart(t *testing.T) {
 		status, died, out := w.run("echo on")
 		assert.Assert(t, status == 0 && !died && out[0] == "on\n", "%d %v %q", status, died, out)
 		// Later ones let what a command has stopped be.
-		status, _, out = w.run("sleep 1000 & kill -STOP $!; echo $!")
+		status, _, out = w.run("sleep 1000 & kill -STOP $!; " +
+			"until read -r x </proc/$!/stat; case $x in *') T '*) ;; *) false ;; esac; do :; done; echo $!")
 		assert.Equal(t, status, 0)
 		w.send(Tick + Tick)
 		_, _, out = w.run("read x </proc/" + strings.TrimSpace(out[0]) + "/stat; echo $x")

@@ -156,7 +156,7 @@ func TestLifetimeIsOver(t *testing.T) {
 		})
 		assert.Equal(t, text, renewed)
 		assert.Equal(t, r.Content[1].(*mcp.TextContent).Text, "new\n")
-	}, "-lifetime=5s")
+	}, "-lifetime=15s") // with the container's start
 }
 
 func TestApproval(t *testing.T) {
@@ -418,7 +418,7 @@ func TestBodyThatNeverComes(t *testing.T) {
 // Of a client that is gone in mid-call, nothing is left.
 func TestClientOfHTTPIsGone(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		url, server := p.listen("-idle=1s", "-timeout=3s")
+		url, server := p.listen("-idle=1s", "-timeout=20s")
 		ctx, cancel := context.WithCancel(t.Context())
 		s := connect(t, dial(t, url), nil)
 		s.ok("shell", args{"command": "true"})

@@ -6,15 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/private"
 )
 
@@ -61,13 +60,9 @@ func Start(t *testing.T, arg, temp string) (namespace string, kill func()) {
 // child of the program.
 func NamespaceOf(t *testing.T, program int) string {
 	t.Helper()
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, path := range stats {
-		stat, _ := os.ReadFile(path)
-		dir := filepath.Dir(path)
-		cmdline, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-		if strings.HasPrefix(string(cmdline), private.Name) && strings.Contains(string(stat), fmt.Sprintf(" %d ", program)) {
-			namespace, err := os.Readlink(filepath.Join(dir, "ns/pid"))
+	for _, p := range leftover.Processes() {
+		if len(p.Args) > 0 && p.Args[0] == private.Name && p.Parent == program {
+			namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", p.PID))
 			assert.NilError(t, err)
 			return namespace
 		}
