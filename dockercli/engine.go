@@ -50,8 +50,8 @@ type Engine struct {
 	Env []string
 	// Kind says which flags the client understands.
 	Kind Kind
-	// ClientVersion and ServerVersion are the versions that the engine reports. If empty,
-	// they are not known.
+	// ClientVersion and ServerVersion are the versions that the client reports of itself
+	// and of its engine. If empty, they are not known.
 	ClientVersion, ServerVersion string
 	// Remote says that the engine may run on another machine, so that host paths mean
 	// nothing to it.

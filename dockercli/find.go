@@ -167,9 +167,9 @@ func Parse(spec string) (*Engine, error) {
 	return &Engine{Path: path, Global: slices.Clip(words[1:])}, nil
 }
 
-// Probe returns a copy of the engine with the same Path, Global and Env. It fills in the
-// rest with what the client and its engine say, if they answer within 5 s. Its errors are
-// those of [Lookup].
+// Probe returns a copy of the engine with the same Path, Global and Env. An empty Path
+// becomes the name of the Kind. It fills in the rest with what the client and its engine
+// say, if they answer within 5 s. Its errors are those of [Lookup].
 func (e *Engine) Probe(ctx context.Context) (*Engine, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, probeTimeout, errNoAnswer)
 	defer cancel()

@@ -14,7 +14,8 @@ func (e *Engine) Kill(ctx context.Context, container, signal string) error {
 }
 
 // KillArgs returns the argument vector that sends a signal to containers, the client's
-// program included. Names of containers can be appended to it.
+// program included. Names of containers can be appended to it. Its error names everything
+// that is wrong, and matches [ErrArgument].
 func (e *Engine) KillArgs(signal string, containers ...string) ([]string, error) {
 	var c checker
 	for _, container := range containers {

@@ -49,7 +49,8 @@ func (e *Engine) awaitRemoval(ctx context.Context, container string) error {
 }
 
 // RemoveArgs returns the argument vector that removes containers by force, the client's
-// program included. Names of containers can be appended to it.
+// program included. Names of containers can be appended to it. Its error names everything
+// that is wrong, and matches [ErrArgument].
 func (e *Engine) RemoveArgs(containers ...string) ([]string, error) {
 	var c checker
 	for _, container := range containers {

@@ -50,11 +50,11 @@ import (
 // the host's PID namespace, nor its notification socket, nor its /etc/hosts, unless
 // ExtraRunArgs have an --add-host that AllowUnsafeArgs allows.
 //
-// The workspace is mounted at its own path, which must have no colon, unless its name
-// begins with "langchain-shell-". Links in the path are followed when it is checked, and
-// again by the engine. The environment is passed as "-e NAME=value", where everybody on
-// the host can read it. This is the one exception from the rule that no secret is in an
-// argument list.
+// The workspace is mounted at its own path, which must have no colon. A workspace whose
+// name begins with "langchain-shell-" is not mounted. Links in the path are followed when
+// it is checked, and again by the engine. The environment is passed as "-e NAME=value",
+// where everybody on the host can read it. This is the one exception from the rule that
+// no secret is in an argument list.
 func Compat() DockerPolicy {
 	return DockerPolicy{WritableRootfs: true, EngineSeccomp: true, compat: true}
 }

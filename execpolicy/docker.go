@@ -63,11 +63,11 @@ type DockerPolicy struct {
 	// execpolicy/egress. Programs find it by the variables HTTPS_PROXY, HTTP_PROXY,
 	// ALL_PROXY and NO_PROXY, in upper and in lower case, which a session sets unless
 	// [Spec.Env] does. It is open before anything is run in the session, or the start
-	// fails. It needs a session, an engine on this machine that is not rootless, and that
-	// this program runs as root. Runtime must be empty, "runc" or "crun", NetworkEnabled
-	// must not be set, and ExtraRunArgs must not have --network, --pid, --pod,
-	// --pod-id-file, --runtime or --userns. The container's label cofferdam.egress has
-	// what may be reached. If nil, nothing can be reached.
+	// fails. It needs a session, an engine on this machine that is not rootless nor a
+	// service of podman's, and that this program runs as root. Runtime must be empty,
+	// "runc" or "crun", NetworkEnabled must not be set, and ExtraRunArgs must not have
+	// --network, --pid, --pod, --pod-id-file, --runtime or --userns. The container's
+	// label cofferdam.egress has what may be reached. If nil, nothing can be reached.
 	Egress Egress
 	// WritableRootfs lets the command write to the container's root, on the engine's disk
 	// and without a limit in size. If false, it can write only to the workspace, the

@@ -25,8 +25,8 @@ const (
 	// did not tell the image. [Idle.Take] makes one of its own.
 	EventStart EventKind = "start"
 	// EventFailed comes after a start has failed, and what it started was ended: Error.
-	// It has no Name if there was no EventSpawn. If nothing was started after that one,
-	// it has no EventEnd.
+	// It has no Name if there was neither an EventSpawn nor an EventStart. If nothing was
+	// started after the EventSpawn, no EventEnd follows.
 	EventFailed EventKind = "failed"
 	// EventCommand comes before anything of a command is sent, and before [Spec.Approve]
 	// is asked: Script or Argv, Dir, Env, Secrets; or before a startup or shutdown
@@ -43,7 +43,8 @@ const (
 	EventTransferred EventKind = "transferred"
 	// EventKill comes with each step of the escalation that ends a command or a transfer:
 	// Escalation, Cause. It belongs to the latest command, script or transfer that has no
-	// result yet, jobs excluded. One with [EscalationRemoval] belongs to the session.
+	// result yet, jobs excluded. One with [EscalationRemoval] belongs to the session. The
+	// steps that end a job have no records.
 	EventKill EventKind = "kill"
 	// EventEgress comes when a connection through [DockerPolicy.Egress] is over, or was
 	// refused: Target, Addr, Duration, In, Out, Error. A connection that the proxy has
@@ -135,8 +136,9 @@ func (e *Event) redact(f func(string) string) {
 }
 
 // An Auditor takes a record of each event of any number of sessions: see [EventKind].
-// There is no record of a spec that [Start] refuses as invalid, of a call that a session
-// refuses before its turn has come, and of [Sweep].
+// There is no record of a spec or a command that [Start] or [Run] refuses as invalid,
+// unless only the policy refuses it, of a call that a session refuses before its turn has
+// come, and of [Sweep].
 //
 // If the Auditor returns an error for a record that comes before a call's work, the call
 // is refused. If it returns one for the record that comes after, that error is joined to

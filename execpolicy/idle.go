@@ -70,9 +70,9 @@ func refuse(why string, fields []given) error {
 	return problems.Join(found...)
 }
 
-// CheckTake reports why [StartIdle] would refuse the spec ahead, or [Idle.Take] the other
-// one. It returns nil if it found no reason. Its error wraps [ErrInvalid] and says all
-// that is wrong with both.
+// CheckTake reports why [StartIdle] would refuse ahead, or [Idle.Take] would refuse spec.
+// It returns nil if it found no reason. Its error wraps [ErrInvalid], and [ErrNoMount]
+// too if spec has a Workspace, and says all that is wrong with both.
 func CheckTake(ahead, spec Spec) error {
 	err := problems.Join(ahead.ahead(), refuse("belongs to the container, which was started ahead", []given{
 		{"Command", len(spec.Command) > 0},
@@ -114,7 +114,8 @@ var errTaken = fmt.Errorf("%w: it was taken before", ErrClosed)
 //
 // Command, Workspace, Labels and [Limits.TerminationTimeout] belong to the container.
 // With one of them, or another mistake in the spec, the error wraps [ErrInvalid] and says
-// all that is wrong, and the session is idle as before. If it was taken or closed before,
+// all that is wrong, and the session is idle as before. With a Workspace it wraps
+// [ErrNoMount] too. If it was taken or closed before,
 // the error wraps [ErrClosed]. Any other error is one of [Start], and the session has
 // ended.
 //

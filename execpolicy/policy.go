@@ -178,8 +178,8 @@ type Limits struct {
 	// 30 s.
 	StartupTimeout time.Duration
 	// TerminationTimeout is how long the library may take to end a command or a session,
-	// on top of every other deadline. If zero or negative, 10 s, and 30 s under package
-	// kube: without a bound a call could hang.
+	// on top of every other deadline. If zero, 10 s, and 30 s under package kube. If
+	// negative, 10 s: without a bound a call could hang.
 	TerminationTimeout time.Duration
 	// Lifetime is how long a session may live from the start of its container, or from
 	// the end of [Process.Ready]; then the library ends it. If zero, 24 h. [Sweep]

@@ -89,8 +89,8 @@ func (o Outcome) String() string {
 }
 
 // An Escalation is the last step that the library had to take until a command ended. The
-// zero Escalation means that it took none. What the command has left running is then
-// killed, whatever the Escalation.
+// zero Escalation means that it took none. If the library ended the command, it also
+// kills what the command has left running, whatever the Escalation.
 type Escalation int
 
 const (

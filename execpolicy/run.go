@@ -19,12 +19,12 @@ import (
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
 
-// Run runs one command in a session of its own, which is closed when Run returns. Its
-// error is that of [Start], which here checks the command too, of [Session.Run], of
-// [Session.Close], or of the last two together. There is a result whenever Session.Run
+// Run runs one command in a session of its own, which is closed when Run returns. It
+// checks the command before it starts the session. Its error is that of [Start], or those
+// of [Session.Run] and [Session.Close] together. There is a result whenever Session.Run
 // has one, also with an error of Close. [Spec.Prepare] can write files before the command
-// runs. How many sessions start at once is limited, and how many run is not: whoever has
-// many commands limits how many calls he makes at a time.
+// runs. Run does not limit how many sessions run at once, only how many start. So a
+// caller who has many commands has to limit his calls.
 func Run(ctx context.Context, p Policy, spec Spec, c Command) (*Result, error) {
 	s, err := start(ctx, p, spec, c.Check())
 	if err != nil {

@@ -24,8 +24,8 @@ import (
 // call the Secret's methods there.
 type Secret struct {
 	// Name is the name of the environment variable that holds the value. It must be the
-	// name of a shell variable, and must not be in Env too. If a secret of a command has
-	// the name of one of the session's, it takes its place for that command.
+	// name of a shell variable, and must not be in Env too. A command's secret
+	// replaces a session's secret of the same name for that command.
 	Name string
 	// Value is the value. It has at least 4 bytes, not counting white space around it,
 	// because shorter values would match unrelated output. It has at most [MaxSecret]

@@ -45,10 +45,11 @@ func (p *DockerPolicy) checkAll(ctx context.Context, e *dockercli.Engine, spec S
 	return problems.Join(err, p.noEgress(e, spec), p.checkRuntime(ctx, e))
 }
 
-// Spawn starts spec.Command, or sh if that is empty, in a container. The Process that it
+// Spawn starts spec.Command, or sh if that is empty, in a container. [Compat] has
+// /bin/bash in place of sh. The Process that it
 // returns is the engine's client, which is connected to the container, unless spec has a
 // Supervisor, as a session's does, and its streams pass through FIFOs. Most callers use
-// [Start] or [Run].
+// [Start] or [Run]. The error wraps [ErrInvalid], or is one of the engine's client.
 func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	e, err := p.engine(ctx)
 	if err != nil {

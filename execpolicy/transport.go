@@ -18,7 +18,7 @@ import (
 type Transport int
 
 const (
-	// TransportAuto is TransportFIFO unless something is known to be against it, else
+	// TransportAuto chooses TransportFIFO or, if something is known to prevent FIFOs,
 	// TransportAttach.
 	TransportAuto Transport = iota
 	// TransportAttach is the engine's client. It runs for as long as the session lives,
@@ -30,10 +30,11 @@ const (
 	// read-only at /.cofferdam-io. The client ends when the container runs, and the names
 	// of the FIFOs are removed as soon as process 1 has opened them. The directory stays
 	// for the FIFOs of jobs: it can't be listed inside. It needs Linux, docker or podman
-	// on this machine, and a container that shares this machine's kernel and is not kept.
-	// The engine has to see the directory for temporary files, whose name may have
-	// letters, digits, "/", ".", "_" and "-" alone. ExtraRunArgs must not have --runtime,
-	// --pid or --attach. Runtime must be empty, "runc" or "crun". [Compat] has no FIFOs.
+	// on this machine but not a service of podman's, and a container that shares this
+	// machine's kernel and is not kept. The engine has to see the directory for temporary
+	// files, whose name may have letters, digits, "/", ".", "_" and "-" alone.
+	// ExtraRunArgs must not have --runtime, --pid or --attach. Runtime must be empty,
+	// "runc" or "crun". [Compat] has no FIFOs.
 	TransportFIFO
 )
 

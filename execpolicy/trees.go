@@ -108,9 +108,9 @@ func (s *Session) CopyOutTo(ctx context.Context, name string, root *os.Root) err
 // A TreeEntry is something in a tree inside: a file, a directory, a link or a special
 // file.
 type TreeEntry struct {
-	// Name is relative to the tree, with slashes. From [Session.ReadDir] and
-	// [Session.Stat] it is a single element. [fs.ValidPath] accepts it, unless it is not
-	// UTF-8.
+	// Name is relative to the tree, with slashes. From [Session.ReadDir] it is a single
+	// element. [fs.ValidPath] accepts it, unless it is not UTF-8. From [Session.Stat] it
+	// is [path.Base] of what was asked for, which may be "/" or "..".
 	Name string
 	// Mode is the type and the permissions. In [Session.Walk] a hard link, which is a
 	// further name of a file, has [fs.ModeIrregular].

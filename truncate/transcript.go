@@ -25,10 +25,11 @@ const (
 // before it, or if all lines up to its end have more than MaxBytes bytes together. So
 // everything after the first dropped line is dropped too. Dropped lines are counted.
 //
-// The kept text and each of the two unfinished lines take no more memory than the byte
-// limit, not counting the marks of standard error, which are nine bytes a line. A
-// Transcript is safe for concurrent use, but must not be copied, and its fields must not
-// be changed after the first Write.
+// Each of the two unfinished lines takes no more memory than the byte limit. The kept
+// text has no more bytes than that, not counting the marks of standard error, which are
+// nine bytes a line, in a slice that grows as by append. A Transcript is safe for
+// concurrent use, but must not be copied, and its fields must not be changed after the
+// first Write.
 type Transcript struct {
 	// MaxLines is the number of lines kept of both streams together. If zero, it is
 	// [DefaultMaxLines]; if negative, lines are not limited.

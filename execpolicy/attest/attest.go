@@ -68,7 +68,7 @@ type Subject interface {
 // If a required protection is not in force, the error wraps [ErrNotInForce], names the
 // protection and says what was seen, and the session is ended. If the engine is refused,
 // the error wraps [ErrWeakEngine]. Both errors come with a report. Other errors are those
-// of execpolicy.Start.
+// of execpolicy.Start and of the engine's client.
 func Start(ctx context.Context, p Subject, spec execpolicy.Spec, o Options) (*execpolicy.Session, *Report, error) {
 	a, err := begin(ctx, p, spec, o)
 	if err != nil {
@@ -113,7 +113,8 @@ func Check(ctx context.Context, s *execpolicy.Session, p Subject, spec execpolic
 	return r, err
 }
 
-// Policy opens a session with a policy, looks at it as [Start] does, and closes it.
+// Policy opens a session with a policy, looks at it as [Start] does, and closes it. Its
+// error is that of Start, or of [execpolicy.Session.Close].
 func Policy(ctx context.Context, p Subject, o Options) (*Report, error) {
 	s, r, err := Start(ctx, p, execpolicy.Spec{}, o)
 	if s != nil {

@@ -42,9 +42,10 @@
 // memory have no options, so nosuid and nodev are not asked for.
 //
 // A report of a pod also has [PodProtections]. [NothingInjected] can't be seen from
-// inside, and is [Admitted] at best. No pod has the last two, so no policy asks for them:
-// a node keeps what the container prints until the pod is deleted, and
-// /dev/termination-log is a file of the node's disk that counts for no limit.
+// inside, and is [Admitted] at best. No pod has [NoContainerLog] or [NoTerminationLog],
+// so no policy asks for them: a node keeps what the container prints until the pod is
+// deleted, and /dev/termination-log is a file of the node's disk that counts for no
+// limit.
 //
 // A cluster does not tell which security module a node uses, nor the version of what
 // makes the containers there, such as runc. The versions of kubelets, runtimes and

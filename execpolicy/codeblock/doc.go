@@ -16,9 +16,9 @@
 // marks and the indentation around them. Indented code and inline code are not blocks.
 //
 // HTML differs from CommonMark in one point: a line that is a tag hides nothing, because
-// models put fences right after tags of their own. A fence in a comment, a processing
-// instruction, a CDATA section, or a script, style, pre or textarea is not a block,
-// because whoever reads the rendered answer does not see a block there.
+// models put fences right after tags of their own. A fence in a comment, a declaration, a
+// processing instruction, a CDATA section, or a script, style, pre or textarea is not a
+// block, because whoever reads the rendered answer does not see a block there.
 //
 // Backslashes and entities in an info string are taken as they are written.
 //
@@ -52,9 +52,9 @@
 // with "#", "//", "--", "/* */" or "<!-- -->", is stored under that name, below the
 // directory that the blocks run in, and is run from there. It has a __file__, later
 // blocks can import it, and its stdin is empty. A name is refused if it is absolute, has
-// ".." in it, begins with "-", has control characters, leads through a link to elsewhere,
-// or names anything but a regular file. The file is a new one, and gets the name when it
-// is whole.
+// an element "..", begins with "-", has control characters, leads through a link to
+// elsewhere, or names anything but a regular file. The file is a new one, and gets the
+// name when it is whole.
 //
 // If a language's program can't read code from its stdin, the code can be put into a
 // file: see [Language.Extension].

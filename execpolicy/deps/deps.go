@@ -144,7 +144,7 @@ const (
 // has WorkspaceReadOnly or KeepContainer, or the engine has a volume of the layer's name
 // that is not this library's. It wraps [ErrBuild] if a script failed. Otherwise it is one
 // of those of [execpolicy.Start], [execpolicy.Session.Run] and
-// [execpolicy.Session.Close], or of the engine's client.
+// [execpolicy.Session.Close], of the engine's client, or of the host's file system.
 func Build(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Recipe) (*Layer, error) {
 	e, err := p.FindEngine(ctx)
 	remote := err == nil && e.Remote

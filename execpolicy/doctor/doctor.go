@@ -43,7 +43,7 @@ type Options struct {
 	// engine does not have that, the first of three others in which a session starts.
 	Image string
 	// Timeout is how long one engine is looked at. If zero, it is a minute. It must not
-	// be negative. The removal of what was started may take 10 s more.
+	// be negative. The removal of what was started may take 15 s more.
 	Timeout time.Duration
 }
 

@@ -24,7 +24,8 @@ const (
 	StepInfo StepName = "info"
 	// StepImage is the search for an image.
 	StepImage StepName = "image"
-	// StepStart is the start of a session with the zero policy.
+	// StepStart is the start of a session with the zero policy, or with EngineSeccomp on
+	// podman's service, which takes no other filter.
 	StepStart StepName = "start"
 	// StepCommand is a command whose output has to arrive.
 	StepCommand StepName = "command"

@@ -22,7 +22,8 @@
 //
 // A request for plain http, which has no CONNECT, is answered with status 405. What is
 // not in the list gets 403. The text of an answer says why. With [execpolicy.Spec.Audit]
-// every connection is in the records, as an [execpolicy.EventEgress].
+// each connection that the proxy has accepted is recorded as an [execpolicy.EventEgress],
+// unless the Auditor is too slow.
 //
 // The list is about hosts and not about what is said to them. A program can send whatever
 // it has read to a host of the list, and can reach what that host reaches for it: other

@@ -58,7 +58,7 @@ const (
 )
 
 // Check returns what the list allows, each as "host:port" and sorted, or one error that
-// says all that is wrong with it.
+// says all that is wrong with it and wraps [execpolicy.ErrInvalid].
 func (l List) Check() ([]string, error) {
 	r, err := l.rules()
 	if err != nil {

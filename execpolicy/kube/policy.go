@@ -182,7 +182,8 @@ func (p Policy) Check(_ context.Context, spec execpolicy.Spec) error {
 }
 
 // Manifest returns the pod that Spawn would create for spec, as indented JSON. Its name
-// and its user are new ones each time.
+// is a new one each time, and so is its user if the policy leaves that to the library.
+// The error is that of Check.
 func (p Policy) Manifest(spec execpolicy.Spec) ([]byte, error) {
 	spec.Secrets = nil // Start sends them over the session's stdin
 	return p.manifest(spec, newName())

@@ -126,10 +126,11 @@ var (
 	stopScript string
 )
 
-// Start starts an interpreter in a session, in 30 s at most. An error wraps
-// [execpolicy.ErrInvalid] if the options are invalid. Any other error wraps ErrStart,
-// along with the error of [execpolicy.Session.Run] or the cause: [execpolicy.ErrTimeout]
-// after the 30 s, for example. Then nothing of the interpreter is left.
+// Start starts an interpreter in a session, within 30 s after its turn has come. An error
+// wraps [execpolicy.ErrInvalid] if the options are invalid. Any other error wraps
+// ErrStart, along with the error of [execpolicy.Session.Run] or the cause:
+// [execpolicy.ErrTimeout] after the 30 s, for example. Then nothing of the interpreter is
+// left.
 func Start(ctx context.Context, s *execpolicy.Session, o Options) (*Interpreter, error) {
 	_, badDir := scratch.Dir(o.Env)
 	var badProgram error

@@ -20,10 +20,10 @@
 // it has.
 //
 // A line of [MaxLine] bytes or more is read in pieces that overlap, so that memory is
-// bounded: each rule holds at most MaxLine bytes. A match of up to [MaxMatch] bytes is
-// found wherever it lies, and only a part of a longer one may be found. A piece looks
-// like the beginning of a line, so "^" matches there too, and so does a word that goes on
-// from the piece before.
+// bounded: each rule but Secrets holds at most MaxLine bytes. A match of up to [MaxMatch]
+// bytes is found wherever it lies, and only a part of a longer one may be found. A piece
+// looks like the beginning of a line. So "^" matches there, and the rest of a word from
+// the piece before counts as a whole word.
 //
 // # What is found, and what is found wrongly
 //

@@ -9,7 +9,8 @@ import (
 // Secrets returns a rule of the type "secret" that finds exactly these values, also if
 // they have newlines in them or lie across writes. Of two that begin at the same place
 // the longer one is found, and of two that overlap the first. The rule holds back only
-// what may be the beginning of a value, which is at most the longest value less one byte.
+// what may be the beginning of a value, which is at most the longest value less one byte,
+// and looks at 32 KiB at once.
 //
 // The rule does not find other forms of a value: not its base64, not its
 // percent-encoding, and not a part of it. There must be a value, and none may be empty:

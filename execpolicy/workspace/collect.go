@@ -76,7 +76,8 @@ type CollectOptions struct {
 //   - [execpolicy.ErrUnsafeName], if a name that is not UTF-8 matches, or one that has to
 //     be looked at by itself is too long for that.
 //   - [execpolicy.ErrTooLarge], if there is more than the options, or the session's
-//     [execpolicy.Limits], allow.
+//     [execpolicy.Limits], allow, or if more than 1000 directories or 100,000 names have
+//     to be looked at by themselves.
 //   - [fs.ErrPermission], if a match can't be read.
 //   - Another error of [execpolicy.Session.Walk].
 func Collect(ctx context.Context, s *execpolicy.Session, dir string, o CollectOptions) (fs.FS, error) {

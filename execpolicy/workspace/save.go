@@ -21,7 +21,8 @@ import (
 // deleted on the host too is forgotten: made again inside, it is new.
 //
 // Save leaves out what it can't save, and names it in an error along with the changes
-// that it did save. The error wraps one or more of these:
+// that it did save. The error wraps one or more of these, or errors of the host's file
+// system:
 //
 //   - [execpolicy.ErrUnsafeType], for a link or a special file.
 //   - [execpolicy.ErrUnsafeName], for a name that the host can't have.

@@ -35,8 +35,8 @@
 //	error.type                 all               what went wrong
 //
 // The arguments of a session are the engine's command line, without values of variables.
-// error.type is the outcome of a command that did not exit, or did with another code than
-// 0; "session_left"; or "_OTHER".
+// error.type is the outcome of a command that did not exit, did with another code than 0,
+// or whose call had an error; "session_left"; or "_OTHER".
 //
 // The others are the library's own. What is said of a command holds for a job too:
 //
