@@ -109,18 +109,11 @@ func TestJobCountsMarks(t *testing.T) {
 	full, cancel := context.WithCancelCause(t.Context())
 	errFull := errors.New("full")
 	out := NewOutput(OutputOptions{MaxBytes: 10, Limit: 1000, Full: func() { cancel(errFull) }})
-	j := &Job{c: c, sinks: [2]*Sink{out.Stdout, out.Stderr}, changed: make(chan struct{})}
-	j.opts.Job.Tag = "TAG"
-	for i := range 2 {
-		j.wordsIn[i], j.words[i] = NewSink(nil, WordsKept, nil, nil)
-		j.spare[i].Store(ownMarks)
-		j.begun[i] = true
-	}
+	j := begunJob(c, out)
 	changed := j.changed
 	prefix := c.opts.Setup.Prefix
 	mark := prefix + "bX\n"
 	number := int(ownMarks/len(mark) + 1)
-	j.reading.Add(1)
 	r, w := io.Pipe()
 	go j.read(0, r)
 	io.WriteString(w, strings.Repeat(mark, number))
@@ -140,4 +133,38 @@ func TestJobCountsMarks(t *testing.T) {
 	m, _ := j.last()
 	assert.Equal(t, m.Status, 3)
 	out.Drop()
+}
+
+// What the last mark adds is counted before anybody is told of the end.
+func TestLastMarkOfAJobCounts(t *testing.T) {
+	enginetest.Beside(t)
+	c := connect(t, nil)
+	var j *Job
+	ended := true
+	out := NewOutput(OutputOptions{MaxBytes: 10, Limit: 1, Full: func() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		ended = j.ended[0]
+	}})
+	j = begunJob(c, out)
+	j.spare[0].Store(0)
+	prefix := c.opts.Setup.Prefix
+	j.read(0, io.NopCloser(strings.NewReader(prefix+"eTAG 3 "+prefix+"\n")))
+	assert.Assert(t, !ended)
+	m, _ := j.last()
+	assert.Equal(t, m.Status, 3)
+	out.Drop()
+}
+
+// begunJob returns a job whose command has begun, and whose stdout is about to be read.
+func begunJob(c *Conn, out Output) *Job {
+	j := &Job{c: c, sinks: [2]*Sink{out.Stdout, out.Stderr}, changed: make(chan struct{})}
+	j.opts.Job.Tag = "TAG"
+	for i := range 2 {
+		j.wordsIn[i], j.words[i] = NewSink(nil, WordsKept, nil, nil)
+		j.spare[i].Store(ownMarks)
+		j.begun[i] = true
+	}
+	j.reading.Add(1)
+	return j
 }
