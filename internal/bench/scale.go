@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -167,7 +168,7 @@ func takeCensus(p execpolicy.DockerPolicy, sessions []*execpolicy.Session) (cens
 }
 
 func censusOf(p execpolicy.DockerPolicy, names []string) (census, error) {
-	runtime.GC()
+	debug.FreeOSMemory() // what was measured before has left garbage
 	ids := map[string]bool{}
 	if len(names) > 0 {
 		args := append(append(p.Engine.Global, "inspect", "--type=container", "--format={{.Id}}"), names...)
