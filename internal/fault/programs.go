@@ -81,7 +81,7 @@ const held = "HELD"
 
 // tools stands at the begin of Python programs.
 const tools = `
-import ctypes, os, re, signal, sys, time
+import ctypes, os, re, signal, stat, sys, time
 libc = ctypes.CDLL(None, use_errno=True)
 def deaf():
     for s in range(1, 65):
@@ -323,7 +323,6 @@ for reader in readers():
         except OSError: pass`), hinders: true},
 	// To open a file for writing waits for most of a minute if another has a lease on it.
 	{name: "leases on files", needs: "python3", script: `(shell=$$ ` + python(unstoppable+`
-import stat
 unstoppable()
 shell, kept = os.environ["shell"], {}
 while True:
@@ -505,8 +504,7 @@ def replay():
         if p.isdigit(): paths += ["/proc/%s/%s" % (p, n) for n in ("cmdline", "environ")]
     for path in paths:
         try:
-            link = "" if path[-1] in "en" else os.readlink(path)
-            if link.startswith("pipe:") or link.startswith("/dev/"): continue
+            if not stat.S_ISREG(os.stat(path).st_mode): continue
             with open(path, "rb") as f: words.update(re.findall(rb"(?<![A-Z2-7])(?:[A-Z2-7]{13}){1,2}(?![A-Z2-7])", f.read(1 << 16)))
         except OSError: pass
     for p in words:
