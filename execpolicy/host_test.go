@@ -213,7 +213,9 @@ func TestHostSpawnsNoRelativeNameWithoutAWorkspace(t *testing.T) {
 				<-p.Done
 				assert.Check(t, p.Kill(t.Context()))
 			}
-			assert.Check(t, errors.Is(err, execpolicy.ErrStart), "%q, %v", spec.Command, err)
+			assert.Check(t, errors.Is(err, execpolicy.ErrInvalid), "%q, %v", spec.Command, err)
+			known := execpolicy.Check(t.Context(), policy, spec)
+			assert.Check(t, errors.Is(known, execpolicy.ErrInvalid) == strings.HasSuffix(spec.Command[0], "/run"), "%q, %v", spec.Command, known)
 			_, err = os.Lstat(filepath.Join(dir, "ran"))
 			assert.Check(t, errors.Is(err, os.ErrNotExist), "%q ran", spec.Command)
 		}
