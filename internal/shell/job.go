@@ -273,7 +273,7 @@ func (j *Job) output(i int, b []byte) {
 	}
 }
 
-// marked takes a mark, and reports whether it came while the command ran.
+// marked takes a mark.
 func (j *Job) marked(i int, m shellwire.Mark) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
