@@ -152,14 +152,15 @@ func (p *proxy) open(inside *net.TCPConn, e *execpolicy.Event) (outside *net.TCP
 	if err != nil {
 		return nil, nil, err
 	}
-	d, refused := parseRequest(head)
+	d, target, refused := parseRequest(head)
 	if refused != nil {
 		return nil, nil, refused
 	}
-	e.Target = d.String()
+	e.Target = target
 	if !p.rules.destinations[d] {
-		return nil, nil, refuse(403, "%s is not a destination that this session may reach", d)
+		return nil, nil, refuse(403, "%s is not a destination that this session may reach", target)
 	}
+	e.Target = d.String()
 	ctx, cancel := context.WithTimeout(p.ctx, connectTimeout)
 	defer cancel()
 	addrs, err := p.addresses(ctx, d)
@@ -282,11 +283,11 @@ func (t *tunnel) carry(early []byte) error {
 	}
 }
 
-// write writes all of b, as long as some of it is taken within the time that a connection
-// may be idle.
+// write writes all of b, as long as some of it is taken, or the other way carries
+// something, within the time that a connection may be idle.
 func (t *tunnel) write(to *net.TCPConn, b []byte, count *atomic.Int64) error {
-	for {
-		to.SetWriteDeadline(time.Now().Add(t.idle))
+	for until := time.Now().Add(t.idle); ; until = t.until() {
+		to.SetWriteDeadline(until)
 		n, err := to.Write(b)
 		count.Add(int64(n))
 		if n > 0 {
@@ -297,7 +298,7 @@ func (t *tunnel) write(to *net.TCPConn, b []byte, count *atomic.Int64) error {
 			return nil
 		case !errors.Is(err, os.ErrDeadlineExceeded):
 			return err
-		case n == 0:
+		case !time.Now().Before(t.until()):
 			return errIdle
 		}
 	}

@@ -352,6 +352,38 @@ func TestIdleTimeout(t *testing.T) {
 	assert.Assert(t, e.Duration >= l.IdleTimeout)
 }
 
+// A connection carries something if one of its ways does. The other may wait for longer
+// than it may be idle, as that of a body that the server reads only later.
+func TestOneWayWaits(t *testing.T) {
+	enginetest.Check(t)
+	const size = 8 << 20
+	l := egress.Allow()
+	l.IdleTimeout = time.Second
+	pause := l.IdleTimeout / 10
+	port := upstream(t, func(conn *net.TCPConn) {
+		for range 40 {
+			if _, err := conn.Write([]byte("x")); err != nil {
+				return
+			}
+			time.Sleep(pause)
+		}
+		io.Copy(io.Discard, conn)
+	})
+	l.Destinations = []string{"127.0.0.1:" + port}
+	s := serve(t, l)
+	conn := s.dial(t)
+	io.WriteString(conn, connect("127.0.0.1:"+port))
+	status, _ := readAnswer(t, bufio.NewReaderSize(conn, 16))
+	assert.Equal(t, status, 200)
+	go io.Copy(io.Discard, conn)
+	_, err := conn.Write(make([]byte, size))
+	assert.NilError(t, err)
+	assert.NilError(t, conn.CloseWrite())
+	e := s.record(t)
+	assert.Equal(t, e.Error, "")
+	assert.Equal(t, e.Out, int64(size))
+}
+
 // A reader that is slow takes something within the time all the same.
 func TestSlowReader(t *testing.T) {
 	enginetest.Check(t)
@@ -392,8 +424,15 @@ func TestRefusalsAreWhole(t *testing.T) {
 		assert.Assert(t, strings.Contains(text, secret), text)
 		assert.Assert(t, strings.Contains(s.record(t).Error, secret))
 	}
+	// A secret would not be found in small letters.
+	status, text := s.ask(t, "CONNECT A-Secret.example:443 HTTP/1.1\r\n\r\n")
+	assert.Equal(t, status, 403)
+	assert.Assert(t, strings.Contains(text, "A-Secret"), text)
+	e := s.record(t)
+	assert.Equal(t, e.Target, "A-Secret.example:443")
+	assert.Assert(t, strings.Contains(e.Error, "A-Secret"), e.Error)
 	// Nothing is quoted of what may be anything.
-	status, text := s.ask(t, secret)
+	status, text = s.ask(t, secret)
 	assert.Equal(t, status, 400)
 	assert.Assert(t, !strings.Contains(text, "secret"), text)
 }

@@ -71,27 +71,30 @@ func headEnd(data []byte) int {
 // parseRequest reads the head of a request for a tunnel, whose last line is empty. What
 // the fields say means nothing to the proxy, and none is passed on. They are looked at so
 // that a request which could be read in two ways is refused.
-func parseRequest(head []byte) (destination, *refusal) {
+//
+// Target is the destination as the request has it: a secret would not be found in it in
+// small letters.
+func parseRequest(head []byte) (d destination, target string, refused *refusal) {
 	text, ok := strings.CutSuffix(string(head), "\r\n\r\n")
 	if !ok {
-		return destination{}, refuse(400, "the request has a line that does not end as lines of HTTP do")
+		return d, "", refuse(400, "the request has a line that does not end as lines of HTTP do")
 	}
 	lines := strings.Split(text, "\r\n")
 	words := strings.Split(lines[0], " ")
 	if len(words) != 3 || strings.ContainsFunc(lines[0], notGraphic) {
-		return destination{}, refuse(400, "the request %q is not HTTP", lines[0])
+		return d, "", refuse(400, "the request %q is not HTTP", lines[0])
 	}
 	method, target, version := words[0], words[1], words[2]
 	switch {
 	case version != "HTTP/1.1" && version != "HTTP/1.0":
-		return destination{}, refuse(505, "the request is of another version than HTTP/1.1: %q", lines[0])
+		return d, "", refuse(505, "the request is of another version than HTTP/1.1: %q", lines[0])
 	case method != "CONNECT":
-		return destination{}, refuse(405, "this way out has only CONNECT, which https uses; %q is plain http", lines[0])
+		return d, "", refuse(405, "this way out has only CONNECT, which https uses; %q is plain http", lines[0])
 	}
 	for _, line := range lines[1:] {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok || name == "" || strings.ContainsFunc(name, notToken) || strings.ContainsFunc(value, notFieldText) {
-			return destination{}, refuse(400, "the request has %q for a field", line)
+			return d, "", refuse(400, "the request has %q for a field", line)
 		}
 		switch strings.ToLower(name) {
 		case "content-length":
@@ -100,14 +103,14 @@ func parseRequest(head []byte) (destination, *refusal) {
 			}
 			fallthrough
 		case "transfer-encoding":
-			return destination{}, refuse(400, "a request for a tunnel has no content")
+			return d, "", refuse(400, "a request for a tunnel has no content")
 		}
 	}
 	d, err := parse(target)
 	if err != nil {
-		return destination{}, refuse(400, "the destination %q: %v", target, err)
+		return destination{}, "", refuse(400, "the destination %q: %v", target, err)
 	}
-	return d, nil
+	return d, target, nil
 }
 
 // notGraphic reports whether a rune is neither a space nor one that is seen in ASCII.

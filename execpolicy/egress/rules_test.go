@@ -186,7 +186,7 @@ func TestParseRequest(t *testing.T) {
 		{good + "transfer-encoding:\tx\r\n\r\n", 400},
 		{good, 400},
 	} {
-		d, refused := parseRequest([]byte(c.head))
+		d, _, refused := parseRequest([]byte(c.head))
 		status := 0
 		if refused != nil {
 			status = refused.status
@@ -218,7 +218,7 @@ func FuzzRequest(f *testing.F) {
 		if headEnd(head[:end-1]) != 0 {
 			t.Fatalf("a part of the head %q is whole", head)
 		}
-		d, refused := parseRequest(head)
+		d, asked, refused := parseRequest(head)
 		if refused != nil {
 			if answer := string(refused.response()); strings.Count(answer, "\r\n\r\n") != 1 || len(answer) > 2000 {
 				t.Fatalf("%q is refused with %q", head, answer)
@@ -227,8 +227,8 @@ func FuzzRequest(f *testing.F) {
 		}
 		target, ok := strings.CutPrefix(string(head), "CONNECT ")
 		target, _, found := strings.Cut(target, " HTTP/1.")
-		if !ok || !found {
-			t.Fatalf("%q is taken", head)
+		if !ok || !found || asked != target {
+			t.Fatalf("%q is taken for %q", head, asked)
 		}
 		if d.addr.IsValid() {
 			if a, err := netip.ParseAddrPort(target); err != nil || a != netip.AddrPortFrom(d.addr, d.port) || d.addr.Is4In6() || d.addr.Zone() != "" {
