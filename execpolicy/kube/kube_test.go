@@ -404,8 +404,8 @@ func TestHopelessStates(t *testing.T) {
 		{terminatedStatus(128, "StartError", `exec: "sh": executable file not found in $PATH`),
 			ErrNoCommand, "executable file"},
 		{terminatedStatus(128, "StartError", "cgroup"), ErrRuntime, "cgroup"},
-		{terminatedStatus(82, "Error", "a connection was made with: the API"), ErrNetworkOpen, "the API"},
-		{terminatedStatus(83, "Error", "the image has no bash"), ErrNetworkOpen, "the image has no bash"},
+		{terminatedStatus(82, "Error", "from inside of the pod a connection was made with: the API"), ErrNetworkOpen, "the API"},
+		{terminatedStatus(83, "Error", "from inside of the pod nothing was tried: the image has no bash"), ErrNetworkOpen, "the image has no bash"},
 		{[]byte(`{"phase":"Failed","reason":"Evicted","message":"the node was low on memory"}`),
 			execpolicy.ErrStart, "Evicted: the node was low on memory"},
 	} {
@@ -763,4 +763,21 @@ func TestSweep(t *testing.T) {
 		k, _ := p.Cluster.client(t.Context())
 		assert.NilError(t, k.DeletePod(t.Context(), name, "uid-of-"+name, 0))
 	}
+}
+
+// A start that was given up before the cluster was asked for a pod has none to look for.
+func TestSpawnAfterItsContext(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	p, c := fake(t, fakekubectl.Faults{})
+	p.NetworkEnabled, p.NetworkPolicy = true, ""
+	s, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+	assert.NilError(t, err)
+	assert.NilError(t, s.Close())
+	whose := errors.New("the user has gone")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(whose)
+	proc, err := p.Spawn(ctx, execpolicy.Spec{})
+	assert.ErrorIs(t, err, whose)
+	assert.Assert(t, proc == nil)
+	assert.Equal(t, len(c.Pods()), 0)
 }

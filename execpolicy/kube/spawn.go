@@ -49,7 +49,9 @@ type run struct {
 // [execpolicy.Process.Ready] waits for. What the command prints before kubectl is
 // attached is lost, and if it has ended by then, Ready fails. So a command that is no
 // session has to read from its stdin before it prints or ends. Most callers use
-// [execpolicy.Start] or [execpolicy.Run].
+// [execpolicy.Start] or [execpolicy.Run]. An error wraps [execpolicy.ErrInvalid],
+// [execpolicy.ErrAudit] or [execpolicy.ErrStart], the last as a rule with one of this
+// package's, or is that of [Cluster.Find].
 func (p Policy) Spawn(
 	ctx context.Context, spec execpolicy.Spec,
 ) (*execpolicy.Process, error) {
@@ -160,6 +162,9 @@ func (p *Policy) record(
 // create creates the pod. An error means that there is none. If it is not known whether
 // there is one, or if it is not what it should be, ready fails.
 func (r *run) create(ctx context.Context, body []byte) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	made, err := r.Create(ctx, r.Pods(), body)
 	if err != nil {
 		if e, ok := err.(*kubectl.Error); ok && e.Unreached() {
@@ -181,7 +186,11 @@ func (r *run) create(ctx context.Context, body []byte) error {
 		r.unsure = err
 		return nil
 	}
-	r.uid = pod.Metadata.UID
+	if r.uid = pod.Metadata.UID; r.uid == "" {
+		// Something between may answer in the API's place.
+		r.unsure = errors.New("what answers has a pod without a UID")
+		return nil
+	}
 	r.unsure = r.check(pod, made, false)
 	return nil
 }

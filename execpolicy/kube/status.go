@@ -123,7 +123,7 @@ func (p *pod) end() error {
 		}, t.Message)
 		words = strings.Trim(words+"; "+t.Reason+": "+message, ":; ")
 		switch {
-		case t.ExitCode == reach.Reached || t.ExitCode == reach.Untried:
+		case (t.ExitCode == reach.Reached || t.ExitCode == reach.Untried) && strings.HasPrefix(t.Message, reach.Trial):
 			class = kubectl.ErrNetworkOpen
 		case t.ExitCode == 126 || t.ExitCode == 127,
 			t.Reason == "StartError" && (strings.Contains(t.Message, "executable file not found") || strings.Contains(t.Message, "no such file")):

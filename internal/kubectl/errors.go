@@ -1,6 +1,7 @@
 package kubectl
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
@@ -98,6 +99,8 @@ type Error struct {
 	clierr.Failure
 	// Command is the command line.
 	Command []string
+
+	unreached bool
 }
 
 // NewError returns the error of a run of kubectl. The exit code is -1 if it was ended,
@@ -112,9 +115,12 @@ func NewError(verb string, argv []string, exit int, stderr []byte, cause error) 
 			Cause:    cause,
 		},
 		argv,
+		cause == nil && slices.ContainsFunc(nobodyThere, func(words string) bool {
+			return strings.Contains(message(withoutNotes(stderr)), words)
+		}),
 	}
 	if cause == nil {
-		e.Class = Classify(stderr)
+		e.Class = Classify(withoutNotes(stderr))
 	} else if errors.Is(cause, context.DeadlineExceeded) && verb != "config" {
 		e.Class = ErrDown
 	}
@@ -124,12 +130,10 @@ func NewError(verb string, argv []string, exit int, stderr []byte, cause error) 
 
 // Unreached reports whether kubectl could not connect to the cluster, by its own words,
 // so that this was asked for nothing.
-func (e *Error) Unreached() bool {
-	return e.Cause == nil &&
-		slices.ContainsFunc(
-			[]string{"dial tcp", "was refused - did you specify", "x509: ", "TLS handshake"},
-			func(words string) bool { return strings.Contains(e.Words, words) })
-}
+func (e *Error) Unreached() bool { return e.unreached }
+
+// nobodyThere are what kubectl says if it could not connect.
+var nobodyThere = []string{"dial tcp", "was refused - did you specify", "x509: ", "TLS handshake"}
 
 // Classify returns the sentinel that says what kubectl's message means, or nil if that is
 // not known.
@@ -157,6 +161,18 @@ func message(stderr []byte) string {
 		text = text[:maxWords/2] + text[len(text)-maxWords/2:]
 	}
 	return text
+}
+
+// withoutNotes returns kubectl's stderr without the lines that say nothing of its
+// failure: its log, and warnings of the cluster, which are in anybody's words.
+func withoutNotes(stderr []byte) []byte {
+	var kept []byte
+	for line := range bytes.Lines(stderr) {
+		if text := string(line); !isLog(text) && !strings.HasPrefix(text, "Warning: ") {
+			kept = append(kept, line...)
+		}
+	}
+	return kept
 }
 
 // isLog reports whether a line is one of kubectl's log, such as

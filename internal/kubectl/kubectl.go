@@ -241,7 +241,7 @@ func (c *Client) run(
 	defer cancel()
 	r, w, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return nil, notStarted(err)
 	}
 	defer r.Close()
 	go func() {

@@ -58,6 +58,8 @@ const (
 	// MessageFile is where the node looks for a container's last words.
 	MessageFile = "/dev/termination-log"
 	// Reached is the status of a shell that has reached something, and Untried of one
-	// that had nothing to try with.
+	// that had nothing to try with. Its line begins with Trial: a command may exit with
+	// any status.
 	Reached, Untried = 82, 83
+	Trial            = "from inside of the pod "
 )

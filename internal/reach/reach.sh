@@ -1,5 +1,5 @@
 cf_untried() {
-	echo "$1" >/dev/termination-log
+	echo "from inside of the pod nothing was tried: $1" >/dev/termination-log
 	exit 83
 }
 command -v cf_try >/dev/null || cf_untried 'the image has no bash, busybox nc, python3 or perl that works to try the network with'

@@ -105,7 +105,7 @@ func TestTrial(t *testing.T) {
 				assert.Check(t, cmd.ProcessState.ExitCode() == want, "open %v: %s", open, out)
 				assert.Check(t, strings.Contains(string(out), "passed") == (want == 0), "%s", out)
 				words, _ := os.ReadFile(message)
-				assert.Check(t, (len(words) > 0) == (want != 0), "%s", words)
+				assert.Check(t, strings.HasPrefix(string(words), reach.Trial) == (want != 0), "%s", words)
 				pauses, _ := os.ReadFile(slept)
 				again := ""
 				if want == reach.Reached {
