@@ -333,7 +333,7 @@ func compatIsLangChains(t *testing.T, e *dockercli.Engine) {
 	if e.Kind == dockercli.Podman {
 		// With these it does what docker does by itself.
 		allowed = append(allowed, "--detach-keys=", "--read-only-tmpfs=false", "--systemd=false", "--pid=private",
-			"--sdnotify=ignore", "--no-hosts")
+			"--sdnotify=ignore", "--no-hosts", "--stop-timeout=")
 	}
 	for _, word := range own {
 		owned := slices.ContainsFunc(allowed, func(prefix string) bool { return strings.HasPrefix(word, prefix) })

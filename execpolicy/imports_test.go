@@ -181,7 +181,7 @@ var touched = map[string]string{
 	"execpolicy/deps":      "the caller's directory of layers",
 	"execpolicy/workspace": "the caller's workspace",
 	"internal/clientfile":  "a file for the engine's client, on Windows",
-	"internal/container":   "the control group and the priority of a container's process 1",
+	"internal/container":   "a container's process 1, its priority and its control group",
 	"internal/fifo":        "the FIFOs of a session",
 	"internal/hostproc":    "the directory of a session without a container",
 	"internal/mountproof":  "a file that is to be seen in a mount",
@@ -190,7 +190,11 @@ var touched = map[string]string{
 
 // touching are the functions of packages os and syscall that do so.
 var touching = regexp.MustCompile(`\b(os|syscall)\.(Create|CreateTemp|Mkdir\w*|OpenFile|OpenRoot|Remove\w*|Rename|WriteFile|` +
-	`L?[Cc]hown|Chmod|Chtimes|Symlink|Link|Truncate|FindProcess|StartProcess|Mkfifo|Mknod|Unlink\w*|Rmdir|Kill|Setpriority)\(`)
+	`L?[Cc]hown|Chmod|Chtimes|Symlink|Link|Truncate|FindProcess|StartProcess|Mkfifo|Mknod|Unlink\w*|Rmdir|Kill|Setpriority|(Raw)?Syscall6?)\(`)
+
+// untouching are the system calls by number that do not: they are about this program's
+// own descriptors, threads and children.
+var untouching = regexp.MustCompile(`\bsyscall\.(Raw)?Syscall6?\((syscall\.SYS_(FCNTL|IOCTL|WAITID)|setns|pidfdOpen),`)
 
 // What the library touches on the host is in few places.
 func TestHostIsTouchedByFew(t *testing.T) {
@@ -204,7 +208,7 @@ func TestHostIsTouchedByFew(t *testing.T) {
 			}
 			text, err := os.ReadFile(path)
 			assert.NilError(t, err)
-			found = append(found, touching.FindAllString(string(text), -1)...)
+			found = append(found, touching.FindAllString(untouching.ReplaceAllString(string(text), ""), -1)...)
 		}
 		assert.Check(t, (len(found) > 0) == (touched[name] != ""), "%s: %q", name, found)
 	}
@@ -295,16 +299,16 @@ func TestForbiddenPackages(t *testing.T) {
 // maxAdded is how many bytes the library may add to a stripped program that drove the
 // client with os/exec before. It is what was measured, rounded up to the next 10,000.
 //
-// Measured were 1,331,000: 633,000 of code, 489,000 of the runtime's tables for it, and
-// 209,000 of data, such as the scripts and the filter of system calls. Of the code a
-// quarter is this package, a sixth package dockercli.
+// Measured were 1,352,000. Nearly half is code, more than a third the runtime's tables
+// for it, and the rest data, such as the scripts and the filter of system calls. Of the
+// code a quarter is this package, a sixth package dockercli.
 //
 // What holds the bound is what is not imported: see banned. Package internal/random
 // stands in for crypto/rand, which would add 160,000, and scripts are embedded without
 // their comments. Nothing else is done for it, for no bound is worth bending the code
 // for: code that is simple and needs more room raises it here, in internal/bench and in
 // CONTRIBUTING.md.
-const maxAdded = 1_350_000
+const maxAdded = 1_360_000
 
 func TestSizeAdded(t *testing.T) {
 	build := func(name string) int64 {

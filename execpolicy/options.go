@@ -178,9 +178,10 @@ func (p *DockerPolicy) own(e *dockercli.Engine, spec Spec, name string) dockercl
 		// Podman takes no extra hosts beside the flag that leaves out the host's own.
 		HostsFile: p.extra(e, "add-host"),
 	}
-	if e.PodmanService {
+	if e.PodmanService || e.Kind == dockercli.Podman {
 		// A removal by docker's client has no flag for the 10 s that podman waits for a
-		// command to obey SIGTERM.
+		// command to obey SIGTERM. That of podman's own does not hold for what exec has
+		// started.
 		o.StopTimeout = time.Second
 	}
 	return o

@@ -22,10 +22,11 @@ import (
 // Its arguments are what removes containers, what kills process 1 of one, and what begins
 // to run a command in one; the names are appended. It reads lines that add a name
 // (+) or take one away (-) until its stdin ends. A name is NAME, or
-// NAME:PID:START:FREEZER once the container may be killed from inside: PID and START are
-// those of its process 1, or 0, and FREEZER is the control group that can freeze it, or
-// nothing. lives PID START reports whether that process lives. thaw FREEZER lets run what
-// code inside has frozen, which would not die.
+// NAME:PID:START:QUOTA:FREEZER once the container may be killed from inside: PID and
+// START are those of its process 1, or 0, QUOTA is the control group that bounds its use
+// of the processors, and FREEZER the one that can freeze it, or nothing. lives PID START
+// reports whether that process lives. thaw FREEZER lets run what code inside has frozen,
+// which would not die, and lift QUOTA takes the bound away from what has to die.
 //
 // A name that begins with / is that of a directory of FIFOs, which is removed first. It
 // is this user's and nobody else can enter it; what others may have put in its place is
@@ -37,15 +38,18 @@ import (
 // that lives: the engine could forget what it can't end. Nor does it kill process 1
 // before the other processes inside: podman takes no more commands for a container whose
 // process 1 takes long to obey. Where no command can be run inside, as in a container
-// that is paused, there is nothing to lose.
+// that is paused, there is nothing to lose, and the first attempt removes it. For half a
+// minute the next ones only kill: at a second removal podman forgets what the first one
+// still waits for. The bound is taken away when the engine has taken a kill, of which
+// docker's client waits for the end.
 //
 //go:embed guard.sh
 var guardScript string
 
 // A Guard is a small shell process on the host, in a session of its own, which outlives
-// this program by a minute at most and ends and removes what it left: the second line of
-// defence after a container's own lifeline. There is one for all containers of an engine,
-// as long as there are any. A host without sh has none.
+// this program by a minute, or by more if the engine hangs, and ends and removes what it
+// left: the second line of defence after a container's own lifeline. There is one for all
+// containers of an engine, as long as there are any. A host without sh has none.
 type Guard struct {
 	name string // of the process; if empty, "cofferdam-guard"
 
@@ -121,11 +125,15 @@ func (g *Guard) know(name string, first FirstProcess) {
 	if g.watched[name] == "" {
 		return
 	}
-	freezer := ownGroup(first.Freezer)
-	if strings.ContainsAny(freezer, " \t\n*?[\\") {
-		freezer = "" // the names are words of a shell
+	group := func(dir, not string) string {
+		if dir = ownGroup(dir); strings.ContainsAny(dir, not+" \t\n*?[\\") {
+			return "" // the names are words of a shell
+		}
+		return dir
 	}
-	entry := name + ":" + strconv.Itoa(first.PID) + ":" + strconv.FormatUint(first.Start, 10) + ":" + freezer
+	entry := strings.Join([]string{
+		name, strconv.Itoa(first.PID), strconv.FormatUint(first.Start, 10), group(first.Quota, ":"), group(first.Freezer, ""),
+	}, ":")
 	g.watched[name] = entry
 	g.tell("+" + entry + "\n-" + name)
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -100,6 +102,50 @@ func TestGuardRemovesDirectory(t *testing.T) {
 			assert.ErrorIs(t, err, os.ErrNotExist)
 		})
 	}
+}
+
+// A container that lives, and in which nothing can be run, is removed once, and then
+// killed: podman would forget it at a second removal. Then the bound on its use of the
+// processors is taken away.
+func TestGuardRemovesOnce(t *testing.T) {
+	enginetest.Check(t)
+	temp := t.TempDir()
+	group := filepath.Join(temp, strings.Repeat("0123456789abcdef", 4))
+	assert.NilError(t, os.Mkdir(group, 0o700))
+	quota := filepath.Join(group, "cpu.cfs_quota_us")
+	assert.NilError(t, os.WriteFile(quota, []byte("50000"), 0o600))
+	process := exec.Command("sleep", "4862")
+	assert.NilError(t, process.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- process.Wait() }()
+	defer func() {
+		process.Process.Kill()
+		<-ended
+	}()
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", process.Process.Pid))
+	assert.NilError(t, err)
+	start, err := strconv.ParseUint(statField(string(stat), 22), 10, 64)
+	assert.NilError(t, err)
+
+	done := filepath.Join(temp, "done")
+	did := func(what string) string { return "sh -c 'echo " + what + ` $1 >>"$0"' '` + done + "'" }
+	g := newGuard(did("removed"))
+	g.exec, g.kill = "false", did("killed")
+	g.Add("name")
+	g.know("name", FirstProcess{Name: "name", PID: process.Process.Pid, Start: start, Quota: group})
+	// As at the end of this program.
+	g.pipe.Close()
+	defer g.proc.Stop(context.Background(), 0)
+	var lines []string
+	assert.Assert(t, leftover.Patient.Until(func() bool {
+		text, _ := os.ReadFile(done)
+		lines = strings.Split(strings.TrimSpace(string(text)), "\n")
+		return len(lines) > 2
+	}), "it was not killed: %q", lines)
+	assert.DeepEqual(t, lines[:3], []string{"removed name", "killed name", "killed name"})
+	lifted, err := os.ReadFile(quota)
+	assert.NilError(t, err)
+	assert.Equal(t, string(lifted), "-1\n")
 }
 
 // Where no guard can be started there is none, and nothing else is different.

@@ -127,8 +127,9 @@ func TestOnlyWhatIsInsideIsKilledFromInside(t *testing.T) {
 			for name, value := range e.Labels {
 				args = append(args, "--label="+name+"="+value)
 			}
-			id := strings.TrimSpace(cli(append(args, e.Image, "sh", "-c", "sleep 4848 & wait")...))
+			id := strings.TrimSpace(cli(append(args, e.Image, "sh", "-c", "sleep 4848 & echo on; wait")...))
 			defer cli("rm", "-f", id)
+			assert.Assert(t, leftover.Patient.Until(func() bool { return strings.Contains(cli("logs", id), "on") }), "it does not begin")
 			ctx, cancel := context.WithCancel(t.Context())
 			tried := make(chan struct{})
 			go (&Container{Engine: e.Engine, Name: id, OwnPIDs: true}).killAll(ctx, tried)

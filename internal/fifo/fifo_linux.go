@@ -60,8 +60,10 @@ func New(dir string) (*Ends, error) {
 		err = e.open()
 	}
 	if err == nil {
-		// The client gets one that waits, as any program's stderr does.
-		e.Client, err = os.OpenFile(filepath.Join(e.io, names[2]), os.O_WRONLY, 0)
+		// The client gets one that waits, as any program's stderr does. It reads from it,
+		// too, as far as the kernel knows: if this program ends, a warning must not end
+		// the client between the creation of a container and its start.
+		e.Client, err = os.OpenFile(filepath.Join(e.io, names[2]), os.O_RDWR, 0)
 	}
 	if err != nil {
 		e.Close()
@@ -213,11 +215,13 @@ func (e *Ends) settle() {
 
 // janitorScript removes the directory at the end of its stdin, unless it was told before
 // that this is done. Its argument is the directory. That is this user's and nobody else
-// can enter it; what others may have put in its place is left alone.
+// can enter it; what others may have put in its place is left alone. The FIFOs of a job
+// may be there too, if the client takes longer to end than the first job to start.
 const janitorScript = `trap '' HUP INT QUIT TERM
 read -r line && exit
 [ -O "$1" ] && [ ! -L "$1" ] || exit
-rm -f "$1/io/in" "$1/io/out" "$1/io/err" "$1/io/ops"
+chmod 700 "$1/io"
+rm -f "$1/io"/*
 rmdir "$1/io" "$1"`
 
 // newJanitor starts a process that removes the directory if this program ends before it

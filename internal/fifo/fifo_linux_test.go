@@ -127,9 +127,24 @@ func TestHostThatHasGone(t *testing.T) {
 	}
 }
 
+// A client that says something when its host has gone is not ended for it: it may be
+// between the creation of a container and its start.
+func TestClientOutlivesHost(t *testing.T) {
+	e, _ := newEnds(t)
+	for _, f := range append(slices.Clone(e.kept), e.Stdin, e.Ops) {
+		f.Close()
+	}
+	e.Stdout.Close()
+	e.Stderr.Close()
+	_, err := e.Client.WriteString("a warning\n")
+	assert.NilError(t, err)
+}
+
 // The directory of a program that was killed is removed, and nothing in its place.
 func TestJanitor(t *testing.T) {
 	e, dir := newEnds(t)
+	// That of a job, which the next program to look would not know.
+	assert.NilError(t, syscall.Mkfifo(filepath.Join(dir, "io", "job"), 0o600))
 	// The end of its pipe is the end of this program.
 	assert.NilError(t, e.Janitor.Close())
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
