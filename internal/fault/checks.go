@@ -69,11 +69,20 @@ func all(id string) []leftover.Process {
 // what those do.
 func marked(id string) []leftover.Process {
 	found := all(id)
-	guards := map[int]bool{}
+	parents, guards := map[int]int{}, map[int]bool{}
 	for _, p := range found {
+		parents[p.PID] = p.Parent
 		guards[p.PID] = slices.Contains(p.Args, "cofferdam-guard") || slices.Contains(p.Args, "cofferdam-fifos")
 	}
-	return slices.DeleteFunc(found, func(p leftover.Process) bool { return guards[p.PID] || guards[p.Parent] })
+	return slices.DeleteFunc(found, func(p leftover.Process) bool {
+		// Numbers may have been used again since, and lead in a circle.
+		for pid, steps := p.PID, 0; pid != 0 && steps < len(found); pid, steps = parents[pid], steps+1 {
+			if guards[pid] {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // processesIn returns the processes of the container with that ID, by their cgroups or,

@@ -79,8 +79,8 @@ func TestMarkedProcesses(t *testing.T) {
 	assert.NilError(t, cmd.Wait())
 	assert.Assert(t, leftover.Patient.Until(func() bool { return len(marked(s.id)) == 1 && marked(s.id)[0].Parent != os.Getpid() }))
 
-	guard, guardStdin := reader(t, "read x; :", "cofferdam-guard")
-	assert.Assert(t, leftover.Patient.Until(func() bool { return len(all(s.id)) == 2 }))
+	guard, guardStdin := reader(t, `sh -c 'sh -c "read x; :"; :'; :`, "cofferdam-guard")
+	assert.Assert(t, leftover.Patient.Until(func() bool { return len(all(s.id)) == 4 }))
 	assert.Equal(t, len(marked(s.id)), 1)
 	guardStdin.Close()
 	assert.NilError(t, guard.Wait())
@@ -135,7 +135,9 @@ func TestProcessesInsideAreCounted(t *testing.T) {
 		r := &round{suite: s, session: session}
 		r.inside(leftover.Patient)
 		assert.DeepEqual(t, r.problems, []string(nil))
-		_, err = session.Run(t.Context(), execpolicy.Command{Script: "sleep 1000 &"})
+		_, err = session.Run(t.Context(), execpolicy.Command{
+			Script: `sleep 1000 & until read -r comm </proc/$!/comm && [ "$comm" = sleep ]; do :; done`,
+		})
 		assert.NilError(t, err)
 		r.inside(soon)
 		assert.Equal(t, len(r.problems), 1)
@@ -266,11 +268,12 @@ func TestBounds(t *testing.T) {
 		peak  int64
 		says  string
 	}{
-		"all well":    {stats{obeying: enough(obeyingBound), others: enough(othersBound)}, memoryBound, ""},
+		"all well":    {stats{obeying: enough(obeyingBound), others: enough(othersBound), killed: enough(goneBound)}, memoryBound, ""},
 		"obeying":     {stats{obeying: enough(obeyingBound + 1)}, 0, "half of the programs that obey"},
 		"others":      {stats{others: enough(othersBound + 1)}, 0, "half of the others"},
 		"worst":       {stats{others: durations{terminationTimeout + 1}}, 0, "one took more"},
 		"a close":     {stats{closes: durations{terminationTimeout + 1}}, 0, "one took more"},
+		"gone late":   {stats{killed: enough(goneBound + 1)}, 0, "what a killed program left"},
 		"not seen":    {stats{ended: 20, unseen: 3}, 0, "not seen to be gone"},
 		"memory":      {stats{}, memoryBound + 1, "the suite took more"},
 		"a survivor":  {stats{survivors: 1}, 0, "not as they should be"},

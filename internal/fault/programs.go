@@ -23,6 +23,8 @@ type program struct {
 	// lies says that what the shell reports of this command and of later ones may be the
 	// program's own word.
 	lies bool
+	// traps says that the shell may print something of the program's in later commands.
+	traps bool
 	// starves says that process 1 gets next to no time: what ends it from outside may
 	// take longer than it may.
 	starves bool
@@ -404,7 +406,7 @@ forever()`), obeys: true},
 		ends: true, says: "said\n"},
 	{name: "traps of the shell", script: `
 		s=0; while [ $s -lt 65 ]; do trap 'echo caught; sleep 1000' $s; s=$((s + 1)); done 2>/dev/null
-		echo said`, ends: true, own: hangs},
+		echo said`, ends: true, own: hangs, traps: true},
 	{name: "traced shell", script: `set -x; set -v; PS4='$(echo traced)'; echo said`, ends: true, own: hangs},
 	{name: "strict shell", script: `set -eu; echo said; false; echo unsaid`, ends: true, own: exits, exit: 1,
 		says: "said\n"},

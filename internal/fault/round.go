@@ -134,7 +134,11 @@ func (r *round) run(ctx context.Context, c execpolicy.Command) {
 	r.began = time.Now()
 	r.suite.call(r.plan, "Run", c.Timeout+r.termination(), func() { r.result, r.err = r.session.Run(ctx, c) })
 	if r.result == nil {
-		r.wrong("the command did not run: %v", r.err)
+		// A job may have cost the session before the command began.
+		lost := errors.Is(r.err, execpolicy.ErrEnded) || errors.Is(r.err, execpolicy.ErrStart)
+		if !lost || !r.any(func(p *program) bool { return p.job && p.mayLose() }) {
+			r.wrong("the command did not run: %v", r.err)
+		}
 		return
 	}
 	r.check(c)
@@ -324,8 +328,9 @@ func (r *round) probe(ctx context.Context) {
 		step = max(step, res.Escalation)
 		out := string(res.Stdout)
 		// What lives on may print, too, and more than is kept.
+		beside := !ended || r.any(func(p *program) bool { return p.traps })
 		if res.Outcome == execpolicy.OutcomeExited && res.ExitCode == 0 &&
-			(out == word+"\n" || !ended && (strings.Contains(out, word+"\n") || res.StdoutInfo.DroppedBytes > 0)) {
+			(out == word+"\n" || beside && (strings.Contains(out, word+"\n") || res.StdoutInfo.DroppedBytes > 0)) {
 			if ended && !r.left {
 				r.inside(leftover.Patient)
 			}

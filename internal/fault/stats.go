@@ -10,13 +10,15 @@ import (
 	"time"
 )
 
-// Bounds on the time from a command's end, its deadline or its cancel, to the return of
-// Run.
 const (
-	// obeyingBound is for programs that end at a SIGTERM.
+	// obeyingBound and othersBound are on the time from a command's end, its deadline or
+	// its cancel, to the return of Run. The first is for programs that end at a SIGTERM.
 	obeyingBound = 50 * time.Millisecond
 	// othersBound is the stated grace: 250 ms for SIGTERM and as much for SIGKILL.
 	othersBound = 500 * time.Millisecond
+	// goneBound is on the time from a SIGKILL of the host's program until all of it is
+	// gone. It holds for most rounds: package execpolicy says what takes longer.
+	goneBound = 2 * time.Second
 	// memoryBound is on the suite's own memory.
 	memoryBound = 64 << 20
 )
@@ -28,6 +30,7 @@ type stats struct {
 	guards                        map[fate]int
 	obeying, others               durations
 	closes, gone, killed, back    durations
+	slowest                       uint64 // the seed of the worst in killed
 }
 
 // see counts a result of a command that was ended, and whether nobody saw that nothing
@@ -73,6 +76,9 @@ func (s *stats) print(w io.Writer, peak int64, termination time.Duration) error 
 	fmt.Fprintf(w, "past the deadline or the cancel, programs that obey SIGTERM: %v; others: %v\n", s.obeying, s.others)
 	fmt.Fprintf(w, "close in mid-command: %v; all gone after a close: %v; after a SIGKILL of the host's program: %v\n",
 		s.closes, s.gone, s.killed)
+	if len(s.killed) > 0 {
+		fmt.Fprintf(w, "the worst of the last was the round with seed %d\n", s.slowest)
+	}
 	if len(s.back) > 0 {
 		fmt.Fprintf(w, "all gone after an engine was back: %v\n", s.back)
 	}
@@ -86,6 +92,10 @@ func (s *stats) print(w io.Writer, peak int64, termination time.Duration) error 
 	}
 	if len(s.others) >= enough && s.others.median() > othersBound {
 		errs = append(errs, fmt.Errorf("half of the others took more than %v", othersBound))
+	}
+	// How long a pod takes to be deleted is the cluster's affair.
+	if termination == terminationTimeout && len(s.killed) >= enough && s.killed.median() > goneBound {
+		errs = append(errs, fmt.Errorf("half of what a killed program left took more than %v to go", goneBound))
 	}
 	if s.unseen > seldom && s.unseen*20 > s.ended {
 		errs = append(errs, errors.New("more than a twentieth of the commands that were ended were not seen to be gone"))

@@ -450,7 +450,10 @@ func (s *suite) round(ctx context.Context, p plan) *round {
 		}
 	}
 	left, took := s.settle(leftover.Patient, s.now(), r.containers...)
-	if p.ending.alone {
+	if p.ending.alone && !p.ending.away {
+		if took > s.stats.killed.worst() {
+			s.stats.slowest = p.seed
+		}
 		s.stats.killed.add(took)
 	}
 	if len(left) > 0 {
