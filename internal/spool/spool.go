@@ -9,7 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
@@ -18,12 +18,14 @@ var ErrTooLong = errors.New("stdin is too long")
 
 // A Spool is a command's stdin. Its Read is the approver's.
 type Spool struct {
-	r      io.Reader
-	max    int
-	turn   chan struct{} // held by whoever reads from r, or looks at what follows
-	data   []byte        // all that was read
-	err    error         // why no more is read; io.EOF if that is all
-	closed atomic.Bool   // the approver reads no more
+	r    io.Reader
+	max  int
+	turn chan struct{} // held by whoever reads from r, or looks at what follows
+	data []byte        // all that was read
+	err  error         // why no more is read; io.EOF if that is all
+
+	closed chan struct{} // closed when the approver reads no more
+	close  func()
 }
 
 // New returns the spool of a reader that is to have at most max bytes; nil if r is nil.
@@ -31,17 +33,31 @@ func New(r io.Reader, max int) *Spool {
 	if r == nil {
 		return nil
 	}
-	return &Spool{r: r, max: max, turn: make(chan struct{}, 1)}
+	closed := make(chan struct{})
+	return &Spool{
+		r: r, max: max, turn: make(chan struct{}, 1),
+		closed: closed, close: sync.OnceFunc(func() { close(closed) }),
+	}
 }
+
+var errClosed = fmt.Errorf("the stdin of a request is not there after Approve: %w", fs.ErrClosed)
 
 // Read reads what nobody has read yet. All must not be called before the approver has
 // returned or was left behind.
 func (s *Spool) Read(p []byte) (int, error) {
-	s.turn <- struct{}{}
+	select {
+	case s.turn <- struct{}{}:
+	case <-s.closed:
+		return 0, errClosed
+	}
 	defer func() { <-s.turn }()
+	// Select picks either of two that are ready.
+	select {
+	case <-s.closed:
+		return 0, errClosed
+	default:
+	}
 	switch {
-	case s.closed.Load():
-		return 0, fmt.Errorf("the stdin of a request is not there after Approve: %w", fs.ErrClosed)
 	case s.err != nil:
 		return 0, s.err
 	case len(p) == 0:
@@ -74,7 +90,7 @@ func (s *Spool) Close(wait time.Duration) {
 	if s == nil {
 		return
 	}
-	s.closed.Store(true)
+	s.close()
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {

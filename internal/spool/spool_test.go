@@ -54,6 +54,28 @@ func TestCanceled(t *testing.T) {
 	assert.Equal(t, err, gone)
 }
 
+// Nor does one hang that waits for its turn, or comes while the command reads.
+func TestReadAfterClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		s := spool.New(r, 10)
+		waits := make(chan error, 2)
+		read := func() {
+			_, err := s.Read(make([]byte, 1))
+			waits <- err
+		}
+		go s.All(t.Context())
+		synctest.Wait()
+		go read()
+		synctest.Wait()
+		s.Close(time.Second)
+		read()
+		assert.ErrorIs(t, <-waits, fs.ErrClosed)
+		assert.ErrorIs(t, <-waits, fs.ErrClosed)
+		assert.NilError(t, w.Close())
+	})
+}
+
 // A Read that hangs is left behind.
 func TestCloseIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
