@@ -185,7 +185,10 @@ func TestApproveThatDoesNotReturn(t *testing.T) {
 						return err
 					}
 					c.end(s, cancel)
-					assert.ErrorIs(t, <-done, c.cause)
+					err = <-done
+					assert.ErrorIs(t, err, c.cause)
+					// Whoever would call Restart has to learn of it.
+					assert.Equal(t, errors.Is(err, execpolicy.ErrEnded), c.cause == execpolicy.ErrExpired, "%v", err)
 					<-hooks.Done()
 					close(release)
 					<-left

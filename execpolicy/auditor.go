@@ -21,9 +21,9 @@ var errNotRecorded = errors.New("the policy has not recorded its spawn")
 
 // RecordSpawn records an [EventSpawn], if the spec has an Auditor. A [Policy] calls it in
 // Spawn, on the spec that it was given or on a copy, before it starts anything. If it
-// returns an error, Spawn must start nothing, and return the error. argv is recorded as
-// it is: [dockercli.Redact] takes the values of variables out of an engine's command
-// line. Both are arguments because there is no Process yet.
+// returns an error, which wraps [ErrAudit], Spawn must start nothing, and return that
+// error. argv is recorded as it is: [dockercli.Redact] takes the values of variables out
+// of an engine's command line. Both are arguments because there is no Process yet.
 func (s Spec) RecordSpawn(ctx context.Context, name string, argv []string) error {
 	if s.Audit == nil {
 		return nil
@@ -316,7 +316,8 @@ func (c *conn) commandEvent(cmd Command) *Event {
 	e := c.newEvent(EventCommand)
 	e.Script, e.Argv, e.Dir = cmd.Script, cmd.Argv, cmd.Dir
 	e.Env, e.Secrets = slices.Sorted(maps.Keys(cmd.Env)), secretNames(cmd.Secrets)
-	e.redact(addValues(nil, cmd.Secrets).Redact)
+	// In one go: a short value may stand in a long one.
+	e.redact(addValues(c.redactor.Values(), cmd.Secrets).Redact)
 	return e
 }
 

@@ -46,6 +46,7 @@ type conn struct {
 	at atomic.Pointer[string] // dir, for those who have not the turn
 
 	jobs    turn.Room       // those that run
+	session context.Context // ends with the session's Close; nil before there is a session
 	jobLife context.Context // ends when the process is to
 	endJobs context.CancelCauseFunc
 
@@ -97,7 +98,7 @@ func connect(proc *Process, spec Spec, values *secret.Values) *conn {
 		},
 		TerminationTimeout: c.limits.TerminationTimeout,
 		KeepAlive:          proc.keepAlive(),
-		Abrupt:             func(cause error) bool { return cause == ErrExpired || cause == ErrClosed && !c.endsInOrder },
+		Abrupt:             c.abrupt,
 		Redact:             c.redact,
 		Stepped:            func(step shell.Step, cause error) { c.observer.Load().killed(c, Escalation(step), cause) },
 		Ended:              func(err error) { c.observer.Load().ended(c, err) },
@@ -108,6 +109,18 @@ func connect(proc *Process, spec Spec, values *secret.Values) *conn {
 	c.setValues(values)
 	c.Start()
 	return c
+}
+
+// abrupt reports whether a unit that ends for that cause ends the process. A caller may
+// bring a context of another session, which ends for such a cause of its own.
+func (c *conn) abrupt(cause error) bool {
+	switch cause {
+	case ErrExpired:
+		return c.life.Err() != nil
+	case ErrClosed:
+		return !c.endsInOrder && (c.session == nil || c.session.Err() != nil)
+	}
+	return false
 }
 
 // moved notes where the worker is.
@@ -305,6 +318,16 @@ func (c *conn) lost() error {
 		return c.proc.onEngine(ErrEnded)
 	}
 	return c.proc.onEngine(fmt.Errorf("%w: %w", ErrEnded, err))
+}
+
+// expired adds ErrEnded to an error that says only that the lifetime is over, or that the
+// session was begun anew.
+func (c *conn) expired(err error) error {
+	over := errors.Is(err, ErrExpired) && c.life.Err() != nil || errors.Is(err, errRestart) && c.jobLife.Err() != nil
+	if over && !errors.Is(err, ErrEnded) {
+		return c.proc.onEngine(fmt.Errorf("%w: %w", ErrEnded, err))
+	}
+	return err
 }
 
 // closeTimeout is how long each thing may take that is done before the end. A Close

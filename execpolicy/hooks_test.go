@@ -128,6 +128,23 @@ var hookCases = []placeCase{
 		assert.Equal(t, s.ok("echo on"), "on")
 		assert.NilError(t, s.Close())
 	}},
+	{"what Prepare leaves running ends, and the session does not", func(t *testing.T, p place) {
+		spec := p.spec()
+		ended := make(chan error, 1)
+		spec.Prepare = func(ctx context.Context, s *execpolicy.Session) error {
+			begun := make(signal, 1)
+			go func() {
+				_, err := s.Run(ctx, execpolicy.Command{Script: "echo begun; sleep 4865", Stdout: begun})
+				ended <- err
+			}()
+			<-begun
+			return nil
+		}
+		s := open(t, p.policy(), spec)
+		assert.ErrorIs(t, <-ended, execpolicy.ErrClosed)
+		assert.Equal(t, s.ok("echo on"), "on")
+		assert.NilError(t, s.Close())
+	}},
 	{"Finish comes behind the shutdown scripts, and ends what runs in order", func(t *testing.T, p place) {
 		spec := p.spec()
 		spec.Workspace = newWorkspace(t, "workspace")

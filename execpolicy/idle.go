@@ -112,12 +112,11 @@ var errTaken = fmt.Errorf("%w: it was taken before", ErrClosed)
 // on top of the Env that the session was started with, and the startup scripts run after
 // those of StartIdle. ctx bounds the taking only.
 //
-// Command, Workspace, Labels and [Limits.TerminationTimeout] belong to the container.
-// With one of them, or another mistake in the spec, the error wraps [ErrInvalid] and says
-// all that is wrong, and the session is idle as before. With a Workspace it wraps
-// [ErrNoMount] too. If it was taken or closed before,
-// the error wraps [ErrClosed]. Any other error is one of [Start], and the session has
-// ended.
+// Command, Workspace, Labels and [Limits.TerminationTimeout] belong to the container. If
+// the spec has one of them, or is wrong in another way, the session stays idle, and the
+// error wraps [ErrInvalid] and says all that is wrong. With a Workspace it wraps
+// [ErrNoMount] too. If the session was taken or closed before, the error wraps
+// [ErrClosed]. Any other error is one of [Start], and the session has ended.
 //
 // Audit has the records from here on, the first being an [EventStart]. If it is nil, that
 // of StartIdle goes on. A [Limits.Lifetime] begins here, and ends at the latest with the
@@ -182,6 +181,9 @@ var errNoAnswer = errors.New("the idle session's shell does not answer")
 // the session, which takes [Limits.TerminationTimeout] at most. Close it then.
 func (i *Idle) Check(ctx context.Context) error {
 	s := i.s
+	if i.state.Load() != idleFree {
+		return errTaken // whoever has taken it may run a command for long
+	}
 	if err := s.acquire(ctx); err != nil {
 		return err
 	}

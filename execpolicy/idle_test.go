@@ -94,6 +94,23 @@ func TestIdleTakeFails(t *testing.T) {
 	})
 }
 
+// Check of a session that was taken does not wait for a command of its user.
+func TestIdleCheckOfATakenSession(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		i, err := execpolicy.StartIdle(t.Context(), p.policy(), p.spec())
+		assert.NilError(t, err)
+		taken, err := i.Take(t.Context(), execpolicy.Spec{})
+		assert.NilError(t, err)
+		defer taken.Close()
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		c := session{taken, t}.start(ctx, execpolicy.Command{Script: "echo begun; sleep 4861", Timeout: -1})
+		assert.ErrorIs(t, i.Check(t.Context()), execpolicy.ErrClosed)
+		cancel(nil)
+		<-c.done
+	})
+}
+
 // Who takes a session while a Check of it hangs waits no longer than its context.
 func TestIdleTakeBesideCheck(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {

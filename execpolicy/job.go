@@ -14,6 +14,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
+	"github.com/seed-64a260eb/cofferdam/internal/secret"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 	"github.com/seed-64a260eb/cofferdam/truncate"
@@ -22,11 +23,12 @@ import (
 // A Job is a command that runs beside the commands of its session. [Session.StartJob]
 // starts one. Its methods are safe for concurrent use.
 type Job struct {
-	job    *shell.Job
-	stdin  *countedStdin
-	out    shell.Output
-	cancel context.CancelCauseFunc
-	done   chan struct{}
+	job      *shell.Job
+	stdin    *countedStdin
+	out      shell.Output
+	redactor *secret.Redactor
+	cancel   context.CancelCauseFunc
+	done     chan struct{}
 
 	taking sync.Mutex // of what is kept
 	kept   *Result    // what out has kept, which it has no more; nil before
@@ -76,7 +78,9 @@ type Job struct {
 //   - ErrNoJobs: the policy has no jobs.
 //   - ErrTooManyJobs: the session has [MaxJobs].
 //   - ErrRefused: [Spec.Approve] has refused it.
-//   - ErrClosed or ErrEnded: the session was closed, or has ended.
+//   - ErrClosed: the session was closed.
+//   - ErrEnded: the session has ended, along with ErrExpired if its lifetime is over, or
+//     is restarted meanwhile.
 //   - ErrNoDir: [Command.Dir] can't be entered, or is not absolute while the name of the
 //     shell's own directory is not known: see [Result.Dir].
 //   - ErrStart: it did not begin within [Limits.StartupTimeout], or what was to run it
@@ -84,9 +88,10 @@ type Job struct {
 //     that.
 //   - ErrAudit: [Spec.Audit] did not take its record.
 //   - ErrTransfer: a secret's file could not be made.
-//   - The error of a secret's Lookup, or the cause of ctx.
+//   - The error of a secret's Lookup, what is wrong with the value that it returned, or
+//     the cause of ctx.
 //
-// It wraps ErrStillThere too if it is not known that all that was started is gone.
+// It also wraps ErrStillThere if it is not known that all that was started is gone.
 func (s *Session) StartJob(ctx context.Context, cmd Command) (*Job, error) {
 	if err := cmd.validateJob(); err != nil {
 		return nil, problems.Redact(err, s.Redact)
@@ -124,10 +129,10 @@ func (s *Session) StartJob(ctx context.Context, cmd Command) (*Job, error) {
 	if err == nil {
 		return j, nil
 	}
-	if s.life.Err() != nil && errors.Is(err, ErrClosed) {
+	if s.life.Err() != nil && errors.Is(err, ErrClosed) && !errors.Is(err, ErrStillThere) {
 		err = ErrClosed
 	}
-	return nil, c.audit.finishJob(c, event, nil, tally{}, err)
+	return nil, c.audit.finishJob(c, event, nil, tally{}, c.expired(err))
 }
 
 // startJob starts a job that has its record.
@@ -236,7 +241,7 @@ func (j *Job) Stdin() io.WriteCloser { return j.stdin }
 func (j *Job) Output() *Result {
 	j.taking.Lock()
 	defer j.taking.Unlock()
-	r := &Result{}
+	r := &Result{values: j.redactor.Values()}
 	switch {
 	case j.kept != nil:
 		r.Stdout, r.StdoutInfo = slices.Clone(j.kept.Stdout), j.kept.StdoutInfo

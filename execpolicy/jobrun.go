@@ -61,7 +61,7 @@ func (s *countedStdin) Write(p []byte) (int, error) {
 // begin returns when the command begins, or when nothing is left of it.
 func (x *jobRun) begin(ctx context.Context, wire shellwire.Job) (err error) {
 	c := x.c
-	x.Job = &Job{stdin: &countedStdin{WriteCloser: x.proc.Stdin}, done: make(chan struct{})}
+	x.Job = &Job{stdin: &countedStdin{WriteCloser: x.proc.Stdin}, redactor: &c.redactor, done: make(chan struct{})}
 	life, cancel := context.WithCancelCause(c.jobLife)
 	x.cancel = cancel
 	x.out = c.newOutput(x.cmd, c.jobFilter, cancel)
@@ -94,7 +94,7 @@ func (x *jobRun) jobError(ctx context.Context, err error) error {
 		return errors.Join(c.lost(), err)
 	case errors.Is(err, shell.ErrEarly):
 		return c.lost()
-	case ctx.Err() != nil:
+	case ctx.Err() != nil && errors.Is(err, context.Cause(ctx)):
 		return err
 	}
 	return fmt.Errorf("%w: %w", ErrStart, err)
@@ -120,7 +120,7 @@ func (x *jobRun) run(ctx context.Context) {
 	res := &Result{
 		ExitCode: -1, Duration: time.Since(x.start), Timeout: x.cmd.Timeout, Cause: r.Cause, Escalation: Escalation(r.Step),
 		Gone: r.Gone, OOMBefore: x.job.OOMsBefore, OOMAfter: r.OOMs, Engine: c.proc.Engine,
-		text: x.out.Text,
+		text: x.out.Text, values: c.redactor.Values(),
 	}
 	var errs []error
 	if r.EndErr != nil {

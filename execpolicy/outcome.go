@@ -31,7 +31,8 @@ func (c *conn) classify(ctx context.Context, res *Result, r shell.Reply, cmd Com
 		evidence.oom = r.EndErr == nil && c.OOMKilled(r.EndBy)
 	case !r.Mark.NoDir && (cmd.Usage || r.Mark.Status != 0 && c.oomKills >= 0):
 		var l shell.Reply
-		res.OOMAfter, _, l = c.lookNow(ctx, bound.Earlier(bound.After(c.limits.TerminationTimeout), endBy))
+		// A cancel now would be one of what the command has left running.
+		res.OOMAfter, _, l = c.lookNow(context.WithoutCancel(ctx), bound.Earlier(bound.After(c.limits.TerminationTimeout), endBy))
 		if l.Lost || l.Died {
 			res.Dir, res.StateLost = "", true
 		}

@@ -369,3 +369,22 @@ func TestCauseOfACancel(t *testing.T) {
 		assert.Assert(t, c.result.Gone)
 	})
 }
+
+// A context that a caller was given by another session may end for what would end that.
+func TestCauseOfAnotherSession(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		s := open(t, p.policy(), p.spec())
+		for _, cause := range []error{execpolicy.ErrClosed, execpolicy.ErrExpired, execpolicy.ErrTimeout} {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			c := s.start(ctx, execpolicy.Command{Script: "echo begun; sleep 4864"})
+			cancel(cause)
+			<-c.done
+			assert.ErrorIs(t, c.err, cause)
+			assert.Equal(t, c.result.Outcome, execpolicy.OutcomeCanceled)
+			_, err := s.Stat(ctx, ".")
+			assert.ErrorIs(t, err, cause)
+			assert.Assert(t, !errors.Is(err, execpolicy.ErrEnded), "%v", err)
+			assert.Equal(t, s.ok("echo on"), "on")
+		}
+	})
+}

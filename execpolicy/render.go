@@ -52,7 +52,7 @@ type RenderOptions struct {
 // only room for the last paragraph, the text is that paragraph. Unlike that of
 // [Result.Text], the format may change from one version to the next.
 func (r *Result) Render(o RenderOptions) string {
-	stdout, stderr := o.excerpt(r.Stdout, r.StdoutInfo), o.excerpt(r.Stderr, r.StderrInfo)
+	stdout, stderr := r.excerpt(o, r.Stdout, r.StdoutInfo), r.excerpt(o, r.Stderr, r.StderrInfo)
 	limit, lines := renderBound(o.MaxBytes, DefaultRenderBytes), renderBound(o.MaxLines, DefaultRenderLines)
 	return render.Text(stdout, stderr, string(o.plain(r.endText())), limit, lines)
 }
@@ -73,12 +73,21 @@ func (o RenderOptions) plain(text []byte) []byte {
 	return truncate.Plain(text)
 }
 
-func (o RenderOptions) excerpt(kept []byte, info StreamInfo) truncate.Excerpt {
+// excerpt returns what the options leave of a stream. A value of a secret may have had
+// escapes in it, such as the colors of a match.
+func (r *Result) excerpt(o RenderOptions, kept []byte, info StreamInfo) truncate.Excerpt {
+	shown := func(kept []byte) []byte {
+		text := o.plain(kept)
+		if r.values == nil {
+			return text
+		}
+		return []byte(r.values.Redact(string(text)))
+	}
 	if info.DroppedBytes <= 0 {
-		return truncate.Excerpt{Head: o.plain(kept)}
+		return truncate.Excerpt{Head: shown(kept)}
 	}
 	cut := min(max(0, info.Cut), len(kept))
-	return truncate.Excerpt{Head: o.plain(kept[:cut]), Tail: o.plain(kept[cut:]), Dropped: info.DroppedBytes, Lines: info.Lines}
+	return truncate.Excerpt{Head: shown(kept[:cut]), Tail: shown(kept[cut:]), Dropped: info.DroppedBytes, Lines: info.Lines}
 }
 
 // endText says how the command ended and what was lost, in lines without a newline at the

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/secret"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/truncate"
 )
@@ -198,8 +199,9 @@ type Result struct {
 	Gone bool
 
 	text    *truncate.Transcript
-	blocked error // why the filter let the output not pass
-	ended   bool  // its container has ended with it
+	values  *secret.Values // to be redacted where Render puts together what was apart
+	blocked error          // why the filter let the output not pass
+	ended   bool           // its container has ended with it
 }
 
 // Text renders the result for a model as LangChain's shell tool does, to the byte: the

@@ -96,6 +96,9 @@ func (c *conn) runCommand(ctx context.Context, cancel context.CancelCauseFunc, c
 	if err == nil {
 		res, err = c.runRecorded(ctx, cancel, cmd)
 	}
+	if res == nil {
+		err = c.expired(err)
+	}
 	return res, c.audit.finish(c, event, res, err)
 }
 
@@ -228,7 +231,15 @@ func (x *execution) execute() (shell.Reply, error) {
 		}
 		return r, err
 	}
-	return try(nil), nil
+	if r = try(nil); r.Cause == nil && r.Mark.NotRun && x.out.Came() == 0 {
+		c.unreportedLoss = true
+		x.out.Drop()
+		if x.clean != nil {
+			x.clean(time.Time{})
+		}
+		return r, fmt.Errorf("%w: %w", ErrStart, shell.ErrNotRun)
+	}
+	return r, nil
 }
 
 // finish says how the command ended, and hands the rest of its output over.
@@ -236,7 +247,7 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 	c := x.c
 	res := &Result{
 		ExitCode: -1, Duration: time.Since(x.start), Timeout: x.timeout, Cause: r.Cause, Escalation: Escalation(r.Step), Gone: r.Gone,
-		OOMBefore: c.oomKills, OOMAfter: r.OOMs, Dir: c.dir, Engine: c.proc.Engine, text: x.out.Text,
+		OOMBefore: c.oomKills, OOMAfter: r.OOMs, Dir: c.dir, Engine: c.proc.Engine, text: x.out.Text, values: c.redactor.Values(),
 	}
 	c.tally.out += x.out.Stderr.Came
 	errs := c.classify(x.ctx, res, r, x.cmd, x.endBy)

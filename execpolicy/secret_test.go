@@ -149,6 +149,35 @@ func TestSecretPrinted(t *testing.T) {
 	}
 }
 
+// A value whose parts were apart, as in a match that is colored, is not put together.
+func TestSecretBehindEscapes(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		spec := p.spec()
+		spec.Secrets = []execpolicy.Secret{{Name: "TOKEN", Value: "hunter2-hunter2"}}
+		s := open(t, p.policy(), spec)
+		r := s.script(`printf 'a \033[1;31mhunter2-\033[mhunter2\n'; printf 'b hunter2-\a%s\n' hunter2 >&2`)
+		assert.Equal(t, r.Render(execpolicy.RenderOptions{}), "a [secret TOKEN]\n[stderr]\nb [secret TOKEN]\n")
+	})
+}
+
+// What a Restart that fails has looked up is hidden all the same: it may be in a file.
+func TestSecretsOfAFailedRestart(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		spec := p.spec()
+		lookups := 0
+		spec.Secrets = []execpolicy.Secret{{Name: "TOKEN", Lookup: func(context.Context, string) (string, error) {
+			lookups++
+			return fmt.Sprint("hunter2-", lookups), nil
+		}}}
+		spec.Startup = []string{"[ $TOKEN != hunter2-2 ]"}
+		s := open(t, p.policy(), spec)
+		assert.ErrorIs(t, s.Restart(t.Context()), execpolicy.ErrScript)
+		assert.Equal(t, s.Redact("hunter2-2"), "[secret TOKEN]")
+		s.restart()
+		assert.Equal(t, s.ok("echo hunter2-1 hunter2-2 hunter2-3"), "[secret TOKEN] [secret TOKEN] [secret TOKEN]")
+	})
+}
+
 // No record shows a secret, not even of what was asked for before it was given.
 func TestSecretsAreInNoRecord(t *testing.T) {
 	enginetest.Check(t)

@@ -48,8 +48,9 @@ type Session struct {
 //   - The error of the policy's Check or Spawn, which may be neither ErrInvalid nor
 //     ErrStart: that of a [DockerPolicy] is [dockercli.ErrNoEngine] if there is no
 //     engine. Nothing was started.
-//   - [ErrAudit] alone, if [Spec.Audit] did not take the record of the spawn. Nothing was
-//     started.
+//   - [ErrAudit], if [Spec.Audit] did not take the record of a spawn. [ErrStart] stands
+//     beside it if that spawn was to look up the number of [DockerPolicy.User]. What was
+//     started before is gone.
 //   - [ErrStart], with the cause, in every other case: the engine's error, that of
 //     [Spec.Prepare], a startup script's or the cause of ctx. What was started is gone,
 //     unless the error also wraps [ErrStillThere].
@@ -117,6 +118,7 @@ var errBorrowed = fmt.Errorf("%w: Prepare and Finish only borrow the session, wh
 func newSession(p Policy, spec Spec, c *conn) *Session {
 	s := &Session{policy: p, spec: &spec, turn: turn.New(1), conn: c, closed: make(chan struct{})}
 	s.life, s.close = context.WithCancelCause(context.Background())
+	c.session = s.life
 	return s
 }
 
@@ -140,11 +142,15 @@ func (s Spec) validate() error {
 }
 
 // open spawns a process and connects a session to it. If that fails for a cause that
-// [Process.Recover] removes, it tries again. The values, and those of the spec's secrets,
-// are redacted from the start. With an error that wraps ErrStillThere comes the conn of
-// what may still be there.
-func open(ctx context.Context, p Policy, spec Spec, values *secret.Values) (*conn, error) {
+// [Process.Recover] removes, it tries again. The values of the session's old conn, which
+// may be nil, and those of the spec's secrets are redacted from the start. With an error
+// that wraps ErrStillThere comes the conn of what may still be there.
+func open(ctx context.Context, p Policy, spec Spec, old *conn) (*conn, error) {
 	secrets := spec.Secrets
+	var values *secret.Values
+	if old != nil {
+		values = old.redactor.Values()
+	}
 	values = addValues(values, secrets)
 	spec = spec.forPolicy()
 	if spec.auditor != nil {
@@ -166,6 +172,10 @@ func open(ctx context.Context, p Policy, spec Spec, values *secret.Values) (*con
 		err = spec.auditor.failed(c, err)
 		if c == nil {
 			return nil, err
+		}
+		if old != nil {
+			// What was looked up may be in the workspace by now.
+			old.redactor.Set(c.redactor.Values())
 		}
 		// What may still be there is told, whatever another try brings. What has answered
 		// has failed for a cause of the caller's own.
@@ -314,9 +324,10 @@ func (s *Session) Restart(ctx context.Context) error {
 		return err
 	}
 	c.jobs.Wait(c.limits.TerminationTimeout / 4) // whose results would be the next container's
-	c, err := open(ctx, s.policy, *s.spec, c.redactor.Values())
+	c, err := open(ctx, s.policy, *s.spec, c)
 	if c != nil {
 		// If it has failed, Close and another Restart try again to end it.
+		c.session = s.life
 		s.mu.Lock()
 		s.conn = c
 		s.mu.Unlock()
@@ -367,6 +378,9 @@ func (c *conn) borrow(ctx context.Context, f func(context.Context, *Session) err
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
+	// What f leaves running ends as at a timeout, and not with the process.
+	defer func(s context.Context, orderly bool) { c.session, c.endsInOrder = s, orderly }(c.session, c.endsInOrder)
+	c.endsInOrder = true
 	s := newSession(nil, Spec{}, c)
 	c.approve = nil // what f does is the caller's own
 	returned := false

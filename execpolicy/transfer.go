@@ -32,17 +32,18 @@ func (s *Session) transfer(ctx context.Context, op, name string, do func(*transf
 		}
 		ctx, cancel := bound.By(ctx, s.life, c.life)
 		defer cancel(nil)
-		if err := c.readyFor(ctx, c.latestEnd(c.limits.CommandTimeout)); err != nil {
-			return err
+		endBy := c.latestEnd(c.limits.CommandTimeout)
+		if err := c.readyFor(ctx, endBy); err != nil {
+			return c.expired(err)
 		}
 		// A close is to leave the time to remove what was begun.
 		defer func(orderly bool) { c.endsInOrder = orderly }(c.endsInOrder)
 		c.endsInOrder = true
 		event, err := c.audit.beginTransfer(ctx, c, op, name)
 		if err == nil {
-			err = c.transfer(ctx, cancel, do)
+			err = c.transfer(ctx, cancel, endBy, do)
 		}
-		return c.audit.finish(c, event, nil, err)
+		return c.audit.finish(c, event, nil, c.expired(err))
 	}()
 	if err != nil {
 		redact := s.current().redact
@@ -51,10 +52,14 @@ func (s *Session) transfer(ctx context.Context, op, name string, do func(*transf
 	return nil
 }
 
-// transfer does what a transfer is, for the holder of the turn.
-func (c *conn) transfer(ctx context.Context, cancel context.CancelCauseFunc, do func(*transfer.Transfer) error) error {
+// transfer does what a transfer is, for the holder of the turn, and is done by endBy
+// unless that is zero: a shell that had to be replaced first counts too.
+func (c *conn) transfer(ctx context.Context, cancel context.CancelCauseFunc, endBy time.Time, do func(*transfer.Transfer) error) error {
 	t := c.newTransfer(ctx, cancel)
 	t.Deadline = bound.After(c.limits.CommandTimeout)
+	if !endBy.IsZero() {
+		t.Deadline, t.EndBy = bound.Earlier(t.Deadline, endBy.Add(-c.limits.TerminationTimeout/2)), endBy
+	}
 	err := do(t)
 	c.tally.in += t.Sent
 	if err != nil {

@@ -22,7 +22,9 @@ func (c *conn) handshake(ctx context.Context, deadline, endBy time.Time) error {
 		c.proc.Answered()
 	}
 	c.moved(r.Mark.Dir)
-	c.oomKills = r.OOMs
+	if r.OOMs >= 0 {
+		c.oomKills = r.OOMs
+	}
 	return nil
 }
 
@@ -119,7 +121,13 @@ func (c *conn) shutdown(scripts []string) error {
 		if c.hasEnded() {
 			return errors.Join(errs...)
 		}
-		err := c.ready(context.Background(), bound.After(c.limits.StartupTimeout), time.Time{})
+		// A Close without an end would be worse than a limit.
+		deadline, endBy := bound.After(c.limits.StartupTimeout), time.Time{}
+		if deadline.IsZero() {
+			deadline = bound.After(defaultStartupTimeout)
+			endBy = deadline.Add(c.limits.TerminationTimeout)
+		}
+		err := c.ready(context.Background(), deadline, endBy)
 		if err == nil {
 			err = c.script(context.Background(), "shutdown", script, bound.After(c.closeTimeout()), time.Time{})
 		}

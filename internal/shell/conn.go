@@ -20,7 +20,6 @@ import (
 	"math"
 	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -102,12 +101,12 @@ type Conn struct {
 	// look at each process for: all that stands before the end of its stdin.
 	starting, asking turn.Turn
 
-	ending    sync.Mutex
+	ending    turn.Turn
 	endBegun  chan struct{}           // closed when the end begins
 	cleanedUp chan struct{}           // closed when the end was seen to
 	lastEnd   atomic.Pointer[attempt] // of those to end it, once one is over
 	diagnosis error                   // why it ended before anything was heard; set before lastEnd
-	forced    bool                    // its lifeline did not end it
+	forced    atomic.Bool             // its lifeline did not end it
 	why       cause                   // it has ended
 }
 
@@ -121,7 +120,7 @@ func New(opts Options) *Conn {
 		cleanedUp: make(chan struct{}),
 		silent:    make(chan struct{}),
 		why:       cause{known: make(chan struct{})},
-		worker:    1, starting: turn.New(1), asking: turn.New(1),
+		worker:    1, starting: turn.New(1), asking: turn.New(1), ending: turn.New(1),
 		marks: marks{events: make(chan event, 8), enough: make(chan struct{}, 1)},
 		// Nobody receives from them before they are set.
 		deadline: time.NewTimer(math.MaxInt64),
@@ -163,22 +162,42 @@ func (c *Conn) Supervise() {
 // await sees to the end when the process has ended by itself.
 func (c *Conn) await() {
 	<-c.opts.Done
-	// A program that the ended one left behind may hold the streams open.
-	late := time.AfterFunc(lifelineGrace, func() {
-		for _, s := range c.streams {
-			s.r.Close()
-		}
-	})
+	read := make(chan struct{})
+	go c.closeLate(read)
 	for _, s := range c.streams {
 		s.flow()
 		<-s.eof
 	}
-	late.Stop()
+	close(read)
 	byItself := !c.why.asked.Load()
 	close(c.exited)
 	go c.learn(byItself)
 	c.End(c.opts.TerminationTimeout)
 	c.opts.Finished()
+}
+
+// closeLate closes the streams some time after the process has ended, unless all has been
+// read by then: a program that the ended one left behind may hold them open. Where a
+// stream waits for a caller's writer, and not for such a program, there may be more to
+// read.
+func (c *Conn) closeLate(read <-chan struct{}) {
+	ended := time.Now()
+	for pause := lifelineGrace; ; pause = lifelineGrace / 10 {
+		select {
+		case <-read:
+			return
+		case <-time.After(pause):
+		}
+		late := time.Since(ended) >= max(lifelineGrace, c.opts.TerminationTimeout/2)
+		for _, s := range c.streams {
+			if waits := s.waits.Load(); late || waits != 0 && time.Since(epoch)-time.Duration(waits) >= lifelineGrace/10 {
+				s.r.Close()
+			}
+		}
+		if late {
+			return
+		}
+	}
 }
 
 // Exited returns a channel that is closed when the process and its streams have ended.

@@ -30,9 +30,18 @@ func (c *Conn) EndSince(begin time.Time) error {
 func (c *Conn) End(within time.Duration) (err error) {
 	begin := time.Now()
 	until := begin.Add(within)
-	c.ending.Lock()
-	defer c.ending.Unlock()
+	ctx, cancel := context.WithDeadline(context.Background(), until)
+	defer cancel()
 	c.why.asked.Store(true)
+	// Who has no time left tries all the same, unless another does.
+	if !c.ending.TryTake() && c.ending.Take(ctx) != nil {
+		if last := c.lastEnd.Load(); last != nil && last.err == nil {
+			return nil
+		}
+		return fmt.Errorf("%s: %w: an attempt to end it takes long", c.opts.Name, policyerr.ErrStillThere)
+	}
+	defer c.ending.Give()
+	within = time.Until(until)
 	if last := c.lastEnd.Load(); last == nil {
 		close(c.endBegun)
 		c.beating.Stop()
@@ -47,8 +56,6 @@ func (c *Conn) End(within time.Duration) (err error) {
 		c.opts.Ended(err)
 		c.lastEnd.Store(&attempt{err, time.Now(), until})
 	}()
-	ctx, cancel := context.WithTimeout(context.Background(), within)
-	defer cancel()
 	for _, s := range c.streams {
 		s.flow()
 	}
@@ -60,7 +67,7 @@ func (c *Conn) End(within time.Duration) (err error) {
 	select {
 	case <-c.exited:
 	case <-time.After(min(lifelineGrace, within/4)):
-		c.forced = true
+		c.forced.Store(true)
 		c.opts.Stepped(StepRemoval, nil)
 	}
 	c.diagnose(ctx)

@@ -46,7 +46,7 @@ func (s Step) next(ownPIDNamespace bool) Step {
 // grace returns how long to wait after the step before the next one, if the whole
 // escalation may take timeout. It returns 0 for a step with no next one.
 func (s Step) grace(ownPIDNamespace bool, timeout time.Duration) time.Duration {
-	share := timeout / 8
+	share := max(timeout/8, 1) // a step without a grace would be the last
 	switch {
 	case s == StepTerm && ownPIDNamespace:
 		return min(termGrace, share)

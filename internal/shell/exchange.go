@@ -11,6 +11,16 @@ import (
 // ErrTimeout is the cause of a unit that was ended at its deadline.
 var ErrTimeout = fmt.Errorf("the deadline has passed: %w", context.DeadlineExceeded)
 
+// causeOf returns why a caller's context has ended. One that a caller has been given may
+// have come to a deadline of its own, which is not that of a unit.
+func causeOf(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if cause == ErrTimeout {
+		cause = fmt.Errorf("%w", cause)
+	}
+	return cause
+}
+
 const (
 	// A tick keeps orphans from filling the process limit.
 	firstTick = 100 * time.Millisecond
@@ -82,7 +92,7 @@ func (c *Conn) Exchange(ctx context.Context, deadline, endBy time.Time, ops []Op
 	x.end()
 	if x.Cause == nil && (out.passed() || errOut.passed()) {
 		// Select picks either of two that are ready, and what is held counts at the end.
-		x.Cause = context.Cause(ctx)
+		x.Cause = causeOf(ctx)
 		x.bound()
 	}
 	return x.Reply
@@ -160,7 +170,7 @@ func (x *exchange) await() {
 			}
 			// Select picks either of two that are ready.
 			if x.Cause == nil {
-				x.Cause = context.Cause(x.ctx)
+				x.Cause = causeOf(x.ctx)
 			}
 			x.bound()
 			x.lose(time.Until(x.mustEndBy))
@@ -174,7 +184,7 @@ func (x *exchange) await() {
 		case <-x.timeout:
 			x.stop(ErrTimeout)
 		case <-x.canceled:
-			x.stop(context.Cause(x.ctx))
+			x.stop(causeOf(x.ctx))
 		case <-x.stepEnd:
 			if !c.queue.idle() && time.Now().Before(x.read) {
 				x.stepEnd = time.After(time.Millisecond)
@@ -274,7 +284,7 @@ func (x *exchange) lose(within time.Duration) {
 	c.why.by(x.Cause)
 	x.EndErr = c.End(within)
 	x.Gone = x.EndErr == nil
-	if x.Step == StepContainer && c.forced {
+	if x.Step == StepContainer && c.forced.Load() {
 		x.Step = StepRemoval
 	}
 }

@@ -384,6 +384,9 @@ func (j *Job) askOnce(ctx context.Context, op func() string) (shellwire.Mark, er
 	err := j.await(ctx, nil, func() bool { return j.answer.Kind != 0 })
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.answer.Kind != 0 {
+		err = nil // it has come as the time was over
+	}
 	return j.answer, err
 }
 
@@ -671,7 +674,7 @@ func (j *Job) lose(r *Reply) {
 	}
 	r.EndErr = c.End(time.Until(r.EndBy))
 	r.Gone = r.EndErr == nil
-	if r.Step == StepContainer && c.forced {
+	if r.Step == StepContainer && c.forced.Load() {
 		r.Step = StepRemoval
 	}
 }
