@@ -568,22 +568,23 @@ func TestTreesCutOff(t *testing.T) {
 		t.Run("out", func(t *testing.T) {
 			dir := t.TempDir()
 			root := openRoot(t, dir)
-			leaves(t, dir, 0, func(ctx context.Context, cancel context.CancelFunc) {
+			leaves(t, dir, 0, func(ctx context.Context, _ context.CancelFunc) {
 				for try := 1; ; try++ {
 					done := make(chan error, 1)
-					go func() { done <- s.CopyOutTo(ctx, "tree", root) }()
+					once, end := context.WithCancel(ctx)
+					go func() { done <- s.CopyOutTo(once, "tree", root) }()
 					wait(t, func() bool {
 						found, _ := filepath.Glob(filepath.Join(dir, ".cofferdam-*/*"))
 						return len(found) > 0 || len(done) > 0
 					}, "the copy does not begin")
-					if len(done) > 0 && try < tries {
-						// It was over before this was looked at again.
-						assert.NilError(t, <-done)
+					end()
+					err := <-done
+					if err == nil && try < tries {
+						// It was over before it was ended.
 						assert.NilError(t, errors.Join(root.Remove("a"), root.Remove("b")))
 						continue
 					}
-					cancel()
-					assert.ErrorIs(t, <-done, context.Canceled)
+					assert.ErrorIs(t, err, context.Canceled)
 					break
 				}
 			})
@@ -649,6 +650,24 @@ func (f untrueFile) Read(b []byte) (int, error) {
 }
 
 func (i untrueInfo) Size() int64 { return i.FileInfo.Size() + i.more }
+
+func TestSlowWalk(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		policy := p.policy()
+		policy.TerminationTimeout = 2 * time.Second
+		s := open(t, policy, p.spec())
+		s.ok("mkdir tree; for i in 1 2 3 4 5 6 7 8 9; do head -c 3000 /dev/zero >tree/$i; done")
+		seen := 0
+		assert.NilError(t, s.Walk(t.Context(), "tree", func(e execpolicy.TreeEntry, content io.Reader) error {
+			if seen++; seen == 1 {
+				time.Sleep(policy.TerminationTimeout * 3 / 2)
+			}
+			_, err := io.Copy(io.Discard, content)
+			return err
+		}))
+		assert.Equal(t, seen, 9)
+	})
+}
 
 func TestCopyFSOfAFileThatIsNotWhatItSays(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {

@@ -2,6 +2,7 @@ package execpolicy
 
 import (
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"os"
@@ -96,13 +97,15 @@ func (s *Session) CopyOut(ctx context.Context, name string, w io.Writer) error {
 //
 // CopyOutTo first copies everything into a new directory in root, whose name begins with
 // ".cofferdam-", and removes that at the end. If anything is wrong with the tree, it is
-// refused, and nothing changes. Errors are those of [Session.CopyOut], and
-// [ErrUnsafeType] if a directory would take the place of a file or a link, or a file that
-// of a directory.
+// refused, and nothing changes. Errors are those of [Session.CopyOut] and of the host's
+// file system, and [ErrUnsafeType] if a directory would take the place of a file or a
+// link, or a file that of a directory.
 func (s *Session) CopyOutTo(ctx context.Context, name string, root *os.Root) error {
-	tree := stage.NewTree(root)
-	defer tree.Clean()
-	return s.transfer(ctx, "copy from", name, func(t *transfer.Transfer) error { return t.CopyOutTo(ctx, name, tree) })
+	return s.transfer(ctx, "copy from", name, func(t *transfer.Transfer) error {
+		tree := stage.NewTree(root)
+		err := t.CopyOutTo(ctx, name, tree)
+		return errors.Join(err, tree.Clean())
+	})
 }
 
 // A TreeEntry is something in a tree inside: a file, a directory, a link or a special

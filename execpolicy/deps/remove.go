@@ -90,7 +90,8 @@ func empty(top *os.Root, dir string, n *int) (moved []string, err error) {
 
 // list returns some of the entries of a directory, or io.EOF if it has none.
 func list(top *os.Root, dir string) ([]os.DirEntry, error) {
-	f, err := top.Open(dir)
+	// Nothing but a directory: to open a FIFO would wait for who writes to it.
+	f, err := top.Open(dir + "/.")
 	if err != nil {
 		return nil, err
 	}

@@ -262,6 +262,8 @@ func (c *collection) rest(ctx context.Context, s *execpolicy.Session, dir string
 		switch {
 		case n == 0 && errors.Is(err, syscall.ENOTDIR) && c.ended == errPassed:
 			return nil // it is one file, which was met
+		case n == 0 && err != nil && c.ended == errPassed:
+			return err // that was why, and says nothing
 		case n == 0 && err != nil:
 			return why
 		case n == maxDirs, seen > maxEntries:

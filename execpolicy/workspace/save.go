@@ -20,9 +20,9 @@ import (
 // it leaves on the host. What is saved counts as copied in from then on. What is then
 // deleted on the host too is forgotten: made again inside, it is new.
 //
-// Save leaves out what it can't save, and names it in an error along with the changes
-// that it did save. The error wraps one or more of these, or errors of the host's file
-// system:
+// Save leaves out what it can't save, and saves the rest. Its error names up to a hundred
+// of the names that it left out, and counts the others. The error wraps one or more of
+// these, or errors of the host's file system:
 //
 //   - [execpolicy.ErrUnsafeType], for a link or a special file.
 //   - [execpolicy.ErrUnsafeName], for a name that the host can't have.
@@ -141,6 +141,8 @@ func (p *placing) place(change Change) error {
 		return fmt.Errorf("%w: %v is in the way of a directory", ErrConflict, mode)
 	case there && !change.Mode.IsDir() && mode.IsDir():
 		return fmt.Errorf("%w: a directory is in the way of a file", ErrConflict)
+	case there && change.Kind == Changed && change.Mode.IsDir() && !p.base[change.Name].mode.IsDir():
+		return fmt.Errorf("%w: somebody has made a directory of it", ErrConflict)
 	case there && change.Kind == Added:
 		return fmt.Errorf("%w: somebody has made it", ErrConflict)
 	case !there && change.Kind == Changed:
@@ -226,10 +228,22 @@ func (p *placing) same(name string, mode fs.FileMode, old state) (bool, error) {
 	if !mode.IsRegular() {
 		return false, nil
 	}
+	before, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
 	h := sha256.New()
 	// One byte more shows that it has grown.
 	n, err := io.Copy(h, io.LimitReader(f, old.size+1))
-	return n == old.size && [sha256.Size]byte(h.Sum(nil)) == old.sum, err
+	if err != nil || n != old.size || [sha256.Size]byte(h.Sum(nil)) != old.sum {
+		return false, err
+	}
+	// Somebody may have changed or replaced it while it was read.
+	after, err := p.root.Lstat(name)
+	if err != nil {
+		return false, err
+	}
+	return os.SameFile(before, after) && before.Size() == after.Size() && before.ModTime().Equal(after.ModTime()), nil
 }
 
 // mkdir makes a directory, for now only for this program.

@@ -381,6 +381,9 @@ func TestSaveRefuses(t *testing.T) {
 		{"the host has made a directory of a file", "echo mine >file", func(dir, _ string) error {
 			return errors.Join(os.Remove(on(dir, "file")), os.Mkdir(on(dir, "file"), 0o755))
 		}, workspace.ErrConflict, "file"},
+		{"both have made a directory of a file", "rm file; mkdir -m 777 file; echo x >file/x", func(dir, _ string) error {
+			return errors.Join(os.Remove(on(dir, "file")), os.Mkdir(on(dir, "file"), 0o700))
+		}, workspace.ErrConflict, "file"},
 		{"the host has made a directory where a file is to be", "echo mine >new", func(dir, _ string) error {
 			return os.Mkdir(on(dir, "new"), 0o755)
 		}, workspace.ErrConflict, "new"},

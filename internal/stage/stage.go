@@ -54,7 +54,7 @@ func (s *Stage) open() (err error) {
 	if err = s.root.Mkdir(s.name, 0o700); err != nil {
 		return err
 	}
-	if s.in, err = s.root.OpenRoot(s.name); err != nil {
+	if s.in, err = openDir(s.root, s.name); err != nil {
 		s.root.Remove(s.name)
 	}
 	return err
@@ -130,10 +130,14 @@ func (s *Stage) Clean() error {
 	return s.root.Remove(s.name)
 }
 
+// openDir opens a directory, and nothing else: to open a FIFO would wait for who writes
+// to it.
+func openDir(root *os.Root, name string) (*os.Root, error) { return root.OpenRoot(name + "/.") }
+
 // WithDir calls f with the directory of that name, if it is the one that info is of. If
 // it is another, the error wraps [ErrReplaced]. A root follows a link in its place.
 func WithDir(root *os.Root, name string, info fs.FileInfo, f func(*os.Root) error) error {
-	dir, err := root.OpenRoot(name)
+	dir, err := openDir(root, name)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func TestStageInWhosePlaceAnotherIs(t *testing.T) {
 			assert.NilError(t, put(stage))
 			fill(t, stage)
 			assert.NilError(t, tree.Add(tarball.Header{Name: "more"}, strings.NewReader("")))
-			assert.ErrorIs(t, tree.Clean(), tarball.ErrType)
+			assert.ErrorIs(t, tree.Clean(), ErrReplaced)
 			for _, name := range treeFiles {
 				_, err := os.Lstat(filepath.Join(stage, name))
 				assert.NilError(t, err)

@@ -104,7 +104,10 @@ func (t *Tree) Place(ctx context.Context) error {
 		err = t.stage.Check()
 	}
 	if err != nil {
-		return unsafe(err)
+		if errors.Is(err, ErrReplaced) {
+			err = fmt.Errorf("%w: %w", tarball.ErrType, err)
+		}
+		return err
 	}
 	made := map[string]fs.FileInfo{}
 	for _, name := range missing {
@@ -134,7 +137,7 @@ func (t *Tree) Place(ctx context.Context) error {
 			return errors.Join(dir.Chtimes(".", time.Time{}, h.ModTime), dir.Chmod(".", h.Perm|0o700))
 		})
 		if err != nil {
-			return unsafe(err)
+			return err
 		}
 	}
 	return nil
@@ -177,13 +180,5 @@ func isDir(root *os.Root, name string) (bool, error) {
 	return err == nil && info.IsDir(), err
 }
 
-// unsafe makes an error of what somebody has replaced one of an unsafe type.
-func unsafe(err error) error {
-	if errors.Is(err, ErrReplaced) {
-		err = fmt.Errorf("%w: %w", tarball.ErrType, err)
-	}
-	return err
-}
-
 // Clean removes what was not placed.
-func (t *Tree) Clean() error { return unsafe(t.stage.Clean()) }
+func (t *Tree) Clean() error { return t.stage.Clean() }

@@ -294,14 +294,41 @@ func (t *Transfer) copyIn(dir string, pack func(*packer) error) error {
 	t.tree = true
 
 	ctx, stop := context.WithCancel(t.ctx)
-	defer stop()
 	parts, packed := t.pack(ctx, pack)
+	isPacked := false
+	defer func() {
+		stop()
+		if !isPacked {
+			// The caller's reader is the caller's again, unless a Read of it hangs.
+			select {
+			case <-packed:
+			case <-time.After(min(readGrace, t.opts.TerminationTimeout/8)):
+			}
+		}
+	}()
 	inPlace := false
 	place := func() error {
 		if inPlace {
 			return nil
 		}
 		inPlace = true
+		if t.ctx.Err() != nil {
+			return context.Cause(t.ctx)
+		}
+		// A cancel in the middle would leave a part of the tree in its place, so this
+		// gets the time to come to its end.
+		outer := t.ctx
+		whole, cancel := context.WithCancelCause(context.WithoutCancel(outer))
+		defer cancel(nil)
+		defer context.AfterFunc(outer, func() {
+			select {
+			case <-whole.Done():
+			case <-time.After(t.opts.TerminationTimeout / 2):
+				cancel(context.Cause(outer))
+			}
+		})()
+		t.ctx = whole
+		defer func() { t.ctx = outer }()
 		_, err := t.run(enter + " || return " + isTampered + "; " + merge +
 			"fits '' " + target + " && merge '' " + target + " || return; " + remove + " && rm -f " + made + " || return 1")
 		return err
@@ -322,6 +349,7 @@ func (t *Transfer) copyIn(dir string, pack func(*packer) error) error {
 				return err
 			}
 		case err := <-packed:
+			isPacked = true
 			if err != nil {
 				return err
 			}
@@ -333,6 +361,10 @@ func (t *Transfer) copyIn(dir string, pack func(*packer) error) error {
 		}
 	}
 }
+
+// readGrace is how long a Read of the caller's that is under way may take when nobody
+// waits for it any longer.
+const readGrace = 250 * time.Millisecond
 
 // pack has pack add entries to a packer, in a goroutine of its own, until ctx ends. It
 // returns what has the parts that the packer makes, and what then has the error.

@@ -128,6 +128,19 @@ func (r *reader) Next() (tarball.Header, error) {
 	return h, err
 }
 
+// flush returns a context that ends when whoever takes what has come must have taken the
+// rest, which may be long after it has come: with the transfer, or a moment after it was
+// cut off.
+func (t *Transfer) flush(cutOff bool) (context.Context, context.CancelFunc) {
+	switch {
+	case cutOff:
+		return context.WithDeadlineCause(context.Background(), bound.Flush(true, t.Deadline, t.opts.TerminationTimeout), shell.ErrTimeout)
+	case t.Deadline.IsZero():
+		return context.WithCancel(t.ctx)
+	}
+	return context.WithDeadlineCause(t.ctx, bound.Flush(false, t.Deadline, max(time.Until(t.Deadline), t.opts.TerminationTimeout)), shell.ErrTimeout)
+}
+
 // copyOut calls take with a reader of the archive of a tree inside. If then is not nil,
 // copyOut calls it after take has returned.
 func (t *Transfer) copyOut(name string, take func(*reader) error, then func() error) error {
@@ -169,13 +182,15 @@ func (t *Transfer) copyOut(name string, take func(*reader) error, then func() er
 	_, out := shell.NewSink(nil, 0, nil, to)
 	_, err := t.fetch(script, out)
 
-	// Whoever takes it has the rest of the time to take the rest.
-	flush, done := context.WithDeadline(context.Background(), bound.Flush(err != nil, t.Deadline, t.opts.TerminationTimeout))
+	flush, done := t.flush(err != nil)
 	defer done()
-	out.Finish(flush.Done())
-	if err != nil {
+	given := out.Finish(flush.Done())
+	switch {
+	case err != nil:
 		to.CloseWithError(err)
-	} else {
+	case given != nil:
+		to.CloseWithError(context.Cause(flush))
+	default:
 		to.Close()
 	}
 	var takeErr error
@@ -186,7 +201,7 @@ func (t *Transfer) copyOut(name string, take func(*reader) error, then func() er
 		select {
 		case takeErr = <-taken:
 		case <-flush.Done():
-			takeErr = shell.ErrTimeout
+			takeErr = context.Cause(flush)
 		}
 	}
 	switch {
