@@ -21,7 +21,8 @@ type Block struct {
 	Unclosed bool
 }
 
-// String returns the block as Markdown. [Parse] makes the same block of it.
+// String returns the block as Markdown. If [Parse] made the block, it makes the same
+// block of that.
 func (b Block) String() string {
 	info := strings.TrimRight(b.Language+" "+b.Info, " ")
 	mark := "`"

@@ -33,8 +33,8 @@ type Options struct {
 	// those of the same name. "py" and "python3.12" mean "python", "shell" means "sh",
 	// "js" and "node" mean "javascript", unless Languages has these names.
 	Languages map[string]Language
-	// Default is the language of blocks that name none. If empty, such a block fails with
-	// ErrLanguage.
+	// Default is the language of blocks that name none. The table must have it. If empty,
+	// such a block fails with ErrLanguage.
 	Default string
 	// Timeout is how long each block may run. If zero, it is
 	// [execpolicy.Limits.CommandTimeout]; if negative, there is no limit. Looking for the
@@ -52,7 +52,7 @@ type Options struct {
 	// OutputLimit is that of [execpolicy.Command], for each block.
 	OutputLimit int64
 	// ResultLimit is how many bytes of JSON the result of a [Call] may have. If zero, it
-	// is [DefaultResultLimit]. [Run] ignores it.
+	// is [DefaultResultLimit]. It must not be negative. [Run] ignores it.
 	ResultLimit int64
 }
 
@@ -109,8 +109,8 @@ func (r *Report) ExitCode() int {
 
 // Output returns what the blocks printed as UTF-8, one block after another with nothing
 // in between, and of each block stdout before stderr. Where output was dropped, a line
-// says so. If the last block could not be run or did not end by itself, a last line says
-// why.
+// says so. If a block could not be run, did not end by itself, or printed what the filter
+// blocked, a line says why.
 func (r *Report) Output() string {
 	var b strings.Builder
 	say := func(format string, args ...any) {
@@ -138,6 +138,9 @@ func (r *Report) Output() string {
 		}
 		stream(s.Result.Stdout, s.Result.StdoutInfo)
 		stream(s.Result.Stderr, s.Result.StderrInfo)
+		if errors.Is(s.Err, execpolicy.ErrBlocked) {
+			say("Error: %v", s.Err)
+		}
 		switch s.Result.Outcome {
 		case execpolicy.OutcomeExited:
 		case execpolicy.OutcomeTimedOut:

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
@@ -29,12 +30,12 @@ var (
 	ErrStart = errors.New("the Python interpreter did not start")
 	// ErrReply is wrapped by the error that comes with a result whose value or exception
 	// is not known because the interpreter's reply is not valid: something inside has
-	// tampered with it. The interpreter has been ended.
+	// tampered with it. The interpreter ends when the session's turn comes.
 	ErrReply = errors.New("the Python interpreter's reply is not valid")
 	// ErrNoRoom is wrapped by the error that comes with a result whose value or exception
 	// is not known because the container has no room for it.
 	ErrNoRoom = errors.New("the Python interpreter's reply could not be stored")
-	// ErrClosed is returned by the methods of an interpreter that was closed.
+	// ErrClosed is returned by [Interpreter.Run] if the interpreter was closed.
 	ErrClosed = errors.New("the Python interpreter is closed")
 )
 
@@ -169,9 +170,8 @@ func (p *Interpreter) start(ctx context.Context) error {
 	case errors.Is(err, ours.ErrElsewhere):
 		return p.start(ctx)
 	case r != nil:
-		lost := p.lost
-		p.discard(ctx)
-		p.lost = lost
+		scratch.Clean(ctx, p.session, "sh", "-c", same+stopScript, "sh", p.dir)
+		p.dir = ""
 	default:
 		p.dir = ""
 	}
@@ -193,7 +193,8 @@ func (p *Interpreter) start(ctx context.Context) error {
 // exception: sys.exit does not end the interpreter.
 //
 // At its deadline, or when it is canceled, a snippet gets a KeyboardInterrupt, and the
-// processes that it has started get a SIGTERM. If the snippet ends within 250 ms, the
+// processes that it has started get a SIGTERM. If the snippet ends before the next step
+// of the escalation, for which [execpolicy.EscalationKill] tells the time, the
 // interpreter keeps its state. If it does not, or if the interpreter ends in any other
 // way, StateLost is set in the result, and the next snippet runs in a new interpreter. So
 // does the first snippet after [execpolicy.Session.Restart].
@@ -317,6 +318,9 @@ const (
 	// maxWord bounds the code that goes as a word of a command. A longer one goes by
 	// stdin, for which a file has to be made.
 	maxWord = 8 << 10
+	// maxText bounds each text of a reply, in characters, with a mark for what was left
+	// out, and the JSON in bytes.
+	maxText = 1 << 20
 	// maxReply bounds a reply: three texts of 1<<20 characters, of up to 12 bytes each.
 	maxReply = 40 << 20
 	// replyWait is how long other commands of the session are waited for by what has used
@@ -347,7 +351,7 @@ func (p *Interpreter) stored(ctx context.Context, r *Result, tag string) error {
 // take fills in what the interpreter has said, which must bear that tag.
 func (p *Interpreter) take(r *Result, data []byte, tag string) error {
 	if err := r.decode(data, tag); err != nil {
-		return err
+		return problems.Redact(err, p.session.Redact)
 	}
 	for _, text := range r.texts() {
 		*text = p.session.Redact(*text)
@@ -394,17 +398,25 @@ func (r *Result) decode(data []byte, tag string) error {
 		}
 	}
 	if said.Problem != "" {
-		return fmt.Errorf("%w: %q", ErrNoRoom, said.Problem)
+		return fmt.Errorf("%w: %.1000q", ErrNoRoom, said.Problem)
 	}
 	r.Value, r.JSON, r.Exception = said.Value, value, said.Exception
+	for _, text := range r.texts() {
+		if len(said.JSON) > maxText || utf8.RuneCountInString(*text) > maxText+len("\n...\n") {
+			r.Value, r.JSON, r.Exception = "", nil, nil
+			return fmt.Errorf("%w: it is longer than an interpreter makes it", ErrReply)
+		}
+	}
 	return nil
 }
 
-// discard ends an interpreter, at the latest with its session, and waits for that as long
-// as somebody waits for the snippet.
+// discard ends an interpreter, at the latest with its session, and waits for that for a
+// while: a snippet has used up its own time, and other commands may take theirs.
 func (p *Interpreter) discard(ctx context.Context) {
 	dir := p.dir
 	p.dir, p.lost = "", true
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replyWait)
+	defer cancel()
 	scratch.Clean(ctx, p.session, "sh", "-c", same+stopScript, "sh", dir)
 }
 
@@ -419,9 +431,7 @@ func (p *Interpreter) Close() error {
 		p.turn.Take(context.Background())
 		defer p.turn.Give()
 		if p.dir != "" {
-			ctx, cancel := context.WithTimeout(context.Background(), replyWait)
-			defer cancel()
-			p.discard(ctx)
+			p.discard(context.Background())
 		}
 	})
 	return nil

@@ -1,7 +1,7 @@
 # cf_same: is the interpreter in "$cf_dir" still the process that it was? If so, its
 # number is in cf_pid.
 cf_same() {
-	\command read -r cf_line <"$cf_dir/pid" || \command return
+	\command [ -f "$cf_dir/pid" ] && \command read -r cf_line <"$cf_dir/pid" || \command return
 	cf_pid=${cf_line%% *}
 	cf_start=${cf_line#* }
 	# To kill, 0 and -1 are many processes.

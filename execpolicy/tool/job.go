@@ -17,7 +17,7 @@ import (
 
 // RequestInput is the kind of the request by which [execpolicy.Spec.Approve] is asked
 // about what the tool job is to write to the stdin of a job: Code. It may be a command,
-// if the job is a shell.
+// if the job is a shell. Path is "job 2", for example, or "job 2, whose stdin ends then".
 const RequestInput execpolicy.RequestKind = "input"
 
 const (
@@ -183,7 +183,11 @@ func (s *Set) writeTo(ctx context.Context, j *job, text string, eof bool) (Reply
 	if j.ended() {
 		return failed("Job %d has ended.", j.id), nil
 	}
-	if reply, err := s.approve(ctx, RequestInput, "", text); reply.Failed {
+	which := fmt.Sprintf("job %d", j.id)
+	if eof {
+		which += ", whose stdin ends then"
+	}
+	if reply, err := s.approve(ctx, RequestInput, which, text); reply.Failed {
 		return reply, err
 	}
 	soon, cancel := context.WithTimeout(ctx, writeTimeout)
@@ -224,6 +228,9 @@ func (s *Set) signal(ctx context.Context, j *job, name string) (Reply, error) {
 	switch err := j.Signal(ctx, name); {
 	case errors.Is(err, execpolicy.ErrJobEnded):
 		return failed("Job %d has ended.", j.id), nil
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		// What runs inside may keep process 1 from answering.
+		return failed("It is not known whether %s was sent to job %d.", name, j.id), nil
 	case err != nil:
 		return s.unanswered(ctx, err)
 	}

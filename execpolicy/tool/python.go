@@ -25,14 +25,15 @@ func (s *Set) snippet(ctx context.Context, in input) (Reply, error) {
 	if r == nil {
 		return s.unanswered(ctx, err)
 	}
-	if notPassed := s.filterValues(r); notPassed != nil {
+	notPassed := s.filterValues(r)
+	if notPassed != nil {
 		// What the snippet printed has passed, but a value can't be told from it.
-		if err != nil && hosts(ctx, err) {
-			return blocked(notPassed), err
-		}
-		return blocked(notPassed), nil
+		r.Value, r.JSON, r.Exception = "", nil, nil
 	}
 	reply, err := s.ran(ctx, r.Result, r.Render, err)
+	if notPassed != nil {
+		reply.Text, reply.Failed = s.fit(reply.Text, blocked(notPassed).Text), true
+	}
 	reply.Value = r.JSON
 	reply.Failed = reply.Failed || r.Exception != nil
 	return reply, err

@@ -27,8 +27,8 @@ type Options struct {
 	Render execpolicy.RenderOptions
 	// Python says how the interpreter is started, which happens with the first snippet.
 	Python python.Options
-	// Workspace says how the session gets its Spec.Workspace. Its Take may also be set
-	// without one.
+	// Workspace says how the session gets its Spec.Workspace. If the spec has none, only
+	// Take of it counts.
 	Workspace workspace.Options
 }
 
@@ -135,7 +135,8 @@ func (s *Set) tool(name, about string, f form, do func(context.Context, input) (
 				return Reply{Text: wrong, Failed: true}, nil
 			}
 			reply, err := do(ctx, in)
-			reply.Text = s.fit(reply.Text, "")
+			// What was put together may have a value in it that its parts had not.
+			reply.Text = s.fit(s.Session.Redact(reply.Text), "")
 			return reply, err
 		},
 	}
@@ -149,6 +150,9 @@ const (
 	// ended is said of a session that the model can begin anew.
 	ended = `The session has ended, with all that was in it but a mounted workspace. ` +
 		`Call shell with {"restart": true} to begin a new one.`
+	// again is said of a session that lives and could not do what it should.
+	again = `The shell could not be replaced, or a startup script failed in it. Try again. If that does not help, call shell with {"restart": true} to begin a ` +
+		`new session: what is in this one is lost then, but for a mounted workspace.`
 	// unusable is said with an error that is the host's.
 	unusable = "The tool does not work now, whatever the input. Do not call it again."
 )
@@ -159,10 +163,17 @@ func (s *Set) unanswered(ctx context.Context, err error) (Reply, error) {
 	switch {
 	case hosts(ctx, err):
 		return failed(unusable), err
-	case isAny(err, execpolicy.ErrEnded, execpolicy.ErrScript) || errors.Is(err, execpolicy.ErrStart) && !errors.Is(err, python.ErrStart):
+	case errors.Is(err, execpolicy.ErrEnded):
 		return failed(ended), nil
+	case isAny(err, execpolicy.ErrScript, execpolicy.ErrStart) && !errors.Is(err, python.ErrStart):
+		return failed(again), nil
 	}
-	return failed("%s", excerpt(err.Error())), nil
+	// What an interpreter printed that did not start is output, too.
+	said, notPassed := s.filtered(excerpt(err.Error()))
+	if notPassed != nil {
+		return blocked(notPassed), nil
+	}
+	return failed("%s", said), nil
 }
 
 // hosts reports whether an error is the host's to deal with: whether it is not known to

@@ -300,7 +300,8 @@ func TestFilter(t *testing.T) {
 		for _, c := range [][]any{
 			{"shell", "command", "cat bad"}, {"read", "path", "bad"}, {"python", "code", "open('bad').read()"},
 		} {
-			assert.Equal(t, s.fails(c[0].(string), c[1:]...), "Output blocked: detected ip.")
+			text := s.fails(c[0].(string), c[1:]...)
+			assert.Equal(t, strings.TrimPrefix(text, "<no output>\n\n"), "Output blocked: detected ip.")
 		}
 	})
 }
@@ -429,6 +430,22 @@ func TestBadInput(t *testing.T) {
 			assert.NilError(t, err)
 			assert.Check(t, r.Failed)
 			assert.Check(t, cmp.Contains(r.Text, c.says))
+		}
+	})
+}
+
+// A value that was not to be recognized in the output is not put together in a reply.
+func TestSecretBehindEscapes(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		p.Spec.Secrets = []execpolicy.Secret{{Name: "TOKEN", Value: "hunter2-hunter2"}}
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		assert.Equal(t, s.ok("shell", "command", `printf 'hunter2-\033[mhunter2\n'`), "[secret TOKEN]\n")
+		if _, err := s.Session.Stat(t.Context(), "/usr/bin/python3"); err != nil {
+			return // the fake engine has this machine's
+		}
+		for _, say := range []string{`{"problem": "%s"}`, `{"json": "%s"}`} {
+			text := s.fails("python", "code", `import json, os; json.dumps = lambda *a, **k: '`+say+`' % os.environ["TOKEN"]`)
+			assert.Assert(t, !strings.Contains(text, "hunter2"), text)
 		}
 	})
 }

@@ -71,9 +71,10 @@ func (s *Set) Declare(api API) json.RawMessage {
 //   - of Anthropic, the whole response or its field content,
 //   - of Gemini, candidates[0].content.
 //
-// An error that wraps [execpolicy.ErrInvalid] says that the message is not one of the
-// API's. Any other is the error of a call, after which no more calls were made. It comes
-// with the messages for all calls, so that the conversation can go on.
+// If the message is not one of the API's, Answer returns no messages, and an error that
+// wraps [execpolicy.ErrInvalid]. An error that comes with messages is that of a call. The
+// calls after it were not made. The messages answer all calls, so that the conversation
+// can go on.
 func (s *Set) Answer(ctx context.Context, api API, message json.RawMessage) ([]json.RawMessage, error) {
 	calls, err := parseCalls(api, message)
 	if err != nil {

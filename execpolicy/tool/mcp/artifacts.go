@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"mime"
 	"net/url"
 	"path"
@@ -82,6 +83,12 @@ func (c *client) artifacts(ctx context.Context, set *tool.Set) (links []mcp.Cont
 
 // fetch reads an artifact.
 func (c *client) fetch(ctx context.Context, set *tool.Set, name, uri, kind string) (*mcp.ReadResourceResult, error) {
+	select {
+	case c.pending <- struct{}{}:
+		defer func() { <-c.pending }()
+	default:
+		return nil, fmt.Errorf("too many calls at once: %d are under way", maxPending)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.life, cancel)()

@@ -101,7 +101,7 @@ var outputSchema = json.RawMessage(`{
 		"seconds": {"type": "number", "description": "How long it took."},
 		"dropped_bytes": {"type": "integer", "description": "How much of the output was not kept."},
 		"state_lost": {"type": "boolean", "description": "Whether the shell was replaced, and its variables are gone."},
-		"value": {"description": "The value of the last Python expression, if it can be JSON and is not too long."}
+		"value": {"description": "The value of the last Python expression, if it can be JSON and is neither too long nor nested too deep."}
 	},
 	"required": ["outcome", "exit_code", "seconds", "dropped_bytes", "state_lost"]
 }`)
@@ -138,12 +138,16 @@ func (c *client) call(ctx context.Context, name string, r *mcp.CallToolRequest) 
 		report(ctx, name, err)
 	}
 	if errors.Is(err, execpolicy.ErrExpired) {
-		reply = tool.Reply{Text: old, Failed: true}
+		// A command that was cut off has printed something.
+		if reply.Text = old; reply.Result != nil {
+			reply.Text = reply.Result.Render(c.options.tool.Render) + "\n\n" + old
+		}
+		reply.Failed = true
 	}
 	result := &mcp.CallToolResult{IsError: reply.Failed, Content: []mcp.Content{&mcp.TextContent{Text: reply.Text}}}
 	switch {
 	case reply.Result != nil:
-		if len(reply.Value) > c.options.tool.Render.MaxBytes {
+		if len(reply.Value) > c.options.tool.Render.MaxBytes || deep(reply.Value) {
 			reply.Value = nil
 		}
 		result.StructuredContent = describe(reply)
@@ -159,6 +163,28 @@ func (c *client) call(ctx context.Context, name string, r *mcp.CallToolRequest) 
 		result.Content = append(result.Content, c.artifacts(ctx, set)...)
 	}
 	return result
+}
+
+// deep reports whether a value is nested so deep that a client may take no message with
+// it. Some take a thousand levels.
+func deep(value json.RawMessage) bool {
+	level, quoted := 0, false
+	for i := 0; i < len(value); i++ {
+		switch c := value[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[', c == '{':
+			if level++; level > 100 {
+				return true
+			}
+		case c == ']', c == '}':
+			level--
+		}
+	}
+	return false
 }
 
 func describe(reply tool.Reply) structured {
@@ -338,12 +364,18 @@ func approve(ctx context.Context, s *mcp.ServerSession, r execpolicy.Request) er
 	case r.Kind == tool.RequestWrite:
 		// Quoted, so that no part of a name is taken for the content.
 		text = fmt.Sprintf("%q\n\n%s", r.Path, r.Code)
+	case r.Kind == tool.RequestInput:
+		text = fmt.Sprintf("of %s\n\n%s", r.Path, r.Code)
+	}
+	what := string(r.Kind)
+	if r.Job {
+		what += " as a job, which goes on beside the others"
 	}
 	if len(text) > maxShown {
 		return fmt.Errorf("it has %d bytes, which is too much to show to a user", len(text))
 	}
 	result, err := s.Elicit(ctx, &mcp.ElicitParams{
-		Message:         fmt.Sprintf("Allow this %s?\n\n%s", r.Kind, visible(text)),
+		Message:         fmt.Sprintf("Allow this %s?\n\n%s", what, visible(text)),
 		RequestedSchema: json.RawMessage(`{"type":"object","properties":{}}`),
 	})
 	if err != nil {

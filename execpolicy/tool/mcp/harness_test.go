@@ -9,14 +9,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"gotest.tools/v3/assert"
-	"gotest.tools/v3/poll"
 
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 )
@@ -107,22 +105,12 @@ func (p place) listen(args ...string) (url string, s *server) {
 // containers returns how many containers of the test's there are.
 func (p place) containers() int {
 	p.t.Helper()
-	for key, value := range p.Labels {
-		out, errs, err := p.Client("ps", "--all", "--filter=label="+key+"="+value, "--format={{.Names}}")
-		assert.NilError(p.t, err, errs)
-		return len(strings.Fields(out))
-	}
-	return 0
+	return len(p.Containers(p.t))
 }
 
 func (p place) until(what string, is func() bool) {
 	p.t.Helper()
-	poll.WaitOn(p.t, func(poll.LogT) poll.Result {
-		if !is() {
-			return poll.Continue("not yet: %s", what)
-		}
-		return poll.Success()
-	}, poll.WithTimeout(patience), poll.WithDelay(50*time.Millisecond))
+	enginetest.Wait(p.t, is, "not yet: %s", what)
 }
 
 // A session is a client that has connected.

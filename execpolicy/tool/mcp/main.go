@@ -35,8 +35,8 @@
 // # Approval
 //
 // With -approve the client's user is asked, by an elicitation of the protocol, about each
-// command, each snippet of Python and each change of a file. If the client can't ask,
-// nothing is allowed.
+// command, snippet of Python, change of a file and input of a job. What is longer than 32
+// KiB is refused without a question. If the client can't ask, nothing is allowed.
 //
 // # The protocol
 //

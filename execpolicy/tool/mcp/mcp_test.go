@@ -418,7 +418,7 @@ func TestBodyThatNeverComes(t *testing.T) {
 // Of a client that is gone in mid-call, nothing is left.
 func TestClientOfHTTPIsGone(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		url, server := p.listen("-idle=1s", "-timeout=20s")
+		url, server := p.listen("-idle=5s", "-timeout=20s")
 		ctx, cancel := context.WithCancel(t.Context())
 		s := connect(t, dial(t, url), nil)
 		s.ok("shell", args{"command": "true"})
@@ -468,13 +468,9 @@ func TestClientOfHTTPLeaves(t *testing.T) {
 
 // sleeps reports whether the command of callSleep runs in a container of the test's.
 func (p place) sleeps() bool {
-	for key, value := range p.Labels {
-		names, _, _ := p.Client("ps", "--quiet", "--filter=label="+key+"="+value)
-		for _, name := range strings.Fields(names) {
-			out, _, _ := p.Client("top", name)
-			if strings.Contains(out, "sleep 600") {
-				return true
-			}
+	for _, name := range p.Containers(p.t) {
+		if out, _, _ := p.Client("top", name); strings.Contains(out, "sleep 600") {
+			return true
 		}
 	}
 	return false
@@ -634,21 +630,19 @@ func TestFlags(t *testing.T) {
 	assert.ErrorContains(t, serveHTTP(t.Context(), o), tokenVar)
 }
 
-// serve runs serveHTTP until ctx ends, and returns its address and a client, and what it
-// returns.
+// serve serves by HTTP until ctx ends, and returns the address, a client, and what
+// serveListener returns.
 func (p place) serve(ctx context.Context) (address string, s *mcp.ClientSession, served chan error) {
 	p.t.Helper()
 	l, err := net.Listen("tcp", "localhost:0")
 	assert.NilError(p.t, err)
 	address = l.Addr().String()
-	assert.NilError(p.t, l.Close())
 	served = make(chan error)
-	go func() { served <- serveHTTP(ctx, p.options("-http="+address)) }()
+	server := newServer(p.options("-http=" + address))
+	go func() { served <- serveListener(ctx, l, server) }()
 	c := mcp.NewClient(&mcp.Implementation{Name: "test"}, nil)
-	p.until("it listens", func() bool {
-		s, err = c.Connect(p.t.Context(), dial(p.t, "http://"+address), nil)
-		return err == nil
-	})
+	s, err = c.Connect(p.t.Context(), dial(p.t, "http://"+address), nil)
+	assert.NilError(p.t, err)
 	return address, s, served
 }
 

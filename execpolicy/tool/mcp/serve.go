@@ -117,12 +117,16 @@ func serveHTTP(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
-	defer l.Close()
 	if a, ok := l.Addr().(*net.TCPAddr); o.token == "" && (!ok || !a.IP.IsLoopback()) {
+		l.Close()
 		return fmt.Errorf("%v can be reached from elsewhere, and %s is not set", l.Addr(), tokenVar)
 	}
-	s := newServer(o)
 	log.Printf("listening on http://%s", l.Addr())
+	return serveListener(ctx, l, newServer(o))
+}
+
+// serveListener serves the clients that l accepts until ctx ends, and closes l.
+func serveListener(ctx context.Context, l net.Listener, s *server) (err error) {
 	h := &http.Server{Handler: s, ReadHeaderTimeout: bodyTimeout, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
 	served := make(chan error, 1)
 	go func() { served <- h.Serve(l) }()
