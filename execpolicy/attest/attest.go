@@ -28,10 +28,11 @@ var (
 
 // Options say what is required.
 type Options struct {
-	// Require names the protections that must be in force: those of Protections or, for a
-	// pod, of PodProtections. Another name makes the error wrap [execpolicy.ErrInvalid].
-	// A protection that the policy does not ask for is compared with what the zero policy
-	// asks for. If empty, every protection that the policy asks for is required.
+	// Require names the protections that must be in force, of [Protections] and of
+	// [PodProtections]. Another name makes the error wrap [execpolicy.ErrInvalid]. One of
+	// PodProtections is never in force in a container that is no pod. A protection that
+	// the policy does not ask for is compared with what the zero policy asks for. If
+	// empty, every protection that the policy asks for is required.
 	Require []Protection
 	// RefuseWeakEngine refuses an engine with published container escapes before anything
 	// is started. If false, the report only names them.
@@ -142,7 +143,8 @@ func begin(ctx context.Context, p Subject, spec execpolicy.Spec, o Options) (*at
 		return nil, err
 	}
 	if p == nil {
-		return nil, execpolicy.Check(ctx, nil, spec)
+		none := fmt.Errorf("%w: there is no policy", execpolicy.ErrInvalid)
+		return nil, problems.Join(none, execpolicy.Check(ctx, nil, spec))
 	}
 	view, err := p.Outside(ctx, spec)
 	if err != nil {

@@ -19,9 +19,11 @@ type Protection string
 
 // The protections of the zero policy.
 const (
-	// NoNetwork means that there is no interface but the loopback, there is no route, and
-	// a datagram to an address outside can't be sent. An Egress of the policy is a way
-	// out all the same, which the Note says and Report.Egress lists.
+	// NoNetwork means that a container has no route, and no interface but its loopback
+	// and those that the kernel puts into every namespace. If the image has bash or
+	// Python, it also means that a datagram to an address outside can't be sent. Of a pod
+	// it means that no address that was tried has answered. An Egress of the policy is a
+	// way out all the same, which the Note says and Report.Egress lists.
 	NoNetwork Protection = "no network"
 	// ReadOnlyRoot means that the root is mounted read-only, and only what the policy
 	// names can be written to.
