@@ -81,10 +81,11 @@ func TestAuditOfMemory(t *testing.T) {
 		policy := p.policy()
 		policy.MemoryBytes = 64 << 20
 		s := open(t, policy, spec)
-		r := s.run(execpolicy.Command{Script: "exec 2>/dev/null; dd if=/dev/zero of=/dev/null bs=150M count=1",
+		s.ok("cp $(command -v busybox) /tmp")
+		r := s.run(execpolicy.Command{Script: "exec 2>/dev/null; /tmp/busybox dd if=/dev/zero of=/dev/null bs=150M count=1",
 			Timeout: time.Minute})
 		assert.Equal(t, r.Outcome, execpolicy.OutcomeOOMKilled)
-		e := l.all()[3]
+		e := l.all()[5]
 		assert.Equal(t, e.Outcome, execpolicy.OutcomeOOMKilled)
 		assert.Assert(t, e.OOMBefore == 0 && e.OOMAfter > 0, "%+v", e)
 	})

@@ -41,6 +41,9 @@ type far struct {
 func onRemotes(t *testing.T, cases map[string]func(t *testing.T, p far)) {
 	for _, e := range enginetest.Chosen(t, enginetest.Engines(t)) {
 		t.Run(e.Kind.String(), func(t *testing.T) {
+			// A test of another package that is alone would have the service wait for more
+			// than its minute.
+			enginetest.Beside(t)
 			far := far{Engine: e}
 			if e.Kind == dockercli.Podman {
 				far.Engine.Engine = podmanService(t, e)
@@ -362,14 +365,8 @@ func killedBuilder(t *testing.T, p far) {
 	r := p.recipe(slowScript)
 	line, kill := p.child(r, true)
 	assert.Equal(t, line(), "building")
-	containers := func() string {
-		stdout, stderr, err := p.Client("ps", "--all", "--filter=label=cofferdam-test="+p.labels["cofferdam-test"],
-			"--format={{.Names}}")
-		assert.NilError(t, err, stderr)
-		return stdout
-	}
 	inScript := func(poll.LogT) poll.Result {
-		for name := range strings.FieldsSeq(containers()) {
+		for _, name := range p.Containers(t) {
 			if top, _, err := p.Client("top", name); err == nil && strings.Contains(top, "sleep 600") {
 				return poll.Success()
 			}
@@ -384,8 +381,8 @@ func killedBuilder(t *testing.T, p far) {
 	assert.DeepEqual(t, p.volumes(r), unfinished)
 	kill()
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
-		if left := containers(); left != "" {
-			return poll.Continue("left: %s", left)
+		if left := p.Containers(t); len(left) > 0 {
+			return poll.Continue("left: %q", left)
 		}
 		return poll.Success()
 	}, poll.WithTimeout(2*time.Minute), poll.WithDelay(100*time.Millisecond))

@@ -81,6 +81,7 @@ func TestEngineWithoutImage(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	fakeengine.NeedIsolation(t)
+	enginetest.Beside(t)
 	for name, c := range map[string]struct {
 		faults  fakeengine.Faults
 		step    doctor.StepName
@@ -126,6 +127,7 @@ func TestFaults(t *testing.T) {
 
 // A client may hang, or print without end, wherever it is asked.
 func TestClientsThatHang(t *testing.T) {
+	enginetest.Beside(t)
 	answers := "== --version\nDocker version 28.2.2, build e6534b4\n== probe\n28.2.2 6.1.0\n== context inspect\nunix:///var/run/docker.sock\n"
 	for name, c := range map[string]struct {
 		answers string
@@ -161,6 +163,7 @@ func TestClientsThatHang(t *testing.T) {
 // The report is given up with the context, and what it had started is gone.
 func TestContextEnds(t *testing.T) {
 	fakeengine.NeedIsolation(t)
+	enginetest.Beside(t)
 	e := fakeengine.New(t, dockercli.Podman, fakeengine.Faults{})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")

@@ -18,6 +18,7 @@ import (
 	"gotest.tools/v3/poll"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy/warm"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
@@ -76,7 +77,7 @@ func TestHTTP(t *testing.T) {
 }
 
 func TestHTTPBusy(t *testing.T) {
-	p := onFake(t, fakeengine.Faults{CreateDelay: 2 * time.Second})
+	p := onFake(t, fakeengine.Faults{Hang: []string{"run"}})
 	w := p.pool(t, warm.Options{Size: 1, MaxWaiting: 1})
 	url := w.server().URL
 	var all sync.WaitGroup
@@ -89,6 +90,7 @@ func TestHTTPBusy(t *testing.T) {
 	code, _, _, err := post(t.Context(), url, "echo hello")
 	assert.NilError(t, err)
 	assert.Equal(t, code, http.StatusTooManyRequests)
+	p.Fake.Set(fakeengine.Faults{})
 	all.Wait()
 }
 
@@ -124,7 +126,7 @@ func TestHTTPClientGoesAway(t *testing.T) {
 	p := onFake(t, fakeengine.Faults{})
 	w := p.pool(t, warm.Options{Size: 1})
 	w.full(1)
-	name := p.containers(t)[0]
+	name := p.Containers(t)[0]
 	server := w.server()
 	ctx, cancel := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -133,13 +135,13 @@ func TestHTTPClientGoesAway(t *testing.T) {
 		assert.Check(t, errors.Is(err, context.Canceled), "%v", err)
 	})
 	w.until("taken", func(s warm.Stats) bool { return s.Taken == 1 && s.Idle == 1 })
-	assert.Assert(t, p.fake.Pid(name) != 0)
+	assert.Assert(t, p.Fake.Pid(name) != 0)
 	begin := time.Now()
 	cancel()
 	all.Wait()
 	server.Close() // waits for the handler
 	assert.Assert(t, time.Since(begin) < 8*time.Second, "it ran until its deadline")
-	assert.Equal(t, p.fake.Pid(name), 0)
+	assert.Equal(t, p.Fake.Pid(name), 0)
 }
 
 // A request that is under way at a SIGTERM is answered, and then nothing is left.
@@ -148,21 +150,26 @@ func TestHTTPSIGTERM(t *testing.T) {
 		cmd, address, wait := p.start(t, "server")
 		answered := make(chan string, 1)
 		go func() {
-			code, _, body, err := post(t.Context(), "http://"+address, "echo begun; sleep 9; echo done")
+			code, _, body, err := post(t.Context(), "http://"+address, "echo begun; until [ -e /tmp/go ]; do sleep 0.1; done; echo done")
 			assert.Check(t, err)
 			assert.Check(t, code == http.StatusOK, "%d", code)
 			answered <- body
 		}()
 		// One is taken, and another takes its place.
 		poll.WaitOn(t, func(poll.LogT) poll.Result {
-			if n := len(p.containers(t)); n < 4 {
+			if n := len(p.Containers(t)); n < 4 {
 				return poll.Continue("there are %d containers", n)
 			}
 			return poll.Success()
 		}, poll.WithTimeout(patience))
+		names := p.Containers(t)
 		assert.NilError(t, cmd.Process.Signal(syscall.SIGTERM))
+		for _, name := range names {
+			// Those that are idle end.
+			enginetest.Engine{Engine: p.Policy.Engine}.Client("exec", name, "touch", "/tmp/go")
+		}
 		assert.Equal(t, <-answered, "begun\ndone\n")
 		assert.NilError(t, wait())
-		assert.Equal(t, len(p.containers(t)), 0)
+		assert.Equal(t, len(p.Containers(t)), 0)
 	})
 }

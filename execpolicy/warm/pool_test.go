@@ -33,9 +33,9 @@ func (shouting) Close() error                  { return nil }
 // All that belongs to one user comes with Take, and what is common was there before.
 func TestUse(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		p.spec.Env = map[string]string{"COMMON": "c", "BOTH": "c"}
-		p.spec.Startup = []string{"echo ahead $COMMON $OWN >>/tmp/log; f() { echo f; }"}
-		p.policy.CommandTimeout = time.Hour
+		p.Spec.Env = map[string]string{"COMMON": "c", "BOTH": "c"}
+		p.Spec.Startup = []string{"echo ahead $COMMON $OWN >>/tmp/log; f() { echo f; }"}
+		p.Policy.CommandTimeout = time.Hour
 		w := p.pool(t, warm.Options{Size: 1})
 		w.full(1)
 		finished := ""
@@ -139,13 +139,13 @@ func TestRefuses(t *testing.T) {
 	} {
 		assert.Check(t, strings.Count(err.Error(), what) == 1, "%s: %v", what, err)
 	}
-	_, err = warm.New(execpolicy.DockerPolicy{Engine: p.policy.Engine, MemoryBytes: -1}, execpolicy.Spec{}, warm.Options{})
+	_, err = warm.New(execpolicy.DockerPolicy{Engine: p.Policy.Engine, MemoryBytes: -1}, execpolicy.Spec{}, warm.Options{})
 	assert.ErrorContains(t, err, "MemoryBytes")
 
-	p.spec.Env = map[string]string{"KEY": "common"}
+	p.Spec.Env = map[string]string{"KEY": "common"}
 	w := p.pool(t, warm.Options{Size: 1})
 	w.full(1)
-	name := p.containers(t)[0]
+	name := p.Containers(t)[0]
 	_, err = w.Take(t.Context(), execpolicy.Spec{
 		Command: []string{"sh"}, Workspace: t.TempDir(), Labels: map[string]string{"a": "b"}, Supervisor: []string{"x"},
 		Secrets: []execpolicy.Secret{{Name: "KEY", Value: "hush-hush"}}, Startup: []string{"\x00"},
@@ -172,34 +172,34 @@ func TestUseFails(t *testing.T) {
 		{Audit: execpolicy.Auditor(func(execpolicy.Event) error { return mine })},
 	} {
 		w.full(1)
-		name := p.containers(t)[0]
+		name := p.Containers(t)[0]
 		_, err := w.Take(t.Context(), spec)
 		assert.ErrorIs(t, err, execpolicy.ErrStart)
 		assert.Assert(t, errors.Is(err, mine) || errors.Is(err, execpolicy.ErrScript), "%v", err)
-		assert.Assert(t, !slices.Contains(p.containers(t), name))
+		assert.Assert(t, !slices.Contains(p.Containers(t), name))
 	}
 }
 
 // What happened to a session while it was idle is nobody's.
 func TestUnfit(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		p.spec.Startup = []string{"echo $$ >/tmp/worker"}
+		p.Spec.Startup = []string{"echo $$ >/tmp/worker"}
 		for how, unfit := range map[string]func(t *testing.T, name string){
-			"removed":       func(t *testing.T, name string) { p.cli(t, "rm", "--force", name) },
-			"killed":        func(t *testing.T, name string) { p.cli(t, "kill", name) },
-			"worker killed": func(t *testing.T, name string) { p.cli(t, "exec", name, "sh", "-c", "kill -9 $(cat /tmp/worker)") },
+			"removed":       func(t *testing.T, name string) { p.Client(t, "rm", "--force", name) },
+			"killed":        func(t *testing.T, name string) { p.Client(t, "kill", name) },
+			"worker killed": func(t *testing.T, name string) { p.Client(t, "exec", name, "sh", "-c", "kill -9 $(cat /tmp/worker)") },
 			"worker stopped": func(t *testing.T, name string) {
-				p.cli(t, "exec", name, "sh", "-c", "kill -STOP $(cat /tmp/worker)")
+				p.Client(t, "exec", name, "sh", "-c", "kill -STOP $(cat /tmp/worker)")
 			},
-			"paused": func(t *testing.T, name string) { p.cli(t, "pause", name) },
+			"paused": func(t *testing.T, name string) { p.Client(t, "pause", name) },
 		} {
-			if how == "paused" && p.fake != nil {
+			if how == "paused" && p.Fake != nil {
 				continue // it has no such verb
 			}
 			t.Run(how, func(t *testing.T) {
 				w := p.pool(t, warm.Options{Size: 2})
 				w.full(2)
-				before := p.containers(t)
+				before := p.Containers(t)
 				assert.Equal(t, len(before), 2)
 				for _, name := range before {
 					unfit(t, name)
@@ -209,7 +209,7 @@ func TestUnfit(t *testing.T) {
 				assert.Assert(t, !slices.Contains(before, s.Name()))
 				w.until("given up", func(s warm.Stats) bool { return s.Died+s.Unhealthy == 2 && s.Taken == 1 && s.Idle == 2 })
 				poll.WaitOn(t, func(poll.LogT) poll.Result {
-					for _, name := range p.containers(t) {
+					for _, name := range p.Containers(t) {
 						if slices.Contains(before, name) {
 							return poll.Continue("%s is there", name)
 						}
@@ -226,7 +226,7 @@ func TestReplaced(t *testing.T) {
 	p := onFake(t, fakeengine.Faults{})
 	w := p.pool(t, warm.Options{Size: 1})
 	w.full(1)
-	p.cli(t, "rm", "--force", p.containers(t)[0])
+	p.Client(t, "rm", "--force", p.Containers(t)[0])
 	w.until("replaced", func(s warm.Stats) bool { return s.Died == 1 && s.Idle == 1 && s.Started == 2 })
 }
 
@@ -237,7 +237,7 @@ func TestPausesBetweenEnds(t *testing.T) {
 	begin := time.Now()
 	for died := range 5 {
 		w.until("replaced", func(s warm.Stats) bool { return s.Died == int64(died) && s.Idle == 1 })
-		p.cli(t, "rm", "--force", p.containers(t)[0])
+		p.Client(t, "rm", "--force", p.Containers(t)[0])
 	}
 	w.until("replaced", func(s warm.Stats) bool { return s.Died == 5 && s.Idle == 1 })
 	pauses := (100 + 200 + 400 + 800) * time.Millisecond
@@ -248,9 +248,9 @@ func TestPausesBetweenEnds(t *testing.T) {
 	taken := w.take(execpolicy.Spec{}).Name()
 	assert.Equal(t, warm.Early(w.Pool), 0)
 	w.full(1)
-	for _, name := range p.containers(t) {
+	for _, name := range p.Containers(t) {
 		if name != taken {
-			p.cli(t, "rm", "--force", name)
+			p.Client(t, "rm", "--force", name)
 		}
 	}
 	w.until("replaced", func(s warm.Stats) bool { return s.Died == 6 && s.Started == 8 })
@@ -274,7 +274,7 @@ func TestReplacedLater(t *testing.T) {
 	const size, lull = 3, 100 * time.Millisecond
 	p := onFake(t, fakeengine.Faults{})
 	spawned := make(chan time.Time, 2*size)
-	pl, err := warm.New(timed{p.policy, spawned}, p.spec, warm.Options{Size: size, MaxStarting: size})
+	pl, err := warm.New(timed{p.Policy, spawned}, p.Spec, warm.Options{Size: size, MaxStarting: size})
 	assert.NilError(t, err)
 	defer func() { assert.Check(t, pl.Close()) }()
 	w := pool{pl, t}
@@ -327,7 +327,7 @@ func TestTakeCanceled(t *testing.T) {
 		time.AfterFunc(time.Duration(i)*20*time.Millisecond, func() { cancel(mine) })
 	}
 	all.Wait()
-	p.fake.Set(fakeengine.Faults{})
+	p.Fake.Set(fakeengine.Faults{})
 	w.until("idle", func(s warm.Stats) bool { return s.Starting == 0 && s.Waiting == 0 })
 	assert.Equal(t, w.Stats().Idle, int(w.Stats().Started))
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -407,7 +407,7 @@ func TestWaiting(t *testing.T) {
 	_, err := w.Take(t.Context(), execpolicy.Spec{})
 	assert.ErrorIs(t, err, warm.ErrBusy)
 	assert.ErrorContains(t, err, "3 others wait")
-	p.fake.Set(fakeengine.Faults{CreateDelay: time.Second})
+	p.Fake.Set(fakeengine.Faults{CreateDelay: time.Second})
 	all.Wait()
 	for i := range 3 {
 		assert.Equal(t, <-order, i)
@@ -421,7 +421,7 @@ func TestMaxWait(t *testing.T) {
 	_, err := w.Take(t.Context(), execpolicy.Spec{})
 	assert.ErrorIs(t, err, warm.ErrBusy)
 	assert.ErrorContains(t, err, "100ms")
-	p.fake.Set(fakeengine.Faults{})
+	p.Fake.Set(fakeengine.Faults{})
 	w.full(1)
 	w.take(execpolicy.Spec{})
 }
@@ -438,7 +438,7 @@ func TestStartsFail(t *testing.T) {
 	failures := w.Stats().StartFailures
 	assert.Assert(t, failures >= 2 && failures <= 4, "%d", failures)
 	assert.ErrorContains(t, w.Stats().StartError, "no room today")
-	p.fake.Set(fakeengine.Faults{})
+	p.Fake.Set(fakeengine.Faults{})
 	w.full(2)
 	assert.NilError(t, w.Stats().StartError)
 	w.take(execpolicy.Spec{})
@@ -449,7 +449,7 @@ func TestIdleWhileStartsFail(t *testing.T) {
 	p := onFake(t, fakeengine.Faults{})
 	w := p.pool(t, warm.Options{Size: 2})
 	w.full(2)
-	p.fake.Set(fakeengine.Faults{Fail: map[string]fakeengine.Failure{"run": {Stderr: "docker: no room today", Exit: 125}}})
+	p.Fake.Set(fakeengine.Faults{Fail: map[string]fakeengine.Failure{"run": {Stderr: "docker: no room today", Exit: 125}}})
 	w.take(execpolicy.Spec{})
 	w.until("fails", func(s warm.Stats) bool { return s.StartFailures >= 2 })
 	w.take(execpolicy.Spec{})
@@ -479,7 +479,7 @@ func (p gated) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Pro
 func TestTakenAfterStartsFailed(t *testing.T) {
 	p := onFake(t, fakeengine.Faults{})
 	fate := make(chan error)
-	pl, err := warm.New(gated{p.policy, fate}, p.spec, warm.Options{Size: 1, MaxStarting: 3})
+	pl, err := warm.New(gated{p.Policy, fate}, p.Spec, warm.Options{Size: 1, MaxStarting: 3})
 	assert.NilError(t, err)
 	defer func() { assert.Check(t, pl.Close()) }()
 	w := pool{pl, t}
@@ -520,7 +520,7 @@ func TestClose(t *testing.T) {
 		}
 		all.Wait()
 		assert.NilError(t, w.Close())
-		assert.DeepEqual(t, p.containers(t), []string{s.Name()})
+		assert.DeepEqual(t, p.Containers(t), []string{s.Name()})
 		_, err := w.Take(t.Context(), execpolicy.Spec{})
 		assert.Equal(t, err, warm.ErrClosed)
 		assert.Equal(t, s.ok("echo lives"), "lives")
@@ -559,29 +559,29 @@ func TestCloseDuringTakes(t *testing.T) {
 		time.Sleep(after)
 		assert.NilError(t, w.Close())
 		all.Wait()
-		assert.Equal(t, len(p.containers(t)), 0)
+		assert.Equal(t, len(p.Containers(t)), 0)
 	}
 }
 
 // Close tells what it does not know to be gone, each time.
 func TestCloseTells(t *testing.T) {
 	p := onFake(t, fakeengine.Faults{})
-	p.policy.TerminationTimeout = 2 * time.Second
-	w, err := warm.New(p.policy, p.spec, warm.Options{Size: 1})
+	p.Policy.TerminationTimeout = 2 * time.Second
+	w, err := warm.New(p.Policy, p.Spec, warm.Options{Size: 1})
 	assert.NilError(t, err)
 	pool{w, t}.full(1)
-	p.fake.Set(fakeengine.Faults{Hang: []string{fakeengine.Every}})
+	p.Fake.Set(fakeengine.Faults{Hang: []string{fakeengine.Every}})
 	for range 2 {
 		assert.ErrorIs(t, w.Close(), execpolicy.ErrStillThere)
 	}
-	p.fake.Set(fakeengine.Faults{})
+	p.Fake.Set(fakeengine.Faults{})
 }
 
 // A session that was taken begins anew with all that it was started and taken with.
 func TestRestart(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
-		p.spec.Env = map[string]string{"COMMON": "c"}
-		p.spec.Startup = []string{"echo ahead >>/tmp/log"}
+		p.Spec.Env = map[string]string{"COMMON": "c"}
+		p.Spec.Startup = []string{"echo ahead >>/tmp/log"}
 		w := p.pool(t, warm.Options{Size: 1})
 		prepared := 0
 		s := w.take(execpolicy.Spec{
@@ -606,7 +606,7 @@ func TestRestart(t *testing.T) {
 // A use can only shorten the lifetime that the container has.
 func TestLifetime(t *testing.T) {
 	p := onFake(t, fakeengine.Faults{})
-	p.policy.Lifetime = 10 * time.Second
+	p.Policy.Lifetime = 10 * time.Second
 	w := p.pool(t, warm.Options{Size: 2})
 	w.full(2)
 	begin := time.Now()
@@ -657,9 +657,9 @@ func TestAudit(t *testing.T) {
 		t.Run(fmt.Sprint("own ", own), func(t *testing.T) {
 			p := onFake(t, fakeengine.Faults{})
 			var pools, users log
-			p.spec.Audit = pools.auditor()
-			p.spec.Startup = []string{": ahead"}
-			w, err := warm.New(p.policy, p.spec, warm.Options{Size: 1, MaxStarting: 1})
+			p.Spec.Audit = pools.auditor()
+			p.Spec.Startup = []string{": ahead"}
+			w, err := warm.New(p.Policy, p.Spec, warm.Options{Size: 1, MaxStarting: 1})
 			assert.NilError(t, err)
 			pool{w, t}.full(1)
 			const before = "spawn, start, command : ahead, result"
@@ -673,13 +673,13 @@ func TestAudit(t *testing.T) {
 				spec.Audit = users.auditor()
 			}
 			// Of the next session there are to be no records among those of this one.
-			p.fake.Set(fakeengine.Faults{Fail: map[string]fakeengine.Failure{"run": {Stderr: "docker: no room today", Exit: 125}}})
+			p.Fake.Set(fakeengine.Faults{Fail: map[string]fakeengine.Failure{"run": {Stderr: "docker: no room today", Exit: 125}}})
 			s, err := w.Take(t.Context(), spec)
 			assert.NilError(t, err)
 			_, err = s.Run(t.Context(), execpolicy.Command{Script: "echo $KEY"})
 			assert.NilError(t, err)
 			name := s.Name()
-			p.fake.Set(fakeengine.Faults{})
+			p.Fake.Set(fakeengine.Faults{})
 			assert.NilError(t, s.Close())
 			assert.NilError(t, w.Close())
 			const after = "start, command : own, result, command echo $KEY, result, end"
@@ -720,7 +720,7 @@ func TestWorkspace(t *testing.T) {
 			dir := t.TempDir()
 			assert.NilError(t, os.Chmod(dir, 0o777))
 			assert.NilError(t, os.WriteFile(filepath.Join(dir, "in"), []byte("in"), 0o644))
-			s, err := workspace.Start(t.Context(), p.policy, execpolicy.Spec{Workspace: dir}, workspace.Options{Mode: mode, Take: w.Take})
+			s, err := workspace.Start(t.Context(), p.Policy, execpolicy.Spec{Workspace: dir}, workspace.Options{Mode: mode, Take: w.Take})
 			assert.NilError(t, err)
 			assert.Assert(t, s.Copied())
 			session{s.Session, t}.ok(`[ "$(cat in)" = in ] && echo out >out`)
@@ -729,7 +729,7 @@ func TestWorkspace(t *testing.T) {
 			assert.NilError(t, err)
 			assert.Equal(t, string(out), "out\n")
 		}
-		_, err := workspace.Start(t.Context(), p.policy, execpolicy.Spec{Workspace: t.TempDir()},
+		_, err := workspace.Start(t.Context(), p.Policy, execpolicy.Spec{Workspace: t.TempDir()},
 			workspace.Options{Mode: workspace.Mounted, Take: w.Take})
 		assert.ErrorIs(t, err, execpolicy.ErrNoMount)
 		assert.Equal(t, w.Stats().Taken, int64(2))
@@ -739,12 +739,12 @@ func TestWorkspace(t *testing.T) {
 // The caller's maps are the caller's.
 func TestSpecIsNotChanged(t *testing.T) {
 	p := onFake(t, fakeengine.Faults{})
-	p.spec.Env = map[string]string{"COMMON": "c"}
+	p.Spec.Env = map[string]string{"COMMON": "c"}
 	w := p.pool(t, warm.Options{Size: 1})
 	own := map[string]string{"OWN": "o"}
 	w.take(execpolicy.Spec{Env: own})
 	assert.DeepEqual(t, slices.Sorted(maps.Keys(own)), []string{"OWN"})
-	assert.DeepEqual(t, slices.Sorted(maps.Keys(p.spec.Env)), []string{"COMMON"})
-	p.spec.Env["COMMON"] = "changed"
+	assert.DeepEqual(t, slices.Sorted(maps.Keys(p.Spec.Env)), []string{"COMMON"})
+	p.Spec.Env["COMMON"] = "changed"
 	assert.Equal(t, w.take(execpolicy.Spec{}).ok("echo $COMMON"), "c")
 }

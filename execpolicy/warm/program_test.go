@@ -3,13 +3,11 @@ package warm_test
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"os/signal"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,31 +17,24 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/poll"
 
-	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/warm"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 )
 
 // programVar tells this binary that it is a program of a test, and which.
 const programVar = "COFFERDAM_TEST_WARM"
 
-// A program holds a pool until it is ended.
-type program struct {
-	Name   string
-	Engine *dockercli.Engine
-	Image  string
-	Labels map[string]string
-}
-
+// runProgram holds a pool until the program is ended, if this is such a program.
 func runProgram() {
-	text := os.Getenv(programVar)
-	if text == "" {
+	name := os.Getenv(programVar)
+	if name == "" {
 		return
 	}
-	var r program
-	err := json.Unmarshal([]byte(text), &r)
+	e, err := enginetest.FromEnviron()
 	if err == nil {
-		err = r.run()
+		err = hold(name, e)
 	}
 	if err != nil {
 		fmt.Println(err)
@@ -52,15 +43,16 @@ func runProgram() {
 	os.Exit(0)
 }
 
-// run prints a line when there is something to see.
-func (r program) run() error {
+// hold prints a line when there is something to see.
+func hold(name string, e enginetest.Engine) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	policy := execpolicy.DockerPolicy{
-		Engine: r.Engine, Image: r.Image, AllowMissingLimits: len(r.Engine.MissingLimits) > 0,
+		Engine: e.Engine, Image: e.Image, Transport: places.Transport(e.Engine),
+		AllowMissingLimits: len(e.MissingLimits) > 0, EngineSeccomp: places.NoFilter(e.Engine),
 		Limits: execpolicy.Limits{StartupTimeout: patience, TerminationTimeout: patience},
 	}
-	w, err := warm.New(policy, execpolicy.Spec{Labels: r.Labels}, warm.Options{Size: 3})
+	w, err := warm.New(policy, execpolicy.Spec{Labels: e.Labels}, warm.Options{Size: 3})
 	if err != nil {
 		return err
 	}
@@ -71,7 +63,7 @@ func (r program) run() error {
 	for w.Stats().Idle < 3 {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if r.Name == "holder" {
+	if name == "holder" {
 		fmt.Println("ready")
 		s.Run(context.Background(), execpolicy.Command{Script: "trap '' TERM; while :; do :; done", Timeout: -1})
 		return fmt.Errorf("the command has ended")
@@ -93,15 +85,8 @@ func (r program) run() error {
 // start starts a program, and returns it with the line that it prints.
 func (p place) start(t *testing.T, name string) (cmd *exec.Cmd, line string, wait func() error) {
 	t.Helper()
-	e := p.policy.Engine
-	text, err := json.Marshal(program{Name: name, Engine: e, Image: p.policy.Image, Labels: p.spec.Labels})
-	assert.NilError(t, err)
 	cmd = exec.Command(os.Args[0], "-test.run=^$")
-	cmd.Env = e.Env
-	if cmd.Env == nil {
-		cmd.Env = os.Environ()
-	}
-	cmd.Env = append(slices.Clip(cmd.Env), programVar+"="+string(text))
+	cmd.Env = append(p.Environ(t), programVar+"="+name)
 	stdout, err := cmd.StdoutPipe()
 	assert.NilError(t, err)
 	cmd.Stderr = os.Stderr
@@ -122,7 +107,7 @@ func (p place) gone(t *testing.T) {
 	t.Helper()
 	begin := time.Now()
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
-		if left := p.containers(t); len(left) > 0 {
+		if left := p.Containers(t); len(left) > 0 {
 			return poll.Continue("left: %q", left)
 		}
 		return poll.Success()
@@ -135,7 +120,7 @@ func TestSIGKILL(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		cmd, line, wait := p.start(t, "holder")
 		assert.Equal(t, line, "ready")
-		assert.Equal(t, len(p.containers(t)), 4)
+		assert.Equal(t, len(p.Containers(t)), 4)
 		assert.NilError(t, cmd.Process.Kill())
 		wait()
 		p.gone(t)

@@ -5,7 +5,10 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"testing"
 	"time"
+
+	"gotest.tools/v3/assert"
 )
 
 // clientTimeout bounds a run of an engine's client, and what the run leaves with its
@@ -23,4 +26,14 @@ func (e Engine) Client(args ...string) (stdout, stderr string, err error) {
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	err = cmd.Run()
 	return out.String(), errs.String(), err
+}
+
+// Containers returns the names of the containers with the engine's labels.
+func (e Engine) Containers(t testing.TB) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), clientTimeout)
+	defer cancel()
+	names, err := e.PS(ctx, e.Labels)
+	assert.NilError(t, err)
+	return names
 }

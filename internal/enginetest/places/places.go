@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"gotest.tools/v3/assert"
+
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
@@ -38,6 +40,33 @@ func NoFilter(e *dockercli.Engine) bool {
 	return e.PodmanService || e.Kind == dockercli.Podman && e.Remote
 }
 
+// Client runs the engine's client, which has to succeed, and returns what it prints.
+func (p Place) Client(t testing.TB, args ...string) string {
+	t.Helper()
+	stdout, stderr, err := p.engine().Client(args...)
+	assert.NilError(t, err, "%q: %s%s", args, stdout, stderr)
+	return stdout
+}
+
+// Containers returns the names of the place's containers.
+func (p Place) Containers(t testing.TB) []string {
+	t.Helper()
+	if p.Fake != nil {
+		return p.Fake.Containers()
+	}
+	return p.engine().Containers(t)
+}
+
+// Environ returns the environment of an [enginetest.Child] that uses the engine.
+func (p Place) Environ(t *testing.T) []string {
+	t.Helper()
+	return p.engine().Environ(t)
+}
+
+func (p Place) engine() enginetest.Engine {
+	return enginetest.Engine{Engine: p.Policy.Engine, Image: p.Policy.Image, Labels: p.Spec.Labels}
+}
+
 func patient(limits execpolicy.Limits) execpolicy.Limits {
 	if limits.TerminationTimeout == 0 {
 		limits.TerminationTimeout = Patience
@@ -50,14 +79,18 @@ func patient(limits execpolicy.Limits) execpolicy.Limits {
 // TerminationTimeout, it is Patience.
 func Everywhere(t *testing.T, limits execpolicy.Limits, f func(t *testing.T, p Place)) {
 	if enginetest.Fake() {
-		t.Run("fake", func(t *testing.T) {
-			fakeengine.NeedIsolation(t)
-			enginetest.Check(t)
-			e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{})
-			f(t, Place{Policy: execpolicy.DockerPolicy{Engine: e.Engine, Limits: patient(limits)}, Fake: e})
-		})
+		t.Run("fake", func(t *testing.T) { f(t, OnFake(t, limits, fakeengine.Faults{})) })
 	}
 	OnEngines(t, limits, f)
+}
+
+// OnFake returns a place on a fake engine, and fails the test on what is left there.
+// Without a TerminationTimeout, it is Patience.
+func OnFake(t *testing.T, limits execpolicy.Limits, faults fakeengine.Faults) Place {
+	fakeengine.NeedIsolation(t)
+	enginetest.Check(t)
+	e := fakeengine.New(t, dockercli.Docker, faults)
+	return Place{Policy: execpolicy.DockerPolicy{Engine: e.Engine, Limits: patient(limits)}, Fake: e}
 }
 
 // OnEngines runs f on the real engines, as [enginetest.Run] does. Without a
