@@ -36,4 +36,7 @@
 //   - The error of a client program that is missing matches [ErrNoEngine]. What an engine
 //     can't tell is an error that matches [errors.ErrUnsupported].
 //   - An answer that can't be read is an error with a text of its own.
+//   - Errors of this package's own may match a sentinel too, as that of
+//     [Engine.InspectVolume] for a name that is only the beginning of another's. So use
+//     [errors.Is] for sentinels.
 package dockercli

@@ -57,7 +57,8 @@ type Engine struct {
 	// nothing to it.
 	Remote bool
 	// Kernel is the release of the engine's kernel, as uname -r has it. If empty, it is
-	// not known.
+	// not known, and package execpolicy uses no FIFOs and has no Egress. [Engine.Probe]
+	// fills it in.
 	Kernel string
 	// Socket is the path of the unix socket on which the engine listens. If empty, it is
 	// not known, or there is none.

@@ -287,9 +287,9 @@ var unreached = []string{
 	"rootless containerd not running",
 }
 
-// Unreached reports whether the client could not connect to its engine, by its own words.
-// If another call that comes right after it can't either, the engine was asked for
-// nothing.
+// Unreached reports whether the client said that it could not connect to its engine. A
+// client that loses its engine later may say the same. If another call that comes right
+// after it can't connect either, the engine was asked for nothing.
 func (e *Error) Unreached() bool {
 	text := strings.ToLower(e.Stderr)
 	return e.Cause == nil && slices.ContainsFunc(unreached, func(words string) bool { return strings.Contains(text, words) })
@@ -302,10 +302,10 @@ func (e *Error) Unreached() bool {
 func (e *Error) TurnedAway() bool { return saysAny(e.Stderr, turnedAway) }
 
 // Unnegotiated reports whether docker's engine refused the version of its API that the
-// client spoke. A client first asks its engine which one to speak, and speaks its own
-// newest if that question is not answered, as when an ssh server turns it away. The
-// engine has then done nothing. It is the answer to every client whose DOCKER_API_VERSION
-// is too high, too.
+// client spoke. A client first asks its engine which version to speak, and speaks its own
+// newest if that question is not answered, as when an ssh server turns it away. An engine
+// that refuses has done nothing. It also refuses every client whose DOCKER_API_VERSION is
+// too high.
 func (e *Error) Unnegotiated() bool { return saysAny(e.Stderr, unnegotiated) }
 
 var unnegotiated = [][]string{{"client version", "is too new. maximum supported api version is"}}

@@ -133,9 +133,10 @@ func unusable(err error) bool {
 // of a program, a name on PATH, or a program with flags, split into words as a shell
 // does, such as "podman --remote" or "docker --context ci". A name that PATH would find
 // in the current directory is refused. The error matches [ErrArgument] if spec can't be
-// parsed, [ErrNoEngine] if there is no such program, [ErrEngineDown] if there is no
-// answer within 5 s or none that can be read, or else what [Classify] returns for the
-// engine's message.
+// parsed, [ErrNoEngine] if there is no such program, and [ErrEngineDown] if there is no
+// answer within 5 s. That of an answer that can't be read may match nothing. Any other
+// error wraps the cause of ctx, or matches what [Classify] returns for the engine's
+// message.
 func Lookup(ctx context.Context, spec string) (*Engine, error) {
 	client, err := Parse(spec)
 	if err != nil {

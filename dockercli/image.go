@@ -94,7 +94,8 @@ func (p PullPolicy) String() string {
 // o.Image names it by a tag or by a digest, as in "alpine@sha256:…". If o.Platform is
 // set, an image for another platform does not count; variants are not compared. The error
 // matches [ErrImageMissing] if the engine does not have the image and nothing is to be
-// pulled. Any other error is that of [Engine.Pull] or [Engine.InspectImage].
+// pulled, or does not have it after the pull. Any other error is that of [Engine.Pull] or
+// [Engine.InspectImage].
 func (e *Engine) EnsureImage(ctx context.Context, when PullPolicy, o PullOptions) (*Image, error) {
 	if when < 0 || int(when) >= len(pullPolicies) {
 		return nil, fmt.Errorf("%w: there is no %v", ErrArgument, when)

@@ -26,8 +26,8 @@ type Container struct {
 	Started bool
 	// ExitCode is the exit code of the container's command, once that has ended.
 	ExitCode int
-	// OOMKilled says that the kernel killed a process of the container for memory. Podman
-	// before 5 never says so.
+	// OOMKilled says that the kernel killed a process of the container for memory.
+	// Nerdctl, and podman before 5, never say so.
 	OOMKilled bool
 	// Error is why the container could not be started, in the engine's words.
 	Error string

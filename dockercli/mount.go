@@ -44,7 +44,8 @@ type Tmpfs struct {
 	// Mode is its permission bits. If zero, 01777: everyone may write, as in /tmp. Old
 	// versions of runc ignore it for a directory that the image has already.
 	Mode uint32
-	// UID and GID, both numbers, own it. If empty, root does. Podman refuses them.
+	// UID and GID are the numbers of the owner and of its group. If both are empty, root
+	// owns it. One alone is refused, and so are both with podman.
 	UID, GID string
 	// Chown gives it to the user that the container's command runs as. Podman knows it
 	// from version 4, also when a docker client talks to it; docker refuses it.

@@ -38,8 +38,9 @@ type Request struct {
 	// of package codeblock, such as "python" or "sh". It is empty for a script and an
 	// argv.
 	Language string
-	// Code is the text that runs: the script, the block, or the snippet, to the byte. It
-	// is empty for an argv.
+	// Code is the text that runs: the script, the block, or the snippet, to the byte. In
+	// a request of package tool it may also be a file's new content, or what goes to a
+	// job's stdin. It is empty for an argv.
 	Code string
 	// Argv is the program and its arguments. For a block and a call it is the program
 	// that runs Code. It is nil for a block that is stored and not run, for a script,
@@ -50,7 +51,8 @@ type Request struct {
 	// Path is the file in which a block that names one is stored, and from which it runs.
 	// It is relative to Dir. Whatever else runs in the session can change the file before
 	// the block runs. Package tool has the file here that it is to write, relative to
-	// where the session began. Path is empty for anything else.
+	// where the session began, or the job whose input it is about. Path is empty for
+	// anything else.
 	Path string
 	// Dir is [Command.Dir], or the Dir of the options of package codeblock. If empty, the
 	// command runs where the shell is. For a snippet it is empty, and the interpreter
@@ -103,7 +105,7 @@ func (c *conn) request(cmd Command, stdin *spool.Spool) Request {
 const shortCode = 100
 
 // String returns the kind and the language, and the code, or the program and its
-// arguments. If these have more than 100 bytes, it returns only how many.
+// arguments. If these have more than 100 bytes, their number stands in their place.
 func (r Request) String() string { return r.text(func(text string) string { return text }) }
 
 // text is String with what redact returns for the code, or for the program and its

@@ -76,8 +76,8 @@ type Command struct {
 	//
 	// The time begins when the command's turn has come, [Spec.Audit] has taken its record
 	// and [Spec.Approve] has returned. Reading Stdin and looking up secrets count. If the
-	// shell has to be replaced first, with its startup scripts, up to half of
-	// [Limits.TerminationTimeout] of that does not count, and the rest does.
+	// shell has to be replaced first, with its startup scripts, that counts only as far
+	// as it takes longer than half of [Limits.TerminationTimeout].
 	//
 	// When a command is ended, its programs get the signals first, and the session's
 	// shell last. So the shell may go on with the rest of a Script for half a second: in

@@ -57,10 +57,9 @@
 //
 // # Outcomes
 //
-// An [Outcome] rests on what the library and the kernel know. Of the first three in this
-// list it is the one that happened first. Otherwise, if more than one fits, the first in
-// the list stands. Beside each outcome are the fields of [Result] that are the evidence
-// for it.
+// An [Outcome] rests on what the library and the kernel know. If more than one fits, the
+// first in this list stands, but of the first three the one that happened first. Beside
+// each outcome are the fields of [Result] that are the evidence for it.
 //
 //	OutcomeTimedOut     Cause, Timeout, Escalation, Gone
 //	OutcomeOutputLimit  Cause, the streams' counts, Escalation, Gone
@@ -117,9 +116,10 @@
 // # What the image needs
 //
 // An image needs sh, mkfifo, cp, chmod, rm and dd. The methods for files also need mv and
-// wc. MkdirAll needs mkdir, and Remove rmdir. Those for trees need all of these, tar and
-// touch. ReadDir and Stat need stat, and ReadDir needs find. A session with a KeepAlive
-// needs bash, if sh is dash. HOME is /tmp, whatever the image says.
+// wc. MkdirAll needs mkdir, and Remove rmdir. CopyIn, CopyFS and WriteFiles need tar,
+// touch, mkdir, rmdir and mv, and CopyOut, CopyOutTo and Walk need tar. ReadDir and Stat
+// need stat, and ReadDir needs find. A session with a KeepAlive needs bash, if sh is
+// dash. HOME is /tmp, whatever the image says.
 //
 // # What is promised
 //
@@ -209,7 +209,7 @@
 //     less. Where hundreds of processes are at the container's limit of memory, what the
 //     kernel does for them uses up the container's share of the processors, and nothing
 //     in it runs for ten seconds and more. If this program is root, it takes that bound
-//     away when it kills a container. The guard does not. The kernel takes more than two
+//     away when it kills a container, as its guard does. The kernel takes more than two
 //     seconds to free the page tables of a file of 32 MB that each of a few processes has
 //     mapped 1300 times, and no process is gone before that. The opening of a file for an
 //     upload waits for the lock of its directory: with 100,000 files in it, and 200
@@ -252,7 +252,7 @@
 //	what                                  for                       until
 //	TMPDIR/cofferdam-NAME, for FIFOs      a session on FIFOs        it ends, or its guard saw to it
 //	TMPDIR/cofferdam-NUMBER               a HostPolicy's session    it ends
-//	TMPDIR/cofferdam-seccomp-NUMBER.json  a start, on Windows       the engine's client has read it
+//	TMPDIR/cofferdam-seccomp-NUMBER.json  a client, on Windows      the client ends
 //	.cofferdam-NUMBER in a mount          a start                   the container has seen it
 //	.cofferdam-NAME in a directory        CopyOutTo, Save, ...      the files have their names
 //	the files that these make, and audit  the caller                -
@@ -280,7 +280,9 @@
 // In what commands print, and in results and errors, "[secret NAME]" takes the place of
 // the value, however the output was cut into pieces. This is done before a [Spec.Filter],
 // a caller's writer or a result gets the output, for as long as the session is used,
-// Restart included. The secrets of single commands are included.
+// Restart included. The secrets of single commands are included. Where a value was taken
+// out of an error's text, [errors.Is] still matches what the error wraps, and [errors.As]
+// does not.
 //
 // The library looks for the value without the white space around it. If the value has
 // more than one line, it also looks for each line of at least 8 bytes. It finds both as
@@ -307,9 +309,9 @@
 // the command writes into files stays there.
 //
 // The contents and the names of files that are read, and the names in archives, are not
-// searched. The caller has [Session.Redact] for them. Neither are the errors of the
-// caller's own functions. What packages codeblock and python return as a value is
-// searched.
+// searched. The caller has [Session.Redact] for them. Errors of the caller's own
+// functions are searched if they fail a start or refuse a command, and not otherwise.
+// What packages codeblock and python return as a value is searched.
 //
 // # Files
 //

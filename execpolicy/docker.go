@@ -64,9 +64,10 @@ type DockerPolicy struct {
 	// ALL_PROXY and NO_PROXY, in upper and in lower case, which a session sets unless
 	// [Spec.Env] does. It is open before anything is run in the session, or the start
 	// fails. It needs a session, an engine on this machine that is not rootless nor a
-	// service of podman's, and that this program runs as root. Runtime must be empty,
-	// "runc" or "crun", NetworkEnabled must not be set, and ExtraRunArgs must not have
-	// --network, --pid, --pod, --pod-id-file, --runtime or --userns. The container's
+	// service of podman's, and that this program has the capabilities SYS_ADMIN and
+	// SYS_PTRACE, as root has outside of containers. Runtime must be empty, "runc" or
+	// "crun", NetworkEnabled must not be set, and ExtraRunArgs must not have --network,
+	// --pid, --pod, --pod-id-file, --runtime or --userns. The container's
 	// label cofferdam.egress has what may be reached. If nil, nothing can be reached.
 	Egress Egress
 	// WritableRootfs lets the command write to the container's root, on the engine's disk
@@ -225,10 +226,9 @@ type DockerPolicy struct {
 	// link may later lead elsewhere. A source whose links can't be followed is never
 	// allowed.
 	AllowUnsafeMounts []string
-	// ExtraHosts are lines of the container's /etc/hosts, each "name:address". Podman
-	// adds them to the lines of the host's own /etc/hosts, as it does for an --add-host
-	// that AllowUnsafeArgs allows. A container without extra hosts does not see the
-	// host's lines.
+	// ExtraHosts are lines of the container's /etc/hosts, each "name:address". If there
+	// are any, podman also copies the lines of the host's own /etc/hosts. It does the
+	// same for an --add-host that AllowUnsafeArgs allows, and only then.
 	ExtraHosts []string
 	// GPUs names graphics processors, such as "all". If empty, there are none.
 	GPUs string
@@ -345,7 +345,8 @@ func (p *DockerPolicy) image(e *dockercli.Engine) string {
 // and, with FIFOs, --detach and a mount in place of --interactive. Explain starts
 // nothing. So with docker it leaves out the IDs of a User with a name, until a session of
 // this program has looked them up. It asks the engine for its MissingLimits if they are
-// not known. If that does not answer, none counts as missing.
+// not known. If that does not answer, none counts as missing. An error wraps
+// [ErrInvalid], or is that of [DockerPolicy.FindEngine].
 func (p DockerPolicy) Explain(ctx context.Context, spec Spec) (string, error) {
 	e, err := p.engine(ctx)
 	if err != nil {

@@ -14,9 +14,10 @@ import (
 // found is the engine of policies that name none. It takes a tenth of a second to find.
 var found = shared.New("an engine", dockercli.Find)
 
-// FindEngine returns the engine that Spawn drives: Engine or, if that is nil, the engine
-// that [dockercli.Find] returned first in this program. Its error is that of Find or
-// wraps the cause of ctx.
+// FindEngine returns the engine that Spawn drives. If Engine is set, that is a copy of it
+// with an absolute Path, and the error is that of [dockercli.Engine.Resolve]. Otherwise
+// it is the engine that [dockercli.Find] returned first in this program, and the error is
+// that of Find or wraps the cause of ctx.
 func (p DockerPolicy) FindEngine(ctx context.Context) (*dockercli.Engine, error) {
 	return p.engine(ctx)
 }

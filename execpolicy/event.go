@@ -70,11 +70,13 @@ type Event struct {
 	// Time is when it happened.
 	Time time.Time
 	Kind EventKind
-	// Seq counts the records of a session. Number 1 is the record of its spawn or, for an
-	// Auditor that came with [Idle.Take], that of its start. If a number is missing, that
-	// record was lost. An EventEgress is counted apart.
+	// Seq counts the records of a session from 1. That is the record of its spawn, an
+	// EventFailed if nothing was spawned or, for an Auditor that came with [Idle.Take],
+	// that of its start. If a number is missing, that record was lost. An EventEgress is
+	// counted apart.
 	Seq int
-	// Of is the Seq of the record to which this one belongs.
+	// Of is, in an EventResult and an EventTransferred, the Seq of the record that came
+	// before the work. In any other record it is 0.
 	Of int
 	// Name is the container's, or that of whatever the policy started. A [HostPolicy] has
 	// none for its spawn.

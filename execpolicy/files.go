@@ -15,8 +15,9 @@ var (
 	// ErrTooLarge is wrapped by the error of a file, or a tree, that is larger than its
 	// limit.
 	ErrTooLarge = transfer.ErrTooLarge
-	// ErrTransfer is wrapped by the error of a file operation that failed inside for an
-	// unknown reason, or whose data does not agree with the size that was announced.
+	// ErrTransfer is wrapped by the error of a file operation if it failed inside for an
+	// unknown reason, if the image lacks a program for it, or if its data does not agree
+	// with the size that was announced.
 	ErrTransfer = transfer.ErrTransfer
 )
 

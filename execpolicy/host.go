@@ -51,7 +51,8 @@ func (p HostPolicy) validate() problems.List {
 	return found
 }
 
-// Check returns the error with which Spawn would refuse the spec, or nil.
+// Check returns what is wrong with the policy and the spec, or nil. Its error wraps
+// [ErrInvalid]. It does not look for the program.
 func (p HostPolicy) Check(_ context.Context, spec Spec) error {
 	_, err := p.check(spec)
 	return err
@@ -78,8 +79,8 @@ func (p HostPolicy) check(spec Spec) (dir string, err error) {
 func relative(name string) bool { return strings.Contains(name, "/") && !filepath.IsAbs(name) }
 
 // Spawn starts spec.Command on the host. The command gets PATH, HOME, USER, LANG, TZ and
-// TMPDIR of this program's environment, and spec.Env. The error wraps [ErrInvalid], or
-// says why the program could not be started.
+// TMPDIR of this program's environment, and spec.Env. An error wraps [ErrInvalid],
+// [ErrAudit] or, if the program could not be started, [ErrStart].
 func (p HostPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	dir, err := p.check(spec)
 	if err != nil {

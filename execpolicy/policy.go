@@ -178,8 +178,9 @@ type Limits struct {
 	// 30 s.
 	StartupTimeout time.Duration
 	// TerminationTimeout is how long the library may take to end a command or a session,
-	// on top of every other deadline. If zero, 10 s, and 30 s under package kube. If
-	// negative, 10 s: without a bound a call could hang.
+	// on top of every other deadline. If zero or negative, it is 10 s, and 30 s in a
+	// policy of package kube: without a bound a call could hang. In [Spec.Limits] zero is
+	// the policy's, and a negative one is 10 s.
 	TerminationTimeout time.Duration
 	// Lifetime is how long a session may live from the start of its container, or from
 	// the end of [Process.Ready]; then the library ends it. If zero, 24 h. [Sweep]
@@ -261,10 +262,10 @@ func (l Limits) with(own Limits) Limits {
 }
 
 // A Process is a spawned command, with all that a session needs to know of its policy. A
-// policy sets Name, Stdin, Stdout, Stderr, Done, Kill, Limits and Scratch, and Worker if
-// the spec has a Supervisor. The other fields may be zero. A policy that isolates also
-// sets OwnPIDNamespace, without which a session has no jobs, and ends only the process
-// group of a command.
+// policy sets Name, Stdin, Stdout, Stderr, Done, Kill, Limits and Scratch, and if the
+// spec has a Supervisor also Worker, unless Command is empty. The other fields may be
+// zero. A policy that isolates also sets OwnPIDNamespace, without which a session has no
+// jobs, and ends only the process group of a command.
 //
 // A caller of Spawn must read Stdout and Stderr to their ends, and must call Kill, also
 // after a normal end.

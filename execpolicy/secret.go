@@ -29,7 +29,7 @@ type Secret struct {
 	Name string
 	// Value is the value. It has at least 4 bytes, not counting white space around it,
 	// because shorter values would match unrelated output. It has at most [MaxSecret]
-	// bytes, and no NUL byte. If empty, Lookup returns the value.
+	// bytes, and no NUL byte. Either Value or Lookup must be set, and not both.
 	Value string
 	// Lookup returns the value. For a session's secret it is called at Start, and again
 	// at Restart, when the shell has answered. Its context ends after
@@ -37,8 +37,7 @@ type Secret struct {
 	// turn has come. It takes some of the command's time, and its context ends with that.
 	// A Lookup that does not return then is left behind. It runs on a goroutine of its
 	// own. A panic there ends the program. An error fails the start, or the command,
-	// which then does not run. The error must not hold the value. If nil, Value is the
-	// value.
+	// which then does not run. The error must not hold the value.
 	Lookup func(ctx context.Context, name string) (string, error)
 	// File puts the value into a file that only the session's user may read, and the
 	// file's name into the variable. The file is in the container's memory, or under a

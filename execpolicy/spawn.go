@@ -45,11 +45,11 @@ func (p *DockerPolicy) checkAll(ctx context.Context, e *dockercli.Engine, spec S
 	return problems.Join(err, p.noEgress(e, spec), p.checkRuntime(ctx, e))
 }
 
-// Spawn starts spec.Command, or sh if that is empty, in a container. [Compat] has
-// /bin/bash in place of sh. The Process that it
-// returns is the engine's client, which is connected to the container, unless spec has a
-// Supervisor, as a session's does, and its streams pass through FIFOs. Most callers use
-// [Start] or [Run]. The error wraps [ErrInvalid], or is one of the engine's client.
+// Spawn starts spec.Command in a container. If Command is empty, Spawn starts sh or, with
+// [Compat], /bin/bash. The Process that Spawn returns is the engine's client, connected
+// to the container. A session over FIFOs has no client. Most callers use [Start] or
+// [Run]. An error wraps [ErrInvalid], [ErrAudit] or [ErrStart], or is that of the
+// engine's client or of [DockerPolicy.FindEngine].
 func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	e, err := p.engine(ctx)
 	if err != nil {

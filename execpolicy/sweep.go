@@ -35,8 +35,10 @@ import (
 //
 // Sweep goes on after an error. Its error names the containers that could not be looked
 // at or removed. If one could not be removed, the error wraps [ErrStillThere]. It is not
-// an error if somebody else removes a container at the same time. ctx bounds the whole,
-// and each container gets at most 30 s.
+// an error if somebody else removes a container at the same time. If there is no engine,
+// or it does not list its containers, Sweep removes nothing, and the error is that of
+// [DockerPolicy.FindEngine] or of the engine's client. ctx bounds the whole, and each
+// container gets at most 30 s.
 func Sweep(ctx context.Context, e *dockercli.Engine) (removed []string, err error) {
 	if e, err = (&DockerPolicy{Engine: e}).engine(ctx); err != nil {
 		return nil, err

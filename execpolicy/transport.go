@@ -53,12 +53,12 @@ func (t Transport) String() string {
 // engine as [DockerPolicy.FindEngine] does, and returns the error of that. If the policy
 // wants FIFOs where they can't be used, the error wraps [ErrInvalid].
 //
-// Only a start finds out that an engine can't see the directory of the FIFOs, or that its
-// container does not open them. With TransportAuto that start goes on with
-// TransportAttach. If the session then answers, the library uses TransportAttach with
-// that engine for the program's life. The same holds where the FIFOs can't be made, but
-// if only room for files or descriptors was missing, the next start tries to make them
-// again. With TransportFIFO the start fails with [ErrStart].
+// Only a start finds out that the engine does not see the directory of the FIFOs, that
+// its container does not open them, or that they can't be made. With TransportFIFO that
+// start fails with [ErrStart]. With TransportAuto it goes on with TransportAttach. If the
+// session then answers, the library uses TransportAttach with that engine for the
+// program's life. If only room for files or descriptors was missing, the next start tries
+// to make FIFOs again.
 func (p DockerPolicy) FindTransport(ctx context.Context) (t Transport, why string, err error) {
 	e, err := p.engine(ctx)
 	if err != nil {

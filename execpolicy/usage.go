@@ -29,11 +29,11 @@ type Usage struct {
 	// CPU is the processor time that the container took while the command ran, in
 	// programs and in the kernel, on all processors together.
 	CPU time.Duration
-	// PeakBefore and PeakAfter are the most bytes of memory that the container had at any
-	// time before the command began, and before it had ended. If PeakAfter is the larger
-	// one, the container came to it while the command ran. If they are equal, it had no
-	// more than that meanwhile. The kernel counts what programs have allocated, what it
-	// keeps of the files that they read and wrote, and files in a tmpfs such as /tmp.
+	// PeakBefore is the container's peak of memory, in bytes, when the command began, and
+	// PeakAfter when it had ended. If PeakAfter is larger, the container reached it while
+	// the command ran. If they are equal, it had no more than that meanwhile. The kernel
+	// counts what programs have allocated, what it keeps of the files that they read and
+	// wrote, and files in a tmpfs such as /tmp.
 	PeakBefore, PeakAfter int64
 }
 

@@ -22,9 +22,10 @@ type Excerpt struct {
 func (e Excerpt) Empty() bool { return len(e.Head)+len(e.Tail) == 0 && e.Dropped == 0 }
 
 // Text returns the head and the tail within limit bytes and maxLines lines, neither of
-// them cut inside a rune. If that is not the whole output, a line of its own stands
-// between them, like "... 123 bytes (4 lines) dropped ...", which counts everything that
-// is left out. If there is no room for that line, Text returns nothing.
+// them cut inside a rune. Zero or less leaves no room. If that is not the whole output, a
+// line of its own stands between them, like "... 123 bytes (4 lines) dropped ...", which
+// counts everything that is left out. If there is no room for that line, Text returns
+// nothing.
 func (e Excerpt) Text(limit, maxLines int) string {
 	head, tail := e.Head, e.Tail
 	bytes, lines := int64(len(head)+len(tail))+e.Dropped, e.Lines

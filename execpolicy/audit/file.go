@@ -118,5 +118,5 @@ func (l *Log) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the file. What is written later is an error.
+// Close closes the file. A Write after it fails.
 func (l *Log) Close() error { return l.w.Close() }

@@ -140,10 +140,11 @@ const (
 // Calls of one program for the same layer wait for one build. If that fails, the next of
 // them builds the layer itself.
 //
-// An error wraps [execpolicy.ErrInvalid] if nothing was started, for example because p
-// has WorkspaceReadOnly or KeepContainer, or the engine has a volume of the layer's name
-// that is not this library's. It wraps [ErrBuild] if a script failed. Otherwise it is one
-// of those of [execpolicy.Start], [execpolicy.Session.Run] and
+// If the recipe, the policy or the cache is at fault, Build starts nothing, and the error
+// wraps [execpolicy.ErrInvalid]. That is so, for example, if p has WorkspaceReadOnly or
+// KeepContainer, or if the engine has a volume of the layer's name that is not this
+// library's. If a script fails, the error wraps [ErrBuild]. Any other error is one of
+// [execpolicy.DockerPolicy.FindEngine], [execpolicy.Start], [execpolicy.Session.Run] and
 // [execpolicy.Session.Close], of the engine's client, or of the host's file system.
 func Build(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Recipe) (*Layer, error) {
 	e, err := p.FindEngine(ctx)
@@ -233,7 +234,9 @@ func buildDirectory(ctx context.Context, p execpolicy.DockerPolicy, cache string
 // later Build makes it anew. Sessions that have a layer of the cache see its files go
 // away. A volume that a container has stays, and the error wraps
 // [dockercli.ErrVolumeInUse]. A volume of that name that is not this library's stays too,
-// and the error wraps [execpolicy.ErrInvalid].
+// and the error wraps [execpolicy.ErrInvalid]. Any other error is that of
+// [execpolicy.DockerPolicy.FindEngine], of the engine's client, or of the host's file
+// system.
 func Remove(ctx context.Context, p execpolicy.DockerPolicy, cache string, r Recipe) error {
 	e, err := p.FindEngine(ctx)
 	if err != nil {

@@ -17,8 +17,8 @@ type Functions struct {
 	// Module is the name of the module: an identifier of ASCII letters, digits and
 	// underscores that is not a keyword. If empty, it is "functions".
 	Module string
-	// Source is the text of the module. Where each single quote counts four, it may have
-	// somewhat less than [execpolicy.MaxText] bytes.
+	// Source is the text of the module. It may have somewhat fewer bytes than
+	// [execpolicy.MaxText], and each single quote counts as four.
 	Source string
 	// Requirements are the packages that pip installs, such as "numpy>=2". If empty, pip
 	// is not needed. A requirement must not begin with "-". To name an index, set

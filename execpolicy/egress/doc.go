@@ -32,8 +32,8 @@
 // list is not empty must be thought of as talking to these hosts in the name of this
 // machine.
 //
-// The proxy needs a docker or podman on this machine, under Linux, and a program that
-// runs as root on it: it enters the network namespace of the container once, to listen
-// there. Rootless engines, remote ones and other systems are refused before anything is
-// started.
+// The proxy needs a docker or podman on this machine, under Linux, and a program with the
+// capabilities SYS_ADMIN and SYS_PTRACE, as root has outside of containers: it enters the
+// network namespace of the container once, to listen there. Rootless engines, remote ones
+// and other systems are refused before anything is started.
 package egress

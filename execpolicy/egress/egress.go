@@ -98,10 +98,11 @@ func (l List) rules() (*rules, error) {
 	return r, problems.Join(found...)
 }
 
-// Serve answers what connects to a listening socket, which it takes over, until what it
-// returns is closed. That Close returns when no connection is left. Only a lookup that
-// was given up may wait longer for its name server, as a rule for 5 s. record is called
-// for each connection, when it is over.
+// Serve takes a listening socket over, and answers what connects to it until what Serve
+// returns is closed. After an error, which wraps [execpolicy.ErrInvalid] if the list is
+// at fault, the socket is closed. Close returns when no connection is left. Only a lookup
+// that was given up may wait longer for its name server, as a rule for 5 s. record is
+// called for each connection, when it is over.
 func (l List) Serve(listener *os.File, record func(execpolicy.Event)) (io.Closer, error) {
 	defer listener.Close()
 	r, err := l.rules()

@@ -28,8 +28,10 @@ type Cluster struct {
 // found are the clusters that were found, by what they were made of.
 var found sync.Map
 
-// Find returns the cluster with its empty fields filled in. It asks kubectl and not the
-// cluster, and remembers the answer for the program's life.
+// Find returns the cluster with Path, Namespace and Env filled in, and Context if the
+// configuration has one. An empty Kubeconfig stays empty. Find asks kubectl and not the
+// cluster, and remembers the answer for the program's life. As a rule an error wraps
+// [ErrNoKubectl], [ErrTooOld] or [ErrNoCluster], or the cause of ctx.
 func (c Cluster) Find(ctx context.Context) (Cluster, error) {
 	k, err := c.client(ctx)
 	if err != nil {

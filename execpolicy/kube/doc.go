@@ -53,17 +53,17 @@
 // the pod that came back is compared with what was sent, when it was created and again
 // when it runs: see [Policy.AllowAdmitted].
 //
-// A session ends when stdin of its process 1 ends, as everywhere. The library then has
-// the cluster delete the pod. It takes the pod for gone only by the word of the node's
-// kubelet: it never deletes by force. If the node does not answer, Close returns an error
-// that wraps [execpolicy.ErrStillThere] and says whether the cluster takes the node for
-// lost, and the cluster goes on by itself when the node is back. (If somebody else
-// deletes a pod by force, as the cluster does with those of a node that was taken out of
-// it, nobody knows whether it still runs there.) The kubelet ends a session's pod some
-// time after the policy's Lifetime, unless that is negative, whatever has become of this
-// program and of the API. A
-// guard process deletes what this program leaves when it ends, and [Sweep] what that has
-// left.
+// A session ends when the stdin of its process 1 ends. The library then asks the cluster
+// to delete the pod, and never deletes it by force. It says that the pod is gone only
+// when the kubelet of its node has said so. If the node does not answer, Close returns an
+// error that wraps [execpolicy.ErrStillThere] and says whether the cluster considers the
+// node lost. When the node is back, the cluster deletes the pod. If somebody else deletes
+// a pod by force, as the cluster does with those of a node that was taken out of it,
+// nobody knows whether it still runs.
+//
+// The kubelet ends a session's pod some time after the policy's Lifetime, unless that is
+// negative, even if this program and the API are gone. When this program ends, a guard
+// process deletes the pods that it leaves, and [Sweep] deletes the rest.
 //
 // A pod may come into being after the answer to its creation was lost. Kill looks for it
 // for three seconds, and the guard for about eight. If it is a session's and comes

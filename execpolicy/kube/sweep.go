@@ -30,7 +30,9 @@ const sweepTimeout = 30 * time.Second
 // and for pods whose program was killed with its guard.
 //
 // Sweep goes on after an error. If pods could not be removed, its error names them and
-// wraps [execpolicy.ErrStillThere]. ctx bounds the whole, and each pod gets at most 30 s.
+// wraps [execpolicy.ErrStillThere]. If the cluster does not list its pods, Sweep removes
+// nothing, and the error is that of [Cluster.Find], or wraps [ErrDown], [ErrPermission]
+// or another of this package's. ctx bounds the whole, and each pod gets at most 30 s.
 func Sweep(ctx context.Context, c Cluster) (removed []string, err error) {
 	k, err := c.client(ctx)
 	if err != nil {

@@ -544,8 +544,9 @@ func (p *Pool) Stats() Stats {
 // returns when they are gone, at the latest after [execpolicy.Limits.TerminationTimeout].
 // Calls of Take that wait fail with [ErrClosed]. Sessions that were taken, or are being
 // handed out, go on. The error says which of the other sessions that the pool has started
-// are not known to be gone. Closing again waits for the same end and returns the same
-// error.
+// are not known to be gone, and wraps [execpolicy.ErrStillThere] then, and
+// [execpolicy.ErrAudit] if records were lost. Closing again waits for the same end and
+// returns the same error.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	if p.open {

@@ -19,13 +19,14 @@ var ErrConflict = errors.New("conflict with the host's directory")
 type Mode int
 
 const (
-	// Auto mounts the directory if it can be mounted, and copies it if it can't, or if
-	// Options ask for something that only a copy has. It can't be mounted if the engine
-	// is or may be on another machine, or if the user inside can't use the directory, for
-	// example because it is root's: see [execpolicy.DockerPolicy.User].
+	// Auto mounts the directory. It copies the directory if the engine is or may be on
+	// another machine, if the user inside can't use the directory, for example because it
+	// is root's (see [execpolicy.DockerPolicy.User]), or if Options ask for something
+	// that only a copy has. What the policy refuses to show is neither mounted nor
+	// copied.
 	Auto Mode = iota
-	// Mounted mounts the directory. If it can't be mounted, the start fails with
-	// [execpolicy.ErrNoMount].
+	// Mounted mounts the directory. Where the directory can only be copied, the start
+	// fails with an error that wraps [execpolicy.ErrNoMount].
 	Mounted
 	// Copied copies the directory in at the start, and the changes out when the session
 	// is saved or closed.
@@ -75,8 +76,8 @@ type copied struct {
 	deleted  map[string]bool // what of base Save has told to be deleted
 }
 
-// Start opens a session with spec.Workspace in it. spec.Prepare is called when the
-// workspace is copied in, and spec.Finish before it is copied out.
+// Start opens a session with spec.Workspace in it. If that is copied, spec.Prepare is
+// called after the copy in, and spec.Finish before the copy out.
 //
 // A copy belongs to the session's user. What is saved belongs to the owner of the
 // workspace, if this program may make that user the owner. With
