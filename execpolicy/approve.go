@@ -129,10 +129,6 @@ func (r Request) text(redact func(string) string) string {
 	return what + " " + text
 }
 
-// readGrace is how long a Read of the caller's that is under way may take when nobody
-// waits for it any longer.
-const readGrace = 250 * time.Millisecond
-
 // ask waits for the caller's word on a command. The result is that of one that is
 // refused.
 func (c *conn) ask(ctx context.Context, cmd Command, stdin *spool.Spool) (*Result, error) {
@@ -153,7 +149,7 @@ func (c *conn) answer(
 	asked := r
 	asked.Argv = slices.Clone(r.Argv)
 	err = bound.Call(ctx, func() error { return approve(ctx, r) })
-	stdin.Close(min(readGrace, c.limits.TerminationTimeout/8))
+	stdin.Close(bound.Moment(c.limits.TerminationTimeout))
 	switch {
 	case c.lives() != nil:
 		return nil, c.lost()

@@ -170,7 +170,7 @@ func (p *Interpreter) start(ctx context.Context) error {
 	case errors.Is(err, ours.ErrElsewhere):
 		return p.start(ctx)
 	case r != nil:
-		scratch.Clean(ctx, p.session, "sh", "-c", same+stopScript, "sh", p.dir)
+		p.stop(ctx, p.dir)
 		p.dir = ""
 	default:
 		p.dir = ""
@@ -400,13 +400,12 @@ func (r *Result) decode(data []byte, tag string) error {
 	if said.Problem != "" {
 		return fmt.Errorf("%w: %.1000q", ErrNoRoom, said.Problem)
 	}
-	r.Value, r.JSON, r.Exception = said.Value, value, said.Exception
-	for _, text := range r.texts() {
-		if len(said.JSON) > maxText || utf8.RuneCountInString(*text) > maxText+len("\n...\n") {
-			r.Value, r.JSON, r.Exception = "", nil, nil
-			return fmt.Errorf("%w: it is longer than an interpreter makes it", ErrReply)
-		}
+	texts := (&Result{Value: said.Value, Exception: said.Exception}).texts()
+	long := func(text *string) bool { return utf8.RuneCountInString(*text) > maxText+len("\n...\n") }
+	if len(said.JSON) > maxText || slices.ContainsFunc(texts, long) {
+		return fmt.Errorf("%w: it is longer than an interpreter makes it", ErrReply)
 	}
+	r.Value, r.JSON, r.Exception = said.Value, value, said.Exception
 	return nil
 }
 
@@ -417,6 +416,11 @@ func (p *Interpreter) discard(ctx context.Context) {
 	p.dir, p.lost = "", true
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replyWait)
 	defer cancel()
+	p.stop(ctx, dir)
+}
+
+// stop ends the interpreter in a directory, and waits for that as long as ctx lasts.
+func (p *Interpreter) stop(ctx context.Context, dir string) {
 	scratch.Clean(ctx, p.session, "sh", "-c", same+stopScript, "sh", dir)
 }
 

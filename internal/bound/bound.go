@@ -25,11 +25,15 @@ func Left(ctx context.Context) time.Duration {
 	return math.MaxInt64
 }
 
+// Moment returns what a function of a caller's gets that is under way when nobody waits
+// for it any longer, if an end may take limit.
+func Moment(limit time.Duration) time.Duration { return min(250*time.Millisecond, limit/8) }
+
 // Flush returns until when a caller's writers may take the rest of what came within a
 // deadline, of which the zero time is never. They get a moment if they were cut off, and
 // also after the deadline: it may have ended what came. Else they get limit.
 func Flush(cutOff bool, deadline time.Time, limit time.Duration) time.Time {
-	moment := min(250*time.Millisecond, limit/8)
+	moment := Moment(limit)
 	switch {
 	case cutOff:
 		return time.Now().Add(moment)

@@ -44,12 +44,11 @@ attempt() {
 	thaw "$5"
 	if inside "$1"; then
 		sleep 0.5
-		end "$1" "$4"
-	elif [ -n "$removed" ]; then
-		end "$1" "$4"
-	else
+	elif [ -z "$removed" ]; then
 		eval "$limit $removal $1"
+		return
 	fi
+	end "$1" "$4"
 }
 attempts() {
 	removed=

@@ -106,6 +106,8 @@ type Error struct {
 // NewError returns the error of a run of kubectl. The exit code is -1 if it was ended,
 // for that cause.
 func NewError(verb string, argv []string, exit int, stderr []byte, cause error) *Error {
+	own := withoutNotes(stderr)
+	reason := message(own)
 	e := &Error{
 		clierr.Failure{
 			Verb:     verb,
@@ -115,12 +117,11 @@ func NewError(verb string, argv []string, exit int, stderr []byte, cause error) 
 			Cause:    cause,
 		},
 		argv,
-		cause == nil && slices.ContainsFunc(nobodyThere, func(words string) bool {
-			return strings.Contains(message(withoutNotes(stderr)), words)
-		}),
+		cause == nil && slices.ContainsFunc(nobodyThere,
+			func(words string) bool { return strings.Contains(reason, words) }),
 	}
 	if cause == nil {
-		e.Class = Classify(withoutNotes(stderr))
+		e.Class = Classify(own)
 	} else if errors.Is(cause, context.DeadlineExceeded) && verb != "config" {
 		e.Class = ErrDown
 	}

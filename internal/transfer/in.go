@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/random"
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
@@ -302,7 +303,7 @@ func (t *Transfer) copyIn(dir string, pack func(*packer) error) error {
 			// The caller's reader is the caller's again, unless a Read of it hangs.
 			select {
 			case <-packed:
-			case <-time.After(min(readGrace, t.opts.TerminationTimeout/8)):
+			case <-time.After(bound.Moment(t.opts.TerminationTimeout)):
 			}
 		}
 	}()
@@ -361,10 +362,6 @@ func (t *Transfer) copyIn(dir string, pack func(*packer) error) error {
 		}
 	}
 }
-
-// readGrace is how long a Read of the caller's that is under way may take when nobody
-// waits for it any longer.
-const readGrace = 250 * time.Millisecond
 
 // pack has pack add entries to a packer, in a goroutine of its own, until ctx ends. It
 // returns what has the parts that the packer makes, and what then has the error.
