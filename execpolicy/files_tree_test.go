@@ -651,6 +651,8 @@ func (f untrueFile) Read(b []byte) (int, error) {
 
 func (i untrueInfo) Size() int64 { return i.FileInfo.Size() + i.more }
 
+// Whoever takes a tree slowly has the time of the whole copy, also when all of it has
+// come. That is longer than TerminationTimeout, which an end has.
 func TestSlowWalk(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
 		policy := p.policy()

@@ -298,11 +298,12 @@ func TestFilter(t *testing.T) {
 		assert.Equal(t, string(r.Value), `"[REDACTED_EMAIL]\n"`)
 		assert.Assert(t, !strings.Contains(s.fails("python", "code", "raise ValueError('ann@example.com')"), "ann"))
 		for _, c := range [][]any{
-			{"shell", "command", "cat bad"}, {"read", "path", "bad"}, {"python", "code", "open('bad').read()"},
+			{"shell", "command", "cat bad"}, {"read", "path", "bad"},
 		} {
-			text := s.fails(c[0].(string), c[1:]...)
-			assert.Equal(t, strings.TrimPrefix(text, "<no output>\n\n"), "Output blocked: detected ip.")
+			assert.Equal(t, s.fails(c[0].(string), c[1:]...), "Output blocked: detected ip.")
 		}
+		// What the snippet printed has passed, and the value has not.
+		assert.Equal(t, s.fails("python", "code", "open('bad').read()"), "<no output>\n\nOutput blocked: detected ip.")
 	})
 }
 

@@ -10,30 +10,20 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
-	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
 // An attempt that takes long does not take the time of those that wait for it too.
 func TestEndKeepsItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const within, later = 10 * time.Second, 2 * time.Second
-		stdin, in := io.Pipe()
-		out, stdout := io.Pipe()
-		errOut, stderr := io.Pipe()
 		done := make(chan struct{})
-		c := New(Options{
-			Name: "peer", Stdin: in, Stdout: out, Stderr: errOut, Done: done,
-			Setup: shellwire.Setup{Namespace: true}, TerminationTimeout: within,
-			Kill: func(ctx context.Context) error {
-				<-ctx.Done()
-				return ctx.Err()
-			},
-			Abrupt:   func(error) bool { return false },
-			Redact:   func(text string) string { return text },
-			Stepped:  func(Step, error) {},
-			Ended:    func(error) {},
-			Finished: func() {},
-		})
+		o, p := newPeer(done)
+		o.TerminationTimeout = within
+		o.Kill = func(ctx context.Context) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		c := New(o)
 		c.Start()
 		go c.End(within)
 		time.Sleep(later)
@@ -44,7 +34,7 @@ func TestEndKeepsItsTime(t *testing.T) {
 		tries := c.lastEnd.Load()
 		assert.ErrorIs(t, c.End(-1), policyerr.ErrStillThere)
 		assert.Assert(t, c.lastEnd.Load() != tries)
-		for _, f := range []io.Closer{stdin, stdout, stderr} {
+		for _, f := range []io.Closer{p.stdin, p.stdout, p.stderr} {
 			assert.NilError(t, f.Close())
 		}
 		close(done)

@@ -83,24 +83,30 @@ func (p *peer) answer(dir string) {
 	fmt.Fprintf(p.stderr, "%se%s\n", p.prefix, p.tag)
 }
 
-// connect returns a Conn to a peer that answers looks so.
-func connect(t *testing.T, look func(*peer)) *Conn {
+// newPeer returns a peer, and the options of a Conn to it, which has ended when done is
+// closed.
+func newPeer(done chan struct{}) (Options, *peer) {
 	stdin, in := io.Pipe()
 	out, stdout := io.Pipe()
 	errOut, stderr := io.Pipe()
-	done := make(chan struct{})
-	c := New(Options{
+	return Options{
 		Name: "peer", Stdin: in, Stdout: out, Stderr: errOut, Done: done,
-		ExitCode:           func() int { return 5 },
-		Setup:              shellwire.Setup{Namespace: true},
-		TerminationTimeout: time.Minute,
-		Abrupt:             func(error) bool { return false },
-		Redact:             func(text string) string { return text },
-		Stepped:            func(Step, error) {},
-		Ended:              func(error) {},
-		Finished:           func() {},
-	})
-	p := &peer{stdin: stdin, stdout: stdout, stderr: stderr, look: look}
+		Setup:    shellwire.Setup{Namespace: true},
+		Abrupt:   func(error) bool { return false },
+		Redact:   func(text string) string { return text },
+		Stepped:  func(Step, error) {},
+		Ended:    func(error) {},
+		Finished: func() {},
+	}, &peer{stdin: stdin, stdout: stdout, stderr: stderr}
+}
+
+// connect returns a Conn to a peer that answers looks so.
+func connect(t *testing.T, look func(*peer)) *Conn {
+	done := make(chan struct{})
+	o, p := newPeer(done)
+	o.ExitCode, o.TerminationTimeout = func() int { return 5 }, time.Minute
+	c := New(o)
+	p.look = look
 	go func() {
 		defer close(done)
 		p.serve()
