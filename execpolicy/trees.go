@@ -40,12 +40,16 @@ var (
 // keeps its own permissions. A relative dir is relative to the directory in which the
 // session began. The image needs tar, touch, mkdir, rmdir and mv.
 //
-// An existing file is replaced as a whole, and so is a link in place of a file. A
-// directory is merged with an existing one, which gets the permissions and the time of
-// its entry in the archive. So a directory of mode 0555 can't be written to inside, nor
-// removed with its content, before somebody changes its mode. The library first unpacks
-// all of the archive to another place inside, and then moves it into place while nothing
-// else runs.
+// An existing file is replaced as a whole, and so is a link in place of a file. That is
+// not so below a directory in dir on which something is mounted, such as one of
+// [DockerPolicy.Tmpfs]. A directory is merged with an existing one, which gets the
+// permissions and the time of its entry in the archive. So a directory of mode 0555 can't
+// be written to inside, nor removed with its content, before somebody changes its mode.
+// For each level of directories that exist there is a process, all at once, and
+// [DockerPolicy.PidsLimit] bounds them. The library first unpacks all of the archive to
+// another place inside, and then moves it into place while nothing else runs. What is
+// being moved as ctx ends, or at the deadline, gets half of [Limits.TerminationTimeout]
+// to come to its end.
 //
 // If anything is wrong with the archive, it is refused, and nothing changes. If an
 // existing directory can't be written to, what was moved into place before stays. A Read

@@ -82,7 +82,7 @@ type Return struct {
 func Call(ctx context.Context, s *execpolicy.Session, b Block, input any, o Options) (*Return, error) {
 	c, err := o.prepareCall(b, input)
 	if err != nil {
-		return nil, err
+		return nil, problems.Redact(err, s.Redact)
 	}
 	program, err := o.find(ctx, s, c.name, c.lang)
 	if err != nil {

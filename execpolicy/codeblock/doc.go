@@ -2,6 +2,9 @@
 // session. It can also call a block as a function, with a JSON value as its input and
 // another as its result.
 //
+//	report, err := codeblock.Run(ctx, s, codeblock.Parse(answer), codeblock.Options{})
+//	fmt.Println(report.ExitCode(), report.Output())
+//
 // # What a block is
 //
 // [Parse] follows the rules of CommonMark 0.31. A fence has three or more backticks or

@@ -29,10 +29,15 @@ func (b Block) Filename() (name string, ok bool) {
 	return "", false
 }
 
+// maxFilename is how long a name may be: no system call takes a longer one.
+const maxFilename = 4095
+
 // checkFilename returns the name in its shortest form, or what is wrong with it.
 func checkFilename(name string) (string, error) {
 	refuse := func(why string) (string, error) { return "", fmt.Errorf("%w: %q %s", ErrFilename, name, why) }
 	switch {
+	case len(name) > maxFilename:
+		return "", fmt.Errorf("%w: it has %d bytes, and may have %d", ErrFilename, len(name), maxFilename)
 	case name == "":
 		return refuse("is empty")
 	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):

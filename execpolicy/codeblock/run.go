@@ -180,7 +180,8 @@ func Run(ctx context.Context, s *execpolicy.Session, blocks []Block, o Options) 
 	r := &Report{}
 	for _, b := range blocks {
 		step := Step{Block: b}
-		step.Err = o.run(ctx, s, &step)
+		// A block's own text may have a secret in it.
+		step.Err = problems.Redact(o.run(ctx, s, &step), s.Redact)
 		r.Steps = append(r.Steps, step)
 		if step.Err != nil && !step.atFault() {
 			return r, step.Err

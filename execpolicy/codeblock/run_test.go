@@ -278,6 +278,11 @@ except EOFError:
 		assert.Equal(t, s.blocks(o, codeblock.Block{Language: "go", Code: "# filename: a.go\necho $0 $-"}).Output()[:7],
 			"./a.go ")
 	}},
+	{"a name that is too long", func(t *testing.T, s session) {
+		r := s.blocks(codeblock.Options{}, codeblock.Block{Language: "sh", Code: "# filename: " + strings.Repeat("a", 5<<20)})
+		refused(t, r, codeblock.ErrFilename, "5242880 bytes")
+		assert.Assert(t, len(r.Steps[0].Err.Error()) < 200)
+	}},
 	{"a language that is only stored", func(t *testing.T, s session) {
 		o := codeblock.Options{Languages: map[string]codeblock.Language{"html": {}}}
 		r := s.blocks(o, codeblock.Block{Language: "html", Code: "<!-- filename: web/index.html -->\n<p>"},

@@ -1,6 +1,11 @@
 // Package workspace copies a directory of the host into a session and back, and collects
 // the files that commands have made.
 //
+//	spec := execpolicy.Spec{Workspace: "/srv/project"}
+//	s, err := workspace.Start(ctx, execpolicy.DockerPolicy{}, spec, workspace.Options{Mode: workspace.Copied})
+//	r, err := s.Run(ctx, execpolicy.Command{Script: "make"})
+//	changes, err := s.Save(ctx)
+//
 // [Start] is [execpolicy.Start] for a directory that may have to be copied. If the engine
 // can mount the directory, Start does that. If it can't, because the engine may run on
 // another machine or because the directory is root's, or if the caller asks for a copy,

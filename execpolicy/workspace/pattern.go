@@ -9,13 +9,13 @@ import (
 
 // patterns are patterns of names, in their elements.
 type patterns struct {
-	all  [][]string
-	fold bool // capitals and small letters are the same
+	all    [][]string
+	folded [][]string // in small letters, if they are the same as capitals
 }
 
 // parse reads patterns, and returns what is wrong with them.
 func parse(list []string, fold bool) (patterns, []error) {
-	p := patterns{fold: fold}
+	var p patterns
 	var errs []error
 	for _, pattern := range list {
 		elements := strings.Split(pattern, "/")
@@ -33,12 +33,10 @@ func parse(list []string, fold bool) (patterns, []error) {
 			}
 			break
 		}
-		if fold {
-			for i, e := range elements {
-				elements[i] = strings.ToLower(e)
-			}
-		}
 		p.all = append(p.all, elements)
+		if fold {
+			p.folded = append(p.folded, strings.Split(strings.ToLower(pattern), "/"))
+		}
 	}
 	return p, errs
 }
@@ -51,11 +49,10 @@ func (p patterns) matchBelow(dir string) bool { return p.any(dir, matchPrefix) }
 
 // any reports whether f is true of one of the patterns and the name, in their elements.
 func (p patterns) any(name string, f func(pattern, name []string) bool) bool {
-	if p.fold {
-		name = strings.ToLower(name)
-	}
-	elements := strings.Split(name, "/")
-	return slices.ContainsFunc(p.all, func(pattern []string) bool { return f(pattern, elements) })
+	// A range of characters in small letters is another.
+	elements, folded := strings.Split(name, "/"), strings.Split(strings.ToLower(name), "/")
+	return slices.ContainsFunc(p.all, func(pattern []string) bool { return f(pattern, elements) }) ||
+		slices.ContainsFunc(p.folded, func(pattern []string) bool { return f(pattern, folded) })
 }
 
 // matchTree reports whether one of the patterns matches a name or a directory that it is

@@ -42,6 +42,11 @@ func TestPatterns(t *testing.T) {
 	} {
 		assert.Equal(t, p.matchTree(name), want, name)
 	}
+	// A range in small letters is another.
+	for pattern, name := range map[string]string{"[A-z]*": "_secret", "[0-_]*": "KEY"} {
+		p, _ := parse([]string{pattern}, true)
+		assert.Assert(t, p.matchTree(name), pattern)
+	}
 	p, _ = parse([]string{"a/*/c", "b*/**", "d"}, false)
 	for dir, want := range map[string]bool{
 		"a": true, "a/x": true, "a/x/c": false, "c": false, "bx": true, "bx/y/z": true, "d": false, "d/a": false,

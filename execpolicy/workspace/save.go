@@ -134,23 +134,18 @@ func (p *placing) place(change Change) error {
 		}
 	}
 	mode, there, err := lstat(p.root, name)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case there && change.Mode.IsDir() && !mode.IsDir():
-		return fmt.Errorf("%w: %v is in the way of a directory", ErrConflict, mode)
-	case there && !change.Mode.IsDir() && mode.IsDir():
-		return fmt.Errorf("%w: a directory is in the way of a file", ErrConflict)
-	case there && change.Kind == Changed && change.Mode.IsDir() && !p.base[change.Name].mode.IsDir():
-		return fmt.Errorf("%w: somebody has made a directory of it", ErrConflict)
-	case there && change.Kind == Added:
-		return fmt.Errorf("%w: somebody has made it", ErrConflict)
-	case !there && change.Kind == Changed:
-		return fmt.Errorf("%w: it is gone", ErrConflict)
-	case change.Mode.IsDir():
+	}
+	old := p.base[change.Name]
+	if err := change.clash(old.mode, mode, there); err != nil {
+		return err
+	}
+	if change.Mode.IsDir() {
 		return p.placeDir(change, name, there)
-	case there:
-		same, err := p.same(name, mode, p.base[change.Name])
+	}
+	if there {
+		same, err := p.same(name, mode, old)
 		if err != nil {
 			return err
 		}
@@ -162,6 +157,24 @@ func (p *placing) place(change Change) error {
 		return err
 	}
 	p.base[change.Name] = p.now[change.Name]
+	return nil
+}
+
+// clash returns why a change can't have its place on the host, as far as modes tell, or
+// nil. old is the mode of what was copied in, and now that of what is there.
+func (c Change) clash(old, now fs.FileMode, there bool) error {
+	switch {
+	case there && c.Mode.IsDir() && !now.IsDir():
+		return fmt.Errorf("%w: it is a directory inside, and none on the host", ErrConflict)
+	case there && !c.Mode.IsDir() && now.IsDir():
+		return fmt.Errorf("%w: it is a file inside, and a directory on the host", ErrConflict)
+	case there && c.Kind == Changed && c.Mode.IsDir() && !old.IsDir():
+		return fmt.Errorf("%w: somebody has made a directory of it", ErrConflict)
+	case there && c.Kind == Added:
+		return fmt.Errorf("%w: somebody has made it", ErrConflict)
+	case !there && c.Kind == Changed:
+		return fmt.Errorf("%w: it is gone", ErrConflict)
+	}
 	return nil
 }
 
@@ -179,7 +192,7 @@ func (p *placing) placeDir(change Change, name string, there bool) error {
 		}
 		if there {
 			// Without root's rights nothing could be put into it otherwise.
-			err := conflict(stage.WithDir(p.root, name, info, func(dir *os.Root) error { return dir.Chmod(".", change.Mode.Perm()|0o700) }))
+			err := conflict(stage.WithDir(p.root, name, info, func(dir *os.Root) error { return dir.Chmod(".", change.Mode.Perm()|0o700|stage.Special(info)) }))
 			if err != nil {
 				return err
 			}
@@ -279,7 +292,7 @@ func (p *placing) stamp() {
 		made := p.made[i]
 		name, err := filepath.Localize(made.Name)
 		if err == nil {
-			err = conflict(stage.WithDir(p.root, name, made.info, func(dir *os.Root) error { return dir.Chmod(".", made.Mode.Perm()) }))
+			err = conflict(stage.WithDir(p.root, name, made.info, func(dir *os.Root) error { return dir.Chmod(".", made.Mode.Perm()|stage.Special(made.info)) }))
 		}
 		if err != nil {
 			p.fail(made.Change, err)

@@ -185,7 +185,7 @@ func (c *copied) spec(spec execpolicy.Spec, discard bool) execpolicy.Spec {
 		return err
 	}
 	spec.Finish = func(ctx context.Context, s *execpolicy.Session) error {
-		defer c.root.Close()
+		defer c.close(ctx)
 		var errs []error
 		if finish != nil {
 			errs = append(errs, finish(ctx, s))
@@ -197,6 +197,21 @@ func (c *copied) spec(spec execpolicy.Spec, discard bool) execpolicy.Spec {
 		return errors.Join(errs...)
 	}
 	return spec
+}
+
+// close closes the host's directory, as soon as nobody uses it any more. That may be
+// after ctx.
+func (c *copied) close(ctx context.Context) {
+	if c.turn.Take(ctx) == nil {
+		defer c.release()
+		c.root.Close()
+		return
+	}
+	go func() {
+		c.turn.Take(context.Background())
+		defer c.release()
+		c.root.Close()
+	}()
 }
 
 // Copied reports whether the session has a copy of the workspace, and not the directory

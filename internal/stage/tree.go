@@ -134,7 +134,7 @@ func (t *Tree) Place(ctx context.Context) error {
 		}
 		err := WithDir(root, name, made[name], func(dir *os.Root) error {
 			// Else only root could remove what is in it.
-			return errors.Join(dir.Chtimes(".", time.Time{}, h.ModTime), dir.Chmod(".", h.Perm|0o700))
+			return errors.Join(dir.Chtimes(".", time.Time{}, h.ModTime), dir.Chmod(".", h.Perm|0o700|Special(made[name])))
 		})
 		if err != nil {
 			return err
@@ -156,7 +156,7 @@ func (t *Tree) missing(ctx context.Context) (dirs []string, err error) {
 		case err != nil:
 			return nil, err
 		case !is:
-			return nil, fmt.Errorf("%w: %q is in the way of a directory", tarball.ErrType, name)
+			return nil, fmt.Errorf("%w: %q is no directory, and is to be one", tarball.ErrType, name)
 		}
 	}
 	for _, name := range t.files {
@@ -168,11 +168,15 @@ func (t *Tree) missing(ctx context.Context) (dirs []string, err error) {
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return nil, err
 		case is:
-			return nil, fmt.Errorf("%w: the directory %q is in the way of a file", tarball.ErrType, name)
+			return nil, fmt.Errorf("%w: %q is a directory, and is to be a file", tarball.ErrType, name)
 		}
 	}
 	return dirs, nil
 }
+
+// Special returns the bits of a directory of the host that are no permissions, and that
+// no tree has: what is made in it gets its group, and only an owner may remove it.
+func Special(info fs.FileInfo) fs.FileMode { return info.Mode() & (fs.ModeSetgid | fs.ModeSticky) }
 
 // isDir reports whether a name is that of a directory, and not of a link to one.
 func isDir(root *os.Root, name string) (bool, error) {

@@ -89,12 +89,21 @@ const (
 	implicit      // only shows in the names of others
 )
 
+// Quoted returns a name for an error, whole or not at all: a part of one could be a part
+// of a secret, which nobody would find in it any more.
+func Quoted(name string) string {
+	if len(name) > 200 {
+		return fmt.Sprintf("a name of %d bytes", len(name))
+	}
+	return strconv.Quote(name)
+}
+
 // Check reports what is wrong with the next entry of a tree. It makes h.Name a path for
 // [fs.ValidPath], and h.ModTime one that the format has.
 func (c *Checker) Check(h *Header) error {
 	name := c.clean(h)
 	if name == "" {
-		return fmt.Errorf("%w: %.200q", ErrName, h.Name)
+		return fmt.Errorf("%w: %s", ErrName, Quoted(h.Name))
 	}
 	h.Name = name
 	h.ModTime = time.Unix(min(max(h.ModTime.Unix(), 0), maxTime), 0)
@@ -105,7 +114,7 @@ func (c *Checker) Check(h *Header) error {
 		return fmt.Errorf("%w: the names alone have more than %d bytes", ErrLimit, maxNames)
 	}
 	if h.Size < 0 {
-		return fmt.Errorf("%w: %.200q has a negative size", ErrFormat, name)
+		return fmt.Errorf("%w: %s has a negative size", ErrFormat, Quoted(name))
 	}
 	if n := c.Limits.Bytes; n >= 0 && h.Size > n-c.content {
 		return fmt.Errorf("%w of %d bytes", ErrLimit, n)
@@ -149,14 +158,14 @@ func (c *Checker) enter(h *Header) error {
 			element = len(name) - i
 		}
 		if element > maxElement {
-			return fmt.Errorf("%w: %.200q", ErrName, name)
+			return fmt.Errorf("%w: %s", ErrName, Quoted(name))
 		}
 		end := i + element
 		i = end + 1
 		is := c.seen[name[:end]]
 		switch {
 		case !last && is == file, last && is != 0 && !(h.Dir && is == implicit):
-			return fmt.Errorf("%w: %.200q", ErrDuplicate, name)
+			return fmt.Errorf("%w: %s", ErrDuplicate, Quoted(name))
 		case last && h.Dir:
 			c.seen[name] = dir
 		case last:
@@ -216,7 +225,7 @@ func (r *Reader) Next() (h Header, err error) {
 			if r.All && others[kind] != 0 {
 				return r.entry(long, kind, size)
 			}
-			return h, fmt.Errorf("%w: %.200q has type %q", ErrType, r.name(long), kind)
+			return h, fmt.Errorf("%w: %s has type %q", ErrType, Quoted(r.name(long)), kind)
 		}
 	}
 	return h, fmt.Errorf("%w: too many headers for one entry", ErrFormat)
@@ -362,7 +371,7 @@ func (r *Reader) extend(long *extended, kind byte, size int64) error {
 			}
 			long.modTime = time.Unix(n, 0)
 		case strings.HasPrefix(key, "GNU.sparse."):
-			return fmt.Errorf("%w: %.200q has holes", ErrType, long.name)
+			return fmt.Errorf("%w: %s has holes", ErrType, Quoted(long.name))
 		}
 	}
 	return nil
@@ -380,14 +389,14 @@ func (r *Reader) entry(long extended, kind byte, size int64) (Header, error) {
 	mode, ok := number(b[100:108])
 	seconds, ok2 := number(b[136:148])
 	if !ok || !ok2 {
-		return h, fmt.Errorf("%w: %.200q has an invalid mode or time", ErrFormat, h.Name)
+		return h, fmt.Errorf("%w: %s has an invalid mode or time", ErrFormat, Quoted(h.Name))
 	}
 	h.Perm = fs.FileMode(mode) & fs.ModePerm
 	if h.ModTime.IsZero() {
 		h.ModTime = time.Unix(seconds, 0)
 	}
 	if (h.Dir || h.Other != 0) && h.Size != 0 || h.Size > 1<<60 {
-		return h, fmt.Errorf("%w: %.200q can't have %d bytes of content", ErrFormat, h.Name, h.Size)
+		return h, fmt.Errorf("%w: %s can't have %d bytes of content", ErrFormat, Quoted(h.Name), h.Size)
 	}
 	if err := r.Check(&h); err != nil {
 		return h, err

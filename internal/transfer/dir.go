@@ -214,7 +214,7 @@ func parseListing(text string) ([]Entry, error) {
 		e.Name, text = rest[:end-1], rest[end:]
 		if e.Name == "" || e.Name == "." || e.Name == ".." || len(e.Name) > 255 ||
 			strings.ContainsAny(e.Name, "/\x00") || seen[e.Name] {
-			return nil, fmt.Errorf("%w: %.200q", errListing, e.Name)
+			return nil, fmt.Errorf("%w: %s", errListing, tarball.Quoted(e.Name))
 		}
 		seen[e.Name] = true
 		entries = append(entries, e)
@@ -228,14 +228,14 @@ func parseListing(text string) ([]Entry, error) {
 func parseStat(text string) (Entry, error) {
 	fields := strings.Split(text, " ")
 	if len(fields) != 3 {
-		return Entry{}, fmt.Errorf("%w: %.200q", errListing, text)
+		return Entry{}, fmt.Errorf("%w: %s", errListing, tarball.Quoted(text))
 	}
 	mode, err1 := strconv.ParseUint(fields[0], 16, 16)
 	size, err2 := strconv.ParseUint(fields[1], 10, 63)
 	seconds, err3 := strconv.ParseInt(fields[2], 10, 64)
 	kind, known := kinds[mode&0xf000]
 	if err1 != nil || err2 != nil || err3 != nil || !known {
-		return Entry{}, fmt.Errorf("%w: %.200q", errListing, text)
+		return Entry{}, fmt.Errorf("%w: %s", errListing, tarball.Quoted(text))
 	}
 	e := Entry{Mode: kind | fs.FileMode(mode)&fs.ModePerm, ModTime: time.Unix(seconds, 0)}
 	if kind == 0 {

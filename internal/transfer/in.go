@@ -199,13 +199,16 @@ func (p *packer) large(h tarball.Header, content io.Reader) error {
 		return err
 	}
 	name := shellwire.Word("./" + h.Name)
+	// A file system inside may take the name for that of another.
+	into := "(set -C; dd bs=65536 <%s >" + name + ")"
 	for remaining := h.Size; remaining > 0; {
 		data := make([]byte, min(remaining, p.size()))
 		if err := readFull(content, data, h.Name); err != nil {
 			return err
 		}
 		remaining -= int64(len(data))
-		piece := part{data: data, command: "umask 77; dd bs=65536 <%s >>" + name}
+		piece := part{data: data, command: "umask 77; " + into}
+		into = "dd bs=65536 <%s >>" + name
 		if remaining == 0 {
 			piece.after = fmt.Sprintf("chmod %o %s && TZ=UTC0 touch -t %s %s || return 1; ", h.Perm, name,
 				h.ModTime.UTC().Format("200601021504.05"), name)
@@ -268,33 +271,15 @@ const merge = `fits() ( s=$1 d=$2; for f in "$s"* "$s".[!.]* "$s"..?*; do g=$d/$
 
 // copyIn makes a tree inside of the entries that pack adds to a packer.
 func (t *Transfer) copyIn(dir string, pack func(*packer) error) error {
-	target := t.word(dir)
-	name := tempName()
-	stage := t.word(dir + "/" + name)
-	// Somebody who is not stopped, because the directory is theirs too, may put a link in
-	// the stage's place.
-	enter := "cd -P " + stage + " && case $PWD in */" + name + ") ;; *) false ;; esac"
-	parent, _ := path.Split(strings.TrimRight(dir, "/"))
-	// Where the first step is cut off, only a file can tell that the directory is made
-	// here.
-	made := `"$cf_dir"/i` + random.Token()
-	// From elsewhere, what is in it may have a longer name than a system call takes.
-	remove := "rm -rf " + stage + " || { " + enter + " && rm -rf -- * .[!.]* ..?*; rm -rf " + stage + "; }"
-	undo := remove + "; if [ -e " + made + " ]; then rmdir " + target + "; rm -f " + made + "; fi"
-	if t.Undo != "" {
-		undo += "; " + t.Undo
-	}
-	t.Undo = undo
-	if _, err := t.run("if [ ! -d " + target + " ]; then [ -d " + t.word(parent+".") + " ] || return " +
-		isNoDir + "; >" + made + " && mkdir " + target +
-		" || return 1; fi; umask 77; mkdir " + stage + " || return 1"); err == errNoDir {
-		return t.noDir(parent)
-	} else if err != nil {
+	in, err := t.begin(dir)
+	if err != nil {
 		return err
 	}
-	t.tree = true
-
-	ctx, stop := context.WithCancel(t.ctx)
+	// What comes once the tree is in its place comes to its end, too.
+	outer := t.ctx
+	defer func() { t.ctx = outer }()
+	defer func() { in.done() }()
+	ctx, stop := context.WithCancel(context.WithoutCancel(outer))
 	parts, packed := t.pack(ctx, pack)
 	isPacked := false
 	defer func() {
@@ -307,46 +292,14 @@ func (t *Transfer) copyIn(dir string, pack func(*packer) error) error {
 			}
 		}
 	}()
-	inPlace := false
-	place := func() error {
-		if inPlace {
-			return nil
-		}
-		inPlace = true
-		if t.ctx.Err() != nil {
-			return context.Cause(t.ctx)
-		}
-		// A cancel in the middle would leave a part of the tree in its place, so this
-		// gets the time to come to its end.
-		outer := t.ctx
-		whole, cancel := context.WithCancelCause(context.WithoutCancel(outer))
-		defer cancel(nil)
-		defer context.AfterFunc(outer, func() {
-			select {
-			case <-whole.Done():
-			case <-time.After(t.opts.TerminationTimeout / 2):
-				cancel(context.Cause(outer))
-			}
-		})()
-		t.ctx = whole
-		defer func() { t.ctx = outer }()
-		_, err := t.run(enter + " || return " + isTampered + "; " + merge +
-			"fits '' " + target + " && merge '' " + target + " || return; " + remove + " && rm -f " + made + " || return 1")
-		return err
-	}
 	timeout := t.timeout()
 	for {
+		if in.placed {
+			timeout = nil
+		}
 		select {
 		case next := <-parts:
-			to := enter
-			if next.late {
-				if err := place(); err != nil {
-					return err
-				}
-				to = "cd " + target
-			}
-			if _, err := t.send(to+" || return "+isTampered+"; "+t.take(next.command)+next.after,
-				next.data); err != nil {
+			if err := in.put(next); err != nil {
 				return err
 			}
 		case err := <-packed:
@@ -354,13 +307,109 @@ func (t *Transfer) copyIn(dir string, pack func(*packer) error) error {
 			if err != nil {
 				return err
 			}
-			return place()
+			return in.place()
 		case <-t.ctx.Done():
 			return context.Cause(t.ctx)
 		case <-timeout:
 			return shell.ErrTimeout
 		}
 	}
+}
+
+// An incoming is a tree on its way in. Its texts are parts of scripts.
+type incoming struct {
+	*Transfer
+	target string // where it goes
+	enter  string // goes to the directory in which it is made
+	made   string // a file that is there if the target was made for it
+	remove string // removes the directory in which it is made
+	placed bool   // it was moved there, or that was begun
+	done   func() // frees what was begun with that
+}
+
+// begin makes the directory in which a tree is made, and the target if it is not there.
+func (t *Transfer) begin(dir string) (*incoming, error) {
+	name := tempName()
+	stage := t.word(dir + "/" + name)
+	// Somebody who is not stopped, because the directory is theirs too, may put a link in
+	// the stage's place.
+	enter := "cd -P " + stage + " && case $PWD in */" + name + ") ;; *) false ;; esac"
+	in := &incoming{
+		Transfer: t, target: t.word(dir), enter: enter, done: func() {},
+		// Where the first step is cut off, only a file can tell that the directory is
+		// made here.
+		made: `"$cf_dir"/i` + random.Token(),
+		// From elsewhere, what is in it may have a longer name than a system call takes.
+		remove: "rm -rf " + stage + " || { " + enter + " && rm -rf -- * .[!.]* ..?*; rm -rf " + stage + "; }",
+	}
+	undo := in.remove + "; if [ -e " + in.made + " ]; then rmdir " + in.target + "; rm -f " + in.made + "; fi"
+	if t.Undo != "" {
+		undo += "; " + t.Undo
+	}
+	t.Undo = undo
+	parent, _ := path.Split(strings.TrimRight(dir, "/"))
+	_, err := t.run("if [ ! -d " + in.target + " ]; then [ -d " + t.word(parent+".") + " ] || return " +
+		isNoDir + "; >" + in.made + " && mkdir " + in.target +
+		" || return 1; fi; umask 77; mkdir " + stage + " || return 1")
+	switch {
+	case err == errNoDir:
+		return nil, t.noDir(parent)
+	case err != nil:
+		return nil, err
+	}
+	t.tree = true
+	return in, nil
+}
+
+// put unpacks a part, in its place if it comes after the tree was placed.
+func (in *incoming) put(next part) error {
+	enter := in.enter
+	if next.late {
+		if err := in.place(); err != nil {
+			return err
+		}
+		enter = "cd " + in.target
+	}
+	_, err := in.send(enter+" || return "+isTampered+"; "+in.take(next.command)+next.after, next.data)
+	return err
+}
+
+// place moves what was unpacked so far to its place, once.
+func (in *incoming) place() error {
+	if in.placed {
+		return nil
+	}
+	in.placed = true
+	outer := in.ctx
+	if outer.Err() != nil {
+		return context.Cause(outer)
+	}
+	// An end in the middle, by a cancel or at the deadline, would leave a part of the
+	// tree in its place. So what follows gets the time to come to its end.
+	more := in.opts.TerminationTimeout / 2
+	whole, cancel := context.WithCancelCause(context.WithoutCancel(outer))
+	stop := context.AfterFunc(outer, func() {
+		select {
+		case <-whole.Done():
+		case <-time.After(more):
+			cancel(context.Cause(outer))
+		}
+	})
+	in.ctx, in.done = whole, func() {
+		stop()
+		cancel(nil)
+	}
+	if !in.Deadline.IsZero() {
+		in.Deadline = in.Deadline.Add(more)
+		if !in.EndBy.IsZero() {
+			// What does not come to its end has to be ended by then.
+			in.Deadline = bound.Earlier(in.Deadline, in.EndBy.Add(-more/2))
+		}
+	}
+	_, err := in.run(in.enter + " || return " + isTampered + "; " + merge +
+		"fits '' " + in.target + " && merge '' " + in.target + " || return; " +
+		in.remove + " && rm -f " + in.made + " || return 1")
+	return err
 }
 
 // pack has pack add entries to a packer, in a goroutine of its own, until ctx ends. It

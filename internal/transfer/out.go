@@ -123,7 +123,7 @@ type reader struct {
 func (r *reader) Next() (tarball.Header, error) {
 	h, err := r.Reader.Next()
 	if err == nil && r.file != "" && h.Name != r.file {
-		err = fmt.Errorf("%w: %.200q came in place of %q", ErrTransfer, h.Name, r.file)
+		err = fmt.Errorf("%w: %s came in place of %q", ErrTransfer, tarball.Quoted(h.Name), r.file)
 	}
 	return h, err
 }

@@ -33,6 +33,7 @@ var reasons = []struct {
 	{"Disk quota exceeded", syscall.EDQUOT},
 	{"Quota exceeded", syscall.EDQUOT},
 	{"File too large", syscall.EFBIG},
+	{"cannot overwrite existing file", syscall.EEXIST}, // bash with set -C
 	{"File name too long", syscall.ENAMETOOLONG},
 	{"Filename too long", syscall.ENAMETOOLONG},
 	{"Too many levels of symbolic links", syscall.ELOOP},
@@ -121,7 +122,7 @@ func reason(status int) error {
 	case isNotPut:
 		return errNotPut
 	case isInTheWay:
-		return fmt.Errorf("%w: it is in the way of a directory", tarball.ErrType)
+		return fmt.Errorf("%w: it is no directory, and is to be one", tarball.ErrType)
 	}
 	return nil
 }
