@@ -20,8 +20,11 @@ const (
 
 var podProtections = []row{
 	{NoToken, always("none"), insideToken, func(_ want, s *outside.Settings) side {
-		if s.Pod.Token {
+		switch {
+		case s.Pod.Token:
 			return no("a token of the account %s", s.Pod.ServiceAccount)
+		case s.Pod.MayHaveToken:
+			return unknown("a volume has secrets, which may be tokens")
 		}
 		return yes("none of the account %s", s.Pod.ServiceAccount)
 	}},

@@ -370,5 +370,6 @@ func TestDigestOfPods(t *testing.T) {
 	assert.Check(t, pod("a", 1000, "1", "x") != pod("a", 1001, "1", "x"))
 	// What only looks like a pod counts as it is.
 	assert.Check(t, audit.Digest([]string{"echo", "{a"}) != audit.Digest([]string{"echo", "{b"}))
+	assert.Check(t, audit.Digest([]string{"run", `{"task":1}`}) != audit.Digest([]string{"run", `{"task":2}`}))
 	assert.Check(t, audit.Digest([]string{"{}", "a"}) != audit.Digest([]string{"{}", "b"}))
 }

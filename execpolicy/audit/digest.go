@@ -57,11 +57,13 @@ func withoutVolatile(word string) string {
 	if !strings.HasPrefix(word, "{") || json.Unmarshal([]byte(word), &pod) != nil {
 		return word
 	}
+	labels, _ := pod.Metadata["labels"].(map[string]any)
+	if labels["cofferdam.name"] == nil {
+		return word // it is a command's own
+	}
 	delete(pod.Metadata, "name")
-	if labels, ok := pod.Metadata["labels"].(map[string]any); ok {
-		for _, key := range volatileLabels {
-			delete(labels, key)
-		}
+	for _, key := range volatileLabels {
+		delete(labels, key)
 	}
 	if security, ok := pod.Spec["securityContext"].(map[string]any); ok {
 		for _, field := range []string{"runAsUser", "runAsGroup"} {

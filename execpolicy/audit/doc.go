@@ -63,8 +63,9 @@
 // engine is told changes the digest, such as another directory of the host. The values of
 // variables are not in it, nor is what only the library knows, such as its time limits.
 // The digest of a pod is that of the command line with the pod's manifest, without the
-// pod's name, those labels and a user ID that was drawn. The digest of a HostPolicy is
-// that of its shell's command line, which has its limits.
+// pod's name, those labels, and a user ID of those that are drawn, which are 1879048192
+// and more. The digest of a HostPolicy is that of its shell's command line, which has its
+// limits.
 //
 // A text, and the words of a list together, are kept up to [MaxText] bytes. If there are
 // more, an attribute of that name with "_bytes" after it has their number. An engine's

@@ -100,8 +100,12 @@ func (d difference) String() string {
 	return d.path + " was changed"
 }
 
-// below reports whether the field is that of a path, or a part of it.
+// below reports whether the field is that of a path, or a part of it. A label and an
+// annotation have no parts, but may have dots in their names.
 func (d difference) below(path string) bool {
+	if strings.HasPrefix(path, "metadata.labels.") || strings.HasPrefix(path, "metadata.annotations.") {
+		return d.path == path
+	}
 	return d.path == path || strings.HasPrefix(d.path, path+".")
 }
 

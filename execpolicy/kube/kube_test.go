@@ -765,6 +765,28 @@ func TestSweep(t *testing.T) {
 	}
 }
 
+// A cluster whose clock is behind decides when a pod has expired.
+func TestSweepByTheClustersClock(t *testing.T) {
+	now := time.Now()
+	ago := now.Add(-48 * time.Hour)
+	p, c := fake(t, fakekubectl.Faults{Time: ago})
+	pod, err := p.draft(execpolicy.Spec{Supervisor: []string{"sh"}}, "used")
+	assert.NilError(t, err)
+	metadata := pod["metadata"].(object)
+	metadata["uid"], metadata["creationTimestamp"] = "uid-of-used", ago.Add(-time.Minute)
+	labels := metadata["labels"].(object)
+	labels["cofferdam.created"] = fmt.Sprint(ago.Add(-time.Minute).Unix())
+	labels["cofferdam.expires"] = fmt.Sprint(now.Add(-3 * time.Hour).Unix())
+	pod["status"] = object{"phase": "Running"}
+	c.Add(pod)
+	removed, err := Sweep(t.Context(), p.Cluster)
+	assert.NilError(t, err)
+	assert.Equal(t, len(removed), 0)
+	k, err := p.Cluster.client(t.Context())
+	assert.NilError(t, err)
+	assert.NilError(t, k.DeletePod(t.Context(), "used", "uid-of-used", 0))
+}
+
 // A start that was given up before the cluster was asked for a pod has none to look for.
 func TestSpawnAfterItsContext(t *testing.T) {
 	fakeengine.NeedIsolation(t)

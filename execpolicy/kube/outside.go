@@ -268,6 +268,10 @@ func (pod *admitted) settings(network string) (*outside.Settings, error) {
 			*namespace.mode = namespace.name
 		}
 	}
+	others := len(pod.Spec.Containers) - 1 + len(pod.Spec.InitContainers) + len(pod.Spec.EphemeralContainers)
+	if s.IPC == "private" && others > 0 {
+		s.IPC = "shared by the pod's containers"
+	}
 	pod.limits(c, s)
 	pod.volumes(c, s)
 	return s, nil
@@ -303,8 +307,12 @@ func (pod *admitted) volumes(c admittedContainer, s *outside.Settings) {
 			s.Tmpfs[m.MountPath] = size
 			continue
 		}
-		if strings.Contains(string(v["projected"]), "serviceAccountToken") {
+		projected := string(v["projected"])
+		if strings.Contains(projected, `"serviceAccountToken"`) {
 			s.Pod.Token = true
+		}
+		if v["secret"] != nil || v["csi"] != nil || strings.Contains(projected, `"secret"`) {
+			s.Pod.MayHaveToken = true
 		}
 		s.Mounts = append(s.Mounts, outside.MountPoint{
 			Type: "volume", Source: v.kind(), Target: m.MountPath, Writable: !m.ReadOnly,
@@ -356,11 +364,16 @@ func (pod *admitted) injected() []string {
 		found = append(found, "spec.ephemeralContainers")
 	}
 	for i, v := range pod.Spec.Volumes {
-		if _, ok := v.memory(); !ok {
+		if _, ok := v.memory(); !ok || !isPlace(v.name()) {
 			found = append(found, fmt.Sprintf("spec.volumes.%d=%s", i, v.name()))
 		}
 	}
 	return found
+}
+
+// isPlace reports whether places gives a volume that name.
+func isPlace(name string) bool {
+	return name == "scratch" || name == "shm" || strings.HasPrefix(name, "tmpfs-")
 }
 
 func userText(user, group *int64) string {

@@ -133,7 +133,9 @@ func TestSettingsOfChangedPods(t *testing.T) {
 		"another user": {func(_, c object) { security(c)["runAsUser"], security(c)["runAsGroup"] = 0, 7 },
 			func(s *outside.Settings) bool { return s.User == "0:7" }},
 		"sidecar": {func(s, _ object) { add(s, "containers", object{"name": "proxy"}) },
-			func(s *outside.Settings) bool { return s.Pod.Injected[0] == "spec.containers.1=proxy" }},
+			func(s *outside.Settings) bool {
+				return s.Pod.Injected[0] == "spec.containers.1=proxy" && s.IPC != "private"
+			}},
 		"debugger": {func(s, _ object) { add(s, "ephemeralContainers", object{"name": "debug"}) },
 			func(s *outside.Settings) bool { return s.Pod.Injected[0] == "spec.ephemeralContainers" }},
 		"init container": {func(s, _ object) { add(s, "initContainers", object{"name": "init"}) },
@@ -146,6 +148,12 @@ func TestSettingsOfChangedPods(t *testing.T) {
 			m := outside.MountPoint{Type: "volume", Source: "projected", Target: "/t"}
 			return s.Pod.Token && s.Mounts[0] == m && len(s.Pod.Injected) == 1
 		}},
+		"secret": {func(s, c object) {
+			add(s, "volumes", object{"name": "t", "secret": object{"secretName": "x"}})
+			add(c, "volumeMounts", object{"name": "t", "mountPath": "/t", "readOnly": true})
+		}, func(s *outside.Settings) bool { return s.Pod.MayHaveToken }},
+		"memory": {func(s, _ object) { add(s, "volumes", object{"name": "m", "emptyDir": object{"medium": "Memory"}}) },
+			func(s *outside.Settings) bool { return len(s.Pod.Injected) == 1 }},
 		"disk": {func(s, c object) {
 			add(s, "volumes", object{"name": "d", "hostPath": object{"path": "/"}})
 			add(c, "volumeMounts", object{"name": "d", "mountPath": "/d"})

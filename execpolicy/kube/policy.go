@@ -134,7 +134,8 @@ type Policy struct {
 	// containers, volumes, labels or anything else that was not asked for, or without
 	// something that was, fails the start with an error that wraps [ErrAdmission] and
 	// names the fields. A field that the cluster fills in with its default needs no
-	// naming. A PID namespace that is shared is never allowed.
+	// naming, nor does an annotation that comes after the creation: what makes the
+	// network writes its own. A PID namespace that is shared is never allowed.
 	AllowAdmitted []string
 }
 

@@ -21,8 +21,11 @@ import (
 // a busybox's nc may have neither -w nor -e. Of a shell it is known that it can be
 // executed.
 //
-// Each attempt is a child that ends by itself, and its status tells. Then the script
-// takes the address out of the environment.
+// Each attempt is a child that ends by itself, and its status tells: 0 is a connection, 1
+// a failure, and 124 or 143 that its time was over. One that ended in another way, as by
+// a kill for memory, has tried nothing. Its time may also be over because the pod has too
+// little of the processor. So a fourth attempt at the pod itself, where nothing listens,
+// has to fail in the same time. Then the script takes the address out of the environment.
 var Script = try + script
 
 var (
@@ -35,13 +38,15 @@ var (
 // Attempts returns text for a POSIX shell that tries to connect to addresses, all at
 // once, for two seconds. An address is a host and a port with a space between them, and
 // may have variables. For each the text prints a line "tried reached ADDRESS" or "tried
-// silent ADDRESS", if there is something to try with, and changes nothing in the shell.
+// silent ADDRESS", if there is something to try with and it ends as it should. It changes
+// nothing in the shell.
 func Attempts(addresses ...string) string {
 	var b strings.Builder
 	b.WriteString("(\nset +e +u +f +v +x\n" + try + `command -v cf_try >/dev/null || exit
 cf_tried() {
 	[ $# = 2 ] || exit
-	if (cf_try "$1" "$2") >/dev/null; then cf_how=reached; else cf_how=silent; fi
+	(cf_try "$1" "$2") >/dev/null
+	case $? in 0) cf_how=reached;; 1 | 124 | 143) cf_how=silent;; *) exit;; esac
 	printf 'tried %s %s:%s\n' $cf_how "$1" "$2"
 }
 `)

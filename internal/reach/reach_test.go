@@ -117,6 +117,32 @@ func TestTrial(t *testing.T) {
 	}
 }
 
+// An attempt that was killed has tried nothing.
+func TestAttemptIsKilled(t *testing.T) {
+	path := t.TempDir()
+	sh, err := exec.LookPath("sh")
+	assert.NilError(t, err)
+	assert.NilError(t, os.Symlink(sh, filepath.Join(path, "sh")))
+	python := "#!" + sh + `
+[ "$2" = 'import socket' ] || kill -9 $$
+`
+	assert.NilError(t, os.WriteFile(filepath.Join(path, "python3"), []byte(python), 0o700))
+	message := filepath.Join(t.TempDir(), "message")
+	cmd := exec.Command(sh, "-c", strings.ReplaceAll(reach.Script, reach.MessageFile, message))
+	cmd.Env = []string{"PATH=" + path, "COFFERDAM_NODE=192.0.2.1"}
+	out, err := cmd.CombinedOutput()
+	assert.Equal(t, cmd.ProcessState.ExitCode(), reach.Untried, "%v: %s", err, out)
+	words, err := os.ReadFile(message)
+	assert.NilError(t, err)
+	assert.Assert(t, strings.Contains(string(words), "the node ended with status 137"), "%s", words)
+
+	cmd = exec.Command(sh, "-c", reach.Attempts("192.0.2.1 443"))
+	cmd.Env = []string{"PATH=" + path}
+	out, err = cmd.CombinedOutput()
+	assert.NilError(t, err, "%s", out)
+	assert.Equal(t, string(out), "")
+}
+
 // Nc may find no program of the image but its shell.
 func TestOnlyAShell(t *testing.T) {
 	path := t.TempDir()

@@ -71,8 +71,9 @@
 //
 // The first is an up-down counter of the sessions that are there now. Those in seconds
 // are histograms: from the spawn to the first answer; of the life of sessions that have
-// ended; and of commands, jobs, scripts and transfers. The others are counters: of starts
-// that failed; of bytes, whose direction is "in" or "out"; and of steps of escalations.
+// ended; and of commands, jobs, scripts and transfers. The others are counters: of tries
+// to start that failed, of which a start that has to pull its image has one; of bytes,
+// whose direction is "in" or "out"; and of steps of escalations.
 //
 // cofferdam.operation is the name of the span. No metric has an attribute whose values a
 // caller or code inside could make many.

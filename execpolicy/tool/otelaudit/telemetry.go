@@ -290,7 +290,7 @@ func newInstruments(m metric.Meter) (i instruments, err error) {
 		startDuration:   histogram("cofferdam.session.start.duration", "From the spawn of a session to its first answer."),
 		sessionDuration: histogram("cofferdam.session.duration", "How long sessions lived that have ended."),
 		duration:        histogram("cofferdam.operation.duration", "How long commands, scripts and transfers took."),
-		startFailures:   counter("cofferdam.session.start.failures", "{start}", "Starts that failed."),
+		startFailures:   counter("cofferdam.session.start.failures", "{start}", "Tries to start that failed. A start that pulls its image has one."),
 		io:              counter("cofferdam.operation.io", "By", "Bytes of commands, scripts and transfers."),
 		kills:           counter("cofferdam.kills", "{kill}", "Steps of escalations."),
 	}
