@@ -1,6 +1,11 @@
 // Package doctor looks at the container engines of a machine: what each is, whether the
 // library works with it, what is missing, and which command fixes that.
 //
+//	report, err := doctor.Examine(ctx, doctor.Options{})
+//	if err == nil && !report.Works() {
+//		fmt.Fprint(os.Stderr, report)
+//	}
+//
 // [Examine] looks at each client that the machine has: what COFFERDAM_ENGINE names,
 // docker, each context of docker's client, podman, each connection of podman's client,
 // and nerdctl, which is used only if it is named. It asks each about itself, and then

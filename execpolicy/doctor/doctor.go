@@ -43,13 +43,14 @@ type Options struct {
 	// engine does not have that, the first of three others in which a session starts.
 	Image string
 	// Timeout is how long one engine is looked at. If zero, it is a minute. It must not
-	// be negative. The removal of what was started may take 15 s more.
+	// be negative. The removal of what was started may take 25 s more.
 	Timeout time.Duration
 }
 
 // Examine looks at the machine's engines, some at the same time. An engine that does not
 // work is not an error: the report says so. The error wraps [execpolicy.ErrInvalid] if an
-// option is at fault, and the cause of ctx if that ends.
+// option is at fault, and the cause of ctx if that ends. Then the report says what was
+// found until then, and which container may be left.
 func Examine(ctx context.Context, o Options) (*Report, error) {
 	if o.Timeout < 0 {
 		return nil, fmt.Errorf("%w: Timeout: %v is negative", execpolicy.ErrInvalid, o.Timeout)
@@ -99,7 +100,7 @@ func (x *examiner) examine(ctx context.Context) (*Report, error) {
 	}
 	wg.Wait()
 	if ctx.Err() != nil {
-		return nil, context.Cause(ctx)
+		return r, context.Cause(ctx)
 	}
 	if len(clients) == 0 {
 		r.Problems = append(r.Problems, x.machine.noClient())

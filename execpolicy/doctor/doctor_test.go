@@ -174,8 +174,9 @@ func TestContextEnds(t *testing.T) {
 		cancel(why)
 	}()
 	r, err := doctor.Examine(ctx, doctor.Options{Engines: []*dockercli.Engine{e.Engine}})
-	assert.Assert(t, r == nil)
 	assert.ErrorIs(t, err, why)
+	// What may be left is known.
+	assert.Assert(t, len(r.Engines) == 1)
 	assert.DeepEqual(t, e.Containers(), []string(nil))
 }
 

@@ -2,6 +2,11 @@
 // and imports stay from one snippet to the next, the value of a last expression is
 // returned, and an exception comes with its traceback.
 //
+//	p, err := python.Start(ctx, s, python.Options{})
+//	r, err := p.Run(ctx, python.Snippet{Code: "x = 6"})
+//	r, err = p.Run(ctx, python.Snippet{Code: "x * 7"})
+//	fmt.Println(r.Value) // 42
+//
 // The interpreter is a background job of the session. Each snippet is a command of the
 // session: it has a command's deadline, limits and outcomes, and the output of the
 // snippet, and the processes that it starts, are the command's. The library talks to the

@@ -33,6 +33,12 @@ def run(folder):
             evaluating = True
             lines = code.decode("utf-8", "replace").splitlines(True)
             linecache.cache[name] = len(code), None, lines, name
+            try:
+                # Of bytes, a comment could name an encoding that makes something else of
+                # the code than what was approved.
+                code = code.decode("utf-8-sig")
+            except UnicodeDecodeError:
+                pass
             tree = compile(code, name, "exec", ast.PyCF_ONLY_AST, True)
             last = None
             if tree.body and isinstance(tree.body[-1], ast.Expr):

@@ -55,7 +55,8 @@ type Options struct {
 
 // A Snippet is a piece of code that an interpreter runs.
 type Snippet struct {
-	// Code is the Python code. It has at most [execpolicy.MaxStdin] bytes.
+	// Code is the Python code. It has at most [execpolicy.MaxStdin] bytes. A comment that
+	// names an encoding counts only if the code is not UTF-8.
 	Code string
 	// Timeout, Stdout, Stderr and OutputLimit are those of [execpolicy.Command].
 	Timeout        time.Duration
@@ -293,7 +294,8 @@ func (p *Interpreter) run(ctx context.Context, snippet Snippet, approved bool) (
 	}
 	switch {
 	case errors.Is(problem, fs.ErrNotExist):
-		missed := p.missed(ctx)
+		// What a snippet has left there is no reason to run again what had its time.
+		missed := res.Cause == nil && p.missed(ctx)
 		p.discard(ctx)
 		if missed {
 			return r, errMissed

@@ -183,6 +183,9 @@ var cases = []runCase{
 			"if True:\r\n    y = 7\r\ny":        {"7", "7"},
 			"x = 1; x +\\\n1":                   {"2", "2"},
 			"# -*- coding: latin-1 -*-\n'\xe9'": {"'é'", `"\u00e9"`},
+			// A comment makes nothing else of text.
+			"# coding: utf-7\n# +AAo-1": {},
+			"\ufeff3":                   {"3", "3"},
 		} {
 			r := n.ok(code)
 			assert.Equal(t, r.Value, want[0], "%q", code)
@@ -320,6 +323,17 @@ func TestEnds(t *testing.T) {
 }
 
 var ends = []runCase{
+	{"a snippet that says it was missed runs once", func(t *testing.T, n notebook) {
+		r := n.ended(python.Snippet{Timeout: time.Second, Code: `
+import os, time
+folder = open('/proc/self/cmdline').read().split('\0')[-2]
+open(folder + '/missed', 'w').close()
+with open('/tmp/runs', 'a') as f: f.write('x')
+try: time.sleep(4868)
+finally: os._exit(0)`}, execpolicy.OutcomeTimedOut)
+		assert.Assert(t, r.StateLost)
+		assert.Equal(t, n.shell("cat /tmp/runs"), "x")
+	}},
 	{"what obeys keeps its state", func(t *testing.T, n notebook) {
 		for _, code := range []string{
 			"while True: pass", begun + "\nwhile True: pass", begun + "\ntime.sleep(4811)",

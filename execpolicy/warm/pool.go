@@ -34,8 +34,9 @@ type Options struct {
 	// MaxWaiting is how many calls of Take may wait at a time; more fail at once. If
 	// zero, 100; if negative, any number may.
 	MaxWaiting int
-	// MaxWait is how long a Take waits for a session. If zero, a minute; if negative,
-	// until its context ends.
+	// MaxWait is how long a Take waits for a session. One that is there then gets up to 2
+	// s more to answer. If zero, a minute; if negative, a Take waits until its context
+	// ends.
 	MaxWait time.Duration
 	// MaxAge is how long after its start an idle session is replaced at the latest. It is
 	// replaced up to an eighth of that earlier, so that those which were started together
@@ -78,14 +79,15 @@ type Stats struct {
 	StartFailures int64
 	StartError    error
 
-	// Taken is how many sessions were handed out, and TakeTime how long their callers
-	// waited for them together. What was then done for the user does not count.
+	// Taken is how many sessions were handed out, with those that could not be made the
+	// user's then. TakeTime is how long their callers waited for them together. What was
+	// then done for the user does not count.
 	Taken    int64
 	TakeTime time.Duration
 	// Busy is how many calls of Take failed with ErrBusy.
 	Busy int64
 	// Died, Unhealthy and Aged are how many idle sessions were given up because they had
-	// ended, did not answer, or were idle for MaxAge.
+	// ended, did not answer, or had come to their MaxAge.
 	Died, Unhealthy, Aged int64
 }
 
@@ -226,9 +228,16 @@ func (p *Pool) take(ctx context.Context) (*idle, error) {
 	for first := true; ; first = false {
 		i, err := p.next(wait, first)
 		if err == nil {
-			if why := p.check(i); why != nil {
-				p.discard(i, why)
-				continue
+			checked := p.check(i)
+			select {
+			case why := <-checked:
+				if why != nil {
+					p.discard(i, why)
+					continue
+				}
+			case <-ctx.Done():
+				p.work.Go(func() { p.giveBack(i, <-checked) })
+				err = context.Cause(ctx)
 			}
 		}
 		p.mu.Lock()
@@ -319,22 +328,29 @@ func (p *Pool) failed() error {
 	return fmt.Errorf("no session is idle, and none can be started: %w", p.stats.StartError)
 }
 
-// check returns nil if a session can be handed out, and else what counts those that
-// can't.
-func (p *Pool) check(i *idle) (why *int64) {
+// check asks whether a session can be handed out. What it returns then has nil if so, and
+// else what counts those that can't.
+func (p *Pool) check(i *idle) <-chan *int64 {
 	ctx, cancel := context.WithTimeout(p.ctx, answerTime)
-	checked := make(chan error, 1)
+	answered, checked := make(chan error, 1), make(chan *int64, 1)
 	// A session that does not answer takes its time to end.
 	p.work.Go(func() {
 		defer cancel()
-		checked <- i.Check(ctx)
+		answered <- i.Check(ctx)
 	})
-	var err error
-	select {
-	case err = <-checked:
-	case <-time.After(answerTime):
-		return &p.stats.Unhealthy
-	}
+	p.work.Go(func() {
+		select {
+		case err := <-answered:
+			checked <- p.unfit(err)
+		case <-time.After(answerTime):
+			checked <- &p.stats.Unhealthy
+		}
+	})
+	return checked
+}
+
+// unfit returns nil if the error of a check is nil, and else what counts such sessions.
+func (p *Pool) unfit(err error) *int64 {
 	switch {
 	case err == nil:
 		return nil
@@ -344,6 +360,17 @@ func (p *Pool) check(i *idle) (why *int64) {
 		return &p.stats.Died
 	}
 	return &p.stats.Unhealthy
+}
+
+// giveBack puts back a session that was checked for somebody who waits no longer.
+func (p *Pool) giveBack(i *idle, why *int64) {
+	if why != nil {
+		p.discard(i, why)
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.put(i)
 }
 
 // The methods below are called with mu held.
@@ -487,7 +514,7 @@ func (p *Pool) failWaiters(err error) {
 	p.waiters = nil
 }
 
-// watch gives up a session that ends, or that is idle for too long.
+// watch gives up a session that ends, or that has come to its age.
 func (p *Pool) watch(i *idle, out <-chan struct{}) {
 	var old <-chan time.Time
 	if p.o.MaxAge >= 0 {

@@ -221,6 +221,21 @@ func TestUnfit(t *testing.T) {
 	})
 }
 
+// Who has no time left does not wait for an answer of a session's.
+func TestTakeEndsBeforeAnAnswer(t *testing.T) {
+	p := onFake(t, fakeengine.Faults{})
+	p.Spec.Startup = []string{"echo $$ >/tmp/worker"}
+	w := p.pool(t, warm.Options{Size: 1})
+	w.full(1)
+	p.Client(t, "exec", p.Containers(t)[0], "sh", "-c", "kill -STOP $(cat /tmp/worker)")
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := w.Take(ctx, execpolicy.Spec{})
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.Equal(t, w.Stats().Unhealthy, int64(0))
+	w.until("given up", func(s warm.Stats) bool { return s.Unhealthy == 1 && s.Idle == 1 })
+}
+
 // A session that ends while it is idle is replaced before anybody asks for it.
 func TestReplaced(t *testing.T) {
 	p := onFake(t, fakeengine.Faults{})

@@ -7,7 +7,8 @@
 // of the medians of all rounds, or, of captures, of their sums. Every container gets the
 // same flags, those of the zero [execpolicy.DockerPolicy], unless the line says
 // otherwise. The exit status is 1 if a bound is broken or something could not be
-// measured. Arguments name the measurements to make; without any, all are made.
+// measured. A line whose bound holds, and which has an aim that it does not reach, is
+// marked as missed. Arguments name the measurements to make; without any, all are made.
 //
 // A ratio of times has a noise: the interval in which 95 of 100 such runs have it, by the
 // ratios of the eighths of the run. Containers of one set count as one round. A bound

@@ -43,6 +43,18 @@ func (t *table) atMost(name, ours, theirs string, bound float64, r ratio) {
 	t.hold(name, ours, theirs, fmt.Sprintf("at most %.4g", bound), bound-r.value, r)
 }
 
+// aims is atMost with an aim that is not reached yet, or may not be on each machine. The
+// bound is what a change must not lose, and a line that misses its aim says so.
+func (t *table) aims(name, ours, theirs string, aim, bound float64, r ratio) {
+	bound *= t.slack
+	text := fmt.Sprintf("at most %.4g, aim %.4g", bound, aim)
+	if r.value <= bound && r.value > aim+r.noise {
+		t.print(name, ours, theirs, text, "missed", r)
+		return
+	}
+	t.hold(name, ours, theirs, text, bound-r.value, r)
+}
+
 func (t *table) atLeast(name, ours, theirs string, bound float64, r ratio) {
 	bound /= t.slack
 	t.hold(name, ours, theirs, fmt.Sprintf("at least %.4g", bound), r.value-bound, r)

@@ -3,6 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
@@ -16,6 +19,8 @@ const (
 	// and that 99 of 100 may.
 	maxTake     = 5 * time.Millisecond
 	maxSlowTake = 20 * time.Millisecond
+	// takeBurst is how many users come at once.
+	takeBurst = 50
 )
 
 // takes holds the taking of a session that was started ahead against the start of one,
@@ -56,6 +61,9 @@ func takes(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err error)
 	if err != nil {
 		return err
 	}
+	failed := burstOfTakes(ctx, pool)
+	t.line(fmt.Sprintf("%d takes at once", takeBurst), fmt.Sprintf("%d failed", failed), "", "none fails", failed == 0,
+		ratio{value: float64(failed)})
 	ours, cold := all[0], all[1]
 	theirs := cold.String() + ", a session's start"
 	t.within("warm take", theirs, maxTake, times.median, ours)
@@ -68,4 +76,24 @@ func takes(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err error)
 	t.atLeast("warm take, 99th of 100, times faster", times{slow(ours)}.String(), theirs, 5,
 		ratioOf(times.median, slow, cold, ours))
 	return nil
+}
+
+// burstOfTakes has many users take a session at once, and returns how many got none that
+// works.
+func burstOfTakes(ctx context.Context, pool *warm.Pool) int {
+	var failed atomic.Int32
+	var all sync.WaitGroup
+	for range takeBurst {
+		all.Go(func() {
+			s, err := pool.Take(ctx, execpolicy.Spec{})
+			if err == nil {
+				err = errors.Join(colon(ctx, s), s.Close())
+			}
+			if err != nil {
+				failed.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	return int(failed.Load())
 }

@@ -120,7 +120,7 @@ func transfers(ctx context.Context, p execpolicy.DockerPolicy, t *table) (err er
 		all[2].over(all[0]))
 	// Most of it is the programs that the image has for it.
 	for i, name := range []string{"1 KiB into a session", "1 KiB out of a session"} {
-		t.atMost(name, all[i].String(), all[3].String()+", a command that does nothing", 8, all[i].over(all[3]))
+		t.aims(name, all[i].String(), all[3].String()+", a command that does nothing", 2, 8, all[i].over(all[3]))
 	}
 	return nil
 }

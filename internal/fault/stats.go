@@ -86,7 +86,7 @@ func (s *stats) print(w io.Writer, peak int64, termination time.Duration) error 
 	fmt.Fprintf(w, "peak memory %.1f MiB\n", float64(peak)/(1<<20))
 	var errs []error
 	// The median of a few says nothing.
-	const enough, seldom = 5, 2
+	const enough, few, seldom = 5, 3, 2
 	if len(s.obeying) >= enough && s.obeying.median() > obeyingBound {
 		errs = append(errs, fmt.Errorf("half of the programs that obey took more than %v", obeyingBound))
 	}
@@ -94,7 +94,7 @@ func (s *stats) print(w io.Writer, peak int64, termination time.Duration) error 
 		errs = append(errs, fmt.Errorf("half of the others took more than %v", othersBound))
 	}
 	// How long a pod takes to be deleted is the cluster's affair.
-	if termination == terminationTimeout && len(s.killed) >= enough && s.killed.median() > goneBound {
+	if termination == terminationTimeout && len(s.killed) >= few && s.killed.median() > goneBound {
 		errs = append(errs, fmt.Errorf("half of what a killed program left took more than %v to go", goneBound))
 	}
 	if s.unseen > seldom && s.unseen*20 > s.ended {

@@ -353,6 +353,9 @@ func (s *suite) begin(ctx context.Context, p plan) error {
 	}
 	o.ids = []string{id}
 	s.open, o.scene = o, s.look()
+	if got := o.session.Transport(); s.pods == nil && !p.settings.keepAlive && got != s.transport {
+		return fmt.Errorf("the session's streams pass through %v, and not %v", got, s.transport)
+	}
 	return nil
 }
 

@@ -43,6 +43,29 @@ func run(c execpolicy.Command) func(context.Context, *host) (string, error) {
 	}
 }
 
+// cancelOnceHeard cancels a command as soon as it has printed.
+func cancelOnceHeard(c execpolicy.Command) func(context.Context, *host) (string, error) {
+	return func(ctx context.Context, h *host) (string, error) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		why := errors.New("the caller has heard enough")
+		c.Stdout = canceler(func() { cancel(why) })
+		r, err := h.session.Run(ctx, c)
+		if r == nil || !errors.Is(err, why) {
+			return "", err
+		}
+		return describe(c, r), nil
+	}
+}
+
+// A canceler is called when something is written.
+type canceler func()
+
+func (f canceler) Write(p []byte) (int, error) {
+	f()
+	return len(p), nil
+}
+
 // limited is run for what would harm the machine without limits.
 func limited(c execpolicy.Command) func(context.Context, *host) (string, error) {
 	return func(ctx context.Context, h *host) (string, error) {

@@ -139,6 +139,8 @@ func describe(c execpolicy.Command, r *execpolicy.Result) string {
 		text = fmt.Sprintf("exit %d", r.ExitCode)
 	case execpolicy.OutcomeTimedOut:
 		text = lateness(r.Duration - c.Timeout)
+	case execpolicy.OutcomeCanceled:
+		text = fmt.Sprintf("canceled (%v)", r.Cause)
 	}
 	if len(r.Stdout) > 0 {
 		text += fmt.Sprintf(", stdout %q", r.Stdout)

@@ -80,6 +80,11 @@ func (p place) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
+// program returns the transport to a server that gets the time to end by itself.
+func program(cmd *exec.Cmd) mcp.Transport {
+	return &mcp.CommandTransport{Command: cmd, TerminateDuration: 2 * patience}
+}
+
 // options returns what flags say, for a server in this program.
 func (p place) options(args ...string) *options {
 	p.t.Helper()
@@ -143,7 +148,7 @@ func dial(t *testing.T, url string) *mcp.StreamableClientTransport {
 func byBoth(t *testing.T, o func() *mcp.ClientOptions, f func(t *testing.T, p place, s session), args ...string) {
 	everywhere(t, func(t *testing.T, p place) {
 		t.Run("stdio", func(t *testing.T) {
-			f(t, place{p.Engine, t}, connect(t, &mcp.CommandTransport{Command: place{p.Engine, t}.command(args...)}, o()))
+			f(t, place{p.Engine, t}, connect(t, program(place{p.Engine, t}.command(args...)), o()))
 		})
 		t.Run("http", func(t *testing.T) {
 			p := place{p.Engine, t}

@@ -33,6 +33,7 @@ func TestMainJob(t *testing.T) {
 		return &mcp.ClientOptions{ResourceListChangedHandler: func(context.Context, *mcp.ResourceListChangedRequest) { changed.add("x") }}
 	}
 	byBoth(t, watching, func(t *testing.T, p place, s session) {
+		before := len(changed.all())
 		tools, err := s.ListTools(t.Context(), nil)
 		assert.NilError(t, err)
 		var names []string
@@ -66,7 +67,7 @@ func TestMainJob(t *testing.T) {
 		assert.NilError(t, err)
 		assert.DeepEqual(t, content.Contents[0].Blob, []byte{137, 80, 255})
 		assert.Equal(t, content.Contents[0].MIMEType, "image/png")
-		p.until("the list of resources is said to have changed", func() bool { return len(changed.all()) > 0 })
+		p.until("the list of resources is said to have changed", func() bool { return len(changed.all()) > before })
 
 		// What has not changed is not told again, and what is gone is no resource.
 		r, _ = s.call("shell", args{"command": "rm artifacts/plot.png"})
@@ -192,7 +193,7 @@ func TestRoots(t *testing.T) {
 		c := mcp.NewClient(&mcp.Implementation{Name: "test"}, nil)
 		//lint:ignore SA1019 the versions of the protocol that have sessions have roots
 		c.AddRoots(&mcp.Root{URI: "https://example.com"}, &mcp.Root{URI: "file://" + dir})
-		s := connectClient(t, c, &mcp.CommandTransport{Command: p.command("-roots")})
+		s := connectClient(t, c, program(p.command("-roots")))
 		assert.Equal(t, s.ok("shell", args{"command": "cat in.txt; echo out >out.txt"}), "in")
 		_, err := os.Stat(filepath.Join(dir, "out.txt"))
 		assert.Assert(t, errors.Is(err, os.ErrNotExist), "it is a copy")
@@ -204,7 +205,7 @@ func TestRoots(t *testing.T) {
 		c = mcp.NewClient(&mcp.Implementation{Name: "test"}, nil)
 		//lint:ignore SA1019 the versions of the protocol that have sessions have roots
 		c.AddRoots(&mcp.Root{URI: "file://"}, &mcp.Root{URI: "file:x"})
-		s = connectClient(t, c, &mcp.CommandTransport{Command: p.command("-roots")})
+		s = connectClient(t, c, program(p.command("-roots")))
 		assert.Assert(t, cmp.Contains(s.fails("list", nil), "the client has no root that is a directory of this machine"))
 		assert.NilError(t, s.Close())
 	})
@@ -479,8 +480,9 @@ func (p place) sleeps() bool {
 // raw is a client that speaks by lines.
 type raw struct {
 	io.WriteCloser
-	lines *bufio.Scanner
-	wait  func() error
+	lines  *bufio.Scanner
+	stdout io.Closer
+	wait   func() error
 }
 
 func (p place) raw(args ...string) *raw {
@@ -491,7 +493,7 @@ func (p place) raw(args ...string) *raw {
 	stdout, err := cmd.StdoutPipe()
 	assert.NilError(p.t, err)
 	assert.NilError(p.t, cmd.Start())
-	r := &raw{stdin, bufio.NewScanner(stdout), sync.OnceValue(func() error {
+	r := &raw{stdin, bufio.NewScanner(stdout), stdout, sync.OnceValue(func() error {
 		stdout.Close()
 		return cmd.Wait()
 	})}
@@ -543,11 +545,31 @@ func TestClientOfStdioDoesNotRead(t *testing.T) {
 	})
 }
 
+// What a session has changed is saved, also if its client dies while it is answered.
+func TestClientOfStdioDiesUnanswered(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		dir := enginetest.OrdinaryDir(t)
+		r := p.raw("-workspace="+dir, "-exclude=none")
+		r.begin(t)
+		r.send(t, `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"shell","arguments":{"command":"echo out >out.txt"}}}`)
+		assert.Assert(t, r.lines.Scan())
+		// More than the pipe takes.
+		for i := range 50 {
+			r.send(t, fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/list"}`, 100+i))
+		}
+		assert.NilError(t, r.stdout.Close())
+		assert.NilError(t, r.Close())
+		r.wait()
+		_, err := os.Stat(filepath.Join(dir, "out.txt"))
+		assert.NilError(t, err)
+	})
+}
+
 // Nor is anything left of a server that is killed.
 func TestServerIsKilled(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		cmd := p.command("-timeout=10m")
-		s := connect(t, &mcp.CommandTransport{Command: cmd}, nil)
+		s := connect(t, program(cmd), nil)
 		go s.CallTool(t.Context(), &mcp.CallToolParams{Name: "shell", Arguments: args{"command": "sleep 600"}})
 		p.until("the command runs", func() bool { return p.sleeps() })
 		assert.NilError(t, cmd.Process.Kill())

@@ -12,9 +12,11 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -42,6 +44,9 @@ const (
 
 // serveStdio serves one client until it goes or ctx ends.
 func serveStdio(ctx context.Context, o *options) error {
+	// A client that dies while it is answered must not end the program before it has
+	// saved. A signal that were ignored would be ignored by the engine's clients too.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	c := newClient(o, "")
 	defer context.AfterFunc(ctx, c.end)()
 	ran := make(chan error, 1)
