@@ -5,15 +5,21 @@
 // argument vector, and an engine's error message becomes one of the errors below. The
 // package builds command lines. Package execpolicy decides what is safe.
 //
+//	engine, err := dockercli.Find(ctx)
+//	if err != nil {
+//		return err
+//	}
+//	fmt.Println(engine) // such as "docker 28.2.2 (/usr/bin/docker)"
+//
 // Every method that runs the client takes a context that bounds it. No bound comes on top
 // of that, except in [Find], [Lookup] and [Engine.Probe]. A client whose context ends is
 // asked to end, and killed half a second later.
 //
 // # Nerdctl
 //
-// [Find] takes nerdctl, containerd's client, only by its name, or where it is installed
-// under the name docker. The package was tried with nerdctl 1.7.7 on containerd 1.6, as
-// root, without a network and with cgroup v1. It differs in this:
+// [Find] takes nerdctl, containerd's client, only if COFFERDAM_ENGINE names it, or if it
+// is installed under the name docker. The package was tried with nerdctl 1.7.7 on
+// containerd 1.6, as root, without a network and with cgroup v1. It differs in this:
 //
 //   - A container can't be both detached and removed at its end, and a user namespace
 //     can't be asked for: such a run is refused. A container that is detached has a log

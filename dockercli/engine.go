@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
@@ -43,6 +44,8 @@ type Engine struct {
 	// If empty, it is the name of the Kind.
 	Path string
 	// Global are the words between the program and the verb, such as "--context", "ci".
+	// The names of files in them, and in Env, must be absolute: some clients work in
+	// another directory.
 	Global []string
 	// Env is the client's environment, each entry "key=value". An image can read any of
 	// it through podman's client. If nil, the client has the environment of this process.
@@ -173,6 +176,16 @@ type call struct {
 	stderr io.Writer // also gets what is kept for the error
 }
 
+// Dir returns where the client is to work; empty is where this program does. Podman's
+// monitor leaves a file called oom in that directory when the kernel kills for memory,
+// and its client runs in none that was removed. In /proc nobody can leave anything.
+func (e *Engine) Dir() string {
+	if e.Kind == Podman && runtime.GOOS == "linux" {
+		return "/proc"
+	}
+	return ""
+}
+
 // do runs c and returns what it printed. Its error is an *Error unless the client could
 // not be started at all.
 func (e *Engine) do(ctx context.Context, c call) ([]byte, error) {
@@ -192,6 +205,7 @@ func (e *Engine) do(ctx context.Context, c call) ([]byte, error) {
 		Path: resolved.Path,
 		Args: c.argv,
 		Env:  e.Env,
+		Dir:  e.Dir(),
 		// The client, or its credential helper, must fail rather than wait for an answer
 		// from the terminal.
 		NewSession: true,

@@ -376,8 +376,8 @@ func maskPassword(authority string) string {
 	return authority
 }
 
-// NewRunError returns the error of a failed client that somebody else than this package
-// started with argv. stderr may have any length. cause may be nil.
+// NewRunError returns the error of a failed client of that command line which was not
+// started by this package. stderr may have any length. cause may be nil.
 func NewRunError(argv []string, exitCode int, stderr []byte, cause error) *Error {
 	// Half a URL would not show that it has a password.
 	text := hidePasswords(string(stderr))

@@ -42,8 +42,8 @@ type Settings struct {
 	Tmpfs map[string]string
 	// MaskedPaths are the paths that are hidden. Podman does not tell them.
 	MaskedPaths []string
-	// Memory, MemorySwap (memory and swap together), ShmSize are in bytes. If zero, there
-	// is no limit. A MemorySwap of -1 means the same.
+	// Memory, MemorySwap (memory and swap together) and ShmSize are in bytes. If zero,
+	// there is no limit. A MemorySwap of -1 means the same.
 	Memory, MemorySwap, ShmSize int64
 	// NanoCPUs is how much processor time the container may use, in billionths of a
 	// processor. If it is zero, the limit is CPUQuota/CPUPeriod processors, both in

@@ -148,8 +148,8 @@ func TestAuditWithoutASpawn(t *testing.T) {
 	assert.NilError(t, s.Restart(t.Context()))
 	assert.NilError(t, s.Close())
 	const startup, result = `command startup "true"`, "result of 3 exited 0"
-	l.is(t, "spawn", "start", startup, result, "end gone because the session is begun anew",
-		"end gone because the session is begun anew",
+	l.is(t, "spawn", "start", startup, result, "end gone because the session was restarted",
+		"end gone because the session was restarted",
 		"failed error "+err.Error(), "spawn", "start", startup, result, sessionClosed)
 }
 
@@ -232,7 +232,7 @@ func TestAuditOfNamesAnew(t *testing.T) {
 	names = append(names, "", s.Name(), s.Name())
 	assert.NilError(t, s.Close())
 	l.is(t, "spawn", "start", "end gone because its program ended without an exit status", "spawn", "start",
-		"end gone because the session is begun anew", "spawn", "start", sessionClosed)
+		"end gone because the session was restarted", "spawn", "start", sessionClosed)
 	for _, e := range l.all() {
 		if e.Escalation == execpolicy.EscalationRemoval {
 			continue // as in what was told
@@ -254,7 +254,7 @@ func TestAuditOfNamesAnew(t *testing.T) {
 			return p.policy().Spawn(ctx, spec)
 		})
 		s := open(t, policy, spec)
-		name, cause := s.Name(), " because the session is begun anew"
+		name, cause := s.Name(), " because the session was restarted"
 		if dies {
 			assert.NilError(t, p.engine.Remove(t.Context(), name))
 			<-s.Done()
@@ -287,6 +287,30 @@ func TestAuditPanic(t *testing.T) {
 	assert.Assert(t, err != nil)
 	assert.Assert(t, strings.Contains(string(out), "panic: the trail is gone"), "%s", out)
 	assert.Assert(t, !strings.Contains(string(out), "fatal error"), "%s", out)
+}
+
+// A panic of a filter ends the program, which could not go on: also if its caller
+// recovers.
+func TestFilterPanic(t *testing.T) {
+	const panics = "COFFERDAM_TEST_PANIC"
+	if os.Getenv(panics) != "" {
+		defer func() { _ = recover() }()
+		execpolicy.Start(t.Context(), execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{
+			Filter: func(io.Writer) io.WriteCloser { panic("the filter is gone") },
+		})
+		return
+	}
+	enginetest.Check(t)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestFilterPanic$")
+	// A HostPolicy has no guard, which would remove its directory. Its shell may still
+	// make files there.
+	dir, err := os.MkdirTemp("", "panic-")
+	assert.NilError(t, err)
+	defer wait(t, func() bool { return os.RemoveAll(dir) == nil }, "%s can't be removed", dir)
+	cmd.Env = append(os.Environ(), panics+"=1", "TMPDIR="+dir)
+	out, err := cmd.CombinedOutput()
+	assert.Assert(t, err != nil)
+	assert.Assert(t, strings.Contains(string(out), "panic: the filter is gone"), "%s", out)
 }
 
 // A record behind a session that was lost has the time that its end has left, and no

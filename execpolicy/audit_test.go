@@ -158,7 +158,7 @@ var auditCases = []placeCase{
 		assert.Assert(t, strings.HasPrefix(told[4],
 			"result of 3 session lost in 0 out 6 gone error the session has ended"), told[4])
 		assert.DeepEqual(t, told[5:], []string{
-			"spawn", "start", `command "true"`, "result of 3 exited 0", "end gone because the session is begun anew",
+			"spawn", "start", `command "true"`, "result of 3 exited 0", "end gone because the session was restarted",
 			"spawn", "start", sessionClosed,
 		})
 		events := l.all()

@@ -223,7 +223,7 @@ func (a *auditor) keepCause(cause error) error {
 	return a.cause
 }
 
-// killed records a step of an escalation, and waits for nobody.
+// killed records a step of an escalation, and does not block.
 func (a *auditor) killed(c *conn, step Escalation, cause error) {
 	if a == nil {
 		return
@@ -258,7 +258,7 @@ func (a *auditor) ended(c *conn, err error) {
 	a.post(c.redactEvent(e))
 }
 
-// connected records a connection through the policy's Egress, and waits for nobody.
+// connected records a connection through the policy's Egress, and does not block.
 func (a *auditor) connected(c *conn, e Event) {
 	if a == nil {
 		return

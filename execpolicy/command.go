@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
@@ -30,7 +31,9 @@ type Command struct {
 	// kept for the next command. Redirections of the shell itself (exec >file) last for
 	// one command, and so does a function named "command". The shell's error messages are
 	// on stderr, with the number of the line in Script. Bash also names the file that the
-	// library put Script into: "/.cofferdam/script: line 3: nosuch: command not found".
+	// library put Script into: "/.cofferdam/script: line 3: nosuch: command not found". A
+	// script that leaves the shell itself fewer than 32 descriptors (ulimit -n) leaves
+	// too few for the next commands: they may exit with 1, 2 or 98 and not have run.
 	Script string
 	// Argv is one program and its arguments, which no shell interprets. It is never a
 	// builtin, a function or an alias. The first word must not be empty or begin with
@@ -154,9 +157,25 @@ func validateEnv(env map[string]string) problems.List {
 		switch name {
 		case "UID", "EUID", "PPID", "BASHOPTS", "SHELLOPTS", "BASH_VERSINFO":
 			found.Add("%s can't be set: bash has it read-only", name)
+		case "PWD", "BASHPID":
+			found.Add("%s can't be set: the shell tells the library by it where it is, or who", name)
+		}
+		if strings.HasPrefix(name, "cf_") {
+			found.Add("%s can't be set: names that begin with \"cf_\" are the library's", name)
 		}
 		if strings.Contains(env[name], "\x00") {
 			found.Add("the value of %s holds a NUL byte", name)
+		}
+	}
+	return found
+}
+
+// validText returns which variables have values that an engine would change.
+func validText(env map[string]string) problems.List {
+	var found problems.List
+	for _, name := range sortedNames(env) {
+		if !utf8.ValidString(env[name]) {
+			found.Add("the value of %s is not valid UTF-8, and the engine would change it; set it in a session", name)
 		}
 	}
 	return found

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
@@ -71,6 +72,12 @@ func compatWorkspace(spec Spec) string {
 func (p *DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) ([]string, error) {
 	dir := compatWorkspace(spec)
 	found := append(p.compatProblems(e, spec), p.checkCompatWorkspace(e, dir))
+	for _, word := range append([]string{dir, p.User}, compatCommand(spec)...) {
+		if !utf8.ValidString(word) {
+			found.Add("%.200q is not valid UTF-8, and the engine would change it", word)
+		}
+	}
+	found = append(found, validText(spec.Env)...)
 	o := p.own(e, spec, name)
 	o.Remove, o.Interactive, o.HTTPProxy = false, false, true
 	o.Image = p.image(e)
@@ -88,12 +95,6 @@ func (p *DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) (
 	for _, name := range slices.Sorted(maps.Keys(spec.Env)) {
 		env = append(env, "-e", name+"="+spec.Env[name])
 	}
-	command := []string{"/bin/bash"}
-	if len(spec.Supervisor) > 0 {
-		command = spec.Supervisor
-	} else if len(spec.Command) > 0 {
-		command = spec.Command
-	}
 	return slices.Concat(
 		own[:verb+1], []string{"-i"}, own[verb+1:slices.Index(own, "--")],
 		wordsIf(!p.KeepContainer, "--rm"),
@@ -106,8 +107,28 @@ func (p *DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) (
 		wordsIf(p.User != "", "--user", p.User),
 		p.ExtraRunArgs,
 		[]string{p.image(e)},
-		command,
+		compatCommand(spec),
 	), nil
+}
+
+func compatCommand(spec Spec) []string {
+	switch {
+	case len(spec.Supervisor) > 0:
+		return spec.Supervisor
+	case len(spec.Command) > 0:
+		return spec.Command
+	}
+	return []string{"/bin/bash"}
+}
+
+// redacted returns a command line without the values of variables. In LangChain's no "--"
+// stands before the image.
+func (p *DockerPolicy) redacted(argv []string, spec Spec) []string {
+	if !p.compat {
+		return dockercli.Redact(argv)
+	}
+	image := len(argv) - len(compatCommand(spec)) - 1
+	return slices.Concat(dockercli.Redact(argv[:image]), argv[image:])
 }
 
 // wordsIf returns the words if they are wanted.

@@ -131,6 +131,24 @@ var sessionCases = []placeCase{
 			return nil
 		})
 	}},
+	{"the directory that the shell could not go back to", func(t *testing.T, p place) {
+		s := open(t, p.policy(), p.spec())
+		s.ok("mkdir /tmp/a; cd /tmp/a")
+		r := s.run(execpolicy.Command{Script: "rmdir /tmp/a", Dir: "/tmp"})
+		assert.Equal(t, r.Dir, "/tmp")
+		assert.Equal(t, s.ok("pwd"), "/tmp")
+	}},
+	{"a startup script's directory stays", func(t *testing.T, p place) {
+		spec := p.spec()
+		spec.Startup = []string{"cd /tmp"}
+		s := open(t, p.policy(), spec)
+		r, err := s.result(s.job(execpolicy.Command{Script: "pwd"}))
+		assert.NilError(t, err)
+		assert.Equal(t, string(r.Stdout), "/tmp\n")
+		r = s.run(execpolicy.Command{Script: "pwd", Dir: "/"})
+		assert.Equal(t, string(r.Stdout), "/\n")
+		assert.Equal(t, s.ok("pwd"), "/tmp")
+	}},
 	{"3.2.16 a startup script that fails", func(t *testing.T, p place) {
 		spec := p.spec()
 		spec.Startup = []string{"echo no >&2; exit 1"}

@@ -274,13 +274,6 @@ func (c *conn) runUnit(ctx context.Context, deadline, endBy time.Time, ops []she
 	return r
 }
 
-// lookNow is [shell.Conn.Look]. It notes the end of an escalation for the unit's record.
-func (c *conn) lookNow(ctx context.Context, endBy time.Time) (oomKills int, gone bool, r shell.Reply) {
-	oomKills, gone, r = c.Look(ctx, endBy)
-	c.escalated(r)
-	return oomKills, gone, r
-}
-
 // escalated notes when an escalation must be done, if there was one.
 func (c *conn) escalated(r shell.Reply) {
 	if !r.EndBy.IsZero() {
@@ -321,7 +314,7 @@ func (c *conn) lost() error {
 }
 
 // expired adds ErrEnded to an error that says only that the lifetime is over, or that the
-// session was begun anew.
+// session was restarted.
 func (c *conn) expired(err error) error {
 	over := errors.Is(err, ErrExpired) && c.life.Err() != nil || errors.Is(err, errRestart) && c.jobLife.Err() != nil
 	if over && !errors.Is(err, ErrEnded) {

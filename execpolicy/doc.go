@@ -58,8 +58,9 @@
 // # Outcomes
 //
 // An [Outcome] rests on what the library and the kernel know. If more than one fits, the
-// first in this list stands, but of the first three the one that happened first. Beside
-// each outcome are the fields of [Result] that are the evidence for it.
+// outcome is the first of them in this list. Among the first three it is the one that
+// happened first. Beside each outcome are the fields of [Result] that are the evidence
+// for it.
 //
 //	OutcomeTimedOut     Cause, Timeout, Escalation, Gone
 //	OutcomeOutputLimit  Cause, the streams' counts, Escalation, Gone
@@ -150,7 +151,8 @@
 //
 // The engine's word alone counts where process 1 can't be seen: on macOS and Windows,
 // with a remote engine, under gVisor or Kata, in another PID namespace, where /proc hides
-// the processes of others, and with an allowed --pid=host.
+// the processes of others, with an allowed --pid=host, and if this program has no
+// descriptor left with which to look into /proc as the shell answers.
 //
 // If this program is killed, its guard goes on: a process on this machine that removes
 // what was left, for eight seconds, and kills what it sees to live on, for a minute. If
@@ -247,7 +249,8 @@
 // # What it touches on this machine
 //
 // The library itself writes these and nothing else. Engines, and the caller's own
-// functions, write what they like.
+// functions, write what they like. TMPDIR has to be on a disk of this machine: a file
+// server that does not answer holds up starts and ends, also beyond their deadlines.
 //
 //	what                                  for                       until
 //	TMPDIR/cofferdam-NAME, for FIFOs      a session on FIFOs        it ends, or its guard saw to it

@@ -209,8 +209,9 @@ type DockerPolicy struct {
 	// link inside a directory that is mounted, a hard link to a file that is not root's,
 	// the layers of an overlay that a protected path shows, and a file system that was
 	// first mounted elsewhere and is now seen only below a protected path. A program in
-	// another mount namespace than the engine's does not see the engine's mounts. If the
-	// table can't be read, only names, links and the identity of files are checked.
+	// another mount namespace than the engine's does not see the engine's mounts. Where
+	// the table is not to be had, as on macOS, only names, links and the identity of
+	// files are checked.
 	//
 	// The library checks a source before the engine mounts it. So nobody untrusted may be
 	// able to change a directory on the way to a source while sessions start. File
@@ -360,7 +361,7 @@ func (p DockerPolicy) Explain(ctx context.Context, spec Spec) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	line := dockercli.Explain(dockercli.Redact(argv))
+	line := dockercli.Explain(p.redacted(argv, spec))
 	if profile := p.seccompProfile(e); profile != "" {
 		line += clientfile.HereDocument(profile)
 	}

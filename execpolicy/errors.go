@@ -83,5 +83,5 @@ var (
 // MaxJobs is how many jobs a session may have at once.
 const MaxJobs = 32
 
-// errRestart is why a session that is begun anew is ended.
-var errRestart = errors.New("the session is begun anew")
+// errRestart is why what runs in a session that is restarted is ended.
+var errRestart = errors.New("the session was restarted")

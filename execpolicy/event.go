@@ -26,7 +26,8 @@ const (
 	EventStart EventKind = "start"
 	// EventFailed comes after a start has failed, and what it started was ended: Error.
 	// It has no Name if there was neither an EventSpawn nor an EventStart. If nothing was
-	// started after the EventSpawn, no EventEnd follows.
+	// started after the EventSpawn, no EventEnd follows. If [Process.Recover] removes the
+	// cause, as by a pull of the image, an EventSpawn of the next try follows.
 	EventFailed EventKind = "failed"
 	// EventCommand comes before anything of a command is sent, and before [Spec.Approve]
 	// is asked: Script or Argv, Dir, Env, Secrets; or before a startup or shutdown
@@ -70,10 +71,10 @@ type Event struct {
 	// Time is when it happened.
 	Time time.Time
 	Kind EventKind
-	// Seq counts the records of a session from 1. That is the record of its spawn, an
-	// EventFailed if nothing was spawned or, for an Auditor that came with [Idle.Take],
-	// that of its start. If a number is missing, that record was lost. An EventEgress is
-	// counted apart.
+	// Seq counts the records of a session from 1. The first is the record of its spawn,
+	// or an EventFailed if nothing was spawned. For an Auditor that came with [Idle.Take]
+	// it is that of its start. If a number is missing, that record was lost. An
+	// EventEgress is counted apart.
 	Seq int
 	// Of is, in an EventResult and an EventTransferred, the Seq of the record that came
 	// before the work. In any other record it is 0.
@@ -110,9 +111,9 @@ type Event struct {
 	// EventEgress those that the tunnel carried.
 	In, Out int64
 
-	// These fields are those of the [Result], and all are zero if Outcome is, but for the
-	// Escalation of an EventKill, a Cause and the Gone of an EventEnd. OOMBefore and
-	// OOMAfter are -1 if they are not known, and Usage is nil if [Command.Usage] was
+	// These fields are those of the [Result]. Without an Outcome they are zero, except
+	// for the Escalation of an EventKill, a Cause, and the Gone of an EventEnd. OOMBefore
+	// and OOMAfter are -1 if they are not known, and Usage is nil if [Command.Usage] was
 	// false.
 	Outcome             Outcome
 	ExitCode, Signal    int

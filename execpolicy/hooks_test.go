@@ -174,6 +174,17 @@ var hookCases = []placeCase{
 		assert.NilError(t, s.Close())
 		<-c.done
 	}},
+	{"a Finish that panics is no good end", func(t *testing.T, p place) {
+		spec := p.spec()
+		spec.Finish = func(context.Context, *execpolicy.Session) error { panic(errHook) }
+		s := open(t, p.policy(), spec)
+		func() {
+			defer func() { assert.Check(t, recover() == errHook) }()
+			s.Close()
+		}()
+		<-s.Done()
+		assert.NilError(t, s.Close()) // it is gone
+	}},
 	{"Finish of a session that has ended", func(t *testing.T, p place) {
 		spec := p.spec()
 		spec.Finish = put("late", "")

@@ -159,11 +159,10 @@ func (c *conn) take(ctx context.Context, spec, all Spec) error {
 	c.filter = shell.Filter(all.Filter).InTurn()
 	c.SetFilter(c.filter)
 	c.setValues(addValues(nil, spec.Secrets))
-	maps.Copy(c.env, spec.Env)
 	err := c.lives()
-	if err == nil && len(spec.Env) > 0 && len(spec.Secrets) == 0 {
+	if err == nil && len(spec.Env) > 0 {
 		ctx, cancel := bound.By(ctx, c.life)
-		err = c.handshake(ctx, bound.After(c.limits.StartupTimeout), time.Time{})
+		err = c.addEnv(ctx, spec.Env, bound.After(c.limits.StartupTimeout))
 		cancel(nil)
 	}
 	if err != nil {

@@ -60,6 +60,29 @@ func TestIdleIsTakenOnce(t *testing.T) {
 	})
 }
 
+// What a user brings undoes nothing that startup scripts have done ahead.
+func TestIdleTakeKeepsStartup(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		ahead := p.spec()
+		ahead.Env = map[string]string{"V": "before"}
+		ahead.Startup = []string{"cd /tmp; export V=startup"}
+		for _, use := range []execpolicy.Spec{
+			{},
+			{Env: map[string]string{"OWN": "own"}},
+			{Secrets: []execpolicy.Secret{{Name: "OWN", Value: "own-secret"}}},
+		} {
+			i, err := execpolicy.StartIdle(t.Context(), p.policy(), ahead)
+			assert.NilError(t, err)
+			taken, err := i.Take(t.Context(), use)
+			assert.NilError(t, err)
+			s := session{taken, t}
+			assert.Equal(t, s.ok("echo $V $PWD"), "startup /tmp")
+			assert.Equal(t, s.ok("echo ${#OWN}"), map[int]string{0: "0", 1: "3", 2: "10"}[len(use.Env)+2*len(use.Secrets)])
+			assert.NilError(t, s.Close())
+		}
+	})
+}
+
 func TestIdleClose(t *testing.T) {
 	everywhere(t, func(t *testing.T, p place) {
 		i := p.startIdle(t)

@@ -302,7 +302,7 @@ func (j *Job) Signal(ctx context.Context, name string) error {
 	default:
 	}
 	err := j.job.Signal(ctx, strings.TrimPrefix(name, "SIG"))
-	if errors.Is(err, shell.ErrNoKeeper) {
+	if errors.Is(err, shell.ErrNoKeeper) || errors.Is(err, shell.ErrEarly) {
 		return ErrJobEnded
 	}
 	if err != nil {

@@ -539,6 +539,34 @@ func TestJobOfALostSession(t *testing.T) {
 	})
 }
 
+// A job that has ended before its session is told so, also if a writer has kept the end
+// from being read.
+func TestJobThatEndedBeforeItsSession(t *testing.T) {
+	onEngines(t, func(t *testing.T, p place) {
+		policy := p.policy()
+		policy.TerminationTimeout = 4 * time.Second
+		// An engine that carries the output waits for the writer too.
+		policy.Transport = execpolicy.TransportFIFO
+		if _, _, err := policy.FindTransport(t.Context()); err != nil {
+			leftout.Skip(t, "%v", err)
+		}
+		s := open(t, policy, p.spec())
+		defer s.Close()
+		full := make(stuckWriter)
+		defer close(full)
+		// What stands before the writer may hold less, and with the pipe it holds more.
+		const size = 100 << 10
+		j := s.job(execpolicy.Command{Script: fmt.Sprintf("head -c %d /dev/zero; >/tmp/done; exit 3", size), Stdout: full})
+		s.ok("until [ -e /tmp/done ]; do sleep 0.1; done; sleep 0.5")
+		p.remove(t, s.Name())
+		r, err := s.result(j)
+		assert.ErrorContains(t, err, "writing the output")
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeExited, "%v", err)
+		assert.Equal(t, r.ExitCode, 3)
+		assert.Equal(t, r.StdoutInfo.Bytes, int64(size))
+	})
+}
+
 // Process 1 looks at each process to end a job. Many that are ended at once get their
 // turns in time, and are all seen to be gone.
 func TestManyJobsAreKilled(t *testing.T) {

@@ -40,4 +40,4 @@ func (l Limits) secondsInUse(spec Spec) int64 {
 }
 
 // newName returns a name that no other container has or will have.
-func newName() string { return "cofferdam-" + strings.ToLower(random.Token()) }
+func newName() string { return "cofferdam-" + strings.ToLower(random.Fresh()) }

@@ -82,6 +82,7 @@ func (p *DockerPolicy) lookUp(ctx context.Context, e *dockercli.Engine, spec Spe
 		return nil // somebody else has done it
 	}
 	q := DockerPolicy{Engine: e, Image: p.Image, Platform: p.Platform, User: p.User, Runtime: p.Runtime, Limits: p.Limits,
+		EngineSeccomp: p.EngineSeccomp, SeccompProfile: p.SeccompProfile,
 		Transport: TransportAttach, AllowMissingLimits: p.AllowMissingLimits}
 	look := Spec{Supervisor: []string{"sh", "-c", account.PrintScript}, Labels: spec.Labels, Audit: spec.Audit, auditor: spec.auditor}
 	proc, err := q.spawn(ctx, e, look)

@@ -59,6 +59,8 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name, fifos st
 		Memory: p.MemoryBytes, CPUs: p.CPUs, CPUShares: p.CPUShares, Pids: p.PidsLimit, HostShm: p.extra(e, "ipc"),
 	})
 	if len(spec.Supervisor) == 0 {
+		found = append(found, validateEnv(spec.Env)...)
+		found = append(found, validText(spec.Env)...)
 		o.Env = slices.Sorted(maps.Keys(spec.Env))
 		for _, name := range o.Env {
 			if runargs.IsClientVar(name) {

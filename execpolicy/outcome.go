@@ -12,9 +12,10 @@ import (
 )
 
 // classify says how the command ended. What the library did stands first, then what the
-// kernel did, then what the shell said.
+// kernel did, then what the shell said. If a look inside is needed to know, it takes one,
+// which also tells what the command has used.
 func (c *conn) classify(ctx context.Context, res *Result, r shell.Reply, cmd Command, endBy time.Time) []error {
-	c.noteState(res, r, cmd.Dir != "")
+	c.noteState(res, r)
 	var errs []error
 	if r.EndErr != nil {
 		errs = append(errs, r.EndErr)
@@ -32,7 +33,9 @@ func (c *conn) classify(ctx context.Context, res *Result, r shell.Reply, cmd Com
 	case !r.Mark.NoDir && (cmd.Usage || r.Mark.Status != 0 && c.oomKills >= 0):
 		var l shell.Reply
 		// A cancel now would be one of what the command has left running.
-		res.OOMAfter, _, l = c.lookNow(context.WithoutCancel(ctx), bound.Earlier(bound.After(c.limits.TerminationTimeout), endBy))
+		endBy = bound.Earlier(bound.After(c.limits.TerminationTimeout), endBy)
+		res.OOMAfter, l = c.Ask(context.WithoutCancel(ctx), bound.Earlier(bound.After(c.LearnTime()), endBy), endBy)
+		c.escalated(l)
 		if l.Lost || l.Died {
 			res.Dir, res.StateLost = "", true
 		}
@@ -74,14 +77,14 @@ func (c *conn) conclude(res *Result, end ending) error {
 }
 
 // noteState says what became of the shell, and where it is.
-func (c *conn) noteState(res *Result, r shell.Reply, moved bool) {
+func (c *conn) noteState(res *Result, r shell.Reply) {
 	if r.Died || r.Lost {
 		res.Dir = ""
 	}
 	res.StateLost = r.Died || r.Lost || c.unreportedLoss
 	res.ended = r.Lost
 	c.unreportedLoss = false
-	if r.Mark.Kind == shellwire.End && !r.Died && !moved {
+	if r.Mark.Kind == shellwire.End && !r.Died {
 		c.moved(r.Mark.Dir)
 		res.Dir = c.dir
 	}

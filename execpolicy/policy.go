@@ -78,9 +78,11 @@ type Spec struct {
 	Workspace string
 	// Env is the environment, on top of the image's. A session sends it over its stdin,
 	// so that no value is in an argument list or in what the engine knows of the
-	// container. A name is that of a shell variable, and none of those that bash does not
-	// let be set: UID, EUID, PPID, BASHOPTS, SHELLOPTS and BASH_VERSINFO. HOME is /tmp in
-	// a container, whatever the user's is in the image, unless Env has it.
+	// container. A name is that of a shell variable. It is none of those that bash does
+	// not let be set: UID, EUID, PPID, BASHOPTS, SHELLOPTS and BASH_VERSINFO. Nor is it
+	// PWD or BASHPID, which tell where the shell is and who, or one that begins with
+	// "cf_", as the library's own do. HOME is /tmp in a container, whatever the user's is
+	// in the image, unless Env has it.
 	Env map[string]string
 	// Secrets are values for the session's programs that nothing shows: not the argument
 	// list, the engine, an error, or what commands print. Only a session can have them:
@@ -197,8 +199,8 @@ type Limits struct {
 	// MaxTreeEntries is the number of files and directories that one copy of a tree may
 	// have. If zero, 100,000.
 	MaxTreeEntries int64
-	// MaxTreeBytes is the number of bytes that their contents may have together. If zero,
-	// 1 GiB.
+	// MaxTreeBytes is the number of bytes that the files of one copy of a tree may have
+	// together. If zero, 1 GiB.
 	MaxTreeBytes int64
 }
 
@@ -354,8 +356,8 @@ type Process struct {
 	// runs inside. If the Process has ended before anything was heard of the command, and
 	// has a Recover that returns nil, Exec is called again. Exec is called only if
 	// OwnPIDNamespace is set and the command has answered, and may be called at the same
-	// time. What it starts must have no parent inside, as what an engine's exec starts
-	// has none. If nil, the session has no jobs.
+	// time. What it starts must have no parent inside. What an engine's exec starts has
+	// none. If nil, the session has no jobs.
 	Exec func(ctx context.Context, command []string) (*Process, error)
 	// inside is, in a Process of Exec, what the session itself has to run inside so that
 	// the command begins. It is nil if Exec has started it.

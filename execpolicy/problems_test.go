@@ -47,6 +47,39 @@ func TestLengthOfWhatIsQuoted(t *testing.T) {
 	}
 }
 
+// The library's own names are no names for variables, nor are those by which the shell
+// says where it is.
+func TestNamesOfVariables(t *testing.T) {
+	for _, name := range []string{"PWD", "BASHPID", "cf_status", "cf_worker"} {
+		env := map[string]string{name: "x"}
+		allOnce(t, execpolicy.Command{Script: ":", Env: env}.Check(), name+" can't be set")
+		allOnce(t, execpolicy.Check(t.Context(), execpolicy.HostPolicy{}, execpolicy.Spec{Env: env}), name+" can't be set")
+	}
+	assert.NilError(t, execpolicy.Command{Script: ":", Env: map[string]string{"CF_X": "", "OLDPWD": ""}}.Check())
+}
+
+// What an engine would change on its way is refused.
+func TestEnvThatAnEngineWouldChange(t *testing.T) {
+	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{}).Engine
+	compat := execpolicy.Compat()
+	compat.Engine = e
+	bad := map[string]string{"A": "\xff"}
+	for _, c := range []struct {
+		policy execpolicy.DockerPolicy
+		spec   execpolicy.Spec
+		want   string
+	}{
+		{execpolicy.DockerPolicy{Engine: e}, execpolicy.Spec{Env: bad}, "the value of A is not valid UTF-8"},
+		{execpolicy.DockerPolicy{Engine: e}, execpolicy.Spec{Env: map[string]string{"A": "\x00"}}, "the value of A holds a NUL byte"},
+		{compat, execpolicy.Spec{Env: bad}, "the value of A is not valid UTF-8"},
+		{compat, execpolicy.Spec{Workspace: "/no/\xff"}, `"/no/\xff" is not valid UTF-8`},
+	} {
+		_, err := c.policy.Spawn(t.Context(), c.spec)
+		assert.ErrorIs(t, err, execpolicy.ErrInvalid)
+		assert.ErrorContains(t, err, c.want)
+	}
+}
+
 // What is wrong with the spec, the policy and the command is one error.
 func TestEveryProblemAtOnce(t *testing.T) {
 	spec := execpolicy.Spec{

@@ -226,14 +226,16 @@ func (c *conn) openSecrets(ctx context.Context) (err error) {
 	if len(c.secrets) == 0 {
 		return nil
 	}
-	if c.secrets, err = c.fetch(ctx, c.secrets, bound.After(c.limits.StartupTimeout), c.env); err != nil {
+	env := map[string]string{}
+	if c.secrets, err = c.fetch(ctx, c.secrets, bound.After(c.limits.StartupTimeout), env); err != nil {
 		return err
 	}
+	maps.Copy(c.env, env)
 	deadline := bound.After(c.limits.StartupTimeout)
 	if err := c.renewSecrets(ctx, deadline, time.Time{}); err != nil {
 		return err
 	}
-	return c.handshake(ctx, deadline, time.Time{})
+	return c.addEnv(ctx, env, deadline)
 }
 
 // renewSecrets makes the files of the session's secrets for a new worker.

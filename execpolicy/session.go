@@ -247,7 +247,7 @@ func spawn(ctx context.Context, p Policy, spec Spec, values *secret.Values) (*co
 // command of the session: [Spec.Approve], [Spec.Filter] and [Spec.Audit] do not see it,
 // its output is not searched for secrets, it does not have the session's environment, and
 // it begins in the root directory. When a command is ended, whatever a person has started
-// since it began is killed with it.
+// since that command began is killed with it.
 func (s *Session) Name() string { return s.current().proc.Name }
 
 // Transport returns what carries the session's streams: TransportAttach or TransportFIFO
@@ -337,10 +337,10 @@ func (s *Session) Restart(ctx context.Context) error {
 
 // Close ends the command that runs, if any, runs the shutdown scripts, calls
 // [Spec.Finish] and ends the container. It returns when the container is gone, at the
-// latest [Limits.TerminationTimeout] after the last deadline. The error names the scripts
-// that failed and wraps the error of Finish. It wraps [ErrStillThere] if it is not known
-// that everything is gone, and [ErrAudit] if records were lost. A second Close waits for
-// the first one and returns the same error.
+// latest [Limits.TerminationTimeout] after the last deadline of these. The error names
+// the scripts that failed and wraps the error of Finish. It wraps [ErrStillThere] if it
+// is not known that everything is gone, and [ErrAudit] if records were lost. A second
+// Close waits for the first one and returns the same error.
 func (s *Session) Close() error {
 	if s.policy == nil {
 		return errBorrowed
@@ -354,7 +354,13 @@ func (s *Session) Close() error {
 		return s.closeErr
 	}
 	defer close(s.closed)
-	begin := time.Now()
+	begin, finished := time.Now(), false
+	defer func() {
+		if !finished {
+			// Finish has panicked, and a caller that recovers may call Close again.
+			s.closeErr = s.current().EndSince(begin)
+		}
+	}()
 	s.turn.Take(context.Background())
 	defer s.release()
 	c := s.current()
@@ -366,7 +372,7 @@ func (s *Session) Close() error {
 	c.endJobs(ErrClosed)
 	err = errors.Join(err, c.EndSince(begin))
 	c.jobs.Wait(c.limits.TerminationTimeout / 4)
-	s.closeErr = c.audit.closed(c, err)
+	s.closeErr, finished = c.audit.closed(c, err), true
 	return s.closeErr
 }
 

@@ -103,7 +103,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 			connected()
 		}
 	}()
-	if err := spec.RecordSpawn(ctx, name, dockercli.Redact(argv)); err != nil {
+	if err := spec.RecordSpawn(ctx, name, p.redacted(argv, spec)); err != nil {
 		return nil, err
 	}
 	profile := new(clientfile.File)

@@ -20,11 +20,12 @@ import (
 //
 //   - The program that started it has ended: it ran on this machine since the last boot,
 //     in the PID namespace of this program, and its process is gone. Only Linux can tell.
-//   - The time that its policy gave it was over an hour ago, by this machine's clock and,
-//     if the engine tells its time, by the engine's too. That is StartupTimeout, Lifetime
-//     and TerminationTimeout of [Limits] together. A shorter Lifetime in [Spec.Limits]
-//     does not count. A container with a negative Lifetime, or of a Spawn without a
-//     session, has no such time. It does not matter where the container was started.
+//   - The time that its policy gave it ended more than an hour ago, by this machine's
+//     clock and, if the engine tells its time, by the engine's too. That time is
+//     StartupTimeout, Lifetime and TerminationTimeout of [Limits] together. A shorter
+//     Lifetime in [Spec.Limits] does not count. A container with a negative Lifetime, or
+//     of a Spawn without a session, has no such time. It does not matter where the
+//     container was started.
 //     Clocks count the time in which a machine sleeps, and a Lifetime on Linux does not:
 //     the container of a program that lives can be removed if its machine has slept for
 //     more than that hour, or if these clocks were set forward by more.

@@ -32,16 +32,9 @@ func (s *Session) transfer(ctx context.Context, op, name string, do func(*transf
 		}
 		ctx, cancel := bound.By(ctx, s.life, c.life)
 		defer cancel(nil)
-		endBy := c.latestEnd(c.limits.CommandTimeout)
-		if err := c.readyFor(ctx, endBy); err != nil {
-			return c.expired(err)
-		}
-		// A close is to leave the time to remove what was begun.
-		defer func(orderly bool) { c.endsInOrder = orderly }(c.endsInOrder)
-		c.endsInOrder = true
 		event, err := c.audit.beginTransfer(ctx, c, op, name)
 		if err == nil {
-			err = c.transfer(ctx, cancel, endBy, do)
+			err = c.transfer(ctx, cancel, do)
 		}
 		return c.audit.finish(c, event, nil, c.expired(err))
 	}()
@@ -52,9 +45,16 @@ func (s *Session) transfer(ctx context.Context, op, name string, do func(*transf
 	return nil
 }
 
-// transfer does what a transfer is, for the holder of the turn, and is done by endBy
-// unless that is zero: a shell that had to be replaced first counts too.
-func (c *conn) transfer(ctx context.Context, cancel context.CancelCauseFunc, endBy time.Time, do func(*transfer.Transfer) error) error {
+// transfer does what a transfer is, for the holder of the turn, and is done when a
+// command would be: a shell that had to be replaced first counts too.
+func (c *conn) transfer(ctx context.Context, cancel context.CancelCauseFunc, do func(*transfer.Transfer) error) error {
+	endBy := c.latestEnd(c.limits.CommandTimeout)
+	if err := c.readyFor(ctx, endBy); err != nil {
+		return err
+	}
+	// A close is to leave the time to remove what was begun.
+	defer func(orderly bool) { c.endsInOrder = orderly }(c.endsInOrder)
+	c.endsInOrder = true
 	t := c.newTransfer(ctx, cancel)
 	t.Deadline = bound.After(c.limits.CommandTimeout)
 	if !endBy.IsZero() {
@@ -104,11 +104,16 @@ func (s steps) Undo(ctx context.Context, endBy time.Time, script string) {
 		return
 	default:
 	}
-	if c.respawn(ctx, endBy, endBy) != nil {
+	deadline := endBy
+	if !endBy.IsZero() {
+		// What does not come to its end has to be ended by then.
+		deadline = time.Now().Add(time.Until(endBy) / 2)
+	}
+	if c.respawn(ctx, deadline, endBy) != nil {
 		return
 	}
 	var out, errOut shell.Sink
-	r := c.Exchange(ctx, endBy, endBy, []shell.Op{{Data: shellwire.Help(script), Marked: true, Unit: true}}, &out, &errOut)
+	r := c.Exchange(ctx, deadline, endBy, []shell.Op{{Data: shellwire.Help(script), Marked: true, Unit: true}}, &out, &errOut)
 	c.escalated(r)
 	s.end(r)
 }

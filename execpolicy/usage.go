@@ -14,10 +14,10 @@ import (
 // after it has ended is not. The session's shell is part of it, and so is the library
 // itself, with about half a millisecond of processor time.
 //
-// Nothing is known under a [HostPolicy], of a command that was not sent or with which the
-// container ended, and where the container does not see its own control group: with a
-// rootless engine on cgroup v1, and with an allowed --pid=host. The memory is not known
-// on version 2 before Linux 5.19.
+// Nothing is known under a [HostPolicy], if the command was not sent, if the container
+// ended with it, or if the container does not see its own control group: with a rootless
+// engine on cgroup v1, and with an allowed --pid=host. The memory is not known on version
+// 2 before Linux 5.19.
 //
 // Code inside can't change the kernel's counts, nor what process 1 of the container reads
 // of them. But process 1 tells them on the streams on which commands print. Code that has

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -11,9 +12,21 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 )
 
-// handshake sets the worker's environment and directory.
+// handshake sets a new worker's environment and directory.
 func (c *conn) handshake(ctx context.Context, deadline, endBy time.Time) error {
-	r, err := c.SetUp(ctx, deadline, endBy, shell.Place{Env: c.env, Dir: c.proc.Dir, DirWritable: c.proc.DirWritable})
+	return c.setUp(ctx, deadline, endBy, shell.Place{Env: c.env, Dir: c.proc.Dir, DirWritable: c.proc.DirWritable})
+}
+
+// addEnv adds to the worker's environment, and leaves alone what startup scripts have
+// made of the rest.
+func (c *conn) addEnv(ctx context.Context, env map[string]string, deadline time.Time) error {
+	maps.Copy(c.env, env)
+	return c.setUp(ctx, deadline, time.Time{}, shell.Place{Env: env})
+}
+
+// setUp puts the worker in its place.
+func (c *conn) setUp(ctx context.Context, deadline, endBy time.Time, p shell.Place) error {
+	r, err := c.SetUp(ctx, deadline, endBy, p)
 	c.escalated(r)
 	if err != nil {
 		return err
@@ -170,6 +183,7 @@ func (c *conn) runScript(ctx context.Context, kind, script string, deadline, end
 	case r.Lost:
 		return fmt.Errorf("%s %w: %q: %w", kind, ErrScript, script, c.lost())
 	case r.Mark.Status == 0 && !r.Died:
+		c.moved(r.Mark.Dir)
 		return nil
 	case r.Died && r.Mark.NotRun:
 		return fmt.Errorf("%s %w: %q: %w", kind, ErrScript, script, shell.ErrNotRun)

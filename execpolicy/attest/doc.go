@@ -6,6 +6,11 @@
 // only if everything that is required is in force. [Check] looks at a session that is
 // open already. Both return a [Report], a table that can be kept as JSON.
 //
+//	s, report, err := attest.Start(ctx, execpolicy.DockerPolicy{}, execpolicy.Spec{}, attest.Options{})
+//	if errors.Is(err, attest.ErrNotInForce) {
+//		log.Print(report.Missing, err)
+//	}
+//
 // # The evidence
 //
 // The package looks at each protection from both sides.

@@ -31,7 +31,7 @@ const (
 type object = map[string]any
 
 // newName returns a name that no other pod has or will have.
-func newName() string { return "cofferdam-" + strings.ToLower(random.Token()) }
+func newName() string { return "cofferdam-" + strings.ToLower(random.Fresh()) }
 
 // manifest returns the pod for spec as indented JSON.
 func (p *Policy) manifest(spec execpolicy.Spec, name string) ([]byte, error) {

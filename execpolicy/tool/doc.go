@@ -1,9 +1,9 @@
 // Package tool gives a model tools that work in a session: a shell, Python, files and
 // background jobs.
 //
-// [Start] opens a session and returns a [Set] of tools over it, which is closed as one. A
-// [Tool] has a name, a description for the model, a JSON Schema of its input, and a
-// function to call with that input:
+// [Start] opens a session and returns a [Set] of tools over it. [Set.Close] ends the
+// session with its tools. A [Tool] has a name, a description for the model, a JSON Schema
+// of its input, and a function to call with that input:
 //
 //	shell   runs a command in the session's shell, or restarts the session
 //	python  runs code in an interpreter that stays
@@ -14,6 +14,10 @@
 //	job     runs commands in the background, and talks to them
 //
 // [Set.Declare] and [Set.Answer] speak the JSON of three APIs: see [API].
+//
+//	set, err := tool.Start(ctx, execpolicy.DockerPolicy{}, execpolicy.Spec{}, tool.Options{})
+//	message := askModel(set.Declare(tool.Anthropic), messages) // yours
+//	answers, err := set.Answer(ctx, tool.Anthropic, message)
 //
 // # Replies
 //

@@ -27,8 +27,8 @@ type Reply struct {
 	// Text is what the model is to be told. It is never empty.
 	Text string
 	// Failed says that the call did not do what it was to do: the input was wrong, or the
-	// command did not exit with 0. To ask for a job does not fail, however that has
-	// ended.
+	// command did not exit with 0. A call that asks about a job has not failed, however
+	// the job has ended.
 	Failed bool
 	// Result is how a command, a snippet or a job ended. It is nil if none ran, while a
 	// job runs, and for the other tools.

@@ -23,7 +23,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -96,7 +95,7 @@ func (c *Container) attach(env []string, extra *os.File) error {
 		Path:   c.Argv[0],
 		Args:   c.Argv,
 		Env:    env,
-		Dir:    clientDir(c.Engine),
+		Dir:    c.Engine.Dir(),
 		Stdin:  pipes.Inside[0],
 		Stdout: pipes.Inside[1],
 		Stderr: pipes.Inside[2],
@@ -129,16 +128,6 @@ func (c *Container) Adopt(client *procgroup.Process, running bool, first FirstPr
 	c.client = client
 	c.answered.Store(running)
 	c.first.Store(&first)
-}
-
-// clientDir returns where the client works; empty is where this program does. Podman's
-// monitor leaves a file called oom in that directory when the kernel kills for memory. In
-// /proc nobody can leave anything.
-func clientDir(e *dockercli.Engine) string {
-	if e.Kind == dockercli.Podman && runtime.GOOS == "linux" {
-		return "/proc"
-	}
-	return ""
 }
 
 // Started is closed when the client has ended, or needs nothing of this program any more.

@@ -53,7 +53,7 @@ func (c *Container) detach(env []string, extra *os.File) error {
 		Path:   c.Argv[0],
 		Args:   c.Argv,
 		Env:    env,
-		Dir:    clientDir(c.Engine),
+		Dir:    c.Engine.Dir(),
 		Stderr: ends.Client,
 		Extra:  inherited(extra, ends.Janitor),
 	})

@@ -6,6 +6,7 @@ import (
 	_ "embed"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -150,13 +151,16 @@ func (g *Guard) Remove(name string) {
 }
 
 // tell sends lines to the guard, or replaces one that does not read them: a guard that
-// somebody has stopped holds up no start.
+// somebody has stopped holds up no start. One that could not be started is started now,
+// if there is something to watch over.
 func (g *Guard) tell(lines string) {
-	if g.pipe == nil || g.send(lines) == nil {
+	if g.pipe != nil && g.send(lines) == nil {
 		return
 	}
 	g.stop()
-	g.start()
+	if len(g.watched) > 0 {
+		g.start()
+	}
 }
 
 func (g *Guard) send(lines string) error {
@@ -184,6 +188,14 @@ func quoteAll(words []string) string {
 	return strings.Join(quoted, " ")
 }
 
+// guardDir is where the guard and its clients work: see [dockercli.Engine.Dir].
+func guardDir() string {
+	if runtime.GOOS == "linux" {
+		return "/proc"
+	}
+	return "/"
+}
+
 func (g *Guard) start() {
 	sh, err := exec.LookPath("sh")
 	if err != nil {
@@ -198,7 +210,7 @@ func (g *Guard) start() {
 		Path:       sh,
 		Args:       []string{"sh", "-c", guardScript, cmp.Or(g.name, "cofferdam-guard"), g.removal, g.kill, g.exec},
 		Env:        g.env,
-		Dir:        "/",
+		Dir:        guardDir(),
 		Stdin:      r,
 		NewSession: true,
 	})

@@ -1,4 +1,5 @@
 trap '' HUP INT QUIT TERM
+exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 removal=$1 kill=$2 exec=$3
 names=' '
 while IFS= read -r line; do

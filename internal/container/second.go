@@ -45,7 +45,7 @@ func (c *Container) Second(command []string) (*Second, error) {
 		Path:   argv[0],
 		Args:   argv,
 		Env:    c.Engine.RunEnv(),
-		Dir:    clientDir(c.Engine),
+		Dir:    c.Engine.Dir(),
 		Stdin:  pipes.Inside[0],
 		Stdout: pipes.Inside[1],
 		Stderr: pipes.Inside[2],

@@ -151,7 +151,7 @@ func mkfifo(path string, perm os.FileMode) error {
 	return nil
 }
 
-// open opens a FIFO, and waits for nobody.
+// open opens a FIFO, and does not block.
 func open(path string, how int) (*os.File, error) {
 	return os.OpenFile(path, how|syscall.O_NONBLOCK, 0)
 }
@@ -218,6 +218,7 @@ func (e *Ends) settle() {
 // can enter it; what others may have put in its place is left alone. The FIFOs of a job
 // may be there too, if the client takes longer to end than the first job to start.
 const janitorScript = `trap '' HUP INT QUIT TERM
+exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 read -r line && exit
 [ -O "$1" ] && [ ! -L "$1" ] || exit
 chmod 700 "$1/io"

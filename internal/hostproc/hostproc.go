@@ -5,11 +5,14 @@ package hostproc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
+	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/bound"
 	"github.com/seed-64a260eb/cofferdam/internal/procgroup"
 )
 
@@ -33,7 +36,10 @@ func Start(path string, argv, env []string, dir string) (_ *Proc, err error) {
 	}
 	defer func() {
 		if err != nil {
-			removeAll(p.own)
+			// A program may have no descriptor left. These are empty, and take none.
+			for _, dir := range []string{"scratch", "workspace", ""} {
+				os.Remove(filepath.Join(p.own, dir))
+			}
 		}
 	}()
 	if dir == "" {
@@ -79,12 +85,27 @@ func (p *Proc) Done() <-chan struct{} { return p.proc.Done() }
 // ExitCode returns the exit status once the program has ended, -1 if it has none.
 func (p *Proc) ExitCode() int { return p.proc.State().ExitCode() }
 
-// Kill kills the process group, and removes the directories that were made for it.
+const removeMoment = 250 * time.Millisecond
+
+// Kill kills the process group, and removes the directories that were made for it. If ctx
+// ends first, they are removed all the same, if they can be.
 func (p *Proc) Kill(ctx context.Context) error {
 	err := p.proc.Stop(ctx, 0)
-	p.removing.Lock()
-	defer p.removing.Unlock()
-	return errors.Join(err, removeAll(p.own))
+	// Who has no time left gets the moment that it mostly takes.
+	if bound.Left(ctx) < removeMoment {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), removeMoment)
+		defer cancel()
+	}
+	removed := bound.Call(ctx, func() error {
+		p.removing.Lock()
+		defer p.removing.Unlock()
+		return removeAll(p.own)
+	})
+	if removed != nil && ctx.Err() != nil {
+		removed = fmt.Errorf("removing %s: %w", p.own, removed)
+	}
+	return errors.Join(err, removed)
 }
 
 // Limited returns argv with a shell in front of it that sets the limits, so that they are

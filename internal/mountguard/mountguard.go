@@ -84,7 +84,10 @@ func (g *Guard) Check(what, source string) (resolved string, info fs.FileInfo, e
 // search begins to look for what a path would show, under each of its names.
 func (g *Guard) search(resolved string) *search {
 	s := &search{guard: g}
-	names, parts := g.mountNames(resolved)
+	names, parts, err := g.mountNames(resolved)
+	if err != nil {
+		s.found = "nobody knows what, as the table of mounts could not be read"
+	}
 	for _, name := range names {
 		s.at = g.upwards(name, s.at)
 	}

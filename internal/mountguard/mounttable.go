@@ -1,6 +1,8 @@
 package mountguard
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -9,15 +11,23 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/mountinfo"
 )
 
+// table is the kernel's table of mounts.
+var table = "/proc/self/mountinfo"
+
 // mountNames returns the names of what a container would see of a path, as otherNames
-// does. There is only its own if the kernel's table can't be read, on other systems and
-// on other machines.
-func (g *Guard) mountNames(name string) (names, parts []string) {
-	var table []byte
+// does. There is only its own where the kernel's table is not to be had, on other systems
+// and on other machines. It is an error if the table is there and could not be read, as
+// when no descriptor is left.
+func (g *Guard) mountNames(name string) (names, parts []string, err error) {
+	var text []byte
 	if runtime.GOOS == "linux" && !g.Remote {
-		table, _ = os.ReadFile("/proc/self/mountinfo")
+		text, err = os.ReadFile(table)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			err = nil
+		}
 	}
-	return otherNames(string(table), name)
+	names, parts = otherNames(string(text), name)
+	return names, parts, err
 }
 
 // otherNames returns a path, and what else a table of mounts, as proc(5) has it, calls

@@ -21,11 +21,26 @@ func TestSourceThatIsGone(t *testing.T) {
 			seen[token] = true
 		}
 	}
-	draw()
 	was := source
+	// Even the first draw may be without it.
+	source = filepath.Join(t.TempDir(), "none")
+	unused.left, unused.seed = nil, [32]byte{}
+	draw()
+	source = was
+	draw()
 	defer func() { source = was }()
 	source = filepath.Join(t.TempDir(), "none")
 	draw()
 	source = was
 	draw()
+}
+
+// Two copies of a program do not draw the same name.
+func TestFresh(t *testing.T) {
+	Token()
+	all, left := unused.all, len(unused.left)
+	first := Fresh()
+	unused.all = all
+	unused.left = unused.all[len(all)-left:]
+	assert.Assert(t, Fresh() != first)
 }

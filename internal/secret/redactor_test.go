@@ -79,6 +79,19 @@ func TestKnownLateOften(t *testing.T) {
 	assert.NilError(t, w.Close())
 }
 
+// What is known already makes no new values, which each result would keep.
+func TestKnownAlready(t *testing.T) {
+	var none *secret.Values
+	one := secret.Value{Text: "hunter2\nhunter3", Placeholder: "***"}
+	v := none.With(one)
+	assert.Assert(t, v.With(one) == v)
+	assert.Assert(t, v.With() == v)
+	more := v.With(secret.Value{Text: "hunter", Placeholder: "***"})
+	assert.Assert(t, more != v)
+	assert.Equal(t, more.Redact("a hunter"), "a ***")
+	assert.Equal(t, v.Redact("a hunter"), "a hunter")
+}
+
 // What nobody closes is not closed.
 func TestKnownNothing(t *testing.T) {
 	var redactor secret.Redactor

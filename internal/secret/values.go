@@ -47,6 +47,7 @@ type Values struct {
 	wakes [256]bool  // whether a text may begin with the byte, as it is or quoted
 	// escapes tells whether a text may begin with a backslash and then the byte.
 	escapes [256]bool
+	changed bool // while there are new values that are not linked
 }
 
 // A node stands for the beginning of a text. The other nodes it names are indexes, 0 for
@@ -76,6 +77,10 @@ func (v *Values) With(more ...Value) *Values {
 			all.add(line, value.Placeholder, minLine)
 		}
 	}
+	if v != nil && !all.changed {
+		return v // which results keep
+	}
+	all.changed = false
 	all.link()
 	return all
 }
@@ -100,7 +105,7 @@ func (v *Values) insert(text, placeholder string) {
 		if next == 0 {
 			parent := &v.nodes[at]
 			n := node{sibling: parent.child, depth: parent.depth + 1, c: text[i]}
-			next = int32(len(v.nodes))
+			next, v.changed = int32(len(v.nodes)), true
 			if at == 0 {
 				n.sibling, v.first[n.c] = 0, next
 			} else {
@@ -111,7 +116,7 @@ func (v *Values) insert(text, placeholder string) {
 		at = next
 	}
 	if v.nodes[at].placeholder == "" {
-		v.nodes[at].placeholder = placeholder
+		v.nodes[at].placeholder, v.changed = placeholder, true
 	}
 }
 

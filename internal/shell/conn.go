@@ -129,7 +129,7 @@ func New(opts Options) *Conn {
 	c.deadline.Stop()
 	c.tick.Stop()
 	c.beating = time.AfterFunc(math.MaxInt64, c.beat)
-	prefix, lead := random.Token(), random.Token()[:4]
+	prefix, lead := random.Fresh(), random.Token()[:4]
 	c.streams = [2]*stream{newStream(opts.Stdout, prefix, true), newStream(opts.Stderr, prefix, false)}
 	c.queue = newQueue(opts.Stdin, opts.Blocks, prefix, lead)
 	c.opts.Setup.Prefix, c.opts.Setup.Lead, c.opts.Setup.KeepAlive = prefix, lead, c.opts.KeepAlive
@@ -179,22 +179,27 @@ func (c *Conn) await() {
 // closeLate closes the streams some time after the process has ended, unless all has been
 // read by then: a program that the ended one left behind may hold them open. Where a
 // stream waits for a caller's writer, and not for such a program, there may be more to
-// read.
+// read, and at last it waits no longer.
 func (c *Conn) closeLate(read <-chan struct{}) {
 	ended := time.Now()
+	hurry := max(lifelineGrace, c.opts.TerminationTimeout/2)
 	for pause := lifelineGrace; ; pause = lifelineGrace / 10 {
 		select {
 		case <-read:
 			return
 		case <-time.After(pause):
 		}
-		late := time.Since(ended) >= max(lifelineGrace, c.opts.TerminationTimeout/2)
+		since := time.Since(ended)
+		last := since >= hurry+lifelineGrace
 		for _, s := range c.streams {
-			if waits := s.waits.Load(); late || waits != 0 && time.Since(epoch)-time.Duration(waits) >= lifelineGrace/10 {
+			if since >= hurry {
+				s.hurry()
+			}
+			if waits := s.waits.Load(); last || waits != 0 && time.Since(epoch)-time.Duration(waits) >= lifelineGrace/10 {
 				s.r.Close()
 			}
 		}
-		if late {
+		if last {
 			return
 		}
 	}
@@ -255,8 +260,26 @@ func (c *Conn) name() Op {
 // before has had its effect. If none comes, the container has been ended by endBy, unless
 // that is zero.
 func (c *Conn) Look(ctx context.Context, endBy time.Time) (oomKills int, gone bool, r Reply) {
+	grace := min(workerGrace, c.opts.TerminationTimeout/4)
+	if !endBy.IsZero() {
+		grace = min(grace, time.Until(endBy)/2)
+	}
+	return c.look(&exchange{ctx: ctx, mustEndBy: endBy}, time.Now().Add(grace))
+}
+
+// Ask is Look for what has ended by itself, and may have left something running. If no
+// answer comes by a time, Ask has ended nothing, and the reply has a Cause. If the
+// process ends meanwhile, endBy bounds how long that is seen to, unless it is zero.
+func (c *Conn) Ask(ctx context.Context, by, endBy time.Time) (oomKills int, r Reply) {
+	oomKills, _, r = c.look(&exchange{ctx: ctx, mustEndBy: endBy, asks: true}, by)
+	return oomKills, r
+}
+
+// look runs an exchange that looks.
+func (c *Conn) look(x *exchange, deadline time.Time) (oomKills int, gone bool, r Reply) {
 	var out, errOut Sink // of background jobs
-	r = c.Exchange(ctx, time.Now().Add(workerGrace), endBy, []Op{{Data: []byte(shellwire.Look)}}, &out, &errOut)
+	x.c, x.out, x.errOut, x.canceled, x.marks = c, &out, &errOut, x.ctx.Done(), &c.marks
+	r = x.run(deadline, []Op{{Data: []byte(shellwire.Look)}})
 	c.Background += out.Came + errOut.Came
 	if r.Cause != nil || r.Lost {
 		return -1, false, r

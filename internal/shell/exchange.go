@@ -77,9 +77,13 @@ func (c *Conn) Run(ctx context.Context, deadline, endBy time.Time, ops []Op, out
 // Exchange is Run without the last pass: what the unit has started may live on. If endBy
 // is not zero, it bounds the escalation.
 func (c *Conn) Exchange(ctx context.Context, deadline, endBy time.Time, ops []Op, out, errOut *Sink) Reply {
-	x := &exchange{
-		c: c, ctx: ctx, out: out, errOut: errOut, mustEndBy: endBy, canceled: ctx.Done(), marks: &c.marks,
-	}
+	x := &exchange{c: c, ctx: ctx, out: out, errOut: errOut, mustEndBy: endBy, canceled: ctx.Done(), marks: &c.marks}
+	return x.run(deadline, ops)
+}
+
+// run sends the operations and returns when they are over.
+func (x *exchange) run(deadline time.Time, ops []Op) Reply {
+	c := x.c
 	x.OOMs = -1
 	c.marks.clear()
 	if !deadline.IsZero() {
@@ -90,9 +94,9 @@ func (c *Conn) Exchange(ctx context.Context, deadline, endBy time.Time, ops []Op
 	x.begin(ops)
 	x.await()
 	x.end()
-	if x.Cause == nil && (out.passed() || errOut.passed()) {
+	if x.Cause == nil && (x.out.passed() || x.errOut.passed()) {
 		// Select picks either of two that are ready, and what is held counts at the end.
-		x.Cause = causeOf(ctx)
+		x.Cause = causeOf(x.ctx)
 		x.bound()
 	}
 	return x.Reply
@@ -106,6 +110,7 @@ type exchange struct {
 	out, errOut *Sink
 	marks       *marks
 	seen        [2]bool // the unit's last mark on each stream
+	asks        bool    // it only asks, and ends nothing if there is no answer in time
 
 	mustEndBy time.Time        // when it must have been ended
 	timeout   <-chan time.Time // nil once it is to be ended
@@ -140,7 +145,7 @@ func (x *exchange) end() {
 	if !x.Lost && !x.Unsent && !x.Died {
 		x.c.queue.arrived()
 	}
-	if !x.Lost {
+	if !x.Lost && !(x.asks && x.Unsent) {
 		now := time.Now()
 		x.c.heard.Store(&now)
 		x.c.took.CompareAndSwap(0, int64(x.c.startTook()))
@@ -235,6 +240,11 @@ func (x *exchange) bound() {
 func (x *exchange) stop(cause error) {
 	c := x.c
 	x.Cause = cause
+	if x.asks {
+		c.queue.withdraw()
+		x.Unsent = true
+		return
+	}
 	x.bound()
 	x.read = time.Now().Add(min(workerGrace, c.opts.TerminationTimeout/8))
 	x.timeout, x.canceled = nil, nil
@@ -261,7 +271,9 @@ func (x *exchange) free() {
 // container.
 func (x *exchange) escalate() {
 	c := x.c
-	x.Step = x.Step.next(c.opts.Setup.Namespace)
+	if x.Step = x.Step.next(c.opts.Setup.Namespace); !time.Now().Before(x.mustEndBy) {
+		x.Step = StepContainer
+	}
 	switch x.Step {
 	case StepTerm:
 		c.queue.sendUrgent(shellwire.Terminate)
@@ -272,7 +284,8 @@ func (x *exchange) escalate() {
 	}
 	x.stepEnd = nil
 	if grace := x.Step.grace(c.opts.Setup.Namespace, c.opts.TerminationTimeout); grace > 0 {
-		x.stepEnd = time.After(grace)
+		// The steps that follow need their times too.
+		x.stepEnd = time.After(min(grace, time.Until(x.mustEndBy)/4))
 	}
 	c.opts.Stepped(x.Step, x.Cause)
 }

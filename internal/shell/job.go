@@ -503,9 +503,12 @@ func (j *Job) Run(ctx context.Context, deadline time.Time) (r Reply) {
 			j.free()
 			ending = nil
 		case <-c.exited:
-			r.Cause = context.Cause(ctx)
-			j.lose(&r)
-			return r
+			by := time.Now().Add(c.opts.TerminationTimeout)
+			if !j.endedBefore(ctx) {
+				r.Cause, r.EndBy = context.Cause(ctx), by
+				j.lose(&r)
+				return r
+			}
 		case <-c.silent:
 			j.lose(&r)
 			return r
@@ -527,6 +530,30 @@ func (j *Job) over() (over bool, changed <-chan struct{}) {
 	return (j.ended[0] || j.eof[0]) && (j.ended[1] || j.eof[1]), j.changed
 }
 
+// endedBefore reports whether the command has ended before the process, which has. What
+// came of it may have to wait no more for the caller's writers, and be read first.
+func (j *Job) endedBefore(ctx context.Context) bool {
+	for _, k := range j.sinks {
+		k.hurry()
+	}
+	late := time.After(min(lifelineGrace, j.c.opts.TerminationTimeout/4))
+	for {
+		over, changed := j.over()
+		if over {
+			j.mu.Lock()
+			defer j.mu.Unlock()
+			return j.ended[0] && j.ended[1]
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		case <-late:
+			return false
+		}
+	}
+}
+
 // last returns the mark of the end. If there is none, the keeper was killed.
 func (j *Job) last() (m shellwire.Mark, killed bool) {
 	j.mu.Lock()
@@ -538,8 +565,8 @@ func (j *Job) last() (m shellwire.Mark, killed bool) {
 }
 
 // killAll is kill, and killRest for a job on whose stdout no answer can come. If nothing
-// has answered by then, all that is left is sent a SIGKILL all the same. there is false
-// if the process has ended.
+// has answered by then, all that is left is sent a SIGKILL all the same. there reports
+// whether the process lives.
 func (j *Job) killAll(until time.Time) (there, gone bool) {
 	if j.kill(until) {
 		return true, true
@@ -560,8 +587,8 @@ func (j *Job) killAll(until time.Time) (there, gone bool) {
 
 // killRest kills what is left of a job that has ended without a word, again and again,
 // and reports whether process 1 has then found nothing of it. The job may have ended with
-// the process, whose end may show much later: then there is false. If by then process 1
-// has not answered, and has not ended either, the process counts as one that is there.
+// the process, whose end may show much later. there reports whether the process lives: it
+// counts as one that does if by then process 1 has neither answered nor ended.
 // ooms is how many processes the kernel has killed for memory, -1 if nobody tells.
 func (j *Job) killRest(until time.Time) (there, gone bool, ooms int) {
 	ctx, cancel := context.WithDeadline(context.Background(), until)

@@ -17,6 +17,7 @@ type relay struct {
 	last    bool // what a sink or a filter held comes, and is taken whole
 	ended   bool // nothing more comes
 	freed   bool // the stream waits for room no more
+	hurried bool // it was freed though the library has ended nothing
 	cut     bool // something did not fit; all that comes later is dropped too
 	writing bool // the writer has what was taken out of buf
 	gaveUp  bool // the writer is given up
@@ -67,6 +68,14 @@ func (r *relay) free() {
 	r.changed.Broadcast()
 }
 
+// hurry is free for what ends by itself: that the writer gets less is an error.
+func (r *relay) hurry() {
+	r.mu.Lock()
+	r.hurried = true
+	r.mu.Unlock()
+	r.free()
+}
+
 // rest makes the relay take what comes now whole: what a sink or a filter holds is
 // bounded, and nobody is to wait for the writer to take it.
 func (r *relay) rest() {
@@ -94,7 +103,8 @@ func (r *relay) finish(deadline <-chan struct{}) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if late && r.err == nil && !r.freed && (len(r.buf) > 0 || r.writing) {
+	late = late && (len(r.buf) > 0 || r.writing)
+	if r.err == nil && (late && !r.freed || r.hurried && (late || r.cut)) {
 		r.err = errGivenUp
 	}
 	r.gaveUp = true

@@ -1,7 +1,9 @@
 package shell
 
 import (
+	"fmt"
 	"io"
+	"runtime/debug"
 	"sync"
 )
 
@@ -33,7 +35,8 @@ func same(a, b io.Writer) bool {
 }
 
 // InTurn returns a filter that is called once at a time: the words between units come on
-// a goroutine of their own. It is nil if the filter is.
+// a goroutine of their own. If it or its writer panics, the program ends, whoever would
+// recover: a session could not go on. It is nil if the filter is.
 func (f Filter) InTurn() Filter {
 	if f == nil {
 		return nil
@@ -42,6 +45,28 @@ func (f Filter) InTurn() Filter {
 	return func(w io.Writer) io.WriteCloser {
 		mu.Lock()
 		defer mu.Unlock()
-		return f(w)
+		defer endAll()
+		return &filtering{f(w)}
 	}
+}
+
+// endAll ends the program if its caller panics.
+func endAll() {
+	if v := recover(); v != nil {
+		go panic(fmt.Sprintf("%v, in a filter\n%s", v, debug.Stack()))
+		select {}
+	}
+}
+
+// filtering is a filter's writer, whose panics end the program.
+type filtering struct{ w io.WriteCloser }
+
+func (f *filtering) Write(p []byte) (int, error) {
+	defer endAll()
+	return f.w.Write(p)
+}
+
+func (f *filtering) Close() error {
+	defer endAll()
+	return f.w.Close()
 }

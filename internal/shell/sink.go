@@ -165,6 +165,13 @@ func (k *Sink) free() {
 	}
 }
 
+// hurry is free for what ends by itself.
+func (k *Sink) hurry() {
+	if k.relay != nil {
+		k.relay.hurry()
+	}
+}
+
 // Close makes the filter pass on what it holds. Nothing may be written any more.
 func (k *Sink) Close() {
 	k.flush()

@@ -16,11 +16,12 @@ type stream struct {
 	stdout bool
 	r      io.ReadCloser
 	parser shellwire.Parser
-	wake   chan struct{} // a command begins, or the end is near
-	eof    chan struct{} // closed at the end of the stream
-	free   atomic.Bool   // read at full speed, whatever comes
-	waits  atomic.Int64  // since when a read waits, from epoch; 0 if none does
-	spare  atomic.Int64  // how many bytes of marks may come that are no output
+	wake   chan struct{}         // a command begins, or the end is near
+	eof    chan struct{}         // closed at the end of the stream
+	free   atomic.Bool           // read at full speed, whatever comes
+	waits  atomic.Int64          // since when a read waits, from epoch; 0 if none does
+	spare  atomic.Int64          // how many bytes of marks may come that are no output
+	relay  atomic.Pointer[relay] // the sink's, for who has not mu; nil if it has none
 
 	mu     sync.Mutex
 	tag    string // of the command that is under way, if any
@@ -166,6 +167,7 @@ func (s *stream) begin(tag string, worker int, fromMark bool, sink *Sink, marks 
 	s.mu.Lock()
 	s.tag, s.worker, s.open, s.behind, s.sink, s.marks, s.idle = tag, worker, !fromMark, fromMark, sink, marks, 0
 	s.spare.Store(ownMarks)
+	s.relay.Store(sink.relay)
 	s.endLast()
 	s.mu.Unlock()
 	poke(s.wake)
@@ -181,6 +183,7 @@ func (s *stream) end(filter Filter) int64 {
 	if s.sink != nil {
 		s.sink.flush()
 	}
+	s.relay.Store(nil)
 	s.tag, s.open, s.sink, s.marks = "", false, nil, nil
 	n := s.dropped
 	s.dropped = 0
@@ -193,6 +196,14 @@ func (s *stream) setFilter(filter Filter) {
 	defer s.mu.Unlock()
 	s.endLast()
 	s.filter = filter
+}
+
+// hurry makes the stream wait for a caller's writer no more, though its command has not
+// been ended.
+func (s *stream) hurry() {
+	if r := s.relay.Load(); r != nil {
+		r.hurry()
+	}
 }
 
 // flow makes the stream read to its end at full speed.
