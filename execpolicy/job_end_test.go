@@ -17,7 +17,6 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
-	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
 	"github.com/seed-64a260eb/cofferdam/internal/fakeengine"
 )
 
@@ -236,11 +235,7 @@ func TestLastWordsOfJob(t *testing.T) {
 // theirs.
 func TestFIFOsOfJobs(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
-		policy := p.policy()
-		policy.Transport = execpolicy.TransportFIFO
-		if _, _, err := policy.FindTransport(t.Context()); err != nil {
-			leftout.Skip(t, "%v", err)
-		}
+		policy := p.overFIFOs(t)
 		s := open(t, policy, p.spec())
 		defer s.Close()
 		there := func() bool {

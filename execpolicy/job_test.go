@@ -42,6 +42,18 @@ func onTransports(t *testing.T, f func(t *testing.T, p place, policy placePolicy
 	})
 }
 
+// overFIFOs returns the policy of sessions over FIFOs, or leaves the test out where there
+// are none.
+func (p place) overFIFOs(t *testing.T) placePolicy {
+	t.Helper()
+	policy := p.policy()
+	policy.Transport = execpolicy.TransportFIFO
+	if _, _, err := policy.FindTransport(t.Context()); err != nil {
+		leftout.Skip(t, "%v", err)
+	}
+	return policy
+}
+
 // job starts a job that is expected to begin. It is ended with the session.
 func (s session) job(c execpolicy.Command) *execpolicy.Job {
 	s.t.Helper()
@@ -519,13 +531,9 @@ func TestJobStdinFails(t *testing.T) {
 // A job comes to its end with its session, whatever takes its output.
 func TestJobOfALostSession(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
-		policy := p.policy()
-		policy.TerminationTimeout = 2 * time.Second
 		// An engine that carries the output waits for the writer too.
-		policy.Transport = execpolicy.TransportFIFO
-		if _, _, err := policy.FindTransport(t.Context()); err != nil {
-			leftout.Skip(t, "%v", err)
-		}
+		policy := p.overFIFOs(t)
+		policy.TerminationTimeout = 2 * time.Second
 		s := open(t, policy, p.spec())
 		defer s.Close()
 		full := make(stuckWriter)
@@ -543,13 +551,9 @@ func TestJobOfALostSession(t *testing.T) {
 // from being read.
 func TestJobThatEndedBeforeItsSession(t *testing.T) {
 	onEngines(t, func(t *testing.T, p place) {
-		policy := p.policy()
-		policy.TerminationTimeout = 4 * time.Second
 		// An engine that carries the output waits for the writer too.
-		policy.Transport = execpolicy.TransportFIFO
-		if _, _, err := policy.FindTransport(t.Context()); err != nil {
-			leftout.Skip(t, "%v", err)
-		}
+		policy := p.overFIFOs(t)
+		policy.TerminationTimeout = 4 * time.Second
 		s := open(t, policy, p.spec())
 		defer s.Close()
 		full := make(stuckWriter)

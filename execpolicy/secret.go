@@ -230,12 +230,11 @@ func (c *conn) openSecrets(ctx context.Context) (err error) {
 	if c.secrets, err = c.fetch(ctx, c.secrets, bound.After(c.limits.StartupTimeout), env); err != nil {
 		return err
 	}
-	maps.Copy(c.env, env)
 	deadline := bound.After(c.limits.StartupTimeout)
-	if err := c.renewSecrets(ctx, deadline, time.Time{}); err != nil {
+	if err := c.addEnv(ctx, env, deadline); err != nil {
 		return err
 	}
-	return c.addEnv(ctx, env, deadline)
+	return c.renewSecrets(ctx, deadline, time.Time{})
 }
 
 // renewSecrets makes the files of the session's secrets for a new worker.

@@ -117,16 +117,20 @@ func TestTrial(t *testing.T) {
 	}
 }
 
-// An attempt that was killed has tried nothing.
-func TestAttemptIsKilled(t *testing.T) {
-	path := t.TempDir()
+// shellAnd returns a shell, and a directory that has it as sh, and a script of that name.
+func shellAnd(t *testing.T, name, script string) (sh, path string) {
+	t.Helper()
+	path = t.TempDir()
 	sh, err := exec.LookPath("sh")
 	assert.NilError(t, err)
 	assert.NilError(t, os.Symlink(sh, filepath.Join(path, "sh")))
-	python := "#!" + sh + `
-[ "$2" = 'import socket' ] || kill -9 $$
-`
-	assert.NilError(t, os.WriteFile(filepath.Join(path, "python3"), []byte(python), 0o700))
+	assert.NilError(t, os.WriteFile(filepath.Join(path, name), []byte("#!"+sh+"\n"+script+"\n"), 0o700))
+	return sh, path
+}
+
+// An attempt that was killed has tried nothing.
+func TestAttemptIsKilled(t *testing.T) {
+	sh, path := shellAnd(t, "python3", `[ "$2" = 'import socket' ] || kill -9 $$`)
 	message := filepath.Join(t.TempDir(), "message")
 	cmd := exec.Command(sh, "-c", strings.ReplaceAll(reach.Script, reach.MessageFile, message))
 	cmd.Env = []string{"PATH=" + path, "COFFERDAM_NODE=192.0.2.1"}
@@ -145,17 +149,10 @@ func TestAttemptIsKilled(t *testing.T) {
 
 // Nc may find no program of the image but its shell.
 func TestOnlyAShell(t *testing.T) {
-	path := t.TempDir()
-	sh, err := exec.LookPath("sh")
-	assert.NilError(t, err)
-	assert.NilError(t, os.Symlink(sh, filepath.Join(path, "sh")))
 	// It reaches everything.
-	nc := "#!" + sh + `
-[ $# -gt 1 ] || { echo 'BusyBox: -e PROG'; exit; }
+	sh, path := shellAnd(t, "nc", `[ $# -gt 1 ] || { echo 'BusyBox: -e PROG'; exit; }
 shift 5
-exec "$@"
-`
-	assert.NilError(t, os.WriteFile(filepath.Join(path, "nc"), []byte(nc), 0o700))
+exec "$@"`)
 	cmd := exec.Command(sh, "-c", reach.Attempts("192.0.2.1 443"))
 	cmd.Env = []string{"PATH=" + path}
 	out, err := cmd.CombinedOutput()

@@ -12,35 +12,15 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 )
 
-// connectIn is connect within a bubble, with a timeout. steps are the escalation's.
-func connectIn(t *testing.T, timeout time.Duration, look func(*peer)) (c *Conn, steps *[]Step, end func()) {
-	done := make(chan struct{})
-	o, p := newPeer(done)
-	steps = new([]Step)
-	o.TerminationTimeout = timeout
-	o.Stepped = func(s Step, _ error) { *steps = append(*steps, s) }
-	c, p.look = New(o), look
-	go func() {
-		defer close(done)
-		p.serve()
-	}()
-	c.Start()
-	c.Supervise()
-	return c, steps, func() {
-		assert.Check(t, c.End(timeout))
-		<-c.CleanedUp()
-	}
-}
-
 // An answer that is late ends nothing that goes on after its command.
 func TestLateAnswerEndsNothing(t *testing.T) {
 	enginetest.Beside(t)
 	synctest.Test(t, func(t *testing.T) {
-		c, steps, end := connectIn(t, 10*time.Second, func(p *peer) {
+		c, steps := connectWithin(10*time.Second, func(p *peer) {
 			time.Sleep(2 * time.Second)
 			p.answer("3 1 - -")
 		})
-		defer end()
+		defer end(t, c)
 		_, err := c.SetUp(t.Context(), time.Time{}, time.Time{}, Place{})
 		assert.NilError(t, err)
 		kills, r := c.Ask(t.Context(), time.Now().Add(time.Second), time.Time{})
@@ -56,7 +36,7 @@ func TestLateAnswerEndsNothing(t *testing.T) {
 func TestEscalationKeepsItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, within := range []time.Duration{time.Second, 10 * time.Second} {
-			c, steps, _ := connectIn(t, within, func(*peer) {})
+			c, steps := connectWithin(within, func(*peer) {})
 			_, err := c.SetUp(t.Context(), time.Time{}, time.Time{}, Place{})
 			assert.NilError(t, err)
 			begin := time.Now()

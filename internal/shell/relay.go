@@ -68,12 +68,15 @@ func (r *relay) free() {
 	r.changed.Broadcast()
 }
 
-// hurry is free for what ends by itself: that the writer gets less is an error.
+// hurry is free for what ends by itself: that the writer gets less is an error. What the
+// library has ended before stays so.
 func (r *relay) hurry() {
 	r.mu.Lock()
-	r.hurried = true
-	r.mu.Unlock()
-	r.free()
+	defer r.mu.Unlock()
+	if !r.freed {
+		r.freed, r.hurried = true, true
+		r.changed.Broadcast()
+	}
 }
 
 // rest makes the relay take what comes now whole: what a sink or a filter holds is

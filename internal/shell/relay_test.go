@@ -54,16 +54,21 @@ func (r *relay) taken() []byte {
 // that is too slow for a command which was ended is not.
 func TestWriterIsGivenUp(t *testing.T) {
 	for _, freed := range []bool{false, true} {
-		w := &gatedWriter{gate: make(chan struct{})}
-		r := newRelay(w)
-		r.Write([]byte("a"))
-		if freed {
-			r.free()
+		for _, hurried := range []bool{false, true} {
+			w := &gatedWriter{gate: make(chan struct{})}
+			r := newRelay(w)
+			r.Write([]byte("a"))
+			if freed {
+				r.free()
+			}
+			if hurried {
+				r.hurry() // its process has ended since
+			}
+			over := make(chan struct{})
+			close(over)
+			err := r.finish(over)
+			assert.Equal(t, err != nil, !freed, "%v", err)
+			close(w.gate)
 		}
-		over := make(chan struct{})
-		close(over)
-		err := r.finish(over)
-		assert.Equal(t, err != nil, !freed, "%v", err)
-		close(w.gate)
 	}
 }

@@ -102,22 +102,32 @@ func newPeer(done chan struct{}) (Options, *peer) {
 
 // connect returns a Conn to a peer that answers looks so.
 func connect(t *testing.T, look func(*peer)) *Conn {
+	c, _ := connectWithin(time.Minute, look)
+	t.Cleanup(func() { end(t, c) })
+	return c
+}
+
+// connectWithin is connect with a timeout, for a test that ends the Conn itself. steps
+// are those of escalations.
+func connectWithin(timeout time.Duration, look func(*peer)) (c *Conn, steps *[]Step) {
 	done := make(chan struct{})
 	o, p := newPeer(done)
-	o.ExitCode, o.TerminationTimeout = func() int { return 5 }, time.Minute
-	c := New(o)
-	p.look = look
+	steps = new([]Step)
+	o.ExitCode, o.TerminationTimeout = func() int { return 5 }, timeout
+	o.Stepped = func(s Step, _ error) { *steps = append(*steps, s) }
+	c, p.look = New(o), look
 	go func() {
 		defer close(done)
 		p.serve()
 	}()
 	c.Start()
 	c.Supervise()
-	t.Cleanup(func() {
-		assert.Check(t, c.End(time.Minute))
-		<-c.CleanedUp()
-	})
-	return c
+	return c, steps
+}
+
+func end(t *testing.T, c *Conn) {
+	assert.Check(t, c.End(time.Minute))
+	<-c.CleanedUp()
 }
 
 // A worker that ends right behind its setup, or takes the process with it, is not one
