@@ -129,8 +129,13 @@ func (s *Session) StartJob(ctx context.Context, cmd Command) (*Job, error) {
 	if err == nil {
 		return j, nil
 	}
-	if s.life.Err() != nil && errors.Is(err, ErrClosed) && !errors.Is(err, ErrStillThere) {
+	// Why it did not begin may be only what came of that.
+	of := func(target error) bool { return errors.Is(err, target) }
+	switch {
+	case s.life.Err() != nil && (of(ErrClosed) || of(ErrEnded) || of(ErrStart)) && !of(ErrStillThere):
 		err = ErrClosed
+	case of(ErrStart) && !of(ErrEnded) && c.hasEnded():
+		err = errors.Join(c.lost(), err)
 	}
 	return nil, c.audit.finishJob(c, event, nil, tally{}, c.expired(err))
 }

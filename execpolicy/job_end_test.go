@@ -211,6 +211,38 @@ func TestJobWriterThatIsStuck(t *testing.T) {
 	})
 }
 
+// A writer that is stuck as a job ends by itself holds up no Kill either.
+func TestJobThatEndsBehindAStuckWriter(t *testing.T) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
+		policy.TerminationTimeout = 2 * patience
+		s := open(t, policy, p.spec())
+		out := make(stuckWriter)
+		defer close(out)
+		j := s.job(execpolicy.Command{Script: "echo done; echo $$ >/tmp/pid", Stdout: out})
+		s.ok("until [ -s /tmp/pid ] && ! kill -0 $(cat /tmp/pid); do sleep 0.1; done 2>/dev/null")
+		enginetest.Within(t, slack, "Kill", func() { assert.NilError(t, j.Kill(t.Context())) })
+		assert.Equal(t, string(j.Output().Stdout), "done\n")
+	})
+}
+
+// A container that ends while a job starts is told as such.
+func TestJobOfAContainerThatEnds(t *testing.T) {
+	onTransports(t, func(t *testing.T, p place, policy placePolicy) {
+		s := open(t, policy, p.spec())
+		_, err := s.StartJob(t.Context(), execpolicy.Command{Script: "sleep 1000", Secrets: []execpolicy.Secret{{
+			Name: "TOKEN", Lookup: func(context.Context, string) (string, error) {
+				p.cli(t, "kill", s.Name())
+				wait(t, func() bool {
+					_, err := s.StartJob(t.Context(), execpolicy.Command{Script: ":"})
+					return errors.Is(err, execpolicy.ErrEnded)
+				}, "nobody sees that it has ended")
+				return "value", nil
+			},
+		}}})
+		assert.ErrorIs(t, err, execpolicy.ErrEnded)
+	})
+}
+
 // What a job has printed before its container ends is not lost, and that end is told.
 func TestLastWordsOfJob(t *testing.T) {
 	onTransports(t, func(t *testing.T, p place, policy placePolicy) {

@@ -71,7 +71,7 @@ func (x *jobRun) begin(ctx context.Context, wire shellwire.Job) (err error) {
 	})
 	if err != nil {
 		cancel(nil)
-		err = errors.Join(x.jobError(ctx, err), x.abandon())
+		err = errors.Join(x.jobError(ctx, err), x.abandon(time.Time{}))
 		x.out.Drop()
 		return err
 	}
@@ -100,9 +100,9 @@ func (x *jobRun) jobError(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrStart, err)
 }
 
-// abandon gives up what a job took.
-func (x *jobRun) abandon() error {
-	ctx, cancel := context.WithTimeout(context.Background(), x.c.limits.TerminationTimeout)
+// abandon gives up what a job took, by a time, unless that is zero.
+func (x *jobRun) abandon(by time.Time) error {
+	ctx, cancel := context.WithDeadline(context.Background(), bound.Earlier(bound.After(x.c.limits.TerminationTimeout), by))
 	defer cancel()
 	err := x.proc.Kill(ctx)
 	x.job.Drained()
@@ -126,7 +126,7 @@ func (x *jobRun) run(ctx context.Context) {
 	if r.EndErr != nil {
 		errs = append(errs, r.EndErr)
 	}
-	errs = append(errs, x.abandon())
+	errs = append(errs, x.abandon(r.EndBy))
 	select {
 	case err := <-x.fed:
 		if err != nil {
@@ -144,17 +144,20 @@ func (x *jobRun) run(ctx context.Context) {
 	}
 	res.ended = r.Lost
 	errs = append(errs, c.conclude(res, evidence))
-	errs = append(errs, x.flush(res, r, deadline)...)
+	errs = append(errs, x.flush(ctx, res, r, deadline)...)
 	res.ImageID, _ = c.imageID()
 	x.result = res
 	t := tally{in: x.stdin.n.Load(), out: x.out.Came(), endBy: r.EndBy}
 	x.err = c.audit.finishJob(c, x.event, res, t, errors.Join(errs...))
 }
 
-// flush hands the rest of the output over.
-func (x *jobRun) flush(res *Result, r shell.Reply, deadline time.Time) []error {
-	flush, done := context.WithDeadline(context.Background(), bound.Flush(r.Cause != nil, deadline, x.c.limits.TerminationTimeout))
+// flush hands the rest of the output over. When the job's context ends, it is given a
+// moment: who ends a job that has ended does not wait for the caller's writers.
+func (x *jobRun) flush(life context.Context, res *Result, r shell.Reply, deadline time.Time) []error {
+	limit := x.c.limits.TerminationTimeout
+	flush, done := context.WithDeadline(context.Background(), bound.Flush(r.Cause != nil, deadline, limit))
 	defer done()
+	defer context.AfterFunc(life, func() { time.AfterFunc(bound.Moment(limit), done) })()
 	errs := x.out.Finish(flush.Done())
 	x.taking.Lock()
 	defer x.taking.Unlock()

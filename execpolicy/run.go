@@ -25,13 +25,14 @@ import (
 // has one, also with an error of Close. [Spec.Prepare] can write files before the command
 // runs. Run does not limit how many sessions run at once, only how many start. So a
 // caller who has many commands has to limit his calls.
-func Run(ctx context.Context, p Policy, spec Spec, c Command) (*Result, error) {
+func Run(ctx context.Context, p Policy, spec Spec, c Command) (r *Result, err error) {
 	s, err := start(ctx, p, spec, c.Check())
 	if err != nil {
 		return nil, err
 	}
-	r, err := s.Run(ctx, c)
-	return r, errors.Join(err, s.Close())
+	// Also if a function of the caller's panics.
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return s.Run(ctx, c)
 }
 
 // Run runs a command, after those that came before it, and returns when it has ended, at

@@ -101,6 +101,7 @@ type Conn struct {
 	// look at each process for: all that stands before the end of its stdin.
 	starting, asking turn.Turn
 
+	ticked    atomic.Int64 // when the last Tick was sent, from epoch
 	ending    turn.Turn
 	endBegun  chan struct{}           // closed when the end begins
 	cleanedUp chan struct{}           // closed when the end was seen to
@@ -128,10 +129,12 @@ func New(opts Options) *Conn {
 	}
 	c.deadline.Stop()
 	c.tick.Stop()
+	c.ticked.Store(int64(time.Since(epoch)))
 	c.beating = time.AfterFunc(math.MaxInt64, c.beat)
 	prefix, lead := random.Fresh(), random.Token()[:4]
 	c.streams = [2]*stream{newStream(opts.Stdout, prefix, true), newStream(opts.Stderr, prefix, false)}
 	c.queue = newQueue(opts.Stdin, opts.Blocks, prefix, lead)
+	c.streams[0].setBuried(func(generation int) { c.queue.sendUrgent(shellwire.Heard(generation)) })
 	c.opts.Setup.Prefix, c.opts.Setup.Lead, c.opts.Setup.KeepAlive = prefix, lead, c.opts.KeepAlive
 	return c
 }

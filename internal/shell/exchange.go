@@ -25,6 +25,8 @@ const (
 	// A tick keeps orphans from filling the process limit.
 	firstTick = 100 * time.Millisecond
 	lastTick  = time.Second
+	// drained is how long a read waits only for a stream in which there was nothing.
+	drained = 10 * time.Millisecond
 )
 
 // A Reply is how an exchange ended.
@@ -198,12 +200,25 @@ func (x *exchange) await() {
 			}
 		case <-c.tick.C:
 			if c.queue.idle() {
-				c.queue.sendUrgent(shellwire.Tick)
+				c.queue.sendUrgent(c.nextTick())
 			}
 			pause = min(2*pause, lastTick)
 			c.tick.Reset(pause)
 		}
 	}
+}
+
+// nextTick returns what a tick sends. Process 1 takes a worker for lost that is missed at
+// two of them: so each is sent when the worker's own word would have been read, and some
+// time after the last. Several jobs have ticks, and a stream may wait for a writer.
+func (c *Conn) nextTick() string {
+	now, last := time.Since(epoch), c.ticked.Load()
+	waits := time.Duration(c.streams[0].waits.Load())
+	if waits == 0 || now-waits < drained || now-time.Duration(last) < firstTick ||
+		!c.ticked.CompareAndSwap(last, int64(now)) {
+		return shellwire.Reap
+	}
+	return shellwire.Tick
 }
 
 // done takes the marks that have come, and reports whether they end the unit.

@@ -85,6 +85,8 @@ const (
 	// answers may have been killed, or there was no room for it.
 	askAgain = time.Second
 	jobTick  = time.Second
+	// carrierGrace is what the engine's client of a job may take to end.
+	carrierGrace = 1500 * time.Millisecond
 )
 
 // StartJob starts a job, and returns when its command begins, or an error that says why
@@ -110,7 +112,7 @@ func (c *Conn) StartJob(ctx context.Context, opts JobOptions) (*Job, error) {
 	if j.known() && !errors.Is(err, ErrNoDir) && !errors.Is(err, ErrNoFile) {
 		until := time.Now().Add(c.opts.TerminationTimeout)
 		j.free()
-		there, gone := j.killAll(until)
+		there, gone := j.killAll(j.killBy(until))
 		switch {
 		case !there:
 			err = errors.Join(ErrEarly, err, c.End(time.Until(until)))
@@ -496,7 +498,7 @@ func (j *Job) Run(ctx context.Context, deadline time.Time) (r Reply) {
 		case <-changed:
 		case <-tick.C:
 			if c.queue.idle() {
-				c.queue.sendUrgent(shellwire.Tick + shellwire.TendJob(j.name))
+				c.queue.sendUrgent(c.nextTick() + shellwire.TendJob(j.name))
 			}
 		case <-ending:
 			// Podman removes no container whose output nobody takes.
@@ -562,6 +564,15 @@ func (j *Job) last() (m shellwire.Mark, killed bool) {
 		return shellwire.Mark{Status: -1}, true
 	}
 	return j.mark, false
+}
+
+// killBy returns until when a job may be killed that must be over by then: who carries
+// its streams has to end after that.
+func (j *Job) killBy(endBy time.Time) time.Time {
+	if len(j.opts.Inside) > 0 {
+		return endBy // nobody does
+	}
+	return endBy.Add(-min(carrierGrace, j.c.opts.TerminationTimeout/4))
 }
 
 // killAll is kill, and killRest for a job on whose stdout no answer can come. If nothing
@@ -666,7 +677,7 @@ func (j *Job) end(r *Reply, cause error) {
 	if j.await(grace, nil, func() bool { return j.ended[0] && j.ended[1] }) != nil {
 		r.Step = StepKill
 	}
-	there, gone := j.killAll(r.EndBy)
+	there, gone := j.killAll(j.killBy(r.EndBy))
 	r.Gone = gone
 	rest, cancelRest := context.WithDeadline(context.Background(), r.EndBy)
 	defer cancelRest()

@@ -2,7 +2,9 @@ package shell
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
+	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
 // An answer that is late ends nothing that goes on after its command.
@@ -29,6 +32,76 @@ func TestLateAnswerEndsNothing(t *testing.T) {
 		kills, r = c.Ask(t.Context(), time.Now().Add(5*time.Second), time.Time{})
 		assert.Equal(t, kills, 3, "%+v", r)
 		assert.Equal(t, len(*steps), 0, "%v", *steps)
+	})
+}
+
+// The supervisor is told once that the end of a worker was read, also between commands.
+func TestEndOfAWorkerIsConfirmed(t *testing.T) {
+	done := make(chan struct{})
+	o, p := newPeer(done)
+	o.TerminationTimeout = time.Minute
+	p.look, p.heard = func(p *peer) { p.answer("3 1 - -") }, make(chan string, 3)
+	c := startPeer(o, p, done)
+	defer end(t, c)
+	_, err := c.SetUp(t.Context(), time.Time{}, time.Time{}, Place{})
+	assert.NilError(t, err)
+	for range 2 {
+		fmt.Fprintf(p.stdout, "%sx1 3\n", p.prefix)
+	}
+	assert.Equal(t, <-p.heard, shellwire.Heard(1))
+	assert.Assert(t, c.Died())
+	c.Replace()
+	_, err = c.SetUp(t.Context(), time.Time{}, time.Time{}, Place{})
+	assert.NilError(t, err)
+	fmt.Fprintf(p.stdout, "%sx2 3\n", p.prefix)
+	assert.Equal(t, <-p.heard, shellwire.Heard(2))
+}
+
+// No worker counts as missed while its own word may stand behind output that waits for a
+// writer.
+func TestTicksBehindAStuckWriter(t *testing.T) {
+	enginetest.Beside(t)
+	synctest.Test(t, func(t *testing.T) {
+		done, over := make(chan struct{}), make(chan struct{})
+		o, p := newPeer(done)
+		o.TerminationTimeout = time.Minute
+		p.look = func(p *peer) { p.answer("3 1 - -") }
+		var floods atomic.Bool
+		p.unit = func(p *peer) {
+			if !floods.Load() {
+				p.answer("7")
+				return
+			}
+			end := fmt.Sprintf("%[1]se%[2]s 0 7%[1]s\n", p.prefix, p.tag)
+			errEnd := fmt.Sprintf("%se%s\n", p.prefix, p.tag)
+			go func() {
+				p.stdout.Write(make([]byte, 3*relayBuffer))
+				<-over
+				io.WriteString(p.stdout, end)
+				io.WriteString(p.stderr, errEnd)
+			}()
+		}
+		c := startPeer(o, p, done)
+		_, err := c.SetUp(t.Context(), time.Time{}, time.Time{}, Place{})
+		assert.NilError(t, err)
+		floods.Store(true)
+		gate, stuck := io.Pipe()
+		out := NewOutput(OutputOptions{MaxBytes: 10, Stdout: stuck})
+		ended := make(chan Reply)
+		go func() {
+			ended <- c.Exchange(t.Context(), time.Time{}, time.Time{}, Unit(":"), out.Stdout, out.Stderr)
+		}()
+		time.Sleep(5 * time.Second)
+		behind, reaps := p.ticks.Load(), p.reaps.Load()
+		gate.Close()
+		time.Sleep(5 * time.Second)
+		ticks := p.ticks.Load()
+		close(over)
+		<-ended
+		out.Finish(nil)
+		end(t, c)
+		assert.Equal(t, behind, int64(0))
+		assert.Assert(t, reaps > 3 && ticks > 3, "%d and %d", reaps, ticks)
 	})
 }
 

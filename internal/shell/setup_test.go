@@ -6,6 +6,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +23,11 @@ type peer struct {
 	stdout, stderr io.WriteCloser
 	// look is called for each look, in place of an answer.
 	look func(*peer)
+	// heard takes what confirms the end of a worker, unless it is nil.
+	heard chan string
+	// unit is called in place of an answer to a unit, unless it is nil.
+	unit         func(*peer)
+	ticks, reaps atomic.Int64
 
 	prefix, tag string
 	lead        string
@@ -66,6 +72,14 @@ func (p *peer) serve() {
 			p.worker++
 		case op == shellwire.Look:
 			p.look(p)
+		case op[0] == 'l' && p.heard != nil:
+			p.heard <- op
+		case op == shellwire.Tick:
+			p.ticks.Add(1)
+		case op == shellwire.Reap:
+			p.reaps.Add(1)
+		case (op[0] == 'e' || op[0] == 'g') && p.unit != nil:
+			p.unit(p)
 		case op[0] == 'e' || op[0] == 'g':
 			p.answer("7")
 		}
@@ -115,14 +129,21 @@ func connectWithin(timeout time.Duration, look func(*peer)) (c *Conn, steps *[]S
 	steps = new([]Step)
 	o.ExitCode, o.TerminationTimeout = func() int { return 5 }, timeout
 	o.Stepped = func(s Step, _ error) { *steps = append(*steps, s) }
-	c, p.look = New(o), look
+	p.look = look
+	return startPeer(o, p, done), steps
+}
+
+// startPeer returns a Conn to a peer that has the supervisor, and closes done at the
+// peer's end.
+func startPeer(o Options, p *peer, done chan struct{}) *Conn {
+	c := New(o)
 	go func() {
 		defer close(done)
 		p.serve()
 	}()
 	c.Start()
 	c.Supervise()
-	return c, steps
+	return c
 }
 
 func end(t *testing.T, c *Conn) {

@@ -33,7 +33,8 @@ type stream struct {
 	// words are the first that came before any mark: an engine's, if it failed.
 	words  truncate.Buffer
 	marked bool
-	death  shellwire.Mark // the last worker's that ended
+	death  shellwire.Mark       // the last worker's that ended
+	buried func(generation int) // is told of each first death, if it is not nil; it does not wait
 	// last takes what comes on stderr while no command runs: an engine's words, if that
 	// ends the session, or a background job's. It is nil if nothing came since the last
 	// command; lastIn is where it passes filter first, and lastWords what was kept of it
@@ -257,6 +258,9 @@ func (s *stream) mark(m shellwire.Mark) {
 			return
 		}
 		s.open = false
+		if s.death.Generation != m.Generation && s.buried != nil {
+			s.buried(m.Generation)
+		}
 		s.death = m
 	}
 	if s.marks == nil {
@@ -304,6 +308,13 @@ func (s *stream) endLast() (words string) {
 		s.last = nil
 	}
 	return words
+}
+
+// setBuried sets what is told of the first death of each worker.
+func (s *stream) setBuried(f func(generation int)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.buried = f
 }
 
 // died reports whether the worker of a generation has ended.

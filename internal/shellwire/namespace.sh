@@ -44,7 +44,7 @@ wake() {
 helping() { [ -n "$cf_frozen" ] && [ -n "$cf_help_pid" ]; }
 # stop stops what is not stopped yet, but no helper.
 stop() { helping || kill -STOP -1; }
-cf_time=0 cf_newest=0 cf_frozen= cf_forks= cf_crowded= cf_limit= cf_pids=
+cf_time=0 cf_newest=0 cf_frozen= cf_forks= cf_crowded= cf_limit= cf_pids= cf_missed=
 # The file that tells the newest process; if empty, loadavg does, which takes longer.
 cf_last=/proc/sys/kernel/ns_last_pid
 { read -r cf_newest <$cf_last || cf_last=; } 2>/dev/null
@@ -347,14 +347,18 @@ older() {
 #
 # tend WHEN: the worker's parent may have been stopped or killed. The worker may live
 # then, but nobody would say how it ended: between commands everything but the jobs is
-# ended for a new one.
+# ended for a new one. A parent that is missed at one tick may just have told the end of a
+# worker that ended by itself. The host reads that before it sends another, and says so.
 tend() {
 	[ -z "$cf_forks" ] || [ -n "$cf_frozen" ] || { cf_forks=; kill -CONT -1; }
 	case $1 in
-	tick)
+	tick | reap)
 		[ -z "$cf_fresh" ] || [ -n "$cf_frozen" ] || kill -CONT -1
 		helped
-		[ -n "$cf_frozen" ] || kill -CONT "$cf_watch" || { freeze; bound; own; older || miss killed; disown; thaw; } ;;
+		[ -n "$cf_frozen" ] || kill -CONT "$cf_watch" || case $1$cf_missed in
+		"tick$cf_watch") freeze; bound; own; older || miss killed; disown; thaw ;;
+		tick*) cf_missed=$cf_watch ;;
+		esac ;;
 	*) [ "$cf_watch" != 1 ] && kill -0 "$cf_watch" || miss "$1" ;;
 	esac
 }

@@ -141,6 +141,7 @@ const readerEnd = ` "$cf_dir/raw"; ` +
 // Operations without arguments.
 const (
 	Tick        = "t\n"     // gathers orphans and notices a worker that is lost
+	Reap        = "r\n"     // gathers orphans
 	Terminate   = "kTERM\n" // signals what the command started
 	Kill        = "kKILL\n"
 	KillWorker  = "w\n" // kills the worker too
@@ -149,6 +150,10 @@ const (
 	Beat        = "i\n" // says that the host is there, and asks for a [Beating]
 	ReadBlock   = "x\n" // reads a block, and does what it holds
 )
+
+// Heard returns the operation that says that the end of a worker has been read. Until
+// then, whoever tells of such an end must be there at every second [Tick].
+func Heard(generation int) string { return "l" + strconv.Itoa(generation) + "\n" }
 
 // Next returns the operation that names the next unit. It should be sent right after the
 // last one: the supervisor reads a byte at a time, and so it reads the name while that

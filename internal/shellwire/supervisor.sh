@@ -378,6 +378,7 @@ while take; do
 		count
 		try help "cf_result='$cf_killed ${cf_none--} $cf_noted $cf_counts'" ;;
 	t) gather tick ;;
+	r) gather reap ;;
 	# kSIG: signals what the command started. w: kills the worker with it. s: starts a
 	# new worker.
 	k*) end "${cf_op#k}"
@@ -386,6 +387,8 @@ while take; do
 		gather killed ;;
 	s) jobs >&2
 		worker "$@" ;;
+	# lGEN: the host knows that this worker has ended, so its parent is not missed.
+	l*) [ "${cf_op#l}" != "$cf_gen" ] || cf_watch=1 ;;
 	# dNAME COUNT REST: COUNT blocks of 64 KiB and REST raw bytes follow, for a new
 	# file of that name. Nothing is to run until h: the file could be replaced by a
 	# fifo, and the end of stdin would be missed. The last file is removed first, if

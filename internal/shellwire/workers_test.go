@@ -118,6 +118,24 @@ func TestLongDirOfLongCharacters(t *testing.T) {
 	})
 }
 
+// What a session's first command has left in the background lives on when a tick comes
+// before the host has read that its shell has ended, and at all that come after that.
+func TestTickAfterTheEndOfTheFirstShell(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := start(t, shell, worker)
+		pid := shellquote.Quote(filepath.Join(w.dir, "pid"))
+		w.send(string(Next("end")) + string(Unit{Script: "sleep 1000 & echo $! >" + pid + "; exit 3"}.Ops()))
+		for ev := range w.events[0] {
+			if strings.HasPrefix(ev, fmt.Sprintf("%d ", Death)) {
+				break
+			}
+		}
+		w.send(Tick + strings.Repeat(Reap, 5) + Heard(1) + strings.Repeat(Tick, 5) + StartWorker + Heard(1) + Tick + Tick)
+		w.worker++
+		assert.Equal(t, w.ok("read -r pid <"+pid+"; kill -0 $pid && echo alive"), "alive\n")
+	})
+}
+
 // What a shell that has ended has left in the background lives on at a tick.
 func TestTickAfterTheEndOfAShell(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {

@@ -29,7 +29,7 @@ kill -CONT -1
 }
 helping() { [ -n "$cf_frozen" ] && [ -n "$cf_help_pid" ]; }
 stop() { helping || kill -STOP -1; }
-cf_time=0 cf_newest=0 cf_frozen= cf_forks= cf_crowded= cf_limit= cf_pids=
+cf_time=0 cf_newest=0 cf_frozen= cf_forks= cf_crowded= cf_limit= cf_pids= cf_missed=
 cf_last=/proc/sys/kernel/ns_last_pid
 { read -r cf_newest <$cf_last || cf_last=; } 2>/dev/null
 cf_largest=
@@ -258,10 +258,13 @@ return 1
 tend() {
 [ -z "$cf_forks" ] || [ -n "$cf_frozen" ] || { cf_forks=; kill -CONT -1; }
 case $1 in
-tick)
+tick | reap)
 [ -z "$cf_fresh" ] || [ -n "$cf_frozen" ] || kill -CONT -1
 helped
-[ -n "$cf_frozen" ] || kill -CONT "$cf_watch" || { freeze; bound; own; older || miss killed; disown; thaw; } ;;
+[ -n "$cf_frozen" ] || kill -CONT "$cf_watch" || case $1$cf_missed in
+"tick$cf_watch") freeze; bound; own; older || miss killed; disown; thaw ;;
+tick*) cf_missed=$cf_watch ;;
+esac ;;
 *) [ "$cf_watch" != 1 ] && kill -0 "$cf_watch" || miss "$1" ;;
 esac
 }

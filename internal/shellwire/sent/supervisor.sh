@@ -247,12 +247,14 @@ o) kills
 count
 try help "cf_result='$cf_killed ${cf_none--} $cf_noted $cf_counts'" ;;
 t) gather tick ;;
+r) gather reap ;;
 k*) end "${cf_op#k}"
 helper_killed ;;
 w) end KILL worker
 gather killed ;;
 s) jobs >&2
 worker "$@" ;;
+l*) [ "${cf_op#l}" != "$cf_gen" ] || cf_watch=1 ;;
 d*) freeze
 cf_op=${cf_op#d} cf_sizes=${cf_op#* } cf_num=0
 [ ! -f "$cf_dir/$cf_upload" ] || try body 'rm -f "$cf_dir/$cf_upload" 3<&-'
