@@ -1,6 +1,7 @@
 package execpolicy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -315,6 +316,16 @@ func (a *auditor) beginCommand(ctx context.Context, c *conn, cmd Command) (*Even
 func (c *conn) commandEvent(cmd Command) *Event {
 	e := c.newEvent(EventCommand)
 	e.Script, e.Argv, e.Dir = cmd.Script, cmd.Argv, cmd.Dir
+	if code := cmd.code; code != nil {
+		// It may go by stdin, which no record has. One that was asked about before has a
+		// record with it.
+		if !code.Approved || code.Fork {
+			e.Script = cmp.Or(code.Text, e.Script)
+		}
+		if code.Fork {
+			e.Argv = nil // no program, and the code once more
+		}
+	}
 	e.Env, e.Secrets = slices.Sorted(maps.Keys(cmd.Env)), secretNames(cmd.Secrets)
 	// In one go: a short value may stand in a long one.
 	e.redact(addValues(c.redactor.Values(), cmd.Secrets).Redact)

@@ -63,7 +63,8 @@ const (
 )
 
 // An Event is a record for an [Auditor]. It holds no value of a variable, no content of a
-// file, and nothing of stdin or of the output. There are exceptions: an Error may quote
+// file, and nothing of stdin or of the output. There are exceptions: Script has the code
+// of a block, a call or a snippet, however that gets to its program; an Error may quote
 // the stderr of a script or of the engine, and that of an EventEgress the head of a
 // request. A Cause, and the Error of a command that it ended, may quote the last words on
 // the container's stderr, or short code that [Spec.Approve] has refused.
@@ -94,7 +95,8 @@ type Event struct {
 	// is "write", "read", "write files", "mkdir", "readdir", "stat", "remove", "copy to",
 	// or "copy from", which [Session.Walk] has too.
 	Op string
-	// Script, Dir and Path are as the caller gave them.
+	// Script, Dir and Path are as the caller gave them. Of the first command for a block,
+	// a call or a snippet, of packages codeblock and python, Script is the code.
 	Script, Dir, Path string
 	// Target is the host and the port that a program inside has asked for, and Addr the
 	// address that was connected to. Target is empty if what was asked for can't be read,

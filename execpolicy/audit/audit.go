@@ -13,9 +13,9 @@ import (
 const MaxText = 4 << 10
 
 // To returns an auditor that gives a handler a record of each event. It does not ask the
-// handler whether it is enabled. An error of the handler is that of the record.
+// handler whether it is enabled. If the handler returns an error, so does the auditor.
 //
-// Use the handler's WithAttrs for what the program knows of who runs what.
+// To record who runs what, add attributes by the handler's WithAttrs.
 func To(h slog.Handler) execpolicy.Auditor {
 	host, _ := os.Hostname()
 	h = h.WithAttrs([]slog.Attr{slog.String("host", host), slog.Int("uid", os.Getuid()), slog.Int("pid", os.Getpid())})

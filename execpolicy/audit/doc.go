@@ -10,7 +10,7 @@
 //
 // The message of a record is the kind of its event, its level is Info, and its time is
 // when it happened. An attribute is left out if it is empty, is a count of no bytes, or
-// is not known. The names below stay:
+// is not known. The names below will not change:
 //
 //	attribute     type     in                   what
 //	host          text     all                  the machine
@@ -29,7 +29,8 @@
 //	transport     text     start                what carries the streams: attach or fifo
 //	op            text     command, transfer    startup, shutdown or job; the operation:
 //	                                            see execpolicy.Event
-//	script, dir   text     command              as they were given
+//	script, dir   text     command              as they were given; the code of a block, a
+//	                                            call or a snippet
 //	path          text     transfer             as it was given
 //	target        text     egress               the host and port that a program asked for
 //	addr          text     egress               the address that was connected to
@@ -59,20 +60,21 @@
 // The policy's digest is the first half of the SHA-256, in hexadecimal digits, of the
 // command line, with a NUL byte after each word. What differs from one container to the
 // next is left out: its name, and the library's labels of who started it and when. So two
-// starts of one policy by one engine have the same digest. Whatever changes what the
-// engine is told changes the digest, such as another directory of the host. The values of
-// variables are not in it, nor is what only the library knows, such as its time limits.
-// The digest of a pod is that of the command line with the pod's manifest, without the
-// pod's name, those labels, and a user ID of those that are drawn, which are 1879048192
-// and more. The digest of a HostPolicy is that of its shell's command line, which has its
-// limits.
+// starts of one policy by one engine have the same digest. Every other word counts: to
+// mount another directory of the host changes the digest. The values of variables do not,
+// as the command line is recorded without them. Nor does what only the library knows,
+// such as its time limits. The digest of a pod is that of the command line with the pod's
+// manifest, without the pod's name, those labels, and a user ID of those that are drawn,
+// which are 1879048192 and more. The digest of a HostPolicy is that of its shell's
+// command line, which has its limits.
 //
 // A text, and the words of a list together, are kept up to [MaxText] bytes. If there are
 // more, an attribute of that name with "_bytes" after it has their number. An engine's
 // command line is always whole. No record holds a value of a variable, or anything of
-// stdin, of the output or of a file, except what an error quotes of a script's stderr or
-// of the engine's. Values of [execpolicy.Secret] are shown nowhere. A secret that is none
-// of these is recorded with the script or the argument that has it.
+// stdin, of the output or of a file, except the code of a block, a call or a snippet, and
+// what an error quotes of a script's stderr or of the engine's. Values of
+// [execpolicy.Secret] are shown nowhere. A secret that is none of these is recorded with
+// the script or the argument that has it.
 //
 // A command or a transfer without a result was under way when the program ended. There is
 // no record of its kill and its end either: the container ends by itself.

@@ -1,5 +1,5 @@
 def run(folder):
-    import sys, types
+    import sys
     # A module of the session's directory must not stand in for one of these.
     here = sys.path[:1] == [""]
     if here:
@@ -8,7 +8,7 @@ def run(folder):
     if here:
         sys.path.insert(0, "")
     # Names that the code gives to what is its own must not be those that stand here.
-    sys.modules["__main__"] = main = types.ModuleType("__main__")
+    sys.modules["__main__"] = main = type(sys)("__main__")
     scope = main.__dict__
     sys.argv[:] = ["-"]
     pid = os.getpid()

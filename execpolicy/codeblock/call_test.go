@@ -213,7 +213,7 @@ NameError: name 'no_such_name' is not defined
 		assert.Assert(t, cmp.Contains(string(r.Stderr), "SyntaxError"))
 	}},
 	{"the code is a program as any", func(t *testing.T, s session) {
-		s.ok("echo 'raise Exception' >json.py; echo 'def area(): return 6' >shapes.py")
+		s.ok("echo 'raise Exception' >json.py; cp json.py types.py; echo 'def area(): return 6' >shapes.py")
 		assert.Equal(t, s.value(python("import shapes, json; result = [shapes.area(), hasattr(json, 'dumps')]"), nil),
 			"[6,true]")
 		assert.Equal(t, s.value(python("import sys; result = [__name__, sys.argv, sys.stdin.read(), sorted(k for "+
@@ -227,7 +227,7 @@ NameError: name 'no_such_name' is not defined
 		assert.Equal(t, s.value(python("open = len = type = str = os = json = max = run = format = range = "+
 			"Exception = None; result = 1"), nil), "1")
 		assert.Equal(t, s.value(python("# filename: kept.py\r\nif True:\r\n    result = 'é'\r\n"), nil), `"é"`)
-		s.ok("rm json.py shapes.py; rm -rf __pycache__; [ -z \"$(ls -A)\" ]")
+		s.ok("rm json.py types.py shapes.py; rm -rf __pycache__; [ -z \"$(ls -A)\" ]")
 		dir := s.ok("pwd")
 		r, err := codeblock.Call(t.Context(), s.Session, python("import os; result = [os.getcwd(), os.environ['ONLY']]"), nil,
 			codeblock.Options{Dir: "/", Env: map[string]string{"ONLY": "x", "TMPDIR": dir}})

@@ -18,10 +18,11 @@
 // Fences in block quotes and list items are found, up to a depth of 100, without the
 // marks and the indentation around them. Indented code and inline code are not blocks.
 //
-// HTML differs from CommonMark in one point: a line that is a tag hides nothing, because
-// models put fences right after tags of their own. A fence in a comment, a declaration, a
-// processing instruction, a CDATA section, or a script, style, pre or textarea is not a
-// block, because whoever reads the rendered answer does not see a block there.
+// Parse departs from CommonMark in one point, which is HTML. A line that is a tag hides
+// nothing, because models put fences right after tags of their own. A fence in a comment,
+// a declaration, a processing instruction, a CDATA section, or a script, style, pre or
+// textarea is not a block, because whoever reads the rendered answer does not see a block
+// there.
 //
 // Backslashes and entities in an info string are taken as they are written.
 //
@@ -33,10 +34,11 @@
 // its place: a bash block needs bash, which images with busybox don't have, unless the
 // caller's table says {"bash", "sh"}.
 //
-// It is an error if the table does not have the language. It is also an error if a block
-// names no language, unless [Options] has a Default. Run does not guess, because most
-// command lines are valid Python too: "ls -la" is a subtraction. If an answer may be cut
-// off, look at [Block.Unclosed] first: Run runs such a block like any other.
+// A block whose language is not in the table fails with [ErrLanguage], in its [Step]. So
+// does a block that names no language, unless [Options] has a Default. Run does not
+// guess, because most command lines are valid Python too: "ls -la" is a subtraction. If
+// an answer may be cut off, look at [Block.Unclosed] first: Run runs such a block like
+// any other.
 //
 // # Where the code is
 //
@@ -62,9 +64,10 @@
 // If a language's program can't read code from its stdin, the code can be put into a
 // file: see [Language.Extension].
 //
-// All of this keeps what ran before from changing which code a block runs. It does not
-// keep a program from reading other files: Python imports a json.py from its directory,
-// even one that an earlier block has put there.
+// What has ended by then can't change which code a block runs. What still runs in the
+// background can change the file of a block that has a name, which one command stores and
+// the next one runs. Nor does any of this keep a program from reading other files: Python
+// imports a json.py from its directory, even one that an earlier block has put there.
 //
 // # Values in and out
 //

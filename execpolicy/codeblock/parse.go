@@ -21,8 +21,8 @@ type Block struct {
 	Unclosed bool
 }
 
-// String returns the block as Markdown. If [Parse] made the block, it makes the same
-// block of that.
+// String returns the block as Markdown. Parse makes the same block of that text, if the
+// block came from Parse.
 func (b Block) String() string {
 	info := strings.TrimRight(b.Language+" "+b.Info, " ")
 	mark := "`"

@@ -55,3 +55,24 @@ func TestApproveIsAskedAboutSnippets(t *testing.T) {
 		assert.Equal(t, len(asked), 1)
 	})
 }
+
+// A record has the code of each snippet, also of one that goes by stdin.
+func TestRecordsHaveTheCode(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		var recorded []string
+		p.Spec.Audit = func(e execpolicy.Event) error {
+			if e.Kind == execpolicy.EventCommand && strings.Contains(e.Script, "kept") {
+				assert.Check(t, e.Argv == nil, "%q", e.Argv)
+				recorded = append(recorded, e.Script)
+			}
+			return nil
+		}
+		n := p.open(t)
+		short, long := "kept = 1", "kept = 2 #"+strings.Repeat(" ", 10_000)
+		n.ok(short)
+		n.ok(long)
+		n.Close()
+		assert.NilError(t, n.session.Close())
+		assert.DeepEqual(t, recorded, []string{short, long})
+	})
+}

@@ -8,17 +8,21 @@
 //	fmt.Println(r.Value) // 42
 //
 // The interpreter is a background job of the session. Each snippet is a command of the
-// session: it has a command's deadline, limits and outcomes, and the output of the
-// snippet, and the processes that it starts, are the command's. The library talks to the
-// interpreter by a copy of the session's shell, through two FIFOs in a private directory
-// of the container. The interpreter writes a short reply to the snippet's stdout, from
-// which the library takes it out, and a longer one to a file. Nothing is installed in the
+// session. It has a command's deadline, limits and outcomes. What it prints, and the
+// processes that it starts, are the command's. For each snippet a fork of the session's
+// shell hands the code to the interpreter, through two FIFOs in a private directory of
+// the container. The interpreter writes a short reply to the snippet's stdout, from which
+// the library takes it out, and a longer one to a file. Nothing is installed in the
 // image. Besides Python it needs sh, mkdir, mkfifo, cat and rm.
 //
-// The stdin of a snippet is empty: input() raises EOFError. Threads and processes that a
-// snippet leaves behind go on. A copy of the interpreter that a snippet has forked ends
-// with the snippet. The library uses SIGINT and SIGTERM: a snippet's own handlers for
-// them last as long as the snippet.
+// The stdin of a snippet is empty: input() raises EOFError. Threads and programs that a
+// snippet leaves behind go on. A copy of the interpreter that a snippet has forked, by
+// os.fork, ends when it comes to the end of the snippet's code.
+//
+// At its deadline a snippet gets a KeyboardInterrupt. If it does not end in time, its
+// interpreter is killed, the next snippet gets a new one, and [Result.StateLost] says so.
+// The library uses SIGINT and SIGTERM for that: a snippet's own handlers for them last as
+// long as the snippet.
 //
 // A session is one level of trust: a snippet can fake its value and its output, and those
 // of later snippets, and can end the interpreter. Calls still return in time, and memory

@@ -132,7 +132,7 @@ var (
 // wraps [execpolicy.ErrInvalid] if the options are invalid. Any other error wraps
 // ErrStart, along with the error of [execpolicy.Session.Run] or the cause:
 // [execpolicy.ErrTimeout] after the 30 s, for example. Then nothing of the interpreter is
-// left.
+// left or, if other commands of the session go first, nothing will be after them.
 func Start(ctx context.Context, s *execpolicy.Session, o Options) (*Interpreter, error) {
 	_, badDir := scratch.Dir(o.Env)
 	var badProgram error
@@ -171,8 +171,7 @@ func (p *Interpreter) start(ctx context.Context) error {
 	case errors.Is(err, ours.ErrElsewhere):
 		return p.start(ctx)
 	case r != nil:
-		p.stop(ctx, p.dir)
-		p.dir = ""
+		p.stop(ctx)
 	default:
 		p.dir = ""
 	}
@@ -248,7 +247,7 @@ func (p *Interpreter) Run(ctx context.Context, snippet Snippet) (*Result, error)
 	}
 }
 
-// errMissed says that a snippet was not run because the interpreter had ended before.
+// errMissed says that a snippet was not sent, because the interpreter had ended before.
 var errMissed = errors.New("it had ended before it got the snippet")
 
 // run runs a snippet, which may have been approved before, for the holder of the turn.
@@ -257,9 +256,17 @@ func (p *Interpreter) run(ctx context.Context, snippet Snippet, approved bool) (
 	// A shell reads it a byte at a time. Of 65 bits nobody guesses one in time.
 	tag := rand.Text()[:13]
 	var said []byte
+	sent := false
+	heard := func(text string) {
+		if text == "" {
+			sent = true
+		} else {
+			said = []byte(text)
+		}
+	}
 	asked := ours.WithCode(ctx, ours.Code{
 		Kind: string(execpolicy.RequestSnippet), Language: "python", Text: snippet.Code, Timeout: snippet.Timeout,
-		In: p.name, Approved: approved, Fork: true, Tag: tag, Reply: func(text string) { said = []byte(text) },
+		In: p.name, Approved: approved, Fork: true, Tag: tag, Reply: heard,
 	})
 	argv := []string{p.dir + "/run", p.dir, tag, strconv.Itoa(len(snippet.Code))}
 	var stdin io.Reader
@@ -294,8 +301,7 @@ func (p *Interpreter) run(ctx context.Context, snippet Snippet, approved bool) (
 	}
 	switch {
 	case errors.Is(problem, fs.ErrNotExist):
-		// What a snippet has left there is no reason to run again what had its time.
-		missed := res.Cause == nil && p.missed(ctx)
+		missed := !sent && res.Cause == nil && err == nil && p.missed(ctx)
 		p.discard(ctx)
 		if missed {
 			return r, errMissed
@@ -373,7 +379,7 @@ func (r *Result) texts() []*string {
 	return texts
 }
 
-// missed reports whether the interpreter had ended before it got the snippet.
+// missed reports whether what runs snippets has said that the interpreter had ended.
 func (p *Interpreter) missed(ctx context.Context) bool {
 	_, err := p.session.ReadFile(ctx, p.dir+"/missed", 1)
 	return err == nil
@@ -411,18 +417,19 @@ func (r *Result) decode(data []byte, tag string) error {
 	return nil
 }
 
-// discard ends an interpreter, at the latest with its session, and waits for that for a
-// while: a snippet has used up its own time, and other commands may take theirs.
+// discard ends an interpreter whose state a result has to call lost.
 func (p *Interpreter) discard(ctx context.Context) {
-	dir := p.dir
-	p.dir, p.lost = "", true
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replyWait)
-	defer cancel()
-	p.stop(ctx, dir)
+	p.lost = true
+	p.stop(ctx)
 }
 
-// stop ends the interpreter in a directory, and waits for that as long as ctx lasts.
-func (p *Interpreter) stop(ctx context.Context, dir string) {
+// stop ends the interpreter, at the latest with its session, and waits for that for a
+// while: a snippet has used up its own time, and other commands may take theirs.
+func (p *Interpreter) stop(ctx context.Context) {
+	dir := p.dir
+	p.dir = ""
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), replyWait)
+	defer cancel()
 	scratch.Clean(ctx, p.session, "sh", "-c", same+stopScript, "sh", dir)
 }
 

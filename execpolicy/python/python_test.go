@@ -324,15 +324,22 @@ func TestEnds(t *testing.T) {
 
 var ends = []runCase{
 	{"a snippet that says it was missed runs once", func(t *testing.T, n notebook) {
-		r := n.ended(python.Snippet{Timeout: time.Second, Code: `
-import os, time
+		r := n.run(python.Snippet{Code: `
+import os
 folder = open('/proc/self/cmdline').read().split('\0')[-2]
 open(folder + '/missed', 'w').close()
 with open('/tmp/runs', 'a') as f: f.write('x')
-try: time.sleep(4868)
-finally: os._exit(0)`}, execpolicy.OutcomeTimedOut)
-		assert.Assert(t, r.StateLost)
-		assert.Equal(t, n.shell("cat /tmp/runs"), "x")
+os._exit(0)`})
+		assert.Assert(t, r.Outcome == execpolicy.OutcomeExited && r.StateLost, "%v", r.Outcome)
+		assert.Equal(t, n.shell("cat /tmp/runs; rm /tmp/runs"), "x")
+	}},
+	{"a module of the session's directory stands in for none of the library's", func(t *testing.T, n notebook) {
+		n.shell("for name in types ast json os traceback; do echo 'raise Exception' >$name.py; done")
+		other, err := python.Start(t.Context(), n.session, python.Options{})
+		assert.NilError(t, err)
+		assert.Equal(t, notebook{other, n.session, t}.value("6"), "6")
+		assert.NilError(t, other.Close())
+		n.shell("rm *.py; rm -rf __pycache__")
 	}},
 	{"what obeys keeps its state", func(t *testing.T, n notebook) {
 		for _, code := range []string{

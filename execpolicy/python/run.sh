@@ -9,6 +9,9 @@ cf_dir=$1 cf_tag=$2 cf_failed=0
 # If who waits for the interpreter was killed too, nobody has said that it is dead.
 \command [ ! -e "$cf_dir/dead" ] && cf_same || { \command : >"$cf_dir/missed"; \command exit 1; }
 \command trap 'cf_same && \command kill -INT "$cf_pid"' TERM
+# An empty reply says that the code may run from now on. Nothing that the code does takes
+# that back.
+\command printf '%se 0 %s\n' "$cf_tag" "$cf_tag"
 if \command [ "$#" = 4 ]; then \command printf '%s %s\n%s' "$cf_tag" "$3" "$4"; else \command printf '%s %s\n' "$cf_tag" "$3" && \command cat; fi >&3
 # A signal may end a read; so may, for ever, what has taken the place of a fifo.
 while \command [ "$cf_failed" -lt 100 ]; do

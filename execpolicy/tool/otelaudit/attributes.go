@@ -67,10 +67,10 @@ func attributes(e execpolicy.Event) (all []attribute.KeyValue) {
 	return all
 }
 
-// text returns the head of a text. Exporters refuse what is not UTF-8, and all that is
-// sent with it.
+// text returns a copy of the head of a text, which may be long. Exporters refuse what is
+// not UTF-8, and all that is sent with it.
 func text(s string) string {
-	return strings.ToValidUTF8(s[:min(len(s), MaxText)], "?")
+	return strings.Clone(strings.ToValidUTF8(s[:min(len(s), MaxText)], "?"))
 }
 
 func words(all []string) []string {

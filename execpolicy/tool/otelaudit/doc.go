@@ -82,8 +82,8 @@
 //
 // Texts are kept up to [MaxText] bytes, and the words of a list together; bytes that are
 // not UTF-8 become question marks. Values of [execpolicy.Secret] and of variables are
-// shown nowhere, nor is stdin, the output or a file, but for what an error quotes of a
-// script's stderr or of the engine's: see [execpolicy.Event]. A script and a program's
-// arguments are shown. If traces must not have them, remove them on the way, as the
-// Collector can.
+// shown nowhere, nor is stdin, the output or a file, but for the code of a block, a call
+// or a snippet, and for what an error quotes of a script's stderr or of the engine's: see
+// [execpolicy.Event]. A script and a program's arguments are shown. If traces must not
+// have them, remove them on the way, as the Collector can.
 package otelaudit
