@@ -2,6 +2,8 @@ package dockercli
 
 import (
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -73,15 +75,30 @@ func (c *checker) volume(name string) {
 }
 
 // image checks what both engines agree a reference consists of; that it is a good one is
-// the engine's to say. Podman would take a transport such as oci-archive:/file for one
+// the engine's to say. Podman would take a transport such as oci-archive:../file for one
 // too, and read the host's files.
 func (c *checker) image(ref string) {
 	first := func(r byte) bool { return isAlphanum(r) || r == '[' }
 	rest := func(r byte) bool { return isAlphanum(r) || strings.IndexByte("._/:@+-[]", r) >= 0 }
-	if !consists(ref, first, rest) || strings.Contains(ref, ":/") {
+	name, digest, _ := strings.Cut(ref, "@")
+	dir, last := path.Split(name)
+	host, dirs, _ := strings.Cut(dir, "/")
+	if strings.HasPrefix(host, "[") { // the address of an IPv6 registry
+		_, host, _ = strings.Cut(host, "]")
+	}
+	_, port, hasPort := strings.Cut(host, ":")
+	before, _, _ := strings.Cut(last, ":")
+	if !consists(ref, first, rest) ||
+		hasPort && !consists(port, isDigit, isDigit) || strings.Contains(dirs, ":") ||
+		strings.Count(last, ":") > 1 || dir == "" && slices.Contains(transports, before) && before != last ||
+		strings.Contains(digest, "/") {
 		c.refuse("image reference %q: it has to be like registry/name:tag", ref)
 	}
 }
+
+// transports are podman's, which stand before a colon, but for those that are names of
+// images too.
+var transports = []string{"containers-storage", "dir", "docker-archive", "docker-daemon", "oci-archive", "ostree", "sif"}
 
 // envName checks the name of an environment variable. Podman takes FOO* for all of the
 // client's variables that begin so.

@@ -1,9 +1,9 @@
 // Package dockercli drives the docker and podman programs, and nerdctl.
 //
-// [Find] and [Lookup] look for an engine, and ask it for what the rest needs to know.
-// Each verb, such as run or pull, is a method of [Engine]. Typed arguments become an
-// argument vector, and an engine's error message becomes one of the errors below. The
-// package builds command lines. Package execpolicy decides what is safe.
+// [Find] and [Lookup] look for an engine, and ask it what the other functions need to
+// know. Each verb, such as run or pull, is a method of [Engine]. Typed arguments become
+// an argument vector, and an engine's error message becomes one of the errors below. This
+// package builds command lines and runs them. Package execpolicy decides what is safe.
 //
 //	engine, err := dockercli.Find(ctx)
 //	if err != nil {
@@ -37,10 +37,10 @@
 // sentinels, such as [ErrImageMissing], if the engine's message is known. These errors
 // are not of that type:
 //
-//   - Arguments that this package refuses match [ErrArgument]. The client was not run, or
-//     was only asked a question.
-//   - The error of a client program that is missing matches [ErrNoEngine]. What an engine
-//     can't tell is an error that matches [errors.ErrUnsupported].
+//   - The error for an argument that this package refuses matches [ErrArgument]. The
+//     client was not run, or was only asked a question.
+//   - The error of a client program that is missing matches [ErrNoEngine]. The error for
+//     what an engine can't tell matches [errors.ErrUnsupported].
 //   - An answer that can't be read is an error with a text of its own.
 //   - Errors of this package's own may match a sentinel too, as that of
 //     [Engine.InspectVolume] for a name that is only the beginning of another's. So use

@@ -47,9 +47,10 @@ type Engine struct {
 	// The names of files in them, and in Env, must be absolute: some clients work in
 	// another directory.
 	Global []string
-	// Env is the client's environment, each entry "key=value". An image can read any of
-	// it through podman's client. If nil, the client has the environment of this process.
-	// But podman's client has only the variables that it needs when it runs a container.
+	// Env is the client's environment, each entry "key=value". If nil, the client has the
+	// environment of this process, of which podman's client gets only the variables that
+	// it needs when it runs a container. An image can read each variable that podman's
+	// client has.
 	Env []string
 	// Kind says which flags the client understands.
 	Kind Kind
@@ -176,9 +177,10 @@ type call struct {
 	stderr io.Writer // also gets what is kept for the error
 }
 
-// Dir returns where the client is to work; empty is where this program does. Podman's
-// monitor leaves a file called oom in that directory when the kernel kills for memory,
-// and its client runs in none that was removed. In /proc nobody can leave anything.
+// Dir returns the directory in which to run the client: /proc for podman on Linux, and
+// otherwise the empty string, which is this program's own. Podman's monitor leaves a file
+// called oom in that directory when the kernel kills for memory, which /proc does not
+// take, and its client does not run in a directory that was removed.
 func (e *Engine) Dir() string {
 	if e.Kind == Podman && runtime.GOOS == "linux" {
 		return "/proc"

@@ -11,9 +11,9 @@ import (
 type Mount struct {
 	// Source is the absolute path on the engine's host. It must exist.
 	Source string
-	// Volume is the name of a volume, in place of Source. If there is no such volume, the
-	// error of a run matches [ErrNoVolume]. Only podman's service, if docker's client
-	// talks to it, makes an empty one.
+	// Volume is the name of a volume, in place of Source. If there is no such volume, a
+	// run fails with an error that matches [ErrNoVolume]. Only docker's client on
+	// podman's service makes an empty volume then.
 	Volume string
 	// Target is where it appears, an absolute path below /.
 	Target string

@@ -163,6 +163,9 @@ func (p *DockerPolicy) checkCompatWorkspace(e *dockercli.Engine, dir string) err
 		return fmt.Errorf("%w: %w", ErrNoMount, errElsewhere)
 	case !filepath.IsAbs(dir):
 		return fmt.Errorf("the workspace %q has to be an absolute path", dir)
+	case slices.Contains(strings.Split(dir, "/"), ".."):
+		// An engine takes the name before it away, and does not look where that leads.
+		return fmt.Errorf("the workspace %q must have no \"..\" in it", dir)
 	case strings.Contains(dir, ":"):
 		return fmt.Errorf("the workspace %q: LangChain's -v can't mount a path with a colon", dir)
 	}

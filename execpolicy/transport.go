@@ -150,6 +150,15 @@ func (p *DockerPolicy) recover(ctx context.Context, c *container.Container, caus
 		}
 	}
 	if errors.Is(cause, dockercli.ErrImageMissing) && p.Pull != dockercli.PullNever {
+		ctx, cancel := context.WithTimeout(ctx, p.pullTimeout())
+		defer cancel()
+		_, err := c.Engine.InspectImage(ctx, p.image(c.Engine))
+		switch {
+		case err == nil:
+			return cause // a container has printed the engine's words
+		case !errors.Is(err, dockercli.ErrImageMissing):
+			return err
+		}
 		return p.pull(ctx, c.Engine)
 	}
 	if c.Engine.Remote && errors.Is(cause, errTurnedAway) {

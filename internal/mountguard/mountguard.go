@@ -292,6 +292,10 @@ func (g *Guard) follow(name string) (string, error) {
 	if err == nil {
 		return resolved, nil
 	}
+	// For an engine "nothing/../file" is the file.
+	if cleaned := filepath.Clean(name); cleaned != name && errors.Is(err, fs.ErrNotExist) {
+		return g.follow(cleaned)
+	}
 	for dir := name; errors.Is(err, fs.ErrNotExist); dir = filepath.Dir(dir) {
 		// What a link does not lead to yet may be there when the engine follows it.
 		if info, missing := os.Lstat(dir); missing == nil {
