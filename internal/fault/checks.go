@@ -98,6 +98,16 @@ func processesIn(id string) []leftover.Process {
 	})
 }
 
+// aliveIn is processesIn without what has ended and the engine's own processes, which are
+// outside.
+func aliveIn(id string) []leftover.Process {
+	outside := namespaceOf(leftover.Process{PID: os.Getpid()})
+	return slices.DeleteFunc(processesIn(id), func(p leftover.Process) bool {
+		namespace := namespaceOf(p)
+		return p.State == "Z" || namespace == outside || namespace == ""
+	})
+}
+
 // namespaces are the process namespaces of the containers that have no cgroups of their
 // own, by their IDs.
 var namespaces = map[string]string{}

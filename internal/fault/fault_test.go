@@ -111,7 +111,8 @@ func TestSettle(t *testing.T) {
 			found := slices.ContainsFunc(left, func(what string) bool { return strings.HasPrefix(what, kind) })
 			assert.Assert(t, found, "%s is not in %q", kind, left)
 		}
-		assert.Equal(t, len(processesIn(id)) >= processesOfSession, true)
+		assert.Assert(t, len(processesIn(id)) >= processesOfSession)
+		assert.Assert(t, len(aliveIn(id)) >= processesOfSession)
 
 		go func() {
 			os.Remove(file)

@@ -308,6 +308,9 @@ func (r *round) probe(ctx context.Context) {
 	// What was not ended by the library may live on beside what comes next.
 	ended := slices.Contains(r.ending.outcomes, r.result.Outcome)
 	lies := r.any(func(p *program) bool { return p.lies })
+	if ended && !r.left && r.result.Gone && step < execpolicy.EscalationContainer && !r.inside(promptly) {
+		return
+	}
 	var said []string
 	for i := range probes {
 		word := fmt.Sprintf("probe-%d-%d", r.seed, i)
@@ -356,8 +359,13 @@ func (r *round) probe(ctx context.Context) {
 // processesOfSession are process 1, the worker and its parent.
 const processesOfSession = 3
 
-// inside counts the processes of the container, of which there may be more for a moment.
-func (r *round) inside(patience leftover.Patience) {
+// promptly is the patience with what a result says is gone: what the session itself has
+// asked inside may take a moment to end.
+var promptly = leftover.Patience{Time: 2 * time.Second, Looks: 3}
+
+// inside counts the processes of the container, of which there may be more for a moment,
+// and reports whether all are the session's own.
+func (r *round) inside(patience leftover.Patience) bool {
 	var of []string
 	ok := patience.Until(func() bool {
 		of = of[:0]
@@ -366,11 +374,12 @@ func (r *round) inside(patience leftover.Patience) {
 				of = append(of, p.String())
 			}
 		}
-		return len(of) == processesOfSession
+		return len(of) <= processesOfSession
 	})
 	if !ok {
 		r.suite.stats.survivors++
 		r.wrong("%d processes are in the container:\n\t\t%s", len(of), strings.Join(of, "\n\t\t"))
 		r.discard()
 	}
+	return ok
 }

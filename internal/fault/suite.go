@@ -368,6 +368,15 @@ func (s *suite) end() error {
 	s.open = nil
 	var err error
 	s.call(o.plan, "Close", s.termination(), func() { err = o.session.Close() })
+	if err == nil && s.pods == nil {
+		// It has said that the kernel has none of them, and has no more time for that.
+		for _, id := range o.ids {
+			if alive := aliveIn(id); len(alive) > 0 {
+				s.stats.survivors += len(alive)
+				err = fmt.Errorf("alive when Close says that nothing is: %v", alive)
+			}
+		}
+	}
 	if o.starved && errors.Is(err, execpolicy.ErrStillThere) {
 		err = nil
 	}
