@@ -1,9 +1,9 @@
 // Package execpolicy runs commands that nobody trusts.
 //
-// A [Policy] spawns a command in isolation: [DockerPolicy] in a locked-down container of
-// docker or podman, [HostPolicy] on the host with no isolation at all. [Start] opens a
-// [Session] on it, a persistent shell whose commands have deadlines, bounded output and
-// honest outcomes. [Run] runs a single command.
+// A [Policy] starts a command: [DockerPolicy] in a locked-down container of docker or
+// podman, package kube's in a pod, and [HostPolicy] on the host, with no isolation at
+// all. [Start] opens a [Session] on a policy, a persistent shell whose commands have
+// deadlines, bounded output and honest outcomes. [Run] runs a single command.
 //
 // # Sessions
 //
@@ -22,7 +22,7 @@
 // itself has ended, because it had to be killed in a loop of its own or the command was
 // "exit 3", a new one takes its place in the same container, and [Result.StateLost] says
 // so. If only the end of the container could end the command, [Result.Escalation] says
-// so, and Run fails with ErrEnded until [Session.Restart].
+// so, and later calls fail with [ErrEnded] until [Session.Restart].
 //
 // [Result.Render] makes a text for a model. It has the head and the tail of the output
 // within a budget, on every outcome and without escape sequences. It ends with how the
@@ -84,13 +84,14 @@
 // run --interactive"), or through four FIFOs of this machine, with nothing in between.
 // Over FIFOs a command takes about half of the time, output comes several times as fast,
 // and no client stays. The session then works without its engine: an engine that hangs,
-// or that is killed, holds no command up. Only the first result, or with a [Spec.Audit]
-// the start, waits for the engine, for [Result.ImageID]. [TransportFIFO] says what FIFOs
-// need, and [DockerPolicy.FindTransport] what is used and why.
+// or that is killed, holds no command up. One thing is still asked of the engine, which
+// is [Result.ImageID]: the first result waits for that or, with a [Spec.Audit], the
+// start. [TransportFIFO] says what FIFOs need, and [DockerPolicy.FindTransport] what is
+// used and why.
 //
-// A link over a network can break unnoticed. With a [DockerPolicy.KeepAlive], which
-// sessions on a remote engine have unless it is negative, each end ends the session if it
-// has heard nothing from the other for that time.
+// A link over a network can break unnoticed. With a [DockerPolicy.KeepAlive], either side
+// ends the session when it has heard nothing from the other for that time. Sessions on a
+// remote engine have one unless it is negative.
 //
 // The FIFOs are in a directory of their own below that for temporary files. Nobody else
 // may enter it, and it is mounted read-only in the container. The names of the FIFOs are
@@ -130,8 +131,8 @@
 //     session survives Close, a panic or a SIGKILL of this program. Process 1 of the
 //     container reads its stdin, and ends when its stdin does. Then the kernel ends the
 //     rest. Nobody inside can stop process 1, trace it or hold its stdin open.
-//  2. Every call returns by its deadline plus [Limits.TerminationTimeout], if the
-//     functions that the caller has given return when they have to: see [Spec].
+//  2. Every call returns by its deadline plus [Limits.TerminationTimeout], provided that
+//     the functions which the caller has given return when [Spec] says that they must.
 //  3. Memory is bounded by the limits, whatever is printed. No output goes to the
 //     engine's disk. Package kube makes an exception: a node logs what is printed.
 //  4. Streams are exact and apart, and are kept on every outcome.
@@ -151,8 +152,8 @@
 //
 // The engine's word alone counts where process 1 can't be seen: on macOS and Windows,
 // with a remote engine, under gVisor or Kata, in another PID namespace, where /proc hides
-// the processes of others, with an allowed --pid=host, and if this program has no
-// descriptor left with which to look into /proc as the shell answers.
+// the processes of others, with an allowed --pid=host, and if this program is out of
+// descriptors when the shell first answers.
 //
 // If this program is killed, its guard goes on: a process on this machine that removes
 // what was left, for eight seconds, and kills what it sees to live on, for a minute. If
@@ -179,8 +180,8 @@
 //
 // Docker Desktop shows a container only the directories that its settings share: on macOS
 // /Users, /Volumes, /private, /tmp and /var/folders. A mount of another makes the start
-// fail with [dockercli.ErrArgument]. Protected paths are recognized by their names, links
-// and identity, but not those of the virtual machine.
+// fail with [dockercli.ErrArgument]. Paths of this machine are protected, by their names,
+// links and identity; those inside the virtual machine are not.
 //
 // # What is not promised
 //
@@ -210,17 +211,17 @@
 //     and on the engine's machine, process 1 has a higher priority than they, and waits
 //     less. Where hundreds of processes are at the container's limit of memory, what the
 //     kernel does for them uses up the container's share of the processors, and nothing
-//     in it runs for ten seconds and more. If this program is root, it takes that bound
-//     away when it kills a container, as its guard does. The kernel takes more than two
-//     seconds to free the page tables of a file of 32 MB that each of a few processes has
-//     mapped 1300 times, and no process is gone before that. The opening of a file for an
-//     upload waits for the lock of its directory: with 100,000 files in it, and 200
-//     processes that list them, for 5 to 15 seconds.
+//     in it runs for ten seconds and more. If this program is root, it lifts that limit
+//     of the processors when it kills a container, as its guard does. The kernel takes
+//     more than two seconds to free the page tables of a file of 32 MB that each of a few
+//     processes has mapped 1300 times, and no process is gone before that. The opening of
+//     a file for an upload waits for the lock of its directory: with 100,000 files in it,
+//     and 200 processes that list them, for 5 to 15 seconds.
 //   - Sessions whose users have the same ID share what the kernel counts for each ID,
 //     such as 128 inotify instances: see [DockerPolicy.User].
-//   - Engines drop some limits with a warning at most. [Start] refuses a rootless engine
-//     that says it can't set them, unless [DockerPolicy.AllowMissingLimits] is set. It
-//     asks no other engine. Package attest finds what is not in force.
+//   - Engines ignore some limits, with a warning or none. [Start] refuses a rootless
+//     engine that says it can't set them, unless [DockerPolicy.AllowMissingLimits] is
+//     set. It asks no other engine. Package attest finds what is not in force.
 //   - The library does not search files that it reads for secrets: [Session.Redact] does
 //     that.
 //   - If a client was cut off while it started a container, or its engine does not
@@ -241,7 +242,8 @@
 //     SIGKILL of this program leaves the session's directory.
 //   - The library does not limit what commands write to the host's disk: into a mounted
 //     workspace, into a volume that an image declares, and into the root of a container
-//     with [DockerPolicy.WritableRootfs].
+//     with [DockerPolicy.WritableRootfs]. Nor does it limit what an Audit writes: each
+//     connection through an Egress is a record.
 //   - The library checks a mount's source before the engine mounts it. So nobody
 //     untrusted may be able to change a directory on the way to the source, or on the way
 //     to the engine's directory for temporary files, if that differs from this program's.
@@ -346,7 +348,7 @@
 // or the permissions. A name that is empty, has a NUL byte or has more than 3,996 bytes
 // is refused with [ErrInvalid] before that; "." is where the session began. In these
 // tables CopyIn stands for CopyFS too, and CopyOut for CopyOutTo and Walk. "done" means
-// that there is no error.
+// that there is no error, and "-" that it was not tried.
 //
 //	                              ReadFile      ReadDir       Stat          CopyOut
 //	nothing of that name          ENOENT        ENOENT        ENOENT        ENOENT

@@ -24,12 +24,14 @@ type Policy interface {
 	//   - It calls [Spec.RecordSpawn] before it starts anything, and returns its error
 	//     unchanged.
 	//   - If spec.Supervisor is set, it runs that in place of spec.Command, sets
-	//     [Process.Worker], and puts spec.Env into no argument list: the session sends
-	//     it.
+	//     [Process.Worker] unless spec.Command is empty, and puts spec.Env into no
+	//     argument list: the session sends it.
 	//   - It gives the program a stdin that ends when [Process.Stdin] is closed, and when
 	//     this program ends, however it does. That is what ends a session.
-	//   - It sets OwnPIDNamespace only if it made the PID namespace: a session then kills
-	//     all that it sees.
+	//   - It sets OwnPIDNamespace only if it made the PID namespace, with spec.Supervisor
+	//     as process 1: a session then kills all that it sees.
+	//   - It shows spec.Workspace to the command, or refuses it. What it starts bears
+	//     spec.Labels, if that can have labels.
 	//   - It returns a Process whose Kill works from then on, or an error. If it returns
 	//     an error, nothing that it has started is left.
 	Spawn(ctx context.Context, spec Spec) (*Process, error)

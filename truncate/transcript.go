@@ -25,9 +25,9 @@ const (
 // before it, or if all lines up to its end have more than MaxBytes bytes together. So
 // everything after the first dropped line is dropped too. Dropped lines are counted.
 //
-// Each of the two unfinished lines takes no more memory than the byte limit. The kept
-// text has no more bytes than that, not counting the marks of standard error, which are
-// nine bytes a line, in a slice that grows as by append. A Transcript is safe for
+// Each of the two unfinished lines takes no more memory than the byte limit. Nor does the
+// kept text, not counting the marks of standard error, which are nine bytes a line; its
+// slice grows as append's do, and may have more room than that. A Transcript is safe for
 // concurrent use, but must not be copied, and its fields must not be changed after the
 // first Write.
 type Transcript struct {

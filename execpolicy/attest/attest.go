@@ -63,8 +63,9 @@ type Subject interface {
 }
 
 // Start opens a session as [execpolicy.Start] does, and looks at it before the startup
-// scripts and any other command have run. [execpolicy.Session.Restart] looks again. Its
-// error then wraps [ErrNotInForce] too, and there is no new report.
+// scripts and any other command have run. [execpolicy.Session.Restart] looks again, and
+// makes no new report: if a required protection is not in force then, its error wraps
+// [ErrNotInForce].
 //
 // If a required protection is not in force, the error wraps [ErrNotInForce], names the
 // protection and says what was seen, and the session is ended. If the engine is refused,

@@ -15,8 +15,9 @@ type Confinement struct {
 	// AppArmor and SELinux say whether the engine's host uses them.
 	AppArmor bool `json:"apparmor"`
 	SELinux  bool `json:"selinux"`
-	// Untold says that the engine does not tell, as no cluster does. AppArmor and SELinux
-	// then say only whether process 1 has a profile or a label.
+	// Untold says that the engine does not tell whether its host uses them. No cluster
+	// tells. AppArmor and SELinux then say only whether process 1 has a profile or a
+	// label.
 	Untold bool `json:"untold,omitempty"`
 	// Inside is the profile or the label of process 1 as the kernel shows it inside.
 	// Outside is what the engine says it has applied. Either is empty if nothing is known

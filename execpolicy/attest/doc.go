@@ -41,10 +41,10 @@
 //
 // The view of a pod from outside is what the API server has admitted: what the node is
 // told to do, and not what it has done. The table calls that column ADMITTED. A pod
-// always has links and routes. So it counts as having no network if none of the addresses
-// that answer in every cluster answers inside, and no NetworkPolicy that selects the pod
-// allows anything. The limit of processes is that of the user. A pod's directories in
-// memory have no options, so nosuid and nodev are not asked for.
+// always has network interfaces and routes. So it counts as having no network if no
+// NetworkPolicy that selects it allows anything, and if none of the addresses that answer
+// in every cluster answers inside. The limit of processes is that of the user. A pod's
+// directories in memory have no options, so nosuid and nodev are not asked for.
 //
 // A report of a pod also has [PodProtections]. [NothingInjected] can't be seen from
 // inside, and is [Admitted] at best. No pod has [NoContainerLog] or [NoTerminationLog],

@@ -33,7 +33,8 @@ const (
 	NoCapabilities Protection = "no capabilities"
 	// NoNewPrivileges means that set-uid programs have no effect.
 	NoNewPrivileges Protection = "no new privileges"
-	// Seccomp means that system calls are filtered, by the filter that the policy names.
+	// Seccomp means that system calls are filtered, by the filter that the policy names
+	// as far as that can be seen: podman does not tell the text of a caller's filter.
 	// If that is the library's own, it refused every call that was tried.
 	Seccomp Protection = "seccomp"
 	// User means that the shell runs as the policy's user, which is neither root nor in
@@ -59,18 +60,20 @@ const (
 	// MaskedProc means that the files in /proc and /sys that tell of the host's kernel
 	// are hidden, and its settings are read-only.
 	MaskedProc Protection = "masked /proc"
-	// NoDevices means that there is no device but those that every container has.
+	// NoDevices means that there is no device but those that every container has. Where
+	// the rules for devices can't be read, as with cgroups of version 2, only /dev tells.
 	NoDevices Protection = "no devices"
 	// NoHostMounts means that only the host's directories and files that the policy names
-	// are mounted, and read-only where it says so.
+	// are mounted, and read-only where it says so. Whether what is mounted at such a
+	// place is what the policy names, is left to the engine.
 	NoHostMounts Protection = "no host mounts"
 	// Lifeline means that nobody inside can open the memory, the environment or the pipes
 	// of process 1, with which the container ends.
 	Lifeline Protection = "lifeline"
-	// NoUnsafeArgs means that the engine has no argument that only AllowUnsafeArgs
-	// allows, and no effect of one is seen that no other protection is about. Core dumps,
-	// for example, are such an effect, and Compat has them too. The Note names each
-	// argument, whether or not its effect is seen.
+	// NoUnsafeArgs means that the engine was given no argument that needs
+	// AllowUnsafeArgs, and that no effect of such an argument is seen which no other
+	// protection covers. Core dumps are such an effect, and Compat allows them too. The
+	// Note names each argument, whether or not its effect is seen.
 	NoUnsafeArgs Protection = "no unsafe arguments"
 )
 

@@ -43,9 +43,10 @@
 // The directory belongs to the host's user, and the set-up runs as that user (see
 // [execpolicy.DockerPolicy.User]). If that user is root, the directory is given to the
 // policy's User, if that is a number, or to 65534:65534, the default user of sessions. So
-// a container never runs as root because the program does. Sessions that run as another
-// user can read what the set-up lets everybody read, which is everything with the usual
-// umask. Rootless docker needs the User "0:0", which is the host's user there.
+// if this program runs as root, the container does not, unless the policy's User says so.
+// Sessions that run as another user can read what the set-up lets everybody read, which
+// is everything with the usual umask. Rootless docker needs the User "0:0", which is the
+// host's user there.
 package deps
 
 import (

@@ -14,8 +14,8 @@
 // session, and looks whether the container is gone. It pulls nothing. Where there is no
 // image, it says so and starts nothing.
 //
-// [Options.Timeout] bounds the examination of each engine. Nothing is left behind: what
-// was started is removed, or the report names it.
+// [Options.Timeout] bounds the examination of each engine. What was started is removed.
+// If that fails, the report names what may be left.
 //
 // What an engine says of itself is not always what a container has: package attest looks
 // inside.

@@ -1,5 +1,5 @@
-// Package egress lets the programs of a container that has no network reach the hosts of
-// a list, and nothing else.
+// Package egress lets the programs of a container that has no network open connections,
+// through a proxy, to the hosts and ports of a list, and to no others.
 //
 //	policy := execpolicy.DockerPolicy{
 //		Egress: egress.Allow("pypi.org:443", "files.pythonhosted.org:443"),
@@ -14,9 +14,9 @@
 //
 //   - compares the host and the port that it is asked for with the list,
 //   - looks up the host's name itself, outside,
-//   - refuses for a name every address that is not public, or is one of this machine,
-//     unless AllowPrivate has it; an address that is itself in the list is reached as it
-//     is,
+//   - if the host is a name, leaves out each of its addresses that is not public, or is
+//     one of this machine, unless AllowPrivate has it; an address that the list itself
+//     names is not checked,
 //   - connects to an address that is left, and looks up nothing again,
 //   - and passes on bytes both ways. It does not read them.
 //
@@ -32,8 +32,8 @@
 // list is not empty must be thought of as talking to these hosts in the name of this
 // machine.
 //
-// The proxy needs a docker or podman on this machine, under Linux, and a program with the
-// capabilities SYS_ADMIN and SYS_PTRACE, as root has outside of containers: it enters the
-// network namespace of the container once, to listen there. Rootless engines, remote ones
-// and other systems are refused before anything is started.
+// The proxy needs docker or podman on this machine, and Linux. This program needs the
+// capabilities SYS_ADMIN and SYS_PTRACE, which root has outside of containers, to enter
+// the network namespace of the container once and listen there. Rootless engines, remote
+// ones and other systems are refused before anything is started.
 package egress

@@ -104,8 +104,8 @@
 //   - The command of a Spawn without a session has to read from its stdin before it
 //     prints or ends: see [Policy.Spawn].
 //   - The link with a session is the cluster's network: see [Policy.KeepAlive].
-//   - The link holds megabytes. A command that is ended while a long script is on its way
-//     to the shell can't be taken back, and what ends it comes behind the script. So such
+//   - Megabytes may be under way between this program and the pod. A long script that was
+//     sent can't be taken back, and what is to end the command waits behind it. So such
 //     an end may cost the session, where with docker the command does not run.
 //
 // The names of the library's labels begin with "cofferdam.". [execpolicy.Spec.Labels]

@@ -10,9 +10,10 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/container"
 )
 
-// A Policy spawns commands in pods. The zero Policy asks for the protections of the zero
-// [execpolicy.DockerPolicy], and is refused until NetworkPolicy or NetworkEnabled is set.
-// The comment of each field says what a value other than zero allows.
+// A Policy spawns commands in pods. The defaults are those of the zero
+// [execpolicy.DockerPolicy], as far as a pod can have them: the documentation of the
+// package says what differs. NetworkPolicy or NetworkEnabled must be set. The comment of
+// each field says what a value other than zero allows.
 //
 // Everything is checked before anything is started, and every problem is reported at
 // once.
@@ -96,8 +97,8 @@ type Policy struct {
 	// is no limit of processes but the kubelet's.
 	User string
 	// AddCapabilities are capabilities that the command may have, such as
-	// "NET_BIND_SERVICE": one that runs as root has them, any other only by a program
-	// that has them in its file, with AllowNewPrivileges. If empty, there are none.
+	// "NET_BIND_SERVICE". One that runs as root has them. Any other gets them only from a
+	// program whose file has them, and with AllowNewPrivileges. If empty, there are none.
 	AddCapabilities []string
 	// AllowNewPrivileges lets set-uid programs gain the rights of their owner. If false,
 	// they run with the rights of the command.
@@ -119,7 +120,7 @@ type Policy struct {
 	RuntimeClass, PriorityClass, Scheduler string
 	// NodeSelector has the labels of the nodes that may run the pod. If empty, all may.
 	NodeSelector map[string]string
-	// Tolerations are taints that the pod's node may have.
+	// Tolerations let the pod run on nodes with the taints that they name.
 	Tolerations []Toleration
 	// Owner is an object of the namespace, such as the pod that this program runs in:
 	// when the object is removed, the cluster removes the pod. If nil, there is none.
@@ -139,7 +140,7 @@ type Policy struct {
 	AllowAdmitted []string
 }
 
-// A Toleration is a taint that a node may have, in Kubernetes's words.
+// A Toleration lets a pod run on nodes with a taint. The fields are Kubernetes's.
 type Toleration struct{ Key, Operator, Value, Effect string }
 
 // An Owner is an object whose pods the cluster removes with it. All fields are required.

@@ -18,10 +18,10 @@ const sweepTimeout = 30 * time.Second
 
 // Sweep removes the pods of this library in the cluster's namespace that nobody can be
 // using any more, and returns their names. Its rules are those of [execpolicy.Sweep]: the
-// program that created a pod ran on this machine and has ended, or the pod's time was
-// over an hour ago. The time is that of this machine's clock or of the cluster's,
-// whichever is behind, and counts from the pod's creation by the cluster's clock if that
-// is later.
+// program that created a pod ran on this machine and has ended, or the time that its
+// policy gave the pod ended more than an hour ago. The time is that of this machine's
+// clock or of the cluster's, whichever is behind, and counts from the pod's creation by
+// the cluster's clock if that is later.
 //
 // Sweep can't tell machines apart that were resumed from one snapshot of memory: they
 // must not share a namespace.

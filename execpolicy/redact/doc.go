@@ -50,8 +50,8 @@
 //   - url: what begins with http:// or https://, and a host of two labels or more that
 //     begins with www. or has a path. The path of a Go module, github.com/x/y, is found
 //     too, and so is the rest of a path from a directory whose name has a dot in it: in a
-//     traceback of Python 3.12, all that follows /usr/lib/. A rule for URLs with a scheme
-//     only needs a Find.
+//     traceback of Python 3.12, all that follows /usr/lib/. To match only URLs that have
+//     a scheme, give the rule a Find.
 //
 // TestFalseHits holds the rate of each in logs, tables, dumps, listings, versions,
 // tracebacks and identifiers.

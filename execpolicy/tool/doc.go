@@ -1,9 +1,9 @@
 // Package tool gives a model tools that work in a session: a shell, Python, files and
 // background jobs.
 //
-// [Start] opens a session and returns a [Set] of tools over it. [Set.Close] ends the
-// session with its tools. A [Tool] has a name, a description for the model, a JSON Schema
-// of its input, and a function to call with that input:
+// [Start] opens a session and returns a [Set] of tools over it. [Set.Close] closes the
+// session, and its tools end with it. A [Tool] has a name, a description for the model, a
+// JSON Schema of its input, and a function to call with that input:
 //
 //	shell   runs a command in the session's shell, or restarts the session
 //	python  runs code in an interpreter that stays
@@ -24,10 +24,10 @@
 // A [Reply] has a text for the model. Of a long output it has the head and the tail
 // within the bounds of [Options], with a line that counts what was left out; then it says
 // how the command ended, and what was lost. What commands print is shown without escape
-// sequences; a file is shown as it is. What a model does wrong gets a reply that says
-// what is wrong and what would be right, and is never an error in Go. An error is the
-// host's to deal with: its context ended, the session was closed, or the engine does not
-// answer.
+// sequences; what a file holds keeps its own. What a model does wrong gets a reply that
+// says what is wrong and what would be right, and is never an error in Go. An error is
+// the host's to deal with: its context ended, the session was closed, or the engine does
+// not answer.
 //
 // The name of the tool shell, its description, its input and what it says of a restart
 // and of wrong input are those of LangChain's shell tool, to the letter, but for a word
@@ -37,13 +37,14 @@
 //
 // # Secrets, filters and approval
 //
-// No reply has a value of the session's secrets, even if a file has it.
-// [execpolicy.Spec.Filter] filters what the tools read out of files and the values of
-// Python too, and not only what commands print. [execpolicy.Spec.Approve] is asked about
-// each command, job and snippet, about each file that write and edit are to change, in a
-// request of the kind [RequestWrite], and about what is to be written to a job, in one of
-// the kind [RequestInput]. It is not asked about a restart, about a signal to a job or
-// its kill, nor about read and list, which change nothing.
+// In replies the values of the session's secrets are redacted, also in what a file holds,
+// as far as package execpolicy says that it finds them. [execpolicy.Spec.Filter] filters
+// what the tools read out of files and the values of Python too, and not only what
+// commands print. [execpolicy.Spec.Approve] is asked about each command, job and snippet,
+// about each file that write and edit are to change, in a request of the kind
+// [RequestWrite], and about what is to be written to a job, in one of the kind
+// [RequestInput]. It is not asked about a restart, about a signal to a job or its kill,
+// nor about read and list, which change nothing.
 //
 // # One level of trust
 //

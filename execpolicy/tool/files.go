@@ -14,12 +14,11 @@ import (
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 )
 
-// MaxFile is how many bytes a file may have that read shows and that edit changes: 4 MiB.
+// MaxFile is how many bytes a file may have for the tools read and edit: 4 MiB.
 const MaxFile = 4 << 20
 
-// RequestWrite is the kind of the request by which [execpolicy.Spec.Approve] is asked
-// about a file that the tools write and edit are to change: Path, and all of the new
-// content as Code.
+// RequestWrite is the kind of a request about a file that the tools write and edit are to
+// change. Path is its name, and Code all of its new content.
 const RequestWrite execpolicy.RequestKind = "write"
 
 const (

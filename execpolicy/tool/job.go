@@ -15,9 +15,9 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/turn"
 )
 
-// RequestInput is the kind of the request by which [execpolicy.Spec.Approve] is asked
-// about what the tool job is to write to the stdin of a job: Code. It may be a command,
-// if the job is a shell. Path is "job 2", for example, or "job 2, whose stdin ends then".
+// RequestInput is the kind of a request about input that the tool job is to write to a
+// job's stdin. Code is the input, which may be a command if the job is a shell. Path
+// names the job, as in "job 2" or "job 2, whose stdin ends then".
 const RequestInput execpolicy.RequestKind = "input"
 
 const (

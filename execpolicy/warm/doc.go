@@ -17,10 +17,11 @@
 // A session never comes back to the pool. So what one user leaves in it, no other user
 // finds, and nothing of a user is in it before Take. What belongs to one user goes in
 // over the session's stdin when it is taken: variables, secrets, startup scripts, and
-// what [execpolicy.Spec.Prepare] copies. The hooks, an Audit and the Limits of a user
-// begin then too. What all users have in common is in the spec of [New]: a shell, labels,
-// variables, and startup scripts that run ahead. Package execpolicy/workspace copies a
-// directory into a session of a pool if its Options.Take is the pool's Take.
+// what [execpolicy.Spec.Prepare] copies. The Finish, Filter, Approve, Audit and Limits
+// that Take is given apply from then on. What all users have in common is in the spec of
+// [New]: a shell, labels, variables, and startup scripts that run ahead. Package
+// execpolicy/workspace copies a directory into a session of a pool if its Options.Take is
+// set to the pool's Take.
 //
 // # Which sessions are handed out
 //
@@ -28,9 +29,9 @@
 // other in the background, and tries the next. The pool replaces a session that ends
 // while it is idle, or that was started [Options.MaxAge] ago. If sessions end one after
 // another within ten seconds of their starts, the pool pauses before each start, for up
-// to ten seconds, also if somebody waits. Otherwise a session that was taken is replaced
-// 100 ms later, or as soon as somebody waits: a start would take the processors from the
-// user's first command.
+// to ten seconds, also if somebody waits. Otherwise the pool waits 100 ms before it
+// replaces a session that was taken, so that the start does not take the processors from
+// the user's first command. It starts at once if somebody waits.
 //
 // The [execpolicy.Limits.Lifetime] of the policy begins with the container. It has to be
 // longer than a start, MaxAge and the longest use together. A Lifetime of a user begins
@@ -48,15 +49,16 @@
 //
 // # What an idle session costs
 //
-// It is a running container whose shell reads. It takes no processor time. Its shells
-// take 5 MB, and the engine's process beside the container 12 MB with docker and 1 MB
-// with podman. If its streams pass through the engine's client, the client takes 25 MB
-// more with docker and 34 MB more with podman: see [execpolicy.Transport]. These are
-// sizes of single processes. Many sessions share most of that: where there are a hundred,
-// each takes 7.5 MiB with docker, and 9.4 MiB with a client. Other ways were measured,
-// and are no substitute. A container that is created ahead and started later takes more
-// than two thirds of the time of a start. One that is paused takes the same memory, and
-// 40 ms to go on.
+// It is a running container whose shell reads. It takes no processor time. Where there
+// are a hundred sessions, each takes 7.5 MiB with docker, and 9.4 MiB if its streams pass
+// through the engine's client: see [execpolicy.Transport]. They share most of what their
+// processes have: alone, the shells take 5 MiB, the engine's process beside the container
+// 12 MiB with docker and 1 MiB with podman, and a client 25 MiB with docker and 34 MiB
+// with podman.
+//
+// Other ways were measured, and are no substitute. A container that is created ahead and
+// started later takes more than two thirds of the time of a start. One that is paused
+// takes the same memory, and 40 ms to go on.
 //
 // # The end
 //

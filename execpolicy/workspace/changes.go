@@ -52,10 +52,10 @@ type Change struct {
 	Size int64
 }
 
-// Changes lists what has changed since it was copied in, or last saved, sorted by name.
-// It compares the permissions of files and their contents, all of which it reads. It
-// ignores their times. It lists links and special files without following them, and
-// leaves out sockets.
+// Changes lists what inside differs from what was copied in or, after a Save, from what
+// was last saved, sorted by name. It compares the permissions of files and their
+// contents, all of which it reads. It ignores their times. It lists links and special
+// files without following them, and leaves out sockets.
 //
 // Changes takes its turn as a command does. Its time and its errors are those of
 // [execpolicy.Session.Walk]. If the workspace is mounted, the error wraps

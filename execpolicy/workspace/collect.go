@@ -59,14 +59,13 @@ type CollectOptions struct {
 
 // Collect reads the files below a directory inside that match patterns, and returns them
 // as a file system in memory. It is not an error if no file matches. Files that do not
-// match are skipped, but skipping them takes time. Collect has
-// [execpolicy.Limits.CommandTimeout] for everything, and nothing else runs inside
-// meanwhile.
+// match are skipped, but skipping them takes time.
 //
-// Collect first reads the directory as a whole. If the session's user can't read some of
-// it, or if more than 512 MiB do not match or are too large, Collect then looks for the
-// remaining matches one by one. It lists up to a thousand directories that can have any,
-// and reads the files. That takes commands of its own, and up to half a minute more.
+// Collect first walks the directory, within [execpolicy.Limits.CommandTimeout], while
+// nothing else runs inside. If the session's user can't read some of it, or if more than
+// 512 MiB do not match or are too large, Collect then fetches the remaining matches one
+// by one. It lists up to a thousand directories that can have any. That may take half a
+// minute more, and what else runs inside goes on between its steps.
 //
 // Collect returns all the matches, except for those that CollectOptions.Skip leaves out,
 // or none and an error. The error wraps one of these:

@@ -20,10 +20,10 @@
 // # What is safe
 //
 // The code inside can do to its tree what it likes, and the image's tar can print what it
-// likes about it. The library reads and writes the host's directory through an [os.Root],
-// and so nothing outside of it. It makes no link, device or FIFO there, follows no link
-// out of the directory, deletes no file, and replaces a file only if that is still as it
-// was when it was copied in. A file gets its name when it is whole.
+// likes about it. The library uses the host's directory through an [os.Root]. So it reads
+// and writes nothing outside of it. It makes no link, device or FIFO there, follows no
+// link out of the directory, deletes no file, and replaces a file only if that is still
+// as it was when it was copied in. A file gets its name when it is whole.
 //
 // The content of a file can still do harm later: a hook in .git, a Makefile, a script
 // that somebody runs on the host. [Options.Exclude] keeps such names from being copied,

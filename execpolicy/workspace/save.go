@@ -17,8 +17,9 @@ import (
 
 // Save copies what was added and changed to the host's directory, with its permissions
 // and each file as a whole. It returns what it saved, and what was deleted inside, which
-// it leaves on the host. What is saved counts as copied in from then on. What is then
-// deleted on the host too is forgotten: made again inside, it is new.
+// it leaves on the host. What is saved counts as copied in from then on. If what was
+// deleted inside is then deleted on the host too, it no longer counts as copied in: if it
+// is made again inside, it is Added.
 //
 // Save leaves out what it can't save, and saves the rest. Its error names up to a hundred
 // of the names that it left out, and counts the others. The error wraps one or more of
