@@ -324,12 +324,17 @@ func TestEnds(t *testing.T) {
 
 var ends = []runCase{
 	{"a snippet that says it was missed runs once", func(t *testing.T, n notebook) {
-		r := n.run(python.Snippet{Code: `
-import os
+		const missed = `
+import os, time
 folder = open('/proc/self/cmdline').read().split('\0')[-2]
 open(folder + '/missed', 'w').close()
 with open('/tmp/runs', 'a') as f: f.write('x')
-os._exit(0)`})
+`
+		r := n.ended(python.Snippet{Timeout: time.Second, Code: missed + "try: time.sleep(4868)\nfinally: os._exit(0)"},
+			execpolicy.OutcomeTimedOut)
+		assert.Assert(t, r.StateLost)
+		assert.Equal(t, n.shell("cat /tmp/runs; rm /tmp/runs"), "x")
+		r = n.run(python.Snippet{Code: missed + "os._exit(0)"})
 		assert.Assert(t, r.Outcome == execpolicy.OutcomeExited && r.StateLost, "%v", r.Outcome)
 		assert.Equal(t, n.shell("cat /tmp/runs; rm /tmp/runs"), "x")
 	}},

@@ -70,7 +70,8 @@ func captureSet(ctx context.Context, p execpolicy.DockerPolicy, script string) (
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, raw.close()) }()
-	p.Transport = execpolicy.TransportAttach                                     // FIFOs have lines of their own
+	// FIFOs have lines of their own.
+	p.Transport = execpolicy.TransportAttach
 	s, err := execpolicy.Start(ctx, p, execpolicy.Spec{Command: []string{"sh"}}) // as the client's
 	if err != nil {
 		return nil, err

@@ -134,13 +134,13 @@ func TestProcessesInsideAreCounted(t *testing.T) {
 		assert.NilError(t, err)
 		s.open = &opened{session: session, ids: []string{id}}
 		r := &round{suite: s, session: session}
-		r.inside(leftover.Patient)
+		r.inside(leftover.Patient, processesOfSession)
 		assert.DeepEqual(t, r.problems, []string(nil))
 		_, err = session.Run(t.Context(), execpolicy.Command{
 			Script: `sleep 1000 & until read -r comm </proc/$!/comm && [ "$comm" = sleep ]; do :; done`,
 		})
 		assert.NilError(t, err)
-		r.inside(soon)
+		r.inside(soon, processesOfSession)
 		assert.Equal(t, len(r.problems), 1)
 		assert.Assert(t, strings.Contains(r.problems[0], "sleep"), r.problems[0])
 		assert.Equal(t, s.stats.survivors, 1)

@@ -308,7 +308,8 @@ func (r *round) probe(ctx context.Context) {
 	// What was not ended by the library may live on beside what comes next.
 	ended := slices.Contains(r.ending.outcomes, r.result.Outcome)
 	lies := r.any(func(p *program) bool { return p.lies })
-	if ended && !r.left && r.result.Gone && step < execpolicy.EscalationContainer && !r.inside(promptly) {
+	// Nothing has replaced a lost worker yet.
+	if ended && !r.left && r.result.Gone && step < execpolicy.EscalationContainer && !r.inside(promptly, 0) {
 		return
 	}
 	var said []string
@@ -335,7 +336,7 @@ func (r *round) probe(ctx context.Context) {
 		if res.Outcome == execpolicy.OutcomeExited && res.ExitCode == 0 &&
 			(out == word+"\n" || beside && (strings.Contains(out, word+"\n") || res.StdoutInfo.DroppedBytes > 0)) {
 			if ended && !r.left {
-				r.inside(leftover.Patient)
+				r.inside(leftover.Patient, processesOfSession)
 			}
 			if !ended || r.any(func(p *program) bool { return p.ends || p.lies || len(p.own) > 0 }) {
 				r.discard()
@@ -364,8 +365,8 @@ const processesOfSession = 3
 var promptly = leftover.Patience{Time: 2 * time.Second, Looks: 3}
 
 // inside counts the processes of the container, of which there may be more for a moment,
-// and reports whether all are the session's own.
-func (r *round) inside(patience leftover.Patience) bool {
+// and reports whether they are the session's own, least of them or more.
+func (r *round) inside(patience leftover.Patience, least int) bool {
 	var of []string
 	ok := patience.Until(func() bool {
 		of = of[:0]
@@ -374,7 +375,7 @@ func (r *round) inside(patience leftover.Patience) bool {
 				of = append(of, p.String())
 			}
 		}
-		return len(of) <= processesOfSession
+		return least <= len(of) && len(of) <= processesOfSession
 	})
 	if !ok {
 		r.suite.stats.survivors++

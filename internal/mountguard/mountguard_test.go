@@ -81,8 +81,12 @@ func TestNoMountOfWhatGivesTheHostAway(t *testing.T) {
 			allows(t, g, path, path)
 		}
 		// What is not there is the engine's to refuse.
-		allows(t, g, "/no/such/path", "/no/such/path")
-		allows(t, g, "/no/such/../path", map[bool]string{true: "/no/such/../path", false: "/no/path"}[remote])
+		for name, cleaned := range map[string]string{"/no/such//path/": "/no/such/path", "/no/such/../path": "/no/path"} {
+			if remote {
+				cleaned = name
+			}
+			allows(t, g, name, cleaned)
+		}
 	}
 }
 
@@ -150,7 +154,7 @@ func TestMountsAreWhereLinksLead(t *testing.T) {
 	} {
 		refuses(t, g, in(source), why)
 	}
-	refuses(t, g, root+"/work/gone/../s", "would show a socket or a device") // as engines read it
+	refuses(t, g, in("work")+"/gone/../s", "would show a socket or a device") // as engines read it
 	// A file is the same under another name.
 	refuses(t, &Guard{Protected: []string{in("keys/one")}}, in("work/hard"), "would show "+in("keys/one"))
 	// A home of somebody else's may be a link.

@@ -132,9 +132,9 @@ func New(opts Options) *Conn {
 	c.ticked.Store(int64(time.Since(epoch)))
 	c.beating = time.AfterFunc(math.MaxInt64, c.beat)
 	prefix, lead := random.Fresh(), random.Token()[:4]
-	c.streams = [2]*stream{newStream(opts.Stdout, prefix, true), newStream(opts.Stderr, prefix, false)}
 	c.queue = newQueue(opts.Stdin, opts.Blocks, prefix, lead)
-	c.streams[0].setBuried(func(generation int) { c.queue.sendUrgent(shellwire.Heard(generation)) })
+	heard := func(generation int) { c.queue.sendUrgent(shellwire.Heard(generation)) }
+	c.streams = [2]*stream{newStream(opts.Stdout, prefix, true, heard), newStream(opts.Stderr, prefix, false, nil)}
 	c.opts.Setup.Prefix, c.opts.Setup.Lead, c.opts.Setup.KeepAlive = prefix, lead, c.opts.KeepAlive
 	return c
 }

@@ -91,7 +91,7 @@ func TestTicksBehindAStuckWriter(t *testing.T) {
 		go func() {
 			ended <- c.Exchange(t.Context(), time.Time{}, time.Time{}, Unit(":"), out.Stdout, out.Stderr)
 		}()
-		time.Sleep(5 * time.Second)
+		time.Sleep(5 * time.Second) // of the bubble's clock, as below: no real time passes
 		behind, reaps := p.ticks.Load(), p.reaps.Load()
 		gate.Close()
 		time.Sleep(5 * time.Second)

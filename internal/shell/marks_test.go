@@ -39,7 +39,7 @@ func TestFloodOfMarksIsHeldBack(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			const pauses = 10
 			f := &flood{text: text, most: 4 * pauses * (idleBytes + readBuffer)}
-			s := newStream(f, "KEY", false)
+			s := newStream(f, "KEY", false, nil)
 			time.Sleep(pauses*idlePause - 1)
 			synctest.Wait()
 			assert.Check(t, f.read.Load() <= pauses*(idleBytes+readBuffer), "%d bytes of %q", f.read.Load(), text)
@@ -72,7 +72,7 @@ func TestStreamCountsMarks(t *testing.T) {
 		full, cancel := context.WithCancel(t.Context())
 		out := NewOutput(OutputOptions{MaxBytes: 10, Limit: limit, Full: cancel})
 		r, w := io.Pipe()
-		s := newStream(r, "KEY", c.stdout)
+		s := newStream(r, "KEY", c.stdout, nil)
 		s.begin("TAG", 1, true, out.Stdout, &marks{events: make(chan event, 8), enough: make(chan struct{}, 1)})
 		io.WriteString(w, "KEYbTAG\n")
 		s.spare.Add(int64(c.asked * askedMark))

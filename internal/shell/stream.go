@@ -33,8 +33,10 @@ type stream struct {
 	// words are the first that came before any mark: an engine's, if it failed.
 	words  truncate.Buffer
 	marked bool
-	death  shellwire.Mark       // the last worker's that ended
-	buried func(generation int) // is told of each first death, if it is not nil; it does not wait
+	death  shellwire.Mark // the last worker's that ended
+	// onDeath, if not nil, is called with the generation of each worker that has ended,
+	// and must not wait.
+	onDeath func(generation int)
 	// last takes what comes on stderr while no command runs: an engine's words, if that
 	// ends the session, or a background job's. It is nil if nothing came since the last
 	// command; lastIn is where it passes filter first, and lastWords what was kept of it
@@ -97,13 +99,14 @@ const (
 	WordsKept = 4 << 10
 )
 
-func newStream(r io.ReadCloser, prefix string, stdout bool) *stream {
+func newStream(r io.ReadCloser, prefix string, stdout bool, onDeath func(generation int)) *stream {
 	s := &stream{
-		stdout: stdout,
-		r:      r,
-		wake:   make(chan struct{}, 1),
-		eof:    make(chan struct{}),
-		words:  truncate.Buffer{Limit: WordsKept},
+		stdout:  stdout,
+		r:       r,
+		wake:    make(chan struct{}, 1),
+		eof:     make(chan struct{}),
+		words:   truncate.Buffer{Limit: WordsKept},
+		onDeath: onDeath,
 	}
 	s.parser = shellwire.Parser{Prefix: prefix, Stdout: stdout, Output: s.output, Mark: s.mark}
 	go s.loop()
@@ -258,8 +261,8 @@ func (s *stream) mark(m shellwire.Mark) {
 			return
 		}
 		s.open = false
-		if s.death.Generation != m.Generation && s.buried != nil {
-			s.buried(m.Generation)
+		if s.death.Generation != m.Generation && s.onDeath != nil {
+			s.onDeath(m.Generation)
 		}
 		s.death = m
 	}
@@ -308,13 +311,6 @@ func (s *stream) endLast() (words string) {
 		s.last = nil
 	}
 	return words
-}
-
-// setBuried sets what is told of the first death of each worker.
-func (s *stream) setBuried(f func(generation int)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.buried = f
 }
 
 // died reports whether the worker of a generation has ended.
