@@ -137,7 +137,7 @@ func (c *conn) ask(ctx context.Context, cmd Command, stdin *spool.Spool) (*Resul
 		return nil, err
 	}
 	image, _ := c.imageID()
-	return &Result{Outcome: OutcomeRefused, ExitCode: -1, Cause: refused, Dir: c.redact(c.dir), OOMBefore: c.oomKills, OOMAfter: -1,
+	return &Result{Outcome: OutcomeRefused, ExitCode: -1, Cause: refused, Dir: c.redact(c.Dir()), OOMBefore: c.OOMKills, OOMAfter: -1,
 		Engine: c.proc.Engine, ImageID: image}, nil
 }
 

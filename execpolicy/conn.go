@@ -35,15 +35,8 @@ type conn struct {
 	audit       *auditor                             // nil if nobody wants records
 	observer    atomic.Pointer[auditor]              // audit, for what happens without the turn
 
-	needsStartup   bool   // the startup scripts have not run in the worker
-	unreportedLoss bool   // a worker was lost, and no result has said so
-	dir            string // where the worker is; moved sets it
-	oomKills       int    // counted by the kernel so far, -1 if it does not tell
-
 	tally tally // of what is under way
 	image imageQuestion
-
-	at atomic.Pointer[string] // dir, for those who have not the turn
 
 	jobs    turn.Room       // those that run
 	session context.Context // ends with the session's Close; nil before there is a session
@@ -58,14 +51,12 @@ type conn struct {
 // connect makes a session's end of a process, which redacts the values.
 func connect(proc *Process, spec Spec, values *secret.Values) *conn {
 	c := &conn{
-		proc:         proc,
-		limits:       proc.limits(spec),
-		env:          map[string]string{},
-		audit:        spec.auditor,
-		endsInOrder:  len(spec.Shutdown) > 0 || spec.Finish != nil,
-		needsStartup: true,
-		oomKills:     -1,
-		jobs:         turn.Room{Places: MaxJobs},
+		proc:        proc,
+		limits:      proc.limits(spec),
+		env:         map[string]string{},
+		audit:       spec.auditor,
+		endsInOrder: len(spec.Shutdown) > 0 || spec.Finish != nil,
+		jobs:        turn.Room{Places: MaxJobs},
 	}
 	var over context.CancelFunc
 	c.image.over, over = context.WithCancel(context.Background())
@@ -103,6 +94,11 @@ func connect(proc *Process, spec Spec, values *secret.Values) *conn {
 		Stepped:            func(step shell.Step, cause error) { c.observer.Load().killed(c, Escalation(step), cause) },
 		Ended:              func(err error) { c.observer.Load().ended(c, err) },
 		Finished:           func() { c.lifetime.Stop(); over() },
+		Place:              shell.Place{Env: c.env, Dir: proc.Dir, DirWritable: proc.DirWritable},
+		Answered:           proc.Answered,
+		Renew:              c.renewSecrets,
+		Startup:            c.runStartup,
+		Escalated:          c.escalated,
 	})
 	c.filter = shell.Filter(spec.Filter).InTurn()
 	c.SetFilter(c.filter)
@@ -121,23 +117,6 @@ func (c *conn) abrupt(cause error) bool {
 		return !c.endsInOrder && (c.session == nil || c.session.Err() != nil)
 	}
 	return false
-}
-
-// moved notes where the worker is.
-func (c *conn) moved(dir string) {
-	if c.dir = dir; dir != c.place() {
-		at := dir
-		c.at.Store(&at)
-	}
-}
-
-// place returns where the worker was when the last command had ended; empty if that is
-// not known.
-func (c *conn) place() string {
-	if at := c.at.Load(); at != nil {
-		return *at
-	}
-	return ""
 }
 
 // limits returns those of a session in the process.
@@ -165,10 +144,24 @@ func (c *conn) wait(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}()
-	err := c.proc.Ready(ctx)
+	err := c.call(func() error { return c.proc.Ready(ctx) })
 	if err != nil && context.Cause(ctx) == shell.ErrEarly {
 		return fmt.Errorf("%w: %w", shell.ErrEarly, err)
 	}
+	return err
+}
+
+// call calls a function of the caller's. If that panics, the process is ended: a caller
+// that recovers has no session to close.
+func (c *conn) call(f func() error) error {
+	returned := false
+	defer func() {
+		if !returned {
+			c.End(c.limits.TerminationTimeout)
+		}
+	}()
+	err := f()
+	returned = true
 	return err
 }
 
@@ -178,7 +171,7 @@ func (c *conn) dial(ctx context.Context) error {
 	c.Supervise()
 	ctx, cancel := bound.By(ctx, c.life)
 	defer cancel(nil)
-	if err := c.handshake(ctx, bound.After(c.limits.StartupTimeout), time.Time{}); err != nil {
+	if err := c.Handshake(ctx, bound.After(c.limits.StartupTimeout), time.Time{}); err != nil {
 		return err
 	}
 	c.askImage()
@@ -228,7 +221,7 @@ func (c *conn) prepare(ctx context.Context, spec Spec, secrets []Secret) error {
 	}
 	if err == nil {
 		c.approve = spec.Approve
-		err = c.ready(ctx, bound.After(c.limits.StartupTimeout), time.Time{})
+		err = c.Ready(ctx, bound.After(c.limits.StartupTimeout), time.Time{})
 	}
 	if ahead := c.startup; err == nil {
 		c.startup = spec.Startup

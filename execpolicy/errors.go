@@ -47,7 +47,7 @@ var (
 	ErrInvalid = problems.Err
 	// ErrStart is wrapped by the error of a session that did not come up, or whose shell
 	// could not be replaced. [Start] says which errors do not wrap it.
-	ErrStart = errors.New("the session did not start")
+	ErrStart = policyerr.ErrStart
 	// ErrScript is wrapped by the error of a startup or shutdown script that failed.
 	ErrScript = errors.New("script failed")
 	// ErrNoDir is wrapped by the error of a command whose Dir can't be entered. The

@@ -195,14 +195,14 @@ func (s *Session) approveJob(ctx context.Context, c *conn, cmd Command) error {
 func (s *Session) jobText(ctx context.Context, c *conn, cmd Command) (shellwire.Job, error) {
 	wire := shellwire.Job{Scratch: c.proc.Scratch, Worker: c.proc.Worker, Script: cmd.Script, Argv: cmd.Argv, Dir: cmd.Dir}
 	// The keeper begins where the shell did.
-	if at := c.at.Load(); at != nil && !strings.HasPrefix(wire.Dir, "/") {
+	if at := c.Dir(); !strings.HasPrefix(wire.Dir, "/") {
 		switch {
-		case *at == "":
+		case at == "":
 			return wire, fmt.Errorf("%w: the name of the shell's own directory is not known; set Dir to an absolute path", ErrNoDir)
 		case wire.Dir == "":
-			wire.Dir = *at
+			wire.Dir = at
 		default:
-			wire.Dir = *at + "/" + wire.Dir
+			wire.Dir = at + "/" + wire.Dir
 		}
 	}
 	env := maps.Clone(c.env)

@@ -30,7 +30,7 @@ func (c *conn) classify(ctx context.Context, res *Result, r shell.Reply, cmd Com
 		// What could not say whether the container is there knows nothing of its end
 		// either.
 		evidence.oom = r.EndErr == nil && c.OOMKilled(r.EndBy)
-	case !r.Mark.NoDir && (cmd.Usage || r.Mark.Status != 0 && c.oomKills >= 0):
+	case !r.Mark.NoDir && (cmd.Usage || r.Mark.Status != 0 && c.OOMKills >= 0):
 		var l shell.Reply
 		// A cancel now would be one of what the command has left running.
 		endBy = bound.Earlier(bound.After(c.limits.TerminationTimeout), endBy)
@@ -46,7 +46,7 @@ func (c *conn) classify(ctx context.Context, res *Result, r shell.Reply, cmd Com
 		}
 	}
 	if res.OOMAfter >= 0 {
-		c.oomKills = res.OOMAfter
+		c.OOMKills = res.OOMAfter
 	}
 	if cmd.Usage {
 		res.Usage = newUsage(r.Counts)
@@ -81,12 +81,12 @@ func (c *conn) noteState(res *Result, r shell.Reply) {
 	if r.Died || r.Lost {
 		res.Dir = ""
 	}
-	res.StateLost = r.Died || r.Lost || c.unreportedLoss
+	res.StateLost = r.Died || r.Lost || c.UnreportedLoss
 	res.ended = r.Lost
-	c.unreportedLoss = false
+	c.UnreportedLoss = false
 	if r.Mark.Kind == shellwire.End && !r.Died {
-		c.moved(r.Mark.Dir)
-		res.Dir = c.dir
+		c.Moved(r.Mark.Dir)
+		res.Dir = c.Dir()
 	}
 }
 

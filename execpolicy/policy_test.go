@@ -263,6 +263,32 @@ func TestPolicyThatPanics(t *testing.T) {
 	enginetest.Within(t, patience, "Start", func() { assert.NilError(t, open(t, p, execpolicy.Spec{Env: sessionEnv}).Close()) })
 }
 
+// A process whose Ready panics is ended, though its caller recovers and has no session.
+func TestReadyThatPanics(t *testing.T) {
+	enginetest.Check(t)
+	p := &panickingReady{callersPolicy: callersPolicy{scratch: t.TempDir()}}
+	func() {
+		defer func() { assert.Equal(t, recover(), "no") }()
+		execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+	}()
+	enginetest.Within(t, patience, "the process's end", func() { <-p.started.Done })
+}
+
+// A policy with a panicking Ready is one whose process waits for a panic.
+type panickingReady struct {
+	callersPolicy
+	started *execpolicy.Process
+}
+
+func (p *panickingReady) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {
+	proc, err := p.callersPolicy.Spawn(ctx, spec)
+	if err == nil {
+		p.started = proc
+		proc.Ready = func(context.Context) error { panic("no") }
+	}
+	return proc, err
+}
+
 // A leaving policy is one whose processes do not end as long as it says so, and do not
 // answer then.
 type leavingPolicy struct {

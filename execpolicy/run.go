@@ -168,7 +168,7 @@ func (x *execution) stage() (err error) {
 		// A shell that had to be replaced first counts too.
 		x.deadline = bound.Earlier(x.deadline, x.endBy.Add(-c.limits.TerminationTimeout/2))
 	}
-	if x.cmd.Dir != "" && (c.dir == "" || strings.Contains(c.dir, "\n")) {
+	if at := c.Dir(); x.cmd.Dir != "" && (at == "" || strings.Contains(at, "\n")) {
 		// The shell does not have the command's own yet.
 		dir := addValues(c.redactor.Values(), x.cmd.Secrets).Redact(x.cmd.Dir)
 		return fmt.Errorf("%w: %q: the shell could not go back to its own directory, whose name is not known or holds a newline; run cd without a Dir first", ErrNoDir, dir)
@@ -216,7 +216,7 @@ func (x *execution) execute() (shell.Reply, error) {
 		if x.cmd.Usage {
 			input = append(input, shell.Op{Data: []byte(shellwire.Note)})
 		}
-		return c.runUnit(x.ctx, x.deadline, x.endBy, append(input, shell.Op{Data: x.cmd.unit(c.dir, x.file).Ops(), Unit: true}),
+		return c.runUnit(x.ctx, x.deadline, x.endBy, append(input, shell.Op{Data: x.cmd.unit(c.Dir(), x.file).Ops(), Unit: true}),
 			x.out.Stdout, x.out.Stderr)
 	}
 	r := try(x.input)
@@ -224,7 +224,7 @@ func (x *execution) execute() (shell.Reply, error) {
 		return r, nil
 	}
 	// The command before this one had killed the shell as it ended, which shows only now.
-	c.unreportedLoss = true
+	c.UnreportedLoss = true
 	if err := c.readyFor(x.ctx, x.endBy); err != nil {
 		x.out.Drop()
 		if x.clean != nil {
@@ -233,7 +233,7 @@ func (x *execution) execute() (shell.Reply, error) {
 		return r, err
 	}
 	if r = try(nil); r.Cause == nil && r.Mark.NotRun && x.out.Came() == 0 {
-		c.unreportedLoss = true
+		c.UnreportedLoss = true
 		x.out.Drop()
 		if x.clean != nil {
 			x.clean(time.Time{})
@@ -248,7 +248,7 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 	c := x.c
 	res := &Result{
 		ExitCode: -1, Duration: time.Since(x.start), Timeout: x.timeout, Cause: r.Cause, Escalation: Escalation(r.Step), Gone: r.Gone,
-		OOMBefore: c.oomKills, OOMAfter: r.OOMs, Dir: c.dir, Engine: c.proc.Engine, text: x.out.Text, values: c.redactor.Values(),
+		OOMBefore: c.OOMKills, OOMAfter: r.OOMs, Dir: c.Dir(), Engine: c.proc.Engine, text: x.out.Text, values: c.redactor.Values(),
 	}
 	c.tally.out += x.out.Stderr.Came
 	errs := c.classify(x.ctx, res, r, x.cmd, x.endBy)
@@ -266,7 +266,7 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 	errs = append(errs, x.out.Finish(flush.Done())...)
 	if r.Mark.NoDir {
 		c.Background += x.out.Came()
-		c.unreportedLoss = c.unreportedLoss || res.StateLost
+		c.UnreportedLoss = c.UnreportedLoss || res.StateLost
 		return nil, fmt.Errorf("%w: %q", ErrNoDir, c.redact(x.cmd.Dir))
 	}
 	if err := res.take(&x.out); err != nil {
@@ -275,7 +275,7 @@ func (x *execution) finish(r shell.Reply) (*Result, error) {
 	res.ImageID, _ = c.imageID()
 	if x.own || x.cmd.unseen {
 		// The caller never sees this result. The next one tells it.
-		c.unreportedLoss = c.unreportedLoss || res.StateLost
+		c.UnreportedLoss = c.UnreportedLoss || res.StateLost
 	} else {
 		res.BackgroundBytes, c.Background = c.Background, 0
 	}

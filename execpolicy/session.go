@@ -389,16 +389,9 @@ func (c *conn) borrow(ctx context.Context, f func(context.Context, *Session) err
 	c.endsInOrder = true
 	s := newSession(nil, Spec{}, c)
 	c.approve = nil // what f does is the caller's own
-	returned := false
 	defer func() {
 		s.close(ErrClosed)
 		s.turn.Take(context.Background())
-		if !returned {
-			// A caller that recovers has no session to close.
-			c.End(c.limits.TerminationTimeout)
-		}
 	}()
-	err := f(ctx, s)
-	returned = true
-	return err
+	return c.call(func() error { return f(ctx, s) })
 }

@@ -109,7 +109,7 @@ func (s steps) Undo(ctx context.Context, endBy time.Time, script string) {
 		// What does not come to its end has to be ended by then.
 		deadline = time.Now().Add(time.Until(endBy) / 2)
 	}
-	if c.respawn(ctx, deadline, endBy) != nil {
+	if c.Respawn(ctx, deadline, endBy) != nil {
 		return
 	}
 	var out, errOut shell.Sink
@@ -124,8 +124,8 @@ func (s steps) Lost() error { return s.c.lost() }
 func (s steps) end(r shell.Reply) {
 	c := s.c
 	c.Thaw()
-	c.unreportedLoss = c.unreportedLoss || r.Died
+	c.UnreportedLoss = c.UnreportedLoss || r.Died
 	if r.OOMs >= 0 {
-		c.oomKills = r.OOMs
+		c.OOMKills = r.OOMs
 	}
 }

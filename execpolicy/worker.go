@@ -12,73 +12,20 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/shell"
 )
 
-// handshake sets a new worker's environment and directory.
-func (c *conn) handshake(ctx context.Context, deadline, endBy time.Time) error {
-	return c.setUp(ctx, deadline, endBy, shell.Place{Env: c.env, Dir: c.proc.Dir, DirWritable: c.proc.DirWritable})
-}
-
 // addEnv adds to the worker's environment, and leaves alone what startup scripts have
 // made of the rest.
 func (c *conn) addEnv(ctx context.Context, env map[string]string, deadline time.Time) error {
 	maps.Copy(c.env, env)
-	return c.setUp(ctx, deadline, time.Time{}, shell.Place{Env: env})
+	return c.SetUp(ctx, deadline, time.Time{}, shell.Place{Env: env})
 }
 
-// setUp puts the worker in its place.
-func (c *conn) setUp(ctx context.Context, deadline, endBy time.Time, p shell.Place) error {
-	r, err := c.SetUp(ctx, deadline, endBy, p)
-	c.escalated(r)
-	if err != nil {
-		return err
-	}
-	if c.proc.Answered != nil {
-		c.proc.Answered()
-	}
-	c.moved(r.Mark.Dir)
-	if r.OOMs >= 0 {
-		c.oomKills = r.OOMs
-	}
-	return nil
-}
-
-// ready replaces a worker that has ended, and runs the startup scripts for a new one,
-// which is itself replaced once if process 1 has given it up before one of these ran. A
-// worker that does not answer by the deadline has been ended by endBy. If endBy is zero,
-// each startup script has the time of its own; else all have to be done by the deadline.
-func (c *conn) ready(ctx context.Context, deadline, endBy time.Time) error {
-	err := c.begin(ctx, deadline, endBy)
-	if errors.Is(err, shell.ErrNotRun) {
-		err = c.begin(ctx, deadline, endBy)
-	}
-	return err
-}
-
-// begin is ready for one new worker.
-func (c *conn) begin(ctx context.Context, deadline, endBy time.Time) error {
-	if err := c.respawn(ctx, deadline, endBy); err != nil {
-		return err
-	}
-	if !c.needsStartup {
-		return nil
-	}
-	var by time.Time
-	if !endBy.IsZero() {
-		by = deadline
-	}
-	if err := c.runStartup(ctx, by, endBy); err != nil {
-		return err
-	}
-	c.needsStartup = false
-	return nil
-}
-
-// readyFor is ready for a command that must be over by endBy, or that has no end if endBy
-// is zero. A replacement shell gets at least half of TerminationTimeout.
+// readyFor is [shell.Conn.Ready] for a command that must be over by endBy, or that has no
+// end if endBy is zero. A replacement shell gets at least half of TerminationTimeout.
 func (c *conn) readyFor(ctx context.Context, endBy time.Time) error {
 	if endBy.IsZero() {
-		return c.ready(ctx, bound.After(c.limits.StartupTimeout), endBy)
+		return c.Ready(ctx, bound.After(c.limits.StartupTimeout), endBy)
 	}
-	return c.ready(ctx, endBy.Add(-c.limits.TerminationTimeout/2), endBy)
+	return c.Ready(ctx, endBy.Add(-c.limits.TerminationTimeout/2), endBy)
 }
 
 // latestEnd returns when a command that begins now, with that timeout, must be over: the
@@ -89,28 +36,6 @@ func (c *conn) latestEnd(timeout time.Duration) time.Time {
 	}
 	// The sum of the two durations could overflow.
 	return bound.After(timeout).Add(c.limits.TerminationTimeout)
-}
-
-// respawn replaces a worker that has ended.
-func (c *conn) respawn(ctx context.Context, deadline, endBy time.Time) error {
-	// It may have been killed while it had nothing to do.
-	if !c.Dead {
-		if !c.Died() {
-			return nil
-		}
-		c.unreportedLoss = true
-	}
-	c.Replace()
-	c.needsStartup = true
-	err := c.handshake(ctx, deadline, endBy)
-	if err == nil {
-		err = c.renewSecrets(ctx, deadline, endBy)
-	}
-	if err != nil {
-		c.Dead = true
-		return fmt.Errorf("%w: the shell could not be replaced: %w", ErrStart, err)
-	}
-	return nil
 }
 
 // runStartup runs the startup scripts in order up to the first that fails. None of them
@@ -140,7 +65,7 @@ func (c *conn) shutdown(scripts []string) error {
 			deadline = bound.After(defaultStartupTimeout)
 			endBy = deadline.Add(c.limits.TerminationTimeout)
 		}
-		err := c.ready(context.Background(), deadline, endBy)
+		err := c.Ready(context.Background(), deadline, endBy)
 		if err == nil {
 			err = c.script(context.Background(), "shutdown", script, bound.After(c.closeTimeout()), time.Time{})
 		}
@@ -183,7 +108,7 @@ func (c *conn) runScript(ctx context.Context, kind, script string, deadline, end
 	case r.Lost:
 		return fmt.Errorf("%s %w: %q: %w", kind, ErrScript, script, c.lost())
 	case r.Mark.Status == 0 && !r.Died:
-		c.moved(r.Mark.Dir)
+		c.Moved(r.Mark.Dir)
 		return nil
 	case r.Died && r.Mark.NotRun:
 		return fmt.Errorf("%s %w: %q: %w", kind, ErrScript, script, shell.ErrNotRun)

@@ -2,8 +2,9 @@
 // the worker shell behind it: it runs one unit after another, hands out what each prints,
 // ends those that have to end, and ends the process.
 //
-//   - conn.go has the Conn: how it begins, and how its worker is replaced.
-//   - setup.go gives a new worker its environment and directory.
+//   - conn.go has the Conn, and how it begins.
+//   - worker.go replaces the worker when it has ended, and setup.go gives a new one its
+//     environment and directory.
 //   - exchange.go runs one unit and enforces its deadline, by the steps of escalation.go.
 //   - queue.go writes operations. What is urgent overtakes what waits.
 //   - stream.go reads the two outputs, and hands what belongs to a unit to its sinks.
@@ -68,6 +69,18 @@ type Options struct {
 	Ended func(err error)
 	// Finished is called when the process has ended and its end was seen to.
 	Finished func()
+
+	// Place is that of each worker. The caller may add to its Env.
+	Place Place
+	// Answered is called when a worker has been put in a place. It may be nil.
+	Answered func()
+	// Renew gives a worker that has replaced another what is not a part of its Place.
+	Renew func(ctx context.Context, deadline, endBy time.Time) error
+	// Startup prepares a worker that is in its Place, beyond no time of by, unless that is
+	// zero. An exchange that has to be ended has been by endBy.
+	Startup func(ctx context.Context, by, endBy time.Time) error
+	// Escalated is told how a worker was set up.
+	Escalated func(Reply)
 }
 
 // A Conn is one process with a supervisor in it, and what the host knows of its worker
@@ -79,6 +92,11 @@ type Conn struct {
 	Filter Filter
 	// Dead says that the worker has ended and was not replaced.
 	Dead bool
+	// UnreportedLoss says that a worker has ended, and no result has said so.
+	UnreportedLoss bool
+	// OOMKills is how many processes the kernel has killed for memory so far; -1 if it
+	// does not tell.
+	OOMKills int
 	// Background is how many bytes came while no unit ran.
 	Background int64
 
@@ -97,6 +115,8 @@ type Conn struct {
 	beating        *time.Timer   // sends beats
 	silent         chan struct{} // closed when the link was found silent
 	worker         int           // its generation
+	prepared       bool          // what Startup does was done in it
+	dir            atomic.Pointer[string]
 	// One job at a time has its keeper started, and one asks for what process 1 has to
 	// look at each process for: all that stands before the end of its stdin.
 	starting, asking turn.Turn
@@ -121,7 +141,7 @@ func New(opts Options) *Conn {
 		cleanedUp: make(chan struct{}),
 		silent:    make(chan struct{}),
 		why:       cause{known: make(chan struct{})},
-		worker:    1, starting: turn.New(1), asking: turn.New(1), ending: turn.New(1),
+		worker:    1, OOMKills: -1, starting: turn.New(1), asking: turn.New(1), ending: turn.New(1),
 		marks: marks{events: make(chan event, 8), enough: make(chan struct{}, 1)},
 		// Nobody receives from them before they are set.
 		deadline: time.NewTimer(math.MaxInt64),
@@ -229,18 +249,6 @@ func (c *Conn) Words() []byte {
 		return words
 	}
 	return c.streams[0].firstWords()
-}
-
-// Died reports whether the worker has ended while it had nothing to do.
-func (c *Conn) Died() bool { return c.streams[0].died(c.worker) }
-
-// Replace starts another worker.
-func (c *Conn) Replace() {
-	c.worker++
-	c.Dead = false
-	// The supervisor counts those that it starts: one that is taken back would count here
-	// alone.
-	c.queue.send(Op{Data: []byte(shellwire.StartWorker), stays: true})
 }
 
 // Thaw lets go on what was stopped for a unit. It is sent also if units are withdrawn.

@@ -24,7 +24,7 @@ func TestLateAnswerEndsNothing(t *testing.T) {
 			p.answer("3 1 - -")
 		})
 		defer end(t, c)
-		_, err := c.SetUp(t.Context(), time.Time{}, time.Time{}, Place{})
+		_, err := c.setUp(t.Context(), time.Time{}, time.Time{}, Place{})
 		assert.NilError(t, err)
 		kills, r := c.Ask(t.Context(), time.Now().Add(time.Second), time.Time{})
 		assert.Equal(t, kills, -1)
@@ -43,15 +43,15 @@ func TestEndOfAWorkerIsConfirmed(t *testing.T) {
 	p.look, p.heard = func(p *peer) { p.answer("3 1 - -") }, make(chan string, 3)
 	c := startPeer(o, p, done)
 	defer end(t, c)
-	_, err := c.SetUp(t.Context(), time.Time{}, time.Time{}, Place{})
+	_, err := c.setUp(t.Context(), time.Time{}, time.Time{}, Place{})
 	assert.NilError(t, err)
 	for range 2 {
 		fmt.Fprintf(p.stdout, "%sx1 3\n", p.prefix)
 	}
 	assert.Equal(t, <-p.heard, shellwire.Heard(1))
-	assert.Assert(t, c.Died())
-	c.Replace()
-	_, err = c.SetUp(t.Context(), time.Time{}, time.Time{}, Place{})
+	assert.Assert(t, c.died())
+	c.replace()
+	_, err = c.setUp(t.Context(), time.Time{}, time.Time{}, Place{})
 	assert.NilError(t, err)
 	fmt.Fprintf(p.stdout, "%sx2 3\n", p.prefix)
 	assert.Equal(t, <-p.heard, shellwire.Heard(2))
@@ -82,7 +82,7 @@ func TestTicksBehindAStuckWriter(t *testing.T) {
 			}()
 		}
 		c := startPeer(o, p, done)
-		_, err := c.SetUp(t.Context(), time.Time{}, time.Time{}, Place{})
+		_, err := c.setUp(t.Context(), time.Time{}, time.Time{}, Place{})
 		assert.NilError(t, err)
 		floods.Store(true)
 		gate, stuck := io.Pipe()
@@ -110,7 +110,7 @@ func TestEscalationKeepsItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, within := range []time.Duration{time.Second, 10 * time.Second} {
 			c, steps := connectWithin(within, func(*peer) {})
-			_, err := c.SetUp(t.Context(), time.Time{}, time.Time{}, Place{})
+			_, err := c.setUp(t.Context(), time.Time{}, time.Time{}, Place{})
 			assert.NilError(t, err)
 			begin := time.Now()
 			by := begin.Add(min(within, 300*time.Millisecond))

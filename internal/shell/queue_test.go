@@ -89,7 +89,7 @@ func TestNewWorkerIsNotTakenBack(t *testing.T) {
 	q := &queue{sending: true}
 	q.changed.L = &q.mu
 	c := &Conn{queue: q}
-	c.Replace()
+	c.replace()
 	q.send(Op{Data: []byte("e':'\n"), Unit: true})
 	assert.Assert(t, q.withdraw())
 	assert.Equal(t, len(q.waiting), 1)

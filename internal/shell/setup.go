@@ -30,10 +30,10 @@ type Place struct {
 	DirWritable bool // it must be
 }
 
-// SetUp puts a new worker in its place, and returns where that is and how many processes
+// setUp puts a new worker in its place, and returns where that is and how many processes
 // the kernel has killed for memory so far, in a reply's Mark.Dir and OOMs. The reply also
 // says how long an escalation may take, if there was one.
-func (c *Conn) SetUp(ctx context.Context, deadline, endBy time.Time, p Place) (Reply, error) {
+func (c *Conn) setUp(ctx context.Context, deadline, endBy time.Time, p Place) (Reply, error) {
 	out := &Sink{Kept: truncate.Buffer{Limit: WordsKept}}
 	in, errOut := NewSink(c.Filter, WordsKept, nil, nil)
 	r := c.Run(ctx, deadline, endBy, Unit(c.setUpScript(p)), out, in)

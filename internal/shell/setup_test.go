@@ -170,10 +170,10 @@ func TestWorkerThatEndsBehindItsSetup(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			c := connect(t, test.look)
-			_, err := c.SetUp(t.Context(), time.Time{}, time.Time{}, Place{})
+			_, err := c.setUp(t.Context(), time.Time{}, time.Time{}, Place{})
 			assert.NilError(t, err)
-			c.Replace()
-			r, err := c.SetUp(t.Context(), time.Time{}, time.Time{}, Place{})
+			c.replace()
+			r, err := c.setUp(t.Context(), time.Time{}, time.Time{}, Place{})
 			assert.ErrorIs(t, err, test.err)
 			assert.Equal(t, r.OOMs, test.oom)
 		})
