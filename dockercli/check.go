@@ -86,19 +86,28 @@ func (c *checker) image(ref string) {
 	if strings.HasPrefix(host, "[") { // the address of an IPv6 registry
 		_, host, _ = strings.Cut(host, "]")
 	}
-	_, port, hasPort := strings.Cut(host, ":")
+	host, port, hasPort := strings.Cut(host, ":")
 	before, _, _ := strings.Cut(last, ":")
 	if !consists(ref, first, rest) ||
-		hasPort && !consists(port, isDigit, isDigit) || strings.Contains(dirs, ":") ||
-		strings.Count(last, ":") > 1 || dir == "" && slices.Contains(transports, before) && before != last ||
+		hasPort && (!consists(port, isDigit, isDigit) || isTransport(host)) || strings.Contains(dirs, ":") ||
+		strings.Count(last, ":") > 1 || dir == "" && before != last && isTransport(before) && !imageNames[before] ||
 		strings.Contains(digest, "/") {
 		c.refuse("image reference %q: it has to be like registry/name:tag", ref)
 	}
 }
 
-// transports are podman's, which stand before a colon, but for those that are names of
-// images too.
-var transports = []string{"containers-storage", "dir", "docker-archive", "docker-daemon", "oci-archive", "ostree", "sif"}
+// isTransport reports whether a word that stands before a colon is one of podman's
+// transports. Docker's needs two slashes after the colon, which no reference has.
+func isTransport(word string) bool {
+	return slices.Contains([]string{
+		"containers-storage", "dir", "docker-archive", "docker-daemon", "oci", "oci-archive", "ostree", "sif", "tarball",
+	}, word)
+}
+
+// imageNames are transports that are names of images too. What follows their colon then
+// has no slash, and is the name of nothing below the directory in which clients run that
+// could be an image.
+var imageNames = map[string]bool{"oci": true, "tarball": true}
 
 // envName checks the name of an environment variable. Podman takes FOO* for all of the
 // client's variables that begin so.

@@ -47,14 +47,17 @@ func singleQuote(word string) string {
 // Redact returns argv with the values of -e, --env, podman's --env-merge and their joined
 // forms, such as -qeNAME=VALUE, replaced by "***". A name without a value, and an empty
 // value, stay. A word that may be such a flag or the value of another flag is treated as
-// both. The words after "--", the image and its command, stay.
+// both. So are the passwords in URLs. The words after the "--" of run or exec, the image
+// and its command, stay.
 func Redact(argv []string) []string {
 	redacted := slices.Clone(argv)
-	before := ""
+	before, verb := "", false
 	for i, word := range argv {
 		flag, value := environment(before)
 		isValue := flag != "" && value == ""
-		if word == "--" && !isValue {
+		// The program may stand after a "--" of its own, as in "sudo -- docker".
+		verb = verb || word == "run" || word == "exec"
+		if word == "--" && !isValue && verb {
 			break
 		}
 		if isValue {
@@ -62,6 +65,7 @@ func Redact(argv []string) []string {
 		} else if flag, value := environment(word); flag != "" {
 			redacted[i] = flag + hide(value)
 		}
+		redacted[i] = hidePasswords(redacted[i])
 		before = word
 	}
 	return redacted

@@ -94,6 +94,8 @@ func TestRedact(t *testing.T) {
 		{"docker run --label -e --env=A=1 image", "docker run --label -e --env=*** image"},
 		{"docker run -l -qe -eA=1 image", "docker run -l -qe -eA=*** image"},
 		{"docker run -e -- -e A=1 image", "docker run -e -- -e A=*** image"},
+		{"sudo -n -- docker run -e A=1 -- image -e A=1", "sudo -n -- docker run -e A=*** -- image -e A=1"},
+		{"podman --url ssh://u:hunter2@h/s run image", "podman --url ssh://u:***@h/s run image"},
 		{"podman exec -lte A=1 name", "podman exec -lte A=*** name"},
 		{"podman exec -leA=1 name", "podman exec -leA=*** name"},
 		{"docker run -e --env A=1 image", "docker run -e --env A=*** image"},

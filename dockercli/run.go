@@ -144,7 +144,7 @@ func (o RunOptions) words(c *checker, d *dialect) []string {
 	f := &flags{words: slices.Clone(d.run)}
 	o.addDefaults(f, d)
 	o.addIdentity(f, c, d)
-	o.addNetwork(f, d)
+	o.addNetwork(f, c, d)
 	o.addFiles(f, c, d)
 	o.addProcess(f, c, d)
 	o.addLimits(f, c)
@@ -194,10 +194,12 @@ func (o RunOptions) addIdentity(f *flags, c *checker, d *dialect) {
 	f.value("platform", o.Platform)
 }
 
-func (o RunOptions) addNetwork(f *flags, d *dialect) {
+func (o RunOptions) addNetwork(f *flags, c *checker, d *dialect) {
 	f.value("network", o.Network)
 	f.value("hostname", o.Hostname)
+	c.noComma("extra host", o.ExtraHosts)
 	f.list("add-host", o.ExtraHosts)
+	c.noComma("name server", o.DNS)
 	if o.Network != "none" || !d.dnsNeedsNetwork {
 		f.list("dns", o.DNS)
 	}

@@ -39,7 +39,7 @@ func everyField() execpolicy.DockerPolicy {
 		AddCapabilities:    []string{"NET_BIND_SERVICE", "CHOWN"},
 		AllowNewPrivileges: true,
 		Mounts: []dockercli.Mount{{Source: "/usr", Target: "/data,x"},
-			{Source: "/tmp", Target: "/rw", Writable: true}},
+			{Source: "/var/tmp", Target: "/rw", Writable: true}},
 		ExtraHosts: []string{"db:10.0.0.1"},
 		GPUs:       "all",
 		Devices: []dockercli.Device{{Source: "/dev/null", Target: "/dev/another", Permissions: "r"},

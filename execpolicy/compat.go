@@ -87,6 +87,8 @@ func (p *DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) (
 	}
 
 	verb := 1 + len(e.Global) // after the program
+	flags := own[verb+1:]
+	flags = flags[:slices.Index(flags, "--")]
 	mount := []string{"-w", "/"}
 	if dir != "" {
 		mount = []string{"-v", dir + ":" + dir, "-w", dir}
@@ -96,7 +98,7 @@ func (p *DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) (
 		env = append(env, "-e", name+"="+spec.Env[name])
 	}
 	return slices.Concat(
-		own[:verb+1], []string{"-i"}, own[verb+1:slices.Index(own, "--")],
+		own[:verb+1], []string{"-i"}, flags,
 		wordsIf(!p.KeepContainer, "--rm"),
 		wordsIf(!p.NetworkEnabled, "--network", "none"),
 		wordsIf(p.MemoryBytes != 0, "--memory", strconv.FormatInt(p.MemoryBytes, 10)),

@@ -10,6 +10,9 @@ func (p DockerPolicy) Argv(e *dockercli.Engine, spec Spec, name string) ([]strin
 	return p.argv(e, spec, name)
 }
 
+// ForPolicy returns the spec of a session as a policy gets it.
+func (s Spec) ForPolicy() Spec { return s.forPolicy() }
+
 // ForgetEngine makes the next policy without an engine look for one.
 func ForgetEngine() {
 	found.Forget()

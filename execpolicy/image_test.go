@@ -3,6 +3,7 @@ package execpolicy_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -207,6 +208,28 @@ func TestImageThatIsAlwaysPulled(t *testing.T) {
 		assert.NilError(t, s.Close())
 	}
 	assert.DeepEqual(t, verbs(), []string{"pull", "pull", "run", "pull", "run"})
+}
+
+// An image that is there for another platform is pulled. An engine has it, and says that
+// it does not match.
+func TestImageOfAnotherPlatformIsPulled(t *testing.T) {
+	fakeengine.NeedIsolation(t)
+	enginetest.Check(t)
+	wrong := fakeengine.Failure{Exit: 125, Times: 1, Stderr: "docker: Error response from daemon: image with reference image:1 " +
+		"was found but does not match the specified platform: wanted linux/arm64, actual: linux/amd64\n"}
+	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{Fail: map[string]fakeengine.Failure{"run": wrong}})
+	pulls := func() int {
+		return len(slices.DeleteFunc(e.Calls(), func(call []string) bool { return call[0] != "pull" }))
+	}
+	p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image:1"}
+	_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
+	assert.ErrorIs(t, err, dockercli.ErrImageMissing) // the engine may lie
+	assert.Equal(t, pulls(), 0)
+	e.Set(fakeengine.Faults{Fail: map[string]fakeengine.Failure{"run": wrong}})
+	p.Platform = "linux/arm64"
+	s := open(t, p, execpolicy.Spec{})
+	assert.NilError(t, s.Close())
+	assert.Equal(t, pulls(), 1)
 }
 
 func TestPullIsChecked(t *testing.T) {

@@ -1,6 +1,7 @@
 package execpolicy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -33,6 +34,8 @@ func (p *DockerPolicy) askLimits(ctx context.Context, e *dockercli.Engine) (*doc
 	}
 	asked := *e
 	asked.MissingLimits = known.MissingLimits
+	// What an engine that a caller has made does not say is as true of it.
+	asked.Socket, asked.Rootless = cmp.Or(asked.Socket, known.Socket), asked.Rootless || known.Rootless
 	return &asked, nil
 }
 

@@ -24,7 +24,7 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name, fifos st
 	found := p.validate(spec)
 	found = append(found, runargs.Check(e.Kind, p.ExtraRunArgs, p.AllowUnsafeArgs)...)
 	found = append(found, p.checkSeccomp(e)...)
-	found = append(found, p.checkTransport(e))
+	found = append(found, p.checkTransport(e, spec.Workspace))
 	found = append(found, p.checkMissingLimits(e)...)
 
 	o := p.own(e, spec, name)

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/fifo"
+	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
@@ -32,7 +35,8 @@ const (
 	// for the FIFOs of jobs: it can't be listed inside. It needs Linux, docker or podman
 	// on this machine but not a service of podman's, and a container that shares this
 	// machine's kernel and is not kept. The engine has to see the directory for temporary
-	// files, whose name may have letters, digits, "/", ".", "_" and "-" alone.
+	// files, whose name may have letters, digits, "/", ".", "_" and "-" alone, and the
+	// container must not see it.
 	// ExtraRunArgs must not have --runtime, --pid or --attach. Runtime must be empty,
 	// "runc" or "crun". [Compat] has no FIFOs.
 	TransportFIFO
@@ -64,28 +68,28 @@ func (p DockerPolicy) FindTransport(ctx context.Context) (t Transport, why strin
 	if err != nil {
 		return TransportAuto, "", err
 	}
-	t, why = p.transport(e)
-	return t, why, problems.Join(p.checkTransport(e))
+	t, why = p.transport(e, "")
+	return t, why, problems.Join(p.checkTransport(e, ""))
 }
 
-// transport is FindTransport for an engine.
-func (p *DockerPolicy) transport(e *dockercli.Engine) (t Transport, why string) {
+// transport is FindTransport for an engine and a workspace.
+func (p *DockerPolicy) transport(e *dockercli.Engine, workspace string) (t Transport, why string) {
 	if p.Transport == TransportAttach {
 		return TransportAttach, "the policy says so"
 	}
-	if why := p.noFIFOs(e); why != "" {
+	if why := p.noFIFOs(e, workspace); why != "" {
 		return TransportAttach, why
 	}
 	return TransportFIFO, "the engine has this machine's kernel"
 }
 
 // checkTransport returns why the policy can't have the transport that it names.
-func (p *DockerPolicy) checkTransport(e *dockercli.Engine) error {
+func (p *DockerPolicy) checkTransport(e *dockercli.Engine, workspace string) error {
 	switch {
 	case p.Transport < 0 || int(p.Transport) >= len(transports):
 		return fmt.Errorf("Transport: there is no %v", p.Transport)
 	case p.Transport == TransportFIFO:
-		if why := p.noFIFOs(e); why != "" {
+		if why := p.noFIFOs(e, workspace); why != "" {
 			return fmt.Errorf("Transport: no FIFOs can be used: %s", why)
 		}
 	}
@@ -93,7 +97,7 @@ func (p *DockerPolicy) checkTransport(e *dockercli.Engine) error {
 }
 
 // noFIFOs returns why FIFOs can't be used, or the empty text.
-func (p *DockerPolicy) noFIFOs(e *dockercli.Engine) string {
+func (p *DockerPolicy) noFIFOs(e *dockercli.Engine, workspace string) string {
 	if p.compat {
 		return `LangChain's policy has "run -i"`
 	}
@@ -105,6 +109,8 @@ func (p *DockerPolicy) noFIFOs(e *dockercli.Engine) string {
 		return "the container would be kept with the name of a directory that is gone"
 	case !fifo.IsPlain(container.FIFODir("")):
 		return "the name of the directory for temporary files is not a plain one"
+	case p.showsFIFOs(workspace):
+		return "the container sees the directory for temporary files, in which FIFOs would be"
 	}
 	for _, name := range []string{"runtime", "pid", "attach"} {
 		if p.extra(e, name) {
@@ -112,6 +118,19 @@ func (p *DockerPolicy) noFIFOs(e *dockercli.Engine) string {
 		}
 	}
 	return fifo.DoubtOf(engineKey(e)).Why()
+}
+
+// showsFIFOs reports whether the container sees the directory for temporary files, where
+// AllowUnsafeMounts allows that. Code inside could put a link in place of the FIFOs.
+func (p *DockerPolicy) showsFIFOs(workspace string) bool {
+	sources := []string{workspace}
+	for _, m := range p.Mounts {
+		sources = append(sources, m.Source)
+	}
+	guard := &mountguard.Guard{}
+	return slices.ContainsFunc(sources, func(source string) bool {
+		return source != "" && guard.Holds(source, os.TempDir())
+	})
 }
 
 // engineKey tells engines apart.
@@ -125,7 +144,7 @@ func (p *DockerPolicy) fifos(e *dockercli.Engine, spec Spec, name string) string
 	if len(spec.Supervisor) == 0 {
 		return ""
 	}
-	if t, _ := p.transport(e); t != TransportFIFO {
+	if t, _ := p.transport(e, spec.Workspace); t != TransportFIFO {
 		return ""
 	}
 	return container.FIFODir(name)
@@ -154,8 +173,9 @@ func (p *DockerPolicy) recover(ctx context.Context, c *container.Container, caus
 		defer cancel()
 		_, err := c.Engine.InspectImage(ctx, p.image(c.Engine))
 		switch {
-		case err == nil:
+		case err == nil && p.Platform == "":
 			return cause // a container has printed the engine's words
+		case err == nil: // it may be there for another platform
 		case !errors.Is(err, dockercli.ErrImageMissing):
 			return err
 		}

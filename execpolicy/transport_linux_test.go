@@ -267,6 +267,29 @@ func TestTransportByFacts(t *testing.T) {
 		assert.NilError(t, err)
 		assert.Assert(t, strings.Contains(why, "temporary files"), why)
 	})
+	t.Run("shown", func(t *testing.T) {
+		dir, err := filepath.EvalSymlinks(t.TempDir())
+		assert.NilError(t, err)
+		assert.NilError(t, os.Chmod(dir, 0o777))
+		assert.NilError(t, os.Mkdir(filepath.Join(dir, "tmp"), 0o755))
+		t.Setenv("TMPDIR", filepath.Join(dir, "tmp"))
+		mounted := execpolicy.DockerPolicy{Engine: &local, Mounts: []dockercli.Mount{{Source: dir, Target: "/x"}}}
+		assert.ErrorContains(t, mounted.Check(t.Context(), execpolicy.Spec{}), "would show")
+		mounted.AllowUnsafeMounts = []string{dir}
+		got, why, err := mounted.FindTransport(t.Context())
+		assert.NilError(t, err)
+		assert.Equal(t, got, execpolicy.TransportAttach)
+		assert.Assert(t, strings.Contains(why, "temporary files"), why)
+
+		p, spec := execpolicy.DockerPolicy{Engine: &local, AllowUnsafeMounts: []string{dir}}, execpolicy.Spec{Workspace: dir}
+		assert.NilError(t, execpolicy.Check(t.Context(), p, spec))
+		p.Transport = execpolicy.TransportFIFO
+		assert.ErrorContains(t, execpolicy.Check(t.Context(), p, spec), "temporary files")
+		p.Transport = execpolicy.TransportAuto
+		argv, err := p.Argv(&local, spec.ForPolicy(), "cofferdam-name")
+		assert.NilError(t, err)
+		assert.Assert(t, slices.Contains(argv, "--interactive") && !slices.Contains(argv, "--detach"), "%q", argv)
+	})
 	t.Run("none", func(t *testing.T) {
 		_, _, err := execpolicy.DockerPolicy{Engine: &local, Transport: 7}.FindTransport(t.Context())
 		assert.ErrorIs(t, err, execpolicy.ErrInvalid)

@@ -88,7 +88,7 @@ func (v *validation) checkLimits() {
 func (v *validation) checkUser() {
 	if v.User != "" && strings.TrimSpace(v.User) == "" {
 		v.addAs("user must be a non-empty string when provided.", "User is %q: it has to be a name or a number", v.User)
-	} else if strings.Count(v.User, ":") > 1 || strings.ContainsFunc(v.User, container.NotPrinted) {
+	} else if strings.Count(v.User, ":") > 1 || strings.HasPrefix(v.User, "-") || strings.ContainsFunc(v.User, container.NotPrinted) {
 		v.Add("User is %q: it has to be like \"name\", \"1000\" or \"1000:1000\"", v.User)
 	} else if strings.HasPrefix(v.User, ":") && !v.compat {
 		v.Add("User is %q: a group without a user would be root's; write \"0%s\" if that is meant", v.User, v.User)

@@ -14,7 +14,7 @@ names=
 for name; do
 	case $name in
 	/*)
-		[ -O "$name" ] && [ ! -L "$name" ] || continue
+		[ -O "$name" ] && [ ! -L "$name" ] && [ ! -L "$name/io" ] || continue
 		chmod 700 "$name/io"
 		rm -f "$name"/io/*
 		rmdir "$name/io" "$name" ;;

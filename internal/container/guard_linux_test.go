@@ -104,6 +104,22 @@ func TestGuardRemovesDirectory(t *testing.T) {
 	}
 }
 
+// What a link leads to that somebody has put in place of the FIFOs stays.
+func TestGuardFollowsNoLink(t *testing.T) {
+	enginetest.Check(t)
+	dir, other := filepath.Join(t.TempDir(), "cofferdam-name"), t.TempDir()
+	kept := filepath.Join(other, "kept")
+	assert.NilError(t, os.WriteFile(kept, nil, 0o600))
+	assert.NilError(t, os.Mkdir(dir, 0o700))
+	assert.NilError(t, os.Symlink(other, filepath.Join(dir, "io")))
+	g := newGuard("false")
+	g.Add(dir)
+	g.pipe.Close()
+	<-g.proc.Done()
+	_, err := os.Stat(kept)
+	assert.NilError(t, err)
+}
+
 // A container that lives, and in which nothing can be run, is removed once, and then
 // killed: podman would forget it at a second removal. Then the bound on its use of the
 // processors is taken away.

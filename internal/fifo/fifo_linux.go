@@ -220,7 +220,7 @@ func (e *Ends) settle() {
 const janitorScript = `trap '' HUP INT QUIT TERM
 exec 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 read -r line && exit
-[ -O "$1" ] && [ ! -L "$1" ] || exit
+[ -O "$1" ] && [ ! -L "$1" ] && [ ! -L "$1/io" ] || exit
 chmod 700 "$1/io"
 rm -f "$1/io"/*
 rmdir "$1/io" "$1"`

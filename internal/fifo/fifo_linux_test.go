@@ -163,6 +163,14 @@ func TestJanitor(t *testing.T) {
 	assert.Assert(t, janitor.Run() != nil)
 	_, err := os.Stat(kept)
 	assert.NilError(t, err)
+
+	assert.NilError(t, os.Remove(dir))
+	assert.NilError(t, os.Mkdir(dir, 0o700))
+	assert.NilError(t, os.Symlink(filepath.Dir(kept), filepath.Join(dir, "io")))
+	janitor = exec.Command("sh", "-c", janitorScript, "cofferdam-fifos", dir)
+	assert.Assert(t, janitor.Run() != nil)
+	_, err = os.Stat(kept)
+	assert.NilError(t, err)
 }
 
 // A command that ends before it has opened the FIFOs leaves both streams without an end.

@@ -101,6 +101,9 @@ func (g *Guard) search(resolved string) *search {
 // containers, and what is known of the file there.
 func (g *Guard) find(source, resolved string) (found string, info fs.FileInfo) {
 	s := g.search(resolved)
+	if holds, _ := s.meets(os.TempDir()); holds && !g.Remote {
+		s.found = os.TempDir() + ", where the streams of sessions are"
+	}
 	s.protect("", g.Protected)
 	if filepath.VolumeName(resolved) == "" {
 		s.protect("", strings.Fields(guarded))
@@ -121,6 +124,15 @@ func (g *Guard) find(source, resolved string) (found string, info fs.FileInfo) {
 		}
 	}
 	return s.found, s.at[0].info
+}
+
+// Holds reports whether a source is or holds a path of this machine, under any name of
+// theirs. If that can't be known, it does.
+func (g *Guard) Holds(source, path string) bool {
+	resolved, err := g.follow(source)
+	s := g.search(resolved)
+	holds, _ := s.meets(path)
+	return holds || err != nil || s.found != ""
 }
 
 const (

@@ -92,6 +92,27 @@ func TestNoMountOfWhatGivesTheHostAway(t *testing.T) {
 
 // Where nothing is known of a home or of a socket, that is not the working directory, and
 // what was found stays found.
+// What code inside could do to the FIFOs of sessions, and to what is at their places, is
+// kept from it.
+func TestTemporaryFilesAreNotShown(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	assert.NilError(t, err)
+	temp := filepath.Join(dir, "project", ".tmp")
+	assert.NilError(t, os.MkdirAll(filepath.Join(temp, "mine"), 0o755))
+	link := filepath.Join(dir, "link")
+	assert.NilError(t, os.Symlink(temp, link))
+	for _, name := range []string{temp, link} {
+		t.Setenv("TMPDIR", name)
+		refuses(t, &Guard{}, temp, "where the streams of sessions are")
+		refuses(t, &Guard{}, filepath.Dir(temp), "where the streams of sessions are")
+		allows(t, &Guard{}, filepath.Join(temp, "mine"), filepath.Join(temp, "mine"))
+		allows(t, &Guard{Allowed: []string{temp}}, temp, temp)
+		allows(t, &Guard{Remote: true}, temp, temp)
+		assert.Assert(t, (&Guard{}).Holds(filepath.Dir(temp), name))
+		assert.Assert(t, !(&Guard{}).Holds(filepath.Join(temp, "mine"), name))
+	}
+}
+
 func TestMountsAreJudgedWithoutAHomeOrASocket(t *testing.T) {
 	t.Setenv("HOME", "")
 	t.Setenv("XDG_RUNTIME_DIR", "")

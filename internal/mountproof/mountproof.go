@@ -38,8 +38,9 @@ func At(dir, target string) Dir {
 const (
 	// bootFile is one kernel's, from one start to the next.
 	bootFile = "/proc/sys/kernel/random/boot_id"
-	// tellMounts prints it and the table of mounts, with builtins of the shell only.
-	tellMounts = `(read -r boot <` + bootFile + `; echo "$boot"; while read -r line; do echo "$line"; done </proc/self/mountinfo)`
+	// tellMounts prints it and the table of mounts, with builtins of the shell only. The
+	// echo of dash would read the kernel's escapes.
+	tellMounts = `(read -r boot <` + bootFile + `; printf '%s\n' "$boot"; while read -r line; do printf '%s\n' "$line"; done </proc/self/mountinfo)`
 	maxMounts  = 64 << 10
 )
 

@@ -47,6 +47,27 @@ func TestProof(t *testing.T) {
 	assert.Equal(t, len(left), 0)
 }
 
+// The kernel writes a blank in the name of a mount as an escape, which the shell's words
+// must not undo.
+func TestTableIsToldToTheByte(t *testing.T) {
+	for _, shell := range []string{"sh", "dash", "bash", "busybox"} {
+		path, err := exec.LookPath(shell)
+		if err != nil {
+			continue
+		}
+		table := filepath.Join(t.TempDir(), "mountinfo")
+		line := `3 1 0:1 /a\040b /w rw - x y z` + "\n"
+		assert.NilError(t, os.WriteFile(table, []byte(line), 0o600))
+		cmd := exec.Command(path, "-c", strings.ReplaceAll(mountproof.TellMounts, "/proc/self/mountinfo", table))
+		if shell == "busybox" {
+			cmd.Args = append([]string{path, "sh"}, cmd.Args[1:]...)
+		}
+		out, err := cmd.Output()
+		assert.NilError(t, err)
+		assert.Assert(t, strings.HasSuffix(string(out), "\n"+line), "%s: %q", shell, out)
+	}
+}
+
 // What nobody is to see needs no proof, and a shell that is gone proves nothing.
 func TestNothingIsAsked(t *testing.T) {
 	gone := errors.New("gone")

@@ -1,0 +1,4 @@
+package mountproof
+
+// TellMounts is what is run inside.
+const TellMounts = tellMounts
