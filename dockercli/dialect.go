@@ -14,7 +14,7 @@ type dialect struct {
 	// run are flags that every run gets.
 	run []string
 	// detachKeys says that some bytes in stdin detach the client of a run or an exec,
-	// also without a terminal.
+	// even without a terminal.
 	detachKeys bool
 	// noHosts are flags of a run that names no extra hosts; the engines refuse the two
 	// together.

@@ -25,9 +25,9 @@ type Kind int
 const (
 	// Docker is the docker client, and any that takes the same flags.
 	Docker Kind = iota
-	// Podman is the podman client, also where it is installed under the name docker.
+	// Podman is the podman client, even where it is installed under the name docker.
 	Podman
-	// Nerdctl is containerd's client, also where it is installed under the name docker.
+	// Nerdctl is containerd's client, even where it is installed under the name docker.
 	// The package's documentation says what it can't do.
 	Nerdctl
 )

@@ -48,7 +48,7 @@ type Tmpfs struct {
 	// owns it. One alone is refused, and so are both with podman.
 	UID, GID string
 	// Chown gives it to the user that the container's command runs as. Podman knows it
-	// from version 4, also when a docker client talks to it; docker refuses it.
+	// from version 4, even when a docker client talks to it; docker refuses it.
 	Chown bool
 	// Exec lets programs in it be executed.
 	Exec bool

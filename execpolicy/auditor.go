@@ -240,8 +240,8 @@ func (a *auditor) killed(c *conn, step Escalation, cause error) {
 	a.post(c.redactEvent(e))
 }
 
-// ended records that the session has ended, with what is not known to be gone, and waits
-// for nobody.
+// ended emits the record of the session's end, with what is not known to be gone. It does
+// not block.
 func (a *auditor) ended(c *conn, err error) {
 	if a == nil {
 		return

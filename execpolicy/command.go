@@ -19,7 +19,7 @@ import (
 const MaxStdin = 16 << 20
 
 // MaxText is how many bytes the Script, Argv, Env and Dir of a [Command] may have
-// together: as much as fits into the container's memory for it beside a whole Stdin, also
+// together: as much as fits into the container's memory for it beside a whole Stdin, even
 // if each is to be quoted. Each word of Argv and each variable of Env counts one more,
 // and each newline in a value of Env two more.
 const MaxText = 4 << 20

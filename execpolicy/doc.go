@@ -71,9 +71,9 @@
 //	OutcomeRefused      Cause (the reason)
 //	OutcomeExited       ExitCode, OOMBefore, OOMAfter
 //
-// A number that is not known is -1, and a boolean is false. A shell reports the same
-// status for a program of a script that signal 9 killed and for one that exits with 137.
-// The kernel does not say which process it killed for memory.
+// Of the evidence, a number that is not known is -1, and a boolean is false. A shell
+// reports the same status for a program of a script that signal 9 killed and for one that
+// exits with 137. The kernel does not say which process it killed for memory.
 //
 // [Command.Usage] asks for what a command uses of the processor and of memory: see
 // [Usage].
@@ -82,12 +82,12 @@
 //
 // A session's streams pass through the engine's client, which stays connected ("docker
 // run --interactive"), or through four FIFOs of this machine, with nothing in between.
-// Over FIFOs a command takes about half of the time, output comes several times as fast,
-// and no client stays. The session then works without its engine: an engine that hangs,
-// or that is killed, holds no command up. One thing is still asked of the engine, which
-// is [Result.ImageID]: the first result waits for that or, with a [Spec.Audit], the
-// start. [TransportFIFO] says what FIFOs need, and [DockerPolicy.FindTransport] what is
-// used and why.
+// Over FIFOs a command takes about half as long as through the client, output comes
+// several times as fast, and no client stays. The session then works without its engine:
+// an engine that hangs, or that is killed, holds no command up. The session still asks
+// the engine for one thing, [Result.ImageID]. The first result waits for the answer or,
+// with a [Spec.Audit], the start does. [TransportFIFO] says what FIFOs need, and
+// [DockerPolicy.FindTransport] what is used and why.
 //
 // A link over a network can break unnoticed. With a [DockerPolicy.KeepAlive], either side
 // ends the session when it has heard nothing from the other for that time. Sessions on a
@@ -146,19 +146,19 @@
 // If the engine runs on this machine, "gone" means that the kernel no longer has the
 // processes. The library finds process 1 of a container in /proc when its shell has
 // answered. While that process lives, the library does not say that the container is
-// gone, whatever the engine says. It kills what lives on from inside before it asks the
-// engine to remove the container. If the engine has forgotten a container that lives, the
-// library kills process 1 directly, if this program may do that.
+// gone, whatever the engine says. Before it asks the engine to remove the container, it
+// kills from inside what still lives there. If the engine has forgotten a container that
+// lives, the library kills process 1 directly, if this program may do that.
 //
 // The engine's word alone counts where process 1 can't be seen: on macOS and Windows,
 // with a remote engine, under gVisor or Kata, in another PID namespace, where /proc hides
 // the processes of others, with an allowed --pid=host, and if this program is out of
 // descriptors when the shell first answers.
 //
-// If this program is killed, its guard goes on: a process on this machine that removes
-// what was left, for eight seconds, and kills what it sees to live on, for a minute. If
-// something is still left, because the engine did not answer or somebody killed the guard
-// too, [Sweep] removes it.
+// If this program is killed, its guard takes over: a process on this machine that removes
+// what was left. It tries for eight seconds, and for a minute it kills what it sees
+// alive. If something is still left, because the engine did not answer or somebody killed
+// the guard too, [Sweep] removes it.
 //
 // # macOS and Windows
 //
@@ -185,8 +185,8 @@
 //
 // # What is not promised
 //
-//   - A container shares the host's kernel. Code that exploits a bug in the kernel is
-//     out.
+//   - A container shares the host's kernel. Code that exploits a bug in the kernel
+//     escapes.
 //   - Code inside can lie about itself: it can print what it likes and fake its own exit
 //     status. The library still keeps its bounds of time and memory.
 //   - One session is one level of trust: whatever ran in it can read, delay and fake what
@@ -197,7 +197,7 @@
 //     podman --remote, can't be given a filter: there the start fails unless
 //     [DockerPolicy.EngineSeccomp] is set.
 //   - What a person runs by "docker exec NAME" in a session's container has the
-//     container's limits, and goes past Approve, Filter and Audit.
+//     container's limits, but Approve, Filter and Audit do not see it.
 //   - With Compat, or with capabilities added, code that runs as root can hold process
 //     1's stdin open. Then the guard removes the container.
 //   - While a file or a command's stdin is copied in, everything else inside is stopped.
@@ -206,17 +206,18 @@
 //     can also hold process 1's stdin open by way of dd. If this program is killed then,
 //     the guard removes the container.
 //   - A container ends within two seconds of this program, if its guard is killed too.
-//     That is no hard limit. If hundreds of processes want the processor, process 1 waits
-//     for its turn, for five seconds and more on a busy machine. If this program is root,
-//     and on the engine's machine, process 1 has a higher priority than they, and waits
-//     less. Where hundreds of processes are at the container's limit of memory, what the
-//     kernel does for them uses up the container's share of the processors, and nothing
-//     in it runs for ten seconds and more. If this program is root, it lifts that limit
-//     of the processors when it kills a container, as its guard does. The kernel takes
-//     more than two seconds to free the page tables of a file of 32 MB that each of a few
-//     processes has mapped 1300 times, and no process is gone before that. The opening of
-//     a file for an upload waits for the lock of its directory: with 100,000 files in it,
-//     and 200 processes that list them, for 5 to 15 seconds.
+//     This is not a hard limit. The next three items say what takes longer.
+//   - If hundreds of processes want the processor, process 1 waits for its turn, for five
+//     seconds and more on a busy machine. If this program is root, and on the engine's
+//     machine, process 1 has a higher priority than they, and waits less.
+//   - Where hundreds of processes are at the container's limit of memory, what the kernel
+//     does for them uses up the container's share of the processors, and nothing in it
+//     runs for ten seconds and more. If this program is root, it lifts that limit of the
+//     processors when it kills a container, as its guard does.
+//   - The kernel takes more than two seconds to free the page tables of a file of 32 MB
+//     that each of a few processes has mapped 1300 times, and no process is gone before
+//     that. The opening of a file for an upload waits for the lock of its directory: with
+//     100,000 files in it, and 200 processes that list them, for 5 to 15 seconds.
 //   - Sessions whose users have the same ID share what the kernel counts for each ID,
 //     such as 128 inotify instances: see [DockerPolicy.User].
 //   - Engines ignore some limits, with a warning or none. [Start] refuses a rootless
@@ -233,8 +234,8 @@
 //   - With a [DockerPolicy.KeepAlive], code inside can end its own session: by taking all
 //     of the process limit for that time without a word or, where process 1 is bash, by a
 //     signal to that. Where it is busybox's sh, code that floods it with signals is
-//     stopped, with everything else inside, for a second at a time. What a timer of its own
-//     wakes then may go on, and the container may outlive its link.
+//     stopped, with everything else inside, for a second at a time. What a timer of its
+//     own wakes then may go on, and the container may outlive its link.
 //   - When a command is ended, the session's shell goes on with the rest of a Script for
 //     half a second: see [Command.Timeout].
 //   - Under a [HostPolicy] no promise holds that needs isolation: a process that leaves
@@ -252,7 +253,7 @@
 //
 // The library itself writes these and nothing else. Engines, and the caller's own
 // functions, write what they like. TMPDIR has to be on a disk of this machine: a file
-// server that does not answer holds up starts and ends, also beyond their deadlines.
+// server that does not answer holds up starts and ends, even beyond their deadlines.
 //
 //	what                                  for                       until
 //	TMPDIR/cofferdam-NAME, for FIFOs      a session on FIFOs        it ends, or its guard saw to it
@@ -260,7 +261,7 @@
 //	TMPDIR/cofferdam-seccomp-NUMBER.json  a client, on Windows      the client ends
 //	.cofferdam-NUMBER in a mount          a start                   the container has seen it
 //	.cofferdam-NAME in a directory        CopyOutTo, Save, ...      the files have their names
-//	the files that these make, and audit  the caller                -
+//	the caller's files, and an audit log  CopyOutTo, Save, audit    -
 //	a directory of layers                 package deps              -
 //	the control group of a container      a kill, by root           the container is gone
 //
@@ -306,8 +307,8 @@
 // quoting within another.
 //
 // A program that encodes a value, reverses it or prints a part of it shows the value. So
-// this protects against what is printed in good faith. It does not stop a program that
-// means to get a value out: give such a program no way out, or no secret.
+// redaction protects against what is printed in good faith. It does not stop a program
+// that means to get a value out: give such a program no way out, or no secret.
 //
 // A secret that is given to a command is given to its session. What ran before may wait
 // for it, in a background job or in a shell function. It is in /proc/PID/environ. What
@@ -320,7 +321,7 @@
 //
 // # Files
 //
-// The methods for files use the session's own pipes. So they see what commands see, also
+// The methods for files use the session's own pipes. So they see what commands see, even
 // in a tmpfs, under a read-only root and with an engine on another machine. They take
 // their turn as commands do. All of them:
 //
@@ -330,9 +331,9 @@
 //     [Limits.CommandTimeout] has passed, which begins when their turn has come.
 //   - Take a relative name as relative to the directory in which the session began. A
 //     relative [Command.Dir] is relative to the directory where the shell is.
-//   - Stop everything else inside while a step of theirs is done. While a call of one step
-//     works, such as a ReadFile or a small WriteFile, nothing changes what it reads or
-//     replaces. Between the steps of a larger one, background jobs go on. Under a
+//   - Stop everything else inside while a step of theirs is done. While a call of one
+//     step works, such as a ReadFile or a small WriteFile, nothing changes what it reads
+//     or replaces. Between the steps of a larger one, background jobs go on. Under a
 //     [HostPolicy] nothing is stopped, and a ReadFile fails if a background job prints
 //     meanwhile.
 //   - Leave no half file under its final name, and nothing else behind, if they fail

@@ -106,7 +106,7 @@ func (p *DockerPolicy) sessionEnv(spec Spec) map[string]string {
 }
 
 // opener returns what opens the gate, once the command inside was heard. [Process.Kill]
-// closes it, which a session calls also when the container has ended by itself.
+// closes it, which a session calls even when the container has ended by itself.
 func opener(g *gate.Gate, egress Egress, c *container.Container) func(record func(Event)) error {
 	return func(record func(Event)) error {
 		return g.Open(func() (io.Closer, error) {

@@ -18,7 +18,7 @@ func ForgetEngine() {
 	found.Forget()
 }
 
-// ParseCount returns a number that a supervisor tells, or -1 if it is none.
+// ParseCount returns a number that a supervisor tells, or -1 if it is not one.
 func ParseCount(text string) int { return shellwire.ParseCount(text) }
 
 // OutcomeOf returns the outcome of a command of which that is known.

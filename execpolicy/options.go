@@ -77,7 +77,7 @@ func (p *DockerPolicy) setNetwork(e *dockercli.Engine, o *dockercli.RunOptions) 
 	// The engines refuse "none" beside another network.
 	if !p.NetworkEnabled && !p.extra(e, "network") {
 		o.Network = "none"
-		// The host's name servers would show in resolv.conf, also without a network. This
+		// The host's name servers would show in resolv.conf, even without a network. This
 		// address is reserved for documentation (RFC 5737); docker's client warns of one
 		// of the container's own.
 		o.DNS = []string{"192.0.2.1"}

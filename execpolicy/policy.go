@@ -80,11 +80,11 @@ type Spec struct {
 	Workspace string
 	// Env is the environment, on top of the image's. A session sends it over its stdin,
 	// so that no value is in an argument list or in what the engine knows of the
-	// container. A name is that of a shell variable. It is none of those that bash does
-	// not let be set: UID, EUID, PPID, BASHOPTS, SHELLOPTS and BASH_VERSINFO. Nor is it
-	// PWD or BASHPID, which tell where the shell is and who, or one that begins with
-	// "cf_", as the library's own do. HOME is /tmp in a container, whatever the user's is
-	// in the image, unless Env has it.
+	// container. Each name has to be one that a shell variable can have. It must not be
+	// one that bash makes read-only: UID, EUID, PPID, BASHOPTS, SHELLOPTS or
+	// BASH_VERSINFO. It must not be PWD or BASHPID, by which the shell tells where and
+	// who it is, and it must not begin with "cf_", as the library's own do. HOME is /tmp
+	// in a container, whatever the user's is in the image, unless Env has it.
 	Env map[string]string
 	// Secrets are values for the session's programs that nothing shows: not the argument
 	// list, the engine, an error, or what commands print. Only a session can have them:
@@ -271,7 +271,7 @@ func (l Limits) with(own Limits) Limits {
 // zero. A policy that isolates also sets OwnPIDNamespace, without which a session has no
 // jobs, and ends only the process group of a command.
 //
-// A caller of Spawn must read Stdout and Stderr to their ends, and must call Kill, also
+// A caller of Spawn must read Stdout and Stderr to their ends, and must call Kill, even
 // after a normal end.
 type Process struct {
 	// Name is the name of what was started, such as that of a container.
@@ -290,7 +290,7 @@ type Process struct {
 	// Kill ends the command and all that it started, from outside and by force, and frees
 	// what the policy holds. It returns when it has made sure that nothing is left, or
 	// when ctx ends. Its error says what is not known to be gone, and should wrap
-	// [ErrStillThere]. A session calls Kill also after the program has ended, and may
+	// [ErrStillThere]. A session calls Kill even after the program has ended, and may
 	// call it again after an error.
 	Kill func(ctx context.Context) error
 

@@ -20,6 +20,9 @@ import (
 //
 //   - The program that started it has ended: it ran on this machine since the last boot,
 //     in the PID namespace of this program, and its process is gone. Only Linux can tell.
+//     Machines that were restored from one snapshot with their memory can't be told
+//     apart by this. If they share an engine, Sweep on one can remove what another uses:
+//     call it on none of them.
 //   - The time that its policy gave it ended more than an hour ago, by this machine's
 //     clock and, if the engine tells its time, by the engine's too. That time is
 //     StartupTimeout, Lifetime and TerminationTimeout of [Limits] together. A shorter
@@ -30,7 +33,7 @@ import (
 //     the container of a program that lives can be removed if its machine has slept for
 //     more than that hour, or if these clocks were set forward by more.
 //
-// Sweep leaves every other container alone, whatever its name, also if it can't find out
+// Sweep leaves every other container alone, whatever its name, even if it can't find out
 // about its owner. A container that is to be kept ([DockerPolicy.KeepContainer]) is
 // killed if it still runs, and is not removed. Its name is not returned.
 //

@@ -30,7 +30,7 @@ type facts struct {
 	exists   map[string]bool
 	devices  []string // each with its class, as in "c /dev/null"
 	writable []string
-	tried    []string          // addresses, behind "reached" or "silent"
+	tried    []string          // addresses, after "reached" or "silent"
 	reach    string            // how the attempt ended to reach out
 	calls    map[string]string // "allowed" or "refused", by what a filter of system calls may refuse
 }

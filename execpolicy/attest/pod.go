@@ -110,7 +110,7 @@ func ofPod(m mountinfo.Mount) bool {
 	ofUID := slices.ContainsFunc(dirs, isUID)
 	switch m.Target {
 	case "/etc/hosts":
-		// The mount is writable also where the root is not, and the file is root's.
+		// The mount is writable even where the root is not, and the file is root's.
 		return ofUID && path.Base(m.Root) == "etc-hosts"
 	case terminationLog:
 		return ofUID && len(dirs) > 3 && dirs[len(dirs)-3] == "containers"

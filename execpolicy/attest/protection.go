@@ -748,7 +748,7 @@ func outsideTmpfs(w want, s *outside.Settings) side {
 		words := strings.Split(options, ",")
 		size, sized := tmpfsSize(options)
 		if !ok || !sized || size > w.Tmpfs[target] || slices.Contains(words, "suid") || slices.Contains(words, "dev") {
-			return no("%s %s", target, cmp.Or(options, "is none"))
+			return no("%s %s", target, cmp.Or(options, "is not a tmpfs"))
 		}
 	}
 	return yes("%d as asked", len(w.Tmpfs))

@@ -73,8 +73,8 @@
 // command line is always whole. No record holds a value of a variable, or anything of
 // stdin, of the output or of a file, except the code of a block, a call or a snippet, and
 // what an error quotes of a script's stderr or of the engine's. Values of
-// [execpolicy.Secret] are shown nowhere. A secret that is none of these is recorded with
-// the script or the argument that has it.
+// [execpolicy.Secret] are shown nowhere. A secret that the library was not told of is
+// recorded with the script or the argument that has it.
 //
 // A command or a transfer without a result was under way when the program ended. There is
 // no record of its kill and its end either: the container ends by itself.

@@ -64,10 +64,10 @@
 // If a language's program can't read code from its stdin, the code can be put into a
 // file: see [Language.Extension].
 //
-// What has ended by then can't change which code a block runs. What still runs in the
-// background can change the file of a block that has a name, which one command stores and
-// the next one runs. Nor does any of this keep a program from reading other files: Python
-// imports a json.py from its directory, even one that an earlier block has put there.
+// What has ended before a block can't change the block's code. If the block has a name,
+// one command stores it and the next runs it: what still runs in the background can
+// change the file in between. Programs still read other files: Python imports a json.py
+// from its directory, even one that an earlier block has put there.
 //
 // # Values in and out
 //

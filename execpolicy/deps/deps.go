@@ -14,9 +14,9 @@
 // Set-up scripts run code that nobody trusts, as every installation of packages does.
 // They run in a session like any other, with the network if the policy has it, and see
 // nothing of the host but the one directory or volume. They can put anything there:
-// links, set-uid files, directories that nobody may read. On the host, where it is in a
-// directory that only the host's user can enter, no file of it is opened, no link is
-// followed and nothing is run.
+// links, set-uid files, directories that nobody may read. On the host a layer is in a
+// directory that only this program's user can enter. The library opens no file of it,
+// follows no link in it and runs nothing from it.
 //
 // A layer gets its name when all scripts have succeeded and their container is gone, so
 // nothing inside can change it any more. It can be as large as the host's disk allows. A
@@ -35,18 +35,18 @@
 // never removed.
 //
 // The set-up runs as the policy's User, or as 65534:65534. The root of the volume belongs
-// to root, and everybody may write to it until sessions see it read-only. Podman's
-// service is refused behind docker's client, because it makes a volume that is missing.
+// to root, and everybody may write to it until sessions see it read-only. Docker's client
+// with podman's service is refused: it creates a missing volume, and does not fail.
 //
-// # Whose the files are
+// # Who owns the files
 //
-// The directory belongs to the host's user, and the set-up runs as that user (see
-// [execpolicy.DockerPolicy.User]). If that user is root, the directory is given to the
-// policy's User, if that is a number, or to 65534:65534, the default user of sessions. So
-// if this program runs as root, the container does not, unless the policy's User says so.
-// Sessions that run as another user can read what the set-up lets everybody read, which
-// is everything with the usual umask. Rootless docker needs the User "0:0", which is the
-// host's user there.
+// The directory belongs to the user of this program, and the set-up runs as that user
+// (see [execpolicy.DockerPolicy.User]). If that user is root, the directory is given to
+// the policy's User, if that is a number, or to 65534:65534, the default user of
+// sessions. So if this program runs as root, the container does not, unless the policy's
+// User says so. Sessions that run as another user can read what the set-up lets everybody
+// read, which is everything with the usual umask. Rootless docker needs the User "0:0",
+// which is this program's user there.
 package deps
 
 import (

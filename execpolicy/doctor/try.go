@@ -16,7 +16,7 @@ const (
 	startTimeout = 30 * time.Second
 	// deadline is that of the command that is to run into it.
 	deadline = time.Second
-	// goneTimeout is for one look at a container, also when the engine's time is over.
+	// goneTimeout is for one look at a container, even when the engine's time is over.
 	goneTimeout = 5 * time.Second
 	// works is what a command prints.
 	works = "it works"

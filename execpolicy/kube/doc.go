@@ -46,8 +46,8 @@
 //
 // Spawn creates the pod and returns. Process.Ready, for which [execpolicy.Start] waits
 // while others start, follows the pod until it runs, and attaches to it. A state that
-// does not pass by itself fails the start at once, with the cluster's own words and an
-// error that wraps one of this package's.
+// does not pass by itself fails the start at once. The error has the cluster's own words
+// and wraps one of this package's.
 //
 // The cluster may change a pod that it admits, or drop fields that it does not know. So
 // the pod that came back is compared with what was sent, when it was created and again
@@ -79,8 +79,8 @@
 //     environment, secrets and scripts are sent over stdin. Whoever may exec or attach in
 //     the namespace can do in the pod what the command can.
 //   - With cgroup v2, kubelets kill all of a container if it is short of memory, unless
-//     they are told otherwise (singleProcessOOMKill). So one such kill ends the session,
-//     where docker's costs the command.
+//     they are told otherwise (singleProcessOOMKill). One such kill then ends the
+//     session. With docker it ends the command alone.
 //   - The limit of processes is RLIMIT_NPROC of the pod's own user, which does not bind
 //     root: see [Policy.User].
 //   - The image's own shell and programs set the limit of processes and try the network.
@@ -104,11 +104,11 @@
 //   - The command of a Spawn without a session has to read from its stdin before it
 //     prints or ends: see [Policy.Spawn].
 //   - The link with a session is the cluster's network: see [Policy.KeepAlive].
-//   - Megabytes may be under way between this program and the pod. A long script that was
-//     sent can't be taken back, and what is to end the command waits behind it. So such
-//     an end may cost the session, where with docker the command does not run.
+//   - Megabytes may be on their way to the pod. A long script that was sent can't be
+//     taken back, and the request to end its command arrives after it. So to end such a
+//     command may cost the session. With docker the command would not run at all.
 //
 // The names of the library's labels begin with "cofferdam.". [execpolicy.Spec.Labels]
-// become labels of the pod too, so they have to be such as a cluster takes. Services and
-// others select pods by labels: choose keys that nothing in the namespace selects.
+// become labels of the pod too, so a cluster has to accept them. Services and others
+// select pods by labels: choose keys that nothing in the namespace selects.
 package kube

@@ -322,7 +322,7 @@ func (pod *admitted) volumes(c admittedContainer, s *outside.Settings) {
 
 func (v admittedVolume) name() string {
 	var name string
-	_ = json.Unmarshal(v["name"], &name) // a name that is none is that of no mount
+	_ = json.Unmarshal(v["name"], &name) // no mount has the empty name
 	return name
 }
 

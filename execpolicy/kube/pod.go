@@ -269,7 +269,7 @@ func (p *Policy) labels(spec execpolicy.Spec, name string) object {
 	labels := container.Labels(name, false, p.secondsInUse(spec), spec.Labels)
 	for key, value := range labels {
 		if !isLabel(value) {
-			labels[key] = "" // a host's name may be none, and then proves nothing
+			labels[key] = "" // a host's name may be no label, and then proves nothing
 		}
 	}
 	labels[labelNetwork] = networkNone

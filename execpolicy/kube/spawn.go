@@ -136,7 +136,7 @@ func labelsOf(sent object) map[string]string {
 	return labels
 }
 
-// record records the command line with the pod behind it, which kubectl reads from stdin,
+// record records the command line with the pod after it, which kubectl reads from stdin,
 // without the values of variables.
 func (p *Policy) record(
 	ctx context.Context, k *kubectl.Client, spec execpolicy.Spec, sent object,

@@ -15,7 +15,7 @@ func isAlnum(c byte) bool  { return isDigit(c) || isLetter(c) }
 func isWord(c byte) bool   { return isAlnum(c) || c == '_' }
 func isHex(c byte) bool    { return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f' }
 
-// bounded reports whether no word goes on before or behind line[start:end].
+// bounded reports whether no word goes on before or after line[start:end].
 func bounded(line []byte, start, end int) bool {
 	return (start == 0 || !isWord(line[start-1])) && (end == len(line) || !isWord(line[end]))
 }
@@ -50,7 +50,7 @@ func findEmails(line []byte) (spans [][]int) {
 
 // domainEnd returns where the longest domain that begins there ends, or 0.
 func domainEnd(line []byte, start int) (end int) {
-	dot := -1 // the last one, behind which there are only letters
+	dot := -1 // the last one, after which there are only letters
 	for i := start; ; i++ {
 		if dot >= 0 && i-dot > 2 && (i == len(line) || !isWord(line[i])) {
 			end = i
@@ -396,7 +396,7 @@ func labelStart(line []byte, end, floor int) (label, begin int) {
 	if label == end || line[end-1] == '-' {
 		return label, end
 	}
-	// A host begins with a word: not in the midst of one, but also behind a dash.
+	// A host begins with a word: not in the midst of one, but also after a dash.
 	begin = label
 	for begin < end && (end-begin > maxLabel || !isAlnum(line[begin]) || begin > 0 && isWord(line[begin-1])) {
 		begin++

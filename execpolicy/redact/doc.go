@@ -60,5 +60,5 @@
 //
 // It is for what programs print in good faith. A program that means to get a value out
 // can print it backwards, in base64, percent-encoded or one letter a line, and nothing
-// here finds that. The detectors also miss some values, and find text that is none.
+// here finds that. The detectors also miss some values, and report text that is not one.
 package redact

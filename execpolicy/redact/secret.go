@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Secrets returns a rule of the type "secret" that finds exactly these values, also if
+// Secrets returns a rule of the type "secret" that finds exactly these values, even if
 // they have newlines in them or lie across writes. Of two that begin at the same place
 // the longer one is found, and of two that overlap the first. The rule holds back only
 // what may be the beginning of a value, which is at most the longest value less one byte,

@@ -42,7 +42,7 @@ var jobForm = form{
 	{name: "job", kind: integer, about: "The number of the job, for every action but start and list."},
 	{name: "wait", kind: integer, about: fmt.Sprintf("For status: how many seconds to wait for the job to end, at most %d. By default 0.", maxWait)},
 	{name: "text", kind: text, about: "For write: the text, with a newline at its end if the job reads lines."},
-	{name: "eof", kind: flag, about: "For write: whether to close the job's stdin behind the text."},
+	{name: "eof", kind: flag, about: "For write: whether to close the job's stdin after the text."},
 	{name: "signal", kind: text, about: "For signal: its name.",
 		choices: []string{"SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGTERM", "SIGWINCH"}},
 }

@@ -212,7 +212,7 @@ func (s *Set) fit(body, last string) string {
 	return render.Text(truncate.Excerpt{Head: []byte(body)}, truncate.Excerpt{}, last, limit, lines)
 }
 
-// noted returns what has run as a text, with a last paragraph behind it.
+// noted returns what has run as a text, with a last paragraph after it.
 func (s *Set) noted(r func(execpolicy.RenderOptions) string, note string) string {
 	o := s.options.Render
 	o.MaxBytes, o.MaxLines = s.bounds()

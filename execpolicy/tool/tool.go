@@ -17,7 +17,7 @@ type Tool struct {
 	// properties of simple types, which the APIs of all models take.
 	Schema json.RawMessage
 	// Call does what the input asks for. An input that is empty or null is an object
-	// without properties. The reply has a text for the model, also with an error. An
+	// without properties. The reply has a text for the model, even with an error. An
 	// error is not the model's fault: it says that the host can't go on as before.
 	Call func(ctx context.Context, input json.RawMessage) (Reply, error)
 }

@@ -29,7 +29,7 @@
 // other in the background, and tries the next. The pool replaces a session that ends
 // while it is idle, or that was started [Options.MaxAge] ago. If sessions end one after
 // another within ten seconds of their starts, the pool pauses before each start, for up
-// to ten seconds, also if somebody waits. Otherwise the pool waits 100 ms before it
+// to ten seconds, even if somebody waits. Otherwise the pool waits 100 ms before it
 // replaces a session that was taken, so that the start does not take the processors from
 // the user's first command. It starts at once if somebody waits.
 //

@@ -154,7 +154,7 @@ const (
 	// maxPassed is how many bytes of what is not collected a walk reads: a sparse file of
 	// any size costs a program nothing.
 	maxPassed = 512 << 20
-	// restTime bounds what comes behind a walk, and maxDirs and maxEntries what is listed
+	// restTime bounds what comes after a walk, and maxDirs and maxEntries what is listed
 	// then.
 	restTime   = 30 * time.Second
 	maxDirs    = 1000

@@ -107,7 +107,7 @@ type noted struct {
 	fs.File
 	source *source
 	name   string
-	told   int64 // by Stat: no more goes in, also of a file that has grown
+	told   int64 // by Stat: no more goes in, even of a file that has grown
 	size   int64
 	hash   hash.Hash
 }

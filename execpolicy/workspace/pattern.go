@@ -87,8 +87,8 @@ func matchPrefix(pattern, dir []string) bool {
 }
 
 // matchElements takes a number of steps of the order of the product of the two lengths,
-// for the name may be chosen to cost time: if anything fits behind a "**", then also
-// behind the last one that was come to.
+// for the name may be chosen to cost time: if anything fits after a "**", then also
+// after the last one that was come to.
 func matchElements(pattern, name []string) bool {
 	p, n := 0, 0
 	star, from := -1, 0

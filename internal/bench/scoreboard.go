@@ -470,7 +470,7 @@ func (b *board) start(c contender) (*rival, error) {
 	return r, nil
 }
 
-// tell returns what the contender answers, also if that is an error.
+// tell returns what the contender answers, even if that is an error.
 func (r *rival) tell(request contest.Request) (a contest.Response, err error) {
 	late := time.AfterFunc(patience, func() { r.proc.Kill() })
 	defer late.Stop()

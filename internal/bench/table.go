@@ -163,7 +163,7 @@ func fewer(n int) int {
 }
 
 // takeTurns runs each of the subjects once a round, and returns their times by round. Who
-// comes behind whom is drawn, because an engine is still clearing up after the last one.
+// comes after whom is drawn, because an engine is still clearing up after the last one.
 func takeTurns(rounds int, subjects ...func() (time.Duration, error)) ([]times, error) {
 	all := make([]times, len(subjects))
 	for range fewer(rounds) {

@@ -31,7 +31,7 @@ func Moment(limit time.Duration) time.Duration { return min(250*time.Millisecond
 
 // Flush returns until when a caller's writers may take the rest of what came within a
 // deadline, of which the zero time is never. They get a moment if they were cut off, and
-// also after the deadline: it may have ended what came. Else they get limit.
+// even after the deadline: it may have ended what came. Else they get limit.
 func Flush(cutOff bool, deadline time.Time, limit time.Duration) time.Time {
 	moment := Moment(limit)
 	switch {

@@ -119,7 +119,7 @@ func New(tb testing.TB, kind dockercli.Kind, faults Faults) *Engine {
 	return e
 }
 
-// Set replaces the faults, from now on, also for clients and containers that run.
+// Set replaces the faults, from now on, even for clients and containers that run.
 func (e *Engine) Set(faults Faults) {
 	e.tb.Helper()
 	if err := faults.check(); err != nil {
@@ -136,7 +136,7 @@ func (e *Engine) setControl(c control) {
 	}
 }
 
-// Calls returns the words behind the program of every call of a client so far, the oldest
+// Calls returns the words after the program of every call of a client so far, the oldest
 // first.
 func (e *Engine) Calls() [][]string {
 	e.tb.Helper()

@@ -12,7 +12,7 @@ type verbSpec struct {
 	flags string
 	// podmanFlags are those that only podman has.
 	podmanFlags string
-	// interspersed says that flags may stand behind operands.
+	// interspersed says that flags may stand after operands.
 	interspersed bool
 	do           func(*client) *refusal
 }

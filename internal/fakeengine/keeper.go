@@ -124,7 +124,7 @@ func (k *keeper) serve(s spec) {
 	select {
 	case <-k.start:
 	case <-k.gone:
-		// A container that was created and never started stays, also with --rm.
+		// A container that was created and never started stays, even with --rm.
 		select {
 		case <-k.start:
 		default:

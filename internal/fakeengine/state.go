@@ -159,7 +159,7 @@ func (s state) find(name string) (container, bool) {
 	return container{}, false
 }
 
-// A record is a new container's directory, also when it has been moved away.
+// A record is a new container's directory, even when it has been moved away.
 type record struct {
 	container
 	root *os.Root

@@ -148,7 +148,7 @@ func (c *Cluster) Add(object map[string]any) {
 	}
 }
 
-// Calls returns the words behind the program of every call so far, the oldest first.
+// Calls returns the words after the program of every call so far, the oldest first.
 func (c *Cluster) Calls() []string {
 	c.tb.Helper()
 	text, _ := os.ReadFile(filepath.Join(string(c.state), "calls"))

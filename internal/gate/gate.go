@@ -51,7 +51,7 @@ func (g *Gate) close() {
 	}
 }
 
-// Kill closes the gate while kill ends the container, which is killed also if the gate
+// Kill closes the gate while kill ends the container, which is killed even if the gate
 // does not close in time.
 func (g *Gate) Kill(ctx context.Context, kill func(context.Context) error) error {
 	if g == nil {

@@ -181,7 +181,7 @@ func (c *Client) DeleteArgs(path string) []string {
 	return c.argv("delete", "--raw="+path, "--filename=-")
 }
 
-// RemoveArgs returns the command line that removes pods, whose names are put behind it,
+// RemoveArgs returns the command line that removes pods, whose names are put after it,
 // and does not wait for them to be gone. Nobody ends it, so it gives up by itself: it
 // asks up to six times of a server that does not answer.
 func (c *Client) RemoveArgs() []string {

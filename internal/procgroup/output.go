@@ -31,7 +31,7 @@ var ErrWriterStuck = errors.New("the writer that was given the output does not r
 // not used.
 //
 // When ctx ends, the group is terminated, killed 500 ms later, and the error wraps the
-// context's cause. Output returns within a second of the program's end, also if something
+// context's cause. Output returns within a second of the program's end, even if something
 // it left behind keeps a pipe open. A state is returned whenever the program was started
 // and reaped.
 func Output(ctx context.Context, c Cmd, stdout, stderr io.Writer) (*os.ProcessState, error) {

@@ -1,5 +1,5 @@
 // Package secret finds the values of secrets in what programs print, and puts something
-// else in their place. A value is found wherever it lies in a stream, also where a shell,
+// else in their place. A value is found wherever it lies in a stream, even where a shell,
 // a language or JSON has quoted it.
 package secret
 
@@ -19,7 +19,7 @@ const (
 	minLine = 8
 )
 
-// Check returns what is wrong with a value, in words that go on behind a name for it.
+// Check returns what is wrong with a value, in words that go on after a name for it.
 func Check(value string) error {
 	switch {
 	case len(strings.TrimSpace(value)) < MinLen:

@@ -264,7 +264,7 @@ func (p *Parser) read(m *Mark, text string) bool {
 	return true
 }
 
-// ParseCount parses a count that a supervisor printed. It returns -1 if text is none.
+// ParseCount parses a count that a supervisor printed. It returns -1 if text is not one.
 func ParseCount(text string) int {
 	n, err := strconv.Atoi(strings.TrimSpace(text))
 	if err != nil || n < 0 {

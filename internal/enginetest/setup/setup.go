@@ -147,7 +147,7 @@ func writeConf(conf string) (string, error) {
 	return path, os.Rename(temp.Name(), path)
 }
 
-// cacheDir returns a directory that only this user may enter, also for a user without a
+// cacheDir returns a directory that only this user may enter, even for a user without a
 // home.
 func cacheDir() (string, error) {
 	if dir, err := os.UserCacheDir(); err == nil {
