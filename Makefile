@@ -46,7 +46,8 @@ rootless:
 	.ci/rootless
 
 # Tests beside a real cluster, which is brought up for them. The first time Kubernetes is
-# built. ARGS are arguments of go test, in place of those that choose what wants a cluster.
+# built. ARGS are arguments of go test, in place of those that choose what wants a
+# cluster.
 test-kubernetes:
 	$(GO) -C internal/kubernetes run . $(if $(ARGS),-- $(ARGS))
 
@@ -81,7 +82,7 @@ fault:
 lint:
 	@files=$$(gofmt -s -l .) && test -z "$$files" || { echo "gofmt -s would change: $$files"; exit 1; }
 	@find . -name '*.go' ! -name '*_test.go' | xargs awk '{ text = $$0; gsub(/\t/, "    ", text) } \
-		text ~ /^ *\/\/ [^ ]/ && length(text) > 90 && text !~ /:\/\// { print FILENAME ":" FNR ": a comment over 90 columns"; bad = 1 } \
+		/^\t*\/\/ +[^ \t]/ && length(text) > 90 && text !~ /:\/\// { print FILENAME ":" FNR ": a comment over 90 columns"; bad = 1 } \
 		END { exit bad }'
 	$(GO) vet ./...
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./...

@@ -214,7 +214,8 @@ func (e *Engine) do(ctx context.Context, c call) ([]byte, error) {
 		Stdin:      c.stdin,
 	}, out, errs)
 	if errors.Is(err, procgroup.ErrWriterStuck) {
-		return nil, err // a buffer may still be written to, so nothing may be read from it
+		// Something may still write to a buffer, so nothing may be read from it.
+		return nil, err
 	}
 	exit := -1
 	if state != nil {

@@ -170,8 +170,8 @@ func TestEveryRowIsNeeded(t *testing.T) {
 	texts := []string{"failed to connect to the docker API at unix:///run/docker.sock; check if the path is " +
 		"correct and if the daemon is running: " +
 		"dial unix /run/docker.sock: connect: no such file or directory"}
-	// Containerd says these of a container that has just ended, and docker's client prints
-	// them to stdout.
+	// Containerd says these of a container that has just ended, and docker's client
+	// prints them to stdout.
 	texts = append(texts, "cannot exec in a stopped state: unknown", "cannot exec in a deleted state: unknown")
 	texts = slices.AppendSeq(texts, maps.Keys(desktops))
 	for _, file := range recordings(t) {

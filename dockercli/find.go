@@ -57,7 +57,8 @@ func Find(ctx context.Context) (*Engine, error) {
 	if choice == "" && !errors.Is(err, ErrNoEngine) {
 		var late error
 		if choice, late = currentContext(ctx); late != nil {
-			err = errors.Join(err, late) // so that it is not known that docker is unusable
+			// Then it is not known that docker is unusable.
+			err = errors.Join(err, late)
 		}
 	}
 	switch {

@@ -370,7 +370,8 @@ type Process struct {
 	ImageID func(ctx context.Context) (string, error)
 
 	mounted mountproof.Dir // what a session sees to before anything else runs
-	blocks  *os.File       // for writing to the command's descriptor 3; nil if it has none
+	// blocks writes to the command's descriptor 3. It is nil if the command has none.
+	blocks *os.File
 	// openWay opens the way out that the policy gives, when the command has answered and
 	// before anything is run. record takes each connection. If nil, there is no way out.
 	openWay func(record func(Event)) error

@@ -171,7 +171,8 @@ func TestPolicyOfTheCallersOwnThatFails(t *testing.T) {
 	assert.Assert(t, int(p.killed.Load()) >= p.spawned, "%d are killed of %d", p.killed.Load(), p.spawned)
 }
 
-// A stayingPolicy starts what ends at once and may still be there, and recovers from every cause.
+// A stayingPolicy starts what ends at once and may still be there, and recovers from
+// every cause.
 type stayingPolicy struct{ callersPolicy }
 
 func (p *stayingPolicy) Spawn(ctx context.Context, spec execpolicy.Spec) (*execpolicy.Process, error) {

@@ -127,7 +127,9 @@ func (e Escalation) String() string {
 type StreamInfo struct {
 	Bytes, Lines               int64 // all that came
 	DroppedBytes, DroppedLines int64 // what was not kept of them
-	Cut                        int   // how many of the kept bytes precede the dropped ones; all of them if none were dropped
+	// Cut is how many of the kept bytes precede the dropped ones: all of them if none
+	// were dropped.
+	Cut int
 }
 
 // A Result is how a command ended, with the evidence.

@@ -77,8 +77,8 @@ func TestDefaultSeccompProfileAllowsAtMostDockers(t *testing.T) {
 		"personality": {"0 SCMP_CMP_EQ 0 0", "0 SCMP_CMP_EQ 8 0", "0 SCMP_CMP_EQ 20000 0", "0 SCMP_CMP_EQ 20008 0",
 			"0 SCMP_CMP_EQ ffffffff 0"},
 		"prlimit64": {"0 SCMP_CMP_EQ 0 0", "2 SCMP_CMP_EQ 0 0"},
-		// The kernel looks at the low half of the family, the filter at all of it. 0 to 37,
-		// 39, and 41 to 47.
+		// The kernel looks at the low half of the family, the filter at all of it. 0 to
+		// 37, 39, and 41 to 47.
 		"socket": {"0 SCMP_CMP_MASKED_EQ ffffffe0 0", "0 SCMP_CMP_MASKED_EQ fffffffc 20", "0 SCMP_CMP_MASKED_EQ fffffffe 24",
 			"0 SCMP_CMP_MASKED_EQ ffffffff 27", "0 SCMP_CMP_MASKED_EQ ffffffff 29", "0 SCMP_CMP_MASKED_EQ fffffffe 2a",
 			"0 SCMP_CMP_MASKED_EQ fffffffc 2c"},

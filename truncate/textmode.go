@@ -10,7 +10,9 @@ type stream struct {
 	line
 	rune [utf8.UTFMax]byte // the first bytes of a rune that is not complete yet
 	n    int               // how many
-	cr   bool              // a carriage return has come, which ends the line together with a newline that may follow
+	// cr says that a carriage return has come. It ends the line together with a newline
+	// that may follow.
+	cr bool
 }
 
 // A streamWriter reads a stream as Python's text mode does, into a transcript.

@@ -18,7 +18,7 @@ type facts struct {
 	links    []string // network interfaces
 	routes   []string // that lead out
 	swaps    int
-	nproc    []string // the soft and the hard limit of the user's processes, and their unit
+	nproc    []string // the limits of the user's processes, soft and hard, and their unit
 	core     []string // the soft and the hard limit of core dumps, and their unit
 	userNS   bool     // the users are others than the host's
 	parents  []string // the shell's parent and grandparent
@@ -30,9 +30,10 @@ type facts struct {
 	exists   map[string]bool
 	devices  []string // each with its class, as in "c /dev/null"
 	writable []string
-	tried    []string          // addresses, after "reached" or "silent"
-	reach    string            // how the attempt ended to reach out
-	calls    map[string]string // "allowed" or "refused", by what a filter of system calls may refuse
+	tried    []string // addresses, after "reached" or "silent"
+	reach    string   // how the attempt ended to reach out
+	// calls has "allowed" or "refused", by what a filter of system calls may refuse.
+	calls map[string]string
 }
 
 // parseFacts reads what was printed inside. Lines that it does not know mean nothing, and

@@ -87,8 +87,10 @@ const (
 
 // A part is one that the next line may continue.
 type part struct {
-	kind   kind
-	indent int  // item: the columns that its content is indented by; fence: those of the fence itself
+	kind kind
+	// indent is, of an item, the columns by which its content is indented, and of a fence
+	// those of the fence itself.
+	indent int
 	empty  bool // item: it holds nothing yet
 	markup *markupKind
 	mark   string // fence: what it is made of

@@ -41,8 +41,8 @@ type far struct {
 func onRemotes(t *testing.T, cases map[string]func(t *testing.T, p far)) {
 	for _, e := range enginetest.Chosen(t, enginetest.Engines(t)) {
 		t.Run(e.Kind.String(), func(t *testing.T) {
-			// A test of another package that is alone would have the service wait for more
-			// than its minute.
+			// A test of another package that is alone would have the service wait for
+			// more than its minute.
 			enginetest.Beside(t)
 			far := far{Engine: e}
 			if e.Kind == dockercli.Podman {

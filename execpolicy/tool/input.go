@@ -25,7 +25,8 @@ type field struct {
 	name, kind, about string
 	required          bool
 	choices           []string // what a text may be; if empty, anything
-	wrong             string   // what is said of a value of another type; if empty, the usual
+	// wrong is what is said of a value of another type. If empty, it is the usual.
+	wrong string
 }
 
 // A form is all properties of a tool's input, in the order in which a model is to write

@@ -46,8 +46,8 @@ func Example_http() {
 	fmt.Println(errors.Join(err, pool.Close()))
 }
 
-// serve answers requests until ctx ends, and those that have come by then, at most so many
-// of them at a time.
+// serve answers requests until ctx ends, and those that have come by then, at most so
+// many of them at a time.
 func serve(ctx context.Context, l net.Listener, pool *warm.Pool, most int) error {
 	h := handler{pool, make(chan struct{}, most)}
 	mux := http.NewServeMux()

@@ -99,7 +99,8 @@ type Pool struct {
 	o      Options
 	ctx    context.Context // of the starts
 	cancel context.CancelFunc
-	work   sync.WaitGroup // what Close waits for; added to while the pool is open, or by one of them
+	// Close waits for work. It is added to while the pool is open, or by what it counts.
+	work sync.WaitGroup
 
 	mu        sync.Mutex
 	open      bool

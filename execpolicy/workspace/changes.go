@@ -141,7 +141,8 @@ const maxHeld = 1 << 20
 // A staging puts those regular files that have changed into a stage.
 type staging struct {
 	*stage.Stage
-	own    func(f *os.File) error // gives a file to whom it is to belong to; nil if that is who makes it
+	// own gives a file to its owner. It is nil if that is who makes it.
+	own    func(f *os.File) error
 	held   []byte
 	staged map[string]string // the names in the stage
 	now    map[string]state

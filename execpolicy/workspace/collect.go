@@ -172,8 +172,10 @@ type collection struct {
 	files         int
 	bytes, passed int64
 	met           map[string]bool // the matches that were come to
-	taken         map[string]bool // the names so far; true for a file's, false for those of the directories that it is in
-	ended         error           // why the walk was ended
+	// taken has the names so far: true for a file's, false for those of the directories
+	// that it is in.
+	taken map[string]bool
+	ended error // why the walk was ended
 }
 
 // visit is for the session's walk.

@@ -70,10 +70,11 @@ type copied struct {
 	root     *os.Root
 	exclude  patterns
 	readOnly bool
-	own      func(*os.File) error // gives a file to the owner of the workspace; nil if that is not to be done
-	turn     turn.Turn            // of whoever uses base
-	base     map[string]state
-	deleted  map[string]bool // what of base Save has told to be deleted
+	// own gives a file to the owner of the workspace, unless it is nil.
+	own     func(*os.File) error
+	turn    turn.Turn // of whoever uses base
+	base    map[string]state
+	deleted map[string]bool // what of base Save has told to be deleted
 }
 
 // Start opens a session with spec.Workspace in it. If that is copied, spec.Prepare is

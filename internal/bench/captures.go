@@ -72,7 +72,8 @@ func captureSet(ctx context.Context, p execpolicy.DockerPolicy, script string) (
 	defer func() { err = errors.Join(err, raw.close()) }()
 	// FIFOs have lines of their own.
 	p.Transport = execpolicy.TransportAttach
-	s, err := execpolicy.Start(ctx, p, execpolicy.Spec{Command: []string{"sh"}}) // as the client's
+	// The shell is the client's.
+	s, err := execpolicy.Start(ctx, p, execpolicy.Spec{Command: []string{"sh"}})
 	if err != nil {
 		return nil, err
 	}

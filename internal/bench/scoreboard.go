@@ -79,8 +79,8 @@ var contenders = []contender{
 //     that the command is over, or 15 seconds later, which is no time of its own.
 //   - A kill is a SIGKILL of the contender while such a command runs. What is left is
 //     counted three seconds later, and so are its containers. Testcontainers-go has a
-//     container of its own, Ryuk, that removes what a killed program has left. It is switched
-//     off here, as its image has to be pulled.
+//     container of its own, Ryuk, that removes what a killed program has left. It is
+//     switched off here, as its image has to be pulled.
 //   - A size is that of a stripped program that runs a command, less that of one which
 //     runs the engine's client.
 func scoreboard(ctx context.Context, _ execpolicy.DockerPolicy, t *table) (err error) {

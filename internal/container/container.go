@@ -53,7 +53,7 @@ type Container struct {
 
 	client   *procgroup.Process    // nil if it is another program's
 	detached *detached             // nil if the client stays
-	done     <-chan struct{}       // closed when the client or, without one, the command has ended
+	done     <-chan struct{}       // closed when the client or else the command has ended
 	guard    atomic.Pointer[Guard] // nil once it does not watch any more
 
 	answered atomic.Bool // the command inside was heard

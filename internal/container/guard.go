@@ -59,7 +59,7 @@ type Guard struct {
 	// containers, what kills process 1 of some, and what begins to run a command in one.
 	removal, kill, exec string
 	env                 []string
-	watched             map[string]string // by the container's name, what the guard is told of it
+	watched             map[string]string // by name, what the guard is told of it
 	pipe                *os.File
 	proc                *procgroup.Process
 }

@@ -25,7 +25,8 @@ func table(engines []doctor.Engine) string {
 		runtime := e.Info.DefaultRuntime
 		for _, c := range e.Versions {
 			if c.Name == runtime {
-				version, _, _ := strings.Cut(c.Version, "+") // the rest is the distribution's
+				// What follows is the distribution's.
+				version, _, _ := strings.Cut(c.Version, "+")
 				runtime += " " + version
 			}
 		}

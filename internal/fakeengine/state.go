@@ -26,7 +26,7 @@ const (
 	callsDir      = "calls"
 	pulledDir     = "pulled"
 	removedDir    = "removed"
-	rootDir       = "root" // where containers have their root, each in its own mount namespace
+	rootDir       = "root" // with each container's root, in its mount namespace
 )
 
 func (s state) path(elem ...string) string {

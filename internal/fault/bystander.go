@@ -35,7 +35,8 @@ func newBystander() (*bystander, error) {
 	c := &bystander{cmd: exec.Command(self)}
 	c.cmd.Env = append(os.Environ(), bystanderVar+"=1")
 	c.cmd.Stderr = os.Stderr
-	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // Ctrl-C is not what it is to hear
+	// It must not hear Ctrl-C.
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if c.stdin, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ type ending struct {
 	name string
 	do   func(*round, context.Context)
 
-	own   bool // nobody ends the command: what would go on for ever runs in the background
+	own   bool // nobody ends the command: what never ends runs in the background
 	flood bool // the command prints without end
 	timed bool // the time is taken from the ending to the return
 	// outcomes are those that the ending brings about.

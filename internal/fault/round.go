@@ -80,7 +80,8 @@ func (r *round) discard() { r.suite.open.spent = true }
 // late notes how long after its end the command returned.
 func (r *round) late(d time.Duration) {
 	class := &r.suite.stats.others
-	if !r.settings.egress && !r.any(func(p *program) bool { return !p.obeys }) { // what calls out forks without end
+	// What calls out forks without end.
+	if !r.settings.egress && !r.any(func(p *program) bool { return !p.obeys }) {
 		class = &r.suite.stats.obeying
 	}
 	class.add(d)

@@ -251,7 +251,7 @@ func (s *search) home(name string) {
 // it.
 func (s *search) meets(name string) (holds, inside bool) {
 	if name == "" {
-		return false, false // and not the working directory, which an empty name would lead to
+		return false, false // an empty name would lead to the working directory
 	}
 	name, _ = s.guard.follow(name)
 	above := s.guard.upwards(name, nil)

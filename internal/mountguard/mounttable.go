@@ -40,7 +40,8 @@ func (g *Guard) mountNames(name string) (names, parts []string, err error) {
 func otherNames(table, name string) (names, parts []string) {
 	found := [2][]string{{name}}
 	lines := strings.Split(table, "\n")
-	mounts := make([]struct{ place, target string }, len(lines)) // a place is such as "254:0/etc"
+	// A place is such as "254:0/etc".
+	mounts := make([]struct{ place, target string }, len(lines))
 	for i, line := range lines {
 		m, ok := mountinfo.Parse(line)
 		if !ok {

@@ -55,8 +55,10 @@ type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 
-	mu       sync.Mutex
-	ended    bool // the leader is dead and about to be reaped: its group's number may be used anew from here on
+	mu sync.Mutex
+	// ended says that the leader is dead and about to be reaped: the number of its group
+	// may be used anew from here on.
+	ended    bool
 	killRest bool
 }
 

@@ -55,8 +55,10 @@ const (
 // commas its other spellings, and "=" if it takes a value.
 type flagGroup struct {
 	verdict verdict
-	Why     string                  // completes the error; empty for what is harmless
-	safe    func(value string) bool // values for which the flag is harmless whatever the verdict; if nil, none
+	Why     string // completes the error; empty for what is harmless
+	// safe reports whether the flag is harmless with that value, whatever the verdict. If
+	// nil, no value makes it so.
+	safe func(value string) bool
 	// flags are those of both engines.
 	flags, docker, podman string
 }

@@ -540,8 +540,8 @@ func TestSignalsDuringAnUpload(t *testing.T) {
 	})
 }
 
-// Who reads the pipe of the output takes no mark of a helper's away: it was stopped before
-// that, and has come to rest.
+// Who reads the pipe of the output takes no mark of a helper's away: it was stopped
+// before that, and has come to rest.
 func TestHelperBesideReaders(t *testing.T) {
 	alone(t, func(t *testing.T, shell string) {
 		w := start(t, shell, shell)

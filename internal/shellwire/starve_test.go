@@ -211,8 +211,8 @@ func TestLookForOlderProcesses(t *testing.T) {
 	})
 }
 
-// That the worker is lost is told again to a unit that comes when nobody has heard it, and
-// to what kills a worker.
+// That the worker is lost is told again to a unit that comes when nobody has heard it,
+// and to what kills a worker.
 func TestLossIsToldAgain(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {
 		w := start(t, shell, worker)

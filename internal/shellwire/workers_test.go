@@ -88,8 +88,8 @@ func (w *talk) ok(script string) string {
 	return out[0]
 }
 
-// What the last command has left in the background lives when its shell has ended, however
-// soon the next one is started.
+// What the last command has left in the background lives when its shell has ended,
+// however soon the next one is started.
 func TestShellThatEndsLeavesTheOthers(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {
 		w := start(t, shell, worker)

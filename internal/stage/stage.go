@@ -37,7 +37,7 @@ func Is(name string) bool {
 type Stage struct {
 	root *os.Root
 	name string
-	in   *os.Root // the directory, whatever somebody makes of its name; nil until it is made
+	in   *os.Root // the directory, whatever becomes of its name; nil until it is made
 	made []string // what was made in it, parents first
 }
 

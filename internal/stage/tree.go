@@ -18,8 +18,8 @@ import (
 type Tree struct {
 	stage *Stage
 	files []string
-	dirs  []string                  // that files are in, or that have an entry; parents first
-	made  map[string]bool           // the directories in the stage; true for those of dirs
+	dirs  []string                  // with files in them, or an entry; parents first
+	made  map[string]bool           // directories in the stage; true for those of dirs
 	stamp map[string]tarball.Header // of the directories that have an entry
 }
 

@@ -62,8 +62,8 @@ func TestMergeIsNotCutShort(t *testing.T) {
 	assert.ErrorContains(t, tr.CopyFS("to", tree), "enough")
 }
 
-// The first piece of a large file is appended to none, as which the file system inside may
-// know its name.
+// The first piece of a large file is appended to none, as which the file system inside
+// may know its name.
 func TestLargeFileIsNotAppended(t *testing.T) {
 	var parts []part
 	p := &packer{

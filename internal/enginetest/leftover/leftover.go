@@ -28,7 +28,8 @@ const (
 	// rest is for a busy machine.
 	Timeout = time.Minute
 
-	listTimeout = time.Minute // for an engine to name, make or remove containers, on a busy machine
+	// listTimeout is for an engine to name, make or remove containers, on a busy machine.
+	listTimeout = time.Minute
 )
 
 // An Engine is an engine with the labels of the containers to look for.
@@ -131,7 +132,9 @@ func (e Engine) List(args ...string) []string {
 // A Process is one of the host's.
 type Process struct {
 	PID, Parent int
-	Start       string // in clock ticks since the machine's start: tells apart two processes of one number
+	// Start is in clock ticks since the machine's start. It tells apart two processes of
+	// one number.
+	Start       string
 	State, Name string
 	Args        []string
 }

@@ -35,7 +35,7 @@ func (p Patience) Until(ok func() bool) bool {
 // The helpers of podman are those of the whole machine, and each removal of a container
 // shows one for a moment. Only one that is seen twice in a row is left behind.
 func (p Patience) Settle(before map[string]string, look func() map[string]string) (left []string) {
-	var last map[string]string // what the last look has found, nil if there was more than helpers
+	var last map[string]string // of the last look; nil if there was more than helpers
 	p.Until(func() bool {
 		now := look()
 		maps.DeleteFunc(now, func(what, _ string) bool {

@@ -40,9 +40,11 @@ var initScript string
 const Name = "cofferdam-private-engine"
 
 const (
-	startTimeout = time.Minute      // for the daemon to answer, which it does after a fifth of a second on an idle machine
+	// startTimeout is for the daemon to answer. On an idle machine it does so after a
+	// fifth of a second.
+	startTimeout = time.Minute
 	fillTimeout  = 10 * time.Minute // for the image, which may have to be made
-	tellTimeout  = time.Minute      // for process 1 to do as it is told, which takes milliseconds
+	tellTimeout  = time.Minute      // for process 1 to obey, which takes milliseconds
 	closeTimeout = time.Minute      // for the kernel to end everything
 
 	socket     = "/docker.sock"

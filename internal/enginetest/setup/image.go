@@ -21,7 +21,7 @@ import (
 const DefaultImage = "python:3.12-alpine3.19"
 
 const (
-	answerTimeout = 15 * time.Second // a machine that reaches no registry should not wait longer
+	answerTimeout = 15 * time.Second // a machine without a registry should wait no longer
 	pullTimeout   = 3 * time.Minute  // the default image is 20 MB
 	buildTimeout  = 5 * time.Minute  // it takes five seconds beside a near package mirror
 )
