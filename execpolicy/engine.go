@@ -11,8 +11,9 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/shared"
 )
 
-// found is the engine of policies that name none. It takes a tenth of a second to find.
-var found = shared.New("an engine", dockercli.Find)
+// defaultEngine is the engine of policies that name none. It takes a tenth of a second to
+// find.
+var defaultEngine = shared.New("an engine", dockercli.Find)
 
 // FindEngine returns the engine that Spawn drives. If Engine is set, that is a copy of it
 // with an absolute Path, and the error is that of [dockercli.Engine.Resolve]. Otherwise
@@ -58,5 +59,5 @@ func (p *DockerPolicy) engine(ctx context.Context) (*dockercli.Engine, error) {
 	if p.Engine != nil {
 		return p.Engine.Resolve()
 	}
-	return found.Get(ctx)
+	return defaultEngine.Get(ctx)
 }

@@ -15,7 +15,7 @@ func (s Spec) ForPolicy() Spec { return s.forPolicy() }
 
 // ForgetEngine makes the next policy without an engine look for one.
 func ForgetEngine() {
-	found.Forget()
+	defaultEngine.Forget()
 }
 
 // ParseCount returns a number that a supervisor tells, or -1 if it is not one.

@@ -53,7 +53,7 @@ func probe(ctx context.Context, e *dockercli.Engine) (known *dockercli.Engine, e
 // or not in time.
 func (p *DockerPolicy) checkMissingLimits(e *dockercli.Engine) problems.List {
 	var found problems.List
-	missing := slices.DeleteFunc(slices.Clone(e.MissingLimits), func(limit string) bool { return !p.limits(limit) })
+	missing := slices.DeleteFunc(slices.Clone(e.MissingLimits), func(limit string) bool { return !p.asksFor(limit) })
 	if len(missing) > 0 && !p.AllowMissingLimits {
 		found.Add("the engine can't set the limits of %s: it has no root's rights, and no such control groups; "+
 			"use control groups of version 2 and give its user their controllers (systemd's Delegate=yes), "+
@@ -71,8 +71,8 @@ func (p *DockerPolicy) checkMissingLimits(e *dockercli.Engine) problems.List {
 	return found
 }
 
-// limits reports whether the policy asks for a limit. LangChain's has none by itself.
-func (p *DockerPolicy) limits(limit string) bool {
+// asksFor reports whether the policy asks for a limit. LangChain's has none by itself.
+func (p *DockerPolicy) asksFor(limit string) bool {
 	switch {
 	case !p.compat:
 		return true

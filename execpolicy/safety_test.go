@@ -124,8 +124,8 @@ func flock(t *testing.T, as *syscall.Credential, groups ...int) {
 	})
 }
 
-// everyRung ends commands and sessions in every way in which the library does.
-func everyRung(t *testing.T, policy execpolicy.Policy, spec execpolicy.Spec) {
+// everyStep ends commands and sessions in every way in which the library does.
+func everyStep(t *testing.T, policy execpolicy.Policy, spec execpolicy.Spec) {
 	s := open(t, policy, spec)
 	ignoring := `echo begun; sh -c 'trap "" TERM; while :; do sleep 0.01; done'`
 	for _, c := range []execpolicy.Command{
@@ -171,7 +171,7 @@ func everyRung(t *testing.T, policy execpolicy.Policy, spec execpolicy.Spec) {
 func TestHostSignalsNobody(t *testing.T) {
 	hostWorkers(t, func(t *testing.T, command []string) {
 		flock(t, nil)
-		everyRung(t, execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{Command: command})
+		everyStep(t, execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{Command: command})
 		noProcess(t, "sleep 4841")
 	})
 }
@@ -235,7 +235,7 @@ func TestContainerInTheHostsNamespaceSignalsNobody(t *testing.T) {
 			assert.ErrorContains(t, decoy.Wait(), "terminated")
 		})
 		flock(t, nobody())
-		everyRung(t, policy, p.spec())
+		everyStep(t, policy, p.spec())
 		p.killHolder(t, "shared", holdings["shared"])
 	})
 }

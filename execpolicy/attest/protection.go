@@ -430,12 +430,12 @@ func insideSeccomp(w want, f *facts) side {
 	}
 	how := map[string][]string{}
 	for _, what := range filtered {
-		said := cmp.Or(f.calls[what], "not tried")
-		how[said] = append(how[said], what)
+		answer := cmp.Or(f.calls[what], "not tried")
+		how[answer] = append(how[answer], what)
 	}
-	for _, said := range []string{"refused", "allowed", "not tried"} {
-		if len(how[said]) > 0 {
-			s.evidence += "; " + said + ": " + strings.Join(how[said], ", ")
+	for _, answer := range []string{"refused", "allowed", "not tried"} {
+		if len(how[answer]) > 0 {
+			s.evidence += "; " + answer + ": " + strings.Join(how[answer], ", ")
 		}
 	}
 	if w.Filter == outside.LibraryFilter && len(how["allowed"]) > 0 {

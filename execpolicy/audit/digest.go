@@ -67,7 +67,7 @@ func withoutVolatile(word string) string {
 	}
 	if security, ok := pod.Spec["securityContext"].(map[string]any); ok {
 		for _, field := range []string{"runAsUser", "runAsGroup"} {
-			if n, ok := security[field].(float64); ok && n >= account.FirstDrawn {
+			if n, ok := security[field].(float64); ok && n >= account.FirstRandom {
 				security[field] = "drawn"
 			}
 		}

@@ -114,8 +114,8 @@ const (
 	tree = "tree"
 	// nobody is the user and the group of a session that has no workspace.
 	nobody = 65534
-	// maxSaid is as much as an error shows of what a script has printed.
-	maxSaid = 4 << 10
+	// maxOutput is as much as an error shows of what a script has printed.
+	maxOutput = 4 << 10
 	// maxScript is how long a script may be that runs in Target.
 	maxScript = execpolicy.MaxText - len(Target)
 )
@@ -480,7 +480,7 @@ func (r Recipe) run(ctx context.Context, p execpolicy.DockerPolicy, mount docker
 		if result.Outcome == execpolicy.OutcomeExited {
 			how = fmt.Sprintf("exit code %d", result.ExitCode)
 		}
-		failed := fmt.Errorf("%w: script %d of %d: %s: %s", ErrBuild, i+1, len(r.Scripts), how, said(result))
+		failed := fmt.Errorf("%w: script %d of %d: %s: %s", ErrBuild, i+1, len(r.Scripts), how, output(result))
 		return errors.Join(failed, err)
 	}
 	return nil
@@ -495,12 +495,12 @@ func reason(r *execpolicy.Result, err error) error {
 	return errors.Join(r.Cause, err)
 }
 
-// said returns the end of what a script printed.
-func said(r *execpolicy.Result) string {
+// output returns the end of what a script printed.
+func output(r *execpolicy.Result) string {
 	text := r.Stderr
 	if len(text) == 0 {
 		text = r.Stdout
 	}
-	text = text[max(0, len(text)-maxSaid):]
+	text = text[max(0, len(text)-maxOutput):]
 	return strings.ToValidUTF8(strings.TrimSpace(string(text)), "\ufffd")
 }

@@ -114,7 +114,7 @@ func (f Functions) Stubs(ctx context.Context, s *execpolicy.Session) (string, er
 		return "", err
 	}
 	if r.Outcome != execpolicy.OutcomeExited || r.ExitCode != 0 || r.StdoutInfo.DroppedBytes > 0 {
-		return "", fmt.Errorf("%w: the stubs: %v, exit code %d: %s", ErrBuild, r.Outcome, r.ExitCode, said(r))
+		return "", fmt.Errorf("%w: the stubs: %v, exit code %d: %s", ErrBuild, r.Outcome, r.ExitCode, output(r))
 	}
 	return string(r.Stdout), nil
 }

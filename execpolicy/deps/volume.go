@@ -187,7 +187,7 @@ func (v volumes) open(ctx context.Context, p execpolicy.DockerPolicy, mount dock
 		return err
 	}
 	if r.Outcome != execpolicy.OutcomeExited || r.ExitCode != 0 {
-		err = errors.Join(fmt.Errorf("%w: the volume can't be opened to the scripts: %v: %s", ErrBuild, r.Outcome, said(r)),
+		err = errors.Join(fmt.Errorf("%w: the volume can't be opened to the scripts: %v: %s", ErrBuild, r.Outcome, output(r)),
 			reason(r, err))
 	}
 	return err

@@ -196,7 +196,7 @@ func TestAUserIsDrawnForEachPod(t *testing.T) {
 	for range 100 {
 		v := validation{Policy: &Policy{}}
 		user, group := v.user()
-		assert.Assert(t, account.FirstDrawn <= user && user <= account.LastDrawn && user == group && !seen[user])
+		assert.Assert(t, account.FirstRandom <= user && user <= account.LastRandom && user == group && !seen[user])
 		seen[user] = true
 	}
 }

@@ -150,8 +150,8 @@ func (v *validation) user() (user, group int64) {
 	case v.User == "":
 		hash := fnv.New64a()
 		hash.Write([]byte(random.Token()))
-		drawn := account.FirstDrawn + int64(hash.Sum64()%(account.LastDrawn-account.FirstDrawn+1))
-		return drawn, drawn
+		id := account.FirstRandom + int64(hash.Sum64()%(account.LastRandom-account.FirstRandom+1))
+		return id, id
 	}
 	first, second, both := strings.Cut(v.User, ":")
 	if !both {

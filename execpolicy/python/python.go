@@ -255,13 +255,13 @@ var errMissed = errors.New("it had ended before it got the snippet")
 func (p *Interpreter) run(ctx context.Context, snippet Snippet, approved bool) (*Result, error) {
 	// A shell reads it a byte at a time. Of 65 bits nobody guesses one in time.
 	tag := rand.Text()[:13]
-	var said []byte
+	var reply []byte
 	sent := false
 	heard := func(text string) {
 		if text == "" {
 			sent = true
 		} else {
-			said = []byte(text)
+			reply = []byte(text)
 		}
 	}
 	asked := ours.WithCode(ctx, ours.Code{
@@ -294,8 +294,8 @@ func (p *Interpreter) run(ctx context.Context, snippet Snippet, approved bool) (
 		return r, err
 	}
 	var problem error
-	if said != nil {
-		problem = p.take(r, said, "")
+	if reply != nil {
+		problem = p.take(r, reply, "")
 	} else {
 		problem = p.stored(ctx, r, tag)
 	}
@@ -387,33 +387,33 @@ func (p *Interpreter) missed(ctx context.Context) bool {
 
 // decode is take without the secrets redacted.
 func (r *Result) decode(data []byte, tag string) error {
-	var said struct {
+	var reply struct {
 		Tag, Value, JSON, Problem string
 		Exception                 *Exception
 	}
-	if err := json.Unmarshal(data, &said); err != nil {
+	if err := json.Unmarshal(data, &reply); err != nil {
 		return fmt.Errorf("%w: %w", ErrReply, err)
 	}
-	if said.Tag != tag {
+	if reply.Tag != tag {
 		return fs.ErrNotExist // it is about a snippet before
 	}
 	var value json.RawMessage
-	if said.JSON != "" {
+	if reply.JSON != "" {
 		// Python's encoder may go deeper than Go's decoder.
-		err := json.Unmarshal([]byte(said.JSON), &value)
+		err := json.Unmarshal([]byte(reply.JSON), &value)
 		if err != nil && !strings.Contains(err.Error(), "exceeded max depth") {
 			return fmt.Errorf("%w: it holds something that is not JSON", ErrReply)
 		}
 	}
-	if said.Problem != "" {
-		return fmt.Errorf("%w: %.1000q", ErrNoRoom, said.Problem)
+	if reply.Problem != "" {
+		return fmt.Errorf("%w: %.1000q", ErrNoRoom, reply.Problem)
 	}
-	texts := (&Result{Value: said.Value, Exception: said.Exception}).texts()
+	texts := (&Result{Value: reply.Value, Exception: reply.Exception}).texts()
 	long := func(text *string) bool { return utf8.RuneCountInString(*text) > maxText+len("\n...\n") }
-	if len(said.JSON) > maxText || slices.ContainsFunc(texts, long) {
+	if len(reply.JSON) > maxText || slices.ContainsFunc(texts, long) {
 		return fmt.Errorf("%w: it is longer than an interpreter makes it", ErrReply)
 	}
-	r.Value, r.JSON, r.Exception = said.Value, value, said.Exception
+	r.Value, r.JSON, r.Exception = reply.Value, value, reply.Exception
 	return nil
 }
 

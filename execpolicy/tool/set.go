@@ -169,11 +169,11 @@ func (s *Set) unanswered(ctx context.Context, err error) (Reply, error) {
 		return failed(again), nil
 	}
 	// What an interpreter printed that did not start is output, too.
-	said, notPassed := s.filtered(excerpt(err.Error()))
+	text, notPassed := s.filtered(excerpt(err.Error()))
 	if notPassed != nil {
 		return blocked(notPassed), nil
 	}
-	return failed("%s", said), nil
+	return failed("%s", text), nil
 }
 
 // hosts reports whether an error is the host's to deal with: whether it is not known to
@@ -222,8 +222,8 @@ func (s *Set) noted(r func(execpolicy.RenderOptions) string, note string) string
 }
 
 // excerpt returns what an error says, within bounds of its own.
-func excerpt(said string) string {
-	return truncate.Excerpt{Head: truncate.Plain([]byte(said))}.Text(1000, 20)
+func excerpt(text string) string {
+	return truncate.Excerpt{Head: truncate.Plain([]byte(text))}.Text(1000, 20)
 }
 
 // blocked is the reply for output that Spec.Filter does not let pass.

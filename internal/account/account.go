@@ -20,11 +20,11 @@ var (
 	Stranger = Account{-1, -1}
 )
 
-// The numbers from which a pod's user is drawn. Systemd's list of users leaves them to
+// The bounds of the random number of a pod's user. Systemd's list of users leaves them to
 // nobody.
 const (
-	FirstDrawn = 0x70000000
-	LastDrawn  = 0x7ffffffe
+	FirstRandom = 0x70000000
+	LastRandom  = 0x7ffffffe
 )
 
 // Named returns the account that a text such as "1000", "1000:1000" or "root" names,

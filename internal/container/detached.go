@@ -170,8 +170,8 @@ func (c *Container) metNobody() bool {
 func (c *Container) sawEnd(ctx context.Context) bool {
 	over := time.After(helpAfter)
 	for pause := time.Millisecond; ; pause = min(2*pause, endPoll) {
-		if c.found().evidence() != lives {
-			return c.found().evidence() == hasEnded
+		if c.found().evidence() != processLives {
+			return c.found().evidence() == processEnded
 		}
 		select {
 		case <-time.After(pause):

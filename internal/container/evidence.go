@@ -11,11 +11,11 @@ import (
 type evidence int
 
 const (
-	// unknown means that process 1 was not found: the engine runs on another machine, or
-	// in a virtual one, or /proc does not show it.
-	unknown evidence = iota
-	lives
-	hasEnded
+	// processUnknown means that process 1 was not found: the engine runs on another
+	// machine, or in a virtual one, or /proc does not show it.
+	processUnknown evidence = iota
+	processLives
+	processEnded
 )
 
 // ScratchDir is where the files of a session's supervisor are in a container. Its process
@@ -53,9 +53,9 @@ func ownGroup(dir string) string {
 func (p FirstProcess) evidence() evidence {
 	switch {
 	case p.PID == 0:
-		return unknown
+		return processUnknown
 	case ended(p.PID, p.Start):
-		return hasEnded
+		return processEnded
 	}
-	return lives
+	return processLives
 }

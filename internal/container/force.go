@@ -80,7 +80,7 @@ func force(
 
 // An observation is what one look at a container and at its client shows.
 type observation struct {
-	asked, told time.Time // when the engine was asked, and when it had answered
+	asked, answered time.Time // when the engine was asked, and when it had answered
 	// err is the engine's answer. It is nil if there is no such container, or one that
 	// has ended and is to be kept; it wraps errThere if there is one.
 	err error
@@ -108,7 +108,7 @@ func (o observation) reason() error {
 	switch {
 	case o.err != nil:
 		return o.err
-	case o.first == lives:
+	case o.first == processLives:
 		return errLives
 	}
 	return errMayCome
@@ -148,22 +148,22 @@ func (r *removal) next(o observation) step {
 	if o.err != nil {
 		r.none = time.Time{}
 	} else if r.none.IsZero() {
-		r.none = o.told
+		r.none = o.answered
 	}
 	r.there = r.there || errors.Is(o.err, errThere)
-	r.hung = r.hung || o.down || o.told.Sub(o.asked) > clientGrace
-	r.clear = o.err == nil && o.over && o.first != lives && (o.began || !r.hung)
+	r.hung = r.hung || o.down || o.answered.Sub(o.asked) > clientGrace
+	r.clear = o.err == nil && o.over && o.first != processLives && (o.began || !r.hung)
 
 	switch {
 	case o.unreached && o.unasked:
 		return stepDone // nothing was asked for
-	case o.down && o.over && o.told.Sub(r.down) > downGrace:
+	case o.down && o.over && o.answered.Sub(r.down) > downGrace:
 		return stepGiveUp
 	case o.err != nil:
 		return stepRemove
 	case !o.began && !r.there && !o.cut.IsZero() && o.asked.Sub(o.cut) < createGrace:
 		return stepLook
-	case o.first == lives:
+	case o.first == processLives:
 		return stepLook // the engine has forgotten it
 	case r.clear, (o.over || o.began || r.there) && o.asked.Sub(r.none) >= clientGrace:
 		return stepDone

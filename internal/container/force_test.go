@@ -15,20 +15,20 @@ import (
 // The second look at a slow engine comes when it can tell something.
 func TestRemovalPause(t *testing.T) {
 	const second = time.Second
-	told := time.Now()
+	begin := time.Now()
 	for _, c := range []struct {
 		removal removal
 		after   time.Duration
 		want    time.Duration
 	}{
 		{removal{}, 0, lookAgain},
-		{removal{none: told}, 0, lookAgain},
+		{removal{none: begin}, 0, lookAgain},
 		{removal{hung: true}, 0, lookAgain},
-		{removal{hung: true, none: told}, 0, second},
-		{removal{hung: true, none: told}, second / 4, second * 3 / 4},
-		{removal{hung: true, none: told}, 3 * second, lookAgain},
+		{removal{hung: true, none: begin}, 0, second},
+		{removal{hung: true, none: begin}, second / 4, second * 3 / 4},
+		{removal{hung: true, none: begin}, 3 * second, lookAgain},
 	} {
-		assert.Equal(t, c.removal.pause(told.Add(c.after)), c.want)
+		assert.Equal(t, c.removal.pause(begin.Add(c.after)), c.want)
 	}
 }
 
@@ -107,9 +107,9 @@ func TestRemovalSteps(t *testing.T) {
 		},
 		"another error": {{0, 0, observation{over: true, err: errors.New("no")}, stepRemove}},
 		"the engine has forgotten what lives": {
-			{0, 0, observation{over: true, began: true, first: lives}, stepLook},
-			{9 * second, 0, observation{over: true, began: true, first: lives}, stepLook},
-			{9 * second, 0, observation{over: true, began: true, first: hasEnded}, stepDone},
+			{0, 0, observation{over: true, began: true, first: processLives}, stepLook},
+			{9 * second, 0, observation{over: true, began: true, first: processLives}, stepLook},
+			{9 * second, 0, observation{over: true, began: true, first: processEnded}, stepDone},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestRemovalSteps(t *testing.T) {
 			for i, l := range looks {
 				o := l.observation
 				o.asked = begin.Add(l.at)
-				o.told = o.asked.Add(l.takes)
+				o.answered = o.asked.Add(l.takes)
 				o.down, o.unasked = refusal(o.err)
 				assert.Equal(t, r.next(o), l.want, "look %d", i)
 			}

@@ -113,7 +113,7 @@ func (g *Guard) Add(name string) {
 	if g.pipe == nil {
 		g.start()
 	} else {
-		g.tell("+" + name)
+		g.notify("+" + name)
 	}
 }
 
@@ -136,7 +136,7 @@ func (g *Guard) know(name string, first FirstProcess) {
 		name, strconv.Itoa(first.PID), strconv.FormatUint(first.Start, 10), group(first.Quota, ":"), group(first.Freezer, ""),
 	}, ":")
 	g.watched[name] = entry
-	g.tell("+" + entry + "\n-" + name)
+	g.notify("+" + entry + "\n-" + name)
 }
 
 // Remove takes a name from the guard, and ends the guard with the last one.
@@ -145,15 +145,15 @@ func (g *Guard) Remove(name string) {
 	defer g.mu.Unlock()
 	entry := g.watched[name]
 	delete(g.watched, name)
-	if g.tell("-" + entry); len(g.watched) == 0 {
+	if g.notify("-" + entry); len(g.watched) == 0 {
 		g.stop()
 	}
 }
 
-// tell sends lines to the guard, or replaces one that does not read them: a guard that
+// notify sends lines to the guard, or replaces one that does not read them: a guard that
 // somebody has stopped holds up no start. One that could not be started is started now,
 // if there is something to watch over.
-func (g *Guard) tell(lines string) {
+func (g *Guard) notify(lines string) {
 	if g.pipe != nil && g.send(lines) == nil {
 		return
 	}

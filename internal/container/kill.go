@@ -49,7 +49,7 @@ func (c *Container) killLater(ctx context.Context) (kill func() (tried <-chan st
 // the first time.
 func (c *Container) killAll(ctx context.Context, tried chan<- struct{}) {
 	for tries := 0; ; tries++ {
-		living := c.found().evidence() == lives
+		living := c.found().evidence() == processLives
 		c.found().kill(ctx)
 		err := c.killInside(ctx)
 		switch {
@@ -74,9 +74,9 @@ func (c *Container) killAll(ctx context.Context, tried chan<- struct{}) {
 		case <-time.After(lookAgain):
 		}
 		switch c.found().evidence() {
-		case hasEnded:
+		case processEnded:
 			return
-		case lives:
+		case processLives:
 			if err == nil {
 				// It alone is left. Podman takes no command for a container any more
 				// whose process 1 takes long to obey this.
@@ -95,7 +95,7 @@ func (c *Container) killInside(ctx context.Context) error {
 		return errNotInside
 	}
 	// Process 1 was only found if it is that of a namespace below this one.
-	if c.found().evidence() == unknown {
+	if c.found().evidence() == processUnknown {
 		state, err := c.Engine.Inspect(ctx, c.Name)
 		if err != nil {
 			return err
@@ -129,9 +129,9 @@ func (c *Container) awaitEnd(ctx context.Context, tried <-chan struct{}) error {
 	defer poll.Stop()
 	for {
 		switch c.found().evidence() {
-		case hasEnded:
+		case processEnded:
 			return nil
-		case lives:
+		case processLives:
 			tried = nil
 		}
 		if c.failedInside.Load() >= mostFailures {
@@ -145,7 +145,7 @@ func (c *Container) awaitEnd(ctx context.Context, tried <-chan struct{}) error {
 		case <-over:
 		case <-ctx.Done():
 		}
-		if c.found().evidence() == lives {
+		if c.found().evidence() == processLives {
 			return errLives
 		}
 		return nil

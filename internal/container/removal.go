@@ -102,7 +102,7 @@ func (c *Container) unguard() {
 // and say 0. A supervisor may exit with some of the others, which costs one look. A
 // client that has left its container says nothing of the end.
 func (c *Container) mayBeLeft() bool {
-	if c.detached != nil || !c.answered.Load() || c.found().evidence() == lives {
+	if c.detached != nil || !c.answered.Load() || c.found().evidence() == processLives {
 		return true
 	}
 	switch c.client.State().ExitCode() {
@@ -123,7 +123,7 @@ func (c *Container) Force(ctx context.Context) error {
 	defer help.Stop()
 	observe := func(ctx context.Context) observation {
 		o := c.observe(ctx)
-		if o.err == nil && o.first == lives {
+		if o.err == nil && o.first == processLives {
 			kill() // the engine has forgotten it
 		}
 		return o
@@ -147,7 +147,7 @@ func (c *Container) observe(ctx context.Context) observation {
 	}
 	o.asked = time.Now()
 	o.err = c.gone(ctx)
-	o.told = time.Now()
+	o.answered = time.Now()
 	o.down, o.unasked = refusal(o.err)
 	o.first = c.found().evidence()
 	return o

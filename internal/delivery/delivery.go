@@ -159,7 +159,7 @@ func (r *Receipt[T]) Wait(ctx context.Context, timeout time.Duration) error {
 		r.left = true
 		return err
 	}
-	return errors.Join(r.err, q.told())
+	return errors.Join(r.err, q.pendingErr())
 }
 
 // Flush waits, as [Receipt.Wait] does, until all items so far were delivered. It returns
@@ -170,7 +170,7 @@ func (q *Queue[T]) Flush(ctx context.Context, timeout time.Duration) error {
 	if err := q.wait(ctx, q.came, timeout); err != nil {
 		return err
 	}
-	return q.told()
+	return q.pendingErr()
 }
 
 // wait waits until n items were delivered.
@@ -180,8 +180,8 @@ func (q *Queue[T]) wait(ctx context.Context, n int, timeout time.Duration) error
 	return q.await(ctx, func() bool { return q.delivered >= n })
 }
 
-// told returns the errors of which nobody was told yet.
-func (q *Queue[T]) told() error {
+// pendingErr returns the errors of which nobody was told yet.
+func (q *Queue[T]) pendingErr() error {
 	err := q.failed
 	q.failed = nil
 	return err

@@ -127,7 +127,7 @@ func (c *client) call(ctx context.Context, name string, r *mcp.CallToolRequest) 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(c.life, cancel)()
-	defer tell(ctx, r)()
+	defer notify(ctx, r)()
 	set, again, err := c.open(ctx, r.Session)
 	if err != nil {
 		report(ctx, name, err)
@@ -206,9 +206,9 @@ func report(ctx context.Context, name string, err error) {
 	}
 }
 
-// tell sends the progress of a call whose client has asked for it, until the function
+// notify sends the progress of a call whose client has asked for it, until the function
 // that it returns has been called.
-func tell(ctx context.Context, r *mcp.CallToolRequest) (stop func()) {
+func notify(ctx context.Context, r *mcp.CallToolRequest) (stop func()) {
 	token := r.Params.GetProgressToken()
 	if token == nil {
 		return func() {}

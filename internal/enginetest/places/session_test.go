@@ -9,18 +9,18 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// A told is a test whose errors are passed on.
-type told struct {
+// A recorder is a test whose errors are passed on.
+type recorder struct {
 	testing.TB
 	errors chan string
 }
 
-func (t told) Errorf(format string, args ...any) { t.errors <- fmt.Sprintf(format, args...) }
+func (t recorder) Errorf(format string, args ...any) { t.errors <- fmt.Sprintf(format, args...) }
 
 // What a test waits for beyond all bounds is closed, and is told with the place.
 func TestBound(t *testing.T) {
 	errors, closed := make(chan string, 1), make(chan struct{})
-	stop := bound(told{t, errors}, time.Millisecond, time.Hour, func() error {
+	stop := bound(recorder{t, errors}, time.Millisecond, time.Hour, func() error {
 		close(closed)
 		return nil
 	})
