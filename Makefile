@@ -83,6 +83,8 @@ lint:
 	@files=$$(gofmt -s -l .) && test -z "$$files" || { echo "gofmt -s would change: $$files"; exit 1; }
 	@find . -name '*.go' ! -name '*_test.go' | xargs awk '{ text = $$0; gsub(/\t/, "    ", text) } \
 		/^\t*\/\/ +[^ \t]/ && length(text) > 90 && text !~ /:\/\// { print FILENAME ":" FNR ": a comment over 90 columns"; bad = 1 } \
+		{ code = $$0; gsub(/"([^"\\]|\\.)*"/, "", code); gsub(/`[^`]*`/, "", code) } \
+		code !~ /^\t*\/\// && code ~ /\/\/ / && length(text) > 90 { print FILENAME ":" FNR ": a comment after code, over 90 columns"; bad = 1 } \
 		END { exit bad }'
 	$(GO) vet ./...
 	GOOS=darwin GOARCH=arm64 $(GO) vet ./...

@@ -27,25 +27,28 @@ type conn struct {
 	limits      Limits
 	env         map[string]string
 	startup     []string
-	approve     func(context.Context, Request) error // asked about commands; nil if nobody is
-	endsInOrder bool                                 // something is done before it is closed
-	life        context.Context                      // ends with ErrExpired
-	lifetime    *time.Timer                          // ends life, and the process
-	expiry      time.Time                            // when life ends; zero if never
-	audit       *auditor                             // nil if nobody wants records
-	observer    atomic.Pointer[auditor]              // audit, for what happens without the turn
+	endsInOrder bool            // something is done before it is closed
+	life        context.Context // ends with ErrExpired
+	lifetime    *time.Timer     // ends life, and the process
+	expiry      time.Time       // when life ends; zero if never
+	audit       *auditor        // nil if nobody wants records
+	// observer is audit, for what happens without the turn.
+	observer atomic.Pointer[auditor]
+	// approve is asked about commands; nil if nobody is.
+	approve func(context.Context, Request) error
 
 	tally tally // of what is under way
 	image imageQuestion
 
-	jobs    turn.Room       // those that run
-	session context.Context // ends with the session's Close; nil before there is a session
+	jobs turn.Room // those that run
+	// session ends with the session's Close; nil before there is a session.
+	session context.Context
 	jobLife context.Context // ends when the process is to
 	endJobs context.CancelCauseFunc
 
 	redactor secret.Redactor // the values of all secrets that the session was ever given
-	secrets  []Secret        // the session's own, with their values once the shell has them
-	filter   shell.Filter    // the caller's; what it gets has no values of secrets any more
+	secrets  []Secret        // the session's own; with values once the shell has them
+	filter   shell.Filter    // the caller's, which gets no values of secrets
 }
 
 // connect makes a session's end of a process, which redacts the values.

@@ -195,8 +195,8 @@ type DockerPolicy struct {
 	// in a home directory, such as .ssh, and ProtectedPaths. A source, or a
 	// Spec.Workspace, is refused if it is a protected path, is inside one or holds one.
 	// It is also refused if it is or holds a home directory or, on this machine, the
-	// directory for temporary files, and if it is a socket, a device or a link to nothing.
-	// With a remote engine only the names are checked. What
+	// directory for temporary files, and if it is a socket, a device or a link to
+	// nothing. With a remote engine only the names are checked. What
 	// ExtraRunArgs mounts, because AllowUnsafeArgs allows it, is not checked.
 	//
 	// On this machine a protected directory is recognized under any name. On Linux the

@@ -323,7 +323,8 @@ func (s *Session) Restart(ctx context.Context) error {
 	if err := c.End(c.limits.TerminationTimeout); err != nil {
 		return err
 	}
-	c.jobs.Wait(c.limits.TerminationTimeout / 4) // whose results would be the next container's
+	// Their results would be the next container's.
+	c.jobs.Wait(c.limits.TerminationTimeout / 4)
 	c, err := open(ctx, s.policy, *s.spec, c)
 	if c != nil {
 		// If it has failed, Close and another Restart try again to end it.

@@ -48,8 +48,10 @@ const lookAgain = 200 * time.Millisecond
 type cause struct {
 	asked atomic.Bool           // the library has set out to end it
 	ours  atomic.Pointer[error] // why it did so for a command
-	known chan struct{}         // closed when what follows is known, soon after the process and its streams have ended
-	err   error                 // nil if the library ended it
+	// known is closed when what follows is known, soon after the process and its streams
+	// have ended.
+	known chan struct{}
+	err   error // nil if the library ended it
 	oom   bool
 }
 

@@ -76,8 +76,8 @@ type Options struct {
 	Answered func()
 	// Renew gives a worker that has replaced another what is not a part of its Place.
 	Renew func(ctx context.Context, deadline, endBy time.Time) error
-	// Startup prepares a worker that is in its Place, beyond no time of by, unless that is
-	// zero. An exchange that has to be ended has been by endBy.
+	// Startup prepares a worker that is in its Place. It is done by the time by, unless
+	// that is zero. An exchange that has to be ended has been by endBy.
 	Startup func(ctx context.Context, by, endBy time.Time) error
 	// Escalated is told how a worker was set up.
 	Escalated func(Reply)
@@ -103,10 +103,10 @@ type Conn struct {
 	opts    Options
 	queue   *queue
 	streams [2]*stream                // stdout and stderr
-	exited  chan struct{}             // closed when the process and its streams have ended
-	heard   atomic.Pointer[time.Time] // when the last exchange ended; nil before the first
+	exited  chan struct{}             // closed when process and streams have ended
+	heard   atomic.Pointer[time.Time] // when the last exchange ended; nil before that
 	asked   atomic.Pointer[time.Time] // when the supervisor was sent
-	took    atomic.Int64              // how long its first answer took, once that has come
+	took    atomic.Int64              // how long its first answer took, if that has come
 	tag     string                    // of the next unit
 	marks   marks                     // of the exchange that is under way
 	ops     []Op                      // room for what that sends
@@ -126,7 +126,7 @@ type Conn struct {
 	endBegun  chan struct{}           // closed when the end begins
 	cleanedUp chan struct{}           // closed when the end was seen to
 	lastEnd   atomic.Pointer[attempt] // of those to end it, once one is over
-	diagnosis error                   // why it ended before anything was heard; set before lastEnd
+	diagnosis error                   // why it ended unheard; set before lastEnd
 	forced    atomic.Bool             // its lifeline did not end it
 	why       cause                   // it has ended
 }

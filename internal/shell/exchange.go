@@ -34,14 +34,19 @@ type Reply struct {
 	Mark   shellwire.Mark
 	Cause  error // why it was ended; nil if it ended by itself
 	Step   Step
-	Unsent bool      // it was ended before the supervisor had it
-	Died   bool      // the worker ended
-	Lost   bool      // the container ended
-	EndErr error     // what is not known to be gone
-	Gone   bool      // nothing is left of it
-	EndBy  time.Time // when the escalation must be done, if there was one, or the end of a lost container
-	OOMs   int       // how many the kernel has killed for memory so far; -1 if it was not looked up
-	Counts string    // what a look has told of the use of the container; empty if none did
+	Unsent bool  // it was ended before the supervisor had it
+	Died   bool  // the worker ended
+	Lost   bool  // the container ended
+	EndErr error // what is not known to be gone
+	Gone   bool  // nothing is left of it
+	// EndBy is when the escalation must be done, if there was one, or the end of a lost
+	// container.
+	EndBy time.Time
+	// OOMs is how many processes the kernel has killed for memory so far; -1 if that was
+	// not looked up.
+	OOMs int
+	// Counts are what a look has told of the use of the container; empty if none did.
+	Counts string
 }
 
 // Run sends the operations of a unit and returns when it has ended, or was ended, with

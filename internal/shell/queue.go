@@ -17,7 +17,7 @@ type queue struct {
 	mu      sync.Mutex // of all of this
 	changed sync.Cond
 	now     func([]byte) int  // writes as much as it can without waiting
-	block   func([]byte) bool // makes a block of operations, if it can; nil if it never can
+	block   func([]byte) bool // makes a block of operations, if it can; may be nil
 	lead    string            // begins each line that has an operation
 	rest    []byte            // of what was written in part
 	urgent  []byte
@@ -26,9 +26,11 @@ type queue struct {
 	sending bool
 	closed  bool
 
-	beat    bool      // one is to be written
-	beatAt  time.Time // when the first arrives that has no answer; zero if there is none
-	carried time.Time // when what loop has written has arrived, over the slowest link; start writes little
+	beat   bool      // one is to be written
+	beatAt time.Time // when the first arrives that has no answer; zero if there is none
+	// carried is when what loop has written has arrived, over the slowest link. What
+	// start writes is too little to count.
+	carried time.Time
 }
 
 // An Op is a run of operations for the supervisor, or one operation with the raw bytes

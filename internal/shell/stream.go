@@ -47,7 +47,8 @@ type stream struct {
 	idle         int   // bytes since the last command, also of marks
 	dropped      int64 // bytes of output since the last command
 
-	answers sync.Mutex          // of what is below: mu is held while a caller's writer is waited for
+	// answers is of what is below: mu is held while a caller's writer is waited for.
+	answers sync.Mutex
 	nonce   string              // of the answer that is expected
 	answer  chan shellwire.Mark // takes it
 }
