@@ -33,17 +33,17 @@ func (e *Engine) awaitRemoval(ctx context.Context, container string) error {
 	tick := time.NewTicker(removePoll)
 	defer tick.Stop()
 	for {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("rm: %w, and is still there: %w", errRemoving, context.Cause(ctx))
+		case <-tick.C:
+		}
 		_, err := e.Inspect(ctx, container)
 		if errors.Is(err, ErrNoContainer) {
 			return nil
 		}
 		if err != nil {
 			return err
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("rm: %w, and is still there: %w", errRemoving, context.Cause(ctx))
-		case <-tick.C:
 		}
 	}
 }
