@@ -2,11 +2,10 @@ package execpolicy
 
 import (
 	"context"
-	"errors"
-	"sync"
-	"time"
+	"fmt"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/engines"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/shared"
 )
@@ -23,35 +22,17 @@ func (p DockerPolicy) FindEngine(ctx context.Context) (*dockercli.Engine, error)
 	return p.engine(ctx)
 }
 
-// runtimes are the runtimes that engines are known to have. What an engine lacks may be
-// there the next time.
-var runtimes sync.Map
-
-// runtimeTimeout bounds the question for a runtime.
-const runtimeTimeout = 10 * time.Second
-
 // checkRuntime returns why the engine can't start the policy's runtime, or nil. An engine
 // that can't be asked fails to start anything, and says why itself.
 func (p *DockerPolicy) checkRuntime(ctx context.Context, e *dockercli.Engine) error {
 	if p.Runtime == "" || p.compat {
 		return nil
 	}
-	key := engineKey(e) + " " + p.Runtime
-	if _, ok := runtimes.Load(key); ok {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, runtimeTimeout)
-	defer cancel()
-	err := inTurn(ctx, e, func() error { return e.CheckRuntime(ctx, p.Runtime) })
+	err := engines.CheckRuntime(ctx, e, p.Runtime)
 	if err == nil {
-		runtimes.Store(key, nil)
-	}
-	if !errors.Is(err, dockercli.ErrNoRuntime) {
 		return nil
 	}
-	var found problems.List
-	found.Add("Runtime: %w", err)
-	return problems.Join(found...)
+	return problems.Join(fmt.Errorf("Runtime: %w", err))
 }
 
 // engine returns the engine to drive.

@@ -2,6 +2,7 @@ package execpolicy
 
 import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/engines"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
@@ -33,7 +34,7 @@ const MaxStarts = maxStarts
 func Block(r *Result, err error) { r.blocked = err }
 
 // Connecting is how many sessions and jobs have yet to reach a remote engine.
-func Connecting() int { return len(connecting) }
+func Connecting() int { return len(engines.Connecting) }
 
 // Asked reports whether somebody has the turn of an idle session.
 func (i *Idle) Asked() bool { return len(i.s.turn) > 0 }

@@ -1,51 +1,27 @@
 package execpolicy
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/engines"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
-	"github.com/seed-64a260eb/cofferdam/internal/shared"
 )
-
-// probed has, by engineKey, what engines that callers have made themselves say of
-// themselves, as a *shared.Value[*dockercli.Engine] each.
-var probed sync.Map
 
 // askLimits returns the engine with its MissingLimits, for which it is asked if they are
 // not known. That takes a tenth of a second, once for each engine, and StartupTimeout at
 // most.
 func (p *DockerPolicy) askLimits(ctx context.Context, e *dockercli.Engine) (*dockercli.Engine, error) {
-	if e.MissingLimits != nil {
-		return e, nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, positive(p.Limits.withDefaults().StartupTimeout))
 	defer cancel()
-	value, _ := probed.LoadOrStore(engineKey(e), shared.New("the engine's limits",
-		func(ctx context.Context) (*dockercli.Engine, error) { return probe(ctx, e) }))
-	known, err := value.(*shared.Value[*dockercli.Engine]).Get(ctx)
+	asked, err := engines.WithLimits(ctx, e)
 	if err != nil {
 		return nil, fmt.Errorf("%w: it is not known which limits the engine can set: %w; the engine is %v", ErrStart, err, e)
 	}
-	asked := *e
-	asked.MissingLimits = known.MissingLimits
-	// What an engine that a caller has made does not say is as true of it.
-	asked.Socket, asked.Rootless = cmp.Or(asked.Socket, known.Socket), asked.Rootless || known.Rootless
-	return &asked, nil
-}
-
-// probe is Probe, in the engine's turn.
-func probe(ctx context.Context, e *dockercli.Engine) (known *dockercli.Engine, err error) {
-	err = inTurn(ctx, e, func() error {
-		known, err = e.Probe(ctx)
-		return err
-	})
-	return known, err
+	return asked, nil
 }
 
 // checkMissingLimits refuses an engine that can't set what the policy limits, unless

@@ -1,7 +1,6 @@
 package execpolicy
 
 import (
-	"context"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftout"
-	"github.com/seed-64a260eb/cofferdam/internal/shared"
 )
 
 // mounted returns the source that a policy's engine would be told to mount, or why there
@@ -156,19 +154,6 @@ func TestCheckWorkspace(t *testing.T) {
 		assert.NilError(t, p.CheckWorkspace(in("me/.ssh")))
 	}
 	assert.ErrorContains(t, DockerPolicy{Engine: &dockercli.Engine{Socket: in("me/project/s")}}.CheckWorkspace(in("me/project")), "would show "+in("me/project/s"))
-}
-
-// The socket of an engine that the caller has made is looked up, and protected too.
-func TestSocketOfACallersEngine(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	assert.NilError(t, err)
-	e := &dockercli.Engine{Path: filepath.Join(dir, "docker")}
-	assert.NilError(t, os.WriteFile(e.Path, nil, 0o755))
-	probed.Store(engineKey(e), shared.New("", func(context.Context) (*dockercli.Engine, error) {
-		return &dockercli.Engine{MissingLimits: []string{}, Socket: filepath.Join(dir, "run", "s")}, nil
-	}))
-	p := DockerPolicy{Engine: e, Mounts: []dockercli.Mount{{Source: dir, Target: "/x"}}}
-	assert.ErrorContains(t, p.Check(t.Context(), Spec{}), "would show "+filepath.Join(dir, "run", "s"))
 }
 
 // A volume may show any directory of the host, but for those that package deps makes.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -14,11 +13,11 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/clientfile"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
+	"github.com/seed-64a260eb/cofferdam/internal/engines"
 	"github.com/seed-64a260eb/cofferdam/internal/fifo"
 	"github.com/seed-64a260eb/cofferdam/internal/gate"
 	"github.com/seed-64a260eb/cofferdam/internal/mountproof"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
-	"github.com/seed-64a260eb/cofferdam/internal/turn"
 )
 
 // Check returns the error with which Spawn would refuse the spec, or nil. To check the
@@ -120,7 +119,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 		if errors.Is(err, fifo.ErrNotMade) && p.Transport == TransportAuto {
 			// Nothing was started.
 			if !fifo.IsShortage(err) {
-				fifo.Suspect(engineKey(e), err)
+				fifo.Suspect(engines.Key(e), err)
 			}
 			q := *p
 			q.Transport = TransportAttach
@@ -137,7 +136,7 @@ func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec
 // its client has reached the engine.
 func (p *DockerPolicy) process(c *container.Container, spec Spec, connected func()) *Process {
 	e := c.Engine
-	doubt, dir := fifo.DoubtOf(engineKey(e)), p.shows(e, spec)
+	doubt, dir := fifo.DoubtOf(engines.Key(e)), p.shows(e, spec)
 	transport := TransportAttach
 	if c.FIFOs != "" {
 		transport = TransportFIFO
@@ -196,45 +195,17 @@ func (p *DockerPolicy) keepAlive(e *dockercli.Engine) time.Duration {
 	return p.KeepAlive
 }
 
-// connecting is the turn of those whose client has yet to reach a remote engine:
-// sessions, jobs, and the questions before a start. An sshd refuses some of more than ten
-// clients that it does not know yet, and others remove containers meanwhile.
-var connecting = turn.New(4)
-
-// connectTime is how long one has the turn at most. An engine may not answer at all, and
-// a session may wait for its [Process.Ready] before it asks whether the engine does.
-const connectTime = 30 * time.Second
-
 // connect waits for the turn of a session, or of its job, to reach its engine, and
 // returns what gives it back.
 func (p *DockerPolicy) connect(ctx context.Context, e *dockercli.Engine, spec Spec) (connected func(), err error) {
-	if !e.Remote || len(spec.Supervisor) == 0 {
+	if len(spec.Supervisor) == 0 {
 		return func() {}, nil
 	}
-	connected, err = connecting.Hold(ctx, connectTime)
+	connected, err = engines.Connect(ctx, e)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrStart, err)
 	}
 	return connected, nil
-}
-
-// inTurn calls ask, which asks an engine something, in the turn of those who have yet to
-// reach a remote one. If the client was not let in, it asks as often as a start is tried.
-func inTurn(ctx context.Context, e *dockercli.Engine, ask func() error) error {
-	if !e.Remote {
-		return ask()
-	}
-	for try := 0; ; try++ {
-		if err := connecting.Take(ctx); err != nil {
-			return err
-		}
-		err := ask()
-		connecting.Give()
-		failed, ok := err.(*dockercli.Error)
-		if !ok || !notLetIn(failed) || try == maxRecoveries || pause(ctx, err) != nil {
-			return err
-		}
-	}
 }
 
 // second starts one more command in a container of a session.
@@ -249,33 +220,18 @@ func (p *DockerPolicy) second(ctx context.Context, c *container.Container, spec 
 		return nil, err
 	}
 	return &Process{
-		Name: c.Name, Stdin: s.Stdin, Stdout: &heard{s.Stdout, connected}, Stderr: s.Stderr, inside: s.Inside,
+		Name: c.Name, Stdin: s.Stdin, Stdout: engines.OnFirst(s.Stdout, connected), Stderr: s.Stderr, inside: s.Inside,
 		Kill: func(ctx context.Context) error {
 			connected()
 			return s.End(ctx)
 		},
 		Recover: func(ctx context.Context, cause error) error {
-			if c.Engine.Remote && notLetIn(&dockercli.Error{Stderr: cause.Error()}) {
-				return pause(ctx, cause)
+			if c.Engine.Remote && engines.NotLetIn(&dockercli.Error{Stderr: cause.Error()}) {
+				return engines.Pause(ctx, cause)
 			}
 			return cause
 		},
 	}, nil
-}
-
-// heard calls first when its first byte comes. Code inside can hold up what comes then,
-// but not that.
-type heard struct {
-	io.ReadCloser
-	first func()
-}
-
-func (h *heard) Read(b []byte) (int, error) {
-	n, err := h.ReadCloser.Read(b)
-	if n > 0 {
-		h.first()
-	}
-	return n, err
 }
 
 // sessionDir returns where a session works.
@@ -314,7 +270,7 @@ func diagnose(c *container.Container, dir mountproof.Dir, exitCode int, stderr [
 	}
 	// An engine whose version is known has spoken with this client before.
 	if err.TurnedAway() || c.Engine.Remote && c.Engine.ServerVersion != "" && err.Unnegotiated() {
-		return fmt.Errorf("%w: %w", errTurnedAway, err)
+		return fmt.Errorf("%w: %w", engines.ErrTurnedAway, err)
 	}
 	return err
 }

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
+	"github.com/seed-64a260eb/cofferdam/internal/engines"
 	"github.com/seed-64a260eb/cofferdam/internal/fifo"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
@@ -117,7 +117,7 @@ func (p *DockerPolicy) noFIFOs(e *dockercli.Engine, workspace string) string {
 			return "ExtraRunArgs have --" + name
 		}
 	}
-	return fifo.DoubtOf(engineKey(e)).Why()
+	return fifo.DoubtOf(engines.Key(e)).Why()
 }
 
 // showsFIFOs reports whether the container sees the directory for temporary files, where
@@ -133,11 +133,6 @@ func (p *DockerPolicy) showsFIFOs(workspace string) bool {
 	})
 }
 
-// engineKey tells engines apart.
-func engineKey(e *dockercli.Engine) string {
-	return fmt.Sprintf("%q", []any{e.Path, e.Global, e.Env})
-}
-
 // fifos returns the directory for the FIFOs of a session's container of that name. It is
 // empty if the streams pass through the client.
 func (p *DockerPolicy) fifos(e *dockercli.Engine, spec Spec, name string) string {
@@ -150,20 +145,13 @@ func (p *DockerPolicy) fifos(e *dockercli.Engine, spec Spec, name string) string
 	return container.FIFODir(name)
 }
 
-// errTurnedAway says why a remote engine was not reached.
-var errTurnedAway = errors.New("the SSH server refused the connection, as it does if too many are being opened at the same time")
-
-// turnedAwayPause is how long a start waits after an sshd has refused its connection.
-// Others connect meanwhile.
-const turnedAwayPause = time.Second
-
 // recover removes the cause of a failed start: FIFOs that don't carry, a missing image,
 // or an sshd that is busy.
 func (p *DockerPolicy) recover(ctx context.Context, c *container.Container, cause error) error {
 	if c.FIFOs != "" && p.Transport == TransportAuto {
 		for _, why := range []error{fifo.ErrNotMet, fifo.ErrNotSeen} {
 			if errors.Is(cause, why) {
-				fifo.Suspect(engineKey(c.Engine), why)
+				fifo.Suspect(engines.Key(c.Engine), why)
 				return nil
 			}
 		}
@@ -181,23 +169,8 @@ func (p *DockerPolicy) recover(ctx context.Context, c *container.Container, caus
 		}
 		return p.pull(ctx, c.Engine)
 	}
-	if c.Engine.Remote && errors.Is(cause, errTurnedAway) {
-		return pause(ctx, cause)
+	if c.Engine.Remote && errors.Is(cause, engines.ErrTurnedAway) {
+		return engines.Pause(ctx, cause)
 	}
 	return cause
-}
-
-// notLetIn reports whether a remote engine's client was turned away by the sshd, at once
-// or when it asked for the version of the engine's API.
-func notLetIn(err *dockercli.Error) bool { return err.TurnedAway() || err.Unnegotiated() }
-
-// pause waits until an sshd may accept a connection that it has refused. It returns cause
-// if ctx ends first.
-func pause(ctx context.Context, cause error) error {
-	select {
-	case <-time.After(turnedAwayPause):
-		return nil
-	case <-ctx.Done():
-		return cause
-	}
 }
