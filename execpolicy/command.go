@@ -2,15 +2,13 @@ package execpolicy
 
 import (
 	"io"
-	"maps"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
+	"github.com/seed-64a260eb/cofferdam/internal/environ"
 	"github.com/seed-64a260eb/cofferdam/internal/ours"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
-	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
 )
 
@@ -132,7 +130,7 @@ func (c Command) problems() problems.List {
 	if c.OutputLimit < 0 {
 		found.Add("OutputLimit must not be negative")
 	}
-	return append(found, validateEnv(c.Env)...)
+	return append(found, environ.Check(c.Env)...)
 }
 
 // length is how many bytes its text counts. The worker gets four times as many at most:
@@ -148,53 +146,11 @@ func (c Command) length() int {
 	return n
 }
 
-func validateEnv(env map[string]string) problems.List {
-	var found problems.List
-	for _, name := range sortedNames(env) {
-		if !shellquote.IsName(name) {
-			found.Add("%q is not the name of an environment variable: letters, digits and \"_\", not beginning with a digit", name)
-		}
-		switch name {
-		case "UID", "EUID", "PPID", "BASHOPTS", "SHELLOPTS", "BASH_VERSINFO":
-			found.Add("%s can't be set: bash has it read-only", name)
-		case "PWD", "BASHPID":
-			found.Add("%s can't be set: the shell tells the library by it where it is, or who", name)
-		}
-		if strings.HasPrefix(name, "cf_") {
-			found.Add("%s can't be set: names that begin with \"cf_\" are the library's", name)
-		}
-		if strings.Contains(env[name], "\x00") {
-			found.Add("the value of %s holds a NUL byte", name)
-		}
-	}
-	return found
-}
-
-// validText returns which variables have values that an engine would change.
-func validText(env map[string]string) problems.List {
-	var found problems.List
-	for _, name := range sortedNames(env) {
-		if !utf8.ValidString(env[name]) {
-			found.Add("the value of %s is not valid UTF-8, and the engine would change it; set it in a session", name)
-		}
-	}
-	return found
-}
-
-// sortedNames returns the names of variables in order. Most commands set none, and take
-// no memory for that.
-func sortedNames(env map[string]string) []string {
-	if len(env) == 0 {
-		return nil
-	}
-	return slices.Sorted(maps.Keys(env))
-}
-
 // unit returns what the worker runs. stdin is the file that holds the command's stdin; if
 // empty, there is none.
 func (c Command) unit(back, stdin string) shellwire.Unit {
 	u := shellwire.Unit{Script: c.Script, Argv: c.Argv, Dir: c.Dir, Back: back, Stdin: stdin, Fork: c.code != nil && c.code.Fork}
-	for _, name := range sortedNames(c.Env) {
+	for _, name := range environ.Names(c.Env) {
 		u.Env = append(u.Env, name+"="+c.Env[name])
 	}
 	return u

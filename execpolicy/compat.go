@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
+	"github.com/seed-64a260eb/cofferdam/internal/environ"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/runargs"
@@ -77,7 +78,7 @@ func (p *DockerPolicy) compatArgv(e *dockercli.Engine, spec Spec, name string) (
 			found.Add("%.200q is not valid UTF-8, and the engine would change it", word)
 		}
 	}
-	found = append(found, validText(spec.Env)...)
+	found = append(found, environ.CheckText(spec.Env)...)
 	o := p.own(e, spec, name)
 	o.Remove, o.Interactive, o.HTTPProxy = false, false, true
 	o.Image = p.image(e)
@@ -151,7 +152,7 @@ func (p *DockerPolicy) compatProblems(e *dockercli.Engine, spec Spec) problems.L
 		found.Add(`ExtraRunArgs: --ulimit makes podman drop the limits that it is configured with; add "ulimit" to AllowUnsafeArgs if you mean it`)
 	}
 	found = append(found, p.checkMissingLimits(e)...)
-	found = append(found, validateEnv(spec.Env)...)
+	found = append(found, environ.Check(spec.Env)...)
 	return append(found, p.notInCompat()...)
 }
 

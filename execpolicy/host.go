@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/seed-64a260eb/cofferdam/internal/environ"
 	"github.com/seed-64a260eb/cofferdam/internal/hostproc"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
@@ -60,7 +61,7 @@ func (p HostPolicy) Check(_ context.Context, spec Spec) error {
 
 // check is Check, and returns the directory to work in; empty if that is to be made.
 func (p HostPolicy) check(spec Spec) (dir string, err error) {
-	found := append(p.validate(), validateEnv(spec.Env)...)
+	found := append(p.validate(), environ.Check(spec.Env)...)
 	if len(spec.Secrets) > 0 {
 		found = append(found, errSecrets)
 	}

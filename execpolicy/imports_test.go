@@ -24,7 +24,7 @@ var rooms = map[string][]string{
 	"dockercli": {"truncate", "internal/clierr", "internal/procgroup", "internal/shellquote"},
 	"execpolicy": {
 		"dockercli", "truncate", "internal/account", "internal/bound", "internal/clientfile",
-		"internal/container", "internal/delivery", "internal/engines", "internal/fifo", "internal/gate", "internal/hostproc", "internal/limits",
+		"internal/container", "internal/delivery", "internal/engines", "internal/environ", "internal/fifo", "internal/gate", "internal/hostproc", "internal/limits",
 		"internal/mountguard", "internal/mountproof", "internal/ours",
 		"internal/policyerr", "internal/problems",
 		"internal/outside", "internal/random", "internal/render", "internal/runargs", "internal/secret",
@@ -41,6 +41,7 @@ var rooms = map[string][]string{
 	},
 	"internal/delivery":   {},
 	"internal/engines":    {"dockercli", "internal/shared", "internal/turn"},
+	"internal/environ":    {"internal/problems", "internal/shellquote"},
 	"internal/fifo":       {"internal/procgroup", "internal/random"},
 	"internal/filelock":   {},
 	"internal/gate":       {"internal/bound", "internal/policyerr"},

@@ -9,6 +9,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/account"
 	"github.com/seed-64a260eb/cofferdam/internal/clientfile"
+	"github.com/seed-64a260eb/cofferdam/internal/environ"
 	"github.com/seed-64a260eb/cofferdam/internal/fifo"
 	"github.com/seed-64a260eb/cofferdam/internal/limits"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
@@ -59,8 +60,8 @@ func (p *DockerPolicy) runOptions(e *dockercli.Engine, spec Spec, name, fifos st
 		Memory: p.MemoryBytes, CPUs: p.CPUs, CPUShares: p.CPUShares, Pids: p.PidsLimit, HostShm: p.extra(e, "ipc"),
 	})
 	if len(spec.Supervisor) == 0 {
-		found = append(found, validateEnv(spec.Env)...)
-		found = append(found, validText(spec.Env)...)
+		found = append(found, environ.Check(spec.Env)...)
+		found = append(found, environ.CheckText(spec.Env)...)
 		o.Env = slices.Sorted(maps.Keys(spec.Env))
 		for _, name := range o.Env {
 			if runargs.IsClientVar(name) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/bound"
+	"github.com/seed-64a260eb/cofferdam/internal/environ"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/random"
 	"github.com/seed-64a260eb/cofferdam/internal/secret"
@@ -73,7 +74,7 @@ var errSecrets = errors.New("only a session has Secrets")
 // validateSecrets adds what is wrong with the secrets, and takes their values out of all.
 func validateSecrets(found problems.List, secrets []Secret, env map[string]string) problems.List {
 	for i, s := range secrets {
-		found = append(found, validateEnv(map[string]string{s.Name: ""})...)
+		found = append(found, environ.Check(map[string]string{s.Name: ""})...)
 		_, twice := env[s.Name]
 		if twice || slices.ContainsFunc(secrets[:i], func(other Secret) bool { return other.Name == s.Name }) {
 			found.Add("the %v is set twice", s)

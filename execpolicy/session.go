@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/bound"
+	"github.com/seed-64a260eb/cofferdam/internal/environ"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/secret"
 	"github.com/seed-64a260eb/cofferdam/internal/shellwire"
@@ -123,7 +124,7 @@ func newSession(p Policy, spec Spec, c *conn) *Session {
 }
 
 func (s Spec) validate() error {
-	found := validateEnv(s.Env)
+	found := environ.Check(s.Env)
 	for _, w := range s.Command {
 		if strings.ContainsAny(w, "\x00\n") {
 			found.Add("the shell %q holds a NUL byte or a newline", w)
