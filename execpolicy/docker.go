@@ -358,7 +358,7 @@ func (p DockerPolicy) Explain(ctx context.Context, spec Spec) (string, error) {
 		e = asked
 	}
 	spec.Secrets = nil // Start sends them over the session's stdin
-	argv, err := p.argv(e, spec, newName())
+	argv, err := p.argv(e, spec, container.NewName())
 	if err != nil {
 		return "", err
 	}

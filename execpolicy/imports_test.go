@@ -37,7 +37,7 @@ var rooms = map[string][]string{
 	"internal/clierr":     {},
 	"internal/container": {
 		"dockercli", "internal/bound", "internal/fifo", "internal/mountinfo", "internal/policyerr",
-		"internal/problems", "internal/procgroup", "internal/shellquote",
+		"internal/problems", "internal/procgroup", "internal/random", "internal/shellquote",
 	},
 	"internal/delivery":   {},
 	"internal/engines":    {"dockercli", "internal/shared", "internal/turn"},

@@ -3,11 +3,8 @@ package execpolicy
 import (
 	"fmt"
 	"hash/fnv"
-	"strings"
-	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/container"
-	"github.com/seed-64a260eb/cofferdam/internal/random"
 )
 
 // labelSeccomp has a hash of a caller's SeccompProfile, of which the command line tells
@@ -31,13 +28,9 @@ func (p *DockerPolicy) labels(spec Spec, name string) map[string]string {
 
 // secondsInUse returns for how long a container may be in use, or -1 if nothing ends it.
 func (l Limits) secondsInUse(spec Spec) int64 {
-	l = l.withDefaults()
-	if l.Lifetime < 0 || len(spec.Supervisor) == 0 {
+	if len(spec.Supervisor) == 0 {
 		return -1 // only a session has a lifetime
 	}
-	// In seconds nothing overflows, however long a caller lets things take.
-	return int64(max(l.StartupTimeout, 0)/time.Second) + int64(l.Lifetime/time.Second) + int64(l.TerminationTimeout/time.Second)
+	l = l.withDefaults()
+	return container.SecondsInUse(l.Lifetime, l.StartupTimeout, l.TerminationTimeout)
 }
-
-// newName returns a name that no other container has or will have.
-func newName() string { return "cofferdam-" + strings.ToLower(random.Fresh()) }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/seed-64a260eb/cofferdam/internal/limits"
 	"github.com/seed-64a260eb/cofferdam/internal/mountproof"
 )
 
@@ -210,9 +211,9 @@ type Limits struct {
 // what an agent's context can't hold anyway.
 const (
 	defaultCommandTimeout     = 30 * time.Second
-	defaultStartupTimeout     = 30 * time.Second
+	defaultStartupTimeout     = limits.StartupTimeout
 	defaultTerminationTimeout = 10 * time.Second
-	defaultLifetime           = 24 * time.Hour
+	defaultLifetime           = limits.Lifetime
 	defaultMaxOutputLines     = 100
 	defaultMaxOutputBytes     = 1 << 20
 	defaultMaxTreeEntries     = 100_000

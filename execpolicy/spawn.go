@@ -40,7 +40,7 @@ func (p DockerPolicy) Check(ctx context.Context, spec Spec) error {
 
 // checkAll returns all that is wrong, also what only the engine can tell.
 func (p *DockerPolicy) checkAll(ctx context.Context, e *dockercli.Engine, spec Spec) error {
-	_, err := p.argv(e, spec, newName())
+	_, err := p.argv(e, spec, container.NewName())
 	return problems.Join(err, p.noEgress(e, spec), p.checkRuntime(ctx, e))
 }
 
@@ -56,7 +56,7 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	}
 	if e.MissingLimits == nil {
 		// What is wrong on any engine is said before this one is asked.
-		if _, err := p.argv(e, spec, newName()); err != nil {
+		if _, err := p.argv(e, spec, container.NewName()); err != nil {
 			return nil, err
 		}
 		if e, err = p.askLimits(ctx, e); err != nil {
@@ -86,7 +86,7 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 // spawn starts spec.Command in a container of that engine. Spawn calls it after lookUp,
 // and lookUp calls it for its own container: it looks nothing up itself.
 func (p *DockerPolicy) spawn(ctx context.Context, e *dockercli.Engine, spec Spec) (*Process, error) {
-	name := newName()
+	name := container.NewName()
 	fifos := p.fifos(e, spec, name)
 	argv, err := p.argvBy(e, spec, name, fifos)
 	if err := problems.Join(err, p.noEgress(e, spec)); err != nil {

@@ -17,6 +17,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/kubectl"
 )
 
@@ -104,7 +105,7 @@ func TestClusterOpenNetwork(t *testing.T) {
 	assert.ErrorIs(t, err, ErrNetworkOpen)
 	// The trial, in a pod that no policy selects.
 	p, _ = real(t)
-	sent, err := p.draft(execpolicy.Spec{Supervisor: []string{"cat"}}, newName())
+	sent, err := p.draft(execpolicy.Spec{Supervisor: []string{"cat"}}, container.NewName())
 	assert.NilError(t, err)
 	sent["metadata"].(object)["labels"].(object)[labelNetwork] = networkOpen
 	body, err := json.Marshal(sent)
@@ -188,7 +189,7 @@ func TestClusterKilledProgram(t *testing.T) {
 // The cluster tells its time, and sweeps what has expired.
 func TestClusterSweep(t *testing.T) {
 	p, k := real(t)
-	sent, err := p.draft(execpolicy.Spec{Supervisor: []string{"cat"}}, newName())
+	sent, err := p.draft(execpolicy.Spec{Supervisor: []string{"cat"}}, container.NewName())
 	assert.NilError(t, err)
 	metadata := sent["metadata"].(object)
 	metadata["labels"].(object)["cofferdam.pid"] = "4194303"
@@ -270,7 +271,7 @@ func TestClusterRole(t *testing.T) {
 	rules, _, ok := strings.Cut(rules, "//\n")
 	assert.Assert(t, ok)
 	rules = strings.ReplaceAll(rules, "//\t", "")
-	name := newName()
+	name := container.NewName()
 	ask := func(stdin string, words ...string) string {
 		t.Helper()
 		cmd := exec.Command(k.Path, append([]string{"--namespace=" + k.Namespace}, words...)...)

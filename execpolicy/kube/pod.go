@@ -7,13 +7,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/limits"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
-	"github.com/seed-64a260eb/cofferdam/internal/random"
 	"github.com/seed-64a260eb/cofferdam/internal/reach"
 )
 
@@ -29,9 +27,6 @@ const (
 
 // An object is a JSON object.
 type object = map[string]any
-
-// newName returns a name that no other pod has or will have.
-func newName() string { return "cofferdam-" + strings.ToLower(random.Fresh()) }
 
 // manifest returns the pod for spec as indented JSON.
 func (p *Policy) manifest(spec execpolicy.Spec, name string) ([]byte, error) {
@@ -282,21 +277,16 @@ func (p *Policy) labels(spec execpolicy.Spec, name string) object {
 // secondsInUse returns for how long the pod may be in use, or -1 if nobody ends it. The
 // kubelet ends it then, whatever has become of this program.
 func (p *Policy) secondsInUse(spec execpolicy.Spec) int64 {
-	l := p.limits()
-	if l.Lifetime < 0 || len(spec.Supervisor) == 0 {
+	if len(spec.Supervisor) == 0 {
 		return -1 // nobody ends what is no session
 	}
-	seconds := func(d, usual time.Duration) int64 { return int64(max(cmp.Or(d, usual), 0) / time.Second) }
-	// In seconds nothing overflows. A deadline may be 2^31-1 of them.
-	return min(
-		seconds(
-			p.readyTimeout(), 0)+seconds(
-			l.StartupTimeout,
-			30*time.Second,
-		)+seconds(l.Lifetime, 24*time.Hour)+
-			seconds(l.TerminationTimeout, 0)+60,
-		1<<31-1,
-	)
+	l := p.limits()
+	seconds := container.SecondsInUse(cmp.Or(l.Lifetime, limits.Lifetime),
+		p.readyTimeout(), cmp.Or(l.StartupTimeout, limits.StartupTimeout), l.TerminationTimeout)
+	if seconds < 0 {
+		return -1
+	}
+	return min(seconds+60, 1<<31-1) // a deadline may be no later
 }
 
 // escape returns a text in which the cluster replaces no $(NAME).

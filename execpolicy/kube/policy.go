@@ -188,5 +188,5 @@ func (p Policy) Check(_ context.Context, spec execpolicy.Spec) error {
 // The error is that of Check.
 func (p Policy) Manifest(spec execpolicy.Spec) ([]byte, error) {
 	spec.Secrets = nil // Start sends them over the session's stdin
-	return p.manifest(spec, newName())
+	return p.manifest(spec, container.NewName())
 }

@@ -55,7 +55,7 @@ type run struct {
 func (p Policy) Spawn(
 	ctx context.Context, spec execpolicy.Spec,
 ) (*execpolicy.Process, error) {
-	name := newName()
+	name := container.NewName()
 	sent, err := p.draft(spec, name)
 	if err != nil {
 		return nil, err

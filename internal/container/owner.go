@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
+	"github.com/seed-64a260eb/cofferdam/internal/random"
 )
 
 // LabelPrefix begins the names of the library's labels.
@@ -44,6 +45,24 @@ const (
 
 // clockMargin is how far apart the clocks of two machines may be.
 const clockMargin = time.Hour
+
+// NewName returns a name that nothing else has or will have.
+func NewName() string { return "cofferdam-" + strings.ToLower(random.Fresh()) }
+
+// SecondsInUse returns for how long a session's container with that lifetime may be in
+// use, which are the lifetime and the times for its start and its end, or -1 if nothing
+// ends it.
+func SecondsInUse(lifetime time.Duration, others ...time.Duration) int64 {
+	if lifetime < 0 {
+		return -1
+	}
+	// In seconds nothing overflows, however long a caller lets things take.
+	seconds := int64(lifetime / time.Second)
+	for _, d := range others {
+		seconds += int64(max(d, 0) / time.Second)
+	}
+	return seconds
+}
 
 // Labels returns the labels of a container: others, which must have passed CheckLabels,
 // and those by which it is this program's. The container may be in use for that many

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/account"
@@ -20,6 +21,9 @@ const (
 	// Shm is the size of /dev/shm, and shmBytes the same number.
 	Shm      = 16 << 20
 	shmBytes = "16m"
+	// StartupTimeout and Lifetime are a session's.
+	StartupTimeout = 30 * time.Second
+	Lifetime       = 24 * time.Hour
 )
 
 // Wanted is what a policy asks for. What is zero is this package's.
