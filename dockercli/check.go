@@ -58,19 +58,18 @@ func consists(s string, first, rest func(byte) bool) bool {
 	return true
 }
 
-// container checks a container's name, or its ID. Docker's names have two bytes at least.
-func (c *checker) container(name string) {
-	rest := func(r byte) bool { return isAlphanum(r) || strings.IndexByte("_.-", r) >= 0 }
-	if len(name) < 2 || !consists(name, isAlphanum, rest) {
-		c.refuse("container name %q: it has to match [a-zA-Z0-9][a-zA-Z0-9_.-]+", name)
-	}
-}
+// container checks a container's name, or its ID.
+func (c *checker) container(name string) { c.name("container", name) }
 
 // volume checks a volume's name. A path in its place would be one of the host's.
-func (c *checker) volume(name string) {
+func (c *checker) volume(name string) { c.name("volume", name) }
+
+// name checks the name of something that an engine has. Docker's names have two bytes at
+// least.
+func (c *checker) name(what, name string) {
 	rest := func(r byte) bool { return isAlphanum(r) || strings.IndexByte("_.-", r) >= 0 }
 	if len(name) < 2 || !consists(name, isAlphanum, rest) {
-		c.refuse("volume name %q: it has to match [a-zA-Z0-9][a-zA-Z0-9_.-]+", name)
+		c.refuse("%s name %q: it has to match [a-zA-Z0-9][a-zA-Z0-9_.-]+", what, name)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/environ"
 	"github.com/seed-64a260eb/cofferdam/internal/hostproc"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
+	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
@@ -63,7 +64,7 @@ func (p HostPolicy) Check(_ context.Context, spec Spec) error {
 func (p HostPolicy) check(spec Spec) (dir string, err error) {
 	found := append(p.validate(), environ.Check(spec.Env)...)
 	if len(spec.Secrets) > 0 {
-		found = append(found, errSecrets)
+		found = append(found, policyerr.ErrSecrets)
 	}
 	if spec.Workspace != "" {
 		dir, err = mountguard.Workspace(spec.Workspace)

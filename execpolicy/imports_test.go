@@ -79,7 +79,7 @@ var rooms = map[string][]string{
 	},
 	"internal/turn": {},
 	"execpolicy/attest": {
-		"dockercli", "execpolicy", "internal/fifo", "internal/mountinfo", "internal/ours",
+		"dockercli", "execpolicy", "internal/fifo", "internal/mountguard", "internal/mountinfo", "internal/ours",
 		"internal/outside", "internal/problems", "internal/render",
 	},
 	"execpolicy/audit": {"execpolicy", "internal/account", "internal/fifo", "internal/filelock"},
@@ -87,7 +87,7 @@ var rooms = map[string][]string{
 		"execpolicy", "internal/ours", "internal/problems", "internal/scratch",
 	},
 	"execpolicy/deps": {
-		"dockercli", "execpolicy", "internal/container", "internal/filelock",
+		"dockercli", "execpolicy", "internal/account", "internal/container", "internal/filelock",
 		"internal/mountguard", "internal/problems", "internal/shellquote", "internal/turn",
 	},
 	"execpolicy/doctor": {"dockercli", "execpolicy", "execpolicy/attest", "internal/render"},
@@ -107,7 +107,7 @@ var rooms = map[string][]string{
 		"internal/shell", "internal/turn", "truncate",
 	},
 	"execpolicy/warm":      {"execpolicy", "internal/problems"},
-	"execpolicy/workspace": {"execpolicy", "internal/problems", "internal/stage", "internal/tarball", "internal/turn"},
+	"execpolicy/workspace": {"execpolicy", "internal/account", "internal/problems", "internal/stage", "internal/tarball", "internal/turn"},
 }
 
 // helpers are packages of tests and demonstrations. What is in rooms must not import

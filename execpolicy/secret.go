@@ -2,7 +2,6 @@ package execpolicy
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -67,9 +66,6 @@ func (s Secret) check() error {
 	}
 	return nil
 }
-
-// errSecrets is why a policy takes no spec with secrets.
-var errSecrets = errors.New("only a session has Secrets")
 
 // validateSecrets adds what is wrong with the secrets, and takes their values out of all.
 func validateSecrets(found problems.List, secrets []Secret, env map[string]string) problems.List {

@@ -10,6 +10,7 @@ import (
 	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/fifo"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
+	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 )
 
@@ -17,7 +18,7 @@ import (
 func (p *DockerPolicy) validate(spec Spec) problems.List {
 	v := validation{p, container.CheckLabels(spec.Labels)}
 	if len(spec.Secrets) > 0 {
-		v.List = append(v.List, errSecrets)
+		v.List = append(v.List, policyerr.ErrSecrets)
 	}
 	v.checkImage()
 	v.checkLimits()

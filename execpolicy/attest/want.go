@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/internal/fifo"
+	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
 	"github.com/seed-64a260eb/cofferdam/internal/outside"
 )
 
@@ -33,7 +34,7 @@ func (w want) rootGroup() bool {
 
 // allows reports whether the container may write to a path because the policy says so.
 func (w want) allows(name string) bool {
-	within := func(dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
+	within := func(dir string) bool { return mountguard.Within(name, dir) }
 	for dir := range w.Tmpfs {
 		if within(dir) {
 			return true

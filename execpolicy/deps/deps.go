@@ -67,6 +67,7 @@ import (
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/account"
 	"github.com/seed-64a260eb/cofferdam/internal/filelock"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
@@ -112,8 +113,6 @@ const (
 	// tree is the directory that containers see. The one that it is in is closed to
 	// everybody else on the host.
 	tree = "tree"
-	// nobody is the user and the group of a session that has no workspace.
-	nobody = 65534
 	// maxOutput is as much as an error shows of what a script has printed.
 	maxOutput = 4 << 10
 	// maxScript is how long a script may be that runs in Target.
@@ -378,7 +377,7 @@ func build(ctx context.Context, p execpolicy.DockerPolicy, root *os.Root, name s
 	if os.Getuid() == 0 {
 		uid, gid, ok := builder(p.User)
 		if !ok {
-			uid, gid = nobody, nobody
+			uid, gid = account.Nobody.UID, account.Nobody.GID
 		}
 		if err := root.Chown(dir, uid, gid); err != nil {
 			return err

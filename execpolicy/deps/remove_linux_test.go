@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+
+	"github.com/seed-64a260eb/cofferdam/internal/account"
 )
 
 // An ordinary user can't remove what he has no rights to, nor what lies deeper than a
@@ -34,7 +36,7 @@ func TestRemoveAsAnOrdinaryUser(t *testing.T) {
 		// The thread ends with the goroutine, and so does what it gives up.
 		runtime.LockOSThread()
 		if os.Getuid() == 0 {
-			if err := syscall.Setfsuid(nobody); err != nil {
+			if err := syscall.Setfsuid(account.Nobody.UID); err != nil {
 				done <- err
 				return
 			}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -476,14 +475,9 @@ func (r *run) exec(_ context.Context, command []string) (*execpolicy.Process, er
 	in, out, errOut := pipes.Outside[0], pipes.Outside[1], pipes.Outside[2]
 	return &execpolicy.Process{Name: r.name, Stdin: in, Stdout: out, Stderr: errOut,
 		Kill: func(ctx context.Context) error {
-			closeAll(in)
-			defer closeAll(out, errOut)
+			in.Close()
+			defer out.Close()
+			defer errOut.Close()
 			return stopClient(ctx, client, clientGrace)
 		}}, nil
-}
-
-func closeAll(files ...*os.File) {
-	for _, f := range files {
-		f.Close()
-	}
 }

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"hash/fnv"
 	"maps"
@@ -47,7 +46,7 @@ func (v *validation) checkSpec(spec execpolicy.Spec) {
 		}
 	}
 	if len(spec.Secrets) > 0 {
-		v.List = append(v.List, errors.New("only a session has Secrets"))
+		v.List = append(v.List, policyerr.ErrSecrets)
 	}
 	for name, value := range spec.Env {
 		if !shellquote.IsName(name) || strings.Contains(value, "\x00") {

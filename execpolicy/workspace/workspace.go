@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/internal/account"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
 	"github.com/seed-64a260eb/cofferdam/internal/turn"
 )
@@ -167,8 +168,10 @@ func newCopy(p execpolicy.Policy, dir string) (*copied, error) {
 	}
 	c := &copied{root: root, readOnly: !asked.SavesWorkspace(), turn: turn.New(1)}
 	if info, err := root.Stat("."); err == nil {
-		if uid, gid, ok := ownerOf(info); ok {
-			c.own = func(f *os.File) error { return f.Chown(uid, gid) }
+		owner, ok := account.OwnerOf(info)
+		// Only root may give files to others, and has no need to give any to itself.
+		if ok && os.Geteuid() == 0 && owner != (account.Account{}) {
+			c.own = func(f *os.File) error { return f.Chown(owner.UID, owner.GID) }
 		}
 	}
 	return c, nil

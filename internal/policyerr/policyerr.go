@@ -1,4 +1,4 @@
-// Package policyerr defines errors of package execpolicy that packages behind it return.
+// Package policyerr defines errors of package execpolicy that other packages return too.
 package policyerr
 
 import "errors"
@@ -10,4 +10,6 @@ var (
 	ErrStart = errors.New("the session did not start")
 	// ErrStillThere is execpolicy.ErrStillThere.
 	ErrStillThere = errors.New("not known to be gone")
+	// ErrSecrets is why a policy takes no spec with secrets.
+	ErrSecrets = errors.New("only a session has Secrets")
 )

@@ -1,0 +1,4 @@
+package workspace
+
+// dontWait is of Unix.
+const dontWait = 0
