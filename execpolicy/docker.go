@@ -315,15 +315,9 @@ const (
 	// defaultKeepAlive is for an engine on another machine. Docker's engine also gives up
 	// a connection over TCP after some two minutes, and sshd after two hours.
 	defaultKeepAlive = 2 * time.Minute
-	minKeepAlive     = time.Second
-	maxKeepAlive     = 24 * time.Hour
-	minPids          = 16
-	// minMemory is docker's.
-	minMemory    = 6 << 20
-	defaultTmpfs = 64 << 20
 	// workspaceDir and scratchDir are where a session's directory and its supervisor's
 	// are inside.
-	workspaceDir = "/workspace"
+	workspaceDir = container.WorkspaceDir
 	scratchDir   = container.ScratchDir
 	// scratchBytes holds a copy of the shell, a command's text and its stdin.
 	scratchBytes = 4<<20 + 2*MaxStdin

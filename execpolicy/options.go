@@ -132,10 +132,10 @@ func (p *DockerPolicy) setFiles(
 func (p *DockerPolicy) tmpfs(workspace string) map[string]int64 {
 	sizes := maps.Clone(p.Tmpfs)
 	if sizes == nil {
-		sizes = map[string]int64{"/tmp": defaultTmpfs}
+		sizes = map[string]int64{"/tmp": limits.Tmpfs}
 	}
 	if _, ok := sizes[workspaceDir]; !ok && workspace == "" {
-		sizes[workspaceDir] = defaultTmpfs
+		sizes[workspaceDir] = limits.Tmpfs
 	}
 	return sizes
 }

@@ -3,12 +3,12 @@ package execpolicy
 import (
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/container"
 	"github.com/seed-64a260eb/cofferdam/internal/fifo"
+	"github.com/seed-64a260eb/cofferdam/internal/limits"
 	"github.com/seed-64a260eb/cofferdam/internal/mountguard"
 	"github.com/seed-64a260eb/cofferdam/internal/policyerr"
 	"github.com/seed-64a260eb/cofferdam/internal/problems"
@@ -60,8 +60,8 @@ func (v *validation) checkImage() {
 func (v *validation) checkLimits() {
 	if v.MemoryBytes < 0 {
 		v.addAs("memory_bytes must be positive if provided.", "MemoryBytes is %d: it must not be negative", v.MemoryBytes)
-	} else if v.MemoryBytes > 0 && v.MemoryBytes < minMemory && !v.compat {
-		v.Add("MemoryBytes is %d: engines want at least %d", v.MemoryBytes, minMemory)
+	} else if v.MemoryBytes > 0 && v.MemoryBytes < limits.MinMemory && !v.compat {
+		v.Add("MemoryBytes is %d: engines want at least %d", v.MemoryBytes, limits.MinMemory)
 	}
 	if v.CPUTimeSeconds != 0 {
 		v.addAs("DockerExecutionPolicy does not support cpu_time_seconds; configure CPU limits using Docker run options such as '--cpus'.",
@@ -71,18 +71,18 @@ func (v *validation) checkLimits() {
 	if v.CPUs != "" {
 		if strings.TrimSpace(v.CPUs) == "" {
 			v.addAs("cpus must be a non-empty string when provided.", "CPUs is %q: it has to be a decimal number from 0.01 to 999999", v.CPUs)
-		} else if !isCPUs(v.CPUs) {
+		} else if _, ok := limits.ParseCPUs(v.CPUs); !ok {
 			v.Add("CPUs is %q: it has to be a decimal number from 0.01 to 999999", v.CPUs)
 		}
 	}
 	if v.CPUShares < 0 || v.CPUShares == 1 {
 		v.Add("CPUShares is %d: it has to be at least 2", v.CPUShares)
 	}
-	if v.KeepAlive > 0 && (v.KeepAlive < minKeepAlive || v.KeepAlive > maxKeepAlive) {
-		v.Add("KeepAlive is %v: it has to be from %v to %v, 0 for the default or negative for none", v.KeepAlive, minKeepAlive, maxKeepAlive)
+	if v.KeepAlive > 0 && (v.KeepAlive < limits.MinKeepAlive || v.KeepAlive > limits.MaxKeepAlive) {
+		v.Add("KeepAlive is %v: it has to be from %v to %v, 0 for the default or negative for none", v.KeepAlive, limits.MinKeepAlive, limits.MaxKeepAlive)
 	}
-	if v.PidsLimit != 0 && v.PidsLimit < minPids {
-		v.Add("PidsLimit is %d: it has to be at least %d", v.PidsLimit, minPids)
+	if v.PidsLimit != 0 && v.PidsLimit < limits.MinPids {
+		v.Add("PidsLimit is %d: it has to be at least %d", v.PidsLimit, limits.MinPids)
 	}
 }
 
@@ -146,11 +146,4 @@ func (v *validation) checkWords() {
 			v.Add("ExtraHosts has %q: it has to be like \"name:192.0.2.1\"", line)
 		}
 	}
-}
-
-// isCPUs reports whether s is a decimal number from 0.01, below a million.
-func isCPUs(s string) bool {
-	whole, fraction, _ := strings.Cut(s, ".")
-	hundredths, err := strconv.ParseUint("0"+whole+(fraction + "00")[:2], 10, 64)
-	return err == nil && 1 <= hundredths && hundredths < 100e6 && strings.Trim(fraction, "0123456789") == ""
 }

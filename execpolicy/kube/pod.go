@@ -251,10 +251,10 @@ func (p *Policy) places() (volumes, mounts []any) {
 func (p *Policy) tmpfs() map[string]int64 {
 	tmpfs := maps.Clone(p.Tmpfs)
 	if tmpfs == nil {
-		tmpfs = map[string]int64{"/tmp": defaultTmpfs}
+		tmpfs = map[string]int64{"/tmp": limits.Tmpfs}
 	}
 	if _, ok := tmpfs[workspaceDir]; !ok {
-		tmpfs[workspaceDir] = defaultTmpfs
+		tmpfs[workspaceDir] = limits.Tmpfs
 	}
 	return tmpfs
 }

@@ -151,10 +151,7 @@ const (
 	defaultReadyTimeout       = 5 * time.Minute
 	defaultTerminationTimeout = 30 * time.Second
 	defaultEphemeral          = 128 << 20
-	minPids                   = 16
-	minMemory                 = 6 << 20
-	defaultTmpfs              = 64 << 20
-	workspaceDir              = "/workspace"
+	workspaceDir              = container.WorkspaceDir
 	scratchDir                = container.ScratchDir
 	// scratchBytes holds a copy of the shell, a command's text and its stdin.
 	scratchBytes = 4<<20 + 2*execpolicy.MaxStdin

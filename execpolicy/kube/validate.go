@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
@@ -93,17 +92,17 @@ func (v *validation) checkPolicy() {
 		v.Add("PullPolicy is %q: it has to be \"IfNotPresent\", \"Always\" or \"Never\"",
 			v.PullPolicy)
 	}
-	if v.MemoryBytes != 0 && v.MemoryBytes < minMemory {
-		v.Add("MemoryBytes is %d: it has to be at least %d", v.MemoryBytes, minMemory)
+	if v.MemoryBytes != 0 && v.MemoryBytes < limits.MinMemory {
+		v.Add("MemoryBytes is %d: it has to be at least %d", v.MemoryBytes, limits.MinMemory)
 	}
-	if v.PidsLimit != 0 && v.PidsLimit < minPids {
-		v.Add("PidsLimit is %d: it has to be at least %d", v.PidsLimit, minPids)
+	if v.PidsLimit != 0 && v.PidsLimit < limits.MinPids {
+		v.Add("PidsLimit is %d: it has to be at least %d", v.PidsLimit, limits.MinPids)
 	}
 	if v.ReadyTimeout < 0 || v.RoomTimeout < 0 {
 		v.Add("ReadyTimeout is %v and RoomTimeout is %v: they must not be negative",
 			v.ReadyTimeout, v.RoomTimeout)
 	}
-	if v.KeepAlive != 0 && (v.KeepAlive < time.Second || v.KeepAlive > 24*time.Hour) {
+	if v.KeepAlive != 0 && (v.KeepAlive < limits.MinKeepAlive || v.KeepAlive > limits.MaxKeepAlive) {
 		v.Add("KeepAlive is %v: it has to be from 1s to 24h, or 0 for none", v.KeepAlive)
 	}
 	for _, dir := range slices.Sorted(maps.Keys(v.Tmpfs)) {
@@ -167,9 +166,8 @@ func (v *validation) user() (user, group int64) {
 // cpus returns the processors as the cluster writes them, or notes what is wrong.
 func (v *validation) cpus() string {
 	text := cmp.Or(v.CPUs, limits.CPUs)
-	whole, fraction, _ := strings.Cut(text, ".")
-	n, err := strconv.ParseUint("0"+whole+(fraction + "000")[:3], 10, 64)
-	if err != nil || n < 10 || n >= 1e9 || strings.Trim(fraction, "0123456789") != "" {
+	n, ok := limits.ParseCPUs(text)
+	if !ok {
 		v.Add("CPUs is %q: it has to be a decimal number from 0.01 to 999999", text)
 	}
 	if n%1000 == 0 {

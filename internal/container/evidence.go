@@ -18,6 +18,9 @@ const (
 	processEnded
 )
 
+// WorkspaceDir is where a session works in a container.
+const WorkspaceDir = "/workspace"
+
 // ScratchDir is where the files of a session's supervisor are in a container. Its process
 // 1 runs the program "sh" there.
 const ScratchDir = "/.cofferdam"

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
@@ -21,10 +22,29 @@ const (
 	// Shm is the size of /dev/shm, and shmBytes the same number.
 	Shm      = 16 << 20
 	shmBytes = "16m"
+	// Tmpfs is the size of a directory in memory.
+	Tmpfs = 64 << 20
 	// StartupTimeout and Lifetime are a session's.
 	StartupTimeout = 30 * time.Second
 	Lifetime       = 24 * time.Hour
 )
+
+// The least and the most that a policy can ask for.
+const (
+	// MinMemory is docker's.
+	MinMemory    = 6 << 20
+	MinPids      = 16
+	MinKeepAlive = time.Second
+	MaxKeepAlive = 24 * time.Hour
+)
+
+// ParseCPUs returns how many thousandths of a processor a text asks for. It has to be a
+// decimal number from 0.01, below a million.
+func ParseCPUs(text string) (thousandths uint64, ok bool) {
+	whole, fraction, _ := strings.Cut(text, ".")
+	n, err := strconv.ParseUint("0"+whole+(fraction + "000")[:3], 10, 64)
+	return n, err == nil && 10 <= n && n < 1e9 && strings.Trim(fraction, "0123456789") == ""
+}
 
 // Wanted is what a policy asks for. What is zero is this package's.
 type Wanted struct {
