@@ -87,27 +87,18 @@ func (c *Container) Start(env []string, extra *os.File) error {
 
 // attach starts a container whose client carries its streams.
 func (c *Container) attach(env []string, extra *os.File) error {
-	pipes, err := procgroup.NewPipes()
-	if err != nil {
-		return err
-	}
-	c.client, err = procgroup.Start(procgroup.Cmd{
-		Path:   c.Argv[0],
-		Args:   c.Argv,
-		Env:    env,
-		Dir:    c.Engine.Dir(),
-		Stdin:  pipes.Inside[0],
-		Stdout: pipes.Inside[1],
-		Stderr: pipes.Inside[2],
-		Extra:  inherited(extra),
+	client, ours, err := procgroup.StartPiped(procgroup.Cmd{
+		Path:  c.Argv[0],
+		Args:  c.Argv,
+		Env:   env,
+		Dir:   c.Engine.Dir(),
+		Extra: inherited(extra),
 	})
-	pipes.CloseInside()
 	if err != nil {
-		pipes.CloseOutside()
 		return err
 	}
-	c.done = c.client.Done()
-	c.Stdin, c.Stdout, c.Stderr = pipes.Outside[0], pipes.Outside[1], pipes.Outside[2]
+	c.client, c.done = client, client.Done()
+	c.Stdin, c.Stdout, c.Stderr = ours[0], ours[1], ours[2]
 	return nil
 }
 

@@ -37,25 +37,16 @@ func (c *Container) Second(command []string) (*Second, error) {
 	if err != nil {
 		return nil, err
 	}
-	pipes, err := procgroup.NewPipes()
-	if err != nil {
-		return nil, err
-	}
-	client, err := procgroup.Start(procgroup.Cmd{
-		Path:   argv[0],
-		Args:   argv,
-		Env:    c.Engine.RunEnv(),
-		Dir:    c.Engine.Dir(),
-		Stdin:  pipes.Inside[0],
-		Stdout: pipes.Inside[1],
-		Stderr: pipes.Inside[2],
+	client, ours, err := procgroup.StartPiped(procgroup.Cmd{
+		Path: argv[0],
+		Args: argv,
+		Env:  c.Engine.RunEnv(),
+		Dir:  c.Engine.Dir(),
 	})
-	pipes.CloseInside()
 	if err != nil {
-		pipes.CloseOutside()
 		return nil, err
 	}
-	return &Second{pipes.Outside[0], pipes.Outside[1], pipes.Outside[2], nil, func() {}, client}, nil
+	return &Second{ours[0], ours[1], ours[2], nil, func() {}, client}, nil
 }
 
 // End gives up the streams, and the client, if there is one, which has a second to end by

@@ -52,27 +52,18 @@ func Start(path string, argv, env []string, dir string) (_ *Proc, err error) {
 	if err := os.Mkdir(p.Scratch, 0o700); err != nil {
 		return nil, err
 	}
-	pipes, err := procgroup.NewPipes()
-	if err != nil {
-		return nil, err
-	}
-	p.proc, err = procgroup.Start(procgroup.Cmd{
-		Path:   path,
-		Args:   argv,
-		Env:    env,
-		Dir:    dir,
-		Stdin:  pipes.Inside[0],
-		Stdout: pipes.Inside[1],
-		Stderr: pipes.Inside[2],
+	proc, ours, err := procgroup.StartPiped(procgroup.Cmd{
+		Path: path,
+		Args: argv,
+		Env:  env,
+		Dir:  dir,
 		// What the command left in its group ends with it.
 		KillRest: true,
 	})
-	pipes.CloseInside()
 	if err != nil {
-		pipes.CloseOutside()
 		return nil, err
 	}
-	p.Stdin, p.Stdout, p.Stderr = pipes.Outside[0], pipes.Outside[1], pipes.Outside[2]
+	p.proc, p.Stdin, p.Stdout, p.Stderr = proc, ours[0], ours[1], ours[2]
 	return p, nil
 }
 

@@ -25,6 +25,23 @@ func NewPipes() (*Pipes, error) {
 	return p, nil
 }
 
+// StartPiped is [Start] with a pipe for each of the program's streams. ours are our ends of
+// the stdin, the stdout and the stderr.
+func StartPiped(c Cmd) (p *Process, ours [3]*os.File, err error) {
+	pipes, err := NewPipes()
+	if err != nil {
+		return nil, ours, err
+	}
+	c.Stdin, c.Stdout, c.Stderr = pipes.Inside[0], pipes.Inside[1], pipes.Inside[2]
+	p, err = Start(c)
+	pipes.CloseInside()
+	if err != nil {
+		pipes.CloseOutside()
+		return nil, ours, err
+	}
+	return p, pipes.Outside, nil
+}
+
 // CloseInside closes the ends that the program gets.
 func (p *Pipes) CloseInside() { closeAll(p.Inside[:]) }
 
