@@ -92,9 +92,7 @@ func workersAt(t *testing.T, p place) map[string][]string {
 type placePolicy struct{ execpolicy.DockerPolicy }
 
 func (p place) policy() placePolicy {
-	return placePolicy{execpolicy.DockerPolicy{Engine: p.engine, Image: p.image, Limits: hostLimits,
-		EngineSeccomp: places.NoFilter(p.engine), Transport: places.Transport(p.engine),
-		AllowMissingLimits: len(p.engine.MissingLimits) > 0}}
+	return placePolicy{places.Policy(p.engine, p.image, hostLimits)}
 }
 
 // hostLimits are those of sessions that are to be ended by what the test does, and never

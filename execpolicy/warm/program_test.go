@@ -47,11 +47,7 @@ func runProgram() {
 func hold(name string, e enginetest.Engine) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	policy := execpolicy.DockerPolicy{
-		Engine: e.Engine, Image: e.Image, Transport: places.Transport(e.Engine),
-		AllowMissingLimits: len(e.MissingLimits) > 0, EngineSeccomp: places.NoFilter(e.Engine),
-		Limits: execpolicy.Limits{StartupTimeout: patience, TerminationTimeout: patience},
-	}
+	policy := places.Policy(e.Engine, e.Image, execpolicy.Limits{StartupTimeout: patience, TerminationTimeout: patience})
 	w, err := warm.New(policy, execpolicy.Spec{Labels: e.Labels}, warm.Options{Size: 3})
 	if err != nil {
 		return err

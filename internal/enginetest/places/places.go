@@ -40,6 +40,15 @@ func NoFilter(e *dockercli.Engine) bool {
 	return e.PodmanService || e.Kind == dockercli.Podman && e.Remote
 }
 
+// Policy returns the policy of an engine's sessions: the zero one, but for what the
+// engine can't do.
+func Policy(e *dockercli.Engine, image string, limits execpolicy.Limits) execpolicy.DockerPolicy {
+	return execpolicy.DockerPolicy{
+		Engine: e, Image: image, Limits: limits, Transport: Transport(e),
+		EngineSeccomp: NoFilter(e), AllowMissingLimits: len(e.MissingLimits) > 0,
+	}
+}
+
 // Client runs the engine's client, which has to succeed, and returns what it prints.
 func (p Place) Client(t testing.TB, args ...string) string {
 	t.Helper()
@@ -107,11 +116,8 @@ func OnAllEngines(t *testing.T, limits execpolicy.Limits, f func(t *testing.T, p
 func at(limits execpolicy.Limits, f func(t *testing.T, p Place)) func(*testing.T, enginetest.Engine) {
 	return func(t *testing.T, e enginetest.Engine) {
 		f(t, Place{
-			Policy: execpolicy.DockerPolicy{
-				Engine: e.Engine, Image: e.Image, Limits: patient(limits), Transport: Transport(e.Engine),
-				EngineSeccomp: NoFilter(e.Engine), AllowMissingLimits: len(e.MissingLimits) > 0,
-			},
-			Spec: execpolicy.Spec{Labels: maps.Clone(e.Labels)},
+			Policy: Policy(e.Engine, e.Image, patient(limits)),
+			Spec:   execpolicy.Spec{Labels: maps.Clone(e.Labels)},
 		})
 	}
 }
