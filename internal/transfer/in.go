@@ -49,39 +49,18 @@ func (t *Transfer) CopyFS(dir string, fsys fs.FS) error {
 				return err
 			}
 			h := tarball.Header{Name: name, Dir: d.IsDir(), Perm: info.Mode().Perm(), ModTime: info.ModTime()}
-			if h.Dir {
+			switch {
+			case h.Dir:
 				h.Perm |= 0o700
-			}
-			if !h.Dir && !info.Mode().IsRegular() {
-				return fmt.Errorf("%w: %q", tarball.ErrType, name)
-			}
-			if h.Dir {
 				err := p.check.Check(&h)
 				if err == nil {
 					err = p.add(h, nil)
 				}
 				return err
+			case !info.Mode().IsRegular():
+				return fmt.Errorf("%w: %q", tarball.ErrType, name)
 			}
-			f, err := fsys.Open(name)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			// It may be another than was seen in the directory.
-			if info, err = f.Stat(); err == nil && !info.Mode().IsRegular() {
-				err = fmt.Errorf("%w: %q", tarball.ErrType, name)
-			}
-			if err == nil {
-				h.Size = info.Size()
-				err = p.check.Check(&h)
-			}
-			if err == nil {
-				err = p.add(h, f)
-			}
-			if err == nil {
-				err = atEnd(f)
-			}
-			return err
+			return p.addFile(h, fsys)
 		})
 	})
 }
@@ -114,6 +93,31 @@ type packer struct {
 	after string // the script that follows it
 	dirs  []tarball.Header
 	made  map[string]bool
+}
+
+// addFile adds a regular file of a file system, whose size h does not have yet.
+func (p *packer) addFile(h tarball.Header, fsys fs.FS) error {
+	f, err := fsys.Open(h.Name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	// It may be another than was seen in the directory.
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%w: %q", tarball.ErrType, h.Name)
+	}
+	h.Size = info.Size()
+	if err := p.check.Check(&h); err != nil {
+		return err
+	}
+	if err := p.add(h, f); err != nil {
+		return err
+	}
+	return atEnd(f)
 }
 
 // The image's tar reads an archive that was written here, as root too in the name of its

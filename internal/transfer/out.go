@@ -141,9 +141,9 @@ func (t *Transfer) flush(cutOff bool) (context.Context, context.CancelFunc) {
 	return context.WithDeadlineCause(t.ctx, bound.Flush(false, t.Deadline, max(time.Until(t.Deadline), t.opts.TerminationTimeout)), shell.ErrTimeout)
 }
 
-// copyOut calls take with a reader of the archive of a tree inside. If then is not nil,
-// copyOut calls it after take has returned.
-func (t *Transfer) copyOut(name string, take func(*reader) error, then func() error) error {
+// copyScript returns the script that prints "d" and the archive of a directory, or "f" and
+// that of a file.
+func (t *Transfer) copyScript(name string) string {
 	source := t.word(name)
 	dir, base := path.Split(name)
 	within := t.word(name + "/.")
@@ -152,35 +152,45 @@ func (t *Transfer) copyOut(name string, take func(*reader) error, then func() er
 		// GNU's tar takes that for the start of an escape. No other has the option.
 		verbatim = "$(tar --no-unquote --version >/dev/null 2>&1 && echo --no-unquote) "
 	}
-	script := "[ -e " + source + " ] || " + why(source) + "; if [ -d " + source + " ]; then [ -d " + within +
+	return "[ -e " + source + " ] || " + why(source) + "; if [ -d " + source + " ]; then [ -d " + within +
 		" ] || " + why(within) +
 		"; cd " + source + " && printf d && tar -cf - . || return 1; " +
 		"elif [ -f " + source + " ]; then cd " + t.word(dir+".") + " && printf f && tar -hcf - " + verbatim + shellwire.Word("./"+base) +
 		" || return 1; else return " + isIrregular + "; fi"
+}
+
+// read calls take with a reader of what copyScript prints for a name that ends with base,
+// and closes from.
+func (t *Transfer) read(from *io.PipeReader, base string, take func(*reader) error) error {
+	r := &reader{Reader: tarball.Reader{R: from, Checker: tarball.Checker{Limits: t.opts.Limits}}}
+	var kind [1]byte
+	// Where that fails, so does what is read next.
+	if io.ReadFull(from, kind[:]); kind[0] == 'f' {
+		r.file = base
+	}
+	err := take(r)
+	if err != nil {
+		err = tooLarge(err)
+		// What is inside is told to stop.
+		t.opts.Cancel(err)
+	} else {
+		// The end is padded.
+		_, err = io.Copy(io.Discard, from)
+	}
+	from.CloseWithError(errors.Join(err, io.ErrClosedPipe))
+	return err
+}
+
+// copyOut calls take with a reader of the archive of a tree inside. If then is not nil,
+// copyOut calls it after take has returned.
+func (t *Transfer) copyOut(name string, take func(*reader) error, then func() error) error {
+	_, base := path.Split(name)
 	t.tree = true
 	from, to := io.Pipe()
 	taken := make(chan error, 1)
-	go func() {
-		r := &reader{Reader: tarball.Reader{R: from, Checker: tarball.Checker{Limits: t.opts.Limits}}}
-		var kind [1]byte
-		// Where that fails, so does what is read next.
-		if io.ReadFull(from, kind[:]); kind[0] == 'f' {
-			r.file = base
-		}
-		err := take(r)
-		if err != nil {
-			err = tooLarge(err)
-			// What is inside is told to stop.
-			t.opts.Cancel(err)
-		} else {
-			// The end is padded.
-			_, err = io.Copy(io.Discard, from)
-		}
-		from.CloseWithError(errors.Join(err, io.ErrClosedPipe))
-		taken <- err
-	}()
+	go func() { taken <- t.read(from, base, take) }()
 	_, out := shell.NewSink(nil, 0, nil, to)
-	_, err := t.fetch(script, out)
+	_, err := t.fetch(t.copyScript(name), out)
 
 	flush, done := t.flush(err != nil)
 	defer done()
