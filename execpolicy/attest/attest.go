@@ -40,16 +40,13 @@ type Options struct {
 }
 
 func (o Options) validate() error {
-	var unknown []string
+	var found problems.List
 	for _, name := range o.Require {
 		if !slices.Contains(Protections(), name) && !slices.Contains(PodProtections(), name) {
-			unknown = append(unknown, fmt.Sprintf("%q is not a protection; Protections and PodProtections have their names", name))
+			found.Add("Require: %q is not a protection; Protections and PodProtections have their names", name)
 		}
 	}
-	if len(unknown) > 0 {
-		return fmt.Errorf("%w: Require: %s", execpolicy.ErrInvalid, strings.Join(unknown, "; "))
-	}
-	return nil
+	return problems.Join(found...)
 }
 
 // A Subject is a policy whose sessions can be looked at: [execpolicy.DockerPolicy] is
@@ -144,8 +141,7 @@ func begin(ctx context.Context, p Subject, spec execpolicy.Spec, o Options) (*at
 		return nil, err
 	}
 	if p == nil {
-		none := fmt.Errorf("%w: there is no policy", execpolicy.ErrInvalid)
-		return nil, problems.Join(none, execpolicy.Check(ctx, nil, spec))
+		return nil, problems.Join(errors.New("there is no policy"), execpolicy.Check(ctx, nil, spec))
 	}
 	view, err := p.Outside(ctx, spec)
 	if err != nil {

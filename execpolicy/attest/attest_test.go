@@ -407,7 +407,7 @@ func TestOptionsAreChecked(t *testing.T) {
 		execpolicy.Spec{},
 		attest.Options{Require: []attest.Protection{"no bugs", attest.User, "no time"}})
 	assert.ErrorIs(t, err, execpolicy.ErrInvalid)
-	assert.ErrorContains(t, err, `"no bugs" is not a protection; Protections and PodProtections have their names; "no time" is not`)
+	assert.ErrorContains(t, err, `"no bugs" is not a protection; Protections and PodProtections have their names; Require: "no time" is not`)
 }
 
 func TestReportRoundTrip(t *testing.T) {
