@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/google/shlex"
-	"github.com/hashicorp/go-multierror"
 )
 
 // probeTimeout is how long [Find] and [Lookup] wait for one engine. A local engine
@@ -72,7 +71,7 @@ func Find(ctx context.Context) (*Engine, error) {
 	}
 	e, podman := Lookup(ctx, "podman")
 	if podman != nil {
-		return nil, fmt.Errorf("%w (%s): %w", ErrNoEngine, advise(ErrNoEngine), multierror.Append(err, podman))
+		return nil, fmt.Errorf("%w (%s): %w", ErrNoEngine, advise(ErrNoEngine), errors.Join(err, podman))
 	}
 	e.PassedOver = err
 	return e, nil

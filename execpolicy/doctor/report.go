@@ -135,7 +135,9 @@ func (r *Report) String() string {
 	if r.Found != "" {
 		fmt.Fprintf(&b, "A policy that names no engine uses %s.\n", printable(r.Found))
 	} else {
-		fmt.Fprintf(&b, "A policy that names no engine fails: %s\n", printable(r.FindError))
+		// What was found of each engine is a line of its own.
+		why := strings.ReplaceAll(r.FindError, "\n", "; ")
+		fmt.Fprintf(&b, "A policy that names no engine fails: %s\n", printable(why))
 	}
 	problems(&b, r.Problems)
 	if len(r.Engines) > 0 {
