@@ -101,7 +101,8 @@ func (c *Conn) replace() {
 // Moved notes where the worker is; dir is empty if that is not known.
 func (c *Conn) Moved(dir string) {
 	if dir != c.Dir() {
-		c.dir.Store(&dir)
+		at := dir // the argument itself would be allocated each time
+		c.dir.Store(&at)
 	}
 }
 
