@@ -3,8 +3,8 @@ package execpolicy
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
@@ -87,20 +87,8 @@ func (p *DockerPolicy) sessionEnv(spec Spec) map[string]string {
 	// The root of a read-only container, which would be the home of a user without one,
 	// can't be written to.
 	env := map[string]string{"HOME": "/tmp"}
-	if p.Egress == nil {
-		return env
-	}
-	proxy := "http://127.0.0.1:" + strconv.Itoa(egressPort)
-	for name, value := range map[string]string{
-		"HTTPS_PROXY": proxy, "HTTP_PROXY": proxy, "ALL_PROXY": proxy, "NO_PROXY": "localhost,127.0.0.1,::1",
-	} {
-		// Programs differ in which of the two they read first.
-		small := strings.ToLower(name)
-		_, set := spec.Env[name]
-		_, smallSet := spec.Env[small]
-		if !set && !smallSet {
-			env[name], env[small] = value, value
-		}
+	if p.Egress != nil {
+		maps.Copy(env, gate.ProxyVars(egressPort, spec.Env))
 	}
 	return env
 }

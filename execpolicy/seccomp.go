@@ -45,31 +45,18 @@ var defaultSeccomp string
 // permitted".
 func DefaultSeccompProfile() string { return defaultSeccomp }
 
-// seccompOption is what a --security-opt begins with that names a filter.
-const seccompOption = "seccomp="
+const seccompOption = runargs.SeccompOption
 
 // seccompProfile returns the filter that the client has to be given, or nothing if the
 // container gets the engine's own, or one that ExtraRunArgs name.
 func (p *DockerPolicy) seccompProfile(e *dockercli.Engine) string {
 	switch {
-	case p.compat || p.EngineSeccomp || p.extraSeccomp(e):
+	case p.compat || p.EngineSeccomp || runargs.HasSeccomp(e.Kind, p.ExtraRunArgs):
 		return ""
 	case p.SeccompProfile != "":
 		return p.SeccompProfile
 	}
 	return defaultSeccomp
-}
-
-// extraSeccomp reports whether ExtraRunArgs name a filter. They come last, so that it
-// counts.
-func (p *DockerPolicy) extraSeccomp(e *dockercli.Engine) bool {
-	for _, f := range runargs.Read(e.Kind, p.ExtraRunArgs) {
-		// Docker also takes a colon.
-		if f.Name == "security-opt" && strings.HasPrefix(strings.Replace(f.Value, ":", "=", 1), seccompOption) {
-			return true
-		}
-	}
-	return false
 }
 
 // checkSeccomp reports what is wrong with the fields for the filter, and an engine to
@@ -80,7 +67,7 @@ func (p *DockerPolicy) checkSeccomp(e *dockercli.Engine) problems.List {
 		if p.EngineSeccomp {
 			found.Add("SeccompProfile and EngineSeccomp are both set; there is one filter")
 		}
-		if p.extraSeccomp(e) {
+		if runargs.HasSeccomp(e.Kind, p.ExtraRunArgs) {
 			found.Add("SeccompProfile and a --security-opt=seccomp of ExtraRunArgs are both set; there is one filter")
 		}
 		// Engines take an object without these for the wish to have no filter. The rest

@@ -138,11 +138,8 @@ func (c *conn) setValues(values *secret.Values) {
 // gives each its place in the environment: the value, or the name of a file that is still
 // to be made.
 func (c *conn) fetch(ctx context.Context, secrets []Secret, deadline time.Time, env map[string]string) ([]Secret, error) {
-	if !deadline.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, deadline, ErrTimeout)
-		defer cancel()
-	}
+	ctx, cancel := bound.Until(ctx, deadline, ErrTimeout)
+	defer cancel()
 	secrets = slices.Clone(secrets)
 	for i := range secrets {
 		s := &secrets[i]

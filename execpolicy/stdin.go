@@ -20,11 +20,8 @@ func (c *conn) upload(ctx context.Context, stdin *spool.Spool, deadline time.Tim
 	if stdin == nil {
 		return nil, "", nil
 	}
-	if !deadline.IsZero() {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithDeadlineCause(ctx, deadline, ErrTimeout)
-		defer cancel()
-	}
+	ctx, cancel := bound.Until(ctx, deadline, ErrTimeout)
+	defer cancel()
 	read := make(chan []byte, 1)
 	err := bound.Call(ctx, func() error {
 		data, err := stdin.All(ctx)

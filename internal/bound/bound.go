@@ -70,6 +70,14 @@ func By(ctx context.Context, others ...context.Context) (context.Context, contex
 	}
 }
 
+// Until returns a context that also ends at that time, with that cause.
+func Until(ctx context.Context, end time.Time, cause error) (context.Context, context.CancelFunc) {
+	if end.IsZero() {
+		return ctx, func() {}
+	}
+	return context.WithDeadlineCause(ctx, end, cause)
+}
+
 // Call returns what f does, or the cause of the context if that ends first. Then
 // f, which is the caller's own, goes on without anybody who waits.
 func Call(ctx context.Context, f func() error) error {

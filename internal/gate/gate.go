@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +24,25 @@ type Gate struct {
 	mu     sync.Mutex
 	closed bool
 	way    io.Closer // nil if it is not open
+}
+
+// ProxyVars returns the variables by which programs find a proxy that listens on that port
+// of their own machine, but for those that are set.
+func ProxyVars(port int, set map[string]string) map[string]string {
+	proxy := "http://127.0.0.1:" + strconv.Itoa(port)
+	vars := map[string]string{}
+	for name, value := range map[string]string{
+		"HTTPS_PROXY": proxy, "HTTP_PROXY": proxy, "ALL_PROXY": proxy, "NO_PROXY": "localhost,127.0.0.1,::1",
+	} {
+		// Programs differ in which of the two they read first.
+		small := strings.ToLower(name)
+		_, isSet := set[name]
+		_, smallIsSet := set[small]
+		if !isSet && !smallIsSet {
+			vars[name], vars[small] = value, value
+		}
+	}
+	return vars
 }
 
 var errClosed = errors.New("the container has ended")

@@ -55,6 +55,18 @@ func Unsafe(kind dockercli.Kind, args []string) []string {
 	return unsafe
 }
 
+// SeccompOption is what a --security-opt begins with that names a filter of system calls.
+const SeccompOption = "seccomp="
+
+// HasSeccomp reports whether args name a filter. They come last on the command line, so
+// that it counts.
+func HasSeccomp(kind dockercli.Kind, args []string) bool {
+	return slices.ContainsFunc(Read(kind, args), func(a Arg) bool {
+		// Docker also takes a colon.
+		return a.Name == "security-opt" && strings.HasPrefix(strings.Replace(a.Value, ":", "=", 1), SeccompOption)
+	})
+}
+
 // Has reports whether args have a flag of that long name.
 func Has(kind dockercli.Kind, args []string, name string) bool {
 	return slices.ContainsFunc(Read(kind, args), func(a Arg) bool { return a.Err == nil && a.Name == name })
