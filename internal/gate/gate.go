@@ -26,8 +26,8 @@ type Gate struct {
 	way    io.Closer // nil if it is not open
 }
 
-// ProxyVars returns the variables by which programs find a proxy that listens on that port
-// of their own machine, but for those that are set.
+// ProxyVars returns the variables by which programs find a proxy that listens on that
+// port of their own 127.0.0.1, but for those that are set.
 func ProxyVars(port int, set map[string]string) map[string]string {
 	proxy := "http://127.0.0.1:" + strconv.Itoa(port)
 	vars := map[string]string{}

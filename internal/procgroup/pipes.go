@@ -25,8 +25,8 @@ func NewPipes() (*Pipes, error) {
 	return p, nil
 }
 
-// StartPiped is [Start] with a pipe for each of the program's streams. ours are our ends of
-// the stdin, the stdout and the stderr.
+// StartPiped is [Start] with a pipe for each of the program's streams. ours are our ends
+// of its stdin, its stdout and its stderr.
 func StartPiped(c Cmd) (p *Process, ours [3]*os.File, err error) {
 	pipes, err := NewPipes()
 	if err != nil {

@@ -141,8 +141,8 @@ func (t *Transfer) flush(cutOff bool) (context.Context, context.CancelFunc) {
 	return context.WithDeadlineCause(t.ctx, bound.Flush(false, t.Deadline, max(time.Until(t.Deadline), t.opts.TerminationTimeout)), shell.ErrTimeout)
 }
 
-// copyScript returns the script that prints "d" and the archive of a directory, or "f" and
-// that of a file.
+// copyScript returns the script that prints "d" and the archive of a directory, or "f"
+// and that of a file.
 func (t *Transfer) copyScript(name string) string {
 	source := t.word(name)
 	dir, base := path.Split(name)
