@@ -33,6 +33,8 @@ type Reply struct {
 	// Result is how a command, a snippet or a job ended. It is nil if none ran, while a
 	// job runs, and for the other tools.
 	Result *execpolicy.Result
-	// Value is the value of a snippet's last statement as JSON, as in [python.Result].
+	// Value is the value of a snippet's last statement as JSON, as in [python.Result]. It
+	// is nil if Spec.Filter finds something that is only there without JSON's escapes, or
+	// without those of the repr.
 	Value json.RawMessage
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -304,6 +305,41 @@ func TestFilter(t *testing.T) {
 		}
 		// What the snippet printed has passed, and the value has not.
 		assert.Equal(t, s.fails("python", "code", "open('bad').read()"), "<no output>\n\nOutput blocked: detected ip.")
+	})
+}
+
+// A filter sees the lines of a value as lines, and its characters as they are.
+func TestFilterOfValues(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		name := regexp.MustCompile("Jürgen|🚢")
+		rules, err := redact.New(redact.Rule{Type: "credit_card"}, redact.Rule{Type: "ip", Strategy: redact.Block},
+			redact.Rule{Type: "name", Find: func(line []byte) [][]int { return name.FindAllIndex(line, -1) }})
+		assert.NilError(t, err)
+		p.Spec.Filter = rules.Writer
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		s.ok("write", "path", "bad2", "content", "x\n10.1.2.3\n")
+		for _, code := range []string{
+			"open('bad2').read()", "open('bad2', 'rb').read()", "{'x\\t10.1.2.3': 1}", `"\xa010.1.2.3"`, "raise KeyError('x\\n10.1.2.3')",
+		} {
+			r := s.call("python", "code", code)
+			assert.Check(t, strings.HasSuffix(r.Text, "Output blocked: detected ip."), r.Text)
+			assert.Check(t, r.Failed && r.Value == nil && !strings.Contains(r.Text, "10.1"), r.Text)
+		}
+		s.ok("write", "path", "cards", "content", "4111111111111111\n5555555555554444\n")
+		r := s.call("python", "code", "open('cards').read()")
+		assert.Equal(t, r.Text, "'[REDACTED_CREDIT_CARD]\n[REDACTED_CREDIT_CARD]\n'\n")
+		assert.Assert(t, r.Value == nil, string(r.Value))
+		for code, want := range map[string]string{
+			"'Jürgen'": "'[REDACTED_NAME]'\n", "'🚢'": "'[REDACTED_NAME]'\n", "'Jürgen'.encode()": "b'[REDACTED_NAME]'\n",
+		} {
+			r := s.call("python", "code", code)
+			assert.Check(t, cmp.Equal(r.Text, want))
+			assert.Check(t, r.Value == nil, string(r.Value))
+		}
+		// What the filter leaves alone stays as it is.
+		r = s.call("python", "code", `['a\nb', 'é\xa0\\', "'"]`)
+		assert.Equal(t, r.Text, `['a\nb', 'é\xa0\\', "'"]`+"\n")
+		assert.Equal(t, string(r.Value), `["a\nb", "\u00e9\u00a0\\", "'"]`)
 	})
 }
 
