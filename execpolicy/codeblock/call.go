@@ -52,7 +52,8 @@ type Return struct {
 // the input. The result is what the variable result of the main module or script holds
 // when the program comes to its end or exits with 0. Code of any other language finds the
 // names of two files in the environment: it reads the input from COFFERDAM_INPUT and
-// writes the result to COFFERDAM_RESULT. Call ignores a comment with a filename.
+// writes the result to COFFERDAM_RESULT. Call ignores a comment with a filename. In
+// Python, a comment that names an encoding counts only if the code is not UTF-8.
 //
 // A program that fails is a [Return], not an error, as with [execpolicy.Session.Run], and
 // so is a call that [execpolicy.Spec.Approve] refuses. There is a Value only if the

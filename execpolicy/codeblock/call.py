@@ -57,6 +57,12 @@ def run(folder):
     linecache.cache["<code>"] = len(code), None, lines, "<code>"
     scope["INPUT_DATA"] = take()
     try:
+        # Of bytes, a comment could name an encoding that makes something else of the code
+        # than what was approved.
+        code = code.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        pass
+    try:
         exec(compile(code, "<code>", "exec", dont_inherit=True), scope)
     except SystemExit as e:
         if e.code is None or e.code == 0:

@@ -163,6 +163,12 @@ print("result = 666", flush=True)
 		assert.Equal(t, s.value(sh(`printf ' [1] \n\n' >"$COFFERDAM_RESULT"`), nil), "[1]")
 		s.noCalls()
 	}},
+	{"the code is what it says, whatever encoding it names", func(t *testing.T, s session) {
+		// In UTF-7 the comment is a newline and a statement.
+		assert.Equal(t, s.value(python("# coding: utf-7\nresult = 0\n# +AAo-result = 1"), nil), "0")
+		assert.Equal(t, s.value(python("\ufeff# coding: latin-1\nresult = 'é'"), nil), `"é"`)
+		assert.Equal(t, s.value(python("# coding: latin-1\nresult = '\xe9'"), nil), `"é"`)
+	}},
 	{"a program that fails is a result", func(t *testing.T, s session) {
 		for code, status := range map[string]int{
 			"result = 1; import sys; sys.exit(3)":     3,

@@ -50,6 +50,11 @@
 // the end. Python's tracebacks do not show the lines of such code, and it has no
 // __file__.
 //
+// A comment at the beginning of Python code may name an encoding, which Python then reads
+// the block by. In UTF-7, for example, what looks like a comment may hold statements. So
+// whoever approves such a block may see other code than what runs. A [Call] goes by such
+// a comment only if the code is not UTF-8.
+//
 // A block whose first line is a comment such as
 //
 //	# filename: src/tool.py
