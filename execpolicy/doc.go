@@ -259,6 +259,7 @@
 //	TMPDIR/cofferdam-NAME, for FIFOs      a session on FIFOs        it ends, or its guard saw to it
 //	TMPDIR/cofferdam-NUMBER               a HostPolicy's session    it ends
 //	TMPDIR/cofferdam-seccomp-NUMBER.json  a client, on Windows      the client ends
+//	/tmp/.cofferdam-NAME                  python, codeblock         see below
 //	.cofferdam-NUMBER in a mount          a start                   the container has seen it
 //	.cofferdam-NAME in a directory        CopyOutTo, Save, ...      the files have their names
 //	the caller's files, and an audit log  CopyOutTo, Save, audit    -
@@ -268,6 +269,13 @@
 // If commands have mounted something in the directory of a HostPolicy's session, nothing
 // in the mount is removed. That directory stays, and the error of [Session.Close] names
 // the mount.
+//
+// What packages python and codeblock keep in the /tmp of a session, or in the TMPDIR of
+// their Env, is on this machine under a [HostPolicy], and if that directory is mounted. A
+// call removes its own before it returns. An interpreter's directory, in which its last
+// long reply is, is there until the interpreter is closed, which the Close of a set of
+// package tool does. It stays if the session ends or restarts first, or is busy for the
+// second after.
 //
 // It signals the clients that it starts, each in a process group of its own, and process
 // 1 of a container, which it knows by its number and the time of its start. As root it

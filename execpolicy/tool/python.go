@@ -3,11 +3,13 @@ package tool
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/seed-64a260eb/cofferdam/execpolicy"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/python"
 )
 
@@ -26,6 +28,10 @@ func (s *Set) snippet(ctx context.Context, in input) (Reply, error) {
 		return s.unanswered(ctx, err)
 	}
 	r, err := p.Run(ctx, python.Snippet{Code: in.text("code")})
+	if errors.Is(err, python.ErrClosed) {
+		// Set.Close closes it right before the session.
+		err = errors.Join(execpolicy.ErrClosed, err)
+	}
 	if r == nil {
 		return s.unanswered(ctx, err)
 	}

@@ -108,9 +108,19 @@ func open(ctx context.Context, p execpolicy.Policy, spec execpolicy.Spec, o work
 	return &workspace.Session{Session: s}, nil
 }
 
-// Close closes the session, as [workspace.Session] says, and with it the interpreter and
-// whatever else runs.
-func (s *Set) Close() error { return s.Session.Close() }
+// Close closes the interpreter, as [python.Interpreter] says, and then the session, as
+// [workspace.Session] does, and with it whatever else runs.
+func (s *Set) Close() error {
+	// Its directory may be this machine's, and then the session's end leaves it there.
+	if s.interpreting.TryTake() {
+		p := s.python
+		s.interpreting.Give()
+		if p != nil {
+			p.Close()
+		}
+	}
+	return s.Session.Close()
+}
 
 // Call calls the tool of that name. If there is none, the reply says so.
 func (s *Set) Call(ctx context.Context, name string, input json.RawMessage) (Reply, error) {

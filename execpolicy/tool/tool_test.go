@@ -545,6 +545,30 @@ func TestHostsErrors(t *testing.T) {
 	})
 }
 
+// A snippet that runs when the set is closed is told of what every call is told of.
+func TestCloseDuringSnippet(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		asked := make(chan struct{}, 3)
+		p.Spec.Approve = func(context.Context, execpolicy.Request) error {
+			asked <- struct{}{}
+			return nil
+		}
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		s.ok("python", "code", "1")
+		<-asked
+		done := make(chan error, 1)
+		go func() {
+			_, err := s.Call(context.Background(), "python", object("code", "import time; time.sleep(600)"))
+			done <- err
+		}()
+		<-asked
+		assert.NilError(t, s.Close())
+		enginetest.Within(t, time.Minute, "the call", func() { assert.ErrorIs(t, <-done, execpolicy.ErrClosed) })
+		_, err := s.Call(t.Context(), "python", object("code", "1"))
+		assert.ErrorIs(t, err, execpolicy.ErrClosed)
+	})
+}
+
 // A model can't prolong a session's lifetime.
 func TestLifetime(t *testing.T) {
 	everywhere(t, func(t *testing.T, p places.Place) {
