@@ -12,6 +12,7 @@ import (
 	"gotest.tools/v3/assert/cmp"
 
 	"github.com/seed-64a260eb/cofferdam/execpolicy"
+	"github.com/seed-64a260eb/cofferdam/execpolicy/redact"
 	"github.com/seed-64a260eb/cofferdam/execpolicy/tool"
 	"github.com/seed-64a260eb/cofferdam/internal/enginetest/places"
 )
@@ -118,6 +119,19 @@ func TestJobsAreApproved(t *testing.T) {
 		assert.Assert(t, cmp.Contains(s.fails("job", "action", "start", "command", "bad"), "not that"))
 		assert.Assert(t, cmp.Contains(s.fails("job", "action", "write", "job", 1, "text", "bad\n"), "not that"))
 		assert.DeepEqual(t, asked, []string{"script sh", "script bad", "input bad\n"})
+	})
+}
+
+func TestJobsFilterBehindEscapes(t *testing.T) {
+	places.OnEngines(t, execpolicy.Limits{CommandTimeout: 30 * time.Second}, func(t *testing.T, p places.Place) {
+		rules, err := redact.New(redact.Rule{Type: "ip", Strategy: redact.Block})
+		assert.NilError(t, err)
+		p.Spec.Filter = rules.Writer
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		s.ok("job", "action", "start", "command", `printf '10.1.\033[m2.3\n'; sleep 4869`)
+		s.until("Output blocked: detected ip.\n\nJob 1 runs, for ", "job", "action", "status", "job", 1)
+		text := s.ok("job", "action", "kill", "job", 1)
+		assert.Assert(t, strings.HasPrefix(text, "Output blocked: detected ip.\n\nJob 1 has ended after "), text)
 	})
 }
 

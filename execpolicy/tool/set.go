@@ -228,7 +228,26 @@ func (s *Set) noted(r func(execpolicy.RenderOptions) string, note string) string
 	o.MaxBytes, o.MaxLines = s.bounds()
 	o.MaxBytes = max(1, o.MaxBytes-len("\n\n")-len(note))
 	o.MaxLines = max(1, o.MaxLines-len("\n\n")-strings.Count(note, "\n"))
-	return s.fit(r(o), note)
+	text, _ := s.rendered(r, o)
+	return s.fit(text, note)
+}
+
+// rendered returns what has run as a text, and whether Spec.Filter lets that pass. Where
+// escapes were taken out, there may be what the filter has not seen.
+func (s *Set) rendered(r func(execpolicy.RenderOptions) string, o execpolicy.RenderOptions) (text string, passed bool) {
+	text = r(o)
+	if s.filter == nil || o.KeepEscapes {
+		return text, true
+	}
+	o.KeepEscapes = true
+	if r(o) == text {
+		return text, true
+	}
+	text, err := s.filtered(text)
+	if err != nil {
+		return blocked(err).Text, false
+	}
+	return text, true
 }
 
 // excerpt returns what an error says, within bounds of its own.

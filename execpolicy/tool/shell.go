@@ -75,7 +75,9 @@ func (s *Set) ran(ctx context.Context, r *execpolicy.Result, render func(execpol
 	// The outcome may be as it should, and the call have failed all the same.
 	reply := Reply{Result: r, Failed: err != nil || r.Outcome != execpolicy.OutcomeExited || r.ExitCode != 0}
 	if err == nil || errors.Is(err, execpolicy.ErrBlocked) && !hosts(ctx, err) {
-		reply.Text = render(s.options.Render)
+		var passed bool
+		reply.Text, passed = s.rendered(render, s.options.Render)
+		reply.Failed = reply.Failed || !passed
 		return reply, nil
 	}
 	note, err := s.unanswered(ctx, err)

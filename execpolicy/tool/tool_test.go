@@ -343,6 +343,23 @@ func TestFilterOfValues(t *testing.T) {
 	})
 }
 
+// What is put together where escapes are taken out is seen by a filter, too.
+func TestFilterBehindEscapes(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		rules, err := redact.New(redact.Rule{Type: "email"}, redact.Rule{Type: "ip", Strategy: redact.Block})
+		assert.NilError(t, err)
+		p.Spec.Filter = rules.Writer
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		assert.Equal(t, s.fails("shell", "command", `printf '10.1.\033[m2.3\n'`), "Output blocked: detected ip.")
+		assert.Equal(t, s.fails("shell", "command", `printf '10.1.\033[m2.3\n' >&2`), "Output blocked: detected ip.")
+		assert.Equal(t, s.ok("shell", "command", `printf 'ann@\033[31mexample.com\n'`), "[REDACTED_EMAIL]\n")
+		assert.Equal(t, s.fails("python", "code", `print('10.1.\033[m2.3')`), "Output blocked: detected ip.")
+		assert.Equal(t, s.ok("shell", "command", `printf '\033[mred\n'`), "red\n")
+		kept := open(t, p.Policy, p.Spec, tool.Options{Render: execpolicy.RenderOptions{KeepEscapes: true}})
+		assert.Equal(t, kept.ok("shell", "command", `printf '10.1.\033[m2.3\n'`), "10.1.\x1b[m2.3\n")
+	})
+}
+
 func TestApprove(t *testing.T) {
 	everywhere(t, func(t *testing.T, p places.Place) {
 		var asked []string
