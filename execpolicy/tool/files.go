@@ -217,6 +217,16 @@ func (s *Set) edit(ctx context.Context, in input) (Reply, error) {
 	if reply, err := s.approve(ctx, RequestWrite, name, changed); reply.Failed {
 		return reply, err
 	}
+	if s.ask != nil {
+		// The question may have been open for long, and jobs go on meanwhile.
+		now, reply, err := s.content(ctx, name)
+		if reply.Failed {
+			return reply, err
+		}
+		if now != content {
+			return failed("%s was changed before this was approved. Read it again.", s.shown(name)), nil
+		}
+	}
 	if err := s.replace(ctx, name, changed); err != nil {
 		return s.noFile(ctx, name, err)
 	}

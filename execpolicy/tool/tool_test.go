@@ -382,6 +382,27 @@ func TestApprove(t *testing.T) {
 	})
 }
 
+// An edit that was approved does not take back what was written meanwhile.
+func TestEditThatIsApprovedLate(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		var s set
+		meanwhile := "echo more >>f"
+		p.Spec.Approve = func(ctx context.Context, r execpolicy.Request) error {
+			if r.Kind != tool.RequestWrite {
+				return nil
+			}
+			_, err := s.Session.Run(ctx, execpolicy.Command{Script: meanwhile})
+			return err
+		}
+		s = open(t, p.Policy, p.Spec, tool.Options{})
+		s.ok("shell", "command", "echo old >f")
+		assert.Equal(t, s.fails("edit", "path", "f", "old_str", "old", "new_str", "new"), "f was changed before this was approved. Read it again.")
+		assert.Equal(t, s.ok("read", "path", "f"), "old\nmore\n")
+		meanwhile = "rm f"
+		assert.Assert(t, cmp.Contains(s.fails("edit", "path", "f", "old_str", "old", "new_str", "new"), "f does not exist."))
+	})
+}
+
 // A question that nobody answers ends with the session, and not with a restart.
 func TestApproveThatIsNotAnswered(t *testing.T) {
 	everywhere(t, func(t *testing.T, p places.Place) {
