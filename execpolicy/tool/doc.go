@@ -29,6 +29,9 @@
 // the host's to deal with: its context ended, the session was closed, or the engine does
 // not answer.
 //
+// The tools write and edit do not change a file through a link, and refuse its name. In a
+// directory that can't be listed they can't tell, and put a file in its place.
+//
 // The name of the tool shell, its description, its input and what it says of a restart
 // and of wrong input are those of LangChain's shell tool, to the letter, but for a word
 // on a workspace that is a copy. What it says of a command is not:

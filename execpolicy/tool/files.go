@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -179,13 +180,30 @@ func (s *Set) write(ctx context.Context, in input) (Reply, error) {
 	return Reply{Text: fmt.Sprintf("Wrote %d bytes to %s.", len(content), s.shown(name))}, nil
 }
 
-// replace writes a file with the permissions that it has, if it exists.
+// errLink is the error of replace for the name of a link.
+var errLink = errors.New("it is a link")
+
+// replace writes a file with the permissions that it has, if it exists. A link would be
+// replaced by a file, and what it leads to would stay as it was.
 func (s *Set) replace(ctx context.Context, name, content string) error {
+	if s.isLink(ctx, name) {
+		return errLink
+	}
 	perm := fs.FileMode(0o644)
 	if e, err := s.Session.Stat(ctx, name); err == nil && e.Mode.IsRegular() {
 		perm = e.Mode.Perm()
 	}
 	return s.Session.WriteFile(ctx, name, []byte(content), perm)
+}
+
+// isLink reports whether a name is known to be a link's. Only a list of its directory
+// says so.
+func (s *Set) isLink(ctx context.Context, name string) bool {
+	dir, base := path.Split(name)
+	entries, err := s.Session.ReadDir(ctx, cmp.Or(dir, "."))
+	return err == nil && slices.ContainsFunc(entries, func(e execpolicy.TreeEntry) bool {
+		return e.Name == base && e.Mode.Type() == fs.ModeSymlink
+	})
 }
 
 func (s *Set) edit(ctx context.Context, in input) (Reply, error) {
@@ -326,6 +344,9 @@ func quoteIfNeeded(name string) string {
 
 // noFile returns the reply for a file operation that failed.
 func (s *Set) noFile(ctx context.Context, name string, err error) (Reply, error) {
+	if errors.Is(err, errLink) {
+		return failed("%s is a link. Change the file that it leads to.", s.shown(name)), nil
+	}
 	if hosts(ctx, err) || errors.Is(err, execpolicy.ErrEnded) {
 		return s.unanswered(ctx, err)
 	}

@@ -189,6 +189,24 @@ func TestFiles(t *testing.T) {
 	})
 }
 
+// A link is not made a file in the belief that what it leads to is changed.
+func TestLinksStay(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		s.ok("shell", "command", "mkdir d; echo old >d/f; ln -s f d/link; ln -s none d/gone; ln -s d way; ln -s d/link deep")
+		for _, name := range []string{"d/link", "./d/link", "way/link", "deep", "d/../d/link"} {
+			says := name + " is a link. Change the file that it leads to."
+			assert.Check(t, cmp.Equal(s.fails("edit", "path", name, "old_str", "old", "new_str", "new"), says))
+			assert.Check(t, cmp.Equal(s.fails("write", "path", name, "content", "new"), says))
+		}
+		assert.Check(t, cmp.Equal(s.fails("write", "path", "d/gone", "content", ""), "d/gone is a link. Change the file that it leads to."))
+		assert.Equal(t, s.ok("shell", "command", "cat d/f; ls d; readlink d/link"), "old\nf\ngone\nlink\nf\n")
+		// A link on the way is followed.
+		assert.Equal(t, s.ok("edit", "path", "way/f", "old_str", "old", "new_str", "new"), "Changed way/f at line 1.")
+		assert.Equal(t, s.ok("shell", "command", "cat d/link"), "new\n")
+	})
+}
+
 func TestRefusedEdits(t *testing.T) {
 	everywhere(t, func(t *testing.T, p places.Place) {
 		s := open(t, p.Policy, p.Spec, tool.Options{})
