@@ -20,7 +20,7 @@ settle() {
 	cf_num=0 cf_kids=
 	read -r cf_kids <self/task/1/children
 	for cf_task in $cf_kids; do
-		while stat "$cf_task" && [ $cf_num -lt 500 ]; do
+		while state "$cf_task" && [ $cf_num -lt 500 ]; do
 			case $cf_state in [TtZX]) break ;; esac
 			cf_num=$((cf_num + 1))
 		done
@@ -137,26 +137,29 @@ attend() {
 stopped() {
 	[ -n "$cf_child" ] || return 0
 	cf_looks=0
-	while cf_child_stat=; IFS= read -r cf_child_stat <$cf_child/stat
-		[ -z "$cf_child_stat" ] && kill -0 $cf_child; do
+	while cf_child_state=
+		while read -r cf_child_key cf_child_value cf_child_rest; do
+			case $cf_child_key in State:) cf_child_state=$cf_child_value; break ;; esac
+		done <$cf_child/status
+		[ -z "$cf_child_state" ] && kill -0 $cf_child; do
 		# Signals end a read too.
 		cf_looks=$((cf_looks + 1))
 		[ $cf_looks -lt 1000 ] || exit 97
 	done
-	case ${cf_child_stat##*")"} in " "[Tt]*) exit 97 ;; esac
+	case $cf_child_state in [Tt]) exit 97 ;; esac
 }
 # still TICKS [forks [PID]]: waits until whatever was stopped has come to the end of its
 # system call: it may be writing. It fails if that takes longer: somebody may let it go on
 # without end. What sleeps on a disk, or for a child that was stopped, is not waited for;
 # if it may be forking, it is for a tenth of a second, and fails this, too.
 still() {
-	read -r cf_self cf_rest <self/stat
+	for cf_self in self/task/[0-9]*; do cf_self=${cf_self##*/}; done
 	now
 	cf_still=$((cf_now + $1)) cf_sleep=$((cf_now + 10))
 	while cf_sleeps=; do
 		for cf_task in [0-9]*/task/[0-9]*; do
 			case $cf_task in 1/* | "$cf_self"/* | "${3-}"/*) continue ;; esac
-			stat "$cf_task"
+			state "$cf_task"
 			case $cf_state:${2-} in
 			R:* | D:forks) now ;;
 			*) continue ;;
@@ -170,6 +173,21 @@ still() {
 		return
 	done
 }
+# state PID: reads the state of a process. In this file it stands near the beginning, and
+# dash and busybox read byte by byte. The kernel lets no name have a newline in it there.
+# Bash reads more than a line and goes back: where the process has ended meanwhile, which
+# makes that fail, the rest would come at its next read of whatever file.
+case ${BASH_VERSION+bash} in
+bash) state() { stat "$1"; } ;;
+*)
+	state() {
+		cf_state=Z
+		while read -r cf_key cf_value cf_rest; do
+			case $cf_key in State:) cf_state=$cf_value; break ;; esac
+		done <"$1/status"
+	}
+	;;
+esac
 # stat PID: reads the state, the parent, the session and the start time of a process, and
 # how many threads it has. A process may be named "x) S 9 ": the fields begin after the
 # last parenthesis.

@@ -12,7 +12,7 @@ settle() {
 cf_num=0 cf_kids=
 read -r cf_kids <self/task/1/children
 for cf_task in $cf_kids; do
-while stat "$cf_task" && [ $cf_num -lt 500 ]; do
+while state "$cf_task" && [ $cf_num -lt 500 ]; do
 case $cf_state in [TtZX]) break ;; esac
 cf_num=$((cf_num + 1))
 done
@@ -96,21 +96,24 @@ trap - CHLD
 stopped() {
 [ -n "$cf_child" ] || return 0
 cf_looks=0
-while cf_child_stat=; IFS= read -r cf_child_stat <$cf_child/stat
-[ -z "$cf_child_stat" ] && kill -0 $cf_child; do
+while cf_child_state=
+while read -r cf_child_key cf_child_value cf_child_rest; do
+case $cf_child_key in State:) cf_child_state=$cf_child_value; break ;; esac
+done <$cf_child/status
+[ -z "$cf_child_state" ] && kill -0 $cf_child; do
 cf_looks=$((cf_looks + 1))
 [ $cf_looks -lt 1000 ] || exit 97
 done
-case ${cf_child_stat##*")"} in " "[Tt]*) exit 97 ;; esac
+case $cf_child_state in [Tt]) exit 97 ;; esac
 }
 still() {
-read -r cf_self cf_rest <self/stat
+for cf_self in self/task/[0-9]*; do cf_self=${cf_self##*/}; done
 now
 cf_still=$((cf_now + $1)) cf_sleep=$((cf_now + 10))
 while cf_sleeps=; do
 for cf_task in [0-9]*/task/[0-9]*; do
 case $cf_task in 1/* | "$cf_self"/* | "${3-}"/*) continue ;; esac
-stat "$cf_task"
+state "$cf_task"
 case $cf_state:${2-} in
 R:* | D:forks) now ;;
 *) continue ;;
@@ -124,6 +127,17 @@ done
 return
 done
 }
+case ${BASH_VERSION+bash} in
+bash) state() { stat "$1"; } ;;
+*)
+state() {
+cf_state=Z
+while read -r cf_key cf_value cf_rest; do
+case $cf_key in State:) cf_state=$cf_value; break ;; esac
+done <"$1/status"
+}
+;;
+esac
 stat() {
 cf_fields=
 while IFS= read -r cf_line; do cf_fields="$cf_fields$cf_line "; done <"$1/stat"
