@@ -24,7 +24,7 @@ var podProtections = []row{
 		case s.Pod.Token:
 			return no("a token of the account %s", s.Pod.ServiceAccount)
 		case s.Pod.MayHaveToken:
-			return unknown("a volume has secrets, which may be tokens")
+			return no("a volume or a variable has secrets, which may be tokens")
 		}
 		return yes("none of the account %s", s.Pod.ServiceAccount)
 	}},

@@ -53,6 +53,7 @@ func TestPod(t *testing.T) {
 	open := func(_ *outside.Wanted, s *outside.Settings) { s.Network = "some" }
 	private := func(_ *outside.Wanted, s *outside.Settings) { s.IPC = "private" }
 	token := func(_ *outside.Wanted, s *outside.Settings) { s.Pod.Token = true }
+	secret := func(_ *outside.Wanted, s *outside.Settings) { s.Pod.MayHaveToken = true }
 	noLog := func(_ *outside.Wanted, s *outside.Settings) { s.Pod.TerminationLog = "" }
 	const asRoot = "status Uid:\t0\t0\t0\t0\n" + podAnswer
 	const noMounts = "read /proc/self/mountinfo\nend\n"
@@ -80,6 +81,7 @@ func TestPod(t *testing.T) {
 		{"no token", attest.NoToken, podAnswer, nil, attest.Yes},
 		{"one that only the pod sees", attest.NoToken, tokenSeen + podAnswer, nil, attest.No},
 		{"a token elsewhere", attest.NoToken, podAnswer, token, attest.No},
+		{"a secret", attest.NoToken, podAnswer, secret, attest.No},
 		{"the mounts can't be read", attest.NoToken, "end\n", nil, attest.Unknown},
 		{"nothing injected", attest.NothingInjected, podAnswer, nil, attest.Admitted},
 		{"a sidecar", attest.NothingInjected, podAnswer, injects(sidecar), attest.No},

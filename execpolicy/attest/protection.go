@@ -79,7 +79,8 @@ const (
 
 // The protections that only a pod has. Protections does not list them.
 const (
-	// NoToken means that the container has no token for the API server.
+	// NoToken means that the container has no token for the API server, and no secret of
+	// the cluster, which may be one.
 	NoToken Protection = "no token"
 	// NothingInjected means that admission has added no container and no volume that the
 	// policy does not name. It is seen from outside alone.

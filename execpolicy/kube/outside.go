@@ -164,6 +164,10 @@ type admittedContainer struct {
 		ReadOnly        bool
 	}
 	VolumeDevices []struct{ DevicePath string }
+	Env           []struct {
+		ValueFrom struct{ SecretKeyRef *struct{} }
+	}
+	EnvFrom []struct{ SecretRef *struct{} }
 }
 
 // A securityContext is that of a pod or of a container.
@@ -274,6 +278,12 @@ func (pod *admitted) settings(network string) (*outside.Settings, error) {
 	}
 	pod.limits(c, s)
 	pod.volumes(c, s)
+	for _, v := range c.Env {
+		s.Pod.MayHaveToken = s.Pod.MayHaveToken || v.ValueFrom.SecretKeyRef != nil
+	}
+	for _, from := range c.EnvFrom {
+		s.Pod.MayHaveToken = s.Pod.MayHaveToken || from.SecretRef != nil
+	}
 	return s, nil
 }
 

@@ -152,6 +152,18 @@ func TestSettingsOfChangedPods(t *testing.T) {
 			add(s, "volumes", object{"name": "t", "secret": object{"secretName": "x"}})
 			add(c, "volumeMounts", object{"name": "t", "mountPath": "/t", "readOnly": true})
 		}, func(s *outside.Settings) bool { return s.Pod.MayHaveToken }},
+		"env": {func(_, c object) {
+			from := object{"secretKeyRef": object{"name": "x", "key": "y"}}
+			add(c, "env", object{"name": "T", "valueFrom": from})
+		}, func(s *outside.Settings) bool { return s.Pod.MayHaveToken }},
+		"envFrom": {func(_, c object) { add(c, "envFrom", object{"secretRef": object{"name": "x"}}) },
+			func(s *outside.Settings) bool { return s.Pod.MayHaveToken }},
+		"env without a secret": {func(_, c object) {
+			add(c, "env", object{"name": "T", "value": "secretKeyRef"})
+			field := object{"fieldRef": object{"fieldPath": "spec.nodeName"}}
+			add(c, "env", object{"name": "N", "valueFrom": field})
+			add(c, "envFrom", object{"configMapRef": object{"name": "secretRef"}})
+		}, func(s *outside.Settings) bool { return !s.Pod.MayHaveToken }},
 		"memory": {func(s, _ object) { add(s, "volumes", object{"name": "m", "emptyDir": object{"medium": "Memory"}}) },
 			func(s *outside.Settings) bool { return len(s.Pod.Injected) == 1 }},
 		"disk": {func(s, c object) {

@@ -91,7 +91,8 @@ type Pod struct {
 	// NetworkPolicies are those of the namespace that select the pod.
 	NetworkPolicies []string
 	// ServiceAccount is the account's name, and Token says that a volume of the pod has a
-	// token of it. MayHaveToken says that one has secrets, which may be tokens.
+	// token of it. MayHaveToken says that a volume or a variable has secrets, which may
+	// be tokens.
 	ServiceAccount      string
 	Token, MayHaveToken bool
 	// Injected are the containers and volumes that the policy did not send.
