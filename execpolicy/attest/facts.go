@@ -30,7 +30,7 @@ type facts struct {
 	exists   map[string]bool
 	devices  []string // each with its class, as in "c /dev/null"
 	writable []string
-	tried    []string // addresses, after "reached" or "silent"
+	tried    []string // addresses, after "reached", "silent" or "untried"
 	reach    string   // how the attempt ended to reach out
 	// calls has "allowed" or "refused", by what a filter of system calls may refuse.
 	calls map[string]string

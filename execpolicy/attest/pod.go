@@ -38,7 +38,7 @@ var podProtections = []row{
 // insidePodNetwork judges what was tried to be reached: a pod has links and routes, and
 // what goes out is dropped on its way.
 func insidePodNetwork(f *facts) side {
-	var reached, silent []string
+	var reached, silent, untried []string
 	for _, try := range f.tried {
 		how, target, _ := strings.Cut(try, " ")
 		switch how {
@@ -46,11 +46,15 @@ func insidePodNetwork(f *facts) side {
 			reached = append(reached, target)
 		case "silent":
 			silent = append(silent, target)
+		case "untried":
+			untried = append(untried, target)
 		}
 	}
 	switch {
 	case len(reached) > 0:
 		return no("links %s; reached: %s", list(f.links), list(reached))
+	case len(untried) > 0:
+		return unknown("links %s; attempts that did not end as they should: %s", list(f.links), list(untried))
 	case len(silent) == 0:
 		return unknown("links %s; nothing could be tried", list(f.links))
 	}

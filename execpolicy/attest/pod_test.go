@@ -66,6 +66,9 @@ func TestPod(t *testing.T) {
 	}{
 		{"no answer", attest.NoNetwork, podAnswer, nil, attest.Yes},
 		{"one answers", attest.NoNetwork, "tried reached 192.0.2.2:53\n" + podAnswer, nil, attest.No},
+		{"one was killed", attest.NoNetwork, "tried untried 192.0.2.2:53\n" + podAnswer, nil, attest.Unknown},
+		{"one was killed, and one answers", attest.NoNetwork,
+			"tried untried itself\ntried reached 192.0.2.2:53\n" + podAnswer, nil, attest.No},
 		{"nothing was tried", attest.NoNetwork, without("tried", "x"), nil, attest.Unknown},
 		{"a policy lets through", attest.NoNetwork, podAnswer, open, attest.No},
 		{"the user's limit", attest.PidsLimit, podAnswer, nil, attest.Yes},

@@ -19,7 +19,8 @@ type View struct {
 	Image  string
 	Wanted Wanted
 	// Inside returns a script that prints more of what is seen inside: lines "tried
-	// reached ADDRESS" and "tried silent ADDRESS". If nil, there is no more.
+	// reached ADDRESS", "tried silent ADDRESS" and "tried untried ADDRESS". If nil, there
+	// is no more.
 	Inside func(ctx context.Context, name string) (string, error)
 	// Versions returns those of the client, the engine and its parts, as they report
 	// them.

@@ -37,23 +37,28 @@ var (
 
 // Attempts returns text for a POSIX shell that tries to connect to addresses, all at
 // once, for two seconds. An address is a host and a port with a space between them, and
-// may have variables. For each the text prints a line "tried reached ADDRESS" or "tried
-// silent ADDRESS", if there is something to try with and it ends as it should. It changes
-// nothing in the shell.
+// may have variables. For each the text prints a line "tried reached ADDRESS", "tried
+// silent ADDRESS" or, if the attempt did not end as it should, "tried untried ADDRESS".
+// It prints "tried untried itself" if an attempt at the pod itself did not fail in time.
+// It prints nothing if there is nothing to try with. It changes nothing in the shell.
 func Attempts(addresses ...string) string {
 	var b strings.Builder
 	b.WriteString("(\nset +e +u +f +v +x\n" + try + `command -v cf_try >/dev/null || exit
 cf_tried() {
 	[ $# = 2 ] || exit
 	(cf_try "$1" "$2") >/dev/null
-	case $? in 0) cf_how=reached;; 1 | 124 | 143) cf_how=silent;; *) exit;; esac
+	case $? in 0) cf_how=reached;; 1 | 124 | 143) cf_how=silent;; *) cf_how=untried;; esac
 	printf 'tried %s %s:%s\n' $cf_how "$1" "$2"
 }
 `)
 	for _, address := range addresses {
 		b.WriteString("(cf_tried " + address + ") &\n")
 	}
-	b.WriteString("wait\n) </dev/null 2>/dev/null\n")
+	b.WriteString(`(cf_try 127.0.0.1 1) >/dev/null
+[ $? -le 1 ] || echo 'tried untried itself'
+wait
+) </dev/null 2>/dev/null
+`)
 	return b.String()
 }
 

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -144,7 +145,19 @@ func TestAttemptIsKilled(t *testing.T) {
 	cmd.Env = []string{"PATH=" + path}
 	out, err = cmd.CombinedOutput()
 	assert.NilError(t, err, "%s", out)
-	assert.Equal(t, string(out), "")
+	lines := slices.Sorted(strings.Lines(string(out)))
+	assert.DeepEqual(t, lines, []string{"tried untried 192.0.2.1:443\n", "tried untried itself\n"})
+}
+
+// Where not even the pod itself answers in time, silence means nothing.
+func TestAttemptsOfASlowPod(t *testing.T) {
+	sh, path := shellAnd(t, "python3", `[ "$2" = 'import socket' ] || exit 124`)
+	cmd := exec.Command(sh, "-c", reach.Attempts("192.0.2.1 443"))
+	cmd.Env = []string{"PATH=" + path}
+	out, err := cmd.CombinedOutput()
+	assert.NilError(t, err, "%s", out)
+	assert.Assert(t, strings.Contains(string(out), "tried silent 192.0.2.1:443\n"), "%s", out)
+	assert.Assert(t, strings.Contains(string(out), "tried untried itself\n"), "%s", out)
 }
 
 // Nc may find no program of the image but its shell.
