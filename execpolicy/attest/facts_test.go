@@ -128,6 +128,12 @@ func TestInside(t *testing.T) {
 		{"a shell that goes by the mode", attest.ReadOnlyRoot, mounts + "writable /var/tmp\n", attest.Yes},
 		{"a writable mount", attest.ReadOnlyRoot,
 			mounts + "mount 2 1 0:2 / /var rw - ext4 /dev/sda rw\nwritable /var/tmp\n", attest.No},
+		{"a writable mount with a blank", attest.ReadOnlyRoot,
+			mounts + "mount 2 1 8:1 /x /my\\040data rw - ext4 /dev/sda rw\n", attest.No},
+		{"a read-only mount with a blank", attest.ReadOnlyRoot,
+			mounts + "mount 2 1 8:1 /x /my\\040data ro - ext4 /dev/sda rw\n", attest.Yes},
+		{"a writable mount with a blank in memory", attest.ReadOnlyRoot,
+			mounts + "mount 2 1 0:9 / /tmp/my\\040data rw - tmpfs x rw\n", attest.Yes},
 
 		{"any device", attest.NoDevices, devices + "value /sys/fs/cgroup/devices/devices.list a *:* rwm\n", attest.No},
 		{"any device, and no root", attest.NoDevices,

@@ -336,6 +336,13 @@ func insideRoot(w want, f *facts) side {
 			paths = append(paths, p)
 		}
 	}
+	for _, m := range f.mounts {
+		// The shell asks about the name as the kernel escapes it, which nothing has.
+		escaped := strings.ContainsAny(m.Target, " \t\n\\")
+		if escaped && !m.Has("ro") && !w.allows(m.Target) && !slices.Contains(paths, m.Target) {
+			paths = append(paths, m.Target)
+		}
+	}
 	return either(len(paths) == 0, "/ ro, writable besides: %s", list(paths))
 }
 
