@@ -54,6 +54,15 @@ func (r *round) withoutEngine(ctx context.Context, away, back func() error) {
 		r.wrong("%v", err)
 		return
 	}
+	var ids []string
+	r.suite.call(r.plan, "the ID of the container", shellTimeout, func() {
+		c, err := d.Engine().Inspect(ctx, r.session.Name())
+		if err != nil {
+			r.wrong("the ID of the container: %v", err)
+			return
+		}
+		ids = append(ids, c.ID)
+	})
 	r.strike(os.Getpid(), true)
 	step := func(what string, f func() error) {
 		if err := f(); err != nil {
@@ -67,6 +76,9 @@ func (r *round) withoutEngine(ctx context.Context, away, back func() error) {
 				if errors.Is(err, execpolicy.ErrStillThere) {
 					return nil // it is not known, which is what it says
 				}
+				if err == nil {
+					err = r.suite.allDead("Close", ids...)
+				}
 				return err
 			})
 		})
@@ -75,6 +87,9 @@ func (r *round) withoutEngine(ctx context.Context, away, back func() error) {
 	go func() {
 		defer close(ran)
 		r.run(ctx, execpolicy.Command{Timeout: r.after + 300*time.Millisecond})
+		for _, id := range ids {
+			r.believe(id)
+		}
 	}()
 	time.Sleep(r.after)
 	go func() {

@@ -147,6 +147,40 @@ func TestProcessesInsideAreCounted(t *testing.T) {
 	})
 }
 
+// What a result or a Close says to be gone is looked for at once.
+func TestWhatIsSaidToBeGoneIsLookedFor(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		s := testSuite(t, e)
+		session, err := execpolicy.Start(t.Context(), s.policy(settings{}), execpolicy.Spec{Labels: e.Labels})
+		assert.NilError(t, err)
+		defer session.Close()
+		id, err := s.containerID(t.Context(), session.Name())
+		assert.NilError(t, err)
+		ended := execpolicy.Result{Outcome: execpolicy.OutcomeTimedOut, Cause: execpolicy.ErrTimeout, Gone: true}
+		removed, unknown := ended, ended
+		removed.Escalation = execpolicy.EscalationRemoval
+		unknown.Gone = false
+		believe := func(result *execpolicy.Result, err error) string {
+			r := &round{suite: s, session: session, result: result, err: err}
+			r.believe(id)
+			return strings.Join(r.problems, "\n")
+		}
+		assert.Equal(t, believe(&ended, nil), "")
+		assert.Assert(t, strings.Contains(believe(&removed, nil), "alive when Run says"))
+		assert.Assert(t, strings.Contains(believe(&ended, execpolicy.ErrEnded), "alive when Run says"))
+		_, err = session.Run(t.Context(), execpolicy.Command{Script: `sleep 4869 &`})
+		assert.NilError(t, err)
+		assert.Assert(t, strings.Contains(believe(&ended, nil), "sleep"))
+		assert.Equal(t, believe(&unknown, nil), "")
+		assert.Equal(t, believe(nil, execpolicy.ErrEnded), "")
+		assert.ErrorContains(t, s.allDead("Close", id), "alive when Close says")
+
+		assert.NilError(t, session.Close())
+		assert.NilError(t, s.allDead("Close", id))
+		assert.Equal(t, believe(&removed, nil), "")
+	})
+}
+
 // A round ends its jobs, and tells of those that did not begin.
 func TestJobsOfARound(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {

@@ -368,10 +368,19 @@ var promptly = leftover.Patience{Time: 2 * time.Second, Looks: 3}
 // inside counts the processes of the container, of which there may be more for a moment,
 // and reports whether they are the session's own, least of them or more.
 func (r *round) inside(patience leftover.Patience, least int) bool {
+	ok := r.insideOf(r.suite.open.id(), patience, least)
+	if !ok {
+		r.discard()
+	}
+	return ok
+}
+
+// insideOf is inside for a container that may be no open session's.
+func (r *round) insideOf(id string, patience leftover.Patience, least int) bool {
 	var of []string
 	ok := patience.Until(func() bool {
 		of = of[:0]
-		for _, p := range processesIn(r.suite.open.id()) {
+		for _, p := range processesIn(id) {
 			if p.State != "Z" {
 				of = append(of, p.String())
 			}
@@ -379,9 +388,22 @@ func (r *round) inside(patience leftover.Patience, least int) bool {
 		return least <= len(of) && len(of) <= processesOfSession
 	})
 	if !ok {
-		r.suite.stats.survivors++
+		r.suite.survived(1)
 		r.wrong("%d processes are in the container:\n\t\t%s", len(of), strings.Join(of, "\n\t\t"))
-		r.discard()
 	}
 	return ok
+}
+
+// believe looks whether what the result says to be gone is: all that the command has
+// started or, where the container has ended with it, all of the container.
+func (r *round) believe(id string) {
+	switch {
+	case r.result == nil || !r.result.Gone:
+	case r.result.Escalation >= execpolicy.EscalationContainer || errors.Is(r.err, execpolicy.ErrEnded):
+		if err := r.suite.allDead("Run", id); err != nil {
+			r.wrong("%v", err)
+		}
+	default:
+		r.insideOf(id, promptly, 0)
+	}
 }

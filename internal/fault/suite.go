@@ -71,7 +71,7 @@ type suite struct {
 	stopped   []leftover.Process   // guards
 	open      *opened              // the session that rounds share, if any
 	stats     stats
-	hanging   sync.Mutex // of stats.hangs
+	counting  sync.Mutex // of stats.hangs and stats.survivors
 }
 
 // opened is a session with what there is beside it.
@@ -270,8 +270,8 @@ func (s *suite) call(p plan, what string, bound time.Duration, f func()) {
 	f()
 	timer.Stop()
 	if took := time.Since(began); took > bound+slack+stood() {
-		s.hanging.Lock()
-		defer s.hanging.Unlock()
+		s.counting.Lock()
+		defer s.counting.Unlock()
 		s.stats.hangs++
 		fmt.Fprintf(s.out, "%s took %v, allowed are %v, in the round of seed %d: %v\n", what, took, bound, p.seed, p)
 	}
@@ -369,13 +369,7 @@ func (s *suite) end() error {
 	var err error
 	s.call(o.plan, "Close", s.termination(), func() { err = o.session.Close() })
 	if err == nil && s.pods == nil {
-		// It has said that the kernel has none of them, and has no more time for that.
-		for _, id := range o.ids {
-			if alive := aliveIn(id); len(alive) > 0 {
-				s.stats.survivors += len(alive)
-				err = fmt.Errorf("alive when Close says that nothing is: %v", alive)
-			}
-		}
+		err = s.allDead("Close", o.ids...)
 	}
 	if o.starved && errors.Is(err, execpolicy.ErrStillThere) {
 		err = nil
@@ -388,6 +382,25 @@ func (s *suite) end() error {
 		maps.Copy(s.idle, s.look()) // each is told of once
 		s.remove(o.ids)
 		return fmt.Errorf("left behind:\n\t\t%s", strings.Join(left, "\n\t\t"))
+	}
+	return err
+}
+
+// survived counts survivors, also while a command runs beside what ends it.
+func (s *suite) survived(n int) {
+	s.counting.Lock()
+	defer s.counting.Unlock()
+	s.stats.survivors += n
+}
+
+// allDead returns an error if processes of containers are alive of which it was said that
+// none is. Who says so has no more time for that.
+func (s *suite) allDead(who string, ids ...string) (err error) {
+	for _, id := range ids {
+		if alive := aliveIn(id); len(alive) > 0 {
+			s.survived(len(alive))
+			err = fmt.Errorf("alive when %s says that nothing is: %v", who, alive)
+		}
 	}
 	return err
 }
