@@ -178,19 +178,22 @@ type names struct {
 // contexts returns the engines that a client has names for but for the one that it uses
 // anyway.
 func (x *examiner) contexts(ctx context.Context, client *dockercli.Engine, by names, r *Report) (found []string) {
-	ctx, cancel := context.WithTimeoutCause(ctx, contextsTimeout,
+	own, cancel := context.WithTimeoutCause(ctx, contextsTimeout,
 		fmt.Errorf("no answer within %v: %w", contextsTimeout, context.DeadlineExceeded))
 	defer cancel()
-	contexts, err := client.Contexts(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
+	contexts, err := client.Contexts(own)
+	switch {
+	case err == nil, errors.Is(err, errors.ErrUnsupported):
+	case strings.Contains(err.Error(), "unrecognized command"):
+		// A podman under the name docker has no contexts, and answers so.
+	case ctx.Err() == nil, errors.Is(err, context.DeadlineExceeded):
 		r.Problems = append(r.Problems, Problem{
 			Missing: "an answer to " + by.list,
 			Means: fmt.Sprintf("The engines that %s's client has names for are not known, and were not looked at. "+
-				"The client asks no engine for them, so the fault is in it or its files.", by.kind),
+				"The client asks no engine for them, so the fault is in it or its files: %v", by.kind, err),
 			Fix: by.list + "\n" + by.file,
 		})
 	}
-	// A podman under the name docker has no contexts, and answers so.
 	for _, c := range contexts {
 		if !x.machine.uses(by.kind, c) {
 			found = append(found, c.Name)

@@ -219,6 +219,32 @@ func TestManyContexts(t *testing.T) {
 	problem(t, r.Problems, "85 more contexts or connections")
 }
 
+// That a client does not list its contexts is a problem, unless it is a podman.
+func TestContextsThatAreRefused(t *testing.T) {
+	for name, c := range map[string]struct{ answer, means string }{
+		"refused":  {" 1\nno permission", "no permission"},
+		"nonsense": {"\ncontext nonsense", "its files: "},
+		"podman":   {" 125\nError: unrecognized command `podman context ls`", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			answers := "== --version 1\nno\n== context ls" + c.answer + "\n"
+			assert.NilError(t, os.WriteFile(filepath.Join(dir, "docker.txt"), []byte(answers), 0o600))
+			onPath(t, dir, "docker")
+			r, err := doctor.Examine(t.Context(), doctor.Options{})
+			assert.NilError(t, err)
+			assert.Equal(t, len(r.Engines), 1)
+			if c.means == "" {
+				assert.Equal(t, len(r.Problems), 0, "%+v", r.Problems)
+				return
+			}
+			p := problem(t, r.Problems, "docker context ls")
+			assert.Assert(t, cmp.Contains(p.Means, c.means))
+			assert.Assert(t, !p.Blocks && p.Fix != "")
+		})
+	}
+}
+
 // A connection that podman's client uses anyway is looked at once, and each other one
 // too.
 func TestConnectionsInUse(t *testing.T) {
