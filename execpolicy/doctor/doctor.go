@@ -274,7 +274,10 @@ func (x *examiner) engine(ctx context.Context, client *dockercli.Engine, r *Engi
 		var steps []Step
 		steps, err = x.try(ctx, e, image)
 		r.Image, r.Steps = image, append(r.Steps[:before], steps...)
-		if i == len(images)-1 || !errors.Is(err, dockercli.ErrNoCommand) {
+		// What may be left of a start must not go unmentioned.
+		last := len(steps) - 1
+		unstarted := last >= 0 && steps[last].Name == StepStart && steps[last].Error != ""
+		if !unstarted || i == len(images)-1 || ctx.Err() != nil || errors.Is(err, execpolicy.ErrStillThere) {
 			break
 		}
 	}

@@ -245,6 +245,60 @@ func TestContextsThatAreRefused(t *testing.T) {
 	}
 }
 
+// An image in which no session starts, for whatever reason, is followed by the next.
+func TestImagesOfWhichOneStarts(t *testing.T) {
+	answers := "== --version\nDocker version 28.2.2, build e6534b4\n== probe\n28.2.2 6.1.0\n== context ls\n" +
+		"== context inspect\nunix:///var/run/docker.sock\n== info\nversion \"28.2.2\"\n" +
+		"== components\ncomponent \"Engine\" \"28.2.2\"\n" +
+		"== image inspect 1\nError response from daemon: No such image\n" +
+		"== images\nimage \"a\" \"1\"\nimage \"b\" \"1\"\nimage \"c\" \"1\"\nimage \"d\" \"1\"\n"
+	dir := t.TempDir()
+	assert.NilError(t, os.WriteFile(filepath.Join(dir, "docker.txt"), []byte(answers), 0o600))
+	onPath(t, dir, "docker")
+	plain := errors.New("cp: not found")
+	for name, c := range map[string]struct {
+		failed map[string]error // by the image
+		step   doctor.StepName  // that fails
+		tried  int
+		works  bool
+	}{
+		"the first":        {nil, doctor.StepStart, 1, true},
+		"the second":       {map[string]error{"a:1": plain}, doctor.StepStart, 2, true},
+		"none":             {map[string]error{"a:1": plain, "b:1": plain, "c:1": plain}, doctor.StepStart, 3, false},
+		"one that is left": {map[string]error{"a:1": execpolicy.ErrStillThere}, doctor.StepStart, 1, false},
+		"a command":        {map[string]error{"a:1": plain}, doctor.StepCommand, 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var tried []string
+			try := func(_ context.Context, _ *dockercli.Engine, image string) ([]doctor.Step, error) {
+				tried = append(tried, image)
+				start, end := doctor.Step{Name: doctor.StepStart}, doctor.Step{Name: doctor.StepRemoval}
+				failed := c.failed[image]
+				switch {
+				case failed == nil:
+					return []doctor.Step{start, end}, nil
+				case c.step == doctor.StepStart:
+					start.Error = failed.Error()
+					return []doctor.Step{start}, failed
+				}
+				return []doctor.Step{start, {Name: c.step, Error: failed.Error()}, end}, failed
+			}
+			transport := func(context.Context, *dockercli.Engine) (name, why string) { return "fifo", "" }
+			r, err := doctor.ExamineMachine(t.Context(), doctor.Options{}, "linux", "", false, false, try, transport)
+			assert.NilError(t, err)
+			assert.Equal(t, len(r.Engines), 1)
+			e := r.Engines[0]
+			t.Logf("\n%s", r)
+			assert.Equal(t, e.Works(), c.works)
+			assert.Equal(t, len(tried), c.tried, "%q", tried)
+			assert.Equal(t, e.Image, tried[len(tried)-1])
+			for _, s := range e.Steps {
+				assert.Equal(t, s.Error != "", !c.works && s.Name == c.step, "%+v", s)
+			}
+		})
+	}
+}
+
 // A connection that podman's client uses anyway is looked at once, and each other one
 // too.
 func TestConnectionsInUse(t *testing.T) {
