@@ -110,13 +110,24 @@ func (r *round) cancel(ctx context.Context) {
 	})
 	defer timer.Stop()
 	r.run(ctx, execpolicy.Command{Timeout: farTimeout})
-	if r.result != nil && r.result.Outcome == execpolicy.OutcomeCanceled && at.Load() != nil {
-		r.late(time.Since(*at.Load()))
+	if r.result != nil && at.Load() != nil {
+		r.canceled(time.Since(*at.Load()))
+	}
+	r.probe(context.WithoutCancel(ctx))
+}
+
+// canceled judges a result that came so long after the cancel. The programs may have come
+// to their ends before, but not to the deadline, which is far.
+func (r *round) canceled(d time.Duration) {
+	switch {
+	case r.result.Outcome == execpolicy.OutcomeCanceled:
+		r.late(d)
 		if !errors.Is(r.err, errCanceled) {
 			r.wrong("the error of a canceled command is %v", r.err)
 		}
+	case r.result.Outcome == execpolicy.OutcomeTimedOut, d > r.termination():
+		r.wrong("%v came %v after the cancel", r.result.Outcome, d)
 	}
-	r.probe(context.WithoutCancel(ctx))
 }
 
 func (r *round) outputLimit(ctx context.Context) {

@@ -134,13 +134,13 @@ func TestProcessesInsideAreCounted(t *testing.T) {
 		assert.NilError(t, err)
 		s.open = &opened{session: session, ids: []string{id}}
 		r := &round{suite: s, session: session}
-		r.inside(leftover.Patient, processesOfSession)
+		r.inside(leftover.Patient, processesOfSession, processesOfSession)
 		assert.DeepEqual(t, r.problems, []string(nil))
 		_, err = session.Run(t.Context(), execpolicy.Command{
 			Script: `sleep 1000 & until read -r comm </proc/$!/comm && [ "$comm" = sleep ]; do :; done`,
 		})
 		assert.NilError(t, err)
-		r.inside(soon, processesOfSession)
+		r.inside(soon, processesOfSession, processesOfSession)
 		assert.Equal(t, len(r.problems), 1)
 		assert.Assert(t, strings.Contains(r.problems[0], "sleep"), r.problems[0])
 		assert.Equal(t, s.stats.survivors, 1)
@@ -181,6 +181,51 @@ func TestWhatIsSaidToBeGoneIsLookedFor(t *testing.T) {
 	})
 }
 
+// What the library has ended is looked after, whatever the ending was to be.
+func TestWhatCameToItsDeadlineIsLookedAfter(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		s := testSuite(t, e)
+		session, err := execpolicy.Start(t.Context(), s.policy(settings{}), execpolicy.Spec{Labels: e.Labels})
+		assert.NilError(t, err)
+		defer session.Close()
+		id, err := s.containerID(t.Context(), session.Name())
+		assert.NilError(t, err)
+		probe := func(result execpolicy.Result, moved bool) *round {
+			s.open = &opened{session: session, ids: []string{id}}
+			r := &round{suite: s, session: session, result: &result, moved: moved,
+				plan: plan{ending: endings[0], programs: []*program{{name: "hangs", own: hangs}}}}
+			r.probe(t.Context())
+			return r
+		}
+		r, err := session.Run(t.Context(), execpolicy.Command{Script: "sleep 4870", Timeout: time.Second / 2})
+		assert.NilError(t, err)
+		assert.Assert(t, r.Gone)
+		assert.Equal(t, strings.Join(probe(*r, false).problems, "\n"), "")
+		// A worker that had to be killed leaves process 1 alone.
+		loop := execpolicy.Command{Script: "trap '' TERM; while :; do :; done", Timeout: time.Second / 2}
+		r, err = session.Run(t.Context(), loop)
+		assert.NilError(t, err)
+		assert.Equal(t, r.Escalation, execpolicy.EscalationShell)
+		assert.Equal(t, strings.Join(probe(*r, false).problems, "\n"), "")
+
+		shell := execpolicy.Result{Outcome: execpolicy.OutcomeTimedOut, Cause: execpolicy.ErrTimeout,
+			Escalation: execpolicy.EscalationShell, Gone: true}
+		got := probe(shell, false)
+		assert.Equal(t, len(got.problems), 1, "%q", got.problems)
+		assert.Assert(t, strings.Contains(got.problems[0], "3 processes are in the container"), got.problems[0])
+		// A transfer has another worker started.
+		assert.Equal(t, strings.Join(probe(shell, true).problems, "\n"), "")
+
+		_, err = session.Run(t.Context(), execpolicy.Command{Script: "sleep 4870 &"})
+		assert.NilError(t, err)
+		ended := execpolicy.Result{Outcome: execpolicy.OutcomeTimedOut, Cause: execpolicy.ErrTimeout, Gone: true}
+		got = probe(ended, false)
+		assert.Equal(t, len(got.problems), 1, "%q", got.problems)
+		assert.Assert(t, strings.Contains(got.problems[0], "sleep"), got.problems[0])
+		assert.Assert(t, s.open.spent)
+	})
+}
+
 // A round ends its jobs, and tells of those that did not begin.
 func TestJobsOfARound(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
@@ -198,7 +243,7 @@ func TestJobsOfARound(t *testing.T) {
 		r.startJobs(t.Context())
 		jobs := r.jobs
 		assert.Equal(t, len(jobs), 2)
-		r.endJobs(t.Context())
+		r.endJobs(t.Context(), true)
 		assert.Equal(t, strings.Join(r.problems, "\n"), "")
 		for _, j := range jobs {
 			res, err := j.Wait(t.Context())
@@ -292,6 +337,96 @@ func TestCheck(t *testing.T) {
 				return
 			}
 			assert.Assert(t, strings.Contains(strings.Join(r.problems, "\n"), c.wrong), "%q", r.problems)
+		})
+	}
+}
+
+// What comes after a cancel is not the deadline, and comes in time.
+func TestCanceled(t *testing.T) {
+	canceled := execpolicy.Result{Outcome: execpolicy.OutcomeCanceled, ExitCode: -1, Cause: errCanceled, Gone: true}
+	timedOut := execpolicy.Result{Outcome: execpolicy.OutcomeTimedOut, ExitCode: -1, Cause: execpolicy.ErrTimeout}
+	exited := execpolicy.Result{Outcome: execpolicy.OutcomeExited}
+	for name, c := range map[string]struct {
+		result execpolicy.Result
+		err    error
+		after  time.Duration
+		wrong  string // of what is said; empty if nothing is
+	}{
+		"canceled":          {canceled, errCanceled, time.Second, ""},
+		"canceled late":     {canceled, errCanceled, terminationTimeout + 1, "past its end"},
+		"another's error":   {canceled, context.Canceled, time.Second, "the error of a canceled command"},
+		"to its deadline":   {timedOut, nil, farTimeout, "timed out came 20s after the cancel"},
+		"at a deadline":     {timedOut, nil, 0, "timed out came"},
+		"by itself":         {exited, nil, time.Second, ""},
+		"by itself at last": {exited, nil, terminationTimeout + 1, "exited came"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &round{suite: &suite{}, result: &c.result, err: c.err,
+				plan: plan{programs: []*program{{name: "hangs", own: hangs}}, ending: endings[2]}}
+			r.canceled(c.after)
+			if c.wrong == "" {
+				assert.DeepEqual(t, r.problems, []string(nil))
+				return
+			}
+			assert.Assert(t, strings.Contains(strings.Join(r.problems, "\n"), c.wrong), "%q", r.problems)
+		})
+	}
+}
+
+// A job that was killed says so, unless the programs or the end of the session were there
+// first.
+func TestCheckJob(t *testing.T) {
+	plain, killer := &program{name: "plain"}, &program{name: "killer", own: kills}
+	hanging, losing := &program{name: "hanging", own: hangs}, &program{name: "losing", own: loses}
+	keeperless := &program{name: "keeperless", job: true, keeperless: true}
+	killed := execpolicy.Result{Outcome: execpolicy.OutcomeCanceled, ExitCode: -1, Cause: execpolicy.ErrKilled, Gone: true}
+	closed := killed
+	closed.Cause = execpolicy.ErrClosed
+	timedOut := killed
+	timedOut.Outcome, timedOut.Cause = execpolicy.OutcomeTimedOut, execpolicy.ErrTimeout
+	exited := execpolicy.Result{Outcome: execpolicy.OutcomeExited}
+	signaled := execpolicy.Result{Outcome: execpolicy.OutcomeSignaled, ExitCode: -1, Signal: 9}
+	lost := execpolicy.Result{Outcome: execpolicy.OutcomeSessionLost, ExitCode: -1}
+	going := execpolicy.Result{Outcome: execpolicy.OutcomeExited}
+	var shell, container execpolicy.Result
+	shell.Escalation, container.Escalation = execpolicy.EscalationShell, execpolicy.EscalationContainer
+	const wrong = "the outcome of a job that was killed is "
+	for name, c := range map[string]struct {
+		program *program
+		ending  *ending
+		round   *execpolicy.Result // of the command; nil if it did not run
+		result  execpolicy.Result
+		err     error
+		wrong   string // of what is said; empty if nothing is
+	}{
+		"killed":             {plain, endings[0], &going, killed, execpolicy.ErrKilled, ""},
+		"closed":             {plain, endings[0], &going, closed, execpolicy.ErrClosed, "the cause of a job"},
+		"closed with all":    {plain, endings[0], &container, closed, execpolicy.ErrClosed, ""},
+		"exited":             {plain, endings[0], &going, exited, nil, wrong + "exited"},
+		"exited by a kill":   {killer, endings[0], &going, exited, nil, ""},
+		"signaled":           {plain, endings[0], &going, signaled, nil, wrong + "signaled"},
+		"signaled by a kill": {killer, endings[0], &going, signaled, nil, ""},
+		"with its keeper":    {keeperless, endings[0], &going, signaled, nil, ""},
+		"exited with it":     {keeperless, endings[0], &going, exited, nil, wrong + "exited"},
+		"with the shell":     {plain, endings[0], &shell, signaled, nil, ""},
+		"timed out":          {hanging, endings[0], &going, timedOut, nil, wrong + "timed out"},
+		"lost":               {plain, endings[0], &going, lost, execpolicy.ErrEnded, wrong + "session lost"},
+		"lost by a kill":     {killer, endings[0], &going, lost, execpolicy.ErrEnded, wrong + "session lost"},
+		"lost by a program":  {losing, endings[0], &going, lost, execpolicy.ErrEnded, ""},
+		"lost by the ending": {plain, endings[len(endings)-1], &going, lost, execpolicy.ErrEnded, ""},
+		"lost with all":      {plain, endings[0], &container, lost, execpolicy.ErrEnded, ""},
+		"lost before":        {losing, endings[0], nil, lost, execpolicy.ErrEnded, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &round{suite: &suite{}, result: c.round, plan: plan{programs: []*program{c.program}, ending: c.ending}}
+			r.checkJob(&c.result, c.err, true)
+			said := strings.Join(r.problems, "\n")
+			if c.wrong == "" {
+				// The error of a lost session is judged elsewhere.
+				assert.Assert(t, !strings.Contains(said, "of a job"), "%q", said)
+				return
+			}
+			assert.Assert(t, strings.Contains(said, c.wrong), "%q", said)
 		})
 	}
 }

@@ -35,6 +35,9 @@ type program struct {
 	// hinders says that it may keep a transfer from its end, which then costs the
 	// session.
 	hinders bool
+	// keeperless says that, as a job, it kills the shell that sees to it. The job then
+	// counts as killed by a signal.
+	keeperless bool
 	// own are the outcomes to which it may come without anybody's help; it may also cost
 	// the shell its life then.
 	own []execpolicy.Outcome
@@ -182,7 +185,7 @@ while True:
 	{name: "job that floods", job: true, script: `yes >&2 & yes`},
 	{name: "deaf job", job: true, script: deaf},
 	{name: "job that is stopped", job: true, script: `trap '' TERM; while :; do kill -STOP $$; done`},
-	{name: "job without a keeper", job: true, script: `trap '' TERM; kill -9 $PPID; while :; do sleep 1000; done`},
+	{name: "job without a keeper", job: true, keeperless: true, script: `trap '' TERM; kill -9 $PPID; while :; do sleep 1000; done`},
 	{name: "fork bomb in a job", job: true, script: `trap '' TERM; f() { f & f & sleep 1000; }; f`, own: crowds},
 	{name: "fork bomb of one program in a job", job: true, needs: "python3", script: python(`
 deaf()

@@ -26,6 +26,8 @@ type round struct {
 	jobs       []*execpolicy.Job   // that nobody has ended yet
 	mu         sync.Mutex          // of problems: a command runs beside what ends it
 	problems   []string
+	over       bool     // the session, by a transfer or the end of a job
+	moved      bool     // files were, after the command
 	left       bool     // a job has ended, or may have, with processes behind it
 	containers []string // IDs of those that were not in the session
 
@@ -247,7 +249,8 @@ func (r *round) startJobs(ctx context.Context) {
 }
 
 // endJobs ends the jobs, if the end of the session has not, and judges how they ended.
-func (r *round) endJobs(ctx context.Context) {
+// lives says that nobody has closed or restarted the session.
+func (r *round) endJobs(ctx context.Context, lives bool) {
 	for _, job := range r.jobs {
 		var res *execpolicy.Result
 		var err error
@@ -259,9 +262,9 @@ func (r *round) endJobs(ctx context.Context) {
 			r.wrong("a job that was killed: %v", err)
 			continue
 		}
-		r.evidence(res, err, execpolicy.Command{})
-		if res.Outcome == execpolicy.OutcomeTimedOut || res.Outcome == execpolicy.OutcomeOutputLimit {
-			r.wrong("the outcome of a job that was killed is %v", res.Outcome)
+		r.checkJob(res, err, lives)
+		if res.Escalation >= execpolicy.EscalationContainer {
+			r.over = true
 		}
 		if !res.Gone {
 			r.left = true
@@ -269,6 +272,34 @@ func (r *round) endJobs(ctx context.Context) {
 		}
 	}
 	r.jobs = nil
+}
+
+// checkJob compares the result of a job that was killed with what is honest.
+func (r *round) checkJob(res *execpolicy.Result, err error, lives bool) {
+	r.evidence(res, err, execpolicy.Command{})
+	honest := []execpolicy.Outcome{execpolicy.OutcomeCanceled}
+	for _, own := range r.own() {
+		if own != execpolicy.OutcomeTimedOut { // it has no deadline
+			honest = append(honest, own)
+		}
+	}
+	// A shell for which the time is over may have to kill all that it can.
+	shell := r.result != nil && (r.result.StateLost || r.result.Escalation >= execpolicy.EscalationShell)
+	if shell || r.any(func(p *program) bool { return p.keeperless }) {
+		honest = append(honest, execpolicy.OutcomeSignaled)
+	}
+	over := r.over || r.result == nil || r.result.Escalation >= execpolicy.EscalationContainer ||
+		errors.Is(r.err, execpolicy.ErrEnded)
+	if over || r.ending.loses || r.any((*program).mayLose) {
+		honest = append(honest, execpolicy.OutcomeSessionLost)
+	}
+	if !slices.Contains(honest, res.Outcome) {
+		r.wrong("the outcome of a job that was killed is %v, step %v, exit code %d, signal %d, error %v; honest are %v",
+			res.Outcome, res.Escalation, res.ExitCode, res.Signal, err, honest)
+	}
+	if lives && !over && res.Outcome == execpolicy.OutcomeCanceled && res.Cause != execpolicy.ErrKilled {
+		r.wrong("the cause of a job that was killed is %v", res.Cause)
+	}
 }
 
 func tail(b []byte) []byte { return b[max(0, len(b)-200):] }
@@ -304,13 +335,12 @@ func (r *round) probe(ctx context.Context) {
 		r.discard()
 		return
 	}
-	r.endJobs(ctx)
+	r.endJobs(ctx, true)
 	step := r.result.Escalation
 	// What was not ended by the library may live on beside what comes next.
-	ended := slices.Contains(r.ending.outcomes, r.result.Outcome)
+	ended := r.result.Cause != nil
 	lies := r.any(func(p *program) bool { return p.lies })
-	// Nothing has replaced a lost worker yet.
-	if ended && !r.left && r.result.Gone && step < execpolicy.EscalationContainer && !r.inside(promptly, 0) {
+	if ended && !r.left && r.result.Gone && step < execpolicy.EscalationContainer && !r.inside(promptly, 0, r.most()) {
 		return
 	}
 	var said []string
@@ -337,7 +367,7 @@ func (r *round) probe(ctx context.Context) {
 		if res.Outcome == execpolicy.OutcomeExited && res.ExitCode == 0 &&
 			(out == word+"\n" || beside && (strings.Contains(out, word+"\n") || res.StdoutInfo.DroppedBytes > 0)) {
 			if ended && !r.left {
-				r.inside(leftover.Patient, processesOfSession)
+				r.inside(leftover.Patient, processesOfSession, processesOfSession)
 			}
 			if !ended || r.any(func(p *program) bool { return p.ends || p.lies || len(p.own) > 0 }) {
 				r.discard()
@@ -361,14 +391,22 @@ func (r *round) probe(ctx context.Context) {
 // processesOfSession are process 1, the worker and its parent.
 const processesOfSession = 3
 
+// most returns how many processes the session may have right after its command.
+func (r *round) most() int {
+	if r.result.Escalation == execpolicy.EscalationShell && !r.moved {
+		return 1 // nothing has replaced the worker yet
+	}
+	return processesOfSession
+}
+
 // promptly is the patience with what a result says is gone: what the session itself has
 // asked inside may take a moment to end.
 var promptly = leftover.Patience{Time: 2 * time.Second, Looks: 3}
 
 // inside counts the processes of the container, of which there may be more for a moment,
-// and reports whether they are the session's own, least of them or more.
-func (r *round) inside(patience leftover.Patience, least int) bool {
-	ok := r.insideOf(r.suite.open.id(), patience, least)
+// and reports whether they are the session's own, from least to most of them.
+func (r *round) inside(patience leftover.Patience, least, most int) bool {
+	ok := r.insideOf(r.suite.open.id(), patience, least, most)
 	if !ok {
 		r.discard()
 	}
@@ -376,7 +414,7 @@ func (r *round) inside(patience leftover.Patience, least int) bool {
 }
 
 // insideOf is inside for a container that may be no open session's.
-func (r *round) insideOf(id string, patience leftover.Patience, least int) bool {
+func (r *round) insideOf(id string, patience leftover.Patience, least, most int) bool {
 	var of []string
 	ok := patience.Until(func() bool {
 		of = of[:0]
@@ -385,7 +423,7 @@ func (r *round) insideOf(id string, patience leftover.Patience, least int) bool 
 				of = append(of, p.String())
 			}
 		}
-		return least <= len(of) && len(of) <= processesOfSession
+		return least <= len(of) && len(of) <= most
 	})
 	if !ok {
 		r.suite.survived(1)
@@ -404,6 +442,6 @@ func (r *round) believe(id string) {
 			r.wrong("%v", err)
 		}
 	default:
-		r.insideOf(id, promptly, 0)
+		r.insideOf(id, promptly, 0, r.most())
 	}
 }

@@ -468,7 +468,7 @@ func (s *suite) round(ctx context.Context, p plan) *round {
 		r.startJobs(ctx)
 	}
 	p.ending.do(r, ctx)
-	r.endJobs(ctx)
+	r.endJobs(ctx, false)
 	if s.open != nil && s.open.spent {
 		if err := s.end(); err != nil {
 			r.wrong("%v", err)

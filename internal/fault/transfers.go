@@ -41,6 +41,7 @@ func (r *round) transfer(ctx context.Context) {
 		r.discard()
 		return
 	}
+	r.moved = true
 	s := r.session
 	small, large := random(r.seed, smallFile), random(r.seed, largeFile)
 	write := func(name string, data []byte) func(context.Context) error {
@@ -92,7 +93,7 @@ func (r *round) move(ctx context.Context, what string, do func(context.Context) 
 	lost = errors.Is(err, execpolicy.ErrEnded)
 	switch {
 	case lost:
-		r.failed = ", " + what + " cost the session"
+		r.failed, r.over = ", "+what+" cost the session", true
 	case err != nil:
 		r.failed = ", " + what + " failed"
 	}
