@@ -94,7 +94,9 @@ func TestSettle(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		s := testSuite(t, e)
 		s.idle = s.look()
+		stood := standstill()
 		left, _ := s.settle(leftover.Patient, s.idle)
+		stood()
 		assert.Equal(t, len(left), 0, "%q", left)
 
 		session, err := execpolicy.Start(t.Context(), s.policy(settings{}), execpolicy.Spec{Labels: e.Labels})
@@ -444,6 +446,7 @@ func TestBounds(t *testing.T) {
 		"worst":       {stats{others: durations{terminationTimeout + 1}}, 0, "one took more"},
 		"a close":     {stats{closes: durations{terminationTimeout + 1}}, 0, "one took more"},
 		"gone late":   {stats{killed: enough(goneBound + 1)}, 0, "what a killed program left"},
+		"closed late": {stats{gone: enough(goneBound + 1)}, 0, "what a Close left"},
 		"not seen":    {stats{ended: 20, unseen: 3}, 0, "not seen to be gone"},
 		"memory":      {stats{}, memoryBound + 1, "the suite took more"},
 		"a survivor":  {stats{survivors: 1}, 0, "not as they should be"},
@@ -471,6 +474,38 @@ func TestLateCallsAreHangs(t *testing.T) {
 	assert.Equal(t, s.stats.hangs, 0)
 	s.call(p, "a call", -2*slack, func() {})
 	assert.Equal(t, s.stats.hangs, 1)
+}
+
+// What keeps nobody from their time does not make a killed program's container stay.
+func TestGoneLate(t *testing.T) {
+	byName := map[string]*ending{}
+	for _, e := range slices.Concat(endings, dockerEndings) {
+		byName[e.name] = e
+	}
+	plain, killer := &program{name: "plain"}, &program{name: "killer", own: kills}
+	for _, c := range []struct {
+		ending   string
+		programs []*program
+		settings settings
+		wrong    bool
+	}{
+		{"host killed", []*program{plain}, settings{}, true},
+		{"host killed at its start", []*program{plain, plain}, settings{}, true},
+		{"host killed in a transfer", []*program{plain}, settings{engineSeccomp: true}, true},
+		{"host killed", []*program{plain, killer}, settings{}, false},
+		{"host killed", []*program{{starves: true}}, settings{}, false},
+		{"host killed", []*program{{idles: true}}, settings{}, false},
+		{"host killed in a transfer", []*program{{hinders: true}}, settings{}, false},
+		{"host killed", []*program{plain}, settings{egress: true}, false},
+		{"engine killed", []*program{plain}, settings{}, false},
+		{"close", []*program{plain}, settings{}, false},
+	} {
+		p := plan{ending: byName[c.ending], programs: c.programs, settings: c.settings}
+		const bound = goneBound + slack
+		assert.NilError(t, p.goneLate(bound, 0), p.String())
+		assert.NilError(t, p.goneLate(bound+time.Second, time.Second), p.String())
+		assert.Equal(t, p.goneLate(bound+1, 0) != nil, c.wrong, p.String())
+	}
 }
 
 // A transfer may fail for what the programs do, and may cost the session only for some of

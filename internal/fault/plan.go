@@ -156,6 +156,20 @@ func (p plan) beside(job bool) []*program {
 // alone reports whether the programs are but one, that ends by itself and is waited for.
 func (p plan) alone() bool { return p.ending.own && len(p.programs) == 1 && p.programs[0].ends }
 
+// goneLate returns an error if what a killed program left took too long to go, and none
+// of the round's programs may have kept process 1 from its time or from the end of its
+// stdin. stood is for how long the suite itself could not run.
+func (p plan) goneLate(took, stood time.Duration) error {
+	bound := goneBound + slack + stood
+	hindered := p.settings.egress || p.any(func(prog *program) bool {
+		return prog.own != nil || prog.starves || prog.idles || prog.hinders
+	})
+	if !p.ending.alone || p.ending.away || hindered || took <= bound {
+		return nil
+	}
+	return fmt.Errorf("what the killed program left took %v to go, allowed are %v", took, bound)
+}
+
 // callOut asks the way out for what it refuses, until nobody listens there any more.
 const callOut = "(while echo 'CONNECT 192.0.2.2:443 HTTP/1.1' | /bin/busybox nc 127.0.0.1 3128; do :; done) >/dev/null 2>&1 &\n"
 

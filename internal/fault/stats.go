@@ -16,8 +16,9 @@ const (
 	obeyingBound = 50 * time.Millisecond
 	// othersBound is the stated grace: 250 ms for SIGTERM and as much for SIGKILL.
 	othersBound = 500 * time.Millisecond
-	// goneBound is on the time from a SIGKILL of the host's program until all of it is
-	// gone. It holds for most rounds: package execpolicy says what takes longer.
+	// goneBound is on the time from a SIGKILL of the host's program, or from a Close,
+	// until all of it is gone. It holds for most rounds: package execpolicy says what
+	// takes longer.
 	goneBound = 2 * time.Second
 	// memoryBound is on the suite's own memory.
 	memoryBound = 64 << 20
@@ -96,6 +97,9 @@ func (s *stats) print(w io.Writer, peak int64, termination time.Duration) error 
 	// How long a pod takes to be deleted is the cluster's affair.
 	if termination == terminationTimeout && len(s.killed) >= few && s.killed.median() > goneBound {
 		errs = append(errs, fmt.Errorf("half of what a killed program left took more than %v to go", goneBound))
+	}
+	if termination == terminationTimeout && len(s.gone) >= few && s.gone.median() > goneBound {
+		errs = append(errs, fmt.Errorf("half of what a Close left took more than %v to go", goneBound))
 	}
 	if s.unseen > seldom && s.unseen*20 > s.ended {
 		errs = append(errs, errors.New("more than a twentieth of the commands that were ended were not seen to be gone"))

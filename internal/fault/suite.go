@@ -474,7 +474,11 @@ func (s *suite) round(ctx context.Context, p plan) *round {
 			r.wrong("%v", err)
 		}
 	}
+	stood := standstill()
 	left, took := s.settle(leftover.Patient, s.now(), r.containers...)
+	if err := p.goneLate(took, stood()); err != nil && s.pods == nil {
+		r.wrong("%v", err)
+	}
 	if p.ending.alone && !p.ending.away {
 		if took > s.stats.killed.worst() {
 			s.stats.slowest = p.seed
