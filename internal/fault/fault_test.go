@@ -126,6 +126,27 @@ func TestSettle(t *testing.T) {
 	})
 }
 
+// A container that nobody has named is looked into, unless it was there before.
+func TestOtherContainersAreSeen(t *testing.T) {
+	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
+		s := testSuite(t, e)
+		s.idle = s.look()
+		session, err := execpolicy.Start(t.Context(), s.policy(settings{}), execpolicy.Spec{Labels: e.Labels})
+		assert.NilError(t, err)
+		defer session.Close()
+		id, err := s.containerID(t.Context(), session.Name())
+		assert.NilError(t, err)
+		r := &round{suite: s}
+		r.seeOthers(t.Context())
+		assert.DeepEqual(t, r.containers, []string{id})
+		s.open = &opened{session: session, ids: []string{id}, scene: s.look()}
+		r = &round{suite: s}
+		r.seeOthers(t.Context())
+		assert.DeepEqual(t, r.containers, []string(nil))
+		assert.DeepEqual(t, r.problems, []string(nil))
+	})
+}
+
 func TestProcessesInsideAreCounted(t *testing.T) {
 	enginetest.Run(t, func(t *testing.T, e enginetest.Engine) {
 		s := testSuite(t, e)

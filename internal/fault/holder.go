@@ -180,7 +180,7 @@ func (r *round) killTransferringHost(ctx context.Context) {
 }
 
 // killStartingHost kills a program at some moment of its start.
-func (r *round) killStartingHost(context.Context) {
+func (r *round) killStartingHost(ctx context.Context) {
 	h, err := r.suite.holder(r.seed)
 	if err != nil {
 		r.wrong("%v", err)
@@ -189,6 +189,23 @@ func (r *round) killStartingHost(context.Context) {
 	defer h.release()
 	time.Sleep(r.after)
 	r.killHolder(h)
+	began := time.Now()
+	r.seeOthers(ctx)
+	r.looked = time.Since(began)
+}
+
+// seeOthers sees the containers that were not there before the round: a program that was
+// killed at its start had no time to name its own.
+func (r *round) seeOthers(ctx context.Context) {
+	if r.suite.pods != nil {
+		return
+	}
+	before := r.suite.now()
+	for _, name := range r.suite.labeled.Containers() {
+		if _, there := before["container "+name]; !there {
+			r.see(ctx, name, &r.containers)
+		}
+	}
 }
 
 // hold starts a holder and waits for its session, or returns nil.

@@ -476,6 +476,7 @@ func (s *suite) round(ctx context.Context, p plan) *round {
 	}
 	stood := standstill()
 	left, took := s.settle(leftover.Patient, s.now(), r.containers...)
+	took += r.looked
 	if err := p.goneLate(took, stood()); err != nil && s.pods == nil {
 		r.wrong("%v", err)
 	}
