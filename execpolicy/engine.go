@@ -2,7 +2,6 @@ package execpolicy
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/seed-64a260eb/cofferdam/dockercli"
 	"github.com/seed-64a260eb/cofferdam/internal/engines"
@@ -28,11 +27,11 @@ func (p *DockerPolicy) checkRuntime(ctx context.Context, e *dockercli.Engine) er
 	if p.Runtime == "" || p.compat {
 		return nil
 	}
-	err := engines.CheckRuntime(ctx, e, p.Runtime)
-	if err == nil {
-		return nil
+	var found problems.List
+	if err := engines.CheckRuntime(ctx, e, p.Runtime); err != nil {
+		found.Add("Runtime: %w", err)
 	}
-	return problems.Join(fmt.Errorf("Runtime: %w", err))
+	return problems.Join(found...)
 }
 
 // engine returns the engine to drive.

@@ -128,7 +128,7 @@ func TestJobsFilterBehindEscapes(t *testing.T) {
 		assert.NilError(t, err)
 		p.Spec.Filter = rules.Writer
 		s := open(t, p.Policy, p.Spec, tool.Options{})
-		s.ok("job", "action", "start", "command", `printf '10.1.\033[m2.3\n'; sleep 4869`)
+		s.ok("job", "action", "start", "command", `printf '10.1.\033[m2.3\n'; sleep 4872`)
 		s.until("Output blocked: detected ip.\n\nJob 1 runs, for ", "job", "action", "status", "job", 1)
 		text := s.ok("job", "action", "kill", "job", 1)
 		assert.Assert(t, strings.HasPrefix(text, "Output blocked: detected ip.\n\nJob 1 has ended after "), text)
