@@ -31,7 +31,7 @@ type round struct {
 	left       bool     // a job has ended, or may have, with processes behind it
 	containers []string // IDs of those that were not in the session
 
-	looked time.Duration // how long that took to learn after the host's program was killed
+	looked time.Duration // how long that took to learn once the host was killed
 
 	began  time.Time                 // the command
 	struck atomic.Pointer[time.Time] // when what was to be killed was killed
