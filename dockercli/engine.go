@@ -72,8 +72,8 @@ type Engine struct {
 	// MissingLimits names the limits that the engine can't set, of [LimitMemory],
 	// [LimitProcessors] and [LimitProcesses]. [Find] and [Lookup] ask only a rootless
 	// engine for them, since no other is known to lack any. If nil, nobody has asked, and
-	// package execpolicy does before it starts anything. A caller who knows that none is
-	// missing sets it to an empty list.
+	// package execpolicy does before it starts anything, and for the Socket too. A caller
+	// who knows that none is missing sets it to an empty list.
 	MissingLimits []string
 	// PodmanService says that docker's client talks to podman. That client does not take
 	// podman's own flags. So a container has the lines of the host's /etc/hosts, and one

@@ -71,7 +71,7 @@
 //	OutcomeRefused      Cause (the reason)
 //	OutcomeExited       ExitCode, OOMBefore, OOMAfter
 //
-// Of the evidence, a number that is not known is -1, and a boolean is false. A shell
+// A number in the evidence that is not known is -1, and a boolean then is false. A shell
 // reports the same status for a program of a script that signal 9 killed and for one that
 // exits with 137. The kernel does not say which process it killed for memory.
 //
@@ -206,7 +206,7 @@
 //     can also hold process 1's stdin open by way of dd. If this program is killed then,
 //     the guard removes the container.
 //   - A container ends within two seconds of this program, if its guard is killed too.
-//     This is not a hard limit. The next three items say what takes longer.
+//     This is not a hard limit, as the next three items say.
 //   - If hundreds of processes want the processor, process 1 waits for its turn, for five
 //     seconds and more on a busy machine. If this program is root, and on the engine's
 //     machine, process 1 has a higher priority than they, and waits less.

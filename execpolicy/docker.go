@@ -196,8 +196,8 @@ type DockerPolicy struct {
 	// Spec.Workspace, is refused if it is a protected path, is inside one or holds one.
 	// It is also refused if it is or holds a home directory or, on this machine, the
 	// directory for temporary files, and if it is a socket, a device or a link to
-	// nothing. With a remote engine only the names are checked. What
-	// ExtraRunArgs mounts, because AllowUnsafeArgs allows it, is not checked.
+	// nothing. With a remote engine only the names are checked. What ExtraRunArgs mounts,
+	// because AllowUnsafeArgs allows it, is not checked.
 	//
 	// On this machine a protected directory is recognized under any name. On Linux the
 	// library reads the kernel's table of mounts, to see where a source comes from and

@@ -21,8 +21,9 @@ func (p *DockerPolicy) mountGuard(e *dockercli.Engine) *mountguard.Guard {
 // CheckWorkspace returns why a directory of this machine must not be shown to a session,
 // whether mounted or copied, or nil. Its error wraps [ErrInvalid]: the directory can't be
 // used, or the comment of Mounts says that it is refused, and AllowUnsafeMounts does not
-// allow it. An empty name is fine, because it names no directory. Call it before you copy
-// a directory into a session yourself. Spawn calls it for the workspace that it mounts.
+// allow it. The directory for temporary files may be copied, though it is not mounted. An
+// empty name is fine, because it names no directory. Call it before you copy a directory
+// into a session yourself. Spawn judges the workspace that it mounts in the same way.
 func (p DockerPolicy) CheckWorkspace(dir string) error {
 	path, err := mountguard.Workspace(dir)
 	if path != "" {
@@ -31,7 +32,9 @@ func (p DockerPolicy) CheckWorkspace(dir string) error {
 		if p.Engine != nil {
 			e.Socket = p.Engine.Socket
 		}
-		_, _, err = p.mountGuard(&e).Check("the workspace", path)
+		guard := p.mountGuard(&e)
+		guard.Copied = true
+		_, _, err = guard.Check("the workspace", path)
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)

@@ -150,6 +150,8 @@ func TestCheckWorkspace(t *testing.T) {
 		}
 		assert.NilError(t, p.CheckWorkspace(in("me/project")))
 		assert.NilError(t, p.CheckWorkspace(""))
+		t.Setenv("TMPDIR", in("me/project/.tmp"))
+		assert.NilError(t, p.CheckWorkspace(in("me/project")))
 		p.AllowUnsafeMounts = []string{in("me/.ssh")}
 		assert.NilError(t, p.CheckWorkspace(in("me/.ssh")))
 	}

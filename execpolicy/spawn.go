@@ -56,7 +56,7 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 	}
 	if e.MissingLimits == nil {
 		// What is wrong on any engine is said before this one is asked.
-		if _, err := p.argv(e, spec, container.NewName()); err != nil {
+		if err := problems.Join(p.validate(spec)...); err != nil {
 			return nil, err
 		}
 		if e, err = p.askLimits(ctx, e); err != nil {

@@ -37,8 +37,8 @@ const (
 	// machine's kernel and is not kept. The engine has to see the directory for temporary
 	// files, whose name may have letters, digits, "/", ".", "_" and "-" alone, and the
 	// container must not see it.
-	// ExtraRunArgs must not have --runtime, --pid or --attach. Runtime must be empty,
-	// "runc" or "crun". [Compat] has no FIFOs.
+	// ExtraRunArgs must not have --runtime, --pid, --attach, --mount, --volume or
+	// --volumes-from. Runtime must be empty, "runc" or "crun". [Compat] has no FIFOs.
 	TransportFIFO
 )
 
@@ -57,7 +57,8 @@ func (t Transport) String() string {
 // engine as [DockerPolicy.FindEngine] does, and returns the error of that. If the policy
 // wants FIFOs where they can't be used, the error wraps [ErrInvalid].
 //
-// Only a start finds out that the engine does not see the directory of the FIFOs, that
+// It knows no [Spec.Workspace]: a session has no FIFOs if its workspace holds the
+// directory for temporary files. Only a start finds out that the engine does not see the directory of the FIFOs, that
 // its container does not open them, or that they can't be made. With TransportFIFO that
 // start fails with [ErrStart]. With TransportAuto it goes on with TransportAttach. If the
 // session then answers, the library uses TransportAttach with that engine for the
@@ -112,7 +113,7 @@ func (p *DockerPolicy) noFIFOs(e *dockercli.Engine, workspace string) string {
 	case p.showsFIFOs(workspace):
 		return "the container sees the directory for temporary files, in which FIFOs would be"
 	}
-	for _, name := range []string{"runtime", "pid", "attach"} {
+	for _, name := range []string{"runtime", "pid", "attach", "mount", "volume", "volumes-from"} {
 		if p.extra(e, name) {
 			return "ExtraRunArgs have --" + name
 		}

@@ -239,6 +239,8 @@ func TestTransportByFacts(t *testing.T) {
 		{"unknown", func(p *execpolicy.DockerPolicy) { p.Engine.Kernel = "" }, "not known which kernel"},
 		{"another kernel", func(p *execpolicy.DockerPolicy) { p.Engine.Kernel = "1.0" }, "another kernel: 1.0"},
 		{"runtime by flag", func(p *execpolicy.DockerPolicy) { p.ExtraRunArgs = []string{"--runtime=kata"} }, "--runtime"},
+		{"a volume by flag", func(p *execpolicy.DockerPolicy) { p.ExtraRunArgs = []string{"--volume=/tmp:/host"} }, "--volume"},
+		{"a mount by flag", func(p *execpolicy.DockerPolicy) { p.ExtraRunArgs = []string{"--mount=type=bind,src=/tmp,dst=/x"} }, "--mount"},
 		{"the host's processes", func(p *execpolicy.DockerPolicy) { p.ExtraRunArgs = []string{"--pid=host"} }, "--pid"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -271,8 +271,11 @@ func (x *examiner) engine(ctx context.Context, client *dockercli.Engine, r *Engi
 	}
 	before := len(r.Steps)
 	for i, image := range images {
-		var steps []Step
-		steps, err = x.try(ctx, e, image)
+		steps, tryErr := x.try(ctx, e, image)
+		if i > 0 && tryErr != nil && ctx.Err() != nil {
+			break // that the time is over says less than what failed before
+		}
+		err = tryErr
 		r.Image, r.Steps = image, append(r.Steps[:before], steps...)
 		// What may be left of a start must not go unmentioned.
 		last := len(steps) - 1

@@ -261,17 +261,24 @@ func TestImagesOfWhichOneStarts(t *testing.T) {
 		step   doctor.StepName  // that fails
 		tried  int
 		works  bool
+		over   string // the image with which the time is over
 	}{
-		"the first":        {nil, doctor.StepStart, 1, true},
-		"the second":       {map[string]error{"a:1": plain}, doctor.StepStart, 2, true},
-		"none":             {map[string]error{"a:1": plain, "b:1": plain, "c:1": plain}, doctor.StepStart, 3, false},
-		"one that is left": {map[string]error{"a:1": execpolicy.ErrStillThere}, doctor.StepStart, 1, false},
-		"a command":        {map[string]error{"a:1": plain}, doctor.StepCommand, 1, false},
+		"the first":        {nil, doctor.StepStart, 1, true, ""},
+		"the second":       {map[string]error{"a:1": plain}, doctor.StepStart, 2, true, ""},
+		"none":             {map[string]error{"a:1": plain, "b:1": plain, "c:1": plain}, doctor.StepStart, 3, false, ""},
+		"one that is left": {map[string]error{"a:1": execpolicy.ErrStillThere}, doctor.StepStart, 1, false, ""},
+		"a command":        {map[string]error{"a:1": plain}, doctor.StepCommand, 1, false, ""},
+		"no time":          {map[string]error{"a:1": plain, "b:1": context.Canceled}, doctor.StepStart, 2, false, "b:1"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
 			var tried []string
 			try := func(_ context.Context, _ *dockercli.Engine, image string) ([]doctor.Step, error) {
 				tried = append(tried, image)
+				if image == c.over {
+					cancel()
+				}
 				start, end := doctor.Step{Name: doctor.StepStart}, doctor.Step{Name: doctor.StepRemoval}
 				failed := c.failed[image]
 				switch {
@@ -284,14 +291,19 @@ func TestImagesOfWhichOneStarts(t *testing.T) {
 				return []doctor.Step{start, {Name: c.step, Error: failed.Error()}, end}, failed
 			}
 			transport := func(context.Context, *dockercli.Engine) (name, why string) { return "fifo", "" }
-			r, err := doctor.ExamineMachine(t.Context(), doctor.Options{}, "linux", "", false, false, try, transport)
-			assert.NilError(t, err)
+			r, err := doctor.ExamineMachine(ctx, doctor.Options{}, "linux", "", false, false, try, transport)
+			assert.Assert(t, err == nil || c.over != "", "%v", err)
 			assert.Equal(t, len(r.Engines), 1)
 			e := r.Engines[0]
 			t.Logf("\n%s", r)
 			assert.Equal(t, e.Works(), c.works)
 			assert.Equal(t, len(tried), c.tried, "%q", tried)
-			assert.Equal(t, e.Image, tried[len(tried)-1])
+			told := tried[len(tried)-1]
+			if told == c.over {
+				told = tried[len(tried)-2]
+				assert.Equal(t, e.Steps[len(e.Steps)-1].Error, plain.Error())
+			}
+			assert.Equal(t, e.Image, told)
 			for _, s := range e.Steps {
 				assert.Equal(t, s.Error != "", !c.works && s.Name == c.step, "%+v", s)
 			}

@@ -44,7 +44,8 @@
 // as far as package execpolicy says that it finds them. [execpolicy.Spec.Filter] filters
 // what the tools read out of files and the values of Python too, and not only what
 // commands print. Of a value it is also shown the text without escapes, in which a
-// newline ends a line. [execpolicy.Spec.Approve] is asked about each command, job and
+// newline ends a line. Output from which escape sequences were taken for a reply passes
+// through it once more. [execpolicy.Spec.Approve] is asked about each command, job and
 // snippet, about each file that write and edit are to change, in a request of the kind
 // [RequestWrite], and about what is to be written to a job, in one of the kind
 // [RequestInput]. It is not asked about a restart, about a signal to a job or its kill,

@@ -161,6 +161,9 @@ func (s *Set) content(ctx context.Context, name string) (string, Reply, error) {
 
 func (s *Set) write(ctx context.Context, in input) (Reply, error) {
 	name, content := in.text("path"), in.text("content")
+	if s.isLink(ctx, name) {
+		return s.noFile(ctx, name, errLink)
+	}
 	if reply, err := s.approve(ctx, RequestWrite, name, content); reply.Failed {
 		return reply, err
 	}
@@ -183,10 +186,11 @@ func (s *Set) write(ctx context.Context, in input) (Reply, error) {
 // errLink is the error of replace for the name of a link.
 var errLink = errors.New("it is a link")
 
-// replace writes a file with the permissions that it has, if it exists. A link would be
-// replaced by a file, and what it leads to would stay as it was.
+// replace writes a file that was not a link, with the permissions that it has, if it
+// exists. A link would be replaced by a file, and what it leads to would stay as it was.
 func (s *Set) replace(ctx context.Context, name, content string) error {
-	if s.isLink(ctx, name) {
+	// The question may have been open for long.
+	if s.ask != nil && s.isLink(ctx, name) {
 		return errLink
 	}
 	perm := fs.FileMode(0o644)
@@ -229,6 +233,9 @@ func (s *Set) edit(ctx context.Context, in input) (Reply, error) {
 	if n := strings.Count(content, before); n > 1 || strings.Contains(content[at+1:], before) {
 		return failed("\"old_str\" is in %s more than once, at lines %s. Give more of the lines around the one that is meant.",
 			s.shown(name), places(content, before)), nil
+	}
+	if s.isLink(ctx, name) {
+		return s.noFile(ctx, name, errLink)
 	}
 	// The new text alone does not tell what it makes of the file.
 	changed := content[:at] + after + content[at+len(before):]

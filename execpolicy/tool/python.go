@@ -96,12 +96,12 @@ func (s *Set) filteredValue(value string) (text string, plain bool, err error) {
 	if text, err = s.filtered(value); err != nil || s.filter == nil {
 		return text, false, err
 	}
-	without := unescaped(text)
-	if without == text {
+	without := unescaped(value)
+	if without == value {
 		return text, false, nil
 	}
 	passed, err := s.filtered(without)
-	if err != nil || passed != without {
+	if err != nil || passed != unescaped(text) {
 		return passed, true, err
 	}
 	return text, false, nil

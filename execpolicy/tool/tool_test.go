@@ -361,6 +361,23 @@ func TestFilterOfValues(t *testing.T) {
 	})
 }
 
+// A filter that would change its own results sees a value once.
+func TestFilterOfValuesIsAppliedOnce(t *testing.T) {
+	everywhere(t, func(t *testing.T, p places.Place) {
+		token := regexp.MustCompile("[0-9a-f]{8,}")
+		rules, err := redact.New(redact.Rule{Type: "token", Strategy: redact.Hash,
+			Find: func(line []byte) [][]int { return token.FindAllIndex(line, -1) }})
+		assert.NilError(t, err)
+		p.Spec.Filter = rules.Writer
+		s := open(t, p.Policy, p.Spec, tool.Options{})
+		r := s.call("python", "code", `"0123456789abcdef\n"`)
+		plain := s.call("python", "code", `"0123456789abcdef"`)
+		assert.Equal(t, r.Text, strings.Replace(plain.Text, ">'", `>\n'`, 1))
+		assert.Equal(t, strings.Count(r.Text, "token_hash"), 1, r.Text)
+		assert.Assert(t, r.Value != nil)
+	})
+}
+
 // What is put together where escapes are taken out is seen by a filter, too.
 func TestFilterBehindEscapes(t *testing.T) {
 	everywhere(t, func(t *testing.T, p places.Place) {

@@ -522,7 +522,10 @@ func TestGoneLate(t *testing.T) {
 		{"close", []*program{plain}, settings{}, false},
 	} {
 		p := plan{ending: byName[c.ending], programs: c.programs, settings: c.settings}
-		const bound = goneBound + slack
+		bound := goneBound + slack
+		if p.ending.starts {
+			bound += shellTimeout
+		}
 		assert.NilError(t, p.goneLate(bound, 0), p.String())
 		assert.NilError(t, p.goneLate(bound+time.Second, time.Second), p.String())
 		assert.Equal(t, p.goneLate(bound+1, 0) != nil, c.wrong, p.String())

@@ -161,6 +161,9 @@ func (p plan) alone() bool { return p.ending.own && len(p.programs) == 1 && p.pr
 // stdin. stood is for how long the suite itself could not run.
 func (p plan) goneLate(took, stood time.Duration) error {
 	bound := goneBound + slack + stood
+	if p.ending.starts {
+		bound += shellTimeout // its container may only come into being then
+	}
 	hindered := p.settings.egress || p.any(func(prog *program) bool {
 		return prog.own != nil || prog.starves || prog.idles || prog.hinders
 	})

@@ -47,6 +47,9 @@ type Guard struct {
 	// Protected are more absolute paths that are refused, with what is inside and what
 	// holds them.
 	Protected []string
+	// Copied says that a container gets a copy of what it is shown. The FIFOs of sessions,
+	// which are in the directory for temporary files, are not in that.
+	Copied bool
 	// Allowed are absolute paths that may be shown although they would be refused. Each
 	// allows that very file or directory.
 	Allowed []string
@@ -101,7 +104,7 @@ func (g *Guard) search(resolved string) *search {
 // containers, and what is known of the file there.
 func (g *Guard) find(source, resolved string) (found string, info fs.FileInfo) {
 	s := g.search(resolved)
-	if holds, _ := s.meets(os.TempDir()); holds && !g.Remote {
+	if holds, _ := s.meets(os.TempDir()); holds && !g.Remote && !g.Copied {
 		s.found = os.TempDir() + ", where the streams of sessions are"
 	}
 	s.protect("", g.Protected)

@@ -90,8 +90,6 @@ func TestNoMountOfWhatGivesTheHostAway(t *testing.T) {
 	}
 }
 
-// Where nothing is known of a home or of a socket, that is not the working directory, and
-// what was found stays found.
 // What code inside could do to the FIFOs of sessions, and to what is at their places, is
 // kept from it.
 func TestTemporaryFilesAreNotShown(t *testing.T) {
@@ -108,11 +106,14 @@ func TestTemporaryFilesAreNotShown(t *testing.T) {
 		allows(t, &Guard{}, filepath.Join(temp, "mine"), filepath.Join(temp, "mine"))
 		allows(t, &Guard{Allowed: []string{temp}}, temp, temp)
 		allows(t, &Guard{Remote: true}, temp, temp)
+		allows(t, &Guard{Copied: true}, temp, temp)
 		assert.Assert(t, (&Guard{}).Holds(filepath.Dir(temp), name))
 		assert.Assert(t, !(&Guard{}).Holds(filepath.Join(temp, "mine"), name))
 	}
 }
 
+// Where nothing is known of a home or of a socket, that is not the working directory, and
+// what was found stays found.
 func TestMountsAreJudgedWithoutAHomeOrASocket(t *testing.T) {
 	t.Setenv("HOME", "")
 	t.Setenv("XDG_RUNTIME_DIR", "")

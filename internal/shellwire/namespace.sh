@@ -174,11 +174,15 @@ still() {
 	done
 }
 # state PID: reads the state of a process. In this file it stands near the beginning, and
-# dash and busybox read byte by byte. The kernel lets no name have a newline in it there.
-# Bash reads more than a line and goes back: where the process has ended meanwhile, which
-# makes that fail, the rest would come at its next read of whatever file.
-case ${BASH_VERSION+bash} in
-bash) state() { stat "$1"; } ;;
+# dash and busybox read byte by byte. Linux lets no name have a newline in it there. GVisor
+# does, and has no Umask before the state. Bash reads more than a line and goes back: where
+# the process has ended meanwhile, which makes that fail, the rest would come at its next
+# read of whatever file.
+while read -r cf_key cf_rest; do
+	case $cf_key in Umask: | State:) break ;; esac
+done </proc/1/status
+case ${BASH_VERSION+bash}$cf_key in
+bash* | State:) state() { stat "$1"; } ;;
 *)
 	state() {
 		cf_state=Z

@@ -127,8 +127,11 @@ done
 return
 done
 }
-case ${BASH_VERSION+bash} in
-bash) state() { stat "$1"; } ;;
+while read -r cf_key cf_rest; do
+case $cf_key in Umask: | State:) break ;; esac
+done </proc/1/status
+case ${BASH_VERSION+bash}$cf_key in
+bash* | State:) state() { stat "$1"; } ;;
 *)
 state() {
 cf_state=Z
