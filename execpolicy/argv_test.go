@@ -100,6 +100,7 @@ func TestArgv(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		leftout.Skip(t, "paths, owners and limits differ here")
 	}
+	t.Setenv("TMPDIR", "/tmp") // everyField mounts another such directory
 	here, err := os.Getwd()
 	assert.NilError(t, err)
 	seen := map[string]bool{"docker-job.txt": true, "podman-job.txt": true} // of TestArgvOfJob
@@ -185,6 +186,7 @@ func TestArgvOfJob(t *testing.T) {
 // The real clients must take every flag. That the image is missing is what they find out
 // last, before anything is made.
 func TestArgvIsTakenByTheClients(t *testing.T) {
+	t.Setenv("TMPDIR", "/tmp") // everyField mounts another such directory
 	enginetest.RunOnAll(t, func(t *testing.T, e enginetest.Engine) {
 		for _, c := range argvCases {
 			t.Run(c.name, func(t *testing.T) {
