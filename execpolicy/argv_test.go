@@ -100,7 +100,9 @@ func TestArgv(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		leftout.Skip(t, "paths, owners and limits differ here")
 	}
-	t.Setenv("TMPDIR", "/tmp") // everyField mounts another such directory
+	// The directory that everyField mounts must hold neither.
+	t.Setenv("TMPDIR", "/tmp")
+	t.Setenv("HOME", "/no/such/home")
 	here, err := os.Getwd()
 	assert.NilError(t, err)
 	seen := map[string]bool{"docker-job.txt": true, "podman-job.txt": true} // of TestArgvOfJob

@@ -55,12 +55,16 @@ func (p DockerPolicy) Spawn(ctx context.Context, spec Spec) (*Process, error) {
 		return nil, err
 	}
 	if e.MissingLimits == nil {
-		// What is wrong on any engine is said before this one is asked.
-		if err := problems.Join(p.validate(spec)...); err != nil {
+		asked, askErr := p.askLimits(ctx, e)
+		if askErr == nil {
+			e = asked
+		}
+		// What is wrong is said, whether or not the engine can be asked.
+		if _, err := p.argv(e, spec, container.NewName()); err != nil {
 			return nil, err
 		}
-		if e, err = p.askLimits(ctx, e); err != nil {
-			return nil, err
+		if askErr != nil {
+			return nil, askErr
 		}
 	}
 	looksUp, pulls := p.looksUp(e), p.Pull == dockercli.PullAlways
