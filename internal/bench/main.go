@@ -22,9 +22,9 @@
 // docker and on podman, in the one run. It must be run in the module's root, and writes
 // testdata/scoreboard.txt, which benchstat reads, testdata/scoreboard.svg, and a section
 // of README.md; a test checks that the three agree. With -short it writes nothing. The
-// libraries of others are in the module peers. Openblox is not among them: it needs
-// gVisor's runtime, and its module is not on every proxy. Testcontainers-go runs without
-// its reaper, which is a container of an image that has to be pulled.
+// libraries of others are in the module peers. Openblox is not among them, because its
+// module is not on every proxy. Testcontainers-go runs without its reaper, which is a
+// container of an image that has to be pulled.
 //
 // # What many sessions cost
 //
