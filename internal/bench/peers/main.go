@@ -2,7 +2,7 @@
 // module of their own, so that nobody else has their requirements.
 //
 // Both are of the versions that still talk to engines of API 1.41. Openblox is not here:
-// it needs gVisor's runtime, and its module is not on every proxy.
+// its module is not on every proxy.
 package main
 
 import (
