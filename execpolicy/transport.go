@@ -58,7 +58,9 @@ func (t Transport) String() string {
 // wants FIFOs where they can't be used, the error wraps [ErrInvalid].
 //
 // It knows no [Spec.Workspace]: a session has no FIFOs if its workspace holds the
-// directory for temporary files. Only a start finds out that the engine does not see the directory of the FIFOs, that
+// directory for temporary files.
+//
+// Only a start finds out that the engine does not see the directory of the FIFOs, that
 // its container does not open them, or that they can't be made. With TransportFIFO that
 // start fails with [ErrStart]. With TransportAuto it goes on with TransportAttach. If the
 // session then answers, the library uses TransportAttach with that engine for the

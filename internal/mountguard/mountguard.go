@@ -47,8 +47,8 @@ type Guard struct {
 	// Protected are more absolute paths that are refused, with what is inside and what
 	// holds them.
 	Protected []string
-	// Copied says that a container gets a copy of what it is shown. The FIFOs of sessions,
-	// which are in the directory for temporary files, are not in that.
+	// Copied says that a container gets a copy of what it is shown. The FIFOs of
+	// sessions, which are in the directory for temporary files, are not in that.
 	Copied bool
 	// Allowed are absolute paths that may be shown although they would be refused. Each
 	// allows that very file or directory.
