@@ -5,8 +5,11 @@ names=' '
 while IFS= read -r line; do
 	case $line in
 	+*) names="$names${line#+} " ;;
-	-*) line=" ${line#-} "
-		case $names in *"$line"*) names="${names%%"$line"*} ${names#*"$line"}" ;; esac ;;
+	-*) kept=' '
+		for name in $names; do
+			[ "$name" = "${line#-}" ] || kept="$kept$name "
+		done
+		names=$kept ;;
 	esac
 done
 set -- $names

@@ -104,6 +104,33 @@ func TestGuardRemovesDirectory(t *testing.T) {
 	}
 }
 
+// A guard of many keeps up with what becomes of them: to take a name out of a long list by
+// a pattern would take a shell seconds.
+func TestGuardOfMany(t *testing.T) {
+	enginetest.Check(t)
+	g := newGuard("false")
+	g.Add("first")
+	var lines strings.Builder
+	for i := range 200 {
+		name := fmt.Sprintf("cofferdam-%026d", i)
+		fmt.Fprintf(&lines, "+%s\n+%[1]s:1073741824:1:/%s:\n-%[1]s\n", name, strings.Repeat("g", 100))
+	}
+	for i := range 200 {
+		fmt.Fprintf(&lines, "-cofferdam-%026d:1073741824:1:/%s:\n", i, strings.Repeat("g", 100))
+	}
+	_, err := g.pipe.WriteString(lines.String())
+	assert.NilError(t, err)
+	g.pipe.Close()
+	assert.Assert(t, leftover.Patient.Until(func() bool {
+		select {
+		case <-g.proc.Done():
+			return true
+		default:
+			return false
+		}
+	}))
+}
+
 // What a link leads to that somebody has put in place of the FIFOs stays.
 func TestGuardFollowsNoLink(t *testing.T) {
 	enginetest.Check(t)
