@@ -86,6 +86,12 @@ func (w *talk) helpReady(ready func() bool, ops []byte, after ...string) (status
 // stopped reports whether a process is stopped that process 1 has started, or what that
 // has.
 func (w *talk) stopped() bool {
+	return w.has(func(p leftover.Process) bool { return p.State == "T" })
+}
+
+// has reports whether there is such a process among those that process 1 has started, and
+// those that they have.
+func (w *talk) has(such func(p leftover.Process) bool) bool {
 	all := leftover.Processes()
 	ours := map[int]bool{w.pid: true}
 	for range 5 { // generations
@@ -93,7 +99,7 @@ func (w *talk) stopped() bool {
 			ours[p.PID] = ours[p.PID] || ours[p.Parent]
 		}
 	}
-	return slices.ContainsFunc(all, func(p leftover.Process) bool { return ours[p.PID] && p.State == "T" })
+	return slices.ContainsFunc(all, func(p leftover.Process) bool { return ours[p.PID] && such(p) })
 }
 
 func wait(t testing.TB, what string, met func() bool) {

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
 
+	"github.com/seed-64a260eb/cofferdam/internal/enginetest/leftover"
 	"github.com/seed-64a260eb/cofferdam/internal/shellquote"
 )
 
@@ -18,8 +20,8 @@ import (
 func TestOneWorkerRunsAUnit(t *testing.T) {
 	for name, lose := range map[string]func(w *talk){
 		"started twice": func(w *talk) {
-			w.send(StartWorker + StartWorker)
-			w.worker += 2
+			w.startWorker()
+			w.startWorker()
 		},
 		"the parent was killed": func(w *talk) {
 			w.ok("kill -9 $PPID")
@@ -44,6 +46,23 @@ func TestOneWorkerRunsAUnit(t *testing.T) {
 			})
 		})
 	}
+}
+
+// startWorker starts another worker, and waits until it can run a unit. The start of the
+// next one empties the file that this one still reads its script from.
+func (w *talk) startWorker() {
+	w.t.Helper()
+	w.send(StartWorker)
+	w.worker++
+	wait(w.t, "the worker waits for a unit", func() bool {
+		return w.has(func(p leftover.Process) bool {
+			proc := fmt.Sprintf("/proc/%d/", p.PID)
+			env, _ := os.ReadFile(proc + "environ")
+			// The script opens it before it waits for a unit.
+			_, err := os.Stat(proc + "fd/4")
+			return err == nil && slices.Contains(strings.Split(string(env), "\x00"), fmt.Sprintf("cf_worker=%d", w.worker))
+		})
+	})
 }
 
 // A unit that comes when the worker's parent was killed is run once: it is said not to
