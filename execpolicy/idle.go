@@ -194,7 +194,7 @@ func (i *Idle) Check(ctx context.Context) error {
 	if err := c.lives(); err != nil {
 		return err
 	}
-	ctx, cancel := bound.By(ctx, s.life, c.life)
+	ctx, cancel := bound.By(ctx, s.both)
 	defer cancel(nil)
 	var out, errOut shell.Sink
 	r := c.runUnit(ctx, time.Time{}, time.Time{}, shell.Unit(":"), &out, &errOut)

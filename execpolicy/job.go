@@ -113,7 +113,9 @@ func (s *Session) StartJob(ctx context.Context, cmd Command) (*Job, error) {
 	if cmd.Timeout == 0 {
 		cmd.Timeout = -1
 	}
-	ctx, cancel := bound.By(ctx, s.life, c.jobLife)
+	ctx, leave := bound.By(ctx, s.life)
+	defer leave(nil)
+	ctx, cancel := bound.By(ctx, c.jobLife)
 	defer cancel(nil)
 	var j *Job
 	// A caller's Audit or Approve may panic.

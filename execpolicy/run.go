@@ -82,7 +82,7 @@ func (s *Session) Run(ctx context.Context, cmd Command) (*Result, error) {
 	if cmd.code != nil && cmd.code.In != "" && cmd.code.In != c.proc.Name {
 		return nil, ours.ErrElsewhere
 	}
-	ctx, cancel := bound.By(ctx, s.life, c.life)
+	ctx, cancel := bound.By(ctx, s.both)
 	defer cancel(nil)
 	return c.runCommand(ctx, cancel, cmd)
 }
@@ -213,11 +213,12 @@ func (c *conn) newOutput(cmd Command, filter shell.Filter, cancel context.Cancel
 func (x *execution) execute() (shell.Reply, error) {
 	c := x.c
 	try := func(input []shell.Op) shell.Reply {
+		ops := append(make([]shell.Op, 0, 4), input...)
 		if x.cmd.Usage {
-			input = append(input, shell.Op{Data: []byte(shellwire.Note)})
+			ops = append(ops, shell.Op{Data: []byte(shellwire.Note)})
 		}
-		return c.runUnit(x.ctx, x.deadline, x.endBy, append(input, shell.Op{Data: x.cmd.unit(c.Dir(), x.file).Ops(), Unit: true}),
-			x.out.Stdout, x.out.Stderr)
+		ops = append(ops, shell.Op{Data: x.cmd.unit(c.Dir(), x.file).Ops(), Unit: true})
+		return c.runUnit(x.ctx, x.deadline, x.endBy, ops, x.out.Stdout, x.out.Stderr)
 	}
 	r := try(x.input)
 	if r.Cause != nil || !r.Mark.NotRun || x.out.Came() > 0 {

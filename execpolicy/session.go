@@ -29,6 +29,10 @@ type Session struct {
 
 	mu   sync.Mutex
 	conn *conn
+	// both ends with life and with the conn's. It is the turn's, as leave is, which ends
+	// it alone.
+	both  context.Context
+	leave context.CancelCauseFunc
 
 	closed   chan struct{}
 	closeErr error
@@ -117,10 +121,22 @@ var errBorrowed = fmt.Errorf("%w: Prepare and Finish only borrow the session, wh
 
 // newSession makes a session around a conn. Without a policy it is a borrowed one.
 func newSession(p Policy, spec Spec, c *conn) *Session {
-	s := &Session{policy: p, spec: &spec, turn: turn.New(1), conn: c, closed: make(chan struct{})}
+	s := &Session{policy: p, spec: &spec, turn: turn.New(1), closed: make(chan struct{})}
 	s.life, s.close = context.WithCancelCause(context.Background())
-	c.session = s.life
+	s.use(c)
 	return s
+}
+
+// use makes a conn the session's.
+func (s *Session) use(c *conn) {
+	if s.leave != nil {
+		s.leave(nil)
+	}
+	s.both, s.leave = bound.By(c.life, s.life)
+	c.session = s.life
+	s.mu.Lock()
+	s.conn = c
+	s.mu.Unlock()
 }
 
 func (s Spec) validate() error {
@@ -329,10 +345,7 @@ func (s *Session) Restart(ctx context.Context) error {
 	c, err := open(ctx, s.policy, *s.spec, c)
 	if c != nil {
 		// If it has failed, Close and another Restart try again to end it.
-		c.session = s.life
-		s.mu.Lock()
-		s.conn = c
-		s.mu.Unlock()
+		s.use(c)
 	}
 	return err
 }

@@ -30,7 +30,7 @@ func (s *Session) transfer(ctx context.Context, op, name string, do func(*transf
 		if err := c.lives(); err != nil {
 			return err
 		}
-		ctx, cancel := bound.By(ctx, s.life, c.life)
+		ctx, cancel := bound.By(ctx, s.both)
 		defer cancel(nil)
 		event, err := c.audit.beginTransfer(ctx, c, op, name)
 		if err == nil {

@@ -5,20 +5,15 @@ import (
 	"unicode/utf8"
 )
 
-// A stream is the state of one stream between writes.
+// A stream reads one stream as Python's text mode does, into a transcript.
 type stream struct {
 	line
+	t    *Transcript
 	rune [utf8.UTFMax]byte // the first bytes of a rune that is not complete yet
 	n    int               // how many
 	// cr says that a carriage return has come. It ends the line together with a newline
 	// that may follow.
 	cr bool
-}
-
-// A streamWriter reads a stream as Python's text mode does, into a transcript.
-type streamWriter struct {
-	t *Transcript
-	s *stream
 }
 
 // block is what Write looks at in one go: small enough to stay in the processor's cache
@@ -27,38 +22,37 @@ const block = 16 << 10
 
 var replacement = []byte(string(utf8.RuneError))
 
-func (w streamWriter) Write(p []byte) (int, error) {
-	w.t.mu.Lock()
-	defer w.t.mu.Unlock()
+func (s *stream) Write(p []byte) (int, error) {
+	s.t.mu.Lock()
+	defer s.t.mu.Unlock()
 	for rest := p; len(rest) > 0; {
 		n := min(len(rest), block)
-		w.decode(rest[:n])
+		s.decode(rest[:n])
 		rest = rest[n:]
 	}
 	return len(p), nil
 }
 
-func (w streamWriter) Close() error {
-	w.t.mu.Lock()
-	defer w.t.mu.Unlock()
-	s := w.s
+func (s *stream) Close() error {
+	s.t.mu.Lock()
+	defer s.t.mu.Unlock()
 	if s.n > 0 {
 		s.n = 0
-		w.text(replacement)
+		s.pass(replacement)
 	}
 	if s.cr {
 		s.cr = false
-		w.t.finish(&s.line, w.mark(), "\n")
+		s.t.finish(&s.line, s.mark(), "\n")
 	}
 	if s.size > 0 {
-		w.t.finish(&s.line, w.mark(), "")
+		s.t.finish(&s.line, s.mark(), "")
 	}
 	s.line = line{}
 	return nil
 }
 
-func (w streamWriter) mark() string {
-	if w.s == &w.t.err {
+func (s *stream) mark() string {
+	if s == &s.t.err {
 		return "[stderr] "
 	}
 	return ""
@@ -66,12 +60,12 @@ func (w streamWriter) mark() string {
 
 // decode passes p on as valid UTF-8. Each maximal part of p that could have begun a rune,
 // and otherwise each byte that is in none, becomes one U+FFFD.
-func (w streamWriter) decode(p []byte) {
-	p = w.completeRune(p)
+func (s *stream) decode(p []byte) {
+	p = s.completeRune(p)
 	n := len(p) - unfinished(p)
-	w.s.n += copy(w.s.rune[w.s.n:], p[n:])
+	s.n += copy(s.rune[s.n:], p[n:])
 	if p = p[:n]; utf8.Valid(p) {
-		w.text(p)
+		s.pass(p)
 		return
 	}
 	var piece [1 << 10]byte
@@ -85,13 +79,12 @@ func (w streamWriter) decode(p []byte) {
 			valid = utf8.AppendRune(valid, r)
 			p = p[n:]
 		}
-		w.text(valid)
+		s.pass(valid)
 	}
 }
 
 // completeRune takes from p what belongs to a rune that an earlier write began.
-func (w streamWriter) completeRune(p []byte) []byte {
-	s := w.s
+func (s *stream) completeRune(p []byte) []byte {
 	for s.n > 0 && len(p) > 0 {
 		s.rune[s.n] = p[0]
 		candidate := s.rune[:s.n+1]
@@ -102,10 +95,10 @@ func (w streamWriter) completeRune(p []byte) []byte {
 		case utf8.Valid(candidate):
 			s.n = 0
 			p = p[1:]
-			w.text(candidate)
+			s.pass(candidate)
 		default:
 			s.n = 0
-			w.text(replacement)
+			s.pass(replacement)
 		}
 	}
 	return p
@@ -134,13 +127,12 @@ func invalidPrefix(p []byte) int {
 	return n
 }
 
-// text passes valid UTF-8 on to the transcript, with every line end a newline.
-func (w streamWriter) text(p []byte) {
-	s := w.s
+// pass hands valid UTF-8 on to the transcript, with every line end a newline.
+func (s *stream) pass(p []byte) {
 	for len(p) > 0 {
 		if s.cr {
 			s.cr = false
-			w.t.finish(&s.line, w.mark(), "\n")
+			s.t.finish(&s.line, s.mark(), "\n")
 			if p[0] == '\n' {
 				p = p[1:]
 				continue
@@ -148,10 +140,10 @@ func (w streamWriter) text(p []byte) {
 		}
 		i := bytes.IndexByte(p, '\r')
 		if i < 0 {
-			w.t.addLines(&s.line, w.mark(), p)
+			s.t.addLines(&s.line, s.mark(), p)
 			return
 		}
-		w.t.addLines(&s.line, w.mark(), p[:i])
+		s.t.addLines(&s.line, s.mark(), p[:i])
 		s.cr = true
 		p = p[i+1:]
 	}

@@ -56,10 +56,19 @@ type Transcript struct {
 // Stdout returns the writer for standard output. Write takes all of its argument and
 // Close ends a last line without a newline; neither ever fails. What is written after
 // Close begins a new line.
-func (t *Transcript) Stdout() io.WriteCloser { return streamWriter{t, &t.out} }
+func (t *Transcript) Stdout() io.WriteCloser { return t.writer(&t.out) }
 
 // Stderr returns the writer for standard error, which is like that of Stdout.
-func (t *Transcript) Stderr() io.WriteCloser { return streamWriter{t, &t.err} }
+func (t *Transcript) Stderr() io.WriteCloser { return t.writer(&t.err) }
+
+func (t *Transcript) writer(s *stream) io.WriteCloser {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if s.t != t { // another writer of the stream may be in use
+		s.t = t
+	}
+	return s
+}
 
 // Close ends the last line of each stream, that of standard output first. It always
 // returns nil. The other methods see a line only once it has ended.

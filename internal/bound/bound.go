@@ -54,20 +54,31 @@ func Earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// By returns a context that also ends, with the same cause, when one of the others
-// does.
-func By(ctx context.Context, others ...context.Context) (context.Context, context.CancelCauseFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stops := make([]func() bool, len(others))
-	for i, other := range others {
-		stops[i] = context.AfterFunc(other, func() { cancel(context.Cause(other)) })
+// By returns a context that also ends, with the same cause, when life does.
+func By(ctx, life context.Context) (context.Context, context.CancelCauseFunc) {
+	if ctx.Done() == nil {
+		return context.WithCancelCause(during{life, ctx})
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
 	return ctx, func(cause error) {
-		for _, stop := range stops {
-			stop()
-		}
+		stop()
 		cancel(cause)
 	}
+}
+
+// during is a life that has the values of a context. What is made of it costs half of
+// what AfterFunc does.
+type during struct {
+	context.Context
+	values context.Context
+}
+
+func (d during) Value(key any) any {
+	if value := d.Context.Value(key); value != nil {
+		return value
+	}
+	return d.values.Value(key)
 }
 
 // Until returns a context that also ends at that time, with that cause.

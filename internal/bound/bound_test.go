@@ -36,11 +36,20 @@ func TestBy(t *testing.T) {
 		for k := range all {
 			all[k], end[k] = context.WithCancelCause(t.Context())
 		}
-		ctx, cancel := bound.By(all[0], all[1:]...)
+		ctx, cancel := bound.By(all[0], all[1])
+		ctx, cancelBoth := bound.By(ctx, all[2])
 		assert.NilError(t, ctx.Err())
 		end[i](why)
 		<-ctx.Done()
 		assert.Equal(t, context.Cause(ctx), why)
+		cancelBoth(nil)
+		cancel(nil)
+		// One that has ended before ends it too.
+		ctx, cancel = bound.By(all[0], all[1])
+		ctx, cancelBoth = bound.By(ctx, all[2])
+		<-ctx.Done()
+		assert.Equal(t, context.Cause(ctx), why)
+		cancelBoth(nil)
 		cancel(nil)
 	}
 	// After the cancel the others do nothing.
@@ -49,6 +58,29 @@ func TestBy(t *testing.T) {
 	cancel(why)
 	end(nil)
 	assert.Equal(t, context.Cause(ctx), why)
+}
+
+// Where the caller's context never ends, the other one still ends it.
+func TestByForEver(t *testing.T) {
+	why := errors.New("why")
+	life, end := context.WithCancelCause(context.Background())
+	ctx, cancel := bound.By(context.Background(), life)
+	end(why)
+	assert.Equal(t, context.Cause(ctx), why)
+	cancel(nil)
+}
+
+func TestByHasTheCallersValues(t *testing.T) {
+	type key struct{}
+	caller := context.WithValue(context.Background(), key{}, "value")
+	ends, end := context.WithTimeout(caller, 0)
+	defer end()
+	for _, caller := range []context.Context{caller, ends} {
+		ctx, cancel := bound.By(caller, t.Context())
+		assert.Equal(t, ctx.Value(key{}), "value")
+		assert.Equal(t, ctx.Err(), caller.Err())
+		cancel(nil)
+	}
 }
 
 func TestCall(t *testing.T) {

@@ -43,7 +43,7 @@ func (c *Conn) beat() {
 // quietSince returns since when a beat waits for an answer while the streams are read,
 // the zero time if none does. Whatever comes is an answer.
 func (c *Conn) quietSince() time.Time {
-	if c.heard.Load() == nil {
+	if c.heard.Load() == 0 {
 		return time.Time{} // it has a deadline of its own for its start
 	}
 	var heard time.Time

@@ -77,10 +77,10 @@ func (c *Conn) learn(byItself bool) {
 	known, code := false, c.exitCode(ctx)
 	if c.opts.OOMKilled != nil {
 		var since time.Time
-		if heard := c.heard.Load(); heard != nil {
+		if heard := c.heard.Load(); heard != 0 {
 			// What was killed before did not end it, but one shortage of memory may end a
 			// command first.
-			since = heard.Add(-shortageTime)
+			since = time.Unix(0, heard).Add(-shortageTime)
 		}
 		c.why.oom, known = c.opts.OOMKilled(ctx, since)
 		if known && !c.why.oom && code == 128+sigkill {

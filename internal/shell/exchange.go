@@ -153,8 +153,7 @@ func (x *exchange) end() {
 		x.c.queue.arrived()
 	}
 	if !x.Lost && !(x.asks && x.Unsent) {
-		now := time.Now()
-		x.c.heard.Store(&now)
+		x.c.heard.Store(time.Now().UnixNano())
 		x.c.took.CompareAndSwap(0, int64(x.c.startTook()))
 	}
 }

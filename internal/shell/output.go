@@ -37,8 +37,10 @@ type Output struct {
 func NewOutput(o OutputOptions) Output {
 	p := Output{Text: &truncate.Transcript{MaxLines: o.MaxLines, MaxBytes: o.MaxBytes}}
 	first, second := Serial(o.Stdout, o.Stderr)
-	p.Stdout, p.keptStdout = NewSink(o.Filter, o.MaxBytes, p.Text.Stdout(), first)
-	p.Stderr, p.keptStderr = NewSink(o.Filter, o.MaxBytes, p.Text.Stderr(), second)
+	kept := new([2]Sink)
+	p.keptStdout, p.keptStderr = &kept[0], &kept[1]
+	p.Stdout = p.keptStdout.open(o.Filter, o.MaxBytes, p.Text.Stdout(), first)
+	p.Stderr = p.keptStderr.open(o.Filter, o.MaxBytes, p.Text.Stderr(), second)
 	if o.Limit > 0 {
 		room := new(atomic.Int64)
 		room.Store(o.Limit)

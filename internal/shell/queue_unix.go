@@ -9,7 +9,7 @@ import (
 )
 
 // writeNow returns a function that writes as much to w as w takes without waiting, which
-// is nothing if that can't be known.
+// is nothing if that can't be known. It is not for calls at the same time.
 func writeNow(w io.Writer) func([]byte) int {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -27,11 +27,17 @@ func writeNow(w io.Writer) func([]byte) int {
 	if waits {
 		return func([]byte) int { return 0 }
 	}
-	return func(p []byte) (n int) {
-		raw.Write(func(fd uintptr) bool {
-			n, _ = syscall.Write(int(fd), p)
-			return true
-		})
+	// One function for all calls: a new one would be allocated for each.
+	var data []byte
+	var n int
+	write := func(fd uintptr) bool {
+		n, _ = syscall.Write(int(fd), data)
+		return true
+	}
+	return func(p []byte) int {
+		data, n = p, 0
+		raw.Write(write)
+		data = nil
 		return max(n, 0)
 	}
 }

@@ -49,14 +49,20 @@ func (k *Sink) Look(look func(kept *truncate.Buffer)) {
 // they are not nil. The stream is to be written to in, which passes it through the
 // filter; in is out if filter is nil.
 func NewSink(filter Filter, limit int, text, w io.Writer) (in, out *Sink) {
-	out = &Sink{Kept: truncate.Buffer{Limit: limit}, Text: text}
+	out = new(Sink)
+	return out.open(filter, limit, text, w), out
+}
+
+// open makes a sink the out of NewSink, and returns the in.
+func (k *Sink) open(filter Filter, limit int, text, w io.Writer) (in *Sink) {
+	k.Kept.Limit, k.Text = limit, text
 	if w != nil {
-		out.relay = newRelay(w)
+		k.relay = newRelay(w)
 	}
 	if filter == nil {
-		return out, out
+		return k
 	}
-	return &Sink{filter: filter(out), relay: out.relay}, out
+	return &Sink{filter: filter(k), relay: k.relay}
 }
 
 // Limit makes the sink call full when more bytes came than room has. Two sinks may share

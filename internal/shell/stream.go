@@ -171,6 +171,7 @@ func (s *stream) unclear() bool {
 func (s *stream) begin(tag string, worker int, fromMark bool, sink *Sink, marks *marks) {
 	s.mu.Lock()
 	s.tag, s.worker, s.open, s.behind, s.sink, s.marks, s.idle = tag, worker, !fromMark, fromMark, sink, marks, 0
+	s.parser.Tag = tag
 	s.spare.Store(ownMarks)
 	s.relay.Store(sink.relay)
 	s.endLast()

@@ -83,7 +83,10 @@ type Parser struct {
 	Mark   func(Mark)
 	// Size is how many bytes the mark has that Mark is called with.
 	Size int
+	// Tag is the likely one of a mark: that is not copied.
+	Tag string
 
+	dir    string // of the last mark that had one, for the same reason
 	prefix []byte
 	// searched is how much behind the prefix that is held back is known to begin no
 	// other.
@@ -198,7 +201,7 @@ func (p *Parser) mark(data []byte, searched int) (m Mark, n int) {
 		}
 		return m, -1
 	}
-	if !p.read(&m, string(body[1:end])) {
+	if !p.read(&m, body[1:end]) {
 		return m, -1
 	}
 	return m, n
@@ -224,19 +227,17 @@ func (p *Parser) kind(letter byte) Kind {
 
 // read reads the text of a mark, which is what follows its letter, and reports whether
 // that is one of its kind.
-func (p *Parser) read(m *Mark, text string) bool {
+func (p *Parser) read(m *Mark, text []byte) bool {
 	m.Status = -1
 	switch {
-	case m.Kind == Begin:
-		m.Tag = text
-	case m.Kind == End && !p.Stdout:
-		m.Tag = text
+	case m.Kind == Begin, m.Kind == End && !p.Stdout:
+		m.Tag = known(text, p.Tag)
 	case m.Kind == End:
-		tag, rest, _ := strings.Cut(text, " ")
-		status, dir, ok := strings.Cut(rest, " ")
-		m.Tag, m.Dir = tag, dir
+		tag, rest, _ := bytes.Cut(text, space)
+		word, dir, ok := bytes.Cut(rest, space)
+		status, killed := strings.CutPrefix(string(word), killedBy)
+		m.Tag, m.Dir = known(tag, p.Tag), known(dir, p.dir)
 		m.NoDir, m.NoFile = status == noDir, p.Job && status == noFile
-		status, killed := strings.CutPrefix(status, killedBy)
 		m.Status = parseStatus(status)
 		if killed {
 			m.Signal = m.Status - 128
@@ -244,17 +245,18 @@ func (p *Parser) read(m *Mark, text string) bool {
 		if !ok || m.Status < 0 && !m.NoDir && !m.NoFile || killed && (m.Signal < 1 || m.Signal > maxSignal) {
 			return false
 		}
+		p.dir = m.Dir
 	case m.Kind == Death:
-		gen, status, _ := strings.Cut(text, " ")
+		gen, status, _ := strings.Cut(string(text), " ")
 		g, err := strconv.Atoi(gen)
 		if err != nil || g < 1 {
 			return false
 		}
 		m.Generation, m.Status, m.NotRun = g, parseStatus(status), status == unrun
 	case m.Kind == Beating:
-		return text == ""
+		return len(text) == 0
 	case m.Kind == Answer:
-		nonce, rest, _ := strings.Cut(text, " ")
+		nonce, rest, _ := strings.Cut(string(text), " ")
 		reached, kills, ok := strings.Cut(rest, " ")
 		if !ok || reached != "0" && reached != "1" {
 			return false
@@ -262,6 +264,16 @@ func (p *Parser) read(m *Mark, text string) bool {
 		m.Tag, m.Reached, m.OOMKills = nonce, reached == "1", ParseCount(kills)
 	}
 	return true
+}
+
+var space = []byte(" ")
+
+// known returns text as a string, which is likely the same as that one.
+func known(text []byte, as string) string {
+	if string(text) == as {
+		return as
+	}
+	return string(text)
 }
 
 // ParseCount parses a count that a supervisor printed. It returns -1 if text is not one.
