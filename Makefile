@@ -3,6 +3,9 @@ GO ?= go
 FUZZTIME ?= 10s
 # What make test tests.
 PACKAGES ?= ./...
+# Most tests take one engine, one shell and one way of the streams, chosen by the test's
+# name. ALL=1 makes them take each, which takes hours.
+SHORT_TESTS = $(if $(ALL),,-short)
 
 # Run by their versions, so that they are no requirements of the module.
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.7.0
@@ -31,7 +34,8 @@ tested:
 # other where they have bounds in it. What could not be tested here is told at the end.
 test:
 	@notes=$$(mktemp) && trap 'rm -f "$$notes"' EXIT && trap 'exit 130' INT TERM && status=0 && { \
-		COFFERDAM_LEFT_OUT=$$notes $(GO) test -p 2 -race -shuffle=on -timeout=80m $(TESTFLAGS) $(PACKAGES) || status=$$?; \
+		COFFERDAM_LEFT_OUT=$$notes $(GO) test -p 2 -race -shuffle=on -timeout=$(if $(ALL),4h,80m) \
+			$(SHORT_TESTS) $(TESTFLAGS) $(PACKAGES) || status=$$?; \
 	} && sort -u "$$notes" | awk -F '\t' \
 		'{ tests[$$1] = tests[$$1] " " $$2 } END { for (why in tests) print "left out: " why ":" tests[why] }' | sort && exit $$status
 
@@ -60,7 +64,7 @@ modules:
 	@find . -mindepth 2 -name go.mod | sort | while read -r file; do \
 		echo "== $${file%/go.mod}" && cd "$${file%/go.mod}" && \
 		$(GO) vet ./... && $(GO) run $(STATICCHECK) ./... && $(GO) mod tidy -diff && \
-		$(GO) test -p 2 -race -shuffle=on -timeout=20m $(TESTFLAGS) ./... && \
+		$(GO) test -p 2 -race -shuffle=on -timeout=20m $(SHORT_TESTS) $(TESTFLAGS) ./... && \
 		cd "$(CURDIR)" || exit 1; \
 	done
 
