@@ -191,7 +191,7 @@ var shellCases = []conformanceCase{
 			// time.
 			lost := strings.Contains(c.want, "The shell was replaced")
 			r := s.until(func(r *execpolicy.Result) bool {
-				return bytes.Contains(r.Stdout, []byte("2")) && bytes.Contains(r.Stderr, []byte("err")) && r.StateLost == lost
+				return bytes.Contains(r.Stdout, []byte("2")) && bytes.HasPrefix(r.Stderr, []byte("err")) && r.StateLost == lost
 			}, nil, s.command(c.command))
 			text := r.Render(execpolicy.RenderOptions{})
 			assert.Assert(t, strings.HasPrefix(text, "1\n2\n") && strings.Contains(text, "\n[stderr]\nerr\n") &&
