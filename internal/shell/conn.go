@@ -104,7 +104,7 @@ type Conn struct {
 	queue   *queue
 	streams [2]*stream                // stdout and stderr
 	exited  chan struct{}             // closed when process and streams have ended
-	heard   atomic.Int64              // when the last exchange ended, as UnixNano; 0 before that
+	heard   atomic.Int64              // UnixNano of the last exchange's end, if any
 	asked   atomic.Pointer[time.Time] // when the supervisor was sent
 	took    atomic.Int64              // how long its first answer took, if that has come
 	tag     string                    // of the next unit
