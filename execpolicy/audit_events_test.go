@@ -185,7 +185,7 @@ func TestAuditOfAnEndWhileClosing(t *testing.T) {
 		kill, once := proc.Kill, sync.OnceFunc(func() { close(killed) })
 		proc.Kill = func(ctx context.Context) error {
 			defer once()
-			return errors.Join(kill(ctx), errors.New(strings.Repeat(auditSecret, 1<<20)))
+			return errors.Join(kill(ctx), errors.New(strings.Repeat(auditSecret, 1<<17)))
 		}
 	}}
 	s := open(t, policy, execpolicy.Spec{

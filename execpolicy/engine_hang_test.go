@@ -400,7 +400,8 @@ func TestPullThatHangs(t *testing.T) {
 	fakeengine.NeedIsolation(t)
 	enginetest.Check(t)
 	e := fakeengine.New(t, dockercli.Docker, fakeengine.Faults{ImageMissing: true, Hang: []string{"pull"}})
-	p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", PullTimeout: short}
+	// The engine is asked for the image first, within the same time.
+	p := execpolicy.DockerPolicy{Engine: e.Engine, Image: "image", PullTimeout: 3 * time.Second}
 	enginetest.Within(t, patience, "Start", func() {
 		_, err := execpolicy.Start(t.Context(), p, execpolicy.Spec{})
 		assert.ErrorIs(t, err, execpolicy.ErrStart)
@@ -410,8 +411,24 @@ func TestPullThatHangs(t *testing.T) {
 	p.PullTimeout = 0
 	cause := errors.New("the user has gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
+	pulls := func() (n int) {
+		for _, argv := range e.Calls() {
+			if slices.Contains(argv, "pull") {
+				n++
+			}
+		}
+		return n
+	}
+	before := pulls()
 	enginetest.Within(t, patience, "Start", func() {
-		p := pausedPull{p, func() { time.AfterFunc(short, func() { cancel(cause) }) }}
+		p := pausedPull{p, func() {
+			go func() {
+				for pulls() == before && ctx.Err() == nil {
+					time.Sleep(10 * time.Millisecond)
+				}
+				cancel(cause)
+			}()
+		}}
 		_, err := execpolicy.Start(ctx, p, execpolicy.Spec{})
 		assert.ErrorIs(t, err, cause)
 		assert.ErrorIs(t, err, dockercli.ErrPull)
