@@ -201,6 +201,18 @@ func TestHelperThatIsStoppedIsEnded(t *testing.T) {
 	})
 }
 
+// What a helper in a process group forks as the signal comes does not get that, and is
+// ended all the same.
+func TestHelperThatForksAsItIsSignalled(t *testing.T) {
+	shells(t, func(t *testing.T, shell, worker string) {
+		w := startAs(t, shell, worker, false)
+		set := filepath.Join(w.dir, "set")
+		status, _, _ := w.helpReady(func() bool { _, err := os.Stat(set); return err == nil },
+			Help(`trap "trap : TERM; sleep 4873; exit 143" TERM; >`+set+`; sleep 4874`), Terminate)
+		assert.Assert(t, status == 128+15, "%d", status)
+	})
+}
+
 func TestHelperIsAlone(t *testing.T) {
 	shells(t, func(t *testing.T, shell, worker string) {
 		w := start(t, shell, worker)

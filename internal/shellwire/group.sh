@@ -34,8 +34,9 @@ begin() {
 }
 hand() { write || exit 97; }
 # What a helper has begun writes until it is gone, and its mark must come last. A helper
-# that is stopped would not end, and it may be stopped as the signal comes, or later. A
-# wait that the signal interrupts is repeated.
+# that is stopped would not end, and it may be stopped as the signal comes, or later. What
+# it forks as the signal comes does not get that, and gets another later: one right away
+# would hurry what ends in good order. A wait that the signal interrupts is repeated.
 end() {
 	[ "$# $1" = "1 TERM" ] || return 0
 	kill -TERM 0
@@ -45,7 +46,7 @@ end() {
 	while [ -d $cf_help_pid ]; do
 		kill -CONT 0
 		cf_num=$((cf_num + 1))
-		[ $cf_num -lt 5000 ] || command eval 'sleep 1'
+		[ $cf_num -lt 5000 ] || { command eval 'sleep 1'; kill -TERM 0; }
 		jobs >&2
 	done
 	wait $cf_help_pid

@@ -39,7 +39,7 @@ cf_num=0
 while [ -d $cf_help_pid ]; do
 kill -CONT 0
 cf_num=$((cf_num + 1))
-[ $cf_num -lt 5000 ] || command eval 'sleep 1'
+[ $cf_num -lt 5000 ] || { command eval 'sleep 1'; kill -TERM 0; }
 jobs >&2
 done
 wait $cf_help_pid
