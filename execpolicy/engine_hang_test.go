@@ -411,25 +411,18 @@ func TestPullThatHangs(t *testing.T) {
 	p.PullTimeout = 0
 	cause := errors.New("the user has gone")
 	ctx, cancel := context.WithCancelCause(t.Context())
-	pulls := func() (n int) {
-		for _, argv := range e.Calls() {
-			if slices.Contains(argv, "pull") {
-				n++
-			}
-		}
-		return n
-	}
-	before := pulls()
-	enginetest.Within(t, patience, "Start", func() {
-		p := pausedPull{p, func() {
-			go func() {
-				for pulls() == before && ctx.Err() == nil {
-					time.Sleep(10 * time.Millisecond)
-				}
-				cancel(cause)
-			}()
-		}}
+	before := len(e.Calls())
+	started := make(chan error, 1)
+	go func() {
 		_, err := execpolicy.Start(ctx, p, execpolicy.Spec{})
+		started <- err
+	}()
+	wait(t, func() bool {
+		return slices.ContainsFunc(e.Calls()[before:], func(argv []string) bool { return slices.Contains(argv, "pull") })
+	}, "nothing is pulled")
+	cancel(cause)
+	enginetest.Within(t, patience, "Start", func() {
+		err := <-started
 		assert.ErrorIs(t, err, cause)
 		assert.ErrorIs(t, err, dockercli.ErrPull)
 	})
