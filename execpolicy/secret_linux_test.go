@@ -225,6 +225,29 @@ func TestSecrets(t *testing.T) {
 	})
 }
 
+// An error names the directory that is missing, and no part of a secret, whose value may be
+// a path.
+func TestSecretThatIsAPath(t *testing.T) {
+	keepers(t, func(t *testing.T, k keeper) {
+		first, second := newValue(), newValue()
+		s := k.open(t, execpolicy.Secret{Name: "TOKEN", Value: first + "/" + second})
+		name := first + "/" + second + "/none"
+		for _, made := range []string{"", first, first + "/" + second} {
+			if made != "" {
+				assert.NilError(t, s.MkdirAll(t.Context(), made, 0o755))
+			}
+			for _, err := range []error{
+				s.WriteFile(t.Context(), name+"/file", []byte("x"), 0o600),
+				s.CopyFS(t.Context(), name+"/tree", sample()),
+			} {
+				assert.ErrorIs(t, err, fs.ErrNotExist)
+				assert.ErrorContains(t, err, "[secret TOKEN]")
+				assert.Assert(t, !shows(err.Error(), first) && !shows(err.Error(), second), err)
+			}
+		}
+	})
+}
+
 // inEachShell are scripts that print the variable V of the environment as a shell quotes
 // it.
 var inEachShell = []string{`export -p`, `set`, `x=$V; set`, `set -x; : "$V"`, `set -x; x=$V`, `trap ": $V" USR1; trap`}

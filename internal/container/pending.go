@@ -32,13 +32,14 @@ var pending = struct {
 	changed chan struct{}                // one was added, or the last taken away
 }{all: map[*Container]time.Duration{}, changed: make(chan struct{}, 1)}
 
-func addPending(c *Container) {
+// addPending reports whether there is room for the container.
+func addPending(c *Container) bool {
 	pending.Lock()
 	defer pending.Unlock()
-	if len(pending.all) == maxPending {
-		return
-	}
 	if pending.all[c] == 0 {
+		if len(pending.all) == maxPending {
+			return false
+		}
 		pending.all[c] = pendingTimeout
 	}
 	if !pending.running {
@@ -46,6 +47,7 @@ func addPending(c *Container) {
 		go removePending()
 	}
 	wakePending()
+	return true
 }
 
 // giveMoreTime gives it to the next attempt for a container.

@@ -39,8 +39,7 @@ func (c *Container) Kill(ctx context.Context) error {
 		return nil
 	}
 	// The guard goes on watching for it, too, and takes over when this program ends.
-	addPending(c)
-	if err == errMayCome {
+	if addPending(c) && err == errMayCome {
 		// The engine answers, and there is nothing.
 		return nil
 	}

@@ -137,7 +137,10 @@ func (t *Transfer) noDir(dir string) error {
 	} else if n == 0 {
 		at = "."
 	}
-	at = t.opts.Redact(at)
+	if whole := t.opts.Redact(dir); whole != dir {
+		// A part of it could be a part of a secret.
+		at = whole
+	}
 	if errors.Is(err, syscall.ENOENT) {
 		return fmt.Errorf("%w: the directory %q is missing; MkdirAll makes it", err, at)
 	}
