@@ -129,7 +129,12 @@ var protocolCases = []conformanceCase{
 		script: "sh; if command -v python3 >/dev/null; then python3; fi"},
 	{name: "3.4.4 D12 open quote", script: "echo 'abc", out: "*", err: "*", code: -1},
 	{name: "3.4.4 D12 open double quote", script: `echo "abc`, out: "*", err: "*", code: -1},
-	{name: "3.4.4 D12 open substitution", script: "echo $(echo", out: "*", err: "*", code: -1},
+	{name: "3.4.4 D12 open substitution", do: func(t *testing.T, s session) {
+		conformanceCase{script: "echo $(echo", out: "*", err: "*", code: -1}.run(t, s)
+		// Bash 5.2.15 has written in front of a block of its memory by now, and may abort
+		// at any later command.
+		assert.Assert(t, s.script("exit").StateLost)
+	}},
 	{name: "3.4.5 D12 here-document", script: "cat <<E\nhello\nE", out: "hello\n"},
 	{name: "3.4.5 D12 open here-document", do: func(t *testing.T, s session) {
 		r := s.script("cat <<E\nhello")
