@@ -111,6 +111,9 @@ type Interpreter struct {
 	dir  string // of the one that runs; if empty, none does
 	name string // of the container that it is in
 	lost bool   // one was lost, and no result has said so
+	// untold is the result of what found that there was none to send a snippet to, as far
+	// as no other result has told it; nil if there is nothing to tell.
+	untold *execpolicy.Result
 
 	once sync.Once
 }
@@ -222,28 +225,30 @@ func (p *Interpreter) Run(ctx context.Context, snippet Snippet) (*Result, error)
 		return nil, err
 	}
 	defer p.turn.Give()
-	var missed *execpolicy.Result // what was before it, this one has to tell
-	for {
+	for missed := false; ; {
 		if p.dir == "" {
 			if err := p.start(ctx); err != nil {
 				return nil, err
 			}
 		}
-		r, err := p.run(ctx, snippet, missed != nil)
-		switch {
-		case errors.Is(err, ours.ErrElsewhere):
+		r, err := p.run(ctx, snippet, missed)
+		if errors.Is(err, ours.ErrElsewhere) {
 			p.dir, p.lost = "", true // it ended with its container
 			continue
-		case err == errMissed && missed != nil:
-			return nil, fmt.Errorf("%w: %w twice", ErrStart, errMissed)
-		case err == errMissed:
-			missed = r.Result
-			continue
-		case r != nil && missed != nil:
-			r.Result.StateLost = r.Result.StateLost || missed.StateLost
-			r.BackgroundBytes += missed.BackgroundBytes
 		}
-		return r, err
+		if r != nil && p.untold != nil && r.Outcome != execpolicy.OutcomeRefused {
+			r.Result.StateLost = r.Result.StateLost || p.untold.StateLost
+			r.BackgroundBytes += p.untold.BackgroundBytes
+			p.untold = nil
+		}
+		if err != errMissed {
+			return r, err
+		}
+		p.untold = r.Result
+		if missed {
+			return nil, fmt.Errorf("%w: %w twice", ErrStart, errMissed)
+		}
+		missed = true
 	}
 }
 

@@ -543,6 +543,28 @@ with open('/tmp/runs', 'a') as f: f.write('x')
 		assert.Assert(t, r.BackgroundBytes >= 292)
 		n.shell("rm /tmp/go")
 	}},
+	{"the interpreter and the shell are lost, and the next one can't start", func(t *testing.T, n notebook) {
+		n.shell(`printf '#!/bin/sh\nexec python3 "$@"\n' >/tmp/program; chmod +x /tmp/program`)
+		p, err := python.Start(t.Context(), n.session, python.Options{Program: "/tmp/program"})
+		assert.NilError(t, err)
+		defer p.Close()
+		n = notebook{p, n.session, t}
+		pid := n.pid()
+		n.shell("(until [ -e /tmp/go ]; do sleep 0.01; done; seq 100 >&2; kill -9 " + pid + " $$; " + enginetest.LossTold + "; >/tmp/neither) &")
+		n.shell("mv /tmp/program /tmp/away")
+		assert.NilError(t, n.session.WriteFile(t.Context(), "/tmp/go", nil, 0o600))
+		enginetest.Wait(t, func() bool {
+			_, err := n.session.Stat(t.Context(), "/tmp/neither")
+			return err == nil
+		}, "they live")
+		_, err = p.Run(t.Context(), python.Snippet{Code: "6 * 7"})
+		assert.ErrorIs(t, err, python.ErrStart)
+		n.shell("mv /tmp/away /tmp/program; rm /tmp/go")
+		r := n.run(python.Snippet{Code: "6 * 7"})
+		assert.Equal(t, r.Value, "42")
+		assert.Assert(t, r.Result.StateLost && r.StateLost)
+		assert.Assert(t, r.BackgroundBytes >= 292)
+	}},
 	{"the interpreter, who waits for it and the shell are lost between two snippets", func(t *testing.T, n notebook) {
 		_, err := n.session.Run(t.Context(), execpolicy.Command{Argv: []string{"sh", "-c", "kill -9 -1"}})
 		assert.NilError(t, err)
