@@ -14,7 +14,8 @@ import (
 const (
 	// guarded are paths of a host that give it away, or its engine, which is as much.
 	guarded = "/proc /sys /dev /etc /boot /var/lib/docker /var/lib/containers /var/lib/containerd " +
-		"/run/docker.sock /run/docker /run/podman /run/containerd /run/crio /run/dbus /run/systemd /run/user"
+		"/var/lib/nerdctl " +
+		"/run/docker.sock /run/docker /run/podman /run/containerd /run/crio /run/k3s /run/dbus /run/systemd /run/user"
 	// credentials are what a home directory has of them, and the stores of engines
 	// without root's rights.
 	credentials = "/.ssh /.aws /.azure /.gnupg /.docker /.kube /.config /.netrc /.git-credentials /.npmrc " +

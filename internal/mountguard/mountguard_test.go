@@ -31,7 +31,8 @@ func allows(t *testing.T, g *Guard, source, want string) {
 // The names that are refused stand here apart from the lists that are tested.
 const (
 	wantGuarded = "/proc /sys /dev /etc /boot /var/lib/docker /var/lib/containers /var/lib/containerd " +
-		"/run/docker.sock /run/docker /run/podman /run/containerd /run/crio /run/dbus /run/systemd /run/user"
+		"/var/lib/nerdctl " +
+		"/run/docker.sock /run/docker /run/podman /run/containerd /run/crio /run/k3s /run/dbus /run/systemd /run/user"
 	wantCredentials = ".ssh .aws .azure .gnupg .docker .kube .config .netrc .git-credentials .npmrc .pypirc " +
 		".pgpass .my.cnf .password-store " +
 		".vault-token .terraform.d .mozilla .local/share/containers .local/share/docker .local/share/keyrings " +
@@ -55,6 +56,7 @@ func TestNoMountOfWhatGivesTheHostAway(t *testing.T) {
 			"/", "//", "/.", "/srv/..", "/var/run", "/var/run/docker.sock", "/var/run/docker.sock/",
 			"//var//run/./docker.sock", "/srv/../run/docker.sock",
 			"/run/podman/podman.sock", "/run/containerd/containerd.sock", "/run/crio/crio.sock",
+			"/run/k3s/containerd/containerd.sock", "/var/lib/nerdctl/1935db59",
 			"/run/user/1000/podman/podman.sock", "/run/user/1000/docker.sock",
 			"/run/user/1000", "/run", "/var", "/var/lib", "/srv", "/srv/engine", "/srv/runtime",
 			"/proc/self/root", "/proc/1/cwd", "/sys/fs/cgroup", "/dev/kmsg", "/dev/null", "/etc/shadow",
