@@ -159,6 +159,10 @@ func (r *Report) Output() string {
 // Run runs blocks in a session, one after another, each as a program of its own. It stops
 // at the first that fails: one whose program does not exit with 0, or that can't be run.
 //
+// What another goroutine runs in the session may come between two blocks, and between the
+// storing of a block's file and the block. If it changes the shell's directory there, the
+// block is looked for in the new one, unless [Options.Dir] is absolute.
+//
 // What is wrong with a block, and how its program ended, is in its [Step] and is not an
 // error of Run. Run returns an error in these cases:
 //
