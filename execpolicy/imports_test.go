@@ -301,7 +301,7 @@ func TestForbiddenPackages(t *testing.T) {
 // maxAdded is how many bytes the library may add to a stripped program that drove the
 // client with os/exec before. It is what was measured, rounded up to the next 10,000.
 //
-// Measured were 1,397,000. Nearly half is code, more than a third the runtime's tables
+// Measured were 1,405,000. Nearly half is code, more than a third the runtime's tables
 // for it, and the rest data, such as the scripts and the filter of system calls. Of the
 // code a quarter is this package, a sixth package dockercli.
 //
@@ -310,7 +310,7 @@ func TestForbiddenPackages(t *testing.T) {
 // their comments. Nothing else is done for it, for no bound is worth bending the code
 // for: code that is simple and needs more room raises it here, in internal/bench and in
 // CONTRIBUTING.md.
-const maxAdded = 1_400_000
+const maxAdded = 1_410_000
 
 func TestSizeAdded(t *testing.T) {
 	build := func(name string) int64 {

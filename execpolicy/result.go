@@ -156,7 +156,8 @@ type Result struct {
 	Duration time.Duration
 	// StateLost says that the shell ended with this command, or before it while no
 	// command ran. Variables and functions are gone. Files stay, unless the container
-	// ended.
+	// ended. A shell that something kills just as it gets a command counts as ended with
+	// it, though the command did not run.
 	StateLost bool
 	// Dir is the shell's directory after the command, with the values of secrets
 	// redacted. It is empty if the shell was lost, does not know the name of its

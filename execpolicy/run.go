@@ -220,28 +220,45 @@ func (x *execution) execute() (shell.Reply, error) {
 		ops = append(ops, shell.Op{Data: x.cmd.unit(c.Dir(), x.file).Ops(), Unit: true})
 		return c.runUnit(x.ctx, x.deadline, x.endBy, ops, x.out.Stdout, x.out.Stderr)
 	}
-	r := try(x.input)
-	if r.Cause != nil || !r.Mark.NotRun || x.out.Came() > 0 {
-		return r, nil
-	}
-	// The command before this one had killed the shell as it ended, which shows only now.
-	c.UnreportedLoss = true
-	if err := c.readyFor(x.ctx, x.endBy); err != nil {
+	giveUp := func(r shell.Reply, err error) (shell.Reply, error) {
 		x.out.Drop()
 		if x.clean != nil {
 			x.clean(time.Time{})
 		}
 		return r, err
 	}
-	if r = try(nil); r.Cause == nil && r.Mark.NotRun && x.out.Came() == 0 {
-		c.UnreportedLoss = true
-		x.out.Drop()
-		if x.clean != nil {
-			x.clean(time.Time{})
+	if c.Dead {
+		// Something has killed the shell while the files of secrets were made.
+		if err := c.readyFor(x.ctx, x.endBy); err != nil {
+			return giveUp(shell.Reply{}, err)
 		}
-		return r, fmt.Errorf("%w: %w", ErrStart, shell.ErrNotRun)
+	}
+	r := try(x.input)
+	if !x.neverRan(r) {
+		return r, nil
+	}
+	// What a command before this one has started had killed the shell, which shows only
+	// now.
+	c.UnreportedLoss = true
+	if err := c.readyFor(x.ctx, x.endBy); err != nil {
+		return giveUp(r, err)
+	}
+	if r = try(nil); x.neverRan(r) {
+		c.UnreportedLoss = true
+		return giveUp(r, fmt.Errorf("%w: %w", ErrStart, shell.ErrNotRun))
 	}
 	return r, nil
+}
+
+// neverRan reports whether the shell had ended before it got the command.
+func (x *execution) neverRan(r shell.Reply) bool {
+	c := x.c
+	if r.Cause != nil || r.Lost || !r.Died || x.out.Came() > 0 {
+		return false
+	}
+	endBy := bound.Earlier(bound.After(c.limits.TerminationTimeout), x.endBy)
+	by := bound.Earlier(bound.After(c.LearnTime()), endBy)
+	return r.Mark.NotRun || c.NeverRan(context.WithoutCancel(x.ctx), by, endBy)
 }
 
 // finish says how the command ended, and hands the rest of its output over.

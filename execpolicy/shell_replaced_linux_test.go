@@ -1,8 +1,11 @@
 package execpolicy_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -58,4 +61,35 @@ eval "$(printf '%s\n' "$text" | sed 's/^hand() { /&! given_up || return 1; /')"`
 	assert.ErrorContains(t, err, "given up")
 	assert.Equal(t, s.ok("echo $kept"), "6")
 	assert.NilError(t, s.Close())
+}
+
+// A command whose shell is killed before it runs, by what an earlier one has left, runs in
+// the next shell. None runs twice.
+func TestShellIsKilledBeforeACommand(t *testing.T) {
+	everywhere(t, func(t *testing.T, p place) {
+		s := open(t, p.policy(), p.spec())
+		s.ok(": >/tmp/ran")
+		// Now and then its end is read before the command is sent, and that is no such case.
+		const rounds, enough = 100, 10
+		var exited []string
+		replaced := 0
+		for i := 0; i < rounds && replaced < enough; i++ {
+			s.script(fmt.Sprintf("{ i=0; while [ $i -lt %d ]; do i=$((i + 1)); done; kill -9 $$; } >/dev/null 2>&1 &", i%40*50))
+			r := s.script(fmt.Sprintf("echo %d >>/tmp/ran", i))
+			if r.Outcome != execpolicy.OutcomeExited || r.ExitCode != 0 {
+				assert.Assert(t, r.StateLost, "%v %d", r.Outcome, r.ExitCode)
+				continue
+			}
+			exited = append(exited, fmt.Sprint(i))
+			if r.StateLost {
+				replaced++
+			}
+		}
+		assert.Equal(t, replaced, enough)
+		ran := strings.Fields(s.ok("cat /tmp/ran"))
+		for _, command := range exited {
+			assert.Assert(t, slices.Contains(ran, command), "%s of %v", command, ran)
+		}
+		assert.DeepEqual(t, ran, slices.Compact(slices.Clone(ran)))
+	})
 }

@@ -297,6 +297,8 @@ func (c *Conn) look(x *exchange, deadline time.Time) (oomKills int, gone bool, r
 	}
 	count, rest, _ := strings.Cut(r.Mark.Dir, " ")
 	walk, counts, _ := strings.Cut(rest, " ")
-	r.Counts = counts
+	if end := strings.LastIndexByte(counts, ' '); end >= 0 {
+		r.Counts, r.Begins = counts[:end], counts[end:] == " 1"
+	}
 	return shellwire.ParseCount(count), walk == "1", r
 }

@@ -47,6 +47,9 @@ type Reply struct {
 	OOMs int
 	// Counts are what a look has told of the use of the container; empty if none did.
 	Counts string
+	// Begins says that process 1 had the last unit for a worker mark its begin, whether
+	// the host had asked for that or not: a look has told so.
+	Begins bool
 }
 
 // Run sends the operations of a unit and returns when it has ended, or was ended, with
@@ -118,6 +121,7 @@ type exchange struct {
 	marks       *marks
 	seen        [2]bool // the unit's last mark on each stream
 	asks        bool    // it only asks, and ends nothing if there is no answer in time
+	beside      bool    // a helper runs it beside the worker
 
 	mustEndBy time.Time        // when it must have been ended
 	timeout   <-chan time.Time // nil once it is to be ended
@@ -137,8 +141,10 @@ func (x *exchange) begin(unit []Op) {
 		ops = append(ops, Op{Data: []byte(shellwire.BeginMark)})
 	}
 	ops = append(ops, unit...)
-	c.streams[0].begin(c.tag, c.worker, fromMark, x.out, x.marks)
-	c.streams[1].begin(c.tag, c.worker, fromMark, x.errOut, x.marks)
+	// In a process group nobody else tells the end of a helper that was killed.
+	x.beside = marked && c.opts.Setup.Namespace
+	c.streams[0].begin(c.tag, c.worker, x.beside, fromMark, x.out, x.marks)
+	c.streams[1].begin(c.tag, c.worker, x.beside, fromMark, x.errOut, x.marks)
 	c.ops = append(ops, c.name())
 	c.queue.send(c.ops...)
 	clear(c.ops)
@@ -149,7 +155,7 @@ func (x *exchange) end() {
 	for _, s := range x.c.streams {
 		x.c.Background += s.end(x.c.Filter)
 	}
-	if !x.Lost && !x.Unsent && !x.Died {
+	if !x.Lost && !x.Unsent && (!x.Died || x.beside) {
 		x.c.queue.arrived()
 	}
 	if !x.Lost && !(x.asks && x.Unsent) {
@@ -233,12 +239,15 @@ func (x *exchange) done() bool {
 		if ev.stdout {
 			i = 0
 		}
-		x.Died = x.Died || ev.mark.Kind == shellwire.Death
-		// The end of a helper may be told twice, and then not as it was.
-		if i == 0 && !x.seen[0] {
-			x.Mark = ev.mark
+		death := ev.mark.Kind == shellwire.Death
+		x.Died = x.Died || death
+		if !death || !x.beside {
+			// The end of a helper may be told twice, and then not as it was.
+			if i == 0 && !x.seen[0] {
+				x.Mark = ev.mark
+			}
+			x.seen[i] = true
 		}
-		x.seen[i] = true
 		// A worker that is being killed does not have the last word on its command.
 		if x.seen[0] && x.seen[1] && (x.Step < StepShell || x.Died) {
 			return true

@@ -142,7 +142,7 @@ func TestEndBehindAStuckWriter(t *testing.T) {
 		gate, stuck := io.Pipe()
 		defer gate.Close()
 		out := NewOutput(OutputOptions{MaxBytes: 2 * size, Stdout: stuck})
-		c.streams[0].begin("TAG", 1, false, out.Stdout, &c.marks)
+		c.streams[0].begin("TAG", 1, false, false, out.Stdout, &c.marks)
 		go func() {
 			p.stdout.Write(make([]byte, size))
 			p.stdout.Close()

@@ -73,7 +73,7 @@ func TestStreamCountsMarks(t *testing.T) {
 		out := NewOutput(OutputOptions{MaxBytes: 10, Limit: limit, Full: cancel})
 		r, w := io.Pipe()
 		s := newStream(r, "KEY", c.stdout, nil)
-		s.begin("TAG", 1, true, out.Stdout, &marks{events: make(chan event, 8), enough: make(chan struct{}, 1)})
+		s.begin("TAG", 1, false, true, out.Stdout, &marks{events: make(chan event, 8), enough: make(chan struct{}, 1)})
 		io.WriteString(w, "KEYbTAG\n")
 		s.spare.Add(int64(c.asked * askedMark))
 		for range c.number {

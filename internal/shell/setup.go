@@ -18,8 +18,8 @@ import (
 var ErrEarly = errors.New("the process ended before its shell answered")
 
 // ErrNotRun is wrapped by the error of a unit that was sent to a new worker, and of which
-// nothing ran: process 1 had given that worker up. On a machine with little to spare it
-// may be only late.
+// nothing ran: something had killed that worker, or process 1 had given it up. On a
+// machine with little to spare it may be only late.
 var ErrNotRun = errors.New("the shell was given up before anything ran in it")
 
 // A Place is where a worker runs its commands.

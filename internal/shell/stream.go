@@ -26,8 +26,10 @@ type stream struct {
 	mu     sync.Mutex
 	tag    string // of the command that is under way, if any
 	worker int    // the generation of the last command's
+	beside bool   // it is not the worker's, whose end does not end it
 	open   bool   // what comes is its output
-	behind bool   // its begin mark has not come
+	behind bool   // its begin mark has not come, and has to
+	began  bool   // its begin mark has come
 	sink   *Sink  // takes what it prints
 	marks  *marks // takes those that end it
 	// words are the first that came before any mark: an engine's, if it failed.
@@ -168,9 +170,10 @@ func (s *stream) unclear() bool {
 
 // begin makes the stream hand the output of the command with that tag to the sink, from
 // now or from the command's begin mark, and the marks that end it to marks.
-func (s *stream) begin(tag string, worker int, fromMark bool, sink *Sink, marks *marks) {
+func (s *stream) begin(tag string, worker int, beside, fromMark bool, sink *Sink, marks *marks) {
 	s.mu.Lock()
-	s.tag, s.worker, s.open, s.behind, s.sink, s.marks, s.idle = tag, worker, !fromMark, fromMark, sink, marks, 0
+	s.tag, s.worker, s.beside, s.sink, s.marks, s.idle = tag, worker, beside, sink, marks, 0
+	s.open, s.behind, s.began = !fromMark, fromMark, false
 	s.parser.Tag = tag
 	s.spare.Store(ownMarks)
 	s.relay.Store(sink.relay)
@@ -246,7 +249,7 @@ func (s *stream) mark(m shellwire.Mark) {
 	switch m.Kind {
 	case shellwire.Begin:
 		if m.Tag == s.tag && s.tag != "" {
-			s.open, s.behind = true, false
+			s.open, s.behind, s.began = true, false, true
 		}
 		return
 	case shellwire.End:
@@ -262,7 +265,7 @@ func (s *stream) mark(m shellwire.Mark) {
 		if m.Generation != s.worker {
 			return
 		}
-		s.open = false
+		s.open = s.open && s.beside
 		if s.death.Generation != m.Generation && s.onDeath != nil {
 			s.onDeath(m.Generation)
 		}
@@ -320,6 +323,22 @@ func (s *stream) died(generation int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.death.Generation == generation
+}
+
+// unrun reports whether process 1 has said that the worker of a generation had ended
+// before a unit came.
+func (s *stream) unrun(generation int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.death.Generation == generation && s.death.NotRun
+}
+
+// lastBegin reports whether the begin mark of the last command has come, and whether it
+// has not and had to.
+func (s *stream) lastBegin() (came, missed bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.began, s.behind
 }
 
 // begun reports whether any mark was seen: the command inside has started.

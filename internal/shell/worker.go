@@ -79,11 +79,31 @@ func (c *Conn) Respawn(ctx context.Context, deadline, endBy time.Time) error {
 	if err == nil {
 		err = c.opts.Renew(ctx, deadline, endBy)
 	}
+	if err == nil && c.Dead {
+		err = ErrNotRun // something has ended it meanwhile
+	}
 	if err != nil {
 		c.Dead = true
 		return fmt.Errorf("%w: the shell could not be replaced: %w", policyerr.ErrStart, err)
 	}
 	return nil
+}
+
+// NeverRan reports whether a worker that has ended did so before it came to the last
+// unit: something has killed it between two, and the word of that has come when the
+// second was under way. If the unit's marks don't say, it asks process 1, by a time. It
+// can't tell where process 1 took the worker to be alone, as where what has killed it was
+// gone by then, or where the worker has no namespace of its own.
+func (c *Conn) NeverRan(ctx context.Context, by, endBy time.Time) bool {
+	// The mark on stderr is the last before the unit.
+	switch came, missed := c.streams[1].lastBegin(); {
+	case came || missed:
+		return missed
+	case !c.opts.Setup.Namespace:
+		return false
+	}
+	_, r := c.Ask(ctx, by, endBy)
+	return r.Begins || c.streams[0].unrun(c.worker)
 }
 
 // died reports whether the worker has ended while it had nothing to do.

@@ -48,6 +48,9 @@ func TestBlocks(t *testing.T) {
 					select {
 					case ev, ok := <-w.events[0]:
 						assert.Assert(t, ok, "process 1 has ended: %.300q", seen)
+						if strings.HasPrefix(ev, fmt.Sprintf("%d %s ", Begin, tag)) {
+							continue
+						}
 						rest, end := strings.CutPrefix(ev, fmt.Sprintf("%d %s ", End, tag))
 						if over = end; end {
 							rest = " ended " + rest

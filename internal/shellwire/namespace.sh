@@ -267,8 +267,15 @@ begin() {
 # shell does not look so often either. Where there is no room for that process, or a long
 # unit would take it longer, everything is stopped instead, until the unit begins: to let
 # it run in between could cost a second.
+#
+# Others may kill the worker just then, and its end must not pass for that of the unit. So
+# a unit marks its begin unless three processes are counted: this shell, the worker and its
+# parent. What has killed the worker, and ended, leaves as many.
 hand() {
+	cf_first=
 	case $cf_pids in 3) write || exit 97; return ;; esac
+	begins
+	cf_first="case \${cf_status-} in '') $cf_begins;; esac; "
 	exec 1>&-
 	if [ ${#cf_unit} -lt 65536 ] && room && spawn write; then
 		calm

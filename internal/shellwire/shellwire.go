@@ -167,11 +167,12 @@ const (
 	BeginMark = "m\n"
 	// Note notes what the container has used so far, for the looks that follow.
 	Note = "u\n"
-	// Look is a unit whose end mark has six words in place of a directory, "-" for what
+	// Look is a unit whose end mark has seven words in place of a directory, "-" for what
 	// is not known: how many processes the kernel has killed for memory; 1 if the last
-	// [Kill] or [KillWorker] left nothing of what it was to end, 0 if it did; and two
-	// counts as they were at the last Note, and as they are: the processor time that the
-	// container has used, in nanoseconds, and its peak of memory, in bytes.
+	// [Kill] or [KillWorker] left nothing of what it was to end, 0 if it did; two counts
+	// as they were at the last Note, and as they are: the processor time that the
+	// container has used, in nanoseconds, and its peak of memory, in bytes; and 1 if
+	// process 1 had the last unit for a worker mark its begin, 0 if not.
 	Look = "o\n"
 )
 

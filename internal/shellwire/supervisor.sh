@@ -254,13 +254,14 @@ add() {
 # host has taken back what was left of it.
 go_on() { case $cf_frozen in unit) thaw ;; esac; }
 # write puts the unit, which is in cf_unit, where the worker reads it: an argument would
-# be copied once more for each function that passes it on. The event is closed then.
+# be copied once more for each function that passes it on. The event is closed then. What
+# is in cf_first comes before the unit.
 #
 # A worker that was lost may live: its parent was killed, or somebody has faked its end. It
 # must run no unit beside the new one. So each knows its generation, from its environment,
 # and a unit ends a worker of another. One whose environment was cleared runs it, too.
 write() {
-	exec 1>self/fd/6 && printf '%s%s\n' "case \${cf_worker:-$cf_gen} in $cf_gen) ;; *) \\command exit 98;; esac; " "$cf_unit"
+	exec 1>self/fd/6 && printf '%s%s\n' "case \${cf_worker:-$cf_gen} in $cf_gen) ;; *) \\command exit 98;; esac; $cf_first" "$cf_unit"
 }
 # unit runs the unit.
 unit() {
@@ -270,6 +271,12 @@ unit() {
 	*) cf_event=8; exec 1<>self/fd/9 ;;
 	esac
 	go_on
+}
+
+# begins sets cf_begins to what marks the begin of the unit that was named. A unit whose
+# begin can't be marked does not run: it would count as one that never ran, and run again.
+begins() {
+	cf_begins="\\command printf '${cf_prefix}b$cf_tag\\n' && \\command printf '${cf_prefix}b$cf_tag\\n' >&5 || \\command exit 98"
 }
 
 # name TAG: of the next unit. It is sent ahead, to be read while nobody waits.
@@ -300,7 +307,8 @@ shape() {
 	-*) add "${1#-}" ;;
 	# m: the next unit begins with a mark. yTEXT, zTEXT: what the worker does before
 	# and after it.
-	m) cf_mark="; \\command printf '${cf_prefix}b$cf_tag\\n'; \\command printf '${cf_prefix}b$cf_tag\\n' >&5"
+	m) begins
+		cf_mark="; $cf_begins"
 		frame ;;
 	y*) cf_before="; ${1#y}"
 		frame ;;
@@ -340,7 +348,7 @@ count() {
 	[ -z "$cf_memory" ] || read -r cf_peak <"$cf_memory"
 	cf_counts="${cf_used:--} ${cf_peak:--}"
 }
-cf_noted='- -'
+cf_noted='- -' cf_first=
 # kills sets cf_killed to how many processes the kernel has killed for memory, or to "-"
 # if it does not say.
 kills() {
@@ -372,11 +380,12 @@ while take; do
 	u) count
 		cf_noted=$cf_counts ;;
 	# o: tells how many processes the kernel has killed for memory, or "-" if it does
-	# not say, 1 if the last walk of a kill found nothing, and the counts as they were
-	# noted and as they are.
+	# not say, 1 if the last walk of a kill found nothing, the counts as they were noted
+	# and as they are, and 1 if cf_first had the last unit mark its begin.
 	o) kills
 		count
-		try help "cf_result='$cf_killed ${cf_none--} $cf_noted $cf_counts'" ;;
+		case $cf_first in '') cf_marks=0 ;; *) cf_marks=1 ;; esac
+		try help "cf_result='$cf_killed ${cf_none--} $cf_noted $cf_counts $cf_marks'" ;;
 	t) gather tick ;;
 	r) gather reap ;;
 	# kSIG: signals what the command started. w: kills the worker with it. s: starts a
@@ -384,7 +393,8 @@ while take; do
 	k*) end "${cf_op#k}"
 		helper_killed ;;
 	w) end KILL worker
-		gather killed ;;
+		gather killed
+		helper_killed ;;
 	s) jobs >&2
 		worker "$@" ;;
 	# lGEN: the host knows that this worker has ended, so its parent is not missed.

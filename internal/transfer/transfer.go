@@ -187,7 +187,7 @@ func (t *Transfer) step(help []byte, out *shell.Sink, raw ...[]byte) (string, er
 		return "", errors.Join(r.Cause, t.opts.Conn.Lost(), r.EndErr)
 	case r.Cause != nil:
 		return "", r.Cause
-	case r.Died:
+	case r.Died && (r.Mark.Kind == shellwire.Death || r.Mark.Status == 137):
 		return "", fmt.Errorf("%w: everything inside was killed", ErrTransfer)
 	case r.Mark.Status == 0:
 		return r.Mark.Dir, nil

@@ -194,7 +194,10 @@ esac
 clock
 }
 hand() {
+cf_first=
 case $cf_pids in 3) write || exit 97; return ;; esac
+begins
+cf_first="case \${cf_status-} in '') $cf_begins;; esac; "
 exec 1>&-
 if [ ${#cf_unit} -lt 65536 ] && room && spawn write; then
 calm

@@ -156,7 +156,7 @@ cf_text=$cf_text$cf_piece cf_piece=
 }
 go_on() { case $cf_frozen in unit) thaw ;; esac; }
 write() {
-exec 1>self/fd/6 && printf '%s%s\n' "case \${cf_worker:-$cf_gen} in $cf_gen) ;; *) \\command exit 98;; esac; " "$cf_unit"
+exec 1>self/fd/6 && printf '%s%s\n' "case \${cf_worker:-$cf_gen} in $cf_gen) ;; *) \\command exit 98;; esac; $cf_first" "$cf_unit"
 }
 unit() {
 begin
@@ -165,6 +165,10 @@ hand && case $cf_event in
 *) cf_event=8; exec 1<>self/fd/9 ;;
 esac
 go_on
+}
+
+begins() {
+cf_begins="\\command printf '${cf_prefix}b$cf_tag\\n' && \\command printf '${cf_prefix}b$cf_tag\\n' >&5 || \\command exit 98"
 }
 
 name() {
@@ -187,7 +191,8 @@ b) cf_text=$cf_open cf_piece= cf_tail=$cf_close ;;
 c) cf_text=$cf_call cf_piece= cf_tail=$cf_called ;;
 +*) add "${1#+}$cf_nl" ;;
 -*) add "${1#-}" ;;
-m) cf_mark="; \\command printf '${cf_prefix}b$cf_tag\\n'; \\command printf '${cf_prefix}b$cf_tag\\n' >&5"
+m) begins
+cf_mark="; $cf_begins"
 frame ;;
 y*) cf_before="; ${1#y}"
 frame ;;
@@ -220,7 +225,7 @@ case $cf_used in usage_usec) cf_used=${cf_part:+${cf_part}000} ;; esac
 [ -z "$cf_memory" ] || read -r cf_peak <"$cf_memory"
 cf_counts="${cf_used:--} ${cf_peak:--}"
 }
-cf_noted='- -'
+cf_noted='- -' cf_first=
 kills() {
 cf_killed=-
 [ -z "$cf_kills" ] || while read -r cf_key cf_value; do
@@ -245,13 +250,15 @@ u) count
 cf_noted=$cf_counts ;;
 o) kills
 count
-try help "cf_result='$cf_killed ${cf_none--} $cf_noted $cf_counts'" ;;
+case $cf_first in '') cf_marks=0 ;; *) cf_marks=1 ;; esac
+try help "cf_result='$cf_killed ${cf_none--} $cf_noted $cf_counts $cf_marks'" ;;
 t) gather tick ;;
 r) gather reap ;;
 k*) end "${cf_op#k}"
 helper_killed ;;
 w) end KILL worker
-gather killed ;;
+gather killed
+helper_killed ;;
 s) jobs >&2
 worker "$@" ;;
 l*) [ "${cf_op#l}" != "$cf_gen" ] || cf_watch=1 ;;
