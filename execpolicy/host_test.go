@@ -365,3 +365,25 @@ func TestContainerInTheHostsNamespaceSignalsItsGroupOnly(t *testing.T) {
 		r.signalsItsGroupOnly(t)
 	})
 }
+
+// A shell that ends while the next command's stdin is read is replaced, and not waited for.
+func TestShellEndsWhileStdinIsRead(t *testing.T) {
+	hostWorkers(t, func(t *testing.T, command []string) {
+		s := open(t, execpolicy.HostPolicy{Limits: hostLimits}, execpolicy.Spec{Command: command})
+		pid := strings.TrimSpace(s.ok("echo $$"))
+		begin := filepath.Join(t.TempDir(), "begin")
+		s.script("(until [ -e " + begin + " ]; do sleep 0.01; done; kill -9 $$) >/dev/null 2>&1 &")
+		r := s.run(execpolicy.Command{Script: "cat", Stdin: io.MultiReader(readerFunc(func([]byte) (int, error) {
+			assert.Check(t, os.WriteFile(begin, nil, 0o600))
+			wait(t, func() bool {
+				_, err := os.Stat("/proc/" + pid)
+				return errors.Is(err, os.ErrNotExist)
+			}, "the shell lives")
+			return 0, io.EOF
+		}), strings.NewReader("input"))})
+		// What is read of its end as the command begins passes for the command's.
+		assert.Equal(t, r.Outcome, execpolicy.OutcomeExited)
+		assert.Assert(t, r.StateLost && (string(r.Stdout) == "input" || r.ExitCode == 137), "%d %q", r.ExitCode, r.Stdout)
+		assert.Equal(t, s.ok("echo still"), "still")
+	})
+}

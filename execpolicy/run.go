@@ -163,11 +163,8 @@ func (x *execution) stage() (err error) {
 		return err
 	}
 	x.start = time.Now()
-	x.deadline = bound.After(x.timeout)
-	if !x.endBy.IsZero() {
-		// A shell that had to be replaced first counts too.
-		x.deadline = bound.Earlier(x.deadline, x.endBy.Add(-c.limits.TerminationTimeout/2))
-	}
+	// A shell that had to be replaced first counts too.
+	x.deadline = bound.Earlier(bound.After(x.timeout), x.latestDeadline())
 	if at := c.Dir(); x.cmd.Dir != "" && (at == "" || strings.Contains(at, "\n")) {
 		// The shell does not have the command's own yet.
 		dir := addValues(c.redactor.Values(), x.cmd.Secrets).Redact(x.cmd.Dir)
@@ -227,11 +224,9 @@ func (x *execution) execute() (shell.Reply, error) {
 		}
 		return r, err
 	}
-	if c.Dead {
-		// Something has killed the shell while the files of secrets were made.
-		if err := c.readyFor(x.ctx, x.endBy); err != nil {
-			return giveUp(shell.Reply{}, err)
-		}
+	// Something may have killed the shell while stdin was read or a secret looked up.
+	if err := x.ready(); err != nil {
+		return giveUp(shell.Reply{}, err)
 	}
 	r := try(x.input)
 	if !x.neverRan(r) {
@@ -240,7 +235,7 @@ func (x *execution) execute() (shell.Reply, error) {
 	// What a command before this one has started had killed the shell, which shows only
 	// now.
 	c.UnreportedLoss = true
-	if err := c.readyFor(x.ctx, x.endBy); err != nil {
+	if err := x.ready(); err != nil {
 		return giveUp(r, err)
 	}
 	if r = try(nil); x.neverRan(r) {
@@ -250,10 +245,38 @@ func (x *execution) execute() (shell.Reply, error) {
 	return r, nil
 }
 
+// ready sees to a shell once more. What that takes is not the command's time, as far as
+// its end allows.
+func (x *execution) ready() error {
+	c := x.c
+	if !c.Dead && !c.WorkerEnded() {
+		return nil
+	}
+	began := time.Now()
+	if err := c.readyFor(x.ctx, x.endBy); err != nil {
+		return err
+	}
+	took := time.Since(began)
+	x.start = x.start.Add(took)
+	if !x.deadline.IsZero() {
+		x.deadline = bound.Earlier(x.deadline.Add(took), x.latestDeadline())
+	}
+	return nil
+}
+
+// latestDeadline returns by when the command has to be told to end, so that it has ended
+// in time; the zero time is never.
+func (x *execution) latestDeadline() time.Time {
+	if x.endBy.IsZero() {
+		return time.Time{}
+	}
+	return x.endBy.Add(-x.c.limits.TerminationTimeout / 2)
+}
+
 // neverRan reports whether the shell had ended before it got the command.
 func (x *execution) neverRan(r shell.Reply) bool {
 	c := x.c
-	if r.Cause != nil || r.Lost || !r.Died || x.out.Came() > 0 {
+	if r.Cause != nil || r.Lost || r.Mark.Kind != shellwire.Death || x.out.Came() > 0 {
 		return false
 	}
 	endBy := bound.Earlier(bound.After(c.limits.TerminationTimeout), x.endBy)

@@ -49,7 +49,7 @@ func TestEndOfAWorkerIsConfirmed(t *testing.T) {
 		fmt.Fprintf(p.stdout, "%sx1 3\n", p.prefix)
 	}
 	assert.Equal(t, <-p.heard, shellwire.Heard(1))
-	assert.Assert(t, c.died())
+	assert.Assert(t, c.WorkerEnded())
 	c.replace()
 	_, err = c.setUp(t.Context(), time.Time{}, time.Time{}, Place{})
 	assert.NilError(t, err)

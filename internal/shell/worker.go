@@ -68,7 +68,7 @@ func (c *Conn) prepare(ctx context.Context, deadline, endBy time.Time) error {
 func (c *Conn) Respawn(ctx context.Context, deadline, endBy time.Time) error {
 	// It may have been killed while it had nothing to do.
 	if !c.Dead {
-		if !c.died() {
+		if !c.WorkerEnded() {
 			return nil
 		}
 		c.UnreportedLoss = true
@@ -106,8 +106,8 @@ func (c *Conn) NeverRan(ctx context.Context, by, endBy time.Time) bool {
 	return r.Begins || c.streams[0].unrun(c.worker)
 }
 
-// died reports whether the worker has ended while it had nothing to do.
-func (c *Conn) died() bool { return c.streams[0].died(c.worker) }
+// WorkerEnded reports whether the worker has ended while it had nothing to do.
+func (c *Conn) WorkerEnded() bool { return c.streams[0].died(c.worker) }
 
 // replace starts another worker.
 func (c *Conn) replace() {
