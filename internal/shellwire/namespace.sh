@@ -270,7 +270,8 @@ begin() {
 #
 # Others may kill the worker just then, and its end must not pass for that of the unit. So
 # a unit marks its begin unless three processes are counted: this shell, the worker and its
-# parent. What has killed the worker, and ended, leaves as many.
+# parent. Where the worker is gone, or its killer, three are counted for a moment, too. Then
+# the end passes for that of the unit.
 hand() {
 	cf_first=
 	case $cf_pids in 3) write || exit 97; return ;; esac

@@ -172,7 +172,7 @@ const (
 	// [Kill] or [KillWorker] left nothing of what it was to end, 0 if it did; two counts
 	// as they were at the last Note, and as they are: the processor time that the
 	// container has used, in nanoseconds, and its peak of memory, in bytes; and 1 if
-	// process 1 had the last unit for a worker mark its begin, 0 if not.
+	// process 1 had the last unit for a worker mark its begin by itself, 0 if not.
 	Look = "o\n"
 )
 
