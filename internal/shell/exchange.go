@@ -47,8 +47,8 @@ type Reply struct {
 	OOMs int
 	// Counts are what a look has told of the use of the container; empty if none did.
 	Counts string
-	// Begins says that process 1 had the last unit for a worker mark its begin, of its own
-	// accord: a look has told so.
+	// Begins says that process 1 had the last unit for a worker mark its begin, of its
+	// own accord: a look has told so.
 	Begins bool
 }
 

@@ -17,9 +17,9 @@ import (
 // ErrEarly is wrapped by the error of a [Conn.SetUp] during which the process has ended.
 var ErrEarly = errors.New("the process ended before its shell answered")
 
-// ErrNotRun is wrapped by the error of a new worker that something killed, or that process
-// 1 gave up, before it ran what it was started for. On a machine with little to spare it
-// may be only late.
+// ErrNotRun is wrapped by the error of a new worker that something killed, or that
+// process 1 gave up, before it ran what it was started for. On a machine with little to
+// spare it may be only late.
 var ErrNotRun = errors.New("the shell was given up before anything ran in it")
 
 // A Place is where a worker runs its commands.
